@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"slices"
 	"strings"
@@ -15,10 +16,11 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/agent/cluster"
-	"github.com/conduit-agent/conduit/agent/cluster/natskv"
 	"github.com/conduit-agent/conduit/agent/cluster/protocol"
+	"github.com/conduit-agent/conduit/agent/cluster/schemas"
 	"github.com/conduit-agent/conduit/agent/cluster/terms"
 	"github.com/conduit-agent/conduit/agent/config"
+	"github.com/conduit-agent/conduit/plugins/schema"
 	"github.com/conduit-agent/conduit/reconcile"
 	"github.com/conduit-agent/conduit/spec"
 	"github.com/conduit-agent/conduit/spec/notify"
@@ -36,14 +38,17 @@ const overrideTimeout = 10 * time.Second
 type clustered struct {
 	member   *cluster.Member
 	shared   *cluster.Shared
-	store    *natskv.Store
-	options  natskv.Options
+	store    claimStore
+	name     string // of the cluster
+	log      *slog.Logger
 	declared notify.Signal // the declarations changed
 	ended    atomic.Bool   // no pipeline runs any more
 	notices  noticeLog
+	reports  *cluster.Reports
 
-	mu    sync.Mutex
-	terms map[string]terms.Terms // guarded by mu: of what is declared, by pipeline
+	mu        sync.Mutex
+	terms     map[string]terms.Terms // guarded by mu: of what is declared, by pipeline
+	forgotten map[string]bool        // guarded by mu: pipelines that were deleted, of which this agent has nothing but the declaration
 }
 
 // wireCluster makes the agent a member of the cluster that the settings name, if they do.
@@ -60,31 +65,46 @@ func (a *Agent) wireCluster() error {
 	if err != nil {
 		return err
 	}
-	o := natskv.Options{
-		URL: c.NATS.URL, Cluster: c.Name, Replicas: c.NATS.Replicas, Name: name, Log: a.options.Log,
-		Credentials: c.NATS.CredentialsFile, NKey: c.NATS.NKeyFile, CA: c.NATS.TLS.CAFile, Certificate: c.NATS.TLS.CertFile, Key: c.NATS.TLS.KeyFile,
-	}
-	if o.URL == "" {
-		return errors.New("cluster.name is set and cluster.nats.url is not: members of a cluster need the address of a NATS JetStream")
-	}
-	s, err := natskv.Open(o)
+	s, err := openClaims(c, name, a.options.Log)
 	if err != nil {
 		return err
 	}
+	reports := &cluster.Reports{Store: s}
 	m := &cluster.Member{
-		Store:  s,
+		Store: s, Reports: reports,
 		Self:   protocol.Session{Agent: name, Version: a.options.Version, Labels: labels, Capacity: float64(c.Capacity), Started: time.Now()},
 		Timing: protocol.TimingOf(c.TTL),
 		Log:    a.options.Log,
 	}
+	m.Timing.Retire = c.Keep
 	shared := &cluster.Shared{Local: a.Store, Member: m}
-	a.cluster = &clustered{member: m, shared: shared, store: s, options: o, declared: notify.NewSignal(), notices: noticeLog{wake: notify.NewSignal()}}
+	a.cluster = &clustered{member: m, shared: shared, store: s, name: c.Name, log: a.options.Log, declared: notify.NewSignal(), notices: noticeLog{wake: notify.NewSignal()}, reports: reports}
 	shared.Clustered = a.cluster.clustered
+	if r, ok := a.schemas.Registry.(*schemas.Registry); ok {
+		r.Store, r.Shared = s, a.cluster.sharesSubject
+	}
 	a.metrics.Cluster = a.cluster.clusterStats
 	a.Runner.Store, a.Committer.Replicas = shared, shared
+	a.Runner.Instance = m.Instance
 	a.Loop.Store = loopStore{a.Store, shared}
 	a.Loop.Elsewhere = a.cluster.elsewhere
 	return nil
+}
+
+// sharedSchemas returns the schemas that all members of a cluster share, the agent's own when it is alone.
+// wireCluster completes it.
+func sharedSchemas(c config.Cluster, own schema.IDRegistry) schema.Registry {
+	if c.Name == "" {
+		return own
+	}
+	return &schemas.Registry{Local: own, Cluster: c.Name}
+}
+
+// sharesSubject reports whether a schema is the cluster's: those of connectors of local pipelines stay with
+// this agent.
+func (c *clustered) sharesSubject(subject string) bool {
+	pipeline, _, of := strings.Cut(subject, ":")
+	return !of || c.clustered(pipeline)
 }
 
 // loopStore is the store of a loop in a cluster: what it notes of connectors is shared.
@@ -140,6 +160,9 @@ func (c *clustered) run(ctx, ending context.Context, a *Agent) error {
 		go func() { _ = a.Loop.Replan(ctx, id, cut) }() // fails when the agent ends, which ends all
 	}
 	c.member.Adopt = c.shared.Adopt
+	c.member.Retire = func(ctx context.Context, id string) error {
+		return c.shared.Retire(ctx, id, a.Runner.Delete, a.Loop.Policy.Delay)
+	}
 	c.member.Placed = func(id string) { replan(id, false) }
 	c.member.Lost = func(id string) { replan(id, true) }
 	c.member.Idle = func(ctx context.Context, id string) bool {
@@ -157,28 +180,31 @@ func (c *clustered) run(ctx, ending context.Context, a *Agent) error {
 	c.member.Happened = c.notices.add
 	defer context.AfterFunc(ending, c.member.End)()
 	c.member.Asked = c.changed
+	c.member.Deleted = func(string) { c.changed() }
 	c.member.Moved = func(string) { a.changes.Notify() }
 	var background sync.WaitGroup
 	defer background.Wait()
-	background.Go(func() { c.declare(ctx, a) }) // what stays with this agent does not wait for NATS
+	background.Go(func() { c.declare(ctx, a) }) // what stays with this agent does not wait for the store
 	background.Go(func() { c.notices.run(ctx, a) })
 	if err := c.ready(ctx); err != nil {
 		return err
 	}
+
+	background.Go(func() { c.report(ctx, a) })
 	return c.member.Run(ctx)
 }
 
-// ready waits until NATS can keep claims.
+// ready waits until the store can keep claims.
 func (c *clustered) ready(ctx context.Context) error {
-	reach := notify.Throttle{Fails: "cannot use NATS for the cluster, trying again", Recovered: "NATS is ready for the cluster"}
+	reach := notify.Throttle{Fails: "cannot use " + c.store.product + " for the cluster, trying again", Recovered: c.store.product + " is ready for the cluster"}
 	for ctx.Err() == nil {
 		try, cancel := context.WithTimeout(ctx, 5*time.Second)
-		err := c.store.Ready(try, c.options)
+		err := c.store.ready(try)
 		cancel()
 		if ctx.Err() != nil {
 			break
 		}
-		reach.Observe(c.options.Log.With("component", "cluster"), err)
+		reach.Observe(c.log.With("component", "cluster"), err)
 		if err == nil {
 			return nil
 		}
@@ -212,29 +238,54 @@ func (c *clustered) declare(ctx context.Context, a *Agent) {
 // share has the cluster run what is declared, as far as that is the cluster's, and this agent
 // what is not.
 func (c *clustered) share(ctx context.Context, a *Agent, all []spec.Declaration) {
-	wanted, of := map[string]protocol.Wanted{}, map[string]terms.Terms{}
+	of := map[string]terms.Terms{}
+	known := protocol.Declared{Wanted: map[string]protocol.Wanted{}, Idle: map[string]bool{}, Gone: map[string]protocol.Wanted{}}
 	for i := range all {
 		d := &all[i]
 		t := terms.Of(d)
 		of[d.Pipeline.ID] = t
 		if t.Local() {
+			known.Idle[d.Pipeline.ID] = d.Withdrawn.IsZero()
 			continue
 		}
 		c.obey(ctx, a, d)
 		if t.Runs = d.Withdrawn.IsZero() && d.Want() == spec.StatusRunning; t.Runs { // obey may have changed it
-			wanted[d.Pipeline.ID] = protocol.Wanted{Digest: d.Digest, Labels: t.Rules.Labels, Relaxed: t.Mode == placement.Relaxed}
+			known.Wanted[d.Pipeline.ID] = protocol.Wanted{Digest: d.Digest, Labels: t.Rules.Labels, Relaxed: t.Mode == placement.Relaxed,
+				Instances: t.Instances.Number(), Each: t.Instances == placement.Each}
+		} else if d.Withdrawn.IsZero() {
+			known.Idle[d.Pipeline.ID] = true
+		} else {
+			known.Gone[d.Pipeline.ID] = protocol.Wanted{Labels: t.Rules.Labels}
 		}
 	}
+	forgotten := c.forget(ctx, known.Gone)
 	c.mu.Lock()
-	before := c.terms
-	c.terms = of
+	before, had := c.terms, c.forgotten
+	c.terms, c.forgotten = of, forgotten
 	c.mu.Unlock()
-	c.member.Declare(ctx, wanted)
+	c.member.Declare(ctx, known)
 	for id, t := range of {
-		if !t.Same(before[id], c.member.Self.Labels) {
+		if !t.Same(before[id], c.member.Self.Labels) || forgotten[id] != had[id] {
 			_ = a.Loop.Replan(ctx, id, false) // fails when the agent ends, which ends all
 		}
 	}
+}
+
+// forget forgets what this agent has of pipelines that were deleted from the cluster, and returns which.
+func (c *clustered) forget(ctx context.Context, gone map[string]protocol.Wanted) map[string]bool {
+	forgotten := map[string]bool{}
+	for id := range gone {
+		if !c.member.Claims(id)[0].Deleted {
+			continue
+		}
+		if err := c.shared.Forget(ctx, id); err != nil {
+			c.log.Error("cannot forget a pipeline that was deleted from the cluster, trying again", "component", "cluster", "pipeline_id", id, "err", err)
+			time.AfterFunc(time.Second, c.declared.Notify)
+			continue
+		}
+		forgotten[id] = true
+	}
+	return forgotten
 }
 
 // termsOf returns the terms of a pipeline. One that is not declared yet is taken for one of the cluster's.
@@ -261,7 +312,7 @@ func (c *clustered) joined() error {
 	if c == nil || c.member.Joined() {
 		return nil
 	}
-	return fmt.Errorf("this agent has no session in the cluster %q, so that it runs none of its pipelines", c.options.Cluster)
+	return fmt.Errorf("this agent has no session in the cluster %q, so that it runs none of its pipelines", c.name)
 }
 
 // clustered reports whether a pipeline is one of the cluster's.
@@ -272,7 +323,10 @@ func (c *clustered) elsewhere(id string) bool {
 	if t := c.termsOf(id); t.Local() {
 		return !t.Rules.Allow(c.member.Self.Labels)
 	}
-	return !c.member.Here(id)
+	c.mu.Lock()
+	forgotten := c.forgotten[id] // then it may be deleted here, too
+	c.mu.Unlock()
+	return !forgotten && !c.member.Here(id)
 }
 
 // obey has a pipeline run or stop as a person asked of another member.

@@ -6,8 +6,10 @@ import (
 	"context"
 	"errors"
 
+	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/api/cluster"
 	"github.com/conduit-agent/conduit/api/rest"
+	"github.com/conduit-agent/conduit/plugins/schema"
 	"github.com/conduit-agent/conduit/spec"
 )
 
@@ -22,6 +24,9 @@ func (a *Agent) wireCluster() error {
 	return errors.New("this build has no clusters: it was built with -tags minimal; remove cluster.name from the settings or use another build")
 }
 
+// sharedSchemas returns the agent's own.
+func sharedSchemas(_ config.Cluster, own schema.IDRegistry) schema.Registry { return own }
+
 func (*clustered) changed()                                                    {}
 func (*clustered) run(context.Context, context.Context, *Agent) error          { return nil }
 func (*clustered) leave(context.Context, *Agent)                               {}
@@ -34,6 +39,12 @@ func (a *Agent) membership() cluster.Member { return nil }
 
 // Placement returns nil: all pipelines run here.
 func (o *observed) Placement(string) *rest.Placement { return nil }
+
+// Refused returns none: all dead letters are here.
+func (o *observed) Refused(string) []rest.MemberDeadLetters { return nil }
+
+// Instances returns those of a pipeline that is to have several. This agent runs one.
+func (o *observed) Instances(d *spec.Declaration) *rest.Instances { return alone(d) }
 
 // Terms returns nil, too.
 func (o *observed) Terms(string) *rest.ClusterTerms { return nil }

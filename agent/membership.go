@@ -5,6 +5,7 @@ package agent
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -17,11 +18,12 @@ import (
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/spec"
 	"github.com/conduit-agent/conduit/spec/notify"
+	"github.com/conduit-agent/conduit/spec/placement"
 	"github.com/conduit-agent/conduit/spec/sorting"
 )
 
-// viewTimeout bounds how long it may take to learn what the member knows. One that NATS has not
-// answered yet does not take part.
+// viewTimeout bounds how long it may take to learn what the member knows. One whose store has
+// not answered yet does not take part.
 const viewTimeout = 2 * time.Second
 
 // Placement returns where a pipeline runs, if it is to run, that another member of a cluster is to run.
@@ -32,8 +34,29 @@ func (o *observed) Placement(id string) *rest.Placement {
 	if !o.cluster.clustered(id) {
 		return &rest.Placement{} // this agent lacks a label
 	}
-	p := placementOf(o.cluster.member.Owner(id))
+	claims := o.cluster.member.Claims(id)
+	owned := max(0, slices.IndexFunc(claims, func(c protocol.Claim) bool { return c.Owner != "" }))
+	p := placementOf(claims[owned])
 	return &p
+}
+
+// Instances returns those of a pipeline that is to have several, nil for one that has one.
+func (o *observed) Instances(d *spec.Declaration) *rest.Instances {
+	all := alone(d)
+	if all == nil || o.cluster == nil || !o.cluster.clustered(d.Pipeline.ID) {
+		return all
+	}
+	for _, c := range o.cluster.member.Claims(d.Pipeline.ID) {
+		if c.Owner == "" {
+			continue
+		}
+		_, number := protocol.InstanceOf(c.Pipeline)
+		all.Running = append(all.Running, rest.InstancePlacement{Instance: number, Member: c.Owner, Since: c.Since, From: c.From})
+	}
+	if all.Message = ""; d.Want() == spec.StatusRunning && all.Declared != placement.Each && len(all.Running) < all.Declared.Number() {
+		all.Message = "the rest waits for members that may run it and have no other instance of it"
+	}
+	return all
 }
 
 func placementOf(c protocol.Claim) rest.Placement {
@@ -41,6 +64,20 @@ func placementOf(c protocol.Claim) rest.Placement {
 		return rest.Placement{}
 	}
 	return rest.Placement{Member: c.Owner, Since: &c.Since, From: c.From}
+}
+
+// past are what was noticed of a claim before it had the owner that it has.
+var past = map[protocol.Reason]bool{"": true, protocol.Released: true, protocol.Unplaced: true, protocol.Waiting: true}
+
+// why returns why a pipeline runs where it does: what this agent noticed of it last, or else how its owner got it.
+func why(c *protocol.ClaimView) protocol.Reason {
+	switch {
+	case c.Owner == "" || !past[c.Last.Reason]:
+		return c.Last.Reason
+	case c.From != "":
+		return protocol.TookOver
+	}
+	return protocol.Claimed
 }
 
 // membership is a cluster as the API sees it.
@@ -56,27 +93,39 @@ func (a *Agent) membership() cluster.Member {
 
 // Cluster returns what this agent knows of the cluster.
 func (c membership) Cluster(ctx context.Context) (rest.Cluster, error) {
-	body := rest.Cluster{Name: c.options.Cluster, Member: c.options.Name, State: rest.ClusterJoining, Members: []rest.ClusterMember{}, Pipelines: []rest.ClusterPipeline{}}
+	body := rest.Cluster{Name: c.name, Member: c.member.Self.Agent, State: rest.ClusterJoining, Members: []rest.ClusterMember{}, Pipelines: []rest.ClusterPipeline{}}
 	ctx, cancel := context.WithTimeout(ctx, viewTimeout)
 	defer cancel()
 	v, err := c.member.View(ctx)
 	if err != nil {
-		body.Message = "NATS has not answered yet"
+		body.Message = c.store.product + " has not answered yet"
 		return body, nil
 	}
 	body.State, body.Message = stateOf(&v)
-	runs := map[string]int{}
+	runs, lags := map[string]int{}, c.lags(v.Members)
 	for _, one := range v.Claims {
 		runs[one.Owner]++
-		p := rest.ClusterPipeline{ID: one.Pipeline, Placement: placementOf(one.Claim), Epoch: one.Epoch, Digest: one.Digest, LagSeconds: one.Pending.Seconds(), Terms: c.declaredTerms(one.Pipeline)}
-		p.Reason = string(one.Last.Reason)
+		id, number := protocol.InstanceOf(one.Pipeline)
+		p := rest.ClusterPipeline{ID: id, Placement: placementOf(one.Claim), Epoch: one.Epoch, Digest: one.Digest, LagSeconds: one.Pending.Seconds(), Terms: c.declaredTerms(id)}
+		if p.LagSeconds == 0 && one.Owner != c.member.Self.Agent {
+			p.LagSeconds = lags[one.Owner][one.Pipeline]
+		}
+		if p.Reason = string(why(&one)); number > 1 || c.termsOf(id).Instances.Several() {
+			p.Instance = number
+		}
+		if number == 1 {
+			p.DeadLetters = c.refused(id, "")
+		}
 		body.Pipelines = append(body.Pipelines, p)
 	}
 	body.Pipelines = append(body.Pipelines, c.local()...)
-	sorting.StableBy(body.Pipelines, func(a, b rest.ClusterPipeline) int { return cmp.Compare(a.ID, b.ID) })
+	sorting.StableBy(body.Pipelines, func(a, b rest.ClusterPipeline) int {
+		return cmp.Or(cmp.Compare(a.ID, b.ID), cmp.Compare(a.Instance, b.Instance))
+	})
 	for _, one := range v.Members {
 		m := rest.ClusterMember{Name: one.Agent, Version: one.Version, Labels: one.Labels, Capacity: one.Capacity, State: "live",
 			StartedAt: one.Started, SilentSeconds: one.Silent.Seconds(), Pipelines: runs[one.Agent]}
+		m.Address, m.DeadLetters = c.reportedBy(one.Agent)
 		switch {
 		case one.Gone:
 			m.State = "gone"
@@ -103,7 +152,7 @@ func (c membership) local() (all []rest.ClusterPipeline) {
 	c.mu.Unlock()
 	for _, id := range ids {
 		if t := c.termsOf(id); t.Local() && t.Runs && !c.elsewhere(id) {
-			all = append(all, rest.ClusterPipeline{ID: id, Placement: rest.Placement{Member: c.options.Name, Reason: "Local"}, Terms: c.declaredTerms(id)})
+			all = append(all, rest.ClusterPipeline{ID: id, Placement: rest.Placement{Member: c.member.Self.Agent, Reason: "Local"}, Terms: c.declaredTerms(id), DeadLetters: c.refused(id, "")})
 		}
 	}
 	return all
@@ -115,7 +164,7 @@ func (c membership) declaredTerms(id string) *rest.ClusterTerms {
 	if t.Mode == "" {
 		return nil
 	}
-	return &rest.ClusterTerms{Mode: t.Mode, Reason: t.Reason, Labels: t.Rules.Labels, Eligible: t.Rules.Allow(c.member.Self.Labels), OnHost: t.Kept}
+	return &rest.ClusterTerms{Mode: t.Mode, Reason: t.Reason, Labels: t.Rules.Labels, Eligible: t.Rules.Allow(c.member.Self.Labels), OnHost: t.Kept, Instances: t.Instances}
 }
 
 // stateOf says what this agent has to do with the cluster, and why it runs nothing of it.
@@ -165,6 +214,11 @@ var noticeTexts = map[protocol.Reason]string{
 	protocol.SelfStopped:  "the cluster's store was out of reach for too long, so this member stopped its strict pipelines",
 	protocol.Disconnected: "the cluster's store is out of reach, and the pipeline, which is relaxed, goes on without acknowledging",
 	protocol.Reconnected:  "the cluster's store answers again, and the pipeline still is this member's",
+	protocol.Retiring:     "this member cleans up after the connectors of the pipeline, which no member has a file of",
+	protocol.Withdrawn:    "this member has no file of the pipeline any more; claim and positions are kept for cluster.keep-deleted, or as long as another member has one",
+	protocol.Deleted:      "no member had a file of the pipeline for cluster.keep-deleted: its claim and positions are deleted",
+	protocol.Outdated:     "the pipeline was deleted from the cluster, and this member's file is taken for an old one: remove it, and add it again if the pipeline is to begin anew",
+	protocol.Waiting:      "every member of the cluster that may run the pipeline has an instance of it, so this one waits for a further member",
 	protocol.Unplaced:     "no member of the cluster that takes pipelines has the labels that the pipeline asks for",
 }
 
@@ -172,6 +226,7 @@ var noticeTexts = map[protocol.Reason]string{
 var warnedNotices = map[protocol.Reason]bool{
 	protocol.SessionLost: true, protocol.NameTaken: true, protocol.TookOver: true, protocol.Fenced: true, protocol.RolledBack: true,
 	protocol.NewerFormat: true, protocol.SelfStopped: true, protocol.Disconnected: true, protocol.Unplaced: true,
+	protocol.Outdated: true,
 }
 
 // noticeLog saves notices as events, those of a while together.
@@ -182,7 +237,11 @@ type noticeLog struct {
 }
 
 func (l *noticeLog) add(n protocol.Notice) {
-	e := spec.Event{At: time.Now(), Pipeline: n.Pipeline, Type: "normal", Reason: string(n.Reason), Message: noticeText(n)}
+	pipeline, number := protocol.InstanceOf(n.Pipeline)
+	e := spec.Event{At: time.Now(), Pipeline: pipeline, Type: "normal", Reason: string(n.Reason), Message: noticeText(n)}
+	if number > 1 {
+		e.Message = fmt.Sprintf("instance %d: %s", number, e.Message)
+	}
 	if warnedNotices[n.Reason] {
 		e.Type = "warning"
 	}

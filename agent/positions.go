@@ -22,7 +22,7 @@ func (d declarations) Checkpoint(ctx context.Context, connectorID string) (*spec
 	defer cancel()
 	c, err := d.cluster.shared.Position(try, pipeline, connectorID)
 	if err != nil {
-		return nil, rest.Errorf(rest.Unavailable, rest.ReasonCluster, "%v", err).Suggest("try again when NATS can be reached")
+		return nil, rest.Errorf(rest.Unavailable, rest.ReasonCluster, "%v", err).Suggest("try again when the store of the cluster can be reached")
 	}
 	return c, nil
 }
@@ -35,11 +35,15 @@ func (d declarations) shared(connectorID string) (pipeline string, ok bool) {
 	return d.cluster.pipelineOf(connectorID)
 }
 
-// MoveCheckpoint implements position.Store. That of a pipeline of the cluster is moved in its claim, which no member
-// has while it is stopped, and in the store of this agent for its history to say so.
+// MoveCheckpoint implements position.Store. The checkpoint of a pipeline of the cluster is in its claim, which no member
+// holds while the pipeline is stopped. It is moved there, and in the store of this agent, whose history says so.
 func (d declarations) MoveCheckpoint(ctx context.Context, declared *spec.Declaration, c spec.Checkpoint, before record.Position, event spec.Event) error {
 	if _, ok := d.shared(c.ConnectorID); !ok {
 		return d.DB.MoveCheckpoint(ctx, declared, c, before, event)
+	}
+	if declared.Pipeline.Instances.Several() {
+		return rest.Errorf(rest.FailedPrecondition, rest.ReasonPipelineInstances, "pipeline %q is to have several instances, each with a position of its own, and their sources share what the other system keeps", declared.Pipeline.ID).
+			Suggest("move what is kept there, such as the offsets of a group")
 	}
 	try, cancel := context.WithTimeout(ctx, overrideTimeout)
 	defer cancel()
@@ -51,7 +55,7 @@ func (d declarations) MoveCheckpoint(ctx context.Context, declared *spec.Declara
 		return rest.Errorf(rest.FailedPrecondition, rest.ReasonPipelineRunning, "%v: the position of a source can be moved only while nothing reads", owned).
 			Suggest("stop the pipeline, and try again when conduit cluster status shows no member for it")
 	case err != nil:
-		return rest.Errorf(rest.Unavailable, rest.ReasonCluster, "%v", err).Suggest("try again when NATS can be reached; it may have taken effect nevertheless")
+		return rest.Errorf(rest.Unavailable, rest.ReasonCluster, "%v", err).Suggest("try again when the store of the cluster can be reached; it may have taken effect nevertheless")
 	}
 	own, err := d.DB.Checkpoint(ctx, c.ConnectorID)
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/spec"
+	"github.com/conduit-agent/conduit/spec/placement"
 )
 
 // member is an agent in a cluster that drains at once, or never.
@@ -82,9 +83,11 @@ func TestElsewhere(t *testing.T) {
 	w.placed = map[string]rest.Placement{"orders": {Member: "m2", Since: &since}}
 	w.frozen = true
 	w.declare(spec.Declare{Pipeline: spec.Pipeline{ID: "orders", Status: spec.StatusRunning}})
+	w.declare(spec.Declare{Pipeline: spec.Pipeline{ID: "hot", Status: spec.StatusRunning, Terms: placement.Terms{Instances: "2"}}})
 	w.states["orders"] = spec.State{PipelineID: "orders", Phase: spec.PhaseStopped}
 	h := newServer(w).Handler()
 	for path, want := range map[string]string{
+		"/v1/pipelines/hot/status":    `"instances":{"declared":"2","running":[{"instance":1,"member":"m2","since":"1970-01-01T00:16:40Z"}],"message":"the rest waits"}`,
 		"/v1/pipelines/orders/status": `"placement":{"member":"m2","since":"1970-01-01T00:16:40Z"}`,
 		"/v1/pipelines/orders":        string(rest.StoppedBySystem),
 	} {

@@ -43,6 +43,9 @@ type Member struct {
 	// Adopt takes over the state of a pipeline that this agent now owns, before it runs; nil when
 	// none was ever saved.
 	Adopt func(ctx context.Context, pipeline string, state []byte) error
+	// Retire gives up what the connectors of a pipeline hold, which was deleted from the cluster and whose state was
+	// adopted. It returns once that is done, or ctx ended.
+	Retire func(ctx context.Context, pipeline string) error
 	// Placed is called when a pipeline begins or ceases to be this agent's to run. It must not
 	// block.
 	Placed func(pipeline string)
@@ -57,6 +60,11 @@ type Member struct {
 	// Asked, when set, is called when another member was asked to run or stop a pipeline. It must
 	// not block.
 	Asked func()
+	// Deleted, when set, is called for a pipeline whose claim and positions were deleted. It must not
+	// block.
+	Deleted func(pipeline string)
+	// Reports, when set, are kept of all members.
+	Reports *Reports
 	// Moved, when set, is called when the owner of a pipeline changes. It must not block.
 	Moved func(pipeline string)
 
@@ -70,35 +78,39 @@ type Member struct {
 	mu        sync.Mutex
 	overrides map[string]Override        // guarded by mu: by pipeline
 	owned     map[string]owned           // guarded by mu
-	owners    map[string]protocol.Claim  // guarded by mu: as they were seen last, by pipeline
+	owners    map[string]protocol.Claim  // guarded by mu: as they were seen last, by the id of the claim
+	instances map[string]int             // guarded by mu: the greatest number of one that was seen, by pipeline
 	counts    map[protocol.Reason]uint64 // guarded by mu: notices
 
 	saving map[string]func(ok bool) // guarded by mu: by pipeline
 
 	// Owned by Run.
 	node     protocol.Node
-	adopting map[string]bool   // pipelines whose state is being taken over
-	asking   map[string]bool   // pipelines of which it is being asked whether they run
-	stopping map[string]uint64 // epochs of pipelines that are to end
+	adopting map[string]bool          // pipelines whose state is being taken over
+	asking   map[string]bool          // pipelines of which it is being asked whether they run
+	stopping map[string]protocol.Stop // pipelines that are to end
+	retiring retirements
 	token    uint64
 	working  sync.WaitGroup
 }
 
-// owned is a pipeline of which this agent has the claim.
+// owned is a pipeline of which this agent has a claim. It has no two of one pipeline.
 type owned struct {
-	epoch uint64
-	stop  bool // it is to end
+	number int // of the instance
+	epoch  uint64
+	stop   bool // it is to end
+	retire bool // it does not run: it is cleaned up after
 }
 
 func (m *Member) init() {
 	m.once.Do(func() {
 		m.posts = make(chan func(), 1024)
-		m.owned, m.saving, m.stopping, m.adopting, m.asking = map[string]owned{}, map[string]func(bool){}, map[string]uint64{}, map[string]bool{}, map[string]bool{}
-		m.overrides = map[string]Override{}
-		m.owners, m.counts = map[string]protocol.Claim{}, map[protocol.Reason]uint64{}
+		m.owned, m.saving, m.stopping, m.adopting, m.asking = map[string]owned{}, map[string]func(bool){}, map[string]protocol.Stop{}, map[string]bool{}, map[string]bool{}
+		m.overrides, m.retiring = map[string]Override{}, retirements{}
+		m.owners, m.instances, m.counts = map[string]protocol.Claim{}, map[string]int{}, map[protocol.Reason]uint64{}
 		m.begun = time.Now()
 		m.node = protocol.Node{
-			Agent: m.Self, Timing: m.Timing, Clock: time.Now, NewID: newID,
+			Agent: m.Self, Timing: m.Timing, Clock: time.Now, NewID: newID, Empty: emptyState,
 			Rand: mathrand.New(mathrand.NewPCG(mathrand.Uint64(), mathrand.Uint64())),
 		}
 		m.node.Init(0)
@@ -169,7 +181,7 @@ func (m *Member) watch(ctx context.Context) {
 	for ctx.Err() == nil {
 		began := time.Now()
 		err := m.Store.Watch(ctx,
-			func(e protocol.Entry) { m.post(func() { m.observe(e) }) },
+			func(e protocol.Entry) { m.post(func() { m.observe(ctx, e) }) },
 			func() { m.post(func() { m.node.Synced(m.now()) }) })
 		if ctx.Err() != nil {
 			return
@@ -206,6 +218,10 @@ func (m *Member) carryOut(ctx context.Context, c protocol.Command) {
 		})
 	case protocol.Read:
 		m.working.Go(func() {
+			select {
+			case <-time.After(c.After):
+			case <-ctx.Done():
+			}
 			ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 			defer cancel()
 			e, err := m.Store.Read(ctx, c.Key)
@@ -213,17 +229,21 @@ func (m *Member) carryOut(ctx context.Context, c protocol.Command) {
 			m.post(func() { m.node.Got(m.now(), e, err == nil) })
 		})
 	case protocol.Start:
-		m.adopting[c.Pipeline] = true
+		pipeline, number := protocol.InstanceOf(c.Pipeline)
+		if c.State == nil && number > 1 { // what this agent has may be of the first
+			c.State = emptyState
+		}
+		m.adopting[pipeline] = true
 		m.working.Go(func() {
-			err := m.Adopt(ctx, c.Pipeline, c.State)
-			m.post(func() { m.adopted(c, err) })
+			err := m.Adopt(ctx, pipeline, c.State)
+			m.post(func() { m.adopted(ctx, pipeline, number, c, err) })
 		})
 	case protocol.Stop:
 		m.stop(c)
 	case protocol.Saved:
 		m.saved(c)
 	case protocol.Notice:
-		m.Log.Info("cluster", "component", "cluster", "reason", c.Reason, "pipeline_id", c.Pipeline, "member", c.Other)
+		log(m.Log, c)
 		m.mu.Lock()
 		m.counts[c.Reason]++
 		m.mu.Unlock()
@@ -233,44 +253,59 @@ func (m *Member) carryOut(ctx context.Context, c protocol.Command) {
 	}
 }
 
-// adopted has a pipeline run, or gives it up when its state cannot be taken over.
-func (m *Member) adopted(c protocol.Start, err error) {
-	delete(m.adopting, c.Pipeline)
-	if _, ended := m.stopping[c.Pipeline]; ended {
+// log logs a notice.
+func log(to *slog.Logger, n protocol.Notice) {
+	pipeline, number := protocol.InstanceOf(n.Pipeline)
+	if number > 1 {
+		to = to.With("instance", number)
+	}
+	to.Info("cluster", "component", "cluster", "reason", n.Reason, "pipeline_id", pipeline, "member", n.Other)
+}
+
+// adopted has a pipeline run or be cleaned up after, or gives it up when its state cannot be taken over.
+func (m *Member) adopted(ctx context.Context, pipeline string, number int, c protocol.Start, err error) {
+	delete(m.adopting, pipeline)
+	if _, ended := m.stopping[pipeline]; ended {
 		return // it was lost meanwhile
 	}
 	if err != nil {
-		m.Log.Error("cannot take over a pipeline", "component", "cluster", "pipeline_id", c.Pipeline, "err", err)
+		m.Log.Error("cannot take over a pipeline", "component", "cluster", "pipeline_id", pipeline, "instance", number, "err", err)
 		m.node.Stopped(m.now(), c.Pipeline, c.Epoch)
 		return
 	}
+	if c.Retire {
+		m.retiring.begin(ctx, m, c)
+		return
+	}
 	m.mu.Lock()
-	m.owned[c.Pipeline] = owned{epoch: c.Epoch}
+	m.owned[pipeline] = owned{number: number, epoch: c.Epoch}
 	m.mu.Unlock()
-	m.Placed(c.Pipeline)
+	m.Placed(pipeline)
 }
 
 // stop has the run of a pipeline end; finishStops notices that it has.
 func (m *Member) stop(c protocol.Stop) {
+	pipeline, number := protocol.InstanceOf(c.Pipeline)
 	m.mu.Lock()
-	if o := m.owned[c.Pipeline]; c.Lost {
-		delete(m.owned, c.Pipeline)
+	if o := m.owned[pipeline]; c.Lost {
+		delete(m.owned, pipeline)
 	} else {
-		o.stop = true
-		m.owned[c.Pipeline] = o
+		o.number, o.stop = number, true
+		m.owned[pipeline] = o
 	}
 	m.mu.Unlock()
-	m.stopping[c.Pipeline] = c.Epoch
+	m.stopping[pipeline] = c
+	m.retiring.cancel(pipeline)
 	if c.Lost {
-		m.Lost(c.Pipeline)
+		m.Lost(pipeline)
 	}
-	m.Placed(c.Pipeline)
+	m.Placed(pipeline)
 }
 
 // finishStops asks whether what is to end has ended.
 func (m *Member) finishStops(ctx context.Context) {
-	for id, epoch := range m.stopping {
-		if m.adopting[id] || m.asking[id] {
+	for id, c := range m.stopping {
+		if m.adopting[id] || m.asking[id] || m.retiring[id] != nil {
 			continue
 		}
 		m.asking[id] = true
@@ -278,39 +313,34 @@ func (m *Member) finishStops(ctx context.Context) {
 			idle := m.Idle(ctx, id)
 			m.post(func() {
 				delete(m.asking, id)
-				if idle && m.stopping[id] == epoch {
-					m.ended(id, epoch)
+				if idle && m.stopping[id].Epoch == c.Epoch {
+					delete(m.stopping, id)
+					m.mu.Lock()
+					delete(m.owned, id)
+					m.mu.Unlock()
+					m.node.Stopped(m.now(), c.Pipeline, c.Epoch)
 				}
 			})
 		})
 	}
 }
 
-// ended takes that nothing of a pipeline runs any more.
-func (m *Member) ended(pipeline string, epoch uint64) {
-	delete(m.stopping, pipeline)
-	m.mu.Lock()
-	delete(m.owned, pipeline)
-	m.mu.Unlock()
-	m.node.Stopped(m.now(), pipeline, epoch)
-}
-
 func (m *Member) saved(c protocol.Saved) {
+	pipeline, _ := protocol.InstanceOf(c.Pipeline)
 	m.mu.Lock()
-	f := m.saving[c.Pipeline]
-	delete(m.saving, c.Pipeline)
+	f := m.saving[pipeline]
+	delete(m.saving, pipeline)
 	m.mu.Unlock()
 	if f != nil {
 		go f(c.OK) // it may save again, which this goroutine takes
 	}
 }
 
-// Declare takes which pipelines this agent would run. It waits for Run to begin when many were
-// declared before.
-func (m *Member) Declare(ctx context.Context, wanted map[string]protocol.Wanted) {
+// Declare takes what is declared. It waits for Run to begin when many were declared before.
+func (m *Member) Declare(ctx context.Context, d protocol.Declared) {
 	m.init()
 	select {
-	case m.posts <- func() { m.node.Declare(m.now(), wanted) }:
+	case m.posts <- func() { m.node.Declare(m.now(), d) }:
 	case <-ctx.Done():
 	}
 }
@@ -324,7 +354,15 @@ func (m *Member) Here(pipeline string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	o, ok := m.owned[pipeline]
-	return ok && !o.stop
+	return ok && !o.stop && !o.retire
+}
+
+// Instance returns which instance of a pipeline this agent has the claim of; 0 when it has none.
+func (m *Member) Instance(pipeline string) int {
+	m.init()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.owned[pipeline].number
 }
 
 // Epoch returns that of this agent's claim of a pipeline; ok is false when it has none.
@@ -342,10 +380,11 @@ func (m *Member) Save(pipeline string, epoch uint64, state []byte, done func(ok 
 	m.init()
 	m.mu.Lock()
 	m.saving[pipeline] = done
+	id := protocol.InstanceID(pipeline, m.owned[pipeline].number)
 	m.mu.Unlock()
 	m.post(func() {
 		m.token++
-		m.node.Save(m.now(), pipeline, epoch, state, m.token)
+		m.node.Save(m.now(), id, epoch, state, m.token)
 	})
 }
 

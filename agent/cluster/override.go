@@ -73,6 +73,23 @@ func (m *Member) SetOverride(ctx context.Context, pipeline string, status spec.S
 	return nil
 }
 
+// dropOverride has what was asked of a pipeline that was deleted expire. It is tried by every member, once.
+func dropOverride(ctx context.Context, store Store, pipeline string, ttl time.Duration) {
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+	defer cancel()
+	e, err := store.Read(ctx, protocol.OverrideKey(pipeline))
+	var o Override
+	if err != nil || e.Value == nil || json.Unmarshal(e.Value, &o) != nil || o.Digest == "" {
+		return
+	}
+	// Without a digest it is about no declaration.
+	value, err := json.Marshal(Override{Format: overrideFormat, ID: newID(), Pipeline: pipeline})
+	if err == nil {
+		e.Key, e.Value = protocol.OverrideKey(pipeline), value
+		store.Write(ctx, protocol.Write{Entry: e, TTL: ttl})
+	}
+}
+
 // errUnreachable reports that the store gave no answer in time.
 var errUnreachable = errors.New("its store is out of reach")
 

@@ -68,6 +68,8 @@ func (s *Shared) MovePosition(ctx context.Context, c spec.Checkpoint, before rec
 		switch {
 		case claim.Stamp == stamp:
 			return true, nil // by a try before
+		case claim.Deleted:
+			return false, fmt.Errorf("pipeline %q was deleted from the cluster: remove its file and add it again", c.PipelineID)
 		case claim.Owner != "":
 			return false, &OwnedError{c.PipelineID, claim.Owner}
 		}

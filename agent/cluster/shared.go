@@ -22,6 +22,9 @@ type state struct {
 	Connectors  map[string]spec.ConnectorState `json:"connectors,omitempty"`  // by id
 }
 
+// emptyState is that of a pipeline that begins anew.
+var emptyState = fmt.Appendf(nil, `{"format":%d}`, stateFormat)
+
 type checkpoint struct {
 	Plugin   string          `json:"plugin,omitempty"`
 	Position record.Position `json:"position"`
@@ -85,6 +88,24 @@ func (s *Shared) Adopt(ctx context.Context, pipeline string, saved []byte) error
 	return nil
 }
 
+// Forget forgets the connectors and positions of a pipeline that was deleted from the cluster.
+func (s *Shared) Forget(ctx context.Context, pipeline string) error {
+	known, err := s.known(ctx, pipeline)
+	if err != nil {
+		return err
+	}
+	return s.deleteLocal(ctx, known)
+}
+
+func (s *Shared) deleteLocal(ctx context.Context, connectors []spec.ConnectorState) error {
+	for _, c := range connectors {
+		if err := s.Local.DeleteConnector(ctx, c.ID); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // known returns what this agent has of the connectors of a pipeline.
 func (s *Shared) known(ctx context.Context, pipeline string) ([]spec.ConnectorState, error) {
 	all, err := s.ConnectorStates(ctx)
@@ -109,10 +130,8 @@ func (s *Shared) restore(ctx context.Context, pipeline string, saved []byte, nex
 	if err := next.decode(pipeline, saved); err != nil {
 		return err
 	}
-	for _, c := range known {
-		if err := s.Local.DeleteConnector(ctx, c.ID); err != nil {
-			return err
-		}
+	if err := s.deleteLocal(ctx, known); err != nil {
+		return err
 	}
 	for _, c := range next.Connectors {
 		if err := s.Local.SaveConnectorState(ctx, &c); err != nil {
@@ -245,6 +264,7 @@ func (s *Shared) next(pipeline string, p *copied) {
 	waiting := p.waiting
 	p.waiting, p.saving = nil, true
 	encoded, err := json.Marshal(&p.state)
+	current := s.pipelines[pipeline] == p // the pipeline was not adopted again, as another instance
 	s.mu.Unlock()
 	finish := func(err error) {
 		s.mu.Lock()
@@ -259,7 +279,7 @@ func (s *Shared) next(pipeline string, p *copied) {
 	switch {
 	case err != nil:
 		finish(fmt.Errorf("cannot encode the state of pipeline %q: %w", pipeline, err))
-	case !owned:
+	case !owned || !current:
 		finish(ErrNotOwner)
 	default:
 		s.Member.Save(pipeline, epoch, encoded, func(ok bool) {

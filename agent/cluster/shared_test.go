@@ -19,12 +19,18 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
+func TestMain(m *testing.M) {
+	wait.Overlap(4)
+	m.Run()
+}
+
 // memory is a store of a cluster in memory, where nothing expires.
 type memory struct {
 	mu       sync.Mutex
 	revision uint64                    // guarded by mu
 	keys     map[string]protocol.Entry // guarded by mu
 	watches  []func(protocol.Entry)    // guarded by mu
+	written  []protocol.Entry          // guarded by mu
 }
 
 func (m *memory) Write(_ context.Context, w protocol.Write) protocol.Outcome {
@@ -37,6 +43,7 @@ func (m *memory) Write(_ context.Context, w protocol.Write) protocol.Outcome {
 	e := w.Entry
 	e.Revision = m.revision
 	m.keys[w.Key] = e
+	m.written = append(m.written, e)
 	e.State = nil
 	for _, f := range m.watches {
 		f(e)
@@ -72,13 +79,15 @@ type host struct {
 	member *cluster.Member
 	placed chan string
 	end    func()
+
+	cleaned chan string // connectors, each try
 }
 
 func newHost(t *testing.T, name string, m *memory) *host {
 	t.Helper()
 	h := prepareHost(t, name, m)
 	h.run(t)
-	h.member.Declare(t.Context(), map[string]protocol.Wanted{"p": {Digest: "d"}})
+	h.member.Declare(t.Context(), protocol.Declared{Wanted: map[string]protocol.Wanted{"p": {Digest: "d"}}})
 	return h
 }
 
@@ -88,7 +97,7 @@ func prepareHost(t *testing.T, name string, m *memory) *host {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := &host{db: db, placed: make(chan string, 100)}
+	h := &host{db: db, placed: make(chan string, 100), cleaned: make(chan string, 100)}
 	h.member = &cluster.Member{
 		Store: m, Self: protocol.Session{Agent: name}, Timing: protocol.TimingOf(20 * time.Second), Log: slog.New(slog.DiscardHandler),
 		Placed: func(id string) { h.placed <- id },
@@ -96,7 +105,7 @@ func prepareHost(t *testing.T, name string, m *memory) *host {
 		Idle:   func(context.Context, string) bool { return true },
 	}
 	h.shared = &cluster.Shared{Local: db, Member: h.member, Clustered: func(string) bool { return true }}
-	h.member.Adopt = h.shared.Adopt
+	h.member.Adopt, h.member.Retire = h.shared.Adopt, h.retire
 	return h
 }
 
@@ -191,7 +200,7 @@ func TestLabels(t *testing.T) {
 	}
 	ask := func(site string) {
 		for _, h := range hosts {
-			h.member.Declare(t.Context(), map[string]protocol.Wanted{"p": {Digest: "d", Labels: map[string]string{"site": site}}})
+			h.member.Declare(t.Context(), protocol.Declared{Wanted: map[string]protocol.Wanted{"p": {Digest: "d", Labels: map[string]string{"site": site}}}})
 		}
 	}
 	for _, site := range []string{"paris", "berlin", "paris"} {
@@ -273,7 +282,7 @@ func TestStoreGoesBack(t *testing.T) {
 				}
 			}
 			a.run(t)
-			a.member.Declare(t.Context(), map[string]protocol.Wanted{"p": {Digest: "d"}})
+			a.member.Declare(t.Context(), protocol.Declared{Wanted: map[string]protocol.Wanted{"p": {Digest: "d"}}})
 			wait.For(t, "a to run the pipeline", func() bool { return a.member.Here("p") })
 			if err := a.save(t, "1"); err != nil {
 				t.Fatal(err)

@@ -26,10 +26,10 @@ func TestOtherFiles(t *testing.T) {
 		}
 	}
 	b.run(t)
-	b.member.Declare(t.Context(), map[string]protocol.Wanted{"p": {Digest: "another"}})
+	b.member.Declare(t.Context(), protocol.Declared{Wanted: map[string]protocol.Wanted{"p": {Digest: "another"}}})
 	without := prepareHost(t, "without", shared)
 	without.run(t)
-	without.member.Declare(t.Context(), nil)
+	without.member.Declare(t.Context(), protocol.Declared{})
 	if err := a.member.Drain(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +71,7 @@ func TestNewerVersion(t *testing.T) {
 		}
 	}
 	h.run(t)
-	h.member.Declare(t.Context(), map[string]protocol.Wanted{"p": {Digest: "d"}, "other": {Digest: "d"}})
+	h.member.Declare(t.Context(), protocol.Declared{Wanted: map[string]protocol.Wanted{"p": {Digest: "d"}, "other": {Digest: "d"}}})
 	if n := <-left; n.Pipeline != "p" {
 		t.Errorf("the notice is %+v", n)
 	}

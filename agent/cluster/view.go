@@ -11,33 +11,53 @@ import (
 )
 
 // observe takes an entry of the store, and notes who owns the pipeline that it is about.
-func (m *Member) observe(e protocol.Entry) {
+func (m *Member) observe(ctx context.Context, e protocol.Entry) {
 	if strings.HasPrefix(e.Key, protocol.OverridePrefix) {
 		if m.noteOverride(e) && m.Asked != nil {
 			m.Asked()
 		}
 		return
 	}
+	if m.Reports != nil && m.Reports.Note(e) {
+		return
+	}
 	m.node.Observe(m.now(), e)
-	pipeline, claim := m.node.Claimed(e.Key)
-	if pipeline == "" {
+	id, claim := m.node.Claimed(e.Key)
+	if id == "" {
 		return
 	}
 	m.mu.Lock()
-	before := m.owners[pipeline]
-	m.owners[pipeline] = claim
+	before := m.owners[id]
+	m.owners[id] = claim
+	pipeline, number := protocol.InstanceOf(id)
+	if number > m.instances[pipeline] {
+		m.instances[pipeline] = number
+	}
 	m.mu.Unlock()
 	if before.Owner != claim.Owner && m.Moved != nil {
 		m.Moved(pipeline)
 	}
+	if claim.Deleted && !before.Deleted && number == 1 {
+		m.working.Go(func() { dropOverride(ctx, m.Store, pipeline, m.Timing.Tombstone) })
+		if m.Deleted != nil {
+			m.Deleted(pipeline)
+		}
+	}
 }
 
-// Owner returns the claim of a pipeline as it was seen last; there is none when its Owner is "".
-func (m *Member) Owner(pipeline string) protocol.Claim {
+// Claims returns the claims of a pipeline as they were seen last: that of the first instance, the only one of most
+// pipelines, and those of further ones that have an owner. There is none, or no owner, when Owner is "".
+func (m *Member) Claims(pipeline string) []protocol.Claim {
 	m.init()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.owners[pipeline]
+	all := []protocol.Claim{m.owners[pipeline]}
+	for number := 2; number <= m.instances[pipeline]; number++ {
+		if c := m.owners[protocol.InstanceID(pipeline, number)]; c.Owner != "" {
+			all = append(all, c)
+		}
+	}
+	return all
 }
 
 // View returns what this member knows of the cluster. It fails when the member has not begun to

@@ -23,10 +23,12 @@ type dispenser struct {
 	// guard wraps destinations that are executables, so that records that end them are found;
 	// nil: none are.
 	guard func(plugin, id string, d connector.Destination) connector.Destination
+	// instance is which of several instances of the pipeline runs; 0 or 1: the first.
+	instance int
 }
 
-func (r *Runner) dispense(ctx context.Context, typ spec.ConnectorType, plugin, id string, secrets *redact.Redactor) (connector.Connector, error) {
-	d := dispenser{r.Catalog.Host, secrets, func(plugin, _ string) { r.started(plugin, false) }, processor.Options{}, nil}
+func (r *Runner) dispense(ctx context.Context, typ spec.ConnectorType, plugin, id string, secrets *redact.Redactor, instance int) (connector.Connector, error) {
+	d := dispenser{r.Catalog.Host, secrets, func(plugin, _ string) { r.started(plugin, false) }, processor.Options{}, nil, instance}
 	if typ == spec.TypeSource {
 		return d.Source(ctx, plugin, id)
 	}
@@ -35,7 +37,7 @@ func (r *Runner) dispense(ctx context.Context, typ spec.ConnectorType, plugin, i
 
 // Source returns a new instance of a plugin as a source.
 func (d dispenser) Source(ctx context.Context, plugin, id string) (connector.Source, error) {
-	s, err := d.host.Source(ctx, plugin, id)
+	s, err := d.host.Source(ctx, plugin, connector.InstanceID(id, d.instance))
 	if err != nil {
 		return nil, err
 	}
@@ -45,7 +47,7 @@ func (d dispenser) Source(ctx context.Context, plugin, id string) (connector.Sou
 
 // Destination returns a new instance of a plugin as a destination.
 func (d dispenser) Destination(ctx context.Context, plugin, id string) (connector.Destination, error) {
-	s, err := d.host.Destination(ctx, plugin, id)
+	s, err := d.host.Destination(ctx, plugin, connector.InstanceID(id, d.instance))
 	if err != nil {
 		return nil, err
 	}

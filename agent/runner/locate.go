@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/conduit-agent/conduit/agent/engine/failure"
+	"github.com/conduit-agent/conduit/plugins/pluginname"
 	"github.com/conduit-agent/conduit/spec"
 )
 
@@ -15,14 +16,45 @@ import (
 // that they have in resolved.
 func (r *Runner) check(resolved *spec.Pipeline) func(*spec.Pipeline) []spec.Problem {
 	return func(declared *spec.Pipeline) []spec.Problem {
-		p := *resolved
-		p.Connectors = nil
-		for _, c := range declared.Connectors { // in the order of the file
-			i := slices.IndexFunc(resolved.Connectors, func(o spec.Connector) bool { return o.ID == c.ID })
-			p.Connectors = append(p.Connectors, resolved.Connectors[i])
-		}
-		return r.Catalog.Check(context.Background(), &p)
+		return r.Catalog.Check(context.Background(), ordered(resolved, declared))
 	}
+}
+
+// ordered returns resolved with the connectors in the order of the file.
+func ordered(resolved, declared *spec.Pipeline) *spec.Pipeline {
+	p := *resolved
+	p.Connectors = nil
+	for _, c := range declared.Connectors {
+		i := slices.IndexFunc(resolved.Connectors, func(o spec.Connector) bool { return o.ID == c.ID })
+		p.Connectors = append(p.Connectors, resolved.Connectors[i])
+	}
+	return &p
+}
+
+// checkInstances returns an error, with places, when d's pipeline cannot have as many instances as it declares: that
+// was checked when it was read, but for what references and the names of executables stand for.
+func (r *Runner) checkInstances(d *spec.Declaration, resolved *spec.Pipeline) error {
+	check := func(declared *spec.Pipeline) []spec.Problem {
+		p := ordered(resolved, declared)
+		for i := range p.Connectors {
+			if found, err := r.Catalog.Host.Find(p.Connectors[i].Plugin); err == nil && found.Kind == pluginname.Standalone {
+				p.Connectors[i].Plugin = found.FullName().String()
+			}
+		}
+		return spec.CheckInstances(p, true)
+	}
+	if problems := check(&d.Pipeline); len(problems) > 0 {
+		return r.located(d, failure.Permanent(joined(problems)), check)
+	}
+	return nil
+}
+
+// instanceOf returns which of several instances of a pipeline this agent runs, 0 where there is one.
+func (r *Runner) instanceOf(pipelineID string) int {
+	if r.Instance == nil {
+		return 0
+	}
+	return r.Instance(pipelineID)
 }
 
 // refused is err, which keeps d's pipeline from being prepared, with places. It is permanent when

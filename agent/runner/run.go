@@ -67,6 +67,9 @@ func (o *run) Amend(ctx context.Context, d *spec.Declaration) (reconcile.Amendme
 		return nil, err
 	}
 	o.secrets.Set(&o.current, &resolved.Secrets)
+	if err := o.runner.checkInstances(d, resolved.Pipeline); err != nil {
+		return nil, o.secrets.Error(err)
+	}
 	o.tolerant.Store(d.Pipeline.DLQ.Tolerant())
 	a, err := o.Pipeline.Amend(ctx, &d.Pipeline, resolved.Pipeline)
 	if errors.Is(err, spec.ErrNeedsRestart) {

@@ -42,7 +42,9 @@ type Runner struct {
 	Committer  *commit.Committer
 	Taps       *tap.Points
 	// Keep takes over the records that the version d of a pipeline refuses; nil: they are not kept.
-	Keep       func(ctx context.Context, d *spec.Declaration, l *deadletter.DeadLetter) error
+	Keep func(ctx context.Context, d *spec.Declaration, l *deadletter.DeadLetter) error
+	// Instance returns which of several instances of a pipeline, from 1, this agent runs; nil: there is one.
+	Instance   func(pipelineID string) int
 	Window     backpressure.Window
 	AckTimeout time.Duration
 	// ProcessorTimeout is how long a processor may take for a batch; 0 for ever.
@@ -67,6 +69,9 @@ func (r *Runner) Prepare(ctx context.Context, d *spec.Declaration) (reconcile.Ru
 	o, err := r.assemble(ctx, d)
 	if err != nil {
 		return nil, err
+	}
+	if err := r.checkInstances(d, o.resolved.Pipeline); err != nil {
+		return nil, o.secrets.Error(err)
 	}
 	if err := o.Pipeline.Prepare(ctx); err != nil {
 		return nil, r.refused(d, o.secrets.Error(err), o.resolved.Pipeline)
@@ -104,7 +109,7 @@ func (r *Runner) assemble(ctx context.Context, d *spec.Declaration) (*run, error
 		Declared:  &d.Pipeline,
 		Resolved:  resolved.Pipeline,
 		Recall:    o.recall,
-		Plugins:   dispenser{r.Catalog.Host, &o.secrets, func(plugin, id string) { r.started(plugin, stats.Ran(id)) }, r.chains(&d.Pipeline, log), o.guard},
+		Plugins:   dispenser{r.Catalog.Host, &o.secrets, func(plugin, id string) { r.started(plugin, stats.Ran(id)) }, r.chains(&d.Pipeline, log), o.guard, r.instanceOf(d.Pipeline.ID)},
 		Store:     r.Store,
 		Committer: r.Committer,
 		Window:    r.Window,
@@ -147,12 +152,12 @@ func (r *Runner) Delete(ctx context.Context, c *spec.ConnectorState) error {
 		r.Log.Warn("cannot resolve references in the settings of a connector that is gone, its deletion event has them empty",
 			"component", "agent", "pipeline_id", c.PipelineID, "connector_id", c.ID, "settings", lost)
 	}
-	connector, err := r.dispense(ctx, c.Type, c.Plugin, id, &secrets)
+	gone, err := r.dispense(ctx, c.Type, c.Plugin, id, &secrets, r.instanceOf(c.PipelineID))
 	if err != nil {
 		return fmt.Errorf("cannot delete connector %s: %w", c.ID, err)
 	}
-	err = connector.LifecycleOnDeleted(ctx, settings)
-	if err = errors.Join(err, connector.Teardown(ctx)); err != nil {
+	err = gone.LifecycleOnDeleted(ctx, settings)
+	if err = errors.Join(err, gone.Teardown(ctx)); err != nil {
 		return fmt.Errorf("cannot delete connector %s: %w", c.ID, secrets.Error(err))
 	}
 	return nil
@@ -161,7 +166,7 @@ func (r *Runner) Delete(ctx context.Context, c *spec.ConnectorState) error {
 // Configure has a new instance of a plugin accept settings without references, and tears
 // it down. It returns why the plugin refuses them.
 func (r *Runner) Configure(ctx context.Context, typ spec.ConnectorType, plugin string, settings map[string]string, secrets *redact.Redactor) error {
-	c, err := r.dispense(ctx, typ, plugin, "validate-"+string(typ)+"-config", secrets)
+	c, err := r.dispense(ctx, typ, plugin, "validate-"+string(typ)+"-config", secrets, 0)
 	if err != nil {
 		return err
 	}

@@ -65,5 +65,5 @@ func (c *Cluster) Resume(w http.ResponseWriter, r *http.Request) (any, error) {
 
 func alone() error {
 	return rest.Errorf(rest.FailedPrecondition, rest.ReasonAlone, "this agent is no member of a cluster").
-		Suggest("set cluster.name and cluster.nats.url, and start it again")
+		Suggest("set cluster.name and cluster.nats.url or cluster.postgres.url, and start it again")
 }

@@ -5,12 +5,14 @@ package placement
 import (
 	"maps"
 	"slices"
+	"strconv"
 )
 
 // Terms are those of one pipeline. An agent that is alone pays no attention to them.
 type Terms struct {
-	Cluster   Mode  `json:"cluster,omitempty"` // Strict when empty
-	Placement Rules `json:"placement,omitzero"`
+	Cluster   Mode      `json:"cluster,omitempty"` // Strict when empty
+	Placement Rules     `json:"placement,omitzero"`
+	Instances Instances `json:"instances,omitempty"`
 }
 
 // Mode says what the claim of a pipeline means for its runs.
@@ -25,6 +27,25 @@ const (
 
 // Enum lists the modes.
 func (Mode) Enum() []string { return []string{string(Strict), string(Relaxed), string(Local)} }
+
+// Instances is how many members of a cluster run a pipeline at the same time, at most one instance each: a number
+// from 1 to 64, or Each. Empty is 1.
+type Instances string
+
+// Each is an instance on each member that may run the pipeline.
+const Each Instances = "all"
+
+// Several reports whether there may be more than one.
+func (i Instances) Several() bool { return i != "" && i != "1" }
+
+// Number returns how many there are; 1 for Each.
+func (i Instances) Number() int {
+	n, err := strconv.Atoi(string(i))
+	if err != nil {
+		return 1
+	}
+	return n
+}
 
 // Rules say on which members a pipeline may run.
 type Rules struct {
@@ -51,6 +72,9 @@ func (t Terms) Equal(o Terms) bool { return len(t.Changes(o)) == 0 }
 func (t Terms) Changes(o Terms) (paths []string) {
 	if t.Cluster != o.Cluster {
 		paths = append(paths, "/cluster")
+	}
+	if t.Instances != o.Instances {
+		paths = append(paths, "/instances")
 	}
 	for _, name := range slices.Sorted(maps.Keys(joined(t.Placement.Labels, o.Placement.Labels))) {
 		a, had := t.Placement.Labels[name]

@@ -29,9 +29,9 @@ func TestRules(t *testing.T) {
 
 func TestChanges(t *testing.T) {
 	labels := func(all map[string]string) placement.Rules { return placement.Rules{Labels: all} }
-	a := placement.Terms{Cluster: placement.Relaxed, Placement: labels(map[string]string{"site": "berlin", "gpu": ""})}
-	b := placement.Terms{Placement: labels(map[string]string{"site": "paris"})}
-	if got, want := a.Changes(b), []string{"/cluster", "/placement/labels/gpu", "/placement/labels/site"}; !slices.Equal(got, want) {
+	a := placement.Terms{Cluster: placement.Relaxed, Placement: labels(map[string]string{"site": "berlin", "gpu": ""}), Instances: "2"}
+	b := placement.Terms{Placement: labels(map[string]string{"site": "paris"}), Instances: placement.Each}
+	if got, want := a.Changes(b), []string{"/cluster", "/instances", "/placement/labels/gpu", "/placement/labels/site"}; !slices.Equal(got, want) {
 		t.Errorf("changes %v, want %v", got, want)
 	}
 	if !a.Equal(a.Clone()) || a.Equal(b) {
@@ -39,5 +39,16 @@ func TestChanges(t *testing.T) {
 	}
 	if a.Clone().Placement.Labels["site"] = "rome"; a.Placement.Labels["site"] != "berlin" {
 		t.Error("a clone shares its labels")
+	}
+}
+
+func TestInstances(t *testing.T) {
+	for text, want := range map[placement.Instances]struct {
+		several bool
+		number  int
+	}{"": {false, 1}, "1": {false, 1}, "3": {true, 3}, placement.Each: {true, 1}} {
+		if text.Several() != want.several || text.Number() != want.number {
+			t.Errorf("%q: several %v, number %d", text, text.Several(), text.Number())
+		}
 	}
 }

@@ -90,7 +90,7 @@ func owned(c *rest.Cluster, member string) (n int) {
 func TestDrain(t *testing.T) {
 	t.Parallel()
 	const pipelines = 4
-	f := newFleet(t, 1, 2, pipelines)
+	f := newFleet(t, 1, 2, pipelines, ttl)
 	f.feed(10)
 	f.await()
 	m0, m1 := f.members[0], f.members[1]
@@ -150,7 +150,7 @@ func (f *fleet) owner(pipeline string) (owner string) {
 // of a member declares is that member's alone.
 func TestStopOnAnyMember(t *testing.T) {
 	t.Parallel()
-	f := newFleet(t, 1, 2, 2)
+	f := newFleet(t, 1, 2, 2, ttl)
 	f.feed(10)
 	f.await()
 	other := f.members[0]
@@ -185,7 +185,7 @@ func TestStopOnAnyMember(t *testing.T) {
 // TestResetOnAnyMember has a source begin again by a member that does not run its pipeline.
 func TestResetOnAnyMember(t *testing.T) {
 	t.Parallel()
-	f := newFleet(t, 1, 2, 1)
+	f := newFleet(t, 1, 2, 1, ttl)
 	f.feed(10)
 	f.await()
 	other := f.members[0]

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/plugins/plugintest/server"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
@@ -29,20 +30,20 @@ type fleet struct {
 	terms   map[int]string // further fields, by pipeline
 }
 
-func newFleet(t *testing.T, servers, members, pipelines int) *fleet {
+func newFleet(t *testing.T, servers, members, pipelines int, lives time.Duration) *fleet {
 	t.Helper()
 	all := server.StartNATS(t, servers)
 	urls := make([]string, servers)
 	for i, s := range all {
 		urls[i] = s.URL()
 	}
-	f := joined(t, slices.Repeat([]string{strings.Join(urls, ",")}, members), pipelines, ttl)
+	f := joined(t, slices.Repeat([]string{strings.Join(urls, ",")}, members), pipelines, lives)
 	f.servers = all
 	return f
 }
 
-// joined is a fleet with a member for each of the addresses of NATS.
-func joined(t *testing.T, members []string, pipelines int, ttl time.Duration) *fleet {
+// joined is a fleet with a member for each of the addresses of NATS, with further settings.
+func joined(t *testing.T, members []string, pipelines int, ttl time.Duration, set ...func(*config.Config)) *fleet {
 	t.Helper()
 	f := &fleet{t: t, dir: t.TempDir(), written: make([]int, pipelines)}
 	if err := os.Mkdir(filepath.Join(f.dir, "pipelines"), 0o755); err != nil {
@@ -51,6 +52,9 @@ func joined(t *testing.T, members []string, pipelines int, ttl time.Duration) *f
 	for i, urls := range members {
 		m := newMember(t, fmt.Sprint("m", i), filepath.Join(f.dir, "pipelines"), urls, ttl)
 		f.members = append(f.members, m)
+		for _, change := range set {
+			change(&m.config)
+		}
 		m.start()
 	}
 	for _, m := range f.members {
@@ -165,7 +169,7 @@ func (f *fleet) awaitOf(pipelines ...int) time.Duration {
 // TestFailover kills, pauses and stops members: every line arrives, in order.
 func TestFailover(t *testing.T) {
 	t.Parallel()
-	f := newFleet(t, 3, 3, 6)
+	f := newFleet(t, 3, 3, 6, ttl)
 	f.feed(100)
 	t.Logf("first lines: %v", f.await())
 	f.members[0].kill()

@@ -17,7 +17,9 @@ import (
 
 	"github.com/conduit-agent/conduit/agent"
 	"github.com/conduit-agent/conduit/agent/agenttest"
+	"github.com/conduit-agent/conduit/agent/agenttest/effort"
 	"github.com/conduit-agent/conduit/agent/config"
+	"github.com/conduit-agent/conduit/plugins/plugintest/browser"
 	"github.com/conduit-agent/conduit/plugins/plugintest/logbuf"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 )
@@ -27,8 +29,12 @@ const memberConfig = "CONDUIT_CLUSTER_MEMBER"
 
 func TestMain(m *testing.M) {
 	agenttest.Child(memberConfig, runMember)
-	wait.Overlap(4)
-	os.Exit(m.Run())
+	overlap := 8 // they mostly wait
+	if effort.Thorough() {
+		overlap = 4 // with more servers and faults
+	}
+	wait.Overlap(overlap)
+	os.Exit(browser.Run(m))
 }
 
 func runMember(ctx context.Context, text string) error {
@@ -47,10 +53,12 @@ type member struct {
 	config config.Config
 	cmd    *exec.Cmd
 	log    *logbuf.Buffer
-	before int // bytes that earlier processes logged
+	before int             // bytes that earlier processes logged
+	join   func(*exec.Cmd) // when set, is called before the process is started
 }
 
-// newMember makes a member that reads its pipelines from a directory that all share.
+// newMember makes a member that reads its pipelines from a directory that all share. The URLs are those of
+// NATS, or that of a PostgreSQL.
 func newMember(t *testing.T, name, pipelines, urls string, ttl time.Duration) *member {
 	t.Helper()
 	cfg, _, err := config.Load(config.Sources{})
@@ -65,7 +73,10 @@ func newMember(t *testing.T, name, pipelines, urls string, ttl time.Duration) *m
 	cfg.Pipelines.ErrorRecovery.MinDelay = 50 * time.Millisecond
 	cfg.Pipelines.ErrorRecovery.MaxDelay = time.Second
 	cfg.API.HTTP.Address = "127.0.0.1:0"
-	cfg.Cluster = config.Cluster{Name: "test", Member: name, Capacity: 1, TTL: ttl, NATS: config.NATS{URL: urls, Replicas: strings.Count(urls, ",") + 1}}
+	cfg.Cluster = config.Cluster{Name: "test", Member: name, Capacity: 1, TTL: ttl, Keep: time.Hour, NATS: config.NATS{URL: urls, Replicas: strings.Count(urls, ",") + 1}}
+	if strings.HasPrefix(urls, "postgres:") {
+		cfg.Cluster.NATS, cfg.Cluster.Postgres.URL = config.NATS{}, urls
+	}
 	m := &member{t: t, name: name, config: cfg, log: &logbuf.Buffer{}}
 	t.Cleanup(func() {
 		m.kill()
@@ -87,6 +98,9 @@ func (m *member) start() {
 	m.cmd.Env = append(os.Environ(), memberConfig+"="+string(text))
 	m.cmd.Stderr, m.cmd.Stdout = m.log, m.log
 	m.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if m.join != nil {
+		m.join(m.cmd)
+	}
 	if err := m.cmd.Start(); err != nil {
 		m.t.Fatal(err)
 	}

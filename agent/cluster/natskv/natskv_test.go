@@ -42,8 +42,8 @@ func open(t *testing.T, o natskv.Options) *natskv.Store {
 	}
 	t.Cleanup(s.Close)
 	deadline := time.Now().Add(30 * time.Second)
-	for {
-		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	for attempt := 500 * time.Millisecond; ; attempt *= 2 { // a cluster without a leader does not answer
+		ctx, cancel := context.WithTimeout(t.Context(), attempt)
 		err := s.Ready(ctx, o)
 		cancel()
 		if err == nil {

@@ -28,6 +28,7 @@ func Open(o Options) (*Store, error) {
 		nats.MaxPingsOutstanding(2),
 		nats.Timeout(2 * time.Second),
 		nats.ReconnectBufSize(-1),
+		nats.CustomInboxPrefix("_INBOX_conduit-" + o.Cluster), // so that a user may be kept from the answers to others
 		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
 			if err != nil {
 				o.Log.Warn("connection to NATS lost", "component", "cluster", "err", err)
@@ -104,7 +105,9 @@ func (s *Store) Ready(ctx context.Context, o Options) error {
 		if v := s.conn.ConnectedServerVersion(); !atLeast(v, 2, 12) {
 			return &UnfitError{[]string{"the server is of version " + v + ", and 2.12 is needed"}}
 		}
-		stream, err = s.js.CreateStream(ctx, want)
+		if stream, err = s.js.CreateStream(ctx, want); errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) { // by another member, meanwhile
+			stream, err = s.js.Stream(ctx, want.Name)
+		}
 	}
 	if err != nil {
 		return fmt.Errorf("cannot open the stream %s: %w", want.Name, err)
@@ -112,6 +115,7 @@ func (s *Store) Ready(ctx context.Context, o Options) error {
 	if wrong := differences(want, stream.CachedInfo().Config); len(wrong) > 0 {
 		return &UnfitError{wrong}
 	}
+	s.begun.Store(stream.CachedInfo().Created.UnixNano())
 	s.stream.Store(&stream)
 	return nil
 }

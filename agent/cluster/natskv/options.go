@@ -1,7 +1,6 @@
 // Package natskv keeps the sessions and claims of a cluster in a stream of NATS JetStream, with
-// the layout of a key-value bucket. The stream is not made as a bucket, because a bucket that
-// lets keys expire writes a marker when they do, and such a marker can replace a renewal that
-// was acknowledged at the same time.
+// the layout of a key-value bucket. It is not made as a bucket: one whose keys expire writes a
+// marker for each, which can replace a renewal that was acknowledged at the same time.
 package natskv
 
 import (

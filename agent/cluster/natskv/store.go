@@ -21,9 +21,13 @@ import (
 // header carries the value of an entry, so that a watch can do without the state.
 const header = "Conduit-Value"
 
-// idle is how long a watch may show nothing before it is taken for broken: renewals of this
-// agent's own session should have shown.
-const idle = time.Minute
+const (
+	// idle is how long a watch may show nothing before it is taken for broken: renewals of this
+	// agent's own session should have shown.
+	idle = time.Minute
+	// compareEvery is between two comparisons of the stream with the one that the agent joined.
+	compareEvery = 2 * time.Second
+)
 
 // Store is a stream. Every method may be called by many goroutines.
 type Store struct {
@@ -31,12 +35,15 @@ type Store struct {
 	js     jetstream.JetStream
 	stream atomic.Pointer[jetstream.Stream] // nil until Ready
 	prefix string                           // of subjects
+	begun  atomic.Int64                     // when the stream was made, which no other one of its name has in common
+	other  atomic.Bool                      // there is another one by now
 }
 
 // streamName returns the name of the stream of a cluster.
 func streamName(cluster string) string { return "KV_conduit-" + cluster }
 
-// streamConfig returns how the stream of a cluster must be.
+// streamConfig returns how the stream of a cluster must be. Its revisions, and so the epochs of claims, begin after
+// those of a stream of this name that was deleted, for a stream takes far less than a million writes a second.
 func streamConfig(cluster string, replicas int) jetstream.StreamConfig {
 	return jetstream.StreamConfig{
 		Name:              streamName(cluster),
@@ -49,11 +56,15 @@ func streamConfig(cluster string, replicas int) jetstream.StreamConfig {
 		AllowRollup:       true,
 		DenyDelete:        true,
 		AllowMsgTTL:       true,
+		FirstSeq:          uint64(time.Now().UnixMicro()),
 	}
 }
 
 // Write performs a compare-and-swap. It returns when the store answered or ctx ended.
 func (s *Store) Write(ctx context.Context, w protocol.Write) protocol.Outcome {
+	if s.other.Load() {
+		return protocol.Outcome{Result: protocol.Unknown}
+	}
 	m := &nats.Msg{Subject: s.prefix + w.Key, Data: w.State, Header: nats.Header{header: {string(w.Value)}}}
 	options := []jetstream.PublishOpt{jetstream.WithExpectLastSequencePerSubject(w.Revision), jetstream.WithRetryAttempts(0)}
 	if w.TTL != 0 {
@@ -92,15 +103,47 @@ func outcome(err error) protocol.Outcome {
 	return protocol.Outcome{Result: protocol.Unknown}
 }
 
-var errNotReady = errors.New("cannot read from NATS, which has not answered yet")
+var (
+	errNotReady = errors.New("cannot read from NATS, which has not answered yet")
+	errAnother  = errors.New("the stream of the cluster was made again since this agent joined: start all members again, once it has what it should")
+)
+
+// joined returns the stream that the agent joined.
+func (s *Store) joined() (jetstream.Stream, error) {
+	stream := s.stream.Load()
+	switch {
+	case stream == nil:
+		return nil, errNotReady
+	case s.other.Load():
+		return nil, errAnother
+	}
+	return *stream, nil
+}
+
+// compare fails when the stream is not the one that the agent joined. That is for good.
+func (s *Store) compare(ctx context.Context, stream jetstream.Stream) error {
+	ctx, cancel := context.WithTimeout(ctx, compareEvery)
+	defer cancel()
+	info, err := stream.Info(ctx)
+	switch {
+	case errors.Is(err, jetstream.ErrStreamNotFound):
+		return err
+	case err != nil: // it is out of reach
+		return nil
+	case info.Created.UnixNano() != s.begun.Load():
+		s.other.Store(true)
+		return errAnother
+	}
+	return nil
+}
 
 // Read returns the entry of a key, from the leader of the stream.
 func (s *Store) Read(ctx context.Context, key string) (protocol.Entry, error) {
-	stream := s.stream.Load()
-	if stream == nil {
-		return protocol.Entry{}, errNotReady
+	stream, err := s.joined()
+	if err != nil {
+		return protocol.Entry{}, err
 	}
-	m, err := (*stream).GetLastMsgForSubject(ctx, s.prefix+key)
+	m, err := stream.GetLastMsgForSubject(ctx, s.prefix+key)
 	switch {
 	case errors.Is(err, jetstream.ErrMsgNotFound):
 		return protocol.Entry{Key: key}, nil
@@ -114,11 +157,14 @@ func (s *Store) Read(ctx context.Context, key string) (protocol.Entry, error) {
 // observe for the latest entry of each key that changes. It returns an error when it cannot go
 // on; to be called again it shows everything again.
 func (s *Store) Watch(ctx context.Context, observe func(protocol.Entry), synced func()) error {
-	stream := s.stream.Load()
-	if stream == nil {
-		return errNotReady
+	stream, err := s.joined()
+	if err == nil {
+		err = s.compare(ctx, stream)
 	}
-	consumer, err := (*stream).OrderedConsumer(ctx, jetstream.OrderedConsumerConfig{
+	if err != nil {
+		return fmt.Errorf("cannot watch NATS: %w", err)
+	}
+	consumer, err := stream.OrderedConsumer(ctx, jetstream.OrderedConsumerConfig{
 		FilterSubjects: []string{s.prefix + ">"}, DeliverPolicy: jetstream.DeliverLastPerSubjectPolicy, HeadersOnly: true,
 	})
 	if err != nil {
@@ -133,10 +179,17 @@ func (s *Store) Watch(ctx context.Context, observe func(protocol.Entry), synced 
 		synced()
 		synced = nil
 	}
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	go s.keepComparing(ctx, stream, end)
 	for {
+		// One call for as long as nothing comes: each begins to wait for the server's heartbeats anew.
 		next, cancel := context.WithTimeout(ctx, idle)
 		m, err := messages.Next(jetstream.NextContext(next))
 		cancel()
+		if ended := context.Cause(ctx); err != nil && ended != nil {
+			err = ended
+		}
 		if err != nil {
 			return fmt.Errorf("cannot watch NATS: %w", err)
 		}
@@ -150,6 +203,24 @@ func (s *Store) Watch(ctx context.Context, observe func(protocol.Entry), synced 
 		if synced != nil && meta.NumPending == 0 {
 			synced()
 			synced = nil
+		}
+	}
+}
+
+// keepComparing compares the stream with the one that the agent joined until ctx ends, and ends the watch when it is
+// another one.
+func (s *Store) keepComparing(ctx context.Context, stream jetstream.Stream, end context.CancelCauseFunc) {
+	tick := time.NewTicker(compareEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+		if err := s.compare(ctx, stream); err != nil {
+			end(err)
+			return
 		}
 	}
 }

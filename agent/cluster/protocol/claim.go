@@ -19,7 +19,7 @@ type claim struct {
 	register
 	pipeline string
 	phase    phase
-	wanted   Wanted
+	wanted   instance
 	value    Claim  // of the last write, the pending one included
 	state    []byte // the same
 	token    uint64 // of the state in value
@@ -28,33 +28,51 @@ type claim struct {
 	nextTok  uint64 // of next; 0 for none
 	from     string // agent that it was taken over from, "" for none
 	ended    bool   // its run has ended
+	edit     *edit  // when the claim is changed and not taken
+	retire   bool   // the pipeline is deleted: it is cleaned up after, and does not run
+	retired  bool   // that is done
 }
 
 // fetch begins to claim a pipeline: its state is read, for the write that claims it to keep.
-func (n *Node) fetch(pipeline string, w Wanted, from string) {
+func (n *Node) fetch(pipeline string, w instance, from string) {
 	c := &claim{register: register{key: ClaimKey(pipeline), lasting: true}, pipeline: pipeline, wanted: w, from: from}
 	n.claims[pipeline] = c
 	n.claimAt = n.now
-	n.out.add(Read{c.key})
+	n.out.add(Read{Key: c.key})
 }
 
 // fetched writes the claim, if it is still to be had.
 func (c *claim) fetched(n *Node, e Entry, ok bool) {
-	if !ok || !n.session.held || e.Revision < n.entries[c.pipeline].revision || !n.mayClaim(c.pipeline, n.live(n.session.value)) {
+	if ok && e.Value == nil && n.entries[c.pipeline].Deleted { // the tombstone expired
+		n.forget(n, c.pipeline)
+	}
+	if !ok || !n.session.held || e.Revision < n.entries[c.pipeline].revision {
+		delete(n.claims, c.pipeline)
+		return
+	}
+	if !n.mayWrite(n, c, e) {
 		delete(n.claims, c.pipeline)
 		return
 	}
 	c.phase, c.revision, c.state = claiming, e.Revision, e.State
+	c.lasting = !n.entries[c.pipeline].Deleted
 	c.value = Claim{
 		Format: format, Pipeline: c.pipeline, Owner: n.Agent.Agent, Session: n.session.value.Stamp.Session,
 		Digest: c.wanted.Digest, Since: n.Clock(), From: c.from,
+	}
+	if c.retire {
+		c.value.Withdrawn, c.value.Retiring = n.entries[c.pipeline].Withdrawn, true
 	}
 	c.write(n)
 }
 
 func (c *claim) write(n *Node) {
 	c.value.Stamp = Stamp{Session: n.session.value.Stamp.Session, Write: n.writes.next()}
-	c.send(n, encode(c.value), c.state, c.value.Stamp, 0)
+	var ttl time.Duration
+	if c.edit != nil {
+		ttl = c.edit.ttl
+	}
+	c.send(n, encode(c.value), c.state, c.value.Stamp, ttl)
 }
 
 // decided takes the outcome of a write of the claim.
@@ -66,7 +84,7 @@ func (c *claim) decided(n *Node, d decision) {
 	case d == rolledBack:
 		n.notice(c.pipeline, RolledBack, "")
 		c.lose(n)
-	case c.phase == claiming:
+	case c.phase == claiming || c.edit != nil:
 		delete(n.claims, c.pipeline)
 	default:
 		n.notice(c.pipeline, Fenced, "")
@@ -87,7 +105,13 @@ func (c *claim) won(n *Node) {
 			c.release(n)
 		}
 	case releasing:
-		n.notice(c.pipeline, Released, "")
+		switch {
+		case c.edit == nil:
+			n.notice(c.pipeline, Released, "")
+		case c.edit.notice != "":
+			n.notice(c.pipeline, c.edit.notice, c.value.Withdrawn)
+			n.done[c.pipeline] = true
+		}
 		delete(n.claims, c.pipeline)
 	case losing: // too late to matter
 	}
@@ -100,13 +124,16 @@ func (c *claim) begun(n *Node) {
 		c.release(n)
 		return
 	}
-	c.phase = owning
+	c.phase, c.lasting = owning, true
 	reason := Claimed
-	if c.from != "" {
+	switch {
+	case c.retire:
+		reason = Retiring
+	case c.from != "":
 		reason = TookOver
 	}
 	n.notice(c.pipeline, reason, c.from)
-	n.out.add(Start{c.pipeline, c.value.Epoch, c.state})
+	n.out.add(Start{c.pipeline, c.value.Epoch, c.state, c.retire})
 }
 
 // save writes newer state, once the write before is decided.
@@ -154,6 +181,9 @@ func (c *claim) reconnected(n *Node) {
 // wrote.
 func (c *claim) keep(n *Node) {
 	_, wanted := n.wanted[c.pipeline]
+	if c.retire {
+		wanted = !n.declared(n, c.pipeline)
+	}
 	switch {
 	case !wanted || n.session.leaving || !has(n.session.value.Labels, c.wanted.Labels):
 		c.stop(n)
@@ -188,6 +218,10 @@ func (c *claim) stopped(n *Node) {
 func (c *claim) release(n *Node) {
 	c.phase = releasing
 	c.value.Owner, c.value.Session = "", ""
+	if c.retired && !n.declared(n, c.pipeline) {
+		c.edit = &edit{notice: Deleted, ttl: n.Timing.Tombstone}
+		c.value.Deleted, c.state = true, n.Empty
+	}
 	c.write(n)
 }
 

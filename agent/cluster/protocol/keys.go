@@ -19,6 +19,9 @@ func OverrideKey(pipeline string) string {
 	return OverridePrefix + encoding.EncodeToString([]byte(pipeline))
 }
 
+// ReportKey returns the key of what an agent says of itself.
+func ReportKey(agent string) string { return ReportPrefix + encoding.EncodeToString([]byte(agent)) }
+
 // pipelineOfKey returns the id of the pipeline that the key of a claim is of.
 func pipelineOfKey(key string) string {
 	id, err := encoding.DecodeString(key[min(len(key), len(ClaimPrefix)):])

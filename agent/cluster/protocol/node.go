@@ -14,6 +14,7 @@ type Node struct {
 	Rand   *rand.Rand
 	NewID  func() string    // random, for a session
 	Clock  func() time.Time // for people
+	Empty  []byte           // state of a pipeline that begins anew
 
 	now         time.Duration
 	out         commands
@@ -21,25 +22,29 @@ type Node struct {
 	writes      writeIDs
 	session     session
 	synced      bool // all of the store was seen once
-	syncedAt    time.Duration
-	unanswered  time.Duration // when a write got no answer last
+	outage      outage
 	predecessor Stamp
 	ending      bool // no pipeline goes on without a session
 	watched
+	retiring
+	orphans   orphans
 	claims    map[string]*claim
-	wanted    map[string]Wanted
+	wanted    map[string]instance      // by the id of its claim
 	ids       []string                 // sorted, of wanted
-	wantedAt  map[string]time.Duration // since when, by pipeline
+	wantedAt  map[string]time.Duration // since when
 	claimAt   time.Duration            // when a pipeline was claimed last
 	balanceAt time.Duration            // when one may be handed over again
+	handedAt  map[string]time.Duration // when a pipeline was handed over last
 	noticed   map[string]Notice
 }
 
 // Init makes a new node ready. It joins once Synced.
 func (n *Node) Init(now time.Duration) {
-	n.now, n.unanswered = now, now
+	n.now, n.outage.last = now, now
 	n.peers, n.entries, n.claims = map[string]*peer{}, map[string]seen{}, map[string]*claim{}
-	n.wanted, n.wantedAt, n.noticed = map[string]Wanted{}, map[string]time.Duration{}, map[string]Notice{}
+	n.handedAt, n.orphans.since = map[string]time.Duration{}, map[string]time.Duration{}
+	n.marked, n.done, n.more = map[string]bool{}, map[string]bool{}, map[string]bool{}
+	n.wanted, n.wantedAt, n.noticed = map[string]instance{}, map[string]time.Duration{}, map[string]Notice{}
 	n.session.key = SessionKey(n.Agent.Agent)
 	n.session.value = n.Agent
 	n.session.value.Format = format
@@ -65,9 +70,29 @@ func (last *writeIDs) next() uint64 { *last++; return uint64(*last) }
 
 // advance takes what time it is. Whatever else happened: a session that is over is over.
 func (n *Node) advance(now time.Duration) {
+	if now-n.now >= 2*n.Timing.Renew { // it was paused, and may have slept through an outage
+		n.outage.last = now
+	}
 	n.now = now
 	if n.session.held && now-n.session.renewed >= n.Timing.SelfStop {
 		n.session.end(n, SelfStopped)
+	}
+}
+
+// outage is what this agent knows of times in which the store took no writes.
+type outage struct {
+	on   bool          // a request got no answer, and no write was applied since
+	last time.Duration // when it ended, if it has
+}
+
+// wrote takes the result of a write, or Unknown for a read without an answer. An answer to a read
+// does not end an outage: a leader without a quorum reads on.
+func (o *outage) wrote(now time.Duration, r Result) {
+	switch {
+	case r == Unknown:
+		o.on = true
+	case r == Applied && o.on:
+		o.on, o.last = false, now
 	}
 }
 
@@ -85,24 +110,30 @@ func jitter(r *rand.Rand, d time.Duration) time.Duration {
 	return d/2 + time.Duration(r.Int64N(int64(d)))
 }
 
-// Declare takes which pipelines this agent would run.
-func (n *Node) Declare(now time.Duration, wanted map[string]Wanted) {
+// Declare takes what is declared.
+func (n *Node) Declare(now time.Duration, d Declared) {
 	n.advance(now)
+	n.known(d)
+	before, wanted := n.wanted, instancesOf(d.Wanted)
 	n.wanted, n.ids = wanted, sorted(wanted)
 	for id := range n.wantedAt {
 		if _, ok := wanted[id]; !ok {
 			delete(n.wantedAt, id)
+			delete(n.handedAt, id)
 		}
 	}
-	for id := range wanted {
-		if _, ok := n.wantedAt[id]; !ok {
+	for id, w := range wanted {
+		if _, ok := n.wantedAt[id]; !ok || w.Digest != before[id].Digest {
 			n.wantedAt[id] = now
 		}
 	}
 	for id, c := range n.claims {
-		if w, ok := wanted[id]; ok {
+		if w, ok := wanted[id]; ok && !c.retire {
 			c.wanted = w
 		}
+	}
+	for id := range n.entries {
+		n.orphans.observe(n, id)
 	}
 	n.tick()
 }
@@ -110,9 +141,7 @@ func (n *Node) Declare(now time.Duration, wanted map[string]Wanted) {
 // Synced takes that everything that was in the store was observed.
 func (n *Node) Synced(now time.Duration) {
 	n.advance(now)
-	if !n.synced {
-		n.synced, n.syncedAt = true, now
-	}
+	n.synced = true
 	n.tick()
 }
 
@@ -123,13 +152,31 @@ func (n *Node) Observe(now time.Duration, e Entry) {
 	case strings.HasPrefix(e.Key, SessionPrefix):
 		n.observePeer(n.now, n.Agent.Agent, e)
 	case strings.HasPrefix(e.Key, ClaimPrefix):
-		n.observeClaim(n.now, e)
+		if c, ok := decode[Claim](e.Value); ok {
+			n.observedClaim(n, e, c)
+		}
 	}
+}
+
+// observedClaim takes a claim, the value of an entry, and remembers those that are being deleted.
+func (r *retiring) observedClaim(n *Node, e Entry, c Claim) {
+	n.observeClaim(n.now, e.Revision, c)
+	id := pipelineOfKey(e.Key)
+	if _, number := InstanceOf(id); number > 1 {
+		r.more[id] = true
+	}
+	if s := n.entries[id]; s.Withdrawn != "" || s.Deleted {
+		r.marked[id] = true
+	} else {
+		delete(r.marked, id)
+	}
+	n.orphans.observe(n, id)
 }
 
 // Wrote takes the outcome of a Write.
 func (n *Node) Wrote(now time.Duration, id uint64, key string, o Outcome) {
 	n.advance(now)
+	n.outage.wrote(now, o.Result)
 	switch {
 	case key == n.session.key:
 		n.session.decided(n, n.session.wrote(n, id, o))
@@ -145,7 +192,7 @@ func (n *Node) Wrote(now time.Duration, id uint64, key string, o Outcome) {
 func (n *Node) Got(now time.Duration, e Entry, ok bool) {
 	n.advance(now)
 	if !ok {
-		n.unanswered = now
+		n.outage.wrote(now, Unknown)
 	}
 	switch {
 	case e.Key == n.session.key:
@@ -156,14 +203,17 @@ func (n *Node) Got(now time.Duration, e Entry, ok bool) {
 			n.session.decided(n, n.session.read(n, e, s.Stamp, ok))
 		}
 	case strings.HasPrefix(e.Key, SessionPrefix):
-		n.gotPeer(e, ok)
+		n.gotPeer(n, e, ok)
+		n.tick() // whose pipelines may be to take over
 	default:
-		c, _ := decode[Claim](e.Value)
-		if ok && e.Value != nil {
-			n.observeClaim(n.now, e)
+		c, there := decode[Claim](e.Value)
+		if ok && there {
+			n.observedClaim(n, e, c)
 		}
 		switch own := n.claimOf(e.Key); {
 		case own == nil:
+		case own.phase == fetching && own.edit != nil:
+			own.edit.fetched(n, own, e, ok)
 		case own.phase == fetching:
 			own.fetched(n, e, ok)
 		default:
@@ -172,29 +222,10 @@ func (n *Node) Got(now time.Duration, e Entry, ok bool) {
 	}
 }
 
-func (n *Node) gotPeer(e Entry, ok bool) {
-	for _, p := range n.peers {
-		if SessionKey(p.Agent) != e.Key {
-			continue
-		}
-		p.asked = false
-		switch {
-		case !ok:
-		case e.Value == nil:
-			p.gone = n.silent(p.changed)
-		case e.Revision > p.revision:
-			n.observePeer(n.now, n.Agent.Agent, e)
-		default:
-			p.changed = n.now - n.Timing.TTL + time.Second // it expires late: ask again soon
-		}
-		return
-	}
-}
-
-// silent reports whether so much time went by, without writes of this agent's own that got no answer, that a
-// session that was last seen to change then must have ended.
+// silent reports whether so much time went by since the last outage, in which no session could be
+// renewed, that a session that was last seen to change then must have ended.
 func (n *Node) silent(since time.Duration) bool {
-	return n.now-max(since, n.unanswered, n.syncedAt) >= n.Timing.TTL
+	return !n.outage.on && n.now-max(since, n.outage.last, n.session.joined) >= n.Timing.TTL
 }
 
 func (n *Node) claimOf(key string) *claim {
@@ -216,6 +247,16 @@ func (n *Node) Save(now time.Duration, pipeline string, epoch uint64, state []by
 func (n *Node) Stopped(now time.Duration, pipeline string, epoch uint64) {
 	n.advance(now)
 	if c := n.claims[pipeline]; c != nil && c.value.Epoch == epoch {
+		c.stopped(n)
+	}
+}
+
+// Retired takes that nothing is left of a pipeline that was started with this epoch to be cleaned up after. Its
+// claim is deleted, unless the pipeline was declared again meanwhile.
+func (n *Node) Retired(now time.Duration, pipeline string, epoch uint64) {
+	n.advance(now)
+	if c := n.claims[pipeline]; c != nil && c.value.Epoch == epoch {
+		c.retired = c.phase == owning
 		c.stopped(n)
 	}
 }

@@ -18,67 +18,100 @@ func (n *Node) tick() {
 	}
 	if n.session.held && !n.session.leaving && n.now-n.session.joined >= n.Timing.Rank {
 		n.claimFree()
+		n.retire(n)
+		n.orphans.free(n)
 		n.balance()
 	}
 }
 
-// claimFree claims what has no owner, when this agent ranks first, as many as the time since
-// the last ones allows.
+// claimFree claims what has no owner, as many as the time since the last ones allows: first that for which
+// this agent ranks first, so that many that start together do not contend.
 func (n *Node) claimFree() {
 	may := min(int((n.now-n.claimAt)/n.Timing.Claims), maxClaims)
 	if may <= 0 {
 		return
 	}
 	live := n.live(n.session.value)
+	n.disown(n)
+	var others []string
 	for _, id := range n.ids {
-		if n.claims[id] != nil || !n.mayClaim(id, live) {
+		if n.claims[id] != nil {
 			continue
 		}
-		from := n.entries[id].Owner
-		if from == n.Agent.Agent {
-			from = ""
+		switch rank, ok := n.mayClaim(id, live); {
+		case !ok:
+		case rank > 0:
+			if len(others) < may {
+				others = append(others, id)
+			}
+		default:
+			n.take(id)
+			if may--; may == 0 {
+				return
+			}
 		}
-		n.fetch(id, n.wanted[id], from)
-		if may--; may == 0 {
-			return
+	}
+	for _, id := range others[:min(may, len(others))] {
+		if i := n.wanted[id]; i.most() == 1 || !i.otherOf(n, n.Agent.Agent) {
+			n.take(id)
 		}
 	}
 }
 
-// mayClaim reports whether a pipeline has no owner and this agent comes before all others.
-func (n *Node) mayClaim(id string, live []Session) bool {
+// take begins to claim a pipeline.
+func (n *Node) take(id string) {
+	from := n.entries[id].Owner
+	if from == n.Agent.Agent {
+		from = ""
+	}
+	n.fetch(id, n.wanted[id], from)
+}
+
+// mayClaim reports whether a pipeline has no owner and those that rank before this agent had the time to claim it.
+func (n *Node) mayClaim(id string, live []Session) (rank int, ok bool) {
 	s, there := n.entries[id]
-	free := max(s.changed, n.session.joined, n.wantedAt[id])
+	w := n.wanted[id]
+	free, wait := max(s.changed, n.session.joined, n.wantedAt[id]), n.Timing.Rank
 	switch {
+	case !w.due(n, live):
+		return 0, false
 	case there && !s.known:
 		n.notice(id, NewerFormat, s.Owner)
-		return false
+		return 0, false
+	case there && s.Deleted && !n.revives(n, id, s):
+		return 0, false
 	case !there || s.Owner == "":
 	case s.Owner == n.Agent.Agent: // its predecessor, or a write that was thought lost
-		return true
+		return 0, true
 	default:
 		gone, since := n.ownerGone(s)
-		if !gone {
-			return false
+		if !gone || !n.silent(0) {
+			return 0, false
 		}
-		free = max(since, n.session.joined)
+		free, wait = max(since, n.session.joined), n.Timing.Rank/4 // it did not run for long enough
 	}
-	w := n.wanted[id]
-	if there && s.Digest != "" && s.Digest != w.Digest && n.now-s.changed < n.Timing.Differ {
+	if there && !s.Deleted && s.Digest != "" && s.Digest != w.Digest && n.now-s.changed < n.Timing.Differ {
 		n.notice(id, Differs, s.Owner)
-		return false
+		return 0, false
 	}
-	all := ranked(id, w.Labels, live)
-	if len(all) == 0 {
+	all := w.candidates(n, live)
+	switch {
+	case len(all) > 0:
+	case eligible(w.Labels, live) == 0:
 		n.notice(id, Unplaced, "")
+	default:
+		n.notice(id, Waiting, "")
 	}
 	for rank, session := range all {
 		if session.Agent == n.Agent.Agent {
-			return n.now-free >= n.Timing.Rank*time.Duration(rank)
+			return rank, n.now-free >= wait*time.Duration(rank)
 		}
 	}
-	return false
+	return 0, false
 }
+
+// ahead is how long before a session should have ended its key is to be read, at the time: Tick is called so often.
+const ahead = 250 * time.Millisecond
 
 // ownerGone reports whether the session that owns a claim has ended, and since when that can
 // be known. It has the key of the session read when enough time went by.
@@ -91,9 +124,9 @@ func (n *Node) ownerGone(s seen) (gone bool, since time.Duration) {
 	case p.Stamp.Session != s.Session: // it started over, and may soon claim what it had
 		return n.silent(max(s.changed, p.began)), max(s.changed, p.began) + n.Timing.TTL
 	}
-	if !p.gone && !p.asked && n.silent(p.changed) {
+	if !p.gone && !p.asked && n.silent(p.changed-ahead) {
 		p.asked = true
-		n.out.add(Read{SessionKey(p.Agent)})
+		n.out.add(Read{SessionKey(p.Agent), max(0, p.changed+n.Timing.TTL-n.now)})
 	}
 	return p.gone, p.changed + n.Timing.TTL
 }
@@ -105,20 +138,27 @@ func (n *Node) balance() {
 	}
 	n.balanceAt = n.now + jitter(n.Rand, n.Timing.Balance)
 	live := n.live(n.session.value)
-	has := map[string]int{}
+	has, all := map[string]int{}, 0
 	for _, s := range n.entries {
-		has[s.Owner]++
+		if !s.Deleted {
+			has[s.Owner]++
+			all++
+		}
 	}
 	for _, c := range n.claims {
 		if c.phase == stopping || c.phase == releasing {
 			return // one at a time
 		}
 	}
-	share := len(n.entries) / len(live)
+	share := all / len(live)
 	for _, id := range sorted(n.claims) {
 		c := n.claims[id]
-		all := ranked(id, c.wanted.Labels, live)
-		if c.phase == owning && len(all) > 0 && all[0].Agent != n.Agent.Agent && 2*has[all[0].Agent] < share && has[n.Agent.Agent] > share {
+		best := c.wanted.candidates(n, live)
+		if at, handed := n.handedAt[id]; handed && n.now-at < n.Timing.Differ {
+			continue // it came back: the other member may lack its file
+		}
+		if c.phase == owning && !c.retire && len(best) > 0 && best[0].Agent != n.Agent.Agent && 2*has[best[0].Agent] < share && has[n.Agent.Agent] > share {
+			n.handedAt[id] = n.now
 			c.stop(n)
 			return
 		}

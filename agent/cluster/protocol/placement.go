@@ -16,7 +16,7 @@ func ranked(pipeline string, labels map[string]string, live []Session) []Session
 	}
 	var all []scored
 	for _, s := range live {
-		if !s.Draining && has(s.Labels, labels) {
+		if s.eligible(labels) {
 			all = append(all, scored{s, score(pipeline, s)})
 		}
 	}
@@ -34,6 +34,21 @@ func ranked(pipeline string, labels map[string]string, live []Session) []Session
 		sessions[i] = s.session
 	}
 	return sessions
+}
+
+// eligible reports whether an agent may run a pipeline that requires labels.
+func (s *Session) eligible(labels map[string]string) bool {
+	return !s.Draining && has(s.Labels, labels)
+}
+
+// eligible counts the sessions that may run a pipeline.
+func eligible(labels map[string]string, live []Session) (n int) {
+	for i := range live {
+		if live[i].eligible(labels) {
+			n++
+		}
+	}
+	return n
 }
 
 // score is how much a pipeline belongs to an agent: with capacity c it wins with probability

@@ -18,18 +18,22 @@ type Timing struct {
 	Renew    time.Duration // between renewals
 	SelfStop time.Duration // after the last acknowledged renewal was sent: then claims are given up
 	Retry    time.Duration // between tries of a write whose outcome is not known
-	Rank     time.Duration // that the second choice for a pipeline leaves to the first, and so on
+	Rank     time.Duration // that the second choice for a pipeline leaves to the first, and so on; of a take-over a quarter
 	Claims   time.Duration // between two claims of one agent, so that many starts are no storm
 	Balance  time.Duration // between pipelines handed over to a member that has too few
 	Differ   time.Duration // that a claim of another declaration is left alone by those that have a newer one
+	// Retire is how long the claim of a pipeline that a member has no declaration of any more is kept, and
+	// Tombstone for how long it is remembered that it was deleted.
+	Retire, Tombstone time.Duration
 }
 
 // TimingOf returns the times of the protocol for sessions that live for ttl. 20 s survive the
-// loss of the leader of a stream, which answers nothing for up to 7.3 s; 10 s barely do.
+// loss of the leader of a stream, which answers nothing for up to 8.2 s; so do 17 s.
 func TimingOf(ttl time.Duration) Timing {
 	return Timing{
 		TTL: ttl, Renew: ttl / 5, SelfStop: ttl * 7 / 10, Retry: 200 * time.Millisecond,
 		Rank: time.Second, Claims: 50 * time.Millisecond, Balance: 10 * time.Second, Differ: 5 * time.Minute,
+		Retire: 24 * time.Hour, Tombstone: 7 * 24 * time.Hour,
 	}
 }
 
@@ -67,13 +71,18 @@ type Write struct {
 }
 
 // Read is a command to read a key from the leader.
-type Read struct{ Key string }
+type Read struct {
+	Key   string
+	After time.Duration // to be waited before
+}
 
-// Start is a command to run a pipeline, which this agent owns, from the state of its claim.
+// Start is a command to run a pipeline, which this agent owns, from the state of its claim, or to clean up
+// after it.
 type Start struct {
 	Pipeline string
 	Epoch    uint64 // the revision of the claim
 	State    []byte // what was saved last, nil for nothing
+	Retire   bool   // the pipeline is deleted: nothing runs, what its connectors hold is given up, and Retired is the answer
 }
 
 // Stop is a command to end the run of a pipeline, answered by Stopped. Unless it is Lost, what is
@@ -118,6 +127,11 @@ const (
 	Disconnected Reason = "Disconnected" // a relaxed pipeline goes on without acknowledging
 	Reconnected  Reason = "Reconnected"  // after Disconnected: it is acknowledged again
 	Unplaced     Reason = "Unplaced"     // no live member has the labels of the pipeline
+	Waiting      Reason = "Waiting"      // every live member with the labels has another instance of the pipeline
+	Withdrawn    Reason = "Withdrawn"    // this agent has no declaration of the pipeline any more
+	Retiring     Reason = "Retiring"     // this agent cleans up after the pipeline
+	Deleted      Reason = "Deleted"      // this agent deleted the claim and the positions
+	Outdated     Reason = "Outdated"     // the pipeline was deleted, and this agent still has a declaration
 )
 
 // Command is a Write, Read, Start, Stop, Saved or Notice.

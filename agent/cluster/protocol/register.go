@@ -47,9 +47,6 @@ func (r *register) wrote(n *Node, id uint64, o Outcome) decision {
 		return r.conflict(n, o.Revision)
 	}
 	r.unsure = true
-	if o.Result == Unknown {
-		n.unanswered = n.now
-	}
 	r.again(n)
 	return undecided
 }
@@ -72,7 +69,7 @@ func (r *register) conflict(n *Node, current uint64) decision {
 		return r.over(lost)
 	}
 	r.reading = max(current, r.pending.Revision+1)
-	n.out.add(Read{r.key})
+	n.out.add(Read{Key: r.key})
 	return undecided
 }
 

@@ -22,7 +22,7 @@ func (s *session) join(n *Node) {
 		return
 	}
 	s.probed = true
-	n.out.add(Read{s.key})
+	n.out.add(Read{Key: s.key})
 }
 
 // probe takes what is under the key of the session before it is created. One that an agent of

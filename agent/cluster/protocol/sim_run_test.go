@@ -24,9 +24,19 @@ func (a *agent) start(c Start) {
 	if other := w.running[c.Pipeline]; other != nil && c.Pipeline != "relaxed" {
 		w.t.Errorf("at %v %s starts %s, which %s runs", w.now, a.name, c.Pipeline, other.name)
 	}
+	for id := range a.runs {
+		one, _ := InstanceOf(id)
+		if other, _ := InstanceOf(c.Pipeline); one == other && id != c.Pipeline {
+			w.t.Errorf("at %v %s starts %s, and runs %s", w.now, a.name, c.Pipeline, id)
+		}
+	}
 	w.running[c.Pipeline] = a
 	r := &run{pipeline: c.Pipeline, epoch: c.Epoch, next: number(c.State) + 1, saving: map[uint64]uint64{}}
 	a.runs[c.Pipeline] = r
+	if c.Retire {
+		a.cleanUp(r)
+		return
+	}
 	a.move(r)
 }
 
@@ -137,15 +147,27 @@ func (w *world) fault() {
 		a.cut = true
 		w.after(w.between(time.Second, 40*time.Second), func() { a.cut = false; w.log("%s is connected", a.name) })
 	case 3:
-		w.log("the store is down")
-		w.down = true
-		w.after(w.between(time.Second, 30*time.Second), func() { w.down = false; w.log("the store is up") })
+		w.outage(w.between(time.Second, 30*time.Second))
 	case 4:
 		a.node.Drain(w.now)
 		a.obey()
 		life := a.life
 		w.after(w.between(time.Second, 20*time.Second), func() { a.at(life, func() { a.node.Resume(w.now); a.obey() }) })
 	}
+}
+
+// outage has the store answer nothing for a while.
+func (w *world) outage(d time.Duration) {
+	w.log("the store is down")
+	if !w.down {
+		w.down, w.downAt = true, w.now
+	}
+	w.after(d, func() {
+		if w.log("the store is up"); w.down && w.now-w.downAt >= timing.SelfStop-timing.Renew/2 {
+			w.upAt = w.now
+		}
+		w.down = false
+	})
 }
 
 func (w *world) pause(a *agent, d time.Duration) {
@@ -190,20 +212,47 @@ func (w *world) endFaults() {
 	w.log("no more faults")
 }
 
-// checkEnd checks that in the end every pipeline runs once and moves.
-func (w *world) checkEnd() {
-	for id := range wantedPipelines() {
-		var owners []string
+// instances returns which agents run the instances of a pipeline: each one, and none two.
+func (w *world) instances(pipeline string, most int) map[string]string {
+	running, has := map[string]string{}, map[string]string{}
+	for number := 1; number <= most; number++ {
+		id := InstanceID(pipeline, number)
 		for _, a := range w.agents {
-			if r := a.runs[id]; r != nil && !r.stopped {
-				owners = append(owners, a.name)
+			if r := a.runs[id]; r == nil || r.stopped {
+				continue
 			}
+			if running[id] != "" || has[a.name] != "" {
+				w.t.Errorf("in the end %s runs %s, as %s does, and %s", a.name, id, running[id], has[a.name])
+			}
+			running[id], has[a.name] = a.name, id
 		}
-		if len(owners) != 1 {
-			w.t.Errorf("in the end %s runs on %v", id, owners)
+	}
+	return running
+}
+
+// checkEnd checks that in the end every pipeline runs as often as it should, and moves.
+func (w *world) checkEnd() {
+	w.expire()
+	w.checkEndDeleted()
+	w.checkEndHalted()
+	w.checkEndOwners()
+	for pipeline, wanted := range w.wanted() {
+		most := wanted.most()
+		running := w.instances(pipeline, most)
+		if want := min(most, len(w.agents)); len(running) != want {
+			w.t.Errorf("in the end %d of %d instances of %s run: %v", len(running), want, pipeline, running)
 		}
-		if behind := w.sink[id] - w.acked[id]; behind > 50 {
-			w.t.Errorf("in the end %d records of %s are not acknowledged", behind, id)
+		for id := range running {
+			w.checkAcknowledged(id)
 		}
+	}
+}
+
+// checkAcknowledged checks that in the end what arrived is acknowledged. A relaxed pipeline whose agent was cut off for
+// long may still be repeating what it wrote meanwhile: that must advance.
+func (w *world) checkAcknowledged(id string) {
+	behind, lately := w.sink[id]-w.acked[id], w.acked[id]-w.ackedBefore[id]
+	if behind > 50 && (id != "relaxed" || lately < 15) {
+		w.t.Errorf("in the end %d records of %s are not acknowledged, and %d were within the last 30 seconds", behind, id, lately)
 	}
 }

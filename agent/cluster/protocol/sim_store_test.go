@@ -1,7 +1,6 @@
 package protocol
 
 import (
-	"slices"
 	"strings"
 	"time"
 )
@@ -10,10 +9,11 @@ import (
 // and its answer may get lost.
 func (a *agent) write(c Write) {
 	w, life := a.w, a.life
-	answered := false
+	answered, called := false, w.now
 	answer := func(o Outcome) {
 		if !answered {
 			answered = true
+			w.record(a, c, called, o)
 			a.at(life, func() { a.node.Wrote(w.now, c.ID, c.Key, o); a.obey() })
 		}
 	}
@@ -31,15 +31,15 @@ func (a *agent) write(c Write) {
 		if w.down {
 			return
 		}
-		o := w.apply(c)
+		o := w.apply(a, c)
 		if !lost {
 			w.after(w.between(time.Millisecond, 20*time.Millisecond), func() { answer(o) })
 		}
 	})
 }
 
-// apply performs a compare-and-swap.
-func (w *world) apply(c Write) Outcome {
+// apply performs a compare-and-swap of an agent.
+func (w *world) apply(a *agent, c Write) Outcome {
 	w.expire()
 	var current uint64
 	if s := w.keys[c.Key]; s != nil {
@@ -53,15 +53,20 @@ func (w *world) apply(c Write) Outcome {
 	case !w.quiet && w.chance(0.02):
 		return Outcome{Result: Busy}
 	}
-	w.checkClaim(c)
 	w.revision++
 	s := &stored{Entry: Entry{c.Key, c.Value, c.State, w.revision}}
+	if strings.HasPrefix(c.Key, ClaimPrefix) {
+		s.claim, _ = decode[Claim](c.Value)
+		w.checkClaim(a, s)
+	}
 	if c.TTL != 0 {
 		s.expires = w.now + c.TTL
 	}
 	w.keys[c.Key] = s
+	shown := *s
+	shown.State = nil
 	for _, a := range w.agents {
-		w.show(a, Entry{c.Key, c.Value, nil, w.revision})
+		w.show(a, shown)
 	}
 	return Outcome{Result: Applied, Revision: w.revision}
 }
@@ -76,7 +81,7 @@ func (w *world) expire() {
 }
 
 // show has a watch deliver an entry; one that cannot is resumed with the latest of each key.
-func (w *world) show(a *agent, e Entry) {
+func (w *world) show(a *agent, s stored) {
 	life := a.life
 	delay := w.between(time.Millisecond, 30*time.Millisecond)
 	if !w.quiet && w.chance(0.05) {
@@ -84,19 +89,35 @@ func (w *world) show(a *agent, e Entry) {
 	}
 	w.after(delay, func() {
 		if a.cut || w.down {
-			w.after(time.Second, func() { w.show(a, e) })
+			w.after(time.Second, func() { w.show(a, s) })
 			return
 		}
 		a.at(life, func() {
 			if a.node != nil {
-				a.node.Observe(w.now, e)
+				a.observe(s)
 				a.obey()
 			}
 		})
 	})
 }
 
+// observe has the node observe an entry. A claim was decoded before, once for all agents.
+func (a *agent) observe(s stored) {
+	if s.claim.Pipeline == "" {
+		a.node.Observe(a.w.now, s.Entry)
+		return
+	}
+	a.node.advance(a.w.now)
+	a.node.observedClaim(a.node, s.Entry, s.claim)
+}
+
 func (a *agent) read(c Read) {
+	if after := c.After; after > 0 {
+		c.After = 0
+		life := a.life
+		a.w.after(after, func() { a.at(life, func() { a.read(c) }) })
+		return
+	}
 	w, life := a.w, a.life
 	answered := false
 	answer := func(e Entry, ok bool) {
@@ -132,24 +153,34 @@ func (w *world) lookup(key string) Entry {
 }
 
 // checkClaim checks that a write of a claim does not take anything back.
-func (w *world) checkClaim(c Write) {
-	if !strings.HasPrefix(c.Key, ClaimPrefix) {
-		return
-	}
-	after, _ := decode[Claim](c.Value)
+func (w *world) checkClaim(a *agent, s *stored) {
+	after := s.claim
 	var before Claim
 	var had []byte
-	if s := w.keys[c.Key]; s != nil {
-		before, _ = decode[Claim](s.Value)
-		had = s.State
+	if s := w.keys[s.Key]; s != nil {
+		before, had = s.claim, s.State
 	}
-	if number(c.State) < number(had) {
-		w.t.Errorf("at %v the position of %s goes back from %d to %d by %s", w.now, after.Pipeline, number(had), number(c.State), after.Owner)
+	w.checkDeleted(before, after)
+	if number(s.State) < number(had) && !after.Deleted {
+		w.t.Errorf("at %v the position of %s goes back from %d to %d by %s", w.now, after.Pipeline, number(had), number(s.State), after.Owner)
 	}
-	if before.Owner != "" && after.Owner != "" && before.Session != after.Session && slices.Contains(sorted(w.keys), SessionKey(before.Owner)) && before.Owner != after.Owner {
-		s, _ := decode[Session](w.keys[SessionKey(before.Owner)].Value)
-		if s.Stamp.Session == before.Session {
-			w.t.Errorf("at %v %s takes %s over from %s, which has a session", w.now, after.Owner, after.Pipeline, before.Owner)
-		}
+	if before.Owner == "" || before.Owner == a.name {
+		return
+	}
+	w.checkOutage(a, before)
+	if w.holds(before.Owner, before.Session) {
+		w.t.Errorf("at %v %s takes %s from %s, which has a session", w.now, a.name, after.Pipeline, before.Owner)
+	}
+}
+
+// checkOutage checks that nothing is taken from another agent for the time of a session after an outage, in which
+// no session could be renewed.
+func (w *world) checkOutage(a *agent, before Claim) {
+	if w.upAt == 0 || w.now-w.upAt >= timing.TTL || a.node == nil {
+		return
+	}
+	// A write that was first sent before the outage is sent again after it.
+	if c := a.node.claims[before.Pipeline]; c != nil && c.sentAt >= w.upAt {
+		w.t.Errorf("at %v %s takes %s from %s, %v after an outage", w.now, a.name, before.Pipeline, before.Owner, w.now-w.upAt)
 	}
 }

@@ -15,6 +15,7 @@ const (
 	SessionPrefix  = "s."
 	ClaimPrefix    = "p."
 	OverridePrefix = "o."
+	ReportPrefix   = "m."
 )
 
 // Stamp names a write: no two have the same.
@@ -46,6 +47,10 @@ type Claim struct {
 	Epoch    uint64    `json:"epoch,omitempty"`   // the revision of the write by which the owner got it; 0 in that write
 	Since    time.Time `json:"since,omitzero"`    // by the owner's clock, for people
 	From     string    `json:"from,omitempty"`    // agent that it was taken over from, "" for none
+	// Withdrawn is a member that has no declaration of the pipeline any more; "" when another one has.
+	Withdrawn string `json:"withdrawn,omitempty"`
+	Retiring  bool   `json:"retiring,omitempty"` // the owner does not run the pipeline, but cleans up after it; or one has
+	Deleted   bool   `json:"deleted,omitempty"`  // the claim is a tombstone
 }
 
 // Unowned returns the claim of a pipeline that no member ever ran.
@@ -59,6 +64,17 @@ type Wanted struct {
 	Digest  string            // of the declaration
 	Labels  map[string]string // that a member must have
 	Relaxed bool              // goes on reading, without acknowledging, while the store is out of reach
+	// Instances is how many members run it at the same time, each an instance with a claim of its own; 0 is 1. With
+	// Each it is one on each member that may.
+	Instances int
+	Each      bool
+}
+
+// Declared is what an agent knows of the declarations of the cluster's pipelines.
+type Declared struct {
+	Wanted map[string]Wanted // would run
+	Idle   map[string]bool   // are not to run
+	Gone   map[string]Wanted // were declared once
 }
 
 func decode[T any](value []byte) (t T, ok bool) {

@@ -20,7 +20,7 @@ type MemberView struct {
 
 // ClaimView is a pipeline that this agent would run, or of which a member has the claim.
 type ClaimView struct {
-	Claim                 // zero but for Pipeline while there is none
+	Claim                 // zero but for Pipeline, its id, while there is none
 	Last    Notice        // about the pipeline, the zero Notice for none
 	Pending time.Duration // how long a write of this agent has gone without a known outcome
 }
@@ -36,14 +36,7 @@ func (n *Node) View(now time.Duration) View {
 			v.Members = append(v.Members, MemberView{Session: p.Session, Gone: p.gone, Silent: now - p.changed})
 		}
 	}
-	all := map[string]bool{}
-	for id := range n.wanted {
-		all[id] = true
-	}
-	for id := range n.entries {
-		all[id] = true
-	}
-	for _, id := range sorted(all) {
+	for _, id := range shown(n) {
 		c := ClaimView{Claim: n.entries[id].Claim, Last: n.noticed[id], Pending: n.claims[id].unsettled(now)}
 		if c.Pipeline = id; c.Owner != "" && c.Epoch == 0 {
 			c.Epoch = n.entries[id].revision // the write that claimed it is the latest
@@ -51,6 +44,23 @@ func (n *Node) View(now time.Duration) View {
 		v.Claims = append(v.Claims, c)
 	}
 	return v
+}
+
+// shown returns the ids of claims that people should see: what has an owner, or is to have one, and what
+// was the cluster's and is not deleted.
+func shown(n *Node) []string {
+	all, live := map[string]bool{}, n.live(n.session.value)
+	for id, i := range n.wanted {
+		if i.due(n, live) || !i.Each {
+			all[id] = true
+		}
+	}
+	for id, s := range n.entries {
+		if _, number := InstanceOf(id); !s.Deleted && (number == 1 || s.Owner != "") {
+			all[id] = true
+		}
+	}
+	return sorted(all)
 }
 
 // Lag returns how long the write of a claim has gone longest without a known outcome.

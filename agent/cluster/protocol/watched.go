@@ -1,6 +1,9 @@
 package protocol
 
-import "time"
+import (
+	"cmp"
+	"time"
+)
 
 // watched is what the store showed last.
 type watched struct {
@@ -15,6 +18,7 @@ type seen struct {
 	known    bool          // of a format that this version understands
 	since    time.Duration // when the revision was seen first
 	changed  time.Duration // when owner or digest were seen to change
+	retired  time.Duration // when it was first seen that the pipeline is cleaned up after, or deleted; 0 when it is not
 }
 
 // peer is the session of another agent as it was seen last.
@@ -48,25 +52,45 @@ func (w *watched) observePeer(now time.Duration, self string, e Entry) {
 	*p = peer{Session: s, revision: e.Revision, began: began, changed: now}
 }
 
-func (w *watched) observeClaim(now time.Duration, e Entry) {
-	c, ok := decode[Claim](e.Value)
-	if !ok {
+// gotPeer takes whether the session of a peer, which was silent for the time of one, is there.
+func (w *watched) gotPeer(n *Node, e Entry, ok bool) {
+	for _, p := range w.peers {
+		if SessionKey(p.Agent) != e.Key {
+			continue
+		}
+		p.asked = false
+		switch {
+		case !ok:
+		case e.Value == nil:
+			p.gone = n.silent(p.changed)
+		case e.Revision > p.revision:
+			w.observePeer(n.now, n.Agent.Agent, e)
+		default:
+			p.asked = true // it expires late
+			n.out.add(Read{e.Key, n.Timing.Retry / 2})
+		}
 		return
 	}
+}
+
+func (w *watched) observeClaim(now time.Duration, revision uint64, c Claim) {
 	before, had := w.entries[c.Pipeline]
-	if had && e.Revision <= before.revision {
+	if had && revision <= before.revision {
 		return
 	}
-	s := seen{Claim: c, revision: e.Revision, known: c.Format <= format, since: now, changed: before.changed}
+	s := seen{Claim: c, revision: revision, known: c.Format <= format, since: now, changed: before.changed}
 	if !had || before.Session != c.Session || before.Digest != c.Digest {
 		s.changed = now
+	}
+	if c.Retiring || c.Deleted {
+		s.retired = cmp.Or(before.retired, now, 1)
 	}
 	w.entries[c.Pipeline] = s
 }
 
 // live returns the sessions that are not known to have ended, own included.
 func (w *watched) live(own Session) []Session {
-	all := []Session{own}
+	all := append(make([]Session, 0, len(w.peers)+1), own)
 	for _, id := range sorted(w.peers) {
 		if p := w.peers[id]; !p.gone {
 			all = append(all, p.Session)

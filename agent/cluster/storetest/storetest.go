@@ -4,12 +4,14 @@ package storetest
 import (
 	"context"
 	"fmt"
+	"os"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/conduit-agent/conduit/agent/cluster"
 	"github.com/conduit-agent/conduit/agent/cluster/protocol"
+	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 )
 
 // Run tests stores: open returns another member's connection to the same, empty, store with
@@ -98,8 +100,11 @@ func compareAndSwap(t *testing.T, open func() cluster.Store) {
 func oneWins(t *testing.T, open func() cluster.Store) {
 	stores := []cluster.Store{open(), open(), open()}
 	k := key(protocol.ClaimPrefix)
-	revision := uint64(0)
-	for round := range 100 {
+	revision, rounds := uint64(0), 25
+	if os.Getenv("CI") != "" {
+		rounds = 100
+	}
+	for round := range rounds {
 		outcomes := make([]protocol.Outcome, len(stores))
 		var writing sync.WaitGroup
 		for i, s := range stores {
@@ -173,7 +178,9 @@ func watch(t *testing.T, open func() cluster.Store) {
 				if e.Key == k {
 					return e
 				}
-			case <-time.After(10 * time.Second):
+			case err := <-ended:
+				t.Fatalf("the watch ended: %v", err)
+			case <-time.After(wait.Limit):
 				t.Fatal("the watch shows nothing")
 			}
 		}
@@ -183,7 +190,7 @@ func watch(t *testing.T, open func() cluster.Store) {
 	}
 	select {
 	case <-synced:
-	case <-time.After(10 * time.Second):
+	case <-time.After(wait.Limit):
 		t.Fatal("the watch does not say that it showed everything")
 	}
 	revision := must(t, write(t, writer, session, "{}", "", 0, time.Minute))

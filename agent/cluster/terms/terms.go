@@ -16,15 +16,16 @@ type Terms struct {
 	Mode       placement.Mode
 	Reason     string          // why it is local; "" when it is not
 	Rules      placement.Rules // on which members it may run
-	Runs       bool            // it is declared, and is to run
-	Connectors []string        // qualified ids
-	Kept       []string        // what stays on the disk of the host that runs it, for people
+	Instances  placement.Instances
+	Runs       bool     // it is declared, and is to run
+	Connectors []string // qualified ids
+	Kept       []string // what stays on the disk of the host that runs it, for people
 }
 
 // Of returns the terms of a declaration. No other member has what the API declared on this one,
 // nor the records of a spool on the disk of this host, so both are local whatever they declare.
 func Of(d *spec.Declaration) Terms {
-	t := Terms{Mode: cmp.Or(d.Pipeline.Cluster, placement.Strict), Rules: d.Pipeline.Placement, Kept: kept(&d.Pipeline),
+	t := Terms{Mode: cmp.Or(d.Pipeline.Cluster, placement.Strict), Rules: d.Pipeline.Placement, Instances: d.Pipeline.Instances, Kept: kept(&d.Pipeline),
 		Runs: d.Withdrawn.IsZero() && d.Want() == spec.StatusRunning}
 	for i := range d.Pipeline.Connectors {
 		t.Connectors = append(t.Connectors, d.Pipeline.QualifiedID(d.Pipeline.Connectors[i].ID))
@@ -36,6 +37,9 @@ func Of(d *spec.Declaration) Terms {
 		t.Mode, t.Reason = placement.Local, fmt.Sprintf("connector %q keeps records on the disk of this host", spool)
 	case t.Mode == placement.Local:
 		t.Reason = "its file says so"
+	}
+	if t.Local() {
+		t.Instances = ""
 	}
 	return t
 }

@@ -1,0 +1,70 @@
+//go:build linux && (amd64 || arm64)
+
+package cluster_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/conduit-agent/conduit/agent/agenttest/clock"
+	"github.com/conduit-agent/conduit/agent/agenttest/effort"
+	"github.com/conduit-agent/conduit/api/rest"
+	"github.com/conduit-agent/conduit/plugins/plugintest/server"
+	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
+)
+
+// TestWrongClocks has the wall clocks of two members be two hours apart, and has them jump by two hours while the members
+// run: nothing moves because of it, and what a member had that is killed is taken over as ever.
+func TestWrongClocks(t *testing.T) {
+	t.Parallel()
+	const lives = 5 * time.Second
+	urls := server.StartNATS(t, 1)[0].URL()
+	f := joined(t, []string{urls, urls}, 0, lives)
+	clocks := make([]*clock.Clock, len(f.members))
+	for i, m := range f.members {
+		m.stop()
+		clocks[i] = clock.New(t)
+		m.join = clocks[i].Join
+	}
+	clocks[0].SetAhead(time.Hour)
+	clocks[1].SetAhead(-time.Hour)
+	f.written = make([]int, 4)
+	for i := range f.written {
+		f.declare(i)
+	}
+	for _, m := range f.members {
+		m.start()
+		m.awaitLog("reason=Joined")
+	}
+	f.feed(20)
+	f.await()
+	started := decoded[rest.Cluster](f.members[0], "GET", "/v1/cluster").Members
+	if len(started) != 2 || started[0].StartedAt.Sub(started[1].StartedAt).Abs() < 90*time.Minute {
+		t.Fatalf("the clocks of the members do not differ: %+v", started)
+	}
+	jumps := []time.Duration{-time.Hour, time.Hour}
+	if !effort.Thorough() {
+		jumps = jumps[:1] // one clock goes back then, and the other one ahead
+	}
+	for _, ahead := range jumps {
+		clocks[0].SetAhead(ahead)
+		clocks[1].SetAhead(-ahead)
+		jumped := time.Now()
+		f.feed(20)
+		f.await()
+		wait.For(t, "longer than a session lives", func() bool { return time.Since(jumped) > 2*lives })
+	}
+	for _, m := range f.members {
+		for _, reason := range []string{"SelfStopped", "SessionLost", "TookOver", "Fenced", "RolledBack"} {
+			if strings.Contains(m.log.String(), "reason="+reason) {
+				t.Errorf("%s: %s, though only clocks jumped", m.name, reason)
+			}
+		}
+	}
+	at, _ := f.busiest()
+	f.members[at].kill()
+	f.feed(20)
+	f.await()
+	f.members[1-at].awaitLog("reason=TookOver")
+}

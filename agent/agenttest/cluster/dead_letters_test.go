@@ -1,0 +1,72 @@
+package cluster_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/conduit-agent/conduit/api/rest"
+	"github.com/conduit-agent/conduit/plugins/plugintest/server"
+	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
+)
+
+// TestDeadLetters moves a pipeline away from the member that has its dead letters: the others know of them, and
+// that member replays them.
+func TestDeadLetters(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "pipelines.yaml")
+	declare := func(site string) {
+		yaml := fmt.Sprintf(`version: "2.2"
+pipelines:
+  - id: p
+    status: running
+    placement: {labels: {site: %s}}
+    dead-letter-queue: {window-size: 0}
+    connectors:
+      - {id: in, type: source, plugin: builtin:generator, settings: {recordCount: "5", format.type: structured, format.options.n: int}}
+      - {id: out, type: destination, plugin: builtin:log}
+    processors:
+      - {id: refuse, plugin: error}
+`, site)
+		if err := os.WriteFile(file, []byte(yaml), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	declare("a")
+	a, b := labelled(t, file, server.StartNATS(t, 1)[0].URL())
+	b.awaitLog("reason=Declared")
+	const path = "/v1/pipelines/p/dead-letters"
+	elsewhere := func(m *member) (all []rest.MemberDeadLetters) {
+		return decoded[rest.DeadLetterPage](m, "GET", path).Elsewhere
+	}
+	wait.For(t, "b to know of the dead letters of a", func() bool {
+		all := elsewhere(b)
+		return len(all) == 1 && all[0].Member == "a" && all[0].Count == 5 && all[0].Address != ""
+	})
+	declare("b")
+	b.awaitLog("reason=Claimed")
+	if status, answer := b.request("POST", "/v1/pipelines/p/dead-letter-replay", `{"all":true}`); status == 200 || !strings.Contains(answer, "a at "+elsewhere(b)[0].Address+" has 5") {
+		t.Errorf("b replays dead letters that a has, or does not say where they are: %d %s", status, answer)
+	}
+	if status, answer := b.request("GET", path+"/1", ""); status != 404 || !strings.Contains(answer, "a at "+elsewhere(b)[0].Address+" has 5") {
+		t.Errorf("b does not say who has a dead letter: %d %s", status, answer)
+	}
+	b.awaitCluster("a has five dead letters", func(c *rest.Cluster) bool {
+		if len(c.Pipelines) != 1 {
+			return false
+		}
+		p := c.Pipelines[0].DeadLetters
+		return len(p) == 1 && p[0].Member == "a" && p[0].Count == 5 && c.Pipelines[0].Member == "b"
+	})
+	a.awaitCluster("b claimed the pipeline that a released", func(c *rest.Cluster) bool {
+		return len(c.Pipelines) == 1 && c.Pipelines[0].Member == "b" && c.Pipelines[0].Reason == "Claimed"
+	})
+	a.send("POST", "/v1/pipelines/p/dead-letter-replay", `{"all":true}`)
+	wait.For(t, "a to replay them", func() bool {
+		return strings.Contains(a.call("GET", "/v1/pipelines/p/dead-letter-replay"), `"refused":5`)
+	})
+	a.call("DELETE", path+"?all=true")
+	wait.For(t, "b to know that there are none any more", func() bool { return len(elsewhere(b)) == 0 })
+}

@@ -1,0 +1,52 @@
+package cluster_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/conduit-agent/conduit/agent/cluster/protocol"
+	"github.com/conduit-agent/conduit/api/rest"
+	"github.com/conduit-agent/conduit/plugins/builtin/postgres/pg"
+	"github.com/conduit-agent/conduit/plugins/plugintest/server"
+)
+
+// TestLagOfAnotherMember locks the row of the claim of one of two pipelines: the member that does not run it, too, knows
+// that its positions wait, and that those of the other do not, until the row is free.
+func TestLagOfAnotherMember(t *testing.T) {
+	t.Parallel()
+	url := postgresURL(server.StartPostgres(t, "", "fsync=on").Addr)
+	f := joined(t, []string{url, url}, 2, ttl)
+	f.feed(10)
+	f.await()
+	other := f.members[0]
+	if f.owner("p0") == other.name {
+		other = f.members[1]
+	}
+	conn, err := pg.Connect(t.Context(), url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pg.Close(conn)
+	if err := pg.Execute(t.Context(), conn, "BEGIN; SELECT FROM \"conduit-test\" WHERE key = '"+protocol.ClaimKey("p0")+"' FOR UPDATE"); err != nil {
+		t.Fatal(err)
+	}
+	f.feed(10)
+	lags := func(c *rest.Cluster) (all []float64) {
+		for i := range c.Pipelines {
+			all = append(all, c.Pipelines[i].LagSeconds)
+		}
+		return all
+	}
+	other.awaitCluster("the position of p0 waits", func(c *rest.Cluster) bool {
+		all := lags(c)
+		return len(all) == 2 && all[0] >= 1 && all[1] < 1
+	})
+	if err := pg.Execute(t.Context(), conn, "ROLLBACK"); err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range f.members {
+		m.awaitCluster("no position waits", func(c *rest.Cluster) bool { return len(lags(c)) == 2 && slices.Max(lags(c)) < 1 })
+	}
+	f.feed(10)
+	f.await()
+}

@@ -1,0 +1,94 @@
+package cluster_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
+)
+
+// TestRestoredStream restores the stream of the cluster from an older backup, or loses it, while pipelines run. They
+// stop, and what the store has is not written over. Once all members are started again they go on
+// from there: every line arrives.
+func TestRestoredStream(t *testing.T) {
+	t.Parallel()
+	for name, backup := range map[string]string{"older backup": "backup", "no backup": "none"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFleet(t, 1, 2, 2, 5*time.Second)
+			nats, js := f.servers[0], filepath.Join(f.servers[0].Dir, "js")
+			f.feed(10)
+			f.await()
+			f.replaceStream(func() error { return exec.Command("cp", "-a", js, filepath.Join(nats.Dir, "backup")).Run() })
+			for _, m := range f.members {
+				m.awaitLog("connected to NATS")
+			}
+			f.feed(10)
+			f.awaitAcknowledged(2 * 20)
+			read := map[*member]int{}
+			for _, m := range f.members {
+				read[m] = len(m.log.String())
+			}
+			f.replaceStream(func() error {
+				if err := os.RemoveAll(js); err != nil || backup == "none" {
+					return err
+				}
+				return os.Rename(filepath.Join(nats.Dir, backup), js)
+			})
+			f.feed(10)
+			wait.For(t, "every pipeline to stop", func() bool {
+				stopped := map[string]bool{}
+				for _, m := range f.members {
+					for _, found := range pipelineStopped.FindAllStringSubmatch(m.log.String()[read[m]:], -1) {
+						stopped[found[1]] = true
+					}
+				}
+				return len(stopped) == 2
+			})
+			for _, m := range f.members {
+				m.kill()
+			}
+			for _, m := range f.members {
+				m.start()
+			}
+			f.await()
+		})
+	}
+}
+
+// awaitAcknowledged waits until so many records, of all pipelines, are acknowledged, so that their positions are in the claims.
+func (f *fleet) awaitAcknowledged(records int) {
+	f.t.Helper()
+	wait.For(f.t, "records to be acknowledged", func() bool {
+		n := 0
+		for _, m := range f.members {
+			for _, found := range acknowledged.FindAllStringSubmatch(m.call("GET", "/metrics"), -1) {
+				count, _ := strconv.Atoi(found[1])
+				n += count
+			}
+		}
+		return n == records
+	})
+}
+
+var (
+	acknowledged    = regexp.MustCompile(`(?m)^conduit_connector_acked_records_total{.*} (\d+)$`)
+	pipelineStopped = regexp.MustCompile(`msg="pipeline stopped" .*pipeline_id=(\S+)`)
+)
+
+// replaceStream changes the files of the server of the fleet while it does not run.
+func (f *fleet) replaceStream(change func() error) {
+	f.t.Helper()
+	f.servers[0].Kill()
+	if err := change(); err != nil {
+		f.t.Fatal(err)
+	}
+	if err := f.servers[0].Start(f.t.Context()); err != nil {
+		f.t.Fatal(err)
+	}
+}

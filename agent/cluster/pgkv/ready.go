@@ -1,0 +1,117 @@
+//go:build !minimal && !no_postgres
+
+package pgkv
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/conduit-agent/conduit/plugins/builtin/postgres/pg"
+)
+
+// leastVersion is of the first server with 64-bit transaction ids.
+const leastVersion = 130000
+
+// wanted are the columns of the table, in the order of their names.
+const wanted = "expires_at timestamp with time zone, key text, revision bigint, state bytea, value text, xid xid8"
+
+// Ready prepares the table of the cluster: it is made if there is none, and must be as it has to be.
+// An error of type *UnfitError does not go away by waiting.
+func (s *Store) Ready(ctx context.Context) error {
+	return s.sessions.use(ctx, func(conn *pgconn.PgConn) error {
+		there, err := s.check(ctx, conn)
+		if err == nil && !there {
+			if err = pg.Execute(ctx, conn, s.sql.make); err == nil {
+				_, err = s.check(ctx, conn)
+			}
+		}
+		if err == nil {
+			err = s.identify(ctx, conn)
+		}
+		if err != nil {
+			return fmt.Errorf("cannot open the table %s: %w", s.sql.table, err)
+		}
+		return nil
+	})
+}
+
+// Check returns why Ready would fail, without making a table.
+func (s *Store) Check(ctx context.Context) error {
+	return s.sessions.use(ctx, func(conn *pgconn.PgConn) error {
+		_, err := s.check(ctx, conn)
+		return err
+	})
+}
+
+// check reports whether there is a table, which then is as it has to be.
+func (s *Store) check(ctx context.Context, conn *pgconn.PgConn) (there bool, err error) {
+	server, err := pg.Row(ctx, conn, `SELECT current_setting('server_version_num')::int >= $1::int, current_setting('server_version'),
+	current_setting('fsync'), current_setting('full_page_writes'), current_setting('synchronous_commit'), current_setting('server_encoding'), pg_is_in_recovery()`, fmt.Sprint(leastVersion))
+	if err != nil {
+		return false, err
+	}
+	if wrong := unfitServer(server); len(wrong) > 0 {
+		return false, &UnfitError{wrong}
+	}
+	if server[6] == "t" {
+		return false, fmt.Errorf("the server is a standby: %w", pg.ErrAgain)
+	}
+	if found, err := pg.Row(ctx, conn, s.sql.find); err != nil || found == nil {
+		return false, err
+	}
+	table, err := pg.Row(ctx, conn, s.sql.columns)
+	if err != nil {
+		return false, err
+	}
+	if wrong := s.unfitTable(table); len(wrong) > 0 {
+		return false, &UnfitError{wrong}
+	}
+	return true, nil
+}
+
+// identify notes which table it is, and removes sessions that ended long ago.
+func (s *Store) identify(ctx context.Context, conn *pgconn.PgConn) error {
+	incarnation, err := pg.Row(ctx, conn, "SELECT value FROM "+s.sql.table+" WHERE key = $1", incarnationKey)
+	if err != nil {
+		return err
+	}
+	if incarnation == nil {
+		return &UnfitError{[]string{"the table " + s.sql.table + " has no row \"" + incarnationKey + "\", which is made with it"}}
+	}
+	if err := pg.Execute(ctx, conn, "DELETE FROM "+s.sql.table+" WHERE expires_at < clock_timestamp() - interval '1 day'"); err != nil {
+		return err
+	}
+	s.incarnation.CompareAndSwap(nil, &incarnation[0])
+	return nil
+}
+
+// unfitServer returns what a server lacks.
+func unfitServer(is []string) (wrong []string) {
+	check := func(ok bool, what string) {
+		if !ok {
+			wrong = append(wrong, what)
+		}
+	}
+	check(is[0] == "t", "the server is of version "+is[1]+", and 13 is needed")
+	check(is[2] == "on" && is[3] == "on", "the server must keep what it acknowledged over a power cut (fsync and full_page_writes must be on)")
+	check(is[4] != "off", "the server must acknowledge what is on its disk only (synchronous_commit is off; ALTER ROLE … SET synchronous_commit = on)")
+	check(is[5] == "UTF8", "the database must have the encoding UTF8, and has "+is[5])
+	return wrong
+}
+
+// unfitTable returns what a table lacks.
+func (s *Store) unfitTable(is []string) (wrong []string) {
+	check := func(ok bool, what string) {
+		if !ok {
+			wrong = append(wrong, "the table "+s.sql.table+" "+what)
+		}
+	}
+	check(is[0] == "r", "must be a table")
+	check(is[1] == "p", "must be logged: neither unlogged nor temporary")
+	check(is[2] == "f" && is[3] == "f", "must have neither row security nor triggers")
+	check(is[4] == wanted, "must have the columns "+wanted)
+	check(is[5] == "key", "must have the primary key (key)")
+	return wrong
+}

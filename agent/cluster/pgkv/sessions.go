@@ -1,0 +1,84 @@
+//go:build !minimal && !no_postgres
+
+package pgkv
+
+import (
+	"context"
+	"sync"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/conduit-agent/conduit/plugins/builtin/postgres/pg"
+)
+
+// maxSessions is how many an agent uses at once for reads and writes; a watch has one more.
+const maxSessions = 8
+
+// sessions are those with the server that are not in use, and how many may be.
+type sessions struct {
+	open func(ctx context.Context) (*pgconn.PgConn, error)
+	free chan struct{} // holds one element for each session in use
+
+	mu     sync.Mutex
+	idle   []*pgconn.PgConn // guarded by mu: the one that was used last is at the end
+	closed bool             // guarded by mu
+}
+
+func newSessions(open func(ctx context.Context) (*pgconn.PgConn, error)) *sessions {
+	return &sessions{open: open, free: make(chan struct{}, maxSessions)}
+}
+
+// use lends f a session. After an error that session is closed, and so are those that wait: most
+// likely they were lost, too.
+func (s *sessions) use(ctx context.Context, f func(*pgconn.PgConn) error) error {
+	select {
+	case s.free <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	defer func() { <-s.free }()
+	conn, err := s.take(ctx)
+	if err == nil {
+		err = f(conn)
+	}
+	if err != nil {
+		pg.Close(conn)
+		s.closeIdle(false)
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		go pg.Close(conn)
+		return nil
+	}
+	s.idle = append(s.idle, conn)
+	return nil
+}
+
+// take returns an idle session, or a new one.
+func (s *sessions) take(ctx context.Context) (*pgconn.PgConn, error) {
+	s.mu.Lock()
+	if last := len(s.idle) - 1; last >= 0 {
+		defer s.mu.Unlock()
+		conn := s.idle[last]
+		s.idle = s.idle[:last]
+		return conn, nil
+	}
+	s.mu.Unlock()
+	return s.open(ctx)
+}
+
+// closeIdle closes the sessions that are not in use.
+func (s *sessions) closeIdle(forGood bool) {
+	s.mu.Lock()
+	idle := s.idle
+	s.idle, s.closed = nil, s.closed || forGood
+	s.mu.Unlock()
+	for _, conn := range idle {
+		pg.Close(conn)
+	}
+}
+
+// close ends all sessions, those in use once they are not.
+func (s *sessions) close() { s.closeIdle(true) }

@@ -1,0 +1,109 @@
+//go:build !minimal && !no_postgres
+
+package pgkv
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/conduit-agent/conduit/agent/cluster/protocol"
+	"github.com/conduit-agent/conduit/plugins/builtin/postgres/pg"
+)
+
+// poll is the longest time between two polls. A notification makes one sooner, at most one each
+// pause, and none is needed: a pooler may pass on none.
+const (
+	poll  = 500 * time.Millisecond
+	pause = 50 * time.Millisecond
+)
+
+// Watch calls observe for the entry of every key, without its state, then synced, and then
+// observe for the latest entry of each key that changes. It returns an error when it cannot go
+// on; to be called again it shows everything again.
+func (s *Store) Watch(ctx context.Context, observe func(protocol.Entry), synced func()) error {
+	incarnation := s.incarnation.Load()
+	if incarnation == nil {
+		return errNotReady
+	}
+	conn, err := s.options.connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer pg.Close(conn)
+	if err := pg.Execute(ctx, conn, "LISTEN "+s.sql.channel); err != nil {
+		return fmt.Errorf("cannot watch PostgreSQL: %w", err)
+	}
+	w := watcher{conn: conn, sql: s.sql.watch, incarnation: *incarnation, since: []byte("0"), shown: map[string]uint64{}}
+	for {
+		if err := w.poll(ctx, observe); err != nil {
+			return fmt.Errorf("cannot watch PostgreSQL: %w", err)
+		}
+		if synced != nil {
+			synced()
+			synced = nil
+		}
+		if err := w.wait(ctx); err != nil {
+			return fmt.Errorf("cannot watch PostgreSQL: %w", err)
+		}
+	}
+}
+
+// watcher is one watch.
+type watcher struct {
+	conn        *pgconn.PgConn
+	sql         string
+	incarnation string
+	since       []byte            // the oldest transaction that the last poll may not have seen
+	shown       map[string]uint64 // revisions, by key
+}
+
+// poll shows what changed since the last poll.
+func (w *watcher) poll(ctx context.Context, observe func(protocol.Entry)) error {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	rows, err := query(ctx, w.conn, w.sql, w.since)
+	if err != nil {
+		return err
+	}
+	is := ""
+	for _, row := range rows {
+		w.since = row[3]
+		e := protocol.Entry{Key: string(row[0]), Value: row[1]}
+		if e.Key == incarnationKey {
+			is = string(e.Value)
+			continue
+		}
+		if e.Revision, err = strconv.ParseUint(string(row[2]), 10, 64); err != nil {
+			return err
+		}
+		if w.shown[e.Key] != e.Revision {
+			w.shown[e.Key] = e.Revision
+			observe(e)
+		}
+	}
+	if is != w.incarnation {
+		return errAnother
+	}
+	return nil
+}
+
+// wait returns when something was notified, at the latest when it is time to poll.
+func (w *watcher) wait(ctx context.Context) error {
+	began := time.Now()
+	limit, cancel := context.WithTimeout(ctx, poll)
+	defer cancel()
+	err := w.conn.WaitForNotification(limit)
+	if err != nil && (ctx.Err() != nil || limit.Err() == nil) {
+		return err
+	}
+	select {
+	case <-time.After(pause - time.Since(began)):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

@@ -1,0 +1,96 @@
+package protocol
+
+import (
+	"strings"
+	"time"
+)
+
+// halted is the pipeline that is not to run any more after a while, and runs again in one of four histories. In one of
+// three an agent has no declaration of it.
+const halted = "halted"
+
+// planHalt has the agents know that a pipeline is not to run. Often its owner is killed then.
+func (w *world) planHalt() {
+	at := w.between(15*time.Second, 100*time.Second)
+	w.eachLearns(at, func(a *agent) { a.halts = true })
+	if w.chance(0.5) {
+		w.after(at+w.between(-time.Second, 3*time.Second), w.killOwner)
+	}
+	if w.seed%4 == 1 {
+		w.runsAgain = true
+		w.eachLearns(at+w.between(20*time.Second, 80*time.Second), func(a *agent) { a.halts = false })
+	}
+}
+
+// eachLearns has every agent learn of a change of the declarations, one after the other.
+func (w *world) eachLearns(at time.Duration, change func(*agent)) {
+	for _, a := range w.agents {
+		w.after(at+w.between(0, 5*time.Second), func() {
+			change(a)
+			a.declareAnew()
+		})
+	}
+}
+
+// killOwner kills the agent that runs the pipeline that is halted.
+func (w *world) killOwner() {
+	if a := w.running[halted]; a != nil {
+		w.kill(a)
+	}
+}
+
+// wantedHalted is the pipeline that is halted. In one of five histories it has two instances.
+func (w *world) wantedHalted() Wanted {
+	if w.seed%5 == 4 {
+		return Wanted{Digest: "d", Instances: 2}
+	}
+	return Wanted{Digest: "d"}
+}
+
+// declareHalted adds the pipeline to what an agent knows of.
+func (a *agent) declareHalted(d *Declared) {
+	switch {
+	case a.w.seed%3 == 0 && a == a.w.agents[0]:
+	case a.halts:
+		d.Idle = map[string]bool{halted: true}
+	default:
+		d.Wanted[halted] = a.w.wantedHalted()
+	}
+}
+
+// checkEndHalted checks that the pipeline runs in the end as often as it is to.
+func (w *world) checkEndHalted() {
+	most, members := w.wantedHalted().most(), len(w.agents)
+	if w.seed%3 == 0 {
+		members--
+	}
+	want := min(most, members)
+	if !w.runsAgain {
+		want = 0
+	}
+	if running := w.instances(halted, most); len(running) != want {
+		w.t.Errorf("in the end %d of %d instances of %s run: %v", len(running), want, halted, running)
+	}
+}
+
+// checkEndOwners checks that in the end no claim has an owner without a session.
+func (w *world) checkEndOwners() {
+	for _, key := range sorted(w.keys) {
+		if !strings.HasPrefix(key, ClaimPrefix) {
+			continue
+		}
+		if c, _ := decode[Claim](w.keys[key].Value); c.Owner != "" && !w.holds(c.Owner, c.Session) {
+			w.t.Errorf("in the end %s is the owner of %s, and has no session", c.Owner, c.Pipeline)
+		}
+	}
+}
+
+// holds reports whether the store has a session of an agent.
+func (w *world) holds(agent, session string) bool {
+	s := w.keys[SessionKey(agent)]
+	if s == nil {
+		return false
+	}
+	held, _ := decode[Session](s.Value)
+	return held.Stamp.Session == session
+}

@@ -1,0 +1,93 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/conduit-agent/conduit/agent/cluster/protocol"
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// cleanTimeout bounds one attempt to clean up after a connector.
+const cleanTimeout = time.Minute
+
+// retirements are the pipelines that this agent cleans up after. Only Run uses it.
+type retirements map[string]context.CancelFunc
+
+// begin cleans up after a pipeline that is deleted.
+func (r retirements) begin(ctx context.Context, m *Member, c protocol.Start) {
+	pipeline, number := protocol.InstanceOf(c.Pipeline)
+	ctx, r[pipeline] = context.WithCancel(ctx)
+	m.mu.Lock()
+	m.owned[pipeline] = owned{number: number, epoch: c.Epoch, retire: true}
+	m.mu.Unlock()
+	m.working.Go(func() {
+		err := m.Retire(ctx, pipeline)
+		m.post(func() { r.ended(m, c, err) })
+	})
+}
+
+// ended takes that nothing is left to be cleaned up, or why not.
+func (r retirements) ended(m *Member, c protocol.Start, err error) {
+	pipeline, number := protocol.InstanceOf(c.Pipeline)
+	r.cancel(pipeline)
+	delete(r, pipeline)
+	delete(m.stopping, pipeline)
+	m.mu.Lock()
+	delete(m.owned, pipeline)
+	m.mu.Unlock()
+	if err == nil {
+		m.node.Retired(m.now(), c.Pipeline, c.Epoch)
+		return
+	}
+	m.Log.Warn("a pipeline that is deleted is not cleaned up after, a member of the cluster tries again", "component", "cluster", "pipeline_id", pipeline, "instance", number, "err", err)
+	m.node.Stopped(m.now(), c.Pipeline, c.Epoch)
+}
+
+// cancel ends the clean-up of a pipeline, if there is one.
+func (r retirements) cancel(pipeline string) {
+	if cancel := r[pipeline]; cancel != nil {
+		cancel()
+	}
+}
+
+// Retire has clean give up what the connectors of a pipeline hold, which this agent owns and which is deleted. It
+// returns when that is done of all, or ctx ended. What failed is tried again after pause, which grows with the
+// number of attempts.
+func (s *Shared) Retire(ctx context.Context, pipeline string, clean func(context.Context, *spec.ConnectorState) error, pause func(id string, attempts int) time.Duration) error {
+	for attempts := 1; ; attempts++ {
+		err := s.retireOnce(ctx, pipeline, clean)
+		if err == nil || ctx.Err() != nil {
+			return err
+		}
+		s.Member.Log.Warn("cannot clean up after a pipeline that is deleted, trying again", "component", "cluster", "pipeline_id", pipeline, "err", err)
+		select {
+		case <-time.After(pause(pipeline, attempts)):
+		case <-ctx.Done():
+			return err
+		}
+	}
+}
+
+// retireOnce returns the last error.
+func (s *Shared) retireOnce(ctx context.Context, pipeline string, clean func(context.Context, *spec.ConnectorState) error) (failed error) {
+	s.mu.Lock()
+	connectors := maps.Clone(s.pipelines[pipeline].state.Connectors)
+	s.mu.Unlock()
+	for _, id := range slices.Sorted(maps.Keys(connectors)) {
+		c := connectors[id]
+		try, cancel := context.WithTimeout(ctx, cleanTimeout)
+		err := clean(try, &c)
+		cancel()
+		if err == nil {
+			err = s.DeleteConnector(ctx, id)
+		}
+		if err != nil {
+			failed = fmt.Errorf("connector %s: %w", id, err)
+		}
+	}
+	return failed
+}

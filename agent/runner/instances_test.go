@@ -1,0 +1,34 @@
+package runner_test
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// What references stand for says only at the start whether several instances can run.
+func TestRefusedInstances(t *testing.T) {
+	for name, c := range map[string]struct {
+		plugin, group, want string
+	}{
+		"a group without a name": {"builtin:kafka", "${GROUP_OF_TEST}", "the instances share the partitions as members of a group"},
+		"another plugin":         {"${PLUGIN_OF_TEST}", "g", "each instance would generate all of the records"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv("GROUP_OF_TEST", "")
+			t.Setenv("PLUGIN_OF_TEST", "generator")
+			d := declared(filepath.Join(t.TempDir(), "out"), "false")
+			d.Pipeline.Instances = "2"
+			d.Pipeline.Connectors[0] = spec.Connector{ID: "in", Type: spec.TypeSource, Plugin: c.plugin, Settings: map[string]string{"servers": "127.0.0.1:1", "topics": "t", "groupID": c.group}}
+			if problems := spec.CheckInstances(&d.Pipeline, false); len(problems) > 0 {
+				t.Fatalf("it is refused where the references are not known: %v", problems)
+			}
+			_, err := newRunner(t).Prepare(t.Context(), d)
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("error %v, want %q", err, c.want)
+			}
+		})
+	}
+}
