@@ -70,7 +70,7 @@ func (s *serverSettings) dial(ctx context.Context) (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return packets.NewThreadSafeConn(conn), nil
+	return conn, nil
 }
 
 func address(u *url.URL, port string) string {
@@ -83,33 +83,47 @@ func address(u *url.URL, port string) string {
 // refusedError is that the server refuses the client: its name, its credentials or its rights.
 type refusedError struct{ error }
 
-// connect connects. The client is done when the connection is lost.
-func (s *serverSettings) connect(ctx context.Context, config paho.ClientConfig, c *paho.Connect) (*paho.Client, *paho.Connack, error) {
+// connection is a client that is connected. It is done when the connection is lost.
+type connection struct {
+	*paho.Client
+	conn    *buffered
+	session *session
+	ack     *paho.Connack // of the server
+}
+
+// connect connects.
+func (s *serverSettings) connect(ctx context.Context, state *session, config paho.ClientConfig, c *paho.Connect) (*connection, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.Timeout)
 	defer cancel()
 	conn, err := s.dial(ctx)
 	if err != nil {
-		return nil, nil, fmt.Errorf("cannot reach the server: %w", err)
+		return nil, fmt.Errorf("cannot reach the server: %w", err)
 	}
-	config.Conn, config.PacketTimeout = conn, s.Timeout
-	client := paho.NewClient(config)
+	made := &connection{conn: newBuffered(conn), session: state}
+	config.Conn, config.Session, config.PacketTimeout = made.conn, made.session, s.Timeout
+	made.Client = paho.NewClient(config)
 	c.KeepAlive = uint16(min(max(s.KeepAlive/time.Second, 1), 1<<16-1))
 	if s.Username != "" || s.Password != "" {
 		c.UsernameFlag, c.Username = s.Username != "", s.Username
 		c.PasswordFlag, c.Password = s.Password != "", []byte(s.Password)
 	}
-	ack, err := client.Connect(ctx, c)
+	ack, err := made.Connect(ctx, c)
 	switch {
 	case err != nil && ack != nil && ack.ReasonCode >= packets.ConnackUnspecifiedError:
 		err = fmt.Errorf("the server refuses the connection: %s", reason(ack))
 		if !passes(ack.ReasonCode) {
 			err = refusedError{err}
 		}
-		return nil, nil, err
+		return nil, err
 	case err != nil:
-		return nil, nil, fmt.Errorf("cannot connect: %w", err)
+		return nil, fmt.Errorf("cannot connect: %w", err)
 	}
-	return client, ack, nil
+	made.ack = ack
+	go func() {
+		<-made.Done()
+		_ = made.session.Close() // who waits for an answer of the server goes on
+	}()
+	return made, nil
 }
 
 func reason(ack *paho.Connack) string {

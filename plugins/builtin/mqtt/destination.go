@@ -7,10 +7,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/eclipse/paho.golang/packets"
 	"github.com/eclipse/paho.golang/paho"
 
-	"github.com/conduit-agent/conduit/plugins/builtin/backoff"
+	"github.com/conduit-agent/conduit/plugins/builtin/recordid"
 	"github.com/conduit-agent/conduit/plugins/builtin/settings"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
@@ -26,7 +25,7 @@ type destinationSettings struct {
 	RetryFor time.Duration `json:"retry.timeout" default:"1m" validate:"gt=-1" desc:"How long connecting and publishing are tried again. Then the pipeline starts again, with pauses, for ever."`
 }
 
-// Destination publishes records, one after the other.
+// Destination publishes records in their order.
 type Destination struct {
 	sdk.DestinationBase
 
@@ -34,9 +33,9 @@ type Destination struct {
 	id        string
 	topic     *template.Template
 	timeLimit template.TimeLimit
-	client    *paho.Client    // nil: there is no connection
-	lost      context.Context // of the client: ends when the connection is lost
-	largest   int             // bytes of a packet that the server takes; 0: any
+	client    *connection      // nil: there is none
+	largest   int              // bytes of a packet that the server takes; 0: any
+	written   recordid.Written // behind a refused record
 }
 
 // Parameters describes the settings.
@@ -71,129 +70,62 @@ func (d *Destination) Open(ctx context.Context) error {
 	return nil
 }
 
-// Write publishes the records. Each is written when the server has acknowledged it.
+// Write publishes the records, several at a time. Each is written when the server has acknowledged it.
 func (d *Destination) Write(ctx context.Context, records []record.Record) (int, error) {
 	d.timeLimit.Begin(ctx)
+	skipped := d.written.Skip(records)
+	messages, unfit := d.messages(ctx, records[skipped:])
+	n, err := d.publish(ctx, messages)
+	if refused := (*recordError)(nil); errors.As(err, &refused) {
+		d.written.Keep(records[skipped+n+1:][:refused.behind])
+	}
+	if err == nil {
+		err = unfit
+	}
+	return skipped + n, err
+}
+
+// messages makes messages of records. err says what is wrong with the record behind the last of them, nil if there is none.
+func (d *Destination) messages(ctx context.Context, records []record.Record) (messages []paho.Publish, err error) {
+	messages = make([]paho.Publish, 0, len(records))
+	var topic, payloads []byte
+	var name string // of the topic
+	format := sdk.RecordFormat(ctx)
 	for i := range records {
-		p, err := d.message(ctx, &records[i])
-		if err == nil {
-			err = d.publish(ctx, p)
+		if topic, err = d.topic.Append(&d.timeLimit, topic[:0], &records[i]); err != nil {
+			return messages, fmt.Errorf("cannot make the topic: %w", err)
 		}
-		if err != nil {
-			return i, err
+		if i == 0 || string(topic) != name {
+			name = string(topic)
+			if err := checkTopic(name); err != nil {
+				return messages, fmt.Errorf("cannot publish to %q: the topic %w", name, err)
+			}
 		}
+		begin := len(payloads)
+		if payloads, err = format(payloads, &records[i]); err != nil {
+			return messages, fmt.Errorf("cannot encode the record: %w", err)
+		}
+		messages = append(messages, paho.Publish{Topic: name, Payload: payloads[begin:len(payloads):len(payloads)], QoS: byte(d.settings.QoS), Retain: d.settings.Retain})
 	}
-	return len(records), nil
+	return messages, nil
 }
 
-func (d *Destination) message(ctx context.Context, r *record.Record) (*paho.Publish, error) {
-	topic, err := d.topic.Append(&d.timeLimit, nil, r)
-	if err != nil {
-		return nil, fmt.Errorf("cannot make the topic: %w", err)
-	}
-	if err := checkTopic(string(topic)); err != nil {
-		return nil, fmt.Errorf("cannot publish to %q: the topic %w", topic, err)
-	}
-	payload, err := sdk.RecordFormat(ctx)(nil, r)
-	if err != nil {
-		return nil, fmt.Errorf("cannot encode the record: %w", err)
-	}
-	return &paho.Publish{Topic: string(topic), Payload: payload, QoS: byte(d.settings.QoS), Retain: d.settings.Retain}, nil
-}
-
-// publish publishes a message, again after failures that may pass.
-func (d *Destination) publish(ctx context.Context, p *paho.Publish) error {
-	var again backoff.Backoff
-	for begin := time.Now(); ; {
-		err := d.try(ctx, p)
-		switch {
-		case err == nil || errors.As(err, new(recordError)):
-			return err
-		case ctx.Err() != nil:
-			return ctx.Err()
-		case errors.As(err, new(refusedError)), time.Since(begin) >= d.settings.RetryFor:
-			return sdk.Unavailable(fmt.Errorf("cannot publish: %w", err))
-		}
-		sdk.Logger(ctx).Warn("cannot publish, trying again", "err", err, "tries", again.Tries+1)
-		if err := again.Wait(ctx); err != nil {
-			return err
-		}
-	}
-}
-
-// recordError is what is wrong with a record.
-type recordError struct{ error }
-
-func (d *Destination) try(ctx context.Context, p *paho.Publish) error {
-	if d.client != nil && done(d.client) {
-		d.client = nil
-	}
-	if d.client == nil {
-		if err := d.connect(ctx); err != nil {
-			return err
-		}
-	}
-	if d.largest > 0 && len(p.Payload)+len(p.Topic)+overhead > d.largest {
-		return recordError{fmt.Errorf("the record has %d bytes: the server takes messages of up to %d", len(p.Payload), d.largest)}
-	}
-	again := *p // the client notes its packet id in it
-	r, err := d.send(ctx, &again)
-	if r != nil && r.ReasonCode >= 0x80 {
-		err = fmt.Errorf("the server refuses the message for %q with code 0x%x", p.Topic, r.ReasonCode)
-		switch r.ReasonCode {
-		case packets.PubackTopicNameInvalid, packets.PubackPayloadFormatInvalid:
-			return recordError{err}
-		case packets.PubackNotAuthorized:
-			return refusedError{err}
-		}
-		return err
-	}
-	if err != nil { // whether the server has it is not known
-		d.leave()
-	}
-	return err
-}
-
-// send publishes and waits for the answer, until the connection is lost: the client alone would wait
-// for the answer of a closed connection for as long as one may take.
-func (d *Destination) send(ctx context.Context, p *paho.Publish) (*paho.PublishResponse, error) {
-	limited, cancel := context.WithCancel(ctx)
-	defer cancel()
-	defer context.AfterFunc(d.lost, cancel)()
-	r, err := d.client.Publish(limited, p)
-	if err != nil && ctx.Err() == nil && limited.Err() != nil {
-		err = errLost
-	}
-	return r, err
-}
-
-// overhead is what a packet has in addition to topic and payload, at most.
-const overhead = 16
-
-func done(c *paho.Client) bool {
-	select {
-	case <-c.Done():
-		return true
-	default:
-		return false
-	}
-}
-
-func (d *Destination) connect(ctx context.Context) error {
-	c, ack, err := d.settings.connect(ctx, paho.ClientConfig{}, &paho.Connect{ClientID: d.id, CleanStart: true})
+func (d *Destination) connect(ctx context.Context) (err error) {
+	d.client, err = d.settings.connect(ctx, newSession(), paho.ClientConfig{}, &paho.Connect{ClientID: d.id, CleanStart: true})
 	if err != nil {
 		return err
 	}
-	lost, cancel := context.WithCancel(context.Background())
-	go func() { <-c.Done(); cancel() }()
-	d.client, d.lost, d.largest = c, lost, 0
-	if ack.Properties != nil && ack.Properties.MaximumPacketSize != nil {
-		d.largest = int(*ack.Properties.MaximumPacketSize)
+	d.largest = 0
+	if p := d.client.ack.Properties; p != nil && p.MaximumPacketSize != nil {
+		d.largest = int(*p.MaximumPacketSize)
 	}
 	return nil
 }
 
 func (d *Destination) leave() {
+	if d.client == nil {
+		return
+	}
 	_ = d.client.Disconnect(&paho.Disconnect{})
 	<-d.client.Done()
 	d.client = nil
@@ -201,8 +133,6 @@ func (d *Destination) leave() {
 
 // Teardown disconnects.
 func (d *Destination) Teardown(context.Context) error {
-	if d.client != nil {
-		d.leave()
-	}
+	d.leave()
 	return nil
 }

@@ -171,6 +171,27 @@ func TestSessionLost(t *testing.T) {
 	}
 }
 
+// TestServerKilled loses the session when the server is killed that has not saved it, and says so.
+func TestServerKilled(t *testing.T) {
+	t.Parallel()
+	m := server.StartMosquitto(t, "", "")
+	s := source(t, settings(m.Addr), nil)
+	subscribed(t, s)
+	publish(t, m.Addr, "b", "1")
+	ack(t, s, plugintest.Read(t, s, 1))
+	publish(t, m.Addr, "b", "2")
+	plugintest.Read(t, s, 1) // not acknowledged
+	m.Kill()
+	if err := m.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), wait.Limit)
+	defer cancel()
+	if _, err := s.Read(ctx); err == nil || !strings.Contains(err.Error(), "messages were missed: the session of client") {
+		t.Errorf("got %v", err)
+	}
+}
+
 // TestTopicsChanged has topics that are not read any more not collect messages.
 func TestTopicsChanged(t *testing.T) {
 	t.Parallel()
@@ -419,4 +440,85 @@ func TestContract(t *testing.T) {
 		n++
 		return map[string]string{"url": "mqtt://" + m.Addr, "topic": fmt.Sprintf("contract/%d", n)}
 	}})
+}
+
+// Several messages are under way: a server that answers nothing before it has all of them has them. After the connection is
+// lost, those that were not answered are published again, in their order.
+func TestPublishesSeveral(t *testing.T) {
+	t.Parallel()
+	var got [2][]string
+	answer := func(c net.Conn, p *packets.Publish, code byte) bool {
+		_, err := (&packets.Puback{PacketID: p.PacketID, ReasonCode: code, Properties: &packets.Properties{}}).WriteTo(c)
+		return err == nil
+	}
+	d, stop := served(t, func(c net.Conn, p *packets.Publish) bool {
+		if got[0] = append(got[0], string(p.Payload)); len(got[0]) < 4 {
+			return true
+		}
+		_, _ = answer(c, &packets.Publish{PacketID: 1}, 0), answer(c, &packets.Publish{PacketID: 2}, 0)
+		return false
+	}, func(c net.Conn, p *packets.Publish) bool {
+		got[1] = append(got[1], string(p.Payload))
+		return answer(c, p, 0)
+	})
+	if n, err := d.Write(t.Context(), numbered("1", "2", "3", "4")); n != 4 || err != nil {
+		t.Errorf("wrote %d: %v", n, err)
+	}
+	stop()
+	if fmt.Sprint(got) != "[[1 2 3 4] [3 4]]" {
+		t.Errorf("published %v", got)
+	}
+}
+
+// What is behind a refused record, and the server has already, is not published again when it comes again.
+func TestRefusedBetween(t *testing.T) {
+	t.Parallel()
+	var got []string
+	d, stop := served(t, func(c net.Conn, p *packets.Publish) bool {
+		got = append(got, string(p.Payload))
+		code := map[string]byte{"2": packets.PubackPayloadFormatInvalid, "4": packets.PubackPayloadFormatInvalid}[string(p.Payload)]
+		_, err := (&packets.Puback{PacketID: p.PacketID, ReasonCode: code, Properties: &packets.Properties{}}).WriteTo(c)
+		return err == nil
+	})
+	records := numbered("1", "2", "3", "4", "5")
+	for _, want := range []struct{ from, n int }{{0, 1}, {2, 1}, {4, 1}} {
+		n, err := d.Write(t.Context(), records[want.from:])
+		if n != want.n || (err == nil) != (want.from+n == len(records)) {
+			t.Errorf("wrote %d from %d: %v", n, want.from, err)
+		}
+	}
+	stop()
+	if fmt.Sprint(got) != "[1 2 3 4 5 4 5]" {
+		t.Errorf("published %v", got)
+	}
+}
+
+func numbered(payloads ...string) (records []record.Record) {
+	for _, p := range payloads {
+		records = append(records, record.Record{Position: record.Position(p), Operation: record.OperationCreate, After: record.Raw([]byte(p))})
+	}
+	return records
+}
+
+// served returns a destination for a server that serves one connection after the other. stop ends both.
+func served(t *testing.T, connections ...func(net.Conn, *packets.Publish) bool) (d sdk.Destination, stop func()) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for _, publish := range connections {
+			serveOne(l, publish)
+		}
+	}()
+	d = open(t, map[string]string{"url": "mqtt://" + l.Addr().String(), "topic": "a", "sdk.record.format": "template", "sdk.record.format.options": `{{ printf "%s" .Payload.After }}`})
+	return d, func() {
+		if err := errors.Join(l.Close(), d.Teardown(context.WithoutCancel(t.Context()))); err != nil {
+			t.Error(err)
+		}
+		<-ended
+	}
 }

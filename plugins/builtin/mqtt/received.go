@@ -18,14 +18,15 @@ type received struct {
 	most   int        // messages that wait
 	buffer sdk.Buffer // of the host: payloads of Queue
 
-	client  *paho.Client        // guarded by Inbox: of the present connection
+	session *session            // guarded by Inbox: of the present connection
+	hashed  []byte              // guarded by Inbox: what a hash is made of
 	acked   []*message          // guarded by Inbox: the last ones that were acknowledged
 	byID    map[uint16]*message // guarded by Inbox: of Queue, Read and acked
 	dropped int                 // guarded by Inbox
 }
 
 type message struct {
-	client  *paho.Client // that received it last
+	session *session // that received it last
 	publish *paho.Publish
 	hash    [sha256.Size]byte
 	acked   bool
@@ -37,12 +38,12 @@ func newReceived(most int, buffer sdk.Buffer) *received {
 
 // put takes a message. It returns false when it is dropped: the server bounds how many wait,
 // but not those of QoS 0.
-func (b *received) put(c *paho.Client, p *paho.Publish) bool {
-	m := &message{client: c, publish: p, hash: sha256.Sum256(append([]byte(p.Topic+"\x00"), p.Payload...))}
+func (b *received) put(s *session, p *paho.Publish) bool {
+	m := &message{session: s, publish: p}
 	b.Lock()
 	defer b.Unlock()
-	if c != b.client {
-		b.connected(c)
+	if s != b.session {
+		b.connected(s)
 	}
 	if p.QoS == 0 {
 		if len(b.Queue) >= b.most || !b.buffer.Take(len(p.Payload)) {
@@ -52,10 +53,11 @@ func (b *received) put(c *paho.Client, p *paho.Publish) bool {
 		b.Push(m)
 		return true
 	}
+	m.hash = b.hash(p)
 	if before := b.byID[p.PacketID]; before != nil && p.Duplicate() && before.hash == m.hash {
-		before.client, before.publish = c, p
-		if before.acked {
-			_ = c.Ack(p)
+		before.session, before.publish = s, p
+		if before.acked { // it comes before those that are not
+			s.acknowledge(p.Packet())
 		}
 		return true
 	}
@@ -65,9 +67,16 @@ func (b *received) put(c *paho.Client, p *paho.Publish) bool {
 	return true
 }
 
+// hash returns what tells messages with the same packet id apart.
+func (b *received) hash(p *paho.Publish) [sha256.Size]byte {
+	b.hashed = append(append(append(b.hashed[:0], p.Topic...), 0), p.Payload...)
+	defer func() { b.hashed = b.hashed[:0:min(cap(b.hashed), mostBuffered)] }()
+	return sha256.Sum256(b.hashed)
+}
+
 // connected drops what was not read: it comes again, in order.
-func (b *received) connected(c *paho.Client) {
-	b.client = c
+func (b *received) connected(s *session) {
+	b.session = s
 	kept := b.Queue[:0]
 	for _, m := range b.Queue {
 		if m.publish.QoS == 0 {
@@ -93,7 +102,7 @@ func (b *received) ack(n int) {
 			continue
 		}
 		m.acked = true
-		_ = m.client.Ack(m.publish)
+		m.session.acknowledge(m.publish.Packet())
 		b.acked = append(b.acked, m)
 	}
 	for len(b.acked) > b.most {

@@ -95,9 +95,12 @@ type lostError struct{ error }
 // session receives over one connection, until it is lost or ctx ends.
 func (s *Source) session(ctx context.Context, again *backoff.Backoff) error {
 	closed := make(chan string, 1)
-	client, ack, err := s.settings.connect(ctx, paho.ClientConfig{
-		EnableManualAcknowledgment: true, SendAcksInterval: ackInterval,
-		OnPublishReceived: []func(paho.PublishReceived) (bool, error){s.received},
+	own := newSession()
+	client, err := s.settings.connect(ctx, own, paho.ClientConfig{
+		OnPublishReceived: []func(paho.PublishReceived) (bool, error){func(p paho.PublishReceived) (bool, error) {
+			s.received(own, p.Packet)
+			return true, nil
+		}},
 		OnServerDisconnect: func(d *paho.Disconnect) {
 			closed <- fmt.Sprintf("the server ended the connection with code 0x%x", d.ReasonCode)
 		},
@@ -105,7 +108,7 @@ func (s *Source) session(ctx context.Context, again *backoff.Backoff) error {
 	if err != nil {
 		return err
 	}
-	if err := s.gap(ack); err != nil {
+	if err := s.gap(client.ack); err != nil {
 		s.leave(client, 0) // what was made by connecting is no session to go on with
 		return err
 	}
@@ -117,7 +120,6 @@ func (s *Source) session(ctx context.Context, again *backoff.Backoff) error {
 	s.latest.Note("")
 	select {
 	case <-ctx.Done():
-		time.Sleep(2 * ackInterval) // for the last acknowledgements to be sent
 		s.leave(client, s.settings.Expiry)
 		return ctx.Err()
 	case <-client.Done():
@@ -130,15 +132,12 @@ func (s *Source) session(ctx context.Context, again *backoff.Backoff) error {
 	}
 }
 
-// ackInterval is how often acknowledgements are sent.
-const ackInterval = 10 * time.Millisecond
-
 func (s *Source) connect(expiry time.Duration) *paho.Connect {
 	seconds, most := uint32(max(1, expiry/time.Second)), uint16(s.settings.Maximum)
 	return &paho.Connect{ClientID: s.id, Properties: &paho.ConnectProperties{SessionExpiryInterval: &seconds, ReceiveMaximum: &most, RequestProblemInfo: true}}
 }
 
-func (s *Source) leave(c *paho.Client, expiry time.Duration) {
+func (s *Source) leave(c *connection, expiry time.Duration) {
 	seconds := uint32(expiry / time.Second)
 	_ = c.Disconnect(&paho.Disconnect{Properties: &paho.DisconnectProperties{SessionExpiryInterval: &seconds}})
 	<-c.Done()
@@ -164,7 +163,7 @@ func (s *Source) gap(ack *paho.Connack) error {
 }
 
 // subscribe subscribes. Retained messages come when a subscription is made, not each time.
-func (s *Source) subscribe(ctx context.Context, c *paho.Client) error {
+func (s *Source) subscribe(ctx context.Context, c *connection) error {
 	const onlyWhenMade = 1
 	request := &paho.Subscribe{}
 	for _, topic := range s.settings.Topics {
@@ -186,11 +185,10 @@ func (s *Source) subscribe(ctx context.Context, c *paho.Client) error {
 	return nil
 }
 
-func (s *Source) received(p paho.PublishReceived) (bool, error) {
-	if !s.inbox.put(p.Client, p.Packet) {
+func (s *Source) received(on *session, p *paho.Publish) {
+	if !s.inbox.put(on, p) {
 		s.latest.Note("messages of QoS 0 were dropped: they come faster than they are written")
 	}
-	return true, nil
 }
 
 // Read returns messages as records.
@@ -260,7 +258,7 @@ func (s *Source) LifecycleOnUpdated(ctx context.Context, before, after map[strin
 		return nil
 	}
 	s.settings, s.id = now, now.id(ctx)
-	c, _, err := now.connect(ctx, paho.ClientConfig{EnableManualAcknowledgment: true}, s.connect(now.Expiry))
+	c, err := now.connect(ctx, newSession(), paho.ClientConfig{}, s.connect(now.Expiry))
 	if err != nil {
 		return fmt.Errorf("cannot unsubscribe: %w", err)
 	}
@@ -282,7 +280,7 @@ func (s *Source) LifecycleOnDeleted(ctx context.Context, values map[string]strin
 
 // remove has the server forget the session.
 func (s *sourceSettings) remove(ctx context.Context) error {
-	c, _, err := s.connect(ctx, paho.ClientConfig{}, &paho.Connect{ClientID: s.id(ctx), CleanStart: true})
+	c, err := s.connect(ctx, newSession(), paho.ClientConfig{}, &paho.Connect{ClientID: s.id(ctx), CleanStart: true})
 	if err != nil {
 		return fmt.Errorf("cannot remove the session: %w", err)
 	}

@@ -1,0 +1,179 @@
+package mqtt
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/eclipse/paho.golang/packets"
+	"github.com/eclipse/paho.golang/paho"
+
+	"github.com/conduit-agent/conduit/plugins/builtin/backoff"
+	"github.com/conduit-agent/conduit/plugins/sdk"
+)
+
+// mostPublished is how many messages are under way at most. The server may take fewer.
+const mostPublished = 1000
+
+// overhead is what a packet has in addition to topic and payload, at most.
+const overhead = 16
+
+// recordError is what is wrong with a record.
+type recordError struct {
+	error
+	behind int // records next to it that the server has already
+}
+
+// publish publishes messages in their order, again after failures that may pass. It returns how many the server has, and
+// why it has not the one behind those.
+func (d *Destination) publish(ctx context.Context, messages []paho.Publish) (done int, err error) {
+	var again backoff.Backoff
+	for begin := time.Now(); done < len(messages); {
+		n, err := d.try(ctx, messages[done:])
+		if done += n; n > 0 {
+			begin, again = time.Now(), backoff.Backoff{}
+		}
+		switch {
+		case err == nil:
+			continue
+		case errors.As(err, new(*recordError)):
+			return done, err
+		case ctx.Err() != nil:
+			return done, ctx.Err()
+		case errors.As(err, new(refusedError)), time.Since(begin) >= d.settings.RetryFor:
+			return done, sdk.Unavailable(fmt.Errorf("cannot publish: %w", err))
+		}
+		sdk.Logger(ctx).Warn("cannot publish, trying again", "err", err, "tries", again.Tries+1)
+		if err := again.Wait(ctx); err != nil {
+			return done, err
+		}
+	}
+	return done, nil
+}
+
+// answer is where the answer to a message comes. There is none with QoS 0.
+type answer chan packets.ControlPacket
+
+// try publishes messages, several at a time, until one fails. Those behind it, of which the server may have some, are to
+// be published again, but for what a recordError says.
+func (d *Destination) try(ctx context.Context, messages []paho.Publish) (done int, err error) {
+	if d.client == nil || isDone(d.client) {
+		if err := d.connect(ctx); err != nil {
+			return 0, err
+		}
+	}
+	var answers []answer // to all that were sent
+	var failed error     // why no more are sent
+	for ; done < len(messages); done++ {
+		for failed == nil && len(answers) < len(messages) && len(answers)-done < mostPublished {
+			var a answer
+			if a, failed = d.send(ctx, &messages[len(answers)]); failed == nil {
+				answers = append(answers, a)
+			}
+		}
+		if done == len(answers) {
+			if !errors.As(failed, new(*recordError)) {
+				d.leave()
+			}
+			return done, failed
+		}
+		code, err := d.wait(ctx, answers[done])
+		if err != nil { // whether the server has it is not known
+			d.leave()
+			return done, err
+		}
+		if code >= refused {
+			return done, explain(code, messages[done].Topic, d.settle(ctx, answers[done+1:]))
+		}
+	}
+	return done, nil
+}
+
+// send sends a message, when the server takes one more.
+func (d *Destination) send(ctx context.Context, p *paho.Publish) (answer, error) {
+	if d.largest > 0 && len(p.Payload)+len(p.Topic)+overhead > d.largest {
+		return nil, &recordError{error: fmt.Errorf("the record has %d bytes: the server takes messages of up to %d", len(p.Payload), d.largest)}
+	}
+	a := make(answer, 1)
+	d.client.session.answer = a
+	_, err := d.client.PublishWithOptions(ctx, p, paho.PublishOptions{Method: paho.PublishMethod_AsyncSend})
+	if err != nil && ctx.Err() == nil && isDone(d.client) {
+		err = errLost
+	}
+	return a, err
+}
+
+// wait waits until a message is answered, or the connection is lost. With QoS 0 it waits until all were sent.
+func (d *Destination) wait(ctx context.Context, a answer) (code byte, err error) {
+	if d.settings.QoS == 0 {
+		return 0, d.client.conn.Sent()
+	}
+	late := time.NewTimer(d.settings.Timeout)
+	defer late.Stop()
+	select {
+	case p := <-a:
+		return codeOf(p)
+	case <-d.client.Done():
+		select {
+		case p := <-a: // before the connection was lost
+			return codeOf(p)
+		default:
+			return 0, errLost
+		}
+	case <-late.C:
+		return 0, fmt.Errorf("the server did not answer within %s", d.settings.Timeout)
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	}
+}
+
+// refused is the first of the codes that refuse a message.
+const refused = 0x80
+
+func codeOf(p packets.ControlPacket) (byte, error) {
+	switch c := p.Content.(type) {
+	case *packets.Puback:
+		return c.ReasonCode, nil
+	case *packets.Pubrec:
+		return c.ReasonCode, nil
+	case *packets.Pubcomp:
+		return c.ReasonCode, nil
+	}
+	return 0, errLost
+}
+
+// settle waits for the answers to messages behind one that was refused, and returns how many next to it the server has.
+func (d *Destination) settle(ctx context.Context, answers []answer) (behind int) {
+	for i, a := range answers {
+		switch code, err := d.wait(ctx, a); {
+		case err != nil:
+			d.leave()
+			return behind
+		case code < refused && behind == i:
+			behind++
+		}
+	}
+	return behind
+}
+
+// explain returns what the code of a refused message means.
+func explain(code byte, topic string, behind int) error {
+	err := fmt.Errorf("the server refuses the message for %q with code 0x%x", topic, code)
+	switch code {
+	case packets.PubackTopicNameInvalid, packets.PubackPayloadFormatInvalid:
+		return &recordError{err, behind}
+	case packets.PubackNotAuthorized:
+		return refusedError{err}
+	}
+	return err
+}
+
+func isDone(c *connection) bool {
+	select {
+	case <-c.Done():
+		return true
+	default:
+		return false
+	}
+}
