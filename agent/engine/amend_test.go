@@ -172,7 +172,7 @@ func TestQueuedRecordsGoToTheNewDestination(t *testing.T) {
 		if err := l.stop(); err != nil {
 			t.Fatal(err)
 		}
-		if n := len(old.records()); n == 0 || n > 500 {
+		if n := len(old.records()); n == 0 || n > 200 { // it had one write under way
 			t.Errorf("the old destination got %d records", n)
 		}
 		wantValues(t, append(old.records(), replacement.records()...), upTo(1000))

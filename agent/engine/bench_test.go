@@ -103,11 +103,11 @@ func BenchmarkEngine(b *testing.B) {
 			drain, ended := make(chan struct{}), make(chan error)
 			b.ResetTimer()
 			b.ReportAllocs()
-			before := processorTime(b)
+			before := cpuTime(b)
 			go func() { ended <- p.Run(ctx, drain, func() {}) }()
 			<-dst.full
 			b.StopTimer()
-			b.ReportMetric(float64(processorTime(b)-before)/float64(b.N), "cpu-ns/record")
+			b.ReportMetric(float64(cpuTime(b)-before)/float64(b.N), "cpu-ns/record")
 			close(drain)
 			if err := <-ended; err != nil {
 				b.Fatal(err)
@@ -118,8 +118,8 @@ func BenchmarkEngine(b *testing.B) {
 	}
 }
 
-// processorTime returns what this process has used.
-func processorTime(b *testing.B) time.Duration {
+// cpuTime returns what this process has used.
+func cpuTime(b *testing.B) time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
 		b.Fatal(err)

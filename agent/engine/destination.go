@@ -19,10 +19,14 @@ import (
 )
 
 // Bounds of what one Write takes when several small batches wait: coalescing saves a
-// destination's cost per call, and never waits for more to come.
+// destination's cost per call, and never waits for more to come. Larger batches are joined, too,
+// for a destination that takes much longer for a Write than joining does: one that waits for an answer or a disk.
 const (
-	coalesceRecords = 64
-	coalesceBytes   = 1 << 20
+	coalesceRecords     = 64
+	coalesceSlowRecords = 4096
+	coalesceBytes       = 1 << 20
+	slowWrite           = time.Millisecond
+	slowRecord          = time.Microsecond
 )
 
 // queueLength is how many batches may wait for a destination. What they hold is
@@ -48,6 +52,7 @@ type destinationRun struct {
 	parts  []part          // guarded by gate: to be written
 	joined []*record.Batch // guarded by gate: to be joined
 	only   [1]inFlight     // guarded by gate: what is written by who read it
+	slow   atomic.Bool     // the last Write of a large batch was slow
 
 	mu       sync.Mutex
 	results  uint64        // guarded by mu: records settled
@@ -114,6 +119,13 @@ func (d *destinationRun) put(ctx context.Context, batches []inFlight) error {
 	}
 	d.tap.Publish(b)
 	d.stats.Passed(b.Len(), b.Content())
+	if n := b.Len(); n >= coalesceRecords {
+		begin := time.Now()
+		defer func() {
+			took := time.Since(begin)
+			d.slow.Store(took > slowWrite && took > time.Duration(n)*slowRecord)
+		}()
+	}
 	if err := d.writes.Time(&d.stats.Writes, &d.stats.Busy, func() (int, error) { return b.Len(), d.out.Load().connector.Write(ctx, b) }); err != nil {
 		return d.broken("write to", err)
 	}
@@ -150,6 +162,14 @@ func (d *destinationRun) broken(doing string, err error) error {
 func (d *destinationRun) next(ctx context.Context, batches []inFlight) (_ []inFlight, open bool) {
 	for len(batches) == 0 {
 		select {
+		case p := <-d.gate.Requests(): // which come before what is queued
+			if d.gate.Hold(p); ctx.Err() != nil {
+				return nil, false
+			}
+			continue
+		default:
+		}
+		select {
 		case f, ok := <-d.queue:
 			if !ok {
 				return nil, false
@@ -165,8 +185,11 @@ func (d *destinationRun) next(ctx context.Context, batches []inFlight) (_ []inFl
 			return nil, false
 		}
 	}
-	records, bytes := batches[0].Records.Len(), batches[0].Size()
-	for records < coalesceRecords && bytes < coalesceBytes {
+	records, bytes, most := batches[0].Records.Len(), batches[0].Size(), coalesceRecords
+	if d.slow.Load() {
+		most = coalesceSlowRecords
+	}
+	for records < most && bytes < coalesceBytes {
 		select {
 		case f, ok := <-d.queue:
 			if !ok {

@@ -104,6 +104,41 @@ func TestStopsDuringALongWriteOfASlowSource(t *testing.T) {
 	})
 }
 
+// sizedDestination takes the same time for every write.
+type sizedDestination struct {
+	*fakeDestination
+	takes   time.Duration
+	largest int
+}
+
+func (d *sizedDestination) Write(ctx context.Context, b *record.Batch) error {
+	d.largest = max(d.largest, b.Len())
+	time.Sleep(d.takes)
+	return d.fakeDestination.Write(ctx, b)
+}
+
+// Batches that wait are joined: small ones always, large ones for a destination whose writes take long, up to a bound.
+func TestSlowDestinationsGetLargerBatches(t *testing.T) {
+	const total, most, small, slow = 30_000, 1000, 64, 4096
+	for takes, fits := range map[time.Duration]func(n int) bool{
+		0:                     func(n int) bool { return n < small+most },
+		10 * time.Millisecond: func(n int) bool { return n > 2*most && n < slow+most },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorldUntil(t.Context(), t, time.Millisecond)
+			s, d := w.source("src", total), &sizedDestination{fakeDestination: w.destination("dst", &fakeDestination{}), takes: takes}
+			s.maxBatch = most
+			w.plugins.destinations["p:dst"] = d
+			if err := w.run(func() bool { return s.ackedUpTo() == total }); err != nil {
+				t.Fatal(err)
+			}
+			if len(d.records()) != total || !fits(d.largest) {
+				t.Errorf("with writes of %v the largest of %d records had %d", takes, len(d.records()), d.largest)
+			}
+		})
+	}
+}
+
 // deafSource does not want to know what is settled.
 type deafSource struct{ *fakeSource }
 

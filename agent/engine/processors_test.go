@@ -494,6 +494,7 @@ func TestProcessorsThatBreak(t *testing.T) {
 	for name, test := range tests {
 		for _, at := range []string{"src", "", "dst"} {
 			t.Run(name+" at "+at, func(t *testing.T) {
+				t.Parallel()
 				w := newWorld(t)
 				w.plugins.options.Timeout = 20 * time.Millisecond
 				s := w.source("src", 5)

@@ -6,10 +6,8 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/plugins/sdk/writes"
 )
-
-// unlimited is the size of batches that only a delay bounds.
-const unlimited = 10_000
 
 // collector gathers what read returns into batches of up to size records, handed out at
 // most delay after the first of them. A read under way when the delay is over goes on, so
@@ -35,7 +33,7 @@ type readResult struct {
 func (c *collector) Read(ctx context.Context) ([]record.Record, error) {
 	size := c.size
 	if size <= 0 {
-		size = unlimited
+		size = writes.Unlimited
 	}
 	c.fill(ctx, size)
 	batch := c.buffered

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/schema"
@@ -55,7 +56,7 @@ func newExtractor(env *Env, o sourceOptions) *extractor {
 	}
 	if o.ContextEnabled {
 		if e.context = o.ContextName; e.context == "" {
-			e.context = env.ConnectorID
+			e.context, _, _ = strings.Cut(env.ConnectorID, "/") // the same in all instances of a pipeline
 		}
 	}
 	if o.KeyEnabled {

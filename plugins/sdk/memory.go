@@ -17,7 +17,7 @@ type Memory interface {
 
 type memoryKey struct{}
 
-// WithMemory returns a context for Reads of a source with bounded memory.
+// WithMemory returns a context for Reads of a source with bounded memory, nil where it is not bounded.
 func WithMemory(ctx context.Context, m Memory) context.Context {
 	return context.WithValue(ctx, memoryKey{}, m)
 }

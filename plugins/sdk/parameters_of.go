@@ -18,10 +18,13 @@ import (
 //	validate  comma list of required, gt=N, lt=N, inclusion=a|b, exclusion=a|b, regex=RE2;
 //	          regex comes last, because it may hold commas
 //
-// A field is a string, bool, integer, float or time.Duration, a slice of those (a comma
-// list), a pointer to one (nil when there is no value), a map from string to one ("name.*"),
-// a struct, or a map from string to a struct. The names inside a struct follow its own
-// name and a dot; an embedded struct without a json tag adds none.
+// A field is a string, bool, integer, float or time.Duration, or made of these:
+//
+//	slice    a comma list
+//	pointer  nil when there is no value
+//	map      from string to one of them, "name.*", or to a struct
+//	struct   its settings follow its own name and a dot; an embedded struct
+//	         without a json tag adds no name
 //
 // It panics when a tag or a type is wrong: that is a mistake in the program.
 func ParametersOf(v any) Parameters {

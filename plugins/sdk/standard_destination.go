@@ -2,6 +2,7 @@ package sdk
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/schema"
+	"github.com/conduit-agent/conduit/plugins/sdk/writes"
 	"github.com/conduit-agent/conduit/plugins/template"
 )
 
@@ -36,7 +38,8 @@ type standardDestination struct {
 	limiter   *rate.Limiter      // nil: no limit
 	schemas   *schema.Cache      // nil: nothing to decode or encode with
 	chunk     int                // most records in one call of the connector
-	buffer    writeBuffer        // gathers batches
+	buffer    writes.Buffer      // gathers batches
+	overlap   *writes.Overlap    // instead of buffer; nil where writes do not overlap
 }
 
 func (d *standardDestination) Parameters() Parameters {
@@ -75,10 +78,47 @@ func (d *standardDestination) Open(ctx context.Context) error {
 		d.schemas = &schema.Cache{Registry: env.Schemas}
 	}
 	ctx = d.context(ctx)
-	d.buffer.begin = d.timeLimit.Begin
-	d.buffer.inner, d.buffer.size, d.buffer.delay = d.Write, d.options.BatchSize, d.options.BatchDelay
-	d.buffer.open(ctx)
-	return d.Destination.Open(ctx)
+	d.buffer = writes.Buffer{Begin: d.timeLimit.Begin, Write: d.contained, Breaks: breaks, Size: d.options.BatchSize, Delay: d.options.BatchDelay}
+	d.buffer.Open(ctx)
+	if err := d.Destination.Open(ctx); err != nil {
+		return err
+	}
+	o, ok := d.Destination.(OverlappingDestination)
+	if ok && d.options.BatchSize == 0 && d.options.BatchDelay == 0 && d.limiter == nil && o.Overlaps() {
+		d.overlap = &writes.Overlap{Begin: func(ctx context.Context, records []record.Record) (int, WriteResult, error) {
+			return d.begin(ctx, o, records)
+		}, Breaks: breaks}
+		d.overlap.Open(ctx)
+	}
+	return nil
+}
+
+// contained writes, and returns a panic as an error.
+func (d *standardDestination) contained(ctx context.Context, records []record.Record) (n int, err error) {
+	defer Recover(&err)
+	return d.Write(ctx, records)
+}
+
+// begin begins to write the records before the first that cannot be converted.
+func (d *standardDestination) begin(ctx context.Context, o OverlappingDestination, records []record.Record) (n int, result WriteResult, err error) {
+	defer Recover(&err)
+	d.timeLimit.Begin(ctx)
+	records, ready, refused := d.convert(ctx, records)
+	var wait WriteResult
+	if ready > 0 {
+		if n, wait, err = o.Begin(ctx, records[:ready:ready]); err != nil {
+			refused = err
+		}
+	}
+	return n, func(ctx context.Context) (n int, err error) {
+		defer Recover(&err)
+		return wait(ctx)
+	}, refused
+}
+
+// breaks reports whether an error of a connector is no record's fault.
+func breaks(err error) bool {
+	return errors.As(err, new(unavailableError)) || errors.As(err, new(*PanicError))
 }
 
 // context returns ctx with the format that the settings chose.
@@ -186,15 +226,24 @@ func isRaw(d record.Data) bool {
 }
 
 func (d *standardDestination) WriteAsync(ctx context.Context, records []record.Record, settled func(n int, err error)) error {
-	return d.buffer.write(d.context(ctx), records, settled)
+	if d.overlap != nil {
+		return d.overlap.Put(ctx, records, settled)
+	}
+	return d.buffer.Put(d.context(ctx), records, settled)
 }
 
 func (d *standardDestination) Flush(ctx context.Context) error {
-	return d.buffer.flush(d.context(ctx))
+	if d.overlap != nil {
+		return d.overlap.Flush(ctx)
+	}
+	return d.buffer.Flush(d.context(ctx))
 }
 
 func (d *standardDestination) Teardown(ctx context.Context) error {
-	d.buffer.close()
+	d.buffer.Close()
+	if d.overlap != nil {
+		d.overlap.Close()
+	}
 	return d.Destination.Teardown(d.context(ctx))
 }
 

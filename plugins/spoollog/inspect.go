@@ -119,8 +119,8 @@ func (s *segment) find(fs FS) (bool, error) {
 	return true, err
 }
 
-// Walk reads all records of the log in dir, which may be in use, and calls each for every
-// one with the offset behind it, and damaged for every place that cannot be read.
+// Walk reads the log in dir, which may be in use. It calls each for every record, with the
+// offset behind it, and damaged for every place that cannot be read.
 func Walk(dir string, each func(next uint64, r *record.Record) error, damaged func(Damage)) error {
 	all, _, err := list(dir)
 	if err != nil {

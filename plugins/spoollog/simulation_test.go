@@ -51,9 +51,9 @@ type inFlight struct {
 // TestFaults has a log go through torn, short, reordered and flipped writes, full and
 // failing disks at every call, and power cuts at any time. No record is lost that was
 // acknowledged, and the log can always be opened. CONDUIT_FAULTS sets how many faults are
-// injected, 20,000 by default where CI is set and 5,000 elsewhere, CONDUIT_SEED the seed of the first world.
+// injected, 20,000 by default where CI is set and 2,500 elsewhere, CONDUIT_SEED the seed of the first world.
 func TestFaults(t *testing.T) {
-	faultsByDefault := 5_000
+	faultsByDefault := 2_500
 	if os.Getenv("CI") != "" {
 		faultsByDefault = 20_000
 	}

@@ -96,7 +96,7 @@ func (a *Account) Add(n int) {
 // Context returns a context for Reads, by which a source can ask for memory.
 func (a *Account) Context(ctx context.Context) context.Context {
 	if a == nil || !a.shared.Strict {
-		return ctx
+		return sdk.WithMemory(ctx, nil) // so that each Read need not search all contexts above
 	}
 	return sdk.WithMemory(ctx, a)
 }

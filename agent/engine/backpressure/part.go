@@ -76,8 +76,8 @@ func (p *Part) free(n int) {
 	m.grant()
 }
 
-// Holder is what one user takes of a part. It may have as much as the part of a source in any case, and one holder at a time
-// may go beyond what there is, so that something larger than that still passes.
+// Holder is what one user takes of a part. It always gets as much as the part of one source. One holder at a time may go
+// beyond what is free, so that something larger than that still passes.
 type Holder struct {
 	part *Part
 	held atomic.Int64

@@ -51,7 +51,7 @@ func (s *Slot) Chain() connector.Chain {
 }
 
 // Accepts reports whether next, nil for none, can take the place of the chain between two
-// batches, so that nothing is lost of what the chain holds, is to emit or is to make durable.
+// batches. If not, what the chain holds, is to emit or is to make durable would be lost.
 func (s *Slot) Accepts(next connector.Chain) bool {
 	s.Lock()
 	defer s.Unlock()

@@ -1,6 +1,7 @@
 package kafka
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -60,9 +61,14 @@ func (s *Source) assign(ctx context.Context, offsets map[string]map[int32]kgo.Of
 	if err != nil {
 		return nil, err
 	}
+	details, err := s.admin.ListTopics(ctx, topics...)
+	if err != nil {
+		return nil, err
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for topic, partitions := range offsets {
+		recreated, other := s.checkID(topic, details[topic].ID)
 		for number, committed := range partitions {
 			start, ok := starts.Lookup(topic, number)
 			end, known := ends.Lookup(topic, number)
@@ -75,8 +81,11 @@ func (s *Source) assign(ctx context.Context, offsets map[string]map[int32]kgo.Of
 			}
 			p := s.partition(topic, number)
 			p.committed, p.end = committed.EpochOffset().Offset, end.Offset
+			if recreated {
+				p.committed = -1 // that is of the topic before
+			}
 			offset, err := s.place(p, committed, start.Offset)
-			if err != nil { // the source fails; until then nothing is read, nor committed
+			if err = cmp.Or(other, err); err != nil { // the source fails; until then nothing is read, nor committed
 				s.fail(err)
 				p.assigned = false
 			}
@@ -85,6 +94,24 @@ func (s *Source) assign(ctx context.Context, offsets map[string]map[int32]kgo.Of
 	}
 	s.kick.Notify() // a partition without offset has one from now on
 	return offsets, nil
+}
+
+// checkID compares the id of a topic with that of the topic which was read. Where the settings say to go on, the other topic
+// is read from its oldest messages. It is called with mu held.
+func (s *Source) checkID(topic string, id kadm.TopicID) (recreated bool, err error) {
+	if id == (kadm.TopicID{}) {
+		return false, nil
+	}
+	was, ok := s.ids[topic]
+	if recreated = ok && was != id.String(); recreated {
+		err := s.settings.gap(s.log, fmt.Errorf("topic %q was recreated: it has id %s, and the one that was read had %s: its messages are others", topic, id, was))
+		if err != nil {
+			return true, err
+		}
+		delete(s.next, topic)
+	}
+	s.ids[topic] = id.String()
+	return recreated, nil
 }
 
 func (s *Source) partition(topic string, number int32) *partition {

@@ -29,8 +29,8 @@ type clientSettings struct {
 	saslSettings
 }
 
-// pinned are options of a test, for brokers that misunderstand present versions of requests.
-var pinned []kgo.Opt
+// pinned has options of a test by the first broker, for brokers that misunderstand present versions of requests.
+var pinned sync.Map // []kgo.Opt by string
 
 // options returns how to connect.
 func (s *clientSettings) options() ([]kgo.Opt, error) {
@@ -41,7 +41,9 @@ func (s *clientSettings) options() ([]kgo.Opt, error) {
 		kgo.MetadataMaxAge(time.Minute),
 		kgo.MetadataMinAge(time.Second),
 	}
-	opts = append(opts, pinned...)
+	if more, ok := pinned.Load(s.Servers[0]); ok {
+		opts = append(opts, more.([]kgo.Opt)...)
+	}
 	if s.TLS {
 		c, err := s.tlsConfig()
 		if err != nil {

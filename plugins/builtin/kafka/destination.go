@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"regexp"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -59,13 +59,17 @@ var codecOf = map[string]kgo.CompressionCodec{
 // maxBuffered is how many messages the client holds at most.
 const maxBuffered = 5000
 
+// linger is how long the client gathers messages that overlap with others before it sends them: each request costs
+// the broker a write to its disk.
+const linger = time.Millisecond
+
 func (s *destinationSettings) producer() []kgo.Opt {
 	opts := []kgo.Opt{
 		kgo.RequiredAcks(acksOf[s.Acks]),
 		kgo.ProducerBatchCompression(codecOf[s.Compression], kgo.NoCompression()),
 		kgo.ProducerBatchMaxBytes(s.BatchBytes),
 		kgo.BrokerMaxWriteBytes(max(100<<20, 2*s.BatchBytes)),
-		kgo.ProducerLinger(0),
+		kgo.ProducerLinger(linger),
 		kgo.MaxBufferedRecords(maxBuffered),
 		kgo.RecordPartitioner(newPartitioner()),
 		kgo.AllowAutoTopicCreation(),
@@ -83,22 +87,30 @@ func (s *destinationSettings) producer() []kgo.Opt {
 type Destination struct {
 	sdk.DestinationBase
 
-	settings  destinationSettings
-	options   []kgo.Opt
-	format    sdk.Format
-	topic     text
-	partition text
-	timeLimit template.TimeLimit
-	network   *network
-	client    *kgo.Client
-	written   []string // positions behind a refused record that are in the topic already
-	once      *once    // nil without an effect of exactly once
+	settings   destinationSettings
+	options    []kgo.Opt
+	format     sdk.Format
+	topic      text
+	partition  text
+	timeLimit  template.TimeLimit
+	network    *network
+	client     *kgo.Client
+	valueBytes int              // of a value of the last batch, about
+	written    recordid.Written // behind a refused record
+	once       *once            // nil without an effect of exactly once
+
+	last  *production // that was begun last
+	large atomic.Bool // a batch was too large for a topic
 }
 
 // Parameters describes the settings.
 func (d *Destination) Parameters() sdk.Parameters { return sdk.ParametersOf(destinationSettings{}) }
 
-var topicName = regexp.MustCompile(`^[a-zA-Z0-9._\-]{1,249}$`)
+// isTopic reports whether a topic can have a name. The bound is not in the expression: to compile one that counts
+// to 249 takes milliseconds, in each process that starts.
+func isTopic(name string) bool {
+	return name != "" && len(name) <= 249 && !notInName.MatchString(name)
+}
 
 // Configure checks and keeps the settings.
 func (d *Destination) Configure(ctx context.Context, values map[string]string) (err error) {
@@ -106,7 +118,7 @@ func (d *Destination) Configure(ctx context.Context, values map[string]string) (
 		return err
 	}
 	d.format = sdk.RecordFormat(ctx)
-	if !strings.Contains(d.settings.Topic, "{{") && !topicName.MatchString(d.settings.Topic) {
+	if !strings.Contains(d.settings.Topic, "{{") && !isTopic(d.settings.Topic) {
 		return sdk.SettingError{Setting: "topic", Message: "topic is neither a valid static Kafka topic nor a valid Go template"}
 	}
 	if d.topic, err = parseText(d.settings.Topic); err != nil {
@@ -147,7 +159,7 @@ func (d *Destination) Write(ctx context.Context, records []record.Record) (int, 
 	if d.once != nil {
 		return d.once.write(ctx, d, records)
 	}
-	skipped := d.skipWritten(records)
+	skipped := d.written.Skip(records)
 	messages, failed := d.messages(records[skipped:])
 	errs := produce(ctx, d.client, messages)
 	d.retryLarge(ctx, messages, errs)
@@ -156,34 +168,54 @@ func (d *Destination) Write(ctx context.Context, records []record.Record) (int, 
 		n, err = len(messages), failed
 	}
 	if err != nil && failed == nil && n < len(messages) {
-		d.keepWritten(records[skipped+n+1:], errs[n+1:])
+		behind := n + 1
+		for behind < len(errs) && errs[behind] == nil {
+			behind++ // those behind one that failed are produced again, which keeps the order
+		}
+		d.written.Keep(records[skipped+n+1 : skipped+behind])
 	}
 	return skipped + n, err
 }
 
-// keepWritten takes note of which records behind a refused one were written, for when they
-// come again.
-func (d *Destination) keepWritten(records []record.Record, errs []error) {
-	d.written = d.written[:0]
-	for i := range errs {
-		if errs[i] != nil {
-			return // those behind it are produced again, which keeps the order
+// Overlaps reports whether messages are produced while others are: not in transactions, of which one is open at a time.
+func (d *Destination) Overlaps() bool { return d.once == nil }
+
+// Begin produces the messages, and its result waits until the topics have them. The client keeps their order: a batch
+// that is tried again holds up those behind it.
+func (d *Destination) Begin(ctx context.Context, records []record.Record) (int, sdk.WriteResult, error) {
+	if d.large.Load() && d.last != nil { // what is produced alone again must not come behind what is next
+		select {
+		case <-d.last.over:
+		case <-ctx.Done():
+			return 0, nil, sdk.Unavailable(ctx.Err())
 		}
-		d.written = append(d.written, recordid.Of(&records[i]))
 	}
+	d.timeLimit.Begin(ctx)
+	p := newProduction(len(records))
+	messages, refused := d.messages(records)
+	for i, m := range messages {
+		p.produce(ctx, d.client, i, m)
+	}
+	if len(messages) > 0 {
+		d.last = p
+	}
+	return len(messages), d.result(p, messages), refused
 }
 
-// skipWritten returns how many of the records were written already, behind a refused one.
-func (d *Destination) skipWritten(records []record.Record) int {
-	n := 0
-	for n < len(records) && n < len(d.written) && d.written[n] == recordid.Of(&records[n]) {
-		n++
+// result waits for p, and then returns what became of the messages up to one that was refused, and of those behind it.
+func (d *Destination) result(p *production, messages []*kgo.Record) sdk.WriteResult {
+	var errs []error
+	return func(ctx context.Context) (int, error) {
+		if errs == nil {
+			errs = p.wait(ctx, len(messages))
+			d.retryLarge(ctx, messages, errs)
+			close(p.over)
+		}
+		n, err := d.judge(ctx, messages, errs)
+		after := min(n+1, len(messages))
+		messages, errs = messages[after:], errs[after:]
+		return n, err
 	}
-	d.written = d.written[n:]
-	if n < len(records) {
-		d.written = nil
-	}
-	return n
 }
 
 // Teardown releases the client.

@@ -20,6 +20,8 @@ var destinationTests = map[string]func(*world){
 	"deletes":                    checkDeletes,
 	"topics of records":          checkTopics,
 	"a refused record":           checkRefused,
+	"writes that overlap":        checkOverlap,
+	"overlapping large batches":  checkLargeOverlap,
 	"batches that are too large": checkLargeBatch,
 	"no such partition":          checkNoPartition,
 	"once":                       checkOnce,
@@ -98,6 +100,14 @@ func checkTopics(w *world) {
 	w.wantStored("a")
 }
 
+// writeAgain writes the records behind a refused one, as where batches are set.
+func (d *destination) writeAgain(records []record.Record) {
+	d.Helper()
+	if n, err := d.Write(d.ctx, records); err != nil || n != len(records) {
+		d.Fatalf("%d of %d records written: %v", n, len(records), err)
+	}
+}
+
 // checkRefused has one record of many refused, over two partitions: it is named exactly, and what
 // was written behind it is not written again.
 func checkRefused(w *world) {
@@ -116,7 +126,7 @@ func checkRefused(w *world) {
 	if n != 11 || err == nil || !strings.Contains(err.Error(), "MESSAGE_TOO_LARGE") {
 		w.Fatalf("%d written: %v", n, err)
 	}
-	d.write(all[12:]...)
+	d.writeAgain(all[12:])
 	seen := map[string]int{}
 	for _, m := range w.stored() {
 		seen[string(m.Value)]++
@@ -132,12 +142,97 @@ func checkRefused(w *world) {
 	}
 }
 
-// checkLargeBatch writes batches that are larger than the topic takes, of messages that are not.
-func checkLargeBatch(w *world) {
-	value := "1000"
-	if _, err := w.admin.AlterTopicConfigs(w.Context(), []kadm.AlterConfig{{Name: "max.message.bytes", Value: &value}}, w.topic); err != nil {
+// overlap writes each batch before those ahead are in the topic, and returns what was settled: "+" and a number of
+// records written, "-" for one refused.
+func (d *destination) overlap(batches ...[]record.Record) (settled string) {
+	d.Helper()
+	async := d.Destination.(sdk.AsyncDestination)
+	for _, b := range batches {
+		if err := async.WriteAsync(d.ctx, b, func(n int, err error) {
+			if err != nil {
+				settled += "-"
+				return
+			}
+			settled += fmt.Sprint("+", n)
+		}); err != nil {
+			d.Fatal(err)
+		}
+	}
+	if err := async.Flush(d.ctx); err != nil {
+		d.Fatal(err)
+	}
+	return settled
+}
+
+// checkOverlap refuses one message of many in writes that overlap: the others are there once, in order.
+func checkOverlap(w *world) {
+	d := w.openDestination(plainValue(w.destinationSettings("partition", `{{ index .Metadata "p" }}`, "batchBytes", "2000", "compression", "none")))
+	var batches [][]record.Record
+	var want []string
+	for i := range 20 {
+		var b []record.Record
+		for j := range 3 {
+			value, partition := fmt.Sprintf("%02d.%d", i, j), "0"
+			switch {
+			case i == 5 && j == 1:
+				value = strings.Repeat("x", 4000) // the broker refuses it
+			case i == 9 && j == 0:
+				partition = "none" // it is no number
+			default:
+				want = append(want, value)
+			}
+			r := one(3*i+j, value)
+			r.Metadata.Set("p", partition)
+			b = append(b, r)
+		}
+		batches = append(batches, b)
+	}
+	if got, want := d.overlap(batches...), strings.Repeat("+3", 5)+"+1-+1"+strings.Repeat("+3", 3)+"-+2"+strings.Repeat("+3", 10); got != want {
+		w.Errorf("settled %s, want %s", got, want)
+	}
+	w.wantStored(want...)
+}
+
+// checkLargeOverlap has batches that are larger than the topic takes: no message passes one of a write before.
+func checkLargeOverlap(w *world) {
+	w.limitMessages("1000")
+	// The client makes a batch of ten records, and puts no more into it.
+	d := w.openDestination(plainValue(w.destinationSettings("partition", "0", "compression", "none", "batchBytes", "2300")))
+	batch := func(from, n int) (b []record.Record) {
+		for i := range n {
+			b = append(b, one(from+i, fmt.Sprintf("%04d", from+i)+strings.Repeat("x", 200)))
+		}
+		return b
+	}
+	first := batch(0, 10)
+	if got := d.overlap(first); got != "+10" {
+		w.Fatalf("settled %s", got)
+	}
+	before := len(w.stored())
+	if got := d.overlap(batch(200, 10), batch(300, 3)); got != "+10+3" {
+		w.Fatalf("settled %s", got)
+	}
+	last := ""
+	for _, m := range w.stored()[before:] {
+		batch := string(m.Value[:2])
+		if batch < last {
+			w.Errorf("a message of write %s came behind one of write %s", batch, last)
+		}
+		last = batch
+	}
+}
+
+// limitMessages sets how many bytes a batch of messages in the topic may have.
+func (w *world) limitMessages(bytes string) {
+	w.Helper()
+	if _, err := w.admin.AlterTopicConfigs(w.Context(), []kadm.AlterConfig{{Name: "max.message.bytes", Value: &bytes}}, w.topic); err != nil {
 		w.Fatal(err)
 	}
+}
+
+// checkLargeBatch writes batches that are larger than the topic takes, of messages that are not.
+func checkLargeBatch(w *world) {
+	w.limitMessages("1000")
 	d := w.openDestination(plainValue(w.destinationSettings("partition", "0", "compression", "none")))
 	var all []record.Record
 	for i := range 20 {
@@ -147,7 +242,7 @@ func checkLargeBatch(w *world) {
 	if n, err := d.Write(d.ctx, all); n != 5 || err == nil || !strings.Contains(err.Error(), "MESSAGE_TOO_LARGE") {
 		w.Fatalf("%d written: %v", n, err)
 	}
-	d.write(all[6:]...)
+	d.writeAgain(all[6:])
 	if got := len(w.stored()); got != 19 {
 		w.Errorf("%d messages are there, want 19", got)
 	}
@@ -236,6 +331,7 @@ func checkManyPositions(w *world) {
 func TestSettings(t *testing.T) {
 	for _, c := range []struct{ name, value, want string }{
 		{"topic", "no topic", "topic is neither a valid static Kafka topic nor a valid Go template"},
+		{"topic", strings.Repeat("x", 250), "topic is neither a valid static Kafka topic nor a valid Go template"},
 		{"topic", "{{ nothing }}", "topic is neither a valid static Kafka topic nor a valid Go template"},
 		{"saslUsername", "me", "invalid sasl auth, please specify both saslUsername and saslPassword"},
 		{"saslMechanism", "OAUTHBEARER", "needs either saslToken or saslTokenURL"},
@@ -249,5 +345,9 @@ func TestSettings(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s=%s: got %v, want %q", c.name, c.value, err, c.want)
 		}
+	}
+	longest := map[string]string{"servers": "localhost:1", "topic": strings.Repeat("a.B_-9", 42)[:249]}
+	if err := sdk.Standard(kafka.Connector()).NewDestination().Configure(context.Background(), longest); err != nil {
+		t.Errorf("the longest name of a topic: %v", err)
 	}
 }

@@ -6,11 +6,10 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// Pin adds options to all clients until restore is called.
-func Pin(opts ...kgo.Opt) (restore func()) {
-	before := pinned
-	pinned = opts
-	return func() { pinned = before }
+// Pin adds options to all clients of a first broker until restore is called.
+func Pin(broker string, opts ...kgo.Opt) (restore func()) {
+	pinned.Store(broker, opts)
+	return func() { pinned.Delete(broker) }
 }
 
 // Token returns what a source of tokens gives at present.

@@ -45,6 +45,7 @@ type state struct {
 	change      *sync.Cond                    // of acknowledgements and closed
 	parts       map[topicPartition]*partition // all that were ever assigned
 	next        vector                        // where partitions go on, also of those that other members have
+	ids         topicIDs                      // of the topics that next is of
 	first       vector                        // where those begin that have no offset; a partition made later is not in it
 	uncommitted int                           // acknowledgements since the last commit
 	closed      bool
@@ -53,7 +54,7 @@ type state struct {
 
 func (s *state) init() {
 	s.change = sync.NewCond(&s.mu)
-	s.parts, s.next, s.first = map[topicPartition]*partition{}, vector{}, vector{}
+	s.parts, s.next, s.ids, s.first = map[topicPartition]*partition{}, vector{}, topicIDs{}, vector{}
 }
 
 // acked takes note of an acknowledgement. It is called with mu held.

@@ -247,9 +247,16 @@ func (w *world) openDestination(settings map[string]string) *destination {
 	return d
 }
 
+// write writes records as the agent does.
 func (d *destination) write(records ...record.Record) {
 	d.Helper()
-	if n, err := d.Write(d.ctx, records); err != nil || n != len(records) {
+	n := 0
+	async, settled := d.Destination.(sdk.AsyncDestination), func(k int, err error) {
+		if n += k; err != nil {
+			d.Errorf("record %d: %v", n, err)
+		}
+	}
+	if err := errors.Join(async.WriteAsync(d.ctx, records, settled), async.Flush(d.ctx)); err != nil || n != len(records) {
 		d.Fatalf("%d of %d records written: %v", n, len(records), err)
 	}
 }
@@ -316,6 +323,7 @@ func (w *world) wantStored(values ...string) {
 
 // TestContract runs the checks that every connector passes.
 func TestContract(t *testing.T) {
+	t.Parallel()
 	k := server.StartKafka(t, server.KafkaOptions{})
 	plugintest.Run(t, plugintest.Target{
 		Connector: kafka.Connector(),

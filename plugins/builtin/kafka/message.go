@@ -11,39 +11,50 @@ import (
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
-// messages makes messages of records. failed says what is wrong with the record behind the
-// last of them, nil if there is none.
-func (d *Destination) messages(records []record.Record) (messages []*kgo.Record, failed error) {
+// messages makes messages of records. err says what is wrong with the record behind the last of them, nil if there is none.
+func (d *Destination) messages(records []record.Record) (messages []*kgo.Record, err error) {
 	all := make([]kgo.Record, len(records))
 	messages = make([]*kgo.Record, 0, len(records))
+	values := make([]byte, 0, min(len(records)*d.valueBytes, reservedBytes))
 	for i := range records {
-		if err := d.message(&all[i], &records[i]); err != nil {
+		if values, err = d.message(&all[i], &records[i], values); err != nil {
 			return messages, err
 		}
 		messages = append(messages, &all[i])
 	}
+	if len(records) > 0 {
+		d.valueBytes = len(values)/len(records) + 1
+	}
 	return messages, nil
 }
 
-func (d *Destination) message(m *kgo.Record, r *record.Record) (err error) {
+// reservedBytes is how many bytes are reserved for values at most.
+const reservedBytes = 1 << 20
+
+// message makes a message, whose value it appends to values.
+func (d *Destination) message(m *kgo.Record, r *record.Record, values []byte) (_ []byte, err error) {
 	if m.Topic, err = d.topic.of(&d.timeLimit, r); err != nil {
-		return fmt.Errorf("cannot make the name of the topic: %w", err)
+		return values, fmt.Errorf("cannot make the name of the topic: %w", err)
 	}
 	if m.Topic == "" {
-		return fmt.Errorf("topic not found on record %q using template %q", abbreviate(r.Position), d.settings.Topic)
+		return values, fmt.Errorf("topic not found on record %q using template %q", abbreviate(r.Position), d.settings.Topic)
 	}
-	if d.topic.perRecord() && !topicName.MatchString(m.Topic) {
-		return fmt.Errorf("cannot write to topic %q: no topic can have that name", m.Topic)
+	if d.topic.perRecord() && !isTopic(m.Topic) {
+		return values, fmt.Errorf("cannot write to topic %q: no topic can have that name", m.Topic)
 	}
 	if m.Partition, err = d.partitionOf(r); err != nil {
-		return err
+		return values, err
 	}
 	if m.Key, err = d.key(r); err != nil {
-		return err
+		return values, err
 	}
 	if !d.settings.Tombstones || r.Operation != record.OperationDelete {
-		if m.Value, err = d.format(nil, r); err != nil {
-			return fmt.Errorf("cannot encode the record: %w", err)
+		before := len(values)
+		if values, err = d.format(values, r); err != nil {
+			return values, fmt.Errorf("cannot encode the record: %w", err)
+		}
+		if len(values) > before { // else it has none
+			m.Value = values[before:len(values):len(values)]
 		}
 	}
 	if d.settings.Headers {
@@ -52,7 +63,7 @@ func (d *Destination) message(m *kgo.Record, r *record.Record) (err error) {
 	if d.settings.Timestamp == "record" {
 		m.Timestamp = createdAt(r.Metadata)
 	}
-	return nil
+	return values, nil
 }
 
 // byKey is the partition of a message that the partitioner chooses.

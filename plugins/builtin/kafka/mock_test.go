@@ -52,12 +52,14 @@ func startMock(t *testing.T) string {
 // TestMockCluster moves records through another implementation of the protocol than kfake: written by
 // the destination, read by the source, resumed from group and position.
 func TestMockCluster(t *testing.T) {
+	t.Parallel()
 	w := &world{T: t, addr: startMock(t), topic: "mock"}
 	versions := kversion.V2_3_0()   // the mock misunderstands later ApiVersions requests,
 	versions.SetMaxKeyVersion(2, 3) // and ListOffsets requests
 	old := kgo.MaxVersions(versions)
-	t.Cleanup(kafka.Pin(old))
-	w.client, _ = kgo.NewClient(kgo.SeedBrokers(strings.Split(w.addr, ",")...), old)
+	brokers := strings.Split(w.addr, ",")
+	t.Cleanup(kafka.Pin(brokers[0], old))
+	w.client, _ = kgo.NewClient(kgo.SeedBrokers(brokers...), old)
 	t.Cleanup(w.client.Close)
 	w.admin = kadm.NewClient(w.client)
 

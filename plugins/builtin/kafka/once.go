@@ -29,6 +29,7 @@ type once struct {
 	last      piece             // that was written or refused
 }
 
+// notInName is what no name of a topic has.
 var notInName = regexp.MustCompile(`[^a-zA-Z0-9._\-]`)
 
 func newOnce(s *destinationSettings, connectorID string) *once {

@@ -13,16 +13,20 @@ import (
 // place is where a record stands: that of Conduit's connector, and what it does not keep, the
 // offsets at which the other partitions go on. The text form is JSON:
 //
-//	{"Topic":"t","Partition":0,"Offset":5,"@resume":1,"GroupID":"g","Next":{"t":{"1":17}}}
+//	{"Topic":"t","Partition":0,"Offset":5,"@resume":1,"GroupID":"g","Next":{"t":{"1":17}},"IDs":{"t":"base64"}}
 //
-// Group and offsets are no part of the record's identity: read again, it may have others.
+// Group, offsets and ids are no part of the record's identity: read again, it may have others.
 type place struct {
 	Topic     string
 	Partition int32
 	Offset    int64 // of the record
 	GroupID   string
 	Next      vector // nil in a position of Conduit's
+	IDs       topicIDs
 }
+
+// topicIDs has the id of each topic, which one that is recreated does not have. Servers of before Kafka 2.8 have none.
+type topicIDs map[string]string
 
 // vector has the offset at which each partition of each topic goes on.
 type vector map[string]map[int32]int64
@@ -78,7 +82,7 @@ type run struct {
 var errTooLong = errors.New("the positions of so many partitions are too long: distribute the topics over several pipelines")
 
 // newRun returns the run of n records of a partition. v is where the others go on.
-func newRun(group string, v vector, topic string, partition int32, n int) (*run, error) {
+func newRun(group string, v vector, ids topicIDs, topic string, partition int32, n int) (*run, error) {
 	head, err := json.Marshal(struct {
 		Topic     string
 		Partition int32
@@ -90,7 +94,8 @@ func newRun(group string, v vector, topic string, partition int32, n int) (*run,
 		Resume  int `json:"@resume"`
 		GroupID string
 		Next    vector
-	}{1, group, v})
+		IDs     topicIDs `json:",omitempty"`
+	}{1, group, v, ids})
 	if err != nil {
 		return nil, fmt.Errorf("cannot write a position: %w", err)
 	}

@@ -10,51 +10,68 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/conduit-agent/conduit/plugins/sdk"
+	"github.com/conduit-agent/conduit/spec/notify"
 )
 
 // produce produces all messages, and returns an error for each. When ctx ends it returns at
 // once, with ctx.Err() for those whose fate is not known.
 func produce(ctx context.Context, client *kgo.Client, messages []*kgo.Record) []error {
-	outcome := &outcome{errs: make([]error, len(messages)), done: make(chan struct{}), left: len(messages)}
-	if len(messages) == 0 {
-		return nil
-	}
-	for i := range outcome.errs {
-		outcome.errs[i] = errUnknown
-	}
+	p := newProduction(len(messages))
 	for i, m := range messages {
-		client.Produce(ctx, m, func(_ *kgo.Record, err error) { outcome.set(i, err) })
+		p.produce(ctx, client, i, m)
 	}
-	select {
-	case <-outcome.done:
-	case <-ctx.Done():
-	}
-	return outcome.all()
+	_ = client.Flush(ctx) // nothing more comes to be sent with them; what became of them the production knows
+	return p.wait(ctx, len(messages))
 }
 
 var errUnknown = errors.New("it is not known whether the message was written")
 
-// outcome gathers what became of messages, in the order in which they were given.
-type outcome struct {
+// production gathers what became of messages, in the order in which they were produced.
+type production struct {
+	over chan struct{} // closed when nothing of it is produced again
+
 	mu   sync.Mutex
 	errs []error
-	left int
-	done chan struct{} // closed when none is left
+	done int
+	all  notify.Signal // there may be as many done as are waited for
+	want int           // how many are waited for; -1: not known yet
 }
 
-func (o *outcome) set(i int, err error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.errs[i] = err
-	if o.left--; o.left == 0 {
-		close(o.done)
+// newProduction returns the production of up to n messages.
+func newProduction(n int) *production {
+	p := &production{over: make(chan struct{}), errs: make([]error, n), all: notify.NewSignal(), want: -1}
+	for i := range p.errs {
+		p.errs[i] = errUnknown
+	}
+	return p
+}
+
+func (p *production) produce(ctx context.Context, client *kgo.Client, i int, m *kgo.Record) {
+	client.Produce(ctx, m, func(_ *kgo.Record, err error) { p.set(i, err) })
+}
+
+func (p *production) set(i int, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.errs[i] = err
+	if p.done++; p.done == p.want {
+		p.all.Notify()
 	}
 }
 
-func (o *outcome) all() []error {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return append([]error(nil), o.errs...)
+// wait returns what became of the first n messages, which are all that were produced.
+func (p *production) wait(ctx context.Context, n int) []error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.want = n; p.done < n {
+		p.mu.Unlock()
+		select {
+		case <-p.all:
+		case <-ctx.Done():
+		}
+		p.mu.Lock()
+	}
+	return append([]error(nil), p.errs[:n]...)
 }
 
 // judge returns how many messages were written before the first that was not, and why that one
@@ -79,6 +96,7 @@ func (d *Destination) judge(ctx context.Context, messages []*kgo.Record, errs []
 func (d *Destination) retryLarge(ctx context.Context, messages []*kgo.Record, errs []error) {
 	for i, err := range errs {
 		if tooLarge(err) {
+			d.large.Store(true)
 			errs[i] = produce(ctx, d.client, messages[i:i+1])[0]
 		}
 	}

@@ -16,7 +16,7 @@ type saslSettings struct {
 	Mechanism string `json:"saslMechanism" validate:"inclusion=PLAIN|SCRAM-SHA-256|SCRAM-SHA-512|OAUTHBEARER" desc:"How this client authenticates. Empty: not at all, or by its certificate."`
 	Username  string `json:"saslUsername" desc:"User, or id of the OAuth client."`
 	Password  string `json:"saslPassword" desc:"Password, or secret of the OAuth client."`
-	Token     string `json:"saslToken" desc:"Token for OAUTHBEARER, when saslTokenURL does not give one."`
+	Token     string `json:"saslToken" desc:"Token for OAUTHBEARER, when saslTokenURL does not give one. By reference, such as ${file:/run/conduit/kafka-token}."`
 	TokenURL  string `json:"saslTokenURL" desc:"Where OAUTHBEARER gets tokens, with the client credentials grant of OAuth 2."`
 	Scope     string `json:"saslScope" desc:"Scopes to ask for there, separated by spaces."`
 }

@@ -47,6 +47,7 @@ func certificate(t *testing.T) (cert, key string) {
 // TestSecurity writes and reads with TLS, client certificates and each mechanism of SASL, and not
 // without one of them.
 func TestSecurity(t *testing.T) {
+	t.Parallel()
 	cert, key := certificate(t)
 	k := server.StartKafka(t, server.KafkaOptions{Topics: "t:1", Cert: cert + key,
 		Users: []string{"PLAIN plain secret1", "SCRAM-SHA-256 scram256 secret2", "SCRAM-SHA-512 scram512 secret3"}})

@@ -128,6 +128,9 @@ func (s *Source) resume(pos record.Position) error {
 		return fmt.Errorf("the old position contains a different consumer group ID than the connector configuration (%q vs %q): set groupID back, or give the connector another id to start over", p.GroupID, s.group)
 	}
 	s.state.next, s.state.resumed, s.state.whole = p.vector(), true, p.Next != nil
+	if p.IDs != nil {
+		s.state.ids = p.IDs
+	}
 	return nil
 }
 
@@ -260,10 +263,12 @@ func (s *Source) takePartition(records []record.Record, p *partition, fetched []
 	if len(fetched) == 0 {
 		return records, nil
 	}
-	run, err := newRun(s.group, s.next, p.topic, p.number, len(fetched))
+	run, err := newRun(s.group, s.next, s.ids, p.topic, p.number, len(fetched))
 	if err != nil {
 		return records, err
 	}
+	const textBytes = 40
+	arena, made := record.NewArena(len(fetched), messageFields+len(fetched[0].Headers), textBytes), stamps{}
 	for _, m := range fetched {
 		if m.Offset < p.seen { // fetched for a former assignment of the same partition
 			continue
@@ -273,27 +278,42 @@ func (s *Source) takePartition(records []record.Record, p *partition, fetched []
 			continue
 		}
 		p.delivered, p.newest = m.Offset+1, m.Timestamp
-		records = append(records, recordOf(m, run.position(m.Offset), s.settings.Tombstones))
+		records = append(records, recordOf(m, run.position(m.Offset), s.settings.Tombstones, arena, &made))
 	}
 	s.next.set(p.topic, p.number, p.seen)
 	return records, nil
 }
 
-const headerPrefix = "kafka.header."
+const (
+	headerPrefix  = "kafka.header."
+	messageFields = 6 // of the metadata, without those of headers
+)
+
+// stamps are the texts of the time of the last message, which often is that of the next one, too.
+type stamps struct {
+	of            time.Time
+	millis, nanos string
+}
+
+func (s *stamps) set(t time.Time, arena *record.Arena) {
+	if s.millis == "" || !t.Equal(s.of) {
+		*s = stamps{t, arena.Int(t.UnixMilli()), arena.Int(t.UnixNano())}
+	}
+}
 
 // recordOf makes a record of a message; one without a value is a deletion if tombstones are.
-func recordOf(m *kgo.Record, pos record.Position, tombstones bool) record.Record {
-	r := record.Record{Position: pos, Operation: record.OperationCreate}
-	r.Metadata = make(record.Metadata, 0, 6+len(m.Headers))
+func recordOf(m *kgo.Record, pos record.Position, tombstones bool, arena *record.Arena, made *stamps) record.Record {
+	r := record.Record{Position: pos, Operation: record.OperationCreate, Metadata: arena.Metadata(messageFields + len(m.Headers))}
 	for _, h := range m.Headers {
-		r.Metadata.Set(headerPrefix+h.Key, string(h.Value))
+		r.Metadata.Set(headerPrefix+h.Key, arena.String(h.Value))
 	}
-	r.Metadata.Set("kafka.offset", strconv.FormatInt(m.Offset, 10))
+	made.set(m.Timestamp, arena)
+	r.Metadata.Set("kafka.offset", arena.Int(m.Offset))
 	r.Metadata.Set("kafka.partition", strconv.Itoa(int(m.Partition)))
-	r.Metadata.Set("kafka.timestamp", strconv.FormatInt(m.Timestamp.UnixMilli(), 10))
+	r.Metadata.Set("kafka.timestamp", made.millis)
 	r.Metadata.Set("kafka.topic", m.Topic)
 	r.Metadata.Set(record.KeyCollection, m.Topic)
-	r.Metadata.Set(record.KeyCreatedAt, strconv.FormatInt(m.Timestamp.UnixNano(), 10))
+	r.Metadata.Set(record.KeyCreatedAt, made.nanos)
 	if m.Key != nil {
 		r.Key = record.Raw(m.Key)
 	}
