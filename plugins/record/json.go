@@ -1,9 +1,6 @@
 package record
 
-import (
-	"encoding/base64"
-	"fmt"
-)
+import "fmt"
 
 // AppendJSON appends r's default JSON form to dst: position, operation, metadata, key
 // and payload with before and after, in this order. Raw data is a base64 string,
@@ -76,14 +73,4 @@ func appendMetadata(dst []byte, m Metadata, ifNil string) []byte {
 		dst = appendString(dst, m[i].Value)
 	}
 	return append(dst, '}')
-}
-
-// appendBase64 appends b in quotes, or null when b is nil.
-func appendBase64(dst, b []byte) []byte {
-	if b == nil {
-		return append(dst, "null"...)
-	}
-	dst = append(dst, '"')
-	dst = base64.StdEncoding.AppendEncode(dst, b)
-	return append(dst, '"')
 }

@@ -5,6 +5,7 @@ import (
 	"compress/gzip"
 	"context"
 	"crypto/sha256"
+	"encoding/binary"
 	"encoding/hex"
 	"fmt"
 	"strconv"
@@ -25,10 +26,13 @@ type batch struct {
 
 // encode returns the first of the records that fit into one request. The error says what is
 // wrong with the one behind them.
-func (d *Destination) encode(ctx context.Context, records []record.Record) (b batch, err error) {
+// last is the key of the record before them.
+func (d *Destination) encode(ctx context.Context, records []record.Record, last key) (b batch, err error) {
 	format, s := sdk.RecordFormat(ctx), &d.settings
 	b.text = d.buf[:0]
-	key := d.last
+	most := min(len(records), s.MaxRecords)
+	b.ends, b.keys = make([]int, 0, most), make([]key, 0, most)
+	key := last
 	for i := range records {
 		before := len(b.text)
 		if b.text, err = format(b.text, &records[i]); err != nil {
@@ -51,8 +55,8 @@ func (d *Destination) encode(ctx context.Context, records []record.Record) (b ba
 			break
 		}
 	}
-	if d.buf = nil; cap(b.text) <= keptBytes {
-		d.buf = b.text
+	if d.buf, d.other = d.other, nil; cap(b.text) <= keptBytes {
+		d.other = b.text
 	}
 	return b, err
 }
@@ -97,14 +101,12 @@ func (b batch) body(format string) []byte {
 
 // key returns the same text for the same records.
 func (b batch) key() string {
-	if len(b.keys) == 1 {
-		return b.keys[0].String()
-	}
-	h := sha256.New()
+	h, buf := sha256.New(), make([]byte, 0, 256)
 	for _, k := range b.keys {
-		h.Write([]byte(k.String()))
+		buf = k.append(buf[:0])
+		h.Write(binary.AppendUvarint(buf, uint64(len(buf)))) // so that no other records are the same bytes
 	}
-	return hex.EncodeToString(h.Sum(nil)[:keyBytes])
+	return hex.EncodeToString(h.Sum(buf[:0])[:keyBytes])
 }
 
 const keyBytes = 16
@@ -112,23 +114,30 @@ const keyBytes = 16
 // key is what a record comes from. Several records that a processor made of one have its
 // position, and come one after the other: they are counted.
 type key struct {
-	from  string // source and position
-	count int
+	source   string
+	position record.Position
+	count    int
 }
 
-// next returns the key of the record behind the one of k.
+// next returns the key of the record behind the one of k. It refers to the record.
 func (k key) next(r *record.Record) key {
-	from := r.Metadata.Get(record.KeySourceConnectorID) + "\x00" + string(r.Position)
-	if from != k.from {
-		return key{from, 1}
+	source := r.Metadata.Get(record.KeySourceConnectorID)
+	if k.count == 0 || source != k.source || !bytes.Equal(r.Position, k.position) {
+		return key{source, r.Position, 1}
 	}
-	return key{from, k.count + 1}
+	k.count++
+	return k
 }
 
-// String returns a hash in hexadecimal.
-func (k key) String() string {
-	sum := sha256.Sum256([]byte(k.from + "\x00" + strconv.Itoa(k.count)))
-	return hex.EncodeToString(sum[:keyBytes])
+// clone returns a key that does not refer to the record.
+func (k key) clone() key {
+	k.position = bytes.Clone(k.position)
+	return k
+}
+
+func (k key) append(dst []byte) []byte {
+	dst = append(append(dst, k.source...), 0)
+	return strconv.AppendInt(append(append(dst, k.position...), 0), int64(k.count), 10)
 }
 
 func compress(body []byte) ([]byte, error) {

@@ -49,7 +49,8 @@ func formOf(contentType string) string {
 }
 
 // splitLines returns each line that is not empty.
-func splitLines(body []byte) (all []record.Data) {
+func splitLines(body []byte) []record.Data {
+	all := make([]record.Data, 0, bytes.Count(body, []byte{'\n'})+1)
 	for line := range bytes.Lines(body) {
 		line = bytes.TrimRight(line, "\r\n")
 		if len(line) > 0 {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/conduit-agent/conduit/plugins/builtin/backoff"
@@ -39,7 +40,8 @@ type Destination struct {
 	settings destinationSettings
 	client   *client // nil before Open
 	last     key     // of the last record that was sent or refused
-	buf      []byte  // of the body, for the next one
+	buf      []byte  // for the next text
+	other    []byte  // of the last text, which may be sent still
 }
 
 // Parameters describes the settings.
@@ -74,20 +76,40 @@ func (d *Destination) Open(context.Context) (err error) {
 	return err
 }
 
-// Write sends the records in order, one request after the other.
+// Write sends the records in order, one request after the other. While the server works on one the next is encoded.
 func (d *Destination) Write(ctx context.Context, records []record.Record) (n int, err error) {
-	for n < len(records) {
-		b, err := d.encode(ctx, records[n:])
-		if len(b.ends) == 0 {
-			return n, err
+	b, failed := d.encode(ctx, records, d.last)
+	for len(b.ends) > 0 {
+		next := func() (batch, error) { return batch{}, failed }
+		if rest := records[n+len(b.ends):]; failed == nil && len(rest) > 0 {
+			next = d.encodeMeanwhile(ctx, rest, b.keys[len(b.keys)-1])
 		}
 		sent, err := d.send(ctx, b)
-		d.last = b.keys[min(sent, len(b.keys)-1)]
+		following, unfit := next()
+		d.last = b.keys[min(sent, len(b.keys)-1)].clone()
 		if n += sent; err != nil {
 			return n, err
 		}
+		b, failed = following, unfit
 	}
-	return n, nil
+	return n, failed
+}
+
+// encodeMeanwhile encodes in a goroutine of its own, and returns what waits for it, which must be called.
+func (d *Destination) encodeMeanwhile(ctx context.Context, records []record.Record, last key) func() (batch, error) {
+	var b batch
+	var err, panicked error
+	var done sync.WaitGroup
+	done.Go(func() {
+		defer sdk.Recover(&panicked)
+		b, err = d.encode(ctx, records, last)
+	})
+	return func() (batch, error) {
+		if done.Wait(); panicked != nil {
+			panic(panicked) // where the host expects it
+		}
+		return b, err
+	}
 }
 
 // send sends a batch. When the server refuses it, which of its records it refuses is found out

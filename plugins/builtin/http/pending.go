@@ -107,21 +107,27 @@ func (p *pending) next(ctx context.Context, most int) ([]record.Record, error) {
 	}
 }
 
-func (p *pending) take(most int) (records []record.Record) {
+func (p *pending) take(most int) []record.Record {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for len(p.queue) > 0 && len(records) < most {
-		w := p.queue[0]
-		p.queue[0], p.queue = nil, p.queue[1:]
-		p.read = append(p.read, w)
-		if records == nil {
+	requests, n := 0, 0
+	for ; requests < len(p.queue) && n < most; requests++ {
+		n += len(p.queue[requests].records)
+	}
+	var records []record.Record
+	if requests > 1 {
+		records = make([]record.Record, 0, n)
+	}
+	for i, w := range p.queue[:requests] {
+		if requests == 1 {
 			records = w.records
 		} else {
 			records = append(records, w.records...)
 		}
-		w.records = nil
+		p.queue[i], w.records = nil, nil
+		p.read = append(p.read, w)
 	}
-	if len(p.queue) == 0 {
+	if p.queue = p.queue[requests:]; len(p.queue) == 0 {
 		p.queue = nil
 	} else {
 		p.wake()

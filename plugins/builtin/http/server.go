@@ -244,9 +244,10 @@ func (s *server) end(w http.ResponseWriter, waiting *waiting) {
 
 func (s *server) records(r *http.Request, payloads []record.Data) []record.Record {
 	metadata := s.metadata(r)
+	arena := record.NewArena(len(payloads), len(metadata), 0)
 	records := make([]record.Record, len(payloads))
 	for i := range records {
-		records[i] = record.Record{Operation: record.OperationCreate, Metadata: metadata.Clone(), After: payloads[i]}
+		records[i] = record.Record{Operation: record.OperationCreate, Metadata: append(arena.Metadata(len(metadata)), metadata...), After: payloads[i]}
 	}
 	return records
 }

@@ -195,6 +195,7 @@ func TestServerGone(t *testing.T) {
 
 // TestServerBounds refuses what is too much: a body, requests that wait, bytes that wait, and too many a second.
 func TestServerBounds(t *testing.T) {
+	t.Parallel()
 	s, addr := listening(t, map[string]string{"body.maxBytes": "10", "limit.requests": "2", "limit.bytes": "15"})
 	for _, r := range []*nethttp.Request{
 		request(t, addr, "eleven byte"),

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -155,7 +157,10 @@ func TestStream(t *testing.T) {
 					return err == nil && info.State.Msgs <= 1 // that of no consumer
 				})
 			}
-			if err := src.LifecycleOnDeleted(t.Context(), set); err != nil {
+			if err := src.Teardown(t.Context()); err != nil { // one that runs makes its consumer again
+				t.Fatal(err)
+			}
+			if err := (&nats.Source{}).LifecycleOnDeleted(t.Context(), set); err != nil {
 				t.Fatal(err)
 			}
 			if info, err := stream.Info(t.Context()); err != nil || info.State.Consumers != 0 {
@@ -358,6 +363,37 @@ func TestIdentities(t *testing.T) {
 		src := source(t, set, nil)
 		wait.For(t, "it is subscribed", func() bool { return !src.Progress().At.IsZero() })
 	}
+}
+
+// TestTLS logs in with a certificate, and trusts only the authorities that the settings name.
+func TestTLS(t *testing.T) {
+	t.Parallel()
+	dir := server.Dir(t)
+	authority := server.NewAuthority(t)
+	cert, key := authority.Pair(t)
+	for name, text := range map[string]string{"cert": cert, "key": key, "ca": authority.PEM} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := start(t, fmt.Sprintf("tls: {cert_file: %[1]q, key_file: %[2]q, ca_file: %[3]q, verify_and_map: true}", filepath.Join(dir, "cert"), filepath.Join(dir, "key"), filepath.Join(dir, "ca")),
+		`authorization: {users: [{user: "CN=test"}]}`)
+	set := map[string]string{"url": "tls://" + s.Addr, "type": "core", "subjects": "a", "tls.ca": authority.PEM}
+	without := source(t, set, nil)
+	wait.For(t, "the server misses the certificate", func() bool { return strings.Contains(without.Progress().Warning, "certificate") })
+	set["tls.cert"], set["tls.key"] = cert, key
+	src := source(t, set, nil)
+	wait.For(t, "it is subscribed", func() bool { return !src.Progress().At.IsZero() })
+	d := open(t, map[string]string{"url": "tls://" + s.Addr, "type": "core", "subject": "a", "tls.ca": authority.PEM, "tls.cert": cert, "tls.key": key,
+		"sdk.record.format": "template", "sdk.record.format.options": `{{ printf "%s" .Payload.After }}`})
+	if n, err := d.Write(t.Context(), []record.Record{made("a", "x")}); n != 1 || err != nil {
+		t.Errorf("wrote %d: %v", n, err)
+	}
+	want(t, read(t, src, 1), "x")
+	other, _, _ := server.Certificate(t)
+	set["tls.ca"] = other
+	distrusts := source(t, set, nil)
+	wait.For(t, "the server is not trusted", func() bool { return strings.Contains(distrusts.Progress().Warning, "unknown authority") })
 }
 
 // TestSettings says what is wrong with settings.

@@ -10,6 +10,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/conduit-agent/conduit/plugins/builtin/numbers"
+	"github.com/conduit-agent/conduit/plugins/progress"
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
@@ -19,6 +20,7 @@ import (
 type list struct {
 	settings   *sourceSettings
 	log        *slog.Logger
+	latest     *progress.Latest
 	processing string
 	numbers    numbers.Numbers
 	resume     bool // the processing list may have elements that were not read; owned by read
@@ -38,9 +40,9 @@ func (s *sourceSettings) processing(ctx context.Context) string {
 	return keyOf(ctx, s.Key[0]+":conduit")
 }
 
-func newList(ctx context.Context, settings *sourceSettings, log *slog.Logger, pos record.Position) (*list, error) {
+func newList(ctx context.Context, settings *sourceSettings, log *slog.Logger, latest *progress.Latest, pos record.Position) (*list, error) {
 	n, err := numbers.New(pos)
-	return &list{settings: settings, log: log, processing: settings.processing(ctx), numbers: n, base: -1}, err
+	return &list{settings: settings, log: log, latest: latest, processing: settings.processing(ctx), numbers: n, base: -1}, err
 }
 
 // counter is the key that counts what was removed from the processing list.
@@ -101,6 +103,9 @@ func (l *list) move(c redis.Conn) (elements [][]byte, err error) {
 			return nil, err
 		}
 	}
+	if err := c.Send("LLEN", l.settings.Key[0]); err != nil {
+		return nil, err
+	}
 	if err := c.Flush(); err != nil {
 		return nil, err
 	}
@@ -113,6 +118,9 @@ func (l *list) move(c redis.Conn) (elements [][]byte, err error) {
 			return nil, err // what was moved is found in the processing list
 		}
 	}
+	if err := l.report(c.Receive()); err != nil {
+		return nil, err
+	}
 	if len(elements) > 0 {
 		return elements, nil
 	}
@@ -121,6 +129,20 @@ func (l *list) move(c redis.Conn) (elements [][]byte, err error) {
 		return nil, ignoreNil(err)
 	}
 	return [][]byte{e}, nil
+}
+
+// report notes how many elements are left in the list. A client that may not ask for it reads all the same.
+func (l *list) report(reply any, err error) error {
+	r := progress.Report{At: time.Now()}
+	left, err := redis.Int64(reply, err)
+	switch {
+	case err == nil:
+		r.Records = &left
+	case !isReply(err):
+		return err
+	}
+	l.latest.Set(r)
+	return nil
 }
 
 // ack removes the next n elements that were read, now or with the next acknowledgement.

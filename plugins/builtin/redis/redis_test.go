@@ -203,9 +203,10 @@ func TestGap(t *testing.T) {
 		"gone":                    {func(key string) { c.do("DEL", key) }, "does not exist any more", nil},
 	} {
 		key := name
-		c.add(key, 1, 10)
-		first := c.source(nil, "key", key, "batch", "3")
+		c.add(key, 1, 3)
+		first := c.source(nil, "key", key)
 		pos := want(t, first, 1, 2, 3)[2].Position
+		c.add(key, 4, 7)
 		tt.happens(key)
 		s := c.source(pos, "key", key)
 		if tt.says == "" {
@@ -220,6 +221,26 @@ func TestGap(t *testing.T) {
 		}
 		if tt.rest != nil {
 			want(t, c.source(pos, "key", key, "gap", "continue"), tt.rest...)
+		}
+	}
+}
+
+// TestAsksAhead takes away entries that the server was asked for already, and those behind them.
+func TestAsksAhead(t *testing.T) {
+	t.Parallel()
+	for _, gap := range []string{"stop", "continue"} {
+		c := start(t)
+		c.add("s", 1, 10)
+		s := c.source(nil, "key", "s", "batch", "3", "gap", gap)
+		want(t, s, 1, 2, 3)
+		c.do("XTRIM", "s", "MAXLEN", 2)
+		want(t, s, 4, 5, 6)
+		if gap == "continue" {
+			want(t, s, 9, 10)
+			continue
+		}
+		if _, err := read(t, s, 1); err == nil || !strings.Contains(err.Error(), "up to 2 entries of stream") {
+			t.Errorf("got %v", err)
 		}
 	}
 }
@@ -244,6 +265,29 @@ func TestList(t *testing.T) {
 	teardown(t, s)
 	if n := c.do("LLEN", "p").(int64); n != 0 {
 		t.Errorf("%d elements are in processing", n)
+	}
+}
+
+// TestListLag reports how many elements are left, to those who may ask.
+func TestListLag(t *testing.T) {
+	t.Parallel()
+	c := start(t)
+	c.do("ACL", "SETUSER", "reader", "on", ">word", "~*", "+@all", "-llen")
+	c.do("RPUSH", "l", 1, 2, 3, 4, 5)
+	s := c.source(nil, "key", "l", "type", "list", "processing", "p", "batch", "2")
+	for _, left := range []int64{3, 1, 0} {
+		if _, err := read(t, s, 1); err != nil {
+			t.Fatal(err)
+		}
+		if r := s.Progress(); r.Records == nil || *r.Records != left {
+			t.Errorf("%s, want %d records", r.String(), left)
+		}
+	}
+	c.do("RPUSH", "m", 1)
+	s = c.source(nil, "key", "m", "type", "list", "auth.username", "reader", "auth.password", "word")
+	want(t, s, 1)
+	if r := s.Progress(); r.Records != nil || r.At.IsZero() || r.Warning != "" {
+		t.Errorf("without the right to ask: %+v", r)
 	}
 }
 

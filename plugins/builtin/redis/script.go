@@ -1,7 +1,9 @@
 package redis
 
 import (
+	"bytes"
 	"fmt"
+	"slices"
 	"strconv"
 
 	"github.com/gomodule/redigo/redis"
@@ -9,14 +11,14 @@ import (
 
 // source is what the server does: write elements up to the first one that it refuses, then note
 // the ids of those that are written. All of it is one transaction. Its keys are those of the
-// elements, and that of the positions, if there is one. Its arguments are the type, the greatest
-// length, the field, how many old elements of the positions to remove, the ids, and the elements.
+// elements, or the one that all have, and that of the positions, if there is one. Its arguments are the type, the greatest
+// length, the field, how many old elements of the positions to remove, the ids, how many keys are of elements, and the elements.
 const source = `
 local written, refusal = 0, ''
 local kind, most, field, old, ids = ARGV[1], tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4]), ARGV[5]
-local n = #ARGV - 5
+local keys, n = tonumber(ARGV[6]), #ARGV - 6
 for i = 1, n do
-  local key, value, reply = KEYS[i], ARGV[5 + i], nil
+  local key, value, reply = KEYS[math.min(i, keys)], ARGV[6 + i], nil
   if kind == 'list' then
     reply = redis.pcall('RPUSH', key, value)
   elseif kind == 'pubsub' then
@@ -32,12 +34,12 @@ for i = 1, n do
   end
   written = i
 end
-if #KEYS > n then
+if #KEYS > keys then
   for i = 1, old do
-    redis.call('LPOP', KEYS[n + 1])
+    redis.call('LPOP', KEYS[keys + 1])
   end
   if written > 0 then
-    redis.call('RPUSH', KEYS[n + 1], string.sub(ids, 1, written * 16))
+    redis.call('RPUSH', KEYS[keys + 1], string.sub(ids, 1, written * 16))
   end
 end
 return {written, refusal}
@@ -47,19 +49,23 @@ var script = redis.NewScript(-1, source)
 
 // call writes elements, and returns how many are written.
 func (d *Destination) call(all []element) (int, error) {
-	keys, old, ids := len(all), 0, []byte(nil)
-	if d.once != nil {
-		keys, old = keys+1, d.once.old()
+	keys, old, ids := all, 0, []byte(nil)
+	if !slices.ContainsFunc(all, func(e element) bool { return !bytes.Equal(e.key, all[0].key) }) {
+		keys = all[:1]
 	}
-	args := make([]any, 0, 1+keys+5+len(all))
-	args = append(args, keys)
-	for _, e := range all {
-		args, ids = append(args, e.key), append(ids, e.id...)
+	args := make([]any, 0, 8+len(keys)+len(all))
+	args = append(args, len(keys))
+	for _, e := range keys {
+		args = append(args, e.key)
 	}
 	if d.once != nil {
+		args[0], old = len(keys)+1, d.once.old()
 		args = append(args, d.once.key)
+		for _, e := range all {
+			ids = append(ids, e.id...)
+		}
 	}
-	args = append(args, d.settings.Type, strconv.FormatInt(d.settings.MaxLength, 10), d.settings.Field, old, ids)
+	args = append(args, d.settings.Type, strconv.FormatInt(d.settings.MaxLength, 10), d.settings.Field, old, ids, len(keys))
 	for _, e := range all {
 		args = append(args, e.value)
 	}

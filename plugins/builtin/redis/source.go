@@ -79,7 +79,7 @@ func (s *Source) Open(ctx context.Context, pos record.Position) (err error) {
 	case "stream":
 		s.reader, err = newStream(&s.settings, sdk.Logger(ctx), &s.link.latest, pos)
 	case "list":
-		s.reader, err = newList(ctx, &s.settings, sdk.Logger(ctx), pos)
+		s.reader, err = newList(ctx, &s.settings, sdk.Logger(ctx), &s.link.latest, pos)
 	default:
 		s.reader, err = newChannels(&s.settings, pos)
 	}
@@ -155,7 +155,7 @@ func (l *link) close() {
 // blockTime is how long the server is asked to wait for something to read.
 const blockTime = 5 * time.Second
 
-// Progress returns how many entries of a stream were not read.
+// Progress returns how many entries of a stream, or elements of a list, were not read.
 func (s *Source) Progress() progress.Report { return s.link.latest.Report() }
 
 // Ack removes elements of a list.

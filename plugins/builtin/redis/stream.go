@@ -27,12 +27,18 @@ type stream struct {
 	at     entryID
 	number int64 // entries added up to at; -1: not known
 	begun  bool  // at is where reading stands, not where it is to begin
+
+	asked bool // the server was asked for what is behind at, and its answer was not received
 }
 
 // entryID is the id of an entry.
 type entryID struct{ ms, seq uint64 }
 
-func (id entryID) String() string { return fmt.Sprintf("%d-%d", id.ms, id.seq) }
+func (id entryID) String() string { return string(id.append(nil)) }
+
+func (id entryID) append(dst []byte) []byte {
+	return strconv.AppendUint(append(strconv.AppendUint(dst, id.ms, 10), '-'), id.seq, 10)
+}
 
 func (id entryID) compare(o entryID) int {
 	return cmp.Or(cmp.Compare(id.ms, o.ms), cmp.Compare(id.seq, o.seq))
@@ -80,6 +86,7 @@ func (s *state) trimmed() int64 {
 }
 
 func (s *stream) connected(_ context.Context, c redis.Conn) error {
+	s.asked = false
 	if s.begun || s.settings.Start == "oldest" {
 		return nil
 	}
@@ -91,21 +98,35 @@ func (s *stream) connected(_ context.Context, c redis.Conn) error {
 	return nil
 }
 
-// inspect returns the state of the stream, and the entries behind the place, of one moment.
-func (s *stream) inspect(c redis.Conn) (now state, entries []any, err error) {
+// ask asks for the state of the stream, and for the entries behind the place, of one moment.
+func (s *stream) ask(c redis.Conn, at entryID) error {
 	key := s.settings.Key[0]
-	for _, command := range []struct {
+	for _, command := range [questions]struct {
 		name string
 		args []any
 	}{
 		{"MULTI", nil}, {"EXISTS", []any{key}}, {"XINFO", []any{"STREAM", key}},
-		{"XREAD", []any{"COUNT", s.settings.Maximum, "STREAMS", key, s.at.String()}}, {"EXEC", nil},
+		{"XREAD", []any{"COUNT", s.settings.Maximum, "STREAMS", key, at.String()}}, {"EXEC", nil},
 	} {
 		if err := c.Send(command.name, command.args...); err != nil {
+			return err
+		}
+	}
+	s.asked = true
+	return nil
+}
+
+const questions = 5 // commands that ask sends
+
+// inspect returns the state of the stream, and the entries behind the place, of one moment: when it was asked for them.
+func (s *stream) inspect(c redis.Conn) (now state, entries []any, err error) {
+	if !s.asked {
+		if err := s.ask(c, s.at); err != nil {
 			return now, nil, err
 		}
 	}
-	replies, err := redis.Values(last(c, 5))
+	replies, err := redis.Values(last(c, questions))
+	s.asked = false
 	if err != nil || len(replies) != 3 {
 		return now, nil, cmp.Or(err, fmt.Errorf("the server answers with %d replies", len(replies)))
 	}
@@ -154,11 +175,11 @@ func parseState(reply any) (now state, err error) {
 }
 
 func idOf(reply any) (entryID, error) {
-	text, err := redis.String(reply, nil)
+	text, err := redis.Bytes(reply, nil)
 	if err != nil {
 		return entryID{}, err
 	}
-	return parseID(text)
+	return parseID(string(text))
 }
 
 // entriesOf returns the entries in the reply to XREAD for one stream, nil when there are none.
@@ -194,12 +215,17 @@ func (s *stream) read(_ context.Context, c redis.Conn) ([]record.Record, error) 
 		_, err := redis.DoWithTimeout(c, blockTime+s.settings.Timeout, "XREAD", "BLOCK", blockTime.Milliseconds(), "COUNT", 1, "STREAMS", s.settings.Key[0], s.at.String())
 		return nil, err
 	}
+	if err := s.askAhead(c, entries); err != nil {
+		return nil, err
+	}
 	if s.number < 0 {
 		s.number = now.trimmed()
 	}
 	records := make([]record.Record, len(entries))
+	arena := record.NewArena(len(entries), entryFields, idText)
+	positions := make([]byte, 0, len(entries)*2*idText)
 	for i, entry := range entries {
-		if records[i], err = s.record(entry); err != nil {
+		if records[i], err = s.record(entry, arena); err != nil {
 			return nil, err
 		}
 		if s.number >= 0 {
@@ -208,18 +234,40 @@ func (s *stream) read(_ context.Context, c redis.Conn) ([]record.Record, error) 
 		if s.at.compare(now.last) == 0 {
 			s.number = now.added
 		}
-		records[i].Position = s.position()
+		start := len(positions)
+		positions = s.appendPosition(positions)
+		records[i].Position = positions[start:len(positions):len(positions)]
 	}
 	s.begun = true
 	s.report(&now)
 	return records, nil
 }
 
-func (s *stream) position() record.Position {
-	if s.number < 0 {
-		return record.Position(s.at.String())
+// askAhead asks for what is behind the entries, so that the server works meanwhile, when there is likely to be more.
+func (s *stream) askAhead(c redis.Conn, entries []any) error {
+	if len(entries) < s.settings.Maximum {
+		return nil
 	}
-	return fmt.Appendf(nil, "%s:%d", s.at, s.number)
+	end, err := redis.Values(entries[len(entries)-1], nil)
+	if err != nil || len(end) == 0 {
+		return err
+	}
+	at, err := idOf(end[0])
+	if err != nil {
+		return err
+	}
+	if err := s.ask(c, at); err != nil {
+		return err
+	}
+	return c.Flush()
+}
+
+func (s *stream) appendPosition(dst []byte) []byte {
+	dst = s.at.append(dst)
+	if s.number < 0 {
+		return dst
+	}
+	return strconv.AppendInt(append(dst, ':'), s.number, 10)
 }
 
 // gap returns an error when entries behind the place are gone.
@@ -258,8 +306,13 @@ func (s *stream) report(now *state) {
 	s.latest.Set(r)
 }
 
+const (
+	entryFields = 2  // of the metadata
+	idText      = 20 // bytes of most ids
+)
+
 // record makes a record of an entry, and moves on to it.
-func (s *stream) record(reply any) (r record.Record, err error) {
+func (s *stream) record(reply any, arena *record.Arena) (r record.Record, err error) {
 	entry, err := redis.Values(reply, nil)
 	if err != nil || len(entry) != 2 {
 		return r, fmt.Errorf("cannot read an entry behind %s: %w", s.at, err)
@@ -267,31 +320,45 @@ func (s *stream) record(reply any) (r record.Record, err error) {
 	if s.at, err = idOf(entry[0]); err != nil {
 		return r, err
 	}
-	fields, err := redis.ByteSlices(entry[1], nil)
+	fields, err := redis.Values(entry[1], nil)
+	if err == nil {
+		r.After, err = payload(fields, s.settings.Field)
+	}
 	if err != nil {
 		return r, fmt.Errorf("cannot read entry %s: %w", s.at, err)
 	}
-	r = record.Record{Operation: record.OperationCreate, After: payload(fields, s.settings.Field)}
+	var buf [2 * idText]byte
+	r.Operation, r.Metadata = record.OperationCreate, arena.Metadata(entryFields)
 	r.Metadata.Set(record.KeyCollection, s.settings.Key[0])
-	r.Metadata.Set("redis.id", s.at.String())
+	r.Metadata.Set("redis.id", arena.String(s.at.append(buf[:0])))
 	return r, nil
 }
 
 // payload returns the value of a field, or all fields as an object.
-func payload(fields [][]byte, field string) record.Data {
-	if field != "" {
-		for i := 0; i+1 < len(fields); i += 2 {
-			if string(fields[i]) == field {
-				return record.Raw(fields[i+1])
-			}
-		}
-		return record.Raw(nil)
+func payload(fields []any, field string) (record.Data, error) {
+	var object map[string]any
+	if field == "" {
+		object = make(map[string]any, len(fields)/2)
 	}
-	object := make(map[string]any, len(fields)/2)
 	for i := 0; i+1 < len(fields); i += 2 {
-		object[strings.ToValidUTF8(string(fields[i]), "\uFFFD")] = textOrBytes(fields[i+1])
+		name, err := redis.Bytes(fields[i], nil)
+		if err != nil {
+			return record.Data{}, err
+		}
+		value, err := redis.Bytes(fields[i+1], nil)
+		switch {
+		case err != nil:
+			return record.Data{}, err
+		case object != nil:
+			object[strings.ToValidUTF8(string(name), "\uFFFD")] = textOrBytes(value)
+		case string(name) == field:
+			return record.Raw(value), nil
+		}
 	}
-	return record.Structured(object)
+	if object == nil {
+		return record.Raw(nil), nil
+	}
+	return record.Structured(object), nil
 }
 
 func textOrBytes(b []byte) any {

@@ -1,0 +1,117 @@
+package record
+
+import (
+	"encoding/base64"
+	"encoding/binary"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+const hexDigits = "0123456789abcdef"
+
+// plain marks the bytes that stand for themselves inside a JSON string. Those of
+// HTML do not, so that the text may be embedded in a page.
+var plain = func() (t [utf8.RuneSelf]bool) {
+	for c := byte(' '); c < utf8.RuneSelf; c++ {
+		t[c] = !strings.ContainsRune(`"\<>&`, rune(c))
+	}
+	return t
+}()
+
+// plainPrefix returns how many bytes at the beginning of s, in words of eight, stand for themselves.
+func plainPrefix(s string) int {
+	const ones, highs = 0x0101010101010101, 0x8080808080808080
+	i := 0
+	for ; i+8 <= len(s); i += 8 {
+		w := s[i : i+8]
+		x := uint64(w[0]) | uint64(w[1])<<8 | uint64(w[2])<<16 | uint64(w[3])<<24 |
+			uint64(w[4])<<32 | uint64(w[5])<<40 | uint64(w[6])<<48 | uint64(w[7])<<56
+		control := (x - ' '*ones) &^ x
+		angle := (x | 2*ones) ^ '>'*ones // 0 for < and >
+		quote := (x | 4*ones) ^ '&'*ones // 0 for " and &
+		slash := x ^ '\\'*ones
+		zero := (angle-ones)&^angle | (quote-ones)&^quote | (slash-ones)&^slash
+		if (x|control|zero)&highs != 0 {
+			break
+		}
+	}
+	return i
+}
+
+// appendString appends s in quotes.
+func appendString(dst []byte, s string) []byte {
+	dst = append(dst, '"')
+	start := 0
+	for i := plainPrefix(s); i < len(s); {
+		c := s[i]
+		if c < utf8.RuneSelf {
+			if !plain[c] {
+				dst = append(dst, s[start:i]...)
+				dst = appendEscape(dst, c)
+				start = i + 1
+			}
+			i++
+			continue
+		}
+		r, size := utf8.DecodeRuneInString(s[i:])
+		if r == utf8.RuneError && size == 1 {
+			dst = append(dst, s[start:i]...)
+			dst = append(dst, `\ufffd`...)
+			start = i + size
+		} else if r == '\u2028' || r == '\u2029' { // line ends in JavaScript
+			dst = append(dst, s[start:i]...)
+			dst = append(dst, `\u202`...)
+			dst = append(dst, hexDigits[r&0xf])
+			start = i + size
+		}
+		i += size
+	}
+	dst = append(dst, s[start:]...)
+	return append(dst, '"')
+}
+
+func appendEscape(dst []byte, c byte) []byte {
+	switch c {
+	case '"', '\\':
+		return append(dst, '\\', c)
+	case '\b':
+		return append(dst, '\\', 'b')
+	case '\f':
+		return append(dst, '\\', 'f')
+	case '\n':
+		return append(dst, '\\', 'n')
+	case '\r':
+		return append(dst, '\\', 'r')
+	case '\t':
+		return append(dst, '\\', 't')
+	}
+	return append(dst, '\\', 'u', '0', '0', hexDigits[c>>4], hexDigits[c&0xf])
+}
+
+// base64Pairs has the two digits of each twelve bits, the first one in the lower byte.
+var base64Pairs = func() (t [1 << 12]uint16) {
+	const digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+	for i := range t {
+		t[i] = uint16(digits[i>>6]) | uint16(digits[i&0x3f])<<8
+	}
+	return t
+}()
+
+// appendBase64 appends b in quotes, or null when b is nil. It encodes six bytes in a step, with a
+// table of pairs of digits, which takes less than half the time of package base64.
+func appendBase64(dst, b []byte) []byte {
+	if b == nil {
+		return append(dst, "null"...)
+	}
+	dst = append(slices.Grow(dst, base64.StdEncoding.EncodedLen(len(b))+2), '"')
+	to := dst[len(dst) : len(dst)+len(b)/6*8]
+	for len(b) >= 8 {
+		x := binary.BigEndian.Uint64(b)
+		binary.LittleEndian.PutUint64(to, uint64(base64Pairs[x>>52])|uint64(base64Pairs[x>>40&0xfff])<<16|
+			uint64(base64Pairs[x>>28&0xfff])<<32|uint64(base64Pairs[x>>16&0xfff])<<48)
+		b, to = b[6:], to[8:]
+		dst = dst[:len(dst)+8]
+	}
+	return append(base64.StdEncoding.AppendEncode(dst, b), '"')
+}
