@@ -136,9 +136,9 @@ func (d *dialect) Rows(columns int) int { return max(1, min(500, 65535/max(1, co
 // Begin implements sqldb.Dialect.
 func (d *dialect) Begin() string { return "START TRANSACTION" }
 
-// Positions implements sqldb.Dialect.
+// Positions implements sqldb.Dialect. Ids are ASCII, and a key has at most 767 bytes in MySQL 5.6.
 func (d *dialect) Positions() string {
-	return "(connector VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL, batch BIGINT NOT NULL, hashes LONGBLOB NOT NULL, PRIMARY KEY (connector, batch)) ENGINE=InnoDB"
+	return "(connector VARCHAR(400) CHARACTER SET ascii COLLATE ascii_bin NOT NULL, batch BIGINT NOT NULL, hashes LONGBLOB NOT NULL, PRIMARY KEY (connector, batch)) ENGINE=InnoDB"
 }
 
 // Transient implements sqldb.Dialect.

@@ -18,6 +18,7 @@ import (
 const (
 	unknownError      = 1105
 	noSuchTable       = 1146
+	noEventThere      = 1220
 	accessDenied      = 1227
 	accessDeniedUser  = 1045
 	commandDenied     = 1142

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/conduit-agent/conduit/plugins/builtin/mysql/gtid"
 	"github.com/conduit-agent/conduit/plugins/plugintest"
 	"github.com/conduit-agent/conduit/plugins/plugintest/server"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
@@ -17,7 +18,7 @@ func TestHistory(t *testing.T) {
 	for _, one := range []struct {
 		name string
 		test func(*world)
-	}{{"Rotation", rotation}, {"Purged", purged}, {"ResetMaster", resetMaster}, {"SameLog", sameLog}, {"Requirements", requirements}, {"SourceRights", sourceRights}, {"OldLog", oldLog}} {
+	}{{"Rotation", rotation}, {"Purged", purged}, {"ResetMaster", resetMaster}, {"ResetBehind", resetBehind}, {"SameLog", sameLog}, {"Requirements", requirements}, {"SourceRights", sourceRights}, {"OldLog", oldLog}} {
 		t.Run(one.name, func(t *testing.T) { one.test(in(t, s, "DO 1")) })
 	}
 }
@@ -83,7 +84,7 @@ func purged(w *world) {
 	settings, last := w.lastOf()
 	w.exec("INSERT INTO t VALUES (2); FLUSH BINARY LOGS; FLUSH BINARY LOGS; INSERT INTO t VALUES (3)")
 	w.purge(w.logs()[len(w.logs())-1])
-	w.refuses(settings, last, "changes are missed behind GTID", "new snapshot is needed", "expire_logs_days")
+	w.refuses(settings, last, "changes are missed", "new snapshot is needed", "expire_logs_days")
 }
 
 // resetMaster has the log begin anew, so that it has the same places and GTIDs.
@@ -94,6 +95,14 @@ func resetMaster(w *world) {
 	w.refuses(settings, last, "changes are missed", "RESET MASTER", "new snapshot is needed")
 	w.exec("CREATE TABLE u (id int); INSERT INTO t VALUES (2), (3), (4); INSERT INTO t VALUES (5); INSERT INTO t VALUES (6)")
 	w.refuses(settings, last, "changes are missed", "new snapshot is needed")
+}
+
+// resetBehind has the log begin anew after it had many files, so that it soon has the same GTIDs, in other files.
+func resetBehind(w *world) {
+	w.exec("RESET MASTER; FLUSH BINARY LOGS; FLUSH BINARY LOGS")
+	settings, last := w.lastOf()
+	w.exec("RESET MASTER; INSERT INTO t VALUES (2); INSERT INTO t VALUES (3); INSERT INTO t VALUES (4)")
+	w.refuses(settings, last, "changes are missed", "RESET MASTER", "new snapshot is needed")
 }
 
 // sameLog has a log begin anew that has the same GTIDs at the same places: it is another one all the same.
@@ -165,19 +174,27 @@ func oldLog(w *world) {
 // TestFailover goes on at a replica, also within a transaction, and not at a server with another history.
 func TestFailover(t *testing.T) {
 	t.Parallel()
-	w := in(t, server.StartMariaDB(t, replicated...), "CREATE TABLE t (id int PRIMARY KEY)")
-	standby := server.StartMariaDB(t, append(replicated[:len(replicated)-1:len(replicated)-1], "--server-id=2", "--log-slave-updates")...)
+	failover(t, server.StartMariaDB, replicated, "master_use_gtid = slave_pos", "SELECT @@gtid_slave_pos", "changes are missed behind GTID")
+}
+
+// failover goes on at a replica, which follows a server by its GTIDs with the option given. executed asks it for what it has.
+func failover(t *testing.T, start func(testing.TB, ...string) *server.MySQL, options []string, follows, executed, missed string) {
+	w := in(t, start(t, options...), "CREATE TABLE t (id int PRIMARY KEY)")
+	standby := start(t, append(options[:len(options):len(options)], "--server-id=2", "--log-slave-updates")...)
 	host, port, _ := strings.Cut(w.addr, ":")
 	r := &world{TB: t, addr: standby.Addr, name: w.name}
 	r.db = r.connect("")
-	r.exec("CHANGE MASTER TO master_host = '" + host + "', master_port = " + port + ", master_user = 'root', master_use_gtid = slave_pos, master_connect_retry = 1; START SLAVE")
+	r.exec("CHANGE MASTER TO master_host = '" + host + "', master_port = " + port + ", master_user = 'root', " + follows + ", master_connect_retry = 1; START SLAVE")
 	settings := w.sourceSettings("t")
 	s := streaming(w.open(settings, nil))
 	w.exec("BEGIN; INSERT INTO t VALUES (1); INSERT INTO t VALUES (2); COMMIT; INSERT INTO t VALUES (3)")
 	got := s.Next(3)
 	s.Close()
+	has := gtidSet(t, got[2].Metadata.Get("mysql.gtid"))
 	wait.For(t, "the replica has all", func() bool {
-		return strings.HasSuffix(r.query("SELECT @@gtid_slave_pos"), got[2].Metadata.Get("mysql.gtid"))
+		of := gtidSet(t, r.query(executed))
+		missing := of.Missing(has)
+		return missing.Empty()
 	})
 	r.exec("STOP SLAVE; USE " + w.name + "; INSERT INTO t VALUES (4)")
 	settings["address"] = standby.Addr
@@ -197,5 +214,14 @@ func TestFailover(t *testing.T) {
 	last := s.Next(1)[0].Position
 	s.Close()
 	settings["address"] = standby.Addr
-	w.refuses(settings, last, "changes are missed behind GTID", "new snapshot is needed")
+	w.refuses(settings, last, missed, "new snapshot is needed")
+}
+
+func gtidSet(t testing.TB, text string) gtid.Set {
+	t.Helper()
+	set, err := gtid.Parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return set
 }

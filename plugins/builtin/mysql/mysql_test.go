@@ -33,7 +33,7 @@ type world struct {
 var databases atomic.Int64
 
 // in returns a world with a database that has what setup makes.
-func in(t testing.TB, s *server.MariaDB, setup string) *world {
+func in(t testing.TB, s *server.MySQL, setup string) *world {
 	t.Helper()
 	w := &world{TB: t, addr: s.Addr, name: fmt.Sprintf("test%d", databases.Add(1))}
 	admin := w.connect("")

@@ -238,44 +238,97 @@ func (s *Source) checkHistory(ctx context.Context) error {
 		}
 	}
 	switch {
+	case s.server.maria && here:
+		return s.checkMaria(ctx, all, file)
 	case s.server.maria:
-		if here && file != nil {
-			found, err := s.server.setAt(ctx, s.db, s.at.file, s.at.pos)
-			if transient(err) {
+		return nil // it refuses GTIDs that it does not have
+	case s.server.gtids:
+		if here {
+			if err := s.checkPlace(ctx, file); err != nil {
 				return err
 			}
-			if err != nil || !s.at.set.EndsAt(found) {
-				return fmt.Errorf("changes are missed behind %s: the log of the server has GTID %q there: it was begun anew (RESET MASTER). %s", s.at.String(), found.String(), newSnapshot)
-			}
 		}
-		return nil
-	case s.server.gtids:
 		return s.checkExecuted(ctx)
 	case !s.at.set.Empty():
 		return fmt.Errorf("cannot go on from %s: gtid_mode of the server is not ON: switch it on, or take a new snapshot. %s", s.at.String(), newSnapshot)
 	case !here:
 		return fmt.Errorf("cannot go on from %s: it is a place in the log of server %s, and this is %s: without GTIDs a place means nothing on another server: set gtid_mode to ON. %s", s.at.String(), s.at.server, s.server.id, newSnapshot)
 	case file == nil || s.at.pos > file.size:
-		return fmt.Errorf("changes are missed behind %s: the server does not have that part of the log any more. %s. Keep the log for longer than the source may be away: binlog_expire_logs_seconds", s.at.String(), newSnapshot)
+		return fmt.Errorf("changes are missed behind %s: the server does not have that part of the log any more. %s. Keep the log for longer than the source may be away: expire_logs_days, binlog_expire_logs_seconds", s.at.String(), newSnapshot)
 	}
 	return nil
 }
 
-// checkExecuted compares the position with the transactions of MySQL.
-func (s *Source) checkExecuted(ctx context.Context) error {
-	var executed, purged string
-	if err := s.db.QueryRowContext(ctx, "SELECT @@GLOBAL.gtid_executed, @@GLOBAL.gtid_purged").Scan(&executed, &purged); err != nil {
-		return fmt.Errorf("cannot ask for the place in the log: %w", err)
+// checkMaria compares the position with what stands at its place in the log of the same MariaDB, or, when the log does not have the file any
+// more, before the oldest one. Some time after the log was begun anew it has the GTIDs of the position again.
+func (s *Source) checkMaria(ctx context.Context, all []logFile, file *logFile) error {
+	if file == nil && len(all) > 0 {
+		found, err := s.server.setAt(ctx, s.db, all[0].name, 4)
+		if err != nil || s.at.set.EndsBefore(found) {
+			return err
+		}
+		return fmt.Errorf("changes are missed behind %s: the log of the server does not have that place any more (purged binary logs), or was begun anew (RESET MASTER). %s. "+
+			"Keep the log for longer than the source may be away: expire_logs_days, binlog_expire_logs_seconds", s.at.String(), newSnapshot)
 	}
-	has, err := gtid.Parse(executed)
-	if err != nil {
+	found, err := s.server.setAt(ctx, s.db, s.at.file, s.at.pos)
+	if transient(err) {
 		return err
 	}
-	gone, err := gtid.Parse(purged)
+	if err != nil || !s.at.set.EndsAt(found) {
+		return fmt.Errorf("changes are missed behind %s: the log of the server has GTID %q there: it was begun anew (RESET MASTER). %s", s.at.String(), found.String(), newSnapshot)
+	}
+	return nil
+}
+
+// checkPlace finds the place of the position in the log of the same MySQL, which has the GTIDs of the position again some time after it was
+// begun anew. file is nil when the log does not have it any more.
+func (s *Source) checkPlace(ctx context.Context, file *logFile) error {
+	anew := fmt.Errorf("changes are missed behind %s: the log of the server was begun anew (RESET MASTER). %s", s.at.String(), newSnapshot)
+	if file == nil {
+		_, gone, err := s.server.transactions(ctx, s.db)
+		if missing := gone.Missing(s.at.set); err == nil && !missing.Empty() {
+			err = anew // what was purged with the file has GTIDs that count as purged
+		}
+		return err
+	}
+	if s.at.pos > file.size {
+		return anew
+	}
+	events := fmt.Sprintf("SHOW BINLOG EVENTS IN '%s' FROM %d LIMIT 1", strings.ReplaceAll(file.name, "'", "''"), max(s.at.pos, 4))
+	err := sqldb.EachRow(ctx, s.db, events, func(rows *sql.Rows) error {
+		var info string
+		var skipped sql.RawBytes
+		err := rows.Scan(&skipped, &skipped, &skipped, &skipped, &skipped, &info)
+		if err == nil && s.at.in != "" && !strings.Contains(info, s.at.in) { // the place is where the transaction begins
+			return anew
+		}
+		return err
+	})
+	if isNumber(err, noEventThere) {
+		return anew
+	}
+	return err
+}
+
+// checkExecuted compares the position with the transactions of MySQL.
+func (s *Source) checkExecuted(ctx context.Context) error {
+	has, gone, err := s.server.transactions(ctx, s.db)
 	if err != nil {
 		return err
 	}
 	return s.compare(has, gone)
+}
+
+// transactions returns those that MySQL executed, and those of them that its log does not have any more.
+func (s *serverInfo) transactions(ctx context.Context, q querier) (has, gone gtid.Set, err error) {
+	var executed, purged string
+	if err = q.QueryRowContext(ctx, "SELECT @@GLOBAL.gtid_executed, @@GLOBAL.gtid_purged").Scan(&executed, &purged); err != nil {
+		return has, gone, fmt.Errorf("cannot ask for the place in the log: %w", err)
+	}
+	if has, err = gtid.Parse(executed); err == nil {
+		gone, err = gtid.Parse(purged)
+	}
+	return has, gone, err
 }
 
 // compare returns an error when the position has transactions that the server does not have, or lacks some that it has purged.
@@ -288,7 +341,7 @@ func (s *Source) compare(has, gone gtid.Set) error {
 		return fmt.Errorf("cannot go on from %s: the server does not have the transactions %s: it is not a copy of the one that was read from, lost them, or was begun anew (RESET MASTER). %s", s.at.String(), missing.String(), newSnapshot)
 	}
 	if missing := s.at.set.Missing(gone); !missing.Empty() {
-		return fmt.Errorf("changes are missed: the server has purged the transactions %s, which were not read. %s. Keep the log for longer than the source may be away: binlog_expire_logs_seconds", missing.String(), newSnapshot)
+		return fmt.Errorf("changes are missed: the server has purged the transactions %s, which were not read. %s. Keep the log for longer than the source may be away: expire_logs_days, binlog_expire_logs_seconds", missing.String(), newSnapshot)
 	}
 	return nil
 }

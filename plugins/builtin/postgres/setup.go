@@ -296,6 +296,8 @@ func (s *setup) createSlot(ctx context.Context) error {
 		return nil
 	case pg.Code(err) == pg.CodePrivilege:
 		return fmt.Errorf("cannot make slot %s: %w: ALTER ROLE … REPLICATION gives the right", s.Slot, err)
+	case s.Failover && pg.Code(err) == pg.CodeNoFunction:
+		return fmt.Errorf("cannot make slot %s: slot.failover needs PostgreSQL 17", s.Slot)
 	case pg.Code(err) == pg.CodeNotPrerequisite:
 		return fmt.Errorf("cannot make slot %s: %w: set wal_level = logical in postgresql.conf and restart the server", s.Slot, err)
 	case errors.Is(err, context.DeadlineExceeded):

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -155,7 +156,22 @@ type rowReader struct {
 	last           [][]byte // key of the last row
 	records        []record.Record
 	bytes          int
+	arena          *record.Arena // of the metadata of records; nil without records
+	text           []byte        // of the positions of records
+	expected       int           // how many records are handed on together
 }
+
+// firstRows is how many rows of a table are expected.
+const firstRows = 32
+
+// begin makes room for the records that are handed on together.
+func (r *rowReader) begin() {
+	n := cmp.Or(r.expected, firstRows)
+	r.records, r.arena = make([]record.Record, 0, n), record.NewArena(n, len(r.metadata), 0)
+	r.text = make([]byte, 0, n*(len(r.prefix)+len(r.suffix)+numberText))
+}
+
+const numberText = 48 // bytes of key and number in a position, roughly
 
 func (r *rowReader) prepare() error {
 	s, t := r.source, r.table
@@ -222,9 +238,12 @@ func (r *rowReader) add() {
 			values[r.table.Columns[i].Name] = pg.Decode(r.table.Columns[i].OID, f)
 		}
 	}
-	r.rows++
-	rec := record.Record{Operation: record.OperationSnapshot, Metadata: withSpare(r.metadata), After: record.Structured(values)}
-	position := append(make(record.Position, 0, len(r.prefix)+len(r.suffix)+48), r.prefix...)
+	if r.rows++; r.records == nil {
+		r.begin()
+	}
+	rec := record.Record{Operation: record.OperationSnapshot, Metadata: append(r.arena.Metadata(len(r.metadata)), r.metadata...), After: record.Structured(values)}
+	start := len(r.text)
+	position := append(r.text, r.prefix...)
 	if len(r.keys) > 0 {
 		key := make(map[string]any, len(r.keys))
 		for i, k := range r.keys {
@@ -240,7 +259,8 @@ func (r *rowReader) add() {
 	}
 	position = append(position, `],"rows":`...)
 	position = append(strconv.AppendInt(position, r.rows, 10), '}')
-	rec.Position = append(position, r.suffix...)
+	r.text = append(position, r.suffix...)
+	rec.Position = r.text[start:len(r.text):len(r.text)]
 	r.records = append(r.records, rec)
 }
 
@@ -277,7 +297,7 @@ func (r *rowReader) flush() error {
 		s.todo[0].Key = append(s.todo[0].Key, string(k))
 	}
 	r.progress.set(r.rows)
-	r.records, r.bytes = nil, 0
+	r.records, r.bytes, r.expected = nil, 0, len(r.records)
 	return nil
 }
 

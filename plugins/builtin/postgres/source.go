@@ -178,8 +178,8 @@ func todoOf(ids []string) []todo {
 	return all
 }
 
-// prepare makes publication and slot what the settings say, and returns the tables and of
-// which of them the rows are to be read although the position does not say so.
+// prepare makes publication and slot what the settings say. It returns the tables, and the names
+// of those to be snapshotted although the position does not say so.
 func (s *setup) prepare(ctx context.Context, begun bool, again []string) ([]*pg.Table, []string, error) {
 	tables, err := pg.Resolve(ctx, s.conn, s.Tables)
 	if err != nil {

@@ -1,14 +1,15 @@
 package postgres_test
 
 import (
-	"context"
-	"errors"
 	"fmt"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/conduit-agent/conduit/plugins/builtin/postgres"
+	"github.com/conduit-agent/conduit/plugins/builtin/postgres/pg"
 	"github.com/conduit-agent/conduit/plugins/plugintest"
 	"github.com/conduit-agent/conduit/plugins/plugintest/server"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
@@ -22,15 +23,16 @@ func TestSource(t *testing.T) {
 		t.Run(strings.ReplaceAll(strings.Trim(bin, "/"), "/", "-"), func(t *testing.T) {
 			s := server.StartPostgres(t, bin)
 			// Slots are made when no transaction is open, in whichever database, so tests with open ones come before the others.
-			for name, test := range map[string]func(*world){"InterleavedCommits": interleavedCommits, "SlotWaits": slotWaits} {
+			for name, test := range map[string]func(*world){"InterleavedCommits": interleavedCommits, "SlotWaits": slotWaits, "Invalidated": invalidated} {
 				t.Run(name, func(t *testing.T) { test(in(t, s)) })
 			}
 			for name, test := range map[string]func(*world){
 				"SnapshotAndChanges": snapshotAndChanges,
-				"Toast":              toast, "Keys": keys, "Types": types, "TablesAdded": tablesAdded, "AllTables": allTables,
+				"Toast":              toast, "Keys": keys, "Types": types, "TablesAdded": tablesAdded, "AllTables": allTables, "Patterns": patterns,
 				"ReadAgain": readAgain, "TwoPipelines": twoPipelines, "Heartbeat": heartbeat, "Lost": lost,
 				"MaxLag": maxLag, "ConduitPositions": conduitPositions, "ResumeSnapshot": resumeSnapshot,
 				"Lifecycle": lifecycle, "Hidden": hidden, "Reconnect": reconnect, "KeyChange": keyChange, "Confirms": confirms, "Rights": rights,
+				"Failover": failover, "AnotherServer": anotherServer,
 			} {
 				t.Run(name, func(t *testing.T) {
 					t.Parallel()
@@ -192,6 +194,16 @@ func allTables(w *world) {
 	s.Want(`create late {"id":2} to {"id":2}`, `create a {"id":2} to {"id":2}`)
 }
 
+// patterns have names of tables with *, of which one comes while the source runs.
+func patterns(w *world) {
+	w.exec("CREATE SCHEMA s; CREATE TABLE a_1 (id int PRIMARY KEY); CREATE TABLE ab1 (id int PRIMARY KEY); CREATE TABLE s.x_end (id int PRIMARY KEY); CREATE TABLE s.y (id int PRIMARY KEY); " +
+		"CREATE UNLOGGED TABLE a_u (id int); INSERT INTO a_1 VALUES (1); INSERT INTO ab1 VALUES (1); INSERT INTO s.x_end VALUES (1); INSERT INTO s.y VALUES (1)")
+	s := w.open(w.settings("a_*,s.*_end,none*"), nil)
+	s.Want(`snapshot a_1 {"id":1} to {"id":1}`, `snapshot x_end {"id":1} to {"id":1}`)
+	w.exec("CREATE TABLE a_2 (id int PRIMARY KEY); INSERT INTO a_2 VALUES (1); INSERT INTO ab1 VALUES (2)")
+	s.Want(`snapshot a_2 {"id":1} to {"id":1}`)
+}
+
 // readAgain has one table read whole again, while another one is left alone.
 func readAgain(w *world) {
 	w.exec("CREATE TABLE a (id int PRIMARY KEY); INSERT INTO a VALUES (1); CREATE TABLE b (id int PRIMARY KEY); INSERT INTO b VALUES (1)")
@@ -252,53 +264,6 @@ func heartbeat(w *world) {
 		p := s.Progress()
 		return p.Bytes != nil && *p.Bytes < 100_000 && p.Seconds != nil && *p.Seconds == 0
 	})
-}
-
-// lost has the slot disappear: the error says what was lost, and what to do.
-func lost(w *world) {
-	w.exec("CREATE TABLE t (id int PRIMARY KEY); INSERT INTO t VALUES (1)")
-	s := w.open(w.settings("t"), nil)
-	last := s.Next(1)
-	s.Settle(last...)
-	w.exec("INSERT INTO t VALUES (2)")
-	last = s.Next(1)
-	w.exec(fmt.Sprintf("SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE slot_name = '%s'", w.db))
-	wait.For(w, "the slot is dropped", func() bool {
-		c := w.connect()
-		return c.Exec(w.Context(), fmt.Sprintf("SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE slot_name = '%s' AND active; SELECT pg_drop_replication_slot('%s')", w.db, w.db)).Close() == nil
-	})
-	const want = "slot lost, a new snapshot is needed: slot"
-	if err := s.Fails(); !strings.Contains(err.Error(), want) {
-		w.Errorf("while it runs: %v", err)
-	}
-	s.Close()
-	s = w.newSource(w.db + ":source")
-	if err := s.TryOpen(w.settings("t"), last[0].Position); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "delete the pipeline") {
-		w.Errorf("at the next start: %v", err)
-	}
-}
-
-func maxLag(w *world) {
-	w.exec("CREATE TABLE t (id int PRIMARY KEY, x text); INSERT INTO t VALUES (1)")
-	write := func() {
-		w.exec("INSERT INTO t SELECT 10 + (SELECT max(id) FROM t) + i, repeat('x', 1000) FROM generate_series(1, 300) i")
-	}
-	s := w.open(w.settings("t", "slot.max-lag", "100kB"), nil)
-	write()
-	wait.For(w, "it warns", func() bool { return strings.Contains(s.Progress().Warning, "more than slot.max-lag") })
-	s.Close()
-	s = w.open(w.settings("t", "slot.max-lag", "100kB", "slot.max-lag-action", "stop"), nil)
-	if err := s.Fails(); !strings.Contains(err.Error(), "the source is stopped") {
-		w.Errorf("got %v", err)
-	}
-	s.Close()
-	s = w.open(w.settings("t", "slot.max-lag", "100kB", "slot.max-lag-action", "drop"), nil)
-	if err := s.Fails(); !strings.Contains(err.Error(), "slot lost, a new snapshot is needed") {
-		w.Errorf("got %v", err)
-	}
-	if n := w.query(fmt.Sprintf("SELECT count(*) FROM pg_replication_slots WHERE slot_name = '%s'", w.db)); n != "0" {
-		w.Error("the slot is still there")
-	}
 }
 
 // conduitPositions goes on from positions that Conduit's connector wrote.
@@ -373,36 +338,6 @@ func hidden(w *world) {
 	s.Close()
 	s = w.open(w.settings("t"), rows[0].Position)
 	s.Want(`create t {"id":2} to {"id":2,"m":null}`)
-}
-
-// slotWaits has a transaction open while the slot is made, which waits for its end. An unfinished
-// slot does not pass for a slot.
-func slotWaits(w *world) {
-	w.exec("CREATE TABLE t (id int PRIMARY KEY)")
-	open := w.connect()
-	if err := open.Exec(w.Context(), "BEGIN; INSERT INTO t VALUES (1)").Close(); err != nil {
-		w.Fatal(err)
-	}
-	s := w.newSource(w.db + ":source")
-	ctx, cancel := context.WithTimeout(s.Ctx, 500*time.Millisecond)
-	defer cancel()
-	if err := s.LifecycleOnCreated(ctx, w.settings("t")); err == nil || !strings.Contains(err.Error(), "waits until transactions end") {
-		w.Errorf("while a transaction is open: %v", err)
-	}
-	slots := fmt.Sprintf("SELECT count(*) FROM pg_replication_slots WHERE slot_name = '%s'", w.db)
-	wait.For(w, "the slot is given up", func() bool { return w.query(slots) == "0" })
-	making, made := w.connect(), make(chan error, 1)
-	go func() {
-		made <- making.Exec(w.Context(), fmt.Sprintf("SELECT pg_create_logical_replication_slot('%s', 'pgoutput')", w.db)).Close()
-	}()
-	wait.For(w, "the slot is begun", func() bool { return w.query(slots) == "1" })
-	if err := s.TryOpen(w.settings("t"), nil); err == nil || !strings.Contains(err.Error(), "is still being made") {
-		w.Errorf("with an unfinished slot: %v", err)
-	}
-	if err := errors.Join(open.Exec(w.Context(), "COMMIT").Close(), <-made); err != nil {
-		w.Fatal(err)
-	}
-	w.open(w.settings("t"), nil).Want(`snapshot t {"id":1} to {"id":1}`)
 }
 
 // confirms checks that only acknowledged positions are confirmed to the server.
@@ -566,7 +501,8 @@ func rights(w *world) {
 // TestContract runs the checks that every connector passes.
 func TestContract(t *testing.T) {
 	t.Parallel()
-	s := server.StartPostgres(t, "")
+	s := server.StartPostgres(t, "", "autovacuum=off")
+	stopBackgroundWriter(t, s)
 	plugintest.Run(t, plugintest.Target{
 		Connector: postgres.Connector(),
 		Source: func(tb testing.TB, n int) map[string]string {
@@ -576,4 +512,27 @@ func TestContract(t *testing.T) {
 				"logrepl.slotName": name, "logrepl.publicationName": name}
 		},
 	})
+}
+
+// stopBackgroundWriter stops what writes to the log of a server by itself: a snapshot that begins behind that is another one, with
+// other positions.
+func stopBackgroundWriter(t *testing.T, s *server.Postgres) {
+	t.Helper()
+	conn, err := pg.Connect(t.Context(), fmt.Sprintf("postgres://postgres@%s/postgres?sslmode=disable", s.Addr), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pg.Close(conn)
+	row, err := pg.Row(t.Context(), conn, "SELECT pid FROM pg_stat_activity WHERE backend_type = 'background writer'")
+	if err != nil || row == nil {
+		t.Fatalf("there is no background writer: %v", err)
+	}
+	pid, err := strconv.Atoi(row[0])
+	if err == nil {
+		err = syscall.Kill(pid, syscall.SIGSTOP)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = syscall.Kill(pid, syscall.SIGCONT) }) // it ends by itself once it notices that the server is gone
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"net/http/httptest"
+	"os"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -20,6 +22,11 @@ import (
 
 func TestMain(m *testing.M) {
 	wait.Overlap(4)
+	wait.CollectLess()
+	proxy := httptest.NewServer(&hosts)
+	if err := os.Setenv("HTTP_PROXY", proxy.URL); err != nil {
+		panic(err)
+	}
 	m.Run()
 }
 

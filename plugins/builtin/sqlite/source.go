@@ -262,8 +262,8 @@ func (s *Source) pause(ctx context.Context) {
 	}
 }
 
-// inspect makes sure that the file is the one that was opened and that tables are as they were, has the
-// changes removed that are acknowledged, and returns the version of the data.
+// inspect returns the version of the data. It checks that the file is the one that was opened and that
+// tables are as they were, and has the changes removed that are acknowledged.
 func (s *Source) inspect(ctx context.Context) (version int64, err error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err

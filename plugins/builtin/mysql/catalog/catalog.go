@@ -1,6 +1,6 @@
 // Package catalog knows the tables of a MariaDB or MySQL server as its information_schema describes them: their columns,
-// keys and character sets, how their rows are read in the order of the key, and what values the texts of a query and
-// the bytes of the binary log stand for.
+// keys and character sets. It makes the queries that read rows in the order of the key, and converts the texts of a query
+// and the bytes of the binary log to values.
 package catalog
 
 import (
@@ -106,7 +106,7 @@ func tablesOf(ctx context.Context, db *sql.DB, schema string) (all []*Table, err
 	return all, nil
 }
 
-const columnsQuery = `SELECT column_name, lower(data_type), column_type, coalesce(character_set_name, ''), coalesce(datetime_precision, 0), coalesce(character_octet_length, 0), coalesce(generation_expression, '') <> ''
+const columnsQuery = `SELECT column_name, lower(data_type), column_type, coalesce(character_set_name, ''), coalesce(datetime_precision, 0), coalesce(character_octet_length, 0), coalesce(extra, '') REGEXP 'VIRTUAL|STORED|PERSISTENT'
 FROM information_schema.columns WHERE table_schema = ? AND table_name = ? ORDER BY ordinal_position`
 
 const keyQuery = "SELECT column_name FROM information_schema.statistics WHERE table_schema = ? AND table_name = ? AND index_name = 'PRIMARY' ORDER BY seq_in_index"

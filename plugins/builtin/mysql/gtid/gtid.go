@@ -177,6 +177,17 @@ func (s *Set) EndsAt(other Set) bool {
 	return missing.Empty()
 }
 
+// EndsBefore reports whether other, which stands before the oldest file in the log of MariaDB, is what a reader has that ends there.
+// Domains that only the reader has are those of a server that it came from.
+func (s *Set) EndsBefore(other Set) bool {
+	for domain, last := range other.domains {
+		if s.domains[domain] != last {
+			return false
+		}
+	}
+	return len(other.domains) > 0 || len(s.domains) == 0
+}
+
 // String is the text that Parse reads, always the same for the same set.
 func (s *Set) String() string {
 	var b []byte

@@ -104,3 +104,24 @@ func TestEncode(t *testing.T) {
 		t.Errorf("got %s, want %s", got, want)
 	}
 }
+
+// TestEndsBefore compares what was read with what stands before the oldest file of a log.
+func TestEndsBefore(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		has, oldest string
+		want        bool
+	}{
+		{"0-1-7", "0-1-7", true}, {"0-1-7", "0-1-8", false}, {"0-1-7", "0-1-6", false}, {"0-1-7", "", false}, {"", "", true}, {"", "0-1-1", false},
+		{"0-1-7,5-2-3", "0-1-7", true}, {"0-1-7,5-2-3", "0-1-7,5-2-4", false}, {"0-1-7,5-2-3", "", false},
+	} {
+		has, err := gtid.Parse(c.has)
+		oldest, err2 := gtid.Parse(c.oldest)
+		if err != nil || err2 != nil {
+			t.Fatal(err, err2)
+		}
+		if got := has.EndsBefore(oldest); got != c.want {
+			t.Errorf("a reader that has %q before a log from %q on: %v", c.has, c.oldest, got)
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package pg
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,10 +18,20 @@ const connectTimeout = 15 * time.Second
 
 // Connect opens a session with these parameters in addition to those of url.
 func Connect(ctx context.Context, url string, params map[string]string) (*pgconn.PgConn, error) {
+	return connect(ctx, url, params, "")
+}
+
+// ConnectAs opens a session with this password in place of that of url.
+func ConnectAs(ctx context.Context, url, password string) (*pgconn.PgConn, error) {
+	return connect(ctx, url, nil, password)
+}
+
+func connect(ctx context.Context, url string, params map[string]string, password string) (*pgconn.PgConn, error) {
 	c, err := ParseConfig(url)
 	if err != nil {
 		return nil, err
 	}
+	c.Password = cmp.Or(password, c.Password)
 	if c.ConnectTimeout == 0 {
 		c.ConnectTimeout = connectTimeout
 	}
@@ -97,6 +108,7 @@ const (
 	CodeDuplicateObject = "42710"
 	CodeObjectInUse     = "55006"
 	CodePrivilege       = "42501"
+	CodeNoFunction      = "42883"
 	CodeNotPrerequisite = "55000" // object not in prerequisite state: an invalidated slot, or wal_level
 	CodeSerialization   = "40001"
 	CodeDeadlock        = "40P01"

@@ -34,7 +34,7 @@ func (t *Table) ID() string { return t.Schema + "." + t.Name }
 // SQL is the name in SQL.
 func (t *Table) SQL() string { return Quote(t.Schema) + "." + Quote(t.Name) }
 
-// ParsePattern returns schema and name of name or schema.name; the name * stands for all.
+// ParsePattern returns schema and name of name or schema.name; in the name, * stands for any characters.
 func ParsePattern(item string) (schema, name string) {
 	if schema, name, ok := strings.Cut(item, "."); ok {
 		return schema, name
@@ -45,23 +45,27 @@ func ParsePattern(item string) (schema, name string) {
 const tablesQuery = `
 SELECT c.oid, n.nspname, c.relname, c.relpersistence, greatest(c.reltuples, 0)::bigint
 FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
-WHERE c.relkind IN ('r', 'p') AND NOT c.relispartition AND n.nspname = $1 AND ($2 = '*' OR c.relname = $2)
+WHERE c.relkind IN ('r', 'p') AND NOT c.relispartition AND n.nspname = $1 AND c.relname LIKE $2
 ORDER BY n.nspname, c.relname`
+
+// like has LIKE match what a name with * stands for.
+var like = strings.NewReplacer(`\`, `\\`, "_", `\_`, "%", `\%`, "*", "%")
 
 // Resolve returns the tables that the items of the setting tables stand for, without their columns.
 func Resolve(ctx context.Context, conn *pgconn.PgConn, items []string) (all []*Table, err error) {
 	for _, item := range items {
 		schema, name := ParsePattern(item)
-		found, err := Rows(ctx, conn, tablesQuery, schema, name)
+		several := strings.Contains(name, "*")
+		found, err := Rows(ctx, conn, tablesQuery, schema, like.Replace(name))
 		if err != nil {
 			return nil, fmt.Errorf("cannot look up table %s: %w", item, err)
 		}
-		if len(found) == 0 && name != "*" {
+		if len(found) == 0 && !several {
 			return nil, fmt.Errorf("cannot find table %s: there is none of that name in schema %s of this database", item, schema)
 		}
 		for _, r := range found {
 			if r[3] != "p" {
-				if name == "*" {
+				if several {
 					continue
 				}
 				return nil, fmt.Errorf("cannot read changes of table %s: it is unlogged or temporary, so that they are not in the write-ahead log", item)

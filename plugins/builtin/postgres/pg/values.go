@@ -1,6 +1,7 @@
 package pg
 
 import (
+	"bytes"
 	"encoding/hex"
 	"strconv"
 	"strings"
@@ -58,15 +59,51 @@ func Decode(oid uint32, text []byte) any {
 			return t
 		}
 	case OIDTimestamp:
-		if t, err := time.Parse("2006-01-02 15:04:05.999999", string(text)); err == nil {
+		if t, ok := parseTime(text); ok {
 			return t
 		}
 	case OIDTimestamptz:
+		if utc, ok := bytes.CutSuffix(text, []byte("+00")); ok {
+			if t, ok := parseTime(utc); ok {
+				return t
+			}
+		}
 		if t, err := time.Parse("2006-01-02 15:04:05.999999Z07", string(text)); err == nil {
 			return t.UTC()
 		}
 	}
 	return string(text)
+}
+
+// parseTime parses a time such as 2006-01-02 15:04:05.999999, of which the digits behind the point may be fewer or none.
+func parseTime(text []byte) (t time.Time, ok bool) {
+	const form = "0000-00-00 00:00:00"
+	if len(text) < len(form) || len(text) == len(form)+1 || len(text) > len(form)+len(".000000") {
+		return t, false
+	}
+	var numbers [7]int // the last is microseconds
+	field := 0
+	for i, c := range text {
+		switch {
+		case i < len(form) && form[i] != '0', i == len(form):
+			if field++; i < len(form) && c != form[i] || i == len(form) && c != '.' {
+				return t, false
+			}
+		case c < '0' || c > '9':
+			return t, false
+		default:
+			numbers[field] = numbers[field]*10 + int(c-'0')
+		}
+	}
+	for range len(form) + len(".000000") - max(len(text), len(form)+1) {
+		numbers[6] *= 10
+	}
+	year, month, day, hour, minute, second := numbers[0], time.Month(numbers[1]), numbers[2], numbers[3], numbers[4], numbers[5]
+	if hour > 23 || minute > 59 || second > 59 {
+		return t, false
+	}
+	t = time.Date(year, month, day, hour, minute, second, numbers[6]*int(time.Microsecond), time.UTC)
+	return t, t.Month() == month && t.Day() == day
 }
 
 // ParseInt parses a decimal number without allocating.
