@@ -7,6 +7,8 @@ import (
 	"embed"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"strings"
 	"sync"
 
 	"github.com/santhosh-tekuri/jsonschema/v5"
@@ -24,8 +26,14 @@ const (
 //go:embed *.json
 var files embed.FS
 
-// compiled maps a Document to its *document; a cache only.
+// compiled maps a Document, or a part of one, to its *document; a cache only.
 var compiled sync.Map
+
+// part is a Document of which only one property matters.
+type part struct {
+	doc  Document
+	path string // its names, parted by slashes
+}
 
 // document is a schema in the two forms validating needs.
 type document struct {
@@ -43,26 +51,71 @@ func Source(doc Document) []byte {
 	return text
 }
 
-// load returns the compiled form of doc. The documents are embedded and tested, so
-// one that does not compile is a mistake in this package and panics.
+// load returns the compiled form of doc.
 func load(doc Document) *document {
 	if d, ok := compiled.Load(doc); ok {
 		return d.(*document)
 	}
-	text := Source(doc)
+	d := compile(doc, Source(doc))
+	compiled.Store(doc, d)
+	return d
+}
+
+// loadPart returns the compiled form of doc without the properties that are not on the way along path. That takes a
+// small part of the time for the whole document.
+func loadPart(doc Document, path []string) *document {
+	key := part{doc, strings.Join(path, "/")}
+	if d, ok := compiled.Load(key); ok {
+		return d.(*document)
+	}
+	source := decode(doc, Source(doc))
+	text, err := json.Marshal(prune(source, path))
+	if err != nil {
+		panic(fmt.Sprintf("schemas: cannot encode a part of %s: %v", doc, err))
+	}
+	d := compile(doc, text)
+	d.source = source
+	compiled.Store(key, d)
+	return d
+}
+
+// prune returns a copy of a schema that has of its properties the one along path only.
+func prune(schema any, path []string) any {
+	s, _ := schema.(map[string]any)
+	known, _ := s["properties"].(map[string]any)
+	if known == nil || len(path) == 0 {
+		return schema
+	}
+	pruned, kept := maps.Clone(s), map[string]any{}
+	if property, ok := known[path[0]]; ok {
+		kept[path[0]] = prune(property, path[1:])
+	}
+	pruned["properties"] = kept
+	return pruned
+}
+
+// compile returns the compiled form of text. The documents are embedded and tested, so
+// one that does not compile is a mistake in this package and panics.
+func compile(doc Document, text []byte) *document {
+	d := &document{source: decode(doc, text)}
 	c := jsonschema.NewCompiler()
 	c.Draft = jsonschema.Draft2020
-	d := &document{}
-	err := json.Unmarshal(text, &d.source)
-	if err == nil {
-		err = c.AddResource(string(doc), bytes.NewReader(text))
-	}
+	err := c.AddResource(string(doc), bytes.NewReader(text))
 	if err == nil {
 		d.schema, err = c.Compile(string(doc))
 	}
 	if err != nil {
 		panic(fmt.Sprintf("schemas: cannot compile %s: %v", doc, err))
 	}
-	compiled.Store(doc, d)
 	return d
+}
+
+// decode returns the value of a document, its numbers as they are written.
+func decode(doc Document, text []byte) (source any) {
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.UseNumber()
+	if err := d.Decode(&source); err != nil {
+		panic(fmt.Sprintf("schemas: cannot decode %s: %v", doc, err))
+	}
+	return source
 }

@@ -2,6 +2,7 @@ package schemas_test
 
 import (
 	"encoding/json"
+	"slices"
 	"testing"
 
 	"github.com/conduit-agent/conduit/schemas"
@@ -29,7 +30,7 @@ func TestValidate(t *testing.T) {
 		}},
 		{"unknown, escaped", `{"pipelines":[{"id":"p","a/b c%~":1}]}`, []schemas.Violation{{
 			InstancePointer: "/pipelines/0/a~1b c%~0", Keyword: "additionalProperties", Property: "a/b c%~",
-			Want: []string{"cluster", "connectors", "dead-letter-queue", "description", "id", "labels", "max-silence", "name", "placement", "processors", "status"},
+			Want: []string{"cluster", "connectors", "dead-letter-queue", "description", "id", "instances", "labels", "max-silence", "name", "placement", "processors", "status"},
 		}}},
 		{"enum", `{"pipelines":[{"id":"p","status":"on"}]}`, []schemas.Violation{
 			{InstancePointer: "/pipelines/0/status", Keyword: "enum", Want: []string{"running", "stopped"}},
@@ -54,6 +55,42 @@ func TestValidate(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A part of a document says of its property what the document says.
+func TestValidateProperty(t *testing.T) {
+	var root map[string]any
+	if err := json.Unmarshal(schemas.Source(schemas.AgentConfig), &root); err != nil {
+		t.Fatal(err)
+	}
+	wrong := 0
+	for _, path := range append(paths(root), []string{"unknown"}, []string{"pipelines", "unknown"}, []string{"pipelines", "path", "unknown"}) {
+		for _, value := range []any{"", "10s", "true", "no such value", -1.0, 5.0, 1e12, 0.5, true, nil, []any{}, []any{"x", 1.0}, map[string]any{}, map[string]any{"a": 1.0}} {
+			for _, name := range slices.Backward(path) {
+				value = map[string]any{name: value}
+			}
+			want := schemas.Validate(schemas.AgentConfig, value)
+			wrong += len(want)
+			if diff := cmp.Diff(want, schemas.ValidateProperty(schemas.AgentConfig, value.(map[string]any))); diff != "" {
+				t.Errorf("%v: -want +got:\n%s", value, diff)
+			}
+		}
+	}
+	if wrong < 100 {
+		t.Errorf("only %d values of all were wrong", wrong)
+	}
+}
+
+// paths returns the names that lead to each property of a schema.
+func paths(schema map[string]any) (all [][]string) {
+	properties, _ := schema["properties"].(map[string]any)
+	for name, property := range properties {
+		all = append(all, []string{name})
+		for _, below := range paths(property.(map[string]any)) {
+			all = append(all, append([]string{name}, below...))
+		}
+	}
+	return all
 }
 
 // Editors show descriptions and complete from examples, so every field needs one.

@@ -35,8 +35,22 @@ type Violation struct {
 
 // Validate returns what keeps v from being a valid doc, ordered by pointer; nil if
 // nothing does. v is made of map[string]any, []any, string, bool, nil and numbers.
-func Validate(doc Document, v any) []Violation {
-	d := load(doc)
+func Validate(doc Document, v any) []Violation { return load(doc).validate(v) }
+
+// ValidateProperty returns what Validate returns, for an object that has one property, which may be such an object in
+// turn. It compiles what doc says of that property only.
+func ValidateProperty(doc Document, object map[string]any) []Violation {
+	var path []string
+	for o := object; len(o) == 1; {
+		for name, value := range o {
+			path = append(path, name)
+			o, _ = value.(map[string]any)
+		}
+	}
+	return loadPart(doc, path).validate(object)
+}
+
+func (d *document) validate(v any) []Violation {
 	err := d.schema.Validate(v)
 	if err == nil {
 		return nil

@@ -33,6 +33,9 @@ func check(r *report, at string, p *Pipeline) {
 	})
 	checkProcessors(r, at+"/processors", p.Processors)
 	checkDLQ(r, at+"/dead-letter-queue", &p.DLQ)
+	for _, one := range CheckInstances(p, false) {
+		r.add(at+one.Path, one.Severity, one.Code, "%s", one.Message)
+	}
 }
 
 // checkTopology wants a source and a destination, unless something else is wrong with
@@ -156,12 +159,13 @@ func checkPlugin(r *report, at, plugin string) {
 // Redacted stands for a secret where settings are shown.
 const Redacted = secret.Redacted
 
-// checkRedacted reports texts that lack their secret.
-func checkRedacted(r *report, at string, p *Pipeline) {
+// checkSecrets reports texts that lack their secret, and warns of those that have it written out.
+func checkSecrets(r *report, at string, p *Pipeline) {
 	eachText(p, func(path, what string, text *string) {
 		if *text == Redacted {
-			r.add(at+path, SeverityError, CodeInvalid,
-				"%s is %s, which stands for a secret that an export leaves out: write the value or a reference such as ${file:/path}", what, Redacted)
+			r.add(at+path, SeverityError, CodeInvalid, "%s is %s, which stands for a secret that an export leaves out: write a reference such as ${file:/path}", what, Redacted)
+		} else if secret.Literal(pointer.Unescape(lastToken(path)), *text) {
+			r.add(at+path, SeverityWarning, CodeSecretLiteral, "%s has a secret in the file, for all who read it or a copy: write a reference in place of the secret, such as ${file:/path} or ${VAR}", what)
 		}
 	})
 }

@@ -227,7 +227,7 @@ func (d *document) readPipeline(r *report, item any, at string, marks map[string
 		check(r, at, &p)
 	}
 	if !d.export {
-		checkRedacted(r, at, &p)
+		checkSecrets(r, at, &p)
 	}
 	for i := range r.problems {
 		r.problems[i].Pipeline = p.ID

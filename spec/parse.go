@@ -17,9 +17,8 @@ type File struct {
 	// Invalid lists, sorted, the ids of pipelines that the file declares with errors.
 	// None of them is in Pipelines, and none of them was withdrawn.
 	Invalid []string
-	// Broken reports that some part of the file could not be read as pipelines with an
-	// id, so the absence of an id from Pipelines and Invalid does not mean that the file
-	// withdrew it.
+	// Broken reports that some part of the file could not be read as pipelines with an id.
+	// An id that is in neither Pipelines nor Invalid may be in that part, and was not withdrawn.
 	Broken bool
 }
 

@@ -22,6 +22,7 @@ const (
 	CodeVersion       = "config.version_unsupported"
 	CodeReference     = "config.reference_invalid"
 	CodeReferenceLost = "config.reference_unresolved"
+	CodeSecretLiteral = "config.secret_literal"
 	CodeOwnedByAPI    = "pipeline.owned_by_api"
 	CodeSameID        = "connector.duplicate_id" // as that of another pipeline, with the pipeline before it
 	CodeDeclaredTwice = "pipeline.duplicate_id"  // by several files

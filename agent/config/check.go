@@ -18,7 +18,7 @@ func (s *Setting) check(value any) string {
 		return ""
 	}
 	nested := maps.Unflatten(map[string]any{s.Key: value}, ".")
-	violations := schemas.Validate(schemas.AgentConfig, nested)
+	violations := schemas.ValidateProperty(schemas.AgentConfig, nested)
 	if len(violations) == 0 && s.holds(value) {
 		return ""
 	}

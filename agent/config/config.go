@@ -193,7 +193,15 @@ type Cluster struct {
 	Labels   string        `koanf:"labels"`   // comma-separated name=value
 	Capacity int           `koanf:"capacity"` // relative to other members
 	TTL      time.Duration `koanf:"ttl"`
+	Keep     time.Duration `koanf:"keep-deleted"`
 	NATS     NATS          `koanf:"nats"`
+	Postgres Postgres      `koanf:"postgres"`
+}
+
+// Postgres says how to reach the PostgreSQL of a cluster.
+type Postgres struct {
+	URL          string `koanf:"url"`
+	PasswordFile string `koanf:"password-file"`
 }
 
 // NATS says how to reach the NATS JetStream of a cluster.

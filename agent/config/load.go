@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"maps"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -56,9 +57,31 @@ func Load(s Sources) (Config, []Warning, error) {
 	var c Config
 	if len(l.errs) == 0 {
 		l.fail(l.values.Unmarshal("", &c))
+		l.cluster(c.Cluster)
 		c.Effective, c.File = l.effective(), cmp.Or(s.Path, DefaultPath)
 	}
 	return c, l.warnings, errors.Join(l.errs...)
+}
+
+// reference is one as pipeline files have it.
+var reference = regexp.MustCompile(`\$\{[^}]*\}`)
+
+// cluster reports a cluster that has not exactly one store, and settings of it with references, which
+// would be taken for a part of the value.
+func (l *loader) cluster(c Cluster) {
+	for _, key := range slices.Sorted(maps.Keys(l.origins)) {
+		if text, ok := l.values.Get(key).(string); ok && strings.HasPrefix(key, "cluster.") && reference.MatchString(text) {
+			l.failAt(l.origins[key], "%s: references ${…} are for pipeline files: set the variable %s to the whole value, or name a file with what is secret in cluster.nats.credentials-file or cluster.postgres.password-file", key, envName(key))
+		}
+	}
+	const nats, postgres = "cluster.nats.url", "cluster.postgres.url"
+	switch {
+	case c.Name == "":
+	case c.NATS.URL != "" && c.Postgres.URL != "":
+		l.failAt(l.origins[postgres], "%s: %s is set, too, at %s: a cluster has one store, so remove one of them", postgres, nats, l.origins[nats])
+	case c.NATS.URL == "" && c.Postgres.URL == "":
+		l.failAt(l.origins["cluster.name"], "cluster.name: a cluster needs a store, so set %s or %s", nats, postgres)
+	}
 }
 
 func readFile(path string) ([]byte, error) {

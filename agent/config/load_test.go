@@ -42,7 +42,7 @@ func TestDefaults(t *testing.T) {
 		Log:         config.Log{Level: "info", Format: "cli"},
 		Connectors: config.Connectors{Path: "./connectors", Environment: "inherit", WritableByOthers: "warn", Sandbox: "off",
 			MaxMessageBytes: 16 << 20, MaxReceiveSize: 4 << 20, MaxSchemas: 1000, MaxSchemaBytes: 16 << 20, SchemaAccess: "own"},
-		Cluster:    config.Cluster{Capacity: 1, TTL: 20 * time.Second, NATS: config.NATS{Replicas: 3}},
+		Cluster:    config.Cluster{Capacity: 1, TTL: 20 * time.Second, Keep: 24 * time.Hour, NATS: config.NATS{Replicas: 3}},
 		Processors: config.Processors{Path: "./processors", Timeout: 30 * time.Second, Memory: 512 << 20, Egress: config.Egress{Timeout: 30 * time.Second, MaxResponseBytes: 4 << 20}},
 		Pipelines: config.Pipelines{
 			Path: "./pipelines", OnFailedUpdate: "rollback", StatusFiles: true, AckTimeout: 5 * time.Minute,
@@ -137,6 +137,9 @@ func TestProblems(t *testing.T) {
 		{"variable", "", []string{"CONDUIT_SHUTDOWN_TIMEOUT=soon"}, nil, `CONDUIT_SHUTDOWN_TIMEOUT: "soon" is not a duration such as 500ms, 10s or 1h30m`},
 		{"flag", "", nil, map[string]string{"log.format": "xml"}, `--log.format: "xml" is not one of cli, json`},
 		{"unknown flag", "", nil, map[string]string{"x": "y"}, `--x: no such setting`},
+		{"two stores of a cluster", "cluster:\n  name: edge\n  nats: {url: 'nats://n1'}\n  postgres:\n    url: 'postgres://db'\n", nil, nil, "conduit.yaml:5:5: cluster.postgres.url: cluster.nats.url is set, too, at conduit.yaml:3:10: a cluster has one store, so remove one of them"},
+		{"a reference in a setting of a cluster", "cluster:\n  name: edge\n  nats:\n    url: 'nats://me:${env:NATS_PASSWORD}@n1'\n", nil, nil, "conduit.yaml:4:5: cluster.nats.url: references ${…} are for pipeline files: set the variable CONDUIT_CLUSTER_NATS_URL to the whole value, or name a file with what is secret in cluster.nats.credentials-file or cluster.postgres.password-file"},
+		{"no store of a cluster", "cluster.name: edge\n", nil, nil, "conduit.yaml:1:1: cluster.name: a cluster needs a store, so set cluster.nats.url or cluster.postgres.url"},
 		{"empty path", "pipelines.path: ''", nil, nil, "conduit.yaml:1:1: pipelines.path: length must be >= 1, but got 0"},
 	}
 	for _, tt := range tests {

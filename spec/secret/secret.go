@@ -10,7 +10,7 @@ import (
 
 // secretWords make a setting secret wherever they are in its name.
 var secretWords = []string{"password", "passwd", "pwd", "passphrase", "secret", "secrets", "token", "credential", "credentials",
-	"apikey", "accesskey", "secretkey", "privatekey", "accountkey", "authorization", "psk", "jwt", "hmac", "otp", "totp", "mnemonic",
+	"apikey", "accesskey", "secretkey", "privatekey", "accountkey", "authorization", "psk", "nkey", "jwt", "hmac", "otp", "totp", "mnemonic",
 	"userinfo"}
 
 // secretNouns make a setting secret when its name ends with them, or with them and a word
@@ -41,8 +41,11 @@ var inside = regexp.MustCompile(strings.Join([]string{
 	`\bBasic\s+([A-Za-z0-9+/]{8,}=*)`,
 	`^(?:(?i:bearer)\s+(\S+)|(?i:basic)\s+([A-Za-z0-9+/]*[A-Z0-9+/][A-Za-z0-9+/]{7,}=*))$`,
 	`-----BEGIN [A-Z ]*PRIVATE KEY`,
-	`\b(?:gh[opsur]_\w{4}|github_pat_\w|glpat-\w|xox[abeoprs]-\w|[sr]k_(?:live|test)_\w|AIza[\w-]{30}|eyJ[\w-]{8,}\.[\w-]+\.)[\w.-]*`, // as services issue them
+	issued,
 }, "|"))
+
+// issued finds secrets as services issue them.
+const issued = `\b(?:gh[opsur]_\w{4}|github_pat_\w|glpat-\w|xox[abeoprs]-\w|[sr]k_(?:live|test)_\w|AIza[\w-]{30}|eyJ[\w-]{8,}\.[\w-]+\.)[\w.-]*`
 
 // quoted is a value behind a name, in quotes or up to what ends it in a list.
 const quoted = `(?:'([^']+)'|"([^"]+)"|([^\s;,&'"]+)|['"])`

@@ -1,0 +1,51 @@
+package spec
+
+import (
+	"fmt"
+
+	"github.com/conduit-agent/conduit/spec/placement"
+	"github.com/conduit-agent/conduit/spec/pointer"
+	"github.com/conduit-agent/conduit/spec/sharing"
+)
+
+// CheckInstances returns why p cannot have as many instances as it declares. Paths are JSON pointers within the
+// pipeline. Settings that are resolved have no references; what others stand for is not known.
+func CheckInstances(p *Pipeline, resolved bool) (problems []Problem) {
+	if !p.Instances.Several() {
+		return nil
+	}
+	add := func(at, message string) {
+		problems = append(problems, Problem{Path: at, Pipeline: p.ID, Severity: SeverityError, Code: CodeInvalid, Message: message})
+	}
+	refuse := func(at, what, id string, f *sharing.Fault) {
+		switch {
+		case f == nil:
+			return
+		case f.Setting != "":
+			at += "/settings/" + pointer.Escape(f.Setting)
+		default:
+			at += "/plugin"
+		}
+		add(at, fmt.Sprintf("pipeline %q cannot have several instances with %s %q: %s; or remove instances", p.ID, what, id, f.Message))
+	}
+	if p.Cluster == placement.Local {
+		add("/instances", fmt.Sprintf("every member runs pipeline %q, because its cluster is local: remove instances, or cluster", p.ID))
+	}
+	processors := func(at string, all []Processor) {
+		for i := range all {
+			refuse(fmt.Sprintf("%s/processors/%d", at, i), "processor", all[i].ID, sharing.Processor(all[i].Plugin))
+		}
+	}
+	for i := range p.Connectors {
+		c, at := &p.Connectors[i], fmt.Sprintf("/connectors/%d", i)
+		check := sharing.Source
+		if c.Type == TypeDestination {
+			check = sharing.Destination
+		}
+		refuse(at, string(c.Type), c.ID, check(c.Plugin, c.Settings, resolved))
+		processors(at, c.Processors)
+	}
+	processors("", p.Processors)
+	refuse("/dead-letter-queue", "dead-letter queue", p.DLQ.Plugin, sharing.Destination(p.DLQ.Plugin, p.DLQ.Settings, resolved))
+	return problems
+}

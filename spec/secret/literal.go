@@ -1,0 +1,74 @@
+package secret
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// keyKinds are what a key is called that opens something.
+var keyKinds = []string{"api", "secret", "private", "account", "signing", "shared", "encryption"}
+
+// literalWords end the name of a setting whose value is a secret.
+var literalWords = []string{"password", "passwd", "pwd", "passphrase", "secret", "token", "apikey", "secretkey", "privatekey", "accountkey",
+	"authorization", "psk", "jwt", "nkey", "credential", "credentials"}
+
+// noSecret is the value of a setting whose name says that it is secret: the path or address of one, a template, or the type
+// of a field.
+var noSecret = regexp.MustCompile(`^(?:[.~]{0,2}/[\w./~-]*|[a-z][a-z0-9+.-]*://\S*|.*\{\{.*|string|int|float|bool|bytes|time|duration)$`)
+
+// written finds secrets within a value of one line. What is secret is in the first group that matched.
+var written = regexp.MustCompile(strings.Join([]string{
+	`://[^/@\s:]*:([^@\s]+)@`,                                  // in a URL
+	`^[^\s:/@]+:([^\s@/][^\s@]*)@(?:\w*\(|/|[\w.-]+(?:/|:\d))`, // in a DSN: user:password@tcp(host:3306)/db
+	`(?i:(?:^|[\s;&?])(?:password|passwd|pwd|accountkey|sharedaccesskey|sharedaccesssignature)\s*=\s*)` + quoted, // in a connection string
+	issued,
+}, "|"))
+
+// hints are what every value has that written finds something in. Looking for them takes less time.
+var hints = []string{"@", "=", "ghp_", "gho_", "ghs_", "ghu_", "ghr_", "github_pat_", "glpat-", "xox", "k_live_", "k_test_", "AIza", "eyJ"}
+
+// Literal reports whether a setting has a secret written out, in place of a reference to it. Unlike Is, which says yes in
+// doubt, it says yes only when name or value leave none.
+func Literal(name, value string) bool {
+	switch {
+	case strings.Contains(value, "PRIVATE KEY-----"):
+		return true
+	case namesSecret(name):
+		return value != "" && !refers(value) && !harmless.MatchString(value) && !noSecret.MatchString(value)
+	case !slices.ContainsFunc(hints, func(h string) bool { return strings.Contains(value, h) }) || strings.Contains(value, "\n") || strings.Contains(value, "{{"):
+		return false // nothing to find, or a script or template
+	}
+	for _, groups := range written.FindAllStringSubmatch(value, -1) {
+		found := groups[0]
+		for _, group := range groups[1:] {
+			if group != "" {
+				found = group
+			}
+		}
+		if !refers(found) {
+			return true
+		}
+	}
+	return false
+}
+
+// refers reports whether text has a reference in it.
+func refers(text string) bool {
+	return hasReference.MatchString(strings.ReplaceAll(text, "$$", ""))
+}
+
+var hasReference = regexp.MustCompile(`\$[A-Za-z_{]`)
+
+// namesSecret reports whether a name ends with what is secret.
+func namesSecret(name string) bool {
+	all := words(name)
+	if n := len(all); n > 1 && slices.Contains([]string{"value", "data", "string", "text", "content"}, all[n-1]) {
+		all = all[:n-1]
+	}
+	n := len(all)
+	if n > 1 && all[n-1] == "key" {
+		return slices.ContainsFunc(all[max(n-3, 0):n-1], func(word string) bool { return slices.Contains(keyKinds, word) })
+	}
+	return n > 0 && slices.Contains(literalWords, all[n-1])
+}

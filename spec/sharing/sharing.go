@@ -1,0 +1,161 @@
+// Package sharing knows which plugins several instances of one pipeline can run at the same time: sources that
+// divide their records among their readers, and what remembers nothing that the instances would have to share.
+package sharing
+
+import (
+	"strings"
+
+	"github.com/conduit-agent/conduit/plugins/pluginname"
+	"github.com/conduit-agent/conduit/spec/ref"
+)
+
+// Fault is why several instances cannot run, and what to do about it.
+type Fault struct {
+	Setting string // that is wrong; "" when it is the plugin, or a setting that is not there
+	Message string
+}
+
+// settings are those of one plugin.
+type settings struct {
+	values   map[string]string
+	resolved bool // they have no references
+}
+
+// get returns the value of a setting. It is not known while it has references.
+func (s settings) get(name string) (value string, known bool) {
+	if value = s.values[name]; s.resolved {
+		return value, true
+	}
+	return ref.Literal(value)
+}
+
+// other reports whether a setting is known to have another value than this one.
+func (s settings) other(name, value string) bool {
+	has, known := s.get(name)
+	return known && has != value
+}
+
+// given reports whether a setting has a value that is known.
+func (s settings) given(name string) bool { return s.other(name, "") }
+
+// Source returns why several instances cannot read a source at the same time; nil when they can, as far as the
+// settings are known. Those that are resolved have no references.
+func Source(plugin string, values map[string]string, resolved bool) *Fault {
+	s := settings{values, resolved}
+	name := nameOf(plugin)
+	switch divides := sources[name]; {
+	case divides != nil:
+		return divides(s)
+	case strings.Contains(plugin, "$") && !resolved:
+		return nil
+	case name == "":
+		return &Fault{Message: "an executable does not say whether its instances divide the records, so each might read all of them"}
+	}
+	why := reasons[name]
+	if why == "" {
+		why = "each instance would read all of the records"
+	}
+	return &Fault{Message: why}
+}
+
+// sources are the built-in sources that can divide their records, by name.
+var sources = map[string]func(settings) *Fault{
+	"kafka": func(s settings) *Fault {
+		if _, known := s.get("groupID"); known && !s.given("groupID") {
+			return &Fault{"", "the instances share the partitions as members of a group: set groupID"}
+		}
+		return nil
+	},
+	"nats": func(s settings) *Fault {
+		queue, known := s.get("queue")
+		switch {
+		case s.other("type", "core"):
+			return &Fault{"type", "a stream is read in order by a consumer of its own: read the subjects with type core and a queue, or give each part of them a pipeline"}
+		case known && queue == "":
+			return &Fault{"", "the instances divide the messages as a queue group: set queue"}
+		}
+		return nil
+	},
+	"mqtt": func(s settings) *Fault {
+		if s.given("clientID") {
+			return &Fault{"clientID", "the server has one connection of each client, and every instance is one: leave clientID out"}
+		}
+		topics, known := s.get("topics")
+		for topic := range strings.SplitSeq(topics, ",") {
+			if known && !strings.HasPrefix(strings.TrimSpace(topic), "$share/") {
+				return &Fault{"topics", "the server divides the messages of shared subscriptions only: write each topic as $$share/GROUP/TOPIC"}
+			}
+		}
+		return nil
+	},
+	"redis": func(s settings) *Fault {
+		switch {
+		case s.other("type", "list"):
+			return &Fault{"type", "each instance would read all of a stream, or of the channels: only the elements of a list are divided"}
+		case s.given("processing"):
+			return &Fault{"processing", "each instance has a list of its own for elements that are not acknowledged: leave processing out"}
+		}
+		return nil
+	},
+	"http": func(s settings) *Fault {
+		if s.given("url") {
+			return &Fault{"url", "each instance would poll all of the records: only requests that are received are divided, by what sends them"}
+		}
+		return nil
+	},
+	"syslog": func(settings) *Fault { return nil }, // each receives what is sent to its host
+}
+
+// reasons are why other built-in sources cannot divide their records, by name.
+var reasons = map[string]string{
+	"postgres":  "a replication slot has one reader",
+	"mysql":     "the binary log is read in order, by one reader",
+	"s3":        "which objects were read is in one position: give each prefix a pipeline",
+	"file":      "what is on the disk of a host is read there",
+	"sqlite":    "what is on the disk of a host is read there",
+	"journald":  "the journal of a host is read there: use cluster: local, with which every member reads its own",
+	"spool":     "what is on the disk of a host is read there",
+	"generator": "each instance would generate all of the records",
+}
+
+// Destination returns why several instances cannot write to a destination at the same time; nil when they can, as
+// far as the settings are known.
+func Destination(plugin string, values map[string]string, resolved bool) *Fault {
+	s, name := settings{values, resolved}, nameOf(plugin)
+	if name == "spool" {
+		return &Fault{Message: "its records are on the disk of the host that wrote them"}
+	}
+	for _, setting := range own[name] {
+		if s.given(setting) {
+			return &Fault{setting, "each instance needs one of its own: leave " + setting + " out, and it is made of the ids of connector and instance"}
+		}
+	}
+	return nil
+}
+
+// own are the settings that name what one writer has to itself, by name of the built-in destination.
+var own = map[string][]string{
+	"kafka": {"transactionalID", "positionsTopic"},
+	"mqtt":  {"clientID"},
+	"s3":    {"positionsPrefix"},
+}
+
+// Processor returns why several instances cannot have a processor; nil when they can.
+func Processor(plugin string) *Fault {
+	switch nameOf(plugin) {
+	case "dedupe":
+		return &Fault{Message: "each instance would remember the keys that it saw itself, and let the others' through"}
+	case "aggregate":
+		return &Fault{Message: "each instance would have windows of its own, with a part of the records each"}
+	}
+	return nil
+}
+
+// nameOf returns the bare name of a plugin, "" when it cannot be read or is an executable's.
+func nameOf(plugin string) string {
+	name, err := pluginname.Parse(plugin)
+	if err != nil || name.Kind == pluginname.Standalone || name.IsPath() {
+		return ""
+	}
+	return name.Name
+}
