@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/reconcile/plan"
+	"github.com/conduit-agent/conduit/spec"
 )
 
 func (w *world) retry() {
@@ -113,6 +114,40 @@ func TestRetryOfACleanUp(t *testing.T) {
 		w.retry()
 		w.did("delete p:in")
 		w.state("none")
+	})
+}
+
+// While the disk of the state is full for hours, states and events that wait are bounded, and so is the log: a line
+// for each attempt of a pipeline, and few for the state. When there is space again, what became of pipelines is saved.
+func TestHoursOfAFullDisk(t *testing.T) {
+	inWorld(t, func(w *world) {
+		const hours = 4
+		var log bytes.Buffer
+		w.log = slog.New(slog.NewTextHandler(&log, nil))
+		policy := plan.DefaultPolicy()
+		w.policy(policy)
+		w.declare(pipeline("p", "1"))
+		w.state("running gen=1 tried=1")
+		w.store.set(errBroken)
+		w.plant.with(func() { w.plant.badStart["1"] = errBroken })
+		w.plant.fails("p", errBroken)
+		w.pass(hours * time.Hour)
+		attempts, most := strings.Count(w.plant.take(), "run p"), hours*int(time.Hour/policy.MaxDelay)*10/9+10
+		if attempts < most*7/10 || attempts > most {
+			t.Errorf("%d attempts in %d hours, want at most %d", attempts, hours, most)
+		}
+		if lines := strings.Count(log.String(), "\n"); lines > attempts+2*hours+20 {
+			t.Errorf("%d lines in the log of %d attempts", lines, attempts)
+		}
+		w.store.set(nil)
+		w.plant.with(func() { delete(w.plant.badStart, "1") })
+		w.pass(policy.MaxDelay)
+		w.state("running gen=1 tried=1")
+		w.store.mu.Lock()
+		defer w.store.mu.Unlock()
+		if s := w.store.states["p"]; s.Phase != spec.PhaseRunning {
+			t.Errorf("saved is %+v", s)
+		}
 	})
 }
 

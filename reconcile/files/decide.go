@@ -294,17 +294,13 @@ func firstError(problems []spec.Problem) (spec.Problem, bool) {
 	return spec.Problem{}, false
 }
 
-// Place returns where p is, ready to be put before its message: "orders.yaml:3:5: ".
+// Place returns where p is, ready to be put before its message: "orders.yaml:3:5: ". What is about a
+// whole file is at its beginning.
 func Place(p spec.Problem) string {
-	switch {
-	case p.File == "":
+	if p.File == "" {
 		return ""
-	case p.Line == 0:
-		return p.File + ": "
-	case p.Column == 0:
-		return fmt.Sprintf("%s:%d: ", p.File, p.Line)
 	}
-	return fmt.Sprintf("%s:%d:%d: ", p.File, p.Line, p.Column)
+	return fmt.Sprintf("%s:%d:%d: ", p.File, max(p.Line, 1), max(p.Column, 1))
 }
 
 func origin(o spec.Owner) string { return fmt.Sprintf("file %s:%d", o.Path, o.Line) }

@@ -1,9 +1,9 @@
 // Package files brings the desired state in the store in line with the pipeline files of a
 // directory.
 //
-// Absence is not deletion: what is withdrawn is decided from a complete scan only, a file
-// that cannot be read or parsed keeps what it declared, and the absence of all files counts
-// only after files were seen to vanish or a person confirmed it (the mass-delete guard).
+// Absence is not deletion. What is withdrawn is decided from a complete scan only. A file that
+// cannot be read or parsed keeps what it declared. That all files are absent counts only after
+// files were seen to vanish, or after a person confirmed it (the mass-delete guard).
 package files
 
 import (

@@ -100,7 +100,7 @@ func TestFiles(t *testing.T) {
 		{"broken", []string{"x=a:1 b:1", "a:1@x b:1@x", "x=a:2 ?", "a:2@x b:1@x"}},
 		{"one of two broken", []string{"x=a:1 b:1", "a:1@x b:1@x", "x=a:2 !b", "!x:2:3 a:2@x b:1@x", "x=a:2", "a:2@x b:1@x†"}},
 		{"broken when first seen", []string{"x=!a", "!x:1:3", "x=a:1", "a:1@x"}},
-		{"unreadable", []string{"x=a:1", "a:1@x", "x!", "!x a:1@x", "x=a:1", "a:1@x"}},
+		{"unreadable", []string{"x=a:1", "a:1@x", "x!", "!x:1:1 a:1@x", "x=a:1", "a:1@x"}},
 		{"directory missing", []string{"x=a:1", "a:1@x", "!", "a:1@x", "x=a:1", "a:1@x"}},
 		{"renamed", []string{"x=a:1", "a:1@x", "z=a:1", "a:1@z"}},
 		{"moved, target first", []string{"x=a:1|y=-", "a:1@x", "x=a:1|y=a:1", "!y:1:7 a:1@x", "x=-|y=a:1", "a:1@y"}},

@@ -48,3 +48,15 @@ func (w *Watcher) Scans() func(reread bool) {
 	s := newScanner(w)
 	return func(reread bool) { s.scan(time.Now(), reread) }
 }
+
+// PolledAfter reports whether a directory is polled at now, after so many events of no interest at
+// a time.
+func PolledAfter(events int, at, now time.Time) bool {
+	b := busy{counts: map[string]*eventCount{}, polled: map[string]time.Time{}}
+	for range events {
+		if b.exceeded("dir", at) {
+			b.poll("dir", at)
+		}
+	}
+	return b.isPolled("dir", now)
+}

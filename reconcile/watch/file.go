@@ -64,11 +64,19 @@ func (s *scanner) scanFile(root *os.Root, dir, name string, now time.Time, rerea
 	return &entry{file: File{Path: name, Data: data, Hash: hash(data)}, print: print, certain: print.Certain(now)}, true
 }
 
-// explainLink says of a link that leads out of dir, which err reports, where it leads.
+// explainLink says of a link that leads out of dir, which err reports, where it leads, also to nothing.
 func explainLink(dir, name string, err error) error {
-	real, _, lost := trail(filepath.Join(dir, name))
-	if lost != nil || real == dir || strings.HasPrefix(real, dir+"/") {
+	path := filepath.Join(dir, name)
+	real, _, lost := trail(path)
+	if real == dir || strings.HasPrefix(real, dir+"/") {
 		return err
+	}
+	if lost != nil {
+		target, unread := os.Readlink(path)
+		if unread != nil {
+			return err
+		}
+		real = target
 	}
 	return fmt.Errorf("it is a link to %s, and links are followed within the directory only: move the file here, or link the whole directory", real)
 }

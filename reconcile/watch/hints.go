@@ -76,10 +76,15 @@ func statDir(dir string) (fingerprint.ID, error) {
 func (h *hints) end() {
 	for dir := range h.watched {
 		if !h.wanted[dir] {
-			_ = h.fsw.Remove(dir)
-			delete(h.watched, dir)
+			h.unwatch(dir)
 		}
 	}
+}
+
+// unwatch asks for no more events of a directory.
+func (h *hints) unwatch(dir string) {
+	_ = h.fsw.Remove(dir)
+	delete(h.watched, dir)
 }
 
 // explain says what to do about an error of the system that keeps events from us.

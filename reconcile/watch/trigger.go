@@ -26,12 +26,13 @@ type Trigger struct {
 }
 
 // Run calls scan at once, when something may have changed at the paths that it returned last,
-// when wake was received, and at intervals in any case, because events only say when to scan.
-// A path may be that of a file, of a directory, all of whose entries count, or of something
-// that is not there yet. scan also returns after how long it wants to be called again in any
-// case, 0 for no wish. Run returns nil when ctx ends.
+// when wake is received, and at intervals: events are hints, the scan is the truth. A path may
+// be that of a file, of a directory with all of its entries, or of something that is not there
+// yet. scan also returns after how long it is called again at the latest, 0 for the interval.
+// Run returns nil when ctx ends.
 func (t *Trigger) Run(ctx context.Context, wake <-chan struct{}, scan func() (paths []string, again time.Duration)) error {
-	r := &triggerRun{timing: t.timing(), hints: newHints(fsnotify.NewWatcher, logger(t.Log)), hanging: map[string]<-chan located{}}
+	r := &triggerRun{timing: t.timing(), hints: newHints(fsnotify.NewWatcher, logger(t.Log)), hanging: map[string]<-chan located{},
+		busy: busy{counts: map[string]*eventCount{}, polled: map[string]time.Time{}}}
 	if t.PollOnly {
 		r.notify = func() (*fsnotify.Watcher, error) { return nil, errPollOnly }
 	}
@@ -70,6 +71,7 @@ type triggerRun struct {
 	whole   map[string]bool           // directories of which all events count; false: all but writes to their files
 	unheard bool                      // a path is where events do not come
 	hanging map[string]<-chan located // paths on file systems that did not answer in time
+	busy    busy
 }
 
 // located is what a path leads to.
@@ -99,6 +101,10 @@ func (r *triggerRun) follow(ctx context.Context, paths []string) (added bool) {
 			r.whole[l.whole] = r.whole[l.whole] || l.exists
 		}
 		for _, dir := range l.dirs {
+			if r.busy.isPolled(dir, time.Now()) {
+				r.unheard = true
+				continue
+			}
 			added = r.watch(dir) || added
 		}
 	}
@@ -148,13 +154,16 @@ func (r *triggerRun) quiet(ev fsnotify.Event) time.Duration {
 		delete(r.watched, ev.Name)
 		return r.timing.debounce
 	}
-	dir, name := filepath.Split(ev.Name)
-	writes, whole := r.whole[filepath.Clean(dir)]
+	dir, name := filepath.Dir(ev.Name), filepath.Base(ev.Name)
+	writes, whole := r.whole[dir]
 	if whole && !writes && ev.Op == fsnotify.Write { // which makes nothing appear
 		whole = false
 	}
 	if r.names[ev.Name] || whole || strings.HasPrefix(name, "..") {
 		return r.timing.debounce
+	}
+	if r.ignore(dir, time.Now()) {
+		return r.timing.debounce // the wait for an event becomes one for a poll
 	}
 	return 0
 }

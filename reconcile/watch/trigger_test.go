@@ -156,6 +156,38 @@ func TestTriggerIgnoresWritesNextToWhatIsMissing(t *testing.T) {
 	w.scan("the path came")
 }
 
+// A directory that others write to all the time is polled while only something missing is waited
+// for in it: no event is asked for each write.
+func TestTriggerPollsABusyDirectory(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	busy := []string{filepath.Join(dir, "busy"), filepath.Join(dir, "too")} // equal events in a row are one
+	w := trigger(t, &watch.Trigger{Rescan: time.Hour, Poll: 2 * time.Millisecond}, nil, filepath.Join(dir, "missing"))
+	w.rests(200 * time.Millisecond)
+	wait.For(t, "scans by the clock", func() bool {
+		for i := range 300 {
+			write(t, busy[i%2], "line")
+		}
+		return len(w.scans) > 0
+	})
+	for range 50 {
+		w.scan("those, though nothing happens")
+	}
+}
+
+func TestBusyDirectoriesArePolledForAWhile(t *testing.T) {
+	at := time.Unix(1e9, 0)
+	if watch.PolledAfter(100, at, at) {
+		t.Error("polled after 100 events in a second")
+	}
+	if watch.PolledAfter(1000, at, at.Add(20*time.Millisecond)) != true {
+		t.Error("not polled after 1000 events in a second")
+	}
+	if watch.PolledAfter(101, at, at.Add(2*time.Minute)) {
+		t.Error("still polled two minutes later")
+	}
+}
+
 // TestTriggerScansAnyway has no events, and then a wake-up: the intervals hold.
 func TestTriggerScansAnyway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

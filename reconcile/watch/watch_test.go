@@ -20,7 +20,10 @@ import (
 	"github.com/conduit-agent/conduit/reconcile/watch"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	wait.Overlap(4)
+	goleak.VerifyTestMain(m)
+}
 
 // observer runs a Watcher and keeps what it reports.
 type observer struct {
@@ -342,6 +345,7 @@ func TestFilesThatCannotBeRead(t *testing.T) {
 		{"too large", func(t *testing.T, p string) { write(t, p, strings.Repeat("#", watch.MaxSize+1)) }, "larger than 1 MiB"},
 		{"loop", func(t *testing.T, p string) { must(t, os.Symlink(filepath.Base(p), p)) }, "too many levels"},
 		{"link out", func(t *testing.T, p string) { must(t, os.Symlink("/etc/passwd", p)) }, "a link to /etc/passwd"},
+		{"link out, to nothing", func(t *testing.T, p string) { must(t, os.Symlink("/no/such.yaml", p)) }, "a link to /no/such.yaml"},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
