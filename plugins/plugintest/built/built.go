@@ -13,6 +13,9 @@ import (
 	"time"
 )
 
+// started is where the test binary began: a test may be elsewhere at the time.
+var started, _ = os.Getwd()
+
 // unused is after how long what no test asks for is removed.
 const unused = 3 * 24 * time.Hour
 
@@ -31,7 +34,9 @@ func Modules(tests string) (dir string, err error) {
 }
 
 func findCheckout() (string, error) {
-	module, err := exec.Command("go", "env", "GOMOD").Output()
+	cmd := exec.Command("go", "env", "GOMOD")
+	cmd.Dir = started
+	module, err := cmd.Output()
 	if err != nil {
 		return "", fmt.Errorf("cannot find the checkout: %w", err)
 	}
@@ -92,7 +97,7 @@ func Binary(path, pkg string, env ...string) error {
 	}
 	kept := filepath.Join(dir, "binary")
 	cmd := exec.Command("go", "build", "-trimpath", "-ldflags=-w", "-o", kept, pkg) // without what debuggers need, which takes half of the time to link
-	cmd.Env = append(os.Environ(), env...)
+	cmd.Dir, cmd.Env = started, append(os.Environ(), env...)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("cannot build %s: %w\n%s", pkg, err, out)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -17,7 +18,9 @@ type Postgres struct {
 	*Process
 	Addr string // host and port
 	Bin  string // directory of its programs
-	dir  string
+
+	dir      string
+	settings []string
 }
 
 // PostgresDirs returns the directories of the programs of each PostgreSQL installed, the newest
@@ -46,6 +49,18 @@ func PostgresDirs(t testing.TB) []string {
 	return dirs
 }
 
+// PostgresWith returns the directory of the newest PostgreSQL that has a program, for StartPostgres.
+func PostgresWith(t testing.TB, program string) string {
+	t.Helper()
+	for _, dir := range PostgresDirs(t) {
+		if isFile(filepath.Join(dir, program)) {
+			return dir
+		}
+	}
+	Missing(t, "PostgreSQL has no %s: the package postgresql-15 has it", program)
+	return ""
+}
+
 // StartPostgres starts a PostgreSQL of the programs in bin, PostgresDirs(t)[0] when it is empty, with
 // these settings in addition, as NAME=VALUE.
 func StartPostgres(t testing.TB, bin string, settings ...string) *Postgres {
@@ -56,19 +71,34 @@ func StartPostgres(t testing.TB, bin string, settings ...string) *Postgres {
 	dir := Dir(t)
 	data := filepath.Join(dir, "data")
 	Run(t, dir, filepath.Join(bin, "initdb"), "-D", data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-sync")
+	return launchPostgres(t, bin, dir, settings)
+}
+
+// launchPostgres starts the server whose data is in dir.
+func launchPostgres(t testing.TB, bin, dir string, settings []string) *Postgres {
+	t.Helper()
 	port := FreePort(t)
-	args := []string{"-D", data, "-k", dir, "-h", "127.0.0.1", "-p", fmt.Sprint(port)}
-	for _, s := range append([]string{"wal_level=logical", "max_wal_senders=20", "max_replication_slots=20", "max_connections=60",
+	args := []string{"-D", filepath.Join(dir, "data"), "-k", dir, "-h", "127.0.0.1", "-p", fmt.Sprint(port)}
+	for _, s := range append([]string{"wal_level=logical", "max_wal_senders=20", "max_replication_slots=100", "max_connections=60",
 		"fsync=off", "shared_buffers=32MB", "wal_sender_timeout=10s", "log_min_messages=warning"}, settings...) {
 		args = append(args, "-c", s)
 	}
 	addr := fmt.Sprintf("127.0.0.1:%d", port)
-	p := &Postgres{Addr: addr, Bin: bin, dir: dir, Process: &Process{
+	p := &Postgres{Addr: addr, Bin: bin, dir: dir, settings: settings, Process: &Process{
 		Path: filepath.Join(bin, "postgres"), Args: args, Dir: dir, Graceful: syscall.SIGINT, // fast shutdown
 		Ready: func(ctx context.Context) error { return answersPostgres(ctx, addr) },
 	}}
 	p.Launch(t)
 	return p
+}
+
+// Standby starts a standby of the server, which is one of PostgresWith pg_basebackup, with the same settings.
+func (p *Postgres) Standby(t testing.TB) *Postgres {
+	t.Helper()
+	dir := Dir(t)
+	host, port, _ := net.SplitHostPort(p.Addr)
+	Run(t, dir, filepath.Join(p.Bin, "pg_basebackup"), "-D", filepath.Join(dir, "data"), "-h", host, "-p", port, "-U", "postgres", "-R", "-c", "fast", "--no-sync")
+	return launchPostgres(t, p.Bin, dir, p.settings)
 }
 
 // answersPostgres returns nil when a server at addr accepts sessions.

@@ -27,13 +27,17 @@ type S3 struct {
 	dir  string
 }
 
+// S3Domain is the domain of the gateway: buckets are hosts in it. The gateway takes buckets in paths at every other host. No
+// name of it can be looked up.
+const S3Domain = "s3.test"
+
 // StartS3 starts a gateway with this secret and, when cert is the PEM text of a certificate
 // and its key, with TLS. It is built at first, of a module of its own.
 func StartS3(t testing.TB, secret, cert string) *S3 {
 	t.Helper()
 	path := goServer(t, "versitygw")
 	s := &S3{Addr: fmt.Sprintf("127.0.0.1:%d", FreePort(t)), dir: Dir(t)}
-	args := []string{"-addr", s.Addr, "-secret", s.file("secret"), "-data", s.directory(t, "data"), "-versions", s.directory(t, "versions")}
+	args := []string{"-addr", s.Addr, "-secret", s.file("secret"), "-data", s.directory(t, "data"), "-versions", s.directory(t, "versions"), "-domain", S3Domain}
 	if cert != "" {
 		args = append(args, "-cert", s.file("cert"))
 		if err := os.WriteFile(s.file("cert"), []byte(cert), 0o644); err != nil {

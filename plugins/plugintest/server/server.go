@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -85,16 +86,33 @@ func credential() *syscall.Credential {
 	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
 }
 
-// FreePort returns a TCP port of 127.0.0.1 that was free a moment ago. A server that is to
+// Ports of servers are below those that the kernel gives to connections, which could take one before its server does.
+const (
+	firstPort = 10_000
+	portCount = 22_000
+)
+
+var givenPorts sync.Map // by number: those that FreePort returned
+
+// FreePort returns a TCP port of 127.0.0.1 on which nothing listened a moment ago, another one each time. A server that is to
 // come back at the same address needs one of its own choice.
 func FreePort(t testing.TB) int {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	for range 1000 {
+		port := firstPort + rand.N(portCount)
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+		if err != nil {
+			continue
+		}
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if _, given := givenPorts.LoadOrStore(port, true); !given {
+			return port
+		}
 	}
-	defer func() { _ = l.Close() }()
-	return l.Addr().(*net.TCPAddr).Port
+	t.Fatal("no port is free")
+	return 0
 }
 
 // Run runs a command as an unprivileged user to its end, and fails the test if it fails.
@@ -124,10 +142,15 @@ type Process struct {
 	// Graceful is the signal after which the server ends by itself; 0: SIGTERM.
 	Graceful syscall.Signal
 
-	mu   sync.Mutex
-	cmd  *exec.Cmd     // guarded by mu; nil while it does not run
-	done chan struct{} // guarded by mu; closed when cmd ended
-	log  bytes.Buffer  // of the last start; written by cmd until done
+	mu  sync.Mutex
+	now *run         // guarded by mu; nil while it does not run
+	log bytes.Buffer // of the last start; written by now until it ended
+}
+
+// run is one run of a server.
+type run struct {
+	cmd  *exec.Cmd
+	done chan struct{} // closed when it ended
 }
 
 // startTimeout bounds how long a server may take until it answers.
@@ -149,17 +172,17 @@ func (p *Process) Start(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	for {
-		var done <-chan struct{}
+		var now *run
 		var err error
 		// A process that another test is just starting holds a file that was just written for a moment.
 		wait.Until(ctx, func() bool {
-			done, err = p.launch()
+			now, err = p.launch()
 			return !errors.Is(err, syscall.ETXTBSY)
 		})
 		if err != nil {
 			return err
 		}
-		err = p.await(ctx, done)
+		err = p.await(ctx, now.done)
 		if err == nil {
 			return nil
 		}
@@ -170,10 +193,10 @@ func (p *Process) Start(ctx context.Context) error {
 	}
 }
 
-func (p *Process) launch() (<-chan struct{}, error) {
+func (p *Process) launch() (*run, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.cmd != nil {
+	if p.now != nil {
 		return nil, errors.New("the server runs already")
 	}
 	p.log.Reset()
@@ -185,10 +208,10 @@ func (p *Process) launch() (<-chan struct{}, error) {
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("cannot start %s: %w", p.Path, err)
 	}
-	done := make(chan struct{})
-	p.cmd, p.done = cmd, done
-	go func() { _ = cmd.Wait(); close(done) }()
-	return done, nil
+	now := &run{cmd, make(chan struct{})}
+	p.now = now
+	go func() { _ = cmd.Wait(); close(now.done) }()
+	return now, nil
 }
 
 // await waits until the server answers or ends.
@@ -223,22 +246,49 @@ func (p *Process) Kill() { p.end(syscall.SIGKILL) }
 
 func (p *Process) end(signal syscall.Signal) {
 	p.mu.Lock()
-	cmd, done := p.cmd, p.done
-	p.cmd = nil
+	now := p.now
+	p.now = nil
 	p.mu.Unlock()
-	if cmd == nil {
+	if now == nil {
 		return
 	}
 	if signal == syscall.SIGKILL {
-		_ = syscall.Kill(-cmd.Process.Pid, signal)
+		_ = syscall.Kill(-now.cmd.Process.Pid, signal)
 	} else {
-		_ = cmd.Process.Signal(signal)
+		now.signal(signal)
 	}
 	select {
-	case <-done:
+	case <-now.done:
 	case <-time.After(startTimeout):
-		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
-		<-done
+		_ = syscall.Kill(-now.cmd.Process.Pid, syscall.SIGKILL)
+		<-now.done
+	}
+}
+
+// running returns the present run, nil while the server does not run.
+func (p *Process) running() *run {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.now
+}
+
+// signal sends a signal to one that runs.
+func (r *run) signal(s syscall.Signal) {
+	if r != nil {
+		_ = r.cmd.Process.Signal(s)
+	}
+}
+
+// ended reports whether there is no such run, or no more.
+func (r *run) ended() bool {
+	if r == nil {
+		return true
+	}
+	select {
+	case <-r.done:
+		return true
+	default:
+		return false
 	}
 }
 

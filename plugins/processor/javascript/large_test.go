@@ -11,6 +11,7 @@ import (
 
 // Scripts of a usual kind are not refused, whatever their size.
 func TestLargeScripts(t *testing.T) {
+	t.Parallel()
 	function := `
 // it's a comment with a quote, and an [ opening bracket
 function f(record, options) {

@@ -11,6 +11,7 @@ import (
 // No script ends the process, however it is nested. The race detector enlarges stack frames, which the
 // bounds are made for, so it is not on.
 func TestNestedScripts(t *testing.T) {
+	t.Parallel()
 	exe, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)

@@ -44,6 +44,8 @@ func TestMain(m *testing.M) {
 		if cacheDir, err = built.Modules("wasm"); err != nil {
 			panic(err)
 		}
+		wait.Overlap(2)
+		wait.CollectLess()
 		code := m.Run()
 		if err := goleak.Find(goleak.IgnoreTopFunction("net/http.(*persistConn).readLoop"), goleak.IgnoreTopFunction("net/http.(*persistConn).writeLoop")); err != nil {
 			fmt.Println(err)
@@ -247,6 +249,7 @@ func TestResults(t *testing.T) {
 
 // What goes through a module keeps everything that the contract can say.
 func TestRecordsSurvive(t *testing.T) {
+	t.Parallel()
 	want := record.Record{Position: record.Position("p"), Operation: record.OperationSnapshot,
 		Metadata: record.NewMetadata(map[string]string{"a": "b"}), Key: record.Raw([]byte{0, 255}),
 		Before: record.Structured(map[string]any{}), After: record.Structured(map[string]any{"n": nil, "f": 1.5, "b": true, "s": "é", "l": []any{1.0, map[string]any{"x": "y"}}})}
@@ -290,6 +293,7 @@ func TestCounts(t *testing.T) {
 // A guest that ends is started again. The record it cannot bear is refused; others are
 // not touched by that.
 func TestDeadGuests(t *testing.T) {
+	t.Parallel()
 	plugin := find(t, newModules(t, wasm.Options{}, map[string]string{"a": contractModule}), "contract")
 	for text, want := range map[string]string{
 		"die":  "it exited with code 2: panic: the guest cannot bear this record",
@@ -364,6 +368,7 @@ func TestHangingRecords(t *testing.T) {
 
 // A module whose start section never returns is ended, and no processor: others are used.
 func TestEndlessStartSection(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	endless := "\x00asm\x01\x00\x00\x00" +
 		"\x01\x0a\x02\x60\x02\x7f\x7f\x01\x7f\x60\x00\x00" + // types: (i32, i32) -> i32, () -> ()
@@ -393,6 +398,7 @@ func TestEndlessStartSection(t *testing.T) {
 }
 
 func TestMemoryLimit(t *testing.T) {
+	t.Parallel()
 	p := open(t, find(t, newModules(t, wasm.Options{Memory: 64 << 20}, map[string]string{"a": contractModule}), "contract"), setup{})
 	fates, _ := process(t, p, "grow 5", "grow 200")
 	if fates[0].Kind != sdk.Kept || fates[1].Kind != sdk.Refused || !strings.Contains(fates[1].Err.Error(), "out of memory") {
@@ -608,6 +614,7 @@ func TestDirectoryIsLive(t *testing.T) {
 }
 
 func TestProblems(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	for name, content := range map[string]string{"text": "no module", "empty": "\x00asm\x01\x00\x00\x00", ".hidden": "x",
 		"program": "\x00asm\x01\x00\x00\x00" + "\x01\x04\x01\x60\x00\x00" + "\x03\x02\x01\x00" + "\x0a\x04\x01\x02\x00\x0b"} {
@@ -639,6 +646,7 @@ func TestSecondStart(t *testing.T) {
 	if err := os.CopyFS(cache, os.DirFS(cacheDir)); err != nil {
 		t.Fatal(err)
 	}
+	t.Parallel() // from here on, as the cache that is copied must not change
 	code, err := filepath.Glob(filepath.Join(cache, "*", "skeleton"))
 	if err != nil || len(code) == 0 {
 		t.Fatalf("the code is in %v, error %v", code, err)
@@ -689,6 +697,7 @@ func TestKeptCode(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
+			t.Parallel() // from here on, as the cache that is copied must not change
 			for _, again := range []bool{name != "nothing", false} {
 				var log journal
 				began := time.Now()
@@ -702,6 +711,7 @@ func TestKeptCode(t *testing.T) {
 			}
 		})
 	}
+	t.Parallel()
 }
 
 func overwrite(path string, at int64, with string) error {
@@ -746,6 +756,7 @@ func TestPruning(t *testing.T) {
 	if err := os.CopyFS(cache.dir, os.DirFS(cacheDir)); err != nil {
 		t.Fatal(err)
 	}
+	t.Parallel() // from here on, as the cache that is copied must not change
 	cache.age(30 * day)
 	cache.keep("old", 1, 8*day)
 	cache.keep("recent", 300<<20, day)

@@ -16,10 +16,12 @@ import (
 const maxNesting = 1000
 
 // ParseStrict parses an Avro schema by its specification alone, version 1.12, without the library
-// that the full build has. What it accepts the library accepts, too, as the same types. It refuses
-// what only the leniency of the library permits: references to types that are defined further
-// down, fields with the attributes of their type, numbers as text, and whole numbers with a point
-// or an exponent as defaults of int and long.
+// that the full build has. What it accepts the library accepts, too, as the same types. The
+// library is more lenient. ParseStrict refuses
+//   - references to types that are defined further down,
+//   - fields with the attributes of their type,
+//   - numbers as text,
+//   - whole numbers with a point or an exponent as defaults of int and long.
 func ParseStrict(text string) (*Node, error) {
 	decoder := json.NewDecoder(strings.NewReader(text))
 	decoder.UseNumber()

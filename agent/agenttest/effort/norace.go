@@ -1,6 +1,6 @@
 //go:build !race
 
-package agenttest
+package effort
 
 // RaceDetector reports whether the race detector is on.
 const RaceDetector = false

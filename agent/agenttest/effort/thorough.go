@@ -1,4 +1,5 @@
-package agenttest
+// Package effort says how much a test is to try.
+package effort
 
 import "os"
 
