@@ -124,7 +124,7 @@ func (e *Executables) Source(ctx context.Context, plugin pluginname.Name, connec
 	if err != nil {
 		return nil, fmt.Errorf("cannot start source %q: %w", connectorID, err)
 	}
-	return &runningSource{s, e.begin(connectorID, plugin, f, s.PID())}, nil
+	return &runningSource{s, e.begin(connector.DeclaredID(connectorID), plugin, f, s.PID())}, nil
 }
 
 // Destination starts a process for a destination.
@@ -137,7 +137,7 @@ func (e *Executables) Destination(ctx context.Context, plugin pluginname.Name, c
 	if err != nil {
 		return nil, fmt.Errorf("cannot start destination %q: %w", connectorID, err)
 	}
-	return &runningDestination{d, e.begin(connectorID, plugin, f, d.PID())}, nil
+	return &runningDestination{d, e.begin(connector.DeclaredID(connectorID), plugin, f, d.PID())}, nil
 }
 
 // client returns what starts the plugin, and its file, if that is still the one that was

@@ -123,8 +123,9 @@ func TestPinnedBuiltin(t *testing.T) {
 
 func TestUnknownPlugin(t *testing.T) {
 	for ref, want := range map[string]string{
-		"genrator":          `cannot find plugin "genrator": did you mean "generator"? there is builtin:file@v1.9.0, builtin:file@v1.10.0, builtin:generator`,
-		"postgres":          `cannot find plugin "postgres": there is builtin:file@v1.9.0`,
+		"genrator":          `cannot find plugin "genrator": did you mean "generator"? 'conduit plugins ls' lists the `,
+		"builtin:lgo":       `cannot find plugin "builtin:lgo": did you mean "builtin:log"? 'conduit plugins ls'`,
+		"postgres":          `cannot find plugin "postgres": 'conduit plugins ls' lists the `,
 		"log@v3.0.0":        `cannot find plugin "log@v3.0.0": of log there is builtin:log@v1.0.0`,
 		"standalone:log":    `cannot find plugin "standalone:log": of log there is builtin:log@v1.0.0`,
 		"wasm:log":          `prefix "wasm" is none of`,

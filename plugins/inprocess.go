@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/conduit-agent/conduit/plugins/connector"
 	"github.com/conduit-agent/conduit/plugins/pluginname"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
@@ -55,11 +56,11 @@ type instance struct {
 
 func (in *instance) init(b *builtins, plugin pluginname.Name, connectorID string) {
 	name := string(plugin.Kind) + ":" + plugin.Name
-	in.id = connectorID
-	in.log = b.log.With("component", "plugin", "connector_id", connectorID, "plugin_name", name)
+	in.id = connector.DeclaredID(connectorID)
+	in.log = b.log.With("component", "plugin", "connector_id", in.id, "plugin_name", name)
 	in.env = &sdk.Env{ConnectorID: connectorID, PluginName: name, Logger: in.log, Schemas: b.schemas, AllowPath: b.allowPath}
 	if b.syncs != nil {
-		in.env.Defer = func(m sdk.Syncer) { b.syncs.Defer(connectorID, m) }
+		in.env.Defer = func(m sdk.Syncer) { b.syncs.Defer(in.id, m) }
 	}
 	if b.buffer != nil {
 		in.env.Buffer = func() sdk.Buffer { return b.buffer(plugin.Name) }

@@ -2,6 +2,7 @@ package plugins
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/conduit-agent/conduit/plugins/pluginname"
@@ -13,12 +14,11 @@ func notFound(name pluginname.Name, ref string, installed []Installed) error {
 	if len(installed) == 0 {
 		return fmt.Errorf("cannot find plugin %q: there are no plugins", ref)
 	}
-	var all, same, names []string
+	var same, names []string
 	for _, p := range installed {
-		full := p.FullName().String()
-		all, names = append(all, full), append(names, p.Name)
+		names = append(names, p.Name)
 		if p.Name == name.Name {
-			same = append(same, full)
+			same = append(same, p.FullName().String())
 		}
 	}
 	if same != nil {
@@ -26,7 +26,11 @@ func notFound(name pluginname.Name, ref string, installed []Installed) error {
 	}
 	hint := ""
 	if near := spelling.Closest(name.Name, names); near != "" {
+		i := slices.IndexFunc(installed, func(p Installed) bool { return p.Name == near })
+		if strings.Contains(ref, ":") {
+			near = string(installed[i].Kind) + ":" + near
+		}
 		hint = fmt.Sprintf("did you mean %q? ", near)
 	}
-	return fmt.Errorf("cannot find plugin %q: %sthere is %s", ref, hint, strings.Join(all, ", "))
+	return fmt.Errorf("cannot find plugin %q: %s'conduit plugins ls' lists the %d there are", ref, hint, len(installed))
 }

@@ -37,22 +37,40 @@ func stamp(records []record.Record, connectorID string) {
 }
 
 // stampOne adds the fields to md, moving it into spare if need be, and returns what is
-// left of spare.
+// left of spare. The key of id is before that of readAt.
 func stampOne(md *record.Metadata, spare []record.Field, id, readAt record.Field) []record.Field {
-	n := len(*md)
-	if n >= stampFields && md.Get(id.Key) != "" && md.Get(readAt.Key) != "" {
+	from, n := *md, len(*md)
+	if n >= stampFields && from.Get(id.Key) != "" && from.Get(readAt.Key) != "" {
 		return spare
 	}
-	if cap(*md)-n < stampFields {
-		own := spare[: n : n+stampFields]
-		copy(own, *md)
-		*md, spare = own, spare[n+stampFields:]
+	to := from
+	if cap(from)-n < stampFields {
+		to, spare = spare[:n:n+stampFields], spare[n+stampFields:]
 	}
-	if n == 0 { // in the order of the keys
-		*md = append(*md, id, readAt)
+	i, hasID := placeOf(from, id.Key)
+	j, hasReadAt := placeOf(from, readAt.Key)
+	if hasID || hasReadAt {
+		copy(to, from)
+		*md = to
+		md.SetDefault(id.Key, id.Value)
+		md.SetDefault(readAt.Key, readAt.Value)
 		return spare
 	}
-	md.SetDefault(id.Key, id.Value)
-	md.SetDefault(readAt.Key, readAt.Value)
+	to = to[:n+stampFields] // which may be the memory of from
+	copy(to[j+2:], from[j:])
+	to[j+1] = readAt
+	copy(to[i+1:], from[i:j])
+	to[i] = id
+	copy(to, from[:i])
+	*md = to
 	return spare
+}
+
+// placeOf returns where key is in md, or belongs.
+func placeOf(md record.Metadata, key string) (i int, has bool) {
+	i = len(md)
+	for i > 0 && md[i-1].Key >= key {
+		i--
+	}
+	return i, i < len(md) && md[i].Key == key
 }

@@ -129,6 +129,82 @@ func TestREADME(t *testing.T) {
 	}
 }
 
+// TestPromises makes sure that every side of a connector that moves data has a row in the table of promises, and that the tests
+// that a row names exist.
+func TestPromises(t *testing.T) {
+	readme, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(string(readme), "| connector | promise |")
+	table, _, _ = strings.Cut(table, "\n## ")
+	for _, c := range builtin.All() {
+		if slices.Contains([]string{"generator", "log", "spool"}, c.Name) {
+			continue
+		}
+		if c.NewSource != nil && !strings.Contains(table, "\n| `"+c.Name+"` source") || c.NewDestination != nil && !strings.Contains(table, "\n| `"+c.Name+"` destination") {
+			t.Errorf("the promise of a side of %s is missing", c.Name)
+		}
+	}
+	tests, in := regexp.MustCompile("`(Test\\w*)(…?)`"), regexp.MustCompile(" in `([a-z0-9/]+)`")
+	for row := range strings.Lines(table) {
+		cells := strings.Split(row, "|")
+		for part := range strings.SplitSeq(cells[len(cells)-2], ";") {
+			for _, test := range tests.FindAllStringSubmatch(part, -1) {
+				end := map[bool]string{true: `\w*\(`, false: `\(`}[test[2] != ""]
+				if dir := in.FindStringSubmatch(part); dir == nil || !hasTest(t, dir[1], "(?m)^func "+test[1]+end) {
+					t.Errorf("there is no test %s as in %q", test[0], part)
+				}
+			}
+		}
+	}
+}
+
+// TestPages makes sure that each page of a connector has what people look for: an example that a test runs, privileges, what the
+// connector costs the other side, and three errors with what to do.
+func TestPages(t *testing.T) {
+	pages, err := filepath.Glob("*/README.md")
+	if err != nil || len(pages) != 12 {
+		t.Fatalf("there are %d pages: %v", len(pages), err)
+	}
+	for _, path := range pages {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		page := strings.ToLower(string(text))
+		for _, part := range []string{"```yaml\n", "privilege", "cost"} {
+			if !strings.Contains(page, part) {
+				t.Errorf("%s has no %q", path, part)
+			}
+		}
+		errors := 0
+		for _, table := range strings.Split(page, "| error | what to do |\n|---|---|\n")[1:] {
+			rows, _, _ := strings.Cut(table+"\n", "\n\n")
+			errors += strings.Count("\n"+rows, "\n|")
+		}
+		if errors < 3 {
+			t.Errorf("%s has %d errors with what to do", path, errors)
+		}
+		if !hasTest(t, "agent/agenttest/kill", `"plugins/builtin/`+path+`"`) {
+			t.Errorf("no test runs the example of %s", path)
+		}
+	}
+}
+
+// hasTest reports whether a test file of a directory matches.
+func hasTest(t *testing.T, dir, pattern string) bool {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join("../..", dir, "*_test.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slices.ContainsFunc(files, func(path string) bool {
+		text, err := os.ReadFile(path)
+		return err == nil && regexp.MustCompile(pattern).Match(text)
+	})
+}
+
 func hasRow(text, row, def string) bool {
 	for line := range strings.Lines(text) {
 		cells := strings.Split(line, "|")

@@ -60,8 +60,8 @@ type Outcome struct {
 	Records []record.Record // what goes on, in order; the slice given to Process when Origins is nil
 	Origins []int32         // Records[i] was made of record Origins[i]; nil: of record i
 	Held    []int32         // records that a processor holds, once for each piece
-	// Keeper is the qualified id of the processor that split or held a record, by the index
-	// of the record, which was left in what was given to Process as that processor got it.
+	// Keeper is the qualified id of the processor that split or held a record, by the index of
+	// the record. What was given to Process has at this index the record that the processor got.
 	Keeper  map[int32]string
 	Refused []Refusal      // each record at most once
 	Emitted []sdk.Emission // made of held records of this batch or of earlier ones; they go on behind Records

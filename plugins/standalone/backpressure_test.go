@@ -58,6 +58,7 @@ func serveEager() {
 // A source that runs ahead of a host that reads nothing is held up, and goes on when
 // the host does.
 func TestASourceCannotRunFarAhead(t *testing.T) {
+	t.Parallel()
 	ctx := testContext(t)
 	tally := filepath.Join(t.TempDir(), "tally")
 	c, _ := client(t, "eager")

@@ -70,7 +70,7 @@ func BenchmarkForward(b *testing.B) {
 	}
 }
 
-// cpu returns the processor time that this process has used.
+// cpu returns the CPU time that this process has used.
 func cpu() time.Duration {
 	var u syscall.Rusage
 	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u)

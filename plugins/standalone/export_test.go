@@ -39,7 +39,7 @@ func SourceHasEnded(s *Source) bool { return isClosed(s.stream.ended) }
 func LastSaid(log *slog.Logger, redact func(string) string, line string, throttled bool) string {
 	l := newLogWriter(log)
 	l.logTo(log, redact)
-	for throttled && l.throttle.allow(maxLine) {
+	for throttled && l.throttle.Allow(maxLine) {
 	}
 	_, _ = io.WriteString(l, line+"\n")
 	return l.last()

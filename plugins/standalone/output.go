@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"github.com/conduit-agent/conduit/plugins/logthrottle"
 	"github.com/conduit-agent/conduit/plugins/wire"
 	"github.com/conduit-agent/conduit/spec/sorting"
 	"log/slog"
@@ -24,7 +25,7 @@ const (
 // logWriter logs lines that a plugin writes. Plugins write JSON objects with @level
 // and @message or plain text.
 type logWriter struct {
-	throttle *logThrottle
+	throttle *logthrottle.Throttle
 	mu       sync.Mutex
 	log      *slog.Logger        // guarded by mu
 	redact   func(string) string // guarded by mu; nil: nothing is secret
@@ -35,7 +36,7 @@ type logWriter struct {
 }
 
 func newLogWriter(log *slog.Logger) *logWriter {
-	return &logWriter{log: log, throttle: newLogThrottle(log)}
+	return &logWriter{log: log, throttle: logthrottle.New(log)}
 }
 
 // logTo has lines logged to another log from now on, and those that are kept redacted.
@@ -78,7 +79,7 @@ func (w *logWriter) flush() {
 	defer w.mu.Unlock()
 	w.over = true
 	w.finish()
-	w.throttle.reportDropped()
+	w.throttle.Report()
 }
 
 // finish logs a line that has no end. The caller holds mu.
@@ -98,7 +99,7 @@ func (w *logWriter) emit(line []byte) {
 	if line = bytes.TrimRight(line, "\r"); len(bytes.TrimSpace(line)) == 0 {
 		return
 	}
-	if !w.throttle.allow(len(line)) {
+	if !w.throttle.Allow(len(line)) {
 		if line[0] != '{' {
 			said := string(line)
 			w.plainLevel(said) // it may be the last that the plugin says

@@ -187,7 +187,7 @@ func (p *process) explain(err error) error {
 	if lost || code == codes.DeadlineExceeded {
 		err = lostError{err}
 	}
-	if !lost || !p.exitedWithin(100*time.Millisecond) {
+	if !lost || !p.exitedWithin(time.Second) {
 		return err
 	}
 	if said := p.stderr.last(); said != "" {

@@ -34,9 +34,8 @@ func TestPluginsThatDoNotStart(t *testing.T) {
 		t.Run(tt.role, func(t *testing.T) {
 			t.Parallel()
 			c, _ := client(t, tt.role)
-			c.StartTimeout = 500 * time.Millisecond
-			if tt.role == "dead" {
-				c.StartTimeout = 0
+			if tt.role == "silent" {
+				c.StartTimeout = 500 * time.Millisecond
 			}
 			_, err := c.Specify(testContext(t))
 			if err == nil || !strings.Contains(err.Error(), tt.want) || !strings.Contains(err.Error(), filepath.Base(c.Path)) {

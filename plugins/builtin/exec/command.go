@@ -13,6 +13,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/conduit-agent/conduit/plugins/logthrottle"
 )
 
 // commandSettings say what to run, and when to run it again.
@@ -46,13 +48,13 @@ func (c *commandSettings) args() ([]string, error) {
 // endTimeout is how long a command may take to end after SIGTERM.
 const endTimeout = 2 * time.Second
 
-// newCommand returns the command, which ends with ctx and logs what it says on stderr. env is its
-// environment; nil: that of this process.
-func newCommand(ctx context.Context, args, env []string, log *slog.Logger) *exec.Cmd {
+// newCommand returns the command, which ends with ctx and logs what it says on stderr, as far as throttle
+// allows. env is its environment; nil: that of this process.
+func newCommand(ctx context.Context, args, env []string, log *slog.Logger, throttle *logthrottle.Throttle) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = endTimeout
-	cmd.Stderr = &logWriter{log: log}
+	cmd.Stderr = &logWriter{log: log, throttle: throttle}
 	if env == nil {
 		env = os.Environ()
 	}
@@ -111,8 +113,9 @@ func readLine(r *bufio.Reader) ([]byte, error) {
 
 // logWriter logs lines.
 type logWriter struct {
-	log *slog.Logger
-	buf []byte
+	log      *slog.Logger
+	throttle *logthrottle.Throttle
+	buf      []byte
 }
 
 // maxLogged bounds a line of the log; what is longer comes in pieces.
@@ -129,7 +132,7 @@ func (w *logWriter) Write(p []byte) (int, error) {
 		if i < 0 || i > maxLogged {
 			i = maxLogged - 1
 		}
-		if text := strings.TrimSpace(string(w.buf[:i+1])); text != "" {
+		if text := strings.TrimSpace(string(w.buf[:i+1])); text != "" && w.throttle.Allow(len(text)) {
 			w.log.Info(text)
 		}
 		w.buf = append(w.buf[:0], w.buf[i+1:]...)

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/conduit-agent/conduit/plugins/logthrottle"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
@@ -28,6 +29,7 @@ type destination struct {
 	settings destinationSettings
 	args     []string
 	log      *slog.Logger
+	throttle *logthrottle.Throttle
 
 	ctx    context.Context // of the command
 	cancel context.CancelFunc
@@ -54,12 +56,13 @@ func (d *destination) Configure(_ context.Context, settings map[string]string) (
 // Open starts the command.
 func (d *destination) Open(ctx context.Context) error {
 	d.log = sdk.Logger(ctx)
+	d.throttle = logthrottle.New(d.log)
 	d.ctx, d.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	return d.start()
 }
 
 func (d *destination) start() (err error) {
-	cmd := newCommand(d.ctx, d.args, d.env, d.log)
+	cmd := newCommand(d.ctx, d.args, d.env, d.log, d.throttle)
 	end := d.cancel
 	if d.stdin, err = cmd.StdinPipe(); err != nil {
 		return err
@@ -72,7 +75,7 @@ func (d *destination) start() (err error) {
 		d.stdout = bufio.NewReader(stdout)
 		end = func() { d.cancel(); _ = stdout.Close() }
 	} else {
-		cmd.Stdout = &logWriter{log: d.log}
+		cmd.Stdout = &logWriter{log: d.log, throttle: d.throttle}
 	}
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("cannot start command: %w", err)

@@ -7,12 +7,14 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/conduit-agent/conduit/plugins/plugintest"
+	"github.com/conduit-agent/conduit/plugins/plugintest/logbuf"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
@@ -302,5 +304,26 @@ func TestEnvironment(t *testing.T) {
 	}
 	if line, _ := records[0].After.Raw(); string(line) != "yes" {
 		t.Errorf("got %q", line)
+	}
+}
+
+// Of what a command says on stderr a MiB is logged at once, and how much more there was.
+func TestLogIsThrottled(t *testing.T) {
+	log := &logbuf.Buffer{}
+	ctx := sdk.WithEnv(t.Context(), &sdk.Env{Logger: slog.New(slog.NewTextHandler(log, nil))})
+	line := strings.Repeat("x", 1023)
+	s := sdk.Standard(connector).NewSource()
+	if err := s.Configure(ctx, map[string]string{"shell": "yes " + line + " | head -n 3000 >&2; exec sleep 1000"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Open(ctx, nil); err != nil {
+		t.Fatal(err)
+	}
+	wait.For(t, "the log to say what is left out", func() bool { return strings.Contains(log.String(), "left out") })
+	if err := s.Teardown(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(log.String(), line); n < 1000 || n > 2500 {
+		t.Errorf("%d lines of a KiB are logged at once", n)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/conduit-agent/conduit/plugins/logthrottle"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
@@ -29,14 +30,15 @@ type source struct {
 	settings sourceSettings
 	args     []string
 
-	place  place // of the last record; owned, with skip, by the goroutine that runs the command
-	skip   int64 // lines of the command that were read in its earlier runs
-	log    *slog.Logger
-	out    chan record.Record
-	failed chan error
-	cancel context.CancelFunc
-	done   chan struct{} // closed when the command is no more
-	dir    string        // for the state of Singer; empty: the command takes none
+	place    place // of the last record; owned, with skip, by the goroutine that runs the command
+	skip     int64 // lines of the command that were read in its earlier runs
+	log      *slog.Logger
+	throttle *logthrottle.Throttle
+	out      chan record.Record
+	failed   chan error
+	cancel   context.CancelFunc
+	done     chan struct{} // closed when the command is no more
+	dir      string        // for the state of Singer; empty: the command takes none
 }
 
 // Parameters describes the settings.
@@ -60,6 +62,7 @@ func (s *source) Open(ctx context.Context, pos record.Position) (err error) {
 		return fmt.Errorf("cannot make a directory for the state: %w", err)
 	}
 	s.log = sdk.Logger(ctx)
+	s.throttle = logthrottle.New(s.log)
 	s.out, s.failed, s.done = make(chan record.Record, 1000), make(chan error, 1), make(chan struct{})
 	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	s.cancel = cancel
@@ -139,7 +142,7 @@ func (s *source) runOnce(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	cmd := newCommand(ctx, args, s.env, s.log)
+	cmd := newCommand(ctx, args, s.env, s.log, s.throttle)
 	stdout, err := cmd.StdoutPipe()
 	if err != nil {
 		return err

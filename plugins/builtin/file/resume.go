@@ -13,9 +13,8 @@ import (
 	"time"
 )
 
-// resume goes on behind p: in the file under the path if it is the one that p was in,
-// else in that one under the name it has now, else in the file under the path from
-// its beginning.
+// resume goes on behind p in the file that p was in, under the path or whatever name it has.
+// When that is gone it reads the file under the path from its beginning.
 func (t *tail) resume(p place) error {
 	f, err := t.openRegular(t.path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -164,6 +164,7 @@ func TestRotatedBehindTheBack(t *testing.T) {
 	for name, tt := range tests {
 		for _, stopped := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s/stopped=%v", name, stopped), func(t *testing.T) {
+				t.Parallel()
 				path := newPath(t)
 				write(t, path, "a1\n")
 				s := open(t, path, nil)

@@ -180,6 +180,7 @@ func TestCompressed(t *testing.T) {
 	t.Parallel()
 	for _, ext := range []string{".gz", ".zst"} {
 		t.Run(ext, func(t *testing.T) {
+			t.Parallel()
 			path := newPath(t) + ext
 			lines := manyLines(20000)
 			pack(t, path, strings.Join(lines, "\n")) // the last one without a newline

@@ -19,6 +19,11 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
+func TestMain(m *testing.M) {
+	wait.Overlap(4)
+	m.Run()
+}
+
 // source is a source under test, closed when the test ends.
 type source struct {
 	sdk.Source

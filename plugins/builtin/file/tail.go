@@ -14,10 +14,10 @@ import (
 	"time"
 )
 
-// tail follows the file under a path. When another file takes the path, it finishes
-// the one it has, which its writer may go on with until it begins with the new one,
-// and then reads those that had the path meanwhile and the new one from their
-// beginnings. When the file is cut off, it finishes the copy of it and starts over.
+// tail follows the file under a path. When another file takes the path, it finishes the open
+// one: writers may append to that until they begin with the other. Then it reads the files that
+// had the path in between and the one that has it, each from its beginning. When the file is
+// cut off, it finishes the copy of it and starts over.
 type tail struct {
 	*options
 	check func(*os.File) error // returns why an open file may not be read; nil: every one may
