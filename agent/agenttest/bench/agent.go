@@ -82,7 +82,7 @@ func (a *agent) peak() (float64, error) {
 	return float64(kib) / 1024, err
 }
 
-// usage is processor time used since the start.
+// usage is CPU time used since the start.
 type usage struct {
 	agent, connectors time.Duration
 }
@@ -91,21 +91,21 @@ func (u usage) minus(v usage) usage { return usage{u.agent - v.agent, u.connecto
 
 // usage returns what the agent and the connectors that it started have used.
 func (a *agent) usage() (u usage, err error) {
-	if u.agent, _, err = processorTime(a.Process.Pid); err != nil {
+	if u.agent, _, err = cpuTime(a.Process.Pid); err != nil {
 		return u, err
 	}
 	all, err := filepath.Glob("/proc/[0-9]*")
 	for _, dir := range all {
 		pid, _ := strconv.Atoi(filepath.Base(dir))
-		if used, parent, err := processorTime(pid); err == nil && parent == a.Process.Pid {
+		if used, parent, err := cpuTime(pid); err == nil && parent == a.Process.Pid {
 			u.connectors += used
 		}
 	}
 	return u, err
 }
 
-// processorTime returns the time that a process has used, and its parent.
-func processorTime(pid int) (used time.Duration, parent int, err error) {
+// cpuTime returns the time that a process has used, and its parent.
+func cpuTime(pid int) (used time.Duration, parent int, err error) {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return 0, 0, err

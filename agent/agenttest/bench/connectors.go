@@ -2,71 +2,142 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"math"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strconv"
 )
 
-// connectors moves the same rows with an agent and with what the system brings for it. Each
-// line has a server of its own, which must be installed.
+// connectors moves the same rows with what a system brings for it, or a bare loop of the same client, and with an agent. Each
+// line has a server of its own, which must be installed. An agent is compared with the line without one before it.
 var connectors = suite{
 	name:    "connectors",
 	title:   "Connectors and the tools of their systems, the same rows",
-	columns: []column{{name: "records/s", format: "%.0f"}},
+	columns: []column{{name: "records/s", format: "%.0f"}, {name: "of the line without an agent", format: "%.2f"}, {name: "agent's CPU µs/record", format: "%.2f"}},
 	cases: []testCase{
-		against("postgres: COPY TO STDOUT", "BenchmarkPostgres/copy-to-stdout"),
-		against("postgres → file, snapshot", "BenchmarkPostgres/snapshot"),
-		against("postgres: pg_recvlogical", "BenchmarkPostgres/pg_recvlogical"),
-		against("postgres → file, changes", "BenchmarkPostgres/changes"),
-		against("postgres: COPY FROM STDIN", "BenchmarkPostgres/copy-from-stdin"),
-		against("file → postgres", "BenchmarkPostgres/file-to-postgres"),
-		against("http: requests of 100 to a handler", "BenchmarkHTTP/requests-to-handler"),
-		against("http → file, requests of 100", "BenchmarkHTTP/requests-to-file"),
-		against("http: loop of requests of 100", "BenchmarkHTTP/loop-to-handler"),
-		against("file → http, requests of 100", "BenchmarkHTTP/file-to-handler"),
-		against("mqtt: subscriber", "BenchmarkMQTT/subscriber"),
-		against("mqtt → file, QoS 1", "BenchmarkMQTT/mqtt-to-file"),
-		against("mqtt: publisher", "BenchmarkMQTT/publisher"),
-		against("file → mqtt, QoS 1", "BenchmarkMQTT/file-to-mqtt"),
-		against("mysql: inserts", "BenchmarkMySQL/inserts"),
-		against("file → mysql", "BenchmarkMySQL/file-to-mysql"),
-		against("kafka: producer", "BenchmarkKafka/producer"),
-		against("file → kafka", "BenchmarkKafka/file-to-kafka"),
-		against("kafka: consumer", "BenchmarkKafka/consumer"),
-		against("kafka → file", "BenchmarkKafka/kafka-to-file"),
-		against("sqlite: inserts", "BenchmarkSQLite/inserts"),
-		against("file → sqlite", "BenchmarkSQLite/file-to-sqlite"),
-		against("sqlite: SELECT", "BenchmarkSQLite/select"),
-		against("sqlite → file, snapshot", "BenchmarkSQLite/sqlite-to-file"),
-		against("redis: reader of a stream", "BenchmarkRedis/reader"),
-		against("redis → file, stream", "BenchmarkRedis/redis-to-file"),
-		against("redis: writer of a stream", "BenchmarkRedis/writer"),
-		against("file → redis, stream", "BenchmarkRedis/file-to-redis"),
-		against("nats: consumer", "BenchmarkNATS/consumer"),
-		against("nats → file, JetStream", "BenchmarkNATS/nats-to-file"),
-		against("nats: publisher", "BenchmarkNATS/publisher"),
-		against("file → nats, JetStream", "BenchmarkNATS/file-to-nats"),
-		against("s3: loop of objects of 1000", "BenchmarkS3/loop-of-writes"),
-		against("file → s3, objects of 1000", "BenchmarkS3/file-to-s3"),
-		against("s3: loop of reads", "BenchmarkS3/loop-of-reads"),
-		against("s3 → file, objects of a line", "BenchmarkS3/s3-to-file"),
+		bare("postgres: COPY TO STDOUT", "BenchmarkPostgres/copy-to-stdout"),
+		compared("postgres → file, snapshot", "BenchmarkPostgres/snapshot"),
+		bare("postgres: pg_recvlogical", "BenchmarkPostgres/pg_recvlogical"),
+		compared("postgres → file, changes", "BenchmarkPostgres/changes"),
+		bare("postgres: COPY FROM STDIN", "BenchmarkPostgres/copy-from-stdin"),
+		compared("file → postgres", "BenchmarkPostgres/file-to-postgres"),
+		bare("http: requests of 100 to a handler", "BenchmarkHTTP/requests-to-handler"),
+		compared("http → file, requests of 100", "BenchmarkHTTP/requests-to-file"),
+		compared("http → file, requests of 100, the payload alone", "BenchmarkHTTP/requests-to-lines"),
+		bare("http: loop of requests of 100", "BenchmarkHTTP/loop-to-handler"),
+		compared("file → http, requests of 100", "BenchmarkHTTP/file-to-handler"),
+		bare("mqtt: subscriber", "BenchmarkMQTT/subscriber"),
+		compared("mqtt → file, QoS 1", "BenchmarkMQTT/mqtt-to-file"),
+		bare("mqtt: publisher", "BenchmarkMQTT/publisher"),
+		compared("file → mqtt, QoS 1", "BenchmarkMQTT/file-to-mqtt"),
+		bare("mysql: inserts", "BenchmarkMySQL/inserts"),
+		compared("file → mysql", "BenchmarkMySQL/file-to-mysql"),
+		bare("mysql: SELECT", "BenchmarkMySQL/select"),
+		compared("mysql → file, snapshot", "BenchmarkMySQL/snapshot"),
+		bare("mysql: mariadb-binlog", "BenchmarkMySQL/mariadb-binlog"),
+		compared("mysql → file, changes", "BenchmarkMySQL/changes"),
+		bare("kafka: producer", "BenchmarkKafka/producer"),
+		compared("file → kafka", "BenchmarkKafka/file-to-kafka"),
+		bare("kafka: consumer", "BenchmarkKafka/consumer"),
+		compared("kafka → file", "BenchmarkKafka/kafka-to-file"),
+		compared("kafka → file, the payload alone", "BenchmarkKafka/kafka-to-lines"),
+		bare("sqlite: inserts", "BenchmarkSQLite/inserts"),
+		compared("file → sqlite", "BenchmarkSQLite/file-to-sqlite"),
+		bare("sqlite: SELECT", "BenchmarkSQLite/select"),
+		compared("sqlite → file, snapshot", "BenchmarkSQLite/sqlite-to-file"),
+		bare("redis: reader of a stream", "BenchmarkRedis/reader"),
+		compared("redis → file, stream", "BenchmarkRedis/redis-to-file"),
+		compared("redis → file, stream, the payload alone", "BenchmarkRedis/redis-to-lines"),
+		bare("redis: writer of a stream", "BenchmarkRedis/writer"),
+		compared("file → redis, stream", "BenchmarkRedis/file-to-redis"),
+		bare("nats: consumer", "BenchmarkNATS/consumer"),
+		compared("nats → file, JetStream", "BenchmarkNATS/nats-to-file"),
+		bare("nats: publisher", "BenchmarkNATS/publisher"),
+		compared("file → nats, JetStream", "BenchmarkNATS/file-to-nats"),
+		bare("s3: loop of objects of 1000", "BenchmarkS3/loop-of-writes"),
+		compared("file → s3, objects of 1000", "BenchmarkS3/file-to-s3"),
+		bare("s3: loop of reads", "BenchmarkS3/loop-of-reads"),
+		compared("s3 → file, objects of a line", "BenchmarkS3/s3-to-file"),
+		bare("file: scanner of ten files", "BenchmarkLogs/scanner"),
+		compared("ten files → file", "BenchmarkLogs/files-to-file"),
+		bare("exec: scanner of a pipe", "BenchmarkLogs/pipe"),
+		compared("exec → file", "BenchmarkLogs/exec-to-file"),
+		bare("syslog: scanner of a connection", "BenchmarkLogs/connection"),
+		compared("syslog → file", "BenchmarkLogs/syslog-to-file"),
+		bare("journald: journalctl", "BenchmarkJournald/journalctl"),
+		compared("journald → file", "BenchmarkJournald/journald-to-file"),
 	},
 }
 
-var recordsPerSecond = regexp.MustCompile(`\s([0-9.]+) records/s`)
+// peers moves with Bento, which must be in the PATH, what the agent moves.
+var peers = suite{
+	name:  "peers",
+	title: "The agent and Bento, the same messages",
+	columns: []column{{name: "records/s", format: "%.0f"}, {name: "CPU µs/record", format: "%.1f"},
+		{name: "Bento, records/s", format: "%.0f"}, {name: "Bento, CPU µs/record", format: "%.1f"}},
+	cases: []testCase{
+		peer("kafka → file", "BenchmarkKafka/kafka-to-file", "kafka-to-file"),
+		peer("file → kafka", "BenchmarkKafka/file-to-kafka", "file-to-kafka"),
+		peer("http → file, requests of 100", "BenchmarkHTTP/requests-to-file", "http-to-file"),
+		peer("redis → file, stream", "BenchmarkRedis/redis-to-file", "redis-to-file"),
+		peer("mqtt → file, QoS 1", "BenchmarkMQTT/mqtt-to-file", "mqtt-to-file"),
+		peer("nats → file, JetStream", "BenchmarkNATS/nats-to-file", "nats-to-file"),
+	},
+}
 
-// against is a case that runs a benchmark of package kill once.
-func against(name, pattern string) testCase {
-	return testCase{name: name, measure: func(ctx context.Context, b *bench) ([]float64, error) {
-		cmd := exec.CommandContext(ctx, b.kill, "-test.run=^$", "-test.bench="+pattern+"$", "-test.benchtime=1x")
-		cmd.Dir = b.dir
-		out, err := cmd.CombinedOutput()
-		found := recordsPerSecond.FindSubmatch(out)
-		if err != nil || found == nil {
-			return nil, fmt.Errorf("%s: %w:\n%s", pattern, err, out)
+// peer is a case that runs a benchmark of package kill with the agent and then with Bento.
+func peer(name, pattern, ofPeer string) testCase {
+	return testCase{name: name, long: true, measure: func(ctx context.Context, b *bench) (values []float64, err error) {
+		for _, pattern := range []string{pattern, "BenchmarkPeer/" + ofPeer} {
+			rate, cpu, err := b.benchmark(ctx, pattern)
+			if err != nil {
+				return nil, err
+			}
+			values = append(values, rate, cpu)
 		}
-		rate, err := strconv.ParseFloat(string(found[1]), 64)
-		return []float64{rate}, err
+		return values, nil
 	}}
+}
+
+// bare is a case without an agent.
+func bare(name, pattern string) testCase {
+	return testCase{name: name, measure: func(ctx context.Context, b *bench) ([]float64, error) {
+		rate, _, err := b.benchmark(ctx, pattern)
+		b.bare = rate
+		return []float64{rate, math.NaN(), math.NaN()}, err
+	}}
+}
+
+// compared is a case with an agent, which the last one without is compared with.
+func compared(name, pattern string) testCase {
+	return testCase{name: name, measure: func(ctx context.Context, b *bench) ([]float64, error) {
+		rate, cpu, err := b.benchmark(ctx, pattern)
+		share := math.NaN() // where only cases with an agent were chosen
+		if b.bare > 0 {
+			share = rate / b.bare
+		}
+		return []float64{rate, share, cpu}, err
+	}}
+}
+
+var measured = regexp.MustCompile(`(?:\s([0-9.]+) agent-CPU-µs/record)?\s+([0-9.]+) records/s`)
+
+// benchmark runs a benchmark of package kill once. It returns the records a second, and the CPU time a record where
+// that is measured, in microseconds.
+func (b *bench) benchmark(ctx context.Context, pattern string) (rate, cpu float64, err error) {
+	cmd := exec.CommandContext(ctx, b.kill, "-test.run=^$", "-test.bench="+pattern+"$", "-test.benchtime=1x")
+	cmd.Dir = filepath.Join("agent", "agenttest", "kill") // whence servers of other modules are built
+	out, err := cmd.CombinedOutput()
+	found := measured.FindSubmatch(out)
+	if err != nil || found == nil {
+		return 0, 0, fmt.Errorf("%s: %w:\n%s", pattern, err, out)
+	}
+	if len(found[1]) > 0 {
+		cpu, err = strconv.ParseFloat(string(found[1]), 64)
+	}
+	rate, parsed := strconv.ParseFloat(string(found[2]), 64)
+	return rate, cpu, errors.Join(err, parsed)
 }

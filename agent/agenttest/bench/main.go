@@ -48,11 +48,12 @@ type bench struct {
 	kill       string // the benchmarks of package kill
 	dir        string // of the run; empty at its start
 	seconds    time.Duration
-	group      string // directory of the control group for agents, empty for none
+	bare       float64 // records/s of the last case without an agent
+	group      string  // directory of the control group for agents, empty for none
 }
 
 func suites() []suite {
-	return []suite{throughput, sizes, scale, small, memory, observers, deadLetters, host, latency, fairness, sharing, ackLag, loop, processors, stages, modules, connectors}
+	return []suite{throughput, sizes, scale, small, memory, observers, deadLetters, host, latency, fairness, sharing, ackLag, loop, processors, stages, modules, connectors, peers}
 }
 
 func main() {
@@ -112,7 +113,7 @@ func run(ctx context.Context, selected []suite, rounds int, seconds time.Duratio
 	if err := b.build(ctx); err != nil {
 		return err
 	}
-	fmt.Printf("%d processors, %s %s/%s, %d rounds of %v, load before: %s\n",
+	fmt.Printf("%d CPUs, %s %s/%s, %d rounds of %v, load before: %s\n",
 		runtime.NumCPU(), runtime.Version(), runtime.GOOS, runtime.GOARCH, rounds, seconds, load())
 	for _, s := range selected {
 		if err := b.run(ctx, s, rounds); err != nil {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 )
@@ -35,7 +36,7 @@ func line(name string, columns []column, runs [][]float64) {
 	fmt.Println()
 }
 
-// cell returns the median of the values, with their range where there is one.
+// cell returns the median of the values, with their range where there is one; nothing where a case has no value.
 func (c column) cell(values []float64) string {
 	if c.total {
 		sum := 0.0
@@ -43,6 +44,9 @@ func (c column) cell(values []float64) string {
 			sum += v
 		}
 		return number(c.format, sum)
+	}
+	if slices.ContainsFunc(values, math.IsNaN) {
+		return ""
 	}
 	slices.Sort(values)
 	last := len(values) - 1

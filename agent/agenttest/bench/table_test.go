@@ -1,6 +1,9 @@
 package main
 
-import "testing"
+import (
+	"math"
+	"testing"
+)
 
 func TestCells(t *testing.T) {
 	for want, got := range map[string]string{
@@ -12,6 +15,7 @@ func TestCells(t *testing.T) {
 		"7":                   column{format: "%.0f"}.cell([]float64{7, 7, 7}),
 		"6":                   column{format: "%.0f", total: true}.cell([]float64{3, 1, 2}),
 		"1,001 (1,000–1,002)": column{format: "%.0f"}.cell([]float64{1001, 1002, 1000}),
+		"":                    column{format: "%.2f"}.cell([]float64{math.NaN(), 1}),
 	} {
 		if got != want {
 			t.Errorf("got %q, want %q", got, want)

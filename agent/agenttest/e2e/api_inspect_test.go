@@ -107,6 +107,7 @@ func TestInspectorsEndWithTheAgent(t *testing.T) {
 
 // The metrics count the sessions there are, and each record that one of them did not see.
 func TestMetricsOfInspectors(t *testing.T) {
+	t.Parallel()
 	w := startWeb(t, "")
 	w.Save("p.yaml", made(w.Dir, "p", 0, ""))
 	w.WaitPhase("p", spec.PhaseRunning, 1)
@@ -147,7 +148,7 @@ func BenchmarkInspectors(b *testing.B) {
 			a.Wait("the first records", func() bool { return fileSize(out) > 1<<20 })
 			inspectAll(b, a.Address(), c.sessions, c.filter)
 			var heap uint64
-			from, used := fileSize(out), processorTime(b)
+			from, used := fileSize(out), cpuTime(b)
 			b.ResetTimer()
 			seconds := time.NewTicker(time.Second)
 			defer seconds.Stop()
@@ -158,7 +159,7 @@ func BenchmarkInspectors(b *testing.B) {
 				heap = max(heap, m.HeapInuse)
 			}
 			b.StopTimer()
-			used = processorTime(b) - used
+			used = cpuTime(b) - used
 			records := float64(lines(b, out, from, fileSize(out)))
 			b.ReportMetric(records/b.Elapsed().Seconds(), "records/s")
 			b.ReportMetric(float64(used.Nanoseconds())/records, "ns-cpu/record") // steadier than the rate when the machine is busy
@@ -167,8 +168,8 @@ func BenchmarkInspectors(b *testing.B) {
 	}
 }
 
-// processorTime returns how long this process, which is the agent's, was on a processor.
-func processorTime(b *testing.B) time.Duration {
+// cpuTime returns how long this process, which is the agent's, was on a CPU.
+func cpuTime(b *testing.B) time.Duration {
 	var u syscall.Rusage
 	check(b, syscall.Getrusage(syscall.RUSAGE_SELF, &u))
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())

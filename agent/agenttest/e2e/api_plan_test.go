@@ -97,6 +97,7 @@ func (c *planCase) check(t *testing.T, w *web) {
 
 // The plan says what happens when the directory of the files is missing, or empty.
 func TestPlanWithoutFiles(t *testing.T) {
+	t.Parallel()
 	w := startWeb(t, "")
 	w.Save("p.yaml", plans.File("p", "running", "1"))
 	w.WaitPhase("p", spec.PhaseRunning, 1)

@@ -17,6 +17,7 @@ var errEnough = errors.New("enough")
 // What goes into a processor, and what comes out, can be seen while it runs; so can the
 // plugins there are.
 func TestProcessorsOverTheAPI(t *testing.T) {
+	t.Parallel()
 	w := startWeb(t, "")
 	w.Save("p.yaml", made(w.Dir, "p", 100, "processors: [{id: mark, plugin: field.set, settings: {field: .Payload.After.mark, value: seen}}]")+
 		"        processors: [{id: own, plugin: field.set, settings: {field: .Payload.After.own, value: late}}]\n")

@@ -75,6 +75,7 @@ type recorder struct {
 // TestRecordedSession replays what was recorded with a real Conduit: every exchange has the same
 // status and the same fields here, but for those in deliberate.
 func TestRecordedSession(t *testing.T) {
+	t.Parallel()
 	content, err := os.ReadFile("testdata/session.jsonl")
 	if err != nil {
 		t.Fatal(err)

@@ -210,6 +210,7 @@ func TestSecretsAreShownNowhere(t *testing.T) {
 
 // An address that others can reach is refused as long as nothing keeps them out.
 func TestExposedAddressesNeedProtection(t *testing.T) {
+	t.Parallel()
 	for _, address := range []string{"0.0.0.0:0", "[::]:0", "192.0.2.1:0", "example.com:8080"} {
 		cfg := settings(t, address)
 		err := agent.Run(t.Context(), quiet(cfg))

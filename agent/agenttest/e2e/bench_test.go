@@ -81,7 +81,7 @@ func BenchmarkPipeline(b *testing.B) {
 			drain, ended := make(chan struct{}), make(chan error, 1)
 			b.ReportAllocs()
 			b.ResetTimer()
-			used := processorTime(b)
+			used := cpuTime(b)
 			go func() { ended <- p.Run(ctx, drain, func() {}) }()
 			settled := &p.Stats.Destination("p:dst").Records
 			wait.For(b, "all records", func() bool { return settled.Load() >= uint64(b.N) })
@@ -95,12 +95,12 @@ func BenchmarkPipeline(b *testing.B) {
 	}
 }
 
-// reportRecords reports how fast n records went, and the processor time that each took,
+// reportRecords reports how fast n records went, and the CPU time that each took,
 // given what was used before. It measures what the engine adds: by the clock it overlaps
 // reading and writing on all processors.
 func reportRecords(b *testing.B, n int, before time.Duration) {
 	b.ReportMetric(float64(n)/b.Elapsed().Seconds(), "records/s")
-	b.ReportMetric(float64(processorTime(b)-before)/float64(n), "cpu-ns/record")
+	b.ReportMetric(float64(cpuTime(b)-before)/float64(n), "cpu-ns/record")
 }
 
 func check(b *testing.B, err error) {

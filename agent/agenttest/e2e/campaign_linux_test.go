@@ -11,6 +11,7 @@ import (
 // However often the agent is stopped with SIGTERM, nothing is lost or repeated, and nothing is out
 // of order. CONDUIT_TERMINATIONS sets how often.
 func TestTerminationsRepeatNothing(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	writePipelines(t, dir, fmt.Sprintf(killPipelines, dir, 2000))
 	feed, fed := context.WithCancel(t.Context())

@@ -22,6 +22,7 @@ func confined(id, plugin, settings, more string) string {
 // TestPathsAreConfined has every kind of setting that names a file name one outside of the list,
 // and files of the agent in a directory that is on it.
 func TestPathsAreConfined(t *testing.T) {
+	t.Parallel()
 	outside := t.TempDir()
 	secret := filepath.Join(outside, "secret")
 	if err := os.WriteFile(secret, []byte("canary\n"), 0o600); err != nil {

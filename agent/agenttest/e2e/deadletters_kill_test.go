@@ -104,6 +104,7 @@ func (m *killable) save(condition string) {
 // Whenever the agent is killed, each refused record is one dead letter, and only what was
 // refused is. Killed while they are replayed, it repeats some and loses none.
 func TestKillLosesNoDeadLetters(t *testing.T) {
+	t.Parallel()
 	const bad = 20 // one line of so many
 	m := &killable{t: t, dir: t.TempDir()}
 	if err := os.MkdirAll(filepath.Join(m.dir, "pipelines"), 0o755); err != nil {

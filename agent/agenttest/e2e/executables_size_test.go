@@ -12,6 +12,7 @@ import (
 // How great a record may be that an executable gets is the setting of Conduit; one that is
 // greater is refused.
 func TestGreatRecordsReachExecutables(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		most    int
 		refused int

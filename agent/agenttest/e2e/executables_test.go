@@ -176,6 +176,7 @@ func TestAKilledPluginIsStartedAgain(t *testing.T) {
 }
 
 func TestKillOfTheAgentEndsItsPlugins(t *testing.T) {
+	t.Parallel()
 	dir := agenttest.NewDir(t)
 	install(t, dir, "xgenerator", "xfile")
 	content := moved(dir, "p", "xgenerator", "xfile", 2000)

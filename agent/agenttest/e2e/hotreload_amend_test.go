@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/agent/agenttest"
+	"github.com/conduit-agent/conduit/agent/agenttest/effort"
 	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/spec"
 )
@@ -89,7 +90,7 @@ func wantAll(t *testing.T, got ...[]int) {
 	wantConsecutive(t, all)
 }
 
-// Two hundred times the destination of a busy pipeline writes somewhere else: the source
+// Two hundred times, and sixty outside CI, the destination of a busy pipeline writes somewhere else: the source
 // stays open, and nothing is lost, repeated or out of order.
 func TestDestinationChangesUnderLoad(t *testing.T) {
 	t.Parallel()
@@ -99,13 +100,17 @@ func TestDestinationChangesUnderLoad(t *testing.T) {
 		return amended{settings: fmt.Sprintf("path: %q, sdk.record.format: opencdc/json", d.Path(names[i%2]))}
 	}
 	d.become(version(0), 20000)
-	for i := 1; i <= 200; i++ {
+	changes := 60
+	if effort.Thorough() {
+		changes = 200
+	}
+	for i := 1; i <= changes; i++ {
 		d.become(version(i), 20000)
 		if i%20 == 0 {
 			d.grown(names[i%2])
 		}
 	}
-	for plugin, want := range map[string]float64{"builtin:generator": 1, "builtin:file": 201} {
+	for plugin, want := range map[string]float64{"builtin:generator": 1, "builtin:file": float64(1 + changes)} {
 		if n := scrape(t, d.Agent, fmt.Sprintf("conduit_plugin_starts_total{plugin=%q}", plugin)); n != want {
 			t.Errorf("%s was started %v times, want %v", plugin, n, want)
 		}

@@ -15,6 +15,7 @@ import (
 
 // Saving faster than pipelines can restart skips versions and ends with the last one.
 func TestFlappingEndsWithTheLastVersion(t *testing.T) {
+	t.Parallel()
 	savers := map[string]func(d *desk, v int){
 		"renamed into place": func(d *desk, v int) { d.Save("p.yaml", d.made("p", v)) },
 		"written in place":   func(d *desk, v int) { d.write("p.yaml", d.made("p", v)) },
@@ -113,6 +114,7 @@ func TestRefusedVersionsWaitForAnEdit(t *testing.T) {
 // Neither the new version nor the last good one can start: the pipeline keeps trying,
 // no other pipeline is affected, and it recovers as soon as one of them can.
 func TestTheRollbackFailsToo(t *testing.T) {
+	t.Parallel()
 	d := deskIn(t, "")
 	old, new := d.Path("old"), d.Path("new")
 	d.must(os.Mkdir(old, 0o755))
@@ -166,6 +168,7 @@ func TestRecoveringPipelinesObey(t *testing.T) {
 
 // A change that makes sources start over is warned of, and no other.
 func TestLostPositionsAreReported(t *testing.T) {
+	t.Parallel()
 	changes := map[string]struct {
 		save func(d *desk)
 		want map[string]int // warnings by reason

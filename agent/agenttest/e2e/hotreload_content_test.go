@@ -13,6 +13,7 @@ import (
 // Each document of a file stands for itself, and what a file does not say completely keeps
 // running as it was.
 func TestFilesWithSeveralPipelines(t *testing.T) {
+	t.Parallel()
 	cases := map[string]struct {
 		save func(d *desk, both func(a, b int) string)
 		a, b int // versions that run in the end
@@ -66,6 +67,7 @@ func TestFilesWithSeveralPipelines(t *testing.T) {
 
 // A file that is wrong is refused with what is wrong, and stops nothing.
 func TestWrongFilesStopNothing(t *testing.T) {
+	t.Parallel()
 	var laughs strings.Builder
 	laughs.WriteString("version: \"2.2\"\nx0: &x0 [lol, lol, lol, lol, lol, lol, lol, lol, lol, lol]\n")
 	for i := range 9 {

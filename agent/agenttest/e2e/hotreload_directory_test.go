@@ -30,6 +30,7 @@ func shorter(c *config.Config) {
 // A pipeline whose file is deleted stops after the grace. It resumes where it stopped
 // when the file is back before the clean-up.
 func TestDeletedFilesStopTheirPipelines(t *testing.T) {
+	t.Parallel()
 	deletions := map[string]func(d *desk){
 		"file deleted":       func(d *desk) { d.remove("p.yaml") },
 		"pipeline dropped":   func(d *desk) { d.Save("p.yaml", nothing) },
@@ -61,6 +62,7 @@ func TestDeletedFilesStopTheirPipelines(t *testing.T) {
 // After the clean-up, a pipeline of the same id is a new one, and so is one with
 // another id or with another source.
 func TestNewIdentitiesStartFromScratch(t *testing.T) {
+	t.Parallel()
 	changes := map[string]func(d *desk){
 		"same id after the clean-up": func(d *desk) {
 			d.remove("p.yaml")
@@ -265,6 +267,7 @@ var missingAtStart = map[string]func(d *desk) *desk{
 
 // A directory that is not there is no reason to stop anything.
 func TestDirectoryIsMissing(t *testing.T) {
+	t.Parallel()
 	for _, cases := range []map[string]func(d *desk) *desk{missingWhileItRuns, missingAtStart} {
 		for name, happens := range cases {
 			t.Run(name, func(t *testing.T) {
@@ -302,6 +305,7 @@ func TestAllFilesGoneAtStart(t *testing.T) {
 
 // A mounted ConfigMap: every file is a link through ..data, which is swapped.
 func TestConfigMap(t *testing.T) {
+	t.Parallel()
 	d := deskIn(t, "")
 	version := 0
 	swap := func(files map[string]string) {
@@ -333,6 +337,7 @@ func TestConfigMap(t *testing.T) {
 
 // pipelines.path is a link to a release that is switched.
 func TestReleases(t *testing.T) {
+	t.Parallel()
 	base := t.TempDir()
 	d := &desk{t: t}
 	release := func(name string, files map[string]string) {

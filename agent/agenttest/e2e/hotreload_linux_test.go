@@ -165,6 +165,7 @@ func TestAReplacedPluginIsUsedAfterARestart(t *testing.T) {
 // A pipeline that does not come to rest is cut off after the time that the settings
 // give it, and its new version takes over.
 func TestDrainsEndInTime(t *testing.T) {
+	t.Parallel()
 	dir := agenttest.NewDir(t)
 	install(t, dir, "chaos")
 	d := deskIn(t, dir, func(c *config.Config) { c.Pipelines.DrainTimeout = 200 * time.Millisecond })

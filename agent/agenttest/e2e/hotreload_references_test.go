@@ -28,6 +28,7 @@ func (d *desk) waitStarts(id string, times int) {
 
 // A change of a file that settings of a source refer to restarts the pipelines that use it.
 func TestReferencedFilesAreFollowed(t *testing.T) {
+	t.Parallel()
 	changes := map[string]func(d *desk){
 		"renamed into place": func(d *desk) { d.put("secret", "1002.5\n") },
 		"written in pieces": func(d *desk) {
@@ -103,6 +104,7 @@ func TestReferencedFilesOfDestinations(t *testing.T) {
 
 // A pipeline that failed for want of a file starts when the file is there.
 func TestReferencedFilesMendPipelines(t *testing.T) {
+	t.Parallel()
 	t.Run("missing", func(t *testing.T) {
 		t.Parallel()
 		d := deskIn(t, "", retryLater)
@@ -141,6 +143,7 @@ func TestReferencedFilesMendPipelines(t *testing.T) {
 // The files of what runs are followed on when an edit that uses other ones, or none, is
 // refused, whether it is taken back or stays; so are those of the edit.
 func TestReferencedFilesOfRefusedEdits(t *testing.T) {
+	t.Parallel()
 	for name, edit := range map[string]string{"without files": "nonsense", "with another file": "${file:other}"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -181,6 +184,7 @@ func (d *desk) refused(id string, generation int64) {
 // What is no regular file of a sensible size keeps the pipeline that refers to it from
 // running, and nothing else. It runs once there is one.
 func TestReferencedFilesThatCannotBeRead(t *testing.T) {
+	t.Parallel()
 	cases := map[string]struct {
 		make func(d *desk, path string) error
 		want string

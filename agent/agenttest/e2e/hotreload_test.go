@@ -279,6 +279,7 @@ var waysToSaveCases = map[string]func(d *desk){
 // Whatever a tool does to save a file: one restart of the pipeline in it, with the
 // final content, and nothing else.
 func TestWaysToSave(t *testing.T) {
+	t.Parallel()
 	ways := waysToSaveCases
 	for name, save := range ways {
 		t.Run(name, func(t *testing.T) {
@@ -373,6 +374,7 @@ var savesThatChangeNothingCases = map[string]func(d *desk){
 
 // What changes nothing that matters restarts nothing.
 func TestSavesThatChangeNothing(t *testing.T) {
+	t.Parallel()
 	saves := savesThatChangeNothingCases
 	for name, save := range saves {
 		t.Run(name, func(t *testing.T) {
@@ -392,6 +394,7 @@ func TestSavesThatChangeNothing(t *testing.T) {
 // debounce. A scan for another reason may come in between and see the change, more so on a busy
 // machine: then it is tried again with another agent.
 func TestChangeThatIsTakenBackAtOnce(t *testing.T) {
+	t.Parallel()
 	for range 20 {
 		d := atDesk(t)
 		d.write("p.yaml", d.made("p", 2))

@@ -134,6 +134,7 @@ var installedTools = map[string]string{
 
 // Tools in processes of their own save as they do: one restart with the final content.
 func TestToolsThatSave(t *testing.T) {
+	t.Parallel()
 	saved := func(t *testing.T, tool *exec.Cmd, d *desk) {
 		t.Helper()
 		tool.Dir = d.Dir

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"log/slog"
 	"os"
 	"os/exec"
@@ -23,6 +24,7 @@ import (
 
 	"github.com/conduit-agent/conduit/agent"
 	"github.com/conduit-agent/conduit/agent/agenttest"
+	"github.com/conduit-agent/conduit/agent/agenttest/effort"
 	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/agent/host"
 	"github.com/conduit-agent/conduit/plugins/plugintest/browser"
@@ -64,6 +66,7 @@ func TestMain(m *testing.M) {
 		os.Exit(child(dir))
 	}
 	wait.Overlap(3)
+	wait.CollectLess()
 	os.Exit(browser.Run(m))
 }
 
@@ -185,7 +188,7 @@ func kills(t *testing.T) int { return rounds(t, "CONDUIT_KILLS", 100) }
 func rounds(t *testing.T, variable string, inCI int) int {
 	t.Helper()
 	switch {
-	case agenttest.Thorough():
+	case effort.Thorough():
 	case os.Getenv("CI") != "":
 		inCI = max(2, inCI/4)
 	default:
@@ -208,6 +211,7 @@ const killsOfOne = 250
 // A kill -9 at any moment loses nothing and reorders nothing, and what is repeated is
 // what was read since the last commit.
 func TestKillLosesNothing(t *testing.T) {
+	t.Parallel()
 	n := kills(t)
 	if n <= killsOfOne {
 		t.Log(killOften(t, n))
@@ -350,20 +354,8 @@ type entry struct {
 // only to repeat what was read shortly before a kill.
 func inspect(t *testing.T, path string, killed []time.Time) (o outcome) {
 	t.Helper()
-	f, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	seen := []entry{{}}                                  // as if a record 0 had come before the first
-	for r, ended := bufio.NewReader(f), false; !ended; { // lines of any length: a torn one may be long
-		line, err := r.ReadBytes('\n')
-		if ended = errors.Is(err, io.EOF); err != nil && !ended {
-			t.Fatalf("cannot read what arrived: %v", err)
-		}
-		if len(line) == 0 {
-			continue
-		}
+	seen := []entry{{}} // as if a record 0 had come before the first
+	for line := range linesOf(t, path) {
 		e, err := parse(line)
 		if err != nil {
 			o.torn++
@@ -381,6 +373,28 @@ func inspect(t *testing.T, path string, killed []time.Time) (o outcome) {
 		o.last = max(o.last, e.number)
 	}
 	return o
+}
+
+// linesOf yields the lines of a file, of any length: a torn one may be long.
+func linesOf(t *testing.T, path string) iter.Seq[[]byte] {
+	t.Helper()
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func(yield func([]byte) bool) {
+		t.Helper()
+		defer f.Close()
+		for r := bufio.NewReader(f); ; {
+			line, err := r.ReadBytes('\n')
+			if err != nil && !errors.Is(err, io.EOF) {
+				t.Fatalf("cannot read %s: %v", path, err)
+			}
+			if len(line) > 0 && !yield(line) || err != nil {
+				return
+			}
+		}
+	}
 }
 
 // TestInspectReadsLongLines has a torn line among the records that is longer than what a

@@ -14,6 +14,7 @@ import (
 // However an agent ends, nothing of it and of its plugins stays in the directory for temporary
 // files. What stays next to the store goes when the next agent starts, and with it.
 func TestKilledAgentsLeaveNoTemporaryFiles(t *testing.T) {
+	t.Parallel()
 	for name, long := range map[string]bool{"next to the store": false, "with a path too long for sockets": true} {
 		t.Run(name, func(t *testing.T) {
 			root, err := os.MkdirTemp("/dev/shm", "left") // short enough for sockets, and not in $TMPDIR

@@ -15,7 +15,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/conduit-agent/conduit/agent/agenttest"
+	"github.com/conduit-agent/conduit/agent/agenttest/effort"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 )
 
@@ -109,7 +109,7 @@ func TestMemoryLimitIsKept(t *testing.T) {
 
 func memoryPipelines(t *testing.T) int {
 	n := 12 // which would take twice the limit
-	if agenttest.Thorough() {
+	if effort.Thorough() {
 		n = 24
 	}
 	return setting(t, "CONDUIT_MEMORY_PIPELINES", n)

@@ -200,6 +200,7 @@ func describeMetrics(text string) string {
 // Avro where they have a schema and otherwise in JSON; and every record counts once, however many
 // a call moves.
 func TestMetricsCountBytesOfContent(t *testing.T) {
+	t.Parallel()
 	dir := agenttest.NewDir(t)
 	install(t, dir, "xgenerator", "xfile")
 	a := agenttest.Start(t, dir)

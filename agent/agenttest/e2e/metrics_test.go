@@ -41,6 +41,7 @@ func metricsOf(a *agenttest.Agent) string {
 }
 
 func TestMetricsCountWhatPassed(t *testing.T) {
+	t.Parallel()
 	a := agenttest.Start(t, "")
 	const more = "description: metrics"
 	a.Save("p.yaml", made(a.Dir, "p", 1000, more))
@@ -87,6 +88,7 @@ func TestMetricsCountWhatPassed(t *testing.T) {
 
 // A connector that runs again has been started again; one that is only checked has not.
 func TestMetricsCountRestarts(t *testing.T) {
+	t.Parallel()
 	d := deskIn(t, "")
 	d.Save("p.yaml", d.made("p", 1))
 	d.runs("p", 1)
@@ -109,6 +111,7 @@ func TestMetricsCountRestarts(t *testing.T) {
 // Series have the name of the pipeline, which may be that of another one, and its id. The
 // name follows when it is changed, and nothing starts again.
 func TestMetricsNameThePipeline(t *testing.T) {
+	t.Parallel()
 	a := agenttest.Start(t, "")
 	for _, id := range []string{"p", "q"} {
 		a.Save(id+".yaml", made(a.Dir, id, 1000, "name: Orders"))
@@ -131,6 +134,7 @@ func TestMetricsNameThePipeline(t *testing.T) {
 
 // What is on its way out is not counted among the pipelines that there are.
 func TestMetricsCountWhatIsDeclared(t *testing.T) {
+	t.Parallel()
 	a := agenttest.Start(t, "", func(c *config.Config) { c.Pipelines.DeletionGrace = time.Hour })
 	for _, id := range []string{"p", "q"} {
 		a.Save(id+".yaml", made(a.Dir, id, 1000, ""))
@@ -152,6 +156,7 @@ func TestMetricsCountWhatIsDeclared(t *testing.T) {
 }
 
 func TestReadmeListsAllMetrics(t *testing.T) {
+	t.Parallel()
 	readme, err := os.ReadFile("../../README.md")
 	if err != nil {
 		t.Fatal(err)
@@ -199,6 +204,7 @@ func TestRatesAreInTheStatusOfAnAgent(t *testing.T) {
 
 // What is counted of a pipeline is forgotten when it is deleted.
 func TestCountsOfDeletedPipelinesAreForgotten(t *testing.T) {
+	t.Parallel()
 	w := startWeb(t, "", func(c *config.Config) { c.Pipelines.DeletionGrace, c.Pipelines.CleanupDelay = 0, 0 })
 	w.Save("p.yaml", made(w.Dir, "p", 1000, ""))
 	w.WaitPhase("p", spec.PhaseRunning, 0)

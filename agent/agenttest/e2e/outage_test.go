@@ -4,11 +4,13 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -28,6 +30,19 @@ var unreachable = map[string]string{
 	"postgres": `url: "postgres://u:p@%s/d", table: t`,
 	"redis":    `url: "redis://%s/0", key: k, retry.timeout: 100ms`,
 	"s3":       `aws.bucket: b, aws.region: r, format: json, aws.endpoint: "http://%s", aws.accessKeyId: a, aws.secretAccessKey: s, retry.timeout: 100ms`,
+	"syslog":   `address: "%s", protocol: tcp, retry.timeout: 100ms`,
+}
+
+// unreachableSources are sources whose system is at %s.
+var unreachableSources = map[string]string{
+	"http":     `url: "http://%s/", pollingPeriod: 100ms`,
+	"kafka":    `servers: "%s", topics: t`,
+	"mqtt":     `url: "mqtt://%s", topics: t`,
+	"mysql":    `address: "%s", database: d, user: u, tables: t`,
+	"nats":     `url: "nats://%s", subjects: s, type: core`,
+	"postgres": `url: "postgres://u:p@%s/d", tables: t`,
+	"redis":    `url: "redis://%s/0", key: k`,
+	"s3":       `aws.bucket: b, aws.region: r, aws.endpoint: "http://%s", aws.accessKeyId: a, aws.secretAccessKey: s`,
 }
 
 // A network that is away makes no pipeline degraded, whatever it connects to: each is tried again, and what is
@@ -48,8 +63,11 @@ func TestNoNetwork(t *testing.T) {
 	}
 	for plugin, settings := range unreachable {
 		address := elsewhere.Addr()
-		if plugin == "http" { // the sink is what this network leads to
+		switch plugin {
+		case "http": // the sink is what this network leads to
 			address = network.Addr()
+		case "syslog": // which has no acknowledgements: it fails only without a listener
+			address = "127.0.0.1:1"
 		}
 		a.Save(plugin+".yaml", fmt.Sprintf(`version: "2.2"
 pipelines:
@@ -76,6 +94,76 @@ pipelines:
 	network.Heal()
 	a.Wait("all lines", func() bool { return len(arrived()) == 100 })
 	a.WaitPhase("to-http", spec.PhaseRunning, 0)
+}
+
+// Sources without a network are as patient: whether they are started again or connect anew by themselves, the pauses
+// between two attempts grow, and the log has few lines. The one whose network is back reads on without a restart.
+func TestSourcesWithoutANetwork(t *testing.T) {
+	t.Parallel()
+	page := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `["line"]`) }))
+	t.Cleanup(page.Close)
+	network := server.NewProxy(t, strings.TrimPrefix(page.URL, "http://"))
+	network.Refuse(true)
+	a := agenttest.Start(t, "", func(c *config.Config) { c.Pipelines.ErrorRecovery.MaxDelay = 200 * time.Millisecond })
+	attempts := map[string]func() int{}
+	declare := func(id, plugin, address, settings string) {
+		a.Save(id+".yaml", fmt.Sprintf(`version: "2.2"
+pipelines:
+  - id: %[1]s
+    connectors:
+      - {id: in, type: source, plugin: %[2]s, settings: {%[3]s}}
+      - {id: out, type: destination, plugin: file, settings: {path: "%[4]s"}}
+`, id, plugin, fmt.Sprintf(settings, address), a.Path(id+".txt")))
+	}
+	for plugin, settings := range unreachableSources {
+		var address string
+		address, attempts["from-"+plugin] = endingAll(t)
+		declare("from-"+plugin, plugin, address, settings)
+	}
+	declare("back", "http", network.Addr(), unreachableSources["http"])
+	began := time.Now()
+	for id, count := range attempts {
+		a.Wait(id+" to try again and again", func() bool { return count() >= 4 })
+	}
+	for id, count := range attempts {
+		s, lines, tried := a.State(id), strings.Count(a.Log(), `"`+id), count()
+		if s.Phase == spec.PhaseDegraded {
+			t.Errorf("%s is %s: %s", id, s.Phase, s.Error)
+		}
+		if most := 12 * (s.Failures + 2); lines > most {
+			t.Errorf("%d lines of the log are about %s and its %d failures, want at most %d", lines, id, s.Failures, most)
+		}
+		if most := 100 * (1 + time.Since(began).Seconds()); float64(tried) > most {
+			t.Errorf("%s connected %d times within %v, want at most %.0f", id, tried, time.Since(began), most)
+		}
+	}
+	network.Heal()
+	a.Wait("a record when the network is back", func() bool {
+		content, err := os.ReadFile(a.Path("back.txt"))
+		return err == nil && len(content) > 0
+	})
+}
+
+// endingAll returns an address that takes connections and ends them at once, and what returns how many it took.
+func endingAll(t *testing.T) (address string, count func() int) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	var taken atomic.Int64
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			taken.Add(1)
+			_ = c.Close()
+		}
+	}()
+	return l.Addr().String(), func() int { return int(taken.Load()) }
 }
 
 // newLineSink returns a server that takes lines, and what returns how often each arrived.

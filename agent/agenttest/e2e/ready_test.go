@@ -16,8 +16,9 @@ import (
 	"github.com/conduit-agent/conduit/agent/config"
 )
 
-// An agent that cannot save what it observes is not ready for as long as that lasts.
-func TestNotReadyWhileNothingCanBeSaved(t *testing.T) {
+// onePipeline returns the settings of an agent with one pipeline and without an API.
+func onePipeline(t *testing.T) config.Config {
+	t.Helper()
 	cfg, _, err := config.Load(config.Sources{Path: os.DevNull})
 	if err != nil {
 		t.Fatal(err)
@@ -28,6 +29,12 @@ func TestNotReadyWhileNothingCanBeSaved(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "pipelines", "p.yaml"), []byte(made(dir, "p", 1, "")), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	return cfg
+}
+
+// An agent that cannot save what it observes is not ready for as long as that lasts.
+func TestNotReadyWhileNothingCanBeSaved(t *testing.T) {
+	cfg := onePipeline(t)
 	synctest.Test(t, func(t *testing.T) {
 		var full atomic.Bool
 		sim := (&world{lives: map[string]*lifetime{}}).boot().simulation()

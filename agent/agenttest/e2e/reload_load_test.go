@@ -13,6 +13,7 @@ import (
 // However often a pipeline changes under load, with its source or without: no record is
 // lost, and none comes twice. CONDUIT_RELOADS sets how often.
 func TestReloadsUnderLoad(t *testing.T) {
+	t.Parallel()
 	reloads := setting(t, "CONDUIT_RELOADS", 20)
 	for name, batches := range map[string]string{"record by record": "", "in batches": ", sdk.batch.size: 1000, sdk.batch.delay: 20ms"} {
 		t.Run(name, func(t *testing.T) {

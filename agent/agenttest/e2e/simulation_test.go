@@ -8,7 +8,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"testing"
@@ -37,7 +36,7 @@ const (
 // CONDUIT_SEED the first of them.
 func TestSimulatedAgent(t *testing.T) {
 	t.Parallel()
-	sequences := 40
+	sequences := 20
 	if os.Getenv("CI") != "" {
 		sequences = 80
 	}
@@ -47,7 +46,6 @@ func TestSimulatedAgent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer debug.SetGCPercent(debug.SetGCPercent(400))
 	dir := memoryDir(t)
 	all := make([]int, simulatedSteps)
 	for i := range all {

@@ -48,7 +48,7 @@ func benchSpoolFloor(b *testing.B) {
 	check(b, err)
 	defer f.Close()
 	b.ResetTimer()
-	used, unsynced, n := processorTime(b), 0, 0
+	used, unsynced, n := cpuTime(b), 0, 0
 	for ; n < b.N; n += spoolBatch {
 		_, err := f.Write(content)
 		check(b, err)
@@ -69,7 +69,7 @@ func benchSpoolIn(b *testing.B, dir string, measure bool) int {
 	check(b, err)
 	w := l.Writer()
 	b.ResetTimer()
-	used, n, content := processorTime(b), 0, 0
+	used, n, content := cpuTime(b), 0, 0
 	for ; n < b.N; n += spoolBatch {
 		frames, _, err := spoollog.Encode(records)
 		check(b, err)
@@ -97,7 +97,7 @@ func benchSpoolOut(b *testing.B) {
 	check(b, err)
 	c := l.Cursor(0)
 	b.StartTimer()
-	used, got := processorTime(b), 0
+	used, got := cpuTime(b), 0
 	for got < n {
 		records, _, err := c.Read(math.MaxUint64)
 		check(b, err)

@@ -1,8 +1,8 @@
 package e2e_test
 
 import (
-	"bufio"
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
@@ -27,6 +27,7 @@ pipelines:
 
 // A kill -9 at any moment loses nothing on the way through a spool, and reorders nothing.
 func TestKillLosesNothingInSpool(t *testing.T) {
+	t.Parallel()
 	const rate = 5000 // records per second
 	dir := t.TempDir()
 	writePipelines(t, dir, fmt.Sprintf(spoolPipelines, dir))
@@ -54,16 +55,9 @@ func TestKillLosesNothingInSpool(t *testing.T) {
 // to a later line, of those that arrived already.
 func spoolArrived(t *testing.T, path string, want, ends int) {
 	t.Helper()
-	f, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
 	last, highest, back, torn, at := 0, 0, 0, 0, uint64(0)
-	lines := bufio.NewScanner(f)
-	lines.Buffer(nil, 1<<20)
-	for lines.Scan() {
-		e, err := parseSpooled(lines.Bytes())
+	for line := range linesOf(t, path) {
+		e, err := parseSpooled(line)
 		switch {
 		case err != nil:
 			torn++
@@ -82,6 +76,22 @@ func spoolArrived(t *testing.T, path string, want, ends int) {
 	if torn > ends {
 		t.Errorf("%d torn lines although the agent ended %d times", torn, ends)
 	}
+}
+
+// TestSpoolArrivedReadsLongLines has a torn line, such as the zeros that a power cut leaves, of more than 1 MiB.
+func TestSpoolArrivedReadsLongLines(t *testing.T) {
+	t.Parallel()
+	record := func(n int) string {
+		encode := base64.StdEncoding.EncodeToString
+		return fmt.Sprintf("{\"position\":%q,\"metadata\":{\"opencdc.readAt\":\"1\"},\"payload\":{\"after\":%q}}\n",
+			encode(fmt.Appendf(nil, "1:%x", n)), encode(fmt.Append(nil, n)))
+	}
+	path := filepath.Join(t.TempDir(), "out")
+	text := record(1) + strings.Repeat("\x00", 2<<20) + "\n" + record(2)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	spoolArrived(t, path, 2, 1)
 }
 
 // spooled is a line that came out of a spool, with where it was there.

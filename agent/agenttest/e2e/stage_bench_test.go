@@ -68,7 +68,7 @@ func benchProcess(b *testing.B, from spec.Connector, chain connector.Chain) {
 	check(b, src.Open(ctx, nil))
 	b.ReportAllocs()
 	b.ResetTimer()
-	used, read := processorTime(b), 0
+	used, read := cpuTime(b), 0
 	for read < b.N {
 		batch, err := src.Read(ctx)
 		check(b, err)
@@ -104,7 +104,7 @@ func benchLoop(b *testing.B, from spec.Connector) {
 	check(b, dst.Open(ctx, func(n int, err error) { check(b, err); written += n }))
 	b.ReportAllocs()
 	b.ResetTimer()
-	used := processorTime(b)
+	used := cpuTime(b)
 	for written < b.N {
 		batch, err := src.Read(ctx)
 		check(b, err)

@@ -76,6 +76,7 @@ func confirmSoon(c *config.Config) { c.Pipelines.Confirm = 50 * time.Millisecond
 
 // A tool that deploys files learns from the status files what became of them.
 func TestStatusFiles(t *testing.T) {
+	t.Parallel()
 	t.Run("changed", func(t *testing.T) {
 		d := receiptDesk(t)
 		wantReceipt(t, d.deploy("p.yaml", d.made("p", 2)), "ok", "p ok running 2/2")
@@ -98,6 +99,7 @@ func TestStatusFiles(t *testing.T) {
 }
 
 func TestStatusFilesOfWhatFails(t *testing.T) {
+	t.Parallel()
 	t.Run("broken", func(t *testing.T) {
 		d := receiptDesk(t)
 		r := d.deploy("p.yaml", strings.Replace(d.made("p", 2), "    connectors:", "    conectors:", 1))
@@ -127,6 +129,7 @@ func TestStatusFilesOfWhatFails(t *testing.T) {
 }
 
 func TestStatusFilesOfFilesThatChangePlaces(t *testing.T) {
+	t.Parallel()
 	t.Run("two pipelines", func(t *testing.T) {
 		d := receiptDesk(t)
 		wantReceipt(t, d.deploy("both.yaml", d.made("a", 1)+"---\n"+made(d.Path("missing"), "b", 1, "")), "failed", "a ok running 1/1", "b failed recovering 0/1")
@@ -251,6 +254,7 @@ func TestStatusFilesThatCannotBeWritten(t *testing.T) {
 
 // However much happens, a status file is written five times a second at most.
 func TestStatusFilesAreNotWrittenAllTheTime(t *testing.T) {
+	t.Parallel()
 	const pipelines, interval = 100, 200 * time.Millisecond
 	dir := crowd(t, pipelines)
 	status := filepath.Join(dir, "conduit.db.status")

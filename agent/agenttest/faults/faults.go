@@ -1,8 +1,7 @@
 //go:build linux && (amd64 || arm64)
 
-// Package faults has the kernel ask this process before another one, that it started, changes or syncs a file
-// (seccomp user notification), so that a test may have any such call of a whole program fail, and keeps what
-// would be on the disk had the power been cut.
+// Package faults intercepts the system calls with which a child process changes or syncs files, by seccomp user
+// notification. A test can let any of them fail, and can keep what would be on the disk after a power cut there.
 package faults
 
 import (

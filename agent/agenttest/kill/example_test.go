@@ -177,7 +177,7 @@ func TestHTTPExample(t *testing.T) {
 func TestSQLiteExample(t *testing.T) {
 	t.Parallel()
 	a := agenttest.Start(t, "")
-	m := startMosquitto(t, t.TempDir())
+	m := startMosquitto(t, t.TempDir(), "")
 	page := "plugins/builtin/sqlite/README.md"
 	file := replace(t, example(t, page), "mqtt://broker.example.com:1883", "mqtt://"+m.Addr+"\n          clientID: hall")
 	file = replace(t, file, "/etc/conduit/mqtt-password", m.password)
@@ -200,7 +200,7 @@ func TestSQLiteExample(t *testing.T) {
 func TestMQTTExample(t *testing.T) {
 	t.Parallel()
 	a := agenttest.Start(t, "")
-	m := startMosquitto(t, t.TempDir())
+	m := startMosquitto(t, t.TempDir(), "")
 	file := example(t, "plugins/builtin/mqtt/README.md")
 	file = replace(t, file, "mqtt://broker.example.com:1883", "mqtt://"+m.Addr+"\n          clientID: hall")
 	file = replace(t, file, "/etc/conduit/mqtt-password", m.password)

@@ -1,7 +1,12 @@
 package kill
 
-// StartAgent starts an agent in dir in a process of its own, and returns what kills it.
-func StartAgent(dir string) (stop func(), err error) {
+import "time"
+
+// StartAgent starts an agent in dir in a process of its own. stop kills it, and returns the CPU time that it took.
+func StartAgent(dir string) (stop func() time.Duration, err error) {
 	p := &process{dir: dir}
-	return p.kill, p.start()
+	return func() time.Duration {
+		p.kill()
+		return p.cmd.ProcessState.UserTime() + p.cmd.ProcessState.SystemTime()
+	}, p.start()
 }

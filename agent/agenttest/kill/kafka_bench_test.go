@@ -16,7 +16,8 @@ const kafkaRecords = 1_000_000
 
 // BenchmarkKafka moves messages through a kfake with an agent, and with bare loops of the same client.
 func BenchmarkKafka(b *testing.B) {
-	runBenchmarks(b, kafkaRecords, []benchmark{{"producer", benchProducer}, {"file-to-kafka", benchToKafka}, {"consumer", benchConsumer}, {"kafka-to-file", benchFromKafka}})
+	runBenchmarks(b, kafkaRecords, []benchmark{{"producer", benchProducer}, {"file-to-kafka", benchToKafka}, {"consumer", benchConsumer}, {"kafka-to-file", func(b *testing.B) { benchFromKafka(b, "") }},
+		{"kafka-to-lines", func(b *testing.B) { benchFromKafka(b, ", "+payloads) }}})
 }
 
 // startKfake starts a broker with the topic bench, which has messages if it is filled.
@@ -94,7 +95,7 @@ func benchConsumer(b *testing.B) {
 	}
 }
 
-func benchFromKafka(b *testing.B) {
+func benchFromKafka(b *testing.B, format string) {
 	b.StopTimer()
 	k, dir := startKfake(b, true), agenttest.NewDir(b)
 	agentMoves(b, dir, fmt.Sprintf(`version: "2.2"
@@ -102,6 +103,6 @@ pipelines:
   - id: bench
     connectors:
       - {id: in, type: source, plugin: builtin:kafka, settings: {servers: "%s", topics: bench, groupID: bench, readFromBeginning: 'true'}}
-      - {id: out, type: destination, plugin: builtin:file, settings: {path: %s/out}}
-`, k.Addr, dir), lines(dir+"/out", kafkaRecords))
+      - {id: out, type: destination, plugin: builtin:file, settings: {path: %s/out%s}}
+`, k.Addr, dir, format), lines(dir+"/out", kafkaRecords))
 }

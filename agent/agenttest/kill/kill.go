@@ -23,7 +23,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/conduit-agent/conduit/agent/agenttest"
+	"github.com/conduit-agent/conduit/agent/agenttest/effort"
 	"github.com/conduit-agent/conduit/plugins/plugintest/server"
 	"github.com/conduit-agent/conduit/spec"
 )
@@ -136,7 +136,7 @@ func (fault Fault) repeats() bool { return fault == AgentKilled || fault == Ever
 
 // brief reports whether the run is a short one, which makes each of the brief faults once: outside
 // CI and under the race detector. CONDUIT_KILL_ROUNDS asks for all faults, and so many of each.
-func brief() bool { return !agenttest.Thorough() && os.Getenv("CONDUIT_KILL_ROUNDS") == "" }
+func brief() bool { return !effort.Thorough() && os.Getenv("CONDUIT_KILL_ROUNDS") == "" }
 
 // rounds is how often each fault is made.
 func rounds(t testing.TB) int {

@@ -20,7 +20,7 @@ func BenchmarkMySQL(b *testing.B) {
 }
 
 // filled starts a server with a table of rows that are in its log, too, in transactions of a thousand, of which the first one is given to before.
-func filled(b *testing.B, dir string, before func(d *mariaDB)) *mariaDB {
+func filled(b *testing.B, dir string, before func(d *mysqlServer)) *mysqlServer {
 	b.Helper()
 	d := startReplicated(b, dir, "CREATE TABLE bench (id int PRIMARY KEY, text varchar(200)); INSERT INTO bench VALUES (0, 'first')")
 	if before != nil {
@@ -35,7 +35,7 @@ func filled(b *testing.B, dir string, before func(d *mariaDB)) *mariaDB {
 }
 
 // runs runs a program of MariaDB against the server.
-func (d *mariaDB) runs(b *testing.B, program string, args ...string) {
+func (d *mysqlServer) runs(b *testing.B, program string, args ...string) {
 	b.Helper()
 	path := server.Need(b, program, "mariadb-client", "/usr/bin")
 	host, port, _ := strings.Cut(d.Addr, ":")
@@ -56,7 +56,7 @@ func benchBinlog(b *testing.B) {
 	filled(b, b.TempDir(), nil).runs(b, "mariadb-binlog", "--read-from-remote-server", "--base64-output=decode-rows", "--verbose", "--to-last-log", "bin.000001")
 }
 
-func (d *mariaDB) toFile(dir string) string {
+func (d *mysqlServer) toFile(dir string) string {
 	return fmt.Sprintf(`version: "2.2"
 pipelines:
   - id: bench
@@ -77,9 +77,10 @@ func benchMySQLSnapshot(b *testing.B) {
 func benchMySQLChanges(b *testing.B) {
 	b.StopTimer()
 	dir := agenttest.NewDir(b)
-	d := filled(b, dir, func(d *mariaDB) {
+	d := filled(b, dir, func(d *mysqlServer) {
 		agentMoves(b, dir, d.toFile(dir), lines(dir+"/out", 1))
 		b.ResetTimer()
+		agentTime = 0
 	})
 	agentMoves(b, dir, d.toFile(dir), lines(dir+"/out", mysqlRecords+1))
 }

@@ -18,22 +18,28 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// mariaDB is a MariaDB whose connector logs in with a password, which a file has. The test itself logs in as
-// root without one.
-type mariaDB struct {
-	*server.MariaDB
+// mysqlServer is a MariaDB or MySQL whose connector logs in with a password, which a file has. The test itself logs
+// in as root without one.
+type mysqlServer struct {
+	*server.MySQL
 	db       *sql.DB
 	password string // path of the file
 	n        int    // passwords so far
 }
 
-// startMariaDB starts a server with a database shop and the table that setup makes in it.
-func startMariaDB(t testing.TB, dir, setup string, options ...string) *mariaDB {
+// startMariaDB starts a MariaDB with a database shop and the table that setup makes in it.
+func startMariaDB(t testing.TB, dir, setup string, options ...string) *mysqlServer {
 	t.Helper()
-	d := &mariaDB{MariaDB: server.StartMariaDB(t, options...), password: filepath.Join(dir, "password")}
+	return withShop(t, server.StartMariaDB(t, options...), dir, setup)
+}
+
+// withShop makes a database shop in the server, and the table that setup makes in it.
+func withShop(t testing.TB, s *server.MySQL, dir, setup string) *mysqlServer {
+	t.Helper()
+	d := &mysqlServer{MySQL: s, password: filepath.Join(dir, "password")}
 	var err error
 	if d.db, err = sql.Open("mysql", "root@tcp("+d.Addr+")/?multiStatements=true&timeout=5s&readTimeout=10s"); err == nil {
-		_, err = d.db.ExecContext(t.Context(), "CREATE DATABASE shop CHARACTER SET utf8mb4; USE shop; "+setup+"; CREATE USER IF NOT EXISTS conduit@'127.0.0.1'; GRANT ALL ON shop.* TO conduit@'127.0.0.1'; CREATE USER IF NOT EXISTS conduit@localhost; GRANT ALL ON shop.* TO conduit@localhost")
+		_, err = d.db.ExecContext(t.Context(), "CREATE DATABASE shop CHARACTER SET utf8mb4; CREATE USER conduit@'127.0.0.1', conduit@localhost; GRANT ALL ON shop.* TO conduit@'127.0.0.1', conduit@localhost; USE shop; "+setup)
 	}
 	if err == nil {
 		err = d.rotate(t.Context())
@@ -46,7 +52,7 @@ func startMariaDB(t testing.TB, dir, setup string, options ...string) *mariaDB {
 }
 
 // rotate replaces the password, and ends the sessions that used the old one.
-func (d *mariaDB) rotate(ctx context.Context) error {
+func (d *mysqlServer) rotate(ctx context.Context) error {
 	d.n++
 	word := fmt.Sprintf("secret%d", d.n)
 	if _, err := d.db.ExecContext(ctx, fmt.Sprintf("SET PASSWORD FOR conduit@'127.0.0.1' = PASSWORD('%s'); SET PASSWORD FOR conduit@localhost = PASSWORD('%s')", word, word)); err != nil {
@@ -58,11 +64,14 @@ func (d *mariaDB) rotate(ctx context.Context) error {
 	if err := os.Rename(d.password+".new", d.password); err != nil {
 		return err
 	}
-	_, err := d.db.ExecContext(ctx, "KILL USER conduit@'127.0.0.1'; KILL USER conduit@localhost")
+	sessions, err := numbersOf(ctx, d.db, "SELECT id FROM information_schema.processlist WHERE user = 'conduit'")
+	for _, id := range sessions {
+		_, _ = d.db.ExecContext(ctx, fmt.Sprintf("KILL %d", id)) // it may have ended by itself
+	}
 	return err
 }
 
-func (d *mariaDB) settings(more map[string]string) func(addr string) map[string]string {
+func (d *mysqlServer) settings(more map[string]string) func(addr string) map[string]string {
 	return func(addr string) map[string]string {
 		all := map[string]string{"address": addr, "database": "shop", "user": "conduit", "password": "${file:" + d.password + "}", "timeout": "3s"}
 		for k, v := range more {
@@ -75,14 +84,16 @@ func (d *mariaDB) settings(more map[string]string) func(addr string) map[string]
 // replicated are the options of a server that a source reads from.
 var replicated = []string{"--log-bin=bin", "--binlog-format=ROW", "--binlog-row-metadata=FULL", "--server-id=1"}
 
+const mayReplicate = "; GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO conduit@'127.0.0.1', conduit@localhost"
+
 // startReplicated starts a server from which the connector may read changes.
-func startReplicated(t testing.TB, dir, setup string) *mariaDB {
+func startReplicated(t testing.TB, dir, setup string) *mysqlServer {
 	t.Helper()
-	return startMariaDB(t, dir, setup+"; CREATE USER conduit@'127.0.0.1'; CREATE USER conduit@localhost; GRANT REPLICATION SLAVE, BINLOG MONITOR ON *.* TO conduit@'127.0.0.1', conduit@localhost", replicated...)
+	return startMariaDB(t, dir, setup+mayReplicate, replicated...)
 }
 
 // produce commits the numbers one by one and some together, once each however often it is called.
-func (d *mariaDB) produce(ctx context.Context, first, n int) error {
+func (d *mysqlServer) produce(ctx context.Context, first, n int) error {
 	_, err := d.db.ExecContext(ctx, "USE shop; "+transactions(first, n, "INSERT IGNORE INTO ledger VALUES (%d, 'record %[1]d');"))
 	return err
 }
@@ -90,35 +101,54 @@ func (d *mariaDB) produce(ctx context.Context, first, n int) error {
 // TestMySQLSource loses nothing, keeps the order of commits and, unless the agent is killed, repeats nothing.
 func TestMySQLSource(t *testing.T) {
 	t.Parallel()
-	kill.RunSource(t, kill.Source{
-		Plugin: "builtin:mysql",
-		System: func(t *testing.T, dir string) *kill.System {
-			d := startReplicated(t, dir, "CREATE TABLE ledger (n int PRIMARY KEY, text text)")
-			return &kill.System{
-				Addr: d.Addr, Server: d, Rotate: d.rotate, Produce: d.produce,
-				Settings: d.settings(map[string]string{"tables": "ledger", "heartbeat": "300ms"}),
-			}
-		},
-		Interval: 20 * time.Millisecond,
-	})
+	for name, start := range map[string]func(testing.TB, string, string) *mysqlServer{"MariaDB": startReplicated, "MySQL": startReplicatedMySQL} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			kill.RunSource(t, kill.Source{
+				Plugin: "builtin:mysql",
+				System: func(t *testing.T, dir string) *kill.System {
+					d := start(t, dir, "CREATE TABLE ledger (n int PRIMARY KEY, text text)")
+					return &kill.System{
+						Addr: d.Addr, Server: d, Rotate: d.rotate, Produce: d.produce,
+						Settings: d.settings(map[string]string{"tables": "ledger", "heartbeat": "300ms"}),
+					}
+				},
+				Interval: 20 * time.Millisecond,
+			})
+		})
+	}
+}
+
+// startReplicatedMySQL is startReplicated of a MySQL with GTIDs.
+func startReplicatedMySQL(t testing.TB, dir, setup string) *mysqlServer {
+	t.Helper()
+	options := []string{"--log-bin=bin", "--binlog-format=ROW", "--server-id=1", "--gtid-mode=ON", "--enforce-gtid-consistency", "--log-slave-updates"}
+	// Without RELOAD a row that is written while the snapshot begins may come twice.
+	const mayLock = "; GRANT RELOAD ON *.* TO conduit@'127.0.0.1', conduit@localhost"
+	return withShop(t, server.StartMySQL(t, options...), dir, setup+mayReplicate+mayLock)
 }
 
 // TestMySQLDestination writes each record exactly once, without a key.
 func TestMySQLDestination(t *testing.T) {
 	t.Parallel()
-	kill.RunDestination(t, kill.Destination{
-		Plugin: "builtin:mysql", Once: true,
-		System: func(t *testing.T, dir string) *kill.System {
-			d := startMariaDB(t, dir, "CREATE TABLE ledger (written bigint AUTO_INCREMENT PRIMARY KEY, n int, text text)")
-			stored := func(ctx context.Context) ([]int, error) {
-				return numbersOf(ctx, d.db, "SELECT n FROM shop.ledger ORDER BY written")
-			}
-			return &kill.System{
-				Addr: d.Addr, Server: d, Rotate: d.rotate, Stored: stored,
-				Settings: d.settings(map[string]string{"table": "ledger", "positionTable": "conduit_positions"}),
-			}
-		},
-	})
+	for name, start := range map[string]func(testing.TB, ...string) *server.MySQL{"MariaDB": server.StartMariaDB, "MySQL": server.StartMySQL} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			kill.RunDestination(t, kill.Destination{
+				Plugin: "builtin:mysql", Once: true,
+				System: func(t *testing.T, dir string) *kill.System {
+					d := withShop(t, start(t), dir, "CREATE TABLE ledger (written bigint AUTO_INCREMENT PRIMARY KEY, n int, text text)")
+					stored := func(ctx context.Context) ([]int, error) {
+						return numbersOf(ctx, d.db, "SELECT n FROM shop.ledger ORDER BY written")
+					}
+					return &kill.System{
+						Addr: d.Addr, Server: d, Rotate: d.rotate, Stored: stored,
+						Settings: d.settings(map[string]string{"table": "ledger", "positionTable": "conduit_positions"}),
+					}
+				},
+			})
+		})
+	}
 }
 
 // TestMySQLExample runs the example of the destination, with the server and paths of the test.

@@ -40,7 +40,7 @@ func BenchmarkNATS(b *testing.B) {
 			for range b.N {
 				one.run(b, s, js)
 			}
-			b.ReportMetric(natsRecords*float64(b.N)/b.Elapsed().Seconds(), "records/s")
+			report(b, natsRecords)
 		})
 	}
 }

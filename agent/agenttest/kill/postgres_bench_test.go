@@ -46,7 +46,7 @@ func BenchmarkPostgres(b *testing.B) {
 			for range b.N {
 				one.run(b, s)
 			}
-			b.ReportMetric(benchRows*float64(b.N)/b.Elapsed().Seconds(), "records/s")
+			report(b, benchRows)
 		})
 	}
 }
@@ -136,7 +136,7 @@ func agentMoves(b *testing.B, dir, file string, done func() bool) {
 	}
 	wait.For(b, "all records", done)
 	b.StopTimer()
-	stop()
+	agentTime += stop()
 }
 
 func (p *postgresSystem) toFile(dir, more string) string {

@@ -3,9 +3,12 @@ package kill_test
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -23,9 +26,9 @@ type postgresSystem struct {
 	n        int    // passwords so far
 }
 
-// startPostgres starts a server with the table ledger, which the role owns.
-func startPostgres(t *testing.T, dir, table string) *postgresSystem {
-	p := &postgresSystem{Postgres: server.StartPostgres(t, ""), password: filepath.Join(dir, "password")}
+// startPostgres starts a server of the programs in bin with the table ledger, which the role owns.
+func startPostgres(t *testing.T, bin, dir, table string) *postgresSystem {
+	p := &postgresSystem{Postgres: server.StartPostgres(t, bin), password: filepath.Join(dir, "password")}
 	hba := "local all all trust\nhost all postgres 127.0.0.1/32 trust\nhost all all 127.0.0.1/32 scram-sha-256\nhost replication all 127.0.0.1/32 scram-sha-256\n"
 	if err := os.WriteFile(p.HBA(), []byte(hba), 0o644); err != nil {
 		t.Fatal(err)
@@ -126,35 +129,62 @@ func (p *postgresSystem) stored(ctx context.Context) ([]int, error) {
 	return all, nil
 }
 
+// eachPostgres runs the suite with each version installed: all faults with the newest one, and with the others those that
+// depend on how a server recovers.
+func eachPostgres(t *testing.T, run func(t *testing.T, bin string, skip map[kill.Fault]string)) {
+	const done = "the newest version has had it"
+	skip := map[kill.Fault]string{}
+	for _, bin := range server.PostgresDirs(t) {
+		version, err := exec.Command(filepath.Join(bin, "postgres"), "--version").Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, number, _ := strings.Cut(string(version), ") ")
+		number, _, _ = strings.Cut(strings.TrimSpace(number), " ")
+		faults := maps.Clone(skip)
+		t.Run(number, func(t *testing.T) {
+			t.Parallel()
+			run(t, bin, faults)
+		})
+		for _, one := range []kill.Fault{kill.None, kill.AgentStopped, kill.ConnectionCut, kill.ConnectionRefused, kill.ConnectionDelayed, kill.ConnectionHalfOpen, kill.CredentialsRotated} {
+			skip[one] = done
+		}
+	}
+}
+
 // TestPostgresSource loses nothing, keeps the order of commits and, unless the agent is killed,
 // repeats nothing.
 func TestPostgresSource(t *testing.T) {
 	t.Parallel()
-	kill.RunSource(t, kill.Source{
-		Plugin: "builtin:postgres",
-		System: func(t *testing.T, dir string) *kill.System {
-			p := startPostgres(t, dir, "CREATE TABLE ledger (n int PRIMARY KEY, text text)")
-			return &kill.System{
-				Addr: p.Addr, Server: p, Rotate: p.rotate, Produce: p.produce,
-				Settings: p.settings(map[string]string{"tables": "ledger", "heartbeat": "300ms"}),
-			}
-		},
-		Interval: 20 * time.Millisecond,
+	eachPostgres(t, func(t *testing.T, bin string, skip map[kill.Fault]string) {
+		kill.RunSource(t, kill.Source{
+			Plugin: "builtin:postgres",
+			System: func(t *testing.T, dir string) *kill.System {
+				p := startPostgres(t, bin, dir, "CREATE TABLE ledger (n int PRIMARY KEY, text text)")
+				return &kill.System{
+					Addr: p.Addr, Server: p, Rotate: p.rotate, Produce: p.produce,
+					Settings: p.settings(map[string]string{"tables": "ledger", "heartbeat": "300ms"}),
+				}
+			},
+			Interval: 20 * time.Millisecond, Skip: skip,
+		})
 	})
 }
 
 // TestPostgresDestination writes each record exactly once, without a key.
 func TestPostgresDestination(t *testing.T) {
 	t.Parallel()
-	kill.RunDestination(t, kill.Destination{
-		Plugin: "builtin:postgres",
-		System: func(t *testing.T, dir string) *kill.System {
-			p := startPostgres(t, dir, "CREATE TABLE ledger (n int, text text, written bigserial)")
-			return &kill.System{
-				Addr: p.Addr, Server: p, Rotate: p.rotate, Stored: p.stored,
-				Settings: p.settings(map[string]string{"table": "ledger", "positionTable": "conduit_positions"}),
-			}
-		},
-		Once: true,
+	eachPostgres(t, func(t *testing.T, bin string, skip map[kill.Fault]string) {
+		kill.RunDestination(t, kill.Destination{
+			Plugin: "builtin:postgres",
+			System: func(t *testing.T, dir string) *kill.System {
+				p := startPostgres(t, bin, dir, "CREATE TABLE ledger (n int, text text, written bigserial)")
+				return &kill.System{
+					Addr: p.Addr, Server: p, Rotate: p.rotate, Stored: p.stored,
+					Settings: p.settings(map[string]string{"table": "ledger", "positionTable": "conduit_positions"}),
+				}
+			},
+			Once: true, Skip: skip,
+		})
 	})
 }

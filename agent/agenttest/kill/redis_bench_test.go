@@ -10,7 +10,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/plugintest/server"
 )
 
-const redisRecords = 100_000
+const redisRecords = 500_000
 
 // BenchmarkRedis moves entries of a stream with an agent, and with a bare loop of the same client.
 func BenchmarkRedis(b *testing.B) {
@@ -18,7 +18,8 @@ func BenchmarkRedis(b *testing.B) {
 		name string
 		run  func(b *testing.B, c redis.Conn, addr string)
 	}{
-		{"reader", benchRedisReader}, {"redis-to-file", benchRedisSource},
+		{"reader", benchRedisReader}, {"redis-to-file", func(b *testing.B, c redis.Conn, addr string) { benchRedisSource(b, c, addr, "") }},
+		{"redis-to-lines", func(b *testing.B, c redis.Conn, addr string) { benchRedisSource(b, c, addr, ", "+payloads) }},
 		{"writer", benchRedisWriter}, {"file-to-redis", benchRedisDestination},
 	} {
 		b.Run(one.name, func(b *testing.B) {
@@ -34,7 +35,7 @@ func BenchmarkRedis(b *testing.B) {
 				one.run(b, c, r.Addr)
 				b.StopTimer()
 			}
-			b.ReportMetric(redisRecords*float64(b.N)/b.Elapsed().Seconds(), "records/s")
+			report(b, redisRecords)
 		})
 	}
 }
@@ -77,7 +78,7 @@ func benchRedisReader(b *testing.B, c redis.Conn, _ string) {
 	}
 }
 
-func benchRedisSource(b *testing.B, c redis.Conn, addr string) {
+func benchRedisSource(b *testing.B, c redis.Conn, addr, format string) {
 	redisFill(b, c)
 	dir := agenttest.NewDir(b)
 	agentMoves(b, dir, fmt.Sprintf(`version: "2.2"
@@ -85,8 +86,8 @@ pipelines:
   - id: bench
     connectors:
       - {id: in, type: source, plugin: builtin:redis, settings: {url: "redis://%s", key: bench, field: record}}
-      - {id: out, type: destination, plugin: builtin:file, settings: {path: %s/out}}
-`, addr, dir), lines(dir+"/out", redisRecords))
+      - {id: out, type: destination, plugin: builtin:file, settings: {path: %s/out%s}}
+`, addr, dir, format), lines(dir+"/out", redisRecords))
 }
 
 func benchRedisWriter(b *testing.B, c redis.Conn, _ string) {

@@ -118,31 +118,63 @@ func TestRedisList(t *testing.T) {
 	})
 }
 
-// TestRedisDestination writes to a list with effect once.
+// TestRedisDestination writes to a list and to a stream with effect once.
 func TestRedisDestination(t *testing.T) {
 	t.Parallel()
-	kill.RunDestination(t, kill.Destination{
-		Plugin: "builtin:redis", Once: true,
-		System: func(t *testing.T, dir string) *kill.System {
-			r := startRedis(t, dir)
-			return &kill.System{
-				Addr: r.Addr, Server: r, Rotate: r.rotate, Stored: r.stored,
-				Settings: r.settings(map[string]string{"key": "out", "type": "list", "positionKey": "positions", "retry.timeout": "1s",
-					"sdk.record.format": "template", "sdk.record.format.options": "{{ toJson .Payload.After }}"}),
-			}
-		},
-	})
+	for kind, read := range map[string]func(*redisSystem, context.Context) ([][]byte, error){"list": (*redisSystem).elements, "stream": (*redisSystem).entries} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			kill.RunDestination(t, kill.Destination{
+				Plugin: "builtin:redis", Once: true,
+				System: func(t *testing.T, dir string) *kill.System {
+					r := startRedis(t, dir)
+					return &kill.System{
+						Addr: r.Addr, Server: r, Rotate: r.rotate,
+						Stored: func(ctx context.Context) ([]int, error) { return stored(read(r, ctx)) },
+						Settings: r.settings(map[string]string{"key": "out", "type": kind, "positionKey": "positions", "retry.timeout": "1s",
+							"sdk.record.format": "template", "sdk.record.format.options": "{{ toJson .Payload.After }}"}),
+					}
+				},
+			})
+		})
+	}
 }
 
-func (r *redisSystem) stored(ctx context.Context) ([]int, error) {
-	elements, err := redis.ByteSlices(r.do(ctx, []any{"LRANGE", "out", 0, -1}))
+// elements returns those of the list.
+func (r *redisSystem) elements(ctx context.Context) ([][]byte, error) {
+	return redis.ByteSlices(r.do(ctx, []any{"LRANGE", "out", 0, -1}))
+}
+
+// entries returns the records in those of the stream.
+func (r *redisSystem) entries(ctx context.Context) ([][]byte, error) {
+	entries, err := redis.Values(r.do(ctx, []any{"XRANGE", "out", "-", "+"}))
+	if err != nil {
+		return nil, err
+	}
+	var all [][]byte
+	for _, e := range entries { // an id, and names and values
+		entry, err := redis.Values(e, nil)
+		if err != nil || len(entry) != 2 {
+			return nil, errors.Join(err, fmt.Errorf("an entry has %d parts", len(entry)))
+		}
+		fields, err := redis.ByteSlices(entry[1], nil)
+		if err != nil || len(fields) != 2 {
+			return nil, errors.Join(err, fmt.Errorf("an entry has the fields %q", fields))
+		}
+		all = append(all, fields[1])
+	}
+	return all, nil
+}
+
+// stored returns the numbers of records.
+func stored(records [][]byte, err error) ([]int, error) {
 	if err != nil {
 		return nil, err
 	}
 	var all []int
-	for _, e := range elements {
+	for _, r := range records {
 		var payload struct{ N int }
-		if err := json.Unmarshal(e, &payload); err != nil {
+		if err := json.Unmarshal(r, &payload); err != nil {
 			return nil, err
 		}
 		all = append(all, payload.N)

@@ -35,7 +35,7 @@ func BenchmarkS3(b *testing.B) {
 			for range b.N {
 				one.run(b, s)
 			}
-			b.ReportMetric(one.records*float64(b.N)/b.Elapsed().Seconds(), "records/s")
+			report(b, one.records)
 		})
 	}
 }

@@ -12,7 +12,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/conduit-agent/conduit/agent/agenttest"
+	"github.com/conduit-agent/conduit/agent/agenttest/effort"
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/plugins/plugintest/server"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
@@ -32,7 +32,7 @@ type host struct {
 // manifest for Kubernetes.
 func TestThreeHosts(t *testing.T) {
 	t.Parallel()
-	if !agenttest.Thorough() {
+	if !effort.Thorough() {
 		t.Skip("it waits for sessions to end, half a minute: where CI is set")
 	}
 	const pipelines = 6

@@ -15,6 +15,16 @@ start() {
     export CONDUIT_API_HTTP_ADDRESS
 }
 
+# built go build [-o DIRECTORY] ./cmd/conduit: has the binary that readers have where the go command would build it.
+# Another build is that command's.
+built() {
+    case "$*" in
+    "go build ./cmd/conduit") cp "$(command -v conduit)" . ;;
+    "go build -o "*" ./cmd/conduit") cp "$(command -v conduit)" "$4" ;;
+    *) "$@" ;;
+    esac
+}
+
 # has TEXT: what was printed has every part of the text, which are separated by "…".
 has() {
     local rest=$1 part

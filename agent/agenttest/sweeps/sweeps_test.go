@@ -12,7 +12,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/conduit-agent/conduit/agent/agenttest"
+	"github.com/conduit-agent/conduit/agent/agenttest/effort"
 )
 
 // fault is what happens at a call.
@@ -44,7 +44,7 @@ func (p place) String() string { return fmt.Sprintf("%s %d", p.call, p.number) }
 // how many places of each scenario are tried; 0 is all of them, with every fault.
 func TestSweeps(t *testing.T) {
 	try := 1
-	if agenttest.Thorough() {
+	if effort.Thorough() {
 		try = 10
 	}
 	if text := os.Getenv("CONDUIT_SWEEPS"); text != "" {

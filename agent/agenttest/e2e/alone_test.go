@@ -1,0 +1,64 @@
+package e2e_test
+
+import (
+	"context"
+	"log/slog"
+	"runtime"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/conduit-agent/conduit/agent"
+)
+
+// An agent that is no member of a cluster has no goroutine of one and allocates nothing for it, while a pipeline runs.
+func TestNothingOfAClusterWithoutOne(t *testing.T) {
+	cfg := onePipeline(t)
+	defer func(rate int) { runtime.MemProfileRate = rate }(runtime.MemProfileRate)
+	runtime.MemProfileRate = 1024
+	synctest.Test(t, func(t *testing.T) {
+		sim := (&world{lives: map[string]*lifetime{}}).boot().simulation()
+		ctx, end := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() {
+			ended <- runIn(ctx, agent.Options{Config: cfg, Log: slog.New(slog.DiscardHandler)}, sim)
+		}()
+		time.Sleep(time.Second)
+		synctest.Wait()
+		stacks := make([]byte, 1<<20)
+		stacks = stacks[:runtime.Stack(stacks, true)]
+		if text := string(stacks); !strings.Contains(text, "/agent/engine") || strings.Contains(text, clusterPackages) {
+			t.Errorf("a pipeline runs, and nothing of a cluster does:\n%s", text)
+		}
+		end()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	runtime.GC()
+	runtime.GC() // the second one completes what is known of the first
+	records := make([]runtime.MemProfileRecord, 100_000)
+	n, ok := runtime.MemProfile(records, true)
+	if !ok {
+		t.Fatalf("%d records of allocations", n)
+	}
+	engine := false
+	for _, r := range records[:n] {
+		frames := runtime.CallersFrames(r.Stack())
+		for more := true; more; {
+			var f runtime.Frame
+			f, more = frames.Next()
+			engine = engine || strings.Contains(f.Function, "/agent/engine")
+			if strings.Contains(f.Function, clusterPackages) && !strings.HasSuffix(f.Function, ".init") {
+				t.Errorf("%s allocates %d bytes", f.Function, r.AllocBytes)
+			}
+		}
+	}
+	if !engine {
+		t.Error("the allocations of the engine are not known")
+	}
+}
+
+// clusterPackages is in the names of the functions of a cluster's packages.
+const clusterPackages = "/agent/cluster"
