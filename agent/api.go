@@ -127,7 +127,7 @@ func (d declarations) SetOverride(ctx context.Context, id string, status spec.St
 		}
 		if err := d.cluster.override(ctx, id, status, declared.Digest); err != nil {
 			return rest.Errorf(rest.Unavailable, rest.ReasonCluster, "%v", err).
-				Suggest("try again when NATS can be reached; it may have taken effect nevertheless")
+				Suggest("try again when the store of the cluster can be reached; it may have taken effect nevertheless")
 		}
 	}
 	return d.DB.SetOverride(ctx, id, status)
@@ -242,6 +242,14 @@ func (o *observed) Position(ctx context.Context, connectorID string) (record.Pos
 		return nil, err
 	}
 	return c.Position, err
+}
+
+// alone returns the instances of a pipeline that is to have several and runs on this agent only, nil for others.
+func alone(d *spec.Declaration) *rest.Instances {
+	if !d.Pipeline.Instances.Several() {
+		return nil
+	}
+	return &rest.Instances{Declared: d.Pipeline.Instances, Running: []rest.InstancePlacement{}, Message: "this agent runs it once: it is no member of a cluster, or the pipeline is none of the cluster's"}
 }
 
 // Restart has a pipeline restarted.

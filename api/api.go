@@ -84,6 +84,7 @@ type Server struct {
 	requests  *idempotency.Requests
 	closing   chan struct{} // closed when long answers are to end
 	closeOnce sync.Once
+	limits    *inspect.Limits // of the inspector's sessions, if not those of DefaultLimits
 }
 
 func (s *Server) init() {
@@ -93,9 +94,12 @@ func (s *Server) init() {
 		}
 		s.log = s.log.With("component", "api")
 		s.closing = make(chan struct{})
+		if s.limits == nil {
+			s.limits = &inspect.DefaultLimits
+		}
 		s.state = &desired.State{Store: s.Desired, States: s.Observed, Plugins: s.Plugins}
 		s.guard = &guard.Guard{Hosts: s.Hosts, Origins: s.Origins, ReadToken: s.ReadToken, AdminToken: s.AdminToken, Log: s.log}
-		s.inspector = &inspect.Hub{Taps: s.Taps, Show: s.Show, Closing: s.closing, Changed: s.Observed.Changed, Gone: s.state.Forgotten, Limits: sessionLimits, Memory: s.Memory}
+		s.inspector = &inspect.Hub{Taps: s.Taps, Show: s.Show, Closing: s.closing, Changed: s.Observed.Changed, Gone: s.state.Forgotten, Limits: *s.limits, Memory: s.Memory}
 		s.requests = &idempotency.Requests{Answers: s.Answers, Log: s.log}
 		base := resource.Base{Desired: s.state, Observed: s.Observed, Guard: s.guard, Rates: s.Rates, Closing: s.closing}
 		s.handler = s.guard.Protect(s.router(base))
@@ -115,7 +119,6 @@ var (
 	readTimeout   = 30 * time.Second
 	idleTimeout   = 60 * time.Second
 	placeTimeout  = 2 * time.Second // for a new connection to wait for a place
-	sessionLimits = inspect.DefaultLimits
 )
 
 const (

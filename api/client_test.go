@@ -278,6 +278,7 @@ func TestInspect(t *testing.T) {
 // TestInspectDrops checks that a fast stream is sampled, that what was left out is reported
 // exactly, and that the pipeline is never held up.
 func TestInspectDrops(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.fromFile("a.yaml", pipelineOf("a", spec.StatusRunning))
 	s := newServer(w)

@@ -174,3 +174,40 @@ func TestDeadLetters(t *testing.T) {
 		}
 	}
 }
+
+// TestDeadLettersElsewhere has dead letters on another member of the cluster only: what is asked of them here is
+// refused with the name and the address of that member, but for a list, which names it.
+func TestDeadLettersElsewhere(t *testing.T) {
+	w := newWorld(t)
+	w.declared["orders"] = &spec.Declaration{Pipeline: pipelineOf("orders", spec.StatusRunning), Owner: spec.Owner{Kind: spec.OwnerAPI}}
+	w.refused = []rest.MemberDeadLetters{{Member: "m2", Address: "10.0.0.2:8080", Count: 3}}
+	s, store := newServer(w), &fakeDeadLetters{gone: true}
+	s.DeadLetters, s.Replays = store, store
+	const path, away = "/v1/pipelines/orders/dead-letters", "m2 at 10.0.0.2:8080 has 3"
+	for request, want := range map[string]string{
+		"GET " + path:                                               `"elsewhere":[{"member":"m2","address":"10.0.0.2:8080","count":3}]`,
+		"GET /v1/pipelines/orders/status":                           `"deadLettersElsewhere":[{"member":"m2"`,
+		"DELETE " + path + "?all=true":                              away,
+		"DELETE " + path + "?ids=17":                                away,
+		"GET " + path + "/17":                                       away,
+		"DELETE " + path + "/17":                                    away,
+		"PUT " + path + `/17 {"record":{"position":"MQ=="}}`:        away,
+		`POST /v1/pipelines/orders/dead-letter-replay {"all":true}`: away,
+	} {
+		method, rest, _ := strings.Cut(request, " ")
+		target, body, _ := strings.Cut(rest, " ")
+		if got := do(s.Handler(), method, target, body); !strings.Contains(string(got.body), want) || (got.status == 200) != (want != away) {
+			t.Errorf("%s: %d %s, want %s", request, got.status, got.body, want)
+		}
+	}
+	if got := do(s.Handler(), "GET", path+"/17", ""); got.status != 404 {
+		t.Errorf("a dead letter that is not here is answered %d", got.status)
+	}
+	store.gone = false // one is here
+	if got := do(s.Handler(), "GET", path+"/17", ""); got.status != 200 {
+		t.Errorf("a dead letter that is here is answered %d %s", got.status, got.body)
+	}
+	if got := do(s.Handler(), "DELETE", path+"?all=true", ""); got.status != 200 {
+		t.Errorf("those that are here are not dropped: %d %s", got.status, got.body)
+	}
+}

@@ -158,9 +158,10 @@ var (
 		Memory: rest.Memory{Resident: 23 << 20, Limit: 64 << 20}, Store: rest.Store{Path: "/var/lib/conduit/conduit.db", Bytes: 1 << 20, WALBytes: 4 << 20, DiskFree: 20 << 30, DiskTotal: 32 << 30},
 		Settings: []rest.Setting{{Name: "db.commit-interval", Value: "50ms", Origin: "default"}}}
 	exampleCluster = rest.Cluster{Name: "edge", Member: "m1", State: rest.ClusterJoined,
-		Members: []rest.ClusterMember{{Name: "m1", Version: "v1.0.0", Labels: map[string]string{"zone": "a"}, Capacity: 1, State: "live", StartedAt: exampleTime, Pipelines: 1}},
+		Members: []rest.ClusterMember{{Name: "m1", Version: "v1.0.0", Labels: map[string]string{"zone": "a"}, Capacity: 1, State: "live", StartedAt: exampleTime, Pipelines: 1, Address: "10.0.0.1:8080", DeadLetters: 3}},
 		Pipelines: []rest.ClusterPipeline{{ID: "orders", Placement: rest.Placement{Member: "m1", Since: &exampleTime, From: "m2", Reason: "TookOver"},
-			Epoch: 17, Digest: "9f86d081", LagSeconds: 0.01, Terms: &rest.ClusterTerms{Mode: placement.Relaxed, Labels: map[string]string{"zone": "a"}, Eligible: true}}}}
+			Epoch: 17, Digest: "9f86d081", LagSeconds: 0.01, DeadLetters: []rest.MemberDeadLetters{{Member: "m1", Address: "10.0.0.1:8080", Count: 3}}, Terms: &rest.ClusterTerms{Mode: placement.Relaxed, Labels: map[string]string{"zone": "a"}, Eligible: true}},
+			{ID: "readings", Instance: 2, Placement: rest.Placement{Member: "m1", Since: &exampleTime, Reason: "Claimed"}, Epoch: 19, Digest: "9f86d081", Terms: &rest.ClusterTerms{Mode: placement.Strict, Eligible: true, Instances: "3"}}}}
 	exampleFileContent   = rest.FileContent{Path: "orders.yaml", Content: exampleFile}
 	exampleEditorRequest = rest.EditorRequest{Path: "orders.yaml", Content: "version: \"2.2\"\npipelines:\n  - id: orders\n    sta", Line: 4, Column: 8}
 	exampleEditorAnswer  = rest.EditorAnswer{Problems: []spec.Problem{}, Completions: []rest.Completion{{Label: "status", Detail: "Whether the pipeline should run.", Insert: "status: ", Replace: 3}}, Documents: []rest.PipelineDocument{}}

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/api/guard"
+	"github.com/conduit-agent/conduit/api/inspect"
 	"github.com/conduit-agent/conduit/api/resource"
 )
 
@@ -15,20 +16,23 @@ func ShortTimeouts(header, read, idle time.Duration) (restore func()) {
 	return func() { headerTimeout, readTimeout, idleTimeout = h, r, i }
 }
 
-// ShortSessionTimeouts gives clients of the inspector this time to take a message or to answer
-// a ping, and that time between pings, until restore is called.
-func ShortSessionTimeouts(answer, ping time.Duration) (restore func()) {
-	old := sessionLimits
-	sessionLimits.Answer, sessionLimits.Ping = answer, ping
-	return func() { sessionLimits = old }
+// ShortSessionTimeouts gives clients of a server's inspector this time to take a message or to
+// answer a ping, and that time between pings.
+func ShortSessionTimeouts(answer, ping time.Duration) func(*Server) {
+	return func(s *Server) {
+		limits := inspect.DefaultLimits
+		limits.Answer, limits.Ping = answer, ping
+		s.limits = &limits
+	}
 }
 
-// FilterBurst has filters take that much time at once, none when it is negative, until
-// restore is called.
-func FilterBurst(d time.Duration) (restore func()) {
-	old := sessionLimits
-	sessionLimits.Filter = d
-	return func() { sessionLimits = old }
+// FilterBurst has filters of a server take that much time at once, none when it is negative.
+func FilterBurst(d time.Duration) func(*Server) {
+	return func(s *Server) {
+		limits := inspect.DefaultLimits
+		limits.Filter = d
+		s.limits = &limits
+	}
 }
 
 // ConnectionWait has new connections wait that long for a place until restore is called.

@@ -21,10 +21,16 @@ import (
 	"github.com/conduit-agent/conduit/api/desired"
 	"github.com/conduit-agent/conduit/api/resource"
 	"github.com/conduit-agent/conduit/api/rest"
+	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/spec"
 	"github.com/conduit-agent/conduit/spec/placement"
 )
+
+func TestMain(m *testing.M) {
+	wait.Overlap(4)
+	m.Run()
+}
 
 // world is a store and a reconciler in memory. What is declared to run runs at once,
 // unless its plugin is "broken" or the world is frozen.
@@ -43,6 +49,7 @@ type world struct {
 	cut       []string
 	answers   map[string]*spec.Answer
 	placed    map[string]rest.Placement // pipelines that other members of a cluster are to run
+	refused   []rest.MemberDeadLetters  // on other members
 	frozen    bool                      // nothing observed changes
 	notReady  error
 	directory spec.Directory
@@ -484,11 +491,20 @@ func (w *world) CheckProcessors(_ context.Context, at string, declared []spec.Pr
 	return all
 }
 
+func (w *world) Refused(string) []rest.MemberDeadLetters { return w.refused }
+
 func (w *world) Terms(id string) *rest.ClusterTerms {
 	if w.Placement(id) == nil {
 		return nil
 	}
 	return &rest.ClusterTerms{Mode: placement.Relaxed, Labels: map[string]string{"site": "berlin"}}
+}
+
+func (w *world) Instances(d *spec.Declaration) *rest.Instances {
+	if !d.Pipeline.Instances.Several() {
+		return nil
+	}
+	return &rest.Instances{Declared: d.Pipeline.Instances, Running: []rest.InstancePlacement{{Instance: 1, Member: "m2", Since: time.Unix(1000, 0).UTC()}}, Message: "the rest waits"}
 }
 
 func (w *world) Placement(id string) *rest.Placement {

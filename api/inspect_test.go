@@ -88,18 +88,21 @@ func masked(first byte, payload string) string {
 }
 
 // inspectable is a server of a running pipeline a.
-func inspectable(t testing.TB) (*world, *api.Server, *client.Client) {
+func inspectable(t testing.TB, limits ...func(*api.Server)) (*world, *api.Server, *client.Client) {
 	t.Helper()
-	w, s, c, _ := accepting(t)
+	w, s, c, _ := accepting(t, limits...)
 	return w, s, c
 }
 
 // accepting is the same with the listener.
-func accepting(t testing.TB) (*world, *api.Server, *client.Client, *listener) {
+func accepting(t testing.TB, limits ...func(*api.Server)) (*world, *api.Server, *client.Client, *listener) {
 	t.Helper()
 	w := newWorld(t)
 	w.fromFile("a.yaml", pipelineOf("a", spec.StatusRunning))
 	s := newServer(w)
+	for _, set := range limits {
+		set(s)
+	}
 	tcp, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -130,6 +133,7 @@ func (l *listener) from(client net.Conn) net.Conn {
 }
 
 func TestWhatInspectorsSend(t *testing.T) {
+	t.Parallel()
 	_, s, c, accepted := accepting(t)
 	var clients sync.WaitGroup
 	status := func(code uint16, reason string) string {
@@ -226,8 +230,8 @@ func many(n, every int) []record.Record {
 // Rare records that a filter selects are all seen, however many others pass; what does
 // not meet the filter is not missed.
 func TestFiltersComeFirst(t *testing.T) {
-	t.Cleanup(api.FilterBurst(time.Hour))
-	w, s, c := inspectable(t)
+	t.Parallel()
+	w, s, c := inspectable(t, api.FilterBurst(time.Hour))
 	filter := []string{"metadata.marked=yes"}
 	seen, stop := seeing(t, s, c, filter)
 	for range 20 {
@@ -265,8 +269,8 @@ func TestFiltersComeFirst(t *testing.T) {
 
 // Sessions with filters of their own do not see what others select.
 func TestFiltersOfSeveralSessions(t *testing.T) {
-	t.Cleanup(api.FilterBurst(time.Hour))
-	w, s, c := inspectable(t)
+	t.Parallel()
+	w, s, c := inspectable(t, api.FilterBurst(time.Hour))
 	all, stopAll := seeing(t, s, c, nil)
 	marked, stopMarked := seeing(t, s, c, []string{"metadata.marked=yes"})
 	again, stopAgain := seeing(t, s, c, []string{"metadata.marked=yes", "metadata.marked=yes"})
@@ -283,6 +287,7 @@ func TestFiltersOfSeveralSessions(t *testing.T) {
 
 // What a rate leaves out was not to be seen.
 func TestRatesDropNothing(t *testing.T) {
+	t.Parallel()
 	w, s, c := inspectable(t)
 	seen, stop := seeing(t, s, c, nil, client.Query("rate", "20"))
 	began := time.Now()
@@ -298,8 +303,8 @@ func TestRatesDropNothing(t *testing.T) {
 
 // What filters had no time for may have been what they select.
 func TestFiltersWithoutTime(t *testing.T) {
-	t.Cleanup(api.FilterBurst(-1))
-	w, s, c := inspectable(t)
+	t.Parallel()
+	w, s, c := inspectable(t, api.FilterBurst(-1))
 	seen, stop := seeing(t, s, c, []string{"metadata.marked=yes"})
 	w.pass("a:gen", many(1000, 10)...)
 	if dropped := stop(); dropped != 1000 || seen() != 0 {
@@ -309,6 +314,7 @@ func TestFiltersWithoutTime(t *testing.T) {
 
 // Sessions end with their connector, but not while its file may bring it back.
 func TestInspectorsOfDeletedConnectors(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.fromAPI(pipelineOf("a", spec.StatusStopped))
 	s := newServer(w)
@@ -334,8 +340,8 @@ func TestInspectorsOfDeletedConnectors(t *testing.T) {
 // TestCountsOfDeletedConnectors has records be dropped and their connector be deleted: its
 // count goes, that of another stays.
 func TestCountsOfDeletedConnectors(t *testing.T) {
-	t.Cleanup(api.FilterBurst(-1))
-	w, s, c := inspectable(t)
+	t.Parallel()
+	w, s, c := inspectable(t, api.FilterBurst(-1))
 	w.fromAPI(pipelineOf("b", spec.StatusStopped))
 	for _, id := range []string{"a:gen", "b:gen"} {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -363,8 +369,8 @@ func TestCountsOfDeletedConnectors(t *testing.T) {
 
 // Clients that do not answer are left, others are not.
 func TestInspectorsShowSignsOfLife(t *testing.T) {
-	t.Cleanup(api.ShortSessionTimeouts(300*time.Millisecond, 100*time.Millisecond))
-	_, s, c := inspectable(t)
+	t.Parallel()
+	_, s, c := inspectable(t, api.ShortSessionTimeouts(300*time.Millisecond, 100*time.Millisecond))
 	open(t, c.URL, "")
 	alive := open(t, c.URL, "")
 	for range 5 { // longer than the other one lasts
@@ -417,8 +423,8 @@ func sees(t *testing.T, w *world, socket *session, lines *bufio.Reader, r record
 
 // Clients that take nothing delay no other, and are disconnected.
 func TestInspectorsThatHang(t *testing.T) {
-	t.Cleanup(api.ShortSessionTimeouts(time.Second, time.Hour))
-	w, s, c := inspectable(t)
+	t.Parallel()
+	w, s, c := inspectable(t, api.ShortSessionTimeouts(time.Second, time.Hour))
 	for range 2 {
 		open(t, c.URL, "")
 	}
@@ -472,6 +478,7 @@ func TestInspectorsNeedNoGoroutines(t *testing.T) {
 
 // The server ends at once whatever its clients do.
 func TestHangingInspectorsEndWithTheServer(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.fromFile("a.yaml", pipelineOf("a", spec.StatusRunning))
 	s := newServer(w)

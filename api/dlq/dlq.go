@@ -74,6 +74,7 @@ func (s *DeadLetters) List(_ http.ResponseWriter, r *http.Request) (any, error) 
 		return nil, err
 	}
 	page, err := s.Store.List(r.Context(), r.PathValue("id"), f, before, int(max(1, min(limit, maxPage))))
+	page.Elsewhere = s.Observed.Refused(r.PathValue("id"))
 	if err == nil && page.Totals.Count == 0 && page.Totals.Dropped == 0 { // say so if there is no such pipeline
 		_, err := s.Desired.Pipeline(r.Context(), r.PathValue("id"))
 		return page, err
@@ -88,7 +89,7 @@ func (s *DeadLetters) Get(_ http.ResponseWriter, r *http.Request) (any, error) {
 		return nil, err
 	}
 	l, err := s.Store.Get(r.Context(), r.PathValue("id"), id)
-	return found(r, l, err)
+	return found(s, r, l, err)
 }
 
 // Update replaces the record of a dead letter.
@@ -109,7 +110,7 @@ func (s *DeadLetters) Update(w http.ResponseWriter, r *http.Request) (any, error
 		return nil, jsonhttp.FieldError(spec.CodeRequired, "record.position", "record.position is missing; leave it as it was")
 	}
 	l, err := s.Store.Edit(r.Context(), r.PathValue("id"), id, &edited)
-	return found(r, l, err)
+	return found(s, r, l, err)
 }
 
 // Delete drops a dead letter.
@@ -122,7 +123,7 @@ func (s *DeadLetters) Delete(_ http.ResponseWriter, r *http.Request) (any, error
 	if err == nil && n == 0 {
 		err = spec.ErrNotFound
 	}
-	return found(r, rest.DeadLettersDropped{Dropped: n}, err)
+	return found(s, r, rest.DeadLettersDropped{Dropped: n}, err)
 }
 
 // DeleteSome drops the dead letters that are named or selected, or all.
@@ -142,7 +143,7 @@ func (s *DeadLetters) DeleteSome(_ http.ResponseWriter, r *http.Request) (any, e
 	if err != nil {
 		return nil, err
 	}
-	if err := checkSelection(ids, f, all); err != nil {
+	if err := errors.Join(checkSelection(ids, f, all), s.here(r.Context(), r.PathValue("id"))); err != nil {
 		return nil, err
 	}
 	var n int64
@@ -152,6 +153,21 @@ func (s *DeadLetters) DeleteSome(_ http.ResponseWriter, r *http.Request) (any, e
 		n, err = s.Store.DropAll(r.Context(), r.PathValue("id"), f)
 	}
 	return answer(rest.DeadLettersDropped{Dropped: n}, err)
+}
+
+// here returns an error when there is no dead letter of a pipeline on the disk of this agent, and there are some
+// on those of other members of its cluster.
+func (s *DeadLetters) here(ctx context.Context, pipeline string) error {
+	away := s.Observed.Refused(pipeline)
+	if len(away) == 0 {
+		return nil
+	}
+	page, err := s.Store.List(ctx, pipeline, rest.DeadLetterFilter{}, 0, 1)
+	if err != nil || page.Totals.Count > 0 {
+		return err
+	}
+	return rest.Errorf(rest.FailedPrecondition, rest.ReasonDeadLettersElsewhere, "this member of the cluster has no dead letters of pipeline %q: %s", pipeline, rest.DeadLettersText(away)).
+		With("pipelineId", pipeline).Suggest("ask that member, as with --api.address; it replays them whichever member runs the pipeline")
 }
 
 // checkSelection returns an error unless what is selected is clear: ids, a filter or all.
@@ -172,19 +188,26 @@ func checkSelection(ids []int64, f rest.DeadLetterFilter, all bool) error {
 func (s *DeadLetters) id(r *http.Request) (int64, error) {
 	id, err := strconv.ParseInt(r.PathValue("letter"), 10, 64)
 	if err != nil || s.Store == nil {
-		return 0, notFound(r)
+		return 0, s.notFound(r)
 	}
 	return id, nil
 }
 
-func notFound(r *http.Request) error {
-	return rest.Errorf(rest.NotFound, rest.ReasonNotFound, "there is no dead letter %.40q of pipeline %.200q", r.PathValue("letter"), r.PathValue("id")).
-		With("configPath", "letter").Suggest("it may have been replayed or dropped; GET /v1/pipelines/%s/dead-letters lists those there are", r.PathValue("id"))
+// notFound returns an error that says which other members of the cluster have dead letters of the pipeline: each numbers
+// its own.
+func (s *DeadLetters) notFound(r *http.Request) error {
+	letter, pipeline := r.PathValue("letter"), r.PathValue("id")
+	if away := s.Observed.Refused(pipeline); len(away) > 0 {
+		return rest.Errorf(rest.NotFound, rest.ReasonDeadLettersElsewhere, "there is no dead letter %.40q of pipeline %.200q on this member of the cluster; %s", letter, pipeline, rest.DeadLettersText(away)).
+			With("configPath", "letter").With("pipelineId", pipeline).Suggest("ask the member that has it, as with --api.address; each member numbers its own")
+	}
+	return rest.Errorf(rest.NotFound, rest.ReasonNotFound, "there is no dead letter %.40q of pipeline %.200q", letter, pipeline).
+		With("configPath", "letter").Suggest("it may have been replayed or dropped; GET /v1/pipelines/%s/dead-letters lists those there are", pipeline)
 }
 
-func found[T any](r *http.Request, v T, err error) (any, error) {
+func found[T any](s *DeadLetters, r *http.Request, v T, err error) (any, error) {
 	if errors.Is(err, spec.ErrNotFound) {
-		return nil, notFound(r)
+		return nil, s.notFound(r)
 	}
 	return answer(v, err)
 }

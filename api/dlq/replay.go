@@ -40,6 +40,9 @@ func (s *DeadLetters) Replay(w http.ResponseWriter, r *http.Request) (any, error
 	if _, err := s.Desired.Pipeline(r.Context(), id); err != nil {
 		return nil, err
 	}
+	if err := s.here(r.Context(), id); err != nil {
+		return nil, err
+	}
 	status, err := s.Replays.Start(r.Context(), id, body)
 	if errors.Is(err, spec.ErrConflict) {
 		return nil, rest.Errorf(rest.Aborted, rest.ReasonPipelineRunning, "dead letters of pipeline %q are being replayed already", id).

@@ -88,7 +88,7 @@ func TestWhatMayStandHere(t *testing.T) {
 
 func TestCompletionReplacesWhatWasTyped(t *testing.T) {
 	all := editor.Complete(head+"    sta", 4, 8, plugins)
-	if len(all) != 1 || all[0].Insert != "status: " || all[0].Replace != 3 {
+	if len(all) == 0 || all[0].Insert != "status: " || all[0].Replace != 3 {
 		t.Errorf("proposed %+v", all)
 	}
 	all = editor.Complete(head+"    con", 4, 8, plugins)

@@ -30,6 +30,10 @@ type Observed interface {
 	Placement(id string) *rest.Placement
 	// Terms returns how a pipeline takes part in the cluster, nil for an agent that is alone.
 	Terms(id string) *rest.ClusterTerms
+	// Instances returns those of a pipeline that is to have several, nil for one that has one.
+	Instances(d *spec.Declaration) *rest.Instances
+	// Refused returns how many dead letters of a pipeline are on the disks of other members of the cluster.
+	Refused(id string) []rest.MemberDeadLetters
 	// Changed returns a channel that is closed soon after the next change of any state or
 	// of desired state. Waiting requests also poll from time to time.
 	Changed() <-chan struct{}

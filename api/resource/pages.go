@@ -179,7 +179,7 @@ func (s *Pages) plugins() []editor.Plugin {
 // documentOf returns a pipeline as the document that plan and apply take.
 func documentOf(p *spec.Pipeline) rest.PipelineDocument {
 	doc := rest.PipelineDocument{ID: p.ID, Status: p.Status, Name: p.Name, Description: p.Description, MaxSilence: p.MaxSilence, Labels: p.Labels,
-		Cluster: p.Cluster, Placement: p.Placement, Processors: processorDocuments(p.Processors)}
+		Cluster: p.Cluster, Placement: p.Placement, Instances: p.Instances, Processors: processorDocuments(p.Processors)}
 	for _, c := range p.Connectors {
 		doc.Connectors = append(doc.Connectors, rest.ConnectorDocument{ID: c.ID, Type: c.Type, Plugin: c.Plugin, Name: c.Name,
 			Settings: c.Settings, Processors: processorDocuments(c.Processors)})

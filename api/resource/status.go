@@ -81,7 +81,8 @@ func (s *Status) statusOf(view *desired.View, d *spec.Declaration, files []spec.
 	if d.Withdrawn.IsZero() && d.Want() == spec.StatusRunning {
 		body.Placement = s.Observed.Placement(d.Pipeline.ID)
 	}
-	body.Terms = s.Observed.Terms(d.Pipeline.ID)
+	body.Instances = s.Observed.Instances(d)
+	body.Terms, body.DeadLettersElsewhere = s.Observed.Terms(d.Pipeline.ID), s.Observed.Refused(d.Pipeline.ID)
 	if !d.Withdrawn.IsZero() {
 		body.Withdrawn = &d.Withdrawn
 	}

@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/conduit-agent/conduit/spec/placement"
@@ -44,16 +45,20 @@ type ClusterMember struct {
 	StartedAt     time.Time         `json:"startedAt" doc:"By its own clock."`
 	SilentSeconds float64           `json:"silentSeconds" doc:"Since its session was renewed last, as the agent that answers saw it."`
 	Pipelines     int               `json:"pipelines" doc:"That it runs."`
+	Address       string            `json:"address,omitempty" doc:"That its API listens on."`
+	DeadLetters   int64             `json:"deadLetters,omitempty" doc:"On its disk, of all pipelines."`
 }
 
 // ClusterPipeline is a pipeline of a cluster.
 type ClusterPipeline struct {
-	ID string `json:"id"`
+	ID       string `json:"id"`
+	Instance int    `json:"instance,omitempty" doc:"Which of several instances, from 1; none for a pipeline that has one."`
 	Placement
-	Epoch      uint64        `json:"epoch,omitempty" doc:"Grows with each owner."`
-	Digest     string        `json:"digest,omitempty" doc:"Of the declaration that the owner runs."`
-	LagSeconds float64       `json:"lagSeconds,omitempty" doc:"How long a position of the agent that answers has waited to be in the claim."`
-	Terms      *ClusterTerms `json:"terms,omitempty" doc:"As the agent that answers has the pipeline declared; none when it has not."`
+	Epoch       uint64              `json:"epoch,omitempty" doc:"Grows with each owner."`
+	Digest      string              `json:"digest,omitempty" doc:"Of the declaration that the owner runs."`
+	LagSeconds  float64             `json:"lagSeconds,omitempty" doc:"How long a position has waited to be in the claim. That of another member is what it said last, a few seconds ago, and none when it is less than a second."`
+	DeadLetters []MemberDeadLetters `json:"deadLetters,omitempty" doc:"On the disks of the members."`
+	Terms       *ClusterTerms       `json:"terms,omitempty" doc:"As the agent that answers has the pipeline declared; none when it has not."`
 }
 
 // ClusterTerms say how a pipeline takes part in a cluster.
@@ -63,12 +68,32 @@ type ClusterTerms struct {
 	Labels   map[string]string `json:"labels,omitempty" doc:"That a member must have."`
 	Eligible bool              `json:"eligible" doc:"Whether the agent that answers has them."`
 	OnHost   []string          `json:"onHost,omitempty" doc:"What is on the disk of the host that runs it, and does not move with it."`
+	// Instances is "" for a pipeline that has one.
+	Instances placement.Instances `json:"instances,omitempty" doc:"How many instances it is to have: a number, or all for one on each member that may run it; none for one."`
 }
+
+// Instances are those of a pipeline that several members are to run at the same time.
+type Instances struct {
+	Declared placement.Instances `json:"declared" doc:"How many there are to be: a number, or all for one on each member that may run it."`
+	Running  []InstancePlacement `json:"running" doc:"Those that members have."`
+	Message  string              `json:"message,omitempty" doc:"Why there are fewer."`
+}
+
+// InstancePlacement is where an instance of a pipeline runs.
+type InstancePlacement struct {
+	Instance int       `json:"instance" doc:"From 1."`
+	Member   string    `json:"member"`
+	Since    time.Time `json:"since" doc:"By the clock of that member."`
+	From     string    `json:"from,omitempty" doc:"Member that is gone and had it before."`
+}
+
+// Count says how many of how many there are.
+func (i *Instances) Count() string { return fmt.Sprintf("%d of %s", len(i.Running), i.Declared) }
 
 // Placement is where a pipeline of a cluster runs.
 type Placement struct {
 	Member string     `json:"member,omitempty" doc:"That owns it; none while it has no owner."`
 	Since  *time.Time `json:"since,omitempty" doc:"By the clock of that member."`
 	From   string     `json:"from,omitempty" doc:"Member that is gone and had it before."`
-	Reason string     `json:"reason,omitempty" doc:"What the agent that answers noticed of it last: Claimed, TookOver, Released, Fenced, Differs, NewerFormat, RolledBack, Unplaced, Disconnected or Reconnected; Local for one that runs on the agent that answers without a claim."`
+	Reason string     `json:"reason,omitempty" doc:"What the agent that answers noticed of it last, or else how its owner got it: Claimed, TookOver, Released, Fenced, Differs, NewerFormat, RolledBack, Unplaced, Waiting, Disconnected, Reconnected, Withdrawn, Retiring, Deleted or Outdated; Local for one that runs on the agent that answers without a claim."`
 }

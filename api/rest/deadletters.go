@@ -2,6 +2,8 @@ package rest
 
 import (
 	"encoding/json"
+	"strconv"
+	"strings"
 	"time"
 )
 
@@ -49,9 +51,30 @@ type Refusal struct {
 
 // DeadLetterPage is a page of dead letters, newest first.
 type DeadLetterPage struct {
-	DeadLetters []DeadLetter     `json:"deadLetters"`
-	Next        int64            `json:"next" doc:"before of the next page, 0 behind the last one. A page may have fewer dead letters than asked for, or none, and have a next: finding rare ones takes several pages."`
-	Totals      DeadLetterTotals `json:"totals"`
+	DeadLetters []DeadLetter        `json:"deadLetters"`
+	Next        int64               `json:"next" doc:"before of the next page, 0 behind the last one. A page may have fewer dead letters than asked for, or none, and have a next: finding rare ones takes several pages."`
+	Totals      DeadLetterTotals    `json:"totals"`
+	Elsewhere   []MemberDeadLetters `json:"elsewhere,omitempty" doc:"Those that are on the disks of other members of the cluster, which list, replay and drop them."`
+}
+
+// MemberDeadLetters is how many dead letters of a pipeline are on the disk of a member of a cluster.
+type MemberDeadLetters struct {
+	Member  string `json:"member"`
+	Address string `json:"address,omitempty" doc:"That its API listens on."`
+	Count   int64  `json:"count" doc:"As it said last, which is a few seconds ago while it runs."`
+}
+
+// DeadLettersText says which members have dead letters: m1 at 10.0.0.1:8080 has 3.
+func DeadLettersText(all []MemberDeadLetters) string {
+	texts := make([]string, len(all))
+	for i, m := range all {
+		texts[i] = m.Member
+		if m.Address != "" {
+			texts[i] += " at " + m.Address
+		}
+		texts[i] += " has " + strconv.FormatInt(m.Count, 10)
+	}
+	return strings.Join(texts, ", ")
 }
 
 // DeadLetterTotals is what there is of dead letters of a pipeline.

@@ -15,6 +15,7 @@ type PipelineDocument struct {
 	Labels      map[string]string   `json:"labels,omitempty" doc:"For selecting pipelines."`
 	Cluster     placement.Mode      `json:"cluster,omitempty" doc:"What it does in a cluster of agents while the store of the cluster is out of reach: strict, which is the default, relaxed or local."`
 	Placement   placement.Rules     `json:"placement,omitzero" doc:"On which members of a cluster it may run."`
+	Instances   placement.Instances `json:"instances,omitempty" doc:"How many members of a cluster run it at the same time: a number, or all. A pipeline that the API declares has one."`
 	Connectors  []ConnectorDocument `json:"connectors,omitempty"`
 	Processors  []ProcessorDocument `json:"processors,omitempty"`
 	DLQ         *DLQDocument        `json:"dlq,omitempty" doc:"The default one when left out."`

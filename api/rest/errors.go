@@ -47,6 +47,8 @@ const (
 	ReasonPipelineStartFailed  = "pipeline.start_failed"
 	ReasonPipelineBeingDeleted = "pipeline.being_deleted"
 	ReasonPipelineElsewhere    = "pipeline.runs_elsewhere"
+	ReasonPipelineInstances    = "pipeline.several_instances"
+	ReasonDeadLettersElsewhere = "dead_letters.elsewhere"
 	ReasonAlone                = "cluster.alone"
 	ReasonNoTarget             = "notify.no_target"
 	ReasonCluster              = "cluster.unreachable"

@@ -27,18 +27,31 @@ function recordMemory(m) {
   return `${bytes(m.used)} of ${bytes(m.bytes)}${by ? ` (${by})` : ''}${m.waiting ? `, ${m.waiting} sources wait` : ''}`;
 }
 
+const shownPipelines = 200;
+
+/** Who runs what since when, and why. */
+function claims(all) {
+  const columns = ['Pipeline', 'Member', 'Mode', 'Since', 'Why', 'Lag', 'Dead letters'];
+  const found = all.filter((p) => p.id.includes(search()) || (p.member || '').includes(search()));
+  const cells = (p) => [p.member || '–', p.terms?.mode || '–', p.since ? clock(p.since) : '–', [p.reason, p.from && 'from ' + p.from].filter(Boolean).join(' ') || '–', p.lagSeconds ? p.lagSeconds.toFixed(3) + ' s' : '–', (p.deadLetters || []).map((m) => `${m.member}=${m.count}`).join(', ') || '–'];
+  return [h('div', { class: 'scroll', tabindex: 0 }, h('table', { class: 'params', id: 'claims' }, h('thead', null, h('tr', null, columns.map((t) => h('th', { key: t, scope: 'col' }, t)))), h('tbody', null, found.slice(0, shownPipelines).map((p) => h('tr', { key: p.id + '/' + (p.instance || '') },
+    h('th', { scope: 'row' }, h('a', { href: '#/pipelines/' + encodeURIComponent(p.id) }, p.id), p.instance ? ` (${p.instance}${p.terms?.instances ? ' of ' + p.terms.instances : ''})` : ''), cells(p).map((v, i) => h('td', { key: i }, v))))))),
+  found.length > shownPipelines ? h('p', { class: 'quiet' }, `${found.length - shownPipelines} more; search for a pipeline or a member below.`) : null];
+}
+
 /** The members of the cluster, nothing for an agent that is alone. */
 function members() {
   const c = cluster();
   if (!c || c.state === 'alone') return null;
   const act = (what, path) => h('button', { onclick: () => agent.attempt(what, () => agent.post(path)).then(() => { asked = 0; load(); }) }, c.state === 'joined' ? 'Drain' : 'Resume');
-  const columns = ['Member', 'State', 'Pipelines', 'Capacity', 'Labels', 'Version', 'Started', 'Silent for'];
+  const columns = ['Member', 'State', 'Pipelines', 'Capacity', 'Labels', 'Version', 'Started', 'Silent for', 'Address', 'Dead letters'];
   return h('section', { class: 'card', id: 'cluster' }, h('div', { class: 'title' }, h('h2', null, 'Cluster ' + c.name), h('span', { class: 'grow' }),
     agent.mayWrite() && c.state === 'joined' ? act('the pipelines run on other members', '/v1/cluster/drain') : null,
     agent.mayWrite() && (c.state === 'drained' || c.state === 'draining') ? act('this member takes pipelines again', '/v1/cluster/resume') : null),
     h('p', { class: 'quiet' }, `This agent is ${c.member}, ${c.state}${c.message ? ': ' + c.message : ''}.`),
     h('div', { class: 'scroll', tabindex: 0 }, h('table', { class: 'params' }, h('thead', null, h('tr', null, columns.map((t) => h('th', { key: t, scope: 'col' }, t)))), h('tbody', null, c.members.map((m) => h('tr', { key: m.name },
-      h('th', { scope: 'row' }, m.name), [m.state, m.pipelines, m.capacity, Object.entries(m.labels || {}).map(([k, v]) => `${k}=${v}`).join(', ') || '–', m.version || '–', clock(m.startedAt), duration(m.silentSeconds)].map((v, i) => h('td', { key: i }, v))))))));
+      h('th', { scope: 'row' }, m.name), [m.state, m.pipelines, m.capacity, Object.entries(m.labels || {}).map(([k, v]) => `${k}=${v}`).join(', ') || '–', m.version || '–', clock(m.startedAt), duration(m.silentSeconds), m.address || '–', m.deadLetters || 0].map((v, i) => h('td', { key: i }, v))))))),
+    claims(c.pipelines));
 }
 
 export function about() {

@@ -113,13 +113,13 @@ function messages() {
       h('button', { class: 'plain icon', 'aria-label': 'Close this message', onclick: () => agent.dismiss(t) }, '×'))));
 }
 
-let chord = 0;
+let chord = -Infinity; // when g was pressed, which a slow page hears of later
 addEventListener('keydown', (e) => {
   if (e.ctrlKey || e.metaKey || e.altKey || e.target.closest?.('input, textarea, select, dialog')) return;
   if (e.key === '?') { help.set(true); e.preventDefault(); return; }
-  if (e.key === 'g') { chord = Date.now(); return; }
-  const page = Date.now() - chord < 1500 && pages.find(([, , key]) => key === e.key);
-  chord = 0;
+  if (e.key === 'g') { chord = e.timeStamp; return; }
+  const page = e.timeStamp - chord < 1500 && pages.find(([, , key]) => key === e.key);
+  chord = -Infinity;
   if (page) { location.hash = '#/' + page[0]; e.preventDefault(); }
 });
 

@@ -59,7 +59,7 @@ function heading({ s }) {
   const act = (verb, done) => () => agent.attempt(done, () => agent.post(`${path}/${verb}?wait=30s`));
   return h('div', { class: 'title' },
     h('div', null, h('a', { href: '#/', class: 'quiet' }, 'Pipelines'), h('h1', null, d?.pipeline.config.name && d.pipeline.config.name !== s.id ? d.pipeline.config.name : s.id),
-      h('p', { class: 'quiet' }, phase(s), ' since ', h('time', { datetime: began, title: clock(began) }, duration((Date.now() - Date.parse(began)) / 1000)), ' · ', version(s), terms(s.terms), ' · declared in ', s.owner.kind === 'file' ? h('a', { class: 'mono', href: '#/files/' + encodeURIComponent(s.owner.path) }, place(s.owner)) : 'API')),
+      h('p', { class: 'quiet' }, phase(s), ' since ', h('time', { datetime: began, title: clock(began) }, duration((Date.now() - Date.parse(began)) / 1000)), ' · ', version(s), terms(s.terms), instances(s.instances), ' · declared in ', s.owner.kind === 'file' ? h('a', { class: 'mono', href: '#/files/' + encodeURIComponent(s.owner.path) }, place(s.owner)) : 'API')),
     h('span', { class: 'grow' }),
     active ? action('Stop', 'stop', act('stop', 'stopped')) : action('Start', 'start', act('start', 'started'), { kind: 'primary' }),
     s.state.phase === 'stopping' ? action('Stop now', 'force', () => agent.attempt('stopped; what was outstanding is delivered again', () => agent.post(path + '/stop', { force: true })), { kind: 'danger' }) : null,
@@ -73,6 +73,13 @@ function terms(t) {
   const needs = Object.entries(t.labels || {}).map(([k, v]) => `${k}=${v}`).join(', ');
   return h('span', { class: 'terms', title: [t.reason && 'because ' + t.reason, ...(t.onHost || []).map((one) => 'on the disk of the host: ' + one)].filter(Boolean).join('\n') },
     ` · ${t.mode} in the cluster`, needs ? `, on members with ${needs}` : '');
+}
+
+/** Which members run the instances of a pipeline that is to have several; nothing for one that has one. */
+function instances(i) {
+  if (!i) return null;
+  const on = i.running.map((one) => `${one.instance} on ${one.member}`).join(', ');
+  return h('span', { class: 'instances', title: i.message || '' }, on ? ` · ${i.running.length} of ${i.declared} instances: ${on}` : ` · ${i.declared} instances declared`);
 }
 
 async function drop(s) {

@@ -23,7 +23,7 @@ function load(id, when) {
   if (shown.peek()?.connectorId !== id) { shown.set(null); draft.set(''); }
   let etag = '';
   agent.get(path(id), { etag: (tag) => { etag = tag; } }).then((p) => { if (loading === key) shown.set({ ...p, etag, when }); },
-    (e) => { if (e.status !== 404) agent.toast(e.message, 'bad'); }); // pipelines of a cluster have their positions elsewhere
+    (e) => { if (e.status !== 404) agent.toast(e.message, 'bad'); }); // it is gone
 }
 
 async function move(p, to, when) {
@@ -38,7 +38,7 @@ async function move(p, to, when) {
 
 /** The part of a source's card that is about its position. */
 export function position({ s, id }) {
-  const stopped = s.state.phase === 'stopped', when = stopped ? s.state.since : 'runs';
+  const on = s.placement?.member, stopped = s.state.phase === 'stopped' && !on, when = stopped ? s.state.since : 'runs' + (on || '');
   load(id, when);
   const p = shown(), typed = draft();
   if (!p || p.connectorId !== id) return null;
@@ -47,7 +47,7 @@ export function position({ s, id }) {
     move(p, typed.startsWith(base64) ? typed.slice(base64.length) : toBase64(new TextEncoder().encode(typed)), when);
   };
   return h('form', { class: 'stack', 'aria-label': 'Position', onsubmit: submit },
-    h('h3', null, stopped ? 'It resumes from' : 'When the page was opened, or the pipeline started, all was settled up to'),
+    h('h3', null, stopped ? 'It resumes from' : on ? `When the page was opened, or ${on} took the pipeline, all was settled up to` : 'When the page was opened, or the pipeline started, all was settled up to'),
     h('p', null, p.position ? h('code', { class: 'wrap' }, words(p.position)) : 'its beginning: there is no position'),
     p.savedBy && bare(p.savedBy) !== bare(p.plugin) ? h('p', { class: 'quiet' }, `Saved by the plugin ${p.savedBy}; another one begins anew.`) : null,
     !agent.mayWrite() || p.when !== when ? null : !stopped ? h('p', { class: 'quiet' }, 'To move it, stop the pipeline.') : [
