@@ -88,10 +88,10 @@ func (i *image) check(t *testing.T) {
 	must(t, err)
 	defer func() { _ = log.Close() }()
 	agent.Stdout, agent.Stderr = log, log
-	agent.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	agent.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 	must(t, agent.Start())
 	defer func() {
-		_ = agent.Process.Kill()
+		_ = syscall.Kill(-agent.Process.Pid, syscall.SIGKILL) // the change of the user clears what --kill-child asks for
 		_ = agent.Wait()
 	}()
 	text := func() string {

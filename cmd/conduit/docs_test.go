@@ -1,7 +1,10 @@
 package main
 
 import (
+	"archive/zip"
+	"bytes"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -132,5 +135,30 @@ func TestDocsAreComplete(t *testing.T) {
 	})
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// What is served is what the repository has.
+func TestGatheredPagesAreCurrent(t *testing.T) {
+	files, err := zip.OpenReader(filepath.Join("docs", "pages.zip"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer files.Close()
+	if len(files.File) == 0 {
+		t.Error("no pages are gathered")
+	}
+	for _, f := range files.File {
+		got, err := fs.ReadFile(files, f.Name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, err := os.ReadFile(filepath.Join("../..", f.Name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(got, want) {
+			t.Errorf("%s has changed: run just generate", f.Name)
+		}
 	}
 }

@@ -97,7 +97,7 @@ func showLine(r *cli.Remote, line *rest.LogLine) error {
 	}
 	for _, key := range slices.Sorted(maps.Keys(line.Fields)) {
 		if !slices.Contains(known, key) {
-			b.WriteString("  " + r.Paint(terminal.OneLine(key+"="+line.Fields[key]), cmp.Or(fieldColors[key], terminal.Dim)))
+			b.WriteString("  " + r.Paint(terminal.OneError(key+"="+line.Fields[key]), cmp.Or(fieldColors[key], terminal.Dim)))
 		}
 	}
 	_, err := fmt.Fprintln(r.Stdout, b.String())

@@ -107,7 +107,7 @@ func (o *once) report(ctx context.Context, a *agent.Agent, all []waiting.Rest) e
 		for _, words := range []string{failure(&all[i]), refusals(refused)} {
 			if words != "" {
 				failed = true
-				fmt.Fprintf(o.Stderr, "conduit: pipeline %s: %s\n", all[i].ID, terminal.OneLine(words))
+				fmt.Fprintf(o.Stderr, "conduit: pipeline %s: %s\n", all[i].ID, terminal.OneError(words))
 			}
 		}
 	}

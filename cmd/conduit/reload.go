@@ -174,7 +174,7 @@ func writeReload(r *cli.Remote, result *reloadResult) {
 		fmt.Fprintln(r.Stdout, "no files")
 	}
 	for i := range result.Failed {
-		fmt.Fprintf(r.Stdout, "%s: %s\n", result.Failed[i].ID, terminal.OneLine(errorWords(&result.Failed[i])))
+		fmt.Fprintf(r.Stdout, "%s: %s\n", result.Failed[i].ID, terminal.OneError(errorWords(&result.Failed[i])))
 	}
 	for _, id := range result.Waiting {
 		fmt.Fprintf(r.Stdout, "%s: not there yet\n", id)

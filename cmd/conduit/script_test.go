@@ -16,6 +16,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/conduit-agent/conduit/agent"
+	plugincatalog "github.com/conduit-agent/conduit/agent/catalog"
 	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/api/client"
 	"github.com/conduit-agent/conduit/cmd/conduit/cli"
@@ -32,8 +33,13 @@ func TestMain(m *testing.M) {
 	testscript.Main(overlapping{m}, map[string]func(){"conduit": func() {
 		p := &cli.Program{
 			Stdout: os.Stdout, Stderr: os.Stderr, Environ: os.Environ(), Version: thisBuild().Version,
-			Catalog: func(config.Config, *slog.Logger) cli.Catalog { return fakeCatalog{} },
-			Agent:   fakeAgent,
+			Catalog: func(c config.Config, log *slog.Logger) cli.Catalog {
+				if os.Getenv("PLUGINS") == "real" {
+					return plugincatalog.Offline(c, log)
+				}
+				return fakeCatalog{}
+			},
+			Agent: fakeAgent,
 		}
 		os.Exit(run(context.Background(), p, os.Args[1:]))
 	}})
@@ -89,11 +95,12 @@ func declare(ts *testscript.TestScript, _ bool, args []string) {
 // eventually PATTERN COMMAND ARG... runs the command until it prints what matches.
 func eventually(ts *testscript.TestScript, _ bool, args []string) {
 	pattern, out := regexp.MustCompile("(?m)"+args[0]), ""
-	pause := time.After(0)
+	pause, between := time.After(0), 25*time.Millisecond
 	var err error
 	if !within(wait.Limit, func() bool {
 		<-pause // a process takes CPU time to start
-		pause = time.After(50 * time.Millisecond)
+		between = min(2*between, 400*time.Millisecond)
+		pause = time.After(between)
 		err = ts.Exec(args[1], args[2:]...)
 		out = ts.ReadFile("stdout")
 		return pattern.MatchString(out)

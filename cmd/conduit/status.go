@@ -344,7 +344,7 @@ func pipelineTable(all []pipelineStatus, l layout) *terminal.Table {
 		}
 		cells := []any{id, phaseWords(one), generationWords(one),
 			terminal.Dash(number(one.State.RunningGeneration)), rateWords(one.RecordsPerSecond), terminal.Dash(behindWords(one.Rates))}
-		switch text := errorWords(one); {
+		switch text := terminal.OneError(errorWords(one)); {
 		case !l.below:
 			t.Add(append(cells, terminal.Colored(text, terminal.Red))...)
 		case text != "":
@@ -359,13 +359,17 @@ func pipelineTable(all []pipelineStatus, l layout) *terminal.Table {
 
 // phaseWords is the phase of a pipeline, or where it runs instead.
 func phaseWords(s *pipelineStatus) terminal.Cell {
+	count := ""
+	if s.Instances != nil && s.Terms != nil && s.Terms.Instances != "" {
+		count = " (" + s.Instances.Count() + ")"
+	}
 	switch p := s.Placement; {
 	case p != nil && p.Member == "" && s.State.Phase == spec.PhaseStopped:
-		return terminal.Colored("on no member yet", terminal.Yellow)
+		return terminal.Colored("on no member yet"+count, terminal.Yellow)
 	case p != nil && s.State.Phase == spec.PhaseStopped:
-		return terminal.Cell{Text: "on " + p.Member + " since " + terminal.Moment(*p.Since)}
+		return terminal.Cell{Text: "on " + p.Member + " since " + terminal.Moment(*p.Since) + count}
 	}
-	return terminal.Colored(string(s.State.Phase), pipelines.PhaseColors[s.State.Phase])
+	return terminal.Colored(string(s.State.Phase)+count, pipelines.PhaseColors[s.State.Phase])
 }
 
 // writeWarnings says what the sources warn of.

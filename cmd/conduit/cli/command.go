@@ -169,11 +169,25 @@ func (e *flagError) explain(c *ffcli.Command) error {
 	message := e.Error()
 	if name, ok := strings.CutPrefix(message, "flag provided but not defined: -"); ok {
 		var names []string
-		c.FlagSet.VisitAll(func(f *flag.Flag) { names = append(names, "--"+f.Name) })
-		name = "--" + strings.TrimPrefix(name, "-")
+		c.FlagSet.VisitAll(func(f *flag.Flag) {
+			if len(f.Name) > 1 { // one letter is close to any other
+				names = append(names, "--"+f.Name)
+			}
+		})
+		name = written(strings.TrimPrefix(name, "-"))
 		message = "no such flag: " + name + spelling.Hint(name, names)
+	} else if name, ok := strings.CutPrefix(message, "flag needs an argument: -"); ok {
+		message = "flag needs a value: " + written(name)
 	}
 	return Invalidf("%s\nRun '%s --help' for the flags.", message, Path(c))
+}
+
+// written is the name of a flag with the dashes that the help writes.
+func written(name string) string {
+	if len(name) == 1 {
+		return "-" + name
+	}
+	return "--" + name
 }
 
 // Path returns the words that name c on the command line.

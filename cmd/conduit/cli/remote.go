@@ -24,6 +24,7 @@ import (
 	"github.com/conduit-agent/conduit/api/client"
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/cmd/conduit/terminal"
+	"github.com/conduit-agent/conduit/spec"
 )
 
 // TokenVariable holds the token that commands send. It is no flag: other users of the
@@ -110,7 +111,7 @@ func (p *Program) Dial(c config.Config, address string) (*Remote, error) {
 	if encrypted {
 		scheme = "https"
 	}
-	at, err := agentURL(scheme, address)
+	at, err := AgentURL(scheme, address)
 	if err != nil {
 		return nil, Invalidf("not the address of an agent: %q; write host:port or a URL", address)
 	}
@@ -205,8 +206,8 @@ func trust(t *tls.Config, c config.API) error {
 	return nil
 }
 
-// agentURL returns the URL of an agent that listens on address. It also takes a URL.
-func agentURL(scheme, address string) (string, error) {
+// AgentURL returns the URL of an agent that listens on address. It also takes a URL.
+func AgentURL(scheme, address string) (string, error) {
 	if strings.HasPrefix(address, "http://") || strings.HasPrefix(address, "https://") {
 		u, err := url.Parse(address)
 		if err == nil && u.Host == "" {
@@ -222,6 +223,11 @@ func agentURL(scheme, address string) (string, error) {
 		host = "127.0.0.1"
 	}
 	return scheme + "://" + net.JoinHostPort(host, port), nil
+}
+
+// Stopped reports whether a pipeline is to be stopped, and is.
+func Stopped(s *rest.PipelineStatus) bool {
+	return cmp.Or(s.Override, s.Declared) == spec.StatusStopped && (s.State.Phase == "" || s.State.Phase == spec.PhaseStopped)
 }
 
 // remoteError is why the agent did not do what it was asked for.

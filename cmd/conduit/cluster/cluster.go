@@ -42,10 +42,12 @@ func statusCommand(p *cli.Program) *ffcli.Command {
 	return p.Remote("status", cli.RemoteCommand{
 		Usage: "conduit cluster status [PIPELINE]",
 		Short: "Show who runs which pipeline since when, and why.",
-		Long: `REASON is what the agent that answers noticed of the pipeline last. LAG is how long a
-position has waited to be in the claim; only the agent that runs the pipeline knows it.
+		Long: `REASON is what the agent that answers noticed of the pipeline last, or how its owner got it. LAG is how long a
+position has waited to be in the claim, of another member from one second on, as it said last.
 MODE is strict, relaxed or local, and NEEDS are the labels that a member must have, as the
-agent that answers has the pipeline declared.
+agent that answers has the pipeline declared. A pipeline with several instances has a line for
+each, as in orders (2 of 3). DEAD LETTERS are how many of the pipeline are on
+the disks of which members; 'conduit dlq' with the address of such a member lists and replays them.
 
 Example:
   conduit cluster status`,
@@ -142,7 +144,7 @@ func showPipelines(r *cli.Remote, c *rest.Cluster) error {
 		}
 	}
 	var t terminal.Table
-	t.Add("PIPELINE", "MEMBER", "MODE", "NEEDS", "SINCE", "FROM", "REASON", "LAG")
+	t.Add("PIPELINE", "MEMBER", "MODE", "NEEDS", "SINCE", "FROM", "REASON", "LAG", "DEAD LETTERS")
 	for i := range c.Pipelines {
 		p := &c.Pipelines[i]
 		since, lag := "", ""
@@ -156,9 +158,29 @@ func showPipelines(r *cli.Remote, c *rest.Cluster) error {
 		if p.Terms != nil {
 			mode, needs = string(p.Terms.Mode), labels.Text(p.Terms.Labels)
 		}
-		t.Add(p.ID, terminal.Dash(p.Member), terminal.Dash(mode), terminal.Dash(needs), terminal.Dash(since), terminal.Dash(p.From), terminal.Dash(p.Reason), terminal.Dash(lag))
+		t.Add(claimWords(p), terminal.Dash(p.Member), terminal.Dash(mode), terminal.Dash(needs), terminal.Dash(since), terminal.Dash(p.From), terminal.Dash(p.Reason), terminal.Dash(lag), terminal.Dash(refused(p.DeadLetters)))
 	}
 	return r.Show(c, &t)
+}
+
+// claimWords is the id of a pipeline, and which of its instances it is of how many.
+func claimWords(p *rest.ClusterPipeline) string {
+	switch {
+	case p.Instance == 0:
+		return p.ID
+	case p.Terms == nil || p.Terms.Instances == "":
+		return fmt.Sprintf("%s (%d)", p.ID, p.Instance)
+	}
+	return fmt.Sprintf("%s (%d of %s)", p.ID, p.Instance, p.Terms.Instances)
+}
+
+// refused says how many dead letters which members have.
+func refused(all []rest.MemberDeadLetters) string {
+	texts := make([]string, len(all))
+	for i, m := range all {
+		texts[i] = fmt.Sprintf("%s=%d", m.Member, m.Count)
+	}
+	return strings.Join(texts, ",")
 }
 
 func showMembers(r *cli.Remote, c *rest.Cluster) error {
@@ -169,7 +191,7 @@ func showMembers(r *cli.Remote, c *rest.Cluster) error {
 		}
 	}
 	var t terminal.Table
-	t.Add("MEMBER", "STATE", "PIPELINES", "CAPACITY", "LABELS", "VERSION", "STARTED", "SILENT")
+	t.Add("MEMBER", "STATE", "PIPELINES", "CAPACITY", "LABELS", "VERSION", "STARTED", "SILENT", "ADDRESS", "DEAD LETTERS")
 	for i := range c.Members {
 		m := &c.Members[i]
 		labels := make([]string, 0, len(m.Labels))
@@ -178,7 +200,7 @@ func showMembers(r *cli.Remote, c *rest.Cluster) error {
 		}
 		slices.Sort(labels)
 		silent := time.Duration(m.SilentSeconds * float64(time.Second)).Round(time.Second)
-		t.Add(m.Name, m.State, m.Pipelines, m.Capacity, terminal.Dash(strings.Join(labels, ",")), terminal.Dash(m.Version), terminal.Moment(m.StartedAt), silent)
+		t.Add(m.Name, m.State, m.Pipelines, m.Capacity, terminal.Dash(strings.Join(labels, ",")), terminal.Dash(m.Version), terminal.Moment(m.StartedAt), silent, terminal.Dash(m.Address), m.DeadLetters)
 	}
 	return r.Show(c, &t)
 }

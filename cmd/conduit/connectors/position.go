@@ -54,6 +54,9 @@ Examples:
 			if err != nil {
 				return err
 			}
+			if s, err := r.Status(ctx, now.PipelineID); err == nil && !cli.Stopped(&s) {
+				return cli.Invalidf("pipeline %q is not stopped: a position can be moved only while nothing reads; stop it first: conduit pipelines stop %[1]s", s.ID)
+			}
 			from := "the beginning"
 			if now.Position != nil {
 				from = positionText(now.Position)

@@ -71,7 +71,8 @@ func listCommand(p *cli.Program) *ffcli.Command {
 	return p.Remote("ls", cli.RemoteCommand{
 		Usage: "conduit dlq ls [PIPELINE]",
 		Short: "List dead letters, newest first, or how many there are of each pipeline.",
-		Long: `DROPPED is how many were dropped because of dead-letters.max-count and its like.
+		Long: `DROPPED is how many were dropped because of dead-letters.max-count and its like. An agent lists
+those on its own disk, and says which other members of its cluster have some of the pipeline.
 
 Examples:
   conduit dlq ls
@@ -109,15 +110,19 @@ func listTotals(ctx context.Context, r *cli.Remote) error {
 
 func listDeadLetters(ctx context.Context, r *cli.Remote, pipeline string, f rest.DeadLetterFilter, before int64, limit int) error {
 	all := []rest.DeadLetter{}
+	var elsewhere []rest.MemberDeadLetters
 	for {
 		page, err := r.DeadLetters(ctx, pipeline, f, before, min(pageSize, limit-len(all)))
 		if err != nil {
 			return err
 		}
-		all = append(all, page.DeadLetters...)
+		all, elsewhere = append(all, page.DeadLetters...), page.Elsewhere
 		if before = page.Next; before == 0 || len(all) >= limit {
 			break
 		}
+	}
+	if len(elsewhere) > 0 && !r.JSON {
+		defer fmt.Fprintf(r.Stdout, "on other members, to be asked with --api.address: %s\n", rest.DeadLettersText(elsewhere))
 	}
 	if len(all) == 0 && !r.JSON {
 		return r.Say(nil, "no dead letters")

@@ -20,6 +20,14 @@ func (e *examination) cluster(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
+	if c.Postgres.URL != "" {
+		if err := checkPostgres(ctx, c); err != nil {
+			e.add("cluster", Error, "start or mend the PostgreSQL server, or correct cluster.postgres.url: until then no pipeline of the cluster is claimed", "%s: %v", c.Name, err)
+			return
+		}
+		e.add("cluster", OK, "", "%s: PostgreSQL can keep its claims", c.Name)
+		return
+	}
 	var last error
 	for server := range strings.SplitSeq(c.NATS.URL, ",") {
 		conn, err := new(net.Dialer).DialContext(ctx, "tcp", natsAddress(strings.TrimSpace(server)))

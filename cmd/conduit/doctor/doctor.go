@@ -82,7 +82,7 @@ func (e *examination) add(check string, level Level, advice, format string, args
 	if level == OK {
 		advice = ""
 	}
-	e.findings = append(e.findings, Finding{check, level, terminal.OneLine(fmt.Sprintf(format, args...)), advice})
+	e.findings = append(e.findings, Finding{check, level, terminal.OneError(fmt.Sprintf(format, args...)), advice})
 }
 
 // all makes every check. Without settings there is little to examine.

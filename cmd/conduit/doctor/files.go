@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -36,7 +37,9 @@ func (e *examination) pipelines(ctx context.Context) {
 	} else {
 		e.add("pipelines directory", OK, "", "changes in %s are followed at once (%s)", dir, cmp.Or(kind, "a file system without a name here"))
 	}
+	e.directoriesBelow(dir)
 	before, broken, pipelines := len(e.findings), 0, 0
+	var claims planner.Claims
 	for _, f := range files {
 		parsed, ok := e.file(f)
 		if !ok {
@@ -44,7 +47,11 @@ func (e *examination) pipelines(ctx context.Context) {
 		}
 		pipelines += len(parsed)
 		for i := range parsed {
-			e.references(ctx, &parsed[i])
+			for _, problem := range claims.Add(f.Path, &parsed[i]) {
+				e.add("pipeline files", Error, "", "%s", placed(&problem))
+				broken++
+			}
+			e.references(ctx, f.Path, &parsed[i])
 		}
 	}
 	if !slices.ContainsFunc(e.findings[before:], func(f Finding) bool { return f.Check == "references" }) {
@@ -58,33 +65,59 @@ func (e *examination) pipelines(ctx context.Context) {
 // file returns the pipelines of a file, and whether the file has no error.
 func (e *examination) file(f watch.File) ([]spec.Parsed, bool) {
 	if f.Err != nil {
-		e.add("pipeline files", Error, "", "%v", f.Err)
+		e.add("pipeline files", Error, "", "%s:1:1: %v", f.Path, f.Err)
 		return nil, false
 	}
 	parsed := spec.Parser{Env: os.LookupEnv}.File(f.Path, f.Data)
-	if cli.HasErrors(parsed.Problems) {
-		var lines []string
-		for _, p := range parsed.Problems {
-			lines = append(lines, fmt.Sprintf("%s:%d:%d: %s", p.File, p.Line, p.Column, p.Message))
-		}
+	var lines []string
+	for _, p := range parsed.Problems {
+		lines = append(lines, placed(&p))
+	}
+	switch {
+	case cli.HasErrors(parsed.Problems):
 		e.add("pipeline files", Error, "'conduit pipelines validate' shows all of it; what ran before goes on", "%s", strings.Join(lines, "; "))
 		return parsed.Pipelines, false
+	case len(lines) > 0:
+		e.add("pipeline files", Warning, "", "%s", strings.Join(lines, "; "))
 	}
 	return parsed.Pipelines, true
 }
 
-// references checks what the settings of a pipeline refer to, and then the plugins that it names.
-func (e *examination) references(ctx context.Context, p *spec.Parsed) {
+// placed is a problem with its place.
+func placed(p *spec.Problem) string {
+	return fmt.Sprintf("%s:%d:%d: %s", p.File, max(p.Line, 1), max(p.Column, 1), p.Message)
+}
+
+// directoriesBelow warns of pipeline files where the agent does not look for them.
+func (e *examination) directoriesBelow(dir string) {
+	below, _ := filepath.Glob(filepath.Join(dir, "[^.]*", "*"))
+	var unread []string
+	for _, path := range below {
+		if watch.IsPipelineFile(filepath.Base(path)) {
+			rel, _ := filepath.Rel(dir, path)
+			unread = append(unread, rel)
+		}
+	}
+	if len(unread) > 0 {
+		e.add("pipeline files", Warning, "move what is to run into the directory itself", "directories below %s are not read: %s", dir, strings.Join(unread, ", "))
+	}
+}
+
+// references checks what the settings of a pipeline in the file at path refer to, and then the plugins
+// that it names.
+func (e *examination) references(ctx context.Context, path string, p *spec.Parsed) {
 	_, problems := (&reference.Resolver{}).Resolve(ctx, &spec.Declaration{Pipeline: p.Pipeline})
 	for _, problem := range problems {
-		e.add("references", Warning, "set it for the agent: for a service in its unit, see systemctl edit conduit", "pipeline %s: %s", p.Pipeline.ID, problem.Message)
+		problem = p.Locate(problem, path)
+		e.add("references", Warning, "set it for the agent: for a service in its unit, see systemctl edit conduit", "%s", placed(&problem))
 	}
 	if p.Pipeline.Status == spec.StatusStopped {
 		return
 	}
 	for _, problem := range e.catalog.Check(ctx, &p.Pipeline) {
 		if problem.Severity == spec.SeverityError {
-			e.add("plugins", Error, "'conduit plugins ls' lists those there are", "pipeline %s: %s", p.Pipeline.ID, problem.Message)
+			problem = p.Locate(problem, path)
+			e.add("plugins", Error, "'conduit plugins describe PLUGIN' says what settings it has", "%s", placed(&problem))
 		}
 	}
 }

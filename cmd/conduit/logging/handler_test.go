@@ -53,6 +53,7 @@ func TestLogLines(t *testing.T) {
 		{"value with JSON", "", slog.Any("record", ownJSON{}), ` record={"own":"a b"}`, `"record":{"own":"a b"}`},
 		{"group", "m", slog.Group("g", slog.Bool("a", true), slog.Float64("b", 1.5)), ` m g.a=true g.b=1.5`, `"g.a":true,"g.b":1.5`},
 		{"duration", "m", slog.Duration("d", 90*time.Second), ` m d=1m30s`, `"d":"1m30s"`},
+		{"time", "m", slog.Any("at", &testTime), ` m at=2026-11-20T10:34:54Z`, `"at":"2026-11-20T10:34:54.123Z"`},
 		{"slice", "m", slog.Any("l", []string{"a", "b"}), ` m l="[a b]"`, `"l":["a","b"]`},
 	}
 	for _, tt := range tests {

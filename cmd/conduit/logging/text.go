@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strconv"
+	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -98,9 +99,14 @@ func appendTextValue(b []byte, v slog.Value) []byte {
 	case slog.KindUint64:
 		return strconv.AppendUint(b, v.Uint64(), 10)
 	case slog.KindTime:
-		return v.Time().AppendFormat(b, "2006-01-02T15:04:05.999999999Z07:00")
+		return v.Time().AppendFormat(b, time.RFC3339)
 	case slog.KindAny:
 		switch x := v.Any().(type) {
+		case *time.Time:
+			if x != nil {
+				return x.AppendFormat(b, time.RFC3339)
+			}
+			return append(b, '-')
 		case json.RawMessage:
 			return appendRaw(b, x)
 		case error:

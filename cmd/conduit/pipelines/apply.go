@@ -134,18 +134,27 @@ func processorDocuments(all []spec.Processor) (docs []rest.ProcessorDocument) {
 
 func deleteCommand(p *cli.Program) *ffcli.Command {
 	var selected labels.Selector
+	var stop bool
 	return p.Remote("delete", cli.RemoteCommand{
 		Usage: "conduit pipelines delete ID|-l LABELS",
 		Short: "Delete pipelines of the API, with their positions.",
-		Long: `Their connectors clean up at once. Stop them first. A pipeline of a file goes when its file does.
+		Long: `Their connectors clean up at once. One that runs is deleted only with --stop, which stops it
+first. A pipeline of a file goes when its file does.
 
 Examples:
   conduit pipelines delete orders
+  conduit pipelines delete --stop orders
   conduit pipelines delete -l team=shop`,
 		Optional: 1,
-		Flags:    func(fs *flag.FlagSet) { selectFlag(fs, &selected) },
+		Flags: func(fs *flag.FlagSet) {
+			selectFlag(fs, &selected)
+			fs.BoolVar(&stop, "stop", false, "stop what runs first, when outstanding records are settled")
+		},
 		Exec: func(ctx context.Context, r *cli.Remote, args []string) error {
 			return each(ctx, r, args, selected, func(id string) error {
+				if err := halt(ctx, r, id, stop); err != nil {
+					return err
+				}
 				if err := deleteWhole(ctx, r, id); err != nil {
 					return err
 				}
@@ -153,6 +162,20 @@ Examples:
 			})
 		},
 	})
+}
+
+// halt refuses a pipeline of the API that is to run, or stops it.
+func halt(ctx context.Context, r *cli.Remote, id string, stop bool) error {
+	s, err := r.Status(ctx, id)
+	switch {
+	case err != nil:
+		return err
+	case s.Owner.Kind != spec.OwnerAPI || s.Withdrawn != nil || cli.Stopped(&s):
+		return nil
+	case !stop:
+		return cli.Invalidf("pipeline %q is not stopped: 'conduit pipelines delete --stop %s' stops and deletes it", id, id)
+	}
+	return r.StopPipeline(ctx, id)
 }
 
 // deleteWhole deletes a pipeline and what is in it: the API deletes only one that is empty.

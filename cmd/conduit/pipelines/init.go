@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strings"
 
 	"github.com/peterbourgon/ff/v3/ffcli"
 
@@ -42,8 +43,8 @@ func initCommand(p *cli.Program) *ffcli.Command {
 		ShortUsage: "conduit pipelines init [NAME] [flags]",
 		ShortHelp:  "Write a pipeline file to start from.",
 		LongHelp: `Without flags it writes a demo: a generator of one record per second, and the log. With a
-source or a destination it writes every setting of the two, explained; the pipeline is
-stopped until settings that must be given are filled in.
+source or a destination it writes every setting of the two, explained. Those that must be
+given come first; the pipeline runs when they are filled in.
 
 Examples:
   conduit pipelines init
@@ -94,8 +95,8 @@ func initPipeline(ctx context.Context, p *cli.Program, a *initArgs) error {
 		return err
 	}
 	fmt.Fprintf(p.Stdout, "created  %s\n", path)
-	if s.Status == spec.StatusStopped {
-		fmt.Fprintln(p.Stdout, "Fill in the settings marked as required and set status to running.")
+	if len(s.Missing) > 0 {
+		fmt.Fprintf(p.Stdout, "To have it run, fill in %s.\n", strings.Join(s.Missing, ", "))
 	}
 	return nil
 }
@@ -112,7 +113,6 @@ func draftOf(ctx context.Context, p *cli.Program, plugins cli.Catalog, a *initAr
 	s := &scaffold.File{
 		ID:          cmp.Or(a.name, scaffold.PlainName(source)+"-to-"+scaffold.PlainName(destination)),
 		Description: "Moves records from " + source + " to " + destination + ".",
-		Status:      spec.StatusRunning,
 	}
 	for _, end := range []struct {
 		plugin string

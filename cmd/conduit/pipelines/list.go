@@ -112,6 +112,21 @@ func termsWords(t *rest.ClusterTerms) string {
 	return text
 }
 
+// instancesWords says which members run the instances of a pipeline.
+func instancesWords(i *rest.Instances) string {
+	var all []string
+	for _, one := range i.Running {
+		all = append(all, fmt.Sprintf("%d on %s since %s", one.Instance, one.Member, terminal.Moment(one.Since)))
+	}
+	if i.Message != "" {
+		all = append(all, i.Message)
+	}
+	if len(i.Running) == 0 {
+		return fmt.Sprintf("%s declared; %s", i.Declared, strings.Join(all, "; "))
+	}
+	return i.Count() + ": " + strings.Join(all, "; ")
+}
+
 func writeDescription(r *cli.Remote, d description) error {
 	s := &d.Status
 	var facts terminal.Table
@@ -124,11 +139,17 @@ func writeDescription(r *cli.Remote, d description) error {
 	if s.Placement != nil {
 		facts.Add("member", cmp.Or(s.Placement.Member, "none takes it: conduit cluster status says why"))
 	}
+	if s.Instances != nil {
+		facts.Add("instances", instancesWords(s.Instances))
+	}
 	if s.Terms != nil {
 		facts.Add("cluster", termsWords(s.Terms))
 		for _, what := range s.Terms.OnHost {
 			facts.Add("on the host", what)
 		}
+	}
+	if len(s.DeadLettersElsewhere) > 0 {
+		facts.Add("dead letters", rest.DeadLettersText(s.DeadLettersElsewhere))
 	}
 	facts.Add("declared", fmt.Sprintf("%s by %s, generation %d", s.Declared, ownerWords(s.Owner), s.Generation))
 	if s.Override != "" {

@@ -39,7 +39,7 @@ func validate(ctx context.Context, p *cli.Program, c config.Config, paths []stri
 	if err != nil {
 		return nil, err
 	}
-	r := &report{Files: []fileReport{}, plugins: p.Catalog(c, slog.New(slog.DiscardHandler)), owners: map[string]string{}, seen: map[string][]*spec.Pipeline{}}
+	r := &report{Files: []fileReport{}, plugins: p.Catalog(c, slog.New(slog.DiscardHandler))}
 	for _, f := range files {
 		r.check(ctx, f)
 	}
@@ -90,14 +90,14 @@ type report struct {
 	Warnings int          `json:"warnings"`
 
 	plugins cli.Catalog
-	owners  map[string]string           // pipeline id → where it is declared
-	seen    map[string][]*spec.Pipeline // by id
+	claims  planner.Claims
 }
 
 type fileReport struct {
 	Path      string         `json:"path"`
 	Pipelines []string       `json:"pipelines"` // ids of those without an error in the file
 	Problems  []spec.Problem `json:"problems"`
+	Notes     []string       `json:"notes,omitempty"` // what is as it should be, and may surprise
 }
 
 // check adds one file to the report.
@@ -111,8 +111,10 @@ func (r *report) check(ctx context.Context, file pipelineFile) {
 	for i := range parsed.Pipelines {
 		one := &parsed.Pipelines[i]
 		f.Pipelines = append(f.Pipelines, one.Pipeline.ID)
-		f.Problems = append(f.Problems, r.duplicate(path, one)...)
-		f.Problems = append(f.Problems, r.sameConnector(path, one)...)
+		if n := one.Pipeline.Instances; n.Several() {
+			f.Notes = append(f.Notes, fmt.Sprintf("pipeline %q: with instances %s it runs on several members of a cluster; an agent that is no member of one runs it once", one.Pipeline.ID, n))
+		}
+		f.Problems = append(f.Problems, r.claims.Add(path, one)...)
 		f.Problems = append(f.Problems, unresolved(ctx, path, one)...)
 		for _, problem := range r.plugins.Check(ctx, &one.Pipeline) {
 			if one.Pipeline.Status == spec.StatusStopped { // it only matters once it is to run
@@ -143,38 +145,15 @@ func unresolved(ctx context.Context, path string, one *spec.Parsed) (all []spec.
 	return all
 }
 
-// duplicate returns a problem when another file declares the pipeline too.
-func (r *report) duplicate(path string, p *spec.Parsed) []spec.Problem {
-	id := p.Pipeline.ID
-	other, taken := r.owners[id]
-	if !taken {
-		r.owners[id] = fmt.Sprintf("%s:%d", path, p.Line)
-		return nil
-	}
-	return []spec.Problem{p.Locate(spec.Problem{
-		Path: "/id", Severity: spec.SeverityError, Code: "config.id_duplicate",
-		Message: fmt.Sprintf("pipeline %q is declared in %s too; an id belongs to one file", id, other),
-	}, path)}
-}
-
-// sameConnector returns a problem when a pipeline seen before has a connector whose full id
-// is that of one of p.
-func (r *report) sameConnector(path string, p *spec.Parsed) []spec.Problem {
-	id := p.Pipeline.ID
-	r.seen[id] = append(r.seen[id], &p.Pipeline)
-	clash := p.Pipeline.Clash(func(other string) []*spec.Pipeline { return r.seen[other] })
-	if clash == nil {
-		return nil
-	}
-	return []spec.Problem{p.Locate(clash.Problem(&p.Pipeline), path)}
-}
-
 // print writes the report for people.
 func (r *report) print(p *cli.Program) {
 	pipelines := 0
 	for _, f := range r.Files {
 		pipelines += len(f.Pipelines)
 		p.PrintProblems(f.Problems)
+		for _, note := range f.Notes {
+			fmt.Fprintf(p.Stdout, "%s: %s\n", f.Path, note)
+		}
 	}
 	fmt.Fprintf(p.Stdout, "%s, %s: %s, %s\n", terminal.Count(len(r.Files), "file"), terminal.Count(pipelines, "pipeline"), terminal.Count(r.Errors, "error"), terminal.Count(r.Warnings, "warning"))
 }

@@ -2,8 +2,6 @@ package plugins
 
 import (
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 
 	"github.com/conduit-agent/conduit/cmd/conduit/cli"
@@ -23,7 +21,7 @@ func writeParameters(p *cli.Program, side string, parameters sdk.Parameters) {
 	if len(parameters) == 0 {
 		fmt.Fprintln(p.Stdout, "  it lists none")
 	}
-	for _, name := range slices.Sorted(maps.Keys(parameters)) {
+	for _, name := range scaffold.Ordered(parameters) {
 		parameter := parameters[name]
 		fmt.Fprintf(p.Stdout, "  %s\n", terminal.OneLine(name))
 		for line := range strings.Lines(terminal.Clean(scaffold.Explain(parameter))) {

@@ -17,7 +17,7 @@ import (
 // File is a pipeline file to be written for a person to go on from.
 type File struct {
 	ID, Description string
-	Status          spec.Status
+	Missing         []string // what is to be filled in before it runs, as "setting of connector"
 	Connectors      []connector
 }
 
@@ -39,7 +39,6 @@ func Demo(id string) *File {
 	return &File{
 		ID:          id,
 		Description: "A generator makes one flight a second, the log shows it.",
-		Status:      spec.StatusRunning,
 		Connectors: []connector{
 			{ID: "generator-source", Type: spec.TypeSource, Plugin: "generator", Settings: []setting{
 				{Name: "format.type", Value: "structured", Comment: "Every record is an object with the fields below. Type: string."},
@@ -52,22 +51,36 @@ func Demo(id string) *File {
 	}
 }
 
-// Add appends a connector with all its parameters. A setting that must be given and
-// has no default stops the pipeline, so that the file is valid as it is.
+// Add appends a connector with all its parameters: first those that must be given, which are
+// empty where they have no default.
 func (s *File) Add(plugin string, typ spec.ConnectorType, parameters sdk.Parameters) {
 	c := connector{ID: PlainName(plugin) + "-" + string(typ), Type: typ, Plugin: plugin}
-	for _, name := range slices.Sorted(maps.Keys(parameters)) {
+	for _, name := range Ordered(parameters) {
 		p := parameters[name]
-		missing := required(p) && p.Default == ""
-		if missing && !strings.Contains(name, "*") {
-			s.Status = spec.StatusStopped
+		pattern := strings.Contains(name, "*")
+		missing := required(p) && p.Default == "" && !pattern
+		if missing {
+			s.Missing = append(s.Missing, name+" of "+c.ID)
 		}
 		c.Settings = append(c.Settings, setting{
 			Name: name, Value: p.Default, Comment: Explain(p),
-			Off: p.Default == "" || strings.Contains(name, "*"),
+			Off: p.Default == "" && !missing || pattern,
 		})
 	}
 	s.Connectors = append(s.Connectors, c)
+}
+
+// Ordered returns the names of parameters: those that must be given before the others, and each by name.
+func Ordered(parameters sdk.Parameters) []string {
+	return slices.SortedFunc(maps.Keys(parameters), func(a, b string) int {
+		if x, y := required(parameters[a]), required(parameters[b]); x != y {
+			if x {
+				return -1
+			}
+			return 1
+		}
+		return strings.Compare(a, b)
+	})
 }
 
 func required(p sdk.Parameter) bool {
@@ -139,8 +152,8 @@ const SchemaFile = "pipeline.schema.json"
 func (s *File) Render() []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "# yaml-language-server: $schema=./%s\n", SchemaFile)
-	fmt.Fprintf(&b, "version: \"2.2\"\npipelines:\n  - id: %s\n    description: %s\n    status: %s\n    connectors:\n",
-		quote(s.ID), quote(s.Description), s.Status)
+	fmt.Fprintf(&b, "version: \"2.2\"\npipelines:\n  - id: %s\n    description: %s\n    status: running\n    connectors:\n",
+		quote(s.ID), quote(s.Description))
 	for _, c := range s.Connectors {
 		fmt.Fprintf(&b, "      - id: %s\n        type: %s\n        plugin: %s\n", quote(c.ID), c.Type, quote(c.Plugin))
 		if len(c.Settings) > 0 {

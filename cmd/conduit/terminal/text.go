@@ -47,6 +47,22 @@ func Moment(t time.Time) string {
 // OneLine is s without line breaks, and without what could steer a terminal.
 func OneLine(s string) string { return strings.Join(strings.Fields(Clean(s)), " ") }
 
+// OneError is OneLine for what may be several errors, each on a line: a semicolon separates them.
+func OneError(s string) string {
+	var b strings.Builder
+	for line := range strings.Lines(s) {
+		words := OneLine(line)
+		if before := b.String(); words != "" && before != "" {
+			if !strings.ContainsAny(before[len(before)-1:], ":;,.") {
+				b.WriteByte(';')
+			}
+			b.WriteByte(' ')
+		}
+		b.WriteString(words)
+	}
+	return b.String()
+}
+
 // Clean replaces what could steer a terminal.
 func Clean(s string) string {
 	return strings.Map(func(r rune) rune {

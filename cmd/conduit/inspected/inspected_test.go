@@ -1,4 +1,4 @@
-package connectors
+package inspected_test
 
 import (
 	"bytes"
@@ -7,17 +7,18 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/api/rest"
+	"github.com/conduit-agent/conduit/cmd/conduit/inspected"
 	"github.com/conduit-agent/conduit/spec"
 )
 
-func TestWritePretty(t *testing.T) {
+func TestWriteRecord(t *testing.T) {
 	for name, c := range map[string]struct{ record, want string }{
 		"text":       {`{"position":"NDI=","operation":"OPERATION_CREATE","metadata":{"b":"2","a":"1"},"key":{"rawData":"azE="},"payload":{"before":null,"after":{"rawData":"aGVsbG8Kd29ybGQK"}}}`, "record 7: create\n  position  42\n  metadata  a = 1\n            b = 2\n  key       k1\n  after     hello\n            world\n\n"},
 		"structured": {`{"position":"NDI=","operation":"OPERATION_UPDATE","metadata":{},"key":null,"payload":{"before":{"structuredData":{"b":12345678901234567890,"a":1}},"after":{"rawData":"eyJhIjoyfQ=="}}}`, "record 7: update\n  position  42\n  before    {\n              \"b\": 12345678901234567890,\n              \"a\": 1\n            }\n  after     {\n              \"a\": 2\n            }\n\n"},
 		"bytes":      {`{"position":"AP8=","operation":"OPERATION_DELETE","metadata":{},"key":{},"payload":{"before":null,"after":{"rawData":"G1sz"}}}`, "record 7: delete\n  position  00 ff (2 bytes, not text)\n  key\n  after     1b 5b 33 (3 bytes, not text)\n\n"},
 	} {
 		var b bytes.Buffer
-		if err := writePretty(&b, 7, []byte(c.record), func(text, _ string) string { return text }); err != nil || b.String() != c.want {
+		if err := inspected.WriteRecord(&b, 7, []byte(c.record), func(text, _ string) string { return text }); err != nil || b.String() != c.want {
 			t.Errorf("%s: %v\n%s, want\n%s", name, err, b.String(), c.want)
 		}
 	}
@@ -46,7 +47,7 @@ func TestSilence(t *testing.T) {
 		"have read nothing since":  {rest.PipelineStatus{State: running, Rates: rates(rest.StageRates{}, 1, 0, 0)}, false},
 		"read nothing for minutes": {rest.PipelineStatus{State: running, Rates: rates(rest.StageRates{}, 0, 0)}, false},
 	} {
-		if got := silence(&c.status, "p:in", c.filtered); !strings.Contains(got, want) {
+		if got := inspected.Silence(&c.status, "p:in", c.filtered); !strings.Contains(got, want) {
 			t.Errorf("%s, want %s", got, want)
 		}
 	}

@@ -1,4 +1,5 @@
-package connectors
+// Package inspected writes for people what the inspector of a connector shows, and why it shows nothing.
+package inspected
 
 import (
 	"bytes"
@@ -13,27 +14,27 @@ import (
 	"github.com/conduit-agent/conduit/cmd/conduit/terminal"
 )
 
-// inspected is a record as the agent shows it, with numbers and the order of fields as they came.
-type inspected struct {
+// document is a record as the agent shows it, with numbers and the order of fields as they came.
+type document struct {
 	Position  []byte            `json:"position"`
 	Operation string            `json:"operation"`
 	Metadata  map[string]string `json:"metadata"`
-	Key       *inspectedData    `json:"key"`
+	Key       *content          `json:"key"`
 	Payload   struct {
-		Before *inspectedData `json:"before"`
-		After  *inspectedData `json:"after"`
+		Before *content `json:"before"`
+		After  *content `json:"after"`
 	} `json:"payload"`
 }
 
-// inspectedData is raw or structured data.
-type inspectedData struct {
+// content is raw or structured data.
+type content struct {
 	Raw        []byte          `json:"rawData"`
 	Structured json.RawMessage `json:"structuredData"`
 }
 
-// writePretty writes record number n for people: a field to a line, with text as text.
-func writePretty(w io.Writer, n int, text []byte, paint func(text, color string) string) error {
-	var r inspected
+// WriteRecord writes record number n for people: a field to a line, with text as text.
+func WriteRecord(w io.Writer, n int, text []byte, paint func(text, color string) string) error {
+	var r document
 	if err := json.Unmarshal(text, &r); err != nil {
 		return fmt.Errorf("cannot read a record: %w", err)
 	}
@@ -53,7 +54,7 @@ func writePretty(w io.Writer, n int, text []byte, paint func(text, color string)
 	}
 	for _, part := range []struct {
 		name string
-		data *inspectedData
+		data *content
 	}{{"key", r.Key}, {"before", r.Payload.Before}, {"after", r.Payload.After}} {
 		if value, ok := dataText(part.data); ok {
 			field(part.name, value)
@@ -64,7 +65,7 @@ func writePretty(w io.Writer, n int, text []byte, paint func(text, color string)
 }
 
 // dataText is a key or a payload for people; ok is false when there is none.
-func dataText(data *inspectedData) (text string, ok bool) {
+func dataText(data *content) (text string, ok bool) {
 	switch {
 	case data == nil:
 		return "", false

@@ -1,4 +1,4 @@
-package cli
+package main
 
 import (
 	"errors"
@@ -7,6 +7,8 @@ import (
 	"os"
 	"syscall"
 	"testing"
+
+	"github.com/conduit-agent/conduit/cmd/conduit/cli"
 )
 
 func TestExitCode(t *testing.T) {
@@ -16,19 +18,14 @@ func TestExitCode(t *testing.T) {
 	}{
 		{nil, 0},
 		{errors.New("x"), 1},
-		{Invalidf("x"), 2},
+		{cli.Invalidf("x"), 2},
 		{fmt.Errorf("cannot listen: %w", &os.SyscallError{Syscall: "bind", Err: syscall.EADDRINUSE}), 3},
 		{fmt.Errorf("cannot write: %w", &fs.PathError{Op: "open", Path: "x", Err: syscall.EACCES}), 3},
-		{fmt.Errorf("cannot open: %w", locked{}), 3},
+		{fmt.Errorf("cannot open: %w", lockedError{}), 3},
 	}
 	for _, tt := range tests {
-		if got := ExitCode(tt.err); got != tt.want {
+		if got := cli.ExitCode(tt.err); got != tt.want {
 			t.Errorf("%v: %d, want %d", tt.err, got, tt.want)
 		}
 	}
 }
-
-type locked struct{}
-
-func (locked) Error() string     { return "cannot open store: in use by process 7" }
-func (locked) Environment() bool { return true }
