@@ -91,7 +91,7 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil || db == nil {
 		return err
 	}
-	registry, err := schemaRegistry(o.Config.Schemas, db.Schemas())
+	registry, err := schemaRegistry(o.Config.Schemas, sharedSchemas(o.Config.Cluster, db.Schemas()))
 	if err != nil {
 		return errors.Join(err, db.Close())
 	}

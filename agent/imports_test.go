@@ -10,7 +10,7 @@ import (
 const module = "github.com/conduit-agent/conduit"
 
 // leaves are the packages that every other one may import. They import none of ours but leaves.
-const leaves = "plugins/pluginname plugins/progress plugins/record plugins/schema/avro plugins/zstd spec/fingerprint spec/labels spec/needcgo spec/notify spec/placement spec/pointer spec/private spec/ref spec/secret spec/sorting spec/spelling"
+const leaves = "plugins/logthrottle plugins/pluginname plugins/progress plugins/record plugins/schema/avro plugins/zstd spec/fingerprint spec/labels spec/needcgo spec/notify spec/placement spec/pointer spec/private spec/ref spec/secret spec/sorting spec/spelling"
 
 // allowed says which of our packages each package may import in addition to the leaves. "/*" stands
 // for all packages below. Imports run one way: a child never imports its parent but where a
@@ -19,8 +19,8 @@ const leaves = "plugins/pluginname plugins/progress plugins/record plugins/schem
 const allowed = `
 spec/* schemas reconcile/watch plugins/schema plugins/sandbox plugins/spoollog/* plugins/syncgroup agent/redact api/openapi api/web:
 spec:                    schemas spec/*
-plugins/sdk/debezium:
-plugins/confluent plugins/template plugins/sdk plugins/wire: plugins/schema plugins/sdk plugins/sdk/debezium plugins/template plugins/wire/*
+plugins/sdk/debezium plugins/sdk/writes:
+plugins/confluent plugins/template plugins/sdk plugins/wire: plugins/schema plugins/sdk plugins/sdk/debezium plugins/sdk/writes plugins/template plugins/wire/*
 plugins/spoollog:        plugins/spoollog/*
 plugins/connector plugins/sdk/*: plugins/schema plugins/sdk plugins/wire
 plugins/exec:            plugins/builtin/exec plugins/wire
@@ -71,12 +71,14 @@ agent/dryrun:            api/rest plugins/connector plugins/processor plugins/sc
 agent/pipelinetest:      agent/dryrun plugins/processor plugins/template reconcile/watch spec
 agent/host:              agent/sqlitefile api/rest reconcile reconcile/files spec
 agent/cluster/protocol:
-agent/cluster/*:         agent/cluster agent/cluster/protocol spec
+agent/cluster/*:         agent/cluster agent/cluster/protocol plugins/schema spec
+agent/cluster/storetest: agent/cluster agent/cluster/protocol plugins/plugintest/*
+agent/cluster/pgkv:      agent/cluster/protocol plugins/builtin/postgres/pg
 agent/cluster:           agent/cluster/protocol spec
 agent/notification:      spec
 agent/migrate:           agent/store agent/store/conduitstate api/client api/rest spec
 agent:                   agent/* api api/* plugins/confluent plugins/schema plugins/sdk plugins/syncgroup reconcile reconcile/* spec
-agent/agenttest agent/agenttest/*: agent agent/agenttest agent/config api/rest plugins/builtin plugins/builtin/* plugins/plugintest/* plugins/sdk plugins/spoollog plugins/wire spec
+agent/agenttest agent/agenttest/*: agent agent/agenttest agent/agenttest/effort agent/config api/rest plugins/builtin plugins/builtin/* plugins/plugintest/* plugins/sdk plugins/spoollog plugins/wire spec
 cmd/conduit/journal cmd/conduit/terminal cmd/conduit/logging: cmd/conduit/terminal
 cmd/conduit/docs:        . agent/config api/web cmd/conduit/cli cmd/conduit/scaffold plugins/builtin plugins/processor plugins/sdk schemas
 cmd/conduit/cli:         agent agent/config api/client api/rest cmd/conduit/terminal plugins plugins/processor plugins/sdk spec
@@ -109,7 +111,7 @@ var homes = map[string][]string{
 	"golang.org/x/term":                        {"cmd/conduit"},
 	"github.com/eclipse/paho.golang":           {"plugins/builtin/mqtt"},
 	"github.com/go-sql-driver/mysql":           {"plugins/builtin/mysql"},
-	"github.com/jackc/pgx/v5":                  {"plugins/builtin/postgres", "plugins/builtin/postgres/*"},
+	"github.com/jackc/pgx/v5":                  {"plugins/builtin/postgres", "plugins/builtin/postgres/*", "agent/cluster/pgkv"},
 	"github.com/gomodule/redigo":               {"plugins/builtin/redis"},
 	"github.com/twmb/franz-go":                 {"plugins/builtin/kafka"},
 	"github.com/minio/minio-go/v7":             {"plugins/builtin/s3", "plugins/plugintest/server"},

@@ -5,6 +5,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/conduit-agent/conduit/agent/deadletters"
 	"github.com/conduit-agent/conduit/agent/engine/backpressure"
@@ -44,8 +45,8 @@ func (a *Agent) facts(problem error) rest.Agent {
 	d.Settings = []rest.Setting{}
 	for _, s := range c.Effective {
 		one := rest.Setting{Name: s.Key, Value: s.Value, Origin: s.Origin}
-		if s.Value != "" && (s.Key == "notify.webhook.url" || s.Key == "notify.command.run") || secret.Is(s.Key, s.Value) && filepath.Base(s.Value) == s.Value {
-			one.Value = rest.Redacted // a path says where a secret is, anything else could be one
+		if s.Value != "" && (s.Key == "notify.webhook.url" || s.Key == "notify.command.run") || secret.Is(s.Key, s.Value) && (filepath.Base(s.Value) == s.Value || strings.ContainsAny(s.Value, "@=")) {
+			one.Value = rest.Redacted // a path says where a secret is, anything else could be one or have one
 		}
 		d.Settings = append(d.Settings, one)
 	}

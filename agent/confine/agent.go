@@ -16,7 +16,8 @@ func New(c config.Config) *Paths {
 			p.Allowed = append(p.Allowed, path)
 		}
 	}
-	for _, path := range []string{c.File, c.API.HTTP.Socket, c.API.TLS.KeyFile, c.API.Client.KeyFile} {
+	nats := c.Cluster.NATS
+	for _, path := range []string{c.File, c.API.HTTP.Socket, c.API.TLS.KeyFile, c.API.Client.KeyFile, nats.CredentialsFile, nats.NKeyFile, nats.TLS.KeyFile} {
 		if path != "" {
 			p.Own = append(p.Own, path)
 		}

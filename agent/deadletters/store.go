@@ -1,10 +1,10 @@
 // Package deadletters keeps refused records on disk until they are replayed or dropped:
 // the dead-letter store.
 //
-// It is a SQLite file of its own next to the desired state, made when there is a first dead
-// letter. Those that were taken over and are not written yet are written before the positions
-// that cover them (Store.Before), so that a source is not acknowledged a record that
-// was refused and is not on disk; one fsync covers all that were refused in the meantime.
+// It is a SQLite file of its own next to the desired state, made with the first dead letter.
+// Dead letters are durable before the positions that cover them (Store.Before), so that no
+// source is acknowledged a refused record that is not on disk. One fsync covers all that were
+// refused since the one before.
 package deadletters
 
 import (

@@ -9,9 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Isolate keeps what the agent starts apart from it: other processes of its user cannot
-// read its memory and environment, no descriptor that it was started with is passed on, and
-// processes that lose their parent become its own, so that they can be ended.
+// Isolate keeps what the agent starts apart from it. Other processes of its user cannot read
+// its memory and environment. Descriptors that it was started with are not passed on. Processes
+// that lose their parent become its children (a subreaper), so that they can be ended.
 func Isolate() error {
 	return errors.Join(
 		control("hide the memory", unix.PR_SET_DUMPABLE, 0),

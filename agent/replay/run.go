@@ -85,8 +85,8 @@ func (r *run) adapt(p *engine.Pipeline) (stop func()) {
 	return func() { end(); ended.Wait() }
 }
 
-// gated returns p with the source of a replay in the place of its sources, with one processor
-// that stands for a gate at each place, and with a queue that tolerates all.
+// gated returns p as a replay runs it: its sources are replaced by that of the replay, each chain
+// of processors by one that stands for a gate, and its queue tolerates all failures.
 func gated(p *spec.Pipeline) *spec.Pipeline {
 	gate := []spec.Processor{{ID: "gate"}}
 	p = p.Clone()

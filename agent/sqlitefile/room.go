@@ -10,8 +10,8 @@ import (
 const room = 64 << 10
 
 // Room returns an error that is ErrFull when the file system of the SQLite file at path has no
-// space for a transaction, although one of a single page may still find some. It writes a file
-// and removes it: what is said to be free may be more than a quota leaves.
+// space for a transaction of several pages. It writes a file and removes it, because a quota may
+// leave less than the file system says is free.
 func Room(path string) error {
 	probe := path + ".probe"
 	f, err := os.OpenFile(probe, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)

@@ -1,6 +1,6 @@
 // Package sqlitefile handles the SQLite files of the agent as files: those of the store and the dead-letter
-// store. It locks and checks them, classifies their faults and says what mends each, copies them consistently
-// while they are in use, recognizes copies that are not consistent, and salvages rows of damaged ones.
+// store. It locks and checks them, and classifies their faults with what mends each. It copies them consistently
+// while they are in use, recognizes copies that are not consistent, and salvages rows of damaged files.
 package sqlitefile
 
 import (

@@ -17,9 +17,8 @@ const applicationID = 0x636f6e64
 // File returns the store at path as package sqlitefile sees it.
 func File(path string) sqlitefile.File { return sqlitefile.File{Path: path, Generations: true} }
 
-// createFile creates the store at path unless it exists. The file is made under
-// another name and renamed when it is complete and durable, so that a file at path is
-// a whole store at any moment, and an empty one is known to be damaged.
+// createFile creates the store at path unless it exists. The file is made under another name,
+// synced and renamed. So a file at path is always a whole store, and an empty one is damaged.
 func createFile(ctx context.Context, path string, now func() time.Time) error {
 	if _, err := os.Lstat(path); !errors.Is(err, os.ErrNotExist) {
 		return err

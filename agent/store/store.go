@@ -57,10 +57,13 @@ func WithClock(now func() time.Time) Option { return func(db *DB) { db.now = now
 // OnNetwork lets the store be on a network file system.
 func OnNetwork(allowed bool) Option { return func(db *DB) { db.network = allowed } }
 
-// Open opens the store at path, creating it (mode 0600) when there is none. It refuses,
-// leaving the file as it is, when another process has it open (ErrLocked), when a newer
-// version wrote it (ErrNewer), when it is damaged (ErrDamaged), lacks its log (sqlitefile.ErrIncomplete) or is
-// something else (ErrOther). It reads all of it.
+// Open opens the store at path, creating it (mode 0600) when there is none. It reads all of it.
+// It leaves the file as it is and returns
+//   - ErrLocked when another process has it open,
+//   - ErrNewer when a newer version wrote it,
+//   - ErrDamaged when it is damaged,
+//   - sqlitefile.ErrIncomplete when its write-ahead log is missing,
+//   - ErrOther when it is something else.
 func Open(ctx context.Context, path string, opts ...Option) (*DB, error) {
 	abs, err := filepath.Abs(path)
 	if err != nil {

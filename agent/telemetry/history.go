@@ -1,7 +1,7 @@
 package telemetry
 
 import (
-	"maps"
+	"slices"
 	"time"
 
 	"github.com/conduit-agent/conduit/agent/engine/measure"
@@ -22,7 +22,7 @@ type history struct {
 	n      int // samples so far
 	at     [rateSamples]time.Time
 	lags   [rateSamples]lags
-	stages map[string]*stage // by qualified id of the connector or processor
+	stages []*stage // few, and each sample finds them in the same order
 	series [seriesLength]float32
 }
 
@@ -34,6 +34,7 @@ type lags struct {
 
 // stage is what the samples showed of one connector or processor.
 type stage struct {
+	id      string             // qualified
 	typ     spec.ConnectorType // empty for a processor
 	n       int                // history.n when it was sampled last
 	samples [rateSamples]counters
@@ -57,13 +58,11 @@ func (h *history) sample(s *measure.Pipeline, processors func(f func(id string, 
 	i := h.n % rateSamples
 	h.at[i] = now
 	h.lags[i].records, h.lags[i].seconds = s.AckLags.Sum()
+	found := 0
 	add := func(typ spec.ConnectorType, id string, c counters) {
-		one := h.stages[id]
-		if one == nil || one.typ != typ {
-			one = &stage{typ: typ}
-			h.stages[id] = one
-		}
+		one := h.stage(found, typ, id)
 		one.samples[i], one.n = c, h.n
+		found++
 	}
 	s.Each(func(typ spec.ConnectorType, id string, stats *measure.Connector) {
 		c := counters{records: stats.Records.Load(), bytes: stats.Bytes.Load(), refused: stats.Nacked.Load(), filtered: stats.Filtered.Load()}
@@ -75,12 +74,28 @@ func (h *history) sample(s *measure.Pipeline, processors func(f func(id string, 
 		busy := passed{seconds: time.Duration(stats.Nanos.Load()).Seconds(), call: stats.Current.Load()}
 		add("", id, counters{records: stats.In.Load(), refused: stats.Refused.Load(), filtered: stats.Filtered.Load(), busy: busy})
 	})
-	maps.DeleteFunc(h.stages, func(_ string, s *stage) bool { return s.n != h.n }) // the pipeline has it no more
+	if len(h.stages) > found { // the pipeline has some no more
+		h.stages = slices.DeleteFunc(h.stages, func(s *stage) bool { return s.n != h.n })
+	}
 	if h.n > 0 {
 		records, _ := h.read((h.n - 1) % rateSamples)
 		h.series[h.n%seriesLength] = float32(records)
 	}
 	h.n++
+}
+
+// stage returns the one with id, most likely the one at index i, or a new one.
+func (h *history) stage(i int, typ spec.ConnectorType, id string) *stage {
+	is := func(s *stage) bool { return s.id == id && s.typ == typ }
+	if i < len(h.stages) && is(h.stages[i]) {
+		return h.stages[i]
+	}
+	if i = slices.IndexFunc(h.stages, is); i >= 0 {
+		return h.stages[i]
+	}
+	s := &stage{id: id, typ: typ}
+	h.stages = append(h.stages, s)
+	return s
 }
 
 // read returns the records and bytes that all sources read per second between the sample at
@@ -120,10 +135,10 @@ func (h *history) rates(id string) *rest.PipelineRates {
 	from, to := kept[0], kept[len(kept)-1]
 	seconds := h.at[to].Sub(h.at[from]).Seconds()
 	all := &rest.PipelineRates{ID: id, Stages: make(map[string]rest.StageRates, len(h.stages)), Series: h.seriesSoFar()}
-	for id, s := range h.stages {
+	for _, s := range h.stages {
 		one := s.rates(from, to, seconds)
 		one.Busy = s.share(kept, seconds, func(c counters) passed { return c.busy })
-		all.Stages[id] = one
+		all.Stages[s.id] = one
 		if s.typ == spec.TypeSource {
 			all.Records += one.Records
 			all.Bytes += one.Bytes

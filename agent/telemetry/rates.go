@@ -47,14 +47,16 @@ func (r *Rates) sample(now time.Time) {
 	if r.pipelines == nil {
 		r.pipelines = map[string]*history{}
 	}
-	maps.DeleteFunc(r.pipelines, func(id string, _ *history) bool { return stats[id] == nil })
 	for id, s := range stats {
 		h := r.pipelines[id]
 		if h == nil {
-			h = &history{stages: map[string]*stage{}}
+			h = &history{}
 			r.pipelines[id] = h
 		}
 		h.sample(s, func(f func(string, *processor.Stats)) { r.Runs.EachProcessor(id, f) }, now)
+	}
+	if len(r.pipelines) > len(stats) {
+		maps.DeleteFunc(r.pipelines, func(id string, _ *history) bool { return stats[id] == nil })
 	}
 }
 

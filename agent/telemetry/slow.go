@@ -23,18 +23,18 @@ const (
 func (h *history) markSlow(all *rest.PipelineRates, kept []int, seconds float64) {
 	var sources, destinations, slow []string // by qualified id
 	blocked := false
-	for id, s := range h.stages {
-		isSlow := all.Stages[id].Busy >= slowShare
+	for _, s := range h.stages {
+		isSlow := all.Stages[s.id].Busy >= slowShare
 		switch s.typ {
 		case spec.TypeSource:
-			sources = append(sources, id)
+			sources = append(sources, s.id)
 			blocked = blocked || s.share(kept, seconds, func(c counters) passed { return c.blocked }) >= blockedShare
 			continue
 		case spec.TypeDestination:
-			destinations = append(destinations, id)
+			destinations = append(destinations, s.id)
 		}
 		if isSlow {
-			slow = append(slow, id)
+			slow = append(slow, s.id)
 		}
 	}
 	switch {

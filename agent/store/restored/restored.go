@@ -20,9 +20,9 @@ import (
 // does not know of.
 const epochGap = 1 << 20
 
-// Fence moves all epochs on, so that no run that the file does not know of can save a position or is taken for a
-// later one, and records an event for each source. It returns the checkpoints of these, by id of the connector, and leaves the
-// file with the generation.
+// Fence raises all epochs: runs that began after the backup was made can save no position any more, and those to come
+// have higher epochs. It records an event for each source, sets the generation of the file, and returns the checkpoints
+// of the sources by id of the connector.
 func Fence(ctx context.Context, writer *sql.DB, generation int32, now time.Time) ([]spec.Checkpoint, error) {
 	sources, err := Checkpoints(ctx, writer)
 	if err != nil {
