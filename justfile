@@ -8,7 +8,7 @@ run *args:
 
 # Build bin/conduit.
 build:
-    go build -trimpath -ldflags "-s -w -X main.commit=$(git rev-parse --short HEAD)" -o bin/conduit ./cmd/conduit
+    go build -trimpath -tags grpcnotrace -ldflags "-s -w -X main.commit=$(git rev-parse --short HEAD)" -o bin/conduit ./cmd/conduit
 
 # Run all tests.
 test:
@@ -26,7 +26,7 @@ promises:
 campaign *args:
     @.ci/campaign {{args}}
 
-# Measure the built binary from outside: records that arrived, processor time, memory.
+# Measure the built binary from outside: records that arrived, CPU time, memory.
 bench *args:
     go run ./agent/agenttest/bench {{args}}
 
