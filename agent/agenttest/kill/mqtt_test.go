@@ -1,6 +1,7 @@
 package kill_test
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -11,13 +12,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/eclipse/paho.golang/packets"
 	"github.com/eclipse/paho.golang/paho"
 
 	"github.com/conduit-agent/conduit/agent/agenttest/kill"
-	"github.com/conduit-agent/conduit/plugins/builtin/mqtt"
 	"github.com/conduit-agent/conduit/plugins/plugintest/server"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
-	"github.com/conduit-agent/conduit/plugins/record"
 )
 
 // writesAtOnce has mosquitto write its file after each change, as far as its configuration can have it do so.
@@ -41,15 +41,20 @@ func startMosquitto(t testing.TB, dir, more string) *mosquitto {
 	return m
 }
 
-// rotate replaces the password, and ends all connections.
-func (m *mosquitto) rotate(ctx context.Context) error {
+// replacePassword replaces the password that the server has when it is started again.
+func (m *mosquitto) replacePassword() error {
 	m.n++
 	word := fmt.Sprintf("word-%d", m.n)
 	m.SetPassword(m.t, word)
 	if err := os.WriteFile(m.password+".new", []byte(word), 0o600); err != nil {
 		return err
 	}
-	if err := os.Rename(m.password+".new", m.password); err != nil {
+	return os.Rename(m.password+".new", m.password)
+}
+
+// rotate replaces the password, and ends all connections.
+func (m *mosquitto) rotate(ctx context.Context) error {
+	if err := m.replacePassword(); err != nil {
 		return err
 	}
 	m.Stop()
@@ -145,56 +150,104 @@ func TestMQTTSource(t *testing.T) {
 	})
 }
 
-// TestMQTTDestination publishes: what is acknowledged reaches a subscriber that is connected, which has it before the
-// server acknowledges it. What the server keeps for one that is away, and has not written, is lost when it is killed.
+// TestMQTTDestination publishes: what the server acknowledges reaches the subscribers that are connected, to which it sends
+// a message before it acknowledges it. What it keeps for others, and has not written, is lost when it is killed.
 func TestMQTTDestination(t *testing.T) {
 	t.Parallel()
 	kill.RunDestination(t, kill.Destination{
 		Plugin: "builtin:mqtt", Reread: true,
 		System: func(t *testing.T, dir string) *kill.System {
-			m := startMosquitto(t, dir, writesAtOnce)
-			m.subscribe("collector", "out")
-			c := &collector{m: m}
-			done := make(chan struct{})
-			go func() { defer close(done); c.run(t.Context()) }()
-			t.Cleanup(func() { <-done })
+			a := attend(t, startMosquitto(t, dir, ""))
 			return &kill.System{
-				Addr: m.Addr, Server: attended{m, c}, Rotate: m.rotate, Stored: c.stored,
-				Settings: m.settings(map[string]string{"topic": "out", "retry.timeout": "1s", "sdk.record.format": "template", "sdk.record.format.options": "{{ toJson .Payload.After }}"}),
+				Addr: a.door.Addr(), Server: a, Rotate: a.rotate, Stored: a.c.stored,
+				Settings: a.settings(map[string]string{"topic": "out", "retry.timeout": "1s", "sdk.record.format": "template", "sdk.record.format.options": "{{ toJson .Payload.After }}"}),
 			}
 		},
 	})
 }
 
-// attended is a server that is killed only while the collector is connected.
+// attended is a server that is reached through its door only, which is open while the collector is connected: the server
+// has nothing to keep.
 type attended struct {
 	*mosquitto
-	c *collector
+	door *server.Proxy
+	c    *collector
 }
 
-// Kill publishes a message that is no record, and kills the server when the collector has it.
-func (a attended) Kill() {
-	c, before := a.c, a.c.count()
-	if !wait.Until(a.t.Context(), func() bool { return a.publish(a.t.Context(), "out", `{"n":0}`) == nil }) {
-		a.t.Error("nothing can be published before the server is killed")
+func attend(t *testing.T, m *mosquitto) attended {
+	a := attended{m, server.NewProxy(t, m.Addr), &collector{m: m}}
+	done := make(chan struct{})
+	go func() { defer close(done); a.c.run(t.Context()) }()
+	t.Cleanup(func() { <-done })
+	if err := a.open(t.Context(), 0); err != nil {
+		t.Fatal(err)
 	}
-	wait.Until(a.t.Context(), func() bool { return c.count() > before })
-	a.mosquitto.Kill()
+	return a
 }
 
-// collector is a subscriber that keeps numbers.
+// open opens the door when the collector has connected more often than before.
+func (a attended) open(ctx context.Context, before int) error {
+	if !wait.Until(ctx, func() bool { return a.c.connections() > before }) {
+		return fmt.Errorf("the collector does not connect: %w", ctx.Err())
+	}
+	a.door.Heal()
+	return nil
+}
+
+func (a attended) Start(ctx context.Context) error {
+	before := a.c.connections()
+	if err := a.mosquitto.Start(ctx); err != nil {
+		return err
+	}
+	return a.open(ctx, before)
+}
+
+func (a attended) Stop() { a.end(a.mosquitto.Stop) }
+func (a attended) Kill() { a.end(a.mosquitto.Kill) }
+
+// end ends the server and closes the door, when the collector has what was published before: what does not fit into the
+// buffers of its connection waits in the server.
+func (a attended) end(end func()) {
+	ctx, before := a.t.Context(), a.c.others()
+	if !wait.Until(ctx, func() bool { return a.publish(ctx, "out", `{"n":0}`) == nil }) ||
+		!wait.Until(ctx, func() bool { return a.c.others() > before }) {
+		a.t.Error("a message does not reach the collector")
+	}
+	end()
+	a.door.Refuse(true)
+	a.door.Cut()
+}
+
+func (a attended) rotate(ctx context.Context) error {
+	a.Stop() // with the password that the server has
+	if err := a.replacePassword(); err != nil {
+		return err
+	}
+	return a.Start(ctx)
+}
+
+// collector is a subscriber that keeps the numbers of what it received. It passes over nothing that has arrived when its
+// connection is lost, as a client may that relies on the server to send it again.
 type collector struct {
-	m     *mosquitto
-	mu    sync.Mutex
-	all   []int // guarded by mu
-	other int   // guarded by mu: messages that are no records
-	err   error // guarded by mu
+	m *mosquitto
+
+	mu        sync.Mutex
+	all       []int // guarded by mu
+	other     int   // guarded by mu: messages that are no records
+	connected int   // guarded by mu: connections with a subscription so far
+	err       error // guarded by mu: of a message that cannot be read
 }
 
-func (c *collector) count() int {
+func (c *collector) others() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.other
+}
+
+func (c *collector) connections() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.connected
 }
 
 func (c *collector) stored(context.Context) ([]int, error) {
@@ -203,44 +256,64 @@ func (c *collector) stored(context.Context) ([]int, error) {
 	return append([]int(nil), c.all...), c.err
 }
 
-// run subscribes until the test ends. A password that was replaced is read again.
+// run receives until the test ends. A password that was replaced is read again.
 func (c *collector) run(ctx context.Context) {
 	for ctx.Err() == nil {
-		word, _ := os.ReadFile(c.m.password)
-		s := &mqtt.Source{}
-		err := s.Configure(ctx, map[string]string{"url": "mqtt://" + c.m.Addr, "clientID": "collector", "topics": "out", "auth.username": "conduit", "auth.password": string(word), "timeout": "2s"})
-		if err == nil {
-			err = s.Open(ctx, nil)
+		if conn, err := net.Dial("tcp", c.m.Addr); err == nil {
+			stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
+			c.receive(conn)
+			stop()
+			_ = conn.Close()
 		}
-		for err == nil {
-			err = c.read(ctx, s)
-		}
-		_ = s.Teardown(context.WithoutCancel(ctx))
 		select {
 		case <-ctx.Done():
-		case <-time.After(50 * time.Millisecond):
+		case <-time.After(20 * time.Millisecond):
 		}
 	}
 }
 
-func (c *collector) read(ctx context.Context, s *mqtt.Source) error {
-	records, err := s.Read(ctx)
-	if err != nil {
-		return err
+// receive returns when there is nothing more to read: where nothing can be written any more, there may still be.
+func (c *collector) receive(conn net.Conn) {
+	word, _ := os.ReadFile(c.m.password)
+	connect := packets.Connect{ProtocolName: "MQTT", ProtocolVersion: 5, ClientID: "collector", CleanStart: true, UsernameFlag: true, Username: "conduit", PasswordFlag: true, Password: word, Properties: &packets.Properties{}}
+	_, _ = connect.WriteTo(conn)
+	in := bufio.NewReader(conn)
+	for {
+		packet, err := packets.ReadPacket(in)
+		if err != nil {
+			return
+		}
+		if answer := c.answer(packet.Content); answer != nil {
+			_, _ = answer.WriteTo(conn)
+		}
 	}
+}
+
+// answer keeps what a packet has, and returns what is answered to it; nil: nothing.
+func (c *collector) answer(p packets.Packet) packets.Packet {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for i := range records {
-		raw, _ := records[i].After.Raw()
-		var payload struct{ N int }
-		if err := json.Unmarshal(raw, &payload); err != nil {
-			c.err = err
-		}
-		if payload.N == 0 {
-			c.other++
-			continue
-		}
-		c.all = append(c.all, payload.N)
+	switch p := p.(type) {
+	case *packets.Connack:
+		return &packets.Subscribe{PacketID: 1, Properties: &packets.Properties{}, Subscriptions: []packets.SubOptions{{Topic: "out", QoS: 1}}}
+	case *packets.Suback:
+		c.connected++
+	case *packets.Publish:
+		c.keep(p.Payload)
+		return &packets.Puback{PacketID: p.PacketID, Properties: &packets.Properties{}}
 	}
-	return s.Ack(ctx, make([]record.Position, len(records))) // it counts them
+	return nil
+}
+
+// keep is called with mu held.
+func (c *collector) keep(payload []byte) {
+	var record struct{ N int }
+	switch err := json.Unmarshal(payload, &record); {
+	case err != nil:
+		c.err = err
+	case record.N == 0:
+		c.other++
+	default:
+		c.all = append(c.all, record.N)
+	}
 }
