@@ -109,9 +109,9 @@ func (s *sourceServer) send(stream grpc.ServerStream) error {
 	for {
 		records, err := s.source.Read(s.reading)
 		if len(records) > 0 {
-			if err := s.sendRecords(stream, records); err != nil {
+			if err := s.sendRecords(stream, records); err != nil && s.reading.Err() == nil {
 				return err
-			}
+			} // what Stop kept from being encoded is not sent, and read again by the next run
 		}
 		switch {
 		case s.reading.Err() != nil:

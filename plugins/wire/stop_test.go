@@ -7,7 +7,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"google.golang.org/grpc"
+
 	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/plugins/schema"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 	"github.com/conduit-agent/conduit/plugins/wire/wirepb/connectorv2"
 )
@@ -53,4 +56,51 @@ func TestStopTakesAMinuteAtMost(t *testing.T) {
 			})
 		})
 	}
+}
+
+// schemaSource reads one record with a schema.
+type schemaSource struct{ sdk.SourceBase }
+
+func (schemaSource) Parameters() sdk.Parameters                         { return nil }
+func (schemaSource) Configure(context.Context, map[string]string) error { return nil }
+func (schemaSource) Open(context.Context, record.Position) error        { return nil }
+func (schemaSource) Ack(context.Context, []record.Position) error       { return nil }
+func (schemaSource) Read(context.Context) ([]record.Record, error) {
+	r := record.Record{Position: record.Position("1"), After: record.Structured(map[string]any{"n": 1})}
+	r.Metadata.Set(record.KeyPayloadSchemaSubject, "numbers")
+	r.Metadata.Set(record.KeyPayloadSchemaVersion, "1")
+	return []record.Record{r}, nil
+}
+
+// silentRegistry does not answer.
+type silentRegistry struct{ schema.Registry }
+
+func (silentRegistry) Get(ctx context.Context, _ string, _ int) (schema.Schema, error) {
+	<-ctx.Done()
+	return schema.Schema{}, ctx.Err()
+}
+
+// countingStream counts what is sent.
+type countingStream struct {
+	grpc.ServerStream
+	sent int
+}
+
+func (s *countingStream) SendMsg(any) error { s.sent++; return nil }
+
+// A source that is stopped while a record waits for its schema ends without an error, and without the record.
+func TestStopWhileEncoding(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSourceServer(sdk.Connector{Name: "schema", NewSource: func() sdk.Source { return schemaSource{} }}, &sdk.Env{Schemas: silentRegistry{}})
+		stream, result := &countingStream{}, make(chan error)
+		go func() { result <- s.send(stream) }()
+		synctest.Wait()
+		stopped, err := s.Stop(t.Context(), &connectorv2.Source_Stop_Request{})
+		if err != nil || len(stopped.GetLastPosition()) > 0 {
+			t.Errorf("Stop returned position %q, %v", stopped.GetLastPosition(), err)
+		}
+		if err := <-result; err != nil || stream.sent > 0 {
+			t.Errorf("reading ended with %v after %d messages", err, stream.sent)
+		}
+	})
 }
