@@ -26,7 +26,7 @@ func main() {
 
 func run() error {
 	port := flag.Int("port", 0, "port on 127.0.0.1")
-	data := flag.String("data", "", "directory of the data")
+	data := flag.String("data", "data", "directory of the data")
 	topics := flag.String("topics", "", "topics to begin with, as name:partitions,…")
 	advertise := flag.String("advertise", "", "file with the host:port to advertise to clients")
 	users := flag.String("users", "", "file with a line MECHANISM user password for each user")
@@ -34,10 +34,7 @@ func run() error {
 	config := flag.String("config", "", "configuration of the broker, as key=value,…")
 	flag.Parse()
 
-	opts := []kfake.Opt{kfake.Ports(*port), kfake.AllowAutoTopicCreation(), kfake.DefaultNumPartitions(3), kfake.ListenFn(listen(*advertise))}
-	if *data != "" {
-		opts = append(opts, kfake.DataDir(*data), kfake.SyncWrites())
-	}
+	opts := []kfake.Opt{kfake.Ports(*port), kfake.AllowAutoTopicCreation(), kfake.DefaultNumPartitions(3), kfake.ListenFn(listen(*advertise)), kfake.DataDir(*data), kfake.SyncWrites()}
 	for topic := range strings.SplitSeq(*topics, ",") {
 		name, partitions, _ := strings.Cut(topic, ":")
 		if n, err := strconv.Atoi(partitions); err == nil {
@@ -58,15 +55,20 @@ func run() error {
 	if err != nil {
 		return err
 	}
+	numbers, err := newSequences(*data)
+	if err != nil {
+		return err
+	}
 	cluster, err := kfake.NewCluster(append(opts, more...)...)
 	if err != nil {
 		return err
 	}
+	numbers.attach(cluster)
 	ended := make(chan os.Signal, 1)
 	signal.Notify(ended, syscall.SIGTERM)
 	<-ended
 	cluster.Close()
-	return nil
+	return numbers.keep()
 }
 
 func security(users, cert string) (opts []kfake.Opt, err error) {
