@@ -1,4 +1,5 @@
-package agent_test
+// Package imports_test checks which packages import which, and which libraries.
+package imports_test
 
 import (
 	"os/exec"

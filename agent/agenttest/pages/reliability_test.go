@@ -1,4 +1,4 @@
-package agent_test
+package pages
 
 import (
 	"bytes"
@@ -25,7 +25,7 @@ var (
 // TestScoreboardCanBeRun checks that each command of RELIABILITY.md names tests, variables and recipes that exist, and
 // that each result has a date.
 func TestScoreboardCanBeRun(t *testing.T) {
-	page, err := os.ReadFile("RELIABILITY.md")
+	page, err := os.ReadFile(root + "/agent/RELIABILITY.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,11 +62,11 @@ func checkCommand(t *testing.T, command string) {
 	if m := testCommand.FindStringSubmatch(command); m != nil {
 		checkTests(t, command, strings.Fields(m[1]), m[2], strings.Trim(m[3], "'"))
 	} else if m := justCommand.FindStringSubmatch(command); m != nil {
-		checkFile(t, "../justfile", `(?m)^`+m[1]+`\b[^=\n]*:`)
+		checkFile(t, root+"/justfile", `(?m)^`+m[1]+`\b[^=\n]*:`)
 	} else if m := campaign.FindStringSubmatch(command); m != nil {
-		checkFile(t, "../.ci/campaign", `(?m)^`+m[1]+`\) `)
+		checkFile(t, root+"/.ci/campaign", `(?m)^`+m[1]+`\) `)
 	} else if m := program.FindStringSubmatch(command); m != nil {
-		checkFile(t, "../README.md", "(?m)^\\| `conduit "+m[1]+"\\b")
+		checkFile(t, root+"/README.md", "(?m)^\\| `conduit "+m[1]+"\\b")
 	} else {
 		t.Errorf("%q is no command of a known form", command)
 	}
@@ -75,7 +75,7 @@ func checkCommand(t *testing.T, command string) {
 // checkTests checks that the package has tests that the pattern selects, and reads the variables.
 func checkTests(t *testing.T, command string, variables []string, pkg, pattern string) {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join("..", pkg, "*.go"))
+	files, err := filepath.Glob(filepath.Join(root, pkg, "*.go"))
 	if err != nil || len(files) == 0 {
 		t.Errorf("%q: there is no package %s", command, pkg)
 		return
