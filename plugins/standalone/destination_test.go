@@ -245,6 +245,7 @@ func TestUnavailableIsNoRefusal(t *testing.T) {
 		"at once": {}, "gathered": {"sdk.batch.size": "3"}, "late": {"sdk.batch.delay": "1ms"}, "flushed": {"sdk.batch.size": "10"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			ctx := testContext(t)
 			c, _ := client(t, "connector")
 			settings["path"] = filepath.Join(t.TempDir(), "out")

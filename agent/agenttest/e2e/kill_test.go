@@ -65,7 +65,11 @@ func TestMain(m *testing.M) {
 	if dir := os.Getenv(childDir); dir != "" {
 		os.Exit(child(dir))
 	}
-	wait.Overlap(3)
+	overlap := 5 // they mostly wait
+	if effort.Thorough() || effort.RaceDetector {
+		overlap = 3 // with more faults
+	}
+	wait.Overlap(overlap)
 	wait.CollectLess()
 	os.Exit(browser.Run(m))
 }

@@ -90,9 +90,9 @@ func (s *s3System) stored(context.Context) (all []int, err error) {
 // TestS3Source reads an object for each number.
 func TestS3Source(t *testing.T) {
 	t.Parallel()
-	polling := "400ms" // to list all objects takes half of the test's CPU time
+	polling, delay := "400ms", "100ms" // to list all objects takes half of the test's CPU time
 	if os.Getenv("CI") != "" {
-		polling = "100ms"
+		polling, delay = "100ms", "1s"
 	}
 	kill.RunSource(t, kill.Source{
 		Plugin: "builtin:s3", Interval: 100 * time.Millisecond,
@@ -100,7 +100,7 @@ func TestS3Source(t *testing.T) {
 			s := startS3(t, dir)
 			return &kill.System{
 				Addr: s.Addr, Server: s, Rotate: s.rotate,
-				Settings: s.settings("pollingPeriod", polling, "listing.delay", "1s"),
+				Settings: s.settings("pollingPeriod", polling, "listing.delay", delay),
 				Produce: func(ctx context.Context, first, n int) error {
 					for i := first; i < first+n; i++ {
 						header := http.Header{"If-None-Match": {"*"}} // written twice, it would be read twice

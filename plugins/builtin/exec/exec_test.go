@@ -100,6 +100,7 @@ func written(t testing.TB, settings map[string]string) (payloads []string) {
 }
 
 func TestConformance(t *testing.T) {
+	t.Parallel()
 	exe, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -113,8 +114,12 @@ func TestConformance(t *testing.T) {
 	inProcess, process := target, target
 	inProcess.Connector = connector
 	process.Path, process.Env = exe, append(os.Environ(), serveVariable+"=1", "GORACE=atexit_sleep_ms=0")
-	t.Run("in process", func(t *testing.T) { plugintest.Run(t, inProcess) })
-	t.Run("process", func(t *testing.T) { plugintest.Run(t, process) })
+	for name, target := range map[string]plugintest.Target{"in process": inProcess, "process": process} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			plugintest.Run(t, target)
+		})
+	}
 }
 
 func TestSettings(t *testing.T) {
@@ -309,6 +314,7 @@ func TestEnvironment(t *testing.T) {
 
 // Of what a command says on stderr a MiB is logged at once, and how much more there was.
 func TestLogIsThrottled(t *testing.T) {
+	t.Parallel()
 	log := &logbuf.Buffer{}
 	ctx := sdk.WithEnv(t.Context(), &sdk.Env{Logger: slog.New(slog.NewTextHandler(log, nil))})
 	line := strings.Repeat("x", 1023)

@@ -131,6 +131,7 @@ func TestPositionsOfOneFileAndOfSeveral(t *testing.T) {
 }
 
 func TestTooManyFiles(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	for i := range 700 {
 		write(t, filepath.Join(dir, fmt.Sprintf("%s%d", strings.Repeat("x", 100), i)), "1\n")
