@@ -352,7 +352,10 @@ func TestReleases(t *testing.T) {
 	dir := agenttest.NewDir(t)
 	p, q := func(v int) string { return made(dir, "p", v, "") }, made(dir, "q", 1, "")
 	release("1", map[string]string{"p.yaml": p(1), "q.yaml": q})
-	d.Agent = agenttest.Start(t, dir, short, func(c *config.Config) { c.Pipelines.Path = filepath.Join(base, "current", "pipelines") })
+	d.Agent = agenttest.Start(t, dir, func(c *config.Config) {
+		c.Pipelines.Path = filepath.Join(base, "current", "pipelines")
+		c.Pipelines.DeletionGrace = time.Second // a release that is removed while it is read seems empty
+	})
 	d.runs("p", 1)
 	d.runs("q", 1)
 	release("2", map[string]string{"p.yaml": p(2), "q.yaml": q})
