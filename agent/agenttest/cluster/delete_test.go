@@ -20,14 +20,7 @@ import (
 // and each member does. The file comes back, and the pipeline begins anew.
 func TestDeletedPipeline(t *testing.T) {
 	t.Parallel()
-	t.Run("NATS", func(t *testing.T) {
-		t.Parallel()
-		testDeletedPipeline(t, server.StartNATS(t, 1)[0].URL())
-	})
-	t.Run("PostgreSQL", func(t *testing.T) {
-		t.Parallel()
-		testDeletedPipeline(t, postgresURL(server.StartPostgres(t, "", "fsync=on").Addr))
-	})
+	eachStore(t, testDeletedPipeline)
 }
 
 func testDeletedPipeline(t *testing.T, urls string) {

@@ -5,21 +5,13 @@ import (
 	"testing"
 
 	"github.com/conduit-agent/conduit/api/rest"
-	"github.com/conduit-agent/conduit/plugins/plugintest/server"
 )
 
 // TestStopAfterOwnerDied stops a pipeline whose owner was killed before it could give it up: the request is answered
 // once the session of the owner is over, and no member is shown as the owner.
 func TestStopAfterOwnerDied(t *testing.T) {
 	t.Parallel()
-	t.Run("NATS", func(t *testing.T) {
-		t.Parallel()
-		testStopAfterOwnerDied(t, server.StartNATS(t, 1)[0].URL())
-	})
-	t.Run("PostgreSQL", func(t *testing.T) {
-		t.Parallel()
-		testStopAfterOwnerDied(t, postgresURL(server.StartPostgres(t, "", "fsync=on").Addr))
-	})
+	eachStore(t, testStopAfterOwnerDied)
 }
 
 func testStopAfterOwnerDied(t *testing.T, urls string) {

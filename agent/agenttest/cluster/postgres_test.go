@@ -12,6 +12,18 @@ import (
 	"github.com/conduit-agent/conduit/plugins/plugintest/server"
 )
 
+// eachStore runs a test with each kind of store of the cluster, at its URL.
+func eachStore(t *testing.T, test func(t *testing.T, url string)) {
+	t.Run("NATS", func(t *testing.T) {
+		t.Parallel()
+		test(t, server.StartNATS(t, 1)[0].URL())
+	})
+	t.Run("PostgreSQL", func(t *testing.T) {
+		t.Parallel()
+		test(t, postgresURL(server.StartPostgres(t, "", "fsync=on").Addr))
+	})
+}
+
 func postgresURL(addr string) string {
 	return "postgres://postgres@" + addr + "/postgres?sslmode=disable"
 }
