@@ -159,19 +159,19 @@ func TestMQTTDestination(t *testing.T) {
 		System: func(t *testing.T, dir string) *kill.System {
 			a := attend(t, startMosquitto(t, dir, ""))
 			return &kill.System{
-				Addr: a.door.Addr(), Server: a, Rotate: a.rotate, Stored: a.c.stored,
+				Addr: a.proxy.Addr(), Server: a, Rotate: a.rotate, Stored: a.c.stored,
 				Settings: a.settings(map[string]string{"topic": "out", "retry.timeout": "1s", "sdk.record.format": "template", "sdk.record.format.options": "{{ toJson .Payload.After }}"}),
 			}
 		},
 	})
 }
 
-// attended is a server that is reached through its door only, which is open while the collector is connected: the server
-// has nothing to keep.
+// attended is a server that is reached through its proxy only, which refuses connections unless the collector is connected:
+// the server has nothing to keep.
 type attended struct {
 	*mosquitto
-	door *server.Proxy
-	c    *collector
+	proxy *server.Proxy
+	c     *collector
 }
 
 func attend(t *testing.T, m *mosquitto) attended {
@@ -185,12 +185,12 @@ func attend(t *testing.T, m *mosquitto) attended {
 	return a
 }
 
-// open opens the door when the collector has connected more often than before.
+// open has the proxy accept connections when the collector has connected more often than before.
 func (a attended) open(ctx context.Context, before int) error {
 	if !wait.Until(ctx, func() bool { return a.c.connections() > before }) {
 		return fmt.Errorf("the collector does not connect: %w", ctx.Err())
 	}
-	a.door.Heal()
+	a.proxy.Heal()
 	return nil
 }
 
@@ -205,7 +205,7 @@ func (a attended) Start(ctx context.Context) error {
 func (a attended) Stop() { a.end(a.mosquitto.Stop) }
 func (a attended) Kill() { a.end(a.mosquitto.Kill) }
 
-// end ends the server and closes the door, when the collector has what was published before: what does not fit into the
+// end ends the server and has the proxy refuse connections, when the collector has what was published before: what does not fit into the
 // buffers of its connection waits in the server.
 func (a attended) end(end func()) {
 	ctx, before := a.t.Context(), a.c.others()
@@ -214,8 +214,8 @@ func (a attended) end(end func()) {
 		a.t.Error("a message does not reach the collector")
 	}
 	end()
-	a.door.Refuse(true)
-	a.door.Cut()
+	a.proxy.Refuse(true)
+	a.proxy.Cut()
 }
 
 func (a attended) rotate(ctx context.Context) error {
