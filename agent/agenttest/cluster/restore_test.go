@@ -41,14 +41,14 @@ func TestRestoredStream(t *testing.T) {
 				return os.Rename(filepath.Join(nats.Dir, backup), js)
 			})
 			f.feed(10)
-			wait.For(t, "every pipeline to stop", func() bool {
-				stopped := map[string]bool{}
+			wait.For(t, "every run to end", func() bool {
+				ended := map[string]bool{} // a run fails where a position is to be saved before the run is told to stop
 				for _, m := range f.members {
-					for _, found := range pipelineStopped.FindAllStringSubmatch(m.log.String()[read[m]:], -1) {
-						stopped[found[1]] = true
+					for _, found := range pipelineEnded.FindAllStringSubmatch(m.log.String()[read[m]:], -1) {
+						ended[found[1]] = true
 					}
 				}
-				return len(stopped) == 2
+				return len(ended) == 2
 			})
 			for _, m := range f.members {
 				m.kill()
@@ -77,8 +77,8 @@ func (f *fleet) awaitAcknowledged(records int) {
 }
 
 var (
-	acknowledged    = regexp.MustCompile(`(?m)^conduit_connector_acked_records_total{.*} (\d+)$`)
-	pipelineStopped = regexp.MustCompile(`msg="pipeline stopped" .*pipeline_id=(\S+)`)
+	acknowledged  = regexp.MustCompile(`(?m)^conduit_connector_acked_records_total{.*} (\d+)$`)
+	pipelineEnded = regexp.MustCompile(`msg="pipeline (?:stopped|failed, trying again)" .*pipeline_id=(\S+)`)
 )
 
 // replaceStream changes the files of the server of the fleet while it does not run.
