@@ -7,6 +7,7 @@ import (
 
 	"github.com/conduit-agent/conduit/plugins/pluginname"
 	"github.com/conduit-agent/conduit/spec/pointer"
+	"github.com/conduit-agent/conduit/spec/sharing"
 	"github.com/conduit-agent/conduit/spec/sorting"
 )
 
@@ -89,8 +90,13 @@ func (d *differ) pipeline(a, b *Pipeline) {
 	if !maps.Equal(a.Labels, b.Labels) {
 		d.add("/labels", ActionChange, EffectNone)
 	}
+	byNumber := slices.ContainsFunc(b.Connectors, func(c Connector) bool { return sharing.ByNumber(c.Plugin, c.Settings) })
 	for _, path := range a.Terms.Changes(b.Terms) {
-		d.add(path, ActionChange, EffectNone)
+		effect := EffectNone
+		if path == "/instances" && byNumber { // each reads another part
+			effect = EffectRestart
+		}
+		d.add(path, ActionChange, effect)
 	}
 	each(a.Connectors, b.Connectors, func(c *Connector) string { return c.ID }, func(id string, a, b *Connector) {
 		d.connector("/connectors/"+pointer.Escape(id), a, b)

@@ -7,12 +7,14 @@ import (
 	"encoding/json"
 
 	"github.com/conduit-agent/conduit/spec/placement"
+	"github.com/conduit-agent/conduit/spec/sharing"
 	"github.com/conduit-agent/conduit/spec/sorting"
 )
 
 // Digest identifies all of p that affects how it runs, its status included: two
 // normalized pipelines with the same digest are the same to the agent. Names,
-// descriptions, labels, max-silence and the terms of a cluster do not count, nor does the order of settings and connectors.
+// descriptions, labels, max-silence and the terms of a cluster do not count, but for a number of instances that says what
+// each reads, nor does the order of settings and connectors.
 // The digest of a pipeline is the same in every version of the agent.
 func Digest(p *Pipeline) string { return digest(p, p.Status) }
 
@@ -24,7 +26,7 @@ func digest(p *Pipeline, status Status) string {
 	c.Name, c.Description, c.MaxSilence, c.Labels, c.Status, c.Terms = "", "", "", nil, status, placement.Terms{}
 	for i := range c.Connectors {
 		c.Connectors[i].Name = ""
-		c.Connectors[i].Settings = nilIfEmpty(c.Connectors[i].Settings)
+		c.Connectors[i].Settings = nilIfEmpty(sharing.Numbered(c.Connectors[i].Plugin, c.Connectors[i].Settings, p.Instances))
 		c.Connectors[i].Processors = normalizeProcessors(c.Connectors[i].Processors)
 	}
 	c.Processors = normalizeProcessors(c.Processors)

@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"github.com/conduit-agent/conduit/spec/placement"
-	"github.com/conduit-agent/conduit/spec/pointer"
 	"github.com/conduit-agent/conduit/spec/sharing"
 )
 
@@ -18,15 +17,9 @@ func CheckInstances(p *Pipeline, resolved bool) (problems []Problem) {
 		problems = append(problems, Problem{Path: at, Pipeline: p.ID, Severity: SeverityError, Code: CodeInvalid, Message: message})
 	}
 	refuse := func(at, what, id string, f *sharing.Fault) {
-		switch {
-		case f == nil:
-			return
-		case f.Setting != "":
-			at += "/settings/" + pointer.Escape(f.Setting)
-		default:
-			at += "/plugin"
+		if f != nil {
+			add(at+f.At(), fmt.Sprintf("pipeline %q cannot have several instances with %s %q: %s; or remove instances", p.ID, what, id, f.Message))
 		}
-		add(at, fmt.Sprintf("pipeline %q cannot have several instances with %s %q: %s; or remove instances", p.ID, what, id, f.Message))
 	}
 	if p.Cluster == placement.Local {
 		add("/instances", fmt.Sprintf("every member runs pipeline %q, because its cluster is local: remove instances, or cluster", p.ID))
@@ -38,11 +31,11 @@ func CheckInstances(p *Pipeline, resolved bool) (problems []Problem) {
 	}
 	for i := range p.Connectors {
 		c, at := &p.Connectors[i], fmt.Sprintf("/connectors/%d", i)
-		check := sharing.Source
 		if c.Type == TypeDestination {
-			check = sharing.Destination
+			refuse(at, string(c.Type), c.ID, sharing.Destination(c.Plugin, c.Settings, resolved))
+		} else {
+			refuse(at, string(c.Type), c.ID, sharing.Source(c.Plugin, c.Settings, resolved, p.Instances))
 		}
-		refuse(at, string(c.Type), c.ID, check(c.Plugin, c.Settings, resolved))
 		processors(at, c.Processors)
 	}
 	processors("", p.Processors)

@@ -225,6 +225,26 @@ func TestDigestAndDiff(t *testing.T) {
 	}
 }
 
+// Where the instances divide the settings of a source among them, their number counts.
+func TestDigestOfInstances(t *testing.T) {
+	for plugin, counts := range map[string]bool{"builtin:s3": true, "builtin:kafka": false} {
+		a := &spec.Pipeline{ID: "p", Connectors: []spec.Connector{{ID: "in", Type: spec.TypeSource, Plugin: plugin, Settings: map[string]string{"prefixes": "a/,b/"}}}}
+		b := a.Clone()
+		b.Instances = "1"
+		if spec.RunDigest(a) != spec.RunDigest(b) {
+			t.Errorf("%s: one instance counts", plugin)
+		}
+		b.Instances = "2"
+		want := spec.EffectNone
+		if counts {
+			want = spec.EffectRestart
+		}
+		if changed, effect := spec.RunDigest(a) != spec.RunDigest(b), spec.EffectOf(a, b); changed != counts || effect != want {
+			t.Errorf("%s: with two instances the digest changes: %v, and the effect is %s", plugin, changed, effect)
+		}
+	}
+}
+
 // Digests are stored: another version of the agent must find the same.
 func TestDigestIsStable(t *testing.T) {
 	const want = "f9f6bc200a2037162cbc79802a8ce1a6382ff4614476bea0e1ccab2f532f49ab"

@@ -1,6 +1,7 @@
 package runner_test
 
 import (
+	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -30,5 +31,27 @@ func TestRefusedInstances(t *testing.T) {
 				t.Errorf("error %v, want %q", err, c.want)
 			}
 		})
+	}
+}
+
+// An instance gets its part of the settings that instances divide.
+func TestDividedSettings(t *testing.T) {
+	d := declared(filepath.Join(t.TempDir(), "out"), "false")
+	d.Pipeline.Instances = "2"
+	d.Pipeline.Connectors[0] = spec.Connector{ID: "in", Type: spec.TypeSource, Plugin: "builtin:s3", Settings: map[string]string{"prefixes": "a/,a/b/", "aws.bucket": "b", "aws.region": "r"}}
+	for instance, want := range map[int]string{
+		0: `"a/b/", which is below "a/"`, // this agent is no member of a cluster
+		1: "", 2: "",
+		3: "cannot run instance 3 of pipeline p: there are to be 2",
+	} {
+		r := newRunner(t)
+		r.Instance = func(string) int { return instance }
+		run, err := r.Prepare(t.Context(), d)
+		if got := fmt.Sprint(err); (err == nil) != (want == "") || !strings.Contains(got, want) {
+			t.Errorf("instance %d: error %v, want %q", instance, err, want)
+		}
+		if err == nil {
+			run.Discard(t.Context())
+		}
 	}
 }

@@ -10,6 +10,8 @@ import (
 	"github.com/conduit-agent/conduit/agent/engine/failure"
 	"github.com/conduit-agent/conduit/plugins/pluginname"
 	"github.com/conduit-agent/conduit/spec"
+	"github.com/conduit-agent/conduit/spec/placement"
+	"github.com/conduit-agent/conduit/spec/sharing"
 )
 
 // check returns a check of the plugins and settings of a declared pipeline, with the values
@@ -47,6 +49,25 @@ func (r *Runner) checkInstances(d *spec.Declaration, resolved *spec.Pipeline) er
 		return r.located(d, failure.Permanent(joined(problems)), check)
 	}
 	return nil
+}
+
+// divided returns a resolved pipeline whose sources read the part of the instance that this agent runs.
+func (r *Runner) divided(resolved *spec.Pipeline) (*spec.Pipeline, error) {
+	instance, of := r.instanceOf(resolved.ID), resolved.Instances
+	if instance == 0 || !of.Several() {
+		return resolved, nil
+	}
+	if of != placement.Each && instance > of.Number() {
+		return nil, fmt.Errorf("cannot run instance %d of pipeline %s: there are to be %s of them now", instance, resolved.ID, of)
+	}
+	p := *resolved
+	p.Connectors = slices.Clone(p.Connectors)
+	for i := range p.Connectors {
+		if c := &p.Connectors[i]; c.Type == spec.TypeSource {
+			c.Settings = sharing.Divide(c.Plugin, c.Settings, instance, of)
+		}
+	}
+	return &p, nil
 }
 
 // instanceOf returns which of several instances of a pipeline this agent runs, 0 where there is one.

@@ -70,8 +70,12 @@ func (o *run) Amend(ctx context.Context, d *spec.Declaration) (reconcile.Amendme
 	if err := o.runner.checkInstances(d, resolved.Pipeline); err != nil {
 		return nil, o.secrets.Error(err)
 	}
+	divided, err := o.runner.divided(resolved.Pipeline)
+	if err != nil {
+		return nil, err
+	}
 	o.tolerant.Store(d.Pipeline.DLQ.Tolerant())
-	a, err := o.Pipeline.Amend(ctx, &d.Pipeline, resolved.Pipeline)
+	a, err := o.Pipeline.Amend(ctx, &d.Pipeline, divided)
 	if errors.Is(err, spec.ErrNeedsRestart) {
 		return nil, o.secrets.Error(err)
 	}

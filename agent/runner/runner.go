@@ -73,6 +73,9 @@ func (r *Runner) Prepare(ctx context.Context, d *spec.Declaration) (reconcile.Ru
 	if err := r.checkInstances(d, o.resolved.Pipeline); err != nil {
 		return nil, o.secrets.Error(err)
 	}
+	if o.Pipeline.Resolved, err = r.divided(o.resolved.Pipeline); err != nil {
+		return nil, err
+	}
 	if err := o.Pipeline.Prepare(ctx); err != nil {
 		return nil, r.refused(d, o.secrets.Error(err), o.resolved.Pipeline)
 	}

@@ -3,9 +3,13 @@
 package sharing
 
 import (
+	"fmt"
+	"maps"
 	"strings"
 
 	"github.com/conduit-agent/conduit/plugins/pluginname"
+	"github.com/conduit-agent/conduit/spec/placement"
+	"github.com/conduit-agent/conduit/spec/pointer"
 	"github.com/conduit-agent/conduit/spec/ref"
 )
 
@@ -15,10 +19,19 @@ type Fault struct {
 	Message string
 }
 
+// At returns the JSON pointer of what is wrong, within what names the plugin.
+func (f *Fault) At() string {
+	if f.Setting == "" {
+		return "/plugin"
+	}
+	return "/settings/" + pointer.Escape(f.Setting)
+}
+
 // settings are those of one plugin.
 type settings struct {
-	values   map[string]string
-	resolved bool // they have no references
+	values    map[string]string
+	resolved  bool                // they have no references
+	instances placement.Instances // of the pipeline
 }
 
 // get returns the value of a setting. It is not known while it has references.
@@ -38,10 +51,10 @@ func (s settings) other(name, value string) bool {
 // given reports whether a setting has a value that is known.
 func (s settings) given(name string) bool { return s.other(name, "") }
 
-// Source returns why several instances cannot read a source at the same time; nil when they can, as far as the
+// Source returns why so many instances cannot read a source at the same time; nil when they can, as far as the
 // settings are known. Those that are resolved have no references.
-func Source(plugin string, values map[string]string, resolved bool) *Fault {
-	s := settings{values, resolved}
+func Source(plugin string, values map[string]string, resolved bool, instances placement.Instances) *Fault {
+	s := settings{values, resolved, instances}
 	name := nameOf(plugin)
 	switch divides := sources[name]; {
 	case divides != nil:
@@ -103,14 +116,63 @@ var sources = map[string]func(settings) *Fault{
 		}
 		return nil
 	},
+	"s3": func(s settings) *Fault {
+		const leave = "the instances divide the prefixes: "
+		list, known := s.get(prefixes)
+		switch n, all := s.instances.Number(), strings.Split(list, ","); {
+		case s.instances == placement.Each:
+			return &Fault{"", leave + "set instances to a number of them"}
+		case known && list == "":
+			return &Fault{"", leave + "set prefixes, one or more for each instance"}
+		case known && len(all) < n:
+			return &Fault{prefixes, fmt.Sprintf("%s%d of them are too few for %d instances", leave, len(all), n)}
+		}
+		return nil
+	},
 	"syslog": func(settings) *Fault { return nil }, // each receives what is sent to its host
+}
+
+// prefixes is the setting of s3 that its instances divide.
+const prefixes = "prefixes"
+
+// ByNumber reports whether what an instance reads of a source depends on how many instances there are: the settings
+// are divided among them. Other sources divide their records themselves.
+func ByNumber(plugin string, values map[string]string) bool {
+	return nameOf(plugin) == "s3" && values[prefixes] != ""
+}
+
+// Divide returns the settings with which one of several instances, from 1, reads its part of a source.
+func Divide(plugin string, values map[string]string, instance int, of placement.Instances) map[string]string {
+	if !ByNumber(plugin, values) || !of.Several() {
+		return values
+	}
+	var own []string
+	for i, prefix := range strings.Split(values[prefixes], ",") {
+		if i%of.Number() == instance-1 {
+			own = append(own, prefix)
+		}
+	}
+	return with(values, prefixes, strings.Join(own, ","))
+}
+
+// Numbered returns the settings of a source with the number of instances, where what it reads depends on that.
+func Numbered(plugin string, values map[string]string, of placement.Instances) map[string]string {
+	if !ByNumber(plugin, values) || !of.Several() {
+		return values
+	}
+	return with(values, "/instances", string(of)) // no setting has a slash
+}
+
+func with(values map[string]string, name, value string) map[string]string {
+	values = maps.Clone(values)
+	values[name] = value
+	return values
 }
 
 // reasons are why other built-in sources cannot divide their records, by name.
 var reasons = map[string]string{
 	"postgres":  "a replication slot has one reader",
 	"mysql":     "the binary log is read in order, by one reader",
-	"s3":        "which objects were read is in one position: give each prefix a pipeline",
 	"file":      "what is on the disk of a host is read there",
 	"sqlite":    "what is on the disk of a host is read there",
 	"journald":  "the journal of a host is read there: use cluster: local, with which every member reads its own",
@@ -121,7 +183,7 @@ var reasons = map[string]string{
 // Destination returns why several instances cannot write to a destination at the same time; nil when they can, as
 // far as the settings are known.
 func Destination(plugin string, values map[string]string, resolved bool) *Fault {
-	s, name := settings{values, resolved}, nameOf(plugin)
+	s, name := settings{values: values, resolved: resolved}, nameOf(plugin)
 	if name == "spool" {
 		return &Fault{Message: "its records are on the disk of the host that wrote them"}
 	}

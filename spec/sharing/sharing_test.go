@@ -1,9 +1,11 @@
 package sharing_test
 
 import (
+	"maps"
 	"strings"
 	"testing"
 
+	"github.com/conduit-agent/conduit/spec/placement"
 	"github.com/conduit-agent/conduit/spec/sharing"
 )
 
@@ -45,16 +47,35 @@ func TestSources(t *testing.T) {
 		{"http", nil, ""},
 		{"http", values{"url": "http://a"}, "url: each instance would poll"},
 		{"syslog", nil, ""},
+		{"s3", values{"prefixes": "a/,b/"}, ""},
+		{"s3", values{"prefixes": "${PREFIXES}"}, ""},
+		{"s3", values{"prefixes": "a/"}, "prefixes: the instances divide the prefixes: 1 of them are too few for 2"},
+		{"s3", values{"prefix": "a/"}, ": the instances divide the prefixes: set prefixes"},
 		{"postgres", nil, ": a replication slot has one reader"},
 		{"unheard", nil, ": each instance would read all"},
 		{"standalone:kafka", values{"groupID": "g"}, ": an executable does not say"},
 		{"/opt/kafka", values{"groupID": "g"}, ": an executable does not say"},
 		{"${PLUGIN}", nil, ""},
 	} {
-		checkFaults(t, message(sharing.Source(c.plugin, c.settings, false)), c.want, c.plugin, c.settings)
+		checkFaults(t, message(sharing.Source(c.plugin, c.settings, false, "2")), c.want, c.plugin, c.settings)
 	}
-	checkFaults(t, message(sharing.Source("mqtt", values{"topics": "$share/g/a"}, true)), "", "resolved topics")
-	checkFaults(t, message(sharing.Source("mqtt", values{"topics": "$share/g/a"}, false)), "", "a topic with a reference")
+	checkFaults(t, message(sharing.Source("s3", values{"prefixes": "a/,b/"}, false, placement.Each)), ": the instances divide the prefixes: set instances to a number")
+	checkFaults(t, message(sharing.Source("mqtt", values{"topics": "$share/g/a"}, true, "2")), "", "resolved topics")
+	checkFaults(t, message(sharing.Source("mqtt", values{"topics": "$share/g/a"}, false, "2")), "", "a topic with a reference")
+}
+
+func TestDivide(t *testing.T) {
+	values := values{"prefixes": "a/, b/,c/,d/,e/", "aws.bucket": "b"}
+	for instance, want := range map[int]string{1: "a/,c/,e/", 2: " b/,d/"} {
+		if got := sharing.Divide("builtin:s3", values, instance, "2"); got["prefixes"] != want || got["aws.bucket"] != "b" || len(values["prefixes"]) != 15 {
+			t.Errorf("instance %d has the settings %v", instance, got)
+		}
+	}
+	for plugin, of := range map[string]placement.Instances{"s3": "1", "kafka": "2", "standalone:s3": "2"} {
+		if got := sharing.Divide(plugin, values, 1, of); !maps.Equal(got, values) {
+			t.Errorf("the settings of %s are divided", plugin)
+		}
+	}
 }
 
 func TestDestinationsAndProcessors(t *testing.T) {

@@ -145,7 +145,7 @@ func (f *fake) get(w http.ResponseWriter, key, id string) {
 
 // page lists entries by key, those of one key newest first.
 func (f *fake) page(w http.ResponseWriter, q url.Values) {
-	all := slices.Clone(f.entries)
+	all := slices.DeleteFunc(slices.Clone(f.entries), func(v version) bool { return !strings.HasPrefix(v.Key, q.Get("prefix")) })
 	slices.Reverse(all)
 	slices.SortStableFunc(all, func(a, b version) int { return strings.Compare(a.Key, b.Key) })
 	name := ""

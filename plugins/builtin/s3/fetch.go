@@ -152,9 +152,14 @@ func (s *Source) place(o *object, r record.Record, found bool) (record.Record, e
 		s.miss(o)
 	}
 	p := position{place: o.place, Resume: 1, Bucket: s.settings.Bucket, Uploads: s.uploads}
+	if len(s.settings.Prefixes) > 0 {
+		p.Prefixes = s.prefixes
+	}
 	switch {
 	case o.operation == record.OperationSnapshot:
-		p.Snapshot = s.began
+		if p.Snapshot = s.began; s.added != nil {
+			p.Added, p.Reached = s.added, &s.reached
+		}
 		s.count()
 	case o.late || o.compare(s.reached) < 0:
 		p.Reached = &s.reached

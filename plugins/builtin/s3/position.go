@@ -16,7 +16,10 @@ type position struct {
 	place
 	Resume int `json:"@resume"` // what is before it identifies the object
 
-	Bucket string `json:"bucket"`
+	Bucket   string   `json:"bucket"`
+	Prefixes []string `json:"prefixes,omitempty"` // nil: the setting prefix, which may be another one by now
+	// Added are those of the prefixes that the snapshot is of, while polling waits at Reached. Nil: it is of all.
+	Added []string `json:"added,omitempty"`
 	// Snapshot is when the snapshot began, while it runs: objects come by key. Those that were
 	// modified later are left for polling.
 	Snapshot *time.Time `json:"snapshot,omitempty"`

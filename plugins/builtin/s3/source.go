@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 type sourceSettings struct {
 	bucketSettings
 
+	Prefixes []string      `json:"prefixes" desc:"Several prefixes instead of one, none of which begins with another. Several instances of the pipeline divide them."`
 	Period   time.Duration `json:"pollingPeriod" default:"1s" validate:"gt=0" desc:"How often the bucket is listed for changes."`
 	Delay    time.Duration `json:"listing.delay" default:"2s" validate:"gt=0" desc:"How old an object must be to be read. Longer than the clocks of the store differ, and than objects of one second take to appear."`
 	Lookback time.Duration `json:"listing.lookback" default:"5m" validate:"gt=0" desc:"How much later than its time says an object may appear, or the clock of the store be set back, so that the object is read."`
@@ -33,9 +35,12 @@ type Source struct {
 	log      *slog.Logger
 	versions bool // whether the bucket keeps them
 
-	snapshot *time.Time     // when it began, nil when all of it is listed
+	prefixes []string       // of the settings, in the order of keys
+	added    []string       // prefixes that the position is not of: the snapshot is of them, while polling waits; nil: it is of all
+	snapshot *time.Time     // what is older is of it; nil when all of it is listed
 	began    *time.Time     // of the snapshot
-	after    string         // key of the snapshot's last object
+	rest     []string       // prefixes of the snapshot of which not all is listed
+	after    string         // key of the snapshot's last object, below the first of them
 	reached  place          // of polling
 	window   *window        // of objects before reached
 	uploads  []upload       // under way
@@ -75,21 +80,45 @@ func (s *Source) Open(ctx context.Context, pos record.Position) (err error) {
 	if s.versions, err = s.bucket.versioned(ctx); err != nil {
 		return err
 	}
-	s.uploads = p.Uploads
+	s.prefixes = s.settings.all()
+	isNew := len(s.unread(&p)) > 0
 	switch {
-	case p.Snapshot != nil:
-		s.snapshot, s.began, s.after = p.Snapshot, p.Snapshot, p.Key
-		s.reached = place{Modified: *p.Snapshot}
+	case p.Snapshot == nil && p.Reached == nil && p.Key == "":
+		return s.begin(ctx)
+	case p.Prefixes == nil && len(s.settings.Prefixes) > 0:
+		s.log.Warn("the position does not say of which prefixes it is: all objects are read again")
+		return s.begin(ctx)
+	case isNew && p.Snapshot != nil && p.Added == nil:
+		s.log.Info("there are prefixes that were not read before: the snapshot begins again")
+		return s.begin(ctx)
+	case isNew:
+		s.log.Info("there are prefixes that were not read before: their objects are read now")
+	}
+	return s.restore(&p)
+}
+
+// restore goes on behind a position.
+func (s *Source) restore(p *position) error {
+	s.uploads, s.snapshot, s.began = p.Uploads, p.Snapshot, p.Snapshot
+	switch {
 	case p.Reached != nil:
 		s.reached = *p.Reached
-	case p.Key != "":
-		s.reached = p.place
+	case p.Snapshot != nil:
+		s.reached = place{Modified: *p.Snapshot}
 	default:
-		return s.begin(ctx)
+		s.reached = p.place
 	}
-	s.follow()
+	if p.Snapshot != nil {
+		s.after = p.Key
+	}
 	s.window = newWindow(s.reached.Modified, s.settings.Lookback)
-	return s.window.restore(&p)
+	if err := s.window.restore(p); err != nil {
+		return err
+	}
+	s.extend(p)
+	s.rest = behind(s.after, s.listed())
+	s.follow()
+	return nil
 }
 
 // begin begins a snapshot.
@@ -99,7 +128,7 @@ func (s *Source) begin(ctx context.Context) error {
 	if s.uploads, err = s.underWay(ctx); err != nil {
 		return err
 	}
-	s.snapshot, s.began, s.reached = &began, &began, place{Modified: began}
+	s.snapshot, s.began, s.reached, s.rest = &began, &began, place{Modified: began}, s.prefixes
 	s.window = newWindow(began, s.settings.Lookback)
 	s.follow()
 	return nil
@@ -116,7 +145,7 @@ func (s *Source) follow() {
 	defer s.mu.Unlock()
 	s.report.Snapshots = nil
 	if s.snapshot != nil {
-		s.report.Snapshots = []progress.Snapshot{{Of: s.settings.Bucket + "/" + s.settings.Prefix, StartedAt: time.Now()}}
+		s.report.Snapshots = []progress.Snapshot{{Of: s.settings.Bucket + "/" + strings.Join(s.listed(), ","), StartedAt: time.Now()}}
 	}
 }
 
@@ -133,7 +162,7 @@ func (s *Source) count() {
 
 // underWay returns the uploads that are under way now.
 func (s *Source) underWay(ctx context.Context) ([]upload, error) {
-	now, older, err := s.bucket.uploads(ctx, s.settings.Prefix)
+	now, older, err := s.bucket.uploads(ctx, s.prefixes)
 	switch {
 	case err != nil && isPassing(err):
 		return nil, err
@@ -190,7 +219,15 @@ func (s *Source) try(ctx context.Context) ([]record.Record, error) {
 
 // page lists the next objects of the snapshot. Behind the last one, polling begins.
 func (s *Source) page(ctx context.Context) error {
-	page, err := s.bucket.page(ctx, s.settings.Prefix, s.after)
+	if len(s.rest) == 0 {
+		s.listedAll()
+		return nil
+	}
+	after := s.after
+	if !strings.HasPrefix(after, s.rest[0]) {
+		after = ""
+	}
+	page, err := s.bucket.page(ctx, s.rest[0], after)
 	if err != nil {
 		return err
 	}
@@ -203,13 +240,18 @@ func (s *Source) page(ctx context.Context) error {
 		}
 	}
 	if len(page) == 0 {
-		s.snapshot = nil
-		s.follow()
-		if s.missing > 0 {
-			s.log.Warn("objects were listed for the snapshot and were gone or replaced when they were to be read", "objects", s.missing)
-		}
+		s.rest = s.rest[1:]
 	}
 	return nil
+}
+
+// listedAll ends the snapshot.
+func (s *Source) listedAll() {
+	s.snapshot = nil
+	s.follow()
+	if s.missing > 0 {
+		s.log.Warn("objects were listed for the snapshot and were gone or replaced when they were to be read", "objects", s.missing)
+	}
 }
 
 // poll lists what changed. Uploads are listed first: one that ends meanwhile is found by what it made.
@@ -225,7 +267,7 @@ func (s *Source) poll(ctx context.Context) error {
 	}
 	l := &listing{window: s.window, until: until, uploads: with(s.uploads, now)}
 	s.window.list()
-	if err := s.bucket.list(ctx, s.settings.Prefix, s.versions, l.add); err != nil {
+	if err := s.list(ctx, s.prefixes, l.add); err != nil {
 		return err
 	}
 	s.window.listed()
@@ -242,7 +284,7 @@ func (s *Source) poll(ctx context.Context) error {
 // resume finds out which objects of the window were read before the source was opened.
 func (s *Source) resume(ctx context.Context) error {
 	listed, isBehind := map[uint64]int64{}, false
-	err := s.bucket.list(ctx, s.settings.Prefix, s.versions, func(o object) {
+	err := s.list(ctx, s.known(), func(o object) {
 		order := o.compare(s.reached)
 		if order == 0 && s.window.isOlder { // versions of one time, newest first: those up to that of the position
 			isBehind = isBehind || o.Version == s.reached.Version
@@ -257,6 +299,7 @@ func (s *Source) resume(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	s.added = nil
 	if again := s.window.resolve(listed); again > 0 {
 		s.log.Warn("too many objects were removed or came late since the source was stopped to tell which of the others were read: those of listing.lookback come again", "objects", again)
 	}

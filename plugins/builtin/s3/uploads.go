@@ -28,29 +28,40 @@ func (u upload) made(p *place) bool {
 // mostUploads is how many uploads are kept in a position: the newest ones.
 const mostUploads = 100
 
-// uploads returns the uploads under way, oldest first, and how many older ones there are.
-func (b *bucket) uploads(ctx context.Context, prefix string) (all []upload, older int, err error) {
-	for from, more := (marker{}), true; more; {
-		query := url.Values{"uploads": {""}, "prefix": {prefix}, "encoding-type": {"url"}}
-		if from.key != "" {
-			query.Set("key-marker", from.key)
-			query.Set("upload-id-marker", from.version)
+// uploads returns the uploads under way below some prefixes, oldest first, and how many older ones there are.
+func (b *bucket) uploads(ctx context.Context, prefixes []string) (all []upload, older int, err error) {
+	for _, prefix := range prefixes {
+		for from, more := (marker{}), true; more; {
+			var page []upload
+			if page, from, more, err = b.uploadPage(ctx, prefix, from); err != nil {
+				return nil, 0, err
+			}
+			all = append(all, page...)
+			sorting.StableBy(all, func(a, b upload) int { return a.Began.Compare(b.Began) })
+			if over := len(all) - mostUploads; over > 0 {
+				all, older = all[over:], older+over
+			}
 		}
-		var page uploadPage
-		if err := b.ask(ctx, query, &page, "cannot list the uploads to bucket"); err != nil {
-			return nil, 0, err
-		}
-		for _, u := range page.Upload {
-			all = append(all, upload{decoded(u.Key, page.EncodingType), u.Initiated.UTC()})
-		}
-		sorting.StableBy(all, func(a, b upload) int { return a.Began.Compare(b.Began) })
-		if over := len(all) - mostUploads; over > 0 {
-			all, older = all[over:], older+over
-		}
-		next := marker{decoded(page.NextKeyMarker, page.EncodingType), page.NextUploadIDMarker}
-		more, from = page.IsTruncated && next != from, next
 	}
 	return all, older, nil
+}
+
+// uploadPage returns the next uploads, in the order of keys.
+func (b *bucket) uploadPage(ctx context.Context, prefix string, from marker) (all []upload, next marker, more bool, err error) {
+	query := url.Values{"uploads": {""}, "prefix": {prefix}, "encoding-type": {"url"}}
+	if from.key != "" {
+		query.Set("key-marker", from.key)
+		query.Set("upload-id-marker", from.version)
+	}
+	var page uploadPage
+	if err := b.ask(ctx, query, &page, "cannot list the uploads to bucket"); err != nil {
+		return nil, next, false, err
+	}
+	for _, u := range page.Upload {
+		all = append(all, upload{decoded(u.Key, page.EncodingType), u.Initiated.UTC()})
+	}
+	next = marker{decoded(page.NextKeyMarker, page.EncodingType), page.NextUploadIDMarker}
+	return all, next, page.IsTruncated && next != from, nil
 }
 
 // uploadPage is a part of the list of uploads.

@@ -1,0 +1,98 @@
+package s3
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/conduit-agent/conduit/plugins/sdk"
+)
+
+// mostPrefixBytes bounds prefixes, which are in each position.
+const mostPrefixBytes = 16 << 10
+
+func (s *sourceSettings) check() error {
+	wrong := func(message string) error { return sdk.SettingError{Setting: "prefixes", Message: message} }
+	all := s.all()
+	for i, prefix := range all {
+		switch {
+		case len(s.Prefixes) == 0:
+		case s.Prefix != "":
+			return wrong("cannot be set with prefix")
+		case prefix == "":
+			return wrong("has an empty prefix, which is that of all objects: leave prefixes out to read them")
+		case i > 0 && strings.HasPrefix(prefix, all[i-1]):
+			return wrong(fmt.Sprintf("has %q, which is below %q: objects would be read twice", prefix, all[i-1]))
+		case len(strings.Join(all, "")) > mostPrefixBytes:
+			return wrong(fmt.Sprintf("may have %d bytes at most", mostPrefixBytes))
+		}
+	}
+	return s.bucketSettings.check()
+}
+
+// all returns the prefixes in the order of the keys below them.
+func (s *sourceSettings) all() []string {
+	if len(s.Prefixes) == 0 {
+		return []string{s.Prefix}
+	}
+	return slices.Sorted(slices.Values(s.Prefixes))
+}
+
+// list reads the listing of all objects below some prefixes, as that of a bucket does.
+func (s *Source) list(ctx context.Context, prefixes []string, add func(object)) error {
+	for _, prefix := range prefixes {
+		if err := s.bucket.list(ctx, prefix, s.versions, add); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// unread returns the prefixes that p is not of.
+func (s *Source) unread(p *position) []string {
+	if p.Prefixes == nil {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(s.prefixes), func(prefix string) bool { return below(prefix, p.Prefixes) })
+}
+
+// extend has a snapshot made of the prefixes that p is not of, or not yet: of what is older than the window, in which
+// none of their objects is known, so that polling finds the others.
+func (s *Source) extend(p *position) {
+	unread := s.unread(p)
+	if len(unread) > 0 {
+		s.after = ""
+	}
+	if p.Added == nil && len(unread) == 0 {
+		return
+	}
+	s.snapshot, s.began = nil, nil
+	if added := slices.DeleteFunc(slices.Clone(s.prefixes), func(prefix string) bool { return !below(prefix, unread) && !below(prefix, p.Added) }); len(added) > 0 {
+		since := s.window.since
+		s.added, s.snapshot, s.began = added, &since, &since
+	}
+}
+
+// known returns the prefixes of which the position says what was read.
+func (s *Source) known() []string {
+	return slices.DeleteFunc(slices.Clone(s.prefixes), func(prefix string) bool { return below(prefix, s.added) })
+}
+
+// listed returns the prefixes that the snapshot is of.
+func (s *Source) listed() []string {
+	if s.added != nil {
+		return s.added
+	}
+	return s.prefixes
+}
+
+// below reports whether all objects of a prefix are among those of the others.
+func below(prefix string, others []string) bool {
+	return slices.ContainsFunc(others, func(other string) bool { return strings.HasPrefix(prefix, other) })
+}
+
+// behind returns the prefixes that have objects behind a key.
+func behind(key string, prefixes []string) []string {
+	return slices.DeleteFunc(slices.Clone(prefixes), func(prefix string) bool { return prefix < key && !strings.HasPrefix(key, prefix) })
+}

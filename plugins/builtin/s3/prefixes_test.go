@@ -1,0 +1,134 @@
+package s3_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/conduit-agent/conduit/plugins/builtin/s3"
+	"github.com/conduit-agent/conduit/plugins/record"
+)
+
+// TestPrefixes reads several prefixes of a real store as one: what is there by key, then what comes by time.
+func TestPrefixes(t *testing.T) {
+	t.Parallel()
+	s := store(t)
+	for _, key := range []string{"b/1", "a/2", "a-b/1", "c/1", "a/1"} {
+		s.Must(t, "PUT", "/bkt/"+key, "", key)
+	}
+	r := source(t, quick(s.Addr, "prefixes", "b/, a/", "listing.delay", "1ms"), nil)
+	all := r.read(t, 3)
+	if got := sorted(all); !slices.Equal(got, []string{"snapshot:a/1=a/1", "snapshot:a/2=a/2", "snapshot:b/1=b/1"}) && !strings.Contains(text(all), "create") {
+		t.Errorf("got %v", got)
+	}
+	s.Must(t, "PUT", "/bkt/a-b/2", "", "not this one")
+	s.Must(t, "PUT", "/bkt/b/2", "", "2")
+	all = append(all, r.read(t, 1)...)
+	s.Must(t, "PUT", "/bkt/a/3", "", "3")
+	all = append(all, r.read(t, 1)...)
+	want(t, all[3:], "create:b/2=2 create:a/3=3")
+	want(t, source(t, quick(s.Addr, "prefixes", "a/,b/"), all[3].Position).read(t, 1), "create:a/3=3")
+}
+
+// TestOtherPrefixes opens sources from any position of one that had other prefixes, as when a pipeline gets another
+// number of instances: what was not read comes once, and of what was read only prefixes that were away, and a snapshot
+// that begins again.
+func TestOtherPrefixes(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(20) {
+		otherPrefixes(t, seed)
+	}
+}
+
+func otherPrefixes(t *testing.T, seed uint64) {
+	random := rand.New(rand.NewPCG(seed, 7))
+	f := newFake(t, seed%2 == 1)
+	f.perPage = 2
+	keys := []string{"a/", "b/", "c/", "d/"}
+	var written []string
+	put := func(prefix string, within time.Duration) {
+		written = append(written, fmt.Sprintf("%s%02d", prefix, len(written)))
+		f.put(written[len(written)-1], "content", time.Now().Add(-2*time.Second-time.Duration(random.Int64N(int64(within)))).Truncate(time.Second))
+	}
+	choose := func() []string {
+		random.Shuffle(len(keys), func(i, j int) { keys[i], keys[j] = keys[j], keys[i] })
+		return slices.Clone(keys[:1+random.IntN(len(keys))])
+	}
+	for range 20 {
+		put(keys[random.IntN(len(keys))], time.Hour)
+	}
+	var position record.Position
+	known := map[string]bool{} // keys that were read, of prefixes that were there since
+	for round := range 6 {
+		prefixes := choose()
+		chosen := func(key string) bool { return slices.Contains(prefixes, key[:2]) }
+		maps.DeleteFunc(known, func(key string, _ bool) bool { return !chosen(key) || begunAgain(position, prefixes, key) })
+		r := source(t, quick(f.addr(), "prefixes", strings.Join(prefixes, ","), "listing.lookback", lookback.String(), "pollingPeriod", "1ms"), position)
+		for range random.IntN(3) {
+			put(keys[random.IntN(len(keys))], lookback/2)
+		}
+		put(prefixes[0], lookback/2)
+		wanted := 0
+		for _, key := range written {
+			if chosen(key) && !known[key] {
+				wanted++
+			}
+		}
+		if round%2 == 1 {
+			wanted = 1 + random.IntN(wanted) // and is opened again while a snapshot is made
+		}
+		for _, got := range r.read(t, wanted) {
+			key, _ := got.Key.Raw()
+			if known[string(key)] || !chosen(string(key)) {
+				t.Fatalf("seed %d, round %d: %s is read again, with prefixes %v", seed, round, key, prefixes)
+			}
+			known[string(key)] = true
+			position = got.Position
+		}
+	}
+}
+
+// begunAgain reports whether a key is of a snapshot that begins again with further prefixes.
+func begunAgain(pos record.Position, prefixes []string, key string) bool {
+	var p struct {
+		Snapshot        *time.Time
+		Prefixes, Added []string
+	}
+	_ = json.Unmarshal(pos, &p) // nothing when there is none
+	isNew := func(prefix string) bool { return !slices.Contains(p.Prefixes, prefix) }
+	return p.Snapshot != nil && slices.ContainsFunc(prefixes, isNew) && (p.Added == nil || slices.Contains(p.Added, key[:2]))
+}
+
+// TestPrefixOfBefore reads all prefixes anew when the position does not say what it is of.
+func TestPrefixOfBefore(t *testing.T) {
+	t.Parallel()
+	f := newFake(t, false)
+	now := time.Now().Add(-time.Hour).Truncate(time.Second)
+	f.put("a/1", "1", now)
+	f.put("b/1", "2", now.Add(time.Second))
+	one := source(t, quick(f.addr(), "prefix", "a/"), nil).read(t, 1)
+	both := source(t, quick(f.addr(), "prefixes", "a/,b/"), one[0].Position).read(t, 2)
+	want(t, both, "snapshot:a/1=1 snapshot:b/1=2")
+	f.put("b/2", "3", now.Add(2*time.Second))
+	want(t, source(t, quick(f.addr(), "prefix", "b/"), both[1].Position).read(t, 1), "snapshot:b/2=3")
+}
+
+// TestWrongPrefixes says what is wrong.
+func TestWrongPrefixes(t *testing.T) {
+	for wanted, more := range map[string][]string{
+		"cannot be set with prefix":    {"prefixes", "a/", "prefix", "b/"},
+		`"a/b", which is below "a/"`:   {"prefixes", "a/b,a/"},
+		`"a/", which is below "a/"`:    {"prefixes", "a/,a/"},
+		"has an empty prefix":          {"prefixes", "a/,"},
+		"may have 16384 bytes at most": {"prefixes", strings.Repeat("a", 10_000) + "," + strings.Repeat("b", 10_000)},
+	} {
+		if err := (&s3.Source{}).Configure(t.Context(), settings("127.0.0.1:1", more...)); err == nil || !strings.Contains(err.Error(), wanted) {
+			t.Errorf("got %v, want %s", err, wanted)
+		}
+	}
+}
