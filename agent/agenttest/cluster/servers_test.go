@@ -1,11 +1,16 @@
 package cluster_test
 
 import (
+	"context"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/conduit-agent/conduit/agent/agenttest/effort"
 	"github.com/conduit-agent/conduit/api/rest"
@@ -52,14 +57,78 @@ func TestServers(t *testing.T) {
 	late.signal(syscall.SIGCONT)
 	f.await()
 	t.Logf("after the quorum came back: %v", time.Since(begin))
+	f.mustStay(owners)
+}
+
+// mustStay checks that no pipeline moved: all members live.
+func (f *fleet) mustStay(owners map[string]string) {
+	f.t.Helper()
 	for id, owner := range f.owners() {
 		if owner != owners[id] {
-			t.Errorf("%s went from %s to %s, both of which live", id, owners[id], owner)
+			f.t.Errorf("%s went from %s to %s, both of which live", id, owners[id], owner)
 		}
 	}
 	for _, m := range f.members {
 		if strings.Contains(m.log.String(), "reason=TookOver") {
-			t.Errorf("%s took over a pipeline of a member that lives", m.name)
+			f.t.Errorf("%s took over a pipeline of a member that lives", m.name)
 		}
 	}
+}
+
+// TestLostLeader kills the server that leads the stream of the cluster, when a session lives for less than the others
+// may need to elect another one: no pipeline moves, and every line arrives.
+func TestLostLeader(t *testing.T) {
+	t.Parallel()
+	if !effort.Thorough() {
+		t.Skip("three NATS servers and two agents, and an election of theirs: set CI to run it")
+	}
+	f := newFleet(t, 3, 2, 4, 5*time.Second)
+	f.feed(20)
+	f.await()
+	owners, led := f.owners(), f.leader(0)
+	if led < 0 {
+		t.Fatal("no server leads the stream")
+	}
+	f.servers[led].Kill()
+	f.feed(20)
+	begin := time.Now()
+	wait.For(t, "another server to lead", func() bool {
+		now := f.leader((led + 1) % len(f.servers))
+		return now >= 0 && now != led
+	})
+	elected := time.Since(begin)
+	for _, m := range f.members {
+		m.awaitCluster("every member has a session", func(c *rest.Cluster) bool {
+			return !slices.ContainsFunc(c.Members, func(m rest.ClusterMember) bool { return m.SilentSeconds > 2 })
+		})
+	}
+	f.feed(20)
+	f.await()
+	t.Logf("elected after %v", elected)
+	f.mustStay(owners)
+}
+
+// leader returns which server leads the stream of the cluster, as one of them says; -1: it does not know.
+func (f *fleet) leader(by int) int {
+	f.t.Helper()
+	conn, err := nats.Connect(f.servers[by].URL())
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	defer conn.Close()
+	js, err := jetstream.New(conn)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(f.t.Context(), time.Second)
+	defer cancel()
+	stream, err := js.Stream(ctx, "KV_conduit-test")
+	if err != nil {
+		return -1
+	}
+	n, err := strconv.Atoi(strings.TrimPrefix(stream.CachedInfo().Cluster.Leader, "n"))
+	if err != nil {
+		return -1
+	}
+	return n
 }

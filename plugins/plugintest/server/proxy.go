@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -21,6 +22,11 @@ type Proxy struct {
 	held   bool                  // nothing is passed on, nothing is closed
 	refuse bool                  // new connections are closed at once
 	closed bool
+
+	relay   func(to, from net.Conn) // passes on what comes until either end closes
+	muddled bool                    // guarded by mu: see Muddle
+	again   atomic.Int64            // messages that were passed on twice
+	late    atomic.Int64            // messages that others may have overtaken
 }
 
 // NewProxy returns a proxy to the server at target. It is closed when the test ends.
@@ -31,7 +37,7 @@ func NewProxy(t testing.TB, target string) *Proxy {
 		t.Fatal(err)
 	}
 	p := &Proxy{target: target, listener: l, done: make(chan struct{}), conns: map[net.Conn]struct{}{}}
-	p.change = sync.NewCond(&p.mu)
+	p.change, p.relay = sync.NewCond(&p.mu), p.copy
 	ended := make(chan struct{})
 	go func() { defer close(ended); p.accept() }()
 	t.Cleanup(func() {
@@ -71,7 +77,7 @@ func (p *Proxy) Delay(d time.Duration) { p.set(func() { p.delay = d }) }
 func (p *Proxy) Hold(on bool) { p.set(func() { p.held = on }) }
 
 // Heal ends all faults.
-func (p *Proxy) Heal() { p.set(func() { p.held, p.refuse, p.delay = false, false, 0 }) }
+func (p *Proxy) Heal() { p.set(func() { p.held, p.refuse, p.delay, p.muddled = false, false, 0, false }) }
 
 func (p *Proxy) set(change func()) {
 	p.mu.Lock()
@@ -109,14 +115,16 @@ func (p *Proxy) serve(client net.Conn) {
 	p.set(func() { p.conns[client], p.conns[server] = struct{}{}, struct{}{} })
 	defer p.set(func() { delete(p.conns, client); delete(p.conns, server) })
 	var both sync.WaitGroup
-	both.Go(func() { p.copy(server, client) })
-	both.Go(func() { p.copy(client, server) })
+	relay := func(to, from net.Conn) {
+		defer func() { _ = to.Close(); _ = from.Close() }()
+		p.relay(to, from)
+	}
+	both.Go(func() { relay(server, client) })
+	both.Go(func() { relay(client, server) })
 	both.Wait()
 }
 
-// copy passes on what comes until either end closes, and then closes both.
 func (p *Proxy) copy(to, from net.Conn) {
-	defer func() { _ = to.Close(); _ = from.Close() }()
 	buf := make([]byte, 32<<10)
 	for {
 		n, err := from.Read(buf)

@@ -1,0 +1,60 @@
+package cluster_test
+
+import (
+	"testing"
+
+	"github.com/conduit-agent/conduit/agent/agenttest/effort"
+	"github.com/conduit-agent/conduit/plugins/plugintest/server"
+	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
+)
+
+// TestMuddledLinks has messages between members and NATS come twice and out of order while lines are copied, a member
+// is killed and comes back: every line arrives, in order.
+func TestMuddledLinks(t *testing.T) {
+	t.Parallel()
+	if !effort.Thorough() {
+		t.Skip("a NATS and several agents: set CI to run it")
+	}
+	nats := server.StartNATS(t, 1)[0]
+	proxies, urls := make([]*server.Proxy, 3), make([]string, 3)
+	for i := range proxies {
+		proxies[i] = server.NewNATSProxy(t, nats.Addr)
+		urls[i] = "nats://" + proxies[i].Addr()
+	}
+	const lines = 50
+	f := joined(t, urls, 6, sessionTime())
+	f.feed(lines)
+	f.await()
+	for _, p := range proxies {
+		p.Muddle()
+	}
+	feedUntil := func(muddled int64) {
+		for _, p := range proxies {
+			wait.For(t, "messages to come twice and late", func() bool {
+				f.feed(1)
+				again, late := p.Muddled()
+				return again >= muddled && late >= muddled
+			})
+		}
+		f.await()
+	}
+	feedUntil(10)
+	at, _ := f.busiest()
+	f.members[at].kill()
+	f.feed(lines)
+	f.awaitTakeOver(at)
+	f.await()
+	f.members[at].start()
+	feedUntil(50)
+	repeats := 0
+	for i := range f.written {
+		_, r := f.arrived(i)
+		repeats += r
+	}
+	again, late := int64(0), int64(0)
+	for _, p := range proxies {
+		a, l := p.Muddled()
+		again, late = again+a, late+l
+	}
+	t.Logf("%d lines of each of %d pipelines, %d messages came twice, %d late: 0 lost, %d repeats", f.written[0], len(f.written), again, late, repeats)
+}
