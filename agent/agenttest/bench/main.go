@@ -53,7 +53,7 @@ type bench struct {
 }
 
 func suites() []suite {
-	return []suite{throughput, sizes, scale, small, memory, observers, deadLetters, host, latency, fairness, sharing, ackLag, loop, processors, stages, modules, connectors, peers}
+	return []suite{throughput, sizes, scale, small, alone, memory, observers, deadLetters, host, latency, fairness, sharing, ackLag, loop, processors, stages, modules, connectors, peers}
 }
 
 func main() {

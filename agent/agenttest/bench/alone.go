@@ -1,0 +1,45 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+)
+
+// alone compares the binary with the minimal one, which has nothing of clusters in it, nor other optional parts: more
+// than what an agent that is no member of one pays for them.
+var alone = suite{
+	name:    "no cluster",
+	title:   "An agent that is no member of a cluster",
+	columns: []column{{name: "records/s", format: "%.0f"}, {name: "CPU µs/record", format: "%.2f"}, {name: "MiB of its own", format: "%.1f"}},
+	cases: []testCase{
+		ofBuild("generator → file", "", fromGenerator("builtin", fast)),
+		ofBuild("generator → file, -tags minimal", "minimal", fromGenerator("builtin", fast)),
+		ofBuild("100 pipelines at 10 records/s", "", many(100, "rate: 10, "+twoFields)),
+		ofBuild("100 pipelines at 10 records/s, -tags minimal", "minimal", many(100, "rate: 10, "+twoFields)),
+	},
+}
+
+// ofBuild is a case that runs pipelines in a binary that is built with tags.
+func ofBuild(name, tags string, pipelines []string) testCase {
+	return testCase{name: name, measure: func(ctx context.Context, b *bench) ([]float64, error) {
+		built := *b
+		if tags != "" {
+			built.binary += "-" + tags
+			if _, err := os.Stat(built.binary); err != nil {
+				if out, err := exec.CommandContext(ctx, "go", "build", "-tags", tags, "-ldflags", "-s -w", "-o", built.binary, "./cmd/conduit").CombinedOutput(); err != nil {
+					return nil, fmt.Errorf("cannot build with -tags %s: %w: %s", tags, err, out)
+				}
+			}
+		}
+		var own float64
+		f, err := built.pass(ctx, pipelines, func(_ context.Context, _ *bench, a *agent) (func() error, error) {
+			return func() (err error) {
+				_, own, err = a.memory()
+				return err
+			}, nil
+		})
+		return []float64{f.perSecond(), f.perRecord(f.used.agent), own}, err
+	}}
+}
