@@ -1,4 +1,4 @@
-//go:build !minimal
+//go:build !minimal && !no_cluster
 
 package agent
 

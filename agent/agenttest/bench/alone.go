@@ -7,17 +7,16 @@ import (
 	"os/exec"
 )
 
-// alone compares the binary with the minimal one, which has nothing of clusters in it, nor other optional parts: more
-// than what an agent that is no member of one pays for them.
+// alone compares the binary with one that has no clusters in it, in what an agent that is no member of one pays.
 var alone = suite{
 	name:    "no cluster",
 	title:   "An agent that is no member of a cluster",
 	columns: []column{{name: "records/s", format: "%.0f"}, {name: "CPU µs/record", format: "%.2f"}, {name: "MiB of its own", format: "%.1f"}},
 	cases: []testCase{
 		ofBuild("generator → file", "", fromGenerator("builtin", fast)),
-		ofBuild("generator → file, -tags minimal", "minimal", fromGenerator("builtin", fast)),
+		ofBuild("generator → file, -tags no_cluster", "no_cluster", fromGenerator("builtin", fast)),
 		ofBuild("100 pipelines at 10 records/s", "", many(100, "rate: 10, "+twoFields)),
-		ofBuild("100 pipelines at 10 records/s, -tags minimal", "minimal", many(100, "rate: 10, "+twoFields)),
+		ofBuild("100 pipelines at 10 records/s, -tags no_cluster", "no_cluster", many(100, "rate: 10, "+twoFields)),
 	},
 }
 

@@ -1,4 +1,4 @@
-//go:build minimal
+//go:build minimal || no_cluster
 
 package agent
 
@@ -21,7 +21,7 @@ func (a *Agent) wireCluster() error {
 	if a.options.Config.Cluster.Name == "" {
 		return nil
 	}
-	return errors.New("this build has no clusters: it was built with -tags minimal; remove cluster.name from the settings or use another build")
+	return errors.New("this build has no clusters: it was built with -tags minimal or no_cluster; remove cluster.name from the settings or use another build")
 }
 
 // sharedSchemas returns the agent's own.
