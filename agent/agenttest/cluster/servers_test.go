@@ -26,6 +26,7 @@ func TestServers(t *testing.T) {
 	f := newFleet(t, 3, 2, 4, lives)
 	f.feed(20)
 	f.await()
+	f.awaitShares()
 	f.servers[0].Kill()
 	f.feed(20)
 	t.Logf("after one of three servers was killed: %v", f.await())
@@ -60,6 +61,14 @@ func TestServers(t *testing.T) {
 	f.mustStay(owners)
 }
 
+// awaitShares waits until every member has a pipeline, so that none hands one over to another that has none.
+func (f *fleet) awaitShares() {
+	f.t.Helper()
+	for _, m := range f.members {
+		f.members[0].awaitCluster(m.name+" has a pipeline", func(c *rest.Cluster) bool { return owned(c, m.name) > 0 })
+	}
+}
+
 // mustStay checks that no pipeline moved: all members live.
 func (f *fleet) mustStay(owners map[string]string) {
 	f.t.Helper()
@@ -85,6 +94,7 @@ func TestLostLeader(t *testing.T) {
 	f := newFleet(t, 3, 2, 4, 5*time.Second)
 	f.feed(20)
 	f.await()
+	f.awaitShares()
 	owners, led := f.owners(), f.leader(0)
 	if led < 0 {
 		t.Fatal("no server leads the stream")
