@@ -158,7 +158,7 @@ func TestExamples(t *testing.T) {
 	for _, test := range examplesCases {
 		t.Run(test.name, func(t *testing.T) {
 			test.in.Position, test.want.Position = position, position
-			fate, got := process(t, test.script, test.in)
+			fate, got := process(t, test.script, test.in.Clone()) // which may change it
 			if fate.Kind != sdk.Kept {
 				t.Fatalf("fate is %+v", fate)
 			}
