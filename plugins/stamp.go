@@ -17,57 +17,68 @@ func stamp(records []record.Record, connectorID string) {
 	spare, complete := 0, true
 	for i := range records {
 		md := records[i].Metadata
-		if len(md) >= stampFields && md.Get(record.KeySourceConnectorID) != "" && md.Get(record.KeyReadAt) != "" {
-			continue
-		}
-		complete = false
-		if cap(md)-len(md) < stampFields {
+		if complete = complete && isStamped(md); !complete && cap(md)-len(md) < stampFields {
 			spare += len(md) + stampFields
 		}
 	}
 	if complete {
 		return
 	}
-	fields := make([]record.Field, spare)
-	id := record.Field{Key: record.KeySourceConnectorID, Value: connectorID}
-	readAt := record.Field{Key: record.KeyReadAt, Value: strconv.FormatInt(time.Now().UnixNano(), 10)}
+	s := stamper{
+		id:     record.Field{Key: record.KeySourceConnectorID, Value: connectorID},
+		readAt: record.Field{Key: record.KeyReadAt, Value: strconv.FormatInt(time.Now().UnixNano(), 10)},
+		spare:  make([]record.Field, spare),
+	}
 	for i := range records {
-		fields = stampOne(&records[i].Metadata, fields, id, readAt)
+		s.stamp(&records[i].Metadata)
 	}
 }
 
-// stampOne adds the fields to md, moving it into spare if need be, and returns what is
-// left of spare. The key of id is before that of readAt.
-func stampOne(md *record.Metadata, spare []record.Field, id, readAt record.Field) []record.Field {
+func isStamped(md record.Metadata) bool {
+	return len(md) >= stampFields && md.Get(record.KeySourceConnectorID) != "" && md.Get(record.KeyReadAt) != ""
+}
+
+// stamper adds the fields to metadata. The key of id is before that of readAt.
+type stamper struct {
+	id, readAt record.Field
+	spare      []record.Field
+	i, j       int // where they belonged in the last metadata, which the next is often like
+}
+
+// stamp adds the fields to md, moving it into spare if need be.
+func (s *stamper) stamp(md *record.Metadata) {
 	from, n := *md, len(*md)
-	if n >= stampFields && from.Get(id.Key) != "" && from.Get(readAt.Key) != "" {
-		return spare
+	var hasID, hasReadAt bool
+	s.i, hasID = placeOf(from, s.id.Key, s.i)
+	s.j, hasReadAt = placeOf(from, s.readAt.Key, s.j)
+	if hasID && hasReadAt && from[s.i].Value != "" && from[s.j].Value != "" {
+		return
 	}
 	to := from
 	if cap(from)-n < stampFields {
-		to, spare = spare[:n:n+stampFields], spare[n+stampFields:]
+		to, s.spare = s.spare[:n:n+stampFields], s.spare[n+stampFields:]
 	}
-	i, hasID := placeOf(from, id.Key)
-	j, hasReadAt := placeOf(from, readAt.Key)
 	if hasID || hasReadAt {
 		copy(to, from)
 		*md = to
-		md.SetDefault(id.Key, id.Value)
-		md.SetDefault(readAt.Key, readAt.Value)
-		return spare
+		md.SetDefault(s.id.Key, s.id.Value)
+		md.SetDefault(s.readAt.Key, s.readAt.Value)
+		return
 	}
 	to = to[:n+stampFields] // which may be the memory of from
-	copy(to[j+2:], from[j:])
-	to[j+1] = readAt
-	copy(to[i+1:], from[i:j])
-	to[i] = id
-	copy(to, from[:i])
+	copy(to[s.j+2:], from[s.j:])
+	to[s.j+1] = s.readAt
+	copy(to[s.i+1:], from[s.i:s.j])
+	to[s.i] = s.id
+	copy(to, from[:s.i])
 	*md = to
-	return spare
 }
 
-// placeOf returns where key is in md, or belongs.
-func placeOf(md record.Metadata, key string) (i int, has bool) {
+// placeOf returns where key is in md, or belongs: at guess, or it is looked for.
+func placeOf(md record.Metadata, key string, guess int) (i int, has bool) {
+	if i = guess; i <= len(md) && (i == 0 || md[i-1].Key < key) && (i == len(md) || md[i].Key > key) {
+		return i, false
+	}
 	i = len(md)
 	for i > 0 && md[i-1].Key >= key {
 		i--

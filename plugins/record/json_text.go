@@ -19,24 +19,39 @@ var plain = func() (t [utf8.RuneSelf]bool) {
 	return t
 }()
 
-// plainPrefix returns how many bytes at the beginning of s, in words of eight, stand for themselves.
+// plainPrefix returns how many bytes at the beginning of s, in words of eight, stand for themselves. The last word of all
+// of s overlaps the one before.
 func plainPrefix(s string) int {
-	const ones, highs = 0x0101010101010101, 0x8080808080808080
+	if len(s) < 8 {
+		return 0
+	}
 	i := 0
 	for ; i+8 <= len(s); i += 8 {
-		w := s[i : i+8]
-		x := uint64(w[0]) | uint64(w[1])<<8 | uint64(w[2])<<16 | uint64(w[3])<<24 |
-			uint64(w[4])<<32 | uint64(w[5])<<40 | uint64(w[6])<<48 | uint64(w[7])<<56
-		control := (x - ' '*ones) &^ x
-		angle := (x | 2*ones) ^ '>'*ones // 0 for < and >
-		quote := (x | 4*ones) ^ '&'*ones // 0 for " and &
-		slash := x ^ '\\'*ones
-		zero := (angle-ones)&^angle | (quote-ones)&^quote | (slash-ones)&^slash
-		if (x|control|zero)&highs != 0 {
-			break
+		if !isPlain(word(s[i : i+8])) {
+			return i
 		}
 	}
+	if isPlain(word(s[len(s)-8:])) {
+		return len(s)
+	}
 	return i
+}
+
+// word returns the first eight bytes of s.
+func word(s string) uint64 {
+	return uint64(s[0]) | uint64(s[1])<<8 | uint64(s[2])<<16 | uint64(s[3])<<24 |
+		uint64(s[4])<<32 | uint64(s[5])<<40 | uint64(s[6])<<48 | uint64(s[7])<<56
+}
+
+// isPlain reports whether the eight bytes of x stand for themselves.
+func isPlain(x uint64) bool {
+	const ones, highs = 0x0101010101010101, 0x8080808080808080
+	control := (x - ' '*ones) &^ x
+	angle := (x | 2*ones) ^ '>'*ones // 0 for < and >
+	quote := (x | 4*ones) ^ '&'*ones // 0 for " and &
+	slash := x ^ '\\'*ones
+	zero := (angle-ones)&^angle | (quote-ones)&^quote | (slash-ones)&^slash
+	return (x|control|zero)&highs == 0
 }
 
 // appendString appends s in quotes.
