@@ -121,6 +121,7 @@ func (s *Source) partition(topic string, number int32) *partition {
 	}
 	p := s.parts[tp]
 	p.assigned, p.revoked, p.epoch = true, false, -1
+	p.assignment++
 	return p
 }
 

@@ -26,6 +26,8 @@ type partition struct {
 	newest    time.Time
 	assigned  bool // to this member; otherwise it is kept for records that are outstanding
 	revoked   bool // nothing more is read
+
+	assignment int // how many times it was assigned
 }
 
 // settled returns the offset at which a restart goes on.

@@ -79,6 +79,9 @@ type run struct {
 	text           []byte // of all positions so far
 }
 
+// offsetMember is what is between the partition and the offset in a position of a run.
+const offsetMember = `,"Offset":`
+
 var errTooLong = errors.New("the positions of so many partitions are too long: distribute the topics over several pipelines")
 
 // newRun returns the run of n records of a partition. v is where the others go on.
@@ -99,7 +102,7 @@ func newRun(group string, v vector, ids topicIDs, topic string, partition int32,
 	if err != nil {
 		return nil, fmt.Errorf("cannot write a position: %w", err)
 	}
-	r := &run{prefix: append(head[:len(head)-1], `,"Offset":`...), suffix: append([]byte{','}, tail[1:]...)}
+	r := &run{prefix: append(head[:len(head)-1], offsetMember...), suffix: append([]byte{','}, tail[1:]...)}
 	if r.length() > record.MaxPosition {
 		return nil, errTooLong
 	}
@@ -119,9 +122,11 @@ func (r *run) position(offset int64) record.Position {
 	return r.text[start:len(r.text):len(r.text)]
 }
 
-// samePartition reports whether two positions are of the same partition.
-func samePartition(a, b record.Position) bool {
-	x, y := a.Identity(), b.Identity()
-	i, j := bytes.LastIndexByte(x, ':'), bytes.LastIndexByte(y, ':')
-	return i == j && i >= 0 && bytes.Equal(x[:i], y[:j])
+// prefixOf returns the beginning of a position of a run, which all positions of its partition have, nil of others.
+func prefixOf(pos record.Position) []byte {
+	before, _, ok := bytes.Cut(pos, []byte(offsetMember))
+	if !ok {
+		return nil
+	}
+	return pos[:len(before)+len(offsetMember)]
 }

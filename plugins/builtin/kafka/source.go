@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"strconv"
 	"sync"
 	"time"
 
@@ -64,7 +63,8 @@ type Source struct {
 	kick   notify.Signal // the committer has something to commit
 	buffer sdk.Buffer    // of the host: what the client has for fetches; nil before Open
 
-	pending error // to be returned by the next Read
+	fetched  []fetched        // owned by Read, which has not returned it yet
+	failures []kgo.FetchError // owned by Read: they come behind fetched
 
 	state
 }
@@ -134,29 +134,31 @@ func (s *Source) resume(pos record.Position) error {
 	return nil
 }
 
-// The buffers of the client: what a broker sends at once is kept until it is read.
+// The buffers of the client, and of what it returned and no Read has yet.
 const (
-	fetchBytes     = 8 << 20
+	fetchBytes     = 4 << 20
 	partitionBytes = 1 << 20
 	leastBytes     = 64 << 10 // of a fetch
 	share          = 4        // one part in so many of the memory that is free
 	concurrent     = 2        // fetches, of different brokers
-	pollRecords    = 2000     // in a batch at most
+	kept           = 2 * concurrent
+	pollRecords    = 2000 // in a batch at most
 	fetchWait      = time.Second
 )
 
-// fetchBytes returns how many bytes a fetch may have, and takes the memory that the client has for
-// fetches: less where the host is short of it.
+// fetchBytes returns how many bytes a fetch may have, and takes the memory for the fetches that are
+// kept: less where the host is short of it.
 func (s *Source) fetchBytes(ctx context.Context) int32 {
 	s.buffer = sdk.NewBuffer(ctx)
-	n := min(max(s.buffer.Room()/share/concurrent, leastBytes), fetchBytes)
-	s.buffer.Add(concurrent * n)
+	n := min(max(s.buffer.Room()/share/kept, leastBytes), fetchBytes)
+	s.buffer.Add(kept * n)
 	return int32(n)
 }
 
 func (s *Source) consumer(fetch int32) []kgo.Opt {
 	return []kgo.Opt{
 		kgo.WithHooks(s.network),
+		kgo.WithPools(&messagePool{}),
 		kgo.WithContext(s.root),
 		kgo.ConsumerGroup(s.group),
 		kgo.DisableAutoCommit(),
@@ -183,37 +185,21 @@ func (s *Source) Read(ctx context.Context) ([]record.Record, error) {
 	defer cancel()
 	defer context.AfterFunc(s.broken, cancel)()
 	for {
-		if err := s.problem(); err != nil {
-			return nil, err
-		}
-		fetches := s.client.PollRecords(ctx, pollRecords)
-		records, err := s.take(fetches)
-		if failed := s.failure(fetches.Errors()); failed != nil {
-			s.pending = failed
-		}
-		switch {
-		case err != nil:
-			return nil, err
-		case len(records) > 0:
-			return records, nil
-		}
-		if err := s.problem(); err != nil {
-			return nil, err
+		if s.broken.Err() != nil {
+			return nil, context.Cause(s.broken)
 		}
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
+		if records, err := s.take(); err != nil || len(records) > 0 {
+			return records, err
+		}
+		failed := s.failure(s.failures)
+		if s.failures = nil; failed != nil {
+			return nil, failed
+		}
+		s.poll(ctx)
 	}
-}
-
-// problem returns why reading cannot go on, nil when it can.
-func (s *Source) problem() error {
-	if s.broken.Err() != nil {
-		return context.Cause(s.broken)
-	}
-	err := s.pending
-	s.pending = nil
-	return err
 }
 
 // failure returns the first of the errors that reading cannot go on after.
@@ -235,112 +221,6 @@ func (s *Source) failure(errs []kgo.FetchError) error {
 		default:
 			return sdk.Unavailable(fmt.Errorf("cannot read partition %d of topic %q: %w", e.Partition, e.Topic, e.Err))
 		}
-	}
-	return nil
-}
-
-// take makes records of what was fetched, of partitions that are still assigned.
-func (s *Source) take(fetches kgo.Fetches) ([]record.Record, error) {
-	records := make([]record.Record, 0, fetches.NumRecords())
-	var failed error
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	fetches.EachPartition(func(f kgo.FetchTopicPartition) {
-		p := s.parts[topicPartition{f.Topic, f.Partition}]
-		if p == nil || !p.assigned || p.revoked || failed != nil {
-			return
-		}
-		if f.LastStableOffset > p.end {
-			p.end = f.LastStableOffset
-		}
-		records, failed = s.takePartition(records, p, f.Records)
-	})
-	return records, failed
-}
-
-// takePartition appends what is new of a partition. It is called with mu held.
-func (s *Source) takePartition(records []record.Record, p *partition, fetched []*kgo.Record) ([]record.Record, error) {
-	if len(fetched) == 0 {
-		return records, nil
-	}
-	run, err := newRun(s.group, s.next, s.ids, p.topic, p.number, len(fetched))
-	if err != nil {
-		return records, err
-	}
-	const textBytes = 40
-	arena, made := record.NewArena(len(fetched), messageFields+len(fetched[0].Headers), textBytes), stamps{}
-	for _, m := range fetched {
-		if m.Offset < p.seen { // fetched for a former assignment of the same partition
-			continue
-		}
-		p.seen, p.epoch = m.Offset+1, m.LeaderEpoch
-		if m.Attrs.IsControl() {
-			continue
-		}
-		p.delivered, p.newest = m.Offset+1, m.Timestamp
-		records = append(records, recordOf(m, run.position(m.Offset), s.settings.Tombstones, arena, &made))
-	}
-	s.next.set(p.topic, p.number, p.seen)
-	return records, nil
-}
-
-const (
-	headerPrefix  = "kafka.header."
-	messageFields = 6 // of the metadata, without those of headers
-)
-
-// stamps are the texts of the time of the last message, which often is that of the next one, too.
-type stamps struct {
-	of            time.Time
-	millis, nanos string
-}
-
-func (s *stamps) set(t time.Time, arena *record.Arena) {
-	if s.millis == "" || !t.Equal(s.of) {
-		*s = stamps{t, arena.Int(t.UnixMilli()), arena.Int(t.UnixNano())}
-	}
-}
-
-// recordOf makes a record of a message; one without a value is a deletion if tombstones are.
-func recordOf(m *kgo.Record, pos record.Position, tombstones bool, arena *record.Arena, made *stamps) record.Record {
-	r := record.Record{Position: pos, Operation: record.OperationCreate, Metadata: arena.Metadata(messageFields + len(m.Headers))}
-	for _, h := range m.Headers {
-		r.Metadata.Set(headerPrefix+h.Key, arena.String(h.Value))
-	}
-	made.set(m.Timestamp, arena)
-	r.Metadata.Set("kafka.offset", arena.Int(m.Offset))
-	r.Metadata.Set("kafka.partition", strconv.Itoa(int(m.Partition)))
-	r.Metadata.Set("kafka.timestamp", made.millis)
-	r.Metadata.Set("kafka.topic", m.Topic)
-	r.Metadata.Set(record.KeyCollection, m.Topic)
-	r.Metadata.Set(record.KeyCreatedAt, made.nanos)
-	if m.Key != nil {
-		r.Key = record.Raw(m.Key)
-	}
-	if m.Value != nil {
-		r.After = record.Raw(m.Value)
-	} else if tombstones {
-		r.Operation = record.OperationDelete
-	}
-	return r
-}
-
-// Ack has the offsets of the records committed to the group.
-func (s *Source) Ack(_ context.Context, positions []record.Position) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for i, pos := range positions {
-		if i+1 < len(positions) && samePartition(pos, positions[i+1]) {
-			continue
-		}
-		p, err := parsePosition(pos)
-		if err != nil {
-			return err
-		}
-		s.acked(topicPartition{p.Topic, p.Partition}, p.Offset+1)
-	}
-	if s.uncommitted += len(positions); s.uncommitted >= max(1, s.settings.CommitOffsetsSize) {
-		s.kick.Notify()
 	}
 	return nil
 }

@@ -33,6 +33,7 @@ var sourceTests = map[string]func(*world){
 	"removed, going on":               checkGapContinue,
 	"a topic that was recreated":      checkRecreated,
 	"a second member":                 checkRebalance,
+	"fetched, and then of another":    checkFetched,
 	"lag":                             checkLag,
 	"a group removed with its source": checkCleanup,
 }
@@ -320,6 +321,40 @@ func checkRebalance(w *world) {
 	for v, n := range seen {
 		if n != 1 || v == "a" || v == "b" {
 			w.Errorf("%s came %d times to the second member", v, n)
+		}
+	}
+}
+
+// checkFetched gives a partition to another member while messages of it are fetched that were not read: those come
+// to the other one.
+func checkFetched(w *world) {
+	const n = 3000 // of each partition: more than a batch, and less than a fetch
+	var messages []*kgo.Record
+	for i := range 2 * n {
+		messages = append(messages, &kgo.Record{Topic: w.topic, Partition: int32(i % 2), Value: []byte(fmt.Sprint(i))})
+	}
+	if err := w.client.ProduceSync(w.Context(), messages...).FirstErr(); err != nil {
+		w.Fatal(err)
+	}
+	seen := map[string]int{}
+	readSome := func(s *source) int {
+		all := s.readSome()
+		s.ack(all...)
+		for _, v := range show(all) {
+			seen[v]++
+		}
+		return len(all)
+	}
+	first := w.open(w.settings(), nil)
+	if got := readSome(first); got == 0 || got >= n {
+		w.Fatalf("a batch has %d records", got)
+	}
+	second := w.open(w.settings(), nil)
+	wait.For(w, "the other member has a partition", func() bool { return readSome(second) > 0 })
+	wait.For(w, "all records", func() bool { return readSome(first)+readSome(second) == 0 && len(seen) == 2*n })
+	for v, times := range seen {
+		if times != 1 {
+			w.Errorf("%s came %d times", v, times)
 		}
 	}
 }

@@ -1,0 +1,187 @@
+package kafka
+
+import (
+	"bytes"
+	"context"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/conduit-agent/conduit/plugins/record"
+)
+
+// fetched are messages of a partition that the client returned and no Read has yet.
+type fetched struct {
+	of         *partition
+	assignment int // of the partition, when they were returned
+	messages   []*kgo.Record
+}
+
+// poll waits for messages, and takes all that the client has: it fetches the next ones while Read
+// returns these.
+func (s *Source) poll(ctx context.Context) {
+	fetches := s.client.PollFetches(ctx)
+	s.failures = fetches.Errors()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	fetches.EachPartition(func(f kgo.FetchTopicPartition) {
+		p := s.parts[topicPartition{f.Topic, f.Partition}]
+		if p == nil || !p.assigned || p.revoked {
+			return
+		}
+		p.end = max(p.end, f.LastStableOffset)
+		if len(f.Records) > 0 {
+			s.fetched = append(s.fetched, fetched{p, p.assignment, f.Records})
+		}
+	})
+}
+
+// take makes records of the next messages, of partitions that are still assigned.
+func (s *Source) take() (records []record.Record, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for left := pollRecords; left > 0 && len(s.fetched) > 0; {
+		f := &s.fetched[0]
+		messages := f.messages[:min(len(f.messages), left)]
+		f.messages = f.messages[len(messages):]
+		p, current := f.of, f.of.assigned && !f.of.revoked && f.of.assignment == f.assignment
+		if len(f.messages) == 0 || !current {
+			*f = fetched{}
+			s.fetched = s.fetched[1:]
+		}
+		if !current {
+			continue
+		}
+		if records == nil {
+			records = make([]record.Record, 0, min(pollRecords, len(messages)+s.waiting()))
+		}
+		if records, err = s.takePartition(records, p, messages); err != nil {
+			return nil, err
+		}
+		left -= len(messages)
+	}
+	return records, nil
+}
+
+// waiting returns how many messages were fetched and not taken.
+func (s *Source) waiting() (n int) {
+	for i := range s.fetched {
+		n += len(s.fetched[i].messages)
+	}
+	return n
+}
+
+// takePartition appends what is new of a partition. It is called with mu held.
+func (s *Source) takePartition(records []record.Record, p *partition, messages []*kgo.Record) ([]record.Record, error) {
+	run, err := newRun(s.group, s.next, s.ids, p.topic, p.number, len(messages))
+	if err != nil {
+		return records, err
+	}
+	const textBytes = 40
+	arena, all := record.NewArena(len(messages), messageFields+len(messages[0].Headers), textBytes), newCommon(p)
+	for _, m := range messages {
+		if m.Offset < p.seen { // fetched for a former assignment of the same partition
+			continue
+		}
+		p.seen, p.epoch = m.Offset+1, m.LeaderEpoch
+		if m.Attrs.IsControl() {
+			continue
+		}
+		p.delivered, p.newest = m.Offset+1, m.Timestamp
+		records = append(records, recordOf(m, run.position(m.Offset), s.settings.Tombstones, all.of(m, arena)))
+	}
+	for _, m := range messages {
+		m.Recycle() // records have what they need of it
+	}
+	s.next.set(p.topic, p.number, p.seen)
+	return records, nil
+}
+
+const (
+	headerPrefix  = "kafka.header."
+	messageFields = 6 // of the metadata, without those of headers
+)
+
+// common has the metadata of the last message of a partition, without headers: the next one differs in little.
+type common struct {
+	fields [messageFields]record.Field // sorted by key, all behind those of headers
+	time   time.Time
+}
+
+func newCommon(p *partition) *common {
+	return &common{fields: [...]record.Field{
+		{Key: "kafka.offset"},
+		{Key: "kafka.partition", Value: strconv.Itoa(int(p.number))},
+		{Key: "kafka.timestamp"},
+		{Key: "kafka.topic", Value: p.topic},
+		{Key: record.KeyCollection, Value: p.topic},
+		{Key: record.KeyCreatedAt},
+	}}
+}
+
+// of returns the metadata of the next message.
+func (c *common) of(m *kgo.Record, arena *record.Arena) record.Metadata {
+	offset, millis, nanos := &c.fields[0].Value, &c.fields[2].Value, &c.fields[5].Value
+	if *offset == "" || !m.Timestamp.Equal(c.time) {
+		c.time, *millis, *nanos = m.Timestamp, arena.Int(m.Timestamp.UnixMilli()), arena.Int(m.Timestamp.UnixNano())
+	}
+	*offset = arena.Int(m.Offset)
+	md := arena.Metadata(messageFields + len(m.Headers))
+	for _, h := range m.Headers {
+		md.Set(headerPrefix+h.Key, arena.String(h.Value))
+	}
+	return append(md, c.fields[:]...)
+}
+
+// recordOf makes a record of a message; one without a value is a deletion if tombstones are.
+func recordOf(m *kgo.Record, pos record.Position, tombstones bool, metadata record.Metadata) record.Record {
+	r := record.Record{Position: pos, Operation: record.OperationCreate, Metadata: metadata}
+	if m.Key != nil {
+		r.Key = record.Raw(m.Key)
+	}
+	if m.Value != nil {
+		r.After = record.Raw(m.Value)
+	} else if tombstones {
+		r.Operation = record.OperationDelete
+	}
+	return r
+}
+
+// Ack has the offsets of the records committed to the group.
+func (s *Source) Ack(_ context.Context, positions []record.Position) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var partition []byte
+	for _, pos := range slices.Backward(positions) {
+		if partition != nil && bytes.HasPrefix(pos, partition) {
+			continue // the offset of one behind it was taken
+		}
+		p, err := parsePosition(pos)
+		if err != nil {
+			return err
+		}
+		s.acked(topicPartition{p.Topic, p.Partition}, p.Offset+1)
+		partition = prefixOf(pos)
+	}
+	if s.uncommitted += len(positions); s.uncommitted >= max(1, s.settings.CommitOffsetsSize) {
+		s.kick.Notify()
+	}
+	return nil
+}
+
+// messagePool has later fetches use the memory of messages that were taken. It implements kgo.PoolRecords.
+type messagePool struct{ pool sync.Pool }
+
+// GetRecords returns memory for n messages.
+func (p *messagePool) GetRecords(n int) []kgo.Record {
+	if s, ok := p.pool.Get().(*[]kgo.Record); ok && cap(*s) >= n {
+		return (*s)[:n]
+	}
+	return make([]kgo.Record, n)
+}
+
+// PutRecords takes memory back.
+func (p *messagePool) PutRecords(s []kgo.Record) { p.pool.Put(&s) }
