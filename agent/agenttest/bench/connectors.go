@@ -12,7 +12,8 @@ import (
 )
 
 // connectors moves the same rows with what a system brings for it, or a bare loop of the same client, and with an agent. Each
-// line has a server of its own, which must be installed. An agent is compared with the line without one before it.
+// line has a server of its own, which must be installed. What is compared, which an agent mostly is, is compared with the last bare
+// line before it.
 var connectors = suite{
 	name:    "connectors",
 	title:   "Connectors and the tools of their systems, the same rows",
@@ -28,6 +29,7 @@ var connectors = suite{
 		compared("http → file, requests of 100", "BenchmarkHTTP/requests-to-file"),
 		compared("http → file, requests of 100, the payload alone", "BenchmarkHTTP/requests-to-lines"),
 		bare("http: loop of requests of 100", "BenchmarkHTTP/loop-to-handler"),
+		compared("http: the loop in a process of its own", "BenchmarkHTTP/process-to-handler"),
 		compared("file → http, requests of 100", "BenchmarkHTTP/file-to-handler"),
 		bare("mqtt: subscriber", "BenchmarkMQTT/subscriber"),
 		compared("mqtt → file, QoS 1", "BenchmarkMQTT/mqtt-to-file"),
@@ -40,8 +42,10 @@ var connectors = suite{
 		bare("mysql: mariadb-binlog", "BenchmarkMySQL/mariadb-binlog"),
 		compared("mysql → file, changes", "BenchmarkMySQL/changes"),
 		bare("kafka: producer", "BenchmarkKafka/producer"),
+		compared("kafka: producer with the window of an agent", "BenchmarkKafka/producer-with-window"),
 		compared("file → kafka", "BenchmarkKafka/file-to-kafka"),
 		bare("kafka: consumer", "BenchmarkKafka/consumer"),
+		compared("kafka: consumer that writes to a file", "BenchmarkKafka/consumer-to-lines"),
 		compared("kafka → file", "BenchmarkKafka/kafka-to-file"),
 		compared("kafka → file, the payload alone", "BenchmarkKafka/kafka-to-lines"),
 		bare("sqlite: inserts", "BenchmarkSQLite/inserts"),
@@ -125,8 +129,8 @@ func compared(name, pattern string) testCase {
 
 var measured = regexp.MustCompile(`(?:\s([0-9.]+) agent-CPU-µs/record)?\s+([0-9.]+) records/s`)
 
-// benchmark runs a benchmark of package kill once. It returns the records a second, and the CPU time a record where
-// that is measured, in microseconds.
+// benchmark runs a benchmark of package kill once. It returns the records a second, and the CPU time a record in
+// microseconds, NaN where that is not measured.
 func (b *bench) benchmark(ctx context.Context, pattern string) (rate, cpu float64, err error) {
 	cmd := exec.CommandContext(ctx, b.kill, "-test.run=^$", "-test.bench="+pattern+"$", "-test.benchtime=1x")
 	cmd.Dir = filepath.Join("agent", "agenttest", "kill") // whence servers of other modules are built
@@ -135,7 +139,7 @@ func (b *bench) benchmark(ctx context.Context, pattern string) (rate, cpu float6
 	if err != nil || found == nil {
 		return 0, 0, fmt.Errorf("%s: %w:\n%s", pattern, err, out)
 	}
-	if len(found[1]) > 0 {
+	if cpu = math.NaN(); len(found[1]) > 0 {
 		cpu, err = strconv.ParseFloat(string(found[1]), 64)
 	}
 	rate, parsed := strconv.ParseFloat(string(found[2]), 64)

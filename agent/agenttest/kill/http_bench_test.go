@@ -6,12 +6,14 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/conduit-agent/conduit/agent/agenttest"
 	"github.com/conduit-agent/conduit/agent/agenttest/kill"
@@ -31,7 +33,8 @@ var httpLine = `{"id":12345,"text":"` + strings.Repeat("x", 100) + `"}`
 // standard library on both sides.
 func BenchmarkHTTP(b *testing.B) {
 	runBenchmarks(b, httpRecords, []benchmark{{"requests-to-handler", benchReceiveBare}, {"requests-to-file", func(b *testing.B) { benchReceive(b, "") }},
-		{"requests-to-lines", func(b *testing.B) { benchReceive(b, ", "+payloads) }}, {"loop-to-handler", benchSendBare}, {"file-to-handler", benchSend}})
+		{"requests-to-lines", func(b *testing.B) { benchReceive(b, ", "+payloads) }}, {"loop-to-handler", func(b *testing.B) { benchSendBare(b, func(url string) { requests(b, url, 1) }) }},
+		{"process-to-handler", func(b *testing.B) { benchSendBare(b, func(url string) { sendFromProcess(b, url) }) }}, {"file-to-handler", benchSend}})
 }
 
 // writeLines makes the file in of a benchmark.
@@ -109,28 +112,34 @@ func sink(b *testing.B) (url string, lines *atomic.Int64) {
 // requests sends all records, by several senders at the same time.
 func requests(b *testing.B, url string, senders int) {
 	b.Helper()
+	if err := sendRequests(url, senders); err != nil {
+		b.Error(err)
+	}
+}
+
+func sendRequests(url string, senders int) error {
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: senders}}
 	defer client.CloseIdleConnections()
 	body := strings.Repeat(httpLine+"\n", httpBatch)
 	var left atomic.Int64
 	left.Store(httpRecords / httpBatch)
-	var done sync.WaitGroup
+	var all errgroup.Group
 	for range senders {
-		done.Go(func() {
+		all.Go(func() error {
 			for left.Add(-1) >= 0 {
 				resp, err := client.Post(url, "application/x-ndjson", strings.NewReader(body))
 				if err != nil {
-					b.Error(err)
-					return
+					return err
 				}
 				_, _ = io.Copy(io.Discard, resp.Body)
 				if _ = resp.Body.Close(); resp.StatusCode != http.StatusNoContent && resp.StatusCode != http.StatusOK {
-					b.Errorf("answered %d", resp.StatusCode)
+					return fmt.Errorf("answered %d", resp.StatusCode)
 				}
 			}
+			return nil
 		})
 	}
-	done.Wait()
+	return all.Wait()
 }
 
 func benchReceiveBare(b *testing.B) {
@@ -173,14 +182,28 @@ pipelines:
 	}
 }
 
-func benchSendBare(b *testing.B) {
+// benchSendBare has a bare loop send all records.
+func benchSendBare(b *testing.B, send func(url string)) {
 	b.StopTimer()
 	url, lines := sink(b)
 	b.StartTimer()
-	requests(b, url, 1)
+	send(url)
 	b.StopTimer()
 	if n := lines.Load(); n != httpRecords {
 		b.Errorf("%d records arrived", n)
+	}
+}
+
+// loopURL, when set, makes the test binary the bare loop that sends to this URL.
+const loopURL = "CONDUIT_KILL_LOOP_URL"
+
+// sendFromProcess has the bare loop run in a process of its own, as an agent does.
+func sendFromProcess(b *testing.B, url string) {
+	b.Helper()
+	cmd := exec.CommandContext(b.Context(), os.Args[0])
+	cmd.Env = append(os.Environ(), loopURL+"="+url)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		b.Errorf("%v: %s", err, out)
 	}
 }
 

@@ -3,7 +3,11 @@ package kill_test
 import (
 	"context"
 	"fmt"
+	"io"
+	"os"
+	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -16,8 +20,10 @@ const kafkaRecords = 1_000_000
 
 // BenchmarkKafka moves messages through a kfake with an agent, and with bare loops of the same client.
 func BenchmarkKafka(b *testing.B) {
-	runBenchmarks(b, kafkaRecords, []benchmark{{"producer", benchProducer}, {"file-to-kafka", benchToKafka}, {"consumer", benchConsumer}, {"kafka-to-file", func(b *testing.B) { benchFromKafka(b, "") }},
-		{"kafka-to-lines", func(b *testing.B) { benchFromKafka(b, ", "+payloads) }}})
+	window := []kgo.Opt{kgo.MaxBufferedRecords(4500), kgo.ProducerLinger(time.Millisecond)} // as an agent has under way
+	runBenchmarks(b, kafkaRecords, []benchmark{{"producer", func(b *testing.B) { benchProducer(b) }}, {"producer-with-window", func(b *testing.B) { benchProducer(b, window...) }},
+		{"file-to-kafka", benchToKafka}, {"consumer", func(b *testing.B) { benchConsumer(b, io.Discard) }}, {"consumer-to-lines", benchConsumerToLines},
+		{"kafka-to-file", func(b *testing.B) { benchFromKafka(b, "") }}, {"kafka-to-lines", func(b *testing.B) { benchFromKafka(b, ", "+payloads) }}})
 }
 
 // startKfake starts a broker with the topic bench, which has messages if it is filled.
@@ -40,9 +46,9 @@ func benchClient(b *testing.B, k *server.Kafka, opts ...kgo.Opt) *kgo.Client {
 	return c
 }
 
-func produceBench(b *testing.B, k *server.Kafka) {
+func produceBench(b *testing.B, k *server.Kafka, opts ...kgo.Opt) {
 	b.Helper()
-	c := benchClient(b, k)
+	c := benchClient(b, k, opts...)
 	var failed error
 	for range kafkaRecords {
 		c.Produce(b.Context(), &kgo.Record{Topic: "bench", Value: []byte(httpLine)}, func(_ *kgo.Record, err error) {
@@ -56,11 +62,11 @@ func produceBench(b *testing.B, k *server.Kafka) {
 	}
 }
 
-func benchProducer(b *testing.B) {
+func benchProducer(b *testing.B, opts ...kgo.Opt) {
 	b.StopTimer()
 	k := startKfake(b, false)
 	b.StartTimer()
-	produceBench(b, k)
+	produceBench(b, k, opts...)
 }
 
 func benchToKafka(b *testing.B) {
@@ -81,18 +87,42 @@ pipelines:
 	}))
 }
 
-func benchConsumer(b *testing.B) {
+// benchConsumer has a bare loop read all messages. Unless it is to discard them, it writes each as a line, and syncs
+// the file behind those of a fetch.
+func benchConsumer(b *testing.B, to io.Writer) {
 	b.StopTimer()
 	k := startKfake(b, true)
 	b.StartTimer()
 	c := benchClient(b, k, kgo.ConsumeTopics("bench"), kgo.ConsumerGroup("bare"), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
+	var text []byte
 	for n := 0; n < kafkaRecords; {
 		fetches := c.PollFetches(b.Context())
 		if err := fetches.Err(); err != nil {
 			b.Fatal(err)
 		}
 		n += fetches.NumRecords()
+		f, ok := to.(*os.File)
+		if !ok {
+			continue
+		}
+		text = text[:0]
+		fetches.EachRecord(func(r *kgo.Record) { text = append(append(text, r.Value...), '\n') })
+		if _, err := f.Write(text); err != nil {
+			b.Fatal(err)
+		}
+		if err := f.Sync(); err != nil {
+			b.Fatal(err)
+		}
 	}
+}
+
+func benchConsumerToLines(b *testing.B) {
+	f, err := os.Create(filepath.Join(b.TempDir(), "out"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer func() { _ = f.Close() }()
+	benchConsumer(b, f)
 }
 
 func benchFromKafka(b *testing.B, format string) {
