@@ -81,7 +81,6 @@ func startGuarded(t *testing.T) *guarded {
 	g.WaitPhase("orders", spec.PhaseRunning, 1)
 	g.Save("orders.yaml", g.orders("100"))
 	g.WaitPhase("orders", spec.PhaseRunning, 2)
-	t.Chdir(t.TempDir()) // without settings
 	return g
 }
 
@@ -99,6 +98,9 @@ pipelines:
 func (g *guarded) run(environ []string, words ...string) (code int, stdout, stderr string) {
 	g.t.Helper()
 	var out, err bytes.Buffer
+	environ = slices.Concat([]string{ // instead of what the working directory has
+		"CONDUIT_CONFIG_PATH=" + g.Path("conduit.yaml"), "CONDUIT_CONNECTORS_PATH=" + g.Path("connectors"), "CONDUIT_PROCESSORS_PATH=" + g.Path("processors"),
+	}, environ)
 	p := &cli.Program{Stdout: &out, Stderr: &err, Environ: environ, Catalog: func(c config.Config, log *slog.Logger) cli.Catalog { return plugincatalog.Offline(c, log) }}
 	return run(g.t.Context(), p, words), out.String(), err.String()
 }
@@ -110,6 +112,7 @@ func (g *guarded) flags() []string {
 
 // TestEveryCommandReachesAGuardedAgent runs each command that asks the agent.
 func TestEveryCommandReachesAGuardedAgent(t *testing.T) {
+	t.Parallel()
 	g := startGuarded(t)
 	admin := []string{cli.TokenVariable + "=admin"}
 	ran := []string{}
@@ -148,6 +151,7 @@ func eachCommand(c *ffcli.Command, prefix string, do func(name string, c *ffcli.
 
 // TestGuardedAgentSaysWhatIsMissing leaves out what a client needs, and gives it in other ways.
 func TestGuardedAgentSaysWhatIsMissing(t *testing.T) {
+	t.Parallel()
 	g := startGuarded(t)
 	strange, strangeKey := certificate(t)
 	client := func(ca, cert, key string) []string {
