@@ -95,7 +95,7 @@ func TestTriggerSeesWhatMayChangeAPath(t *testing.T) {
 	write(t, path("b", "two"), "2")
 	must(os.Symlink("a", path("..data"))) // as Kubernetes mounts a secret
 	must(os.Symlink(path("..data", "two"), path("links", "two")))
-	w := trigger(t, &watch.Trigger{Rescan: time.Hour, Poll: time.Hour}, nil, path("files", "one"), path("links", "two"), path("whole"), path("later", "deep", "file"))
+	w := trigger(t, &watch.Trigger{Debounce: 5 * time.Millisecond, Rescan: time.Hour, Poll: time.Hour}, nil, path("files", "one"), path("links", "two"), path("whole"), path("later", "deep", "file"))
 	w.rests(300 * time.Millisecond)
 	steps := []struct {
 		name string
@@ -126,8 +126,9 @@ func TestTriggerSeesWhatMayChangeAPath(t *testing.T) {
 	for _, s := range steps {
 		s.do()
 		w.scan(s.name)
-		w.rests(200 * time.Millisecond)
+		w.rests(100 * time.Millisecond)
 	}
+	w.rests(300 * time.Millisecond)
 	write(t, path("files", "other"), "1")
 	select {
 	case <-w.scans:

@@ -399,7 +399,7 @@ func TestEmptyFileInPlaceOfAnother(t *testing.T) {
 
 func TestStormDoesNotStarve(t *testing.T) {
 	t.Parallel()
-	o := observe(t, t.TempDir())
+	o := observeWith(t, &watch.Watcher{Dir: t.TempDir(), MaxWait: 500 * time.Millisecond, Rescan: time.Hour})
 	stop := make(chan struct{})
 	var wg sync.WaitGroup
 	wg.Go(func() {
