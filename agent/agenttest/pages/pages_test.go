@@ -47,6 +47,7 @@ var elsewhere = map[string]string{
 // TestPages executes the command blocks of every page, in the order of the page and in one
 // terminal. A comment "# → text" says what the command prints.
 func TestPages(t *testing.T) {
+	t.Parallel()
 	bin := build(t)
 	for path, test := range elsewhere {
 		if out, err := exec.Command("grep", "-rq", "--include=*_test.go", "^func "+test+"(", root).CombinedOutput(); err != nil {
@@ -102,6 +103,7 @@ func build(t *testing.T) (dir string) {
 
 // TestCommandsExist checks that every command that a page names exists.
 func TestCommandsExist(t *testing.T) {
+	t.Parallel()
 	bin := build(t)
 	named := map[string]string{} // command → page
 	for _, path := range documents(t) {

@@ -17,7 +17,12 @@ import (
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 )
 
-func TestMain(m *testing.M) { os.Exit(browser.Run(m)) }
+func TestMain(m *testing.M) {
+	if os.Getenv("CI") == "" { // there, pages link binaries
+		wait.Overlap(4)
+	}
+	os.Exit(browser.Run(m))
+}
 
 // TestSite opens the documentation that the agent serves: its pages fit a narrow and a wide window, are
 // accessible in light and dark, and the search leads from one to another.
