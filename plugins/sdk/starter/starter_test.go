@@ -64,11 +64,13 @@ func TestNothingIsOverwritten(t *testing.T) {
 
 // TestBuild builds a connector as a newcomer does, who has no checkout.
 func TestBuild(t *testing.T) {
+	t.Parallel()
 	specify(t, build(t, starter.Connector))
 }
 
 // TestBuildProcessor builds a processor and has it process a record.
 func TestBuildProcessor(t *testing.T) {
+	t.Parallel()
 	path := build(t, starter.Processor, "GOOS=wasip1", "GOARCH=wasm", "CGO_ENABLED=0")
 	old := time.Now().Add(-time.Hour) // not in the making
 	if err := os.Chtimes(path, old, old); err != nil {
