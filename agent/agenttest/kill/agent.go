@@ -33,6 +33,7 @@ func Main(m *testing.M) {
 		overlap = 4 // with more faults
 	}
 	wait.Overlap(overlap)
+	wait.CollectLess()
 	os.Exit(m.Run())
 }
 
