@@ -41,7 +41,7 @@ func open(t *testing.T, o natskv.Options) *natskv.Store {
 		t.Fatal(err)
 	}
 	t.Cleanup(s.Close)
-	deadline := time.Now().Add(30 * time.Second)
+	deadline := time.Now().Add(2 * time.Minute)
 	for attempt := 500 * time.Millisecond; ; attempt *= 2 { // a cluster without a leader does not answer
 		ctx, cancel := context.WithTimeout(t.Context(), attempt)
 		err := s.Ready(ctx, o)
