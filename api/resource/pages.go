@@ -146,7 +146,7 @@ func (s *Pages) Edit(w http.ResponseWriter, r *http.Request) (any, error) {
 				answer.Problems = append(answer.Problems, p.Locate(problem, body.Path))
 			}
 		}
-		answer.Documents = append(answer.Documents, documentOf(&p.Pipeline))
+		answer.Documents = append(answer.Documents, rest.DocumentOf(&p.Pipeline))
 	}
 	for i := range answer.Problems {
 		answer.Problems[i].File = body.Path
@@ -174,25 +174,4 @@ func (s *Pages) plugins() []editor.Plugin {
 		all = append(all, editor.Plugin{Name: pluginname.Bare(p.Name), Summary: p.Summary, Processor: p.Parameters})
 	}
 	return all
-}
-
-// documentOf returns a pipeline as the document that plan and apply take.
-func documentOf(p *spec.Pipeline) rest.PipelineDocument {
-	doc := rest.PipelineDocument{ID: p.ID, Status: p.Status, Name: p.Name, Description: p.Description, MaxSilence: p.MaxSilence, Labels: p.Labels,
-		Cluster: p.Cluster, Placement: p.Placement, Instances: p.Instances, Processors: processorDocuments(p.Processors)}
-	for _, c := range p.Connectors {
-		doc.Connectors = append(doc.Connectors, rest.ConnectorDocument{ID: c.ID, Type: c.Type, Plugin: c.Plugin, Name: c.Name,
-			Settings: c.Settings, Processors: processorDocuments(c.Processors)})
-	}
-	size := rest.Count(p.DLQ.WindowSize)
-	doc.DLQ = &rest.DLQDocument{Plugin: p.DLQ.Plugin, Settings: p.DLQ.Settings, WindowSize: &size, WindowNackThreshold: rest.Count(p.DLQ.WindowNackThreshold)}
-	return doc
-}
-
-func processorDocuments(all []spec.Processor) []rest.ProcessorDocument {
-	var docs []rest.ProcessorDocument
-	for _, p := range all {
-		docs = append(docs, rest.ProcessorDocument{ID: p.ID, Plugin: p.Plugin, Settings: p.Settings, Workers: p.Workers, Condition: p.Condition})
-	}
-	return docs
 }

@@ -85,7 +85,7 @@ Example:
 func applyAll(ctx context.Context, r *cli.Remote, all []spec.Parsed) error {
 	diffs := []rest.DocumentDiff{}
 	for i := range all {
-		doc := document(&all[i].Pipeline)
+		doc := rest.DocumentOf(&all[i].Pipeline)
 		planned, err := r.PlanDocument(ctx, doc)
 		if err != nil {
 			return err
@@ -108,28 +108,6 @@ func applyAll(ctx context.Context, r *cli.Remote, all []spec.Parsed) error {
 		}
 	}
 	return nil
-}
-
-// document returns a pipeline as a document of the API.
-func document(p *spec.Pipeline) rest.PipelineDocument {
-	size := rest.Count(p.DLQ.WindowSize)
-	doc := rest.PipelineDocument{
-		ID: p.ID, Status: p.Status, Name: p.Name, Description: p.Description, Processors: processorDocuments(p.Processors),
-		DLQ: &rest.DLQDocument{Plugin: p.DLQ.Plugin, Settings: p.DLQ.Settings, WindowSize: &size, WindowNackThreshold: rest.Count(p.DLQ.WindowNackThreshold)},
-	}
-	for _, c := range p.Connectors {
-		doc.Connectors = append(doc.Connectors, rest.ConnectorDocument{
-			ID: c.ID, Type: c.Type, Plugin: c.Plugin, Name: c.Name, Settings: c.Settings, Processors: processorDocuments(c.Processors),
-		})
-	}
-	return doc
-}
-
-func processorDocuments(all []spec.Processor) (docs []rest.ProcessorDocument) {
-	for _, p := range all {
-		docs = append(docs, rest.ProcessorDocument{ID: p.ID, Plugin: p.Plugin, Settings: p.Settings, Workers: p.Workers, Condition: p.Condition})
-	}
-	return docs
 }
 
 func deleteCommand(p *cli.Program) *ffcli.Command {
