@@ -10,23 +10,33 @@ import (
 const maxLength = 64
 
 // Closest returns the candidate that word most likely was meant to be: the first of
-// those with the least edit distance. It returns "" when none is close enough, that is
+// those with the least edit distance that begin like word for longest. It returns "" when none is close enough, that is
 // within a third of the length of word. Upper and lower case do not count, and word itself is
 // never the answer.
 func Closest(word string, candidates []string) string {
 	if len(word) > maxLength {
 		return ""
 	}
-	best, least := "", 1+max(1, len(word)/3)
+	best, least, longest := "", 1+max(1, len(word)/3), 0
 	for _, c := range candidates {
 		if len(c) > maxLength || c == word {
 			continue
 		}
-		if d := distance(strings.ToLower(word), strings.ToLower(c)); d < least {
-			best, least = c, d
+		a, b := strings.ToLower(word), strings.ToLower(c)
+		if d, n := distance(a, b), common(a, b); d < least || best != "" && d == least && n > longest {
+			best, least, longest = c, d, n
 		}
 	}
 	return best
+}
+
+// common returns the number of bytes with which both a and b begin.
+func common(a, b string) int {
+	n := 0
+	for n < min(len(a), len(b)) && a[n] == b[n] {
+		n++
+	}
+	return n
 }
 
 // Hint returns the candidate closest to word as a clause to end a message with, such as

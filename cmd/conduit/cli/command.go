@@ -100,6 +100,22 @@ func WithoutAliases(root *ffcli.Command, args []string) []string {
 	return args
 }
 
+// Aliases returns the words that mean the command of this name below group.
+func Aliases(group *ffcli.Command, name string) (all []string) {
+	for _, alias := range slices.Sorted(maps.Keys(aliases)) {
+		for _, meant := range aliases[alias] {
+			if Below(group, meant) == nil {
+				continue
+			}
+			if meant == name && Below(group, alias) == nil {
+				all = append(all, alias)
+			}
+			break
+		}
+	}
+	return all
+}
+
 // Below returns the command of this name directly below c, nil if there is none.
 func Below(c *ffcli.Command, name string) *ffcli.Command {
 	for _, s := range c.Subcommands {
@@ -168,18 +184,34 @@ func (e *flagError) Unwrap() error { return e.error }
 func (e *flagError) explain(c *ffcli.Command) error {
 	message := e.Error()
 	if name, ok := strings.CutPrefix(message, "flag provided but not defined: -"); ok {
-		var names []string
-		c.FlagSet.VisitAll(func(f *flag.Flag) {
-			if len(f.Name) > 1 { // one letter is close to any other
-				names = append(names, "--"+f.Name)
-			}
-		})
 		name = written(strings.TrimPrefix(name, "-"))
-		message = "no such flag: " + name + spelling.Hint(name, names)
+		message = "no such flag: " + name + flagHint(c.FlagSet, name)
 	} else if name, ok := strings.CutPrefix(message, "flag needs an argument: -"); ok {
 		message = "flag needs a value: " + written(name)
 	}
 	return Invalidf("%s\nRun '%s --help' for the flags.", message, Path(c))
+}
+
+// flagHint returns which flag was meant by one that there is not. One letter is close to any other, so a
+// flag of one is found by the word for its value.
+func flagHint(fs *flag.FlagSet, name string) string {
+	var words []string
+	flags := map[string]string{} // by word
+	fs.VisitAll(func(f *flag.Flag) {
+		word := "--" + f.Name
+		if len(f.Name) == 1 {
+			value, _ := flag.UnquoteUsage(f)
+			if value == "" || value != strings.ToUpper(value) {
+				return
+			}
+			word = "--" + value
+		}
+		words, flags[word] = append(words, word), written(f.Name)
+	})
+	if near := spelling.Closest(name, words); near != "" {
+		return fmt.Sprintf("; did you mean %q?", flags[near])
+	}
+	return ""
 }
 
 // written is the name of a flag with the dashes that the help writes.

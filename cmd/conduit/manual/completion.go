@@ -33,10 +33,18 @@ _conduit() {
     for ((i = 1; i < COMP_CWORD; i++)); do
         case "$at ${COMP_WORDS[i]}" in
 `)
-	walk(c, nil, func(_ *ffcli.Command, words []string) {
-		if len(words) > 0 {
-			fmt.Fprintf(&b, "        \" %s\") at=\" %s\" ;;\n", strings.Join(words, " "), strings.Join(words, " "))
+	walk(c, nil, func(at *ffcli.Command, words []string) {
+		if len(words) == 0 {
+			return
 		}
+		meant := strings.Join(words, " ")
+		fmt.Fprintf(&b, "        \" %s\"", meant)
+		if len(words) == 2 {
+			for _, alias := range cli.Aliases(cli.Below(c, words[0]), at.Name) {
+				fmt.Fprintf(&b, " | \" %s %s\"", words[0], alias)
+			}
+		}
+		fmt.Fprintf(&b, ") at=\" %s\" ;;\n", meant)
 	})
 	b.WriteString("        esac\n    done\n    case \"$at\" in\n")
 	walk(c, nil, func(c *ffcli.Command, words []string) {
