@@ -96,6 +96,10 @@ func (o *once) report(ctx context.Context, a *agent.Agent, all []waiting.Rest) e
 		return err
 	}
 	failed := false
+	if err := a.Files.Status().Err; err != nil {
+		failed = true
+		fmt.Fprintf(o.Stderr, "conduit: %s\n", terminal.OneError(err.Error()))
+	}
 	for _, f := range files {
 		failed = failed || cli.HasErrors(f.Problems)
 		o.ProblemsTo(o.Stderr, f.Problems)
