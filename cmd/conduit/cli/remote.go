@@ -35,8 +35,8 @@ const TokenVariable = "CONDUIT_API_TOKEN"
 type Remote struct {
 	*Program
 	*client.Client
-	JSON bool     // is what to print
-	args []string // of the command
+	JSON    bool   // is what to print
+	subject string // see About
 }
 
 // RemoteCommand describes a command that asks the running agent.
@@ -79,7 +79,8 @@ func (p *Program) Remote(name string, c RemoteCommand) *ffcli.Command {
 			if err != nil {
 				return err
 			}
-			r.JSON, r.args = asJSON, args
+			r.JSON = asJSON
+			r.About(append(args, "")[0])
 			return r.Explain(c.Exec(ctx, r, args))
 		},
 	}
@@ -291,8 +292,12 @@ func mistrust(err error) string {
 	return ""
 }
 
-// advice says which command helps where the API suggests a request; %[1]s is the first
-// argument of the command that failed.
+// About says that what follows is about this pipeline, or connector, which advice names. It is the
+// first argument of the command unless the command says otherwise.
+func (r *Remote) About(id string) { r.subject = id }
+
+// advice says which command helps where the API suggests a request; %[1]s is what the
+// request was about.
 var advice = map[string]string{
 	rest.ReasonPipelineNotFound:   "'conduit pipelines ls' lists the pipelines there are",
 	rest.ReasonConnectorNotFound:  "'conduit connectors ls' lists the connectors there are; an id has the form PIPELINE:CONNECTOR",
@@ -316,7 +321,7 @@ func (r *Remote) advise(e *client.Error) *client.Error {
 	advised := *e
 	advised.Metadata = maps.Clone(e.Metadata)
 	if strings.Contains(words, "%[1]s") {
-		words = fmt.Sprintf(words, append(r.args, "ID")[0])
+		words = fmt.Sprintf(words, cmp.Or(r.subject, "ID"))
 	}
 	return advised.Suggest("%s", words)
 }

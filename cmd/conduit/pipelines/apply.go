@@ -31,6 +31,7 @@ Example:
 			fs.BoolVar(&live, "live", false, "change pipelines that run, too")
 		},
 		Exec: func(ctx context.Context, r *cli.Remote, args []string) error {
+			r.About("") // the file may declare several
 			file, err := os.ReadFile(args[0])
 			if err != nil {
 				return cli.Invalidf("cannot read pipelines to import: %v", err)
@@ -58,8 +59,8 @@ func applyCommand(p *cli.Program) *ffcli.Command {
 	return p.Remote("apply", cli.RemoteCommand{
 		Usage: "conduit pipelines apply FILE",
 		Short: "Make pipelines of the API what a file says, and print what changes.",
-		Long: `Each pipeline of the file is planned, and applied as it was planned, running or not. Pipelines
-that a pipeline file declares are changed there.
+		Long: `Each pipeline of the file is planned, and applied as it was planned, running or not. It is
+refused for a pipeline that a file in the directory of pipeline files declares: change that file.
 
 Example:
   conduit pipelines apply orders.yaml`,
@@ -85,6 +86,7 @@ Example:
 func applyAll(ctx context.Context, r *cli.Remote, all []spec.Parsed) error {
 	diffs := []rest.DocumentDiff{}
 	for i := range all {
+		r.About(all[i].Pipeline.ID)
 		doc := rest.DocumentOf(&all[i].Pipeline)
 		planned, err := r.PlanDocument(ctx, doc)
 		if err != nil {

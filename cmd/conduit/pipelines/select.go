@@ -37,6 +37,7 @@ func each(ctx context.Context, r *cli.Remote, args []string, selected labels.Sel
 			continue
 		}
 		none = false
+		r.About(list[i].ID)
 		if err := do(list[i].ID); err != nil {
 			failed = r.Explain(err)
 			fmt.Fprintf(r.Stderr, "conduit: %s: %s\n", list[i].ID, terminal.Clean(failed.Error()))
