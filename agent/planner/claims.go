@@ -2,6 +2,7 @@ package planner
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/conduit-agent/conduit/spec"
 )
@@ -9,24 +10,35 @@ import (
 // Claims finds what several files declare, of which each pipeline belongs to one. The zero Claims has
 // seen no file.
 type Claims struct {
-	owners map[string]string           // pipeline id → where it is declared
+	owners map[string]*owner           // by pipeline id
+	shared []*owner                    // those with others
 	seen   map[string][]*spec.Pipeline // by id
+}
+
+// owner is the declaration of a pipeline that was seen first.
+type owner struct {
+	path   string
+	parsed *spec.Parsed
+	others []string // where else the pipeline is declared
 }
 
 // Add returns the errors of a pipeline that the file at path declares: another file declares it
 // too, or a pipeline seen before has a connector whose full id is that of one of p.
 func (c *Claims) Add(path string, p *spec.Parsed) (problems []spec.Problem) {
 	if c.owners == nil {
-		c.owners, c.seen = map[string]string{}, map[string][]*spec.Pipeline{}
+		c.owners, c.seen = map[string]*owner{}, map[string][]*spec.Pipeline{}
 	}
 	id := p.Pipeline.ID
-	if other, taken := c.owners[id]; taken {
+	if first, taken := c.owners[id]; taken {
+		if first.others = append(first.others, place(path, p)); len(first.others) == 1 {
+			c.shared = append(c.shared, first)
+		}
 		problems = append(problems, p.Locate(spec.Problem{
 			Path: "/id", Severity: spec.SeverityError, Code: spec.CodeDeclaredTwice,
-			Message: fmt.Sprintf("pipeline %q is declared in %s already; remove it from %s or from there, or choose another id", id, other, path),
+			Message: fmt.Sprintf("pipeline %q is declared in %s already; remove it from %s or from there, or choose another id", id, place(first.path, first.parsed), path),
 		}, path))
 	} else {
-		c.owners[id] = fmt.Sprintf("%s:%d", path, p.Line)
+		c.owners[id] = &owner{path: path, parsed: p}
 	}
 	c.seen[id] = append(c.seen[id], &p.Pipeline)
 	if clash := p.Pipeline.Clash(func(other string) []*spec.Pipeline { return c.seen[other] }); clash != nil {
@@ -34,3 +46,17 @@ func (c *Claims) Add(path string, p *spec.Parsed) (problems []spec.Problem) {
 	}
 	return problems
 }
+
+// Owners returns the error of each pipeline that was added first and that other files declare, too. The agent
+// gives a pipeline that it does not know to none of them.
+func (c *Claims) Owners() (problems []spec.Problem) {
+	for _, o := range c.shared {
+		problems = append(problems, o.parsed.Locate(spec.Problem{
+			Path: "/id", Severity: spec.SeverityError, Code: spec.CodeDeclaredTwice,
+			Message: fmt.Sprintf("pipeline %q is declared in %s, too; remove it from %s or from there, or choose another id", o.parsed.Pipeline.ID, strings.Join(o.others, " and "), o.path),
+		}, o.path))
+	}
+	return problems
+}
+
+func place(path string, p *spec.Parsed) string { return fmt.Sprintf("%s:%d", path, p.Line) }

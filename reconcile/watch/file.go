@@ -45,8 +45,8 @@ func (s *scanner) scanFile(root *os.Root, dir, name string, now time.Time, rerea
 	if err != nil {
 		return unreadable(name, err), true
 	}
-	if err := readable(fi); err != nil && !fi.Mode().IsRegular() {
-		return unreadable(name, fmt.Errorf("%w: pipeline files lie directly in the directory and are regular files; rename it, so that it does not end in %s, or move it", err, filepath.Ext(name))), true
+	if err := regular(name, fi); err != nil {
+		return unreadable(name, err), true
 	}
 	print := s.print(fi)
 	if prior != nil && prior.certain && prior.print == print && !reread {
@@ -168,6 +168,30 @@ func ReadFile(name string, fi fs.FileInfo, open Opener) ([]byte, error) {
 		return nil, errTooLarge
 	}
 	return data, err
+}
+
+// ReadNamed reads a file that a person names. One whose name ends as that of a pipeline file must be as a
+// scan wants it, but may be a link to anywhere. Any other, such as /dev/stdin, is read to its end.
+func ReadNamed(path string) ([]byte, error) {
+	if !isYAML(path) {
+		return os.ReadFile(path)
+	}
+	fi, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if err := regular(path, fi); err != nil {
+		return nil, err
+	}
+	return ReadFile(path, fi, os.OpenFile)
+}
+
+// regular says what to do about what has the name of a pipeline file and is no regular file.
+func regular(name string, fi fs.FileInfo) error {
+	if err := readable(fi); err != nil && !fi.Mode().IsRegular() {
+		return fmt.Errorf("%w: pipeline files lie directly in the directory and are regular files; rename it, so that it does not end in %s, or move it", err, filepath.Ext(name))
+	}
+	return nil
 }
 
 // openRegular opens the file that fi describes, if it is one to read, and describes what

@@ -63,7 +63,10 @@ func (s *scanner) scan(now time.Time, reread bool) (Snapshot, bool) {
 		return Snapshot{Err: fmt.Errorf("cannot find pipelines in %s: %w", s.dir, err)}, true
 	}
 	only := ""
-	if fi, err := os.Stat(real); err == nil && fi.Mode().IsRegular() {
+	if fi, err := os.Stat(real); err == nil && !fi.IsDir() {
+		if !fi.Mode().IsRegular() { // opening a FIFO would wait for a writer
+			return Snapshot{Err: fmt.Errorf("cannot read the pipelines in %s: %w", s.dir, readable(fi))}, true
+		}
 		real, only = filepath.Dir(real), filepath.Base(real)
 		s.watch(real)
 	}
@@ -187,8 +190,12 @@ func IsPipelineFile(name string) bool {
 	if strings.HasPrefix(name, ".") || strings.HasPrefix(name, "#") || strings.ContainsRune(name, filepath.Separator) {
 		return false
 	}
+	return isYAML(name) && !IsTestFile(name)
+}
+
+func isYAML(name string) bool {
 	ext := strings.ToLower(filepath.Ext(name))
-	return (ext == ".yaml" || ext == ".yml") && !IsTestFile(name)
+	return ext == ".yaml" || ext == ".yml"
 }
 
 // IsTestFile recognises the names of files of tests, which lie next to the pipeline files: those

@@ -334,6 +334,39 @@ func TestDirectoryComesAndGoes(t *testing.T) {
 	o.until("the directory in its place", is("b.yaml=b"))
 }
 
+// TestNoDirectory has a FIFO in the place of the directory, which opening it would wait for.
+func TestNoDirectory(t *testing.T) {
+	t.Parallel()
+	fifo := filepath.Join(t.TempDir(), "pipelines")
+	must(t, syscall.Mkfifo(fifo, 0o600))
+	observe(t, fifo).until("the error", func(s watch.Snapshot) bool {
+		return s.Err != nil && strings.HasSuffix(s.Err.Error(), "it is not a regular file but a FIFO")
+	})
+}
+
+func TestReadNamed(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	at := func(name string) string { return filepath.Join(dir, name) }
+	write(t, at("a.yaml"), "a")
+	must(t, os.Mkdir(at("in"), 0o700))
+	must(t, os.Symlink(at("a.yaml"), at("in/link.yaml")))
+	must(t, os.Mkdir(at("dir.yml"), 0o700))
+	must(t, syscall.Mkfifo(at("fifo.test.yaml"), 0o600))
+	must(t, os.Symlink(at("fifo.test.yaml"), at("link.YAML")))
+	write(t, at("large.yaml"), strings.Repeat("#", watch.MaxSize+1))
+	write(t, at("large"), strings.Repeat("#", watch.MaxSize+1))
+	for name, want := range map[string]string{
+		"a.yaml": "", "in/link.yaml": "", "large": "", "dir.yml": "but a directory: ", "fifo.test.yaml": "but a FIFO: ", "link.YAML": "but a FIFO: ",
+		"large.yaml": "larger than 1 MiB", "none.yaml": "no such file",
+	} {
+		data, err := watch.ReadNamed(at(name))
+		if want == "" && (err != nil || len(data) == 0) || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("ReadNamed(%s) = %d bytes, %v; want %q", name, len(data), err, want)
+		}
+	}
+}
+
 func TestFilesThatCannotBeRead(t *testing.T) {
 	cases := []struct {
 		name string

@@ -4,7 +4,6 @@ import (
 	"context"
 	"flag"
 	"fmt"
-	"os"
 	"strings"
 
 	"github.com/peterbourgon/ff/v3/ffcli"
@@ -12,6 +11,7 @@ import (
 	"github.com/conduit-agent/conduit/api/client"
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/cmd/conduit/cli"
+	"github.com/conduit-agent/conduit/reconcile/watch"
 	"github.com/conduit-agent/conduit/spec"
 	"github.com/conduit-agent/conduit/spec/labels"
 )
@@ -32,9 +32,9 @@ Example:
 		},
 		Exec: func(ctx context.Context, r *cli.Remote, args []string) error {
 			r.About("") // the file may declare several
-			file, err := os.ReadFile(args[0])
+			file, err := watch.ReadNamed(args[0])
 			if err != nil {
-				return cli.Invalidf("cannot read pipelines to import: %v", err)
+				return cli.Invalidf("cannot read pipelines to import from %s: %v", args[0], err)
 			}
 			var options []client.Option
 			if live {
@@ -66,9 +66,9 @@ Example:
   conduit pipelines apply orders.yaml`,
 		Arguments: 1,
 		Exec: func(ctx context.Context, r *cli.Remote, args []string) error {
-			text, err := os.ReadFile(args[0])
+			text, err := watch.ReadNamed(args[0])
 			if err != nil {
-				return cli.Invalidf("cannot read pipelines to apply: %v", err)
+				return cli.Invalidf("cannot read pipelines to apply from %s: %v", args[0], err)
 			}
 			file := spec.ParseExport(text)
 			for i := range file.Problems {

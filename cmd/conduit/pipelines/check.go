@@ -2,11 +2,16 @@ package pipelines
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
 
 	"github.com/peterbourgon/ff/v3/ffcli"
 
 	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/cmd/conduit/cli"
+	"github.com/conduit-agent/conduit/reconcile/watch"
 )
 
 // checkReport is the result of a command that checks files.
@@ -45,6 +50,28 @@ func checkCommand(p *cli.Program, c ffcli.Command, check func(ctx context.Contex
 		return reportTo(p, r, *asJSON)
 	}
 	return &c
+}
+
+// directoryAt reports whether path is a directory of pipeline files. One with the name of a pipeline file is
+// taken for such a file, as the agent takes it, unless it is the setting pipelines.path.
+func directoryAt(c config.Config, path string) (bool, error) {
+	directory, err := cli.IsDirectory(path)
+	return directory && (path == c.Pipelines.Path || !watch.IsPipelineFile(filepath.Base(path))), err
+}
+
+// readFile reads the file of pipelines at path.
+func readFile(path string) ([]byte, error) {
+	data, err := watch.ReadNamed(path)
+	var failed *fs.PathError
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, cli.Invalidf("no such file: %s", path)
+	case errors.As(err, &failed):
+		return nil, fmt.Errorf("cannot read pipeline file: %w", err)
+	case err != nil:
+		return nil, cli.Invalidf("cannot read %s: %v", path, err)
+	}
+	return data, nil
 }
 
 func reportTo(p *cli.Program, r checkReport, asJSON bool) error {

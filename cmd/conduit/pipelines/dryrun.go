@@ -5,10 +5,8 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"maps"
 	"os"
 	"slices"
@@ -73,12 +71,9 @@ func runDry(ctx context.Context, p *cli.Program, path string, at *cli.AgentFlags
 	if err != nil {
 		return err
 	}
-	content, err := os.ReadFile(cli.FileAt(c, path))
-	if errors.Is(err, fs.ErrNotExist) {
-		return cli.Invalidf("no such file: %s", path)
-	}
+	content, err := readFile(cli.FileAt(c, path))
 	if err != nil {
-		return fmt.Errorf("cannot read pipeline file: %w", err)
+		return err
 	}
 	a.File, a.Advance = string(content), a.advance.String()
 	if a.start != "" {

@@ -39,13 +39,18 @@ func (m *planMaker) make(ctx context.Context, paths []string) (*rest.Plan, error
 // read reads the files that the user names.
 func (m *planMaker) read(ctx context.Context, paths []string) (request rest.PlanRequest, err error) {
 	for _, path := range paths {
-		directory, err := cli.IsDirectory(path)
+		directory, err := directoryAt(m.config, path)
 		if err != nil {
 			return request, err
 		}
 		request.Replace = directory
 		if request.Replace && len(paths) > 1 {
 			return request, cli.Invalidf("cannot plan for %s and more: name files, or one directory", path)
+		}
+		if !directory {
+			if _, err := readFile(path); err != nil {
+				return request, err
+			}
 		}
 		files, err := planner.Files(ctx, path)
 		if err != nil {

@@ -2,9 +2,7 @@ package pipelines
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -20,6 +18,7 @@ import (
 	"github.com/conduit-agent/conduit/cmd/conduit/cli"
 	"github.com/conduit-agent/conduit/cmd/conduit/terminal"
 	"github.com/conduit-agent/conduit/plugins/processor"
+	"github.com/conduit-agent/conduit/reconcile/watch"
 	"github.com/conduit-agent/conduit/spec"
 )
 
@@ -57,7 +56,7 @@ type testFileReport struct {
 }
 
 func testPipelines(ctx context.Context, p *cli.Program, c config.Config, paths []string) (*testReport, error) {
-	files, err := testFiles(paths)
+	files, err := testFiles(c, paths)
 	if err != nil {
 		return nil, err
 	}
@@ -78,10 +77,10 @@ func processors(ctx context.Context, p *cli.Program, c config.Config) *processor
 }
 
 // testFiles returns the files of tests that paths mean.
-func testFiles(paths []string) ([]string, error) {
+func testFiles(c config.Config, paths []string) ([]string, error) {
 	var files []string
 	for _, path := range paths {
-		directory, err := cli.IsDirectory(path)
+		directory, err := directoryAt(c, path)
 		if err != nil {
 			return nil, err
 		}
@@ -106,6 +105,9 @@ func testFilesAt(path string, isDir bool) ([]string, error) {
 		ext := filepath.Ext(path)
 		tests := strings.TrimSuffix(path, ext) + ".test" + ext
 		if _, err := os.Stat(tests); err != nil {
+			if _, err := readFile(path); err != nil {
+				return nil, err
+			}
 			return nil, cli.Invalidf("%s has no tests: they would be in %s", path, tests)
 		}
 		return []string{tests}, nil
@@ -137,7 +139,7 @@ func runTestFile(ctx context.Context, runner *pipelinetest.Runner, path string) 
 }
 
 func loadTests(path string) ([]spec.Parsed, *pipelinetest.File, error) {
-	data, err := os.ReadFile(path)
+	data, err := watch.ReadNamed(path)
 	if err != nil {
 		return nil, nil, fmt.Errorf("cannot read tests: %w", err)
 	}
@@ -152,12 +154,9 @@ func loadTests(path string) ([]spec.Parsed, *pipelinetest.File, error) {
 
 // loadPipelines returns the pipelines of a file without errors.
 func loadPipelines(path string) ([]spec.Parsed, error) {
-	data, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, cli.Invalidf("no such file: %s", path)
-	}
+	data, err := readFile(path)
 	if err != nil {
-		return nil, fmt.Errorf("cannot read pipeline file: %w", err)
+		return nil, err
 	}
 	parsed := spec.Parser{Env: os.LookupEnv}.File(path, data)
 	for _, problem := range parsed.Problems {

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/peterbourgon/ff/v3/ffcli"
 
@@ -14,6 +15,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/reference"
 	"github.com/conduit-agent/conduit/cmd/conduit/cli"
 	"github.com/conduit-agent/conduit/cmd/conduit/terminal"
+	"github.com/conduit-agent/conduit/reconcile/watch"
 	"github.com/conduit-agent/conduit/spec"
 	"github.com/conduit-agent/conduit/spec/sorting"
 )
@@ -35,13 +37,17 @@ Example:
 }
 
 func validate(ctx context.Context, p *cli.Program, c config.Config, paths []string) (*report, error) {
-	files, err := pipelineFiles(ctx, paths)
+	files, err := pipelineFiles(ctx, c, paths)
 	if err != nil {
 		return nil, err
 	}
 	r := &report{Files: []fileReport{}, plugins: p.Catalog(c, slog.New(slog.DiscardHandler))}
 	for _, f := range files {
 		r.check(ctx, f)
+	}
+	for _, problem := range r.claims.Owners() {
+		i := slices.IndexFunc(r.Files, func(f fileReport) bool { return f.Path == problem.File })
+		r.add(&r.Files[i], problem)
 	}
 	return r, nil
 }
@@ -55,17 +61,27 @@ type pipelineFile struct {
 	err     error // why it cannot be read
 }
 
-// pipelineFiles reads the files that paths name, and those in directories as the agent does.
-func pipelineFiles(ctx context.Context, paths []string) ([]pipelineFile, error) {
+// pipelineFiles reads the files that paths name, and those in directories as the agent does, each of them once.
+func pipelineFiles(ctx context.Context, c config.Config, paths []string) ([]pipelineFile, error) {
 	var files []pipelineFile
+	seen := map[string]bool{}
+	add := func(dir, name string, f pipelineFile) {
+		if at := location(dir, name); !seen[at] {
+			seen[at] = true
+			files = append(files, f)
+		}
+	}
 	for _, path := range paths {
-		directory, err := cli.IsDirectory(path)
+		directory, err := directoryAt(c, path)
 		if err != nil {
 			return nil, err
 		}
 		if !directory {
-			content, err := os.ReadFile(path)
-			files = append(files, pipelineFile{path, content, err})
+			content, err := watch.ReadNamed(path)
+			if err != nil {
+				err = fmt.Errorf("cannot read %s: %w", path, err)
+			}
+			add(filepath.Dir(path), filepath.Base(path), pipelineFile{path, content, err})
 			continue
 		}
 		all, err := planner.FilesAt(ctx, path)
@@ -77,10 +93,22 @@ func pipelineFiles(ctx context.Context, paths []string) ([]pipelineFile, error) 
 			if len(paths) > 1 {
 				name = filepath.Join(path, name)
 			}
-			files = append(files, pipelineFile{name, f.Data, f.Err})
+			add(path, f.Path, pipelineFile{name, f.Data, f.Err})
 		}
 	}
 	return files, nil
+}
+
+// location is the same for all paths that lead to a name in a directory.
+func location(dir, name string) string {
+	if real, err := filepath.EvalSymlinks(dir); err == nil {
+		dir = real
+	}
+	path := filepath.Join(dir, name)
+	if abs, err := filepath.Abs(path); err == nil {
+		return abs
+	}
+	return path
 }
 
 // report is the result of checking files.
@@ -123,15 +151,23 @@ func (r *report) check(ctx context.Context, file pipelineFile) {
 			f.Problems = append(f.Problems, one.Locate(problem, path))
 		}
 	}
+	all := f.Problems
+	f.Problems = []spec.Problem{}
+	r.add(&f, all...)
+	r.Files = append(r.Files, f)
+}
+
+// add adds problems to those of a file, which are sorted by line.
+func (r *report) add(f *fileReport, problems ...spec.Problem) {
+	f.Problems = append(f.Problems, problems...)
 	sorting.StableBy(f.Problems, func(a, b spec.Problem) int { return a.Line - b.Line })
-	for _, problem := range f.Problems {
+	for _, problem := range problems {
 		if problem.Severity == spec.SeverityError {
 			r.Errors++
 		} else {
 			r.Warnings++
 		}
 	}
-	r.Files = append(r.Files, f)
 }
 
 // unresolved warns of references that lead nowhere here. The agent may see other variables.
