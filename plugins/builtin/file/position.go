@@ -26,13 +26,20 @@ type place struct {
 // headBytes is how much of its beginning identifies a file.
 const headBytes = 256
 
-// parsePosition reads a position.
+// startOver says what mends a position that no retry can resume at.
+const startOver = "to start over, stop the pipeline and run `conduit connectors position ID reset`, or give the connector another id"
+
+func notPosition(pos record.Position) error {
+	return fmt.Errorf("cannot resume at position %.200q: that is not a position of file; %s", pos, startOver)
+}
+
+// parsePosition reads a position in one file.
 func parsePosition(pos record.Position) (place, error) {
 	var p place
 	var err error
 	fields := strings.Split(string(pos), ";")
 	if len(fields) != 1 && len(fields) != 5 {
-		return p, fmt.Errorf("cannot resume at position %q: not a position of this source", pos)
+		return p, notPosition(pos)
 	}
 	number := func(s string, base int) (n int64) {
 		u, e := strconv.ParseUint(s, base, 64)
@@ -40,7 +47,7 @@ func parsePosition(pos record.Position) (place, error) {
 			e = strconv.ErrRange
 		}
 		if e != nil {
-			err = fmt.Errorf("cannot resume at position %q: %w", pos, e)
+			err = notPosition(pos)
 		}
 		return int64(u)
 	}
@@ -65,7 +72,7 @@ func parsePlaces(pos record.Position) (map[string]place, error) {
 		i := max(0, strings.LastIndexByte(entry, '='))
 		path, err := url.PathUnescape(entry[:i])
 		if err != nil || path == "" {
-			return nil, fmt.Errorf("cannot resume at position %.200q: not a position of this source", pos)
+			return nil, notPosition(pos)
 		}
 		if places[path], err = parsePosition(record.Position(entry[i+1:])); err != nil {
 			return nil, err

@@ -125,8 +125,22 @@ func TestPositionsOfOneFileAndOfSeveral(t *testing.T) {
 	open(t, dir, both[1].Position).wantNothing()
 	write(t, a, "a3\n")
 	open(t, a, both[1].Position).want("a3")
-	if _, err := tryOpen(t, dir, record.Position("x=1;2")); err == nil || !strings.Contains(err.Error(), "not a position") {
-		t.Errorf("got %v", err)
+	other := filepath.Join(t.TempDir(), "other.log")
+	write(t, other, "o1\n")
+	for _, c := range []struct {
+		path string
+		pos  record.Position
+		want string
+	}{
+		{dir, record.Position("x=1;2"), "not a position"},
+		{dir, record.Position("x=1;2;3;4;-"), "not a position of file"},
+		{other, record.Position("end"), "not a position of file"},
+		{other, both[1].Position, "one of a directory or a pattern without " + other},
+	} {
+		_, err := tryOpen(t, c.path, c.pos)
+		if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "`conduit connectors position ID reset`") {
+			t.Errorf("%s at %s: got %v, want %q", c.path, c.pos, err, c.want)
+		}
 	}
 }
 
