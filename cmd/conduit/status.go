@@ -39,8 +39,8 @@ func statusCommand(p *cli.Program) *ffcli.Command {
 runs, records per second, and the error if there is one. Then follow the problems of files.
 Before it stands what is wrong with the agent, or with the directory of the pipeline files.
 
-With --check the exit code is 1 when a pipeline does not run as declared, a file has an error, or
-the agent is not ready: for monitoring.
+With --check the exit code is 1 when a pipeline does not run as declared, as one that was stopped by
+hand, a file has an error, or the agent is not ready: for monitoring.
 
 Examples:
   conduit status
@@ -131,18 +131,19 @@ func (v *statusView) status(ctx context.Context) (agentStatus, error) {
 	return s, err
 }
 
-// asDeclared reports whether the pipeline is as it is declared or as a person wants it, or on its
-// way there without a failure.
-func (p *pipelineStatus) asDeclared() bool {
-	failed := p.State.Phase == spec.PhaseDegraded || p.State.Phase == spec.PhaseRecovering
-	return !failed && errorWords(p) == ""
+// asDeclared reports whether the pipeline is as it is declared, or on its way there without a
+// failure. One that was stopped or started by hand is not.
+func (p *pipelineStatus) asDeclared() bool { return !p.fails() && p.Override == "" }
+
+func (p *pipelineStatus) fails() bool {
+	return p.State.Phase == spec.PhaseDegraded || p.State.Phase == spec.PhaseRecovering || errorWords(p) != ""
 }
 
 func attention(p *pipelineStatus) int {
-	if p.asDeclared() {
-		return 1
+	if p.fails() {
+		return 0
 	}
-	return 0
+	return 1
 }
 
 // well reports whether nothing is wrong.
