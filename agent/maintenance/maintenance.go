@@ -230,6 +230,9 @@ func Restore(ctx context.Context, from, path, ending string) (o Outcome, err err
 	if err != nil {
 		return o, fmt.Errorf("there is no backup at %s", from)
 	}
+	if err := identify(files); err != nil {
+		return o, err
+	}
 	if err := complete(ctx, files); err != nil {
 		return o, err
 	}
@@ -257,6 +260,23 @@ func Restore(ctx context.Context, from, path, ending string) (o Outcome, err err
 		return drafts, nil
 	})
 	return o, err
+}
+
+// identify returns an error unless the files are those of a store, whole or not.
+func identify(files []part) error {
+	for i, p := range files {
+		_, err := sqlitefile.ApplicationID(p.Path)
+		if err == nil && i == 0 {
+			err = store.Identify(p.Path)
+		}
+		if errors.Is(err, sqlitefile.ErrDamaged) || errors.Is(err, store.ErrOther) {
+			return fmt.Errorf("%s is no backup of a store: make one with conduit store backup", p.Path)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // complete returns an error unless the files need no logs.

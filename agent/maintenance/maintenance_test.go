@@ -331,7 +331,7 @@ func TestDamageNeverPassesForAStore(t *testing.T) {
 	}
 }
 
-// TestRepairOfAnother refuses to repair files of which the header says that they are another application's.
+// TestRepairOfAnother refuses to repair files of which the header says that they are another application's, and to restore them.
 func TestRepairOfAnother(t *testing.T) {
 	const applicationID = 68 // its place in the header
 	for _, damage := range []func(path string) string{func(path string) string { return path }, deadletters.PathOf} {
@@ -345,6 +345,12 @@ func TestRepairOfAnother(t *testing.T) {
 		o, err := maintenance.Repair(t.Context(), path, ".damaged")
 		if err == nil || !strings.Contains(err.Error(), file) || !strings.Contains(err.Error(), "it is no ") {
 			t.Errorf("%s: repaired %+v, %v", filepath.Base(file), o, err)
+		}
+		if file == path {
+			o, err = maintenance.Restore(t.Context(), path, filepath.Join(t.TempDir(), "conduit.db"), ".replaced")
+			if err == nil || !strings.Contains(err.Error(), path+" is no backup of a store") {
+				t.Errorf("restored %+v, %v", o, err)
+			}
 		}
 		if after, err := os.ReadFile(file); err != nil || !bytes.Equal(after, content) {
 			t.Errorf("%s is changed: %v", filepath.Base(file), err)
