@@ -27,7 +27,7 @@ type quiet struct {
 func (q *quiet) run(ctx context.Context) {
 	tick := time.NewTicker(quietTime)
 	defer tick.Stop()
-	last, said := int64(0), ""
+	last, said, idle := int64(0), "", time.Time{}
 	for {
 		select {
 		case <-ctx.Done():
@@ -42,7 +42,7 @@ func (q *quiet) run(ctx context.Context) {
 		if err != nil {
 			continue // the inspector reports when the agent is gone
 		}
-		if why := inspected.Silence(&status, q.connector.ID, q.filtered); why != said && ctx.Err() == nil {
+		if why := inspected.Silence(&status, q.connector.ID, q.filtered, &idle); why != "" && why != said && ctx.Err() == nil {
 			said = why
 			fmt.Fprintf(q.Stderr, "conduit: %s\n", terminal.Clean(why))
 		}

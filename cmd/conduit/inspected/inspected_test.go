@@ -8,6 +8,7 @@ import (
 
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/cmd/conduit/inspected"
+	"github.com/conduit-agent/conduit/cmd/conduit/terminal"
 	"github.com/conduit-agent/conduit/spec"
 )
 
@@ -47,8 +48,33 @@ func TestSilence(t *testing.T) {
 		"have read nothing since":  {rest.PipelineStatus{State: running, Rates: rates(rest.StageRates{}, 1, 0, 0)}, false},
 		"read nothing for minutes": {rest.PipelineStatus{State: running, Rates: rates(rest.StageRates{}, 0, 0)}, false},
 	} {
-		if got := inspected.Silence(&c.status, "p:in", c.filtered); !strings.Contains(got, want) {
+		if got := inspected.Silence(&c.status, "p:in", c.filtered, new(time.Time)); !strings.Contains(got, want) {
 			t.Errorf("%s, want %s", got, want)
 		}
+	}
+}
+
+// The times of one second of the series differ by when they are asked for; they are said as one, to the second.
+func TestSilenceSince(t *testing.T) {
+	status := func(series ...float64) *rest.PipelineStatus {
+		return &rest.PipelineStatus{ID: "p", State: spec.State{Phase: spec.PhaseRunning}, Rates: &rest.PipelineRates{Stages: map[string]rest.StageRates{"p:in": {}}, Series: series}}
+	}
+	var idle time.Time
+	first := inspected.Silence(status(1, 0, 0), "p:in", false, &idle)
+	if ago := time.Since(idle); ago < 2*time.Second || ago > time.Minute || !strings.HasSuffix(first, terminal.Moment(idle)) {
+		t.Errorf("%s; it was %s ago", first, ago)
+	}
+	idle = idle.Add(-time.Second)
+	was := idle
+	if again := inspected.Silence(status(1, 0, 0), "p:in", false, &idle); idle != was || !strings.HasSuffix(again, terminal.Moment(was)) {
+		t.Errorf("%s after %s", again, was)
+	}
+	if later := inspected.Silence(status(1), "p:in", false, &idle); !idle.After(was) || !strings.HasSuffix(later, terminal.Moment(idle)) {
+		t.Errorf("%s after %s", later, was)
+	}
+	passing := status(1, 0, 0)
+	passing.Rates.Stages["p:in"] = rest.StageRates{Records: 0.2}
+	if got := inspected.Silence(passing, "p:in", false, &idle); got != "" {
+		t.Errorf("of a connector that records passed a moment ago: %s", got)
 	}
 }

@@ -9,8 +9,9 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// Silence says why no record passes a connector of the pipeline; filtered is whether the inspector has filters.
-func Silence(s *rest.PipelineStatus, connector string, filtered bool) string {
+// Silence says why no record passes a connector of the pipeline, "" when no reason is known; filtered is whether the
+// inspector has filters. It keeps in idle since when the sources read nothing, so that the next call says the same.
+func Silence(s *rest.PipelineStatus, connector string, filtered bool, idle *time.Time) string {
 	state := &s.State
 	switch {
 	case s.Placement != nil && s.Placement.Member != "":
@@ -28,11 +29,14 @@ func Silence(s *rest.PipelineStatus, connector string, filtered bool) string {
 	case state.Phase != spec.PhaseRunning:
 		return fmt.Sprintf("pipeline %s is %s", s.ID, state.Phase)
 	}
-	return idleness(s, connector, filtered)
+	return idleness(s, connector, filtered, idle)
 }
 
+// accuracy is how much the times differ that are computed of one second of a series.
+const accuracy = 2 * time.Second
+
 // idleness says why no record passes a connector of a pipeline that runs.
-func idleness(s *rest.PipelineStatus, connector string, filtered bool) string {
+func idleness(s *rest.PipelineStatus, connector string, filtered bool, idle *time.Time) string {
 	const measured = "pipeline %s runs, and what it moves is not measured yet"
 	if s.Rates == nil {
 		return fmt.Sprintf(measured, s.ID)
@@ -44,7 +48,7 @@ func idleness(s *rest.PipelineStatus, connector string, filtered bool) string {
 	case stage.Records > 0 && filtered:
 		return "records pass, and the filters select none of them"
 	case stage.Records > 0:
-		return "records pass again"
+		return "" // the mean of seconds, of which the last had none
 	case stage.Slow != "":
 		return stage.Slow
 	}
@@ -52,7 +56,10 @@ func idleness(s *rest.PipelineStatus, connector string, filtered bool) string {
 	for i := len(series) - 1; i >= 0; i-- {
 		if series[i] > 0 {
 			since := time.Now().Add(-time.Duration(len(series)-1-i) * time.Second)
-			return fmt.Sprintf("idle: the pipeline runs, and its sources have read nothing since %s", terminal.Moment(since.Truncate(time.Minute)))
+			if since.Sub(*idle).Abs() > accuracy {
+				*idle = since
+			}
+			return fmt.Sprintf("idle: the pipeline runs, and its sources have read nothing since %s", terminal.Moment(*idle))
 		}
 	}
 	for id, other := range s.Rates.Stages {
