@@ -55,6 +55,11 @@ func showEvents(ctx context.Context, r *cli.Remote, pipeline string, most int, f
 			shown = append(shown, e)
 		}
 	}
+	if len(shown) == 0 && pipeline != "" {
+		if _, err := r.Status(ctx, pipeline); err != nil {
+			return err // there is none
+		}
+	}
 	for _, e := range shown[max(0, len(shown)-most):] {
 		if err := showEvent(r, e); err != nil {
 			return err

@@ -312,9 +312,15 @@ var advice = map[string]string{
 	rest.ReasonForbidden:          "put the admin token into the variable " + TokenVariable,
 }
 
+// noDeadLetter is the advice about the number of a dead letter, of which the reason says only that there is none.
+const noDeadLetter = "it may have been replayed or dropped; 'conduit dlq ls %[1]s' lists those there are"
+
 // advise returns e with the advice of this command line in place of the API's.
 func (r *Remote) advise(e *client.Error) *client.Error {
 	words, ok := advice[e.Reason]
+	if e.Reason == rest.ReasonNotFound && e.Metadata["configPath"] == "letter" {
+		words, ok = noDeadLetter, true
+	}
 	if !ok {
 		return e
 	}
