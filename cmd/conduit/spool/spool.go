@@ -4,13 +4,14 @@ package spool
 import (
 	"bufio"
 	"context"
+	"errors"
+	"flag"
 	"fmt"
 	"time"
 
 	"github.com/peterbourgon/ff/v3/ffcli"
 
 	"github.com/conduit-agent/conduit/cmd/conduit/cli"
-	"github.com/conduit-agent/conduit/cmd/conduit/terminal"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/spoollog"
 )
@@ -24,22 +25,22 @@ func Command(p *cli.Program) *ffcli.Command {
 		LongHelp: `A spool is the directory that the connector "spool" writes to. All commands but truncate work
 while an agent uses it.`,
 		Subcommands: []*ffcli.Command{
-			spool(p, "ls", "List the segments and readers of a spool.", "", listSpool),
-			spool(p, "check", "Read everything in a spool, and say what is damaged.",
-				"It changes nothing, and fails when something is damaged.", checkSpool),
+			listCommand(p),
+			checkCommand(p),
 			spool(p, "export", "Print the records of a spool, one JSON object per line.",
-				"What is damaged is skipped, and named on stderr.", exportSpool),
+				"What is damaged is skipped, and named on stderr.", cli.NewFlags("export"), exportSpool),
 			truncateCommand(p),
 		},
 	})
 }
 
+func jsonFlag(flags *flag.FlagSet) *bool { return flags.Bool("json", false, "print JSON") }
+
 // spool makes a command about the spool in one directory.
-func spool(p *cli.Program, name, short, long string, do func(p *cli.Program, dir string) error) *ffcli.Command {
-	flags := cli.NewFlags(name)
+func spool(p *cli.Program, name, short, long string, flags *flag.FlagSet, do func(p *cli.Program, dir string) error) *ffcli.Command {
 	return &ffcli.Command{
 		Name:       name,
-		ShortUsage: "conduit spool " + name + " DIRECTORY",
+		ShortUsage: "conduit spool " + name + " DIRECTORY [flags]",
 		ShortHelp:  short,
 		LongHelp:   long,
 		FlagSet:    flags,
@@ -51,50 +52,6 @@ func spool(p *cli.Program, name, short, long string, do func(p *cli.Program, dir
 			return do(p, dir)
 		},
 	}
-}
-
-func listSpool(p *cli.Program, dir string) error {
-	s, err := spoollog.Inspect(dir)
-	if err != nil {
-		return err
-	}
-	var segments, readers terminal.Table
-	segments.Add("FIRST", "RECORDS", "BYTES", "WRITTEN", "FILE")
-	records, bytes := uint64(0), int64(0)
-	for _, g := range s.Segments {
-		segments.Add(fmt.Sprintf("%x", g.First), g.End-g.First, g.Bytes, g.Written.UTC().Format(time.RFC3339), g.Path)
-		records, bytes = records+g.End-g.First, bytes+g.Bytes
-	}
-	if err := segments.Write(p.Stdout, p.Paint); err != nil {
-		return err
-	}
-	fmt.Fprintf(p.Stdout, "\n%d records, %d bytes, %d segments\n", records, bytes, len(s.Segments))
-	if len(s.Readers) == 0 {
-		_, err = fmt.Fprintln(p.Stdout, "no readers: everything is kept")
-		return err
-	}
-	fmt.Fprintln(p.Stdout)
-	readers.Add("READER", "NEXT", "BEHIND")
-	for _, r := range s.Readers {
-		readers.Add(r.Name, fmt.Sprintf("%x", r.Next), r.Behind)
-	}
-	return readers.Write(p.Stdout, p.Paint)
-}
-
-func checkSpool(p *cli.Program, dir string) error {
-	records, lost, places := 0, uint64(0), 0
-	err := spoollog.Walk(dir, func(uint64, *record.Record) error { records++; return nil }, func(d spoollog.Damage) {
-		fmt.Fprintf(p.Stdout, "%s: %d records are damaged, in %d bytes\n", d.Path, d.Records, d.Bytes)
-		lost, places = lost+d.Records, places+1
-	})
-	if err != nil {
-		return err
-	}
-	fmt.Fprintf(p.Stdout, "%d records are good\n", records)
-	if places > 0 {
-		return fmt.Errorf("%d records are damaged, in %d places: readers skip them", lost, places)
-	}
-	return nil
 }
 
 func exportSpool(p *cli.Program, dir string) error {
@@ -124,6 +81,7 @@ func truncateCommand(p *cli.Program) *ffcli.Command {
 	flags := cli.NewFlags("truncate")
 	older := flags.Duration("older-than", 0, "age of the last record of what is removed, such as 24h")
 	all := flags.Bool("all", false, "remove everything")
+	asJSON := jsonFlag(flags)
 	return &ffcli.Command{
 		Name:       "truncate",
 		ShortUsage: "conduit spool truncate DIRECTORY (--older-than AGE | --all)",
@@ -146,9 +104,13 @@ Example:
 				before = time.Now().Add(-*older)
 			}
 			records, bytes, err := spoollog.Truncate(args[0], before)
-			if err == nil || records > 0 {
-				fmt.Fprintf(p.Stdout, "removed %d records, %d bytes\n", records, bytes)
+			if err != nil && records == 0 {
+				return err
 			}
+			if *asJSON {
+				return errors.Join(err, p.WriteJSON(map[string]any{"records": records, "bytes": bytes}))
+			}
+			fmt.Fprintf(p.Stdout, "removed %d records, %d bytes\n", records, bytes)
 			return err
 		},
 	}
