@@ -28,6 +28,23 @@ func TestAll(t *testing.T) {
 	}
 }
 
+// The page of the project lists each.
+func TestReadmeListsAll(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join("..", "..", "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	listed := regexp.MustCompile(`(?m)^\| built-in connectors: \[(.*)\]\(plugins/builtin/README\.md\)`).FindSubmatch(page)
+	if listed == nil {
+		t.Fatal("README.md has no list of built-in connectors")
+	}
+	for _, c := range builtin.All() {
+		if !slices.Contains(strings.Split(string(listed[1]), ", "), c.Name) {
+			t.Errorf("README.md does not list %s", c.Name)
+		}
+	}
+}
+
 // The contract of connectors is checked of each: in its package, or in that of the checks. Two have tests of
 // their own: syslog cannot read again what it read, and what spool reads is what it wrote.
 func TestContractIsChecked(t *testing.T) {
