@@ -9,8 +9,10 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"go.yaml.in/yaml/v3"
 
 	"github.com/conduit-agent/conduit/agent/config"
+	"github.com/conduit-agent/conduit/schemas"
 )
 
 // load loads settings with conduit.yaml in the working directory.
@@ -237,6 +239,21 @@ func TestTemplateIsTheDefaults(t *testing.T) {
 		if !strings.Contains(template, "# "+s.Description+"\n") {
 			t.Errorf("%s is not explained", s.Key)
 		}
+	}
+}
+
+// An editor finds nothing wrong with the template, by the schema that its first line names.
+func TestTemplateFitsItsSchema(t *testing.T) {
+	template := config.Template()
+	if first := "# yaml-language-server: $schema=./" + config.SchemaFile + "\n"; !strings.HasPrefix(string(template), first) {
+		t.Errorf("it does not begin with %s", first)
+	}
+	var v any
+	if err := yaml.Unmarshal(template, &v); err != nil {
+		t.Fatal(err)
+	}
+	for _, violation := range schemas.Validate(schemas.AgentConfig, v) {
+		t.Errorf("%+v", violation)
 	}
 }
 

@@ -1,14 +1,20 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 )
 
-// Template returns a conduit.yaml that has every setting, explained, at its default.
+// SchemaFile is the name of the JSON Schema next to a conduit.yaml that is the template.
+const SchemaFile = "conduit.schema.json"
+
+// Template returns a conduit.yaml that has every setting, explained, at its default. Its first line has editors complete
+// and check it by SchemaFile.
 func Template() []byte {
 	var b strings.Builder
-	b.WriteString("# Settings of the conduit agent: every one, at its default. Delete what you do not change.\n" +
+	b.WriteString("# yaml-language-server: $schema=./" + SchemaFile + "\n" +
+		"# Settings of the conduit agent: every one, at its default. Delete what you do not change.\n" +
 		"# A variable or a flag overrides a line here: CONDUIT_LOG_LEVEL=debug, --log.level=debug.\n")
 	var open []string // groups the last setting was in
 	for _, s := range Settings() {
@@ -32,7 +38,7 @@ func (s *Setting) writeTo(b *strings.Builder, indent, name string) {
 	if len(s.Values) > 0 {
 		fmt.Fprintf(b, "%s# One of: %s.\n", indent, strings.Join(s.Values, ", "))
 	}
-	fmt.Fprintf(b, "%s%s: %s\n", indent, name, s.DefaultText())
+	fmt.Fprintf(b, "%s%s: %s\n", indent, name, cmp.Or(s.DefaultText(), `""`)) // nothing would be null, which the schema has not
 }
 
 // shared counts the leading elements that a and b have in common.

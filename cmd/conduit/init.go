@@ -13,6 +13,7 @@ import (
 
 	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/cmd/conduit/cli"
+	"github.com/conduit-agent/conduit/schemas"
 )
 
 func initCommand(p *cli.Program) *ffcli.Command {
@@ -25,7 +26,7 @@ func initCommand(p *cli.Program) *ffcli.Command {
 		ShortUsage: "conduit init [flags]",
 		ShortHelp:  "Make the directories and conduit.yaml.",
 		LongHelp: `Makes the directories processors, connectors and pipelines, and conduit.yaml with every
-setting explained. What exists is kept.
+setting explained, next to it the schema by which editors complete and check it. What exists is kept.
 
 Examples:
   conduit init --path /srv/conduit
@@ -59,7 +60,7 @@ func initialize(p *cli.Program, dir string, force bool) error {
 		return err
 	}
 	fmt.Fprintf(p.Stdout, "created  %s\n", path)
-	return nil
+	return cli.WriteNew(filepath.Join(dir, config.SchemaFile), schemas.Source(schemas.AgentConfig), true)
 }
 
 // initToken makes a file with a token that only its owner can read, unless there is one. It gets
