@@ -42,6 +42,7 @@ var readers = map[string]stand{
 var elsewhere = map[string]string{
 	"cmd/conduit/systemd/README.md": "TestPackage",              // root and systemd as process 1
 	"reconcile/README.md":           "TestDocumentedDeployment", // an agent whose files a tool deploys
+	"SECURITY.md":                   "TestReleaseIsVerified",    // a signed release
 }
 
 // TestPages executes the command blocks of every page, in the order of the page and in one
