@@ -3,6 +3,7 @@ package redis
 import (
 	"context"
 	"strings"
+	"time"
 
 	"github.com/gomodule/redigo/redis"
 
@@ -15,11 +16,12 @@ import (
 type channels struct {
 	settings *sourceSettings
 	numbers  numbers.Numbers
+	silence  time.Duration // after which the server is pinged
 }
 
 func newChannels(settings *sourceSettings, pos record.Position) (*channels, error) {
 	n, err := numbers.New(pos)
-	return &channels{settings: settings, numbers: n}, err
+	return &channels{settings: settings, numbers: n, silence: blockTime}, err
 }
 
 // connected subscribes, and returns when the server has answered for all.
@@ -44,14 +46,28 @@ func (s *channels) connected(_ context.Context, c redis.Conn) error {
 	return nil
 }
 
+// read waits for a message, and pings the server when none came for a while: a server that has nothing to say
+// answers, and one that is gone does not.
 func (s *channels) read(_ context.Context, c redis.Conn) ([]record.Record, error) {
 	sub := redis.PubSubConn{Conn: c}
-	switch m := sub.ReceiveWithTimeout(blockTime + s.settings.Timeout).(type) {
+	pinged := make(chan struct{})
+	ping := time.AfterFunc(s.silence, func() {
+		defer close(pinged)
+		_ = sub.Ping("") // an error closes the connection, and with it ends what is received
+	})
+	received := sub.ReceiveWithTimeout(s.silence + s.settings.Timeout)
+	if !ping.Stop() {
+		<-pinged // the connection takes one sender at a time
+	}
+	switch m := received.(type) {
 	case redis.Message:
 		r := record.Record{Position: s.numbers.Next(), Operation: record.OperationCreate, After: record.Raw(m.Data)}
 		r.Metadata.Set(record.KeyCollection, strings.ToValidUTF8(m.Channel, "\uFFFD"))
 		return []record.Record{r}, nil
 	case error:
+		if hasCode(m, "NOPERM") { // the user may not ping, and the server answered all the same
+			return nil, nil
+		}
 		return nil, m
 	}
 	return nil, nil

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	redigo "github.com/gomodule/redigo/redis"
 
@@ -366,6 +367,103 @@ func TestChannels(t *testing.T) {
 	c.do("PUBLISH", "b.x", "2")
 	records := <-done
 	if len(records) != 2 || records[0].Metadata.Get(record.KeyCollection) != "a" || numberOf(&records[1]) != 2 || records[1].Metadata.Get(record.KeyCollection) != "b.x" {
+		t.Errorf("got %v", records)
+	}
+}
+
+// subscribers returns the ids of the connections that subscribe to channels, and for how many seconds there have been.
+func (c *client) subscribers() (all map[string]int) {
+	all = map[string]int{}
+	text, err := redigo.String(c.do("CLIENT", "LIST", "TYPE", "pubsub"), nil)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	for line := range strings.Lines(text) {
+		var id string
+		for field := range strings.FieldsSeq(line) {
+			switch name, value, _ := strings.Cut(field, "="); name {
+			case "id":
+				id = value
+			case "age":
+				all[id], _ = strconv.Atoi(value)
+			}
+		}
+	}
+	return all
+}
+
+// TestSilentChannels publishes nothing for longer than an answer may take: the connection stays, also that of a user
+// who may not ping.
+func TestSilentChannels(t *testing.T) {
+	t.Parallel()
+	for name, rights := range map[string]string{"may ping": "+ping", "may not ping": "-ping"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := start(t)
+			c.do("ACL", "SETUSER", "reader", "on", ">word", "allchannels", "+subscribe", rights)
+			s := c.source(nil, "key", "a", "type", "pubsub", "timeout", "1s", "auth.username", "reader", "auth.password", "word")
+			s.PingAfter(100 * time.Millisecond)
+			done := make(chan error, 1)
+			go func() { _, err := read(t, s, 1); done <- err }()
+			var first string
+			wait.For(t, "a connection is 4 seconds old", func() bool {
+				for id, age := range c.subscribers() {
+					if first == "" {
+						first = id
+					}
+					if id != first {
+						t.Fatalf("connection %s was replaced by %s", first, id)
+					}
+					return age >= 4
+				}
+				return false
+			})
+			c.do("PUBLISH", "a", "1")
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// TestEndOfRead reads with a context that has ended, while messages are there: the connection is closed, once.
+func TestEndOfRead(t *testing.T) {
+	t.Parallel()
+	c := start(t)
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range 20 {
+		s := c.source(nil, "key", "a", "type", "pubsub")
+		done := make(chan error, 1)
+		go func() { _, err := read(t, s, 1); done <- err }()
+		wait.For(t, "it is subscribed", func() bool { return len(c.subscribers()) == 1 })
+		c.do("EVAL", "for i = 1, 10 do redis.call('PUBLISH', 'a', i) end", 0)
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Read(ended); !errors.Is(err, context.Canceled) {
+			t.Fatal(err)
+		}
+		wait.For(t, "the connection is closed", func() bool { return len(c.subscribers()) == 0 })
+	}
+}
+
+// TestFrozenChannels has the server stop to answer: that is noticed, and when it goes on the source subscribes again.
+func TestFrozenChannels(t *testing.T) {
+	t.Parallel()
+	c := start(t)
+	proxy := server.NewProxy(t, c.addr)
+	s := c.source(nil, "url", "redis://"+proxy.Addr(), "key", "a", "type", "pubsub", "timeout", "500ms")
+	s.PingAfter(100 * time.Millisecond)
+	done := make(chan []record.Record, 1)
+	go func() { records, _ := read(t, s, 1); done <- records }()
+	wait.For(t, "it is subscribed", func() bool { return len(c.subscribers()) == 1 })
+	proxy.Hold(true)
+	wait.For(t, "the silence is noticed", func() bool { return s.Progress().Warning != "" })
+	proxy.Hold(false)
+	wait.For(t, "it is subscribed again", func() bool { return s.Progress().Warning == "" })
+	wait.For(t, "a message is published", func() bool { return c.do("PUBLISH", "a", "1").(int64) > 0 })
+	if records := <-done; len(records) != 1 {
 		t.Errorf("got %v", records)
 	}
 }

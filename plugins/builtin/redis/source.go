@@ -141,8 +141,9 @@ func (l *link) try(ctx context.Context, from reader) ([]record.Record, error) {
 		l.conn = c
 		l.latest.Note("")
 	}
-	defer context.AfterFunc(ctx, func() { _ = l.conn.Close() })()
-	return from.read(ctx, l.conn)
+	c := l.conn // the function may run after read has returned
+	defer context.AfterFunc(ctx, func() { _ = c.Close() })()
+	return from.read(ctx, c)
 }
 
 func (l *link) close() {
