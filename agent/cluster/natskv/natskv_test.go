@@ -3,9 +3,14 @@
 package natskv_test
 
 import (
+	"bufio"
+	"bytes"
 	"context"
 	"errors"
+	"io"
 	"log/slog"
+	"net"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -109,4 +114,117 @@ func TestUnfitStreams(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestUnfitChanges takes a stream as it is made, and changes one thing.
+func TestUnfitChanges(t *testing.T) {
+	t.Parallel()
+	servers := server.StartNATS(t, 1)
+	conn, err := nats.Connect(servers[0].URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	js, err := jetstream.New(conn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "other"}); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		change func(c *jetstream.StreamConfig)
+		wants  string
+	}{
+		"discard":   {func(c *jetstream.StreamConfig) { c.Discard = jetstream.DiscardOld }, "must refuse new messages when it is full"},
+		"retention": {func(c *jetstream.StreamConfig) { c.Retention = jetstream.WorkQueuePolicy }, "must keep messages that were read"},
+		"mirror": {func(c *jetstream.StreamConfig) {
+			c.Mirror, c.Subjects, c.FirstSeq = &jetstream.StreamSource{Name: "other"}, nil, 0
+		}, "must not be a mirror"},
+		"sources": {func(c *jetstream.StreamConfig) { c.Sources = []*jetstream.StreamSource{{Name: "other"}} }, "must not be a mirror"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := natskv.Options{URL: servers[0].URL(), Cluster: name, Replicas: 1}
+			s := open(t, o)
+			stream, err := js.Stream(t.Context(), "KV_conduit-"+name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			config := stream.CachedInfo().Config
+			c.change(&config)
+			if err := js.DeleteStream(t.Context(), config.Name); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := js.CreateStream(t.Context(), config); err != nil {
+				t.Fatal(err)
+			}
+			err = s.Ready(t.Context(), o)
+			if unfit := new(natskv.UnfitError); !errors.As(err, &unfit) || len(unfit.Wrong) != 1 || !strings.Contains(err.Error(), c.wants) {
+				t.Errorf("the stream is accepted, or refused for more than %q: %v", c.wants, err)
+			}
+		})
+	}
+}
+
+// TestOldServer meets a server that says that it is of an older version, before and after the stream is there.
+func TestOldServer(t *testing.T) {
+	t.Parallel()
+	servers := server.StartNATS(t, 1)
+	o := natskv.Options{URL: "nats://" + aged(t, servers[0].Addr), Cluster: "test", Replicas: 1, Log: slog.New(slog.DiscardHandler)}
+	s, err := natskv.Open(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	refused := func() {
+		t.Helper()
+		err := s.Ready(t.Context(), o)
+		if unfit := new(natskv.UnfitError); !errors.As(err, &unfit) || !strings.Contains(err.Error(), "the server is of version 2.11.9, and 2.12 is needed") {
+			t.Errorf("the server is accepted, or refused for something else: %v", err)
+		}
+	}
+	refused()
+	open(t, natskv.Options{URL: servers[0].URL(), Cluster: "test", Replicas: 1})
+	refused()
+}
+
+// aged returns the address of a relay to a server, which says that the server is of version 2.11.9.
+func aged(t *testing.T, addr string) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	version := regexp.MustCompile(`"version":"[^"]*"`)
+	go func() {
+		for {
+			client, err := l.Accept()
+			if err != nil {
+				return
+			}
+			server, err := net.Dial("tcp", addr)
+			if err != nil {
+				_ = client.Close()
+				continue
+			}
+			go func() { _, _ = io.Copy(server, client); _ = server.Close() }()
+			go func() {
+				defer func() { _ = client.Close() }()
+				for from := bufio.NewReader(server); ; {
+					line, err := from.ReadBytes('\n')
+					if err != nil {
+						return
+					}
+					if bytes.HasPrefix(line, []byte("INFO ")) {
+						line = version.ReplaceAll(line, []byte(`"version":"2.11.9"`))
+					}
+					if _, err := client.Write(line); err != nil {
+						return
+					}
+				}
+			}()
+		}
+	}()
+	return l.Addr().String()
 }

@@ -101,10 +101,12 @@ func (o *Options) tls() (*tls.Config, error) {
 func (s *Store) Ready(ctx context.Context, o Options) error {
 	want := streamConfig(o.Cluster, o.Replicas)
 	stream, err := s.js.Stream(ctx, want.Name)
-	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		if v := s.conn.ConnectedServerVersion(); !atLeast(v, 2, 12) {
-			return &UnfitError{[]string{"the server is of version " + v + ", and 2.12 is needed"}}
+	if err == nil || errors.Is(err, jetstream.ErrStreamNotFound) {
+		if err := fit(s.conn.ConnectedServerVersion()); err != nil {
+			return err
 		}
+	}
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		if stream, err = s.js.CreateStream(ctx, want); errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) { // by another member, meanwhile
 			stream, err = s.js.Stream(ctx, want.Name)
 		}
@@ -140,8 +142,14 @@ func differences(want, is jetstream.StreamConfig) (wrong []string) {
 	return wrong
 }
 
-func atLeast(version string, major, minor int) bool {
-	var a, b int
-	_, err := fmt.Sscanf(version, "%d.%d.", &a, &b)
-	return err == nil && (a > major || a == major && b >= minor)
+// fit returns what is wrong with a server of a version, which is empty while there is no connection.
+func fit(version string) error {
+	var major, minor int
+	switch _, err := fmt.Sscanf(version, "%d.%d.", &major, &minor); {
+	case version == "":
+		return nats.ErrDisconnected
+	case err != nil, major < 2, major == 2 && minor < 12:
+		return &UnfitError{[]string{"the server is of version " + version + ", and 2.12 is needed"}}
+	}
+	return nil
 }
