@@ -68,17 +68,7 @@ func orphaned(pipelines int, members ...string) (w *table, idle map[string]bool)
 		w.put(ClaimKey(id), encode(Claim{Format: format, Pipeline: id, Owner: "gone", Session: "s"}))
 	}
 	for _, name := range members {
-		n := &Node{
-			Agent: Session{Agent: name}, Timing: timing, Rand: rand.New(rand.NewPCG(1, 1)), Empty: state(0),
-			Clock: func() time.Time { return time.Time{} }, NewID: func() string { return "session of " + name },
-		}
-		n.Init(0)
-		for _, key := range sorted(w.entries) {
-			n.Observe(0, w.entries[key])
-		}
-		n.Declare(0, Declared{Idle: idle})
-		n.Synced(0)
-		w.nodes = append(w.nodes, n)
+		w.join(Session{Agent: name}, Declared{Idle: idle})
 	}
 	return w, idle
 }
@@ -95,6 +85,22 @@ type table struct {
 func (w *table) put(key string, value []byte) {
 	w.revision++
 	w.entries[key] = Entry{Key: key, Value: value, Revision: w.revision}
+}
+
+// join adds a node that knows what the store has.
+func (w *table) join(agent Session, d Declared) *Node {
+	n := &Node{
+		Agent: agent, Timing: timing, Rand: rand.New(rand.NewPCG(1, 1)), Empty: state(0),
+		Clock: func() time.Time { return time.Time{} }, NewID: func() string { return "session of " + agent.Agent },
+	}
+	n.Init(w.now)
+	for _, key := range sorted(w.entries) {
+		n.Observe(w.now, w.entries[key])
+	}
+	n.Declare(w.now, d)
+	n.Synced(w.now)
+	w.nodes = append(w.nodes, n)
+	return n
 }
 
 // until has time go by.
@@ -130,5 +136,7 @@ func (w *table) obey(n *Node, c Command) {
 		for _, other := range w.nodes {
 			other.Observe(w.now, w.entries[c.Key])
 		}
+	case Stop:
+		n.Stopped(w.now, c.Pipeline, c.Epoch)
 	}
 }

@@ -131,7 +131,7 @@ func (n *Node) ownerGone(s seen) (gone bool, since time.Duration) {
 	return p.gone, p.changed + n.Timing.TTL
 }
 
-// balance hands one pipeline over to a member that has fewer than half of its share.
+// balance hands one pipeline over to a member that has fewer than half of its share, if this agent has more than its own.
 func (n *Node) balance() {
 	if n.now < n.balanceAt {
 		return
@@ -150,17 +150,36 @@ func (n *Node) balance() {
 			return // one at a time
 		}
 	}
-	share := all / len(live)
+	share := n.shares(all, live)
 	for _, id := range sorted(n.claims) {
 		c := n.claims[id]
 		best := c.wanted.candidates(n, live)
 		if at, handed := n.handedAt[id]; handed && n.now-at < n.Timing.Differ {
 			continue // it came back: the other member may lack its file
 		}
-		if c.phase == owning && !c.retire && len(best) > 0 && best[0].Agent != n.Agent.Agent && 2*has[best[0].Agent] < share && has[n.Agent.Agent] > share {
+		if c.phase == owning && !c.retire && len(best) > 0 && best[0].Agent != n.Agent.Agent && 2*has[best[0].Agent] < share[best[0].Agent] && has[n.Agent.Agent] > share[n.Agent.Agent] {
 			n.handedAt[id] = n.now
 			c.stop(n)
 			return
 		}
 	}
+}
+
+// shares returns how many of all pipelines are each member's by its capacity, among the members that may run one.
+func (n *Node) shares(all int, live []Session) map[string]int {
+	capacity, sum := map[string]float64{}, 0.0
+	for i := range live {
+		for _, w := range n.wanted {
+			if live[i].eligible(w.Labels) {
+				capacity[live[i].Agent] = live[i].capacity()
+				sum += live[i].capacity()
+				break
+			}
+		}
+	}
+	shares := make(map[string]int, len(capacity))
+	for agent, c := range capacity {
+		shares[agent] = int(float64(all) * c / sum)
+	}
+	return shares
 }

@@ -64,9 +64,13 @@ func score(pipeline string, s Session) float64 {
 	x = (x ^ x>>27) * 0x94d049bb133111eb
 	x ^= x >> 31
 	uniform := (float64(x>>11) + 0.5) / (1 << 53)
-	capacity := s.Capacity
-	if capacity <= 0 {
-		capacity = 1
+	return -s.capacity() / math.Log(uniform)
+}
+
+// capacity is that of an agent, relative to that of others.
+func (s *Session) capacity() float64 {
+	if s.Capacity <= 0 {
+		return 1
 	}
-	return -capacity / math.Log(uniform)
+	return s.Capacity
 }

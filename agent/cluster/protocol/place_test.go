@@ -1,0 +1,87 @@
+package protocol
+
+import (
+	"fmt"
+	"maps"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestShares has a member come to others that run everything: it gets at least half of its share, which is by its
+// capacity among the members that may run a pipeline, and takes no more from others than they have beyond theirs.
+func TestShares(t *testing.T) {
+	const pipelines = 100
+	for name, c := range map[string]struct {
+		first, late []Session
+		drains      bool           // there is a large member that drains
+		least, most map[string]int // of the pipelines in the end
+	}{
+		"a large one comes": {
+			[]Session{{Agent: "a", Capacity: 1}, {Agent: "b", Capacity: 1}}, []Session{{Agent: "c", Capacity: 8}},
+			false, map[string]int{"a": 10, "b": 10, "c": 40}, map[string]int{"c": 80},
+		},
+		"small ones come": {
+			[]Session{{Agent: "c", Capacity: 8}}, []Session{{Agent: "a", Capacity: 1}, {Agent: "b", Capacity: 1}},
+			false, map[string]int{"a": 5, "b": 5, "c": 80}, map[string]int{"a": 10, "b": 10},
+		},
+		"one that drains": {
+			[]Session{{Agent: "a"}}, []Session{{Agent: "b"}},
+			true, map[string]int{"a": 50, "b": 25}, map[string]int{"b": 50},
+		},
+		"one without the label": {
+			[]Session{{Agent: "a"}}, []Session{{Agent: "b"}, {Agent: "idle", Capacity: 98, Labels: map[string]string{"site": "elsewhere"}}},
+			false, map[string]int{"a": 50, "b": 25}, map[string]int{"b": 50},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, wanted := &table{entries: map[string]Entry{}, frees: map[string]int{}}, map[string]Wanted{}
+			for i := range pipelines {
+				wanted[fmt.Sprint("p", i)] = Wanted{Digest: "d", Labels: map[string]string{"site": "here"}}
+			}
+			join := func(all []Session) {
+				for _, s := range all {
+					if s.Labels == nil {
+						s.Labels = map[string]string{"site": "here"}
+					}
+					w.join(s, Declared{Wanted: maps.Clone(wanted)})
+				}
+			}
+			join(c.first)
+			w.until(time.Minute)
+			join(c.late)
+			for write := uint64(1); w.now < 15*time.Minute; write++ {
+				if c.drains {
+					w.put(SessionKey("d"), encode(Session{Format: format, Agent: "d", Stamp: Stamp{"of d", write}, Labels: map[string]string{"site": "here"}, Capacity: 98, Draining: true}))
+					for _, n := range w.nodes {
+						n.Observe(w.now, w.entries[SessionKey("d")])
+					}
+				}
+				w.until(w.now + time.Second)
+			}
+			has := w.owned()
+			for agent, least := range c.least {
+				if has[agent] < least {
+					t.Errorf("%s has fewer than %d: %v", agent, least, has)
+				}
+			}
+			for agent, most := range c.most {
+				if has[agent] > most {
+					t.Errorf("%s has more than %d: %v", agent, most, has)
+				}
+			}
+		})
+	}
+}
+
+// owned returns how many pipelines each member has.
+func (w *table) owned() map[string]int {
+	has := map[string]int{}
+	for key, e := range w.entries {
+		if strings.HasPrefix(key, ClaimPrefix) {
+			c, _ := decode[Claim](e.Value)
+			has[c.Owner]++
+		}
+	}
+	return has
+}
