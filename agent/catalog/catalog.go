@@ -34,6 +34,7 @@ type Catalog struct {
 	Executables *plugins.Executables
 	Modules     *wasm.Modules // processors in processors.path
 
+	exec  bool      // the built-in connector exec may run commands
 	alone bool      // no Run of Executables and Modules
 	scan  sync.Once // of connectors.path, when alone
 	seek  sync.Once // of processors.path, when alone
@@ -59,6 +60,7 @@ func New(c config.Config, schemas schema.Registry, log *slog.Logger) *Catalog {
 	}
 	modules, paths := newModules(c, log), confine.New(c)
 	return &Catalog{
+		exec:        c.Connectors.Exec.Enabled,
 		Modules:     modules,
 		Host:        &plugins.Host{Builtin: builtin.With(exec.Options{Enabled: c.Connectors.Exec.Enabled, Env: executables.Env}), Standalone: executables, Schemas: schemas, Log: log, AllowPath: paths.Check},
 		Processors:  &processor.Registry{Builtin: processor.Builtins(), Standalone: modules.Plugins, AllowPath: paths.Check},

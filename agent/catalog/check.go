@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/conduit-agent/conduit/plugins"
+	"github.com/conduit-agent/conduit/plugins/builtin/exec"
 	"github.com/conduit-agent/conduit/plugins/pluginname"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 	"github.com/conduit-agent/conduit/spec"
@@ -36,10 +37,10 @@ func (c *Catalog) check(ctx context.Context, host *plugins.Host, p *spec.Pipelin
 	var problems []spec.Problem
 	for i, connector := range p.Connectors {
 		path := fmt.Sprintf("/connectors/%d", i)
-		problems = append(problems, checkPlugin(host, path, connector.Plugin, connector.Type, connector.Settings)...)
+		problems = append(problems, c.checkPlugin(host, path, connector.Plugin, connector.Type, connector.Settings)...)
 		problems = append(problems, c.Processors.Check(ctx, path+"/processors", connector.Processors)...)
 	}
-	problems = append(problems, checkPlugin(host, "/dead-letter-queue", p.DLQ.Plugin, spec.TypeDestination, p.DLQ.Settings)...)
+	problems = append(problems, c.checkPlugin(host, "/dead-letter-queue", p.DLQ.Plugin, spec.TypeDestination, p.DLQ.Settings)...)
 	return append(problems, c.Processors.Check(ctx, "/processors", p.Processors)...)
 }
 
@@ -49,7 +50,7 @@ const (
 	codeProcessorNotFound = "processor.plugin_not_found"
 )
 
-func checkPlugin(host *plugins.Host, path, plugin string, typ spec.ConnectorType, settings map[string]string) []spec.Problem {
+func (c *Catalog) checkPlugin(host *plugins.Host, path, plugin string, typ spec.ConnectorType, settings map[string]string) []spec.Problem {
 	if strings.Contains(plugin, "$") { // which plugin that is, is known when the pipeline starts
 		return nil
 	}
@@ -71,6 +72,23 @@ func checkPlugin(host *plugins.Host, path, plugin string, typ spec.ConnectorType
 			found.Severity = spec.SeverityWarning
 		}
 		problems = append(problems, found)
+	}
+	if described.Kind == pluginname.Builtin && described.Name == "exec" {
+		problems = append(problems, c.checkExec(path, settings)...)
+	}
+	return problems
+}
+
+// checkExec returns what keeps the built-in connector exec from running a command. That it is switched off is a warning:
+// the agent may have other settings than the command that checks.
+func (c *Catalog) checkExec(path string, settings map[string]string) (problems []spec.Problem) {
+	if !c.exec {
+		off := problem(path+"/plugin", "connector.disabled", exec.ErrDisabled.Error())
+		off.Severity = spec.SeverityWarning
+		problems = append(problems, off)
+	}
+	if err := exec.Check(settings); err != nil && !strings.Contains(settings["command"]+settings["shell"], "${") {
+		problems = append(problems, problem(path+"/settings/command", "config.field_invalid", err.Error()))
 	}
 	return problems
 }

@@ -123,6 +123,9 @@ func draftOf(ctx context.Context, p *cli.Program, plugins cli.Catalog, a *initAr
 			return nil, cli.Invalidf("%v", err)
 		}
 		s.Add(end.plugin, end.typ, parameters)
+		if name := scaffold.PlainName(end.plugin); name == "exec" { // neither is required, but one of them is
+			s.Missing = append(s.Missing, "command or shell of "+name+"-"+string(end.typ))
+		}
 	}
 	return s, nil
 }

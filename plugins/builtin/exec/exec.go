@@ -5,6 +5,7 @@ package exec
 import (
 	"context"
 	"errors"
+	"strings"
 
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
@@ -37,23 +38,31 @@ func Connector(o Options) sdk.Connector {
 	return c
 }
 
-var errDisabled = errors.New("the connector exec is switched off: it lets everyone who can change a pipeline run commands as the agent's user. " +
+// ErrDisabled is how a connector that may run no commands refuses every configuration.
+var ErrDisabled = errors.New("the connector exec is switched off: it lets everyone who can change a pipeline run commands as the agent's user. " +
 	"Set connectors.exec.enabled to true in the configuration of the agent, and start it again")
+
+// Check returns what is wrong with which command settings name, beyond what the description of the settings says.
+func Check(settings map[string]string) error {
+	c := commandSettings{Command: strings.TrimSpace(settings["command"]), Shell: strings.TrimSpace(settings["shell"])}
+	_, err := c.args()
+	return err
+}
 
 // disabledSource has the parameters of a source, and nothing else.
 type disabledSource struct{ source }
 
 // Configure refuses.
-func (*disabledSource) Configure(context.Context, map[string]string) error { return errDisabled }
+func (*disabledSource) Configure(context.Context, map[string]string) error { return ErrDisabled }
 
 // Open refuses.
-func (*disabledSource) Open(context.Context, record.Position) error { return errDisabled }
+func (*disabledSource) Open(context.Context, record.Position) error { return ErrDisabled }
 
 // disabledDestination has the parameters of a destination, and nothing else.
 type disabledDestination struct{ destination }
 
 // Configure refuses.
-func (*disabledDestination) Configure(context.Context, map[string]string) error { return errDisabled }
+func (*disabledDestination) Configure(context.Context, map[string]string) error { return ErrDisabled }
 
 // Open refuses.
-func (*disabledDestination) Open(context.Context) error { return errDisabled }
+func (*disabledDestination) Open(context.Context) error { return ErrDisabled }
