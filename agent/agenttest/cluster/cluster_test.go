@@ -28,7 +28,11 @@ type fleet struct {
 	members []*member
 	written []int          // lines, by pipeline
 	terms   map[int]string // further fields, by pipeline
+	marks   []mark         // by pipeline: of the last checkpoint
 }
+
+// mark is what a pipeline wrote up to a checkpoint.
+type mark struct{ line, bytes int }
 
 func newFleet(t *testing.T, servers, members, pipelines int, lives time.Duration) *fleet {
 	t.Helper()
@@ -166,19 +170,63 @@ func (f *fleet) awaitOf(pipelines ...int) time.Duration {
 	return time.Since(begin)
 }
 
-// TestFailover kills, pauses and stops members: every line arrives, in order.
+// checkpoint waits until a member sees the positions behind all lines, and checks that since the last time no line was
+// repeated that was behind a position then. No member may be paused that can go on to write.
+func (f *fleet) checkpoint(m *member) {
+	f.t.Helper()
+	f.await()
+	marks := make([]mark, len(f.written))
+	for i := range f.written {
+		read, err := os.Stat(f.in(i))
+		if err != nil {
+			f.t.Fatal(err)
+		}
+		var p rest.Position
+		wait.For(f.t, fmt.Sprintf("the position of p%d to be saved", i), func() bool {
+			p = decoded[rest.Position](m, "GET", fmt.Sprintf("/v1/connectors/p%d:in/position", i))
+			return strings.HasPrefix(string(p.Position), fmt.Sprintf("%d;", read.Size()))
+		}, func() string { return fmt.Sprintf("it is %q", p.Position) })
+		marks[i] = f.noneBefore(i)
+	}
+	f.marks = marks
+}
+
+// noneBefore checks that what a pipeline wrote since its mark comes after it, and returns the next mark.
+func (f *fleet) noneBefore(i int) (next mark) {
+	f.t.Helper()
+	var last mark
+	if f.marks != nil {
+		last = f.marks[i]
+	}
+	text, err := os.ReadFile(f.out(i))
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	for line := range strings.FieldsSeq(string(text[last.bytes:])) {
+		if n, _ := strconv.Atoi(line); n <= last.line {
+			f.t.Fatalf("pipeline p%d repeats line %d, and the position behind line %d was saved", i, n, last.line)
+		}
+	}
+	return mark{f.written[i], len(text)}
+}
+
+// TestFailover kills, pauses and stops members: every line arrives, in order, and none is repeated that was read before the
+// last checkpoint.
 func TestFailover(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 3, 3, 6, ttl)
 	f.feed(100)
 	t.Logf("first lines: %v", f.await())
+	f.checkpoint(f.members[1])
 	f.members[0].kill()
 	f.feed(100)
 	t.Logf("after a kill: %v", f.await())
+	f.checkpoint(f.members[1])
 	f.members[0].start()
 	f.members[1].stop()
 	f.feed(100)
 	t.Logf("after a member left: %v", f.await())
+	f.checkpoint(f.members[0])
 	f.members[1].start()
 	f.members[2].signal(syscall.SIGSTOP)
 	f.feed(100)
@@ -186,6 +234,7 @@ func TestFailover(t *testing.T) {
 	f.members[2].signal(syscall.SIGCONT)
 	f.feed(100)
 	t.Logf("when it goes on: %v", f.await())
+	f.checkpoint(f.members[0])
 	repeats := 0
 	for i := range f.written {
 		_, r := f.arrived(i)
