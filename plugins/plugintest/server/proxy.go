@@ -77,7 +77,9 @@ func (p *Proxy) Delay(d time.Duration) { p.set(func() { p.delay = d }) }
 func (p *Proxy) Hold(on bool) { p.set(func() { p.held = on }) }
 
 // Heal ends all faults.
-func (p *Proxy) Heal() { p.set(func() { p.held, p.refuse, p.delay, p.muddled = false, false, 0, false }) }
+func (p *Proxy) Heal() {
+	p.set(func() { p.held, p.refuse, p.delay, p.muddled = false, false, 0, false })
+}
 
 func (p *Proxy) set(change func()) {
 	p.mu.Lock()
