@@ -401,7 +401,7 @@ func TestSilentChannels(t *testing.T) {
 			t.Parallel()
 			c := start(t)
 			c.do("ACL", "SETUSER", "reader", "on", ">word", "allchannels", "+subscribe", rights)
-			s := c.source(nil, "key", "a", "type", "pubsub", "timeout", "1s", "auth.username", "reader", "auth.password", "word")
+			s := c.source(nil, "key", "a", "type", "pubsub", "timeout", "2s", "auth.username", "reader", "auth.password", "word")
 			s.PingAfter(100 * time.Millisecond)
 			done := make(chan error, 1)
 			go func() { _, err := read(t, s, 1); done <- err }()
