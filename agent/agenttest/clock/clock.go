@@ -39,7 +39,7 @@ func New(t testing.TB) *Clock {
 	if err != nil {
 		server.Missing(t, "a clock needs a C compiler: %v", err)
 	}
-	dir := t.TempDir()
+	dir := server.Dir(t) // servers may go by it, too
 	c := &Clock{t: t, library: filepath.Join(dir, "clock.so"), file: filepath.Join(dir, "ahead")}
 	path := filepath.Join(dir, "clock.c")
 	if err := os.WriteFile(path, source, 0o600); err != nil {
@@ -55,7 +55,12 @@ func New(t testing.TB) *Clock {
 // Join has the process of cmd, which is not started yet and is linked dynamically, go by this clock, and
 // the processes that it starts with its environment.
 func (c *Clock) Join(cmd *exec.Cmd) {
-	cmd.Env = append(cmd.Environ(), "LD_PRELOAD="+c.library, fileVariable+"="+c.file)
+	cmd.Env = append(cmd.Environ(), c.Env()...)
+}
+
+// Env returns what has a process go by this clock that is started with it in its environment, as Join does.
+func (c *Clock) Env() []string {
+	return []string{"LD_PRELOAD=" + c.library, fileVariable + "=" + c.file}
 }
 
 // SetAhead sets the clock to what the host's shows and this much more, or less. It goes on from there.

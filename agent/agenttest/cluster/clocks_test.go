@@ -68,3 +68,38 @@ func TestWrongClocks(t *testing.T) {
 	f.await()
 	f.members[1-at].awaitLog("reason=TookOver")
 }
+
+// TestServerClockSetBack sets the clock of the server back by an hour when a member was killed, whose session it then
+// keeps: the other one takes over all the same, and the member joins again.
+func TestServerClockSetBack(t *testing.T) {
+	t.Parallel()
+	if !effort.Thorough() {
+		t.Skip("a NATS server that is started twice, and a session that lives twice: set CI to run it")
+	}
+	const lives = 5 * time.Second
+	clock := clock.New(t)
+	f := newFleet(t, 1, 2, 4, lives)
+	s := f.servers[0]
+	s.Kill()
+	s.Env = clock.Env()
+	if err := s.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	f.feed(20)
+	f.await()
+	f.awaitShares()
+	at, _ := f.busiest()
+	dead, other := f.members[at], f.members[1-at]
+	dead.kill()
+	clock.SetAhead(-time.Hour)
+	f.feed(20)
+	took := f.await()
+	other.awaitLog("reason=TookOver")
+	if took < lives*3/2 || took > 3*lives {
+		t.Errorf("taken over after %v, want twice %v: did the server keep the session?", took, lives)
+	}
+	dead.start()
+	dead.awaitLog("reason=Joined")
+	f.feed(20)
+	f.await()
+}

@@ -23,8 +23,9 @@ type Node struct {
 	session     session
 	synced      bool // all of the store was seen once
 	outage      outage
-	predecessor Stamp
-	ending      bool // no pipeline goes on without a session
+	predecessor Stamp         // of the session that was under the name of this agent last
+	precededAt  time.Duration // when it was seen first
+	ending      bool          // no pipeline goes on without a session
 	watched
 	retiring
 	orphans   orphans

@@ -31,23 +31,31 @@ func (s *session) probe(n *Node, e Entry, other Session, ok bool) {
 	s.probed = false
 	switch {
 	case !ok:
+		n.predecessor = Stamp{} // it may have been renewed and not be seen
 		s.probeAt = n.now + jitter(n.Rand, n.Timing.Retry)
 	case e.Value == nil:
-		if s.renewed != 0 { // others may have seen that this one has ended
-			s.value.Stamp.Session = n.NewID()
-		}
-		s.revision = 0
-		s.renew(n)
+		s.begin(n, 0)
 	case other.Stamp.Session == s.value.Stamp.Session: // the session outlived the stop
 		s.revision = e.Revision
 		s.renew(n)
+	case other.Stamp == n.predecessor && n.now-max(n.precededAt, n.outage.last) >= 2*n.Timing.TTL: // the store keeps it, as in peer.kept
+		s.begin(n, e.Revision)
 	default:
 		if other.Stamp != n.predecessor {
-			n.predecessor = other.Stamp // a predecessor writes no more
+			n.predecessor, n.precededAt = other.Stamp, n.now // a predecessor writes no more
 			n.notice("", NameTaken, other.Agent)
 		}
 		s.probeAt = n.now + time.Second
 	}
+}
+
+// begin writes the session over a revision of its key.
+func (s *session) begin(n *Node, revision uint64) {
+	if s.renewed != 0 { // others may have seen that this one has ended
+		s.value.Stamp.Session = n.NewID()
+	}
+	s.revision = revision
+	s.renew(n)
 }
 
 func (s *session) renew(n *Node) {

@@ -85,10 +85,10 @@ func (w *world) checkEndOwners() {
 	}
 }
 
-// holds reports whether the store has a session of an agent.
+// holds reports whether the store has a session of an agent, which it would not have deleted by a clock that is right.
 func (w *world) holds(agent, session string) bool {
 	s := w.keys[SessionKey(agent)]
-	if s == nil {
+	if s == nil || w.now >= s.expires+100*time.Millisecond {
 		return false
 	}
 	held, _ := decode[Session](s.Value)

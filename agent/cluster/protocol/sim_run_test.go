@@ -137,7 +137,7 @@ func (w *world) fault() {
 	if a.node == nil {
 		return
 	}
-	switch w.rand.IntN(6) {
+	switch w.rand.IntN(7) {
 	case 0:
 		w.pause(a, w.between(time.Second, 40*time.Second))
 	case 1:
@@ -149,6 +149,8 @@ func (w *world) fault() {
 	case 3:
 		w.outage(w.between(time.Second, 30*time.Second))
 	case 4:
+		w.setBack(a)
+	case 5:
 		a.node.Drain(w.now)
 		a.obey()
 		life := a.life
@@ -197,6 +199,10 @@ func (w *world) pause(a *agent, d time.Duration) {
 }
 
 func (w *world) kill(a *agent) {
+	w.killFor(a, w.between(time.Second, 30*time.Second))
+}
+
+func (w *world) killFor(a *agent, d time.Duration) {
 	w.log("%s is killed", a.name)
 	a.life++
 	a.held = nil
@@ -204,7 +210,7 @@ func (w *world) kill(a *agent) {
 		a.ends(pipeline)
 	}
 	a.runs, a.node, a.paused = nil, nil, false
-	w.after(w.between(time.Second, 30*time.Second), a.boot)
+	w.after(d, a.boot)
 }
 
 func (w *world) endFaults() {

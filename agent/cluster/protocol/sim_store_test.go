@@ -74,7 +74,7 @@ func (w *world) apply(a *agent, c Write) Outcome {
 // expire removes sessions that were not renewed; no watch shows it.
 func (w *world) expire() {
 	for k, s := range w.keys {
-		if s.expires != 0 && w.now >= s.expires+100*time.Millisecond {
+		if s.expires != 0 && w.now >= s.expires+s.kept+100*time.Millisecond {
 			delete(w.keys, k)
 		}
 	}
@@ -168,6 +168,7 @@ func (w *world) checkClaim(a *agent, s *stored) {
 		return
 	}
 	w.checkOutage(a, before)
+	w.countKept(before)
 	if w.holds(before.Owner, before.Session) {
 		w.t.Errorf("at %v %s takes %s from %s, which has a session", w.now, a.name, after.Pipeline, before.Owner)
 	}

@@ -15,8 +15,8 @@ import (
 	"github.com/conduit-agent/conduit/plugins/plugintest/server"
 )
 
-// TestSimulation runs clusters with faults: pauses, kills, lost and late answers, partitions
-// and outages. One seed is one history. CONDUIT_SEEDS says how many, 25 by default and 2,000 where
+// TestSimulation runs clusters with faults: pauses, kills, lost and late answers, partitions,
+// outages, and clocks of the store that are set back. One seed is one history. CONDUIT_SEEDS says how many, 25 by default and 2,000 where
 // CI is set but not under the race detector, CONDUIT_FIRST_SEED which is the first, 0 by default;
 // CONDUIT_SEED runs one and logs it.
 func TestSimulation(t *testing.T) {
@@ -41,13 +41,13 @@ func TestSimulation(t *testing.T) {
 		}
 	}
 	t.Logf("%d seeds from %d: %+v", seeds, first, total)
-	if total.Takeovers == 0 || total.Fenced == 0 || total.Late == 0 || total.Zombies == 0 || total.Deleted == 0 || total.Expired == 0 {
+	if total.Takeovers == 0 || total.Fenced == 0 || total.Late == 0 || total.Zombies == 0 || total.Deleted == 0 || total.Expired == 0 || total.Kept == 0 {
 		t.Errorf("the faults did not bring about what they should: %+v", total)
 	}
 }
 
 // stats count what happened.
-type stats struct{ Starts, Takeovers, Fenced, SelfStops, Late, Zombies, Records, Repeats, Cleaned, Deleted, Expired int }
+type stats struct{ Starts, Takeovers, Fenced, SelfStops, Late, Zombies, Records, Repeats, Cleaned, Deleted, Expired, Kept int }
 
 func (s *stats) add(o stats) {
 	s.Starts += o.Starts
@@ -61,6 +61,7 @@ func (s *stats) add(o stats) {
 	s.Cleaned += o.Cleaned
 	s.Deleted += o.Deleted
 	s.Expired += o.Expired
+	s.Kept += o.Kept
 }
 
 const (
@@ -91,6 +92,7 @@ type world struct {
 	downAt   time.Duration
 	upAt     time.Duration // when the last outage ended that some session may not have outlived
 	quiet    bool          // no more faults
+	keeps    bool          // its clock was set back
 
 	acked   map[string]uint64 // by pipeline: what the source may drop
 	sink    map[string]uint64 // by pipeline: the greatest number that arrived
@@ -109,6 +111,7 @@ type stored struct {
 	Entry
 	claim   Claim         // that Value is, of the key of one
 	expires time.Duration // 0 never
+	kept    time.Duration // for how much longer the store has it, because its clock was set back
 }
 
 // agent is a process with a node.
@@ -171,19 +174,32 @@ func (w *world) between(a, b time.Duration) time.Duration {
 	return a + time.Duration(w.rand.Int64N(int64(b-a)))
 }
 
+func newWorld(t *testing.T, seed uint64, logf func(string, ...any), history *server.History) *world {
+	return &world{history: history, seed: seed, t: t, logf: logf, rand: rand.New(rand.NewPCG(seed, 1)), keys: map[string]*stored{}, acked: map[string]uint64{}, sink: map[string]uint64{}, running: map[string]*agent{}}
+}
+
+func (w *world) addAgent() *agent {
+	a := &agent{w: w, name: fmt.Sprint("agent-", len(w.agents)), file: true}
+	w.agents = append(w.agents, a)
+	return a
+}
+
 func simulate(t *testing.T, seed uint64, logf func(string, ...any), history *server.History) stats {
-	w := &world{history: history, seed: seed, t: t, logf: logf, rand: rand.New(rand.NewPCG(seed, 1)), keys: map[string]*stored{}, acked: map[string]uint64{}, sink: map[string]uint64{}, running: map[string]*agent{}}
-	for i := range 2 + w.rand.IntN(4) {
-		a := &agent{w: w, name: fmt.Sprint("agent-", i), file: true}
-		w.agents = append(w.agents, a)
-		w.after(w.between(0, 5*time.Second), a.boot)
+	w := newWorld(t, seed, logf, history)
+	for range 2 + w.rand.IntN(4) {
+		w.after(w.between(0, 5*time.Second), w.addAgent().boot)
 	}
 	w.planDeletion()
 	w.planHalt()
 	w.after(time.Second, w.fault)
 	w.after(faultTime, w.endFaults)
-	w.after(faultTime+quietTime-30*time.Second, func() { w.ackedBefore = maps.Clone(w.acked) })
-	w.run(faultTime + quietTime)
+	w.run(faultTime)
+	quiet := quietTime
+	if w.keeps {
+		quiet += 2 * timing.TTL // as long as an agent may wait before it joins
+	}
+	w.after(quiet-30*time.Second, func() { w.ackedBefore = maps.Clone(w.acked) })
+	w.run(quiet)
 	w.checkEnd()
 	return w.stats
 }

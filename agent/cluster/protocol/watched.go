@@ -27,8 +27,9 @@ type peer struct {
 	revision uint64
 	began    time.Duration // when this session was seen first
 	changed  time.Duration // when it was seen to change last
-	gone     bool          // its key was read and not there, when it had not changed for the time of a session
+	gone     bool          // it had not changed for the time of a session and its key was not there, or for twice that time
 	asked    bool          // its key is being read
+	outlived time.Duration // when its key was still there first, after it had not changed for the time of a session; 0 before
 }
 
 // observePeer takes a session; that of the agent itself is of no interest.
@@ -65,12 +66,23 @@ func (w *watched) gotPeer(n *Node, e Entry, ok bool) {
 			p.gone = n.silent(p.changed)
 		case e.Revision > p.revision:
 			w.observePeer(n.now, n.Agent.Agent, e)
+		case p.kept(n):
+			p.gone = true
 		default:
 			p.asked = true // it expires late
 			n.out.add(Read{e.Key, n.Timing.Retry / 2})
 		}
 		return
 	}
+}
+
+// kept reports whether the store keeps the key of a session that has ended, as one does whose clock was set back: it
+// was there, and did not change, for the time of another session, throughout which this agent renewed its own.
+func (p *peer) kept(n *Node) bool {
+	if p.outlived == 0 && n.silent(p.changed) {
+		p.outlived = n.now
+	}
+	return p.outlived != 0 && n.session.held && n.silent(p.outlived)
 }
 
 func (w *watched) observeClaim(now time.Duration, revision uint64, c Claim) {

@@ -111,7 +111,6 @@ func goServer(t testing.TB, name string) string {
 	path := filepath.Join(dir, name)
 	cmd := exec.Command("go", "build", "-o", path, "./"+name)
 	cmd.Dir = serversDir(t)
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		Missing(t, "%s cannot be built: %v\n%s", name, err, out)
 	}
