@@ -85,7 +85,7 @@ func (a *Agent) wireCluster() error {
 	}
 	a.metrics.Cluster = a.cluster.clusterStats
 	a.Runner.Store, a.Committer.Replicas = shared, shared
-	a.Runner.Instance = m.Instance
+	a.Runner.Instance, a.Runner.Epoch = m.Instance, m.Epoch
 	a.Loop.Store = loopStore{a.Store, shared}
 	a.Loop.Elsewhere = a.cluster.elsewhere
 	return nil

@@ -36,6 +36,7 @@ type Pipeline struct {
 	// Recall resolves the references in settings of an earlier version. Settings whose
 	// references cannot be resolved any more are empty; their names are returned.
 	Recall    func(settings map[string]string) (resolved map[string]string, lost []string)
+	Epoch     string // of the claim that a member of a cluster runs the pipeline with, for the metadata of records; "" without one
 	Plugins   Plugins
 	Store     Store
 	Committer *commit.Committer

@@ -153,6 +153,11 @@ func (s *sourceRun) next(ctx, reading context.Context) (b *record.Batch, err err
 	if ctx.Err() != nil { // the run may have abandoned this goroutine
 		return nil, context.Cause(ctx)
 	}
+	if epoch := s.run.Epoch; epoch != "" {
+		if err := b.SetMetadata(record.KeyClusterEpoch, epoch); err != nil {
+			return nil, fmt.Errorf("cannot read from source %s: %w", s.id, err)
+		}
+	}
 	s.memory.End(b.Memory())
 	s.stats.Records.Add(uint64(b.Len()))
 	s.stats.Passed(b.Len(), b.Content())

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/conduit-agent/conduit/agent/engine/failure"
@@ -76,6 +77,18 @@ func (r *Runner) instanceOf(pipelineID string) int {
 		return 0
 	}
 	return r.Instance(pipelineID)
+}
+
+// epochOf returns the epoch of the claim with which this agent runs a pipeline, "" when there is none.
+func (r *Runner) epochOf(pipelineID string) string {
+	if r.Epoch == nil {
+		return ""
+	}
+	epoch, ok := r.Epoch(pipelineID)
+	if !ok {
+		return ""
+	}
+	return strconv.FormatUint(epoch, 10)
 }
 
 // refused is err, which keeps d's pipeline from being prepared, with places. It is permanent when

@@ -44,7 +44,9 @@ type Runner struct {
 	// Keep takes over the records that the version d of a pipeline refuses; nil: they are not kept.
 	Keep func(ctx context.Context, d *spec.Declaration, l *deadletter.DeadLetter) error
 	// Instance returns which of several instances of a pipeline, from 1, this agent runs; nil: there is one.
-	Instance   func(pipelineID string) int
+	Instance func(pipelineID string) int
+	// Epoch returns that of the claim with which this agent runs a pipeline, false when there is none; nil: there never is.
+	Epoch      func(pipelineID string) (epoch uint64, ok bool)
 	Window     backpressure.Window
 	AckTimeout time.Duration
 	// ProcessorTimeout is how long a processor may take for a batch; 0 for ever.
@@ -114,6 +116,7 @@ func (r *Runner) assemble(ctx context.Context, d *spec.Declaration) (*run, error
 		Recall:    o.recall,
 		Plugins:   dispenser{r.Catalog.Host, &o.secrets, func(plugin, id string) { r.started(plugin, stats.Ran(id)) }, r.chains(&d.Pipeline, log), o.guard, r.instanceOf(d.Pipeline.ID)},
 		Store:     r.Store,
+		Epoch:     r.epochOf(d.Pipeline.ID),
 		Committer: r.Committer,
 		Window:    r.Window,
 

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -16,6 +18,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/reference"
 	"github.com/conduit-agent/conduit/agent/runner"
 	"github.com/conduit-agent/conduit/agent/store"
+	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/reconcile"
 	"github.com/conduit-agent/conduit/spec"
 )
@@ -110,5 +113,36 @@ func TestForget(t *testing.T) {
 	}
 	if r.Forget("p"); len(r.Stats()) != 0 {
 		t.Errorf("stats of %v are kept", r.Stats())
+	}
+}
+
+// Records have the epoch of the claim that the pipeline runs with in their metadata, and none without a claim.
+func TestEpoch(t *testing.T) {
+	for name, c := range map[string]struct {
+		epoch func(string) (uint64, bool)
+		want  string
+	}{
+		"alone":           {nil, "[]"},
+		"without a claim": {func(string) (uint64, bool) { return 0, false }, "[]"},
+		"with a claim":    {func(pipeline string) (uint64, bool) { return 42, pipeline == "p" }, "[42]"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, path := newRunner(t), filepath.Join(t.TempDir(), "out")
+			r.Epoch = c.epoch
+			d := declared(path, "false")
+			maps.Copy(d.Pipeline.Connectors[0].Settings, map[string]string{"rate": "1000"})
+			maps.Copy(d.Pipeline.Connectors[1].Settings, map[string]string{"sdk.record.format": "template", "sdk.record.format.options": `[{{ index .Metadata "conduit.cluster.epoch" }}]`})
+			running(t, r, d)
+			var first string
+			wait.For(t, "a record", func() bool {
+				text, _ := os.ReadFile(path)
+				var ok bool
+				first, _, ok = strings.Cut(string(text), "\n")
+				return ok
+			})
+			if first != c.want {
+				t.Errorf("the first record has the epoch %s, want %s", first, c.want)
+			}
+		})
 	}
 }

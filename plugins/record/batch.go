@@ -166,6 +166,26 @@ func (b *Batch) SetMetadataDefault(key, value string) {
 	}
 }
 
+// SetMetadata gives the metadata key of every record the value, as SetMetadataDefault does. Encoded records are decoded
+// when one has another value.
+func (b *Batch) SetMetadata(key, value string) error {
+	b.SetMetadataDefault(key, value)
+	for i := range b.Len() {
+		if b.Metadata(i, key) == value {
+			continue
+		}
+		records, err := b.Records()
+		if err != nil {
+			return err
+		}
+		for ; i < len(records); i++ {
+			records[i].Metadata.Set(key, value)
+		}
+		return nil
+	}
+	return nil
+}
+
 // AppendWire appends the records i to j-1 to dst in the protobuf form that
 // NewEncodedBatch reads.
 func (b *Batch) AppendWire(dst []byte, i, j int) ([]byte, error) {

@@ -105,6 +105,7 @@ const (
 	KeyDestinationPluginName    = "conduit.destination.plugin.name"
 	KeyDestinationPluginVersion = "conduit.destination.plugin.version"
 	KeySourceConnectorID        = "conduit.source.connector.id"
+	KeyClusterEpoch             = "conduit.cluster.epoch"    // decimal; of the claim under which a member of a cluster read it
 	KeyDLQNackError             = "conduit.dlq.nack.error"   // why a record was refused
 	KeyDLQNackNodeID            = "conduit.dlq.nack.node.id" // id of the processor that refused it, or of the destination with "-acker" behind it
 )

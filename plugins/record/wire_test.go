@@ -89,6 +89,18 @@ func TestBatchForms(t *testing.T) {
 			decoded.SetMetadataDefault(key, value)
 			encoded.SetMetadataDefault(key, value)
 		}
+		if key := rapid.SampledFrom([]string{"", record.KeyReadAt, "a"}).Draw(t, "set"); key != "" {
+			for _, b := range []*record.Batch{decoded, encoded} {
+				if err := b.SetMetadata(key, "2"); err != nil {
+					t.Fatal(err)
+				}
+				for i := range records {
+					if got := b.Metadata(i, key); got != "2" {
+						t.Fatalf("%s of record %d is %q", key, i, got)
+					}
+				}
+			}
+		}
 		i := rapid.IntRange(0, len(records)).Draw(t, "i")
 		j := rapid.IntRange(i, len(records)).Draw(t, "j")
 		decoded, encoded = decoded.Slice(i, j), encoded.Slice(i, j)

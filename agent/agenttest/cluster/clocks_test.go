@@ -3,6 +3,10 @@
 package cluster_test
 
 import (
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -29,6 +33,7 @@ func TestWrongClocks(t *testing.T) {
 	}
 	clocks[0].SetAhead(time.Hour)
 	clocks[1].SetAhead(-time.Hour)
+	f.behind = ` {{ index .Metadata "conduit.cluster.epoch" }}`
 	f.written = make([]int, 4)
 	for i := range f.written {
 		f.declare(i)
@@ -63,10 +68,31 @@ func TestWrongClocks(t *testing.T) {
 		}
 	}
 	at, _ := f.busiest()
+	owners := f.owners()
 	f.members[at].kill()
 	f.feed(20)
 	f.await()
 	f.members[1-at].awaitLog("reason=TookOver")
+	for i := range f.written {
+		if moved, epochs := owners[fmt.Sprintf("p%d", i)] == f.members[at].name, f.epochs(i); slices.Contains(epochs, 0) || !slices.IsSorted(epochs) || moved && len(epochs) < 2 {
+			t.Errorf("p%d, which was taken over: %v, wrote records of the epochs %v", i, moved, epochs)
+		}
+	}
+}
+
+// epochs returns those of the records that a pipeline wrote, one after the other, 0 for none.
+func (f *fleet) epochs(i int) (all []uint64) {
+	f.t.Helper()
+	text, err := os.ReadFile(f.out(i))
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		_, behind, _ := strings.Cut(strings.TrimSpace(line), " ")
+		epoch, _ := strconv.ParseUint(behind, 10, 64)
+		all = append(all, epoch)
+	}
+	return slices.Compact(all)
 }
 
 // TestServerClockSetBack sets the clock of the server back by an hour when a member was killed, whose session it then

@@ -29,6 +29,7 @@ type fleet struct {
 	written []int          // lines, by pipeline
 	terms   map[int]string // further fields, by pipeline
 	marks   []mark         // by pipeline: of the last checkpoint
+	behind  string         // template of what stands behind a number in the lines that are written
 }
 
 // mark is what a pipeline wrote up to a checkpoint.
@@ -90,8 +91,8 @@ pipelines:
       - id: out
         type: destination
         plugin: builtin:file
-        settings: {path: %q, sdk.record.format: template, sdk.record.format.options: '{{ printf "%%s" .Payload.After }}'}
-`, i, f.terms[i], f.in(i), f.out(i))
+        settings: {path: %q, sdk.record.format: template, sdk.record.format.options: '{{ printf "%%s" .Payload.After }}%s'}
+`, i, f.terms[i], f.in(i), f.out(i), f.behind)
 	for path, text := range map[string]string{f.in(i): "", filepath.Join(f.dir, "pipelines", fmt.Sprintf("p%d.yaml", i)): yaml} {
 		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 			f.t.Fatal(err)
@@ -129,7 +130,8 @@ func (f *fleet) arrived(i int) (greatest, repeats int) {
 	}
 	defer func() { _ = file.Close() }()
 	for lines := bufio.NewScanner(file); lines.Scan(); {
-		n, err := strconv.Atoi(lines.Text())
+		number, _, _ := strings.Cut(lines.Text(), " ")
+		n, err := strconv.Atoi(number)
 		switch {
 		case err != nil:
 			f.t.Fatalf("pipeline p%d wrote the line %q", i, lines.Text())

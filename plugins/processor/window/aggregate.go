@@ -295,7 +295,7 @@ func (a *aggregate) fits(g *group, values []any) error {
 
 func (a *aggregate) take(g *group, r *record.Record, values []any) {
 	if g.last.Position == nil {
-		for _, k := range []string{record.KeySourceConnectorID, record.KeyCollection} {
+		for _, k := range []string{record.KeySourceConnectorID, record.KeyCollection, record.KeyClusterEpoch} {
 			if v := r.Metadata.Get(k); v != "" {
 				g.last.Metadata.Set(k, v)
 			}
