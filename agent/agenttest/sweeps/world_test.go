@@ -137,8 +137,9 @@ func (w *world) end() {
 }
 
 // unsaid are the calls that fail without consequence, and without a word: memory that is shared through a file,
-// and the id of the process in a lock that is released.
-var unsaid = regexp.MustCompile(`-shm$|^truncate conduit\.db\.lock$`)
+// the id of the process in a lock that is released, and the write-ahead log, which SQLite opens for reading alone
+// then: all that a connection that reads does with it.
+var unsaid = regexp.MustCompile(`-shm$|^truncate conduit\.db\.lock$|^open conduit\.db-wal$`)
 
 // said checks that the log of the agent that ended says what failed.
 func (w *world) said() {
