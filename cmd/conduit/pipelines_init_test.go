@@ -21,7 +21,7 @@ func conduitIn(t *testing.T, dir string, args ...string) (code int, out string) 
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "conduit", args...)
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "AGENT=real", "PLUGINS=real", "CONDUIT_PIPELINES_PATH=.", "CONDUIT_API_ENABLED=false")
+	cmd.Env = append(os.Environ(), "AGENT=real", "PLUGINS=real", "CONDUIT_PIPELINES_PATH=.", "CONDUIT_API_ENABLED=false", "CONDUIT_CONNECTORS_EXEC_ENABLED=true")
 	text, err := cmd.CombinedOutput()
 	if err != nil && !errors.As(err, new(*exec.ExitError)) {
 		t.Fatal(err)

@@ -240,6 +240,9 @@ func twoPipelines(w *world) {
 	if err := other.TryOpen(w.settings("t", "logrepl.publicationName", w.db+"_other"), nil); err == nil || !strings.Contains(err.Error(), "slot "+w.db+" belongs to connector") {
 		w.Errorf("a second source with the same slot opens: %v", err)
 	}
+	wait.For(w, "the slot to be in use", func() bool {
+		return w.query(fmt.Sprintf("SELECT active FROM pg_replication_slots WHERE slot_name = '%s'", w.db)) == "t"
+	})
 	// The same connector of another agent, or one whose publication has no comment.
 	same := w.newSource(w.db + ":source")
 	err := same.TryOpen(w.settings("t"), nil)
