@@ -64,7 +64,7 @@ agent/config:            schemas spec
 agent/reference:         agent/redact reconcile/watch spec
 agent/confine:           agent/config
 agent/catalog:           agent/config agent/confine api/rest plugins plugins/builtin plugins/builtin/exec plugins/processor plugins/processor/wasm plugins/processor/wasm/egress plugins/sandbox plugins/schema plugins/sdk spec
-agent/runner:            agent/catalog agent/engine agent/engine/* agent/poison agent/redact agent/reference plugins plugins/connector plugins/processor reconcile spec
+agent/runner:            agent/catalog agent/engine agent/engine/* agent/poison agent/redact agent/reference plugins plugins/connector plugins/processor reconcile spec spec/sharing
 agent/monitoring:        agent/telemetry/metric
 agent/telemetry:         agent/engine agent/engine/* agent/telemetry/metric api api/rest plugins plugins/processor plugins/spoollog reconcile reconcile/files spec
 agent/planner:           agent/config agent/store api/rest reconcile/files reconcile/watch spec
