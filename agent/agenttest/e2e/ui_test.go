@@ -101,9 +101,13 @@ func (p *page) hides(text string) {
 // press clicks the button or link with this name, once it can be clicked.
 func (p *page) press(name string) {
 	p.t.Helper()
-	find := `[...(document.querySelector("dialog") || document).querySelectorAll("button, a, summary, [role=tab]")].find((e) => e.innerText.trim() === ` + quoted(name) + ` && !e.disabled)`
-	p.until("there is no button "+name, "!!"+find)
-	p.eval(find + ".click()")
+	p.until("there is no button "+name, "!!"+button(name))
+	p.eval(button(name) + ".click()")
+}
+
+// button is the expression for one that can be pressed.
+func button(name string) string {
+	return `[...(document.querySelector("dialog") || document).querySelectorAll("button, a, summary, [role=tab]")].find((e) => e.innerText.trim() === ` + quoted(name) + ` && !e.disabled)`
 }
 
 func (p *page) eval(expression string) {
@@ -304,18 +308,23 @@ func TestUIEditPlanApplyRollBack(t *testing.T) {
 	w.WaitPhase("api", spec.PhaseRunning, 1)
 	p := openPage(t, w.api.URL, "pipelines/api/declaration")
 	p.until("the declaration is not shown", `document.querySelector(".editor textarea")?.value.includes("rate: \"10\"")`)
-	edit := func(from, to string) {
-		p.eval(fmt.Sprintf(`(() => { const e = document.querySelector(".editor textarea"); e.value = e.value.replace(%s, %s); e.dispatchEvent(new Event("input", {bubbles: true})); })()`, quoted(from), quoted(to)))
+	editing := func(from, to string) string {
+		return fmt.Sprintf(`(() => { const e = document.querySelector(".editor textarea"); e.value = e.value.replace(%s, %s); e.dispatchEvent(new Event("input", {bubbles: true})); })()`, quoted(from), quoted(to))
 	}
+	edit := func(from, to string) { p.eval(editing(from, to)) }
 	edit("type: source", "type: sauce")
 	p.shows(`must be source or destination, not "sauce"`)
 	p.until("the line is not marked", `(() => { const e = document.querySelector(".gutter .error"), line = document.querySelector(".editor textarea").value.split("\n").findIndex((l) => l.includes("sauce")); return e?.innerText === String(line + 1); })()`)
 	edit("type: sauce", "type: source")
-	edit(`rate: "10"`, `rate: "11"`)
-	p.press("Plan and apply…")
+	edit(`rate: "10"`, `rate: "9"`)
+	p.until("the button cannot be pressed", "!!"+button("Plan and apply…"))
+	p.eval(editing(`rate: "9"`, `rate: "11"`) + "; " + button("Plan and apply…") + ".click()") // before the agent has checked the edit
 	p.shows("restarts the pipeline from its saved position")
 	p.press("Apply")
 	w.WaitPhase("api", spec.PhaseRunning, 2)
+	if body := w.do("GET", "/v1/connectors/api:in", "").body; !strings.Contains(body, `"rate":"11"`) {
+		t.Errorf("another text than the last one was applied: %s", body)
+	}
 
 	p.press("History")
 	p.shows("version 2")

@@ -152,7 +152,7 @@ function yamlView() {
     h('p', { class: 'quiet' }, 'As in a pipeline file. Ctrl-Space completes; what is wrong stands below, as conduit pipelines validate says it.'),
     editor.view(), editor.problems(),
     h('div', { class: 'bar' }, copyButton(() => editor.text.peek(), 'Copy YAML'), h('span', { class: 'grow' }),
-      action('Plan and create…', 'create', () => finish(editor.check.peek().documents || []), { kind: 'primary', disabled: editor.broken || !(editor.check().documents || []).length })));
+      action('Plan and create…', 'create', async () => { const documents = await editor.documents(); if (documents) await finish(documents); }, { kind: 'primary', disabled: editor.broken || !(editor.check().documents || []).length })));
 }
 
 const fileEdits = new Map();

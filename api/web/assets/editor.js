@@ -32,6 +32,7 @@ export class Editor {
     try {
       const answer = await agent.post('/v1/editor', { path: this.path, content: text, line, column });
       if (text !== this.text.peek()) return;
+      this.checked = text;
       this.check.set(answer);
       this.changed(answer);
       const all = complete || this.typed ? answer.completions || [] : [];
@@ -39,6 +40,16 @@ export class Editor {
       this.menu.set(all.length ? { line, column, all } : null);
     } catch (e) { if (e.status !== 401) this.check.set({ problems: [{ severity: 'error', message: e.message }], completions: [], documents: [] }); }
     this.typed = false;
+  }
+
+  /** The documents of the text as it is now, which the last check may not be of; nothing when it has an error. */
+  async documents() {
+    if (this.checked !== this.text.peek()) {
+      clearTimeout(this.pending);
+      await this.validate(false);
+    }
+    const { problems, documents } = this.check.peek();
+    return this.checked !== this.text.peek() || (problems || []).some((p) => p.severity === 'error') ? null : documents || [];
   }
 
   cursor() {
@@ -177,7 +188,10 @@ export function declaration(s, detail) {
   const { editor } = edit;
   editor.readOnly = file || !agent.mayWrite();
   const dirty = editor.text() !== edit.base;
-  const apply = async () => { if (await planAndApply(editor.check.peek().documents || [])) edits.delete(s.id); };
+  const apply = async () => {
+    const documents = await editor.documents();
+    if (documents && await planAndApply(documents)) edits.delete(s.id);
+  };
   return h('div', { class: 'stack', key: 'declaration ' + s.id },
     file ? h('p', { class: 'note' }, 'A file declares this pipeline: edit ', h('code', null, s.owner.path), s.owner.line ? ` at line ${s.owner.line}` : '', ' and save; the change is in effect within milliseconds. ',
       h('a', { href: '#/files/' + encodeURIComponent(s.owner.path) }, 'Try an edit here'), ' to see what it would do.') : null,
