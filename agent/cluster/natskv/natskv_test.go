@@ -74,19 +74,26 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// TestUnfitStreams checks that a stream on which claims cannot rest is refused.
-func TestUnfitStreams(t *testing.T) {
-	t.Parallel()
-	servers := server.StartNATS(t, 1)
-	conn, err := nats.Connect(servers[0].URL())
+// jetStream connects to a server, as no agent does.
+func jetStream(t *testing.T, s *server.NATS) jetstream.JetStream {
+	t.Helper()
+	conn, err := nats.Connect(s.URL())
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer conn.Close()
+	t.Cleanup(conn.Close)
 	js, err := jetstream.New(conn)
 	if err != nil {
 		t.Fatal(err)
 	}
+	return js
+}
+
+// TestUnfitStreams checks that a stream on which claims cannot rest is refused.
+func TestUnfitStreams(t *testing.T) {
+	t.Parallel()
+	servers := server.StartNATS(t, 1)
+	js := jetStream(t, servers[0])
 	for name, c := range map[string]struct {
 		bucket jetstream.KeyValueConfig
 		wants  string
@@ -120,15 +127,7 @@ func TestUnfitStreams(t *testing.T) {
 func TestUnfitChanges(t *testing.T) {
 	t.Parallel()
 	servers := server.StartNATS(t, 1)
-	conn, err := nats.Connect(servers[0].URL())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	js, err := jetstream.New(conn)
-	if err != nil {
-		t.Fatal(err)
-	}
+	js := jetStream(t, servers[0])
 	if _, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "other"}); err != nil {
 		t.Fatal(err)
 	}
