@@ -42,18 +42,24 @@ type testCase struct {
 
 // bench is where and how long cases are measured.
 type bench struct {
-	binary     string // conduit
-	connectors string // directory of the executables
-	loop       string // the benchmarks of package e2e
-	kill       string // the benchmarks of package kill
-	dir        string // of the run; empty at its start
+	binary     string   // conduit
+	arguments  []string // of another Conduit, nil for this agent
+	connectors string   // directory of the executables
+	loop       string   // the benchmarks of package e2e
+	kill       string   // the benchmarks of package kill
+	dir        string   // of the run; empty at its start
 	seconds    time.Duration
 	bare       float64 // records/s of the last case without an agent
 	group      string  // directory of the control group for agents, empty for none
 }
 
-func suites() []suite {
-	return []suite{throughput, sizes, scale, small, alone, memory, observers, deadLetters, host, latency, fairness, sharing, ackLag, loop, processors, stages, modules, connectors, peers}
+// suites returns all, the one beside a Conduit if its executable is named.
+func suites(conduit string) []suite {
+	all := []suite{throughput, sizes, scale, small, alone, memory, observers, deadLetters, host, latency, fairness, sharing, ackLag, loop, processors, stages, modules, connectors, peers}
+	if conduit != "" {
+		all = append(all, beside(conduit))
+	}
+	return all
 }
 
 func main() {
@@ -64,8 +70,9 @@ func main() {
 	only := flag.String("case", "", `only cases that contain this in "TABLE: CASE"`)
 	long := flag.Bool("long", false, "also the cases that take much time, memory and disk")
 	list := flag.Bool("list", false, "list the cases")
+	conduit := flag.String("conduit", "", "executable of a Conduit to run the same pipeline files with")
 	flag.Parse()
-	selected := choose(*only, *long)
+	selected := choose(suites(*conduit), *only, *long)
 	switch {
 	case len(selected) == 0:
 		log.Fatalf("no case is called %q; -list lists them", *only)
@@ -89,9 +96,9 @@ func main() {
 }
 
 // choose returns the suites with the cases that are asked for.
-func choose(only string, long bool) []suite {
+func choose(all []suite, only string, long bool) []suite {
 	var selected []suite
-	for _, s := range suites() {
+	for _, s := range all {
 		s.cases = slices.DeleteFunc(slices.Clone(s.cases), func(c testCase) bool {
 			return !strings.Contains(s.name+": "+c.name, only) || c.long && !long
 		})

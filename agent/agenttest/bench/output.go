@@ -11,6 +11,14 @@ import (
 // output is files that records are written to, a line each.
 type output []string
 
+// outputs are the files that the first n pipelines write.
+func (b *bench) outputs(n int) (o output) {
+	for i := range n {
+		o = append(o, b.path(outputOf(i)))
+	}
+	return o
+}
+
 // size returns the size of the files together.
 func (o output) size() (total int64) {
 	for _, path := range o {

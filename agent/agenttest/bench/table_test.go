@@ -38,7 +38,7 @@ func TestQuantiles(t *testing.T) {
 // A case is chosen by its name, so no two have the same.
 func TestCasesHaveNamesOfTheirOwn(t *testing.T) {
 	seen := map[string]bool{}
-	for _, s := range choose("", true) {
+	for _, s := range choose(suites("conduit"), "", true) {
 		for _, c := range s.cases {
 			if name := s.name + ": " + c.name; seen[name] {
 				t.Errorf("there are two cases %q", name)
@@ -47,7 +47,7 @@ func TestCasesHaveNamesOfTheirOwn(t *testing.T) {
 			}
 		}
 	}
-	if some := choose("latency: 1 record", false); len(some) != 1 || len(some[0].cases) != 2 {
+	if some := choose(suites(""), "latency: 1 record", false); len(some) != 1 || len(some[0].cases) != 2 {
 		t.Errorf("chose %d tables", len(some))
 	}
 }

@@ -68,10 +68,7 @@ func (b *bench) pass(ctx context.Context, pipelines []string, by observer) (flow
 	if err != nil {
 		return flow{}, err
 	}
-	var out output
-	for n := range pipelines {
-		out = append(out, b.path(outputOf(n)))
-	}
+	out := b.outputs(len(pipelines))
 	f, err := b.observe(ctx, a, out, by)
 	if err = a.stop(err); err != nil {
 		return flow{}, err
