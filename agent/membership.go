@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/agent/cluster/protocol"
-	"github.com/conduit-agent/conduit/agent/telemetry"
 	"github.com/conduit-agent/conduit/api/cluster"
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/spec"
@@ -267,16 +266,4 @@ func (l *noticeLog) run(ctx context.Context, a *Agent) {
 			a.options.Log.Warn("cannot save events of the cluster", "component", "cluster", "err", err)
 		}
 	}
-}
-
-// clusterStats returns what is counted of the cluster, for metrics.
-func (c *clustered) clusterStats() telemetry.Cluster {
-	ctx, cancel := context.WithTimeout(context.Background(), viewTimeout)
-	defer cancel()
-	s := c.member.Stats(ctx)
-	notices := map[string]uint64{}
-	for reason, n := range s.Notices {
-		notices[string(reason)] = n
-	}
-	return telemetry.Cluster{Members: s.Members, Pipelines: s.Pipelines, Lag: s.Lag, Notices: notices}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/conduit-agent/conduit/agent/cluster"
 	"github.com/conduit-agent/conduit/agent/cluster/protocol"
+	"github.com/conduit-agent/conduit/agent/telemetry"
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/spec/notify"
 )
@@ -93,4 +94,21 @@ func (c *clustered) reportedBy(member string) (address string, deadLetters int64
 		}
 	}
 	return address, deadLetters
+}
+
+// clusterStats returns what is counted of the cluster, for metrics.
+func (c *clustered) clusterStats() telemetry.Cluster {
+	ctx, cancel := context.WithTimeout(context.Background(), viewTimeout)
+	defer cancel()
+	s := c.member.Stats(ctx)
+	notices := map[string]uint64{}
+	for reason, n := range s.Notices {
+		notices[string(reason)] = n
+	}
+	var claims []telemetry.Claim
+	for _, claim := range cluster.Owned(c.member) {
+		pipeline, number := protocol.InstanceOf(claim.Pipeline)
+		claims = append(claims, telemetry.Claim{Pipeline: pipeline, Number: number, Since: claim.Since})
+	}
+	return telemetry.Cluster{Members: s.Members, Pipelines: s.Pipelines, Lag: s.Lag, Notices: notices, Claims: claims}
 }

@@ -59,6 +59,7 @@ func TestDeletedPipeline(t *testing.T) {
 	})
 	old.run(t)
 	old.member.Declare(t.Context(), wanted)
+	wait.For(t, "old to say that it has what was deleted", func() bool { return len(outdated) > 0 })
 	if n := <-outdated; n.Pipeline != "p" || !shared.decoded(t).Deleted {
 		t.Errorf("the notice is %+v, the claim %+v", n, shared.decoded(t))
 	}
@@ -102,7 +103,7 @@ func deletingHost(t *testing.T, name string, m *memory, outdated chan<- protocol
 	h.member.Timing.Retire = 500 * time.Millisecond
 	h.member.Timing.TTL = time.Second // before which nothing is deleted
 	h.member.Happened = func(n protocol.Notice) {
-		if n.Reason == protocol.Outdated {
+		if n.Reason == protocol.Outdated && outdated != nil {
 			outdated <- n
 		}
 	}

@@ -3,7 +3,9 @@ package cluster_test
 import (
 	"encoding/json"
 	"testing"
+	"time"
 
+	"github.com/conduit-agent/conduit/agent/cluster"
 	"github.com/conduit-agent/conduit/agent/cluster/protocol"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 )
@@ -52,6 +54,53 @@ func TestOtherFiles(t *testing.T) {
 		t.Errorf("the claim is %+v, %v", after, err)
 	}
 	for _, h := range []*host{a, b, without} {
+		h.end()
+	}
+}
+
+// TestOtherFilesForLong checks that a member with another version of a declaration runs the pipeline once those that
+// have the one that ran have left it alone for long enough, from the position of the last owner on.
+func TestOtherFilesForLong(t *testing.T) {
+	t.Parallel()
+	shared := &memory{keys: map[string]protocol.Entry{}}
+	a := newHost(t, "a", shared)
+	<-a.placed
+	if err := a.save(t, "1"); err != nil {
+		t.Fatal(err)
+	}
+	b := prepareHost(t, "b", shared)
+	b.member.Timing.Differ = time.Second
+	differs := make(chan protocol.Notice, 100)
+	b.member.Happened = func(n protocol.Notice) {
+		if n.Reason == protocol.Differs {
+			differs <- n
+		}
+	}
+	b.run(t)
+	b.member.Declare(t.Context(), protocol.Declared{Wanted: map[string]protocol.Wanted{"p": {Digest: "another"}}})
+	if err := a.member.Drain(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	wait.For(t, "b to run the pipeline", func() bool { return b.member.Here("p") })
+	if len(differs) == 0 {
+		t.Error("b took the pipeline without a word of its other version")
+	}
+	if c := shared.decoded(t); c.Owner != "b" || c.Digest != "another" {
+		t.Errorf("the claim is %+v", c)
+	}
+	if c, err := b.db.Checkpoint(t.Context(), "p:in"); err != nil || c == nil || string(c.Position) != "1" {
+		t.Errorf("b resumes from %+v, %v", c, err)
+	}
+	if err := a.member.Resume(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if all := cluster.Owned(b.member); len(all) != 1 || all[0].Pipeline != "p" || all[0].Since.IsZero() {
+		t.Errorf("b has the claims %+v", all)
+	}
+	if all := cluster.Owned(a.member); len(all) != 0 {
+		t.Errorf("a has the claims %+v", all)
+	}
+	for _, h := range []*host{a, b} {
 		h.end()
 	}
 }

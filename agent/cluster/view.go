@@ -87,6 +87,19 @@ func (m *Member) ask(ctx context.Context, f func()) error {
 	}
 }
 
+// Owned returns the claims that a member has, in no order, but for those got just now that the store has not shown yet.
+func Owned(m *Member) (all []protocol.Claim) {
+	m.init()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for pipeline, o := range m.owned {
+		if c := m.owners[protocol.InstanceID(pipeline, o.number)]; c.Owner == m.Self.Agent {
+			all = append(all, c)
+		}
+	}
+	return all
+}
+
 // Stats is what a member counts.
 type Stats struct {
 	Members   int           // with a session, 0 while this one has none

@@ -1,6 +1,9 @@
 package telemetry
 
-import "time"
+import (
+	"strconv"
+	"time"
+)
 
 // Cluster is what is counted of the cluster that an agent is a member of.
 type Cluster struct {
@@ -8,6 +11,14 @@ type Cluster struct {
 	Pipelines int           // that this agent owns
 	Lag       time.Duration // for which a write of a claim has gone longest without a known outcome
 	Notices   map[string]uint64
+	Claims    []Claim // that this agent has
+}
+
+// Claim is that of a pipeline, or of one of its instances.
+type Claim struct {
+	Pipeline string
+	Number   int       // of the instance, from 1 on
+	Since    time.Time // by this agent's clock
 }
 
 // cluster reports what the membership in a cluster counts.
@@ -18,6 +29,9 @@ func (c *Collector) cluster(gauge gauge, counter counter) {
 	s := c.Cluster()
 	gauge(clusterMembersDesc, float64(s.Members))
 	gauge(clusterPipelinesDesc, float64(s.Pipelines))
+	for _, claim := range s.Claims {
+		gauge(clusterClaimDesc, float64(claim.Since.UnixMilli())/1000, claim.Pipeline, strconv.Itoa(claim.Number))
+	}
 	gauge(clusterLagDesc, s.Lag.Seconds())
 	for reason, n := range s.Notices {
 		counter(clusterNoticesDesc, n, reason)

@@ -56,6 +56,7 @@ var (
 
 	clusterMembersDesc   = desc(metric.ClusterMembers, "Members of the cluster with a session; 0 while this agent has none.")
 	clusterPipelinesDesc = desc(metric.ClusterPipelines, "Pipelines of which this agent has the claim.")
+	clusterClaimDesc     = desc(metric.ClusterClaimSince, "Since when this agent has had the claim of a pipeline, by its clock; only of those that it has.", "pipeline_id", "pipeline_instance")
 	clusterLagDesc       = desc(metric.ClusterLag, "For how long a write of a claim has gone without a known outcome, the longest of all.")
 	clusterNoticesDesc   = desc(metric.ClusterNotices, "What happened to this member and its claims, by reason.", "reason")
 

@@ -111,7 +111,7 @@ func TestDrain(t *testing.T) {
 		}
 	}
 	if text := m1.call("GET", "/metrics"); !strings.Contains(text, fmt.Sprintf("conduit_cluster_pipelines %d\n", pipelines)) ||
-		!strings.Contains(text, `conduit_cluster_notices_total{reason="Claimed"}`) {
+		!strings.Contains(text, `conduit_cluster_notices_total{reason="Claimed"}`) || strings.Count(text, "conduit_cluster_claim_since_timestamp_seconds{") != pipelines {
 		t.Error("the metrics of the member that runs all do not say so")
 	}
 	if text := m1.call("GET", "/v1/events?limit=1000"); !strings.Contains(text, `"reason":"Claimed"`) {

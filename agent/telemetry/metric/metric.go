@@ -37,6 +37,7 @@ const (
 	MemoryWaiting       = "conduit_memory_waiting_sources"
 	ClusterMembers      = "conduit_cluster_members"
 	ClusterPipelines    = "conduit_cluster_pipelines"
+	ClusterClaimSince   = "conduit_cluster_claim_since_timestamp_seconds"
 	ClusterLag          = "conduit_cluster_claim_lag_seconds"
 	ClusterNotices      = "conduit_cluster_notices_total"
 	PluginResident      = "conduit_plugin_resident_bytes"
