@@ -18,26 +18,25 @@ const AbandonAfter = 10 * time.Second
 // Group is the goroutines of a run, each with a name for what it does.
 type Group struct {
 	mu      sync.Mutex
-	running map[string]int // guarded by mu: how many have the name; waiting is among them until it is called
+	running int            // guarded by mu: goroutines, and one more until Wait is called
+	names   map[string]int // guarded by mu: how many have the name
 	over    chan struct{}  // closed when none is running any more
 }
 
-// waiting is the name of what keeps a group from being over before Wait is called.
-const waiting = ""
-
 // New returns a group, which is over after Wait.
 func New() *Group {
-	return &Group{running: map[string]int{waiting: 1}, over: make(chan struct{})}
+	return &Group{running: 1, names: map[string]int{}, over: make(chan struct{})}
 }
 
 // Start runs f in a goroutine, unless all others have ended.
 func (g *Group) Start(name string, f func()) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if len(g.running) == 0 {
+	if g.running == 0 {
 		return
 	}
-	g.add(name, 1)
+	g.running++
+	g.name(name, 1)
 	go func() {
 		defer g.end(name)
 		f()
@@ -47,7 +46,13 @@ func (g *Group) Start(name string, f func()) {
 func (g *Group) end(name string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.add(name, -1); len(g.running) == 0 {
+	g.name(name, -1)
+	g.leave()
+}
+
+// leave counts one less, with mu held.
+func (g *Group) leave() {
+	if g.running--; g.running == 0 {
 		close(g.over)
 	}
 }
@@ -57,26 +62,28 @@ func (g *Group) end(name string) {
 func (g *Group) Rename(from, to string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.add(to, 1)
-	g.add(from, -1)
+	g.name(to, 1)
+	g.name(from, -1)
 }
 
-// add adds n to those with this name, with mu held. There may be less than none for a moment: two renames
-// that undo each other come in any order.
-func (g *Group) add(name string, n int) {
-	if g.running[name] += n; g.running[name] == 0 {
-		delete(g.running, name)
+// name adds n to those with this name, with mu held. There may be less than none for a moment: two renames
+// that undo each other come in any order, and the goroutine may end between them.
+func (g *Group) name(name string, n int) {
+	if g.names[name] += n; g.names[name] == 0 {
+		delete(g.names, name)
 	}
 }
 
 // Wait waits until all goroutines have ended. Those that have not ended AbandonAfter ctx
 // did are abandoned; the error names them.
 func (g *Group) Wait(ctx context.Context) error {
-	g.end(waiting)
+	g.mu.Lock()
+	g.leave()
+	g.mu.Unlock()
 	return Abandonable(ctx, func() error { <-g.over; return nil }, func() string {
 		g.mu.Lock()
 		defer g.mu.Unlock()
-		return strings.Join(slices.Sorted(maps.Keys(g.running)), ", ")
+		return strings.Join(slices.Sorted(maps.Keys(g.names)), ", ")
 	})
 }
 

@@ -1,15 +1,40 @@
 package group
 
-import "testing"
+import (
+	"testing"
+	"testing/synctest"
+)
 
-// Renames that undo each other leave nothing behind, in any order.
+// A goroutine is renamed, and named as before again, by two others in any order: what comes
+// second may come after its end. Then the group is over all the same, and nothing is started in it any more.
 func TestRenamesInAnyOrder(t *testing.T) {
-	g := New()
-	g.add("reads", 1)
-	g.Rename("writes", "reads")
-	g.Rename("reads", "writes")
-	g.end("reads")
-	if err := g.Wait(t.Context()); err != nil || len(g.running) != 0 {
-		t.Errorf("%v are left: %v", g.running, err)
+	for name, afterEnd := range map[string]bool{"while it runs": false, "after its end": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				g := New()
+				goOn := make(chan struct{})
+				g.Start("reads", func() { <-goOn })
+				waited := make(chan error, 1)
+				go func() { waited <- g.Wait(t.Context()) }()
+				synctest.Wait()
+				g.Rename("writes", "reads")
+				if afterEnd {
+					close(goOn)
+					synctest.Wait()
+				}
+				g.Rename("reads", "writes")
+				g.Start("reads", func() {
+					if afterEnd {
+						t.Error("a goroutine was started in a group that is over")
+					}
+				})
+				if !afterEnd {
+					close(goOn)
+				}
+				if err := <-waited; err != nil || len(g.names) != 0 {
+					t.Errorf("%v are left: %v", g.names, err)
+				}
+			})
+		})
 	}
 }
