@@ -4,14 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"strings"
 	"sync"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
+	"github.com/conduit-agent/conduit/agent/access"
 	"github.com/conduit-agent/conduit/agent/catalog"
 	"github.com/conduit-agent/conduit/agent/deadletters"
 	"github.com/conduit-agent/conduit/agent/dryrun"
@@ -62,7 +60,6 @@ func (a *Agent) serveAPI() (func(ctx context.Context) error, error) {
 		Log:         a.options.Log,
 		Version:     a.options.Version,
 		Debug:       c.Debug,
-		Hosts:       hosts(c),
 		Reload:      a.reload,
 		Plan:        a.plan,
 		DryRun:      dryRun(a),
@@ -86,29 +83,12 @@ func (a *Agent) serveAPI() (func(ctx context.Context) error, error) {
 
 // listen returns what serves the API until its context ends.
 func (a *Agent) listen(server *api.Server) (func(ctx context.Context) error, error) {
-	c := a.options.Config.API
-	if err := a.secure(server, c); err != nil {
-		return nil, &settingError{err}
-	}
-	address, err := tcpAddress(a.options.Log, c, server)
+	listeners, err := access.Listen(server, a.options.Config.API, a.options.Log)
 	if err != nil {
-		return nil, &settingError{err}
+		return nil, err
 	}
-	l, err := net.Listen("tcp", address)
-	if err != nil {
-		return nil, &environmentError{fmt.Errorf("cannot listen on api.http.address: %w%s", err, inTheWay(address, err))}
-	}
-	serve := func(ctx context.Context) error { return server.Serve(ctx, l) }
-	if c.HTTP.Socket != "" {
-		local, err := listenSocket(c.HTTP)
-		if err != nil {
-			l.Close()
-			return nil, err
-		}
-		serve = func(ctx context.Context) error { return serveBoth(ctx, server, l, local) }
-	}
-	a.address = l.Addr().String()
-	return serve, nil
+	a.address = listeners.Address()
+	return listeners.Serve, nil
 }
 
 // declarations is desired state, of which a deleted pipeline's dead letters are purged with its history.
@@ -144,14 +124,6 @@ func (d declarations) Purge(ctx context.Context, id string) error {
 		err = nil
 	}
 	return errors.Join(err, forgot)
-}
-
-// serveBoth serves on two listeners until ctx ends, or until one of them fails.
-func serveBoth(ctx context.Context, server *api.Server, l, local net.Listener) error {
-	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return server.Serve(ctx, l) })
-	group.Go(func() error { return server.Serve(ctx, local) })
-	return group.Wait()
 }
 
 // Metrics returns the handler of /metrics.

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"os"
 
+	"github.com/conduit-agent/conduit/agent/access"
 	"github.com/conduit-agent/conduit/agent/catalog"
+	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/agent/engine/measure"
 	"github.com/conduit-agent/conduit/agent/notification"
 	"github.com/conduit-agent/conduit/api/rest"
@@ -25,7 +27,7 @@ func wireNotifications(ctx context.Context, a *Agent) error {
 	}
 	targets, kinds, err := notifyTargets(a)
 	if err != nil {
-		return &settingError{err}
+		return config.Invalid(err)
 	}
 	a.notifier = &notification.Notifier{
 		Agent:    notifierName(a),
@@ -62,7 +64,7 @@ func notifyTargets(a *Agent) (targets []notification.Target, kinds []notificatio
 	}
 	var secret func() (string, error)
 	if file := c.Webhook.SecretFile; file != "" {
-		secret = func() (string, error) { return token(a.options.Log, "notify.webhook.secret-file", file) }
+		secret = func() (string, error) { return access.Token(a.options.Log, "notify.webhook.secret-file", file) }
 		if err := strong(secret); err != nil {
 			return nil, nil, err
 		}

@@ -70,7 +70,7 @@ const retryInterval = time.Second
 // run serves the API until the store can be opened, which it returns.
 func (w *waiting) run(ctx context.Context) (*store.DB, error) {
 	serve, err := w.listen(&api.Server{
-		Observed: w, Log: w.options.Log, Version: w.options.Version, Hosts: hosts(w.options.Config.API), Down: w.problem,
+		Observed: w, Log: w.options.Log, Version: w.options.Version, Down: w.problem,
 		Insight: resource.Insight{Agent: func(context.Context) (rest.Agent, error) { return w.facts(w.problem), nil }},
 	})
 	if err != nil {

@@ -63,6 +63,7 @@ agent/replay:            agent/deadletters agent/engine agent/engine/* api/rest 
 agent/config:            schemas spec
 agent/reference:         agent/redact reconcile/watch spec
 agent/confine:           agent/config
+agent/access:            agent/config agent/host agent/reference api
 agent/catalog:           agent/config agent/confine api/rest plugins plugins/builtin plugins/builtin/exec plugins/processor plugins/processor/wasm plugins/processor/wasm/egress plugins/sandbox plugins/schema plugins/sdk spec
 agent/runner:            agent/catalog agent/engine agent/engine/* agent/poison agent/redact agent/reference plugins plugins/connector plugins/processor reconcile spec spec/sharing
 agent/monitoring:        agent/telemetry/metric

@@ -1,4 +1,4 @@
-package agent
+package access
 
 import (
 	"crypto/tls"
@@ -6,64 +6,16 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"os"
 	"strings"
 
 	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/agent/reference"
-	"github.com/conduit-agent/conduit/api"
 )
 
-// secure sets who may do what, and refuses settings that do not say.
-func (a *Agent) secure(server *api.Server, c config.API) (err error) {
-	if server.ReadToken, err = token(a.options.Log, "api.auth.read-token-file", c.Auth.ReadTokenFile); err != nil {
-		return err
-	}
-	if server.AdminToken, err = token(a.options.Log, "api.auth.admin-token-file", c.Auth.AdminTokenFile); err != nil {
-		return err
-	}
-	if server.ReadToken != "" && server.ReadToken == server.AdminToken {
-		a.options.Log.Warn("the read token is the admin token, so that who reads may do everything", "component", "api")
-	}
-	if server.TLS, err = encryption(c.TLS); err != nil {
-		return err
-	}
-	server.Origins, err = origins(c.HTTP.CORS.AllowedOrigins)
-	return err
-}
-
-// environmentError is an error that the machine is to blame for.
-type environmentError struct{ error }
-
-// Environment reports that nothing the user wrote is wrong.
-func (*environmentError) Environment() bool { return true }
-
-// Unwrap returns the cause.
-func (e *environmentError) Unwrap() error { return e.error }
-
-// settingError is an error that the settings are to blame for, unless its cause is an
-// environmentError.
-type settingError struct{ error }
-
-// Invalid reports that what the user wrote is wrong.
-func (*settingError) Invalid() bool { return true }
-
-// Unwrap returns the cause.
-func (e *settingError) Unwrap() error { return e.error }
-
-// hosts returns the names under which the API may be asked.
-func hosts(c config.API) []string {
-	all := strings.FieldsFunc(c.AllowedHosts, func(r rune) bool { return r == ',' || r == ' ' })
-	if host, _, err := net.SplitHostPort(c.HTTP.Address); err == nil && host != "" {
-		all = append(all, host)
-	}
-	return all
-}
-
-// token reads the bearer token in the file that the setting names. A bare name is that
-// of a credential, if systemd handed over any.
-func token(log *slog.Logger, setting, file string) (string, error) {
+// Token reads the bearer token, or another secret, in the file that the setting names. A bare name is that
+// of a credential, if systemd handed over any. It warns when every user of the machine can read the file.
+func Token(log *slog.Logger, setting, file string) (string, error) {
 	if file == "" {
 		return "", nil
 	}

@@ -1,0 +1,96 @@
+// Package access says who may use the API and where: it reads tokens and certificates, and listens on
+// what the settings name.
+package access
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/conduit-agent/conduit/agent/config"
+	"github.com/conduit-agent/conduit/api"
+)
+
+// Listeners is where an API is served, while nothing is served yet.
+type Listeners struct {
+	server *api.Server
+	tcp    net.Listener
+	socket net.Listener // nil for none
+}
+
+// Listen sets of server who may do what, as the settings say, and listens on their address, and on their
+// Unix socket if they name one. Settings that do not say who may use an API that others can reach are refused.
+func Listen(server *api.Server, c config.API, log *slog.Logger) (*Listeners, error) {
+	if err := secure(server, c, log); err != nil {
+		return nil, config.Invalid(err)
+	}
+	address, err := tcpAddress(log, c, server)
+	if err != nil {
+		return nil, config.Invalid(err)
+	}
+	l := &Listeners{server: server}
+	if l.tcp, err = net.Listen("tcp", address); err != nil {
+		return nil, &environmentError{fmt.Errorf("cannot listen on api.http.address: %w%s", err, inTheWay(address, err))}
+	}
+	if c.HTTP.Socket != "" {
+		if l.socket, err = listenSocket(c.HTTP); err != nil {
+			l.tcp.Close()
+			return nil, err
+		}
+	}
+	return l, nil
+}
+
+// Address returns the TCP address that is listened on.
+func (l *Listeners) Address() string { return l.tcp.Addr().String() }
+
+// Serve serves the API until ctx ends, or until a listener fails. It closes the listeners.
+func (l *Listeners) Serve(ctx context.Context) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return l.server.Serve(ctx, l.tcp) })
+	if l.socket != nil {
+		group.Go(func() error { return l.server.Serve(ctx, l.socket) })
+	}
+	return group.Wait()
+}
+
+// secure sets who may do what, and under which names the API may be asked.
+func secure(server *api.Server, c config.API, log *slog.Logger) (err error) {
+	server.Hosts = hosts(c)
+	if server.ReadToken, err = Token(log, "api.auth.read-token-file", c.Auth.ReadTokenFile); err != nil {
+		return err
+	}
+	if server.AdminToken, err = Token(log, "api.auth.admin-token-file", c.Auth.AdminTokenFile); err != nil {
+		return err
+	}
+	if server.ReadToken != "" && server.ReadToken == server.AdminToken {
+		log.Warn("the read token is the admin token, so that who reads may do everything", "component", "api")
+	}
+	if server.TLS, err = encryption(c.TLS); err != nil {
+		return err
+	}
+	server.Origins, err = origins(c.HTTP.CORS.AllowedOrigins)
+	return err
+}
+
+// hosts returns the names under which the API may be asked.
+func hosts(c config.API) []string {
+	all := strings.FieldsFunc(c.AllowedHosts, func(r rune) bool { return r == ',' || r == ' ' })
+	if host, _, err := net.SplitHostPort(c.HTTP.Address); err == nil && host != "" {
+		all = append(all, host)
+	}
+	return all
+}
+
+// environmentError is an error that the machine is to blame for.
+type environmentError struct{ error }
+
+// Environment reports that nothing the user wrote is wrong.
+func (*environmentError) Environment() bool { return true }
+
+// Unwrap returns the cause.
+func (e *environmentError) Unwrap() error { return e.error }

@@ -1,0 +1,68 @@
+package access
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/url"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/conduit-agent/conduit/agent/config"
+	"github.com/conduit-agent/conduit/agent/host"
+	"github.com/conduit-agent/conduit/api"
+)
+
+// tcpAddress returns the address to listen on. One that others can reach is refused when
+// nothing keeps them out, and one without a host means this machine only then.
+func tcpAddress(log *slog.Logger, c config.API, s *api.Server) (string, error) {
+	host, port, err := net.SplitHostPort(c.HTTP.Address)
+	if err != nil {
+		return "", fmt.Errorf("cannot listen on api.http.address %q: want host:port", c.HTTP.Address)
+	}
+	ip := net.ParseIP(host)
+	local := host == "localhost" || ip != nil && ip.IsLoopback()
+	authenticated := s.AdminToken != "" || s.ReadToken != "" || s.TLS != nil && s.TLS.ClientCAs != nil
+	switch {
+	case local && !authenticated:
+		log.Info("every user of this machine can use the API: set api.auth.admin-token-file to ask for a token", "component", "api")
+		return c.HTTP.Address, nil
+	case local, authenticated, c.AllowUnauthenticated:
+		return c.HTTP.Address, nil
+	case host == "":
+		address := net.JoinHostPort("127.0.0.1", port)
+		log.Warn("the API listens on this machine only, as api.http.address has no host and nothing keeps others out: "+
+			"set api.auth.admin-token-file, or api.tls.client-ca-file, to serve them", "component", "api", "address", address)
+		return address, nil
+	}
+	return "", fmt.Errorf("api.http.address %s can be reached by others and nothing keeps them out: set api.auth.admin-token-file, or api.tls.client-ca-file, "+
+		"or listen on 127.0.0.1; api.allow-unauthenticated: true lets every client in", c.HTTP.Address)
+}
+
+// inTheWay says who keeps the API from listening on address, and what to do.
+func inTheWay(address string, err error) string {
+	if !errors.Is(err, syscall.EADDRINUSE) {
+		return ""
+	}
+	_, text, _ := net.SplitHostPort(address)
+	port, _ := strconv.Atoi(text) // it could be listened on
+	who := host.PortOwner(port)
+	if who == "" {
+		who = "another process"
+	}
+	return fmt.Sprintf(", by %s; end that, or set another address: --api.http.address 127.0.0.1:%d, CONDUIT_API_HTTP_ADDRESS, or api.http.address in conduit.yaml", who, port%65535+1)
+}
+
+// origins returns the origins in the setting, and refuses what no browser sends as one.
+func origins(setting string) ([]string, error) {
+	all := strings.FieldsFunc(strings.Trim(setting, "[] "), func(r rune) bool { return strings.ContainsRune(`, "'`, r) })
+	for _, origin := range all {
+		u, err := url.Parse(origin)
+		if err != nil || u.Scheme == "" || u.Host == "" || u.Scheme+"://"+u.Host != origin {
+			return nil, fmt.Errorf("api.http.cors.allowed-origins: %q is not an origin such as https://ui.example.com", origin)
+		}
+	}
+	return all, nil
+}
