@@ -172,8 +172,11 @@ func (f *flow) until(enough func(got []int) bool) error {
 	return fmt.Errorf("%w: %d arrived: %w", errLate, len(got), err)
 }
 
-// ask returns what has arrived. It takes a tenth of a CPU at most: proxies and servers of other flows run on
-// the same ones.
+// maxPause is how long a flow waits at most until it asks again. That asking takes long may be due to others, too.
+const maxPause = 300 * time.Millisecond
+
+// ask returns what has arrived. As long as it takes little time, it takes a tenth of a CPU at most: proxies and servers
+// of other flows run on the same ones.
 func (f *flow) ask() ([]int, error) {
 	ctx, cancel := context.WithTimeout(f.t.Context(), time.Minute)
 	defer cancel()
@@ -182,7 +185,7 @@ func (f *flow) ask() ([]int, error) {
 	if len(got) > 0 {
 		f.reached.Store(int64(slices.Max(got)))
 	}
-	pause(ctx, min(9*time.Since(begin), time.Second))
+	pause(ctx, min(9*time.Since(begin), maxPause))
 	return got, err
 }
 
