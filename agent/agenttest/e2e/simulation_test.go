@@ -28,6 +28,7 @@ const (
 	simulatedCleanup  = 2 * time.Minute
 	simulatedSettling = 6 * time.Second
 	simulatedSteps    = 12
+	simulatedParts    = 4 // of the sequences, which run at the same time
 )
 
 // TestSimulatedAgent has everything happen that may happen to the files, the store and
@@ -51,11 +52,16 @@ func TestSimulatedAgent(t *testing.T) {
 	for i := range all {
 		all[i] = i
 	}
-	for seed := first; seed < first+sequences; seed++ {
-		if failed := simulate(t, cfg, dir, seed, all); failed != "" {
-			steps, failed := shrink(all, failed, func(steps []int) string { return simulate(t, cfg, dir, seed, steps) })
-			t.Fatalf("seed %d, steps %v:\n%s", seed, steps, failed)
-		}
+	for part := range simulatedParts {
+		t.Run(fmt.Sprint(part), func(t *testing.T) {
+			t.Parallel()
+			for seed := first + part; seed < first+sequences; seed += simulatedParts {
+				if failed := simulate(t, cfg, dir, seed, all); failed != "" {
+					steps, failed := shrink(all, failed, func(steps []int) string { return simulate(t, cfg, dir, seed, steps) })
+					t.Fatalf("seed %d, steps %v:\n%s", seed, steps, failed)
+				}
+			}
+		})
 	}
 }
 

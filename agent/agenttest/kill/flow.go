@@ -7,7 +7,9 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -31,6 +33,9 @@ type flow struct {
 	arrived  func(ctx context.Context) ([]int, error)
 	snapshot bool // of Source
 	repeated int  // records so far
+
+	target  atomic.Int64 // number up to which records are wanted before the next fault
+	reached atomic.Int64 // highest number that has arrived
 }
 
 // timeout bounds how long nothing may arrive after a fault. How fast records arrive depends on the machine.
@@ -56,6 +61,10 @@ func (f *flow) passSnapshot() error {
 	return f.stopAgent()
 }
 
+// maxBacklog is how many records may wait to arrive while more are produced: what a slow connector has to make up
+// for after a fault takes its time, and proves no more than this many do.
+const maxBacklog = 500
+
 // feed produces records until the function it returns is called, which returns when all that
 // was begun is durable.
 func (f *flow) feed() (stop func()) {
@@ -63,7 +72,9 @@ func (f *flow) feed() (stop func()) {
 	var done sync.WaitGroup
 	done.Go(func() {
 		for ctx.Err() == nil {
-			f.produceSome(1 + rand.IntN(20))
+			if int64(f.ledger.count()) < max(f.target.Load(), f.reached.Load()+maxBacklog) {
+				f.produceSome(1 + rand.IntN(20))
+			}
 			pause(ctx, max(f.interval, 10*time.Millisecond))
 		}
 	})
@@ -92,6 +103,7 @@ func (f *flow) produceSome(n int) {
 // produces returns when so many records more are produced.
 func (f *flow) produces(n int) {
 	want := f.ledger.count() + n
+	f.target.Store(int64(want))
 	wait.Until(f.t.Context(), func() bool { return f.ledger.count() >= want })
 }
 
@@ -160,14 +172,20 @@ func (f *flow) until(enough func(got []int) bool) error {
 	return fmt.Errorf("%w: %d arrived: %w", errLate, len(got), err)
 }
 
-// ask returns what has arrived. It takes a tenth of a CPU at most: proxies and servers of other flows run on
-// the same ones.
+// maxPause is how long a flow waits at most until it asks again. That asking takes long may be due to others, too.
+const maxPause = 300 * time.Millisecond
+
+// ask returns what has arrived. As long as it takes little time, it takes a tenth of a CPU at most: proxies and servers
+// of other flows run on the same ones.
 func (f *flow) ask() ([]int, error) {
 	ctx, cancel := context.WithTimeout(f.t.Context(), time.Minute)
 	defer cancel()
 	begin := time.Now()
 	got, err := f.arrived(ctx)
-	pause(ctx, min(9*time.Since(begin), time.Second))
+	if len(got) > 0 {
+		f.reached.Store(int64(slices.Max(got)))
+	}
+	pause(ctx, min(9*time.Since(begin), maxPause))
 	return got, err
 }
 

@@ -127,27 +127,25 @@ func (s *natsSystem) stored(ctx context.Context) (all []int, err error) {
 	if err != nil {
 		return nil, err
 	}
-	left := stream.CachedInfo().State.Msgs
 	consumer, err := stream.OrderedConsumer(ctx, jetstream.OrderedConsumerConfig{})
 	if err != nil {
 		return nil, err
 	}
-	for left > 0 {
-		batch, err := consumer.Fetch(int(min(left, 500)))
+	messages, err := consumer.Messages() // Fetch makes another consumer for each batch
+	if err != nil {
+		return nil, err
+	}
+	defer messages.Stop()
+	for range stream.CachedInfo().State.Msgs {
+		m, err := messages.Next(jetstream.NextContext(ctx))
 		if err != nil {
 			return nil, err
 		}
-		for m := range batch.Messages() {
-			var n int
-			if _, err := fmt.Sscanf(string(m.Data()), `{"n":%d`, &n); err != nil {
-				return nil, err
-			}
-			all = append(all, n)
-			left--
-		}
-		if err := batch.Error(); err != nil {
+		var n int
+		if _, err := fmt.Sscanf(string(m.Data()), `{"n":%d`, &n); err != nil {
 			return nil, err
 		}
+		all = append(all, n)
 	}
 	return all, nil
 }

@@ -119,6 +119,7 @@ func TestS3Source(t *testing.T) {
 // TestS3Destination writes objects: with positions, each record once; without them, again what
 // was outstanding.
 func TestS3Destination(t *testing.T) {
+	t.Parallel()
 	for _, once := range []bool{true, false} {
 		t.Run(fmt.Sprintf("once %v", once), func(t *testing.T) {
 			t.Parallel()
