@@ -63,7 +63,7 @@ func (f *flow) passSnapshot() error {
 
 // maxBacklog is how many records may wait to arrive while more are produced: what a slow connector has to make up
 // for after a fault takes its time, and proves no more than this many do.
-const maxBacklog = 500
+const maxBacklog = 300
 
 // feed produces records until the function it returns is called, which returns when all that
 // was begun is durable.
