@@ -5,6 +5,7 @@ package reference
 import (
 	"context"
 	"crypto/sha256"
+	"errors"
 	"log/slog"
 	"slices"
 	"sync"
@@ -44,6 +45,10 @@ type Resolution struct {
 	Pipeline *spec.Pipeline
 	Secrets  redact.Redactor // knows what the references led to, and the secret settings
 
+	// Hopeless says that some reference cannot be resolved by trying again: a variable is not
+	// set, say. A file may yet be written, and a file system may answer again.
+	Hopeless bool
+
 	files map[string]digest // that values were taken from
 }
 
@@ -54,12 +59,24 @@ func (r *Resolver) Resolve(ctx context.Context, d *spec.Declaration) (*Resolutio
 	find := r.reads.lookup(ctx, r.AllowFile)
 	lookup := find
 	lookup.Found = resolved.Secrets.Add
-	lookup.File = allowed(r.AllowFile, func(path string) (string, error) { return note(resolved.files, path, path, find.File) })
+	unread := 0 // each is one problem, that another try may mend
+	lookup.File = allowed(r.AllowFile, func(path string) (string, error) {
+		text, err := note(resolved.files, path, path, find.File)
+		if err != nil {
+			unread++
+		}
+		return text, err
+	})
 	lookup.Credential = allowed(r.AllowCredential, func(name string) (string, error) {
-		return note(resolved.files, credentialPath(name), name, find.Credential)
+		text, err := note(resolved.files, credentialPath(name), name, find.Credential)
+		if errors.Is(err, errTimeout) {
+			unread++
+		}
+		return text, err
 	})
 	var problems []spec.Problem
 	resolved.Pipeline, problems = spec.Resolve(&d.Pipeline, lookup)
+	resolved.Hopeless = len(problems) > unread
 	if resolved.Pipeline != nil {
 		for _, settings := range resolved.Pipeline.EachSettings() {
 			resolved.Secrets.AddSettings(settings)

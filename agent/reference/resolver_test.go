@@ -1,6 +1,7 @@
 package reference
 
 import (
+	"errors"
 	"log/slog"
 	"maps"
 	"os"
@@ -46,5 +47,41 @@ func TestRecall(t *testing.T) {
 	}
 	if text := secrets.Text("canary-51c0a7"); text != "${KNOWN}" {
 		t.Errorf("the value is shown as %s", text)
+	}
+}
+
+// What another try may mend is told from what it cannot.
+func TestHopeless(t *testing.T) {
+	t.Setenv("SET", "x")
+	t.Setenv("CREDENTIALS_DIRECTORY", t.TempDir())
+	r := &Resolver{Log: slog.New(slog.DiscardHandler), AllowFile: func(path string) error {
+		if path == "/refused" {
+			return errors.New("outside")
+		}
+		return nil
+	}}
+	missing := filepath.Join(t.TempDir(), "missing")
+	for settings, want := range map[string]struct {
+		problems int
+		hopeless bool
+	}{
+		"${SET}":                                {0, false},
+		"${UNSET_HERE}":                         {1, true},
+		"${UNSET_HERE:?why}":                    {1, true},
+		"${file:" + missing + "}":               {1, false},
+		"${SET}${file:" + missing + "}":         {1, false},
+		"${file:/refused}":                      {1, true},
+		"${credential:missing}":                 {1, true},
+		"${UNSET_HERE} ${file:" + missing + "}": {1, true},
+	} {
+		p := spec.Pipeline{ID: "p", Connectors: []spec.Connector{{ID: "a", Settings: map[string]string{"s": settings}}}}
+		resolved, problems := r.Resolve(t.Context(), &spec.Declaration{Pipeline: p})
+		if len(problems) != want.problems || resolved.Hopeless != want.hopeless {
+			t.Errorf("%s: hopeless %v, %v", settings, resolved.Hopeless, problems)
+		}
+	}
+	two := spec.Pipeline{ID: "p", Connectors: []spec.Connector{{ID: "a", Settings: map[string]string{"a": "${file:" + missing + "}", "b": "${UNSET_HERE}"}}}}
+	if resolved, problems := r.Resolve(t.Context(), &spec.Declaration{Pipeline: two}); !resolved.Hopeless || len(problems) != 2 {
+		t.Errorf("a file that is missing hides a variable that is not set: %v", problems)
 	}
 }

@@ -175,3 +175,22 @@ func (unavailableError) Lost() bool { return true }
 
 // Unwrap returns the cause.
 func (e unavailableError) Unwrap() error { return e.error }
+
+// Permanent returns err as one that no other try mends: only somebody who changes the
+// pipeline, what it refers to, or the position does. When Open, Read or a method of Lifecycle
+// returns it, the pipeline is degraded at once instead of started again and again. Every error of
+// Configure counts as permanent. It returns nil for nil.
+func Permanent(err error) error {
+	if err == nil {
+		return nil
+	}
+	return permanentError{err}
+}
+
+type permanentError struct{ error }
+
+// Permanent reports that no other try mends it.
+func (permanentError) Permanent() bool { return true }
+
+// Unwrap returns the cause.
+func (e permanentError) Unwrap() error { return e.error }

@@ -18,6 +18,8 @@ import (
 	"github.com/conduit-agent/conduit/plugins/wire"
 	"github.com/conduit-agent/conduit/plugins/wire/wirepb/connectorv1"
 	"github.com/conduit-agent/conduit/plugins/wire/wirepb/connectorv2"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/protobuf/proto"
 )
 
@@ -269,12 +271,13 @@ func expired(ctx context.Context) bool {
 func (c *connector) call(ctx context.Context, method string, timeout time.Duration, req, resp proto.Message) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	err := c.p.conn.Invoke(ctx, c.method(method), req, resp)
+	var trailer metadata.MD
+	err := c.p.conn.Invoke(ctx, c.method(method), req, resp, grpc.Trailer(&trailer))
 	if err != nil && expired(ctx) {
 		err = context.DeadlineExceeded // the plugin may see it first, and answer that the call was cancelled
 	}
 	if err != nil {
-		return fmt.Errorf("cannot call %s of connector %s: %w", method, c.id, c.p.explain(err))
+		return fmt.Errorf("cannot call %s of connector %s: %w", method, c.id, c.p.meant(err, trailer))
 	}
 	return nil
 }

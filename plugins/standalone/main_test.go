@@ -84,6 +84,7 @@ type countSource struct {
 	count, batch, at int
 	structured       bool
 	acks             string // file
+	fail             string // what Read says instead
 }
 
 func (s *countSource) Parameters() sdk.Parameters {
@@ -92,6 +93,7 @@ func (s *countSource) Parameters() sdk.Parameters {
 		"batch":      {Default: "1", Type: sdk.TypeInt},
 		"structured": {Default: "false", Type: sdk.TypeBool},
 		"acks":       {Type: sdk.TypeString},
+		"fail":       {Type: sdk.TypeString},
 	}
 }
 
@@ -99,7 +101,7 @@ func (s *countSource) Configure(_ context.Context, settings map[string]string) e
 	s.count, _ = strconv.Atoi(settings["count"])
 	s.batch, _ = strconv.Atoi(settings["batch"])
 	s.structured = settings["structured"] == "true"
-	s.acks = settings["acks"]
+	s.acks, s.fail = settings["acks"], settings["fail"]
 	return nil
 }
 
@@ -109,14 +111,21 @@ func (s *countSource) LifecycleOnCreated(ctx context.Context, settings map[strin
 	return nil
 }
 
-func (s *countSource) Open(_ context.Context, pos record.Position) error {
+func (s *countSource) Open(_ context.Context, pos record.Position) (err error) {
 	if len(pos) > 0 {
-		s.at, _ = strconv.Atoi(string(pos))
+		s.at, err = strconv.Atoi(string(pos))
 	}
-	return nil
+	return sdk.Permanent(err)
 }
 
 func (s *countSource) Read(ctx context.Context) ([]record.Record, error) {
+	switch s.fail {
+	case "":
+	case "for ever":
+		return nil, sdk.Permanent(errors.New(s.fail))
+	default:
+		return nil, errors.New(s.fail)
+	}
 	if s.at == s.count {
 		<-ctx.Done()
 		return nil, ctx.Err()

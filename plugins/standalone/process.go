@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/conduit-agent/conduit/plugins/sdk"
 	"github.com/conduit-agent/conduit/plugins/wire"
 	hclog "github.com/hashicorp/go-hclog"
 	plugin "github.com/hashicorp/go-plugin"
@@ -17,6 +18,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/connectivity"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 )
 
@@ -194,6 +196,16 @@ func (p *process) explain(err error) error {
 		return fmt.Errorf("%w (the plugin process ended: %w; it said last: %s)", err, p.runner.exitError(), said)
 	}
 	return fmt.Errorf("%w (the plugin process ended: %w)", err, p.runner.exitError())
+}
+
+// meant is explain for the error of a call with this trailer, in which the plugin may say that no
+// other try mends it.
+func (p *process) meant(err error, trailer metadata.MD) error {
+	err = p.explain(err)
+	if wire.IsPermanent(trailer) {
+		return sdk.Permanent(err)
+	}
+	return err
 }
 
 // lostError means that the plugin went away or did not answer, rather than that it

@@ -254,3 +254,48 @@ func TestSchemas(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A connector says over the wire that no other try mends an error.
+func TestPermanentErrors(t *testing.T) {
+	permanent := func(err error) bool {
+		var p interface{ Permanent() bool }
+		return errors.As(err, &p) && p.Permanent()
+	}
+	for _, here := range []bool{false, true} {
+		ctx := testContext(t)
+		c, _ := client(t, "connector")
+		if here {
+			c.Connector = &testConnector
+		}
+		open := func(pos string, settings map[string]string) (*standalone.Source, error) {
+			s, err := c.Source(ctx, "pipe:src")
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = s.Teardown(context.Background()) })
+			if err := s.Configure(ctx, settings); err != nil {
+				t.Fatal(err)
+			}
+			return s, s.Open(ctx, record.Position(pos))
+		}
+		settings := map[string]string{"count": "1", "batch": "1", "acks": filepath.Join(t.TempDir(), "acks")}
+		if _, err := open("not a number", settings); !permanent(err) || !strings.Contains(err.Error(), "not a number") {
+			t.Errorf("served here %v: a position that cannot be read gives %v, permanent %v", here, err, permanent(err))
+		}
+		settings["fail"] = "for ever"
+		s, err := open("", settings)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Read(ctx); !permanent(err) || !strings.Contains(err.Error(), "for ever") {
+			t.Errorf("served here %v: reading gives %v, permanent %v", here, err, permanent(err))
+		}
+		settings["fail"] = "for now"
+		if s, err = open("", settings); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Read(ctx); err == nil || permanent(err) {
+			t.Errorf("served here %v: reading gives %v, permanent %v", here, err, permanent(err))
+		}
+	}
+}

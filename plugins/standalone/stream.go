@@ -145,7 +145,7 @@ func (s *stream) failure() error {
 	if errors.Is(s.err, io.EOF) {
 		return errors.New("the plugin ended the stream")
 	}
-	return s.conn.p.explain(s.err)
+	return s.conn.p.meant(s.err, s.grpc.Trailer())
 }
 
 // half closes our side: the plugin sees that nothing more will come.

@@ -7,7 +7,9 @@ import (
 	"io"
 	"strings"
 
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 )
 
@@ -46,6 +48,43 @@ func streamError(err error) error {
 	var lost interface{ Lost() bool }
 	if errors.As(err, &lost) && lost.Lost() {
 		return status.Error(codes.Unavailable, err.Error())
+	}
+	return err
+}
+
+// PermanentTrailer is a trailer of a call that failed: with the value true it says that no other
+// try mends the error (sdk.Permanent). A host that does not know it shows the error alone.
+const PermanentTrailer = "conduit-permanent"
+
+// IsPermanent reports whether the trailer of a call that failed says that no other try mends it.
+func IsPermanent(trailer metadata.MD) bool {
+	values := trailer.Get(PermanentTrailer)
+	return len(values) > 0 && values[0] == "true"
+}
+
+// permanentTrailer returns the trailer that goes with err, nil for none.
+func permanentTrailer(err error) metadata.MD {
+	var p interface{ Permanent() bool }
+	if errors.As(err, &p) && p.Permanent() {
+		return metadata.Pairs(PermanentTrailer, "true")
+	}
+	return nil
+}
+
+// markCall says in the trailer of a call whether its error is permanent.
+func markCall(ctx context.Context, req any, _ *grpc.UnaryServerInfo, call grpc.UnaryHandler) (any, error) {
+	resp, err := call(ctx, req)
+	if trailer := permanentTrailer(err); trailer != nil {
+		_ = grpc.SetTrailer(ctx, trailer) // without it the call is tried again
+	}
+	return resp, err
+}
+
+// markStream says in the trailer of a stream whether its error is permanent.
+func markStream(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, run grpc.StreamHandler) error {
+	err := run(srv, stream)
+	if trailer := permanentTrailer(err); trailer != nil {
+		stream.SetTrailer(trailer)
 	}
 	return err
 }

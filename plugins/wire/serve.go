@@ -60,6 +60,7 @@ func NewServer(c sdk.Connector, env *sdk.Env, size int) *grpc.Server {
 func newServer(size int, options ...grpc.ServerOption) *grpc.Server {
 	return grpc.NewServer(append(options,
 		grpc.ForceServerCodecV2(NewCodec()),
+		grpc.ChainUnaryInterceptor(markCall), grpc.ChainStreamInterceptor(markStream),
 		grpc.MaxRecvMsgSize(size), grpc.MaxSendMsgSize(math.MaxInt32),
 		grpc.InitialWindowSize(1<<20), grpc.InitialConnWindowSize(4<<20),
 		grpc.ReadBufferSize(128<<10), grpc.WriteBufferSize(128<<10))...)

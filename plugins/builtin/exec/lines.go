@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
 // place is where reading stands; its JSON form is the position of a record.
@@ -19,7 +20,7 @@ func (p *place) parse(pos record.Position) error {
 		return nil
 	}
 	if err := json.Unmarshal(pos, p); err != nil || p.Seq <= 0 {
-		return fmt.Errorf("cannot resume at position %.100q: it is none of this source", pos)
+		return sdk.Permanent(fmt.Errorf("cannot resume at position %.100q: it is none of this source", pos))
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
 // place is where reading stands. Its text form, the position of a record, is
@@ -30,7 +31,7 @@ const headBytes = 256
 const startOver = "to start over, stop the pipeline and run `conduit connectors position ID reset`, or give the connector another id"
 
 func notPosition(pos record.Position) error {
-	return fmt.Errorf("cannot resume at position %.200q: that is not a position of file; %s", pos, startOver)
+	return sdk.Permanent(fmt.Errorf("cannot resume at position %.200q: that is not a position of file; %s", pos, startOver))
 }
 
 // parsePosition reads a position in one file.

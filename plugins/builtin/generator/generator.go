@@ -70,7 +70,7 @@ func (s *Source) Open(ctx context.Context, pos record.Position) error {
 	if len(pos) > 0 {
 		n, err := strconv.ParseInt(string(pos), 10, 64)
 		if err != nil || n < 0 {
-			return fmt.Errorf("cannot resume at position %q: not the number of a record", pos)
+			return sdk.Permanent(fmt.Errorf("cannot resume at position %q: not the number of a record", pos))
 		}
 		s.made = n
 	}

@@ -9,6 +9,7 @@ import (
 	"fmt"
 
 	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
 // place is how far polling has got: what a position says.
@@ -39,7 +40,7 @@ func parsePlace(pos record.Position) (p place, err error) {
 	d := json.NewDecoder(bytes.NewReader(pos))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&p); err != nil || p.N == 0 {
-		return p, fmt.Errorf("cannot resume from %q: that is no position of HTTP polling", pos)
+		return p, sdk.Permanent(fmt.Errorf("cannot resume from %q: that is no position of HTTP polling", pos))
 	}
 	return p, nil
 }

@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
 // place is where a record stands: that of Conduit's connector, and what it does not keep, the
@@ -47,7 +48,7 @@ func (v vector) set(topic string, partition int32, offset int64) {
 func parsePosition(pos record.Position) (p place, err error) {
 	d := json.NewDecoder(bytes.NewReader(pos))
 	if err := d.Decode(&p); err != nil || p.Topic == "" || p.Partition < 0 || p.Offset < 0 {
-		return p, fmt.Errorf("cannot resume at position %q: not a position of this source", abbreviate(pos))
+		return p, sdk.Permanent(fmt.Errorf("cannot resume at position %q: not a position of this source", abbreviate(pos)))
 	}
 	return p, nil
 }

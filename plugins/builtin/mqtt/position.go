@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
 // numbers makes positions: a random number of the run, one of the message, and when it was
@@ -28,7 +29,7 @@ func newNumbers(pos record.Position) (numbers, error) {
 	if len(pos) > 0 {
 		found := pattern.FindSubmatch(pos)
 		if found == nil {
-			return n, fmt.Errorf("cannot resume from %q: that is no position of MQTT", pos)
+			return n, sdk.Permanent(fmt.Errorf("cannot resume from %q: that is no position of MQTT", pos))
 		}
 		at, err := strconv.ParseInt(string(found[1]), 10, 64)
 		if err != nil {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/conduit-agent/conduit/plugins/builtin/mysql/gtid"
 	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
 // The types of positions. 0 is a source that has not begun.
@@ -63,18 +64,18 @@ func parsePosition(p record.Position) (pos position, err error) {
 		return pos, nil
 	}
 	if err := json.Unmarshal(p, &pos); err != nil || pos.Type < typeSnapshot || pos.Type > typeStream {
-		return pos, fmt.Errorf("cannot read the position %q: it is not one of a mysql source", p)
+		return pos, sdk.Permanent(fmt.Errorf("cannot read the position %q: it is not one of a mysql source", p))
 	}
 	if pos.set, err = gtid.Parse(pos.GTID); err != nil {
-		return pos, fmt.Errorf("cannot read the position %q: %w", p, err)
+		return pos, sdk.Permanent(fmt.Errorf("cannot read the position %q: %w", p, err))
 	}
 	if pos.Seen != nil {
 		if pos.Seen.set, err = gtid.Parse(pos.Seen.GTID); err != nil {
-			return pos, fmt.Errorf("cannot read the position %q: %w", p, err)
+			return pos, sdk.Permanent(fmt.Errorf("cannot read the position %q: %w", p, err))
 		}
 	}
 	if pos.File == "" {
-		return pos, fmt.Errorf("cannot read the position %q: it has no place in the log", p)
+		return pos, sdk.Permanent(fmt.Errorf("cannot read the position %q: it has no place in the log", p))
 	}
 	return pos, nil
 }

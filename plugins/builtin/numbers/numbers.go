@@ -10,6 +10,7 @@ import (
 	"strconv"
 
 	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
 // Numbers numbers the records of one run of a source: a random number distinguishes runs.
@@ -23,7 +24,7 @@ var position = regexp.MustCompile(`^[0-9a-f]{16}:[0-9]{1,20}$`)
 // New returns the Numbers of a run that goes on after pos.
 func New(pos record.Position) (n Numbers, err error) {
 	if len(pos) > 0 && !position.Match(pos) {
-		return n, fmt.Errorf("cannot resume from %q: that is no position of this source", pos)
+		return n, sdk.Permanent(fmt.Errorf("cannot resume from %q: that is no position of this source", pos))
 	}
 	var b [8]byte
 	_, _ = rand.Read(b[:]) // never fails

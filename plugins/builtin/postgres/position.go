@@ -10,6 +10,7 @@ import (
 
 	"github.com/conduit-agent/conduit/plugins/builtin/postgres/pgoutput"
 	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
 // The types of positions. 0 is a source that has not begun.
@@ -63,15 +64,15 @@ func parsePosition(p record.Position) (pos position, err error) {
 	}
 	d := json.NewDecoder(bytes.NewReader(p))
 	if err := d.Decode(&pos); err != nil || pos.Type < 0 || pos.Type > typeStream {
-		return pos, fmt.Errorf("cannot read the position %q: it is not one of a postgres source", p)
+		return pos, sdk.Permanent(fmt.Errorf("cannot read the position %q: it is not one of a postgres source", p))
 	}
 	if pos.LastLSN != "" {
 		if pos.commit, err = pgoutput.ParseLSN(pos.LastLSN); err != nil {
-			return pos, fmt.Errorf("cannot read the position %q: %w", p, err)
+			return pos, sdk.Permanent(fmt.Errorf("cannot read the position %q: %w", p, err))
 		}
 	}
 	if pos.Type == typeStream && pos.commit == 0 {
-		return pos, fmt.Errorf("cannot read the position %q: it has no last_lsn", p)
+		return pos, sdk.Permanent(fmt.Errorf("cannot read the position %q: it has no last_lsn", p))
 	}
 	for _, name := range slices.Sorted(maps.Keys(pos.Snapshots)) {
 		if t := pos.Snapshots[name]; t.LastRead != t.SnapshotEnd {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/conduit-agent/conduit/plugins/progress"
 	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
 // stream reads a stream behind a place. A position is the id of an entry, and behind a colon how
@@ -63,7 +64,7 @@ func newStream(settings *sourceSettings, log *slog.Logger, latest *progress.Late
 		s.number, err = strconv.ParseInt(number, 10, 64)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("cannot resume from %q: that is no position of a stream", pos)
+		return nil, sdk.Permanent(fmt.Errorf("cannot resume from %q: that is no position of a stream", pos))
 	}
 	s.begun = true
 	return s, nil

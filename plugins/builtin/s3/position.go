@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
 // position says which object a record is of, and how to go on behind it.
@@ -50,13 +51,13 @@ func parsePosition(pos record.Position, bucket string) (p position, err error) {
 	d.DisallowUnknownFields()
 	if err := d.Decode(&p); err == nil && p.Resume == 1 && p.Key != "" {
 		if p.Bucket != bucket {
-			return p, fmt.Errorf("cannot resume: the position is one of bucket %q, and aws.bucket is %q now: set it back, or give the connector another id to start over", p.Bucket, bucket)
+			return p, sdk.Permanent(fmt.Errorf("cannot resume: the position is one of bucket %q, and aws.bucket is %q now: set it back, or give the connector another id to start over", p.Bucket, bucket))
 		}
 		return p, nil
 	}
 	match := foreign.FindSubmatch(pos)
 	if match == nil {
-		return p, fmt.Errorf("cannot resume from %q: that is no position of s3", pos)
+		return p, sdk.Permanent(fmt.Errorf("cannot resume from %q: that is no position of s3", pos))
 	}
 	seconds, err := strconv.ParseInt(string(match[3]), 10, 64)
 	p = position{Bucket: bucket}

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
 // place is where reading stands. Its text form, the position of a record, is
@@ -41,7 +42,7 @@ func parsePosition(pos record.Position) (p place, err error) {
 		p.gaps = append(p.gaps, gap{number(from), number(to)})
 	}
 	if !ok || err != nil {
-		return p, fmt.Errorf("cannot resume at position %q: not a position of this source", pos)
+		return p, sdk.Permanent(fmt.Errorf("cannot resume at position %q: not a position of this source", pos))
 	}
 	return p, nil
 }

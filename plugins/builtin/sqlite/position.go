@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
 // position is where a record is. Changes have ascending numbers, and so have the readings of
@@ -24,7 +25,7 @@ func parsePosition(p record.Position) (pos position, err error) {
 		return pos, nil
 	}
 	if err := json.Unmarshal(p, &pos); err != nil || pos.DB == "" {
-		return pos, fmt.Errorf("cannot read the position %q: it is not one of a sqlite source", p)
+		return pos, sdk.Permanent(fmt.Errorf("cannot read the position %q: it is not one of a sqlite source", p))
 	}
 	return pos, nil
 }
@@ -61,7 +62,7 @@ func keyText(v any) string {
 
 func keyValue(text string) (any, error) {
 	if text == "" {
-		return nil, fmt.Errorf("cannot read the key of a position: it is empty")
+		return nil, sdk.Permanent(fmt.Errorf("cannot read the key of a position: it is empty"))
 	}
 	switch rest := text[1:]; text[0] {
 	case 'i':
@@ -73,5 +74,5 @@ func keyValue(text string) (any, error) {
 	case 't':
 		return rest, nil
 	}
-	return nil, fmt.Errorf("cannot read the key of a position: %q", text)
+	return nil, sdk.Permanent(fmt.Errorf("cannot read the key of a position: %q", text))
 }

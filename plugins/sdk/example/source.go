@@ -32,7 +32,7 @@ func (s *source) Configure(_ context.Context, settings map[string]string) error 
 func (s *source) Open(_ context.Context, pos record.Position) (err error) {
 	if len(pos) > 0 {
 		if s.number, err = strconv.ParseInt(string(pos), 10, 64); err != nil {
-			return fmt.Errorf("cannot resume at position %q: %w", pos, err)
+			return sdk.Permanent(fmt.Errorf("cannot resume at position %q: %w", pos, err))
 		}
 	}
 	s.ticker = time.NewTicker(s.settings.Interval)
