@@ -41,6 +41,7 @@ func (e *examination) pipelines(ctx context.Context) {
 	before, broken, pipelines := len(e.findings), 0, 0
 	var claims planner.Claims
 	for _, f := range files {
+		f.Path = filepath.Join(dir, f.Path)
 		parsed, ok := e.file(f)
 		if !ok {
 			broken++

@@ -12,7 +12,7 @@ import (
 	"strings"
 
 	"github.com/conduit-agent/conduit/agent/host"
-	"github.com/conduit-agent/conduit/api/rest"
+	"github.com/conduit-agent/conduit/cmd/conduit/cli"
 	"github.com/conduit-agent/conduit/spec"
 )
 
@@ -38,8 +38,11 @@ func (e *examination) agent(ctx context.Context) {
 	} else {
 		e.add("agent", Warning, "restart the agent to have it run the version that is installed", "version %s runs, and this is %s", info.Version, e.Version)
 	}
-	if a, err := r.Client.Agent(ctx); err == nil && onThisMachine(&a) {
+	if a, err := r.Client.Agent(ctx); err == nil && cli.OnThisMachine(&a) {
 		e.pid = a.PID
+	}
+	if follows := r.Follows(ctx); cli.Elsewhere(follows, e.config.Pipelines.Path) {
+		e.add("agent", Warning, "run doctor where that agent was started, or name its settings with --config.path", "the agent follows %s, and the files checked here are in %s", follows, e.config.Pipelines.Path)
 	}
 	statuses, err := r.Statuses(ctx)
 	if err != nil {
@@ -56,16 +59,6 @@ func (e *examination) agent(ctx context.Context) {
 	if failed == 0 {
 		e.add("pipelines", OK, "", "none of %d fails", len(statuses))
 	}
-}
-
-// onThisMachine reports whether the process of the agent is one of this machine.
-func onThisMachine(a *rest.Agent) bool {
-	name, err := os.Hostname()
-	if err != nil || name != a.Host {
-		return false
-	}
-	_, err = os.Stat("/proc/" + strconv.Itoa(a.PID))
-	return err == nil
 }
 
 // port checks that an agent could serve its API.

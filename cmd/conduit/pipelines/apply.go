@@ -42,6 +42,7 @@ Example:
 			}
 			list, err := r.Import(ctx, file, options...)
 			if err != nil {
+				r.About(refusedOf(file, err))
 				return err
 			}
 			if r.JSON {
@@ -53,6 +54,16 @@ Example:
 			return nil
 		},
 	})
+}
+
+// refusedOf returns the id of the pipeline of a file that an error is about, "" when it names none.
+func refusedOf(file []byte, err error) string {
+	for _, one := range spec.ParseExport(file).Pipelines {
+		if id := one.Pipeline.ID; strings.Contains(err.Error(), fmt.Sprintf("pipeline %q ", id)) {
+			return id
+		}
+	}
+	return ""
 }
 
 func applyCommand(p *cli.Program) *ffcli.Command {

@@ -65,7 +65,7 @@ func makePlan(ctx context.Context, p *cli.Program, at *cli.AgentFlags, asJSON bo
 	if err != nil {
 		return nil, err
 	}
-	m := &planMaker{Program: p, config: c, at: at, json: asJSON}
+	m := &planMaker{Program: p, config: c, at: at, json: asJSON, named: map[string]string{}}
 	plan, err := m.make(ctx, paths)
 	switch {
 	case err != nil:

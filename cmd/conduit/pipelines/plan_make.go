@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"net/url"
+	"path/filepath"
 
 	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/agent/planner"
@@ -22,6 +23,9 @@ type planMaker struct {
 	config config.Config
 	at     *cli.AgentFlags
 	json   bool
+
+	named map[string]string // the path of a file that was read here, by its name in the plan
+	dir   string            // where all other names are, "" when that is not known
 }
 
 func (m *planMaker) make(ctx context.Context, paths []string) (*rest.Plan, error) {
@@ -30,10 +34,35 @@ func (m *planMaker) make(ctx context.Context, paths []string) (*rest.Plan, error
 		return nil, err
 	}
 	plan, err := m.ask(ctx, request, len(paths) == 0)
-	if err != nil || plan != nil {
-		return plan, err
+	if err == nil && plan == nil {
+		m.dir = m.config.Pipelines.Path
+		plan, err = m.fromStore(ctx, request)
 	}
-	return m.fromStore(ctx, request)
+	if err == nil {
+		m.place(plan)
+	}
+	return plan, err
+}
+
+// place has the plan name its files by their paths as seen from here, where they are known.
+func (m *planMaker) place(plan *rest.Plan) {
+	path := func(name *string) {
+		switch at, ok := m.named[*name]; {
+		case ok:
+			*name = at
+		case *name != "" && m.dir != "":
+			*name = filepath.Join(m.dir, *name)
+		}
+	}
+	for i := range plan.Pipelines {
+		path(&plan.Pipelines[i].File)
+	}
+	for i := range plan.Problems {
+		path(&plan.Problems[i].File)
+	}
+	for i := range plan.Held {
+		path(&plan.Held[i])
+	}
 }
 
 // read reads the files that the user names.
@@ -57,6 +86,12 @@ func (m *planMaker) read(ctx context.Context, paths []string) (request rest.Plan
 			return request, err
 		}
 		request.Files = append(request.Files, files...)
+		for _, f := range files {
+			m.named[f.Path] = path
+			if directory {
+				m.named[f.Path] = filepath.Join(path, f.Path)
+			}
+		}
 	}
 	return request, nil
 }
@@ -82,6 +117,9 @@ func (m *planMaker) ask(ctx context.Context, request rest.PlanRequest, present b
 	} else {
 		plan, err = r.PlanFiles(ctx, request)
 	}
+	if err == nil {
+		m.follow(ctx, r, present)
+	}
 	if err == nil || m.at.Address != "" || !unanswered(err) {
 		return &plan, r.Explain(err)
 	}
@@ -89,6 +127,17 @@ func (m *planMaker) ask(ctx context.Context, request rest.PlanRequest, present b
 		fmt.Fprintf(m.Stderr, "conduit: the agent at %s did not answer (%v), so the store is read; references are not looked up\n", r.URL, brief(err))
 	}
 	return nil, nil
+}
+
+// follow notes where the files of the agent are, and says so when files here are not meant.
+func (m *planMaker) follow(ctx context.Context, r *cli.Remote, present bool) {
+	follows := r.Follows(ctx)
+	if follows != "" {
+		m.dir = cli.Here(follows)
+	}
+	if present && !m.json && cli.Elsewhere(follows, m.config.Pipelines.Path) {
+		fmt.Fprintf(m.Stderr, "conduit: the agent at %s follows %s, not %s; for the files here: conduit pipelines plan %s\n", r.URL, follows, m.config.Pipelines.Path, m.config.Pipelines.Path)
+	}
 }
 
 // unanswered reports whether an error is not the answer of an agent, or says that the

@@ -26,7 +26,7 @@ func validateCommand(p *cli.Program) *ffcli.Command {
 		ShortHelp: "Check pipeline files without running them.",
 		LongHelp: `Checks files, and all *.yaml and *.yml files of directories; without PATH those of the
 setting pipelines.path. Every problem is one line, file:line:column: severity: message, with the
-name of the file within the directory. With more than one PATH, files are named by their paths.
+path of the file as seen from here; what the agent says has its name within the directory.
 The exit code is 2 when there are errors.
 
 Example:
@@ -89,11 +89,7 @@ func pipelineFiles(ctx context.Context, c config.Config, paths []string) ([]pipe
 			return nil, err
 		}
 		for _, f := range all {
-			name := f.Path
-			if len(paths) > 1 {
-				name = filepath.Join(path, name)
-			}
-			add(path, f.Path, pipelineFile{name, f.Data, f.Err})
+			add(path, f.Path, pipelineFile{filepath.Join(path, f.Path), f.Data, f.Err})
 		}
 	}
 	return files, nil

@@ -1,0 +1,67 @@
+package cli
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/conduit-agent/conduit/api/rest"
+)
+
+// Follows returns the directory of the pipeline files that the agent follows, "" when that is not known:
+// the agent is on another machine, say, or belongs to another user.
+func (r *Remote) Follows(ctx context.Context) string {
+	a, err := r.Client.Agent(ctx)
+	if err != nil || !OnThisMachine(&a) {
+		return ""
+	}
+	for _, s := range a.Settings {
+		if s.Name != "pipelines.path" {
+			continue
+		}
+		if filepath.IsAbs(s.Value) {
+			return filepath.Clean(s.Value)
+		}
+		if started, err := os.Readlink(process(a.PID) + "/cwd"); err == nil {
+			return filepath.Join(started, s.Value)
+		}
+	}
+	return ""
+}
+
+// OnThisMachine reports whether the process of the agent is one of this machine.
+func OnThisMachine(a *rest.Agent) bool {
+	name, err := os.Hostname()
+	if err != nil || name != a.Host {
+		return false
+	}
+	_, err = os.Stat(process(a.PID))
+	return err == nil
+}
+
+func process(pid int) string { return "/proc/" + strconv.Itoa(pid) }
+
+// Elsewhere reports whether there is a directory of pipeline files here, and the agent follows another one.
+func Elsewhere(follows, here string) bool {
+	there, err := os.Stat(follows)
+	if follows == "" || err != nil {
+		return false
+	}
+	info, err := os.Stat(here)
+	return err == nil && info.IsDir() && !os.SameFile(info, there)
+}
+
+// Here returns path as it is written from the current directory, if it is in it.
+func Here(path string) string {
+	dir, err := os.Getwd()
+	if err != nil {
+		return path
+	}
+	rel, err := filepath.Rel(dir, path)
+	if err != nil || rel == ".." || strings.HasPrefix(rel, ".."+string(filepath.Separator)) {
+		return path
+	}
+	return rel
+}
