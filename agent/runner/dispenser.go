@@ -25,10 +25,12 @@ type dispenser struct {
 	guard func(plugin, id string, d connector.Destination) connector.Destination
 	// instance is which of several instances of the pipeline runs; 0 or 1: the first.
 	instance int
+	// refusals bounds what a dead-letter queue that is the log writes; nil: nothing does.
+	refusals *refusals
 }
 
 func (r *Runner) dispense(ctx context.Context, typ spec.ConnectorType, plugin, id string, secrets *redact.Redactor, instance int) (connector.Connector, error) {
-	d := dispenser{r.Catalog.Host, secrets, func(plugin, _ string) { r.started(plugin, false) }, processor.Options{}, nil, instance}
+	d := dispenser{r.Catalog.Host, secrets, func(plugin, _ string) { r.started(plugin, false) }, processor.Options{}, nil, instance, nil}
 	if typ == spec.TypeSource {
 		return d.Source(ctx, plugin, id)
 	}
@@ -65,6 +67,9 @@ func (d dispenser) dispensed(plugin, id string, connector any) {
 	})
 	if ok && d.secrets.Len() > 0 {
 		logs.LogThrough(d.secrets.Handler, d.secrets.Text)
+	}
+	if ok && d.refusals != nil && strings.HasSuffix(id, ":"+spec.QueueID) && d.name(plugin) == "builtin:log" {
+		logs.LogThrough(d.refusals.Handler, d.secrets.Text)
 	}
 }
 

@@ -1,5 +1,7 @@
 package runner
 
+import "log/slog"
+
 import "github.com/conduit-agent/conduit/reconcile"
 
 // Secrets returns how many forms of values a run knows.
@@ -7,3 +9,6 @@ func Secrets(r reconcile.Run) int { return r.(*run).secrets.Len() }
 
 // Redacted returns text as a run shows it.
 func Redacted(r reconcile.Run, text string) string { return r.(*run).secrets.Text(text) }
+
+// Bounded returns a handler that leaves out what is too much about refused records.
+func Bounded(h slog.Handler) slog.Handler { return newRefusals().Handler(h) }

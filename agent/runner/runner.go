@@ -64,6 +64,8 @@ type Runner struct {
 
 	processors map[string]*processorStats // by pipeline id; guarded by mu
 
+	logged map[string]*refusals // by pipeline id; guarded by mu
+
 	poison poison.Guard
 }
 
@@ -115,7 +117,7 @@ func (r *Runner) assemble(ctx context.Context, d *spec.Declaration) (*run, error
 		Declared:  &d.Pipeline,
 		Resolved:  resolved.Pipeline,
 		Recall:    o.recall,
-		Plugins:   dispenser{r.Catalog.Host, &o.secrets, func(plugin, id string) { r.started(plugin, stats.Ran(id)) }, r.chains(&d.Pipeline, log), o.guard, r.instanceOf(d.Pipeline.ID)},
+		Plugins:   dispenser{r.Catalog.Host, &o.secrets, func(plugin, id string) { r.started(plugin, stats.Ran(id)) }, r.chains(&d.Pipeline, log), o.guard, r.instanceOf(d.Pipeline.ID), r.refusalsOf(d.Pipeline.ID)},
 		Store:     r.Store,
 		Epoch:     r.epochOf(d.Pipeline.ID),
 		Committer: r.Committer,
@@ -232,6 +234,7 @@ func (r *Runner) Forget(id string) {
 	defer r.mu.Unlock()
 	delete(r.stats, id)
 	delete(r.processors, id)
+	delete(r.logged, id)
 }
 
 // statsOf returns the stats in which all runs of a pipeline count.
@@ -245,6 +248,22 @@ func (r *Runner) statsOf(id string) *measure.Pipeline {
 		r.stats[id] = &measure.Pipeline{}
 	}
 	return r.stats[id]
+}
+
+// refusalsOf returns what bounds the lines about refused records of a pipeline, nil when they are kept nowhere else.
+func (r *Runner) refusalsOf(id string) *refusals {
+	if r.Keep == nil {
+		return nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.logged == nil {
+		r.logged = map[string]*refusals{}
+	}
+	if r.logged[id] == nil {
+		r.logged[id] = newRefusals()
+	}
+	return r.logged[id]
 }
 
 func (r *Runner) setRunning(id string, p *engine.Pipeline) {

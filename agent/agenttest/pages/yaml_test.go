@@ -1,0 +1,104 @@
+package pages
+
+import (
+	"log/slog"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/conduit-agent/conduit/agent/catalog"
+	"github.com/conduit-agent/conduit/agent/config"
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// settingsOf are the pages with settings of one source that stand by themselves, and the plugin they are for.
+var settingsOf = map[string]string{
+	"plugins/builtin/README.md":      "builtin:generator",
+	"plugins/builtin/exec/README.md": "builtin:exec",
+}
+
+// executed are the pages whose blocks of YAML are examples that another test executes: the value.
+var executed = map[string]string{
+	"plugins/processor/README.md": "TestExamples",
+}
+
+var yamlFence = regexp.MustCompile("(?ms)^```yaml\n(.*?)^```$")
+
+// TestYAML checks every block of YAML of every page as conduit pipelines validate, or the agent, does: pipeline
+// files, settings of the agent, and settings of a connector.
+func TestYAML(t *testing.T) {
+	var c config.Config
+	c.Connectors.Path, c.Connectors.Exec.Enabled = t.TempDir(), true
+	plugins := catalog.Offline(c, slog.New(slog.DiscardHandler))
+	check := func(t *testing.T, p *spec.Pipeline) {
+		for _, problem := range plugins.Check(t.Context(), p) {
+			ofOthers := strings.HasPrefix(problem.Message, `cannot find plugin "standalone:`) // the reader installs it
+			if problem.Severity == spec.SeverityError && !ofOthers {
+				t.Errorf("pipeline %s: %s: %s", p.ID, problem.Path, problem.Message)
+			}
+		}
+	}
+	checked := 0
+	for _, path := range documents(t) {
+		if executed[path] != "" {
+			continue
+		}
+		for _, block := range yamlFence.FindAllStringSubmatch(read(t, path), -1) {
+			text := block[1]
+			checked++
+			switch {
+			case strings.Contains("\n"+text, "\npipelines:"):
+				file := spec.Parser{Env: os.LookupEnv}.File(path, []byte(text))
+				for _, problem := range file.Problems {
+					t.Errorf("%s: %s: %s", path, problem.Path, problem.Message)
+				}
+				for i := range file.Pipelines {
+					check(t, &file.Pipelines[i].Pipeline)
+				}
+			case settingsOf[path] != "":
+				check(t, withSettings(t, path, settingsOf[path], text))
+			default:
+				checkSettings(t, path, text)
+			}
+		}
+	}
+	if checked < 20 {
+		t.Errorf("only %d blocks", checked)
+	}
+}
+
+// withSettings returns a pipeline whose source has the settings of a block.
+func withSettings(t *testing.T, path, plugin, text string) *spec.Pipeline {
+	t.Helper()
+	var nested struct{ Settings map[string]string }
+	settings := map[string]string{}
+	if err := yaml.Unmarshal([]byte(text), &nested); err == nil && nested.Settings != nil {
+		settings = nested.Settings
+	} else if err := yaml.Unmarshal([]byte(text), &settings); err != nil {
+		t.Fatalf("%s: %v\n%s", path, err, text)
+	}
+	if len(settings) == 0 {
+		t.Errorf("%s: no settings in\n%s", path, text)
+	}
+	return &spec.Pipeline{ID: path, Name: path, Status: spec.StatusRunning, DLQ: spec.DLQ{Plugin: "builtin:log"}, Connectors: []spec.Connector{
+		{ID: "in", Type: spec.TypeSource, Plugin: plugin, Settings: settings},
+		{ID: "out", Type: spec.TypeDestination, Plugin: "builtin:log"},
+	}}
+}
+
+// checkSettings checks a block as conduit.yaml.
+func checkSettings(t *testing.T, path, text string) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "conduit.yaml")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, warnings, err := config.Load(config.Sources{Path: file})
+	if err != nil || len(warnings) > 0 {
+		t.Errorf("%s: %v, %v in\n%s", path, err, warnings, text)
+	}
+}
