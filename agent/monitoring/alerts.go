@@ -49,6 +49,8 @@ func pipelineRules() []Rule {
 			pipeline+" lost refused records that were kept", "Raise dead-letters.max-count, max-bytes or max-age, or replay them sooner."),
 		rule("ConduitConnectorRestarts", "warning", "0s", fmt.Sprintf("increase(%s[15m]) > 10", metric.PluginRestarts),
 			"connector {{ $labels.plugin }} on {{ $labels.instance }} was started {{ $value }} times in 15 minutes", "conduit events and the log say why it ends."),
+		rule("ConduitSpoolFull", "warning", "5m", fmt.Sprintf("%s / %s > 0.8", metric.SpoolBytes, metric.SpoolLimit),
+			"the spool {{ $labels.path }} on {{ $labels.instance }} is at {{ $value | humanizePercentage }} of its limit", "Its readers are slow or away: conduit spool ls shows how far behind they are. Raise limit.bytes; its setting full says what happens at the limit."),
 		rule("ConduitSpoolDrops", "critical", "0s", fmt.Sprintf("increase(%s[15m]) > 0 or increase(%s[15m]) > 0", metric.SpoolDropped, metric.SpoolDamaged),
 			"the spool {{ $labels.path }} on {{ $labels.instance }} lost records", "It was full, or its disk fails: conduit spool check {{ $labels.path }}."),
 	}

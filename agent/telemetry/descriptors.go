@@ -84,6 +84,7 @@ var (
 	recoveringDesc          = desc(metric.PipelineRecovering, "Times a pipeline failed and began to recover.", "pipeline_name", "pipeline_id")
 	spoolRecordsDesc        = desc(metric.SpoolRecords, "Records in a spool.", "path")
 	spoolBytesDesc          = desc(metric.SpoolBytes, "Bytes of a spool on disk.", "path")
+	spoolLimitDesc          = desc(metric.SpoolLimit, "Bytes that a spool may have on disk; absent without a bound.", "path")
 	spoolMemoryDesc         = desc(metric.SpoolMemory, "Bytes of a spool that wait in memory.", "path")
 	spoolWrittenDesc        = desc(metric.SpoolWritten, "Bytes written to a spool.", "path")
 	spoolDroppedDesc        = desc(metric.SpoolDropped, "Records dropped because a spool was full.", "path")

@@ -8,6 +8,9 @@ func spools(gauge gauge, counter counter) {
 		s, path := l.Stats(), l.Dir()
 		gauge(spoolRecordsDesc, float64(s.Records), path)
 		gauge(spoolBytesDesc, float64(s.Bytes), path)
+		if s.Limit > 0 {
+			gauge(spoolLimitDesc, float64(s.Limit), path)
+		}
 		gauge(spoolMemoryDesc, float64(s.Memory), path)
 		counter(spoolWrittenDesc, uint64(s.Written), path)
 		counter(spoolDroppedDesc, s.Dropped, path)

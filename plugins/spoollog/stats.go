@@ -12,6 +12,7 @@ type Stats struct {
 	Segments int
 	Records  uint64
 	Bytes    int64
+	Limit    int64        // of Bytes; 0: none
 	Memory   int64        // bytes that wait to be written, or for the readers
 	Readers  []ReaderInfo // by name
 }
@@ -40,7 +41,7 @@ func (l *Log) counts() Counts {
 func (l *Log) Stats() Stats {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	s := Stats{Counts: l.counts(), Segments: len(l.segments.list), Records: l.from(0), Bytes: l.segments.size(), Memory: l.queue.bytes}
+	s := Stats{Counts: l.counts(), Segments: len(l.segments.list), Records: l.from(0), Bytes: l.segments.size(), Limit: l.retention.Bytes, Memory: l.queue.bytes}
 	for _, p := range l.readers.byName {
 		s.Readers = append(s.Readers, ReaderInfo{p.name, p.low, l.from(p.low)})
 	}

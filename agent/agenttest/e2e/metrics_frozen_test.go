@@ -42,7 +42,7 @@ pipelines:
   - id: spooled
     connectors:
       - {id: src, type: source, plugin: builtin:generator, settings: {recordCount: 10, format.type: raw, format.options.id: int}}
-      - {id: dst, type: destination, plugin: builtin:spool, settings: {path: DIR/spool}}
+      - {id: dst, type: destination, plugin: builtin:spool, settings: {path: DIR/spool, limit.bytes: 1000000000}}
   - id: unspooled
     connectors:
       - {id: src, type: source, plugin: builtin:spool, settings: {path: DIR/spool}}

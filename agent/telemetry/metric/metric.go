@@ -63,6 +63,7 @@ const (
 	PipelineRecovering  = "pipeline_recovering_count"
 	SpoolRecords        = "conduit_spool_records"
 	SpoolBytes          = "conduit_spool_bytes"
+	SpoolLimit          = "conduit_spool_limit_bytes"
 	SpoolMemory         = "conduit_spool_memory_bytes"
 	SpoolWritten        = "conduit_spool_written_bytes_total"
 	SpoolDropped        = "conduit_spool_dropped_records_total"
