@@ -88,8 +88,8 @@ func startPrometheus(t *testing.T, agent string) promClient {
 	return p
 }
 
-// A Prometheus loads the alert rules and runs every query of the dashboard. The alert of a pipeline
-// that is degraded fires.
+// A Prometheus loads the alert rules and runs every query of the dashboard. The alerts of a pipeline
+// that is degraded and of a spool that is nearly full fire.
 func TestPrometheus(t *testing.T) {
 	t.Parallel()
 	a := agenttest.Start(t, "")
@@ -98,13 +98,16 @@ func TestPrometheus(t *testing.T) {
 	  {id: dst, type: destination, plugin: "builtin:nothing"}]},
 	 {id: works, connectors: [
 	  {id: src, type: source, plugin: builtin:generator, settings: {format.type: raw, rate: "100"}},
-	  {id: dst, type: destination, plugin: builtin:log, settings: {level: debug}}]}]}`)
+	  {id: dst, type: destination, plugin: builtin:log, settings: {level: debug}}]},
+	 {id: fills, connectors: [
+	  {id: src, type: source, plugin: builtin:generator, settings: {format.type: raw, rate: "20000"}},
+	  {id: dst, type: destination, plugin: builtin:spool, settings: {path: "`+a.Path("spool")+`", limit.bytes: "1000000"}}]}]}`)
 	a.WaitPhase("broken", spec.PhaseDegraded, 0)
 	a.WaitPhase("works", spec.PhaseRunning, 0)
 	p := startPrometheus(t, a.Address())
-	a.Wait("the alert, and none of another pipeline or of an absent agent", func() bool { // which it seems to be when a scrape takes long
+	a.Wait("the alerts, and none of another pipeline or of an absent agent", func() bool { // which it seems to be when a scrape takes long
 		firing := p.firing(t.Context())
-		return slices.Contains(firing, "ConduitPipelineDegraded broken") && !slices.ContainsFunc(firing, func(alert string) bool {
+		return slices.Contains(firing, "ConduitPipelineDegraded broken") && slices.Contains(firing, "ConduitSpoolFull") && !slices.ContainsFunc(firing, func(alert string) bool {
 			return strings.HasSuffix(alert, " works") || alert == "ConduitAbsent"
 		})
 	})
