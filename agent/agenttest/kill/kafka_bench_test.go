@@ -24,8 +24,8 @@ func BenchmarkKafka(b *testing.B) {
 		{"consumer-to-lines", consumer("out", "payloads")}, {"kafka-to-lines", func(b *testing.B) { benchFromKafka(b, ", "+payloads) }}})
 }
 
-// agentWindow is how many of these messages an agent has under way.
-const agentWindow = 4500
+// agentWindow is about how many of these messages an agent has under way.
+const agentWindow = 12_000
 
 // startKfake starts a broker with the topic bench, which has messages if it is filled.
 func startKfake(b *testing.B, filled bool) *server.Kafka {
