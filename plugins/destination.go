@@ -28,6 +28,12 @@ func (d *destination) Open(ctx context.Context, settled func(n int, err error)) 
 	})
 }
 
+// Overlaps reports whether writes overlap, for connector.Overlaps.
+func (d *destination) Overlaps() bool {
+	o, ok := d.connector.(interface{ Overlaps() bool })
+	return ok && o.Overlaps()
+}
+
 // Write implements connector.Destination.
 func (d *destination) Write(ctx context.Context, b *record.Batch) error {
 	if err := d.enter(&d.main); err != nil {

@@ -256,12 +256,15 @@ type fakeDestination struct {
 	got         []record.Record             // guarded by mu
 	settle      func(n int, err error)
 	stopAndWait bool
+	overlaps    bool
 	results     chan func()
 	done        sync.WaitGroup
 	written     int
 	ended       bool             // it was flushed or torn down
 	instead     *fakeDestination // has to be torn down when this one opens
 }
+
+func (d *fakeDestination) Overlaps() bool { return d.overlaps }
 
 func (d *fakeDestination) Open(_ context.Context, settled func(int, error)) error {
 	if d.instead != nil && d.instead.teardowns() != 1 {

@@ -340,12 +340,40 @@ func TestWindowBoundsWhatIsUnderWay(t *testing.T) {
 	})
 }
 
+// Where writes of all destinations overlap, twice as much may be outstanding.
+func TestWindowIsWiderWhereWritesOverlap(t *testing.T) {
+	for _, test := range []struct {
+		first, second bool
+		window        int
+	}{{true, true, 100}, {true, false, 50}, {false, false, 50}} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			w.window.Unsettled = 50
+			s := w.source("src", 1<<30)
+			hold := make(chan struct{})
+			w.destination("dst", &fakeDestination{hold: hold, overlaps: test.first})
+			w.destination("other", &fakeDestination{hold: hold, overlaps: test.second})
+			p := w.pipeline()
+			cancel, ended := runInBackground(t, p)
+			synctest.Wait() // until the window is full
+			if n := int(p.Stats.Source("p:src").Records.Load()); n < test.window || n >= test.window+s.maxBatch {
+				t.Errorf("%d records read, want a window of %d: %+v", n, test.window, test)
+			}
+			close(hold)
+			cancel()
+			if err := <-ended; !errors.Is(err, context.Canceled) {
+				t.Errorf("run ended with %v, want context.Canceled", err)
+			}
+		})
+	}
+}
+
 // Sources that share a bound keep to it together, and each of them gets on. What a run
 // held when it ended is free again.
 func TestSharedWindowBoundsAllSources(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const most = 100 // records, each of which takes at least 600 bytes
-		shared := &backpressure.Shared{Bytes: most * 600, Each: 1}
+		const most = 100 // records, each of which takes at least 400 bytes
+		shared := &backpressure.Shared{Bytes: most * 400, Each: 1}
 		for range 2 {
 			w := newWorld(t)
 			w.window.Shared = shared

@@ -173,7 +173,8 @@ func (s *sourceRun) waitForWindow(ctx context.Context) error {
 		s.blocked = false
 		unacked, unsettled, bytes := s.tracker.Read-s.tracker.Acked, s.tracker.Read-s.tracker.Low, s.tracker.Bytes()
 		s.mu.Unlock()
-		if s.run.Window.Allows(unacked, unsettled, bytes) || unsettled < uint64(s.run.minUnsettled.Load()) {
+		window := s.run.window()
+		if window.Allows(unacked, unsettled, bytes) || unsettled < uint64(s.run.minUnsettled.Load()) {
 			return nil
 		}
 		if unacked >= uint64(s.run.Window.Unacked) {
@@ -186,6 +187,16 @@ func (s *sourceRun) waitForWindow(ctx context.Context) error {
 			return err
 		}
 	}
+}
+
+// window returns the bounds of what a source may have outstanding: wider where writes of all destinations overlap.
+func (r *run) window() backpressure.Window {
+	for _, d := range r.dests {
+		if !connector.Overlaps(d.out.Load().connector) {
+			return r.Window
+		}
+	}
+	return r.Window.Wider()
 }
 
 // dispatch runs b through the processors and hands what is left to every destination. over

@@ -60,6 +60,13 @@ func IgnoresAcks(s Source) bool {
 	return ok && i.IgnoresAcks()
 }
 
+// Overlaps reports whether a destination that is open begins writes while earlier ones are under way, so that it
+// writes the faster the more records are outstanding.
+func Overlaps(d Destination) bool {
+	o, ok := d.(interface{ Overlaps() bool })
+	return ok && o.Overlaps()
+}
+
 // Destination is a running destination.
 type Destination interface {
 	Connector

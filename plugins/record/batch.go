@@ -16,9 +16,10 @@ type Batch struct {
 	decoded atomic.Pointer[[]Record] // nil: it is still encoded
 	mu      sync.Mutex               // held while decoding
 
-	measure func() // sets size and content once; nil: they are set
+	measure func() // sets size, content and objects once; nil: they are set
 	size    int
 	content int
+	objects int // records with structured data
 }
 
 // NewBatch returns a batch of the given records, which it keeps. It does not read them:
@@ -29,6 +30,9 @@ func NewBatch(records []Record) *Batch {
 		for i := range records {
 			n := records[i].Content()
 			b.size, b.content = b.size+n+records[i].overhead(), b.content+n
+			if records[i].isStructured() {
+				b.objects++
+			}
 		}
 	})
 	b.decoded.Store(&records)
@@ -97,17 +101,23 @@ func (b *Batch) sizes() (size, content int) {
 	return b.size, b.content
 }
 
-// The memory of one record without its content, roughly: its own and that of its metadata
-// and of a small object when decoded, its place in the message when encoded.
+// The memory of one record without its content, roughly: its own and that of its metadata, and of a small object,
+// when decoded; its place in the message when encoded.
 const (
-	decodedOverhead = 600
+	decodedOverhead = 400
+	objectOverhead  = 200
 	encodedOverhead = 20
 )
 
 // Memory estimates the bytes of memory that the batch takes.
 func (b *Batch) Memory() int {
 	if records, ok := b.Decoded(); ok {
-		return b.Size() + len(records)*decodedOverhead
+		size, _ := b.sizes()
+		objects := b.objects
+		if b.encoded != nil { // what it was before is not known
+			objects = len(records)
+		}
+		return size + len(records)*decodedOverhead + objects*objectOverhead
 	}
 	return b.Size() + len(b.encoded.spans)*encodedOverhead
 }

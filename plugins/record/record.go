@@ -106,6 +106,11 @@ func (r Record) Clone() Record {
 // of a pipeline counts: exact for raw data, an estimate for structured data.
 func (r *Record) Size() int { return r.Content() + r.overhead() }
 
+// isStructured reports whether a part of r is structured.
+func (r *Record) isStructured() bool {
+	return r.Key.kind == structured || r.Before.kind == structured || r.After.kind == structured
+}
+
 // overhead is the part of Size that is not Content.
 func (r *Record) overhead() int {
 	n := len(r.Position)

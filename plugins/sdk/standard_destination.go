@@ -232,6 +232,9 @@ func (d *standardDestination) WriteAsync(ctx context.Context, records []record.R
 	return d.buffer.Put(d.context(ctx), records, settled)
 }
 
+// Overlaps reports, after Open, whether writes overlap.
+func (d *standardDestination) Overlaps() bool { return d.overlap != nil }
+
 func (d *standardDestination) Flush(ctx context.Context) error {
 	if d.overlap != nil {
 		return d.overlap.Flush(ctx)

@@ -6,7 +6,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
@@ -33,8 +32,7 @@ var httpLine = `{"id":12345,"text":"` + strings.Repeat("x", 100) + `"}`
 // standard library on both sides.
 func BenchmarkHTTP(b *testing.B) {
 	runBenchmarks(b, httpRecords, []benchmark{{"requests-to-handler", benchReceiveBare}, {"requests-to-file", func(b *testing.B) { benchReceive(b, "") }},
-		{"requests-to-lines", func(b *testing.B) { benchReceive(b, ", "+payloads) }}, {"loop-to-handler", func(b *testing.B) { benchSendBare(b, func(url string) { requests(b, url, 1) }) }},
-		{"process-to-handler", func(b *testing.B) { benchSendBare(b, func(url string) { sendFromProcess(b, url) }) }}, {"file-to-handler", benchSend}})
+		{"requests-to-lines", func(b *testing.B) { benchReceive(b, ", "+payloads) }}, {"loop-to-handler", benchSendBare}, {"file-to-handler", benchSend}})
 }
 
 // writeLines makes the file in of a benchmark.
@@ -57,18 +55,18 @@ func sometimes(ask func() bool) func() bool {
 	}
 }
 
-// agentTime is the CPU time that agents took in the benchmark that runs.
-var agentTime time.Duration
+// processTime is the CPU time that agents, or bare loops in a process of their own, took in the benchmark that runs.
+var processTime time.Duration
 
 // report reports what moving so many records in each iteration took.
 func report(b *testing.B, records float64) {
 	b.Helper()
 	records *= float64(b.N)
 	b.ReportMetric(records/b.Elapsed().Seconds(), "records/s")
-	if agentTime > 0 {
-		b.ReportMetric(float64(agentTime.Microseconds())/records, "agent-CPU-µs/record")
+	if processTime > 0 {
+		b.ReportMetric(float64(processTime.Microseconds())/records, "process-CPU-µs/record")
 	}
-	agentTime = 0
+	processTime = 0
 }
 
 // benchmark moves a number of records once.
@@ -176,34 +174,21 @@ pipelines:
 	b.StartTimer()
 	requests(b, "http://"+addr+"/", httpSenders)
 	b.StopTimer()
-	agentTime += stop()
+	processTime += stop()
 	if !lines(dir+"/out", httpRecords)() {
 		b.Error("records are missing in the file")
 	}
 }
 
 // benchSendBare has a bare loop send all records.
-func benchSendBare(b *testing.B, send func(url string)) {
+func benchSendBare(b *testing.B) {
 	b.StopTimer()
 	url, lines := sink(b)
-	b.StartTimer()
-	send(url)
-	b.StopTimer()
+	dir := b.TempDir()
+	writeLines(b, dir, httpRecords)
+	benchLoop(b, loopOf{Name: "http", In: dir + "/in", Addr: url})
 	if n := lines.Load(); n != httpRecords {
 		b.Errorf("%d records arrived", n)
-	}
-}
-
-// loopURL, when set, makes the test binary the bare loop that sends to this URL.
-const loopURL = "CONDUIT_KILL_LOOP_URL"
-
-// sendFromProcess has the bare loop run in a process of its own, as an agent does.
-func sendFromProcess(b *testing.B, url string) {
-	b.Helper()
-	cmd := exec.CommandContext(b.Context(), os.Args[0])
-	cmd.Env = append(os.Environ(), loopURL+"="+url)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		b.Errorf("%v: %s", err, out)
 	}
 }
 

@@ -3,11 +3,8 @@ package kill_test
 import (
 	"context"
 	"fmt"
-	"io"
-	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -16,15 +13,19 @@ import (
 	"github.com/conduit-agent/conduit/plugins/plugintest/server"
 )
 
-const kafkaRecords = 1_000_000
+const kafkaRecords = 2_000_000
 
 // BenchmarkKafka moves messages through a kfake with an agent, and with bare loops of the same client.
 func BenchmarkKafka(b *testing.B) {
-	window := []kgo.Opt{kgo.MaxBufferedRecords(4500), kgo.ProducerLinger(time.Millisecond)} // as an agent has under way
-	runBenchmarks(b, kafkaRecords, []benchmark{{"producer", func(b *testing.B) { benchProducer(b) }}, {"producer-with-window", func(b *testing.B) { benchProducer(b, window...) }},
-		{"file-to-kafka", benchToKafka}, {"consumer", func(b *testing.B) { benchConsumer(b, io.Discard) }}, {"consumer-to-lines", benchConsumerToLines},
-		{"kafka-to-file", func(b *testing.B) { benchFromKafka(b, "") }}, {"kafka-to-lines", func(b *testing.B) { benchFromKafka(b, ", "+payloads) }}})
+	producer := func(window int) func(b *testing.B) { return func(b *testing.B) { benchProducer(b, window) } }
+	consumer := func(out, lines string) func(b *testing.B) { return func(b *testing.B) { benchConsumer(b, out, lines) } }
+	runBenchmarks(b, kafkaRecords, []benchmark{{"producer", producer(0)}, {"producer-with-window", producer(agentWindow)}, {"file-to-kafka", benchToKafka},
+		{"consumer", consumer("", "")}, {"consumer-to-file", consumer("out", "records")}, {"kafka-to-file", func(b *testing.B) { benchFromKafka(b, "") }},
+		{"consumer-to-lines", consumer("out", "payloads")}, {"kafka-to-lines", func(b *testing.B) { benchFromKafka(b, ", "+payloads) }}})
 }
+
+// agentWindow is about how many of these messages an agent has under way.
+const agentWindow = 12_000
 
 // startKfake starts a broker with the topic bench, which has messages if it is filled.
 func startKfake(b *testing.B, filled bool) *server.Kafka {
@@ -36,9 +37,9 @@ func startKfake(b *testing.B, filled bool) *server.Kafka {
 	return k
 }
 
-func benchClient(b *testing.B, k *server.Kafka, opts ...kgo.Opt) *kgo.Client {
+func benchClient(b *testing.B, k *server.Kafka) *kgo.Client {
 	b.Helper()
-	c, err := kgo.NewClient(append(opts, kgo.SeedBrokers(k.Addr))...)
+	c, err := kgo.NewClient(kgo.SeedBrokers(k.Addr))
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -46,9 +47,9 @@ func benchClient(b *testing.B, k *server.Kafka, opts ...kgo.Opt) *kgo.Client {
 	return c
 }
 
-func produceBench(b *testing.B, k *server.Kafka, opts ...kgo.Opt) {
+func produceBench(b *testing.B, k *server.Kafka) {
 	b.Helper()
-	c := benchClient(b, k, opts...)
+	c := benchClient(b, k)
 	var failed error
 	for range kafkaRecords {
 		c.Produce(b.Context(), &kgo.Record{Topic: "bench", Value: []byte(httpLine)}, func(_ *kgo.Record, err error) {
@@ -62,11 +63,11 @@ func produceBench(b *testing.B, k *server.Kafka, opts ...kgo.Opt) {
 	}
 }
 
-func benchProducer(b *testing.B, opts ...kgo.Opt) {
+func benchProducer(b *testing.B, window int) {
 	b.StopTimer()
-	k := startKfake(b, false)
-	b.StartTimer()
-	produceBench(b, k, opts...)
+	k, dir := startKfake(b, false), b.TempDir()
+	writeLines(b, dir, kafkaRecords)
+	benchLoop(b, loopOf{Name: "producer", In: dir + "/in", Addr: k.Addr, Window: window})
 }
 
 func benchToKafka(b *testing.B) {
@@ -87,42 +88,14 @@ pipelines:
 	}))
 }
 
-// benchConsumer has a bare loop read all messages. Unless it is to discard them, it writes each as a line, and syncs
-// the file behind those of a fetch.
-func benchConsumer(b *testing.B, to io.Writer) {
+// benchConsumer has a bare loop read all messages, and write them to the file out unless it has no name.
+func benchConsumer(b *testing.B, out, lines string) {
 	b.StopTimer()
 	k := startKfake(b, true)
-	b.StartTimer()
-	c := benchClient(b, k, kgo.ConsumeTopics("bench"), kgo.ConsumerGroup("bare"), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
-	var text []byte
-	for n := 0; n < kafkaRecords; {
-		fetches := c.PollFetches(b.Context())
-		if err := fetches.Err(); err != nil {
-			b.Fatal(err)
-		}
-		n += fetches.NumRecords()
-		f, ok := to.(*os.File)
-		if !ok {
-			continue
-		}
-		text = text[:0]
-		fetches.EachRecord(func(r *kgo.Record) { text = append(append(text, r.Value...), '\n') })
-		if _, err := f.Write(text); err != nil {
-			b.Fatal(err)
-		}
-		if err := f.Sync(); err != nil {
-			b.Fatal(err)
-		}
+	if out != "" {
+		out = filepath.Join(b.TempDir(), out)
 	}
-}
-
-func benchConsumerToLines(b *testing.B) {
-	f, err := os.Create(filepath.Join(b.TempDir(), "out"))
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer func() { _ = f.Close() }()
-	benchConsumer(b, f)
+	benchLoop(b, loopOf{Name: "consumer", In: lines, Out: out, Addr: k.Addr})
 }
 
 func benchFromKafka(b *testing.B, format string) {

@@ -1,7 +1,6 @@
 package kill_test
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"testing"
@@ -15,6 +14,6 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, serveAPI(addr))
 		os.Exit(1)
 	}
-	agenttest.Child(loopURL, func(_ context.Context, url string) error { return sendRequests(url, 1) })
+	agenttest.Child(bareLoop, runBareLoop)
 	kill.Main(m)
 }

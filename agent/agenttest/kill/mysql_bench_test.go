@@ -80,7 +80,7 @@ func benchMySQLChanges(b *testing.B) {
 	d := filled(b, dir, func(d *mysqlServer) {
 		agentMoves(b, dir, d.toFile(dir), lines(dir+"/out", 1))
 		b.ResetTimer()
-		agentTime = 0
+		processTime = 0
 	})
 	agentMoves(b, dir, d.toFile(dir), lines(dir+"/out", mysqlRecords+1))
 }

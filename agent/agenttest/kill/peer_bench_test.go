@@ -79,7 +79,7 @@ func peerMoves(b *testing.B, dir, config string, done func() bool) {
 func endPeer(cmd *exec.Cmd) {
 	_ = cmd.Process.Kill()
 	_ = cmd.Wait()
-	agentTime += cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
+	processTime += cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
 }
 
 // toLines is the output of payloads to a file.

@@ -23,6 +23,13 @@ type Window struct {
 // commits, and keeps what waits for the destinations small.
 var Default = Window{Unacked: 1 << 17, Unsettled: 1 << 13, Bytes: 4 << 20}
 
+// Wider returns a window of twice as many records for destinations whose writes overlap: what they write at once, such as
+// what a broker syncs, is a part of what is outstanding.
+func (w Window) Wider() Window {
+	w.Unsettled, w.Bytes = 2*w.Unsettled, 2*w.Bytes
+	return w
+}
+
 // Allows reports whether the window has space for another batch.
 func (w *Window) Allows(unacked, unsettled uint64, held int) bool {
 	return unacked < uint64(w.Unacked) && unsettled < uint64(w.Unsettled) && held < w.Bytes && w.Shared.allows(held)

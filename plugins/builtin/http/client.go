@@ -22,6 +22,8 @@ type client struct {
 	timeout time.Duration
 	max     int64 // bytes of a response
 	http    *http.Client
+
+	transport *http.Transport // of http; set up before the first request
 }
 
 const maxIdle = 2 // connections that wait: requests go out one at a time
@@ -42,7 +44,7 @@ func newClient(a *authSettings, t *tlssettings.Settings, headers map[string]stri
 		ForceAttemptHTTP2:     true,
 		ExpectContinueTimeout: time.Second,
 	}
-	c := &client{auth: a, headers: headers, timeout: timeout, max: maxBytes, http: &http.Client{Transport: transport}}
+	c := &client{auth: a, headers: headers, timeout: timeout, max: maxBytes, http: &http.Client{Transport: transport}, transport: transport}
 	c.http.CheckRedirect = func(req *http.Request, via []*http.Request) error {
 		if !follow {
 			return http.ErrUseLastResponse

@@ -33,6 +33,10 @@ type destinationSettings struct {
 // maxAnswer is how much of a response is read: nothing but errors show it.
 const maxAnswer = 1 << 20
 
+// requestBytes is up to which length a request with several records is written to its connection at once. net/http
+// copies the rest through another buffer, of each request.
+const requestBytes = 64 << 10
+
 // Destination sends records in requests.
 type Destination struct {
 	sdk.DestinationBase
@@ -72,7 +76,9 @@ func (d *Destination) Open(context.Context) (err error) {
 			s.ContentType = "application/x-ndjson"
 		}
 	}
-	d.client, err = newClient(&s.authSettings, &s.Settings, s.Headers, s.Timeout, maxAnswer, false)
+	if d.client, err = newClient(&s.authSettings, &s.Settings, s.Headers, s.Timeout, maxAnswer, false); err == nil && s.Body != "single" {
+		d.client.transport.WriteBufferSize = requestBytes
+	}
 	return err
 }
 

@@ -56,8 +56,8 @@ var codecOf = map[string]kgo.CompressionCodec{
 	"zstd":   kgo.ZstdCompression(),
 }
 
-// maxBuffered is how many messages the client holds at most.
-const maxBuffered = 5000
+// maxBuffered is how many messages the client holds at most: those of the records that a source may have outstanding.
+const maxBuffered = 1 << 14
 
 // linger is how long the client gathers messages that overlap with others before it sends them: each request costs
 // the broker a write to its disk.

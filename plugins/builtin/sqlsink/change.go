@@ -27,10 +27,11 @@ func (t *Table[C]) columnsOf(name string, fields map[string]any) ([]string, erro
 		return nil, Refuse("cannot write to table %s: the record has no fields", name)
 	}
 	names := slices.Sorted(maps.Keys(fields))
-	for _, n := range names {
+	for i, n := range names {
 		if _, ok := t.Columns[n]; !ok {
 			return nil, Refuse("cannot write to table %s: it has no column %q: add it, or remove the field with a processor", name, n)
 		}
+		names[i] = strings.Clone(n) // apart from the text of the record
 	}
 	t.last = names
 	return names, nil
@@ -74,40 +75,40 @@ func (c *Change[C]) identity() string {
 	return b.String()
 }
 
-// change returns what r asks for.
-func (w *Writer[C]) change(ctx context.Context, r *record.Record) (*Change[C], error) {
+// change sets c to what r asks for.
+func (w *Writer[C]) change(ctx context.Context, c *Change[C], r *record.Record) error {
 	name, err := w.tableOf(r)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	t, err := w.Database.Table(ctx, name)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	key, err := object(r.Key)
-	if err != nil {
-		key = nil // a raw key that is no object names no columns
+	key := keyObject(r.Key)
+	*c = Change[C]{Table: t}
+	if len(key) > 0 {
+		c.Key = slices.Sorted(maps.Keys(key))
 	}
-	c := &Change[C]{Table: t, Key: slices.Sorted(maps.Keys(key))}
 	if r.Operation == record.OperationDelete {
 		if len(key) == 0 {
-			return nil, Refuse("cannot delete from table %s: the record has no key", name)
+			return Refuse("cannot delete from table %s: the record has no key", name)
 		}
 		c.Kind, c.Values = Remove, key
 		c.Columns, err = t.columnsOf(name, key)
-		return c, err
+		return err
 	}
 	payload, err := object(r.After)
 	if err != nil {
-		return nil, Refuse("cannot write to table %s: the payload is no object: %w", name, err)
+		return Refuse("cannot write to table %s: the payload is no object: %w", name, err)
 	}
 	c.Values = withKey(payload, key)
 	if c.Columns, err = t.columnsOf(name, c.Values); err != nil {
-		return nil, err
+		return err
 	}
 	switch {
 	case len(key) == 0 && r.Operation == record.OperationUpdate:
-		return nil, Refuse("cannot update table %s: the record has no key", name)
+		return Refuse("cannot update table %s: the record has no key", name)
 	case len(key) == 0:
 		c.Kind = Insert
 	case r.Operation == record.OperationUpdate && len(c.Columns) < len(t.Columns) && len(c.Columns) > len(c.Key):
@@ -115,7 +116,7 @@ func (w *Writer[C]) change(ctx context.Context, r *record.Record) (*Change[C], e
 	default:
 		c.Kind = Upsert
 	}
-	return c, nil
+	return nil
 }
 
 // withKey returns the fields with those of the key that they lack.
@@ -128,22 +129,23 @@ func withKey(fields, key map[string]any) map[string]any {
 	return all
 }
 
-// grouped cuts the changes, in order, into groups that one statement each can do: it must not
+// grouped cuts the changes, of which there are some, in order, into groups that one statement each can do: it must not
 // touch a row twice.
 func grouped[C any](changes []*Change[C]) (groups [][]*Change[C]) {
-	keys := map[string]struct{}{}
+	keys, start := map[string]struct{}{}, 0
 	for i, c := range changes {
-		id := ""
+		id, twice := "", false
 		if c.Kind != Insert {
 			id = c.identity()
+			_, twice = keys[id]
 		}
-		_, twice := keys[id]
-		if i == 0 || !c.same(changes[i-1]) || c.Kind != Insert && twice {
-			groups = append(groups, nil)
+		if i > 0 && (twice || !c.same(changes[i-1])) {
+			groups, start = append(groups, changes[start:i:i]), i
 			clear(keys)
 		}
-		keys[id] = struct{}{}
-		groups[len(groups)-1] = append(groups[len(groups)-1], c)
+		if c.Kind != Insert {
+			keys[id] = struct{}{}
+		}
 	}
-	return groups
+	return append(groups, changes[start:])
 }

@@ -3,6 +3,7 @@ package sqlsink
 import (
 	"bytes"
 	"encoding/json"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/conduit-agent/conduit/plugins/record"
@@ -18,7 +19,7 @@ func object(data record.Data) (map[string]any, error) {
 	if !ok || len(raw) == 0 {
 		return nil, nil
 	}
-	s := scanner{b: raw}
+	s := scanner{b: string(raw)} // which names and values are parts of
 	if m, ok := s.object(); ok {
 		return m, nil
 	}
@@ -31,10 +32,22 @@ func object(data record.Data) (map[string]any, error) {
 	return m, nil
 }
 
+// keyObject returns the object in a key, nil for a raw key that is none: it names no columns, as the number of a line does not.
+func keyObject(data record.Data) map[string]any {
+	if raw, ok := data.Raw(); ok && !bytes.HasPrefix(bytes.TrimLeft(raw, " \t\r\n"), []byte{'{'}) {
+		return nil
+	}
+	m, err := object(data)
+	if err != nil {
+		return nil
+	}
+	return m
+}
+
 // scanner reads a JSON object in its usual forms. What it does not know it leaves to
 // encoding/json.
 type scanner struct {
-	b  []byte
+	b  string
 	at int
 }
 
@@ -75,7 +88,7 @@ func (s *scanner) object() (map[string]any, bool) {
 		if !ok {
 			return nil, false
 		}
-		m[string(key)] = v
+		m[key] = v
 		switch s.space() {
 		case ',':
 			s.at++
@@ -89,28 +102,30 @@ func (s *scanner) object() (map[string]any, bool) {
 }
 
 // text reads a string without escapes and control characters.
-func (s *scanner) text() ([]byte, bool) {
+func (s *scanner) text() (string, bool) {
 	if !s.take('"') {
-		return nil, false
+		return "", false
 	}
+	ascii := true
 	for i := s.at; i < len(s.b); i++ {
 		switch c := s.b[i]; {
 		case c == '"':
 			t := s.b[s.at:i]
 			s.at = i + 1
-			return t, utf8.Valid(t)
+			return t, ascii || utf8.ValidString(t)
 		case c == '\\', c < ' ':
-			return nil, false
+			return "", false
+		case c >= utf8.RuneSelf:
+			ascii = false
 		}
 	}
-	return nil, false
+	return "", false
 }
 
 func (s *scanner) value() (any, bool) {
 	switch c := s.space(); {
 	case c == '"':
-		t, ok := s.text()
-		return string(t), ok
+		return s.text()
 	case c == '-', c >= '0' && c <= '9':
 		return s.number()
 	case c == 't':
@@ -124,7 +139,7 @@ func (s *scanner) value() (any, bool) {
 }
 
 func (s *scanner) word(w string) bool {
-	if !bytes.HasPrefix(s.b[s.at:], []byte(w)) {
+	if !strings.HasPrefix(s.b[s.at:], w) {
 		return false
 	}
 	s.at += len(w)

@@ -139,6 +139,7 @@ func (w *Writer[C]) transaction(ctx context.Context, records []record.Record) er
 
 // changes returns what the records ask for that are not written yet, and with a ledger their hashes.
 func (w *Writer[C]) changes(ctx context.Context, records []record.Record) (all []*Change[C], hashes []byte, err error) {
+	made := make([]Change[C], len(records))
 	all = make([]*Change[C], 0, len(records))
 	for i := range records {
 		if w.ledger != nil {
@@ -148,11 +149,10 @@ func (w *Writer[C]) changes(ctx context.Context, records []record.Record) (all [
 			}
 			hashes = append(hashes, h[:]...)
 		}
-		c, err := w.change(ctx, &records[i])
-		if err != nil {
+		if err := w.change(ctx, &made[i], &records[i]); err != nil {
 			return nil, nil, err
 		}
-		all = append(all, c)
+		all = append(all, &made[i])
 	}
 	return all, hashes, nil
 }

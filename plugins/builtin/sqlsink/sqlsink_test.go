@@ -20,6 +20,8 @@ type database struct {
 	lose          int
 	alive, usable bool
 	committed     int
+	columns       []string // n alone when there are none
+	table         *sqlsink.Table[int]
 }
 
 func (d *database) Connect(context.Context, *sqlsink.Ledger) error {
@@ -32,7 +34,15 @@ func (d *database) Connect(context.Context, *sqlsink.Ledger) error {
 func (d *database) Disconnect() { d.alive = false }
 
 func (d *database) Table(context.Context, string) (*sqlsink.Table[int], error) {
-	return &sqlsink.Table[int]{SQL: "t", Columns: map[string]int{"n": 0}}, nil
+	if d.table != nil {
+		return d.table, nil
+	}
+	t := &sqlsink.Table[int]{SQL: "t", Columns: map[string]int{"n": 0}}
+	for _, c := range d.columns {
+		t.Columns[c] = 0
+	}
+	d.table = t
+	return t, nil
 }
 
 func (d *database) Commit(_ context.Context, groups [][]*sqlsink.Change[int], _ *sqlsink.Ledger, _ []byte) error {

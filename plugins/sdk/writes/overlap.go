@@ -14,7 +14,7 @@ import (
 type Result func(ctx context.Context) (n int, err error)
 
 // maxOverlap is how many writes may be under way.
-const maxOverlap = 8
+const maxOverlap = 16
 
 // Overlap has several writes of a destination under way, and settles their records in order. Put and Flush are called
 // one at a time.

@@ -111,8 +111,8 @@ func TestOverlap(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if s.most < 8 || s.most > 10 {
-			t.Errorf("%d writes were under way at the same time, want some 8 to 10", s.most)
+		if s.most < 16 || s.most > 18 {
+			t.Errorf("%d writes were under way at the same time, want some 16 to 18", s.most)
 		}
 	})
 }

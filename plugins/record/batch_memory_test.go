@@ -1,0 +1,29 @@
+package record_test
+
+import (
+	"testing"
+
+	"github.com/conduit-agent/conduit/plugins/record"
+)
+
+// A record with an object takes more memory than one of the same content without.
+func TestMemoryOfObjects(t *testing.T) {
+	raw := record.Record{Position: record.Position("1"), After: record.Raw([]byte("x"))}
+	object := record.Record{Position: record.Position("1"), After: record.Structured(map[string]any{})}
+	of := func(all ...record.Record) int { b := record.NewBatch(all); return b.Memory() - b.Size() }
+	if of(raw) <= 0 || of(object) <= of(raw) || of(raw, object, raw) != 2*of(raw)+of(object) {
+		t.Errorf("%d, %d and together %d bytes", of(raw), of(object), of(raw, object, raw))
+	}
+	wire, err := record.NewBatch([]record.Record{raw, raw}).AppendWire(nil, 0, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := record.NewEncodedBatch(wire)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := b.Memory()
+	if _, err := b.Records(); err != nil || b.Memory() <= before {
+		t.Errorf("%d bytes decoded, %d encoded: %v", b.Memory(), before, err)
+	}
+}
