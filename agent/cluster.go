@@ -19,6 +19,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/cluster/protocol"
 	"github.com/conduit-agent/conduit/agent/cluster/schemas"
 	"github.com/conduit-agent/conduit/agent/cluster/terms"
+	"github.com/conduit-agent/conduit/agent/cluster/versions"
 	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/plugins/schema"
 	"github.com/conduit-agent/conduit/reconcile"
@@ -45,6 +46,7 @@ type clustered struct {
 	ended    atomic.Bool   // no pipeline runs any more
 	notices  noticeLog
 	reports  *cluster.Reports
+	versions *versions.Share
 
 	mu        sync.Mutex
 	terms     map[string]terms.Terms // guarded by mu: of what is declared, by pipeline
@@ -71,14 +73,16 @@ func (a *Agent) wireCluster() error {
 	}
 	reports := &cluster.Reports{Store: s}
 	m := &cluster.Member{
-		Store: s, Reports: reports,
+		Store:  s,
 		Self:   protocol.Session{Agent: name, Version: a.options.Version, Labels: labels, Capacity: float64(c.Capacity), Started: time.Now()},
 		Timing: protocol.TimingOf(c.TTL),
 		Log:    a.options.Log,
 	}
 	m.Timing.Retire = c.Keep
+	tried := &versions.Share{Member: m, Store: a.Store, Loop: a.Loop, Log: a.options.Log}
+	m.Notes, a.Loop.Tried = []cluster.Noter{reports, tried}, tried.Tried
 	shared := &cluster.Shared{Local: a.Store, Member: m}
-	a.cluster = &clustered{member: m, shared: shared, store: s, name: c.Name, log: a.options.Log, declared: notify.NewSignal(), notices: noticeLog{wake: notify.NewSignal()}, reports: reports}
+	a.cluster = &clustered{member: m, shared: shared, store: s, name: c.Name, log: a.options.Log, declared: notify.NewSignal(), notices: noticeLog{wake: notify.NewSignal()}, reports: reports, versions: tried}
 	shared.Clustered = a.cluster.clustered
 	if r, ok := a.schemas.Registry.(*schemas.Registry); ok {
 		r.Store, r.Shared = s, a.cluster.sharesSubject
@@ -160,6 +164,7 @@ func (c *clustered) run(ctx, ending context.Context, a *Agent) error {
 		go func() { _ = a.Loop.Replan(ctx, id, cut) }() // fails when the agent ends, which ends all
 	}
 	c.member.Adopt = c.shared.Adopt
+	c.member.Inherit = c.inherit(ending)
 	c.member.Retire = func(ctx context.Context, id string) error {
 		return c.shared.Retire(ctx, id, a.Runner.Delete, a.Loop.Policy.Delay)
 	}
@@ -186,12 +191,27 @@ func (c *clustered) run(ctx, ending context.Context, a *Agent) error {
 	defer background.Wait()
 	background.Go(func() { c.declare(ctx, a) }) // what stays with this agent does not wait for the store
 	background.Go(func() { c.notices.run(ctx, a) })
+	background.Go(func() { c.versions.Run(ctx) })
 	if err := c.ready(ctx); err != nil {
 		return err
 	}
 
 	background.Go(func() { c.report(ctx, a) })
 	return c.member.Run(ctx)
+}
+
+// inherit returns a function that has a pipeline go on from what its last owner tried. Nothing is started any more once
+// ending is done.
+func (c *clustered) inherit(ending context.Context) func(context.Context, string) error {
+	return func(ctx context.Context, id string) error {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		defer context.AfterFunc(ending, cancel)()
+		if err := c.versions.Inherit(ctx, id); err != nil && ending.Err() == nil {
+			return err
+		}
+		return nil
+	}
 }
 
 // ready waits until the store can keep claims.

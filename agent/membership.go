@@ -8,10 +8,10 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
+	"github.com/conduit-agent/conduit/agent/cluster/notice"
 	"github.com/conduit-agent/conduit/agent/cluster/protocol"
 	"github.com/conduit-agent/conduit/api/cluster"
 	"github.com/conduit-agent/conduit/api/rest"
@@ -36,6 +36,7 @@ func (o *observed) Placement(id string) *rest.Placement {
 	claims := o.cluster.member.Claims(id)
 	owned := max(0, slices.IndexFunc(claims, func(c protocol.Claim) bool { return c.Owner != "" }))
 	p := placementOf(claims[owned])
+	p.Failed = o.cluster.failed(cmp.Or(claims[owned].Pipeline, id))
 	return &p
 }
 
@@ -63,6 +64,16 @@ func placementOf(c protocol.Claim) rest.Placement {
 		return rest.Placement{}
 	}
 	return rest.Placement{Member: c.Owner, Since: &c.Since, From: c.From}
+}
+
+// failed returns the declared version of the pipeline that a claim is of, if it failed and the last known good one runs in
+// its place.
+func (c *clustered) failed(claim string) *rest.FailedVersion {
+	f := c.versions.Failed(context.Background(), claim)
+	if f == nil {
+		return nil
+	}
+	return &rest.FailedVersion{Generation: f.Generation, Member: f.Member, At: f.At, Error: f.Error}
 }
 
 // past are what was noticed of a claim before it had the owner that it has.
@@ -106,6 +117,7 @@ func (c membership) Cluster(ctx context.Context) (rest.Cluster, error) {
 		runs[one.Owner]++
 		id, number := protocol.InstanceOf(one.Pipeline)
 		p := rest.ClusterPipeline{ID: id, Placement: placementOf(one.Claim), Epoch: one.Epoch, Digest: one.Digest, LagSeconds: one.Pending.Seconds(), Terms: c.declaredTerms(id)}
+		p.Failed = c.failed(one.Pipeline)
 		if p.LagSeconds == 0 && one.Owner != c.member.Self.Agent {
 			p.LagSeconds = lags[one.Owner][one.Pipeline]
 		}
@@ -176,9 +188,9 @@ func stateOf(v *protocol.View) (rest.ClusterState, string) {
 	case v.Held:
 		return rest.ClusterJoined, ""
 	case v.Last.Reason == protocol.SelfStopped || v.Last.Reason == protocol.SessionLost:
-		return rest.ClusterDisconnected, noticeText(v.Last)
+		return rest.ClusterDisconnected, notice.Text(v.Last)
 	case v.Last.Reason != "":
-		return rest.ClusterJoining, noticeText(v.Last)
+		return rest.ClusterJoining, notice.Text(v.Last)
 	}
 	return rest.ClusterJoining, ""
 }
@@ -193,41 +205,6 @@ func (c membership) Resume(ctx context.Context) error {
 	return c.member.Resume(ctx)
 }
 
-// noticeText says what a notice is about.
-func noticeText(n protocol.Notice) string {
-	return strings.ReplaceAll(noticeTexts[n.Reason], "%s", cmp.Or(n.Other, "that had it"))
-}
-
-// noticeTexts are by reason; those about another member have a verb for its name.
-var noticeTexts = map[protocol.Reason]string{
-	protocol.Joined:       "this agent is a member of the cluster",
-	protocol.SessionLost:  "its session ended, and other members may have its pipelines",
-	protocol.NameTaken:    "another session has the name %s; if that is not its own of before, cluster.member must differ",
-	protocol.Claimed:      "this member runs the pipeline",
-	protocol.TookOver:     "this member runs the pipeline, which the member %s had that is gone",
-	protocol.Released:     "this member gave the pipeline to others",
-	protocol.Fenced:       "another member has the claim of the pipeline, so this one stopped it",
-	protocol.RolledBack:   "the store of the cluster has older data than it acknowledged, so nothing is written over it; see the page on clusters",
-	protocol.Differs:      "the member %s ran another version of the declaration, and this member leaves the pipeline alone for a while",
-	protocol.NewerFormat:  "a newer version of conduit on the member %s wrote the claim, and this one leaves it alone",
-	protocol.SelfStopped:  "the cluster's store was out of reach for too long, so this member stopped its strict pipelines",
-	protocol.Disconnected: "the cluster's store is out of reach, and the pipeline, which is relaxed, goes on without acknowledging",
-	protocol.Reconnected:  "the cluster's store answers again, and the pipeline still is this member's",
-	protocol.Retiring:     "this member cleans up after the connectors of the pipeline, which no member has a file of",
-	protocol.Withdrawn:    "this member has no file of the pipeline any more; claim and positions are kept for cluster.keep-deleted, or as long as another member has one",
-	protocol.Deleted:      "no member had a file of the pipeline for cluster.keep-deleted: its claim and positions are deleted",
-	protocol.Outdated:     "the pipeline was deleted from the cluster, and this member's file is taken for an old one: remove it, and add it again if the pipeline is to begin anew",
-	protocol.Waiting:      "every member of the cluster that may run the pipeline has an instance of it, so this one waits for a further member",
-	protocol.Unplaced:     "no member of the cluster that takes pipelines has the labels that the pipeline asks for",
-}
-
-// warned are the reasons of notices that people should see.
-var warnedNotices = map[protocol.Reason]bool{
-	protocol.SessionLost: true, protocol.NameTaken: true, protocol.TookOver: true, protocol.Fenced: true, protocol.RolledBack: true,
-	protocol.NewerFormat: true, protocol.SelfStopped: true, protocol.Disconnected: true, protocol.Unplaced: true,
-	protocol.Outdated: true,
-}
-
 // noticeLog saves notices as events, those of a while together.
 type noticeLog struct {
 	mu      sync.Mutex
@@ -237,11 +214,11 @@ type noticeLog struct {
 
 func (l *noticeLog) add(n protocol.Notice) {
 	pipeline, number := protocol.InstanceOf(n.Pipeline)
-	e := spec.Event{At: time.Now(), Pipeline: pipeline, Type: "normal", Reason: string(n.Reason), Message: noticeText(n)}
+	e := spec.Event{At: time.Now(), Pipeline: pipeline, Type: "normal", Reason: string(n.Reason), Message: notice.Text(n)}
 	if number > 1 {
 		e.Message = fmt.Sprintf("instance %d: %s", number, e.Message)
 	}
-	if warnedNotices[n.Reason] {
+	if notice.Warns(n.Reason) {
 		e.Type = "warning"
 	}
 	l.mu.Lock()

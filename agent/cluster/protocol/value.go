@@ -16,6 +16,7 @@ const (
 	ClaimPrefix    = "p."
 	OverridePrefix = "o."
 	ReportPrefix   = "m."
+	VersionsPrefix = "v."
 )
 
 // Stamp names a write: no two have the same.

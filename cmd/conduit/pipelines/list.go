@@ -138,6 +138,9 @@ func writeDescription(r *cli.Remote, d description) error {
 	}
 	if s.Placement != nil {
 		facts.Add("member", cmp.Or(s.Placement.Member, "none takes it: conduit cluster status says why"))
+		if s.Placement.Failed != nil {
+			facts.Add("rolled back", s.Placement.Failed.Text())
+		}
 	}
 	if s.Instances != nil {
 		facts.Add("instances", instancesWords(s.Instances))
