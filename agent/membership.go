@@ -5,10 +5,8 @@ package agent
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"maps"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/conduit-agent/conduit/agent/cluster/notice"
@@ -16,7 +14,6 @@ import (
 	"github.com/conduit-agent/conduit/api/cluster"
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/spec"
-	"github.com/conduit-agent/conduit/spec/notify"
 	"github.com/conduit-agent/conduit/spec/placement"
 	"github.com/conduit-agent/conduit/spec/sorting"
 )
@@ -175,6 +172,9 @@ func (c membership) declaredTerms(id string) *rest.ClusterTerms {
 	if t.Mode == "" {
 		return nil
 	}
+	if c.apis.Taken(id) && !t.Local() {
+		t.Reason = "the API of another member declared a pipeline of this id for the cluster, which this member leaves alone, and this one runs nowhere: choose another id"
+	}
 	return &rest.ClusterTerms{Mode: t.Mode, Reason: t.Reason, Labels: t.Rules.Labels, Eligible: t.Rules.Allow(c.member.Self.Labels), OnHost: t.Kept, Instances: t.Instances}
 }
 
@@ -203,44 +203,4 @@ func (c membership) Resume(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, viewTimeout)
 	defer cancel()
 	return c.member.Resume(ctx)
-}
-
-// noticeLog saves notices as events, those of a while together.
-type noticeLog struct {
-	mu      sync.Mutex
-	waiting []spec.Event // guarded by mu
-	wake    notify.Signal
-}
-
-func (l *noticeLog) add(n protocol.Notice) {
-	pipeline, number := protocol.InstanceOf(n.Pipeline)
-	e := spec.Event{At: time.Now(), Pipeline: pipeline, Type: "normal", Reason: string(n.Reason), Message: notice.Text(n)}
-	if number > 1 {
-		e.Message = fmt.Sprintf("instance %d: %s", number, e.Message)
-	}
-	if notice.Warns(n.Reason) {
-		e.Type = "warning"
-	}
-	l.mu.Lock()
-	l.waiting = append(l.waiting, e)
-	l.mu.Unlock()
-	l.wake.Notify()
-}
-
-// run saves events until ctx ends.
-func (l *noticeLog) run(ctx context.Context, a *Agent) {
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-l.wake:
-		}
-		l.mu.Lock()
-		events := l.waiting
-		l.waiting = nil
-		l.mu.Unlock()
-		if err := a.Store.Apply(ctx, &spec.Changes{Events: events}); err != nil && ctx.Err() == nil {
-			a.options.Log.Warn("cannot save events of the cluster", "component", "cluster", "err", err)
-		}
-	}
 }

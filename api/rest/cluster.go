@@ -64,7 +64,7 @@ type ClusterPipeline struct {
 // ClusterTerms say how a pipeline takes part in a cluster.
 type ClusterTerms struct {
 	Mode     placement.Mode    `json:"mode" doc:"strict, relaxed or local."`
-	Reason   string            `json:"reason,omitempty" doc:"Why it is local."`
+	Reason   string            `json:"reason,omitempty" doc:"Why it is local, or runs nowhere."`
 	Labels   map[string]string `json:"labels,omitempty" doc:"That a member must have."`
 	Eligible bool              `json:"eligible" doc:"Whether the agent that answers has them."`
 	OnHost   []string          `json:"onHost,omitempty" doc:"What is on the disk of the host that runs it, and does not move with it."`

@@ -3,9 +3,16 @@ package notice
 
 import (
 	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/conduit-agent/conduit/agent/cluster/protocol"
+	"github.com/conduit-agent/conduit/spec"
+	"github.com/conduit-agent/conduit/spec/notify"
 )
 
 // Text says what a notice is about.
@@ -43,5 +50,51 @@ var warned = map[protocol.Reason]bool{
 	protocol.Outdated: true,
 }
 
-// Warns reports whether people should see notices of a reason.
-func Warns(r protocol.Reason) bool { return warned[r] }
+// Log saves notices as events, those of a while together. Set the exported fields, then call Run.
+type Log struct {
+	Apply func(ctx context.Context, c *spec.Changes) error
+	Log   *slog.Logger
+
+	once    sync.Once
+	mu      sync.Mutex
+	waiting []spec.Event // guarded by mu
+	wake    notify.Signal
+}
+
+func (l *Log) init() { l.once.Do(func() { l.wake = notify.NewSignal() }) }
+
+// Add has a notice saved soon. It does not block.
+func (l *Log) Add(n protocol.Notice) {
+	l.init()
+	pipeline, number := protocol.InstanceOf(n.Pipeline)
+	e := spec.Event{At: time.Now(), Pipeline: pipeline, Type: "normal", Reason: string(n.Reason), Message: Text(n)}
+	if number > 1 {
+		e.Message = fmt.Sprintf("instance %d: %s", number, e.Message)
+	}
+	if warned[n.Reason] {
+		e.Type = "warning"
+	}
+	l.mu.Lock()
+	l.waiting = append(l.waiting, e)
+	l.mu.Unlock()
+	l.wake.Notify()
+}
+
+// Run saves events until ctx ends.
+func (l *Log) Run(ctx context.Context) {
+	l.init()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-l.wake:
+		}
+		l.mu.Lock()
+		events := l.waiting
+		l.waiting = nil
+		l.mu.Unlock()
+		if err := l.Apply(ctx, &spec.Changes{Events: events}); err != nil && ctx.Err() == nil {
+			l.Log.Warn("cannot save events of the cluster", "component", "cluster", "err", err)
+		}
+	}
+}
