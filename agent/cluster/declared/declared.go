@@ -120,9 +120,9 @@ func (s *Share) Recheck() {
 	s.init()
 	s.mu.Lock()
 	maps.Copy(s.behind, s.taken)
-	any := len(s.taken) > 0
+	found := len(s.taken) > 0
 	s.mu.Unlock()
-	if any {
+	if found {
 		s.wake.Notify()
 	}
 }
