@@ -230,8 +230,11 @@ func (o *observed) Restart(ctx context.Context, id string) error { return o.Loop
 // CutOff has a pipeline that is to stop end at once.
 func (o *observed) CutOff(ctx context.Context, id string) error { return o.Loop.ForceStop(ctx, id) }
 
-// CleanUp deletes a connector that was removed.
+// CleanUp deletes a connector that was removed. Those of pipelines of a cluster are left to the next owner.
 func (o *observed) CleanUp(ctx context.Context, connectorID string) error {
+	if id, started := o.startedPipelineOf(ctx, connectorID); started && o.cluster.keepsConnectors(id) {
+		return nil
+	}
 	return o.Loop.CleanUp(ctx, connectorID)
 }
 

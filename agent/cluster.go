@@ -16,9 +16,12 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/agent/cluster"
+	"github.com/conduit-agent/conduit/agent/cluster/declared"
+	"github.com/conduit-agent/conduit/agent/cluster/notice"
 	"github.com/conduit-agent/conduit/agent/cluster/protocol"
 	"github.com/conduit-agent/conduit/agent/cluster/schemas"
 	"github.com/conduit-agent/conduit/agent/cluster/terms"
+	"github.com/conduit-agent/conduit/agent/cluster/versions"
 	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/plugins/schema"
 	"github.com/conduit-agent/conduit/reconcile"
@@ -43,8 +46,10 @@ type clustered struct {
 	log      *slog.Logger
 	declared notify.Signal // the declarations changed
 	ended    atomic.Bool   // no pipeline runs any more
-	notices  noticeLog
+	notices  *notice.Log
+	apis     *declared.Share
 	reports  *cluster.Reports
+	versions *versions.Share
 
 	mu        sync.Mutex
 	terms     map[string]terms.Terms // guarded by mu: of what is declared, by pipeline
@@ -61,7 +66,7 @@ func (a *Agent) wireCluster() error {
 	if err != nil {
 		return err
 	}
-	labels, err := parseLabels(c.Labels)
+	labels, err := terms.ParseLabels(c.Labels)
 	if err != nil {
 		return err
 	}
@@ -71,15 +76,18 @@ func (a *Agent) wireCluster() error {
 	}
 	reports := &cluster.Reports{Store: s}
 	m := &cluster.Member{
-		Store: s, Reports: reports,
+		Store:  s,
 		Self:   protocol.Session{Agent: name, Version: a.options.Version, Labels: labels, Capacity: float64(c.Capacity), Started: time.Now()},
 		Timing: protocol.TimingOf(c.TTL),
 		Log:    a.options.Log,
 	}
 	m.Timing.Retire = c.Keep
+	apis := &declared.Share{Member: m, Store: a.Store, Log: a.options.Log}
+	tried := &versions.Share{Member: m, Store: a.Store, Loop: a.Loop, Log: a.options.Log}
+	m.Notes, a.Loop.Tried = []cluster.Noter{reports, tried, apis}, tried.Tried
 	shared := &cluster.Shared{Local: a.Store, Member: m}
-	a.cluster = &clustered{member: m, shared: shared, store: s, name: c.Name, log: a.options.Log, declared: notify.NewSignal(), notices: noticeLog{wake: notify.NewSignal()}, reports: reports}
-	shared.Clustered = a.cluster.clustered
+	a.cluster = &clustered{member: m, shared: shared, store: s, name: c.Name, log: a.options.Log, declared: notify.NewSignal(), notices: &notice.Log{Apply: a.Store.Apply, Log: a.options.Log}, reports: reports, versions: tried, apis: apis}
+	shared.Clustered, apis.Changed = a.cluster.clustered, a.cluster.declared.Notify
 	if r, ok := a.schemas.Registry.(*schemas.Registry); ok {
 		r.Store, r.Shared = s, a.cluster.sharesSubject
 	}
@@ -131,25 +139,10 @@ func memberName(c config.Cluster) (string, error) {
 	return "", fmt.Errorf("cannot name this member of the cluster: cluster.member is not set, and the host has no name: %w", err)
 }
 
-// parseLabels reads name=value, separated by commas.
-func parseLabels(text string) (map[string]string, error) {
-	labels := map[string]string{}
-	for part := range strings.SplitSeq(text, ",") {
-		if part = strings.TrimSpace(part); part == "" {
-			continue
-		}
-		name, value, ok := strings.Cut(part, "=")
-		if !ok {
-			return nil, fmt.Errorf("cluster.labels: %q is not of the form name=value", part)
-		}
-		labels[strings.TrimSpace(name)] = strings.TrimSpace(value)
-	}
-	return labels, nil
-}
-
 // changed takes that the declarations may have changed. An agent that is alone has no member to notify.
 func (c *clustered) changed() {
 	if c != nil {
+		c.apis.Recheck()
 		c.declared.Notify()
 	}
 }
@@ -160,6 +153,7 @@ func (c *clustered) run(ctx, ending context.Context, a *Agent) error {
 		go func() { _ = a.Loop.Replan(ctx, id, cut) }() // fails when the agent ends, which ends all
 	}
 	c.member.Adopt = c.shared.Adopt
+	c.member.Inherit = c.inherit(ending)
 	c.member.Retire = func(ctx context.Context, id string) error {
 		return c.shared.Retire(ctx, id, a.Runner.Delete, a.Loop.Policy.Delay)
 	}
@@ -177,7 +171,7 @@ func (c *clustered) run(ctx, ending context.Context, a *Agent) error {
 		idle, err := a.Loop.Idle(ctx, id)
 		return idle && err == nil
 	}
-	c.member.Happened = c.notices.add
+	c.member.Happened = c.notices.Add
 	defer context.AfterFunc(ending, c.member.End)()
 	c.member.Asked = c.changed
 	c.member.Deleted = func(string) { c.changed() }
@@ -185,13 +179,29 @@ func (c *clustered) run(ctx, ending context.Context, a *Agent) error {
 	var background sync.WaitGroup
 	defer background.Wait()
 	background.Go(func() { c.declare(ctx, a) }) // what stays with this agent does not wait for the store
-	background.Go(func() { c.notices.run(ctx, a) })
+	background.Go(func() { c.notices.Run(ctx) })
+	background.Go(func() { c.apis.Run(ctx) })
+	background.Go(func() { c.versions.Run(ctx) })
 	if err := c.ready(ctx); err != nil {
 		return err
 	}
 
 	background.Go(func() { c.report(ctx, a) })
 	return c.member.Run(ctx)
+}
+
+// inherit returns a function that has a pipeline go on from what its last owner tried. Nothing is started any more once
+// ending is done.
+func (c *clustered) inherit(ending context.Context) func(context.Context, string) error {
+	return func(ctx context.Context, id string) error {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		defer context.AfterFunc(ending, cancel)()
+		if err := c.versions.Inherit(ctx, id); err != nil && ending.Err() == nil {
+			return err
+		}
+		return nil
+	}
 }
 
 // ready waits until the store can keep claims.
@@ -248,6 +258,9 @@ func (c *clustered) share(ctx context.Context, a *Agent, all []spec.Declaration)
 			known.Idle[d.Pipeline.ID] = d.Withdrawn.IsZero()
 			continue
 		}
+		if c.apis.Taken(d.Pipeline.ID) {
+			continue // it is not the pipeline that the cluster has under this id
+		}
 		c.obey(ctx, a, d)
 		if t.Runs = d.Withdrawn.IsZero() && d.Want() == spec.StatusRunning; t.Runs { // obey may have changed it
 			known.Wanted[d.Pipeline.ID] = protocol.Wanted{Digest: d.Digest, Labels: t.Rules.Labels, Relaxed: t.Mode == placement.Relaxed,
@@ -255,7 +268,7 @@ func (c *clustered) share(ctx context.Context, a *Agent, all []spec.Declaration)
 		} else if d.Withdrawn.IsZero() {
 			known.Idle[d.Pipeline.ID] = true
 		} else {
-			known.Gone[d.Pipeline.ID] = protocol.Wanted{Labels: t.Rules.Labels}
+			known.Gone[d.Pipeline.ID] = protocol.Wanted{Labels: t.Rules.Labels, Purge: d.Purge && terms.IsShared(d)}
 		}
 	}
 	forgotten := c.forget(ctx, known.Gone)
@@ -274,8 +287,9 @@ func (c *clustered) share(ctx context.Context, a *Agent, all []spec.Declaration)
 // forget forgets what this agent has of pipelines that were deleted from the cluster, and returns which.
 func (c *clustered) forget(ctx context.Context, gone map[string]protocol.Wanted) map[string]bool {
 	forgotten := map[string]bool{}
-	for id := range gone {
-		if !c.member.Claims(id)[0].Deleted {
+	for id, w := range gone {
+		claim := c.member.Claims(id)[0]
+		if never := w.Purge && claim.Pipeline == "" && c.member.Joined(); !claim.Deleted && !never {
 			continue
 		}
 		if err := c.shared.Forget(ctx, id); err != nil {

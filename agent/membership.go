@@ -5,18 +5,15 @@ package agent
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"maps"
 	"slices"
-	"strings"
-	"sync"
 	"time"
 
+	"github.com/conduit-agent/conduit/agent/cluster/notice"
 	"github.com/conduit-agent/conduit/agent/cluster/protocol"
 	"github.com/conduit-agent/conduit/api/cluster"
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/spec"
-	"github.com/conduit-agent/conduit/spec/notify"
 	"github.com/conduit-agent/conduit/spec/placement"
 	"github.com/conduit-agent/conduit/spec/sorting"
 )
@@ -36,6 +33,7 @@ func (o *observed) Placement(id string) *rest.Placement {
 	claims := o.cluster.member.Claims(id)
 	owned := max(0, slices.IndexFunc(claims, func(c protocol.Claim) bool { return c.Owner != "" }))
 	p := placementOf(claims[owned])
+	p.Failed = o.cluster.failed(cmp.Or(claims[owned].Pipeline, id))
 	return &p
 }
 
@@ -63,6 +61,16 @@ func placementOf(c protocol.Claim) rest.Placement {
 		return rest.Placement{}
 	}
 	return rest.Placement{Member: c.Owner, Since: &c.Since, From: c.From}
+}
+
+// failed returns the declared version of the pipeline that a claim is of, if it failed and the last known good one runs in
+// its place.
+func (c *clustered) failed(claim string) *rest.FailedVersion {
+	f := c.versions.Failed(context.Background(), claim)
+	if f == nil {
+		return nil
+	}
+	return &rest.FailedVersion{Generation: f.Generation, Member: f.Member, At: f.At, Error: f.Error}
 }
 
 // past are what was noticed of a claim before it had the owner that it has.
@@ -106,6 +114,7 @@ func (c membership) Cluster(ctx context.Context) (rest.Cluster, error) {
 		runs[one.Owner]++
 		id, number := protocol.InstanceOf(one.Pipeline)
 		p := rest.ClusterPipeline{ID: id, Placement: placementOf(one.Claim), Epoch: one.Epoch, Digest: one.Digest, LagSeconds: one.Pending.Seconds(), Terms: c.declaredTerms(id)}
+		p.Failed = c.failed(one.Pipeline)
 		if p.LagSeconds == 0 && one.Owner != c.member.Self.Agent {
 			p.LagSeconds = lags[one.Owner][one.Pipeline]
 		}
@@ -163,6 +172,9 @@ func (c membership) declaredTerms(id string) *rest.ClusterTerms {
 	if t.Mode == "" {
 		return nil
 	}
+	if c.apis.Taken(id) && !t.Local() {
+		t.Reason = "the API of another member declared a pipeline of this id for the cluster, which this member leaves alone, and this one runs nowhere: choose another id"
+	}
 	return &rest.ClusterTerms{Mode: t.Mode, Reason: t.Reason, Labels: t.Rules.Labels, Eligible: t.Rules.Allow(c.member.Self.Labels), OnHost: t.Kept, Instances: t.Instances}
 }
 
@@ -176,9 +188,9 @@ func stateOf(v *protocol.View) (rest.ClusterState, string) {
 	case v.Held:
 		return rest.ClusterJoined, ""
 	case v.Last.Reason == protocol.SelfStopped || v.Last.Reason == protocol.SessionLost:
-		return rest.ClusterDisconnected, noticeText(v.Last)
+		return rest.ClusterDisconnected, notice.Text(v.Last)
 	case v.Last.Reason != "":
-		return rest.ClusterJoining, noticeText(v.Last)
+		return rest.ClusterJoining, notice.Text(v.Last)
 	}
 	return rest.ClusterJoining, ""
 }
@@ -191,79 +203,4 @@ func (c membership) Resume(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, viewTimeout)
 	defer cancel()
 	return c.member.Resume(ctx)
-}
-
-// noticeText says what a notice is about.
-func noticeText(n protocol.Notice) string {
-	return strings.ReplaceAll(noticeTexts[n.Reason], "%s", cmp.Or(n.Other, "that had it"))
-}
-
-// noticeTexts are by reason; those about another member have a verb for its name.
-var noticeTexts = map[protocol.Reason]string{
-	protocol.Joined:       "this agent is a member of the cluster",
-	protocol.SessionLost:  "its session ended, and other members may have its pipelines",
-	protocol.NameTaken:    "another session has the name %s; if that is not its own of before, cluster.member must differ",
-	protocol.Claimed:      "this member runs the pipeline",
-	protocol.TookOver:     "this member runs the pipeline, which the member %s had that is gone",
-	protocol.Released:     "this member gave the pipeline to others",
-	protocol.Fenced:       "another member has the claim of the pipeline, so this one stopped it",
-	protocol.RolledBack:   "the store of the cluster has older data than it acknowledged, so nothing is written over it; see the page on clusters",
-	protocol.Differs:      "the member %s ran another version of the declaration, and this member leaves the pipeline alone for a while",
-	protocol.NewerFormat:  "a newer version of conduit on the member %s wrote the claim, and this one leaves it alone",
-	protocol.SelfStopped:  "the cluster's store was out of reach for too long, so this member stopped its strict pipelines",
-	protocol.Disconnected: "the cluster's store is out of reach, and the pipeline, which is relaxed, goes on without acknowledging",
-	protocol.Reconnected:  "the cluster's store answers again, and the pipeline still is this member's",
-	protocol.Retiring:     "this member cleans up after the connectors of the pipeline, which no member has a file of",
-	protocol.Withdrawn:    "this member has no file of the pipeline any more; claim and positions are kept for cluster.keep-deleted, or as long as another member has one",
-	protocol.Deleted:      "no member had a file of the pipeline for cluster.keep-deleted: its claim and positions are deleted",
-	protocol.Outdated:     "the pipeline was deleted from the cluster, and this member's file is taken for an old one: remove it, and add it again if the pipeline is to begin anew",
-	protocol.Waiting:      "every member of the cluster that may run the pipeline has an instance of it, so this one waits for a further member",
-	protocol.Unplaced:     "no member of the cluster that takes pipelines has the labels that the pipeline asks for",
-}
-
-// warned are the reasons of notices that people should see.
-var warnedNotices = map[protocol.Reason]bool{
-	protocol.SessionLost: true, protocol.NameTaken: true, protocol.TookOver: true, protocol.Fenced: true, protocol.RolledBack: true,
-	protocol.NewerFormat: true, protocol.SelfStopped: true, protocol.Disconnected: true, protocol.Unplaced: true,
-	protocol.Outdated: true,
-}
-
-// noticeLog saves notices as events, those of a while together.
-type noticeLog struct {
-	mu      sync.Mutex
-	waiting []spec.Event // guarded by mu
-	wake    notify.Signal
-}
-
-func (l *noticeLog) add(n protocol.Notice) {
-	pipeline, number := protocol.InstanceOf(n.Pipeline)
-	e := spec.Event{At: time.Now(), Pipeline: pipeline, Type: "normal", Reason: string(n.Reason), Message: noticeText(n)}
-	if number > 1 {
-		e.Message = fmt.Sprintf("instance %d: %s", number, e.Message)
-	}
-	if warnedNotices[n.Reason] {
-		e.Type = "warning"
-	}
-	l.mu.Lock()
-	l.waiting = append(l.waiting, e)
-	l.mu.Unlock()
-	l.wake.Notify()
-}
-
-// run saves events until ctx ends.
-func (l *noticeLog) run(ctx context.Context, a *Agent) {
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-l.wake:
-		}
-		l.mu.Lock()
-		events := l.waiting
-		l.waiting = nil
-		l.mu.Unlock()
-		if err := a.Store.Apply(ctx, &spec.Changes{Events: events}); err != nil && ctx.Err() == nil {
-			a.options.Log.Warn("cannot save events of the cluster", "component", "cluster", "err", err)
-		}
-	}
 }

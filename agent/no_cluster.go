@@ -30,6 +30,7 @@ func sharedSchemas(_ config.Cluster, own schema.IDRegistry) schema.Registry { re
 func (*clustered) changed()                                                    {}
 func (*clustered) run(context.Context, context.Context, *Agent) error          { return nil }
 func (*clustered) leave(context.Context, *Agent)                               {}
+func (*clustered) keepsConnectors(string) bool                                 { return false }
 func (*clustered) joined() error                                               { return nil }
 func (*clustered) clustered(string) bool                                       { return false }
 func (*clustered) override(context.Context, string, spec.Status, string) error { return nil }

@@ -27,6 +27,20 @@ func (d declarations) Checkpoint(ctx context.Context, connectorID string) (*spec
 	return c, nil
 }
 
+// ApplyIf implements desired.Store. What the API declares is for all members of a cluster.
+func (d declarations) ApplyIf(ctx context.Context, c *spec.Changes, expect map[string]string) error {
+	if d.cluster == nil {
+		return d.DB.ApplyIf(ctx, c, expect)
+	}
+	return d.cluster.apis.ApplyIf(ctx, c, expect)
+}
+
+// keepsConnectors reports whether the connectors of a pipeline that is the cluster's, and that this member does not own, are left
+// to its next owner, or to who deletes it.
+func (c *clustered) keepsConnectors(pipeline string) bool {
+	return c != nil && c.clustered(pipeline) && !c.member.Here(pipeline)
+}
+
 // shared returns the pipeline of a connector, if it is one of the cluster's.
 func (d declarations) shared(connectorID string) (pipeline string, ok bool) {
 	if d.cluster == nil {

@@ -31,6 +31,8 @@ type Loop struct {
 	// Elsewhere, when set, reports whether another agent is to run a pipeline. Replan has it
 	// asked again.
 	Elsewhere func(pipelineID string) bool
+	// Tried, when set, is called when what is known of the versions of a pipeline changed. It must not block.
+	Tried func(pipelineID string, t Tried)
 	// Deleted, when set, is called after a pipeline was deleted, before one with its id may
 	// run again. It must not block.
 	Deleted func(pipelineID string)
@@ -329,6 +331,7 @@ func (l *Loop) plan() {
 	var observed []plan.Observed
 	var connectors []spec.ConnectorState
 	add := func(p *pipelineState) {
+		p.report()
 		if p.desired != nil {
 			d := *p.desired
 			d.Elsewhere = l.Elsewhere != nil && l.Elsewhere(d.Pipeline.ID)

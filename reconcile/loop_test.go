@@ -26,6 +26,7 @@ type world struct {
 	loop  *reconcile.Loop
 	log   *slog.Logger // of a loop that is started
 	end   func()
+	set   func(*reconcile.Loop) // when set, is called before a loop is started
 
 	deleted atomic.Int32 // calls of Loop.Deleted
 }
@@ -56,6 +57,9 @@ func (w *world) policy(p plan.Policy) {
 	}
 	w.loop = &reconcile.Loop{Store: w.store, Runner: w.plant, Policy: p, Log: w.log, RunDigest: runDigest, Deleted: func(string) { w.deleted.Add(1) },
 		Observed: func(s spec.State) { w.plant.observe(s, p.Probation) }}
+	if w.set != nil {
+		w.set(w.loop)
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- w.loop.Run(ctx) }()

@@ -20,8 +20,9 @@ type pipelineState struct {
 	run        *run
 	next       *launch
 	failures   failures
-	undeleted  int  // attempts to delete the pipeline that failed
-	retriable  bool // Retry tries Refused again: it could not be prepared, so that this disturbs nothing, or did not fail by itself
+	undeleted  int   // attempts to delete the pipeline that failed
+	reported   Tried // to Loop.Tried
+	retriable  bool  // Retry tries Refused again: it could not be prepared, so that this disturbs nothing, or did not fail by itself
 }
 
 // newPipeline returns the state of a pipeline of which nothing runs.

@@ -35,6 +35,12 @@ const (
 	maxWatchPause = 30 * time.Second
 )
 
+// Noter keeps what the store has under some keys.
+type Noter interface {
+	// Note takes an entry as a watch shows it, without its state. It reports whether that is one of those. It must not block.
+	Note(e protocol.Entry) bool
+}
+
 // Member is this agent's part in a cluster. Set the exported fields, then call Run.
 type Member struct {
 	Store Store
@@ -43,6 +49,8 @@ type Member struct {
 	// Adopt takes over the state of a pipeline that this agent now owns, before it runs; nil when
 	// none was ever saved.
 	Adopt func(ctx context.Context, pipeline string, state []byte) error
+	// Inherit, when set, is called after Adopt with the id of the claim, of a pipeline that is to run.
+	Inherit func(ctx context.Context, id string) error
 	// Retire gives up what the connectors of a pipeline hold, which was deleted from the cluster and whose state was
 	// adopted. It returns once that is done, or ctx ended.
 	Retire func(ctx context.Context, pipeline string) error
@@ -63,8 +71,8 @@ type Member struct {
 	// Deleted, when set, is called for a pipeline whose claim and positions were deleted. It must not
 	// block.
 	Deleted func(pipeline string)
-	// Reports, when set, are kept of all members.
-	Reports *Reports
+	// Notes are shown what the store has beside sessions and claims.
+	Notes []Noter
 	// Moved, when set, is called when the owner of a pipeline changes. It must not block.
 	Moved func(pipeline string)
 
@@ -236,6 +244,9 @@ func (m *Member) carryOut(ctx context.Context, c protocol.Command) {
 		m.adopting[pipeline] = true
 		m.working.Go(func() {
 			err := m.Adopt(ctx, pipeline, c.State)
+			if err == nil && m.Inherit != nil && !c.Retire {
+				err = m.Inherit(ctx, c.Pipeline)
+			}
 			m.post(func() { m.adopted(ctx, pipeline, number, c, err) })
 		})
 	case protocol.Stop:

@@ -61,7 +61,7 @@ func (m *Member) SetOverride(ctx context.Context, pipeline string, status spec.S
 	if err != nil {
 		return fmt.Errorf("cannot encode what was asked of pipeline %q: %w", pipeline, err)
 	}
-	err = m.swap(ctx, protocol.OverrideKey(pipeline), func(e *protocol.Entry) (done bool, err error) {
+	err = Swap(ctx, m.Store, protocol.OverrideKey(pipeline), func(e *protocol.Entry) (done bool, err error) {
 		var present Override
 		done = json.Unmarshal(e.Value, &present) == nil && present.ID == o.ID // by a try before
 		e.Value = value
@@ -90,15 +90,30 @@ func dropOverride(ctx context.Context, store Store, pipeline string, ttl time.Du
 	}
 }
 
+// dropVersions has what is known of the versions of a pipeline expire, as dropOverride does. id is that of the claim.
+func dropVersions(ctx context.Context, store Store, id string, ttl time.Duration) {
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+	defer cancel()
+	e, err := store.Read(ctx, protocol.VersionsKey(id))
+	if err != nil || e.Value == nil || e.State == nil {
+		return
+	}
+	value, err := json.Marshal(map[string]any{"format": 1, "id": id})
+	if err == nil {
+		e.Key, e.Value, e.State = protocol.VersionsKey(id), value, nil
+		store.Write(ctx, protocol.Write{Entry: e, TTL: ttl})
+	}
+}
+
 // errUnreachable reports that the store gave no answer in time.
 var errUnreachable = errors.New("its store is out of reach")
 
-// swap changes a key by compare-and-swap and calls swapped with what it is then. After a try whose
+// Swap changes a key by compare-and-swap and calls swapped with what it is then. After a try whose
 // outcome is not known it goes on from what is there by then: change reports whether that is its own
 // work. It gives up when change fails.
-func (m *Member) swap(ctx context.Context, key string, change func(*protocol.Entry) (done bool, err error), swapped func(protocol.Entry)) error {
+func Swap(ctx context.Context, store Store, key string, change func(*protocol.Entry) (done bool, err error), swapped func(protocol.Entry)) error {
 	for ctx.Err() == nil {
-		done, err := trySwap(ctx, m.Store, key, change, swapped)
+		done, err := trySwap(ctx, store, key, change, swapped)
 		if done || err != nil {
 			return err
 		}

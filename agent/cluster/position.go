@@ -86,7 +86,7 @@ func (s *Shared) MovePosition(ctx context.Context, c spec.Checkpoint, before rec
 		}
 		return false, err
 	}
-	if err := s.Member.swap(ctx, protocol.ClaimKey(c.PipelineID), change, nil); err != nil {
+	if err := Swap(ctx, s.Member.Store, protocol.ClaimKey(c.PipelineID), change, nil); err != nil {
 		return fmt.Errorf("cannot move the position of connector %q: %w", c.ConnectorID, err)
 	}
 	return nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -18,7 +19,7 @@ func (m *Member) observe(ctx context.Context, e protocol.Entry) {
 		}
 		return
 	}
-	if m.Reports != nil && m.Reports.Note(e) {
+	if slices.ContainsFunc(m.Notes, func(n Noter) bool { return n.Note(e) }) {
 		return
 	}
 	m.node.Observe(m.now(), e)
@@ -36,6 +37,9 @@ func (m *Member) observe(ctx context.Context, e protocol.Entry) {
 	m.mu.Unlock()
 	if before.Owner != claim.Owner && m.Moved != nil {
 		m.Moved(pipeline)
+	}
+	if claim.Deleted && !before.Deleted {
+		m.working.Go(func() { dropVersions(ctx, m.Store, id, m.Timing.Tombstone) })
 	}
 	if claim.Deleted && !before.Deleted && number == 1 {
 		m.working.Go(func() { dropOverride(ctx, m.Store, pipeline, m.Timing.Tombstone) })

@@ -60,6 +60,33 @@ func (db *DB) SetOverride(ctx context.Context, id string, status spec.Status) er
 	return wrap(err, "cannot override the status of pipeline %q", id)
 }
 
+// RaiseGeneration has the version of a pipeline that is declared, and its revisions, count as this generation, if theirs
+// is smaller: another agent counted further. It returns spec.ErrNotFound when nothing declares the pipeline.
+func (db *DB) RaiseGeneration(ctx context.Context, id string, least int64) error {
+	var d *spec.Declaration
+	err := db.write(ctx, func(tx *sql.Tx) (err error) {
+		if d, _, err = findDeclaration(tx, id); err != nil {
+			return err
+		}
+		if d == nil {
+			return spec.ErrNotFound
+		}
+		if d.Generation >= least {
+			return nil
+		}
+		if _, err = exec(tx, `UPDATE revisions SET generation = ? WHERE pipeline_id = ? AND generation = ?`, least, id, d.Generation); err != nil {
+			return err
+		}
+		d.Generation = least
+		_, err = exec(tx, `UPDATE pipelines SET generation = ? WHERE id = ?`, least, id)
+		return err
+	}, func() { db.declarations.Put(*d) })
+	if err == nil {
+		db.changed(nil)
+	}
+	return wrap(err, "cannot raise the generation of pipeline %q", id)
+}
+
 // DeletePipeline forgets a withdrawn pipeline: declaration, state and positions. Its events
 // stay, and its revisions, without secrets, for as long as Retention says. It refuses while the pipeline is declared or has
 // connector states left. Runs that have not ended cannot save positions any more.

@@ -56,3 +56,29 @@ func TestDeclarationsSince(t *testing.T) {
 		before = d.Revision
 	}
 }
+
+// TestRaiseGeneration checks that a version counts as a greater generation with its revision, and those before it do not, and
+// that what comes after it goes on from there.
+func TestRaiseGeneration(t *testing.T) {
+	db, ctx := newStore(t), t.Context()
+	wantError(t, db.RaiseGeneration(ctx, "p", 5), spec.ErrNotFound, `"p"`)
+	first, second, third := pipeline("p"), pipeline("p"), pipeline("p")
+	second.DLQ.Plugin, third.DLQ.Plugin = "second", "third"
+	must(t, db.Apply(ctx, declare(first)))
+	must(t, db.Apply(ctx, declare(second)))
+	for _, least := range []int64{5, 3} { // it never goes back
+		must(t, db.RaiseGeneration(ctx, "p", least))
+	}
+	db.Distrust() // read from the file
+	must(t, db.Apply(ctx, declare(third)))
+	revisions, err := db.History(ctx, "p")
+	must(t, err)
+	var got []int64
+	for _, r := range revisions {
+		got = append(got, r.Generation)
+	}
+	wantEqual(t, got, []int64{1, 5, 6})
+	d, err := db.Get(ctx, "p")
+	must(t, err)
+	wantEqual(t, d.Generation, int64(6))
+}

@@ -64,7 +64,7 @@ type ClusterPipeline struct {
 // ClusterTerms say how a pipeline takes part in a cluster.
 type ClusterTerms struct {
 	Mode     placement.Mode    `json:"mode" doc:"strict, relaxed or local."`
-	Reason   string            `json:"reason,omitempty" doc:"Why it is local."`
+	Reason   string            `json:"reason,omitempty" doc:"Why it is local, or runs nowhere."`
 	Labels   map[string]string `json:"labels,omitempty" doc:"That a member must have."`
 	Eligible bool              `json:"eligible" doc:"Whether the agent that answers has them."`
 	OnHost   []string          `json:"onHost,omitempty" doc:"What is on the disk of the host that runs it, and does not move with it."`
@@ -96,4 +96,20 @@ type Placement struct {
 	Since  *time.Time `json:"since,omitempty" doc:"By the clock of that member."`
 	From   string     `json:"from,omitempty" doc:"Member that is gone and had it before."`
 	Reason string     `json:"reason,omitempty" doc:"What the agent that answers noticed of it last, or else how its owner got it: Claimed, TookOver, Released, Fenced, Differs, NewerFormat, RolledBack, Unplaced, Waiting, Disconnected, Reconnected, Withdrawn, Retiring, Deleted or Outdated; Local for one that runs on the agent that answers without a claim."`
+	// Failed is nil when the version that runs is the declared one, or about to be tried.
+	Failed *FailedVersion `json:"failed,omitempty" doc:"The declared version, when it failed and the last known good one runs in its place."`
+}
+
+// FailedVersion is a version of a pipeline that failed before it had proved itself, which no member of a cluster tries again by
+// itself.
+type FailedVersion struct {
+	Generation int64     `json:"generation" doc:"As the member counts."`
+	Member     string    `json:"member" doc:"That it failed on."`
+	At         time.Time `json:"at" doc:"By the clock of that member."`
+	Error      string    `json:"error"`
+}
+
+// Text says which version failed where, and why.
+func (f *FailedVersion) Text() string {
+	return fmt.Sprintf("generation %d failed on the member %s, and the last known good version runs in its place: %s", f.Generation, f.Member, f.Error)
 }

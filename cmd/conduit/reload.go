@@ -120,6 +120,9 @@ func (s *pipelineStatus) outcome() spec.Outcome {
 	if s.Withdrawn != nil {
 		return spec.OutcomePending
 	}
+	if s.Placement != nil && s.Placement.Failed != nil {
+		return spec.OutcomeFailed
+	}
 	if s.Placement != nil && s.Placement.Member != "" {
 		return spec.OutcomeOK // the member that runs it says more
 	}

@@ -411,6 +411,8 @@ func errorWords(s *pipelineStatus) string {
 		return fmt.Sprintf("generation %d runs, but could not be applied again: %s", a.Generation, a.Error)
 	case a != nil && a.Error != "" && a.Generation == s.Generation:
 		return fmt.Sprintf("generation %d cannot start: %s", a.Generation, a.Error)
+	case s.Placement != nil && s.Placement.Failed != nil:
+		return s.Placement.Failed.Text()
 	}
 	return ""
 }

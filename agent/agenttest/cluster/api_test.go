@@ -35,15 +35,25 @@ func (m *member) send(method, path, body string) string {
 	return answer
 }
 
-func (m *member) request(method, path, body string) (status int, answer string) {
+// address returns that of the API of a member.
+func (m *member) address() string {
 	m.t.Helper()
 	m.awaitLog("API ready")
 	all := ready.FindAllStringSubmatch(m.log.String()[m.before:], -1)
-	request, err := http.NewRequestWithContext(m.t.Context(), method, "http://"+all[len(all)-1][1]+path, strings.NewReader(body))
+	return all[len(all)-1][1]
+}
+
+// request asks the API of a member, with names and values of headers.
+func (m *member) request(method, path, body string, headers ...string) (status int, answer string) {
+	m.t.Helper()
+	request, err := http.NewRequestWithContext(m.t.Context(), method, "http://"+m.address()+path, strings.NewReader(body))
 	if err != nil {
 		m.t.Fatal(err)
 	}
 	request.Header.Set("Content-Type", "application/json")
+	for i := 0; i+1 < len(headers); i += 2 {
+		request.Header.Set(headers[i], headers[i+1])
+	}
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
 		m.t.Fatal(err)
@@ -144,8 +154,7 @@ func (f *fleet) owner(pipeline string) (owner string) {
 	return owner
 }
 
-// TestStopOnAnyMember stops and starts a pipeline by a member that does not run it. What the API
-// of a member declares is that member's alone.
+// TestStopOnAnyMember stops and starts a pipeline by a member that does not run it.
 func TestStopOnAnyMember(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 1, 2, 2, ttl)
@@ -173,11 +182,6 @@ func TestStopOnAnyMember(t *testing.T) {
 	}
 	other.call("POST", "/v1/pipelines/p0/start")
 	f.await()
-	other.send("POST", "/v1/pipelines", `{"id":"own","config":{"name":"own"}}`)
-	if s := decoded[rest.PipelineStatus](other, "GET", "/v1/pipelines/own/status"); s.Placement != nil {
-		t.Errorf("a pipeline of the API is on %+v", s.Placement)
-	}
-	other.call("DELETE", "/v1/pipelines/own")
 }
 
 // TestResetOnAnyMember has a source begin again by a member that does not run its pipeline.

@@ -75,6 +75,8 @@ agent/host:              agent/sqlitefile api/rest reconcile reconcile/files spe
 agent/cluster/protocol:
 agent/cluster/*:         agent/cluster agent/cluster/protocol plugins/schema spec
 agent/cluster/storetest: agent/cluster agent/cluster/protocol plugins/plugintest/*
+agent/cluster/declared:  agent/cluster agent/cluster/protocol agent/cluster/terms api/rest spec
+agent/cluster/versions:  agent/cluster agent/cluster/protocol reconcile spec
 agent/cluster/pgkv:      agent/cluster/protocol plugins/builtin/postgres/pg
 agent/cluster:           agent/cluster/protocol spec
 agent/notification:      spec

@@ -19,6 +19,15 @@ func OverrideKey(pipeline string) string {
 	return OverridePrefix + encoding.EncodeToString([]byte(pipeline))
 }
 
+// DeclaredKey returns the key of a pipeline that the API declared for all members.
+func DeclaredKey(pipeline string) string {
+	return DeclaredPrefix + encoding.EncodeToString([]byte(pipeline))
+}
+
+// VersionsKey returns the key of what is known of the versions of a pipeline, or of an instance of one, by the id of its
+// claim.
+func VersionsKey(id string) string { return VersionsPrefix + encoding.EncodeToString([]byte(id)) }
+
 // ReportKey returns the key of what an agent says of itself.
 func ReportKey(agent string) string { return ReportPrefix + encoding.EncodeToString([]byte(agent)) }
 

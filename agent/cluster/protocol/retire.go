@@ -80,7 +80,8 @@ func (r *retiring) due(n *Node, id string, s seen) bool {
 	if !had {
 		after += n.Timing.Retire
 	}
-	if n.now-s.since < after || !n.silent(s.since) {
+	// What a person deleted waits for no member that may have another declaration.
+	if !w.Purge && (n.now-s.since < after || !n.silent(s.since)) {
 		return false
 	}
 	all := ranked(id, w.Labels, n.live(n.session.value))

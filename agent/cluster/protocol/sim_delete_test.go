@@ -48,7 +48,7 @@ func (a *agent) declare() {
 	if a.file {
 		d.Wanted[brief] = a.w.wantedBrief()
 	} else {
-		d.Gone[brief] = Wanted{}
+		d.Gone[brief] = Wanted{Purge: a.w.purges()}
 	}
 	a.declareHalted(&d)
 	a.node.Declare(a.w.now, d)
@@ -91,6 +91,7 @@ func (w *world) checkDeleted(before, after Claim) {
 	switch {
 	case after.Deleted && before.Withdrawn == "":
 		w.t.Errorf("at %v the claim of %s, %+v, is deleted", w.now, after.Pipeline, before)
+	case after.Retiring && !before.Retiring && w.purges():
 	case after.Retiring && !before.Retiring:
 		for _, a := range w.agents {
 			if n := a.node; n != nil && a.file && !a.paused && n.session.held && !n.session.leaving && w.now-max(n.session.joined, n.wantedAt[brief]) > timing.Retire {
@@ -104,6 +105,10 @@ func (w *world) checkDeleted(before, after Claim) {
 		w.t.Errorf("at %v %s runs %s, which was deleted", w.now, after.Owner, after.Pipeline)
 	}
 }
+
+// purges reports whether a person deletes the pipeline, which members learn at different times, so that one of those that know
+// cleans up at once.
+func (w *world) purges() bool { return w.seed%7 == 2 }
 
 // wantedBrief is the pipeline that is deleted. In one of five histories it has two instances.
 func (w *world) wantedBrief() Wanted {

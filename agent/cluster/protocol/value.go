@@ -16,6 +16,8 @@ const (
 	ClaimPrefix    = "p."
 	OverridePrefix = "o."
 	ReportPrefix   = "m."
+	VersionsPrefix = "v."
+	DeclaredPrefix = "d."
 )
 
 // Stamp names a write: no two have the same.
@@ -68,6 +70,7 @@ type Wanted struct {
 	// Each it is one on each member that may.
 	Instances int
 	Each      bool
+	Purge     bool // of one that was declared once: a person deleted it from the cluster, for all members
 }
 
 // Declared is what an agent knows of the declarations of the cluster's pipelines.

@@ -5,6 +5,7 @@ package terms
 import (
 	"cmp"
 	"fmt"
+	"strings"
 
 	"github.com/conduit-agent/conduit/plugins/pluginname"
 	"github.com/conduit-agent/conduit/spec"
@@ -22,7 +23,15 @@ type Terms struct {
 	Kept       []string // what stays on the disk of the host that runs it, for people
 }
 
-// Of returns the terms of a declaration. No other member has what the API declared on this one,
+// Shared is the place of pipelines that the API declared for all members of a cluster: its store.
+const Shared spec.Places = "cluster"
+
+// IsShared reports whether the API declared the pipeline for all members.
+func IsShared(d *spec.Declaration) bool {
+	return d.Owner.Kind == spec.OwnerAPI && d.Owner.Places == Shared
+}
+
+// Of returns the terms of a declaration. No other member has what the API declared for this one only,
 // nor the records of a spool on the disk of this host, so both are local whatever they declare.
 func Of(d *spec.Declaration) Terms {
 	t := Terms{Mode: cmp.Or(d.Pipeline.Cluster, placement.Strict), Rules: d.Pipeline.Placement, Instances: d.Pipeline.Instances, Kept: kept(&d.Pipeline),
@@ -31,12 +40,12 @@ func Of(d *spec.Declaration) Terms {
 		t.Connectors = append(t.Connectors, d.Pipeline.QualifiedID(d.Pipeline.Connectors[i].ID))
 	}
 	switch spool := spoolOf(&d.Pipeline); {
-	case d.Owner.Kind == spec.OwnerAPI:
-		t.Mode, t.Reason = placement.Local, "the API of this agent declared it"
+	case d.Owner.Kind == spec.OwnerAPI && !IsShared(d) && t.Mode != placement.Local && spool == "":
+		t.Mode, t.Reason = placement.Local, "the API of this agent declared it when that was not for the cluster"
 	case spool != "":
 		t.Mode, t.Reason = placement.Local, fmt.Sprintf("connector %q keeps records on the disk of this host", spool)
 	case t.Mode == placement.Local:
-		t.Reason = "its file says so"
+		t.Reason = "its declaration says so"
 	}
 	if t.Local() {
 		t.Instances = ""
@@ -103,4 +112,20 @@ func nameOf(plugin string) string {
 		return ""
 	}
 	return name.Name
+}
+
+// ParseLabels reads the labels of a member, name=value, separated by commas.
+func ParseLabels(text string) (map[string]string, error) {
+	labels := map[string]string{}
+	for part := range strings.SplitSeq(text, ",") {
+		if part = strings.TrimSpace(part); part == "" {
+			continue
+		}
+		name, value, ok := strings.Cut(part, "=")
+		if !ok {
+			return nil, fmt.Errorf("cluster.labels: %q is not of the form name=value", part)
+		}
+		labels[strings.TrimSpace(name)] = strings.TrimSpace(value)
+	}
+	return labels, nil
 }

@@ -97,7 +97,7 @@ function after(p) {
 const more = (n) => (n > 0 ? h('p', { class: 'quiet' }, `and ${n} more: choose “Need attention” below`) : null);
 
 export function why(s) {
-  return s.state.error || s.state.lastAttempt?.error || s.conditions.find((c) => c.status === 'True' && (c.type === 'RolledBack' || c.type === 'Conflict' || c.type === 'PluginChanged'))?.message || '';
+  return s.state.error || s.state.lastAttempt?.error || s.placement?.failed?.error || s.conditions.find((c) => c.status === 'True' && (c.type === 'RolledBack' || c.type === 'Conflict' || c.type === 'PluginChanged'))?.message || '';
 }
 
 function bar(shown, total) {

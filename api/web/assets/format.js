@@ -89,7 +89,7 @@ export const isTrue = (s, type) => condition(s, type)?.status === 'True';
 export function severity(s) {
   if (s.state.phase === 'degraded') return 4;
   if (s.state.phase === 'recovering') return 3;
-  if (isTrue(s, 'RolledBack')) return 3;
+  if (isTrue(s, 'RolledBack') || s.placement?.failed) return 3;
   if (isTrue(s, 'Conflict') || condition(s, 'Valid')?.status === 'False') return 2;
   if (isTrue(s, 'PluginChanged')) return 1;
   return 0;

@@ -11,6 +11,7 @@ const words = {
 /** The phase of a pipeline: a mark with a shape of its own, and a word. */
 export function phase(s) {
   const p = s.state.phase, on = s.placement;
+  if (on?.failed && p === 'stopped') return h('span', { class: 'phase warn' }, h('span', { class: 'mark', 'aria-hidden': 'true' }), h('span', { title: on.failed.error }, on.member ? 'Rolled back, on ' + on.member : 'Rolled back, on no member yet'));
   if (on && p === 'stopped') return h('span', { class: 'phase ' + (on.member ? 'off' : 'busy') }, h('span', { class: 'mark', 'aria-hidden': 'true' }), on.member ? h('span', { title: on.since ? 'since ' + clock(on.since) : '' }, 'On ' + on.member) : 'On no member yet');
   const rolled = p === 'running' && isTrue(s, 'RolledBack');
   const kind = rolled ? 'warn' : { running: 'good', starting: 'busy', stopping: 'busy', recovering: 'warn', degraded: 'bad' }[p] || 'off';

@@ -48,6 +48,8 @@ MODE is strict, relaxed or local, and NEEDS are the labels that a member must ha
 agent that answers has the pipeline declared. A pipeline with several instances has a line for
 each, as in orders (2 of 3). DEAD LETTERS are how many of the pipeline are on
 the disks of which members; 'conduit dlq' with the address of such a member lists and replays them.
+Below the table it says of which pipelines the declared version failed, so that the last known
+good one runs in its place, on whichever member.
 
 Example:
   conduit cluster status`,
@@ -160,7 +162,15 @@ func showPipelines(r *cli.Remote, c *rest.Cluster) error {
 		}
 		t.Add(claimWords(p), terminal.Dash(p.Member), terminal.Dash(mode), terminal.Dash(needs), terminal.Dash(since), terminal.Dash(p.From), terminal.Dash(p.Reason), terminal.Dash(lag), terminal.Dash(refused(p.DeadLetters)))
 	}
-	return r.Show(c, &t)
+	if err := r.Show(c, &t); err != nil || r.JSON {
+		return err
+	}
+	for i := range c.Pipelines {
+		if f := c.Pipelines[i].Failed; f != nil {
+			fmt.Fprintf(r.Stdout, "%s %s\n", r.Paint(claimWords(&c.Pipelines[i])+":", terminal.Yellow), f.Text())
+		}
+	}
+	return nil
 }
 
 // claimWords is the id of a pipeline, and which of its instances it is of how many.

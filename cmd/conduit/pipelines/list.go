@@ -127,6 +127,15 @@ func instancesWords(i *rest.Instances) string {
 	return i.Count() + ": " + strings.Join(all, "; ")
 }
 
+// memberWords says where a pipeline runs that another member is to run, and which version failed there.
+func memberWords(p *rest.Placement) string {
+	member := cmp.Or(p.Member, "none takes it: conduit cluster status says why")
+	if p.Failed != nil {
+		return member + "; " + p.Failed.Text()
+	}
+	return member
+}
+
 func writeDescription(r *cli.Remote, d description) error {
 	s := &d.Status
 	var facts terminal.Table
@@ -137,7 +146,7 @@ func writeDescription(r *cli.Remote, d description) error {
 		facts.Add("labels", labels.Text(s.Labels))
 	}
 	if s.Placement != nil {
-		facts.Add("member", cmp.Or(s.Placement.Member, "none takes it: conduit cluster status says why"))
+		facts.Add("member", memberWords(s.Placement))
 	}
 	if s.Instances != nil {
 		facts.Add("instances", instancesWords(s.Instances))

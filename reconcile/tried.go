@@ -1,0 +1,92 @@
+package reconcile
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// Tried is what became of the versions of a pipeline that were tried. An agent that takes the pipeline over from
+// another one goes on from there.
+type Tried struct {
+	Good   *spec.LastGood // the last known good version; nil when there is none
+	Failed *FailedVersion // the declared version, when Good runs in its place
+}
+
+// FailedVersion is a version that was started and failed before it had proved itself.
+type FailedVersion struct {
+	RunDigest string // as Loop.RunDigest returns it
+	spec.Attempt
+}
+
+// same reports whether t and o say the same.
+func (t Tried) same(o Tried) bool {
+	if t.Failed == nil || o.Failed == nil {
+		return t.Good == o.Good && t.Failed == o.Failed
+	}
+	return t.Good == o.Good && *t.Failed == *o.Failed
+}
+
+// tried returns what another agent is to know. A version that could not be prepared, or that failed because of this
+// machine, may run on another one.
+func (p *pipelineState) tried() Tried {
+	t := Tried{Good: p.State.LastGood}
+	a, d := p.State.LastAttempt, p.desired
+	if a != nil && d != nil && a.Error != "" && a.Generation == d.Generation && p.Refused == d.Generation && !p.retriable && !p.loop.Policy.Hold {
+		t.Failed = &FailedVersion{RunDigest: d.RunDigest, Attempt: *a}
+	}
+	return t
+}
+
+// report calls Loop.Tried if there is news.
+func (p *pipelineState) report() {
+	if p.loop.Tried == nil {
+		return
+	}
+	if t := p.tried(); !t.same(p.reported) {
+		p.reported = t
+		p.loop.Tried(p.State.PipelineID, t)
+	}
+}
+
+// Inherit has pipeline id, of which nothing runs here, go on from what another agent tried: the last known good version
+// is the other agent's, and when the version that failed there is the declared one, the good one is started in its
+// place, unless Policy.Hold is set. Without a good version nothing changes. It returns when that is noted.
+func (l *Loop) Inherit(ctx context.Context, id string, t Tried) error {
+	err := l.Check(ctx) // the declaration was read
+	if err == nil {
+		err = l.mail.send(ctx, func() {
+			if p := l.pipelines[id]; p != nil && t.Good != nil {
+				p.inherit(t)
+			}
+		})
+	}
+	if err != nil {
+		return fmt.Errorf("cannot take over which version of pipeline %q is to run: %w", id, err)
+	}
+	return nil
+}
+
+func (p *pipelineState) inherit(t Tried) {
+	p.touch()
+	p.Refused = 0
+	d := p.desired
+	if p.newer != nil {
+		d = p.newer
+	}
+	failed := t.Failed != nil && d != nil && t.Failed.RunDigest == d.RunDigest && !p.loop.Policy.Hold
+	p.update(func(s *spec.State) {
+		s.LastGood = t.Good
+		if failed {
+			s.LastAttempt = &spec.Attempt{Generation: d.Generation, At: t.Failed.At, Error: t.Failed.Error}
+		}
+	})
+	if !failed {
+		return
+	}
+	p.Refused, p.retriable = d.Generation, false
+	p.event(warning, "UpdateFailed", fmt.Sprintf("generation %d failed at %s, the last known good version is started: %s", d.Generation, t.Failed.At.UTC().Format(time.RFC3339), t.Failed.Error))
+	p.log().Warn("pipeline is not updated, another agent tried that: the last known good version is started", "generation", d.Generation, "err", t.Failed.Error)
+}

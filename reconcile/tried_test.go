@@ -1,0 +1,113 @@
+package reconcile_test
+
+import (
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/conduit-agent/conduit/reconcile"
+	"github.com/conduit-agent/conduit/reconcile/plan"
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// tried has the loop of the world say what it tried of p.
+func (w *world) tried() *atomic.Pointer[reconcile.Tried] {
+	var last atomic.Pointer[reconcile.Tried]
+	w.set = func(l *reconcile.Loop) { l.Tried = func(_ string, t reconcile.Tried) { last.Store(&t) } }
+	w.start()
+	return &last
+}
+
+// inherits is a world whose loop is not to run two versions that are declared, and then takes the pipeline over.
+func inherits(t *testing.T, policy plan.Policy, tried reconcile.Tried, bad string, test func(w *world)) {
+	inWorld(t, func(w *world) {
+		var here atomic.Bool
+		w.set = func(l *reconcile.Loop) { l.Elsewhere = func(string) bool { return !here.Load() } }
+		w.policy(policy)
+		w.plant.with(func() { w.plant.badStart[bad] = errBroken })
+		w.declare(pipeline("p", "1"))
+		w.declare(pipeline("p", "2"))
+		w.did("")
+		if err := w.loop.Inherit(w.Context(), "p", tried); err != nil {
+			w.Fatal(err)
+		}
+		here.Store(true)
+		if err := w.loop.Replan(w.Context(), "p", false); err != nil {
+			w.Fatal(err)
+		}
+		synctest.Wait()
+		test(w)
+	})
+}
+
+// TestTriedIsReported checks what an agent says of its versions: the last known good one, and the declared one once it
+// failed in operation, until it is tried again.
+func TestTriedIsReported(t *testing.T) {
+	inWorld(t, func(w *world) {
+		last := w.tried()
+		w.declare(pipeline("p", "1"))
+		if got := last.Load(); got == nil || got.Good == nil || versionOf(&got.Good.Pipeline) != "1" || got.Failed != nil {
+			t.Fatalf("after the first version runs: %+v", got)
+		}
+		w.plant.with(func() {
+			w.plant.badPrepare["2"], w.plant.badStart["3"], w.plant.badStart["4"] = errBroken, errBroken, environment{errBroken}
+		})
+		for _, one := range []struct {
+			version string
+			failed  bool
+		}{{"2", false}, {"3", true}, {"4", false}} { // 2 and 4 may run elsewhere
+			p := pipeline("p", one.version)
+			w.declare(p)
+			got := last.Load()
+			if versionOf(&got.Good.Pipeline) != "1" || (got.Failed != nil) != one.failed {
+				t.Errorf("after version %s failed: %+v", one.version, got)
+			}
+			if f := got.Failed; f != nil && (f.RunDigest != runDigest(&p) || f.Error != errBroken.Error() || f.At.IsZero()) {
+				t.Errorf("version %s failed: %+v", one.version, f)
+			}
+		}
+		w.declare(pipeline("p", "5"))
+		w.pass(time.Minute)
+		if got := last.Load(); versionOf(&got.Good.Pipeline) != "5" || got.Failed != nil {
+			t.Errorf("after a version proved itself: %+v", got)
+		}
+	})
+}
+
+// TestInheritedRollback checks that an agent starts the last known good version of another one, which it never ran,
+// in place of the one that failed there, and that an edit ends that.
+func TestInheritedRollback(t *testing.T) {
+	two := pipeline("p", "2")
+	tried := reconcile.Tried{
+		Good:   &spec.LastGood{Generation: 1, Pipeline: pipeline("p", "1")},
+		Failed: &reconcile.FailedVersion{RunDigest: runDigest(&two), Attempt: spec.Attempt{Generation: 2, At: time.Now(), Error: "it broke there"}},
+	}
+	inherits(t, plan.DefaultPolicy(), tried, "", func(w *world) {
+		w.did("prepare p 1, run p 1")
+		if s := w.state("running gen=1 tried=2!"); s.LastAttempt.Error != "it broke there" {
+			t.Errorf("the declared version failed because %q", s.LastAttempt.Error)
+		}
+		if r := w.store.reasons(); !strings.HasSuffix(r, "UpdateFailed RolledBack") {
+			t.Errorf("events: %s", r)
+		}
+		w.retry()
+		w.pass(time.Hour)
+		w.did("")
+		w.declare(pipeline("p", "3"))
+		w.pass(time.Minute)
+		w.did("prepare p 3, end p 1, run p 3")
+	})
+	hold := plan.DefaultPolicy()
+	hold.Hold = true
+	inherits(t, hold, tried, "", func(w *world) { w.did("prepare p 2, run p 2") })
+	other := tried
+	failed := *tried.Failed
+	failed.RunDigest = "of another version"
+	other.Failed = &failed
+	inherits(t, plan.DefaultPolicy(), other, "2", func(w *world) { // it is tried, and rolled back to what another agent ran
+		w.did("prepare p 2, run p 2, end p 2, prepare p 1, run p 1")
+		w.state("running gen=1 tried=2!")
+	})
+}
