@@ -31,6 +31,7 @@ func (*clustered) changed()                                                    {
 func (*clustered) run(context.Context, context.Context, *Agent) error          { return nil }
 func (*clustered) leave(context.Context, *Agent)                               {}
 func (*clustered) joined() error                                               { return nil }
+func (*clustered) problems(*spec.Pipeline) []spec.Problem                      { return nil }
 func (*clustered) clustered(string) bool                                       { return false }
 func (*clustered) override(context.Context, string, spec.Status, string) error { return nil }
 
