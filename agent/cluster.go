@@ -96,7 +96,17 @@ func (a *Agent) wireCluster() error {
 	a.Runner.Instance, a.Runner.Epoch = m.Instance, m.Epoch
 	a.Loop.Store = loopStore{a.Store, shared}
 	a.Loop.Elsewhere = a.cluster.elsewhere
+	parse := a.Files.Parse
+	a.Files.Parse = func(path string, data []byte) spec.File { return terms.InFile(path, parse(path, data)) }
 	return nil
+}
+
+// problems returns why members of a cluster do not run a pipeline as it is declared; none for an agent that is alone.
+func (c *clustered) problems(p *spec.Pipeline) []spec.Problem {
+	if c == nil {
+		return nil
+	}
+	return terms.Problems(p)
 }
 
 // sharedSchemas returns the schemas that all members of a cluster share, the agent's own when it is alone.
@@ -332,15 +342,16 @@ func (c *clustered) joined() error {
 // clustered reports whether a pipeline is one of the cluster's.
 func (c *clustered) clustered(id string) bool { return !c.termsOf(id).Local() }
 
-// elsewhere reports whether this agent is not to run a pipeline.
-func (c *clustered) elsewhere(id string) bool {
+// elsewhere reports whether this agent is not to run a pipeline. One of the cluster that is withdrawn here may be
+// declared on other members: until all have deleted it nothing of it is cleaned up, also while this agent still has its claim.
+func (c *clustered) elsewhere(id string, withdrawn bool) bool {
 	if t := c.termsOf(id); t.Local() {
 		return !t.Rules.Allow(c.member.Self.Labels)
 	}
 	c.mu.Lock()
 	forgotten := c.forgotten[id] // then it may be deleted here, too
 	c.mu.Unlock()
-	return !forgotten && !c.member.Here(id)
+	return !forgotten && (withdrawn || !c.member.Here(id))
 }
 
 // obey has a pipeline run or stop as a person asked of another member.

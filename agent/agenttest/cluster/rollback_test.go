@@ -63,17 +63,6 @@ func TestRollbackIsShared(t *testing.T) {
 	})
 }
 
-// member returns the member of a name.
-func (f *fleet) member(name string) *member {
-	for _, m := range f.members {
-		if m.name == name {
-			return m
-		}
-	}
-	f.t.Fatalf("there is no member %s", name)
-	return nil
-}
-
 // without returns the members but one.
 func (f *fleet) without(gone *member) (all []*member) {
 	for _, m := range f.members {
