@@ -47,8 +47,16 @@ func newFleet(t *testing.T, servers, members, pipelines int, lives time.Duration
 	return f
 }
 
-// joined is a fleet with a member for each of the addresses of NATS, with further settings.
+// joined is a fleet with a member for each of the addresses of NATS, with further settings. All are members.
 func joined(t *testing.T, members []string, pipelines int, ttl time.Duration, set ...func(*config.Config)) *fleet {
+	t.Helper()
+	f := gathered(t, members, pipelines, ttl, set...)
+	f.start()
+	return f
+}
+
+// gathered is joined, but that no member was started yet.
+func gathered(t *testing.T, members []string, pipelines int, ttl time.Duration, set ...func(*config.Config)) *fleet {
 	t.Helper()
 	f := &fleet{t: t, dir: t.TempDir(), written: make([]int, pipelines)}
 	if err := os.Mkdir(filepath.Join(f.dir, "pipelines"), 0o755); err != nil {
@@ -60,6 +68,14 @@ func joined(t *testing.T, members []string, pipelines int, ttl time.Duration, se
 		for _, change := range set {
 			change(&m.config)
 		}
+	}
+	return f
+}
+
+// start starts the members, and declares the pipelines once all know each other.
+func (f *fleet) start() {
+	f.t.Helper()
+	for _, m := range f.members {
 		m.start()
 	}
 	for _, m := range f.members {
@@ -67,13 +83,12 @@ func joined(t *testing.T, members []string, pipelines int, ttl time.Duration, se
 	}
 	for _, m := range f.members { // all are there, for longer than they leave to others, to take some
 		m.awaitCluster("all are there", func(c *rest.Cluster) bool {
-			return len(c.Members) == len(members) && !slices.ContainsFunc(c.Members, func(m rest.ClusterMember) bool { return time.Since(m.StartedAt) < 3*time.Second })
+			return len(c.Members) == len(f.members) && !slices.ContainsFunc(c.Members, func(m rest.ClusterMember) bool { return time.Since(m.StartedAt) < 3*time.Second })
 		})
 	}
-	for i := range pipelines {
+	for i := range f.written {
 		f.declare(i)
 	}
-	return f
 }
 
 func (f *fleet) in(i int) string  { return filepath.Join(f.dir, fmt.Sprintf("in-%d", i)) }

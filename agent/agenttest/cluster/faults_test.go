@@ -4,72 +4,13 @@ import (
 	"fmt"
 	"os"
 	"slices"
-	"strconv"
 	"syscall"
-	"testing"
 	"time"
 
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/plugins/plugintest/server"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 )
-
-// TestFaults breaks the member that runs most, or its link to NATS, again and again: every line
-// arrives, in order, and none is repeated that was read before the last checkpoint. CONDUIT_FAILOVERS says how often, 2 by default, and CONDUIT_TTL for how long a session lives, 5s
-// by default.
-func TestFaults(t *testing.T) {
-	t.Parallel()
-	rounds := 2
-	if n, err := strconv.Atoi(os.Getenv("CONDUIT_FAILOVERS")); err == nil {
-		rounds = n
-	}
-	nats := server.StartNATS(t, 1)[0]
-	proxies, urls := make([]*server.Proxy, 3), make([]string, 3)
-	for i := range proxies {
-		proxies[i] = server.NewProxy(t, nats.Addr)
-		urls[i] = "nats://" + proxies[i].Addr()
-	}
-	const pipelines, lines = 6, 50
-	f := joined(t, urls, pipelines, sessionTime())
-	f.feed(lines)
-	f.checkpoint(f.members[0])
-	var took []time.Duration
-	moved := 0
-	for round := range rounds {
-		at, most := f.busiest()
-		fault := faults[round%len(faults)]
-		begin, logged := time.Now(), len(f.members[at].log.String())
-		fault.do(f.members[at], proxies[at])
-		f.feed(lines)
-		if fault.name != "slow link" {
-			f.awaitTakeOver(at)
-		}
-		f.feed(lines)
-		f.await()
-		d := time.Since(begin)
-		if fault.name != "slow link" { // which moves nothing
-			moved += most
-			took = append(took, d)
-		}
-		fault.heal(f.members[at], proxies[at])
-		f.feed(lines)
-		if fault.name == "SIGSTOP" { // it may write until it has ended what it ran
-			wait.For(t, "the member that was paused to end its pipelines", func() bool {
-				return len(pipelineEnded.FindAllString(f.members[at].log.String()[logged:], -1)) >= most
-			})
-		}
-		f.checkpoint(f.members[(at+1)%len(f.members)])
-		t.Logf("round %d, %s at %s with %d pipelines: all arrived after %v", round, fault.name, f.members[at].name, most, d)
-	}
-	slices.Sort(took)
-	repeats := 0
-	for i := range f.written {
-		_, r := f.arrived(i)
-		repeats += r
-	}
-	t.Logf("%d rounds, %d pipelines moved: median %v, 99 in 100 %v, longest %v; %d lines, 0 lost, %d repeats", rounds, moved,
-		took[len(took)/2], took[(99*len(took)-1)/100], took[len(took)-1], pipelines*f.written[0], repeats)
-}
 
 // awaitTakeOver waits until others have the pipelines of a member.
 func (f *fleet) awaitTakeOver(at int) {

@@ -31,18 +31,34 @@ func (p *Proxy) Muddle() { p.set(func() { p.muddled = true }) }
 // Muddled returns how many messages were passed on twice, and how many later than they came.
 func (p *Proxy) Muddled() (again, late int64) { return p.again.Load(), p.late.Load() }
 
+// Observe has see called with every message that comes from now on, on connections made from now on: with one of a client
+// each time that it is about to be passed on, with one of the server as soon as it came. It may be called by several
+// goroutines, and must not keep the message.
+func (p *Proxy) Observe(see func(ofServer bool, message []byte)) { p.set(func() { p.observe = see }) }
+
 // messages passes on the frames of NATS' protocol.
 func (p *Proxy) messages(to, from net.Conn) {
 	r := bufio.NewReader(from)
-	var mu sync.Mutex
-	write := func(frame []byte) error {
-		mu.Lock()
-		defer mu.Unlock()
-		_, err := to.Write(frame)
-		return err
+	ofServer := from.RemoteAddr().String() == p.target
+	p.mu.Lock()
+	see := p.observe
+	p.mu.Unlock()
+	observe := func(frame []byte, isMessage, now bool) {
+		if see != nil && isMessage && now {
+			see(ofServer, frame)
+		}
 	}
+	var mu sync.Mutex
 	for {
 		frame, isMessage, err := readFrame(r)
+		write := func(frame []byte) error {
+			mu.Lock()
+			defer mu.Unlock()
+			observe(frame, isMessage, !ofServer)
+			_, err := to.Write(frame)
+			return err
+		}
+		observe(frame, isMessage, ofServer)
 		p.pass()
 		if err != nil || p.forward(frame, isMessage, write) != nil {
 			return

@@ -19,7 +19,8 @@ type NATS struct {
 func (n *NATS) URL() string { return "nats://" + n.Addr }
 
 // StartNATS starts as many NATS servers with JetStream as are asked for, as one cluster if there
-// are more than one. Each of the lines is added to the configuration of all.
+// are more than one. Each of the lines is added to the configuration of all. Clients learn of no server but
+// those whose addresses they are given.
 func StartNATS(t testing.TB, count int, lines ...string) []*NATS {
 	t.Helper()
 	path := goServer(t, "natsd")
@@ -35,7 +36,8 @@ func StartNATS(t testing.TB, count int, lines ...string) []*NATS {
 			fmt.Sprintf("jetstream: {store_dir: %q, sync_interval: always, max_mem: 64MB, max_file: 1GB}", filepath.Join(dir, "js")),
 		}
 		if count > 1 {
-			config = append(config, fmt.Sprintf("cluster: {name: test, listen: %q, routes: [%s]}", strings.TrimPrefix(routes[i], "nats-route://"), strings.Join(routes, ", ")))
+			config = append(config, fmt.Sprintf("cluster: {name: test, listen: %q, routes: [%s], no_advertise: true}", // or clients go past their proxies
+				strings.TrimPrefix(routes[i], "nats-route://"), strings.Join(routes, ", ")))
 		}
 		file := filepath.Join(dir, "nats.conf")
 		if err := os.WriteFile(file, []byte(strings.Join(append(config, lines...), "\n")), 0o644); err != nil {

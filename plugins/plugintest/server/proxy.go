@@ -25,6 +25,7 @@ type Proxy struct {
 
 	relay   func(to, from net.Conn) // passes on what comes until either end closes
 	muddled bool                    // guarded by mu: see Muddle
+	observe func(bool, []byte)      // guarded by mu: see Observe; nil for nobody
 	again   atomic.Int64            // messages that were passed on twice
 	late    atomic.Int64            // messages that others may have overtaken
 }

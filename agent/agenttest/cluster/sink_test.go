@@ -1,0 +1,93 @@
+package cluster_test
+
+import (
+	"bytes"
+	"os"
+	"strconv"
+	"testing"
+)
+
+// sink follows what a pipeline writes: lines of a number that counts up, and the epoch of who wrote it.
+type sink struct {
+	t       *testing.T
+	name    string
+	path    string
+	read    int64 // bytes
+	rest    []byte
+	lines   int
+	last    int // the greatest number
+	epoch   uint64
+	repeats int
+	late    int // lines that an owner wrote after a later one had begun to write
+	begun   []begun
+}
+
+// begun is where an owner began to write.
+type begun struct {
+	epoch  uint64
+	first  int // number that it wrote first
+	behind int // the greatest that was written before
+}
+
+// follow reads what was written since it was called last. Without repeats, the numbers must count up.
+func (s *sink) follow() {
+	s.t.Helper()
+	file, err := os.Open(s.path)
+	if err != nil {
+		return
+	}
+	defer func() { _ = file.Close() }()
+	buf := make([]byte, 256<<10)
+	for {
+		n, err := file.ReadAt(buf, s.read)
+		s.read += int64(n)
+		s.rest = append(s.rest, buf[:n]...)
+		if err != nil {
+			break
+		}
+	}
+	for {
+		line, rest, complete := bytes.Cut(s.rest, []byte("\n"))
+		if !complete {
+			return
+		}
+		s.take(line)
+		s.rest = rest
+	}
+}
+
+func (s *sink) take(line []byte) {
+	s.t.Helper()
+	number, behind, _ := bytes.Cut(line, []byte(" "))
+	n, err := strconv.Atoi(string(number))
+	epoch, wrong := strconv.ParseUint(string(behind), 10, 64)
+	s.lines++
+	switch {
+	case err != nil || wrong != nil:
+		s.t.Fatalf("%s wrote the line %q", s.name, line)
+	case n > s.last+1:
+		s.t.Fatalf("%s wrote line %d after line %d", s.name, n, s.last)
+	case epoch > s.epoch:
+		s.begun = append(s.begun, begun{epoch, n, s.last})
+		s.epoch = epoch
+	}
+	if epoch < s.epoch {
+		s.late++
+	}
+	if n <= s.last {
+		s.repeats++
+	}
+	s.last = max(s.last, n)
+}
+
+// lineAt returns how many of the lines 1, 2 and so on a number of bytes has.
+func lineAt(bytes int64) (lines int) {
+	digits, power := 1, int64(10)
+	for first := int64(1); ; first, power, digits = power, 10*power, digits+1 {
+		size := (power - first) * int64(digits+1)
+		if bytes < size {
+			return lines + int(bytes)/(digits+1)
+		}
+		bytes, lines = bytes-size, lines+int(power-first)
+	}
+}
