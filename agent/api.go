@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -149,7 +150,7 @@ func (a *Agent) plan(ctx context.Context, request rest.PlanRequest) (*rest.Plan,
 	rescan := sync.OnceFunc(func() { a.Catalog.Rescan(ctx) })
 	p.Check = func(pipeline *spec.Pipeline) []spec.Problem {
 		_, lost := spec.Resolve(pipeline, a.references.Lookup(ctx))
-		return append(a.Catalog.CheckAfterRescan(ctx, pipeline, rescan), lost...)
+		return slices.Concat(a.Catalog.CheckAfterRescan(ctx, pipeline, rescan), lost, a.cluster.problems(pipeline))
 	}
 	return p.Plan(ctx, request, declared, known)
 }

@@ -96,7 +96,17 @@ func (a *Agent) wireCluster() error {
 	a.Runner.Instance, a.Runner.Epoch = m.Instance, m.Epoch
 	a.Loop.Store = loopStore{a.Store, shared}
 	a.Loop.Elsewhere = a.cluster.elsewhere
+	parse := a.Files.Parse
+	a.Files.Parse = func(path string, data []byte) spec.File { return terms.InFile(path, parse(path, data)) }
 	return nil
+}
+
+// problems returns why members of a cluster do not run a pipeline as it is declared; none for an agent that is alone.
+func (c *clustered) problems(p *spec.Pipeline) []spec.Problem {
+	if c == nil {
+		return nil
+	}
+	return terms.Problems(p)
 }
 
 // sharedSchemas returns the schemas that all members of a cluster share, the agent's own when it is alone.

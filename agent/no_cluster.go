@@ -32,6 +32,7 @@ func (*clustered) run(context.Context, context.Context, *Agent) error          {
 func (*clustered) leave(context.Context, *Agent)                               {}
 func (*clustered) keepsConnectors(string) bool                                 { return false }
 func (*clustered) joined() error                                               { return nil }
+func (*clustered) problems(*spec.Pipeline) []spec.Problem                      { return nil }
 func (*clustered) clustered(string) bool                                       { return false }
 func (*clustered) override(context.Context, string, spec.Status, string) error { return nil }
 

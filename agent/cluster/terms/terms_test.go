@@ -2,6 +2,7 @@ package terms_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/conduit-agent/conduit/agent/cluster/terms"
@@ -55,5 +56,39 @@ func TestSame(t *testing.T) {
 	there := map[string]string{"site": "berlin"}
 	if !berlin.Same(terms.Terms{Mode: placement.Relaxed}, there) || berlin.Same(terms.Terms{}, nil) || berlin.Same(local, there) {
 		t.Error("what differs for an agent is not told apart")
+	}
+}
+
+// A member runs a pipeline that keeps something on its host only when its file says what is to become of that.
+func TestProblems(t *testing.T) {
+	const strict, relaxed, local = placement.Strict, placement.Relaxed, placement.Local
+	for text, wrong := range map[string][]placement.Mode{ // the modes that are refused
+		"connectors: [{id: in, type: source, plugin: 'builtin:generator'}, {id: out, type: destination, plugin: 'builtin:log'}], processors: [{id: one, plugin: aggregate, settings: {window: 1s}}]": nil,
+		"connectors: [{id: in, type: source, plugin: 'builtin:generator'}, {id: out, type: destination, plugin: 'builtin:log'}], processors: [{id: one, plugin: 'builtin:dedupe'}]":                  {""},
+		"connectors: [{id: in, type: source, plugin: 'builtin:generator', processors: [{id: one, plugin: dedupe}]}, {id: out, type: destination, plugin: 'builtin:log'}]":                            {""},
+		"connectors: [{id: in, type: source, plugin: 'builtin:generator'}, {id: one, type: destination, plugin: 'builtin:spool'}]":                                                                   {"", strict, relaxed},
+		"connectors: [{id: one, type: source, plugin: spool}, {id: out, type: destination, plugin: 'builtin:log'}]":                                                                                  {"", strict, relaxed},
+	} {
+		for _, mode := range []placement.Mode{"", strict, relaxed, local} {
+			says := ""
+			if mode != "" {
+				says = "cluster: " + string(mode) + ", "
+			}
+			f := terms.InFile("f.yaml", spec.ParseFile("f.yaml", []byte("version: \"2.2\"\npipelines:\n  - {id: p, status: running, "+says+text+"}\n")))
+			if !slices.Contains(wrong, mode) {
+				if len(f.Pipelines) != 1 || len(f.Invalid) != 0 || len(f.Problems) != 0 {
+					t.Errorf("cluster %q, %s: %+v", mode, text, f)
+				}
+				continue
+			}
+			if len(f.Pipelines) != 0 || !slices.Equal(f.Invalid, []string{"p"}) || len(f.Problems) != 1 {
+				t.Errorf("cluster %q, %s: %+v, want one problem", mode, text, f)
+				continue
+			}
+			if p := f.Problems[0]; p.Severity != spec.SeverityError || p.Line != 3 || p.Column == 0 || p.File != "f.yaml" || p.Pipeline != "p" ||
+				!strings.Contains(p.Message, `"one"`) || !strings.Contains(p.Message, "cluster: local") {
+				t.Errorf("cluster %q, %s: the problem is %+v", mode, text, p)
+			}
+		}
 	}
 }

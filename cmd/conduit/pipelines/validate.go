@@ -10,6 +10,7 @@ import (
 
 	"github.com/peterbourgon/ff/v3/ffcli"
 
+	"github.com/conduit-agent/conduit/agent/cluster/terms"
 	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/agent/planner"
 	"github.com/conduit-agent/conduit/agent/reference"
@@ -41,7 +42,7 @@ func validate(ctx context.Context, p *cli.Program, c config.Config, paths []stri
 	if err != nil {
 		return nil, err
 	}
-	r := &report{Files: []fileReport{}, plugins: p.Catalog(c, slog.New(slog.DiscardHandler))}
+	r := &report{Files: []fileReport{}, clustered: c.Cluster.Name != "", plugins: p.Catalog(c, slog.New(slog.DiscardHandler))}
 	for _, f := range files {
 		r.check(ctx, f)
 	}
@@ -113,8 +114,9 @@ type report struct {
 	Errors   int          `json:"errors"`
 	Warnings int          `json:"warnings"`
 
-	plugins cli.Catalog
-	claims  planner.Claims
+	clustered bool // the settings name a cluster
+	plugins   cli.Catalog
+	claims    planner.Claims
 }
 
 type fileReport struct {
@@ -128,6 +130,9 @@ type fileReport struct {
 func (r *report) check(ctx context.Context, file pipelineFile) {
 	path := file.path
 	parsed := spec.Parser{Env: os.LookupEnv}.File(path, file.content)
+	if r.clustered {
+		parsed = terms.InFile(path, parsed)
+	}
 	if file.err != nil {
 		parsed.Problems = []spec.Problem{{File: path, Severity: spec.SeverityError, Code: "file.unreadable", Message: file.err.Error()}}
 	}
