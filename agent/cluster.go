@@ -342,15 +342,16 @@ func (c *clustered) joined() error {
 // clustered reports whether a pipeline is one of the cluster's.
 func (c *clustered) clustered(id string) bool { return !c.termsOf(id).Local() }
 
-// elsewhere reports whether this agent is not to run a pipeline.
-func (c *clustered) elsewhere(id string) bool {
+// elsewhere reports whether this agent is not to run a pipeline. One of the cluster that is withdrawn here may be
+// declared on other members: until all have deleted it nothing of it is cleaned up, also while this agent still has its claim.
+func (c *clustered) elsewhere(id string, withdrawn bool) bool {
 	if t := c.termsOf(id); t.Local() {
 		return !t.Rules.Allow(c.member.Self.Labels)
 	}
 	c.mu.Lock()
 	forgotten := c.forgotten[id] // then it may be deleted here, too
 	c.mu.Unlock()
-	return !forgotten && !c.member.Here(id)
+	return !forgotten && (withdrawn || !c.member.Here(id))
 }
 
 // obey has a pipeline run or stop as a person asked of another member.

@@ -24,7 +24,7 @@ const viewTimeout = 2 * time.Second
 
 // Placement returns where a pipeline runs, if it is to run, that another member of a cluster is to run.
 func (o *observed) Placement(id string) *rest.Placement {
-	if o.cluster == nil || !o.cluster.elsewhere(id) {
+	if o.cluster == nil || !o.cluster.elsewhere(id, false) {
 		return nil
 	}
 	if !o.cluster.clustered(id) {
@@ -159,7 +159,7 @@ func (c membership) local() (all []rest.ClusterPipeline) {
 	ids := slices.Collect(maps.Keys(c.terms))
 	c.mu.Unlock()
 	for _, id := range ids {
-		if t := c.termsOf(id); t.Local() && t.Runs && !c.elsewhere(id) {
+		if t := c.termsOf(id); t.Local() && t.Runs && !c.elsewhere(id, false) {
 			all = append(all, rest.ClusterPipeline{ID: id, Placement: rest.Placement{Member: c.member.Self.Agent, Reason: "Local"}, Terms: c.declaredTerms(id), DeadLetters: c.refused(id, "")})
 		}
 	}

@@ -36,7 +36,7 @@ func wireNotifications(ctx context.Context, a *Agent) error {
 		Interval: a.options.Config.Notify.Interval,
 		Events:   a.Store.Events,
 		State:    a.Loop.State,
-		Here:     func(id string) bool { return a.Loop.Elsewhere == nil || !a.Loop.Elsewhere(id) },
+		Here:     func(id string) bool { return a.Loop.Elsewhere == nil || !a.Loop.Elsewhere(id, false) },
 		Changes:  &a.changes,
 		Log:      a.options.Log,
 	}

@@ -28,9 +28,9 @@ type Loop struct {
 	RunDigest func(*spec.Pipeline) string
 	// Observed, when set, is called with every new state of a pipeline. It must not block.
 	Observed func(spec.State)
-	// Elsewhere, when set, reports whether another agent is to run a pipeline. Replan has it
-	// asked again.
-	Elsewhere func(pipelineID string) bool
+	// Elsewhere, when set, reports whether another agent is to run a pipeline, or to clean up after one that is
+	// withdrawn here. Replan has it asked again.
+	Elsewhere func(pipelineID string, withdrawn bool) bool
 	// Tried, when set, is called when what is known of the versions of a pipeline changed. It must not block.
 	Tried func(pipelineID string, t Tried)
 	// Deleted, when set, is called after a pipeline was deleted, before one with its id may
@@ -334,7 +334,7 @@ func (l *Loop) plan() {
 		p.report()
 		if p.desired != nil {
 			d := *p.desired
-			d.Elsewhere = l.Elsewhere != nil && l.Elsewhere(d.Pipeline.ID)
+			d.Elsewhere = l.Elsewhere != nil && l.Elsewhere(d.Pipeline.ID, !d.Withdrawn.IsZero())
 			desired = append(desired, d)
 		}
 		observed = append(observed, p.observed())

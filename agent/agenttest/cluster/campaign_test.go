@@ -271,7 +271,9 @@ func (c *campaign) finish(cluster int) {
 			if want := lineAt(got.position) + 1; !known || b.first != want {
 				c.t.Errorf("%s begins with line %d under the epoch %d, which the proxies saw: %v, and which goes on from line %d", s.name, b.first, b.epoch, known, want)
 			}
-			c.report.change(got, b.behind+1-b.first)
+			if known {
+				c.report.change(got, b.behind+1-b.first)
+			}
 		}
 	}
 	history, operations := c.wire.history()

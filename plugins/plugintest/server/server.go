@@ -265,6 +265,14 @@ func (p *Process) end(signal syscall.Signal) {
 	}
 }
 
+// Pid returns the id of the process; 0 while the server does not run.
+func (p *Process) Pid() int {
+	if now := p.running(); now != nil {
+		return now.cmd.Process.Pid
+	}
+	return 0
+}
+
 // running returns the present run, nil while the server does not run.
 func (p *Process) running() *run {
 	p.mu.Lock()
