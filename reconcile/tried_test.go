@@ -24,7 +24,7 @@ func (w *world) tried() *atomic.Pointer[reconcile.Tried] {
 func inherits(t *testing.T, policy plan.Policy, tried reconcile.Tried, bad string, test func(w *world)) {
 	inWorld(t, func(w *world) {
 		var here atomic.Bool
-		w.set = func(l *reconcile.Loop) { l.Elsewhere = func(string) bool { return !here.Load() } }
+		w.set = func(l *reconcile.Loop) { l.Elsewhere = func(string, bool) bool { return !here.Load() } }
 		w.policy(policy)
 		w.plant.with(func() { w.plant.badStart[bad] = errBroken })
 		w.declare(pipeline("p", "1"))

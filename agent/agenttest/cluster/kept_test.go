@@ -118,18 +118,6 @@ func TestOpenWindowsMove(t *testing.T) {
 	}
 }
 
-// member returns the member of a name.
-func (f *fleet) member(name string) *member {
-	f.t.Helper()
-	for _, m := range f.members {
-		if m.name == name {
-			return m
-		}
-	}
-	f.t.Fatalf("there is no member %q", name)
-	return nil
-}
-
 func appendTo(t *testing.T, path, text string) {
 	t.Helper()
 	file, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
