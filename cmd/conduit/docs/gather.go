@@ -1,14 +1,17 @@
 //go:build ignore
 
-// Gather puts the Markdown files of the repository that are pages of the site into pages.zip.
+// Gather puts the Markdown files of the repository that are pages of the site into pages.tar.zst.
 package main
 
 import (
-	"archive/zip"
+	"archive/tar"
+	"bytes"
 	"log"
 	"os"
 	"path/filepath"
 	"slices"
+
+	"github.com/klauspost/compress/zstd"
 )
 
 // patterns are those of the files, in the repository.
@@ -23,9 +26,8 @@ var patterns = []string{
 func main() {
 	log.SetFlags(0)
 	const repository = "../../.."
-	f, err := os.Create("pages.zip")
-	check(err)
-	w := zip.NewWriter(f)
+	var plain bytes.Buffer
+	w := tar.NewWriter(&plain)
 	for _, pattern := range patterns {
 		found, err := filepath.Glob(filepath.Join(repository, pattern))
 		check(err)
@@ -38,14 +40,15 @@ func main() {
 			check(err)
 			content, err := os.ReadFile(path)
 			check(err)
-			entry, err := w.Create(filepath.ToSlash(name)) // without a time, so that equal pages make an equal file
-			check(err)
-			_, err = entry.Write(content)
+			check(w.WriteHeader(&tar.Header{Name: filepath.ToSlash(name), Mode: 0o644, Size: int64(len(content))})) // without a time, so that equal pages make an equal file
+			_, err = w.Write(content)
 			check(err)
 		}
 	}
 	check(w.Close())
-	check(f.Close())
+	e, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedBestCompression), zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(1<<20))
+	check(err)
+	check(os.WriteFile("pages.tar.zst", e.EncodeAll(plain.Bytes(), nil), 0o644))
 }
 
 func check(err error) {
