@@ -173,8 +173,7 @@ func (s *sourceRun) waitForWindow(ctx context.Context) error {
 		s.blocked = false
 		unacked, unsettled, bytes := s.tracker.Read-s.tracker.Acked, s.tracker.Read-s.tracker.Low, s.tracker.Bytes()
 		s.mu.Unlock()
-		window := s.run.window()
-		if window.Allows(unacked, unsettled, bytes) || unsettled < uint64(s.run.minUnsettled.Load()) {
+		if s.run.Window.Allows(unacked, unsettled, bytes) || unsettled < uint64(s.run.minUnsettled.Load()) || s.run.allowsMore(unacked, unsettled, bytes) {
 			return nil
 		}
 		if unacked >= uint64(s.run.Window.Unacked) {
@@ -189,14 +188,16 @@ func (s *sourceRun) waitForWindow(ctx context.Context) error {
 	}
 }
 
-// window returns the bounds of what a source may have outstanding: wider where writes of all destinations overlap.
-func (r *run) window() backpressure.Window {
+// allowsMore reports whether a source may read on with more outstanding than its window has: where writes of all
+// destinations overlap, the window is wider.
+func (r *run) allowsMore(unacked, unsettled uint64, bytes int) bool {
 	for _, d := range r.dests {
 		if !connector.Overlaps(d.out.Load().connector) {
-			return r.Window
+			return false
 		}
 	}
-	return r.Window.Wider()
+	wider := r.Window.Wider()
+	return wider.Allows(unacked, unsettled, bytes)
 }
 
 // dispatch runs b through the processors and hands what is left to every destination. over

@@ -16,7 +16,7 @@ type Batch struct {
 	decoded atomic.Pointer[[]Record] // nil: it is still encoded
 	mu      sync.Mutex               // held while decoding
 
-	measure func() // sets size, content and objects once; nil: they are set
+	sized   sync.Once // size, content and objects are set, which those of an encoded batch always are
 	size    int
 	content int
 	objects int // records with structured data
@@ -26,15 +26,6 @@ type Batch struct {
 // their size is computed when it is first needed.
 func NewBatch(records []Record) *Batch {
 	b := &Batch{}
-	b.measure = sync.OnceFunc(func() {
-		for i := range records {
-			n := records[i].Content()
-			b.size, b.content = b.size+n+records[i].overhead(), b.content+n
-			if records[i].isStructured() {
-				b.objects++
-			}
-		}
-	})
 	b.decoded.Store(&records)
 	return b
 }
@@ -95,10 +86,22 @@ func (b *Batch) Content() int {
 }
 
 func (b *Batch) sizes() (size, content int) {
-	if b.measure != nil {
-		b.measure()
+	if b.encoded == nil {
+		b.sized.Do(b.measure)
 	}
 	return b.size, b.content
+}
+
+// measure sets size, content and objects of a batch that was made of decoded records.
+func (b *Batch) measure() {
+	records := *b.decoded.Load()
+	for i := range records {
+		n := records[i].Content()
+		b.size, b.content = b.size+n+records[i].overhead(), b.content+n
+		if records[i].isStructured() {
+			b.objects++
+		}
+	}
 }
 
 // The memory of one record without its content, roughly: its own and that of its metadata, and of a small object,
@@ -112,14 +115,18 @@ const (
 // Memory estimates the bytes of memory that the batch takes.
 func (b *Batch) Memory() int {
 	if records, ok := b.Decoded(); ok {
-		size, _ := b.sizes()
-		objects := b.objects
-		if b.encoded != nil { // what it was before is not known
-			objects = len(records)
-		}
-		return size + len(records)*decodedOverhead + objects*objectOverhead
+		return b.Size() + len(records)*decodedOverhead + b.structured()*objectOverhead
 	}
 	return b.Size() + len(b.encoded.spans)*encodedOverhead
+}
+
+// structured returns how many decoded records have structured data.
+func (b *Batch) structured() int {
+	if b.encoded != nil {
+		return b.Len() // which of them had some is not known
+	}
+	b.sizes()
+	return b.objects
 }
 
 // Records returns the records, decoding them if need be: from then on the batch is a

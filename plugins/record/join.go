@@ -15,16 +15,18 @@ func Join(batches []*Batch) (*Batch, error) {
 	if !slices.ContainsFunc(batches, isDecoded) {
 		return joinEncoded(batches, n, size)
 	}
-	records := make([]Record, 0, n)
+	records, objects := make([]Record, 0, n), 0
 	for _, b := range batches {
 		r, err := b.Records()
 		if err != nil {
 			return nil, err
 		}
-		records = append(records, r...)
+		records, objects = append(records, r...), objects+b.structured()
 	}
-	joined := &Batch{size: size, content: content}
-	joined.decoded.Store(&records)
+	joined := NewBatch(records)
+	joined.sized.Do(func() { // records that were decoded since have another size than they were read with
+		joined.size, joined.content, joined.objects = size, content, objects
+	})
 	return joined, nil
 }
 
