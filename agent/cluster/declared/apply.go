@@ -111,6 +111,9 @@ func (s *Share) declare(d spec.Declare, have own) (*change, error) {
 	case local.Local(), have.live && have.Owner.Kind == spec.OwnerAPI && !was:
 		return nil, nil // it is, or stays, this agent's alone
 	}
+	if wrong := terms.Problems(&d.Pipeline); len(wrong) > 0 {
+		return nil, rest.Errorf(rest.FailedPrecondition, spec.CodeInvalid, "%s", wrong[0].Message).Suggest("import the whole pipeline, from a file that says which")
+	}
 	state, err := json.Marshal(&d.Pipeline)
 	if err != nil {
 		return nil, fmt.Errorf("cannot encode pipeline %q: %w", one.id, err)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 
@@ -17,6 +18,7 @@ import (
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/spec"
+	"github.com/conduit-agent/conduit/spec/placement"
 )
 
 // memory is a store of a cluster in memory, where nothing expires.
@@ -266,4 +268,20 @@ func TestLocalStaysLocal(t *testing.T) {
 	if err := b.declare(pipeline("1", "builtin:spool"), api, d.Version()); !errors.As(err, &refused) || refused.Kind != rest.FailedPrecondition {
 		t.Errorf("what is shared becomes local: %v", err)
 	}
+}
+
+// TestStateOnHost checks that what would move without its state is declared only if it says so.
+func TestStateOnHost(t *testing.T) {
+	a := newHost(t, "a", &memory{keys: map[string]protocol.Entry{}})
+	p := pipeline("once")
+	p.Processors = []spec.Processor{{ID: "once", Plugin: "dedupe", Workers: 1}}
+	if err := a.declare(p, api, ""); err == nil || !strings.Contains(err.Error(), "remembers keys on the disk of the host") {
+		t.Errorf("declared: %v", err)
+	}
+	if d := a.get(); d.Pipeline.ID != "" {
+		t.Errorf("%+v is declared", d.Pipeline)
+	}
+	p.Cluster = placement.Strict
+	must(t, a.declare(p, api, ""))
+	a.await("once")
 }
