@@ -69,7 +69,7 @@ func TestOtherFilesForLong(t *testing.T) {
 		t.Fatal(err)
 	}
 	b := prepareHost(t, "b", shared)
-	b.member.Timing.Differ = time.Second
+	b.member.Timing.Differ = 5 * time.Second // much longer than it takes to see that the claim is free
 	differs := make(chan protocol.Notice, 100)
 	b.member.Happened = func(n protocol.Notice) {
 		if n.Reason == protocol.Differs {
