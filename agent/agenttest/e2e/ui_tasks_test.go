@@ -70,6 +70,20 @@ func (s *tasks) trace(p *page, what func()) {
 	s.add(p.t, collected)
 }
 
+// referenceTime is how long the thread of the page runs for the work of slowness on a machine on which it renders in time.
+const referenceTime = 40 * time.Millisecond
+
+// slowness returns how much slower the page's thread is now than on that machine, 1 if it is not.
+func (p *page) slowness() float64 {
+	p.t.Helper()
+	var s tasks
+	s.trace(p, func() {
+		p.eval(`(() => { const rows = Array.from({length: 60000}, (_, i) => ({id: "p" + (i * 7919) % 60000, n: i})); rows.sort((a, b) => a.id < b.id ? -1 : 1); return rows.length })()`)
+	})
+	p.t.Logf("the reference takes %v", s.longest)
+	return max(1, float64(s.longest)/float64(referenceTime))
+}
+
 // add adds the tasks among events.
 func (s *tasks) add(t *testing.T, collected <-chan []traceEvent) {
 	t.Helper()

@@ -476,7 +476,7 @@ func TestUIAgentRestartsUnderThePage(t *testing.T) {
 
 // A thousand pipelines: all are found, few are rendered, memory stays, and no task of the page
 // takes long. CONDUIT_SOAK sets for how many seconds. Tasks are judged by the time that their
-// thread ran: the browser shares its CPUs with the agent and the test.
+// thread ran, and by how fast that is: the browser shares its CPUs with the agent and the test.
 func TestUIThousandPipelines(t *testing.T) {
 	t.Parallel()
 	const n = 1000
@@ -502,9 +502,10 @@ func TestUIThousandPipelines(t *testing.T) {
 		}
 		return size
 	}
-	first := heap()
+	first, slowness := heap(), p.slowness()
 	for end := time.Now().Add(soak(t)); time.Now().Before(end); {
 		s.trace(p, func() { p.scrollAbout(min(10*time.Second, time.Until(end))) })
+		slowness = max(slowness, p.slowness())
 	}
 	rows, err := chromedp.Run(p.ctx, chromedp.Evaluate[int](`document.querySelectorAll("tbody tr").length`))
 	if err != nil || rows > 200 {
@@ -513,8 +514,8 @@ func TestUIThousandPipelines(t *testing.T) {
 	p.enter("#search", "p0777")
 	p.until("it is not found", `document.querySelectorAll("tbody th a").length === 1`)
 	t.Logf("of %d tasks the longest ran for %v; by wall time it took %v, and %d took more than 50 ms; heap %.1f MB, then %.1f MB", s.n, s.longest, s.wall, s.long, first/1e6, heap()/1e6)
-	if s.longest > 50*time.Millisecond {
-		t.Errorf("a task ran for %v", s.longest)
+	if s.longest > time.Duration(slowness*float64(50*time.Millisecond)) {
+		t.Errorf("a task ran for %v, on a machine that is %.1f times slower than it may be", s.longest, slowness)
 	}
 	if last := heap(); last > first+40e6 || last > 120e6 {
 		t.Errorf("the heap grew from %.1f MB to %.1f MB", first/1e6, last/1e6)
