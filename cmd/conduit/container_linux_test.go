@@ -56,7 +56,7 @@ func TestContainer(t *testing.T) {
 		"stop signal": {c.StopSignal, "SIGTERM"},
 	} {
 		if is[0] != is[1] {
-			t.Errorf("the %s is %q, want %q", what, is[0], is[1])
+			t.Fatalf("the %s is %q, want %q", what, is[0], is[1])
 		}
 	}
 	if c.Volumes["/var/lib/conduit"] == nil || c.ExposedPorts["8080/tcp"] == nil {
