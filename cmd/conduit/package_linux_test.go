@@ -25,21 +25,27 @@ pipelines:
       - {id: out, type: destination, plugin: file, settings: {path: numbers.txt, sdk.record.format: template, sdk.record.format.options: '{{printf "%s" .Position}}'}}
 `
 
-// TestPackage takes the package through its life on a Debian that has nothing else, with systemd
-// as process 1: installed, and given a pipeline that is broken and mended, as the page says; upgraded while
-// pipelines run, not downgraded, removed, installed again; backed up and restored as the page says; purged.
+// TestPackage takes packages through their lives under systemd as process 1, from one build of two versions.
 func TestPackage(t *testing.T) {
 	if os.Getenv("CI") == "" && os.Getenv("CONDUIT_PACKAGES") == "" {
 		server.Missing(t, "building packages takes minutes; CONDUIT_PACKAGES=1 has it done")
 	}
 	needNspawn(t)
-	debs := t.TempDir()
-	release(t, debs, "v0.1.0", "amd64")
-	release(t, debs, "v0.2.0", "amd64")
+	packages := t.TempDir()
+	release(t, packages, "v0.1.0", "amd64")
+	release(t, packages, "v0.2.0", "amd64")
+	t.Run("deb", func(t *testing.T) { debLife(t, packages) })
+	t.Run("rpm", func(t *testing.T) { rpmLife(t, packages) })
+}
+
+// debLife takes the .deb through its life on a Debian that has nothing else: installed, and given a pipeline that is
+// broken and mended, as the page says; upgraded while pipelines run, not downgraded, removed, installed again; backed up
+// and restored as the page says; purged.
+func debLife(t *testing.T, packages string) {
 	root := debian(t)
-	const older, newer = "/debs/conduit_0.1.0_amd64.deb", "/debs/conduit_0.2.0_amd64.deb"
+	const older, newer = "/packages/conduit_0.1.0_amd64.deb", "/packages/conduit_0.2.0_amd64.deb"
 	m := &container{t: t, etc: filepath.Join(root, "etc/conduit"), known: strings.NewReplacer("./conduit_*_amd64.deb", "--no-install-recommends "+older)}
-	m.boot("--directory="+root, "--bind-ro="+debs+":/debs")
+	m.boot("--directory="+root, "--bind-ro="+packages+":/packages")
 	began := time.Now()
 	m.follow(installBlock)
 	m.follow(ownBlock)
