@@ -10,7 +10,6 @@ import (
 
 	"github.com/peterbourgon/ff/v3/ffcli"
 
-	"github.com/conduit-agent/conduit/agent/cluster/terms"
 	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/agent/planner"
 	"github.com/conduit-agent/conduit/agent/reference"
@@ -131,7 +130,7 @@ func (r *report) check(ctx context.Context, file pipelineFile) {
 	path := file.path
 	parsed := spec.Parser{Env: os.LookupEnv}.File(path, file.content)
 	if r.clustered {
-		parsed = terms.InFile(path, parsed)
+		parsed = ofMember(path, parsed)
 	}
 	if file.err != nil {
 		parsed.Problems = []spec.Problem{{File: path, Severity: spec.SeverityError, Code: "file.unreadable", Message: file.err.Error()}}
