@@ -502,6 +502,7 @@ func TestUIThousandPipelines(t *testing.T) {
 		}
 		return size
 	}
+	t.Logf("loading took a task of %v", s.longest)
 	first, slowness := heap(), p.slowness()
 	for end := time.Now().Add(soak(t)); time.Now().Before(end); {
 		s.trace(p, func() { p.scrollAbout(min(10*time.Second, time.Until(end))) })
