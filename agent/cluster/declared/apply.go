@@ -20,6 +20,7 @@ const writeTimeout = 10 * time.Second
 // change is one change of what is declared for the cluster.
 type change struct {
 	id      string
+	have    own // what this agent had when it was made: nothing else may be replaced
 	record  record
 	state   []byte
 	changes spec.Changes // of the store of this agent
@@ -29,7 +30,8 @@ type change struct {
 // another, unless it is local; what is not the cluster's goes into that of this agent, last. spec.ErrConflict is returned when
 // another member was faster; the store of this agent then has what that declared.
 func (s *Share) ApplyIf(ctx context.Context, c *spec.Changes, expect map[string]string) error {
-	rest, all, err := s.divide(ctx, c)
+	has := map[string]own{}
+	rest, all, err := s.divide(ctx, c, has)
 	if err != nil {
 		return err
 	}
@@ -38,7 +40,7 @@ func (s *Share) ApplyIf(ctx context.Context, c *spec.Changes, expect map[string]
 	}
 	left := map[string]string{}
 	for id, version := range expect {
-		d, err := s.own(ctx, id)
+		d, err := s.snapshot(ctx, id, has)
 		if err != nil {
 			return err
 		}
@@ -56,11 +58,22 @@ func (s *Share) ApplyIf(ctx context.Context, c *spec.Changes, expect map[string]
 	return s.Store.ApplyIf(context.WithoutCancel(ctx), rest, left)
 }
 
-// divide returns which changes are of the cluster, and the rest.
-func (s *Share) divide(ctx context.Context, c *spec.Changes) (rest *spec.Changes, all []change, err error) {
+// snapshot is own, read once for a change: has keeps what was read.
+func (s *Share) snapshot(ctx context.Context, id string, has map[string]own) (own, error) {
+	have, known := has[id]
+	if known {
+		return have, nil
+	}
+	have, err := s.own(ctx, id)
+	has[id] = have
+	return have, err
+}
+
+// divide returns which changes are of the cluster, and the rest. It adds what this agent has to has.
+func (s *Share) divide(ctx context.Context, c *spec.Changes, has map[string]own) (rest *spec.Changes, all []change, err error) {
 	rest = &spec.Changes{Files: c.Files, Forget: c.Forget, Events: c.Events}
 	for _, d := range c.Declare {
-		have, err := s.own(ctx, d.Pipeline.ID)
+		have, err := s.snapshot(ctx, d.Pipeline.ID, has)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -75,7 +88,7 @@ func (s *Share) divide(ctx context.Context, c *spec.Changes) (rest *spec.Changes
 		all = append(all, *one)
 	}
 	for _, w := range c.Withdraw {
-		have, err := s.own(ctx, w.ID)
+		have, err := s.snapshot(ctx, w.ID, has)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -83,7 +96,7 @@ func (s *Share) divide(ctx context.Context, c *spec.Changes) (rest *spec.Changes
 			rest.Withdraw = append(rest.Withdraw, w)
 			continue
 		}
-		one := change{id: w.ID, record: s.recordOf(w.ID, w.Origin), changes: spec.Changes{Withdraw: []spec.Withdraw{w}}}
+		one := change{id: w.ID, have: have, record: s.recordOf(w.ID, w.Origin), changes: spec.Changes{Withdraw: []spec.Withdraw{w}}}
 		one.record.Deleted, one.record.Files = true, !w.Purge
 		all = append(all, one)
 	}
@@ -92,7 +105,7 @@ func (s *Share) divide(ctx context.Context, c *spec.Changes) (rest *spec.Changes
 
 // declare returns what a declaration changes of what is the cluster's; nil for nothing.
 func (s *Share) declare(d spec.Declare, have own) (*change, error) {
-	one := &change{id: d.Pipeline.ID, record: s.recordOf(d.Pipeline.ID, d.Origin)}
+	one := &change{id: d.Pipeline.ID, have: have, record: s.recordOf(d.Pipeline.ID, d.Origin)}
 	was := have.Declaration != nil && have.live && have.shared
 	if d.Owner.Kind == spec.OwnerFile {
 		one.record.Deleted, one.record.Files = true, true
@@ -139,7 +152,7 @@ func (s *Share) publish(ctx context.Context, c *change) error {
 		if present.Stamp == c.record.Stamp {
 			return true, nil // by a try before
 		}
-		if err := s.mayReplace(try, c.id, &present, e.State); err != nil {
+		if err := s.mayReplace(try, c, &present, e.State); err != nil {
 			there = *e
 			return false, err
 		}
@@ -195,19 +208,16 @@ func (s expiring) Write(ctx context.Context, w protocol.Write) protocol.Outcome 
 	return s.Store.Write(ctx, w)
 }
 
-// mayReplace returns why a change may not be made of what the store of the cluster has: spec.ErrConflict when this agent has
-// another version.
-func (s *Share) mayReplace(ctx context.Context, id string, present *record, state []byte) error {
+// mayReplace returns why a change may not be made of what the store of the cluster has: spec.ErrConflict when that is
+// another version than the change was made of.
+func (s *Share) mayReplace(ctx context.Context, c *change, present *record, state []byte) error {
 	if present.Format > format {
 		return errNewer
 	}
-	have, err := s.own(ctx, id)
-	if err == nil {
-		err = present.read(state)
-	}
-	if err != nil {
+	if err := present.read(state); err != nil {
 		return err
 	}
+	have := c.have
 	live := present.ID != "" && !present.Deleted
 	if live && !have.follows(present) || !live && have.shared && have.live {
 		return spec.ErrConflict
@@ -215,7 +225,7 @@ func (s *Share) mayReplace(ctx context.Context, id string, present *record, stat
 	if live || have.live { // of its own, or adopted from a file
 		return nil
 	}
-	return s.vacant(ctx, id, present)
+	return s.vacant(ctx, c.id, present)
 }
 
 // vacant returns why no pipeline may be declared with an id of which neither the API nor this agent has one: the claim says that

@@ -27,6 +27,7 @@ type memory struct {
 	revision uint64                    // guarded by mu
 	keys     map[string]protocol.Entry // guarded by mu
 	watches  []func(protocol.Entry)    // guarded by mu
+	read     func()                    // guarded by mu: called before the next read
 }
 
 func (m *memory) Write(_ context.Context, w protocol.Write) protocol.Outcome {
@@ -47,6 +48,13 @@ func (m *memory) Write(_ context.Context, w protocol.Write) protocol.Outcome {
 }
 
 func (m *memory) Read(_ context.Context, key string) (protocol.Entry, error) {
+	m.mu.Lock()
+	read := m.read
+	m.read = nil
+	m.mu.Unlock()
+	if read != nil {
+		read()
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.keys[key], nil
@@ -178,6 +186,30 @@ func TestOfTwoChangesOneWins(t *testing.T) {
 	}
 }
 
+// TestOvertakenChange has another member be faster while a change is on its way, and the member that makes it learn of that
+// in between: the change is refused, since it was made of the version before.
+func TestOvertakenChange(t *testing.T) {
+	t.Parallel()
+	m := &memory{keys: map[string]protocol.Entry{}}
+	a, b := newHost(t, "a", m), newHost(t, "b", m).run(m)
+	must(t, a.declare(pipeline("1"), api, ""))
+	b.await("1")
+	was := b.get()
+	m.mu.Lock()
+	m.read = func() {
+		d := a.get()
+		must(t, a.declare(pipeline("by a"), api, d.Version()))
+		b.await("by a")
+	}
+	m.mu.Unlock()
+	if err := b.declare(pipeline("by b"), api, was.Version()); !errors.Is(err, spec.ErrConflict) {
+		t.Errorf("a change of the version before: %v", err)
+	}
+	if d := b.get(); d.Pipeline.Name != "by a" {
+		t.Errorf("b has %+v", d.Pipeline)
+	}
+}
+
 // TestTakenIDs checks who has an id that is in a file of one member: it is refused while there is a claim, and else that
 // member keeps what it has until the file is gone.
 func TestTakenIDs(t *testing.T) {
@@ -211,8 +243,14 @@ func TestTakenIDs(t *testing.T) {
 	if d := b.get(); d.Owner.Kind != spec.OwnerFile || d.Pipeline.Name != "of the file" || a.share.Taken("p") {
 		t.Errorf("b has %+v", d)
 	}
-	events, err := b.db.Events(t.Context(), 0, 10)
-	if must(t, err); len(events) != 1 || events[0].Reason != "IDTaken" || events[0].File != "p.yaml" {
+	var events []spec.Event
+	wait.For(t, "an event of b", func() (found bool) {
+		var err error
+		events, err = b.db.Events(t.Context(), 0, 10)
+		must(t, err)
+		return len(events) > 0
+	})
+	if len(events) != 1 || events[0].Reason != "IDTaken" || events[0].File != "p.yaml" {
 		t.Errorf("events of b: %+v", events)
 	}
 	must(t, b.db.Apply(t.Context(), &spec.Changes{Withdraw: []spec.Withdraw{{ID: "p"}}}))
