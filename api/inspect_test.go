@@ -370,16 +370,16 @@ func TestCountsOfDeletedConnectors(t *testing.T) {
 // Clients that do not answer are left, others are not.
 func TestInspectorsShowSignsOfLife(t *testing.T) {
 	t.Parallel()
-	_, s, c := inspectable(t, api.ShortSessionTimeouts(300*time.Millisecond, 100*time.Millisecond))
+	_, s, c := inspectable(t, api.ShortSessionTimeouts(3*time.Second, 100*time.Millisecond))
 	open(t, c.URL, "")
 	alive := open(t, c.URL, "")
-	for range 5 { // longer than the other one lasts
+	wait.For(t, "both sessions are open", func() bool { return s.Stats().Sessions["a:gen"] == 2 })
+	for s.Stats().Sessions["a:gen"] == 2 {
 		if first, payload, err := alive.frame(); first != 0x89 || err != nil {
 			t.Fatalf("%x %q instead of a ping, error %v", first, payload, err)
 		}
 		alive.send(masked(0x8a, ""))
 	}
-	wait.For(t, "one session ends", func() bool { return s.Stats().Sessions["a:gen"] == 1 })
 	if first, _, err := alive.frame(); first != 0x89 || err != nil {
 		t.Errorf("the one that answers: %x, error %v", first, err)
 	}

@@ -188,14 +188,10 @@ func writePipelines(t *testing.T, dir, text string) {
 func kills(t *testing.T) int { return rounds(t, "CONDUIT_KILLS", 100) }
 
 // rounds is how often a test makes something go wrong: as a variable says, else so often in CI,
-// a quarter of it there under the race detector, and elsewhere a tenth, but not less than three times.
+// and a tenth of it elsewhere and under the race detector, but not less than three times.
 func rounds(t *testing.T, variable string, inCI int) int {
 	t.Helper()
-	switch {
-	case effort.Thorough():
-	case os.Getenv("CI") != "":
-		inCI = max(2, inCI/4)
-	default:
+	if !effort.Thorough() {
 		inCI = max(3, inCI/10)
 	}
 	return setting(t, variable, inCI)

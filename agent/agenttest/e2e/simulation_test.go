@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/agent"
+	"github.com/conduit-agent/conduit/agent/agenttest/effort"
 	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/spec"
 )
@@ -38,7 +39,7 @@ const (
 func TestSimulatedAgent(t *testing.T) {
 	t.Parallel()
 	sequences := 20
-	if os.Getenv("CI") != "" {
+	if effort.Thorough() {
 		sequences = 80
 	}
 	first := setting(t, "CONDUIT_SEED", 1)
