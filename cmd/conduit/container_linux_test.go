@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conduit-agent/conduit/agent/agenttest/effort"
 	"github.com/conduit-agent/conduit/plugins/plugintest/server"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 )
@@ -40,6 +41,7 @@ USER 65532:65532`
 // TestContainer builds the image from its Containerfile by buildah, and runs the command of the image in its root
 // directory, and its health check.
 func TestContainer(t *testing.T) {
+	effort.Once(t)
 	files, b := imageFiles(t), newBuilder(t)
 	base := t.TempDir()
 	must(t, os.MkdirAll(filepath.Join(base, "base/tmp"), 0o755))

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conduit-agent/conduit/agent/agenttest/effort"
 	"github.com/conduit-agent/conduit/plugins/plugintest/server"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 )
@@ -27,6 +28,7 @@ pipelines:
 
 // TestPackage takes packages through their lives under systemd as process 1, from one build of two versions.
 func TestPackage(t *testing.T) {
+	effort.Once(t)
 	if os.Getenv("CI") == "" && os.Getenv("CONDUIT_PACKAGES") == "" {
 		server.Missing(t, "building packages takes minutes; CONDUIT_PACKAGES=1 has it done")
 	}

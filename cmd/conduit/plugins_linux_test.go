@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/conduit-agent/conduit/agent/agenttest/effort"
 	"github.com/conduit-agent/conduit/plugins/plugintest/built"
 	"github.com/conduit-agent/conduit/plugins/plugintest/server"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
@@ -33,6 +34,7 @@ conduit plugins init --processor upper --modules /modules.tar.zst
 // TestPluginsWithoutNetwork writes and builds a connector and a processor in a root directory that has
 // Go and conduit, but no network, no module cache and no checkout. An agent runs both.
 func TestPluginsWithoutNetwork(t *testing.T) {
+	effort.Once(t)
 	if os.Getenv("CI") == "" && os.Getenv("CONDUIT_PACKAGES") == "" {
 		server.Missing(t, "compiling all that plugins need takes a minute; CONDUIT_PACKAGES=1 has it done")
 	}

@@ -19,6 +19,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/conduit-agent/conduit/agent/agenttest/effort"
 	"github.com/conduit-agent/conduit/api/client"
 	"github.com/conduit-agent/conduit/plugins/plugintest/built"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
@@ -32,6 +33,7 @@ const timeLimit = 14 * time.Second
 // TestPromises shows, on the binary as it is built, that the agent keeps what it
 // promises: one script each.
 func TestPromises(t *testing.T) {
+	effort.Once(t)
 	t.Parallel()
 	bin := buildBinaries(t)
 	shipped, err := filepath.Abs("systemd")

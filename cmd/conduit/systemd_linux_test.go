@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/conduit-agent/conduit/agent/agenttest/effort"
 	"github.com/conduit-agent/conduit/plugins/plugintest/server"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 )
@@ -23,6 +24,7 @@ import (
 // that are shipped: in a container that has the programs of this machine and nothing else
 // of it.
 func TestUnit(t *testing.T) {
+	effort.Once(t)
 	t.Parallel()
 	m := bootInstalled(t)
 	m.write("in/lines", numbered(1, 1000))

@@ -31,6 +31,7 @@ type host struct {
 // TestThreeHosts walks through what the page says of three hosts, with the settings and the pipelines of the
 // manifest for Kubernetes.
 func TestThreeHosts(t *testing.T) {
+	effort.Once(t)
 	t.Parallel()
 	if !effort.Thorough() {
 		t.Skip("it waits for sessions to end, half a minute: where CI is set")

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/conduit-agent/conduit/agent/agenttest/effort"
 	"github.com/conduit-agent/conduit/plugins/plugintest/built"
 )
 
@@ -48,6 +49,7 @@ var elsewhere = map[string]string{
 // TestPages executes the command blocks of every page, in the order of the page and in one
 // terminal. A comment "# → text" says what the command prints.
 func TestPages(t *testing.T) {
+	effort.Once(t)
 	t.Parallel()
 	bin := build(t)
 	for path, test := range elsewhere {
@@ -104,6 +106,7 @@ func build(t *testing.T) (dir string) {
 
 // TestCommandsExist checks that every command that a page names exists.
 func TestCommandsExist(t *testing.T) {
+	effort.Once(t)
 	t.Parallel()
 	bin := build(t)
 	named := map[string]string{} // command → page

@@ -13,6 +13,7 @@ import (
 
 	"github.com/chromedp/chromedp"
 
+	"github.com/conduit-agent/conduit/agent/agenttest/effort"
 	"github.com/conduit-agent/conduit/plugins/plugintest/browser"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 )
@@ -27,6 +28,7 @@ func TestMain(m *testing.M) {
 // TestSite opens the documentation that the agent serves: its pages fit a narrow and a wide window, are
 // accessible in light and dark, and the search leads from one to another.
 func TestSite(t *testing.T) {
+	effort.Once(t)
 	t.Parallel()
 	tab := browser.Tab(t, 0)
 	address := serve(t)
