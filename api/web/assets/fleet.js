@@ -10,9 +10,9 @@ const only = signal('all');
 const order = signal({ by: 'attention', down: false });
 const windowed = 60; // from so many rows on only those in sight are rendered
 const narrow = matchMedia('(max-width: 820px)');
-const sight = signal({ from: 0, to: windowed }); // which of many rows are in sight
-
 const rowHeight = () => (narrow.matches ? 172 : 53); // as the style sheet says
+const inSight = () => Math.ceil(innerHeight / rowHeight()) + 9; // and some on either side
+const sight = signal({ from: 0, to: inSight() }); // which of many rows are rendered
 
 const filters = {
   all: ['All', () => true],
@@ -134,12 +134,12 @@ function table({ list }) {
 let body = null;
 function watchScroll(el) {
   body = el;
-  if (el) measure();
+  if (el) requestAnimationFrame(measure); // with the layout that comes then anyway, in a task of its own
 }
 function measure() {
   if (!body) return;
-  // Rows come and go by fours, and some wait on either side of those in sight.
-  const first = Math.max(0, Math.floor(-body.getBoundingClientRect().top / rowHeight() / 4) * 4), from = Math.max(0, first - 4), to = first + Math.ceil(innerHeight / rowHeight()) + 9;
+  // Rows come and go by fours.
+  const first = Math.max(0, Math.floor(-body.getBoundingClientRect().top / rowHeight() / 4) * 4), from = Math.max(0, first - 4), to = first + inSight();
   if (from !== sight.peek().from || to !== sight.peek().to) sight.set({ from, to });
 }
 addEventListener('scroll', measure, { passive: true });
