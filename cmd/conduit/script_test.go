@@ -16,6 +16,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/conduit-agent/conduit/agent"
+	"github.com/conduit-agent/conduit/agent/agenttest/effort"
 	plugincatalog "github.com/conduit-agent/conduit/agent/catalog"
 	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/api/client"
@@ -61,6 +62,10 @@ func TestScripts(t *testing.T) {
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("GORACE", "atexit_sleep_ms=0") // or every command takes a second
 			e.Setenv("CONDUIT_API_HTTP_ADDRESS", "127.0.0.1:0")
+			e.Setenv("GRACE", "3s")
+			if effort.RaceDetector { // each command takes seconds
+				e.Setenv("GRACE", "20s")
+			}
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "eventually": eventually, "address": address, "declare": declare},

@@ -14,6 +14,7 @@ import (
 	"os/exec"
 	"os/user"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"sync"
 	"syscall"
@@ -92,10 +93,10 @@ const (
 	portCount = 22_000
 )
 
-var givenPorts sync.Map // by number: those that FreePort returned
+var givenPorts sync.Map // those that FreePort returned, with the socket that reserves it
 
-// FreePort returns a TCP port of 127.0.0.1 on which nothing listened a moment ago, another one each time. A server that is to
-// come back at the same address needs one of its own choice.
+// FreePort returns a TCP port of 127.0.0.1 on which nothing listened a moment ago, another one each time, on Linux also in
+// tests of other packages that run now. A server that is to come back at the same address needs one of its own choice.
 func FreePort(t testing.TB) int {
 	t.Helper()
 	for range 1000 {
@@ -107,12 +108,24 @@ func FreePort(t testing.TB) int {
 		if err := l.Close(); err != nil {
 			t.Fatal(err)
 		}
-		if _, given := givenPorts.LoadOrStore(port, true); !given {
+		reserved, err := reserve(port)
+		if err != nil {
+			continue
+		}
+		if _, given := givenPorts.LoadOrStore(port, reserved); !given {
 			return port
 		}
 	}
 	t.Fatal("no port is free")
 	return 0
+}
+
+// reserve keeps a port from other processes that ask for a free one, until this one ends.
+func reserve(port int) (io.Closer, error) {
+	if runtime.GOOS != "linux" { // which has names of sockets that end with their process
+		return io.NopCloser(nil), nil
+	}
+	return net.Listen("unix", fmt.Sprintf("@conduit-test-port-%d", port))
 }
 
 // Run runs a command as an unprivileged user to its end, and fails the test if it fails.
