@@ -875,6 +875,37 @@ func TestLoopHolds(t *testing.T) {
 	})
 }
 
+// With hold no version is started but the declared one, after the end of another one, too.
+func TestLoopHoldsAfterTheEndOfWhatRan(t *testing.T) {
+	for name, c := range map[string]struct {
+		err  error
+		want string
+	}{
+		"for now":  {errBroken, "recovering gen=0 tried=2!"},
+		"for good": {fatal{errBroken}, "degraded gen=0 tried=2!"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				policy := plan.DefaultPolicy()
+				policy.Hold = true
+				w.policy(policy)
+				w.declare(pipeline("p", "1"))
+				w.pass(policy.Probation)
+				w.plant.with(func() { w.plant.badPrepare["2"] = c.err })
+				w.declare(pipeline("p", "2"))
+				w.state("running gen=1 tried=2!")
+				w.plant.take()
+				w.plant.fails("p", errBroken)
+				w.pass(time.Minute)
+				if did := w.plant.take(); strings.Contains(did, "run p") {
+					w.Errorf("another version is started: %s", did)
+				}
+				w.state(c.want)
+			})
+		})
+	}
+}
+
 // With hold no version is started but the declared one: another goes on for as long as it
 // runs.
 func TestLoopHoldsAcrossRestarts(t *testing.T) {

@@ -268,7 +268,7 @@ func (p *planner) idle(d *Desired, o *Observed) {
 		p.do(Start, id, "it is to be started again")
 	case o.State.Phase == spec.PhaseDegraded && !edited(d, o):
 	case o.State.Phase == spec.PhaseRecovering && p.backingOff(d, o):
-	case o.Refused == d.Generation && o.State.LastGood != nil:
+	case o.Refused == d.Generation && o.State.LastGood != nil && !p.policy.Hold:
 		p.do(Rollback, id, fmt.Sprintf("generation %d fails", d.Generation))
 	case o.State.Phase == spec.PhaseRecovering && !edited(d, o):
 		p.do(Start, id, fmt.Sprintf("its backoff after %d failures is over", o.State.Failures))
