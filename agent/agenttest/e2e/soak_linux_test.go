@@ -123,13 +123,15 @@ func TestSoakStaysFlat(t *testing.T) {
 	var base, most used
 	saves := time.NewTicker(200 * time.Millisecond)
 	defer saves.Stop()
-	for began := time.Now(); time.Since(began) < length; <-saves.C { // about as often as a person saves
+	began, rounds := time.Now(), 0
+	for ; time.Since(began) < length || rounds < 9; <-saves.C { // about as often as a person saves
 		faults.disturb(t, p, dir)
-		if u := usedBy(t, p, address); time.Since(began) < length/3 {
+		if u := usedBy(t, p, address); time.Since(began) < length/3 || rounds < 3 { // on a busy machine a round may take all of the time
 			base.add(u)
 		} else {
 			most.add(u)
 		}
+		rounds++
 	}
 	records := sum(t, metric(address, `conduit_connector_records_total{component_id="fast:dst"`))
 	failures := sum(t, metric(address, `conduit_pipeline_phases_total{phase="recovering"`))
