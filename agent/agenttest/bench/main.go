@@ -55,7 +55,7 @@ type bench struct {
 
 // suites returns all, the one beside a Conduit if its executable is named.
 func suites(conduit string) []suite {
-	all := []suite{throughput, sizes, scale, small, alone, memory, observers, deadLetters, host, latency, fairness, sharing, ackLag, loop, processors, stages, modules, connectors, peers}
+	all := []suite{throughput, sizes, scale, small, alone, memory, quota, observers, deadLetters, host, latency, fairness, sharing, ackLag, loop, processors, stages, modules, connectors, peers}
 	if conduit != "" {
 		all = append(all, beside(conduit))
 	}

@@ -27,7 +27,7 @@ var memory = suite{
 // inMemory is a case of an agent with so many MiB.
 func inMemory(mib int) testCase {
 	return testCase{name: fmt.Sprintf("%d MiB", mib), long: true, measure: func(ctx context.Context, b *bench) (_ []float64, err error) {
-		group, err := newGroup(mib << 20)
+		group, err := newGroup("memory", map[string]string{"memory.limit_in_bytes": strconv.Itoa(mib << 20)}, map[string]string{"memory.max": strconv.Itoa(mib << 20)})
 		if err != nil {
 			return nil, err
 		}
@@ -51,16 +51,19 @@ func inMemory(mib int) testCase {
 	}}
 }
 
-// newGroup makes a control group with a limit and returns its directory.
-func newGroup(limit int) (string, error) {
-	root, file := "/sys/fs/cgroup/memory", "memory.limit_in_bytes"
+// newGroup makes a control group with limits and returns its directory: those of the first version of control groups for
+// a controller, or of the second.
+func newGroup(controller string, first, second map[string]string) (string, error) {
+	root, limits := filepath.Join("/sys/fs/cgroup", controller), first
 	if _, err := os.Stat("/sys/fs/cgroup/cgroup.controllers"); !errors.Is(err, fs.ErrNotExist) {
-		root, file = "/sys/fs/cgroup", "memory.max"
+		root, limits = "/sys/fs/cgroup", second
 	}
 	group := filepath.Join(root, fmt.Sprintf("conduit-bench-%d", os.Getpid()))
 	err := os.Mkdir(group, 0o755)
-	if err == nil {
-		err = os.WriteFile(filepath.Join(group, file), []byte(strconv.Itoa(limit)), 0o644)
+	for file, limit := range limits {
+		if err == nil {
+			err = os.WriteFile(filepath.Join(group, file), []byte(limit), 0o644)
+		}
 	}
 	return group, err
 }

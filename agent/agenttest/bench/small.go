@@ -3,41 +3,122 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"math"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"strconv"
+	"syscall"
 	"time"
 )
 
 // small is what an agent writes to its disk where nearly nothing passes, as it matters to
-// flash memory. It needs a directory on a disk (-dir): a file system in memory writes nothing.
+// flash memory. It needs a directory on a disk (-dir): a file system in memory writes nothing. Where strace
+// is installed it counts the syncs, in a second window of time since that slows the agent down.
 var small = suite{
 	name:    "small hosts",
 	title:   "What one pipeline writes to the disk, generator → file",
-	columns: []column{{name: "records", format: "%.0f", total: true}, {name: "MB written a day", format: "%.1f"}, {name: "CPU s a day", format: "%.0f"}, {name: "peak MiB", format: "%.0f"}},
+	columns: []column{{name: "records", format: "%.0f", total: true}, {name: "syncs a day", format: "%.0f"}, {name: "MB written a day", format: "%.1f"}, {name: "CPU s a day", format: "%.0f"}, {name: "peak MiB", format: "%.0f"}},
 	cases: []testCase{
+		wearing("idle", "", "50ms"),
 		wearing("1 record/s", "1", "50ms"), wearing("1 record/s, committed every 10s", "1", "10s"),
 		wearing("10 records/s", "10", "50ms"), wearing("10 records/s, committed every 1s", "10", "1s"), wearing("10 records/s, committed every 10s", "10", "10s"),
 	},
 }
 
+// settled is after how long an agent that was started has nothing to write but what passes.
+const settled = 2 * time.Second
+
+// wearing is a case of a pipeline at a rate, or of one whose source is silent.
 func wearing(name, rate, interval string) testCase {
 	return testCase{name: name, measure: func(ctx context.Context, b *bench) ([]float64, error) {
-		if err := os.WriteFile(b.path("conduit.yaml"), []byte("db:\n  commit-interval: "+interval+"\n"), 0o644); err != nil {
+		if err := os.WriteFile(b.path("conduit.yaml"), []byte("pipelines:\n  confirm: 100ms\ndb:\n  commit-interval: "+interval+"\n"), 0o644); err != nil {
 			return nil, err
 		}
-		var written float64
-		f, err := b.pass(ctx, fromGenerator("builtin", "rate: "+rate+", "+twoFields), func(_ context.Context, _ *bench, a *agent) (func() error, error) {
-			before, err := a.written()
-			return func() error {
-				after, err := a.written()
-				written = after - before
-				return err
-			}, err
-		})
-		perDay := float64(24*time.Hour) / float64(f.took)
-		return []float64{f.records, written * perDay / 1e6, f.used.agent.Seconds() * perDay, f.peak}, err
+		pipelines, out := fromGenerator("builtin", "rate: "+rate+", "+twoFields), b.outputs(1)
+		if rate == "" {
+			if err := os.WriteFile(b.path("silent"), nil, 0o644); err != nil {
+				return nil, err
+			}
+			pipelines = []string{pipeline(0, source("builtin:file", "path: silent"), toFile("builtin", 0))}
+		}
+		a, err := b.start(ctx, pipelines...)
+		if err != nil {
+			return nil, err
+		}
+		if rate != "" {
+			err = await(ctx, "records", out.started)
+		}
+		var values []float64
+		if err == nil {
+			values, err = a.wear(ctx, b)
+		}
+		if err = a.stop(err); err != nil || rate == "" {
+			return append([]float64{0}, values...), err
+		}
+		records, err := out.lines()
+		return append([]float64{float64(records)}, values...), err
 	}}
+}
+
+// wear returns how often the agent syncs a day, how many MB it writes, how many seconds of CPU that takes, and its peak in MiB.
+func (a *agent) wear(ctx context.Context, b *bench) ([]float64, error) {
+	sleep(ctx, settled)
+	before, err := a.written()
+	if err != nil {
+		return nil, err
+	}
+	used, err := a.usage()
+	if err != nil {
+		return nil, err
+	}
+	began := time.Now()
+	sleep(ctx, b.seconds)
+	perDay := float64(24*time.Hour) / float64(time.Since(began))
+	after, err := a.usage()
+	if err != nil {
+		return nil, err
+	}
+	written, err := a.written()
+	if err != nil {
+		return nil, err
+	}
+	peak, err := a.peak()
+	if err != nil {
+		return nil, err
+	}
+	syncs, err := a.syncs(ctx, b)
+	return []float64{syncs, (written - before) * perDay / 1e6, after.minus(used).agent.Seconds() * perDay, peak}, err
+}
+
+// syncs returns how often the agent syncs a file in a day, not a number where strace is missing.
+func (a *agent) syncs(ctx context.Context, b *bench) (float64, error) {
+	path, err := exec.LookPath("strace")
+	if err != nil {
+		return math.NaN(), nil
+	}
+	log := filepath.Join(b.dir, "syncs")
+	tracer := exec.CommandContext(ctx, path, "-f", "-q", "-o", log, "-e", "trace=fsync,fdatasync,sync_file_range", "-p", strconv.Itoa(a.Process.Pid))
+	var complaints bytes.Buffer
+	tracer.Stderr = &complaints
+	if err := tracer.Start(); err != nil {
+		return 0, err
+	}
+	began := time.Now()
+	sleep(ctx, b.seconds)
+	took := time.Since(began)
+	if err := tracer.Process.Signal(os.Interrupt); err != nil { // it leaves the agent alone
+		return 0, fmt.Errorf("cannot trace the agent: %w: %s", errors.Join(err, tracer.Wait()), complaints.Bytes())
+	}
+	var exit *exec.ExitError
+	if err := tracer.Wait(); err != nil && (!errors.As(err, &exit) || exit.Sys().(syscall.WaitStatus).Signal() != syscall.SIGINT) {
+		return 0, fmt.Errorf("cannot trace the agent: %w: %s", err, complaints.Bytes())
+	}
+	calls, err := os.ReadFile(log)
+	n := bytes.Count(calls, []byte("sync(")) + bytes.Count(calls, []byte("sync_file_range("))
+	return float64(n) * float64(24*time.Hour) / float64(took), err
 }
 
 // written returns how many bytes the agent had the kernel write to disks.
