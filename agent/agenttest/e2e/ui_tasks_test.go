@@ -71,7 +71,7 @@ func (s *tasks) trace(p *page, what func()) {
 }
 
 // referenceTime is how long the thread of the page runs for the work of slowness on a machine on which it renders in time.
-const referenceTime = 20 * time.Millisecond
+const referenceTime = 30 * time.Millisecond
 
 // slowness returns how much slower the page's thread is now than on that machine, 1 if it is not.
 func (p *page) slowness() float64 {
