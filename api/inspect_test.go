@@ -41,7 +41,7 @@ func open(t testing.TB, url, further string) *session {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { conn.Close() })
-	_ = conn.SetDeadline(time.Now().Add(20 * time.Second))
+	_ = conn.SetDeadline(time.Now().Add(wait.Limit))
 	l := &session{t, conn, bufio.NewReader(conn)}
 	l.send(handshake + further)
 	response, err := http.ReadResponse(l.in, nil)

@@ -45,7 +45,7 @@ func client(t *testing.T, start string, env ...string) (*standalone.Client, *log
 	env = append(env, serveVariable+"=1", chaos.StartVariable+"="+start, "GORACE=atexit_sleep_ms=0")
 	return &standalone.Client{Path: exe, Env: append(os.Environ(), env...),
 		Log:         slog.New(slog.NewJSONHandler(out, &slog.HandlerOptions{Level: slog.LevelDebug})),
-		CallTimeout: 500 * time.Millisecond, StopTimeout: 300 * time.Millisecond}, out
+		CallTimeout: 1500 * time.Millisecond, StopTimeout: 300 * time.Millisecond}, out
 }
 
 // teardownLimit is how long Teardown may take: not long where it is to hang.
