@@ -17,14 +17,27 @@ import (
 
 	"github.com/conduit-agent/conduit/agent/deadletters"
 	"github.com/conduit-agent/conduit/agent/engine"
+	"github.com/conduit-agent/conduit/agent/engine/deadletter"
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 	"github.com/conduit-agent/conduit/spec"
 )
 
+// DeadLetters is the dead-letter store.
+type DeadLetters interface {
+	// Select returns what goes through the dead letters of a pipeline that there are now and the request selects.
+	Select(ctx context.Context, pipeline string, request rest.ReplayRequest, reserve deadletters.Reserve) (deadletters.Next, error)
+	// Settled removes those that were settled as they were loaded; one that was edited since stays.
+	Settled(ctx context.Context, pipeline string, all []deadletters.Replay) error
+	// Again takes back one that was refused again: the first time in its place, then as another one.
+	Again(ctx context.Context, d *spec.Declaration, id int64, l *deadletter.DeadLetter, first bool) error
+	// Keep takes over another record that the pipeline of d refused.
+	Keep(ctx context.Context, d *spec.Declaration, l *deadletter.DeadLetter) error
+}
+
 // Replays runs replays, at most one of each pipeline. Set the exported fields before use.
 type Replays struct {
-	DeadLetters *deadletters.Store
+	DeadLetters DeadLetters
 	Store       engine.Store
 	// Declared returns the present version of a pipeline.
 	Declared func(ctx context.Context, id string) (spec.Declaration, error)
@@ -46,7 +59,7 @@ func (s *Replays) Start(ctx context.Context, pipeline string, request rest.Repla
 	if err != nil {
 		return rest.Replay{}, err
 	}
-	cursor, err := s.DeadLetters.Select(ctx, pipeline, request)
+	next, err := s.DeadLetters.Select(ctx, pipeline, request, sdk.Reserve)
 	if err != nil {
 		return rest.Replay{}, err
 	}
@@ -58,8 +71,7 @@ func (s *Replays) Start(ctx context.Context, pipeline string, request rest.Repla
 	case s.last[pipeline] != nil && s.last[pipeline].status().Running:
 		return rest.Replay{}, fmt.Errorf("its dead letters are being replayed: %w", spec.ErrConflict)
 	}
-	cursor.Reserve = sdk.Reserve
-	r := newRun(s, &d, cursor)
+	r := newRun(s, &d, next)
 	if s.last == nil {
 		s.last = map[string]*run{}
 	}
