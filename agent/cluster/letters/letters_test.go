@@ -312,6 +312,10 @@ func TestFormerOwner(t *testing.T) {
 	a.keep("p", "3")
 	must(t, a.commit("p"))
 	b.must("p", "3", "2", "1")
+	a.keep("p", "lost")
+	a.owns("p", 10)
+	must(t, a.commit("p"))
+	b.must("p", "3", "2", "1")
 }
 
 // TestUnreachable has positions wait while the store is away, and fail when the claim is lost meanwhile.
