@@ -2,11 +2,13 @@ package cluster_test
 
 import (
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/conduit-agent/conduit/agent/agenttest/effort"
 	"github.com/conduit-agent/conduit/api/rest"
@@ -88,6 +90,9 @@ func (r *refusing) written(t *testing.T) map[string]int {
 	return lines
 }
 
+// maxLetters is how many dead letters there may be.
+const maxLetters = 2000
+
 const lettersPath = "/v1/pipelines/p/dead-letters"
 
 // letters returns the dead letters that a member lists.
@@ -122,6 +127,9 @@ func testSharedLetters(t *testing.T, url string) {
 	members := make([]*member, 3)
 	for i := range members {
 		members[i] = newMember(t, fmt.Sprint("m", i), filepath.Join(r.dir, "pipelines"), url, ttl)
+		c := &members[i].config
+		c.DeadLetters.MaxCount = maxLetters
+		c.Cluster.Keep, c.Pipelines.DeletionGrace, c.Pipelines.CleanupDelay = time.Second, 0, 0
 		members[i].start()
 	}
 	for _, m := range members {
@@ -178,5 +186,25 @@ func testSharedLetters(t *testing.T, url string) {
 	}
 	if missing != 1 {
 		t.Errorf("%d of %d lines are not written, and one was dropped", missing, r.lines)
+	}
+	r.declare(t, false)
+	wait.For(t, "the pipeline to refuse lines again", func() bool { return strings.Count(members[idle].log.String(), "reason=Changed") > 1 })
+	before := r.lines
+	r.feed(t, 2*maxLetters+600)
+	wait.For(t, "all lines", func() bool { return r.written(t)[fmt.Sprint("good ", r.lines-1)] > 0 })
+	for _, m := range members {
+		m.awaitLetters(maxLetters)
+		if page := decoded[rest.DeadLetterPage](m, "GET", lettersPath); page.Totals.Dropped == 0 || page.Totals.Count != maxLetters {
+			t.Errorf("%s has %+v of %d lines", m.name, page.Totals, r.lines-before)
+		}
+	}
+	if err := os.Remove(filepath.Join(r.dir, "pipelines", "p.yaml")); err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range members {
+		wait.For(t, m.name+" to forget the pipeline and its dead letters", func() bool {
+			status, _ := m.request("GET", lettersPath, "")
+			return status == http.StatusNotFound
+		})
 	}
 }
