@@ -39,6 +39,9 @@ const (
 	loadBytes  = 1 << 20
 )
 
+// Begin reserves the replay of a pipeline until end is called.
+func (*Store) Begin(context.Context, string) (end func(), err error) { return func() {}, nil }
+
 // Select returns what goes through the dead letters that there are now and the request selects.
 func (s *Store) Select(ctx context.Context, pipeline string, request rest.ReplayRequest, reserve Reserve) (Next, error) {
 	c := &cursor{reserve: reserve, store: s, pipeline: pipeline, ids: slices.Clone(request.IDs), named: len(request.IDs) > 0}

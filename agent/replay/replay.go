@@ -25,6 +25,8 @@ import (
 
 // DeadLetters is the dead-letter store.
 type DeadLetters interface {
+	// Begin reserves the replay of a pipeline until end is called. It fails when another member of a cluster has it.
+	Begin(ctx context.Context, pipeline string) (end func(), err error)
 	// Select returns what goes through the dead letters of a pipeline that there are now and the request selects.
 	Select(ctx context.Context, pipeline string, request rest.ReplayRequest, reserve deadletters.Reserve) (deadletters.Next, error)
 	// Settled removes those that were settled as they were loaded; one that was edited since stays.
@@ -47,6 +49,8 @@ type Replays struct {
 	Changed  func() // called when there is progress; must not block
 	Log      *slog.Logger
 
+	starting sync.Mutex // one at a time
+
 	mu     sync.Mutex
 	last   map[string]*run // by pipeline id: that runs, or ran last; guarded by mu
 	closed bool            // guarded by mu
@@ -59,19 +63,28 @@ func (s *Replays) Start(ctx context.Context, pipeline string, request rest.Repla
 	if err != nil {
 		return rest.Replay{}, err
 	}
-	next, err := s.DeadLetters.Select(ctx, pipeline, request, sdk.Reserve)
+	s.starting.Lock()
+	defer s.starting.Unlock()
+	if err := s.free(pipeline); err != nil {
+		return rest.Replay{}, err
+	}
+	end, err := s.DeadLetters.Begin(ctx, pipeline)
 	if err != nil {
 		return rest.Replay{}, err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	switch {
-	case s.closed:
-		return rest.Replay{}, errors.New("the agent is ending")
-	case s.last[pipeline] != nil && s.last[pipeline].status().Running:
-		return rest.Replay{}, fmt.Errorf("its dead letters are being replayed: %w", spec.ErrConflict)
+	next, err := s.DeadLetters.Select(ctx, pipeline, request, sdk.Reserve)
+	if err != nil {
+		end()
+		return rest.Replay{}, err
 	}
 	r := newRun(s, &d, next)
+	r.end = end
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		go end()
+		return rest.Replay{}, errEnding
+	}
 	if s.last == nil {
 		s.last = map[string]*run{}
 	}
@@ -79,6 +92,21 @@ func (s *Replays) Start(ctx context.Context, pipeline string, request rest.Repla
 	s.wg.Go(r.do)
 	return r.status(), nil
 }
+
+// free returns an error unless the dead letters of a pipeline can be replayed by this agent.
+func (s *Replays) free(pipeline string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.closed:
+		return errEnding
+	case s.last[pipeline] != nil && s.last[pipeline].status().Running:
+		return fmt.Errorf("its dead letters are being replayed: %w", spec.ErrConflict)
+	}
+	return nil
+}
+
+var errEnding = errors.New("the agent is ending")
 
 // Status returns the replay of a pipeline that runs, or that ran last; ok is false when there
 // was none since the agent started.
@@ -150,6 +178,7 @@ func (r *run) exhausted() { r.drainOnce.Do(func() { close(r.drain) }) }
 // do performs the run.
 func (r *run) do() {
 	err := r.perform()
+	r.end()
 	if err != nil {
 		r.replays.fail(r, err)
 	}

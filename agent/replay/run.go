@@ -29,6 +29,7 @@ type run struct {
 	next     deadletters.Next
 	source   *source
 	secrets  func(error) error
+	end      func() // gives back what Begin reserved
 
 	ctx       context.Context
 	cancel    context.CancelCauseFunc

@@ -90,6 +90,7 @@ type Local = deadletters.Store
 // shows, and call Run.
 type Share struct {
 	Local    *Local
+	Member   string // name of this agent
 	Store    cluster.Store
 	Log      *slog.Logger
 	Replicas commit.Replicas // of positions

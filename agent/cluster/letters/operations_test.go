@@ -1,8 +1,10 @@
 package letters_test
 
 import (
+	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -82,6 +84,27 @@ func TestReplay(t *testing.T) {
 	if all := b.list("p", rest.DeadLetterFilter{}, 3); all[0].Key != "next" || all[1].Key != "piece" || all[1].Times != 2 {
 		t.Errorf("there are %+v and %+v", all[0], all[1])
 	}
+}
+
+// TestOneReplay has one member at a time replay a pipeline.
+func TestOneReplay(t *testing.T) {
+	t.Parallel()
+	m := newMemory()
+	a, b := newHost(t, m, deadletters.Limits{}), newHost(t, m, deadletters.Limits{})
+	a.Member, b.Member = "a", "b"
+	end, err := a.Begin(t.Context(), "p")
+	must(t, err)
+	known := new(rest.Error)
+	if _, err := b.Begin(t.Context(), "p"); !errors.As(err, &known) || known.Kind != rest.Aborted || !strings.Contains(err.Error(), "on the member a ") {
+		t.Errorf("while a replays: %v", err)
+	}
+	other, err := b.Begin(t.Context(), "q")
+	must(t, err)
+	other()
+	end()
+	end, err = b.Begin(t.Context(), "p")
+	must(t, err)
+	end()
 }
 
 // TestDeletedClaim drops what was of a deleted pipeline, and nothing of one that was declared anew.
