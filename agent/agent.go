@@ -61,6 +61,7 @@ type Agent struct {
 
 	options     Options
 	deadLetters *deadletters.Store
+	letters     letterStore // deadLetters, and in a cluster those of all members
 	replays     *replay.Replays
 	cluster     *clustered // nil for an agent that is alone
 	references  *reference.Resolver

@@ -38,7 +38,7 @@ var (
 	_ position.Store      = declarations{}
 	_ resource.Observed   = (*observed)(nil)
 	_ desired.Plugins     = pluginList{}
-	_ dlq.Store           = (*deadletters.Store)(nil)
+	_ letterStore         = (*deadletters.Store)(nil)
 	_ idempotency.Answers = (*store.DB)(nil)
 )
 
@@ -50,7 +50,7 @@ func (a *Agent) serveAPI() (func(ctx context.Context) error, error) {
 		return func(context.Context) error { return nil }, nil
 	}
 	server := &api.Server{
-		Desired:     declarations{a.Store, a.deadLetters, a.cluster},
+		Desired:     declarations{a.Store, a.letters, a.cluster},
 		Observed:    &observed{a},
 		Plugins:     pluginList{a.Catalog, a.Runner, a.references},
 		Taps:        &a.taps,
@@ -66,10 +66,10 @@ func (a *Agent) serveAPI() (func(ctx context.Context) error, error) {
 		DryRun:      dryRun(a),
 		Rates:       a.rates.All,
 		Insight:     a.insight(),
-		DeadLetters: a.deadLetters,
+		DeadLetters: a.letters,
 		Replays:     a.replays,
 		Logs:        a.logs,
-		Positions:   declarations{a.Store, a.deadLetters, a.cluster},
+		Positions:   declarations{a.Store, a.letters, a.cluster},
 		Cluster:     a.membership(),
 		Notify:      testNotifications(a.notifier),
 		Docs:        a.options.Docs,
@@ -95,8 +95,15 @@ func (a *Agent) listen(server *api.Server) (func(ctx context.Context) error, err
 // declarations is desired state, of which a deleted pipeline's dead letters are purged with its history.
 type declarations struct {
 	*store.DB
-	deadLetters *deadletters.Store
+	deadLetters letterStore
 	cluster     *clustered // nil for an agent that is alone
+}
+
+// letterStore has the dead letters that the API shows.
+type letterStore interface {
+	dlq.Store
+	// Forget drops all dead letters of a pipeline, and what was counted of them. It reports whether there was anything.
+	Forget(ctx context.Context, pipeline string) (found bool, err error)
 }
 
 // SetOverride implements desired.Store. In a cluster all members learn of it.

@@ -17,6 +17,7 @@ import (
 
 	"github.com/conduit-agent/conduit/agent/cluster"
 	"github.com/conduit-agent/conduit/agent/cluster/declared"
+	"github.com/conduit-agent/conduit/agent/cluster/letters"
 	"github.com/conduit-agent/conduit/agent/cluster/notice"
 	"github.com/conduit-agent/conduit/agent/cluster/protocol"
 	"github.com/conduit-agent/conduit/agent/cluster/schemas"
@@ -50,6 +51,7 @@ type clustered struct {
 	apis     *declared.Share
 	reports  *cluster.Reports
 	versions *versions.Share
+	letters  *letters.Share
 
 	mu        sync.Mutex
 	terms     map[string]terms.Terms // guarded by mu: of what is declared, by pipeline
@@ -84,21 +86,34 @@ func (a *Agent) wireCluster() error {
 	m.Timing.Retire = c.Keep
 	apis := &declared.Share{Member: m, Store: a.Store, Log: a.options.Log}
 	tried := &versions.Share{Member: m, Store: a.Store, Loop: a.Loop, Log: a.options.Log}
-	m.Notes, a.Loop.Tried = []cluster.Noter{reports, tried, apis}, tried.Tried
+	refused := &letters.Share{Local: a.deadLetters, Member: name, Store: s, Log: a.options.Log, Owner: ownerOf(m)}
+	m.Notes, a.Loop.Tried = []cluster.Noter{reports, tried, apis, refused}, tried.Tried
+	m.Dropped = refused.Deleted
 	shared := &cluster.Shared{Local: a.Store, Member: m}
-	a.cluster = &clustered{member: m, shared: shared, store: s, name: c.Name, log: a.options.Log, declared: notify.NewSignal(), notices: &notice.Log{Apply: a.Store.Apply, Log: a.options.Log}, reports: reports, versions: tried, apis: apis}
+	a.cluster = &clustered{member: m, shared: shared, store: s, name: c.Name, log: a.options.Log, declared: notify.NewSignal(), notices: &notice.Log{Apply: a.Store.Apply, Log: a.options.Log}, reports: reports, versions: tried, apis: apis, letters: refused}
 	shared.Clustered, apis.Changed = a.cluster.clustered, a.cluster.declared.Notify
 	if r, ok := a.schemas.Registry.(*schemas.Registry); ok {
 		r.Store, r.Shared = s, a.cluster.sharesSubject
 	}
 	a.metrics.Cluster = a.cluster.clusterStats
-	a.Runner.Store, a.Committer.Replicas = shared, shared
+	refused.Clustered, refused.Replicas = a.cluster.clustered, shared
+	a.letters, a.replays.DeadLetters, a.Runner.Keep = refused, letters.Replayed{Share: refused}, refused.Keep
+	a.metrics.DeadLetters = totalsOf(refused.TotalsHere, a.deadLetters, a.options.Log)
+	a.Runner.Store, a.Committer.Replicas = shared, refused
 	a.Runner.Instance, a.Runner.Epoch = m.Instance, m.Epoch
 	a.Loop.Store = loopStore{a.Store, shared}
 	a.Loop.Elsewhere = a.cluster.elsewhere
 	parse := a.Files.Parse
 	a.Files.Parse = func(path string, data []byte) spec.File { return terms.InFile(path, parse(path, data)) }
 	return nil
+}
+
+// ownerOf returns a function that returns the claim of a pipeline that a member has, and its epoch.
+func ownerOf(m *cluster.Member) func(pipeline string) (claim string, epoch uint64, ok bool) {
+	return func(pipeline string) (string, uint64, bool) {
+		epoch, ok := m.Epoch(pipeline)
+		return protocol.InstanceID(pipeline, m.Instance(pipeline)), epoch, ok
+	}
 }
 
 // problems returns why members of a cluster do not run a pipeline as it is declared; none for an agent that is alone.
@@ -192,6 +207,7 @@ func (c *clustered) run(ctx, ending context.Context, a *Agent) error {
 	background.Go(func() { c.notices.Run(ctx) })
 	background.Go(func() { c.apis.Run(ctx) })
 	background.Go(func() { c.versions.Run(ctx) })
+	background.Go(func() { c.letters.Run(ctx) })
 	if err := c.ready(ctx); err != nil {
 		return err
 	}

@@ -48,6 +48,7 @@ func (a *Agent) wire() {
 		Limits: deadletters.Limits{Count: int64(c.DeadLetters.MaxCount), Bytes: int64(c.DeadLetters.MaxBytes), Age: c.DeadLetters.MaxAge},
 		Log:    log,
 	}
+	a.letters = a.deadLetters
 	syncs := &syncgroup.Group{}
 	a.Committer = &commit.Committer{Store: checkpoints{a.Store, a.deadLetters}, Interval: c.DB.CommitInterval, Barrier: syncs}
 	a.Catalog = catalog.New(c, a.schemas.Registry, log)
@@ -128,7 +129,7 @@ func (a *Agent) wireTelemetry() {
 		Memory:      memory(a.Runner.Window.Shared),
 		Phases:      &a.phases,
 		Processes:   a.Catalog.Executables.Processes,
-		DeadLetters: totalsOf(a.deadLetters, a.options.Log),
+		DeadLetters: totalsOf(a.deadLetters.Totals, a.deadLetters, a.options.Log),
 	}
 }
 
@@ -147,9 +148,9 @@ func (c checkpoints) SaveCheckpoints(ctx context.Context, all []spec.Checkpoint)
 }
 
 // totalsOf returns a function that reports what there is of dead letters, nothing while that cannot be read.
-func totalsOf(store *deadletters.Store, log *slog.Logger) func(context.Context) ([]rest.DeadLetterTotals, uint64) {
+func totalsOf(count func(context.Context) ([]rest.DeadLetterTotals, error), store *deadletters.Store, log *slog.Logger) func(context.Context) ([]rest.DeadLetterTotals, uint64) {
 	return func(ctx context.Context) ([]rest.DeadLetterTotals, uint64) {
-		totals, err := store.Totals(ctx)
+		totals, err := count(ctx)
 		if err != nil {
 			log.Warn("cannot read the dead-letter store for metrics", "component", "dead-letters", "err", err)
 		}

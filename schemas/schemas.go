@@ -4,7 +4,8 @@ package schemas
 
 import (
 	"bytes"
-	"embed"
+	"compress/gzip"
+	_ "embed"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -23,8 +24,24 @@ const (
 	PipelineFile Document = "pipeline-2.2.json" // one document of a pipeline file, versions 2.0 to 2.2
 )
 
-//go:embed *.json
-var files embed.FS
+//go:generate go run gather.go
+
+// packed are the documents, compressed: as they are they would take four times the room in the binary.
+//
+//go:embed documents.json.gz
+var packed []byte
+
+// texts returns the documents by name, unpacked when the first is asked for.
+var texts = sync.OnceValue(func() (all map[Document]string) {
+	r, err := gzip.NewReader(bytes.NewReader(packed))
+	if err == nil {
+		err = json.NewDecoder(r).Decode(&all)
+	}
+	if err != nil {
+		panic(fmt.Sprintf("schemas: cannot unpack the documents: %v", err))
+	}
+	return all
+})
 
 // compiled maps a Document, or a part of one, to its *document; a cache only.
 var compiled sync.Map
@@ -44,11 +61,11 @@ type document struct {
 // Source returns the text of doc, for editors. It panics if doc is not one of the
 // documents of this package.
 func Source(doc Document) []byte {
-	text, err := files.ReadFile(string(doc))
-	if err != nil {
+	text, ok := texts()[doc]
+	if !ok {
 		panic(fmt.Sprintf("schemas: no document %q", doc))
 	}
-	return text
+	return []byte(text)
 }
 
 // load returns the compiled form of doc.

@@ -71,6 +71,9 @@ type Member struct {
 	// Deleted, when set, is called for a pipeline whose claim and positions were deleted. It must not
 	// block.
 	Deleted func(pipeline string)
+	// Dropped, when set, is called with the id of a claim that was deleted, the revision at which it was, and for how long
+	// that is remembered.
+	Dropped func(ctx context.Context, id string, revision uint64, ttl time.Duration)
 	// Notes are shown what the store has beside sessions and claims.
 	Notes []Noter
 	// Moved, when set, is called when the owner of a pipeline changes. It must not block.

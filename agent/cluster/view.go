@@ -39,7 +39,12 @@ func (m *Member) observe(ctx context.Context, e protocol.Entry) {
 		m.Moved(pipeline)
 	}
 	if claim.Deleted && !before.Deleted {
-		m.working.Go(func() { dropVersions(ctx, m.Store, id, m.Timing.Tombstone) })
+		m.working.Go(func() {
+			dropVersions(ctx, m.Store, id, m.Timing.Tombstone)
+			if m.Dropped != nil {
+				m.Dropped(ctx, id, e.Revision, m.Timing.Tombstone)
+			}
+		})
 	}
 	if claim.Deleted && !before.Deleted && number == 1 {
 		m.working.Go(func() { dropOverride(ctx, m.Store, pipeline, m.Timing.Tombstone) })

@@ -112,9 +112,9 @@ func TestStages(t *testing.T) {
 		keep(t, s, declared("p"), deadLetter(i, c.by, "no"))
 		got, err := s.Get(t.Context(), "p", int64(i+1))
 		must(t, err)
-		cursor, err := s.Select(t.Context(), "p", rest.ReplayRequest{IDs: []int64{int64(i + 1)}})
+		next, err := s.Select(t.Context(), "p", rest.ReplayRequest{IDs: []int64{int64(i + 1)}}, nil)
 		must(t, err)
-		loaded, _, err := cursor.Next(t.Context())
+		loaded, _, err := next(t.Context())
 		must(t, err)
 		if got.Stage != c.stage || loaded[0].Entry != c.entry {
 			t.Errorf("refused by %s: stage %s, entry %+v", c.by, got.Stage, loaded[0].Entry)
@@ -374,10 +374,10 @@ func TestPages(t *testing.T) {
 // selected goes through what a request selects.
 func selected(t testing.TB, s *deadletters.Store, request rest.ReplayRequest) (all []deadletters.Replay, skipped int) {
 	t.Helper()
-	cursor, err := s.Select(t.Context(), "p", request)
+	next, err := s.Select(t.Context(), "p", request, nil)
 	must(t, err)
 	for {
-		some, n, err := cursor.Next(t.Context())
+		some, n, err := next(t.Context())
 		must(t, err)
 		if skipped += n; len(some) == 0 && n == 0 {
 			return all, skipped
@@ -413,11 +413,11 @@ func TestSelection(t *testing.T) {
 		t.Errorf("named were 5 and 7, got %v", got)
 	}
 	// What comes while it goes on is not of it.
-	cursor, err := s.Select(t.Context(), "p", rest.ReplayRequest{Filter: &rest.DeadLetterFilter{Key: "key-1000"}})
+	next, err := s.Select(t.Context(), "p", rest.ReplayRequest{Filter: &rest.DeadLetterFilter{Key: "key-1000"}}, nil)
 	must(t, err)
 	keep(t, s, declared("p"), deadLetter(1000, "p:dst", "no"))
 	must(t, s.Flush(t.Context()))
-	if some, _, err := cursor.Next(t.Context()); err != nil || len(some) > 0 {
+	if some, _, err := next(t.Context()); err != nil || len(some) > 0 {
 		t.Errorf("got %v, %v", some, err)
 	}
 }

@@ -197,10 +197,7 @@ func refuseAgain(tx *sql.Tx, id int64, r *rest.Refusal, digest string, stopped b
 	if err := json.Unmarshal([]byte(text), &refusals); err != nil {
 		return err
 	}
-	if n := len(refusals); n >= maxRefusals {
-		refusals = append(refusals[:1], refusals[n-maxRefusals+2:]...)
-	}
-	if _, err := tx.Exec(`UPDATE bodies SET refusals = ? WHERE id = ?`, toJSON(append(refusals, *r)), id); err != nil {
+	if _, err := tx.Exec(`UPDATE bodies SET refusals = ? WHERE id = ?`, toJSON(keepRefusals(refusals, *r)), id); err != nil {
 		return err
 	}
 	_, err := tx.Exec(`UPDATE letters SET last_at = ?, times = times + 1, generation = ?, digest = ?, error = ?, stopped = ? WHERE id = ?`,

@@ -40,7 +40,7 @@ func (s *Store) List(ctx context.Context, pipeline string, f rest.DeadLetterFilt
 	if !exists(s.Path) {
 		return page, nil
 	}
-	if err := reserve(ctx, s.Memory, min(limit, MaxPage)*entryBytes); err != nil {
+	if err := ReserveFor(ctx, s.Memory, min(limit, MaxPage)*entryBytes); err != nil {
 		return page, err
 	}
 	err := s.use(ctx, func(db *sql.DB) error {
@@ -219,7 +219,7 @@ func (s *Store) Get(ctx context.Context, pipeline string, id int64) (l rest.Dead
 		} else if err != nil {
 			return err
 		}
-		if short = reserve(ctx, s.Memory, answerCopies*size); short != nil {
+		if short = ReserveFor(ctx, s.Memory, answerCopies*size); short != nil {
 			return nil
 		}
 		var body []byte

@@ -51,12 +51,12 @@ func TestLargeDeadLettersAreLoadedOneByOne(t *testing.T) {
 	s := openStore(t, deadletters.Limits{})
 	keepLarge(t, s, 5)
 	for name, request := range map[string]rest.ReplayRequest{"all": {}, "named": {IDs: []int64{1, 2, 3, 4, 5, 9999}}} {
-		cursor, err := s.Select(t.Context(), "p", request)
+		reserved := 0
+		next, err := s.Select(t.Context(), "p", request, func(_ context.Context, n int) error { reserved = n; return nil })
 		must(t, err)
-		reserved, got := 0, 0
-		cursor.Reserve = func(_ context.Context, n int) error { reserved = n; return nil }
+		got := 0
 		for {
-			some, _, err := cursor.Next(t.Context())
+			some, _, err := next(t.Context())
 			must(t, err)
 			if len(some) == 0 {
 				break

@@ -13,12 +13,16 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// Cursor goes through the dead letters of a pipeline that were selected, oldest first. It is
-// used by one goroutine.
-type Cursor struct {
-	// Reserve waits until there is memory for so many bytes; nil does not wait.
-	Reserve func(ctx context.Context, n int) error
+// Next returns the next dead letters of a pipeline that were selected, oldest first, and how many it left out because they
+// stopped the pipeline. It returns neither at the end. It is called by one goroutine.
+type Next func(ctx context.Context) (all []Replay, skipped int, err error)
 
+// Reserve waits until there is memory for n bytes; nil does not wait.
+type Reserve func(ctx context.Context, n int) error
+
+// cursor goes through the dead letters of a store.
+type cursor struct {
+	reserve  Reserve
 	store    *Store
 	pipeline string
 	filter   rest.DeadLetterFilter
@@ -35,25 +39,27 @@ const (
 	loadBytes  = 1 << 20
 )
 
-// Select returns a cursor for what there is now and the request selects.
-func (s *Store) Select(ctx context.Context, pipeline string, request rest.ReplayRequest) (*Cursor, error) {
-	c := &Cursor{store: s, pipeline: pipeline, ids: slices.Clone(request.IDs), named: len(request.IDs) > 0}
+// Begin reserves the replay of a pipeline until end is called.
+func (*Store) Begin(context.Context, string) (end func(), err error) { return func() {}, nil }
+
+// Select returns what goes through the dead letters that there are now and the request selects.
+func (s *Store) Select(ctx context.Context, pipeline string, request rest.ReplayRequest, reserve Reserve) (Next, error) {
+	c := &cursor{reserve: reserve, store: s, pipeline: pipeline, ids: slices.Clone(request.IDs), named: len(request.IDs) > 0}
 	slices.Sort(c.ids)
 	c.ids = slices.Compact(c.ids)
 	if request.Filter != nil {
 		c.filter = *request.Filter
 	}
 	if err := s.Flush(ctx); err != nil || !exists(s.Path) {
-		return c, err
+		return c.load, err
 	}
 	var err error
 	c.low, c.high, err = idsBetween(ctx, s, pipeline, c.filter)
-	return c, err
+	return c.load, err
 }
 
-// Next returns the next dead letters, and how many it left out because they stopped the
-// pipeline. It returns neither at the end.
-func (c *Cursor) Next(ctx context.Context) (all []Replay, skipped int, err error) {
+// load is Next.
+func (c *cursor) load(ctx context.Context) (all []Replay, skipped int, err error) {
 	for len(all) == 0 && skipped == 0 {
 		if len(c.found) == 0 {
 			ids, end, err := c.next(ctx)
@@ -66,12 +72,12 @@ func (c *Cursor) Next(ctx context.Context) (all []Replay, skipped int, err error
 		if err != nil {
 			return nil, 0, err
 		}
-		if c.Reserve != nil {
-			if err := c.Reserve(ctx, 2*size); err != nil { // the JSON of a record and the record
+		if c.reserve != nil {
+			if err := c.reserve(ctx, 2*size); err != nil { // the JSON of a record and the record
 				return nil, 0, err
 			}
 		}
-		if all, err = c.load(ctx, c.found[:n]); err != nil {
+		if all, err = c.read(ctx, c.found[:n]); err != nil {
 			return nil, 0, err
 		}
 		c.found = c.found[n:]
@@ -83,7 +89,7 @@ func (c *Cursor) Next(ctx context.Context) (all []Replay, skipped int, err error
 }
 
 // measure returns how many of those that were found are to be loaded at once, and the bytes of their records.
-func (c *Cursor) measure(ctx context.Context) (n, size int, err error) {
+func (c *cursor) measure(ctx context.Context) (n, size int, err error) {
 	err = c.store.use(ctx, func(db *sql.DB) error {
 		rows, err := db.QueryContext(ctx, `SELECT id, bytes FROM letters WHERE pipeline_id = ? AND id IN (`+list(c.found)+`) ORDER BY id`, c.pipeline)
 		if err != nil {
@@ -107,9 +113,9 @@ func (c *Cursor) measure(ctx context.Context) (n, size int, err error) {
 	return n, size, err
 }
 
-// load returns the dead letters with these ids that there still are, in their
+// read returns the dead letters with these ids that there still are, in their
 // order.
-func (c *Cursor) load(ctx context.Context, ids []int64) (all []Replay, err error) {
+func (c *cursor) read(ctx context.Context, ids []int64) (all []Replay, err error) {
 	err = c.store.use(ctx, func(db *sql.DB) error {
 		rows, err := db.QueryContext(ctx, `SELECT id, edited, stage, stopped, source_id, entry, record FROM letters JOIN bodies USING (id) WHERE pipeline_id = ? AND id IN (`+list(ids)+`) ORDER BY id`, c.pipeline)
 		if err != nil {
@@ -141,7 +147,7 @@ func scanReplay(rows *sql.Rows) (r Replay, err error) {
 }
 
 // next returns the next ids.
-func (c *Cursor) next(ctx context.Context) (ids []int64, end bool, err error) {
+func (c *cursor) next(ctx context.Context) (ids []int64, end bool, err error) {
 	if c.named {
 		n := min(len(c.ids), loadAtOnce)
 		ids, c.ids = c.ids[:n], c.ids[n:]

@@ -99,8 +99,8 @@ func (s *Store) init() {
 	})
 }
 
-// reserve takes n bytes of memory for a request, until ctx ends. A nil memory has no limit.
-func reserve(ctx context.Context, memory func() Memory, n int) error {
+// ReserveFor takes n bytes of memory for a request, until ctx ends. A nil memory has no limit.
+func ReserveFor(ctx context.Context, memory func() Memory, n int) error {
 	if memory == nil {
 		return nil
 	}

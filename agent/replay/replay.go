@@ -17,14 +17,29 @@ import (
 
 	"github.com/conduit-agent/conduit/agent/deadletters"
 	"github.com/conduit-agent/conduit/agent/engine"
+	"github.com/conduit-agent/conduit/agent/engine/deadletter"
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 	"github.com/conduit-agent/conduit/spec"
 )
 
+// DeadLetters is the dead-letter store.
+type DeadLetters interface {
+	// Begin reserves the replay of a pipeline until end is called. It fails when another member of a cluster has it.
+	Begin(ctx context.Context, pipeline string) (end func(), err error)
+	// Select returns what goes through the dead letters of a pipeline that there are now and the request selects.
+	Select(ctx context.Context, pipeline string, request rest.ReplayRequest, reserve deadletters.Reserve) (deadletters.Next, error)
+	// Settled removes those that were settled as they were loaded; one that was edited since stays.
+	Settled(ctx context.Context, pipeline string, all []deadletters.Replay) error
+	// Again takes back one that was refused again: the first time in its place, then as another one.
+	Again(ctx context.Context, d *spec.Declaration, id int64, l *deadletter.DeadLetter, first bool) error
+	// Keep takes over another record that the pipeline of d refused.
+	Keep(ctx context.Context, d *spec.Declaration, l *deadletter.DeadLetter) error
+}
+
 // Replays runs replays, at most one of each pipeline. Set the exported fields before use.
 type Replays struct {
-	DeadLetters *deadletters.Store
+	DeadLetters DeadLetters
 	Store       engine.Store
 	// Declared returns the present version of a pipeline.
 	Declared func(ctx context.Context, id string) (spec.Declaration, error)
@@ -33,6 +48,8 @@ type Replays struct {
 	Assemble func(ctx context.Context, d *spec.Declaration) (p *engine.Pipeline, redact func(error) error, err error)
 	Changed  func() // called when there is progress; must not block
 	Log      *slog.Logger
+
+	starting sync.Mutex // one at a time
 
 	mu     sync.Mutex
 	last   map[string]*run // by pipeline id: that runs, or ran last; guarded by mu
@@ -46,20 +63,28 @@ func (s *Replays) Start(ctx context.Context, pipeline string, request rest.Repla
 	if err != nil {
 		return rest.Replay{}, err
 	}
-	cursor, err := s.DeadLetters.Select(ctx, pipeline, request)
+	s.starting.Lock()
+	defer s.starting.Unlock()
+	if err := s.free(pipeline); err != nil {
+		return rest.Replay{}, err
+	}
+	end, err := s.DeadLetters.Begin(ctx, pipeline)
 	if err != nil {
 		return rest.Replay{}, err
 	}
+	next, err := s.DeadLetters.Select(ctx, pipeline, request, sdk.Reserve)
+	if err != nil {
+		end()
+		return rest.Replay{}, err
+	}
+	r := newRun(s, &d, next)
+	r.end = end
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	switch {
-	case s.closed:
-		return rest.Replay{}, errors.New("the agent is ending")
-	case s.last[pipeline] != nil && s.last[pipeline].status().Running:
-		return rest.Replay{}, fmt.Errorf("its dead letters are being replayed: %w", spec.ErrConflict)
+	if s.closed {
+		go end()
+		return rest.Replay{}, errEnding
 	}
-	cursor.Reserve = sdk.Reserve
-	r := newRun(s, &d, cursor)
 	if s.last == nil {
 		s.last = map[string]*run{}
 	}
@@ -67,6 +92,21 @@ func (s *Replays) Start(ctx context.Context, pipeline string, request rest.Repla
 	s.wg.Go(r.do)
 	return r.status(), nil
 }
+
+// free returns an error unless the dead letters of a pipeline can be replayed by this agent.
+func (s *Replays) free(pipeline string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.closed:
+		return errEnding
+	case s.last[pipeline] != nil && s.last[pipeline].status().Running:
+		return fmt.Errorf("its dead letters are being replayed: %w", spec.ErrConflict)
+	}
+	return nil
+}
+
+var errEnding = errors.New("the agent is ending")
 
 // Status returns the replay of a pipeline that runs, or that ran last; ok is false when there
 // was none since the agent started.
@@ -138,6 +178,7 @@ func (r *run) exhausted() { r.drainOnce.Do(func() { close(r.drain) }) }
 // do performs the run.
 func (r *run) do() {
 	err := r.perform()
+	r.end()
 	if err != nil {
 		r.replays.fail(r, err)
 	}

@@ -23,12 +23,13 @@ const commitInterval = 50 * time.Millisecond
 // run is one replay.
 type run struct {
 	replays  *Replays
-	store    *deadletters.Store
+	store    DeadLetters
 	declared *spec.Declaration // the version that is passed
 	resolved *spec.Pipeline
-	cursor   *deadletters.Cursor
+	next     deadletters.Next
 	source   *source
 	secrets  func(error) error
+	end      func() // gives back what Begin reserved
 
 	ctx       context.Context
 	cancel    context.CancelCauseFunc
@@ -39,8 +40,8 @@ type run struct {
 	progress progress // guarded by mu
 }
 
-func newRun(s *Replays, d *spec.Declaration, c *deadletters.Cursor) *run {
-	r := &run{replays: s, store: s.DeadLetters, declared: d, cursor: c, drain: make(chan struct{}),
+func newRun(s *Replays, d *spec.Declaration, next deadletters.Next) *run {
+	r := &run{replays: s, store: s.DeadLetters, declared: d, next: next, drain: make(chan struct{}),
 		progress: progress{PipelineID: d.Pipeline.ID, Running: true, Generation: d.Generation, Started: time.Now().UTC()}}
 	r.ctx, r.cancel = context.WithCancelCause(context.Background())
 	r.source = newSource(r)
@@ -50,7 +51,7 @@ func newRun(s *Replays, d *spec.Declaration, c *deadletters.Cursor) *run {
 // load returns the next dead letters with their routes, none when there are no more.
 func (r *run) load(ctx context.Context) (all []inFlightReplay, err error) {
 	for len(all) == 0 {
-		loaded, skipped, err := r.cursor.Next(ctx)
+		loaded, skipped, err := r.next(ctx)
 		if err != nil {
 			return nil, err
 		}

@@ -155,8 +155,8 @@ func (s *DeadLetters) DeleteSome(_ http.ResponseWriter, r *http.Request) (any, e
 	return answer(rest.DeadLettersDropped{Dropped: n}, err)
 }
 
-// here returns an error when there is no dead letter of a pipeline on the disk of this agent, and there are some
-// on those of other members of its cluster.
+// here returns an error when there is no dead letter of a pipeline on the disk of this agent or in the store of its cluster, and
+// there are some on those of other members.
 func (s *DeadLetters) here(ctx context.Context, pipeline string) error {
 	away := s.Observed.Refused(pipeline)
 	if len(away) == 0 {
@@ -166,7 +166,7 @@ func (s *DeadLetters) here(ctx context.Context, pipeline string) error {
 	if err != nil || page.Totals.Count > 0 {
 		return err
 	}
-	return rest.Errorf(rest.FailedPrecondition, rest.ReasonDeadLettersElsewhere, "this member of the cluster has no dead letters of pipeline %q: %s", pipeline, rest.DeadLettersText(away)).
+	return rest.Errorf(rest.FailedPrecondition, rest.ReasonDeadLettersElsewhere, "neither this member of the cluster nor its store has dead letters of pipeline %q: %s", pipeline, rest.DeadLettersText(away)).
 		With("pipelineId", pipeline).Suggest("ask that member, as with --api.address; it replays them whichever member runs the pipeline")
 }
 
@@ -193,13 +193,13 @@ func (s *DeadLetters) id(r *http.Request) (int64, error) {
 	return id, nil
 }
 
-// notFound returns an error that says which other members of the cluster have dead letters of the pipeline: each numbers
-// its own.
+// notFound returns an error that says which other members of the cluster have dead letters of the pipeline on their disks:
+// each numbers those itself.
 func (s *DeadLetters) notFound(r *http.Request) error {
 	letter, pipeline := r.PathValue("letter"), r.PathValue("id")
 	if away := s.Observed.Refused(pipeline); len(away) > 0 {
 		return rest.Errorf(rest.NotFound, rest.ReasonDeadLettersElsewhere, "there is no dead letter %.40q of pipeline %.200q on this member of the cluster; %s", letter, pipeline, rest.DeadLettersText(away)).
-			With("configPath", "letter").With("pipelineId", pipeline).Suggest("ask the member that has it, as with --api.address; each member numbers its own")
+			With("configPath", "letter").With("pipelineId", pipeline).Suggest("ask the member that has it, as with --api.address; each member numbers those on its own disk")
 	}
 	return rest.Errorf(rest.NotFound, rest.ReasonNotFound, "there is no dead letter %.40q of pipeline %.200q", letter, pipeline).
 		With("configPath", "letter").Suggest("it may have been replayed or dropped; GET /v1/pipelines/%s/dead-letters lists those there are", pipeline)

@@ -1,6 +1,8 @@
 package cluster_test
 
 import (
+	"crypto/rand"
+	"encoding/base64"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -12,11 +14,21 @@ import (
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 )
 
-// TestDeadLetters moves a pipeline away from the member that has its dead letters: the others know of them, and
-// that member replays them.
-func TestDeadLetters(t *testing.T) {
+// TestLargeDeadLetters moves a pipeline away from the member that has dead letters which are too large for the store of the
+// cluster: the others know of them, and that member replays them.
+func TestLargeDeadLetters(t *testing.T) {
 	t.Parallel()
-	file := filepath.Join(t.TempDir(), "pipelines.yaml")
+	dir := t.TempDir()
+	file, in := filepath.Join(dir, "pipelines.yaml"), filepath.Join(dir, "in")
+	var lines strings.Builder
+	for range 5 {
+		large := make([]byte, 900<<10)
+		_, _ = rand.Read(large) // it cannot be compressed
+		fmt.Fprintln(&lines, base64.StdEncoding.EncodeToString(large))
+	}
+	if err := os.WriteFile(in, []byte(lines.String()), 0o644); err != nil {
+		t.Fatal(err)
+	}
 	declare := func(site string) {
 		yaml := fmt.Sprintf(`version: "2.2"
 pipelines:
@@ -25,11 +37,11 @@ pipelines:
     placement: {labels: {site: %s}}
     dead-letter-queue: {window-size: 0}
     connectors:
-      - {id: in, type: source, plugin: builtin:generator, settings: {recordCount: "5", format.type: structured, format.options.n: int}}
-      - {id: out, type: destination, plugin: builtin:log}
+      - {id: in, type: source, plugin: "builtin:file", settings: {path: %q}}
+      - {id: out, type: destination, plugin: builtin:log, settings: {level: debug}}
     processors:
       - {id: refuse, plugin: error}
-`, site)
+`, site, in)
 		if err := os.WriteFile(file, []byte(yaml), 0o644); err != nil {
 			t.Fatal(err)
 		}

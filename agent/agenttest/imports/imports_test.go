@@ -76,6 +76,7 @@ agent/cluster/protocol:
 agent/cluster/*:         agent/cluster agent/cluster/protocol plugins/schema spec
 agent/cluster/storetest: agent/cluster agent/cluster/protocol plugins/plugintest/*
 agent/cluster/declared:  agent/cluster agent/cluster/protocol agent/cluster/terms api/rest spec
+agent/cluster/letters:   agent/cluster agent/cluster/protocol agent/deadletters agent/engine/commit agent/engine/deadletter api/rest spec
 agent/cluster/versions:  agent/cluster agent/cluster/protocol reconcile spec
 agent/cluster/pgkv:      agent/cluster/protocol plugins/builtin/postgres/pg
 agent/cluster:           agent/cluster/protocol spec

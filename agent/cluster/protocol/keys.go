@@ -1,6 +1,9 @@
 package protocol
 
-import "encoding/base32"
+import (
+	"encoding/base32"
+	"strconv"
+)
 
 // encoding makes one token of a key from any id: stores forbid most characters in keys, and
 // give a meaning to dots.
@@ -27,6 +30,12 @@ func DeclaredKey(pipeline string) string {
 // VersionsKey returns the key of what is known of the versions of a pipeline, or of an instance of one, by the id of its
 // claim.
 func VersionsKey(id string) string { return VersionsPrefix + encoding.EncodeToString([]byte(id)) }
+
+// LettersKey returns the key of the dead letters of a pipeline, or of an instance of one, by the id of its claim.
+func LettersKey(id string) string { return LettersPrefix + encoding.EncodeToString([]byte(id)) }
+
+// SegmentKey returns the key of a segment of dead letters.
+func SegmentKey(id string, number int) string { return LettersKey(id) + "." + strconv.Itoa(number) }
 
 // ReportKey returns the key of what an agent says of itself.
 func ReportKey(agent string) string { return ReportPrefix + encoding.EncodeToString([]byte(agent)) }

@@ -18,6 +18,7 @@ const (
 	ReportPrefix   = "m."
 	VersionsPrefix = "v."
 	DeclaredPrefix = "d."
+	LettersPrefix  = "q."
 )
 
 // Stamp names a write: no two have the same.

@@ -98,7 +98,7 @@ export function deadLetters(s) {
     h('div', { class: 'title' }, h('h2', null, 'Dead letters'), h('span', { class: 'quiet', role: 'status' }, p ? `${plural(p.totals.count, 'refused record')}, ${bytes(p.totals.bytes)}${p.totals.dropped ? `; ${count(p.totals.dropped)} were dropped, see dead-letters.max-count` : ''}` : ''),
       h('span', { class: 'grow' }), h('button', { onclick: () => load() }, 'Refresh'),
       p?.totals.count ? [action(`Replay ${which()}`, 'replay', () => begin(request()), { kind: 'primary' }), action(`Drop ${which()}`, 'drop-dead-letters', () => drop(`Drop ${which()}?`, target()), { kind: 'danger' })] : null),
-    p?.elsewhere?.length ? h('p', { class: 'problem warn', id: 'elsewhere' }, 'On other members of the cluster, which list and replay them: ', p.elsewhere.map((m) => `${m.member}${m.address ? ' at ' + m.address : ''} has ${m.count}`).join(', ')) : null,
+    p?.elsewhere?.length ? h('p', { class: 'problem warn', id: 'elsewhere' }, 'On the disks of other members of the cluster, which list and replay them: ', p.elsewhere.map((m) => `${m.member}${m.address ? ' at ' + m.address : ''} has ${m.count}`).join(', ')) : null,
     progress(), search(), list(p), one());
 }
 

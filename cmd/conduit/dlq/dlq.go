@@ -72,7 +72,7 @@ func listCommand(p *cli.Program) *ffcli.Command {
 		Usage: "conduit dlq ls [PIPELINE]",
 		Short: "List dead letters, newest first, or how many there are of each pipeline.",
 		Long: `DROPPED is how many were dropped because of dead-letters.max-count and its like. An agent lists
-those on its own disk, and says which other members of its cluster have some of the pipeline.
+those on its own disk and those of its cluster, and says which other members have some on theirs.
 
 Examples:
   conduit dlq ls

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
@@ -27,19 +26,19 @@ func (s *Source) begin(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, reachTimeout)
 	defer cancel()
-	list := s.admin.ListCommittedOffsets
+	at := int64(atEnd)
 	if s.settings.ReadFromBeginning {
-		list = s.admin.ListStartOffsets
+		at = atStart
 	}
-	offsets, err := list(ctx, topics...)
+	offsets, err := listOffsets(ctx, s.client, at, true, topics...)
 	if err != nil {
 		return sdk.Unavailable(fmt.Errorf("cannot ask for the offsets of topics %v: %w", topics, err))
 	}
-	offsets.Each(func(o kadm.ListedOffset) {
-		if o.Err == nil {
-			s.first.set(o.Topic, o.Partition, o.Offset)
+	for at, o := range offsets {
+		if o.err == nil {
+			s.first.set(at.topic, at.number, o.offset)
 		}
-	})
+	}
 	return nil
 }
 
@@ -53,26 +52,26 @@ func (s *Source) assign(ctx context.Context, offsets map[string]map[int32]kgo.Of
 	if len(topics) == 0 {
 		return offsets, nil
 	}
-	starts, err := s.admin.ListStartOffsets(ctx, topics...)
+	starts, err := listOffsets(ctx, s.client, atStart, false, topics...)
 	if err != nil {
 		return nil, err
 	}
-	ends, err := s.admin.ListCommittedOffsets(ctx, topics...)
+	ends, err := listOffsets(ctx, s.client, atEnd, true, topics...)
 	if err != nil {
 		return nil, err
 	}
-	details, err := s.admin.ListTopics(ctx, topics...)
+	details, err := describe(ctx, s.client, topics...)
 	if err != nil {
 		return nil, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for topic, partitions := range offsets {
-		recreated, other := s.checkID(topic, details[topic].ID)
+		recreated, other := s.checkID(topic, details[topic].id)
 		for number, committed := range partitions {
-			start, ok := starts.Lookup(topic, number)
-			end, known := ends.Lookup(topic, number)
-			err := errors.Join(start.Err, end.Err)
+			start, ok := starts[topicPartition{topic, number}]
+			end, known := ends[topicPartition{topic, number}]
+			err := errors.Join(start.err, end.err)
 			if err == nil && (!ok || !known) {
 				err = kerr.UnknownTopicOrPartition
 			}
@@ -80,11 +79,11 @@ func (s *Source) assign(ctx context.Context, offsets map[string]map[int32]kgo.Of
 				return nil, fmt.Errorf("cannot learn the offsets of partition %d of topic %q: %w", number, topic, err)
 			}
 			p := s.partition(topic, number)
-			p.committed, p.end = committed.EpochOffset().Offset, end.Offset
+			p.committed, p.end = committed.EpochOffset().Offset, end.offset
 			if recreated {
 				p.committed = -1 // that is of the topic before
 			}
-			offset, err := s.place(p, committed, start.Offset)
+			offset, err := s.place(p, committed, start.offset)
 			if err = cmp.Or(other, err); err != nil { // the source fails; until then nothing is read, nor committed
 				s.fail(err)
 				p.assigned = false
@@ -98,8 +97,8 @@ func (s *Source) assign(ctx context.Context, offsets map[string]map[int32]kgo.Of
 
 // checkID compares the id of a topic with that of the topic which was read. Where the settings say to go on, the other topic
 // is read from its oldest messages. It is called with mu held.
-func (s *Source) checkID(topic string, id kadm.TopicID) (recreated bool, err error) {
-	if id == (kadm.TopicID{}) {
+func (s *Source) checkID(topic string, id topicID) (recreated bool, err error) {
+	if id == (topicID{}) {
 		return false, nil
 	}
 	was, ok := s.ids[topic]

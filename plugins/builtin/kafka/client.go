@@ -11,7 +11,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/conduit-agent/conduit/plugins/sdk"
@@ -135,7 +134,7 @@ func (n *network) failed() error {
 }
 
 // administer calls do with a client for administration, which ends with it.
-func administer(ctx context.Context, opts []kgo.Opt, do func(context.Context, *kadm.Client) error) error {
+func administer(ctx context.Context, opts []kgo.Opt, do func(context.Context, *kgo.Client) error) error {
 	client, err := kgo.NewClient(opts...)
 	if err != nil {
 		return err
@@ -143,5 +142,5 @@ func administer(ctx context.Context, opts []kgo.Opt, do func(context.Context, *k
 	defer client.Close()
 	ctx, cancel := context.WithTimeout(ctx, reachTimeout)
 	defer cancel()
-	return do(ctx, kadm.NewClient(client))
+	return do(ctx, client)
 }

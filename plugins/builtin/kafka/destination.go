@@ -8,7 +8,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
@@ -234,10 +233,7 @@ func (d *Destination) LifecycleOnDeleted(ctx context.Context, values map[string]
 		return err
 	}
 	topic := newOnce(&old, sdk.EnvFrom(ctx).ConnectorID).topic
-	err = administer(ctx, opts, func(ctx context.Context, c *kadm.Client) error {
-		_, err := c.DeleteTopic(ctx, topic)
-		return err
-	})
+	err = administer(ctx, opts, func(ctx context.Context, c *kgo.Client) error { return deleteTopic(ctx, c, topic) })
 	if err != nil && !errors.Is(err, kerr.UnknownTopicOrPartition) {
 		return fmt.Errorf("cannot remove topic %q: %w", topic, err)
 	}

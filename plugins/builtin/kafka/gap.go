@@ -60,15 +60,15 @@ func (s *Source) outOfRange(topic string, number int32) error {
 	}
 	ctx, cancel := context.WithTimeout(s.broken, reachTimeout)
 	defer cancel()
-	starts, err := s.admin.ListStartOffsets(ctx, topic)
-	start, known := starts.Lookup(topic, number)
-	if err = errors.Join(err, start.Err); err != nil || !known {
+	starts, err := listOffsets(ctx, s.client, atStart, false, topic)
+	start, known := starts[topicPartition{topic, number}]
+	if err = errors.Join(err, start.err); err != nil || !known {
 		return fmt.Errorf("cannot read partition %d of topic %q at offset %d, which is not there: %w", number, topic, at, err)
 	}
-	if at >= start.Offset {
-		return fmt.Errorf("cannot read partition %d of topic %q at offset %d, which is not there: it begins at %d", number, topic, at, start.Offset)
+	if at >= start.offset {
+		return fmt.Errorf("cannot read partition %d of topic %q at offset %d, which is not there: it begins at %d", number, topic, at, start.offset)
 	}
-	if err := s.settings.gap(s.log, missing(p, at, start.Offset)); err != nil {
+	if err := s.settings.gap(s.log, missing(p, at, start.offset)); err != nil {
 		return err
 	}
 	return sdk.Unavailable(fmt.Errorf("partition %d of topic %q is to be read from its oldest message", number, topic)) // opened again, it is

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/conduit-agent/conduit/plugins/progress"
 )
@@ -14,7 +14,7 @@ import (
 const lagEvery = 10 * time.Second
 
 // followEnds asks where partitions end until ctx ends, also while nothing is read of them.
-func (s *state) followEnds(ctx context.Context, brokers *kadm.Client, topics []string) {
+func (s *state) followEnds(ctx context.Context, brokers *kgo.Client, topics []string) {
 	ticker := time.NewTicker(lagEvery)
 	defer ticker.Stop()
 	for {
@@ -27,21 +27,21 @@ func (s *state) followEnds(ctx context.Context, brokers *kadm.Client, topics []s
 	}
 }
 
-func (s *state) askEnds(ctx context.Context, brokers *kadm.Client, topics []string) {
+func (s *state) askEnds(ctx context.Context, brokers *kgo.Client, topics []string) {
 	ctx, cancel := context.WithTimeout(ctx, reachTimeout)
 	defer cancel()
-	ends, err := brokers.ListCommittedOffsets(ctx, topics...)
+	ends, err := listOffsets(ctx, brokers, atEnd, true, topics...)
 	if err != nil {
 		return // Progress says that no broker can be reached
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.asked = time.Now()
-	ends.Each(func(o kadm.ListedOffset) {
-		if p := s.parts[topicPartition{o.Topic, o.Partition}]; p != nil && o.Err == nil {
-			p.end = max(p.end, o.Offset)
+	for at, end := range ends {
+		if p := s.parts[at]; p != nil && end.err == nil {
+			p.end = max(p.end, end.offset)
 		}
-	})
+	}
 }
 
 // Progress reports how many messages were not acknowledged yet, of the partitions that this member

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
@@ -64,13 +63,12 @@ func (o *once) unknown(records []record.Record, pieces []piece) (left []record.R
 // createPositions makes the topic if it does not exist. What is older than the window is removed
 // by size, not by age.
 func createPositions(ctx context.Context, client *kgo.Client, topic string) error {
-	value := func(s string) *string { return &s }
-	_, err := kadm.NewClient(client).CreateTopic(ctx, 1, -1, map[string]*string{
-		"cleanup.policy":  value("delete"),
-		"retention.ms":    value("-1"),
-		"retention.bytes": value("268435456"),
-		"segment.bytes":   value("16777216"),
-	}, topic)
+	err := createTopic(ctx, client, topic, map[string]string{
+		"cleanup.policy":  "delete",
+		"retention.ms":    "-1",
+		"retention.bytes": "268435456",
+		"segment.bytes":   "16777216",
+	})
 	if err == nil || errors.Is(err, kerr.TopicAlreadyExists) {
 		return nil
 	}
@@ -110,24 +108,23 @@ func readPositions(ctx context.Context, settings clientSettings, topic string) (
 
 // bounds returns the offsets at which the topic begins and ends.
 func bounds(ctx context.Context, client *kgo.Client, topic string) (start, end int64, err error) {
-	admin := kadm.NewClient(client)
-	starts, err := admin.ListStartOffsets(ctx, topic)
+	starts, err := listOffsets(ctx, client, atStart, false, topic)
 	if err != nil {
 		return 0, 0, err
 	}
-	ends, err := admin.ListEndOffsets(ctx, topic)
+	ends, err := listOffsets(ctx, client, atEnd, false, topic)
 	if err != nil {
 		return 0, 0, err
 	}
-	if len(starts[topic]) > 1 {
-		return 0, 0, fmt.Errorf("it has %d partitions: want one", len(starts[topic]))
+	if len(starts) > 1 {
+		return 0, 0, fmt.Errorf("it has %d partitions: want one", len(starts))
 	}
-	first, ok := starts.Lookup(topic, 0)
-	last, known := ends.Lookup(topic, 0)
+	first, ok := starts[topicPartition{topic, 0}]
+	last, known := ends[topicPartition{topic, 0}]
 	if !ok || !known {
 		return 0, 0, kerr.UnknownTopicOrPartition
 	}
-	return first.Offset, last.Offset, errors.Join(first.Err, last.Err)
+	return first.offset, last.offset, errors.Join(first.err, last.err)
 }
 
 // readHashes adds the hashes between two offsets.

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
@@ -51,7 +50,6 @@ type Source struct {
 	group    string
 	network  *network
 	client   *kgo.Client
-	admin    *kadm.Client
 	log      *slog.Logger
 
 	broken context.Context // ends, with a cause, when the source cannot go on
@@ -92,7 +90,7 @@ func (s *Source) Open(ctx context.Context, pos record.Position) error {
 	if err != nil {
 		return fmt.Errorf("cannot open topics %v: %w", s.settings.Topics, err)
 	}
-	s.client, s.admin = client, kadm.NewClient(client)
+	s.client = client
 	if err := reach(ctx, client, s.settings.Servers, s.network); err != nil {
 		return err
 	}
@@ -103,7 +101,7 @@ func (s *Source) Open(ctx context.Context, pos record.Position) error {
 	background, stop := context.WithCancel(context.Background())
 	s.stop = stop
 	s.work.Go(func() { s.commitLoop(background) })
-	s.work.Go(func() { s.followEnds(background, s.admin, s.settings.Topics) })
+	s.work.Go(func() { s.followEnds(background, client, s.settings.Topics) })
 	return nil
 }
 
@@ -257,10 +255,7 @@ func (s *Source) LifecycleOnDeleted(ctx context.Context, values map[string]strin
 	if err != nil || !old.AutoCleanup || old.GroupID == "" {
 		return err
 	}
-	err = administer(ctx, opts, func(ctx context.Context, c *kadm.Client) error {
-		_, err := c.DeleteGroup(ctx, old.GroupID)
-		return err
-	})
+	err = administer(ctx, opts, func(ctx context.Context, c *kgo.Client) error { return deleteGroup(ctx, c, old.GroupID) })
 	if err != nil && !errors.Is(err, kerr.GroupIDNotFound) {
 		return fmt.Errorf("cannot remove consumer group %q: %w", old.GroupID, err)
 	}

@@ -1,0 +1,209 @@
+package cluster_test
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/conduit-agent/conduit/agent/agenttest/effort"
+	"github.com/conduit-agent/conduit/api/rest"
+	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
+)
+
+// TestSharedLetters kills the member that refused records, again and again while it does: every one of its dead letters is
+// listed, replayed and dropped on the others.
+func TestSharedLetters(t *testing.T) {
+	t.Parallel()
+	eachStore(t, testSharedLetters)
+}
+
+// refusing is a pipeline that refuses every line of a file with "bad" in it, until it is mended.
+type refusing struct {
+	dir   string
+	lines int
+}
+
+func (r *refusing) in() string  { return filepath.Join(r.dir, "in") }
+func (r *refusing) out() string { return filepath.Join(r.dir, "out") }
+
+func (r *refusing) declare(t *testing.T, mended bool) {
+	t.Helper()
+	condition := `{{ if contains "bad" (printf "%s" .Payload.After) }}true{{ else }}false{{ end }}`
+	if mended {
+		condition = "false"
+	}
+	yaml := fmt.Sprintf(`version: "2.2"
+pipelines:
+  - id: p
+    status: running
+    dead-letter-queue: {window-size: 0}
+    connectors:
+      - {id: in, type: source, plugin: "builtin:file", settings: {path: %q}}
+      - id: out
+        type: destination
+        plugin: builtin:file
+        settings: {path: %q, sdk.record.format: template, sdk.record.format.options: '{{ printf "%%s" .Payload.After }}'}
+    processors:
+      - {id: refuse, plugin: error, condition: '%s'}
+`, r.in(), r.out(), condition)
+	if err := os.WriteFile(filepath.Join(r.dir, "pipelines", "p.yaml"), []byte(yaml), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// feed adds lines, every second of them bad, and returns which are.
+func (r *refusing) feed(t *testing.T, lines int) {
+	t.Helper()
+	file, err := os.OpenFile(r.in(), os.O_APPEND|os.O_WRONLY|os.O_CREATE, 0o644)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	for range lines {
+		r.lines++
+		text := fmt.Sprint("good ", r.lines)
+		if r.lines%2 == 0 {
+			text = fmt.Sprint("bad ", r.lines)
+		}
+		if _, err := fmt.Fprintln(file, text); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// written returns which lines were written, how often.
+func (r *refusing) written(t *testing.T) map[string]int {
+	t.Helper()
+	text, err := os.ReadFile(r.out())
+	if err != nil && !os.IsNotExist(err) {
+		t.Fatal(err)
+	}
+	lines := map[string]int{}
+	for line := range strings.Lines(string(text)) {
+		lines[strings.TrimSpace(line)]++
+	}
+	return lines
+}
+
+// maxLetters is how many dead letters there may be.
+const maxLetters = 2000
+
+const lettersPath = "/v1/pipelines/p/dead-letters"
+
+// letters returns the dead letters that a member lists.
+func (m *member) letters() (all []rest.DeadLetter) {
+	m.t.Helper()
+	for before := int64(0); ; {
+		page := decoded[rest.DeadLetterPage](m, "GET", fmt.Sprintf("%s?limit=500&before=%d", lettersPath, before))
+		all = append(all, page.DeadLetters...)
+		if before = page.Next; before == 0 {
+			return all
+		}
+	}
+}
+
+func (m *member) awaitLetters(n int) {
+	m.t.Helper()
+	count := 0
+	wait.For(m.t, fmt.Sprintf("%s to list %d dead letters", m.name, n), func() bool {
+		status, _ := m.request("GET", lettersPath, "")
+		if status == 200 {
+			count = len(m.letters())
+		}
+		return count == n
+	}, func() string { return fmt.Sprintf("it lists %d", count) })
+}
+
+func testSharedLetters(t *testing.T, url string) {
+	r := &refusing{dir: t.TempDir()}
+	if err := os.Mkdir(filepath.Join(r.dir, "pipelines"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	members := make([]*member, 3)
+	for i := range members {
+		members[i] = newMember(t, fmt.Sprint("m", i), filepath.Join(r.dir, "pipelines"), url, ttl)
+		c := &members[i].config
+		c.DeadLetters.MaxCount = maxLetters
+		c.Cluster.Keep, c.Pipelines.DeletionGrace, c.Pipelines.CleanupDelay = time.Second, 0, 0
+		members[i].start()
+	}
+	for _, m := range members {
+		m.awaitLog("reason=Joined")
+	}
+	r.feed(t, 200)
+	r.declare(t, false)
+	for _, m := range members {
+		m.awaitLetters(100)
+	}
+	kills := 1
+	if effort.Thorough() {
+		kills = 3
+	}
+	for range kills {
+		c := decoded[rest.Cluster](members[0], "GET", "/v1/cluster")
+		at := slices.IndexFunc(members, func(m *member) bool { return owned(&c, m.name) > 0 })
+		if at < 0 {
+			t.Fatal("no member has the pipeline")
+		}
+		r.feed(t, 1000)
+		wait.For(t, "some to be refused", func() bool { return len(r.written(t)) > r.lines/2-400 })
+		members[at].kill()
+		next := members[(at+1)%len(members)]
+		next.awaitLetters(r.lines / 2)
+		members[at].start()
+		members[at].awaitLog("reason=Joined")
+	}
+	dropped := members[1].letters()[0]
+	if one := decoded[rest.DeadLetter](members[2], "GET", fmt.Sprint(lettersPath, "/", dropped.ID)); one.ID != dropped.ID || one.Record == nil {
+		t.Fatalf("dead letter %d is %+v on another member", dropped.ID, one)
+	}
+	members[2].call("DELETE", fmt.Sprint(lettersPath, "/", dropped.ID))
+	for _, m := range members {
+		m.awaitLetters(r.lines/2 - 1)
+	}
+	r.declare(t, true)
+	c := decoded[rest.Cluster](members[0], "GET", "/v1/cluster")
+	idle := slices.IndexFunc(members, func(m *member) bool { return owned(&c, m.name) == 0 })
+	members[idle].awaitLog("reason=Changed")
+	members[idle].send("POST", "/v1/pipelines/p/dead-letter-replay", `{"all":true}`)
+	for _, m := range members {
+		m.awaitLetters(0)
+	}
+	lines := r.written(t)
+	missing := 0
+	for i := 1; i <= r.lines; i++ {
+		if lines[fmt.Sprint("good ", i)]+lines[fmt.Sprint("bad ", i)] == 0 {
+			missing++
+		}
+	}
+	if missing != 1 {
+		t.Errorf("%d of %d lines are not written, and one was dropped", missing, r.lines)
+	}
+	r.declare(t, false)
+	wait.For(t, "the pipeline to refuse lines again", func() bool { return strings.Count(members[idle].log.String(), "reason=Changed") > 1 })
+	before := r.lines
+	r.feed(t, 2*maxLetters+600)
+	wait.For(t, "all lines", func() bool { return r.written(t)[fmt.Sprint("good ", r.lines-1)] > 0 })
+	for _, m := range members {
+		m.awaitLetters(maxLetters)
+		var totals rest.DeadLetterTotals
+		wait.For(t, m.name+" to count what was dropped", func() bool {
+			totals = decoded[rest.DeadLetterPage](m, "GET", lettersPath).Totals
+			return totals.Dropped == uint64(r.lines-before)/2-maxLetters && totals.Count == maxLetters
+		}, func() string { return fmt.Sprintf("it has %+v of %d lines", totals, r.lines-before) })
+	}
+	if err := os.Remove(filepath.Join(r.dir, "pipelines", "p.yaml")); err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range members {
+		wait.For(t, m.name+" to forget the pipeline and its dead letters", func() bool {
+			status, _ := m.request("GET", lettersPath, "")
+			return status == http.StatusNotFound
+		})
+	}
+}

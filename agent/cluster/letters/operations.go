@@ -1,0 +1,271 @@
+package letters
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/conduit-agent/conduit/agent/cluster/protocol"
+	"github.com/conduit-agent/conduit/agent/deadletters"
+	"github.com/conduit-agent/conduit/agent/engine/deadletter"
+	"github.com/conduit-agent/conduit/api/rest"
+	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// changeOne has f change a dead letter. It reports whether there is one.
+func (s *Share) changeOne(ctx context.Context, pipeline, claim string, id int64, f func(*deadletters.Letter)) (found bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	all, err := s.change(ctx, always, claim, withIDs(map[int64]bool{id: true}), func(l *deadletters.Letter) verdict {
+		if l.ID != id {
+			return leave
+		}
+		f(l)
+		return changed
+	})
+	if err != nil {
+		err = unavailable(pipeline, err)
+	}
+	return len(all) > 0, err
+}
+
+// Edit implements dlq.Store.
+func (s *Share) Edit(ctx context.Context, pipeline string, id int64, r *record.Record) (rest.DeadLetter, error) {
+	claim, own, local := s.claimOf(pipeline, id)
+	if local {
+		l, err := s.Local.Edit(ctx, pipeline, own, r)
+		l.ID += id - own
+		return l, err
+	}
+	found, err := s.changeOne(ctx, pipeline, claim, id, func(l *deadletters.Letter) { l.Edit(r) })
+	switch {
+	case errors.Is(err, errTooLarge):
+		return rest.DeadLetter{}, rest.Errorf(rest.InvalidArgument, spec.CodeInvalid, "%v: make the record smaller", err)
+	case err != nil:
+		return rest.DeadLetter{}, err
+	case !found:
+		return rest.DeadLetter{}, spec.ErrNotFound
+	}
+	return s.Get(ctx, pipeline, id)
+}
+
+// Drop implements dlq.Store.
+func (s *Share) Drop(ctx context.Context, pipeline string, ids []int64) (int64, error) {
+	return s.remove(ctx, pipeline, ids, func(*deadletters.Letter) bool { return true }, func(own []int64) (int64, error) {
+		return s.Local.Drop(ctx, pipeline, own)
+	})
+}
+
+// Settled implements replay.DeadLetters.
+func (s *Share) Settled(ctx context.Context, pipeline string, all []deadletters.Replay) error {
+	edits, ids, onHost := map[int64]int64{}, []int64(nil), map[int64]deadletters.Replay{}
+	for _, r := range all {
+		ids, edits[r.ID] = append(ids, r.ID), r.Edits
+		if _, own, local := s.claimOf(pipeline, r.ID); local {
+			r.ID = own
+			onHost[own] = r
+		}
+	}
+	n, err := s.remove(ctx, pipeline, ids, func(l *deadletters.Letter) bool { return l.Edits == edits[l.ID] }, func(own []int64) (int64, error) {
+		settled := make([]deadletters.Replay, len(own))
+		for i, id := range own {
+			settled[i] = onHost[id]
+		}
+		return 0, s.Local.Settled(ctx, pipeline, settled)
+	})
+	s.Local.Replayed.Add(uint64(n))
+	return err
+}
+
+// remove removes dead letters of these ids that still are to be removed. Those on the disk of this agent are left to local.
+func (s *Share) remove(ctx context.Context, pipeline string, ids []int64, still func(*deadletters.Letter) bool, local func(own []int64) (int64, error)) (n int64, err error) {
+	var here []int64
+	byClaim := map[string]map[int64]bool{}
+	for _, id := range ids {
+		claim, own, isLocal := s.claimOf(pipeline, id)
+		if isLocal {
+			here = append(here, own)
+			continue
+		}
+		if byClaim[claim] == nil {
+			byClaim[claim] = map[int64]bool{}
+		}
+		byClaim[claim][id] = true
+	}
+	if len(here) > 0 {
+		if n, err = local(here); err != nil {
+			return n, err
+		}
+	}
+	for _, claim := range slices.Sorted(maps.Keys(byClaim)) {
+		k, err := s.dropFrom(ctx, pipeline, claim, withIDs(byClaim[claim]), func(l *deadletters.Letter) bool { return byClaim[claim][l.ID] && still(l) })
+		if n += k; err != nil {
+			return n, err
+		}
+	}
+	return n, nil
+}
+
+// dropFrom removes the dead letters of a queue that match.
+func (s *Share) dropFrom(ctx context.Context, pipeline, claim string, within func(part) bool, match func(*deadletters.Letter) bool) (int64, error) {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	all, err := s.change(ctx, always, claim, within, func(l *deadletters.Letter) verdict {
+		if match(l) {
+			return remove
+		}
+		return leave
+	})
+	if err != nil {
+		err = unavailable(pipeline, err)
+	}
+	return int64(len(all)), err
+}
+
+// DropAll implements dlq.Store.
+func (s *Share) DropAll(ctx context.Context, pipeline string, f rest.DeadLetterFilter) (n int64, err error) {
+	for _, claim := range s.claims(pipeline) {
+		until, err := s.nextID(ctx, claim)
+		if err != nil {
+			return n, unavailable(pipeline, err)
+		}
+		k, err := s.dropFrom(ctx, pipeline, claim, func(p part) bool { return overlaps(p, &f) }, func(l *deadletters.Letter) bool { return l.ID < until && l.Selected(&f) })
+		if n += k; err != nil {
+			return n, err
+		}
+	}
+	own, err := s.Local.DropAll(ctx, pipeline, f)
+	return n + own, err
+}
+
+// nextID returns the id of the next dead letter of a queue.
+func (s *Share) nextID(ctx context.Context, claim string) (int64, error) {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	h, err := s.walk(ctx, always, claim, newestFirst, func(part) bool { return false }, nil)
+	return h.NextID, err
+}
+
+// Again implements replay.DeadLetters.
+func (s *Share) Again(ctx context.Context, d *spec.Declaration, id int64, l *deadletter.DeadLetter, first bool) error {
+	pipeline := d.Pipeline.ID
+	claim, own, local := s.claimOf(pipeline, id)
+	if local {
+		return s.Local.Again(ctx, d, own, l, first)
+	}
+	l.Stopped = false
+	one := deadletters.NewLetter(d, l, s.Local.Clock.Now())
+	one.Refusals[0].Replay = true
+	switch {
+	case first:
+		_, err := s.changeOne(ctx, pipeline, claim, id, func(there *deadletters.Letter) { there.Replace(one) })
+		return err
+	case !s.fits(one):
+		return s.Local.Again(ctx, d, own, l, false)
+	}
+	return s.append(ctx, pipeline, claim, one)
+}
+
+// append appends a dead letter of a replay, whichever member owns the claim.
+func (s *Share) append(ctx context.Context, pipeline, claim string, one *deadletters.Letter) error {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	if err := s.add(ctx, claim, 0, []*deadletters.Letter{one}, always); err != nil {
+		return unavailable(pipeline, err)
+	}
+	return nil
+}
+
+// Replayed is a Share as a replay sees it, for which this agent need not own the pipeline.
+type Replayed struct{ *Share }
+
+// Keep implements replay.DeadLetters.
+func (s Replayed) Keep(ctx context.Context, d *spec.Declaration, l *deadletter.DeadLetter) error {
+	claims := s.claims(d.Pipeline.ID)
+	if len(claims) == 0 {
+		return s.Local.Keep(ctx, d, l)
+	}
+	one := deadletters.NewLetter(d, l, s.Local.Clock.Now())
+	if !s.fits(one) {
+		return s.Local.Keep(ctx, d, l)
+	}
+	return s.append(ctx, d.Pipeline.ID, claims[len(claims)-1], one)
+}
+
+// Forget drops all dead letters of a pipeline, and what was counted of them. It reports whether there was anything.
+func (s *Share) Forget(ctx context.Context, pipeline string) (found bool, err error) {
+	for _, claim := range s.claims(pipeline) {
+		there, err := s.forgetQueue(ctx, claim, ^uint64(0), 0)
+		if found = found || there; err != nil {
+			return found, unavailable(pipeline, err)
+		}
+	}
+	own, err := s.Local.Forget(ctx, pipeline)
+	return found || own, err
+}
+
+// Deleted drops the dead letters of a claim that was deleted from the cluster at a revision, unless a later owner
+// has some. ttl is for how long it is remembered that there were some. Every member tries it, once.
+func (s *Share) Deleted(ctx context.Context, claim string, revision uint64, ttl time.Duration) {
+	if !s.has(claim) {
+		return
+	}
+	if _, err := s.forgetQueue(ctx, claim, revision, ttl); err != nil {
+		s.Log.Warn("dead letters of a deleted pipeline are left in the store of the cluster", "component", "dead-letters", "pipeline_id", claim, "err", err)
+	}
+}
+
+func (s *Share) has(claim string) bool {
+	s.init()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.at(claim).revision > 0
+}
+
+// forgetQueue empties a queue whose last owner had at most this epoch.
+func (s *Share) forgetQueue(ctx context.Context, claim string, epoch uint64, ttl time.Duration) (found bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	h, err := s.walk(ctx, always, claim, newestFirst, func(part) bool { return false }, nil)
+	if err != nil || h.Stamp == "" || h.Epoch > epoch {
+		return false, err
+	}
+	err = s.swap(ctx, always, protocol.LettersKey(claim), func(e *protocol.Entry) (time.Duration, bool, error) {
+		if h, err = headOf(claim, e); err != nil || h.Stamp == "" || h.Epoch > epoch {
+			return 0, true, err
+		}
+		if found = found || h.Tail.Count > 0 || h.Dropped > 0 || h.First < h.Next; h.Tail.Count == 0 && h.First == h.Next && h.Dropped == 0 {
+			return 0, true, nil
+		}
+		h.First, h.Dropped, h.Stamp = h.Next, 0, rand.Text()
+		return ttl, false, h.put(e, nil)
+	})
+	if err != nil {
+		return found, err
+	}
+	return found, s.sweep(ctx, claim)
+}
+
+// sweep has segments expire that the head counts no more.
+func (s *Share) sweep(ctx context.Context, claim string) error {
+	s.mu.Lock()
+	q := s.at(claim)
+	var numbers []int
+	for n, g := range q.segments {
+		if n < q.head.First && g.Count > 0 {
+			numbers = append(numbers, n)
+		}
+	}
+	s.mu.Unlock()
+	for _, n := range numbers {
+		_, err := s.changeSegment(ctx, always, claim, n, rand.Text(), anything, func(*deadletters.Letter) verdict { return remove })
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
