@@ -146,7 +146,7 @@ func eachPostgres(t *testing.T, run func(t *testing.T, bin string, skip map[kill
 			t.Parallel()
 			run(t, bin, faults)
 		})
-		for _, one := range []kill.Fault{kill.None, kill.AgentStopped, kill.ConnectionCut, kill.ConnectionRefused, kill.ConnectionDelayed, kill.ConnectionHalfOpen, kill.CredentialsRotated} {
+		for _, one := range []kill.Fault{kill.None, kill.AgentStopped, kill.ConnectionCut, kill.ConnectionRefused, kill.ConnectionDelayed, kill.ConnectionStalled, kill.ConnectionHalfOpen, kill.CredentialsRotated} {
 			skip[one] = done
 		}
 	}
