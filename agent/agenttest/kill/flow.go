@@ -246,14 +246,21 @@ func (f *flow) stall() error {
 	return nil
 }
 
-// halfOpen makes the connections half-open while records arrive, and waits until one arrives that was produced later:
-// nothing but the connector itself ends such a connection.
+// halfOpen makes the connections half-open while something is under way on one of them, and waits until a record arrives
+// that was produced later: nothing but the connector itself ends such a connection.
 func (f *flow) halfOpen() error {
 	if err := f.grows(); err != nil {
 		return err
 	}
+	f.proxy.Hold(true)
+	ctx, cancel := context.WithTimeout(f.t.Context(), timeout)
+	defer cancel()
+	if !wait.Until(ctx, func() bool { return f.proxy.Holds() > 0 }) {
+		return fmt.Errorf("nothing is sent over the network: %w", ctx.Err())
+	}
 	began := time.Now()
 	n := f.proxy.Blackhole()
+	f.proxy.Hold(false)
 	later := f.ledger.count() + maxAtOnce // what is being produced now may have fewer
 	f.produces(2 * maxAtOnce)
 	if err := f.until(func(got []int) bool { return len(got) > 0 && slices.Max(got) > later }); err != nil {

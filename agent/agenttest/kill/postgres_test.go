@@ -61,7 +61,7 @@ func (p *postgresSystem) exec(ctx context.Context, sql string) error {
 
 func (p *postgresSystem) settings(more map[string]string) func(addr string) map[string]string {
 	return func(addr string) map[string]string {
-		all := map[string]string{"url": fmt.Sprintf("postgres://conduit:${file:%s}@%s/postgres?sslmode=disable", p.password, addr)}
+		all := map[string]string{"url": fmt.Sprintf("postgres://conduit:${file:%s}@%s/postgres?sslmode=disable", p.password, addr), "timeout": "2s"}
 		for k, v := range more {
 			all[k] = v
 		}

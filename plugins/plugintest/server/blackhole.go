@@ -7,7 +7,7 @@ import (
 
 // Blackhole makes the connections that exist half-open, for ever: what either end sends is taken and
 // dropped, and neither learns that the other one closed, as after a pulled cable. New connections are
-// passed on. Only Cut, and the end of the test, end the connection to an end that does not end it
+// passed on. What is held is dropped, too. Only Cut, and the end of the test, end the connection to an end that does not end it
 // itself. It returns how many connections became half-open.
 func (p *Proxy) Blackhole() (n int) {
 	p.set(func() {

@@ -21,6 +21,7 @@ type Proxy struct {
 	links  map[*link]struct{}    // all connections
 	delay  time.Duration         // of every part that is passed on
 	held   bool                  // nothing is passed on, nothing is closed
+	parts  int                   // that wait to be passed on
 	refuse bool                  // new connections are closed at once
 	closed bool
 
@@ -77,6 +78,13 @@ func (p *Proxy) Delay(d time.Duration) { p.set(func() { p.delay = d }) }
 // Hold has connections stall: they stay, and nothing comes through. Without it what was held is
 // passed on.
 func (p *Proxy) Hold(on bool) { p.set(func() { p.held = on }) }
+
+// Holds returns from how many ends of connections something came that is held.
+func (p *Proxy) Holds() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.parts
+}
 
 // Heal ends all faults.
 func (p *Proxy) Heal() {
@@ -153,9 +161,11 @@ func (p *Proxy) copy(to, from net.Conn) {
 func (p *Proxy) pass() {
 	p.mu.Lock()
 	delay := p.delay
+	p.parts++
 	for p.held && !p.closed {
 		p.change.Wait()
 	}
+	p.parts--
 	p.mu.Unlock()
 	select {
 	case <-time.After(delay):

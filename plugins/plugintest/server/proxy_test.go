@@ -67,9 +67,15 @@ func TestProxy(t *testing.T) {
 	if err := ask(c, 50*time.Millisecond); err == nil {
 		t.Error("something came through a stalled connection")
 	}
+	if n := p.Holds(); n != 1 {
+		t.Errorf("something of %d ends is held, want 1", n)
+	}
 	p.Hold(false)
 	if err := ask(c, time.Second); err != nil {
 		t.Errorf("what was held does not come: %v", err)
+	}
+	if n := p.Holds(); n != 0 {
+		t.Errorf("something of %d ends is held after it was passed on", n)
 	}
 	c = dial(t, p) // on the other one an answer is left
 	if err := ask(c, time.Second); err != nil {
