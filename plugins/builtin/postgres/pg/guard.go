@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -154,7 +155,8 @@ const (
 )
 
 // waits asks the server whether the session waits for this end, or has ended; with end it is ended in the first case. A
-// server that cannot be connected to counts as one whose sessions have ended, one that does not say as one that works.
+// server that cannot be connected to, as with a password that was replaced, counts as one whose sessions have ended; one that does
+// not say counts as one that works.
 func (g *guard) waits(end bool) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), g.silence)
 	defer cancel()
@@ -168,7 +170,7 @@ func (g *guard) waits(end bool) bool {
 		return func(ctx context.Context, _, _ string) (net.Conn, error) { return g.redial(ctx) }
 	})
 	if err != nil {
-		return Code(err) == ""
+		return !strings.HasPrefix(Code(err), classResources) // one that has no room for another session works
 	}
 	defer Close(conn)
 	pid := strconv.FormatUint(uint64(g.pid), 10)
