@@ -255,7 +255,10 @@ func (f *flow) halfOpen() error {
 	f.proxy.Hold(true)
 	ctx, cancel := context.WithTimeout(f.t.Context(), timeout)
 	defer cancel()
-	if !wait.Until(ctx, func() bool { return f.proxy.Holds() > 0 }) {
+	if !wait.Until(ctx, func() bool {
+		f.target.Store(int64(f.ledger.count() + maxAtOnce)) // nobody asks what has arrived meanwhile
+		return f.proxy.Holds() > 0
+	}) {
 		return fmt.Errorf("nothing is sent over the network: %w", ctx.Err())
 	}
 	began := time.Now()
