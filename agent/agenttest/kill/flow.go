@@ -65,6 +65,9 @@ func (f *flow) passSnapshot() error {
 // for after a fault takes its time, and proves no more than this many do.
 const maxBacklog = 300
 
+// maxAtOnce is how many records are produced with one call at most.
+const maxAtOnce = 20
+
 // feed produces records until the function it returns is called, which returns when all that
 // was begun is durable.
 func (f *flow) feed() (stop func()) {
@@ -73,7 +76,7 @@ func (f *flow) feed() (stop func()) {
 	done.Go(func() {
 		for ctx.Err() == nil {
 			if int64(f.ledger.count()) < max(f.target.Load(), f.reached.Load()+maxBacklog) {
-				f.produceSome(1 + rand.IntN(20))
+				f.produceSome(1 + rand.IntN(maxAtOnce))
 			}
 			pause(ctx, max(f.interval, 10*time.Millisecond))
 		}
@@ -234,12 +237,39 @@ func (f *flow) delay() error {
 	return nil
 }
 
-// halfOpen holds the connections and then cuts them, as a router does that forgot them.
-func (f *flow) halfOpen() error {
+// stall holds the connections and then cuts them, as a router does that forgot them.
+func (f *flow) stall() error {
 	f.proxy.Hold(true)
 	pause(f.t.Context(), 2*faultTime)
 	f.proxy.Cut()
 	f.proxy.Heal()
+	return nil
+}
+
+// halfOpen makes the connections half-open while something is under way on one of them, and waits until a record arrives
+// that was produced later: nothing but the connector itself ends such a connection.
+func (f *flow) halfOpen() error {
+	if err := f.grows(); err != nil {
+		return err
+	}
+	f.proxy.Hold(true)
+	ctx, cancel := context.WithTimeout(f.t.Context(), timeout)
+	defer cancel()
+	if !wait.Until(ctx, func() bool {
+		f.target.Store(int64(f.ledger.count() + maxAtOnce)) // nobody asks what has arrived meanwhile
+		return f.proxy.Holds() > 0
+	}) {
+		return fmt.Errorf("nothing is sent over the network: %w", ctx.Err())
+	}
+	began := time.Now()
+	n := f.proxy.Blackhole()
+	f.proxy.Hold(false)
+	later := f.ledger.count() + maxAtOnce // what is being produced now may have fewer
+	f.produces(2 * maxAtOnce)
+	if err := f.until(func(got []int) bool { return len(got) > 0 && slices.Max(got) > later }); err != nil {
+		return fmt.Errorf("a half-open connection is not given up: %w", err)
+	}
+	f.t.Logf("%s: records arrive %.1f s after %d connections became half-open", f.t.Name(), time.Since(began).Seconds(), n)
 	return nil
 }
 

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/conduit-agent/conduit/plugins/plugintest/server"
 )
@@ -184,6 +185,9 @@ func (a *api) do(ctx context.Context, method, body string) (string, error) {
 	return call(ctx, method, a.addr, a.token, body)
 }
 
+// caller gives up an answer that does not come.
+var caller = &http.Client{Timeout: 5 * time.Second}
+
 // call sends a request with the token in a file. Every status but 2xx is an error.
 func call(ctx context.Context, method, addr, token, body string) (string, error) {
 	word, err := os.ReadFile(token)
@@ -196,7 +200,7 @@ func call(ctx context.Context, method, addr, token, body string) (string, error)
 	}
 	r.Header.Set("Authorization", "Bearer "+string(word))
 	r.Header.Set("Content-Type", "application/x-ndjson")
-	resp, err := http.DefaultClient.Do(r)
+	resp, err := caller.Do(r)
 	if err != nil {
 		return "", err
 	}

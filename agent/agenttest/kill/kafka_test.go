@@ -50,7 +50,7 @@ func (k *kafkaSystem) users(n int) []string {
 func (k *kafkaSystem) settings(more map[string]string) func(addr string) map[string]string {
 	return func(addr string) map[string]string {
 		k.Advertise(k.t, addr)
-		all := map[string]string{"servers": addr, "saslMechanism": "SCRAM-SHA-256", "saslUsername": "conduit", "saslPassword": fmt.Sprintf("${file:%s}", k.password)}
+		all := map[string]string{"servers": addr, "saslMechanism": "SCRAM-SHA-256", "saslUsername": "conduit", "saslPassword": fmt.Sprintf("${file:%s}", k.password), "timeout": "2s"}
 		for name, value := range more {
 			all[name] = value
 		}

@@ -3,8 +3,8 @@
 //
 // A case says how to start the server, how to reach it, and how to put numbered records into
 // it or get them out. The suite keeps the ledger: while numbered records flow it kills and
-// restarts agent and server, cuts, delays and holds the connections between them, and has
-// credentials replaced; after each fault it waits until all is there, and checks that every
+// restarts agent and server, cuts, delays and stalls the connections between them, makes them
+// half-open, and has credentials replaced; after each fault it waits until all is there, and checks that every
 // number is, in the order that was promised, and repeated only where that was promised.
 //
 // A test registers a case with RunSource or RunDestination, in a file of its own in this
@@ -98,6 +98,7 @@ const (
 	ConnectionCut      Fault = "connection cut"
 	ConnectionRefused  Fault = "connection refused"
 	ConnectionDelayed  Fault = "connection delayed"
+	ConnectionStalled  Fault = "connection stalled"
 	ConnectionHalfOpen Fault = "connection half-open"
 	CredentialsRotated Fault = "credentials rotated"
 	Everything         Fault = "everything at random"
@@ -109,20 +110,22 @@ type maker struct {
 	needs func(*flow) bool
 	make  func(*flow) error
 	brief bool // made in short runs, too
+	once  bool // made once whatever rounds says: what it proves takes time
 }
 
 // faults are made one at a time.
 var faults = []maker{
-	{None, always, func(*flow) error { return nil }, false},
-	{AgentKilled, always, (*flow).killAgent, true},
-	{AgentStopped, always, (*flow).stopAgent, false},
-	{ServerKilled, (*flow).hasServer, (*flow).killServer, true},
-	{ServerRestarted, (*flow).hasServer, (*flow).restartServer, false},
-	{ConnectionCut, (*flow).hasProxy, (*flow).cut, true},
-	{ConnectionRefused, (*flow).hasProxy, (*flow).refuse, false},
-	{ConnectionDelayed, (*flow).hasProxy, (*flow).delay, false},
-	{ConnectionHalfOpen, (*flow).hasProxy, (*flow).halfOpen, false},
-	{CredentialsRotated, (*flow).canRotate, (*flow).rotate, false},
+	{None, always, func(*flow) error { return nil }, false, false},
+	{AgentKilled, always, (*flow).killAgent, true, false},
+	{AgentStopped, always, (*flow).stopAgent, false, false},
+	{ServerKilled, (*flow).hasServer, (*flow).killServer, true, false},
+	{ServerRestarted, (*flow).hasServer, (*flow).restartServer, false, false},
+	{ConnectionCut, (*flow).hasProxy, (*flow).cut, true, false},
+	{ConnectionRefused, (*flow).hasProxy, (*flow).refuse, false, false},
+	{ConnectionDelayed, (*flow).hasProxy, (*flow).delay, false, false},
+	{ConnectionStalled, (*flow).hasProxy, (*flow).stall, false, false},
+	{ConnectionHalfOpen, (*flow).hasProxy, (*flow).halfOpen, false, true},
+	{CredentialsRotated, (*flow).canRotate, (*flow).rotate, false, false},
 }
 
 func always(*flow) bool         { return true }
@@ -199,7 +202,7 @@ func (f *flow) run(skip map[Fault]string) {
 			f.t.Fatal(err)
 		}
 	}
-	for _, one := range append(slices.Clone(faults), maker{Everything, always, (*flow).everything, true}) {
+	for _, one := range append(slices.Clone(faults), maker{Everything, always, (*flow).everything, true, false}) {
 		if brief() && !one.brief || !one.needs(f) {
 			continue
 		}
@@ -207,7 +210,7 @@ func (f *flow) run(skip map[Fault]string) {
 			f.t.Logf("no %s: %s", one.Fault, reason)
 			continue
 		}
-		f.t.Run(string(one.Fault), func(t *testing.T) { f.fault(t, one.Fault, one.make) })
+		f.t.Run(string(one.Fault), func(t *testing.T) { f.fault(t, one) })
 		if f.t.Failed() {
 			f.t.Fatalf("the log of the agent ends with:\n%s", f.agent.tail())
 		}
@@ -215,12 +218,16 @@ func (f *flow) run(skip map[Fault]string) {
 }
 
 // fault makes the fault again and again while records flow, and checks what arrived.
-func (f *flow) fault(t *testing.T, fault Fault, inflict func(*flow) error) {
+func (f *flow) fault(t *testing.T, fault maker) {
 	began := f.ledger.count()
 	resume := f.feed()
-	for range rounds(t) {
+	n := rounds(t)
+	if fault.once {
+		n = 1
+	}
+	for range n {
 		f.produces(rand.IntN(maxBetween))
-		if err := inflict(f); err != nil {
+		if err := fault.make(f); err != nil {
 			resume()
 			t.Fatal(err)
 		}

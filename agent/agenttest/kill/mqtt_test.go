@@ -84,7 +84,7 @@ func (m *mosquitto) connectWith(ctx context.Context, id string, config paho.Clie
 
 func (m *mosquitto) settings(more map[string]string) func(addr string) map[string]string {
 	return func(addr string) map[string]string {
-		all := map[string]string{"url": "mqtt://" + addr, "auth.username": "conduit", "auth.password": "${file:" + m.password + "}", "timeout": "2s"}
+		all := map[string]string{"url": "mqtt://" + addr, "auth.username": "conduit", "auth.password": "${file:" + m.password + "}", "timeout": "2s", "keepAlive": "2s"}
 		for k, v := range more {
 			all[k] = v
 		}

@@ -61,7 +61,7 @@ func (p *postgresSystem) exec(ctx context.Context, sql string) error {
 
 func (p *postgresSystem) settings(more map[string]string) func(addr string) map[string]string {
 	return func(addr string) map[string]string {
-		all := map[string]string{"url": fmt.Sprintf("postgres://conduit:${file:%s}@%s/postgres?sslmode=disable", p.password, addr)}
+		all := map[string]string{"url": fmt.Sprintf("postgres://conduit:${file:%s}@%s/postgres?sslmode=disable", p.password, addr), "timeout": "2s"}
 		for k, v := range more {
 			all[k] = v
 		}
@@ -146,7 +146,7 @@ func eachPostgres(t *testing.T, run func(t *testing.T, bin string, skip map[kill
 			t.Parallel()
 			run(t, bin, faults)
 		})
-		for _, one := range []kill.Fault{kill.None, kill.AgentStopped, kill.ConnectionCut, kill.ConnectionRefused, kill.ConnectionDelayed, kill.ConnectionHalfOpen, kill.CredentialsRotated} {
+		for _, one := range []kill.Fault{kill.None, kill.AgentStopped, kill.ConnectionCut, kill.ConnectionRefused, kill.ConnectionDelayed, kill.ConnectionStalled, kill.ConnectionHalfOpen, kill.CredentialsRotated} {
 			skip[one] = done
 		}
 	}

@@ -58,7 +58,7 @@ func TestSyslogSource(t *testing.T) {
 		},
 		Skip: map[kill.Fault]string{
 			kill.AgentKilled: unconfirmed, kill.AgentStopped: unconfirmed, kill.ConnectionCut: unconfirmed,
-			kill.ConnectionRefused: unconfirmed, kill.ConnectionHalfOpen: unconfirmed, kill.Everything: unconfirmed,
+			kill.ConnectionRefused: unconfirmed, kill.ConnectionStalled: unconfirmed, kill.ConnectionHalfOpen: unconfirmed, kill.Everything: unconfirmed,
 		},
 	})
 }
@@ -95,7 +95,7 @@ func TestSyslogDestination(t *testing.T) {
 		},
 		Skip: map[kill.Fault]string{
 			kill.ServerKilled: unconfirmed, kill.ServerRestarted: unconfirmed, kill.ConnectionCut: unconfirmed,
-			kill.ConnectionRefused: unconfirmed, kill.ConnectionHalfOpen: unconfirmed, kill.Everything: unconfirmed,
+			kill.ConnectionRefused: unconfirmed, kill.ConnectionStalled: unconfirmed, kill.ConnectionHalfOpen: unconfirmed, kill.Everything: unconfirmed,
 		},
 	})
 }

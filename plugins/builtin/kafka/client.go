@@ -18,13 +18,14 @@ import (
 
 // clientSettings say how to connect. Both sides have them.
 type clientSettings struct {
-	Servers            []string `json:"servers" validate:"required" desc:"Brokers to connect to first, as host:port. They name the others."`
-	ClientID           string   `json:"clientID" default:"conduit-connector-kafka" desc:"Name under which brokers log this client and limit its rate."`
-	TLS                bool     `json:"tls.enabled" default:"false" desc:"Whether connections are encrypted. Without it the certificates have no effect."`
-	CACert             string   `json:"caCert" desc:"Certificates, in PEM, to trust in addition to those of the system."`
-	ClientCert         string   `json:"clientCert" desc:"Certificate of this client, in PEM."`
-	ClientKey          string   `json:"clientKey" desc:"Key of the certificate, in PEM."`
-	InsecureSkipVerify bool     `json:"insecureSkipVerify" default:"false" desc:"Whether any certificate of a broker will do. Then anybody can pose as one."`
+	Servers            []string      `json:"servers" validate:"required" desc:"Brokers to connect to first, as host:port. They name the others."`
+	ClientID           string        `json:"clientID" default:"conduit-connector-kafka" desc:"Name under which brokers log this client and limit its rate."`
+	TLS                bool          `json:"tls.enabled" default:"false" desc:"Whether connections are encrypted. Without it the certificates have no effect."`
+	CACert             string        `json:"caCert" desc:"Certificates, in PEM, to trust in addition to those of the system."`
+	ClientCert         string        `json:"clientCert" desc:"Certificate of this client, in PEM."`
+	ClientKey          string        `json:"clientKey" desc:"Key of the certificate, in PEM."`
+	InsecureSkipVerify bool          `json:"insecureSkipVerify" default:"false" desc:"Whether any certificate of a broker will do. Then anybody can pose as one."`
+	Timeout            time.Duration `json:"timeout" default:"10s" validate:"gt=0" desc:"How long a broker may take to answer, in addition to the time for which it is asked to wait. Then the connection is lost."`
 	saslSettings
 }
 
@@ -39,17 +40,19 @@ func (s *clientSettings) options() ([]kgo.Opt, error) {
 		kgo.DisableClientMetrics(),
 		kgo.MetadataMaxAge(time.Minute),
 		kgo.MetadataMinAge(time.Second),
+		kgo.RequestTimeoutOverhead(min(max(s.Timeout, 100*time.Millisecond), 15*time.Minute)), // what the client allows
 	}
 	if more, ok := pinned.Load(s.Servers[0]); ok {
 		opts = append(opts, more.([]kgo.Opt)...)
 	}
+	var secure *tls.Config
 	if s.TLS {
-		c, err := s.tlsConfig()
-		if err != nil {
+		var err error
+		if secure, err = s.tlsConfig(); err != nil {
 			return nil, err
 		}
-		opts = append(opts, kgo.DialTLSConfig(c))
 	}
+	opts = append(opts, kgo.Dialer(newLinks(secure).dial))
 	mechanism, err := s.mechanism()
 	if err != nil {
 		return nil, err

@@ -44,7 +44,7 @@ func parse(given map[string]string) (*sqldb.DB, *destinationSettings, error) {
 	if _, err := s.config(); err != nil {
 		return nil, nil, err
 	}
-	return &sqldb.DB{Dialect: &dialect{s}, Positions: s.PositionTable}, s, nil
+	return &sqldb.DB{Dialect: &dialect{settings: s}, Positions: s.PositionTable}, s, nil
 }
 
 // forget removes the connector from the table of positions, if there is one.
@@ -57,10 +57,33 @@ func forget(ctx context.Context, given map[string]string) error {
 }
 
 // dialect implements sqldb.Dialect.
-type dialect struct{ settings *destinationSettings }
+type dialect struct {
+	settings *destinationSettings
+	session  session // of the last connection
+}
 
-// Open implements sqldb.Dialect.
-func (d *dialect) Open(ctx context.Context) (*sql.DB, error) { return d.settings.open(ctx) }
+// session is one of the server: numbers begin anew with the server, addresses do not come again soon.
+type session struct {
+	id   int64
+	host string // and port of this end, as the server sees it
+}
+
+// Open implements sqldb.Dialect. A former session that the server still has, since it did not notice that its
+// connection was lost, is ended: it may hold locks.
+func (d *dialect) Open(ctx context.Context) (*sql.DB, error) {
+	db, err := d.settings.open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	const find = "SELECT id, host FROM information_schema.processlist WHERE id = "
+	var found session
+	if d.session.id != 0 && db.QueryRowContext(ctx, find+fmt.Sprint(d.session.id)).Scan(&found.id, &found.host) == nil && found == d.session {
+		_, _ = db.ExecContext(ctx, fmt.Sprintf("KILL %d", found.id)) // it may have ended by itself
+	}
+	d.session = session{}
+	_ = db.QueryRowContext(ctx, find+"connection_id()").Scan(&d.session.id, &d.session.host) // without it, none is ended
+	return db, nil
+}
 
 // Quote implements sqldb.Dialect.
 func (d *dialect) Quote(name string) string { return catalog.Quote(name) }

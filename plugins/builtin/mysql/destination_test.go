@@ -14,6 +14,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/plugintest"
 	"github.com/conduit-agent/conduit/plugins/plugintest/server"
 	"github.com/conduit-agent/conduit/plugins/plugintest/sqltest"
+	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
@@ -25,7 +26,7 @@ func TestDestination(t *testing.T) {
 	t.Parallel()
 	s := server.StartMariaDB(t)
 	for name, test := range map[string]func(*testing.T, *server.MySQL){
-		"Operations": operations, "Refused": refusedRecords, "Indexes": indexes, "Values": writtenValues, "Once": once, "Engine": engine, "LostAnswer": lostAnswer, "Large": large, "Rights": rights,
+		"Operations": operations, "Refused": refusedRecords, "Indexes": indexes, "Values": writtenValues, "Once": once, "Engine": engine, "LostAnswer": lostAnswer, "HalfOpen": halfOpen, "Large": large, "Rights": rights,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, s) })
 	}
@@ -167,6 +168,39 @@ func lostAnswer(t *testing.T, s *server.MySQL) {
 	<-done
 	if got := w.query("SELECT count(*), count(DISTINCT n) FROM t"); got != "300|300" {
 		t.Errorf("got %s", got)
+	}
+}
+
+// halfOpen loses the connection without a sign while a row is locked by another session: the session that the server
+// keeps gets the lock then, and must not hold up the next one.
+func halfOpen(t *testing.T, s *server.MySQL) {
+	w := in(t, s, "CREATE TABLE t (id int PRIMARY KEY, x int); INSERT INTO t VALUES (1, 0)")
+	proxy := server.NewProxy(t, s.Addr)
+	d, ctx := w.destination("address", proxy.Addr(), "timeout", "3s")
+	other, err := w.db.BeginTx(ctx, nil)
+	if err == nil {
+		_, err = other.ExecContext(ctx, "UPDATE t SET x = 1")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() {
+		_, err := d.Write(ctx, []record.Record{plugintest.Row(1, record.OperationUpdate, m{"id": 1}, m{"id": 1, "x": 2})})
+		done <- err
+	}()
+	wait.For(t, "the row is waited for", func() bool {
+		return w.query("SELECT count(*) FROM information_schema.processlist WHERE db = database() AND command = 'Execute' AND info LIKE 'INSERT%'") == "1"
+	})
+	proxy.Blackhole()
+	if err := other.Rollback(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-done; err != nil {
+		t.Errorf("the row stays locked by the session that was lost: %v", err)
+	}
+	if got := w.query("SELECT x FROM t"); got != "2" {
+		t.Errorf("the row has %s", got)
 	}
 }
 

@@ -44,7 +44,7 @@ func TestMySQLDestination(t *testing.T) {
 	t.Parallel()
 	s := server.StartMySQL(t, "--max-allowed-packet=16M", "--innodb-log-file-size=128M") // a tenth of the log bounds a value
 	for name, test := range map[string]func(*testing.T, *server.MySQL){
-		"Operations": operations, "Refused": refusedRecords, "Indexes": indexes, "Values": writtenValues, "Once": once, "Engine": engine, "LostAnswer": lostAnswer, "Large": large, "Rights": rights,
+		"Operations": operations, "Refused": refusedRecords, "Indexes": indexes, "Values": writtenValues, "Once": once, "Engine": engine, "LostAnswer": lostAnswer, "HalfOpen": halfOpen, "Large": large, "Rights": rights,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, s) })
 	}

@@ -71,7 +71,7 @@ func (s *serverSettings) connect(ctx context.Context) (*conn, error) {
 	log := sdk.Logger(ctx)
 	options := []client.Option{
 		client.Name("conduit " + sdk.EnvFrom(ctx).ConnectorID), client.Timeout(s.Timeout), client.NoReconnect(),
-		client.PingInterval(pingInterval), client.MaxPingsOutstanding(1),
+		client.PingInterval(s.Timeout), client.MaxPingsOutstanding(1),
 		client.ClosedHandler(func(*client.Conn) { close(lost) }),
 		client.ErrorHandler(func(_ *client.Conn, _ *client.Subscription, err error) {
 			if !errors.Is(err, client.ErrSlowConsumer) { // which sources report
@@ -92,8 +92,6 @@ func (s *serverSettings) connect(ctx context.Context) (*conn, error) {
 	}
 	return nil, fmt.Errorf("cannot reach the server: %w", err)
 }
-
-const pingInterval = 10 * time.Second
 
 func isDenied(err error) bool {
 	for _, one := range []error{client.ErrAuthorization, client.ErrAuthExpired, client.ErrAuthRevoked, client.ErrAccountAuthExpired, client.ErrPermissionViolation} {

@@ -102,7 +102,7 @@ func (s *Source) watch(ctx context.Context) {
 	for {
 		var err error
 		if conn == nil || conn.IsClosed() {
-			conn, err = pg.Connect(ctx, s.settings.URL, nil)
+			conn, err = pg.ConnectGuarded(ctx, s.settings.URL, s.settings.Timeout, nil)
 		}
 		if err == nil {
 			bounded, cancel := context.WithTimeout(ctx, 3*s.settings.Heartbeat)

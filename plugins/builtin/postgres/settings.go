@@ -30,6 +30,8 @@ type settings struct {
 	Failover  bool          `json:"slot.failover" default:"false" desc:"Whether a new slot is kept on standbys, too, so that it survives a failover. Needs PostgreSQL 17."`
 	Heartbeat time.Duration `json:"heartbeat" default:"10s" validate:"gt=0" desc:"How often the place in the log is confirmed to the server, also while the tables are idle, and lag is measured. A connection that is silent for three times as long is recreated."`
 
+	Timeout time.Duration `json:"timeout" default:"20s" validate:"gt=0" desc:"How long an answer of the server is waited for before it is asked, over another connection, whether it still works on it. A connection on which it does not is given up after half as long more."`
+
 	maxLag int64
 }
 

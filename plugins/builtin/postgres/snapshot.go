@@ -23,7 +23,7 @@ import (
 // Changes committed before its snapshot are in the rows; later ones come with the stream, which
 // does not go on before.
 func (s *Source) readTables(ctx context.Context, connected func()) error {
-	conn, err := pg.Connect(ctx, s.settings.URL, pg.Styles)
+	conn, err := pg.ConnectGuarded(ctx, s.settings.URL, s.settings.Timeout, pg.Styles)
 	if err != nil {
 		return err
 	}

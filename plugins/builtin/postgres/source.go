@@ -42,7 +42,7 @@ type Source struct {
 	begun  bool            // a snapshot was begun for todo
 	read   map[uint32]bool // tables read whole since Open, by OID: they are noted until their rows are acknowledged
 	seen   *visibility
-	pid    uint32 // of the last session that used the slot
+	pids   []uint32 // of the last sessions that were to use the slot
 
 	confirmer confirmer
 	monitor   monitor
@@ -107,7 +107,7 @@ func (s *Source) start(ctx context.Context) {
 
 // prepare connects, prepares publication and slot, and decides what is to be read whole.
 func (s *Source) prepare(ctx context.Context, pos *position) error {
-	conn, err := pg.Connect(ctx, s.settings.URL, nil)
+	conn, err := pg.ConnectGuarded(ctx, s.settings.URL, s.settings.Timeout, nil)
 	if err != nil {
 		return err
 	}
@@ -200,7 +200,7 @@ func (s *setup) prepare(ctx context.Context, begun bool, again []string) ([]*pg.
 
 // identify returns the identifier of the server's data.
 func (s *Source) identify(ctx context.Context) (string, error) {
-	conn, err := pg.Connect(ctx, s.settings.URL, map[string]string{"replication": "database"})
+	conn, err := pg.ConnectGuarded(ctx, s.settings.URL, s.settings.Timeout, map[string]string{"replication": "database"})
 	if err != nil {
 		if pg.Code(err) == pg.CodePrivilege || pg.Code(err) == pg.CodeInvalidAuth {
 			return "", fmt.Errorf("%w: the role needs the attribute REPLICATION, and pg_hba.conf must let it in", err)
@@ -273,7 +273,7 @@ func lifecycle(ctx context.Context, given map[string]string, do func(*setup) err
 	if err := s.parse(ctx, given); err != nil {
 		return err
 	}
-	conn, err := pg.Connect(ctx, s.URL, nil)
+	conn, err := pg.ConnectGuarded(ctx, s.URL, s.Timeout, nil)
 	if err != nil {
 		return err
 	}

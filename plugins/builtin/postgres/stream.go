@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -45,16 +46,16 @@ func (s *Source) stream(ctx context.Context, connected func()) error {
 	for k, v := range pg.Styles {
 		params[k] = v
 	}
-	conn, err := pg.Connect(ctx, s.settings.URL, params)
+	conn, err := pg.Connect(ctx, s.settings.URL, params) // receive notices silence by itself
 	if err != nil {
 		return err
 	}
 	defer pg.Close(conn)
+	s.pids = append(s.pids[max(0, len(s.pids)-maxSessions+1):], conn.PID())
 	st := &stream{Source: s, conn: conn, relations: map[uint32]*relation{}}
 	if err := st.start(ctx); err != nil {
 		return err
 	}
-	s.pid = conn.PID()
 	connected()
 	ctx, cancel := context.WithCancel(ctx)
 	var statuses sync.WaitGroup
@@ -74,6 +75,8 @@ func (s *Source) application() string {
 
 // start begins replication at the last confirmed place, or behind it where that is known.
 func (st *stream) start(ctx context.Context) error {
+	bounded, cancel := context.WithTimeout(ctx, st.settings.Timeout)
+	defer cancel()
 	from := max(st.at.commit, st.confirmer.confirmed()) // 0/0: where the slot stands
 	sql := fmt.Sprintf(`START_REPLICATION SLOT %s LOGICAL %s (proto_version '1', publication_names %s)`,
 		st.settings.Slot, from, pg.Literal(pg.Quote(st.settings.Publication)))
@@ -82,7 +85,7 @@ func (st *stream) start(ctx context.Context) error {
 		return fmt.Errorf("cannot begin replication: %w", err)
 	}
 	for {
-		m, err := st.conn.ReceiveMessage(ctx)
+		m, err := st.conn.ReceiveMessage(bounded)
 		if err != nil {
 			return fmt.Errorf("cannot begin replication: %w", err)
 		}
@@ -118,7 +121,7 @@ const slotReleaseTimeout = 5 * time.Second
 // inUse deals with a slot that a session uses: the earlier one of this source is ended, another
 // one is waited for, but not for long.
 func (st *stream) inUse(ctx context.Context, cause error) error {
-	conn, err := pg.Connect(ctx, st.settings.URL, nil)
+	conn, err := pg.ConnectGuarded(ctx, st.settings.URL, st.settings.Timeout, nil)
 	if err != nil {
 		return err
 	}
@@ -133,7 +136,7 @@ func (st *stream) inUse(ctx context.Context, cause error) error {
 		if r == nil || r[0] == "0" {
 			return pg.ErrAgain
 		}
-		if r[0] == fmt.Sprint(st.pid) {
+		if slices.Contains(st.pids, pidOf(r[0])) {
 			if _, err := pg.Rows(ctx, conn, "SELECT pg_catalog.pg_terminate_backend($1::int)", r[0]); err != nil {
 				return fmt.Errorf("cannot end the earlier session: %w", err)
 			}
@@ -145,6 +148,15 @@ func (st *stream) inUse(ctx context.Context, cause error) error {
 			return err
 		}
 	}
+}
+
+// maxSessions is how many sessions of a source are remembered.
+const maxSessions = 8
+
+// pidOf returns the number of a session that the server wrote.
+func pidOf(text string) uint32 {
+	pid, _ := strconv.ParseUint(text, 10, 32)
+	return uint32(pid)
 }
 
 // inUseError is not of the network, so that it ends the source.

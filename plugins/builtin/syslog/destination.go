@@ -33,7 +33,7 @@ type destinationSettings struct {
 	App      string        `json:"appname" default:"conduit" desc:"Application, or a template of it."`
 	Process  string        `json:"procid" desc:"Process, or a template of it."`
 	ID       string        `json:"msgid" desc:"Kind of the message, or a template of it. Not with rfc3164."`
-	Timeout  time.Duration `json:"timeout" default:"10s" validate:"gt=0" desc:"How long connecting and sending may take."`
+	Timeout  time.Duration `json:"timeout" default:"10s" validate:"gt=0" desc:"How long connecting and sending may take, and how long the server may take nothing of what was sent."`
 	RetryFor time.Duration `json:"retry.timeout" default:"1m" validate:"gt=-1" desc:"How long connecting and sending are tried again. Then the pipeline starts again, with pauses, for ever."`
 
 	tlssettings.Settings
@@ -254,6 +254,9 @@ func (d *Destination) connect(ctx context.Context) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, d.settings.Timeout)
 	defer cancel()
 	dialer := &net.Dialer{}
+	if d.settings.Protocol != "udp" {
+		dialer.Control = patience(d.settings.Timeout)
+	}
 	switch d.settings.Protocol {
 	case "tls":
 		d.conn, err = (&tls.Dialer{NetDialer: dialer, Config: d.tls}).DialContext(ctx, "tcp", d.settings.Address)

@@ -18,8 +18,10 @@ type Proxy struct {
 	mu     sync.Mutex
 	change *sync.Cond            // of the fields below
 	conns  map[net.Conn]struct{} // both ends of all connections
+	links  map[*link]struct{}    // all connections
 	delay  time.Duration         // of every part that is passed on
 	held   bool                  // nothing is passed on, nothing is closed
+	parts  int                   // that wait to be passed on
 	refuse bool                  // new connections are closed at once
 	closed bool
 
@@ -37,7 +39,7 @@ func NewProxy(t testing.TB, target string) *Proxy {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &Proxy{target: target, listener: l, done: make(chan struct{}), conns: map[net.Conn]struct{}{}}
+	p := &Proxy{target: target, listener: l, done: make(chan struct{}), conns: map[net.Conn]struct{}{}, links: map[*link]struct{}{}}
 	p.change, p.relay = sync.NewCond(&p.mu), p.copy
 	ended := make(chan struct{})
 	go func() { defer close(ended); p.accept() }()
@@ -73,9 +75,16 @@ func (p *Proxy) Refuse(on bool) { p.set(func() { p.refuse = on }) }
 // Delay delays everything that is passed on by d from now on, in both directions.
 func (p *Proxy) Delay(d time.Duration) { p.set(func() { p.delay = d }) }
 
-// Hold makes connections half-open: they stay, and nothing comes through. Without it what
-// was held is passed on.
+// Hold has connections stall: they stay, and nothing comes through. Without it what was held is
+// passed on.
 func (p *Proxy) Hold(on bool) { p.set(func() { p.held = on }) }
+
+// Holds returns from how many ends of connections something came that is held.
+func (p *Proxy) Holds() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.parts
+}
 
 // Heal ends all faults.
 func (p *Proxy) Heal() {
@@ -115,12 +124,16 @@ func (p *Proxy) serve(client net.Conn) {
 		return
 	}
 	defer func() { _ = server.Close() }()
-	p.set(func() { p.conns[client], p.conns[server] = struct{}{}, struct{}{} })
-	defer p.set(func() { delete(p.conns, client); delete(p.conns, server) })
+	l := &link{}
+	p.set(func() { p.conns[client], p.conns[server], p.links[l] = struct{}{}, struct{}{}, struct{}{} })
+	defer p.set(func() { delete(p.conns, client); delete(p.conns, server); delete(p.links, l) })
 	var both sync.WaitGroup
 	relay := func(to, from net.Conn) {
-		defer func() { _ = to.Close(); _ = from.Close() }()
-		p.relay(to, from)
+		p.relay(end{to, l}, end{from, l})
+		_ = from.Close()
+		if !l.lost.Load() {
+			_ = to.Close()
+		}
 	}
 	both.Go(func() { relay(server, client) })
 	both.Go(func() { relay(client, server) })
@@ -148,9 +161,11 @@ func (p *Proxy) copy(to, from net.Conn) {
 func (p *Proxy) pass() {
 	p.mu.Lock()
 	delay := p.delay
+	p.parts++
 	for p.held && !p.closed {
 		p.change.Wait()
 	}
+	p.parts--
 	p.mu.Unlock()
 	select {
 	case <-time.After(delay):

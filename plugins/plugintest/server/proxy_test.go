@@ -1,8 +1,11 @@
 package server_test
 
 import (
+	"errors"
+	"fmt"
 	"io"
 	"net"
+	"os"
 	"testing"
 	"time"
 
@@ -62,11 +65,17 @@ func TestProxy(t *testing.T) {
 	p.Heal()
 	p.Hold(true)
 	if err := ask(c, 50*time.Millisecond); err == nil {
-		t.Error("something came through a half-open connection")
+		t.Error("something came through a stalled connection")
+	}
+	if n := p.Holds(); n != 1 {
+		t.Errorf("something of %d ends is held, want 1", n)
 	}
 	p.Hold(false)
 	if err := ask(c, time.Second); err != nil {
 		t.Errorf("what was held does not come: %v", err)
+	}
+	if n := p.Holds(); n != 0 {
+		t.Errorf("something of %d ends is held after it was passed on", n)
 	}
 	c = dial(t, p) // on the other one an answer is left
 	if err := ask(c, time.Second); err != nil {
@@ -84,4 +93,62 @@ func TestProxy(t *testing.T) {
 	if err := ask(dial(t, p), time.Second); err != nil {
 		t.Errorf("after the faults: %v", err)
 	}
+}
+
+// TestBlackhole makes a connection half-open: neither end receives anything again, nor the end of the other one.
+func TestBlackhole(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	p := server.NewProxy(t, l.Addr().String())
+	client := dial(t, p)
+	served, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = served.Close() })
+	go func() { _, _ = io.CopyN(served, served, 1) }()
+	if err := ask(client, 10*time.Second); err != nil {
+		t.Fatal(err)
+	}
+	if n := p.Blackhole(); n != 1 {
+		t.Errorf("%d connections became half-open", n)
+	}
+	if _, err := client.Write(make([]byte, 16<<20)); err != nil { // more than any buffer has room for
+		t.Errorf("what is sent into a half-open connection is not taken: %v", err)
+	}
+	if err := silent(served); err != nil {
+		t.Errorf("the server: %v", err)
+	}
+	if err := served.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := silent(client); err != nil {
+		t.Errorf("the client: %v", err)
+	}
+	go func() {
+		if c, err := l.Accept(); err == nil {
+			_, _ = io.Copy(c, c)
+			_ = c.Close()
+		}
+	}()
+	if err := ask(dial(t, p), 10*time.Second); err != nil {
+		t.Errorf("a new connection does not answer: %v", err)
+	}
+	p.Cut()
+	_ = client.SetDeadline(time.Now().Add(10 * time.Second))
+	if _, err := client.Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("a half-open connection that is cut does not end: %v", err)
+	}
+}
+
+// silent returns what is wrong when c receives something, or its end, within a moment.
+func silent(c net.Conn) error {
+	_ = c.SetDeadline(time.Now().Add(50 * time.Millisecond))
+	if n, err := c.Read(make([]byte, 1)); n > 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
+		return fmt.Errorf("received %d bytes and %v", n, err)
+	}
+	return nil
 }

@@ -18,15 +18,15 @@ const connectTimeout = 15 * time.Second
 
 // Connect opens a session with these parameters in addition to those of url.
 func Connect(ctx context.Context, url string, params map[string]string) (*pgconn.PgConn, error) {
-	return connect(ctx, url, params, "")
+	return connect(ctx, url, params, "", nil)
 }
 
 // ConnectAs opens a session with this password in place of that of url.
 func ConnectAs(ctx context.Context, url, password string) (*pgconn.PgConn, error) {
-	return connect(ctx, url, nil, password)
+	return connect(ctx, url, nil, password, nil)
 }
 
-func connect(ctx context.Context, url string, params map[string]string, password string) (*pgconn.PgConn, error) {
+func connect(ctx context.Context, url string, params map[string]string, password string, dialing func(pgconn.DialFunc) pgconn.DialFunc) (*pgconn.PgConn, error) {
 	c, err := ParseConfig(url)
 	if err != nil {
 		return nil, err
@@ -43,6 +43,9 @@ func connect(ctx context.Context, url string, params map[string]string, password
 	}
 	dialer := &net.Dialer{KeepAlive: 15 * time.Second, Timeout: c.ConnectTimeout}
 	c.DialFunc = dialer.DialContext
+	if dialing != nil {
+		c.DialFunc = dialing(c.DialFunc)
+	}
 	conn, err := pgconn.ConnectConfig(ctx, c)
 	if err != nil {
 		return nil, fmt.Errorf("cannot connect to PostgreSQL: %w", withoutURL(err, url))

@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
@@ -20,6 +21,8 @@ import (
 type settings struct {
 	URL string `json:"url" validate:"required" desc:"How to connect: postgres://user:password@host:5432/database, or key=value pairs. TLS as with libpq: sslmode, sslrootcert, sslcert, sslkey."`
 	sqlsink.Settings
+
+	Timeout time.Duration `json:"timeout" default:"20s" validate:"gt=0" desc:"How long an answer of the server is waited for before it is asked, over another connection, whether it still works on it. A connection on which it does not is given up after half as long more."`
 }
 
 // Destination writes records to tables.
@@ -47,7 +50,7 @@ func (d *Destination) Configure(ctx context.Context, given map[string]string) er
 	if _, err := pg.ParseConfig(s.URL); err != nil {
 		return sdk.SettingError{Setting: "url", Message: err.Error()}
 	}
-	d.database = database{url: s.URL, positions: sqlName(s.PositionTable)}
+	d.database = database{url: s.URL, timeout: s.Timeout, positions: sqlName(s.PositionTable)}
 	d.Database = &d.database
 	return d.Writer.Configure(s.Settings)
 }
@@ -67,7 +70,7 @@ func forget(ctx context.Context, given map[string]string) error {
 	if s.PositionTable == "" {
 		return nil
 	}
-	conn, err := pg.Connect(ctx, s.URL, nil)
+	conn, err := pg.ConnectGuarded(ctx, s.URL, s.Timeout, nil)
 	if err != nil {
 		return err
 	}
@@ -82,6 +85,7 @@ func forget(ctx context.Context, given map[string]string) error {
 // database implements sqlsink.Database.
 type database struct {
 	url       string
+	timeout   time.Duration
 	positions string // the table of positions in SQL
 	conn      *pgconn.PgConn
 	tables    map[string]*table // by name as the setting table gives it
@@ -99,7 +103,7 @@ func (d *database) Connect(ctx context.Context, ledger *sqlsink.Ledger) error {
 		return nil
 	}
 	d.Disconnect()
-	conn, err := pg.Connect(ctx, d.url, pg.Styles)
+	conn, err := pg.ConnectGuarded(ctx, d.url, d.timeout, pg.Styles)
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,105 @@
+package kafka
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"os"
+	"sync"
+	"time"
+)
+
+// links are the connections of clients. A client has several to each broker, one of which may be idle for long: when an
+// answer does not come over one of them, all of the same broker that were not heard of since it was asked for are
+// half-open, too, most likely. They are ended, so that the client does not wait for its next answers on them as well.
+type links struct {
+	dialer net.Dialer
+	tls    *tls.Config // nil: connections are not encrypted
+
+	mu  sync.Mutex
+	all map[*link]struct{}
+}
+
+func newLinks(tls *tls.Config) *links {
+	return &links{dialer: net.Dialer{Timeout: dialTimeout}, tls: tls, all: map[*link]struct{}{}}
+}
+
+// dialTimeout bounds how long connecting may take.
+const dialTimeout = 10 * time.Second
+
+func (l *links) dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	c, err := l.dialer.DialContext(ctx, network, addr)
+	if err != nil {
+		return nil, err
+	}
+	one := &link{Conn: c, links: l, addr: addr, heard: time.Now()}
+	l.mu.Lock()
+	l.all[one] = struct{}{}
+	l.mu.Unlock()
+	if l.tls == nil {
+		return one, nil
+	}
+	config := l.tls.Clone()
+	if config.ServerName, _, err = net.SplitHostPort(addr); err == nil {
+		secure := tls.Client(one, config)
+		ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+		defer cancel()
+		if err = secure.HandshakeContext(ctx); err == nil {
+			return secure, nil
+		}
+	}
+	_ = one.Close()
+	return nil, err
+}
+
+// silent ends the connections to a broker that were not heard of since then.
+func (l *links) silent(addr string, since time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for one := range l.all {
+		if tcp, ok := one.Conn.(*net.TCPConn); ok && one.addr == addr && one.heard.Before(since) {
+			_, _ = tcp.CloseRead(), tcp.CloseWrite() // the client closes it when it finds it ended
+		}
+	}
+}
+
+// link is a connection to a broker.
+type link struct {
+	net.Conn
+	links *links
+	addr  string
+
+	asked, heard time.Time // guarded by mu of links: when something was sent last, and when something came
+}
+
+// Read implements net.Conn.
+func (l *link) Read(b []byte) (int, error) {
+	n, err := l.Conn.Read(b)
+	l.links.mu.Lock()
+	if n > 0 {
+		l.heard = time.Now()
+	}
+	asked := l.asked
+	l.links.mu.Unlock()
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		l.links.silent(l.addr, asked)
+	}
+	return n, err
+}
+
+// Write implements net.Conn.
+func (l *link) Write(b []byte) (int, error) {
+	l.links.mu.Lock()
+	l.asked = time.Now()
+	l.links.mu.Unlock()
+	return l.Conn.Write(b)
+}
+
+// Close implements net.Conn.
+func (l *link) Close() error {
+	l.links.mu.Lock()
+	delete(l.links.all, l)
+	l.links.mu.Unlock()
+	return l.Conn.Close()
+}

@@ -1,0 +1,189 @@
+package pg
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// ConnectGuarded is Connect of a session that does not wait for ever for a server that is not heard of again. When
+// nothing has come for so long while an answer is waited for, the server is asked over another connection what the
+// session does. While it works, however long, the answer is waited for. When it waits for this end in turn, and still
+// does after half as long more, the connection is half-open: it is closed, and the session is ended, which releases
+// its locks.
+func ConnectGuarded(ctx context.Context, url string, silence time.Duration, params map[string]string) (*pgconn.PgConn, error) {
+	var g *guard
+	conn, err := connect(ctx, url, params, "", func(dial pgconn.DialFunc) pgconn.DialFunc {
+		return func(ctx context.Context, network, addr string) (net.Conn, error) {
+			c, err := dial(ctx, network, addr)
+			if err != nil {
+				return nil, err
+			}
+			g = &guard{Conn: c, silence: silence, url: url, redial: func(ctx context.Context) (net.Conn, error) { return dial(ctx, network, addr) }}
+			return g, nil
+		}
+	})
+	if err == nil {
+		g.set(func() { g.pid = conn.PID() })
+	}
+	return conn, err
+}
+
+// guard is a connection of which reading ends when it is half-open.
+type guard struct {
+	net.Conn
+	silence time.Duration
+	url     string
+	redial  func(context.Context) (net.Conn, error) // connects to the same server
+
+	mu       sync.Mutex
+	pid      uint32             // of the session; 0: it has not begun
+	deadline time.Time          // of reading, as set by the user of the connection
+	since    time.Time          // nothing came, and nothing was sent
+	sent     int                // bytes since something came
+	cancel   context.CancelFunc // of asking; nil: nothing is asked
+}
+
+func (g *guard) set(change func()) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	change()
+}
+
+// SetDeadline implements net.Conn.
+func (g *guard) SetDeadline(t time.Time) error {
+	return errors.Join(g.SetReadDeadline(t), g.SetWriteDeadline(t))
+}
+
+// SetReadDeadline implements net.Conn.
+func (g *guard) SetReadDeadline(t time.Time) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.deadline = t
+	if g.late() && g.cancel != nil {
+		g.cancel()
+	}
+	return g.limit(g.end())
+}
+
+// late reports whether the deadline is over. The caller holds mu.
+func (g *guard) late() bool { return !g.deadline.IsZero() && !g.deadline.After(time.Now()) }
+
+// slowest is how many bytes a second a network carries at least. What the kernel has taken may be under way for long.
+const slowest = 64 << 10
+
+// end returns when it is too long that nothing came; zero: never. The caller holds mu.
+func (g *guard) end() time.Time {
+	if g.pid == 0 {
+		return time.Time{}
+	}
+	return g.since.Add(g.silence + time.Duration(g.sent/slowest)*time.Second)
+}
+
+// limit has reading end at t, or at the deadline. The caller holds mu.
+func (g *guard) limit(t time.Time) error {
+	if t.IsZero() || !g.deadline.IsZero() && g.deadline.Before(t) {
+		t = g.deadline
+	}
+	return g.Conn.SetReadDeadline(t)
+}
+
+// Write implements net.Conn.
+func (g *guard) Write(b []byte) (int, error) {
+	n, err := g.Conn.Write(b)
+	g.set(func() { g.since, g.sent = time.Now(), g.sent+n })
+	return n, err
+}
+
+// Read implements net.Conn.
+func (g *guard) Read(b []byte) (int, error) {
+	g.set(func() { g.since = time.Now() })
+	for suspected := false; ; {
+		n, err := g.read(b, suspected)
+		if n > 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
+			g.set(func() { g.sent = 0 })
+			return n, err
+		}
+		g.mu.Lock()
+		late, silent := g.late() || g.pid == 0, !g.end().After(time.Now())
+		g.mu.Unlock()
+		switch {
+		case late:
+			return n, err
+		case !silent: // something was sent meanwhile
+			suspected = false
+		case !g.waits(suspected):
+			suspected = false
+			g.set(func() { g.since = time.Now() })
+		case !suspected: // the answer may have come while the server was asked
+			suspected = true
+		default:
+			_ = g.Close()
+			return 0, &net.OpError{Op: "read", Net: "tcp", Addr: g.RemoteAddr(), Err: fmt.Errorf("the connection is half-open: nothing came for %v, and the server waits, too", g.silence)}
+		}
+	}
+}
+
+func (g *guard) read(b []byte, suspected bool) (int, error) {
+	g.mu.Lock()
+	end := g.end()
+	if suspected {
+		end = time.Now().Add(g.silence / 2)
+	}
+	err := g.limit(end)
+	g.mu.Unlock()
+	if err != nil {
+		return 0, err
+	}
+	return g.Conn.Read(b)
+}
+
+const (
+	// A pooler gives a session a number of its own, and none of the server's is known.
+	waitQuery = `SELECT pg_catalog.pg_backend_pid(), coalesce((SELECT coalesce(a.wait_event, '') FROM pg_catalog.pg_stat_activity a
+		WHERE a.pid = $1::int AND a.usename = session_user), 'gone')`
+	endQuery = `SELECT pg_catalog.pg_terminate_backend(a.pid) FROM pg_catalog.pg_stat_activity a
+		WHERE a.pid = $1::int AND a.usename = session_user AND a.wait_event IN ('ClientRead', 'ClientWrite')`
+)
+
+// waits asks the server whether the session waits for this end, or has ended; with end it is ended in the first case. A
+// server that cannot be connected to, as with a password that was replaced, counts as one whose sessions have ended; one that does
+// not say counts as one that works.
+func (g *guard) waits(end bool) bool {
+	ctx, cancel := context.WithTimeout(context.Background(), g.silence)
+	defer cancel()
+	g.set(func() {
+		if g.cancel = cancel; g.late() {
+			cancel()
+		}
+	})
+	defer g.set(func() { g.cancel = nil })
+	conn, err := connect(ctx, g.url, nil, "", func(pgconn.DialFunc) pgconn.DialFunc {
+		return func(ctx context.Context, _, _ string) (net.Conn, error) { return g.redial(ctx) }
+	})
+	if err != nil {
+		return !strings.HasPrefix(Code(err), classResources) // one that has no room for another session works
+	}
+	defer Close(conn)
+	pid := strconv.FormatUint(uint64(g.pid), 10)
+	r, err := Row(ctx, conn, waitQuery, pid)
+	if err != nil || r[0] != strconv.FormatUint(uint64(conn.PID()), 10) {
+		return err != nil && Code(err) == ""
+	}
+	switch r[1] {
+	case "ClientRead", "ClientWrite":
+		if end {
+			_, _ = Rows(ctx, conn, endQuery, pid) // otherwise the server notices by itself, some time
+		}
+		return true
+	}
+	return r[1] == "gone"
+}
