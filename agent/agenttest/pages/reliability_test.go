@@ -16,7 +16,7 @@ import (
 
 // The forms that the commands of the scoreboard have.
 var (
-	testCommand = regexp.MustCompile(`^((?:CONDUIT_[A-Z_]+=\d+ )*)go test (\./\S+)(?: -run (\S+|'[^']+'))?(?: -v)?(?: -timeout \d+h)?$`)
+	testCommand = regexp.MustCompile(`^(?:CI=1 )?((?:CONDUIT_[A-Z_]+=\d+ )*)go test (\./\S+)(?: -run (\S+|'[^']+'))?(?: -v)?(?: -timeout \d+h)?$`)
 	justCommand = regexp.MustCompile(`^just (\w+)$`)
 	campaign    = regexp.MustCompile(`^\.ci/campaign ([a-z-]+)$`)
 	program     = regexp.MustCompile(`^go run \./cmd/conduit (\w+)(?: --[a-z]+ \d+)*$`)
