@@ -67,7 +67,14 @@ func (t *tail) successor() (*content, error) {
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, err
 		}
-		files, err := t.between(now)
+		var current os.FileInfo
+		if now != nil {
+			if current, err = now.Stat(); err != nil {
+				now.Close()
+				return nil, fmt.Errorf("cannot examine %s: %w", t.path, err)
+			}
+		}
+		files, err := t.between(current)
 		f, moved := t.first(files)
 		if err == nil && f == nil && !moved {
 			return now, nil
@@ -81,17 +88,19 @@ func (t *tail) successor() (*content, error) {
 	}
 }
 
-// between returns the files that had the path after the open one and before now, in order.
-func (t *tail) between(now *content) ([]rotated, error) {
+// overtaken reports whether another file had the path after the open one, and has content: that is to be read although the
+// file that has the path now, nil for none, has none yet.
+func (t *tail) overtaken(current os.FileInfo) (bool, error) {
+	files, err := t.between(current)
+	return len(files) > 0, err
+}
+
+// between returns the files that had the path after the open one and before the current one, which is nil while the path is
+// free, in order.
+func (t *tail) between(current os.FileInfo) ([]rotated, error) {
 	left, err := t.file.Stat()
 	if err != nil {
 		return nil, fmt.Errorf("cannot examine %s: %w", t.path, err)
-	}
-	var current os.FileInfo // nil: the path is free
-	if now != nil {
-		if current, err = now.Stat(); err != nil {
-			return nil, fmt.Errorf("cannot examine %s: %w", t.path, err)
-		}
 	}
 	own, files := rotated{number: math.MaxInt, info: left}, []rotated(nil)
 	for _, r := range rotatedFiles(t.path) {

@@ -112,6 +112,19 @@ var rotatedBehindTheBackCases = map[string]struct {
 			write(t, path, strconv.Itoa(i)+"\n")
 		}
 	}, []string{"a2", "0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "10", "11"}},
+	"renamed twice, and nothing written since": {func(t *testing.T, path string) {
+		rename(t, path, path+".1")
+		write(t, path, "b1\nb2\n")
+		rename(t, path+".1", path+".2")
+		rename(t, path, path+".1")
+		write(t, path, "")
+	}, []string{"a2", "b1", "b2"}},
+	"renamed twice, and not made again": {func(t *testing.T, path string) {
+		rename(t, path, path+".1")
+		write(t, path, "b1\nb2\n")
+		rename(t, path+".1", path+".2")
+		rename(t, path, path+".1")
+	}, []string{"a2", "b1", "b2"}},
 	"renamed with growing numbers": {func(t *testing.T, path string) {
 		rename(t, path, path+".1")
 		age(t, path+".1", 2*time.Hour)

@@ -143,11 +143,14 @@ func (t *tail) leave() (bool, error) {
 }
 
 // observe finds out whether the open file was cut off and whether the path has gone to
-// another file that is being written already.
+// another file that is being written already, or that had the path and was.
 func (t *tail) observe() (replaced bool, err error) {
 	under, err := os.Stat(t.path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return t.left(), nil
+		if t.left() {
+			return true, nil
+		}
+		return t.overtaken(nil)
 	}
 	t.gone = time.Time{}
 	if err != nil {
@@ -158,7 +161,10 @@ func (t *tail) observe() (replaced bool, err error) {
 		return false, fmt.Errorf("cannot examine %s: %w", t.path, err)
 	}
 	if !os.SameFile(own, under) {
-		return under.Size() > 0, nil
+		if under.Size() > 0 {
+			return true, nil
+		}
+		return t.overtaken(under)
 	}
 	if t.cutOff(own) {
 		return false, t.restart()
