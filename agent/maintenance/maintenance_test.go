@@ -331,6 +331,23 @@ func TestDamageNeverPassesForAStore(t *testing.T) {
 	}
 }
 
+// TestUnknownFormat damages the number of the format in the header.
+func TestUnknownFormat(t *testing.T) {
+	const lastOfFormat = 47 // its place in the header
+	whole := filepath.Join(t.TempDir(), "conduit.db")
+	populated(t, whole)
+	for _, file := range []string{whole, deadletters.PathOf(whole)} {
+		bad, err := os.ReadFile(file)
+		must(t, err)
+		bad[lastOfFormat] = 9
+		path := filepath.Join(t.TempDir(), "conduit.db")
+		copyFile(t, whole, path)
+		copyFile(t, deadletters.PathOf(whole), deadletters.PathOf(path))
+		must(t, os.WriteFile(strings.Replace(file, whole, path, 1), bad, 0o600))
+		damaged(t, filepath.Base(file), path, file == whole, false)
+	}
+}
+
 // TestRepairOfAnother refuses to repair files of which the header says that they are another application's, and to restore them.
 func TestRepairOfAnother(t *testing.T) {
 	const applicationID = 68 // its place in the header

@@ -72,11 +72,14 @@ func kindOf(err error) error {
 		return ErrReadOnly
 	case e.Code == sqlite3.ErrIoErr, e.Code == sqlite3.ErrCantOpen:
 		return ErrIO
-	case e.Code == sqlite3.ErrCorrupt, e.Code == sqlite3.ErrNotADB:
+	case e.Code == sqlite3.ErrCorrupt, e.Code == sqlite3.ErrNotADB, e.Code == sqlite3.ErrError && e.Error() == unknownFormat:
 		return ErrDamaged
 	}
 	return nil
 }
+
+// unknownFormat is what SQLite says when the number of the format in the header is none that there is. It has no code of its own.
+const unknownFormat = "unsupported file format"
 
 func kindOfSystem(err error) error {
 	switch {
