@@ -33,6 +33,7 @@ plugins/builtin/sqlsink: plugins/builtin/backoff plugins/sdk plugins/template
 plugins/builtin/sqlsink/sqldb: plugins/builtin/sqlsink
 plugins/builtin/postgres: plugins/builtin/backoff plugins/builtin/handover plugins/builtin/postgres/* plugins/builtin/sqlsink plugins/schema plugins/sdk
 plugins/builtin/sqlite: plugins/builtin/backoff plugins/builtin/handover plugins/builtin/sqlite/* plugins/builtin/sqlsink plugins/builtin/sqlsink/* plugins/builtin/ticks plugins/sdk
+plugins/builtin/kafka:   plugins/builtin/kafka/* plugins/builtin/recordid plugins/sdk plugins/template
 plugins/builtin/s3:      plugins/builtin/backoff plugins/builtin/recordid plugins/builtin/settings plugins/builtin/s3/* plugins/builtin/tlssettings plugins/sdk
 plugins/builtin:         plugins/builtin/* plugins/sdk
 plugins/processor/*:     plugins/processor/absent plugins/processor/fieldref plugins/processor/httpcall plugins/processor/jsonvalue plugins/schema plugins/sdk plugins/template

@@ -13,6 +13,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/conduit-agent/conduit/plugins/builtin/kafka/links"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
@@ -52,7 +53,7 @@ func (s *clientSettings) options() ([]kgo.Opt, error) {
 			return nil, err
 		}
 	}
-	opts = append(opts, kgo.Dialer(newLinks(secure).dial))
+	opts = append(opts, kgo.Dialer(links.Dialer(secure)))
 	mechanism, err := s.mechanism()
 	if err != nil {
 		return nil, err

@@ -2,7 +2,6 @@ package kafka
 
 import (
 	"context"
-	"net"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 )
@@ -33,9 +32,4 @@ func FirstMessage(ctx context.Context, values map[string]string) ([]byte, error)
 	}
 	_, first, err := mechanism.Authenticate(ctx, "broker")
 	return first, err
-}
-
-// Dialer returns what connects to brokers without TLS.
-func Dialer() func(ctx context.Context, network, addr string) (net.Conn, error) {
-	return newLinks(nil).dial
 }

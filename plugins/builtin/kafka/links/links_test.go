@@ -1,4 +1,4 @@
-package kafka_test
+package links_test
 
 import (
 	"errors"
@@ -8,13 +8,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/conduit-agent/conduit/plugins/builtin/kafka"
+	"github.com/conduit-agent/conduit/plugins/builtin/kafka/links"
 )
 
 // TestLinks has an answer of a broker not come: its other connections end on which nothing came since, no others.
 func TestLinks(t *testing.T) {
 	t.Parallel()
-	silent, other, dial := listen(t), listen(t), kafka.Dialer()
+	silent, other, dial := listen(t), listen(t), links.Dialer(nil)
 	connect := func(l net.Listener) (client, server net.Conn) {
 		t.Helper()
 		client, err := dial(t.Context(), "tcp", l.Addr().String())

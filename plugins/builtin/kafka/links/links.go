@@ -1,4 +1,5 @@
-package kafka
+// Package links connects to brokers of Kafka, and gives up half-open connections together.
+package links
 
 import (
 	"context"
@@ -21,8 +22,12 @@ type links struct {
 	all map[*link]struct{}
 }
 
-func newLinks(tls *tls.Config) *links {
-	return &links{dialer: net.Dialer{Timeout: dialTimeout}, tls: tls, all: map[*link]struct{}{}}
+// Dialer returns what connects to brokers, with TLS unless secure is nil. It may be used by several clients at a time. The
+// connections that it makes to a broker are ended together when an answer does not come over one of them: all that were not
+// heard of since it was asked for.
+func Dialer(secure *tls.Config) func(ctx context.Context, network, addr string) (net.Conn, error) {
+	l := &links{dialer: net.Dialer{Timeout: dialTimeout}, tls: secure, all: map[*link]struct{}{}}
+	return l.dial
 }
 
 // dialTimeout bounds how long connecting may take.
