@@ -192,9 +192,10 @@ func testSharedLetters(t *testing.T, url string) {
 	for _, m := range members {
 		m.awaitLetters(maxLetters)
 		var totals rest.DeadLetterTotals
+		// A member that is slow to renew its claim loses it, and the next one reads some lines once more.
 		wait.For(t, m.name+" to count what was dropped", func() bool {
 			totals = decoded[rest.DeadLetterPage](m, "GET", lettersPath).Totals
-			return totals.Dropped == uint64(r.lines-before)/2-maxLetters && totals.Count == maxLetters
+			return totals.Dropped >= uint64(r.lines-before)/2-maxLetters && totals.Count == maxLetters
 		}, func() string { return fmt.Sprintf("it has %+v of %d lines", totals, r.lines-before) })
 	}
 	if err := os.Remove(filepath.Join(r.dir, "pipelines", "p.yaml")); err != nil {
