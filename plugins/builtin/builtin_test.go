@@ -1,9 +1,11 @@
 package builtin_test
 
 import (
+	"errors"
+	"fmt"
 	"maps"
 	"os"
-	"os/exec"
+	osexec "os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -11,6 +13,8 @@ import (
 	"testing"
 
 	"github.com/conduit-agent/conduit/plugins/builtin"
+	"github.com/conduit-agent/conduit/plugins/builtin/exec"
+	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
@@ -63,6 +67,58 @@ func TestContractIsChecked(t *testing.T) {
 		}
 		if !checked {
 			t.Errorf("no test runs the checks of the contract on built-in connector %s", c.Name)
+		}
+	}
+}
+
+// TestForeignPositions opens each source, and each mode of it, at a position that is none of its own: no retry mends that, and
+// the error says what does. It is found before anything is connected to.
+func TestForeignPositions(t *testing.T) {
+	modes := map[string][]map[string]string{
+		"exec":      {{"command": `["true"]`}},
+		"file":      {{"path": "in"}, {"path": "*.log"}},
+		"generator": {{"format.type": "raw", "format.options.n": "int"}},
+		"http":      {{"address": "127.0.0.1:0"}, {"url": "http://127.0.0.1:1"}},
+		"journald":  {{}},
+		"kafka":     {{"servers": "127.0.0.1:1", "topics": "t"}},
+		"mqtt":      {{"url": "mqtt://127.0.0.1:1", "topics": "t"}},
+		"mysql":     {{"address": "127.0.0.1:1", "database": "db", "user": "u", "tables": "t"}},
+		"nats":      {{"url": "nats://127.0.0.1:1", "stream": "s"}, {"url": "nats://127.0.0.1:1", "type": "core", "subjects": "s"}},
+		"postgres":  {{"url": "postgres://127.0.0.1:1/db", "tables": "t"}},
+		"redis": {
+			{"url": "redis://127.0.0.1:1", "type": "stream", "key": "k"},
+			{"url": "redis://127.0.0.1:1", "type": "list", "key": "k"},
+			{"url": "redis://127.0.0.1:1", "type": "pubsub", "key": "k"},
+		},
+		"s3":     {{"aws.bucket": "b", "aws.region": "r", "aws.endpoint": "http://127.0.0.1:1", "aws.accessKeyId": "a", "aws.secretAccessKey": "s"}},
+		"spool":  {{"path": "spool"}},
+		"sqlite": {{"path": "db", "tables": "t"}},
+		"syslog": {{"address": "127.0.0.1:0", "protocols": "tcp"}},
+	}
+	for _, c := range builtin.With(exec.Options{Enabled: true}) {
+		if c.NewSource != nil && modes[c.Name] == nil {
+			t.Errorf("%s is a source without settings here", c.Name)
+		}
+		for _, settings := range modes[c.Name] {
+			t.Run(fmt.Sprint(c.Name, " ", settings), func(t *testing.T) {
+				t.Chdir(t.TempDir())
+				s := c.NewSource()
+				settings = s.Parameters().ApplyDefaults(settings)
+				if wrong := s.Parameters().Check(settings); len(wrong) > 0 {
+					t.Fatal(wrong)
+				}
+				if err := s.Configure(t.Context(), settings); err != nil {
+					t.Fatal(err)
+				}
+				err := s.Open(t.Context(), record.Position("none of yours"))
+				var permanent interface{ Permanent() bool }
+				if !errors.As(err, &permanent) || !strings.Contains(err.Error(), `"none of yours"`) || !strings.HasSuffix(err.Error(), sdk.StartOver) {
+					t.Errorf("the error is %v", err)
+				}
+				if err := s.Teardown(t.Context()); err != nil {
+					t.Errorf("Teardown: %v", err)
+				}
+			})
 		}
 	}
 }
@@ -250,7 +306,7 @@ var libraries = map[string]string{
 // TestLeftOut makes sure that a build without a connector is without its library.
 func TestLeftOut(t *testing.T) {
 	deps := func(tags string) string {
-		out, err := exec.Command("go", "list", "-deps", "-tags", tags, "github.com/conduit-agent/conduit/cmd/conduit").CombinedOutput()
+		out, err := osexec.Command("go", "list", "-deps", "-tags", tags, "github.com/conduit-agent/conduit/cmd/conduit").CombinedOutput()
 		if err != nil {
 			t.Fatalf("cannot list packages: %v\n%s", err, out)
 		}

@@ -8,6 +8,7 @@ package sdk
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/conduit-agent/conduit/plugins/progress"
 	"github.com/conduit-agent/conduit/plugins/record"
@@ -185,6 +186,15 @@ func Permanent(err error) error {
 		return nil
 	}
 	return permanentError{err}
+}
+
+// StartOver says, in an error about a position that no other try can resume at, how a source starts over.
+const StartOver = "to start over, stop the pipeline and run `conduit connectors position ID reset`, or give the connector another id"
+
+// CannotResume returns the permanent error of an Open that is given a position that is not one of
+// this kind, as in "a position of file". It says how to start over.
+func CannotResume(pos record.Position, kind string) error {
+	return Permanent(fmt.Errorf("cannot resume at position %.200q: that is not %s; %s", pos, kind, StartOver))
 }
 
 type permanentError struct{ error }

@@ -91,6 +91,9 @@ func TestSource(t *testing.T) {
 				}
 			}
 			records := readToTheStop(ctx, t, s)
+			if role == "connector" {
+				wantLogs(t, out) // before Teardown: what is on its way then may be lost
+			}
 			if err := s.Teardown(ctx); err != nil {
 				t.Fatal(err)
 			}
@@ -101,9 +104,6 @@ func TestSource(t *testing.T) {
 				if r.Metadata.Get(record.KeySourceConnectorID) != "pipe:src" || r.Metadata.Get(record.KeyReadAt) == "" || r.Operation != record.OperationCreate {
 					t.Fatalf("got %+v", r)
 				}
-			}
-			if role == "connector" {
-				wantLogs(t, out)
 			}
 		})
 	}
@@ -141,7 +141,7 @@ func wantLogs(t *testing.T, out *logbuf.Buffer) {
 	t.Helper()
 	wait.For(t, "logs arrive", func() bool {
 		return strings.Contains(out.String(), "created") && strings.Contains(out.String(), "printed to stdout")
-	})
+	}, out.String)
 	if got := out.String(); !strings.Contains(got, "level=INFO msg=created") || !strings.Contains(got, "id=pipe:src") || !strings.Contains(got, "component=plugin") {
 		t.Errorf("logs: %s", got)
 	}

@@ -20,7 +20,7 @@ func (p *place) parse(pos record.Position) error {
 		return nil
 	}
 	if err := json.Unmarshal(pos, p); err != nil || p.Seq <= 0 {
-		return sdk.Permanent(fmt.Errorf("cannot resume at position %.100q: it is none of this source", pos))
+		return sdk.CannotResume(pos, "a position of exec")
 	}
 	return nil
 }

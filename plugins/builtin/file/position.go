@@ -1,7 +1,6 @@
 package file
 
 import (
-	"fmt"
 	"hash/fnv"
 	"net/url"
 	"strconv"
@@ -27,12 +26,7 @@ type place struct {
 // headBytes is how much of its beginning identifies a file.
 const headBytes = 256
 
-// startOver says what mends a position that no retry can resume at.
-const startOver = "to start over, stop the pipeline and run `conduit connectors position ID reset`, or give the connector another id"
-
-func notPosition(pos record.Position) error {
-	return sdk.Permanent(fmt.Errorf("cannot resume at position %.200q: that is not a position of file; %s", pos, startOver))
-}
+func notPosition(pos record.Position) error { return sdk.CannotResume(pos, "a position of file") }
 
 // parsePosition reads a position in one file.
 func parsePosition(pos record.Position) (place, error) {

@@ -182,7 +182,7 @@ func (s *single) open(pos record.Position) error {
 			return s.resume(p)
 		}
 		if places != nil {
-			return sdk.Permanent(fmt.Errorf("cannot resume: the position is one of a directory or a pattern without %s, and path is this one file now: set it back; %s", s.path, startOver))
+			return sdk.Permanent(fmt.Errorf("cannot resume: the position is one of a directory or a pattern without %s, and path is this one file now: set it back; %s", s.path, sdk.StartOver))
 		}
 		var p place
 		if p, err = parsePosition(pos); err == nil {

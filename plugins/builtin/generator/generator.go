@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"strconv"
 	"time"
@@ -70,7 +69,7 @@ func (s *Source) Open(ctx context.Context, pos record.Position) error {
 	if len(pos) > 0 {
 		n, err := strconv.ParseInt(string(pos), 10, 64)
 		if err != nil || n < 0 {
-			return sdk.Permanent(fmt.Errorf("cannot resume at position %q: not the number of a record", pos))
+			return sdk.CannotResume(pos, "the number of a record")
 		}
 		s.made = n
 	}

@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
-	"fmt"
 
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
@@ -40,7 +39,7 @@ func parsePlace(pos record.Position) (p place, err error) {
 	d := json.NewDecoder(bytes.NewReader(pos))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&p); err != nil || p.N == 0 {
-		return p, sdk.Permanent(fmt.Errorf("cannot resume from %q: that is no position of HTTP polling", pos))
+		return p, sdk.CannotResume(pos, "a position of http with url")
 	}
 	return p, nil
 }

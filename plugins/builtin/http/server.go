@@ -46,7 +46,7 @@ type server struct {
 // and is sent again by its sender.
 func (s *server) open(ctx context.Context, pos record.Position) error {
 	if len(pos) > 0 && !isSequence(pos) {
-		return sdk.Permanent(fmt.Errorf("cannot resume from %q: that is no position of an HTTP server", pos))
+		return sdk.CannotResume(pos, "a position of http with address")
 	}
 	config, err := s.settings.Settings.Server()
 	if err != nil {

@@ -70,7 +70,7 @@ func (s *Source) Configure(ctx context.Context, values map[string]string) error 
 func (s *Source) Open(ctx context.Context, pos record.Position) error {
 	s.log, s.cursor, s.checked = sdk.Logger(ctx), string(pos), len(pos) == 0
 	if len(pos) > 0 && !strings.HasPrefix(s.cursor, "s=") {
-		return sdk.Permanent(fmt.Errorf("cannot resume from %q: that is no cursor of a journal", pos))
+		return sdk.CannotResume(pos, "a cursor of a journal")
 	}
 	return findProgram()
 }

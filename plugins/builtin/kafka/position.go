@@ -48,7 +48,7 @@ func (v vector) set(topic string, partition int32, offset int64) {
 func parsePosition(pos record.Position) (p place, err error) {
 	d := json.NewDecoder(bytes.NewReader(pos))
 	if err := d.Decode(&p); err != nil || p.Topic == "" || p.Partition < 0 || p.Offset < 0 {
-		return p, sdk.Permanent(fmt.Errorf("cannot resume at position %q: not a position of this source", abbreviate(pos)))
+		return p, sdk.CannotResume(pos, "a position of kafka")
 	}
 	return p, nil
 }

@@ -123,7 +123,7 @@ func (s *Source) resume(pos record.Position) error {
 		s.group = p.GroupID
 	}
 	if p.GroupID != s.group {
-		return fmt.Errorf("the old position contains a different consumer group ID than the connector configuration (%q vs %q): set groupID back, or give the connector another id to start over", p.GroupID, s.group)
+		return sdk.Permanent(fmt.Errorf("the old position contains a different consumer group ID than the connector configuration (%q vs %q): set groupID back; %s", p.GroupID, s.group, sdk.StartOver))
 	}
 	s.state.next, s.state.resumed, s.state.whole = p.vector(), true, p.Next != nil
 	if p.IDs != nil {

@@ -29,7 +29,7 @@ func newNumbers(pos record.Position) (numbers, error) {
 	if len(pos) > 0 {
 		found := pattern.FindSubmatch(pos)
 		if found == nil {
-			return n, sdk.Permanent(fmt.Errorf("cannot resume from %q: that is no position of MQTT", pos))
+			return n, sdk.CannotResume(pos, "a position of mqtt")
 		}
 		at, err := strconv.ParseInt(string(found[1]), 10, 64)
 		if err != nil {

@@ -64,18 +64,18 @@ func parsePosition(p record.Position) (pos position, err error) {
 		return pos, nil
 	}
 	if err := json.Unmarshal(p, &pos); err != nil || pos.Type < typeSnapshot || pos.Type > typeStream {
-		return pos, sdk.Permanent(fmt.Errorf("cannot read the position %q: it is not one of a mysql source", p))
+		return pos, sdk.CannotResume(p, "a position of mysql")
 	}
 	if pos.set, err = gtid.Parse(pos.GTID); err != nil {
-		return pos, sdk.Permanent(fmt.Errorf("cannot read the position %q: %w", p, err))
+		return pos, sdk.CannotResume(p, "a position of mysql: "+err.Error())
 	}
 	if pos.Seen != nil {
 		if pos.Seen.set, err = gtid.Parse(pos.Seen.GTID); err != nil {
-			return pos, sdk.Permanent(fmt.Errorf("cannot read the position %q: %w", p, err))
+			return pos, sdk.CannotResume(p, "a position of mysql: "+err.Error())
 		}
 	}
 	if pos.File == "" {
-		return pos, sdk.Permanent(fmt.Errorf("cannot read the position %q: it has no place in the log", p))
+		return pos, sdk.CannotResume(p, "a position of mysql: it has no place in the log")
 	}
 	return pos, nil
 }

@@ -27,10 +27,10 @@ func parsePosition(pos record.Position, stream string) (p position, err error) {
 	d := json.NewDecoder(bytes.NewReader(pos))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&p); err != nil || p.Resume != 1 || p.Sequence == 0 {
-		return p, sdk.Permanent(fmt.Errorf("cannot resume from %q: that is no position of a stream", pos))
+		return p, sdk.CannotResume(pos, "a position of a stream of nats")
 	}
 	if p.Stream != stream {
-		return p, sdk.Permanent(fmt.Errorf("cannot resume: the position is one of stream %q, and stream is %q now: set it back, or give the connector another id to start over", p.Stream, stream))
+		return p, sdk.Permanent(fmt.Errorf("cannot resume: the position is one of stream %q, and stream is %q now: set it back; %s", p.Stream, stream, sdk.StartOver))
 	}
 	return p, nil
 }

@@ -5,7 +5,6 @@ package numbers
 import (
 	"crypto/rand"
 	"encoding/hex"
-	"fmt"
 	"regexp"
 	"strconv"
 
@@ -24,7 +23,7 @@ var position = regexp.MustCompile(`^[0-9a-f]{16}:[0-9]{1,20}$`)
 // New returns the Numbers of a run that goes on after pos.
 func New(pos record.Position) (n Numbers, err error) {
 	if len(pos) > 0 && !position.Match(pos) {
-		return n, sdk.Permanent(fmt.Errorf("cannot resume from %q: that is no position of this source", pos))
+		return n, sdk.CannotResume(pos, "a position of this source")
 	}
 	var b [8]byte
 	_, _ = rand.Read(b[:]) // never fails

@@ -3,7 +3,6 @@ package postgres
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -64,15 +63,15 @@ func parsePosition(p record.Position) (pos position, err error) {
 	}
 	d := json.NewDecoder(bytes.NewReader(p))
 	if err := d.Decode(&pos); err != nil || pos.Type < 0 || pos.Type > typeStream {
-		return pos, sdk.Permanent(fmt.Errorf("cannot read the position %q: it is not one of a postgres source", p))
+		return pos, sdk.CannotResume(p, "a position of postgres")
 	}
 	if pos.LastLSN != "" {
 		if pos.commit, err = pgoutput.ParseLSN(pos.LastLSN); err != nil {
-			return pos, sdk.Permanent(fmt.Errorf("cannot read the position %q: %w", p, err))
+			return pos, sdk.CannotResume(p, "a position of postgres: "+err.Error())
 		}
 	}
 	if pos.Type == typeStream && pos.commit == 0 {
-		return pos, sdk.Permanent(fmt.Errorf("cannot read the position %q: it has no last_lsn", p))
+		return pos, sdk.CannotResume(p, "a position of postgres: it has no last_lsn")
 	}
 	for _, name := range slices.Sorted(maps.Keys(pos.Snapshots)) {
 		if t := pos.Snapshots[name]; t.LastRead != t.SnapshotEnd {

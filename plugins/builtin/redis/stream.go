@@ -64,7 +64,7 @@ func newStream(settings *sourceSettings, log *slog.Logger, latest *progress.Late
 		s.number, err = strconv.ParseInt(number, 10, 64)
 	}
 	if err != nil {
-		return nil, sdk.Permanent(fmt.Errorf("cannot resume from %q: that is no position of a stream", pos))
+		return nil, sdk.CannotResume(pos, "a position of a stream of redis")
 	}
 	s.begun = true
 	return s, nil

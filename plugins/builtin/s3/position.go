@@ -51,13 +51,13 @@ func parsePosition(pos record.Position, bucket string) (p position, err error) {
 	d.DisallowUnknownFields()
 	if err := d.Decode(&p); err == nil && p.Resume == 1 && p.Key != "" {
 		if p.Bucket != bucket {
-			return p, sdk.Permanent(fmt.Errorf("cannot resume: the position is one of bucket %q, and aws.bucket is %q now: set it back, or give the connector another id to start over", p.Bucket, bucket))
+			return p, sdk.Permanent(fmt.Errorf("cannot resume: the position is one of bucket %q, and aws.bucket is %q now: set it back; %s", p.Bucket, bucket, sdk.StartOver))
 		}
 		return p, nil
 	}
 	match := foreign.FindSubmatch(pos)
 	if match == nil {
-		return p, sdk.Permanent(fmt.Errorf("cannot resume from %q: that is no position of s3", pos))
+		return p, sdk.CannotResume(pos, "a position of s3")
 	}
 	seconds, err := strconv.ParseInt(string(match[3]), 10, 64)
 	p = position{Bucket: bucket}

@@ -1,7 +1,6 @@
 package spool
 
 import (
-	"fmt"
 	"strconv"
 	"strings"
 
@@ -42,7 +41,7 @@ func parsePosition(pos record.Position) (p place, err error) {
 		p.gaps = append(p.gaps, gap{number(from), number(to)})
 	}
 	if !ok || err != nil {
-		return p, sdk.Permanent(fmt.Errorf("cannot resume at position %q: not a position of this source", pos))
+		return p, sdk.CannotResume(pos, "a position of spool")
 	}
 	return p, nil
 }

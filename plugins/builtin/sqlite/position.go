@@ -25,7 +25,7 @@ func parsePosition(p record.Position) (pos position, err error) {
 		return pos, nil
 	}
 	if err := json.Unmarshal(p, &pos); err != nil || pos.DB == "" {
-		return pos, sdk.Permanent(fmt.Errorf("cannot read the position %q: it is not one of a sqlite source", p))
+		return pos, sdk.CannotResume(p, "a position of sqlite")
 	}
 	return pos, nil
 }
