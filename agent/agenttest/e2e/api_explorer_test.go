@@ -9,6 +9,7 @@ import (
 
 	"github.com/chromedp/chromedp"
 
+	"github.com/conduit-agent/conduit/agent/agenttest/effort"
 	"github.com/conduit-agent/conduit/plugins/plugintest/browser"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/spec"
@@ -42,6 +43,7 @@ func picture(t *testing.T, ctx context.Context, name string) {
 // The explorer lists every operation, and each can be tried: one that reads, one that
 // changes, one that streams.
 func TestExplorerInABrowser(t *testing.T) {
+	effort.Once(t)
 	t.Parallel()
 	x := &explorer{web: startWeb(t, ""), t: t, ctx: browser.Tab(t, 0)}
 	x.Save("p.yaml", made(x.Dir, "p", 100, ""))

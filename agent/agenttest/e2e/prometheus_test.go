@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/conduit-agent/conduit/agent/agenttest"
+	"github.com/conduit-agent/conduit/agent/agenttest/effort"
 	"github.com/conduit-agent/conduit/agent/monitoring"
 	"github.com/conduit-agent/conduit/plugins/plugintest/server"
 	"github.com/conduit-agent/conduit/spec"
@@ -91,6 +92,7 @@ func startPrometheus(t *testing.T, agent string) promClient {
 // A Prometheus loads the alert rules and runs every query of the dashboard. The alerts of a pipeline
 // that is degraded and of a spool that is nearly full fire.
 func TestPrometheus(t *testing.T) {
+	effort.Once(t)
 	t.Parallel()
 	a := agenttest.Start(t, "")
 	a.Save("p.yaml", `{version: "2.2", pipelines: [{id: broken, connectors: [

@@ -7,12 +7,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/conduit-agent/conduit/agent/agenttest/effort"
 	"github.com/conduit-agent/conduit/spec"
 )
 
 // While its pipeline is stopped, where a source resumes is moved in its card, after the page has said what is
 // delivered again or skipped.
 func TestUIMovesPositions(t *testing.T) {
+	effort.Once(t)
 	t.Parallel()
 	w := startWeb(t, "")
 	appendTo(t, w.Path("in.txt"), "a\nb\nc\n")

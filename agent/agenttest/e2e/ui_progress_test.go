@@ -9,6 +9,7 @@ import (
 
 	_ "github.com/mattn/go-sqlite3"
 
+	"github.com/conduit-agent/conduit/agent/agenttest/effort"
 	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/plugins/progress"
@@ -17,6 +18,7 @@ import (
 
 // How far a source is behind its system, and how far it has got with a snapshot, is in the status, the metrics and the page.
 func TestUIProgressOfSources(t *testing.T) {
+	effort.Once(t)
 	t.Parallel()
 	w := startWeb(t, "", func(c *config.Config) { c.Shutdown.Timeout = 100 * time.Millisecond }) // it never gets all written
 	db, err := sql.Open("sqlite3", "file:"+w.Path("shop.db")+"?_busy_timeout=10000")

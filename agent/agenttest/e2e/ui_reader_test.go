@@ -7,6 +7,7 @@ import (
 
 	"github.com/chromedp/chromedp"
 
+	"github.com/conduit-agent/conduit/agent/agenttest/effort"
 	"github.com/conduit-agent/conduit/spec"
 )
 
@@ -29,6 +30,7 @@ var changes = []struct {
 
 // A reader sees every view and no button that is not for it; an administrator sees them all.
 func TestUIReader(t *testing.T) {
+	effort.Once(t)
 	t.Parallel()
 	w := startWeb(t, "", tokens(t, "read-secret", "admin-secret"))
 	w.api.Token = "admin-secret"

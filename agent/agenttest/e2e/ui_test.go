@@ -151,6 +151,7 @@ var views = []struct{ name, at, shows string }{
 // Every view renders without complaint, fits a wide and a narrow window, in light and
 // dark, and is accessible.
 func TestUIViews(t *testing.T) {
+	effort.Once(t)
 	t.Parallel()
 	w := startWeb(t, "")
 	w.Save("p.yaml", made(w.Dir, "p", 50, marked))
@@ -206,6 +207,7 @@ const marked = "processors: [{id: mark, plugin: field.set, settings: {field: .Pa
 
 // A dry run takes records from the stream of the source, and shows what changes at each stage.
 func TestUIDryRun(t *testing.T) {
+	effort.Once(t)
 	t.Parallel()
 	w := startWeb(t, "")
 	w.Save("p.yaml", made(w.Dir, "p", 50, marked))
@@ -220,6 +222,7 @@ func TestUIDryRun(t *testing.T) {
 
 // A broken file appears with its line, while its pipeline goes on, and disappears.
 func TestUIBrokenFileAppearsAndDisappears(t *testing.T) {
+	effort.Once(t)
 	t.Parallel()
 	w := startWeb(t, "")
 	w.Save("p.yaml", made(w.Dir, "p", 10, ""))
@@ -344,6 +347,7 @@ func TestUIEditPlanApplyRollBack(t *testing.T) {
 
 // The editor proposes what may stand at the cursor, plugins included.
 func TestUIEditorCompletes(t *testing.T) {
+	effort.Once(t)
 	t.Parallel()
 	w := startWeb(t, "")
 	p := openPage(t, w.api.URL, "new")
@@ -356,6 +360,7 @@ func TestUIEditorCompletes(t *testing.T) {
 
 // Everything can be reached by keys.
 func TestUIKeyboard(t *testing.T) {
+	effort.Once(t)
 	t.Parallel()
 	w := startWeb(t, "")
 	w.Save("p.yaml", made(w.Dir, "p", 50, marked))
@@ -400,6 +405,7 @@ func TestUIKeyboard(t *testing.T) {
 
 // The drawing marks the stage that holds the pipeline back, with who waits for it.
 func TestUISlowStage(t *testing.T) {
+	effort.Once(t)
 	t.Parallel()
 	w := startWeb(t, "")
 	w.Save("p.yaml", made(w.Dir, "p", 50, ""))
@@ -414,6 +420,7 @@ func TestUISlowStage(t *testing.T) {
 
 // With tokens the page asks for one, and says when it is wrong.
 func TestUILogin(t *testing.T) {
+	effort.Once(t)
 	t.Parallel()
 	w := startWeb(t, "", tokens(t, "read-secret", "admin-secret"))
 	w.Save("p.yaml", made(w.Dir, "p", 10, ""))

@@ -10,10 +10,11 @@ import (
 // CI is set, but not under the race detector, with which everything takes several times as long.
 func Thorough() bool { return os.Getenv("CI") != "" && !RaceDetector }
 
-// Once skips a test of programs that are built without the race detector when that is on: it would try the same again.
+// Once skips a test when the race detector is on, which what the test is about is not compiled with: other programs, or a page
+// whose requests other tests make as well. It would try the same again, and slowly.
 func Once(t *testing.T) {
 	t.Helper()
 	if RaceDetector {
-		t.Skip("it runs programs that are built without the race detector, so it runs without that only")
+		t.Skip("what it tries is not compiled with the race detector, so it runs without that only")
 	}
 }
