@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/agent/agenttest/effort"
+	"github.com/conduit-agent/conduit/plugins/plugintest/page"
 	"github.com/conduit-agent/conduit/plugins/plugintest/server"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 )
@@ -69,6 +70,8 @@ func debLife(t *testing.T, packages string) {
 	}
 	m.counted()
 
+	m.closeJIT()
+
 	first := m.property("MainPID")
 	if out, err := m.run("dpkg", "-i", older); err == nil || !strings.Contains(out, "does not read") {
 		t.Errorf("the downgrade ended with %v: %s", err, out)
@@ -93,6 +96,22 @@ func debLife(t *testing.T, packages string) {
 		}
 	}
 	m.must("test", "-f", "/etc/conduit/pipelines/numbers.yaml") // a person's own
+}
+
+// closeJIT makes the drop-in of the page, and runs the service with it from there on.
+func (m *container) closeJIT() {
+	m.t.Helper()
+	blocks := page.Blocks(m.t, "systemd/README.md", "ini")
+	if len(blocks) != 1 {
+		m.t.Fatalf("the page has %d drop-ins, and one is known here", len(blocks))
+	}
+	path, _, _ := strings.Cut(strings.TrimPrefix(blocks[0], "# /etc/"), "\n")
+	m.write("../"+path, blocks[0])
+	m.must("systemctl", "daemon-reload")
+	m.must("systemctl", "restart", "conduit")
+	m.shows(map[string]string{"MemoryDenyWriteExecute": "yes", "ActiveState": "active"})
+	m.grows("numbers.txt")
+	m.counted()
 }
 
 // counted checks that every record was written once, in order.
