@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"maps"
-	"math"
 	"slices"
 	"time"
 
@@ -136,7 +135,8 @@ func (q *queue) since() (from time.Time) {
 	return from
 }
 
-// trim drops the n oldest dead letters of a queue, unless that changed since it was seen last.
+// trim drops the n oldest dead letters of a queue, unless that changed since it was seen last. Segments as a whole go with the
+// head, which counts what goes with it; what is to go of the next one goes from there, and is counted afterwards.
 func (s *Share) trim(ctx context.Context, claim string, n int64) error {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
@@ -169,36 +169,54 @@ func (s *Share) trim(ctx context.Context, claim string, n int64) error {
 		if next == h.Next {
 			tail = tail[min(left, int64(len(tail))):]
 			left = 0
+		} else if next == h.First {
+			return 0, true, nil
 		}
-		h.First, h.Stamp, h.Dropped = next, stamp, h.Dropped+uint64(n)
+		h.First, h.Stamp, h.Dropped = next, stamp, h.Dropped+uint64(n-left)
 		return 0, false, h.put(e, tail)
 	})
+	if err == nil && left > 0 {
+		err = s.trimSegment(ctx, claim, next, left)
+	}
 	if err != nil {
 		return err
 	}
 	s.Log.Warn("dead letters were dropped because there are too many", "component", "dead-letters", "pipeline_id", claim, "dropped", n)
-	if left > 0 {
-		_, err = s.changeSegment(ctx, always, claim, next, stamp, anything, oldest(left))
-	}
-	return errors.Join(err, s.sweep(ctx, claim))
+	return s.sweep(ctx, claim)
 }
 
-// oldest returns what removes the n oldest dead letters of a part, also when it is begun anew.
-func oldest(n int64) func(*deadletters.Letter) verdict {
-	last, left := int64(math.MaxInt64), n
-	return func(l *deadletters.Letter) verdict {
-		if l.ID <= last {
-			left = n
+// trimSegment drops the n oldest dead letters of a segment, unless that changed since it was seen last. One that expired, which this
+// member did not see empty, is made again without any, so that it is known.
+func (s *Share) trimSegment(ctx context.Context, claim string, number int, n int64) error {
+	s.mu.Lock()
+	revision := s.at(claim).segments[number].revision
+	s.mu.Unlock()
+	stamp := rand.Text()
+	var dropped int64
+	err := s.swap(ctx, always, protocol.SegmentKey(claim, number), func(e *protocol.Entry) (ttl time.Duration, done bool, err error) {
+		g, err := segmentOf(e)
+		if err != nil || g.Stamp == stamp { // by a try before
+			return 0, true, err
 		}
-		last = l.ID
-		if left--; left >= 0 {
-			return remove
+		if e.Revision != revision {
+			return 0, false, s.changedSince(*e)
 		}
-		return leave
+		all, err := unpack(e.State)
+		if err != nil {
+			return 0, false, err
+		}
+		if dropped = min(n, int64(len(all))); dropped == int64(len(all)) {
+			ttl = goneFor
+		}
+		return ttl, false, putSegment(e, claim, number, stamp, all[dropped:])
+	})
+	if err != nil {
+		return err
 	}
+	return s.count(ctx, claim, int(dropped))
 }
 
-// changedSince takes what a queue is by now.
+// changedSince takes what a part of a queue is by now.
 func (s *Share) changedSince(e protocol.Entry) error {
 	s.Note(e)
 	return errChanged

@@ -480,3 +480,73 @@ func TestBounds(t *testing.T) {
 		t.Errorf("%d keys have dead letters, of %d", live, len(m.keys))
 	}
 }
+
+// hooked is a connection to a store that calls before with the key of a write before it does.
+type hooked struct {
+	*memory
+	before func(key string)
+}
+
+func (s *hooked) Write(ctx context.Context, w protocol.Write) protocol.Outcome {
+	s.before(w.Key)
+	return s.memory.Write(ctx, w)
+}
+
+// TestTwoMembersDrop has a member drop what is too much while another one is about to: no more is dropped than has to be,
+// and all of it is counted.
+func TestTwoMembersDrop(t *testing.T) {
+	t.Parallel()
+	for _, before := range []string{protocol.LettersKey("p"), protocol.SegmentKey("p", 0), protocol.SegmentKey("p", 1)} {
+		m := newMemory()
+		a, b := newHost(t, m, deadletters.Limits{}).owns("p", 7), newHost(t, m, deadletters.Limits{Count: 850})
+		for i := range 1000 {
+			a.keep("p", fmt.Sprint(i))
+			if i%100 == 99 {
+				must(t, a.commit("p"))
+			}
+		}
+		a.Local.Limits.Count = 850
+		met := false
+		a.Store = &hooked{memory: m, before: func(key string) {
+			if key == before && !met {
+				met = true
+				b.Tidy(t.Context())
+			}
+		}}
+		a.Tidy(t.Context())
+		all := a.list("p", rest.DeadLetterFilter{}, 100)
+		totals, err := b.Totals(t.Context())
+		must(t, err)
+		if !met || len(all) != 850 || all[849].Key != "150" || totals[0].Count != 850 || totals[0].Dropped != 150 {
+			t.Errorf("before the write of %s (%v) the other member drops, too: %d are left, totals %+v", before, met, len(all), totals)
+		}
+	}
+}
+
+// TestExpiredSegment has a member that never saw a segment, which is empty and has expired by now, drop what is too much.
+func TestExpiredSegment(t *testing.T) {
+	t.Parallel()
+	m := newMemory()
+	a := newHost(t, m, deadletters.Limits{}).owns("p", 7)
+	for i := range 300 {
+		a.keep("p", fmt.Sprint(i))
+		if i%100 == 99 {
+			must(t, a.commit("p"))
+		}
+	}
+	var ids []int64
+	for _, l := range a.list("p", rest.DeadLetterFilter{}, 100)[200:] {
+		ids = append(ids, l.ID)
+	}
+	if n, err := a.Drop(t.Context(), "p", ids); err != nil || n != 100 {
+		t.Fatalf("dropped %d: %v", n, err)
+	}
+	m.set(func() { delete(m.keys, protocol.SegmentKey("p", 0)) })
+	b := newHost(t, m, deadletters.Limits{Count: 150})
+	b.Tidy(t.Context())
+	totals, err := b.Totals(t.Context())
+	must(t, err)
+	if all := b.list("p", rest.DeadLetterFilter{}, 100); len(all) != 150 || totals[0].Count != 150 || totals[0].Dropped != 50 {
+		t.Errorf("%d are left, totals %+v", len(all), totals)
+	}
+}
