@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -123,6 +124,23 @@ func TestUnfitStreams(t *testing.T) {
 	}
 }
 
+// TestSmallMessages has a server that takes no messages as large as those of dead letters: a member does not join.
+func TestSmallMessages(t *testing.T) {
+	t.Parallel()
+	o := natskv.Options{URL: server.StartNATS(t, 1, "max_payload: 512KB")[0].URL(), Cluster: "c", Replicas: 1, Log: slog.New(slog.DiscardHandler)}
+	s, err := natskv.Open(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	var last string
+	wait.For(t, "the server to be refused", func() bool {
+		err := s.Ready(t.Context(), o)
+		last = fmt.Sprint(err)
+		return errors.As(err, new(*natskv.UnfitError)) && strings.Contains(last, "up to 524288 bytes (max_payload), and 1000000 are needed")
+	}, func() string { return last })
+}
+
 // TestUnfitChanges takes a stream as it is made, and changes one thing.
 func TestUnfitChanges(t *testing.T) {
 	t.Parallel()
@@ -140,6 +158,7 @@ func TestUnfitChanges(t *testing.T) {
 		"mirror": {func(c *jetstream.StreamConfig) {
 			c.Mirror, c.Subjects, c.FirstSeq = &jetstream.StreamSource{Name: "other"}, nil, 0
 		}, "must not be a mirror"},
+		"size":    {func(c *jetstream.StreamConfig) { c.MaxMsgSize = 500_000 }, "must take messages of 1000000 bytes"},
 		"sources": {func(c *jetstream.StreamConfig) { c.Sources = []*jetstream.StreamSource{{Name: "other"}} }, "must not be a mirror"},
 	} {
 		t.Run(name, func(t *testing.T) {

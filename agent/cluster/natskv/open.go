@@ -102,7 +102,7 @@ func (s *Store) Ready(ctx context.Context, o Options) error {
 	want := streamConfig(o.Cluster, o.Replicas)
 	stream, err := s.js.Stream(ctx, want.Name)
 	if err == nil || errors.Is(err, jetstream.ErrStreamNotFound) {
-		if err := fit(s.conn.ConnectedServerVersion()); err != nil {
+		if err := fit(s.conn.ConnectedServerVersion(), s.conn.MaxPayload()); err != nil {
 			return err
 		}
 	}
@@ -138,18 +138,25 @@ func differences(want, is jetstream.StreamConfig) (wrong []string) {
 	check(is.MaxAge == 0, "must keep claims for ever (max_age)")
 	check(is.Storage == jetstream.FileStorage, "must be stored in files")
 	check(is.Retention == jetstream.LimitsPolicy, "must keep messages that were read (retention)")
+	check(is.MaxMsgSize <= 0 || is.MaxMsgSize >= minMessage, fmt.Sprintf("must take messages of %d bytes (max_msg_size)", minMessage))
 	check(is.Mirror == nil && len(is.Sources) == 0, "must not be a mirror")
 	return wrong
 }
 
-// fit returns what is wrong with a server of a version, which is empty while there is no connection.
-func fit(version string) error {
+// minMessage is how large messages must be allowed to be: dead letters come in up to 768 KiB.
+const minMessage = 1_000_000
+
+// fit returns what is wrong with a server of a version, which is empty while there is no connection, that takes messages of
+// up to so many bytes.
+func fit(version string, message int64) error {
 	var major, minor int
 	switch _, err := fmt.Sscanf(version, "%d.%d.", &major, &minor); {
 	case version == "":
 		return nats.ErrDisconnected
 	case err != nil, major < 2, major == 2 && minor < 12:
 		return &UnfitError{[]string{"the server is of version " + version + ", and 2.12 is needed"}}
+	case message < minMessage:
+		return &UnfitError{[]string{fmt.Sprintf("the server takes messages of up to %d bytes (max_payload), and %d are needed", message, minMessage)}}
 	}
 	return nil
 }
