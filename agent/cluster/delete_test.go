@@ -19,7 +19,7 @@ import (
 // old file leaves the pipeline alone, and one that has it again begins anew.
 func TestDeletedPipeline(t *testing.T) {
 	t.Parallel()
-	shared := &memory{keys: map[string]protocol.Entry{}}
+	shared := &memory{}
 	idle := protocol.Declared{Idle: map[string]bool{"p": true}}
 	gone := protocol.Declared{Gone: map[string]protocol.Wanted{"p": {}}}
 	wanted := protocol.Declared{Wanted: map[string]protocol.Wanted{"p": {Digest: "d"}}}
@@ -123,9 +123,7 @@ func (m *memory) decoded(t *testing.T) (c protocol.Claim) {
 
 // marks counts how often a claim was marked.
 func (m *memory) marks(pipeline string) (n int) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for _, w := range m.written {
+	for _, w := range m.Written() {
 		var c protocol.Claim
 		if w.Key == protocol.ClaimKey(pipeline) && json.Unmarshal(w.Value, &c) == nil && c.Withdrawn != "" && !c.Deleted {
 			n++

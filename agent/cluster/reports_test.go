@@ -5,14 +5,13 @@ import (
 	"testing"
 
 	"github.com/conduit-agent/conduit/agent/cluster"
-	"github.com/conduit-agent/conduit/agent/cluster/protocol"
 )
 
 // TestReportsAreBounded publishes a report of more pipelines than one may have: those with the most dead letters, and
 // the greatest lags, are in it. What is published again writes nothing.
 func TestReportsAreBounded(t *testing.T) {
 	t.Parallel()
-	m := &memory{keys: map[string]protocol.Entry{}}
+	m := &memory{}
 	r := &cluster.Reports{Store: m}
 	n := cluster.Report{Member: "a", DeadLetters: map[string]int64{}, Lags: map[string]float64{}}
 	for i := range 1200 {
@@ -30,8 +29,8 @@ func TestReportsAreBounded(t *testing.T) {
 	if len(got.Lags) != 1000 || got.Lags["p999"] != 201 || got.Lags["p1000"] != 0 {
 		t.Errorf("%d lags, of p999 %v, of p1000 %v", len(got.Lags), got.Lags["p999"], got.Lags["p1000"])
 	}
-	if len(m.written) != 1 {
-		t.Errorf("a report is written %d times", len(m.written))
+	if len(m.Written()) != 1 {
+		t.Errorf("a report is written %d times", len(m.Written()))
 	}
 	clear(n.Lags)
 	if err := r.Publish(t.Context(), n); err != nil || len(r.All()[0].Lags) != 0 {

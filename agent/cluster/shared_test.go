@@ -5,7 +5,6 @@ import (
 	"errors"
 	"log/slog"
 	"path/filepath"
-	"sync"
 	"testing"
 	"time"
 
@@ -13,6 +12,7 @@ import (
 
 	"github.com/conduit-agent/conduit/agent/cluster"
 	"github.com/conduit-agent/conduit/agent/cluster/protocol"
+	"github.com/conduit-agent/conduit/agent/cluster/storetest"
 	"github.com/conduit-agent/conduit/agent/store"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/plugins/record"
@@ -24,53 +24,8 @@ func TestMain(m *testing.M) {
 	m.Run()
 }
 
-// memory is a store of a cluster in memory, where nothing expires.
-type memory struct {
-	mu       sync.Mutex
-	revision uint64                    // guarded by mu
-	keys     map[string]protocol.Entry // guarded by mu
-	watches  []func(protocol.Entry)    // guarded by mu
-	written  []protocol.Entry          // guarded by mu
-}
-
-func (m *memory) Write(_ context.Context, w protocol.Write) protocol.Outcome {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if now := m.keys[w.Key].Revision; now != w.Revision {
-		return protocol.Outcome{Result: protocol.Conflict, Revision: now}
-	}
-	m.revision++
-	e := w.Entry
-	e.Revision = m.revision
-	m.keys[w.Key] = e
-	m.written = append(m.written, e)
-	e.State = nil
-	for _, f := range m.watches {
-		f(e)
-	}
-	return protocol.Outcome{Result: protocol.Applied, Revision: m.revision}
-}
-
-func (m *memory) Read(_ context.Context, key string) (protocol.Entry, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	e := m.keys[key]
-	e.Key = key
-	return e, nil
-}
-
-func (m *memory) Watch(ctx context.Context, observe func(protocol.Entry), synced func()) error {
-	m.mu.Lock()
-	for _, e := range m.keys {
-		e.State = nil
-		observe(e)
-	}
-	m.watches = append(m.watches, observe)
-	m.mu.Unlock()
-	synced()
-	<-ctx.Done()
-	return ctx.Err()
-}
+// memory is a store of a cluster in memory.
+type memory struct{ storetest.Memory }
 
 // host is an agent that takes part, without pipelines that run.
 type host struct {
@@ -137,8 +92,8 @@ func (h *host) save(t *testing.T, position string) error {
 // the states of connectors of the one before, and nothing of its own.
 func TestStateGoesFromOwnerToOwner(t *testing.T) {
 	t.Parallel()
-	shared := &memory{keys: map[string]protocol.Entry{}}
-	b := newHost(t, "b", &memory{keys: map[string]protocol.Entry{}}) // of another cluster, at first
+	shared := &memory{}
+	b := newHost(t, "b", &memory{}) // of another cluster, at first
 	<-b.placed
 	if err := b.save(t, "of an earlier time"); err != nil {
 		t.Fatal(err)
@@ -185,7 +140,7 @@ func TestStateGoesFromOwnerToOwner(t *testing.T) {
 // it asks for others, and that no member runs it when none has them.
 func TestLabels(t *testing.T) {
 	t.Parallel()
-	shared := &memory{keys: map[string]protocol.Entry{}}
+	shared := &memory{}
 	hosts := map[string]*host{}
 	unplaced := make(chan protocol.Notice, 100)
 	for _, site := range []string{"berlin", "paris"} {
@@ -223,7 +178,7 @@ func TestLabels(t *testing.T) {
 // next owner to begin there.
 func TestMovePosition(t *testing.T) {
 	t.Parallel()
-	shared := &memory{keys: map[string]protocol.Entry{}}
+	shared := &memory{}
 	a, b := newHost(t, "a", shared), prepareHost(t, "b", shared)
 	<-a.placed
 	if err := a.save(t, "1"); err != nil {
@@ -272,7 +227,7 @@ func TestStoreGoesBack(t *testing.T) {
 	for name, keep := range map[string]bool{"backup": true, "another stream": false} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			shared := &memory{keys: map[string]protocol.Entry{}}
+			shared := &memory{}
 			a := prepareHost(t, "a", shared)
 			lost, rolledBack := make(chan string, 10), make(chan string, 10)
 			a.member.Lost = func(id string) { lost <- id }
@@ -311,9 +266,9 @@ func (m *memory) claimOf(pipeline string) protocol.Entry {
 
 // restore replaces the claim of a pipeline by an earlier one, or deletes it.
 func (m *memory) restore(pipeline string, e protocol.Entry, keep bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if delete(m.keys, protocol.ClaimKey(pipeline)); keep {
-		m.keys[protocol.ClaimKey(pipeline)] = e
+	if key := protocol.ClaimKey(pipeline); keep {
+		m.Restore(key, e)
+	} else {
+		m.Expire(key)
 	}
 }

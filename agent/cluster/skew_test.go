@@ -14,7 +14,7 @@ import (
 // have the one that ran, and that one that lacks the file changes nothing.
 func TestOtherFiles(t *testing.T) {
 	t.Parallel()
-	shared := &memory{keys: map[string]protocol.Entry{}}
+	shared := &memory{}
 	a := newHost(t, "a", shared)
 	<-a.placed
 	if err := a.save(t, "1"); err != nil {
@@ -62,7 +62,7 @@ func TestOtherFiles(t *testing.T) {
 // have the one that ran have left it alone for long enough, from the position of the last owner on.
 func TestOtherFilesForLong(t *testing.T) {
 	t.Parallel()
-	shared := &memory{keys: map[string]protocol.Entry{}}
+	shared := &memory{}
 	a := newHost(t, "a", shared)
 	<-a.placed
 	if err := a.save(t, "1"); err != nil {
@@ -108,7 +108,7 @@ func TestOtherFilesForLong(t *testing.T) {
 // TestNewerVersion checks that a claim that a newer version wrote is left alone.
 func TestNewerVersion(t *testing.T) {
 	t.Parallel()
-	shared := &memory{keys: map[string]protocol.Entry{}}
+	shared := &memory{}
 	key := protocol.ClaimKey("p")
 	newer := protocol.Entry{Key: key, Value: []byte(`{"format":99,"pipeline":"p","stamp":{"session":"x","write":1}}`)}
 	shared.Write(t.Context(), protocol.Write{Entry: newer})

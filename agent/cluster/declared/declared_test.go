@@ -7,12 +7,12 @@ import (
 	"log/slog"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/conduit-agent/conduit/agent/cluster"
 	"github.com/conduit-agent/conduit/agent/cluster/declared"
 	"github.com/conduit-agent/conduit/agent/cluster/protocol"
+	"github.com/conduit-agent/conduit/agent/cluster/storetest"
 	"github.com/conduit-agent/conduit/agent/cluster/terms"
 	"github.com/conduit-agent/conduit/agent/store"
 	"github.com/conduit-agent/conduit/api/rest"
@@ -21,47 +21,6 @@ import (
 	"github.com/conduit-agent/conduit/spec/placement"
 )
 
-// memory is a store of a cluster in memory, where nothing expires.
-type memory struct {
-	mu       sync.Mutex
-	revision uint64                    // guarded by mu
-	keys     map[string]protocol.Entry // guarded by mu
-	watches  []func(protocol.Entry)    // guarded by mu
-	read     func()                    // guarded by mu: called before the next read
-}
-
-func (m *memory) Write(_ context.Context, w protocol.Write) protocol.Outcome {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if now := m.keys[w.Key].Revision; now != w.Revision {
-		return protocol.Outcome{Result: protocol.Conflict, Revision: now}
-	}
-	m.revision++
-	e := w.Entry
-	e.Revision = m.revision
-	m.keys[w.Key] = e
-	e.State = nil
-	for _, f := range m.watches {
-		f(e)
-	}
-	return protocol.Outcome{Result: protocol.Applied, Revision: m.revision}
-}
-
-func (m *memory) Read(_ context.Context, key string) (protocol.Entry, error) {
-	m.mu.Lock()
-	read := m.read
-	m.read = nil
-	m.mu.Unlock()
-	if read != nil {
-		read()
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.keys[key], nil
-}
-
-func (m *memory) Watch(context.Context, func(protocol.Entry), func()) error { return nil }
-
 // host is the API of a member and what it has declared.
 type host struct {
 	*testing.T
@@ -69,7 +28,7 @@ type host struct {
 	share *declared.Share
 }
 
-func newHost(t *testing.T, name string, m *memory) *host {
+func newHost(t *testing.T, name string, m *storetest.Memory) *host {
 	t.Helper()
 	db, err := store.Open(t.Context(), filepath.Join(t.TempDir(), "conduit.db"))
 	if err != nil {
@@ -83,18 +42,12 @@ func newHost(t *testing.T, name string, m *memory) *host {
 }
 
 // run has the member take over what others declare.
-func (h *host) run(m *memory) *host {
+func (h *host) run(m *storetest.Memory) *host {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
 	go func() { defer close(ended); h.share.Run(ctx) }()
 	h.Cleanup(func() { cancel(); <-ended })
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.watches = append(m.watches, func(e protocol.Entry) { h.share.Note(e) })
-	for _, e := range m.keys {
-		e.State = nil
-		h.share.Note(e)
-	}
+	m.Follow(func(e protocol.Entry) { h.share.Note(e) })
 	return h
 }
 
@@ -153,7 +106,7 @@ func must(t *testing.T, err error) {
 // declared: it is refused, and knows afterwards.
 func TestOfTwoChangesOneWins(t *testing.T) {
 	t.Parallel()
-	m := &memory{keys: map[string]protocol.Entry{}}
+	m := &storetest.Memory{}
 	a, b := newHost(t, "a", m), newHost(t, "b", m)
 	must(t, a.declare(pipeline("1"), api, ""))
 	a.await("1")
@@ -190,18 +143,16 @@ func TestOfTwoChangesOneWins(t *testing.T) {
 // in between: the change is refused, since it was made of the version before.
 func TestOvertakenChange(t *testing.T) {
 	t.Parallel()
-	m := &memory{keys: map[string]protocol.Entry{}}
+	m := &storetest.Memory{}
 	a, b := newHost(t, "a", m), newHost(t, "b", m).run(m)
 	must(t, a.declare(pipeline("1"), api, ""))
 	b.await("1")
 	was := b.get()
-	m.mu.Lock()
-	m.read = func() {
+	m.BeforeRead(func() {
 		d := a.get()
 		must(t, a.declare(pipeline("by a"), api, d.Version()))
 		b.await("by a")
-	}
-	m.mu.Unlock()
+	})
 	if err := b.declare(pipeline("by b"), api, was.Version()); !errors.Is(err, spec.ErrConflict) {
 		t.Errorf("a change of the version before: %v", err)
 	}
@@ -214,7 +165,7 @@ func TestOvertakenChange(t *testing.T) {
 // member keeps what it has until the file is gone.
 func TestTakenIDs(t *testing.T) {
 	t.Parallel()
-	m := &memory{keys: map[string]protocol.Entry{}}
+	m := &storetest.Memory{}
 	a, b := newHost(t, "a", m).run(m), newHost(t, "b", m).run(m)
 	b.local(pipeline("of the file"), file)
 	claim := protocol.Unowned("p")
@@ -222,7 +173,7 @@ func TestTakenIDs(t *testing.T) {
 	put := func() {
 		value, err := json.Marshal(claim)
 		must(t, err)
-		m.Write(t.Context(), protocol.Write{Entry: protocol.Entry{Key: protocol.ClaimKey("p"), Value: value, Revision: m.keys[protocol.ClaimKey("p")].Revision}})
+		m.Write(t.Context(), protocol.Write{Entry: protocol.Entry{Key: protocol.ClaimKey("p"), Value: value, Revision: m.All()[protocol.ClaimKey("p")].Revision}})
 	}
 	for _, one := range []struct {
 		change func()
@@ -264,7 +215,7 @@ func TestTakenIDs(t *testing.T) {
 // TestAdoption hands a pipeline of the files of two members to the API, and back.
 func TestAdoption(t *testing.T) {
 	t.Parallel()
-	m := &memory{keys: map[string]protocol.Entry{}}
+	m := &storetest.Memory{}
 	a, b := newHost(t, "a", m).run(m), newHost(t, "b", m).run(m)
 	a.local(pipeline("1"), file)
 	b.local(pipeline("1"), file)
@@ -288,15 +239,15 @@ func TestAdoption(t *testing.T) {
 // that what the API of an agent declared for itself stays its own.
 func TestLocalStaysLocal(t *testing.T) {
 	t.Parallel()
-	m := &memory{keys: map[string]protocol.Entry{}}
+	m := &storetest.Memory{}
 	a := newHost(t, "a", m)
 	must(t, a.declare(pipeline("1", "builtin:spool"), api, ""))
-	if d := a.get(); terms.IsShared(&d) || len(m.keys) != 0 {
+	if d := a.get(); terms.IsShared(&d) || len(m.All()) != 0 {
 		t.Errorf("a pipeline with a spool is shared: %+v", d)
 	}
 	d := a.get()
 	must(t, a.declare(pipeline("2", "builtin:log"), api, d.Version()))
-	if d := a.get(); terms.IsShared(&d) || len(m.keys) != 0 || d.Pipeline.Name != "2" {
+	if d := a.get(); terms.IsShared(&d) || len(m.All()) != 0 || d.Pipeline.Name != "2" {
 		t.Errorf("what the API declared for its agent is shared: %+v", d)
 	}
 	b := newHost(t, "b", m)
@@ -310,7 +261,7 @@ func TestLocalStaysLocal(t *testing.T) {
 
 // TestStateOnHost checks that what would move without its state is declared only if it says so.
 func TestStateOnHost(t *testing.T) {
-	a := newHost(t, "a", &memory{keys: map[string]protocol.Entry{}})
+	a := newHost(t, "a", &storetest.Memory{})
 	p := pipeline("once")
 	p.Processors = []spec.Processor{{ID: "once", Plugin: "dedupe", Workers: 1}}
 	if err := a.declare(p, api, ""); err == nil || !strings.Contains(err.Error(), "remembers keys on the disk of the host") {

@@ -45,7 +45,7 @@ func (l *ledger) note(keys []string) {
 }
 
 func testFaults(t *testing.T, seed uint64) {
-	m := newMemory()
+	m := &memory{}
 	odds := mathrand.New(mathrand.NewPCG(seed, 1))
 	m.fault = func() fault { // called under the lock of m
 		return []fault{fine, fine, fine, fine, fine, fine, fine, lostAnswer, lostWrite, lateWrite}[odds.IntN(10)]

@@ -16,6 +16,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/cluster"
 	"github.com/conduit-agent/conduit/agent/cluster/letters"
 	"github.com/conduit-agent/conduit/agent/cluster/protocol"
+	"github.com/conduit-agent/conduit/agent/cluster/storetest"
 	"github.com/conduit-agent/conduit/agent/deadletters"
 	"github.com/conduit-agent/conduit/agent/engine/deadletter"
 	"github.com/conduit-agent/conduit/api/rest"
@@ -29,16 +30,13 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// memory is a store of a cluster in memory, where nothing expires.
+// memory is a store of a cluster in memory, with faults.
 type memory struct {
-	mu       sync.Mutex
-	revision uint64                      // guarded by mu
-	keys     map[string]protocol.Entry   // guarded by mu
-	watches  []func(protocol.Entry) bool // guarded by mu
-	down     bool                        // guarded by mu: nothing is answered
-	fault    func() fault                // guarded by mu: of the next write; nil for none
-	largest  int                         // guarded by mu: bytes of a state
-	late     []protocol.Write            // guarded by mu: to be applied later
+	storetest.Memory
+	mu    sync.Mutex
+	down  bool             // guarded by mu: nothing is answered
+	fault func() fault     // guarded by mu: of the next write; nil for none
+	late  []protocol.Write // guarded by mu: to be applied later
 }
 
 // fault is what becomes of a write.
@@ -51,63 +49,41 @@ const (
 	lateWrite
 )
 
-func newMemory() *memory { return &memory{keys: map[string]protocol.Entry{}} }
-
-func (m *memory) Write(_ context.Context, w protocol.Write) protocol.Outcome {
+func (m *memory) Write(ctx context.Context, w protocol.Write) protocol.Outcome {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	var f fault
 	if m.fault != nil {
 		f = m.fault()
 	}
-	late := m.late
 	if f == lateWrite {
 		m.late = append(m.late, w)
 		return protocol.Outcome{Result: protocol.Unknown}
 	}
-	if f == fine && len(late) > 0 {
-		m.late = nil
-		for _, l := range late {
-			m.apply(l)
+	if f == fine {
+		for _, l := range m.late {
+			m.Memory.Write(ctx, l)
 		}
+		m.late = nil
 	}
 	if m.down || f == lostWrite {
 		return protocol.Outcome{Result: protocol.Unknown}
 	}
-	o := m.apply(w)
+	o := m.Memory.Write(ctx, w)
 	if f == lostAnswer {
 		return protocol.Outcome{Result: protocol.Unknown}
 	}
 	return o
 }
 
-// apply performs a write; m.mu is held.
-func (m *memory) apply(w protocol.Write) protocol.Outcome {
-	if now := m.keys[w.Key].Revision; now != w.Revision {
-		return protocol.Outcome{Result: protocol.Conflict, Revision: now}
-	}
-	m.revision++
-	e := w.Entry
-	e.Revision = m.revision
-	m.keys[w.Key] = e
-	m.largest = max(m.largest, len(e.State))
-	e.State = nil
-	for _, f := range m.watches {
-		f(e)
-	}
-	return protocol.Outcome{Result: protocol.Applied, Revision: m.revision}
-}
-
-func (m *memory) Read(_ context.Context, key string) (protocol.Entry, error) {
+func (m *memory) Read(ctx context.Context, key string) (protocol.Entry, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.down {
 		return protocol.Entry{}, errors.New("out of reach")
 	}
-	return m.keys[key], nil
+	return m.Memory.Read(ctx, key)
 }
-
-func (m *memory) Watch(context.Context, func(protocol.Entry), func()) error { return nil }
 
 func (m *memory) set(change func()) {
 	m.mu.Lock()
@@ -133,13 +109,7 @@ func newHost(t *testing.T, m *memory, limits deadletters.Limits) *host {
 	t.Cleanup(func() { _ = local.Close() })
 	h := &host{T: t, store: m, epoch: map[string]uint64{}}
 	h.Share = &letters.Share{Local: local, Store: m, Log: log, Clustered: func(id string) bool { return id != "local" }, Owner: h.owner, Replicas: h}
-	m.set(func() {
-		m.watches = append(m.watches, h.Note)
-		for _, e := range m.keys {
-			e.State = nil
-			h.Note(e)
-		}
-	})
+	m.Follow(func(e protocol.Entry) { h.Note(e) })
 	return h
 }
 
@@ -244,7 +214,7 @@ func must(t *testing.T, err error) {
 // TestEveryMemberHasThem lists, shows, edits and drops on one member what another one refused, which no position covers before.
 func TestEveryMemberHasThem(t *testing.T) {
 	t.Parallel()
-	m := newMemory()
+	m := &memory{}
 	a, b := newHost(t, m, deadletters.Limits{}).owns("p", 7), newHost(t, m, deadletters.Limits{})
 	a.replicas = func() { b.must("p", "3", "2", "1") }
 	a.keep("p", "1", "2", "3")
@@ -290,7 +260,7 @@ func TestEveryMemberHasThem(t *testing.T) {
 // TestFormerOwner has a member that lost the claim write no more, also before the next owner has written.
 func TestFormerOwner(t *testing.T) {
 	t.Parallel()
-	m := newMemory()
+	m := &memory{}
 	a, b := newHost(t, m, deadletters.Limits{}).owns("p", 7), newHost(t, m, deadletters.Limits{}).owns("p", 8)
 	a.keep("p", "1")
 	must(t, a.commit("p"))
@@ -321,7 +291,7 @@ func TestFormerOwner(t *testing.T) {
 // TestUnreachable has positions wait while the store is away, and fail when the claim is lost meanwhile.
 func TestUnreachable(t *testing.T) {
 	t.Parallel()
-	m := newMemory()
+	m := &memory{}
 	a := newHost(t, m, deadletters.Limits{}).owns("p", 7)
 	for _, lost := range []bool{false, true} {
 		m.set(func() { m.down = true })
@@ -350,7 +320,7 @@ func TestUnreachable(t *testing.T) {
 // TestWithoutPosition has what stopped a pipeline, which no position covers, written all the same.
 func TestWithoutPosition(t *testing.T) {
 	t.Parallel()
-	m := newMemory()
+	m := &memory{}
 	a, b := newHost(t, m, deadletters.Limits{}).owns("p", 7), newHost(t, m, deadletters.Limits{})
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
@@ -364,7 +334,7 @@ func TestWithoutPosition(t *testing.T) {
 // TestRefusedAgain has a record that comes again be the same dead letter, for the next owner, too.
 func TestRefusedAgain(t *testing.T) {
 	t.Parallel()
-	m := newMemory()
+	m := &memory{}
 	a, b := newHost(t, m, deadletters.Limits{}).owns("p", 7), newHost(t, m, deadletters.Limits{}).owns("p", 8)
 	a.keep("p", "1", "2", "1")
 	must(t, a.commit("p"))
@@ -399,7 +369,7 @@ func TestRefusedAgain(t *testing.T) {
 // takes.
 func TestManyAndLarge(t *testing.T) {
 	t.Parallel()
-	m := newMemory()
+	m := &memory{}
 	a, b := newHost(t, m, deadletters.Limits{}).owns("p", 7), newHost(t, m, deadletters.Limits{})
 	random := func(n int) string {
 		text := make([]byte, n)
@@ -416,8 +386,12 @@ func TestManyAndLarge(t *testing.T) {
 	must(t, a.Keep(t.Context(), declared("p"), refused("p", "large", random(500_000))))
 	must(t, a.Keep(t.Context(), declared("p"), refused("p", "too large", random(1<<20))))
 	must(t, a.commit("p"))
-	if m.largest > letters.MaxPacked || m.largest < 300_000 || len(m.keys) > 20 {
-		t.Errorf("%d keys have at most %d bytes", len(m.keys), m.largest)
+	largest := 0
+	for _, e := range m.Written() {
+		largest = max(largest, len(e.State))
+	}
+	if largest > letters.MaxPacked || largest < 300_000 || len(m.All()) > 20 {
+		t.Errorf("%d keys have at most %d bytes", len(m.All()), largest)
 	}
 	all := b.list("p", rest.DeadLetterFilter{}, 70)
 	if len(all) != most+1 || all[0].Key != "large" {
@@ -450,7 +424,7 @@ func TestManyAndLarge(t *testing.T) {
 // TestBounds drops the oldest of the pipeline that has most.
 func TestBounds(t *testing.T) {
 	t.Parallel()
-	m := newMemory()
+	m := &memory{}
 	a, b := newHost(t, m, deadletters.Limits{Count: 500}).owns("p", 7).owns("q", 8), newHost(t, m, deadletters.Limits{Count: 500})
 	a.keep("q", "old")
 	must(t, a.commit("q"))
@@ -471,13 +445,13 @@ func TestBounds(t *testing.T) {
 		t.Errorf("totals %+v", totals)
 	}
 	live := 0
-	for _, e := range m.keys {
+	for _, e := range m.All() {
 		if e.State != nil {
 			live++
 		}
 	}
-	if live >= len(m.keys)-2 {
-		t.Errorf("%d keys have dead letters, of %d", live, len(m.keys))
+	if live >= len(m.All())-2 {
+		t.Errorf("%d keys have dead letters, of %d", live, len(m.All()))
 	}
 }
 
@@ -497,7 +471,7 @@ func (s *hooked) Write(ctx context.Context, w protocol.Write) protocol.Outcome {
 func TestTwoMembersDrop(t *testing.T) {
 	t.Parallel()
 	for _, before := range []string{protocol.LettersKey("p"), protocol.SegmentKey("p", 0), protocol.SegmentKey("p", 1)} {
-		m := newMemory()
+		m := &memory{}
 		a, b := newHost(t, m, deadletters.Limits{}).owns("p", 7), newHost(t, m, deadletters.Limits{Count: 850})
 		for i := range 1000 {
 			a.keep("p", fmt.Sprint(i))
@@ -526,7 +500,7 @@ func TestTwoMembersDrop(t *testing.T) {
 // TestExpiredSegment has a member that never saw a segment, which is empty and has expired by now, drop what is too much.
 func TestExpiredSegment(t *testing.T) {
 	t.Parallel()
-	m := newMemory()
+	m := &memory{}
 	a := newHost(t, m, deadletters.Limits{}).owns("p", 7)
 	for i := range 300 {
 		a.keep("p", fmt.Sprint(i))
@@ -541,7 +515,7 @@ func TestExpiredSegment(t *testing.T) {
 	if n, err := a.Drop(t.Context(), "p", ids); err != nil || n != 100 {
 		t.Fatalf("dropped %d: %v", n, err)
 	}
-	m.set(func() { delete(m.keys, protocol.SegmentKey("p", 0)) })
+	m.Expire(protocol.SegmentKey("p", 0))
 	b := newHost(t, m, deadletters.Limits{Count: 150})
 	b.Tidy(t.Context())
 	totals, err := b.Totals(t.Context())

@@ -32,7 +32,7 @@ func (h *host) selected(request rest.ReplayRequest) (all []deadletters.Replay, s
 // TestReplay has a member that does not run the pipeline read what is to be replayed, and take back what is refused again.
 func TestReplay(t *testing.T) {
 	t.Parallel()
-	m := newMemory()
+	m := &memory{}
 	a, b := newHost(t, m, deadletters.Limits{}).owns("p", 7), newHost(t, m, deadletters.Limits{})
 	for i := range 300 {
 		a.keep("p", fmt.Sprint(i))
@@ -89,7 +89,7 @@ func TestReplay(t *testing.T) {
 // TestOneReplay has one member at a time replay a pipeline.
 func TestOneReplay(t *testing.T) {
 	t.Parallel()
-	m := newMemory()
+	m := &memory{}
 	a, b := newHost(t, m, deadletters.Limits{}), newHost(t, m, deadletters.Limits{})
 	a.Member, b.Member = "a", "b"
 	end, err := a.Begin(t.Context(), "p")
@@ -110,7 +110,7 @@ func TestOneReplay(t *testing.T) {
 // TestDeletedClaim drops what was of a deleted pipeline, and nothing of one that was declared anew.
 func TestDeletedClaim(t *testing.T) {
 	t.Parallel()
-	m := newMemory()
+	m := &memory{}
 	a, b := newHost(t, m, deadletters.Limits{}).owns("p", 7), newHost(t, m, deadletters.Limits{})
 	for i := range 300 {
 		a.keep("p", fmt.Sprint(i))
@@ -118,7 +118,7 @@ func TestDeletedClaim(t *testing.T) {
 	must(t, a.commit("p"))
 	b.Deleted(t.Context(), "p", 9, time.Hour)
 	a.must("p")
-	for key, e := range m.keys {
+	for key, e := range m.All() {
 		if e.State != nil {
 			t.Errorf("%s still has dead letters", key)
 		}
@@ -132,7 +132,7 @@ func TestDeletedClaim(t *testing.T) {
 // TestInstances has the instances of a pipeline keep theirs apart, under one name.
 func TestInstances(t *testing.T) {
 	t.Parallel()
-	m := newMemory()
+	m := &memory{}
 	a, b := newHost(t, m, deadletters.Limits{}).owns("p", 7), newHost(t, m, deadletters.Limits{}).owns("p/2", 8)
 	a.keep("p", "1", "2")
 	b.keep("p", "3", "4")
@@ -165,7 +165,7 @@ func TestInstances(t *testing.T) {
 // TestAge drops what is too old.
 func TestAge(t *testing.T) {
 	t.Parallel()
-	m := newMemory()
+	m := &memory{}
 	a := newHost(t, m, deadletters.Limits{Age: time.Hour}).owns("p", 7)
 	now := time.Now()
 	a.Local.Clock.Read = func() (time.Time, time.Duration) { return now, 0 }
@@ -187,12 +187,12 @@ func TestAge(t *testing.T) {
 // TestLocalPipelines leaves what is not the cluster's on the host.
 func TestLocalPipelines(t *testing.T) {
 	t.Parallel()
-	m := newMemory()
+	m := &memory{}
 	a := newHost(t, m, deadletters.Limits{})
 	a.keep("local", "1", "2")
 	must(t, a.commit("local"))
-	if all := a.list("local", rest.DeadLetterFilter{}, 1); len(all) != 2 || all[0].ID != 2 || len(m.keys) != 0 {
-		t.Errorf("there are %+v, and %d keys", all, len(m.keys))
+	if all := a.list("local", rest.DeadLetterFilter{}, 1); len(all) != 2 || all[0].ID != 2 || len(m.All()) != 0 {
+		t.Errorf("there are %+v, and %d keys", all, len(m.All()))
 	}
 	if n, err := a.Drop(t.Context(), "local", []int64{2}); n != 1 || err != nil {
 		t.Errorf("dropped %d: %v", n, err)

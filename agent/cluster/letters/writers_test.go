@@ -30,7 +30,7 @@ func (s *stepped) Write(ctx context.Context, w protocol.Write) protocol.Outcome 
 // their dead letters kept.
 func TestTwoWriters(t *testing.T) {
 	t.Parallel()
-	m := newMemory()
+	m := &memory{}
 	a, b := newHost(t, m, deadletters.Limits{}), newHost(t, m, deadletters.Limits{})
 	sealedA, sealedB, again, counted := make(chan struct{}), make(chan struct{}), make(chan struct{}), make(chan struct{})
 	a.Store = &stepped{memory: m, before: func(n int) {
