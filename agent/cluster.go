@@ -85,7 +85,7 @@ func (a *Agent) wireCluster() error {
 	}
 	m.Timing.Retire = c.Keep
 	apis := &declared.Share{Member: m, Store: a.Store, Log: a.options.Log}
-	tried := &versions.Share{Member: m, Store: a.Store, Loop: a.Loop, Log: a.options.Log}
+	tried := &versions.Share{Member: name, Store: s, Local: a.Store, Loop: a.Loop, Log: a.options.Log, Owner: ownerOf(m)}
 	refused := &letters.Share{Local: a.deadLetters, Member: name, Store: s, Log: a.options.Log, Owner: ownerOf(m)}
 	m.Notes, a.Loop.Tried = []cluster.Noter{reports, tried, apis, refused}, tried.Tried
 	m.Dropped = refused.Deleted

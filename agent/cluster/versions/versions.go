@@ -54,8 +54,8 @@ type Failed struct {
 	Error      string    `json:"error"`
 }
 
-// Store is an agent's own store.
-type Store interface {
+// Local is an agent's own store.
+type Local interface {
 	Get(ctx context.Context, id string) (spec.Declaration, error)
 	History(ctx context.Context, id string) ([]spec.Revision, error)
 	RaiseGeneration(ctx context.Context, id string, least int64) error
@@ -69,10 +69,13 @@ type Loop interface {
 // Share is what a member knows of the versions of all pipelines. Set the exported fields, hand it what the store shows, and
 // call Run.
 type Share struct {
-	Member *cluster.Member
-	Store  Store
+	Member string // name of this agent
+	Store  cluster.Store
+	Local  Local
 	Loop   Loop
 	Log    *slog.Logger
+	// Owner returns the claim of a pipeline that this agent has, and its epoch; ok is false when it has none.
+	Owner func(pipeline string) (claim string, epoch uint64, ok bool)
 
 	once    sync.Once
 	wake    notify.Signal
@@ -119,7 +122,7 @@ func (s *Share) Failed(ctx context.Context, id string) *Failed {
 		return nil
 	}
 	pipeline, _ := protocol.InstanceOf(id)
-	if d, err := s.Store.Get(ctx, pipeline); err == nil && spec.RunDigest(&d.Pipeline) != f.Digest {
+	if d, err := s.Local.Get(ctx, pipeline); err == nil && spec.RunDigest(&d.Pipeline) != f.Digest {
 		return nil
 	}
 	return f
@@ -180,11 +183,11 @@ func (s *Share) giveBack(pipeline string, t reconcile.Tried) {
 
 // publish replaces the record of a pipeline that this agent owns, unless it says the same, or is of a later owner.
 func (s *Share) publish(ctx context.Context, pipeline string, t reconcile.Tried) error {
-	epoch, owned := s.Member.Epoch(pipeline)
+	claim, epoch, owned := s.Owner(pipeline)
 	if !owned || t.Good == nil {
 		return nil
 	}
-	r := s.recordOf(protocol.InstanceID(pipeline, s.Member.Instance(pipeline)), epoch, t)
+	r := s.recordOf(claim, epoch, t)
 	if known := s.of(r.ID); known.Good == r.Good && known.Failed.same(r.Failed) {
 		return nil
 	}
@@ -198,7 +201,7 @@ func (s *Share) publish(ctx context.Context, pipeline string, t reconcile.Tried)
 	}
 	ctx, cancel := context.WithTimeout(ctx, swapWithin)
 	defer cancel()
-	err = cluster.Swap(ctx, s.Member.Store, protocol.VersionsKey(r.ID), func(e *protocol.Entry) (done bool, err error) {
+	err = cluster.Swap(ctx, s.Store, protocol.VersionsKey(r.ID), func(e *protocol.Entry) (done bool, err error) {
 		var present record
 		there := json.Unmarshal(e.Value, &present) == nil
 		done = there && (present.Stamp == r.Stamp || present.Format > format || present.Epoch > r.Epoch) // by a try before, or by a later owner
@@ -215,14 +218,14 @@ func (s *Share) publish(ctx context.Context, pipeline string, t reconcile.Tried)
 
 func (s *Share) recordOf(id string, epoch uint64, t reconcile.Tried) record {
 	r := record{
-		Format: format, ID: id, Stamp: rand.Text(), Epoch: epoch, Member: s.Member.Self.Agent, At: time.Now(),
+		Format: format, ID: id, Stamp: rand.Text(), Epoch: epoch, Member: s.Member, At: time.Now(),
 		Good: spec.RunDigest(&t.Good.Pipeline), Generation: t.Good.Generation,
 	}
 	f := t.Failed
 	if f == nil {
 		return r
 	}
-	r.Failed = &Failed{Digest: f.RunDigest, Generation: f.Generation, Member: s.Member.Self.Agent, At: f.At, Error: strings.ToValidUTF8(f.Error[:min(len(f.Error), maxError)], "")}
+	r.Failed = &Failed{Digest: f.RunDigest, Generation: f.Generation, Member: s.Member, At: f.At, Error: strings.ToValidUTF8(f.Error[:min(len(f.Error), maxError)], "")}
 	if known := s.of(id).Failed; known != nil && known.Digest == f.RunDigest && known.At.Equal(f.At) { // it failed on another member
 		r.Failed = known
 	}
@@ -260,7 +263,7 @@ func (s *Share) Inherit(ctx context.Context, id string) error {
 	t := reconcile.Tried{Good: &good}
 	if f := r.Failed; f != nil {
 		t.Failed = &reconcile.FailedVersion{RunDigest: f.Digest, Attempt: spec.Attempt{Generation: f.Generation, At: f.At, Error: f.Error}}
-		if f.Member != s.Member.Self.Agent {
+		if f.Member != s.Member {
 			t.Failed.Error = fmt.Sprintf("on the member %s of the cluster: %s", f.Member, f.Error)
 		}
 	}
@@ -270,7 +273,7 @@ func (s *Share) Inherit(ctx context.Context, id string) error {
 func (s *Share) read(ctx context.Context, key string) (e protocol.Entry, err error) {
 	for range readTries {
 		try, cancel := context.WithTimeout(ctx, timeout)
-		e, err = s.Member.Store.Read(try, key)
+		e, err = s.Store.Read(try, key)
 		cancel()
 		if err == nil || ctx.Err() != nil {
 			return e, err
@@ -282,7 +285,7 @@ func (s *Share) read(ctx context.Context, key string) (e protocol.Entry, err err
 // number returns which generation the last known good version is on this agent. One that it never had declared gets that of
 // the member that ran it, and the declared version a greater one.
 func (s *Share) number(ctx context.Context, pipeline string, r *record) (int64, error) {
-	d, err := s.Store.Get(ctx, pipeline)
+	d, err := s.Local.Get(ctx, pipeline)
 	if err != nil {
 		return 0, err
 	}
@@ -294,7 +297,7 @@ func (s *Share) number(ctx context.Context, pipeline string, r *record) (int64, 
 	if r.Failed != nil && r.Failed.Digest == declared {
 		least = max(least, r.Failed.Generation)
 	}
-	revisions, err := s.Store.History(ctx, pipeline)
+	revisions, err := s.Local.History(ctx, pipeline)
 	if err != nil {
 		return 0, err
 	}
@@ -308,5 +311,5 @@ func (s *Share) number(ctx context.Context, pipeline string, r *record) (int64, 
 	if least = max(least, number+1); least == d.Generation {
 		return number, nil
 	}
-	return number, s.Store.RaiseGeneration(ctx, pipeline, least)
+	return number, s.Local.RaiseGeneration(ctx, pipeline, least)
 }
