@@ -124,17 +124,19 @@ const maxLogged = 16 << 10
 // Write takes everything.
 func (w *logWriter) Write(p []byte) (int, error) {
 	w.buf = append(w.buf, p...)
+	rest := w.buf
 	for {
-		i := bytes.IndexByte(w.buf, '\n')
-		if i < 0 && len(w.buf) < maxLogged {
+		i := bytes.IndexByte(rest, '\n')
+		if i < 0 && len(rest) < maxLogged {
+			w.buf = append(w.buf[:0], rest...)
 			return len(p), nil
 		}
 		if i < 0 || i > maxLogged {
 			i = maxLogged - 1
 		}
-		if text := strings.TrimSpace(string(w.buf[:i+1])); text != "" && w.throttle.Allow(len(text)) {
+		if text := strings.TrimSpace(string(rest[:i+1])); text != "" && w.throttle.Allow(len(text)) {
 			w.log.Info(text)
 		}
-		w.buf = append(w.buf[:0], w.buf[i+1:]...)
+		rest = rest[i+1:]
 	}
 }
