@@ -20,6 +20,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/engine/tap"
 	"github.com/conduit-agent/conduit/agent/host"
 	"github.com/conduit-agent/conduit/agent/logtail"
+	"github.com/conduit-agent/conduit/agent/membership"
 	"github.com/conduit-agent/conduit/agent/notification"
 	"github.com/conduit-agent/conduit/agent/reference"
 	"github.com/conduit-agent/conduit/agent/replay"
@@ -61,9 +62,9 @@ type Agent struct {
 
 	options     Options
 	deadLetters *deadletters.Store
-	letters     letterStore // deadLetters, and in a cluster those of all members
+	letters     membership.DeadLetters // deadLetters, and in a cluster those of all members
 	replays     *replay.Replays
-	cluster     *clustered // nil for an agent that is alone
+	cluster     *membership.Membership // nil for an agent that is alone
 	references  *reference.Resolver
 	taps        tap.Points
 	logs        *logtail.Lines
@@ -92,7 +93,7 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil || db == nil {
 		return err
 	}
-	registry, err := schemaRegistry(o.Config.Schemas, sharedSchemas(o.Config.Cluster, db.Schemas()))
+	registry, err := schemaRegistry(o.Config.Schemas, membership.Schemas(o.Config.Cluster, db.Schemas()))
 	if err != nil {
 		return errors.Join(err, db.Close())
 	}
@@ -152,7 +153,7 @@ func (a *Agent) run(ctx context.Context) error {
 	g.Go(func() error { return serve(gctx) })
 	g.Go(func() error { return supervised.Run(gctx) })
 	if a.cluster != nil {
-		services.Go(func() error { return a.cluster.run(serving, ctx, a) })
+		services.Go(func() error { return a.cluster.Run(serving, ctx) })
 	}
 	if a.options.Started != nil {
 		a.options.Started(a)
@@ -160,7 +161,7 @@ func (a *Agent) run(ctx context.Context) error {
 	a.options.Log.Info("agent started", "component", "agent", "version", a.options.Version, "pipelines", a.options.Config.Pipelines.Path)
 	err = g.Wait()
 	if a.cluster != nil {
-		a.cluster.leave(serving, a)
+		a.cluster.Leave(serving)
 	}
 	endServing()
 	err = errors.Join(err, services.Wait(), a.Catalog.Modules.Close(context.WithoutCancel(ctx)))

@@ -15,14 +15,15 @@ import (
 	"github.com/conduit-agent/conduit/agent/deadletters"
 	"github.com/conduit-agent/conduit/agent/dryrun"
 	"github.com/conduit-agent/conduit/agent/engine/backpressure"
+	"github.com/conduit-agent/conduit/agent/membership"
 	"github.com/conduit-agent/conduit/agent/planner"
 	"github.com/conduit-agent/conduit/agent/redact"
 	"github.com/conduit-agent/conduit/agent/reference"
 	"github.com/conduit-agent/conduit/agent/runner"
 	"github.com/conduit-agent/conduit/agent/store"
 	"github.com/conduit-agent/conduit/api"
+	"github.com/conduit-agent/conduit/api/cluster"
 	"github.com/conduit-agent/conduit/api/desired"
-	"github.com/conduit-agent/conduit/api/dlq"
 	"github.com/conduit-agent/conduit/api/idempotency"
 	"github.com/conduit-agent/conduit/api/position"
 	"github.com/conduit-agent/conduit/api/resource"
@@ -34,12 +35,13 @@ import (
 )
 
 var (
-	_ desired.Store       = declarations{}
-	_ position.Store      = declarations{}
-	_ resource.Observed   = (*observed)(nil)
-	_ desired.Plugins     = pluginList{}
-	_ letterStore         = (*deadletters.Store)(nil)
-	_ idempotency.Answers = (*store.DB)(nil)
+	_ desired.Store          = membership.Store{}
+	_ position.Store         = membership.Store{}
+	_ cluster.Member         = membership.View{}
+	_ resource.Observed      = (*observed)(nil)
+	_ desired.Plugins        = pluginList{}
+	_ membership.DeadLetters = (*deadletters.Store)(nil)
+	_ idempotency.Answers    = (*store.DB)(nil)
 )
 
 // serveAPI listens, so that a failure to is the agent's failure to start, and returns
@@ -49,9 +51,11 @@ func (a *Agent) serveAPI() (func(ctx context.Context) error, error) {
 	if !c.Enabled {
 		return func(context.Context) error { return nil }, nil
 	}
+	declared := membership.Store{DB: a.Store, DeadLetters: a.letters, Membership: a.cluster}
+	view := membership.View{Membership: a.cluster}
 	server := &api.Server{
-		Desired:     declarations{a.Store, a.letters, a.cluster},
-		Observed:    &observed{a},
+		Desired:     declared,
+		Observed:    &observed{a, view},
 		Plugins:     pluginList{a.Catalog, a.Runner, a.references},
 		Taps:        &a.taps,
 		Memory:      a.Runner.Window.Shared.Part(backpressure.Inspectors),
@@ -69,10 +73,12 @@ func (a *Agent) serveAPI() (func(ctx context.Context) error, error) {
 		DeadLetters: a.letters,
 		Replays:     a.replays,
 		Logs:        a.logs,
-		Positions:   declarations{a.Store, a.letters, a.cluster},
-		Cluster:     a.membership(),
+		Positions:   declared,
 		Notify:      testNotifications(a.notifier),
 		Docs:        a.options.Docs,
+	}
+	if a.cluster != nil {
+		server.Cluster = view
 	}
 	serve, err := a.listen(server)
 	if err == nil {
@@ -90,48 +96,6 @@ func (a *Agent) listen(server *api.Server) (func(ctx context.Context) error, err
 	}
 	a.address = listeners.Address()
 	return listeners.Serve, nil
-}
-
-// declarations is desired state, of which a deleted pipeline's dead letters are purged with its history.
-type declarations struct {
-	*store.DB
-	deadLetters letterStore
-	cluster     *clustered // nil for an agent that is alone
-}
-
-// letterStore has the dead letters that the API shows.
-type letterStore interface {
-	dlq.Store
-	// Forget drops all dead letters of a pipeline, and what was counted of them. It reports whether there was anything.
-	Forget(ctx context.Context, pipeline string) (found bool, err error)
-}
-
-// SetOverride implements desired.Store. In a cluster all members learn of it.
-func (d declarations) SetOverride(ctx context.Context, id string, status spec.Status) error {
-	if d.cluster != nil && d.cluster.clustered(id) {
-		declared, err := d.Get(ctx, id)
-		if err != nil {
-			return err
-		}
-		if err := d.cluster.override(ctx, id, status, declared.Digest); err != nil {
-			return rest.Errorf(rest.Unavailable, rest.ReasonCluster, "%v", err).
-				Suggest("try again when the store of the cluster can be reached; it may have taken effect nevertheless")
-		}
-	}
-	return d.DB.SetOverride(ctx, id, status)
-}
-
-// Purge implements desired.Store.
-func (d declarations) Purge(ctx context.Context, id string) error {
-	err := d.DB.Purge(ctx, id)
-	if err != nil && !errors.Is(err, spec.ErrNotFound) {
-		return err
-	}
-	found, forgot := d.deadLetters.Forget(ctx, id)
-	if found {
-		err = nil
-	}
-	return errors.Join(err, forgot)
 }
 
 // Metrics returns the handler of /metrics.
@@ -157,7 +121,7 @@ func (a *Agent) plan(ctx context.Context, request rest.PlanRequest) (*rest.Plan,
 	rescan := sync.OnceFunc(func() { a.Catalog.Rescan(ctx) })
 	p.Check = func(pipeline *spec.Pipeline) []spec.Problem {
 		_, lost := spec.Resolve(pipeline, a.references.Lookup(ctx))
-		return slices.Concat(a.Catalog.CheckAfterRescan(ctx, pipeline, rescan), lost, a.cluster.problems(pipeline))
+		return slices.Concat(a.Catalog.CheckAfterRescan(ctx, pipeline, rescan), lost, a.cluster.Problems(pipeline))
 	}
 	return p.Plan(ctx, request, declared, known)
 }
@@ -188,7 +152,7 @@ func (a *Agent) Ready(ctx context.Context) error {
 	if err := a.Loop.Unsaved(); err != nil {
 		return err
 	}
-	if err := a.cluster.joined(); err != nil {
+	if err := a.cluster.Joined(); err != nil {
 		return err
 	}
 	_, err := a.Store.Declarations(ctx)
@@ -207,7 +171,10 @@ func (a *Agent) reload(ctx context.Context, prune bool) error {
 }
 
 // observed is what runs as the API sees it.
-type observed struct{ *Agent }
+type observed struct {
+	*Agent
+	membership.View
+}
 
 // State returns the state of a pipeline.
 func (o *observed) State(id string) (spec.State, bool) { return o.Loop.State(id) }
@@ -224,14 +191,6 @@ func (o *observed) Position(ctx context.Context, connectorID string) (record.Pos
 	return c.Position, err
 }
 
-// alone returns the instances of a pipeline that is to have several and runs on this agent only, nil for others.
-func alone(d *spec.Declaration) *rest.Instances {
-	if !d.Pipeline.Instances.Several() {
-		return nil
-	}
-	return &rest.Instances{Declared: d.Pipeline.Instances, Running: []rest.InstancePlacement{}, Message: "this agent runs it once: it is no member of a cluster, or the pipeline is none of the cluster's"}
-}
-
 // Restart has a pipeline restarted.
 func (o *observed) Restart(ctx context.Context, id string) error { return o.Loop.Restart(ctx, id) }
 
@@ -240,7 +199,7 @@ func (o *observed) CutOff(ctx context.Context, id string) error { return o.Loop.
 
 // CleanUp deletes a connector that was removed. Those of pipelines of a cluster are left to the next owner.
 func (o *observed) CleanUp(ctx context.Context, connectorID string) error {
-	if id, started := o.startedPipelineOf(ctx, connectorID); started && o.cluster.keepsConnectors(id) {
+	if id, started := o.startedPipelineOf(ctx, connectorID); started && o.cluster.KeepsConnectors(id) {
 		return nil
 	}
 	return o.Loop.CleanUp(ctx, connectorID)

@@ -160,7 +160,7 @@ func totalsOf(count func(context.Context) ([]rest.DeadLetterTotals, error), stor
 
 // wireEvents has each part notify those that depend on it.
 func (a *Agent) wireEvents() {
-	a.Store.OnChange = func(c *spec.Changes) { a.Loop.Wake(); a.Files.Changed(c); a.changes.Notify(); a.cluster.changed() }
+	a.Store.OnChange = func(c *spec.Changes) { a.Loop.Wake(); a.Files.Changed(c); a.changes.Notify(); a.cluster.Changed() }
 	a.Files.Notify = a.changes.Notify
 	a.Store.Synced = a.syncs.Took
 	a.Loop.Observed = a.observe

@@ -1,4 +1,4 @@
-//go:build !minimal && !no_postgres
+//go:build !minimal && !no_cluster && !no_postgres
 
 package doctor
 

@@ -1,4 +1,4 @@
-//go:build minimal || no_postgres
+//go:build minimal || no_cluster || no_postgres
 
 package doctor
 
@@ -11,5 +11,5 @@ import (
 
 // checkPostgres fails: no agent of this build keeps claims in PostgreSQL.
 func checkPostgres(context.Context, config.Cluster) error {
-	return errors.New("this build has no PostgreSQL: it was built with -tags minimal or no_postgres")
+	return errors.New("this build keeps no claims in PostgreSQL: it was built with -tags minimal, no_cluster or no_postgres")
 }

@@ -1,6 +1,6 @@
 //go:build !minimal && !no_cluster && !no_postgres
 
-package agent
+package membership
 
 import (
 	"log/slog"

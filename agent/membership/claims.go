@@ -1,6 +1,6 @@
 //go:build !minimal && !no_cluster
 
-package agent
+package membership
 
 import (
 	"context"

@@ -1,6 +1,6 @@
 //go:build !minimal && !no_cluster
 
-package agent
+package membership
 
 import (
 	"cmp"
@@ -9,9 +9,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/conduit-agent/conduit/agent/cluster"
 	"github.com/conduit-agent/conduit/agent/cluster/notice"
 	"github.com/conduit-agent/conduit/agent/cluster/protocol"
-	"github.com/conduit-agent/conduit/api/cluster"
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/spec"
 	"github.com/conduit-agent/conduit/spec/placement"
@@ -23,27 +23,27 @@ import (
 const viewTimeout = 2 * time.Second
 
 // Placement returns where a pipeline runs, if it is to run, that another member of a cluster is to run.
-func (o *observed) Placement(id string) *rest.Placement {
-	if o.cluster == nil || !o.cluster.elsewhere(id, false) {
+func (v View) Placement(id string) *rest.Placement {
+	if v.Membership == nil || !v.Membership.elsewhere(id, false) {
 		return nil
 	}
-	if !o.cluster.clustered(id) {
+	if !v.Membership.clustered(id) {
 		return &rest.Placement{} // this agent lacks a label
 	}
-	claims := o.cluster.member.Claims(id)
+	claims := v.Membership.member.Claims(id)
 	owned := max(0, slices.IndexFunc(claims, func(c protocol.Claim) bool { return c.Owner != "" }))
 	p := placementOf(claims[owned])
-	p.Failed = o.cluster.failed(cmp.Or(claims[owned].Pipeline, id))
+	p.Failed = v.Membership.failed(cmp.Or(claims[owned].Pipeline, id))
 	return &p
 }
 
 // Instances returns those of a pipeline that is to have several, nil for one that has one.
-func (o *observed) Instances(d *spec.Declaration) *rest.Instances {
+func (v View) Instances(d *spec.Declaration) *rest.Instances {
 	all := alone(d)
-	if all == nil || o.cluster == nil || !o.cluster.clustered(d.Pipeline.ID) {
+	if all == nil || v.Membership == nil || !v.Membership.clustered(d.Pipeline.ID) {
 		return all
 	}
-	for _, c := range o.cluster.member.Claims(d.Pipeline.ID) {
+	for _, c := range v.Membership.member.Claims(d.Pipeline.ID) {
 		if c.Owner == "" {
 			continue
 		}
@@ -65,8 +65,8 @@ func placementOf(c protocol.Claim) rest.Placement {
 
 // failed returns the declared version of the pipeline that a claim is of, if it failed and the last known good one runs in
 // its place.
-func (c *clustered) failed(claim string) *rest.FailedVersion {
-	f := c.versions.Failed(context.Background(), claim)
+func (m *Membership) failed(claim string) *rest.FailedVersion {
+	f := m.versions.Failed(context.Background(), claim)
 	if f == nil {
 		return nil
 	}
@@ -87,95 +87,94 @@ func why(c *protocol.ClaimView) protocol.Reason {
 	return protocol.Claimed
 }
 
-// membership is a cluster as the API sees it.
-type membership struct{ *clustered }
-
-// membership returns this agent's part in a cluster, nil when it is alone.
-func (a *Agent) membership() cluster.Member {
-	if a.cluster == nil {
-		return nil
-	}
-	return membership{a.cluster}
-}
-
-// Cluster returns what this agent knows of the cluster.
-func (c membership) Cluster(ctx context.Context) (rest.Cluster, error) {
-	body := rest.Cluster{Name: c.name, Member: c.member.Self.Agent, State: rest.ClusterJoining, Members: []rest.ClusterMember{}, Pipelines: []rest.ClusterPipeline{}}
+// Cluster returns what this agent knows of the cluster, which it has a Membership of.
+func (v View) Cluster(ctx context.Context) (rest.Cluster, error) {
+	m := v.Membership
+	body := rest.Cluster{Name: m.needs.Settings.Name, Member: m.member.Self.Agent, State: rest.ClusterJoining, Members: []rest.ClusterMember{}, Pipelines: []rest.ClusterPipeline{}}
 	ctx, cancel := context.WithTimeout(ctx, viewTimeout)
 	defer cancel()
-	v, err := c.member.View(ctx)
+	seen, err := m.member.View(ctx)
 	if err != nil {
-		body.Message = c.store.product + " has not answered yet"
+		body.Message = m.claims.product + " has not answered yet"
 		return body, nil
 	}
-	body.State, body.Message = stateOf(&v)
-	runs, lags := map[string]int{}, c.lags(v.Members)
-	for _, one := range v.Claims {
+	body.State, body.Message = stateOf(&seen)
+	reports := m.reports.All()
+	runs, lags := map[string]int{}, lagsOf(reports, seen.Members)
+	for _, one := range seen.Claims {
 		runs[one.Owner]++
 		id, number := protocol.InstanceOf(one.Pipeline)
-		p := rest.ClusterPipeline{ID: id, Placement: placementOf(one.Claim), Epoch: one.Epoch, Digest: one.Digest, LagSeconds: one.Pending.Seconds(), Terms: c.declaredTerms(id)}
-		p.Failed = c.failed(one.Pipeline)
-		if p.LagSeconds == 0 && one.Owner != c.member.Self.Agent {
+		p := rest.ClusterPipeline{ID: id, Placement: placementOf(one.Claim), Epoch: one.Epoch, Digest: one.Digest, LagSeconds: one.Pending.Seconds(), Terms: m.declaredTerms(id)}
+		p.Failed = m.failed(one.Pipeline)
+		if p.LagSeconds == 0 && one.Owner != m.member.Self.Agent {
 			p.LagSeconds = lags[one.Owner][one.Pipeline]
 		}
-		if p.Reason = string(why(&one)); number > 1 || c.termsOf(id).Instances.Several() {
+		if p.Reason = string(why(&one)); number > 1 || m.termsOf(id).Instances.Several() {
 			p.Instance = number
 		}
 		if number == 1 {
-			p.DeadLetters = c.refused(id, "")
+			p.DeadLetters = refused(reports, id, "")
 		}
 		body.Pipelines = append(body.Pipelines, p)
 	}
-	body.Pipelines = append(body.Pipelines, c.local()...)
+	body.Pipelines = append(body.Pipelines, m.local(reports)...)
 	sorting.StableBy(body.Pipelines, func(a, b rest.ClusterPipeline) int {
 		return cmp.Or(cmp.Compare(a.ID, b.ID), cmp.Compare(a.Instance, b.Instance))
 	})
-	for _, one := range v.Members {
-		m := rest.ClusterMember{Name: one.Agent, Version: one.Version, Labels: one.Labels, Capacity: one.Capacity, State: "live",
+	for _, one := range seen.Members {
+		member := rest.ClusterMember{Name: one.Agent, Version: one.Version, Labels: one.Labels, Capacity: one.Capacity, State: "live",
 			StartedAt: one.Started, SilentSeconds: one.Silent.Seconds(), Pipelines: runs[one.Agent]}
-		m.Address, m.DeadLetters = c.reportedBy(one.Agent)
+		member.Address, member.DeadLetters = reportedBy(reports, one.Agent)
 		switch {
 		case one.Gone:
-			m.State = "gone"
+			member.State = "gone"
 		case one.Draining:
-			m.State = "draining"
+			member.State = "draining"
 		}
-		body.Members = append(body.Members, m)
+		body.Members = append(body.Members, member)
 	}
 	return body, nil
 }
 
-// Terms returns how a pipeline takes part in the cluster; nil for an agent that is alone.
-func (o *observed) Terms(id string) *rest.ClusterTerms {
-	if o.cluster == nil {
+// Refused returns how many dead letters of a pipeline other members of the cluster have.
+func (v View) Refused(id string) []rest.MemberDeadLetters {
+	if v.Membership == nil {
 		return nil
 	}
-	return membership{o.cluster}.declaredTerms(id)
+	return refused(v.Membership.reports.All(), id, v.Membership.member.Self.Agent)
+}
+
+// Terms returns how a pipeline takes part in the cluster; nil for an agent that is alone.
+func (v View) Terms(id string) *rest.ClusterTerms {
+	if v.Membership == nil {
+		return nil
+	}
+	return v.Membership.declaredTerms(id)
 }
 
 // local returns the pipelines that this agent runs without a claim.
-func (c membership) local() (all []rest.ClusterPipeline) {
-	c.mu.Lock()
-	ids := slices.Collect(maps.Keys(c.terms))
-	c.mu.Unlock()
+func (m *Membership) local(reports []cluster.Report) (all []rest.ClusterPipeline) {
+	m.mu.Lock()
+	ids := slices.Collect(maps.Keys(m.terms))
+	m.mu.Unlock()
 	for _, id := range ids {
-		if t := c.termsOf(id); t.Local() && t.Runs && !c.elsewhere(id, false) {
-			all = append(all, rest.ClusterPipeline{ID: id, Placement: rest.Placement{Member: c.member.Self.Agent, Reason: "Local"}, Terms: c.declaredTerms(id), DeadLetters: c.refused(id, "")})
+		if t := m.termsOf(id); t.Local() && t.Runs && !m.elsewhere(id, false) {
+			all = append(all, rest.ClusterPipeline{ID: id, Placement: rest.Placement{Member: m.member.Self.Agent, Reason: "Local"}, Terms: m.declaredTerms(id), DeadLetters: refused(reports, id, "")})
 		}
 	}
 	return all
 }
 
 // declaredTerms returns what this agent's declaration of a pipeline says; nil without one.
-func (c membership) declaredTerms(id string) *rest.ClusterTerms {
-	t := c.termsOf(id)
+func (m *Membership) declaredTerms(id string) *rest.ClusterTerms {
+	t := m.termsOf(id)
 	if t.Mode == "" {
 		return nil
 	}
-	if c.apis.Taken(id) && !t.Local() {
+	if m.apis.Taken(id) && !t.Local() {
 		t.Reason = "the API of another member declared a pipeline of this id for the cluster, which this member leaves alone, and this one runs nowhere: choose another id"
 	}
-	return &rest.ClusterTerms{Mode: t.Mode, Reason: t.Reason, Labels: t.Rules.Labels, Eligible: t.Rules.Allow(c.member.Self.Labels), OnHost: t.Kept, Instances: t.Instances}
+	return &rest.ClusterTerms{Mode: t.Mode, Reason: t.Reason, Labels: t.Rules.Labels, Eligible: t.Rules.Allow(m.member.Self.Labels), OnHost: t.Kept, Instances: t.Instances}
 }
 
 // stateOf says what this agent has to do with the cluster, and why it runs nothing of it.
@@ -195,12 +194,13 @@ func stateOf(v *protocol.View) (rest.ClusterState, string) {
 	return rest.ClusterJoining, ""
 }
 
-// Drain gives this agent's pipelines to other members.
-func (c membership) Drain(ctx context.Context) error { return c.member.Drain(ctx) }
+// Drain gives this agent's pipelines to other members, and takes no more. It returns when it has none, or with an error
+// when ctx ends before. It has a Membership.
+func (v View) Drain(ctx context.Context) error { return v.Membership.member.Drain(ctx) }
 
-// Resume takes pipelines again.
-func (c membership) Resume(ctx context.Context) error {
+// Resume takes pipelines again after Drain. It has a Membership.
+func (v View) Resume(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, viewTimeout)
 	defer cancel()
-	return c.member.Resume(ctx)
+	return v.Membership.member.Resume(ctx)
 }
