@@ -185,7 +185,9 @@ func testSharedLetters(t *testing.T, url string) {
 		t.Errorf("%d of %d lines are not written, and one was dropped", missing, r.lines)
 	}
 	r.declare(t, false)
-	wait.For(t, "the pipeline to refuse lines again", func() bool { return strings.Count(members[idle].log.String(), "reason=Changed") > 1 })
+	wait.For(t, "the version that refuses lines to run", func() bool {
+		return slices.ContainsFunc(members, func(m *member) bool { return strings.Contains(m.log.String(), "generation=3") })
+	})
 	before := r.lines
 	r.feed(t, 2*maxLetters+600)
 	wait.For(t, "all lines", func() bool { return r.written(t)[fmt.Sprint("good ", r.lines-1)] > 0 })
