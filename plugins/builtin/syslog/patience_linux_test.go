@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/plugins/plugintest/server"
+	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
@@ -56,8 +57,13 @@ func TestServerTakesNothing(t *testing.T) {
 	if err := d.Teardown(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if text := <-got; !strings.HasSuffix(text, " "+larger) {
-		t.Errorf("the second connection had %d bytes, %.80q…", len(text), text)
+	select {
+	case text := <-got:
+		if !strings.HasSuffix(text, " "+larger) {
+			t.Errorf("the second connection had %d bytes, %.80q…", len(text), text)
+		}
+	case <-time.After(wait.Limit):
+		t.Error("there is no second connection")
 	}
 }
 
