@@ -17,7 +17,7 @@ func TestSnapshot(t *testing.T) {
 	t.Parallel()
 	s := server.StartMariaDB(t, replicated...)
 	for name, test := range map[string]func(*world){
-		"Chunks": chunks, "Killed": killedSnapshot, "Again": readAgain, "Added": tablesAdded, "Never": never, "Written": writtenMeanwhile, "Cut": cutSnapshot, "HeldUp": heldUp, "HalfOpen": halfOpenSnapshot,
+		"Chunks": chunks, "Killed": killedSnapshot, "Again": readAgain, "Added": tablesAdded, "Never": never, "Written": writtenMeanwhile, "Cut": cutSnapshot, "HeldUp": heldUp, "HalfOpen": halfOpenSnapshot, "HalfOpenRows": halfOpenRows,
 	} {
 		t.Run(name, func(t *testing.T) { test(in(t, s, "CREATE TABLE t (id int PRIMARY KEY, x varchar(100))")) })
 	}
@@ -176,11 +176,29 @@ func heldUp(w *world) {
 // ended, and reading goes on.
 func halfOpenSnapshot(w *world) {
 	proxy := server.NewProxy(w, w.addr)
-	s, session, free := holdUp(w, "2s", proxy.Addr())
+	s, session, free := holdUp(w, "1s", proxy.Addr())
 	proxy.Blackhole()
 	free()
 	w.inOrder(ids(s.Next(424)), 24_577)
 	w.inOrder(ids(s.Next(2)), 1)
+	if got := w.query("SELECT count(*) FROM information_schema.processlist WHERE id = " + session); got != "0" {
+		w.Error("the session that was lost is still there")
+	}
+}
+
+// halfOpenRows loses the connection without a sign while the server writes rows: it works on an answer that nobody takes.
+func halfOpenRows(w *world) {
+	const rows = 300
+	w.exec(fmt.Sprintf("CREATE TABLE v (id int PRIMARY KEY, x longtext); INSERT INTO v SELECT n, repeat('x', 100000) FROM (%s) numbers", numbers(1, rows)))
+	proxy := server.NewProxy(w, w.addr)
+	s := w.open(w.sourceSettings("v", "timeout", "1s", "address", proxy.Addr()), nil)
+	got, session := ids(s.Next(2)), ""
+	wait.For(w, "the server to wait until rows are taken", func() bool {
+		session = w.query("SELECT id FROM information_schema.processlist WHERE db = database() AND state = 'Writing to net'")
+		return session != ""
+	})
+	proxy.Unplug(w)
+	w.inOrder(append(got, ids(s.Next(rows-len(got)))...), 1)
 	if got := w.query("SELECT count(*) FROM information_schema.processlist WHERE id = " + session); got != "0" {
 		w.Error("the session that was lost is still there")
 	}
