@@ -262,7 +262,7 @@ func (f *flow) halfOpen() error {
 		return fmt.Errorf("nothing is sent over the network: %w", ctx.Err())
 	}
 	began := time.Now()
-	n := f.proxy.Blackhole()
+	n := f.lose()
 	f.proxy.Hold(false)
 	later := f.ledger.count() + maxAtOnce // what is being produced now may have fewer
 	f.produces(2 * maxAtOnce)
@@ -271,6 +271,14 @@ func (f *flow) halfOpen() error {
 	}
 	f.t.Logf("%s: records arrive %.1f s after %d connections became half-open", f.t.Name(), time.Since(began).Seconds(), n)
 	return nil
+}
+
+// lose makes the connections half-open.
+func (f *flow) lose() int {
+	if f.system.ByKernel {
+		return f.proxy.Unplug(f.t)
+	}
+	return f.proxy.Blackhole()
 }
 
 func (f *flow) rotate() error { return f.system.Rotate(f.t.Context()) }

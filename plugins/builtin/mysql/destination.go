@@ -75,13 +75,12 @@ func (d *dialect) Open(ctx context.Context) (*sql.DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	const find = "SELECT id, host FROM information_schema.processlist WHERE id = "
 	var found session
-	if d.session.id != 0 && db.QueryRowContext(ctx, find+fmt.Sprint(d.session.id)).Scan(&found.id, &found.host) == nil && found == d.session {
+	if d.session.id != 0 && db.QueryRowContext(ctx, sessionQuery+fmt.Sprint(d.session.id)).Scan(&found.id, &found.host) == nil && found == d.session {
 		_, _ = db.ExecContext(ctx, fmt.Sprintf("KILL %d", found.id)) // it may have ended by itself
 	}
 	d.session = session{}
-	_ = db.QueryRowContext(ctx, find+"connection_id()").Scan(&d.session.id, &d.session.host) // without it, none is ended
+	_ = db.QueryRowContext(ctx, sessionQuery+"connection_id()").Scan(&d.session.id, &d.session.host) // without it, none is ended
 	return db, nil
 }
 

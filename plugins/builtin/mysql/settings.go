@@ -25,7 +25,7 @@ type server struct {
 	Database string        `json:"database" validate:"required" desc:"Database of the tables."`
 	User     string        `json:"user" validate:"required" desc:"User to log in as."`
 	Password string        `json:"password" desc:"Password, by reference: ${file:/etc/conduit/mysql-password}."`
-	Timeout  time.Duration `json:"timeout" default:"30s" validate:"gt=0" desc:"How long connecting, and every answer, may take."`
+	Timeout  time.Duration `json:"timeout" default:"30s" validate:"gt=0" desc:"How long connecting, and every answer, may take. While a source reads rows: how long nothing may come from a server that does not work on the answer."`
 	TLS      bool          `json:"tls.enabled" default:"false" desc:"Whether to connect with TLS only. The certificate of the server is checked, unless tls.insecureSkipVerify says otherwise."`
 	tlsSettings
 }
@@ -68,11 +68,15 @@ type quiet struct{}
 func (quiet) Print(...any) {}
 
 // open connects to the server.
-func (s *server) open(ctx context.Context) (*sql.DB, error) {
+func (s *server) open(ctx context.Context) (*sql.DB, error) { return s.openWith(ctx, nil) }
+
+// openWith is open with connections that dial makes; nil: the usual ones.
+func (s *server) openWith(ctx context.Context, dial func(ctx context.Context, network, addr string) (net.Conn, error)) (*sql.DB, error) {
 	c, err := s.config()
 	if err != nil {
 		return nil, err
 	}
+	c.DialFunc = dial
 	connector, err := mysql.NewConnector(c)
 	if err != nil {
 		return nil, fmt.Errorf("cannot connect to MySQL: %w", err)

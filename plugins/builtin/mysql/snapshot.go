@@ -58,13 +58,17 @@ func (s *Source) readTables(ctx context.Context, connected func()) error {
 	if err != nil {
 		return err
 	}
-	conn, err := s.db.Conn(ctx)
+	session, err := s.settings.openGuarded(ctx)
 	if err != nil {
-		return fmt.Errorf("cannot connect to MySQL: %w", err)
+		return err
 	}
-	defer func() { _ = conn.Close() }()
+	defer session.Close()
 	connected()
+	conn := session.Conn
 	if err := s.beginSnapshot(ctx, conn); err != nil {
+		return err
+	}
+	if err := session.watch(ctx); err != nil { // not before: nobody writes while a lock is waited for
 		return err
 	}
 	r := &rowReader{source: s, conn: conn}

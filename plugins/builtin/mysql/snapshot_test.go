@@ -17,7 +17,7 @@ func TestSnapshot(t *testing.T) {
 	t.Parallel()
 	s := server.StartMariaDB(t, replicated...)
 	for name, test := range map[string]func(*world){
-		"Chunks": chunks, "Killed": killedSnapshot, "Again": readAgain, "Added": tablesAdded, "Never": never, "Written": writtenMeanwhile, "Cut": cutSnapshot,
+		"Chunks": chunks, "Killed": killedSnapshot, "Again": readAgain, "Added": tablesAdded, "Never": never, "Written": writtenMeanwhile, "Cut": cutSnapshot, "HeldUp": heldUp, "HalfOpen": halfOpenSnapshot, "HalfOpenRows": halfOpenRows,
 	} {
 		t.Run(name, func(t *testing.T) { test(in(t, s, "CREATE TABLE t (id int PRIMARY KEY, x varchar(100))")) })
 	}
@@ -122,6 +122,86 @@ func cutSnapshot(w *world) {
 	w.inOrder(got, 1)
 	w.exec("INSERT INTO t VALUES (30000, '')")
 	s.Want(`create t {"id":30000} to {"id":30000,"x":""}`)
+}
+
+// holdUp opens a source whose snapshot has come to table u, which is locked until free is called, and returns the ids of the rows
+// that it will have read then, and of its session.
+func holdUp(w *world, timeout, address string) (s *plugintest.Opened, session string, free func()) {
+	w.exec("CREATE TABLE u (id int PRIMARY KEY); INSERT INTO u VALUES (1), (2)")
+	w.fill(1, 25_000)
+	s = w.open(w.sourceSettings("t,u", "timeout", timeout, "address", address), nil)
+	s.Next(10)
+	other, err := w.db.Conn(w.Context())
+	if err == nil {
+		_, err = other.ExecContext(w.Context(), "LOCK TABLES u WRITE") // the snapshot has not come to it
+	}
+	if err != nil {
+		w.Fatal(err)
+	}
+	w.inOrder(ids(s.Next(24_566)), 11) // the rest of the batch waits for rows of the next table
+	wait.For(w, "the table is waited for", func() bool {
+		session = w.query("SELECT id FROM information_schema.processlist WHERE " + waitsForLock)
+		return session != ""
+	})
+	return s, session, func() {
+		if _, err := other.ExecContext(w.Context(), "UNLOCK TABLES"); err != nil {
+			w.Fatal(err)
+		}
+		_ = other.Close()
+	}
+}
+
+const waitsForLock = "db = database() AND state LIKE 'Waiting for table%lock'"
+
+// heldUp has the server work on an answer for several times as long as the timeout: it is waited for.
+func heldUp(w *world) {
+	s, session, free := holdUp(w, "2s", w.addr)
+	const sessions = "SELECT id FROM information_schema.processlist WHERE " + waitsForLock
+	var got string
+	wait.For(w, "three times the timeout to pass, or another session to wait", func() bool {
+		got = w.query(sessions)
+		return got != session || w.query(sessions+" AND time > 6") != ""
+	})
+	if got != session {
+		w.Errorf("the sessions that wait are %q, want %s alone", got, session)
+	}
+	free()
+	w.inOrder(ids(s.Next(424)), 24_577)
+	w.inOrder(ids(s.Next(2)), 1)
+	w.exec("INSERT INTO u VALUES (3)")
+	s.Want(`create u {"id":3} to {"id":3}`)
+}
+
+// halfOpenSnapshot loses the connection without a sign while the server works on an answer: when that has gone nowhere the session is
+// ended, and reading goes on.
+func halfOpenSnapshot(w *world) {
+	proxy := server.NewProxy(w, w.addr)
+	s, session, free := holdUp(w, "1s", proxy.Addr())
+	proxy.Blackhole()
+	free()
+	w.inOrder(ids(s.Next(424)), 24_577)
+	w.inOrder(ids(s.Next(2)), 1)
+	if got := w.query("SELECT count(*) FROM information_schema.processlist WHERE id = " + session); got != "0" {
+		w.Error("the session that was lost is still there")
+	}
+}
+
+// halfOpenRows loses the connection without a sign while the server writes rows: it works on an answer that nobody takes.
+func halfOpenRows(w *world) {
+	const rows = 300
+	w.exec(fmt.Sprintf("CREATE TABLE v (id int PRIMARY KEY, x longtext); INSERT INTO v SELECT n, repeat('x', 100000) FROM (%s) numbers", numbers(1, rows)))
+	proxy := server.NewProxy(w, w.addr)
+	s := w.open(w.sourceSettings("v", "timeout", "1s", "address", proxy.Addr()), nil)
+	got, session := ids(s.Next(2)), ""
+	wait.For(w, "the server to wait until rows are taken", func() bool {
+		session = w.query("SELECT id FROM information_schema.processlist WHERE db = database() AND state = 'Writing to net'")
+		return session != ""
+	})
+	proxy.Unplug(w)
+	w.inOrder(append(got, ids(s.Next(rows-len(got)))...), 1)
+	if got := w.query("SELECT count(*) FROM information_schema.processlist WHERE id = " + session); got != "0" {
+		w.Error("the session that was lost is still there")
+	}
 }
 
 // writtenMeanwhile has rows written while the snapshot is read: each change comes once, behind the row that does not have it.

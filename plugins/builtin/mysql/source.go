@@ -118,7 +118,7 @@ func (s *Source) connect(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	db.SetMaxOpenConns(3) // rows, what the log is read with, and lag
+	db.SetMaxOpenConns(2) // what the log is read with, and lag
 	s.db = db
 	if s.server, err = s.identify(ctx, db); err != nil {
 		return err

@@ -21,7 +21,7 @@ func TestMySQLSource(t *testing.T) {
 		t.Run(name, func(t *testing.T) { test(in(t, s, "DO 1")) })
 	}
 	for name, test := range map[string]func(*world){
-		"Chunks": chunks, "Killed": killedSnapshot, "Again": readAgain, "Added": tablesAdded, "Never": never, "Written": writtenMeanwhile, "Cut": cutSnapshot,
+		"Chunks": chunks, "Killed": killedSnapshot, "Again": readAgain, "Added": tablesAdded, "Never": never, "Written": writtenMeanwhile, "Cut": cutSnapshot, "HeldUp": heldUp, "HalfOpen": halfOpenSnapshot, "HalfOpenRows": halfOpenRows,
 	} {
 		t.Run(name, func(t *testing.T) { test(in(t, s, "CREATE TABLE t (id int PRIMARY KEY, x varchar(100))")) })
 	}

@@ -1,16 +1,15 @@
 package syslog
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"os"
 	"slices"
 	"strconv"
+	"sync"
 	"syscall"
 	"time"
 
@@ -33,7 +32,7 @@ type destinationSettings struct {
 	App      string        `json:"appname" default:"conduit" desc:"Application, or a template of it."`
 	Process  string        `json:"procid" desc:"Process, or a template of it."`
 	ID       string        `json:"msgid" desc:"Kind of the message, or a template of it. Not with rfc3164."`
-	Timeout  time.Duration `json:"timeout" default:"10s" validate:"gt=0" desc:"How long connecting and sending may take, and how long the server may take nothing of what was sent."`
+	Timeout  time.Duration `json:"timeout" default:"10s" validate:"gt=0" desc:"How long connecting and sending may take, and how long the server's machine may acknowledge nothing of what was sent."`
 	RetryFor time.Duration `json:"retry.timeout" default:"1m" validate:"gt=-1" desc:"How long connecting and sending are tried again. Then the pipeline starts again, with pauses, for ever."`
 
 	tlssettings.Settings
@@ -48,8 +47,10 @@ type Destination struct {
 	timeLimit template.TimeLimit
 	host      string // of this machine
 	tls       *tls.Config
-	conn      net.Conn      // nil: there is no connection
-	gone      chan struct{} // closed when the server has closed conn
+
+	mu      sync.Mutex
+	conn    *connection // guarded by mu; nil: there is none
+	pending []*sending  // guarded by mu: what is not acknowledged, in order; conn, if there is one, was given all of it
 }
 
 // parts are the templates of a message.
@@ -97,22 +98,49 @@ func (d *Destination) Open(context.Context) (err error) {
 	return err
 }
 
-// Write sends the records. They count as written when the kernel has taken them, and the server
-// has not closed the connection: the protocol has no acknowledgements.
+// Write sends the records. Over a connection they count as written when the kernel of the server's machine has
+// acknowledged them, and the server has not closed the connection: the protocol has no acknowledgements. A packet counts as
+// written when the kernel has taken it.
 func (d *Destination) Write(ctx context.Context, records []record.Record) (int, error) {
+	if d.Overlaps() {
+		n, result, refused := d.Begin(ctx, records)
+		if n > 0 {
+			if done, err := result(ctx); err != nil {
+				return done, err
+			}
+		}
+		return n, refused
+	}
 	d.timeLimit.Begin(ctx)
 	messages, refused := d.messages(ctx, records)
-	for done := 0; done < len(messages); {
-		n := 1
-		if d.settings.Protocol != "udp" {
-			n = batch(messages[done:])
-		}
-		if err := d.send(ctx, bytes.Join(messages[done:done+n], nil)); err != nil {
+	for done := range messages {
+		if err := d.again(ctx, func() error { return d.packet(ctx, messages[done]) }); err != nil {
 			return done, err
 		}
-		done += n
 	}
 	return len(messages), refused
+}
+
+// Overlaps reports whether acknowledgements are waited for.
+func (d *Destination) Overlaps() bool { return d.settings.Protocol != "udp" }
+
+// Begin sends the records over the connection, if there is one. The result waits until they are acknowledged, and connects and
+// sends all that is not acknowledged when the connection was lost.
+func (d *Destination) Begin(ctx context.Context, records []record.Record) (int, sdk.WriteResult, error) {
+	d.timeLimit.Begin(ctx)
+	messages, refused := d.messages(ctx, records)
+	if len(messages) == 0 {
+		return 0, nil, refused
+	}
+	s := &sending{messages: messages}
+	d.begin(s)
+	return len(messages), func(ctx context.Context) (int, error) {
+		defer d.forget(s)
+		if err := d.again(ctx, func() error { return d.finish(ctx, s) }); err != nil {
+			return 0, err
+		}
+		return len(messages), nil
+	}, refused
 }
 
 // batch returns how many of the messages are sent at once.
@@ -185,11 +213,11 @@ func (d *Destination) frame(b []byte) []byte {
 	return append(append(strconv.AppendInt(nil, int64(len(b)), 10), ' '), b...)
 }
 
-// send sends bytes, again after failures that may pass.
-func (d *Destination) send(ctx context.Context, b []byte) error {
-	var again backoff.Backoff
+// again tries until it succeeds, after failures that may pass.
+func (d *Destination) again(ctx context.Context, try func() error) error {
+	var pause backoff.Backoff
 	for begin := time.Now(); ; {
-		err := d.try(ctx, b)
+		err := try()
 		switch {
 		case err == nil:
 			return nil
@@ -201,91 +229,16 @@ func (d *Destination) send(ctx context.Context, b []byte) error {
 			return sdk.Unavailable(fmt.Errorf("cannot send: %w", err))
 		}
 		sdk.Logger(ctx).Warn("cannot send, trying again", "err", err)
-		if err := again.Wait(ctx); err != nil {
+		if err := pause.Wait(ctx); err != nil {
 			return sdk.Unavailable(err)
 		}
 	}
 }
 
-// try sends bytes over a connection that the server has not closed, before or after.
-func (d *Destination) try(ctx context.Context, b []byte) (err error) {
-	if d.conn != nil && d.closed() {
-		d.close()
-	}
-	if d.conn == nil {
-		if err := d.connect(ctx); err != nil {
-			return err
-		}
-	}
-	defer func() {
-		if err != nil {
-			d.close()
-		}
-	}()
-	if err := d.conn.SetWriteDeadline(time.Now().Add(d.settings.Timeout)); err != nil {
-		return err
-	}
-	if _, err := d.conn.Write(b); err != nil {
-		return err
-	}
-	if d.closed() {
-		return errors.New("the server has closed the connection")
-	}
-	return nil
-}
-
-// closed reports whether the server has closed the connection.
-func (d *Destination) closed() bool {
-	select {
-	case <-d.gone:
-		return true
-	default:
-		return false
-	}
-}
-
-// watch notes the end of a connection. The server sends nothing else.
-func watch(c net.Conn, gone chan<- struct{}) {
-	_, _ = io.Copy(io.Discard, c)
-	close(gone)
-}
-
-func (d *Destination) connect(ctx context.Context) (err error) {
-	ctx, cancel := context.WithTimeout(ctx, d.settings.Timeout)
-	defer cancel()
-	dialer := &net.Dialer{}
-	if d.settings.Protocol != "udp" {
-		dialer.Control = patience(d.settings.Timeout)
-	}
-	switch d.settings.Protocol {
-	case "tls":
-		d.conn, err = (&tls.Dialer{NetDialer: dialer, Config: d.tls}).DialContext(ctx, "tcp", d.settings.Address)
-	default:
-		d.conn, err = dialer.DialContext(ctx, d.settings.Protocol, d.settings.Address)
-	}
-	if err != nil {
-		d.conn = nil
-		return err
-	}
-	d.gone = make(chan struct{})
-	if d.settings.Protocol != "udp" {
-		go watch(d.conn, d.gone)
-	}
-	return nil
-}
-
-func (d *Destination) close() {
-	if d.conn != nil {
-		_ = d.conn.Close()
-		if d.settings.Protocol != "udp" {
-			<-d.gone
-		}
-		d.conn = nil
-	}
-}
-
 // Teardown disconnects.
 func (d *Destination) Teardown(context.Context) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	d.close()
 	return nil
 }

@@ -1,50 +1,146 @@
 package syslog_test
 
 import (
-	"fmt"
+	"errors"
+	"io"
 	"net"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
+	"github.com/conduit-agent/conduit/plugins/plugintest/server"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
+	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// TestServerTakesNothing has the kernel of the server take nothing of what the kernel of the sender has: the connection is given up.
-func TestServerTakesNothing(t *testing.T) {
-	t.Parallel()
-	small := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error {
+// small listens for connections whose kernel takes a few kilobytes that are not read.
+func small(t *testing.T) net.Listener {
+	t.Helper()
+	of := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error {
 		return c.Control(func(fd uintptr) { _ = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVBUF, 4<<10) })
 	}}
-	l, err := small.Listen(t.Context(), "tcp", "127.0.0.1:0")
+	l, err := of.Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	accepted := make(chan net.Conn, 2)
+	t.Cleanup(func() { _ = l.Close() })
+	return l
+}
+
+// larger is more than the kernel of such a server takes, and less than that of the sender.
+var larger = strings.Repeat("x", 100<<10)
+
+// TestServerTakesNothing has the kernel of the server take nothing of what the kernel of the sender has: the connection is given
+// up, and the record sent again over another one.
+func TestServerTakesNothing(t *testing.T) {
+	t.Parallel()
+	l, got := small(t), make(chan string, 1)
 	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			accepted <- c
+		first, err := l.Accept()
+		if err != nil {
+			return
 		}
+		defer func() { _ = first.Close() }()
+		second, err := l.Accept()
+		if err != nil {
+			return
+		}
+		b, _ := io.ReadAll(second)
+		got <- string(b)
 	}()
-	d := destination(t, l.Addr().String(), "timeout", "500ms", "retry.timeout", "1m")
-	write := func(text string) {
-		if n, err := d.Write(t.Context(), some(text)); n != 1 || err != nil {
-			t.Fatalf("wrote %d: %v", n, err)
-		}
+	d := destination(t, l.Addr().String(), "timeout", "1s", "retry.timeout", "1m")
+	if n, err := d.Write(t.Context(), some(larger)); n != 1 || err != nil {
+		t.Fatalf("wrote %d: %v", n, err)
 	}
-	write(strings.Repeat("x", 100<<10)) // more than the server has room for, and less than the sender
-	sent := 0
-	wait.For(t, "another connection", func() bool {
-		sent++
-		write(fmt.Sprintf("number %d", sent))
-		return len(accepted) == 2
-	})
-	_ = l.Close()
-	for range 2 {
-		_ = (<-accepted).Close()
+	if err := d.Teardown(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case text := <-got:
+		if !strings.HasSuffix(text, " "+larger) {
+			t.Errorf("the second connection had %d bytes, %.80q…", len(text), text)
+		}
+	case <-time.After(wait.Limit):
+		t.Error("there is no second connection")
+	}
+}
+
+// TestServerIsSlow has the server take longer than the timeout, but something all the time: the connection is kept.
+func TestServerIsSlow(t *testing.T) {
+	t.Parallel()
+	const timeout = 2 * time.Second
+	l, got := small(t), make(chan string, 1)
+	go func() {
+		c, err := l.Accept()
+		if err != nil {
+			return
+		}
+		var text []byte
+		for begin := time.Now(); time.Since(begin) < timeout*3/2; {
+			b := make([]byte, 2<<10)
+			n, err := c.Read(b)
+			if text = append(text, b[:n]...); err != nil {
+				break
+			}
+			time.Sleep(timeout / 40)
+		}
+		rest, _ := io.ReadAll(c)
+		got <- string(append(text, rest...))
+	}()
+	d := destination(t, l.Addr().String(), "timeout", timeout.String())
+	begin := time.Now()
+	if n, err := d.Write(t.Context(), some(strings.Repeat(larger, 5))); n != 1 || err != nil {
+		t.Fatalf("wrote %d after %v: %v", n, time.Since(begin), err)
+	}
+	if took := time.Since(begin); took < timeout {
+		t.Errorf("the server took %v only", took)
+	}
+	if err := d.Teardown(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if text := <-got; !strings.HasSuffix(text, larger) {
+		t.Errorf("the connection had %d bytes", len(text))
+	}
+}
+
+// TestHalfOpen loses the connection without a sign, as with a pulled cable: what is written then is sent again over another one, and
+// refused for the time being when there is none in time.
+func TestHalfOpen(t *testing.T) {
+	t.Parallel()
+	cert, key, _ := server.Certificate(t)
+	for protocol, own := range map[string][]string{"tcp": nil, "tls": {"tls.cert", cert, "tls.key", key}} {
+		t.Run(protocol, func(t *testing.T) {
+			t.Parallel()
+			s, addr := source(t, append(own, "protocols", "tcp")...)
+			network := server.NewProxy(t, addr)
+			settings := []string{"protocol", protocol, "tls.ca", cert, "timeout", "1s"}
+			patient := destination(t, network.Addr(), append(settings, "retry.timeout", "1m")...)
+			hasty := destination(t, network.Addr(), append(settings, "retry.timeout", "0s")...)
+			for _, d := range []sdk.Destination{patient, hasty} {
+				if n, err := d.Write(t.Context(), some("before")); n != 1 || err != nil {
+					t.Fatalf("wrote %d: %v", n, err)
+				}
+			}
+			read(t, s, 2)
+			if n := network.Unplug(t); n != 2 {
+				t.Fatalf("%d connections are half-open, want 2", n)
+			}
+			if n, err := patient.Write(t.Context(), some("after", "again")); n != 2 || err != nil {
+				t.Errorf("wrote %d: %v", n, err)
+			}
+			var got []any
+			for _, r := range read(t, s, 2) {
+				m, _ := r.After.Structured()
+				got = append(got, m["message"])
+			}
+			if !slices.Equal(got, []any{"after", "again"}) {
+				t.Errorf("got %q", got)
+			}
+			if n, err := hasty.Write(t.Context(), some("never")); n != 0 || !errors.As(err, new(interface{ Lost() bool })) {
+				t.Errorf("wrote %d: %v", n, err)
+			}
+		})
 	}
 }
