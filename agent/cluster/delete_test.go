@@ -57,8 +57,11 @@ func TestDeletedPipeline(t *testing.T) {
 		e, _ := shared.Read(t.Context(), protocol.OverrideKey("p"))
 		return json.Unmarshal(e.Value, &o) == nil && o.Digest == "" && a.member.Override("p").Digest == ""
 	})
+	late := &lateMemory{memory: shared, open: make(chan struct{})}
+	old.member.Store = late
 	old.run(t)
-	old.member.Declare(t.Context(), wanted)
+	old.member.Declare(t.Context(), wanted) // before it has a session: what is declared in one may be new
+	close(late.open)
 	wait.For(t, "old to say that it has what was deleted", func() bool { return len(outdated) > 0 })
 	if n := <-outdated; n.Pipeline != "p" || !shared.decoded(t).Deleted {
 		t.Errorf("the notice is %+v, the claim %+v", n, shared.decoded(t))
@@ -71,6 +74,17 @@ func TestDeletedPipeline(t *testing.T) {
 	for _, h := range []*host{a, b, old} {
 		h.end()
 	}
+}
+
+// lateMemory shows what it has once it is opened.
+type lateMemory struct {
+	*memory
+	open chan struct{}
+}
+
+func (m *lateMemory) Watch(ctx context.Context, observe func(protocol.Entry), synced func()) error {
+	<-m.open
+	return m.memory.Watch(ctx, observe, synced)
 }
 
 // retire fails at first.
