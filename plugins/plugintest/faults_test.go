@@ -105,7 +105,11 @@ func faulty(f fault) plugintest.Target {
 	if f.connector != nil {
 		f.connector(&c)
 	}
-	return plugintest.Target{Connector: c, Timeout: 500 * time.Millisecond, Destination: newFile, Written: payloadsIn,
+	timeout := 500 * time.Millisecond // is waited for where something never happens
+	if f.found == "" {
+		timeout = 20 * time.Second
+	}
+	return plugintest.Target{Connector: c, Timeout: timeout, Destination: newFile, Written: payloadsIn,
 		Source: func(_ testing.TB, n int) map[string]string { return map[string]string{"count": strconv.Itoa(n)} }}
 }
 

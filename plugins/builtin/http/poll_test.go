@@ -393,7 +393,7 @@ func TestPollBounds(t *testing.T) {
 	other := &http.Source{}
 	_ = other.Configure(t.Context(), map[string]string{"url": a.URL})
 	for _, pos := range []string{"17", `{"n":0}`, `{"n":1,"x":2}`} {
-		if err := other.Open(t.Context(), record.Position(pos)); err == nil || !strings.Contains(err.Error(), "cannot resume from") {
+		if err := other.Open(t.Context(), record.Position(pos)); err == nil || !strings.Contains(err.Error(), "cannot resume at position") {
 			t.Errorf("%s: got %v", pos, err)
 		}
 	}

@@ -349,7 +349,7 @@ func TestServerPosition(t *testing.T) {
 	source(t, map[string]string{"address": addr}, pos)
 	again := &http.Source{}
 	_ = again.Configure(t.Context(), map[string]string{"address": "127.0.0.1:0"})
-	if err := again.Open(t.Context(), record.Position("17")); err == nil || !strings.Contains(err.Error(), `cannot resume from "17"`) {
+	if err := again.Open(t.Context(), record.Position("17")); err == nil || !strings.Contains(err.Error(), `cannot resume at position "17"`) {
 		t.Errorf("got %v", err)
 	}
 }

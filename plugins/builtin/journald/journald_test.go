@@ -171,7 +171,7 @@ func TestSettings(t *testing.T) {
 		}
 	}
 	s := &journald.Source{}
-	if err := s.Open(t.Context(), record.Position("5")); err == nil || !strings.Contains(err.Error(), "no cursor") {
+	if err := s.Open(t.Context(), record.Position("5")); err == nil || !strings.Contains(err.Error(), "not a cursor") {
 		t.Errorf("got %v", err)
 	}
 }

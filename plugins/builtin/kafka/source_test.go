@@ -116,7 +116,7 @@ func checkAnotherGroup(w *world) {
 	if _, err := w.tryOpen(w.settings(), record.Position(pos)); err == nil || !strings.Contains(err.Error(), "the old position contains a different consumer group ID than the connector configuration") {
 		w.Errorf("got %v", err)
 	}
-	if _, err := w.tryOpen(w.settings(), record.Position("17")); err == nil || !strings.Contains(err.Error(), "not a position of this source") {
+	if _, err := w.tryOpen(w.settings(), record.Position("17")); err == nil || !strings.Contains(err.Error(), "not a position of kafka") {
 		w.Errorf("with a position of another connector: %v", err)
 	}
 }
