@@ -84,6 +84,7 @@ func (f *feed) begin(s *session) {
 	defer f.mu.Unlock()
 	s.at, s.expected = s.group.next, f.seen(s.group)
 	s.shown = time.Now().Add(-s.wanted.interval)
+	s.counted = s.shown
 }
 
 // end has the session no longer be in its group. The caller holds hub.mu.
@@ -308,8 +309,9 @@ func (f *feed) show(s *session, now time.Time) {
 // that it did not want to see as often, it missed none.
 func (f *feed) miss(s *session, number uint64, now time.Time) {
 	missed := number - s.expected
-	if s.wanted.interval > 0 {
-		missed = min(missed, uint64(max(0, now.Sub(s.shown)/s.wanted.interval-1)))
+	if interval := s.wanted.interval; interval > 0 {
+		missed = min(missed, uint64(max(0, now.Sub(s.counted)/interval-1)))
+		s.counted = s.counted.Add(time.Duration(missed) * interval)
 	}
 	f.dropped.Add(missed)
 	s.missed += missed

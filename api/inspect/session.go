@@ -37,6 +37,7 @@ type session struct {
 	missed   uint64    // dropped records that the client has not heard of
 	reported time.Time // when the client last heard of dropped records
 	shown    time.Time // when it saw the last record
+	counted  time.Time // until when it saw or missed a record each interval
 }
 
 // next returns what to show of f, if anything, or else what is to be said before it.
@@ -49,7 +50,7 @@ func (s *session) next(f *frame, now time.Time) []byte {
 	if now.Sub(s.shown) < s.wanted.interval {
 		return nil
 	}
-	s.shown = now
+	s.shown, s.counted = now, now
 	return s.bytes(&f.message)
 }
 
