@@ -7,11 +7,13 @@ import (
 	"log/slog"
 	"sync"
 	"time"
+	"unsafe"
 
 	"github.com/google/uuid"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/conduit-agent/conduit/plugins/builtin/kafka/fetchsize"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 	"github.com/conduit-agent/conduit/spec/notify"
@@ -86,10 +88,13 @@ func (s *Source) Open(ctx context.Context, pos record.Position) error {
 	s.broken, s.fail = context.WithCancelCause(context.Background())
 	s.root, s.end = context.WithCancel(context.Background())
 	s.kick = notify.NewSignal()
-	client, err := kgo.NewClient(append(s.options, s.consumer(s.fetchBytes(ctx))...)...)
+	fetch := s.fetchBytes(ctx)
+	limiter := fetchsize.New(fetch, min(fetch, partitionBytes))
+	client, err := kgo.NewClient(append(s.options, s.consumer(fetch, limiter)...)...)
 	if err != nil {
 		return fmt.Errorf("cannot open topics %v: %w", s.settings.Topics, err)
 	}
+	limiter.Limit(client.UpdateFetchMaxBytes)
 	s.client = client
 	if err := reach(ctx, client, s.settings.Servers, s.network); err != nil {
 		return err
@@ -153,9 +158,9 @@ func (s *Source) fetchBytes(ctx context.Context) int32 {
 	return int32(n)
 }
 
-func (s *Source) consumer(fetch int32) []kgo.Opt {
+func (s *Source) consumer(fetch int32, limiter *fetchsize.Limiter) []kgo.Opt {
 	return []kgo.Opt{
-		kgo.WithHooks(s.network),
+		kgo.WithHooks(s.network, fetchHook{limiter}),
 		kgo.WithPools(&messagePool{}),
 		kgo.WithContext(s.root),
 		kgo.ConsumerGroup(s.group),
@@ -174,6 +179,16 @@ func (s *Source) consumer(fetch int32) []kgo.Opt {
 		kgo.FetchMaxPartitionBytes(min(fetch, partitionBytes)),
 		kgo.FetchMaxWait(fetchWait),
 		kgo.MaxConcurrentFetches(concurrent),
+	}
+}
+
+// fetchHook tells what messages take in memory.
+type fetchHook struct{ limiter *fetchsize.Limiter }
+
+// OnFetchBatchRead implements kgo.HookFetchBatchRead. A batch that cannot be decoded has no size.
+func (h fetchHook) OnFetchBatchRead(_ kgo.BrokerMetadata, _ string, _ int32, m kgo.FetchBatchMetrics) {
+	if m.CompressedBytes > 0 {
+		h.limiter.Fetched(m.CompressedBytes, m.UncompressedBytes+m.NumRecords*int(unsafe.Sizeof(kgo.Record{})))
 	}
 }
 
