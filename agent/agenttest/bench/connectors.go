@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"os/exec"
@@ -17,7 +16,7 @@ import (
 var connectors = suite{
 	name:    "connectors",
 	title:   "Connectors and the tools of their systems, the same rows",
-	columns: []column{{name: "records/s", format: "%.0f"}, {name: "of the line without an agent", format: "%.2f"}, {name: "CPU µs/record of the agent or loop", format: "%.2f"}},
+	columns: []column{{name: "records/s", format: "%.0f"}, {name: "of the line without an agent", format: "%.2f"}, {name: "CPU µs/record of the agent or loop", format: "%.2f"}, {name: "MiB of the agent at most", format: "%.0f"}},
 	cases: []testCase{
 		bare("postgres: COPY TO STDOUT", "BenchmarkPostgres/copy-to-stdout"),
 		compared("postgres → file, snapshot", "BenchmarkPostgres/snapshot"),
@@ -96,11 +95,11 @@ var peers = suite{
 func peer(name, pattern, ofPeer string) testCase {
 	return testCase{name: name, long: true, measure: func(ctx context.Context, b *bench) (values []float64, err error) {
 		for _, pattern := range []string{pattern, "BenchmarkPeer/" + ofPeer} {
-			rate, cpu, err := b.benchmark(ctx, pattern)
+			m, err := b.benchmark(ctx, pattern)
 			if err != nil {
 				return nil, err
 			}
-			values = append(values, rate, cpu)
+			values = append(values, m.rate, m.cpu)
 		}
 		return values, nil
 	}}
@@ -109,39 +108,42 @@ func peer(name, pattern, ofPeer string) testCase {
 // bare is a case without an agent.
 func bare(name, pattern string) testCase {
 	return testCase{name: name, measure: func(ctx context.Context, b *bench) ([]float64, error) {
-		rate, cpu, err := b.benchmark(ctx, pattern)
-		b.bare = rate
-		return []float64{rate, math.NaN(), cpu}, err
+		m, err := b.benchmark(ctx, pattern)
+		b.bare = m.rate
+		return []float64{m.rate, math.NaN(), m.cpu, math.NaN()}, err
 	}}
 }
 
 // compared is a case with an agent, which the last one without is compared with.
 func compared(name, pattern string) testCase {
 	return testCase{name: name, measure: func(ctx context.Context, b *bench) ([]float64, error) {
-		rate, cpu, err := b.benchmark(ctx, pattern)
+		m, err := b.benchmark(ctx, pattern)
 		share := math.NaN() // where only cases with an agent were chosen
 		if b.bare > 0 {
-			share = rate / b.bare
+			share = m.rate / b.bare
 		}
-		return []float64{rate, share, cpu}, err
+		return []float64{m.rate, share, m.cpu, m.memory}, err
 	}}
 }
 
-var measured = regexp.MustCompile(`(?:\s([0-9.]+) process-CPU-µs/record)?\s+([0-9.]+) records/s`)
+var measured = regexp.MustCompile(`\s([0-9.]+) (MiB-at-most|process-CPU-µs/record|records/s)`)
 
-// benchmark runs a benchmark of package kill once. It returns the records a second, and the CPU time a record in
-// microseconds, NaN where that is not measured.
-func (b *bench) benchmark(ctx context.Context, pattern string) (rate, cpu float64, err error) {
+// moved is what a benchmark of package kill measured: records a second, the CPU time a record in microseconds, and the
+// memory at most in MiB, the latter two NaN where that is not measured.
+type moved struct{ rate, cpu, memory float64 }
+
+// benchmark runs a benchmark of package kill once.
+func (b *bench) benchmark(ctx context.Context, pattern string) (m moved, err error) {
 	cmd := exec.CommandContext(ctx, b.kill, "-test.run=^$", "-test.bench="+pattern+"$", "-test.benchtime=1x")
 	cmd.Dir = filepath.Join("agent", "agenttest", "kill") // whence servers of other modules are built
 	out, err := cmd.CombinedOutput()
-	found := measured.FindSubmatch(out)
-	if err != nil || found == nil {
-		return 0, 0, fmt.Errorf("%s: %w:\n%s", pattern, err, out)
+	m = moved{math.NaN(), math.NaN(), math.NaN()}
+	of := map[string]*float64{"records/s": &m.rate, "process-CPU-µs/record": &m.cpu, "MiB-at-most": &m.memory}
+	for _, found := range measured.FindAllSubmatch(out, -1) {
+		*of[string(found[2])], _ = strconv.ParseFloat(string(found[1]), 64)
 	}
-	if cpu = math.NaN(); len(found[1]) > 0 {
-		cpu, err = strconv.ParseFloat(string(found[1]), 64)
+	if err != nil || math.IsNaN(m.rate) {
+		return m, fmt.Errorf("%s: %w:\n%s", pattern, err, out)
 	}
-	rate, parsed := strconv.ParseFloat(string(found[2]), 64)
-	return rate, cpu, errors.Join(err, parsed)
+	return m, nil
 }

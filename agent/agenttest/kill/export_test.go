@@ -1,12 +1,40 @@
 package kill
 
-import "time"
+import (
+	"fmt"
+	"os"
+	"regexp"
+	"strconv"
+	"time"
+)
 
-// StartAgent starts an agent in dir in a process of its own. stop kills it, and returns the CPU time that it took.
-func StartAgent(dir string) (stop func() time.Duration, err error) {
+// Usage is what a process took.
+type Usage struct {
+	CPU    time.Duration
+	Memory int64 // bytes at most, without those of the program's file; 0 where the system does not tell
+}
+
+// StartAgent starts an agent in dir in a process of its own. stop kills it, and returns what it took.
+func StartAgent(dir string) (stop func() Usage, err error) {
 	p := &process{dir: dir}
-	return func() time.Duration {
+	return func() Usage {
+		memory := peak(p.cmd.Process.Pid)
 		p.kill()
-		return p.cmd.ProcessState.UserTime() + p.cmd.ProcessState.SystemTime()
+		return Usage{p.cmd.ProcessState.UserTime() + p.cmd.ProcessState.SystemTime(), memory}
 	}, p.start()
+}
+
+var inStatus = regexp.MustCompile(`(VmHWM|RssFile):\s+(\d+) kB`)
+
+// peak returns the most memory that a process had at a time. What it has of files changes little once it runs.
+func peak(pid int) int64 {
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return 0
+	}
+	all := map[string]int64{}
+	for _, found := range inStatus.FindAllSubmatch(status, -1) {
+		all[string(found[1])], _ = strconv.ParseInt(string(found[2]), 10, 64) // digits
+	}
+	return (all["VmHWM"] - all["RssFile"]) << 10
 }

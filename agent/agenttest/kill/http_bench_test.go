@@ -55,18 +55,24 @@ func sometimes(ask func() bool) func() bool {
 	}
 }
 
-// processTime is the CPU time that agents, or bare loops in a process of their own, took in the benchmark that runs.
-var processTime time.Duration
+// used is what agents, or bare loops in a process of their own, took in the benchmark that runs: their CPU time together,
+// and the most memory that one of them had.
+var used kill.Usage
+
+func use(u kill.Usage) { used = kill.Usage{CPU: used.CPU + u.CPU, Memory: max(used.Memory, u.Memory)} }
 
 // report reports what moving so many records in each iteration took.
 func report(b *testing.B, records float64) {
 	b.Helper()
 	records *= float64(b.N)
 	b.ReportMetric(records/b.Elapsed().Seconds(), "records/s")
-	if processTime > 0 {
-		b.ReportMetric(float64(processTime.Microseconds())/records, "process-CPU-µs/record")
+	if used.CPU > 0 {
+		b.ReportMetric(float64(used.CPU.Microseconds())/records, "process-CPU-µs/record")
 	}
-	processTime = 0
+	if used.Memory > 0 {
+		b.ReportMetric(float64(used.Memory)/(1<<20), "MiB-at-most")
+	}
+	used = kill.Usage{}
 }
 
 // benchmark moves a number of records once.
@@ -174,7 +180,7 @@ pipelines:
 	b.StartTimer()
 	requests(b, "http://"+addr+"/", httpSenders)
 	b.StopTimer()
-	processTime += stop()
+	use(stop())
 	if !lines(dir+"/out", httpRecords)() {
 		b.Error("records are missing in the file")
 	}

@@ -176,7 +176,7 @@ pipelines:
 	go sendLog(b, addr)
 	wait.For(b, "all records", lines(dir+"/out", logRecords))
 	b.StopTimer()
-	processTime += stop()
+	use(stop())
 }
 
 func fillJournal(b *testing.B) *server.Journal {

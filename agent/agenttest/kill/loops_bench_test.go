@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/conduit-agent/conduit/agent/agenttest/kill"
 )
 
 // bareLoop, when set, makes the test binary a bare loop: a loopOf as JSON.
@@ -54,7 +56,7 @@ func benchLoop(b *testing.B, l loopOf) {
 	if err != nil {
 		b.Fatalf("%v: %s", err, out)
 	}
-	processTime += cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
+	use(kill.Usage{CPU: cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()})
 }
 
 // eachLine calls do with each line of a file, which do may keep.

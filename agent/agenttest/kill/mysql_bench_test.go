@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/conduit-agent/conduit/agent/agenttest"
+	"github.com/conduit-agent/conduit/agent/agenttest/kill"
 	"github.com/conduit-agent/conduit/plugins/plugintest/server"
 )
 
@@ -80,7 +81,7 @@ func benchMySQLChanges(b *testing.B) {
 	d := filled(b, dir, func(d *mysqlServer) {
 		agentMoves(b, dir, d.toFile(dir), lines(dir+"/out", 1))
 		b.ResetTimer()
-		processTime = 0
+		used = kill.Usage{}
 	})
 	agentMoves(b, dir, d.toFile(dir), lines(dir+"/out", mysqlRecords+1))
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 
 	"github.com/conduit-agent/conduit/agent/agenttest"
+	"github.com/conduit-agent/conduit/agent/agenttest/kill"
 	"github.com/conduit-agent/conduit/plugins/plugintest/server"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 )
@@ -79,7 +80,7 @@ func peerMoves(b *testing.B, dir, config string, done func() bool) {
 func endPeer(cmd *exec.Cmd) {
 	_ = cmd.Process.Kill()
 	_ = cmd.Wait()
-	processTime += cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
+	use(kill.Usage{CPU: cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()})
 }
 
 // toLines is the output of payloads to a file.

@@ -136,7 +136,7 @@ func agentMoves(b *testing.B, dir, file string, done func() bool) {
 	}
 	wait.For(b, "all records", done)
 	b.StopTimer()
-	processTime += stop()
+	use(stop())
 }
 
 func (p *postgresSystem) toFile(dir, more string) string {
