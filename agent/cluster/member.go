@@ -156,7 +156,7 @@ func (m *Member) Run(ctx context.Context) error {
 			f()
 		case <-ticker.C:
 			m.node.Tick(m.now())
-			m.joined.Store(m.node.Live() > 0 || m.node.Drained())
+			m.joined.Store(len(m.node.Live()) > 0 || m.node.Drained())
 			m.finishStops(ctx)
 		case <-ctx.Done():
 			cancel()

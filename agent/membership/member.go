@@ -97,6 +97,11 @@ func (m *Membership) connect() {
 	m.member.Dropped = m.letters.Deleted
 	m.shared.Clustered, m.letters.Clustered = m.clustered, m.clustered
 	m.letters.Replicas = m.shared
+	m.letters.Counts = func(ctx context.Context) func(string) bool {
+		ctx, cancel := context.WithTimeout(ctx, viewTimeout)
+		defer cancel()
+		return cluster.Counts(ctx, m.member)
+	}
 	m.apis.Changed = m.declared.Notify
 	if r, ok := m.needs.Schemas.(*schemas.Registry); ok {
 		r.Store, r.Shared = m.claims, m.sharesSubject

@@ -157,6 +157,11 @@ func TestInstances(t *testing.T) {
 	if totals, err := b.Totals(t.Context()); err != nil || len(totals) != 1 || totals[0].Count != 2 {
 		t.Errorf("totals %+v %v", totals, err)
 	}
+	for _, h := range []*host{a, b} {
+		if all := h.InStore(); len(all) != 1 || all["p"] != 2 {
+			t.Errorf("in the store are %v", all)
+		}
+	}
 	if here, err := b.TotalsHere(t.Context()); err != nil || len(here) != 1 || here[0].Count != 1 {
 		t.Errorf("totals of the member's own claim %+v %v", here, err)
 	}
