@@ -110,14 +110,17 @@ type Share struct {
 	memory  deadletters.Memory
 	begun   time.Time
 
-	mu     sync.Mutex
-	queues map[string]*queue // by id of the claim; the map, and all of a queue but appending and ids, are guarded by mu
-	bytes  int               // guarded by mu: of what is pending
+	mu       sync.Mutex
+	queues   map[string]*queue       // by id of the claim; the map, and all of a queue but appending and ids, are guarded by mu
+	bytes    int                     // guarded by mu: of what is pending
+	leases   map[string]seenLease    // guarded by mu: by key
+	reserved map[string]*reservation // guarded by mu: those of this agent, by key
 }
 
 func (s *Share) init() {
 	s.once.Do(func() {
 		s.me, s.wake, s.queues, s.begun = rand.Text(), notify.NewSignal(), map[string]*queue{}, time.Now()
+		s.leases, s.reserved = map[string]seenLease{}, map[string]*reservation{}
 		s.running, s.end = context.WithCancel(context.Background())
 		if s.Local.Memory != nil {
 			s.memory = s.Local.Memory()
@@ -151,6 +154,10 @@ func (s *Share) Note(e protocol.Entry) bool {
 	s.init()
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if isLease(key) {
+		s.noteLease(e)
+		return true
+	}
 	if !strings.Contains(key, ".") {
 		var h head
 		if json.Unmarshal(e.Value, &h) == nil && h.Format <= format && h.ID != "" {

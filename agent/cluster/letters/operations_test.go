@@ -92,19 +92,20 @@ func TestOneReplay(t *testing.T) {
 	m := &memory{}
 	a, b := newHost(t, m, deadletters.Limits{}), newHost(t, m, deadletters.Limits{})
 	a.Member, b.Member = "a", "b"
-	end, err := a.Begin(t.Context(), "p")
+	unasked := func(error) { t.Error("a replay is ended") }
+	end, err := a.Begin(t.Context(), "p", replayStatus, unasked)
 	must(t, err)
 	known := new(rest.Error)
-	if _, err := b.Begin(t.Context(), "p"); !errors.As(err, &known) || known.Kind != rest.Aborted || !strings.Contains(err.Error(), "on the member a ") {
+	if _, err := b.Begin(t.Context(), "p", replayStatus, unasked); !errors.As(err, &known) || known.Kind != rest.Aborted || !strings.Contains(err.Error(), "on the member a ") {
 		t.Errorf("while a replays: %v", err)
 	}
-	other, err := b.Begin(t.Context(), "q")
+	other, err := b.Begin(t.Context(), "q", replayStatus, unasked)
 	must(t, err)
-	other()
-	end()
-	end, err = b.Begin(t.Context(), "p")
+	other(replayStatus())
+	end(replayStatus())
+	end, err = b.Begin(t.Context(), "p", replayStatus, unasked)
 	must(t, err)
-	end()
+	end(replayStatus())
 }
 
 // TestDeletedClaim drops what was of a deleted pipeline, and nothing of one that was declared anew.
