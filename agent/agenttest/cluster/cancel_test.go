@@ -95,7 +95,9 @@ func testCancelReplay(t *testing.T, url string) {
 	}
 	close(release)
 	for _, m := range []*member{a, b} {
-		m.awaitReplay("the replay to have ended", func(r *rest.Replay) bool { return !r.Running && r.Cancelled && r.Error == "" && r.Settled == requests.Load() })
+		m.awaitReplay("the replay to have ended", func(r *rest.Replay) bool {
+			return !r.Running && r.Cancelled && r.Error == "" && r.Settled == requests.Load()
+		})
 	}
 	b.awaitLetters(lines - int(requests.Load()))
 }
