@@ -76,12 +76,12 @@ func (d *fakeDeadLetters) Start(_ context.Context, pipeline string, request rest
 	return rest.Replay{PipelineID: pipeline, Running: true}, d.call("replay", request)
 }
 
-func (d *fakeDeadLetters) Status(pipeline string) (rest.Replay, bool) {
+func (d *fakeDeadLetters) Status(_ context.Context, pipeline string) (rest.Replay, bool) {
 	return rest.Replay{PipelineID: pipeline}, d.call("status", pipeline) == nil && pipeline == "orders"
 }
 
-func (d *fakeDeadLetters) Cancel(pipeline string) (rest.Replay, bool) {
-	return rest.Replay{PipelineID: pipeline}, d.call("cancel", pipeline) == nil && pipeline == "orders"
+func (d *fakeDeadLetters) Cancel(_ context.Context, pipeline string) (rest.Replay, bool, error) {
+	return rest.Replay{PipelineID: pipeline, Cancelled: true, Member: "m2"}, pipeline == "orders", d.call("cancel", pipeline)
 }
 
 // A replay that runs keeps another from beginning.
@@ -153,6 +153,8 @@ func TestDeadLetters(t *testing.T) {
 		{`POST /v1/pipelines/orders/dead-letter-replay {"filter":{}}`, 400, ``, `which dead letters`},
 		{`POST /v1/pipelines/none/dead-letter-replay {"all":true}`, 404, ``, `not found`},
 		{"GET /v1/pipelines/none/dead-letter-replay", 404, `status "none"`, `were replayed since`},
+		{"DELETE /v1/pipelines/orders/dead-letter-replay", 200, `cancel "orders"`, `"cancelled":true,"member":"m2"`},
+		{"DELETE /v1/pipelines/none/dead-letter-replay", 404, `cancel "none"`, `were replayed since`},
 		{"DELETE /v1/pipelines/orders/dead-letters?all=true", 200, `drop all ["orders",{}]`, `"dropped":3`},
 	} {
 		w := newWorld(t)

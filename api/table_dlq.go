@@ -60,8 +60,10 @@ func (s *Server) deadLetterRoutes(base resource.Base) []route {
 				"connectors and processors are started for it. A dead letter is gone when its record is settled; one that is refused again comes back. The answer does not wait for the end.",
 			Headers: postHeaders, Request: rest.ReplayRequest{IDs: []int64{17}}, Response: exampleReplay, Errors: []int{404, 409}}, l.Replay, guard.Admin, nil},
 		{openapi.Operation{Method: get, Path: "/v1/pipelines/{id}/dead-letter-replay", ID: "getReplay", Tag: "dead letters", Summary: "Get how far the replay is that runs, or ran last",
-			Response: exampleReplay, Errors: []int{404}}, l.ReplayStatus, guard.Read, nil},
+			Description: "In a cluster any member knows, whichever runs it.",
+			Response:    exampleReplay, Errors: []int{404}}, l.ReplayStatus, guard.Read, nil},
 		{openapi.Operation{Method: remove, Path: "/v1/pipelines/{id}/dead-letter-replay", ID: "cancelReplay", Tag: "dead letters", Summary: "End a replay once what is outstanding is settled",
-			Response: exampleReplay, Errors: []int{404}}, l.CancelReplay, guard.Admin, nil},
+			Description: "In a cluster any member can be asked, whichever runs it; it waits up to six seconds for that one to know. The answer does not wait for the end; it may be asked again.",
+			Response:    exampleReplay, Errors: []int{404}}, l.CancelReplay, guard.Admin, nil},
 	}
 }

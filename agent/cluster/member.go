@@ -156,7 +156,7 @@ func (m *Member) Run(ctx context.Context) error {
 			f()
 		case <-ticker.C:
 			m.node.Tick(m.now())
-			m.joined.Store(m.node.Live() > 0 || m.node.Drained())
+			m.joined.Store(len(m.node.Live()) > 0 || m.node.Drained())
 			m.finishStops(ctx)
 		case <-ctx.Done():
 			cancel()
@@ -222,7 +222,7 @@ func (m *Member) carryOut(ctx context.Context, c protocol.Command) {
 	switch c := c.(type) {
 	case protocol.Write:
 		m.working.Go(func() {
-			ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+			ctx, cancel := context.WithTimeout(ctx, m.Timing.Answer)
 			defer cancel()
 			o := m.Store.Write(ctx, c)
 			m.post(func() { m.node.Wrote(m.now(), c.ID, c.Key, o) })
@@ -233,7 +233,7 @@ func (m *Member) carryOut(ctx context.Context, c protocol.Command) {
 			case <-time.After(c.After):
 			case <-ctx.Done():
 			}
-			ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+			ctx, cancel := context.WithTimeout(ctx, m.Timing.Answer)
 			defer cancel()
 			e, err := m.Store.Read(ctx, c.Key)
 			e.Key = c.Key

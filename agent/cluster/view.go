@@ -109,6 +109,28 @@ func Owned(m *Member) (all []protocol.Claim) {
 	return all
 }
 
+// Counts returns a function that reports whether a member is the one to count what belongs to a claim: it has the claim, or no
+// live member has, and it is the first of the live ones by name. So each claim is counted by one member, but for moments in which
+// they know different things.
+func Counts(ctx context.Context, m *Member) func(claim string) bool {
+	answer := make(chan []string, 1) // a late answer must not change what was returned
+	var live []string
+	if m.ask(ctx, func() { answer <- m.node.Live() }) == nil {
+		live = <-answer
+	}
+	first := len(live) > 0 && slices.Min(live) == m.Self.Agent
+	return func(claim string) bool {
+		pipeline, number := protocol.InstanceOf(claim)
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		if o, ok := m.owned[pipeline]; ok && o.number == number {
+			return true
+		}
+		owner := m.owners[claim].Owner
+		return first && (owner == m.Self.Agent || !slices.Contains(live, owner))
+	}
+}
+
 // Stats is what a member counts.
 type Stats struct {
 	Members   int           // with a session, 0 while this one has none
@@ -125,7 +147,7 @@ func (m *Member) Stats(ctx context.Context) (s Stats) {
 		lag     time.Duration
 	}
 	answer := make(chan asked, 1) // a late answer must not change what was returned
-	if m.ask(ctx, func() { answer <- asked{m.node.Live(), m.node.Lag(m.now())} }) == nil {
+	if m.ask(ctx, func() { answer <- asked{len(m.node.Live()), m.node.Lag(m.now())} }) == nil {
 		a := <-answer
 		s.Members, s.Lag = a.members, a.lag
 	}

@@ -40,7 +40,15 @@ const (
 )
 
 // Begin reserves the replay of a pipeline until end is called.
-func (*Store) Begin(context.Context, string) (end func(), err error) { return func() {}, nil }
+func (*Store) Begin(context.Context, string, func() rest.Replay, func(why error)) (end func(rest.Replay), err error) {
+	return func(rest.Replay) {}, nil
+}
+
+// Elsewhere returns none: this agent alone has its dead letters.
+func (*Store) Elsewhere(context.Context, string) (status rest.Replay, ok bool) { return status, false }
+
+// Cancel ends none: this agent alone has its dead letters.
+func (*Store) Cancel(context.Context, string) error { return nil }
 
 // Select returns what goes through the dead letters that there are now and the request selects.
 func (s *Store) Select(ctx context.Context, pipeline string, request rest.ReplayRequest, reserve Reserve) (Next, error) {

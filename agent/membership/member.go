@@ -91,12 +91,20 @@ func New(n Needs) (*Membership, error) {
 	return m, nil
 }
 
+// Absent returns nil: an agent of this build is a member of the cluster that its settings name.
+func Absent() error { return nil }
+
 // connect connects what the membership consists of.
 func (m *Membership) connect() {
 	m.member.Notes = []cluster.Noter{m.reports, m.versions, m.apis, m.letters}
 	m.member.Dropped = m.letters.Deleted
 	m.shared.Clustered, m.letters.Clustered = m.clustered, m.clustered
 	m.letters.Replicas = m.shared
+	m.letters.Counts = func(ctx context.Context) func(string) bool {
+		ctx, cancel := context.WithTimeout(ctx, viewTimeout)
+		defer cancel()
+		return cluster.Counts(ctx, m.member)
+	}
 	m.apis.Changed = m.declared.Notify
 	if r, ok := m.needs.Schemas.(*schemas.Registry); ok {
 		r.Store, r.Shared = m.claims, m.sharesSubject

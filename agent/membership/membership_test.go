@@ -120,12 +120,17 @@ func TestSettings(t *testing.T) {
 
 // A build without clusters has nothing of their packages, and refuses the settings of one.
 func TestBuildWithout(t *testing.T) {
-	out, err := exec.Command("go", "list", "-deps", "-tags", "no_cluster", "github.com/conduit-agent/conduit/cmd/conduit").CombinedOutput()
-	if err != nil {
-		t.Fatalf("cannot list packages: %v\n%s", err, out)
+	for _, tag := range []string{"no_cluster", "minimal"} {
+		out, err := exec.Command("go", "list", "-deps", "-tags", tag, "github.com/conduit-agent/conduit/cmd/conduit").CombinedOutput()
+		if err != nil {
+			t.Fatalf("cannot list packages: %v\n%s", err, out)
+		}
+		if !strings.Contains(string(out), "/agent/membership") || strings.Contains(string(out), "/agent/cluster") {
+			t.Errorf("a build with -tags %s has:\n%s", tag, out)
+		}
 	}
-	if !strings.Contains(string(out), "/agent/membership") || strings.Contains(string(out), "/agent/cluster") {
-		t.Errorf("a build without clusters has:\n%s", out)
+	if err := membership.Absent(); err != nil {
+		t.Errorf("this build: %v", err)
 	}
 	if out, err := exec.Command("go", "test", "-trimpath", "-ldflags=-w", "-tags", "no_cluster", "-run", "^TestNoCluster$", "-v", ".").CombinedOutput(); err != nil || !strings.Contains(string(out), "--- PASS: TestNoCluster") {
 		t.Errorf("%v\n%s", err, out)

@@ -5,6 +5,7 @@ package membership
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/api/rest"
@@ -20,7 +21,12 @@ func New(n Needs) (*Membership, error) {
 	if n.Settings.Name == "" {
 		return nil, nil
 	}
-	return nil, errors.New("this build has no clusters: it was built with -tags minimal or no_cluster; remove cluster.name from the settings or use another build")
+	return nil, fmt.Errorf("%w; remove cluster.name from the settings or use another build", Absent())
+}
+
+// Absent returns why no agent of this build is a member of a cluster.
+func Absent() error {
+	return errors.New("this build has no clusters: it was built with -tags minimal or no_cluster")
 }
 
 // Schemas returns own.

@@ -53,8 +53,8 @@ func (m *Membership) publish(ctx context.Context) error {
 	return m.reports.Publish(ctx, r)
 }
 
-// refused returns how many dead letters of a pipeline the members have, but for one of them.
-func refused(reports []cluster.Report, id, but string) (all []rest.MemberDeadLetters) {
+// onDisks returns how many dead letters of a pipeline are on the disks of the members, but for one of them.
+func onDisks(reports []cluster.Report, id, but string) (all []rest.MemberDeadLetters) {
 	for _, r := range reports {
 		if n := r.DeadLetters[id]; n > 0 && r.Member != but {
 			all = append(all, rest.MemberDeadLetters{Member: r.Member, Address: r.Address, Count: n})

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/conduit-agent/conduit/agent/cluster"
 	"github.com/conduit-agent/conduit/agent/cluster/notice"
 	"github.com/conduit-agent/conduit/agent/cluster/protocol"
 	"github.com/conduit-agent/conduit/api/rest"
@@ -99,7 +98,7 @@ func (v View) Cluster(ctx context.Context) (rest.Cluster, error) {
 		return body, nil
 	}
 	body.State, body.Message = stateOf(&seen)
-	reports := m.reports.All()
+	reports, refused := m.reports.All(), m.refused()
 	runs, lags := map[string]int{}, lagsOf(reports, seen.Members)
 	for _, one := range seen.Claims {
 		runs[one.Owner]++
@@ -112,12 +111,11 @@ func (v View) Cluster(ctx context.Context) (rest.Cluster, error) {
 		if p.Reason = string(why(&one)); number > 1 || m.termsOf(id).Instances.Several() {
 			p.Instance = number
 		}
-		if number == 1 {
-			p.DeadLetters = refused(reports, id, "")
-		}
+		refused.show(&p)
 		body.Pipelines = append(body.Pipelines, p)
 	}
-	body.Pipelines = append(body.Pipelines, m.local(reports)...)
+	body.Pipelines = append(body.Pipelines, m.local(refused)...)
+	body.Pipelines = append(body.Pipelines, refused.rest(m.declaredTerms)...)
 	sorting.StableBy(body.Pipelines, func(a, b rest.ClusterPipeline) int {
 		return cmp.Or(cmp.Compare(a.ID, b.ID), cmp.Compare(a.Instance, b.Instance))
 	})
@@ -141,7 +139,7 @@ func (v View) Refused(id string) []rest.MemberDeadLetters {
 	if v.Membership == nil {
 		return nil
 	}
-	return refused(v.Membership.reports.All(), id, v.Membership.member.Self.Agent)
+	return onDisks(v.Membership.reports.All(), id, v.Membership.member.Self.Agent)
 }
 
 // Terms returns how a pipeline takes part in the cluster; nil for an agent that is alone.
@@ -153,13 +151,15 @@ func (v View) Terms(id string) *rest.ClusterTerms {
 }
 
 // local returns the pipelines that this agent runs without a claim.
-func (m *Membership) local(reports []cluster.Report) (all []rest.ClusterPipeline) {
+func (m *Membership) local(refused *refused) (all []rest.ClusterPipeline) {
 	m.mu.Lock()
 	ids := slices.Collect(maps.Keys(m.terms))
 	m.mu.Unlock()
 	for _, id := range ids {
 		if t := m.termsOf(id); t.Local() && t.Runs && !m.elsewhere(id, false) {
-			all = append(all, rest.ClusterPipeline{ID: id, Placement: rest.Placement{Member: m.member.Self.Agent, Reason: "Local"}, Terms: m.declaredTerms(id), DeadLetters: refused(reports, id, "")})
+			p := rest.ClusterPipeline{ID: id, Placement: rest.Placement{Member: m.member.Self.Agent, Reason: "Local"}, Terms: m.declaredTerms(id)}
+			refused.show(&p)
+			all = append(all, p)
 		}
 	}
 	return all

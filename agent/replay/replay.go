@@ -8,6 +8,7 @@
 package replay
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,8 +26,16 @@ import (
 
 // DeadLetters is the dead-letter store.
 type DeadLetters interface {
-	// Begin reserves the replay of a pipeline until end is called. It fails when another member of a cluster has it.
-	Begin(ctx context.Context, pipeline string) (end func(), err error)
+	// Begin reserves the replay of a pipeline until end is called with how it ended. It fails when another member of a cluster has
+	// it. status is asked how far the replay is, for other members. cancel is called when one of them asks it to end, or with
+	// why it must; it must not block, and may be called again.
+	Begin(ctx context.Context, pipeline string, status func() rest.Replay, cancel func(why error)) (end func(rest.Replay), err error)
+	// Elsewhere returns the replay of a pipeline that another member of a cluster runs, or that one ran last; ok is false when
+	// none is known.
+	Elsewhere(ctx context.Context, pipeline string) (status rest.Replay, ok bool)
+	// Cancel asks the replay of a pipeline that another member runs, if one does, to end. It waits for some seconds for that member
+	// to know; Elsewhere says whether it does.
+	Cancel(ctx context.Context, pipeline string) error
 	// Select returns what goes through the dead letters of a pipeline that there are now and the request selects.
 	Select(ctx context.Context, pipeline string, request rest.ReplayRequest, reserve deadletters.Reserve) (deadletters.Next, error)
 	// Settled removes those that were settled as they were loaded; one that was edited since stays.
@@ -68,21 +77,18 @@ func (s *Replays) Start(ctx context.Context, pipeline string, request rest.Repla
 	if err := s.free(pipeline); err != nil {
 		return rest.Replay{}, err
 	}
-	end, err := s.DeadLetters.Begin(ctx, pipeline)
-	if err != nil {
+	r := newRun(s, &d)
+	if r.end, err = s.DeadLetters.Begin(ctx, pipeline, r.status, r.endEarly); err != nil {
 		return rest.Replay{}, err
 	}
-	next, err := s.DeadLetters.Select(ctx, pipeline, request, sdk.Reserve)
-	if err != nil {
-		end()
+	if r.next, err = s.DeadLetters.Select(ctx, pipeline, request, sdk.Reserve); err != nil {
+		r.end(r.ended(err))
 		return rest.Replay{}, err
 	}
-	r := newRun(s, &d, next)
-	r.end = end
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
-		go end()
+		go r.end(r.ended(errEnding))
 		return rest.Replay{}, errEnding
 	}
 	if s.last == nil {
@@ -108,26 +114,40 @@ func (s *Replays) free(pipeline string) error {
 
 var errEnding = errors.New("the agent is ending")
 
-// Status returns the replay of a pipeline that runs, or that ran last; ok is false when there
-// was none since the agent started.
-func (s *Replays) Status(pipeline string) (status rest.Replay, ok bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if r := s.last[pipeline]; r != nil {
-		return r.status(), true
+// Status returns the replay of a pipeline that runs, or that ran last, on another member of a cluster, too; ok is false when
+// none is known since the agent started.
+func (s *Replays) Status(ctx context.Context, pipeline string) (status rest.Replay, ok bool) {
+	if r := s.here(pipeline); r != nil {
+		status, ok = r.status(), true
 	}
-	return status, false
+	if status.Running {
+		return status, true
+	}
+	if other, there := s.DeadLetters.Elsewhere(ctx, pipeline); there && (!ok || other.Running || other.Started.After(status.Started)) {
+		return other, true
+	}
+	return status, ok
 }
 
-// Cancel ends a replay once what is outstanding is settled.
-func (s *Replays) Cancel(pipeline string) (status rest.Replay, ok bool) {
+// here returns the replay of a pipeline that runs on this agent, or ran last; nil for none.
+func (s *Replays) here(pipeline string) *run {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if r := s.last[pipeline]; r != nil {
-		r.exhausted()
-		return r.status(), true
+	return s.last[pipeline]
+}
+
+// Cancel ends a replay once what is outstanding is settled, on whichever member of a cluster it runs, and returns what Status
+// does. It does not wait for the end, and may be called again.
+func (s *Replays) Cancel(ctx context.Context, pipeline string) (status rest.Replay, ok bool, err error) {
+	if r := s.here(pipeline); r != nil && r.status().Running {
+		r.endEarly(nil)
+		return r.status(), true, nil
 	}
-	return status, false
+	if err := s.DeadLetters.Cancel(ctx, pipeline); err != nil {
+		return status, false, err
+	}
+	status, ok = s.Status(ctx, pipeline)
+	return status, ok, nil
 }
 
 // drainTimeout is how long what is outstanding may take to settle when the agent ends.
@@ -175,19 +195,38 @@ func (r *run) status() rest.Replay {
 // exhausted ends the run once what is outstanding is settled.
 func (r *run) exhausted() { r.drainOnce.Do(func() { close(r.drain) }) }
 
+// endEarly ends the run as exhausted does, because somebody asked for it, or else for a reason.
+func (r *run) endEarly(why error) {
+	r.mu.Lock()
+	if r.progress.Cancelled = true; r.why == nil {
+		r.why = why
+	}
+	r.mu.Unlock()
+	r.exhausted()
+}
+
 // do performs the run.
 func (r *run) do() {
 	err := r.perform()
-	r.end()
+	r.mu.Lock()
+	err = cmp.Or(err, r.why)
+	r.mu.Unlock()
+	last := r.ended(err)
+	r.end(last) // before another one may begin
 	if err != nil {
 		r.replays.fail(r, err)
 	}
-	r.count(func(p *progress) {
-		p.Running, p.Ended = false, time.Now().UTC()
-		if err != nil {
-			p.Error = err.Error()
-		}
-	})
+	r.count(func(p *progress) { *p = last })
+}
+
+// ended returns how far the run is that ended now.
+func (r *run) ended(err error) rest.Replay {
+	last := r.status()
+	last.Running, last.Ended = false, time.Now().UTC()
+	if err != nil {
+		last.Error = err.Error()
+	}
+	return last
 }
 
 // perform assembles the pipeline, and runs it.

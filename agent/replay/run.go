@@ -10,6 +10,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/engine"
 	"github.com/conduit-agent/conduit/agent/engine/commit"
 	"github.com/conduit-agent/conduit/agent/engine/deadletter"
+	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/plugins/connector"
 	"github.com/conduit-agent/conduit/spec"
 )
@@ -29,7 +30,7 @@ type run struct {
 	next     deadletters.Next
 	source   *source
 	secrets  func(error) error
-	end      func() // gives back what Begin reserved
+	end      func(rest.Replay) // gives back what Begin reserved
 
 	ctx       context.Context
 	cancel    context.CancelCauseFunc
@@ -38,10 +39,11 @@ type run struct {
 
 	mu       sync.Mutex
 	progress progress // guarded by mu
+	why      error    // guarded by mu: for which it was ended, if not because it was asked to
 }
 
-func newRun(s *Replays, d *spec.Declaration, next deadletters.Next) *run {
-	r := &run{replays: s, store: s.DeadLetters, declared: d, next: next, drain: make(chan struct{}),
+func newRun(s *Replays, d *spec.Declaration) *run {
+	r := &run{replays: s, store: s.DeadLetters, declared: d, drain: make(chan struct{}),
 		progress: progress{PipelineID: d.Pipeline.ID, Running: true, Generation: d.Generation, Started: time.Now().UTC()}}
 	r.ctx, r.cancel = context.WithCancelCause(context.Background())
 	r.source = newSource(r)

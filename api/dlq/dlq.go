@@ -75,6 +75,11 @@ func (s *DeadLetters) List(_ http.ResponseWriter, r *http.Request) (any, error) 
 	}
 	page, err := s.Store.List(r.Context(), r.PathValue("id"), f, before, int(max(1, min(limit, maxPage))))
 	page.Elsewhere = s.Observed.Refused(r.PathValue("id"))
+	if s.Replays != nil {
+		if status, ok := s.Replays.Status(r.Context(), r.PathValue("id")); ok && status.Running {
+			page.Replay = &status
+		}
+	}
 	if err == nil && page.Totals.Count == 0 && page.Totals.Dropped == 0 { // say so if there is no such pipeline
 		_, err := s.Desired.Pipeline(r.Context(), r.PathValue("id"))
 		return page, err

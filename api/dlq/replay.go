@@ -14,10 +14,10 @@ import (
 type Replays interface {
 	// Start begins a replay, unless one of the pipeline runs (spec.ErrConflict).
 	Start(ctx context.Context, pipeline string, request rest.ReplayRequest) (rest.Replay, error)
-	// Status returns the replay that runs, or ran last; ok is false when there was none.
-	Status(pipeline string) (status rest.Replay, ok bool)
-	// Cancel ends a replay once what is outstanding is settled.
-	Cancel(pipeline string) (status rest.Replay, ok bool)
+	// Status returns the replay that runs, or ran last, on whichever member of a cluster; ok is false when there was none.
+	Status(ctx context.Context, pipeline string) (status rest.Replay, ok bool)
+	// Cancel ends a replay once what is outstanding is settled, on whichever member of a cluster it runs.
+	Cancel(ctx context.Context, pipeline string) (status rest.Replay, ok bool, err error)
 }
 
 // Replay begins a replay and answers at once.
@@ -53,21 +53,24 @@ func (s *DeadLetters) Replay(w http.ResponseWriter, r *http.Request) (any, error
 
 // ReplayStatus answers with how far a replay is.
 func (s *DeadLetters) ReplayStatus(_ http.ResponseWriter, r *http.Request) (any, error) {
-	return s.replay(r, func(id string) (rest.Replay, bool) { return s.Replays.Status(id) })
+	return s.replay(r, func(id string) (rest.Replay, bool, error) {
+		status, ok := s.Replays.Status(r.Context(), id)
+		return status, ok, nil
+	})
 }
 
 // CancelReplay ends a replay.
 func (s *DeadLetters) CancelReplay(_ http.ResponseWriter, r *http.Request) (any, error) {
-	return s.replay(r, func(id string) (rest.Replay, bool) { return s.Replays.Cancel(id) })
+	return s.replay(r, func(id string) (rest.Replay, bool, error) { return s.Replays.Cancel(r.Context(), id) })
 }
 
-func (s *DeadLetters) replay(r *http.Request, of func(id string) (rest.Replay, bool)) (any, error) {
+func (s *DeadLetters) replay(r *http.Request, of func(id string) (rest.Replay, bool, error)) (any, error) {
 	if s.Replays == nil {
 		return nil, jsonhttp.NotFound()
 	}
-	status, ok := of(r.PathValue("id"))
-	if !ok {
+	status, ok, err := of(r.PathValue("id"))
+	if err == nil && !ok {
 		return nil, rest.Errorf(rest.NotFound, rest.ReasonNotFound, "no dead letters of pipeline %.200q were replayed since the agent started", r.PathValue("id"))
 	}
-	return status, nil
+	return answer(status, err)
 }

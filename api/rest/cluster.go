@@ -46,7 +46,7 @@ type ClusterMember struct {
 	SilentSeconds float64           `json:"silentSeconds" doc:"Since its session was renewed last, as the agent that answers saw it."`
 	Pipelines     int               `json:"pipelines" doc:"That it runs."`
 	Address       string            `json:"address,omitempty" doc:"That its API listens on."`
-	DeadLetters   int64             `json:"deadLetters,omitempty" doc:"On its disk, of all pipelines."`
+	DeadLetters   int64             `json:"deadLetters,omitempty" doc:"On its disk, of all pipelines; those in the store of the cluster are no member's."`
 }
 
 // ClusterPipeline is a pipeline of a cluster.
@@ -57,8 +57,10 @@ type ClusterPipeline struct {
 	Epoch       uint64              `json:"epoch,omitempty" doc:"Grows with each owner."`
 	Digest      string              `json:"digest,omitempty" doc:"Of the declaration that the owner runs."`
 	LagSeconds  float64             `json:"lagSeconds,omitempty" doc:"How long a position has waited to be in the claim. That of another member is what it said last, a few seconds ago, and none when it is less than a second."`
-	DeadLetters []MemberDeadLetters `json:"deadLetters,omitempty" doc:"On the disks of the members."`
-	Terms       *ClusterTerms       `json:"terms,omitempty" doc:"As the agent that answers has the pipeline declared; none when it has not."`
+	DeadLetters []MemberDeadLetters `json:"deadLetters,omitempty" doc:"On the disks of the members, and not in the store of the cluster. Of several instances the first row has those of all."`
+	// SharedDeadLetters are those that every member lists, replays and drops.
+	SharedDeadLetters int64         `json:"sharedDeadLetters,omitempty" doc:"Dead letters in the store of the cluster. Of several instances the first row has those of all."`
+	Terms             *ClusterTerms `json:"terms,omitempty" doc:"As the agent that answers has the pipeline declared; none when it has not."`
 }
 
 // ClusterTerms say how a pipeline takes part in a cluster.

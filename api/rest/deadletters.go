@@ -54,6 +54,7 @@ type DeadLetterPage struct {
 	DeadLetters []DeadLetter        `json:"deadLetters"`
 	Next        int64               `json:"next" doc:"before of the next page, 0 behind the last one. A page may have fewer dead letters than asked for, or none, and have a next: finding rare ones takes several pages."`
 	Totals      DeadLetterTotals    `json:"totals"`
+	Replay      *Replay             `json:"replay,omitempty" doc:"That runs, on whichever member of the cluster."`
 	Elsewhere   []MemberDeadLetters `json:"elsewhere,omitempty" doc:"Those that are on the disks of other members of the cluster, which list, replay and drop them."`
 }
 
@@ -123,4 +124,7 @@ type Replay struct {
 	Refused    int64     `json:"refused" doc:"Of those the ones that were refused again, and came back."`
 	Skipped    int64     `json:"skipped" doc:"Not replayed: they stopped the pipeline, and their source delivers them again."`
 	Error      string    `json:"error,omitempty" doc:"Why it ended before all was replayed. What is not settled is still there."`
+	Cancelled  bool      `json:"cancelled,omitempty" doc:"It is to end, or ended, before all was replayed: somebody asked for it, or see error."`
+	Member     string    `json:"member,omitempty" doc:"Of the cluster, that runs it, or ran it; none when that is the agent that answers. How far it is is what that member said last, a few seconds ago."`
+	Message    string    `json:"message,omitempty" doc:"That this member does not answer, and what becomes of the replay then."`
 }

@@ -70,7 +70,7 @@ pipelines:
 			return false
 		}
 		p := c.Pipelines[0].DeadLetters
-		return len(p) == 1 && p[0].Member == "a" && p[0].Count == 5 && c.Pipelines[0].Member == "b"
+		return len(p) == 1 && p[0].Member == "a" && p[0].Count == 5 && c.Pipelines[0].SharedDeadLetters == 0 && c.Pipelines[0].Member == "b"
 	})
 	a.awaitCluster("b claimed the pipeline that a released", func(c *rest.Cluster) bool {
 		return len(c.Pipelines) == 1 && c.Pipelines[0].Member == "b" && c.Pipelines[0].Reason == "Claimed"

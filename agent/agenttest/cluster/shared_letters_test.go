@@ -5,7 +5,9 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -119,6 +121,30 @@ func (m *member) awaitLetters(n int) {
 	}, func() string { return fmt.Sprintf("it lists %d", count) })
 }
 
+var deadLettersOf = regexp.MustCompile(`(?m)^conduit_dead_letters\{pipeline_id="p"\} (\d+)$`)
+
+// awaitCounted waits until each member shows that so many dead letters are in the store, in one row, and the metrics of all together
+// have them once.
+func awaitCounted(members []*member, n int64) {
+	for _, m := range members {
+		m.t.Helper()
+		m.awaitCluster(fmt.Sprintf("%d dead letters are in the store", n), func(c *rest.Cluster) bool {
+			return len(c.Pipelines) == 1 && c.Pipelines[0].SharedDeadLetters == n && c.Pipelines[0].DeadLetters == nil
+		})
+	}
+	var sum int64
+	wait.For(members[0].t, "the metrics of all members to have the dead letters once", func() bool {
+		sum = 0
+		for _, m := range members {
+			for _, found := range deadLettersOf.FindAllStringSubmatch(m.call("GET", "/metrics"), -1) {
+				one, _ := strconv.ParseInt(found[1], 10, 64)
+				sum += one
+			}
+		}
+		return sum == n
+	}, func() string { return fmt.Sprintf("they have %d", sum) })
+}
+
 func testSharedLetters(t *testing.T, url string) {
 	r := &refusing{dir: t.TempDir()}
 	if err := os.Mkdir(filepath.Join(r.dir, "pipelines"), 0o755); err != nil {
@@ -140,6 +166,12 @@ func testSharedLetters(t *testing.T, url string) {
 	for _, m := range members {
 		m.awaitLetters(100)
 	}
+	awaitCounted(members, 100)
+	members[1].send("POST", "/v1/pipelines/p/stop", "")
+	members[0].awaitCluster("no member has the pipeline", func(c *rest.Cluster) bool { return c.Pipelines[0].Member == "" })
+	awaitCounted(members, 100)
+	members[2].send("POST", "/v1/pipelines/p/start", "")
+	members[0].awaitCluster("a member has the pipeline", func(c *rest.Cluster) bool { return c.Pipelines[0].Member != "" })
 	kills := 1
 	if effort.Thorough() {
 		kills = 3

@@ -11,8 +11,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -32,7 +30,6 @@ const remembered = 365 * 24 * time.Hour
 
 const (
 	readTimeout = 2 * time.Second
-	pause       = time.Second // before what failed is tried again
 )
 
 // record is the value of a key. The state beside it is the pipeline, unless it is deleted.
@@ -66,10 +63,9 @@ type Share struct {
 	Changed func()
 
 	once   sync.Once
-	wake   notify.Signal
+	behind *notify.Queue[struct{}] // pipelines of which the store of this agent may have another version
 	mu     sync.Mutex
 	known  map[string]noted // guarded by mu: by pipeline
-	behind map[string]bool  // guarded by mu: pipelines of which the store of this agent may have another version
 	taken  map[string]bool  // guarded by mu: ids of pipelines that this agent has otherwise
 
 	applying sync.Mutex // held while something is brought into the store of this agent
@@ -83,7 +79,7 @@ type noted struct {
 
 func (s *Share) init() {
 	s.once.Do(func() {
-		s.wake, s.known, s.behind, s.taken = notify.NewSignal(), map[string]noted{}, map[string]bool{}, map[string]bool{}
+		s.known, s.behind, s.taken = map[string]noted{}, notify.NewQueue[struct{}](), map[string]bool{}
 	})
 }
 
@@ -98,11 +94,11 @@ func (s *Share) Note(e protocol.Entry) bool {
 		return true
 	}
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	if e.Revision > s.known[n.ID].revision {
-		s.known[n.ID], s.behind[n.ID] = n, true
+		s.known[n.ID] = n
+		s.behind.Put(n.ID, struct{}{})
 	}
-	s.mu.Unlock()
-	s.wake.Notify()
 	return true
 }
 
@@ -119,45 +115,21 @@ func (s *Share) Taken(id string) bool {
 func (s *Share) Recheck() {
 	s.init()
 	s.mu.Lock()
-	maps.Copy(s.behind, s.taken)
-	found := len(s.taken) > 0
-	s.mu.Unlock()
-	if found {
-		s.wake.Notify()
+	defer s.mu.Unlock()
+	for id := range s.taken {
+		s.behind.Put(id, struct{}{})
 	}
 }
 
 // Run brings what other members declared into the store of this agent until ctx ends.
 func (s *Share) Run(ctx context.Context) {
 	s.init()
-	fails := notify.Throttle{Fails: "cannot take over what another member of the cluster declared, trying again", Recovered: "what other members of the cluster declared is taken over again"}
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-s.wake:
-		}
-		s.mu.Lock()
-		ids := slices.Sorted(maps.Keys(s.behind))
-		clear(s.behind)
-		s.mu.Unlock()
-		var failed error
-		for _, id := range ids {
-			if err := s.follow(ctx, id); err != nil && ctx.Err() == nil {
-				failed = err
-				s.mu.Lock()
-				s.behind[id] = true
-				s.mu.Unlock()
-			}
-		}
-		if fails.Observe(s.Log.With("component", "cluster"), failed); failed != nil {
-			time.AfterFunc(pause, s.wake.Notify)
-		}
-	}
+	fails := &notify.Throttle{Fails: "cannot take over what another member of the cluster declared, trying again", Recovered: "what other members of the cluster declared is taken over again"}
+	s.behind.Run(ctx, s.Log.With("component", "cluster"), fails, s.follow)
 }
 
 // follow brings one pipeline into the store of this agent, if that has another version.
-func (s *Share) follow(ctx context.Context, id string) error {
+func (s *Share) follow(ctx context.Context, id string, _ struct{}) error {
 	s.mu.Lock()
 	n := s.known[id]
 	s.mu.Unlock()

@@ -1,20 +1,32 @@
 package letters
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
 	"time"
 
 	"github.com/conduit-agent/conduit/agent/cluster/protocol"
 	"github.com/conduit-agent/conduit/api/rest"
+	"github.com/conduit-agent/conduit/spec/notify"
 )
 
-// A replay has a lease, so that two members do not replay the same dead letters.
+// A replay has a lease, so that two members do not replay the same dead letters, and so that each of them knows of it and can ask it
+// to end.
 const (
-	leaseTTL   = 30 * time.Second
+	leaseTTL = 30 * time.Second
+	endedFor = 10 * time.Minute // that a lease which was given up is kept, for how the replay ended
+
+	leaseSuffix = ".replay" // of its key, behind that of the queue
+)
+
+var (
 	leaseRenew = 5 * time.Second
-	leaseEnd   = time.Second // that a lease which was given up is kept
+	cancelWait = 6 * time.Second // for the member that replays to answer: it looks at its lease this often, should it miss that it changed
 )
 
 // lease is the value of the key of a lease.
@@ -22,59 +34,258 @@ type lease struct {
 	Format int    `json:"format"`
 	Member string `json:"member"` // "" when it was given up
 	Stamp  string `json:"stamp"`
+	Cancel bool   `json:"cancel,omitempty"` // it is asked to end
+	// Replay is how far it was when its member wrote the lease last. Its member is there when it was given up, too.
+	Replay *rest.Replay `json:"replay,omitempty"`
+}
+
+// status returns how far the replay is that a lease is of.
+func (l *lease) status(pipeline string) rest.Replay {
+	r := rest.Replay{}
+	if l.Replay != nil {
+		r = *l.Replay
+	}
+	r.Member = cmp.Or(l.Member, r.Member)
+	r.PipelineID, r.Running, r.Cancelled = pipeline, l.Member != "", r.Cancelled || l.Cancel
+	return r
+}
+
+// answered reports whether the member of a replay knows that it is to end.
+func (l *lease) answered() bool { return l.Member == "" || l.Replay != nil && l.Replay.Cancelled }
+
+// seenLease is a lease as it was seen last, and when.
+type seenLease struct {
+	lease
+	revision uint64
+	at       time.Time
+}
+
+// reservation is a lease that this agent has.
+type reservation struct {
+	share  *Share
+	key    string
+	mine   lease
+	status func() rest.Replay
+	cancel func(why error)
+	asked  notify.Signal // it is to end
+}
+
+func leaseKey(pipeline string) string { return protocol.LettersKey(pipeline) + leaseSuffix }
+
+// noteLease takes a lease. s.mu is held.
+func (s *Share) noteLease(e protocol.Entry) {
+	l := seenLease{revision: e.Revision, at: time.Now()}
+	if json.Unmarshal(e.Value, &l.lease) != nil || l.Format > format || l.revision <= s.leases[e.Key].revision {
+		return
+	}
+	s.leases[e.Key] = l
+	if r := s.reserved[e.Key]; r != nil && l.Cancel && l.Stamp == r.mine.Stamp && !l.answered() {
+		r.asked.Notify()
+	}
 }
 
 // Begin implements replay.DeadLetters.
-func (s *Share) Begin(ctx context.Context, pipeline string) (end func(), err error) {
+func (s *Share) Begin(ctx context.Context, pipeline string, status func() rest.Replay, cancel func(why error)) (end func(rest.Replay), err error) {
 	if len(s.claims(pipeline)) == 0 {
-		return s.Local.Begin(ctx, pipeline)
+		return s.Local.Begin(ctx, pipeline, status, cancel)
 	}
-	mine := lease{Format: format, Member: s.Member, Stamp: rand.Text()}
-	try, cancel := context.WithTimeout(ctx, askTimeout)
-	defer cancel()
-	holder, err := s.hold(try, pipeline, mine, leaseTTL)
+	r := &reservation{share: s, key: leaseKey(pipeline), mine: lease{Format: format, Member: s.Member, Stamp: rand.Text()}, status: status, cancel: cancel, asked: notify.NewSignal()}
+	try, stop := context.WithTimeout(ctx, askTimeout)
+	defer stop()
+	holder, err := r.take(try)
 	switch {
 	case err != nil:
 		return nil, unavailable(pipeline, err)
 	case holder != "":
 		return nil, rest.Errorf(rest.Aborted, rest.ReasonPipelineRunning, "dead letters of pipeline %q are being replayed on the member %s of the cluster", pipeline, holder).
-			With("pipelineId", pipeline).Suggest("wait until that has ended, or end it there; half a minute after that member died they can be replayed")
+			With("pipelineId", pipeline).Suggest("wait until that has ended, or end it, as with conduit dlq cancel; half a minute after that member died they can be replayed")
 	}
+	s.mu.Lock()
+	s.reserved[r.key] = r
+	s.mu.Unlock()
 	renewing, stop := context.WithCancel(context.WithoutCancel(ctx))
-	go s.renew(renewing, pipeline, mine)
-	return func() {
+	go r.renew(renewing)
+	return func(last rest.Replay) {
 		stop()
-		try, cancel := context.WithTimeout(context.WithoutCancel(ctx), tryTimeout)
-		defer cancel()
-		mine.Member = ""
-		_, _ = s.hold(try, pipeline, mine, leaseEnd) // it expires in any case
+		s.mu.Lock()
+		delete(s.reserved, r.key)
+		s.mu.Unlock()
+		try, stop := context.WithTimeout(context.WithoutCancel(ctx), tryTimeout)
+		defer stop()
+		_ = r.giveUp(try, last) // it expires in any case
 	}, nil
 }
 
-// renew keeps a lease until ctx ends. When that fails for too long another member may replay the same dead letters.
-func (s *Share) renew(ctx context.Context, pipeline string, mine lease) {
-	tick := time.NewTicker(leaseRenew)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-			_, _ = s.hold(ctx, pipeline, mine, leaseTTL)
-		}
-	}
-}
-
-// hold writes a lease unless another one has not ended; holder is the member that has that.
-func (s *Share) hold(ctx context.Context, pipeline string, mine lease, ttl time.Duration) (holder string, err error) {
-	err = s.swap(ctx, always, protocol.LettersKey(pipeline)+".replay", func(e *protocol.Entry) (time.Duration, bool, error) {
-		var there lease
-		if e.Value != nil && json.Unmarshal(e.Value, &there) == nil && there.Stamp != mine.Stamp && there.Member != "" {
+// take takes the lease unless another one has not ended; holder is the member that has that.
+func (r *reservation) take(ctx context.Context) (holder string, err error) {
+	now := r.status()
+	err = r.share.swap(ctx, always, r.key, func(e *protocol.Entry) (time.Duration, bool, error) {
+		if there := leaseOf(e); there.Stamp != r.mine.Stamp && there.Member != "" {
 			holder = there.Member
 			return 0, true, nil
 		}
-		e.Value, err = json.Marshal(&mine)
-		return ttl, false, err
+		return leaseTTL, false, r.put(e, now)
 	})
 	return holder, err
 }
+
+// leaseOf returns the lease that is the value of an entry, an empty one for none.
+func leaseOf(e *protocol.Entry) (l lease) {
+	if e.Value == nil || json.Unmarshal(e.Value, &l) != nil {
+		return lease{}
+	}
+	return l
+}
+
+// put makes an entry the lease of a replay that is so far.
+func (r *reservation) put(e *protocol.Entry, now rest.Replay) (err error) {
+	l := r.mine
+	if now.Member = r.share.Member; !now.Started.IsZero() {
+		l.Replay = &now
+	}
+	l.Cancel = now.Cancelled
+	e.Value, err = json.Marshal(&l)
+	return err
+}
+
+// errLeaseLost ends a replay whose dead letters another member may replay.
+var errLeaseLost = errors.New("the replay was ended: it had no lease from the store of the cluster for half a minute, so that another member may replay the same dead letters; what was not settled is still there, so replay it again")
+
+// renew keeps the lease until ctx ends, and ends the replay when it is asked to, and when the lease is lost.
+func (r *reservation) renew(ctx context.Context) {
+	tick := time.NewTicker(leaseRenew)
+	defer tick.Stop()
+	for renewed := time.Now(); ; {
+		select {
+		case <-ctx.Done():
+			return
+		case <-r.asked:
+		case <-tick.C:
+		}
+		sent := time.Now()
+		try, stop := context.WithDeadline(ctx, renewed.Add(leaseTTL))
+		there, err := r.extend(try)
+		stop()
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err != nil || !there:
+			r.cancel(errLeaseLost)
+			return
+		}
+		renewed = sent
+	}
+}
+
+// extend writes how far the replay is, and ends that if it is asked to. there is false when the lease is lost.
+func (r *reservation) extend(ctx context.Context) (there bool, err error) {
+	err = r.share.swap(ctx, always, r.key, func(e *protocol.Entry) (time.Duration, bool, error) {
+		l := leaseOf(e)
+		if there = l.Stamp == r.mine.Stamp && l.Member != ""; !there {
+			return 0, true, nil
+		}
+		if l.Cancel {
+			r.cancel(nil)
+		}
+		return leaseTTL, false, r.put(e, r.status())
+	})
+	return there, err
+}
+
+// giveUp says how the replay ended.
+func (r *reservation) giveUp(ctx context.Context, last rest.Replay) error {
+	return r.share.swap(ctx, always, r.key, func(e *protocol.Entry) (time.Duration, bool, error) {
+		if there := leaseOf(e); there.Stamp != r.mine.Stamp || there.Member == "" {
+			return 0, true, nil
+		}
+		r.mine.Member = ""
+		return endedFor, false, r.put(e, last)
+	})
+}
+
+// Elsewhere implements replay.DeadLetters.
+func (s *Share) Elsewhere(ctx context.Context, pipeline string) (status rest.Replay, ok bool) {
+	l, ok := s.seenLease(pipeline)
+	if !ok || l.Member == "" && l.Replay == nil {
+		return status, false
+	}
+	if l.Member != "" && time.Since(l.at) >= leaseTTL { // a store does not say that a key expired
+		e, err := s.read(ctx, leaseKey(pipeline))
+		switch {
+		case err != nil:
+			status = l.status(pipeline)
+			status.Message = fmt.Sprintf("the member %s has not said for %s how far it is, and the store of the cluster is out of reach", l.Member, time.Since(l.at).Round(time.Second))
+			return status, true
+		case e.Value == nil:
+			return s.expired(pipeline, l), true
+		}
+		s.Note(e)
+		l, _ = s.seenLease(pipeline)
+	}
+	status = l.status(pipeline)
+	if l.Cancel && !l.answered() {
+		status.Message = fmt.Sprintf("the member %s has not answered: the replay ends when it does, or with that member", l.Member)
+	}
+	return status, true
+}
+
+func (s *Share) seenLease(pipeline string) (l seenLease, ok bool) {
+	s.init()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l, ok = s.leases[leaseKey(pipeline)]
+	return l, ok
+}
+
+// expired takes that a lease is gone and was not given up.
+func (s *Share) expired(pipeline string, l seenLease) rest.Replay {
+	status := l.status(pipeline)
+	status.Running, status.Error = false, fmt.Sprintf("it ended with the member %s, which did not say how; what was not settled is still there", l.Member)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if key := leaseKey(pipeline); s.leases[key].revision == l.revision {
+		l.Member, l.Replay = "", &status
+		s.leases[key] = l
+	}
+	return status
+}
+
+// Cancel implements replay.DeadLetters. It waits for some seconds for the member that replays to answer.
+func (s *Share) Cancel(ctx context.Context, pipeline string) error {
+	if len(s.claims(pipeline)) == 0 {
+		return nil
+	}
+	try, stop := context.WithTimeout(ctx, askTimeout)
+	defer stop()
+	runs := false
+	err := s.swap(try, always, leaseKey(pipeline), func(e *protocol.Entry) (_ time.Duration, done bool, err error) {
+		l := leaseOf(e)
+		if runs = l.Member != ""; !runs || l.Cancel {
+			return 0, true, nil
+		}
+		l.Cancel = true
+		e.Value, err = json.Marshal(&l)
+		return leaseTTL, false, err // once, so that it does not keep the lease of a member that died
+	})
+	switch l, known := s.seenLease(pipeline); {
+	case err != nil:
+		return unavailable(pipeline, err)
+	case !runs && known && l.Member != "": // it expired
+		s.expired(pipeline, l)
+	}
+	waiting, stop := context.WithTimeout(ctx, cancelWait)
+	defer stop()
+	for runs && waiting.Err() == nil {
+		if l, _ := s.seenLease(pipeline); l.answered() {
+			break
+		}
+		select {
+		case <-waiting.Done():
+		case <-time.After(retryPause / 2):
+		}
+	}
+	return nil
+}
+
+// isLease reports whether a key is that of a lease.
+func isLease(key string) bool { return strings.HasSuffix(key, leaseSuffix) }

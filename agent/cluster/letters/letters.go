@@ -98,6 +98,9 @@ type Share struct {
 	Clustered func(pipeline string) bool
 	// Owner returns the claim of a pipeline that this agent has, and its epoch; ok is false when it has none.
 	Owner func(pipeline string) (claim string, epoch uint64, ok bool)
+	// Counts returns a function that reports whether this agent is the one that counts the dead letters of a claim in its
+	// metrics.
+	Counts func(ctx context.Context) func(claim string) bool
 
 	once    sync.Once
 	me      string // random
@@ -107,14 +110,17 @@ type Share struct {
 	memory  deadletters.Memory
 	begun   time.Time
 
-	mu     sync.Mutex
-	queues map[string]*queue // by id of the claim; the map, and all of a queue but appending and ids, are guarded by mu
-	bytes  int               // guarded by mu: of what is pending
+	mu       sync.Mutex
+	queues   map[string]*queue       // by id of the claim; the map, and all of a queue but appending and ids, are guarded by mu
+	bytes    int                     // guarded by mu: of what is pending
+	leases   map[string]seenLease    // guarded by mu: by key
+	reserved map[string]*reservation // guarded by mu: those of this agent, by key
 }
 
 func (s *Share) init() {
 	s.once.Do(func() {
 		s.me, s.wake, s.queues, s.begun = rand.Text(), notify.NewSignal(), map[string]*queue{}, time.Now()
+		s.leases, s.reserved = map[string]seenLease{}, map[string]*reservation{}
 		s.running, s.end = context.WithCancel(context.Background())
 		if s.Local.Memory != nil {
 			s.memory = s.Local.Memory()
@@ -148,6 +154,10 @@ func (s *Share) Note(e protocol.Entry) bool {
 	s.init()
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if isLease(key) {
+		s.noteLease(e)
+		return true
+	}
 	if !strings.Contains(key, ".") {
 		var h head
 		if json.Unmarshal(e.Value, &h) == nil && h.Format <= format && h.ID != "" {
@@ -208,13 +218,24 @@ func (s *Share) Totals(ctx context.Context) ([]rest.DeadLetterTotals, error) {
 	return s.totals(ctx, func(string) bool { return true })
 }
 
-// TotalsHere returns what there is on the disk of this agent, and of the pipelines of the cluster that it has a claim of.
+// TotalsHere returns what there is on the disk of this agent, and of the claims whose dead letters it counts.
 func (s *Share) TotalsHere(ctx context.Context) ([]rest.DeadLetterTotals, error) {
-	return s.totals(ctx, func(claim string) bool {
-		pipeline, _ := protocol.InstanceOf(claim)
-		own, _, ok := s.Owner(pipeline)
-		return ok && own == claim
-	})
+	return s.totals(ctx, s.Counts(ctx))
+}
+
+// InStore returns how many dead letters of which pipelines are in the store of the cluster.
+func (s *Share) InStore() map[string]int64 {
+	s.init()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := map[string]int64{}
+	for claim, q := range s.queues {
+		if n, _ := q.total(); n > 0 {
+			pipeline, _ := protocol.InstanceOf(claim)
+			all[pipeline] += n
+		}
+	}
+	return all
 }
 
 func (s *Share) totals(ctx context.Context, which func(claim string) bool) ([]rest.DeadLetterTotals, error) {

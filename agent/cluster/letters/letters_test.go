@@ -108,7 +108,7 @@ func newHost(t *testing.T, m *memory, limits deadletters.Limits) *host {
 	local := &deadletters.Store{Path: filepath.Join(t.TempDir(), "dead-letters"), Limits: limits, Log: log}
 	t.Cleanup(func() { _ = local.Close() })
 	h := &host{T: t, store: m, epoch: map[string]uint64{}}
-	h.Share = &letters.Share{Local: local, Store: m, Log: log, Clustered: func(id string) bool { return id != "local" }, Owner: h.owner, Replicas: h}
+	h.Share = &letters.Share{Local: local, Store: m, Log: log, Clustered: func(id string) bool { return id != "local" }, Owner: h.owner, Counts: h.counts, Replicas: h}
 	m.Follow(func(e protocol.Entry) { h.Note(e) })
 	return h
 }
@@ -122,6 +122,15 @@ func (h *host) owner(pipeline string) (string, uint64, bool) {
 		}
 	}
 	return "", 0, false
+}
+
+// counts has the member count what it owns.
+func (h *host) counts(context.Context) func(string) bool {
+	return func(claim string) bool {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		return h.epoch[claim] != 0
+	}
 }
 
 // owns has the member have a claim; an epoch of 0 takes it away.

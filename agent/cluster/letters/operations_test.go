@@ -92,19 +92,20 @@ func TestOneReplay(t *testing.T) {
 	m := &memory{}
 	a, b := newHost(t, m, deadletters.Limits{}), newHost(t, m, deadletters.Limits{})
 	a.Member, b.Member = "a", "b"
-	end, err := a.Begin(t.Context(), "p")
+	unasked := func(error) { t.Error("a replay is ended") }
+	end, err := a.Begin(t.Context(), "p", replayStatus, unasked)
 	must(t, err)
 	known := new(rest.Error)
-	if _, err := b.Begin(t.Context(), "p"); !errors.As(err, &known) || known.Kind != rest.Aborted || !strings.Contains(err.Error(), "on the member a ") {
+	if _, err := b.Begin(t.Context(), "p", replayStatus, unasked); !errors.As(err, &known) || known.Kind != rest.Aborted || !strings.Contains(err.Error(), "on the member a ") {
 		t.Errorf("while a replays: %v", err)
 	}
-	other, err := b.Begin(t.Context(), "q")
+	other, err := b.Begin(t.Context(), "q", replayStatus, unasked)
 	must(t, err)
-	other()
-	end()
-	end, err = b.Begin(t.Context(), "p")
+	other(replayStatus())
+	end(replayStatus())
+	end, err = b.Begin(t.Context(), "p", replayStatus, unasked)
 	must(t, err)
-	end()
+	end(replayStatus())
 }
 
 // TestDeletedClaim drops what was of a deleted pipeline, and nothing of one that was declared anew.
@@ -156,6 +157,11 @@ func TestInstances(t *testing.T) {
 	b.must("p", "4", "1")
 	if totals, err := b.Totals(t.Context()); err != nil || len(totals) != 1 || totals[0].Count != 2 {
 		t.Errorf("totals %+v %v", totals, err)
+	}
+	for _, h := range []*host{a, b} {
+		if all := h.InStore(); len(all) != 1 || all["p"] != 2 {
+			t.Errorf("in the store are %v", all)
+		}
 	}
 	if here, err := b.TotalsHere(t.Context()); err != nil || len(here) != 1 || here[0].Count != 1 {
 		t.Errorf("totals of the member's own claim %+v %v", here, err)

@@ -41,7 +41,7 @@ type Node struct {
 
 // Init makes a new node ready. It joins once Synced.
 func (n *Node) Init(now time.Duration) {
-	n.now, n.outage.last = now, now
+	n.now, n.outage.last, n.outage.applied = now, now, now
 	n.peers, n.entries, n.claims = map[string]*peer{}, map[string]seen{}, map[string]*claim{}
 	n.handedAt, n.orphans.since = map[string]time.Duration{}, map[string]time.Duration{}
 	n.marked, n.done, n.more = map[string]bool{}, map[string]bool{}, map[string]bool{}
@@ -80,20 +80,34 @@ func (n *Node) advance(now time.Duration) {
 	}
 }
 
-// outage is what this agent knows of times in which the store took no writes.
+// outage is what this agent knows of times in which the store took no writes, so that no session could be renewed.
+//
+// After a long one all wait for the whole time of a session before any take-over: owners have stopped themselves, and go on where they
+// are. After a brief one, such as a single request that got no answer, or the election of a leader, they wait for as long as an owner
+// that lives needs to renew, and for what is left of the time of its session. That is as safe. Whatever the store did, a take-over
+// waits until this agent has seen no renewal of the owner for TTL by its own clock, and then has the key of the session read; the
+// owner stops itself SelfStop, which is less, after it sent the last renewal that was applied; and the claim changes by
+// compare-and-swap only. An outage adds to that wait for the sake of owners that live: what they run is not to move.
 type outage struct {
-	on   bool          // a request got no answer, and no write was applied since
-	last time.Duration // when it ended, if it has
+	on      bool          // a request got no answer, and no write was applied since
+	last    time.Duration // when the last long one ended
+	brief   time.Duration // when the last brief one did
+	applied time.Duration // when that write was sent first which was applied last: the next outage did not begin before
 }
 
-// wrote takes the result of a write, or Unknown for a read without an answer. An answer to a read
+// wrote takes the result of a write that was first sent at a time, or Unknown for a read without an answer. An answer to a read
 // does not end an outage: a leader without a quorum reads on.
-func (o *outage) wrote(now time.Duration, r Result) {
-	switch {
-	case r == Unknown:
+func (o *outage) wrote(n *Node, sent time.Duration, r Result) {
+	switch r {
+	case Unknown:
 		o.on = true
-	case r == Applied && o.on:
-		o.on, o.last = false, now
+	case Applied:
+		if o.on && n.now-o.applied < n.Timing.brief() {
+			o.brief = n.now
+		} else if o.on {
+			o.last = n.now
+		}
+		o.on, o.applied = false, max(o.applied, sent)
 	}
 }
 
@@ -177,14 +191,15 @@ func (r *retiring) observedClaim(n *Node, e Entry, c Claim) {
 // Wrote takes the outcome of a Write.
 func (n *Node) Wrote(now time.Duration, id uint64, key string, o Outcome) {
 	n.advance(now)
-	n.outage.wrote(now, o.Result)
-	switch {
+	switch c := n.claimOf(key); {
 	case key == n.session.key:
+		n.outage.wrote(n, n.session.sent(id), o.Result)
 		n.session.decided(n, n.session.wrote(n, id, o))
+	case c != nil:
+		n.outage.wrote(n, c.sent(id), o.Result)
+		c.decided(n, c.wrote(n, id, o))
 	default:
-		if c := n.claimOf(key); c != nil {
-			c.decided(n, c.wrote(n, id, o))
-		}
+		n.outage.wrote(n, 0, o.Result)
 	}
 }
 
@@ -193,7 +208,7 @@ func (n *Node) Wrote(now time.Duration, id uint64, key string, o Outcome) {
 func (n *Node) Got(now time.Duration, e Entry, ok bool) {
 	n.advance(now)
 	if !ok {
-		n.outage.wrote(now, Unknown)
+		n.outage.wrote(n, 0, Unknown)
 	}
 	switch {
 	case e.Key == n.session.key:
@@ -223,10 +238,10 @@ func (n *Node) Got(now time.Duration, e Entry, ok bool) {
 	}
 }
 
-// silent reports whether so much time went by since the last outage, in which no session could be
-// renewed, that a session that was last seen to change then must have ended.
+// silent reports whether so much time went by, also since the last outage, that a session that was last seen to change then must
+// have ended.
 func (n *Node) silent(since time.Duration) bool {
-	return !n.outage.on && n.now-max(since, n.outage.last, n.session.joined) >= n.Timing.TTL
+	return !n.outage.on && n.now-max(since, n.outage.last, n.session.joined) >= n.Timing.TTL && n.now-n.outage.brief >= n.Timing.settle()
 }
 
 func (n *Node) claimOf(key string) *claim {

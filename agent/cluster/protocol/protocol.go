@@ -18,6 +18,7 @@ type Timing struct {
 	Renew    time.Duration // between renewals
 	SelfStop time.Duration // after the last acknowledged renewal was sent: then claims are given up
 	Retry    time.Duration // between tries of a write whose outcome is not known
+	Answer   time.Duration // that a request is given to be answered
 	Rank     time.Duration // that the second choice for a pipeline leaves to the first, and so on; of a take-over a quarter
 	Claims   time.Duration // between two claims of one agent, so that many starts are no storm
 	Balance  time.Duration // between pipelines handed over to a member that has too few
@@ -31,11 +32,18 @@ type Timing struct {
 // loss of the leader of a stream, which answers nothing for up to 8.2 s; so do 17 s.
 func TimingOf(ttl time.Duration) Timing {
 	return Timing{
-		TTL: ttl, Renew: ttl / 5, SelfStop: ttl * 7 / 10, Retry: 200 * time.Millisecond,
+		TTL: ttl, Renew: ttl / 5, SelfStop: ttl * 7 / 10, Retry: 200 * time.Millisecond, Answer: 2 * time.Second,
 		Rank: time.Second, Claims: 50 * time.Millisecond, Balance: 10 * time.Second, Differ: 5 * time.Minute,
 		Retire: 24 * time.Hour, Tombstone: 7 * 24 * time.Hour,
 	}
 }
+
+// brief is how long an outage of the store may be without a member that renewed its session in time stopping itself for it.
+func (t *Timing) brief() time.Duration { return t.SelfStop - t.Renew/2 }
+
+// settle is the time in which a member that lives renews its session once the store takes writes again: it does so each Renew,
+// gives a try up that is not answered, and tries again.
+func (t *Timing) settle() time.Duration { return t.Renew + t.Answer + 2*t.Retry }
 
 // Entry is a key as the store has it. Value is nil when there is none.
 type Entry struct {

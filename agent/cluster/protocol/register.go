@@ -25,6 +25,14 @@ func (r *register) send(n *Node, value, state []byte, stamp Stamp, ttl time.Dura
 	n.out.add(*r.pending)
 }
 
+// sent returns when the write that is under way was sent first, 0 when it is another one.
+func (r *register) sent(id uint64) time.Duration {
+	if r.pending == nil || r.pending.ID != id {
+		return 0
+	}
+	return r.sentAt
+}
+
 // decision is what is known of a write in the end.
 type decision int
 

@@ -71,12 +71,15 @@ func (n *Node) Lag(now time.Duration) (most time.Duration) {
 	return most
 }
 
-// Live returns how many sessions are not known to have ended, this agent's included.
-func (n *Node) Live() int {
+// Live returns the agents whose sessions are not known to have ended, this one the first of them; none while it has no session.
+func (n *Node) Live() (agents []string) {
 	if !n.session.held {
-		return 0
+		return nil
 	}
-	return len(n.live(n.session.value))
+	for _, s := range n.live(n.session.value) {
+		agents = append(agents, s.Agent)
+	}
+	return agents
 }
 
 // Claimed returns the pipeline of the claim under a key, and the claim as it was seen last. The

@@ -27,7 +27,6 @@ const (
 	maxError   = 1000            // bytes of why a version failed
 	readTries  = 3               // of a record, before a pipeline is given up
 	timeout    = 2 * time.Second // of one read
-	pause      = time.Second     // before what failed is tried again
 	swapWithin = 10 * time.Second
 )
 
@@ -78,10 +77,9 @@ type Share struct {
 	Owner func(pipeline string) (claim string, epoch uint64, ok bool)
 
 	once    sync.Once
-	wake    notify.Signal
+	pending *notify.Queue[reconcile.Tried] // to be published, by pipeline
 	mu      sync.Mutex
-	known   map[string]noted           // guarded by mu: by id of the claim
-	pending map[string]reconcile.Tried // guarded by mu: to be published, by pipeline
+	known   map[string]noted // guarded by mu: by id of the claim
 }
 
 // noted is a record as the store had it last.
@@ -92,7 +90,7 @@ type noted struct {
 
 func (s *Share) init() {
 	s.once.Do(func() {
-		s.wake, s.known, s.pending = notify.NewSignal(), map[string]noted{}, map[string]reconcile.Tried{}
+		s.known, s.pending = map[string]noted{}, notify.NewQueue[reconcile.Tried]()
 	})
 }
 
@@ -139,46 +137,14 @@ func (s *Share) of(id string) record {
 // not block.
 func (s *Share) Tried(pipeline string, t reconcile.Tried) {
 	s.init()
-	s.mu.Lock()
-	s.pending[pipeline] = t
-	s.mu.Unlock()
-	s.wake.Notify()
+	s.pending.Put(pipeline, t)
 }
 
 // Run publishes what was tried until ctx ends.
 func (s *Share) Run(ctx context.Context) {
 	s.init()
-	fails := notify.Throttle{Fails: "cannot publish to the cluster which versions of pipelines work, trying again", Recovered: "the cluster knows again which versions of pipelines work"}
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-s.wake:
-		}
-		s.mu.Lock()
-		all := s.pending
-		s.pending = map[string]reconcile.Tried{}
-		s.mu.Unlock()
-		for pipeline, t := range all {
-			err := s.publish(ctx, pipeline, t)
-			if ctx.Err() != nil {
-				return
-			}
-			if fails.Observe(s.Log.With("component", "cluster"), err); err != nil {
-				s.giveBack(pipeline, t)
-			}
-		}
-	}
-}
-
-// giveBack has what could not be published tried again, unless there is something newer.
-func (s *Share) giveBack(pipeline string, t reconcile.Tried) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if _, newer := s.pending[pipeline]; !newer {
-		s.pending[pipeline] = t
-	}
-	time.AfterFunc(pause, s.wake.Notify)
+	fails := &notify.Throttle{Fails: "cannot publish to the cluster which versions of pipelines work, trying again", Recovered: "the cluster knows again which versions of pipelines work"}
+	s.pending.Run(ctx, s.Log.With("component", "cluster"), fails, s.publish)
 }
 
 // publish replaces the record of a pipeline that this agent owns, unless it says the same, or is of a later owner.

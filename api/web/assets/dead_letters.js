@@ -35,6 +35,7 @@ async function load(more = false) {
     if (!got || sequence !== asked || id !== of) return;
     list = list.concat(got.deadLetters);
     before = got.next;
+    if (got.replay && !replay.peek()?.running) follow(got.replay);
     page.set({ list, next: before, totals: got.totals, elsewhere: got.elsewhere, searching: before && list.length < wanted });
   } while (before && list.length < wanted);
 }
@@ -66,18 +67,26 @@ async function drop(title, target) {
 
 const running = 500;
 
+const replayPath = () => agent.pipelinePath(of) + '/dead-letter-replay';
+
 /** Begins a replay and follows it to its end. */
 async function begin(request) {
-  const at = agent.pipelinePath(of) + '/dead-letter-replay', id = of;
-  let r = await agent.attempt('', () => agent.post(at, request));
+  await follow(await agent.attempt('', () => agent.post(replayPath(), request)));
+}
+
+/** Follows a replay to its end. In a cluster another member may run it. */
+async function follow(r) {
+  const at = replayPath(), id = of;
   while (r && id === of) {
     replay.set(r);
     if (!r.running) break;
     await new Promise((done) => setTimeout(done, running));
     r = await agent.attempt('', () => agent.get(at));
   }
+  if (id !== of) return;
+  if (!r) replay.set(null);
   open.set(null); marked.set(new Set());
-  if (id === of) load();
+  load();
 }
 
 const filtered = () => Object.values(filter()).some(Boolean);
@@ -106,8 +115,9 @@ function progress() {
   const r = replay();
   if (!r) return null;
   return h('div', { class: 'problem ' + (r.error ? 'bad' : r.refused ? 'warn' : 'good'), role: 'status', id: 'replay' },
-    r.running ? `Replaying: ${r.settled} settled, ${r.refused} refused again…` : `Replayed ${r.read}: ${r.settled} settled, ${r.refused} refused again${r.skipped ? `, ${r.skipped} left to their source` : ''}.`, r.error ? h('pre', { class: 'wrap' }, r.error) : null,
-    r.running ? action('Cancel', 'cancel-replay', () => agent.attempt('', () => agent.call('DELETE', agent.pipelinePath(of) + '/dead-letter-replay'))) : null);
+    r.running ? `${r.cancelled ? 'Ending the replay' : 'Replaying'}${r.member ? ' on ' + r.member : ''}: ${r.settled} settled, ${r.refused} refused again…` : `Replayed ${r.read}: ${r.settled} settled, ${r.refused} refused again${r.skipped ? `, ${r.skipped} left to their source` : ''}.`, r.error ? h('pre', { class: 'wrap' }, r.error) : null,
+    r.message ? h('p', null, r.message) : null,
+    r.running && !r.cancelled ? action('Cancel', 'cancel-replay', () => agent.attempt('', () => agent.call('DELETE', replayPath()))) : null);
 }
 
 function search() {

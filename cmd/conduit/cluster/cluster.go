@@ -8,6 +8,7 @@ import (
 	"flag"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -46,8 +47,10 @@ func statusCommand(p *cli.Program) *ffcli.Command {
 position has waited to be in the claim, of another member from one second on, as it said last.
 MODE is strict, relaxed or local, and NEEDS are the labels that a member must have, as the
 agent that answers has the pipeline declared. A pipeline with several instances has a line for
-each, as in orders (2 of 3). DEAD LETTERS are how many of the pipeline are on
-the disks of which members; 'conduit dlq' with the address of such a member lists and replays them.
+each, as in orders (2 of 3). DEAD LETTERS are how many of the pipeline are in the store of the cluster,
+which every member lists and replays, and how many on the disks of which members, as in 12,m2=3;
+'conduit dlq' with the address of such a member lists and replays those. A pipeline that is only to be
+seen for them, such as one that is local to another member, has a line, too.
 Below the table it says of which pipelines the declared version failed, so that the last known
 good one runs in its place, on whichever member.
 
@@ -72,7 +75,8 @@ func membersCommand(p *cli.Program) *ffcli.Command {
 		Usage: "conduit cluster members",
 		Short: "Show the agents of the cluster.",
 		Long: `SILENT is for how long the agent that answers has not seen the session of the member
-renewed. One that is silent for cluster.ttl is gone, and others take its pipelines over.
+renewed. One that is silent for cluster.ttl is gone, and others take its pipelines over. DEAD LETTERS
+are those on its own disk.
 
 Example:
   conduit cluster members`,
@@ -160,7 +164,7 @@ func showPipelines(r *cli.Remote, c *rest.Cluster) error {
 		if p.Terms != nil {
 			mode, needs = string(p.Terms.Mode), labels.Text(p.Terms.Labels)
 		}
-		t.Add(claimWords(p), terminal.Dash(p.Member), terminal.Dash(mode), terminal.Dash(needs), terminal.Dash(since), terminal.Dash(p.From), terminal.Dash(p.Reason), terminal.Dash(lag), terminal.Dash(refused(p.DeadLetters)))
+		t.Add(claimWords(p), terminal.Dash(p.Member), terminal.Dash(mode), terminal.Dash(needs), terminal.Dash(since), terminal.Dash(p.From), terminal.Dash(p.Reason), terminal.Dash(lag), terminal.Dash(refused(p)))
 	}
 	if err := r.Show(c, &t); err != nil || r.JSON {
 		return err
@@ -184,11 +188,14 @@ func claimWords(p *rest.ClusterPipeline) string {
 	return fmt.Sprintf("%s (%d of %s)", p.ID, p.Instance, p.Terms.Instances)
 }
 
-// refused says how many dead letters which members have.
-func refused(all []rest.MemberDeadLetters) string {
-	texts := make([]string, len(all))
-	for i, m := range all {
-		texts[i] = fmt.Sprintf("%s=%d", m.Member, m.Count)
+// refused says how many dead letters the store of the cluster and which members have.
+func refused(p *rest.ClusterPipeline) string {
+	var texts []string
+	if p.SharedDeadLetters > 0 {
+		texts = append(texts, strconv.FormatInt(p.SharedDeadLetters, 10))
+	}
+	for _, m := range p.DeadLetters {
+		texts = append(texts, fmt.Sprintf("%s=%d", m.Member, m.Count))
 	}
 	return strings.Join(texts, ",")
 }

@@ -30,7 +30,7 @@ Examples:
   conduit dlq ls                          what there is of each pipeline
   conduit dlq ls orders --error timeout   those with a certain error
   conduit dlq show orders 17              one with its record`,
-		Subcommands: []*ffcli.Command{listCommand(p), showCommand(p), editCommand(p), replayCommand(p), dropCommand(p)},
+		Subcommands: []*ffcli.Command{listCommand(p), showCommand(p), editCommand(p), replayCommand(p), cancelCommand(p), dropCommand(p)},
 	})
 }
 
@@ -111,15 +111,19 @@ func listTotals(ctx context.Context, r *cli.Remote) error {
 func listDeadLetters(ctx context.Context, r *cli.Remote, pipeline string, f rest.DeadLetterFilter, before int64, limit int) error {
 	all := []rest.DeadLetter{}
 	var elsewhere []rest.MemberDeadLetters
+	var replay *rest.Replay
 	for {
 		page, err := r.DeadLetters(ctx, pipeline, f, before, min(pageSize, limit-len(all)))
 		if err != nil {
 			return err
 		}
-		all, elsewhere = append(all, page.DeadLetters...), page.Elsewhere
+		all, elsewhere, replay = append(all, page.DeadLetters...), page.Elsewhere, page.Replay
 		if before = page.Next; before == 0 || len(all) >= limit {
 			break
 		}
+	}
+	if replay != nil && !r.JSON {
+		defer fmt.Fprintf(r.Stdout, "those of %s are being replayed%s: %d settled, %d refused again\n", pipeline, onMember(replay), replay.Settled, replay.Refused)
 	}
 	if len(elsewhere) > 0 && !r.JSON {
 		defer fmt.Fprintf(r.Stdout, "on other members, to be asked with --api.address: %s\n", rest.DeadLettersText(elsewhere))

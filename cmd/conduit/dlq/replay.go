@@ -1,9 +1,11 @@
 package dlq
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
+	"fmt"
 	"time"
 
 	"github.com/peterbourgon/ff/v3/ffcli"
@@ -23,7 +25,7 @@ func replayCommand(p *cli.Program) *ffcli.Command {
 the destination, that refused it. One is gone when its record is settled; one that is
 refused again comes back with both errors. Which ones is said by their ids, by the
 flags of 'conduit dlq ls', or by --all. The pipeline need not run. Ctrl-C ends it once
-what is outstanding is settled.
+what is outstanding is settled, and so does 'conduit dlq cancel'.
 
 Examples:
   conduit dlq replay orders 17
@@ -55,6 +57,37 @@ Examples:
 			return sayReplay(r, &status)
 		},
 	})
+}
+
+func cancelCommand(p *cli.Program) *ffcli.Command {
+	return p.Remote("cancel", cli.RemoteCommand{
+		Usage: "conduit dlq cancel PIPELINE",
+		Short: "End a replay of dead letters once what is outstanding is settled.",
+		Long: `In a cluster any member can be asked, whichever replays them. It does not wait for the end. What is
+not settled stays, and can be replayed again.
+
+Example:
+  conduit dlq cancel orders`,
+		Arguments: 1,
+		Exec: func(ctx context.Context, r *cli.Remote, args []string) error {
+			status, err := r.CancelReplay(ctx, args[0])
+			if err != nil {
+				return err
+			}
+			if !status.Running {
+				return sayReplay(r, &status)
+			}
+			return r.Say(status, "the replay%s ends once what is outstanding is settled; %s", onMember(&status), cmp.Or(status.Message, fmt.Sprintf("%d settled and %d refused again until now", status.Settled, status.Refused)))
+		},
+	})
+}
+
+// onMember says which other member of a cluster replays.
+func onMember(s *rest.Replay) string {
+	if s.Member == "" {
+		return ""
+	}
+	return " on " + s.Member
 }
 
 // replayInterval is how often the progress of a replay is polled.

@@ -12,6 +12,7 @@ import (
 	"github.com/peterbourgon/ff/v3/ffcli"
 
 	"github.com/conduit-agent/conduit/agent/config"
+	"github.com/conduit-agent/conduit/agent/membership"
 	"github.com/conduit-agent/conduit/cmd/conduit/cli"
 	"github.com/conduit-agent/conduit/cmd/conduit/terminal"
 )
@@ -42,7 +43,7 @@ Examples:
 			if _, err := cli.Positional(flags, args, 0); err != nil {
 				return err
 			}
-			e := &examination{Program: p, at: at}
+			e := &examination{Program: p, at: at, absent: membership.Absent}
 			e.all(ctx)
 			return e.report(*asJSON)
 		},
@@ -76,6 +77,7 @@ type examination struct {
 	catalog  cli.Catalog
 	pid      int // of the agent that runs on this machine; 0: none, or it is not known
 	findings []Finding
+	absent   func() error // why no agent of this build is a member of a cluster
 }
 
 func (e *examination) add(check string, level Level, advice, format string, args ...any) {

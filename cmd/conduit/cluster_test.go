@@ -1,0 +1,38 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/conduit-agent/conduit/api/rest"
+	"github.com/conduit-agent/conduit/cmd/conduit/cli"
+)
+
+// TestClusterStatusCountsDeadLetters shows those in the store of the cluster as a number, and those on disks with their members.
+func TestClusterStatusCountsDeadLetters(t *testing.T) {
+	c := rest.Cluster{Name: "edge", Member: "m1", State: rest.ClusterJoined, Pipelines: []rest.ClusterPipeline{
+		{ID: "both", SharedDeadLetters: 12, DeadLetters: []rest.MemberDeadLetters{{Member: "m2", Count: 3}}},
+		{ID: "disks", DeadLetters: []rest.MemberDeadLetters{{Member: "m1", Count: 1}, {Member: "m2", Count: 2}}},
+		{ID: "none"},
+		{ID: "store", SharedDeadLetters: 4},
+	}}
+	agent := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _ = json.NewEncoder(w).Encode(c) }))
+	defer agent.Close()
+	var stdout, stderr bytes.Buffer
+	p := &cli.Program{Stdout: &stdout, Stderr: &stderr}
+	if code := run(t.Context(), p, []string{"cluster", "status", "--api.address", agent.URL}); code != cli.ExitOK {
+		t.Fatalf("ended with %d: %s", code, &stderr)
+	}
+	var last []string
+	for line := range strings.Lines(stdout.String()) {
+		fields := strings.Fields(line)
+		last = append(last, fields[len(fields)-1])
+	}
+	if got, want := strings.Join(last, " "), "LETTERS 12,m2=3 m1=1,m2=2 - 4"; got != want {
+		t.Errorf("the last column is %s, want %s; of\n%s", got, want, &stdout)
+	}
+}
