@@ -73,7 +73,7 @@ func load(doc Document) *document {
 	if d, ok := compiled.Load(doc); ok {
 		return d.(*document)
 	}
-	d := compile(doc, Source(doc))
+	d := &document{compile(doc, Source(doc)), decoded(doc)}
 	compiled.Store(doc, d)
 	return d
 }
@@ -85,13 +85,12 @@ func loadPart(doc Document, path []string) *document {
 	if d, ok := compiled.Load(key); ok {
 		return d.(*document)
 	}
-	source := decode(doc, Source(doc))
+	source := decoded(doc)
 	text, err := json.Marshal(prune(source, path))
 	if err != nil {
 		panic(fmt.Sprintf("schemas: cannot encode a part of %s: %v", doc, err))
 	}
-	d := compile(doc, text)
-	d.source = source
+	d := &document{compile(doc, text), source}
 	compiled.Store(key, d)
 	return d
 }
@@ -113,26 +112,32 @@ func prune(schema any, path []string) any {
 
 // compile returns the compiled form of text. The documents are embedded and tested, so
 // one that does not compile is a mistake in this package and panics.
-func compile(doc Document, text []byte) *document {
-	d := &document{source: decode(doc, text)}
+func compile(doc Document, text []byte) *jsonschema.Schema {
 	c := jsonschema.NewCompiler()
 	c.Draft = jsonschema.Draft2020
 	err := c.AddResource(string(doc), bytes.NewReader(text))
 	if err == nil {
-		d.schema, err = c.Compile(string(doc))
+		var s *jsonschema.Schema
+		if s, err = c.Compile(string(doc)); err == nil {
+			return s
+		}
 	}
-	if err != nil {
-		panic(fmt.Sprintf("schemas: cannot compile %s: %v", doc, err))
-	}
-	return d
+	panic(fmt.Sprintf("schemas: cannot compile %s: %v", doc, err))
 }
 
-// decode returns the value of a document, its numbers as they are written.
-func decode(doc Document, text []byte) (source any) {
-	d := json.NewDecoder(bytes.NewReader(text))
+// values maps a Document to what decoded returns; a cache only.
+var values sync.Map
+
+// decoded returns the value of a document, its numbers as they are written. It is not to be changed.
+func decoded(doc Document) (source any) {
+	if source, ok := values.Load(doc); ok {
+		return source
+	}
+	d := json.NewDecoder(bytes.NewReader(Source(doc)))
 	d.UseNumber()
 	if err := d.Decode(&source); err != nil {
 		panic(fmt.Sprintf("schemas: cannot decode %s: %v", doc, err))
 	}
+	values.Store(doc, source)
 	return source
 }

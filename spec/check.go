@@ -3,12 +3,12 @@ package spec
 import (
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"text/template/parse"
 
+	"github.com/conduit-agent/conduit/spec/lazy"
 	"github.com/conduit-agent/conduit/spec/pointer"
 	"github.com/conduit-agent/conduit/spec/ref"
 	"github.com/conduit-agent/conduit/spec/secret"
@@ -128,8 +128,8 @@ func checkIDs(r *report, at, what string, id func(int) (string, bool)) {
 
 var (
 	pluginKinds = []string{"any", "builtin", "standalone"}
-	pluginName  = regexp.MustCompile(`^[A-Za-z0-9_./+-]+$`)
-	pluginVer   = regexp.MustCompile(`^[A-Za-z0-9_.+-]+$`)
+	pluginName  = lazy.Regexp(`^[A-Za-z0-9_./+-]+$`)
+	pluginVer   = lazy.Regexp(`^[A-Za-z0-9_.+-]+$`)
 )
 
 // checkPlugin reports a plugin name that is not [builtin:|standalone:|any:]name[@version].
@@ -151,7 +151,7 @@ func checkPlugin(r *report, at, plugin string) {
 	switch {
 	case !slices.Contains(pluginKinds, kind):
 		r.add(at, SeverityError, CodeInvalid, "plugin %q starts with %q, which must be builtin, standalone or any%s", plugin, kind, spelling.Hint(kind, pluginKinds))
-	case !pluginName.MatchString(name), versioned && !pluginVer.MatchString(version):
+	case !pluginName().MatchString(name), versioned && !pluginVer().MatchString(version):
 		r.add(at, SeverityError, CodeInvalid, "%q is not the name of a plugin: write name or name@version, with builtin: or standalone: before it where both exist", plugin)
 	}
 }

@@ -4,11 +4,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/conduit-agent/conduit/spec/lazy"
 	"github.com/conduit-agent/conduit/spec/pointer"
 	"github.com/conduit-agent/conduit/spec/ref"
 	"github.com/conduit-agent/conduit/spec/yamldoc"
@@ -92,7 +92,7 @@ func (d *document) expandText(fields map[string]any, name, text, at string, look
 	fields[name] = value
 }
 
-var versionText = regexp.MustCompile(`^2\.(\d{1,6})$`)
+var versionText = lazy.Regexp(`^2\.(\d{1,6})$`)
 
 // readVersion takes version out of fields. It returns false if it is not 2.x.
 func (d *document) readVersion(fields map[string]any) bool {
@@ -104,7 +104,7 @@ func (d *document) readVersion(fields map[string]any) bool {
 		return true
 	}
 	text, _ := version.(string)
-	switch m := versionText.FindStringSubmatch(text); {
+	switch m := versionText().FindStringSubmatch(text); {
 	case m != nil && len(m[1]) == 1 && m[1][0] <= '0'+latest:
 		d.minor = int(m[1][0] - '0')
 	case m != nil:

@@ -3,13 +3,13 @@ package config
 import (
 	"fmt"
 	"math"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/conduit-agent/conduit/spec/lazy"
 	"github.com/conduit-agent/conduit/spec/spelling"
 )
 
@@ -64,7 +64,7 @@ func (l *loader) fileValue(values map[string]any, f leaf, place string) {
 		return
 	}
 	var keys []string
-	for _, s := range Settings() {
+	for _, s := range settings() {
 		if s.Key == f.key {
 			if message := s.check(f.value); message != "" {
 				l.failAt(place, "%s: %s", s.Key, message)
@@ -164,10 +164,10 @@ func join(group, key string) string {
 	return group + "." + key
 }
 
-var yamlLine = regexp.MustCompile(`^(?:yaml: )?(?:line (\d+): )?(.*)$`)
+var yamlLine = lazy.Regexp(`^(?:yaml: )?(?:line (\d+): )?(.*)$`)
 
 func syntaxPlace(path string, err error) string {
-	line, convErr := strconv.Atoi(yamlLine.FindStringSubmatch(err.Error())[1])
+	line, convErr := strconv.Atoi(yamlLine().FindStringSubmatch(err.Error())[1])
 	if convErr != nil {
 		line = 1
 	}
@@ -175,5 +175,5 @@ func syntaxPlace(path string, err error) string {
 }
 
 func syntaxMessage(err error) string {
-	return "not valid YAML: " + yamlLine.FindStringSubmatch(err.Error())[2]
+	return "not valid YAML: " + yamlLine().FindStringSubmatch(err.Error())[2]
 }

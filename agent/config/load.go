@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"maps"
 	"os"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -15,6 +14,7 @@ import (
 	"github.com/knadh/koanf/providers/confmap"
 	"github.com/knadh/koanf/v2"
 
+	"github.com/conduit-agent/conduit/spec/lazy"
 	"github.com/conduit-agent/conduit/spec/spelling"
 )
 
@@ -64,13 +64,13 @@ func Load(s Sources) (Config, []Warning, error) {
 }
 
 // reference is one as pipeline files have it.
-var reference = regexp.MustCompile(`\$\{[^}]*\}`)
+var reference = lazy.Regexp(`\$\{[^}]*\}`)
 
 // cluster reports a cluster that has not exactly one store, and settings of it with references, which
 // would be taken for a part of the value.
 func (l *loader) cluster(c Cluster) {
 	for _, key := range slices.Sorted(maps.Keys(l.origins)) {
-		if text, ok := l.values.Get(key).(string); ok && strings.HasPrefix(key, "cluster.") && reference.MatchString(text) {
+		if text, ok := l.values.Get(key).(string); ok && strings.HasPrefix(key, "cluster.") && reference().MatchString(text) {
 			l.failAt(l.origins[key], "%s: references ${…} are for pipeline files: set the variable %s to the whole value, or name a file with what is secret in cluster.nats.credentials-file or cluster.postgres.password-file", key, envName(key))
 		}
 	}
@@ -125,7 +125,7 @@ func (l *loader) overlay(values map[string]any) {
 
 func defaults() map[string]any {
 	values := map[string]any{}
-	for _, s := range Settings() {
+	for _, s := range settings() {
 		values[s.Key] = s.Default
 	}
 	return values
@@ -144,7 +144,7 @@ func (l *loader) env(environ []string) {
 
 func (l *loader) variable(values map[string]any, name, text string) {
 	var names []string
-	for _, s := range Settings() {
+	for _, s := range settings() {
 		if s.Env() == name {
 			l.text(values, s, name, text)
 			return
@@ -160,7 +160,7 @@ func (l *loader) variable(values map[string]any, name, text string) {
 
 func (l *loader) flags(flags map[string]string) {
 	values := map[string]any{}
-	for _, s := range Settings() {
+	for _, s := range settings() {
 		if text, ok := flags[s.Key]; ok {
 			l.text(values, s, "--"+s.Key, text)
 		}
@@ -192,7 +192,7 @@ func (l *loader) text(values map[string]any, s Setting, place, text string) {
 // effective lists all settings with their places.
 func (l *loader) effective() []Effective {
 	var all []Effective
-	for _, s := range Settings() {
+	for _, s := range settings() {
 		s.Default = l.values.Get(s.Key)
 		all = append(all, Effective{s.Key, s.DefaultText(), cmp.Or(l.origins[s.Key], "default")})
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -20,7 +21,19 @@ type Setting struct {
 }
 
 // Settings returns every setting, in the order people should read them.
-func Settings() []Setting { return append(ofPipelines(), ofServices()...) }
+func Settings() []Setting { return slices.Clone(settings()) }
+
+// settings are all settings. Every command of the command line looks them up for its flags when it starts.
+var settings = sync.OnceValue(func() []Setting { return append(ofPipelines(), ofServices()...) })
+
+// Find returns the setting with this key, false if there is none.
+func Find(key string) (Setting, bool) {
+	i := slices.IndexFunc(settings(), func(s Setting) bool { return s.Key == key })
+	if i < 0 {
+		return Setting{}, false
+	}
+	return settings()[i], true
+}
 
 // ofPipelines returns the settings of what runs: pipelines, plugins, the store and the log.
 func ofPipelines() []Setting {
@@ -127,12 +140,8 @@ func ofServices() []Setting {
 
 // Default returns the default of the setting with this key, nil if there is none.
 func Default(key string) any {
-	for _, s := range Settings() {
-		if s.Key == key {
-			return s.Default
-		}
-	}
-	return nil
+	s, _ := Find(key)
+	return s.Default
 }
 
 // Env returns the name of the environment variable of s.
@@ -188,5 +197,5 @@ func (s *Setting) parse(text string) any {
 
 // isGroup reports whether key is the first part of the key of a setting.
 func isGroup(key string) bool {
-	return slices.ContainsFunc(Settings(), func(s Setting) bool { return strings.HasPrefix(s.Key, key+".") })
+	return slices.ContainsFunc(settings(), func(s Setting) bool { return strings.HasPrefix(s.Key, key+".") })
 }

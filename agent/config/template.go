@@ -17,7 +17,7 @@ func Template() []byte {
 		"# Settings of the conduit agent: every one, at its default. Delete what you do not change.\n" +
 		"# A variable or a flag overrides a line here: CONDUIT_LOG_LEVEL=debug, --log.level=debug.\n")
 	var open []string // groups the last setting was in
-	for _, s := range Settings() {
+	for _, s := range settings() {
 		parts := strings.Split(s.Key, ".")
 		groups, name := parts[:len(parts)-1], parts[len(parts)-1]
 		same := shared(open, groups)

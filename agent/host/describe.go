@@ -3,13 +3,13 @@ package host
 import (
 	"fmt"
 	"os"
-	"regexp"
 	"runtime"
 	"strings"
 	"syscall"
 
 	"github.com/conduit-agent/conduit/agent/sqlitefile"
 	"github.com/conduit-agent/conduit/api/rest"
+	"github.com/conduit-agent/conduit/spec/lazy"
 )
 
 // Process describes this process and the machine it runs on.
@@ -32,7 +32,7 @@ func resident() int64 {
 	return pages * int64(os.Getpagesize())
 }
 
-var unitName = regexp.MustCompile(`([\w.@\\-]+\.service)\b`)
+var unitName = lazy.Regexp(`([\w.@\\-]+\.service)\b`)
 
 // unit returns the unit of systemd that this process belongs to, "" for none.
 func unit() string {
@@ -43,7 +43,7 @@ func unit() string {
 	if err != nil {
 		return ""
 	}
-	return unitName.FindString(string(groups))
+	return unitName().FindString(string(groups))
 }
 
 // Store describes the store at path and the file system it is on. problem is what is wrong

@@ -8,10 +8,11 @@ import (
 	"maps"
 	"net/http"
 	"path"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/conduit-agent/conduit/spec/lazy"
 )
 
 // Operation is one thing that can be done over the API.
@@ -41,7 +42,7 @@ type Param struct {
 	Example     string
 }
 
-var pathParam = regexp.MustCompile(`\{(\w+)\}`)
+var pathParam = lazy.Regexp(`\{(\w+)\}`)
 
 // Document returns the OpenAPI 3.1 document of the operations. ids describe the parameters
 // of paths, by the path as far as the parameter. failures are examples of the bodies of all
@@ -141,7 +142,7 @@ func (s schemas) parameters(o *Operation, ids map[string]Param) []any {
 		}
 		all = append(all, one)
 	}
-	for _, m := range pathParam.FindAllStringSubmatchIndex(o.Path, -1) {
+	for _, m := range pathParam().FindAllStringSubmatchIndex(o.Path, -1) {
 		p := ids[o.Path[:m[1]]]
 		p.Name = o.Path[m[2]:m[3]]
 		add("path", true, p)

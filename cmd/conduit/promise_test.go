@@ -59,6 +59,7 @@ func TestPromises(t *testing.T) {
 				os.WriteFile(filepath.Join(e.WorkDir, "bystander.yaml"), []byte(bystander), 0o644),
 				os.WriteFile(filepath.Join(e.WorkDir, "orders.yaml"), []byte(orders), 0o644))
 		},
+		Condition: brief,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"eventually": eventually, "exits": exits,
 			"start": onHost((*host).start), "unread": onHost((*host).unread), "terminate": onHost((*host).terminate), "crash": onHost((*host).crash), "signal": onHost((*host).signal),
@@ -67,6 +68,15 @@ func TestPromises(t *testing.T) {
 			"processes": processes, "soon": soon, "storm": storm, "scribble": scribble, "service": onHost((*host).service), "notified": notified, "silent": silent,
 		},
 	})
+}
+
+// brief is the condition for scripts whose promise a test within one process tries, too. They run where CI is set, and for
+// .ci/promises.
+func brief(condition string) (bool, error) {
+	if condition != "brief" {
+		return false, fmt.Errorf("there is no condition %q", condition)
+	}
+	return effort.Brief() && os.Getenv("CONDUIT_PROMISES") == "", nil
 }
 
 // buildBinaries builds the binary, and a connector of its own process from those built in.

@@ -4,9 +4,10 @@ package ref
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/conduit-agent/conduit/spec/lazy"
 )
 
 // Kind says where a reference gets its value from.
@@ -38,8 +39,8 @@ type piece struct {
 }
 
 var (
-	variable   = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*`)
-	credential = regexp.MustCompile(`^[A-Za-z0-9._-]+$`)
+	variable   = lazy.Regexp(`^[A-Za-z_][A-Za-z0-9_]*`)
+	credential = lazy.Regexp(`^[A-Za-z0-9._-]+$`)
 )
 
 // Scan returns the references of text, without their Path, or what is wrong with them.
@@ -102,7 +103,7 @@ func cut(text string) (pieces []piece, problem string) {
 			p.source = "${" + inner + "}"
 			pieces, text = append(pieces, p), rest
 		default:
-			if name := variable.FindString(after); name != "" {
+			if name := variable().FindString(after); name != "" {
 				pieces = append(pieces, piece{Reference: Reference{Kind: Env, Name: name}, source: "$" + name})
 				text = after[len(name):]
 			} else {
@@ -115,7 +116,7 @@ func cut(text string) (pieces []piece, problem string) {
 
 // braced reads what stands between ${ and }.
 func braced(inner string) (piece, string) {
-	name := variable.FindString(inner)
+	name := variable().FindString(inner)
 	rest := inner[len(name):]
 	p := piece{Reference: Reference{Kind: Env, Name: name}}
 	switch {
@@ -134,7 +135,7 @@ func braced(inner string) (piece, string) {
 		return p, ""
 	case name == "file" && strings.HasPrefix(rest, ":"):
 		return p, fmt.Sprintf("the path of ${%s} must be absolute", inner)
-	case name == "credential" && strings.HasPrefix(rest, ":") && credential.MatchString(rest[1:]):
+	case name == "credential" && strings.HasPrefix(rest, ":") && credential().MatchString(rest[1:]):
 		p.Kind, p.Name = Credential, rest[1:]
 		return p, ""
 	}

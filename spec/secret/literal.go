@@ -1,9 +1,10 @@
 package secret
 
 import (
-	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/conduit-agent/conduit/spec/lazy"
 )
 
 // keyKinds are what a key is called that opens something.
@@ -15,10 +16,10 @@ var literalWords = []string{"password", "passwd", "pwd", "passphrase", "secret",
 
 // noSecret is the value of a setting whose name says that it is secret: the path or address of one, a template, or the type
 // of a field.
-var noSecret = regexp.MustCompile(`^(?:[.~]{0,2}/[\w./~-]*|[a-z][a-z0-9+.-]*://\S*|.*\{\{.*|string|int|float|bool|bytes|time|duration)$`)
+var noSecret = lazy.Regexp(`^(?:[.~]{0,2}/[\w./~-]*|[a-z][a-z0-9+.-]*://\S*|.*\{\{.*|string|int|float|bool|bytes|time|duration)$`)
 
 // written finds secrets within a value of one line. What is secret is in the first group that matched.
-var written = regexp.MustCompile(strings.Join([]string{
+var written = lazy.Regexp(strings.Join([]string{
 	`://[^/@\s:]*:([^@\s]+)@`,                                  // in a URL
 	`^[^\s:/@]+:([^\s@/][^\s@]*)@(?:\w*\(|/|[\w.-]+(?:/|:\d))`, // in a DSN: user:password@tcp(host:3306)/db
 	`(?i:(?:^|[\s;&?])(?:password|passwd|pwd|accountkey|sharedaccesskey|sharedaccesssignature)\s*=\s*)` + quoted, // in a connection string
@@ -35,11 +36,11 @@ func Literal(name, value string) bool {
 	case strings.Contains(value, "PRIVATE KEY-----"):
 		return true
 	case namesSecret(name):
-		return value != "" && !refers(value) && !harmless.MatchString(value) && !noSecret.MatchString(value)
+		return value != "" && !refers(value) && !harmless().MatchString(value) && !noSecret().MatchString(value)
 	case !slices.ContainsFunc(hints, func(h string) bool { return strings.Contains(value, h) }) || strings.Contains(value, "\n") || strings.Contains(value, "{{"):
 		return false // nothing to find, or a script or template
 	}
-	for _, groups := range written.FindAllStringSubmatch(value, -1) {
+	for _, groups := range written().FindAllStringSubmatch(value, -1) {
 		found := groups[0]
 		for _, group := range groups[1:] {
 			if group != "" {
@@ -55,10 +56,10 @@ func Literal(name, value string) bool {
 
 // refers reports whether text has a reference in it.
 func refers(text string) bool {
-	return hasReference.MatchString(strings.ReplaceAll(text, "$$", ""))
+	return hasReference().MatchString(strings.ReplaceAll(text, "$$", ""))
 }
 
-var hasReference = regexp.MustCompile(`\$[A-Za-z_{]`)
+var hasReference = lazy.Regexp(`\$[A-Za-z_{]`)
 
 // namesSecret reports whether a name ends with what is secret.
 func namesSecret(name string) bool {

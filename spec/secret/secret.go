@@ -2,10 +2,11 @@
 package secret
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 	"unicode"
+
+	"github.com/conduit-agent/conduit/spec/lazy"
 )
 
 // secretWords make a setting secret wherever they are in its name.
@@ -25,11 +26,11 @@ var forms = []string{"url", "uri", "id", "value", "data", "string", "text", "con
 var publicKeys = []string{"primary", "partition", "partitioning", "sort", "sorting", "foreign", "routing", "record", "message", "public", "group", "unique"}
 
 // reference is a value that is only a reference, so that it says nothing itself.
-var reference = regexp.MustCompile(`^\$(\w+|\{\w+\}|\{(file|credential):[^{}]*\})$`)
+var reference = lazy.Regexp(`^\$(\w+|\{\w+\}|\{(file|credential):[^{}]*\})$`)
 
 // inside finds secrets within values. What is secret is in the first group that matched, if
 // there is one.
-var inside = regexp.MustCompile(strings.Join([]string{
+var inside = lazy.Regexp(strings.Join([]string{
 	`://[^/@\s:]*:([^@\s]+)@`,                                  // in a URL
 	`https?://([^/@\s:${}]{12,}|[^/@\s:${}]*\d[^/@\s:${}]*)@`,  // a key in a URL, which user names rarely match
 	`^[^\s:/@]+:([^\s@/][^\s@]*)@(?:\w*\(|/|[\w.-]+(?:/|:\d))`, // in a DSN: user:password@tcp(host:3306)/db
@@ -52,13 +53,13 @@ const quoted = `(?:'([^']+)'|"([^"]+)"|([^\s;,&'"]+)|['"])`
 
 // harmless is a value that does not open anything: a switch, a small number, a duration, a
 // size, how to log in or to keep what is needed for it, or where that is.
-var harmless = regexp.MustCompile(`^(?i:true|false|yes|no|on|off|none|null|auto|default|enabled?|disabled?|required?|optional|` +
+var harmless = lazy.Regexp(`^(?i:true|false|yes|no|on|off|none|null|auto|default|enabled?|disabled?|required?|optional|` +
 	`basic|bearer|digest|plain|scram(-sha-?\d+)?|sha-?\d+|hmac(-sha-?\d+)?|md5|rs\d+|es\d+|hs\d+|ntlm|kerberos|gssapi|negotiate|oauth2?|oauthbearer|iam|aws|gcp|azure|v\d|mtls|tls|ssl|x509|` +
 	`apikey|api[-_]key|token|password|header|cookie|query|body|strict|lax|` +
 	`\d+(\.\d+)?(ns|us|µs|ms|s|m|h|d|[kmg]i?b?)|(\d+[hms])+)$`)
 
 // smallNumber is too short to be a secret, unless it is a pin.
-var smallNumber = regexp.MustCompile(`^-?\d{1,3}$`)
+var smallNumber = lazy.Regexp(`^-?\d{1,3}$`)
 
 // Is reports whether the value of the setting must not be shown. Names decide,
 // and values that contain a secret. References are shown as written, with what they become
@@ -67,7 +68,7 @@ func Is(name, value string) bool {
 	if value == "" || IsReference(value) {
 		return false
 	}
-	return named(name, value) || inside.MatchString(value)
+	return named(name, value) || inside().MatchString(value)
 }
 
 // named reports whether the name of a setting says that its value is secret.
@@ -96,11 +97,11 @@ func isNoun(all []string, value string) bool {
 	if n := len(all); n > 1 && slices.Contains(forms, all[n-1]) {
 		all = all[:n-1]
 	}
-	if len(all) == 0 || harmless.MatchString(value) {
+	if len(all) == 0 || harmless().MatchString(value) {
 		return false
 	}
 	noun := all[len(all)-1]
-	return slices.Contains(secretNouns, noun) && (noun == "pin" || !smallNumber.MatchString(value))
+	return slices.Contains(secretNouns, noun) && (noun == "pin" || !smallNumber().MatchString(value))
 }
 
 // isKeyData reports whether a name is one of those that hold a key in a kubeconfig:
@@ -117,7 +118,7 @@ func Parts(name, value string) []string {
 		return nil
 	}
 	parts := []string{value}
-	for _, groups := range inside.FindAllStringSubmatch(value, -1) {
+	for _, groups := range inside().FindAllStringSubmatch(value, -1) {
 		for _, group := range groups[1:] {
 			if group != "" {
 				parts = append(parts, group)
@@ -151,4 +152,4 @@ func words(name string) []string {
 }
 
 // IsReference reports whether value is only a reference, so that it says nothing itself.
-func IsReference(value string) bool { return reference.MatchString(value) }
+func IsReference(value string) bool { return reference().MatchString(value) }

@@ -1,15 +1,16 @@
 package secret
 
 import (
-	"regexp"
 	"strings"
+
+	"github.com/conduit-agent/conduit/spec/lazy"
 )
 
 // Redacted stands for a secret.
 const Redacted = "***"
 
 // pair finds a name and its value in YAML or JSON, in block and in flow style.
-var pair = regexp.MustCompile(`("(?:[^"\\\n]|\\.)*"|'[^'\n]*'|[\w./$-]+)(\s*:[ \t]+)("(?:[^"\\]|\\.)*"|'(?:[^']|'')*'|(?:\$\{[^}\n]*\}|[^\s#,{}\[\]"'&*!|>%@])(?:\$\{[^}\n]*\}|[^\n#,{}\[\]])*|[|>][+\-\d]*)`)
+var pair = lazy.Regexp(`("(?:[^"\\\n]|\\.)*"|'[^'\n]*'|[\w./$-]+)(\s*:[ \t]+)("(?:[^"\\]|\\.)*"|'(?:[^']|'')*'|(?:\$\{[^}\n]*\}|[^\s#,{}\[\]"'&*!|>%@])(?:\$\{[^}\n]*\}|[^\n#,{}\[\]])*|[|>][+\-\d]*)`)
 
 // Text returns text, which is YAML or JSON that need not be valid, without the values that
 // are secrets. Lines stay where they are. In doubt a value is a secret.
@@ -17,7 +18,7 @@ func Text(text string) string {
 	var out strings.Builder
 	at, line := 0, position{text: text}
 	for {
-		m := pair.FindStringSubmatchIndex(text[at:])
+		m := pair().FindStringSubmatchIndex(text[at:])
 		if m == nil {
 			out.WriteString(text[at:])
 			return out.String()

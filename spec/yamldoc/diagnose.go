@@ -3,8 +3,9 @@ package yamldoc
 import (
 	"bytes"
 	"fmt"
-	"regexp"
 	"strings"
+
+	"github.com/conduit-agent/conduit/spec/lazy"
 )
 
 // diagnose returns the likely cause of a syntax error that the library met near a line: a tab that
@@ -66,13 +67,13 @@ func openQuote(lines [][]byte) (line, column int) {
 	return 0, 0
 }
 
-var fieldOrItem = regexp.MustCompile(`^ *(- |[\w."'-]+:( |\r?$))`)
+var fieldOrItem = lazy.Regexp(`^ *(- |[\w."'-]+:( |\r?$))`)
 
 // closingLine returns the index of the line that closes a quote, -1 when none does before a line
 // of the form of a field or an item.
 func closingLine(lines [][]byte, quote byte) int {
 	for i, text := range lines {
-		if fieldOrItem.Match(text) {
+		if fieldOrItem().Match(text) {
 			return -1
 		}
 		if closing(text, quote) >= 0 {

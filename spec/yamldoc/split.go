@@ -5,11 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"regexp"
 	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/conduit-agent/conduit/spec/lazy"
 )
 
 // chunk is the text of one YAML document. A line that starts with "---" or "..." can
@@ -94,18 +95,18 @@ func moveDown(n *yaml.Node, lines int) {
 	}
 }
 
-var syntaxErrorText = regexp.MustCompile(`^yaml: (?:line (\d+): )?(.*)$`)
+var syntaxErrorText = lazy.Regexp(`^yaml: (?:line (\d+): )?(.*)$`)
 
 // blockError matches errors whose line the library counts from zero.
-var blockError = regexp.MustCompile(`^did not find expected (key|',' or|node content|'-' indicator|<)`)
+var blockError = lazy.Regexp(`^did not find expected (key|',' or|node content|'-' indicator|<)`)
 
 func (c chunk) syntaxError(err error) *Fault {
 	line, message := 1, err.Error()
-	if m := syntaxErrorText.FindStringSubmatch(message); m != nil {
+	if m := syntaxErrorText().FindStringSubmatch(message); m != nil {
 		message = m[2]
 		if n, err := strconv.Atoi(m[1]); err == nil {
 			line = n
-			if blockError.MatchString(message) {
+			if blockError().MatchString(message) {
 				line++
 			}
 		}

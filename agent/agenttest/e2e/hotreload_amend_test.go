@@ -101,8 +101,11 @@ func TestDestinationChangesUnderLoad(t *testing.T) {
 	}
 	d.become(version(0), 20000)
 	changes := 60
-	if effort.Thorough() {
+	switch {
+	case effort.Thorough():
 		changes = 200
+	case effort.Brief():
+		changes = 20
 	}
 	for i := 1; i <= changes; i++ {
 		d.become(version(i), 20000)
@@ -138,8 +141,12 @@ func TestDestinationChangesBetweenExecutables(t *testing.T) {
 	d.become(version(0), 0)
 	d.grown(names[0])
 	before := processes()
+	changes := 10
+	if effort.Brief() {
+		changes = 4
+	}
 	var source int
-	for i := 1; i <= 10; i++ {
+	for i := 1; i <= changes; i++ {
 		d.become(version(i), 0)
 		d.grown(names[i%2])
 		now := processes()

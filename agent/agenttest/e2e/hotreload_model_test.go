@@ -188,8 +188,11 @@ func longDeletionGrace(c *config.Config) { c.Pipelines.DeletionGrace = time.Hour
 func TestAnythingMayHappenToTheFiles(t *testing.T) {
 	t.Parallel()
 	sequences := 3
-	if effort.Thorough() {
+	switch {
+	case effort.Thorough():
 		sequences = 6
+	case effort.Brief():
+		sequences = 1
 	}
 	sequences, first := setting(t, "CONDUIT_SEQUENCES", sequences), setting(t, "CONDUIT_SEED", 0)
 	if first == 0 {

@@ -188,10 +188,13 @@ func writePipelines(t *testing.T, dir, text string) {
 func kills(t *testing.T) int { return rounds(t, "CONDUIT_KILLS", 100) }
 
 // rounds is how often a test makes something go wrong: as a variable says, else so often in CI,
-// and a tenth of it elsewhere and under the race detector, but not less than three times.
+// a tenth of it under the race detector and a twentieth elsewhere, but not less than three times.
 func rounds(t *testing.T, variable string, inCI int) int {
 	t.Helper()
-	if !effort.Thorough() {
+	switch {
+	case effort.Brief():
+		inCI = max(3, inCI/20)
+	case !effort.Thorough():
 		inCI = max(3, inCI/10)
 	}
 	return setting(t, variable, inCI)
@@ -244,7 +247,7 @@ func killOften(t *testing.T, n int) *killed {
 	made, tailed := filepath.Join(dir, "made.jsonl"), filepath.Join(dir, "tailed.jsonl")
 	k, bound := &killed{starts: 100 * time.Millisecond}, repeatBound
 	for i := range n {
-		if i == n/10 { // before there is a position, the source reads only the file that is there
+		if i == max(1, n/10) { // before there is a position, the source reads only the file that is there
 			catchUp(t, dir, tailed, lastSeen(tailed)+1)
 			close(rotate)
 		}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/agent/agenttest"
+	"github.com/conduit-agent/conduit/agent/agenttest/effort"
 	"github.com/conduit-agent/conduit/spec"
 )
 
@@ -14,7 +15,11 @@ import (
 // lost, and none comes twice. CONDUIT_RELOADS sets how often.
 func TestReloadsUnderLoad(t *testing.T) {
 	t.Parallel()
-	reloads := setting(t, "CONDUIT_RELOADS", 20)
+	reloads := 20
+	if effort.Brief() {
+		reloads = 8
+	}
+	reloads = setting(t, "CONDUIT_RELOADS", reloads)
 	for name, batches := range map[string]string{"record by record": "", "in batches": ", sdk.batch.size: 1000, sdk.batch.delay: 20ms"} {
 		t.Run(name, func(t *testing.T) {
 			a := agenttest.Start(t, "")

@@ -26,17 +26,24 @@ type Settings struct {
 func SettingFlags(fs *flag.FlagSet, keys ...string) *Settings {
 	s := &Settings{Given: map[string]string{}}
 	fs.StringVar(&s.path, config.PathKey, "", "`FILE` with settings (default "+config.DefaultPath+")")
-	for _, setting := range config.Settings() {
-		if len(keys) > 0 && !slices.Contains(keys, setting.Key) {
-			continue
+	for _, key := range keys {
+		if setting, ok := config.Find(key); ok {
+			s.define(fs, setting)
 		}
-		fs.Var(&settingFlag{setting, s.Given}, setting.Key, flagText(setting))
-		fs.Lookup(setting.Key).DefValue = setting.DefaultText()
 	}
 	if len(keys) == 0 {
+		for _, setting := range config.Settings() {
+			s.define(fs, setting)
+		}
 		s.foreignFlags(fs)
 	}
 	return s
+}
+
+// define defines the flag of a setting.
+func (s *Settings) define(fs *flag.FlagSet, setting config.Setting) {
+	fs.Var(&settingFlag{setting, s.Given}, setting.Key, flagText(setting))
+	fs.Lookup(setting.Key).DefValue = setting.DefaultText()
 }
 
 // foreignFlags defines the flags that Conduit has and that do nothing here, and its short

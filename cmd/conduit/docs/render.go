@@ -6,8 +6,9 @@ import (
 	"fmt"
 	"html"
 	"path"
-	"regexp"
 	"strings"
+
+	"github.com/conduit-agent/conduit/spec/lazy"
 )
 
 // converter makes HTML of the Markdown that the pages are written in: headings, paragraphs, lists,
@@ -42,10 +43,10 @@ func (c *converter) html(p *page) string {
 }
 
 var (
-	headingLine = regexp.MustCompile(`^(#{1,6}) +(.*?)\s*$`)
-	itemLine    = regexp.MustCompile(`^( *)([-*]|\d+\.) +(.*)$`)
-	fenceLine   = regexp.MustCompile("^( *)(```|~~~~)")
-	ruleLine    = regexp.MustCompile(`^\|[-:| ]+\|$`)
+	headingLine = lazy.Regexp(`^(#{1,6}) +(.*?)\s*$`)
+	itemLine    = lazy.Regexp(`^( *)([-*]|\d+\.) +(.*)$`)
+	fenceLine   = lazy.Regexp("^( *)(```|~~~~)")
+	ruleLine    = lazy.Regexp(`^\|[-:| ]+\|$`)
 )
 
 // convert takes block after block from the lines.
@@ -55,13 +56,13 @@ func (b *blocks) convert() {
 		switch {
 		case strings.TrimSpace(line) == "":
 			b.lines = b.lines[1:]
-		case fenceLine.MatchString(line):
+		case fenceLine().MatchString(line):
 			b.code()
-		case headingLine.MatchString(line):
+		case headingLine().MatchString(line):
 			b.heading()
-		case len(b.lines) > 1 && strings.HasPrefix(line, "|") && ruleLine.MatchString(strings.TrimSpace(b.lines[1])):
+		case len(b.lines) > 1 && strings.HasPrefix(line, "|") && ruleLine().MatchString(strings.TrimSpace(b.lines[1])):
 			b.table()
-		case itemLine.MatchString(line):
+		case itemLine().MatchString(line):
 			b.list()
 		default:
 			b.paragraph()
@@ -70,7 +71,7 @@ func (b *blocks) convert() {
 }
 
 func (b *blocks) code() {
-	m := fenceLine.FindStringSubmatch(b.lines[0])
+	m := fenceLine().FindStringSubmatch(b.lines[0])
 	b.lines = b.lines[1:]
 	b.out.WriteString("<pre tabindex=\"0\"><code>")
 	for len(b.lines) > 0 && !strings.HasPrefix(strings.TrimSpace(b.lines[0]), m[2]) {
@@ -81,13 +82,13 @@ func (b *blocks) code() {
 	b.out.WriteString("</code></pre>\n")
 }
 
-var notInID = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
+var notInID = lazy.Regexp(`[^\p{L}\p{N} _-]`)
 
 // heading has the id by which GitHub knows it.
 func (b *blocks) heading() {
-	m := headingLine.FindStringSubmatch(b.lines[0])
+	m := headingLine().FindStringSubmatch(b.lines[0])
 	b.lines = b.lines[1:]
-	id := strings.ReplaceAll(notInID.ReplaceAllString(strings.ToLower(linked.ReplaceAllString(m[2], "$1")), ""), " ", "-")
+	id := strings.ReplaceAll(notInID().ReplaceAllString(strings.ToLower(linked().ReplaceAllString(m[2], "$1")), ""), " ", "-")
 	b.ids[id]++
 	if n := b.ids[id]; n > 1 {
 		id = fmt.Sprintf("%s-%d", id, n-1)
@@ -116,14 +117,14 @@ func (b *blocks) table() {
 
 // list takes the items at the indent of the first, with what is indented below them.
 func (b *blocks) list() {
-	first := itemLine.FindStringSubmatch(b.lines[0])
+	first := itemLine().FindStringSubmatch(b.lines[0])
 	kind := "ol"
 	if first[2] == "-" || first[2] == "*" {
 		kind = "ul"
 	}
 	b.out.WriteString("<" + kind + ">\n")
 	for len(b.lines) > 0 {
-		m := itemLine.FindStringSubmatch(b.lines[0])
+		m := itemLine().FindStringSubmatch(b.lines[0])
 		if m == nil || len(m[1]) != len(first[1]) {
 			break
 		}
@@ -153,14 +154,14 @@ func (b *blocks) within(indent, width int) bool {
 	if strings.HasPrefix(line, strings.Repeat(" ", indent+1)) {
 		return true
 	}
-	return !itemLine.MatchString(line) && !headingLine.MatchString(line) && !fenceLine.MatchString(line) && !strings.HasPrefix(line, "|") // a paragraph that goes on
+	return !itemLine().MatchString(line) && !headingLine().MatchString(line) && !fenceLine().MatchString(line) && !strings.HasPrefix(line, "|") // a paragraph that goes on
 }
 
 func (b *blocks) paragraph() {
 	var text []string
 	for len(b.lines) > 0 {
 		line := b.lines[0]
-		if strings.TrimSpace(line) == "" || len(text) > 0 && (fenceLine.MatchString(line) || headingLine.MatchString(line) || itemLine.MatchString(line) || strings.HasPrefix(line, "|")) {
+		if strings.TrimSpace(line) == "" || len(text) > 0 && (fenceLine().MatchString(line) || headingLine().MatchString(line) || itemLine().MatchString(line) || strings.HasPrefix(line, "|")) {
 			break
 		}
 		text = append(text, strings.TrimSpace(line))
@@ -170,19 +171,19 @@ func (b *blocks) paragraph() {
 }
 
 var (
-	spans    = regexp.MustCompile("(?s)``(.+?)``|`([^`]+)`|!?\\[((?:[^\\[\\]]|\\[[^\\]]*\\])*)\\]\\(([^)\\s]+)\\)|\\*\\*(.+?)\\*\\*|\\\\([!-/:-@\\[-`{-~])|<(https?://[^>]+)>")
-	linked   = regexp.MustCompile(`\[([^\]]*)\]\([^)]*\)`)
-	emphasis = regexp.MustCompile(`(^|[\s(])\*([^\s*][^*]*)\*`)
+	spans    = lazy.Regexp("(?s)``(.+?)``|`([^`]+)`|!?\\[((?:[^\\[\\]]|\\[[^\\]]*\\])*)\\]\\(([^)\\s]+)\\)|\\*\\*(.+?)\\*\\*|\\\\([!-/:-@\\[-`{-~])|<(https?://[^>]+)>")
+	linked   = lazy.Regexp(`\[([^\]]*)\]\([^)]*\)`)
+	emphasis = lazy.Regexp(`(^|[\s(])\*([^\s*][^*]*)\*`)
 )
 
 // inline makes HTML of text within a block.
 func (b *blocks) inline(text string) string {
 	var out strings.Builder
 	plain := func(text string) {
-		out.WriteString(emphasis.ReplaceAllString(html.EscapeString(text), "$1<em>$2</em>"))
+		out.WriteString(emphasis().ReplaceAllString(html.EscapeString(text), "$1<em>$2</em>"))
 	}
 	for {
-		m := spans.FindStringSubmatchIndex(text)
+		m := spans().FindStringSubmatchIndex(text)
 		if m == nil {
 			plain(text)
 			return out.String()

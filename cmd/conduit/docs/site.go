@@ -9,12 +9,12 @@ import (
 	"html"
 	"io/fs"
 	"path"
-	"regexp"
 	"strings"
 
 	"github.com/peterbourgon/ff/v3/ffcli"
 
 	"github.com/conduit-agent/conduit/api/web"
+	"github.com/conduit-agent/conduit/spec/lazy"
 )
 
 // page is a page of the site.
@@ -184,8 +184,8 @@ func forMachines(menus []menu, version string) []byte {
 }
 
 var (
-	heading = regexp.MustCompile(`(?m)^#{2,4} (.+)$`)
-	marks   = regexp.MustCompile("[`*|\\[\\]()#>]+")
+	heading = lazy.Regexp(`(?m)^#{2,4} (.+)$`)
+	marks   = lazy.Regexp("[`*|\\[\\]()#>]+")
 )
 
 // searchIndex is a script with what the search finds: titles, headings, and words.
@@ -196,9 +196,9 @@ func searchIndex(all []page) []byte {
 	}
 	var entries []entry
 	for _, p := range all {
-		e := entry{Name: p.Name, Title: p.Title, About: p.About, Text: strings.Join(strings.Fields(marks.ReplaceAllString(p.Text, " ")), " ")}
-		for _, m := range heading.FindAllStringSubmatch(p.Text, -1) {
-			e.Headings = append(e.Headings, strings.TrimSpace(marks.ReplaceAllString(m[1], "")))
+		e := entry{Name: p.Name, Title: p.Title, About: p.About, Text: strings.Join(strings.Fields(marks().ReplaceAllString(p.Text, " ")), " ")}
+		for _, m := range heading().FindAllStringSubmatch(p.Text, -1) {
+			e.Headings = append(e.Headings, strings.TrimSpace(marks().ReplaceAllString(m[1], "")))
 		}
 		entries = append(entries, e)
 	}

@@ -10,7 +10,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 
 	"github.com/peterbourgon/ff/v3/ffcli"
@@ -20,6 +19,7 @@ import (
 	"github.com/conduit-agent/conduit/cmd/conduit/scaffold"
 	"github.com/conduit-agent/conduit/schemas"
 	"github.com/conduit-agent/conduit/spec"
+	"github.com/conduit-agent/conduit/spec/lazy"
 )
 
 // initArgs are the arguments of the command.
@@ -63,7 +63,7 @@ Examples:
 	}
 }
 
-var pipelineName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}$`)
+var pipelineName = lazy.Regexp(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}$`)
 
 func initPipeline(ctx context.Context, p *cli.Program, a *initArgs) error {
 	c, err := a.at.Load(p)
@@ -75,7 +75,7 @@ func initPipeline(ctx context.Context, p *cli.Program, a *initArgs) error {
 	if err != nil {
 		return err
 	}
-	if !pipelineName.MatchString(s.ID) {
+	if !pipelineName().MatchString(s.ID) {
 		return cli.Invalidf("not a name for a pipeline: %q; use letters, digits, '-', '_' and '.', at most 100", s.ID)
 	}
 	if err := os.MkdirAll(a.dir, 0o755); err != nil {

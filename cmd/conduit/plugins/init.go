@@ -10,7 +10,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 
 	"github.com/peterbourgon/ff/v3/ffcli"
 	"golang.org/x/mod/modfile"
@@ -18,6 +17,7 @@ import (
 
 	"github.com/conduit-agent/conduit/cmd/conduit/cli"
 	"github.com/conduit-agent/conduit/plugins/sdk/starter"
+	"github.com/conduit-agent/conduit/spec/lazy"
 )
 
 // initCommands returns 'conduit plugins init' and 'conduit plugins sdk'.
@@ -56,13 +56,13 @@ Example:
 }
 
 // pluginName is what may name a plugin, a Go module and a pipeline.
-var pluginName = regexp.MustCompile(`^[a-z][a-z0-9-]{0,59}$`)
+var pluginName = lazy.Regexp(`^[a-z][a-z0-9-]{0,59}$`)
 
 // installedModules is where packages install the archive of modules.
 const installedModules = "/usr/share/conduit/modules.tar.zst"
 
 func initPlugin(p *cli.Program, plugin starter.Plugin, dir string) (err error) {
-	if !pluginName.MatchString(plugin.Name) {
+	if !pluginName().MatchString(plugin.Name) {
 		return cli.Invalidf("not a name for a %s: %q; use small letters, digits and '-', at most 60", plugin.Kind, plugin.Name)
 	}
 	plugin.Version = sdkVersion(p.Version)

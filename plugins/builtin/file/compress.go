@@ -89,7 +89,7 @@ func (a *archive) workIn(root *os.Root, dir *os.File, path string) error {
 		names = names[n:]
 	}
 	for _, name := range names {
-		if a.settings.Compression != "none" && !packing.MatchString(name) {
+		if a.settings.Compression != "none" && !packing().MatchString(name) {
 			errs = append(errs, a.compress(root, dir, name))
 		}
 	}

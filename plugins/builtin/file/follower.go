@@ -160,7 +160,7 @@ func (f *follower) matches() ([]string, error) {
 	}
 	return slices.DeleteFunc(paths, func(path string) bool {
 		info, err := os.Stat(path)
-		unreadable := packing.MatchString(path) && !canUnpack(f.compression, path)
+		unreadable := packing().MatchString(path) && !canUnpack(f.compression, path)
 		return err != nil || !info.Mode().IsRegular() || strings.HasPrefix(filepath.Base(path), ".") || unreadable
 	}), nil
 }
@@ -251,11 +251,11 @@ func (f *follower) close() error {
 // isRotated reports whether a path is, to judge by its name, that of a rotated file of another
 // one that is known: that one goes on in it where it has to.
 func isRotated[V any](path string, known map[string]V) bool {
-	dir, name := filepath.Split(packing.ReplaceAllString(path, ""))
+	dir, name := filepath.Split(packing().ReplaceAllString(path, ""))
 	ext := filepath.Ext(name)
 	for _, base := range []string{
-		rotatedName.ReplaceAllString(name, ""),
-		rotatedDate.ReplaceAllString(strings.TrimSuffix(name, ext), "") + ext,
+		rotatedName().ReplaceAllString(name, ""),
+		rotatedDate().ReplaceAllString(strings.TrimSuffix(name, ext), "") + ext,
 		name, // packed
 	} {
 		if _, ok := known[dir+base]; ok && dir+base != path {

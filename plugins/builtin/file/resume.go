@@ -128,7 +128,7 @@ func isCopyName(base, name string) bool {
 	if strings.HasPrefix(name, base) {
 		return true
 	}
-	_, ok := rotatedFrom(base, packing.ReplaceAllString(name, ""))
+	_, ok := rotatedFrom(base, packing().ReplaceAllString(name, ""))
 	return ok
 }
 

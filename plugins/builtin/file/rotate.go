@@ -141,7 +141,7 @@ func rotatedNameOf(base string, now time.Time, n int) string {
 func isRotatedName(base, name string) bool {
 	ext := filepath.Ext(base)
 	text, begins := strings.CutPrefix(name, strings.TrimSuffix(base, ext)+"-")
-	text, ends := strings.CutSuffix(packing.ReplaceAllString(text, ""), ext)
+	text, ends := strings.CutSuffix(packing().ReplaceAllString(text, ""), ext)
 	if !begins || !ends || len(text) < len(stamp)+2 {
 		return false
 	}

@@ -8,11 +8,11 @@ import (
 	"math"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/conduit-agent/conduit/spec/lazy"
 	"github.com/conduit-agent/conduit/spec/sorting"
 )
 
@@ -29,18 +29,18 @@ type rotated struct {
 const date = `[-._][0-9]{4}[-._]?[0-9]{2}[-._]?[0-9]{2}[-0-9TZ:.+_]*`
 
 var (
-	behindName      = regexp.MustCompile(`^(\.old|\.([0-9]{1,7})|` + date + `)$`)
-	beforeExtension = regexp.MustCompile(`^` + date + `$`)
-	rotatedName     = regexp.MustCompile(`(\.old|\.[0-9]{1,7}|` + date + `)$`)
-	rotatedDate     = regexp.MustCompile(date + `$`)
-	packing         = regexp.MustCompile(`\.(gz|bz2|xz|zst|lz4|zip)$`)
+	behindName      = lazy.Regexp(`^(\.old|\.([0-9]{1,7})|` + date + `)$`)
+	beforeExtension = lazy.Regexp(`^` + date + `$`)
+	rotatedName     = lazy.Regexp(`(\.old|\.[0-9]{1,7}|` + date + `)$`)
+	rotatedDate     = lazy.Regexp(date + `$`)
+	packing         = lazy.Regexp(`\.(gz|bz2|xz|zst|lz4|zip)$`)
 )
 
 // rotatedFrom reports whether a file called base may have this name when it is rotated,
 // and the number that the name ends in.
 func rotatedFrom(base, name string) (number int, ok bool) {
 	if mark, ok := strings.CutPrefix(name, base); ok {
-		m := behindName.FindStringSubmatch(mark)
+		m := behindName().FindStringSubmatch(mark)
 		if m == nil {
 			return 0, false
 		}
@@ -50,7 +50,7 @@ func rotatedFrom(base, name string) (number int, ok bool) {
 	ext := filepath.Ext(base)
 	mark, begins := strings.CutPrefix(name, strings.TrimSuffix(base, ext))
 	mark, ends := strings.CutSuffix(mark, ext)
-	return 0, begins && ends && beforeExtension.MatchString(mark)
+	return 0, begins && ends && beforeExtension().MatchString(mark)
 }
 
 // compare orders files as they had the path. Those last written to within one tick of
@@ -155,7 +155,7 @@ func rotatedFiles(path string) (files []rotated) {
 		bases = append(bases, filepath.Base(real))
 	}
 	for _, name := range neighbours(path) {
-		packed := packing.FindString(name)
+		packed := packing().FindString(name)
 		name = strings.TrimSuffix(name, packed)
 		for _, base := range bases {
 			number, ok := rotatedFrom(base, filepath.Base(name))

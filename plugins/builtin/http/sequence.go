@@ -3,10 +3,10 @@ package http
 import (
 	"crypto/rand"
 	"encoding/hex"
-	"regexp"
 	"strconv"
 
 	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/spec/lazy"
 )
 
 // sequence numbers the records of one run of a server: a random prefix distinguishes runs.
@@ -33,6 +33,6 @@ func (s *sequence) number(records []record.Record) {
 	}
 }
 
-var sequencePosition = regexp.MustCompile(`^[0-9a-f]{16}:[0-9]{1,20}$`)
+var sequencePosition = lazy.Regexp(`^[0-9a-f]{16}:[0-9]{1,20}$`)
 
-func isSequence(pos record.Position) bool { return sequencePosition.Match(pos) }
+func isSequence(pos record.Position) bool { return sequencePosition().Match(pos) }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -15,6 +14,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/progress"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
+	"github.com/conduit-agent/conduit/spec/lazy"
 )
 
 type settings struct {
@@ -27,11 +27,11 @@ type settings struct {
 	Gap       string   `json:"gap" default:"stop" validate:"inclusion=stop|continue" desc:"When entries are gone before they were read: stop with an error, or log one and continue with what there is."`
 }
 
-var match = regexp.MustCompile(`^[A-Z0-9_]+=`)
+var match = lazy.Regexp(`^[A-Z0-9_]+=`)
 
 func (s *settings) check(ctx context.Context) error {
 	for _, m := range s.Matches {
-		if !match.MatchString(m) {
+		if !match().MatchString(m) {
 			return sdk.SettingError{Setting: "matches", Message: fmt.Sprintf("must be fields such as SYSLOG_IDENTIFIER=cron, not %q", m)}
 		}
 	}

@@ -4,13 +4,13 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"fmt"
-	"regexp"
 	"strconv"
 	"sync/atomic"
 	"time"
 
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
+	"github.com/conduit-agent/conduit/spec/lazy"
 )
 
 // numbers makes positions: a random number of the run, one of the message, and when it was
@@ -22,12 +22,12 @@ type numbers struct {
 	when *atomic.Int64 // of the last message, in Unix seconds; 0: none
 }
 
-var pattern = regexp.MustCompile(`^[0-9a-f]{16}:[0-9]{1,20}:([0-9]{1,12})$`)
+var pattern = lazy.Regexp(`^[0-9a-f]{16}:[0-9]{1,20}:([0-9]{1,12})$`)
 
 func newNumbers(pos record.Position) (numbers, error) {
 	n := numbers{when: &atomic.Int64{}}
 	if len(pos) > 0 {
-		found := pattern.FindSubmatch(pos)
+		found := pattern().FindSubmatch(pos)
 		if found == nil {
 			return n, sdk.CannotResume(pos, "a position of mqtt")
 		}

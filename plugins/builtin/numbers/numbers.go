@@ -5,11 +5,11 @@ package numbers
 import (
 	"crypto/rand"
 	"encoding/hex"
-	"regexp"
 	"strconv"
 
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
+	"github.com/conduit-agent/conduit/spec/lazy"
 )
 
 // Numbers numbers the records of one run of a source: a random number distinguishes runs.
@@ -18,11 +18,11 @@ type Numbers struct {
 	last uint64
 }
 
-var position = regexp.MustCompile(`^[0-9a-f]{16}:[0-9]{1,20}$`)
+var position = lazy.Regexp(`^[0-9a-f]{16}:[0-9]{1,20}$`)
 
 // New returns the Numbers of a run that goes on after pos.
 func New(pos record.Position) (n Numbers, err error) {
-	if len(pos) > 0 && !position.Match(pos) {
+	if len(pos) > 0 && !position().Match(pos) {
 		return n, sdk.CannotResume(pos, "a position of this source")
 	}
 	var b [8]byte

@@ -4,13 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 
 	"github.com/conduit-agent/conduit/plugins/builtin/postgres/pg"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/schema"
+	"github.com/conduit-agent/conduit/spec/lazy"
 )
 
 // schemas registers Avro schemas of tables. A nil *schemas registers none.
@@ -24,13 +24,13 @@ func newSchemas(registry schema.Registry) *schemas {
 }
 
 // avroName is what Avro allows as the name of a field.
-var avroName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+var avroName = lazy.Regexp(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 // attach names the schemas of a table's key and payload in m. absent has an x at each column
 // that the payload leaves out: its schema does too, since one that is left out and one that is
 // null are not the same. A table with a name that Avro does not allow has no schemas.
 func (s *schemas) attach(ctx context.Context, m *record.Metadata, table string, columns []pg.Column, keys []int, absent string) error {
-	if s == nil || !avroName.MatchString(table) || slices.ContainsFunc(columns, func(c pg.Column) bool { return !avroName.MatchString(c.Name) }) {
+	if s == nil || !avroName().MatchString(table) || slices.ContainsFunc(columns, func(c pg.Column) bool { return !avroName().MatchString(c.Name) }) {
 		return nil
 	}
 	var payload, key []pg.Column

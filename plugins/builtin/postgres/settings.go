@@ -3,13 +3,13 @@ package postgres
 import (
 	"context"
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/conduit-agent/conduit/plugins/builtin/postgres/pg"
 	"github.com/conduit-agent/conduit/plugins/sdk"
+	"github.com/conduit-agent/conduit/spec/lazy"
 )
 
 // settings of the source. Names and defaults up to withAvroSchema are Conduit's.
@@ -63,11 +63,11 @@ func (s *settings) parse(ctx context.Context, given map[string]string) error {
 	return nil
 }
 
-var bytesPattern = regexp.MustCompile(`^(\d+)\s*([kKMGT]?)(i?)B?$`)
+var bytesPattern = lazy.Regexp(`^(\d+)\s*([kKMGT]?)(i?)B?$`)
 
 // parseBytes parses a size as 500, 500MB or 10GiB.
 func parseBytes(s string) (int64, error) {
-	m := bytesPattern.FindStringSubmatch(strings.TrimSpace(s))
+	m := bytesPattern().FindStringSubmatch(strings.TrimSpace(s))
 	if m == nil {
 		return 0, fmt.Errorf("%q is no size: want for example 500MB or 10GB", s)
 	}

@@ -5,12 +5,12 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"regexp"
 	"strings"
 	"time"
 
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
+	"github.com/conduit-agent/conduit/spec/lazy"
 )
 
 const (
@@ -96,7 +96,7 @@ const userPrefix = "X-Amz-Meta-"
 func (s *Source) describe(r *record.Record, o *object, header http.Header) {
 	for name := range header {
 		user, ok := strings.CutPrefix(name, userPrefix)
-		if user = strings.ToLower(user); ok && !reserved.MatchString(user) {
+		if user = strings.ToLower(user); ok && !reserved().MatchString(user) {
 			r.Metadata.Set(user, header.Get(name))
 		}
 	}
@@ -114,7 +114,7 @@ func (s *Source) describe(r *record.Record, o *object, header http.Header) {
 }
 
 // reserved are the names that users cannot give.
-var reserved = regexp.MustCompile(`^(opencdc|conduit|s3)\.`)
+var reserved = lazy.Regexp(`^(opencdc|conduit|s3)\.`)
 
 // miss notes that an object could not be read as it was listed: it is gone or replaced, unless the next
 // listing has it again.

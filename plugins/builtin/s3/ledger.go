@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,6 +16,7 @@ import (
 
 	"github.com/conduit-agent/conduit/plugins/builtin/recordid"
 	"github.com/conduit-agent/conduit/plugins/sdk"
+	"github.com/conduit-agent/conduit/spec/lazy"
 )
 
 // ledger knows which records are in which object. Objects are numbered without gaps, and written
@@ -53,12 +53,12 @@ const epochHeader = userPrefix + "Conduit-Epoch"
 // errTaken is that the object of that number is one of another run, whose records are known now.
 var errTaken = errors.New("the number is taken")
 
-var notInKey = regexp.MustCompile(`[^a-zA-Z0-9._\-]`)
+var notInKey = lazy.Regexp(`[^a-zA-Z0-9._\-]`)
 
 func (s *destinationSettings) ledger(ctx context.Context, b *bucket) *ledger {
 	dir := s.Ledger
 	if dir == "" {
-		dir = ".conduit-positions/" + cmp.Or(notInKey.ReplaceAllString(sdk.EnvFrom(ctx).ConnectorID, "-"), "destination") + "/"
+		dir = ".conduit-positions/" + cmp.Or(notInKey().ReplaceAllString(sdk.EnvFrom(ctx).ConnectorID, "-"), "destination") + "/"
 	}
 	return &ledger{bucket: b, dir: dir, epoch: newEpoch(), object: s.key}
 }
@@ -77,7 +77,7 @@ func (l *ledger) key(e entry) string {
 	return fmt.Sprintf("%s%020d-%s%s", l.dir, e.number, e.epoch, kind)
 }
 
-var entryName = regexp.MustCompile(`^([0-9]{20})-([0-9a-f]{16})(\.all)?$`)
+var entryName = lazy.Regexp(`^([0-9]{20})-([0-9a-f]{16})(\.all)?$`)
 
 // list returns the entries at the store, in the order of their numbers.
 func (l *ledger) list(ctx context.Context) (all []entry, err error) {
@@ -88,7 +88,7 @@ func (l *ledger) list(ctx context.Context) (all []entry, err error) {
 		}
 		for _, o := range page {
 			after = o.Key
-			if m := entryName.FindStringSubmatch(strings.TrimPrefix(o.Key, l.dir)); m != nil {
+			if m := entryName().FindStringSubmatch(strings.TrimPrefix(o.Key, l.dir)); m != nil {
 				n, _ := strconv.ParseInt(m[1], 10, 64)
 				all = append(all, entry{n, m[2], m[3] != ""})
 			}

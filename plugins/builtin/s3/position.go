@@ -4,12 +4,12 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"regexp"
 	"strconv"
 	"time"
 
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
+	"github.com/conduit-agent/conduit/spec/lazy"
 )
 
 // position says which object a record is of, and how to go on behind it.
@@ -42,7 +42,7 @@ func (p *position) encode() (record.Position, error) {
 
 // foreign matches positions of Conduit's connector: the key, s for the snapshot or c for changes,
 // and the time in seconds.
-var foreign = regexp.MustCompile(`(?s)^(.+)_([sc])(-?[0-9]{1,11})$`)
+var foreign = lazy.Regexp(`(?s)^(.+)_([sc])(-?[0-9]{1,11})$`)
 
 // parsePosition returns the position. A snapshot of Conduit's starts over, as it does there. Changes of
 // the second that Conduit read last come again: which of them it had is not known.
@@ -55,7 +55,7 @@ func parsePosition(pos record.Position, bucket string) (p position, err error) {
 		}
 		return p, nil
 	}
-	match := foreign.FindSubmatch(pos)
+	match := foreign().FindSubmatch(pos)
 	if match == nil {
 		return p, sdk.CannotResume(pos, "a position of s3")
 	}

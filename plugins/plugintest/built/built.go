@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 )
@@ -76,6 +77,10 @@ func removeUnused(root string, before time.Time) error {
 	return nil
 }
 
+// current has the directories of what this process knows to be up to date: to look at all sources takes the go command
+// more than a second of CPU time.
+var current sync.Map
+
 // Binary has the go command build pkg, with env added to its environment, and puts the file at path.
 // What was built before and is still up to date is used again.
 func Binary(path, pkg string, env ...string) error {
@@ -96,15 +101,26 @@ func Binary(path, pkg string, env ...string) error {
 		return err
 	}
 	kept := filepath.Join(dir, "binary")
-	// Without what debuggers need, which takes half of the time to link, and without the commit, which would make it another file each time.
-	cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-w", "-o", kept, pkg)
-	cmd.Dir, cmd.Env = started, append(os.Environ(), env...)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("cannot build %s: %w\n%s", pkg, err, out)
+	if _, ok := current.Load(dir); !ok {
+		if err := build(kept, pkg, env); err != nil {
+			return err
+		}
+		current.Store(dir, nil)
 	}
 	// A file that this process wrote could not be executed while another test starts a process.
 	if out, err := exec.Command("cp", kept, path).CombinedOutput(); err != nil {
 		return fmt.Errorf("cannot copy %s: %w\n%s", kept, err, out)
+	}
+	return nil
+}
+
+// build has the go command build pkg as a file.
+func build(file, pkg string, env []string) error {
+	// Without what debuggers need, which takes half of the time to link, and without the commit, which would make it another file each time.
+	cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-w", "-o", file, pkg)
+	cmd.Dir, cmd.Env = started, append(os.Environ(), env...)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("cannot build %s: %w\n%s", pkg, err, out)
 	}
 	return nil
 }

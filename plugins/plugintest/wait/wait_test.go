@@ -63,3 +63,18 @@ func TestUntil(t *testing.T) {
 		}
 	})
 }
+
+// What takes long to find out is asked for less often.
+func TestUntilOfACostlyCondition(t *testing.T) {
+	for takes, most := range map[time.Duration]int{10 * time.Millisecond: 220, 25 * time.Millisecond: 90, time.Second: 10} {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			defer cancel()
+			calls := 0
+			wait.Until(ctx, func() bool { calls++; time.Sleep(takes); return false })
+			if calls > most || calls < most*3/4 {
+				t.Errorf("%d calls in ten seconds of what takes %v, want %d", calls, takes, most)
+			}
+		})
+	}
+}

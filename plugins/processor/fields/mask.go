@@ -48,7 +48,7 @@ func (m *mask) Configure(_ context.Context, settings map[string]string) error {
 		if !ok {
 			return sdk.SettingError{Setting: "patterns", Message: fmt.Sprintf("%q is none of card, email, ssn, iban, ipv4, phone", name)}
 		}
-		m.find = append(m.find, p)
+		m.find = append(m.find, pattern{regexp.MustCompile(p.expr), p.check})
 	}
 	if s.Regex != "" {
 		re, err := regexp.Compile(s.Regex)
@@ -95,13 +95,16 @@ type pattern struct {
 	check func(match string) bool // nil: every match counts
 }
 
-var patterns = map[string]pattern{
-	"card":  {regexp.MustCompile(`\b(?:\d[ -]?){12,18}\d\b`), isCard},
-	"email": {expr: regexp.MustCompile(`[A-Za-z0-9._%+-]+@[A-Za-z0-9.-]+\.[A-Za-z]{2,}`)},
-	"ssn":   {expr: regexp.MustCompile(`\b\d{3}-\d{2}-\d{4}\b`)},
-	"iban":  {regexp.MustCompile(`\b[A-Z]{2}\d{2}(?: ?[A-Z0-9]){11,30}\b`), isIBAN},
-	"ipv4":  {expr: regexp.MustCompile(`\b(?:(?:25[0-5]|2[0-4]\d|1?\d?\d)\.){3}(?:25[0-5]|2[0-4]\d|1?\d?\d)\b`)},
-	"phone": {expr: regexp.MustCompile(`\+\d{1,3}(?:[ ()-]{0,2}\d){6,12}\b`)},
+var patterns = map[string]struct {
+	expr  string
+	check func(match string) bool
+}{
+	"card":  {`\b(?:\d[ -]?){12,18}\d\b`, isCard},
+	"email": {expr: `[A-Za-z0-9._%+-]+@[A-Za-z0-9.-]+\.[A-Za-z]{2,}`},
+	"ssn":   {expr: `\b\d{3}-\d{2}-\d{4}\b`},
+	"iban":  {`\b[A-Z]{2}\d{2}(?: ?[A-Z0-9]){11,30}\b`, isIBAN},
+	"ipv4":  {expr: `\b(?:(?:25[0-5]|2[0-4]\d|1?\d?\d)\.){3}(?:25[0-5]|2[0-4]\d|1?\d?\d)\b`},
+	"phone": {expr: `\+\d{1,3}(?:[ ()-]{0,2}\d){6,12}\b`},
 }
 
 // isCard checks the last digit of a card number (Luhn).

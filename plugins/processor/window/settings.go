@@ -3,12 +3,12 @@ package window
 import (
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"time"
 
 	"github.com/conduit-agent/conduit/plugins/processor/fieldref"
 	"github.com/conduit-agent/conduit/plugins/sdk"
+	"github.com/conduit-agent/conduit/spec/lazy"
 )
 
 type settings struct {
@@ -25,7 +25,7 @@ type settings struct {
 // maxOverlap bounds the windows that a record is in.
 const maxOverlap = 1000
 
-var callPattern = regexp.MustCompile(`^(count|sum|min|max|first|last)(?:\((.*)\))?$`)
+var callPattern = lazy.Regexp(`^(count|sum|min|max|first|last)(?:\((.*)\))?$`)
 
 // column is one field of the results.
 type column struct {
@@ -37,7 +37,7 @@ func (s *settings) columns() ([]column, error) {
 	var columns []column
 	for _, name := range slices.Sorted(maps.Keys(s.Fields)) {
 		setting := "fields." + name
-		m := callPattern.FindStringSubmatch(s.Fields[name])
+		m := callPattern().FindStringSubmatch(s.Fields[name])
 		if m == nil || m[2] == "" && m[1] != "count" {
 			return nil, sdk.SettingError{Setting: setting, Message: fmt.Sprintf("cannot compute %q: want count, or sum(…), min(…), max(…), first(…) or last(…) of a reference", s.Fields[name])}
 		}

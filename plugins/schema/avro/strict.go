@@ -6,10 +6,11 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/conduit-agent/conduit/spec/lazy"
 )
 
 // maxNesting bounds how deep types are nested.
@@ -170,18 +171,18 @@ func (p *parser) container(o map[string]any, n *Node, namespace string) (resolve
 }
 
 var (
-	validName     = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
-	validFullName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*$`)
+	validName     = lazy.Regexp(`^[A-Za-z_][A-Za-z0-9_]*$`)
+	validFullName = lazy.Regexp(`^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*$`)
 )
 
 // definition parses a record, an enum or a fixed.
 func (p *parser) definition(o map[string]any, n *Node, namespace string) (r resolved, err error) {
 	name, ok := o["name"].(string)
-	if !ok || !validFullName.MatchString(name) {
+	if !ok || !validFullName().MatchString(name) {
 		return r, fmt.Errorf("invalid name %v", o["name"])
 	}
 	if own, has := o["namespace"]; has {
-		if namespace, ok = own.(string); !ok || namespace != "" && !validFullName.MatchString(namespace) {
+		if namespace, ok = own.(string); !ok || namespace != "" && !validFullName().MatchString(namespace) {
 			return r, fmt.Errorf("invalid namespace %v", own)
 		}
 	}
@@ -230,7 +231,7 @@ func enum(o map[string]any, n *Node) (err error) {
 		return err
 	}
 	for i, symbol := range n.Symbols {
-		if !validName.MatchString(symbol) || slices.Contains(n.Symbols[:i], symbol) {
+		if !validName().MatchString(symbol) || slices.Contains(n.Symbols[:i], symbol) {
 			return fmt.Errorf("the symbol %q is invalid, or there twice", symbol)
 		}
 	}
@@ -313,7 +314,7 @@ var misplaced = []string{"fields", "symbols", "items", "values", "size", "precis
 
 func (p *parser) field(o map[string]any, f *Field, d *named, namespace string) (err error) {
 	var ok bool
-	if f.Name, ok = o["name"].(string); !ok || !validName.MatchString(f.Name) {
+	if f.Name, ok = o["name"].(string); !ok || !validName().MatchString(f.Name) {
 		return fmt.Errorf("invalid name %v", o["name"])
 	}
 	for _, key := range misplaced {

@@ -5,12 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"regexp"
 	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/conduit-agent/conduit/plugins/sdk"
+	"github.com/conduit-agent/conduit/spec/lazy"
 )
 
 // ParseConfig parses address. Its error does not have the password.
@@ -31,7 +31,7 @@ func ParseConfig(address string) (*pgconn.Config, error) {
 var fileKeys = []string{"sslrootcert", "sslcert", "sslkey", "passfile", "servicefile"}
 
 // filePattern matches one of them in key=value pairs.
-var filePattern = regexp.MustCompile(`\b(sslrootcert|sslcert|sslkey|passfile|servicefile)\s*=\s*('(?:[^'\\]|\\.)*'|\S+)`)
+var filePattern = lazy.Regexp(`\b(sslrootcert|sslcert|sslkey|passfile|servicefile)\s*=\s*('(?:[^'\\]|\\.)*'|\S+)`)
 
 // CheckFiles returns an error when address names a file that settings may not name. It comes
 // before the address is parsed, which opens them.
@@ -42,7 +42,7 @@ func CheckFiles(ctx context.Context, address string) error {
 			paths = append(paths, u.Query()[key]...)
 		}
 	} else {
-		for _, m := range filePattern.FindAllStringSubmatch(address, -1) {
+		for _, m := range filePattern().FindAllStringSubmatch(address, -1) {
 			paths = append(paths, strings.Trim(m[2], "'"))
 		}
 	}

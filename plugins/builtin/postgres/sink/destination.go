@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/hex"
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -15,6 +14,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/builtin/postgres/pg"
 	"github.com/conduit-agent/conduit/plugins/builtin/sqlsink"
 	"github.com/conduit-agent/conduit/plugins/sdk"
+	"github.com/conduit-agent/conduit/spec/lazy"
 )
 
 // settings are those of the destination. url and table are Conduit's.
@@ -168,10 +168,10 @@ func (d *database) Transient(err error) bool { return pg.Transient(err) }
 
 // refused matches the SQLSTATEs that a record is to blame for: data, constraints, names, and what
 // triggers raise.
-var refused = regexp.MustCompile(`^(21|22|23|42|44|P0)`)
+var refused = lazy.Regexp(`^(21|22|23|42|44|P0)`)
 
 // Refused implements sqlsink.Database.
 func (d *database) Refused(err error) bool {
 	c := pg.Code(err)
-	return c != pg.CodePrivilege && refused.MatchString(c)
+	return c != pg.CodePrivilege && refused().MatchString(c)
 }
