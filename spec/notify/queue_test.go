@@ -26,6 +26,9 @@ func TestQueueTriesAgain(t *testing.T) {
 		var done []string // guarded by mu
 		broken := true    // guarded by mu
 		set := func(b bool) { mu.Lock(); broken = b; mu.Unlock() }
+		q.Put("c", 1)
+		q.Put("a", 0)
+		q.Put("a", 1)
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan struct{})
 		go func() {
@@ -53,9 +56,6 @@ func TestQueueTriesAgain(t *testing.T) {
 			}
 			done = nil
 		}
-		q.Put("c", 1)
-		q.Put("a", 0)
-		q.Put("a", 1)
 		expect("a1", "c1")
 		time.Sleep(900 * time.Millisecond)
 		expect()
