@@ -75,7 +75,7 @@ func (a *Agent) wire() {
 		Log:              log,
 	}
 	a.replays = &replay.Replays{
-		DeadLetters: a.deadLetters,
+		DeadLetters: deadletters.Unshared{Store: a.deadLetters},
 		Store:       a.Store,
 		Declared:    a.Store.Get,
 		Assemble:    a.Runner.Assemble,

@@ -39,16 +39,19 @@ const (
 	loadBytes  = 1 << 20
 )
 
-// Begin reserves the replay of a pipeline until end is called.
-func (*Store) Begin(context.Context, string, func() rest.Replay, func(why error)) (end func(rest.Replay), err error) {
+// Unshared are the dead letters of an agent that is alone with them: no other one replays them.
+type Unshared struct{ *Store }
+
+// Begin reserves nothing.
+func (Unshared) Begin(context.Context, string, func() rest.Replay, func(why error)) (end func(rest.Replay), err error) {
 	return func(rest.Replay) {}, nil
 }
 
-// Elsewhere returns none: this agent alone has its dead letters.
-func (*Store) Elsewhere(context.Context, string) (status rest.Replay, ok bool) { return status, false }
+// Elsewhere returns none.
+func (Unshared) Elsewhere(context.Context, string) (status rest.Replay, ok bool) { return status, false }
 
-// Cancel ends none: this agent alone has its dead letters.
-func (*Store) Cancel(context.Context, string) error { return nil }
+// Cancel ends none.
+func (Unshared) Cancel(context.Context, string) error { return nil }
 
 // Select returns what goes through the dead letters that there are now and the request selects.
 func (s *Store) Select(ctx context.Context, pipeline string, request rest.ReplayRequest, reserve Reserve) (Next, error) {
