@@ -122,8 +122,8 @@ func TestEveryCommandReachesAGuardedAgent(t *testing.T) {
 		"pipelines plan", "pipelines stop orders", "pipelines start orders", "pipelines restart orders",
 		"pipelines adopt orders --owner api", "pipelines rollback orders 1", "pipelines dry-run " + g.Path("pipelines/orders.yaml") + " --take 1",
 		"doctor --pipelines.path " + g.Path("pipelines"), "pipelines import " + g.Path("pipelines/orders.yaml") + " --live", "pipelines apply " + g.Path("pipelines/orders.yaml"), "events -n 1",
-		"pipelines purge orders",                                                                                  // which is not deleted
-		"dlq ls orders", "dlq replay orders --all", "dlq drop orders 1", "dlq show orders 1", "dlq edit orders 1", // which has none
+		"pipelines purge orders",                                                                                                       // which is not deleted
+		"dlq ls orders", "dlq replay orders --all", "dlq cancel orders", "dlq drop orders 1", "dlq show orders 1", "dlq edit orders 1", // which has none
 		"pipelines stop orders", "pipelines delete orders", "cluster status", "cluster members", "cluster drain", "cluster resume",
 	} {
 		words := strings.Fields(command)
