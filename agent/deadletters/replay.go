@@ -48,7 +48,9 @@ func (Unshared) Begin(context.Context, string, func() rest.Replay, func(why erro
 }
 
 // Elsewhere returns none.
-func (Unshared) Elsewhere(context.Context, string) (status rest.Replay, ok bool) { return status, false }
+func (Unshared) Elsewhere(context.Context, string) (status rest.Replay, ok bool) {
+	return status, false
+}
 
 // Cancel ends none.
 func (Unshared) Cancel(context.Context, string) error { return nil }
