@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"slices"
 	"sync/atomic"
 	"syscall"
@@ -26,15 +27,25 @@ type connection struct {
 // socket counts what is sent.
 type socket struct {
 	*net.TCPConn
-	raw  syscall.RawConn
-	sent atomic.Int64 // bytes
+	raw   syscall.RawConn
+	limit time.Duration // for how long the kernel may take nothing
+	sent  atomic.Int64  // bytes
 }
 
-// Write implements net.Conn.
-func (s *socket) Write(b []byte) (int, error) {
-	n, err := s.TCPConn.Write(b)
-	s.sent.Add(int64(n))
-	return n, err
+// Write implements net.Conn. A write that has reached its deadline goes on as long as the kernel takes something: with TLS it
+// could not be continued later.
+func (s *socket) Write(b []byte) (written int, err error) {
+	for {
+		n, err := s.TCPConn.Write(b[written:])
+		written += n
+		s.sent.Add(int64(n))
+		if n == 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
+			return written, err
+		}
+		if err := s.SetWriteDeadline(time.Now().Add(s.limit)); err != nil {
+			return written, err
+		}
+	}
 }
 
 // acknowledged returns how many of the bytes that were sent the machine of the server has acknowledged.
@@ -56,7 +67,7 @@ func (d *Destination) begin(s *sending) {
 	defer d.mu.Unlock()
 	d.pending = append(d.pending, s)
 	if d.conn != nil && (d.conn.ended() != nil || d.conn.send(s, d.settings.Timeout) != nil) {
-		d.close() // finish connects again
+		d.abandon() // finish connects again
 	}
 }
 
@@ -77,7 +88,7 @@ func (d *Destination) finish(ctx context.Context, s *sending) error {
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		if d.conn == c {
-			d.close()
+			d.abandon()
 		}
 		return err
 	}
@@ -89,7 +100,7 @@ func (d *Destination) connected(ctx context.Context, s *sending) (*connection, i
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.conn != nil && d.conn.ended() != nil {
-		d.close()
+		d.abandon()
 	}
 	if d.conn == nil {
 		if err := d.connect(ctx); err != nil {
@@ -97,7 +108,7 @@ func (d *Destination) connected(ctx context.Context, s *sending) (*connection, i
 		}
 		for _, one := range d.pending {
 			if err := d.conn.send(one, d.settings.Timeout); err != nil {
-				d.close()
+				d.abandon()
 				return nil, 0, err
 			}
 		}
@@ -136,12 +147,11 @@ func (d *Destination) connect(ctx context.Context) error {
 		}
 		return err
 	}
-	dialer.Control = patience(d.settings.Timeout)
 	c, err := dialer.DialContext(ctx, "tcp", d.settings.Address)
 	if err != nil {
 		return err
 	}
-	conn, err := over(ctx, c, d.secured())
+	conn, err := over(ctx, c, d.secured(), d.settings.Timeout)
 	if err != nil {
 		_ = c.Close()
 		return err
@@ -159,8 +169,8 @@ func (d *Destination) secured() *tls.Config {
 	return d.tls
 }
 
-// over returns a connection over c, encrypted if it is to be.
-func over(ctx context.Context, c net.Conn, config *tls.Config) (*connection, error) {
+// over returns a connection over c, encrypted if it is to be. Its kernel may take nothing for as long as the limit.
+func over(ctx context.Context, c net.Conn, config *tls.Config, limit time.Duration) (*connection, error) {
 	s, ok := c.(*net.TCPConn)
 	if !ok {
 		return nil, fmt.Errorf("cannot find the socket of a %T", c)
@@ -169,12 +179,20 @@ func over(ctx context.Context, c net.Conn, config *tls.Config) (*connection, err
 	if err != nil {
 		return nil, err
 	}
-	conn := &connection{socket: &socket{TCPConn: s, raw: raw}, gone: make(chan struct{})}
+	conn := &connection{socket: &socket{TCPConn: s, raw: raw, limit: limit}, gone: make(chan struct{})}
 	if conn.Conn = conn.socket; config != nil {
 		secure := tls.Client(conn.socket, config)
 		conn.Conn, err = secure, secure.HandshakeContext(ctx)
 	}
 	return conn, err
+}
+
+// abandon ends a connection, the contents of whose queue are sent again over another one: the kernel forgets them, so that they do
+// not arrive after that. The caller holds mu.
+func (d *Destination) abandon() {
+	_ = d.conn.socket.SetLinger(0)
+	_ = d.conn.socket.Close()
+	d.close()
 }
 
 // close disconnects. The caller holds mu.
@@ -207,7 +225,8 @@ func (c *connection) ended() error {
 	}
 }
 
-// send gives s to the kernel, or fails when that takes nothing for as long as the limit.
+// send gives s to the kernel, or fails when that takes nothing for as long as the limit. The limit is not the kernel's own
+// (TCP_USER_TIMEOUT): that gives up a slow server with a small window, too, whose window was shut twice within the limit.
 func (c *connection) send(s *sending, limit time.Duration) error {
 	for rest := s.messages; len(rest) > 0; {
 		n := batch(rest)

@@ -1,6 +1,7 @@
 package syslog_test
 
 import (
+	"crypto/tls"
 	"errors"
 	"io"
 	"net"
@@ -67,7 +68,8 @@ func TestServerTakesNothing(t *testing.T) {
 	}
 }
 
-// TestServerIsSlow has the server take longer than the timeout, but something all the time: the connection is kept.
+// TestServerIsSlow has the server take longer than the timeout, but something all the time: the connection is kept. Its window is
+// shut for longer than a kernel waits until it asks again, twice within the timeout.
 func TestServerIsSlow(t *testing.T) {
 	t.Parallel()
 	const timeout = 2 * time.Second
@@ -77,17 +79,18 @@ func TestServerIsSlow(t *testing.T) {
 		if err != nil {
 			return
 		}
-		var text []byte
-		for begin := time.Now(); time.Since(begin) < timeout*3/2; {
-			b := make([]byte, 2<<10)
-			n, err := c.Read(b)
-			if text = append(text, b[:n]...); err != nil {
-				break
+		pauses := []time.Duration{timeout / 4, timeout * 5 / 4}
+		text := slowly(c, func(begin time.Time) (int64, time.Duration) {
+			switch took := time.Since(begin); {
+			case took >= timeout*3/2:
+				return 0, 0
+			case len(pauses) > 0 && took >= pauses[0]:
+				pauses = pauses[1:]
+				return 2 << 10, timeout / 4
 			}
-			time.Sleep(timeout / 40)
-		}
-		rest, _ := io.ReadAll(c)
-		got <- string(append(text, rest...))
+			return 2 << 10, timeout / 40
+		})
+		got <- text
 	}()
 	d := destination(t, l.Addr().String(), "timeout", timeout.String())
 	begin := time.Now()
@@ -102,6 +105,68 @@ func TestServerIsSlow(t *testing.T) {
 	}
 	if text := <-got; !strings.HasSuffix(text, larger) {
 		t.Errorf("the connection had %d bytes", len(text))
+	}
+}
+
+// TestRecordIsLarge has the server take longer than the timeout for a record for which no kernel has room: the connection is kept.
+func TestRecordIsLarge(t *testing.T) {
+	t.Parallel()
+	cert, key, _ := server.Certificate(t)
+	pair, err := tls.X509KeyPair([]byte(cert), []byte(key))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, protocol := range []string{"tcp", "tls"} {
+		t.Run(protocol, func(t *testing.T) {
+			t.Parallel()
+			const timeout, size = time.Second, 24 << 20
+			l, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if protocol == "tls" {
+				l = tls.NewListener(l, &tls.Config{Certificates: []tls.Certificate{pair}})
+			}
+			defer func() { _ = l.Close() }()
+			got := make(chan int, 1)
+			go func() {
+				c, err := l.Accept()
+				if err != nil {
+					return
+				}
+				got <- len(slowly(c, func(time.Time) (int64, time.Duration) { return 2 << 20, timeout / 8 }))
+			}()
+			d := destination(t, l.Addr().String(), "protocol", protocol, "tls.ca", cert, "timeout", timeout.String(), "retry.timeout", "0s")
+			begin := time.Now()
+			if n, err := d.Write(t.Context(), some(strings.Repeat("x", size))); n != 1 || err != nil {
+				t.Fatalf("wrote %d after %v: %v", n, time.Since(begin), err)
+			}
+			if took := time.Since(begin); took < timeout {
+				t.Errorf("the server took %v only", took)
+			}
+			if err := d.Teardown(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if n := <-got; n < size {
+				t.Errorf("the connection had %d bytes", n)
+			}
+		})
+	}
+}
+
+// slowly reads a connection to its end. At each step it reads so many bytes and pauses; 0: all.
+func slowly(c net.Conn, step func(begin time.Time) (bytes int64, pause time.Duration)) string {
+	var text strings.Builder
+	for begin := time.Now(); ; {
+		n, pause := step(begin)
+		if n == 0 {
+			_, _ = io.Copy(&text, c)
+			return text.String()
+		}
+		if _, err := io.CopyN(&text, c, n); err != nil {
+			return text.String()
+		}
+		time.Sleep(pause)
 	}
 }
 
