@@ -64,7 +64,7 @@ func (p *pipelineState) flap() {
 // state of a connector that does not run.
 func (p *pipelineState) orphan(c spec.ConnectorState) {
 	c.Orphaned = time.Now()
-	p.replace(c)
+	p.connectors.replace(c)
 	var err error
 	p.loop.mail.async(func() { err = p.loop.Store.SaveConnectorState(p.loop.base, &c) }, func() {
 		if err != nil {
@@ -100,11 +100,11 @@ func (p *pipelineState) cleanUp(c spec.ConnectorState, then func(error)) {
 func (p *pipelineState) cleaned(c spec.ConnectorState, err error) {
 	p.Cleaning = without(p.Cleaning, func(other string) bool { return other == c.ID })
 	if err != nil {
-		p.replace(c)
+		p.connectors.replace(c)
 		p.log().Warn("cannot clean up after a connector, trying again", "connector_id", c.ID, "retry_at", c.RetryAt, "err", err)
 		p.event(warning, "CleanupFailed", "cannot clean up after connector "+c.ID+": "+err.Error())
 	} else {
-		p.drop(c.ID)
+		p.connectors.drop(c.ID)
 		p.event(normal, "CleanedUp", "connector "+c.ID+" is deleted")
 	}
 	p.touch()

@@ -32,11 +32,12 @@ func (p *pipelineState) withdrawn(d *spec.Declaration, now time.Time) time.Time 
 	return now
 }
 
-// timed returns a connector as it was read, with the times that are known of it already.
-func (p *pipelineState) timed(c spec.ConnectorState, now time.Time) spec.ConnectorState {
+// timed returns a connector as it was read, with the times that are known of it already. What failed is tried again
+// after longest at the latest.
+func (all connectorStates) timed(c spec.ConnectorState, now time.Time, longest time.Duration) spec.ConnectorState {
 	var known spec.ConnectorState
-	if k := slices.IndexFunc(p.connectors, func(k spec.ConnectorState) bool { return k.ID == c.ID }); k >= 0 {
-		known = p.connectors[k]
+	if k := slices.IndexFunc(all, func(k spec.ConnectorState) bool { return k.ID == c.ID }); k >= 0 {
+		known = all[k]
 	}
 	if c.Orphaned.IsZero() || known.Orphaned.IsZero() {
 		c.Orphaned = since(c.Orphaned, now)
@@ -48,7 +49,7 @@ func (p *pipelineState) timed(c spec.ConnectorState, now time.Time) spec.Connect
 	case known.Attempts == c.Attempts:
 		c.RetryAt = known.RetryAt
 	default:
-		c.RetryAt = now.Add(min(c.RetryAt.Sub(now), p.loop.Policy.MaxDelay))
+		c.RetryAt = now.Add(min(c.RetryAt.Sub(now), longest))
 	}
 	return c
 }

@@ -138,14 +138,14 @@ func (l *Loop) takeConnectors(delta *spec.Delta[spec.ConnectorState], now time.T
 	}
 	for _, c := range delta.Rows {
 		if p := l.pipelines[c.PipelineID]; p != nil {
-			p.replace(p.timed(c, now))
+			p.connectors.replace(p.connectors.timed(c, now, p.loop.Policy.MaxDelay))
 			p.touch()
 		}
 	}
 	for _, id := range delta.Gone {
 		for i := range id { // either may have colons
 			if p := l.pipelines[id[:i]]; p != nil && strings.HasPrefix(id[i:], ":") {
-				p.drop(id)
+				p.connectors.drop(id)
 				p.touch()
 			}
 		}
@@ -156,7 +156,7 @@ func takeAllConnectors(pipelines map[string]*pipelineState, all []spec.Connector
 	byPipeline := map[*pipelineState][]spec.ConnectorState{}
 	for _, c := range all {
 		if p := pipelines[c.PipelineID]; p != nil {
-			byPipeline[p] = append(byPipeline[p], p.timed(c, now))
+			byPipeline[p] = append(byPipeline[p], p.connectors.timed(c, now, p.loop.Policy.MaxDelay))
 		}
 	}
 	for _, p := range pipelines {

@@ -16,7 +16,7 @@ type pipelineState struct {
 	stored     spec.Declaration // as it was read; desired has other times
 	desired    *plan.Desired
 	newer      *plan.Desired // what is declared, when that is another version than desired
-	connectors []spec.ConnectorState
+	connectors connectorStates
 	run        *run
 	next       *launch
 	failures   failures
@@ -118,14 +118,17 @@ func (p *pipelineState) stop(timeout time.Duration) {
 	}
 }
 
+// connectorStates are what is known of the connectors of a pipeline.
+type connectorStates []spec.ConnectorState
+
 // replace puts c in the place of what is known of the connector.
-func (p *pipelineState) replace(c spec.ConnectorState) {
-	p.connectors = append(without(p.connectors, func(other spec.ConnectorState) bool { return other.ID == c.ID }), c)
+func (all *connectorStates) replace(c spec.ConnectorState) {
+	*all = append(without(*all, func(other spec.ConnectorState) bool { return other.ID == c.ID }), c)
 }
 
 // drop forgets a connector.
-func (p *pipelineState) drop(connectorID string) {
-	p.connectors = without(p.connectors, func(c spec.ConnectorState) bool { return c.ID == connectorID })
+func (all *connectorStates) drop(connectorID string) {
+	*all = without(*all, func(c spec.ConnectorState) bool { return c.ID == connectorID })
 }
 
 func without[T any](all []T, drop func(T) bool) []T {

@@ -85,7 +85,7 @@ func New(n Needs) (*Membership, error) {
 		apis:     &declared.Share{Member: member, Store: n.Store, Log: n.Log},
 		reports:  &cluster.Reports{Store: s},
 		versions: &versions.Share{Member: name, Store: s, Local: n.Store, Loop: n.Loop, Log: n.Log, Owner: owner},
-		letters:  &letters.Share{Local: n.DeadLetters, Member: name, Store: s, Log: n.Log, Owner: owner},
+		letters:  letters.New(letters.Needs{Local: n.DeadLetters, Member: name, Store: s, Log: n.Log, Owner: owner}),
 	}
 	m.connect()
 	return m, nil

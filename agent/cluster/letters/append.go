@@ -16,85 +16,11 @@ import (
 )
 
 const (
-	tryTimeout = 2 * time.Second // of one read or write
-
 	goneFor = time.Hour // that the key of a segment without dead letters is kept
 	// Among so many of the newest dead letters of a queue, or so many bytes of records, one that is refused again is found.
 	maxHashes      = 1 << 14
 	maxHashedBytes = 16 << 20
 )
-
-// retryPause is between two tries of a read or write.
-var retryPause = 100 * time.Millisecond
-
-var (
-	errUnreachable = errors.New("the cluster's store, which has the dead letters of the pipeline, is out of reach")
-	errAgain       = errors.New("to be tried again") // does not leave this package
-)
-
-// swap changes a key by compare-and-swap. change gets what is there and returns for how long the new value is kept, 0 for
-// ever; it fails with errAgain to be called again, and reports done when there is nothing to write. It must return the same for
-// the same entry, since a write whose outcome is not known may be one that was performed: a stamp tells.
-func (s *Share) swap(ctx context.Context, may func() bool, key string, change func(e *protocol.Entry) (ttl time.Duration, done bool, err error)) error {
-	for ctx.Err() == nil && may() {
-		done, err := s.trySwap(ctx, key, change)
-		if done || err != nil {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(retryPause):
-		}
-	}
-	return ended(may)
-}
-
-// always allows requests to go on until their context ends.
-func always() bool { return true }
-
-// ended returns why trying ended.
-func ended(may func() bool) error {
-	if !may() {
-		return cluster.ErrNotOwner
-	}
-	return errUnreachable
-}
-
-func (s *Share) trySwap(ctx context.Context, key string, change func(e *protocol.Entry) (time.Duration, bool, error)) (bool, error) {
-	e, err := s.read(ctx, key)
-	if err != nil {
-		return false, nil // it is tried again
-	}
-	ttl, done, err := change(&e)
-	switch {
-	case errors.Is(err, errAgain):
-		return false, nil
-	case err != nil:
-		return false, err
-	case !done:
-		o := s.write(ctx, protocol.Write{Entry: e, TTL: ttl})
-		if o.Result != protocol.Applied {
-			return false, nil
-		}
-		e.Revision = o.Revision
-	}
-	s.Note(e)
-	return true, nil
-}
-
-func (s *Share) read(ctx context.Context, key string) (protocol.Entry, error) {
-	ctx, cancel := context.WithTimeout(ctx, tryTimeout)
-	defer cancel()
-	e, err := s.Store.Read(ctx, key)
-	e.Key = key
-	return e, err
-}
-
-func (s *Share) write(ctx context.Context, w protocol.Write) protocol.Outcome {
-	ctx, cancel := context.WithTimeout(ctx, tryTimeout)
-	defer cancel()
-	return s.Store.Write(ctx, w)
-}
 
 // headOf returns the head that is the value of an entry, an empty one for none.
 func headOf(claim string, e *protocol.Entry) (h head, err error) {
@@ -121,11 +47,11 @@ func (h *head) put(e *protocol.Entry, tail []*deadletters.Letter) (err error) {
 
 // add appends dead letters to a queue, those of one owner with the epoch of its claim, those of a replay with 0. One that is there
 // already was refused again. They are in the store when it returns nil. It goes on trying until may is false.
-func (s *Share) add(ctx context.Context, claim string, epoch uint64, all []*deadletters.Letter, may func() bool) error {
-	q := s.of(claim)
+func (qs *queues) add(ctx context.Context, claim string, epoch uint64, all []*deadletters.Letter, may func() bool) error {
+	q := qs.of(claim)
 	q.appending.Lock()
 	defer q.appending.Unlock()
-	a := &addition{share: s, queue: q, claim: claim, epoch: epoch, all: all, stamp: rand.Text(), revisions: map[int]uint64{}, may: may}
+	a := &addition{queues: qs, queue: q, claim: claim, epoch: epoch, all: all, stamp: rand.Text(), revisions: map[int]uint64{}, may: may}
 	for {
 		if err := a.lead(ctx); err != nil {
 			return err
@@ -133,7 +59,7 @@ func (s *Share) add(ctx context.Context, claim string, epoch uint64, all []*dead
 		if err := a.known(ctx); err != nil || len(a.all) == 0 {
 			return err
 		}
-		err := s.swap(ctx, may, protocol.LettersKey(claim), func(e *protocol.Entry) (time.Duration, bool, error) {
+		err := qs.swap(ctx, may, protocol.LettersKey(claim), func(e *protocol.Entry) (time.Duration, bool, error) {
 			done, err := a.try(ctx, e)
 			return 0, done, err
 		})
@@ -152,7 +78,7 @@ func (s *Share) add(ctx context.Context, claim string, epoch uint64, all []*dead
 
 // addition is dead letters on their way to a queue.
 type addition struct {
-	share     *Share
+	queues    *queues
 	queue     *queue
 	claim     string
 	epoch     uint64
@@ -176,18 +102,18 @@ func (a *addition) check(h *head) error {
 // which no head counts yet, and another one that is to write it, too, cannot both go on: the head must name the writer, and be the
 // same from then on until it counts the segment.
 func (a *addition) lead(ctx context.Context) error {
-	s := a.share
+	qs := a.queues
 	led := a.queue.ids != nil
-	err := s.swap(ctx, a.may, protocol.LettersKey(a.claim), func(e *protocol.Entry) (time.Duration, bool, error) {
+	err := qs.swap(ctx, a.may, protocol.LettersKey(a.claim), func(e *protocol.Entry) (time.Duration, bool, error) {
 		h, err := headOf(a.claim, e)
 		if err == nil {
 			err = a.check(&h)
 		}
-		if err != nil || h.Writer == s.me && h.Epoch >= a.epoch {
+		if err != nil || h.Writer == qs.me && h.Epoch >= a.epoch {
 			return 0, true, err
 		}
-		led = led && h.Writer == s.me
-		h.Writer, h.Epoch, h.Stamp = s.me, max(h.Epoch, a.epoch), rand.Text()
+		led = led && h.Writer == qs.me
+		h.Writer, h.Epoch, h.Stamp = qs.me, max(h.Epoch, a.epoch), rand.Text()
 		e.Value, err = json.Marshal(&h)
 		return 0, false, err
 	})
@@ -195,7 +121,7 @@ func (a *addition) lead(ctx context.Context) error {
 		return err
 	}
 	ids, bytes := map[string]int64{}, int64(0)
-	_, err = s.walk(ctx, a.may, a.claim, newestFirst, anything, func(all []*deadletters.Letter) (bool, error) {
+	_, err = qs.walk(ctx, a.may, a.claim, newestFirst, anything, func(all []*deadletters.Letter) (bool, error) {
 		for _, l := range all {
 			ids[string(l.Hash)] = l.ID
 			bytes += l.Bytes
@@ -228,7 +154,7 @@ func (a *addition) known(ctx context.Context) error {
 	if len(again) == 0 {
 		return nil
 	}
-	done, err := a.share.change(ctx, a.may, a.claim, withIDs(again), func(l *deadletters.Letter) verdict {
+	done, err := a.queues.change(ctx, a.may, a.claim, withIDs(again), func(l *deadletters.Letter) verdict {
 		by := again[l.ID]
 		if len(by) == 0 || string(by[0].Hash) != string(l.Hash) {
 			return leave
@@ -265,7 +191,7 @@ func (a *addition) try(ctx context.Context, e *protocol.Entry) (done bool, err e
 	if err := a.check(&h); err != nil {
 		return false, err
 	}
-	if h.Writer != a.share.me || h.Epoch < a.epoch {
+	if h.Writer != a.queues.me || h.Epoch < a.epoch {
 		a.queue.ids = nil
 		return false, errOvertaken
 	}
@@ -289,26 +215,26 @@ func (a *addition) try(ctx context.Context, e *protocol.Entry) (done bool, err e
 		}
 		h.Next++
 	}
-	a.share.advance(&h)
+	a.queues.advance(&h)
 	h.Stamp, h.Added = a.stamp, a.stamp
 	return false, h.put(e, tail)
 }
 
 // seal writes a segment.
 func (a *addition) seal(ctx context.Context, number int, all []*deadletters.Letter) error {
-	s := a.share
+	qs := a.queues
 	e := protocol.Entry{Key: protocol.SegmentKey(a.claim, number), Revision: a.revisions[number]}
 	if err := putSegment(&e, a.claim, number, a.stamp, all); err != nil {
 		return err
 	}
-	switch o := s.write(ctx, protocol.Write{Entry: e}); o.Result {
+	switch o := qs.write(ctx, protocol.Write{Entry: e}); o.Result {
 	case protocol.Applied:
 		a.revisions[number] = o.Revision
 		e.Revision = o.Revision
-		s.Note(e)
+		qs.noted(e)
 		return nil
 	case protocol.Conflict: // it may be written over if the head, which is read again, does not count it
-		there, err := s.read(ctx, e.Key)
+		there, err := qs.read(ctx, e.Key)
 		if err == nil {
 			a.revisions[number] = there.Revision
 		}
@@ -329,10 +255,10 @@ func putSegment(e *protocol.Entry, claim string, number int, stamp string, all [
 }
 
 // advance has a head begin behind segments that are empty.
-func (s *Share) advance(h *head) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	q := s.at(h.ID)
+func (qs *queues) advance(h *head) {
+	qs.mu.Lock()
+	defer qs.mu.Unlock()
+	q := qs.at(h.ID)
 	for g, known := q.segments[h.First]; known && g.Count == 0 && h.First < h.Next; g, known = q.segments[h.First] {
 		h.First++
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
-	"fmt"
 	"time"
 
 	"github.com/conduit-agent/conduit/agent/cluster/protocol"
@@ -37,12 +36,12 @@ func withIDs[V any](ids map[int64]V) func(part) bool {
 
 // change has f change dead letters in the parts of a queue that may have one. It returns those that it changed or removed, also
 // with an error. f is called again for a dead letter that another change was faster for.
-func (s *Share) change(ctx context.Context, may func() bool, claim string, within func(part) bool, f func(*deadletters.Letter) verdict) (all []*deadletters.Letter, err error) {
+func (qs *queues) change(ctx context.Context, may func() bool, claim string, within func(part) bool, f func(*deadletters.Letter) verdict) (all []*deadletters.Letter, err error) {
 	stamp := rand.Text()
 	var h head
 	var some []*deadletters.Letter
 	// What the tail does not have by now is in a segment.
-	err = s.swap(ctx, may, protocol.LettersKey(claim), func(e *protocol.Entry) (_ time.Duration, done bool, err error) {
+	err = qs.swap(ctx, may, protocol.LettersKey(claim), func(e *protocol.Entry) (_ time.Duration, done bool, err error) {
 		if h, err = headOf(claim, e); err != nil || h.Stamp == stamp || !within(h.Tail) || h.Tail.Count == 0 {
 			return 0, true, err
 		}
@@ -58,10 +57,10 @@ func (s *Share) change(ctx context.Context, may func() bool, claim string, withi
 	}
 	all = some
 	for n := h.First; n < h.Next; n++ {
-		if p, known := s.seen(claim, n); known && (p.Count == 0 || !within(p)) {
+		if p, known := qs.seen(claim, n); known && (p.Count == 0 || !within(p)) {
 			continue
 		}
-		some, err := s.changeSegment(ctx, may, claim, n, stamp, within, f)
+		some, err := qs.changeSegment(ctx, may, claim, n, stamp, within, f)
 		if err != nil {
 			return all, err
 		}
@@ -70,8 +69,8 @@ func (s *Share) change(ctx context.Context, may func() bool, claim string, withi
 	return all, nil
 }
 
-func (s *Share) changeSegment(ctx context.Context, may func() bool, claim string, number int, stamp string, within func(part) bool, f func(*deadletters.Letter) verdict) (some []*deadletters.Letter, err error) {
-	err = s.swap(ctx, may, protocol.SegmentKey(claim, number), func(e *protocol.Entry) (ttl time.Duration, done bool, err error) {
+func (qs *queues) changeSegment(ctx context.Context, may func() bool, claim string, number int, stamp string, within func(part) bool, f func(*deadletters.Letter) verdict) (some []*deadletters.Letter, err error) {
+	err = qs.swap(ctx, may, protocol.SegmentKey(claim, number), func(e *protocol.Entry) (ttl time.Duration, done bool, err error) {
 		g, err := segmentOf(e)
 		if err != nil || g.Stamp == stamp || !within(g.part) || g.Count == 0 {
 			return 0, true, err
@@ -118,14 +117,6 @@ func apply(state []byte, f func(*deadletters.Letter) verdict) (kept, touched []*
 	return kept, touched, nil
 }
 
-// seen returns what there was in a segment when it was seen last.
-func (s *Share) seen(claim string, number int) (p part, known bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	g, known := s.at(claim).segments[number]
-	return g.part, known
-}
-
 // order is in which a queue is walked.
 type order bool
 
@@ -136,15 +127,15 @@ const (
 
 // walk calls f with the dead letters of the parts of a queue that are wanted, those of each in the order in which they were
 // refused, until it returns false.
-func (s *Share) walk(ctx context.Context, may func() bool, claim string, o order, want func(part) bool, f func([]*deadletters.Letter) (bool, error)) (h head, err error) {
-	e, err := s.readOn(ctx, may, protocol.LettersKey(claim))
+func (qs *queues) walk(ctx context.Context, may func() bool, claim string, o order, want func(part) bool, f func([]*deadletters.Letter) (bool, error)) (h head, err error) {
+	e, err := qs.readOn(ctx, may, protocol.LettersKey(claim))
 	if err == nil {
 		h, err = headOf(claim, &e)
 	}
 	if err != nil {
 		return h, err
 	}
-	s.Note(e)
+	qs.noted(e)
 	visit := func(p part, e func() (protocol.Entry, error)) (bool, error) {
 		if p.Count == 0 || !want(p) {
 			return true, nil
@@ -169,7 +160,7 @@ func (s *Share) walk(ctx context.Context, may func() bool, claim string, o order
 		if o == newestFirst {
 			n = h.Next - 1 - i
 		}
-		more, err = s.visitSegment(ctx, may, claim, n, visit)
+		more, err = qs.visitSegment(ctx, may, claim, n, visit)
 	}
 	if o == oldestFirst && more && err == nil {
 		_, err = tail()
@@ -178,11 +169,11 @@ func (s *Share) walk(ctx context.Context, may func() bool, claim string, o order
 }
 
 // visitSegment reads a segment that is not known to be empty or not wanted.
-func (s *Share) visitSegment(ctx context.Context, may func() bool, claim string, number int, visit func(part, func() (protocol.Entry, error)) (bool, error)) (bool, error) {
+func (qs *queues) visitSegment(ctx context.Context, may func() bool, claim string, number int, visit func(part, func() (protocol.Entry, error)) (bool, error)) (bool, error) {
 	read := func() (protocol.Entry, error) {
-		return s.readOn(ctx, may, protocol.SegmentKey(claim, number))
+		return qs.readOn(ctx, may, protocol.SegmentKey(claim, number))
 	}
-	if p, known := s.seen(claim, number); known {
+	if p, known := qs.seen(claim, number); known {
 		return visit(p, read)
 	}
 	e, err := read()
@@ -193,23 +184,58 @@ func (s *Share) visitSegment(ctx context.Context, may func() bool, claim string,
 	if err != nil {
 		return false, err
 	}
-	s.Note(e)
+	qs.noted(e)
 	return visit(g.part, func() (protocol.Entry, error) { return e, nil })
 }
 
-// readOn reads a key, again when that fails.
-func (s *Share) readOn(ctx context.Context, may func() bool, key string) (e protocol.Entry, err error) {
-	for ctx.Err() == nil && may() {
-		if e, err = s.read(ctx, key); err == nil {
-			return e, nil
-		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(retryPause):
-		}
+// nextID returns the id of the next dead letter of a queue.
+func (qs *queues) nextID(ctx context.Context, claim string) (int64, error) {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	h, err := qs.walk(ctx, always, claim, newestFirst, func(part) bool { return false }, nil)
+	return h.NextID, err
+}
+
+// forgetQueue empties a queue whose last owner had at most this epoch.
+func (qs *queues) forgetQueue(ctx context.Context, claim string, epoch uint64, ttl time.Duration) (found bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	h, err := qs.walk(ctx, always, claim, newestFirst, func(part) bool { return false }, nil)
+	if err != nil || h.Stamp == "" || h.Epoch > epoch {
+		return false, err
 	}
+	err = qs.swap(ctx, always, protocol.LettersKey(claim), func(e *protocol.Entry) (time.Duration, bool, error) {
+		if h, err = headOf(claim, e); err != nil || h.Stamp == "" || h.Epoch > epoch {
+			return 0, true, err
+		}
+		if found = found || h.Tail.Count > 0 || h.Dropped > 0 || h.First < h.Next; h.Tail.Count == 0 && h.First == h.Next && h.Dropped == 0 {
+			return 0, true, nil
+		}
+		h.First, h.Dropped, h.Stamp = h.Next, 0, rand.Text()
+		return ttl, false, h.put(e, nil)
+	})
 	if err != nil {
-		return e, fmt.Errorf("%w: %w", ended(may), err)
+		return found, err
 	}
-	return e, ended(may)
+	return found, qs.sweep(ctx, claim)
+}
+
+// sweep has segments expire that the head counts no more.
+func (qs *queues) sweep(ctx context.Context, claim string) error {
+	qs.mu.Lock()
+	q := qs.at(claim)
+	var numbers []int
+	for n, g := range q.segments {
+		if n < q.head.First && g.Count > 0 {
+			numbers = append(numbers, n)
+		}
+	}
+	qs.mu.Unlock()
+	for _, n := range numbers {
+		_, err := qs.changeSegment(ctx, always, claim, n, rand.Text(), anything, func(*deadletters.Letter) verdict { return remove })
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -16,7 +16,6 @@ const HostIDs = hostIDs
 
 // Tidy drops what is too old, as an agent does that has run for long enough.
 func (s *Share) Tidy(ctx context.Context) {
-	s.init()
-	s.begun = s.begun.Add(-2 * noAgeFor)
-	s.tidy(ctx)
+	s.bounds.begun = s.bounds.begun.Add(-2 * noAgeFor)
+	s.bounds.tidy(ctx)
 }

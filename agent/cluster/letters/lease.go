@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/conduit-agent/conduit/agent/cluster/protocol"
@@ -60,9 +61,19 @@ type seenLease struct {
 	at       time.Time
 }
 
+// leases are those of the replays of all members.
+type leases struct {
+	keys
+	member string // this one
+
+	mu       sync.Mutex
+	seen     map[string]seenLease    // guarded by mu: by key
+	reserved map[string]*reservation // guarded by mu: those of this agent, by key
+}
+
 // reservation is a lease that this agent has.
 type reservation struct {
-	share  *Share
+	leases *leases
 	key    string
 	mine   lease
 	status func() rest.Replay
@@ -72,24 +83,24 @@ type reservation struct {
 
 func leaseKey(pipeline string) string { return protocol.LettersKey(pipeline) + leaseSuffix }
 
-// noteLease takes a lease. s.mu is held.
-func (s *Share) noteLease(e protocol.Entry) {
+// note takes what a lease is now.
+func (ls *leases) note(e protocol.Entry) {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
 	l := seenLease{revision: e.Revision, at: time.Now()}
-	if json.Unmarshal(e.Value, &l.lease) != nil || l.Format > format || l.revision <= s.leases[e.Key].revision {
+	if json.Unmarshal(e.Value, &l.lease) != nil || l.Format > format || l.revision <= ls.seen[e.Key].revision {
 		return
 	}
-	s.leases[e.Key] = l
-	if r := s.reserved[e.Key]; r != nil && l.Cancel && l.Stamp == r.mine.Stamp && !l.answered() {
+	ls.seen[e.Key] = l
+	if r := ls.reserved[e.Key]; r != nil && l.Cancel && l.Stamp == r.mine.Stamp && !l.answered() {
 		r.asked.Notify()
 	}
 }
 
-// Begin implements replay.DeadLetters.
-func (s *Share) Begin(ctx context.Context, pipeline string, status func() rest.Replay, cancel func(why error)) (end func(rest.Replay), err error) {
-	if len(s.claims(pipeline)) == 0 {
-		return func(rest.Replay) {}, nil
-	}
-	r := &reservation{share: s, key: leaseKey(pipeline), mine: lease{Format: format, Member: s.Member, Stamp: rand.Text()}, status: status, cancel: cancel, asked: notify.NewSignal()}
+// begin takes the lease of a replay, and keeps it until end is called with how the replay ended. When it is lost, or another member
+// asks the replay to end, cancel is called.
+func (ls *leases) begin(ctx context.Context, pipeline string, status func() rest.Replay, cancel func(why error)) (end func(rest.Replay), err error) {
+	r := &reservation{leases: ls, key: leaseKey(pipeline), mine: lease{Format: format, Member: ls.member, Stamp: rand.Text()}, status: status, cancel: cancel, asked: notify.NewSignal()}
 	try, stop := context.WithTimeout(ctx, askTimeout)
 	defer stop()
 	holder, err := r.take(try)
@@ -100,16 +111,16 @@ func (s *Share) Begin(ctx context.Context, pipeline string, status func() rest.R
 		return nil, rest.Errorf(rest.Aborted, rest.ReasonPipelineRunning, "dead letters of pipeline %q are being replayed on the member %s of the cluster", pipeline, holder).
 			With("pipelineId", pipeline).Suggest("wait until that has ended, or end it, as with conduit dlq cancel; half a minute after that member died they can be replayed")
 	}
-	s.mu.Lock()
-	s.reserved[r.key] = r
-	s.mu.Unlock()
+	ls.mu.Lock()
+	ls.reserved[r.key] = r
+	ls.mu.Unlock()
 	renewing, stop := context.WithCancel(context.WithoutCancel(ctx))
 	go r.renew(renewing)
 	return func(last rest.Replay) {
 		stop()
-		s.mu.Lock()
-		delete(s.reserved, r.key)
-		s.mu.Unlock()
+		ls.mu.Lock()
+		delete(ls.reserved, r.key)
+		ls.mu.Unlock()
 		try, stop := context.WithTimeout(context.WithoutCancel(ctx), tryTimeout)
 		defer stop()
 		_ = r.giveUp(try, last) // it expires in any case
@@ -119,7 +130,7 @@ func (s *Share) Begin(ctx context.Context, pipeline string, status func() rest.R
 // take takes the lease unless another one has not ended; holder is the member that has that.
 func (r *reservation) take(ctx context.Context) (holder string, err error) {
 	now := r.status()
-	err = r.share.swap(ctx, always, r.key, func(e *protocol.Entry) (time.Duration, bool, error) {
+	err = r.leases.swap(ctx, always, r.key, func(e *protocol.Entry) (time.Duration, bool, error) {
 		if there := leaseOf(e); there.Stamp != r.mine.Stamp && there.Member != "" {
 			holder = there.Member
 			return 0, true, nil
@@ -140,7 +151,7 @@ func leaseOf(e *protocol.Entry) (l lease) {
 // put makes an entry the lease of a replay that is so far.
 func (r *reservation) put(e *protocol.Entry, now rest.Replay) (err error) {
 	l := r.mine
-	if now.Member = r.share.Member; !now.Started.IsZero() {
+	if now.Member = r.leases.member; !now.Started.IsZero() {
 		l.Replay = &now
 	}
 	l.Cancel = now.Cancelled
@@ -179,7 +190,7 @@ func (r *reservation) renew(ctx context.Context) {
 
 // extend writes how far the replay is, and ends that if it is asked to. there is false when the lease is lost.
 func (r *reservation) extend(ctx context.Context) (there bool, err error) {
-	err = r.share.swap(ctx, always, r.key, func(e *protocol.Entry) (time.Duration, bool, error) {
+	err = r.leases.swap(ctx, always, r.key, func(e *protocol.Entry) (time.Duration, bool, error) {
 		l := leaseOf(e)
 		if there = l.Stamp == r.mine.Stamp && l.Member != ""; !there {
 			return 0, true, nil
@@ -194,7 +205,7 @@ func (r *reservation) extend(ctx context.Context) (there bool, err error) {
 
 // giveUp says how the replay ended.
 func (r *reservation) giveUp(ctx context.Context, last rest.Replay) error {
-	return r.share.swap(ctx, always, r.key, func(e *protocol.Entry) (time.Duration, bool, error) {
+	return r.leases.swap(ctx, always, r.key, func(e *protocol.Entry) (time.Duration, bool, error) {
 		if there := leaseOf(e); there.Stamp != r.mine.Stamp || there.Member == "" {
 			return 0, true, nil
 		}
@@ -203,24 +214,24 @@ func (r *reservation) giveUp(ctx context.Context, last rest.Replay) error {
 	})
 }
 
-// Elsewhere implements replay.DeadLetters.
-func (s *Share) Elsewhere(ctx context.Context, pipeline string) (status rest.Replay, ok bool) {
-	l, ok := s.seenLease(pipeline)
+// status returns how far the replay of a pipeline is, or how it ended; ok is false when none is known.
+func (ls *leases) status(ctx context.Context, pipeline string) (status rest.Replay, ok bool) {
+	l, ok := ls.of(pipeline)
 	if !ok || l.Member == "" && l.Replay == nil {
 		return status, false
 	}
 	if l.Member != "" && time.Since(l.at) >= leaseTTL { // a store does not say that a key expired
-		e, err := s.read(ctx, leaseKey(pipeline))
+		e, err := ls.read(ctx, leaseKey(pipeline))
 		switch {
 		case err != nil:
 			status = l.status(pipeline)
 			status.Message = fmt.Sprintf("the member %s has not said for %s how far it is, and the store of the cluster is out of reach", l.Member, time.Since(l.at).Round(time.Second))
 			return status, true
 		case e.Value == nil:
-			return s.expired(pipeline, l), true
+			return ls.expired(pipeline, l), true
 		}
-		s.Note(e)
-		l, _ = s.seenLease(pipeline)
+		ls.noted(e)
+		l, _ = ls.of(pipeline)
 	}
 	status = l.status(pipeline)
 	if l.Cancel && !l.answered() {
@@ -229,36 +240,33 @@ func (s *Share) Elsewhere(ctx context.Context, pipeline string) (status rest.Rep
 	return status, true
 }
 
-func (s *Share) seenLease(pipeline string) (l seenLease, ok bool) {
-	s.init()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	l, ok = s.leases[leaseKey(pipeline)]
+// of returns the lease of a pipeline as it was seen last.
+func (ls *leases) of(pipeline string) (l seenLease, ok bool) {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	l, ok = ls.seen[leaseKey(pipeline)]
 	return l, ok
 }
 
 // expired takes that a lease is gone and was not given up.
-func (s *Share) expired(pipeline string, l seenLease) rest.Replay {
+func (ls *leases) expired(pipeline string, l seenLease) rest.Replay {
 	status := l.status(pipeline)
 	status.Running, status.Error = false, fmt.Sprintf("it ended with the member %s, which did not say how; what was not settled is still there", l.Member)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if key := leaseKey(pipeline); s.leases[key].revision == l.revision {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	if key := leaseKey(pipeline); ls.seen[key].revision == l.revision {
 		l.Member, l.Replay = "", &status
-		s.leases[key] = l
+		ls.seen[key] = l
 	}
 	return status
 }
 
-// Cancel implements replay.DeadLetters. It waits for some seconds for the member that replays to answer.
-func (s *Share) Cancel(ctx context.Context, pipeline string) error {
-	if len(s.claims(pipeline)) == 0 {
-		return nil
-	}
+// cancel asks a replay to end, and waits for some seconds for the member that replays to answer.
+func (ls *leases) cancel(ctx context.Context, pipeline string) error {
 	try, stop := context.WithTimeout(ctx, askTimeout)
 	defer stop()
 	runs := false
-	err := s.swap(try, always, leaseKey(pipeline), func(e *protocol.Entry) (_ time.Duration, done bool, err error) {
+	err := ls.swap(try, always, leaseKey(pipeline), func(e *protocol.Entry) (_ time.Duration, done bool, err error) {
 		l := leaseOf(e)
 		if runs = l.Member != ""; !runs || l.Cancel {
 			return 0, true, nil
@@ -267,16 +275,16 @@ func (s *Share) Cancel(ctx context.Context, pipeline string) error {
 		e.Value, err = json.Marshal(&l)
 		return leaseTTL, false, err // once, so that it does not keep the lease of a member that died
 	})
-	switch l, known := s.seenLease(pipeline); {
+	switch l, known := ls.of(pipeline); {
 	case err != nil:
 		return unavailable(pipeline, err)
 	case !runs && known && l.Member != "": // it expired
-		s.expired(pipeline, l)
+		ls.expired(pipeline, l)
 	}
 	waiting, stop := context.WithTimeout(ctx, cancelWait)
 	defer stop()
 	for runs && waiting.Err() == nil {
-		if l, _ := s.seenLease(pipeline); l.answered() {
+		if l, _ := ls.of(pipeline); l.answered() {
 			break
 		}
 		select {

@@ -56,8 +56,7 @@ func (r *replaying) asked() []error {
 func replayer(t *testing.T) (m *memory, a, b *host, r *replaying) {
 	t.Helper()
 	m = &memory{}
-	a, b = newHost(t, m, deadletters.Limits{}), newHost(t, m, deadletters.Limits{})
-	a.Member, b.Member = "a", "b"
+	a, b = newMember(t, "a", m, m, deadletters.Limits{}), newMember(t, "b", m, m, deadletters.Limits{})
 	return m, a, b, a.replay("p")
 }
 
@@ -151,8 +150,7 @@ func TestCancelWithoutWatch(t *testing.T) {
 func TestCancelOfAMemberThatIsAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &memory{}
-		b := newHost(t, m, deadletters.Limits{})
-		b.Member = "b"
+		b := newMember(t, "b", m, m, deadletters.Limits{})
 		value, _ := json.Marshal(map[string]any{"format": 1, "member": "a", "stamp": "x", "replay": rest.Replay{Running: true, Started: time.Now(), Settled: 7}})
 		leased := func(pipeline string) (key string) {
 			key = protocol.LettersKey(pipeline) + ".replay"

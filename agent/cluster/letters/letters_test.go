@@ -95,6 +95,7 @@ func (m *memory) set(change func()) {
 type host struct {
 	*testing.T
 	*letters.Share
+	local    *deadletters.Store
 	store    *memory
 	mu       sync.Mutex
 	epoch    map[string]uint64 // guarded by mu: by claim that it has
@@ -104,11 +105,18 @@ type host struct {
 
 func newHost(t *testing.T, m *memory, limits deadletters.Limits) *host {
 	t.Helper()
+	return newMember(t, "", m, m, limits)
+}
+
+// newMember returns a member of a name whose store is one to m.
+func newMember(t *testing.T, name string, m *memory, store cluster.Store, limits deadletters.Limits) *host {
+	t.Helper()
 	log := slog.New(slog.DiscardHandler)
 	local := &deadletters.Store{Path: filepath.Join(t.TempDir(), "dead-letters"), Limits: limits, Log: log}
 	t.Cleanup(func() { _ = local.Close() })
-	h := &host{T: t, store: m, epoch: map[string]uint64{}}
-	h.Share = &letters.Share{Local: local, Store: m, Log: log, Clustered: func(id string) bool { return id != "local" }, Owner: h.owner, Counts: h.counts, Replicas: h}
+	h := &host{T: t, local: local, store: m, epoch: map[string]uint64{}}
+	h.Share = letters.New(letters.Needs{Local: local, Member: name, Store: store, Log: log, Owner: h.owner})
+	h.Clustered, h.Counts, h.Replicas = func(id string) bool { return id != "local" }, h.counts, h
 	m.Follow(func(e protocol.Entry) { h.Note(e) })
 	return h
 }
@@ -481,21 +489,22 @@ func TestTwoMembersDrop(t *testing.T) {
 	t.Parallel()
 	for _, before := range []string{protocol.LettersKey("p"), protocol.SegmentKey("p", 0), protocol.SegmentKey("p", 1)} {
 		m := &memory{}
-		a, b := newHost(t, m, deadletters.Limits{}).owns("p", 7), newHost(t, m, deadletters.Limits{Count: 850})
+		hook := &hooked{memory: m, before: func(string) {}}
+		a, b := newMember(t, "a", m, hook, deadletters.Limits{}).owns("p", 7), newHost(t, m, deadletters.Limits{Count: 850})
 		for i := range 1000 {
 			a.keep("p", fmt.Sprint(i))
 			if i%100 == 99 {
 				must(t, a.commit("p"))
 			}
 		}
-		a.Local.Limits.Count = 850
+		a.local.Limits.Count = 850
 		met := false
-		a.Store = &hooked{memory: m, before: func(key string) {
+		hook.before = func(key string) {
 			if key == before && !met {
 				met = true
 				b.Tidy(t.Context())
 			}
-		}}
+		}
 		a.Tidy(t.Context())
 		all := a.list("p", rest.DeadLetterFilter{}, 100)
 		totals, err := b.Totals(t.Context())

@@ -53,7 +53,7 @@ func unavailable(pipeline string, err error) error {
 func (s *Share) List(ctx context.Context, pipeline string, f rest.DeadLetterFilter, before int64, limit int) (rest.DeadLetterPage, error) {
 	claims := s.claims(pipeline)
 	if len(claims) == 0 {
-		return s.Local.List(ctx, pipeline, f, before, limit)
+		return s.needs.Local.List(ctx, pipeline, f, before, limit)
 	}
 	limit = min(limit, deadletters.MaxPage)
 	page, err := s.listHost(ctx, pipeline, f, before, limit)
@@ -62,10 +62,10 @@ func (s *Share) List(ctx context.Context, pipeline string, f rest.DeadLetterFilt
 	}
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	if err := deadletters.ReserveFor(ctx, s.Local.Memory, copies*segmentBytes); err != nil {
+	if err := deadletters.ReserveFor(ctx, s.needs.Local.Memory, copies*segmentBytes); err != nil {
 		return page, err
 	}
-	scan := scan{share: s, filter: f, before: before, limit: limit, until: time.Now().Add(scanTime), page: &page}
+	scan := scan{queues: &s.queues, filter: f, before: before, limit: limit, until: time.Now().Add(scanTime), page: &page}
 	for _, claim := range claims {
 		if err := scan.queue(ctx, claim); err != nil {
 			return page, unavailable(pipeline, err)
@@ -86,7 +86,7 @@ func (s *Share) listHost(ctx context.Context, pipeline string, f rest.DeadLetter
 	if before > 0 && before <= hostIDs {
 		return rest.DeadLetterPage{DeadLetters: []rest.DeadLetter{}, Totals: rest.DeadLetterTotals{PipelineID: pipeline}}, nil
 	}
-	page, err := s.Local.List(ctx, pipeline, f, max(before-hostIDs, 0), limit)
+	page, err := s.needs.Local.List(ctx, pipeline, f, max(before-hostIDs, 0), limit)
 	for i := range page.DeadLetters {
 		page.DeadLetters[i].ID += hostIDs
 	}
@@ -98,7 +98,7 @@ func (s *Share) listHost(ctx context.Context, pipeline string, f rest.DeadLetter
 
 // scan makes a page of what the queues of a pipeline have.
 type scan struct {
-	share  *Share
+	queues *queues
 	filter rest.DeadLetterFilter
 	before int64
 	limit  int
@@ -108,7 +108,7 @@ type scan struct {
 
 // queue adds those of a queue to the page, newest first, until it is full or the time is over.
 func (c *scan) queue(ctx context.Context, claim string) error {
-	_, err := c.share.walk(ctx, always, claim, newestFirst, c.want, func(all []*deadletters.Letter) (bool, error) {
+	_, err := c.queues.walk(ctx, always, claim, newestFirst, c.want, func(all []*deadletters.Letter) (bool, error) {
 		for _, l := range slices.Backward(all) {
 			if c.before > 0 && l.ID >= c.before || !l.Selected(&c.filter) {
 				continue
@@ -141,20 +141,20 @@ func overlaps(p part, f *rest.DeadLetterFilter) bool {
 func (s *Share) Get(ctx context.Context, pipeline string, id int64) (found rest.DeadLetter, err error) {
 	claim, own, local := s.claimOf(pipeline, id)
 	if local {
-		found, err = s.Local.Get(ctx, pipeline, own)
+		found, err = s.needs.Local.Get(ctx, pipeline, own)
 		found.ID += id - own
 		return found, err
 	}
 	try, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	var short error
-	_, err = s.walk(try, always, claim, newestFirst, withIDs(map[int64]bool{id: true}), func(all []*deadletters.Letter) (bool, error) {
+	_, err = s.queues.walk(try, always, claim, newestFirst, withIDs(map[int64]bool{id: true}), func(all []*deadletters.Letter) (bool, error) {
 		i := slices.IndexFunc(all, func(l *deadletters.Letter) bool { return l.ID == id })
 		if i < 0 {
 			return true, nil
 		}
 		found = all[i].DeadLetter
-		short = deadletters.ReserveFor(ctx, s.Local.Memory, copies*int(found.Bytes))
+		short = deadletters.ReserveFor(ctx, s.needs.Local.Memory, copies*int(found.Bytes))
 		return false, nil
 	})
 	switch {
@@ -172,7 +172,7 @@ func (s *Share) Get(ctx context.Context, pipeline string, id int64) (found rest.
 func (s *Share) Select(ctx context.Context, pipeline string, request rest.ReplayRequest, reserve deadletters.Reserve) (deadletters.Next, error) {
 	claims := s.claims(pipeline)
 	if len(claims) == 0 {
-		return s.Local.Select(ctx, pipeline, request, reserve)
+		return s.needs.Local.Select(ctx, pipeline, request, reserve)
 	}
 	var all []deadletters.Next
 	ids, own := map[int64]bool{}, []int64(nil)
@@ -193,7 +193,7 @@ func (s *Share) Select(ctx context.Context, pipeline string, request rest.Replay
 	}
 	if !named || len(own) > 0 {
 		request.IDs = own
-		next, err := s.Local.Select(ctx, pipeline, request, reserve)
+		next, err := s.needs.Local.Select(ctx, pipeline, request, reserve)
 		if err != nil {
 			return nil, err
 		}
@@ -230,7 +230,7 @@ func onHost(next deadletters.Next) deadletters.Next {
 func (s *Share) cursor(ctx context.Context, claim string, f *rest.DeadLetterFilter, ids map[int64]bool, named bool, reserve deadletters.Reserve) (deadletters.Next, error) {
 	try, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	h, err := s.walk(try, always, claim, newestFirst, func(part) bool { return false }, nil)
+	h, err := s.queues.walk(try, always, claim, newestFirst, func(part) bool { return false }, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -242,7 +242,7 @@ func (s *Share) cursor(ctx context.Context, claim string, f *rest.DeadLetterFilt
 		return p.Last > after && p.First < h.NextID && overlaps(p, f) && (!named || within(p))
 	}
 	return func(ctx context.Context) (some []deadletters.Replay, skipped int, err error) {
-		_, err = s.walk(ctx, always, claim, oldestFirst, want, func(all []*deadletters.Letter) (bool, error) {
+		_, err = s.queues.walk(ctx, always, claim, oldestFirst, want, func(all []*deadletters.Letter) (bool, error) {
 			for _, l := range all {
 				if l.ID <= after || l.ID >= h.NextID || !l.Selected(f) || named && !ids[l.ID] {
 					continue

@@ -2,13 +2,11 @@ package letters
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"maps"
 	"slices"
 	"time"
 
-	"github.com/conduit-agent/conduit/agent/cluster/protocol"
 	"github.com/conduit-agent/conduit/agent/deadletters"
 	"github.com/conduit-agent/conduit/agent/engine/deadletter"
 	"github.com/conduit-agent/conduit/api/rest"
@@ -20,7 +18,7 @@ import (
 func (s *Share) changeOne(ctx context.Context, pipeline, claim string, id int64, f func(*deadletters.Letter)) (found bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	all, err := s.change(ctx, always, claim, withIDs(map[int64]bool{id: true}), func(l *deadletters.Letter) verdict {
+	all, err := s.queues.change(ctx, always, claim, withIDs(map[int64]bool{id: true}), func(l *deadletters.Letter) verdict {
 		if l.ID != id {
 			return leave
 		}
@@ -37,7 +35,7 @@ func (s *Share) changeOne(ctx context.Context, pipeline, claim string, id int64,
 func (s *Share) Edit(ctx context.Context, pipeline string, id int64, r *record.Record) (rest.DeadLetter, error) {
 	claim, own, local := s.claimOf(pipeline, id)
 	if local {
-		l, err := s.Local.Edit(ctx, pipeline, own, r)
+		l, err := s.needs.Local.Edit(ctx, pipeline, own, r)
 		l.ID += id - own
 		return l, err
 	}
@@ -56,7 +54,7 @@ func (s *Share) Edit(ctx context.Context, pipeline string, id int64, r *record.R
 // Drop implements dlq.Store.
 func (s *Share) Drop(ctx context.Context, pipeline string, ids []int64) (int64, error) {
 	return s.remove(ctx, pipeline, ids, func(*deadletters.Letter) bool { return true }, func(own []int64) (int64, error) {
-		return s.Local.Drop(ctx, pipeline, own)
+		return s.needs.Local.Drop(ctx, pipeline, own)
 	})
 }
 
@@ -75,9 +73,9 @@ func (s *Share) Settled(ctx context.Context, pipeline string, all []deadletters.
 		for i, id := range own {
 			settled[i] = onHost[id]
 		}
-		return 0, s.Local.Settled(ctx, pipeline, settled)
+		return 0, s.needs.Local.Settled(ctx, pipeline, settled)
 	})
-	s.Local.Replayed.Add(uint64(n))
+	s.needs.Local.Replayed.Add(uint64(n))
 	return err
 }
 
@@ -114,7 +112,7 @@ func (s *Share) remove(ctx context.Context, pipeline string, ids []int64, still 
 func (s *Share) dropFrom(ctx context.Context, pipeline, claim string, within func(part) bool, match func(*deadletters.Letter) bool) (int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	all, err := s.change(ctx, always, claim, within, func(l *deadletters.Letter) verdict {
+	all, err := s.queues.change(ctx, always, claim, within, func(l *deadletters.Letter) verdict {
 		if match(l) {
 			return remove
 		}
@@ -129,7 +127,7 @@ func (s *Share) dropFrom(ctx context.Context, pipeline, claim string, within fun
 // DropAll implements dlq.Store.
 func (s *Share) DropAll(ctx context.Context, pipeline string, f rest.DeadLetterFilter) (n int64, err error) {
 	for _, claim := range s.claims(pipeline) {
-		until, err := s.nextID(ctx, claim)
+		until, err := s.queues.nextID(ctx, claim)
 		if err != nil {
 			return n, unavailable(pipeline, err)
 		}
@@ -138,16 +136,8 @@ func (s *Share) DropAll(ctx context.Context, pipeline string, f rest.DeadLetterF
 			return n, err
 		}
 	}
-	own, err := s.Local.DropAll(ctx, pipeline, f)
+	own, err := s.needs.Local.DropAll(ctx, pipeline, f)
 	return n + own, err
-}
-
-// nextID returns the id of the next dead letter of a queue.
-func (s *Share) nextID(ctx context.Context, claim string) (int64, error) {
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
-	defer cancel()
-	h, err := s.walk(ctx, always, claim, newestFirst, func(part) bool { return false }, nil)
-	return h.NextID, err
 }
 
 // Again implements replay.DeadLetters.
@@ -155,17 +145,17 @@ func (s *Share) Again(ctx context.Context, d *spec.Declaration, id int64, l *dea
 	pipeline := d.Pipeline.ID
 	claim, own, local := s.claimOf(pipeline, id)
 	if local {
-		return s.Local.Again(ctx, d, own, l, first)
+		return s.needs.Local.Again(ctx, d, own, l, first)
 	}
 	l.Stopped = false
-	one := deadletters.NewLetter(d, l, s.Local.Clock.Now())
+	one := deadletters.NewLetter(d, l, s.needs.Local.Clock.Now())
 	one.Refusals[0].Replay = true
 	switch {
 	case first:
 		_, err := s.changeOne(ctx, pipeline, claim, id, func(there *deadletters.Letter) { there.Replace(one) })
 		return err
 	case !s.fits(one):
-		return s.Local.Again(ctx, d, own, l, false)
+		return s.needs.Local.Again(ctx, d, own, l, false)
 	}
 	return s.append(ctx, pipeline, claim, one)
 }
@@ -174,7 +164,7 @@ func (s *Share) Again(ctx context.Context, d *spec.Declaration, id int64, l *dea
 func (s *Share) append(ctx context.Context, pipeline, claim string, one *deadletters.Letter) error {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	if err := s.add(ctx, claim, 0, []*deadletters.Letter{one}, always); err != nil {
+	if err := s.queues.add(ctx, claim, 0, []*deadletters.Letter{one}, always); err != nil {
 		return unavailable(pipeline, err)
 	}
 	return nil
@@ -187,11 +177,11 @@ type Replayed struct{ *Share }
 func (s Replayed) Keep(ctx context.Context, d *spec.Declaration, l *deadletter.DeadLetter) error {
 	claims := s.claims(d.Pipeline.ID)
 	if len(claims) == 0 {
-		return s.Local.Keep(ctx, d, l)
+		return s.needs.Local.Keep(ctx, d, l)
 	}
-	one := deadletters.NewLetter(d, l, s.Local.Clock.Now())
+	one := deadletters.NewLetter(d, l, s.needs.Local.Clock.Now())
 	if !s.fits(one) {
-		return s.Local.Keep(ctx, d, l)
+		return s.needs.Local.Keep(ctx, d, l)
 	}
 	return s.append(ctx, d.Pipeline.ID, claims[len(claims)-1], one)
 }
@@ -199,73 +189,43 @@ func (s Replayed) Keep(ctx context.Context, d *spec.Declaration, l *deadletter.D
 // Forget drops all dead letters of a pipeline, and what was counted of them. It reports whether there was anything.
 func (s *Share) Forget(ctx context.Context, pipeline string) (found bool, err error) {
 	for _, claim := range s.claims(pipeline) {
-		there, err := s.forgetQueue(ctx, claim, ^uint64(0), 0)
+		there, err := s.queues.forgetQueue(ctx, claim, ^uint64(0), 0)
 		if found = found || there; err != nil {
 			return found, unavailable(pipeline, err)
 		}
 	}
-	own, err := s.Local.Forget(ctx, pipeline)
+	own, err := s.needs.Local.Forget(ctx, pipeline)
 	return found || own, err
 }
 
 // Deleted drops the dead letters of a claim that was deleted from the cluster at a revision, unless a later owner
 // has some. ttl is for how long it is remembered that there were some. Every member tries it, once.
 func (s *Share) Deleted(ctx context.Context, claim string, revision uint64, ttl time.Duration) {
-	if !s.has(claim) {
+	if !s.queues.has(claim) {
 		return
 	}
-	if _, err := s.forgetQueue(ctx, claim, revision, ttl); err != nil {
-		s.Log.Warn("dead letters of a deleted pipeline are left in the store of the cluster", "component", "dead-letters", "pipeline_id", claim, "err", err)
+	if _, err := s.queues.forgetQueue(ctx, claim, revision, ttl); err != nil {
+		s.needs.Log.Warn("dead letters of a deleted pipeline are left in the store of the cluster", "component", "dead-letters", "pipeline_id", claim, "err", err)
 	}
 }
 
-func (s *Share) has(claim string) bool {
-	s.init()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.at(claim).revision > 0
+// Begin implements replay.DeadLetters.
+func (s *Share) Begin(ctx context.Context, pipeline string, status func() rest.Replay, cancel func(why error)) (end func(rest.Replay), err error) {
+	if len(s.claims(pipeline)) == 0 {
+		return func(rest.Replay) {}, nil
+	}
+	return s.leases.begin(ctx, pipeline, status, cancel)
 }
 
-// forgetQueue empties a queue whose last owner had at most this epoch.
-func (s *Share) forgetQueue(ctx context.Context, claim string, epoch uint64, ttl time.Duration) (found bool, err error) {
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
-	defer cancel()
-	h, err := s.walk(ctx, always, claim, newestFirst, func(part) bool { return false }, nil)
-	if err != nil || h.Stamp == "" || h.Epoch > epoch {
-		return false, err
-	}
-	err = s.swap(ctx, always, protocol.LettersKey(claim), func(e *protocol.Entry) (time.Duration, bool, error) {
-		if h, err = headOf(claim, e); err != nil || h.Stamp == "" || h.Epoch > epoch {
-			return 0, true, err
-		}
-		if found = found || h.Tail.Count > 0 || h.Dropped > 0 || h.First < h.Next; h.Tail.Count == 0 && h.First == h.Next && h.Dropped == 0 {
-			return 0, true, nil
-		}
-		h.First, h.Dropped, h.Stamp = h.Next, 0, rand.Text()
-		return ttl, false, h.put(e, nil)
-	})
-	if err != nil {
-		return found, err
-	}
-	return found, s.sweep(ctx, claim)
+// Elsewhere implements replay.DeadLetters.
+func (s *Share) Elsewhere(ctx context.Context, pipeline string) (status rest.Replay, ok bool) {
+	return s.leases.status(ctx, pipeline)
 }
 
-// sweep has segments expire that the head counts no more.
-func (s *Share) sweep(ctx context.Context, claim string) error {
-	s.mu.Lock()
-	q := s.at(claim)
-	var numbers []int
-	for n, g := range q.segments {
-		if n < q.head.First && g.Count > 0 {
-			numbers = append(numbers, n)
-		}
+// Cancel implements replay.DeadLetters. It waits for some seconds for the member that replays to answer.
+func (s *Share) Cancel(ctx context.Context, pipeline string) error {
+	if len(s.claims(pipeline)) == 0 {
+		return nil
 	}
-	s.mu.Unlock()
-	for _, n := range numbers {
-		_, err := s.changeSegment(ctx, always, claim, n, rand.Text(), anything, func(*deadletters.Letter) verdict { return remove })
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	return s.leases.cancel(ctx, pipeline)
 }

@@ -90,8 +90,7 @@ func TestReplay(t *testing.T) {
 func TestOneReplay(t *testing.T) {
 	t.Parallel()
 	m := &memory{}
-	a, b := newHost(t, m, deadletters.Limits{}), newHost(t, m, deadletters.Limits{})
-	a.Member, b.Member = "a", "b"
+	a, b := newMember(t, "a", m, m, deadletters.Limits{}), newMember(t, "b", m, m, deadletters.Limits{})
 	unasked := func(error) { t.Error("a replay is ended") }
 	end, err := a.Begin(t.Context(), "p", replayStatus, unasked)
 	must(t, err)
@@ -174,7 +173,7 @@ func TestAge(t *testing.T) {
 	m := &memory{}
 	a := newHost(t, m, deadletters.Limits{Age: time.Hour}).owns("p", 7)
 	now := time.Now()
-	a.Local.Clock.Read = func() (time.Time, time.Duration) { return now, 0 }
+	a.local.Clock.Read = func() (time.Time, time.Duration) { return now, 0 }
 	for i := range 200 {
 		a.keep("p", fmt.Sprint(i))
 	}

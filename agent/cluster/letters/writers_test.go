@@ -31,9 +31,8 @@ func (s *stepped) Write(ctx context.Context, w protocol.Write) protocol.Outcome 
 func TestTwoWriters(t *testing.T) {
 	t.Parallel()
 	m := &memory{}
-	a, b := newHost(t, m, deadletters.Limits{}), newHost(t, m, deadletters.Limits{})
 	sealedA, sealedB, again, counted := make(chan struct{}), make(chan struct{}), make(chan struct{}), make(chan struct{})
-	a.Store = &stepped{memory: m, before: func(n int) {
+	a := newMember(t, "a", m, &stepped{memory: m, before: func(n int) {
 		switch n { // the first names a the writer
 		case 2: // its segment is written
 			close(sealedA)
@@ -42,8 +41,8 @@ func TestTwoWriters(t *testing.T) {
 			close(again)
 			<-counted
 		}
-	}}
-	b.Store = &stepped{memory: m, before: func(n int) {
+	}}, deadletters.Limits{})
+	b := newMember(t, "b", m, &stepped{memory: m, before: func(n int) {
 		switch n {
 		case 2:
 			close(sealedB)
@@ -51,7 +50,7 @@ func TestTwoWriters(t *testing.T) {
 		case 3:
 			t.Error("the first try of b fails")
 		}
-	}}
+	}}, deadletters.Limits{})
 	large := func(h *host, key string) error {
 		return letters.Replayed{Share: h.Share}.Keep(t.Context(), declared("p"), refused("p", key, strings.Repeat("x", 200_000)))
 	}

@@ -191,7 +191,7 @@ func (r *retiring) observedClaim(n *Node, e Entry, c Claim) {
 // Wrote takes the outcome of a Write.
 func (n *Node) Wrote(now time.Duration, id uint64, key string, o Outcome) {
 	n.advance(now)
-	switch c := n.claimOf(key); {
+	switch c := n.claims[pipelineOfKey(key)]; {
 	case key == n.session.key:
 		n.outage.wrote(n, n.session.sent(id), o.Result)
 		n.session.decided(n, n.session.wrote(n, id, o))
@@ -226,7 +226,7 @@ func (n *Node) Got(now time.Duration, e Entry, ok bool) {
 		if ok && there {
 			n.observedClaim(n, e, c)
 		}
-		switch own := n.claimOf(e.Key); {
+		switch own := n.claims[pipelineOfKey(e.Key)]; {
 		case own == nil:
 		case own.phase == fetching && own.edit != nil:
 			own.edit.fetched(n, own, e, ok)
@@ -242,10 +242,6 @@ func (n *Node) Got(now time.Duration, e Entry, ok bool) {
 // have ended.
 func (n *Node) silent(since time.Duration) bool {
 	return !n.outage.on && n.now-max(since, n.outage.last, n.session.joined) >= n.Timing.TTL && n.now-n.outage.brief >= n.Timing.settle()
-}
-
-func (n *Node) claimOf(key string) *claim {
-	return n.claims[pipelineOfKey(key)]
 }
 
 // Save has state written to the claim of a pipeline, for the run that was started with this

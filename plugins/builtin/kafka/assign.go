@@ -113,7 +113,7 @@ func (s *Source) checkID(topic string, id topicID) (recreated bool, err error) {
 	return recreated, nil
 }
 
-func (s *Source) partition(topic string, number int32) *partition {
+func (s *state) partition(topic string, number int32) *partition {
 	tp := topicPartition{topic, number}
 	if s.parts[tp] == nil {
 		s.parts[tp] = &partition{topicPartition: tp}

@@ -87,7 +87,7 @@ func (s *Source) revoked(ctx context.Context, _ *kgo.Client, lost map[string][]i
 	s.forget(lost)
 }
 
-func (s *Source) forget(lost map[string][]int32) {
+func (s *state) forget(lost map[string][]int32) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for topic, numbers := range lost {
@@ -123,7 +123,7 @@ func (s *Source) drain(ctx context.Context, lost map[string][]int32) {
 }
 
 // inFlight reports whether records of the partitions are not acknowledged. It is called with mu held.
-func (s *Source) inFlight(of map[string][]int32) bool {
+func (s *state) inFlight(of map[string][]int32) bool {
 	for topic, numbers := range of {
 		for _, n := range numbers {
 			if p := s.parts[topicPartition{topic, n}]; p != nil && p.acked < p.delivered {
@@ -175,7 +175,7 @@ func (s *Source) commit(ctx context.Context) {
 	})
 }
 
-func (s *Source) toCommit() map[string]map[int32]kgo.EpochOffset {
+func (s *state) toCommit() map[string]map[int32]kgo.EpochOffset {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.uncommitted = 0

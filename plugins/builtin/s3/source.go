@@ -49,7 +49,11 @@ type Source struct {
 	missed   map[uint64]int // objects of the last listing that could not be read, and how often
 	missing  int            // objects of the snapshot that could not be read
 	denied   bool           // uploads cannot be listed
+	gauge
+}
 
+// gauge is how far the source is, for those who ask.
+type gauge struct {
 	mu     sync.Mutex
 	report progress.Report // guarded by mu
 }
@@ -150,13 +154,13 @@ func (s *Source) follow() {
 }
 
 // count counts an object of the snapshot.
-func (s *Source) count() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.report.Snapshots) > 0 {
-		all := slices.Clone(s.report.Snapshots) // a caller may still read the old slice
+func (g *gauge) count() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if len(g.report.Snapshots) > 0 {
+		all := slices.Clone(g.report.Snapshots) // a caller may still read the old slice
 		all[0].Rows++
-		s.report.Snapshots = all
+		g.report.Snapshots = all
 	}
 }
 
@@ -322,19 +326,19 @@ func (s *Source) measure(l *listing) {
 }
 
 // note reports that the store answered, or what is wrong.
-func (s *Source) note(warning string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.report.Warning = warning; warning == "" {
-		s.report.At = time.Now()
+func (g *gauge) note(warning string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.report.Warning = warning; warning == "" {
+		g.report.At = time.Now()
 	}
 }
 
 // Progress returns how many objects wait to be read, and how old the first of them is.
-func (s *Source) Progress() progress.Report {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.report
+func (g *gauge) Progress() progress.Report {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.report
 }
 
 // Teardown closes connections.
