@@ -253,7 +253,7 @@ func (m *Member) carryOut(ctx context.Context, c protocol.Command) {
 			m.post(func() { m.adopted(ctx, pipeline, number, c, err) })
 		})
 	case protocol.Stop:
-		m.stop(c)
+		m.stop(ctx, c)
 	case protocol.Saved:
 		m.saved(c)
 	case protocol.Notice:
@@ -297,8 +297,8 @@ func (m *Member) adopted(ctx context.Context, pipeline string, number int, c pro
 	m.Placed(pipeline)
 }
 
-// stop has the run of a pipeline end; finishStops notices that it has.
-func (m *Member) stop(c protocol.Stop) {
+// stop has the run of a pipeline end; finishStop notices that it has.
+func (m *Member) stop(ctx context.Context, c protocol.Stop) {
 	pipeline, number := protocol.InstanceOf(c.Pipeline)
 	m.mu.Lock()
 	if o := m.owned[pipeline]; c.Lost {
@@ -314,29 +314,52 @@ func (m *Member) stop(c protocol.Stop) {
 		m.Lost(pipeline)
 	}
 	m.Placed(pipeline)
+	m.finishStop(ctx, pipeline, c)
 }
 
-// finishStops asks whether what is to end has ended.
+// finishStops waits for all that is to end.
 func (m *Member) finishStops(ctx context.Context) {
 	for id, c := range m.stopping {
-		if m.adopting[id] || m.asking[id] || m.retiring[id] != nil {
-			continue
-		}
-		m.asking[id] = true
-		m.working.Go(func() {
-			idle := m.Idle(ctx, id)
-			m.post(func() {
-				delete(m.asking, id)
-				if idle && m.stopping[id].Epoch == c.Epoch {
-					delete(m.stopping, id)
-					m.mu.Lock()
-					delete(m.owned, id)
-					m.mu.Unlock()
-					m.node.Stopped(m.now(), c.Pipeline, c.Epoch)
-				}
-			})
-		})
+		m.finishStop(ctx, id, c)
 	}
+}
+
+// finishStop waits for a pipeline that is to end, for a while: the next tick goes on.
+func (m *Member) finishStop(ctx context.Context, id string, c protocol.Stop) {
+	if m.adopting[id] || m.asking[id] || m.retiring[id] != nil {
+		return
+	}
+	m.asking[id] = true
+	m.working.Go(func() {
+		idle := soon(ctx, func() bool { return m.Idle(ctx, id) })
+		m.post(func() {
+			delete(m.asking, id)
+			if idle && !m.adopting[id] && m.retiring[id] == nil && m.stopping[id].Epoch == c.Epoch {
+				delete(m.stopping, id)
+				m.mu.Lock()
+				delete(m.owned, id)
+				m.mu.Unlock()
+				m.node.Stopped(m.now(), c.Pipeline, c.Epoch)
+			}
+		})
+	})
+}
+
+// soon waits for about the time between two ticks until something is so, and reports whether it is.
+func soon(ctx context.Context, is func() bool) bool {
+	for pause := tick / 32; ctx.Err() == nil; pause *= 2 {
+		switch {
+		case is():
+			return true
+		case pause >= tick:
+			return false
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+		}
+	}
+	return false
 }
 
 func (m *Member) saved(c protocol.Saved) {
@@ -419,7 +442,7 @@ func (m *Member) Drain(ctx context.Context) error {
 			return nil
 		}
 		select {
-		case <-time.After(tick):
+		case <-time.After(tick / 8):
 		case <-ctx.Done():
 			return failed(ctx.Err())
 		}

@@ -169,6 +169,9 @@ func (n *Node) Observe(now time.Duration, e Entry) {
 	case strings.HasPrefix(e.Key, ClaimPrefix):
 		if c, ok := decode[Claim](e.Value); ok {
 			n.observedClaim(n, e, c)
+			if c.Owner == "" {
+				takeFreed(n, pipelineOfKey(e.Key))
+			}
 		}
 	}
 }
@@ -200,6 +203,9 @@ func (n *Node) Wrote(now time.Duration, id uint64, key string, o Outcome) {
 		c.decided(n, c.wrote(n, id, o))
 	default:
 		n.outage.wrote(n, 0, o.Result)
+	}
+	if n.session.leaving && len(n.claims) == 0 {
+		n.session.step(n) // who waits for this agent to have left waits no longer
 	}
 }
 

@@ -16,11 +16,30 @@ func (n *Node) tick() {
 		c.tick(n)
 		c.keep(n)
 	}
-	if n.session.held && !n.session.leaving && n.now-n.session.joined >= n.Timing.Rank {
+	if claims(n) {
 		n.claimFree()
 		n.retire(n)
 		n.orphans.free(n)
 		n.balance()
+	}
+}
+
+// claims reports whether this agent may claim what has no owner.
+func claims(n *Node) bool {
+	return n.peers != nil && n.session.held && !n.session.leaving && n.now-n.session.joined >= n.Timing.Rank
+}
+
+// takeFreed claims a pipeline that was given away just now, if this agent ranks first for it: a planned move does not wait for the
+// next tick.
+func takeFreed(n *Node, id string) {
+	if !n.synced || !claims(n) || n.claims[id] != nil || n.now-n.claimAt < n.Timing.Claims {
+		return
+	}
+	if _, wanted := n.wanted[id]; !wanted {
+		return
+	}
+	if rank, ok := n.mayClaim(id, n.live(n.session.value)); ok && rank == 0 {
+		n.take(id)
 	}
 }
 
