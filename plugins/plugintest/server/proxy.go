@@ -110,12 +110,16 @@ func (p *Proxy) accept() {
 	}
 }
 
+// refuses reports whether new connections are closed at once.
+func (p *Proxy) refuses() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.refuse || p.closed
+}
+
 func (p *Proxy) serve(client net.Conn) {
 	defer func() { _ = client.Close() }()
-	p.mu.Lock()
-	refuse := p.refuse || p.closed
-	p.mu.Unlock()
-	if refuse {
+	if p.refuses() {
 		return
 	}
 	dialer := net.Dialer{Timeout: 5 * time.Second}
@@ -124,8 +128,15 @@ func (p *Proxy) serve(client net.Conn) {
 		return
 	}
 	defer func() { _ = server.Close() }()
-	l := &link{}
-	p.set(func() { p.conns[client], p.conns[server], p.links[l] = struct{}{}, struct{}{}, struct{}{} })
+	l, refuse := &link{}, false
+	p.set(func() {
+		if refuse = p.refuse || p.closed; !refuse { // by now: Cut does not know of this one
+			p.conns[client], p.conns[server], p.links[l] = struct{}{}, struct{}{}, struct{}{}
+		}
+	})
+	if refuse {
+		return
+	}
 	defer p.set(func() { delete(p.conns, client); delete(p.conns, server); delete(p.links, l) })
 	var both sync.WaitGroup
 	relay := func(to, from net.Conn) {

@@ -152,3 +152,17 @@ func silent(c net.Conn) error {
 	}
 	return nil
 }
+
+// TestRefusedWhileConnecting refuses connections, and cuts those there are, while the one to the server is being made: none is left.
+func TestRefusedWhileConnecting(t *testing.T) {
+	target := echo(t)
+	for range 200 {
+		p := server.NewProxy(t, target)
+		c := dial(t, p)
+		p.Refuse(true)
+		p.Cut()
+		if err := ask(c, time.Minute); err == nil {
+			t.Fatal("a connection goes through a proxy that refuses")
+		}
+	}
+}
