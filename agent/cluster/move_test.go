@@ -2,8 +2,9 @@ package cluster_test
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
-	"sync/atomic"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,45 +13,68 @@ import (
 	"github.com/conduit-agent/conduit/agent/cluster/protocol"
 )
 
-// TestPlannedMove drains a member: its pipeline is placed with the other one as soon as it has ended, and who asked is told as soon as
-// the member has left. Neither waits for the next tick.
+// TestPlannedMove drains one member after the other: the pipelines are placed with the other one as soon as they have ended, and who
+// asked is told as soon as the member has left. Neither waits for the next tick, nor for how long the other one is a member.
 func TestPlannedMove(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const ends, most = 50 * time.Millisecond, 150 * time.Millisecond
+		const pipelines, ends, most = 5, 50 * time.Millisecond, 150 * time.Millisecond
 		shared := &memory{}
-		begun := time.Now()
-		var asked atomic.Int64 // when the pipeline was asked to end
-		placed := make(chan string, 100)
+		type place struct{ member, pipeline string }
+		placed := make(chan place, 100)
+		wanted := map[string]protocol.Wanted{}
+		for i := range pipelines {
+			wanted[fmt.Sprint("p", i)] = protocol.Wanted{Digest: "d"}
+		}
 		member := func(name string) *cluster.Member {
 			m := &cluster.Member{
 				Store: shared, Self: protocol.Session{Agent: name}, Timing: protocol.TimingOf(20 * time.Second), Log: slog.New(slog.DiscardHandler),
 				Adopt: func(context.Context, string, []byte) error { return nil },
 				Lost:  func(string) {},
-				Idle:  func(context.Context, string) bool { return time.Since(begun)-time.Duration(asked.Load()) >= ends },
 			}
+			var asked sync.Map // since when a pipeline is to end
 			m.Placed = func(id string) {
-				if m.Here(id) {
-					placed <- name
+				if asked.Delete(id); m.Here(id) {
+					placed <- place{name, id}
 				} else {
-					asked.CompareAndSwap(0, int64(time.Since(begun)))
+					asked.Store(id, time.Now())
 				}
 			}
+			m.Idle = func(_ context.Context, id string) bool {
+				since, asks := asked.Load(id)
+				return asks && time.Since(since.(time.Time)) >= ends
+			}
 			go func() { _ = m.Run(t.Context()) }()
-			m.Declare(t.Context(), protocol.Declared{Wanted: map[string]protocol.Wanted{"p": {Digest: "d"}}})
+			m.Declare(t.Context(), protocol.Declared{Wanted: wanted})
 			return m
 		}
 		members := map[string]*cluster.Member{"a": member("a"), "b": member("b")}
-		owner := <-placed
-		time.Sleep(time.Minute + 10*time.Millisecond) // not at a tick
-		began := time.Now()
-		if err := members[owner].Drain(t.Context()); err != nil {
-			t.Fatal(err)
+		time.Sleep(time.Minute + 10*time.Millisecond) // all have their share, and it is not the time of a tick
+		for len(placed) > 0 {
+			<-placed
 		}
-		if took := time.Since(began); took < ends || took > most {
-			t.Errorf("the drain took %v, of a pipeline that ends within %v", took, ends)
-		}
-		if next := <-placed; next == owner || time.Since(began) > most {
-			t.Errorf("placed with %s, where it was with %s, after %v", next, owner, time.Since(began))
+		for _, name := range []string{"a", "b", "a"} {
+			began := time.Now()
+			has := 0
+			for id := range wanted {
+				if members[name].Here(id) {
+					has++
+				}
+			}
+			if err := members[name].Drain(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if took := time.Since(began); took < ends || took > most {
+				t.Errorf("the drain of %s took %v, with %d pipelines that end within %v", name, took, has, ends)
+			}
+			for range has {
+				if p := <-placed; p.member == name || time.Since(began) > most {
+					t.Errorf("%s, drained, is placed with %s after %v", p.pipeline, p.member, time.Since(began))
+				}
+			}
+			if err := members[name].Resume(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(10 * time.Millisecond)
 		}
 	})
 }

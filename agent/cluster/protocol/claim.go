@@ -37,7 +37,7 @@ type claim struct {
 func (n *Node) fetch(pipeline string, w instance, from string) {
 	c := &claim{register: register{key: ClaimKey(pipeline), lasting: true}, pipeline: pipeline, wanted: w, from: from}
 	n.claims[pipeline] = c
-	n.claimAt = n.now
+	n.claimAt = min(n.now, max(n.claimAt, n.now-maxClaims*n.Timing.Claims)+n.Timing.Claims)
 	n.out.add(Read{Key: c.key})
 }
 

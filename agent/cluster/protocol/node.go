@@ -33,7 +33,7 @@ type Node struct {
 	wanted    map[string]instance      // by the id of its claim
 	ids       []string                 // sorted, of wanted
 	wantedAt  map[string]time.Duration // since when
-	claimAt   time.Duration            // when a pipeline was claimed last
+	claimAt   time.Duration            // token bucket: a claim takes Timing.Claims of the time since then
 	balanceAt time.Duration            // when one may be handed over again
 	handedAt  map[string]time.Duration // when a pipeline was handed over last
 	noticed   map[string]Notice

@@ -16,7 +16,7 @@ func (n *Node) tick() {
 		c.tick(n)
 		c.keep(n)
 	}
-	if claims(n) {
+	if n.session.held && !n.session.leaving && n.now-n.session.joined >= n.Timing.Rank {
 		n.claimFree()
 		n.retire(n)
 		n.orphans.free(n)
@@ -24,15 +24,10 @@ func (n *Node) tick() {
 	}
 }
 
-// claims reports whether this agent may claim what has no owner.
-func claims(n *Node) bool {
-	return n.peers != nil && n.session.held && !n.session.leaving && n.now-n.session.joined >= n.Timing.Rank
-}
-
 // takeFreed claims a pipeline that was given away just now, if this agent ranks first for it: a planned move does not wait for the
-// next tick.
+// next tick, nor for members that may be about to join as this one was.
 func takeFreed(n *Node, id string) {
-	if !n.synced || !claims(n) || n.claims[id] != nil || n.now-n.claimAt < n.Timing.Claims {
+	if !n.synced || !n.session.held || n.session.leaving || n.claims[id] != nil || n.now-n.claimAt < n.Timing.Claims {
 		return
 	}
 	if _, wanted := n.wanted[id]; !wanted {
