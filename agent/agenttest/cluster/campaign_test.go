@@ -264,8 +264,11 @@ func (c *campaign) finish(cluster int) {
 			if want := lineAt(got.position) + 1; !known || b.first != want {
 				c.t.Errorf("%s begins with line %d under the epoch %d, which the proxies saw: %v, and which goes on from line %d", s.name, b.first, b.epoch, known, want)
 			}
-			if known {
-				c.report.change(got, b.behind+1-b.first)
+			if repeats := b.behind + 1 - b.first; known {
+				if got.from == "" && got.after == b.by && repeats > 0 {
+					c.t.Errorf("%s repeats %d lines under the epoch %d, of an owner that gave the pipeline away", s.name, repeats, b.epoch)
+				}
+				c.report.change(got, repeats)
 			}
 		}
 	}
@@ -309,7 +312,7 @@ func (r *campaignReport) change(h handover, repeats int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	how := "given"
-	if h.claim.From != "" {
+	if h.from != "" {
 		how = "taken over"
 	}
 	r.repeated[how] = append(r.repeated[how], repeats)

@@ -15,7 +15,8 @@ type sink struct {
 	read    int64 // bytes
 	rest    []byte
 	lines   int
-	last    int // the greatest number
+	last    int    // the greatest number
+	by      uint64 // epoch of who wrote it first
 	epoch   uint64
 	repeats int
 	late    int // lines that an owner wrote after a later one had begun to write
@@ -25,8 +26,9 @@ type sink struct {
 // begun is where an owner began to write.
 type begun struct {
 	epoch  uint64
-	first  int // number that it wrote first
-	behind int // the greatest that was written before
+	first  int    // number that it wrote first
+	behind int    // the greatest that was written before
+	by     uint64 // epoch of who wrote that first
 }
 
 // follow reads what was written since it was called last. Without repeats, the numbers must count up.
@@ -68,7 +70,7 @@ func (s *sink) take(line []byte) {
 	case n > s.last+1:
 		s.t.Fatalf("%s wrote line %d after line %d", s.name, n, s.last)
 	case epoch > s.epoch:
-		s.begun = append(s.begun, begun{epoch, n, s.last})
+		s.begun = append(s.begun, begun{epoch, n, s.last, s.by})
 		s.epoch = epoch
 	}
 	if epoch < s.epoch {
@@ -77,7 +79,9 @@ func (s *sink) take(line []byte) {
 	if n <= s.last {
 		s.repeats++
 	}
-	s.last = max(s.last, n)
+	if n > s.last {
+		s.last, s.by = n, epoch
+	}
 }
 
 // lineAt returns how many of the lines 1, 2 and so on a number of bytes has.

@@ -206,8 +206,8 @@ func (w *wire) check(t *testing.T) map[uint64]handover {
 			switch {
 			case now.claim.Owner == "":
 			case now.claim.Epoch == 0: // it is taken
+				taken[now.revision] = handover{write: now, from: before.owner(), after: epoch, position: positionOf(t, now.state)}
 				epoch = now.revision
-				taken[epoch] = handover{write: now, from: before.owner(), position: positionOf(t, now.state)}
 				if i > 0 && !bytes.Equal(now.state, before.state) {
 					t.Errorf("%s: %s got it in revision %d and changed the state from %s to %s", key, now.claim.Owner, epoch, before.state, now.state)
 				}
@@ -231,6 +231,7 @@ func (w write) owner() string {
 type handover struct {
 	write
 	from     string // the member that had it, "" when none had
+	after    uint64 // epoch of the one before
 	position int64
 }
 
