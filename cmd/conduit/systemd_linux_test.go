@@ -78,8 +78,9 @@ func (m *container) doctorSays(lines ...string) {
 			m.t.Errorf("doctor has no line %q:\n%s", line, out)
 		}
 	}
-	if failed := regexp.MustCompile("(?m)^error ").MatchString(out); failed != (err != nil) {
-		m.t.Errorf("doctor ended with %v:\n%s", err, out)
+	wanted := strings.Count(strings.Join(lines, "\n"), "error ")
+	if failed := len(regexp.MustCompile("(?m)^error ").FindAllString(out, -1)); failed != wanted || failed > 0 != (err != nil) {
+		m.t.Errorf("doctor has %d errors, want %d, and ended with %v:\n%s", failed, wanted, err, out)
 	}
 }
 
