@@ -44,7 +44,7 @@ func TestDoctorFindsWhatIsShort(t *testing.T) {
 		`warning +inodes +\d+ free at `,
 		`warning +file system +.* is in memory \(tmpfs\)`, " +→ set db.sqlite.path to a disk$",
 		`warning +open files +at most 256$`, " +→ raise it, for a service by LimitNOFILE=",
-		`error +agent +none answers, and .*address already in use: process \d+ `, " +→ set another api.http.address$",
+		`error +agent +none answers, and .*address already in use, by process \d+ `, " +→ set another api.http.address$",
 	} {
 		if !regexp.MustCompile("(?m)^" + line).Match(out) {
 			t.Errorf("doctor has no line %q:\n%s", line, out)
