@@ -23,6 +23,9 @@ type Config struct {
 
 	// File is where conduit.yaml is, or would be.
 	File string `koanf:"-"`
+	// Dir is where relative paths of pipelines start, "" for the working directory. It is that of the agent these settings
+	// are of, where another process judges what that one may do.
+	Dir string `koanf:"-"`
 	// Effective lists every setting with the place it was set, as Load found it.
 	Effective []Effective `koanf:"-"`
 }

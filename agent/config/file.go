@@ -4,13 +4,12 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/conduit-agent/conduit/spec/lazy"
 	"github.com/conduit-agent/conduit/spec/spelling"
+	"github.com/conduit-agent/conduit/spec/yamldoc"
 )
 
 // PathKey is the flag, and as CONDUIT_CONFIG_PATH the variable, that names the file.
@@ -39,7 +38,7 @@ type leaf struct {
 func (l *loader) file(path string, content []byte) {
 	var doc yaml.Node
 	if err := yaml.Unmarshal(content, &doc); err != nil {
-		l.failAt(syntaxPlace(path, err), "%s", syntaxMessage(err))
+		l.failSyntax(path, content, err)
 		return
 	}
 	values, seen := map[string]any{}, map[string]int{}
@@ -164,16 +163,13 @@ func join(group, key string) string {
 	return group + "." + key
 }
 
-var yamlLine = lazy.Regexp(`^(?:yaml: )?(?:line (\d+): )?(.*)$`)
-
-func syntaxPlace(path string, err error) string {
-	line, convErr := strconv.Atoi(yamlLine().FindStringSubmatch(err.Error())[1])
-	if convErr != nil {
-		line = 1
+// failSyntax says what is wrong with a file that is no YAML, as is said of a pipeline file: at the place of the
+// cause, where that can be told.
+func (l *loader) failSyntax(path string, content []byte, err error) {
+	nowhere := func(string) bool { return false }
+	if _, faults := yamldoc.Read(content, yamldoc.Grammar{Number: nowhere, Text: nowhere}); len(faults) > 0 {
+		l.failAt(fmt.Sprintf("%s:%d:%d", path, faults[0].Line, faults[0].Column), "%s", faults[0].Message)
+		return
 	}
-	return fmt.Sprintf("%s:%d:1", path, line)
-}
-
-func syntaxMessage(err error) string {
-	return "not valid YAML: " + yamlLine().FindStringSubmatch(err.Error())[2]
+	l.failAt(path, "the YAML is not valid: %v", err)
 }

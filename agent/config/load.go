@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -84,15 +85,39 @@ func (l *loader) cluster(c Cluster) {
 	}
 }
 
+// readFile reads the file of settings, of which only DefaultPath may be missing, with no link in its place. What has
+// the name of a file of settings and never ends, or is a directory, is refused; what has another name, such as
+// /dev/stdin, is read to its end.
 func readFile(path string) ([]byte, error) {
-	content, err := os.ReadFile(cmp.Or(path, DefaultPath))
+	name := cmp.Or(path, DefaultPath)
+	if err := readable(name); err != nil {
+		return nil, fmt.Errorf("cannot read settings: %w", err)
+	}
+	content, err := os.ReadFile(name)
 	if path == "" && errors.Is(err, fs.ErrNotExist) {
+		if to, err := os.Readlink(name); err == nil {
+			return nil, fmt.Errorf("cannot read settings: %s is a link to %s, which is not there: make that file, or remove the link to have defaults", name, to)
+		}
 		return nil, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("cannot read settings: %w", err)
 	}
 	return content, nil
+}
+
+// readable refuses a directory and a FIFO with the name of a file of settings. What is missing is found by reading it.
+func readable(name string) error {
+	const advice = "rename it, or name the file of settings with --config.path"
+	info, err := os.Stat(name)
+	switch ext := filepath.Ext(name); {
+	case err != nil || ext != ".yaml" && ext != ".yml":
+	case info.IsDir():
+		return fmt.Errorf("%s is not a regular file but a directory: %s", name, advice)
+	case info.Mode()&fs.ModeNamedPipe != 0:
+		return fmt.Errorf("%s is not a regular file but a FIFO: %s", name, advice)
+	}
+	return nil
 }
 
 // loader collects layers of settings, and everything wrong with them.

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -133,7 +134,9 @@ func TestProblems(t *testing.T) {
 		{"value for a group", "log: info", nil, nil, `conduit.yaml:1:1: log: must be a group of settings, not a value`},
 		{"set twice", "log.level: info\nlog:\n  level: warn", nil, nil, `conduit.yaml:3:3: log.level is set twice, first on line 1`},
 		{"list at the top", "- a", nil, nil, `conduit.yaml:1:1: must be settings, written key: value`},
-		{"no YAML", "log:\n\tlevel: info\n", nil, nil, `conduit.yaml:2:1: not valid YAML: found character that cannot start any token`},
+		{"tab", "log:\n\tlevel: info\n", nil, nil, `conduit.yaml:2:1: the YAML is not valid: this line is indented with a tab; YAML is indented with spaces`},
+		{"open quote", "log:\n  level: \"info\n  format: \"json\"\n", nil, nil, `conduit.yaml:2:10: the YAML is not valid: the quote " that opens here is not closed on its line`},
+		{"no YAML", "log:\n  level: info\n format: json\n", nil, nil, `conduit.yaml:3:2: the YAML is not valid here or shortly after: did not find expected key; check the indentation of this block and that its quotes and brackets are closed`},
 		{"nested in itself", "log: &a\n  level: *a\n", nil, nil, "conduit.yaml:2:10: too much, or nested too deeply"},
 		{"all at once", "a: 1\nb: 2\n", nil, nil, "conduit.yaml:1:1: no such setting: a\nconduit.yaml:2:1: no such setting: b"},
 		{"variable", "", []string{"CONDUIT_SHUTDOWN_TIMEOUT=soon"}, nil, `CONDUIT_SHUTDOWN_TIMEOUT: "soon" is not a duration such as 500ms, 10s or 1h30m`},
@@ -224,6 +227,29 @@ func TestMissingFile(t *testing.T) {
 	missing := filepath.Join(t.TempDir(), "other.yaml")
 	if _, _, err := config.Load(config.Sources{Path: missing}); err == nil || !strings.Contains(err.Error(), missing) {
 		t.Errorf("a file that was asked for may be missing: %v", err)
+	}
+}
+
+// What has the name of the file and cannot be it is said, and never waited for or taken for none.
+func TestNoFileOfSettings(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		make func(path string) error
+		want string
+	}{
+		{"directory", func(path string) error { return os.Mkdir(path, 0o700) }, "conduit.yaml is not a regular file but a directory: rename it, or name the file of settings with --config.path"},
+		{"FIFO", func(path string) error { return syscall.Mkfifo(path, 0o600) }, "conduit.yaml is not a regular file but a FIFO: rename it, or name the file of settings with --config.path"},
+		{"link to nothing", func(path string) error { return os.Symlink("gone.yaml", path) }, "conduit.yaml is a link to gone.yaml, which is not there: make that file, or remove the link to have defaults"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Chdir(t.TempDir())
+			if err := tt.make(config.DefaultPath); err != nil {
+				t.Fatal(err)
+			}
+			if _, _, err := config.Load(config.Sources{}); err == nil || err.Error() != "cannot read settings: "+tt.want {
+				t.Errorf("got %v, want %s", err, tt.want)
+			}
+		})
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 // New returns what settings of pipelines may name of the machine of an agent with these
 // settings.
 func New(c config.Config) *Paths {
-	p := &Paths{Store: c.DB.SQLite.Path}
+	p := &Paths{Store: c.DB.SQLite.Path, Dir: c.Dir}
 	for path := range strings.SplitSeq(c.Pipelines.AllowedPaths, ",") {
 		if path = strings.TrimSpace(path); path != "" {
 			p.Allowed = append(p.Allowed, path)

@@ -22,3 +22,17 @@ func TestSecretsOfTheAgent(t *testing.T) {
 		}
 	}
 }
+
+// Relative paths start where the agent works, also when another process judges them.
+func TestRelativePathsOfAnAgentElsewhere(t *testing.T) {
+	t.Chdir(t.TempDir())
+	dir := t.TempDir()
+	c := config.Config{Dir: dir}
+	c.Pipelines.AllowedPaths, c.DB.SQLite.Path = dir, filepath.Join(dir, "conduit.db")
+	paths := confine.New(c)
+	for path, allowed := range map[string]bool{"out.txt": true, filepath.Join(dir, "out.txt"): true, "../out.txt": false, "conduit.db": false} {
+		if err := paths.Check(path); (err == nil) != allowed {
+			t.Errorf("%s: %v, want it allowed: %t", path, err, allowed)
+		}
+	}
+}

@@ -24,12 +24,14 @@ type Paths struct {
 	Store string
 	// Credentials are names of credentials that are the agent's.
 	Credentials []string
+	// Dir is where relative paths start, "" for the working directory.
+	Dir string
 }
 
 // Check returns nil if a setting may name the file at path, which need not exist. Links are
 // followed.
 func (p *Paths) Check(path string) error {
-	real, err := resolve(path)
+	real, err := p.resolve(path)
 	if err != nil {
 		return fmt.Errorf("cannot find out where %s leads to: %w", path, err)
 	}
@@ -43,7 +45,7 @@ func (p *Paths) Check(path string) error {
 		return nil
 	}
 	for _, allowed := range p.Allowed {
-		dir, err := resolve(allowed)
+		dir, err := p.resolve(allowed)
 		if err == nil && within(real, dir) {
 			return nil
 		}
@@ -69,7 +71,7 @@ func within(path, dir string) bool {
 func (p *Paths) ofAgent(real string) (bool, error) {
 	own := p.Own
 	if p.Store != "" {
-		store, err := resolve(p.Store)
+		store, err := p.resolve(p.Store)
 		if err != nil || strings.HasPrefix(real, store) {
 			return true, err
 		}
@@ -77,7 +79,7 @@ func (p *Paths) ofAgent(real string) (bool, error) {
 	}
 	info, _ := os.Stat(real) // nil if there is nothing yet
 	for _, name := range own {
-		mine, err := resolve(name)
+		mine, err := p.resolve(name)
 		if err != nil || real == mine {
 			return true, err
 		}
@@ -95,6 +97,13 @@ func ofProcess(path string) bool {
 
 // maxLinks bounds how many links are followed.
 const maxLinks = 40
+
+func (p *Paths) resolve(path string) (string, error) {
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(p.Dir, path)
+	}
+	return resolve(path)
+}
 
 // resolve returns the absolute path that path leads to, links followed as far as it exists.
 func resolve(path string) (string, error) {

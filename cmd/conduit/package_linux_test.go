@@ -141,8 +141,8 @@ func (m *container) follow(block int) {
 		m.t.Fatal(err)
 	}
 	blocks := strings.Split(string(text), "```sh\n")[1:]
-	if len(blocks) <= block {
-		m.t.Fatalf("the page has %d blocks of commands", len(blocks))
+	if len(blocks) != backupBlock+1 {
+		m.t.Fatalf("the page has %d blocks of commands, and %d are known here", len(blocks), backupBlock+1)
 	}
 	commands, _, _ := strings.Cut(blocks[block], "```")
 	for _, command := range splitCommands(m.known.Replace(commands)) {

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -148,6 +149,35 @@ func TestStatusIsRefreshed(t *testing.T) {
 		}
 		if !slices.Equal(escapes, want) {
 			t.Errorf("terminal %v: cleared, home, green %v times, want %v:\n%q", isTerminal, escapes, want, text)
+		}
+	}
+}
+
+// What needs attention is above what does not, where a terminal with fewer lines than there are shows it.
+func TestWatchedStatusBeginsWithWhatNeedsAttention(t *testing.T) {
+	t.Chdir(t.TempDir())
+	answers := map[string]any{
+		"/readyz":   rest.Readiness{Status: "ready"},
+		"/v1/files": []spec.FileState{{Path: "broken.yaml", Problems: []spec.Problem{{File: "broken.yaml", Line: 3, Column: 1, Severity: spec.SeverityError, Message: "no YAML"}}}},
+		"/v1/status": []rest.PipelineStatus{
+			{ID: "a-runs", Generation: 1, State: spec.State{Phase: spec.PhaseRunning, RunningGeneration: 1}},
+			{ID: "b-by-hand", Generation: 1, Declared: spec.StatusRunning, Override: spec.StatusStopped, State: spec.State{Phase: spec.PhaseStopped}},
+			{ID: "c-fails", Generation: 1, State: spec.State{Phase: spec.PhaseDegraded, Error: "no file"}},
+		},
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		json.NewEncoder(w).Encode(answers[r.URL.Path])
+	}))
+	defer server.Close()
+	for _, isTerminal := range []bool{false, true} {
+		ctx, cancel := context.WithCancel(t.Context())
+		out := &pages{n: 1, end: cancel}
+		p := &cli.Program{Stdout: out, Stderr: &bytes.Buffer{}, Terminal: isTerminal}
+		if code := run(ctx, p, []string{"status", "-w", "--interval", "1ms", "--api.address", server.URL}); code != cli.ExitOK {
+			t.Fatalf("ended with %d", code)
+		}
+		if !regexp.MustCompile(`(?s)broken.yaml:3:1: .*PIPELINE.*c-fails.*b-by-hand.*a-runs`).MatchString(out.String()) {
+			t.Errorf("terminal %v:\n%s", isTerminal, out.String())
 		}
 	}
 }

@@ -20,9 +20,11 @@ func TestSettingsOfTheService(t *testing.T) {
 		name, file, here string
 		own              bool
 		args             []string
-		want             string
+		want, dir        string
 	}{
-		{name: "nothing here", file: service, want: "/var/lib/conduit/conduit.db"},
+		{name: "nothing here", file: service, want: "/var/lib/conduit/conduit.db", dir: "/var/lib/conduit"},
+		{name: "named", file: service, here: "conduit.yaml", args: []string{"--config.path", service}, want: "/var/lib/conduit/conduit.db", dir: "/var/lib/conduit"},
+		{name: "of the service itself", file: service, own: true, args: []string{"--config.path", service}, want: "/var/lib/conduit/conduit.db"},
 		{name: "given", file: service, args: []string{"--db.sqlite.path", "mine.db"}, want: "mine.db"},
 		{name: "settings here", file: service, here: "conduit.yaml", want: "conduit.db"},
 		{name: "pipelines here", file: service, here: "pipelines", want: "conduit.db"},
@@ -44,8 +46,8 @@ func TestSettingsOfTheService(t *testing.T) {
 				t.Fatal(err)
 			}
 			c, err := s.Load(&cli.Program{Stderr: t.Output(), ServiceFile: test.file})
-			if err != nil || c.DB.SQLite.Path != test.want {
-				t.Errorf("the state is %q, %v; want %q", c.DB.SQLite.Path, err, test.want)
+			if err != nil || c.DB.SQLite.Path != test.want || c.Dir != test.dir {
+				t.Errorf("the state is %q, paths start at %q, %v; want %q, %q", c.DB.SQLite.Path, c.Dir, err, test.want, test.dir)
 			}
 		})
 	}

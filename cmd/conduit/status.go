@@ -38,6 +38,8 @@ func statusCommand(p *cli.Program) *ffcli.Command {
 		Long: `The table has for each pipeline its phase, the generation that is declared and the one that
 runs, records per second, and the error if there is one. Then follow the problems of files.
 Before it stands what is wrong with the agent, or with the directory of the pipeline files.
+With -w what needs attention comes first: problems of files, then pipelines that fail, and
+those that were stopped or started by hand.
 
 With --check the exit code is 1 when a pipeline does not run as declared, as one that was stopped by
 hand, a file has an error, or the agent is not ready: for monitoring.
@@ -139,11 +141,15 @@ func (p *pipelineStatus) fails() bool {
 	return p.State.Phase == spec.PhaseDegraded || p.State.Phase == spec.PhaseRecovering || errorWords(p) != ""
 }
 
+// attention is how soon a pipeline is to be seen, from 0.
 func attention(p *pipelineStatus) int {
-	if p.fails() {
+	switch {
+	case p.fails():
 		return 0
+	case !p.asDeclared():
+		return 1
 	}
-	return 1
+	return 2
 }
 
 // well reports whether nothing is wrong.
@@ -163,7 +169,7 @@ func (v *statusView) watch(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return nil
 		}
-		sorting.StableBy(s.Pipelines, func(a, b pipelineStatus) int { // what needs attention is never below the edge
+		sorting.StableBy(s.Pipelines, func(a, b pipelineStatus) int { // what needs attention is not below the edge
 			return cmp.Compare(attention(&a), attention(&b))
 		})
 		if err != nil && first {
@@ -186,6 +192,7 @@ func (v *statusView) watch(ctx context.Context) error {
 
 // layout says how the table of the pipelines is arranged.
 type layout struct {
+	first bool // problems of files and warnings stand above the table, which may be longer than the terminal
 	below bool // errors have lines of their own, below those of their pipelines, rather than a column
 	id    int  // the most characters of an id; 0: any number
 }
@@ -200,9 +207,9 @@ const (
 // layout returns the one that fits the terminal, if there is one.
 func (v *statusView) layout() layout {
 	if width, _, err := term.GetSize(int(os.Stdout.Fd())); err == nil && v.Terminal {
-		return layout{below: true, id: max(leastID, width-otherColumns)}
+		return layout{first: true, below: true, id: max(leastID, width-otherColumns)}
 	}
-	return layout{}
+	return layout{first: true}
 }
 
 // refresh shows a page, on a terminal in place of the one before.
@@ -314,6 +321,9 @@ func writeStatus(r *cli.Remote, to io.Writer, s agentStatus, l layout) error {
 	if m := s.Agent.Memory; m != nil {
 		fmt.Fprintf(to, "%s: sources that wait for memory: %d; records take %d of %d MiB%s\n", r.Paint("short of memory", terminal.Yellow), m.Waiting, m.Used>>20, m.Bytes>>20, useWords(m.By))
 	}
+	if l.first {
+		writeConcerns(r, to, s)
+	}
 	if len(s.Pipelines) == 0 && s.failed {
 		fmt.Fprintln(to, "no pipeline fails")
 	} else if len(s.Pipelines) == 0 {
@@ -321,6 +331,14 @@ func writeStatus(r *cli.Remote, to io.Writer, s agentStatus, l layout) error {
 	} else if err := pipelineTable(s.Pipelines, l).Write(to, r.Paint); err != nil {
 		return err
 	}
+	if !l.first {
+		writeConcerns(r, to, s)
+	}
+	return nil
+}
+
+// writeConcerns says what sources warn of, and what is wrong with files.
+func writeConcerns(r *cli.Remote, to io.Writer, s agentStatus) {
 	writeWarnings(r, to, s.Pipelines)
 	if len(s.Files) > 0 && s.Files[0].Unseen != "" {
 		fmt.Fprintln(to, "when the files were last seen:")
@@ -328,7 +346,6 @@ func writeStatus(r *cli.Remote, to io.Writer, s agentStatus, l layout) error {
 	for _, f := range s.Files {
 		r.ProblemsTo(to, f.Problems)
 	}
-	return nil
 }
 
 func pipelineTable(all []pipelineStatus, l layout) *terminal.Table {

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -36,6 +37,7 @@ func TestUnit(t *testing.T) {
 	m.grows("numbers.txt")
 	m.checkAccess()
 	m.checkPolicy()
+	m.doctorSays("ok +unit +active: 3 running", `ok +sandbox +exposure 1\.[0-5] of 10`, "ok +agent +version .* answers at ", "ok +pipelines +none of 3 fails", `ok +store +/var/lib/conduit/conduit\.db: \d+ bytes, whole`)
 
 	first := m.property("MainPID")
 	m.must("systemctl", "restart", "conduit.service")
@@ -58,11 +60,27 @@ func TestUnit(t *testing.T) {
 
 	m.must("systemctl", "stop", "conduit.service")
 	m.shows(map[string]string{"ActiveState": "inactive", "SubState": "dead", "Result": "success", "ExecMainStatus": "0", "NRestarts": "0"})
+	m.doctorSays("error +unit +the service is inactive", "ok +agent +none runs; 127.0.0.1:8080 is free")
 	if out, err := m.run("pgrep", "-l", "conduit"); err == nil {
 		t.Errorf("still there after the stop: %s", out)
 	}
 	if out, err := m.run("ls", "/run/conduit"); err == nil {
 		t.Errorf("/run/conduit is still there: %s", out)
+	}
+}
+
+// doctorSays checks that conduit doctor, which root calls in any directory, has lines that begin so, and the exit code of its levels.
+func (m *container) doctorSays(lines ...string) {
+	m.t.Helper()
+	out, err := m.run("conduit", "doctor")
+	for _, line := range lines {
+		if !regexp.MustCompile("(?m)^" + line).MatchString(out) {
+			m.t.Errorf("doctor has no line %q:\n%s", line, out)
+		}
+	}
+	wanted := strings.Count(strings.Join(lines, "\n"), "error ")
+	if failed := len(regexp.MustCompile("(?m)^error ").FindAllString(out, -1)); failed != wanted || failed > 0 != (err != nil) {
+		m.t.Errorf("doctor has %d errors, want %d, and ended with %v:\n%s", failed, wanted, err, out)
 	}
 }
 

@@ -61,7 +61,7 @@ agent/maintenance:       agent/deadletters agent/sqlitefile agent/store agent/st
 agent/deadletters:       agent/engine/deadletter agent/sqlitefile agent/wallclock api/rest spec
 agent/poison:            agent/engine/batching plugins/connector
 agent/replay:            agent/deadletters agent/engine agent/engine/* api/rest plugins/connector plugins/sdk spec
-agent/config:            schemas spec
+agent/config:            schemas spec spec/yamldoc
 agent/reference:         agent/redact reconcile/watch spec
 agent/confine:           agent/config
 agent/access:            agent/config agent/host agent/reference api

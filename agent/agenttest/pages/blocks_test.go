@@ -16,6 +16,9 @@ type block struct {
 
 var fence = regexp.MustCompile("(?ms)^```sh\n(.*?)^```$")
 
+// otherFence begins a block of commands that is not found as one.
+var otherFence = regexp.MustCompile("(?mi)^([ \t]+```sh|[ \t]*(```|~~~)[ \t]*(bash|zsh|fish|shell|console|shell-session|terminal)|~~~sh|```[ \t]+sh)\\b.*")
+
 // commandBlocks returns the blocks of commands of a page.
 func commandBlocks(t *testing.T, path string) (blocks []block) {
 	t.Helper()
@@ -82,6 +85,17 @@ func script(line string) string {
 }
 
 func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
+
+func TestOtherFence(t *testing.T) {
+	for text, other := range map[string]bool{
+		"a\n```sh\nls\n```\n": false, "```yaml\n": false, "```\n$ ls\n```\n": false, "```\nshow\n": false,
+		"```bash\n": true, "```console\n": true, "- item\n  ```sh\n": true, "~~~sh\n": true, "``` sh\n": true, "```Shell\n": true,
+	} {
+		if otherFence.MatchString(text) != other {
+			t.Errorf("%q: want %v", text, other)
+		}
+	}
+}
 
 func TestScript(t *testing.T) {
 	for line, want := range map[string]string{

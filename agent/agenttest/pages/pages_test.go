@@ -59,6 +59,9 @@ func TestPages(t *testing.T) {
 	}
 	for _, path := range documents(t) {
 		blocks := commandBlocks(t, path)
+		if found := otherFence.FindString(read(t, path)); found != "" {
+			t.Errorf("%s has commands that no test executes: begin their block with ```sh at the margin, not with %q", path, found)
+		}
 		reader, ok := readers[path]
 		switch {
 		case ok && len(blocks) == 0:

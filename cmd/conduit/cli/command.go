@@ -53,8 +53,8 @@ func (p *Program) Group(c *ffcli.Command) *ffcli.Command {
 	return c
 }
 
-// hint returns which command below c was meant by a word: one that is spelled alike, or one of
-// that name further down.
+// hint returns which command below c was meant by a word: one that is spelled alike, one that begins so, or
+// one of that name further down.
 func hint(c *ffcli.Command, word string) string {
 	var names []string
 	for _, s := range c.Subcommands {
@@ -67,6 +67,9 @@ func hint(c *ffcli.Command, word string) string {
 	}
 	if near := spelling.Hint(word, names); near != "" {
 		return near
+	}
+	if at := slices.IndexFunc(names, func(name string) bool { return strings.HasPrefix(name, word) }); at >= 0 && word != "" {
+		return fmt.Sprintf("; did you mean %q?", names[at])
 	}
 	for _, s := range c.Subcommands {
 		for _, below := range s.Subcommands {
@@ -195,8 +198,8 @@ func (e *flagError) explain(c *ffcli.Command) error {
 // flagHint returns which flag was meant by one that there is not. One letter is close to any other, so a
 // flag of one is found by the word for its value.
 func flagHint(fs *flag.FlagSet, name string) string {
-	var words []string
-	flags := map[string]string{} // by word
+	words := []string{"--help"}
+	flags := map[string]string{"--help": "--help"} // by word
 	fs.VisitAll(func(f *flag.Flag) {
 		word := "--" + f.Name
 		if len(f.Name) == 1 {

@@ -148,7 +148,7 @@ func throughSocket(path string) http.RoundTripper {
 	t.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return (&net.Dialer{Timeout: dialTimeout}).DialContext(ctx, "unix", path)
 	}
-	return t
+	return promptly(t)
 }
 
 // tokenOf returns the agent's own token, if the user may read it.
@@ -179,7 +179,7 @@ func transport(c config.API) (http.RoundTripper, error) {
 		}
 		t.TLSClientConfig.Certificates = []tls.Certificate{pair}
 	}
-	return t, nil
+	return promptly(t), nil
 }
 
 func trust(t *tls.Config, c config.API) error {

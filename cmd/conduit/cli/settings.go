@@ -102,6 +102,9 @@ func (s *Settings) Load(p *Program) (config.Config, error) {
 	if err != nil && ExitCode(err) != ExitEnvironment {
 		return c, Invalidf("%v", err)
 	}
+	if path == p.ServiceFile && !s.Own && filepath.IsAbs(c.DB.SQLite.Path) {
+		c.Dir = filepath.Dir(c.DB.SQLite.Path) // as the unit has it
+	}
 	return c, err
 }
 

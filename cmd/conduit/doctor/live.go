@@ -73,7 +73,11 @@ func (e *examination) port() {
 	}
 	_, port, _ := net.SplitHostPort(address)
 	number, _ := strconv.Atoi(port)
-	e.add("agent", Error, "set another api.http.address", "none answers, and %v: %s", err, host.PortOwner(number))
+	who := host.PortOwner(number)
+	if who != "" { // which nobody but root knows of the process of another user
+		who = ", by " + who
+	}
+	e.add("agent", Error, "set another api.http.address", "none answers, and %v%s", err, who)
 }
 
 // mostExposed is the exposure that systemd-analyze may find of the unit as it is shipped.

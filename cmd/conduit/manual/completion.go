@@ -3,6 +3,7 @@ package manual
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/peterbourgon/ff/v3/ffcli"
@@ -17,12 +18,17 @@ func Completion(c *ffcli.Command, shell string) ([]byte, error) {
 	case "bash":
 		return bash(c), nil
 	case "zsh":
-		return append([]byte("#compdef conduit\nautoload -U +X bashcompinit && bashcompinit\n"), bash(c)...), nil
+		return slices.Concat([]byte("#compdef conduit\nautoload -U +X bashcompinit && bashcompinit\n"), bash(c), []byte(zshFirst)), nil
 	case "fish":
 		return fish(c), nil
 	}
 	return nil, fmt.Errorf("no such shell: %s; there are bash, zsh and fish", shell)
 }
+
+// zshFirst completes the line for which zsh has only now loaded the script, as the function of that name. At other times,
+// as with eval, there is no such line.
+const zshFirst = `[ "${funcstack[1]}" != _conduit ] || _bash_complete -o default -F _conduit
+`
 
 // bash returns a function that finds what may follow the commands that stand before the cursor.
 func bash(c *ffcli.Command) []byte {
@@ -33,18 +39,8 @@ _conduit() {
     for ((i = 1; i < COMP_CWORD; i++)); do
         case "$at ${COMP_WORDS[i]}" in
 `)
-	walk(c, nil, func(at *ffcli.Command, words []string) {
-		if len(words) == 0 {
-			return
-		}
-		meant := strings.Join(words, " ")
-		fmt.Fprintf(&b, "        \" %s\"", meant)
-		if len(words) == 2 {
-			for _, alias := range cli.Aliases(cli.Below(c, words[0]), at.Name) {
-				fmt.Fprintf(&b, " | \" %s %s\"", words[0], alias)
-			}
-		}
-		fmt.Fprintf(&b, ") at=\" %s\" ;;\n", meant)
+	eachName(c, func(meant string, written []string) {
+		fmt.Fprintf(&b, "        \"%s\") at=\"%s\" ;;\n", strings.Join(written, `" | "`), meant)
 	})
 	b.WriteString("        esac\n    done\n    case \"$at\" in\n")
 	walk(c, nil, func(c *ffcli.Command, words []string) {
@@ -62,19 +58,27 @@ complete -o default -F _conduit conduit
 	return b.Bytes()
 }
 
+// fish returns completions, each for where the cursor is behind one command.
 func fish(c *ffcli.Command) []byte {
 	var b bytes.Buffer
-	b.WriteString("# Completion of conduit for fish.\n")
+	b.WriteString(`# Completion of conduit for fish.
+function __conduit_at -d 'Test whether the cursor is behind this command'
+    set -l at ''
+    for word in (commandline -opc)
+        switch "$at $word"
+`)
+	eachName(c, func(meant string, written []string) {
+		fmt.Fprintf(&b, "            case '%s'\n                set at '%s'\n", strings.Join(written, "' '"), meant)
+	})
+	b.WriteString(`        end
+    end
+    test "$at" = "$argv[1]"
+end
+`)
 	walk(c, nil, func(c *ffcli.Command, words []string) {
-		condition := "__fish_use_subcommand"
-		if len(words) > 0 {
-			condition = "__fish_seen_subcommand_from " + strings.Join(words, "; and __fish_seen_subcommand_from ")
-		}
-		if names := names(c); len(names) > 0 && len(words) > 0 {
-			condition += "; and not __fish_seen_subcommand_from " + strings.Join(names, " ")
-		}
+		condition := single(fmt.Sprintf(`__conduit_at "%s"`, strings.Join(append([]string{""}, words...), " ")))
 		for _, below := range c.Subcommands {
-			fmt.Fprintf(&b, "complete -c conduit -f -n %s -a %s -d %s\n", single(condition), below.Name, single(below.ShortHelp))
+			fmt.Fprintf(&b, "complete -c conduit -f -n %s -a %s -d %s\n", condition, below.Name, single(below.ShortHelp))
 		}
 		own, shared := cli.Flags(c.FlagSet)
 		for _, f := range append(own, shared...) {
@@ -86,10 +90,27 @@ func fish(c *ffcli.Command) []byte {
 			if f.Argument != "" {
 				needs = " -r"
 			}
-			fmt.Fprintf(&b, "complete -c conduit -n %s %s %s%s -d %s\n", single(condition), option, f.Name, needs, single(f.Text))
+			fmt.Fprintf(&b, "complete -c conduit -n %s %s %s%s -d %s\n", condition, option, f.Name, needs, single(f.Text))
 		}
 	})
 	return b.Bytes()
+}
+
+// eachName visits every command below c: what is meant, and all that may be written for it, each word with a space before it.
+func eachName(c *ffcli.Command, visit func(meant string, written []string)) {
+	walk(c, nil, func(at *ffcli.Command, words []string) {
+		if len(words) == 0 {
+			return
+		}
+		meant := " " + strings.Join(words, " ")
+		written := []string{meant}
+		if len(words) == 2 {
+			for _, alias := range cli.Aliases(cli.Below(c, words[0]), at.Name) {
+				written = append(written, " "+words[0]+" "+alias)
+			}
+		}
+		visit(meant, written)
+	})
 }
 
 func single(text string) string {

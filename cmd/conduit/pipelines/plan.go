@@ -28,7 +28,7 @@ Each change stands with its line and its effect; values of settings are never sh
 
 When no agent answers, or --db.sqlite.path or a directory is given by a flag, the store is read
 instead, and the plan is what an agent would do that starts now. References such as ${VAR} are
-looked up by the agent only. Files have their names within the directory, as everywhere.
+looked up by the agent only. Files are named by their paths from where one stands.
 
   +    the pipeline is new
   ~    it changes while its sources stay open, or while it is stopped

@@ -36,7 +36,7 @@ Example:
 }
 
 func upgradeFile(p *cli.Program, path string, inPlace bool) error {
-	text, err := os.ReadFile(path)
+	text, err := readFile(path)
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,4 @@
+package cli
+
+// Promptly limits the answers to questions.
+var Promptly = promptly
