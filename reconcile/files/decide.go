@@ -245,7 +245,7 @@ func (d *decision) record(f *Scanned) {
 	s := spec.FileState{Path: f.Path, Hash: f.Hash, Pipelines: d.pipelines(f), SeenAt: d.now}
 	s.Problems = append(slices.Clone(f.Problems), d.problems[f.Path]...)
 	if f.Err != nil {
-		s.Problems = append(s.Problems, spec.Problem{File: f.Path, Severity: spec.SeverityError, Code: "file.unreadable", Message: f.Err.Error()})
+		s.Problems = append(s.Problems, spec.Problem{File: f.Path, Severity: spec.SeverityError, Code: "file.unreadable", Message: "cannot read the file: " + f.Err.Error()})
 	}
 	before := d.known[f.Path]
 	if before != nil && before.Hash == s.Hash && slices.Equal(before.Pipelines, s.Pipelines) && slices.Equal(before.Problems, s.Problems) {

@@ -241,7 +241,10 @@ func special(mode fs.FileMode) string {
 }
 
 func unreadable(name string, err error) *entry {
-	return &entry{file: File{Path: name, Err: fmt.Errorf("cannot read %s: %w", name, err)}}
+	if errors.Is(err, syscall.ELOOP) {
+		err = fmt.Errorf("%w: it is a link that leads back to itself; remove it, or have it lead to a file", err)
+	}
+	return &entry{file: File{Path: name, Err: err}}
 }
 
 func hash(data []byte) string {

@@ -78,9 +78,6 @@ func pipelineFiles(ctx context.Context, c config.Config, paths []string) ([]pipe
 		}
 		if !directory {
 			content, err := watch.ReadNamed(path)
-			if err != nil {
-				err = fmt.Errorf("cannot read %s: %w", path, err)
-			}
 			add(filepath.Dir(path), filepath.Base(path), pipelineFile{path, content, err})
 			continue
 		}
@@ -133,7 +130,7 @@ func (r *report) check(ctx context.Context, file pipelineFile) {
 		parsed = ofMember(path, parsed)
 	}
 	if file.err != nil {
-		parsed.Problems = []spec.Problem{{File: path, Severity: spec.SeverityError, Code: "file.unreadable", Message: file.err.Error()}}
+		parsed.Problems = []spec.Problem{{File: path, Severity: spec.SeverityError, Code: "file.unreadable", Message: "cannot read the file: " + file.err.Error()}}
 	}
 	f := fileReport{Path: path, Pipelines: []string{}, Problems: append([]spec.Problem{}, parsed.Problems...)}
 	for i := range parsed.Pipelines {
