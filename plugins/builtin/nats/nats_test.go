@@ -143,6 +143,7 @@ func TestStream(t *testing.T) {
 				t.Errorf("metadata is %v", md)
 			}
 			ack(t, src, 2)
+			wait.For(t, "two are behind", func() bool { r := src.Progress(); return r.Records != nil && *r.Records == 2 })
 			if err := src.Teardown(t.Context()); err != nil {
 				t.Fatal(err)
 			}
@@ -167,6 +168,28 @@ func TestStream(t *testing.T) {
 				t.Errorf("%d consumers are left: %v", info.State.Consumers, err)
 			}
 		})
+	}
+}
+
+// TestUpdated removes what former settings left at the server, and nothing when the consumers are the same.
+func TestUpdated(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	stream := s.stream(t, orders())
+	set := settings(s)
+	if err := (&nats.Source{}).LifecycleOnCreated(t.Context(), set); err != nil {
+		t.Fatal(err)
+	}
+	for _, now := range []struct {
+		set  map[string]string
+		left int
+	}{{settings(s, "subjects", "orders.a"), 1}, {settings(s, "consumer", "another"), 0}} {
+		if err := (&nats.Source{}).LifecycleOnUpdated(t.Context(), set, now.set); err != nil {
+			t.Fatal(err)
+		}
+		if info, err := stream.Info(t.Context()); err != nil || info.State.Consumers != now.left {
+			t.Errorf("%d consumers are left, want %d: %v", info.State.Consumers, now.left, err)
+		}
 	}
 }
 

@@ -32,7 +32,7 @@ func TestSource(t *testing.T) {
 				"ReadAgain": readAgain, "TwoPipelines": twoPipelines, "Heartbeat": heartbeat, "Lost": lost,
 				"MaxLag": maxLag, "ConduitPositions": conduitPositions, "ResumeSnapshot": resumeSnapshot,
 				"Lifecycle": lifecycle, "Hidden": hidden, "Reconnect": reconnect, "KeyChange": keyChange, "Confirms": confirms, "Rights": rights,
-				"Failover": failover, "AnotherServer": anotherServer,
+				"Failover": failover, "AnotherServer": anotherServer, "ResumeChanges": resumeChanges,
 			} {
 				t.Run(name, func(t *testing.T) {
 					t.Parallel()
@@ -315,6 +315,29 @@ func resumeSnapshot(w *world) {
 	}
 	if _, there := final["a501"]; len(final) != 2000 || there || fmt.Sprint(final["a500"], final["a1500"]) != "1 1" {
 		w.Errorf("%d rows, changed ones %v %v, the deleted one is there: %v", len(final), final["a500"], final["a1500"], there)
+	}
+}
+
+// resumeChanges goes on behind every change, also within a transaction and between the two halves of a change of a key.
+func resumeChanges(w *world) {
+	w.exec("CREATE TABLE t (id int PRIMARY KEY)")
+	settings := w.settings("t")
+	s := w.open(settings, nil).streaming()
+	w.exec("BEGIN; INSERT INTO t VALUES (1), (2), (3); UPDATE t SET id = 4 WHERE id = 3; DELETE FROM t WHERE id = 1; COMMIT")
+	w.exec("INSERT INTO t VALUES (5)")
+	w.exec("BEGIN; INSERT INTO t VALUES (6); INSERT INTO t VALUES (7); COMMIT")
+	lines := []string{
+		`create t {"id":1} to {"id":1}`, `create t {"id":2} to {"id":2}`, `create t {"id":3} to {"id":3}`, `delete t {"id":3} from {"id":3}`, `create t {"id":4} to {"id":4}`,
+		`delete t {"id":1} from {"id":1}`, `create t {"id":5} to {"id":5}`, `create t {"id":6} to {"id":6}`, `create t {"id":7} to {"id":7}`,
+	}
+	got := s.Want(lines...)
+	s.Close()
+	w.exec("INSERT INTO t VALUES (8)")
+	lines = append(lines, `create t {"id":8} to {"id":8}`)
+	for i := range got {
+		s := w.open(settings, got[i].Position)
+		s.Want(lines[i+1:]...)
+		s.Close()
 	}
 }
 
