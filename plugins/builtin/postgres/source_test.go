@@ -32,7 +32,7 @@ func TestSource(t *testing.T) {
 				"ReadAgain": readAgain, "TwoPipelines": twoPipelines, "Heartbeat": heartbeat, "Lost": lost,
 				"MaxLag": maxLag, "ConduitPositions": conduitPositions, "ResumeSnapshot": resumeSnapshot,
 				"Lifecycle": lifecycle, "Hidden": hidden, "Reconnect": reconnect, "KeyChange": keyChange, "Confirms": confirms, "Rights": rights,
-				"Failover": failover, "AnotherServer": anotherServer, "ResumeChanges": resumeChanges,
+				"Failover": failover, "AnotherServer": anotherServer, "ResumeChanges": resumeChanges, "Never": never,
 			} {
 				t.Run(name, func(t *testing.T) {
 					t.Parallel()
@@ -448,6 +448,31 @@ func lifecycle(w *world) {
 	}
 	if err := d.LifecycleOnDeleted(d.Ctx, after); err != nil {
 		w.Errorf("deleting again: %v", err)
+	}
+}
+
+// never reads changes alone, from the making of the slot on, without schemas, and leaves slot and publication when it is deleted.
+func never(w *world) {
+	w.exec("CREATE TABLE t (id int PRIMARY KEY); INSERT INTO t VALUES (1)")
+	settings := w.settings("t", "snapshotMode", "never", "logrepl.withAvroSchema", "false", "logrepl.autoCleanup", "false", "cdcMode", "logrepl")
+	s := w.newSource(w.db + ":source")
+	if err := s.LifecycleOnCreated(s.Ctx, settings); err != nil {
+		w.Fatal(err)
+	}
+	w.exec("INSERT INTO t VALUES (2)") // before the source is opened for the first time
+	if err := s.TryOpen(settings, nil); err != nil {
+		w.Fatal(err)
+	}
+	got := s.Want(`create t {"id":2} to {"id":2}`)
+	if md := got[0].Metadata; md.Get("opencdc.payload.schema.subject") != "" || md.Get("opencdc.key.schema.subject") != "" {
+		w.Errorf("metadata is %v", md)
+	}
+	s.Close()
+	if err := s.LifecycleOnDeleted(s.Ctx, settings); err != nil {
+		w.Fatal(err)
+	}
+	if got := w.query("SELECT count(*) FROM pg_replication_slots WHERE database = current_database()") + w.query("SELECT count(*) FROM pg_publication"); got != "11" {
+		w.Errorf("slots and publications left: %s", got)
 	}
 }
 
