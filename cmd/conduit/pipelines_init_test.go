@@ -29,22 +29,24 @@ func conduitIn(t *testing.T, dir string, args ...string) (code int, out string) 
 	return cmd.ProcessState.ExitCode(), string(text)
 }
 
-// A file for any source lacks no more than what is said to be filled in.
-func TestPipelinesInitOfEverySource(t *testing.T) {
+// A file for any source, or destination, lacks no more than what is said to be filled in.
+func TestPipelinesInitOfEveryConnector(t *testing.T) {
 	t.Parallel()
 	for _, c := range builtin.All() {
-		if c.NewSource == nil {
-			continue
-		}
-		dir := t.TempDir()
-		code, out := conduitIn(t, dir, "pipelines", "init", "p", "--source", c.Name)
-		missing := regexp.MustCompile(`[^ ]+ of `+c.Name+`-source`).FindAllString(out, -1)
-		if code != 0 {
-			t.Errorf("%s: exit code %d: %s", c.Name, code, out)
-		}
-		code, out = conduitIn(t, dir, "pipelines", "validate")
-		if (code == 0) != (len(missing) == 0) || strings.Count(out, ": error: ") != len(missing) || !strings.Contains(out, ", 0 warnings\n") {
-			t.Errorf("%s: %v is missing, and validate says %s", c.Name, missing, out)
+		for side, has := range map[string]bool{"source": c.NewSource != nil, "destination": c.NewDestination != nil} {
+			if !has {
+				continue
+			}
+			dir := t.TempDir()
+			code, out := conduitIn(t, dir, "pipelines", "init", "p", "--"+side, c.Name)
+			missing := regexp.MustCompile(`[^ ]+ of `+c.Name+"-"+side).FindAllString(out, -1)
+			if code != 0 {
+				t.Errorf("%s %s: exit code %d: %s", side, c.Name, code, out)
+			}
+			code, out = conduitIn(t, dir, "pipelines", "validate")
+			if (code == 0) != (len(missing) == 0) || strings.Count(out, ": error: ") != len(missing) || !strings.Contains(out, ", 0 warnings\n") {
+				t.Errorf("%s %s: %v is missing, and validate says %s", side, c.Name, missing, out)
+			}
 		}
 	}
 }

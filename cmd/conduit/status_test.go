@@ -2,12 +2,15 @@ package main
 
 import (
 	"bytes"
+	"regexp"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/cmd/conduit/terminal"
+	"github.com/conduit-agent/conduit/plugins/progress"
 	"github.com/conduit-agent/conduit/spec"
 )
 
@@ -15,6 +18,17 @@ func TestStatusShowsWhichSourcesWait(t *testing.T) {
 	const waiting = "no record yet, open since 2026-01-02T03:04:05Z"
 	got := behindWords(&rest.PipelineRates{Stages: map[string]rest.StageRates{"p:b": {Waiting: waiting}, "p:a": {Records: 1}}})
 	if got != "p:b: "+waiting {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestStatusShowsHowFarSourcesAre(t *testing.T) {
+	behind := int64(2)
+	got := behindWords(&rest.PipelineRates{Stages: map[string]rest.StageRates{
+		"p:a": {Behind: &progress.Report{Records: &behind, Snapshots: []progress.Snapshot{{Of: "orders", Rows: 100, Total: 400, StartedAt: time.Now().Add(-time.Minute)}}}},
+		"p:b": {Behind: &progress.Report{Warning: "it is said elsewhere"}}, "p:c": {},
+	}})
+	if !regexp.MustCompile(`^orders 25 % \(100 of 400 rows, \d+m\d+s left\), 2 records behind$`).MatchString(got) {
 		t.Errorf("got %q", got)
 	}
 }

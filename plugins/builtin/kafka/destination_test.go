@@ -10,6 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/conduit-agent/conduit/plugins/builtin/kafka"
+	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
@@ -18,6 +19,7 @@ var destinationTests = map[string]func(*world){
 	"messages":                   checkMessages,
 	"values of Conduit":          checkDefaults,
 	"deletes":                    checkDeletes,
+	"acks and compression":       checkAcks,
 	"topics of records":          checkTopics,
 	"a refused record":           checkRefused,
 	"writes that overlap":        checkOverlap,
@@ -70,6 +72,23 @@ func checkDefaults(w *world) {
 	want, _ = record.AppendJSON(nil, &gone)
 	if m := all[""]; m == nil || m.Key != nil || string(m.Value) != string(want) {
 		w.Errorf("got %v, want the delete as JSON: %s", m, want)
+	}
+}
+
+// checkAcks writes with whatever acknowledgement and compression the settings ask for.
+func checkAcks(w *world) {
+	codecs := map[string]uint8{"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4} // in the attributes of a batch
+	for acks, compressions := range map[string][]string{"none": {"none"}, "one": {"gzip"}, "all": {"snappy", "lz4", "zstd"}} {
+		for _, compression := range compressions {
+			w.openDestination(plainValue(w.destinationSettings("acks", acks, "compression", compression, "partition", "0"))).write(one(1, compression+strings.Repeat(" ", 1000)))
+		}
+	}
+	wait.For(w, "all messages", func() bool { return len(w.stored()) == len(codecs) })
+	for _, m := range w.stored() {
+		name := strings.TrimSpace(string(m.Value))
+		if codec, known := codecs[name]; !known || m.Attrs.CompressionType() != codec {
+			w.Errorf("a message of %q has the codec %d", name, m.Attrs.CompressionType())
+		}
 	}
 }
 

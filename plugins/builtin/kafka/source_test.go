@@ -3,6 +3,7 @@ package kafka_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -25,6 +26,8 @@ var sourceTests = map[string]func(*world){
 	"another group":                   checkAnotherGroup,
 	"group of its own":                checkOwnGroup,
 	"offsets of the group":            checkCommit,
+	"offsets after so many":           checkCommitSize,
+	"a group that cannot be joined":   checkJoin,
 	"what is outstanding":             checkInFlight,
 	"aborted transactions":            checkAborted,
 	"beginning at the end":            checkEnd,
@@ -143,6 +146,28 @@ func checkCommit(w *world) {
 	wait.For(w, "the offset is committed", func() bool { return w.committed(0) == 2 })
 	s.close()
 	w.open(w.settings(), nil).want("c")
+}
+
+// checkCommitSize acknowledges as many as are committed at once, long before it is time to commit.
+func checkCommitSize(w *world) {
+	w.produce(0, "a", "b", "c")
+	s := w.open(w.settings("commitOffsetsSize", "2", "commitOffsetsDelay", "1h"), nil)
+	all := s.want("a", "b", "c")
+	s.ack(all[:2]...)
+	wait.For(w, "the offset is committed", func() bool { return w.committed(0) == 2 })
+}
+
+// checkJoin has the broker refuse the member: joining is tried again, unless the settings say to fail.
+func checkJoin(w *world) {
+	refused := []string{"sessionTimeout", "24h", "retryGroupJoinErrors"}
+	if err := w.open(w.settings(append(refused, "false")...), nil).fails(); !strings.Contains(err.Error(), "unable to join group session") || !unavailable(err) {
+		w.Errorf("without another try: %v", err)
+	}
+	ctx, cancel := context.WithTimeout(w.Context(), 2*time.Second)
+	defer cancel()
+	if _, err := w.open(w.settings(append(refused, "true")...), nil).Read(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		w.Errorf("with another try: %v", err)
+	}
 }
 
 // checkInFlight has nothing acknowledged: the group has no more than where reading began.

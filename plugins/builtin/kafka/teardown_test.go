@@ -8,7 +8,24 @@ import (
 
 	"github.com/conduit-agent/conduit/plugins/plugintest/server"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
+	"github.com/conduit-agent/conduit/plugins/record"
 )
+
+// TestDeliveryTimeout gives a message up that no broker takes for so long: no record is to blame for it. With all acknowledgements
+// the client does not give up one that it sent without an answer, as it may be there.
+func TestDeliveryTimeout(t *testing.T) {
+	t.Parallel()
+	k := server.StartKafka(t, server.KafkaOptions{})
+	w := in(t, k.Addr, 1)
+	d := w.openDestination(w.destinationSettings("deliveryTimeout", "1s", "acks", "one"))
+	d.write(one(1, "a"))
+	k.Stop()
+	ctx, cancel := context.WithTimeout(d.ctx, wait.Limit)
+	defer cancel()
+	if n, err := d.Write(ctx, []record.Record{one(2, "b")}); n != 0 || err == nil || !unavailable(err) || ctx.Err() != nil {
+		t.Errorf("%d written: %v", n, err)
+	}
+}
 
 // TestTeardownWithoutBroker leaves a group whose broker is gone, with outstanding records and without.
 func TestTeardownWithoutBroker(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"os"
 	"path/filepath"
@@ -78,11 +79,20 @@ func settings(addr string) map[string]string {
 	return map[string]string{"url": "mqtt://" + addr, "clientID": "reader", "topics": "a/+, b", "timeout": "2s"}
 }
 
-// TestAcknowledges has the server keep what was not acknowledged, also while the source is away.
+// TestAcknowledges has the server keep what was not acknowledged, also while the source is away, whether the client has a
+// name of its own or that of the connector.
 func TestAcknowledges(t *testing.T) {
 	t.Parallel()
+	for _, id := range []string{"reader", ""} {
+		t.Run(fmt.Sprintf("client %q", id), func(t *testing.T) { t.Parallel(); acknowledges(t, id) })
+	}
+}
+
+func acknowledges(t *testing.T, id string) {
 	m := server.StartMosquitto(t, "", "")
-	s := source(t, settings(m.Addr), nil)
+	set := settings(m.Addr)
+	set["clientID"] = id
+	s := source(t, set, nil)
 	subscribed(t, s)
 	publish(t, m.Addr, "a/x", "1", "2", "3")
 	records := plugintest.Read(t, s, 3)
@@ -99,7 +109,7 @@ func TestAcknowledges(t *testing.T) {
 	}
 	publish(t, m.Addr, "b", "4")
 	publish(t, m.Addr, "c", "not this one")
-	s = source(t, settings(m.Addr), records[0].Position)
+	s = source(t, set, records[0].Position)
 	if got := text(plugintest.Read(t, s, 3)); got != "2 3 4" {
 		t.Errorf("got %s, want what was not acknowledged", got)
 	}
@@ -138,6 +148,19 @@ func TestReconnects(t *testing.T) {
 // TestSessionLost reports messages that were missed, each time until the settings say to go on.
 func TestSessionLost(t *testing.T) {
 	t.Parallel()
+	for name, end := range map[string]func(ctx context.Context, set map[string]string) error{ // as if it had expired
+		"deleted": (&mqtt.Source{}).LifecycleOnDeleted,
+		"another client": func(ctx context.Context, set map[string]string) error {
+			other := maps.Clone(set)
+			other["clientID"] = "another"
+			return (&mqtt.Source{}).LifecycleOnUpdated(ctx, set, other)
+		},
+	} {
+		t.Run(name, func(t *testing.T) { t.Parallel(); sessionLost(t, end) })
+	}
+}
+
+func sessionLost(t *testing.T, end func(ctx context.Context, set map[string]string) error) {
 	m := server.StartMosquitto(t, "", "")
 	set := settings(m.Addr)
 	s := source(t, set, nil)
@@ -148,7 +171,7 @@ func TestSessionLost(t *testing.T) {
 	if err := s.Teardown(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if err := (&mqtt.Source{}).LifecycleOnDeleted(t.Context(), set); err != nil { // as if it had expired
+	if err := end(t.Context(), set); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 {

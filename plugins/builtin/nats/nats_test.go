@@ -2,6 +2,7 @@ package nats_test
 
 import (
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"os"
@@ -143,6 +144,7 @@ func TestStream(t *testing.T) {
 				t.Errorf("metadata is %v", md)
 			}
 			ack(t, src, 2)
+			wait.For(t, "two are behind", func() bool { r := src.Progress(); return r.Records != nil && *r.Records == 2 })
 			if err := src.Teardown(t.Context()); err != nil {
 				t.Fatal(err)
 			}
@@ -167,6 +169,28 @@ func TestStream(t *testing.T) {
 				t.Errorf("%d consumers are left: %v", info.State.Consumers, err)
 			}
 		})
+	}
+}
+
+// TestUpdated removes what former settings left at the server, and nothing when the consumers are the same.
+func TestUpdated(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	stream := s.stream(t, orders())
+	set := settings(s)
+	if err := (&nats.Source{}).LifecycleOnCreated(t.Context(), set); err != nil {
+		t.Fatal(err)
+	}
+	for _, now := range []struct {
+		set  map[string]string
+		left int
+	}{{settings(s, "subjects", "orders.a"), 1}, {settings(s, "consumer", "another"), 0}} {
+		if err := (&nats.Source{}).LifecycleOnUpdated(t.Context(), set, now.set); err != nil {
+			t.Fatal(err)
+		}
+		if info, err := stream.Info(t.Context()); err != nil || info.State.Consumers != now.left {
+			t.Errorf("%d consumers are left, want %d: %v", info.State.Consumers, now.left, err)
+		}
 	}
 }
 
@@ -362,6 +386,50 @@ func TestIdentities(t *testing.T) {
 		set[setting] = one[1]
 		src := source(t, set, nil)
 		wait.For(t, "it is subscribed", func() bool { return !src.Progress().At.IsZero() })
+	}
+}
+
+// TestCredentials logs in with the file that a user of an account has: a JWT, and the key to which it is issued.
+func TestCredentials(t *testing.T) {
+	t.Parallel()
+	pair := func(make func() (nkeys.KeyPair, error)) (pair nkeys.KeyPair, public string) {
+		pair, err := make()
+		if err == nil {
+			public, err = pair.PublicKey()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return pair, public
+	}
+	operator, operatorID := pair(nkeys.CreateOperator)
+	account, accountID := pair(nkeys.CreateAccount)
+	user, userID := pair(nkeys.CreateUser)
+	issue := func(by nkeys.KeyPair, issuer, subject, claims string) string {
+		encode := base64.RawURLEncoding.EncodeToString
+		text := encode([]byte(`{"typ":"JWT","alg":"ed25519-nkey"}`)) + "." +
+			encode(fmt.Appendf(nil, `{"jti":"1","iat":1,"iss":%q,"sub":%q,"name":"test","nats":{"version":2,%s}}`, issuer, subject, claims))
+		signature, err := by.Sign([]byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return text + "." + encode(signature)
+	}
+	const unlimited = `"subs":-1,"data":-1,"payload":-1`
+	s := start(t, fmt.Sprintf("operator: %q", issue(operator, operatorID, operatorID, `"type":"operator"`)), "resolver: MEMORY", "jetstream: false", fmt.Sprintf("resolver_preload: {%s: %q}", accountID,
+		issue(operator, operatorID, accountID, `"type":"account","limits":{`+unlimited+`,"imports":-1,"exports":-1,"wildcards":true,"conn":-1,"leaf":-1}`)))
+	seed, err := user.Seed()
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := fmt.Sprintf("-----BEGIN NATS USER JWT-----\n%s\n------END NATS USER JWT------\n\n-----BEGIN USER NKEY SEED-----\n%s\n------END USER NKEY SEED------\n",
+		issue(account, accountID, userID, `"type":"user",`+unlimited), seed)
+	src := source(t, map[string]string{"url": s.URL(), "type": "core", "subjects": "a", "auth.credentials": file}, nil)
+	wait.For(t, "it is subscribed", func() bool { return !src.Progress().At.IsZero() })
+	ctx, cancel := context.WithTimeout(t.Context(), wait.Limit)
+	defer cancel()
+	if _, err := source(t, map[string]string{"url": s.URL(), "type": "core", "subjects": "a"}, nil).Read(ctx); err == nil || !strings.Contains(err.Error(), "the server refuses the connection") {
+		t.Errorf("without credentials: %v", err)
 	}
 }
 

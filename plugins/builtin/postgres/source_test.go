@@ -32,7 +32,7 @@ func TestSource(t *testing.T) {
 				"ReadAgain": readAgain, "TwoPipelines": twoPipelines, "Heartbeat": heartbeat, "Lost": lost,
 				"MaxLag": maxLag, "ConduitPositions": conduitPositions, "ResumeSnapshot": resumeSnapshot,
 				"Lifecycle": lifecycle, "Hidden": hidden, "Reconnect": reconnect, "KeyChange": keyChange, "Confirms": confirms, "Rights": rights,
-				"Failover": failover, "AnotherServer": anotherServer,
+				"Failover": failover, "AnotherServer": anotherServer, "ResumeChanges": resumeChanges, "Never": never,
 			} {
 				t.Run(name, func(t *testing.T) {
 					t.Parallel()
@@ -318,6 +318,29 @@ func resumeSnapshot(w *world) {
 	}
 }
 
+// resumeChanges goes on behind every change, also within a transaction and between the two halves of a change of a key.
+func resumeChanges(w *world) {
+	w.exec("CREATE TABLE t (id int PRIMARY KEY)")
+	settings := w.settings("t")
+	s := w.open(settings, nil).streaming()
+	w.exec("BEGIN; INSERT INTO t VALUES (1), (2), (3); UPDATE t SET id = 4 WHERE id = 3; DELETE FROM t WHERE id = 1; COMMIT")
+	w.exec("INSERT INTO t VALUES (5)")
+	w.exec("BEGIN; INSERT INTO t VALUES (6); INSERT INTO t VALUES (7); COMMIT")
+	lines := []string{
+		`create t {"id":1} to {"id":1}`, `create t {"id":2} to {"id":2}`, `create t {"id":3} to {"id":3}`, `delete t {"id":3} from {"id":3}`, `create t {"id":4} to {"id":4}`,
+		`delete t {"id":1} from {"id":1}`, `create t {"id":5} to {"id":5}`, `create t {"id":6} to {"id":6}`, `create t {"id":7} to {"id":7}`,
+	}
+	got := s.Want(lines...)
+	s.Close()
+	w.exec("INSERT INTO t VALUES (8)")
+	lines = append(lines, `create t {"id":8} to {"id":8}`)
+	for i := range got {
+		s := w.open(settings, got[i].Position)
+		s.Want(lines[i+1:]...)
+		s.Close()
+	}
+}
+
 // hidden has changes between the making of the slot and the snapshot: they come once, in its rows.
 func hidden(w *world) {
 	w.exec("CREATE TABLE t (id int PRIMARY KEY, m text)")
@@ -425,6 +448,31 @@ func lifecycle(w *world) {
 	}
 	if err := d.LifecycleOnDeleted(d.Ctx, after); err != nil {
 		w.Errorf("deleting again: %v", err)
+	}
+}
+
+// never reads changes alone, from the making of the slot on, without schemas, and leaves slot and publication when it is deleted.
+func never(w *world) {
+	w.exec("CREATE TABLE t (id int PRIMARY KEY); INSERT INTO t VALUES (1)")
+	settings := w.settings("t", "snapshotMode", "never", "logrepl.withAvroSchema", "false", "logrepl.autoCleanup", "false", "cdcMode", "logrepl")
+	s := w.newSource(w.db + ":source")
+	if err := s.LifecycleOnCreated(s.Ctx, settings); err != nil {
+		w.Fatal(err)
+	}
+	w.exec("INSERT INTO t VALUES (2)") // before the source is opened for the first time
+	if err := s.TryOpen(settings, nil); err != nil {
+		w.Fatal(err)
+	}
+	got := s.Want(`create t {"id":2} to {"id":2}`)
+	if md := got[0].Metadata; md.Get("opencdc.payload.schema.subject") != "" || md.Get("opencdc.key.schema.subject") != "" {
+		w.Errorf("metadata is %v", md)
+	}
+	s.Close()
+	if err := s.LifecycleOnDeleted(s.Ctx, settings); err != nil {
+		w.Fatal(err)
+	}
+	if got := w.query("SELECT count(*) FROM pg_replication_slots WHERE database = current_database()") + w.query("SELECT count(*) FROM pg_publication"); got != "11" {
+		w.Errorf("slots and publications left: %s", got)
 	}
 }
 

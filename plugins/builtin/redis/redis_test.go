@@ -552,6 +552,22 @@ func TestOnce(t *testing.T) {
 		t.Errorf("got %v", got)
 	}
 	ctx, d := destination(t, settings)
+	if err := d.LifecycleOnUpdated(ctx, settings, c.settings("key", "other", "type", "list", "positionKey", "pos")); err != nil {
+		t.Fatal(err)
+	}
+	if n := c.do("DBSIZE").(int64); n != 2 {
+		t.Errorf("an update that leaves positions where they are leaves %d keys", n)
+	}
+	if err := d.LifecycleOnUpdated(ctx, settings, c.settings("key", "l", "type", "list", "positionKey", "elsewhere")); err != nil {
+		t.Fatal(err)
+	}
+	if n := c.do("DBSIZE").(int64); n != 1 {
+		t.Errorf("%d keys are left of positions that are kept elsewhere", n-1)
+	}
+	ctx, d = destination(t, settings)
+	if n, err := d.Write(ctx, records(11, 1)); n != 1 || err != nil {
+		t.Fatalf("wrote %d: %v", n, err)
+	}
 	if err := d.LifecycleOnDeleted(ctx, settings); err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,8 @@ import (
 	"encoding/json"
 	"io"
 	"maps"
+	"net/http"
+	"net/http/httptest"
 	"os/exec"
 	"slices"
 	"strings"
@@ -129,6 +131,30 @@ func TestFormats(t *testing.T) {
 	header, _, err := s.Do(t.Context(), "HEAD", "/bkt/"+name, "", nil, nil)
 	if err != nil || header.Get("Content-Type") != "application/json" || header.Get("Content-Disposition") != "attachment" {
 		t.Errorf("header is %v: %v", header, err)
+	}
+}
+
+// TestEncryption asks for AES256, as Conduit's connector does, unless the settings say otherwise.
+func TestEncryption(t *testing.T) {
+	t.Parallel()
+	const name = "X-Amz-Server-Side-Encryption"
+	for wanted, more := range map[string][]string{
+		"AES256 ":   nil,
+		" ":         {"encryption", "none"},
+		"aws:kms ":  {"encryption", "aws:kms"},
+		"aws:kms k": {"encryption", "aws:kms", "encryption.kmsKey", "k"},
+	} {
+		var written http.Header
+		s := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			if r.Method == http.MethodPut {
+				written = r.Header
+			}
+		}))
+		write(t, destination(t, settings(strings.TrimPrefix(s.URL, "http://"), append(more, "format", "json")...)), made("1", "a"))
+		if got := written.Get(name) + " " + written.Get(name+"-Aws-Kms-Key-Id"); got != wanted {
+			t.Errorf("%v: got %q, want %q", more, got, wanted)
+		}
+		s.Close()
 	}
 }
 

@@ -1,6 +1,7 @@
 package s3_test
 
 import (
+	"context"
 	"encoding/xml"
 	"fmt"
 	"net/http"
@@ -12,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conduit-agent/conduit/plugins/builtin/s3"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/plugins/record"
 )
@@ -205,6 +207,38 @@ func TestSameSecond(t *testing.T) {
 	for i := range all[:7] {
 		want(t, source(t, set, all[i].Position).read(t, 7-i), text(all[i+1:]))
 	}
+}
+
+// TestProgress reports how many objects of a snapshot are read, and then how many wait and how old the first is.
+func TestProgress(t *testing.T) {
+	t.Parallel()
+	f := newFake(t, false)
+	for _, key := range []string{"p/a", "p/b", "p/c"} {
+		f.put(key, "1", time.Now().Add(-time.Hour))
+	}
+	r := source(t, quick(f.addr(), "prefix", "p/"), nil)
+	report := r.source.(*s3.Source).Progress
+	for _, rows := range []int64{2, 3} { // a page of this store has two
+		want(t, r.read(t, 1), "snapshot:p/"+map[int64]string{2: "a", 3: "c"}[rows]+"=1")
+		r.ahead = nil
+		if p := report(); len(p.Snapshots) != 1 || p.Snapshots[0].Of != "bkt/p/" || p.Snapshots[0].Rows != rows || p.Snapshots[0].StartedAt.IsZero() {
+			t.Errorf("the progress is %+v, want %d rows", p, rows)
+		}
+	}
+	at := time.Now()
+	for _, key := range []string{"p/d", "p/e", "p/f"} {
+		f.put(key, "2", at)
+	}
+	r.read(t, 3)
+	if p := report(); len(p.Snapshots) != 0 || p.Records == nil || *p.Records != 3 || p.Seconds == nil || *p.Seconds < 1 { // listing.delay
+		t.Errorf("the progress is %+v, want 3 objects behind and no snapshot", p)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { defer close(done); _, _ = r.source.Read(ctx) }()
+	wait.For(t, "nothing is behind", func() bool { p := report(); return *p.Records == 0 && *p.Seconds == 0 })
+	cancel()
+	<-done
 }
 
 // TestPresentSecond does not read objects of a second in which more may be written.
