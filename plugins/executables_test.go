@@ -147,7 +147,7 @@ func (d *directory) wait(what string, ok func() bool) {
 func TestFilesThatAreNoPlugins(t *testing.T) {
 	t.Parallel()
 	d := newDirectory(t)
-	d.SpecifyTimeout = 2 * time.Second
+	d.SpecifyTimeout = wait.Within(2*time.Second, 15*time.Second) // the good one must get ready in time
 	good := d.plugin("conduit-counter", "v1.0.0", "")
 	d.script("chatter", "echo hello; exec sleep 60")
 	d.script("hangs", "exec sleep 60")
@@ -429,7 +429,7 @@ func TestWhatDoesNotNeedASlowPluginIsNotHeldUp(t *testing.T) {
 func TestFewAreSpecifiedAtATime(t *testing.T) {
 	t.Parallel()
 	d := newDirectory(t)
-	d.SpecifyTimeout = time.Second
+	d.SpecifyTimeout = wait.Within(time.Second, 10*time.Second)
 	for i := range 6 {
 		d.script(fmt.Sprint("hangs", i), fmt.Sprintf("echo run >> %s.runs; exec sleep 60", filepath.Join(filepath.Dir(d.dir), "all")))
 	}

@@ -32,17 +32,17 @@ type socket struct {
 	sent  atomic.Int64  // bytes
 }
 
-// Write implements net.Conn. A write that has reached its deadline goes on as long as the kernel takes something: with TLS it
-// could not be continued later.
+// Write implements net.Conn. It fails when the kernel takes nothing for as long as the limit, however long it takes for all: with
+// TLS a write could not be continued later.
 func (s *socket) Write(b []byte) (written int, err error) {
 	for {
+		if err := s.SetWriteDeadline(time.Now().Add(s.limit)); err != nil {
+			return written, err
+		}
 		n, err := s.TCPConn.Write(b[written:])
 		written += n
 		s.sent.Add(int64(n))
 		if n == 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
-			return written, err
-		}
-		if err := s.SetWriteDeadline(time.Now().Add(s.limit)); err != nil {
 			return written, err
 		}
 	}
@@ -66,7 +66,7 @@ func (d *Destination) begin(s *sending) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.pending = append(d.pending, s)
-	if d.conn != nil && (d.conn.ended() != nil || d.conn.send(s, d.settings.Timeout) != nil) {
+	if d.conn != nil && (d.conn.ended() != nil || d.conn.send(s) != nil) {
 		d.abandon() // finish connects again
 	}
 }
@@ -107,7 +107,7 @@ func (d *Destination) connected(ctx context.Context, s *sending) (*connection, i
 			return nil, 0, err
 		}
 		for _, one := range d.pending {
-			if err := d.conn.send(one, d.settings.Timeout); err != nil {
+			if err := d.conn.send(one); err != nil {
 				d.abandon()
 				return nil, 0, err
 			}
@@ -225,14 +225,11 @@ func (c *connection) ended() error {
 	}
 }
 
-// send gives s to the kernel, or fails when that takes nothing for as long as the limit. The limit is not the kernel's own
-// (TCP_USER_TIMEOUT): that gives up a slow server with a small window, too, whose window was shut twice within the limit.
-func (c *connection) send(s *sending, limit time.Duration) error {
+// send gives s to the kernel, or fails when that takes nothing for as long as the limit of the socket. The limit is not the kernel's
+// own (TCP_USER_TIMEOUT): that gives up a slow server with a small window, too, whose window was shut once and then again after the limit.
+func (c *connection) send(s *sending) error {
 	for rest := s.messages; len(rest) > 0; {
 		n := batch(rest)
-		if err := c.SetWriteDeadline(time.Now().Add(limit)); err != nil {
-			return err
-		}
 		if _, err := c.Write(bytes.Join(rest[:n], nil)); err != nil {
 			return err
 		}

@@ -69,10 +69,10 @@ func TestServerTakesNothing(t *testing.T) {
 }
 
 // TestServerIsSlow has the server take longer than the timeout, but something all the time: the connection is kept. Its window is
-// shut for longer than a kernel waits until it asks again, twice within the timeout.
+// shut for longer than a kernel waits until it asks again, once and then again after the timeout.
 func TestServerIsSlow(t *testing.T) {
 	t.Parallel()
-	const timeout = 2 * time.Second
+	const timeout, pause = 5 * time.Second, 500 * time.Millisecond // a kernel asks again after 200 ms, and twice as long each time
 	l, got := small(t), make(chan string, 1)
 	go func() {
 		c, err := l.Accept()
@@ -86,9 +86,9 @@ func TestServerIsSlow(t *testing.T) {
 				return 0, 0
 			case len(pauses) > 0 && took >= pauses[0]:
 				pauses = pauses[1:]
-				return 2 << 10, timeout / 4
+				return 2 << 10, pause
 			}
-			return 2 << 10, timeout / 40
+			return 2 << 10, pause / 10
 		})
 		got <- text
 	}()
@@ -119,7 +119,7 @@ func TestRecordIsLarge(t *testing.T) {
 	for _, protocol := range []string{"tcp", "tls"} {
 		t.Run(protocol, func(t *testing.T) {
 			t.Parallel()
-			const timeout, size = time.Second, 24 << 20
+			const timeout, size = 4 * time.Second, 24 << 20
 			l, err := net.Listen("tcp", "127.0.0.1:0")
 			if err != nil {
 				t.Fatal(err)
@@ -134,7 +134,7 @@ func TestRecordIsLarge(t *testing.T) {
 				if err != nil {
 					return
 				}
-				got <- len(slowly(c, func(time.Time) (int64, time.Duration) { return 2 << 20, timeout / 8 }))
+				got <- len(slowly(c, func(time.Time) (int64, time.Duration) { return 2 << 20, timeout / 10 }))
 			}()
 			d := destination(t, l.Addr().String(), "protocol", protocol, "tls.ca", cert, "timeout", timeout.String(), "retry.timeout", "0s")
 			begin := time.Now()
