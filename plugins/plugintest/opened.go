@@ -25,7 +25,7 @@ type Opened struct {
 	torn  bool
 }
 
-// openedTimeout bounds how long an Opened waits.
+// openedTimeout bounds how long an Opened waits for more.
 const openedTimeout = 20 * time.Second
 
 // NewOpened returns a source of c, with the sdk.* settings, that is not open yet.
@@ -58,12 +58,12 @@ func (o *Opened) Close() {
 // Next returns the next n records.
 func (o *Opened) Next(n int) []record.Record {
 	o.Helper()
-	ctx, cancel := context.WithTimeout(o.Ctx, openedTimeout)
-	defer cancel()
 	for len(o.ahead) < n {
+		ctx, cancel := context.WithTimeout(o.Ctx, openedTimeout)
 		more, err := o.Read(ctx)
+		cancel()
 		if err != nil {
-			o.Fatalf("after %d of %d records: %v\n%s", len(o.ahead), n, err, strings.Join(Show(o.ahead), "\n"))
+			o.Fatalf("after %d of %d records: %v, the last ones being\n%s", len(o.ahead), n, err, strings.Join(Show(o.ahead[max(0, len(o.ahead)-20):]), "\n"))
 		}
 		o.ahead = append(o.ahead, more...)
 	}
