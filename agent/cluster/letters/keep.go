@@ -13,9 +13,7 @@ import (
 )
 
 const (
-	maxPending    = 8 << 20                // bytes that may wait to be written; more have to wait themselves
 	writeInterval = 100 * time.Millisecond // in which a commit of positions may write what waits
-	writeTimeout  = 5 * time.Second        // of a write that no commit waits for
 	tidyInterval  = time.Minute            // between two looks for what is too much or too old
 )
 

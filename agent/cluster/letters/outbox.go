@@ -7,10 +7,16 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/conduit-agent/conduit/agent/cluster"
 	"github.com/conduit-agent/conduit/agent/cluster/protocol"
 	"github.com/conduit-agent/conduit/agent/deadletters"
+)
+
+const (
+	maxPending   = 8 << 20         // bytes that may wait to be written; more have to wait themselves
+	writeTimeout = 5 * time.Second // of a write that no commit waits for
 )
 
 // outbox is the dead letters of this agent that wait to be written.
