@@ -5,6 +5,7 @@ package pgkv
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -61,7 +62,7 @@ type watcher struct {
 	shown       map[string]uint64 // revisions, by key
 }
 
-// poll shows what changed since the last poll.
+// poll shows what changed since the last poll, and nothing of another table.
 func (w *watcher) poll(ctx context.Context, observe func(protocol.Entry)) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -69,14 +70,16 @@ func (w *watcher) poll(ctx context.Context, observe func(protocol.Entry)) error 
 	if err != nil {
 		return err
 	}
-	is := ""
-	for _, row := range rows {
+	is := slices.IndexFunc(rows, func(row [][]byte) bool { return string(row[0]) == incarnationKey })
+	if is < 0 || string(rows[is][1]) != w.incarnation {
+		return errAnother
+	}
+	for i, row := range rows {
 		w.since = row[3]
-		e := protocol.Entry{Key: string(row[0]), Value: row[1]}
-		if e.Key == incarnationKey {
-			is = string(e.Value)
+		if i == is {
 			continue
 		}
+		e := protocol.Entry{Key: string(row[0]), Value: row[1]}
 		if e.Revision, err = strconv.ParseUint(string(row[2]), 10, 64); err != nil {
 			return err
 		}
@@ -84,9 +87,6 @@ func (w *watcher) poll(ctx context.Context, observe func(protocol.Entry)) error 
 			w.shown[e.Key] = e.Revision
 			observe(e)
 		}
-	}
-	if is != w.incarnation {
-		return errAnother
 	}
 	return nil
 }
