@@ -24,7 +24,7 @@ func (a *Agent) wireCluster() error {
 		return err
 	}
 	a.cluster, a.letters, a.replays.DeadLetters = m, m.DeadLetters, m.Replayed
-	a.Runner.Store, a.Runner.Keep, a.Runner.Instance, a.Runner.Epoch = m.Runs, m.Keep, m.Instance, m.Epoch
+	a.Runner.Store, a.Runner.Keep, a.Runner.Instance, a.Runner.Epoch, a.Runner.Hold = m.Runs, m.Keep, m.Instance, m.Epoch, m.Hold
 	a.Committer.Replicas = m.Replicas
 	a.Loop.Store, a.Loop.Elsewhere, a.Loop.Tried = m.States, m.Elsewhere, m.Tried
 	a.metrics.Cluster, a.metrics.DeadLetters = m.Stats, totalsOf(m.Totals, a.deadLetters, a.options.Log)

@@ -93,7 +93,10 @@ type Member struct {
 	instances map[string]int             // guarded by mu: the greatest number of one that was seen, by pipeline
 	counts    map[protocol.Reason]uint64 // guarded by mu: notices
 
-	saving map[string]func(ok bool) // guarded by mu: by pipeline
+	saving  map[string]save // guarded by mu: by pipeline
+	relaxed map[string]bool // guarded by mu: as declared last
+
+	heldUntil atomic.Int64 // when the session ends by m.now, unless it is renewed
 
 	// Owned by Run.
 	node     protocol.Node
@@ -103,6 +106,12 @@ type Member struct {
 	retiring retirements
 	token    uint64
 	working  sync.WaitGroup
+}
+
+// save is one that is under way.
+type save struct {
+	since time.Duration
+	done  func(ok bool)
 }
 
 // owned is a pipeline of which this agent has a claim. It has no two of one pipeline.
@@ -116,7 +125,7 @@ type owned struct {
 func (m *Member) init() {
 	m.once.Do(func() {
 		m.posts = make(chan func(), 1024)
-		m.owned, m.saving, m.stopping, m.adopting, m.asking = map[string]owned{}, map[string]func(bool){}, map[string]protocol.Stop{}, map[string]bool{}, map[string]bool{}
+		m.owned, m.saving, m.stopping, m.adopting, m.asking = map[string]owned{}, map[string]save{}, map[string]protocol.Stop{}, map[string]bool{}, map[string]bool{}
 		m.overrides, m.retiring = map[string]Override{}, retirements{}
 		m.owners, m.instances, m.counts = map[string]protocol.Claim{}, map[string]int{}, map[protocol.Reason]uint64{}
 		m.begun = time.Now()
@@ -163,6 +172,7 @@ func (m *Member) Run(ctx context.Context) error {
 			m.abandon()
 			return nil
 		}
+		m.heldUntil.Store(int64(m.node.HeldUntil()))
 		m.obey(ctx)
 	}
 }
@@ -177,9 +187,9 @@ func (m *Member) abandon() {
 		case <-done:
 			m.mu.Lock()
 			defer m.mu.Unlock()
-			for id, f := range m.saving {
+			for id, s := range m.saving {
 				delete(m.saving, id)
-				go f(false)
+				go s.done(false)
 			}
 			return
 		}
@@ -365,17 +375,26 @@ func soon(ctx context.Context, is func() bool) bool {
 func (m *Member) saved(c protocol.Saved) {
 	pipeline, _ := protocol.InstanceOf(c.Pipeline)
 	m.mu.Lock()
-	f := m.saving[pipeline]
+	s, under := m.saving[pipeline]
 	delete(m.saving, pipeline)
 	m.mu.Unlock()
-	if f != nil {
-		go f(c.OK) // it may save again, which this goroutine takes
+	if under {
+		go s.done(c.OK) // it may save again, which this goroutine takes
 	}
 }
 
 // Declare takes what is declared. It waits for Run to begin when many were declared before.
 func (m *Member) Declare(ctx context.Context, d protocol.Declared) {
 	m.init()
+	relaxed := map[string]bool{}
+	for id, w := range d.Wanted {
+		if w.Relaxed {
+			relaxed[id] = true
+		}
+	}
+	m.mu.Lock()
+	m.relaxed = relaxed
+	m.mu.Unlock()
 	select {
 	case m.posts <- func() { m.node.Declare(m.now(), d) }:
 	case <-ctx.Done():
@@ -416,7 +435,7 @@ func (m *Member) Epoch(pipeline string) (epoch uint64, ok bool) {
 func (m *Member) Save(pipeline string, epoch uint64, state []byte, done func(ok bool)) {
 	m.init()
 	m.mu.Lock()
-	m.saving[pipeline] = done
+	m.saving[pipeline] = save{m.now(), done}
 	id := protocol.InstanceID(pipeline, m.owned[pipeline].number)
 	m.mu.Unlock()
 	m.post(func() {

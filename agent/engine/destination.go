@@ -113,6 +113,11 @@ func (d *destinationRun) put(ctx context.Context, batches []inFlight) error {
 	if err := d.prepare(ctx, batches); err != nil || len(d.parts) == 0 {
 		return err
 	}
+	if hold := d.run.Hold; hold != nil {
+		if err := hold(ctx); err != nil {
+			return err
+		}
+	}
 	b, err := d.expect()
 	if err != nil {
 		return err

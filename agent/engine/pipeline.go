@@ -36,7 +36,8 @@ type Pipeline struct {
 	// Recall resolves the references in settings of an earlier version. Settings whose
 	// references cannot be resolved any more are empty; their names are returned.
 	Recall    func(settings map[string]string) (resolved map[string]string, lost []string)
-	Epoch     string // of the claim that a member of a cluster runs the pipeline with, for the metadata of records; "" without one
+	Epoch     string                          // of the claim that a member of a cluster runs the pipeline with, for the metadata of records; "" without one
+	Hold      func(ctx context.Context) error // waits until records may be written, or returns why ctx has ended; nil: they always may
 	Plugins   Plugins
 	Store     Store
 	Committer *commit.Committer

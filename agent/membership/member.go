@@ -120,6 +120,7 @@ func (m *Membership) connect() {
 		Stats:       m.stats,
 		Instance:    m.member.Instance,
 		Epoch:       m.member.Epoch,
+		Hold:        m.member.Hold,
 		Elsewhere:   m.elsewhere,
 		Tried:       m.versions.Tried,
 		InFile:      terms.InFile,

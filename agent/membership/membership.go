@@ -65,6 +65,8 @@ type Parts struct {
 	Instance func(pipelineID string) int
 	// Epoch returns that of this agent's claim of a pipeline; ok is false when it has none.
 	Epoch func(pipelineID string) (epoch uint64, ok bool)
+	// Hold waits until a run of a pipeline that began with a claim may write its next records, or ctx has ended.
+	Hold func(ctx context.Context, pipelineID string) error
 	// Elsewhere reports whether this agent is not to run a pipeline, or not to clean up after one that is withdrawn.
 	Elsewhere func(pipelineID string, withdrawn bool) bool
 	// Tried takes what became of versions of a pipeline, for its next owner. It does not block.

@@ -91,6 +91,14 @@ func (r *Runner) epochOf(pipelineID string) string {
 	return strconv.FormatUint(epoch, 10)
 }
 
+// holdOf returns what a run waits for before it writes, nil for nothing.
+func (r *Runner) holdOf(pipelineID, epoch string) func(context.Context) error {
+	if epoch == "" || r.Hold == nil {
+		return nil
+	}
+	return func(ctx context.Context) error { return r.Hold(ctx, pipelineID) }
+}
+
 // refused is err, which keeps d's pipeline from being prepared, with places. It is permanent when
 // the pipeline names plugins or settings that there are not: only a change of the declaration
 // or of the plugins mends that, and both have it tried again.

@@ -47,7 +47,9 @@ type Runner struct {
 	// Instance returns which of several instances of a pipeline, from 1, this agent runs; nil: there is one.
 	Instance func(pipelineID string) int
 	// Epoch returns that of the claim with which this agent runs a pipeline, false when there is none; nil: there never is.
-	Epoch      func(pipelineID string) (epoch uint64, ok bool)
+	Epoch func(pipelineID string) (epoch uint64, ok bool)
+	// Hold waits until a run that began with a claim may write its next records, or ctx has ended; nil: it always may.
+	Hold       func(ctx context.Context, pipelineID string) error
 	Window     backpressure.Window
 	AckTimeout time.Duration
 	// ProcessorTimeout is how long a processor may take for a batch; 0 for ever.
@@ -111,7 +113,7 @@ func (r *Runner) assemble(ctx context.Context, d *spec.Declaration) (*run, error
 	o.current.Set(&resolved.Secrets)
 	o.secrets.Set(&resolved.Secrets)
 	log := slog.New(o.secrets.Handler(r.Log.Handler()))
-	stats := r.statsOf(d.Pipeline.ID)
+	stats, epoch := r.statsOf(d.Pipeline.ID), r.epochOf(d.Pipeline.ID)
 	o.tolerant.Store(d.Pipeline.DLQ.Tolerant())
 	o.Pipeline = &engine.Pipeline{
 		Declared:  &d.Pipeline,
@@ -119,7 +121,8 @@ func (r *Runner) assemble(ctx context.Context, d *spec.Declaration) (*run, error
 		Recall:    o.recall,
 		Plugins:   dispenser{r.Catalog.Host, &o.secrets, func(plugin, id string) { r.started(plugin, stats.Ran(id)) }, r.chains(&d.Pipeline, log), o.guard, r.instanceOf(d.Pipeline.ID), r.refusalsOf(d.Pipeline.ID)},
 		Store:     r.Store,
-		Epoch:     r.epochOf(d.Pipeline.ID),
+		Epoch:     epoch,
+		Hold:      r.holdOf(d.Pipeline.ID, epoch),
 		Committer: r.Committer,
 		Window:    r.Window,
 

@@ -26,6 +26,8 @@ type Timing struct {
 	// Retire is how long the claim of a pipeline that a member has no declaration of any more is kept, and
 	// Tombstone for how long it is remembered that it was deleted.
 	Retire, Tombstone time.Duration
+	// Overdue is how long a save may be under way before a strict pipeline writes nothing more until its outcome is known.
+	Overdue time.Duration
 }
 
 // TimingOf returns the times of the protocol for sessions that live for ttl. 20 s survive the
@@ -34,7 +36,7 @@ func TimingOf(ttl time.Duration) Timing {
 	return Timing{
 		TTL: ttl, Renew: ttl / 5, SelfStop: ttl * 7 / 10, Retry: 200 * time.Millisecond, Answer: 2 * time.Second,
 		Rank: time.Second, Claims: 50 * time.Millisecond, Balance: 10 * time.Second, Differ: 5 * time.Minute,
-		Retire: 24 * time.Hour, Tombstone: 7 * 24 * time.Hour,
+		Retire: 24 * time.Hour, Tombstone: 7 * 24 * time.Hour, Overdue: 200 * time.Millisecond,
 	}
 }
 

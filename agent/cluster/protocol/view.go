@@ -71,6 +71,14 @@ func (n *Node) Lag(now time.Duration) (most time.Duration) {
 	return most
 }
 
+// HeldUntil returns when this agent's session ends by its clock unless it is renewed; 0 while there is none.
+func (n *Node) HeldUntil() time.Duration {
+	if !n.session.held {
+		return 0
+	}
+	return n.session.renewed + n.Timing.SelfStop
+}
+
 // Live returns the agents whose sessions are not known to have ended, this one the first of them; none while it has no session.
 func (n *Node) Live() (agents []string) {
 	if !n.session.held {

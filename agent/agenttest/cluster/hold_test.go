@@ -1,0 +1,77 @@
+package cluster_test
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/conduit-agent/conduit/api/rest"
+	"github.com/conduit-agent/conduit/plugins/plugintest/server"
+)
+
+// TestFormerOwnerHolds stalls the link of the owner of a pipeline, and pauses it. It writes nothing more once its position has
+// waited for too long, and nothing at all when it goes on after its session was over: another member does, and repeats little.
+func TestFormerOwnerHolds(t *testing.T) {
+	t.Parallel()
+	nats := server.StartNATS(t, 1)[0]
+	proxies := []*server.Proxy{server.NewNATSProxy(t, nats.Addr), server.NewNATSProxy(t, nats.Addr)}
+	f := gathered(t, []string{"nats://" + proxies[0].Addr(), "nats://" + proxies[1].Addr()}, 1, sessionTime())
+	f.behind = ` {{ index .Metadata "conduit.cluster.epoch" }}`
+	f.start()
+	f.feed(10)
+	f.checkpoint(f.members[0])
+
+	at, _ := f.busiest()
+	epoch := f.epoch(f.members[at])
+	proxies[at].Hold(true)
+	f.feed(1)
+	f.await() // its session lives, and no position waits
+	f.members[at].awaitCluster("its position to wait", func(c *rest.Cluster) bool { return len(c.Pipelines) == 1 && c.Pipelines[0].LagSeconds >= 0.3 })
+	f.feed(10)
+	f.await()
+	f.noneUnder(epoch, 12)
+	proxies[at].Heal()
+	f.members[at].awaitCluster("it is a member again", func(c *rest.Cluster) bool { return c.State == rest.ClusterJoined })
+	f.checkpoint(f.members[0])
+
+	at, _ = f.busiest()
+	epoch = f.epoch(f.members[at])
+	f.members[at].signal(syscall.SIGSTOP)
+	f.awaitTakeOver(at)
+	f.feed(10)
+	f.await()
+	f.members[at].signal(syscall.SIGCONT)
+	f.members[at].awaitCluster("it is a member again", func(c *rest.Cluster) bool {
+		return c.State == rest.ClusterJoined && owned(c, f.members[at].name) == 0
+	})
+	f.feed(10)
+	f.await()
+	f.noneUnder(epoch, 22)
+}
+
+// epoch returns that of the claim of the first pipeline, as a member sees it.
+func (f *fleet) epoch(m *member) uint64 {
+	f.t.Helper()
+	return decoded[rest.Cluster](m, "GET", "/v1/cluster").Pipelines[0].Epoch
+}
+
+// noneUnder checks that the first pipeline wrote no line from one on under an epoch.
+func (f *fleet) noneUnder(epoch uint64, from int) {
+	f.t.Helper()
+	text, err := os.ReadFile(f.out(0))
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		var n int
+		var by uint64
+		if _, err := fmt.Sscanf(line, "%d %d\n", &n, &by); err != nil {
+			f.t.Fatalf("the line %q: %v", line, err)
+		}
+		if n >= from && by == epoch {
+			f.t.Errorf("line %d was written by an owner that was to hold it", n)
+		}
+	}
+}
