@@ -7,10 +7,12 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 
 	"github.com/conduit-agent/conduit/api/rest"
+	"github.com/conduit-agent/conduit/plugins/plugintest/server"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 )
 
@@ -40,66 +42,95 @@ pipelines:
 	}
 }
 
-func testCancelReplay(t *testing.T, url string) {
+// stuckReplay is a replay that a runs and b sees, of the dead letters of a pipeline, whose first request is not answered until release.
+type stuckReplay struct {
+	a, b     *member
+	requests atomic.Int64
+	release  func()
+}
+
+const (
+	stuckLetters = 40
+	replayPath   = "/v1/pipelines/p/dead-letter-replay"
+)
+
+func newStuckReplay(t *testing.T, url string) *stuckReplay {
+	t.Helper()
+	s := &stuckReplay{}
 	arrived, release := make(chan struct{}), make(chan struct{})
-	var requests atomic.Int64
 	sink := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
-		if requests.Add(1) == 1 {
+		if s.requests.Add(1) == 1 {
 			close(arrived)
 		}
 		<-release
 	}))
 	t.Cleanup(sink.Close)
-	t.Cleanup(func() {
-		select {
-		case <-release:
-		default:
-			close(release)
-		}
-	})
+	s.release = sync.OnceFunc(func() { close(release) })
+	t.Cleanup(s.release)
 	dir := t.TempDir()
 	file, in := filepath.Join(dir, "pipelines", "p.yaml"), filepath.Join(dir, "in")
 	if err := os.Mkdir(filepath.Dir(file), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	const lines = 40
-	if err := os.WriteFile(in, []byte(strings.Repeat("line\n", lines)), 0o644); err != nil {
+	if err := os.WriteFile(in, []byte(strings.Repeat("line\n", stuckLetters)), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	declareRefusing(t, file, in, sink.URL, true)
-	a, b := newMember(t, "a", filepath.Dir(file), url, ttl), newMember(t, "b", filepath.Dir(file), url, ttl)
-	for _, m := range []*member{a, b} {
+	s.a, s.b = newMember(t, "a", filepath.Dir(file), url, ttl), newMember(t, "b", filepath.Dir(file), url, ttl)
+	for _, m := range []*member{s.a, s.b} {
 		m.start()
 		m.awaitLog("reason=Joined")
-		m.awaitLetters(lines)
+		m.awaitLetters(stuckLetters)
 	}
 	declareRefusing(t, file, in, sink.URL, false)
-	a.awaitLog("reason=Changed")
-	const path = "/v1/pipelines/p/dead-letter-replay"
-	a.send("POST", path, `{"all":true}`)
+	s.a.awaitLog("reason=Changed")
+	s.a.send("POST", replayPath, `{"all":true}`)
 	<-arrived
-	b.awaitReplay("a replays", func(r *rest.Replay) bool { return r.Running && r.Member == "a" && !r.Cancelled })
+	s.b.awaitReplay("a replays", func(r *rest.Replay) bool { return r.Running && r.Member == "a" && !r.Cancelled })
+	return s
+}
+
+// awaitEnd has the first request answered, and waits until both know how the replay ended, and which dead letters are left.
+func (s *stuckReplay) awaitEnd() {
+	s.release()
+	for _, m := range []*member{s.a, s.b} {
+		m.awaitReplay("the replay to have ended", func(r *rest.Replay) bool {
+			return !r.Running && r.Cancelled && r.Error == "" && r.Settled == s.requests.Load()
+		})
+	}
+	s.b.awaitLetters(stuckLetters - int(s.requests.Load()))
+}
+
+func testCancelReplay(t *testing.T, url string) {
+	s := newStuckReplay(t, url)
+	a, b := s.a, s.b
 	if page := decoded[rest.DeadLetterPage](b, "GET", lettersPath); page.Replay == nil || page.Replay.Member != "a" {
 		t.Errorf("the dead letters that b lists have the replay %+v", page.Replay)
 	}
-	if status, answer := b.request("POST", path, `{"all":true}`); status != http.StatusConflict || !strings.Contains(answer, "on the member a ") {
+	if status, answer := b.request("POST", replayPath, `{"all":true}`); status != http.StatusConflict || !strings.Contains(answer, "on the member a ") {
 		t.Errorf("b replays them, too: %d %s", status, answer)
 	}
 	for range 2 {
-		if r := decoded[rest.Replay](b, "DELETE", path); !r.Running || !r.Cancelled || r.Member != "a" || r.Message != "" {
+		if r := decoded[rest.Replay](b, "DELETE", replayPath); !r.Running || !r.Cancelled || r.Member != "a" || r.Message != "" {
 			t.Errorf("when it is to end it is %+v", r)
 		}
 	}
-	if r := decoded[rest.Replay](a, "GET", path); !r.Running || !r.Cancelled || r.Member != "" {
+	if r := decoded[rest.Replay](a, "GET", replayPath); !r.Running || !r.Cancelled || r.Member != "" {
 		t.Errorf("a knows %+v", r)
 	}
-	close(release)
-	for _, m := range []*member{a, b} {
-		m.awaitReplay("the replay to have ended", func(r *rest.Replay) bool {
-			return !r.Running && r.Cancelled && r.Error == "" && r.Settled == requests.Load()
-		})
-	}
-	b.awaitLetters(lines - int(requests.Load()))
+	s.awaitEnd()
+}
+
+// TestCancelReplayOnThePage ends the replay of another member in a browser.
+func TestCancelReplayOnThePage(t *testing.T) {
+	t.Parallel()
+	s := newStuckReplay(t, server.StartNATS(t, 1)[0].URL())
+	p := openPage(t, s.b, "pipelines/p/dead-letters")
+	p.until("the replay of the other member", `/^Replaying on a: 0 settled, 0 refused again…/.test(document.querySelector('#replay').innerText)`)
+	p.click("#replay button")
+	p.until("that it is to end", `/^Ending the replay on a: /.test(document.querySelector('#replay').innerText) && !document.querySelector('#replay button')`)
+	s.awaitEnd()
+	p.until("how it ended", fmt.Sprintf(`/^Replayed %d: %[1]d settled, 0 refused again\./.test(document.querySelector('#replay').innerText)`, s.requests.Load()))
 }
 
 // awaitReplay waits for what a member knows of the replay of the pipeline.
@@ -107,10 +138,10 @@ func (m *member) awaitReplay(what string, done func(r *rest.Replay) bool) {
 	m.t.Helper()
 	var r rest.Replay
 	wait.For(m.t, what+", as "+m.name+" knows", func() bool {
-		if status, _ := m.request("GET", "/v1/pipelines/p/dead-letter-replay", ""); status != http.StatusOK {
+		if status, _ := m.request("GET", replayPath, ""); status != http.StatusOK {
 			return false
 		}
-		r = decoded[rest.Replay](m, "GET", "/v1/pipelines/p/dead-letter-replay")
+		r = decoded[rest.Replay](m, "GET", replayPath)
 		return done(&r)
 	}, func() string { return fmt.Sprintf("it knows %+v", r) })
 }

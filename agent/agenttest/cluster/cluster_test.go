@@ -40,13 +40,18 @@ type mark struct{ line, bytes int }
 func newFleet(t *testing.T, servers, members, pipelines int, lives time.Duration) *fleet {
 	t.Helper()
 	all := server.StartNATS(t, servers)
-	urls := make([]string, servers)
-	for i, s := range all {
-		urls[i] = s.URL()
-	}
-	f := joined(t, slices.Repeat([]string{strings.Join(urls, ",")}, members), pipelines, lives)
+	f := joined(t, slices.Repeat([]string{urlsOf(all)}, members), pipelines, lives)
 	f.servers = all
 	return f
+}
+
+// urlsOf returns the addresses of the servers of one cluster.
+func urlsOf(servers []*server.NATS) string {
+	urls := make([]string, len(servers))
+	for i, s := range servers {
+		urls[i] = s.URL()
+	}
+	return strings.Join(urls, ",")
 }
 
 // joined is a fleet with a member for each of the addresses of NATS, with further settings. All are members.
@@ -214,15 +219,22 @@ func (f *fleet) checkpoint(m *member) {
 		}
 		answer := ""
 		wait.For(f.t, fmt.Sprintf("the position of p%d to be saved", i), func() bool {
-			var p rest.Position
-			var status int
-			status, answer = m.request("GET", fmt.Sprintf("/v1/connectors/p%d:in/position", i), "")
-			return status == http.StatusOK && json.Unmarshal([]byte(answer), &p) == nil && // a member that was started a moment ago has no answer yet
-				strings.HasPrefix(string(p.Position), fmt.Sprintf("%d;", read.Size()))
+			var saved bool
+			saved, answer = m.saved(fmt.Sprintf("p%d:in", i), read.Size())
+			return saved
 		}, func() string { return answer })
 		marks[i] = f.noneBefore(i)
 	}
 	f.marks = marks
+}
+
+// saved reports whether the saved position of a connector that reads a file is behind so many bytes, and what the answer was.
+func (m *member) saved(connectorID string, bytes int64) (saved bool, answer string) {
+	m.t.Helper()
+	var p rest.Position
+	status, answer := m.request("GET", "/v1/connectors/"+connectorID+"/position", "")
+	return status == http.StatusOK && json.Unmarshal([]byte(answer), &p) == nil && // a member that was started a moment ago has no answer yet
+		strings.HasPrefix(string(p.Position), fmt.Sprintf("%d;", bytes)), answer
 }
 
 // noneBefore checks that what a pipeline wrote since its mark comes after it, and returns the next mark.
