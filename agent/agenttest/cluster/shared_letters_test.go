@@ -27,6 +27,7 @@ func TestSharedLetters(t *testing.T) {
 // refusing is a pipeline that refuses every line of a file with "bad" in it, until it is mended.
 type refusing struct {
 	dir   string
+	terms string // further fields
 	lines int
 }
 
@@ -43,6 +44,7 @@ func (r *refusing) declare(t *testing.T, mended bool) {
 pipelines:
   - id: p
     status: running
+    %s
     dead-letter-queue: {window-size: 0}
     connectors:
       - {id: in, type: source, plugin: "builtin:file", settings: {path: %q}}
@@ -52,7 +54,7 @@ pipelines:
         settings: {path: %q, sdk.record.format: template, sdk.record.format.options: '{{ printf "%%s" .Payload.After }}'}
     processors:
       - {id: refuse, plugin: error, condition: '%s'}
-`, r.in(), r.out(), condition)
+`, r.terms, r.in(), r.out(), condition)
 	if err := os.WriteFile(filepath.Join(r.dir, "pipelines", "p.yaml"), []byte(yaml), 0o644); err != nil {
 		t.Fatal(err)
 	}
