@@ -10,7 +10,7 @@ run *args:
 build:
     go build -trimpath -tags grpcnotrace -ldflags "-s -w -X main.commit=$(git rev-parse --short HEAD)" -o bin/conduit ./cmd/conduit
 
-# Run all tests.
+# Run the tests that take little time.
 test:
     go test ./...
 

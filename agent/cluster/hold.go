@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"sync"
 	"time"
 )
 
@@ -14,7 +15,7 @@ const holdPause = 5 * time.Millisecond
 // good, once the session is over by this agent's clock, as after it was paused: the order to stop is on its way then. A
 // relaxed pipeline only waits when it is not this agent's any more.
 func (m *Member) Hold(ctx context.Context, pipeline string) error {
-	for m.held(pipeline) {
+	for held(m, pipeline) {
 		select {
 		case <-time.After(holdPause):
 		case <-ctx.Done():
@@ -24,16 +25,63 @@ func (m *Member) Hold(ctx context.Context, pipeline string) error {
 	return nil
 }
 
-func (m *Member) held(pipeline string) bool {
+func held(m *Member, pipeline string) bool {
 	m.mu.Lock()
-	defer m.mu.Unlock()
-	if _, owned := m.owned[pipeline]; !owned {
-		return true
-	}
-	if m.relaxed[pipeline] {
-		return false
+	_, owned := m.owned[pipeline]
+	relaxed := m.relaxed[pipeline]
+	m.mu.Unlock()
+	if !owned || relaxed {
+		return !owned
 	}
 	now := m.now()
-	s, saving := m.saving[pipeline]
-	return saving && now-s.since >= m.Timing.Overdue || now >= time.Duration(m.heldUntil.Load())
+	since, saving := m.saves.since(pipeline)
+	return saving && now-since >= m.Timing.Overdue || now >= time.Duration(m.heldUntil.Load())
+}
+
+// saves are those that are under way, one of a pipeline.
+type saves struct {
+	mu       sync.Mutex
+	underway map[string]save // guarded by mu
+}
+
+type save struct {
+	since time.Duration
+	done  func(ok bool)
+}
+
+func (s *saves) begin(pipeline string, now time.Duration, done func(ok bool)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.underway == nil {
+		s.underway = map[string]save{}
+	}
+	s.underway[pipeline] = save{now, done}
+}
+
+// end reports the outcome of a save, if there is one.
+func (s *saves) end(pipeline string, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if one, there := s.underway[pipeline]; there {
+		delete(s.underway, pipeline)
+		go one.done(ok) // it may save again
+	}
+}
+
+// since returns when the save of a pipeline began, if there is one.
+func (s *saves) since(pipeline string) (began time.Duration, there bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	one, there := s.underway[pipeline]
+	return one.since, there
+}
+
+// abandon ends all of them without an outcome.
+func (s *saves) abandon() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for pipeline, one := range s.underway {
+		delete(s.underway, pipeline)
+		go one.done(false)
+	}
 }

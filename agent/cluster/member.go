@@ -93,9 +93,9 @@ type Member struct {
 	instances map[string]int             // guarded by mu: the greatest number of one that was seen, by pipeline
 	counts    map[protocol.Reason]uint64 // guarded by mu: notices
 
-	saving  map[string]save // guarded by mu: by pipeline
 	relaxed map[string]bool // guarded by mu: as declared last
 
+	saves     saves
 	heldUntil atomic.Int64 // when the session ends by m.now, unless it is renewed
 
 	// Owned by Run.
@@ -106,12 +106,6 @@ type Member struct {
 	retiring retirements
 	token    uint64
 	working  sync.WaitGroup
-}
-
-// save is one that is under way.
-type save struct {
-	since time.Duration
-	done  func(ok bool)
 }
 
 // owned is a pipeline of which this agent has a claim. It has no two of one pipeline.
@@ -125,7 +119,7 @@ type owned struct {
 func (m *Member) init() {
 	m.once.Do(func() {
 		m.posts = make(chan func(), 1024)
-		m.owned, m.saving, m.stopping, m.adopting, m.asking = map[string]owned{}, map[string]save{}, map[string]protocol.Stop{}, map[string]bool{}, map[string]bool{}
+		m.owned, m.stopping, m.adopting, m.asking = map[string]owned{}, map[string]protocol.Stop{}, map[string]bool{}, map[string]bool{}
 		m.overrides, m.retiring = map[string]Override{}, retirements{}
 		m.owners, m.instances, m.counts = map[string]protocol.Claim{}, map[string]int{}, map[protocol.Reason]uint64{}
 		m.begun = time.Now()
@@ -185,12 +179,7 @@ func (m *Member) abandon() {
 		select {
 		case <-m.posts:
 		case <-done:
-			m.mu.Lock()
-			defer m.mu.Unlock()
-			for id, s := range m.saving {
-				delete(m.saving, id)
-				go s.done(false)
-			}
+			m.saves.abandon()
 			return
 		}
 	}
@@ -265,7 +254,8 @@ func (m *Member) carryOut(ctx context.Context, c protocol.Command) {
 	case protocol.Stop:
 		m.stop(ctx, c)
 	case protocol.Saved:
-		m.saved(c)
+		pipeline, _ := protocol.InstanceOf(c.Pipeline)
+		m.saves.end(pipeline, c.OK)
 	case protocol.Notice:
 		log(m.Log, c)
 		m.mu.Lock()
@@ -372,17 +362,6 @@ func soon(ctx context.Context, is func() bool) bool {
 	return false
 }
 
-func (m *Member) saved(c protocol.Saved) {
-	pipeline, _ := protocol.InstanceOf(c.Pipeline)
-	m.mu.Lock()
-	s, under := m.saving[pipeline]
-	delete(m.saving, pipeline)
-	m.mu.Unlock()
-	if under {
-		go s.done(c.OK) // it may save again, which this goroutine takes
-	}
-}
-
 // Declare takes what is declared. It waits for Run to begin when many were declared before.
 func (m *Member) Declare(ctx context.Context, d protocol.Declared) {
 	m.init()
@@ -434,8 +413,8 @@ func (m *Member) Epoch(pipeline string) (epoch uint64, ok bool) {
 // time; done is called once, from any goroutine, when it is known whether it was.
 func (m *Member) Save(pipeline string, epoch uint64, state []byte, done func(ok bool)) {
 	m.init()
+	m.saves.begin(pipeline, m.now(), done)
 	m.mu.Lock()
-	m.saving[pipeline] = save{m.now(), done}
 	id := protocol.InstanceID(pipeline, m.owned[pipeline].number)
 	m.mu.Unlock()
 	m.post(func() {

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/agent"
+	"github.com/conduit-agent/conduit/agent/agenttest/effort"
 	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/agent/prove"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
@@ -121,6 +122,7 @@ const killsOfOne = 100
 // The agent keeps its promises for pipelines of which all systems are out of reach.
 // CONDUIT_PROVE_KILLS sets how often it is killed.
 func TestPromisesHold(t *testing.T) {
+	effort.Long(t)
 	t.Parallel()
 	kills, seed := setting(t, "CONDUIT_PROVE_KILLS", 6), setting(t, "CONDUIT_SEED", 1)
 	var all sum
@@ -186,6 +188,7 @@ func promisesHold(t *testing.T, kills, seed int) *prove.Report {
 
 // A destination that loses, repeats or reorders what it acknowledged makes the proof fail.
 func TestBrokenPromisesAreFound(t *testing.T) {
+	effort.Long(t)
 	t.Parallel()
 	for sabotage, wants := range map[string][]string{
 		"lose":    {"records are lost"},

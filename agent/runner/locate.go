@@ -92,11 +92,11 @@ func (r *Runner) epochOf(pipelineID string) string {
 }
 
 // holdOf returns what a run waits for before it writes, nil for nothing.
-func (r *Runner) holdOf(pipelineID, epoch string) func(context.Context) error {
-	if epoch == "" || r.Hold == nil {
+func holdOf(hold func(context.Context, string) error, pipelineID, epoch string) func(context.Context) error {
+	if epoch == "" || hold == nil {
 		return nil
 	}
-	return func(ctx context.Context) error { return r.Hold(ctx, pipelineID) }
+	return func(ctx context.Context) error { return hold(ctx, pipelineID) }
 }
 
 // refused is err, which keeps d's pipeline from being prepared, with places. It is permanent when

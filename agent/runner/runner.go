@@ -122,7 +122,7 @@ func (r *Runner) assemble(ctx context.Context, d *spec.Declaration) (*run, error
 		Plugins:   dispenser{r.Catalog.Host, &o.secrets, func(plugin, id string) { r.started(plugin, stats.Ran(id)) }, r.chains(&d.Pipeline, log), o.guard, r.instanceOf(d.Pipeline.ID), r.refusalsOf(d.Pipeline.ID)},
 		Store:     r.Store,
 		Epoch:     epoch,
-		Hold:      r.holdOf(d.Pipeline.ID, epoch),
+		Hold:      holdOf(r.Hold, d.Pipeline.ID, epoch),
 		Committer: r.Committer,
 		Window:    r.Window,
 

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/conduit-agent/conduit/agent/agenttest/effort"
 	"github.com/conduit-agent/conduit/plugins/builtin"
 	"github.com/conduit-agent/conduit/plugins/plugintest/server"
 )
@@ -31,6 +32,7 @@ func conduitIn(t *testing.T, dir string, args ...string) (code int, out string) 
 
 // A file for any source, or destination, lacks no more than what is said to be filled in.
 func TestPipelinesInitOfEveryConnector(t *testing.T) {
+	effort.Long(t)
 	t.Parallel()
 	for _, c := range builtin.All() {
 		for side, has := range map[string]bool{"source": c.NewSource != nil, "destination": c.NewDestination != nil} {

@@ -34,6 +34,9 @@ const timeLimit = 14 * time.Second
 // promises: one script each.
 func TestPromises(t *testing.T) {
 	effort.Once(t)
+	if os.Getenv("CONDUIT_PROMISES") == "" {
+		effort.Long(t)
+	}
 	t.Parallel()
 	bin := buildBinaries(t)
 	shipped, err := filepath.Abs("systemd")
@@ -59,7 +62,6 @@ func TestPromises(t *testing.T) {
 				os.WriteFile(filepath.Join(e.WorkDir, "bystander.yaml"), []byte(bystander), 0o644),
 				os.WriteFile(filepath.Join(e.WorkDir, "orders.yaml"), []byte(orders), 0o644))
 		},
-		Condition: brief,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"eventually": eventually, "exits": exits,
 			"start": onHost((*host).start), "unread": onHost((*host).unread), "terminate": onHost((*host).terminate), "crash": onHost((*host).crash), "signal": onHost((*host).signal),
@@ -68,15 +70,6 @@ func TestPromises(t *testing.T) {
 			"processes": processes, "soon": soon, "storm": storm, "scribble": scribble, "service": onHost((*host).service), "notified": notified, "silent": silent,
 		},
 	})
-}
-
-// brief is the condition for scripts whose promise a test within one process tries, too. They run where CI is set, and for
-// .ci/promises.
-func brief(condition string) (bool, error) {
-	if condition != "brief" {
-		return false, fmt.Errorf("there is no condition %q", condition)
-	}
-	return effort.Brief() && os.Getenv("CONDUIT_PROMISES") == "", nil
 }
 
 // buildBinaries builds the binary, and a connector of its own process from those built in.

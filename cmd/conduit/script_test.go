@@ -69,6 +69,12 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "eventually": eventually, "address": address, "declare": declare},
+		Condition: func(condition string) (bool, error) {
+			if condition != "brief" {
+				return false, fmt.Errorf("there is no condition %q", condition)
+			}
+			return effort.Brief(), nil
+		},
 	})
 }
 

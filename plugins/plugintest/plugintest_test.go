@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/conduit-agent/conduit/agent/agenttest/effort"
 	"github.com/conduit-agent/conduit/plugins/builtin/file"
 	"github.com/conduit-agent/conduit/plugins/builtin/generator"
 	"github.com/conduit-agent/conduit/plugins/builtin/log"
@@ -95,6 +96,7 @@ func TestInProcessWire(t *testing.T) {
 }
 
 func TestProcesses(t *testing.T) {
+	effort.Long(t)
 	t.Parallel()
 	exe, err := os.Executable()
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conduit-agent/conduit/agent/agenttest/effort"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/spoollog"
 )
@@ -53,6 +54,7 @@ type inFlight struct {
 // acknowledged, and the log can always be opened. CONDUIT_FAULTS sets how many faults are
 // injected, 20,000 by default where CI is set and 2,500 elsewhere, CONDUIT_SEED the seed of the first world.
 func TestFaults(t *testing.T) {
+	effort.Long(t)
 	faultsByDefault := 2_500
 	if os.Getenv("CI") != "" {
 		faultsByDefault = 20_000

@@ -151,6 +151,7 @@ func (h *host) get(path string) string {
 // An agent whose clock begins in 1970, and then leaps to today, back, and on by years, goes on at
 // the same pace: nothing waits for the clock, nothing comes too early by it, nothing is lost.
 func TestAgentGoesOnWhenTheClockIsSet(t *testing.T) {
+	effort.Long(t)
 	effort.Once(t)
 	t.Parallel()
 	h := newHost(t)

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conduit-agent/conduit/agent/agenttest/effort"
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/spec"
@@ -98,6 +99,7 @@ func owned(c *rest.Cluster, member string) (n int) {
 // TestDrain drains a member over the API: another runs everything, both say so, and it comes
 // back when it is resumed. Sessions live for longer than the test waits for anything: nothing waits for one to end.
 func TestDrain(t *testing.T) {
+	effort.Long(t)
 	t.Parallel()
 	const pipelines = 4
 	f := newFleet(t, 1, 2, pipelines, 2*wait.Limit)

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/agent/agenttest/clock"
+	"github.com/conduit-agent/conduit/agent/agenttest/effort"
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/plugins/plugintest/server"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
@@ -42,6 +43,7 @@ type campaign struct {
 // CONDUIT_MEMBERS members, 3 by default, and CONDUIT_TTL for how long a session lives, 5s by default. It ends before the time
 // limit of the test does.
 func TestFailovers(t *testing.T) {
+	effort.Long(t)
 	t.Parallel()
 	clusters, members := number("CONDUIT_CLUSTERS", 1), number("CONDUIT_MEMBERS", 3)
 	var left atomic.Int64

@@ -21,6 +21,7 @@ import (
 // TestWrongClocks has the wall clocks of two members be two hours apart, and has them jump by two hours while the members
 // run: nothing moves because of it, and what a member had that is killed is taken over as ever.
 func TestWrongClocks(t *testing.T) {
+	effort.Long(t)
 	t.Parallel()
 	const lives = 5 * time.Second
 	urls := server.StartNATS(t, 1)[0].URL()

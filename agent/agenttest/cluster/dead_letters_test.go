@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/conduit-agent/conduit/agent/agenttest/effort"
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/plugins/plugintest/server"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
@@ -17,6 +18,7 @@ import (
 // TestLargeDeadLetters moves a pipeline away from the member that has dead letters which are too large for the store of the
 // cluster: the others know of them, and that member replays them.
 func TestLargeDeadLetters(t *testing.T) {
+	effort.Long(t)
 	t.Parallel()
 	dir := t.TempDir()
 	file, in := filepath.Join(dir, "pipelines.yaml"), filepath.Join(dir, "in")

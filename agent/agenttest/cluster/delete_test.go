@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conduit-agent/conduit/agent/agenttest/effort"
 	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/plugins/plugintest/server"
@@ -19,6 +20,7 @@ import (
 // TestDeletedPipeline removes the file of a pipeline from the directory that the members share: the cluster forgets it,
 // and each member does. The file comes back, and the pipeline begins anew.
 func TestDeletedPipeline(t *testing.T) {
+	effort.Long(t)
 	t.Parallel()
 	eachStore(t, testDeletedPipeline)
 }

@@ -7,6 +7,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/conduit-agent/conduit/agent/agenttest/effort"
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/plugins/plugintest/server"
 )
@@ -14,6 +15,7 @@ import (
 // TestFormerOwnerHolds stalls the link of the owner of a pipeline, and pauses it. It writes nothing more once its position has
 // waited for too long, and nothing at all when it goes on after its session was over: another member does, and repeats little.
 func TestFormerOwnerHolds(t *testing.T) {
+	effort.Long(t)
 	t.Parallel()
 	nats := server.StartNATS(t, 1)[0]
 	proxies := []*server.Proxy{server.NewNATSProxy(t, nats.Addr), server.NewNATSProxy(t, nats.Addr)}

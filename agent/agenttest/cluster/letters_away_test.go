@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conduit-agent/conduit/agent/agenttest/effort"
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/plugins/plugintest/server"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
@@ -18,6 +19,7 @@ import (
 // TestLettersWithoutNATS has a pipeline refuse lines while NATS is out of reach: a strict one stops, a relaxed one reads on until it has
 // a dead letter to save. When NATS is back each line is written or is a dead letter, and none is a dead letter twice.
 func TestLettersWithoutNATS(t *testing.T) {
+	effort.Long(t)
 	t.Parallel()
 	for terms, reason := range map[string]string{"strict": "SelfStopped", "relaxed": "Disconnected"} {
 		t.Run(terms, func(t *testing.T) {

@@ -15,6 +15,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/conduit-agent/conduit/agent/agenttest/effort"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 )
 
@@ -23,6 +24,7 @@ import (
 // CONDUIT_MEMBERS how many agents, 2 by default; with the former there are three servers. What is written while nothing
 // happens does not grow with the number of pipelines.
 func TestManyPipelines(t *testing.T) {
+	effort.Long(t)
 	t.Parallel()
 	pipelines, servers := number("CONDUIT_CLUSTER_PIPELINES", 40), 1
 	if os.Getenv("CONDUIT_CLUSTER_PIPELINES") != "" {

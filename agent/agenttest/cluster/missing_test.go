@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conduit-agent/conduit/agent/agenttest/effort"
 	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/plugins/plugintest/server"
@@ -21,6 +22,7 @@ import (
 // claims of deleted pipelines are kept, and stops the third one for as long: nothing is deleted, and it goes on with all
 // where they were.
 func TestFileOfOneMember(t *testing.T) {
+	effort.Long(t)
 	t.Parallel()
 	url := server.StartNATS(t, 1)[0].URL()
 	f := joined(t, []string{url, url}, 0, 5*time.Second, func(c *config.Config) {

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conduit-agent/conduit/agent/agenttest/effort"
 	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/plugins/plugintest/server"
@@ -17,6 +18,7 @@ import (
 // TestHeavyRefusal has a pipeline refuse every second of many lines, CONDUIT_REFUSALS in all, 400 by default, and measures how long it
 // takes until all are dead letters and written lines, and their position is saved: on an agent alone, and in a cluster.
 func TestHeavyRefusal(t *testing.T) {
+	effort.Long(t)
 	t.Parallel()
 	nats := func(servers int) func(t *testing.T) string {
 		return func(t *testing.T) string { return urlsOf(server.StartNATS(t, servers)) }

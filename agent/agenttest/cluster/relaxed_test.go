@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conduit-agent/conduit/agent/agenttest/effort"
 	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/plugins/plugintest/server"
@@ -18,6 +19,7 @@ import (
 
 // TestRelaxedWithoutNATS edits a relaxed pipeline, stops one, and removes the file of one, while NATS is out of reach.
 func TestRelaxedWithoutNATS(t *testing.T) {
+	effort.Long(t)
 	t.Parallel()
 	proxy := server.NewProxy(t, server.StartNATS(t, 1)[0].Addr)
 	f := joined(t, []string{"nats://" + proxy.Addr()}, 0, 5*time.Second, func(c *config.Config) {

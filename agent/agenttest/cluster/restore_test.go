@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conduit-agent/conduit/agent/agenttest/effort"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 )
 
@@ -16,6 +17,7 @@ import (
 // stop, and what the store has is not written over. Once all members are started again they go on
 // from there: every line arrives.
 func TestRestoredStream(t *testing.T) {
+	effort.Long(t)
 	t.Parallel()
 	for name, backup := range map[string]string{"older backup": "backup", "no backup": "none"} {
 		t.Run(name, func(t *testing.T) {

@@ -21,6 +21,7 @@ import (
 // then, which stops all for longer than a session lives: when they are back every member goes on with what it had,
 // also one that comes back later than the other.
 func TestServers(t *testing.T) {
+	effort.Long(t)
 	t.Parallel()
 	const lives = 15 * time.Second
 	f := newFleet(t, 3, 2, 4, lives)

@@ -20,6 +20,7 @@ import (
 // TestSharedLetters kills the member that refused records, again and again while it does: every one of its dead letters is
 // listed, replayed and dropped on the others.
 func TestSharedLetters(t *testing.T) {
+	effort.Long(t)
 	t.Parallel()
 	eachStore(t, testSharedLetters)
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/agent/agenttest"
+	"github.com/conduit-agent/conduit/agent/agenttest/effort"
 	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/plugins/plugintest/server"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
@@ -17,6 +18,7 @@ import (
 // A pipeline that asks for what has no end fails by itself: another one goes on, the agent
 // stops within shutdown.timeout and what one template may take.
 func TestPipelinesCannotAskForTooMuch(t *testing.T) {
+	effort.Long(t)
 	t.Parallel()
 	if _, err := os.Stat("/dev/zero"); err != nil {
 		server.Missing(t, "there is no device that has no end")

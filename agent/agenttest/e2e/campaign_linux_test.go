@@ -6,11 +6,14 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/conduit-agent/conduit/agent/agenttest/effort"
 )
 
 // However often the agent is stopped with SIGTERM, nothing is lost or repeated, and nothing is out
 // of order. CONDUIT_TERMINATIONS sets how often.
 func TestTerminationsRepeatNothing(t *testing.T) {
+	effort.Long(t)
 	t.Parallel()
 	dir := t.TempDir()
 	writePipelines(t, dir, fmt.Sprintf(killPipelines, dir, 2000))

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/conduit-agent/conduit/agent/agenttest/effort"
 	"github.com/conduit-agent/conduit/api/client"
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/plugins/record"
@@ -104,6 +105,7 @@ func (m *killable) save(condition string) {
 // Whenever the agent is killed, each refused record is one dead letter, and only what was
 // refused is. Killed while they are replayed, it repeats some and loses none.
 func TestKillLosesNoDeadLetters(t *testing.T) {
+	effort.Long(t)
 	t.Parallel()
 	const bad = 20 // one line of so many
 	m := &killable{t: t, dir: t.TempDir()}

@@ -6,12 +6,14 @@ import (
 	"testing"
 
 	"github.com/conduit-agent/conduit/agent/agenttest"
+	"github.com/conduit-agent/conduit/agent/agenttest/effort"
 	"github.com/conduit-agent/conduit/agent/config"
 )
 
 // How great a record may be that an executable gets is the setting of Conduit; one that is
 // greater is refused.
 func TestGreatRecordsReachExecutables(t *testing.T) {
+	effort.Long(t)
 	t.Parallel()
 	for name, c := range map[string]struct {
 		most    int

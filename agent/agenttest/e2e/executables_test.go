@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/agent/agenttest"
+	"github.com/conduit-agent/conduit/agent/agenttest/effort"
 	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/plugins"
 	"github.com/conduit-agent/conduit/plugins/builtin"
@@ -139,6 +140,7 @@ func TestExecutablesMoveRecords(t *testing.T) {
 }
 
 func TestAKilledPluginIsStartedAgain(t *testing.T) {
+	effort.Long(t)
 	dir := agenttest.NewDir(t)
 	install(t, dir, "xgenerator", "xfile")
 	before := children(os.Getpid())
@@ -222,6 +224,7 @@ func resourcesOf(t *testing.T) resources {
 
 // Pipelines of executables start, change and stop without leaving anything.
 func TestManyExecutablesLeaveNothing(t *testing.T) {
+	effort.Long(t)
 	count := 4
 	if s := os.Getenv("CONDUIT_PLUGIN_PIPELINES"); s != "" {
 		var err error
@@ -430,6 +433,7 @@ func while(t *testing.T, path string, f func()) {
 
 // A plugin that ends in the middle of a call has refused nothing: it is started again.
 func TestAPluginThatEndsInACall(t *testing.T) {
+	effort.Long(t)
 	t.Parallel()
 	dir := agenttest.NewDir(t)
 	install(t, dir, "journal")
@@ -449,6 +453,7 @@ func TestAPluginThatEndsInACall(t *testing.T) {
 }
 
 func TestLifecycleOfAnExecutable(t *testing.T) {
+	effort.Long(t)
 	t.Parallel()
 	dir := agenttest.NewDir(t)
 	install(t, dir, "journal")

@@ -127,6 +127,7 @@ func TestDestinationChangesUnderLoad(t *testing.T) {
 
 // The processes of what does not change stay the same ones, and receive no call.
 func TestDestinationChangesBetweenExecutables(t *testing.T) {
+	effort.Long(t)
 	dir := agenttest.NewDir(t)
 	install(t, dir, "journal", "xfile")
 	d := deskIn(t, dir)
@@ -266,6 +267,7 @@ func TestDestinationsThatCannotTakeOver(t *testing.T) {
 // The dead-letter queue of a pipeline whose destination refuses everything is moved from
 // file to file: every record is a dead letter, once and in order, and both processes stay.
 func TestDeadLetterQueueChangesUnderLoad(t *testing.T) {
+	effort.Long(t)
 	dir := agenttest.NewDir(t)
 	install(t, dir, "journal", "chaos")
 	d := deskIn(t, dir)

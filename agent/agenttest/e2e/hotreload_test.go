@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/agent/agenttest"
+	"github.com/conduit-agent/conduit/agent/agenttest/effort"
 	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/spec"
 )
@@ -374,6 +375,7 @@ var savesThatChangeNothingCases = map[string]func(d *desk){
 
 // What changes nothing that matters restarts nothing.
 func TestSavesThatChangeNothing(t *testing.T) {
+	effort.Long(t)
 	t.Parallel()
 	saves := savesThatChangeNothingCases
 	for name, save := range saves {

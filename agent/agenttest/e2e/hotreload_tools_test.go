@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conduit-agent/conduit/agent/agenttest/effort"
 	"github.com/conduit-agent/conduit/plugins/plugintest/server"
 )
 
@@ -134,6 +135,7 @@ var installedTools = map[string]string{
 
 // Tools in processes of their own save as they do: one restart with the final content.
 func TestToolsThatSave(t *testing.T) {
+	effort.Long(t)
 	t.Parallel()
 	saved := func(t *testing.T, tool *exec.Cmd, d *desk) {
 		t.Helper()

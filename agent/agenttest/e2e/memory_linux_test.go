@@ -65,6 +65,7 @@ const greatRecord = 16 << 20
 // number of pipelines, and loses nothing: all arrives once the sink is alive.
 // CONDUIT_MEMORY_PIPELINES sets how many there are. The race detector takes memory of its own, so it is not on.
 func TestMemoryLimitIsKept(t *testing.T) {
+	effort.Long(t)
 	t.Parallel()
 	const limit = 512 << 20
 	n, dir, s := memoryPipelines(t), t.TempDir(), newSink(t)

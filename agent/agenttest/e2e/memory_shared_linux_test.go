@@ -41,6 +41,7 @@ func sharers() (greats, shown int) {
 // once, large records and a dead sink the agent stays within it and loses nothing. Inspectors drop and count,
 // spools go to the disk, sources wait, what cannot be shown is refused.
 func TestMemoryIsShared(t *testing.T) {
+	effort.Long(t)
 	dir, s := t.TempDir(), newSink(t)
 	greats, shown := sharers()
 	writePipelines(t, dir, sharedPipelines(dir, s.URL, greats))

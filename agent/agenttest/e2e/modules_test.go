@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/agent/agenttest"
+	"github.com/conduit-agent/conduit/agent/agenttest/effort"
 	"github.com/conduit-agent/conduit/plugins/plugintest/built"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/plugins/processor/wasm"
@@ -116,6 +117,7 @@ func said(t *testing.T, a *agenttest.Agent) string {
 // A module that is put into processors.path while the agent runs is used at once, several
 // instances of it at a time, and checked like every processor.
 func TestModuleIsFoundWhileTheAgentRuns(t *testing.T) {
+	effort.Long(t)
 	go func() { _, _ = greeter() }() // it is ready when tests that are parallel begin
 	t.Parallel()
 	dir := agenttest.NewDir(t)
@@ -161,6 +163,7 @@ pipelines:
 
 // Who runs a module that was replaced is shown, until a restart.
 func TestModuleThatIsReplaced(t *testing.T) {
+	effort.Long(t)
 	t.Parallel()
 	dir := agenttest.NewDir(t)
 	module, other := buildModule(t, dir)

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/agent/agenttest"
+	"github.com/conduit-agent/conduit/agent/agenttest/effort"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/spec"
 )
@@ -276,6 +277,7 @@ var processedPipelines = []string{"cloned", "deduped", "gathered", "split", "pla
 // processors split, filter, hold or remember, reorders nothing, and repeats no more than
 // without them: what was read since the last commit.
 func TestKillLosesNothingWithProcessors(t *testing.T) {
+	effort.Long(t)
 	t.Parallel()
 	dir := t.TempDir()
 	writePipelines(t, dir, processedAs(dir, 0))

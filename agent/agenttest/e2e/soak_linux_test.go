@@ -105,6 +105,7 @@ func (s *disturbed) disturb(t *testing.T, p *process, dir string) {
 // goroutines stay where they were after the first part of the time.
 // CONDUIT_SOAK_SECONDS sets how long it runs, 8 by default in CI and 2 elsewhere.
 func TestSoakStaysFlat(t *testing.T) {
+	effort.Long(t)
 	t.Parallel()
 	dir := t.TempDir()
 	address := filepath.Join(dir, "address")

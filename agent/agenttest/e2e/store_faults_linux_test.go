@@ -17,6 +17,7 @@ import (
 	"testing"
 
 	"github.com/conduit-agent/conduit/agent/agenttest"
+	"github.com/conduit-agent/conduit/agent/agenttest/effort"
 	"github.com/conduit-agent/conduit/agent/agenttest/faults"
 	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/plugins/plugintest/server"
@@ -151,6 +152,7 @@ func fetch(t *testing.T, url string) string {
 
 // While the disk of the state fails, or is read-only, the agent says so, and goes on when that is over.
 func TestTheDiskOfTheStateFails(t *testing.T) {
+	effort.Long(t)
 	t.Parallel()
 	for errno, says := range map[syscall.Errno]string{syscall.EIO: "store cannot be read or written", syscall.EROFS: "store is read-only"} {
 		t.Run(errno.Error(), func(t *testing.T) {

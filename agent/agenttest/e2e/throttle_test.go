@@ -13,6 +13,7 @@ import (
 // A source that is far faster than its throttle, for longer than its window lasts, is held
 // back: the pipeline goes on, ends when it is to, and loses nothing when it is killed.
 func TestThrottleHoldsItsSourceBack(t *testing.T) {
+	effort.Long(t)
 	t.Parallel()
 	const rate = 20_000
 	total := 40_000 // several windows of 8,192 records

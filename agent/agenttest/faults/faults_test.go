@@ -18,6 +18,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/conduit-agent/conduit/agent/agenttest/effort"
 	"github.com/conduit-agent/conduit/agent/agenttest/faults"
 	"github.com/conduit-agent/conduit/agent/deadletters"
 	"github.com/conduit-agent/conduit/agent/engine/deadletter"
@@ -140,6 +141,7 @@ var kinds = []fault{
 // saved. What was saved is there afterwards: for a process that is started again, and had the power been cut.
 // CONDUIT_SWEEP sets how many places are tried of each kind, 2 by default in CI and 1 elsewhere; 0 is all of them.
 func TestNothingSavedIsLost(t *testing.T) {
+	effort.Long(t)
 	try := 1
 	if os.Getenv("CI") != "" {
 		try = 2

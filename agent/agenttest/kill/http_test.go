@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/conduit-agent/conduit/agent/agenttest/effort"
 	"github.com/conduit-agent/conduit/agent/agenttest/kill"
 	"github.com/conduit-agent/conduit/plugins/plugintest/server"
 )
@@ -85,6 +86,7 @@ func TestHTTPPollSource(t *testing.T) {
 // TestHTTPDestination sends records to a server that stores what it answers 2xx to: with the key of
 // each request, once; in batches, again after a lost answer.
 func TestHTTPDestination(t *testing.T) {
+	effort.Long(t)
 	t.Parallel()
 	for format, once := range map[string]bool{"single": true, "lines": false} {
 		t.Run(format, func(t *testing.T) {

@@ -15,6 +15,7 @@ import (
 	"github.com/twmb/franz-go/pkg/sasl/plain"
 
 	"github.com/conduit-agent/conduit/agent/agenttest"
+	"github.com/conduit-agent/conduit/agent/agenttest/effort"
 	"github.com/conduit-agent/conduit/agent/agenttest/kill"
 	"github.com/conduit-agent/conduit/plugins/plugintest/server"
 	"github.com/conduit-agent/conduit/spec"
@@ -140,6 +141,7 @@ func (k *kafkaSystem) stored(ctx context.Context) ([]int, error) {
 
 // TestKafkaSource runs the suite with the source.
 func TestKafkaSource(t *testing.T) {
+	effort.Long(t)
 	t.Parallel()
 	kill.RunSource(t, kill.Source{
 		Plugin: "builtin:kafka",
@@ -154,6 +156,7 @@ func TestKafkaSource(t *testing.T) {
 
 // TestKafkaDestination runs the suite with the destination, which repeats what was outstanding.
 func TestKafkaDestination(t *testing.T) {
+	effort.Long(t)
 	t.Parallel()
 	kill.RunDestination(t, kill.Destination{
 		Plugin: "builtin:kafka",
@@ -176,6 +179,7 @@ func (g graceful) Kill() { g.Stop() }
 // A kfake that is killed ends open transactions without a marker in the log, which hides all that
 // their producer writes later: it is stopped instead.
 func TestKafkaExactlyOnce(t *testing.T) {
+	effort.Long(t)
 	t.Parallel()
 	kill.RunDestination(t, kill.Destination{
 		Plugin: "builtin:kafka",

@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/conduit-agent/conduit/agent/agenttest"
+	"github.com/conduit-agent/conduit/agent/agenttest/effort"
 	"github.com/conduit-agent/conduit/agent/agenttest/kill"
 	"github.com/conduit-agent/conduit/plugins/plugintest/server"
 	"github.com/conduit-agent/conduit/spec"
@@ -152,6 +153,7 @@ func (s *natsSystem) stored(ctx context.Context) (all []int, err error) {
 
 // TestNATSSource reads a stream.
 func TestNATSSource(t *testing.T) {
+	effort.Long(t)
 	t.Parallel()
 	kill.RunSource(t, kill.Source{
 		Plugin: "builtin:nats",
@@ -164,6 +166,7 @@ func TestNATSSource(t *testing.T) {
 
 // TestNATSDestination publishes to a stream, which drops what comes twice within its duplicate window.
 func TestNATSDestination(t *testing.T) {
+	effort.Long(t)
 	t.Parallel()
 	kill.RunDestination(t, kill.Destination{
 		Plugin: "builtin:nats", Once: true,

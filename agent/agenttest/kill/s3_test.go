@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/agent/agenttest"
+	"github.com/conduit-agent/conduit/agent/agenttest/effort"
 	"github.com/conduit-agent/conduit/agent/agenttest/kill"
 	"github.com/conduit-agent/conduit/plugins/plugintest/server"
 	"github.com/conduit-agent/conduit/spec"
@@ -89,6 +90,7 @@ func (s *s3System) stored(context.Context) (all []int, err error) {
 
 // TestS3Source reads an object for each number.
 func TestS3Source(t *testing.T) {
+	effort.Long(t)
 	t.Parallel()
 	polling, delay := "400ms", "100ms" // to list all objects takes half of the test's CPU time
 	if os.Getenv("CI") != "" {
@@ -119,6 +121,7 @@ func TestS3Source(t *testing.T) {
 // TestS3Destination writes objects: with positions, each record once; without them, again what
 // was outstanding.
 func TestS3Destination(t *testing.T) {
+	effort.Long(t)
 	t.Parallel()
 	for _, once := range []bool{true, false} {
 		t.Run(fmt.Sprintf("once %v", once), func(t *testing.T) {
@@ -140,6 +143,7 @@ func TestS3Destination(t *testing.T) {
 // TestS3Example runs the example of the connector's page, with the addresses and paths of the test: what
 // is sent is answered when the bucket has it.
 func TestS3Example(t *testing.T) {
+	effort.Long(t)
 	t.Parallel()
 	a := agenttest.Start(t, "")
 	s := startS3(t, a.Path("."))

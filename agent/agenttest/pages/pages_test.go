@@ -49,6 +49,7 @@ var elsewhere = map[string]string{
 // TestPages executes the command blocks of every page, in the order of the page and in one
 // terminal. A comment "# → text" says what the command prints.
 func TestPages(t *testing.T) {
+	effort.Long(t)
 	effort.Once(t)
 	t.Parallel()
 	bin := build(t)
@@ -109,6 +110,7 @@ func build(t *testing.T) (dir string) {
 
 // TestCommandsExist checks that every command that a page names exists.
 func TestCommandsExist(t *testing.T) {
+	effort.Long(t)
 	effort.Once(t)
 	t.Parallel()
 	bin := build(t)

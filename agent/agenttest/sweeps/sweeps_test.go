@@ -43,6 +43,7 @@ func (p place) String() string { return fmt.Sprintf("%s %d", p.call, p.number) }
 // TestSweeps kills the agent, or has a call of it fail, at a place in each run of a scenario. CONDUIT_SWEEPS sets
 // how many places of each scenario are tried; 0 is all of them, with every fault.
 func TestSweeps(t *testing.T) {
+	effort.Long(t)
 	try := 1
 	if effort.Thorough() {
 		try = 10

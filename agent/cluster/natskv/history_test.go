@@ -5,6 +5,7 @@ package natskv_test
 import (
 	"testing"
 
+	"github.com/conduit-agent/conduit/agent/agenttest/effort"
 	"github.com/conduit-agent/conduit/agent/cluster"
 	"github.com/conduit-agent/conduit/agent/cluster/natskv"
 	"github.com/conduit-agent/conduit/agent/cluster/storetest"
@@ -14,6 +15,7 @@ import (
 // TestClaimsAreLinearizable has three members write the same claims while their links stall and are cut, and a server
 // is killed: a register would have answered the same.
 func TestClaimsAreLinearizable(t *testing.T) {
+	effort.Long(t)
 	t.Parallel()
 	servers := server.StartNATS(t, 3)
 	proxies, stores := make([]*server.Proxy, len(servers)), make([]cluster.Store, len(servers))

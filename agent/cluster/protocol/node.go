@@ -111,6 +111,12 @@ func (o *outage) wrote(n *Node, sent time.Duration, r Result) {
 	}
 }
 
+// silent reports whether so much time went by, also since the last outage, that a session that was last seen to change then must
+// have ended.
+func (o *outage) silent(n *Node, since time.Duration) bool {
+	return !o.on && n.now-max(since, o.last, n.session.joined) >= n.Timing.TTL && n.now-o.brief >= n.Timing.settle()
+}
+
 // notice says something once, until something else is to be said of the same pipeline.
 func (n *Node) notice(pipeline string, r Reason, other string) {
 	notice := Notice{pipeline, r, other}
@@ -242,12 +248,6 @@ func (n *Node) Got(now time.Duration, e Entry, ok bool) {
 			own.decided(n, own.read(n, e, c.Stamp, ok))
 		}
 	}
-}
-
-// silent reports whether so much time went by, also since the last outage, that a session that was last seen to change then must
-// have ended.
-func (n *Node) silent(since time.Duration) bool {
-	return !n.outage.on && n.now-max(since, n.outage.last, n.session.joined) >= n.Timing.TTL && n.now-n.outage.brief >= n.Timing.settle()
 }
 
 // Save has state written to the claim of a pipeline, for the run that was started with this

@@ -99,7 +99,7 @@ func (n *Node) mayClaim(id string, live []Session) (rank int, ok bool) {
 		return 0, true
 	default:
 		gone, since := n.ownerGone(s)
-		if !gone || !n.silent(0) {
+		if !gone || !n.outage.silent(n, 0) {
 			return 0, false
 		}
 		free, wait = max(since, n.session.joined), n.Timing.Rank/4 // it did not run for long enough
@@ -136,9 +136,9 @@ func (n *Node) ownerGone(s seen) (gone bool, since time.Duration) {
 		p = &peer{Session: Session{Agent: s.Owner, Stamp: Stamp{Session: s.Session}}, changed: s.since}
 		n.peers[s.Owner] = p
 	case p.Stamp.Session != s.Session: // it started over, and may soon claim what it had
-		return n.silent(max(s.changed, p.began)), max(s.changed, p.began) + n.Timing.TTL
+		return n.outage.silent(n, max(s.changed, p.began)), max(s.changed, p.began) + n.Timing.TTL
 	}
-	if !p.gone && !p.asked && n.silent(p.changed-ahead) {
+	if !p.gone && !p.asked && n.outage.silent(n, p.changed-ahead) {
 		p.asked = true
 		n.out.add(Read{SessionKey(p.Agent), max(0, p.changed+n.Timing.TTL-n.now)})
 	}

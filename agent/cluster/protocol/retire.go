@@ -81,7 +81,7 @@ func (r *retiring) due(n *Node, id string, s seen) bool {
 		after += n.Timing.Retire
 	}
 	// What a person deleted waits for no member that may have another declaration.
-	if !w.Purge && (n.now-s.since < after || !n.silent(s.since)) {
+	if !w.Purge && (n.now-s.since < after || !n.outage.silent(n, s.since)) {
 		return false
 	}
 	all := ranked(id, w.Labels, n.live(n.session.value))
@@ -119,7 +119,7 @@ func (r *retiring) abandoned(n *Node, s seen) bool {
 		return s.known && s.Owner != ""
 	}
 	gone, _ := n.ownerGone(s)
-	return gone && n.silent(0)
+	return gone && n.outage.silent(n, 0)
 }
 
 // mark says that the declaration of a pipeline is gone on this agent.

@@ -63,7 +63,7 @@ func (w *watched) gotPeer(n *Node, e Entry, ok bool) {
 		switch {
 		case !ok:
 		case e.Value == nil:
-			p.gone = n.silent(p.changed)
+			p.gone = n.outage.silent(n, p.changed)
 		case e.Revision > p.revision:
 			w.observePeer(n.now, n.Agent.Agent, e)
 		case p.kept(n):
@@ -79,10 +79,10 @@ func (w *watched) gotPeer(n *Node, e Entry, ok bool) {
 // kept reports whether the store keeps the key of a session that has ended, as one does whose clock was set back: it
 // was there, and did not change, for the time of another session, throughout which this agent renewed its own.
 func (p *peer) kept(n *Node) bool {
-	if p.outlived == 0 && n.silent(p.changed) {
+	if p.outlived == 0 && n.outage.silent(n, p.changed) {
 		p.outlived = n.now
 	}
-	return p.outlived != 0 && n.session.held && n.silent(p.outlived)
+	return p.outlived != 0 && n.session.held && n.outage.silent(n, p.outlived)
 }
 
 func (w *watched) observeClaim(now time.Duration, revision uint64, c Claim) {

@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/conduit-agent/conduit/agent/agenttest/effort"
 	"github.com/conduit-agent/conduit/plugins/plugintest"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/plugins/record"
@@ -100,6 +101,7 @@ func written(t testing.TB, settings map[string]string) (payloads []string) {
 }
 
 func TestConformance(t *testing.T) {
+	effort.Long(t)
 	t.Parallel()
 	exe, err := os.Executable()
 	if err != nil {

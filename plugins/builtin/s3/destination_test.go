@@ -14,6 +14,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/conduit-agent/conduit/agent/agenttest/effort"
 	"github.com/conduit-agent/conduit/plugins/builtin/s3"
 	"github.com/conduit-agent/conduit/plugins/plugintest/server"
 	"github.com/conduit-agent/conduit/plugins/record"
@@ -245,6 +246,7 @@ func TestUnfinished(t *testing.T) {
 
 // TestCheckpoints keeps few entries, which have all positions.
 func TestCheckpoints(t *testing.T) {
+	effort.Long(t)
 	t.Parallel()
 	s := store(t)
 	d := destination(t, once(s.Addr))

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conduit-agent/conduit/agent/agenttest/effort"
 	"github.com/conduit-agent/conduit/plugins/builtin/s3"
 	"github.com/conduit-agent/conduit/plugins/plugintest"
 	"github.com/conduit-agent/conduit/plugins/plugintest/server"
@@ -224,6 +225,7 @@ func TestSettings(t *testing.T) {
 
 // TestContract checks the contract of sources and destinations.
 func TestContract(t *testing.T) {
+	effort.Long(t)
 	t.Parallel()
 	s := store(t)
 	var buckets atomic.Int64

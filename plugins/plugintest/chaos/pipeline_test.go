@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conduit-agent/conduit/agent/agenttest/effort"
 	"github.com/conduit-agent/conduit/agent/engine"
 	"github.com/conduit-agent/conduit/agent/engine/backpressure"
 	"github.com/conduit-agent/conduit/agent/engine/commit"
@@ -71,6 +72,7 @@ func (*store) SaveConnectorState(context.Context, *spec.ConnectorState) error { 
 // TestPipelines checks that a pipeline says what is wrong, and saves no position of a
 // record that the destination does not have.
 func TestPipelines(t *testing.T) {
+	effort.Long(t)
 	t.Parallel()
 	tests := []struct {
 		source, destination string

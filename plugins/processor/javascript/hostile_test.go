@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conduit-agent/conduit/agent/agenttest/effort"
 	"github.com/conduit-agent/conduit/plugins/processor/javascript"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
@@ -77,6 +78,7 @@ const maxHostile = (3 << 29) * detectorFactor
 const maxHostileTime = 2 * time.Minute
 
 func TestHostileScripts(t *testing.T) {
+	effort.Long(t)
 	exe, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)

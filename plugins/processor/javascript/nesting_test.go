@@ -6,11 +6,14 @@ import (
 	"os"
 	"os/exec"
 	"testing"
+
+	"github.com/conduit-agent/conduit/agent/agenttest/effort"
 )
 
 // No script ends the process, however it is nested. The race detector enlarges stack frames, which the
 // bounds are made for, so it is not on.
 func TestNestedScripts(t *testing.T) {
+	effort.Long(t)
 	t.Parallel()
 	exe, err := os.Executable()
 	if err != nil {

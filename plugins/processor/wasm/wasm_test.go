@@ -21,6 +21,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/conduit-agent/conduit/agent/agenttest/effort"
 	"github.com/conduit-agent/conduit/plugins/plugintest/built"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/plugins/processor/wasm"
@@ -398,6 +399,7 @@ func TestEndlessStartSection(t *testing.T) {
 }
 
 func TestMemoryLimit(t *testing.T) {
+	effort.Long(t)
 	t.Parallel()
 	p := open(t, find(t, newModules(t, wasm.Options{Memory: 64 << 20}, map[string]string{"a": contractModule}), "contract"), setup{})
 	fates, _ := process(t, p, "grow 5", "grow 200")
@@ -666,6 +668,7 @@ func TestSecondStart(t *testing.T) {
 // What is kept of a module is used again, unless it is not what it was or is for another
 // machine: a module does at the second start what it did at the first.
 func TestKeptCode(t *testing.T) {
+	effort.Long(t)
 	find(t, newModules(t, wasm.Options{}, map[string]string{"it": contractModule}), "contract") // now it is compiled
 	for name, damage := range map[string]func(code string) error{
 		"nothing": func(string) error { return nil },

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conduit-agent/conduit/agent/agenttest/effort"
 	"github.com/conduit-agent/conduit/plugins/plugintest/built"
 	"github.com/conduit-agent/conduit/plugins/processor/wasm"
 	"github.com/conduit-agent/conduit/plugins/record"
@@ -70,6 +71,7 @@ func TestBuild(t *testing.T) {
 
 // TestBuildProcessor builds a processor and has it process a record.
 func TestBuildProcessor(t *testing.T) {
+	effort.Long(t)
 	t.Parallel()
 	path := build(t, starter.Processor, "GOOS=wasip1", "GOARCH=wasm", "CGO_ENABLED=0")
 	old := time.Now().Add(-time.Hour) // not in the making
