@@ -120,6 +120,7 @@ func TestFaulty(t *testing.T) {
 
 // TestFaults checks that every fault is found, by the check that is there for it.
 func TestFaults(t *testing.T) {
+	effort.Long(t)
 	exe, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)

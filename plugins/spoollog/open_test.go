@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/conduit-agent/conduit/agent/agenttest/effort"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/spoollog"
 )
@@ -100,6 +101,7 @@ func BenchmarkOpen(b *testing.B) {
 
 // Opening takes no more memory for a log of 100 GB than its names and what is read at once.
 func TestOpensHugeLog(t *testing.T) {
+	effort.Long(t)
 	dir := huge(t)
 	result := testing.Benchmark(func(b *testing.B) {
 		b.ReportAllocs()

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/conduit-agent/conduit/agent/agenttest/effort"
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/plugins/plugintest/server"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
@@ -19,6 +20,7 @@ import (
 // TestCancelReplayOnAnyMember has a member end the replay of another one, which waits for its destination: both know that it is to
 // end, and then how it ended, and which dead letters are left.
 func TestCancelReplayOnAnyMember(t *testing.T) {
+	effort.Long(t)
 	t.Parallel()
 	eachStore(t, testCancelReplay)
 }
@@ -123,6 +125,7 @@ func testCancelReplay(t *testing.T, url string) {
 
 // TestCancelReplayOnThePage ends the replay of another member in a browser.
 func TestCancelReplayOnThePage(t *testing.T) {
+	effort.Long(t)
 	t.Parallel()
 	s := newStuckReplay(t, server.StartNATS(t, 1)[0].URL())
 	p := openPage(t, s.b, "pipelines/p/dead-letters")

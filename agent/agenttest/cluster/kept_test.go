@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/conduit-agent/conduit/agent/agenttest/effort"
 	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/plugins/plugintest/server"
@@ -17,6 +18,7 @@ import (
 // TestStateOnHost has pipelines that keep something on their hosts: without a word of what is to become of it no member runs
 // them; those that move start without it; those that are local run where the labels are and keep it.
 func TestStateOnHost(t *testing.T) {
+	effort.Long(t)
 	t.Parallel()
 	url := server.StartNATS(t, 1)[0].URL()
 	names := 0

@@ -13,6 +13,7 @@ import (
 	"github.com/anishathalye/porcupine"
 
 	"github.com/conduit-agent/conduit/agent/agenttest"
+	"github.com/conduit-agent/conduit/agent/agenttest/effort"
 	"github.com/conduit-agent/conduit/spec"
 )
 
@@ -107,6 +108,7 @@ func (c *crowdOfClients) run(client, rounds int) {
 // Many clients change the same pipelines while files that declare them, too, are edited:
 // what each sees is one order of changes, and none is lost.
 func TestWritesAreLinearizable(t *testing.T) {
+	effort.Long(t)
 	t.Parallel()
 	const clients, rounds = 50, 10
 	w := startWeb(t, "")

@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/conduit-agent/conduit/agent/agenttest"
+	"github.com/conduit-agent/conduit/agent/agenttest/effort"
 	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/spec"
 )
@@ -141,6 +142,7 @@ func (g generator) mutate(v any) any {
 // Whatever is asked, the agent answers with an error of its own words, and goes on.
 // CONDUIT_API_FUZZ is the number of requests to each operation.
 func TestAnyRequestIsAnswered(t *testing.T) {
+	effort.Long(t)
 	count, seed := 40, uint64(1)
 	if s := os.Getenv("CONDUIT_API_FUZZ"); s != "" {
 		var err error

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/agent/agenttest"
+	"github.com/conduit-agent/conduit/agent/agenttest/effort"
 	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/api/client"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
@@ -93,6 +94,7 @@ func TestWritesAreRevisions(t *testing.T) {
 // A stop that is forced does not wait for a destination that never answers, be it at once
 // or after waiting in vain. Nothing is lost.
 func TestForcedStop(t *testing.T) {
+	effort.Long(t)
 	t.Parallel()
 	dir := agenttest.NewDir(t)
 	install(t, dir, "chaos")

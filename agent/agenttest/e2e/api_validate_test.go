@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/agent/agenttest"
+	"github.com/conduit-agent/conduit/agent/agenttest/effort"
 	"github.com/conduit-agent/conduit/api/client"
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
@@ -18,6 +19,7 @@ import (
 // TestValidationIsBounded has a connector be checked with thousands of settings that are all
 // wrong, secret ones among them.
 func TestValidationIsBounded(t *testing.T) {
+	effort.Long(t)
 	t.Parallel()
 	a := agenttest.Start(t, "")
 	c := &client.Client{URL: "http://" + a.Address()}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/agent/agenttest"
+	"github.com/conduit-agent/conduit/agent/agenttest/effort"
 	"github.com/conduit-agent/conduit/api/client"
 	"github.com/conduit-agent/conduit/plugins/plugintest/chaos"
 	"github.com/conduit-agent/conduit/plugins/record"
@@ -120,6 +121,7 @@ func completeLines(path string) (lines []string) {
 
 // Values keep their types between two executables, with and without inspectors.
 func TestTypesBetweenExecutables(t *testing.T) {
+	effort.Long(t)
 	t.Parallel()
 	dir := agenttest.NewDir(t)
 	install(t, dir, "typed", "seen")
@@ -243,6 +245,7 @@ func TestTypesFromBuiltIns(t *testing.T) {
 // A record on which a plugin crashes again and again costs its own pipeline only: that
 // one tries again, ever later, from where it was, and goes on when the plugin is mended.
 func TestARecordThatCrashesAPlugin(t *testing.T) {
+	effort.Long(t)
 	t.Parallel()
 	dir := agenttest.NewDir(t)
 	install(t, dir, "chaos")

@@ -100,6 +100,7 @@ func alive(pid int) bool {
 }
 
 func TestExecutablesMoveRecords(t *testing.T) {
+	effort.Long(t)
 	a := agenttest.Start(t, "", func(c *config.Config) { c.Pipelines.ErrorRecovery.MinDelay = time.Hour })
 	for id, ends := range map[string][2]string{
 		"in": {"xgenerator", "builtin:file"}, "out": {"builtin:generator", "standalone:xfile"}, "both": {"./xgenerator", "xfile@v1.0.0"},
@@ -298,6 +299,7 @@ func TestSchemasReachExecutables(t *testing.T) {
 // A destination may wait for more records than a window holds because its plugin does so
 // unless set otherwise.
 func TestExecutablesThatGatherByDefault(t *testing.T) {
+	effort.Long(t)
 	t.Parallel()
 	dir := agenttest.NewDir(t)
 	install(t, dir, "gathering-file")
@@ -585,6 +587,7 @@ func (l *lifecycle) deletedInTheEnd() {
 // What the settings of before refer to may be gone. That keeps neither the next version
 // from starting nor a connector that is gone from being cleaned up.
 func TestLifecycleWithLostReferences(t *testing.T) {
+	effort.Long(t)
 	t.Parallel()
 	dir := agenttest.NewDir(t)
 	install(t, dir, "journal")
@@ -638,6 +641,7 @@ func waitCleaned(t *testing.T, a *agenttest.Agent) {
 // A connector is cleaned up by the plugin that it had, also when a reference named that
 // and names none any more.
 func TestCleanUpOfAReferencedPlugin(t *testing.T) {
+	effort.Long(t)
 	const which = "CONDUIT_TEST_WHICH"
 	t.Setenv(which, "journal")
 	dir := agenttest.NewDir(t)
@@ -666,6 +670,7 @@ func TestCleanUpOfAReferencedPlugin(t *testing.T) {
 // A plugin that another one replaces under the same connector is cleaned up, with the
 // settings that it had, and the connector goes on with the other one.
 func TestCleanUpOfAReplacedPlugin(t *testing.T) {
+	effort.Long(t)
 	t.Parallel()
 	dir := agenttest.NewDir(t)
 	install(t, dir, "journal")

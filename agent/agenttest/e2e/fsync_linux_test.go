@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/conduit-agent/conduit/agent/agenttest"
+	"github.com/conduit-agent/conduit/agent/agenttest/effort"
 	"github.com/conduit-agent/conduit/plugins/plugintest/server"
 )
 
@@ -93,6 +94,7 @@ func descriptorOf(path string) (int, error) {
 // When an fsync of what was written fails, the run fails and the position is not saved: the
 // records come again, none is lost.
 func TestRecordsComeAgainAfterAFailedFsync(t *testing.T) {
+	effort.Long(t)
 	t.Parallel()
 	dir := agenttest.NewDir(t)
 	out := filepath.Join(dir, "p.jsonl")

@@ -212,6 +212,7 @@ func TestASlowDestinationIsReplaced(t *testing.T) {
 
 // A destination that never answers is cut off; all it was given goes to the new one.
 func TestAStuckDestinationIsReplaced(t *testing.T) {
+	effort.Long(t)
 	t.Parallel()
 	dir := agenttest.NewDir(t)
 	install(t, dir, "journal", "chaos")

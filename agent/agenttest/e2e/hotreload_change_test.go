@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conduit-agent/conduit/agent/agenttest/effort"
 	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/agent/store"
 	"github.com/conduit-agent/conduit/spec"
@@ -15,6 +16,7 @@ import (
 
 // Saving faster than pipelines can restart skips versions and ends with the last one.
 func TestFlappingEndsWithTheLastVersion(t *testing.T) {
+	effort.Long(t)
 	t.Parallel()
 	savers := map[string]func(d *desk, v int){
 		"renamed into place": func(d *desk, v int) { d.Save("p.yaml", d.made("p", v)) },
@@ -168,6 +170,7 @@ func TestRecoveringPipelinesObey(t *testing.T) {
 
 // A change that makes sources start over is warned of, and no other.
 func TestLostPositionsAreReported(t *testing.T) {
+	effort.Long(t)
 	t.Parallel()
 	changes := map[string]struct {
 		save func(d *desk)

@@ -8,11 +8,13 @@ import (
 	"testing"
 
 	"github.com/conduit-agent/conduit/agent/agenttest"
+	"github.com/conduit-agent/conduit/agent/agenttest/effort"
 )
 
 // Each document of a file stands for itself, and what a file does not say completely keeps
 // running as it was.
 func TestFilesWithSeveralPipelines(t *testing.T) {
+	effort.Long(t)
 	t.Parallel()
 	cases := map[string]struct {
 		save func(d *desk, both func(a, b int) string)

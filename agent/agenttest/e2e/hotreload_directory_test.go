@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/agent/agenttest"
+	"github.com/conduit-agent/conduit/agent/agenttest/effort"
 	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/spec"
 )
@@ -160,6 +161,7 @@ func TestTheStateOfTheDirectoryIsShown(t *testing.T) {
 // A store whose files were deleted or replaced while the agent has it open is no reason to
 // stop anything either, but the agent says that it is in danger.
 func TestTheStoreIsNotInItsPlace(t *testing.T) {
+	effort.Long(t)
 	t.Parallel()
 	w := startWeb(t, "")
 	d := &desk{w.Agent, t}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/agent/agenttest"
+	"github.com/conduit-agent/conduit/agent/agenttest/effort"
 	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/plugins/plugintest/server"
 	"github.com/conduit-agent/conduit/spec"
@@ -106,6 +107,7 @@ func TestNoInotifyInstancesLeft(t *testing.T) {
 // An executable that is replaced is noticed, disturbs nothing, and is what runs after a
 // restart of the pipeline.
 func TestAReplacedPluginIsUsedAfterARestart(t *testing.T) {
+	effort.Long(t)
 	dir := agenttest.NewDir(t)
 	install(t, dir, "xgenerator")
 	w := startWeb(t, dir)

@@ -186,6 +186,7 @@ func longDeletionGrace(c *config.Config) { c.Pipelines.DeletionGrace = time.Hour
 // files shows, and nothing else restarts. CONDUIT_SEQUENCES sets how many sequences of
 // events are tried, 6 by default in CI and 3 elsewhere, CONDUIT_SEED the one to repeat.
 func TestAnythingMayHappenToTheFiles(t *testing.T) {
+	effort.Long(t)
 	t.Parallel()
 	sequences := 3
 	switch {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/conduit-agent/conduit/agent/agenttest/effort"
 	"github.com/conduit-agent/conduit/spec"
 )
 
@@ -81,6 +82,7 @@ func TestReferencedFilesAreFollowed(t *testing.T) {
 // A change of a file that only a destination refers to leaves the source open, and
 // nothing is lost or repeated.
 func TestReferencedFilesOfDestinations(t *testing.T) {
+	effort.Long(t)
 	t.Parallel()
 	d := deskIn(t, "")
 	names := []string{"one.jsonl", "two.jsonl"}

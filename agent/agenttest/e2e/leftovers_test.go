@@ -8,12 +8,14 @@ import (
 	"testing"
 
 	"github.com/conduit-agent/conduit/agent/agenttest"
+	"github.com/conduit-agent/conduit/agent/agenttest/effort"
 	"github.com/conduit-agent/conduit/plugins/plugintest/server"
 )
 
 // However an agent ends, nothing of it and of its plugins stays in the directory for temporary
 // files. What stays next to the store goes when the next agent starts, and with it.
 func TestKilledAgentsLeaveNoTemporaryFiles(t *testing.T) {
+	effort.Long(t)
 	t.Parallel()
 	for name, long := range map[string]bool{"next to the store": false, "with a path too long for sockets": true} {
 		t.Run(name, func(t *testing.T) {

@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/conduit-agent/conduit/agent/agenttest"
+	"github.com/conduit-agent/conduit/agent/agenttest/effort"
 	"github.com/conduit-agent/conduit/agent/monitoring"
 	"github.com/conduit-agent/conduit/api/client"
 	"github.com/conduit-agent/conduit/plugins/schema"
@@ -56,6 +57,7 @@ pipelines:
 // Every metric of the agent, its type and its labels. A rename is a decision: dashboards and
 // alerts are made with these. Those of Conduit are among them.
 func TestMetricsAreFrozen(t *testing.T) {
+	effort.Long(t)
 	dir := agenttest.NewDir(t)
 	install(t, dir, "xgenerator", "xfile")
 	w := startWeb(t, dir)

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/conduit-agent/conduit/agent/agenttest"
+	"github.com/conduit-agent/conduit/agent/agenttest/effort"
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
@@ -102,6 +103,7 @@ func TestPoisonBecomesADeadLetter(t *testing.T) {
 
 // A destination that ends at whatever it is given does not make dead letters of all records.
 func TestBrokenDestinationIsNoPoison(t *testing.T) {
+	effort.Long(t)
 	t.Parallel()
 	w := startBrittle(t, "hopeless", "1\n2\n3\n4\n", tolerant)
 	w.Wait("many failures", func() bool { return w.State("p").Failures > 8 })
@@ -112,6 +114,7 @@ func TestBrokenDestinationIsNoPoison(t *testing.T) {
 
 // Where no refusal is tolerated, the pipeline is tried again and again, as with any failure.
 func TestPoisonThatIsNotTolerated(t *testing.T) {
+	effort.Long(t)
 	t.Parallel()
 	w := startBrittle(t, "brittle", "1\npoison 2\n3\n", "")
 	w.Wait("many failures", func() bool { return w.State("p").Failures > 6 })

@@ -24,6 +24,7 @@ import (
 // nothing. Secrets are in settings of connectors, processors and dead-letter queues, in their
 // errors, in variables, files and tokens. CONDUIT_API_FUZZ is the number of requests to each operation, 25 by default in CI and 10 elsewhere.
 func TestReadersReachNoSecretAndChangeNothing(t *testing.T) {
+	effort.Long(t)
 	const readToken, adminToken = "read-token-0123456789", "CanarYadmin-token-0123456789"
 	count := 10
 	if effort.Thorough() {

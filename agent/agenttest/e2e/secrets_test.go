@@ -8,12 +8,14 @@ import (
 	"testing"
 
 	"github.com/conduit-agent/conduit/agent/agenttest"
+	"github.com/conduit-agent/conduit/agent/agenttest/effort"
 	"github.com/conduit-agent/conduit/plugins/plugintest/server"
 	"github.com/conduit-agent/conduit/spec"
 )
 
 // Values of references are shown nowhere, whatever goes wrong with them and whenever.
 func TestValuesOfReferencesAreShownNowhere(t *testing.T) {
+	effort.Long(t)
 	const secret = "canary-51c0a7"
 	t.Setenv("LEAK", secret)
 	t.Setenv("LEAK_PATH", "/nonexistent/"+secret)

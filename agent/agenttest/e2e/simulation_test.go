@@ -37,6 +37,7 @@ const (
 // what it does with the model. CONDUIT_SIMULATIONS sets how many sequences are tried,
 // CONDUIT_SEED the first of them.
 func TestSimulatedAgent(t *testing.T) {
+	effort.Long(t)
 	t.Parallel()
 	sequences := 20
 	if effort.Thorough() {

@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/conduit-agent/conduit/agent/agenttest/effort"
 )
 
 const spoolPipelines = `version: "2.2"
@@ -27,6 +29,7 @@ pipelines:
 
 // A kill -9 at any moment loses nothing on the way through a spool, and reorders nothing.
 func TestKillLosesNothingInSpool(t *testing.T) {
+	effort.Long(t)
 	t.Parallel()
 	const rate = 5000 // records per second
 	dir := t.TempDir()

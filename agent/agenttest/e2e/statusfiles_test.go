@@ -16,6 +16,7 @@ import (
 	"github.com/fsnotify/fsnotify"
 
 	"github.com/conduit-agent/conduit/agent/agenttest"
+	"github.com/conduit-agent/conduit/agent/agenttest/effort"
 	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/spec"
 )
@@ -254,6 +255,7 @@ func TestStatusFilesThatCannotBeWritten(t *testing.T) {
 
 // However much happens, a status file is written five times a second at most.
 func TestStatusFilesAreNotWrittenAllTheTime(t *testing.T) {
+	effort.Long(t)
 	t.Parallel()
 	const pipelines, interval = 100, 200 * time.Millisecond
 	dir := crowd(t, pipelines)

@@ -240,6 +240,7 @@ func run(t *testing.T, f fault, at int) (calls int) {
 // TestLogIsWrittenAgainAfterAFailedFsync traces the calls after an fsync of the log failed: the kernel takes its pages
 // for written, so all of it has to be written and synced again before anything else.
 func TestLogIsWrittenAgainAfterAFailedFsync(t *testing.T) {
+	effort.Long(t)
 	t.Parallel()
 	for _, name := range []string{"conduit.db-wal", "conduit.db.dead-letters-wal"} {
 		dir := prepared(t)

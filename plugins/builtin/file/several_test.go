@@ -14,6 +14,7 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
+	"github.com/conduit-agent/conduit/agent/agenttest/effort"
 	"github.com/conduit-agent/conduit/plugins/builtin/file"
 	"github.com/conduit-agent/conduit/plugins/record"
 )
@@ -192,6 +193,7 @@ func TestGroupsRefuseNoExpression(t *testing.T) {
 }
 
 func TestCompressed(t *testing.T) {
+	effort.Long(t)
 	t.Parallel()
 	for _, ext := range []string{".gz", ".zst"} {
 		t.Run(ext, func(t *testing.T) {

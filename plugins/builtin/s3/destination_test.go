@@ -96,6 +96,7 @@ func one(t testing.TB, s *server.S3, suffix string) (name, content string) {
 
 // TestFormats writes objects as Conduit's connector does, and lines in any format.
 func TestFormats(t *testing.T) {
+	effort.Long(t)
 	t.Parallel()
 	s := store(t)
 	structured, removed := made("2", ""), made("3", "")
@@ -195,6 +196,7 @@ func once(addr string) map[string]string {
 // TestExactlyOnce writes what comes again only if it was not written, however it is cut into
 // batches, and whatever became of the run before.
 func TestExactlyOnce(t *testing.T) {
+	effort.Long(t)
 	t.Parallel()
 	s := store(t)
 	proxy := server.NewProxy(t, s.Addr)

@@ -14,6 +14,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/conduit-agent/conduit/agent/agenttest/effort"
 	"github.com/conduit-agent/conduit/plugins/builtin/s3"
 	"github.com/conduit-agent/conduit/plugins/plugintest/server"
 )
@@ -65,6 +66,7 @@ func reaches(t *testing.T, s *server.S3, more ...string) {
 
 // TestHosts has the bucket in the host name, or in the path if the settings say so.
 func TestHosts(t *testing.T) {
+	effort.Long(t)
 	t.Parallel()
 	for pathStyle, prefix := range map[string]string{"false": "bkt.", "true": ""} {
 		s := store(t)
@@ -82,6 +84,7 @@ func TestHosts(t *testing.T) {
 
 // TestClientCertificate reaches a store that asks for a certificate, and only with one.
 func TestClientCertificate(t *testing.T) {
+	effort.Long(t)
 	t.Parallel()
 	authority := server.NewAuthority(t)
 	cert, key := authority.Pair(t)

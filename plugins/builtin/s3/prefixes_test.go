@@ -10,12 +10,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conduit-agent/conduit/agent/agenttest/effort"
 	"github.com/conduit-agent/conduit/plugins/builtin/s3"
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
 // TestPrefixes reads several prefixes of a real store as one: what is there by key, then what comes by time.
 func TestPrefixes(t *testing.T) {
+	effort.Long(t)
 	t.Parallel()
 	s := store(t)
 	for _, key := range []string{"b/1", "a/2", "a-b/1", "c/1", "a/1"} {

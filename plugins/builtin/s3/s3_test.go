@@ -137,6 +137,7 @@ func TestSource(t *testing.T) {
 // TestVersions reads every version and removal of a bucket with versions, also what was replaced
 // before it was listed. This store gives a version another time when the next one comes.
 func TestVersions(t *testing.T) {
+	effort.Long(t)
 	t.Parallel()
 	s := store(t)
 	s.Keep(t, "bkt")
@@ -155,6 +156,7 @@ func TestVersions(t *testing.T) {
 
 // TestLateInGateway reads an object that a real store links under its name when a later one was read.
 func TestLateInGateway(t *testing.T) {
+	effort.Long(t)
 	t.Parallel()
 	s := store(t)
 	s.Must(t, "PUT", "/bkt/b", "", "1")
@@ -172,6 +174,7 @@ func TestLateInGateway(t *testing.T) {
 
 // TestRefused says what is wrong, without secrets.
 func TestRefused(t *testing.T) {
+	effort.Long(t)
 	t.Parallel()
 	s := store(t)
 	for wanted, set := range map[string]map[string]string{

@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conduit-agent/conduit/agent/agenttest/effort"
 	"github.com/conduit-agent/conduit/plugins/plugintest/chaos"
 	"github.com/conduit-agent/conduit/plugins/plugintest/logbuf"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
@@ -261,6 +262,7 @@ func TestPoisonComesAgain(t *testing.T) {
 
 // A source that stops badly comes to its end in time, and what it read before is there.
 func TestSourcesThatStopBadly(t *testing.T) {
+	effort.Long(t)
 	t.Parallel()
 	const all = "1 2 3 4 5 6 7 8 9 10"
 	for mode, want := range map[string]string{

@@ -16,6 +16,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/conduit-agent/conduit/agent/agenttest/effort"
 	"github.com/conduit-agent/conduit/plugins/processor/javascript"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
@@ -304,6 +305,7 @@ func TestScriptPathAlone(t *testing.T) {
 
 // A script that goes on too long costs its record; the next one is processed.
 func TestLimits(t *testing.T) {
+	effort.Long(t)
 	for _, test := range []struct{ name, body, want string }{
 		{"time", "for (;;) {}", "took longer than 200ms"},
 		{"time caught", "for (;;) { try { for (;;); } catch (e) {} }", "took longer than 200ms"},
