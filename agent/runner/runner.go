@@ -90,7 +90,7 @@ func (r *Runner) Prepare(ctx context.Context, d *spec.Declaration) (reconcile.Ru
 }
 
 // Assemble returns a run of the engine for d's pipeline that is not prepared, whose processors
-// keep nothing, and what keeps secrets out of its errors.
+// keep nothing and which goes on without a claim, and what keeps secrets out of its errors.
 func (r *Runner) Assemble(ctx context.Context, d *spec.Declaration) (*engine.Pipeline, func(error) error, error) {
 	o, err := r.assemble(ctx, d)
 	if err != nil {
@@ -98,7 +98,7 @@ func (r *Runner) Assemble(ctx context.Context, d *spec.Declaration) (*engine.Pip
 	}
 	plugins := o.Pipeline.Plugins.(dispenser)
 	plugins.chains.StateDir = ""
-	o.Pipeline.Plugins = plugins
+	o.Pipeline.Plugins, o.Pipeline.Hold = plugins, nil
 	return o.Pipeline, o.secrets.Error, nil
 }
 

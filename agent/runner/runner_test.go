@@ -2,6 +2,7 @@ package runner_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -114,6 +115,42 @@ func TestForget(t *testing.T) {
 	if r.Forget("p"); len(r.Stats()) != 0 {
 		t.Errorf("stats of %v are kept", r.Stats())
 	}
+}
+
+// TestHold has the run of a claim wait before it writes, with the id of its pipeline, and no run without a claim, nor one that is only
+// assembled, as a replay of dead letters is: that goes on when the claim is given away.
+func TestHold(t *testing.T) {
+	r, path := newRunner(t), filepath.Join(t.TempDir(), "out")
+	asked, release := make(chan string, 1000), make(chan struct{})
+	r.Epoch = func(string) (uint64, bool) { return 42, true }
+	r.Hold = func(_ context.Context, pipelineID string) error {
+		asked <- pipelineID
+		<-release
+		return nil
+	}
+	d := declared(path, "false")
+	running(t, r, d)
+	if id := <-asked; id != "p" {
+		t.Errorf("%q waits", id)
+	}
+	if text, err := os.ReadFile(path); len(text) > 0 {
+		t.Errorf("it writes %q, %v", text, err)
+	}
+	p, _, err := r.Assemble(t.Context(), d)
+	if err != nil || p.Hold != nil || p.Epoch != "42" {
+		t.Errorf("what is assembled waits: %v, with the epoch %s, %v", p.Hold != nil, p.Epoch, err)
+	}
+	close(release)
+
+	unclaimed := newRunner(t)
+	unclaimed.Epoch = func(string) (uint64, bool) { return 0, false }
+	unclaimed.Hold = func(context.Context, string) error { return errors.New("it has no claim") }
+	path = filepath.Join(t.TempDir(), "out")
+	running(t, unclaimed, declared(path, "false"))
+	wait.For(t, "a record", func() bool {
+		text, _ := os.ReadFile(path)
+		return len(text) > 0
+	})
 }
 
 // Records have the epoch of the claim that the pipeline runs with in their metadata, and none without a claim.
