@@ -56,7 +56,7 @@ var (
 	// The suite does not run within itself; that the packages and tests of a line are there is
 	// checked.
 	testsOne = regexp.MustCompile(`^go test (\S+?)/?(?: -run (\S+?)(?:/\S+)?)?(?: -update)?\s*(#.*)?$`)
-	testsAll = regexp.MustCompile(`^go test \./\.\.\.\s*(#.*)?$`)
+	testsAll = regexp.MustCompile(`^(?:CONDUIT_[A-Z]+=\S+ )?go test \./\.\.\.\s*(#.*)?$`)
 	checks   = regexp.MustCompile(`^\.ci/check\s*(#.*)?$`)
 )
 
@@ -109,6 +109,7 @@ func TestScript(t *testing.T) {
 		"go test ./cmd -run TestScripts/plan":             "grep -q '^func TestScripts' ./cmd/*_test.go",
 		"go test ./a/b":                                   "grep -q '^func Test' ./a/b/*_test.go",
 		"go test ./...    # everything":                   "go list ./... >/dev/null",
+		"CONDUIT_LONG=1 go test ./...    # everything":    "go list ./... >/dev/null",
 	} {
 		if got := script(line); got != want {
 			t.Errorf("%s\n got %s\nwant %s", line, got, want)
