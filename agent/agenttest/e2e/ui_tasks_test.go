@@ -76,10 +76,13 @@ const referenceTime = 30 * time.Millisecond
 // slowness returns how much slower the page's thread is now than on that machine, 1 if it is not.
 func (p *page) slowness() float64 {
 	p.t.Helper()
+	// A renderer that begins to trace late, on a busy machine, misses the task: no machine does it in a tenth of the time.
 	var s tasks
-	s.trace(p, func() {
-		p.eval(`(() => { const rows = Array.from({length: 60000}, (_, i) => ({id: "p" + (i * 7919) % 60000, n: i})); rows.sort((a, b) => a.id < b.id ? -1 : 1); return rows.length })()`)
-	})
+	for s.longest < referenceTime/10 {
+		s.trace(p, func() {
+			p.eval(`(() => { const rows = Array.from({length: 60000}, (_, i) => ({id: "p" + (i * 7919) % 60000, n: i})); rows.sort((a, b) => a.id < b.id ? -1 : 1); return rows.length })()`)
+		})
+	}
 	p.t.Logf("the reference takes %v", s.longest)
 	return max(1, float64(s.longest)/float64(referenceTime))
 }
