@@ -1,11 +1,11 @@
 package cluster_test
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"strconv"
 	"testing"
 	"time"
 
@@ -31,7 +31,7 @@ func TestRestoredStream(t *testing.T) {
 				m.awaitLog("connected to NATS")
 			}
 			f.feed(10)
-			f.awaitAcknowledged(2 * 20)
+			f.awaitInClaims()
 			read := map[*member]int{}
 			for _, m := range f.members {
 				read[m] = len(m.log.String())
@@ -63,25 +63,26 @@ func TestRestoredStream(t *testing.T) {
 	}
 }
 
-// awaitAcknowledged waits until so many records, of all pipelines, are acknowledged, so that their positions are in the claims.
-func (f *fleet) awaitAcknowledged(records int) {
+// awaitInClaims waits until the positions behind all lines are in the claims, where the members read them that do not own the pipelines.
+func (f *fleet) awaitInClaims() {
 	f.t.Helper()
-	wait.For(f.t, "records to be acknowledged", func() bool {
-		n := 0
-		for _, m := range f.members {
-			for _, found := range acknowledged.FindAllStringSubmatch(m.call("GET", "/metrics"), -1) {
-				count, _ := strconv.Atoi(found[1])
-				n += count
-			}
+	f.await()
+	for i := range f.written {
+		read, err := os.Stat(f.in(i))
+		if err != nil {
+			f.t.Fatal(err)
 		}
-		return n == records
-	})
+		for _, m := range f.members {
+			answer := ""
+			wait.For(f.t, fmt.Sprintf("%s to have the position of p%d", m.name, i), func() (saved bool) {
+				saved, answer = m.saved(fmt.Sprintf("p%d:in", i), read.Size())
+				return saved
+			}, func() string { return answer })
+		}
+	}
 }
 
-var (
-	acknowledged  = regexp.MustCompile(`(?m)^conduit_connector_acked_records_total{.*} (\d+)$`)
-	pipelineEnded = regexp.MustCompile(`msg="pipeline (?:stopped|failed, trying again)" .*pipeline_id=(\S+)`)
-)
+var pipelineEnded = regexp.MustCompile(`msg="pipeline (?:stopped|failed, trying again)" .*pipeline_id=(\S+)`)
 
 // replaceStream changes the files of the server of the fleet while it does not run.
 func (f *fleet) replaceStream(change func() error) {
