@@ -176,7 +176,7 @@ func heldUp(w *world) {
 // ended, and reading goes on.
 func halfOpenSnapshot(w *world) {
 	proxy := server.NewProxy(w, w.addr)
-	s, session, free := holdUp(w, "1s", proxy.Addr())
+	s, session, free := holdUp(w, "4s", proxy.Addr())
 	proxy.Blackhole()
 	free()
 	w.inOrder(ids(s.Next(424)), 24_577)
@@ -191,7 +191,7 @@ func halfOpenRows(w *world) {
 	const rows = 300
 	w.exec(fmt.Sprintf("CREATE TABLE v (id int PRIMARY KEY, x longtext); INSERT INTO v SELECT n, repeat('x', 100000) FROM (%s) numbers", numbers(1, rows)))
 	proxy := server.NewProxy(w, w.addr)
-	s := w.open(w.sourceSettings("v", "timeout", "1s", "address", proxy.Addr()), nil)
+	s := w.open(w.sourceSettings("v", "timeout", "4s", "address", proxy.Addr()), nil)
 	got, session := ids(s.Next(2)), ""
 	wait.For(w, "the server to wait until rows are taken", func() bool {
 		session = w.query("SELECT id FROM information_schema.processlist WHERE db = database() AND state = 'Writing to net'")
