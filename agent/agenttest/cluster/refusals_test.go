@@ -60,17 +60,11 @@ func TestHeavyRefusal(t *testing.T) {
 				began = time.Now()
 				return strings.Contains(m.log.String(), `msg="pipeline runs"`)
 			})
-			limit := began.Add(wait.Limit + time.Duration(lines)*time.Millisecond)
-			for {
-				saved, answer := m.saved("p:in", read.Size())
-				if saved {
-					break
-				}
-				if time.Now().After(limit) {
-					t.Fatalf("after %v not all of %d lines are refused or written: %s", time.Since(began), lines, answer)
-				}
-				time.Sleep(5 * time.Millisecond)
-			}
+			answer := ""
+			wait.For(t, "all lines to be refused or written", func() (saved bool) {
+				saved, answer = m.saved("p:in", read.Size())
+				return saved
+			}, func() string { return answer })
 			took := time.Since(began)
 			var count int64
 			wait.For(t, "all dead letters to be counted", func() bool {
