@@ -17,7 +17,8 @@ import (
 )
 
 // TestLettersWithoutNATS has a pipeline refuse lines while NATS is out of reach: a strict one stops, a relaxed one reads on until it has
-// a dead letter to save. When NATS is back each line is written or is a dead letter, and none is a dead letter twice.
+// a dead letter to save. When NATS is back each line is written or is a dead letter. Records that come again as dead letters are of
+// TestSharedLetters.
 func TestLettersWithoutNATS(t *testing.T) {
 	effort.Long(t)
 	t.Parallel()
