@@ -40,6 +40,7 @@ type group struct {
 	filter  filter
 	count   int           // of sessions, guarded by hub.mu
 	matched atomic.Uint64 // records that met the filter
+	offers  atomic.Int32  // that count in matched, and of which run does not know yet whether it gets a sample
 	bucket  recordBucket
 
 	next   uint64   // number of the frame to come, guarded by feed.mu and changed by run
@@ -171,6 +172,8 @@ func pick(b *record.Batch, places []int) (*record.Batch, error) {
 // offer has the first of the records that matched, of a batch of n with that size, be
 // shown, as many as the bucket of their group has tokens for.
 func (f *feed) offer(g *group, matched, n, size int, take func(n int) (*record.Batch, error)) {
+	g.offers.Add(1)
+	defer g.offers.Add(-1)
 	first := f.seen(g)
 	g.matched.Add(uint64(matched))
 	if len(f.in) == cap(f.in) {
@@ -360,10 +363,12 @@ func (f *feed) poll(now time.Time) {
 	f.clean()
 }
 
-// reportMissed has a session know of dropped records that no frame followed since the last poll.
+// reportMissed has a session know of dropped records that no frame followed since the last
+// poll. Those that are still being offered may yet be seen: what seen counts is in f.in
+// once nothing is offered any more.
 func (f *feed) reportMissed(s *session, now time.Time) {
 	seen := f.seen(s.group)
-	if seen == s.polled && seen > s.expected && s.at == s.group.next && len(f.in) == 0 {
+	if seen == s.polled && seen > s.expected && s.at == s.group.next && s.group.offers.Load() == 0 && len(f.in) == 0 {
 		f.miss(s, seen, now)
 	}
 	s.polled = seen

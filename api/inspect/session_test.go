@@ -3,6 +3,8 @@ package inspect
 import (
 	"testing"
 	"time"
+
+	"github.com/conduit-agent/conduit/plugins/record"
 )
 
 // However often dropped records are counted, a session that wants to see one each interval
@@ -27,5 +29,28 @@ func TestMissedOncePerInterval(t *testing.T) {
 	f.miss(s, 2000, end.Add(3*interval))
 	if s.missed != 2 {
 		t.Errorf("%d records missed in two intervals after the one that was seen", s.missed)
+	}
+}
+
+// A record that takes long to be copied, as a large one does on a busy machine, is not
+// reported as dropped before it is seen.
+func TestOfferedIsNotMissed(t *testing.T) {
+	t.Parallel()
+	f, g := newFeed(&Hub{}, "a:gen"), &group{}
+	s := &session{group: g, under: &conn{}, reported: time.Now()} // nothing is sent
+	one := record.NewBatch([]record.Record{{Position: record.Position("p")}})
+	f.offer(g, 1, 1, one.Size(), func(int) (*record.Batch, error) {
+		f.reportMissed(s, time.Now())
+		f.reportMissed(s, time.Now())
+		return one, nil
+	})
+	f.reportMissed(s, time.Now())
+	if s.missed != 0 || f.dropped.Load() != 0 {
+		t.Errorf("%d records missed, %d dropped, while one is offered", s.missed, f.dropped.Load())
+	}
+	f.publish(<-f.in)
+	f.reportMissed(s, time.Now())
+	if s.at != 0 || g.next != 1 || s.missed != 0 {
+		t.Errorf("the session is at %d of %d and missed %d", s.at, g.next, s.missed)
 	}
 }
