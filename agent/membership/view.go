@@ -108,6 +108,7 @@ func (v View) Cluster(ctx context.Context) (rest.Cluster, error) {
 		if p.LagSeconds == 0 && one.Owner != m.member.Self.Agent {
 			p.LagSeconds = lags[one.Owner][one.Pipeline]
 		}
+		p.Held = p.Terms != nil && p.Terms.Mode == placement.Strict && p.LagSeconds >= m.member.Timing.Overdue.Seconds()
 		if p.Reason = string(why(&one)); number > 1 || m.termsOf(id).Instances.Several() {
 			p.Instance = number
 		}

@@ -57,6 +57,7 @@ type ClusterPipeline struct {
 	Epoch       uint64              `json:"epoch,omitempty" doc:"Grows with each owner."`
 	Digest      string              `json:"digest,omitempty" doc:"Of the declaration that the owner runs."`
 	LagSeconds  float64             `json:"lagSeconds,omitempty" doc:"How long a position has waited to be in the claim. That of another member is what it said last, a few seconds ago, and none when it is less than a second."`
+	Held        bool                `json:"held,omitempty" doc:"The position of a strict pipeline has waited for so long that it writes nothing more until it is in the claim."`
 	DeadLetters []MemberDeadLetters `json:"deadLetters,omitempty" doc:"On the disks of the members, and not in the store of the cluster. Of several instances the first row has those of all."`
 	// SharedDeadLetters are those that every member lists, replays and drops.
 	SharedDeadLetters int64         `json:"sharedDeadLetters,omitempty" doc:"Dead letters in the store of the cluster. Of several instances the first row has those of all."`

@@ -33,7 +33,7 @@ const shownPipelines = 200;
 function claims(all) {
   const columns = ['Pipeline', 'Member', 'Mode', 'Since', 'Why', 'Lag', 'Dead letters'];
   const found = all.filter((p) => p.id.includes(search()) || (p.member || '').includes(search()));
-  const cells = (p) => [p.member || '–', p.terms?.mode || '–', p.since ? clock(p.since) : '–', [p.reason, p.from && 'from ' + p.from].filter(Boolean).join(' ') || '–', p.lagSeconds ? p.lagSeconds.toFixed(3) + ' s' : '–', [p.sharedDeadLetters, ...(p.deadLetters || []).map((m) => `${m.member}=${m.count}`)].filter(Boolean).join(', ') || '–'];
+  const cells = (p) => [p.member || '–', p.terms?.mode || '–', p.since ? clock(p.since) : '–', [p.reason, p.from && 'from ' + p.from].filter(Boolean).join(' ') || '–', p.lagSeconds ? p.lagSeconds.toFixed(3) + (p.held ? ' s, held' : ' s') : '–', [p.sharedDeadLetters, ...(p.deadLetters || []).map((m) => `${m.member}=${m.count}`)].filter(Boolean).join(', ') || '–'];
   return [h('div', { class: 'scroll', tabindex: 0 }, h('table', { class: 'params', id: 'claims' }, h('thead', null, h('tr', null, columns.map((t) => h('th', { key: t, scope: 'col' }, t)))), h('tbody', null, found.slice(0, shownPipelines).map((p) => h('tr', { key: p.id + '/' + (p.instance || '') },
     h('th', { scope: 'row' }, h('a', { href: '#/pipelines/' + encodeURIComponent(p.id) }, p.id), p.instance ? ` (${p.instance}${p.terms?.instances ? ' of ' + p.terms.instances : ''})` : ''), cells(p).map((v, i) => h('td', { key: i }, v))))))),
   found.length > shownPipelines ? h('p', { class: 'quiet' }, `${found.length - shownPipelines} more; search for a pipeline or a member below.`) : null];

@@ -44,7 +44,8 @@ func statusCommand(p *cli.Program) *ffcli.Command {
 		Usage: "conduit cluster status [PIPELINE]",
 		Short: "Show who runs which pipeline since when, and why.",
 		Long: `REASON is what the agent that answers noticed of the pipeline last, or how its owner got it. LAG is how long a
-position has waited to be in the claim, of another member from one second on, as it said last.
+position has waited to be in the claim, of another member from one second on, as it said last;
+held is said of a strict pipeline that writes nothing more until it is there.
 MODE is strict, relaxed or local, and NEEDS are the labels that a member must have, as the
 agent that answers has the pipeline declared. A pipeline with several instances has a line for
 each, as in orders (2 of 3). DEAD LETTERS are how many of the pipeline are in the store of the cluster,
@@ -159,6 +160,9 @@ func showPipelines(r *cli.Remote, c *rest.Cluster) error {
 		}
 		if p.LagSeconds > 0 {
 			lag = time.Duration(p.LagSeconds * float64(time.Second)).Round(time.Millisecond).String()
+		}
+		if p.Held {
+			lag += ", held"
 		}
 		mode, needs := "", ""
 		if p.Terms != nil {

@@ -213,16 +213,18 @@ func TestSameSecond(t *testing.T) {
 func TestProgress(t *testing.T) {
 	t.Parallel()
 	f := newFake(t, false)
-	for _, key := range []string{"p/a", "p/b", "p/c"} {
+	for _, key := range []string{"p/a", "p/b", "p/c", "q/a", "q/b", "r/a"} {
 		f.put(key, "1", time.Now().Add(-time.Hour))
 	}
-	r := source(t, quick(f.addr(), "prefix", "p/"), nil)
+	r := source(t, quick(f.addr(), "prefixes", "p/,q/"), nil)
 	report := r.source.(*s3.Source).Progress
-	for _, rows := range []int64{2, 3} { // a page of this store has two
-		want(t, r.read(t, 1), "snapshot:p/"+map[int64]string{2: "a", 3: "c"}[rows]+"=1")
+	firsts := map[int64]string{2: "p/a", 3: "p/c", 5: "q/a"}
+	for _, rows := range []int64{2, 3, 5} { // a page of this store has two
+		want(t, r.read(t, 1), "snapshot:"+firsts[rows]+"=1")
 		r.ahead = nil
-		if p := report(); len(p.Snapshots) != 1 || p.Snapshots[0].Of != "bkt/p/" || p.Snapshots[0].Rows != rows || p.Snapshots[0].StartedAt.IsZero() {
-			t.Errorf("the progress is %+v, want %d rows", p, rows)
+		wait.For(t, "the objects are counted", func() bool { p := report(); return len(p.Snapshots) == 1 && p.Snapshots[0].Total > 0 })
+		if p := report().Snapshots[0]; p.Of != "bkt/p/,q/" || p.Rows != rows || p.Total != 5 || p.StartedAt.IsZero() {
+			t.Errorf("the progress is %+v, want %d rows of 5", p, rows)
 		}
 	}
 	at := time.Now()

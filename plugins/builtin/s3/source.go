@@ -49,6 +49,7 @@ type Source struct {
 	missed   map[uint64]int // objects of the last listing that could not be read, and how often
 	missing  int            // objects of the snapshot that could not be read
 	denied   bool           // uploads cannot be listed
+	counter  counter        // of the snapshot
 	gauge
 }
 
@@ -155,11 +156,16 @@ func (s *Source) follow() {
 
 // count counts an object of the snapshot.
 func (g *gauge) count() {
+	g.change(func(s *progress.Snapshot) { s.Rows++ })
+}
+
+// change changes what is reported of the snapshot, if there still is one.
+func (g *gauge) change(by func(*progress.Snapshot)) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if len(g.report.Snapshots) > 0 {
 		all := slices.Clone(g.report.Snapshots) // a caller may still read the old slice
-		all[0].Rows++
+		by(&all[0])
 		g.report.Snapshots = all
 	}
 }
@@ -227,11 +233,7 @@ func (s *Source) page(ctx context.Context) error {
 		s.listedAll()
 		return nil
 	}
-	after := s.after
-	if !strings.HasPrefix(after, s.rest[0]) {
-		after = ""
-	}
-	page, err := s.bucket.page(ctx, s.rest[0], after)
+	page, err := s.bucket.page(ctx, s.rest[0], within(s.after, s.rest[0]))
 	if err != nil {
 		return err
 	}
@@ -246,11 +248,15 @@ func (s *Source) page(ctx context.Context) error {
 	if len(page) == 0 {
 		s.rest = s.rest[1:]
 	}
+	if s.counter.cancel == nil {
+		s.start(int64(len(s.queue)), *s.snapshot)
+	}
 	return nil
 }
 
 // listedAll ends the snapshot.
 func (s *Source) listedAll() {
+	s.counter.stop()
 	s.snapshot = nil
 	s.follow()
 	if s.missing > 0 {
@@ -343,6 +349,7 @@ func (g *gauge) Progress() progress.Report {
 
 // Teardown closes connections.
 func (s *Source) Teardown(context.Context) error {
+	s.counter.stop()
 	if s.bucket != nil {
 		s.bucket.close()
 	}
