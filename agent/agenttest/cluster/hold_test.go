@@ -31,7 +31,9 @@ func TestFormerOwnerHolds(t *testing.T) {
 	proxies[at].Hold(true)
 	f.feed(1)
 	f.await() // its session lives, and no position waits
-	f.members[at].awaitCluster("its position to wait", func(c *rest.Cluster) bool { return len(c.Pipelines) == 1 && c.Pipelines[0].LagSeconds >= 0.3 && c.Pipelines[0].Held })
+	f.members[at].awaitCluster("its position to wait", func(c *rest.Cluster) bool {
+		return len(c.Pipelines) == 1 && c.Pipelines[0].LagSeconds >= 0.3 && c.Pipelines[0].Held
+	})
 	f.feed(10)
 	f.await()
 	f.noneUnder(epoch, 12)
