@@ -496,7 +496,9 @@ func TestProcessorsThatBreak(t *testing.T) {
 			t.Run(name+" at "+at, func(t *testing.T) {
 				t.Parallel()
 				w := newWorld(t)
-				w.plugins.options.Timeout = 20 * time.Millisecond
+				if w.plugins.options.Timeout = wait.Limit; name == "hang" {
+					w.plugins.options.Timeout = 20 * time.Millisecond
+				}
 				s := w.source("src", 5)
 				w.destination("dst", &fakeDestination{})
 				w.processor(at, "x", test.process)

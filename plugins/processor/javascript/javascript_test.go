@@ -307,12 +307,12 @@ func TestScriptPathAlone(t *testing.T) {
 func TestLimits(t *testing.T) {
 	effort.Long(t)
 	for _, test := range []struct{ name, body, want string }{
-		{"time", "for (;;) {}", "took longer than 200ms"},
-		{"time caught", "for (;;) { try { for (;;); } catch (e) {} }", "took longer than 200ms"},
+		{"time", "for (;;) {}", "took longer than 1s"},
+		{"time caught", "for (;;) { try { for (;;); } catch (e) {} }", "took longer than 1s"},
 		{"memory", "let a = []; for (;;) a.push({x: a.length})", "takes too much memory"},
 		{"doubled text", "let s = 'x'; for (;;) s += s", "takes too much memory"},
 		{"text", "let s = 'x'.repeat(4e6), a = []; for (;;) a.push(s + a.length)", "takes too much memory"},
-		{"regular expression", `/^(a+)+(?!b)$/.test("a".repeat(40) + "c")`, "took longer than 200ms"},
+		{"regular expression", `/^(a+)+(?!b)$/.test("a".repeat(40) + "c")`, "took longer than 1s"},
 		{"repeat", "'x'.repeat(1e9)", "RangeError: 1000000000 is too long"},
 		{"buffer", "new ArrayBuffer(1e12)", "RangeError: 1000000000000 is too long"},
 		{"typed array", "new Float64Array(1e9)", "is too long"},
@@ -328,7 +328,7 @@ func TestLimits(t *testing.T) {
 			if test.name == "regular expression" && os.Getenv("CI") == "" {
 				defer javascript.SetMatchTimeout(time.Second)()
 			}
-			timeout := "200ms"
+			timeout := "1s"
 			if strings.Contains(test.want, "memory") {
 				timeout = "10s"
 			}

@@ -169,8 +169,8 @@ func TestBounds(t *testing.T) {
 		"/here":      "",
 	} {
 		settings := map[string]string{"request.url": server.URL + path, "request.timeout": "50ms", "response.maxBytes": "100"}
-		if path == "/here" {
-			settings["request.timeout"] = "10s"
+		if path != "/slow" {
+			settings["request.timeout"] = "1m"
 		}
 		in := []record.Record{raw("x")}
 		fate := process(t, settings, in...)[0]
