@@ -14,6 +14,7 @@ import (
 
 	"github.com/minio/minio-go/v7/pkg/credentials"
 
+	"github.com/conduit-agent/conduit/plugins/builtin/s3/clock"
 	"github.com/conduit-agent/conduit/spec/sorting"
 )
 
@@ -24,7 +25,7 @@ type bucket struct {
 	inPath       bool // the name is in the path, not in the host
 	identity     *credentials.Credentials
 	client       *http.Client
-	clock        *clock
+	clock        *clock.Clock
 	timeout      time.Duration
 }
 
@@ -37,7 +38,7 @@ func open(s *bucketSettings) (*bucket, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &clock{next: &http.Transport{
+	c := &clock.Clock{Next: &http.Transport{
 		Proxy:                 http.ProxyFromEnvironment,
 		DialContext:           (&net.Dialer{Timeout: s.Timeout, KeepAlive: keepAlive}).DialContext,
 		TLSClientConfig:       config,
@@ -47,7 +48,7 @@ func open(s *bucketSettings) (*bucket, error) {
 		IdleConnTimeout:       idleTime,
 		DisableCompression:    true, // an object that is compressed stays so
 	}}
-	b := &bucket{name: s.Bucket, region: s.Region, scheme: u.Scheme, host: u.Host, inPath: s.inPath(u), identity: newIdentity(s), clock: c, timeout: s.Timeout,
+	b := &bucket{name: s.Bucket, region: s.Region, scheme: u.Scheme, host: u.Host, inPath: s.inPath(u), identity: s.credentials(), clock: c, timeout: s.Timeout,
 		client: &http.Client{Transport: c, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}
 	if !b.inPath {
 		b.host = s.Bucket + "." + b.host

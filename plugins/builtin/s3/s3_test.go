@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -135,7 +136,8 @@ func TestSource(t *testing.T) {
 }
 
 // TestVersions reads every version and removal of a bucket with versions, also what was replaced
-// before it was listed. This store gives a version another time when the next one comes.
+// before it was listed. This store gives a version another time, in whole seconds, when the next one comes, so that a removal may
+// come before what it removes.
 func TestVersions(t *testing.T) {
 	effort.Long(t)
 	t.Parallel()
@@ -147,11 +149,26 @@ func TestVersions(t *testing.T) {
 	}
 	s.Must(t, "DELETE", "/bkt/k", "", "")
 	all := r.read(t, 4)
-	want(t, all, "create:k=1 update:k=2 update:k=3 delete:k")
+	if got := strings.Fields(text(all)); !slices.Equal(slices.Sorted(slices.Values(got)), []string{"create:k=1", "delete:k", "update:k=2", "update:k=3"}) || got[0] != "create:k=1" {
+		t.Errorf("got %v", got)
+	}
+	if !slices.IsSortedFunc(all, func(a, b record.Record) int { return modified(t, &a).Compare(modified(t, &b)) }) {
+		t.Errorf("%s are not in the order of their times", text(all))
+	}
 	if v := all[1].Metadata.Get("s3.version"); v == "" || v == all[2].Metadata.Get("s3.version") {
 		t.Errorf("version is %q", v)
 	}
-	want(t, source(t, quick(s.Addr), all[1].Position).read(t, 2), "update:k=3 delete:k")
+	want(t, source(t, quick(s.Addr), all[1].Position).read(t, 2), text(all[2:]))
+}
+
+// modified returns the time of a version.
+func modified(t *testing.T, r *record.Record) time.Time {
+	t.Helper()
+	at, err := time.Parse(time.RFC3339Nano, r.Metadata.Get("s3.lastModified"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return at
 }
 
 // TestLateInGateway reads an object that a real store links under its name when a later one was read.

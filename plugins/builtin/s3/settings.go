@@ -8,6 +8,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/minio/minio-go/v7/pkg/credentials"
+
+	"github.com/conduit-agent/conduit/plugins/builtin/s3/identity"
 	"github.com/conduit-agent/conduit/plugins/builtin/tlssettings"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
@@ -50,6 +53,14 @@ func (s *bucketSettings) check() error {
 	}
 	_, err := s.Client()
 	return err
+}
+
+// credentials returns those of the settings, or what gets others.
+func (s *bucketSettings) credentials() *credentials.Credentials {
+	if s.AccessKeyID != "" {
+		return credentials.NewStaticV4(s.AccessKeyID, s.SecretAccessKey, s.SessionToken)
+	}
+	return identity.New(s.Identity, s.Profile, s.Region)
 }
 
 func (s *bucketSettings) endpoint() (*url.URL, error) {

@@ -141,7 +141,7 @@ func (s *Source) begin(ctx context.Context) error {
 
 // settled returns the time before which no more objects come.
 func (s *Source) settled() time.Time {
-	return s.bucket.clock.now().Add(-s.settings.Delay).Truncate(time.Second).UTC()
+	return s.bucket.clock.Now().Add(-s.settings.Delay).Truncate(time.Second).UTC()
 }
 
 // follow reports what is read.
@@ -320,9 +320,9 @@ func (s *Source) resume(ctx context.Context) error {
 func (s *Source) measure(l *listing) {
 	records, seconds := int64(len(s.queue)+l.more), 0.0
 	if records > 0 {
-		seconds = max(0, s.bucket.clock.now().Sub(s.queue[0].Modified).Seconds())
+		seconds = max(0, s.bucket.clock.Now().Sub(s.queue[0].Modified).Seconds())
 	}
-	warning := s.window.warning(s.bucket.clock.now())
+	warning := s.window.warning(s.bucket.clock.Now())
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if warning != "" && warning != s.report.Warning {

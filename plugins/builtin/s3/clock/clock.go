@@ -1,4 +1,5 @@
-package s3
+// Package clock knows the time of a store by its answers.
+package clock
 
 import (
 	"net/http"
@@ -6,17 +7,17 @@ import (
 	"time"
 )
 
-// clock is a transport that knows the time of the store: that of the machine may differ.
-type clock struct {
-	next http.RoundTripper
+// Clock is a transport that knows the time of the store: that of the machine may differ. Several goroutines may use it.
+type Clock struct {
+	Next http.RoundTripper // sends the requests
 
 	mu     sync.Mutex
 	behind time.Duration // guarded by mu: how much the store's time is behind this machine's, at most
 }
 
 // RoundTrip sends a request and takes note of the time of the answer.
-func (c *clock) RoundTrip(r *http.Request) (*http.Response, error) {
-	resp, err := c.next.RoundTrip(r)
+func (c *Clock) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := c.Next.RoundTrip(r)
 	if err != nil {
 		return resp, err
 	}
@@ -28,8 +29,8 @@ func (c *clock) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// now returns a time that the store's clock has reached.
-func (c *clock) now() time.Time {
+// Now returns a time that the store's clock has reached, that of the machine before the first answer.
+func (c *Clock) Now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return time.Now().Add(-c.behind)

@@ -1,4 +1,5 @@
-package s3
+// Package identity finds the access key that requests to S3 are signed with.
+package identity
 
 import (
 	"errors"
@@ -15,19 +16,19 @@ type identity struct {
 	current   credentials.Provider
 }
 
-func newIdentity(s *bucketSettings) *credentials.Credentials {
+// New returns credentials that are got when they are first asked for, and again when they expire: from the
+// environment, a file or a role, as from says, or from the first of them that has any if it is auto. The profile is that
+// of the file; without one it is AWS_PROFILE, or default. Getting them fails with NoKeyError.
+func New(from, profile, region string) *credentials.Credentials {
 	id := &identity{}
 	add := func(name string, p credentials.Provider) {
-		if s.Identity == name || s.Identity == "auto" {
+		if from == name || from == "auto" {
 			id.names, id.providers = append(id.names, name), append(id.providers, p)
 		}
 	}
-	if s.AccessKeyID != "" {
-		return credentials.NewStaticV4(s.AccessKeyID, s.SecretAccessKey, s.SessionToken)
-	}
 	add("environment", &credentials.EnvAWS{})
-	add("file", &credentials.FileAWSCredentials{Profile: s.Profile})
-	add("role", &credentials.IAM{Region: s.Region, Endpoint: roleEndpoint()})
+	add("file", &credentials.FileAWSCredentials{Profile: profile})
+	add("role", &credentials.IAM{Region: region, Endpoint: roleEndpoint()})
 	return credentials.New(id)
 }
 
@@ -58,14 +59,14 @@ func (id *identity) RetrieveWithCredContext(c *credentials.CredContext) (credent
 		}
 		errs = append(errs, fmt.Errorf("%s: %w", id.names[i], err))
 	}
-	return credentials.Value{}, noKeyError{errors.Join(errs...)}
+	return credentials.Value{}, NoKeyError{errors.Join(errs...)}
 }
 
-// noKeyError is that there is no access key.
-type noKeyError struct{ error }
+// NoKeyError reports that there is no access key.
+type NoKeyError struct{ error }
 
 // Error lists where a key was sought.
-func (e noKeyError) Error() string { return "there is no access key:\n" + e.error.Error() }
+func (e NoKeyError) Error() string { return "there is no access key:\n" + e.error.Error() }
 
 // Retrieve implements credentials.Provider.
 func (id *identity) Retrieve() (credentials.Value, error) { return id.RetrieveWithCredContext(nil) }
