@@ -17,7 +17,7 @@ type counter struct {
 	done   sync.WaitGroup
 }
 
-// start counts what is listed behind a key and written before until, beside the n that were listed up to it.
+// start counts what is listed behind the last key and written before until, in addition to the n that were listed up to it.
 func (s *Source) start(n int64, until time.Time) {
 	ctx, cancel := context.WithCancel(context.Background()) // it outlives the call of Read
 	s.counter.cancel = cancel

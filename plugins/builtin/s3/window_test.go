@@ -147,7 +147,7 @@ func (s *simulation) readUpTo(last string) {
 }
 
 // check compares what was read with what the store has: nothing is missing, nothing came twice but where the log says so. A position
-// tells in nearly all cases what was read, and the hashes that it has are others in each run.
+// shows in nearly all cases what was read, and the hashes that it has are others in each run.
 func (s *simulation) check(when string) {
 	seen := map[string]bool{}
 	for i := range s.got {
