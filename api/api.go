@@ -142,6 +142,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 		ConnContext: withConn, ConnState: limited.Observe,
 		ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 	}
+	server.RegisterOnShutdown(limited.CloseUnused)
 	failed := make(chan error, 1)
 	go func() { failed <- server.Serve(l) }()
 	select {

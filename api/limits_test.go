@@ -32,7 +32,7 @@ func hold(t *testing.T, url, request string, n int, answered bool) []net.Conn {
 		if all[i] = conn; !answered {
 			continue
 		}
-		_ = conn.SetReadDeadline(time.Now().Add(20 * time.Second))
+		_ = conn.SetReadDeadline(time.Now().Add(wait.Limit))
 		response, err := http.ReadResponse(bufio.NewReader(conn), nil)
 		if err != nil || response.StatusCode != http.StatusOK {
 			t.Fatalf("connection %d: %v, error %v", i, response, err)
@@ -139,7 +139,7 @@ func TestSlowBodiesLeaveConnections(t *testing.T) {
 func refusedAtOnce(t *testing.T, conns []net.Conn) {
 	t.Helper()
 	for i, conn := range conns {
-		_ = conn.SetReadDeadline(time.Now().Add(5 * time.Second))
+		_ = conn.SetReadDeadline(time.Now().Add(wait.Limit))
 		answer, err := io.ReadAll(conn)
 		if err != nil || !strings.HasPrefix(string(answer), "HTTP/1.1 401 ") {
 			t.Fatalf("connection %d: %.80q, error %v", i, answer, err)
@@ -197,4 +197,16 @@ func TestWrongTokensAreLimited(t *testing.T) {
 		t.Errorf("no token: %d %s", got.status, got.body)
 	}
 	wait.For(t, "the address may try again", func() bool { return try("wrong").status == http.StatusUnauthorized })
+}
+
+// Connections that clients opened in advance, as browsers do, do not delay the end of the server.
+func TestUnusedConnectionsEndWithTheServer(t *testing.T) {
+	c, stop := serve(t, newServer(newWorld(t)))
+	hold(t, c.URL, "", 3, false)
+	if _, err := dialed(c).Pipelines(t.Context()); err != nil { // connections are accepted in order
+		t.Fatal(err)
+	}
+	if took := stop(); took > wait.Within(time.Second, shutdown) {
+		t.Errorf("the server ended after %v", took)
+	}
 }

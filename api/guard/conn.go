@@ -18,6 +18,7 @@ type Conn struct {
 	refused bool         // there are too many: its requests are not performed
 
 	// Guarded by limiter.mu.
+	used     bool      // something came in on it
 	idle     bool      // it waits for its next request
 	complete bool      // its request was received to the end
 	since    time.Time // it is idle, or its request has begun

@@ -33,6 +33,7 @@ type Limiter struct {
 	held     map[*Conn]struct{}   // guarded by mu
 	from     map[netip.Prefix]int // connections by address, guarded by mu
 	refusing bool                 // guarded by mu: no place came free for too long
+	closing  bool                 // guarded by mu: CloseUnused was called
 }
 
 // Limit limits the connections that l accepts. A new one waits as long for a place.
@@ -112,6 +113,9 @@ func (l *Limiter) admit(c *Conn) bool {
 	}
 	l.held[c] = struct{}{}
 	l.from[c.network]++
+	if l.closing {
+		c.Close()
+	}
 	return true
 }
 
@@ -169,9 +173,22 @@ func (l *Limiter) Observe(c net.Conn, state http.ConnState) {
 	case http.StateIdle, http.StateActive:
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		own.idle, own.complete, own.since = state == http.StateIdle, false, time.Now()
+		own.used, own.idle, own.complete, own.since = true, state == http.StateIdle, false, time.Now()
 		if _, held := l.held[own]; held {
 			l.free()
+		}
+	}
+}
+
+// CloseUnused closes the connections that nothing has come in on, such as those a browser opens
+// in advance, and all new ones. http.Server.Shutdown gives each of them seconds to send a request.
+func (l *Limiter) CloseUnused() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.closing = true
+	for c := range l.held {
+		if !c.used {
+			c.Close()
 		}
 	}
 }
