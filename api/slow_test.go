@@ -53,7 +53,7 @@ func TestSlowClientsAreLeft(t *testing.T) {
 			defer conn.Close()
 			began := time.Now()
 			go trickle(conn, request.beginning, request.more)
-			_ = conn.SetReadDeadline(began.Add(10 * time.Second))
+			_ = conn.SetReadDeadline(began.Add(wait.Limit))
 			got, err := io.ReadAll(conn)
 			if ne, ok := err.(net.Error); ok && ne.Timeout() || !strings.HasPrefix(string(got), request.answer) {
 				t.Errorf("%s: after %v: %q, error %v", name, time.Since(began), got, err)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/agent/notification"
+	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 )
 
 // A command that takes too long ends with all that it started.
@@ -46,7 +47,7 @@ func TestCommandEndsWithItsChildren(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		}
-	case <-time.After(30 * time.Second):
+	case <-time.After(wait.Limit):
 		t.Error("what the command started goes on")
 	}
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/conduit-agent/conduit/agent/agenttest"
 	"github.com/conduit-agent/conduit/agent/agenttest/effort"
+	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/spec"
 )
 
@@ -61,6 +62,7 @@ var register = porcupine.Model{
 // crowdOfClients has clients read and replace descriptions, and returns what they did.
 type crowdOfClients struct {
 	*web
+	began     time.Time // times of the history count from here: those of the wall clock may be set back
 	pipelines []string
 	mu        sync.Mutex
 	history   []porcupine.Operation // guarded by mu
@@ -69,12 +71,12 @@ type crowdOfClients struct {
 
 // access performs and records an access. send returns what came of it.
 func (c *crowdOfClients) access(client int, in access, send func() result) result {
-	call := time.Now().UnixNano()
+	call := time.Since(c.began)
 	out := send()
-	back := time.Now().UnixNano()
+	back := time.Since(c.began)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.history = append(c.history, porcupine.Operation{ClientId: client, Input: in, Call: call, Output: out, Return: back})
+	c.history = append(c.history, porcupine.Operation{ClientId: client, Input: in, Call: int64(call), Output: out, Return: int64(back)})
 	if out.done {
 		c.chain[in.pipeline+" "+in.to] = in.from
 	}
@@ -112,7 +114,7 @@ func TestWritesAreLinearizable(t *testing.T) {
 	t.Parallel()
 	const clients, rounds = 50, 10
 	w := startWeb(t, "")
-	c := &crowdOfClients{web: w, chain: map[string]string{}, pipelines: strings.Split("abcdefghij", "")}
+	c := &crowdOfClients{web: w, began: time.Now(), chain: map[string]string{}, pipelines: strings.Split("abcdefghij", "")}
 	for _, id := range c.pipelines {
 		w.must("POST", "/v1/pipelines", fmt.Sprintf(`{"id":%[1]q,"config":{"name":%[1]q}}`, id), nil)
 	}
@@ -127,7 +129,7 @@ func TestWritesAreLinearizable(t *testing.T) {
 	close(done)
 	editing.Wait()
 
-	if result := porcupine.CheckOperationsTimeout(register, c.history, 20*time.Second); result != porcupine.Ok {
+	if result := porcupine.CheckOperationsTimeout(register, c.history, wait.Limit); result != porcupine.Ok {
 		t.Errorf("the history of %d accesses is %s", len(c.history), result)
 	}
 	for _, id := range c.pipelines {
@@ -157,7 +159,7 @@ func editFiles(a *agenttest.Agent, owned []string, done <-chan struct{}) {
 // and that no other client changes it.
 func watchFile(t *testing.T, w *web, n int) {
 	last := ""
-	deadline := time.Now().Add(20 * time.Second)
+	deadline := time.Now().Add(wait.Limit)
 	for changes := 0; changes < n; {
 		if time.Now().After(deadline) {
 			t.Errorf("only %d changes of the file were seen", changes)

@@ -18,6 +18,7 @@ import (
 	"github.com/conduit-agent/conduit/agent"
 	"github.com/conduit-agent/conduit/agent/agenttest"
 	"github.com/conduit-agent/conduit/agent/config"
+	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/spec"
 )
 
@@ -141,7 +142,7 @@ func TestRawRequests(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
+		_ = conn.SetDeadline(time.Now().Add(wait.Limit))
 		_, _ = io.WriteString(conn, c.request) // it may be refused before it is read
 		got := make([]byte, 12)
 		if _, err := io.ReadFull(conn, got); err != nil || string(got) != "HTTP/1.1 "+c.status {

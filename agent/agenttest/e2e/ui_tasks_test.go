@@ -9,6 +9,8 @@ import (
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/tracing"
 	"github.com/chromedp/chromedp"
+
+	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 )
 
 // tasks are those of the main thread of a page, which handles no input while one lasts.
@@ -63,7 +65,7 @@ func (s *tasks) trace(p *page, what func()) {
 		if lost {
 			p.t.Error("events of the trace were lost")
 		}
-	case <-time.After(30 * time.Second):
+	case <-time.After(wait.Limit):
 		p.t.Fatal("the trace does not end")
 	}
 	close(collected)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/conduit-agent/conduit/agent/agenttest/effort"
 	"github.com/conduit-agent/conduit/plugins/builtin/file"
+	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
@@ -101,7 +102,7 @@ func TestFilesComeAndGo(t *testing.T) {
 	}
 	write(t, at("a.log"), "a4\n")
 	last := s.want("a4")
-	deadline := time.Now().Add(5 * time.Second)
+	deadline := time.Now().Add(wait.Limit)
 	for strings.Contains(string(last[0].Position), "b.log") {
 		if time.Now().After(deadline) {
 			t.Fatalf("the removed file is still in %s", last[0].Position)
