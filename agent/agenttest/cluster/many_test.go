@@ -103,7 +103,7 @@ func (f *fleet) revision() uint64 {
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(f.t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(f.t.Context(), wait.Limit)
 	defer cancel()
 	stream, err := js.Stream(ctx, "KV_conduit-test")
 	if err != nil {

@@ -193,7 +193,7 @@ func (o *observed) until(revision uint64) {
 }
 
 func put(t *testing.T, s *pgkv.Store, key, state string, revision uint64) protocol.Outcome {
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), wait.Limit)
 	defer cancel()
 	return s.Write(ctx, protocol.Write{Entry: protocol.Entry{Key: key, Value: []byte("{}"), State: []byte(state), Revision: revision}})
 }

@@ -151,12 +151,10 @@ func (s *source) close() {
 	}
 }
 
-const timeout = 30 * time.Second
-
 // read returns the next records, n at least.
 func (s *source) read(n int) (all []record.Record) {
 	s.Helper()
-	ctx, cancel := context.WithTimeout(s.ctx, timeout)
+	ctx, cancel := context.WithTimeout(s.ctx, wait.Limit)
 	defer cancel()
 	for len(all) < n {
 		more, err := s.Read(ctx)
@@ -181,7 +179,7 @@ func (s *source) want(values ...string) []record.Record {
 // fails returns the error with which reading ends, without a record before.
 func (s *source) fails() error {
 	s.Helper()
-	ctx, cancel := context.WithTimeout(s.ctx, timeout)
+	ctx, cancel := context.WithTimeout(s.ctx, wait.Limit)
 	defer cancel()
 	records, err := s.Read(ctx)
 	if err == nil || errors.Is(err, context.DeadlineExceeded) {
@@ -291,7 +289,7 @@ func (w *world) stored() (all []*kgo.Record) {
 			left++
 		}
 	})
-	ctx, cancel := context.WithTimeout(w.Context(), timeout)
+	ctx, cancel := context.WithTimeout(w.Context(), wait.Limit)
 	defer cancel()
 	for left > 0 {
 		fetches := client.PollFetches(ctx)

@@ -69,7 +69,7 @@ func source(t *testing.T, settings map[string]string, pos record.Position) *read
 
 func (r *reader) read(t *testing.T, n int) []record.Record {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), wait.Limit)
 	defer cancel()
 	for len(r.ahead) < n {
 		records, err := r.source.Read(ctx)
@@ -216,7 +216,7 @@ func TestRefused(t *testing.T) {
 	}
 	large := source(t, quick(s.Addr, "object.maxBytes", "3"), nil)
 	s.Must(t, "PUT", "/bkt/large", "", "1234")
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), wait.Limit)
 	defer cancel()
 	if _, err := large.source.Read(ctx); err == nil || !strings.Contains(err.Error(), `object "large" has 4 bytes`) {
 		t.Errorf("got %v", err)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/plugins/plugintest/server"
+	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 )
 
 // echo answers every byte with itself.
@@ -134,11 +135,11 @@ func TestBlackhole(t *testing.T) {
 			_ = c.Close()
 		}
 	}()
-	if err := ask(dial(t, p), 10*time.Second); err != nil {
+	if err := ask(dial(t, p), wait.Limit); err != nil {
 		t.Errorf("a new connection does not answer: %v", err)
 	}
 	p.Cut()
-	_ = client.SetDeadline(time.Now().Add(10 * time.Second))
+	_ = client.SetDeadline(time.Now().Add(wait.Limit))
 	if _, err := client.Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("a half-open connection that is cut does not end: %v", err)
 	}
