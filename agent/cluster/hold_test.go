@@ -96,6 +96,7 @@ func TestHold(t *testing.T) {
 			t.Errorf("when the store answers again, the wait ends with %v", err)
 		}
 
+		time.Sleep(time.Minute) // its session is renewed again
 		asleep := time.Now()
 		store.memory.Write(t.Context(), protocol.Write{Entry: protocol.Entry{Key: pause.key, Value: []byte("v")}})
 		time.Sleep(m.Timing.SelfStop - m.Timing.Renew - time.Second)
