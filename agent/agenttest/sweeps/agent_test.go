@@ -68,14 +68,14 @@ type process struct {
 }
 
 // start starts an agent in root. watch, when not nil, is called before.
-func start(t *testing.T, root string, watch func(*exec.Cmd)) *process {
+func start(t *testing.T, root string, watch func(*process)) *process {
 	t.Helper()
 	_ = os.Remove(filepath.Join(root, "address"))
 	p := &process{cmd: exec.Command(os.Args[0]), ended: make(chan struct{})}
 	p.cmd.Env = append(os.Environ(), childVariable+"="+root)
 	p.cmd.Stderr = &p.log
 	if watch != nil {
-		watch(p.cmd)
+		watch(p)
 	}
 	if err := p.cmd.Start(); err != nil {
 		t.Fatal(err)

@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"maps"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -79,9 +78,11 @@ func (w *world) run(s scenario) {
 // start starts the agent and waits until it is up.
 func (w *world) start(watched bool) {
 	w.t.Helper()
-	var watch func(*exec.Cmd)
+	var watch func(*process)
 	if watched {
-		watch = func(cmd *exec.Cmd) { faults.Watch(w.t, cmd, w.dir).Decide(w.decide) }
+		watch = func(p *process) {
+			faults.Watch(w.t, p.cmd, w.dir).Decide(func(c faults.Call) syscall.Errno { return w.decide(p, c) })
+		}
 	}
 	w.agent = start(w.t, w.root, watch)
 	if watched {
@@ -156,8 +157,8 @@ func (w *world) said() {
 // digits, decimal or hexadecimal, are what distinguishes files that are otherwise alike.
 var digits = regexp.MustCompile(`[0-9a-f]*[0-9][0-9a-f]*`)
 
-// decide counts a call, and lets the fault happen at its place.
-func (w *world) decide(c faults.Call) syscall.Errno {
+// decide counts a call of p, and lets the fault happen at its place.
+func (w *world) decide(p *process, c faults.Call) syscall.Errno {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.last = time.Now()
@@ -175,7 +176,7 @@ func (w *world) decide(c faults.Call) syscall.Errno {
 	if at != w.at {
 		return 0
 	}
-	w.fatal.Store(!strings.Contains(w.agent.log.String(), "agent started"))
+	w.fatal.Store(!strings.Contains(p.log.String(), "agent started"))
 	w.hit.Store(true)
 	if w.fault.kill {
 		_ = syscall.Kill(c.Thread, syscall.SIGKILL) // ends all of its process
