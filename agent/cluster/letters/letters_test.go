@@ -11,6 +11,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/conduit-agent/conduit/agent/cluster"
@@ -436,6 +437,28 @@ func TestManyAndLarge(t *testing.T) {
 		t.Errorf("dropped %d: %v", n, err)
 	}
 	b.must("p")
+}
+
+// TestDropsWhatTakesLong has a store take more than a second for each write, of which there are too many for one request.
+func TestDropsWhatTakesLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := &memory{}
+		a := newHost(t, m, deadletters.Limits{}).owns("p", 7)
+		const most = 60
+		for i := range most {
+			large := make([]byte, 100_000)
+			_, _ = rand.Read(large)
+			must(t, a.Keep(t.Context(), declared("p"), refused("p", fmt.Sprint(i), string(large))))
+			if i%3 == 2 {
+				must(t, a.commit("p"))
+			}
+		}
+		writes := 0
+		m.set(func() { m.fault = func() fault { writes++; time.Sleep(1500 * time.Millisecond); return fine } })
+		if n, err := a.DropAll(t.Context(), "p", rest.DeadLetterFilter{}); n != most || err != nil || writes < 10 {
+			t.Errorf("dropped %d with %d writes: %v", n, writes, err)
+		}
+	})
 }
 
 // TestBounds drops the oldest of the pipeline that has most.

@@ -108,11 +108,18 @@ func (s *Share) remove(ctx context.Context, pipeline string, ids []int64, still 
 	return n, nil
 }
 
-// dropFrom removes the dead letters of a queue that match.
+// dropFrom removes the dead letters of a queue that match. It may take as long as the queue is, but gives up when none is seen for askTimeout.
 func (s *Share) dropFrom(ctx context.Context, pipeline, claim string, within func(part) bool, match func(*deadletters.Letter) bool) (int64, error) {
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	limit := time.AfterFunc(askTimeout, cancel)
+	defer limit.Stop()
+	seen := map[int64]bool{}
 	all, err := s.queues.change(ctx, always, claim, within, func(l *deadletters.Letter) verdict {
+		if !seen[l.ID] {
+			seen[l.ID] = true
+			limit.Reset(askTimeout)
+		}
 		if match(l) {
 			return remove
 		}
