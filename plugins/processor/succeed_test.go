@@ -70,7 +70,7 @@ func declaredAs(plugin string, settings map[string]string) spec.Processor {
 
 var byText = map[string]string{"key": ".Payload.After"}
 
-// What was learned from records that are not settled yet, too, is taken over, and made
+// What was learned from records that are not committed yet, too, is taken over, and made
 // durable when they are.
 func TestDedupeIsSucceeded(t *testing.T) {
 	s := succeeding(t, declaredAs("dedupe", byText))
@@ -81,7 +81,7 @@ func TestDedupeIsSucceeded(t *testing.T) {
 	if on, _ := s.give("two", "b", "c"); !slices.Equal(on, []string{"c"}) {
 		t.Errorf("%q go on, want only c", on)
 	}
-	if err := s.Settled(t.Context(), "one"); err != nil {
+	if err := s.Committed(t.Context(), []any{"one"}); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Teardown(t.Context()); err != nil {
@@ -93,7 +93,7 @@ func TestDedupeIsSucceeded(t *testing.T) {
 	}
 	s.Chain = again
 	if on, _ := s.give("three", "a", "b", "c"); !slices.Equal(on, []string{"c"}) {
-		t.Errorf("after a restart %q go on, want only c, whose batch was not settled", on)
+		t.Errorf("after a restart %q go on, want only c, whose batch was not committed", on)
 	}
 }
 
@@ -104,7 +104,7 @@ func TestSuccessorsThatAreNotNeeded(t *testing.T) {
 	if s.become(declaredAs("dedupe", byText)) {
 		t.Error("records that a processor holds which is there no more are lost")
 	}
-	if err := s.Settled(t.Context(), "one"); err != nil {
+	if err := s.Committed(t.Context(), []any{"one"}); err != nil {
 		t.Errorf("the old chain does not go on: %v", err)
 	}
 	if on, _ := s.give("two", "a", "c"); len(on) > 0 || s.Holding() != 2 {

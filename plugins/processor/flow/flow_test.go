@@ -84,15 +84,15 @@ func TestDedupeForgetsByCountAndTime(t *testing.T) {
 	})
 }
 
-func TestDedupeKeepsWhatIsSettledOverARestart(t *testing.T) {
+func TestDedupeKeepsWhatIsCommittedOverARestart(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "state")
 	p, ctx := open(t, "dedupe", dir, nil)
 	process(t, p, ctx, "one", "a", "b")
 	process(t, p, ctx, "two", "c", "a")
-	if err := p.(sdk.SettleObserver).Settled(ctx, "one"); err != nil {
+	if err := p.(sdk.CommitObserver).Committed(ctx, []any{"one"}); err != nil {
 		t.Fatal(err)
 	}
-	// The batch two is not settled: its records are read again after the crash.
+	// The batch two is not committed: its records are read again after the crash.
 	p, ctx = open(t, "dedupe", dir, nil)
 	got, _ := process(t, p, ctx, "again", "c", "a", "b", "d")
 	want(t, "after a crash", got, "c", "d")
@@ -105,7 +105,7 @@ func TestDedupeReadsATornJournal(t *testing.T) {
 	dir := t.TempDir()
 	p, ctx := open(t, "dedupe", dir, nil)
 	process(t, p, ctx, "one", "a", "b")
-	if err := p.(sdk.SettleObserver).Settled(ctx, "one"); err != nil {
+	if err := p.(sdk.CommitObserver).Committed(ctx, []any{"one"}); err != nil {
 		t.Fatal(err)
 	}
 	path := filepath.Join(dir, "seen")
@@ -119,7 +119,7 @@ func TestDedupeReadsATornJournal(t *testing.T) {
 	p, ctx = open(t, "dedupe", dir, nil)
 	got, _ := process(t, p, ctx, "two", "a", "b")
 	want(t, "what was torn", got, "b")
-	if err := p.(sdk.SettleObserver).Settled(ctx, "two"); err != nil {
+	if err := p.(sdk.CommitObserver).Committed(ctx, []any{"two"}); err != nil {
 		t.Fatal(err)
 	}
 	p, ctx = open(t, "dedupe", dir, nil)
@@ -136,7 +136,7 @@ func TestDedupeCompactsItsJournal(t *testing.T) {
 			keys[i] = fmt.Sprint(batch, ".", i)
 		}
 		process(t, p, ctx, batch, keys...)
-		if err := p.(sdk.SettleObserver).Settled(ctx, batch); err != nil {
+		if err := p.(sdk.CommitObserver).Committed(ctx, []any{batch}); err != nil {
 			t.Fatal(err)
 		}
 	}
