@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -34,6 +35,9 @@ var statefulChains = map[string][]spec.Processor{
 	"aggregate-and-dedupe": {aggregateByKey, dedupeBy(".Payload.After.s,.Payload.After.n")},
 }
 
+// places are where the processors are: all in one place, or the last one in another.
+var places = [][]string{{"src"}, {"pipeline"}, {"dst"}, {"src", "pipeline"}, {"pipeline", "dst"}}
+
 var (
 	throttled      = spec.Processor{ID: "throttle", Plugin: "throttle", Settings: map[string]string{"rate": "20", "interval": "5ms"}}
 	aggregateByKey = spec.Processor{ID: "aggregate", Plugin: "aggregate", Settings: map[string]string{
@@ -49,8 +53,11 @@ func dedupeBy(key string) spec.Processor {
 // least once, whatever the processors remember of the runs before.
 func TestStateIsNeverAheadOfTheData(t *testing.T) {
 	for name, chain := range statefulChains {
-		for _, at := range []string{"src", "", "dst"} {
-			t.Run(name+" at "+at, func(t *testing.T) {
+		for _, at := range places {
+			if len(at) > len(chain) {
+				continue
+			}
+			t.Run(name+" at "+strings.Join(at, " and "), func(t *testing.T) {
 				t.Parallel()
 				for seed := range uint64(simulations()) {
 					synctest.Test(t, func(t *testing.T) {
@@ -82,7 +89,7 @@ type stateSimulation struct {
 	dedupe bool // records are dropped by their key, before anything else
 	exact  bool // no key is delivered again after a graceful end
 	chain  []spec.Processor
-	at     string
+	at     []string
 
 	mu      sync.Mutex
 	rng     *rand.Rand
@@ -109,7 +116,7 @@ func (s *stored) sync() {
 
 var errKilled = errors.New("it was killed")
 
-func newStateSimulation(t *testing.T, seed uint64, at string, chain []spec.Processor) *stateSimulation {
+func newStateSimulation(t *testing.T, seed uint64, at []string, chain []spec.Processor) *stateSimulation {
 	ctx, cancel := context.WithCancel(context.Background())
 	t.Cleanup(cancel)
 	s := &stateSimulation{world: newWorldUntil(ctx, t, time.Millisecond), dir: t.TempDir(), chain: chain, at: at, rng: rand.New(rand.NewPCG(seed, 1)), letters: stored{durable: map[string]bool{}}}
@@ -121,7 +128,7 @@ func newStateSimulation(t *testing.T, seed uint64, at string, chain []spec.Proce
 		s.plugins.processors[p.Name] = p.New
 	}
 	sources := 1 + s.rng.IntN(2)
-	s.exact = len(chain) == 1 && s.dedupe && (sources == 1 || at != "src")
+	s.exact = len(chain) == 1 && s.dedupe && (sources == 1 || at[0] != "src")
 	for i := range sources {
 		s.source(sourceName(i), s.total)
 	}
@@ -154,12 +161,22 @@ func (s *stateSimulation) declare(version int) {
 			chain[i].Settings["burst"] = strconv.Itoa(20 + version)
 		}
 	}
-	if s.at == "" {
+	first := chain
+	if len(s.at) > 1 {
+		first = chain[:len(chain)-1]
+		s.place(s.at[1], chain[len(chain)-1:])
+	}
+	s.place(s.at[0], first)
+}
+
+// place declares the processors of a place.
+func (s *stateSimulation) place(at string, chain []spec.Processor) {
+	if at == "pipeline" {
 		s.spec.Processors = chain
 		return
 	}
 	for i, c := range s.spec.Connectors {
-		if c.ID == s.at || s.at == "src" && c.Type == spec.TypeSource || s.at == "dst" && c.Type == spec.TypeDestination {
+		if at == "src" && c.Type == spec.TypeSource || at == "dst" && c.Type == spec.TypeDestination {
 			s.spec.Connectors[i].Processors = chain
 		}
 	}
@@ -268,7 +285,7 @@ func (s *stateSimulation) runOnce(faulty bool) (graceful bool) {
 	if err != nil && !faulty {
 		s.t.Errorf("a run without faults ended with %v", err)
 	}
-	if s.dedupe && len(s.chain) == 1 && (len(sources) == 1 || s.at != "src") {
+	if s.dedupe && len(s.chain) == 1 && (len(sources) == 1 || s.at[0] != "src") {
 		for _, d := range s.dests {
 			for k, n := range d.got {
 				if n > 1 {
