@@ -16,6 +16,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/conduit-agent/conduit/agent/agenttest/effort"
 	"github.com/conduit-agent/conduit/agent/engine"
 	"github.com/conduit-agent/conduit/agent/engine/commit"
 	"github.com/conduit-agent/conduit/agent/engine/deadletter"
@@ -75,10 +76,10 @@ func TestStateIsNeverAheadOfTheData(t *testing.T) {
 
 // simulations is how many seeds are tried.
 func simulations() int {
-	if n, err := strconv.Atoi(os.Getenv("CONDUIT_SIMULATIONS")); err == nil {
-		return n
+	if effort.Brief() {
+		return 5
 	}
-	return 12
+	return 200
 }
 
 // stateSimulation is a pipeline whose runs are killed, with what survives them.
