@@ -196,16 +196,19 @@ func (s *stateSimulation) keyOf(source, n int) int {
 
 // pass passes all records in several runs, of which the last one goes well.
 func (s *stateSimulation) pass() {
-	before := map[string]bool{} // keys that were there at a graceful end, and are not to come again
+	before := make([]map[string]bool, len(s.dests)) // by destination: keys that runs wrote which ended gracefully
+	for i := range before {
+		before[i] = map[string]bool{}
+	}
 	for range 2 + s.rng.IntN(6) {
 		graceful := s.runOnce(true)
 		if s.exact {
 			s.again(before)
 		}
 		if graceful {
-			for _, d := range s.dests {
-				for k := range d.durable {
-					before[fmt.Sprint(d.refuses, k)] = true
+			for i, d := range s.dests {
+				for k := range d.got {
+					before[i][k] = true
 				}
 			}
 		}
@@ -236,11 +239,11 @@ func (s *stateSimulation) pass() {
 	}
 }
 
-// again checks that no key was delivered that was there at a graceful end.
-func (s *stateSimulation) again(before map[string]bool) {
-	for _, d := range s.dests {
+// again checks that no key was written that a run had written which ended gracefully.
+func (s *stateSimulation) again(before []map[string]bool) {
+	for i, d := range s.dests {
 		for k := range d.got {
-			if before[fmt.Sprint(d.refuses, k)] {
+			if before[i][k] {
 				s.t.Errorf("key %s was delivered again after a graceful end", k)
 			}
 		}
@@ -311,7 +314,7 @@ func (s *stateSimulation) runUntil(done func() bool) error {
 	go func() { ended <- p.Run(ctx, drain, func() {}) }()
 	patience := time.Minute
 	if s.faulty {
-		patience = time.Duration(s.rng.IntN(200)) * time.Millisecond
+		patience = time.Duration(s.draw(200)) * time.Millisecond
 	}
 	stop, tick, version := time.After(patience), time.NewTicker(time.Millisecond), 0
 	defer tick.Stop()
