@@ -87,6 +87,7 @@ type Destination struct {
 	Unordered  bool             // the system does not know the order of writing
 	Once       bool             // effect-once: no fault repeats a record
 	Reread     bool             // faults of network and server may repeat records, as a kill of the agent may
+	Rounds     int              // how often short runs make a fault; 0: once
 	Skip       map[Fault]string
 }
 
@@ -202,6 +203,7 @@ func RunDestination(t *testing.T, c Destination) {
 	f.produce = func(_ context.Context, first, n int) error { return appendLines(input, first, n) }
 	f.arrived = f.system.Stored
 	f.promise = promise{unordered: c.Unordered, once: c.Once, reread: c.Reread}
+	f.rounds = c.Rounds
 	f.run(c.Skip)
 }
 
@@ -235,6 +237,9 @@ func (f *flow) fault(t *testing.T, fault maker) {
 	began := f.ledger.count()
 	resume := f.feed()
 	n := rounds(t)
+	if brief() {
+		n = max(n, f.rounds)
+	}
 	if fault.once {
 		n = 1
 	}

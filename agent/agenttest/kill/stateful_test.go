@@ -126,7 +126,7 @@ func TestStateful(t *testing.T) {
 					}
 					t.Parallel()
 					kill.RunDestination(t, kill.Destination{
-						Plugin: "builtin:" + d.plugin, Processors: chain.processors, Shared: place == "pipeline", Unordered: chain.unordered || d.unordered, Refused: d.refused,
+						Plugin: "builtin:" + d.plugin, Processors: chain.processors, Shared: place == "pipeline", Unordered: chain.unordered || d.unordered, Refused: d.refused, Rounds: 4,
 						System: d.system, Skip: otherFaults,
 					})
 				})
