@@ -97,6 +97,46 @@ func TestDedupeIsSucceeded(t *testing.T) {
 	}
 }
 
+// What is learned from records that a processor emitted is made durable when all that they were made of is committed, also by
+// a successor.
+func TestWhatIsLearnedFromEmissions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		chain := func(burst string) []spec.Processor {
+			return []spec.Processor{{ID: "slow", Plugin: "throttle", Settings: map[string]string{"rate": "1", "burst": burst}}, declaredAs("dedupe", byText)}
+		}
+		s := succeeding(t, chain("1")...)
+		restarted := func(declared ...spec.Processor) []string {
+			again, err := processor.Open(t.Context(), "p", declared, s.options)
+			if err != nil {
+				t.Fatal(err)
+			}
+			on, _ := (&succession{t: t, Chain: again}).give("again", "a", "b", "c")
+			if err := again.Teardown(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			return on
+		}
+		s.give("one", "a", "b")
+		s.give("two", "c")
+		time.Sleep(time.Second)
+		if on, _ := s.give(nil); !slices.Equal(on, []string{"b"}) {
+			t.Fatalf("%q go on, want b", on)
+		}
+		if !s.become(chain("2")...) {
+			t.Fatal("it cannot be succeeded")
+		}
+		if on := restarted(chain("9")[1]); !slices.Equal(on, []string{"a", "b", "c"}) {
+			t.Errorf("after a crash %q go on, want all: nothing is committed", on)
+		}
+		if err := s.Committed(t.Context(), []any{"one"}); err != nil {
+			t.Fatal(err)
+		}
+		if on := restarted(chain("9")[1]); !slices.Equal(on, []string{"c"}) {
+			t.Errorf("after a crash %q go on, want c, whose batch is not committed", on)
+		}
+	})
+}
+
 // A successor that is not put in place leaves what the old one keeps alone.
 func TestSuccessorsThatAreNotNeeded(t *testing.T) {
 	s := succeeding(t, declaredAs("dedupe", byText), spec.Processor{ID: "held", Plugin: "throttle", Settings: map[string]string{"rate": "1", "interval": "1h"}})
