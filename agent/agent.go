@@ -106,6 +106,7 @@ func Run(ctx context.Context, o Options) error {
 	if err := errors.Join(a.wireCluster(), wireNotifications(ctx, a)); err != nil {
 		return errors.Join(err, db.Close())
 	}
+	a.Loop.Store = withState{a.Loop.Store, a.Runner.ForgetState}
 	if o.Wired != nil {
 		o.Wired(a)
 	}

@@ -133,6 +133,21 @@ func (a *Agent) wireTelemetry() {
 	}
 }
 
+// withState is the store of the loop, from which a pipeline goes after what its processors kept. With the keys that one
+// of an earlier pipeline of the same id had seen, dedupe would drop records that nobody delivered.
+type withState struct {
+	reconcile.Store
+	forgetState func(pipelineID string) error
+}
+
+// DeletePipeline implements reconcile.Store.
+func (s withState) DeletePipeline(ctx context.Context, id string) error {
+	if err := s.forgetState(id); err != nil {
+		return err
+	}
+	return s.Store.DeletePipeline(ctx, id)
+}
+
 // checkpoints saves checkpoints once the dead letters that they cover are durable.
 type checkpoints struct {
 	store       commit.Store

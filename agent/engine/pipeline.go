@@ -235,17 +235,19 @@ func (p *Pipeline) Run(ctx context.Context, drain <-chan struct{}, started func(
 	p.running.Store(r)
 	defer p.running.Store(nil)
 	err := errors.Join(r.begin(started), group.Abandonable(r.ctx, r.dlq.close, func() string { return "writing to the dead-letter queue" }))
-	if terr := errors.Join(p.teardown(ctx), r.endChains(ctx)); terr != nil {
+	terr := p.teardown(ctx)
+	// Only now no destination settles anything any more.
+	for _, s := range r.sources {
+		s.waitSaved()
+		s.releaseMemory()
+	}
+	// Only now processors know all that is committed.
+	if terr = errors.Join(terr, r.endChains(ctx)); terr != nil {
 		if err == nil {
 			p.Log.Warn("cannot tear down", "err", terr)
 		} else {
 			err = errors.Join(err, terr)
 		}
-	}
-	// Only now no destination settles anything any more.
-	for _, s := range r.sources {
-		s.waitSaved()
-		s.releaseMemory()
 	}
 	return err
 }

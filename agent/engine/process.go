@@ -123,7 +123,7 @@ func (r *run) queue(ctx context.Context, f inFlight) error {
 }
 
 // tend lets the processors of the source, or those of the pipeline when s is nil, emit
-// when their time has come and learn what is settled. It returns when nothing more will be
+// when their time has come and learn what is committed. It returns when nothing more will be
 // queued.
 func (r *run) tend(ctx context.Context, st stage, s *sourceRun) error {
 	for {

@@ -429,12 +429,12 @@ func denyAll(refuse func(record.Record) error) func(context.Context, *sdk.Proces
 	}
 }
 
-// witness is a processor that learns what is settled.
+// witness is a processor that learns what is committed.
 type witness struct {
 	sdk.ProcessorBase
 	mu      *sync.Mutex
 	batches map[any]int // records by token
-	settled *int        // records of batches that are settled
+	covered *int        // records of batches that are committed
 }
 
 func (*witness) Parameters() sdk.Parameters                         { return nil }
@@ -446,33 +446,35 @@ func (w *witness) Process(_ context.Context, b *sdk.ProcessBatch) error {
 	return nil
 }
 
-func (w *witness) Settled(_ context.Context, token any) error {
+func (w *witness) Committed(_ context.Context, tokens []any) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	n, ok := w.batches[token]
-	if !ok {
-		return errors.New("a batch that it has not seen, or a second time")
+	for _, token := range tokens {
+		n, ok := w.batches[token]
+		if !ok {
+			return errors.New("a batch that it has not seen, or a second time")
+		}
+		delete(w.batches, token)
+		*w.covered += n
 	}
-	delete(w.batches, token)
-	*w.settled += n
 	return nil
 }
 
-func TestProcessorsLearnWhatIsSettled(t *testing.T) {
+func TestProcessorsLearnWhatIsCommitted(t *testing.T) {
 	for _, at := range []string{"src", "", "dst"} {
 		t.Run(at, func(t *testing.T) {
 			w := newWorld(t)
 			s := w.source("src", 500)
 			w.destination("dst", &fakeDestination{async: true})
 			var mu sync.Mutex
-			settled := 0
-			w.scripted(at, "witness", func() sdk.Processor { return &witness{mu: &mu, batches: map[any]int{}, settled: &settled} })
-			now := func() int { mu.Lock(); defer mu.Unlock(); return settled }
+			covered := 0
+			w.scripted(at, "witness", func() sdk.Processor { return &witness{mu: &mu, batches: map[any]int{}, covered: &covered} })
+			now := func() int { mu.Lock(); defer mu.Unlock(); return covered }
 			if err := w.run(func() bool { return s.ackedUpTo() == 500 && now() > 0 }); err != nil {
 				t.Fatal(err)
 			}
 			if now() != 500 {
-				t.Errorf("%d records are known to be settled when the run has ended, want 500", now())
+				t.Errorf("%d records are known to be committed when the run has ended, want 500", now())
 			}
 		})
 	}

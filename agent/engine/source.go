@@ -73,15 +73,11 @@ type inFlight struct {
 // src returns the source whose mu guards f.
 func (f inFlight) src() *sourceRun { return f.Owner.(*sourceRun) }
 
-// whenSettled has do called when all of f is settled.
-func (f inFlight) whenSettled(do func()) {
+// observe has o follow f as a whole.
+func (f inFlight) observe(o settle.Observer) {
 	f.src().mu.Lock()
 	defer f.src().mu.Unlock()
-	if before := f.Settled; before != nil {
-		f.Settled = func() { before(); do() }
-	} else {
-		f.Settled = do
-	}
+	f.Observers = append(f.Observers, o)
 }
 
 func newSourceRun(r *run, o *opened[connector.Source]) *sourceRun {
@@ -307,6 +303,7 @@ func (s *sourceRun) track(f inFlight, now time.Time, event func() settle.Change)
 		s.advanced(c.Advanced, c.Refused)
 	}
 	if c.Complete {
+		s.run.completed(f)
 		s.run.release(f.Settles)
 		s.mu.Lock()
 		s.tracker.Released()

@@ -15,11 +15,20 @@ type stage struct{ *slot.Slot }
 
 func newStage(id string) stage { return stage{slot.New(id)} }
 
-// token stands for a batch that a chain was given.
+// token stands for a batch that a chain was given. It is a settle.Observer of the batch when the chain is to learn
+// what is committed.
 type token struct {
 	inFlight
 	origins []int32 // index of the input of each record that the chain got; nil: one to one
+	stage   stage   // of the chain
 }
+
+// Settled implements settle.Observer. The chain may keep the token until the position is saved: it keeps no records
+// by that.
+func (t *token) Settled() { t.inFlight, t.origins = inFlight{}, nil }
+
+// Committed implements settle.Observer.
+func (t *token) Committed() { t.stage.NoteCommitted(t) }
 
 func (t *token) input(i int32) int {
 	if t.origins == nil {
@@ -34,13 +43,13 @@ func (t *token) input(i int32) int {
 func (st stage) process(ctx context.Context, f inFlight, records []record.Record, origins []int32) (inFlight, lineage.Made, error) {
 	g := &lineage.Given{Records: records, Origins: origins}
 	f.Passage = f.Passage.With(g)
-	t := &token{f, origins}
+	t := &token{f, origins, st}
 	out, err := st.Process(ctx, t, records)
 	if err != nil {
 		return f, lineage.Made{}, err
 	}
 	if st.Observes() {
-		f.whenSettled(func() { st.NoteSettled(t) })
+		f.observe(t)
 	}
 	g.Keeper = out.Keeper
 	f.hold(g, t, out.Held)
@@ -55,7 +64,7 @@ func (st stage) process(ctx context.Context, f inFlight, records []record.Record
 	return f, m, nil
 }
 
-// attend lets the chain learn what is settled, and returns what it emits because its time
+// attend lets the chain learn what is committed, and returns what it emits because its time
 // has come.
 func (st stage) attend(ctx context.Context, r *run) ([]sdk.Emission, error) {
 	out, err := st.Attend(ctx)

@@ -18,7 +18,7 @@ type gate struct {
 	parent func(r route) (connector string, declared []spec.Processor) // the processors for a route
 	open   func(ctx context.Context, connector string, declared []spec.Processor) (connector.Chain, error)
 	chains map[part]connector.Chain
-	tokens map[any]connector.Chain // of batches that a chain wants to know settled
+	tokens map[any]connector.Chain // of batches that a chain wants to know committed
 }
 
 // part is the processors of a connector from one on.
@@ -89,14 +89,21 @@ func (g *gate) Deadline() (earliest time.Time) {
 // Observes implements connector.Chain.
 func (g *gate) Observes() bool { return len(g.tokens) > 0 }
 
-// Settled implements connector.Chain.
-func (g *gate) Settled(ctx context.Context, token any) error {
-	chain := g.tokens[token]
-	if chain == nil {
-		return nil
+// Committed implements connector.Chain.
+func (g *gate) Committed(ctx context.Context, tokens []any) error {
+	of := map[connector.Chain][]any{}
+	for _, t := range tokens {
+		if chain := g.tokens[t]; chain != nil {
+			delete(g.tokens, t)
+			of[chain] = append(of[chain], t)
+		}
 	}
-	delete(g.tokens, token)
-	return chain.Settled(ctx, token)
+	for chain, tokens := range of {
+		if err := chain.Committed(ctx, tokens); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Holding implements connector.Chain.

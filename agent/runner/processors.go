@@ -2,6 +2,7 @@ package runner
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"maps"
 	"os"
@@ -116,12 +117,13 @@ func (d dispenser) Processors(ctx context.Context, parent string, declared []spe
 	return processor.Open(ctx, parent, declared, options)
 }
 
-// forgetState removes what the processors of a pipeline that was deleted kept.
-func (r *Runner) forgetState(pipelineID string) {
+// ForgetState removes what the processors of a pipeline that is being deleted kept.
+func (r *Runner) ForgetState(pipelineID string) error {
 	if r.StateDir == "" || !filepath.IsLocal(pipelineID) || pipelineID == "." {
-		return
+		return nil
 	}
 	if err := os.RemoveAll(filepath.Join(r.StateDir, pipelineID)); err != nil {
-		r.Log.Warn("cannot remove the state of the processors of a deleted pipeline", "component", "agent", "pipeline_id", pipelineID, "err", err)
+		return fmt.Errorf("cannot remove the state of the processors of pipeline %q: %w", pipelineID, err)
 	}
+	return nil
 }

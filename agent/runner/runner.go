@@ -228,10 +228,8 @@ func (r *Runner) Starts() map[string]uint64 { return r.starts.all() }
 // Restarts returns how many connectors were started for a run that ran before, by plugin.
 func (r *Runner) Restarts() map[string]uint64 { return r.restarts.all() }
 
-// Forget forgets what was counted of a pipeline that was deleted, and what its processors
-// kept.
+// Forget forgets what was counted of a pipeline that was deleted.
 func (r *Runner) Forget(id string) {
-	r.forgetState(id)
 	r.poison.Forget(id)
 	r.mu.Lock()
 	defer r.mu.Unlock()

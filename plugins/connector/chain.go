@@ -22,11 +22,13 @@ type Chain interface {
 	// Deadline returns when Process is to be called although there are no records, the
 	// zero time when it need not be. It changes only with Process.
 	Deadline() time.Time
-	// Observes reports whether a processor wants to know what is settled: then Settled is
-	// called once for every batch of which all records are.
+	// Observes reports whether a processor wants to know what is committed: then Committed is
+	// called once for every batch of which all records are settled and covered by a saved position.
 	Observes() bool
-	// Settled reports that all records of the batch with this token are settled.
-	Settled(ctx context.Context, token any) error
+	// Committed reports that all records of the batches with these tokens are settled, that what
+	// destinations and dead letters have of them is durable, and that the positions which cover them
+	// are saved. An error means what one of Process does.
+	Committed(ctx context.Context, tokens []any) error
 	// Holding returns how many records the processors hold. Those are read again when the
 	// chain ends before it let them go.
 	Holding() int

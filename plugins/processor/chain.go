@@ -22,13 +22,14 @@ type Chain struct {
 	observers []observer
 	follow    schema.Parts // the parts of which the schema follows
 	shapes    follower
-	queue     []pending // emissions that have not passed the stages behind theirs
+	queue     []pending        // emissions that have not passed the stages behind theirs
+	covering  map[any][]*group // by token of a batch that is not committed: emissions made of records of it, for the observers
 }
 
 var _ connector.ChainSuccessor = (*Chain)(nil)
 
 type observer struct {
-	processor sdk.SettleObserver
+	processor sdk.CommitObserver
 	worker    *worker
 }
 
@@ -41,8 +42,9 @@ type pending struct {
 // group is an emission whose records pass the stages behind the one that made it. A record
 // of it that is held again is named by the group and its index.
 type group struct {
-	settles []sdk.Held
-	held    int // records, or pieces of one, that are held
+	settles   []sdk.Held
+	held      int // records, or pieces of one, that are held
+	uncovered int // batches that it is made of and that are not committed
 }
 
 // Process implements connector.Chain.
@@ -81,6 +83,9 @@ func (c *Chain) passEmission(ctx context.Context, p pending, out *connector.Outc
 	c.stages[p.next-1].holding -= len(p.emission.Settles)
 	g := &group{settles: flatten(p.emission.Settles)}
 	w := work{chain: c, group: g, input: p.emission.Records, records: p.emission.Records, out: out}
+	if c.cover(g) {
+		w.token = g
+	}
 	if err := c.pass(ctx, &w, p.next); err != nil {
 		return err
 	}
@@ -129,12 +134,38 @@ func (c *Chain) Deadline() (earliest time.Time) {
 // Observes implements connector.Chain.
 func (c *Chain) Observes() bool { return len(c.observers) > 0 }
 
-// Settled implements connector.Chain.
-func (c *Chain) Settled(ctx context.Context, token any) error {
+// cover notes for the observers which batches have to be committed for an emission to be. It reports false when that
+// is not known: the emission settles none, because others follow that are made of the same records.
+func (c *Chain) cover(g *group) bool {
+	if len(c.observers) == 0 || len(g.settles) == 0 {
+		return false
+	}
+	if c.covering == nil {
+		c.covering = map[any][]*group{}
+	}
+	for _, h := range g.settles {
+		if groups := c.covering[h.Batch]; len(groups) == 0 || groups[len(groups)-1] != g {
+			c.covering[h.Batch] = append(groups, g)
+			g.uncovered++
+		}
+	}
+	return true
+}
+
+// Committed implements connector.Chain.
+func (c *Chain) Committed(ctx context.Context, tokens []any) error {
+	for _, t := range tokens {
+		for _, g := range c.covering[t] {
+			if g.uncovered--; g.uncovered == 0 {
+				tokens = append(tokens, g)
+			}
+		}
+		delete(c.covering, t)
+	}
 	for _, o := range c.observers {
-		err := contain(func() error { return o.processor.Settled(sdk.WithEnv(ctx, o.worker.env), token) })
+		err := contain(func() error { return o.processor.Committed(sdk.WithEnv(ctx, o.worker.env), tokens) })
 		if err != nil {
-			return fmt.Errorf("cannot note in %s what is settled: %w", o.worker.env.ProcessorID, err)
+			return fmt.Errorf("cannot note in %s what is committed: %w", o.worker.env.ProcessorID, err)
 		}
 	}
 	return nil

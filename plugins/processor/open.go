@@ -60,7 +60,7 @@ func (c *Chain) add(s *stage) {
 	c.stages = append(c.stages, s)
 	c.follow.Key = c.follow.Key || s.encodes.Key
 	c.follow.Payload = c.follow.Payload || s.encodes.Payload
-	if p, ok := s.workers[0].processor.(sdk.SettleObserver); ok {
+	if p, ok := s.workers[0].processor.(sdk.CommitObserver); ok {
 		c.observers = append(c.observers, observer{p, s.workers[0]})
 	}
 }

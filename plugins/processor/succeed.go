@@ -40,7 +40,8 @@ func (c *Chain) keeps(former *stage) bool {
 }
 
 // Succeed implements connector.ChainSuccessor.
-func (c *Chain) Succeed(connector.Chain) {
+func (c *Chain) Succeed(former connector.Chain) {
+	c.covering = former.(*Chain).covering
 	for _, s := range c.stages {
 		if f := s.former; f != nil {
 			s.workers[0].processor.(sdk.Successor).Succeed(f.workers[0].processor)

@@ -70,7 +70,7 @@ func declaredAs(plugin string, settings map[string]string) spec.Processor {
 
 var byText = map[string]string{"key": ".Payload.After"}
 
-// What was learned from records that are not settled yet, too, is taken over, and made
+// What was learned from records that are not committed yet, too, is taken over, and made
 // durable when they are.
 func TestDedupeIsSucceeded(t *testing.T) {
 	s := succeeding(t, declaredAs("dedupe", byText))
@@ -81,7 +81,7 @@ func TestDedupeIsSucceeded(t *testing.T) {
 	if on, _ := s.give("two", "b", "c"); !slices.Equal(on, []string{"c"}) {
 		t.Errorf("%q go on, want only c", on)
 	}
-	if err := s.Settled(t.Context(), "one"); err != nil {
+	if err := s.Committed(t.Context(), []any{"one"}); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Teardown(t.Context()); err != nil {
@@ -93,8 +93,48 @@ func TestDedupeIsSucceeded(t *testing.T) {
 	}
 	s.Chain = again
 	if on, _ := s.give("three", "a", "b", "c"); !slices.Equal(on, []string{"c"}) {
-		t.Errorf("after a restart %q go on, want only c, whose batch was not settled", on)
+		t.Errorf("after a restart %q go on, want only c, whose batch was not committed", on)
 	}
+}
+
+// What is learned from records that a processor emitted is made durable when all that they were made of is committed, also by
+// a successor.
+func TestWhatIsLearnedFromEmissions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		chain := func(burst string) []spec.Processor {
+			return []spec.Processor{{ID: "slow", Plugin: "throttle", Settings: map[string]string{"rate": "1", "burst": burst}}, declaredAs("dedupe", byText)}
+		}
+		s := succeeding(t, chain("1")...)
+		restarted := func(declared ...spec.Processor) []string {
+			again, err := processor.Open(t.Context(), "p", declared, s.options)
+			if err != nil {
+				t.Fatal(err)
+			}
+			on, _ := (&succession{t: t, Chain: again}).give("again", "a", "b", "c")
+			if err := again.Teardown(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			return on
+		}
+		s.give("one", "a", "b")
+		s.give("two", "c")
+		time.Sleep(time.Second)
+		if on, _ := s.give(nil); !slices.Equal(on, []string{"b"}) {
+			t.Fatalf("%q go on, want b", on)
+		}
+		if !s.become(chain("2")...) {
+			t.Fatal("it cannot be succeeded")
+		}
+		if on := restarted(chain("9")[1]); !slices.Equal(on, []string{"a", "b", "c"}) {
+			t.Errorf("after a crash %q go on, want all: nothing is committed", on)
+		}
+		if err := s.Committed(t.Context(), []any{"one"}); err != nil {
+			t.Fatal(err)
+		}
+		if on := restarted(chain("9")[1]); !slices.Equal(on, []string{"c"}) {
+			t.Errorf("after a crash %q go on, want c, whose batch is not committed", on)
+		}
+	})
 }
 
 // A successor that is not put in place leaves what the old one keeps alone.
@@ -104,7 +144,7 @@ func TestSuccessorsThatAreNotNeeded(t *testing.T) {
 	if s.become(declaredAs("dedupe", byText)) {
 		t.Error("records that a processor holds which is there no more are lost")
 	}
-	if err := s.Settled(t.Context(), "one"); err != nil {
+	if err := s.Committed(t.Context(), []any{"one"}); err != nil {
 		t.Errorf("the old chain does not go on: %v", err)
 	}
 	if on, _ := s.give("two", "a", "c"); len(on) > 0 || s.Holding() != 2 {

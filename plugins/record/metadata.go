@@ -106,6 +106,7 @@ const (
 	KeyDestinationPluginVersion = "conduit.destination.plugin.version"
 	KeySourceConnectorID        = "conduit.source.connector.id"
 	KeyClusterEpoch             = "conduit.cluster.epoch"    // decimal; of the claim under which a member of a cluster read it
+	KeyWindowStart              = "window.start"             // RFC 3339; where the window begins that the record was made of
 	KeyDLQNackError             = "conduit.dlq.nack.error"   // why a record was refused
 	KeyDLQNackNodeID            = "conduit.dlq.nack.node.id" // id of the processor that refused it, or of the destination with "-acker" behind it
 )

@@ -83,8 +83,9 @@ func (b *ProcessBatch) Reset(token any, records []record.Record, selects []int32
 // OnHold makes Hold return what name returns for the index of a record. It is for hosts.
 func (b *ProcessBatch) OnHold(name func(i int32) Held) { b.held = name }
 
-// Token identifies the batch among all that are outstanding. A SettleObserver gets it when
-// the batch is settled.
+// Token identifies the batch among all that are outstanding. A CommitObserver gets it when the batch is committed. It is
+// comparable, and nil for a batch of which the host does not say that: an empty one, and records that another processor
+// emitted and will emit more for the same records.
 func (b *ProcessBatch) Token() any { return b.token }
 
 // Len returns the number of records. It is 0 when a deadline has come.

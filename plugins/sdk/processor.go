@@ -99,12 +99,19 @@ type Successor interface {
 	Succeed(former Processor)
 }
 
-// SettleObserver is a Processor that needs to know when records it saw are settled, for
-// example to make durable what it learned from them: what was learned from a record that
-// is not settled must not outlive a crash, because the record is read again.
-type SettleObserver interface {
-	// Settled is called once for each batch of which all records are settled, with the
-	// Token of that batch, and never while another method runs. It is not called for
-	// batches that are not settled when the pipeline ends.
-	Settled(ctx context.Context, token any) error
+// CommitObserver is a Processor that learns something from records which decides what becomes of others, and keeps
+// it for the next run: for example which keys it has seen. A record may be read again until the position that covers
+// it is saved, in this run or, after a crash, in the next one. So what was learned from it may be made durable only
+// then: made durable before, it would say of a record that it was delivered while that could still be lost.
+//
+// What is durable is never ahead of the position, then, and may be behind it: after a crash the processor may not
+// know the records that were committed last.
+type CommitObserver interface {
+	// Committed is called when the records of batches are settled, what destinations and the dead-letter queue have
+	// of them is durable, and the positions that cover them are saved, with the Tokens of those batches. It is called
+	// once for each batch, soon after a position is saved or as the pipeline ends, and never while another method
+	// runs. It is not called for batches that are not committed when the pipeline ends: those are read again.
+	//
+	// An error fails the pipeline, as one of Process does.
+	Committed(ctx context.Context, tokens []any) error
 }

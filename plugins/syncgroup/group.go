@@ -20,8 +20,9 @@ type Member interface {
 // Group collects members that were written to. The zero Group is ready to use.
 type Group struct {
 	mu      sync.Mutex
-	written map[string]members // guarded by mu; by pipeline
-	disks   map[uint64]*disk   // guarded by mu; those that are being synced
+	written map[string]members  // guarded by mu; by pipeline
+	syncing map[string]*waiting // guarded by mu; by pipeline: what was to be synced last, and is not yet
+	disks   map[uint64]*disk    // guarded by mu; those that are being synced
 }
 
 // members are those of one pipeline, nearly always a single one.
@@ -43,9 +44,10 @@ type job struct {
 // waiting is a pipeline of which members are being synced.
 type waiting struct {
 	pipeline string
-	left     int // guarded by Group.mu
+	left     int // guarded by Group.mu: members, and 1 for what the pipeline waited for before
 	err      error
 	round    *round
+	next     *waiting // guarded by Group.mu: waits for this one, because it may count on what is synced for it
 }
 
 // round is a call of Sync.
@@ -59,7 +61,7 @@ func (g *Group) Defer(connectorID string, m Member) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.written == nil {
-		g.written, g.disks = map[string]members{}, map[uint64]*disk{}
+		g.written, g.syncing, g.disks = map[string]members{}, map[string]*waiting{}, map[uint64]*disk{}
 	}
 	pipeline := connectorID[:max(0, strings.LastIndexByte(connectorID, ':'))]
 	all := g.written[pipeline]
@@ -72,9 +74,9 @@ func (g *Group) Defer(connectorID string, m Member) {
 	g.written[pipeline] = all
 }
 
-// Sync makes durable what the connectors of the pipelines wrote until now. It calls done for every
-// pipeline, once: from within, for those that wrote nothing; from another goroutine for
-// the others.
+// Sync makes durable what the connectors of the pipelines wrote until now, also what an earlier call is still
+// syncing. It calls done for every pipeline, once: from within, for those of which nothing is to be synced; from another
+// goroutine for the others.
 func (g *Group) Sync(pipelines []string, done func(pipelines []string, err error)) {
 	var idle []string
 	r := &round{done}
@@ -82,13 +84,23 @@ func (g *Group) Sync(pipelines []string, done func(pipelines []string, err error
 	g.mu.Lock()
 	for _, pipeline := range pipelines {
 		wrote, ok := g.written[pipeline]
-		if !ok {
+		before := g.syncing[pipeline]
+		if !ok && before == nil {
 			idle = append(idle, pipeline)
 			continue
 		}
-		delete(g.written, pipeline)
-		all = append(all, waiting{pipeline: pipeline, left: 1 + len(wrote.more), round: r})
+		all = append(all, waiting{pipeline: pipeline, round: r})
 		w := &all[len(all)-1]
+		g.syncing[pipeline] = w
+		if before != nil {
+			before.next = w
+			w.left++
+		}
+		if !ok {
+			continue
+		}
+		delete(g.written, pipeline)
+		w.left += 1 + len(wrote.more)
 		g.add(job{member: wrote.first, wait: w})
 		for _, m := range wrote.more {
 			g.add(job{member: m, wait: w})
@@ -144,17 +156,19 @@ func syncAll(jobs []job) {
 // finish reports the pipelines of which all members were synced: those of a round together,
 // unless something failed. Jobs of a round follow each other.
 func (g *Group) finish(jobs []job) {
-	var failed []*waiting
+	var alone []*waiting // what failed, and what waited for others
 	finished := make([]string, 0, len(jobs))
 	for len(jobs) > 0 {
 		r, n := jobs[0].wait.round, 0
 		g.mu.Lock()
 		for n < len(jobs) && jobs[n].wait.round == r {
-			switch w := jobs[n].wait; {
-			case w.finished(jobs[n].err) && w.err == nil:
-				finished = append(finished, w.pipeline)
-			case w.left == 0:
-				failed = append(failed, w)
+			if w := jobs[n].wait; w.finished(jobs[n].err) {
+				if w.err == nil {
+					finished = append(finished, w.pipeline)
+				} else {
+					alone = append(alone, w)
+				}
+				alone = g.followers(w, alone)
 			}
 			n++
 		}
@@ -164,12 +178,24 @@ func (g *Group) finish(jobs []job) {
 			finished = finished[len(finished):]
 		}
 	}
-	for _, w := range failed {
+	for _, w := range alone {
 		w.round.done([]string{w.pipeline}, w.err)
 	}
 }
 
-// finished takes the outcome of a job, and reports whether it was the last one of its pipeline.
+// followers appends to all what waited for w, which is finished, and is thereby finished, too.
+func (g *Group) followers(w *waiting, all []*waiting) []*waiting {
+	for w.next != nil && w.next.finished(w.err) {
+		w = w.next
+		all = append(all, w)
+	}
+	if g.syncing[w.pipeline] == w {
+		delete(g.syncing, w.pipeline)
+	}
+	return all
+}
+
+// finished takes the outcome of one of those that w waits for, and reports whether it was the last one.
 func (w *waiting) finished(err error) bool {
 	if err != nil {
 		w.err = err

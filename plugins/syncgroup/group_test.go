@@ -66,3 +66,45 @@ func TestSyncsForWhoeverWrote(t *testing.T) {
 		}
 	})
 }
+
+// What a call is still syncing counts for the next one, which may be for what another source of the pipeline has in it.
+func TestWaitsForWhatIsBeingSynced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		var mu sync.Mutex
+		var got []string
+		call := func(name string) func([]string, error) {
+			return func(pipelines []string, err error) {
+				mu.Lock()
+				defer mu.Unlock()
+				got = append(got, fmt.Sprint(name, " ", time.Since(start), pipelines, err))
+			}
+		}
+		g := &syncgroup.Group{}
+		slow, quick, bad := &member{device: 1, takes: time.Second}, &member{device: 2, takes: time.Millisecond}, &member{device: 3, takes: time.Second, err: errors.New("bad")}
+		g.Defer("a:one", slow)
+		g.Defer("b:one", bad)
+		g.Sync([]string{"a", "b"}, call("first"))
+		g.Defer("a:two", quick)
+		g.Sync([]string{"a", "b", "c"}, call("second"))
+		g.Sync([]string{"a", "b"}, call("third"))
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		slices.Sort(got)
+		want := []string{
+			"first 1s [a] <nil>", "first 1s [b] bad",
+			"second 0s [c] <nil>", "second 1s [a] <nil>", "second 1s [b] bad",
+			"third 1s [a] <nil>", "third 1s [b] bad",
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("got %q, want %q", got, want)
+		}
+		if slow.synced != 1 || quick.synced != 1 || bad.synced != 1 {
+			t.Errorf("synced %d, %d and %d times, want once each", slow.synced, quick.synced, bad.synced)
+		}
+		got = nil
+		if g.Sync([]string{"a", "b"}, call("later")); len(got) != 1 {
+			t.Errorf("got %q where nothing is to be synced", got)
+		}
+	})
+}

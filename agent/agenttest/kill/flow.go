@@ -33,6 +33,7 @@ type flow struct {
 	arrived  func(ctx context.Context) ([]int, error)
 	snapshot bool // of Source
 	repeated int  // records so far
+	rounds   int  // of Destination
 
 	target  atomic.Int64 // number up to which records are wanted before the next fault
 	reached atomic.Int64 // highest number that has arrived

@@ -82,9 +82,12 @@ type Destination struct {
 	Plugin     string
 	System     func(t *testing.T, dir string) *System
 	Processors []spec.Processor // of the destination
+	Shared     bool             // Processors are those of the pipeline instead
+	Refused    bool             // all records become dead letters, and Stored returns those
 	Unordered  bool             // the system does not know the order of writing
 	Once       bool             // effect-once: no fault repeats a record
 	Reread     bool             // faults of network and server may repeat records, as a kill of the agent may
+	Rounds     int              // how often short runs make a fault; 0: once
 	Skip       map[Fault]string
 }
 
@@ -187,11 +190,20 @@ func RunDestination(t *testing.T, c Destination) {
 	decode := spec.Processor{ID: "decode", Plugin: "json.decode", Settings: map[string]string{"field": ".Payload.After"}, Workers: 1}
 	f.pipeline = spec.Pipeline{ID: "kill", Status: spec.StatusRunning, Connectors: []spec.Connector{
 		{ID: "file", Type: spec.TypeSource, Plugin: "builtin:file", Settings: map[string]string{"path": input}},
-		{ID: "destination", Type: spec.TypeDestination, Plugin: c.Plugin, Settings: f.system.Settings(f.addr()), Processors: append([]spec.Processor{decode}, c.Processors...)},
+		{ID: "destination", Type: spec.TypeDestination, Plugin: c.Plugin, Settings: f.system.Settings(f.addr())},
 	}}
+	if processors := append([]spec.Processor{decode}, c.Processors...); c.Shared {
+		f.pipeline.Processors = processors
+	} else {
+		f.pipeline.Connectors[1].Processors = processors
+	}
+	if c.Refused {
+		f.pipeline.DLQ = spec.DLQ{Plugin: "builtin:log", Settings: map[string]string{"level": "debug"}}
+	}
 	f.produce = func(_ context.Context, first, n int) error { return appendLines(input, first, n) }
 	f.arrived = f.system.Stored
 	f.promise = promise{unordered: c.Unordered, once: c.Once, reread: c.Reread}
+	f.rounds = c.Rounds
 	f.run(c.Skip)
 }
 
@@ -225,6 +237,9 @@ func (f *flow) fault(t *testing.T, fault maker) {
 	began := f.ledger.count()
 	resume := f.feed()
 	n := rounds(t)
+	if brief() {
+		n = max(n, f.rounds)
+	}
 	if fault.once {
 		n = 1
 	}

@@ -19,7 +19,7 @@ type Batch struct {
 	Records   *record.Batch // what goes on to the destinations
 	Origins   []int32       // index of the input of each of Records, ascending; nil: one to one
 	Owner     any           // stays when the batch is used again
-	Settled   func()        // called when all of it is settled, unless it is nil
+	Observers []Observer    // of the batch as a whole
 
 	first     uint64           // records read before it
 	n         int              // inputs
@@ -33,6 +33,14 @@ type Batch struct {
 	complete  bool // of an emission: all of it is settled
 }
 
+// Observer follows a batch as a whole. Its methods are called once each, in this order, and must not call the Tracker.
+type Observer interface {
+	// Settled is called when all records of the batch are settled. Nothing refers to the batch any more.
+	Settled()
+	// Committed is called when a committed position covers all records of the batch: they are not read again.
+	Committed()
+}
+
 // branch is the way of a batch to one destination.
 type branch struct {
 	settled int
@@ -40,6 +48,10 @@ type branch struct {
 	origins []int32 // then: as Batch.Origins
 	total   int     // then: how many records it gets
 }
+
+// Sequence returns the number of an input among the records of its source. It is for batches that were added to their
+// Tracker.
+func (b *Batch) Sequence(input int) uint64 { return b.first + uint64(input) + 1 }
 
 // Inputs returns of how many records the batch was made.
 func (b *Batch) Inputs() int { return b.n }

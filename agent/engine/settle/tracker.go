@@ -4,6 +4,7 @@ package settle
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/conduit-agent/conduit/plugins/record"
@@ -21,6 +22,7 @@ type Tracker struct {
 
 	inFlight []*Batch // not wholly settled, oldest first
 	settled  []Range  // settled and not wholly acked, oldest first
+	awaited  []mark   // that are to be committed, ascending
 	idle     []*Batch // to be used again
 	bytes    int      // memory of what is outstanding
 	emitted  int      // emissions whose records, or those they were made of, are not settled
@@ -32,6 +34,12 @@ type Marks struct {
 	Low       uint64 // the low-water mark: settled by every destination without a gap
 	Committed uint64 // durable as the place to resume from
 	Acked     uint64 // acknowledged to the source
+}
+
+// mark is the number of a record with what is to be done once it is committed.
+type mark struct {
+	sequence uint64
+	do       func()
 }
 
 // maxIdle is how many batches are kept for use.
@@ -67,7 +75,7 @@ func (t *Tracker) Emission(b *record.Batch, destinations int, takes func(destina
 type Change struct {
 	Advanced int  // by how many records the low-water mark advanced
 	Refused  int  // of those
-	Complete bool // of an emission: all of it is settled, and Released is to follow
+	Complete bool // of an emission: all of it is settled, and Released is to follow. Its Observers are the caller's
 }
 
 // Add takes a batch just read into account. Where the processors kept nothing of it, it
@@ -122,9 +130,6 @@ func (t *Tracker) changed(b *Batch) Change {
 		}
 		b.complete = true
 		t.bytes -= b.size
-		if b.Settled != nil {
-			b.Settled()
-		}
 		return Change{Complete: true}
 	case len(t.inFlight) > 0 && t.inFlight[0] == b:
 		return t.advance()
@@ -146,8 +151,15 @@ func (t *Tracker) advance() (c Change) {
 		}
 		t.bytes -= b.size
 		t.inFlight = t.inFlight[1:]
-		if b.Settled != nil {
-			b.Settled()
+		if observers := b.Observers; observers != nil {
+			for _, o := range observers {
+				o.Settled()
+			}
+			t.WhenCommitted(t.Low, func() {
+				for _, o := range observers {
+					o.Committed()
+				}
+			})
 		}
 		t.retire(b, before == 0)
 	}
@@ -168,8 +180,8 @@ func (t *Tracker) retire(b *Batch, atOnce bool) {
 		b.positions = record.Positions{}
 	}
 	b.Records, b.low, b.refused = nil, 0, b.refused[:0]
-	if b.Origins != nil || b.Settled != nil || b.held != nil { // there were processors
-		b.Origins, b.Settled, b.held = nil, nil, nil
+	if b.Origins != nil || b.Observers != nil || b.held != nil { // there were processors
+		b.Origins, b.Observers, b.held = nil, nil, nil
 	}
 	if len(t.idle) < maxIdle {
 		t.idle = append(t.idle, b)
@@ -213,7 +225,29 @@ func (t *Tracker) SetCommitted(seq uint64) error {
 		return fmt.Errorf("invariant violated: record %d committed, but %d were before and %d are settled", seq, t.Committed, t.Low)
 	}
 	t.Committed = seq
+	n := 0
+	for n < len(t.awaited) && t.awaited[n].sequence <= seq {
+		t.awaited[n].do()
+		n++
+	}
+	clear(t.awaited[:n])
+	if t.awaited = t.awaited[n:]; len(t.awaited) == 0 {
+		t.awaited = nil
+	}
 	return nil
+}
+
+// WhenCommitted calls do once everything up to seq is committed, at once if it is. do must not call the Tracker.
+func (t *Tracker) WhenCommitted(seq uint64, do func()) {
+	if seq <= t.Committed {
+		do()
+		return
+	}
+	i := len(t.awaited)
+	for i > 0 && t.awaited[i-1].sequence > seq {
+		i--
+	}
+	t.awaited = slices.Insert(t.awaited, i, mark{seq, do})
 }
 
 // Ackable appends to dst the first positions that are durable and not yet acked, most at

@@ -1,6 +1,7 @@
 package settle_test
 
 import (
+	"fmt"
 	"strconv"
 	"testing"
 
@@ -13,7 +14,9 @@ import (
 // tracker is a Tracker whose batches have numbers.
 type tracker struct {
 	settle.Tracker
-	all []*settle.Batch
+	all       []*settle.Batch
+	observers []*observer // of each
+	awaiting  []*observer // of marks
 }
 
 // add takes a batch of records with the given positions into account; origins says which
@@ -28,7 +31,36 @@ func (t *tracker) add(positions []record.Position, origins []int32, dests int) {
 		b.Records = record.NewBatch(make([]record.Record, len(origins)))
 	}
 	t.all = append(t.all, b)
+	o := &observer{end: t.Read + uint64(len(positions))}
+	t.observers = append(t.observers, o)
+	b.Observers = append(b.Observers, o)
 	t.Add(b)
+}
+
+// observer notes what it was notified of.
+type observer struct {
+	end                uint64 // number of the last record of its batch
+	settled, committed int
+}
+
+func (o *observer) Settled()   { o.settled++ }
+func (o *observer) Committed() { o.committed++ }
+
+// check returns what an observer was to be notified of and was not, or too often.
+func (t *tracker) check() error {
+	for _, o := range append(t.observers, t.awaiting...) {
+		if s, c := o.settled > 0, o.committed > 0; s != (o.end <= t.Low) && o.settled >= 0 || c != (o.end <= t.Committed) || o.settled > 1 || o.committed > 1 {
+			return fmt.Errorf("the observer of a batch up to %d was notified %d and %d times, with %d settled and %d committed", o.end, o.settled, o.committed, t.Low, t.Committed)
+		}
+	}
+	return nil
+}
+
+// await has an observer notified of a commit that may be far off, or done.
+func (t *tracker) await(seq uint64) {
+	o := &observer{end: seq, settled: -1}
+	t.awaiting = append(t.awaiting, o)
+	t.WhenCommitted(seq, o.Committed)
 }
 
 // settle settles the next n records of batch i at a destination.
@@ -75,7 +107,7 @@ func TestTrackerAgreesWithTheNaiveModel(t *testing.T) {
 		dests := rapid.IntRange(1, 3).Draw(t, "dests")
 		w := &trackerWorld{T: t, lent: map[int][]record.Position{}, next: make([]int, dests)}
 		for range rapid.IntRange(1, 60).Draw(t, "steps") {
-			switch rapid.IntRange(0, 4).Draw(t, "step") {
+			switch rapid.IntRange(0, 5).Draw(t, "step") {
 			case 0:
 				w.read()
 			case 1, 2:
@@ -84,6 +116,11 @@ func TestTrackerAgreesWithTheNaiveModel(t *testing.T) {
 				w.commit()
 			case 4:
 				w.ack()
+			case 5:
+				w.tr.await(rapid.Uint64Range(0, w.tr.Read+3).Draw(t, "await"))
+			}
+			if err := w.tr.check(); err != nil {
+				t.Fatal(err)
 			}
 			a, c, l, r := w.tr.marks()
 			if l != w.m.low() || r != uint64(len(w.m.kept)) || a != uint64(w.acked) || a > c || c > l {

@@ -17,7 +17,7 @@ import (
 // locked while the chain runs and until what that let go is queued, which keeps the order.
 type Slot struct {
 	ID   string        // qualified, of what declares the processors
-	Wake notify.Signal // a deadline has come, or the chain is to learn what is settled
+	Wake notify.Signal // a deadline has come, or the chain is to learn what is committed
 
 	active   atomic.Bool  // there is a chain
 	deadline atomic.Int64 // of the chain, Unix nanoseconds; 0 for none
@@ -30,8 +30,8 @@ type Slot struct {
 	closed bool            // guarded by Mutex: nothing may be queued any more
 	tended bool            // guarded by Mutex: a goroutine tends it
 
-	tokens  sync.Mutex
-	settled []any // guarded by tokens: of batches of which the chain is to learn that they are settled
+	tokens    sync.Mutex
+	committed []any // guarded by tokens: of batches of which the chain is to learn that they are committed
 }
 
 // New returns an empty slot.
@@ -110,7 +110,7 @@ func (s *Slot) Close() {
 // Closed reports whether the slot was closed. It is to be locked.
 func (s *Slot) Closed() bool { return s.closed }
 
-// Observes reports whether the chain is to learn what is settled. It is to be locked.
+// Observes reports whether the chain is to learn what is committed. It is to be locked.
 func (s *Slot) Observes() bool { return s.chain.Observes() }
 
 // Process lets the chain process a batch. It is to be locked, and to have a chain.
@@ -123,7 +123,7 @@ func (s *Slot) Process(ctx context.Context, token any, records []record.Record) 
 	return out, nil
 }
 
-// Attend lets the chain learn what is settled, and emit if its deadline has come. It is to
+// Attend lets the chain learn what is committed, and emit if its deadline has come. It is to
 // be locked.
 func (s *Slot) Attend(ctx context.Context) (connector.Outcome, error) {
 	if s.chain == nil {
@@ -139,11 +139,11 @@ func (s *Slot) Attend(ctx context.Context) (connector.Outcome, error) {
 	return s.Process(ctx, nil, nil)
 }
 
-// NoteSettled notes that all records of the batch with this token are settled. It never
-// blocks for long, and is called without the lock.
-func (s *Slot) NoteSettled(token any) {
+// NoteCommitted notes that a saved position covers all records of the batch with this token. It
+// never blocks for long, and is called without the lock.
+func (s *Slot) NoteCommitted(token any) {
 	s.tokens.Lock()
-	s.settled = append(s.settled, token)
+	s.committed = append(s.committed, token)
 	s.tokens.Unlock()
 	s.Wake.Notify()
 }
@@ -200,15 +200,13 @@ func (s *Slot) wakeAfter(d time.Duration) {
 
 func (s *Slot) learn(ctx context.Context) error {
 	s.tokens.Lock()
-	settled := s.settled
-	s.settled = nil
+	committed := s.committed
+	s.committed = nil
 	s.tokens.Unlock()
-	for _, t := range settled {
-		if err := s.chain.Settled(ctx, t); err != nil {
-			return err
-		}
+	if len(committed) == 0 {
+		return nil
 	}
-	return nil
+	return s.chain.Committed(ctx, committed)
 }
 
 // broken wraps the error of a chain of which nothing more is to be asked.

@@ -35,8 +35,8 @@ func (c *fakeChain) Process(_ context.Context, token any, records []record.Recor
 	return connector.Outcome{Records: records}, c.fail
 }
 
-func (c *fakeChain) Settled(_ context.Context, token any) error {
-	c.calls = append(c.calls, fmt.Sprint("settled ", token))
+func (c *fakeChain) Committed(_ context.Context, tokens []any) error {
+	c.calls = append(c.calls, fmt.Sprint("committed ", tokens))
 	return c.fail
 }
 
@@ -193,7 +193,7 @@ func TestDeadlineThatStays(t *testing.T) {
 	})
 }
 
-// The chain learns which batches are settled, each once, at the latest when it is torn down.
+// The chain learns which batches are committed, each once, at the latest when it is torn down.
 // A deadline comes after as long as there was left, also when the clock was set back meanwhile.
 // Time in a synctest bubble has no monotonic reading.
 func TestDeadlineOfAClockThatIsSetBack(t *testing.T) {
@@ -216,22 +216,22 @@ func fiftyYearsAhead(t time.Time) time.Time {
 	return t
 }
 
-func TestSettled(t *testing.T) {
+func TestCommitted(t *testing.T) {
 	s, c := slot.New("p"), &fakeChain{observes: true}
 	s.Install(c)
-	s.NoteSettled("a")
-	s.NoteSettled("b")
+	s.NoteCommitted("a")
+	s.NoteCommitted("b")
 	if !woken(s) {
 		t.Error("not woken")
 	}
 	if _, err := locked(s, func() (connector.Outcome, error) { return s.Attend(t.Context()) }); err != nil {
 		t.Error(err)
 	}
-	s.NoteSettled("c")
+	s.NoteCommitted("c")
 	if err := s.Teardown(t.Context()); err != nil {
 		t.Error(err)
 	}
-	if want := []string{"settled a", "settled b", "settled c", "teardown"}; !slices.Equal(c.calls, want) {
+	if want := []string{"committed [a b]", "committed [c]", "teardown"}; !slices.Equal(c.calls, want) {
 		t.Errorf("calls %q, want %q", c.calls, want)
 	}
 }
@@ -245,7 +245,7 @@ func TestBrokenChain(t *testing.T) {
 	if !errors.Is(err, broken) || !strings.HasPrefix(err.Error(), "cannot run the processors of p:proc: ") {
 		t.Errorf("error is %v", err)
 	}
-	s.NoteSettled("a")
+	s.NoteCommitted("a")
 	if err := s.Teardown(t.Context()); !errors.Is(err, broken) {
 		t.Errorf("error is %v", err)
 	}

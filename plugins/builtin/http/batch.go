@@ -112,18 +112,20 @@ func (b batch) key() string {
 const keyBytes = 16
 
 // key is what a record comes from. Several records that a processor made of one have its
-// position, and come one after the other: they are counted.
+// position, and come one after the other: they are counted. A record that was made of a window
+// has the position of the last record in it, which may be in several windows.
 type key struct {
 	source   string
 	position record.Position
+	window   string // where it begins; empty for none
 	count    int
 }
 
 // next returns the key of the record behind the one of k. It refers to the record.
 func (k key) next(r *record.Record) key {
-	source := r.Metadata.Get(record.KeySourceConnectorID)
-	if k.count == 0 || source != k.source || !bytes.Equal(r.Position, k.position) {
-		return key{source, r.Position, 1}
+	source, window := r.Metadata.Get(record.KeySourceConnectorID), r.Metadata.Get(record.KeyWindowStart)
+	if k.count == 0 || source != k.source || window != k.window || !bytes.Equal(r.Position, k.position) {
+		return key{source, r.Position, window, 1}
 	}
 	k.count++
 	return k
@@ -137,6 +139,9 @@ func (k key) clone() key {
 
 func (k key) append(dst []byte) []byte {
 	dst = append(append(dst, k.source...), 0)
+	if k.window != "" {
+		dst = append(append(dst, k.window...), 0)
+	}
 	return strconv.AppendInt(append(append(dst, k.position...), 0), int64(k.count), 10)
 }
 

@@ -220,8 +220,12 @@ func TestKeys(t *testing.T) {
 			}
 		})
 		d := destination(t, payloadOnly(map[string]string{"url": r.URL}))
-		recs := records("a", "b", "b2", "c")
+		recs := records("a", "b", "b2", "c", "w1", "v1", "w2", "v2")
 		recs[2].Position = recs[1].Position
+		for i, window := range []string{"2026-01-01T00:00:00Z", "2026-01-01T00:00:00Z", "2026-01-01T00:00:01Z", "2026-01-01T00:00:01Z"} { // which overlap
+			recs[4+i].Position = recs[i%2].Position
+			recs[4+i].Metadata.Set(record.KeyWindowStart, window)
+		}
 		for i := 0; i < len(recs); {
 			n, err := d.Write(t.Context(), recs[i:min(len(recs), i+writes[0])])
 			if i += n; err != nil {
@@ -233,8 +237,8 @@ func TestKeys(t *testing.T) {
 		}
 		return all
 	}
-	want := keys("", 4)
-	if slices.Sort(want); len(slices.Compact(slices.Clone(want))) != 4 {
+	want := keys("", 8)
+	if slices.Sort(want); len(slices.Compact(slices.Clone(want))) != 8 {
 		t.Errorf("the keys %q are not different", want)
 	}
 	for _, refuse := range []string{"", "a", "b", "b2"} {

@@ -10,6 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/conduit-agent/conduit/plugins/builtin/recordid"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
@@ -22,10 +23,9 @@ type hash [16]byte
 
 // piece is a record, or one of several that processors made of one and that have its position.
 type piece struct {
-	source   string
-	position string
-	number   uint64 // among those in a row with the same position
-	hash     hash
+	of     string // see recordid.Of
+	number uint64 // among those in a row of the same
+	hash   hash
 }
 
 // pieces returns the pieces that the records are, behind the last one that was settled.
@@ -33,11 +33,11 @@ func (o *once) pieces(records []record.Record) []piece {
 	all := make([]piece, len(records))
 	before := o.last
 	for i := range records {
-		p := piece{source: records[i].Metadata.Get(record.KeySourceConnectorID), position: string(records[i].Position.Identity())}
-		if p.source == before.source && p.position == before.position {
+		p := piece{of: recordid.Of(&records[i])}
+		if p.of == before.of {
 			p.number = before.number + 1
 		}
-		text := append(append([]byte(p.source), 0), p.position...)
+		text := []byte(p.of)
 		if p.number > 0 {
 			text = binary.AppendUvarint(append(text, 0), p.number)
 		}

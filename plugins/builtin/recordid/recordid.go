@@ -33,9 +33,14 @@ type piece struct {
 }
 
 // Of returns what is the same for a record each time it comes, and for all that processors make of
-// one: its source and position.
+// one: its source and position. A record that was made of a window has the position of the last record
+// in it, which may be in several windows: those are told apart.
 func Of(r *record.Record) string {
-	return r.Metadata.Get(record.KeySourceConnectorID) + "\x00" + string(r.Position.Identity())
+	of := r.Metadata.Get(record.KeySourceConnectorID) + "\x00" + string(r.Position.Identity())
+	if window := r.Metadata.Get(record.KeyWindowStart); window != "" {
+		of += "\x00" + window
+	}
+	return of
 }
 
 // IDs returns the ids of records that follow those that were settled last.

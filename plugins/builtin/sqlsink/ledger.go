@@ -1,56 +1,46 @@
 package sqlsink
 
-import (
-	"crypto/sha256"
+import "github.com/conduit-agent/conduit/plugins/builtin/recordid"
 
-	"github.com/conduit-agent/conduit/plugins/record"
-)
-
-// Ledger keeps the positions of the records written last, in the transaction that writes them.
+// Ledger keeps the ids of the records written last, in the transaction that writes them.
 // After a restart an agent sends again what was outstanding, and nothing else: those that the
-// ledger has are skipped. A row has the hashes of one transaction.
+// ledger has are skipped. A row has the ids of one transaction. Several records that processors made of
+// one may be in different transactions: each has an id of its own.
 type Ledger struct {
 	Connector string // id
 
-	known   map[hash]struct{} // written before it was opened; nil when they cannot come again
-	batches []batch           // kept, oldest first
-	kept    int               // hashes in batches
-	next    int64             // number of the next batch
-	since   int               // records written since it was opened
+	ids     recordid.Sequence
+	known   map[recordid.ID]struct{} // written before it was opened; nil when they cannot come again
+	batches []batch                  // kept, oldest first
+	kept    int                      // hashes in batches
+	next    int64                    // number of the next batch
+	since   int                      // records written since it was opened
 }
 
-type hash [16]byte
+const idBytes = len(recordid.ID{})
 
 type batch struct {
 	number int64
 	n      int
 }
 
-// window is more than an agent ever has outstanding from one source.
-const window = 1 << 18
-
-func hashOf(r *record.Record) (h hash) {
-	source := r.Metadata.Get(record.KeySourceConnectorID)
-	sum := sha256.Sum256(append(append([]byte(source), 0), r.Position.Identity()...))
-	copy(h[:], sum[:])
-	return h
-}
-
 // Clear has the ledger be filled again, with Add.
-func (l *Ledger) Clear() { *l = Ledger{Connector: l.Connector, known: map[hash]struct{}{}} }
+func (l *Ledger) Clear() {
+	*l = Ledger{Connector: l.Connector, ids: l.ids, known: map[recordid.ID]struct{}{}}
+}
 
 // Add adds what a row of the table has. Rows come in the order of their numbers.
 func (l *Ledger) Add(number int64, hashes []byte) {
 	n := 0
-	for ; len(hashes) >= len(hash{}); hashes = hashes[len(hash{}):] {
-		l.known[hash(hashes[:len(hash{})])] = struct{}{}
+	for ; len(hashes) >= idBytes; hashes = hashes[idBytes:] {
+		l.known[recordid.ID(hashes[:idBytes])] = struct{}{}
 		n++
 	}
 	l.batches, l.kept, l.next = append(l.batches, batch{number, n}), l.kept+n, number+1
 }
 
-func (l *Ledger) has(h hash) bool {
-	_, ok := l.known[h]
+func (l *Ledger) has(id recordid.ID) bool {
+	_, ok := l.known[id]
 	return ok
 }
 
@@ -58,7 +48,7 @@ func (l *Ledger) has(h hash) bool {
 // remove with all before it: -1 when there is none.
 func (l *Ledger) Next(hashes []byte) (number, last int64) {
 	last = -1
-	if old := l.old(len(hashes) / len(hash{})); old > 0 {
+	if old := l.old(len(hashes) / idBytes); old > 0 {
 		last = l.batches[old-1].number
 	}
 	return l.next, last
@@ -67,7 +57,7 @@ func (l *Ledger) Next(hashes []byte) (number, last int64) {
 // old returns how many of the batches need not be kept once n more hashes are noted.
 func (l *Ledger) old(n int) int {
 	kept, old := l.kept+n, 0
-	for old < len(l.batches) && kept-l.batches[old].n >= window {
+	for old < len(l.batches) && kept-l.batches[old].n >= recordid.Window {
 		kept -= l.batches[old].n
 		old++
 	}
@@ -83,7 +73,7 @@ func (l *Ledger) noted(n int) {
 	l.batches = append(l.batches[old:], batch{l.next, n})
 	l.next++
 	l.kept += n
-	if l.since += n; l.since > window {
+	if l.since += n; l.since > recordid.Window {
 		l.known = nil // what was outstanding came long ago
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/conduit-agent/conduit/plugins/builtin/backoff"
+	"github.com/conduit-agent/conduit/plugins/builtin/recordid"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 	"github.com/conduit-agent/conduit/plugins/template"
@@ -81,7 +82,32 @@ const maxTries = 3
 
 // Write implements sdk.Destination. All records are written in one transaction. One that the
 // database refuses is found by halves, and those before it are written.
-func (w *Writer[C]) Write(ctx context.Context, records []record.Record) (int, error) {
+func (w *Writer[C]) Write(ctx context.Context, records []record.Record) (n int, err error) {
+	all := identified{records: records}
+	if w.ledger != nil {
+		all.ids = w.ledger.ids.IDs(records)
+		defer func() { w.ledger.ids.Settled(n + min(1, len(records)-n)) }() // the one behind is refused
+	}
+	return w.write(ctx, all)
+}
+
+// identified are records with their ids, if there is a ledger.
+type identified struct {
+	records []record.Record
+	ids     []recordid.ID
+}
+
+// halves divides the records.
+func (r identified) halves() (first, second identified) {
+	half := len(r.records) / 2
+	first.records, second.records = r.records[:half], r.records[half:]
+	if r.ids != nil {
+		first.ids, second.ids = r.ids[:half], r.ids[half:]
+	}
+	return first, second
+}
+
+func (w *Writer[C]) write(ctx context.Context, records identified) (int, error) {
 	var wait backoff.Backoff
 	for try := 1; ; try++ {
 		var n int
@@ -104,25 +130,25 @@ func (w *Writer[C]) Write(ctx context.Context, records []record.Record) (int, er
 }
 
 // writeHalves writes the records, or those before the first that is refused.
-func (w *Writer[C]) writeHalves(ctx context.Context, records []record.Record) (int, error) {
-	err := w.transaction(ctx, records)
+func (w *Writer[C]) writeHalves(ctx context.Context, all identified) (int, error) {
+	err := w.transaction(ctx, all)
 	if err == nil {
-		return len(records), nil
+		return len(all.records), nil
 	}
-	if !w.refused(err) || len(records) == 1 {
+	if !w.refused(err) || len(all.records) == 1 {
 		return 0, err
 	}
-	half := len(records) / 2
-	n, err := w.writeHalves(ctx, records[:half])
+	first, second := all.halves()
+	n, err := w.writeHalves(ctx, first)
 	if err != nil {
 		return n, err
 	}
-	m, err := w.writeHalves(ctx, records[half:])
+	m, err := w.writeHalves(ctx, second)
 	return n + m, err
 }
 
 // transaction writes the records in one transaction, with their positions if there is a ledger.
-func (w *Writer[C]) transaction(ctx context.Context, records []record.Record) error {
+func (w *Writer[C]) transaction(ctx context.Context, records identified) error {
 	w.timeLimit = template.TimeLimit{}
 	changes, hashes, err := w.changes(ctx, records)
 	if err != nil || len(changes) == 0 {
@@ -132,22 +158,22 @@ func (w *Writer[C]) transaction(ctx context.Context, records []record.Record) er
 		return err
 	}
 	if w.ledger != nil {
-		w.ledger.noted(len(hashes) / len(hash{}))
+		w.ledger.noted(len(hashes) / idBytes)
 	}
 	return nil
 }
 
-// changes returns what the records ask for that are not written yet, and with a ledger their hashes.
-func (w *Writer[C]) changes(ctx context.Context, records []record.Record) (all []*Change[C], hashes []byte, err error) {
+// changes returns what the records ask for that are not written yet, and with a ledger their ids.
+func (w *Writer[C]) changes(ctx context.Context, given identified) (all []*Change[C], hashes []byte, err error) {
+	records := given.records
 	made := make([]Change[C], len(records))
 	all = make([]*Change[C], 0, len(records))
 	for i := range records {
 		if w.ledger != nil {
-			h := hashOf(&records[i])
-			if w.ledger.has(h) {
+			if w.ledger.has(given.ids[i]) {
 				continue
 			}
-			hashes = append(hashes, h[:]...)
+			hashes = append(hashes, given.ids[i][:]...)
 		}
 		if err := w.change(ctx, &made[i], &records[i]); err != nil {
 			return nil, nil, err

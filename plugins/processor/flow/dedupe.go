@@ -2,6 +2,7 @@ package flow
 
 import (
 	"context"
+	"os"
 	"time"
 
 	"github.com/conduit-agent/conduit/plugins/processor/fieldref"
@@ -16,10 +17,17 @@ type dedupe struct {
 	count  int
 	period time.Duration // 0: no limit
 
-	seen    map[key]time.Time
+	seen    map[key]state
 	order   []sighting         // the oldest first; what was seen again later stands for nothing
-	pending map[any][]sighting // by batch that is not settled
-	journal *journal           // nil without a directory
+	pending map[any][]sighting // by batch that is not committed
+	dir     string             // where the journal is to be opened; empty when it is, and without a directory
+	journal *journal           // nil until the first records, and without a directory
+}
+
+// state is what is known of a key.
+type state struct {
+	at        time.Time // when it was first seen
+	committed bool      // the record it was first seen of is not read again
 }
 
 // sighting is a key and when it was first seen.
@@ -59,19 +67,31 @@ func (p *dedupe) SchemaParts() schema.Parts { return fieldref.PartsOf(p.key...) 
 
 // Open implements sdk.Processor.
 func (p *dedupe) Open(ctx context.Context) error {
-	p.seen, p.pending = map[key]time.Time{}, map[any][]sighting{}
-	dir := sdk.EnvFrom(ctx).StateDir
-	if dir == "" {
+	p.seen, p.pending = map[key]state{}, map[any][]sighting{}
+	if p.dir = sdk.EnvFrom(ctx).StateDir; p.dir == "" {
+		return nil
+	}
+	if err := os.MkdirAll(p.dir, 0o700); err != nil {
+		return cannotKeep(err)
+	}
+	return nil
+}
+
+// load reads the journal. Until there are records to process, the run before this one may not have ended, and write it.
+func (p *dedupe) load(ctx context.Context) error {
+	if p.dir == "" {
 		return nil
 	}
 	var known []sighting
 	var err error
-	if p.journal, known, err = openJournal(dir); err != nil {
+	if p.journal, known, err = openJournal(p.dir); err != nil {
 		return err
 	}
+	p.dir = ""
 	for _, s := range known {
-		p.remember(s)
+		p.remember(s, true)
 	}
+	p.forget(sdk.Now(ctx))
 	return nil
 }
 
@@ -82,7 +102,7 @@ func (p *dedupe) CanSucceed(sdk.Processor) bool { return true }
 // Succeed implements sdk.Successor.
 func (p *dedupe) Succeed(former sdk.Processor) {
 	f := former.(*dedupe)
-	p.seen, p.order, p.pending, p.journal = f.seen, f.order, f.pending, f.journal
+	p.seen, p.order, p.pending, p.dir, p.journal = f.seen, f.order, f.pending, f.dir, f.journal
 	for len(p.seen) > p.count {
 		p.forgetOldest()
 	}
@@ -90,6 +110,9 @@ func (p *dedupe) Succeed(former sdk.Processor) {
 
 // Process implements sdk.Processor.
 func (p *dedupe) Process(ctx context.Context, b *sdk.ProcessBatch) error {
+	if err := p.load(ctx); err != nil {
+		return err
+	}
 	now := sdk.Now(ctx)
 	p.forget(now)
 	for i := range b.Len() {
@@ -102,7 +125,7 @@ func (p *dedupe) Process(ctx context.Context, b *sdk.ProcessBatch) error {
 			b.Filter(i)
 		default:
 			s := sighting{k, now}
-			p.remember(s)
+			p.remember(s, false)
 			if token := b.Token(); token != nil && p.journal != nil {
 				p.pending[token] = append(p.pending[token], s)
 			}
@@ -116,8 +139,8 @@ func (p *dedupe) saw(k key) bool {
 	return ok
 }
 
-func (p *dedupe) remember(s sighting) {
-	p.seen[s.key] = s.at
+func (p *dedupe) remember(s sighting, committed bool) {
+	p.seen[s.key] = state{s.at, committed}
 	p.order = append(p.order, s)
 	for len(p.seen) > p.count {
 		p.forgetOldest()
@@ -134,38 +157,41 @@ func (p *dedupe) forget(now time.Time) {
 func (p *dedupe) forgetOldest() {
 	oldest := p.order[0]
 	p.order = p.order[1:]
-	if at, ok := p.seen[oldest.key]; ok && at.Equal(oldest.at) {
+	if k, ok := p.seen[oldest.key]; ok && k.at.Equal(oldest.at) {
 		delete(p.seen, oldest.key)
 	}
 }
 
-// Settled implements sdk.SettleObserver: what was learned from the batch is made durable.
-func (p *dedupe) Settled(_ context.Context, token any) error {
-	learned, ok := p.pending[token]
-	if !ok {
+// Committed implements sdk.CommitObserver: what was learned from the batches is made durable. A key in the journal says
+// of any record that it was delivered, also of the one it was learned from, when that is read again.
+func (p *dedupe) Committed(_ context.Context, tokens []any) error {
+	var learned []sighting
+	for _, t := range tokens {
+		learned = append(learned, p.pending[t]...)
+		delete(p.pending, t)
+	}
+	if len(learned) == 0 {
 		return nil
 	}
-	delete(p.pending, token)
+	for _, s := range learned {
+		if k, ok := p.seen[s.key]; ok && k.at.Equal(s.at) {
+			p.seen[s.key] = state{s.at, true}
+		}
+	}
 	if err := p.journal.append(learned); err != nil {
 		return err
 	}
 	if p.journal.entries > 2*p.count+minCompact {
-		return p.journal.rewrite(p.settled())
+		return p.journal.rewrite(p.committed())
 	}
 	return nil
 }
 
-// settled returns what is remembered and durable.
-func (p *dedupe) settled() []sighting {
-	open := map[key]bool{}
-	for _, batch := range p.pending {
-		for _, s := range batch {
-			open[s.key] = true
-		}
-	}
+// committed returns what is remembered and may be durable.
+func (p *dedupe) committed() []sighting {
 	var all []sighting
 	for _, s := range p.order {
-		if at, ok := p.seen[s.key]; ok && at.Equal(s.at) && !open[s.key] {
+		if k, ok := p.seen[s.key]; ok && k.at.Equal(s.at) && k.committed {
 			all = append(all, s)
 		}
 	}

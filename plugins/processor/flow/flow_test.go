@@ -84,15 +84,15 @@ func TestDedupeForgetsByCountAndTime(t *testing.T) {
 	})
 }
 
-func TestDedupeKeepsWhatIsSettledOverARestart(t *testing.T) {
+func TestDedupeKeepsWhatIsCommittedOverARestart(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "state")
 	p, ctx := open(t, "dedupe", dir, nil)
 	process(t, p, ctx, "one", "a", "b")
 	process(t, p, ctx, "two", "c", "a")
-	if err := p.(sdk.SettleObserver).Settled(ctx, "one"); err != nil {
+	if err := p.(sdk.CommitObserver).Committed(ctx, []any{"one"}); err != nil {
 		t.Fatal(err)
 	}
-	// The batch two is not settled: its records are read again after the crash.
+	// The batch two is not committed: its records are read again after the crash.
 	p, ctx = open(t, "dedupe", dir, nil)
 	got, _ := process(t, p, ctx, "again", "c", "a", "b", "d")
 	want(t, "after a crash", got, "c", "d")
@@ -105,7 +105,7 @@ func TestDedupeReadsATornJournal(t *testing.T) {
 	dir := t.TempDir()
 	p, ctx := open(t, "dedupe", dir, nil)
 	process(t, p, ctx, "one", "a", "b")
-	if err := p.(sdk.SettleObserver).Settled(ctx, "one"); err != nil {
+	if err := p.(sdk.CommitObserver).Committed(ctx, []any{"one"}); err != nil {
 		t.Fatal(err)
 	}
 	path := filepath.Join(dir, "seen")
@@ -119,7 +119,7 @@ func TestDedupeReadsATornJournal(t *testing.T) {
 	p, ctx = open(t, "dedupe", dir, nil)
 	got, _ := process(t, p, ctx, "two", "a", "b")
 	want(t, "what was torn", got, "b")
-	if err := p.(sdk.SettleObserver).Settled(ctx, "two"); err != nil {
+	if err := p.(sdk.CommitObserver).Committed(ctx, []any{"two"}); err != nil {
 		t.Fatal(err)
 	}
 	p, ctx = open(t, "dedupe", dir, nil)
@@ -136,7 +136,7 @@ func TestDedupeCompactsItsJournal(t *testing.T) {
 			keys[i] = fmt.Sprint(batch, ".", i)
 		}
 		process(t, p, ctx, batch, keys...)
-		if err := p.(sdk.SettleObserver).Settled(ctx, batch); err != nil {
+		if err := p.(sdk.CommitObserver).Committed(ctx, []any{batch}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -147,6 +147,74 @@ func TestDedupeCompactsItsJournal(t *testing.T) {
 	p, ctx = open(t, "dedupe", dir, map[string]string{"window.count": "10"})
 	got, _ := process(t, p, ctx, "again", "199.99", "0.0")
 	want(t, "after compaction", got, "0.0")
+}
+
+// Compaction makes nothing durable that is not committed: neither the keys of an outstanding batch nor those of records of
+// which nobody says when they are committed.
+func TestDedupeCompactsOnlyWhatIsCommitted(t *testing.T) {
+	dir := t.TempDir()
+	settings := map[string]string{"window.count": "100"}
+	p, ctx := open(t, "dedupe", dir, settings)
+	process(t, p, ctx, "outstanding", "a")
+	process(t, p, ctx, nil, "b")
+	process(t, p, ctx, "one", "c")
+	if err := p.(sdk.CommitObserver).Committed(ctx, []any{"one"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := flow.Compact(p); err != nil {
+		t.Fatal(err)
+	}
+	p, ctx = open(t, "dedupe", dir, settings)
+	got, _ := process(t, p, ctx, "again", "a", "b", "c")
+	want(t, "after a crash", got, "a", "b")
+	if err := p.Teardown(ctx); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// The next run is prepared while the one before still learns.
+func TestDedupeKnowsWhatTheRunBeforeLearnedLast(t *testing.T) {
+	dir := t.TempDir()
+	p, ctx := open(t, "dedupe", dir, nil)
+	process(t, p, ctx, "one", "a")
+	next, nctx := open(t, "dedupe", dir, nil)
+	if err := p.(sdk.CommitObserver).Committed(ctx, []any{"one"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := flow.Compact(p); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Teardown(ctx); err != nil {
+		t.Fatal(err)
+	}
+	got, _ := process(t, next, nctx, "two", "a", "b")
+	want(t, "in the next run", got, "b")
+	if err := next.(sdk.CommitObserver).Committed(nctx, []any{"two"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := next.Teardown(nctx); err != nil {
+		t.Fatal(err)
+	}
+	last, lctx := open(t, "dedupe", dir, nil)
+	got, _ = process(t, last, lctx, "three", "a", "b", "c")
+	want(t, "in the run after that", got, "c")
+	if err := last.Teardown(lctx); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A journal whose disk fails ends the run: what is learned would be lost.
+func TestDedupeReportsAJournalThatFails(t *testing.T) {
+	p, ctx := open(t, "dedupe", t.TempDir(), nil)
+	process(t, p, ctx, "one", "a")
+	flow.BreakJournal(p)
+	process(t, p, ctx, "two", "b")
+	if err := p.(sdk.CommitObserver).Committed(ctx, []any{"one", "two"}); err == nil {
+		t.Error("what is committed cannot be kept, and nothing says so")
+	}
+	if err := p.Teardown(ctx); err == nil {
+		t.Error("the journal cannot be closed, and nothing says so")
+	}
 }
 
 func TestThrottleDelaysInOrder(t *testing.T) {

@@ -2,22 +2,29 @@ package flow
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 )
 
 // journal is the file in which keys survive a restart: entries of fixed length, appended
 // and never changed. An entry that was torn by a crash is dropped; losing some lets a
 // record through again, and loses none.
+//
+// What was appended is synced in the background, one sync after the other, so that a slow disk
+// delays no record. A power cut loses what was not synced by then.
 type journal struct {
 	path    string
 	file    *os.File
 	entries int
+	syncing chan error // yields the outcome of the sync under way; nil while there is none
+	dirty   bool       // something was appended since that began
 }
 
 const (
@@ -25,15 +32,15 @@ const (
 	minCompact = 10_000 // entries that are not worth compacting
 )
 
-// openJournal opens the journal in dir and returns what is in it.
+// openJournal opens the journal in dir and returns what is in it, the oldest first.
 func openJournal(dir string) (*journal, []sighting, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, nil, fmt.Errorf("cannot keep what was seen: %w", err)
+		return nil, nil, cannotKeep(err)
 	}
 	j := &journal{path: filepath.Join(dir, "seen")}
 	var err error
 	if j.file, err = os.OpenFile(j.path, os.O_CREATE|os.O_RDWR|os.O_APPEND, 0o600); err != nil {
-		return nil, nil, fmt.Errorf("cannot keep what was seen: %w", err)
+		return nil, nil, cannotKeep(err)
 	}
 	known, err := j.read()
 	if err != nil {
@@ -41,6 +48,8 @@ func openJournal(dir string) (*journal, []sighting, error) {
 	}
 	return j, known, nil
 }
+
+func cannotKeep(err error) error { return fmt.Errorf("cannot keep what was seen: %w", err) }
 
 func (j *journal) read() ([]sighting, error) {
 	var known []sighting
@@ -52,25 +61,69 @@ func (j *journal) read() ([]sighting, error) {
 			break
 		}
 		if err == io.ErrUnexpectedEOF {
-			return known, j.file.Truncate(int64(len(known) * entrySize))
+			if err := j.file.Truncate(int64(j.entries * entrySize)); err != nil {
+				return nil, err
+			}
+			break
 		}
 		if err != nil {
 			return nil, err
 		}
-		s := sighting{at: time.Unix(0, int64(binary.BigEndian.Uint64(entry[16:])))}
+		j.entries++
+		at := int64(binary.BigEndian.Uint64(entry[16:]))
+		if at <= 0 {
+			continue // a power cut left a hole
+		}
+		s := sighting{at: time.Unix(0, at)}
 		copy(s.key[:], entry[:])
 		known = append(known, s)
 	}
-	j.entries = len(known)
+	// Batches are committed in the order of each source, and of several sources in any.
+	slices.SortStableFunc(known, func(a, b sighting) int { return cmp.Compare(a.at.UnixNano(), b.at.UnixNano()) })
 	return known, nil
 }
 
+// append appends entries. It returns the error of an earlier sync, too.
 func (j *journal) append(learned []sighting) error {
 	if _, err := j.file.Write(encode(learned)); err != nil {
-		return fmt.Errorf("cannot keep what was seen: %w", err)
+		return cannotKeep(err)
 	}
 	j.entries += len(learned)
+	j.dirty = true
+	select {
+	case err := <-j.syncing:
+		if j.syncing = nil; err != nil {
+			return cannotKeep(err)
+		}
+	default:
+	}
+	if j.syncing == nil {
+		j.sync()
+	}
 	return nil
+}
+
+// sync begins to sync what was appended.
+func (j *journal) sync() {
+	done, file := make(chan error, 1), j.file
+	j.syncing, j.dirty = done, false
+	go func() { done <- file.Sync() }()
+}
+
+// synced returns when all that was appended is synced.
+func (j *journal) synced() error {
+	for {
+		if j.syncing != nil {
+			err := <-j.syncing
+			if j.syncing = nil; err != nil {
+				return cannotKeep(err)
+			}
+		}
+		if !j.dirty {
+			return nil
+		}
+		j.sync()
+	}
 }
 
 func encode(all []sighting) []byte {
@@ -84,20 +137,32 @@ func encode(all []sighting) []byte {
 
 // rewrite replaces the journal by one with these entries.
 func (j *journal) rewrite(all []sighting) error {
-	next := j.path + ".next"
-	if err := os.WriteFile(next, encode(all), 0o600); err != nil {
-		return fmt.Errorf("cannot keep what was seen: %w", err)
+	if err := j.synced(); err != nil { // it is to be closed
+		return err
 	}
-	if err := os.Rename(next, j.path); err != nil {
-		return fmt.Errorf("cannot keep what was seen: %w", err)
-	}
-	file, err := os.OpenFile(j.path, os.O_RDWR|os.O_APPEND, 0o600)
+	next, err := os.OpenFile(j.path+".next", os.O_CREATE|os.O_TRUNC|os.O_RDWR|os.O_APPEND, 0o600)
 	if err != nil {
-		return fmt.Errorf("cannot keep what was seen: %w", err)
+		return cannotKeep(err)
+	}
+	if _, err = next.Write(encode(all)); err == nil {
+		err = next.Sync()
+	}
+	if err == nil {
+		err = os.Rename(next.Name(), j.path)
+	}
+	if err != nil {
+		return cannotKeep(errors.Join(err, next.Close()))
 	}
 	err = j.file.Close()
-	j.file, j.entries = file, len(all)
+	j.file, j.entries = next, len(all)
 	return err
 }
 
-func (j *journal) close() error { return j.file.Close() }
+// close syncs and closes the journal.
+func (j *journal) close() error {
+	err := j.synced()
+	if cerr := j.file.Close(); err == nil {
+		err = cerr
+	}
+	return err
+}

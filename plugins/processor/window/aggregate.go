@@ -295,11 +295,15 @@ func (a *aggregate) fits(g *group, values []any) error {
 
 func (a *aggregate) take(g *group, r *record.Record, values []any) {
 	if g.last.Position == nil {
-		for _, k := range []string{record.KeySourceConnectorID, record.KeyCollection, record.KeyClusterEpoch} {
+		for _, k := range []string{record.KeyCollection, record.KeyClusterEpoch} {
 			if v := r.Metadata.Get(k); v != "" {
 				g.last.Metadata.Set(k, v)
 			}
 		}
+	}
+	// Both are of the same record: together they identify the result for destinations.
+	if v := r.Metadata.Get(record.KeySourceConnectorID); v != g.last.Metadata.Get(record.KeySourceConnectorID) {
+		g.last.Metadata.Set(record.KeySourceConnectorID, v)
 	}
 	g.last.Position = r.Position
 	for i := range a.columns {
@@ -339,7 +343,7 @@ func (a *aggregate) end(b *sdk.ProcessBatch, w *span) {
 func (a *aggregate) result(w *span, g *group) record.Record {
 	r := g.last
 	r.Operation = record.OperationCreate
-	r.Metadata.Set("window.start", time.Unix(0, w.begin).UTC().Format(time.RFC3339Nano))
+	r.Metadata.Set(record.KeyWindowStart, time.Unix(0, w.begin).UTC().Format(time.RFC3339Nano))
 	r.Metadata.Set("window.end", time.Unix(0, w.end).UTC().Format(time.RFC3339Nano))
 	after := make(map[string]any, len(a.key)+len(a.columns))
 	if len(a.key) > 0 {

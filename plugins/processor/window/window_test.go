@@ -128,6 +128,44 @@ func TestSlidingWindow(t *testing.T) {
 	})
 }
 
+// No two results have the same source, position and window, by which destinations recognize records: not of windows that
+// overlap, and not when records of two sources with equal positions are in one window.
+func TestResultsAreToldApart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := open(t, map[string]string{"window.size": "1m", "window.slide": "20s", "key": ".Payload.After.k"})
+		seen := map[string]bool{}
+		n := 0
+		for i := range 12 {
+			// Both sources have the same positions, and the records of a key come from one and the other.
+			records := make([]record.Record, 4)
+			for j := range records {
+				records[j] = record.Record{Position: fmt.Append(nil, i*2+j/2), After: record.Structured(object("k", int64((i+j/2)%2)))}
+				records[j].Metadata.Set(record.KeySourceConnectorID, []string{"p:a", "p:b"}[(i/2+j)%2])
+			}
+			if i%3 == 0 {
+				records[1].After, records[2].After = records[2].After, records[1].After
+			}
+			b := sdk.NewProcessBatch(i, records, nil)
+			if err := p.Process(t.Context(), b); err != nil {
+				t.Fatal(err)
+			}
+			for _, e := range b.Emitted() {
+				for _, r := range e.Records {
+					id := fmt.Sprint(r.Metadata.Get(record.KeySourceConnectorID), " ", string(r.Position), " ", r.Metadata.Get(record.KeyWindowStart))
+					if n++; seen[id] {
+						t.Errorf("two results are known as %s", id)
+					}
+					seen[id] = true
+				}
+			}
+			time.Sleep(20 * time.Second)
+		}
+		if n < 10 {
+			t.Errorf("there are %d results", n)
+		}
+	})
+}
+
 func TestWindowsByTheTimeOfRecords(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := open(t, map[string]string{"window.size": "1m", "time": ".Payload.After.t", "lateness": "10s"})

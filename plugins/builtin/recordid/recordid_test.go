@@ -1,0 +1,48 @@
+package recordid_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/conduit-agent/conduit/plugins/builtin/recordid"
+	"github.com/conduit-agent/conduit/plugins/record"
+)
+
+func of(source, position, window string) record.Record {
+	r := record.Record{Position: record.Position(position)}
+	r.Metadata.Set(record.KeySourceConnectorID, source)
+	if window != "" {
+		r.Metadata.Set(record.KeyWindowStart, window)
+	}
+	return r
+}
+
+// Different records have different ids, and the same ones the same each time they come, however they are divided.
+func TestIDs(t *testing.T) {
+	given := []record.Record{
+		of("a", "1", ""), of("a", "1", ""), of("a", "1", ""), // pieces of one
+		of("a", "2", ""), of("b", "2", ""),
+		of("a", "2", "2026-01-01T00:00:00Z"), of("b", "2", "2026-01-01T00:00:00Z"),
+		of("a", "2", "2026-01-01T00:00:01Z"), of("b", "2", "2026-01-01T00:00:01Z"), // of windows that overlap
+	}
+	var s recordid.Sequence
+	want := s.IDs(given)
+	for i, id := range want {
+		if slices.Contains(want[:i], id) {
+			t.Errorf("record %d has the id of an earlier one", i)
+		}
+	}
+	for divided := 1; divided < len(given); divided++ {
+		var s recordid.Sequence
+		var got []recordid.ID
+		for all := given; len(all) > 0; {
+			n := min(divided, len(all))
+			got = append(got, s.IDs(all)[:n]...)
+			s.Settled(n)
+			all = all[n:]
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%d at a time they have other ids", divided)
+		}
+	}
+}
