@@ -152,6 +152,7 @@ func (a *Amendment) apply(drained func()) error {
 		a.Discard(context.Background())
 		return errNotRunning
 	}
+	defer r.recheck() // a destination may have waited for the end of the amendment
 	r.amending.Lock()
 	defer r.amending.Unlock()
 	if !r.amendable || a.p.version.Load() != a.from {

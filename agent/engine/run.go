@@ -123,6 +123,7 @@ func (r *run) stop(ctx context.Context, reading *sync.WaitGroup) error {
 	if err := r.waitForDrain(ctx); err != nil {
 		return err
 	}
+	r.recheck() // sources without space need not wait for what processors hold
 	var stopping sync.WaitGroup
 	for _, s := range r.sources {
 		stopping.Go(func() {

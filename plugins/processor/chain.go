@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/conduit-agent/conduit/plugins/connector"
@@ -25,7 +26,10 @@ type Chain struct {
 	queue     []pending // emissions that have not passed the stages behind theirs
 }
 
-var _ connector.ChainSuccessor = (*Chain)(nil)
+var (
+	_ connector.ChainSuccessor = (*Chain)(nil)
+	_ connector.ChainReleaser  = (*Chain)(nil)
+)
 
 type observer struct {
 	processor sdk.SettleObserver
@@ -53,15 +57,40 @@ func (c *Chain) Process(ctx context.Context, token any, records []record.Record)
 		return out, err
 	}
 	out.Records, out.Origins = w.records, w.origins
-	for len(c.queue) > 0 {
-		next := c.queue[0]
-		c.queue = c.queue[1:]
-		if err := c.passEmission(ctx, next, &out); err != nil {
+	return out, c.passEmissions(ctx, &out)
+}
+
+// Releasable implements connector.ChainReleaser.
+func (c *Chain) Releasable() bool { return slices.ContainsFunc(c.stages, (*stage).releasable) }
+
+// Release implements connector.ChainReleaser. What a processor lets go passes those behind it, which let go after it.
+func (c *Chain) Release(ctx context.Context) (connector.Outcome, error) {
+	var out connector.Outcome
+	for i, s := range c.stages {
+		if !s.releasable() {
+			continue
+		}
+		if err := s.release(ctx, c, i); err != nil {
+			return out, fmt.Errorf("cannot end what %s gathers: %w", s.id, err)
+		}
+		if err := c.passEmissions(ctx, &out); err != nil {
 			return out, err
 		}
 	}
-	c.queue = nil
 	return out, nil
+}
+
+// passEmissions lets what is queued pass the stages behind those that emitted it.
+func (c *Chain) passEmissions(ctx context.Context, out *connector.Outcome) error {
+	for len(c.queue) > 0 {
+		next := c.queue[0]
+		c.queue = c.queue[1:]
+		if err := c.passEmission(ctx, next, out); err != nil {
+			return err
+		}
+	}
+	c.queue = nil
+	return nil
 }
 
 // pass runs the stages from number first on.

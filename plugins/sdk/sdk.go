@@ -125,6 +125,14 @@ type AckIgnorer interface {
 	IgnoresAcks() bool
 }
 
+// LimitedSource is a Source that can return only so many records before some of them are acknowledged, because its
+// system sends no more, or keeps no more for it. Only the sources of this process are asked.
+type LimitedSource interface {
+	// MaxUnacked returns how many records can be read and not acknowledged, 0 for any number. It is called after
+	// Configure. The host waits for no more than that many records to fill a batch or a window.
+	MaxUnacked() int
+}
+
 // SourceBase has the methods of Source that many sources have no use for.
 type SourceBase struct{ LifecycleBase }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/plugins/sdk"
+	"github.com/conduit-agent/conduit/spec/notify"
 )
 
 var _ sdk.Memory = (*Account)(nil)
@@ -16,6 +17,9 @@ var _ sdk.Memory = (*Account)(nil)
 // bound is not strict it only counts.
 type Account struct {
 	shared *Shared
+
+	wake   notify.Signal // onWait is called again; nil: never
+	onWait func() bool   // see OnWait; nil: none
 
 	batch    int64        // owned by the goroutine that reads: most bytes of the Read that comes next
 	held     atomic.Int64 // by outstanding records
@@ -44,6 +48,14 @@ func (m *Shared) Join(unasked int) *Account {
 		}
 	}
 	return &Account{shared: m, expected: int64(max(unasked, leastEach))}
+}
+
+// OnWait has f called when the source begins to wait for memory, and again while it waits whenever wake is notified.
+// When f returns true the source waits no longer, and takes the memory all the same. It is called before the first Begin.
+func (a *Account) OnWait(wake notify.Signal, f func() bool) {
+	if a != nil {
+		a.wake, a.onWait = wake, f
+	}
 }
 
 // Leave takes the source out of the bound with what it holds.
@@ -183,18 +195,28 @@ func (a *Account) wait(ctx context.Context, n int64, unasked bool) error {
 	m.grant() // memory that was released before the waiter was in the list
 	m.arm()
 	m.mu.Unlock()
-	select {
-	case <-w.granted:
-		return nil
-	case <-ctx.Done():
-	}
+	err := a.await(ctx, w)
 	m.mu.Lock() // what was granted meanwhile is released by Leave
 	defer m.mu.Unlock()
 	if i := slices.Index(m.waiters, w); i >= 0 {
 		m.remove(i)
 		m.grant()
 	}
-	return context.Cause(ctx)
+	return err
+}
+
+// await waits until w is granted, ctx ends, or onWait returns true.
+func (a *Account) await(ctx context.Context, w *waiter) error {
+	for a.onWait == nil || !a.onWait() {
+		select {
+		case <-w.granted:
+			return nil
+		case <-a.wake:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	return nil
 }
 
 // reserve takes n bytes. Where it was not the source that asked for them, it may be idle.

@@ -19,8 +19,10 @@ type Slot struct {
 	ID   string        // qualified, of what declares the processors
 	Wake notify.Signal // a deadline has come, or the chain is to learn what is settled
 
-	active   atomic.Bool  // there is a chain
-	deadline atomic.Int64 // of the chain, Unix nanoseconds; 0 for none
+	active     atomic.Bool  // there is a chain
+	deadline   atomic.Int64 // of the chain, Unix nanoseconds; 0 for none
+	releasable atomic.Bool  // the chain holds records that it can let go early
+	letGo      atomic.Bool  // it is to do so
 
 	sync.Mutex
 	chain  connector.Chain // guarded by Mutex; nil for none
@@ -42,6 +44,15 @@ func (s *Slot) Active() bool { return s.active.Load() }
 
 // Waits reports whether the chain has a deadline. It may be called without the lock.
 func (s *Slot) Waits() bool { return s.deadline.Load() != 0 }
+
+// LetGo has the chain let go early, when it is attended next, what it holds and can let go. It may be called without
+// the lock.
+func (s *Slot) LetGo() {
+	if s.releasable.Load() {
+		s.letGo.Store(true)
+		s.Wake.Notify()
+	}
+}
 
 // Chain returns the chain, nil for none.
 func (s *Slot) Chain() connector.Chain {
@@ -123,7 +134,7 @@ func (s *Slot) Process(ctx context.Context, token any, records []record.Record) 
 	return out, nil
 }
 
-// Attend lets the chain learn what is settled, and emit if its deadline has come. It is to
+// Attend lets the chain learn what is settled, and emit if its deadline has come or LetGo was called. It is to
 // be locked.
 func (s *Slot) Attend(ctx context.Context) (connector.Outcome, error) {
 	if s.chain == nil {
@@ -131,6 +142,14 @@ func (s *Slot) Attend(ctx context.Context) (connector.Outcome, error) {
 	}
 	if err := s.learn(ctx); err != nil {
 		return connector.Outcome{}, s.broken(err)
+	}
+	if releaser, ok := s.chain.(connector.ChainReleaser); s.letGo.Swap(false) && ok {
+		out, err := releaser.Release(ctx)
+		if err != nil {
+			return out, s.broken(err)
+		}
+		s.arm()
+		return out, nil
 	}
 	if !s.Waits() || time.Now().Before(s.due) {
 		return connector.Outcome{}, nil
@@ -172,12 +191,14 @@ func (s *Slot) Teardown(ctx context.Context) (err error) {
 	return nil
 }
 
-// arm sets the timer for the deadline of the chain.
+// arm sets the timer for the deadline of the chain, and notes whether it can let go what it holds.
 func (s *Slot) arm() {
 	var due time.Time
 	if s.chain != nil {
 		due = s.chain.Deadline()
 	}
+	releaser, ok := s.chain.(connector.ChainReleaser)
+	s.releasable.Store(ok && releaser.Releasable())
 	switch {
 	case due.IsZero():
 		s.deadline.Store(0)

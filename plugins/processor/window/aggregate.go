@@ -137,6 +137,12 @@ func (a *aggregate) Process(ctx context.Context, b *sdk.ProcessBatch) error {
 	return nil
 }
 
+// Release implements sdk.Releaser: all windows end early.
+func (a *aggregate) Release(_ context.Context, b *sdk.ProcessBatch) error {
+	a.endAll(b)
+	return nil
+}
+
 // gather adds record i to its windows and holds it, or says why it cannot be.
 func (a *aggregate) gather(b *sdk.ProcessBatch, i int, now time.Time) error {
 	r := b.Record(i)
