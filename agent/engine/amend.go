@@ -152,7 +152,6 @@ func (a *Amendment) apply(drained func()) error {
 		a.Discard(context.Background())
 		return errNotRunning
 	}
-	defer r.recheck() // a destination may have waited for the end of the amendment
 	r.amending.Lock()
 	defer r.amending.Unlock()
 	if !r.amendable || a.p.version.Load() != a.from {
@@ -213,7 +212,7 @@ func (a *Amendment) swap(r *run) {
 	for i, d := range r.dests {
 		if o := a.destinations[d.id]; o != nil {
 			old = append(old, d.out.Swap(o))
-			a.p.destinations[i] = o
+			r.keep(i, o)
 		}
 	}
 	if a.dlq != nil {
@@ -248,7 +247,9 @@ func (a *Amendment) adopt(r *run) error {
 	if before.WindowSize != after.WindowSize || before.WindowNackThreshold != after.WindowNackThreshold {
 		r.dlq.setWindow(after)
 	}
+	r.replacing.Lock()
 	a.p.minUnsettled.Store(largestBatch(a.p.destinations))
+	r.replacing.Unlock()
 	for _, s := range r.sources {
 		s.freed.Notify()
 	}

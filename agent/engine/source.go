@@ -93,7 +93,7 @@ func newSourceRun(r *run, o *opened[connector.Source]) *sourceRun {
 		commits: notify.NewSignal(), freed: notify.NewSignal(), openSince: time.Now(), ignoresAcks: connector.IgnoresAcks(o.connector), memory: r.Window.Shared.Join(connector.LargestRead(o.connector)),
 		limit: connector.MaxUnacked(o.connector), under: make([]atomic.Int64, len(r.dests))}
 	s.handover.TakeOver = s.takeOver
-	s.memory.OnWait(s.freed, s.waitsForMemory)
+	s.memory.Notify(s.freed, s.waitsForMemory, s.relieve)
 	s.leases = fair.NewLeases(r.Window.Scheduler, func() (read, low uint64) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -143,6 +143,9 @@ func (s *sourceRun) next(ctx, reading context.Context) (b *record.Batch, err err
 		return nil, err
 	}
 	s.stalled.Store(false)
+	if s.memory.Wanted() {
+		s.relieve()
+	}
 	err = s.reads.Time(&s.stats.Reads, &s.stats.Busy, func() (n int, err error) {
 		if b, err = s.src.Read(reading); err == nil {
 			n = b.Len()

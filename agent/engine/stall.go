@@ -10,7 +10,7 @@ import (
 )
 
 // A source is stalled when it reads nothing more before records of it are acknowledged: its window is
-// full, its system sends no more, or there is no memory. Destinations that gather records and processors
+// full, its system sends no more, or there is no memory. So is one that has memory that another waits for. Destinations that gather records and processors
 // that hold some then wait for records that cannot come. Once nothing else of the source is under way,
 // destinations write out what they gathered, and if that is not enough, processors let go what they hold.
 
@@ -24,7 +24,7 @@ func (s *sourceRun) stall() {
 func (s *sourceRun) starves() bool {
 	s.mu.Lock()
 	m, bytes := s.tracker.Marks, s.tracker.Bytes()
-	stalled := s.stalled.Load() || s.blocked && !s.mayRead(m, bytes)
+	stalled := s.stalled.Load() || s.memory.Wanted() || s.blocked && !s.mayRead(m, bytes)
 	s.mu.Unlock()
 	if !stalled || m.Acked < m.Low || m.Low == m.Read { // a commit helps, or it has nothing outstanding
 		return false
@@ -41,13 +41,20 @@ func (s *sourceRun) starves() bool {
 // may be called from any goroutine that has nothing locked.
 func (s *sourceRun) relieve() {
 	if !s.starves() {
+		if s.stalled.Load() {
+			s.run.Committer.FlushNow() // which may be all that it waits for
+		}
 		return
 	}
 	gathered := false
 	for i, d := range s.run.dests {
-		if d.gathers() && (s.under[i].Load() > 0 || d.holds()) {
+		switch {
+		case !d.gathers():
+		case d.holds():
 			gathered = true
 			d.complete()
+		case s.under[i].Load() > 0: // once it is written, relieve is called
+			gathered = true
 		}
 	}
 	if gathered {
@@ -99,14 +106,10 @@ func (s *sourceRun) leavesOnlyHeld() bool {
 }
 
 // renew replaces a connector that gathers records by another instance of it. For a connector that is no Gatherer, such
-// as an executable, its end is the only way to write out what it gathered. The gate is held. While an amendment is
-// applied it does nothing: recheck follows.
+// as an executable, its end is the only way to write out what it gathered. The gate is held, so that no amendment
+// replaces it meanwhile.
 func (d *destinationRun) renew(ctx context.Context) (err error) {
 	r := d.run
-	if !r.amending.TryLock() {
-		return nil
-	}
-	defer r.amending.Unlock()
 	old := d.out.Load()
 	o := &opened[connector.Destination]{id: old.id, declared: old.declared, plugin: old.plugin, settings: old.settings, lifecycle: old.lifecycle}
 	defer func() {
@@ -126,7 +129,7 @@ func (d *destinationRun) renew(ctx context.Context) (err error) {
 		r.Log.Warn("cannot tear down", "err", err)
 	}
 	d.out.Store(o)
-	r.Pipeline.destinations[d.index] = o
+	r.keep(d.index, o)
 	if err := r.openDestination(ctx, r.version.Load().declared, o, d.settledBy(o)); err != nil {
 		return err
 	}

@@ -179,8 +179,9 @@ func (s *stage) process(ctx context.Context, w *work, selected []int32, count, n
 
 // emit queues what a worker of the stage, which is number n of the chain, emitted.
 func (s *stage) emit(c *Chain, k *worker, n int) {
-	for _, e := range k.batch.Emitted() {
-		c.queue = append(c.queue, pending{n + 1, e})
+	emitted := k.batch.Emitted()
+	c.emitted(n, emitted)
+	for _, e := range emitted {
 		if tap := c.options.Tap; tap != nil && len(e.Records) > 0 {
 			tap(s.id, true, e.Records)
 		}

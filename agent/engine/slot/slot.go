@@ -24,20 +24,42 @@ type Slot struct {
 	releasable atomic.Bool  // the chain holds records that it can let go early
 	letGo      atomic.Bool  // it is to do so
 
-	sync.Mutex
-	chain  connector.Chain // guarded by Mutex; nil for none
-	timer  *time.Timer     // guarded by Mutex: wakes at the deadline
-	due    time.Time       // guarded by Mutex: the deadline by the monotonic clock, as the time of day may be set
-	failed bool            // guarded by Mutex: the chain is broken
-	closed bool            // guarded by Mutex: nothing may be queued any more
-	tended bool            // guarded by Mutex: a goroutine tends it
+	mutex
+	chain  connector.Chain // guarded by mutex; nil for none
+	timer  *time.Timer     // guarded by mutex: wakes at the deadline
+	due    time.Time       // guarded by mutex: the deadline by the monotonic clock, as the time of day may be set
+	failed bool            // guarded by mutex: the chain is broken
+	closed bool            // guarded by mutex: nothing may be queued any more
+	tended bool            // guarded by mutex: a goroutine tends it
 
 	tokens  sync.Mutex
 	settled []any // guarded by tokens: of batches of which the chain is to learn that they are settled
 }
 
 // New returns an empty slot.
-func New(id string) *Slot { return &Slot{ID: id, Wake: notify.NewSignal()} }
+func New(id string) *Slot {
+	return &Slot{ID: id, Wake: notify.NewSignal(), mutex: mutex{make(chan struct{}, 1)}}
+}
+
+// mutex is a lock on which a goroutine blocks durably, as testing/synctest calls it: the one that holds it may wait for
+// a destination, and so for time to pass.
+type mutex struct{ held chan struct{} }
+
+// Lock waits for the lock.
+func (m mutex) Lock() { m.held <- struct{}{} }
+
+// Unlock releases the lock.
+func (m mutex) Unlock() { <-m.held }
+
+// TryLock reports whether it got the lock without waiting.
+func (m mutex) TryLock() bool {
+	select {
+	case m.held <- struct{}{}:
+		return true
+	default:
+		return false
+	}
+}
 
 // Active reports whether there is a chain. It may be called without the lock.
 func (s *Slot) Active() bool { return s.active.Load() }
