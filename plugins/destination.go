@@ -51,6 +51,9 @@ func (d *destination) Write(ctx context.Context, b *record.Batch) error {
 	return d.written(inner, d.connector.WriteAsync(inner, records[:len(records):len(records)], d.settled))
 }
 
+// WriteOut implements connector.Gatherer.
+func (d *destination) WriteOut(ctx context.Context) error { return d.Flush(ctx) }
+
 // Flush implements connector.Destination.
 func (d *destination) Flush(ctx context.Context) error {
 	if err := d.enter(&d.main); err != nil {

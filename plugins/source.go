@@ -120,6 +120,15 @@ func (s *source) IgnoresAcks() bool {
 	return ok && i.IgnoresAcks()
 }
 
+// MaxUnacked implements sdk.LimitedSource.
+func (s *source) MaxUnacked() int {
+	l, ok := s.connector.(sdk.LimitedSource)
+	if !ok {
+		return 0
+	}
+	return l.MaxUnacked()
+}
+
 // Ack implements connector.Source.
 func (s *source) Ack(ctx context.Context, positions []record.Position) error {
 	if len(positions) == 0 {

@@ -212,7 +212,7 @@ func (a *Amendment) swap(r *run) {
 	for i, d := range r.dests {
 		if o := a.destinations[d.id]; o != nil {
 			old = append(old, d.out.Swap(o))
-			a.p.destinations[i] = o
+			r.keep(i, o)
 		}
 	}
 	if a.dlq != nil {
@@ -247,7 +247,9 @@ func (a *Amendment) adopt(r *run) error {
 	if before.WindowSize != after.WindowSize || before.WindowNackThreshold != after.WindowNackThreshold {
 		r.dlq.setWindow(after)
 	}
+	r.replacing.Lock()
 	a.p.minUnsettled.Store(largestBatch(a.p.destinations))
+	r.replacing.Unlock()
 	for _, s := range r.sources {
 		s.freed.Notify()
 	}

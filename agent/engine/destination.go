@@ -54,7 +54,12 @@ type destinationRun struct {
 	only   [1]inFlight     // guarded by gate: what is written by who read it
 	slow   atomic.Bool     // the last Write of a large batch was slow
 
+	writing    atomic.Bool // a call of Write has not returned
+	incomplete atomic.Bool // what it gathers is to be written out, behind what is queued
+	renewed    sync.Once   // says that the connector was replaced for that
+
 	mu       sync.Mutex
+	written  uint64        // guarded by mu: records
 	results  uint64        // guarded by mu: records settled
 	pending  []part        // guarded by mu: written and not settled, in order, from number first on
 	first    int           // guarded by mu
@@ -90,9 +95,15 @@ func (d *destinationRun) write(ctx context.Context) error {
 		}
 		d.gate.Lock()
 		err := d.put(ctx, batches)
+		if err == nil && len(d.queue) == 0 && d.incomplete.Swap(false) && d.run.starves() {
+			err = d.writeOut(ctx)
+		}
 		d.gate.Unlock()
 		if err != nil {
 			return err
+		}
+		if d.gathers() {
+			d.run.relieve()
 		}
 	}
 	if ctx.Err() != nil {
@@ -131,10 +142,43 @@ func (d *destinationRun) put(ctx context.Context, batches []inFlight) error {
 			d.slow.Store(took > slowWrite && took > time.Duration(n)*slowRecord)
 		}()
 	}
+	d.writing.Store(true)
+	defer d.writing.Store(false)
 	if err := d.writes.Time(&d.stats.Writes, &d.stats.Busy, func() (int, error) { return b.Len(), d.out.Load().connector.Write(ctx, b) }); err != nil {
 		return d.broken("write to", err)
 	}
 	return nil
+}
+
+// gathers reports whether the destination gathers records over several writes.
+func (d *destinationRun) gathers() bool { return d.out.Load().batching.Gathers() }
+
+// holds reports whether records were written to the destination that it has not settled.
+func (d *destinationRun) holds() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return !d.idle() || d.settling
+}
+
+// complete makes the destination write out what it gathers, once what is queued for it is written.
+func (d *destinationRun) complete() {
+	d.incomplete.Store(true)
+	d.stage.Wake.Notify()
+}
+
+// writeOut makes the destination write out what it gathers, with gate held. Writes may follow.
+func (d *destinationRun) writeOut(ctx context.Context) error {
+	if !d.holds() {
+		return nil
+	}
+	out, ok := d.out.Load().connector.(connector.Gatherer)
+	if !ok {
+		return d.renew(ctx)
+	}
+	if err := out.WriteOut(ctx); err != nil {
+		return d.broken("flush", err)
+	}
+	return d.waitSettled(ctx)
 }
 
 // flush makes the destination write out what it holds back, and waits until all of it is
@@ -222,6 +266,7 @@ func (d *destinationRun) expect() (*record.Batch, error) {
 	for _, p := range d.parts {
 		d.joined = append(d.joined, p.batch)
 		d.pending = append(d.pending, p)
+		d.written += uint64(p.n)
 	}
 	d.mu.Unlock()
 	clear(d.parts)
@@ -276,6 +321,9 @@ func (d *destinationRun) settled(n int, refused error) {
 			now = time.Now()
 		}
 		p.src().settle(p.inFlight, d.index, k, refused != nil, now)
+		if k == p.n {
+			p.src().done(d.index)
+		}
 	}
 	d.mu.Lock()
 	d.settling = false

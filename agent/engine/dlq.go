@@ -114,7 +114,9 @@ func (q *deadLetters) close() error {
 // the queue and must not be taken for the one that does not answer.
 func (q *deadLetters) deliver(ctx context.Context, deadLetter *record.Batch) error {
 	out := q.out.Load()
-	if limit := q.run.AckTimeout; limit > 0 && !out.batching.Unbounded() {
+	limit := q.run.AckTimeout
+	if limit > 0 && limit+out.batching.Takes(1) > 0 { // no overflow
+		limit += out.batching.Takes(1)
 		defer time.AfterFunc(limit, func() {
 			q.run.fail(fmt.Errorf("dead-letter queue %s has not answered for %v although a record was written to it", q.id, limit))
 		}).Stop()
@@ -122,6 +124,11 @@ func (q *deadLetters) deliver(ctx context.Context, deadLetter *record.Batch) err
 	out.awaited.Store(true)
 	if err := out.connector.Write(ctx, deadLetter); err != nil {
 		return q.broken(err)
+	}
+	if g, ok := out.connector.(connector.Gatherer); ok && out.batching.Gathers() { // no other comes before it is settled
+		if err := g.WriteOut(ctx); err != nil {
+			return q.broken(err)
+		}
 	}
 	select {
 	case err := <-out.answers:

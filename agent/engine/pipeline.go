@@ -58,7 +58,7 @@ type Pipeline struct {
 
 	version      atomic.Pointer[version] // that runs, or is to begin
 	sources      []*opened[connector.Source]
-	destinations []*opened[connector.Destination] // while it runs, guarded by run.amending
+	destinations []*opened[connector.Destination] // while it runs, guarded by run.replacing
 	dlq          *opened[connector.Destination]   // while it runs, guarded by run.amending
 	chains       map[string]connector.Chain       // until it runs, by the qualified id of what declares the processors
 	running      atomic.Pointer[run]

@@ -452,7 +452,8 @@ func TestDestinationsThatDoNotAnswer(t *testing.T) {
 		fails              bool
 	}{
 		{nil, nil, true},
-		{map[string]string{"sdk.batch.size": "10"}, nil, false},
+		{map[string]string{"sdk.batch.size": "101"}, nil, true}, // it does not even take the records of a batch
+		{map[string]string{"sdk.batch.size": "100", "sdk.batch.delay": "1h"}, nil, false},
 		{map[string]string{"sdk.rate.perSecond": "1"}, nil, false},
 		{nil, map[string]string{"sdk.rate.perSecond": "0.5"}, false},
 		{nil, map[string]string{"sdk.batch.size": "0", "sdk.batch.delay": "0s", "sdk.rate.perSecond": "0.0"}, true},

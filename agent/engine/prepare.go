@@ -114,12 +114,16 @@ func (d *destinationRun) branch(f inFlight, records []record.Record, origins []i
 		d.parts = append(d.parts, part{f, record.NewBatch(records), len(records)})
 	}
 	f.src().track(f, time.Now(), func() settle.Change { return f.src().tracker.Branch(f.Batch, d.index, origins) })
+	if len(records) == 0 {
+		f.src().done(d.index)
+	}
 }
 
 // emit appends what the processors of the destination emitted to the parts.
 func (d *destinationRun) emit(s *sourceRun, emitted []sdk.Emission) {
 	for _, f := range s.emissions(emitted, &d.index) {
 		if n := f.Records.Len(); n > 0 {
+			s.under[d.index].Add(1)
 			d.parts = append(d.parts, part{f, f.Records, n})
 		}
 		s.track(f, time.Time{}, func() settle.Change { return s.tracker.Check(f.Batch) })

@@ -112,6 +112,9 @@ func (s *sourceRun) hand(ctx context.Context, f inFlight) error {
 
 // queue queues f for every destination.
 func (r *run) queue(ctx context.Context, f inFlight) error {
+	for i := range r.dests {
+		f.src().under[i].Add(1) // for all before the first, which may settle it meanwhile
+	}
 	for _, d := range r.dests {
 		select {
 		case d.queue <- f:
@@ -160,16 +163,13 @@ func (r *run) awake(ctx context.Context, st stage, s *sourceRun) (over bool, err
 	return false, nil
 }
 
-// checkHeld returns an error when s and all other sources have no space in their windows
+// checkHeld returns an error when all sources have no space in their windows
 // and nothing is outstanding but what processors hold and will not let go by themselves. The
 // stages are locked meanwhile: what is between a processor and the tracker is seen by neither.
 // Where one is busy, recheck follows.
-func (r *run) checkHeld(s *sourceRun) error {
+func (r *run) checkHeld() error {
 	r.checking.Lock()
 	defer r.checking.Unlock()
-	s.mu.Lock()
-	s.blocked = true
-	s.mu.Unlock()
 	holding := 0
 	for _, st := range r.stages() {
 		if !st.Active() {
@@ -202,5 +202,6 @@ func (r *run) checkHeld(s *sourceRun) error {
 func (r *run) recheck() {
 	for _, s := range r.sources {
 		s.freed.Notify()
+		s.relieve()
 	}
 }

@@ -25,17 +25,24 @@ func (r *run) waitForDrain(ctx context.Context) error {
 	return watchdog.Watch(ctx, r.drain, r.AckTimeout, all)
 }
 
-// progress returns how many records the destination has settled, and whether it may take
-// any time for the next. While its results are being processed, which may take as long as
-// the dead-letter queue does, it counts as idle.
-func (d *destinationRun) progress() (answers uint64, idle bool) {
+// progress returns how far the destination has got with the records written to it. While its results are being
+// processed, which may take as long as the dead-letter queue does, and while it waits for
+// more records to fill a batch, it counts as idle. Taking records for a batch is an answer, too.
+func (d *destinationRun) progress() watchdog.Progress {
+	policy := d.out.Load().batching
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.results, d.idle() || d.settling || d.out.Load().batching.Unbounded()
+	outstanding := d.written - d.results
+	p := watchdog.Progress{Answers: d.results, Idle: d.idle() || d.settling, Longer: policy.Takes(outstanding)}
+	if policy.Waits(outstanding) {
+		p.Answers += d.written
+		p.Idle = p.Idle || !d.writing.Load()
+	}
+	return p
 }
 
 // progress returns how many records were acknowledged to the source, and whether it has
 // returned from Ack.
-func (s *sourceRun) progress() (answers uint64, idle bool) {
-	return s.stats.Acked.Load(), !s.acking.Load()
+func (s *sourceRun) progress() watchdog.Progress {
+	return watchdog.Progress{Answers: s.stats.Acked.Load(), Idle: !s.acking.Load()}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/conduit-agent/conduit/agent/engine/group"
 	"github.com/conduit-agent/conduit/agent/engine/tap"
+	"github.com/conduit-agent/conduit/plugins/connector"
 )
 
 // run is a Pipeline while it moves records.
@@ -31,6 +32,15 @@ type run struct {
 
 	amending  sync.Mutex // held while an amendment is applied
 	amendable bool       // guarded by amending: the run moves records
+
+	replacing sync.Mutex // guards the destinations of the pipeline
+}
+
+// keep takes note that o is the connector of destination i now.
+func (r *run) keep(i int, o *opened[connector.Destination]) {
+	r.replacing.Lock()
+	defer r.replacing.Unlock()
+	r.Pipeline.destinations[i] = o
 }
 
 func (r *run) setAmendable(amendable bool) {
@@ -123,6 +133,7 @@ func (r *run) stop(ctx context.Context, reading *sync.WaitGroup) error {
 	if err := r.waitForDrain(ctx); err != nil {
 		return err
 	}
+	r.recheck() // sources without space need not wait for what processors hold
 	var stopping sync.WaitGroup
 	for _, s := range r.sources {
 		stopping.Go(func() {

@@ -20,6 +20,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/connector"
 	"github.com/conduit-agent/conduit/plugins/pluginname"
 	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/plugins/sdk"
 	"github.com/conduit-agent/conduit/spec"
 	"github.com/conduit-agent/conduit/spec/notify"
 )
@@ -43,6 +44,9 @@ type sourceRun struct {
 	ignoresAcks bool
 	ended       func() // is called when nothing more will be read
 
+	limit    uint64         // records that the source lets be unacknowledged
+	under    []atomic.Int64 // by destination: batches that are queued for it or written, and not settled
+	stalled  atomic.Bool    // it reads nothing more before records are acknowledged
 	leases   *fair.Leases
 	reads    measure.Sampler // owned by read
 	settled  bool            // owned by read: all was, before the batch that was read last
@@ -56,7 +60,7 @@ type sourceRun struct {
 	taken    uint64         // guarded by mu: the mark being saved
 	finished bool           // guarded by mu: read to the end
 	drained  bool           // guarded by mu: destinations have settled all they will get
-	blocked  bool           // guarded by mu: the window has no space
+	blocked  bool           // guarded by mu: it had no space in the window when it looked last
 
 	acking  atomic.Bool   // a call of Ack has not returned
 	commits notify.Signal // the committer is done with the source, or reading has ended
@@ -82,8 +86,10 @@ func (f inFlight) observe(o settle.Observer) {
 
 func newSourceRun(r *run, o *opened[connector.Source]) *sourceRun {
 	s := &sourceRun{stage: newStage(o.id), run: r, id: o.id, plugin: pluginname.Bare(o.plugin), src: o.connector, tap: r.Taps.Acquire(o.id), stats: r.Stats.Source(o.id),
-		commits: notify.NewSignal(), freed: notify.NewSignal(), openSince: time.Now(), ignoresAcks: connector.IgnoresAcks(o.connector), memory: r.Window.Shared.Join(connector.LargestRead(o.connector))}
+		commits: notify.NewSignal(), freed: notify.NewSignal(), openSince: time.Now(), ignoresAcks: connector.IgnoresAcks(o.connector), memory: r.Window.Shared.Join(connector.LargestRead(o.connector)),
+		limit: connector.MaxUnacked(o.connector), under: make([]atomic.Int64, len(r.dests))}
 	s.handover.TakeOver = s.takeOver
+	s.memory.Notify(s.freed, s.waitsForMemory, s.relieve)
 	s.leases = fair.NewLeases(r.Window.Scheduler, func() (read, low uint64) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -109,7 +115,7 @@ func (s *sourceRun) reading() string { return "reading from source " + s.id }
 // read moves batches from the source to the destinations until the source has ended, or
 // another goroutine has taken over.
 func (s *sourceRun) read(ctx context.Context) (over bool, err error) {
-	reading := s.memory.Context(ctx)
+	reading := sdk.WithStalled(s.memory.Context(ctx), s.stall)
 	for {
 		b, err := s.next(ctx, reading)
 		if b == nil || err != nil {
@@ -132,12 +138,17 @@ func (s *sourceRun) next(ctx, reading context.Context) (b *record.Batch, err err
 	if err := s.memory.Begin(ctx); err != nil {
 		return nil, err
 	}
+	s.stalled.Store(false)
+	if s.memory.Wanted() {
+		s.relieve()
+	}
 	err = s.reads.Time(&s.stats.Reads, &s.stats.Busy, func() (n int, err error) {
 		if b, err = s.src.Read(reading); err == nil {
 			n = b.Len()
 		}
 		return n, err
 	})
+	s.stalled.Store(false)
 	switch {
 	case errors.Is(err, io.EOF) && s.run.draining():
 		return nil, nil
@@ -161,27 +172,36 @@ func (s *sourceRun) next(ctx, reading context.Context) (b *record.Batch, err err
 	return b, nil
 }
 
-// waitForWindow waits until the window allows another batch. A batch may overshoot the
-// window, so that a record larger than it still passes.
+// waitForWindow waits until the window, and the limit of the source, allow another batch. A batch may
+// overshoot the window, so that a record larger than it still passes.
 func (s *sourceRun) waitForWindow(ctx context.Context) error {
 	for {
 		s.mu.Lock()
-		s.blocked = false
-		unacked, unsettled, bytes := s.tracker.Read-s.tracker.Acked, s.tracker.Read-s.tracker.Low, s.tracker.Bytes()
+		m, bytes := s.tracker.Marks, s.tracker.Bytes()
+		may := s.mayRead(m, bytes)
+		s.blocked = !may
 		s.mu.Unlock()
-		if s.run.Window.Allows(unacked, unsettled, bytes) || unsettled < uint64(s.run.minUnsettled.Load()) || s.run.allowsMore(unacked, unsettled, bytes) {
+		if may || s.leavesOnlyHeld() {
 			return nil
 		}
-		if unacked >= uint64(s.run.Window.Unacked) {
+		if m.Read-m.Acked >= min(s.limit, uint64(s.run.Window.Unacked)) {
 			s.run.Committer.FlushNow()
 		}
-		if err := s.run.checkHeld(s); err != nil {
+		if err := s.run.checkHeld(); err != nil {
 			return err
 		}
+		s.relieve()
 		if err := s.stats.Blocked.Wait(ctx, s.freed); err != nil {
 			return err
 		}
 	}
+}
+
+// mayRead reports whether the source may read on with so much outstanding.
+func (s *sourceRun) mayRead(m settle.Marks, bytes int) bool {
+	unacked, unsettled := m.Read-m.Acked, m.Read-m.Low
+	return unacked < s.limit &&
+		(s.run.Window.Allows(unacked, unsettled, bytes) || unsettled < uint64(s.run.minUnsettled.Load()) || s.run.allowsMore(unacked, unsettled, bytes))
 }
 
 // allowsMore reports whether a source may read on with more outstanding than its window has: where writes of all
@@ -239,6 +259,7 @@ func (s *sourceRun) mayWrite() bool {
 func (s *sourceRun) write(ctx context.Context, f inFlight) (over bool, err error) {
 	d := s.run.dests[0]
 	defer d.gate.Unlock()
+	s.under[0].Add(1)
 	d.only[0] = f
 	over, err = s.handover.Do(func() error { return d.put(ctx, d.only[:]) })
 	d.only[0] = inFlight{}
@@ -368,6 +389,7 @@ func (s *sourceRun) Saved(err error) {
 		s.run.unsaved.Store(true)
 		s.run.fail(fmt.Errorf("cannot save the position of source %s: %w", s.id, err))
 	}
+	s.relieve()
 	s.commits.Notify()
 }
 
@@ -403,6 +425,7 @@ func (s *sourceRun) acknowledge(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		s.relieve()
 	}
 }
 

@@ -48,6 +48,16 @@ type ChainSuccessor interface {
 	Succeed(former Chain)
 }
 
+// ChainReleaser is a Chain with processors that can let go early what they hold.
+type ChainReleaser interface {
+	Chain
+	// Releasable reports whether Release would let records go. It changes with Process and Release.
+	Releasable() bool
+	// Release lets the processors let go what they hold, though its time has not come. The outcome is like
+	// that of Process without records.
+	Release(ctx context.Context) (Outcome, error)
+}
+
 // Outcome is what a Chain made of a batch. A record of the batch is named by its index.
 //
 // A record is settled when every occurrence of it in Origins and in Held is: one in Origins

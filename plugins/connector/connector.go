@@ -4,6 +4,7 @@ package connector
 
 import (
 	"context"
+	"math"
 
 	"github.com/conduit-agent/conduit/plugins/progress"
 	"github.com/conduit-agent/conduit/plugins/record"
@@ -82,6 +83,24 @@ type Destination interface {
 	// Flush writes out what the connector holds back and returns when every record
 	// written is settled. No Write follows.
 	Flush(ctx context.Context) error
+}
+
+// MaxUnacked returns how many records of a source that was configured can be read and not acknowledged: before some of
+// them are acknowledged it returns no more.
+func MaxUnacked(s Source) uint64 {
+	if l, ok := s.(sdk.LimitedSource); ok {
+		if n := l.MaxUnacked(); n > 0 {
+			return uint64(n)
+		}
+	}
+	return math.MaxUint64
+}
+
+// Gatherer is a Destination that gathers records over several writes, and can write them out at any time.
+type Gatherer interface {
+	// WriteOut writes out what the connector holds back and returns when every record written is settled. Unlike
+	// after Flush, Write may follow.
+	WriteOut(ctx context.Context) error
 }
 
 // StopAndWaiter is a Destination that, with several outstanding writes, refuses the records

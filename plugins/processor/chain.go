@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/conduit-agent/conduit/plugins/connector"
@@ -22,21 +23,18 @@ type Chain struct {
 	observers []observer
 	follow    schema.Parts // the parts of which the schema follows
 	shapes    follower
-	queue     []pending        // emissions that have not passed the stages behind theirs
+	queues    [][]sdk.Emission // by stage: what it emitted, and has not passed those behind it
 	covering  map[any][]*group // by token of a batch that is not committed: emissions made of records of it, for the observers
 }
 
-var _ connector.ChainSuccessor = (*Chain)(nil)
+var (
+	_ connector.ChainSuccessor = (*Chain)(nil)
+	_ connector.ChainReleaser  = (*Chain)(nil)
+)
 
 type observer struct {
 	processor sdk.CommitObserver
 	worker    *worker
-}
-
-// pending is an emission on its way to stage next.
-type pending struct {
-	next     int
-	emission sdk.Emission
 }
 
 // group is an emission whose records pass the stages behind the one that made it. A record
@@ -55,15 +53,57 @@ func (c *Chain) Process(ctx context.Context, token any, records []record.Record)
 		return out, err
 	}
 	out.Records, out.Origins = w.records, w.origins
-	for len(c.queue) > 0 {
-		next := c.queue[0]
-		c.queue = c.queue[1:]
-		if err := c.passEmission(ctx, next, &out); err != nil {
+	return out, c.passEmissions(ctx, &out)
+}
+
+// Releasable implements connector.ChainReleaser.
+func (c *Chain) Releasable() bool { return slices.ContainsFunc(c.stages, (*stage).releasable) }
+
+// Release implements connector.ChainReleaser. What a processor lets go passes those behind it, which let go after it.
+func (c *Chain) Release(ctx context.Context) (connector.Outcome, error) {
+	var out connector.Outcome
+	for i, s := range c.stages {
+		if !s.releasable() {
+			continue
+		}
+		if err := s.release(ctx, c, i); err != nil {
+			return out, fmt.Errorf("cannot end what %s gathers: %w", s.id, err)
+		}
+		if err := c.passEmissions(ctx, &out); err != nil {
 			return out, err
 		}
 	}
-	c.queue = nil
 	return out, nil
+}
+
+// passEmissions lets what is queued pass the stages behind those that emitted it. What the last stages emitted goes first:
+// it passed them before what comes from the stages before them.
+func (c *Chain) passEmissions(ctx context.Context, out *connector.Outcome) error {
+	for last := len(c.queues) - 1; last >= 0; {
+		q := c.queues[last]
+		if len(q) == 0 {
+			c.queues[last] = nil
+			last--
+			continue
+		}
+		c.queues[last] = q[1:]
+		if err := c.passEmission(ctx, last, q[0], out); err != nil {
+			return err
+		}
+		last = len(c.queues) - 1 // those behind may have emitted
+	}
+	return nil
+}
+
+// emitted queues what stage n emitted.
+func (c *Chain) emitted(n int, emissions []sdk.Emission) {
+	if len(emissions) == 0 {
+		return
+	}
+	if c.queues == nil {
+		c.queues = make([][]sdk.Emission, len(c.stages))
+	}
+	c.queues[n] = append(c.queues[n], emissions...)
 }
 
 // pass runs the stages from number first on.
@@ -79,14 +119,15 @@ func (c *Chain) pass(ctx context.Context, w *work, first int) error {
 	return c.shapes.follow(ctx, c.schemas, c.log, c.follow, w.records)
 }
 
-func (c *Chain) passEmission(ctx context.Context, p pending, out *connector.Outcome) error {
-	c.stages[p.next-1].holding -= len(p.emission.Settles)
-	g := &group{settles: flatten(p.emission.Settles)}
-	w := work{chain: c, group: g, input: p.emission.Records, records: p.emission.Records, out: out}
+// passEmission lets an emission of stage n pass those behind it.
+func (c *Chain) passEmission(ctx context.Context, n int, emission sdk.Emission, out *connector.Outcome) error {
+	c.stages[n].holding -= len(emission.Settles)
+	g := &group{settles: flatten(emission.Settles)}
+	w := work{chain: c, group: g, input: emission.Records, records: emission.Records, out: out}
 	if c.cover(g) {
 		w.token = g
 	}
-	if err := c.pass(ctx, &w, p.next); err != nil {
+	if err := c.pass(ctx, &w, n+1); err != nil {
 		return err
 	}
 	if w.refusedAll {

@@ -162,12 +162,7 @@ func (s *stage) process(ctx context.Context, w *work, selected []int32, count, n
 	}
 	s.stats.observe(count, time.Since(start))
 	for _, k := range used {
-		for _, e := range k.batch.Emitted() {
-			w.chain.queue = append(w.chain.queue, pending{n + 1, e})
-			if tap := w.chain.options.Tap; tap != nil && len(e.Records) > 0 {
-				tap(s.id, true, e.Records)
-			}
-		}
+		s.emit(w.chain, k, n)
 	}
 	if len(used) == 1 && len(s.fates) == 0 {
 		return used[0].batch.Fates(), nil
@@ -180,6 +175,35 @@ func (s *stage) process(ctx context.Context, w *work, selected []int32, count, n
 		}
 	}
 	return s.fates, nil
+}
+
+// emit queues what a worker of the stage, which is number n of the chain, emitted.
+func (s *stage) emit(c *Chain, k *worker, n int) {
+	emitted := k.batch.Emitted()
+	c.emitted(n, emitted)
+	for _, e := range emitted {
+		if tap := c.options.Tap; tap != nil && len(e.Records) > 0 {
+			tap(s.id, true, e.Records)
+		}
+	}
+}
+
+// releasable reports whether the processor holds records that it can let go early.
+func (s *stage) releasable() bool {
+	_, ok := s.workers[0].processor.(sdk.Releaser)
+	return ok && s.holding > 0
+}
+
+// release lets the processor, which is number n of the chain and releasable, let go what it holds.
+func (s *stage) release(ctx context.Context, c *Chain, n int) error {
+	k := s.workers[0]
+	k.batch.Reset(nil, nil, nil)
+	ctx = sdk.WithEnv(ctx, k.env)
+	if err := contain(func() error { return k.processor.(sdk.Releaser).Release(ctx, &k.batch) }); err != nil {
+		return err
+	}
+	s.emit(c, k, n)
+	return nil
 }
 
 // callAll gives each worker its share of the records, in order, and waits for all.

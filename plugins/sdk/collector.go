@@ -3,20 +3,28 @@ package sdk
 import (
 	"context"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk/writes"
+	"github.com/conduit-agent/conduit/spec/notify"
 )
 
 // collector gathers what read returns into batches of up to size records, handed out at
 // most delay after the first of them. A read under way when the delay is over goes on, so
 // that the connector never sees a context end in the middle of its work: its records
-// belong to the next batch.
+// belong to the next batch. A batch is handed out early when the connector reads nothing more before
+// records are acknowledged.
 type collector struct {
 	read  func(context.Context) ([]record.Record, error)
 	size  int           // 0: unlimited
 	delay time.Duration // 0: until the batch is full
+	limit int           // records that the connector lets be unacknowledged; 0: any number
+
+	unacked atomic.Int64  // records handed out and not acknowledged
+	stalls  notify.Signal // the connector says that it is stalled
+	stalled bool          // so is the read under way
 
 	buffered []record.Record    // of the next batch
 	err      error              // that read returned; for when the records before it are handed out
@@ -41,6 +49,7 @@ func (c *collector) Read(ctx context.Context) ([]record.Record, error) {
 	if len(batch) > size && ctx.Err() == nil {
 		batch, c.buffered = batch[:size:size], batch[size:]
 	}
+	c.unacked.Add(int64(len(batch)))
 	if len(batch) > 0 {
 		return batch, nil
 	}
@@ -54,7 +63,10 @@ func (c *collector) Read(ctx context.Context) ([]record.Record, error) {
 // fill reads until size records are buffered, the delay is over, or nothing more can come.
 func (c *collector) fill(ctx context.Context, size int) {
 	var late <-chan time.Time
-	for len(c.buffered) < size && c.err == nil && (ctx.Err() == nil || c.pending != nil) {
+	if c.stalled && len(c.buffered) == 0 {
+		Stalled(ctx)
+	}
+	for len(c.buffered) < size && c.err == nil && (ctx.Err() == nil || c.pending != nil) && !c.full() {
 		if late == nil && c.delay > 0 && len(c.buffered) > 0 {
 			timer := time.NewTimer(c.delay)
 			defer timer.Stop()
@@ -66,6 +78,12 @@ func (c *collector) fill(ctx context.Context, size int) {
 			c.take(r)
 		case <-late:
 			return
+		case <-c.stalls:
+			c.stalled = true
+			if len(c.buffered) > 0 {
+				return
+			}
+			Stalled(ctx)
 		case <-ctx.Done():
 			c.cancel()
 			c.take(<-c.pending)
@@ -73,11 +91,16 @@ func (c *collector) fill(ctx context.Context, size int) {
 	}
 }
 
+// full reports whether there are records, and the connector returns no more before some are acknowledged.
+func (c *collector) full() bool {
+	return c.limit > 0 && len(c.buffered) > 0 && int64(len(c.buffered))+c.unacked.Load() >= int64(c.limit)
+}
+
 func (c *collector) start(ctx context.Context) {
 	if c.pending != nil {
 		return
 	}
-	ctx, c.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	ctx, c.cancel = context.WithCancel(WithStalled(context.WithoutCancel(ctx), c.stalls.Notify))
 	pending := make(chan readResult, 1)
 	c.pending = pending
 	go func() { pending <- c.readSafely(ctx) }()
@@ -92,7 +115,7 @@ func (c *collector) readSafely(ctx context.Context) (r readResult) {
 
 func (c *collector) take(r readResult) {
 	c.cancel()
-	c.pending, c.err = nil, r.err
+	c.pending, c.err, c.stalled = nil, r.err, false
 	if c.buffered == nil {
 		c.buffered = slices.Clip(r.records) // what lies behind them is the connector's
 	} else {

@@ -88,6 +88,13 @@ type TimedProcessor interface {
 	Deadline() time.Time
 }
 
+// Releaser is a Processor that holds records for a time or until there are enough, and can let them go before.
+type Releaser interface {
+	// Release lets go of everything that is held, by emissions of b, which has no records. It is called when
+	// sources cannot read on before records that are held are settled. An error is as that of Process.
+	Release(ctx context.Context, b *ProcessBatch) error
+}
+
 // Successor is a Processor that can take over what another instance of its plugin keeps and
 // holds, so that a declaration can change while its pipeline runs. Former is of the same
 // type, ran under the same id and is in no call.

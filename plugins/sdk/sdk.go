@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/conduit-agent/conduit/plugins/progress"
 	"github.com/conduit-agent/conduit/plugins/record"
@@ -123,6 +124,21 @@ type Lifecycle interface {
 type AckIgnorer interface {
 	// IgnoresAcks reports whether Ack does nothing, so that it need not be called.
 	IgnoresAcks() bool
+}
+
+// LimitedSource is a Source that can return only so many records before some of them are acknowledged, because its
+// system sends no more, or keeps no more for it. Only the sources of this process are asked.
+type LimitedSource interface {
+	// MaxUnacked returns how many records can be read and not acknowledged, 0 for any number. It is called after
+	// Configure. The host waits for no more than that many records to fill a batch or a window.
+	MaxUnacked() int
+}
+
+// AwaitedSource is a Source whose senders wait for the acknowledgement of what they sent, and give up after a time. Only the
+// sources of this process are asked.
+type AwaitedSource interface {
+	// AckTimeout returns how long senders wait, 0 for any time. It is called after Configure.
+	AckTimeout() time.Duration
 }
 
 // SourceBase has the methods of Source that many sources have no use for.

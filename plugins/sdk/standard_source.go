@@ -8,6 +8,7 @@ import (
 
 	"github.com/conduit-agent/conduit/plugins/progress"
 	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/spec/notify"
 )
 
 type sourceOptions struct {
@@ -46,7 +47,7 @@ func (s *standardSource) Configure(ctx context.Context, settings map[string]stri
 
 func (s *standardSource) Open(ctx context.Context, pos record.Position) error {
 	if o := s.options; o.BatchSize > 0 || o.BatchDelay > 0 {
-		s.collect = &collector{read: s.readAgain, size: o.BatchSize, delay: o.BatchDelay}
+		s.collect = &collector{read: s.readAgain, size: o.BatchSize, delay: o.BatchDelay, limit: s.MaxUnacked(), stalls: notify.NewSignal()}
 	}
 	s.extract = newExtractor(EnvFrom(ctx), s.options)
 	return s.Source.Open(ctx, pos)
@@ -106,6 +107,25 @@ func (s *standardSource) Progress() progress.Report {
 		return r.Progress()
 	}
 	return progress.Report{}
+}
+
+// MaxUnacked implements LimitedSource.
+func (s *standardSource) MaxUnacked() int {
+	l, ok := s.Source.(LimitedSource)
+	if !ok {
+		return 0
+	}
+	return l.MaxUnacked()
+}
+
+func (s *standardSource) Ack(ctx context.Context, positions []record.Position) error {
+	if err := s.Source.Ack(ctx, positions); err != nil {
+		return err
+	}
+	if s.collect != nil {
+		s.collect.unacked.Add(-int64(len(positions)))
+	}
+	return nil
 }
 
 // IgnoresAcks implements AckIgnorer.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/plugins/sdk"
+	"github.com/conduit-agent/conduit/spec/notify"
 )
 
 var _ sdk.Memory = (*Account)(nil)
@@ -16,6 +17,10 @@ var _ sdk.Memory = (*Account)(nil)
 // bound is not strict it only counts.
 type Account struct {
 	shared *Shared
+
+	wake     notify.Signal // onWait is called again; nil: never
+	onWait   func() bool   // see Notify; nil: none
+	onWanted func()        // see Notify; nil: none
 
 	batch    int64        // owned by the goroutine that reads: most bytes of the Read that comes next
 	held     atomic.Int64 // by outstanding records
@@ -46,6 +51,30 @@ func (m *Shared) Join(unasked int) *Account {
 	return &Account{shared: m, expected: int64(max(unasked, leastEach))}
 }
 
+// Notify has onWait called when the source begins to wait for memory, and again while it waits whenever wake is notified.
+// When onWait returns true the source waits no longer, and takes the memory all the same. It has onWanted called when another
+// source begins to wait for memory that this one has beyond its own part. Notify is called before the first Begin.
+func (a *Account) Notify(wake notify.Signal, onWait func() bool, onWanted func()) {
+	if a == nil {
+		return
+	}
+	m := a.shared
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	a.wake, a.onWait, a.onWanted = wake, onWait, onWanted
+	if m.Strict {
+		if m.notified == nil {
+			m.notified = map[*Account]struct{}{}
+		}
+		m.notified[a] = struct{}{}
+	}
+}
+
+// Wanted reports whether the source has memory beyond its own part that others wait for.
+func (a *Account) Wanted() bool {
+	return a != nil && a.shared.waiting.Load() > 0 && a.held.Load() > int64(a.shared.each())
+}
+
 // Leave takes the source out of the bound with what it holds.
 func (a *Account) Leave(held int) {
 	if a == nil {
@@ -60,6 +89,7 @@ func (a *Account) Leave(held int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.unproven, a)
+	delete(m.notified, a)
 	a.release(a.reserved.Load())
 	m.grant()
 }
@@ -182,19 +212,33 @@ func (a *Account) wait(ctx context.Context, n int64, unasked bool) error {
 	m.waiting.Add(1)
 	m.grant() // memory that was released before the waiter was in the list
 	m.arm()
+	wanted := m.wanted()
 	m.mu.Unlock()
-	select {
-	case <-w.granted:
-		return nil
-	case <-ctx.Done():
+	for _, other := range wanted {
+		other.onWanted()
 	}
+	err := a.await(ctx, w)
 	m.mu.Lock() // what was granted meanwhile is released by Leave
 	defer m.mu.Unlock()
 	if i := slices.Index(m.waiters, w); i >= 0 {
 		m.remove(i)
 		m.grant()
 	}
-	return context.Cause(ctx)
+	return err
+}
+
+// await waits until w is granted, ctx ends, or onWait returns true.
+func (a *Account) await(ctx context.Context, w *waiter) error {
+	for a.onWait == nil || !a.onWait() {
+		select {
+		case <-w.granted:
+			return nil
+		case <-a.wake:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	return nil
 }
 
 // reserve takes n bytes. Where it was not the source that asked for them, it may be idle.

@@ -29,6 +29,7 @@ type Shared struct {
 	waiters  []*waiter  // longest waiting first
 	waiting  atomic.Int64
 	beyond   *Account              // that may go beyond Bytes
+	notified map[*Account]struct{} // that are told when their memory is wanted
 	unproven map[*Account]struct{} // whose Read has not returned, with a reservation that was not asked for by its source
 	armed    bool                  // a timer will release the reservations of idle sources
 }
@@ -139,6 +140,16 @@ func (m *Shared) remove(i int) {
 	m.waiters[i].account.waiter = nil
 	m.waiters = slices.Delete(m.waiters, i, i+1)
 	m.waiting.Add(-1)
+}
+
+// wanted returns the accounts that are to be told that their memory is wanted, with mu held.
+func (m *Shared) wanted() (all []*Account) {
+	for a := range m.notified {
+		if a.Wanted() {
+			all = append(all, a)
+		}
+	}
+	return all
 }
 
 // arm has the reservations of idle sources released soon, with mu held.

@@ -2,30 +2,56 @@
 package batching
 
 import (
+	"math"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // Policy is the batching policy in the settings of a destination.
 type Policy struct {
-	Size        int64 // sdk.batch.size: records that it waits for before it writes any
-	delayed     bool  // sdk.batch.delay: it gathers records for a time
-	rateLimited bool  // sdk.rate.perSecond: it writes only so many
+	Size    int64         // sdk.batch.size: records that it waits for before it writes any
+	Delay   time.Duration // sdk.batch.delay: how long it gathers records
+	delayed bool          // there is a delay, which may be none that Delay can have
+	rate    float64       // sdk.rate.perSecond: it writes only so many
+	limited bool          // there is a rate, which may be none that rate can have
 }
 
-// Of reads the policy from settings that include the defaults of the plugin.
-func Of(settings map[string]string) Policy {
-	size, _ := strconv.ParseInt(settings["sdk.batch.size"], 10, 64) // the connector refuses what is no number
+// Of reads the policy from settings that include the defaults of the plugin. Values that make no sense, which the
+// connector refuses, or takes in a way of its own, are no size, and a delay or rate of any length.
+func Of(settings map[string]string) (p Policy) {
+	p.Size, _ = strconv.ParseInt(settings["sdk.batch.size"], 10, 64)
+	p.Delay, _ = time.ParseDuration(settings["sdk.batch.delay"])
+	p.rate, _ = strconv.ParseFloat(settings["sdk.rate.perSecond"], 64)
 	// Numbers and durations alike are zero unless they have another digit.
 	nonZero := func(name string) bool { return strings.ContainsAny(settings[name], "123456789") }
-	return Policy{Size: size, delayed: nonZero("sdk.batch.delay"), rateLimited: nonZero("sdk.rate.perSecond")}
+	p.delayed, p.limited = nonZero("sdk.batch.delay"), nonZero("sdk.rate.perSecond")
+	return p
 }
 
 // Gathers reports whether the destination gathers records over several writes.
 func (p Policy) Gathers() bool { return p.Size > 0 || p.delayed }
 
-// Unbounded reports whether the destination may take any time to settle a record.
-func (p Policy) Unbounded() bool { return p.Gathers() || p.rateLimited }
-
 // NeverAlone reports whether the destination never writes a record that comes alone.
 func (p Policy) NeverAlone() bool { return p.Size > 1 && !p.delayed }
+
+// Waits reports whether so many records written are an incomplete batch, for which the destination may wait any time.
+func (p Policy) Waits(records uint64) bool {
+	return !p.delayed && p.Size > 0 && records < uint64(p.Size)
+}
+
+// Takes returns how long the destination may wait, as its settings say, before it settles the first of so many
+// records that it writes.
+func (p Policy) Takes(records uint64) time.Duration {
+	if p.delayed && p.Delay <= 0 || p.limited && !(p.rate > 0) {
+		return math.MaxInt64
+	}
+	seconds := 0.0
+	if p.limited {
+		seconds = float64(records) / p.rate
+	}
+	if seconds += p.Delay.Seconds(); seconds > float64(math.MaxInt64/time.Second) {
+		return math.MaxInt64
+	}
+	return time.Duration(seconds * float64(time.Second))
+}

@@ -19,29 +19,62 @@ type Slot struct {
 	ID   string        // qualified, of what declares the processors
 	Wake notify.Signal // a deadline has come, or the chain is to learn what is committed
 
-	active   atomic.Bool  // there is a chain
-	deadline atomic.Int64 // of the chain, Unix nanoseconds; 0 for none
+	active     atomic.Bool  // there is a chain
+	deadline   atomic.Int64 // of the chain, Unix nanoseconds; 0 for none
+	releasable atomic.Bool  // the chain holds records that it can let go early
+	letGo      atomic.Bool  // it is to do so
 
-	sync.Mutex
-	chain  connector.Chain // guarded by Mutex; nil for none
-	timer  *time.Timer     // guarded by Mutex: wakes at the deadline
-	due    time.Time       // guarded by Mutex: the deadline by the monotonic clock, as the time of day may be set
-	failed bool            // guarded by Mutex: the chain is broken
-	closed bool            // guarded by Mutex: nothing may be queued any more
-	tended bool            // guarded by Mutex: a goroutine tends it
+	mutex
+	chain  connector.Chain // guarded by mutex; nil for none
+	timer  *time.Timer     // guarded by mutex: wakes at the deadline
+	due    time.Time       // guarded by mutex: the deadline by the monotonic clock, as the time of day may be set
+	failed bool            // guarded by mutex: the chain is broken
+	closed bool            // guarded by mutex: nothing may be queued any more
+	tended bool            // guarded by mutex: a goroutine tends it
 
 	tokens    sync.Mutex
 	committed []any // guarded by tokens: of batches of which the chain is to learn that they are committed
 }
 
 // New returns an empty slot.
-func New(id string) *Slot { return &Slot{ID: id, Wake: notify.NewSignal()} }
+func New(id string) *Slot {
+	return &Slot{ID: id, Wake: notify.NewSignal(), mutex: mutex{make(chan struct{}, 1)}}
+}
+
+// mutex is a lock on which a goroutine blocks durably, as testing/synctest calls it: the one that holds it may wait for
+// a destination, and so for time to pass.
+type mutex struct{ held chan struct{} }
+
+// Lock waits for the lock.
+func (m mutex) Lock() { m.held <- struct{}{} }
+
+// Unlock releases the lock.
+func (m mutex) Unlock() { <-m.held }
+
+// TryLock reports whether it got the lock without waiting.
+func (m mutex) TryLock() bool {
+	select {
+	case m.held <- struct{}{}:
+		return true
+	default:
+		return false
+	}
+}
 
 // Active reports whether there is a chain. It may be called without the lock.
 func (s *Slot) Active() bool { return s.active.Load() }
 
 // Waits reports whether the chain has a deadline. It may be called without the lock.
 func (s *Slot) Waits() bool { return s.deadline.Load() != 0 }
+
+// LetGo has the chain let go early, when it is attended next, what it holds and can let go. It may be called without
+// the lock.
+func (s *Slot) LetGo() {
+	if s.releasable.Load() {
+		s.letGo.Store(true)
+		s.Wake.Notify()
+	}
+}
 
 // Chain returns the chain, nil for none.
 func (s *Slot) Chain() connector.Chain {
@@ -123,7 +156,7 @@ func (s *Slot) Process(ctx context.Context, token any, records []record.Record) 
 	return out, nil
 }
 
-// Attend lets the chain learn what is committed, and emit if its deadline has come. It is to
+// Attend lets the chain learn what is committed, and emit if its deadline has come or LetGo was called. It is to
 // be locked.
 func (s *Slot) Attend(ctx context.Context) (connector.Outcome, error) {
 	if s.chain == nil {
@@ -131,6 +164,14 @@ func (s *Slot) Attend(ctx context.Context) (connector.Outcome, error) {
 	}
 	if err := s.learn(ctx); err != nil {
 		return connector.Outcome{}, s.broken(err)
+	}
+	if releaser, ok := s.chain.(connector.ChainReleaser); s.letGo.Swap(false) && ok {
+		out, err := releaser.Release(ctx)
+		if err != nil {
+			return out, s.broken(err)
+		}
+		s.arm()
+		return out, nil
 	}
 	if !s.Waits() || time.Now().Before(s.due) {
 		return connector.Outcome{}, nil
@@ -172,12 +213,14 @@ func (s *Slot) Teardown(ctx context.Context) (err error) {
 	return nil
 }
 
-// arm sets the timer for the deadline of the chain.
+// arm sets the timer for the deadline of the chain, and notes whether it can let go what it holds.
 func (s *Slot) arm() {
 	var due time.Time
 	if s.chain != nil {
 		due = s.chain.Deadline()
 	}
+	releaser, ok := s.chain.(connector.ChainReleaser)
+	s.releasable.Store(ok && releaser.Releasable())
 	switch {
 	case due.IsZero():
 		s.deadline.Store(0)

@@ -7,9 +7,8 @@ import (
 
 // Connector is one that is watched.
 type Connector struct {
-	// Progress returns how many answers it gave, and whether it may take any time for the
-	// next.
-	Progress func() (answers uint64, idle bool)
+	// Progress returns how far it has got.
+	Progress func() Progress
 	// Stalled returns the error when it has not answered for as long as the limit.
 	Stalled func() error
 

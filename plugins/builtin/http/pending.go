@@ -23,6 +23,7 @@ type pending struct {
 	queue    []*waiting    // guarded by mu: not read
 	read     []*waiting    // guarded by mu: read and not acknowledged
 	records  int           // guarded by mu: of queue and read, not acknowledged
+	stalled  bool          // guarded by mu: a request was refused, or one waited in vain, since records were acknowledged
 	arrived  chan struct{} // holds a token when queue is not empty
 	closed   chan struct{} // closed when nothing is taken any more
 	close    func()        // closes it, once
@@ -48,6 +49,7 @@ func (p *pending) admit(bytes int64) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.requests >= p.maxRequests || p.requests > 0 && p.bytes+bytes > p.maxBytes || !p.buffer.Take(int(bytes)) {
+		p.stall()
 		return false
 	}
 	p.requests++
@@ -91,11 +93,26 @@ func (p *pending) wake() {
 	}
 }
 
+// stall notes, with mu held, that senders cannot go on before what was read is acknowledged.
+func (p *pending) stall() {
+	p.stalled = true
+	p.wake()
+}
+
+func (p *pending) isStalled() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.stalled || p.requests >= p.maxRequests
+}
+
 // next returns the records of requests that are there, about most of them.
 func (p *pending) next(ctx context.Context, most int) ([]record.Record, error) {
 	for {
 		if records := p.take(most); len(records) > 0 {
 			return records, nil
+		}
+		if p.isStalled() {
+			sdk.Stalled(ctx)
 		}
 		select {
 		case <-p.arrived:
@@ -139,6 +156,7 @@ func (p *pending) take(most int) []record.Record {
 func (p *pending) ack(n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.stalled = false
 	for n > 0 && len(p.read) > 0 {
 		w := p.read[0]
 		k := min(n, w.left)
@@ -166,5 +184,7 @@ func (p *pending) giveUp(w *waiting) {
 	if i := slices.Index(p.queue, w); i >= 0 {
 		p.queue = slices.Delete(p.queue, i, i+1)
 		p.records -= w.left
+	} else if w.left > 0 {
+		p.stall()
 	}
 }

@@ -144,6 +144,14 @@ func (s *Source) Open(ctx context.Context, pos record.Position) error {
 	return s.mode.open(ctx, pos)
 }
 
+// AckTimeout implements sdk.AwaitedSource.
+func (s *Source) AckTimeout() time.Duration {
+	if s.settings.URL != "" {
+		return 0
+	}
+	return s.settings.AckTimeout
+}
+
 // Read returns the records of requests received, or of responses.
 func (s *Source) Read(ctx context.Context) ([]record.Record, error) { return s.mode.read(ctx) }
 

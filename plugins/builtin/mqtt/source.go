@@ -191,6 +191,14 @@ func (s *Source) received(on *session, p *paho.Publish) {
 	}
 }
 
+// MaxUnacked implements sdk.LimitedSource: the server sends no more. It does not count messages of QoS 0.
+func (s *Source) MaxUnacked() int {
+	if s.settings.QoS == 0 {
+		return 0
+	}
+	return s.settings.Maximum
+}
+
 // Read returns messages as records.
 func (s *Source) Read(ctx context.Context) ([]record.Record, error) {
 	messages, err := s.inbox.Take(ctx)

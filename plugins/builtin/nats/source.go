@@ -78,6 +78,14 @@ func (s *Source) Open(ctx context.Context, pos record.Position) error {
 	return s.receiver.open(ctx, pos)
 }
 
+// MaxUnacked implements sdk.LimitedSource. Messages of type core are not acknowledged.
+func (s *Source) MaxUnacked() int {
+	if s.settings.Type == "core" {
+		return 0
+	}
+	return s.settings.Maximum
+}
+
 // Read returns messages as records.
 func (s *Source) Read(ctx context.Context) ([]record.Record, error) { return s.receiver.read(ctx) }
 

@@ -234,6 +234,9 @@ func (s *Source) Ack(_ context.Context, positions []record.Position) error {
 	return nil
 }
 
+// MaxUnacked implements sdk.LimitedSource: connections wait, and what comes over UDP is dropped.
+func (s *Source) MaxUnacked() int { return s.settings.Waiting }
+
 // Progress returns how many messages wait to be acknowledged, and a warning when some were dropped.
 func (s *Source) Progress() progress.Report {
 	waiting, dropped := s.inbox.counts()

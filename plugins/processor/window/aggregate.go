@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"math"
 	"reflect"
 	"slices"
 	"strconv"
@@ -21,18 +22,21 @@ type aggregate struct {
 	sdk.ProcessorBase
 	settings settings
 	key      []*fieldref.Ref
-	time     *fieldref.Ref // nil: the time of the machine
+	time     *fieldref.Ref // nil: the time that metadata has
 	columns  []column
 
 	windows   map[int64]*span // open ones by their beginning in nanoseconds
 	holding   int
-	watermark int64     // with time: windows up to here have ended
+	watermark int64     // windows up to here have ended
+	next      int64     // the earliest end of a window that the watermark ends; math.MaxInt64 for none
 	last      time.Time // with time: when a record came last
 }
 
 // span is one window.
 type span struct {
 	begin, end int64
+	due        time.Time // without time: when it ends although no later record came
+	again      bool      // without time: it had ended, and a late record opened it again
 	groups     map[string]*group
 }
 
@@ -74,7 +78,7 @@ func (a *aggregate) Configure(_ context.Context, values map[string]string) (err 
 			return sdk.SettingError{Setting: "time", Message: err.Error()}
 		}
 	}
-	a.windows = map[int64]*span{}
+	a.windows, a.next = map[int64]*span{}, math.MaxInt64
 	return nil
 }
 
@@ -102,28 +106,32 @@ func (a *aggregate) CanSucceed(former sdk.Processor) bool {
 func (a *aggregate) Succeed(former sdk.Processor) {
 	f := former.(*aggregate)
 	if len(f.windows) > 0 || a.settings.Time == f.settings.Time {
-		a.windows, a.holding, a.watermark, a.last = f.windows, f.holding, f.watermark, f.last
+		a.windows, a.holding, a.watermark, a.next, a.last = f.windows, f.holding, f.watermark, f.next, f.last
 	}
 }
 
-// Deadline implements sdk.TimedProcessor: the end of the first window. By the time of
-// records it is when none came for as long as a window is.
-func (a *aggregate) Deadline() time.Time {
+// Deadline implements sdk.TimedProcessor: when the first window is due. With time it is when no record
+// came for as long as a window is.
+func (a *aggregate) Deadline() (first time.Time) {
 	if len(a.windows) == 0 {
 		return time.Time{}
 	}
 	if a.time != nil {
 		return a.last.Add(a.settings.Size + a.settings.Lateness)
 	}
-	first := slices.Min(slices.Collect(maps.Keys(a.windows)))
-	return time.Unix(0, a.windows[first].end)
+	for _, w := range a.windows {
+		if first.IsZero() || w.due.Before(first) {
+			first = w.due
+		}
+	}
+	return first
 }
 
 // Process implements sdk.Processor.
 func (a *aggregate) Process(ctx context.Context, b *sdk.ProcessBatch) error {
 	now := sdk.Now(ctx)
 	if a.time == nil {
-		a.endUntil(b, now.UnixNano())
+		a.endEach(b, func(w *span) bool { return !w.due.After(now) })
 	} else if b.Len() == 0 && !now.Before(a.Deadline()) {
 		a.endAll(b)
 	}
@@ -137,10 +145,16 @@ func (a *aggregate) Process(ctx context.Context, b *sdk.ProcessBatch) error {
 	return nil
 }
 
+// Release implements sdk.Releaser: all windows end early.
+func (a *aggregate) Release(_ context.Context, b *sdk.ProcessBatch) error {
+	a.endAll(b)
+	return nil
+}
+
 // gather adds record i to its windows and holds it, or says why it cannot be.
 func (a *aggregate) gather(b *sdk.ProcessBatch, i int, now time.Time) error {
 	r := b.Record(i)
-	at, err := a.timeOf(r, now)
+	at, grace, err := a.timeOf(r, now)
 	if err != nil {
 		return err
 	}
@@ -162,7 +176,7 @@ func (a *aggregate) gather(b *sdk.ProcessBatch, i int, now time.Time) error {
 	}
 	groups := make([]*group, len(begins))
 	for n, begin := range begins {
-		groups[n] = a.group(begin, id, key)
+		groups[n] = a.window(begin, now, grace).group(id, key, len(a.columns))
 		if err := a.fits(groups[n], values); err != nil {
 			return err
 		}
@@ -173,30 +187,50 @@ func (a *aggregate) gather(b *sdk.ProcessBatch, i int, now time.Time) error {
 	g := groups[len(groups)-1]
 	g.held = append(g.held, b.Hold(i))
 	a.holding++
-	if a.time != nil {
-		a.advance(b, at)
+	if a.time == nil && at.After(now) {
+		at = now // a wrong clock elsewhere makes no other record late
 	}
+	a.advance(b, at.Add(-grace))
 	if a.holding >= a.settings.Records {
 		a.endAll(b)
 	}
 	return nil
 }
 
-// advance ends the windows that no record is expected for, now that there is one of time at.
+// advance ends the windows that no record is expected for, now that no earlier one than at is.
 func (a *aggregate) advance(b *sdk.ProcessBatch, at time.Time) {
-	if w := at.Add(-a.settings.Lateness).UnixNano(); w > a.watermark {
+	if w := at.UnixNano(); w > a.watermark {
 		a.watermark = w
-		a.endUntil(b, w)
+		if w >= a.next {
+			a.endEach(b, func(s *span) bool { return s.end <= w && !s.again })
+		}
 	}
 }
 
-func (a *aggregate) timeOf(r *record.Record, now time.Time) (time.Time, error) {
-	if a.time == nil {
-		return now, nil
+// longestGrace bounds how much later than others a record may come by its metadata.
+const longestGrace = time.Second
+
+// timeOf returns the time of a record, and how much later than others one may come. Without time that is
+// when the record came to be in its source, or else when it was read. Records that were read late, after an outage
+// for example, so count where they belong.
+func (a *aggregate) timeOf(r *record.Record, now time.Time) (at time.Time, grace time.Duration, err error) {
+	if a.time != nil {
+		at, err = a.timeIn(r)
+		return at, a.settings.Lateness, err
 	}
+	for _, key := range []string{record.KeyCreatedAt, record.KeyReadAt} {
+		if n, err := strconv.ParseInt(r.Metadata.Get(key), 10, 64); err == nil && n > 0 {
+			return time.Unix(0, n), min(longestGrace, a.settings.Size/10), nil
+		}
+	}
+	return now, 0, nil
+}
+
+// timeIn returns what the field time of a record has.
+func (a *aggregate) timeIn(r *record.Record) (at time.Time, err error) {
 	v, _, err := a.time.Get(r)
 	if err != nil {
-		return now, err
+		return at, err
 	}
 	switch v := v.(type) {
 	case time.Time:
@@ -213,7 +247,7 @@ func (a *aggregate) timeOf(r *record.Record, now time.Time) (time.Time, error) {
 			return t, nil
 		}
 	}
-	return now, fmt.Errorf("%s is no time: want a time, RFC 3339 or Unix nanoseconds", a.time)
+	return at, fmt.Errorf("%s is no time: want a time, RFC 3339 or Unix nanoseconds", a.time)
 }
 
 // begins returns where the open windows around t begin, the earliest first.
@@ -267,15 +301,34 @@ func (a *aggregate) valuesOf(r *record.Record) ([]any, error) {
 	return values, nil
 }
 
-func (a *aggregate) group(begin int64, id string, key []any) *group {
+// window returns the window that begins then. One that is opened after its end, or long before its beginning, lasts as long
+// as others, so that what belongs to it can come.
+func (a *aggregate) window(begin int64, now time.Time, grace time.Duration) *span {
 	w := a.windows[begin]
 	if w == nil {
 		w = &span{begin: begin, end: begin + int64(a.settings.Size), groups: map[string]*group{}}
+		w.again = w.end <= a.watermark
+		if w.due = time.Unix(0, w.end).Add(grace); !w.due.After(now) || w.due.After(now.Add(a.settings.Size+grace)) {
+			w.due = now.Add(a.settings.Size)
+		}
 		a.windows[begin] = w
+		a.expect(w)
 	}
+	return w
+}
+
+// expect has the watermark end the window, unless it was opened again.
+func (a *aggregate) expect(w *span) {
+	if !w.again {
+		a.next = min(a.next, w.end)
+	}
+}
+
+// group returns the group of a key with so many columns.
+func (w *span) group(id string, key []any, columns int) *group {
 	g := w.groups[id]
 	if g == nil {
-		g = &group{key: key, values: make([]value, len(a.columns))}
+		g = &group{key: key, values: make([]value, columns)}
 		w.groups[id] = g
 	}
 	return g
@@ -313,20 +366,20 @@ func (a *aggregate) take(g *group, r *record.Record, values []any) {
 	}
 }
 
-// endUntil ends the windows whose end is not after t.
-func (a *aggregate) endUntil(b *sdk.ProcessBatch, t int64) {
+// endEach ends the windows that are over, the earliest first.
+func (a *aggregate) endEach(b *sdk.ProcessBatch, over func(*span) bool) {
 	for _, begin := range slices.Sorted(maps.Keys(a.windows)) {
-		if w := a.windows[begin]; w.end <= t {
+		if w := a.windows[begin]; over(w) {
 			a.end(b, w)
 		}
 	}
-}
-
-func (a *aggregate) endAll(b *sdk.ProcessBatch) {
-	for _, begin := range slices.Sorted(maps.Keys(a.windows)) {
-		a.end(b, a.windows[begin])
+	a.next = math.MaxInt64
+	for _, w := range a.windows {
+		a.expect(w)
 	}
 }
+
+func (a *aggregate) endAll(b *sdk.ProcessBatch) { a.endEach(b, func(*span) bool { return true }) }
 
 // end emits the records of a window, one for each group.
 func (a *aggregate) end(b *sdk.ProcessBatch, w *span) {

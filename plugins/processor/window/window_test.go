@@ -220,6 +220,78 @@ func TestAggregateRefuses(t *testing.T) {
 	}
 }
 
+// TestRecordsCountByTheirOwnTime gives records that came to be, or were read, at some seconds, at others. Each counts in
+// the minute that its metadata says.
+func TestRecordsCountByTheirOwnTime(t *testing.T) {
+	const never = -1
+	type given struct{ now, created, read int } // seconds
+	for name, c := range map[string]struct {
+		records []given
+		want    []string // the minute of each result, the count, and the second at which it came
+	}{
+		"nothing is known":                       {[]given{{70, never, never}, {130, never, never}}, []string{"1: 1 at 120", "2: 1 at 180"}},
+		"it was read just before":                {[]given{{59, never, 58}, {60, never, 59}, {65, never, 65}}, []string{"0: 2 at 61", "1: 1 at 121"}},
+		"it came to be before it was read":       {[]given{{70, 10, 70}, {71, 20, 71}}, []string{"0: 2 at 130"}},
+		"what waited during an outage, in order": {[]given{{600, 10, 600}, {600, 50, 600}, {600, 70, 600}, {600, 110, 600}, {600, 130, 600}, {601, 600, 601}}, []string{"0: 2 at 600", "1: 2 at 600", "2: 1 at 601", "10: 1 at 661"}},
+		"what was spooled during an outage":      {[]given{{600, never, 10}, {600, never, 70}, {600, never, 130}}, []string{"0: 1 at 600", "1: 1 at 600", "2: 1 at 660"}},
+		"it comes after its window has ended":    {[]given{{30, 30, 30}, {70, 70, 70}, {80, 50, 80}, {90, 55, 90}, {125, 121, 125}}, []string{"0: 1 at 61", "1: 1 at 121", "0: 2 at 140", "2: 1 at 181"}},
+		"the clock of its source is ahead":       {[]given{{10, 3000, 10}, {20, 20, 20}, {70, 70, 70}}, []string{"0: 1 at 61", "50: 1 at 70", "1: 1 at 121"}},
+		"a time that is none":                    {[]given{{10, 0, 10}}, []string{"0: 1 at 61"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				start := time.Now() // the beginning of a minute
+				p := open(t, map[string]string{"window.size": "1m"})
+				var got []string
+				note := func(b *sdk.ProcessBatch) {
+					if err := p.Process(t.Context(), b); err != nil {
+						t.Fatal(err)
+					}
+					for _, e := range b.Emitted() {
+						begin, _ := time.Parse(time.RFC3339, e.Records[0].Metadata.Get("window.start"))
+						after, _ := e.Records[0].After.Structured()
+						got = append(got, fmt.Sprintf("%d: %v at %d", begin.Sub(start)/time.Minute, after["count"], time.Since(start)/time.Second))
+					}
+				}
+				end := func(until time.Time) {
+					for d := p.(sdk.TimedProcessor).Deadline(); !d.IsZero() && !d.After(until); d = p.(sdk.TimedProcessor).Deadline() {
+						time.Sleep(time.Until(d))
+						note(sdk.NewProcessBatch(nil, nil, nil))
+					}
+					time.Sleep(time.Until(until))
+				}
+				for i, g := range c.records {
+					end(start.Add(time.Duration(g.now) * time.Second))
+					r := record.Record{Position: fmt.Append(nil, i)}
+					for key, second := range map[string]int{record.KeyCreatedAt: g.created, record.KeyReadAt: g.read} {
+						switch {
+						case second == 0:
+							r.Metadata.Set(key, "0")
+						case second > 0:
+							r.Metadata.Set(key, fmt.Sprint(start.Add(time.Duration(second)*time.Second).UnixNano()))
+						}
+					}
+					note(sdk.NewProcessBatch(i, []record.Record{r}, nil))
+				}
+				end(start.Add(time.Hour))
+				if diff := cmp.Diff(c.want, got); diff != "" {
+					t.Errorf("(-want +got):\n%s", diff)
+				}
+			})
+		})
+	}
+}
+
+// TestReleaseEndsAllWindows lets everything go that is held.
+func TestReleaseEndsAllWindows(t *testing.T) {
+	p := open(t, map[string]string{"window.size": "1h", "time": ".Payload.After.t", "lateness": "24h"})
+	out := process(t, p, 1, object("t", "2024-01-01T00:00:00Z"), object("t", "2024-01-01T05:00:00Z"))
+	b := sdk.NewProcessBatch(nil, nil, nil)
+	if err := p.(sdk.Releaser).Release(t.Context(), b); err != nil || len(out.after) > 0 || len(b.Emitted()) != 2 || !p.(sdk.TimedProcessor).Deadline().IsZero() {
+		t.Errorf("%v and then %v, error %v", out, b.Emitted(), err)
+	}
+}
+
 // TestEveryHeldRecordIsSettledOnce sends records at random times through random windows.
 func TestEveryHeldRecordIsSettledOnce(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {

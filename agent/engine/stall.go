@@ -1,0 +1,142 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/conduit-agent/conduit/plugins/connector"
+)
+
+// A source is stalled when it reads nothing more before records of it are acknowledged: its window is
+// full, its system sends no more, or there is no memory. So is one that has memory that another waits for. Destinations that gather records and processors
+// that hold some then wait for records that cannot come. Once nothing else of the source is under way,
+// destinations write out what they gathered, and if that is not enough, processors let go what they hold.
+
+// stall notes that the source says that it is stalled, or waits for memory, until its next Read.
+func (s *sourceRun) stall() {
+	s.stalled.Store(true)
+	s.relieve()
+}
+
+// starves reports whether the source is stalled and waits for nothing but what destinations gather or processors hold.
+func (s *sourceRun) starves() bool {
+	s.mu.Lock()
+	m, bytes := s.tracker.Marks, s.tracker.Bytes()
+	stalled := s.stalled.Load() || s.memory.Wanted() || s.blocked && !s.mayRead(m, bytes)
+	s.mu.Unlock()
+	if !stalled || m.Acked < m.Low || m.Low == m.Read { // a commit helps, or it has nothing outstanding
+		return false
+	}
+	for i, d := range s.run.dests {
+		if s.under[i].Load() > 0 && !d.gathers() {
+			return false // what the destination settles may help, or leads to relieve
+		}
+	}
+	return true
+}
+
+// relieve completes what waits for records of the source, if that is all that it waits for. It
+// may be called from any goroutine that has nothing locked.
+func (s *sourceRun) relieve() {
+	if !s.starves() {
+		if s.stalled.Load() {
+			s.run.Committer.FlushNow() // which may be all that it waits for
+		}
+		return
+	}
+	gathered := false
+	for i, d := range s.run.dests {
+		switch {
+		case !d.gathers():
+		case d.holds():
+			gathered = true
+			d.complete()
+		case s.under[i].Load() > 0: // once it is written, relieve is called
+			gathered = true
+		}
+	}
+	if gathered {
+		return
+	}
+	for _, st := range s.run.stages() {
+		st.LetGo()
+	}
+}
+
+// starves reports whether any source does.
+func (r *run) starves() bool { return slices.ContainsFunc(r.sources, (*sourceRun).starves) }
+
+// relieve completes what waits for records of sources that are stalled.
+func (r *run) relieve() {
+	for _, s := range r.sources {
+		s.relieve()
+	}
+}
+
+// done notes that a batch that was queued for a destination, or emitted for it, is settled by it.
+func (s *sourceRun) done(destination int) {
+	if s.under[destination].Add(-1) == 0 {
+		s.relieve()
+	}
+}
+
+// waitsForMemory notes that the source waits for memory. It reports whether it is to go on without.
+func (s *sourceRun) waitsForMemory() bool {
+	if s.leavesOnlyHeld() {
+		return true
+	}
+	s.stall()
+	return false
+}
+
+// leavesOnlyHeld reports whether the run drains, and nothing of the source is under way to a
+// destination. Then nothing makes space in its window: what processors hold is read again by the next run.
+func (s *sourceRun) leavesOnlyHeld() bool {
+	if !s.run.draining() {
+		return false
+	}
+	for i := range s.under {
+		if s.under[i].Load() > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// renew replaces a connector that gathers records by another instance of it. For a connector that is no Gatherer, such
+// as an executable, its end is the only way to write out what it gathered. The gate is held, so that no amendment
+// replaces it meanwhile.
+func (d *destinationRun) renew(ctx context.Context) (err error) {
+	r := d.run
+	old := d.out.Load()
+	o := &opened[connector.Destination]{id: old.id, declared: old.declared, plugin: old.plugin, settings: old.settings, lifecycle: old.lifecycle}
+	defer func() {
+		if err != nil && d.out.Load() != o {
+			err = errors.Join(err, end(context.WithoutCancel(ctx), o))
+		}
+	}()
+	if err := r.startDestination(ctx, o); err != nil {
+		return err
+	}
+	if err := d.flush(ctx); err != nil {
+		return err
+	}
+	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), teardownTimeout)
+	defer cancel()
+	if err := end(ending, old); err != nil {
+		r.Log.Warn("cannot tear down", "err", err)
+	}
+	d.out.Store(o)
+	r.keep(d.index, o)
+	if err := r.openDestination(ctx, r.version.Load().declared, o, d.settledBy(o)); err != nil {
+		return err
+	}
+	d.renewed.Do(func() {
+		r.Log.Warn("the destination was restarted to write out an incomplete batch, and will be again: its sources read nothing more before the records of the batch are written, "+
+			"and no executable writes them out otherwise. Set a smaller sdk.batch.size, or an sdk.batch.delay that is shorter than it takes the sources to read as many records as may be outstanding",
+			"connector", d.id, "sdk.batch.size", fmt.Sprint(o.batching.Size), "sdk.batch.delay", o.batching.Delay.String())
+	})
+	return nil
+}
