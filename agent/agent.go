@@ -15,6 +15,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/catalog"
 	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/agent/deadletters"
+	"github.com/conduit-agent/conduit/agent/delivery"
 	"github.com/conduit-agent/conduit/agent/engine/commit"
 	"github.com/conduit-agent/conduit/agent/engine/measure"
 	"github.com/conduit-agent/conduit/agent/engine/tap"
@@ -77,6 +78,7 @@ type Agent struct {
 	plugged     notify.Signal    // plugins came, went or changed
 	notifier    *notification.Notifier
 	silence     *notification.Silence
+	delivery    *delivery.Watch
 	syncs       measure.Histogram // of the store
 	degraded    chan spec.State   // capacity 1
 	address     string            // of server
@@ -138,6 +140,7 @@ func (a *Agent) run(ctx context.Context) error {
 	services.Go(func() error { return (&host.Pruner{Prune: a.Store.Prune, Log: a.options.Log}).Run(serving) })
 	services.Go(func() error { return a.rates.Run(serving) })
 	services.Go(func() error { return a.silence.Run(serving) })
+	services.Go(func() error { return a.delivery.Run(serving) })
 	services.Go(func() error { return a.notifier.Run(serving) })
 	services.Go(func() error { return supervised.Watchdog(serving) })
 	if a.options.Config.Pipelines.StatusFiles {

@@ -258,6 +258,7 @@ func (p *pipelineState) notStarted(v plan.Version, err error) {
 // recover has the pipeline started again later, or not when that is pointless.
 func (p *pipelineState) recover(err error) {
 	retries := p.backOff()
+	p.stalled(err)
 	s := p.State
 	if permanent(err) || p.loop.Policy.MaxRetries >= 0 && retries > p.loop.Policy.MaxRetries {
 		p.update(func(s *spec.State) { s.Phase, s.Error, s.RetryAt = spec.PhaseDegraded, err.Error(), nil })
@@ -268,6 +269,39 @@ func (p *pipelineState) recover(err error) {
 	p.update(func(s *spec.State) { s.Phase, s.Error = spec.PhaseRecovering, err.Error() })
 	p.event(warning, "Failed", err.Error())
 	p.log().Warn("pipeline failed, trying again", "retry_at", s.RetryAt, "err", err)
+}
+
+// stalled notes that a run of the pipeline failed, for as long as nothing is delivered.
+func (p *pipelineState) stalled(err error) {
+	if p.desired == nil {
+		return
+	}
+	var stage, kind string
+	var processors, refused bool
+	if staged := Staged(nil); errors.As(err, &staged) {
+		stage, processors, refused = staged.Stage()
+		kind = p.desired.Pipeline.StageKind(stage)
+	}
+	if processors {
+		kind = spec.StageProcessor
+	}
+	p.update(func(s *spec.State) {
+		s.Stall = spec.Failure(s.Stall, stage, kind, refused, err.Error(), time.Now())
+	})
+}
+
+// setStall takes note of why the pipeline delivers nothing, nil when it delivers.
+func (p *pipelineState) setStall(now *spec.Stall) {
+	before := p.State.Stall
+	p.update(func(s *spec.State) { s.Stall = now })
+	switch {
+	case before == nil && now != nil:
+		p.event(warning, "NotDelivering", now.Message)
+		p.log().Warn("pipeline does not deliver", "reason", now.Reason, "stage", now.Stage, "since", now.Since, "err", now.Message)
+	case before != nil && now == nil && p.State.Phase == spec.PhaseRunning:
+		p.event(normal, "Delivering", "it delivers again, after "+time.Since(before.Since).Round(time.Second).String())
+		p.log().Info("pipeline delivers again", "reason", before.Reason, "stage", before.Stage, "since", before.Since)
+	}
 }
 
 // failures are those of a pipeline since it ran steadily.
