@@ -60,6 +60,7 @@ type Agent struct {
 	Runner    *runner.Runner
 	Files     *files.Reconciler
 	Loop      *reconcile.Loop
+	Delivery  *delivery.Watch
 
 	options     Options
 	deadLetters *deadletters.Store
@@ -78,7 +79,6 @@ type Agent struct {
 	plugged     notify.Signal    // plugins came, went or changed
 	notifier    *notification.Notifier
 	silence     *notification.Silence
-	delivery    *delivery.Watch
 	syncs       measure.Histogram // of the store
 	degraded    chan spec.State   // capacity 1
 	address     string            // of server
@@ -140,7 +140,7 @@ func (a *Agent) run(ctx context.Context) error {
 	services.Go(func() error { return (&host.Pruner{Prune: a.Store.Prune, Log: a.options.Log}).Run(serving) })
 	services.Go(func() error { return a.rates.Run(serving) })
 	services.Go(func() error { return a.silence.Run(serving) })
-	services.Go(func() error { return a.delivery.Run(serving) })
+	services.Go(func() error { return a.Delivery.Run(serving) })
 	services.Go(func() error { return a.notifier.Run(serving) })
 	services.Go(func() error { return supervised.Watchdog(serving) })
 	if a.options.Config.Pipelines.StatusFiles {

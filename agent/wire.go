@@ -119,13 +119,13 @@ func (a *Agent) startedPipelineOf(ctx context.Context, connectorID string) (stri
 
 func (a *Agent) wireTelemetry() {
 	a.summary = &telemetry.Summary{Store: a.Store, Loop: a.Loop, Files: a.Files}
-	a.delivery = &delivery.Watch{
+	a.Delivery = &delivery.Watch{
 		Loop:     a.Loop,
 		Runs:     a.Runner,
 		Unplaced: func(id string) bool { return membership.View{Membership: a.cluster}.Unplaced(id) },
 		Log:      a.options.Log,
 	}
-	a.rates = &telemetry.Rates{Runs: a.Runner, Stages: a.delivery.Stages}
+	a.rates = &telemetry.Rates{Runs: a.Runner, Stages: a.Delivery.Stages}
 	a.metrics = &telemetry.Collector{
 		Version:     a.options.Version,
 		Store:       a.Store,

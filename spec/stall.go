@@ -14,6 +14,8 @@ type Stall struct {
 	Message string    `json:"message"`          // for people; names the stage
 	Since   time.Time `json:"since"`            // when the last record was delivered or the first one waited, or of the first failure
 	Failed  bool      `json:"failed,omitempty"` // a run ended because of it: only another one that delivers shows that it is over
+	// Generation is that of the version which stalled. A stall does not outlast a change of the declaration that runs.
+	Generation int64 `json:"generation,omitempty"`
 }
 
 // The kinds of stages.
@@ -80,7 +82,7 @@ func (s *Stall) Same(o *Stall) bool {
 	if s == nil || o == nil {
 		return s == o
 	}
-	return cmp.Or(strings.Compare(s.Reason, o.Reason), strings.Compare(s.Stage, o.Stage), s.Since.Compare(o.Since)) == 0 && s.Failed == o.Failed
+	return cmp.Or(strings.Compare(s.Reason, o.Reason), strings.Compare(s.Stage, o.Stage), s.Since.Compare(o.Since)) == 0 && s.Failed == o.Failed && s.Generation == o.Generation
 }
 
 func (o observation) delivering() Condition {

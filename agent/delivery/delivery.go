@@ -4,7 +4,6 @@ package delivery
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -13,21 +12,20 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// How long stages may take, in addition to what their settings allow and to what is usual for them.
-const (
-	stuckAfter  = 20 * time.Second // to accept a record, to answer a call, or to refuse all records
-	reportAfter = 2 * time.Second  // to succeed after the first error that a stage reports
-	startAfter  = 30 * time.Second // for the plugins of a pipeline to come up, or for a member of a cluster to claim it
-	readAgain   = 90 * time.Second // without another error until a source that reads nothing counts as well again
-	usualAtMost = 2 * time.Minute  // what may be usual for a stage
-)
+// Limits are how long what Judge waits for may take, in addition to what settings allow and to what is usual for a stage.
+type Limits struct {
+	Stuck   time.Duration // to accept a record, to answer a call, or to refuse every record
+	Report  time.Duration // to succeed after the first error that a stage reports
+	Fresh   time.Duration // without another error until a stage no longer counts as one that tries again
+	Start   time.Duration // for the plugins of a pipeline to come up, or for a member of a cluster to claim it
+	Steady  time.Duration // for a run after one that failed, when it delivers
+	Idle    time.Duration // the same when it has nothing to deliver
+	Regular time.Duration // what may be taken as usual: between two records of a slow stage, or between failures that come regularly
+}
 
-// How long a run has to last after one that failed.
-const (
-	steadyDelivering = 15 * time.Second // when it delivers
-	steadyIdle       = 30 * time.Second // when there is nothing to deliver
-	steadyAtMost     = 5 * time.Minute  // when the failures come regularly
-)
+// DefaultLimits have a pipeline that stops delivering found out within half a minute.
+var DefaultLimits = Limits{Stuck: 20 * time.Second, Report: 2 * time.Second, Fresh: 90 * time.Second, Start: 30 * time.Second,
+	Steady: 15 * time.Second, Idle: 30 * time.Second, Regular: 5 * time.Minute}
 
 // Stage is a stage of a pipeline as it was observed over time.
 type Stage struct {
@@ -44,6 +42,7 @@ type Stage struct {
 
 // Observed is what is known of a pipeline at one time.
 type Observed struct {
+	Limits    *Limits
 	State     spec.State
 	Stages    []Stage       // of the run; none when nothing runs
 	Confirmed time.Time     // when the stall of State was observed last
@@ -63,8 +62,8 @@ func Judge(now time.Time, o *Observed) *spec.Stall {
 		if s := o.worst(now); s != nil {
 			return after(before, s)
 		}
-		if before == nil && now.Sub(o.State.Since) >= startAfter {
-			return &spec.Stall{Reason: spec.StallStart, Since: o.State.Since, Message: "its plugins have not started since " + moment(o.State.Since)}
+		if before == nil && now.Sub(o.State.Since) >= o.Limits.Start {
+			return &spec.Stall{Reason: spec.StallStart, Since: o.State.Since, Message: "its plugins do not start"}
 		}
 	case spec.PhaseRunning:
 		if s := o.worst(now); s != nil {
@@ -97,10 +96,10 @@ func (o *Observed) stopped(now time.Time) *spec.Stall {
 	switch {
 	case o.Unplaced.IsZero() && waits:
 		return nil
-	case o.Unplaced.IsZero(), waits, now.Sub(o.Unplaced) < startAfter:
+	case o.Unplaced.IsZero(), waits, now.Sub(o.Unplaced) < o.Limits.Start:
 		return before
 	}
-	return &spec.Stall{Reason: spec.StallCluster, Since: o.Unplaced, Message: "no member of the cluster has run it since " + moment(o.Unplaced)}
+	return &spec.Stall{Reason: spec.StallCluster, Since: o.Unplaced, Message: "no member of the cluster runs it"}
 }
 
 // over reports whether the stall of a pipeline that runs, and of which nothing is observed any more, is over: the stage
@@ -111,10 +110,10 @@ func (o *Observed) over(now time.Time) bool {
 		return true
 	}
 	if o.passed(s.Stage) {
-		return !s.Failed || age >= min(max(steadyDelivering, 2*o.Flapped), steadyAtMost)
+		return !s.Failed || age >= min(max(o.Limits.Steady, 2*o.Flapped), o.Limits.Regular)
 	}
 	idle := !slices.ContainsFunc(o.Stages, func(st Stage) bool { return !st.Since.IsZero() })
-	return idle && age >= min(max(steadyIdle, 2*o.Failed, 2*o.Flapped), steadyAtMost)
+	return idle && age >= min(max(o.Limits.Idle, 2*o.Failed, 2*o.Flapped), o.Limits.Regular)
 }
 
 // passed reports whether a stage passed a record after its stall was observed last. For a stage that counts none, or that
@@ -142,7 +141,7 @@ func (o *Observed) worst(now time.Time) *spec.Stall {
 	}
 	var all []found
 	for i := range o.Stages {
-		if s := o.Stages[i].judge(now); s != nil {
+		if s := o.Stages[i].judge(now, o.Limits); s != nil {
 			all = append(all, found{&o.Stages[i], s})
 		}
 	}
@@ -160,54 +159,63 @@ func (o *Observed) worst(now time.Time) *spec.Stall {
 }
 
 // judge returns why the stage holds its pipeline up, nil when it does not.
-func (s *Stage) judge(now time.Time) *spec.Stall {
+func (s *Stage) judge(now time.Time, l *Limits) *spec.Stall {
 	if s.Kind == spec.StageSource {
-		return s.source(now)
+		return s.source(now, l)
 	}
 	waited := now.Sub(s.Since)
-	waits := !s.Since.IsZero() && s.Patience >= 0 && waited >= max(stuckAfter, min(2*s.Usual, usualAtMost))+s.Patience
+	waits := !s.Since.IsZero() && s.Patience >= 0 && waited >= max(l.Stuck, min(2*s.Usual, l.Regular/2))+s.Patience
 	switch r := s.Refusal; {
 	case s.Doing == measure.Unclaimed:
 		if waits {
 			return &spec.Stall{Reason: spec.StallCluster, Stage: s.ID, Since: s.Since,
-				Message: s.name() + " has waited for the cluster to confirm the claim since " + moment(s.Since)}
+				Message: s.name() + " waits for the cluster to confirm the claim"}
 		}
-	case !s.Since.IsZero() && s.Report.Count > 0 && now.Sub(s.Report.First) >= reportAfter:
+	case !s.Since.IsZero() && s.Report.Count > 0 && now.Sub(s.Report.First) >= l.Report && now.Sub(s.Report.Last) < l.Fresh:
 		return s.stall(spec.StallRetrying, s.Since, s.Report.Text)
-	case r.Count > 1 && r.Last.Sub(r.First) >= stuckAfter:
+	case r.Count > 1 && r.Last.Sub(r.First) >= l.Stuck:
 		return s.stall(spec.StallRefuses, r.First, "it refuses every record: "+r.Text)
 	case waits && s.Doing == measure.Opening:
-		return s.stall(spec.StallStuck, s.Since, "opening it has not ended")
+		return s.stall(spec.StallStuck, s.Since, "opening it does not end"+s.last())
 	case waits && s.Kind == spec.StageProcessor:
-		return s.stall(spec.StallStuck, s.Since, "its call has not ended")
+		return s.stall(spec.StallStuck, s.Since, "its call does not end")
 	case waits:
-		return s.stall(spec.StallStuck, s.Since, "it does not answer, and records wait")
+		return s.stall(spec.StallStuck, s.Since, "it does not answer, and records wait"+s.last())
 	}
 	return nil
 }
 
 // source judges a source. One that reads nothing and reports nothing may have nothing to read.
-func (s *Stage) source(now time.Time) *spec.Stall {
+func (s *Stage) source(now time.Time, l *Limits) *spec.Stall {
 	waits, r := !s.Since.IsZero(), s.Report
 	switch {
-	case waits && s.Doing == measure.Opening && r.Count > 0 && now.Sub(r.First) >= reportAfter:
+	case waits && s.Doing == measure.Opening && r.Count > 0 && now.Sub(r.First) >= l.Report:
 		return s.stall(spec.StallRetrying, s.Since, r.Text)
-	case r.Count > 1 && r.Last.Sub(r.First) >= reportAfter && now.Sub(r.Last) < max(readAgain, 2*r.Last.Sub(r.First)/time.Duration(r.Count-1)):
+	case r.Count > 1 && r.Last.Sub(r.First) >= l.Report && now.Sub(r.Last) < max(l.Fresh, 2*r.Last.Sub(r.First)/time.Duration(r.Count-1)):
 		return s.stall(spec.StallRetrying, r.First, r.Text)
-	case waits && now.Sub(s.Since) >= stuckAfter && s.Doing == measure.Opening:
-		return s.stall(spec.StallStuck, s.Since, "opening it has not ended")
-	case waits && now.Sub(s.Since) >= stuckAfter:
+	case waits && now.Sub(s.Since) >= l.Stuck && s.Doing == measure.Opening:
+		return s.stall(spec.StallStuck, s.Since, "opening it does not end")
+	case waits && now.Sub(s.Since) >= l.Stuck:
 		return s.stall(spec.StallStuck, s.Since, "it does not return from an acknowledgement")
 	}
 	return nil
 }
 
-// verbs say what stages of a kind do with records.
-var verbs = map[string]string{spec.StageSource: "read", spec.StageDestination: "accepted", spec.StageQueue: "accepted", spec.StageProcessor: "passed on"}
+// idles say what stages of a kind do that do nothing.
+var idles = map[string]string{spec.StageSource: "reads nothing", spec.StageDestination: "accepts nothing",
+	spec.StageQueue: "accepts nothing", spec.StageProcessor: "passes nothing on"}
 
+// stall returns a stall of the stage. Its message has no time, since it may become that of an earlier stall.
 func (s *Stage) stall(done string, since time.Time, why string) *spec.Stall {
-	return &spec.Stall{Reason: s.Kind + done, Stage: s.ID, Since: since,
-		Message: fmt.Sprintf("%s has %s nothing since %s: %s", s.name(), verbs[s.Kind], moment(since), why)}
+	return &spec.Stall{Reason: s.Kind + done, Stage: s.ID, Since: since, Message: s.name() + " " + idles[s.Kind] + ": " + why}
+}
+
+// last is the last error that the stage reported, as an addition to a message.
+func (s *Stage) last() string {
+	if s.Report.Text == "" {
+		return ""
+	}
+	return "; the last error was " + s.Report.Text
 }
 
 func (s *Stage) name() string {
@@ -217,6 +225,3 @@ func (s *Stage) name() string {
 	}
 	return kind + " " + s.ID
 }
-
-// moment is a time as messages have it.
-func moment(t time.Time) string { return t.UTC().Format(time.RFC3339) }

@@ -1,6 +1,7 @@
 package delivery
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"maps"
@@ -14,10 +15,10 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// How often pipelines are observed, and how often the message of a stall may change.
+// How often pipelines are observed by default, and after how many observations the message of a stall may change again.
 const (
-	interval        = time.Second
-	messageInterval = 10 * time.Second
+	defaultInterval = time.Second
+	messageEvery    = 10
 )
 
 // Loop is what knows and keeps the states of pipelines.
@@ -41,6 +42,8 @@ type Watch struct {
 	Runs Runs
 	// Unplaced reports whether a pipeline is to run and no member of the cluster runs it; nil: there is no cluster.
 	Unplaced func(id string) bool
+	Limits   *Limits       // nil: DefaultLimits
+	Interval time.Duration // between two observations; 0: a second
 	Log      *slog.Logger
 
 	mu        sync.Mutex
@@ -60,7 +63,7 @@ type pipeline struct {
 
 // Run observes until ctx ends, then it returns nil.
 func (w *Watch) Run(ctx context.Context) error {
-	tick := time.NewTicker(interval)
+	tick := time.NewTicker(w.interval())
 	defer tick.Stop()
 	for {
 		select {
@@ -71,6 +74,8 @@ func (w *Watch) Run(ctx context.Context) error {
 		}
 	}
 }
+
+func (w *Watch) interval() time.Duration { return cmp.Or(w.Interval, defaultInterval) }
 
 // Stages returns the stages of a pipeline that runs, in the order of the records; none of one that does not run.
 func (w *Watch) Stages(id string) []Stage {
@@ -98,13 +103,17 @@ func (w *Watch) sample(ctx context.Context, now time.Time) {
 		s := &states[i]
 		p := w.pipelines[s.PipelineID]
 		if p == nil {
-			p = &pipeline{stages: map[string]*Stage{}, since: s.Since, observed: Observed{Confirmed: now}}
+			p = &pipeline{stages: map[string]*Stage{}, since: s.Since, observed: Observed{Limits: cmp.Or(w.Limits, &DefaultLimits), Confirmed: now}}
 			p.observed.State.Stall = s.Stall
 			w.pipelines[s.PipelineID] = p
 		}
 		p.seen = now
 		w.observe(now, p, s)
-		if stall := Judge(now, &p.observed); p.changes(now, stall) {
+		stall := Judge(now, &p.observed)
+		if stall != nil && stall != s.Stall {
+			stall.Generation = s.RunningGeneration
+		}
+		if p.changes(now, stall, messageEvery*w.interval()) {
 			changes = append(changes, change{s.PipelineID, s.Stall, stall})
 			p.observed.State.Stall, p.updated = stall, now
 		}
@@ -119,10 +128,10 @@ func (w *Watch) sample(ctx context.Context, now time.Time) {
 }
 
 // changes reports whether stall is to take the place of the one there is.
-func (p *pipeline) changes(now time.Time, stall *spec.Stall) bool {
+func (p *pipeline) changes(now time.Time, stall *spec.Stall, messages time.Duration) bool {
 	before := p.observed.State.Stall
 	if before.Same(stall) {
-		return before != nil && before.Message != stall.Message && now.Sub(p.updated) >= messageInterval
+		return before != nil && before.Message != stall.Message && now.Sub(p.updated) >= messages
 	}
 	return true
 }
@@ -174,7 +183,7 @@ var order = map[string]int{spec.StageSource: 0, spec.StageProcessor: 1, spec.Sta
 // failed takes note of the end of a run with an error.
 func (p *pipeline) failed(now time.Time) {
 	o := &p.observed
-	again := !o.Failure.IsZero() && now.Sub(o.Failure) < 2*steadyAtMost
+	again := !o.Failure.IsZero() && now.Sub(o.Failure) < 2*o.Limits.Regular
 	if !again {
 		o.Failed, o.Flapped = 0, 0
 	}

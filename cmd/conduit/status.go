@@ -150,7 +150,7 @@ func (p *pipelineStatus) fails() bool {
 
 // stalled reports whether the pipeline is to run and delivers nothing.
 func (p *pipelineStatus) stalled() bool {
-	return p.State.Stall != nil && p.State.Phase != spec.PhaseStopped
+	return p.State.Stall != nil
 }
 
 // attention is how soon a pipeline is to be seen, from 0.
@@ -457,11 +457,7 @@ func errorWords(s *pipelineStatus) string {
 
 // stallWords says why a pipeline delivers nothing, and since when.
 func stallWords(s *spec.State) string {
-	text, since := cmp.Or(s.Error, s.Stall.Message), s.Stall.Since.UTC().Format(time.RFC3339)
-	if strings.Contains(text, since) {
-		return text
-	}
-	return "since " + since + ": " + text
+	return "since " + terminal.Moment(s.Stall.Since) + ": " + cmp.Or(s.Error, s.Stall.Message)
 }
 
 // passingWords are the records per second that a pipeline reads and delivers.
