@@ -33,7 +33,7 @@ type StageRates struct {
 	Behind      *progress.Report `json:"behind,omitempty" doc:"How far a source is behind its system, as far as that is known."`
 	Waiting     string           `json:"waiting,omitempty" doc:"Of a source that has delivered nothing since it was opened: no record yet, open since when."`
 	Slow        string           `json:"slow,omitempty" doc:"Says who waits for it, as in: in waits for out, when it is what holds the pipeline back."`
-	Kind        StageKind        `json:"kind"`
+	Kind        StageKind        `json:"kind,omitempty"`
 	In          float64          `json:"in" doc:"Per second: read by a source, handed to a processor or a destination."`
 	Out         float64          `json:"out" doc:"Per second: acknowledged to a source, passed on by a processor, accepted by a destination."`
 	Doing       string           `json:"doing,omitempty" doc:"What it does now: opening, reading, waiting for destinations, acknowledging, processing, writing, gathering a batch, throttled or waiting for the cluster."`

@@ -43,8 +43,8 @@ delivered, because a stage of it retries, refuses, does not answer or fails agai
 With an ID a table of its stages follows: what goes in and out of each per second, how many records
 it holds, what it does, since when nothing passed it, and the last error that it reported.
 Before it stands what is wrong with the agent, or with the directory of the pipeline files.
-With -w what needs attention comes first: problems of files, then pipelines that fail, and
-those that were stopped or started by hand.
+With -w what needs attention comes first: problems of files, then pipelines that fail or deliver
+nothing, and those that were stopped or started by hand.
 
 With --check the exit code is 1 when a pipeline does not run as declared, as one that was stopped by
 hand, or delivers nothing although records wait, which is noticed within half a minute, when a file has an error, or the agent is not ready: for monitoring.
