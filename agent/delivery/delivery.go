@@ -173,6 +173,8 @@ func (s *Stage) judge(now time.Time, l *Limits) *spec.Stall {
 		}
 	case !s.Since.IsZero() && s.Report.Count > 0 && now.Sub(s.Report.First) >= l.Report && now.Sub(s.Report.Last) < l.Fresh:
 		return s.stall(spec.StallRetrying, s.Since, s.Report.Text)
+	case r.Count > 0 && s.Warning != "" && now.Sub(r.First) >= l.Report: // it knows itself that it is not over
+		return s.stall(spec.StallRetrying, r.First, r.Text)
 	case r.Count > 1 && r.Last.Sub(r.First) >= l.Stuck:
 		return s.stall(spec.StallRefuses, r.First, "it refuses every record: "+r.Text)
 	case waits && s.Doing == measure.Opening:

@@ -5,6 +5,7 @@ import (
 
 	"github.com/conduit-agent/conduit/agent/engine/batching"
 	"github.com/conduit-agent/conduit/agent/engine/measure"
+	"github.com/conduit-agent/conduit/plugins/connector"
 	"github.com/conduit-agent/conduit/spec"
 )
 
@@ -26,11 +27,15 @@ func (p *Pipeline) Stages() []measure.Stage {
 }
 
 func (s *sourceRun) observe(opening bool) measure.Stage {
+	warning := ""
+	if !opening {
+		warning = connector.ProgressOf(s.src).Warning // not under mu: it may be any code
+	}
 	s.mu.Lock()
 	unsettled := s.tracker.Read - s.tracker.Low
 	s.mu.Unlock()
 	o := measure.Stage{ID: s.id, Type: spec.TypeSource, Doing: measure.Reading, Outstanding: unsettled,
-		Passed: s.stats.Records.Load(), Acked: s.stats.Acked.Load(), Report: s.stats.Reports.Get()}
+		Passed: s.stats.Records.Load(), Acked: s.stats.Acked.Load(), Report: s.stats.Reports.Get(), Warning: warning}
 	_, blocked := s.stats.Blocked.Sum()
 	switch {
 	case opening:

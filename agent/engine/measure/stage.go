@@ -19,6 +19,7 @@ type Stage struct {
 	// go slowly. Negative: for any time.
 	Patience time.Duration
 	Report   Report // what it logged
+	Warning  string // what a source warns of now
 	Refusal  Report // why it refused records
 }
 
