@@ -102,31 +102,38 @@ func TestFailures(t *testing.T) {
 	for name, tt := range map[string]struct {
 		of      map[string]fake
 		process func(context.Context) error
+		dlq     *spec.DLQ     // nil: any number of refusals is tolerated
 		by      time.Duration // the time at which it has to be found
 		want    []string      // from then on, at any time
 	}{
-		"all is well":                       {nil, nil, time.Second, []string{""}},
-		"the destination hangs":             {map[string]fake{"out": {write: hangs}}, nil, 25 * time.Second, []string{"DestinationStuck"}},
-		"it refuses every record":           {map[string]fake{"out": {write: func(context.Context, int) error { return errRefused }}}, nil, 25 * time.Second, []string{"DestinationRefuses"}},
-		"it fails with every record":        {map[string]fake{"out": {write: func(context.Context, int) error { return errDown }}}, nil, 3 * time.Second, []string{"DestinationFailed"}},
-		"it cannot be opened":               {map[string]fake{"out": {open: down}}, nil, time.Second, []string{"DestinationFailed"}},
-		"it cannot be opened, nothing read": {map[string]fake{"out": {open: down}, "in": {read: func(ctx context.Context, _ int) error { return hang(ctx) }}}, nil, time.Second, []string{"DestinationFailed"}},
-		"opening it hangs":                  {map[string]fake{"out": {open: hang}}, nil, 25 * time.Second, []string{"DestinationStuck"}},
-		"opening the source hangs":          {map[string]fake{"in": {open: hang}}, nil, 25 * time.Second, []string{"SourceStuck"}},
-		"the source cannot be opened":       {map[string]fake{"in": {open: down}}, nil, time.Second, []string{"SourceFailed"}},
-		"the source is idle":                {map[string]fake{"in": {read: func(ctx context.Context, _ int) error { return hang(ctx) }}}, nil, time.Second, []string{""}},
-		"the dead-letter queue hangs": {map[string]fake{"out": {write: func(context.Context, int) error { return errRefused }}, "dlq": {write: hangs}}, nil,
+		"all is well":                       {nil, nil, nil, time.Second, []string{""}},
+		"the destination hangs":             {map[string]fake{"out": {write: hangs}}, nil, nil, 25 * time.Second, []string{"DestinationStuck"}},
+		"it refuses every record":           {map[string]fake{"out": {write: func(context.Context, int) error { return errRefused }}}, nil, nil, 25 * time.Second, []string{"DestinationRefuses"}},
+		"it fails with every record":        {map[string]fake{"out": {write: func(context.Context, int) error { return errDown }}}, nil, nil, 3 * time.Second, []string{"DestinationFailed"}},
+		"it cannot be opened":               {map[string]fake{"out": {open: down}}, nil, nil, time.Second, []string{"DestinationFailed"}},
+		"it cannot be opened, nothing read": {map[string]fake{"out": {open: down}, "in": {read: func(ctx context.Context, _ int) error { return hang(ctx) }}}, nil, nil, time.Second, []string{"DestinationFailed"}},
+		"opening it hangs":                  {map[string]fake{"out": {open: hang}}, nil, nil, 25 * time.Second, []string{"DestinationStuck"}},
+		"opening the source hangs":          {map[string]fake{"in": {open: hang}}, nil, nil, 25 * time.Second, []string{"SourceStuck"}},
+		"the source cannot be opened":       {map[string]fake{"in": {open: down}}, nil, nil, time.Second, []string{"SourceFailed"}},
+		"the source is idle":                {map[string]fake{"in": {read: func(ctx context.Context, _ int) error { return hang(ctx) }}}, nil, nil, time.Second, []string{""}},
+		"the dead-letter queue hangs": {map[string]fake{"out": {write: func(context.Context, int) error { return errRefused }}, "dlq": {write: hangs}}, nil, nil,
 			25 * time.Second, []string{"DeadLetterQueueStuck"}},
-		"the dead-letter queue fails": {map[string]fake{"out": {write: func(context.Context, int) error { return errRefused }}, "dlq": {write: func(context.Context, int) error { return errDown }}}, nil,
+		"the dead-letter queue fails": {map[string]fake{"out": {write: func(context.Context, int) error { return errRefused }}, "dlq": {write: func(context.Context, int) error { return errDown }}}, nil, nil,
 			3 * time.Second, []string{"DeadLetterQueueFailed"}},
-		"a processor hangs":       {nil, hang, 25 * time.Second, []string{"ProcessorStuck"}},
-		"a processor fails":       {nil, func(context.Context) error { return errDown }, 3 * time.Second, []string{"ProcessorFailed"}},
-		"a record takes a minute": {map[string]fake{"out": {write: func(ctx context.Context, _ int) error { return pause(ctx, time.Minute) }}}, nil, 65 * time.Second, []string{""}},
+		"a processor hangs": {nil, hang, nil, 25 * time.Second, []string{"ProcessorStuck"}},
+		"a processor fails": {nil, func(context.Context) error { return errDown }, nil, 3 * time.Second, []string{"ProcessorFailed"}},
+		"it is degraded by its first refused record": {map[string]fake{"out": {write: func(context.Context, int) error { return errRefused }}}, nil, &spec.DLQ{Plugin: "dlq", WindowSize: 1},
+			3 * time.Second, []string{"DestinationRefuses"}},
+		"it refuses every other record": {map[string]fake{"out": {write: refusesEveryOther()}}, nil, nil, time.Second, []string{""}},
+		"a record takes a minute":       {map[string]fake{"out": {write: func(ctx context.Context, _ int) error { return pause(ctx, time.Minute) }}}, nil, nil, 65 * time.Second, []string{""}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := newFakes(tt.of)
 				p := declared
+				if tt.dlq != nil {
+					p.DLQ = *tt.dlq
+				}
 				if f.process = tt.process; f.process != nil {
 					p.Processors = []spec.Processor{{ID: "mask", Plugin: "fake", Workers: 1}}
 				}
@@ -146,6 +153,17 @@ func pause(ctx context.Context, d time.Duration) error {
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
+	}
+}
+
+// refusesEveryOther returns a write that refuses every other record.
+func refusesEveryOther() func(context.Context, int) error {
+	n := 0
+	return func(context.Context, int) error {
+		if n++; n%2 == 0 {
+			return errRefused
+		}
+		return nil
 	}
 }
 
@@ -230,6 +248,33 @@ func TestFlapping(t *testing.T) {
 			a.always(10*time.Minute, "DestinationFailed")
 		})
 	}
+}
+
+// What a run delivered at its very end does not count for the next one.
+func TestLastRecordOfARun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		runs, left := 0, 0
+		f := newFakes(map[string]fake{"out": {
+			open: func(context.Context) error { runs++; left = runs % 2; return nil },
+			write: func(ctx context.Context, _ int) error {
+				if left--; left == 0 {
+					return nil
+				}
+				if runs%2 == 1 {
+					return errDown
+				}
+				if err := pause(ctx, 18*time.Second); err != nil {
+					return err
+				}
+				return errDown
+			},
+		}})
+		f.store.declare(declared)
+		a := start(t, f)
+		defer a.stop()
+		time.Sleep(5 * time.Second)
+		a.always(10*time.Minute, "DestinationFailed", "DestinationStuck")
+	})
 }
 
 // A source that logs that it tries again, and reads nothing, is to blame until it reads.
