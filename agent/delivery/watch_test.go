@@ -257,8 +257,8 @@ func TestLastRecordOfARun(t *testing.T) {
 		f := newFakes(map[string]fake{"out": {
 			open: func(context.Context) error { runs++; left = runs % 2; return nil },
 			write: func(ctx context.Context, _ int) error {
-				if left--; left == 0 {
-					return nil
+				if left--; left == 0 { // between two observations, with the record that fails behind it
+					return pause(ctx, 1550*time.Millisecond)
 				}
 				if runs%2 == 1 {
 					return errDown
