@@ -15,6 +15,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/catalog"
 	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/agent/deadletters"
+	"github.com/conduit-agent/conduit/agent/delivery"
 	"github.com/conduit-agent/conduit/agent/engine/commit"
 	"github.com/conduit-agent/conduit/agent/engine/measure"
 	"github.com/conduit-agent/conduit/agent/engine/tap"
@@ -59,6 +60,7 @@ type Agent struct {
 	Runner    *runner.Runner
 	Files     *files.Reconciler
 	Loop      *reconcile.Loop
+	Delivery  *delivery.Watch
 
 	options     Options
 	deadLetters *deadletters.Store
@@ -139,6 +141,7 @@ func (a *Agent) run(ctx context.Context) error {
 	services.Go(func() error { return (&host.Pruner{Prune: a.Store.Prune, Log: a.options.Log}).Run(serving) })
 	services.Go(func() error { return a.rates.Run(serving) })
 	services.Go(func() error { return a.silence.Run(serving) })
+	services.Go(func() error { return a.Delivery.Run(serving) })
 	services.Go(func() error { return a.notifier.Run(serving) })
 	services.Go(func() error { return supervised.Watchdog(serving) })
 	if a.options.Config.Pipelines.StatusFiles {

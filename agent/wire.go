@@ -11,11 +11,13 @@ import (
 	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/agent/confine"
 	"github.com/conduit-agent/conduit/agent/deadletters"
+	"github.com/conduit-agent/conduit/agent/delivery"
 	"github.com/conduit-agent/conduit/agent/engine"
 	"github.com/conduit-agent/conduit/agent/engine/backpressure"
 	"github.com/conduit-agent/conduit/agent/engine/commit"
 	"github.com/conduit-agent/conduit/agent/engine/fair"
 	"github.com/conduit-agent/conduit/agent/host"
+	"github.com/conduit-agent/conduit/agent/membership"
 	"github.com/conduit-agent/conduit/agent/reference"
 	"github.com/conduit-agent/conduit/agent/replay"
 	"github.com/conduit-agent/conduit/agent/runner"
@@ -117,7 +119,13 @@ func (a *Agent) startedPipelineOf(ctx context.Context, connectorID string) (stri
 
 func (a *Agent) wireTelemetry() {
 	a.summary = &telemetry.Summary{Store: a.Store, Loop: a.Loop, Files: a.Files}
-	a.rates = &telemetry.Rates{Runs: a.Runner}
+	a.Delivery = &delivery.Watch{
+		Loop:     a.Loop,
+		Runs:     a.Runner,
+		Unplaced: func(id string) bool { return membership.View{Membership: a.cluster}.Unplaced(id) },
+		Log:      a.options.Log,
+	}
+	a.rates = &telemetry.Rates{Runs: a.Runner, Stages: a.Delivery.Stages}
 	a.metrics = &telemetry.Collector{
 		Version:     a.options.Version,
 		Store:       a.Store,

@@ -36,7 +36,7 @@ func (l *Loop) act(a plan.Action) {
 		p.failures, p.Again = failures{}, ""
 		p.update(func(s *spec.State) {
 			s.Phase, s.StoppedByUser = spec.PhaseStopped, a.Kind == plan.MarkStopped
-			s.Error, s.RetryAt, s.Failures = "", nil, 0
+			s.Error, s.RetryAt, s.Failures, s.Stall = "", nil, 0, nil
 		})
 	case plan.MarkSteady:
 		p.failures = failures{}

@@ -199,6 +199,21 @@ func (l *Loop) CleanUp(ctx context.Context, connectorID string) error {
 	}
 }
 
+// SetStall replaces why pipeline id delivers nothing, nil for nothing, unless what is known of that is not what it was
+// before. It returns when that is recorded.
+func (l *Loop) SetStall(ctx context.Context, id string, before, now *spec.Stall) error {
+	l.init()
+	request := func() {
+		if p := l.pipelines[id]; p != nil && p.State.Stall == before {
+			p.setStall(now)
+		}
+	}
+	if err := l.mail.send(ctx, request); err != nil {
+		return fmt.Errorf("cannot note whether pipeline %q delivers: %w", id, err)
+	}
+	return nil
+}
+
 // Check returns nil once the loop has read the desired state and acted on it; what was
 // declared before the call is then on its way, or waits as Policy.MaxChanges has it. A
 // loop that shuts down answers too.

@@ -122,6 +122,9 @@ func (p *pipelineState) ran(r *run, reason string) {
 			s.Phase = spec.PhaseRunning
 		}
 		s.RunningGeneration, s.Error, s.RetryAt = v.Generation, "", nil
+		if s.Stall != nil && s.Stall.Generation != v.Generation {
+			s.Stall = nil // what stalled was another version
+		}
 		newer := s.LastAttempt != nil && s.LastAttempt.Generation > v.Generation // failed while v was opened
 		if v.Instead == 0 && !newer {
 			s.LastAttempt = &spec.Attempt{Generation: v.Generation, At: time.Now()}
@@ -197,7 +200,7 @@ func (p *pipelineState) ended(r *run, err error) {
 	case !r.started || onProbation:
 		p.notStarted(r.version, err)
 	default:
-		p.recover(err)
+		p.recover(r.version, err)
 	}
 }
 
@@ -236,7 +239,7 @@ func (p *pipelineState) notStarted(v plan.Version, err error) {
 		p.Refused, p.retriable = v.Generation, environmental(err)
 	default:
 		p.Refused = 0 // if this was the rollback, the declared version is next
-		p.recover(err)
+		p.recover(v, err)
 		return
 	}
 	if again {
@@ -255,9 +258,10 @@ func (p *pipelineState) notStarted(v plan.Version, err error) {
 	p.log().Error("pipeline cannot be updated, "+stays, "generation", v.Generation, "err", err)
 }
 
-// recover has the pipeline started again later, or not when that is pointless.
-func (p *pipelineState) recover(err error) {
+// recover has the pipeline, of which version v failed, started again later, or not when that is pointless.
+func (p *pipelineState) recover(v plan.Version, err error) {
 	retries := p.backOff()
+	p.stalled(v, err)
 	s := p.State
 	if permanent(err) || p.loop.Policy.MaxRetries >= 0 && retries > p.loop.Policy.MaxRetries {
 		p.update(func(s *spec.State) { s.Phase, s.Error, s.RetryAt = spec.PhaseDegraded, err.Error(), nil })
@@ -268,6 +272,40 @@ func (p *pipelineState) recover(err error) {
 	p.update(func(s *spec.State) { s.Phase, s.Error = spec.PhaseRecovering, err.Error() })
 	p.event(warning, "Failed", err.Error())
 	p.log().Warn("pipeline failed, trying again", "retry_at", s.RetryAt, "err", err)
+}
+
+// stalled notes that a run of version v failed, for as long as nothing is delivered.
+func (p *pipelineState) stalled(v plan.Version, err error) {
+	if p.desired == nil {
+		return
+	}
+	var stage, kind string
+	var processors, refused bool
+	if staged := Staged(nil); errors.As(err, &staged) {
+		stage, processors, refused = staged.Stage()
+		kind = p.desired.Pipeline.StageKind(stage)
+	}
+	if processors {
+		kind = spec.StageProcessor
+	}
+	p.update(func(s *spec.State) {
+		s.Stall = spec.Failure(s.Stall, stage, kind, refused, err.Error(), time.Now())
+		s.Stall.Generation = v.Generation
+	})
+}
+
+// setStall takes note of why the pipeline delivers nothing, nil when it delivers.
+func (p *pipelineState) setStall(now *spec.Stall) {
+	before := p.State.Stall
+	p.update(func(s *spec.State) { s.Stall = now })
+	switch {
+	case before == nil && now != nil:
+		p.event(warning, "NotDelivering", fmt.Sprintf("since %s: %s", now.Since.UTC().Format(time.RFC3339), now.Message))
+		p.log().Warn("pipeline does not deliver", "reason", now.Reason, "stage", now.Stage, "since", now.Since, "err", now.Message)
+	case before != nil && now == nil && p.State.Phase == spec.PhaseRunning:
+		p.event(normal, "Delivering", "it delivers again, after "+time.Since(before.Since).Round(time.Second).String())
+		p.log().Info("pipeline delivers again", "reason", before.Reason, "stage", before.Stage, "since", before.Since)
+	}
 }
 
 // failures are those of a pipeline since it ran steadily.

@@ -84,6 +84,15 @@ type Environmental interface {
 	Environment() bool
 }
 
+// Staged is implemented by errors of a run that one of its stages caused: a connector, the dead-letter queue, or the
+// processors of a pipeline or of a connector.
+type Staged interface {
+	error
+	// Stage returns the qualified id of the stage, or of what declares the processors that failed, and whether it
+	// refused a record.
+	Stage() (id string, processors, refused bool)
+}
+
 // Permanent is implemented by errors of a run that trying again will not mend: the
 // pipeline becomes degraded instead of recovering.
 type Permanent interface {

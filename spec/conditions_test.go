@@ -103,6 +103,9 @@ func TestConditions(t *testing.T) {
 		var got, types []string
 		for _, c := range spec.Conditions(d, &tt.state, tt.problems, changes) {
 			types = append(types, string(c.Type))
+			if c.Type == spec.ConditionDelivering { // TestDelivering
+				continue
+			}
 			line := conditionLine(c)
 			no := c.Status == spec.ConditionFalse && strings.HasPrefix(c.Reason, "No") && c.Message == ""
 			if !usual[line] && !no {
@@ -112,7 +115,7 @@ func TestConditions(t *testing.T) {
 		if diff := cmp.Diff(tt.want, strings.Join(got, "; ")); diff != "" {
 			t.Errorf("%s: %s", tt.name, diff)
 		}
-		if all := strings.Join(types, " "); all != "Valid Applied Ready Draining Conflict RolledBack PluginChanged" {
+		if all := strings.Join(types, " "); all != "Valid Applied Ready Delivering Draining Conflict RolledBack PluginChanged" {
 			t.Errorf("%s: conditions are %s", tt.name, all)
 		}
 	}
@@ -130,4 +133,52 @@ func conditionLine(c spec.Condition) string {
 		line += fmt.Sprintf(" at %d", c.LastTransitionTime.Unix())
 	}
 	return line
+}
+
+// Only a pipeline that runs, and of which nothing else was observed, delivers.
+func TestDelivering(t *testing.T) {
+	stalled := sound
+	stalled.Stall = &spec.Stall{Reason: "DestinationStuck", Stage: "p:out", Message: "why", Since: time.Unix(150, 0)}
+	recovering := spec.State{Phase: spec.PhaseRecovering, Error: "why", Stall: stalled.Stall}
+	for name, tt := range map[string]struct {
+		state spec.State
+		want  string
+	}{
+		"runs":             {sound, "Delivering=True Delivering (nothing that was read waits for long) gen 2"},
+		"delivers nothing": {stalled, "Delivering=False DestinationStuck (why) gen 2 at 150"},
+		"recovers":         {recovering, "Delivering=False DestinationStuck (why) at 150"},
+		"is stopped":       {spec.State{Phase: spec.PhaseStopped}, "Delivering=False Stopped (it is stopped)"},
+	} {
+		d := &spec.Declaration{Pipeline: spec.Pipeline{ID: "p", Status: spec.StatusRunning}, Generation: 2}
+		ready := ""
+		for _, c := range spec.Conditions(d, &tt.state, nil, nil) {
+			if c.Type == spec.ConditionDelivering && conditionLine(c) != tt.want {
+				t.Errorf("%s: %s", name, conditionLine(c))
+			}
+			if c.Type == spec.ConditionReady {
+				ready = c.Reason
+			}
+		}
+		if name == "delivers nothing" && ready != "NotDelivering" {
+			t.Errorf("%s: it is ready because of %s", name, ready)
+		}
+	}
+}
+
+// A failure is of the stage that failed, and begins with the first one.
+func TestFailure(t *testing.T) {
+	p := &spec.Pipeline{ID: "p", Connectors: []spec.Connector{{ID: "in", Type: spec.TypeSource}, {ID: "out", Type: spec.TypeDestination}}}
+	first := time.Unix(100, 0)
+	for id, want := range map[string]string{"p:in": "SourceFailed", "p:out": "DestinationFailed", "p:out:mask": "ProcessorFailed", "p:dead-letter-queue": "DeadLetterQueueFailed"} {
+		s := spec.Failure(nil, id, p.StageKind(id), false, "why", first)
+		if s.Reason != want || s.Stage != id || !s.Since.Equal(first) || !s.Failed {
+			t.Errorf("%s: %+v", id, s)
+		}
+		if again := spec.Failure(s, id, p.StageKind(id), true, "why", first.Add(time.Hour)); !again.Since.Equal(first) || !strings.HasSuffix(again.Reason, "Refuses") {
+			t.Errorf("%s again: %+v", id, again)
+		}
+	}
+	if s := spec.Failure(nil, "", "", false, "why", first); s.Reason != "PipelineFailed" {
+		t.Errorf("of no stage: %+v", s)
+	}
 }

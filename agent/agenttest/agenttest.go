@@ -33,6 +33,12 @@ type Agent struct {
 // alter its settings. The agent is stopped when the test ends, if not before.
 func Start(t testing.TB, dir string, change ...func(*config.Config)) *Agent {
 	t.Helper()
+	return StartWired(t, dir, func(*agent.Agent) {}, change...)
+}
+
+// StartWired is Start for an agent whose parts wired changes before they run.
+func StartWired(t testing.TB, dir string, wired func(*agent.Agent), change ...func(*config.Config)) *Agent {
+	t.Helper()
 	if dir == "" {
 		dir = NewDir(t)
 	}
@@ -55,7 +61,7 @@ func Start(t testing.TB, dir string, change ...func(*config.Config)) *Agent {
 	started := make(chan *agent.Agent, 1)
 	log := slog.New(slog.NewJSONHandler(a.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	go func() {
-		a.err <- agent.Run(ctx, agent.Options{Config: cfg, Log: log, Wired: Unlimited, Started: func(up *agent.Agent) { started <- up }})
+		a.err <- agent.Run(ctx, agent.Options{Config: cfg, Log: log, Wired: func(a *agent.Agent) { Unlimited(a); wired(a) }, Started: func(up *agent.Agent) { started <- up }})
 	}()
 	select {
 	case a.Agent = <-started:

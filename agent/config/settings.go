@@ -132,7 +132,7 @@ func ofServices() []Setting {
 		{"notify.webhook.secret-file", "", "File with the secret that signs notifications, of at least 24 characters, read for each. A bare name is searched for among systemd's credentials.", nil},
 		{"notify.command.run", "", "Command that is run for each notification, with the JSON on its standard input: a JSON list, no shell sees it. It has the environment that connectors have.", nil},
 		{"notify.command.timeout", 30 * time.Second, "How long the command may take before it is killed and tried again.", nil},
-		{"notify.kinds", "", "Which notifications are sent, separated by commas: degraded, failing, update-failed, silent, recovered, file-problem, file-accepted, files-missing, files-available, cluster. Empty: all.", nil},
+		{"notify.kinds", "", "Which notifications are sent, separated by commas: degraded, failing, update-failed, not-delivering, silent, recovered, file-problem, file-accepted, files-missing, files-available, cluster. Empty: all.", nil},
 		{"notify.interval", 15 * time.Minute, "Time in which at most one notification of a kind is sent of each pipeline or file. What is still true at its end is sent then.", nil},
 		{"shutdown.timeout", 30 * time.Second, "How long to wait for outstanding records when the agent ends.", nil},
 	}

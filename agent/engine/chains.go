@@ -60,7 +60,7 @@ func (p *Pipeline) openChains(ctx context.Context, declared map[string]declaredC
 		}
 		chain, err := p.Plugins.Processors(ctx, id, declared[id].resolved, r.chain(id))
 		if err != nil {
-			err = fmt.Errorf("cannot start the processors of %s: %w", id, err)
+			err = failure.InProcessors(id, fmt.Errorf("cannot start the processors of %s: %w", id, err))
 			if wrong := (sdk.SettingError{}); errors.As(err, &wrong) {
 				err = failure.Permanent(err)
 			}

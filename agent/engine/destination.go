@@ -57,9 +57,10 @@ type destinationRun struct {
 	writing    atomic.Bool // a call of Write has not returned
 	incomplete atomic.Bool // what it gathers is to be written out, behind what is queued
 	renewed    sync.Once   // says that the connector was replaced for that
+	unclaimed  atomic.Bool // it waits until records may be written
 
 	mu       sync.Mutex
-	written  uint64        // guarded by mu: records
+	written  uint64        // guarded by mu: records handed to the connector, or about to be
 	results  uint64        // guarded by mu: records settled
 	pending  []part        // guarded by mu: written and not settled, in order, from number first on
 	first    int           // guarded by mu
@@ -125,7 +126,10 @@ func (d *destinationRun) put(ctx context.Context, batches []inFlight) error {
 		return err
 	}
 	if hold := d.run.Hold; hold != nil {
-		if err := hold(ctx); err != nil {
+		d.unclaimed.Store(true)
+		err := hold(ctx)
+		d.unclaimed.Store(false)
+		if err != nil {
 			return err
 		}
 	}
@@ -202,7 +206,7 @@ func (d *destinationRun) pause(ctx context.Context, released <-chan struct{}) er
 
 // broken wraps an error of the destination.
 func (d *destinationRun) broken(doing string, err error) error {
-	return fmt.Errorf("cannot %s destination %s: %w", doing, d.id, err)
+	return failure.In(d.id, fmt.Errorf("cannot %s destination %s: %w", doing, d.id, err))
 }
 
 // next waits for a batch and returns it with those queued behind it. open is false when the
@@ -309,7 +313,7 @@ func (d *destinationRun) settled(n int, refused error) {
 	for n > 0 {
 		p, k := d.pop(n)
 		if p.Batch == nil {
-			d.run.fail(failure.Permanent(fmt.Errorf("cannot trust destination %s: %w", d.id, errSurplus)))
+			d.run.fail(failure.In(d.id, failure.Permanent(fmt.Errorf("cannot trust destination %s: %w", d.id, errSurplus))))
 			return
 		}
 		n -= k
@@ -365,6 +369,7 @@ func (d *destinationRun) refuse(p part, k int, cause error) error {
 	if err != nil {
 		return fmt.Errorf("cannot decode records for the dead-letter queue: %w", err)
 	}
+	d.stats.Refusals.Note(d.run.redacted(cause).Error(), time.Now())
 	at := len(records) - p.n
 	for i := at; i < at+k; i++ {
 		if err := d.refuseAt(p, i, records[i], cause); err != nil {

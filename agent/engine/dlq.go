@@ -71,7 +71,7 @@ func (q *deadLetters) nack(ctx context.Context, l *deadletter.DeadLetter) error 
 		return err
 	}
 	if l.Stopped {
-		return failure.Permanent(fmt.Errorf("%s refused a record: %w; %w", l.RefusedBy, l.Err, deadletter.ErrThreshold))
+		return failure.RefusedBy(l.RefusedBy, failure.Permanent(fmt.Errorf("%s refused a record: %w; %w", l.RefusedBy, l.Err, deadletter.ErrThreshold)))
 	}
 	q.write.Lock()
 	defer q.write.Unlock()
@@ -91,13 +91,19 @@ func (q *deadLetters) nack(ctx context.Context, l *deadletter.DeadLetter) error 
 
 // keep hands a refused record, with an error without secrets, to the dead-letter store.
 func (q *deadLetters) keep(ctx context.Context, l *deadletter.DeadLetter) error {
-	if q.run.Redact != nil {
-		l.Err = q.run.Redact(l.Err)
-	}
+	l.Err = q.run.redacted(l.Err)
 	if q.run.Keep == nil {
 		return nil
 	}
 	return q.run.Keep(ctx, l)
+}
+
+// redacted returns err without secrets.
+func (p *Pipeline) redacted(err error) error {
+	if p.Redact == nil {
+		return err
+	}
+	return p.Redact(err)
 }
 
 // close waits until nothing is being written, and lets nothing be written any more: a
@@ -118,7 +124,7 @@ func (q *deadLetters) deliver(ctx context.Context, deadLetter *record.Batch) err
 	if limit > 0 && limit+out.batching.Takes(1) > 0 { // no overflow
 		limit += out.batching.Takes(1)
 		defer time.AfterFunc(limit, func() {
-			q.run.fail(fmt.Errorf("dead-letter queue %s has not answered for %v although a record was written to it", q.id, limit))
+			q.run.fail(failure.In(q.id, fmt.Errorf("dead-letter queue %s has not answered for %v although a record was written to it", q.id, limit)))
 		}).Stop()
 	}
 	out.awaited.Store(true)
@@ -143,7 +149,7 @@ func (q *deadLetters) deliver(ctx context.Context, deadLetter *record.Batch) err
 
 // broken wraps an error of the destination.
 func (q *deadLetters) broken(err error) error {
-	return failure.Refused(fmt.Errorf("cannot write to the dead-letter queue %s: %w", q.id, err))
+	return failure.In(q.id, failure.Refused(fmt.Errorf("cannot write to the dead-letter queue %s: %w", q.id, err)))
 }
 
 // settledBy returns the function that w's destination calls with results. Results of one
@@ -157,7 +163,7 @@ func (q *deadLetters) settledBy(w *deadLetterWriter) func(n int, err error) {
 		case n == 1 && w.awaited.CompareAndSwap(true, false):
 			w.answers <- err
 		case n > 0:
-			q.run.fail(failure.Permanent(fmt.Errorf("cannot trust the dead-letter queue %s: %w", q.id, errSurplus)))
+			q.run.fail(failure.In(q.id, failure.Permanent(fmt.Errorf("cannot trust the dead-letter queue %s: %w", q.id, errSurplus))))
 		}
 	}
 }

@@ -76,7 +76,8 @@ type opened[C connector.Connector] struct {
 	settings  map[string]string // resolved
 	batching  batching.Policy   // of a destination
 	connector C
-	lifecycle bool // gets lifecycle events
+	lifecycle bool        // gets lifecycle events
+	opening   atomic.Bool // it is being opened
 }
 
 // Prepare starts the plugins of the pipeline and hands them their settings. After an
@@ -148,7 +149,7 @@ func (p *Pipeline) ID() string { return p.Declared.ID }
 func start[C connector.Connector](ctx context.Context, p *Pipeline, o *opened[C], dispense func(ctx context.Context, plugin, id string) (C, error)) error {
 	c, err := dispense(ctx, o.plugin, o.id)
 	if err != nil {
-		return fmt.Errorf("cannot start connector %s: %w", o.id, err)
+		return failure.In(o.id, fmt.Errorf("cannot start connector %s: %w", o.id, err))
 	}
 	o.connector, o.plugin = c, p.Plugins.ByName(o.plugin)
 	settings := maps.Clone(o.settings)
@@ -159,7 +160,7 @@ func start[C connector.Connector](ctx context.Context, p *Pipeline, o *opened[C]
 		if ctx.Err() == nil {
 			err = failure.Refused(err)
 		}
-		return fmt.Errorf("cannot configure connector %s: %w", o.id, err)
+		return failure.In(o.id, fmt.Errorf("cannot configure connector %s: %w", o.id, err))
 	}
 	return nil
 }
@@ -179,7 +180,7 @@ func (p *Pipeline) startDeadLetters(ctx context.Context, o *opened[connector.Des
 		return err
 	}
 	if o.batching.NeverAlone() {
-		return failure.Permanent(fmt.Errorf("cannot use the dead-letter queue %s: it would wait for %d records before it writes any, and gets one at a time; set its sdk.batch.size to 0", o.id, o.batching.Size))
+		return failure.In(o.id, failure.Permanent(fmt.Errorf("cannot use the dead-letter queue %s: it would wait for %d records before it writes any, and gets one at a time; set its sdk.batch.size to 0", o.id, o.batching.Size)))
 	}
 	return nil
 }
@@ -292,10 +293,15 @@ func notifyLifecycle[C connector.Connector](ctx context.Context, p *Pipeline, o 
 		Connector: o.connector, PipelineID: p.Declared.ID, ID: o.id, Plugin: o.plugin,
 		Declared: &o.declared, Settings: o.settings, Store: p.Store, Recall: p.Recall, Log: p.Log,
 	}
-	return start.Notify(ctx)
+	if err := start.Notify(ctx); err != nil {
+		return failure.In(o.id, err)
+	}
+	return nil
 }
 
 func (r *run) openDestination(ctx context.Context, declared *spec.Pipeline, o *opened[connector.Destination], settled func(int, error)) error {
+	o.opening.Store(true)
+	defer o.opening.Store(false)
 	if err := notifyLifecycle(ctx, r.Pipeline, o); err != nil {
 		return err
 	}
@@ -304,7 +310,7 @@ func (r *run) openDestination(ctx context.Context, declared *spec.Pipeline, o *o
 		c.StopAndWait()
 	}
 	if err := o.connector.Open(ctx, settled); err != nil {
-		return fmt.Errorf("cannot open destination %s: %w", o.id, err)
+		return failure.In(o.id, fmt.Errorf("cannot open destination %s: %w", o.id, err))
 	}
 	return nil
 }
@@ -315,6 +321,8 @@ func (r *run) openDeadLetters(ctx context.Context, declared *spec.Pipeline) erro
 }
 
 func (r *run) openSource(ctx context.Context, o *opened[connector.Source]) error {
+	o.opening.Store(true)
+	defer o.opening.Store(false)
 	if err := notifyLifecycle(ctx, r.Pipeline, o); err != nil {
 		return err
 	}
@@ -323,7 +331,7 @@ func (r *run) openSource(ctx context.Context, o *opened[connector.Source]) error
 		return fmt.Errorf("cannot read the position of source %s: %w", o.id, err)
 	}
 	if err := o.connector.Open(ctx, checkpoint.PositionFor(pluginname.Bare(o.plugin))); err != nil {
-		return fmt.Errorf("cannot open source %s: %w", o.id, err)
+		return failure.In(o.id, fmt.Errorf("cannot open source %s: %w", o.id, err))
 	}
 	return nil
 }

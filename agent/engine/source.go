@@ -153,16 +153,16 @@ func (s *sourceRun) next(ctx, reading context.Context) (b *record.Batch, err err
 	case errors.Is(err, io.EOF) && s.run.draining():
 		return nil, nil
 	case errors.Is(err, io.EOF):
-		return nil, fmt.Errorf("cannot read from source %s: it ended by itself", s.id)
+		return nil, failure.In(s.id, fmt.Errorf("cannot read from source %s: it ended by itself", s.id))
 	case err != nil:
-		return nil, fmt.Errorf("cannot read from source %s: %w", s.id, err)
+		return nil, failure.In(s.id, fmt.Errorf("cannot read from source %s: %w", s.id, err))
 	}
 	if ctx.Err() != nil { // the run may have abandoned this goroutine
 		return nil, context.Cause(ctx)
 	}
 	if epoch := s.run.Epoch; epoch != "" {
 		if err := b.SetMetadata(record.KeyClusterEpoch, epoch); err != nil {
-			return nil, fmt.Errorf("cannot read from source %s: %w", s.id, err)
+			return nil, failure.In(s.id, fmt.Errorf("cannot read from source %s: %w", s.id, err))
 		}
 	}
 	s.memory.End(b.Memory())
@@ -221,7 +221,7 @@ func (r *run) allowsMore(unacked, unsettled uint64, bytes int) bool {
 func (s *sourceRun) dispatch(ctx context.Context, b *record.Batch) (over bool, err error) {
 	for i := range b.Len() {
 		if l := len(b.Position(i)); l == 0 || l > record.MaxPosition {
-			return false, failure.Permanent(fmt.Errorf("cannot take records from source %s: position of %d bytes; it must have 1 to %d", s.id, l, record.MaxPosition))
+			return false, failure.In(s.id, failure.Permanent(fmt.Errorf("cannot take records from source %s: position of %d bytes; it must have 1 to %d", s.id, l, record.MaxPosition)))
 		}
 	}
 	f := s.inFlight(b)
@@ -416,7 +416,7 @@ func (s *sourceRun) acknowledge(ctx context.Context) error {
 		}
 		s.acking.Store(true)
 		if err := s.src.Ack(ctx, positions); err != nil {
-			return fmt.Errorf("cannot acknowledge to source %s: %w", s.id, err)
+			return failure.In(s.id, fmt.Errorf("cannot acknowledge to source %s: %w", s.id, err))
 		}
 		s.acking.Store(false)
 		s.mu.Lock()

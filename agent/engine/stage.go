@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 
+	"github.com/conduit-agent/conduit/agent/engine/failure"
 	"github.com/conduit-agent/conduit/agent/engine/lineage"
 	"github.com/conduit-agent/conduit/agent/engine/slot"
 	"github.com/conduit-agent/conduit/plugins/record"
@@ -46,7 +47,7 @@ func (st stage) process(ctx context.Context, f inFlight, records []record.Record
 	t := &token{f, origins, st}
 	out, err := st.Process(ctx, t, records)
 	if err != nil {
-		return f, lineage.Made{}, err
+		return f, lineage.Made{}, failure.InProcessors(st.ID, err)
 	}
 	if st.Observes() {
 		f.observe(t)
@@ -69,7 +70,7 @@ func (st stage) process(ctx context.Context, f inFlight, records []record.Record
 func (st stage) attend(ctx context.Context, r *run) ([]sdk.Emission, error) {
 	out, err := st.Attend(ctx)
 	if err != nil {
-		return nil, err
+		return nil, failure.InProcessors(st.ID, err)
 	}
 	_, err = r.refuseAll(ctx, nil, out.Refused)
 	return out.Emitted, err

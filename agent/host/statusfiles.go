@@ -71,6 +71,7 @@ type pipelineResult struct {
 	Error             string        `json:"error,omitempty"`
 	RetryAt           *time.Time    `json:"retryAt,omitempty"`
 	LastAttempt       *spec.Attempt `json:"lastAttempt,omitempty"`
+	Stall             *spec.Stall   `json:"stall,omitempty"` // why it delivers nothing
 }
 
 // Run keeps the status files up to date until ctx ends, and writes how all ended.
@@ -166,7 +167,7 @@ func (s *StatusFiles) collect(ctx context.Context) (map[string]*fileStatus, erro
 func resultOf(d *spec.Declaration, s *spec.State) pipelineResult {
 	r := pipelineResult{ID: d.Pipeline.ID, Status: d.Pipeline.Status, Override: d.Override, Withdrawn: d.Withdrawn,
 		Result: spec.OutcomePending, Generation: d.Generation, RunningGeneration: s.RunningGeneration,
-		Phase: cmp.Or(s.Phase, spec.PhaseStopped), Since: s.Since, Error: s.Error, RetryAt: s.RetryAt, LastAttempt: s.LastAttempt}
+		Phase: cmp.Or(s.Phase, spec.PhaseStopped), Since: s.Since, Error: s.Error, RetryAt: s.RetryAt, LastAttempt: s.LastAttempt, Stall: s.Stall}
 	if d.Withdrawn.IsZero() {
 		r.Result = spec.OutcomeOf(d.Want(), d.Generation, s)
 	}

@@ -50,6 +50,9 @@ func (*Membership) Problems(*spec.Pipeline) []spec.Problem { return nil }
 // KeepsConnectors returns false: this agent cleans up.
 func (*Membership) KeepsConnectors(string) bool { return false }
 
+// Unplaced returns false: all pipelines run here.
+func (View) Unplaced(string) bool { return false }
+
 // Placement returns nil: all pipelines run here.
 func (View) Placement(string) *rest.Placement { return nil }
 

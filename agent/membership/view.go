@@ -36,6 +36,14 @@ func (v View) Placement(id string) *rest.Placement {
 	return &p
 }
 
+// Unplaced reports whether a pipeline is one of the cluster's and no member has it.
+func (v View) Unplaced(id string) bool {
+	if v.Membership == nil || !v.Membership.elsewhere(id, false) || !v.Membership.clustered(id) {
+		return false
+	}
+	return !slices.ContainsFunc(v.Membership.member.Claims(id), func(c protocol.Claim) bool { return c.Owner != "" })
+}
+
 // Instances returns those of a pipeline that is to have several, nil for one that has one.
 func (v View) Instances(d *spec.Declaration) *rest.Instances {
 	all := alone(d)

@@ -15,6 +15,9 @@ import (
 // the next attempt.
 const failingAfter = time.Minute
 
+// notDelivering is the reason of the event that a pipeline delivers nothing.
+const notDelivering = "NotDelivering"
+
 // recoveredAfter is how long a pipeline has to run before it counts as recovered.
 const recoveredAfter = 5 * time.Second
 
@@ -47,7 +50,7 @@ type lastSent struct {
 
 // kinds are those of events that are sent at once, by reason.
 var kinds = map[string]Kind{
-	"Degraded": Degraded, "UpdateFailed": UpdateFailed, "Silent": Silent,
+	"Degraded": Degraded, "UpdateFailed": UpdateFailed, notDelivering: NotDelivering, "Silent": Silent,
 	"FileRejected": FileProblem, "FileAccepted": FileAccepted,
 	"SourceMissing": FilesMissing, "SourceUnreadable": FilesMissing, "MassDeletionHeld": FilesMissing, "SourceFollowed": FilesAvailable,
 	"SessionLost": Cluster, "SelfStopped": Cluster, "NameTaken": Cluster,
@@ -137,7 +140,7 @@ func (d *decider) changed(now time.Time, s *subject, name string) []Notification
 		return nil
 	}
 	state, known := d.state(id)
-	runs := state.Phase == spec.PhaseRunning && state.Failures == 0 && now.Sub(state.Since) >= recoveredAfter
+	runs := state.Phase == spec.PhaseRunning && state.Failures == 0 && state.Stall == nil && now.Sub(state.Since) >= recoveredAfter
 	tried := state.LastAttempt
 	works := runs && (tried == nil || tried.Error == "" || tried.Generation < state.RunningGeneration)
 	switch {

@@ -120,6 +120,7 @@ var (
 	failed   = spec.State{Phase: spec.PhaseRecovering, Failures: 1}
 	running  = spec.State{Phase: spec.PhaseRunning, RunningGeneration: 2}
 	behind   = spec.State{Phase: spec.PhaseRunning, RunningGeneration: 1, LastAttempt: &spec.Attempt{Generation: 2, Error: "because"}}
+	stalled  = spec.State{Phase: spec.PhaseRunning, RunningGeneration: 2, Stall: &spec.Stall{Reason: "DestinationStuck"}}
 	stopped  = spec.State{Phase: spec.PhaseStopped}
 )
 
@@ -142,7 +143,14 @@ func TestKinds(t *testing.T) {
 			time.Sleep(time.Minute)
 			w.happens("p", "Started", running)
 		}, "p failing, p recovered"},
-		"silent": {func(w *world) { w.happens("p", "Silent", running); w.happens("p", "RecordsAgain", running) }, "p silent, p recovered"},
+		"delivers nothing, and delivers again": {func(w *world) {
+			w.happens("p", "NotDelivering", stalled)
+			time.Sleep(time.Minute)
+			w.happens("p", "Delivering", running)
+			time.Sleep(time.Minute)
+		}, "p not-delivering, p recovered"},
+		"still delivers nothing": {func(w *world) { w.happens("p", "NotDelivering", stalled); time.Sleep(time.Minute) }, "p not-delivering"},
+		"silent":                 {func(w *world) { w.happens("p", "Silent", running); w.happens("p", "RecordsAgain", running) }, "p silent, p recovered"},
 		"a file": {func(w *world) {
 			w.happens("", "FileAccepted", stopped)
 			w.happens("", "FileRejected", stopped)

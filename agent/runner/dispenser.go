@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/conduit-agent/conduit/agent/engine/measure"
 	"github.com/conduit-agent/conduit/agent/redact"
 	"github.com/conduit-agent/conduit/plugins"
 	"github.com/conduit-agent/conduit/plugins/connector"
@@ -27,10 +28,11 @@ type dispenser struct {
 	instance int
 	// refusals bounds what a dead-letter queue that is the log writes; nil: nothing does.
 	refusals *refusals
+	stats    *measure.Pipeline // of the pipeline; nil for connectors that do not run
 }
 
 func (r *Runner) dispense(ctx context.Context, typ spec.ConnectorType, plugin, id string, secrets *redact.Redactor, instance int) (connector.Connector, error) {
-	d := dispenser{r.Catalog.Host, secrets, func(plugin, _ string) { r.started(plugin, false) }, processor.Options{}, nil, instance, nil}
+	d := dispenser{r.Catalog.Host, secrets, func(plugin, _ string) { r.started(plugin, false) }, processor.Options{}, nil, instance, nil, nil}
 	if typ == spec.TypeSource {
 		return d.Source(ctx, plugin, id)
 	}
@@ -43,7 +45,7 @@ func (d dispenser) Source(ctx context.Context, plugin, id string) (connector.Sou
 	if err != nil {
 		return nil, err
 	}
-	d.dispensed(plugin, id, s)
+	d.dispensed(spec.TypeSource, plugin, id, s)
 	return s, nil
 }
 
@@ -53,18 +55,22 @@ func (d dispenser) Destination(ctx context.Context, plugin, id string) (connecto
 	if err != nil {
 		return nil, err
 	}
-	d.dispensed(plugin, id, s)
+	d.dispensed(spec.TypeDestination, plugin, id, s)
 	if installed, err := d.host.Find(plugin); d.guard != nil && err == nil && installed.Path != "" {
 		return d.guard(plugin, id, s), nil
 	}
 	return s, nil
 }
 
-func (d dispenser) dispensed(plugin, id string, connector any) {
+func (d dispenser) dispensed(typ spec.ConnectorType, plugin, id string, connector any) {
 	d.started(d.name(plugin), id)
 	logs, ok := connector.(interface {
 		LogThrough(wrap func(slog.Handler) slog.Handler, redact func(string) string)
 	})
+	if ok && d.stats != nil { // first, so that what is noted is redacted
+		reports := reportsOf(d.stats, typ, id)
+		logs.LogThrough(func(h slog.Handler) slog.Handler { return reportHandler{h, reports} }, d.secrets.Text)
+	}
 	if ok && d.secrets.Len() > 0 {
 		logs.LogThrough(d.secrets.Handler, d.secrets.Text)
 	}

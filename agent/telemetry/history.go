@@ -1,6 +1,7 @@
 package telemetry
 
 import (
+	"math"
 	"slices"
 	"time"
 
@@ -43,6 +44,7 @@ type stage struct {
 // counters are those of a connector at one time.
 type counters struct {
 	records, bytes, refused, filtered uint64
+	in, out                           uint64 // as in rest.StageRates
 	busy, blocked                     passed
 }
 
@@ -68,11 +70,15 @@ func (h *history) sample(s *measure.Pipeline, processors func(f func(id string, 
 		c := counters{records: stats.Records.Load(), bytes: stats.Bytes.Load(), refused: stats.Nacked.Load(), filtered: stats.Filtered.Load()}
 		c.busy.seconds, c.busy.call = stats.Busy.Sum()
 		c.blocked.seconds, c.blocked.call = stats.Blocked.Sum()
+		if c.in, c.out = c.records, stats.Acked.Load(); typ == spec.TypeDestination {
+			handed, _ := stats.Sizes.Sum()
+			c.in, c.out = handed, c.records
+		}
 		add(typ, id, c)
 	})
 	processors(func(id string, stats *processor.Stats) {
 		busy := passed{seconds: time.Duration(stats.Nanos.Load()).Seconds(), call: stats.Current.Load()}
-		add("", id, counters{records: stats.In.Load(), refused: stats.Refused.Load(), filtered: stats.Filtered.Load(), busy: busy})
+		add("", id, counters{records: stats.In.Load(), refused: stats.Refused.Load(), filtered: stats.Filtered.Load(), in: stats.In.Load(), out: stats.Out.Load(), busy: busy})
 	})
 	if len(h.stages) > found { // the pipeline has some no more
 		h.stages = slices.DeleteFunc(h.stages, func(s *stage) bool { return s.n != h.n })
@@ -135,14 +141,22 @@ func (h *history) rates(id string) *rest.PipelineRates {
 	from, to := kept[0], kept[len(kept)-1]
 	seconds := h.at[to].Sub(h.at[from]).Seconds()
 	all := &rest.PipelineRates{ID: id, Stages: make(map[string]rest.StageRates, len(h.stages)), Series: h.seriesSoFar()}
+	slowest := math.Inf(1)
 	for _, s := range h.stages {
 		one := s.rates(from, to, seconds)
+		one.Kind = kindsByType[s.typ]
 		one.Busy = s.share(kept, seconds, func(c counters) passed { return c.busy })
 		all.Stages[s.id] = one
 		if s.typ == spec.TypeSource {
 			all.Records += one.Records
 			all.Bytes += one.Bytes
 		}
+		if s.typ == spec.TypeDestination {
+			slowest = min(slowest, one.Out)
+		}
+	}
+	if !math.IsInf(slowest, 1) {
+		all.Delivered = slowest
 	}
 	h.markSlow(all, kept, seconds)
 	if n := h.lags[to].records - h.lags[from].records; n > 0 {
@@ -151,6 +165,9 @@ func (h *history) rates(id string) *rest.PipelineRates {
 	}
 	return all
 }
+
+// kindsByType are the kinds of stages by the type of a connector, none for a processor.
+var kindsByType = map[spec.ConnectorType]rest.StageKind{"": rest.KindProcessor, spec.TypeSource: rest.KindSource, spec.TypeDestination: rest.KindDestination}
 
 // seriesSoFar returns the series, the oldest value first.
 func (h *history) seriesSoFar() []float64 {
@@ -169,6 +186,8 @@ func (s *stage) rates(from, to int, seconds float64) rest.StageRates {
 		Bytes:    perSecond(before.bytes, now.bytes, seconds),
 		Refused:  perSecond(before.refused, now.refused, seconds),
 		Filtered: perSecond(before.filtered, now.filtered, seconds),
+		In:       perSecond(before.in, now.in, seconds),
+		Out:      perSecond(before.out, now.out, seconds),
 	}
 }
 

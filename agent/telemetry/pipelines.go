@@ -57,6 +57,11 @@ func (c *Collector) state(to chan<- prometheus.Metric, p *spec.Pipeline, s *spec
 	gauge, counter := gaugeTo(to), counterTo(to)
 	gauge(statusDesc, pipelineStatus[s.Phase], p.Name, p.ID)
 	gauge(failuresDesc, float64(s.Failures), p.Name, p.ID)
+	stalled := 0.0
+	if s.Stall != nil {
+		stalled = max(0, time.Since(s.Stall.Since).Seconds())
+	}
+	gauge(notDeliveringDesc, stalled, p.Name, p.ID)
 	for phase, n := range c.Phases.of(p.ID) {
 		counter(phasesDesc, n, p.Name, p.ID, string(phase))
 		if phase == spec.PhaseRecovering {

@@ -8,8 +8,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/conduit-agent/conduit/agent/delivery"
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/plugins/processor"
+	"github.com/conduit-agent/conduit/spec"
 	"github.com/conduit-agent/conduit/spec/sorting"
 )
 
@@ -20,6 +22,8 @@ const sampleInterval = time.Second
 // history of the records read per second. Set Runs, then call Run.
 type Rates struct {
 	Runs Runs
+	// Stages returns what is observed of the stages of a pipeline that runs; nil: nothing is.
+	Stages func(id string) []delivery.Stage
 
 	mu        sync.Mutex
 	pipelines map[string]*history // by id; guarded by mu
@@ -97,7 +101,37 @@ func (r *Rates) Of(id string) *rest.PipelineRates {
 			all.Oldest = &oldest
 		}
 	}
+	if r.Stages != nil {
+		addStages(all, r.Stages(id))
+	}
 	return all
+}
+
+// kinds are those of stages as the API has them.
+var kinds = map[string]rest.StageKind{spec.StageSource: rest.KindSource, spec.StageProcessor: rest.KindProcessor,
+	spec.StageDestination: rest.KindDestination, spec.StageQueue: rest.KindQueue}
+
+// worthShowing is how long a stage has to have something to do before that is shown: most stages have at some moment.
+const worthShowing = 2 * time.Second
+
+// addStages adds what is observed of stages to their rates. The dead-letter queue is one when there is something to say.
+func addStages(all *rest.PipelineRates, stages []delivery.Stage) {
+	for i := range stages {
+		s := &stages[i]
+		one, ok := all.Stages[s.ID]
+		if !ok && s.Since.IsZero() && s.Report.Count == 0 {
+			continue
+		}
+		one.Kind, one.Doing, one.Outstanding = kinds[s.Kind], string(s.Doing), s.Outstanding
+		if !s.Since.IsZero() && time.Since(s.Since) >= worthShowing {
+			one.Since = &s.Since
+		}
+		one.Errors, one.Error = s.Report.Count+s.Refusal.Count, s.Report.Text
+		if s.Refusal.Last.After(s.Report.Last) {
+			one.Error = s.Refusal.Text
+		}
+		all.Stages[s.ID] = one
+	}
 }
 
 func (r *Rates) measured(id string) *rest.PipelineRates {

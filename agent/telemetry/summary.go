@@ -59,12 +59,13 @@ type counts struct {
 
 const (
 	rolledBack = "rolled back"
+	stalled    = "not delivering"
 	badFiles   = "bad files"
 	maxPlaces  = 3
 )
 
 // states are what is counted, in the order in which it is listed.
-var states = []string{string(spec.PhaseRunning), rolledBack, string(spec.PhaseRecovering), string(spec.PhaseDegraded),
+var states = []string{string(spec.PhaseRunning), stalled, rolledBack, string(spec.PhaseRecovering), string(spec.PhaseDegraded),
 	string(spec.PhaseStarting), string(spec.PhaseStopping), string(spec.PhaseStopped), badFiles}
 
 func (c *counts) pipeline(d *spec.Declaration, s *spec.State) {
@@ -74,6 +75,8 @@ func (c *counts) pipeline(d *spec.Declaration, s *spec.State) {
 		c.count(rolledBack, d.Owner)
 	case s.Phase == spec.PhaseRecovering, s.Phase == spec.PhaseDegraded:
 		c.count(string(s.Phase), d.Owner)
+	case s.Stall != nil && d.Withdrawn.IsZero() && d.Want() == spec.StatusRunning:
+		c.count(stalled, d.Owner)
 	default:
 		c.count(string(s.Phase), spec.Owner{})
 	}

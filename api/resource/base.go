@@ -103,7 +103,7 @@ func (s *Base) stateOf(d *spec.Declaration) rest.PipelineState {
 	}
 	switch state.Phase {
 	case spec.PhaseRunning, spec.PhaseStopping:
-		return running(rest.StatusRunning)
+		return delivering(running(rest.StatusRunning), state.Stall)
 	case spec.PhaseRecovering:
 		return running(rest.StatusRecovering)
 	case spec.PhaseStarting:
@@ -116,6 +116,18 @@ func (s *Base) stateOf(d *spec.Declaration) rest.PipelineState {
 		return degraded
 	}
 	return stopped
+}
+
+// delivering returns the state of a pipeline that runs, with why it delivers nothing. One that failed recovers until it
+// delivers again.
+func delivering(s rest.PipelineState, stall *spec.Stall) rest.PipelineState {
+	if stall == nil {
+		return s
+	}
+	if s.Error = stall.Message; stall.Failed {
+		s.Status = rest.StatusRecovering
+	}
+	return s
 }
 
 // present answers with a pipeline and its ETag.

@@ -52,6 +52,9 @@ func (s *Health) Ready(w http.ResponseWriter, r *http.Request) (any, error) {
 	count := &rest.ReadyPipelines{Total: len(all)}
 	for i := range all {
 		state := s.stateOf(&all[i])
+		if observed, _ := s.Observed.State(all[i].Pipeline.ID); observed.Stall != nil {
+			count.NotDelivering++
+		}
 		switch state.Status {
 		case rest.StatusRunning:
 			count.Running++

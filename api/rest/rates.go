@@ -1,15 +1,21 @@
 package rest
 
-import "github.com/conduit-agent/conduit/plugins/progress"
+import (
+	"time"
+
+	"github.com/conduit-agent/conduit/plugins/progress"
+)
 
 // PipelineRates is what a pipeline moves, measured over the last seconds.
 type PipelineRates struct {
-	ID      string   `json:"id" doc:"Of the pipeline."`
-	Records float64  `json:"records" doc:"Read per second, by all sources."`
-	Bytes   float64  `json:"bytes" doc:"Read per second, by all sources."`
-	Lag     *float64 `json:"lag,omitempty" doc:"Seconds from settled to acknowledged, the mean of the last seconds; left out when nothing was acknowledged."`
-	Oldest  *float64 `json:"oldest,omitempty" doc:"Seconds since the oldest record that is not acknowledged was read; left out when there is none."`
-	Refused uint64   `json:"refused" doc:"Records that went to the dead-letter queue since the agent started."`
+	ID      string  `json:"id" doc:"Of the pipeline."`
+	Records float64 `json:"records" doc:"Read per second, by all sources."`
+	Bytes   float64 `json:"bytes" doc:"Read per second, by all sources."`
+	// Delivered is that of the destination that accepts least.
+	Delivered float64  `json:"delivered" doc:"Accepted per second by the destination that accepts least."`
+	Lag       *float64 `json:"lag,omitempty" doc:"Seconds from settled to acknowledged, the mean of the last seconds; left out when nothing was acknowledged."`
+	Oldest    *float64 `json:"oldest,omitempty" doc:"Seconds since the oldest record that is not acknowledged was read; left out when there is none."`
+	Refused   uint64   `json:"refused" doc:"Records that went to the dead-letter queue since the agent started."`
 	// Stages has the rates of connectors and processors by their qualified id.
 	Stages map[string]StageRates `json:"stages,omitempty"`
 	// Series has the records read per second of the last minutes, one for each second,
@@ -19,12 +25,36 @@ type PipelineRates struct {
 
 // StageRates is what passes a connector or a processor, measured over the last seconds.
 type StageRates struct {
-	Records  float64          `json:"records" doc:"Per second."`
-	Bytes    float64          `json:"bytes" doc:"Per second."`
-	Refused  float64          `json:"refused,omitempty" doc:"Per second."`
-	Filtered float64          `json:"filtered,omitempty" doc:"Per second, by a processor."`
-	Busy     float64          `json:"busy" doc:"Share of the time that a source reads, waiting for records included, that a processor processes or a destination writes, from 0 to 1. Estimated from a sample of the calls."`
-	Behind   *progress.Report `json:"behind,omitempty" doc:"How far a source is behind its system, as far as that is known."`
-	Waiting  string           `json:"waiting,omitempty" doc:"Of a source that has delivered nothing since it was opened: no record yet, open since when."`
-	Slow     string           `json:"slow,omitempty" doc:"Says who waits for it, as in: in waits for out, when it is what holds the pipeline back."`
+	Records     float64          `json:"records" doc:"Per second."`
+	Bytes       float64          `json:"bytes" doc:"Per second."`
+	Refused     float64          `json:"refused,omitempty" doc:"Per second."`
+	Filtered    float64          `json:"filtered,omitempty" doc:"Per second, by a processor."`
+	Busy        float64          `json:"busy" doc:"Share of the time that a source reads, waiting for records included, that a processor processes or a destination writes, from 0 to 1. Estimated from a sample of the calls."`
+	Behind      *progress.Report `json:"behind,omitempty" doc:"How far a source is behind its system, as far as that is known."`
+	Waiting     string           `json:"waiting,omitempty" doc:"Of a source that has delivered nothing since it was opened: no record yet, open since when."`
+	Slow        string           `json:"slow,omitempty" doc:"Says who waits for it, as in: in waits for out, when it is what holds the pipeline back."`
+	Kind        StageKind        `json:"kind,omitempty"`
+	In          float64          `json:"in" doc:"Per second: read by a source, handed to a processor or a destination."`
+	Out         float64          `json:"out" doc:"Per second: acknowledged to a source, passed on by a processor, accepted by a destination."`
+	Doing       string           `json:"doing,omitempty" doc:"What it does now: opening, reading, waiting for destinations, acknowledging, processing, writing, gathering a batch, throttled or waiting for the cluster."`
+	Outstanding uint64           `json:"outstanding,omitempty" doc:"Records that a source read and that are not settled, or that another stage got and has not answered for."`
+	Since       *time.Time       `json:"since,omitempty" doc:"Since when it has had something to do and has done none of it."`
+	Errors      int              `json:"errors,omitempty" doc:"That it reported since it passed a record last."`
+	Error       string           `json:"error,omitempty" doc:"The last of them."`
+}
+
+// StageKind is what a stage of a pipeline is.
+type StageKind string
+
+// The kinds.
+const (
+	KindSource      StageKind = "source"
+	KindProcessor   StageKind = "processor"
+	KindDestination StageKind = "destination"
+	KindQueue       StageKind = "dead-letter-queue"
+)
+
+// Enum lists the kinds.
+func (StageKind) Enum() []string {
+	return []string{string(KindSource), string(KindProcessor), string(KindDestination), string(KindQueue)}
 }

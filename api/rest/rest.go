@@ -271,7 +271,7 @@ type PipelineStatus struct {
 	Labels               map[string]string   `json:"labels,omitempty" doc:"For selecting pipelines."`
 	Problems             []spec.Problem      `json:"problems" doc:"Of the files that declare it."`
 	Rates                *PipelineRates      `json:"rates,omitempty" doc:"What it moves, while it runs. Lists leave out the series."`
-	Conditions           []spec.Condition    `json:"conditions" doc:"Valid, Applied, Ready, Draining, Conflict, RolledBack and PluginChanged, each true or false."`
+	Conditions           []spec.Condition    `json:"conditions" doc:"Valid, Applied, Ready, Delivering, Draining, Conflict, RolledBack and PluginChanged, each true or false."`
 }
 
 // Inspected is what the inspector sends: a record, or how many were left out.
@@ -362,6 +362,7 @@ type ReadyPipelines struct {
 	Total             int                `json:"total"`
 	Running           int                `json:"running"`
 	Degraded          int                `json:"degraded"`
+	NotDelivering     int                `json:"notDelivering,omitempty" doc:"Of those that are to run. It does not make the agent less ready."`
 	DegradedPipelines []DegradedPipeline `json:"degradedPipelines,omitempty"`
 }
 

@@ -36,16 +36,22 @@ func statusCommand(p *cli.Program) *ffcli.Command {
 		Usage: "conduit status [ID]",
 		Short: "Show the status of the pipelines, and what is wrong with their files.",
 		Long: `The table has for each pipeline its phase, the generation that is declared and the one that
-runs, records per second, and the error if there is one. Then follow the problems of files.
+runs, the records per second that are read (in) and that its slowest destination accepts (out), and
+the error if there is one. Then follow the problems of files. A pipeline of which nothing is
+delivered, because a stage of it retries, refuses, does not answer or fails again and again, is
+"not delivering" until a record is delivered again.
+With an ID a table of its stages follows: what goes in and out of each per second, how many records
+it holds, what it does, since when nothing passed it, and the last error that it reported.
 Before it stands what is wrong with the agent, or with the directory of the pipeline files.
-With -w what needs attention comes first: problems of files, then pipelines that fail, and
-those that were stopped or started by hand.
+With -w what needs attention comes first: problems of files, then pipelines that fail or deliver
+nothing, and those that were stopped or started by hand.
 
 With --check the exit code is 1 when a pipeline does not run as declared, as one that was stopped by
-hand, a file has an error, or the agent is not ready: for monitoring.
+hand, or delivers nothing although records wait, which is noticed within half a minute, when a file has an error, or the agent is not ready: for monitoring.
 
 Examples:
   conduit status
+  conduit status orders
   conduit status -w
   conduit status --failed --check`,
 		Flags: func(fs *flag.FlagSet) {
@@ -86,7 +92,8 @@ type agentStatus struct {
 
 type pipelineStatus struct {
 	rest.PipelineStatus
-	RecordsPerSecond *float64 `json:"recordsPerSecond,omitempty"` // read by all sources; not known of a pipeline that has only begun to run
+	RecordsPerSecond   *float64 `json:"recordsPerSecond,omitempty"`   // read by all sources; not known of a pipeline that has only begun to run
+	DeliveredPerSecond *float64 `json:"deliveredPerSecond,omitempty"` // accepted by the destination that accepts least
 }
 
 // statusView is what of the status is shown.
@@ -110,7 +117,7 @@ func (v *statusView) once(ctx context.Context, check bool) error {
 		}
 	}
 	if err == nil {
-		err = writeStatus(v.Remote, v.Stdout, s, layout{below: v.Terminal})
+		err = writeStatus(v.Remote, v.Stdout, s, layout{below: v.Terminal, stages: v.id != ""})
 	}
 	if err == nil && check && !s.well() {
 		err = errUnwell
@@ -138,7 +145,12 @@ func (v *statusView) status(ctx context.Context) (agentStatus, error) {
 func (p *pipelineStatus) asDeclared() bool { return !p.fails() && p.Override == "" }
 
 func (p *pipelineStatus) fails() bool {
-	return p.State.Phase == spec.PhaseDegraded || p.State.Phase == spec.PhaseRecovering || errorWords(p) != ""
+	return p.stalled() || p.State.Phase == spec.PhaseDegraded || p.State.Phase == spec.PhaseRecovering || errorWords(p) != ""
+}
+
+// stalled reports whether the pipeline is to run and delivers nothing.
+func (p *pipelineStatus) stalled() bool {
+	return p.State.Stall != nil
 }
 
 // attention is how soon a pipeline is to be seen, from 0.
@@ -192,24 +204,25 @@ func (v *statusView) watch(ctx context.Context) error {
 
 // layout says how the table of the pipelines is arranged.
 type layout struct {
-	first bool // problems of files and warnings stand above the table, which may be longer than the terminal
-	below bool // errors have lines of their own, below those of their pipelines, rather than a column
-	id    int  // the most characters of an id; 0: any number
+	first  bool // problems of files and warnings stand above the table, which may be longer than the terminal
+	below  bool // errors have lines of their own, below those of their pipelines, rather than a column
+	stages bool // a table of the stages of the only pipeline follows
+	id     int  // the most characters of an id; 0: any number
 }
 
 // The columns but that of the ids need so many characters, as long as nothing is unusual; of an id
 // as many are shown in any case.
 const (
-	otherColumns = 64
+	otherColumns = 74
 	leastID      = 16
 )
 
 // layout returns the one that fits the terminal, if there is one.
 func (v *statusView) layout() layout {
 	if width, _, err := term.GetSize(int(os.Stdout.Fd())); err == nil && v.Terminal {
-		return layout{first: true, below: true, id: max(leastID, width-otherColumns)}
+		return layout{first: true, below: true, stages: v.id != "", id: max(leastID, width-otherColumns)}
 	}
-	return layout{first: true}
+	return layout{first: true, stages: v.id != ""}
 }
 
 // refresh shows a page, on a terminal in place of the one before.
@@ -280,7 +293,7 @@ func statuses(ctx context.Context, r *cli.Remote) ([]pipelineStatus, error) {
 	for _, one := range list {
 		status := pipelineStatus{PipelineStatus: one}
 		if one.Rates != nil {
-			status.RecordsPerSecond = &one.Rates.Records
+			status.RecordsPerSecond, status.DeliveredPerSecond = &one.Rates.Records, &one.Rates.Delivered
 		}
 		all = append(all, status)
 	}
@@ -334,6 +347,9 @@ func writeStatus(r *cli.Remote, to io.Writer, s agentStatus, l layout) error {
 	if !l.first {
 		writeConcerns(r, to, s)
 	}
+	if l.stages && len(s.Pipelines) == 1 && s.Pipelines[0].Rates != nil {
+		return writeStages(r, to, s.Pipelines[0].Rates)
+	}
 	return nil
 }
 
@@ -361,7 +377,7 @@ func pipelineTable(all []pipelineStatus, l layout) *terminal.Table {
 			id = terminal.Shorten(id, l.id)
 		}
 		cells := []any{id, phaseWords(one), generationWords(one),
-			terminal.Dash(number(one.State.RunningGeneration)), rateWords(one.RecordsPerSecond), terminal.Dash(behindWords(one.Rates))}
+			terminal.Dash(number(one.State.RunningGeneration)), passingWords(one), terminal.Dash(behindWords(one.Rates))}
 		switch text := terminal.OneError(errorWords(one)); {
 		case !l.below:
 			t.Add(append(cells, terminal.Colored(text, terminal.Red))...)
@@ -386,6 +402,9 @@ func phaseWords(s *pipelineStatus) terminal.Cell {
 		return terminal.Colored("on no member yet"+count, terminal.Yellow)
 	case p != nil && s.State.Phase == spec.PhaseStopped:
 		return terminal.Cell{Text: "on " + p.Member + " since " + terminal.Moment(*p.Since) + count}
+	}
+	if s.stalled() && s.State.Phase == spec.PhaseRunning {
+		return terminal.Colored("not delivering"+count, terminal.Red)
 	}
 	return terminal.Colored(string(s.State.Phase)+count, pipelines.PhaseColors[s.State.Phase])
 }
@@ -419,9 +438,11 @@ func generationWords(s *pipelineStatus) string {
 	return fmt.Sprint(s.Generation)
 }
 
-// errorWords says why it is not what is declared that runs.
+// errorWords says why it is not what is declared that runs, or why that delivers nothing.
 func errorWords(s *pipelineStatus) string {
 	switch a := s.State.LastAttempt; {
+	case s.stalled():
+		return stallWords(&s.State)
 	case s.State.Error != "":
 		return s.State.Error
 	case s.State.Stale():
@@ -432,6 +453,19 @@ func errorWords(s *pipelineStatus) string {
 		return s.Placement.Failed.Text()
 	}
 	return ""
+}
+
+// stallWords says why a pipeline delivers nothing, and since when.
+func stallWords(s *spec.State) string {
+	return "since " + terminal.Moment(s.Stall.Since) + ": " + cmp.Or(s.Error, s.Stall.Message)
+}
+
+// passingWords are the records per second that a pipeline reads and delivers.
+func passingWords(s *pipelineStatus) string {
+	if s.RecordsPerSecond == nil || s.DeliveredPerSecond == nil {
+		return "-"
+	}
+	return rateWords(s.RecordsPerSecond) + " in, " + rateWords(s.DeliveredPerSecond) + " out"
 }
 
 func rateWords(rate *float64) string {

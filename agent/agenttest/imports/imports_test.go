@@ -68,7 +68,8 @@ agent/access:            agent/config agent/host agent/reference api
 agent/catalog:           agent/config agent/confine api/rest plugins plugins/builtin plugins/builtin/exec plugins/processor plugins/processor/wasm plugins/processor/wasm/egress plugins/sandbox plugins/schema plugins/sdk spec
 agent/runner:            agent/catalog agent/engine agent/engine/* agent/poison agent/redact agent/reference plugins plugins/connector plugins/processor reconcile spec spec/sharing
 agent/monitoring:        agent/telemetry/metric
-agent/telemetry:         agent/engine agent/engine/* agent/telemetry/metric api api/rest plugins plugins/processor plugins/spoollog reconcile reconcile/files spec
+agent/delivery:          agent/engine agent/engine/measure plugins/processor spec
+agent/telemetry:         agent/delivery agent/engine agent/engine/* agent/telemetry/metric api api/rest plugins plugins/processor plugins/spoollog reconcile reconcile/files spec
 agent/planner:           agent/config agent/store api/rest reconcile/files reconcile/watch spec
 agent/dryrun:            api/rest plugins/connector plugins/processor plugins/schema plugins/sdk spec
 agent/pipelinetest:      agent/dryrun plugins/processor plugins/template reconcile/watch spec

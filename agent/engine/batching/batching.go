@@ -32,6 +32,9 @@ func Of(settings map[string]string) (p Policy) {
 // Gathers reports whether the destination gathers records over several writes.
 func (p Policy) Gathers() bool { return p.Size > 0 || p.delayed }
 
+// Limited reports whether the destination writes only so many records per second.
+func (p Policy) Limited() bool { return p.limited }
+
 // NeverAlone reports whether the destination never writes a record that comes alone.
 func (p Policy) NeverAlone() bool { return p.Size > 1 && !p.delayed }
 

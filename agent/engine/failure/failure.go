@@ -1,4 +1,4 @@
-// Package failure marks the errors of a run that trying again will not mend.
+// Package failure marks the errors of a run: which trying again will not mend, and which stage failed.
 package failure
 
 import "errors"
@@ -14,6 +14,36 @@ func (permanentError) Permanent() bool { return true }
 
 // Unwrap returns the cause.
 func (e permanentError) Unwrap() error { return e.error }
+
+// stageError is an error of one stage of a pipeline.
+type stageError struct {
+	error
+	stage      string
+	processors bool
+	refused    bool
+}
+
+// In marks err as one of the connector or dead-letter queue with this qualified id.
+func In(stage string, err error) error { return stageError{error: err, stage: stage} }
+
+// InProcessors marks err as one of the processors that the pipeline or connector with this qualified id declares.
+func InProcessors(id string, err error) error {
+	return stageError{error: err, stage: id, processors: true}
+}
+
+// RefusedBy marks err as one of a record that the stage with this qualified id refused.
+func RefusedBy(stage string, err error) error {
+	return stageError{error: err, stage: stage, refused: true}
+}
+
+// Stage returns the qualified id of the stage that failed, or of what declares the processors that did, and whether
+// it refused a record.
+func (e stageError) Stage() (id string, processors, refused bool) {
+	return e.stage, e.processors, e.refused
+}
+
+// Unwrap returns the cause.
+func (e stageError) Unwrap() error { return e.error }
 
 // Refused makes err permanent, unless it says that the connector was lost: that refuses
 // nothing, and another attempt may succeed.

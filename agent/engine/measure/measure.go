@@ -23,6 +23,8 @@ type Connector struct {
 	Writes   Histogram     // seconds that a destination takes for a record; see Sampler
 	Busy     Meter         // the calls of Read or Write
 	Blocked  Meter         // a source waits until there is space for more outstanding records
+	Reports  Reports       // what it logs to be wrong
+	Refusals Reports       // why a destination refused records
 }
 
 // Passed counts a batch that was read or is to be written.

@@ -10,6 +10,7 @@ const (
 	Pipelines           = "conduit_pipelines"
 	PipelineStatus      = "conduit_pipeline_status"
 	PipelineFailures    = "conduit_pipeline_failures"
+	NotDelivering       = "conduit_pipeline_not_delivering_seconds"
 	Connectors          = "conduit_connectors"
 	Processors          = "conduit_processors"
 	ProcessorRecords    = "conduit_processor_records_total"

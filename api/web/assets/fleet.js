@@ -2,7 +2,7 @@
 
 import { h, signal } from './ui.js';
 import * as agent from './agent.js';
-import { count, bytes, duration, version, place, severity, condition, plural, isTrue } from './format.js';
+import { count, bytes, clock, delivers, duration, version, place, severity, condition, plural, isTrue } from './format.js';
 import { phase, sparkline, problem, empty, questionDialog } from './parts.js';
 
 const search = signal('');
@@ -17,7 +17,7 @@ const sight = signal({ from: 0, to: inSight() }); // which of many rows are rend
 const filters = {
   all: ['All', () => true],
   attention: ['Need attention', (s) => severity(s) > 0],
-  running: ['Running', (s) => s.state.phase === 'running'],
+  running: ['Running', delivers],
   stopped: ['Stopped', (s) => s.state.phase === 'stopped'],
 };
 
@@ -52,7 +52,7 @@ export function fleet() {
 
 function summary() {
   let going = 0;
-  for (const s of agent.pipelines().values()) if (s.state.phase === 'running') going++;
+  for (const s of agent.pipelines().values()) if (delivers(s)) going++;
   const { records, bytes: size } = agent.total();
   return h('p', { class: 'quiet summary' }, `${going} of ${agent.pipelines().size} running · ${count(records)} records/s · ${bytes(size)}/s`);
 }
@@ -96,7 +96,10 @@ function after(p) {
 
 const more = (n) => (n > 0 ? h('p', { class: 'quiet' }, `and ${n} more: choose “Need attention” below`) : null);
 
+/** Why a pipeline does not do what it is to: the last error is kept until it delivers again. */
 export function why(s) {
+  const stall = s.state.stall;
+  if (stall) return `since ${clock(stall.since)}: ${s.state.error || stall.message}`;
   return s.state.error || s.state.lastAttempt?.error || s.placement?.failed?.error || s.conditions.find((c) => c.status === 'True' && (c.type === 'RolledBack' || c.type === 'Conflict' || c.type === 'PluginChanged'))?.message || '';
 }
 
@@ -152,10 +155,16 @@ function row({ s, index }) {
     h('th', { scope: 'row', role: 'rowheader', 'data-label': 'Pipeline' }, h('a', { href: '#/pipelines/' + encodeURIComponent(s.id), onkeydown: rowKey }, s.id), s.name && s.name !== s.id ? h('small', { class: 'quiet clip' }, s.name) : null),
     cell('Declared in', { class: 'mono clip', title: place(s.owner) }, place(s.owner)),
     cell('Version', { class: isTrue(s, 'RolledBack') ? 'warn-text' : 'quiet' }, version(s)),
-    cell('Records/s', { class: 'num' }, h('span', { class: 'with-spark' }, sparkline(r && agent.points(s.id, 4)), h('span', null, r ? count(r.records) : '–'))),
+    cell('Records/s', { class: 'num' }, h('span', { class: 'with-spark' }, sparkline(r && agent.points(s.id, 4)), h('span', { title: 'read, and accepted by the slowest destination' }, passing(r)))),
     cell('Bytes/s', { class: 'num' }, r ? bytes(r.bytes) : '–'),
     cell('Ack lag', { class: 'num' }, r && r.lag !== undefined ? duration(r.lag) : '–'),
     cell('Last error', { class: 'error clip', title: why(s) || null }, why(s)));
+}
+
+/** Records per second that are read, and those that are delivered where they are not as many. */
+function passing(r) {
+  if (!r) return '–';
+  return r.delivered < 0.9 * r.records ? `${count(r.records)} in, ${count(r.delivered)} out` : count(r.records);
 }
 
 function rowKey(e) {

@@ -85,10 +85,17 @@ export function version(s) {
 export const condition = (s, type) => s.conditions.find((c) => c.type === type);
 export const isTrue = (s, type) => condition(s, type)?.status === 'True';
 
-/** How badly a pipeline wants attention: 0 is well. */
+/** Whether a pipeline runs and delivers what it reads. */
+export const delivers = (s) => s.state.phase === 'running' && !s.state.stall;
+
+/** Whether a person, or the declaration, has stopped a pipeline. */
+const stopped = (s) => s.state.phase === 'stopped' && (s.override || s.declared) === 'stopped';
+
+/** How badly a pipeline wants attention: 0 is well. One that is stopped on purpose only does for what is wrong with its file. */
 export function severity(s) {
+  if (stopped(s)) return isTrue(s, 'Conflict') || condition(s, 'Valid')?.status === 'False' ? 2 : 0;
   if (s.state.phase === 'degraded') return 4;
-  if (s.state.phase === 'recovering') return 3;
+  if (s.state.phase === 'recovering' || s.state.stall) return 3;
   if (isTrue(s, 'RolledBack') || s.placement?.failed) return 3;
   if (isTrue(s, 'Conflict') || condition(s, 'Valid')?.status === 'False') return 2;
   if (isTrue(s, 'PluginChanged')) return 1;

@@ -102,6 +102,7 @@ function overview(s) {
     e && severity(s) ? h('div', { class: 'problem ' + (severity(s) > 3 ? 'bad' : 'warn'), role: 'alert' }, h('pre', { class: 'wrap' }, e), s.state.retryAt && s.state.phase === 'recovering' ? h('p', { class: 'quiet' }, `Next try at ${clock(s.state.retryAt)}, after ${plural(s.state.failures || 1, 'failure')}. Saving or restarting tries at once.`) : null) : null,
     (s.problems || []).map((p, i) => h('div', { key: i }, problem(p))),
     figures(s, r),
+    h(stages, { s, r }),
     d ? graph(topology({ ...d, refused: r?.refused }, rate), { pick, chosen: chosen() }) : h('p', { class: 'quiet graph-space' }, 'Loading…'),
     d && chosen() ? stageCard(d, chosen(), rate(chosen()), s) : null,
     h('div', { class: 'columns' }, conditions(s), h(recent, { s })));
@@ -110,10 +111,23 @@ function overview(s) {
 function figures(s, r) {
   const figure = (label, value, extra) => h('div', { class: 'figure' }, h('span', { class: 'quiet' }, label), h('b', null, value), extra);
   return h('div', { class: 'figures card' },
-    figure('Records/s', r ? count(r.records) : '–', sparkline(agent.points(s.id), { width: 180, height: 34, label: 'records per second over the last minutes' })),
+    figure('Records/s', r ? `${count(r.records)} in, ${count(r.delivered)} out` : '–', sparkline(agent.points(s.id), { width: 180, height: 34, label: 'records per second over the last minutes' })),
     figure('Bytes/s', r ? bytes(r.bytes) : '–'), figure('Ack lag', r?.lag === undefined ? '–' : duration(r.lag)),
     figure('Refused', r ? count(r.refused || 0) : '–'));
 }
+
+/** The stages that hold records or report errors while the pipeline delivers nothing: what each does, and since when. */
+function stages({ s, r }) {
+  if (!s.state.stall || !r?.stages) return null;
+  agent.tick();
+  const list = Object.entries(r.stages).filter(([id, x]) => x.since || x.error || id === s.state.stall.stage);
+  if (!list.length) return null;
+  return h('section', { class: 'card', 'aria-label': 'Stages that wait' }, h('h2', null, 'Where it stands still'), h('ul', { class: 'events' }, list.map(([id, x]) =>
+    h('li', { key: id, class: id === s.state.stall.stage ? 'warning' : '' }, h('b', null, id.slice(s.id.length + 1) || id), ' ', stageWords(x),
+      x.error ? h('div', { class: 'quiet clamp', title: x.error }, x.error) : null))));
+}
+
+const stageWords = (x) => [x.doing, x.outstanding ? plural(x.outstanding, 'record') + ' outstanding' : '', x.since ? `nothing since ${clock(x.since)}` : '', x.errors ? plural(x.errors, 'error') : ''].filter(Boolean).join(' · ');
 
 function stageCard(d, id, r, s) {
   const c = d.connectors.find((x) => x.id === id) || d.processors.find((x) => x.id === id);
@@ -123,6 +137,9 @@ function stageCard(d, id, r, s) {
     h('div', { class: 'title' }, h('h2', null, id), h('span', { class: 'grow' }), h('a', { class: 'button', href: `#/pipelines/${encodeURIComponent(s.id)}/records` }, 'Its records')),
     h('dl', { class: 'facts' }, fact('Plugin', h('code', null, c.plugin)), processor && c.condition ? fact('Condition', h('code', null, c.condition)) : null,
       r?.waiting ? fact('Delivery', h('span', { class: 'problem warn' }, r.waiting)) : null,
+      r?.since ? fact('Passed nothing since', clock(r.since)) : null,
+      r?.outstanding ? fact('Outstanding', count(r.outstanding)) : null,
+      r?.error ? fact('Last error', h('span', { class: 'problem warn' }, r.error)) : null,
       r?.behind ? fact('Behind', behind(r.behind)) : null,
       r?.behind?.warning ? fact('Warning', h('span', { class: 'problem warn' }, r.behind.warning)) : null,
       r ? fact('Now', `${count(r.records)} records/s${processor ? '' : `, ${bytes(r.bytes)}/s`}, busy ${Math.round(r.busy * 100)} % of the time${r.slow ? `: ${r.slow}` : ''}`) : null,
@@ -147,7 +164,7 @@ const fact = (name, value) => [h('dt', null, name), h('dd', null, value)];
 
 function conditions(s) {
   return h('section', { class: 'card' }, h('h2', null, 'Conditions'), h('ul', { class: 'conditions' }, s.conditions.map((c) => {
-    const wanted = ['Valid', 'Applied', 'Ready'].includes(c.type), good = (c.status === 'True') === wanted;
+    const wanted = ['Valid', 'Applied', 'Ready', 'Delivering'].includes(c.type), good = (c.status === 'True') === wanted;
     return h('li', { key: c.type }, h('span', { class: 'phase ' + (good ? (wanted ? 'good' : 'off') : 'warn') }, h('span', { class: 'mark', 'aria-hidden': 'true' }), c.type), h('span', { class: 'quiet' }, good ? (wanted ? 'yes' : 'no') : (c.status === 'True' ? 'yes' : 'no') + (c.message ? ': ' + c.message : c.reason ? ': ' + c.reason : '')));
   })));
 }

@@ -51,14 +51,33 @@ func (e *examination) agent(ctx context.Context) {
 	}
 	failed := 0
 	for _, s := range statuses {
-		if s.State.Phase == spec.PhaseDegraded || s.State.Phase == spec.PhaseRecovering || s.State.Stale() {
+		if s.State.Phase == spec.PhaseDegraded || s.State.Phase == spec.PhaseRecovering || s.State.Stale() || s.State.Stall != nil {
 			failed++
-			e.add("pipelines", Error, "'conduit pipelines describe "+s.ID+"' says more", "%s is %s: %s", s.ID, s.State.Phase, s.State.Error)
+			e.add("pipelines", Error, "'conduit pipelines describe "+s.ID+"' says more", "%s is %s: %s", s.ID, doing(&s.State), reason(&s.State))
 		}
 	}
 	if failed == 0 {
 		e.add("pipelines", OK, "", "none of %d fails", len(statuses))
 	}
+}
+
+// doing is the phase of a pipeline, unless it runs and delivers nothing.
+func doing(s *spec.State) string {
+	if s.Stall != nil && s.Phase == spec.PhaseRunning {
+		return "not delivering"
+	}
+	return string(s.Phase)
+}
+
+// reason says why a pipeline fails.
+func reason(s *spec.State) string {
+	switch {
+	case s.Error != "":
+		return s.Error
+	case s.Stall != nil:
+		return s.Stall.Message
+	}
+	return s.LastAttempt.Error
 }
 
 // port checks that an agent could serve its API.

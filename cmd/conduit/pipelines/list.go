@@ -169,6 +169,9 @@ func writeDescription(r *cli.Remote, d description) error {
 	if a := s.State.LastAttempt; a != nil && a.Error != "" {
 		facts.Add("last attempt", fmt.Sprintf("generation %d at %s, failed", a.Generation, terminal.Moment(a.At)))
 	}
+	if stall := s.State.Stall; stall != nil {
+		facts.Add("delivers", terminal.Colored("nothing since "+terminal.Moment(stall.Since), terminal.Red))
+	}
 	if s.State.RetryAt != nil {
 		facts.Add("tried again", terminal.Moment(*s.State.RetryAt))
 	}
@@ -197,7 +200,7 @@ func writeDescription(r *cli.Remote, d description) error {
 }
 
 // usual are the conditions that are true of a pipeline that is fine.
-var usual = []spec.ConditionType{spec.ConditionValid, spec.ConditionApplied, spec.ConditionReady}
+var usual = []spec.ConditionType{spec.ConditionValid, spec.ConditionApplied, spec.ConditionReady, spec.ConditionDelivering}
 
 // conditionTable has the usual conditions, and those that are true.
 func conditionTable(list []spec.Condition) *terminal.Table {

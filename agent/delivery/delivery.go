@@ -1,0 +1,229 @@
+// Package delivery observes whether pipelines deliver what they read. It decides when one does not, which of its stages
+// is to blame, and when that is over.
+package delivery
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/conduit-agent/conduit/agent/engine/measure"
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// Limits are how long what Judge waits for may take, in addition to what settings allow and to what is usual for a stage.
+type Limits struct {
+	Stuck   time.Duration // to accept a record, to answer a call, or to refuse every record
+	Report  time.Duration // to succeed after the first error that a stage reports
+	Fresh   time.Duration // without another error until a stage no longer counts as one that tries again
+	Start   time.Duration // for the plugins of a pipeline to come up, or for a member of a cluster to claim it
+	Steady  time.Duration // for a run after one that failed, when it delivers
+	Idle    time.Duration // the same when it has nothing to deliver
+	Regular time.Duration // what may be taken as usual: between two records of a slow stage, or between failures that come regularly
+}
+
+// DefaultLimits have a pipeline that stops delivering found out within half a minute.
+var DefaultLimits = Limits{Stuck: 20 * time.Second, Report: 2 * time.Second, Fresh: 90 * time.Second, Start: 30 * time.Second,
+	Steady: 15 * time.Second, Idle: 30 * time.Second, Regular: 5 * time.Minute}
+
+// Stage is a stage of a pipeline as it was observed over time.
+type Stage struct {
+	measure.Stage
+	Kind string // as in package spec
+	// Since is since when the stage has had something to do and has done none of it: when it accepted its last
+	// record, or got the first one that waits. It is zero when it has nothing to do.
+	Since time.Time
+	// PassedAt is when the stage read or accepted a record last in this run, zero when it has not.
+	PassedAt time.Time
+	// Usual is how long the stage took lately from one record to the next.
+	Usual time.Duration
+}
+
+// Observed is what is known of a pipeline at one time.
+type Observed struct {
+	Limits    *Limits
+	State     spec.State
+	Stages    []Stage       // of the run; none when nothing runs
+	Confirmed time.Time     // when the stall of State was observed last
+	Failed    time.Duration // how long the last run lasted that failed and had delivered nothing
+	Flapped   time.Duration // the same of one that had delivered something
+	Failure   time.Time     // when a run failed last, zero when none has
+	Unplaced  time.Time     // since when no member of the cluster has the pipeline; zero when one has, or there is no cluster
+}
+
+// Judge returns why a pipeline delivers nothing, nil when it delivers, has nothing to deliver, or is not to run.
+func Judge(now time.Time, o *Observed) *spec.Stall {
+	before := o.State.Stall
+	switch o.State.Phase {
+	case spec.PhaseStopped:
+		return o.stopped(now)
+	case spec.PhaseStarting:
+		if s := o.worst(now); s != nil {
+			return after(before, s)
+		}
+		if before == nil && now.Sub(o.State.Since) >= o.Limits.Start {
+			return &spec.Stall{Reason: spec.StallStart, Since: o.State.Since, Message: "its plugins do not start"}
+		}
+	case spec.PhaseRunning:
+		if s := o.worst(now); s != nil {
+			return after(before, s)
+		}
+		if before != nil && o.over(now) {
+			return nil
+		}
+	}
+	return before
+}
+
+// after returns s as what became of a stall that there was before, nil for none.
+func after(before, s *spec.Stall) *spec.Stall {
+	if before == nil {
+		return s
+	}
+	s.Failed = before.Failed
+	if before.Since.Before(s.Since) {
+		s.Since = before.Since
+	}
+	return s
+}
+
+// stopped judges a pipeline of which nothing runs here, and which is to run on another member of a cluster, if
+// anywhere. What was observed before the agent ended stays until the pipeline runs again.
+func (o *Observed) stopped(now time.Time) *spec.Stall {
+	before := o.State.Stall
+	waits := before != nil && before.Reason == spec.StallCluster
+	switch {
+	case o.Unplaced.IsZero() && waits:
+		return nil
+	case o.Unplaced.IsZero(), waits, now.Sub(o.Unplaced) < o.Limits.Start:
+		return before
+	}
+	return &spec.Stall{Reason: spec.StallCluster, Since: o.Unplaced, Message: "no member of the cluster runs it"}
+}
+
+// over reports whether the stall of a pipeline that runs, and of which nothing is observed any more, is over: the stage
+// that was to blame passes records again, or there has been nothing to do for a while.
+func (o *Observed) over(now time.Time) bool {
+	s, age := o.State.Stall, now.Sub(o.State.Since)
+	if s.Reason == spec.StallCluster || s.Reason == spec.StallStart {
+		return true
+	}
+	if o.passed(s.Stage) {
+		return !s.Failed || age >= min(max(o.Limits.Steady, 2*o.Flapped), o.Limits.Regular)
+	}
+	idle := !slices.ContainsFunc(o.Stages, func(st Stage) bool { return !st.Since.IsZero() })
+	return idle && age >= min(max(o.Limits.Idle, 2*o.Failed, 2*o.Flapped), o.Limits.Regular)
+}
+
+// passed reports whether a stage passed a record after its stall was observed last. For a stage that counts none, or that
+// there is no more, that is when a destination did.
+func (o *Observed) passed(id string) bool {
+	passed := func(st Stage) bool { return st.PassedAt.After(o.Confirmed) }
+	i := slices.IndexFunc(o.Stages, func(st Stage) bool { return st.ID == id })
+	if i >= 0 && o.Stages[i].Kind != spec.StageProcessor {
+		return passed(o.Stages[i])
+	}
+	return slices.ContainsFunc(o.Stages, func(st Stage) bool { return st.Kind == spec.StageDestination && passed(st) })
+}
+
+// blame is which kinds of stages are to blame first: what is behind a stage that waits makes it wait.
+var blame = map[string]int{spec.StageQueue: 0, spec.StageDestination: 1, spec.StageProcessor: 2, spec.StageSource: 3}
+
+// maxNamed is how many stages a message names.
+const maxNamed = 3
+
+// worst returns the stall that the stages show now, nil for none.
+func (o *Observed) worst(now time.Time) *spec.Stall {
+	type found struct {
+		*Stage
+		*spec.Stall
+	}
+	var all []found
+	for i := range o.Stages {
+		if s := o.Stages[i].judge(now, o.Limits); s != nil {
+			all = append(all, found{&o.Stages[i], s})
+		}
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	slices.SortStableFunc(all, func(a, b found) int {
+		return cmp.Or(cmp.Compare(blame[a.Kind], blame[b.Kind]), a.Stall.Since.Compare(b.Stall.Since))
+	})
+	worst := all[0].Stall
+	for _, other := range all[1:min(len(all), maxNamed)] {
+		worst.Message += "; " + other.Message
+	}
+	return worst
+}
+
+// judge returns why the stage holds its pipeline up, nil when it does not.
+func (s *Stage) judge(now time.Time, l *Limits) *spec.Stall {
+	if s.Kind == spec.StageSource {
+		return s.source(now, l)
+	}
+	waited := now.Sub(s.Since)
+	waits := !s.Since.IsZero() && s.Patience >= 0 && waited >= max(l.Stuck, min(2*s.Usual, l.Regular/2))+s.Patience
+	switch r := s.Refusal; {
+	case s.Doing == measure.Unclaimed:
+		if waits {
+			return &spec.Stall{Reason: spec.StallCluster, Stage: s.ID, Since: s.Since,
+				Message: s.name() + " waits for the cluster to confirm the claim"}
+		}
+	case !s.Since.IsZero() && s.Report.Count > 0 && now.Sub(s.Report.First) >= l.Report && now.Sub(s.Report.Last) < l.Fresh:
+		return s.stall(spec.StallRetrying, s.Since, s.Report.Text)
+	case r.Count > 0 && s.Warning != "" && now.Sub(r.First) >= l.Report: // it knows itself that it is not over
+		return s.stall(spec.StallRetrying, r.First, r.Text)
+	case r.Count > 1 && r.Last.Sub(r.First) >= l.Stuck:
+		return s.stall(spec.StallRefuses, r.First, "it refuses every record: "+r.Text)
+	case waits && s.Doing == measure.Opening:
+		return s.stall(spec.StallStuck, s.Since, "opening it does not end"+s.last())
+	case waits && s.Kind == spec.StageProcessor:
+		return s.stall(spec.StallStuck, s.Since, "its call does not end")
+	case waits:
+		return s.stall(spec.StallStuck, s.Since, "it does not answer, and records wait"+s.last())
+	}
+	return nil
+}
+
+// source judges a source. One that reads nothing and reports nothing may have nothing to read.
+func (s *Stage) source(now time.Time, l *Limits) *spec.Stall {
+	waits, r := !s.Since.IsZero(), s.Report
+	switch {
+	case waits && s.Doing == measure.Opening && r.Count > 0 && now.Sub(r.First) >= l.Report:
+		return s.stall(spec.StallRetrying, s.Since, r.Text)
+	case r.Count > 1 && r.Last.Sub(r.First) >= l.Report && now.Sub(r.Last) < max(l.Fresh, 2*r.Last.Sub(r.First)/time.Duration(r.Count-1)):
+		return s.stall(spec.StallRetrying, r.First, r.Text)
+	case waits && now.Sub(s.Since) >= l.Stuck && s.Doing == measure.Opening:
+		return s.stall(spec.StallStuck, s.Since, "opening it does not end")
+	case waits && now.Sub(s.Since) >= l.Stuck:
+		return s.stall(spec.StallStuck, s.Since, "it does not return from an acknowledgement")
+	}
+	return nil
+}
+
+// idles say what stages of a kind do that do nothing.
+var idles = map[string]string{spec.StageSource: "reads nothing", spec.StageDestination: "accepts nothing",
+	spec.StageQueue: "accepts nothing", spec.StageProcessor: "passes nothing on"}
+
+// stall returns a stall of the stage. Its message has no time, since it may become that of an earlier stall.
+func (s *Stage) stall(done string, since time.Time, why string) *spec.Stall {
+	return &spec.Stall{Reason: s.Kind + done, Stage: s.ID, Since: since, Message: s.name() + " " + idles[s.Kind] + ": " + why}
+}
+
+// last is the last error that the stage reported, as an addition to a message.
+func (s *Stage) last() string {
+	if s.Report.Text == "" {
+		return ""
+	}
+	return "; the last error was " + s.Report.Text
+}
+
+func (s *Stage) name() string {
+	kind := strings.ToLower(s.Kind)
+	if s.Kind == spec.StageQueue {
+		kind = "dead-letter queue"
+	}
+	return kind + " " + s.ID
+}

@@ -1,0 +1,300 @@
+package delivery
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/conduit-agent/conduit/agent/engine"
+	"github.com/conduit-agent/conduit/agent/engine/measure"
+	"github.com/conduit-agent/conduit/plugins/processor"
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// How often pipelines are observed by default, and after how many observations the message of a stall may change again.
+const (
+	defaultInterval = time.Second
+	messageEvery    = 10
+)
+
+// Loop is what knows and keeps the states of pipelines.
+type Loop interface {
+	Snapshot() []spec.State
+	// SetStall replaces the stall of a pipeline, unless it is not the one that it was before. nil stands for none.
+	SetStall(ctx context.Context, id string, before, now *spec.Stall) error
+}
+
+// Runs is what runs pipelines.
+type Runs interface {
+	// Pipeline returns a pipeline if it runs, and what was counted of it over all its runs; nil for what there is not.
+	Pipeline(id string) (*engine.Pipeline, *measure.Pipeline)
+	// EachProcessor calls f with the stats of every processor of a pipeline that ran, by qualified id.
+	EachProcessor(pipeline string, f func(id string, stats *processor.Stats))
+}
+
+// Watch observes all pipelines, and has the loop keep why one does not deliver. All exported fields are set before Run.
+type Watch struct {
+	Loop Loop
+	Runs Runs
+	// Unplaced reports whether a pipeline is to run and no member of the cluster runs it; nil: there is no cluster.
+	Unplaced func(id string) bool
+	Limits   *Limits       // nil: DefaultLimits
+	Interval time.Duration // between two observations; 0: a second
+	Log      *slog.Logger
+
+	mu        sync.Mutex
+	pipelines map[string]*pipeline // guarded by mu; by id
+}
+
+// pipeline is one as it was observed over time.
+type pipeline struct {
+	observed Observed
+	run      *engine.Pipeline
+	stages   map[string]*Stage // by qualified id
+	since    time.Time         // when the phase that it was seen in began
+	running  bool              // in that phase it ran
+	updated  time.Time         // when the message of the stall was set
+	seen     time.Time
+}
+
+// Run observes until ctx ends, then it returns nil.
+func (w *Watch) Run(ctx context.Context) error {
+	tick := time.NewTicker(w.interval())
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case now := <-tick.C:
+			w.sample(ctx, now)
+		}
+	}
+}
+
+func (w *Watch) interval() time.Duration { return cmp.Or(w.Interval, defaultInterval) }
+
+// Stages returns the stages of a pipeline that runs, in the order of the records; none of one that does not run.
+func (w *Watch) Stages(id string) []Stage {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if p := w.pipelines[id]; p != nil {
+		return slices.Clone(p.observed.Stages)
+	}
+	return nil
+}
+
+// sample observes every pipeline.
+func (w *Watch) sample(ctx context.Context, now time.Time) {
+	type change struct {
+		id          string
+		before, now *spec.Stall
+	}
+	var changes []change
+	states := w.Loop.Snapshot()
+	w.mu.Lock()
+	if w.pipelines == nil {
+		w.pipelines = map[string]*pipeline{}
+	}
+	for i := range states {
+		s := &states[i]
+		p := w.pipelines[s.PipelineID]
+		if p == nil {
+			p = &pipeline{stages: map[string]*Stage{}, since: s.Since, observed: Observed{Limits: cmp.Or(w.Limits, &DefaultLimits), Confirmed: now}}
+			p.observed.State.Stall = s.Stall
+			w.pipelines[s.PipelineID] = p
+		}
+		p.seen = now
+		w.observe(now, p, s)
+		stall := Judge(now, &p.observed)
+		if stall != nil && stall != s.Stall {
+			stall.Generation = s.RunningGeneration
+		}
+		if p.changes(now, stall, messageEvery*w.interval()) {
+			changes = append(changes, change{s.PipelineID, s.Stall, stall})
+			p.observed.State.Stall, p.updated = stall, now
+		}
+	}
+	maps.DeleteFunc(w.pipelines, func(_ string, p *pipeline) bool { return p.seen != now })
+	w.mu.Unlock()
+	for _, c := range changes {
+		if err := w.Loop.SetStall(ctx, c.id, c.before, c.now); err != nil && ctx.Err() == nil {
+			w.Log.Warn("cannot note whether a pipeline delivers", "component", "delivery", "pipeline_id", c.id, "err", err)
+		}
+	}
+}
+
+// changes reports whether stall is to take the place of the one there is.
+func (p *pipeline) changes(now time.Time, stall *spec.Stall, messages time.Duration) bool {
+	before := p.observed.State.Stall
+	if before.Same(stall) {
+		return before != nil && before.Message != stall.Message && now.Sub(p.updated) >= messages
+	}
+	return true
+}
+
+// observe takes note of the state of a pipeline and of its stages.
+func (w *Watch) observe(now time.Time, p *pipeline, s *spec.State) {
+	o := &p.observed
+	run, stats := w.Runs.Pipeline(s.PipelineID)
+	if s.Stall != o.State.Stall && s.Stall != nil && s.Stall.Failed {
+		p.failed(now)
+	}
+	p.running, p.since = s.Phase == spec.PhaseRunning, s.Since
+	o.State = *s
+	unplaced := s.Phase == spec.PhaseStopped && !s.StoppedByUser && w.Unplaced != nil && w.Unplaced(s.PipelineID)
+	switch {
+	case !unplaced:
+		o.Unplaced = time.Time{}
+	case o.Unplaced.IsZero():
+		o.Unplaced = now
+	}
+	if run == nil || run != p.run {
+		p.begin(s, stats)
+		p.run = run
+	}
+	o.Stages = o.Stages[:0]
+	if run == nil {
+		p.recount(stats)
+		return
+	}
+	for _, m := range run.Stages() {
+		p.note(now, m, run.Declared.StageKind(m.ID), stats)
+	}
+	w.Runs.EachProcessor(s.PipelineID, func(id string, stats *processor.Stats) {
+		m := measure.Stage{ID: id, Passed: stats.In.Load()}
+		if call := stats.Current.Load(); call != 0 {
+			m.Doing, m.Outstanding, m.Acked = measure.Processing, 1, call
+		}
+		p.note(now, m, spec.StageProcessor, nil)
+	})
+	slices.SortStableFunc(o.Stages, func(a, b Stage) int { return order[a.Kind] - order[b.Kind] })
+	if stall := o.worst(now); stall != nil {
+		o.Confirmed = now
+	}
+}
+
+// order is that of the kinds of stages in lists.
+var order = map[string]int{spec.StageSource: 0, spec.StageProcessor: 1, spec.StageDestination: 2, spec.StageQueue: 3}
+
+// failed takes note of the end of a run with an error.
+func (p *pipeline) failed(now time.Time) {
+	o := &p.observed
+	again := !o.Failure.IsZero() && now.Sub(o.Failure) < 2*o.Limits.Regular
+	if !again {
+		o.Failed, o.Flapped = 0, 0
+	}
+	if p.running && again { // the first failure says nothing about the next ones
+		lasted := now.Sub(p.since)
+		if slices.ContainsFunc(o.Stages, func(st Stage) bool { return st.Kind == spec.StageDestination && !st.PassedAt.IsZero() }) {
+			o.Flapped = lasted
+		} else {
+			o.Failed = lasted
+		}
+	}
+	o.Confirmed, o.Failure = now, now
+}
+
+// begin begins to observe another run. What stages reported stays for as long as the pipeline is stalled.
+func (p *pipeline) begin(s *spec.State, stats *measure.Pipeline) {
+	for id, st := range p.stages {
+		st.Since, st.PassedAt = time.Time{}, time.Time{}
+		if s.Stall == nil {
+			clearReports(stats, st.Kind, id)
+		}
+	}
+}
+
+// recount takes note of what was counted until the end of a run.
+func (p *pipeline) recount(stats *measure.Pipeline) {
+	if stats == nil {
+		return
+	}
+	stats.Each(func(_ spec.ConnectorType, id string, c *measure.Connector) {
+		if st := p.stages[id]; st != nil {
+			st.Passed = c.Records.Load()
+		}
+	})
+}
+
+// note takes note of what a stage does now.
+func (p *pipeline) note(now time.Time, m measure.Stage, kind string, stats *measure.Pipeline) {
+	st := p.stages[m.ID]
+	if st == nil {
+		st = &Stage{Kind: kind}
+		p.stages[m.ID] = st
+	}
+	if st.sample(now, m) {
+		clearReports(stats, kind, m.ID)
+		st.Report, st.Refusal = measure.Report{}, measure.Report{}
+	}
+	p.observed.Stages = append(p.observed.Stages, *st)
+}
+
+// clearReports forgets what a stage reported.
+func clearReports(stats *measure.Pipeline, kind, id string) {
+	if stats == nil {
+		return
+	}
+	c := &stats.DeadLetters
+	switch kind {
+	case spec.StageSource:
+		c = stats.Source(id)
+	case spec.StageDestination:
+		c = stats.Destination(id)
+	case spec.StageProcessor:
+		return
+	}
+	c.Reports.Clear()
+	c.Refusals.Clear()
+}
+
+// sample takes note of what the stage does now, and reports whether it passed records since the last sample.
+func (s *Stage) sample(now time.Time, m measure.Stage) (passed bool) {
+	waits := m.Outstanding > 0
+	mark := func(m *measure.Stage) uint64 { return m.Passed }
+	switch {
+	case s.Kind == spec.StageSource:
+		waits = m.Doing == measure.Opening || m.Doing == measure.Acking
+		mark = func(m *measure.Stage) uint64 { return m.Acked }
+	case s.Kind == spec.StageProcessor:
+		mark = func(m *measure.Stage) uint64 { return m.Acked }
+	case m.Doing == measure.Opening, m.Doing == measure.Unclaimed:
+		waits = true
+	}
+	passed = m.Passed != s.Passed
+	goesOn := waits && mark(&m) == mark(&s.Stage) && kindOf(m.Doing) == kindOf(s.Doing)
+	if !s.Since.IsZero() && !goesOn || passed {
+		took := s.Usual * 4 / 5
+		if !s.Since.IsZero() && m.Report.Count == 0 && m.Refusal.Count == 0 && kindOf(s.Doing) == working {
+			took = max(took, now.Sub(s.Since))
+		}
+		s.Usual = took
+	}
+	switch {
+	case !waits:
+		s.Since = time.Time{}
+	case s.Since.IsZero() || !goesOn:
+		s.Since = now
+	}
+	if passed {
+		s.PassedAt = now
+	}
+	s.Stage = m
+	return passed
+}
+
+// working is the kind of what stages do with records.
+const working measure.Doing = "working"
+
+// kindOf returns what is to go on for a stage to be stuck in it.
+func kindOf(d measure.Doing) measure.Doing {
+	switch d {
+	case measure.Opening, measure.Unclaimed, measure.Acking:
+		return d
+	}
+	return working
+}

@@ -1,0 +1,389 @@
+package delivery_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/conduit-agent/conduit/agent/delivery"
+	"github.com/conduit-agent/conduit/agent/engine/commit"
+	"github.com/conduit-agent/conduit/agent/engine/measure"
+	"github.com/conduit-agent/conduit/reconcile"
+	"github.com/conduit-agent/conduit/reconcile/plan"
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// agent is a loop that runs pipeline p of fakes, and the watch over it.
+type agent struct {
+	*fakes
+	t    *testing.T
+	loop *reconcile.Loop
+	stop func()
+}
+
+var declared = spec.Pipeline{ID: "p", Status: spec.StatusRunning, DLQ: spec.DLQ{Plugin: "dlq", WindowSize: 0}, Connectors: []spec.Connector{
+	{ID: "in", Type: spec.TypeSource, Plugin: "in"}, {ID: "out", Type: spec.TypeDestination, Plugin: "out"}}}
+
+func newFakes(of map[string]fake) *fakes {
+	return &fakes{store: newMemory(), stats: &measure.Pipeline{}, of: of}
+}
+
+// start starts an agent in the bubble, which ends with the test if not before.
+func start(t *testing.T, f *fakes) *agent {
+	ctx, cancel := context.WithCancel(t.Context())
+	f.commits = &commit.Committer{Store: f.store, Interval: time.Millisecond}
+	policy := plan.DefaultPolicy()
+	policy.DrainTimeout = 2 * time.Second
+	a := &agent{fakes: f, t: t, loop: &reconcile.Loop{Store: f.store, Runner: f, Policy: policy, RunDigest: digest, ShutdownTimeout: 5 * time.Second}}
+	w := &delivery.Watch{Loop: a.loop, Runs: f, Log: slog.New(slog.DiscardHandler)}
+	ended := make(chan error, 3)
+	serving, end := context.WithCancel(context.Background())
+	go func() { ended <- a.loop.Run(ctx); end() }()
+	go func() { ended <- w.Run(serving) }()
+	go func() { ended <- f.commits.Run(serving) }()
+	a.stop = func() {
+		cancel()
+		for range 3 {
+			if err := <-ended; err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	return a
+}
+
+func (a *agent) stall() *spec.Stall {
+	s, _ := a.loop.State("p")
+	return s.Stall
+}
+
+// reason returns why p delivers nothing now, "" when it does.
+func (a *agent) reason() string {
+	if s := a.stall(); s != nil {
+		return s.Reason
+	}
+	return ""
+}
+
+// after lets time pass, and checks why p delivers nothing then.
+func (a *agent) after(d time.Duration, want string) {
+	a.t.Helper()
+	time.Sleep(d)
+	synctest.Wait()
+	if got := a.reason(); got != want {
+		a.t.Errorf("after %v more it is %q, want %q: %+v", d, got, want, a.stall())
+	}
+}
+
+// always checks every second for a time why p delivers nothing.
+func (a *agent) always(d time.Duration, want ...string) {
+	a.t.Helper()
+	for at := range int(d / time.Second) {
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if got := a.reason(); got != want[0] && got != want[len(want)-1] {
+			a.t.Fatalf("%d s later it is %q, want %q: %+v", at+1, got, want, a.stall())
+		}
+	}
+}
+
+func hang(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
+
+func hangs(ctx context.Context, _ int) error { return hang(ctx) }
+
+var errDown = errors.New("connection refused")
+
+// What each kind of failure leads to, and when.
+func TestFailures(t *testing.T) {
+	down := func(context.Context) error { return errDown }
+	for name, tt := range map[string]struct {
+		of      map[string]fake
+		process func(context.Context) error
+		dlq     *spec.DLQ     // nil: any number of refusals is tolerated
+		by      time.Duration // the time at which it has to be found
+		want    []string      // from then on, at any time
+	}{
+		"all is well":                       {nil, nil, nil, time.Second, []string{""}},
+		"the destination hangs":             {map[string]fake{"out": {write: hangs}}, nil, nil, 25 * time.Second, []string{"DestinationStuck"}},
+		"it refuses every record":           {map[string]fake{"out": {write: func(context.Context, int) error { return errRefused }}}, nil, nil, 25 * time.Second, []string{"DestinationRefuses"}},
+		"it fails with every record":        {map[string]fake{"out": {write: func(context.Context, int) error { return errDown }}}, nil, nil, 3 * time.Second, []string{"DestinationFailed"}},
+		"it cannot be opened":               {map[string]fake{"out": {open: down}}, nil, nil, time.Second, []string{"DestinationFailed"}},
+		"it cannot be opened, nothing read": {map[string]fake{"out": {open: down}, "in": {read: func(ctx context.Context, _ int) error { return hang(ctx) }}}, nil, nil, time.Second, []string{"DestinationFailed"}},
+		"opening it hangs":                  {map[string]fake{"out": {open: hang}}, nil, nil, 25 * time.Second, []string{"DestinationStuck"}},
+		"opening the source hangs":          {map[string]fake{"in": {open: hang}}, nil, nil, 25 * time.Second, []string{"SourceStuck"}},
+		"the source cannot be opened":       {map[string]fake{"in": {open: down}}, nil, nil, time.Second, []string{"SourceFailed"}},
+		"the source is idle":                {map[string]fake{"in": {read: func(ctx context.Context, _ int) error { return hang(ctx) }}}, nil, nil, time.Second, []string{""}},
+		"the dead-letter queue hangs": {map[string]fake{"out": {write: func(context.Context, int) error { return errRefused }}, "dlq": {write: hangs}}, nil, nil,
+			25 * time.Second, []string{"DeadLetterQueueStuck"}},
+		"the dead-letter queue fails": {map[string]fake{"out": {write: func(context.Context, int) error { return errRefused }}, "dlq": {write: func(context.Context, int) error { return errDown }}}, nil, nil,
+			3 * time.Second, []string{"DeadLetterQueueFailed"}},
+		"a processor hangs": {nil, hang, nil, 25 * time.Second, []string{"ProcessorStuck"}},
+		"a processor fails": {nil, func(context.Context) error { return errDown }, nil, 3 * time.Second, []string{"ProcessorFailed"}},
+		"it is degraded by its first refused record": {map[string]fake{"out": {write: func(context.Context, int) error { return errRefused }}}, nil, &spec.DLQ{Plugin: "dlq", WindowSize: 1},
+			3 * time.Second, []string{"DestinationRefuses"}},
+		"it refuses every other record": {map[string]fake{"out": {write: refusesEveryOther()}}, nil, nil, time.Second, []string{""}},
+		"a record takes a minute":       {map[string]fake{"out": {write: func(ctx context.Context, _ int) error { return pause(ctx, time.Minute) }}}, nil, nil, 65 * time.Second, []string{""}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFakes(tt.of)
+				p := declared
+				if tt.dlq != nil {
+					p.DLQ = *tt.dlq
+				}
+				if f.process = tt.process; f.process != nil {
+					p.Processors = []spec.Processor{{ID: "mask", Plugin: "fake", Workers: 1}}
+				}
+				f.store.declare(p)
+				a := start(t, f)
+				defer a.stop()
+				time.Sleep(tt.by)
+				a.always(5*time.Minute, tt.want...)
+			})
+		})
+	}
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// refusesEveryOther returns a write that refuses every other record.
+func refusesEveryOther() func(context.Context, int) error {
+	n := 0
+	return func(context.Context, int) error {
+		if n++; n%2 == 0 {
+			return errRefused
+		}
+		return nil
+	}
+}
+
+// A destination that answers again ends the stall, with one event for the beginning and one for the end.
+func TestRecovery(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		blocked := make(chan struct{})
+		f := newFakes(map[string]fake{"out": {write: func(ctx context.Context, _ int) error {
+			select {
+			case <-blocked:
+				return nil
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}}})
+		f.store.declare(declared)
+		a := start(t, f)
+		defer a.stop()
+		a.after(40*time.Second, "DestinationStuck")
+		if since := time.Since(a.stall().Since); since < 37*time.Second || since > 40*time.Second {
+			t.Errorf("nothing is delivered for %v", since)
+		}
+		close(blocked)
+		a.after(3*time.Second, "")
+		a.always(2*time.Minute, "")
+		if n, m := f.store.count("NotDelivering"), f.store.count("Delivering"); n != 1 || m != 1 {
+			t.Errorf("%d events of the beginning, %d of the end", n, m)
+		}
+	})
+}
+
+// A failure is remembered while runs begin, read and fail, and over a restart of the agent, until one delivers for a while.
+func TestFailuresAreRemembered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		down := true
+		f := newFakes(map[string]fake{"out": {write: func(ctx context.Context, _ int) error {
+			if !down {
+				return nil
+			}
+			if err := pause(ctx, 10*time.Second); err != nil {
+				return err
+			}
+			return errDown
+		}}})
+		f.store.declare(declared)
+		a := start(t, f)
+		a.after(15*time.Second, "DestinationFailed")
+		since := a.stall().Since
+		a.always(3*time.Minute, "DestinationFailed")
+		a.stop()
+		a = start(t, f)
+		defer a.stop()
+		a.always(time.Minute, "DestinationFailed", "DestinationStuck")
+		if !a.stall().Since.Equal(since) {
+			t.Errorf("nothing is delivered since %v, after the restart since %v", since, a.stall().Since)
+		}
+		down = false
+		a.always(10*time.Second, "DestinationFailed", "DestinationStuck")
+		time.Sleep(4 * time.Minute) // the longest pause between two runs, and some
+		a.after(0, "")
+	})
+}
+
+// A destination that delivers for a while in every run, and then fails, is not well in between.
+func TestFlapping(t *testing.T) {
+	for _, lasts := range []time.Duration{10 * time.Second, 20 * time.Second, time.Minute} {
+		synctest.Test(t, func(t *testing.T) {
+			var began time.Time
+			f := newFakes(map[string]fake{"out": {
+				open: func(context.Context) error { began = time.Now(); return nil },
+				write: func(context.Context, int) error {
+					if time.Since(began) > lasts {
+						return errDown
+					}
+					return nil
+				},
+			}})
+			f.store.declare(declared)
+			a := start(t, f)
+			defer a.stop()
+			time.Sleep(3 * lasts)
+			a.always(10*time.Minute, "DestinationFailed")
+		})
+	}
+}
+
+// What a run delivered at its very end does not count for the next one.
+func TestLastRecordOfARun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		runs, left := 0, 0
+		f := newFakes(map[string]fake{"out": {
+			open: func(context.Context) error { runs++; left = runs % 2; return nil },
+			write: func(ctx context.Context, _ int) error {
+				if left--; left == 0 { // between two observations, with the record that fails behind it
+					return pause(ctx, 1550*time.Millisecond)
+				}
+				if runs%2 == 1 {
+					return errDown
+				}
+				if err := pause(ctx, 18*time.Second); err != nil {
+					return err
+				}
+				return errDown
+			},
+		}})
+		f.store.declare(declared)
+		a := start(t, f)
+		defer a.stop()
+		time.Sleep(5 * time.Second)
+		a.always(10*time.Minute, "DestinationFailed", "DestinationStuck")
+	})
+}
+
+// A source that logs that it tries again, and reads nothing, is to blame until it reads.
+func TestReports(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFakes(nil)
+		down := true
+		f.of = map[string]fake{"in": {read: func(ctx context.Context, _ int) error {
+			for down {
+				f.stats.Source("p:in").Reports.Note("cannot connect, trying again: connection refused", time.Now())
+				if err := pause(ctx, 10*time.Second); err != nil {
+					return err
+				}
+			}
+			return nil
+		}}}
+		f.store.declare(declared)
+		a := start(t, f)
+		defer a.stop()
+		time.Sleep(15 * time.Second)
+		a.always(2*time.Minute, "SourceRetrying")
+		down = false
+		a.after(15*time.Second, "")
+	})
+}
+
+// One of two destinations is named, and the other goes on.
+func TestOneOfTwoDestinations(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFakes(map[string]fake{"slow": {write: hangs}})
+		p := declared
+		p.Connectors = append(append([]spec.Connector{}, p.Connectors...), spec.Connector{ID: "second", Type: spec.TypeDestination, Plugin: "slow"})
+		f.store.declare(p)
+		a := start(t, f)
+		defer a.stop()
+		a.after(25*time.Second, "DestinationStuck")
+		if stage := a.stall().Stage; stage != "p:second" {
+			t.Errorf("%s is to blame", stage)
+		}
+	})
+}
+
+// A pipeline that is stopped by hand while it fails needs nobody's attention.
+func TestStoppedByHand(t *testing.T) {
+	for name, out := range map[string]fake{"it fails": {open: func(context.Context) error { return errDown }}, "it hangs": {write: hangs}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFakes(map[string]fake{"out": out})
+				f.store.declare(declared)
+				a := start(t, f)
+				defer a.stop()
+				time.Sleep(25 * time.Second)
+				synctest.Wait()
+				if a.reason() == "" {
+					t.Fatal("it is well")
+				}
+				p := declared
+				p.Status = spec.StatusStopped
+				f.store.declare(p)
+				a.loop.Wake()
+				a.after(15*time.Second, "")
+				a.always(time.Minute, "")
+			})
+		})
+	}
+}
+
+// A version that replaces the one that stalled begins without its stall, and one that fails is rolled back.
+func TestVersions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFakes(map[string]fake{"broken": {open: func(context.Context) error { return errDown }}})
+		p := declared
+		p.Connectors = []spec.Connector{declared.Connectors[0], {ID: "out", Type: spec.TypeDestination, Plugin: "broken"}}
+		f.store.declare(p)
+		a := start(t, f)
+		defer a.stop()
+		a.after(5*time.Second, "DestinationFailed")
+		f.store.declare(declared)
+		a.loop.Wake()
+		a.after(3*time.Second, "")
+		time.Sleep(time.Minute)
+		f.store.declare(p)
+		a.loop.Wake()
+		a.after(5*time.Second, "")
+		s, _ := a.loop.State("p")
+		if s.LastAttempt == nil || s.LastAttempt.Error == "" || s.RunningGeneration == s.LastAttempt.Generation {
+			t.Errorf("it is not rolled back: %+v", s)
+		}
+	})
+}
+
+// A destination that gathers batches, or is to go slowly, is not stuck while it does.
+func TestPatience(t *testing.T) {
+	for name, settings := range map[string]map[string]string{
+		"a batch of two minutes":  {"sdk.batch.delay": "2m"},
+		"a batch of many records": {"sdk.batch.size": "1000"},
+		"a record a minute":       {"sdk.rate.perSecond": "0.0166"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFakes(nil)
+				f.of = map[string]fake{"out": {write: func(ctx context.Context, _ int) error { return pause(ctx, 2*time.Minute) }}}
+				f.of["in"] = fake{read: func(ctx context.Context, next int) error { return pause(ctx, 30*time.Second) }}
+				f.store.declare(declared)
+				f.defaults = settings
+				a := start(t, f)
+				defer a.stop()
+				a.always(110*time.Second, "")
+			})
+		})
+	}
+}

@@ -1,0 +1,86 @@
+package measure
+
+import (
+	"sync"
+	"time"
+
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// Stage is what a connector of a run, or its dead-letter queue, holds and does at one time.
+type Stage struct {
+	ID          string             // qualified
+	Type        spec.ConnectorType // empty for the dead-letter queue
+	Doing       Doing
+	Outstanding uint64 // records that a source read and that are not settled, or that a destination got and has not answered for
+	Passed      uint64 // records that a source read, or that a destination or the queue accepted, over all runs
+	Acked       uint64 // records acknowledged to a source, over all runs; of a processor, the number of its call
+	// Patience is how long a destination may hold records because its settings say so: it gathers batches, or is to
+	// go slowly. Negative: for any time.
+	Patience time.Duration
+	Report   Report // what it logged
+	Warning  string // what a source warns of now
+	Refusal  Report // why it refused records
+}
+
+// Doing says what a stage waits for or is busy with.
+type Doing string
+
+// What stages do.
+const (
+	Idle    Doing = ""
+	Opening Doing = "opening"
+	Reading Doing = "reading"
+	Blocked Doing = "waiting for destinations" // a source, until fewer records are outstanding
+	Acking  Doing = "acknowledging"
+	Writing Doing = "writing"
+	// Processing is what a processor does.
+	Processing Doing = "processing"
+	Gathering  Doing = "gathering a batch"
+	Throttled  Doing = "throttled"
+	Unclaimed  Doing = "waiting for the cluster" // until the claim on the pipeline is confirmed
+)
+
+// Report is what a connector did wrong, or logged to be wrong, since it passed a record last.
+type Report struct {
+	Text        string // the latest; "" for nothing
+	First, Last time.Time
+	Count       int
+}
+
+// Reports keeps what is wrong with a connector. The zero Reports is ready; it may be used concurrently.
+type Reports struct {
+	mu sync.Mutex
+	r  Report // guarded by mu
+}
+
+// maxReport is how many bytes of a report are kept.
+const maxReport = 1024
+
+// Note keeps a report.
+func (r *Reports) Note(text string, at time.Time) {
+	if len(text) > maxReport {
+		text = text[:maxReport] + "…"
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.r.Count == 0 {
+		r.r.First = at
+	}
+	r.r.Text, r.r.Last = text, at
+	r.r.Count++
+}
+
+// Get returns what was reported since Clear was called last.
+func (r *Reports) Get() Report {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.r
+}
+
+// Clear forgets what was reported.
+func (r *Reports) Clear() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.r = Report{}
+}

@@ -1,0 +1,95 @@
+package engine
+
+import (
+	"math"
+	"time"
+
+	"github.com/conduit-agent/conduit/agent/engine/batching"
+	"github.com/conduit-agent/conduit/agent/engine/measure"
+	"github.com/conduit-agent/conduit/plugins/connector"
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// Stages returns what the connectors of the pipeline and its dead-letter queue hold and do now, nothing while it does
+// not run. It may be called at any time, and waits for nothing.
+func (p *Pipeline) Stages() []measure.Stage {
+	r := p.running.Load()
+	if r == nil {
+		return nil
+	}
+	all := make([]measure.Stage, 0, len(r.sources)+len(r.dests)+1)
+	for i, s := range r.sources {
+		all = append(all, s.observe(r.Pipeline.sources[i].opening.Load()))
+	}
+	for _, d := range r.dests {
+		all = append(all, d.observe())
+	}
+	return append(all, r.dlq.observe())
+}
+
+func (s *sourceRun) observe(opening bool) measure.Stage {
+	warning := ""
+	if !opening {
+		warning = connector.ProgressOf(s.src).Warning // not under mu: it may be any code
+	}
+	s.mu.Lock()
+	unsettled := s.tracker.Read - s.tracker.Low
+	s.mu.Unlock()
+	o := measure.Stage{ID: s.id, Type: spec.TypeSource, Doing: measure.Reading, Outstanding: unsettled,
+		Passed: s.stats.Records.Load(), Acked: s.stats.Acked.Load(), Report: s.stats.Reports.Get(), Warning: warning}
+	_, blocked := s.stats.Blocked.Sum()
+	switch {
+	case opening:
+		o.Doing = measure.Opening
+	case s.acking.Load():
+		o.Doing = measure.Acking
+	case blocked != 0:
+		o.Doing = measure.Blocked
+	}
+	return o
+}
+
+func (d *destinationRun) observe() measure.Stage {
+	out := d.out.Load()
+	d.mu.Lock()
+	held := d.written - d.results
+	d.mu.Unlock()
+	o := measure.Stage{ID: d.id, Type: spec.TypeDestination, Outstanding: held, Patience: patience(out.batching, held),
+		Passed: d.stats.Records.Load(), Report: d.stats.Reports.Get(), Refusal: d.stats.Refusals.Get()}
+	_, writing := d.stats.Busy.Sum()
+	switch {
+	case out.opening.Load():
+		o.Doing = measure.Opening
+	case d.unclaimed.Load():
+		o.Doing = measure.Unclaimed
+	case held == 0:
+	case out.batching.Gathers() && writing == 0:
+		o.Doing = measure.Gathering
+	case out.batching.Limited():
+		o.Doing = measure.Throttled
+	default:
+		o.Doing = measure.Writing
+	}
+	return o
+}
+
+// patience returns how long a destination with policy p may hold n records on purpose, negative for any time.
+func patience(p batching.Policy, n uint64) time.Duration {
+	takes := p.Takes(n)
+	if p.Waits(n) || takes == math.MaxInt64 {
+		return -1
+	}
+	return takes
+}
+
+func (q *deadLetters) observe() measure.Stage {
+	out := q.out.Load()
+	o := measure.Stage{ID: q.id, Passed: q.stats.Records.Load(), Report: q.stats.Reports.Get()}
+	switch {
+	case out.opening.Load():
+		o.Doing = measure.Opening
+	case out.awaited.Load():
+		o.Doing, o.Outstanding, o.Patience = measure.Writing, 1, patience(out.batching, 1)
+	}
+	return o
+}

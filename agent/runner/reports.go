@@ -1,0 +1,69 @@
+package runner
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+
+	"github.com/conduit-agent/conduit/agent/engine/measure"
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// reportHandler notes what a connector logs to be wrong: errors, and warnings with an error. That is how a connector
+// which tries again tells that it does.
+type reportHandler struct {
+	slog.Handler
+	reports *measure.Reports
+}
+
+// Enabled reports whether the line is noted or logged.
+func (h reportHandler) Enabled(ctx context.Context, level slog.Level) bool {
+	return level >= slog.LevelWarn || h.Handler.Enabled(ctx, level)
+}
+
+// Handle notes the line, and passes it on if that is to be logged.
+func (h reportHandler) Handle(ctx context.Context, line slog.Record) error {
+	if line.Level >= slog.LevelWarn {
+		h.note(&line)
+	}
+	if !h.Handler.Enabled(ctx, line.Level) {
+		return nil
+	}
+	return h.Handler.Handle(ctx, line)
+}
+
+func (h reportHandler) note(line *slog.Record) {
+	text, wrong := line.Message, line.Level >= slog.LevelError
+	line.Attrs(func(a slog.Attr) bool {
+		if a.Key != "err" && a.Key != "error" {
+			return true
+		}
+		wrong = true
+		text += ": " + a.Value.Resolve().String()
+		return false
+	})
+	if wrong {
+		h.reports.Note(strings.TrimPrefix(text, ": "), line.Time)
+	}
+}
+
+// WithAttrs implements slog.Handler.
+func (h reportHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return reportHandler{h.Handler.WithAttrs(attrs), h.reports}
+}
+
+// WithGroup implements slog.Handler.
+func (h reportHandler) WithGroup(name string) slog.Handler {
+	return reportHandler{h.Handler.WithGroup(name), h.reports}
+}
+
+// reportsOf returns where what a connector logs to be wrong is noted.
+func reportsOf(stats *measure.Pipeline, typ spec.ConnectorType, id string) *measure.Reports {
+	switch {
+	case strings.HasSuffix(id, ":"+spec.QueueID):
+		return &stats.DeadLetters.Reports
+	case typ == spec.TypeSource:
+		return &stats.Source(id).Reports
+	}
+	return &stats.Destination(id).Reports
+}

@@ -1,0 +1,99 @@
+package spec
+
+import (
+	"cmp"
+	"strings"
+	"time"
+)
+
+// Stall is why a pipeline that is to run delivers nothing. It is kept over restarts of the run and of the agent until
+// something is delivered again.
+type Stall struct {
+	Reason  string    `json:"reason"`           // CamelCase word; stable
+	Stage   string    `json:"stage,omitempty"`  // qualified id of the connector or processor to blame; "" when there is no single one
+	Message string    `json:"message"`          // for people; names the stage
+	Since   time.Time `json:"since"`            // when the last record was delivered or the first one waited, or of the first failure
+	Failed  bool      `json:"failed,omitempty"` // a run ended because of it: only another one that delivers shows that it is over
+	// Generation is that of the version which stalled. A stall does not outlast a change of the declaration that runs.
+	Generation int64 `json:"generation,omitempty"`
+}
+
+// The kinds of stages.
+const (
+	StageSource      = "Source"
+	StageDestination = "Destination"
+	StageProcessor   = "Processor"
+	StageQueue       = "DeadLetterQueue"
+)
+
+// What a stage that delivers nothing does. A reason is the kind of a stage and one of these.
+const (
+	StallRefuses  = "Refuses"  // it refuses records and accepts none
+	StallRetrying = "Retrying" // it reports errors and tries again
+	StallStuck    = "Stuck"    // it does not answer
+	StallFailed   = "Failed"   // it ended the run
+)
+
+// The reasons that blame no stage.
+const (
+	StallPipeline = "PipelineFailed"    // a run ended for a reason that is not one of its stages
+	StallStart    = "StartStuck"        // its plugins do not come up
+	StallCluster  = "WaitingForCluster" // no member of the cluster runs it, or this one may not write
+)
+
+// StageKind returns the kind of the stage of p with this qualified id.
+func (p *Pipeline) StageKind(id string) string {
+	part := strings.TrimPrefix(id, p.ID+":")
+	if part == QueueID {
+		return StageQueue
+	}
+	for i := range p.Connectors {
+		switch c := &p.Connectors[i]; {
+		case c.ID != part:
+		case c.Type == TypeSource:
+			return StageSource
+		default:
+			return StageDestination
+		}
+	}
+	return StageProcessor
+}
+
+// Failure returns the stall of a pipeline of which a run ended with an error now, and before which it had this one, nil
+// for none. stage is the qualified id of the stage of this kind that failed, "" for none; refused says that it refused a
+// record.
+func Failure(before *Stall, stage, kind string, refused bool, message string, now time.Time) *Stall {
+	s := &Stall{Reason: StallPipeline, Stage: stage, Message: message, Since: now, Failed: true}
+	if before != nil && !before.Since.IsZero() {
+		s.Since = before.Since
+	}
+	if stage != "" {
+		done := StallFailed
+		if refused {
+			done = StallRefuses
+		}
+		s.Reason = kind + done
+	}
+	return s
+}
+
+// Same reports whether s and o differ in nothing but their messages, which change with every attempt.
+func (s *Stall) Same(o *Stall) bool {
+	if s == nil || o == nil {
+		return s == o
+	}
+	return cmp.Or(strings.Compare(s.Reason, o.Reason), strings.Compare(s.Stage, o.Stage), s.Since.Compare(o.Since)) == 0 && s.Failed == o.Failed && s.Generation == o.Generation
+}
+
+func (o observation) delivering() Condition {
+	c := Condition{Type: ConditionDelivering, Status: ConditionFalse, ObservedGeneration: o.seen()}
+	switch stall := o.s.Stall; {
+	case stall != nil:
+		c.Reason, c.Message, c.LastTransitionTime = stall.Reason, stall.Message, stall.Since
+	case o.s.Phase == PhaseRunning:
+		c.Status, c.Reason, c.Message = ConditionTrue, "Delivering", "nothing that was read waits for long"
+	default:
+		c.Reason, c.Message = phaseReasons[o.s.Phase], "it is "+string(o.s.Phase)
+	}
+	return c
+}
