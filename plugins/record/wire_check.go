@@ -67,6 +67,12 @@ func checkRecord(buf []byte, lo, hi int, l Limits) (s span, memory int, err erro
 	return s, w.bytes, nil
 }
 
+// Weigh checks a record in its encoded form, and returns the memory that it takes decoded. Records of the limits does not count.
+func Weigh(b []byte, l Limits) (memory int, err error) {
+	_, memory, err = checkRecord(b, 0, len(b), l)
+	return memory, err
+}
+
 // weight is what a record takes when it is decoded.
 type weight struct{ bytes, entries int }
 

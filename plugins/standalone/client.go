@@ -16,7 +16,6 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sandbox"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 	"github.com/conduit-agent/conduit/plugins/wire"
-	"github.com/conduit-agent/conduit/plugins/wire/wirepb/connectorv1"
 	"github.com/conduit-agent/conduit/plugins/wire/wirepb/connectorv2"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
@@ -52,20 +51,17 @@ func (c *Client) Specify(ctx context.Context) (sdk.Specification, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.callTimeout())
 	defer cancel()
 	var spec sdk.Specification
-	if conn.p.version == wire.Version1 {
-		var resp connectorv1.Specifier_Specify_Response
-		err = conn.p.conn.Invoke(ctx, "/connector.v1.SpecifierPlugin/Specify", &connectorv1.Specifier_Specify_Request{}, &resp)
-		spec = wire.SpecificationFromV1(&resp)
-	} else {
-		var resp connectorv2.Specifier_Specify_Response
-		err = conn.p.conn.Invoke(ctx, "/connector.v2.SpecifierPlugin/Specify", &connectorv2.Specifier_Specify_Request{}, &resp)
-		spec = wire.SpecificationFrom(resp.GetSpecification())
+	var answer wire.Frame
+	method := fmt.Sprintf("/connector.v%d.SpecifierPlugin/Specify", conn.p.version)
+	err = conn.p.explain(conn.p.conn.Invoke(ctx, method, wire.Frame{}, &answer))
+	if err == nil {
+		spec, err = wire.ParseSpecification(answer, conn.p.version)
 	}
 	if err == nil && spec.Name == "" {
 		err = errors.New("it gives no name")
 	}
 	if err != nil {
-		return sdk.Specification{}, fmt.Errorf("cannot get the specification of plugin %s: %w", c.name(), conn.p.explain(err))
+		return sdk.Specification{}, fmt.Errorf("cannot get the specification of plugin %s: %w", c.name(), err)
 	}
 	return spec, nil
 }
