@@ -15,7 +15,6 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sandbox"
 	"github.com/conduit-agent/conduit/plugins/schema"
 	"github.com/conduit-agent/conduit/plugins/sdk"
-	"github.com/conduit-agent/conduit/plugins/standalone"
 	"github.com/conduit-agent/conduit/plugins/standalone/orphans"
 	"github.com/conduit-agent/conduit/spec/fingerprint"
 	"github.com/conduit-agent/conduit/spec/notify"
@@ -28,7 +27,7 @@ import (
 // Set the exported fields, then call Run or, to scan once, Rescan.
 type Executables struct {
 	Dir      string          // need not exist yet; its subdirectories and hidden files do not count
-	Schemas  schema.Registry // served to the plugins while Run runs; nil: none
+	Schemas  schema.Registry // served to the plugins; nil: none
 	Bounds   *schema.Bounds  // of what the plugins may do with Schemas; nil: none
 	Env      []string        // what plugins inherit, as NAME=value; nil: all that this process has
 	Log      *slog.Logger    // nil discards
@@ -63,7 +62,6 @@ type Executables struct {
 	warnings map[string]string         // guarded by mu: by path, how others can change a plugin
 	changes  chan struct{}             // guarded by mu: closed and replaced when any of this changes
 	running  map[*running]bool         // guarded by mu: connectors
-	server   *standalone.SchemaServer  // guarded by mu: nil until there is a file
 }
 
 // file is one file in the directory. Links are followed: path is what is run.
@@ -102,8 +100,7 @@ func (e *Executables) init() {
 	})
 }
 
-// Run watches the directory and serves schemas until ctx ends. The processes of
-// connectors outlive it.
+// Run watches the directory until ctx ends. The processes of connectors outlive it.
 func (e *Executables) Run(ctx context.Context) error {
 	e.init()
 	var work sync.WaitGroup
@@ -115,7 +112,6 @@ func (e *Executables) Run(ctx context.Context) error {
 	}
 	return watch(ctx, e.wake, func() (paths []string, again time.Duration) {
 		e.scan()
-		e.serveSchemas(ctx, &work)
 		again = e.specifyPending(ctx, &work)
 		return e.watched(), again
 	})

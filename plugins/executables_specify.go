@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"strings"
 	"sync"
 	"syscall"
@@ -137,30 +136,12 @@ func listsOwn(params sdk.Parameters) bool {
 func clientOf(e *Executables, f *file) *standalone.Client {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	c := &standalone.Client{Path: f.path, Env: e.Env, Log: e.Log, LogLevel: e.LogLevel, Schemas: e.server, Sandbox: e.Sandbox, TempDir: e.TempDir, MaxReceive: e.MaxMessage, MaxMessage: e.MaxSend}
+	c := &standalone.Client{Path: f.path, Env: e.Env, Log: e.Log, LogLevel: e.LogLevel, Sandbox: e.Sandbox, TempDir: e.TempDir, MaxReceive: e.MaxMessage, MaxMessage: e.MaxSend}
+	if e.Schemas != nil {
+		c.Schemas = &standalone.SchemaServer{Registry: e.Schemas, Bounds: e.Bounds}
+	}
 	if f.spec != nil {
 		c.Name = string(pluginname.Standalone) + ":" + f.spec.Name
 	}
 	return c
-}
-
-// serveSchemas has work serve schemas from the first file on.
-func (e *Executables) serveSchemas(ctx context.Context, work *sync.WaitGroup) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.Schemas == nil || e.server != nil || len(e.files) == 0 {
-		return
-	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		e.Log.Error("cannot serve schemas to plugins", "component", "plugins", "err", err)
-		return
-	}
-	server := &standalone.SchemaServer{Registry: e.Schemas, Bounds: e.Bounds, Listener: listener}
-	e.server = server
-	work.Go(func() {
-		if err := server.Run(ctx); err != nil {
-			e.Log.Error("cannot serve schemas to plugins any more", "component", "plugins", "err", err)
-		}
-	})
 }

@@ -91,6 +91,7 @@ func newModules(c config.Config, log *slog.Logger) *wasm.Modules {
 		CacheDir: c.DB.SQLite.Path + ".modules",
 		Memory:   int64(c.Processors.Memory),
 		Log:      log,
+		Bounds:   &schema.Bounds{Schemas: c.Connectors.MaxSchemas, Bytes: c.Connectors.MaxSchemaBytes, ReadAny: true},
 		Egress: egress.Policy{
 			Enabled: e.Enabled, Allow: listed(e.Allow), SecretRefs: listed(e.SecretRefs),
 			Timeout: e.Timeout, MaxResponseBytes: int64(e.MaxResponseBytes),

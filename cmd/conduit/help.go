@@ -60,7 +60,7 @@ Examples:
 			if err != nil {
 				return cli.Invalidf("%v", err)
 			}
-			_, err = p.Stdout.Write(script)
+			_, err = p.Document().Write(script)
 			return err
 		},
 	}
@@ -88,7 +88,7 @@ func manCommand(p *cli.Program, root *ffcli.Command) *ffcli.Command {
 			if !ok {
 				return cli.Invalidf("there is no page %s", manual.Name(words))
 			}
-			_, err = p.Stdout.Write(page)
+			_, err = p.Document().Write(page)
 			return err
 		},
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/conduit-agent/conduit/cmd/conduit/cli"
 	"github.com/conduit-agent/conduit/cmd/conduit/journal"
 	"github.com/conduit-agent/conduit/cmd/conduit/prove"
+	"github.com/conduit-agent/conduit/cmd/conduit/terminal"
 	"github.com/conduit-agent/conduit/plugins/sandbox"
 )
 
@@ -51,7 +52,7 @@ func main() {
 
 // ask asks a question on the terminal and reports whether the answer is yes.
 func ask(question string) bool {
-	fmt.Fprintf(os.Stderr, "%s [y/N] ", question)
+	fmt.Fprintf(os.Stderr, "%s [y/N] ", terminal.Clean(question))
 	answer, _ := bufio.NewReader(os.Stdin).ReadString('\n')
 	return slices.Contains([]string{"y", "yes"}, strings.ToLower(strings.TrimSpace(answer)))
 }

@@ -118,7 +118,8 @@ func logHandler(p *cli.Program, c config.Log) (h slog.Handler, end func()) {
 			return w.Handler(func(to io.Writer) slog.Handler { return logging.NewHandler(to, "line", c.Level, false) }), w.Close
 		}
 	}
-	q := logging.NewQueue(p.Stdout)
+	out, _ := p.Streams() // the handler escapes by itself
+	q := logging.NewQueue(out)
 	return logging.NewHandler(q, format, c.Level, p.Color()), q.Close
 }
 

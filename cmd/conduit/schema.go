@@ -31,7 +31,7 @@ Example:
 			} else if len(words) == 1 && words[0] != "pipeline" {
 				return cli.Invalidf("no such schema: %s; there are pipeline and config", words[0])
 			}
-			_, err = p.Stdout.Write(schemas.Source(doc))
+			_, err = p.Document().Write(schemas.Source(doc))
 			return err
 		},
 	}

@@ -227,16 +227,15 @@ func (v *statusView) layout() layout {
 
 // refresh shows a page, on a terminal in place of the one before.
 func refresh(r *cli.Remote, page []byte, first bool) error {
-	const home, clearLine, clearBelow, clearAll = "\x1b[H", "\x1b[K", "\x1b[J", "\x1b[2J"
 	switch {
 	case r.Terminal && !r.JSON:
 		if width, height, err := term.GetSize(int(os.Stdout.Fd())); err == nil {
 			page = terminal.Fit(page, width, height-1)
 		}
-		page = bytes.ReplaceAll(page, []byte("\n"), []byte(clearLine+"\n"))
-		page = append([]byte(home), append(page, clearBelow...)...)
+		page = bytes.ReplaceAll(page, []byte("\n"), []byte(terminal.ClearLine+"\n"))
+		page = append([]byte(terminal.Home), append(page, terminal.ClearBelow...)...)
 		if first {
-			page = append([]byte(clearAll), page...)
+			page = append([]byte(terminal.ClearAll), page...)
 		}
 	case !first && !r.JSON:
 		page = append([]byte("\n"), page...)

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"net"
 	"path/filepath"
 	"syscall"
 	"testing"
@@ -45,26 +44,8 @@ func newHost(t *testing.T, target Target) *host {
 		return &host{Target: target, inProcess: &plugins.Host{Builtin: []sdk.Connector{target.Connector}, Schemas: registry,
 			Timeouts: plugins.Timeouts{Configure: d, Open: d, Lifecycle: d, Teardown: d}}}
 	}
-	client.Schemas = serveSchemas(t, registry)
+	client.Schemas = &standalone.SchemaServer{Registry: registry}
 	return &host{Target: target, client: client}
-}
-
-func serveSchemas(t *testing.T, registry schema.Registry) *standalone.SchemaServer {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	server := &standalone.SchemaServer{Registry: registry, Listener: listener}
-	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
-	done := make(chan error, 1)
-	go func() { done <- server.Run(ctx) }()
-	t.Cleanup(func() {
-		stop()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-	})
-	return server
 }
 
 func (h *host) name() string {

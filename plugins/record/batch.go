@@ -20,6 +20,7 @@ type Batch struct {
 	size    int
 	content int
 	objects int // records with structured data
+	memory  int // that the records take decoded, by their encoded form; 0: not known
 }
 
 // NewBatch returns a batch of the given records, which it keeps. It does not read them:
@@ -115,7 +116,7 @@ const (
 // Memory estimates the bytes of memory that the batch takes.
 func (b *Batch) Memory() int {
 	if records, ok := b.Decoded(); ok {
-		return b.Size() + len(records)*decodedOverhead + b.structured()*objectOverhead
+		return max(b.memory, b.Size()+len(records)*decodedOverhead+b.structured()*objectOverhead)
 	}
 	return b.Size() + len(b.encoded.spans)*encodedOverhead
 }

@@ -42,15 +42,20 @@ func NewEncodedBatch(buf []byte) (*Batch, error) {
 		if err != nil {
 			return nil, fmt.Errorf("cannot read record %d of batch: %w", len(e.spans), err)
 		}
-		if e.spans == nil { // batches tend to have records of one size
-			e.spans = make([]span, 0, min(len(buf)/f.at+1, maxEstimate))
-		}
-		e.spans = append(e.spans, s)
+		e.add(s, f.at)
 	}
 	if f.err != nil {
 		return nil, fmt.Errorf("cannot read batch: %w", f.err)
 	}
 	return newEncoded(e), nil
+}
+
+// add adds a record that ends at offset end.
+func (e *encoded) add(s span, end int) {
+	if e.spans == nil { // batches tend to have records of one size
+		e.spans = make([]span, 0, min(len(e.buf)/end+1, maxEstimate))
+	}
+	e.spans = append(e.spans, s)
 }
 
 func newEncoded(e *encoded) *Batch {

@@ -2,23 +2,99 @@ package record
 
 import (
 	"fmt"
+	"math"
 	"unicode/utf8"
 )
 
-// CheckWire returns how many records, from the first on, others will be able to decode,
-// and what is wrong with the next one. It decodes nothing: a batch that is only passed on
-// is checked where it enters, so that a record that cannot be decoded does not break
-// its reader. Decoded records are not checked.
-func (b *Batch) CheckWire() (int, error) {
-	if _, ok := b.Decoded(); ok {
-		return b.Len(), nil
+// Limits bounds the memory that a batch of records of another process takes when it is decoded.
+// A few bytes on the wire can stand for many times as many in memory: a record takes two bytes at
+// least, an entry of metadata or an empty object hardly more.
+type Limits struct {
+	Records  int // of a batch
+	Metadata int // entries of one record
+	Memory   int // bytes of a batch, and of one record
+}
+
+// ReadBatch returns a batch of the first records of buf, a message as NewEncodedBatch reads it, and
+// how many bytes of buf they are: as many records as the limits allow that others will be able to
+// decode. It returns what is wrong with the record behind them when that one can never be taken.
+//
+// It decodes nothing: a batch that is only passed on is checked where it enters, so that a record
+// that cannot be decoded does not break its reader. The batch keeps buf.
+func ReadBatch(buf []byte, l Limits) (_ *Batch, n int, err error) {
+	if len(buf) > math.MaxInt32 {
+		return nil, 0, fmt.Errorf("cannot read batch: %d bytes are too many", len(buf))
 	}
-	for i, s := range b.encoded.spans {
-		if err := checkFields(b.encoded.buf, int(s.lo), int(s.hi), aRecord, 0); err != nil {
-			return i, fmt.Errorf("cannot decode record %q: %w", b.Position(i), err)
+	e := &encoded{buf: buf}
+	memory := 0
+	f := fields{b: buf, end: len(buf)}
+	for len(e.spans) < l.Records && f.next() {
+		if f.num == 1 && f.typ == typeBytes {
+			s, size, err := checkRecord(buf, f.lo, f.hi, l)
+			if err != nil || len(e.spans) > 0 && memory+size > l.Memory {
+				return readBatch(e, memory), n, err
+			}
+			memory += size
+			e.add(s, f.at)
 		}
+		n = f.at
 	}
-	return b.Len(), nil
+	if f.err != nil {
+		err = fmt.Errorf("cannot read batch: %w", f.err)
+	}
+	return readBatch(e, memory), n, err
+}
+
+func readBatch(e *encoded, memory int) *Batch {
+	b := newEncoded(e)
+	b.memory = memory
+	return b
+}
+
+// checkRecord checks the record in buf[lo:hi] and returns where it is and the memory that it takes decoded.
+func checkRecord(buf []byte, lo, hi int, l Limits) (s span, memory int, err error) {
+	if s, err = scanRecord(buf, lo, hi); err != nil {
+		return s, 0, fmt.Errorf("cannot read a record: %w", err)
+	}
+	w := weight{bytes: decodedOverhead + hi - lo}
+	if err = checkFields(buf, lo, hi, aRecord, 0, &w); err == nil {
+		err = w.within(l)
+	}
+	if err != nil {
+		position := buf[s.posLo:s.posHi]
+		return s, 0, fmt.Errorf("cannot take record %.100q: %w", position, err)
+	}
+	return s, w.bytes, nil
+}
+
+// Weigh checks a record in its encoded form, and returns the memory that it takes decoded. Records of the limits does not count.
+func Weigh(b []byte, l Limits) (memory int, err error) {
+	_, memory, err = checkRecord(b, 0, len(b), l)
+	return memory, err
+}
+
+// weight is what a record takes when it is decoded.
+type weight struct{ bytes, entries int }
+
+// weights are the bytes of memory, roughly, of what is decoded of a message, in addition to its text.
+var weights = [...]int{anEntry: 32, aStruct: 48, aMember: 64, aValue: 24, aList: 24}
+
+func (w *weight) add(of kind) {
+	w.bytes += weights[of]
+	if of == anEntry {
+		w.entries++
+	}
+}
+
+// within returns nil unless the weight is above a limit.
+func (w *weight) within(l Limits) error {
+	switch {
+	case w.entries > l.Metadata:
+		return fmt.Errorf("its metadata has %d entries, more than %d", w.entries, l.Metadata)
+	case w.bytes > l.Memory:
+		return fmt.Errorf("it takes %d bytes of memory when it is decoded, more than %d", w.bytes, l.Memory)
+	}
+	return nil
 }
 
 // kind is what a field holds that is bytes on the wire.
@@ -49,8 +125,9 @@ var kinds = [...][7]kind{
 	aList:   {1: aValue},
 }
 
-// checkFields checks the message in buf[lo:hi], which is inside of depth values.
-func checkFields(buf []byte, lo, hi int, of kind, depth int) error {
+// checkFields checks the message in buf[lo:hi], which is inside of depth values, and adds up what it weighs.
+func checkFields(buf []byte, lo, hi int, of kind, depth int, w *weight) error {
+	w.add(of)
 	if of == aValue {
 		depth++
 	}
@@ -69,7 +146,7 @@ func checkFields(buf []byte, lo, hi int, of kind, depth int) error {
 				return errNotUTF8
 			}
 		default:
-			if err := checkFields(buf, f.lo, f.hi, field, depth); err != nil {
+			if err := checkFields(buf, f.lo, f.hi, field, depth, w); err != nil {
 				return err
 			}
 		}

@@ -123,7 +123,7 @@ func (w *wireParser) data(outer *fields, d *Data) (err error) {
 				err = w.object(&f, d.structured, 0)
 				continue
 			}
-			err = checkFields(w.b, f.lo, f.hi, aStruct, 0)
+			err = checkFields(w.b, f.lo, f.hi, aStruct, 0, &weight{})
 			*d = Data{encoded: &object{in: w, lo: f.lo, hi: f.hi}, kind: structured}
 		}
 	}

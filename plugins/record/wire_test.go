@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"fmt"
 	"math"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -313,15 +315,15 @@ func TestParseWireRefuses(t *testing.T) {
 		if r, err := record.ParseWire([]byte(in)); err == nil {
 			t.Errorf("%.20q: got %v, want an error", in, r)
 		}
-		b, err := record.NewEncodedBatch([]byte(message(1, message(1, "1")) + message(1, in)))
-		if err != nil {
-			continue
-		}
-		if n, err := b.CheckWire(); n != 1 || err == nil {
-			t.Errorf("%.20q: %d records are right, %v, want one and an error", in, n, err)
+		b, n, err := record.ReadBatch([]byte(message(1, message(1, "1"))+message(1, in)), unlimited)
+		if b.Len() != 1 || n != 5 || err == nil {
+			t.Errorf("%.20q: %d records in %d bytes are right, %v, want one and an error", in, b.Len(), n, err)
 		}
 	}
 }
+
+// unlimited are limits that no test reaches.
+var unlimited = record.Limits{Records: math.MaxInt, Metadata: math.MaxInt, Memory: math.MaxInt}
 
 func message(num byte, content string) string {
 	b := []byte{num<<3 | 2}
@@ -395,6 +397,55 @@ func FuzzParseWire(f *testing.F) {
 	})
 }
 
+// What a few bytes on the wire would become in memory is bounded: in parts where that can be, and else refused.
+func TestReadBatchLimits(t *testing.T) {
+	limits := record.Limits{Records: 100, Metadata: 50, Memory: 50_000}
+	bare := message(1, message(1, "1"))
+	withMetadata := func(n int) string {
+		entries := ""
+		for i := range n {
+			entries += message(3, message(1, strconv.Itoa(i)))
+		}
+		return message(1, message(1, "m")+entries)
+	}
+	payload := func(value string) string { // of one member
+		return message(1, message(1, "p")+message(5, message(2, message(2, message(1, message(1, "k")+message(2, value))))))
+	}
+	list := func(n int, item string) string { return payload(message(6, strings.Repeat(message(1, item), n))) }
+	for _, tt := range []struct {
+		name, in string
+		sizes    []int // of the batches
+		refused  string
+	}{
+		{"many records", strings.Repeat(bare, 250), []int{100, 100, 50}, ""},
+		{"many great records", strings.Repeat(list(400, "\x08\x00"), 9), []int{4, 4, 1}, ""},
+		{"metadata within the limit", bare + withMetadata(50), []int{2}, ""},
+		{"too much metadata", bare + withMetadata(51), []int{1}, `"m": its metadata has 51 entries, more than 50`},
+		{"too many values", bare + list(3000, "\x08\x00"), []int{1}, `"p": it takes`},
+		{"too many objects", list(800, message(5, "")), nil, `"p": it takes`},
+		{"too many lists", list(1200, message(6, "")), nil, `"p": it takes`},
+		{"too many members", payload(message(5, strings.Repeat(message(1, ""), 1000))), nil, `"p": it takes`},
+		{"too long", bare + payload(message(3, strings.Repeat("x", 60_000))), []int{1}, `"p": it takes`},
+	} {
+		var sizes []int
+		var err error
+		for in := []byte(tt.in); len(in) > 0 && err == nil; {
+			var b *record.Batch
+			var n int
+			if b, n, err = record.ReadBatch(in, limits); n == 0 {
+				break
+			}
+			sizes, in = append(sizes, b.Len()), in[n:]
+			if _, decodeErr := b.Records(); decodeErr != nil || b.Memory() > limits.Memory+100*600 {
+				t.Errorf("%s: a batch of %d bytes, %v", tt.name, b.Memory(), decodeErr)
+			}
+		}
+		if !slices.Equal(sizes, tt.sizes) || (err == nil) != (tt.refused == "") || err != nil && !strings.Contains(err.Error(), tt.refused) {
+			t.Errorf("%s: batches of %v, %v, want %v and %q", tt.name, sizes, err, tt.sizes, tt.refused)
+		}
+	}
+}
+
 func FuzzNewEncodedBatch(f *testing.F) {
 	r := sample()
 	b, err := record.NewBatch([]record.Record{r, r}).AppendWire(nil, 0, 2)
@@ -421,10 +472,10 @@ func FuzzNewEncodedBatch(f *testing.F) {
 				t.Fatalf("position %d: got %q, want %q", i, again.Position(i), batch.Position(i))
 			}
 		}
-		good, checkErr := batch.CheckWire()
+		good, n, checkErr := record.ReadBatch(in, unlimited)
 		want, wantErr := batch.Records()
-		if (checkErr == nil) != (wantErr == nil) || (checkErr == nil) != (good == batch.Len()) {
-			t.Fatalf("%d of %d records are right, %v; decoding says %v", good, batch.Len(), checkErr, wantErr)
+		if (checkErr == nil) != (wantErr == nil) || (checkErr == nil) != (good.Len() == batch.Len() && n == len(in)) {
+			t.Fatalf("%d of %d records are right, %v; decoding says %v", good.Len(), batch.Len(), checkErr, wantErr)
 		}
 		got, gotErr := again.Records()
 		if (gotErr == nil) != (wantErr == nil) || printed(got...) != printed(want...) {
@@ -479,9 +530,8 @@ func BenchmarkBatch(b *testing.B) {
 		})
 	}
 	b.Run("check", func(b *testing.B) {
-		e, _ := record.NewEncodedBatch(buf)
 		for b.Loop() {
-			if _, err := e.CheckWire(); err != nil {
+			if _, _, err := record.ReadBatch(buf, unlimited); err != nil {
 				b.Fatal(err)
 			}
 		}

@@ -19,12 +19,7 @@ const (
 	fsVersion = unix.LANDLOCK_ACCESS_FS_MAKE_SYM<<1 - 1 // all of version 1
 	fsOfFile  = unix.LANDLOCK_ACCESS_FS_EXECUTE | unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_WRITE_FILE |
 		unix.LANDLOCK_ACCESS_FS_TRUNCATE | unix.LANDLOCK_ACCESS_FS_IOCTL_DEV
-
-	ruleNetPort = 2
 )
-
-// netPort is a rule for a TCP port.
-type netPort struct{ access, port uint64 }
 
 // Version returns the version of the Landlock interface that the kernel has; 0: none.
 func Version() int {
@@ -54,7 +49,7 @@ func (p *Policy) become(path string) error {
 	if err := p.restrictFiles(version); err != nil {
 		return err
 	}
-	if err := restrictCalls(p.filter(version)); err != nil {
+	if err := restrictCalls(p.filter()); err != nil {
 		return err
 	}
 	return syscall.Exec(path, []string{path}, os.Environ())
@@ -93,14 +88,13 @@ func (p *Policy) restrictFiles(version int) error {
 			return err
 		}
 	}
-	for _, path := range append(p.Write, systemDevices...) {
-		if err := allowPath(ruleset, path, attr.Handled_access_fs); err != nil {
-			return err
-		}
+	write := attr.Handled_access_fs
+	if p.Strict {
+		write &^= unix.LANDLOCK_ACCESS_FS_MAKE_SYM // a link could give another's socket a short name
 	}
-	if attr.Handled_access_net != 0 && p.Port != 0 {
-		if err := addRule(ruleset, ruleNetPort, unsafe.Pointer(&netPort{unix.LANDLOCK_ACCESS_NET_CONNECT_TCP, uint64(p.Port)})); err != nil {
-			return fmt.Errorf("cannot allow port %d: %w", p.Port, err)
+	for _, path := range append(p.Write, systemDevices...) {
+		if err := allowPath(ruleset, path, write); err != nil {
+			return err
 		}
 	}
 	if _, _, errno := unix.Syscall(unix.SYS_LANDLOCK_RESTRICT_SELF, uintptr(ruleset), 0, 0); errno != 0 {
@@ -128,16 +122,9 @@ func allowPath(ruleset int, path string, rights uint64) error {
 		rights &= fsOfFile
 	}
 	rule := unix.LandlockPathBeneathAttr{Allowed_access: rights, Parent_fd: int32(fd)}
-	if err := addRule(ruleset, unix.LANDLOCK_RULE_PATH_BENEATH, unsafe.Pointer(&rule)); err != nil {
-		return fmt.Errorf("cannot allow %s: %w", path, err)
-	}
-	return nil
-}
-
-func addRule(ruleset, kind int, rule unsafe.Pointer) error {
-	_, _, errno := unix.Syscall6(unix.SYS_LANDLOCK_ADD_RULE, uintptr(ruleset), uintptr(kind), uintptr(rule), 0, 0, 0)
+	_, _, errno := unix.Syscall6(unix.SYS_LANDLOCK_ADD_RULE, uintptr(ruleset), unix.LANDLOCK_RULE_PATH_BENEATH, uintptr(unsafe.Pointer(&rule)), 0, 0, 0)
 	if errno != 0 {
-		return errno
+		return fmt.Errorf("cannot allow %s: %w", path, errno)
 	}
 	return nil
 }

@@ -18,12 +18,15 @@ type Policy struct {
 	Read  []string // files and directories that it may read and execute, in addition to the system's; those that are missing do not count
 	Write []string // files and directories that it may change, too
 
-	// Strict leaves it nothing but the files: no network, except for TCP connections to
-	// Port, and no sockets but those that it listens on itself.
+	// Strict leaves it nothing but the files: no network, and no sockets but those that it
+	// listens on itself and those in Dir whose names have SocketName bytes.
 	Strict bool
-	Port   int    // 0: none
 	Dir    string // its working directory when strict
 }
+
+// SocketName is the length of the names in Dir at which a strictly confined process can connect to
+// Unix sockets, as Go's clients do by a relative path.
+const SocketName = 13
 
 // systemFiles are what programs need to run at all: code, certificates, names and time
 // zones, and what the kernel says of this machine and of the process itself.

@@ -32,16 +32,23 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
+// The names of the socket that a strictly confined process may connect to, and of one as long.
+const (
+	ownName   = "schema.socket"
+	shortName = "another.socke"
+)
+
 // attack prints the name of each attempt that succeeds.
 func attack(arguments []string) {
-	secret, own, port, other := arguments[0], arguments[1], arguments[2], arguments[3]
+	secret, own, other := arguments[0], arguments[1], arguments[2]
+	socket := filepath.Join(filepath.Dir(secret), "socket")
 	attempts := []struct {
 		name string
 		try  func() error
 	}{
 		{"own file", func() error { return os.WriteFile(filepath.Join(own, "mine"), []byte("x"), 0o600) }},
 		{"listen", func() error { l, err := net.Listen("unix", filepath.Join(own, "s")); closed(l); return err }},
-		{"allowed port", func() error { return dial("tcp4", "127.0.0.1:"+port) }},
+		{"own socket", func() error { return dial("unix", ownName) }},
 		{"start a program", func() error { return exec.Command("/bin/true").Run() }},
 		{"read a file", func() error { _, err := os.ReadFile(secret); return err }},
 		{"read by a link", func() error {
@@ -63,7 +70,12 @@ func attack(arguments []string) {
 		{"multipath tcp", func() error { _, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM, unix.IPPROTO_MPTCP); return err }},
 		{"netlink", func() error { _, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW, 0); return err }},
 		{"listen on tcp", func() error { l, err := net.Listen("tcp4", "127.0.0.1:0"); closed(l); return err }},
-		{"unix socket", func() error { return dial("unix", filepath.Join(filepath.Dir(secret), "socket")) }},
+		{"unix socket", func() error { return dial("unix", socket) }},
+		{"unix socket by a link", func() error { return errors.Join(os.Symlink(socket, shortName), dial("unix", shortName)) }},
+		{"unix socket by hard link", func() error { return errors.Join(os.Link(socket, "h"+shortName[1:]), dial("unix", "h"+shortName[1:])) }},
+		{"unix socket by renaming", func() error {
+			return errors.Join(os.Rename(socket, "r"+shortName[1:]), dial("unix", "r"+shortName[1:]))
+		}},
 		{"unix datagram", func() error { _, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_DGRAM, 0); return err }},
 		{"change directory", func() error { return os.Chdir("/") }},
 		{"path descriptor", func() error { _, err := unix.Open("/", unix.O_PATH, 0); return err }},
@@ -158,21 +170,21 @@ func confined(t *testing.T, p sandbox.Policy, run func(*exec.Cmd)) []string {
 		t.Cleanup(func() { _ = l.Close() })
 		return l
 	}
-	allowed, other := serve("tcp4", "127.0.0.1:0"), serve("tcp4", "127.0.0.1:0")
+	other := serve("tcp4", "127.0.0.1:0")
 	serve("unix", filepath.Join(home, "socket"))
-	port := allowed.Addr().(*net.TCPAddr).Port
+	serve("unix", filepath.Join(own, ownName))
 	exe, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.Write, p.Dir, p.Port = append(p.Write, own), own, port
+	p.Write, p.Dir = append(p.Write, own), own
 	cmd, err := sandbox.Command(p, exe)
 	if err != nil {
 		t.Fatal(err)
 	}
 	run(cmd)
-	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%s|%s|%d|%d", attackVariable, secret, own, port, other.Addr().(*net.TCPAddr).Port))
-	cmd.Stderr = os.Stderr
+	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%s|%s|%d", attackVariable, secret, own, other.Addr().(*net.TCPAddr).Port))
+	cmd.Dir, cmd.Stderr = own, os.Stderr
 	out, err := cmd.Output()
 	if err != nil {
 		t.Fatal(err)
@@ -187,10 +199,7 @@ func confined(t *testing.T, p sandbox.Policy, run func(*exec.Cmd)) []string {
 func TestStrict(t *testing.T) {
 	need(t)
 	got := confined(t, sandbox.Policy{Strict: true}, func(*exec.Cmd) {})
-	want := []string{"listen", "own file", "start a program"}
-	if sandbox.Version() >= 4 {
-		want = []string{"allowed port", "listen", "own file", "start a program"}
-	}
+	want := []string{"listen", "own file", "own socket", "start a program"}
 	if sandbox.Version() < 6 {
 		got = slices.DeleteFunc(got, func(s string) bool { return s == "signal" }) // a signal to a process of the same user
 	}
@@ -209,7 +218,7 @@ func TestPaths(t *testing.T) {
 			t.Errorf("it could %s", forbidden)
 		}
 	}
-	for _, allowed := range []string{"own file", "listen", "allowed port", "other port", "udp", "listen on tcp", "start a program"} {
+	for _, allowed := range []string{"own file", "listen", "other port", "udp", "listen on tcp", "start a program"} {
 		if !slices.Contains(got, allowed) {
 			t.Errorf("it could not do: %s", allowed)
 		}
@@ -223,7 +232,7 @@ func TestWithoutSandbox(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := confined(t, sandbox.Policy{Read: []string{"/"}}, func(cmd *exec.Cmd) { cmd.Path, cmd.Args = exe, []string{exe} })
-	for _, possible := range []string{"own file", "read by a link", "list processes", "read of a process", "signal", "other port", "udp", "listen on tcp", "unix socket", "unix datagram", "change directory", "path descriptor"} {
+	for _, possible := range []string{"own file", "read by a link", "list processes", "read of a process", "signal", "other port", "udp", "listen on tcp", "own socket", "unix socket", "unix socket by a link", "unix datagram", "change directory", "path descriptor"} {
 		if !slices.Contains(got, possible) {
 			t.Errorf("without a sandbox it could not: %s (only %q)", possible, got)
 		}

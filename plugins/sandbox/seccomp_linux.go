@@ -34,7 +34,7 @@ var denied = []uint32{
 const namespaces = unix.CLONE_NEWNS | unix.CLONE_NEWCGROUP | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC | unix.CLONE_NEWUSER | unix.CLONE_NEWPID | unix.CLONE_NEWNET
 
 // filter returns the program that decides on each system call.
-func (p *Policy) filter(version int) []unix.SockFilter {
+func (p *Policy) filter() []unix.SockFilter {
 	program := []unix.SockFilter{load(atArch), jumpEqual(arch, 1, 0), {Code: unix.BPF_RET, K: unix.SECCOMP_RET_KILL_PROCESS}, load(atNumber)}
 	program = append(program, foreign...)
 	for _, number := range denied {
@@ -43,30 +43,26 @@ func (p *Policy) filter(version int) []unix.SockFilter {
 	program = append(program, on(unix.SYS_CLONE3, fail(unix.ENOSYS))...) // its flags cannot be read; callers go on with clone
 	program = append(program, on(unix.SYS_CLONE, argument(0), jumpAny(namespaces, 0, 1), fail(unix.EPERM), allow)...)
 	if p.Strict {
-		program = append(program, p.strict(version)...)
+		program = append(program, strict()...)
 	}
 	return append(program, allow)
 }
 
-// strict allows sockets to listen on, and TCP connections where Landlock says to which port.
+// ownSocket is the length of the address of a socket in the working directory: the family, the name and a zero byte.
+const ownSocket = 2 + SocketName + 1
+
+// strict allows Unix sockets to listen on, and connections to those in the working directory.
 // A path to another's socket is kept from connect by its length, which differs from that
-// of a port's address unless the path has 14 bytes; what could make a path as short does not
-// work: changing the directory, and O_PATH with the links below /proc.
-func (p *Policy) strict(version int) []unix.SockFilter {
+// of an own name unless the path has as many bytes; what could make a path as short does not
+// work: changing the directory, O_PATH with the links below /proc, and symbolic links, which
+// Landlock refuses.
+func strict() []unix.SockFilter {
 	stream := []unix.SockFilter{argument(1), {Code: unix.BPF_ALU | unix.BPF_AND | unix.BPF_K, K: 0xf}, jumpEqual(unix.SOCK_STREAM, 1, 0), fail(unix.EACCES)}
-	socket := append(stream[:len(stream):len(stream)], argument(0), jumpEqual(unix.AF_UNIX, 0, 1), allow)
-	if version >= 4 && p.Port != 0 {
-		socket = append(socket, jumpEqual(unix.AF_INET, 1, 0), fail(unix.EACCES),
-			argument(2), jumpEqual(0, 0, 1), allow, jumpEqual(unix.IPPROTO_TCP, 0, 1), allow)
-	}
+	socket := append(stream[:len(stream):len(stream)], argument(0), jumpEqual(unix.AF_UNIX, 0, 1), allow, fail(unix.EACCES))
 	var all []unix.SockFilter
-	all = append(all, on(unix.SYS_SOCKET, append(socket, fail(unix.EACCES))...)...)
+	all = append(all, on(unix.SYS_SOCKET, socket...)...)
 	all = append(all, on(unix.SYS_SOCKETPAIR, append(stream[:len(stream):len(stream)], allow)...)...)
-	all = append(all, on(unix.SYS_CONNECT, argument(2), jumpEqual(unix.SizeofSockaddrInet4, 1, 0), fail(unix.EACCES), allow)...)
-	// These connect without Landlock being asked.
-	all = append(all, on(unix.SYS_SENDTO, argument(3), jumpAny(unix.MSG_FASTOPEN, 0, 1), fail(unix.EACCES), allow)...)
-	all = append(all, on(unix.SYS_SENDMSG, argument(2), jumpAny(unix.MSG_FASTOPEN, 0, 1), fail(unix.EACCES), allow)...)
-	all = append(all, on(unix.SYS_SENDMMSG, argument(3), jumpAny(unix.MSG_FASTOPEN, 0, 1), fail(unix.EACCES), allow)...)
+	all = append(all, on(unix.SYS_CONNECT, argument(2), jumpEqual(ownSocket, 1, 0), fail(unix.EACCES), allow)...)
 	all = append(all, on(unix.SYS_CHDIR, fail(unix.EACCES))...)
 	all = append(all, on(unix.SYS_FCHDIR, fail(unix.EACCES))...)
 	all = append(all, on(unix.SYS_OPENAT2, fail(unix.ENOSYS))...)

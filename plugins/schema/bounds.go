@@ -15,7 +15,7 @@ const maxSubject = 1024
 // create has a limit, and a subject that begins with the id of a connector belongs to it. The
 // zero Bounds limits nothing.
 type Bounds struct {
-	Schemas int // that a connector may create while the agent runs; 0: any number
+	Schemas int // that a connector, or a processor, may create while the agent runs; 0: any number
 	Bytes   int // of them; 0: any number
 	// ReadAny lets connectors read the subjects of other pipelines.
 	ReadAny bool
@@ -102,9 +102,9 @@ func (b *Bounds) reserve(connectorID, subject, text string) (undo func(), err er
 	case u.schemas[key]:
 		return func() {}, nil
 	case b.Schemas > 0 && len(u.schemas) >= b.Schemas:
-		return nil, fmt.Errorf("cannot create another schema: connector %s has created %d, as many as connectors.max-schemas lets it", connectorID, len(u.schemas))
+		return nil, fmt.Errorf("cannot create another schema: %s has created %d, as many as connectors.max-schemas lets it", connectorID, len(u.schemas))
 	case b.Bytes > 0 && u.bytes+size > b.Bytes:
-		return nil, fmt.Errorf("cannot create a schema of %d bytes: connector %s has created %d bytes of schemas, and connectors.max-schema-bytes is %d", size, connectorID, u.bytes, b.Bytes)
+		return nil, fmt.Errorf("cannot create a schema of %d bytes: %s has created %d bytes of schemas, and connectors.max-schema-bytes is %d", size, connectorID, u.bytes, b.Bytes)
 	}
 	if b.used == nil {
 		b.used = map[string]*usage{}

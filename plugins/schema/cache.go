@@ -6,8 +6,11 @@ import (
 	"sync"
 )
 
-// maxCached bounds the answers a Cache remembers of each kind.
-const maxCached = 4096
+// A Cache remembers as many answers of each kind, and as many bytes of schemas, and then begins anew.
+const (
+	maxCached      = 4096
+	maxCachedBytes = 16 << 20
+)
 
 // Cache is a Registry that asks another one and remembers the answers: a version of a
 // subject never changes. It may be used from several goroutines; two that ask for the
@@ -16,10 +19,16 @@ type Cache struct {
 	Registry Registry
 
 	mu       sync.Mutex
-	created  map[createKey]Schema
-	versions map[versionKey]Schema
-	codecs   map[versionKey]*Codec
-	byID     map[int]Schema
+	created  answers[createKey, Schema]
+	versions answers[versionKey, Schema]
+	codecs   answers[versionKey, *Codec]
+	byID     answers[int, Schema]
+}
+
+// answers are those of one kind.
+type answers[K comparable, V any] struct {
+	of    map[K]V
+	bytes int // of their schemas
 }
 
 type createKey struct {
@@ -69,10 +78,10 @@ func (c *Cache) Codec(ctx context.Context, subject string, version int) (*Codec,
 	})
 }
 
-// remember returns the answer in m, or the one that ask gives. Errors are not kept.
-func remember[K comparable, V any](c *Cache, m *map[K]V, key K, ask func() (V, error)) (V, error) {
+// remember returns the answer in a, or the one that ask gives. Errors are not kept.
+func remember[K comparable, V interface{ size() int }](c *Cache, a *answers[K, V], key K, ask func() (V, error)) (V, error) {
 	c.mu.Lock()
-	v, ok := (*m)[key]
+	v, ok := a.of[key]
 	c.mu.Unlock()
 	if ok {
 		return v, nil
@@ -83,9 +92,12 @@ func remember[K comparable, V any](c *Cache, m *map[K]V, key K, ask func() (V, e
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if *m == nil || len(*m) >= maxCached {
-		*m = map[K]V{}
+	if a.of == nil || len(a.of) >= maxCached || a.bytes+v.size() > maxCachedBytes {
+		a.of, a.bytes = map[K]V{}, 0
 	}
-	(*m)[key] = v
+	if _, known := a.of[key]; !known {
+		a.bytes += v.size()
+	}
+	a.of[key] = v
 	return v, nil
 }

@@ -6,7 +6,10 @@ import "fmt"
 // header. It may be used from several goroutines.
 type Codec struct {
 	root *avroType
+	text int // bytes of the schema
 }
+
+func (c *Codec) size() int { return c.text }
 
 // Parse returns the codec of an Avro schema in JSON. The schema describes an object: it
 // is a record or a map. Any other text is an ErrInvalidSchema.
@@ -18,7 +21,7 @@ func Parse(text string) (*Codec, error) {
 	if t.kind != avroRecord && t.kind != avroMap {
 		return nil, fmt.Errorf("%w: it describes a %s, not an object", ErrInvalidSchema, t.name)
 	}
-	return &Codec{root: t}, nil
+	return &Codec{root: t, text: len(text)}, nil
 }
 
 // Append appends the encoded object to dst. It fails when m does not have what the schema
@@ -26,7 +29,8 @@ func Parse(text string) (*Codec, error) {
 // A missing field is encoded as its default, or as null where the schema allows it.
 // Times lose what is below the unit of the schema.
 func (c *Codec) Append(dst []byte, m map[string]any) ([]byte, error) {
-	out, err := appendValue(dst, c.root, m, 0)
+	e := encoder{work: maxEncoding, defaults: maxDefaults}
+	out, err := e.value(dst, c.root, m, 0)
 	if err != nil {
 		return dst, fmt.Errorf("cannot encode with the schema: %w", err)
 	}
@@ -37,7 +41,7 @@ func (c *Codec) Append(dst []byte, m map[string]any) ([]byte, error) {
 // timestamps and dates as time.Time in UTC, times of day as time.Duration, enums as string,
 // decimals as the text of a fraction in lowest terms: 3/2, or 3 for a whole number.
 func (c *Codec) Decode(data []byte) (map[string]any, error) {
-	d := decoder{data: data, steps: maxSteps + 16*len(data)}
+	d := newDecoder(data, c.root)
 	v, err := d.value(c.root, 0)
 	if err == nil && len(d.data) > 0 {
 		err = fmt.Errorf("%d bytes too many", len(d.data))

@@ -3,6 +3,8 @@ package schema
 import (
 	"fmt"
 	"math/big"
+	"strconv"
+	"strings"
 )
 
 // decimalBytes returns v as a big-endian two's complement number of size bytes, as few
@@ -11,9 +13,12 @@ func decimalBytes(t *avroType, v any, size int) ([]byte, error) {
 	if b, ok := v.([]byte); ok { // the default in a schema
 		return b, nil
 	}
-	text := fmt.Sprint(v)
+	text, err := decimalNumber(v)
+	if err != nil {
+		return nil, err
+	}
 	r, ok := new(big.Rat).SetString(text)
-	if !ok || len(text) > 4096 {
+	if !ok {
 		return nil, fmt.Errorf("a %T that is no decimal number", v)
 	}
 	r.Mul(r, new(big.Rat).SetInt(new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(t.scale)), nil)))
@@ -25,7 +30,10 @@ func decimalBytes(t *avroType, v any, size int) ([]byte, error) {
 	if size == 0 {
 		size = width
 	}
-	if width > size {
+	switch {
+	case size > decimalSize:
+		return nil, errTooLong
+	case width > size:
 		return nil, errRange
 	}
 	if n.Sign() < 0 {
@@ -34,12 +42,37 @@ func decimalBytes(t *avroType, v any, size int) ([]byte, error) {
 	return n.FillBytes(make([]byte, size)), nil
 }
 
+// decimalNumber returns the text of a number that is short, its exponent included.
+func decimalNumber(v any) (string, error) {
+	var text string
+	switch v := v.(type) {
+	case string:
+		text = v
+	case bool, map[string]any, []any, nil:
+		return "", fmt.Errorf("a %T that is no decimal number", v)
+	default:
+		text = fmt.Sprint(v)
+	}
+	if len(text) > maxDecimal {
+		return "", errTooLong
+	}
+	if i := strings.IndexAny(text, "eEpP"); i >= 0 {
+		if n, err := strconv.Atoi(strings.TrimPrefix(text[i+1:], "+")); err == nil && (n > maxDecimal || n < -maxDecimal) {
+			return "", errTooLong
+		}
+	}
+	return text, nil
+}
+
 // decimalText is the reverse of decimalBytes.
-func decimalText(t *avroType, b []byte) string {
+func decimalText(t *avroType, b []byte) (string, error) {
+	if len(b) > decimalSize {
+		return "", errTooLong
+	}
 	n := new(big.Int).SetBytes(b)
 	if len(b) > 0 && b[0]&0x80 != 0 {
 		n.Sub(n, new(big.Int).Lsh(big.NewInt(1), uint(8*len(b))))
 	}
 	unit := new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(t.scale)), nil)
-	return new(big.Rat).SetFrac(n, unit).RatString()
+	return new(big.Rat).SetFrac(n, unit).RatString(), nil
 }

@@ -8,20 +8,33 @@ import (
 	"time"
 )
 
-// maxSteps bounds the values that a few bytes can stand for: nulls take no bytes at all.
-const maxSteps = 1 << 16
-
 var errShort = errors.New("the data ends too early")
 
 // decoder reads values off the front of data, which it copies and never keeps.
 type decoder struct {
-	data  []byte
-	steps int // values that may still come
+	data   []byte
+	steps  int // values that may still come
+	memory int // bytes of them that may
+}
+
+func newDecoder(data []byte, root *avroType) *decoder {
+	return &decoder{data: data, steps: freeValues + len(root.fields) + valuesPerByte*len(data), memory: maxDecoded}
+}
+
+// spend takes n bytes of what the values may take.
+func (d *decoder) spend(n int) error {
+	if d.memory -= n; d.memory < 0 {
+		return errTooGreat
+	}
+	return nil
 }
 
 func (d *decoder) value(t *avroType, depth int) (any, error) {
 	if d.steps--; d.steps < 0 {
-		return nil, errors.New("more values than the data can stand for")
+		return nil, errTooMany
+	}
+	if err := d.spend(valueMemory); err != nil {
+		return nil, err
 	}
 	if depth > maxDepth {
 		return nil, errTooDeep
@@ -49,12 +62,18 @@ func (d *decoder) value(t *avroType, depth int) (any, error) {
 		return t.symbols[i], nil
 	case avroFixed:
 		b, err := d.take(int64(t.size))
-		return bytesValue(t, b), err
+		if err != nil {
+			return nil, err
+		}
+		return bytesValue(t, b)
 	}
 	return d.primitive(t)
 }
 
 func (d *decoder) record(t *avroType, depth int) (any, error) {
+	if err := d.spend(objectMemory + memberMemory*len(t.fields)); err != nil {
+		return nil, err
+	}
 	m := make(map[string]any, min(len(t.fields), len(d.data)+8))
 	for i := range t.fields {
 		f := &t.fields[i]
@@ -71,6 +90,9 @@ func (d *decoder) object(t *avroType, depth int) (any, error) {
 	m := map[string]any{}
 	err := d.blocks(func() error {
 		k, err := d.bytes()
+		if err == nil {
+			err = d.spend(memberMemory + len(k))
+		}
 		if err != nil {
 			return err
 		}
@@ -142,19 +164,28 @@ func (d *decoder) primitive(t *avroType) (any, error) {
 		return math.Float64frombits(binary.LittleEndian.Uint64(b)), nil
 	case avroString:
 		b, err := d.bytes()
+		if err == nil {
+			err = d.spend(len(b))
+		}
 		return string(b), err
 	case avroBytes:
 		b, err := d.bytes()
-		return bytesValue(t, b), err
+		if err == nil {
+			err = d.spend(len(b))
+		}
+		if err != nil {
+			return nil, err
+		}
+		return bytesValue(t, b)
 	}
 	return nil, nil
 }
 
-func bytesValue(t *avroType, b []byte) any {
+func bytesValue(t *avroType, b []byte) (any, error) {
 	if t.logical == logicalDecimal {
 		return decimalText(t, b)
 	}
-	return append([]byte{}, b...)
+	return append([]byte{}, b...), nil
 }
 
 func integerValue(t *avroType, n int64) any {

@@ -18,27 +18,36 @@ var (
 	errRange   = errors.New("number out of range")
 )
 
-func appendValue(dst []byte, t *avroType, v any, depth int) ([]byte, error) {
+// encoder encodes one record.
+type encoder struct {
+	work     int // values that it may still look at
+	defaults int // bytes that may still come from defaults
+}
+
+func (e *encoder) value(dst []byte, t *avroType, v any, depth int) ([]byte, error) {
 	if depth > maxDepth {
 		return nil, errTooDeep
 	}
+	if e.work--; e.work < 0 {
+		return nil, errWork
+	}
 	switch t.kind {
 	case avroUnion:
-		return appendUnion(dst, t, v, depth)
+		return e.union(dst, t, v, depth)
 	case avroRecord:
 		if m, ok := v.(map[string]any); ok {
-			return appendRecord(dst, t, m, depth)
+			return e.record(dst, t, m, depth)
 		}
 	case avroMap:
 		if m, ok := v.(map[string]any); ok {
-			return appendMap(dst, t, m, depth)
+			return e.object(dst, t, m, depth)
 		}
 	case avroArray:
 		if a, ok := v.([]any); ok {
-			return appendArray(dst, t, a, depth)
+			return e.array(dst, t, a, depth)
 		}
 	case avroEnum:
-		if i := slices.Index(t.symbols, fmt.Sprint(v)); i >= 0 {
+		if i, ok := t.indexOf[symbolOf(v)]; ok {
 			return binary.AppendVarint(dst, int64(i)), nil
 		}
 	case avroFixed:
@@ -53,6 +62,17 @@ func appendValue(dst []byte, t *avroType, v any, depth int) ([]byte, error) {
 	return nil, mismatch(t, v)
 }
 
+// symbolOf returns the symbol that a value stands for.
+func symbolOf(v any) string {
+	switch v := v.(type) {
+	case string:
+		return v
+	case map[string]any, []any: // no symbol, and their text may be long
+		return ""
+	}
+	return fmt.Sprint(v)
+}
+
 func mismatch(t *avroType, v any) error {
 	if t.logical != "" {
 		return fmt.Errorf("a %T is no %s (%s)", v, t.name, t.logical)
@@ -60,7 +80,7 @@ func mismatch(t *avroType, v any) error {
 	return fmt.Errorf("a %T is no %s", v, t.name)
 }
 
-func appendRecord(dst []byte, t *avroType, m map[string]any, depth int) ([]byte, error) {
+func (e *encoder) record(dst []byte, t *avroType, m map[string]any, depth int) ([]byte, error) {
 	var err error
 	known := 0
 	for i := range t.fields {
@@ -71,8 +91,14 @@ func appendRecord(dst []byte, t *avroType, m map[string]any, depth int) ([]byte,
 		} else if v, err = missing(f); err != nil {
 			return nil, err
 		}
-		if dst, err = appendValue(dst, f.typ, v, depth+1); err != nil {
+		before := len(dst)
+		if dst, err = e.value(dst, f.typ, v, depth+1); err != nil {
 			return nil, fmt.Errorf("%s: %w", f.name, err)
+		}
+		if !ok {
+			if e.defaults -= len(dst) - before; e.defaults < 0 {
+				return nil, errDefaults
+			}
 		}
 	}
 	if known < len(m) {
@@ -93,34 +119,38 @@ func missing(f *avroField) (any, error) {
 }
 
 func unknownField(t *avroType, m map[string]any) error {
+	known := make(map[string]bool, len(t.fields))
+	for i := range t.fields {
+		known[t.fields[i].name] = true
+	}
 	for _, name := range slices.Sorted(maps.Keys(m)) {
-		if !slices.ContainsFunc(t.fields, func(f avroField) bool { return f.name == name }) {
+		if !known[name] {
 			return fmt.Errorf("%s: is not in the schema", name)
 		}
 	}
 	return nil
 }
 
-func appendMap(dst []byte, t *avroType, m map[string]any, depth int) ([]byte, error) {
+func (e *encoder) object(dst []byte, t *avroType, m map[string]any, depth int) ([]byte, error) {
 	if len(m) > 0 {
 		dst = binary.AppendVarint(dst, int64(len(m)))
 	}
 	for _, k := range slices.Sorted(maps.Keys(m)) {
 		var err error
-		if dst, err = appendValue(appendString(dst, k), t.items, m[k], depth+1); err != nil {
+		if dst, err = e.value(appendString(dst, k), t.items, m[k], depth+1); err != nil {
 			return nil, fmt.Errorf("%s: %w", k, err)
 		}
 	}
 	return append(dst, 0), nil
 }
 
-func appendArray(dst []byte, t *avroType, a []any, depth int) ([]byte, error) {
+func (e *encoder) array(dst []byte, t *avroType, a []any, depth int) ([]byte, error) {
 	if len(a) > 0 {
 		dst = binary.AppendVarint(dst, int64(len(a)))
 	}
 	for i, v := range a {
 		var err error
-		if dst, err = appendValue(dst, t.items, v, depth+1); err != nil {
+		if dst, err = e.value(dst, t.items, v, depth+1); err != nil {
 			return nil, fmt.Errorf("[%d]: %w", i, err)
 		}
 	}
@@ -128,18 +158,22 @@ func appendArray(dst []byte, t *avroType, a []any, depth int) ([]byte, error) {
 }
 
 // appendUnion takes the branch that is made for v, or else the first that can hold it.
-func appendUnion(dst []byte, t *avroType, v any, depth int) ([]byte, error) {
+func (e *encoder) union(dst []byte, t *avroType, v any, depth int) ([]byte, error) {
 	k := kindOf(v)
 	for pass := range 2 {
 		for i, branch := range t.branches {
 			if natural := branch.natural == k; natural != (pass == 0) {
 				continue
 			}
-			if out, err := appendValue(binary.AppendVarint(dst, int64(i)), branch, v, depth+1); err == nil {
+			defaults := e.defaults
+			if out, err := e.value(binary.AppendVarint(dst, int64(i)), branch, v, depth+1); err == nil {
 				return out, nil
+			} else if errors.Is(err, errWork) {
+				return nil, err
 			} else if pass == 0 && len(t.branches) == 2 && t.nullable {
 				return nil, err // the only branch there is for v knows best
 			}
+			e.defaults, e.work = defaults, e.work-failedBranch
 		}
 	}
 	return nil, fmt.Errorf("no branch of the union holds a %T", v)

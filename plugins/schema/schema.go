@@ -23,6 +23,8 @@ type Schema struct {
 	Text    string // Avro schema in JSON
 }
 
+func (s Schema) size() int { return len(s.Text) }
+
 // Registry keeps schemas.
 type Registry interface {
 	// Create stores text as the newest version of subject, or returns the version

@@ -58,16 +58,17 @@ var logicals = map[string][]avroKind{
 // to named types are pointers to them, so a recursive schema is a cycle.
 type avroType struct {
 	kind     avroKind
-	name     string      // of the kind, as schemas call it
-	logical  string      // "" when it has none, or none that is known
-	natural  kind        // the kind of values it is made for
-	fields   []avroField // of a record
-	branches []*avroType // of a union
-	nullable bool        // it is a union with a null
-	items    *avroType   // of an array, or the values of a map
-	symbols  []string    // of an enum
-	size     int         // of a fixed
-	scale    int         // of a decimal
+	name     string         // of the kind, as schemas call it
+	logical  string         // "" when it has none, or none that is known
+	natural  kind           // the kind of values it is made for
+	fields   []avroField    // of a record
+	branches []*avroType    // of a union
+	nullable bool           // it is a union with a null
+	items    *avroType      // of an array, or the values of a map
+	symbols  []string       // of an enum
+	indexOf  map[string]int // of a symbol
+	size     int            // of a fixed
+	scale    int            // of a decimal
 }
 
 type avroField struct {
@@ -79,6 +80,9 @@ type avroField struct {
 
 // parseType parses an Avro schema in JSON.
 func parseType(text string) (*avroType, error) {
+	if len(text) > maxText {
+		return nil, errSchemaSize
+	}
 	root, err := avro.Parse(text)
 	if err != nil {
 		if cleaned, changed := ignoreInvalidDecimals(text); changed {
@@ -104,6 +108,15 @@ func (c *compiler) compile(n *avro.Node, namespace string) (*avroType, error) {
 	}
 	t := &avroType{kind: k, name: n.Type, logical: logicalOf(k, n.LogicalType), size: n.Size, scale: n.Scale, symbols: n.Symbols}
 	t.natural = naturalKind(t)
+	if err := checkScale(t); err != nil {
+		return nil, err
+	}
+	if k == avroEnum {
+		t.indexOf = make(map[string]int, len(n.Symbols))
+		for i, symbol := range n.Symbols {
+			t.indexOf[symbol] = i
+		}
+	}
 	if n.Name != "" {
 		name := fullName(n.Name, n.Namespace)
 		namespace = name[:max(0, strings.LastIndexByte(name, '.'))]

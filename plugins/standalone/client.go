@@ -2,10 +2,10 @@ package standalone
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -16,7 +16,6 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sandbox"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 	"github.com/conduit-agent/conduit/plugins/wire"
-	"github.com/conduit-agent/conduit/plugins/wire/wirepb/connectorv1"
 	"github.com/conduit-agent/conduit/plugins/wire/wirepb/connectorv2"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
@@ -31,9 +30,9 @@ type Client struct {
 	Env        []string        // what its processes inherit, as NAME=value; nil: all that this process has
 	Log        *slog.Logger    // gets what they write to stdout and stderr; nil: they are discarded
 	LogLevel   string          // what they should log: trace, debug, info, warn, error; empty: info
-	Sandbox    *sandbox.Policy // what they may do; it gets their private directory, too, and the port of Schemas; nil: what this process may
+	Sandbox    *sandbox.Policy // what they may do; it gets their private directory, too; nil: what this process may
 	Schemas    *SchemaServer   // what they get their schemas from; nil: nothing
-	TempDir    string          // where each process gets a private directory, with its socket; made if need be; empty: os.TempDir, where the directory is removed as soon as there is a connection
+	TempDir    string          // where each process gets a private directory, with its socket; made if need be; empty: os.TempDir
 	MaxMessage int             // greatest message they are sent, in bytes; 0: 4 MiB
 	MaxReceive int             // greatest message that is taken from them, in bytes; 0: 16 MiB
 
@@ -52,20 +51,17 @@ func (c *Client) Specify(ctx context.Context) (sdk.Specification, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.callTimeout())
 	defer cancel()
 	var spec sdk.Specification
-	if conn.p.version == wire.Version1 {
-		var resp connectorv1.Specifier_Specify_Response
-		err = conn.p.conn.Invoke(ctx, "/connector.v1.SpecifierPlugin/Specify", &connectorv1.Specifier_Specify_Request{}, &resp)
-		spec = wire.SpecificationFromV1(&resp)
-	} else {
-		var resp connectorv2.Specifier_Specify_Response
-		err = conn.p.conn.Invoke(ctx, "/connector.v2.SpecifierPlugin/Specify", &connectorv2.Specifier_Specify_Request{}, &resp)
-		spec = wire.SpecificationFrom(resp.GetSpecification())
+	var answer wire.Frame
+	method := fmt.Sprintf("/connector.v%d.SpecifierPlugin/Specify", conn.p.version)
+	err = conn.p.explain(conn.p.conn.Invoke(ctx, method, wire.Frame{}, &answer))
+	if err == nil {
+		spec, err = wire.ParseSpecification(answer, conn.p.version)
 	}
 	if err == nil && spec.Name == "" {
 		err = errors.New("it gives no name")
 	}
 	if err != nil {
-		return sdk.Specification{}, fmt.Errorf("cannot get the specification of plugin %s: %w", c.name(), conn.p.explain(err))
+		return sdk.Specification{}, fmt.Errorf("cannot get the specification of plugin %s: %w", c.name(), err)
 	}
 	return spec, nil
 }
@@ -102,39 +98,27 @@ func (c *Client) connect(ctx context.Context, connectorID string) (*connector, e
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	target, token := c.Schemas.register(connectorID)
-	p, err := c.start(ctx, connectorID, target, token, log)
+	p, err := c.start(ctx, connectorID, log)
 	if err != nil {
-		c.Schemas.revoke(token)
 		return nil, err
 	}
-	return &connector{id: connectorID, client: c, p: p, log: log, token: token}, nil
+	return &connector{id: connectorID, client: c, p: p, log: log}, nil
 }
 
-func (c *Client) start(ctx context.Context, connectorID, target, token string, log *slog.Logger) (*process, error) {
+func (c *Client) start(ctx context.Context, connectorID string, log *slog.Logger) (*process, error) {
+	token := rand.Text()
 	if c.Connector != nil {
-		return c.serveHere(connectorID, target, token, log)
+		return c.serveHere(connectorID, token, log)
 	}
-	r := newExecutable(c.Path, c.environment(connectorID, target, token))
-	r.sandbox = c.confinement(target)
+	serve := func(dir string) (*schemaService, error) { return c.Schemas.serve(connectorID, token, dir) }
+	r := newExecutable(c.Path, c.environment(connectorID, token), serve)
+	r.sandbox = c.Sandbox
 	if c.TempDir != "" {
 		if err := os.MkdirAll(c.TempDir, 0o700); err != nil {
 			return nil, fmt.Errorf("cannot make the directory for sockets of plugins: %w", err)
 		}
 	}
 	return startProcess(ctx, r, c.TempDir, c.maxReceive(), log)
-}
-
-// confinement returns what a process may do that finds its schemas at target; nil: anything.
-func (c *Client) confinement(target string) *sandbox.Policy {
-	if c.Sandbox == nil {
-		return nil
-	}
-	p := *c.Sandbox
-	if _, port, err := net.SplitHostPort(target); err == nil && c.Schemas != nil {
-		p.Port, _ = strconv.Atoi(port)
-	}
-	return &p
 }
 
 func (c *Client) name() string {
@@ -149,7 +133,7 @@ func (c *Client) name() string {
 
 // environment returns what the process inherits, without what other hosts of plugins
 // may have left there, and ours behind it, where it counts.
-func (c *Client) environment(connectorID, target, token string) []string {
+func (c *Client) environment(connectorID, token string) []string {
 	inherited := c.Env
 	if inherited == nil {
 		inherited = os.Environ()
@@ -165,7 +149,6 @@ func (c *Client) environment(connectorID, target, token string) []string {
 		level = "info" // plugins take none for silence
 	}
 	return append(env,
-		wire.EnvSchemaTarget+"="+target,
 		wire.EnvToken+"="+token,
 		wire.EnvConnectorID+"="+connectorID,
 		wire.EnvLogLevel+"="+level,
@@ -211,7 +194,6 @@ type connector struct {
 	p       *process
 	log     *slog.Logger
 	service string
-	token   string
 }
 
 // LogThrough has what the plugin writes logged through a handler that wrap makes of the one
@@ -297,10 +279,7 @@ func (c *connector) teardown(ctx context.Context) error {
 	return err
 }
 
-func (c *connector) end() {
-	c.p.kill()
-	c.client.Schemas.revoke(c.token)
-}
+func (c *connector) end() { c.p.kill() }
 
 // PID returns the id of the connector's process, which is also that of its process
 // group, or 0 when it has none of its own.

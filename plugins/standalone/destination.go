@@ -161,7 +161,7 @@ func (d *Destination) results() error {
 				return d.stream.failure()
 			}
 			d.stream.release(f)
-			acks, err := wire.ParseAcks(f, d.p.version)
+			acks, err := wire.ParseAcks(f, d.p.version, d.outstanding()+1) // one too many is an error
 			if err != nil {
 				return err
 			}

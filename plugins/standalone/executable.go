@@ -18,6 +18,7 @@ import (
 
 	"github.com/conduit-agent/conduit/plugins/sandbox"
 	"github.com/conduit-agent/conduit/plugins/standalone/orphans"
+	"github.com/conduit-agent/conduit/plugins/wire"
 	hclog "github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/go-plugin/runner"
 )
@@ -29,6 +30,9 @@ type executable struct {
 	cmd     *exec.Cmd
 	sandbox *sandbox.Policy // nil: not confined
 	dir     string          // private, for its socket; go-plugin makes it
+
+	serve  func(dir string) (*schemaService, error) // serves it schemas there
+	served *schemaService                           // set by prepare; stopped when the process ends
 
 	stdout *handshakeLine
 	stderr *io.PipeReader
@@ -45,8 +49,8 @@ type executable struct {
 	killed bool // guarded by mu: Kill was called
 }
 
-func newExecutable(path string, env []string) *executable {
-	r := &executable{path: path, cmd: exec.Command(path), stdout: newHandshakeLine(), ended: make(chan struct{}), read: make(chan struct{})}
+func newExecutable(path string, env []string, serve func(dir string) (*schemaService, error)) *executable {
+	r := &executable{path: path, serve: serve, cmd: exec.Command(path), stdout: newHandshakeLine(), ended: make(chan struct{}), read: make(chan struct{})}
 	r.stderr, r.feed = io.Pipe()
 	r.cmd.Env, r.cmd.Stdout, r.cmd.Stderr = env, r.stdout, r.feed
 	r.cmd.SysProcAttr = processAttributes()
@@ -57,10 +61,31 @@ func newExecutable(path string, env []string) *executable {
 // prepare takes what go-plugin has to say to the plugin, behind what it inherits.
 func (r *executable) prepare(_ hclog.Logger, cmd *exec.Cmd, dir string) (runner.Runner, error) {
 	r.cmd.Env, r.dir = append(r.cmd.Env, cmd.Env...), dir
-	if r.sandbox == nil {
-		return r, nil
+	err := r.serveSchemas()
+	if err == nil && r.sandbox != nil {
+		err = r.confine()
 	}
-	return r, r.confine()
+	if err != nil {
+		r.discard()
+		return nil, err
+	}
+	return r, nil
+}
+
+// serveSchemas serves the process its schemas and says to it where.
+func (r *executable) serveSchemas() (err error) {
+	if r.served, err = r.serve(r.dir); err != nil {
+		return err
+	}
+	r.cmd.Env = append(r.cmd.Env, wire.EnvSchemaTarget+"="+r.served.target(r.sandbox != nil && r.sandbox.Strict))
+	return nil
+}
+
+// discard removes what was made for a process that was not started: go-plugin does so for those
+// that were.
+func (r *executable) discard() {
+	r.served.stop()
+	_ = os.RemoveAll(r.dir)
 }
 
 // confine has the process confined, to its private directory in addition to what the policy gives.
@@ -69,7 +94,6 @@ func (r *executable) confine() error {
 	p.Write, p.Dir = append(slices.Clone(p.Write), r.dir), r.dir
 	launch, err := sandbox.Command(p, r.path)
 	if err != nil {
-		_ = os.RemoveAll(r.dir)
 		return err
 	}
 	r.cmd.Path, r.cmd.Args = launch.Path, launch.Args
@@ -83,7 +107,7 @@ func (r *executable) Start(context.Context) error {
 	go r.run(started)
 	err := <-started
 	if err != nil {
-		_ = os.RemoveAll(r.dir) // go-plugin does so for what was started
+		r.discard()
 	}
 	return err
 }
@@ -109,6 +133,7 @@ func (r *executable) run(started chan<- error) {
 	}
 	r.setReaped()
 	orphans.Ended(pid)
+	r.served.stop()
 	r.stdout.close()
 	_ = r.feed.Close()
 	close(r.ended)

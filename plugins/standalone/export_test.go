@@ -5,13 +5,14 @@ import (
 	"log/slog"
 )
 
-// RegisterToken makes a token as one for a plugin process.
-func RegisterToken(s *SchemaServer, connectorID string) (target, token string) {
-	return s.register(connectorID)
+// ServeSchemas serves a connector with the token in dir until stop.
+func ServeSchemas(s *SchemaServer, connectorID, token, dir string) (target string, stop func(), err error) {
+	service, err := s.serve(connectorID, token, dir)
+	if err != nil {
+		return "", nil, err
+	}
+	return service.target(false), service.stop, nil
 }
-
-// RevokeToken takes it back.
-func RevokeToken(s *SchemaServer, token string) { s.revoke(token) }
 
 // NewLogWriter returns a writer that logs the output of a plugin process, and a function
 // for its end.

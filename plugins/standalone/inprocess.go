@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/conduit-agent/conduit/plugins/schema"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 	"github.com/conduit-agent/conduit/plugins/wire"
 	plugin "github.com/hashicorp/go-plugin"
@@ -22,7 +23,8 @@ type inProcess struct {
 	name   string
 	server *grpc.Server
 	dir    string // private, for its socket
-	used   any    // by the connector; closed last
+	served *schemaService
+	used   schema.Registry // by the connector, closed last
 
 	ended chan struct{} // closed when it is served no more
 	err   error         // why, set before ended is closed
@@ -30,14 +32,8 @@ type inProcess struct {
 
 // serveHere serves an instance of the connector from this process and connects to it as
 // if it were another one.
-func (c *Client) serveHere(connectorID, target, token string, log *slog.Logger) (*process, error) {
-	schemas, err := wire.DialSchemas(target, token)
-	if err != nil {
-		return nil, err
-	}
-	env := &sdk.Env{ConnectorID: connectorID, PluginName: c.Connector.Name, Logger: log, Schemas: schemas}
-	r := &inProcess{name: c.Connector.Name, server: wire.NewServer(*c.Connector, env, c.maxMessage()), used: schemas, ended: make(chan struct{})}
-	address, err := r.serve()
+func (c *Client) serveHere(connectorID, token string, log *slog.Logger) (*process, error) {
+	r, address, err := c.newInProcess(connectorID, token, log)
 	if err != nil {
 		return nil, fmt.Errorf("cannot serve connector %s: %w", c.Connector.Name, err)
 	}
@@ -45,10 +41,7 @@ func (c *Client) serveHere(connectorID, target, token string, log *slog.Logger) 
 	config := p.config()
 	config.Reattach = &plugin.ReattachConfig{Protocol: plugin.ProtocolGRPC, Addr: address,
 		ReattachFunc: func() (runner.AttachedRunner, error) { return r, nil }}
-	if err = p.connect(config); err == nil {
-		err = p.unlink(context.Background(), r.dir)
-	}
-	if err != nil {
+	if err = p.connect(config); err != nil {
 		p.kill()
 		return nil, fmt.Errorf("cannot serve connector %s: %w", c.Connector.Name, err)
 	}
@@ -56,29 +49,49 @@ func (c *Client) serveHere(connectorID, target, token string, log *slog.Logger) 
 	return p, nil
 }
 
-// serve begins to serve, until Kill.
-func (r *inProcess) serve() (net.Addr, error) {
-	dir, err := os.MkdirTemp("", "conduit-")
-	if err != nil {
-		return nil, err
+// newInProcess serves the connector, and schemas to it, until Kill.
+func (c *Client) newInProcess(connectorID, token string, log *slog.Logger) (_ *inProcess, _ net.Addr, err error) {
+	r := &inProcess{name: c.Connector.Name, ended: make(chan struct{})}
+	if r.dir, err = os.MkdirTemp("", "conduit-"); err != nil {
+		return nil, nil, err
 	}
-	listener, err := net.Listen("unix", filepath.Join(dir, "socket"))
-	if err != nil {
-		_ = os.RemoveAll(dir)
-		return nil, err
-	}
-	r.dir = dir
-	go func() {
-		defer close(r.ended)
-		if r.err = r.server.Serve(listener); r.err == nil {
-			r.err = grpc.ErrServerStopped
+	defer func() {
+		if err != nil {
+			r.discard()
 		}
-		if closer, ok := r.used.(io.Closer); ok {
-			_ = closer.Close()
-		}
-		_ = os.RemoveAll(r.dir)
 	}()
-	return listener.Addr(), nil
+	if r.served, err = c.Schemas.serve(connectorID, token, r.dir); err != nil {
+		return nil, nil, err
+	}
+	if r.used, err = wire.DialSchemas(r.served.target(false), token); err != nil {
+		return nil, nil, err
+	}
+	listener, err := net.Listen("unix", filepath.Join(r.dir, "socket"))
+	if err != nil {
+		return nil, nil, err
+	}
+	env := &sdk.Env{ConnectorID: connectorID, PluginName: c.Connector.Name, Logger: log, Schemas: r.used}
+	r.server = wire.NewServer(*c.Connector, env, c.maxMessage())
+	go r.serve(listener)
+	return r, listener.Addr(), nil
+}
+
+// serve serves the connector until Kill.
+func (r *inProcess) serve(listener net.Listener) {
+	defer close(r.ended)
+	if r.err = r.server.Serve(listener); r.err == nil {
+		r.err = grpc.ErrServerStopped
+	}
+	r.discard()
+}
+
+// discard removes what the connector has used.
+func (r *inProcess) discard() {
+	if closer, ok := r.used.(io.Closer); ok {
+		_ = closer.Close()
+	}
+	r.served.stop()
+	_ = os.RemoveAll(r.dir)
 }
 
 // Wait waits until the connector is served no more.

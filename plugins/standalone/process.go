@@ -56,7 +56,7 @@ func startProcess(ctx context.Context, r *executable, tempDir string, maxReceive
 	config.StartTimeout = time.Hour // ctx ends before
 	defer context.AfterFunc(ctx, func() { _ = r.Kill(ctx) })()
 	err := p.connect(config)
-	if err == nil && tempDir == "" && r.sandbox == nil { // a confined process works in the directory
+	if err == nil && tempDir == "" && r.sandbox == nil && r.served == nil { // else the directory is still needed
 		err = p.unlink(ctx, r.dir)
 	}
 	if err == nil {
@@ -83,6 +83,7 @@ func (p *process) config() *plugin.ClientConfig {
 		Logger:           hclog.New(&hclog.LoggerOptions{Level: hclog.Off, Output: io.Discard}),
 		GRPCDialOptions: []grpc.DialOption{
 			grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(p.maxReceive), grpc.ForceCodecV2(wire.NewCodec())),
+			grpc.WithMaxHeaderListSize(maxHeaders),
 			grpc.WithInitialWindowSize(1 << 20), grpc.WithInitialConnWindowSize(4 << 20),
 			grpc.WithIdleTimeout(0), // the socket may be gone
 			grpc.WithReadBufferSize(128 << 10), grpc.WithWriteBufferSize(128 << 10),
@@ -132,6 +133,9 @@ func (p *process) shutdown(ctx context.Context, method string, req, reply any, c
 	}
 	return err
 }
+
+// maxHeaders bounds the headers of an answer, which have the text of an error.
+const maxHeaders = 1 << 20
 
 // maxPrinted bounds a message with what a connector prints.
 const maxPrinted = 1 << 20

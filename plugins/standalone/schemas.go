@@ -2,64 +2,106 @@ package standalone
 
 import (
 	"context"
-	"crypto/rand"
+	"crypto/subtle"
+	"fmt"
 	"net"
-	"sync"
+	"path/filepath"
+	"time"
 
+	"github.com/conduit-agent/conduit/plugins/sandbox"
 	"github.com/conduit-agent/conduit/plugins/schema"
 	"github.com/conduit-agent/conduit/plugins/wire"
 	"github.com/conduit-agent/conduit/plugins/wire/wirepb/connutilsv1"
+	"golang.org/x/net/netutil"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/status"
+	"google.golang.org/grpc/tap"
 )
 
 // noSchemas is the target given to plugins when there is no schema service. Some do
 // not start without one, and most never call it.
 const noSchemas = "127.0.0.1:1"
 
-// SchemaServer serves a registry to connector processes. Each has a token of its own
-// and is served until it ends.
-type SchemaServer struct {
-	connutilsv1.UnimplementedSchemaServiceServer
+// schemaSocket is the name of the socket in a connector's private directory. A connector that is
+// confined strictly works there, and may connect to a name of this length only.
+const schemaSocket = "schema.socket"
 
+var _ [sandbox.SocketName]byte = [len(schemaSocket)]byte{}
+
+// Bounds of what one connector may have the schema service hold: the connections and their calls
+// take as much memory as one message of its stream of records.
+const (
+	schemaConnections = 2
+	schemaCalls       = 2 // at once on a connection; others wait at the connector
+	maxSchemaRequest  = 4 << 20
+	maxSchemaHeaders  = 16 << 10
+	schemaWindow      = 64 << 10
+	schemaHandshake   = 10 * time.Second
+	schemaIdle        = time.Minute // until a connection without calls is closed
+)
+
+// SchemaServer serves a registry to connector processes: to each over a Unix socket of its own in
+// its private directory, with a token of its own, until it ends.
+type SchemaServer struct {
 	Registry schema.Registry
 	Bounds   *schema.Bounds // of what connectors may do with it; nil: none
-	Listener net.Listener   // on loopback
-
-	mu     sync.Mutex
-	tokens map[string]string // guarded by mu: token → connector id
 }
 
-// Run serves until ctx ends.
-func (s *SchemaServer) Run(ctx context.Context) error {
-	if s.Bounds == nil {
-		s.Bounds = &schema.Bounds{}
-	}
-	server := grpc.NewServer(grpc.UnaryInterceptor(s.authenticate))
-	connutilsv1.RegisterSchemaServiceServer(server, s)
-	defer context.AfterFunc(ctx, server.Stop)()
-	err := server.Serve(s.Listener)
-	if ctx.Err() != nil {
-		return nil
-	}
-	return err
+// schemaService is the registry as one connector sees it.
+type schemaService struct {
+	connutilsv1.UnimplementedSchemaServiceServer
+
+	registry    schema.Registry
+	bounds      *schema.Bounds
+	connectorID string
+	token       []byte
+	path        string // of the socket
+	server      *grpc.Server
 }
 
-// register returns where a connector finds its schemas, and the token to show there.
-func (s *SchemaServer) register(connectorID string) (target, token string) {
-	token = rand.Text()
+// serve serves the connector in its private directory until stop. It returns nil when s is nil.
+func (s *SchemaServer) serve(connectorID, token, dir string) (*schemaService, error) {
 	if s == nil {
-		return noSchemas, token
+		return nil, nil
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.tokens == nil {
-		s.tokens = make(map[string]string)
+	service := &schemaService{registry: s.Registry, bounds: s.Bounds, connectorID: connectorID, token: []byte(token),
+		path: filepath.Join(dir, schemaSocket)}
+	if service.bounds == nil {
+		service.bounds = &schema.Bounds{}
 	}
-	s.tokens[token] = connectorID
-	return s.Listener.Addr().String(), token
+	listener, err := net.Listen("unix", service.path)
+	if err != nil {
+		return nil, fmt.Errorf("cannot serve schemas to connector %s: %w", connectorID, err)
+	}
+	service.server = grpc.NewServer(grpc.InTapHandle(service.authenticate),
+		grpc.MaxConcurrentStreams(schemaCalls), grpc.MaxRecvMsgSize(maxSchemaRequest), grpc.MaxHeaderListSize(maxSchemaHeaders),
+		grpc.InitialWindowSize(schemaWindow), grpc.InitialConnWindowSize(schemaWindow), grpc.SharedWriteBuffer(true),
+		grpc.ConnectionTimeout(schemaHandshake), grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: schemaIdle}))
+	connutilsv1.RegisterSchemaServiceServer(service.server, service)
+	limited := netutil.LimitListener(ownListener{listener.(*net.UnixListener)}, schemaConnections)
+	go func() { _ = service.server.Serve(limited) }() // it fails when stop is called, and its socket is gone then
+	return service, nil
+}
+
+// target returns where the connector finds its schemas: by a relative path when it works in its
+// private directory.
+func (s *schemaService) target(relative bool) string {
+	switch {
+	case s == nil:
+		return noSchemas
+	case relative:
+		return "unix:" + schemaSocket
+	}
+	return "unix:" + s.path
+}
+
+// stop ends all calls and removes the socket.
+func (s *schemaService) stop() {
+	if s != nil {
+		s.server.Stop()
+	}
 }
 
 // cache returns the registry for the host's own use, nil when there is none.
@@ -70,33 +112,37 @@ func (s *SchemaServer) cache() *schema.Cache {
 	return &schema.Cache{Registry: s.Registry}
 }
 
-func (s *SchemaServer) revoke(token string) {
-	if s == nil {
-		return
+// ownListener accepts connections of processes of this user only, of which the private directory
+// keeps the others already.
+type ownListener struct{ *net.UnixListener }
+
+// Accept waits for a connection of this user.
+func (l ownListener) Accept() (net.Conn, error) {
+	for {
+		conn, err := l.AcceptUnix()
+		if err != nil {
+			return nil, err
+		}
+		if isOwn(conn) {
+			return conn, nil
+		}
+		_ = conn.Close()
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.tokens, token)
 }
 
-// callerKey is where the context of a call has the id of the connector.
-type callerKey struct{}
-
-func (s *SchemaServer) authenticate(ctx context.Context, req any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
-	for _, token := range metadata.ValueFromIncomingContext(ctx, wire.TokenKey) {
-		s.mu.Lock()
-		connectorID, ok := s.tokens[token]
-		s.mu.Unlock()
-		if ok {
-			return next(context.WithValue(ctx, callerKey{}, connectorID), req)
+// authenticate lets a call begin that has the connector's token: nothing of its message is received before.
+func (s *schemaService) authenticate(ctx context.Context, call *tap.Info) (context.Context, error) {
+	for _, token := range call.Header.Get(wire.TokenKey) {
+		if subtle.ConstantTimeCompare([]byte(token), s.token) == 1 {
+			return ctx, nil
 		}
 	}
 	return nil, status.Error(codes.Unauthenticated, "invalid token")
 }
 
 // CreateSchema stores a schema.
-func (s *SchemaServer) CreateSchema(ctx context.Context, req *connutilsv1.CreateSchemaRequest) (*connutilsv1.CreateSchemaResponse, error) {
-	got, err := s.Bounds.Create(ctx, s.Registry, ctx.Value(callerKey{}).(string), req.GetSubject(), schema.Type(req.GetType()), string(req.GetBytes()))
+func (s *schemaService) CreateSchema(ctx context.Context, req *connutilsv1.CreateSchemaRequest) (*connutilsv1.CreateSchemaResponse, error) {
+	got, err := s.bounds.Create(ctx, s.registry, s.connectorID, req.GetSubject(), schema.Type(req.GetType()), string(req.GetBytes()))
 	if err != nil {
 		return nil, wire.SchemaStatus(err)
 	}
@@ -104,8 +150,8 @@ func (s *SchemaServer) CreateSchema(ctx context.Context, req *connutilsv1.Create
 }
 
 // GetSchema returns a schema.
-func (s *SchemaServer) GetSchema(ctx context.Context, req *connutilsv1.GetSchemaRequest) (*connutilsv1.GetSchemaResponse, error) {
-	got, err := s.Bounds.Get(ctx, s.Registry, ctx.Value(callerKey{}).(string), req.GetSubject(), int(req.GetVersion()))
+func (s *schemaService) GetSchema(ctx context.Context, req *connutilsv1.GetSchemaRequest) (*connutilsv1.GetSchemaResponse, error) {
+	got, err := s.bounds.Get(ctx, s.registry, s.connectorID, req.GetSubject(), int(req.GetVersion()))
 	if err != nil {
 		return nil, wire.SchemaStatus(err)
 	}

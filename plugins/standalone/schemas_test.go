@@ -4,9 +4,11 @@ import (
 	"context"
 	"net"
 	"path/filepath"
-	"sync"
+	"strings"
 	"testing"
+	"time"
 
+	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/schema"
 	"github.com/conduit-agent/conduit/plugins/standalone"
@@ -19,39 +21,34 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// serveSchemas serves a registry until stop is called, which returns what Run does, or the test ends.
-func serveSchemas(t *testing.T, registry schema.Registry) (server *standalone.SchemaServer, stop func() error) {
+const schemaText = `{"type":"record","name":"record","fields":[]}`
+
+// schemaClient serves the registry to a connector and returns what the connector calls it by.
+func schemaClient(t *testing.T, registry schema.Registry, token string) (_ connutilsv1.SchemaServiceClient, path string) {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	target, stop, err := standalone.ServeSchemas(&standalone.SchemaServer{Registry: registry}, "pipe:src", token, t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
-	server = &standalone.SchemaServer{Registry: registry, Listener: listener}
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() { done <- server.Run(ctx) }()
-	stop = sync.OnceValue(func() error { cancel(); return <-done })
-	t.Cleanup(func() { _ = stop() })
-	return server, stop
-}
-
-func TestSchemaServer(t *testing.T) {
-	ctx := testContext(t)
-	server, _ := serveSchemas(t, &schema.Memory{})
-
-	target, token := standalone.RegisterToken(server, "pipe:src")
+	t.Cleanup(stop)
 	conn, err := grpc.NewClient(target, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = conn.Close() }()
-	client := connutilsv1.NewSchemaServiceClient(conn)
-	const text = `{"type":"record","name":"record","fields":[]}`
-	create := &connutilsv1.CreateSchemaRequest{Subject: "s", Type: schemav1.Schema_TYPE_AVRO, Bytes: []byte(text)}
+	t.Cleanup(func() { _ = conn.Close() })
+	return connutilsv1.NewSchemaServiceClient(conn), strings.TrimPrefix(target, "unix:")
+}
 
-	with := func(token string) context.Context {
-		return metadata.AppendToOutgoingContext(ctx, "conduit-connector-token", token)
-	}
+func withToken(ctx context.Context, token string) context.Context {
+	return metadata.AppendToOutgoingContext(ctx, "conduit-connector-token", token)
+}
+
+func TestSchemaServer(t *testing.T) {
+	ctx := testContext(t)
+	const token = "the token"
+	client, _ := schemaClient(t, &schema.Memory{}, token)
+	create := &connutilsv1.CreateSchemaRequest{Subject: "s", Type: schemav1.Schema_TYPE_AVRO, Bytes: []byte(schemaText)}
+	with := func(token string) context.Context { return withToken(ctx, token) }
 	for _, wrong := range []context.Context{ctx, with("guess"), with("")} {
 		if _, err := client.CreateSchema(wrong, create); status.Code(err) != codes.Unauthenticated {
 			t.Errorf("without the token: got %v", err)
@@ -62,7 +59,7 @@ func TestSchemaServer(t *testing.T) {
 		t.Fatalf("got %v, %v", created, err)
 	}
 	got, err := client.GetSchema(with(token), &connutilsv1.GetSchemaRequest{Subject: "s", Version: 1})
-	if err != nil || string(got.GetSchema().GetBytes()) != text || got.GetSchema().GetType() != schemav1.Schema_TYPE_AVRO {
+	if err != nil || string(got.GetSchema().GetBytes()) != schemaText || got.GetSchema().GetType() != schemav1.Schema_TYPE_AVRO {
 		t.Errorf("got %v, %v", got, err)
 	}
 	for _, tt := range []struct {
@@ -79,16 +76,68 @@ func TestSchemaServer(t *testing.T) {
 	if _, err := client.CreateSchema(with(token), create); status.Convert(err).Message() != "invalid schema" {
 		t.Errorf("got %v", err)
 	}
-	standalone.RevokeToken(server, token)
-	if _, err := client.GetSchema(with(token), &connutilsv1.GetSchemaRequest{Subject: "s", Version: 1}); status.Code(err) != codes.Unauthenticated {
-		t.Errorf("with a revoked token: got %v", err)
+}
+
+// A connector has no more than a bounded part of the host's memory by the schema service: requests, headers,
+// calls and connections beyond that are refused or wait.
+func TestSchemaServerBounds(t *testing.T) {
+	ctx := testContext(t)
+	const token = "the token"
+	client, path := schemaClient(t, &schema.Memory{}, token)
+	large := &connutilsv1.CreateSchemaRequest{Subject: "s", Bytes: make([]byte, 5<<20)}
+	if _, err := client.CreateSchema(withToken(ctx, token), large); status.Code(err) != codes.ResourceExhausted {
+		t.Errorf("a request of 5 MiB: got %v", err)
+	}
+	headers := metadata.AppendToOutgoingContext(withToken(ctx, token), "padding", strings.Repeat("x", 64<<10))
+	if _, err := client.GetSchema(headers, &connutilsv1.GetSchemaRequest{Subject: "s", Version: 1}); err == nil || status.Convert(err).Message() == schema.ErrSubjectNotFound.Error() {
+		t.Errorf("headers of 64 KiB: got %v", err)
+	}
+	// The client has one connection, so that one more is served at once, and the third when that has ended.
+	dial := func() net.Conn {
+		conn, err := net.Dial("unix", path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = conn.Close() })
+		return conn
+	}
+	served := func(conn net.Conn, within time.Duration) bool {
+		_ = conn.SetReadDeadline(time.Now().Add(within))
+		_, err := conn.Read(make([]byte, 1)) // of the settings that the server sends first
+		return err == nil
+	}
+	second, third := dial(), dial()
+	if !served(second, wait.Limit) || served(third, 50*time.Millisecond) {
+		t.Error("want the second connection served, and not the third")
+	}
+	_ = second.Close()
+	if !served(third, wait.Limit) {
+		t.Error("the third connection is not served when the second has ended")
+	}
+}
+
+// Nothing of a message is received from a client without the token: the call ends while the message
+// is still being sent.
+func TestSchemaServerRefusesBeforeTheMessage(t *testing.T) {
+	ctx := testContext(t)
+	_, path := schemaClient(t, &schema.Memory{}, "the token")
+	conn, err := grpc.NewClient("unix:"+path, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	stream, err := conn.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true}, connutilsv1.SchemaService_CreateSchema_FullMethodName)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := stream.RecvMsg(&connutilsv1.CreateSchemaResponse{}); status.Code(err) != codes.Unauthenticated { // nothing is sent
+		t.Errorf("got %v", err)
 	}
 }
 
 func TestStructuredDataLeavesEncoded(t *testing.T) {
 	ctx := testContext(t)
 	registry := &schema.Memory{}
-	server, _ := serveSchemas(t, registry)
 	if _, err := registry.Create(ctx, "s", schema.TypeAvro, `{"type":"record","name":"record","fields":[{"name":"n","type":"long"}]}`); err != nil {
 		t.Fatal(err)
 	}
@@ -98,7 +147,7 @@ func TestStructuredDataLeavesEncoded(t *testing.T) {
 	b := record.NewBatch([]record.Record{with, numbered(2, true)})
 
 	c, _ := client(t, "connector")
-	c.Schemas = server
+	c.Schemas = &standalone.SchemaServer{Registry: registry}
 	path := filepath.Join(t.TempDir(), "out")
 	d, _ := openDestination(ctx, t, c, map[string]string{"path": path})
 	if err := d.Write(ctx, b); err != nil {

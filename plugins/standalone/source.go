@@ -25,6 +25,7 @@ type Source struct {
 	late     []record.Position // owned by Read: positions returned since Stop began
 	end      record.Position   // the last position there will be; set before stopped is closed
 	lent     int               // owned by Read: bytes of great messages returned, for which there is no space yet
+	rest     wire.Frame        // owned by Read: of messages, from the next record on
 	refused  error             // owned by Read: what is wrong with the next record
 	stopping chan struct{}     // closed when Stop begins
 	stopped  chan struct{}     // closed when Stop knows the last position
@@ -53,14 +54,12 @@ const maxRead = 1 << 20
 // Read returns the next batch, never an empty one, made of the messages that are
 // there. It returns io.EOF when Stop was called and everything was returned.
 func (s *Source) Read(ctx context.Context) (*record.Batch, error) {
-	s.makeSpace()
 	for s.refused == nil {
-		f, err := s.next(ctx)
-		if err != nil {
+		if err := s.fill(ctx); err != nil {
 			return nil, err
 		}
 		var b *record.Batch
-		if b, s.refused = s.batch(s.gather(f)); b == nil {
+		if b, s.refused = s.batch(); b == nil {
 			break
 		}
 		if b.Len() > 0 {
@@ -69,6 +68,26 @@ func (s *Source) Read(ctx context.Context) (*record.Batch, error) {
 	}
 	s.stream.cancel()
 	return nil, fmt.Errorf("cannot read from connector %s: %w", s.id, s.refused)
+}
+
+// fill sees to it that there is a rest, waiting for a message if need be.
+func (s *Source) fill(ctx context.Context) error {
+	if len(s.rest) > 0 && s.atEnd() { // what a source reads after that does not count
+		return io.EOF
+	}
+	for len(s.rest) == 0 {
+		if ctx.Err() != nil { // messages without records may come for ever
+			s.stream.cancel()
+			return context.Cause(ctx)
+		}
+		s.makeSpace()
+		f, err := s.next(ctx)
+		if err != nil {
+			return err
+		}
+		s.rest = s.gather(f)
+	}
+	return nil
 }
 
 // take makes space for as much as f, which was received. For a great message there is space when
@@ -204,19 +223,27 @@ func (s *Source) gather(f wire.Frame) wire.Frame {
 	return f
 }
 
-// batch returns the records in f up to the first that cannot be taken, and what is wrong
-// with that one. It returns nil when there are none before.
-func (s *Source) batch(f wire.Frame) (*record.Batch, error) {
-	b, err := record.NewEncodedBatch(f)
-	if err != nil {
+// limits returns the limits of a batch.
+func (s *Source) limits() record.Limits {
+	return record.Limits{Records: maxRecords, Metadata: maxMetadata, Memory: max(leastMemory, decodedFactor*s.client.maxReceive())}
+}
+
+// batch returns the first records of the rest, up to the first that cannot be taken, and what is
+// wrong with that one. It returns nil when there are none before.
+func (s *Source) batch() (*record.Batch, error) {
+	b, n, err := record.ReadBatch(s.rest, s.limits())
+	if err != nil && b.Len() == 0 {
 		return nil, err
 	}
-	good, err := check(b)
-	if good == 0 && err != nil {
-		return nil, err
+	if s.rest = s.rest[n:]; b.Len() == 0 {
+		return b, nil
+	}
+	good, positionErr := check(b)
+	if positionErr != nil {
+		err = positionErr
 	}
 	if good == 0 {
-		return b, nil
+		return nil, err
 	}
 	if n := s.upToEnd(b, good); n < good {
 		good, err = n, nil // no Read follows
@@ -233,11 +260,10 @@ func (s *Source) batch(f wire.Frame) (*record.Batch, error) {
 	return b, err
 }
 
-// check returns how many records of b, from the first on, can be taken, and what is wrong
-// with the next one. It is checked here, since only another plugin decodes it.
+// check returns how many records of b, from the first on, have a position as it must be, and what is wrong
+// with that of the next one.
 func check(b *record.Batch) (int, error) {
-	readable, err := b.CheckWire()
-	for i := range readable {
+	for i := range b.Len() {
 		switch n := len(b.Position(i)); {
 		case n == 0:
 			return i, fmt.Errorf("record %d of %d has no position", i+1, b.Len())
@@ -245,7 +271,7 @@ func check(b *record.Batch) (int, error) {
 			return i, fmt.Errorf("the position of record %d of %d has %d bytes, more than %d", i+1, b.Len(), n, record.MaxPosition)
 		}
 	}
-	return readable, err
+	return b.Len(), nil
 }
 
 // maxAcks bounds the positions in one message.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -228,9 +229,8 @@ func TestConfigureSaysWhatIsWrong(t *testing.T) {
 func TestSchemas(t *testing.T) {
 	ctx := testContext(t)
 	registry := &schema.Memory{}
-	server, stop := serveSchemas(t, registry)
 	c, _ := client(t, "connector")
-	c.Schemas = server
+	c.Schemas, c.TempDir = &standalone.SchemaServer{Registry: registry}, t.TempDir()
 	s := openSource(ctx, t, c, map[string]string{"count": "2", "structured": "true"})
 	b, err := s.Read(ctx)
 	if err != nil {
@@ -250,8 +250,11 @@ func TestSchemas(t *testing.T) {
 	if want := record.Structured(map[string]any{"n": int64(1)<<60 + 1}); !records[0].After.Equal(want) {
 		t.Errorf("got %v, want %v", records[0].After, want)
 	}
-	if err := stop(); err != nil {
+	if err := s.Teardown(ctx); err != nil {
 		t.Error(err)
+	}
+	if left, err := os.ReadDir(c.TempDir); err != nil || len(left) > 0 {
+		t.Errorf("it leaves behind %v, %v", left, err)
 	}
 }
 

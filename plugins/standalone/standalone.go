@@ -22,6 +22,15 @@ import "time"
 // gone mad cannot take all memory at once.
 const defaultMaxReceive = 16 << 20
 
+// Bounds of a batch of records from a plugin, whatever their size is on the wire. What a message has
+// more of comes in further batches.
+const (
+	maxRecords    = 8192
+	maxMetadata   = 10_000 // entries of one record
+	decodedFactor = 4      // memory of the records in terms of the greatest message
+	leastMemory   = 1 << 20
+)
+
 // How long a plugin may take, unless the Client says otherwise.
 const (
 	defaultStartTimeout = time.Minute

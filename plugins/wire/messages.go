@@ -55,15 +55,15 @@ func appendAckBody(dst []byte, a Ack) []byte {
 	return dst
 }
 
-// ParseAcks reads the Acks of one message; in version 1 there is one, not nested.
-func ParseAcks(b []byte, version int) ([]Ack, error) {
+// ParseAcks reads the Acks of one message, the first max of them; in version 1 there is one, not nested.
+func ParseAcks(b []byte, version, max int) ([]Ack, error) {
 	if version == Version1 {
 		a, err := parseAck(b)
 		return []Ack{a}, err
 	}
 	var acks []Ack
 	err := eachBytes(b, func(num protowire.Number, v []byte) error {
-		if num != 1 {
+		if num != 1 || len(acks) == max {
 			return nil
 		}
 		a, err := parseAck(v)

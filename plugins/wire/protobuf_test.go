@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/plugins/wire"
 	"github.com/conduit-agent/conduit/plugins/wire/wirepb/connectorv2"
 	"github.com/conduit-agent/conduit/plugins/wire/wirepb/opencdcv1"
 	"google.golang.org/protobuf/proto"
@@ -139,5 +140,18 @@ func TestMessagesOfSourcesAndDestinationsAreTheSame(t *testing.T) {
 	in := &connectorv2.Destination_Run_Request{}
 	if err := proto.Unmarshal(b, in); err != nil || len(in.GetRecords()) != 2 || !proto.Equal(in.GetRecords()[1], out.GetRecords()[1]) {
 		t.Errorf("got %v, %v", in, err)
+	}
+}
+
+func TestAcksUpToAMaximum(t *testing.T) {
+	var b []byte
+	for i := range 10 {
+		b = wire.AppendAck(b, wire.Ack{Position: record.Position{byte('0' + i)}})
+	}
+	for _, max := range []int{0, 3, 10, 11} {
+		acks, err := wire.ParseAcks(b, wire.Version2, max)
+		if err != nil || len(acks) != min(max, 10) {
+			t.Errorf("at most %d of 10: got %d, %v", max, len(acks), err)
+		}
 	}
 }

@@ -1,10 +1,13 @@
 package wire
 
 import (
+	"fmt"
+
 	"github.com/conduit-agent/conduit/plugins/sdk"
 	"github.com/conduit-agent/conduit/plugins/wire/wirepb/configv1"
 	"github.com/conduit-agent/conduit/plugins/wire/wirepb/connectorv1"
 	"github.com/conduit-agent/conduit/plugins/wire/wirepb/connectorv2"
+	"google.golang.org/protobuf/proto"
 )
 
 func specificationOf(s sdk.Specification) *connectorv2.Specification {
@@ -14,9 +17,35 @@ func specificationOf(s sdk.Specification) *connectorv2.Specification {
 	}
 }
 
-// SpecificationFrom reads the form of version 2. Parameters are nil when the plugin names
+// Bounds of what a plugin says of itself, which is kept and shown.
+const (
+	maxSpecification = 1 << 20 // bytes
+	maxParameters    = 10_000  // of a source, and of a destination
+)
+
+// ParseSpecification reads the answer to Specify in a version of the protocol.
+func ParseSpecification(f Frame, version int) (s sdk.Specification, err error) {
+	if len(f) > maxSpecification {
+		return s, fmt.Errorf("it has %d bytes, more than %d", len(f), maxSpecification)
+	}
+	if version == Version1 {
+		var m connectorv1.Specifier_Specify_Response
+		err = proto.Unmarshal(f, &m)
+		s = specificationFromV1(&m)
+	} else {
+		var m connectorv2.Specifier_Specify_Response
+		err = proto.Unmarshal(f, &m)
+		s = specificationFrom(m.GetSpecification())
+	}
+	if n := max(len(s.Source), len(s.Destination)); err == nil && n > maxParameters {
+		err = fmt.Errorf("it has %d parameters, more than %d", n, maxParameters)
+	}
+	return s, err
+}
+
+// specificationFrom reads the form of version 2. Parameters are nil when the plugin names
 // none, which is a hint that it has no such side.
-func SpecificationFrom(s *connectorv2.Specification) sdk.Specification {
+func specificationFrom(s *connectorv2.Specification) sdk.Specification {
 	return sdk.Specification{
 		Name: s.GetName(), Summary: s.GetSummary(), Description: s.GetDescription(),
 		Version: s.GetVersion(), Author: s.GetAuthor(),
@@ -51,9 +80,9 @@ func parametersFrom(params map[string]*configv1.Parameter) sdk.Parameters {
 	return out
 }
 
-// SpecificationFromV1 reads the form of version 1, in which a parameter may be
+// specificationFromV1 reads the form of version 1, in which a parameter may be
 // required without a validation that says so.
-func SpecificationFromV1(s *connectorv1.Specifier_Specify_Response) sdk.Specification {
+func specificationFromV1(s *connectorv1.Specifier_Specify_Response) sdk.Specification {
 	return sdk.Specification{
 		Name: s.GetName(), Summary: s.GetSummary(), Description: s.GetDescription(),
 		Version: s.GetVersion(), Author: s.GetAuthor(),

@@ -18,6 +18,7 @@ import (
 
 // Run runs the command below root that args name and returns the exit code.
 func (p *Program) Run(ctx context.Context, root *ffcli.Command, args []string) int {
+	defer p.guard()()
 	var help *ffcli.Command // the command whose flags were wrong or whose help was asked for
 	prepare(root, func(c *ffcli.Command) { help = c })
 

@@ -3,6 +3,7 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -49,6 +50,33 @@ func (p *Program) Paint(text, color string) string {
 	return color + text + terminal.Reset
 }
 
+// guard has what commands print for people escaped where a terminal would not show it as what it is.
+func (p *Program) guard() (flush func()) {
+	out, errs := terminal.NewGuard(p.Stdout), terminal.NewGuard(p.Stderr)
+	p.Stdout, p.Stderr = out, errs
+	return func() { _, _ = out.Flush(), errs.Flush() }
+}
+
+// Document returns where to print a document, such as a file in YAML: as it is unless a terminal shows it.
+func (p *Program) Document() io.Writer {
+	if p.Terminal {
+		return p.Stdout
+	}
+	return unguarded(p.Stdout)
+}
+
+func unguarded(w io.Writer) io.Writer {
+	if g, ok := w.(*terminal.Guard); ok {
+		return g.Unguarded()
+	}
+	return w
+}
+
+// Streams returns what another program may write to in place of this one.
+func (p *Program) Streams() (stdout, stderr io.Writer) {
+	return unguarded(p.Stdout), unguarded(p.Stderr)
+}
+
 // Getenv returns the value of a variable of Environ; the last one counts.
 func (p *Program) Getenv(name string) string {
 	value := ""
@@ -61,21 +89,24 @@ func (p *Program) Getenv(name string) string {
 }
 
 // WriteJSON prints v.
-func (p *Program) WriteJSON(v any) error { return WriteJSON(p.Stdout, v) }
+func (p *Program) WriteJSON(v any) error { return WriteJSON(p.Document(), v) }
 
 // WriteLine prints v as JSON on one line.
-func (p *Program) WriteLine(v any) error {
-	enc := json.NewEncoder(p.Stdout)
-	enc.SetEscapeHTML(false)
-	return enc.Encode(v)
-}
+func (p *Program) WriteLine(v any) error { return writeJSON(p.Document(), v, "") }
 
 // WriteJSON writes v for people and programs: indented, and without HTML escapes.
-func WriteJSON(w io.Writer, v any) error {
-	enc := json.NewEncoder(w)
-	enc.SetIndent("", "  ")
+func WriteJSON(w io.Writer, v any) error { return writeJSON(w, v, "  ") }
+
+func writeJSON(w io.Writer, v any, indent string) error {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetIndent("", indent)
 	enc.SetEscapeHTML(false)
-	return enc.Encode(v)
+	err := enc.Encode(v)
+	if err == nil {
+		_, err = w.Write(terminal.EscapeJSON(b.Bytes()))
+	}
+	return err
 }
 
 // PrintProblems prints a line for each problem.

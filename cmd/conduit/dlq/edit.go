@@ -96,7 +96,8 @@ func edit(ctx context.Context, p *cli.Program, record json.RawMessage) ([]byte, 
 	}
 	editor := cmp.Or(p.Getenv("VISUAL"), p.Getenv("EDITOR"), "vi")
 	c := exec.CommandContext(ctx, "sh", "-c", editor+` "$1"`, "sh", path) // may have arguments
-	c.Stdin, c.Stdout, c.Stderr = os.Stdin, p.Stdout, p.Stderr
+	c.Stdin = os.Stdin
+	c.Stdout, c.Stderr = p.Streams()
 	if err := c.Run(); err != nil {
 		return nil, errors.Join(cli.Invalidf("the editor %q failed; set VISUAL or EDITOR, or use --file", editor), err)
 	}

@@ -85,20 +85,15 @@ func (e *examination) kernel() {
 	var name unix.Utsname
 	_ = unix.Uname(&name) // fails for a bad address only
 	release := unix.ByteSliceToString(name.Release[:])
-	switch version := sandbox.Version(); {
+	switch {
 	case e.config.Connectors.Sandbox == "off":
 		e.add("kernel", OK, "", "Linux %s", release)
-	case version == 0:
+	case sandbox.Version() == 0:
 		e.add("kernel", Error, "start it with lsm=landlock among others, or set connectors.sandbox: off", "Linux %s has no Landlock, with which connectors are to be confined", release)
-	case version < landlockPorts && e.config.Connectors.Sandbox == "strict":
-		e.add("kernel", Warning, "Linux 6.7 has rules for ports", "Linux %s confines connectors, but those confined strictly cannot reach the schema service", release)
 	default:
 		e.add("kernel", OK, "", "Linux %s, which can confine connectors", release)
 	}
 }
-
-// landlockPorts is the version of Landlock that has rules for ports.
-const landlockPorts = 4
 
 // clockSynchronized reports whether something keeps the clock right.
 func clockSynchronized() (synchronized, known bool) {

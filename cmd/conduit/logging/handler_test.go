@@ -49,7 +49,7 @@ func TestLogLines(t *testing.T) {
 		{"not UTF-8", "m", slog.String("s", "a\xff"), ` m s="a\xff"`, `"s":"a\ufffd"`},
 		{"error", "m", slog.Any("err", errors.New("cannot open: no")), ` m err="cannot open: no"`, `"err":"cannot open: no"`},
 		{"raw JSON", "", slog.Any("record", record), ` record=` + string(record), `"record":` + string(record)},
-		{"raw JSON on lines", "", slog.Any("record", json.RawMessage("{\n\"a\": 1,\r\n\"b\": \"\u00c2\u0085\"}")), " record={ \"a\": 1,  \"b\": \"\u00c2  \"}", "\"record\":{ \"a\": 1,  \"b\": \"\u00c2  \"}"},
+		{"raw JSON on lines", "", slog.Any("record", json.RawMessage("{\n\"a\": 1,\r\n\"b\": \"\u00c2\u0085\"}")), " record={ \"a\": 1,  \"b\": \"\u00c2\\u0085\"}", "\"record\":{ \"a\": 1,  \"b\": \"\u00c2\\u0085\"}"},
 		{"value with JSON", "", slog.Any("record", ownJSON{}), ` record={"own":"a b"}`, `"record":{"own":"a b"}`},
 		{"group", "m", slog.Group("g", slog.Bool("a", true), slog.Float64("b", 1.5)), ` m g.a=true g.b=1.5`, `"g.a":true,"g.b":1.5`},
 		{"duration", "m", slog.Duration("d", 90*time.Second), ` m d=1m30s`, `"d":"1m30s"`},
@@ -180,10 +180,10 @@ func BenchmarkLog(b *testing.B) {
 
 func TestHasControlFindsEveryByteAnywhere(t *testing.T) {
 	for c := range 256 {
-		for at := range 19 {
-			b := []byte("abcdefgh~ {}\"\\xyz12\xc3\xbc")
+		for at := range 17 {
+			b := []byte("abcdefgh~ {}\"\\xyz12")
 			b[at] = byte(c)
-			if got, want := hasControl(b), c < ' ' || c == 0x7f || c == 0xc2; got != want {
+			if got, want := hasControl(b), c < ' ' || c >= 0x7f; got != want {
 				t.Fatalf("byte %#x at %d: %v", c, at, got)
 			}
 		}

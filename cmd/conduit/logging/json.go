@@ -82,7 +82,7 @@ func appendJSONAny(b []byte, v any) []byte {
 	if err != nil {
 		return appendJSONString(b, "cannot show value: "+err.Error())
 	}
-	return append(b, j...)
+	return append(b, terminal.EscapeJSON(j)...)
 }
 
 func appendJSONString(b []byte, s string) []byte {
@@ -92,7 +92,7 @@ func appendJSONString(b []byte, s string) []byte {
 		return append(b, '"')
 	}
 	j, _ := json.Marshal(s) // a string always has JSON
-	return append(b, j...)
+	return append(b, terminal.EscapeJSON(j)...)
 }
 
 func needsEscape(s string) bool {
@@ -107,8 +107,8 @@ func needsEscape(s string) bool {
 	return wide && !terminal.IsPrintable(s)
 }
 
-// hasControl reports whether b may contain a control character. It tests eight
-// bytes at a time: records pass here at full speed.
+// hasControl reports whether b may contain a control or format character: whether it has anything but visible
+// ASCII. It tests eight bytes at a time: records pass here at full speed.
 func hasControl(b []byte) bool {
 	const ones, tops = 0x0101010101010101, 0x8080808080808080
 	for ; len(b) >= 8; b = b[8:] {
@@ -116,14 +116,12 @@ func hasControl(b []byte) bool {
 		below := (w - 0x20*ones) &^ w & tops // a byte below 0x20
 		del := w ^ 0x7f*ones
 		equal := (del - ones) &^ del & tops // a byte 0x7f
-		c2 := w ^ 0xc2*ones
-		lead := (c2 - ones) &^ c2 & tops // a byte 0xc2, which starts U+0080 to U+009F
-		if below|equal|lead != 0 {
+		if below|equal|w&tops != 0 {
 			return true
 		}
 	}
 	for _, c := range b {
-		if c < ' ' || c == 0x7f || c == 0xc2 {
+		if c < ' ' || c >= 0x7f {
 			return true
 		}
 	}

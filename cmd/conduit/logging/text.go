@@ -24,11 +24,11 @@ type textEncoder struct {
 
 // levelNames are in the order of rank.
 var levelNames = [...]struct{ short, long, color, journal string }{
-	{"TRC", "trace", "\x1b[2m", "<7>"},
-	{"DBG", "debug", "\x1b[35m", "<7>"},
-	{"INF", "info", "\x1b[32m", "<6>"},
-	{"WRN", "warn", "\x1b[33m", "<4>"},
-	{"ERR", "error", "\x1b[1;31m", "<3>"},
+	{"TRC", "trace", terminal.Dim, "<7>"},
+	{"DBG", "debug", terminal.Magenta, "<7>"},
+	{"INF", "info", terminal.Green, "<6>"},
+	{"WRN", "warn", terminal.Yellow, "<4>"},
+	{"ERR", "error", terminal.BoldRed, "<3>"},
 }
 
 // rank returns the index in levelNames of the highest level that l reaches.
@@ -166,11 +166,9 @@ func appendRaw(b []byte, raw []byte) []byte {
 		return b
 	}
 	for i := start; i < len(b); i++ {
-		if b[i] < ' ' || b[i] == 0x7f {
+		if b[i] < ' ' {
 			b[i] = ' '
-		} else if b[i] == 0xc2 && i+1 < len(b) && b[i+1] < 0xa0 { // U+0080 to U+009F
-			b[i], b[i+1] = ' ', ' '
 		}
 	}
-	return b
+	return append(b[:start], terminal.EscapeJSON(b[start:])...)
 }

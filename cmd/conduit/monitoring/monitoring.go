@@ -41,7 +41,7 @@ func printing(p *cli.Program, name, short, long string, text func() []byte) *ffc
 			if _, err := cli.Positional(flags, args, 0); err != nil {
 				return err
 			}
-			_, err := p.Stdout.Write(text())
+			_, err := p.Document().Write(text())
 			return err
 		},
 	}

@@ -27,7 +27,7 @@ Example:
 				return err
 			}
 			if !r.JSON {
-				_, err = r.Stdout.Write(file)
+				_, err = r.Document().Write(file)
 				return err
 			}
 			pipelines := []spec.Pipeline{}

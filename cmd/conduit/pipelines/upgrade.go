@@ -47,7 +47,7 @@ func upgradeFile(p *cli.Program, path string, inPlace bool) error {
 	f := spec.Parser{Env: os.LookupEnv}.File(path, out)
 	p.ProblemsTo(p.Stderr, f.Problems)
 	if !inPlace {
-		_, err = p.Stdout.Write(out)
+		_, err = p.Document().Write(out)
 		return err
 	}
 	if cli.HasErrors(f.Problems) {

@@ -59,7 +59,7 @@ func exportSpool(p *cli.Program, dir string) error {
 	if err != nil {
 		return err
 	}
-	out := bufio.NewWriter(p.Stdout)
+	out := bufio.NewWriter(p.Document())
 	var line []byte
 	err = spoollog.Walk(dir, func(next uint64, r *record.Record) (err error) {
 		r.Position = fmt.Appendf(nil, "%x:%x", s.ID, next)

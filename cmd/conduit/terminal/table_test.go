@@ -14,7 +14,7 @@ func TestTable(t *testing.T) {
 	if err := tb.Write(&out, func(text, color string) string { return color + text }); err != nil {
 		t.Fatal(err)
 	}
-	if want := "NAME    PHASE  ERROR\nü       <up\nlonger         two lines [2J\n"; out.String() != want {
+	if want := "NAME    PHASE  ERROR\nü       <up\nlonger         two lines\\x1b[2J\n"; out.String() != want {
 		t.Errorf("got\n%q, want\n%q", out.String(), want)
 	}
 }

@@ -12,12 +12,14 @@ import (
 
 // The escape sequences of colours.
 const (
-	Reset  = "\x1b[0m"
-	Dim    = "\x1b[2m"
-	Red    = "\x1b[31m"
-	Green  = "\x1b[32m"
-	Yellow = "\x1b[33m"
-	Cyan   = "\x1b[36m"
+	Reset   = "\x1b[0m"
+	Dim     = "\x1b[2m"
+	Red     = "\x1b[31m"
+	BoldRed = "\x1b[1;31m"
+	Green   = "\x1b[32m"
+	Yellow  = "\x1b[33m"
+	Magenta = "\x1b[35m"
+	Cyan    = "\x1b[36m"
 )
 
 // Dash stands for what there is not.
@@ -61,16 +63,6 @@ func OneError(s string) string {
 		b.WriteString(words)
 	}
 	return b.String()
-}
-
-// Clean replaces what could steer a terminal.
-func Clean(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r == '\n' || r >= ' ' && r != 0x7f && (r < 0x80 || r > 0x9f) {
-			return r
-		}
-		return ' '
-	}, s)
 }
 
 // IsPrintable reports whether s shows as it is: no control characters, nothing

@@ -21,7 +21,7 @@ type guest struct {
 	ctx      context.Context // of the guest's life; carries the guest
 	kill     context.CancelFunc
 	commands chan []byte // closed: there are no more
-	replies  chan []byte
+	replies  chan reply
 	done     chan struct{} // closed when it has ended
 	exit     error         // why; set before done is closed
 	services services
@@ -33,6 +33,12 @@ type guest struct {
 	parked   parked // an answer of a service that was too long for the buffer
 
 	ended bool // owned by the caller: commands is closed
+}
+
+// reply is the answer to a command, or why it was not taken.
+type reply struct {
+	content []byte
+	err     error
 }
 
 type guestKey struct{}
@@ -81,8 +87,8 @@ func (g *guest) call(ctx context.Context, command []byte) ([]byte, error) {
 		}
 	}
 	select {
-	case reply := <-g.replies:
-		return reply, nil
+	case r := <-g.replies:
+		return r.content, r.err
 	case <-g.done:
 		return nil, fmt.Errorf("%w: %w", errDied, g.exit)
 	case <-ctx.Done():
@@ -102,6 +108,9 @@ func (g *guest) ask(ctx context.Context, request *processorv1.CommandRequest) (*
 		return nil, fmt.Errorf("cannot encode the command: %w", err)
 	}
 	reply, err := g.call(ctx, command)
+	if err == nil && len(reply) > maxAnswer {
+		err = tooLarge(len(reply), maxAnswer)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -110,7 +119,7 @@ func (g *guest) ask(ctx context.Context, request *processorv1.CommandRequest) (*
 		return nil, fmt.Errorf("cannot read the answer of the processor: %w", err)
 	}
 	if e := response.GetError(); e != nil {
-		return nil, &guestError{code: e.GetCode(), message: e.GetMessage()}
+		return nil, &guestError{code: e.GetCode(), message: e.GetMessage()[:min(len(e.GetMessage()), maxMessage)]}
 	}
 	return response, nil
 }

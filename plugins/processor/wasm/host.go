@@ -114,15 +114,19 @@ func (g *guest) commandRequest(ctx context.Context, b buffer) uint32 {
 
 // commandResponse takes the answer to the last command from b.
 func (g *guest) commandResponse(ctx context.Context, b buffer) uint32 {
-	reply, ok := b.bytes()
+	content, ok := b.bytes()
 	if !ok {
 		return codeOutOfRange
 	}
 	if !g.awaiting {
 		return codeUnknownCommandResponse
 	}
+	var r reply
+	if r.err = tooLarge(len(content), maxReply); len(content) <= maxReply {
+		r = reply{content: slices.Clone(content)}
+	}
 	select {
-	case g.replies <- slices.Clone(reply):
+	case g.replies <- r:
 		g.awaiting = false
 		return 0
 	case <-ctx.Done():
@@ -138,7 +142,7 @@ type parked struct{ request, answer []byte }
 func service(f func(g *guest, ctx context.Context, request []byte) (answer proto.Message, code uint32)) func(*guest, context.Context, buffer) uint32 {
 	return func(g *guest, ctx context.Context, b buffer) uint32 {
 		request, ok := b.bytes()
-		if !ok {
+		if !ok || len(request) > maxReply {
 			return codeOutOfRange
 		}
 		answer := g.parked.answer
@@ -169,8 +173,9 @@ func (g *guest) createSchema(ctx context.Context, request []byte) (proto.Message
 	if err := proto.Unmarshal(request, r); err != nil || g.services.schemas == nil {
 		return nil, codeInternal
 	}
-	s, err := g.services.schemas.Create(ctx, r.GetSubject(), schema.Type(r.GetType()), string(r.GetBytes()))
+	s, err := g.services.bounds.Create(ctx, g.services.schemas, g.services.processorID, r.GetSubject(), schema.Type(r.GetType()), string(r.GetBytes()))
 	if err != nil {
+		g.output.warn("the processor cannot create a schema", err)
 		return nil, schemaCode(err)
 	}
 	return &procutilsv1.CreateSchemaResponse{Schema: schemaMessage(s)}, 0

@@ -3,6 +3,7 @@
 package wasm
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -16,6 +17,7 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/plugins/processor/wasm/hang"
+	"github.com/conduit-agent/conduit/plugins/schema"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
@@ -50,6 +52,7 @@ func New(o Options) *Modules {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	o.Log = o.Log.With("component", "processor.wasm")
+	o.Bounds = cmp.Or(o.Bounds, &schema.Bounds{})
 	return &Modules{Options: o, cache: cache{o.CacheDir, o.Log}}
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/plugins/processor/wasm/egress"
+	"github.com/conduit-agent/conduit/plugins/schema"
 )
 
 // Problem says why a file is not used.
@@ -25,12 +26,13 @@ type Change struct {
 
 // Options say where modules are and what they may do.
 type Options struct {
-	Dir      string        // need not exist yet; its subdirectories and hidden files do not count
-	CacheDir string        // for compiled code and descriptions of modules; empty: they are made at every start
-	Memory   int64         // bytes of memory that one instance may have; 0: 512 MiB
-	Egress   egress.Policy // what modules may reach over HTTP
-	Log      *slog.Logger  // nil discards
-	Changed  func()        // when set, called after modules came, went or changed; must not block
+	Dir      string         // need not exist yet; its subdirectories and hidden files do not count
+	CacheDir string         // for compiled code and descriptions of modules; empty: they are made at every start
+	Memory   int64          // bytes of memory that one instance may have; 0: 512 MiB
+	Egress   egress.Policy  // what modules may reach over HTTP
+	Bounds   *schema.Bounds // of the schemas that processors create; nil: none
+	Log      *slog.Logger   // nil discards
+	Changed  func()         // when set, called after modules came, went or changed; must not block
 
 	// Watch calls scan when something may have changed at the paths that scan returned last, and
 	// after again when that is not 0. It returns when ctx ends. nil: scan is called at intervals.

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"golang.org/x/time/rate"
 )
@@ -20,13 +21,15 @@ import (
 const (
 	maxLine      = 64 << 10 // bytes of one line of output
 	linesASecond = 200
+	bytesASecond = 1 << 20
 )
 
 // output writes what guests print to the log, a line at a time: JSON objects with their
 // level, message and fields, and anything else as it is.
 type output struct {
-	log     *slog.Logger
-	limiter *rate.Limiter
+	log   *slog.Logger
+	lines *rate.Limiter
+	bytes *rate.Limiter
 
 	mu      sync.Mutex
 	dropped int    // guarded by mu
@@ -34,7 +37,7 @@ type output struct {
 }
 
 func newOutput(log *slog.Logger) *output {
-	return &output{log: log, limiter: rate.NewLimiter(linesASecond, linesASecond)}
+	return &output{log: log, lines: rate.NewLimiter(linesASecond, linesASecond), bytes: rate.NewLimiter(bytesASecond, bytesASecond)}
 }
 
 // stream returns a writer for stdout or stderr of one guest.
@@ -76,10 +79,22 @@ func (o *output) line(b []byte) {
 	if !ok && !strings.HasPrefix(o.tail, "panic:") && !strings.HasPrefix(o.tail, "fatal error:") {
 		o.tail = message[:min(len(message), 500)]
 	}
+	o.emit(level, len(b), message, attrs)
+}
+
+// warn logs an error of the host in what it did for a guest, as often as what the guest prints.
+func (o *output) warn(message string, err error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.emit(slog.LevelWarn, len(message), message, []any{"err", err})
+}
+
+// emit logs a line of size bytes unless there are too many. The caller holds mu.
+func (o *output) emit(level slog.Level, size int, message string, attrs []any) {
 	if !o.log.Enabled(context.Background(), level) {
 		return
 	}
-	if !o.limiter.Allow() {
+	if !o.lines.Allow() || !o.bytes.AllowN(time.Now(), size) {
 		o.dropped++
 		return
 	}

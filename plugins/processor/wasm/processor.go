@@ -88,7 +88,7 @@ func (p *processor) Configure(ctx context.Context, settings map[string]string) e
 	}
 	p.config = guestConfig{
 		processorID: env.ProcessorID, logLevel: logLevel(env.Logger), output: newOutput(env.Logger),
-		services: services{schemas: env.Schemas, egress: e},
+		services: services{processorID: env.ProcessorID, schemas: env.Schemas, bounds: p.module.modules.Bounds, egress: e},
 	}
 	if p.end == nil {
 		p.module.users.add()
@@ -217,7 +217,7 @@ func (p *processor) processRange(ctx context.Context, b *sdk.ProcessBatch, at, e
 		p.drop()
 		return 0, err
 	}
-	results, err := parseReply(reply)
+	results, err := parseReply(reply, len(sent))
 	if err != nil {
 		return 0, fmt.Errorf("cannot process: %w", err)
 	}

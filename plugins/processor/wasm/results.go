@@ -5,6 +5,7 @@ package wasm
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"google.golang.org/protobuf/encoding/protowire"
 
@@ -22,14 +23,15 @@ type result struct {
 
 var errMalformed = errors.New("cannot read the answer of the processor: malformed protobuf")
 
-// parseReply reads the answer to the command process.
-func parseReply(b []byte) (results []result, err error) {
+// parseReply reads the answer to the command process for n records: one result more is enough to
+// see that there are too many.
+func parseReply(b []byte, n int) (results []result, err error) {
 	err = eachField(b, func(number protowire.Number, content []byte) error {
 		switch number {
 		case responseError:
 			return parseError(content)
 		case responseProcess:
-			results, err = parseResults(content)
+			results, err = parseResults(content, n+1)
 			return err
 		}
 		return nil
@@ -69,7 +71,7 @@ func parseError(b []byte) error {
 	e := &guestError{}
 	err := eachField(b, func(number protowire.Number, content []byte) error {
 		if number == 2 {
-			e.message = string(content)
+			e.message = strings.ToValidUTF8(string(content[:min(len(content), maxMessage)]), "\uFFFD")
 		}
 		return nil
 	})
@@ -79,12 +81,13 @@ func parseError(b []byte) error {
 	return e
 }
 
-func parseResults(b []byte) (results []result, err error) {
+func parseResults(b []byte, most int) (results []result, err error) {
+	answer := reader{left: answerLimits}
 	err = eachField(b, func(number protowire.Number, content []byte) error {
-		if number != 1 {
+		if number != 1 || len(results) == most {
 			return nil
 		}
-		r, err := parseResult(content)
+		r, err := answer.result(content)
 		results = append(results, r)
 		return err
 	})
@@ -93,21 +96,21 @@ func parseResults(b []byte) (results []result, err error) {
 
 var errNoResult = errors.New("the processor did not say what becomes of the record")
 
-// parseResult reads the message ProcessedRecord.
-func parseResult(b []byte) (result, error) {
+// result reads the message ProcessedRecord.
+func (a *reader) result(b []byte) (result, error) {
 	r := result{kind: sdk.Refused, err: errNoResult}
 	err := eachField(b, func(number protowire.Number, content []byte) (err error) {
 		switch number {
 		case 1:
 			r = result{kind: sdk.Kept}
-			r.record, err = record.ParseWire(content)
+			r.record, err = a.record(content)
 		case 2:
 			r = result{kind: sdk.Filtered}
 		case 3:
 			r, err = parseErrorRecord(content)
 		case 4:
 			r = result{kind: sdk.Replaced}
-			r.pieces, err = parseRecords(content)
+			r.pieces, err = a.pieces(content)
 		}
 		return err
 	})
@@ -129,12 +132,12 @@ func parseErrorRecord(b []byte) (result, error) {
 	return result{kind: sdk.Refused, err: refusal}, err
 }
 
-func parseRecords(b []byte) (records []record.Record, err error) {
+func (a *reader) pieces(b []byte) (records []record.Record, err error) {
 	err = eachField(b, func(number protowire.Number, content []byte) error {
 		if number != 1 {
 			return nil
 		}
-		r, err := record.ParseWire(content)
+		r, err := a.record(content)
 		if err != nil {
 			return fmt.Errorf("cannot read a piece: %w", err)
 		}

@@ -97,7 +97,7 @@ type guestConfig struct {
 func (e *engine) start(ctx context.Context, compiled wazero.CompiledModule, c guestConfig) (*guest, error) {
 	g := &guest{
 		services: c.services, output: c.output,
-		commands: make(chan []byte), replies: make(chan []byte), done: make(chan struct{}),
+		commands: make(chan []byte), replies: make(chan reply), done: make(chan struct{}),
 	}
 	g.ctx, g.kill = context.WithCancel(context.WithValue(context.Background(), guestKey{}, g))
 	stop := context.AfterFunc(ctx, g.kill) // a module may run code when it is made an instance

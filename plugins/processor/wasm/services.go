@@ -18,8 +18,10 @@ import (
 
 // services are what a guest may use of the host.
 type services struct {
-	schemas schema.Registry // nil: none
-	egress  *egress.Client  // nil: none
+	processorID string
+	schemas     schema.Registry // nil: none
+	bounds      *schema.Bounds  // of what it may create
+	egress      *egress.Client  // nil: none
 }
 
 func (g *guest) httpRequest(ctx context.Context, b []byte) (proto.Message, uint32) {

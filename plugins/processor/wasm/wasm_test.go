@@ -408,6 +408,37 @@ func TestMemoryLimit(t *testing.T) {
 	}
 }
 
+// A guest has the host keep no more than a bounded amount of memory, log and schemas: the record for which it
+// wants more is refused, and the one behind it is not touched by that.
+func TestHostileGuests(t *testing.T) {
+	t.Parallel()
+	plugin := find(t, newModules(t, wasm.Options{Bounds: &schema.Bounds{Schemas: 5}}, map[string]string{"a": contractModule}), "contract")
+	var log journal
+	p := open(t, plugin, setup{log: log.logger(), schemas: &schema.Memory{}})
+	for text, want := range map[string]string{
+		"metadata 20000":  "its metadata has 20001 entries, more than 10000",
+		"pieces 300000":   "bytes of memory when it is decoded",
+		"long 70000000":   "more than 67108864",
+		"refuse 10000000": "xxx",
+	} {
+		fates, records := process(t, p, text, "one")
+		if fates[0].Kind != sdk.Refused || fates[0].Err == nil || !strings.Contains(fates[0].Err.Error(), want) || len(fates[0].Err.Error()) > 5000 {
+			t.Errorf("%s: fate is %v %.300v", text, fates[0].Kind, fates[0].Err)
+		}
+		if fates[1].Kind != sdk.Kept || after(records[1]) != "hello, one" {
+			t.Errorf("%s: the next record is %v %v", text, fates[1], records[1].Map())
+		}
+	}
+	_, records := process(t, p, "schemas 5", "schemas 6")
+	if records[0].Metadata.Get("schemas") != "0" || records[1].Metadata.Get("schemas") != "4294967290" || !strings.Contains(log.String(), "connectors.max-schemas") {
+		t.Errorf("schemas: %v, %v", records[0].Metadata, records[1].Metadata)
+	}
+	process(t, p, "print 100")
+	if n := len(log.String()); n > 2<<20 {
+		t.Errorf("6 MB of output make %d bytes of log", n)
+	}
+}
+
 func TestRandomnessIsReal(t *testing.T) {
 	plugin := find(t, newModules(t, wasm.Options{}, map[string]string{"a": contractModule}), "contract")
 	seen := map[string]bool{}

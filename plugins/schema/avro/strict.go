@@ -230,10 +230,12 @@ func enum(o map[string]any, n *Node) (err error) {
 	if n.Symbols, err = texts(o, "symbols"); err != nil {
 		return err
 	}
-	for i, symbol := range n.Symbols {
-		if !validName().MatchString(symbol) || slices.Contains(n.Symbols[:i], symbol) {
+	seen := make(map[string]bool, len(n.Symbols))
+	for _, symbol := range n.Symbols {
+		if !validName().MatchString(symbol) || seen[symbol] {
 			return fmt.Errorf("the symbol %q is invalid, or there twice", symbol)
 		}
+		seen[symbol] = true
 	}
 	if fallback, has := o["default"]; has {
 		if symbol, ok := fallback.(string); !ok || !slices.Contains(n.Symbols, symbol) {

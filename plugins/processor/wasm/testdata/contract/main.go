@@ -168,6 +168,31 @@ func processOne(r *opencdcv1.Record, text string) *processorv1.ProcessedRecord {
 		for i := range kept {
 			kept[i][i%len(kept[i])] = 1
 		}
+	case strings.HasPrefix(text, "metadata "):
+		for i := range number(text) {
+			r.Metadata[strconv.Itoa(i)] = ""
+		}
+	case strings.HasPrefix(text, "pieces "):
+		pieces := make([]*opencdcv1.Record, number(text))
+		for i := range pieces {
+			pieces[i] = &opencdcv1.Record{}
+		}
+		return &processorv1.ProcessedRecord{Record: &processorv1.ProcessedRecord_MultiRecord{MultiRecord: &processorv1.MultiRecord{Records: pieces}}}
+	case strings.HasPrefix(text, "long "):
+		text = strings.Repeat("x", number(text))
+	case strings.HasPrefix(text, "refuse "):
+		return &processorv1.ProcessedRecord{Record: &processorv1.ProcessedRecord_ErrorRecord{ErrorRecord: &processorv1.ErrorRecord{
+			Error: &processorv1.Error{Code: 5, Message: strings.Repeat("x", number(text))}}}}
+	case strings.HasPrefix(text, "print "):
+		for range number(text) {
+			fmt.Println(strings.Repeat("x", 60_000))
+		}
+	case strings.HasPrefix(text, "schemas "):
+		created := &procutilsv1.CreateSchemaResponse{}
+		for i := range number(text) {
+			r.Metadata["schemas"] = strconv.Itoa(int(call(createSchema, &procutilsv1.CreateSchemaRequest{Subject: strconv.Itoa(i), Type: schemav1.Schema_TYPE_AVRO,
+				Bytes: []byte(`{"type":"map","values":"long"}`)}, created)))
+		}
 	case text == "random":
 		b := make([]byte, 16)
 		_, _ = rand.Read(b)
@@ -189,6 +214,13 @@ func processOne(r *opencdcv1.Record, text string) *processorv1.ProcessedRecord {
 		r.Payload.After = raw("hello, " + text).Payload.After
 	}
 	return single(r)
+}
+
+// number returns the number behind the first word.
+func number(text string) int {
+	_, digits, _ := strings.Cut(text, " ")
+	n, _ := strconv.Atoi(digits)
+	return n
 }
 
 func raw(text string) *opencdcv1.Record {

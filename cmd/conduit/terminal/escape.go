@@ -1,0 +1,178 @@
+package terminal
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"strings"
+	"unicode"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// isVisible reports whether a terminal shows r as what it is. Control characters steer it, and format
+// characters change the order of the text around them, or show as nothing.
+func isVisible(r rune) bool {
+	if r < utf8.RuneSelf {
+		return r >= ' ' && r != 0x7f
+	}
+	return unicode.IsGraphic(r) && !unicode.Is(unicode.Other_Default_Ignorable_Code_Point, r)
+}
+
+// appendRune appends the first character of s, which has size bytes, or an escape in place of one that is not
+// visible: as JSON has it, and \x with two digits for a byte that is not UTF-8.
+func appendRune(dst []byte, s string, r rune, size int) []byte {
+	switch {
+	case r == utf8.RuneError && size == 1:
+		return fmt.Appendf(dst, `\x%02x`, s[0])
+	case isVisible(r):
+		return append(dst, s[:size]...)
+	case r < utf8.RuneSelf:
+		return fmt.Appendf(dst, `\x%02x`, r)
+	case r > 0xffff:
+		high, low := utf16.EncodeRune(r)
+		return fmt.Appendf(dst, `\u%04x\u%04x`, high, low)
+	}
+	return fmt.Appendf(dst, `\u%04x`, r)
+}
+
+// Clean escapes what a terminal does not show as what it is, but for ends of lines. Tabs and carriage
+// returns become spaces.
+func Clean(s string) string {
+	if isPlain(s) {
+		return s
+	}
+	b := make([]byte, 0, len(s)+16)
+	for i := 0; i < len(s); {
+		r, size := utf8.DecodeRuneInString(s[i:])
+		switch r {
+		case '\n':
+			b = append(b, '\n')
+		case '\t', '\r':
+			b = append(b, ' ')
+		default:
+			b = appendRune(b, s[i:], r, size)
+		}
+		i += size
+	}
+	return string(b)
+}
+
+// isPlain reports whether s is nothing but visible ASCII and ends of lines.
+func isPlain[T string | []byte](s T) bool {
+	for i := range len(s) {
+		if c := s[i]; (c < ' ' || c >= 0x7f) && c != '\n' {
+			return false
+		}
+	}
+	return true
+}
+
+// EscapeJSON escapes in JSON what a terminal does not show as what it is. It is in strings only, and
+// they mean the same.
+func EscapeJSON(b []byte) []byte {
+	if isPlain(b) || bytes.IndexFunc(b, isHidden) < 0 {
+		return b
+	}
+	out := make([]byte, 0, len(b)+16)
+	for s := string(b); s != ""; {
+		r, size := utf8.DecodeRuneInString(s)
+		switch {
+		case !isHidden(r):
+			out = append(out, s[:size]...)
+		case r == 0x7f:
+			out = append(out, `\u007f`...)
+		default:
+			out = appendRune(out, s, r, size)
+		}
+		s = s[size:]
+	}
+	return out
+}
+
+// isHidden reports whether r is in a string of JSON, which has no other control characters, and not visible.
+func isHidden(r rune) bool { return r >= 0x7f && r != utf8.RuneError && !isVisible(r) }
+
+// The sequences that clear a terminal.
+const (
+	Home       = "\x1b[H"
+	ClearLine  = "\x1b[K"
+	ClearBelow = "\x1b[J"
+	ClearAll   = "\x1b[2J"
+)
+
+// sequences are all that commands print to steer a terminal.
+var sequences = []string{Reset, Dim, Red, Green, Yellow, Cyan, Magenta, BoldRed, Home, ClearLine, ClearBelow, ClearAll}
+
+// Guard is a writer for what people read: it escapes what a terminal does not show as what it is, but for ends of
+// lines, tabs and the sequences that commands print themselves, each in one Write.
+type Guard struct {
+	w    io.Writer
+	part []byte // the beginning of a character
+	buf  []byte
+}
+
+// NewGuard returns a Guard that writes to w, which is w when it is one.
+func NewGuard(w io.Writer) *Guard {
+	if g, ok := w.(*Guard); ok {
+		return g
+	}
+	return &Guard{w: w}
+}
+
+// Unguarded returns what the Guard writes to.
+func (g *Guard) Unguarded() io.Writer { return g.w }
+
+// Write writes p, except for the beginning of a character at its end, which is written with what follows.
+func (g *Guard) Write(p []byte) (int, error) {
+	if len(g.part) == 0 && isPlain(p) {
+		return g.w.Write(p)
+	}
+	s := string(g.part) + string(p)
+	g.part, g.buf = g.part[:0], g.buf[:0]
+	for s != "" {
+		if sequence := prefixOf(s); sequence != "" {
+			g.buf, s = append(g.buf, sequence...), s[len(sequence):]
+			continue
+		}
+		if !utf8.FullRuneInString(s) {
+			g.part = append(g.part, s...)
+			break
+		}
+		r, size := utf8.DecodeRuneInString(s)
+		if r == '\n' || r == '\t' {
+			g.buf = append(g.buf, byte(r))
+		} else {
+			g.buf = appendRune(g.buf, s, r, size)
+		}
+		s = s[size:]
+	}
+	if _, err := g.w.Write(g.buf); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+// Flush writes the beginning of a character that nothing followed.
+func (g *Guard) Flush() error {
+	escaped := bytes.Buffer{}
+	for _, c := range g.part {
+		fmt.Fprintf(&escaped, `\x%02x`, c)
+	}
+	g.part = g.part[:0]
+	_, err := g.w.Write(escaped.Bytes())
+	return err
+}
+
+// prefixOf returns the sequence that s begins with, "" for none.
+func prefixOf(s string) string {
+	if s[0] != '\x1b' {
+		return ""
+	}
+	for _, sequence := range sequences {
+		if strings.HasPrefix(s, sequence) {
+			return sequence
+		}
+	}
+	return ""
+}

@@ -1,0 +1,38 @@
+//go:build !minimal
+
+package wasm
+
+import (
+	"fmt"
+
+	"github.com/conduit-agent/conduit/plugins/record"
+)
+
+// What the host takes from a guest at once, which may have any amount of memory of its own.
+const (
+	maxReply      = 64 << 20 // bytes of an answer to a command, and of a request to a service
+	maxAnswer     = 1 << 20  // bytes of an answer that is no records
+	maxMessage    = 4 << 10  // bytes of an error that is kept
+	maxParameters = 10_000   // that a processor names
+)
+
+// answerLimits bound the records in one answer.
+var answerLimits = record.Limits{Metadata: 10_000, Memory: 64 << 20}
+
+// tooLarge is an error of the guest, so that the record at fault is found and refused.
+func tooLarge(n, most int) error {
+	return &guestError{message: fmt.Sprintf("the processor answers with %d bytes, more than %d", n, most)}
+}
+
+// reader reads the records of one answer.
+type reader struct{ left record.Limits }
+
+// record reads a record, and refuses what takes more memory than is left.
+func (r *reader) record(b []byte) (record.Record, error) {
+	memory, err := record.Weigh(b, r.left)
+	if err != nil {
+		return record.Record{}, &guestError{message: fmt.Sprintf("cannot read the answer of the processor: %v", err)}
+	}
+	r.left.Memory -= memory
+	return record.ParseWire(b)
+}

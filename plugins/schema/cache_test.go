@@ -1,0 +1,41 @@
+package schema_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/conduit-agent/conduit/plugins/schema"
+)
+
+// counted counts what it is asked.
+type counted struct {
+	schema.Memory
+	gets int
+}
+
+func (c *counted) ByID(_ context.Context, id int) (schema.Schema, error) {
+	c.gets++
+	return schema.Schema{ID: id, Text: strings.Repeat("x", 1<<20)}, nil
+}
+
+// A cache keeps a bounded part of what a registry answers.
+func TestCacheBytes(t *testing.T) {
+	registry := &counted{}
+	cache := &schema.Cache{Registry: registry}
+	for _, id := range []int{1, 2, 1, 2} {
+		if _, err := cache.ByID(t.Context(), id); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if registry.gets != 2 {
+		t.Errorf("asked %d times for two schemas, want twice", registry.gets)
+	}
+	for id := range 20 { // of a mebibyte each
+		_, _ = cache.ByID(t.Context(), id)
+	}
+	registry.gets = 0
+	if _, _ = cache.ByID(t.Context(), 1); registry.gets != 1 {
+		t.Error("a schema is still there after 20 MiB of others")
+	}
+}
