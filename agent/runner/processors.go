@@ -4,8 +4,6 @@ import (
 	"context"
 	"log/slog"
 	"maps"
-	"os"
-	"path/filepath"
 	"sync"
 
 	"github.com/conduit-agent/conduit/agent/engine/tap"
@@ -96,7 +94,7 @@ func (r *Runner) chains(p *spec.Pipeline, log *slog.Logger) processor.Options {
 		Registry: r.Catalog.Processors,
 		Logger:   log,
 		Schemas:  r.Catalog.Host.Schemas,
-		StateDir: r.StateDir,
+		StateDir: r.stateDir(p.ID),
 		Timeout:  r.ProcessorTimeout,
 		Stats:    stats.make,
 		Tap: func(id string, out bool, records []record.Record) {
@@ -114,14 +112,4 @@ func (d dispenser) Processors(ctx context.Context, parent string, declared []spe
 	options := d.chains
 	options.Former, _ = former.(*processor.Chain)
 	return processor.Open(ctx, parent, declared, options)
-}
-
-// forgetState removes what the processors of a pipeline that was deleted kept.
-func (r *Runner) forgetState(pipelineID string) {
-	if r.StateDir == "" || !filepath.IsLocal(pipelineID) || pipelineID == "." {
-		return
-	}
-	if err := os.RemoveAll(filepath.Join(r.StateDir, pipelineID)); err != nil {
-		r.Log.Warn("cannot remove the state of the processors of a deleted pipeline", "component", "agent", "pipeline_id", pipelineID, "err", err)
-	}
 }
