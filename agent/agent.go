@@ -123,6 +123,11 @@ func clearDir(dir string, log *slog.Logger) {
 }
 
 func (a *Agent) run(ctx context.Context) error {
+	declared, err := a.Store.Declarations(ctx)
+	if err != nil {
+		return err
+	}
+	a.Runner.AdoptState(declared)
 	serve, err := a.serveAPI()
 	if err != nil {
 		return err

@@ -61,7 +61,7 @@ func (a *Agent) wire() {
 	a.Catalog.Modules.Watch = (&watch.Trigger{Log: log}).Run
 	a.references = &reference.Resolver{Apply: func(ctx context.Context, id string) error { return a.Loop.Reapply(ctx, id) }, Log: log, Watch: watch.Trigger{Log: log}}
 	paths := confine.New(c)
-	a.references.AllowFile, a.references.AllowCredential = paths.Check, paths.CheckCredential
+	a.references.AllowFile, a.references.AllowCredential, a.references.AllowEnv = paths.Check, paths.CheckCredential, config.CheckVariable
 	a.Runner = &runner.Runner{
 		Catalog:    a.Catalog,
 		References: a.references,
@@ -103,7 +103,7 @@ func (a *Agent) wireReconcilers() {
 	a.Files = &files.Reconciler{
 		Store: a.Store,
 		Watch: &watch.Watcher{Dir: c.Pipelines.Path, Log: log},
-		Parse: spec.Parser{Env: os.LookupEnv}.File,
+		Parse: spec.Parser{Env: os.LookupEnv, AllowEnv: config.CheckVariable}.File,
 		Log:   log,
 	}
 }

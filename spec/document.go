@@ -34,7 +34,7 @@ type declared struct {
 // latest is the newest minor version of the file format.
 const latest = 2
 
-func readDocument(from *yamldoc.Document, export bool, env func(string) (string, bool)) *document {
+func readDocument(from *yamldoc.Document, export bool, lookup ref.Lookup) *document {
 	d := &document{export: export, report: report{places: from.Places, problems: problemsOf(from.Faults)}}
 	if from.TooLarge {
 		d.broken = true
@@ -46,7 +46,7 @@ func readDocument(from *yamldoc.Document, export bool, env func(string) (string,
 		d.broken = true
 		return d
 	}
-	d.expand(fields, "", ref.Lookup{Env: env})
+	d.expand(fields, "", lookup)
 	if d.readVersion(fields) {
 		d.readPipelines(fields)
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/conduit-agent/conduit/spec/ref"
 	"github.com/conduit-agent/conduit/spec/sorting"
 	"github.com/conduit-agent/conduit/spec/yamldoc"
 )
@@ -45,30 +46,33 @@ func ParseFile(path string, data []byte) File { return Parser{}.File(path, data)
 // descriptions, types and statuses. References there are replaced once the YAML is read, so
 // that a value cannot change what the document is.
 type Parser struct {
-	Env func(name string) (value string, ok bool) // nil: such references are errors
+	Env      func(name string) (value string, ok bool) // nil: such references are errors
+	AllowEnv func(name string) error                   // returns why a variable may not be referred to; nil: all may
 }
 
 // File is ParseFile with the variables of p.
-func (p Parser) File(path string, data []byte) File { return parseFile(path, data, false, p.Env) }
+func (p Parser) File(path string, data []byte) File {
+	return parseFile(path, data, false, ref.Lookup{Env: p.Env, AllowEnv: p.AllowEnv})
+}
 
 // ParseExport is ParseFile for an export, which is compared with what is declared already:
 // settings may be Redacted.
-func ParseExport(data []byte) File { return parseFile("", data, true, nil) }
+func ParseExport(data []byte) File { return parseFile("", data, true, ref.Lookup{}) }
 
-func parseFile(path string, data []byte, export bool, env func(string) (string, bool)) File {
+func parseFile(path string, data []byte, export bool, lookup ref.Lookup) File {
 	var f File
-	f.read(data, export, env)
+	f.read(data, export, lookup)
 	f.Problems = finish(path, f.Problems)
 	addExcerpts(data, f.Problems)
 	return f
 }
 
 // read reads every document of data. Settings of an export may be Redacted.
-func (f *File) read(data []byte, export bool, env func(string) (string, bool)) {
+func (f *File) read(data []byte, export bool, lookup ref.Lookup) {
 	docs, faults := yamldoc.Read(data, grammar)
 	var all []declared
 	for i := range docs {
-		d := readDocument(&docs[i], export, env)
+		d := readDocument(&docs[i], export, lookup)
 		f.Problems = append(f.Problems, d.problems...)
 		f.Broken = f.Broken || d.broken
 		all = append(all, d.declared...)

@@ -1,10 +1,13 @@
 package confine
 
 import (
+	"net/url"
+	"os"
 	"path/filepath"
 	"strings"
 
 	"github.com/conduit-agent/conduit/agent/config"
+	"github.com/conduit-agent/conduit/spec/lazy"
 )
 
 // New returns what settings of pipelines may name of the machine of an agent with these
@@ -16,20 +19,35 @@ func New(c config.Config) *Paths {
 			p.Allowed = append(p.Allowed, path)
 		}
 	}
-	nats := c.Cluster.NATS
-	for _, path := range []string{c.File, c.API.HTTP.Socket, c.API.TLS.KeyFile, c.API.Client.KeyFile, nats.CredentialsFile, nats.NKeyFile, nats.TLS.KeyFile} {
+	for _, path := range []string{c.File, c.API.HTTP.Socket} {
 		if path != "" {
 			p.Own = append(p.Own, path)
 		}
 	}
-	for _, token := range []string{c.API.Auth.ReadTokenFile, c.API.Auth.AdminTokenFile} {
-		switch {
-		case token == "":
-		case filepath.Base(token) == token: // searched for among the credentials of systemd
-			p.Credentials = append(p.Credentials, token)
-		default:
-			p.Own = append(p.Own, token)
+	for _, path := range c.OfSecrecy(config.SecretFile) {
+		p.Own = append(p.Own, path)
+		if filepath.Base(path) == path { // it may be searched for among the credentials of systemd
+			p.Credentials = append(p.Credentials, path)
+			if dir := os.Getenv("CREDENTIALS_DIRECTORY"); dir != "" {
+				p.Own = append(p.Own, filepath.Join(dir, path))
+			}
 		}
 	}
+	p.Own = append(p.Own, filesOf(c.Cluster.Postgres.URL)...)
 	return p
+}
+
+// fileParameter matches the parameters of a PostgreSQL URL, or of key=value pairs, that name secret files.
+var fileParameter = lazy.Regexp(`(?:^|[\s?&])(?:sslkey|passfile)\s*=\s*(?:'([^']+)'|([^\s&]+))`)
+
+// filesOf returns the secret files that the address of a PostgreSQL server names.
+func filesOf(address string) (paths []string) {
+	for _, m := range fileParameter().FindAllStringSubmatch(address, -1) {
+		path := m[1] + m[2]
+		paths = append(paths, path)
+		if decoded, err := url.PathUnescape(path); err == nil && decoded != path {
+			paths = append(paths, decoded)
+		}
+	}
+	return paths
 }

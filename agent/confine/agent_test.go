@@ -1,24 +1,59 @@
 package confine_test
 
 import (
+	"errors"
+	"fmt"
+	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/agent/confine"
 )
 
-// TestSecretsOfTheAgent checks that settings of pipelines cannot name the files with what lets the agent in.
+// No setting of pipelines can name a file with a secret of the agent, by its path or as a credential, by a link, or where systemd keeps it. What
+// is secret comes from the declarations of the settings.
 func TestSecretsOfTheAgent(t *testing.T) {
-	dir := t.TempDir()
+	dir, credentials := t.TempDir(), t.TempDir()
+	t.Setenv("CREDENTIALS_DIRECTORY", credentials)
 	at := func(name string) string { return filepath.Join(dir, name) }
+	n := 0
+	for _, s := range config.Settings() {
+		if !strings.HasSuffix(s.Key, "-file") {
+			continue
+		}
+		secret := s.Secrecy() == config.SecretFile
+		for _, bare := range []bool{false, true} {
+			path, find := at(s.Key), at(s.Key)
+			if bare {
+				path, find = s.Key, filepath.Join(credentials, s.Key)
+			}
+			if err := errors.Join(os.WriteFile(find, []byte("x"), 0o600), os.Symlink(find, at(s.Key+fmt.Sprint(bare)))); err != nil {
+				t.Fatal(err)
+			}
+			c, _, _ := config.Load(config.Sources{Flags: map[string]string{s.Key: path}})
+			c.Dir, c.Pipelines.AllowedPaths = dir, dir+","+credentials
+			paths := confine.New(c)
+			for _, name := range []string{find, at(s.Key + fmt.Sprint(bare))} {
+				if err := paths.Check(name); (err != nil) != secret {
+					t.Errorf("%s, bare %t: %s: %v, want it refused: %t", s.Key, bare, name, err, secret)
+				}
+			}
+			if err := paths.CheckCredential(s.Key); (err != nil) != (secret && bare) {
+				t.Errorf("%s, bare %t: the credential: %v", s.Key, bare, err)
+			}
+			n++
+		}
+	}
+	if n < 2*15 {
+		t.Errorf("%d settings that name files were tried", n/2)
+	}
 	var c config.Config
-	c.API.TLS.KeyFile, c.API.Auth.AdminTokenFile = at("api.key"), at("token")
-	c.Cluster.NATS = config.NATS{CredentialsFile: at("nats.creds"), NKeyFile: at("nats.nk"), TLS: config.NATSTLS{CertFile: at("nats.pem"), KeyFile: at("nats.key")}}
-	paths := confine.New(c)
-	for name, secret := range map[string]bool{"api.key": true, "token": true, "nats.creds": true, "nats.nk": true, "nats.key": true, "nats.pem": false} {
-		if err := paths.Check(at(name)); (err != nil) != secret {
-			t.Errorf("%s: %v, want it refused: %t", name, err, secret)
+	for _, url := range []string{"postgres://u@h/d?sslmode=require&sslkey=" + at("k") + "&passfile=" + strings.ReplaceAll(at("p"), "/", "%2F"), "host=h sslkey = '" + at("k") + "' passfile=" + at("p")} {
+		c.Cluster.Postgres.URL = url
+		if paths := confine.New(c); paths.Check(at("k")) == nil || paths.Check(at("p")) == nil || paths.Check(at("other")) != nil {
+			t.Errorf("%s does not protect its files alone: %q", url, paths.Own)
 		}
 	}
 }

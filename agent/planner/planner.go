@@ -108,7 +108,7 @@ func (m *plan) read(ctx context.Context, request *rest.PlanRequest) (err error) 
 	for _, f := range m.snap.Files {
 		seen := files.Scanned{Path: f.Path, Hash: f.Hash, Err: f.Err}
 		if f.Err == nil {
-			seen.File = spec.Parser{Env: os.LookupEnv}.File(f.Path, f.Data)
+			seen.File = spec.Parser{Env: os.LookupEnv, AllowEnv: config.CheckVariable}.File(f.Path, f.Data)
 		}
 		m.files = append(m.files, seen)
 	}

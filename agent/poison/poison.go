@@ -11,7 +11,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"strings"
 	"sync"
 
 	"github.com/conduit-agent/conduit/agent/engine/batching"
@@ -34,6 +33,8 @@ type Guard struct {
 
 // suspect is what is known of a destination whose process ended.
 type suspect struct {
+	pipeline string // its id
+
 	ends    int             // in a row
 	passed  int             // records settled since
 	at      record.Position // of the record that it ended at when written alone
@@ -47,7 +48,7 @@ type suspect struct {
 func (g *Guard) Forget(pipeline string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	maps.DeleteFunc(g.suspects, func(id string, _ *suspect) bool { return strings.HasPrefix(id, pipeline+":") })
+	maps.DeleteFunc(g.suspects, func(_ string, s *suspect) bool { return s.pipeline == pipeline })
 }
 
 // single reports whether records are to be written one at a time.
@@ -60,7 +61,7 @@ func (g *Guard) single(id string) bool {
 
 // ended notes that a destination ended; at is the record that was written alone, nil when
 // there were others.
-func (g *Guard) ended(id string, at record.Position, cause error) {
+func (g *Guard) ended(pipeline, id string, at record.Position, cause error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.suspects == nil {
@@ -68,7 +69,7 @@ func (g *Guard) ended(id string, at record.Position, cause error) {
 	}
 	s := g.suspects[id]
 	if s == nil {
-		s = &suspect{settled: true}
+		s = &suspect{pipeline: pipeline, settled: true}
 		g.suspects[id] = s
 	}
 	s.ends, s.passed, s.cause = s.ends+1, 0, cause
@@ -114,6 +115,7 @@ func (g *Guard) refuses(id string, at record.Position) error {
 type Destination struct {
 	connector.Destination
 	guard        *Guard
+	pipeline     string // its id
 	id           string // qualified
 	withDefaults func(settings map[string]string) map[string]string
 	gathers      bool // it waits for more records, so it cannot be given one at a time
@@ -127,9 +129,9 @@ type Destination struct {
 	done  chan struct{}   // guarded by mu: closed when it is settled
 }
 
-// Wrap puts a destination under guard. withDefaults completes its settings.
-func (g *Guard) Wrap(id string, d connector.Destination, withDefaults func(map[string]string) map[string]string) *Destination {
-	return &Destination{Destination: d, guard: g, id: id, withDefaults: withDefaults}
+// Wrap puts a destination of a pipeline under guard. withDefaults completes its settings.
+func (g *Guard) Wrap(pipeline, id string, d connector.Destination, withDefaults func(map[string]string) map[string]string) *Destination {
+	return &Destination{Destination: d, guard: g, pipeline: pipeline, id: id, withDefaults: withDefaults}
 }
 
 // Configure implements connector.Connector.
@@ -190,7 +192,7 @@ func (d *Destination) broke(err error) {
 		d.mu.Lock()
 		at := d.alone
 		d.mu.Unlock()
-		d.guard.ended(d.id, at, err)
+		d.guard.ended(d.pipeline, d.id, at, err)
 	})
 }
 

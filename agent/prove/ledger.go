@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"github.com/conduit-agent/conduit/spec/element"
 )
 
 // Flow is what arrived at a destination of the records of a source.
@@ -84,9 +86,7 @@ func readAcked(ledger string) (int64, error) {
 // ledgers are the files of the stand-ins.
 type ledgers struct{ dir string }
 
-func (l ledgers) of(qualifiedID string) string {
-	return filepath.Join(l.dir, strings.NewReplacer(":", "~", "/", "~").Replace(qualifiedID))
-}
+func (l ledgers) of(qualifiedID string) string { return filepath.Join(l.dir, element.Of(qualifiedID)) }
 
 // audit returns what arrived, and what sources objected to.
 func (l ledgers) audit(flows []Flow) (audited []Flow, objected []string, err error) {

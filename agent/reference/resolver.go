@@ -23,8 +23,9 @@ type Resolver struct {
 	// Apply has a pipeline take effect again. Run calls it when a referenced file changed.
 	Apply func(ctx context.Context, pipelineID string) error
 	Log   *slog.Logger
-	// AllowFile and AllowCredential return why a reference may not lead to one; nil allows all.
+	// AllowFile, AllowCredential and AllowEnv return why a reference may not lead to one; nil allows all.
 	AllowFile       func(path string) error
+	AllowEnv        func(name string) error
 	AllowCredential func(name string) error
 	Watch           watch.Trigger // says when to scan the files; Run sets its times
 
@@ -57,6 +58,7 @@ type Resolution struct {
 func (r *Resolver) Resolve(ctx context.Context, d *spec.Declaration) (*Resolution, []spec.Problem) {
 	resolved := &Resolution{files: map[string]digest{}}
 	find := r.reads.lookup(ctx, r.AllowFile)
+	find.AllowEnv = r.AllowEnv
 	lookup := find
 	lookup.Found = resolved.Secrets.Add
 	unread := 0 // each is one problem, that another try may mend
@@ -100,6 +102,7 @@ func note(files map[string]digest, path, name string, read func(string) (string,
 // Lookup finds what references stand for, until ctx ends. How long each may take is bounded.
 func (r *Resolver) Lookup(ctx context.Context) ref.Lookup {
 	l := r.reads.lookup(ctx, r.AllowFile)
+	l.AllowEnv = r.AllowEnv
 	l.File, l.Credential = allowed(r.AllowFile, l.File), allowed(r.AllowCredential, l.Credential)
 	return l
 }

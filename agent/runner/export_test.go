@@ -12,3 +12,6 @@ func Redacted(r reconcile.Run, text string) string { return r.(*run).secrets.Tex
 
 // Bounded returns a handler that leaves out what is too much about refused records.
 func Bounded(h slog.Handler) slog.Handler { return newRefusals().Handler(h) }
+
+// StateDir returns where the processors of a pipeline keep what survives a restart.
+func StateDir(r *Runner, pipelineID string) string { return r.stateDir(pipelineID) }

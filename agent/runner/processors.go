@@ -2,11 +2,8 @@ package runner
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"maps"
-	"os"
-	"path/filepath"
 	"sync"
 
 	"github.com/conduit-agent/conduit/agent/engine/tap"
@@ -97,7 +94,7 @@ func (r *Runner) chains(p *spec.Pipeline, log *slog.Logger) processor.Options {
 		Registry: r.Catalog.Processors,
 		Logger:   log,
 		Schemas:  r.Catalog.Host.Schemas,
-		StateDir: r.StateDir,
+		StateDir: r.stateDir(p.ID),
 		Timeout:  r.ProcessorTimeout,
 		Stats:    stats.make,
 		Tap: func(id string, out bool, records []record.Record) {
@@ -115,15 +112,4 @@ func (d dispenser) Processors(ctx context.Context, parent string, declared []spe
 	options := d.chains
 	options.Former, _ = former.(*processor.Chain)
 	return processor.Open(ctx, parent, declared, options)
-}
-
-// ForgetState removes what the processors of a pipeline that is being deleted kept.
-func (r *Runner) ForgetState(pipelineID string) error {
-	if r.StateDir == "" || !filepath.IsLocal(pipelineID) || pipelineID == "." {
-		return nil
-	}
-	if err := os.RemoveAll(filepath.Join(r.StateDir, pipelineID)); err != nil {
-		return fmt.Errorf("cannot remove the state of the processors of pipeline %q: %w", pipelineID, err)
-	}
-	return nil
 }

@@ -42,7 +42,7 @@ func (o *run) guard(plugin, id string, d connector.Destination) connector.Destin
 	if !o.tolerant.Load() || id == o.Declared.QualifiedID(spec.QueueID) {
 		return d
 	}
-	return o.runner.poison.Wrap(id, d, func(settings map[string]string) map[string]string {
+	return o.runner.poison.Wrap(o.ID(), id, d, func(settings map[string]string) map[string]string {
 		return o.Plugins.WithDefaults(plugin, settings)
 	})
 }

@@ -23,6 +23,7 @@ func (c *Collector) pipelines(to chan<- prometheus.Metric) {
 	}
 	running, stats := c.Runs.Running(), c.Runs.Stats()
 	var counted totals
+	reported := map[[3]string]bool{}
 	for i := range declared {
 		p := &declared[i].Pipeline
 		state, known := c.Loop.State(p.ID)
@@ -36,7 +37,7 @@ func (c *Collector) pipelines(to chan<- prometheus.Metric) {
 		if s := stats[p.ID]; s != nil {
 			collectPipeline(to, p, s)
 		}
-		c.processors(to, p)
+		c.processors(to, p, reported)
 		if r := running[p.ID]; r != nil {
 			collectLags(gaugeTo(to), p, r)
 		}
@@ -130,13 +131,16 @@ func collectBehind(gauge gauge, r *progress.Report, labels ...string) {
 	}
 }
 
-// processors reports what the processors of p did.
-func (c *Collector) processors(to chan<- prometheus.Metric, p *spec.Pipeline) {
+// processors reports what the processors of p did. Of those that have the same labels, since the ids of two may be the same
+// when they are qualified, the first is reported: a scrape with a series twice fails as a whole.
+func (c *Collector) processors(to chan<- prometheus.Metric, p *spec.Pipeline, reported map[[3]string]bool) {
 	of := func(parent string, all []spec.Processor) {
 		for _, d := range all {
 			id := parent + ":" + d.ID
-			if s := c.Runs.Processor(p.ID, id); s != nil {
-				collectProcessor(to, s, p.Name, d.Plugin, id)
+			labels := [3]string{p.Name, d.Plugin, id}
+			if s := c.Runs.Processor(p.ID, id); s != nil && !reported[labels] {
+				reported[labels] = true
+				collectProcessor(to, s, labels[:]...)
 			}
 		}
 	}

@@ -6,9 +6,12 @@ package editor
 import (
 	"cmp"
 	"slices"
+	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/conduit-agent/conduit/api/rest"
+	"github.com/conduit-agent/conduit/spec/ref"
 	"github.com/conduit-agent/conduit/spec/sorting"
 )
 
@@ -87,7 +90,7 @@ func settings(at *location, params map[string]rest.Parameter) []rest.Completion 
 		if required(p) {
 			detail = "required. " + detail
 		}
-		all = append(all, rest.Completion{Label: name, Detail: detail, Insert: name + ": "})
+		all = append(all, rest.Completion{Label: name, Detail: detail, Insert: quoted(name) + ": "})
 	}
 	sorting.By(all, func(a, b rest.Completion) int {
 		ra, rb := required(params[a.Label]), required(params[b.Label])
@@ -158,7 +161,7 @@ func settingValues(p rest.Parameter) []rest.Completion {
 	var all []rest.Completion
 	add := func(v, detail string) {
 		if v != "" && !slices.ContainsFunc(all, func(c rest.Completion) bool { return c.Label == v }) {
-			all = append(all, rest.Completion{Label: v, Detail: detail, Insert: quoted(v)})
+			all = append(all, rest.Completion{Label: v, Detail: detail, Insert: quoted(ref.Escape(v))})
 		}
 	}
 	if list := rule(p, "TYPE_INCLUSION"); list != nil {
@@ -174,8 +177,11 @@ func settingValues(p rest.Parameter) []rest.Completion {
 	return all
 }
 
-// quoted returns a value as YAML text that is a string.
+// quoted returns a value as YAML text that is a string. What a plugin proposes stands for itself: it is one value on one line, whatever is in it.
 func quoted(v string) string {
+	if strings.ContainsFunc(v, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		return strconv.Quote(strings.ToValidUTF8(v, "\uFFFD"))
+	}
 	if strings.ContainsAny(v, ":#{}[],&*!|>'\"%@`") || strings.TrimSpace(v) != v || v[0] == '-' {
 		return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(v) + `"`
 	}

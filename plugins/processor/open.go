@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"maps"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/conduit-agent/conduit/plugins/record"
@@ -15,6 +14,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 	"github.com/conduit-agent/conduit/plugins/template"
 	"github.com/conduit-agent/conduit/spec"
+	"github.com/conduit-agent/conduit/spec/element"
 )
 
 // Options say what a chain runs with. All but the registry may be left out.
@@ -22,7 +22,7 @@ type Options struct {
 	Registry *Registry
 	Logger   *slog.Logger
 	Schemas  schema.Registry
-	StateDir string        // processors have a directory each in it, for what must survive a restart
+	StateDir string        // of the pipeline; its processors have a directory each in it, for what must survive a restart
 	Clock    sdk.Clock     // nil: the time of the machine
 	Timeout  time.Duration // longest that a processor may take for a batch; 0: no limit
 	Former   *Chain        // that the chain is to take the place of; nil: none
@@ -47,7 +47,7 @@ func Open(ctx context.Context, parent string, declared []spec.Processor, o Optio
 		c.schemas = &schema.Cache{Registry: o.Schemas}
 	}
 	for _, d := range declared {
-		s, err := c.openStage(ctx, parent+":"+d.ID, d)
+		s, err := c.openStage(ctx, parent, d)
 		if err != nil {
 			return nil, errors.Join(fmt.Errorf("cannot start processor %q: %w", d.ID, err), c.Teardown(context.WithoutCancel(ctx)))
 		}
@@ -55,6 +55,10 @@ func Open(ctx context.Context, parent string, declared []spec.Processor, o Optio
 	}
 	return c, nil
 }
+
+// StateElement returns the name of the directory of a processor within that of its pipeline. parent is that of Open: no
+// two processors of a pipeline have the same name, although the ids of two may be the same when they are qualified.
+func StateElement(parent, id string) string { return element.Of(parent, id) }
 
 func (c *Chain) add(s *stage) {
 	c.stages = append(c.stages, s)
@@ -66,12 +70,16 @@ func (c *Chain) add(s *stage) {
 }
 
 // openStage starts one processor. On error nothing of it is left.
-func (c *Chain) openStage(ctx context.Context, id string, d spec.Processor) (*stage, error) {
+func (c *Chain) openStage(ctx context.Context, parent string, d spec.Processor) (*stage, error) {
 	plugin, err := c.options.Registry.find(d)
 	if err != nil {
 		return nil, err
 	}
+	id := parent + ":" + d.ID
 	s := &stage{id: id, plugin: d.Plugin, timeout: c.options.Timeout, bounded: plugin.Bounded}
+	if c.options.StateDir != "" {
+		s.stateDir = filepath.Join(c.options.StateDir, StateElement(parent, d.ID))
+	}
 	if s.condition, err = template.ParseCondition(d.Condition); err != nil {
 		return nil, declarationError{fmt.Errorf("condition: %w", err)}
 	}
@@ -103,12 +111,10 @@ func (c *Chain) openWorker(ctx context.Context, s *stage, plugin sdk.ProcessorPl
 		Logger:      c.log.With("processor_id", s.id, "plugin_name", s.plugin),
 		Clock:       c.options.Clock,
 		AllowPath:   c.options.Registry.AllowPath,
+		StateDir:    s.stateDir,
 	}}
 	if c.schemas != nil {
 		w.env.Schemas = c.schemas
-	}
-	if c.options.StateDir != "" {
-		w.env.StateDir = filepath.Join(c.options.StateDir, strings.ReplaceAll(s.id, ":", string(filepath.Separator)))
 	}
 	ctx = sdk.WithEnv(ctx, w.env)
 	err := contain(func() error {

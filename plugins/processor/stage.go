@@ -17,6 +17,7 @@ import (
 // stage is one processor of a chain with its condition and its instances.
 type stage struct {
 	id, plugin string
+	stateDir   string              // what must survive a restart is in; empty: nothing is kept
 	condition  *template.Condition // nil: always
 	reads      schema.Parts        // what the condition reads
 	decodes    schema.Parts        // what the processor sees decoded

@@ -144,7 +144,9 @@ func braced(inner string) (piece, string) {
 
 // Lookup finds the values of references. A nil function refuses its kind.
 type Lookup struct {
-	Env        func(name string) (value string, ok bool)
+	Env func(name string) (value string, ok bool)
+	// AllowEnv, when set, returns why a reference may not lead to an environment variable.
+	AllowEnv   func(name string) error
 	File       func(path string) (string, error)
 	Credential func(name string) (string, error)
 	// Found, when set, is called with the value of every reference, and of every text that
@@ -196,6 +198,11 @@ func (l Lookup) value(p piece) (string, error) {
 func (l Lookup) env(p piece) (string, error) {
 	if l.Env == nil {
 		return "", fmt.Errorf("environment variable %s cannot be used here", p.Name)
+	}
+	if l.AllowEnv != nil {
+		if err := l.AllowEnv(p.Name); err != nil {
+			return "", err
+		}
 	}
 	value, ok := l.Env(p.Name)
 	switch {

@@ -150,3 +150,22 @@ func TestFound(t *testing.T) {
 		t.Errorf("found %q, want %q", got, want)
 	}
 }
+
+// A variable that may not be referred to is not read, with a default or without.
+func TestAllowEnv(t *testing.T) {
+	l := lookup(nil)
+	l.AllowEnv = func(name string) error {
+		if name == "A" {
+			return errGone
+		}
+		return nil
+	}
+	for _, text := range []string{"$A", "${A}", "x${A:-y}", "${A:?z}"} {
+		if got, err := l.Expand(text); !errors.Is(err, errGone) {
+			t.Errorf("%q is %q, error %v", text, got, err)
+		}
+	}
+	if got, err := l.Expand("${NONE:-y}"); got != "y" || err != nil {
+		t.Errorf("another variable is %q, error %v", got, err)
+	}
+}

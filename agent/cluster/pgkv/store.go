@@ -28,7 +28,7 @@ type Store struct {
 
 // Open returns the store of a cluster. It connects when it is used.
 func Open(o Options) (*Store, error) {
-	if _, err := pg.ParseConfig(o.URL); err != nil {
+	if _, err := pg.ParseConfig(context.Background(), o.URL); err != nil {
 		return nil, fmt.Errorf("cluster.postgres.url %w", err)
 	}
 	if most := maxIdentifier - len(tablePrefix); len(o.Cluster) > most {

@@ -108,7 +108,7 @@ function parameter(prefix, name, p, settings, change) {
   const common = { id, required, 'aria-describedby': id + '-help' };
   const value = settings[name] ?? '';
   const control = p.type === 'TYPE_BOOL' || list
-    ? h('select', { ...common, onchange: (e) => set(e.target.value) }, h('option', { value: '', selected: value === '' }, p.default ? `default: ${p.default}` : 'choose…'), (list || ['true', 'false']).map((v) => h('option', { key: v, value: v, selected: v === value }, v)))
+    ? h('select', { ...common, onchange: (e) => set(e.target.value) }, h('option', { value: '', selected: value === '' }, p.default ? `default: ${p.default}` : 'choose…'), (list || ['true', 'false']).map((v) => h('option', { key: v, value: literal(v), selected: literal(v) === value }, v)))
     : h('input', { ...common, type: secretName.test(name) ? 'password' : 'text', autocomplete: 'off', inputmode: { TYPE_INT: 'numeric', TYPE_FLOAT: 'decimal' }[p.type] || null, placeholder: p.default, value, class: 'wide', oninput: (e) => set(e.target.value) });
   const rules = [p.type.slice(5).toLowerCase(), required ? 'required' : '', bound(p, 'TYPE_GREATER_THAN', '>'), bound(p, 'TYPE_LESS_THAN', '<'), bound(p, 'TYPE_REGEX', 'matches'), secretName.test(name) ? 'secret: a reference such as ${NAME} is better' : ''].filter(Boolean).join(', ');
   return h('div', { class: 'field', key: name }, h('label', { for: id, class: 'mono' }, name), control, h('small', { class: 'quiet', id: id + '-help' }, `${p.description} (${rules})`));
@@ -116,11 +116,14 @@ function parameter(prefix, name, p, settings, change) {
 
 const bound = (p, type, sign) => { const v = rule(p, type); return v === undefined ? '' : `${sign} ${v}`; };
 
+/** What a plugin proposes, as a value that stands for itself: no reference in it is resolved. */
+const literal = (v) => v.split('$').join('$$');
+
 /** A family of settings, whose names contain a part that the user chooses. */
 function starred(prefix, name, p, settings, change) {
   const [before, after] = name.split('*'), id = prefix + name;
   const own = Object.keys(settings).filter((k) => k.startsWith(before) && k.endsWith(after));
-  const add = () => { const part = prompt(`Name for ${name}`); if (part) change((now) => ({ ...now, [before + part + after]: p.default || '' })); };
+  const add = () => { const part = prompt(`Name for ${name}`); if (part) change((now) => ({ ...now, [before + part + after]: literal(p.default || '') })); };
   return h('div', { class: 'field', key: name }, h('span', { class: 'mono', id }, name),
     h('div', null, own.map((k) => h('div', { class: 'inline', key: k }, h('code', null, k), h('input', { 'aria-label': k, value: settings[k], oninput: (e) => change((now) => ({ ...now, [k]: e.target.value })) }), h('button', { type: 'button', class: 'plain icon', 'aria-label': 'Remove ' + k, onclick: () => change((now) => { const next = { ...now }; delete next[k]; return next; }) }, '×'))),
       h('button', { type: 'button', onclick: add, 'aria-describedby': id }, 'Add one')), h('small', { class: 'quiet' }, p.description));
@@ -132,7 +135,8 @@ function clean(d) {
   return { id: d.id, status: d.status, ...(d.name ? { name: d.name } : {}), connectors: d.connectors.map((c) => ({ ...c, settings: some(c.settings) })), processors: d.processors.map((p) => ({ ...some({ ...p, settings: '' }), settings: some(p.settings) })) };
 }
 
-const quote = (v) => (/^[A-Za-z_/][\w./:@-]*$/.test(v) && !/^(true|false|yes|no|on|off|null)$/i.test(v) ? v : JSON.stringify(v));
+const escaped = (c) => '\\u' + c.charCodeAt(0).toString(16).padStart(4, '0');
+const quote = (v) => (/^[A-Za-z_/][\w./:@-]*$/.test(v) && !/^(true|false|yes|no|on|off|null)$/i.test(v) ? v : JSON.stringify(v).replace(/[\u007f-\u009f\u2028\u2029\ufeff]/g, escaped));
 
 function yaml(d) {
   const settings = (s, pad) => (Object.keys(s).length ? [`${pad}settings:`, ...Object.entries(s).map(([k, v]) => `${pad}  ${k}: ${quote(v)}`)] : []);

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/agent/planner"
 	"github.com/conduit-agent/conduit/agent/reference"
 	"github.com/conduit-agent/conduit/agent/sqlitefile"
@@ -69,7 +70,7 @@ func (e *examination) file(f watch.File) ([]spec.Parsed, bool) {
 		e.add("pipeline files", Error, "", "%s:1:1: %v", f.Path, f.Err)
 		return nil, false
 	}
-	parsed := spec.Parser{Env: os.LookupEnv}.File(f.Path, f.Data)
+	parsed := spec.Parser{Env: os.LookupEnv, AllowEnv: config.CheckVariable}.File(f.Path, f.Data)
 	var lines []string
 	for _, p := range parsed.Problems {
 		lines = append(lines, placed(&p))

@@ -14,6 +14,7 @@ import (
 
 	"github.com/peterbourgon/ff/v3/ffcli"
 
+	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/agent/dryrun"
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/cmd/conduit/cli"
@@ -91,7 +92,7 @@ func runDry(ctx context.Context, p *cli.Program, path string, at *cli.AgentFlags
 	if err != nil {
 		return err
 	}
-	r, err := dryrun.Do(ctx, a.DryRunRequest, dryrun.Options{Registry: processors(ctx, p, c), Timeout: offlineTimeout}, ref.Lookup{Env: os.LookupEnv})
+	r, err := dryrun.Do(ctx, a.DryRunRequest, dryrun.Options{Registry: processors(ctx, p, c), Timeout: offlineTimeout}, ref.Lookup{Env: os.LookupEnv, AllowEnv: config.CheckVariable})
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}

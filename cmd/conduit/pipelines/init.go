@@ -17,6 +17,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/cmd/conduit/cli"
 	"github.com/conduit-agent/conduit/cmd/conduit/scaffold"
+	"github.com/conduit-agent/conduit/cmd/conduit/terminal"
 	"github.com/conduit-agent/conduit/schemas"
 	"github.com/conduit-agent/conduit/spec"
 	"github.com/conduit-agent/conduit/spec/lazy"
@@ -96,7 +97,7 @@ func initPipeline(ctx context.Context, p *cli.Program, a *initArgs) error {
 	}
 	fmt.Fprintf(p.Stdout, "created  %s\n", path)
 	if len(s.Missing) > 0 {
-		fmt.Fprintf(p.Stdout, "To have it run, fill in %s.\n", strings.Join(s.Missing, ", "))
+		fmt.Fprintf(p.Stdout, "To have it run, fill in %s.\n", terminal.OneLine(strings.Join(s.Missing, ", ")))
 	}
 	return nil
 }

@@ -158,7 +158,7 @@ func loadPipelines(path string) ([]spec.Parsed, error) {
 	if err != nil {
 		return nil, err
 	}
-	parsed := spec.Parser{Env: os.LookupEnv}.File(path, data)
+	parsed := spec.Parser{Env: os.LookupEnv, AllowEnv: config.CheckVariable}.File(path, data)
 	for _, problem := range parsed.Problems {
 		if problem.Severity == spec.SeverityError {
 			return nil, cli.Invalidf("%s:%d:%d: %s", path, problem.Line, problem.Column, problem.Message)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/peterbourgon/ff/v3/ffcli"
 
+	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/cmd/conduit/cli"
 	"github.com/conduit-agent/conduit/spec"
 	"github.com/conduit-agent/conduit/spec/upgrade"
@@ -44,7 +45,7 @@ func upgradeFile(p *cli.Program, path string, inPlace bool) error {
 	if err != nil {
 		return cli.Invalidf("%s: %v", path, err)
 	}
-	f := spec.Parser{Env: os.LookupEnv}.File(path, out)
+	f := spec.Parser{Env: os.LookupEnv, AllowEnv: config.CheckVariable}.File(path, out)
 	p.ProblemsTo(p.Stderr, f.Problems)
 	if !inPlace {
 		_, err = p.Document().Write(out)
@@ -74,5 +75,5 @@ func ParseAnyVersion(path string, text []byte) spec.File {
 	if out, err := upgrade.File(text); err == nil {
 		text = out
 	}
-	return spec.Parser{Env: os.LookupEnv}.File(path, text)
+	return spec.Parser{Env: os.LookupEnv, AllowEnv: config.CheckVariable}.File(path, text)
 }

@@ -125,7 +125,7 @@ type fileReport struct {
 // check adds one file to the report.
 func (r *report) check(ctx context.Context, file pipelineFile) {
 	path := file.path
-	parsed := spec.Parser{Env: os.LookupEnv}.File(path, file.content)
+	parsed := spec.Parser{Env: os.LookupEnv, AllowEnv: config.CheckVariable}.File(path, file.content)
 	if r.clustered {
 		parsed = ofMember(path, parsed)
 	}

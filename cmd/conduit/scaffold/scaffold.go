@@ -3,15 +3,17 @@ package scaffold
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/conduit-agent/conduit/cmd/conduit/terminal"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 	"github.com/conduit-agent/conduit/spec"
+	"github.com/conduit-agent/conduit/spec/ref"
 )
 
 // File is a pipeline file to be written for a person to go on from.
@@ -52,7 +54,8 @@ func Demo(id string) *File {
 }
 
 // Add appends a connector with all its parameters: first those that must be given, which are
-// empty where they have no default.
+// empty where they have no default. A default stands for itself: a plugin names it, and must not get what a reference in
+// it would lead to.
 func (s *File) Add(plugin string, typ spec.ConnectorType, parameters sdk.Parameters) {
 	c := connector{ID: PlainName(plugin) + "-" + string(typ), Type: typ, Plugin: plugin}
 	for _, name := range Ordered(parameters) {
@@ -63,7 +66,7 @@ func (s *File) Add(plugin string, typ spec.ConnectorType, parameters sdk.Paramet
 			s.Missing = append(s.Missing, name+" of "+c.ID)
 		}
 		c.Settings = append(c.Settings, setting{
-			Name: name, Value: p.Default, Comment: Explain(p),
+			Name: name, Value: ref.Escape(p.Default), Comment: Explain(p),
 			Off: p.Default == "" && !missing || pattern,
 		})
 	}
@@ -153,9 +156,9 @@ func (s *File) Render() []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "# yaml-language-server: $schema=./%s\n", SchemaFile)
 	fmt.Fprintf(&b, "version: \"2.2\"\npipelines:\n  - id: %s\n    description: %s\n    status: running\n    connectors:\n",
-		quote(s.ID), quote(s.Description))
+		quote(ref.Escape(s.ID)), quote(ref.Escape(s.Description)))
 	for _, c := range s.Connectors {
-		fmt.Fprintf(&b, "      - id: %s\n        type: %s\n        plugin: %s\n", quote(c.ID), c.Type, quote(c.Plugin))
+		fmt.Fprintf(&b, "      - id: %s\n        type: %s\n        plugin: %s\n", quote(ref.Escape(c.ID)), c.Type, quote(ref.Escape(c.Plugin)))
 		if len(c.Settings) > 0 {
 			fmt.Fprint(&b, "        settings:\n")
 		}
@@ -169,7 +172,7 @@ func (s *File) Render() []byte {
 func (s *setting) writeTo(b *bytes.Buffer) {
 	const indent = "          "
 	for line := range strings.Lines(s.Comment) {
-		fmt.Fprintf(b, "%s# %s\n", indent, strings.TrimSpace(line))
+		fmt.Fprintf(b, "%s# %s\n", indent, strings.TrimSpace(printable(line)))
 	}
 	off := ""
 	if s.Off {
@@ -178,7 +181,18 @@ func (s *setting) writeTo(b *bytes.Buffer) {
 	fmt.Fprintf(b, "%s%s%s: %s\n", indent, off, quote(s.Name), quote(s.Value))
 }
 
-// quote returns s as a YAML string; JSON's strings are YAML's.
+// printable replaces what would end a comment, or steer the terminal of who prints the file.
+func printable(line string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return ' '
+	}, line)
+}
+
+// quote returns s as a YAML string of printable characters. What Go escapes YAML reads, and a byte
+// that is not UTF-8, which YAML cannot have, is U+FFFD.
 func quote(s string) string {
 	if plainYAML(s) {
 		return s
@@ -186,8 +200,7 @@ func quote(s string) string {
 	if strings.ContainsAny(s, `"\`) && terminal.IsPrintable(s) {
 		return "'" + strings.ReplaceAll(s, "'", "''") + "'"
 	}
-	b, _ := json.Marshal(s)
-	return string(b)
+	return strconv.Quote(strings.ToValidUTF8(s, "\uFFFD"))
 }
 
 // plainYAML reports whether s is a word that YAML reads as the same text.

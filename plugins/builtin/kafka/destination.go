@@ -15,6 +15,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 	"github.com/conduit-agent/conduit/plugins/template"
+	"github.com/conduit-agent/conduit/spec/lazy"
 )
 
 type destinationSettings struct {
@@ -105,10 +106,13 @@ type Destination struct {
 // Parameters describes the settings.
 func (d *Destination) Parameters() sdk.Parameters { return sdk.ParametersOf(destinationSettings{}) }
 
+// notInName matches what no name of a topic has.
+var notInName = lazy.Regexp(`[^a-zA-Z0-9._\-]`)
+
 // isTopic reports whether a topic can have a name. The bound is not in the expression: to compile one that counts
 // to 249 takes milliseconds, in each process that starts.
 func isTopic(name string) bool {
-	return name != "" && len(name) <= 249 && !notInName.MatchString(name)
+	return name != "" && len(name) <= 249 && !notInName().MatchString(name)
 }
 
 // Configure checks and keeps the settings.

@@ -33,3 +33,9 @@ func FirstMessage(ctx context.Context, values map[string]string) ([]byte, error)
 	_, first, err := mechanism.Authenticate(ctx, "broker")
 	return first, err
 }
+
+// OwnNames returns the transactional id and the positions topic of a destination that names neither.
+func OwnNames(connectorID string) (id, topic string) {
+	o := newOnce(&destinationSettings{}, connectorID)
+	return o.id, o.topic
+}

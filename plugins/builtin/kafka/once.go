@@ -4,19 +4,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"regexp"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
+	"github.com/conduit-agent/conduit/spec/element"
 )
 
 type onceSettings struct {
 	ExactlyOnce     bool   `json:"exactlyOnce" default:"false" desc:"Whether records are written in transactions, together with their positions, so that none is there twice after a restart. For consumers that read committed transactions only."`
-	TransactionalID string `json:"transactionalID" desc:"Transactional id, of this destination alone. Empty: conduit- and the id of the connector."`
-	PositionsTopic  string `json:"positionsTopic" desc:"Topic for the positions of the records written last, of this destination alone and with one partition. Empty: conduit-positions- and the id of the connector. It is made if it does not exist."`
+	TransactionalID string `json:"transactionalID" desc:"Transactional id, of this destination alone. Empty: conduit- and a name made of the connector's id."`
+	PositionsTopic  string `json:"positionsTopic" desc:"Topic for the positions of the records written last, of this destination alone and with one partition. Empty: conduit-positions- and a name made of the connector's id. It is made if it does not exist."`
 }
 
 // once writes records in transactions that have their positions, too. After a restart an agent
@@ -29,11 +29,8 @@ type once struct {
 	last      piece             // that was written or refused
 }
 
-// notInName is what no name of a topic has.
-var notInName = regexp.MustCompile(`[^a-zA-Z0-9._\-]`)
-
 func newOnce(s *destinationSettings, connectorID string) *once {
-	name := notInName.ReplaceAllString(connectorID, "-")
+	name := element.Word(connectorID)
 	o := &once{id: s.TransactionalID, topic: s.PositionsTopic}
 	if o.id == "" {
 		o.id = "conduit-" + name

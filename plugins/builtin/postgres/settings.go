@@ -40,11 +40,8 @@ func (s *settings) parse(ctx context.Context, given map[string]string) error {
 	if err := sdk.Decode(given, s); err != nil {
 		return err
 	}
-	if err := pg.CheckFiles(ctx, s.URL); err != nil {
+	if err := pg.CheckURL(ctx, s.URL); err != nil {
 		return err
-	}
-	if _, err := pg.ParseConfig(s.URL); err != nil {
-		return sdk.SettingError{Setting: "url", Message: err.Error()}
 	}
 	var err error
 	if s.maxLag, err = parseBytes(s.MaxLag); err != nil {

@@ -23,7 +23,7 @@ type destinationSettings struct {
 	Encryption  string        `json:"encryption" default:"AES256" validate:"inclusion=AES256|aws:kms|none" desc:"How the store encrypts objects. none: as the bucket says."`
 	KMSKey      string        `json:"encryption.kmsKey" desc:"Id of the key for aws:kms. Nothing: the one of the account."`
 	ExactlyOnce bool          `json:"exactlyOnce" default:"false" desc:"Whether the positions of records are kept in the bucket, so that none is there twice after a restart. The store must know conditional writes."`
-	Ledger      string        `json:"positionsPrefix" desc:"What the keys of the objects with positions begin with, of this destination alone. Nothing: .conduit-positions/, the id of the connector, and /."`
+	Ledger      string        `json:"positionsPrefix" desc:"What the keys of the objects with positions begin with, of this destination alone. Nothing: .conduit-positions/, a name made of the connector's id, and /."`
 	RetryFor    time.Duration `json:"retry.timeout" default:"1m" validate:"gt=-1" desc:"How long a request is sent again that failed in a way that may pass. Then the pipeline starts again, with pauses, for ever."`
 }
 

@@ -1,7 +1,6 @@
 package s3
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -16,6 +15,7 @@ import (
 
 	"github.com/conduit-agent/conduit/plugins/builtin/recordid"
 	"github.com/conduit-agent/conduit/plugins/sdk"
+	"github.com/conduit-agent/conduit/spec/element"
 	"github.com/conduit-agent/conduit/spec/lazy"
 )
 
@@ -53,12 +53,10 @@ const epochHeader = userPrefix + "Conduit-Epoch"
 // errTaken is that the object of that number is one of another run, whose records are known now.
 var errTaken = errors.New("the number is taken")
 
-var notInKey = lazy.Regexp(`[^a-zA-Z0-9._\-]`)
-
 func (s *destinationSettings) ledger(ctx context.Context, b *bucket) *ledger {
 	dir := s.Ledger
 	if dir == "" {
-		dir = ".conduit-positions/" + cmp.Or(notInKey().ReplaceAllString(sdk.EnvFrom(ctx).ConnectorID, "-"), "destination") + "/"
+		dir = ".conduit-positions/" + element.Word(sdk.EnvFrom(ctx).ConnectorID) + "/"
 	}
 	return &ledger{bucket: b, dir: dir, epoch: newEpoch(), object: s.key}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/agenttest/effort"
 	"github.com/conduit-agent/conduit/plugins/builtin/s3"
 	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
 // TestPrefixes reads several prefixes of a real store as one: what is there by key, then what comes by time.
@@ -132,5 +133,20 @@ func TestWrongPrefixes(t *testing.T) {
 		if err := (&s3.Source{}).Configure(t.Context(), settings("127.0.0.1:1", more...)); err == nil || !strings.Contains(err.Error(), wanted) {
 			t.Errorf("got %v, want %s", err, wanted)
 		}
+	}
+}
+
+// No two destinations keep their positions in one place.
+func TestLedgersAreApart(t *testing.T) {
+	taken := map[string]string{}
+	for _, connector := range []string{"shop:out", "a:b:c", "a-b:c", "a:b-c", "a:b/c", "..:x", strings.Repeat("a", 128) + ":b-c", strings.Repeat("a", 128) + ":b:c"} {
+		dir := s3.LedgerDir(sdk.WithEnv(t.Context(), &sdk.Env{ConnectorID: connector}))
+		if other := taken[dir]; other != "" || strings.Count(dir, "/") != 2 {
+			t.Errorf("%s keeps its positions in %s, as does %q", connector, dir, other)
+		}
+		taken[dir] = connector
+	}
+	if taken[".conduit-positions/shop-out/"] != "shop:out" {
+		t.Errorf("places: %v", taken)
 	}
 }

@@ -1,60 +1,287 @@
 package pg
 
 import (
+	"bytes"
+	"cmp"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
 	"errors"
 	"fmt"
-	"net/url"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/conduit-agent/conduit/plugins/sdk"
-	"github.com/conduit-agent/conduit/spec/lazy"
 )
 
-// ParseConfig parses address. Its error does not have the password.
-func ParseConfig(address string) (*pgconn.Config, error) {
-	c, err := pgconn.ParseConfig(address)
-	if err == nil {
-		return c, nil
+// CheckURL returns a SettingError of url unless a session can be configured from address.
+func CheckURL(ctx context.Context, address string) error {
+	_, err := ParseConfig(ctx, address)
+	var wrong sdk.SettingError
+	if err == nil || errors.As(err, &wrong) {
+		return err
 	}
-	var parse *pgconn.ParseConfigError
-	var syntax *url.Error // which quotes the URL
-	if errors.As(err, &syntax) || !errors.As(err, &parse) || parse.Unwrap() == nil {
-		return nil, errors.New("cannot be read: want postgres://user:password@host:port/database; letters such as @ and / in a password are written %40 and %2F")
-	}
-	return nil, fmt.Errorf("cannot be read: %w", withoutURL(parse.Unwrap(), address))
+	return sdk.SettingError{Setting: "url", Message: err.Error()}
 }
 
-// fileKeys are the parameters of a connection that name files.
-var fileKeys = []string{"sslrootcert", "sslcert", "sslkey", "passfile", "servicefile"}
-
-// filePattern matches one of them in key=value pairs.
-var filePattern = lazy.Regexp(`\b(sslrootcert|sslcert|sslkey|passfile|servicefile)\s*=\s*('(?:[^'\\]|\\.)*'|\S+)`)
-
-// CheckFiles returns an error when address names a file that settings may not name. It comes
-// before the address is parsed, which opens them.
-func CheckFiles(ctx context.Context, address string) error {
-	var paths []string
-	if u, err := url.Parse(address); err == nil && u.Scheme != "" {
-		for _, key := range fileKeys {
-			paths = append(paths, u.Query()[key]...)
-		}
-	} else {
-		for _, m := range filePattern().FindAllStringSubmatch(address, -1) {
-			paths = append(paths, strings.Trim(m[2], "'"))
-		}
+// ParseConfig returns the configuration that address stands for, with what the environment has for what is missing in it. It reads the files
+// that are named itself: regular ones of bounded size that settings may name by the sdk.Env of ctx. Its error
+// does not have the password.
+func ParseConfig(ctx context.Context, address string) (*pgconn.Config, error) {
+	p, err := parameters(address)
+	if err != nil {
+		return nil, err
 	}
-	for _, path := range paths {
-		if path == "system" { // the certificates of the machine
+	if os.Getenv("PGSERVICE") != "" {
+		return nil, errors.New("cannot be used with PGSERVICE in the environment of the agent: unset it, and write the parameters of the service into the URL")
+	}
+	// The mode is known before pgx is asked, since certificates that pgx does not see have an effect on it.
+	mode := cmp.Or(or(p, "sslmode", "PGSSLMODE"), "prefer")
+	if mode == "prefer" && or(p, "sslnegotiation", "PGSSLNEGOTIATION") == "direct" {
+		mode = "require"
+	}
+	files := files{ctx, p}
+	roots, err := files.roots(mode)
+	if err != nil {
+		return nil, err
+	}
+	if roots != nil && mode == "require" {
+		mode = "verify-ca" // as with libpq
+	}
+	own, err := files.certificates(mode)
+	if err != nil {
+		return nil, err
+	}
+	c, err := configure(p, mode)
+	if err != nil {
+		return nil, err
+	}
+	for i := -1; i < len(c.Fallbacks); i++ {
+		t := c.TLSConfig
+		if i >= 0 {
+			t = c.Fallbacks[i].TLSConfig
+		}
+		if t == nil {
 			continue
 		}
-		if err := sdk.CheckPath(ctx, "url", path); err != nil {
-			return err
+		if roots != nil {
+			t.RootCAs = roots
+		}
+		t.Certificates = own
+	}
+	if c.Password == "" {
+		c.Password, err = files.password(c)
+	}
+	return c, err
+}
+
+// or returns a parameter, or the variable that stands for it where there is none.
+func or(p map[string]string, name, variable string) string {
+	if value, ok := p[name]; ok {
+		return value
+	}
+	return os.Getenv(variable)
+}
+
+var escape = strings.NewReplacer(`\`, `\\`, `'`, `\'`)
+
+// configure returns a configuration without files. pgx gets the parameters that it reads itself, and the names of no files, in place of those that
+// it would take from the environment and the home directory.
+func configure(p map[string]string, mode string) (*pgconn.Config, error) {
+	own := map[string]string{rootCert: "", cert: "", key: "", passFile: "", "servicefile": "", "sslmode": mode}
+	if or(p, rootCert, "PGSSLROOTCERT") == systemRoots {
+		own[rootCert] = systemRoots
+	}
+	session := map[string]string{}
+	for name, value := range p {
+		switch {
+		case isSession(name):
+			session[name] = value
+		case own[name] == "" && slices.Contains(connecting, name):
+			own[name] = value
 		}
 	}
-	return nil
+	var text strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(own)) {
+		fmt.Fprintf(&text, "%s='%s' ", name, escape.Replace(own[name]))
+	}
+	c, err := pgconn.ParseConfigWithOptions(text.String(), pgconn.ParseConfigOptions{ConnStringAllowedKeys: slices.Collect(maps.Keys(own))})
+	var parse *pgconn.ParseConfigError
+	switch {
+	case err == nil:
+		maps.Copy(c.RuntimeParams, session)
+		return c, nil
+	case errors.As(err, &parse) && parse.Unwrap() != nil:
+		return nil, fmt.Errorf("cannot be read: %w", parse.Unwrap())
+	}
+	return nil, errors.New("cannot be read: the value of a parameter is not one that it can have")
+}
+
+// systemRoots stands for the certificates of the machine in place of a file.
+const systemRoots = "system"
+
+// maxFile bounds the size of a file that is named.
+const maxFile = 1 << 20
+
+// files reads the files that parameters name.
+type files struct {
+	ctx context.Context
+	p   map[string]string
+}
+
+// named returns the path that a parameter or its variable names, "" for none.
+func (f *files) named(name string) string { return or(f.p, name, "PG"+strings.ToUpper(name)) }
+
+// usual returns the path below the home directory that counts when none is named, "" when there is no file.
+func (f *files) usual(name, path string) string {
+	home, err := os.UserHomeDir()
+	if _, given := f.p[name]; given || err != nil {
+		return ""
+	}
+	path = filepath.Join(home, path)
+	if _, err := os.Stat(path); err != nil {
+		return ""
+	}
+	return path
+}
+
+// read returns the content of a file.
+func (f *files) read(name, path string) ([]byte, error) {
+	b, err := sdk.ReadSettingFile(f.ctx, "url", path, maxFile)
+	var refused sdk.SettingError
+	if err != nil && !errors.As(err, &refused) {
+		err = fmt.Errorf("cannot read %s: %w", name, err)
+	}
+	return b, err
+}
+
+// roots returns the authorities that the certificate of the server is checked against, nil when pgx takes those of the machine or none are
+// named.
+func (f *files) roots(mode string) (*x509.CertPool, error) {
+	path := f.named(rootCert)
+	if path == "" && (mode == "require" || strings.HasPrefix(mode, "verify-")) {
+		path = f.usual(rootCert, ".postgresql/root.crt")
+	}
+	if path == "" || path == systemRoots {
+		return nil, nil
+	}
+	b, err := f.read(rootCert, path)
+	if err != nil {
+		return nil, err
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(b) {
+		return nil, fmt.Errorf("cannot use %s: there is no certificate in it", rootCert)
+	}
+	return pool, nil
+}
+
+// certificates returns the certificate of the client, none if no file is named.
+func (f *files) certificates(mode string) ([]tls.Certificate, error) {
+	certPath, keyPath := f.named(cert), f.named(key)
+	if certPath == "" && keyPath == "" && mode != "disable" {
+		certPath, keyPath = f.usual(cert, ".postgresql/postgresql.crt"), f.usual(key, ".postgresql/postgresql.key")
+		if certPath == "" || keyPath == "" || sdk.CheckPath(f.ctx, "url", certPath) != nil || sdk.CheckPath(f.ctx, "url", keyPath) != nil {
+			return nil, nil // the server says so if it wants one
+		}
+	}
+	if certPath == "" && keyPath == "" {
+		return nil, nil
+	}
+	if certPath == "" || keyPath == "" {
+		return nil, fmt.Errorf("has one of %s and %s: both are required", cert, key)
+	}
+	certText, err := f.read(cert, certPath)
+	if err != nil {
+		return nil, err
+	}
+	keyText, err := f.read(key, keyPath)
+	if err == nil {
+		keyText, err = decrypted(keyText, or(f.p, "sslpassword", "PGSSLPASSWORD"))
+	}
+	if err != nil {
+		return nil, err
+	}
+	pair, err := tls.X509KeyPair(certText, keyText)
+	if err != nil {
+		return nil, fmt.Errorf("cannot use %s with %s: %w", cert, key, err)
+	}
+	return []tls.Certificate{pair}, nil
+}
+
+// decrypted returns a private key as PEM text that is not encrypted. Encrypted ones are those that libpq takes, in the form of RFC 1423.
+func decrypted(text []byte, password string) ([]byte, error) {
+	block, _ := pem.Decode(text)
+	if block == nil || !x509.IsEncryptedPEMBlock(block) { //nolint:staticcheck // what libpq takes
+		return text, nil
+	}
+	plain, err := x509.DecryptPEMBlock(block, []byte(password)) //nolint:staticcheck // what libpq takes
+	if err != nil {
+		return nil, fmt.Errorf("cannot decrypt %s with sslpassword: %w", key, err)
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: block.Type, Bytes: plain}), nil
+}
+
+// password returns that of the password file for the first host, "" when there is none.
+func (f *files) password(c *pgconn.Config) (string, error) {
+	path := f.named(passFile)
+	usual := path == ""
+	if usual {
+		path = f.usual(passFile, ".pgpass")
+	}
+	if path == "" {
+		return "", nil
+	}
+	b, err := f.read(passFile, path)
+	if err != nil && usual {
+		return "", nil // nobody asked for it
+	}
+	if err != nil {
+		return "", err
+	}
+	host := c.Host
+	if strings.HasPrefix(host, "/") {
+		host = "localhost"
+	}
+	return findPassword(b, host, strconv.Itoa(int(c.Port)), c.Database, c.User), nil
+}
+
+// findPassword returns the password of the first line host:port:database:user:password of a password file that matches, where * matches
+// everything and a backslash takes the meaning of what follows.
+func findPassword(content []byte, want ...string) string {
+lines:
+	for line := range bytes.Lines(content) {
+		fields := []string{""}
+		text := strings.TrimRight(string(line), "\r\n")
+		for i := 0; i < len(text); i++ {
+			switch {
+			case text[i] == '\\' && i+1 < len(text):
+				i++
+				fields[len(fields)-1] += text[i : i+1]
+			case text[i] == ':' && len(fields) <= len(want):
+				fields = append(fields, "")
+			default:
+				fields[len(fields)-1] += text[i : i+1]
+			}
+		}
+		if strings.HasPrefix(text, "#") || len(fields) <= len(want) {
+			continue
+		}
+		for i, w := range want {
+			if fields[i] != "*" && fields[i] != w {
+				continue lines
+			}
+		}
+		return fields[len(want)]
+	}
+	return ""
 }
 
 // withoutURL keeps an error from quoting the URL.

@@ -27,7 +27,7 @@ func ConnectAs(ctx context.Context, url, password string) (*pgconn.PgConn, error
 }
 
 func connect(ctx context.Context, url string, params map[string]string, password string, dialing func(pgconn.DialFunc) pgconn.DialFunc) (*pgconn.PgConn, error) {
-	c, err := ParseConfig(url)
+	c, err := ParseConfig(ctx, url)
 	if err != nil {
 		return nil, err
 	}

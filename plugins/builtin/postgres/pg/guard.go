@@ -27,7 +27,7 @@ func ConnectGuarded(ctx context.Context, url string, silence time.Duration, para
 			if err != nil {
 				return nil, err
 			}
-			g = &guard{Conn: c, silence: silence, url: url, redial: func(ctx context.Context) (net.Conn, error) { return dial(ctx, network, addr) }}
+			g = &guard{Conn: c, silence: silence, env: context.WithoutCancel(ctx), url: url, redial: func(ctx context.Context) (net.Conn, error) { return dial(ctx, network, addr) }}
 			return g, nil
 		}
 	})
@@ -41,6 +41,7 @@ func ConnectGuarded(ctx context.Context, url string, silence time.Duration, para
 type guard struct {
 	net.Conn
 	silence time.Duration
+	env     context.Context // has the sdk.Env of the session, and does not end
 	url     string
 	redial  func(context.Context) (net.Conn, error) // connects to the same server
 
@@ -158,7 +159,7 @@ const (
 // server that cannot be connected to, as with a password that was replaced, counts as one whose sessions have ended; one that does
 // not say counts as one that works.
 func (g *guard) waits(end bool) bool {
-	ctx, cancel := context.WithTimeout(context.Background(), g.silence)
+	ctx, cancel := context.WithTimeout(g.env, g.silence)
 	defer cancel()
 	g.set(func() {
 		if g.cancel = cancel; g.late() {

@@ -44,11 +44,8 @@ func (d *Destination) Configure(ctx context.Context, given map[string]string) er
 	if err := sdk.Decode(given, &s); err != nil {
 		return err
 	}
-	if err := pg.CheckFiles(ctx, s.URL); err != nil {
+	if err := pg.CheckURL(ctx, s.URL); err != nil {
 		return err
-	}
-	if _, err := pg.ParseConfig(s.URL); err != nil {
-		return sdk.SettingError{Setting: "url", Message: err.Error()}
 	}
 	d.database = database{url: s.URL, timeout: s.Timeout, positions: sqlName(s.PositionTable)}
 	d.Database = &d.database

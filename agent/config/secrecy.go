@@ -1,0 +1,73 @@
+package config
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+)
+
+// Secrecy says what of a setting is the agent's own, which pipelines must not get at.
+type Secrecy string
+
+// What is secret of a setting.
+const (
+	Public      Secrecy = "public"
+	SecretValue Secrecy = "value" // the value is a secret, or may hold one
+	SecretFile  Secrecy = "file"  // the value names a file that is a secret, or by a bare name perhaps a credential of systemd
+)
+
+// secretValues are the settings that are, or may hold, a secret: a password in a URL or an argument, an address that is one.
+var secretValues = []string{
+	"schema-registry.confluent.connection-string", "schema-registry.confluent.auth.basic.password", "schema-registry.confluent.auth.bearer.token",
+	"cluster.nats.url", "cluster.postgres.url", "notify.webhook.url", "notify.command.run",
+}
+
+// Secrecy returns what of the setting is secret. A setting that names a file is SecretFile, unless it is for
+// certificates, which everyone may see: so one that is added is secret until it is said that it is not.
+func (s *Setting) Secrecy() Secrecy {
+	switch {
+	case slices.Contains(secretValues, s.Key):
+		return SecretValue
+	case strings.HasSuffix(s.Key, "cert-file"), strings.HasSuffix(s.Key, "ca-file"):
+		return Public
+	case strings.HasSuffix(s.Key, "-file"):
+		return SecretFile
+	}
+	return Public
+}
+
+// OfSecrecy returns the values of the settings of a kind, by their keys, without those that are empty.
+func (c *Config) OfSecrecy(kind Secrecy) map[string]string {
+	all := map[string]string{}
+	collect(reflect.ValueOf(c).Elem(), "", func(key, value string) {
+		if s := (Setting{Key: key}); value != "" && s.Secrecy() == kind {
+			all[key] = value
+		}
+	})
+	return all
+}
+
+// collect calls f for every setting that is text.
+func collect(v reflect.Value, prefix string, f func(key, value string)) {
+	for i := range v.NumField() {
+		name := v.Type().Field(i).Tag.Get("koanf")
+		switch field := v.Field(i); {
+		case name == "" || name == "-":
+		case field.Kind() == reflect.Struct:
+			collect(field, prefix+name+".", f)
+		case field.Kind() == reflect.String:
+			f(prefix+name, field.String())
+		}
+	}
+}
+
+// CheckVariable returns nil if a reference may lead to an environment variable: not to one that has a secret of the agent.
+func CheckVariable(name string) error {
+	for _, key := range secretValues {
+		if envName(key) == name {
+			return fmt.Errorf("environment variable %s belongs to the agent itself: it sets %s", name, key)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,168 @@
+package runner
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/conduit-agent/conduit/plugins/processor"
+	"github.com/conduit-agent/conduit/spec"
+	"github.com/conduit-agent/conduit/spec/element"
+	"github.com/conduit-agent/conduit/spec/lazy"
+)
+
+// stateDir returns where the processors of a pipeline keep what survives a restart, "" for nowhere.
+func (r *Runner) stateDir(pipelineID string) string {
+	if r.StateDir == "" {
+		return ""
+	}
+	return filepath.Join(r.StateDir, element.Of(pipelineID))
+}
+
+// ForgetState removes what the processors of a pipeline that is being deleted kept.
+func (r *Runner) ForgetState(pipelineID string) error {
+	if r.StateDir == "" {
+		return nil
+	}
+	if err := os.RemoveAll(r.stateDir(pipelineID)); err != nil {
+		return fmt.Errorf("cannot remove the state of the processors of pipeline %q: %w", pipelineID, err)
+	}
+	return nil
+}
+
+// formerID matches the names in the directories of earlier versions, which were ids with "/" in the place of ":". Names
+// of today in the directory of a pipeline have a character that no id has.
+var formerID = lazy.Regexp(`^[A-Za-z0-9_.-]+$`)
+
+// owner is a processor that is declared, and where its state is.
+type owner struct {
+	id  string // qualified
+	dir string
+}
+
+// AdoptState moves what processors of the declared pipelines kept in directories of earlier versions to those of today.
+// There, several processors could share a directory. Such state is discarded, as is that of processors that nobody
+// declares: with the state of another one a processor would drop records that it never saw, without any it lets some
+// through again. It is called before pipelines start.
+func (r *Runner) AdoptState(declared []spec.Declaration) {
+	if _, err := os.Stat(r.StateDir); r.StateDir == "" || errors.Is(err, fs.ErrNotExist) {
+		return
+	}
+	owners := r.formerOwners(declared)
+	for former, all := range owners {
+		if len(all) == 1 {
+			if err := adopt(former, all[0].dir); err != nil {
+				r.Log.Warn("cannot take over the state of a processor, it starts without", "component", "agent", "processor_id", all[0].id, "dir", former, "err", err)
+			}
+		}
+	}
+	if err := r.discardFormer(owners); err != nil {
+		r.Log.Warn("cannot discard the state of processors of an earlier version", "component", "agent", "dir", r.StateDir, "err", err)
+	}
+}
+
+// formerOwners returns the declared processors by the directories in which earlier versions kept their state.
+func (r *Runner) formerOwners(declared []spec.Declaration) map[string][]owner {
+	owners := map[string][]owner{}
+	for i := range declared {
+		p := &declared[i].Pipeline
+		add := func(parent string, all []spec.Processor) {
+			for _, d := range all {
+				id := parent + ":" + d.ID
+				former := strings.ReplaceAll(id, ":", string(filepath.Separator))
+				if !filepath.IsLocal(former) {
+					if _, err := os.Stat(filepath.Join(r.StateDir, former)); err != nil {
+						continue
+					}
+					r.Log.Warn("state of a processor outside of the state directory is not taken over", "component", "agent", "processor_id", id, "dir", filepath.Join(r.StateDir, former))
+					continue
+				}
+				former = filepath.Join(r.StateDir, former)
+				owners[former] = append(owners[former], owner{id, filepath.Join(r.stateDir(p.ID), processor.StateElement(parent, d.ID))})
+			}
+		}
+		add(p.ID, p.Processors)
+		for j := range p.Connectors {
+			add(p.QualifiedID(p.Connectors[j].ID), p.Connectors[j].Processors)
+		}
+	}
+	return owners
+}
+
+// adopt moves the files in former to dir, unless that exists: then a later version has kept state there.
+func adopt(former, dir string) error {
+	// The directory gets its name when all files are in it, so that a crash leaves no part of them there.
+	draft := dir + "+draft"
+	entries, err := os.ReadDir(former)
+	_, begun := os.Stat(draft)
+	if begun != nil && (err != nil || !slices.ContainsFunc(entries, isFile)) {
+		return nil // there is no state
+	}
+	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := os.MkdirAll(draft, 0o700); err != nil {
+		return err
+	}
+	for _, e := range slices.DeleteFunc(entries, func(e fs.DirEntry) bool { return !isFile(e) }) {
+		if err := os.Rename(filepath.Join(former, e.Name()), filepath.Join(draft, e.Name())); err != nil {
+			return err
+		}
+	}
+	return os.Rename(draft, dir)
+}
+
+func isFile(e fs.DirEntry) bool { return e.Type().IsRegular() }
+
+// discardFormer removes the directories of earlier versions, and says so of those that have files.
+func (r *Runner) discardFormer(owners map[string][]owner) error {
+	pipelines, err := os.ReadDir(r.StateDir)
+	if err != nil {
+		return err
+	}
+	for _, p := range pipelines {
+		of := filepath.Join(r.StateDir, p.Name())
+		entries, err := os.ReadDir(of)
+		if err != nil {
+			continue // a file, which no processor of any version keeps here
+		}
+		for _, e := range entries {
+			if e.IsDir() && !formerID().MatchString(e.Name()) {
+				continue
+			}
+			at := filepath.Join(of, e.Name())
+			if err := errors.Join(r.warnOfFormer(at, owners), os.RemoveAll(at)); err != nil {
+				return err
+			}
+		}
+		_ = os.Remove(of) // one that is empty
+	}
+	return nil
+}
+
+// warnOfFormer logs why the state below dir is not taken over.
+func (r *Runner) warnOfFormer(dir string, owners map[string][]owner) error {
+	return filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if err != nil || !isFile(e) {
+			return err
+		}
+		in := filepath.Dir(path)
+		why := "no declared processor has it"
+		switch all := owners[in]; {
+		case len(all) == 1:
+			why = fmt.Sprintf("%s has newer state", all[0].id)
+		case len(all) > 1:
+			var ids []string
+			for _, o := range all {
+				ids = append(ids, o.id)
+			}
+			why = fmt.Sprintf("%d processors shared it, which start without state: %s", len(all), strings.Join(ids, ", "))
+		}
+		r.Log.Warn("discarding state that processors of an earlier version kept", "component", "agent", "file", path, "reason", why)
+		return nil
+	})
+}

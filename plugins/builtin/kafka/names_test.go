@@ -1,0 +1,29 @@
+package kafka_test
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/conduit-agent/conduit/plugins/builtin/kafka"
+)
+
+// No two destinations share a transactional id or a positions topic, and brokers take the names of all.
+func TestOwnNames(t *testing.T) {
+	if id, topic := kafka.OwnNames("shop:out"); id != "conduit-shop-out" || topic != "conduit-positions-shop-out" {
+		t.Errorf("names of shop:out: %q, %q", id, topic)
+	}
+	taken := map[string]string{}
+	for _, connector := range []string{"shop:out", "a:b:c", "a-b:c", "a:b-c", "a:b/c", strings.Repeat("a", 128) + ":b-c", strings.Repeat("a", 128) + ":b:c"} {
+		id, topic := kafka.OwnNames(connector)
+		for _, name := range []string{id, topic} {
+			if !regexp.MustCompile(`^[a-zA-Z0-9._-]+$`).MatchString(name) || len(name) > 249 {
+				t.Errorf("%s has the name %q", connector, name)
+			}
+			if other := taken[name]; other != "" {
+				t.Errorf("%s and %s have the same name %q", connector, other, name)
+			}
+			taken[name] = connector
+		}
+	}
+}
