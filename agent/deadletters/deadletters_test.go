@@ -2,9 +2,11 @@ package deadletters_test
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -463,5 +465,34 @@ func TestSettledAndRefusedAgain(t *testing.T) {
 	}
 	if totals[0].Count != 2 || totals[0].Bytes != bytes {
 		t.Errorf("counted %+v of %d bytes", totals, bytes)
+	}
+}
+
+// Every record is kept, listed and replayed, whatever values it has.
+func TestUnusualRecordsAreKept(t *testing.T) {
+	var nested any = "bottom"
+	for range 5000 {
+		nested = []any{nested}
+	}
+	for name, v := range map[string]any{
+		"NaN": math.NaN(), "Infinity": math.Inf(1), "Latin-1": "caf\xe9", "NUL": "a\x00b", "year 12345": time.Date(12345, 1, 1, 0, 0, 0, 0, time.UTC),
+		"great number": json.Number("1e400"), "channel": make(chan int), "depth": nested, "name in Latin-1": map[string]any{"\xe9": 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := openStore(t, deadletters.Limits{})
+			l := deadLetter(1, "p:dst", "cannot write caf\xe9")
+			l.Record.Metadata = record.Metadata{{Key: "\xff", Value: "\xfe"}}
+			l.Record.Key, l.Record.After = record.Raw([]byte("k\xff")), record.Structured(map[string]any{"v": v, "n": 1})
+			keep(t, s, declared("p"), l)
+			must(t, s.Flush(t.Context()))
+			listed := ids(t, s, "p", rest.DeadLetterFilter{}, 10)
+			all, skipped := selected(t, s, rest.ReplayRequest{})
+			if len(listed) != 1 || len(all) != 1 || skipped != 0 {
+				t.Fatalf("listed %v, to be replayed %d, skipped %d", listed, len(all), skipped)
+			}
+			if key, _ := all[0].Record.Key.Raw(); string(key) != "k\xff" || all[0].Record.After.IsNone() {
+				t.Errorf("got %v", all[0].Record)
+			}
+		})
 	}
 }

@@ -63,23 +63,15 @@ func newDeadLetter(d *spec.Declaration, l *deadletter.DeadLetter, at time.Time) 
 	return one
 }
 
-// encode returns the JSON form of a record. What has none, such as infinite numbers, is kept
-// as text.
+// encode returns the JSON form of a record. What has none is kept as text.
 func encode(r record.Record) []byte {
 	size := r.Size()
 	buffer := make([]byte, 0, size+size/2) // growing it would take several times as much
 	if body, err := record.AppendJSON(buffer, &r); err == nil {
 		return body
 	}
-	text := func(d record.Data) record.Data {
-		if _, err := d.AppendJSON(nil); err == nil {
-			return d
-		}
-		m, _ := d.Structured()
-		return record.Raw(fmt.Append(nil, m))
-	}
-	r.Key, r.Before, r.After = text(r.Key), text(r.Before), text(r.After)
-	body, _ := record.AppendJSON(nil, &r) // raw data has a form
+	r = r.Encodable()
+	body, _ := record.AppendJSON(nil, &r) // which has a form
 	return body
 }
 

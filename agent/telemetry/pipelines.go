@@ -124,7 +124,7 @@ func collectBehind(gauge gauge, r *progress.Report, labels ...string) {
 		gauge(snapshotRowsDesc, float64(r.Snapshots[i].Rows), of...)
 		gauge(snapshotTotalDesc, float64(r.Snapshots[i].Total), of...)
 	}
-	if r.Warning != "" {
+	if r.Warning != "" || len(r.Skipped) > 0 {
 		gauge(behindWarningDesc, 1, labels...)
 	} else if !r.At.IsZero() {
 		gauge(behindWarningDesc, 0, labels...)

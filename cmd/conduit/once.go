@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/conduit-agent/conduit/agent"
@@ -108,7 +110,7 @@ func (o *once) report(ctx context.Context, a *agent.Agent, all []waiting.Rest) e
 	for i := range all {
 		n, refused := counts(a, all[i].ID)
 		read += n
-		for _, words := range []string{failure(&all[i]), refusals(refused)} {
+		for _, words := range append([]string{failure(&all[i]), refusals(refused)}, skipped(a, all[i].ID)...) {
 			if words != "" {
 				failed = true
 				fmt.Fprintf(o.Stderr, "conduit: pipeline %s: %s\n", all[i].ID, terminal.OneError(words))
@@ -120,6 +122,21 @@ func (o *once) report(ctx context.Context, a *agent.Agent, all []waiting.Rest) e
 		return errUnwell
 	}
 	return nil
+}
+
+// skipped says what the sources of a pipeline leave out.
+func skipped(a *agent.Agent, id string) (all []string) {
+	running, _ := a.Runner.Pipeline(id)
+	if running == nil {
+		return nil
+	}
+	lags := running.Lags()
+	for _, source := range slices.Sorted(maps.Keys(lags)) {
+		for _, s := range lags[source].Behind.Skipped {
+			all = append(all, fmt.Sprintf("%s leaves out %s: %s", source, s.Of, s.Error))
+		}
+	}
+	return all
 }
 
 // counts returns how many records a pipeline read, and how many it refused.

@@ -408,7 +408,7 @@ func phaseWords(s *pipelineStatus) terminal.Cell {
 	return terminal.Colored(string(s.State.Phase)+count, pipelines.PhaseColors[s.State.Phase])
 }
 
-// writeWarnings says what the sources warn of.
+// writeWarnings says what the sources warn of and leave out.
 func writeWarnings(r *cli.Remote, to io.Writer, all []pipelineStatus) {
 	for i := range all {
 		if all[i].Rates == nil {
@@ -417,6 +417,12 @@ func writeWarnings(r *cli.Remote, to io.Writer, all []pipelineStatus) {
 		for id, stage := range all[i].Rates.Stages {
 			if stage.Behind != nil && stage.Behind.Warning != "" {
 				fmt.Fprintf(to, "%s %s: %s\n", r.Paint("warning:", terminal.Yellow), id, stage.Behind.Warning)
+			}
+			if stage.Behind == nil {
+				continue
+			}
+			for _, skip := range stage.Behind.Skipped {
+				fmt.Fprintf(to, "%s %s leaves out %s since %s: %s\n", r.Paint("warning:", terminal.Yellow), id, skip.Of, terminal.Moment(skip.Since), skip.Error)
 			}
 		}
 	}

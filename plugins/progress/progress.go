@@ -21,6 +21,7 @@ type Report struct {
 	At        time.Time  `json:"at,omitzero" doc:"When the system was asked last."`
 	Snapshots []Snapshot `json:"snapshots,omitempty" doc:"Snapshots that run."`
 	Warning   string     `json:"warning,omitempty" doc:"What is going to fail unless a person acts."`
+	Skipped   []Skip     `json:"skipped,omitempty" doc:"What the source leaves out so that the rest is read, the newest first, 20 of them."`
 }
 
 // Part is a part of a system that has its own end, such as a partition.

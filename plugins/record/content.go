@@ -82,13 +82,13 @@ func varintLength(n int64) int {
 func jsonLength(v any) (n int) {
 	switch v := v.(type) {
 	case string:
-		return quotedLength(v)
+		return textLength(v)
 	case map[string]any:
 		if v == nil {
 			return len("null")
 		}
 		for key, field := range v {
-			n += quotedLength(key) + len(":") + jsonLength(field)
+			n += nameLength(key) + len(":") + jsonLength(field)
 		}
 		return n + bracketsLength(len(v))
 	case []any:
@@ -143,6 +143,9 @@ var powers = func() (p [20]uint64) {
 
 // timeLength returns the length of t as appendTime writes it.
 func timeLength(t time.Time) int {
+	if y := t.UTC().Year(); y < 0 || y > 9999 {
+		return len(appendTime(nil, t))
+	}
 	n := len(`"2006-01-02T15:04:05Z"`)
 	nanos := t.Nanosecond()
 	if nanos == 0 {
@@ -157,9 +160,24 @@ func timeLength(t time.Time) int {
 // bracketsLength returns the length of the brackets around n items and of the commas between.
 func bracketsLength(n int) int { return 2 + max(0, n-1) }
 
-// quotedLength returns the length of s as appendString writes it.
-func quotedLength[T string | []byte](s T) int {
-	n := len(`""`)
+// textLength returns the length of s as appendText writes it.
+func textLength(s string) int {
+	n, valid := quotedLength(s)
+	if !valid {
+		return len(`""`) + base64.StdEncoding.EncodedLen(len(s))
+	}
+	return n
+}
+
+// nameLength returns the length of s as appendString writes it.
+func nameLength[T string | []byte](s T) int {
+	n, _ := quotedLength(s)
+	return n
+}
+
+// quotedLength returns the length of s as appendQuoted writes it, and whether it is UTF-8.
+func quotedLength[T string | []byte](s T) (n int, valid bool) {
+	n, valid = len(`""`), true
 	for i := 0; i < len(s); {
 		if c := s[i]; c < utf8.RuneSelf {
 			n += plainLength(c)
@@ -167,14 +185,18 @@ func quotedLength[T string | []byte](s T) int {
 			continue
 		}
 		r, size := utf8.DecodeRuneInString(string(s[i:min(i+utf8.UTFMax, len(s))]))
-		if r == utf8.RuneError && size == 1 || r == '\u2028' || r == '\u2029' {
+		switch {
+		case r == utf8.RuneError && size == 1:
+			n += len(`\\xff`)
+			valid = false
+		case r == '\u2028' || r == '\u2029':
 			n += len(`\u2028`)
-		} else {
+		default:
 			n += size
 		}
 		i += size
 	}
-	return n
+	return n, valid
 }
 
 func plainLength(c byte) int {

@@ -44,7 +44,7 @@ func wireObjectLength(buf []byte, outer *fields, depth int) (n int) {
 		for member.next() {
 			switch {
 			case member.num == 1 && member.typ == typeBytes:
-				n += quotedLength(buf[member.lo:member.hi]) + len(":")
+				n += nameLength(buf[member.lo:member.hi]) + len(":")
 			case member.num == 2 && member.typ == typeBytes:
 				n += wireValueLength(buf, &member, depth+1)
 			}
@@ -61,7 +61,7 @@ func wireValueLength(buf []byte, outer *fields, depth int) int {
 		case f.num == 2 && f.typ == typeFixed64:
 			return jsonLength(math.Float64frombits(binary.LittleEndian.Uint64(buf[f.lo:f.hi])))
 		case f.num == 3 && f.typ == typeBytes:
-			return quotedLength(buf[f.lo:f.hi])
+			return nameLength(buf[f.lo:f.hi])
 		case f.num == 4 && f.typ == typeVarint:
 			return jsonLength(f.value != 0)
 		case f.num == 5 && f.typ == typeBytes:

@@ -6,7 +6,7 @@ import "fmt"
 // and payload with before and after, in this order. Raw data is a base64 string,
 // structured data an object with sorted keys, no data null. The text is what
 // encoding/json would write, HTML escapes included, on one line without a line end.
-// It fails only on structured values that JSON cannot hold.
+// Values that JSON has no form for are text: see AppendValue. It fails only where that does.
 func AppendJSON(dst []byte, r *Record) ([]byte, error) {
 	dst = append(dst, `{"position":`...)
 	dst = appendBase64(dst, r.Position)
@@ -51,7 +51,7 @@ func (d Data) AppendJSON(dst []byte) ([]byte, error) {
 	case raw:
 		return appendBase64(dst, d.raw), nil
 	case structured:
-		return appendObject(dst, d.object())
+		return appendObject(dst, d.object(), 0)
 	}
 	return append(dst, "null"...), nil
 }

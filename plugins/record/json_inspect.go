@@ -36,7 +36,7 @@ func (d Data) appendInspectJSON(dst []byte) ([]byte, error) {
 		if m == nil {
 			m = map[string]any{}
 		}
-		dst, err := appendObject(dst, m)
+		dst, err := appendObject(dst, m, 0)
 		return append(dst, '}'), err
 	}
 	return append(dst, "null"...), nil

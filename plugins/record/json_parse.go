@@ -3,13 +3,15 @@ package record
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
 )
 
 // UnmarshalJSON reads the form that AppendJSON writes. Keys may be missing and
-// unknown ones are ignored. Integers that fit become int64, other numbers float64.
+// unknown ones are ignored. Integers that fit become int64, other numbers float64, and those that
+// are too great for it json.Number.
 func (r *Record) UnmarshalJSON(b []byte) error {
 	var in struct {
 		Position  []byte            `json:"position"`
@@ -100,5 +102,9 @@ func fixNumber(v any) (any, error) {
 			return i, nil
 		}
 	}
-	return strconv.ParseFloat(string(n), 64)
+	f, err := strconv.ParseFloat(string(n), 64)
+	if errors.Is(err, strconv.ErrRange) {
+		return n, nil // as it is written
+	}
+	return f, err
 }

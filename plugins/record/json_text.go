@@ -54,10 +54,27 @@ func isPlain(x uint64) bool {
 	return (x|control|zero)&highs == 0
 }
 
-// appendString appends s in quotes.
+// appendText appends a text in quotes: as it is, or as base64 when it is not UTF-8.
+func appendText(dst []byte, s string) []byte {
+	start := len(dst)
+	dst, valid := appendQuoted(dst, s)
+	if !valid {
+		return appendBase64(dst[:start], []byte(s))
+	}
+	return dst
+}
+
+// appendString appends a name, or a value of metadata, in quotes. A byte that is not UTF-8 becomes \x and two digits.
 func appendString(dst []byte, s string) []byte {
+	dst, _ = appendQuoted(dst, s)
+	return dst
+}
+
+// appendQuoted appends s in quotes, and reports whether it is UTF-8.
+func appendQuoted(dst []byte, s string) (_ []byte, valid bool) {
 	dst = append(dst, '"')
 	start := 0
+	valid = true
 	for i := plainPrefix(s); i < len(s); {
 		c := s[i]
 		if c < utf8.RuneSelf {
@@ -72,8 +89,9 @@ func appendString(dst []byte, s string) []byte {
 		r, size := utf8.DecodeRuneInString(s[i:])
 		if r == utf8.RuneError && size == 1 {
 			dst = append(dst, s[start:i]...)
-			dst = append(dst, `\ufffd`...)
+			dst = append(dst, '\\', '\\', 'x', hexDigits[c>>4], hexDigits[c&0xf])
 			start = i + size
+			valid = false
 		} else if r == '\u2028' || r == '\u2029' { // line ends in JavaScript
 			dst = append(dst, s[start:i]...)
 			dst = append(dst, `\u202`...)
@@ -83,7 +101,26 @@ func appendString(dst []byte, s string) []byte {
 		i += size
 	}
 	dst = append(dst, s[start:]...)
-	return append(dst, '"')
+	return append(dst, '"'), valid
+}
+
+// ValidName returns s, in which bytes that are not UTF-8 are written as \x and two hexadecimal digits: the form that names of
+// fields, and keys and values of metadata, have in JSON.
+func ValidName(s string) string {
+	if utf8.ValidString(s) {
+		return s
+	}
+	var dst []byte
+	for i := 0; i < len(s); {
+		r, size := utf8.DecodeRuneInString(s[i:])
+		if r == utf8.RuneError && size == 1 {
+			dst = append(dst, '\\', 'x', hexDigits[s[i]>>4], hexDigits[s[i]&0xf])
+		} else {
+			dst = append(dst, s[i:i+size]...)
+		}
+		i += size
+	}
+	return string(dst)
 }
 
 func appendEscape(dst []byte, c byte) []byte {

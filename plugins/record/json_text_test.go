@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/conduit-agent/conduit/plugins/record"
 )
@@ -16,6 +17,9 @@ func TestTextAsEncodingJSON(t *testing.T) {
 		for at := range 17 {
 			text := strings.Repeat("~", at) + string([]byte{byte(c)}) + strings.Repeat(" ", 20-at)
 			want, err := json.Marshal(text)
+			if c >= utf8.RuneSelf { // the bytes, which are no text
+				want, err = json.Marshal([]byte(text))
+			}
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -2,7 +2,9 @@ package record
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -10,41 +12,49 @@ import (
 	"time"
 )
 
+// maxJSONDepth bounds how deep structured data may be nested in its JSON form. It leaves room for what wraps data that is
+// as deep as the wire form allows.
+const maxJSONDepth = 2 * maxDepth
+
 // AppendValue appends a value of structured data as encoding/json writes it, without
-// reflection for the types that structured data is made of. It fails on what JSON cannot hold.
-func AppendValue(dst []byte, v any) ([]byte, error) {
+// reflection for the types that structured data is made of. What JSON has no form for is text:
+//   - the numbers "NaN", "Infinity" and "-Infinity", as in the JSON mapping of protobuf;
+//   - a time outside of the years 0 to 9999 with a year of six digits and a sign, as in ECMAScript;
+//   - text that is not UTF-8 in base64, as the bytes that it is;
+//   - a byte of a field name that is not UTF-8 as \x and two hexadecimal digits.
+//
+// It fails on values of types that structured data does not have, and on data nested deeper than 2000.
+func AppendValue(dst []byte, v any) ([]byte, error) { return appendValue(dst, v, 0) }
+
+func appendValue(dst []byte, v any, depth int) ([]byte, error) {
 	switch v := v.(type) {
 	case nil:
 		return append(dst, "null"...), nil
 	case string:
-		return appendString(dst, v), nil
+		return appendText(dst, v), nil
 	case bool:
 		return strconv.AppendBool(dst, v), nil
 	case float64:
-		return appendFloat(dst, v, 64)
+		return appendFloat(dst, v, 64), nil
 	case float32:
-		return appendFloat(dst, float64(v), 32)
+		return appendFloat(dst, float64(v), 32), nil
 	case []byte:
 		return appendBase64(dst, v), nil
 	case time.Time:
-		return appendTime(dst, v)
+		return appendTime(dst, v), nil
 	case map[string]any:
-		return appendObject(dst, v)
+		return appendObject(dst, v, depth)
 	case map[string]string:
 		if v == nil {
 			return append(dst, "null"...), nil
 		}
-		return appendMetadata(dst, NewMetadata(v), "null"), nil
+		return appendTexts(dst, v), nil
 	case []any:
-		return appendArray(dst, v, AppendValue)
+		return appendArray(dst, v, depth)
 	case []string:
-		return appendArray(dst, v, func(dst []byte, s string) ([]byte, error) {
-			return appendString(dst, s), nil
-		})
+		return appendStrings(dst, v), nil
 	case json.Number:
-		if v == "" {
-			return append(dst, '0'), nil
-		}
+		return appendJSONNumber(dst, v), nil
 	}
 	if n, ok := asInt(v); ok {
 		return strconv.AppendInt(dst, n, 10), nil
@@ -100,9 +110,12 @@ type member struct {
 	value any
 }
 
-func appendObject(dst []byte, m map[string]any) ([]byte, error) {
+func appendObject(dst []byte, m map[string]any, depth int) ([]byte, error) {
 	if m == nil {
 		return append(dst, "null"...), nil
+	}
+	if depth > maxJSONDepth {
+		return dst, errTooDeepForJSON
 	}
 	var small [smallObject]member
 	members := sortMembers(small[:0], m)
@@ -114,11 +127,21 @@ func appendObject(dst []byte, m map[string]any) ([]byte, error) {
 		dst = appendString(dst, members[i].key)
 		dst = append(dst, ':')
 		var err error
-		if dst, err = AppendValue(dst, members[i].value); err != nil {
-			return dst, fmt.Errorf("%s: %w", members[i].key, err)
+		if dst, err = appendValue(dst, members[i].value, depth+1); err != nil {
+			return dst, within(members[i].key, err)
 		}
 	}
 	return append(dst, '}'), nil
+}
+
+var errTooDeepForJSON = fmt.Errorf("nested deeper than %d", maxJSONDepth)
+
+// within says where in an object or a list an error occurred, except for one of its depth: the path would be as long.
+func within(at string, err error) error {
+	if errors.Is(err, errTooDeepForJSON) {
+		return err
+	}
+	return fmt.Errorf("%s: %w", at, err)
 }
 
 // sortMembers returns the fields of m by key, in buf if they fit.
@@ -131,9 +154,12 @@ func sortMembers(buf []member, m map[string]any) []member {
 	return buf
 }
 
-func appendArray[T any](dst []byte, s []T, write func([]byte, T) ([]byte, error)) ([]byte, error) {
+func appendArray(dst []byte, s []any, depth int) ([]byte, error) {
 	if s == nil {
 		return append(dst, "null"...), nil
+	}
+	if depth > maxJSONDepth {
+		return dst, errTooDeepForJSON
 	}
 	dst = append(dst, '[')
 	for i, v := range s {
@@ -141,18 +167,61 @@ func appendArray[T any](dst []byte, s []T, write func([]byte, T) ([]byte, error)
 			dst = append(dst, ',')
 		}
 		var err error
-		if dst, err = write(dst, v); err != nil {
-			return dst, fmt.Errorf("[%d]: %w", i, err)
+		if dst, err = appendValue(dst, v, depth+1); err != nil {
+			return dst, within(fmt.Sprintf("[%d]", i), err)
 		}
 	}
 	return append(dst, ']'), nil
 }
 
+func appendStrings(dst []byte, s []string) []byte {
+	if s == nil {
+		return append(dst, "null"...)
+	}
+	dst = append(dst, '[')
+	for i, v := range s {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = appendText(dst, v)
+	}
+	return append(dst, ']')
+}
+
+func appendTexts(dst []byte, m map[string]string) []byte {
+	dst = append(dst, '{')
+	for i, k := range slices.Sorted(maps.Keys(m)) {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = append(appendString(dst, k), ':')
+		dst = appendText(dst, m[k])
+	}
+	return append(dst, '}')
+}
+
+// appendJSONNumber writes n as it is. A text that is no number of JSON, such as NaN, stays text.
+func appendJSONNumber(dst []byte, n json.Number) []byte {
+	if n == "" {
+		return append(dst, '0')
+	}
+	isDigit := func(c byte) bool { return c >= '0' && c <= '9' }
+	if (n[0] == '-' || isDigit(n[0])) && isDigit(n[len(n)-1]) && json.Valid([]byte(n)) {
+		return append(dst, n...)
+	}
+	return appendText(dst, string(n))
+}
+
 // appendFloat writes the shortest text that reads back as f, with an exponent only
 // where ECMAScript has one.
-func appendFloat(dst []byte, f float64, bits int) ([]byte, error) {
-	if math.IsInf(f, 0) || math.IsNaN(f) {
-		return dst, fmt.Errorf("JSON has no number %v", f)
+func appendFloat(dst []byte, f float64, bits int) []byte {
+	switch {
+	case math.IsNaN(f):
+		return append(dst, `"NaN"`...)
+	case math.IsInf(f, 1):
+		return append(dst, `"Infinity"`...)
+	case math.IsInf(f, -1):
+		return append(dst, `"-Infinity"`...)
 	}
 	abs := math.Abs(f)
 	small, big := abs < 1e-6, abs >= 1e21
@@ -160,22 +229,30 @@ func appendFloat(dst []byte, f float64, bits int) ([]byte, error) {
 		small, big = float32(abs) < 1e-6, float32(abs) >= 1e21
 	}
 	if abs == 0 || !small && !big {
-		return strconv.AppendFloat(dst, f, 'f', -1, bits), nil
+		return strconv.AppendFloat(dst, f, 'f', -1, bits)
 	}
 	dst = strconv.AppendFloat(dst, f, 'e', -1, bits)
 	if n := len(dst); dst[n-4] == 'e' && dst[n-3] == '-' && dst[n-2] == '0' {
 		dst[n-2] = dst[n-1] // e-09 is written e-9
 		dst = dst[:n-1]
 	}
-	return dst, nil
+	return dst
 }
 
-func appendTime(dst []byte, t time.Time) ([]byte, error) {
-	t = t.UTC()
-	if y := t.Year(); y < 0 || y > 9999 {
-		return dst, fmt.Errorf("year %d does not fit RFC 3339", y)
-	}
+func appendTime(dst []byte, t time.Time) []byte {
 	dst = append(dst, '"')
-	dst = t.AppendFormat(dst, time.RFC3339Nano)
-	return append(dst, '"'), nil
+	dst = AppendTime(dst, t)
+	return append(dst, '"')
+}
+
+// AppendTime appends t in UTC as RFC 3339 writes it. A year that RFC 3339 has no form for has a sign and six digits,
+// or more, as in ECMAScript.
+func AppendTime(dst []byte, t time.Time) []byte {
+	t = t.UTC()
+	y := t.Year()
+	if y >= 0 && y <= 9999 {
+		return t.AppendFormat(dst, time.RFC3339Nano)
+	}
+	dst = fmt.Appendf(dst, "%+07d", y)
+	return t.AppendFormat(dst, "-01-02T15:04:05.999999999Z07:00")
 }

@@ -14,8 +14,9 @@ import (
 const maxDepth = 1000
 
 // AppendWire appends r to dst as the protobuf message opencdc.v1.Record. Numbers in
-// structured data become doubles, bytes base64 strings and times RFC 3339 strings.
-// It fails on text that is not UTF-8 and on values that JSON cannot hold.
+// structured data become doubles, bytes base64 strings and times RFC 3339 strings. Text that is
+// not UTF-8 is written as in JSON: see AppendValue. It fails on values of types that structured
+// data does not have, and on data nested deeper than 1000.
 func AppendWire(dst []byte, r *Record) ([]byte, error) {
 	if len(r.Position) > 0 {
 		dst = appendBytes(dst, 1, r.Position)
@@ -25,10 +26,7 @@ func AppendWire(dst []byte, r *Record) ([]byte, error) {
 		dst = binary.AppendUvarint(dst, uint64(int64(r.Operation)))
 	}
 	for i := range r.Metadata {
-		if !utf8.ValidString(r.Metadata[i].Key) || !utf8.ValidString(r.Metadata[i].Value) {
-			return dst, fmt.Errorf("cannot encode metadata %q: not UTF-8", r.Metadata[i].Key)
-		}
-		dst = appendEntry(dst, r.Metadata[i].Key, r.Metadata[i].Value)
+		dst = appendEntry(dst, ValidName(r.Metadata[i].Key), ValidName(r.Metadata[i].Value))
 	}
 	dst, err := appendData(dst, 4, r.Key)
 	if err != nil {
@@ -85,12 +83,9 @@ func appendData(dst []byte, num byte, d Data) ([]byte, error) {
 func appendStruct(dst []byte, m map[string]any, depth int) ([]byte, error) {
 	var small [smallObject]member
 	for _, e := range sortMembers(small[:0], m) {
-		if !utf8.ValidString(e.key) {
-			return dst, fmt.Errorf("%q: not UTF-8", e.key)
-		}
 		var entry, value int
 		dst, entry = openMessage(dst, 1)
-		dst = appendBytes(dst, 1, e.key)
+		dst = appendBytes(dst, 1, ValidName(e.key))
 		dst, value = openMessage(dst, 2)
 		var err error
 		if dst, err = appendWireValue(dst, e.value, depth+1); err != nil {
@@ -111,7 +106,7 @@ func appendWireValue(dst []byte, v any, depth int) ([]byte, error) {
 		return append(dst, 1<<3|typeVarint, 0), nil
 	case string:
 		if !utf8.ValidString(v) {
-			return dst, fmt.Errorf("text is not UTF-8")
+			return appendBytes(dst, 3, base64.StdEncoding.EncodeToString([]byte(v))), nil
 		}
 		return appendBytes(dst, 3, v), nil
 	case bool:
@@ -132,12 +127,13 @@ func appendWireValue(dst []byte, v any, depth int) ([]byte, error) {
 		return appendWireList(dst, v, depth)
 	case []byte:
 		return appendBytes(dst, 3, base64.StdEncoding.EncodeToString(v)), nil
-	case time.Time:
-		text, err := appendTime(nil, v)
-		if err != nil {
-			return dst, err
+	case json.Number:
+		if f, err := v.Float64(); err == nil {
+			return appendNumber(dst, f), nil
 		}
-		return appendBytes(dst, 3, text[1:len(text)-1]), nil
+		return appendWireValue(dst, string(v), depth) // greater than every double, or none at all
+	case time.Time:
+		return appendBytes(dst, 3, AppendTime(nil, v)), nil
 	}
 	if n, ok := asInt(v); ok {
 		return appendNumber(dst, float64(n)), nil
@@ -164,7 +160,7 @@ func appendWireList(dst []byte, list []any, depth int) ([]byte, error) {
 
 // appendOther appends a value of an unusual type by way of its JSON form.
 func appendOther(dst []byte, v any, depth int) ([]byte, error) {
-	text, err := json.Marshal(v)
+	text, err := AppendValue(nil, v)
 	if err != nil {
 		return dst, err
 	}

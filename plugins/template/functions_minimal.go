@@ -3,7 +3,6 @@
 package template
 
 import (
-	"encoding/json"
 	"fmt"
 	"strconv"
 	"strings"
@@ -14,7 +13,7 @@ import (
 func library() template.FuncMap {
 	return template.FuncMap{
 		"toString":   func(v any) string { return plainText(v) },
-		"toJson":     func(v any) string { b, _ := json.Marshal(v); return string(b) },
+		"toJson":     toJSON,
 		"contains":   func(part, s string) bool { return strings.Contains(s, part) },
 		"hasPrefix":  func(part, s string) bool { return strings.HasPrefix(s, part) },
 		"hasSuffix":  func(part, s string) bool { return strings.HasSuffix(s, part) },

@@ -15,6 +15,10 @@ func library() template.FuncMap {
 	for _, name := range []string{"env", "expandenv", "getHostByName"} {
 		delete(funcs, name)
 	}
+	funcs["toJson"], funcs["mustToJson"] = toJSON, toJSON
+	for _, name := range []string{"toPrettyJson", "toRawJson"} { // those that return an error in place of nothing
+		funcs[name] = funcs["mustT"+name[1:]]
+	}
 	funcs["dig"] = dig(funcs["dig"].(func(...any) (any, error)))
 	return funcs
 }

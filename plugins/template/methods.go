@@ -138,3 +138,12 @@ func isMethod(path []string) bool {
 	}
 	return false
 }
+
+// MarshalJSON returns the form that structured data has in the JSON form of a record.
+func (s structured) MarshalJSON() ([]byte, error) { return record.AppendValue(nil, map[string]any(s)) }
+
+// toJSON is the function toJson. Where there is no JSON form the record is refused; sprig's function makes nothing of it.
+func toJSON(v any) (string, error) {
+	b, err := record.AppendValue(nil, v)
+	return string(b), err
+}

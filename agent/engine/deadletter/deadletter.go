@@ -42,7 +42,7 @@ func (l *DeadLetter) Enveloped() record.Record {
 		Position:  record.Position(l.SourceID + "/" + string(l.Record.Position)),
 		Operation: record.OperationCreate,
 		Metadata:  md,
-		After:     record.Structured(l.Record.Map()),
+		After:     record.Structured(l.Record.Encodable().Map()),
 	}
 }
 

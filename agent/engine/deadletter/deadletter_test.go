@@ -2,6 +2,7 @@ package deadletter_test
 
 import (
 	"errors"
+	"math"
 	"slices"
 	"strconv"
 	"testing"
@@ -78,5 +79,26 @@ func TestWindowThatToleratesNone(t *testing.T) {
 	w.Ack(1000)
 	if got = append(got, w.Nack()); slices.Contains(got, true) {
 		t.Errorf("tolerated: %v", got)
+	}
+}
+
+// What is written to the queue of a pipeline has a form in every encoding, whatever was refused.
+func TestEveryRecordCanBeEnveloped(t *testing.T) {
+	var nested any = 1.0
+	for range 990 { // as deep as a connector may send it: the envelope is deeper
+		nested = map[string]any{"a": nested}
+	}
+	for name, v := range map[string]any{"NaN": math.NaN(), "Latin-1": "\xe9", "channel": make(chan int), "depth": nested} {
+		l := deadletter.DeadLetter{SourceID: "p:src", Err: errors.New("caf\xe9"), Record: record.Record{
+			Position: record.Position("\xff"), Metadata: record.Metadata{{Key: "\xff"}}, After: record.Structured(map[string]any{"v": v})}}
+		e := l.Enveloped()
+		if _, err := record.AppendJSON(nil, &e); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if b, err := record.AppendWire(nil, &e); err != nil {
+			t.Errorf("%s: %v", name, err)
+		} else if _, err := record.ParseWire(b); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }

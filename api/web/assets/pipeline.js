@@ -142,6 +142,7 @@ function stageCard(d, id, r, s) {
       r?.error ? fact('Last error', h('span', { class: 'problem warn' }, r.error)) : null,
       r?.behind ? fact('Behind', behind(r.behind)) : null,
       r?.behind?.warning ? fact('Warning', h('span', { class: 'problem warn' }, r.behind.warning)) : null,
+      (r?.behind?.skipped || []).map((x) => fact('Left out', h('span', { class: 'problem warn' }, `${x.of}: ${x.error}`))),
       r ? fact('Now', `${count(r.records)} records/s${processor ? '' : `, ${bytes(r.bytes)}/s`}, busy ${Math.round(r.busy * 100)} % of the time${r.slow ? `: ${r.slow}` : ''}`) : null,
       Object.entries(c.config.settings).sort().map(([k, v]) => fact(k, h('code', { class: 'wrap' }, v)))),
     !processor && c.type === 'TYPE_SOURCE' ? h(position, { s, id }) : null);

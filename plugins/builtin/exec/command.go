@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"os/exec"
@@ -90,18 +91,28 @@ func (c *commandSettings) pause(ctx context.Context, last time.Duration, ok bool
 // maxLine bounds a line that a command prints.
 const maxLine = 16 << 20
 
-var errLongLine = fmt.Errorf("the command prints a line of more than %d bytes", maxLine)
+// longLineError is the error of a line that is longer than maxLine. It was read to its end.
+type longLineError struct{ length int }
+
+func (e longLineError) Error() string {
+	return fmt.Sprintf("the command prints a line of %d bytes, more than %d", e.length, maxLine)
+}
 
 // readLine returns the next line without its newline, as a copy. At the end it returns
-// what follows the last newline, with io.EOF.
+// what follows the last newline, with io.EOF. For a line that is too long it returns a longLineError.
 func readLine(r *bufio.Reader) ([]byte, error) {
 	var line []byte
+	length := 0
 	for {
 		part, err := r.ReadSlice('\n')
-		if line = append(line, part...); len(line) > maxLine {
-			return nil, errLongLine
+		if length += len(part); length > maxLine {
+			line = nil
+		} else {
+			line = append(line, part...)
 		}
 		switch {
+		case length > maxLine && (err == nil || errors.Is(err, io.EOF)):
+			return nil, longLineError{length}
 		case errors.Is(err, bufio.ErrBufferFull):
 		case err != nil:
 			return line, err

@@ -179,6 +179,29 @@ func TestFormats(t *testing.T) {
 	}
 }
 
+// A line that no record can be made of does not keep those behind it from coming, also when the command prints all of them again.
+func TestBadLines(t *testing.T) {
+	long := "head -c 17000000 /dev/zero | tr '\\0' x"
+	for name, settings := range map[string]map[string]string{
+		"too long": {"shell": "echo 1; " + long + "; echo; echo 2; exec sleep 60"},
+		"no JSON":  {"shell": "echo '{\"n\":1}'; echo no; " + long + "; echo; echo '{\"n\":2}'; exec sleep 60", "format": "json", "resume": "skip"},
+	} {
+		records, err := read(t, settings, nil, 2)
+		if err != nil || len(records) != 2 {
+			t.Fatalf("%s: got %v, %v", name, records, err)
+		}
+		if n, _ := records[1].Key.Raw(); string(n) != "2" {
+			t.Errorf("%s: the record behind has the number %s", name, n)
+		}
+		if settings["resume"] == "" {
+			continue
+		}
+		if again, err := read(t, settings, records[0].Position, 1); err != nil || !again[0].After.Equal(records[1].After) {
+			t.Errorf("%s: resumed: got %v, %v", name, again, err)
+		}
+	}
+}
+
 func TestSinger(t *testing.T) {
 	tap := `echo '{"type":"SCHEMA","stream":"users"}'
 		echo "{\"type\":\"RECORD\",\"stream\":\"users\",\"record\":{\"state\":\"$(cat "$2" 2>/dev/null | tr -d '"')\",\"flags\":$#}}"

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/plugins/logthrottle"
+	"github.com/conduit-agent/conduit/plugins/progress"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
@@ -38,7 +39,8 @@ type source struct {
 	failed   chan error
 	cancel   context.CancelFunc
 	done     chan struct{} // closed when the command is no more
-	dir      string        // for the state of Singer; empty: the command takes none
+	skips    progress.Skips
+	dir      string // for the state of Singer; empty: the command takes none
 }
 
 // Parameters describes the settings.
@@ -180,6 +182,9 @@ func (s *source) takeAll(ctx context.Context, r *bufio.Reader) (rest []byte, err
 			return line, nil
 		case errors.Is(err, os.ErrClosed):
 			return nil, nil
+		case errors.As(err, new(longLineError)) && s.settings.Format != "singer":
+			s.leaveOut(err)
+			continue
 		case err != nil:
 			return nil, &formatError{err}
 		}
@@ -189,13 +194,28 @@ func (s *source) takeAll(ctx context.Context, r *bufio.Reader) (rest []byte, err
 	}
 }
 
+// leaveOut reports a line that no record can be made of.
+func (s *source) leaveOut(err error) {
+	s.log.Warn("a line is left out", "after", s.place.Seq, "err", err)
+	s.skips.Add(fmt.Sprintf("a line behind record %d", s.place.Seq), err)
+}
+
+// Progress returns which lines are left out.
+func (s *source) Progress() progress.Report { return progress.Report{Skipped: s.skips.List()} }
+
 // take makes a record of a line.
 func (s *source) take(ctx context.Context, line []byte) error {
 	if s.skip > 0 {
-		s.skip--
+		if _, err := parseObject(line); err == nil || s.settings.Format != "json" { // else it was left out
+			s.skip--
+		}
 		return nil
 	}
 	r, ok, err := s.place.record(s.settings.Format, line)
+	if err != nil && s.settings.Format == "json" && s.place.Seq > 0 { // the command has printed lines that are right
+		s.leaveOut(err)
+		return nil
+	}
 	if err != nil {
 		return &formatError{err}
 	}

@@ -63,6 +63,28 @@ func (c *content) ReadAt(b []byte, offset int64) (int, error) {
 	return c.packed.readAt(b, offset)
 }
 
+// hasHole reports whether there is a hole in the file between two offsets, as far as the file system says.
+func (c *content) hasHole(from, to int64) bool {
+	if c.packed != nil {
+		return false
+	}
+	at, err := c.Seek(from, seekHole) // which nothing else uses: all reads have an offset
+	return err == nil && at < to
+}
+
+// data returns the offset of the first data from an offset on, which is the offset itself as far as the file system says nothing
+// else.
+func (c *content) data(from int64) int64 {
+	if c.packed != nil {
+		return from
+	}
+	at, err := c.Seek(from, seekData)
+	if err != nil {
+		return from
+	}
+	return at
+}
+
 // Close closes the file.
 func (c *content) Close() error {
 	if c.packed != nil {

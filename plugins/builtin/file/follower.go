@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -60,9 +62,8 @@ func (f *follower) open(pos record.Position) error {
 	}
 	for path, p := range places {
 		one := f.follow(path)
-		if err := one.resume(p); err != nil {
-			return err
-		}
+		one.parked = &parked{place: p}
+		one.retry()
 	}
 	return f.scan()
 }
@@ -80,7 +81,7 @@ func (f *follower) placesOf(pos record.Position) (map[string]place, error) {
 	for _, path := range paths {
 		c, err := f.openRegular(path)
 		if err != nil {
-			return nil, err
+			continue // scan says so
 		}
 		found := p.isIn(c, true)
 		c.Close()
@@ -109,7 +110,10 @@ func (f *follower) scan() error {
 		return err
 	}
 	for path, one := range f.files {
-		if one.file == nil && !slices.Contains(paths, path) {
+		if one.parked != nil && (one.parked.due() || !slices.Contains(paths, path)) {
+			one.retry()
+		}
+		if one.file == nil && one.parked == nil && !slices.Contains(paths, path) {
 			delete(f.files, path)
 			f.order = slices.DeleteFunc(f.order, func(o *single) bool { return o == one })
 		}
@@ -125,8 +129,9 @@ func (f *follower) scan() error {
 		if !before.IsZero() {
 			f.warnOfRotated(path, before)
 		}
-		if _, err := f.follow(path).tail.open(); err != nil {
-			return err
+		one := f.follow(path)
+		if _, err := one.tail.open(); err != nil {
+			one.park(err)
 		}
 	}
 	return nil
@@ -158,11 +163,70 @@ func (f *follower) matches() ([]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot find the files that match %s: %w", pattern, err)
 	}
+	f.examineDirectories(filepath.Dir(pattern))
 	return slices.DeleteFunc(paths, func(path string) bool {
+		if strings.HasPrefix(filepath.Base(path), ".") || packing().MatchString(path) && !canUnpack(f.compression, path) {
+			return true
+		}
 		info, err := os.Stat(path)
-		unreadable := packing().MatchString(path) && !canUnpack(f.compression, path)
-		return err != nil || !info.Mode().IsRegular() || strings.HasPrefix(filepath.Base(path), ".") || unreadable
+		if err == nil && !info.IsDir() && !info.Mode().IsRegular() {
+			err = fmt.Errorf("it is %s", describe(info.Mode()))
+		}
+		_, gone := os.Lstat(path)
+		switch {
+		case err == nil || gone != nil && errors.Is(gone, fs.ErrNotExist):
+			f.unskip(path)
+		case f.files[path] == nil:
+			f.skip(path, err)
+		}
+		return err != nil || info.IsDir()
 	}), nil
+}
+
+// examineDirectories reports the directories that the files are searched for in and that cannot be read: nothing matches in them.
+func (f *follower) examineDirectories(pattern string) {
+	dirs := []string{pattern}
+	if fixedPart(pattern) != pattern {
+		dirs, _ = filepath.Glob(pattern) // matches has checked the pattern
+		f.examineDirectories(filepath.Dir(pattern))
+	}
+	for _, dir := range dirs {
+		info, err := os.Stat(dir)
+		if err == nil && info.IsDir() {
+			err = readable(dir)
+		}
+		if err == nil || errors.Is(err, fs.ErrNotExist) {
+			f.unskip(dir)
+		} else {
+			f.skip(dir, err)
+		}
+	}
+}
+
+// readable returns why a directory cannot be listed.
+func readable(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	if _, err := d.ReadDir(1); !errors.Is(err, io.EOF) {
+		return err
+	}
+	return nil
+}
+
+// skip notes that something is not read although it matches.
+func (f *follower) skip(path string, err error) {
+	if f.skips.Add(path, err) {
+		f.log.Warn("a file cannot be read and is left out", "path", path, "err", err)
+	}
+}
+
+func (f *follower) unskip(path string) {
+	if f.files[path] == nil && f.skips.Remove(path) {
+		f.log.Info("a file that was left out is read, or gone", "path", path)
+	}
 }
 
 // escape returns the pattern that matches nothing but the path.
@@ -195,7 +259,7 @@ func (f *follower) take() ([]record.Record, error) {
 	for range f.order {
 		f.at = (f.at + 1) % len(f.order)
 		one := f.order[f.at]
-		if len(one.buf) == 0 {
+		if len(one.buf) == 0 && !one.long {
 			continue
 		}
 		prefix := f.places(one)
@@ -214,19 +278,30 @@ func (f *follower) take() ([]record.Record, error) {
 func (f *follower) places(one *single) []byte {
 	var text []byte
 	for _, o := range f.order {
-		if o != one && o.file != nil && o.offset > 0 {
+		switch {
+		case o == one:
+		case o.parked != nil && o.parked.place.offset > 0:
+			text = append(o.parked.place.append(appendPath(text, o.path)), ' ')
+		case o.file != nil && o.offset > 0:
 			text = append(o.appendPosition(appendPath(text, o.path)), ' ')
 		}
 	}
 	return appendPath(text, one.path)
 }
 
-// advance reads on in all files that were read to the end of what is known.
+// advance reads on in all files that were read to the end of what is known. One that cannot be read does not
+// keep the others from being read.
 func (f *follower) advance(ctx context.Context) (more bool, err error) {
 	for _, one := range f.order {
+		if one.parked != nil {
+			continue
+		}
 		got, err := one.advance(ctx)
+		if ctx.Err() != nil {
+			return false, ctx.Err()
+		}
 		if err != nil {
-			return false, err
+			one.park(err)
 		}
 		more = more || got
 	}

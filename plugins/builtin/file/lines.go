@@ -3,8 +3,6 @@ package file
 import (
 	"bytes"
 	"context"
-	"errors"
-	"io"
 	"regexp"
 
 	"github.com/conduit-agent/conduit/plugins/sdk"
@@ -16,19 +14,34 @@ const (
 	maxLine   = 16 << 20
 )
 
-var errLineTooLong = errors.New("the line is longer than 16 MiB")
-
 // lines cuts a file into lines, or into groups of lines. Those that next returns belong to the
-// caller; the memory they lie in is not used again.
+// caller; the memory they lie in is not used again. A line, or a group, of more than maxLine bytes is
+// left out: in its place nil is returned, and omitted says how long it is.
 type lines struct {
 	file   *content
 	begins *regexp.Regexp // matches the first line of each group; nil: lines are not grouped
-	offset int64          // in the file, of rest
+	offset int64          // in the file, of the line that comes next
 
 	buf     []byte // what was read and not returned; behind it is spare capacity
+	skip    int64  // bytes between offset and buf, which are left out
 	scanned int    // bytes of buf known to hold no newline; with groups, whole lines of one group
 	want    int    // spare capacity for the next read
+
+	hole     bool    // what is left out is a hole
+	long     bool    // what is left out belongs to a line or group that is too long
+	inLine   bool    // buf begins in the middle of a line of that group
+	newlines int64   // in what is left out of that group
+	omitted  omitted // the line or group returned last was left out; zero: it was not
 }
+
+// omitted is a line or group that is too long.
+type omitted struct {
+	bytes int64 // with the newline
+	lines int64
+}
+
+// end returns the offset behind what was read.
+func (l *lines) end() int64 { return l.offset + l.skip + int64(len(l.buf)) }
 
 // next returns the next line without its newline, or false when it was not read yet.
 func (l *lines) next() ([]byte, bool) {
@@ -51,25 +64,27 @@ func (l *lines) nextGroup() ([]byte, bool) {
 		if i < 0 {
 			return nil, false
 		}
-		if start := l.scanned; start > 0 && l.begins.Match(l.buf[start:start+i]) {
-			return l.take(start-1, start), true
+		start := l.scanned
+		if (start > 0 || l.long) && !l.inLine && l.begins.Match(l.buf[start:start+i]) {
+			return l.take(max(0, start-1), start), true
 		}
 		l.scanned += i + 1
+		l.inLine = false
 	}
 }
 
 // whole returns the whole lines of a group that may go on, or false when there are none.
 func (l *lines) whole() ([]byte, bool) {
-	if l.begins == nil || l.scanned == 0 {
+	if l.begins == nil || l.scanned == 0 && !(l.long && !l.inLine) {
 		return nil, false
 	}
-	return l.take(l.scanned-1, l.scanned), true
+	return l.take(max(0, l.scanned-1), l.scanned), true
 }
 
 // rest returns what is left as a line or group, or false when that is nothing.
 func (l *lines) rest() ([]byte, bool) {
 	n := len(l.buf)
-	if n == 0 {
+	if n == 0 && !l.long {
 		return nil, false
 	}
 	return l.take(len(bytes.TrimSuffix(l.buf, []byte{'\n'})), n), true
@@ -78,18 +93,69 @@ func (l *lines) rest() ([]byte, bool) {
 // take returns the first n bytes and goes on behind skip.
 func (l *lines) take(n, skip int) []byte {
 	line := l.buf[:n:n]
+	l.omitted = omitted{}
+	if l.long || n > maxLine {
+		whole := l.buf[:skip]
+		l.newlines += int64(bytes.Count(whole, []byte{'\n'}))
+		if !bytes.HasSuffix(whole, []byte{'\n'}) && !(len(whole) == 0 && l.begins != nil && !l.inLine) {
+			l.newlines++ // the last line has none
+		}
+		l.omitted, line = omitted{l.skip + int64(skip), l.newlines}, nil
+	}
 	if l.buf = l.buf[skip:]; n >= largeRead {
 		l.buf = bytes.Clone(l.buf) // or it would keep the memory of the long line
 	}
-	l.offset += int64(skip)
-	l.scanned = 0
+	l.offset += l.skip + int64(skip)
+	l.skip, l.newlines, l.scanned, l.long, l.inLine = 0, 0, 0, false, false
 	return line
+}
+
+// leaveOut drops what was read of a line or group that is too long. Of a group the beginning of a line stays, since
+// the next group may begin with it, unless it is too long itself.
+func (l *lines) leaveOut() {
+	n := l.scanned
+	if l.begins == nil || n == 0 {
+		n = len(l.buf)
+		l.inLine = true
+	}
+	l.newlines += int64(bytes.Count(l.buf[:n], []byte{'\n'}))
+	l.skip += int64(n)
+	l.buf, l.scanned, l.long = bytes.Clone(l.buf[n:]), 0, true
+}
+
+// smallHole is the length from which NUL bytes at the beginning of a file are a hole, and largeHole that from which they are
+// one anywhere at the beginning of a line, whatever the file system says. Fewer may be text in UTF-16.
+const (
+	smallHole = 16
+	largeHole = 64 << 10
+)
+
+// leaveHole leaves out NUL bytes at the beginning of a line that are a hole. It returns their number when the hole ends,
+// 0 as long as it does not or if there is none.
+func (l *lines) leaveHole() (n int64) {
+	if l.long || l.scanned > 0 && l.begins != nil || !l.hole && (len(l.buf) == 0 || l.buf[0] != 0) {
+		return 0
+	}
+	nul := len(l.buf) - len(bytes.TrimLeft(l.buf, "\x00"))
+	if !l.hole && !(l.offset == 0 && nul >= smallHole) && nul < largeHole && !l.file.hasHole(l.offset, l.offset+int64(nul)) {
+		return 0
+	}
+	l.hole = true
+	l.skip += int64(nul)
+	l.buf, l.scanned = l.buf[nul:], 0
+	if len(l.buf) == 0 {
+		l.skip = max(l.skip, l.file.data(l.end())-l.offset)
+		return 0
+	}
+	n = l.skip
+	l.offset, l.skip, l.hole = l.offset+n, 0, false
+	return n
 }
 
 // fill reads more. It returns io.EOF when there is no more now.
 func (l *lines) fill(ctx context.Context) error {
-	if len(l.buf) > maxLine {
-		return errLineTooLong
+	if len(l.buf) > maxLine || l.long && len(l.buf) >= largeRead {
+		l.leaveOut()
 	}
 	if err := l.grow(ctx); err != nil {
 		return err
@@ -98,7 +164,7 @@ func (l *lines) fill(ctx context.Context) error {
 	if len(l.buf) >= largeRead { // of a long line: little of what follows it
 		spare = spare[:min(len(spare), 2*smallRead)]
 	}
-	n, err := l.file.ReadAt(spare, l.offset+int64(len(l.buf)))
+	n, err := l.file.ReadAt(spare, l.end())
 	l.buf = l.buf[:len(l.buf)+n]
 	if n == 0 {
 		return err
@@ -106,10 +172,7 @@ func (l *lines) fill(ctx context.Context) error {
 	if n == len(spare) {
 		l.want = largeRead
 	}
-	if errors.Is(err, io.EOF) {
-		err = nil
-	}
-	return err
+	return nil // an error comes again with the next read
 }
 
 // grow makes space for a read, in new memory when little is left. For a long line it waits until

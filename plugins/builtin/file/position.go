@@ -76,6 +76,12 @@ func parsePlaces(pos record.Position) (map[string]place, error) {
 	return places, nil
 }
 
+// append appends the text form of p.
+func (p *place) append(dst []byte) []byte {
+	dst = append(strconv.AppendInt(dst, p.offset, 10), ';')
+	return p.appendIdentity(strconv.AppendInt(dst, p.line, 10))
+}
+
 // appendPath appends what parsePlaces reads before a place.
 func appendPath(dst []byte, path string) []byte {
 	parts := strings.Split(path, "/")

@@ -62,7 +62,7 @@ func (t *tail) resumeAtOffset(f *content, p place) error {
 			return fmt.Errorf("cannot read line %d of %s: %w", at.line+1, t.path, err)
 		}
 	}
-	if l.offset+int64(len(l.buf)) < p.offset {
+	if l.end() < p.offset {
 		t.log.Warn("file is shorter than it was, starting over", "path", t.path)
 		at = place{switches: 1}
 	}

@@ -56,6 +56,7 @@ type Source struct {
 	reader   reader // nil before Open
 	pause    time.Duration
 	latest   progress.Latest
+	skips    progress.Skips
 	measured time.Time
 }
 
@@ -92,7 +93,7 @@ func (s *Source) Configure(ctx context.Context, values map[string]string) (err e
 // that does not exist is waited for by Read.
 func (s *Source) Open(ctx context.Context, pos record.Position) error {
 	check := func(f *os.File) error { return sdk.CheckOpen(ctx, "path", f) }
-	t := tail{options: s.options, path: s.settings.Path, log: sdk.Logger(ctx), check: check}
+	t := tail{options: s.options, path: s.settings.Path, log: sdk.Logger(ctx), check: check, skips: &s.skips}
 	if isSeveral(s.settings.Path) {
 		t.leaveAfter = leaveAfter
 		f := &follower{tail: t}
@@ -140,8 +141,12 @@ func (s *Source) measure() {
 	}
 }
 
-// Progress returns how many bytes of the files were not read, as they are on the disk.
-func (s *Source) Progress() progress.Report { return s.latest.Report() }
+// Progress returns how many bytes of the files were not read, as they are on the disk, and what is left out.
+func (s *Source) Progress() progress.Report {
+	r := s.latest.Report()
+	r.Skipped = s.skips.List()
+	return r
+}
 
 // wait waits until ctx ends or it is time to poll the files again: soon, and less
 // often while nothing happens.
@@ -166,6 +171,7 @@ func (s *Source) Teardown(context.Context) error {
 // single reads the file at one path.
 type single struct {
 	tail
+	parked *parked // of several files: why it is not read now; nil: it is
 	// What follows offset and line in a position, as of the first headed bytes of the file.
 	identity []byte
 	headed   int64

@@ -256,20 +256,93 @@ func TestLongLines(t *testing.T) {
 	write(t, path, strings.Join(lines, "\n")+"\n")
 	s := open(t, path, nil)
 	s.want(lines...)
-	write(t, path, "e\n"+strings.Repeat("f", 16<<20+1)+"\n")
-	s.want("e")
-	for range 2 {
-		if _, err := s.Read(t.Context()); err == nil || !strings.Contains(err.Error(), "line 6 of "+path+": the line is longer than 16 MiB") {
-			t.Fatalf("got %v", err)
-		}
+	write(t, path, "e\n"+strings.Repeat("f", 16<<20+1)+"\ng\n")
+	last := s.want("e", "g")
+	if key, _ := last[1].Key.Raw(); string(key) != "7" {
+		t.Errorf("the line behind the one that is left out has the number %s, want 7", key)
+	}
+	s.leavesOut("line 6 of "+path, "the line is longer than 16 MiB: it has 16777218 bytes from offset")
+	open(t, path, last[0].Position).want("g")
+}
+
+// A line without an end takes no more memory than the longest that is read, and is left out when its end comes.
+func TestEndlessLine(t *testing.T) {
+	for name, c := range map[string]struct{ begin, end string }{
+		"line":  {"", "\nnext\n"},
+		"group": {"^(first|next)", "\nmore\nnext\nfirst\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := newPath(t)
+			write(t, path, "first\n"+strings.Repeat("f", 17<<20))
+			s := open(t, path, nil, "multiline.start", c.begin)
+			if c.begin == "" {
+				s.want("first")
+			}
+			s.wantNothing()
+			write(t, path, strings.Repeat("g", 17<<20)+c.end)
+			s.want("next")
+			if c.begin == "" {
+				s.leavesOut("line 2 of "+path, "it has 35651585 bytes from offset 6 on")
+			} else {
+				s.leavesOut("line 1 of "+path, "it has 35651596 bytes from offset 0 on")
+			}
+		})
 	}
 }
 
-func TestEndlessLine(t *testing.T) {
+// What is left out at the end of a file that is finished is said, too.
+func TestEndlessLineAtTheEnd(t *testing.T) {
 	path := newPath(t)
-	write(t, path, strings.Repeat("f", 17<<20))
-	if _, err := open(t, path, nil).Read(t.Context()); err == nil || !strings.Contains(err.Error(), "longer than 16 MiB") {
-		t.Fatalf("got %v", err)
+	write(t, path, "one\n"+strings.Repeat("f", 17<<20))
+	s := open(t, path, nil)
+	s.want("one")
+	rename(t, path, path+".1")
+	write(t, path, "two\n")
+	s.want("two")
+	s.leavesOut("line 2 of "+path, "it has 17825792 bytes from offset 4 on")
+}
+
+// leavesOut checks that the source says that it leaves out something, and why.
+func (s *source) leavesOut(of, why string) {
+	s.t.Helper()
+	r := s.Source.(sdk.Reporter).Progress()
+	if len(r.Skipped) == 0 || r.Skipped[0].Of != of || !strings.Contains(r.Skipped[0].Error, why) {
+		s.t.Errorf("left out: %v, want %s: %s", r.Skipped, of, why)
+	}
+}
+
+// The hole that a program leaves which goes on at its old offset in a file that was truncated is left out.
+func TestHoles(t *testing.T) {
+	nul := func(n int) string { return strings.Repeat("\x00", n) }
+	for name, c := range map[string]struct {
+		hole    int64 // of which nothing is written
+		content string
+		want    []string
+	}{
+		"of a terabyte":                     {1 << 40, "one\ntwo\n", []string{"one", "two"}},
+		"up to the middle of a block":       {17<<20 + 100, "one\ntwo\n", []string{"one", "two"}},
+		"smaller than a block":              {100, "one\ntwo\n", []string{"one", "two"}},
+		"copied, so that it is written":     {0, nul(1<<20) + "one\n", []string{"one"}},
+		"in the middle, written":            {0, "one\n" + nul(1<<20) + "two\n", []string{"one", "two"}},
+		"NUL bytes in a line stay":          {0, "o\x00e\n\x00two" + nul(20) + "\n", []string{"o\x00e", "\x00two" + nul(20)}},
+		"NUL bytes of a line stay":          {0, "one\n" + nul(20) + "two\n", []string{"one", nul(20) + "two"}},
+		"text in UTF-16 stays":              {0, "\x00o\x00\n\x00t\x00\n", []string{"\x00o\x00", "\x00t\x00"}},
+		"an empty line behind it is a line": {1 << 20, "\none\n", []string{"", "one"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := newPath(t)
+			write(t, path, "")
+			if err := os.Truncate(path, c.hole); err != nil {
+				t.Fatal(err)
+			}
+			s := open(t, path, nil)
+			s.wantNothing()
+			write(t, path, c.content)
+			records := s.want(c.want...)
+			if last := len(records) - 1; last > 0 {
+				open(t, path, records[0].Position).want(c.want[1:]...)
+			}
+		})
 	}
 }
 

@@ -12,6 +12,8 @@ import (
 	"regexp"
 	"syscall"
 	"time"
+
+	"github.com/conduit-agent/conduit/plugins/progress"
 )
 
 // tail follows the file under a path. When another file takes the path, it finishes the open
@@ -34,7 +36,7 @@ type tail struct {
 	switches int64     // how many files or contents were left behind
 	head     []byte    // beginning of the open file, up to headBytes, as far as it was read
 	ended    bool      // nothing will be added to the open file
-	tooLong  bool      // the line is longer than is accepted
+	skips    *progress.Skips
 }
 
 // options say how the content of files becomes records.
@@ -48,23 +50,43 @@ type options struct {
 // next returns the next line that is complete. Behind the last newline there is one
 // only when nothing can be added to it any more.
 func (t *tail) next() ([]byte, bool) {
+	for {
+		line, ok := t.nextOrOmitted()
+		if !ok || t.omitted.bytes == 0 {
+			return line, ok
+		}
+		err := fmt.Errorf("%w: it has %d bytes from offset %d on", errLineTooLong, t.omitted.bytes, t.offset-t.omitted.bytes)
+		t.log.Warn("a line is too long and is left out", "path", t.path, "line", t.start, "offset", t.offset-t.omitted.bytes, "bytes", t.omitted.bytes)
+		t.skips.Add(fmt.Sprintf("line %d of %s", t.start, t.path), err)
+	}
+}
+
+var errLineTooLong = errors.New("the line is longer than 16 MiB")
+
+// nextOrOmitted returns the next line that is complete, or nil in place of one that is left out.
+func (t *tail) nextOrOmitted() ([]byte, bool) {
+	if n := t.leaveHole(); n > 0 {
+		t.log.Warn("a hole in the file is left out", "path", t.path, "offset", t.offset-n, "bytes", n)
+	}
+	if t.hole {
+		return nil, false
+	}
 	line, ok := t.lines.next()
 	if !ok && t.file != nil && (t.ended || t.file.complete()) {
 		line, ok = t.lines.rest()
-	} else if !ok && len(t.buf) > 0 && time.Since(t.grew) >= t.groupWait {
+	} else if !ok && (len(t.buf) > 0 || t.long) && time.Since(t.grew) >= t.groupWait {
 		line, ok = t.whole()
 	}
-	if !ok || t.tooLong {
+	if !ok {
 		return nil, false
 	}
 	t.start = t.line + 1
 	t.line = t.start
-	if t.groupBegin != nil {
+	switch {
+	case t.omitted.bytes > 0:
+		t.line += t.omitted.lines - 1
+	case t.groupBegin != nil:
 		t.line += int64(bytes.Count(line, []byte{'\n'}))
-	}
-	if len(line) > maxLine {
-		t.tooLong = true
-		return nil, false
 	}
 	return line, true
 }
@@ -72,9 +94,6 @@ func (t *tail) next() ([]byte, bool) {
 // advance reads on, in the next file if need be. It reports whether it got anywhere;
 // if not, there is nothing to read now.
 func (t *tail) advance(ctx context.Context) (bool, error) {
-	if t.tooLong {
-		return false, fmt.Errorf("cannot read line %d of %s: %w", t.line, t.path, errLineTooLong)
-	}
 	if t.ended {
 		return t.leave()
 	}
@@ -186,7 +205,7 @@ func (t *tail) cutOff(info os.FileInfo) bool {
 	if t.file.packed != nil {
 		return t.file.packed.cutOff(info)
 	}
-	if info.Size() < t.offset+int64(len(t.buf)) {
+	if info.Size() < t.end() {
 		return true
 	}
 	var now [headBytes]byte
@@ -213,12 +232,12 @@ func (t *tail) restart() error {
 
 // readHead gets to know the beginning of the open file as far as it was read.
 func (t *tail) readHead() error {
-	known := min(headBytes, t.offset+int64(len(t.buf)))
+	known := min(headBytes, t.end())
 	if int64(len(t.head)) == known {
 		return nil
 	}
 	t.head = make([]byte, known)
-	if t.file.packed != nil && t.offset == 0 { // going back is dear there
+	if t.file.packed != nil && t.offset+t.skip == 0 { // going back is dear there
 		copy(t.head, t.buf)
 		return nil
 	}
@@ -245,7 +264,7 @@ func (t *tail) behind() int64 {
 	if t.file.packed != nil {
 		return t.file.packed.behind(info)
 	}
-	return max(0, info.Size()-t.offset)
+	return max(0, info.Size()-t.offset-t.skip)
 }
 
 // openRegular opens a file for reading, if it is one, and one that may be read.

@@ -55,11 +55,11 @@ func (p *poller) rest() {
 func (p *poller) label(records []record.Record, r *response) []record.Record {
 	var all record.Metadata
 	if t := r.header.Get("Content-Type"); t != "" {
-		all.Set("http.contentType", strings.ToValidUTF8(t, "\uFFFD"))
+		all.Set("http.contentType", record.ValidName(t))
 	}
 	for _, h := range p.headers {
 		if v := r.header.Values(h); len(v) > 0 {
-			all.Set("http.header."+h, strings.ToValidUTF8(strings.Join(v, ", "), "\uFFFD"))
+			all.Set("http.header."+h, record.ValidName(strings.Join(v, ", ")))
 		}
 	}
 	for i := range records {

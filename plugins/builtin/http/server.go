@@ -256,17 +256,17 @@ func (s *server) metadata(r *http.Request) record.Metadata {
 	all := record.Metadata{}
 	all.Set(record.KeyCreatedAt, strconv.FormatInt(time.Now().UnixNano(), 10))
 	all.Set("http.method", r.Method)
-	all.Set("http.path", strings.ToValidUTF8(r.URL.Path, "\uFFFD"))
+	all.Set("http.path", record.ValidName(r.URL.Path))
 	all.Set("http.remoteAddress", r.RemoteAddr)
 	if q := r.URL.RawQuery; q != "" {
-		all.Set("http.query", strings.ToValidUTF8(q, "\uFFFD"))
+		all.Set("http.query", record.ValidName(q))
 	}
 	if t := r.Header.Get("Content-Type"); t != "" {
-		all.Set("http.contentType", strings.ToValidUTF8(t, "\uFFFD"))
+		all.Set("http.contentType", record.ValidName(t))
 	}
 	for _, h := range s.headers {
 		if v := r.Header.Values(h); len(v) > 0 {
-			all.Set("http.header."+h, strings.ToValidUTF8(strings.Join(v, ", "), "\uFFFD"))
+			all.Set("http.header."+h, record.ValidName(strings.Join(v, ", ")))
 		}
 	}
 	return all

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/eclipse/paho.golang/paho"
@@ -216,7 +215,7 @@ func (s *Source) Read(ctx context.Context) ([]record.Record, error) {
 
 func recordOf(p *paho.Publish) record.Record {
 	r := record.Record{Operation: record.OperationCreate, After: record.Raw(p.Payload)}
-	r.Metadata.Set(record.KeyCollection, strings.ToValidUTF8(p.Topic, "\uFFFD"))
+	r.Metadata.Set(record.KeyCollection, record.ValidName(p.Topic))
 	r.Metadata.Set("mqtt.qos", string('0'+rune(p.QoS)))
 	if p.Retain {
 		r.Metadata.Set("mqtt.retained", "true")

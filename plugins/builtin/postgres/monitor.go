@@ -27,6 +27,8 @@ type monitor struct {
 	slot      string    // what is wrong with the slot
 	tables    string    // which tables cannot be read
 	snapshots []*snapshotProgress
+
+	skips progress.Skips // tables that are left out; has a lock of its own
 }
 
 // snapshotProgress is how far the rows of one table are read.
@@ -89,6 +91,7 @@ func (m *monitor) report() progress.Report {
 		}
 	}
 	r.Warn(m.lost, m.slot, m.tables)
+	r.Skipped = m.skips.List()
 	return r
 }
 
@@ -181,16 +184,33 @@ func (s *Source) judge(ctx context.Context, set *setup, held int64, status strin
 	return nil
 }
 
-// findTables has the reading goroutine take up tables that came since.
+// findTables has the reading goroutine take up tables that came since. One that lost its key is removed from the publication
+// at once: programs cannot update it until then.
 func (s *Source) findTables(ctx context.Context, set *setup) error {
-	tables, err := pg.Resolve(ctx, set.conn, s.settings.Tables)
+	p, err := set.publication(ctx)
+	if err != nil {
+		return err
+	}
+	tables, left, err := set.resolve(ctx, &p)
 	if err != nil {
 		s.monitor.set(func() { s.monitor.tables = err.Error() })
 		return nil
 	}
-	p, err := set.publication(ctx)
-	if err != nil {
-		return err
+	s.leaveOut(left)
+	if err := set.refuse(ctx, &p, left); err != nil {
+		s.Fail(ctx, err)
+		return nil
+	}
+	var lost []string
+	for _, l := range left {
+		if slices.Contains(p.members, l.ID()) {
+			lost = append(lost, l.ID())
+		}
+	}
+	if len(lost) > 0 {
+		if err := set.withdraw(ctx, lost); err != nil {
+			return err
+		}
 	}
 	var missing []string
 	for _, t := range tables {

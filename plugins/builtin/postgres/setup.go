@@ -73,10 +73,8 @@ func parseComment(text string) (m *mark, foreign bool) {
 	return nil, text != ""
 }
 
-// publish makes the publication one of these tables. It returns of which of them the rows are
-// still to be read in addition to what the position says: those that came to it, and those
-// in again.
-func (s *setup) publish(ctx context.Context, tables []*pg.Table, again []string) (pending []string, err error) {
+// find returns the publication, unless it or the slot belongs to another source.
+func (s *setup) find(ctx context.Context) (*publication, error) {
 	if err := s.checkOthers(ctx); err != nil {
 		return nil, err
 	}
@@ -87,6 +85,34 @@ func (s *setup) publish(ctx context.Context, tables []*pg.Table, again []string)
 	if p.mark != nil && p.mark.Connector != s.connector {
 		return nil, fmt.Errorf("publication %s belongs to connector %s: give this one a logrepl.publicationName and a logrepl.slotName of its own", s.Publication, p.mark.Connector)
 	}
+	return &p, nil
+}
+
+// isFixed reports whether a table is in the publication and the source cannot remove it.
+func (p *publication) isFixed(t *pg.Table) bool {
+	return (p.allTables || !p.owned) && slices.Contains(p.members, t.ID())
+}
+
+// withdraw removes tables from the publication.
+func (s *setup) withdraw(ctx context.Context, tables []string) error {
+	statements := make([]string, len(tables))
+	for i, t := range tables {
+		statements[i] = s.dropStatement(t)
+	}
+	if err := s.inTransaction(ctx, statements); err != nil {
+		return fmt.Errorf("cannot remove tables from publication %s: %w", s.Publication, err)
+	}
+	return nil
+}
+
+func (s *setup) dropStatement(table string) string {
+	schema, name, _ := strings.Cut(table, ".")
+	return "ALTER PUBLICATION " + pg.Quote(s.Publication) + " DROP TABLE ONLY " + pg.Quote(schema) + "." + pg.Quote(name)
+}
+
+// publish makes the publication one of these tables. It returns which came to it, and of which the rows are
+// still to be read in addition to what the position says: of those, and of those in again.
+func (s *setup) publish(ctx context.Context, p *publication, tables []*pg.Table, again []string) (added []*pg.Table, pending []string, err error) {
 	var missing []*pg.Table
 	for _, t := range tables {
 		if !slices.Contains(p.members, t.ID()) {
@@ -103,19 +129,19 @@ func (s *setup) publish(ctx context.Context, tables []*pg.Table, again []string)
 		}
 	}
 	m.Pending = union(m.Pending, again)
-	statements := s.alter(&p, tables, missing)
+	statements := s.alter(p, tables, missing)
 	if p.exists && !p.owned && len(missing) > 0 {
-		return nil, fmt.Errorf("tables %s are not in publication %s, which this role may not alter: have its owner run %s;", pg.List(pg.IDs(missing)), s.Publication, strings.Join(statements, "; "))
+		return nil, nil, fmt.Errorf("tables %s are not in publication %s, which this role may not alter: have its owner run %s;", pg.List(pg.IDs(missing)), s.Publication, strings.Join(statements, "; "))
 	}
 	if (!p.exists || p.owned) && !p.foreign && (p.mark == nil || !m.equal(p.mark)) {
 		statements = append(statements, s.commentStatement(&m))
 	} else if len(again) > 0 && !p.owned {
-		return nil, fmt.Errorf("cannot note that %s are to be read again: publication %s belongs to another role", pg.List(again), s.Publication)
+		return nil, nil, fmt.Errorf("cannot note that %s are to be read again: publication %s belongs to another role", pg.List(again), s.Publication)
 	}
 	if err := s.inTransaction(ctx, statements); err != nil {
-		return nil, s.explainPublication(err, tables)
+		return nil, nil, s.explainPublication(err, tables)
 	}
-	return m.Pending, nil
+	return missing, m.Pending, nil
 }
 
 func (m *mark) equal(o *mark) bool {
@@ -137,7 +163,7 @@ func (s *setup) alter(p *publication, tables, missing []*pg.Table) []string {
 	names := func(all []*pg.Table) string {
 		sql := make([]string, len(all))
 		for i, t := range all {
-			sql[i] = t.SQL()
+			sql[i] = t.Only()
 		}
 		return pg.List(sql)
 	}
@@ -156,8 +182,8 @@ func (s *setup) alter(p *publication, tables, missing []*pg.Table) []string {
 	}
 	if p.mark != nil { // it is the source's own
 		for _, member := range p.members {
-			if schema, name, _ := strings.Cut(member, "."); !slices.Contains(pg.IDs(tables), member) {
-				all = append(all, "ALTER PUBLICATION "+pg.Quote(s.Publication)+" DROP TABLE "+pg.Quote(schema)+"."+pg.Quote(name))
+			if !slices.Contains(pg.IDs(tables), member) {
+				all = append(all, s.dropStatement(member))
 			}
 		}
 	}

@@ -121,7 +121,7 @@ func copyStatement(t *pg.Table, after []string) string {
 	for i, c := range t.Columns {
 		names[i] = pg.Quote(c.Name)
 	}
-	sql := "COPY (SELECT " + strings.Join(names, ", ") + " FROM " + t.SQL()
+	sql := "COPY (SELECT " + strings.Join(names, ", ") + " FROM " + t.Only()
 	if len(t.Key) > 0 {
 		keys := make([]string, len(t.Key))
 		for i, k := range t.Key {
@@ -178,8 +178,9 @@ func (r *rowReader) prepare() error {
 	for _, k := range t.Key {
 		r.keys = append(r.keys, slices.IndexFunc(t.Columns, func(c pg.Column) bool { return c.Name == k }))
 	}
-	r.metadata = record.NewMetadata(map[string]string{record.KeyCollection: t.Name, metaSchema: t.Schema})
-	if err := s.schemas.attach(r.ctx, &r.metadata, t.Name, t.Columns, r.keys, ""); err != nil {
+	schema, name := t.Collection()
+	r.metadata = record.NewMetadata(map[string]string{record.KeyCollection: name, metaSchema: schema})
+	if err := s.schemas.attach(r.ctx, &r.metadata, name, t.Columns, r.keys, ""); err != nil {
 		return err
 	}
 	r.rows = s.todo[0].Rows

@@ -116,18 +116,22 @@ func (s *Source) prepare(ctx context.Context, pos *position) error {
 	if err := set.check(ctx); err != nil {
 		return err
 	}
-	tables, pending, err := set.prepare(ctx, pos.Type != 0, nil)
+	made, err := set.prepare(ctx, pos.Type != 0, nil)
+	s.leaveOut(made.left)
 	if err != nil {
 		return err
 	}
 	s.tables = map[uint32]*pg.Table{}
-	for _, t := range tables {
+	for _, t := range made.tables {
 		if len(t.Key) == 0 {
-			s.log.Warn("a table has no primary key: its records have none, and its updates and deletes fail on the server unless it has a replica identity", "table", t.ID())
+			s.log.Warn("a table has no primary key: its records have none", "table", t.ID())
 		}
 		s.tables[t.OID] = t
 	}
-	s.plan(tables, pending, pos)
+	for _, t := range made.added { // as one that was left out for a while: its changes were missed
+		delete(s.read, t.OID)
+	}
+	s.plan(made.tables, made.pending, pos)
 	if s.system == "" {
 		s.system, err = s.identify(ctx)
 	}
@@ -150,7 +154,7 @@ func (s *Source) plan(tables []*pg.Table, pending []string, pos *position) {
 		s.todo, s.all = slices.DeleteFunc(pos.Todo, func(t todo) bool { return !slices.Contains(all, t.Table) }), pos.All
 		if pos.Snapshots != nil { // Conduit reads all tables at once: one that it does not name has not begun
 			for _, id := range all {
-				if _, begun := pos.Snapshots[id[len("public."):]]; !begun {
+				if _, begun := pos.Snapshots[strings.TrimPrefix(id, "public.")]; !begun {
 					s.todo = append(s.todo, todo{Table: id})
 				}
 			}
@@ -178,24 +182,81 @@ func todoOf(ids []string) []todo {
 	return all
 }
 
-// prepare makes publication and slot what the settings say. It returns the tables, and the names
-// of those to be snapshotted although the position does not say so.
-func (s *setup) prepare(ctx context.Context, begun bool, again []string) ([]*pg.Table, []string, error) {
-	tables, err := pg.Resolve(ctx, s.conn, s.Tables)
+// prepared is what a source reads.
+type prepared struct {
+	tables  []*pg.Table
+	added   []*pg.Table  // that came to the publication now
+	left    []pg.LeftOut // that are not read
+	pending []string     // tables to be snapshotted although the position does not say so
+}
+
+// prepare makes publication and slot what the settings say.
+func (s *setup) prepare(ctx context.Context, begun bool, again []string) (made prepared, err error) {
+	p, err := s.find(ctx)
 	if err != nil {
-		return nil, nil, err
+		return made, err
 	}
-	for _, t := range tables {
+	if made.tables, made.left, err = s.resolve(ctx, p); err != nil {
+		return made, err
+	}
+	if err := s.refuse(ctx, p, made.left); err != nil {
+		return made, err
+	}
+	for _, t := range made.tables {
 		if err := t.Describe(ctx, s.conn); err != nil {
-			return nil, nil, err
+			return made, err
 		}
 	}
 	// The publication comes first: the slot must not stand before it in the log.
-	pending, err := s.publish(ctx, tables, again)
-	if err != nil {
-		return nil, nil, err
+	if made.added, made.pending, err = s.publish(ctx, p, made.tables, again); err != nil {
+		return made, err
 	}
-	return tables, pending, s.ensureSlot(ctx, begun)
+	return made, s.ensureSlot(ctx, begun)
+}
+
+// resolve returns the tables of the settings, and those of them that are left out. One that is in a publication which the source
+// cannot change is read: leaving it out would help nobody.
+func (s *setup) resolve(ctx context.Context, p *publication) (tables []*pg.Table, left []pg.LeftOut, err error) {
+	tables, left, err = pg.Resolve(ctx, s.conn, s.Tables)
+	for _, l := range left {
+		if p.isFixed(l.Table) {
+			tables = append(tables, l.Table)
+		}
+	}
+	return tables, slices.DeleteFunc(left, func(l pg.LeftOut) bool { return p.isFixed(l.Table) }), err
+}
+
+// refuse returns an error if the settings name a table that must be left out. One that is in the publication, as after its key was
+// dropped, is removed from there, so that programs can go on writing to it.
+func (s *setup) refuse(ctx context.Context, p *publication, left []pg.LeftOut) error {
+	var members []string
+	var named error
+	for _, l := range left {
+		if slices.Contains(p.members, l.ID()) {
+			members = append(members, l.ID())
+		}
+		if l.Named && named == nil {
+			named = fmt.Errorf("cannot read changes of table %s: %w; or remove it from tables", l.ID(), l.Err)
+		}
+	}
+	if named == nil || len(members) == 0 {
+		return named
+	}
+	return errors.Join(named, s.withdraw(ctx, members))
+}
+
+// leaveOut reports which tables are left out.
+func (s *Source) leaveOut(left []pg.LeftOut) {
+	for _, skip := range s.monitor.skips.List() {
+		if !slices.ContainsFunc(left, func(l pg.LeftOut) bool { return l.ID() == skip.Of }) {
+			s.monitor.skips.Remove(skip.Of)
+		}
+	}
+	for _, l := range left {
+		if s.monitor.skips.Add(l.ID(), l.Err) {
+			s.log.Warn("a table is left out", "table", l.ID(), "err", l.Err)
+		}
+	}
 }
 
 // identify returns the identifier of the server's data.
@@ -287,7 +348,7 @@ func (s *Source) LifecycleOnCreated(ctx context.Context, given map[string]string
 		if err := set.check(ctx); err != nil {
 			return err
 		}
-		_, _, err := set.prepare(ctx, false, nil)
+		_, err := set.prepare(ctx, false, nil)
 		return err
 	})
 }
@@ -310,7 +371,7 @@ func (s *Source) LifecycleOnUpdated(ctx context.Context, before, after map[strin
 				again = append(again, againTable(item))
 			}
 		}
-		_, _, err := set.prepare(ctx, true, again)
+		_, err := set.prepare(ctx, true, again)
 		return err
 	})
 }

@@ -438,6 +438,9 @@ func (st *stream) relation(ctx context.Context, m *pgoutput.Relation) (*relation
 		known = st.tableOf(r.id())
 	}
 	r.wanted = known != nil
+	if known != nil && known.IsHeir() {
+		r.schema, r.name = known.Collection()
+	}
 	for i, c := range m.Columns {
 		r.columns = append(r.columns, pg.Column{Name: c.Name, OID: c.Type})
 		if c.Key && !r.full {

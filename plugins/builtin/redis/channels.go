@@ -62,7 +62,7 @@ func (s *channels) read(_ context.Context, c redis.Conn) ([]record.Record, error
 	switch m := received.(type) {
 	case redis.Message:
 		r := record.Record{Position: s.numbers.Next(), Operation: record.OperationCreate, After: record.Raw(m.Data)}
-		r.Metadata.Set(record.KeyCollection, strings.ToValidUTF8(m.Channel, "\uFFFD"))
+		r.Metadata.Set(record.KeyCollection, record.ValidName(m.Channel))
 		return []record.Record{r}, nil
 	case error:
 		if hasCode(m, "NOPERM") { // the user may not ping, and the server answered all the same

@@ -351,7 +351,7 @@ func payload(fields []any, field string) (record.Data, error) {
 		case err != nil:
 			return record.Data{}, err
 		case object != nil:
-			object[strings.ToValidUTF8(string(name), "\uFFFD")] = textOrBytes(value)
+			object[record.ValidName(string(name))] = textOrBytes(value)
 		case string(name) == field:
 			return record.Raw(value), nil
 		}

@@ -57,16 +57,17 @@ func (d *Destination) finish(body []byte, rows []parquet.Row) ([]byte, error) {
 	return parquet.Compress(body)
 }
 
-// line is the form of Conduit's connector. Payloads and keys that are no text are in it a
+// line is the form of Conduit's connector. Positions, payloads and keys that are no text are in it a
 // second time.
 type line struct {
-	Operation     record.Operation
-	Position      string
-	Payload       string
-	PayloadBase64 []byte `json:",omitempty"`
-	Key           string
-	KeyBase64     []byte `json:",omitempty"`
-	Metadata      map[string]string
+	Operation      record.Operation
+	Position       string
+	PositionBase64 []byte `json:",omitempty"`
+	Payload        string
+	PayloadBase64  []byte `json:",omitempty"`
+	Key            string
+	KeyBase64      []byte `json:",omitempty"`
+	Metadata       map[string]string
 }
 
 func appendJSON(dst []byte, r *record.Record) ([]byte, error) {
@@ -78,7 +79,16 @@ func appendJSON(dst []byte, r *record.Record) ([]byte, error) {
 	if err != nil {
 		return dst, fmt.Errorf("cannot encode the key: %w", err)
 	}
-	l := line{Operation: r.Operation, Position: string(r.Position), Payload: string(payload), Key: string(key), Metadata: r.Metadata.Map()}
+	l := line{Operation: r.Operation, Position: string(r.Position), Payload: string(payload), Key: string(key)}
+	if r.Metadata != nil {
+		l.Metadata = make(map[string]string, len(r.Metadata))
+	}
+	for _, f := range r.Metadata {
+		l.Metadata[record.ValidName(f.Key)] = record.ValidName(f.Value)
+	}
+	if !utf8.Valid(r.Position) {
+		l.PositionBase64 = r.Position
+	}
 	if !utf8.Valid(payload) {
 		l.PayloadBase64 = payload
 	}

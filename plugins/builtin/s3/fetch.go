@@ -3,8 +3,10 @@ package s3
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -22,8 +24,8 @@ const (
 // listed are left out: what happened to them, and those that are still there, are in the next listing.
 func (s *Source) fetch(ctx context.Context) ([]record.Record, error) {
 	n, total, most := 0, int64(0), int64(sdk.BatchBytes(ctx, batchBytes))
-	for n < min(len(s.queue), parallel) && (n == 0 || total+s.queue[n].size <= most) {
-		total += s.queue[n].size
+	for n < min(len(s.queue), parallel) && (n == 0 || total+s.sizeOf(n) <= most) {
+		total += s.sizeOf(n)
 		n++
 	}
 	if err := sdk.Reserve(ctx, int(total)); err != nil {
@@ -33,11 +35,19 @@ func (s *Source) fetch(ctx context.Context) ([]record.Record, error) {
 	concurrently(n, func(i int) { results[i] = s.read(ctx, &s.queue[i]) })
 	var records []record.Record
 	for i := range results[:n] {
-		if err := results[i].err; err != nil {
+		if results[i].found {
+			s.mayRead = true
+		}
+		if err := results[i].err; err != nil && !s.leavesOut(results, err) {
 			return records, err
 		}
 		o := s.queue[0]
 		s.queue = s.queue[1:]
+		if err := results[i].err; err != nil {
+			s.leaveOut(&o, err)
+		} else if s.skips.Remove(o.Key) {
+			s.log.Info("an object that was left out is read, or gone", "key", o.Key)
+		}
 		r, err := s.place(&o, results[i].record, results[i].found)
 		if err != nil {
 			return records, err
@@ -47,6 +57,43 @@ func (s *Source) fetch(ctx context.Context) ([]record.Record, error) {
 		}
 	}
 	return records, nil
+}
+
+// sizeOf returns how many bytes are read of an object in the queue: none of one that is too large.
+func (s *Source) sizeOf(i int) int64 {
+	if size := s.queue[i].size; size <= s.settings.Largest {
+		return size
+	}
+	return 0
+}
+
+// leavesOut reports whether an error is of one object, so that the others are read without it. When none can be
+// read, and none was since Open, it is the rights of the source that are wrong.
+func (s *Source) leavesOut(results []fetched, err error) bool {
+	if errors.As(err, new(tooLargeError)) {
+		return true
+	}
+	if c := code(err); c != accessDenied && c != invalidObjectState {
+		return false
+	}
+	return s.mayRead || slices.ContainsFunc(results, func(f fetched) bool { return f.found })
+}
+
+// leaveOut reports an object that is not read.
+func (s *Source) leaveOut(o *object, err error) {
+	if s.skips.Add(o.Key, err) {
+		s.log.Warn("an object is left out: it is tried again while it is in listing.lookback", "key", o.Key, "err", err)
+	}
+}
+
+// tooLargeError is the error of an object that is larger than object.maxBytes.
+type tooLargeError struct {
+	key  string
+	size int64
+}
+
+func (e tooLargeError) Error() string {
+	return fmt.Sprintf("object %q has %d bytes, more than object.maxBytes: set that to what the memory of this machine allows, or choose another prefix", e.key, e.size)
 }
 
 // fetched is an object that was read, or why it could not be.
@@ -63,7 +110,7 @@ func (s *Source) read(ctx context.Context, o *object) fetched {
 		return fetched{r, true, nil}
 	}
 	if o.size > s.settings.Largest {
-		return fetched{err: fmt.Errorf("object %q has %d bytes, more than object.maxBytes: set that to what the memory of this machine allows, or choose another prefix", o.Key, o.size)}
+		return fetched{err: tooLargeError{o.Key, o.size}}
 	}
 	content, header, err := s.get(ctx, o)
 	switch code(err) {

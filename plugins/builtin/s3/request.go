@@ -42,6 +42,7 @@ const (
 	methodNotAllowed   = "MethodNotAllowed"
 	notImplemented     = "NotImplemented"
 	entityTooLarge     = "EntityTooLarge"
+	invalidObjectState = "InvalidObjectState" // of an object in an archive
 )
 
 // storeError is why a request failed. It has neither URL nor header.

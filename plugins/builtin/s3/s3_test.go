@@ -3,9 +3,11 @@ package s3_test
 import (
 	"context"
 	"fmt"
+	"io"
 	"maps"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httputil"
 	"os"
 	"slices"
 	"strings"
@@ -214,11 +216,60 @@ func TestRefused(t *testing.T) {
 		}
 		_ = src.Teardown(t.Context())
 	}
-	large := source(t, quick(s.Addr, "object.maxBytes", "3"), nil)
-	s.Must(t, "PUT", "/bkt/large", "", "1234")
+}
+
+// TestOneBadObject leaves out an object that is too large, and one that may not be read, until it may.
+func TestOneBadObject(t *testing.T) {
+	t.Parallel()
+	s := store(t)
+	var denied atomic.Value
+	denied.Store("/bkt/b-denied")
+	gate := httptest.NewServer(&httputil.ReverseProxy{
+		Rewrite: func(r *httputil.ProxyRequest) { r.Out.URL.Scheme, r.Out.URL.Host = "http", s.Addr }, // the Host is part of the signature
+		ModifyResponse: func(r *http.Response) error {
+			if r.Request.Method == http.MethodGet && strings.HasPrefix(r.Request.URL.Path, denied.Load().(string)) && strings.TrimPrefix(r.Request.URL.Path, "/bkt/") != "" && r.Request.URL.Path != "/bkt" {
+				r.StatusCode = http.StatusForbidden
+				r.Body = io.NopCloser(strings.NewReader("<Error><Code>AccessDenied</Code><Message>no</Message></Error>"))
+				r.ContentLength = -1
+				r.Header.Del("Content-Length")
+			}
+			return nil
+		},
+	})
+	defer gate.Close()
+	for _, key := range []string{"a", "b-denied", "c", "e"} {
+		s.Must(t, "PUT", "/bkt/"+key, "", strings.Repeat(key[:1], len(key)))
+	}
+	r := source(t, quick(gate.Listener.Addr().String(), "object.maxBytes", "8", "listing.lookback", "1h"), nil)
+	s.Must(t, "PUT", "/bkt/f-large-too", "", "too large, too")
+	s.Must(t, "PUT", "/bkt/g", "", "g")
+	got := map[string]bool{}
+	for len(got) < 4 {
+		for _, one := range r.read(t, 1) {
+			key, _ := one.Key.Raw()
+			got[string(key)] = true
+		}
+	}
+	if want := map[string]bool{"a": true, "c": true, "e": true, "g": true}; !maps.Equal(got, want) {
+		t.Errorf("got %v", got)
+	}
+	skipped := func() string {
+		all := ""
+		for _, one := range r.source.(sdk.Reporter).Progress().Skipped {
+			all += one.Of + ": " + one.Error + "\n"
+		}
+		return all
+	}
+	wait.For(t, "what is left out is said", func() bool {
+		all := skipped()
+		return strings.Contains(all, `b-denied: `) && strings.Contains(all, `f-large-too`)
+	})
+	// Where nothing at all may be read it is no fault of an object.
+	denied.Store("/bkt/")
 	ctx, cancel := context.WithTimeout(t.Context(), wait.Limit)
 	defer cancel()
-	if _, err := large.source.Read(ctx); err == nil || !strings.Contains(err.Error(), `object "large" has 4 bytes`) {
+	none := source(t, quick(gate.Listener.Addr().String()), nil)
+	if _, err := none.source.Read(ctx); err == nil || !strings.Contains(err.Error(), "AccessDenied") {
 		t.Errorf("got %v", err)
 	}
 }

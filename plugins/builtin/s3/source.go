@@ -22,7 +22,7 @@ type sourceSettings struct {
 	Period   time.Duration `json:"pollingPeriod" default:"1s" validate:"gt=0" desc:"How often the bucket is listed for changes."`
 	Delay    time.Duration `json:"listing.delay" default:"2s" validate:"gt=0" desc:"How old an object must be to be read. Longer than the clocks of the store differ, and than objects of one second take to appear."`
 	Lookback time.Duration `json:"listing.lookback" default:"5m" validate:"gt=0" desc:"How much later than its time says an object may appear, or the clock of the store be set back, so that the object is read."`
-	Largest  int64         `json:"object.maxBytes" default:"268435456" validate:"gt=0" desc:"Most bytes of an object, which is in memory as a whole. A larger one stops the pipeline."`
+	Largest  int64         `json:"object.maxBytes" default:"268435456" validate:"gt=0" desc:"Most bytes of an object, which is in memory as a whole. A larger one is left out, and that is said."`
 }
 
 // Source reads objects: first those that are there, by key, then changes in the order of their
@@ -47,6 +47,7 @@ type Source struct {
 	queue    []object       // found and not read, in order
 	due      time.Time      // of the next listing
 	missed   map[uint64]int // objects of the last listing that could not be read, and how often
+	mayRead  bool           // an object was read since Open
 	missing  int            // objects of the snapshot that could not be read
 	denied   bool           // uploads cannot be listed
 	counter  counter        // of the snapshot
@@ -57,6 +58,7 @@ type Source struct {
 type gauge struct {
 	mu     sync.Mutex
 	report progress.Report // guarded by mu
+	skips  progress.Skips  // objects that are left out; has a lock of its own
 }
 
 // Parameters describes the settings.
@@ -344,7 +346,9 @@ func (g *gauge) note(warning string) {
 func (g *gauge) Progress() progress.Report {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.report
+	r := g.report
+	r.Skipped = g.skips.List()
+	return r
 }
 
 // Teardown closes connections.

@@ -69,14 +69,32 @@ type dialect struct{ settings destinationSettings }
 // Open implements sqldb.Dialect.
 func (d *dialect) Open(ctx context.Context) (*sql.DB, error) {
 	db, err := d.settings.Open(ctx, true)
-	if err != nil || d.settings.Setup == "" {
-		return db, err
+	if err != nil {
+		return nil, err
 	}
-	if _, err := db.ExecContext(ctx, d.settings.Setup); err != nil {
+	if err := d.setUp(ctx, db); err != nil {
 		_ = db.Close()
-		return nil, fmt.Errorf("cannot run the SQL of the setting setup: %w", err)
+		return nil, err
 	}
 	return db, nil
+}
+
+// setUp runs the SQL of the settings, and checks that the table can be written to, as far as it is known.
+func (d *dialect) setUp(ctx context.Context, db *sql.DB) error {
+	conn, err := db.Conn(ctx)
+	if err != nil {
+		return fmt.Errorf("cannot open the database: %w", err)
+	}
+	defer func() { _ = conn.Close() }()
+	if d.settings.Setup != "" {
+		if _, err := conn.ExecContext(ctx, d.settings.Setup); err != nil {
+			return fmt.Errorf("cannot run the SQL of the setting setup: %w", err)
+		}
+	}
+	if table := d.settings.Table; !strings.Contains(table, "{{") {
+		return file.CheckModules(ctx, conn, strings.TrimPrefix(table, "main."))
+	}
+	return nil
 }
 
 // Quote implements sqldb.Dialect.
@@ -106,6 +124,9 @@ func (d *dialect) Describe(ctx context.Context, conn *sql.Conn, schema, name str
 		}
 	}
 	if err := rows.Err(); err != nil {
+		return found, err
+	}
+	if err := file.CheckModules(ctx, conn, name); err != nil {
 		return found, err
 	}
 	if slices.Sort(key); len(key) > 0 {

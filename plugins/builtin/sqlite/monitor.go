@@ -20,6 +20,8 @@ type monitor struct {
 	current   bool      // all was read
 	lost      string    // why the database cannot be read
 	snapshots []progress.Snapshot
+
+	skips progress.Skips // tables that are left out; has a lock of its own
 }
 
 const (
@@ -58,7 +60,7 @@ func (m *monitor) report() progress.Report {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	behind := max(0, m.last-m.acked.ID)
-	r := progress.Report{Records: &behind, At: m.at, Snapshots: append([]progress.Snapshot(nil), m.snapshots...), Warning: m.lost}
+	r := progress.Report{Records: &behind, At: m.at, Snapshots: append([]progress.Snapshot(nil), m.snapshots...), Warning: m.lost, Skipped: m.skips.List()}
 	r.SetAge(m.newest, m.current)
 	return r
 }

@@ -157,7 +157,25 @@ const startOver = "delete the pipeline and declare it again, or give the source 
 // prepare makes triggers and tables what they should be.
 func (s *Source) prepare(ctx context.Context, again []string, over bool) error {
 	s.monitor.set(func() { s.monitor.snapshots = nil })
-	return s.captured.Prepare(ctx, s.conn, s.settings.Tables, again, over)
+	if err := s.captured.Prepare(ctx, s.conn, s.settings.Tables, again, over); err != nil {
+		return err
+	}
+	s.leaveOut()
+	return nil
+}
+
+// leaveOut reports which tables are left out.
+func (s *Source) leaveOut() {
+	for _, skip := range s.monitor.skips.List() {
+		if !slices.ContainsFunc(s.captured.LeftOut, func(l capture.LeftOut) bool { return l.Table == skip.Of }) {
+			s.monitor.skips.Remove(skip.Of)
+		}
+	}
+	for _, l := range s.captured.LeftOut {
+		if s.monitor.skips.Add(l.Table, l.Err) {
+			s.log.Warn("a table is left out", "table", l.Table, "err", l.Err)
+		}
+	}
 }
 
 func (s *Source) disconnect() {

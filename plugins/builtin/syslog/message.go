@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/conduit-agent/conduit/plugins/record"
 )
 
 // message is a parsed message. Empty fields are absent.
@@ -226,7 +228,7 @@ func (m *message) payload() map[string]any {
 	}
 	for name, value := range map[string]string{"hostname": m.host, "appname": m.app, "procid": m.process, "msgid": m.id} {
 		if value != "" {
-			object[name] = text([]byte(value))
+			object[name] = record.ValidName(value)
 		}
 	}
 	if !m.time.IsZero() {
@@ -237,21 +239,21 @@ func (m *message) payload() map[string]any {
 		for id, parameters := range m.data {
 			element := map[string]any{}
 			for name, value := range parameters {
-				element[text([]byte(name)).(string)] = strings.ToValidUTF8(value, "\uFFFD")
+				element[record.ValidName(name)] = text([]byte(value))
 			}
-			data[strings.ToValidUTF8(id, "\uFFFD")] = element
+			data[record.ValidName(id)] = element
 		}
 		object["structured_data"] = data
 	}
 	return object
 }
 
-// text returns b as text: bytes that are none are replaced.
+// text returns b as text, or as bytes when it is none.
 func text(b []byte) any {
 	if utf8.Valid(b) {
 		return string(b)
 	}
-	return strings.ToValidUTF8(string(b), "\uFFFD")
+	return bytes.Clone(b)
 }
 
 // append appends the message in the format of RFC 5424, or RFC 3164.

@@ -45,7 +45,7 @@ type connectSchema struct {
 // dst as it was given.
 func (f Format) Append(dst []byte, r *record.Record) ([]byte, error) {
 	p := connectPayload{
-		Before: f.object(r.Before), After: f.object(r.After), Source: r.Metadata.Map(),
+		Before: f.object(r.Before), After: f.object(r.After), Source: source(r.Metadata),
 		Op: operation(r.Operation), Millis: readAt(r.Metadata),
 	}
 	before, after := objectSchema("before", p.Before, p.After), objectSchema("after", p.After, p.Before)
@@ -63,6 +63,16 @@ func (f Format) Append(dst []byte, r *record.Record) ([]byte, error) {
 	return append(dst, b...), nil
 }
 
+// source returns the metadata as JSON has it.
+func source(m record.Metadata) map[string]string {
+	all := m.Map()
+	for _, f := range m {
+		delete(all, f.Key)
+		all[record.ValidName(f.Key)] = record.ValidName(f.Value)
+	}
+	return all
+}
+
 // transactionFields are those of the transaction, which is always null.
 var transactionFields = []connectSchema{
 	{Type: "string", Field: "id"}, {Type: "int64", Field: "total_order"}, {Type: "int64", Field: "data_collection_order"},
@@ -72,7 +82,7 @@ var transactionFields = []connectSchema{
 func sourceSchema(m record.Metadata) connectSchema {
 	s := connectSchema{Type: "struct", Field: "source", Optional: true}
 	for i := range m {
-		s.Fields = append(s.Fields, connectSchema{Type: "string", Field: m[i].Key})
+		s.Fields = append(s.Fields, connectSchema{Type: "string", Field: record.ValidName(m[i].Key)})
 	}
 	return s
 }
@@ -149,7 +159,7 @@ func valueSchema(v any) connectSchema {
 		s := connectSchema{Type: "struct"}
 		for _, k := range slices.Sorted(maps.Keys(v)) {
 			f := valueSchema(v[k])
-			f.Field = k
+			f.Field = record.ValidName(k)
 			s.Fields = append(s.Fields, f)
 		}
 		return s

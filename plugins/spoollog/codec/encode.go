@@ -8,7 +8,6 @@ package codec
 
 import (
 	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -285,7 +284,7 @@ func (e *Encoder) number(v any) error {
 	case uint64:
 		unsigned(typeUint64, v)
 	default:
-		text, err := json.Marshal(v)
+		text, err := record.AppendValue(nil, v)
 		if err != nil {
 			return err
 		}

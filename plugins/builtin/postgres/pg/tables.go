@@ -19,6 +19,16 @@ type Table struct {
 	Estimate     int64    // of its rows; 0: unknown
 	Columns      []Column // that are not generated
 	Key          []string // columns of the primary key in its order, or of the replica identity's index; nothing: it has none
+
+	collection *Table // that records are of, of which this is an heir; nil: this one
+	partitions bool   // it has partitions, in which all of its rows are
+}
+
+// LeftOut is a table that cannot be captured without harm to the programs that write to it.
+type LeftOut struct {
+	*Table
+	Named bool // by the settings; else it is one of several that a pattern stands for
+	Err   error
 }
 
 // Column is a column of a table.
@@ -34,6 +44,25 @@ func (t *Table) ID() string { return t.Schema + "." + t.Name }
 // SQL is the name in SQL.
 func (t *Table) SQL() string { return Quote(t.Schema) + "." + Quote(t.Name) }
 
+// Only is the table in SQL without those that inherit from it, which are tables of their own.
+func (t *Table) Only() string {
+	if t.partitions {
+		return t.SQL()
+	}
+	return "ONLY " + t.SQL()
+}
+
+// IsHeir reports whether the table is there because another one is, which it inherits from.
+func (t *Table) IsHeir() bool { return t.collection != nil }
+
+// Collection returns the schema and the name that the records of the table have.
+func (t *Table) Collection() (schema, name string) {
+	if t.collection != nil {
+		return t.collection.Collection()
+	}
+	return t.Schema, t.Name
+}
+
 // ParsePattern returns schema and name of name or schema.name; in the name, * stands for any characters.
 func ParsePattern(item string) (schema, name string) {
 	if schema, name, ok := strings.Cut(item, "."); ok {
@@ -42,43 +71,118 @@ func ParsePattern(item string) (schema, name string) {
 	return "public", item
 }
 
+// tableColumns are what is asked of a table c in the schema n. The last one is the name of the relation, a partition or the table
+// itself, in which UPDATE and DELETE fail when it is in a publication that publishes them, as in a table without a key.
+const tableColumns = `c.oid, n.nspname, c.relname, c.relpersistence, greatest(c.reltuples, 0)::bigint, c.relkind = 'p',
+  EXISTS (SELECT FROM pg_catalog.pg_depend d WHERE d.classid = 'pg_catalog.pg_class'::regclass AND d.objid = c.oid AND d.deptype = 'e'),
+  coalesce((SELECT r.oid::regclass::text
+    FROM (SELECT c.oid UNION SELECT relid FROM pg_catalog.pg_partition_tree(c.oid)) t(oid) JOIN pg_catalog.pg_class r ON r.oid = t.oid,
+      (SELECT current_setting('server_version_num')::int >= 180000) v(checks_generated)
+    WHERE r.relkind = 'r' AND r.relpersistence = 'p' AND NOT CASE r.relreplident
+      WHEN 'n' THEN false
+      WHEN 'f' THEN NOT (checks_generated AND EXISTS (SELECT FROM pg_catalog.pg_attribute a
+        WHERE a.attrelid = r.oid AND a.attgenerated <> '' AND NOT a.attisdropped))
+      ELSE EXISTS (SELECT FROM pg_catalog.pg_index i
+        WHERE i.indrelid = r.oid AND i.indisvalid AND i.indimmediate AND CASE r.relreplident WHEN 'i' THEN i.indisreplident ELSE i.indisprimary END
+          AND NOT (checks_generated AND EXISTS (SELECT FROM pg_catalog.pg_attribute a
+            WHERE a.attrelid = r.oid AND a.attnum = ANY (i.indkey) AND a.attgenerated <> '')))
+      END
+    ORDER BY 1 LIMIT 1), '')`
+
 const tablesQuery = `
-SELECT c.oid, n.nspname, c.relname, c.relpersistence, greatest(c.reltuples, 0)::bigint
+SELECT ` + tableColumns + `
 FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
 WHERE c.relkind IN ('r', 'p') AND NOT c.relispartition AND n.nspname = $1 AND c.relname LIKE $2
+ORDER BY n.nspname, c.relname`
+
+// heirsQuery asks for the tables that inherit from the table with the OID $1, and are no partitions.
+const heirsQuery = `
+WITH RECURSIVE heirs AS (
+  SELECT inhrelid FROM pg_catalog.pg_inherits WHERE inhparent = $1::oid
+  UNION SELECT i.inhrelid FROM pg_catalog.pg_inherits i JOIN heirs h ON i.inhparent = h.inhrelid)
+SELECT ` + tableColumns + `
+FROM heirs h JOIN pg_catalog.pg_class c ON c.oid = h.inhrelid JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+WHERE c.relkind = 'r' AND NOT c.relispartition
 ORDER BY n.nspname, c.relname`
 
 // like has LIKE match what a name with * stands for.
 var like = strings.NewReplacer(`\`, `\\`, "_", `\_`, "%", `\%`, "*", "%")
 
-// Resolve returns the tables that the items of the setting tables stand for, without their columns.
-func Resolve(ctx context.Context, conn *pgconn.PgConn, items []string) (all []*Table, err error) {
+// Resolve returns the tables that the items of the setting tables stand for, without their columns, with those that inherit from
+// them; and which of them cannot be captured, since programs could not update them any more. A pattern stands for no table of an
+// extension.
+func Resolve(ctx context.Context, conn *pgconn.PgConn, items []string) (all []*Table, left []LeftOut, err error) {
+	r := resolver{seen: map[uint32]bool{}}
 	for _, item := range items {
 		schema, name := ParsePattern(item)
 		several := strings.Contains(name, "*")
 		found, err := Rows(ctx, conn, tablesQuery, schema, like.Replace(name))
 		if err != nil {
-			return nil, fmt.Errorf("cannot look up table %s: %w", item, err)
+			return nil, nil, fmt.Errorf("cannot look up table %s: %w", item, err)
 		}
 		if len(found) == 0 && !several {
-			return nil, fmt.Errorf("cannot find table %s: there is none of that name in schema %s of this database", item, schema)
+			return nil, nil, fmt.Errorf("cannot find table %s: there is none of that name in schema %s of this database", item, schema)
 		}
-		for _, r := range found {
-			if r[3] != "p" {
+		for _, row := range found {
+			if several && row[6] == "t" {
+				continue
+			}
+			if row[3] != "p" {
 				if several {
 					continue
 				}
-				return nil, fmt.Errorf("cannot read changes of table %s: it is unlogged or temporary, so that they are not in the write-ahead log", item)
+				return nil, nil, fmt.Errorf("cannot read changes of table %s: it is unlogged or temporary, so that they are not in the write-ahead log", item)
 			}
-			oid, _ := strconv.ParseUint(r[0], 10, 32)
-			estimate, _ := strconv.ParseInt(r[4], 10, 64)
-			t := &Table{OID: uint32(oid), Schema: r[1], Name: r[2], Estimate: estimate}
-			if !slices.ContainsFunc(all, func(o *Table) bool { return o.OID == t.OID }) {
-				all = append(all, t)
+			r.add(row, nil, !several)
+		}
+	}
+	for _, t := range slices.Concat(r.all, r.leftTables()) {
+		if t.partitions {
+			continue
+		}
+		heirs, err := Rows(ctx, conn, heirsQuery, strconv.FormatUint(uint64(t.OID), 10))
+		if err != nil {
+			return nil, nil, fmt.Errorf("cannot look up the tables that inherit from %s: %w", t.ID(), err)
+		}
+		for _, row := range heirs {
+			if row[3] == "p" {
+				r.add(row, t, false)
 			}
 		}
 	}
-	return all, nil
+	return r.all, r.left, nil
+}
+
+// resolver gathers tables.
+type resolver struct {
+	all  []*Table
+	left []LeftOut
+	seen map[uint32]bool
+}
+
+// add adds the table of a row, if it is not there yet. Its records are of the collection of another table, unless that is nil.
+func (r *resolver) add(row []string, collection *Table, named bool) {
+	oid, _ := strconv.ParseUint(row[0], 10, 32)
+	estimate, _ := strconv.ParseInt(row[4], 10, 64)
+	t := &Table{OID: uint32(oid), Schema: row[1], Name: row[2], Estimate: estimate, collection: collection, partitions: row[5] == "t"}
+	if r.seen[t.OID] {
+		return
+	}
+	r.seen[t.OID] = true
+	if without := row[7]; without != "" {
+		err := fmt.Errorf("%s has no primary key that is checked at once and no other replica identity, so that UPDATE and DELETE on it would fail on the server: "+
+			"ALTER TABLE %s ADD PRIMARY KEY (…), or ALTER TABLE %s REPLICA IDENTITY FULL", without, without, without)
+		r.left = append(r.left, LeftOut{t, named, err})
+		return
+	}
+	r.all = append(r.all, t)
+}
+
+func (r *resolver) leftTables() (all []*Table) {
+	for _, l := range r.left {
+		all = append(all, l.Table)
+	}
+	return all
 }
 
 // ColumnsQuery asks for name, type and its SQL of the columns of the table with the OID $1.

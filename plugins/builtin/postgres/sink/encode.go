@@ -10,6 +10,7 @@ import (
 
 	"github.com/conduit-agent/conduit/plugins/builtin/postgres/pg"
 	"github.com/conduit-agent/conduit/plugins/builtin/sqlsink"
+	"github.com/conduit-agent/conduit/plugins/record"
 )
 
 // appendValue appends what a column is given for v as text. v is not nil.
@@ -43,7 +44,7 @@ func appendValue(dst []byte, v any, c pg.Column) ([]byte, error) {
 	case float64:
 		return strconv.AppendFloat(dst, v, 'g', -1, 64), nil
 	case time.Time:
-		return v.UTC().AppendFormat(dst, "2006-01-02 15:04:05.999999Z07:00"), nil
+		return appendTime(dst, v.UTC()), nil
 	case time.Duration:
 		return fmt.Appendf(dst, "%d microseconds", v.Microseconds()), nil
 	case []any:
@@ -51,11 +52,20 @@ func appendValue(dst []byte, v any, c pg.Column) ([]byte, error) {
 			return appendArray(dst, v, c)
 		}
 	}
-	text, err := json.Marshal(v)
+	text, err := record.AppendValue(nil, v)
 	if err != nil {
 		return nil, sqlsink.Refuse("cannot write a %T to column %s: %w", v, c.Name, err)
 	}
 	return append(dst, text...), nil
+}
+
+// appendTime appends a time in UTC. Years before the first one are written as PostgreSQL has them: without a year 0.
+func appendTime(dst []byte, t time.Time) []byte {
+	if y := t.Year(); y < 1 {
+		dst = fmt.Appendf(dst, "%04d", 1-y)
+		return t.AppendFormat(dst, "-01-02 15:04:05.999999Z07:00 BC")
+	}
+	return t.AppendFormat(dst, "2006-01-02 15:04:05.999999Z07:00")
 }
 
 // appendArray appends the literal of an array.

@@ -14,7 +14,6 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
-	"strings"
 
 	"github.com/conduit-agent/conduit/plugins/builtin/sqlite/file"
 	"github.com/conduit-agent/conduit/plugins/builtin/sqlsink/sqldb"
@@ -32,6 +31,7 @@ type Capture struct {
 
 	DB      string           // identifier of the database
 	Version int64            // of the schema, when all was prepared
+	LeftOut []LeftOut        // tables that * does not stand for although they have rows
 	Tables  map[int64]*Shape // that changes are of, by number: also those that are not captured any more
 	Runs    []Run            // tables to read whole, in order
 }
@@ -51,6 +51,12 @@ type Column struct {
 	Type string `json:"type,omitempty"` // as declared
 	Key  int    `json:"key,omitempty"`  // place in the primary key, from 1; 0: none
 	Null bool   `json:"null,omitempty"` // it may be NULL
+}
+
+// LeftOut is a table that cannot be captured.
+type LeftOut struct {
+	Table string
+	Err   error
 }
 
 // Run is a reading of all rows of a table.
@@ -252,30 +258,20 @@ func (c *Capture) Load(ctx context.Context, conn *sql.Conn) error {
 
 // resolve returns the tables that the items of the setting tables stand for.
 func (c *Capture) resolve(ctx context.Context, conn *sql.Conn, items []string) ([]*Shape, error) {
-	var names []string
-	err := sqldb.EachRow(ctx, conn, "SELECT name FROM pragma_table_list WHERE schema = 'main' AND type = 'table' ORDER BY name", func(rows *sql.Rows) error {
-		var name string
-		err := rows.Scan(&name)
-		if !strings.HasPrefix(name, "sqlite_") && !strings.HasPrefix(name, c.Table) {
-			names = append(names, name)
-		}
-		return err
-	})
+	list, err := c.list(ctx, conn)
 	if err != nil {
 		return nil, err
 	}
-	if !slices.Contains(items, "*") {
-		for i, item := range items {
-			if !slices.Contains(names, item) {
-				return nil, fmt.Errorf("there is no table %s, or it cannot be captured: views and virtual tables have no changes of their own", item)
-			}
-			if slices.Contains(items[:i], item) {
-				return nil, fmt.Errorf("table %s is named twice", item)
-			}
-		}
-		names = items
+	names, err := list.choose(items)
+	if err != nil {
+		return nil, err
 	}
+	every := slices.Contains(items, "*")
 	var all []*Shape
+	c.LeftOut = nil
+	for _, name := range list.unclear {
+		c.LeftOut = append(c.LeftOut, LeftOut{name, errors.New(list.refused[name])})
+	}
 	for _, name := range names {
 		s := &Shape{Name: name}
 		err := sqldb.EachRow(ctx, conn, `SELECT name, type, pk, "notnull" FROM pragma_table_xinfo(?) WHERE hidden = 0 ORDER BY cid`, func(rows *sql.Rows) error {
@@ -288,6 +284,14 @@ func (c *Capture) resolve(ctx context.Context, conn *sql.Conn, items []string) (
 		}, name)
 		if err != nil {
 			return nil, err
+		}
+		if len(s.Columns) > maxColumns {
+			why := fmt.Errorf("it has %d columns, and changes of more than %d cannot be noted", len(s.Columns), maxColumns)
+			if !every {
+				return nil, fmt.Errorf("cannot capture table %s: %w: remove it from tables", name, why)
+			}
+			c.LeftOut = append(c.LeftOut, LeftOut{name, why})
+			continue
 		}
 		all = append(all, s)
 	}
@@ -313,7 +317,7 @@ func (c *Capture) Drop(ctx context.Context, conn *sql.Conn) error {
 				return err
 			}
 		}
-		for _, suffix := range []string{"", "_tables", "_runs", "_source"} {
+		for _, suffix := range noteTables {
 			if _, err := conn.ExecContext(ctx, "DROP TABLE IF EXISTS "+c.name(suffix)); err != nil {
 				return err
 			}

@@ -2,16 +2,21 @@ package sqldb
 
 import (
 	"encoding/json"
+	"math"
 	"strconv"
 	"time"
+
+	"github.com/conduit-agent/conduit/plugins/record"
 )
 
 // plain returns v as one of nil, bool, int64, float64, string, []byte and time.Time. Numbers of
-// JSON are exact; one that has no exact form stays text. What is nested becomes JSON.
+// JSON are exact; one that has no exact form stays text, and NaN is text. What is nested becomes JSON.
 func plain(v any) (any, error) {
 	switch v := v.(type) {
-	case nil, bool, int64, float64, string, []byte, time.Time:
+	case nil, bool, int64, string, []byte, time.Time:
 		return v, nil
+	case float64:
+		return notNaN(v), nil
 	case json.Number:
 		return number(v), nil
 	case int:
@@ -34,12 +39,21 @@ func plain(v any) (any, error) {
 		return unsigned(v), nil
 	case float32:
 		// The shortest decimal that is this float32, not the digits that its float64 has more.
-		return strconv.ParseFloat(strconv.FormatFloat(float64(v), 'g', -1, 32), 64)
+		f, err := strconv.ParseFloat(strconv.FormatFloat(float64(v), 'g', -1, 32), 64)
+		return notNaN(f), err
 	case time.Duration:
 		return int64(v), nil
 	}
-	text, err := json.Marshal(v)
+	text, err := record.AppendValue(nil, v)
 	return string(text), err
+}
+
+// notNaN returns f, or a text for what is no number: SQLite would make NULL of it.
+func notNaN(f float64) any {
+	if math.IsNaN(f) {
+		return "NaN"
+	}
+	return f
 }
 
 func unsigned(n uint64) any {

@@ -1,0 +1,53 @@
+package file
+
+import "time"
+
+// How long a file that cannot be read rests before it is tried again: at first, and at most.
+const (
+	firstRest   = time.Second
+	longestRest = time.Minute
+)
+
+// parked is a file among several that cannot be read now.
+type parked struct {
+	place place         // where reading goes on; the zero place: at the beginning
+	rest  time.Duration // from one attempt to the next
+	next  time.Time     // when it is tried again
+}
+
+func (p *parked) due() bool { return !time.Now().Before(p.next) }
+
+// park leaves out the file because of err until it is tried again. Where reading stands in it is kept.
+func (s *single) park(err error) {
+	at := &parked{rest: firstRest}
+	switch {
+	case s.parked != nil:
+		at.place, at.rest = s.parked.place, min(2*max(s.parked.rest, firstRest/2), longestRest)
+	case s.file != nil:
+		at.place = s.place()
+	}
+	at.next = time.Now().Add(at.rest)
+	_ = s.close() // it was read only
+	s.parked = at
+	if s.skips.Add(s.path, err) {
+		s.log.Warn("a file cannot be read and is left out until it can", "path", s.path, "err", err)
+	}
+}
+
+// retry reads on in a file that is parked, if it can be read now.
+func (s *single) retry() {
+	var err error
+	if s.parked.place == (place{}) {
+		_, err = s.tail.open()
+	} else {
+		err = s.resume(s.parked.place)
+	}
+	if err != nil {
+		s.park(err)
+		return
+	}
+	s.parked = nil
+	if s.skips.Remove(s.path) {
+		s.log.Info("a file that was left out is read again", "path", s.path)
+	}
+}

@@ -1,0 +1,152 @@
+package sqlite_test
+
+import (
+	"errors"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/conduit-agent/conduit/plugins/builtin/sqlite"
+	"github.com/conduit-agent/conduit/plugins/plugintest"
+	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/plugins/sdk"
+)
+
+// kinds are all kinds of tables, with what a program goes on doing to them when a source was set up.
+var kinds = map[string]struct{ schema, program, captured string }{
+	"ordinary":             {"CREATE TABLE t (id INTEGER PRIMARY KEY, x)", "INSERT INTO t VALUES (1, 'a'); UPDATE t SET x = 'b'; DELETE FROM t", "t"},
+	"without a key":        {"CREATE TABLE t (x, y)", "INSERT INTO t VALUES (1, 2); UPDATE t SET y = 3; DELETE FROM t", "t"},
+	"WITHOUT ROWID":        {"CREATE TABLE t (a, b, PRIMARY KEY (a, b)) WITHOUT ROWID", "INSERT INTO t VALUES (1, 2); UPDATE t SET b = 3; DELETE FROM t", "t"},
+	"STRICT":               {"CREATE TABLE t (id INTEGER PRIMARY KEY, x ANY) STRICT", "INSERT INTO t VALUES (1, x'00'); UPDATE t SET x = 1.5; DELETE FROM t", "t"},
+	"generated columns":    {"CREATE TABLE t (a INT, b AS (a + 1) VIRTUAL, c AS (a + 2) STORED, UNIQUE (c))", "INSERT INTO t VALUES (1); UPDATE t SET a = 2; DELETE FROM t", "t"},
+	"ON CONFLICT":          {"CREATE TABLE t (a UNIQUE ON CONFLICT REPLACE, b NOT NULL ON CONFLICT IGNORE)", "INSERT INTO t VALUES (1, 2), (1, 3), (2, NULL); UPDATE t SET b = 4", "t"},
+	"REPLACE and UPSERT":   {"CREATE TABLE t (a PRIMARY KEY, b)", "REPLACE INTO t VALUES (1, 2); REPLACE INTO t VALUES (1, 3); INSERT INTO t VALUES (1, 4) ON CONFLICT (a) DO UPDATE SET b = 5; INSERT OR IGNORE INTO t VALUES (1, 6)", "t"},
+	"recursive triggers":   {"CREATE TABLE t (a PRIMARY KEY, b)", "PRAGMA recursive_triggers = ON; REPLACE INTO t VALUES (1, 2); REPLACE INTO t VALUES (1, 3)", "t"},
+	"quoted names":         {`CREATE TABLE "a ""b'.[c]" ("select" INTEGER PRIMARY KEY, "x y""z", "OLD" )`, `INSERT INTO "a ""b'.[c]" VALUES (1, 2, 3); UPDATE "a ""b'.[c]" SET "x y""z" = 4`, `a "b'.[c]`},
+	"foreign keys":         {"CREATE TABLE p (id INTEGER PRIMARY KEY); CREATE TABLE c (id INTEGER PRIMARY KEY, p REFERENCES p ON DELETE CASCADE ON UPDATE CASCADE)", "PRAGMA foreign_keys = ON; INSERT INTO p VALUES (1); INSERT INTO c VALUES (1, 1); UPDATE p SET id = 2; DELETE FROM p", "c,p"},
+	"own triggers":         {"CREATE TABLE t (a); CREATE TABLE log (a); CREATE TRIGGER tr AFTER INSERT ON t BEGIN INSERT INTO log VALUES (NEW.a); END", "INSERT INTO t VALUES (1) RETURNING a; UPDATE log SET a = 2", "log,t"},
+	"views":                {"CREATE TABLE t (a); CREATE VIEW v AS SELECT a FROM t; CREATE TRIGGER tr INSTEAD OF INSERT ON v BEGIN INSERT INTO t VALUES (NEW.a); END", "INSERT INTO v VALUES (1)", "t"},
+	"FTS4":                 {"CREATE VIRTUAL TABLE f USING fts4(body); CREATE TABLE f_notes (a)", "INSERT INTO f VALUES ('some text'); UPDATE f SET body = 'more'; INSERT INTO f(f) VALUES ('optimize'); DELETE FROM f; INSERT INTO f_notes VALUES (1)", "f_notes"},
+	"R*Tree":               {"CREATE VIRTUAL TABLE r USING rtree(id, a, b)", "INSERT INTO r VALUES (1, 2, 3); UPDATE r SET b = 4; DELETE FROM r", ""},
+	"alter":                {"CREATE TABLE t (a INTEGER PRIMARY KEY, b)", "ALTER TABLE t ADD COLUMN c; ALTER TABLE t RENAME COLUMN b TO d; INSERT INTO t VALUES (1, 2, 3); ALTER TABLE t RENAME TO u; UPDATE u SET d = 4; CREATE INDEX i ON u (d); VACUUM; REINDEX; ANALYZE", "t"},
+	"drop":                 {"CREATE TABLE t (a); CREATE TABLE u (a)", "INSERT INTO u VALUES (1); DROP TABLE t; INSERT INTO u VALUES (2)", "t,u"},
+	"temporary":            {"CREATE TABLE t (a)", "CREATE TEMP TABLE x (a); INSERT INTO x VALUES (1); ATTACH ':memory:' AS o; CREATE TABLE o.y AS SELECT 1 AS a; INSERT INTO t SELECT a FROM o.y", "t"},
+	"untrusted schema":     {"CREATE TABLE t (a)", "PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON; INSERT INTO t VALUES (1); UPDATE t SET a = 2; DELETE FROM t", "t"},
+	"autoincrement":        {"CREATE TABLE t (a INTEGER PRIMARY KEY AUTOINCREMENT)", "INSERT INTO t VALUES (NULL); DELETE FROM t", "t"},
+	"a great many columns": {"CREATE TABLE wide (c0" + columns(1, 1500) + "); CREATE TABLE t (a)", "INSERT INTO wide (c0) VALUES (1); INSERT INTO t VALUES (1)", "t"},
+}
+
+func columns(from, to int) (text string) {
+	for i := from; i < to; i++ {
+		text += ", c" + strings.Repeat("x", i%10) + strings.Repeat("y", i/10%10) + strings.Repeat("z", i/100)
+	}
+	return text
+}
+
+// capturedTables returns the tables that have triggers of a source.
+func (w *world) capturedTables() string {
+	return strings.ReplaceAll(w.query("SELECT DISTINCT tbl_name FROM sqlite_schema WHERE type = 'trigger' AND name LIKE 'conduit_changes%' ORDER BY 1"), "\n", ",")
+}
+
+// A program can do with every kind of table what it could before a source was set up, and no other table is captured.
+func TestProgramsGoOnWriting(t *testing.T) {
+	for name, c := range kinds {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, c.schema)
+			s := w.open(w.settings("*"), nil)
+			if got := w.capturedTables(); got != c.captured {
+				t.Errorf("captured: %s, want %s", got, c.captured)
+			}
+			w.exec(c.program)
+			s.Close()
+			w.exec("CREATE TABLE IF NOT EXISTS later (a); INSERT INTO later VALUES (1)")
+			w.open(w.settings("*"), nil).Close()
+			if w.exec("UPDATE later SET a = 2"); w.query("PRAGMA integrity_check") != "ok" {
+				t.Error("the database is damaged")
+			}
+		})
+	}
+}
+
+// The same with the command line of SQLite, which has modules that the agent lacks, where there is one.
+func TestProgramsWithOtherModules(t *testing.T) {
+	cli, err := exec.LookPath("sqlite3")
+	if err != nil {
+		t.Skip("there is no sqlite3")
+	}
+	run := func(w *world, sql string) {
+		t.Helper()
+		if out, err := exec.Command(cli, "-bail", w.path, sql).CombinedOutput(); err != nil {
+			t.Errorf("%s: %v: %s", sql, err, out)
+		}
+	}
+	w := newWorld(t, "")
+	run(w, `CREATE TABLE docs (id INTEGER PRIMARY KEY, body); CREATE VIRTUAL TABLE docs_fts USING fts5(body, content='docs', content_rowid='id');
+		CREATE VIRTUAL TABLE own USING fts5(body); CREATE TABLE own_notes (a);
+		CREATE TRIGGER ai AFTER INSERT ON docs BEGIN INSERT INTO docs_fts(rowid, body) VALUES (NEW.id, NEW.body); END; INSERT INTO docs VALUES (1, 'before')`)
+	// What an earlier version set up.
+	w.exec("CREATE TABLE conduit_changes (id INTEGER PRIMARY KEY AUTOINCREMENT, shape INTEGER NOT NULL, op INTEGER NOT NULL, at INTEGER NOT NULL, b1, a1, b2, a2)")
+	s := w.open(w.settings("*"), nil)
+	w.exec(`INSERT INTO conduit_changes_tables VALUES (77, 'docs_fts_data', '[{"name":"id","key":1},{"name":"block"}]', 1, 0);
+		CREATE TRIGGER conduit_changes_77_insert AFTER INSERT ON docs_fts_data BEGIN INSERT INTO conduit_changes (shape, op, at, a1) SELECT 77, 1, 0, NEW.id; END`)
+	s.Close()
+	s = w.open(w.settings("*"), nil)
+	if got := w.capturedTables(); got != "docs,own_notes" {
+		t.Errorf("captured: %s", got)
+	}
+	run(w, `INSERT INTO docs VALUES (2, 'after'); INSERT INTO own VALUES ('text'); UPDATE own SET body = 'more'; INSERT INTO own(own) VALUES ('optimize'); DELETE FROM own;
+		PRAGMA trusted_schema = OFF; INSERT INTO own_notes VALUES (3)`)
+	s.Want(`snapshot docs {"id":1} to {"body":"before","id":1}`, `create docs {"id":2} to {"body":"after","id":2}`, `create own_notes null to {"a":3}`)
+	for table, why := range map[string]string{"docs_fts_data": "a virtual table keeps its content in it", "docs_fts": "virtual table", "none": "there is no table"} {
+		if err := w.source().TryOpen(w.settings(table), nil); err == nil || !strings.Contains(err.Error(), why) {
+			t.Errorf("%s: got %v, want %s", table, err, why)
+		}
+	}
+	// The agent cannot write to a table whose trigger needs such a module. No record is to blame for that.
+	d, ctx := w.destination("table", `{{ index .Metadata "opencdc.collection" }}`)
+	r := plugintest.Row(1, record.OperationCreate, nil, m{"id": 9, "body": "x"})
+	r.Metadata.Set(record.KeyCollection, "docs")
+	if n, err := d.Write(ctx, []record.Record{r}); n != 0 || !errors.As(err, new(interface{ Lost() bool })) || !strings.Contains(err.Error(), "sqlite_fts5") {
+		t.Errorf("wrote %d, %v", n, err)
+	}
+	named := sdk.Standard(sqlite.Connector()).NewDestination()
+	defer func() { _ = named.Teardown(ctx) }()
+	if err := named.Configure(ctx, map[string]string{"path": w.path, "table": "docs"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := named.Open(ctx); err == nil || !strings.Contains(err.Error(), "docs_fts of the module fts5") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// A table that may belong to a virtual table of a module that is not known is left out, and that is said.
+func TestTablesOfUnknownModules(t *testing.T) {
+	w := newWorld(t, `CREATE TABLE v_rows (a); CREATE TABLE other (a); PRAGMA writable_schema = ON;
+		INSERT INTO sqlite_schema VALUES ('table', 'v', 'v', 0, 'CREATE VIRTUAL TABLE v USING "vec0"(x)'); PRAGMA writable_schema = RESET`)
+	s := w.open(w.settings("*"), nil)
+	if got := w.capturedTables(); got != "other" {
+		t.Errorf("captured: %s", got)
+	}
+	if skipped := s.Progress().Skipped; len(skipped) != 1 || skipped[0].Of != "v_rows" || !strings.Contains(skipped[0].Error, "vec0") {
+		t.Errorf("left out: %v", skipped)
+	}
+}
+
+// Two sources of one database do not note what the other one notes.
+func TestTwoSourcesOfAllTables(t *testing.T) {
+	w := newWorld(t, "CREATE TABLE t (a INTEGER PRIMARY KEY); INSERT INTO t VALUES (0)")
+	one := w.open(w.settings("*"), nil)
+	two := plugintest.NewOpened(w, sqlite.Connector(), "p:other")
+	if err := two.TryOpen(w.settings("*", "changes.table", "others"), nil); err != nil {
+		t.Fatal(err)
+	}
+	one.Want(`snapshot t {"a":0} to {"a":0}`)
+	two.Want(`snapshot t {"a":0} to {"a":0}`)
+	w.exec("INSERT INTO t VALUES (1); UPDATE t SET a = 2 WHERE a = 1")
+	want := []string{`create t {"a":1} to {"a":1}`, `delete t {"a":1} from {"a":1}`, `create t {"a":2} to {"a":2}`}
+	one.Want(want...)
+	two.Want(want...)
+	if got := w.query("SELECT DISTINCT tbl_name FROM sqlite_schema WHERE type = 'trigger'"); got != "t" {
+		t.Errorf("captured: %s", got)
+	}
+}
