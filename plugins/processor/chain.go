@@ -48,7 +48,7 @@ type group struct {
 // Process implements connector.Chain.
 func (c *Chain) Process(ctx context.Context, token any, records []record.Record) (connector.Outcome, error) {
 	var out connector.Outcome
-	w := work{chain: c, token: token, input: records, records: records, out: &out}
+	w := work{chain: c, budget: c.budget(), token: token, input: records, records: records, out: &out}
 	if err := c.pass(ctx, &w, 0); err != nil {
 		return out, err
 	}
@@ -62,6 +62,13 @@ func (c *Chain) Process(ctx context.Context, token any, records []record.Record)
 	}
 	c.queue = nil
 	return out, nil
+}
+
+func (c *Chain) budget() int {
+	if c.options.Budget > 0 {
+		return c.options.Budget
+	}
+	return sdk.DefaultBudget
 }
 
 // pass runs the stages from number first on.
@@ -80,7 +87,7 @@ func (c *Chain) pass(ctx context.Context, w *work, first int) error {
 func (c *Chain) passEmission(ctx context.Context, p pending, out *connector.Outcome) error {
 	c.stages[p.next-1].holding -= len(p.emission.Settles)
 	g := &group{settles: flatten(p.emission.Settles)}
-	w := work{chain: c, group: g, input: p.emission.Records, records: p.emission.Records, out: out}
+	w := work{chain: c, budget: c.budget(), group: g, input: p.emission.Records, records: p.emission.Records, out: out}
 	if err := c.pass(ctx, &w, p.next); err != nil {
 		return err
 	}
