@@ -24,7 +24,8 @@ type (
 type destinationSettings struct {
 	fileSettings
 	tableSettings
-	Setup string `json:"setup" desc:"SQL that is run whenever the database is opened, such as CREATE TABLE IF NOT EXISTS readings (at TEXT, value REAL)."`
+	SetupTimeout time.Duration `json:"setup.timeout" default:"1m" validate:"gt=0" desc:"How long the SQL of setup may run."`
+	Setup        string        `json:"setup" desc:"SQL that is run whenever the database is opened, such as CREATE TABLE IF NOT EXISTS readings (at TEXT, value REAL)."`
 }
 
 // Destination writes records to tables.
@@ -72,7 +73,7 @@ func (d *dialect) Open(ctx context.Context) (*sql.DB, error) {
 	if err != nil || d.settings.Setup == "" {
 		return db, err
 	}
-	if _, err := db.ExecContext(ctx, d.settings.Setup); err != nil {
+	if err := file.Setup(ctx, db, d.settings.Setup, d.settings.SetupTimeout); err != nil {
 		_ = db.Close()
 		return nil, fmt.Errorf("cannot run the SQL of the setting setup: %w", err)
 	}
