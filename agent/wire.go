@@ -57,6 +57,7 @@ func (a *Agent) wire() {
 	a.Catalog.Executables.Bounds.PipelineOf = a.startedPipelineOf
 	a.Catalog.Host.Syncs = syncs
 	a.Catalog.Host.Buffer = buffers(w.Shared)
+	a.Catalog.Host.Budget = budget(w.Shared)
 	a.Catalog.Executables.Watch = (&watch.Trigger{Log: log}).Run
 	a.Catalog.Modules.Watch = (&watch.Trigger{Log: log}).Run
 	a.references = &reference.Resolver{Apply: func(ctx context.Context, id string) error { return a.Loop.Reapply(ctx, id) }, Log: log, Watch: watch.Trigger{Log: log}}
@@ -73,6 +74,7 @@ func (a *Agent) wire() {
 		AckTimeout: c.Pipelines.AckTimeout,
 
 		ProcessorTimeout: c.Processors.Timeout,
+		Budget:           budget(w.Shared),
 		StateDir:         c.DB.SQLite.Path + ".processors",
 		Log:              log,
 	}
@@ -294,6 +296,17 @@ func window(limit int64) backpressure.Window {
 	}
 	return w
 }
+
+// budget returns how many bytes of memory may be made of one record, 0 where memory is not limited.
+func budget(shared *backpressure.Shared) int {
+	if !shared.Strict {
+		return 0
+	}
+	return max(int(shared.Bytes), leastBudget)
+}
+
+// leastBudget lets the records that are usual pass on the smallest hosts.
+const leastBudget = 8 << 20
 
 // buffers returns a function that returns what counts the buffers of an instance of a connector.
 func buffers(shared *backpressure.Shared) func(plugin string) sdk.Buffer {

@@ -23,6 +23,7 @@ type builtins struct {
 	allowPath  func(path string) error
 	syncs      *syncgroup.Group
 	buffer     func(plugin string) sdk.Buffer
+	budget     int
 
 	once      sync.Once
 	standard  []sdk.Connector // those that could be described, with the sdk.* settings

@@ -31,6 +31,8 @@ type Host struct {
 	// Buffer returns what counts the buffers of an instance of a built-in plugin with that
 	// name; nil when they are not bounded.
 	Buffer func(plugin string) sdk.Buffer
+	// Budget is what sdk.Budget returns to built-in plugins; 0: sdk.DefaultBudget.
+	Budget int
 
 	once    sync.Once
 	builtin *builtins
@@ -172,7 +174,7 @@ func newest(all []Installed, name pluginname.Name) (found Installed, ok bool) {
 func (h *Host) registries() []Registry {
 	h.once.Do(func() {
 		h.builtin = &builtins{
-			connectors: h.Builtin, schemas: h.Schemas, log: h.Log, timeouts: h.Timeouts, allowPath: h.AllowPath, syncs: h.Syncs, buffer: h.Buffer,
+			connectors: h.Builtin, schemas: h.Schemas, log: h.Log, timeouts: h.Timeouts, allowPath: h.AllowPath, syncs: h.Syncs, buffer: h.Buffer, budget: h.Budget,
 		}
 		if h.builtin.log == nil {
 			h.builtin.log = slog.New(slog.DiscardHandler)

@@ -98,6 +98,9 @@ func (d *destinationRun) process(ctx context.Context, f inFlight) error {
 	if err != nil {
 		return err
 	}
+	if n := f.Records.Len(); n > 0 && len(m.Records) > 0 {
+		f.src().parts.branch.Store(int64(record.NewBatch(m.Records).Memory() / n))
+	}
 	if m.Origins == nil {
 		d.parts = append(d.parts, part{f, record.NewBatch(m.Records), len(m.Records)})
 	} else {

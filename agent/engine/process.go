@@ -98,6 +98,7 @@ func (s *sourceRun) forward(ctx context.Context, f inFlight, emitted []inFlight)
 // hand takes what processors left of a batch into account and queues it.
 func (s *sourceRun) hand(ctx context.Context, f inFlight) error {
 	none := f.Records.Len() == 0
+	s.parts.made.Add(int64(f.Records.Memory()))
 	if f.Emitted() {
 		s.track(f, time.Time{}, func() settle.Change { return s.tracker.Check(f.Batch) })
 	} else {

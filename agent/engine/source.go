@@ -52,6 +52,7 @@ type sourceRun struct {
 	settled  bool            // owned by read: all was, before the batch that was read last
 	handover handover.Handover
 	memory   *backpressure.Account
+	parts    parts
 
 	mu       sync.Mutex
 	tracker  settle.Tracker // guarded by mu
@@ -224,11 +225,11 @@ func (s *sourceRun) dispatch(ctx context.Context, b *record.Batch) (over bool, e
 			return false, failure.In(s.id, failure.Permanent(fmt.Errorf("cannot take records from source %s: position of %d bytes; it must have 1 to %d", s.id, l, record.MaxPosition)))
 		}
 	}
-	f := s.inFlight(b)
-	if s.stage.Active() || s.run.stage.Active() {
+	if s.stage.Active() || s.run.stage.Active() || b.Len() > 1 && s.run.branches() {
 		s.tap.PublishCopy(b)
-		return false, s.process(ctx, f)
+		return false, s.processParts(ctx, b)
 	}
+	f := s.inFlight(b)
 	s.tap.Publish(b)
 	s.add(f)
 	if s.mayWrite() {

@@ -96,6 +96,7 @@ func (r *Runner) chains(p *spec.Pipeline, log *slog.Logger) processor.Options {
 		Schemas:  r.Catalog.Host.Schemas,
 		StateDir: r.stateDir(p.ID),
 		Timeout:  r.ProcessorTimeout,
+		Budget:   r.Budget,
 		Stats:    stats.make,
 		Tap: func(id string, out bool, records []record.Record) {
 			point := tap.In(id)

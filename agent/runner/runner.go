@@ -54,8 +54,10 @@ type Runner struct {
 	AckTimeout time.Duration
 	// ProcessorTimeout is how long a processor may take for a batch; 0 for ever.
 	ProcessorTimeout time.Duration
-	StateDir         string // of what processors keep, a directory for each pipeline; "" for none
-	Log              *slog.Logger
+	// Budget is how many bytes of memory processors may make of one record; 0: sdk.DefaultBudget.
+	Budget   int
+	StateDir string // of what processors keep, a directory for each pipeline; "" for none
+	Log      *slog.Logger
 
 	starts   tally // of connectors, by plugin
 	restarts tally // of connectors that ran before, by plugin

@@ -48,7 +48,7 @@ type group struct {
 // Process implements connector.Chain.
 func (c *Chain) Process(ctx context.Context, token any, records []record.Record) (connector.Outcome, error) {
 	var out connector.Outcome
-	w := work{chain: c, token: token, input: records, records: records, out: &out}
+	w := work{chain: c, budget: c.budget(), token: token, input: records, records: records, out: &out}
 	if err := c.pass(ctx, &w, 0); err != nil {
 		return out, err
 	}
@@ -106,6 +106,13 @@ func (c *Chain) emitted(n int, emissions []sdk.Emission) {
 	c.queues[n] = append(c.queues[n], emissions...)
 }
 
+func (c *Chain) budget() int {
+	if c.options.Budget > 0 {
+		return c.options.Budget
+	}
+	return sdk.DefaultBudget
+}
+
 // pass runs the stages from number first on.
 func (c *Chain) pass(ctx context.Context, w *work, first int) error {
 	for i := first; i < len(c.stages); i++ {
@@ -123,7 +130,7 @@ func (c *Chain) pass(ctx context.Context, w *work, first int) error {
 func (c *Chain) passEmission(ctx context.Context, n int, emission sdk.Emission, out *connector.Outcome) error {
 	c.stages[n].holding -= len(emission.Settles)
 	g := &group{settles: flatten(emission.Settles)}
-	w := work{chain: c, group: g, input: emission.Records, records: emission.Records, out: out}
+	w := work{chain: c, budget: c.budget(), group: g, input: emission.Records, records: emission.Records, out: out}
 	if c.cover(g) {
 		w.token = g
 	}

@@ -25,6 +25,7 @@ type Options struct {
 	StateDir string        // of the pipeline; its processors have a directory each in it, for what must survive a restart
 	Clock    sdk.Clock     // nil: the time of the machine
 	Timeout  time.Duration // longest that a processor may take for a batch; 0: no limit
+	Budget   int           // bytes of memory that may be made of one record; 0: sdk.DefaultBudget
 	Former   *Chain        // that the chain is to take the place of; nil: none
 
 	// Tap is called with the records that a processor gets, before its condition, and with
@@ -112,6 +113,7 @@ func (c *Chain) openWorker(ctx context.Context, s *stage, plugin sdk.ProcessorPl
 		Clock:       c.options.Clock,
 		AllowPath:   c.options.Registry.AllowPath,
 		StateDir:    s.stateDir,
+		Budget:      c.options.Budget,
 	}}
 	if c.schemas != nil {
 		w.env.Schemas = c.schemas

@@ -233,6 +233,7 @@ func (s *stage) callAll(ctx context.Context, w *work, workers []*worker, selecte
 func (s *stage) call(ctx context.Context, w *work, k *worker, share []int32) error {
 	k.batch.Reset(w.token, w.records, share)
 	k.batch.OnHold(nil)
+	k.batch.OnTake(w.take)
 	if w.group != nil || w.origins != nil {
 		k.batch.OnHold(w.name)
 	}

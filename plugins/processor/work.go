@@ -1,6 +1,9 @@
 package processor
 
 import (
+	"fmt"
+	"sync"
+
 	"github.com/conduit-agent/conduit/plugins/connector"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
@@ -20,6 +23,26 @@ type work struct {
 	original   []bool // by index of input: it was split or held. Empty while none was
 	refused    []bool // by index of input. Empty while none was
 	refusedAll bool   // a record of an emission was refused
+
+	budget int // bytes that may be made of each of input
+	mu     sync.Mutex
+	made   map[int32]int // bytes made of it so far, by index of input; guarded by mu
+}
+
+// take counts n bytes that are about to be made of record i.
+func (w *work) take(i int32, n int) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.made == nil {
+		w.made = make(map[int32]int)
+	}
+	origin := w.origin(i)
+	if made := w.made[origin]; n > w.budget-made {
+		return fmt.Errorf("cannot make so much of one record: it would take %d MiB of memory, and may take %d (an eighth of memory.limit, at most 256)",
+			(made+n)>>20+1, w.budget>>20)
+	}
+	w.made[origin] += n
+	return nil
 }
 
 func (w *work) origin(i int32) int32 {

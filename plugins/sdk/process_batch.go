@@ -30,6 +30,7 @@ type ProcessBatch struct {
 	held    func(i int32) Held
 	fates   []Fate // by index in records; empty while all go on
 	emitted []Emission
+	take    func(i int32, n int) error // counts what is made of a record; nil: nobody does
 }
 
 // FateKind says what becomes of a record.
@@ -77,7 +78,20 @@ func NewProcessBatch(token any, records []record.Record, selects []int32) *Proce
 // Reset makes b what NewProcessBatch returns, and keeps its memory. It is for hosts.
 func (b *ProcessBatch) Reset(token any, records []record.Record, selects []int32) {
 	clear(b.fates)
-	*b = ProcessBatch{token: token, records: records, selects: selects, held: b.held, fates: b.fates[:0]}
+	*b = ProcessBatch{token: token, records: records, selects: selects, held: b.held, fates: b.fates[:0], take: b.take}
+}
+
+// OnTake has take decide what Take returns for the index of a record. It is for hosts.
+func (b *ProcessBatch) OnTake(take func(i int32, n int) error) { b.take = take }
+
+// Take counts n bytes of memory that the processor is about to make of record i, in addition to those that it and the
+// processors before it made of the record that was read. The error is for Refuse: it says that the host allows no more. A
+// processor that can make much of a little calls it before it does.
+func (b *ProcessBatch) Take(i, n int) error {
+	if b.take == nil {
+		return nil
+	}
+	return b.take(b.at(i), n)
 }
 
 // OnHold makes Hold return what name returns for the index of a record. It is for hosts.
@@ -127,10 +141,15 @@ func (b *ProcessBatch) Refuse(i int, err error) { b.decide(i, Fate{Kind: Refused
 // Replace lets the pieces go on in the place of record i, which must stay as it is: it
 // goes to the dead-letter queue when a piece is refused. The pieces share no map, slice or
 // byte with it, or with each other, that a later processor could change. They get its
-// position. Without pieces the record is filtered.
+// position. Without pieces the record is filtered. Each piece counts as Take does, with what a small record takes; when they
+// are too many, the record is refused.
 func (b *ProcessBatch) Replace(i int, pieces []record.Record) {
 	if len(pieces) == 0 {
 		b.Filter(i)
+		return
+	}
+	if err := b.Take(i, PieceBytes*len(pieces)); err != nil {
+		b.Refuse(i, err)
 		return
 	}
 	for p := range pieces {
@@ -138,6 +157,9 @@ func (b *ProcessBatch) Replace(i int, pieces []record.Record) {
 	}
 	b.decide(i, Fate{Kind: Replaced, Pieces: pieces})
 }
+
+// PieceBytes is what a small record takes in memory.
+const PieceBytes = 400
 
 // Hold keeps record i back until an Emission names it. The record must stay as it is from
 // then on, also after Process has returned: it may go to the dead-letter queue. The

@@ -18,21 +18,75 @@ const (
 	bodyJSON  = "json"
 )
 
-// split returns the payloads in a body.
-func split(form, contentType string, body []byte) ([]record.Data, error) {
+// payloads are those in a body, which become records one after the other: a body of eight megabytes may have millions.
+type payloads struct {
+	left     int // how many are to come
+	lines    []byte
+	elements *jsonvalue.Elements
+	raw      []byte
+}
+
+// split checks a body, and returns its payloads. Each may take so many bytes of memory.
+func split(form, contentType string, body []byte, limit int) (*payloads, error) {
 	if form == bodyAuto {
 		form = formOf(contentType)
 	}
-	switch form {
-	case bodyLines:
-		return splitLines(body), nil
-	case bodyJSON:
-		return splitJSON(body)
+	switch {
+	case form == bodyLines:
+		p := &payloads{lines: body}
+		for line := range bytes.Lines(body) {
+			if len(bytes.TrimRight(line, "\r\n")) > 0 {
+				p.left++
+			}
+		}
+		return p, nil
+	case form == bodyJSON:
+		elements, err := jsonvalue.ParseElements(body, limit)
+		if err != nil {
+			return nil, fmt.Errorf("the body is not one JSON value: %w", err)
+		}
+		return &payloads{left: elements.Left, elements: elements}, nil
+	case len(body) == 0:
+		return &payloads{}, nil
 	}
-	if len(body) == 0 {
+	return &payloads{left: 1, raw: body}, nil
+}
+
+// next returns the next n payloads. Objects are structured, other JSON values stay text.
+func (p *payloads) next(n int) ([]record.Data, error) {
+	n = min(n, p.left)
+	p.left -= n
+	switch {
+	case n == 0:
 		return nil, nil
+	case p.elements != nil:
+		return p.nextElements(n)
+	case p.lines == nil:
+		return []record.Data{record.Raw(p.raw)}, nil
 	}
-	return []record.Data{record.Raw(body)}, nil
+	all := make([]record.Data, 0, n)
+	for len(all) < n {
+		line, rest, _ := bytes.Cut(p.lines, []byte{'\n'})
+		p.lines = rest
+		if line = bytes.TrimRight(line, "\r\n"); len(line) > 0 {
+			all = append(all, record.Raw(line[:len(line):len(line)]))
+		}
+	}
+	return all, nil
+}
+
+func (p *payloads) nextElements(n int) ([]record.Data, error) {
+	all := make([]record.Data, n)
+	for i := range all {
+		v, err := p.elements.Next()
+		if err != nil {
+			return nil, err
+		}
+		if all[i], err = payloadOf(v); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
 }
 
 func formOf(contentType string) string {
@@ -48,28 +102,7 @@ func formOf(contentType string) string {
 	return bodyRaw
 }
 
-// splitLines returns each line that is not empty.
-func splitLines(body []byte) []record.Data {
-	all := make([]record.Data, 0, bytes.Count(body, []byte{'\n'})+1)
-	for line := range bytes.Lines(body) {
-		line = bytes.TrimRight(line, "\r\n")
-		if len(line) > 0 {
-			all = append(all, record.Raw(line[:len(line):len(line)]))
-		}
-	}
-	return all
-}
-
-// splitJSON returns the elements of an array, or else the one value. Objects become structured
-// payloads, other values stay text.
-func splitJSON(body []byte) ([]record.Data, error) {
-	value, err := jsonvalue.Parse(body)
-	if err != nil {
-		return nil, fmt.Errorf("the body is not one JSON value: %w", err)
-	}
-	return payloadsOf(value)
-}
-
+// payloadsOf returns the elements of an array, or else the one value.
 func payloadsOf(value any) ([]record.Data, error) {
 	list, ok := value.([]any)
 	if !ok {
@@ -77,15 +110,18 @@ func payloadsOf(value any) ([]record.Data, error) {
 	}
 	all := make([]record.Data, len(list))
 	for i, v := range list {
-		if object, ok := v.(map[string]any); ok {
-			all[i] = record.Structured(object)
-			continue
-		}
-		text, err := record.AppendValue(nil, v)
-		if err != nil {
+		var err error
+		if all[i], err = payloadOf(v); err != nil {
 			return nil, err
 		}
-		all[i] = record.Raw(text)
 	}
 	return all, nil
+}
+
+func payloadOf(v any) (record.Data, error) {
+	if object, ok := v.(map[string]any); ok {
+		return record.Structured(object), nil
+	}
+	text, err := record.AppendValue(nil, v)
+	return record.Raw(text), err
 }

@@ -75,7 +75,7 @@ func (p *poller) parse(r *response) (pg page, err error) {
 		return pg, nil
 	}
 	if s.Records == "" && s.CursorPath == "" && s.PagesPath == "" {
-		pg.payloads, err = split(s.Body, r.header.Get("Content-Type"), r.body)
+		pg.payloads, err = p.payloads(r)
 	} else {
 		err = p.parseJSON(&pg, r.body)
 	}
@@ -93,9 +93,40 @@ func (p *poller) parse(r *response) (pg page, err error) {
 	return pg, err
 }
 
+// recordBytes is what a record takes in memory without its payload.
+const recordBytes = 600
+
+func (p *poller) tooMany(n int) error {
+	return fmt.Errorf("it has %d records, which take more memory than the %d MiB that one response may: have pages made smaller", n, p.budget>>20)
+}
+
+// payloads returns all payloads of a response, whose records are compared with those of the one before.
+func (p *poller) payloads(r *response) (all []record.Data, err error) {
+	body, err := split(p.settings.Body, r.header.Get("Content-Type"), r.body, p.budget)
+	if err != nil {
+		return nil, err
+	}
+	left, n := p.budget, body.left
+	for body.left > 0 {
+		some, err := body.next(mostRead)
+		if err != nil {
+			return nil, err
+		}
+		for i := range some {
+			m, _ := some[i].Structured()
+			left -= recordBytes + record.ValueMemory(m)
+		}
+		if left < 0 {
+			return nil, p.tooMany(n)
+		}
+		all = append(all, some...)
+	}
+	return all, nil
+}
+
 func (p *poller) parseJSON(pg *page, body []byte) error {
 	s := p.settings
-	value, err := jsonvalue.Parse(body)
+	value, err := jsonvalue.ParseWithin(body, p.budget)
 	if err != nil {
 		return fmt.Errorf("it is not JSON: %w", err)
 	}
@@ -107,6 +138,9 @@ func (p *poller) parseJSON(pg *page, body []byte) error {
 		return fmt.Errorf("it has nothing at records.path %s", s.Records)
 	}
 	if records != nil {
+		if list, ok := records.([]any); ok && len(list) > p.budget/recordBytes {
+			return p.tooMany(len(list))
+		}
 		if pg.payloads, err = payloadsOf(records); err != nil {
 			return err
 		}

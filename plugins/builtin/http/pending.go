@@ -3,6 +3,7 @@ package http
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 
@@ -15,13 +16,14 @@ import (
 type pending struct {
 	maxRequests int
 	maxBytes    int64
-	buffer      sdk.Buffer // of the host
+	buffer      sdk.Buffer            // of the host
+	number      func([]record.Record) // gives records their positions; called with mu held
 
 	mu       sync.Mutex
 	requests int           // guarded by mu: admitted and not answered
 	bytes    int64         // guarded by mu: of their bodies
-	queue    []*waiting    // guarded by mu: not read
-	read     []*waiting    // guarded by mu: read and not acknowledged
+	queue    []*waiting    // guarded by mu: not read to their end
+	read     []part        // guarded by mu: read and not acknowledged
 	records  int           // guarded by mu: of queue and read, not acknowledged
 	stalled  bool          // guarded by mu: a request was refused, or one waited in vain, since records were acknowledged
 	arrived  chan struct{} // holds a token when queue is not empty
@@ -29,17 +31,24 @@ type pending struct {
 	close    func()        // closes it, once
 }
 
-// waiting is a request with its records.
+// waiting is a request with its records, which are made when they are read.
 type waiting struct {
-	records []record.Record
-	left    int           // records not acknowledged; guarded by pending.mu
-	done    chan struct{} // closed when all are
+	payloads *payloads // guarded by pending.mu
+	metadata record.Metadata
+	left     int           // records not acknowledged; guarded by pending.mu
+	done     chan struct{} // closed when all are
+}
+
+// part are n records of a request that were read in one go.
+type part struct {
+	*waiting
+	n int
 }
 
 var errClosed = errors.New("the source has ended")
 
-func newPending(maxRequests int, maxBytes int64, buffer sdk.Buffer) *pending {
-	p := &pending{maxRequests: maxRequests, maxBytes: maxBytes, buffer: buffer, arrived: make(chan struct{}, 1), closed: make(chan struct{})}
+func newPending(maxRequests int, maxBytes int64, buffer sdk.Buffer, number func([]record.Record)) *pending {
+	p := &pending{maxRequests: maxRequests, maxBytes: maxBytes, buffer: buffer, number: number, arrived: make(chan struct{}, 1), closed: make(chan struct{})}
 	p.close = sync.OnceFunc(func() { close(p.closed) })
 	return p
 }
@@ -74,14 +83,13 @@ func (p *pending) shrink(bytes int64) {
 	p.buffer.Add(-int(bytes))
 }
 
-// add queues the records of a request; number is called to number them in the order of the queue.
-func (p *pending) add(records []record.Record, number func([]record.Record)) *waiting {
-	w := &waiting{records: records, left: len(records), done: make(chan struct{})}
+// add queues the records of a request.
+func (p *pending) add(payloads *payloads, metadata record.Metadata) *waiting {
+	w := &waiting{payloads: payloads, metadata: metadata, left: payloads.left, done: make(chan struct{})}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	number(records)
 	p.queue = append(p.queue, w)
-	p.records += len(records)
+	p.records += w.left
 	p.wake()
 	return w
 }
@@ -105,11 +113,11 @@ func (p *pending) isStalled() bool {
 	return p.stalled || p.requests >= p.maxRequests
 }
 
-// next returns the records of requests that are there, about most of them.
+// next returns the next records of requests that are there, at most so many.
 func (p *pending) next(ctx context.Context, most int) ([]record.Record, error) {
 	for {
-		if records := p.take(most); len(records) > 0 {
-			return records, nil
+		if records, err := p.take(most); len(records) > 0 || err != nil {
+			return records, err
 		}
 		if p.isStalled() {
 			sdk.Stalled(ctx)
@@ -124,32 +132,45 @@ func (p *pending) next(ctx context.Context, most int) ([]record.Record, error) {
 	}
 }
 
-func (p *pending) take(most int) []record.Record {
+func (p *pending) take(most int) (records []record.Record, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	requests, n := 0, 0
-	for ; requests < len(p.queue) && n < most; requests++ {
-		n += len(p.queue[requests].records)
-	}
-	var records []record.Record
-	if requests > 1 {
-		records = make([]record.Record, 0, n)
-	}
-	for i, w := range p.queue[:requests] {
-		if requests == 1 {
-			records = w.records
-		} else {
-			records = append(records, w.records...)
+	bytes, each := takeBytes, 1
+	for ; len(p.queue) > 0 && len(records) < most && bytes > 0; each = min(2*each, most) {
+		w := p.queue[0]
+		some, err := w.payloads.next(min(most-len(records), each))
+		if err != nil { // all was checked before it was added
+			return nil, fmt.Errorf("cannot make records of a body: %w", err)
 		}
-		p.queue[i], w.records = nil, nil
-		p.read = append(p.read, w)
+		made := recordsOf(some, w.metadata)
+		for i := range made {
+			bytes -= made[i].Memory()
+		}
+		records = append(records, made...)
+		p.sent(w, len(made))
+		if w.payloads.left == 0 {
+			w.payloads, w.metadata = nil, nil
+			p.queue[0], p.queue = nil, p.queue[1:]
+		}
 	}
-	if p.queue = p.queue[requests:]; len(p.queue) == 0 {
+	if p.number(records); len(p.queue) == 0 {
 		p.queue = nil
 	} else {
 		p.wake()
 	}
-	return records
+	return records, nil
+}
+
+// takeBytes is about how many bytes of memory the records of one Read take.
+const takeBytes = 4 << 20
+
+// sent notes that n records of w were read.
+func (p *pending) sent(w *waiting, n int) {
+	if last := len(p.read) - 1; last >= 0 && p.read[last].waiting == w {
+		p.read[last].n += n
+		return
+	}
+	p.read = append(p.read, part{w, n})
 }
 
 // ack acknowledges the next n records that were read.
@@ -158,13 +179,17 @@ func (p *pending) ack(n int) {
 	defer p.mu.Unlock()
 	p.stalled = false
 	for n > 0 && len(p.read) > 0 {
-		w := p.read[0]
-		k := min(n, w.left)
-		w.left -= k
+		first := &p.read[0]
+		k := min(n, first.n)
+		first.n -= k
+		first.left -= k
 		p.records -= k
-		if n -= k; w.left == 0 {
-			close(w.done)
-			p.read[0], p.read = nil, p.read[1:]
+		n -= k
+		if first.left == 0 {
+			close(first.done)
+		}
+		if first.n == 0 {
+			p.read[0], p.read = part{}, p.read[1:]
 		}
 	}
 }
@@ -176,14 +201,18 @@ func (p *pending) waits() int64 {
 	return int64(p.records)
 }
 
-// giveUp takes a request out of the queue whose sender does not wait any more: it will send
-// it again. One that was read stays, as it cannot be called back.
+// giveUp takes the records of a request out of the queue whose sender does not wait any more: it will send
+// it again. Those that were read stay, as they cannot be called back.
 func (p *pending) giveUp(w *waiting) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if i := slices.Index(p.queue, w); i >= 0 {
 		p.queue = slices.Delete(p.queue, i, i+1)
-		p.records -= w.left
+		p.records -= w.payloads.left
+		if w.left > w.payloads.left { // some were read
+			p.stall()
+		}
+		w.left = -1 // it is never done
 	} else if w.left > 0 {
 		p.stall()
 	}

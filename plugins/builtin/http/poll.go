@@ -26,8 +26,9 @@ type poller struct {
 	log      *slog.Logger
 	pages    map[string]string // digests of the pages of the last poll, without a cursor
 
-	place place
-	due   time.Time // of the next request
+	budget int // bytes of memory that the records of one response may take
+	place  place
+	due    time.Time // of the next request
 	// run is the comparison of the records that have the value of the cursor with those that
 	// were read, from the first page of a poll on.
 	run   run
@@ -55,7 +56,7 @@ func (p *poller) open(ctx context.Context, pos record.Position) (err error) {
 			p.headers = append(p.headers, http.CanonicalHeaderKey(h))
 		}
 	}
-	p.log, p.pages = sdk.Logger(ctx), map[string]string{}
+	p.log, p.pages, p.budget = sdk.Logger(ctx), map[string]string{}, sdk.Budget(ctx)
 	p.begin()
 	return nil
 }

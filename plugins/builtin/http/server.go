@@ -16,6 +16,8 @@ import (
 
 	"golang.org/x/time/rate"
 
+	"github.com/conduit-agent/conduit/plugins/builtin/connections"
+	"github.com/conduit-agent/conduit/plugins/processor/jsonvalue"
 	"github.com/conduit-agent/conduit/plugins/progress"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
@@ -24,6 +26,7 @@ import (
 const (
 	mostRead     = 1000 // records that one Read returns, about
 	headerLimit  = 64 << 10
+	maxStreams   = 100 // requests at the same time over one connection of HTTP/2
 	headerTime   = 10 * time.Second
 	idleTime     = 2 * time.Minute
 	goodbyeTime  = 5 * time.Second // for answers to be sent when the source ends
@@ -40,6 +43,7 @@ type server struct {
 	http     *http.Server
 	ended    chan struct{} // closed when http.Serve returned
 	headers  []string      // that become metadata, in canonical form
+	budget   int           // bytes of memory that one record may take
 }
 
 // open listens. Any position of this mode will do: what was not acknowledged was not answered,
@@ -58,7 +62,8 @@ func (s *server) open(ctx context.Context, pos record.Position) error {
 		return sdk.Unavailable(fmt.Errorf("cannot listen: %w", err))
 	}
 	s.log, s.sequence = sdk.Logger(ctx), newSequence()
-	s.pending = newPending(s.settings.MaxRequests, s.settings.MaxBytes, sdk.NewBuffer(ctx))
+	s.budget = sdk.Budget(ctx)
+	s.pending = newPending(s.settings.MaxRequests, s.settings.MaxBytes, sdk.NewBuffer(ctx), s.sequence.number)
 	for _, h := range s.settings.Headers {
 		if h != "" {
 			s.headers = append(s.headers, http.CanonicalHeaderKey(h))
@@ -67,12 +72,13 @@ func (s *server) open(ctx context.Context, pos record.Position) error {
 	if r := s.settings.Rate; r > 0 {
 		s.limiter = rate.NewLimiter(rate.Limit(r), max(1, int(r)))
 	}
+	limited := connections.Limit(l, s.settings.Connections, s.log)
 	mux := http.NewServeMux()
 	mux.HandleFunc(s.settings.Path, s.serve)
 	s.http = &http.Server{Handler: mux, TLSConfig: config, ReadHeaderTimeout: headerTime, IdleTimeout: idleTime, MaxHeaderBytes: headerLimit,
-		ReadTimeout: s.settings.Timeout, ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug)}
+		ReadTimeout: s.settings.Timeout, ConnState: limited.Observe, HTTP2: &http.HTTP2Config{MaxConcurrentStreams: maxStreams}, ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug)}
 	s.ended = make(chan struct{})
-	go func() { defer close(s.ended); s.listen(l) }()
+	go func() { defer close(s.ended); s.listen(limited) }()
 	s.log.Info("receiving requests", "address", l.Addr().String(), "tls", config != nil)
 	return nil
 }
@@ -207,16 +213,19 @@ func (s *server) body(w http.ResponseWriter, r *http.Request) (body []byte, stat
 }
 
 func (s *server) deliver(w http.ResponseWriter, r *http.Request, body []byte) {
-	payloads, err := split(s.settings.Body, r.Header.Get("Content-Type"), body)
-	if err != nil {
+	payloads, err := split(s.settings.Body, r.Header.Get("Content-Type"), body, s.budget)
+	switch {
+	case errors.Is(err, jsonvalue.ErrMemory):
+		http.Error(w, err.Error(), http.StatusRequestEntityTooLarge)
+		return
+	case err != nil:
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
-	}
-	if len(payloads) == 0 {
+	case payloads.left == 0:
 		w.WriteHeader(http.StatusNoContent)
 		return
 	}
-	waiting := s.pending.add(s.records(r, payloads), s.sequence.number)
+	waiting := s.pending.add(payloads, s.metadata(r))
 	timeout := time.NewTimer(s.settings.AckTimeout)
 	defer timeout.Stop()
 	select {
@@ -242,8 +251,7 @@ func (s *server) end(w http.ResponseWriter, waiting *waiting) {
 	}
 }
 
-func (s *server) records(r *http.Request, payloads []record.Data) []record.Record {
-	metadata := s.metadata(r)
+func recordsOf(payloads []record.Data, metadata record.Metadata) []record.Record {
 	arena := record.NewArena(len(payloads), len(metadata), 0)
 	records := make([]record.Record, len(payloads))
 	for i := range records {

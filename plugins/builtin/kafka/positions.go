@@ -85,7 +85,7 @@ func readPositions(ctx context.Context, settings clientSettings, topic string) (
 		return nil, err
 	}
 	client, err := kgo.NewClient(append(opts, kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.KeepControlRecords(),
-		kgo.FetchMaxBytes(fetchBytes), kgo.FetchMaxPartitionBytes(fetchBytes), kgo.ConsumeResetOffset(kgo.NoResetOffset()))...)
+		kgo.FetchMaxBytes(fetchBytes), kgo.FetchMaxPartitionBytes(fetchBytes), kgo.MaxDecompressBatchBytes(batchBytes(ctx)), kgo.ConsumeResetOffset(kgo.NoResetOffset()))...)
 	if err != nil {
 		return nil, err
 	}

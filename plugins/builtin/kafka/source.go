@@ -63,8 +63,9 @@ type Source struct {
 	kick   notify.Signal // the committer has something to commit
 	buffer sdk.Buffer    // of the host: what the client has for fetches; nil before Open
 
-	fetched  []fetched        // owned by Read, which has not returned it yet
-	failures []kgo.FetchError // owned by Read: they come behind fetched
+	fetched   []fetched        // owned by Read, which has not returned it yet
+	mostBytes int              // that a batch may decompress to
+	failures  []kgo.FetchError // owned by Read: they come behind fetched
 
 	state
 }
@@ -89,8 +90,9 @@ func (s *Source) Open(ctx context.Context, pos record.Position) error {
 	s.root, s.end = context.WithCancel(context.Background())
 	s.kick = notify.NewSignal()
 	fetch := s.fetchBytes(ctx)
+	s.mostBytes = batchBytes(ctx)
 	limiter := fetchsize.New(fetch, min(fetch, partitionBytes))
-	client, err := kgo.NewClient(append(s.options, s.consumer(fetch, limiter)...)...)
+	client, err := kgo.NewClient(append(append(s.options, s.consumer(fetch, limiter)...), kgo.MaxDecompressBatchBytes(s.mostBytes))...)
 	if err != nil {
 		return fmt.Errorf("cannot open topics %v: %w", s.settings.Topics, err)
 	}
@@ -158,6 +160,12 @@ func (s *Source) fetchBytes(ctx context.Context) int32 {
 	return int32(n)
 }
 
+// batchBytes returns how many bytes a batch of messages may have once it is decompressed. The smallest messages take many times
+// their bytes in memory.
+func batchBytes(ctx context.Context) int { return max(sdk.Budget(ctx)/4, leastBatch) }
+
+const leastBatch = 8 << 20
+
 func (s *Source) consumer(fetch int32, limiter *fetchsize.Limiter) []kgo.Opt {
 	return []kgo.Opt{
 		kgo.WithHooks(s.network, fetchHook{limiter}),
@@ -220,6 +228,7 @@ func (s *Source) failure(errs []kgo.FetchError) error {
 	for _, e := range errs {
 		var session *kgo.ErrGroupSession
 		var loss *kgo.ErrDataLoss
+		var large *kgo.ErrDecompressTooLarge
 		switch {
 		case errors.Is(e.Err, context.Canceled), errors.Is(e.Err, context.DeadlineExceeded), kgo.IsRetryableBrokerErr(e.Err):
 		case errors.As(e.Err, &session):
@@ -229,6 +238,9 @@ func (s *Source) failure(errs []kgo.FetchError) error {
 			s.log.Warn("cannot join the group, trying again", "group", s.group, "err", session.Err)
 		case errors.As(e.Err, &loss):
 			return s.truncated(loss)
+		case errors.As(e.Err, &large):
+			return sdk.Permanent(fmt.Errorf("cannot read partition %d of topic %q: the batch of messages at offset %d takes more than %d MiB once it is decompressed: raise memory.limit, or set the offset of group %q to %d to leave it out",
+				large.Partition, large.Topic, large.Offset, s.mostBytes>>20, s.group, large.NextOffset))
 		case errors.Is(e.Err, kerr.OffsetOutOfRange):
 			return s.outOfRange(e.Topic, e.Partition)
 		default:

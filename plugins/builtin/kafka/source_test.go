@@ -12,6 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/conduit-agent/conduit/plugins/builtin/kafka"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/plugins/progress"
 	"github.com/conduit-agent/conduit/plugins/record"
@@ -38,6 +39,7 @@ var sourceTests = map[string]func(*world){
 	"a second member":                 checkRebalance,
 	"fetched, and then of another":    checkFetched,
 	"lag":                             checkLag,
+	"a batch that expands":            checkExpands,
 	"a group removed with its source": checkCleanup,
 }
 
@@ -437,6 +439,33 @@ func checkCleanup(w *world) {
 		}
 		if at := w.committed(0); at != want {
 			w.Errorf("autoCleanup: %s: the group is at %d, want %d", cleanup, at, want)
+		}
+	}
+}
+
+// checkExpands has a small batch that takes too much memory once it is decompressed end reading with its place, and not the agent.
+func checkExpands(w *world) {
+	w.produce(0, "before")
+	large := w.newClient(kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerBatchCompression(kgo.GzipCompression()),
+		kgo.ProducerBatchMaxBytes(64<<20), kgo.BrokerMaxWriteBytes(100<<20))
+	m := &kgo.Record{Topic: w.topic, Partition: 0, Value: make([]byte, 12<<20)}
+	if err := large.ProduceSync(w.Context(), m).FirstErr(); err != nil {
+		w.Fatal(err)
+	}
+	s := &source{world: w, Source: sdk.Standard(kafka.Connector()).NewSource(), ctx: w.env(w.topic + ":source")}
+	w.Cleanup(s.close)
+	sdk.EnvFrom(s.ctx).Budget = 16 << 20
+	if err := s.Configure(s.ctx, w.settings()); err != nil {
+		w.Fatal(err)
+	}
+	if err := s.Source.Open(s.ctx, nil); err != nil {
+		w.Fatal(err)
+	}
+	s.want("before")
+	err := s.fails()
+	for _, want := range []string{"offset 1", "8 MiB", "memory.limit", "set the offset of group", "to 2"} {
+		if !strings.Contains(err.Error(), want) {
+			w.Errorf("got %v, want %q in it", err, want)
 		}
 	}
 }

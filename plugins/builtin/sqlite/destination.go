@@ -24,7 +24,8 @@ type (
 type destinationSettings struct {
 	fileSettings
 	tableSettings
-	Setup string `json:"setup" desc:"SQL that is run whenever the database is opened, such as CREATE TABLE IF NOT EXISTS readings (at TEXT, value REAL)."`
+	SetupTimeout time.Duration `json:"setup.timeout" default:"1m" validate:"gt=0" desc:"How long the SQL of setup may run."`
+	Setup        string        `json:"setup" desc:"SQL that is run whenever the database is opened, such as CREATE TABLE IF NOT EXISTS readings (at TEXT, value REAL)."`
 }
 
 // Destination writes records to tables.
@@ -81,16 +82,16 @@ func (d *dialect) Open(ctx context.Context) (*sql.DB, error) {
 
 // setUp runs the SQL of the settings, and checks that the table can be written to, as far as it is known.
 func (d *dialect) setUp(ctx context.Context, db *sql.DB) error {
+	if d.settings.Setup != "" {
+		if err := file.Setup(ctx, db, d.settings.Setup, d.settings.SetupTimeout); err != nil {
+			return fmt.Errorf("cannot run the SQL of the setting setup: %w", err)
+		}
+	}
 	conn, err := db.Conn(ctx)
 	if err != nil {
 		return fmt.Errorf("cannot open the database: %w", err)
 	}
 	defer func() { _ = conn.Close() }()
-	if d.settings.Setup != "" {
-		if _, err := conn.ExecContext(ctx, d.settings.Setup); err != nil {
-			return fmt.Errorf("cannot run the SQL of the setting setup: %w", err)
-		}
-	}
 	if table := d.settings.Table; !strings.Contains(table, "{{") {
 		return file.CheckModules(ctx, conn, strings.TrimPrefix(table, "main."))
 	}

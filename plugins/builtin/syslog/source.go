@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/conduit-agent/conduit/plugins/builtin/connections"
 	"github.com/conduit-agent/conduit/plugins/builtin/numbers"
 	"github.com/conduit-agent/conduit/plugins/builtin/settings"
 	"github.com/conduit-agent/conduit/plugins/builtin/tlssettings"
@@ -144,8 +145,8 @@ func (s *Source) admit(c net.Conn) bool {
 	if s.conns == nil {
 		return false
 	}
-	if len(s.conns) >= s.settings.Connections {
-		s.log.Warn("connection is closed: there are limit.connections already", "remote", c.RemoteAddr().String())
+	if len(s.conns) >= s.settings.Connections || !connections.Take() {
+		s.log.Warn("connection is closed: there are limit.connections already, or as many as half of the file descriptors of the agent allow", "remote", c.RemoteAddr().String())
 		return false
 	}
 	s.conns[c] = struct{}{}
@@ -158,6 +159,7 @@ func (s *Source) serve(c net.Conn) {
 		_ = c.Close()
 		s.mu.Lock()
 		defer s.mu.Unlock()
+		connections.Release()
 		delete(s.conns, c)
 	}()
 	protocol := "tcp"

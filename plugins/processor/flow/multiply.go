@@ -2,6 +2,7 @@ package flow
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 
@@ -46,6 +47,10 @@ func (p *clone) SchemaParts() schema.Parts { return schema.Parts{} }
 // Process implements sdk.Processor.
 func (p *clone) Process(_ context.Context, b *sdk.ProcessBatch) error {
 	for i := range b.Len() {
+		if err := b.Take(i, (1+p.count)*(b.Record(i).Memory()-sdk.PieceBytes)); err != nil {
+			b.Refuse(i, err)
+			continue
+		}
 		pieces := make([]record.Record, 1+p.count)
 		for n := range pieces {
 			pieces[n] = b.Record(i).Clone()
@@ -91,7 +96,7 @@ func (p *split) SchemaParts() schema.Parts { return p.ref.Parts() }
 // Process implements sdk.Processor.
 func (p *split) Process(_ context.Context, b *sdk.ProcessBatch) error {
 	for i := range b.Len() {
-		pieces, err := p.pieces(b.Record(i))
+		pieces, err := p.pieces(b, i)
 		if err != nil {
 			b.Refuse(i, err)
 			continue
@@ -101,7 +106,8 @@ func (p *split) Process(_ context.Context, b *sdk.ProcessBatch) error {
 	return nil
 }
 
-func (p *split) pieces(r *record.Record) ([]record.Record, error) {
+func (p *split) pieces(b *sdk.ProcessBatch, i int) (pieces []record.Record, err error) {
+	r := b.Record(i)
 	v, _, err := p.ref.Get(r)
 	if err != nil {
 		return nil, err
@@ -114,7 +120,11 @@ func (p *split) pieces(r *record.Record) ([]record.Record, error) {
 	if err := p.ref.Set(r, nil); err != nil {
 		return nil, err
 	}
-	pieces := make([]record.Record, len(items))
+	defer func() { err = errors.Join(err, p.ref.Set(r, v)) }()
+	if err := b.Take(i, record.ValueMemory(v)+len(items)*(r.Memory()-sdk.PieceBytes)); err != nil {
+		return nil, err
+	}
+	pieces = make([]record.Record, len(items))
 	for n, item := range items {
 		pieces[n] = r.Clone()
 		pieces[n].Metadata.Set(keySplitIndex, strconv.Itoa(n))
@@ -122,5 +132,5 @@ func (p *split) pieces(r *record.Record) ([]record.Record, error) {
 			return nil, err
 		}
 	}
-	return pieces, p.ref.Set(r, v)
+	return pieces, nil
 }

@@ -7,7 +7,9 @@ import (
 	"log/slog"
 	goruntime "runtime"
 	"runtime/metrics"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/dlclark/regexp2/v2"
@@ -17,10 +19,21 @@ import (
 // maxTimeout is the greatest time limit of a script.
 const maxTimeout = 10 * time.Second
 
-// A regular expression cannot be interrupted while it matches, only be given a time limit
-// when it is made. After that time every script has been interrupted, so that what the
-// engine makes of the limit, no match, is never seen.
-func init() { regexp2.DefaultMatchTimeout = maxTimeout + time.Second }
+// matching guards the time limit of regular expressions. They cannot be interrupted while they match, only be given a
+// limit when they are made. It is above that of the script, which has been interrupted by then, so that what the engine
+// makes of the limit, no match, is never seen.
+var matching sync.Mutex
+
+// limitMatches calls f, which makes regular expressions of a script with that limit.
+func limitMatches(timeout time.Duration, f func()) {
+	matching.Lock()
+	defer matching.Unlock()
+	regexp2.DefaultMatchTimeout = timeout + matchGrace
+	f()
+}
+
+// matchGrace is how much longer than the script a regular expression may run.
+var matchGrace = time.Second
 
 // guardTick is how often a call that goes on is checked. Batches that take less time
 // cost one Reset and one Stop of a timer.
@@ -37,6 +50,7 @@ type guard struct {
 	vm          *goja.Runtime // nil between batches
 	calls       uint64        // begun so far
 	interrupted bool
+	stop        atomic.Bool // as interrupted, for functions of the language
 	timer       *time.Timer
 
 	// what the timer saw last
@@ -105,6 +119,7 @@ func (g *guard) clear() {
 	if g.interrupted {
 		g.vm.ClearInterrupt()
 		g.interrupted = false
+		g.stop.Store(false)
 	}
 }
 
@@ -141,6 +156,7 @@ func (g *guard) check() {
 func (g *guard) interrupt(reason error) {
 	g.interrupted = true
 	g.vm.Interrupt(reason)
+	g.stop.Store(true)
 }
 
 // collecting lets one guard at a time collect garbage.
@@ -209,9 +225,8 @@ func (l *leak) found(n int, log *slog.Logger) bool {
 // boundLengths makes functions of the language that go through as many elements as an
 // object says it has, or make as much text, refuse great numbers: they cannot be
 // interrupted.
-func boundLengths(vm *goja.Runtime, g *guard) (err error) {
-	b := bounds{vm: vm, guard: g}
-	array := vm.Get("Array").(*goja.Object)
+func (b *bounds) boundLengths() {
+	vm, array := b.vm, b.vm.Get("Array").(*goja.Object)
 	b.methods(array.Get("prototype").(*goja.Object), b.this, "fill", "join", "concat", "indexOf", "lastIndexOf", "includes",
 		"reverse", "sort", "slice", "splice", "shift", "unshift", "copyWithin", "flat", "toString", "toLocaleString",
 		"forEach", "map", "filter", "some", "every", "find", "findIndex", "findLast", "findLastIndex", "reduce", "reduceRight", "flatMap",
@@ -225,13 +240,28 @@ func boundLengths(vm *goja.Runtime, g *guard) (err error) {
 		"Uint32Array", "Int32Array", "Float32Array", "Float64Array", "BigInt64Array", "BigUint64Array"} {
 		b.constructor(name)
 	}
-	return b.err
 }
 
+// bounds makes functions of the language throw where they would take too much.
 type bounds struct {
 	vm    *goja.Runtime
-	guard *guard // of what constructors make
+	guard *guard // of what they make
+	calls *calls
 	err   error
+}
+
+// boundFunctions bounds the functions of the language.
+func boundFunctions(vm *goja.Runtime, g *guard) (*bounds, error) {
+	c, err := newCalls(vm)
+	if err != nil {
+		return nil, err
+	}
+	b := &bounds{vm: vm, guard: g, calls: c}
+	b.countCalls()
+	b.boundLengths()
+	b.boundNatives()
+	b.boundPowers()
+	return b, b.err
 }
 
 // limit throws when v is a number, or an object with a length, above the limit.
@@ -265,8 +295,18 @@ func (b *bounds) throwAbove(n int64) {
 
 func (b *bounds) this(c goja.FunctionCall) {
 	if o, ok := c.This.(*goja.Object); ok {
-		b.limit(o)
+		n := length(o)
+		b.throwAbove(n)
+		b.guard.make(elementBytes * uint64(max(n, 0)))
 	}
+}
+
+// allocate throws when n bytes, which one operation is to make, are more than the script may have.
+func (b *bounds) allocate(n uint64) {
+	if n > b.guard.memory {
+		b.throw(fmt.Sprintf("%d bytes are too many: at most %d", n, b.guard.memory))
+	}
+	b.guard.make(n)
 }
 
 func (b *bounds) argument(i int) func(goja.FunctionCall) {
@@ -275,25 +315,24 @@ func (b *bounds) argument(i int) func(goja.FunctionCall) {
 
 func (b *bounds) repeated(c goja.FunctionCall) {
 	if n := c.Argument(0).ToFloat(); n > 0 {
-		b.throwAbove(int64(min(n*float64(max(1, len(c.This.String()))), 1<<60)))
+		size := int64(min(n*float64(max(1, len(c.This.String()))), 1<<60))
+		b.throwAbove(size)
+		b.allocate(uint64(size))
 	}
 }
 
 // methods puts check before each of the functions of o.
 func (b *bounds) methods(o *goja.Object, check func(goja.FunctionCall), names ...string) {
 	for _, name := range names {
-		original, ok := goja.AssertFunction(o.Get(name))
+		original, ok := o.Get(name).(*goja.Object)
 		if !ok {
 			continue
 		}
-		b.define(o, name, b.vm.ToValue(func(c goja.FunctionCall) goja.Value {
+		raw := native(original)
+		b.define(o, name, b.named(b.count(func(c goja.FunctionCall) goja.Value {
 			check(c)
-			v, err := original(c.This, c.Arguments...)
-			if err != nil {
-				panic(err)
-			}
-			return v
-		}))
+			return raw(c)
+		}), original))
 	}
 }
 
@@ -303,23 +342,24 @@ func (b *bounds) constructor(name string) {
 	if !ok {
 		return
 	}
-	construct, _ := goja.AssertFunction(b.vm.Get("Reflect").(*goja.Object).Get("construct"))
+	make := construct(original)
+	b.replace(name, original, func(args []goja.Value, newTarget *goja.Object) *goja.Object {
+		b.limitFirst(args)
+		return make(args, newTarget)
+	})
+}
+
+// replace puts make in the place of the global constructor original.
+func (b *bounds) replace(name string, original *goja.Object, make func(args []goja.Value, newTarget *goja.Object) *goja.Object) *goja.Object {
 	var bounded *goja.Object
 	bounded = b.vm.ToValue(func(c goja.ConstructorCall) *goja.Object {
-		b.limitFirst(c.Arguments)
-		list := make([]any, len(c.Arguments))
-		for i, v := range c.Arguments {
-			list[i] = v
-		}
+		b.enter()
+		defer b.leave()
 		newTarget := c.NewTarget
 		if newTarget == nil {
 			newTarget = bounded
 		}
-		v, err := construct(goja.Undefined(), original, b.vm.NewArray(list...), newTarget)
-		if err != nil {
-			panic(err)
-		}
-		return v.(*goja.Object)
+		return make(slices.Clone(c.Arguments), newTarget)
 	}).(*goja.Object)
 	prototype := original.Get("prototype").(*goja.Object)
 	b.keep(bounded.SetPrototype(original)) // for the static methods
@@ -327,6 +367,7 @@ func (b *bounds) constructor(name string) {
 	b.keep(bounded.DefineDataProperty("name", b.vm.ToValue(name), goja.FLAG_FALSE, goja.FLAG_TRUE, goja.FLAG_FALSE))
 	b.define(prototype, "constructor", bounded)
 	b.define(b.vm.GlobalObject(), name, bounded)
+	return bounded
 }
 
 // elementBytes is how large an element of a list is at most.
@@ -337,7 +378,7 @@ func (b *bounds) limitFirst(args []goja.Value) {
 	if len(args) == 1 {
 		n := length(args[0])
 		b.throwAbove(n)
-		b.guard.make(elementBytes * uint64(max(n, 0)))
+		b.allocate(elementBytes * uint64(max(n, 0)))
 	}
 }
 

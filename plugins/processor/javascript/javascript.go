@@ -47,7 +47,7 @@ func (p *processor) Configure(ctx context.Context, settings map[string]string) e
 	if err != nil {
 		return err
 	}
-	if p.program, err = compile(name, text); err != nil {
+	if p.program, err = compile(name, text, p.config.Timeout); err != nil {
 		return settingError(p.config.setting(), err.Error())
 	}
 	p.guard.timeout, p.guard.memory = p.config.Timeout, uint64(p.config.Memory)
@@ -94,6 +94,14 @@ func (p *processor) Process(ctx context.Context, b *sdk.ProcessBatch) error {
 		}
 		p.guard.next()
 		p.processOne(b, i)
+		if !p.runtime.broken {
+			continue
+		}
+		p.guard.end()
+		if err := p.Open(ctx); err != nil {
+			return fmt.Errorf("cannot start the script again: %w", err)
+		}
+		p.guard.begin(p.runtime.vm)
 	}
 	return nil
 }

@@ -99,15 +99,20 @@ func (l *list) copied(depth int) ([]any, error) {
 }
 
 func (l *list) build(depth int, take bool) ([]any, error) {
+	if err := l.call.make(elementBytes * len(l.values)); err != nil {
+		return nil, err
+	}
 	out := make([]any, len(l.values))
 	for i, v := range l.values {
+		var err error
 		if v == nil {
 			if out[i] = l.items[i]; !take {
-				out[i] = clone(out[i])
+				if out[i], err = l.call.clone(out[i]); err != nil {
+					return nil, err
+				}
 			}
 			continue
 		}
-		var err error
 		if out[i], err = l.call.resolve(v, depth+1, take); err != nil {
 			return nil, fmt.Errorf("[%d]: %w", i, err)
 		}

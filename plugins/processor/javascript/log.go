@@ -6,7 +6,9 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"regexp"
 	"strings"
+	"time"
 
 	"github.com/dop251/goja"
 	"golang.org/x/time/rate"
@@ -59,36 +61,66 @@ var loggerLevels = map[string]slog.Level{
 }
 
 // logger returns the global logger: logger.Info().Str("key", "value").Msg("text").
-func (l *scriptLog) logger(vm *goja.Runtime) *goja.Object {
-	o := vm.NewObject()
+func (l *scriptLog) logger(b *bounds) *goja.Object {
+	o := b.vm.NewObject()
 	for name, level := range loggerLevels {
-		_ = o.Set(name, func(goja.FunctionCall) goja.Value { return l.line(vm, level) })
+		_ = o.Set(name, func(goja.FunctionCall) goja.Value { return l.line(b, level) })
 	}
 	return o
 }
 
 // line returns one line of the log to be, which Msg or Msgf writes.
-func (l *scriptLog) line(vm *goja.Runtime, level slog.Level) *goja.Object {
+func (l *scriptLog) line(b *bounds, level slog.Level) *goja.Object {
 	var fields []any
-	o := vm.NewObject()
-	_ = o.Set("Str", func(c goja.FunctionCall) goja.Value {
-		fields = append(fields, c.Argument(0).String(), limitText(c.Argument(1).String()))
+	o := b.vm.NewObject()
+	set := func(name string, f func(goja.FunctionCall) goja.Value) { _ = o.Set(name, b.count(f)) }
+	set("Str", func(c goja.FunctionCall) goja.Value {
+		if len(fields) >= 2*maxFields {
+			panic(b.vm.NewTypeError("a line of the log has more than %d fields", maxFields))
+		}
+		fields = append(fields, limitText(c.Argument(0).String()), limitText(c.Argument(1).String()))
 		return o
 	})
-	_ = o.Set("Msg", func(c goja.FunctionCall) goja.Value {
+	set("Msg", func(c goja.FunctionCall) goja.Value {
 		l.write(level, c.Argument(0).String(), fields)
 		return goja.Undefined()
 	})
-	_ = o.Set("Msgf", func(c goja.FunctionCall) goja.Value {
+	stringify := b.stringify()
+	set("Msgf", func(c goja.FunctionCall) goja.Value {
 		args := make([]any, 0, len(c.Arguments))
 		for _, v := range c.Arguments[min(1, len(c.Arguments)):] {
-			args = append(args, v.Export())
+			args = append(args, formatted(v, stringify))
 		}
-		l.write(level, fmt.Sprintf(c.Argument(0).String(), args...), fields)
+		l.write(level, sprintf(c.Argument(0).String(), args), fields)
 		return goja.Undefined()
 	})
 	return o
 }
+
+// maxFields bounds the fields of a line of the log.
+const maxFields = 100
+
+// formatted returns v as an argument of a format: what is no number, text or boolean is JSON.
+func formatted(v goja.Value, stringify goja.Callable) any {
+	if o, ok := v.(*goja.Object); ok {
+		if t, ok := exported(o).(time.Time); ok {
+			return t
+		}
+		return limitText(consoleText(o, stringify))
+	}
+	if s, ok := v.(goja.String); ok {
+		return limitText(s.String())
+	}
+	return v.Export()
+}
+
+// sprintf is fmt.Sprintf with widths and precisions of at most three digits: they pad, and may be arguments.
+func sprintf(format string, args []any) string {
+	return fmt.Sprintf(wide.ReplaceAllString(limitText(format), "$1"), args...)
+}
+
+// wide matches digits beyond the third of a number, and an asterisk, in a format.
+var wide = regexp.MustCompile(`([0-9]{3})[0-9]+|\*`)
 
 var consoleLevels = map[string]slog.Level{
 	"trace": levelTrace, "debug": slog.LevelDebug, "log": slog.LevelInfo, "info": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError,
@@ -96,27 +128,35 @@ var consoleLevels = map[string]slog.Level{
 
 // console returns the global console, whose functions join their arguments with spaces.
 // Objects are written as JSON.
-func (l *scriptLog) console(vm *goja.Runtime) *goja.Object {
-	stringify, _ := goja.AssertFunction(vm.Get("JSON").(*goja.Object).Get("stringify"))
-	o := vm.NewObject()
+func (l *scriptLog) console(b *bounds) *goja.Object {
+	stringify := b.stringify()
+	o := b.vm.NewObject()
 	for name, level := range consoleLevels {
-		_ = o.Set(name, func(c goja.FunctionCall) goja.Value {
-			words := make([]string, len(c.Arguments))
-			for i, v := range c.Arguments {
-				words[i] = consoleText(v, stringify)
+		_ = o.Set(name, b.count(func(c goja.FunctionCall) goja.Value {
+			words := make([]string, 0, min(len(c.Arguments), maxFields))
+			for _, v := range c.Arguments[:min(len(c.Arguments), maxFields)] {
+				words = append(words, limitText(consoleText(v, stringify)))
 			}
 			l.write(level, strings.Join(words, " "), nil)
 			return goja.Undefined()
-		})
+		}))
 	}
 	return o
 }
 
+func (b *bounds) stringify() goja.Callable {
+	f, _ := goja.AssertFunction(b.vm.Get("JSON").(*goja.Object).Get("stringify"))
+	return f
+}
+
 func consoleText(v goja.Value, stringify goja.Callable) string {
-	if o, ok := v.(*goja.Object); ok && (o.ClassName() == "Object" || o.ClassName() == "Array") {
-		if text, err := stringify(goja.Undefined(), v); err == nil {
-			return text.String()
-		}
+	o, ok := v.(*goja.Object)
+	if !ok || o.ClassName() != "Object" && o.ClassName() != "Array" {
+		return v.String()
 	}
-	return v.String()
+	text, err := stringify(goja.Undefined(), v)
+	if err != nil {
+		panic(err) // as JSON.stringify throws
+	}
+	return text.String()
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/big"
 	"reflect"
+	"strconv"
 	"strings"
 
 	"github.com/dop251/goja"
@@ -28,21 +29,26 @@ const (
 // boundNatives bounds, as boundLengths does, functions of the language whose work is not that of
 // one length: they go through lists within lists, or make as much text as two arguments
 // multiplied.
-func boundNatives(vm *goja.Runtime) error {
-	b := bounds{vm: vm}
+func (b *bounds) boundNatives() {
+	vm := b.vm
 	prototype := func(name string) *goja.Object { return vm.Get(name).(*goja.Object).Get("prototype").(*goja.Object) }
 	array, text := prototype("Array"), prototype("String")
 	b.methods(array, b.this, "keys", "entries", "values")
 	b.keep(array.DefineDataPropertySymbol(goja.SymIterator, array.Get("values"), goja.FLAG_TRUE, goja.FLAG_TRUE, goja.FLAG_FALSE))
-	b.methods(array, b.joined, "join", "toString", "toLocaleString", "flat")
-	b.methods(vm.Get("JSON").(*goja.Object), b.measured, "stringify")
+	b.joins(array)
+	b.flattens(array)
+	b.stringifies(vm.Get("JSON").(*goja.Object))
+	b.parses(vm.Get("JSON").(*goja.Object))
 	b.methods(text, b.replaced, "replace", "replaceAll")
+	b.splits(text)
+	b.sorts(array)
+	b.patterns(text)
+	b.matches()
+	b.digits()
 	b.methods(text, b.concatenated, "concat")
 	b.methods(vm.Get("String").(*goja.Object), b.measured, "raw")
 	b.methods(vm.Get("Reflect").(*goja.Object), b.argument(1), "construct")
-	b.methods(vm.Get("JSON").(*goja.Object), b.nested, "parse")
 	b.noCode(vm)
-	return b.err
 }
 
 // noCode takes away what makes code of text, which no check of the script has seen.
@@ -67,62 +73,40 @@ func (b *bounds) noCode(vm *goja.Runtime) {
 	b.define(vm.GlobalObject(), "eval", vm.ToValue(refuse))
 }
 
-// joined bounds what is made of a list, and of the lists in it.
-func (b *bounds) joined(c goja.FunctionCall) {
-	between := 1
-	if s, ok := c.Argument(0).(goja.String); ok {
-		between = s.Length()
-	}
-	b.measure(c.This, between)
+func (b *bounds) measured(c goja.FunctionCall) {
+	m := measure{bounds: b, elements: maxElements, text: maxMade}
+	m.add(c.Argument(0), 0)
 }
 
-func (b *bounds) measured(c goja.FunctionCall) { b.measure(c.Argument(0), 8) }
-
-// measure throws when v is too large, or nested too deep, to be made a text.
-func (b *bounds) measure(v goja.Value, between int) {
-	m := measure{bounds: b, between: between, elements: maxElements, text: maxMade}
-	m.add(v, 0)
-}
-
+// measure throws when a value is too large, or nested too deep, to be made a text.
 type measure struct {
 	*bounds
-	between        int // bytes of text for each element, in addition to its own
 	elements, text int // that may still come
 }
 
 func (m *measure) add(v goja.Value, depth int) {
 	m.elements--
-	m.text -= m.between
-	switch v := v.(type) {
-	case goja.String:
-		m.text -= v.Length()
-	case *goja.Object:
-		m.addObject(v, depth)
+	if s, ok := v.(goja.String); ok {
+		m.text -= s.Length()
 	}
 	if m.elements < 0 || m.text < 0 || depth > maxNesting {
 		m.throw("a list, an object or a text is too long or nested too deep")
 	}
-}
-
-func (m *measure) addObject(o *goja.Object, depth int) {
+	o, ok := v.(*goja.Object)
+	if !ok {
+		return
+	}
 	switch o.ClassName() {
 	case "Array":
 		n := o.Get("length").ToInteger()
 		m.throwAbove(n)
-		if m.text -= int(n) * m.between; m.text < 0 { // holes, too
-			return
-		}
 		for i := range n {
-			if e := o.Get(fmt.Sprint(i)); e != nil {
-				m.add(e, depth+1)
-			}
+			m.add(o.Get(strconv.FormatInt(i, 10)), depth+1)
 		}
 	case "Object":
 		for _, key := range o.Keys() {
 			m.text -= len(key)
-			if e := o.Get(key); e != nil {
-				m.add(e, depth+1)
-			}
+			m.add(o.Get(key), depth+1)
 		}
 	}
 }
@@ -157,21 +141,6 @@ func (b *bounds) concatenated(c goja.FunctionCall) {
 	}
 }
 
-// nested bounds how deep the values of a JSON text are nested.
-func (b *bounds) nested(c goja.FunctionCall) {
-	depth, text := 0, c.Argument(0).String()
-	for i := range len(text) {
-		switch text[i] {
-		case '[', '{':
-			if depth++; depth > 10*maxNesting {
-				b.throw("JSON is nested too deep")
-			}
-		case ']', '}':
-			depth--
-		}
-	}
-}
-
 func (b *bounds) throw(message string) {
 	rangeError, err := b.vm.New(b.vm.Get("RangeError"), b.vm.ToValue(message))
 	if err != nil {
@@ -186,9 +155,8 @@ var checkName = "operand" + rand.Text()
 
 // boundPowers defines the function of checkName: with BigInts these operators alone make any
 // size of number.
-func boundPowers(vm *goja.Runtime) error {
-	b := bounds{vm: vm}
-	return vm.GlobalObject().DefineDataProperty(checkName, vm.ToValue(func(c goja.FunctionCall) goja.Value {
+func (b *bounds) boundPowers() {
+	b.keep(b.vm.GlobalObject().DefineDataProperty(checkName, b.vm.ToValue(func(c goja.FunctionCall) goja.Value {
 		v := c.Argument(0)
 		n, ok := v.Export().(*big.Int)
 		if !ok {
@@ -199,7 +167,7 @@ func boundPowers(vm *goja.Runtime) error {
 			b.throw("a BigInt is too large for this operator")
 		}
 		return v
-	}), goja.FLAG_FALSE, goja.FLAG_FALSE, goja.FLAG_FALSE)
+	}), goja.FLAG_FALSE, goja.FLAG_FALSE, goja.FLAG_FALSE))
 }
 
 // checkPowers has the operands of ** and << in the tree checked.

@@ -140,6 +140,10 @@ func (c *counter) literal(quote byte) {
 			c.problem = "a text or regular expression does not end on its line, or has an escape that is not one"
 			return
 		case char == quote && !class:
+			if quote == '/' && nestedGroups(c.text[c.at:i]) > maxNesting {
+				c.problem = "a regular expression is nested too deep"
+				return
+			}
 			c.at = i + 1
 			return
 		case quote == '/' && char == '[':

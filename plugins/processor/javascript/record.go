@@ -14,6 +14,9 @@ import (
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
+// pieceBytes is what a record takes that is one of several, in bytes.
+const pieceBytes = 400
+
 // recordObject shows a record to the script, with the members Position, Operation,
 // Metadata, Key and Payload. A nil value is not converted, and as in r.
 type recordObject struct {
@@ -233,7 +236,7 @@ func (c *call) data(slot goja.Value, d record.Data, take bool) (record.Data, err
 	case slot == nil && take:
 		return d, nil
 	case slot == nil:
-		return d.Clone(), nil
+		return c.copyData(d)
 	case goja.IsNull(slot):
 		return record.Data{}, nil
 	}
@@ -242,7 +245,7 @@ func (c *call) data(slot goja.Value, d record.Data, take bool) (record.Data, err
 		return record.Raw([]byte(slot.String())), nil
 	}
 	if b, ok := rawBytes(o); ok {
-		return record.Raw(slices.Clone(b)), nil
+		return record.Raw(slices.Clone(b)), c.make(len(b))
 	}
 	v, err := c.resolve(slot, 0, take)
 	if err != nil {
@@ -255,6 +258,20 @@ func (c *call) data(slot goja.Value, d record.Data, take bool) (record.Data, err
 	return record.Structured(m), nil
 }
 
+// copyData returns a copy of d.
+func (c *call) copyData(d record.Data) (record.Data, error) {
+	m, ok := d.Structured()
+	if !ok {
+		b, _ := d.Raw()
+		return d.Clone(), c.make(len(b))
+	}
+	v, err := c.clone(m)
+	if err != nil {
+		return record.Data{}, err
+	}
+	return record.Structured(v.(map[string]any)), nil
+}
+
 // result returns the record as the script left it. Unless take is set it shares nothing
 // with the record that was given to the script.
 func (o *recordObject) result(take bool) (r record.Record, err error) {
@@ -263,6 +280,9 @@ func (o *recordObject) result(take bool) (r record.Record, err error) {
 	}
 	r = record.Record{Position: o.r.Position, Operation: o.r.Operation, Metadata: o.r.Metadata}
 	if !take {
+		if err := o.call.make(pieceBytes + memberBytes*len(r.Metadata)); err != nil {
+			return r, err
+		}
 		r.Metadata = r.Metadata.Clone()
 	}
 	if r.Key, err = o.call.data(o.key, o.r.Key, take); err != nil {

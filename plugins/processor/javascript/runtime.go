@@ -21,7 +21,11 @@ type runtime struct {
 	vm      *goja.Runtime
 	process goja.Callable
 	date    *goja.Object
-	call    *call // the one that runs
+	call    *call         // the one that runs
+	read    goja.Callable // sets out and err to what its argument, which process returned, stands for
+	out     outcome
+	err     error
+	broken  bool // a call ended in a panic of the engine
 }
 
 // newRuntime runs the program, which has to define the function process. The guard stops
@@ -31,12 +35,16 @@ func newRuntime(program *goja.Program, l *scriptLog, g *guard) (*runtime, error)
 	r.vm.SetMaxCallStackSize(maxCallDepth)
 	r.vm.SetParserOptions(parser.WithDisableSourceMaps)
 	r.date = r.vm.Get("Date").(*goja.Object)
-	r.call = &call{vm: r.vm, date: r.date}
-	if err := errors.Join(boundLengths(r.vm, g), boundNatives(r.vm), boundPowers(r.vm), r.defineGlobals(l)); err != nil {
+	r.call = &call{vm: r.vm, date: r.date, limit: g.memory}
+	b, err := boundFunctions(r.vm, g)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.defineGlobals(l, b); err != nil {
 		return nil, err
 	}
 	g.begin(r.vm)
-	_, err := r.vm.RunProgram(program)
+	_, err = r.vm.RunProgram(program)
 	g.end()
 	if err != nil {
 		return nil, fmt.Errorf("cannot run the script: %w", describe(err))
@@ -46,10 +54,14 @@ func newRuntime(program *goja.Program, l *scriptLog, g *guard) (*runtime, error)
 		return nil, errors.New("the script has no function process: begin with: function process(record) { return record }")
 	}
 	r.process = process
+	r.read, _ = goja.AssertFunction(r.vm.ToValue(func(c goja.FunctionCall) goja.Value {
+		r.out, r.err = r.call.outcome(c.Argument(0))
+		return goja.Undefined()
+	}))
 	return r, nil
 }
 
-func (r *runtime) defineGlobals(l *scriptLog) error {
+func (r *runtime) defineGlobals(l *scriptLog, b *bounds) error {
 	return errors.Join(
 		r.vm.Set("Record", r.constructor(func(goja.ConstructorCall) *goja.Object {
 			return r.call.newRecord(record.Record{}).self
@@ -67,8 +79,8 @@ func (r *runtime) defineGlobals(l *scriptLog) error {
 		r.vm.Set("require", func(c goja.FunctionCall) goja.Value {
 			panic(r.vm.NewTypeError("cannot require %q: scripts cannot load files or modules", c.Argument(0).String()))
 		}),
-		r.vm.Set("logger", l.logger(r.vm)),
-		r.vm.Set("console", l.console(r.vm)),
+		r.vm.Set("logger", l.logger(b)),
+		r.vm.Set("console", l.console(b)),
 	)
 }
 
@@ -93,21 +105,25 @@ type outcome struct {
 // and is as it was otherwise.
 func (r *runtime) run(in *record.Record) (out outcome, err error) {
 	c := r.call
-	c.over, c.position = false, in.Position
+	c.over, c.position, c.made = false, in.Position, 0
+	r.out, r.err = outcome{}, nil
 	defer func() {
-		c.over = true
-		r.call = &call{vm: r.vm, date: r.date, over: true}
+		if p := recover(); p != nil {
+			out, err, r.broken = outcome{}, fmt.Errorf("the JavaScript engine failed: %v", p), true
+		}
+		c.over, r.out = true, outcome{}
+		r.call = &call{vm: r.vm, date: r.date, limit: c.limit, over: true}
 	}()
 	arg := c.newRecord(*in)
 	v, err := r.process(goja.Undefined(), arg.self)
 	if err != nil {
 		return out, describe(err)
 	}
-	// Members of the script's objects may be getters, which can throw.
-	if thrown := r.vm.Try(func() { out, err = c.outcome(v) }); thrown != nil {
-		return out, describe(thrown)
+	// Members of the script's objects may be getters, which can throw, or be interrupted.
+	if _, thrown := r.read(goja.Undefined(), v); thrown != nil {
+		return outcome{}, describe(thrown)
 	}
-	return out, err
+	return r.out, r.err
 }
 
 // outcome reads what process returned.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/dop251/goja"
 	"github.com/dop251/goja/parser"
@@ -34,8 +35,13 @@ func (c *config) readScript(ctx context.Context) (name, text string, err error) 
 	return c.Path, string(b), nil
 }
 
-// compile parses and compiles a script. Errors begin with name:line:column.
-func compile(name, text string) (*goja.Program, error) {
+// compile parses and compiles a script that may run so long. Errors begin with name:line:column.
+func compile(name, text string, timeout time.Duration) (program *goja.Program, err error) {
+	limitMatches(timeout, func() { program, err = compileUnlimited(name, text) })
+	return program, err
+}
+
+func compileUnlimited(name, text string) (*goja.Program, error) {
 	if err := checkNesting(name, text); err != nil {
 		return nil, err
 	}

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"math"
 	"reflect"
 	"slices"
@@ -28,6 +27,22 @@ type call struct {
 	date     *goja.Object // the constructor Date
 	over     bool
 	position record.Position // of the record that is processed
+	limit    uint64          // of made
+	made     uint64          // bytes of what was copied out of the script
+}
+
+// What the members of an object take, and the object itself, in bytes.
+const (
+	mapBytes    = 48
+	memberBytes = 64
+)
+
+// make counts n bytes of a copy that leaves the script. Values that a script refers to several times are copied as often.
+func (c *call) make(n int) error {
+	if c.made += uint64(n); c.made > c.limit {
+		return fmt.Errorf("the script returned more than %d MiB", c.limit>>20)
+	}
+	return nil
 }
 
 // check throws when the call is over.
@@ -94,15 +109,15 @@ func (c *call) unwrap(v goja.Value, depth int) (any, error) {
 	case *list:
 		return w.copied(depth)
 	case *octets:
-		return slices.Clone(w.b), nil
+		return slices.Clone(w.b), c.make(len(w.b))
 	case *metadataObject:
-		return anyMap(w.record.r.Metadata), nil
+		return anyMap(w.record.r.Metadata), c.make(memberBytes * len(w.record.r.Metadata))
 	case *recordObject, *payloadObject:
 		return nil, errors.New("a record or payload cannot be a value inside of another")
 	case time.Time:
 		return w, nil
 	case goja.ArrayBuffer:
-		return slices.Clone(w.Bytes()), nil
+		return slices.Clone(w.Bytes()), c.make(len(w.Bytes()))
 	case func(goja.FunctionCall) goja.Value:
 		return nil, errors.New("a function cannot be a value of a record")
 	case bool, string, int64, float64: // Boolean, String, Number objects
@@ -140,7 +155,14 @@ func unwrapPrimitive(v goja.Value) (any, error) {
 func (c *call) unwrapObject(o *goja.Object, depth int) (any, error) {
 	switch o.ClassName() {
 	case "Array":
-		out := make([]any, o.Get("length").ToInteger())
+		n := length(o)
+		if n > maxLength {
+			return nil, fmt.Errorf("a list of %d is too long: at most %d", n, maxLength)
+		}
+		if err := c.make(elementBytes * int(n)); err != nil {
+			return nil, err
+		}
+		out := make([]any, n)
 		for i := range out {
 			var err error
 			if out[i], err = c.unwrap(o.Get(strconv.Itoa(i)), depth+1); err != nil {
@@ -150,9 +172,12 @@ func (c *call) unwrapObject(o *goja.Object, depth int) (any, error) {
 		return out, nil
 	case "Object":
 		if b, ok := typedArray(o); ok {
-			return b, nil
+			return b, c.make(len(b))
 		}
 		keys := o.Keys()
+		if err := c.make(mapBytes + memberBytes*len(keys)); err != nil {
+			return nil, err
+		}
 		out := make(map[string]any, len(keys))
 		for _, k := range keys {
 			v, err := c.unwrap(o.Get(k), depth+1)
@@ -172,12 +197,12 @@ func typedArray(o *goja.Object) ([]byte, bool) {
 	return slices.Clone(b), ok
 }
 
-var plainObject, plainList = reflect.TypeFor[map[string]any](), reflect.TypeFor[[]any]()
+var collections = []reflect.Type{reflect.TypeFor[map[string]any](), reflect.TypeFor[[]any](), reflect.TypeFor[[][2]any]()}
 
-// exported returns the Go value behind o, nil for an object or array that a script made:
+// exported returns the Go value behind o, nil for an object, array, Map or Set that a script made:
 // to export those would copy all of it.
 func exported(o *goja.Object) any {
-	if t := o.ExportType(); t == plainObject || t == plainList {
+	if slices.Contains(collections, o.ExportType()) {
 		return nil
 	}
 	return o.Export()
@@ -275,10 +300,16 @@ func (o *object) take(depth int) (map[string]any, error) {
 
 // copied returns a deep copy of the map with the edits in it.
 func (o *object) copied(depth int) (map[string]any, error) {
+	if err := o.call.make(mapBytes + memberBytes*(len(o.m)+len(o.edits))); err != nil {
+		return nil, err
+	}
 	out := make(map[string]any, len(o.m)+len(o.edits))
 	for k, v := range o.m {
 		if _, edited := o.edits[k]; !edited {
-			out[k] = clone(v)
+			var err error
+			if out[k], err = o.call.clone(v); err != nil {
+				return nil, err
+			}
 		}
 	}
 	return out, o.apply(out, depth, false)
@@ -317,22 +348,38 @@ func (c *call) resolve(v goja.Value, depth int, take bool) (any, error) {
 	return c.unwrap(v, depth)
 }
 
-func clone(v any) any {
+// clone returns a copy of v, a value of structured data.
+func (c *call) clone(v any) (any, error) {
 	switch v := v.(type) {
 	case map[string]any:
-		out := maps.Clone(v)
-		for k, e := range out {
-			out[k] = clone(e)
+		if err := c.make(mapBytes + memberBytes*len(v)); err != nil {
+			return nil, err
 		}
-		return out
+		out := make(map[string]any, len(v))
+		for k, e := range v {
+			var err error
+			if out[k], err = c.clone(e); err != nil {
+				return nil, err
+			}
+		}
+		return out, nil
 	case []any:
-		out := slices.Clone(v)
-		for i, e := range out {
-			out[i] = clone(e)
+		if err := c.make(elementBytes * len(v)); err != nil {
+			return nil, err
 		}
-		return out
+		out := make([]any, len(v))
+		for i, e := range v {
+			var err error
+			if out[i], err = c.clone(e); err != nil {
+				return nil, err
+			}
+		}
+		return out, nil
 	case []byte:
-		return slices.Clone(v)
+		if err := c.make(len(v)); err != nil {
+			return nil, err
+		}
+		return slices.Clone(v), nil
 	}
-	return v
+	return v, nil
 }

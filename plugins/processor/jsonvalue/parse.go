@@ -18,8 +18,14 @@ const maxDepth = 1000
 // Parse returns the value that b holds: nil, bool, string, []any or map[string]any of
 // these, or a number. Numbers are float64, as JSON has no others; only an integer that
 // float64 would change is an int64.
-func Parse(b []byte) (any, error) {
-	p := parser{text: string(b)} // one copy, which keys and texts share
+func Parse(b []byte) (any, error) { return ParseWithin(b, maxMemory) }
+
+// maxMemory bounds the memory of the values that Parse makes, in bytes.
+const maxMemory = 256 << 20
+
+// ParseWithin is Parse for values that may take so many bytes of memory: an empty object takes many times its text.
+func ParseWithin(b []byte, limit int) (any, error) {
+	p := parser{text: string(b), left: limit, limit: limit} // one copy, which keys and texts share
 	p.space()
 	v, err := p.value(0)
 	if p.space(); err == nil && p.at < len(p.text) {
@@ -43,8 +49,44 @@ func explain(b []byte) error {
 }
 
 type parser struct {
-	text string
-	at   int
+	text  string
+	at    int
+	left  int  // bytes of memory that values may still take
+	limit int  // of left, for errors
+	skip  bool // values are checked, and not made
+}
+
+// What values take in memory, in bytes: a list, an element of one, an object, the first members of one, and each further
+// one; a text or number in addition to its place.
+const (
+	listBytes    = 24
+	elementBytes = 32
+	objectBytes  = 48
+	membersBytes = 272
+	firstMembers = 8
+	memberBytes  = 80
+	valueBytes   = 16
+)
+
+// ErrMemory says that values take more memory than they may.
+var ErrMemory = errors.New("it takes too much memory")
+
+func (p *parser) take(n int) error {
+	if p.left -= n; p.left < 0 {
+		return fmt.Errorf("%w: more than %d MiB, once it is decoded", ErrMemory, p.limit>>20)
+	}
+	return nil
+}
+
+// takeMember counts member number n of an object.
+func (p *parser) takeMember(n int) error {
+	switch {
+	case n == 0:
+		return p.take(membersBytes)
+	case n >= firstMembers:
+		return p.take(memberBytes)
+	}
+	return nil
 }
 
 func (p *parser) space() {
@@ -94,10 +136,16 @@ func (p *parser) value(depth int) (any, error) {
 
 func (p *parser) object(depth int) (any, error) {
 	p.at++
-	m := make(map[string]any, 4)
-	for first := true; ; first = false {
+	var m map[string]any
+	if !p.skip {
+		m = map[string]any{}
+	}
+	if err := p.take(objectBytes); err != nil {
+		return nil, err
+	}
+	for n := 0; ; n++ {
 		p.space()
-		if first && p.peek() == '}' {
+		if n == 0 && p.peek() == '}' {
 			p.at++
 			return m, nil
 		}
@@ -105,6 +153,9 @@ func (p *parser) object(depth int) (any, error) {
 			return nil, errSyntax
 		}
 		k, err := p.str()
+		if err == nil {
+			err = p.takeMember(n)
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -118,7 +169,9 @@ func (p *parser) object(depth int) (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		m[k] = v
+		if !p.skip {
+			m[k] = v
+		}
 		if more, err := p.more('}'); !more {
 			return m, err
 		}
@@ -128,6 +181,9 @@ func (p *parser) object(depth int) (any, error) {
 func (p *parser) array(depth int) (any, error) {
 	p.at++
 	a := []any{}
+	if err := p.take(listBytes); err != nil {
+		return nil, err
+	}
 	for first := true; ; first = false {
 		p.space()
 		if first && p.peek() == ']' {
@@ -138,7 +194,12 @@ func (p *parser) array(depth int) (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		a = append(a, v)
+		if err := p.take(elementBytes); err != nil {
+			return nil, err
+		}
+		if !p.skip {
+			a = append(a, v)
+		}
 		if more, err := p.more(']'); !more {
 			return a, err
 		}
@@ -161,6 +222,9 @@ func (p *parser) more(end byte) (bool, error) {
 
 // number reads a number as the grammar of JSON has it.
 func (p *parser) number() (any, error) {
+	if err := p.take(valueBytes); err != nil {
+		return nil, err
+	}
 	start, integer := p.at, true
 	if p.peek() == '-' {
 		p.at++
@@ -214,6 +278,9 @@ func parseNumber(s string, integer bool) (any, error) {
 
 // str reads a string. What has no escapes shares the text.
 func (p *parser) str() (string, error) {
+	if err := p.take(valueBytes); err != nil {
+		return "", err
+	}
 	p.at++
 	start := p.at
 	for p.at < len(p.text) {
@@ -221,6 +288,9 @@ func (p *parser) str() (string, error) {
 		case c == '"':
 			s := p.text[start:p.at]
 			p.at++
+			if p.skip {
+				return "", nil
+			}
 			return valid(s), nil
 		case c == '\\':
 			return p.escaped(start)
@@ -241,6 +311,9 @@ func valid(s string) string {
 }
 
 func (p *parser) escaped(start int) (string, error) {
+	if p.skip {
+		return "", p.skipEscaped()
+	}
 	b := append(make([]byte, 0, p.at-start+16), p.text[start:p.at]...)
 	for p.at < len(p.text) {
 		c := p.text[p.at]

@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -42,7 +43,7 @@ func (s *Settings) Open(ctx context.Context, create bool) (*sql.DB, error) {
 		mode = "rwc"
 	}
 	dsn := fmt.Sprintf("file:%s?mode=%s&_busy_timeout=%d&_synchronous=FULL&_foreign_keys=on", (&url.URL{Path: s.Path}).EscapedPath(), mode, s.Timeout.Milliseconds())
-	db := sql.OpenDB(&connector{dsn: dsn, allow: sdk.EnvFrom(ctx).AllowPath})
+	db := sql.OpenDB(&connector{dsn: dsn, allow: sdk.EnvFrom(ctx).AllowPath, most: sdk.Budget(ctx)})
 	db.SetMaxOpenConns(1)
 	first := "SELECT count(*) FROM sqlite_schema" // reads the file: what is none is found now
 	if absent {
@@ -59,6 +60,7 @@ func (s *Settings) Open(ctx context.Context, create bool) (*sql.DB, error) {
 type connector struct {
 	dsn   string
 	allow func(path string) error // nil: every file
+	most  int                     // bytes of a value or row
 }
 
 // Driver implements driver.Connector.
@@ -72,12 +74,59 @@ func (c *connector) Connect(context.Context) (driver.Conn, error) {
 	}
 	conn := opened.(*sqlite3.SQLiteConn)
 	conn.SetLimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
+	conn.SetLimit(sqlite3.SQLITE_LIMIT_LENGTH, c.most)
+	conn.RegisterAuthorizer(authorize)
 	if c.allow != nil { // a link may lead elsewhere than the setting says: SQLite has followed it
 		if err := c.allow(conn.GetFilename("main")); err != nil {
 			return nil, errors.Join(err, conn.Close())
 		}
 	}
 	return conn, nil
+}
+
+// authorize refuses the pragmas that limit the memory of SQLite in the whole process: the store of the agent uses it, too.
+func authorize(op int, name, _, _ string) int {
+	if op == sqlite3.SQLITE_PRAGMA && slices.Contains([]string{"hard_heap_limit", "soft_heap_limit", "mmap_size", "cache_size", "temp_store"}, strings.ToLower(name)) {
+		return sqlite3.SQLITE_DENY
+	}
+	return sqlite3.SQLITE_OK
+}
+
+// What SQL of a setting may make: bytes of a value, and columns, which are in memory at the same time.
+const (
+	setupLength  = 1 << 20
+	setupColumns = 500
+)
+
+// Setup runs the SQL of a setting, which may take so long.
+func Setup(ctx context.Context, db *sql.DB, text string, timeout time.Duration) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("it runs for more than %v (setup.timeout)", timeout))
+	defer cancel()
+	conn, err := db.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close() }()
+	limit := func(length, columns int) (lengthBefore, columnsBefore int, err error) {
+		err = conn.Raw(func(c any) error {
+			own := c.(*sqlite3.SQLiteConn)
+			lengthBefore, columnsBefore = own.SetLimit(sqlite3.SQLITE_LIMIT_LENGTH, length), own.SetLimit(sqlite3.SQLITE_LIMIT_COLUMN, columns)
+			return nil
+		})
+		return lengthBefore, columnsBefore, err
+	}
+	length, columns, err := limit(setupLength, setupColumns)
+	if err != nil {
+		return err
+	}
+	if _, err = conn.ExecContext(ctx, text); err != nil {
+		if ctx.Err() != nil {
+			err = context.Cause(ctx)
+		}
+		return err
+	}
+	_, _, err = limit(length, columns)
+	return err
 }
 
 // Quote returns name as an identifier in SQL.

@@ -1,0 +1,63 @@
+package engine
+
+import (
+	"context"
+	"slices"
+	"sync/atomic"
+
+	"github.com/conduit-agent/conduit/plugins/record"
+)
+
+// parts decides how many of the records that were read pass processors at once. Processors may make many records of one,
+// and all that they make of a batch is in memory at the same time. So the first record of a source passes alone, and from
+// then on so many do that about partBytes come of them.
+type parts struct {
+	size int          // records of the next part; owned by the goroutine that reads
+	made atomic.Int64 // bytes that came of the part that passes
+	// branch is how many bytes came of each record that last passed the processors of a destination, which work later.
+	branch atomic.Int64
+}
+
+const (
+	partBytes  = 16 << 20
+	partGrowth = 16 // of a part, compared with the one before
+	mostPart   = 1 << 16
+)
+
+// next returns how many of n records pass next.
+func (p *parts) next(n int) int {
+	p.made.Store(0)
+	return min(n, max(1, p.size))
+}
+
+// passed takes into account what came of a part of n records.
+func (p *parts) passed(n int) {
+	each := max(1, int(p.made.Load())/n, int(p.branch.Load()))
+	p.size = min(max(1, partBytes/each), max(n*partGrowth, p.size), mostPart)
+}
+
+// processParts passes b through the processors.
+func (s *sourceRun) processParts(ctx context.Context, b *record.Batch) error {
+	for at := 0; at < b.Len(); {
+		if at > 0 {
+			if err := s.waitForWindow(ctx); err != nil {
+				return err
+			}
+		}
+		part, n := b, s.parts.next(b.Len()-at)
+		if n < b.Len() {
+			part = b.Slice(at, at+n)
+		}
+		if err := s.process(ctx, s.inFlight(part)); err != nil {
+			return err
+		}
+		s.parts.passed(n)
+		at += n
+	}
+	return nil
+}
+
+// branches reports whether a destination has processors.
+func (r *run) branches() bool {
+	return slices.ContainsFunc(r.dests, func(d *destinationRun) bool { return d.stage.Active() })
+}

@@ -1,0 +1,175 @@
+package http_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"fmt"
+	"io"
+	"log/slog"
+	nethttp "net/http"
+	"net/http/httptest"
+	"runtime/metrics"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/conduit-agent/conduit/plugins/builtin/http"
+	"github.com/conduit-agent/conduit/plugins/plugintest"
+	"github.com/conduit-agent/conduit/plugins/plugintest/server"
+	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/plugins/sdk"
+)
+
+// allocated returns how many bytes the process has allocated so far.
+func allocated() uint64 {
+	sample := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
+	metrics.Read(sample)
+	return sample[0].Value.Uint64()
+}
+
+func zipped(t *testing.T, body string) io.Reader {
+	t.Helper()
+	var b bytes.Buffer
+	w := gzip.NewWriter(&b)
+	if _, err := io.WriteString(w, body); err != nil || w.Close() != nil {
+		t.Fatal(err)
+	}
+	return &b
+}
+
+// The records of a body are made when they are read, and the request is answered when the last of them is acknowledged.
+func TestServerManyRecords(t *testing.T) {
+	const count = 100_000
+	for contentType, body := range map[string]string{
+		"application/x-ndjson": strings.Repeat("1\n", count),
+		"application/json":     "[" + strings.Repeat("{},", count-1) + "1]",
+		"application/a+json":   "[" + strings.Repeat("1,", count-1) + "[1]]",
+	} {
+		t.Run(contentType, func(t *testing.T) {
+			s, addr := listening(t, map[string]string{})
+			r, err := nethttp.NewRequestWithContext(t.Context(), "POST", "http://"+addr+"/", zipped(t, body))
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Header.Set("Content-Type", contentType)
+			r.Header.Set("Content-Encoding", "gzip")
+			before, answers := allocated(), make(chan answer, 1)
+			go func() { answers <- send(nethttp.DefaultClient, r) }()
+			records, err := s.Read(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n := allocated() - before; n > 16<<20 || len(records) > 2000 {
+				t.Errorf("%d bytes were allocated for the first %d records", n, len(records))
+			}
+			total := len(records)
+			for total < count {
+				stays(t, addr, answers)
+				ack(t, s, records)
+				if records, err = s.Read(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				total += len(records)
+			}
+			stays(t, addr, answers)
+			ack(t, s, records)
+			if a := <-answers; a.status != 204 || total != count {
+				t.Errorf("answered %d %v after %d records", a.status, a.err, total)
+			}
+		})
+	}
+}
+
+// A body whose last element cannot be a record is refused before its first one is read.
+func TestServerTakesAllOrNothing(t *testing.T) {
+	s := &http.Source{}
+	addr := "127.0.0.1:" + strconv.Itoa(server.FreePort(t))
+	if err := s.Configure(t.Context(), map[string]string{"address": addr}); err != nil {
+		t.Fatal(err)
+	}
+	ctx := sdk.WithEnv(t.Context(), &sdk.Env{Logger: slog.New(slog.DiscardHandler), Budget: 1 << 20})
+	if err := s.Open(ctx, nil); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Teardown(t.Context()) })
+	for body, want := range map[string]int{
+		`[{"a":1},{"a":}]`: 400, `[{"a":1},1e999]`: 400, `[{"a":1}`: 400, `[{"a":1}] 2`: 400, `[{"a":1},` + strings.Repeat("[", 2000) + strings.Repeat("]", 2000) + `]`: 400,
+		`[{"a":1},[` + strings.Repeat("{},", 100_000) + `1]]`: 413, `{"a":[` + strings.Repeat("[],", 100_000) + `1]}`: 413,
+	} {
+		a := <-post(t, addr, body, "Content-Type", "application/json")
+		if a.status != want {
+			t.Errorf("%.40s is answered %d %.100s, want %d", body, a.status, a.text, want)
+		}
+		if want == 413 && !strings.Contains(a.text, "too much memory") {
+			t.Errorf("%.40s is answered %q", body, a.text)
+		}
+	}
+	answers := post(t, addr, "[1,2]", "Content-Type", "application/json")
+	records := plugintest.Read(t, s, 2)
+	if got := payloads(t, records); got != "1 2" {
+		t.Errorf("read %q, want nothing of what was refused", got)
+	}
+	ack(t, s, records)
+	if a := <-answers; a.status != 204 {
+		t.Errorf("answered %d", a.status)
+	}
+}
+
+// A sender that has gone loses the records that were not read, and what was read is not answered twice.
+func TestServerGoneHalfRead(t *testing.T) {
+	s, addr := listening(t, map[string]string{"ack.timeout": "100ms"})
+	answers := post(t, addr, strings.Repeat("1\n", 5000), "Content-Type", "application/x-ndjson")
+	records, err := s.Read(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a := <-answers; a.status != 503 {
+		t.Errorf("answered %d, want 503", a.status)
+	}
+	ack(t, s, records)
+	if n := s.Progress().Records; n == nil || *n != 0 {
+		t.Errorf("progress is %+v", s.Progress())
+	}
+	next := post(t, addr, "next")
+	records = plugintest.Read(t, s, 1)
+	if got := payloads(t, records); got != "next" {
+		t.Errorf("read %q, want only what is waited for", got)
+	}
+	ack(t, s, records)
+	if a := <-next; a.status != 204 {
+		t.Errorf("answered %d", a.status)
+	}
+}
+
+// A polled server whose response has too many records for the memory of the agent is an error that says what to do.
+func TestPollManyRecords(t *testing.T) {
+	for name, settings := range map[string]map[string]string{
+		"lines": {"body.format": "lines"}, "json": {"body.format": "json"}, "path": {"records.path": "list"},
+	} {
+		polled := httptest.NewServer(nethttp.HandlerFunc(func(w nethttp.ResponseWriter, _ *nethttp.Request) {
+			switch name {
+			case "lines":
+				_, _ = io.WriteString(w, strings.Repeat("1\n", 1<<20))
+			case "json":
+				_, _ = io.WriteString(w, "["+strings.Repeat("1,", 1<<20)+"1]")
+			default:
+				_, _ = fmt.Fprintf(w, `{"list":[%s1]}`, strings.Repeat("1,", 30_000))
+			}
+		}))
+		settings["url"] = polled.URL
+		s := &http.Source{}
+		if err := s.Configure(t.Context(), settings); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Open(sdk.WithEnv(t.Context(), &sdk.Env{Logger: slog.New(slog.DiscardHandler), Budget: 4 << 20}), record.Position(nil)); err != nil {
+			t.Fatal(err)
+		}
+		before := allocated()
+		_, err := s.Read(t.Context())
+		if n := allocated() - before; err == nil || !strings.Contains(err.Error(), "have pages made smaller") || n > 64<<20 {
+			t.Errorf("%s: %v, after %d bytes", name, err, n)
+		}
+		_ = s.Teardown(t.Context())
+		polled.Close()
+	}
+}

@@ -1,0 +1,89 @@
+//go:build !minimal
+
+package javascript_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/plugins/sdk"
+)
+
+// A structure that refers to itself, functions of the language that call each other without end, and getters that loop refuse
+// their record, and the next one is processed.
+func TestEndlessStructures(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{
+		"JSON of itself", "JSON of a list of itself", "console of itself", "log of itself", "text of itself", "template of itself",
+		"join of itself", "locale text of itself", "JSON of a proxy",
+	} {
+		refuses(t, name, "TypeError: Converting circular structure to ")
+	}
+	for _, name := range []string{
+		"flat of itself", "flat of getters", "JSON of getters", "JSON of a late cycle", "JSON of toJSON", "JSON by native toJSON", "JSON by a replacer",
+		"reviver that adds", "reviver that nests", "name of itself", "native toString", "native valueOf", "native locale", "bound conversion",
+		"bound error", "bound match", "native getter", "getter of flags", "getter of a tag", "map of itself", "then of itself", "apply of itself",
+		"proxy of its prototype", "proxy of its handler", "proxy by Reflect", "revocable proxy", "generators", "constructors", "nested groups",
+		"nested groups to match", "deep JSON", "returned getter that recurses", "flat", "number of digits", "values of JSON",
+	} {
+		refuses(t, name, "RangeError: ")
+	}
+	for _, name := range []string{"returned itself", "returned length of holes", "returned one piece many times", "returned getter that throws"} {
+		refuses(t, name, "")
+	}
+	for _, name := range []string{"returned getter that loops", "returned proxy that loops", "operation that loops", "rejected by itself", "instance of a proxy"} {
+		refuses(t, name, "the script took longer than 20ms")
+	}
+}
+
+// refuses runs a hostile script in this process, and checks why its record was refused.
+func refuses(t *testing.T, name, want string) {
+	t.Run(name, func(t *testing.T) {
+		timeout := "10s"
+		if strings.Contains(want, "20ms") {
+			timeout = "20ms"
+		}
+		p := open(t, map[string]string{"timeout": timeout,
+			"script": "function process(rec) { if (rec.Metadata.bad) {" + hostile[name] + "}; return rec }"}, nil)
+		records := []record.Record{{Metadata: record.Metadata{{Key: "bad", Value: "1"}}}, {}}
+		b := sdk.NewProcessBatch(nil, records, nil)
+		if err := p.Process(t.Context(), b); err != nil {
+			t.Fatalf("the processor failed: %v", err)
+		}
+		f := b.Fates()
+		if len(f) != 2 || f[0].Kind != sdk.Refused || !strings.Contains(f[0].Err.Error(), want) || f[1].Kind != sdk.Kept {
+			t.Errorf("fates are %+v, want a refusal with %q", f, want)
+		}
+	})
+}
+
+// What bounds the functions of the language leaves what they do to usual values as it was.
+func TestBoundedFunctions(t *testing.T) {
+	t.Parallel()
+	for script, want := range map[string]string{
+		`return JSON.stringify({a: [1, "x", null, undefined, () => 1], b: undefined, d: new Date(0)})`:                                        `{"a":[1,"x",null,null,null],"d":"1970-01-01T00:00:00.000Z"}`,
+		`return JSON.stringify({b: 1, a: {b: 2, c: 3}}, ["c", "a"])`:                                                                          `{"a":{"c":3}}`,
+		`return JSON.stringify({a: 1, b: "x"}, (k, v) => typeof v === "number" ? v + 1 : v, 2)`:                                               "{\n  \"a\": 2,\n  \"b\": \"x\"\n}",
+		`return JSON.stringify([new Number(1), new String("s"), Object("t"), [[]], {}])`:                                                      `[1,"s","t",[[]],{}]`,
+		`let o = {x: 1}; return JSON.stringify([o, o, {o}])`:                                                                                  `[{"x":1},{"x":1},{"o":{"x":1}}]`,
+		`return String(JSON.stringify(undefined))`:                                                                                            `undefined`,
+		`return JSON.stringify(JSON.parse('{"a":[1,{"b":2}],"c":3}', (k, v) => k === "c" ? undefined : typeof v === "number" ? v * 2 : v))`:   `{"a":[2,{"b":4}]}`,
+		`return String([1, [2, [3, null]], "x"]) + [1, 2].join("-") + [[1], [2]].flat().length`:                                               `1,2,3,,x1-22`,
+		`let o = [1]; return String([o, o])`:                                                                                                  `1,1`,
+		`let p = new Proxy({a: 1}, {get: (t, k) => k in t ? t[k] : "none"}); return p.a + p.b + ("a" in p) + Object.keys(p)`:                  `1nonetruea`,
+		`let p = new Proxy(() => 1, {}); return p() + new (new Proxy(Date, {}))(5).getTime()`:                                                 `6`,
+		`return "aXbXc".split("X") + "aXb".match("X").index + "a1b22".match(/\d+/g) + "aXb".search("X") + [..."a1b2".matchAll("\\d")].length`: `a,b,c11,2212`,
+		`let r = new RegExp(/a/gi); return r.source + r.flags + RegExp("b", "m").flags + new RegExp("").source + (r instanceof RegExp)`:       `agim(?:)true`,
+		`class R extends RegExp { two() { return this.flags + 2 } }; return new R("x", "g").two() + "axa".replace(new R("x"), "y")`:           `g2aya`,
+		`let f = Math.max.bind(null, 3); return f(1) + "x".repeat.call("y", 2) + [3, 1, 2].sort() + Number.bind(null, "4")()`:                 `3yy1,2,34`,
+		`let a = Array.from({length: 2000}, (_, i) => i); a.sort(); return a[1] + "," + a[2]`:                                                 `1,10`,
+		`return BigInt("12") + "" + BigInt.asUintN(2, 7n) + typeof 1n + [1].map.name + String.prototype.trim.length`:                          `123bigintmap0`,
+		`function* g() { yield 1; yield* [2, 3] }; return [...g()].join()`:                                                                    `1,2,3`,
+	} {
+		f, r := process(t, "function process(rec) { rec.Key = String((() => { "+script+" })()); return rec }", record.Record{})
+		if b, _ := r.Key.Raw(); string(b) != want {
+			t.Errorf("%s = %q (%v), want %q", script, b, f.Err, want)
+		}
+	}
+}

@@ -1,0 +1,509 @@
+//go:build !minimal
+
+package javascript
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/dop251/goja"
+)
+
+// joins bounds what Array.prototype.join and those like it make of a list and of the lists in it.
+func (b *bounds) joins(array *goja.Object) {
+	var within []*goja.Object // the lists whose text is being made
+	var elements, text int    // that may still come, in the outermost of them
+	for _, name := range []string{"join", "toString", "toLocaleString"} {
+		original := array.Get(name).(*goja.Object)
+		raw := native(original)
+		b.define(array, name, b.named(func(c goja.FunctionCall) goja.Value {
+			b.enter()
+			defer b.leave()
+			if len(within) == 0 {
+				elements, text = maxElements, maxMade
+			}
+			o, ok := c.This.(*goja.Object)
+			if !ok || name == "toString" { // that one calls join
+				return raw(c)
+			}
+			if slices.Contains(within, o) {
+				panic(b.vm.NewTypeError("Converting circular structure to text"))
+			}
+			if len(within) >= maxNesting {
+				b.throw("a list is nested too deep")
+			}
+			within = append(within, o)
+			defer func() { within = within[:len(within)-1] }()
+			between := 1
+			if s, ok := c.Argument(0).(goja.String); ok && name == "join" {
+				between = s.Length()
+			}
+			b.joined(o, between, &elements, &text)
+			return raw(c)
+		}, original))
+	}
+}
+
+// joined takes what a text of the list o takes, but for the lists in it, from elements and text.
+func (b *bounds) joined(o *goja.Object, between int, elements, text *int) {
+	n := length(o)
+	b.throwAbove(n)
+	*elements -= int(max(n, 0))
+	if between > 0 && n > int64(maxMade/between) {
+		*text = -1
+	} else {
+		*text -= int(max(n, 0)) * between
+	}
+	if o.ClassName() == "Array" && *elements >= 0 && *text >= 0 {
+		for i := range n {
+			if s, ok := o.Get(strconv.FormatInt(i, 10)).(goja.String); ok {
+				*text -= s.Length()
+			}
+		}
+	}
+	if *elements < 0 || *text < 0 {
+		b.throw("a list or a text is too long")
+	}
+}
+
+// flattens bounds how deep Array.prototype.flat goes, and how many elements it makes.
+func (b *bounds) flattens(array *goja.Object) {
+	original := array.Get("flat").(*goja.Object)
+	raw := native(original)
+	b.define(array, "flat", b.named(b.count(func(c goja.FunctionCall) goja.Value {
+		m := measure{bounds: b, elements: maxElements, text: maxMade}
+		m.add(c.This, 0)
+		c.Arguments = slices.Clone(c.Arguments)
+		if len(c.Arguments) > 0 {
+			c.Arguments[0] = b.vm.ToValue(min(c.Arguments[0].ToInteger(), maxNesting))
+		}
+		return raw(c)
+	}), original))
+}
+
+// stringifies bounds JSON.stringify by a replacer, which the engine calls for each value that it comes to.
+func (b *bounds) stringifies(json *goja.Object) {
+	original := json.Get("stringify").(*goja.Object)
+	raw := native(original)
+	b.define(json, "stringify", b.named(b.count(func(c goja.FunctionCall) goja.Value {
+		s := stringifier{bounds: b, elements: maxElements, text: maxMade}
+		if o, ok := c.Argument(1).(*goja.Object); ok {
+			if s.replacer, ok = goja.AssertFunction(o); !ok && o.ClassName() == "Array" {
+				s.names = propertyNames(o)
+			}
+		}
+		s.indent = 10
+		if gap := c.Argument(2); isNothing(gap) {
+			s.indent = 0
+		}
+		return raw(goja.FunctionCall{This: c.This, Arguments: []goja.Value{c.Argument(0), b.vm.ToValue(s.replace), c.Argument(2)}})
+	}), original))
+}
+
+// propertyNames returns the names in the second argument of JSON.stringify.
+func propertyNames(list *goja.Object) []string {
+	names := []string{}
+	for i := range min(length(list), maxElements) {
+		v := list.Get(strconv.FormatInt(i, 10))
+		if o, ok := v.(*goja.Object); isNothing(v) || ok && o.ClassName() != "String" && o.ClassName() != "Number" {
+			continue
+		}
+		if _, ok := v.Export().(bool); !ok && !slices.Contains(names, v.String()) {
+			names = append(names, v.String())
+		}
+	}
+	return names
+}
+
+// stringifier is one call of JSON.stringify.
+type stringifier struct {
+	*bounds
+	replacer       goja.Callable // that of the script
+	names          []string      // nil: all
+	indent         int           // bytes of it for each level, at most
+	elements, text int           // that may still come
+	open           []opened      // the objects that the engine is in
+}
+
+type opened struct{ holder, original *goja.Object }
+
+func (s *stringifier) replace(c goja.FunctionCall) goja.Value {
+	s.throwInterrupted()
+	holder, _ := c.This.(*goja.Object)
+	for len(s.open) > 0 && s.open[len(s.open)-1].holder != holder {
+		s.open = s.open[:len(s.open)-1]
+	}
+	key, v := c.Argument(0), c.Argument(1)
+	if s.replacer != nil {
+		replaced, err := s.replacer(c.This, key, v)
+		if err != nil {
+			panic(err)
+		}
+		v = replaced
+	}
+	s.elements--
+	s.text -= 8 + textLength(key) + textLength(v) + s.indent*(len(s.open)+1)
+	if s.elements < 0 || s.text < 0 {
+		s.throw("an object is too large for a text")
+	}
+	o, ok := v.(*goja.Object)
+	if !ok {
+		return v
+	}
+	for _, e := range s.open {
+		if e.original == o {
+			panic(s.vm.NewTypeError("Converting circular structure to JSON"))
+		}
+	}
+	if len(s.open) > maxNesting {
+		s.throw("an object is nested too deep")
+	}
+	shown := o
+	if s.names != nil && o.ClassName() != "Array" && native(o) == nil {
+		shown = s.selected(o)
+	}
+	s.open = append(s.open, opened{holder: shown, original: o})
+	return shown
+}
+
+// selected returns an object with those of the members of o that have names.
+func (s *stringifier) selected(o *goja.Object) *goja.Object {
+	switch o.ClassName() {
+	case "Number", "String", "Boolean":
+		return o
+	}
+	out := s.vm.NewObject()
+	for _, name := range s.names {
+		if v := o.Get(name); v != nil {
+			s.keep(out.Set(name, v))
+		}
+	}
+	return out
+}
+
+// textLength returns how many bytes a text is in JSON.
+func textLength(v goja.Value) (n int) {
+	s, ok := v.(goja.String)
+	if !ok {
+		return 0
+	}
+	if n = s.Length(); n > maxMade/6 {
+		return maxMade + 1
+	}
+	for _, r := range s.String() {
+		switch {
+		case r < 0x20:
+			n += 5
+		case r >= 0x80:
+			n += 2
+		case r == '"' || r == '\\':
+			n++
+		}
+	}
+	return n
+}
+
+// parses bounds JSON.parse, which makes its values, some of them large, before a script could be interrupted.
+func (b *bounds) parses(json *goja.Object) {
+	original := json.Get("parse").(*goja.Object)
+	raw := native(original)
+	b.define(json, "parse", b.named(b.count(func(c goja.FunctionCall) goja.Value {
+		text := b.textOf(c.Argument(0))
+		b.measureJSON(text.String())
+		v := raw(goja.FunctionCall{This: c.This, Arguments: []goja.Value{text}})
+		reviver, ok := goja.AssertFunction(c.Argument(1))
+		if !ok {
+			return v
+		}
+		root := b.vm.NewObject()
+		b.keep(root.Set("", v))
+		return b.revive(root, "", reviver, 0)
+	}), original))
+}
+
+// bytesOfObject and bytesOfValue are what values that JSON.parse makes take at least.
+const (
+	bytesOfObject = 256
+	bytesOfValue  = 48
+)
+
+// measureJSON throws when the values of a JSON text are nested too deep, or take more memory than the script may have.
+func (b *bounds) measureJSON(text string) {
+	depth, size, quoted := 0, uint64(0), false
+	for i := 0; i < len(text); i++ {
+		switch char := text[i]; {
+		case char == '\\' && quoted:
+			i++
+		case char == '"':
+			quoted = !quoted
+		case quoted:
+		case char == '[' || char == '{':
+			if depth++; depth > 10*maxNesting {
+				b.throw("JSON is nested too deep")
+			}
+			size += bytesOfObject
+		case char == ']' || char == '}':
+			depth--
+		case char == ',' || char == ':':
+			size += bytesOfValue
+		}
+	}
+	if size > b.guard.memory {
+		b.throw("the values of a JSON text take too much memory")
+	}
+	b.guard.make(size)
+}
+
+// revive has the values in holder changed by the second argument of JSON.parse, the innermost first.
+func (b *bounds) revive(holder *goja.Object, key string, reviver goja.Callable, depth int) goja.Value {
+	if depth > 10*maxNesting {
+		b.throw("JSON is nested too deep")
+	}
+	v := holder.Get(key)
+	if o, ok := v.(*goja.Object); ok {
+		keys := o.Keys()
+		if o.ClassName() == "Array" {
+			n := length(o)
+			b.throwAbove(n)
+			keys = make([]string, n)
+			for i := range keys {
+				keys[i] = strconv.Itoa(i)
+			}
+		}
+		for _, k := range keys {
+			if made := b.revive(o, k, reviver, depth+1); made == nil || goja.IsUndefined(made) {
+				_ = o.Delete(k)
+			} else {
+				_ = o.DefineDataProperty(k, made, goja.FLAG_TRUE, goja.FLAG_TRUE, goja.FLAG_TRUE)
+			}
+		}
+	}
+	if v == nil {
+		v = goja.Undefined()
+	}
+	made, err := reviver(holder, b.vm.ToValue(key), v)
+	if err != nil {
+		panic(err)
+	}
+	return made
+}
+
+// sorts has Array.prototype.sort compare long lists by a function, which ends when the script is interrupted.
+func (b *bounds) sorts(array *goja.Object) {
+	compare := b.vm.ToValue(func(c goja.FunctionCall) goja.Value {
+		b.throwInterrupted()
+		return b.vm.ToValue(b.textOf(c.Argument(0)).CompareTo(b.textOf(c.Argument(1))))
+	})
+	for _, name := range []string{"sort", "toSorted"} {
+		original, ok := array.Get(name).(*goja.Object)
+		if !ok {
+			continue
+		}
+		raw := native(original)
+		b.define(array, name, b.named(b.count(func(c goja.FunctionCall) goja.Value {
+			if o, ok := c.This.(*goja.Object); ok && goja.IsUndefined(c.Argument(0)) && length(o) > 1000 {
+				c.Arguments = []goja.Value{compare}
+			}
+			return raw(c)
+		}), original))
+	}
+}
+
+// textOf returns v as a text.
+func (b *bounds) textOf(v goja.Value) goja.String {
+	if o, ok := v.(*goja.Object); ok {
+		v = o.ToString()
+	}
+	if s, ok := v.(goja.String); ok {
+		return s
+	}
+	return b.vm.ToValue(v.String()).(goja.String)
+}
+
+// maxPattern bounds the length of a regular expression.
+const maxPattern = 1 << 20
+
+// patterns bounds the regular expressions that are made at run time. Those who make them recurse into groups.
+func (b *bounds) patterns(text *goja.Object) {
+	original := b.vm.Get("RegExp").(*goja.Object)
+	make := construct(original)
+	var constructor *goja.Object
+	constructor = b.replace("RegExp", original, func(args []goja.Value, newTarget *goja.Object) (o *goja.Object) {
+		args = b.patternAndFlags(args)
+		limitMatches(b.guard.timeout, func() { o = make(args, nil) })
+		if newTarget != constructor {
+			if p, ok := newTarget.Get("prototype").(*goja.Object); ok {
+				b.keep(o.SetPrototype(p))
+			}
+		}
+		return o
+	})
+	for name, flags := range map[string]string{"match": "", "matchAll": "g", "search": ""} {
+		original := text.Get(name).(*goja.Object)
+		raw := native(original)
+		b.define(text, name, b.named(b.count(func(c goja.FunctionCall) goja.Value {
+			if s, ok := c.Argument(0).(goja.String); ok {
+				pattern, err := b.vm.New(constructor, s, b.vm.ToValue(flags))
+				if err != nil {
+					panic(err)
+				}
+				c.Arguments = []goja.Value{pattern}
+			}
+			return raw(c)
+		}), original))
+	}
+	prototype := original.Get("prototype").(*goja.Object)
+	compile := prototype.Get("compile").(*goja.Object)
+	raw := native(compile)
+	b.define(prototype, "compile", b.named(b.count(func(c goja.FunctionCall) (v goja.Value) {
+		args := b.patternAndFlags(c.Arguments)
+		limitMatches(b.guard.timeout, func() { v = raw(goja.FunctionCall{This: c.This, Arguments: args}) })
+		return v
+	}), compile))
+}
+
+// patternAndFlags returns the arguments of RegExp as texts: what makes texts of them, or reads members, may be code of the script.
+func (b *bounds) patternAndFlags(args []goja.Value) []goja.Value {
+	call := goja.FunctionCall{Arguments: args}
+	pattern, flags := call.Argument(0), call.Argument(1)
+	if o, ok := pattern.(*goja.Object); ok && o.ClassName() == "RegExp" {
+		if pattern = o.Get("source"); goja.IsUndefined(flags) {
+			flags = o.Get("flags")
+		}
+	}
+	texts := []goja.Value{b.vm.ToValue(""), b.vm.ToValue("")}
+	for i, v := range []goja.Value{pattern, flags} {
+		if v != nil && !goja.IsUndefined(v) {
+			texts[i] = b.textOf(v)
+		}
+	}
+	b.checkPattern(texts[0].String())
+	return texts
+}
+
+func (b *bounds) checkPattern(s string) {
+	if len(s) > maxPattern {
+		b.throw("a regular expression is too long")
+	}
+	if nestedGroups(s) > maxNesting {
+		b.throw("a regular expression is nested too deep")
+	}
+}
+
+// nestedGroups returns how deep the groups of a regular expression may be nested.
+func nestedGroups(s string) (most int) {
+	depth := 0
+	for i := 0; i < len(s); i++ {
+		switch s[i] {
+		case '\\':
+			i++
+		case '(':
+			depth++
+			most = max(most, depth)
+		case ')':
+			depth = max(0, depth-1)
+		}
+	}
+	return most
+}
+
+// longText is the length from which texts are matched one by one, so that a script can be interrupted: the engine
+// collects all matches of a text at once otherwise.
+const longText = 1 << 20
+
+// matches bounds what regular expressions find in long texts.
+func (b *bounds) matches() {
+	constructor := b.vm.Get("RegExp").(*goja.Object)
+	prototype := constructor.Get("prototype").(*goja.Object)
+	exec := b.vm.ToValue(b.count(native(prototype.Get("exec").(*goja.Object))))
+	b.countParts(constructor, exec)
+	for _, symbol := range []*goja.Symbol{goja.SymMatch, goja.SymReplace} {
+		original := prototype.GetSymbol(symbol).(*goja.Object)
+		raw := native(original)
+		f := b.named(b.count(func(c goja.FunctionCall) goja.Value {
+			o, ok := c.This.(*goja.Object)
+			if s, text := c.Argument(0).(goja.String); !ok || !text || s.Length() <= longText || o.ClassName() != "RegExp" {
+				return raw(c)
+			}
+			one, err := b.vm.New(constructor, o)
+			if err != nil {
+				panic(err)
+			}
+			b.keep(one.Set("lastIndex", o.Get("lastIndex")))
+			b.keep(one.Set("exec", exec))
+			v := raw(goja.FunctionCall{This: one, Arguments: c.Arguments})
+			b.keep(o.Set("lastIndex", one.Get("lastIndex")))
+			return v
+		}), original)
+		b.keep(prototype.DefineDataPropertySymbol(symbol, f, goja.FLAG_TRUE, goja.FLAG_TRUE, goja.FLAG_FALSE))
+	}
+}
+
+// countParts has the matches of a regular expression counted before it splits a long text.
+func (b *bounds) countParts(constructor *goja.Object, exec goja.Value) {
+	prototype := constructor.Get("prototype").(*goja.Object)
+	original := prototype.GetSymbol(goja.SymSplit).(*goja.Object)
+	raw, match := native(original), native(exec.(*goja.Object))
+	f := b.named(b.count(func(c goja.FunctionCall) goja.Value {
+		o, ok := c.This.(*goja.Object)
+		s, text := c.Argument(0).(goja.String)
+		if !ok || !text || s.Length() <= longText || o.ClassName() != "RegExp" {
+			return raw(c)
+		}
+		all, err := b.vm.New(constructor, o, b.vm.ToValue(strings.ReplaceAll(o.Get("flags").String(), "y", "")+"g"))
+		if err != nil {
+			panic(err)
+		}
+		for n := 0; ; n++ {
+			found, ok := match(goja.FunctionCall{This: all, Arguments: []goja.Value{s}}).(*goja.Object)
+			if !ok {
+				return raw(c)
+			}
+			if n > maxElements/4 {
+				b.throw("a text has too many parts")
+			}
+			if empty, ok := found.Get("0").(goja.String); ok && empty.Length() == 0 {
+				b.keep(all.Set("lastIndex", all.Get("lastIndex").ToInteger()+1))
+			}
+		}
+	}), original)
+	b.keep(prototype.DefineDataPropertySymbol(goja.SymSplit, f, goja.FLAG_TRUE, goja.FLAG_TRUE, goja.FLAG_FALSE))
+}
+
+// splits bounds the parts that String.prototype.split makes.
+func (b *bounds) splits(text *goja.Object) {
+	original := text.Get("split").(*goja.Object)
+	raw := native(original)
+	b.define(text, "split", b.named(b.count(func(c goja.FunctionCall) goja.Value {
+		if s, ok := c.This.(goja.String); !ok || s.Length() < maxElements {
+			return raw(c)
+		}
+		limit := int64(maxElements)
+		if v := c.Argument(1); !goja.IsUndefined(v) {
+			limit = min(limit, int64(uint32(v.ToInteger())))
+		}
+		v := raw(goja.FunctionCall{This: c.This, Arguments: []goja.Value{c.Argument(0), b.vm.ToValue(limit)}})
+		if n := length(v); n == maxElements {
+			b.throw("a text has too many parts")
+		}
+		return v
+	}), original))
+}
+
+// digits bounds the texts that numbers without limit are made of, which takes time by the square of their length.
+func (b *bounds) digits() {
+	original := b.vm.Get("BigInt").(*goja.Object)
+	raw := native(original)
+	bounded := b.named(b.count(func(c goja.FunctionCall) goja.Value {
+		if s, ok := c.Argument(0).(goja.String); ok && len(strings.TrimSpace(s.String())) > maxBits {
+			b.throw("a text is too long for a BigInt")
+		}
+		return raw(c)
+	}), original)
+	prototype := original.Get("prototype").(*goja.Object)
+	b.keep(bounded.SetPrototype(original)) // for the static methods
+	b.keep(bounded.DefineDataProperty("prototype", prototype, goja.FLAG_FALSE, goja.FLAG_FALSE, goja.FLAG_FALSE))
+	b.define(prototype, "constructor", bounded)
+	b.define(b.vm.GlobalObject(), "BigInt", bounded)
+}

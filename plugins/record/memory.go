@@ -1,0 +1,55 @@
+package record
+
+// Memory estimates the bytes of memory that a copy of r takes. Texts are counted as if they were not shared.
+func (r *Record) Memory() int {
+	n := decodedOverhead + len(r.Position) + r.Metadata.memory()
+	return n + r.Key.memory() + r.Before.memory() + r.After.memory()
+}
+
+// memory estimates the bytes of memory of m.
+func (m Metadata) memory() (n int) {
+	for i := range m {
+		n += len(m[i].Key) + len(m[i].Value)
+	}
+	return n + fieldMemory*len(m)
+}
+
+func (d *Data) memory() int {
+	if d.kind != structured {
+		return len(d.raw)
+	}
+	if b, ok := d.encoded.wire(); ok {
+		return len(b)
+	}
+	return ValueMemory(d.object())
+}
+
+// The memory of a value in a list, of a member of an object without its texts, of an object without its members, and of a
+// pair of metadata without its texts.
+const (
+	itemMemory   = 24
+	memberMemory = 48
+	objectMemory = 64
+	fieldMemory  = 32
+)
+
+// ValueMemory estimates the bytes of memory that v takes, a value of structured data.
+func ValueMemory(v any) (n int) {
+	switch v := v.(type) {
+	case string:
+		return len(v)
+	case []byte:
+		return len(v)
+	case []any:
+		for _, e := range v {
+			n += ValueMemory(e)
+		}
+		return n + itemMemory*len(v)
+	case map[string]any:
+		for k, e := range v {
+			n += len(k) + ValueMemory(e)
+		}
+		return n + objectMemory + memberMemory*len(v)
+	}
+	return 0
+}
