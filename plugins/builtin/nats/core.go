@@ -88,7 +88,7 @@ func (s *subscriber) session(ctx context.Context, connected func()) error {
 			if err := c.LastError(); isDenied(err) {
 				return refusedError{err}
 			}
-			return errors.New("the connection was lost")
+			return c.failure()
 		case <-ctx.Done():
 			return ctx.Err()
 		}

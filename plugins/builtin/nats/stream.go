@@ -101,7 +101,7 @@ func (s *stream) session(ctx context.Context, connected func()) error {
 	}()
 	err = s.receive(bounded, at, consumer)
 	if err == nil || bounded.Err() != nil {
-		return errors.New("the connection was lost")
+		return c.failure()
 	}
 	return err
 }
