@@ -6,6 +6,7 @@ package peer
 
 import (
 	"fmt"
+	"io"
 	"math"
 	"net"
 	"runtime/debug"
@@ -29,40 +30,60 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("cannot read what the %s server sends: %s", e.Protocol, e.Reason)
 }
 
-// Conn is a connection whose reads are checked. After the first violation every read fails with the same error.
-type Conn struct {
-	net.Conn
+// Reader is a reader whose bytes are checked. After the first violation every read fails with the same error.
+type Reader struct {
+	from    io.Reader
 	checker Checker
 
 	mu     sync.Mutex // reads of some clients overlap with the ones of a former goroutine
 	failed error      // guarded by mu
 }
 
-// NewConn returns conn with checks of what is read from it. Where there is TLS, conn is the decrypted side.
-func NewConn(conn net.Conn, checker Checker) *Conn { return &Conn{Conn: conn, checker: checker} }
+// NewReader returns r with checks of what is read from it. Where there is TLS, r is the decrypted side.
+func NewReader(r io.Reader, checker Checker) *Reader { return &Reader{from: r, checker: checker} }
 
-// Read implements net.Conn. Nothing of a read that fails a check reaches the caller.
-func (c *Conn) Read(p []byte) (int, error) {
-	n, err := c.Conn.Read(p)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.failed == nil && n > 0 {
-		c.failed = c.checker.Check(p[:n])
+// Read implements io.Reader. Nothing of a read that fails a check reaches the caller.
+func (r *Reader) Read(p []byte) (int, error) {
+	n, err := r.from.Read(p)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.failed == nil && n > 0 {
+		r.failed = r.checker.Check(p[:n])
 	}
-	if c.failed != nil {
+	if r.failed != nil {
 		clear(p[:n])
-		_ = c.Conn.Close()
-		return 0, c.failed
+		return 0, r.failed
 	}
 	return n, err
 }
 
 // Err returns the violation that reads fail with, nil if there was none.
-func (c *Conn) Err() error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.failed
+func (r *Reader) Err() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.failed
 }
+
+// Conn is a connection whose reads are checked. It is closed at the first violation.
+type Conn struct {
+	net.Conn
+	checked *Reader
+}
+
+// NewConn returns conn with checks of what is read from it. Where there is TLS, conn is the decrypted side.
+func NewConn(conn net.Conn, checker Checker) *Conn { return &Conn{conn, NewReader(conn, checker)} }
+
+// Read implements net.Conn. Nothing of a read that fails a check reaches the caller.
+func (c *Conn) Read(p []byte) (int, error) {
+	n, err := c.checked.Read(p)
+	if err != nil && c.Err() != nil {
+		_ = c.Conn.Close()
+	}
+	return n, err
+}
+
+// Err returns the violation that reads fail with, nil if there was none.
+func (c *Conn) Err() error { return c.checked.Err() }
 
 // maxMessage is what a message holds at most, whatever memory there is: max_allowed_packet of MySQL may be 1 GiB.
 const maxMessage = 1 << 30
