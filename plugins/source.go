@@ -109,7 +109,7 @@ func (s *source) Progress() (report progress.Report) {
 	if !ok || s.usable() != nil {
 		return progress.Report{}
 	}
-	if err := contain(func() error { report = r.Progress(); return nil }); err != nil {
+	if err := sdk.Contain(func() error { report = r.Progress(); return nil }); err != nil {
 		_ = s.contained(err) // which ends the connector
 	}
 	report.Warning = brief.Error(report.Warning)

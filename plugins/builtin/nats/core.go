@@ -51,7 +51,7 @@ func (s *subscriber) open(ctx context.Context, pos record.Position) (err error) 
 func (s *subscriber) run(ctx context.Context) {
 	defer close(s.done)
 	backoff.Repeat(ctx, func(works func()) error { return s.session(ctx, works) }, func(err error) bool {
-		if errors.As(err, new(refusedError)) {
+		if errors.As(err, new(refusedError)) || sdk.Panicked(err) {
 			s.fail(err)
 			return false
 		}
