@@ -43,7 +43,7 @@ func (b *builtins) Installed() []Installed {
 }
 
 func (b *builtins) add(c sdk.Connector) error {
-	return contain(func() error {
+	return sdk.Contain(func() error {
 		c = sdk.Standard(c)
 		installed := Installed{Specification: c.Specification(), Kind: pluginname.Builtin}
 		b.standard, b.installed = append(b.standard, c), append(b.installed, installed)
@@ -59,7 +59,7 @@ func (b *builtins) Source(_ context.Context, plugin pluginname.Name, connectorID
 	}
 	s := &source{}
 	s.init(b, plugin, connectorID)
-	err = contain(func() error { s.connector = c.NewSource(); return nil })
+	err = sdk.Contain(func() error { s.connector = c.NewSource(); return nil })
 	if err != nil {
 		return nil, fmt.Errorf("cannot start source %q: %w", connectorID, s.contained(err))
 	}
@@ -75,7 +75,7 @@ func (b *builtins) Destination(_ context.Context, plugin pluginname.Name, connec
 	}
 	d := &destination{}
 	d.init(b, plugin, connectorID)
-	err = contain(func() error { d.connector = c.NewDestination().(sdk.AsyncDestination); return nil })
+	err = sdk.Contain(func() error { d.connector = c.NewDestination().(sdk.AsyncDestination); return nil })
 	if err != nil {
 		return nil, fmt.Errorf("cannot start destination %q: %w", connectorID, d.contained(err))
 	}

@@ -159,7 +159,7 @@ func (in *instance) bounded(ctx context.Context, timeout time.Duration, fn func(
 		defer in.main.release()
 		err := errGoroutineEnded
 		defer func() { done <- err }()
-		err = contain(func() error { return fn(inner) })
+		err = sdk.Contain(func() error { return fn(inner) })
 	}()
 	answered, err := await(inner, done)
 	if inner.Err() != nil && ctx.Err() == nil && (!answered || isContext(err)) {
@@ -241,10 +241,4 @@ func isPanic(err error) bool {
 
 func isContext(err error) bool {
 	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
-}
-
-// contain calls fn and returns a panic in it as a *sdk.PanicError.
-func contain(fn func() error) (err error) {
-	defer sdk.Recover(&err)
-	return fn()
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/progress"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
+	"github.com/conduit-agent/conduit/spec/brief"
 )
 
 // source makes an sdk.Source a connector.Source. Read and Ack run on the goroutine that calls them.
@@ -108,9 +109,10 @@ func (s *source) Progress() (report progress.Report) {
 	if !ok || s.usable() != nil {
 		return progress.Report{}
 	}
-	if err := contain(func() error { report = r.Progress(); return nil }); err != nil {
+	if err := sdk.Contain(func() error { report = r.Progress(); return nil }); err != nil {
 		_ = s.contained(err) // which ends the connector
 	}
+	report.Warning = brief.Error(report.Warning)
 	return report
 }
 

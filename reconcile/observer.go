@@ -19,12 +19,14 @@ type observer struct {
 
 // observe publishes a state and has it saved.
 func (o *observer) observe(s spec.State) {
+	s.Bound()
 	o.publish(s)
 	o.saver.put(s)
 }
 
 // publish publishes a state that is not worth saving.
 func (o *observer) publish(s spec.State) {
+	s.Bound()
 	o.mu.Lock()
 	o.states[s.PipelineID] = s
 	o.mu.Unlock()
@@ -34,7 +36,11 @@ func (o *observer) publish(s spec.State) {
 }
 
 // record has an event saved together with the state of its pipeline.
-func (o *observer) record(s spec.State, e spec.Event) { o.saver.put(s, e) }
+func (o *observer) record(s spec.State, e spec.Event) {
+	s.Bound()
+	e.Bound()
+	o.saver.put(s, e)
+}
 
 // load takes over the states of the last time.
 func (o *observer) load(all []spec.State) {

@@ -108,7 +108,7 @@ func (n *Notifier) decide(ctx context.Context, d *decider) (all []Notification) 
 				all = append(all, d.event(now, e)...)
 			}
 		}
-		if err != nil || len(events) < eventsPage {
+		if err != nil || len(events) == 0 {
 			break // the store reports its own faults; the next tick reads again
 		}
 	}

@@ -14,6 +14,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/conduit-agent/conduit/plugins/peer"
 )
 
 const (
@@ -38,9 +40,8 @@ func NewWebhook(at string, secret func() (string, error), version string) (*Webh
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 		return nil, errors.New("it is no URL such as https://example.com/hooks/conduit") // which may hold a secret
 	}
-	t := http.DefaultTransport.(*http.Transport).Clone()
 	return &Webhook{url: u, secret: secret, version: version, client: &http.Client{
-		Transport:     t,
+		Transport:     peer.Transport(),
 		Timeout:       requestTimeout,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // a signature is for one receiver
 	}}, nil

@@ -56,8 +56,11 @@ func (d *docs[T]) load(ctx context.Context, q querier) error {
 // points to is kept and must not be changed any more.
 func (d *docs[T]) prepare(v *T) (do func(*sql.Tx) error, committed func(), err error) {
 	kept := *v
+	if b, ok := any(&kept).(interface{ Bound() }); ok {
+		b.Bound()
+	}
 	id := d.Key(&kept)
-	text, err := encode(v)
+	text, err := encode(&kept)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -78,6 +81,9 @@ func encode(v any) (string, error) {
 func decode[T any](table, id, text string) (v T, err error) {
 	if err := json.Unmarshal([]byte(text), &v); err != nil {
 		return v, &RowError{table, id, err}
+	}
+	if b, ok := any(&v).(interface{ Bound() }); ok { // earlier versions kept errors of any length
+		b.Bound()
 	}
 	return v, nil
 }

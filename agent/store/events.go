@@ -3,48 +3,114 @@ package store
 import (
 	"context"
 	"database/sql"
+	"errors"
+	"slices"
 
 	"github.com/conduit-agent/conduit/spec"
+	"github.com/conduit-agent/conduit/spec/brief"
 )
 
-// keepEvents is the number of events that are kept.
-const keepEvents = 10_000
+// What is kept of events, and what one page of them has at most. An event is kept and returned whatever its size.
+const (
+	keepEvents     = 10_000
+	keepEventBytes = 16 << 20
+	pageEventBytes = 2 << 20
+)
+
+// eventBytes is the size of an event in SQL, which stands in front of its texts.
+const eventBytes = `(octet_length(pipeline_id) + octet_length(file) + octet_length(reason) + octet_length(message))`
+
+func sizeOfEvent(e *spec.Event) int64 {
+	return int64(len(e.Pipeline) + len(e.File) + len(e.Reason) + len(e.Message))
+}
 
 // Events returns up to limit events with an id above after, oldest first. When after is
-// negative it returns the newest ones instead, oldest first too.
+// negative it returns the newest ones instead, oldest first too. It returns fewer when they are large, and none
+// only when there are none.
 func (db *DB) Events(ctx context.Context, after int64, limit int) (events []spec.Event, err error) {
-	query := `SELECT id, at, pipeline_id, file, type, reason, message FROM events WHERE id > ? ORDER BY id LIMIT ?`
+	order := "ASC"
 	if after < 0 {
-		query = `SELECT * FROM (SELECT id, at, pipeline_id, file, type, reason, message FROM events WHERE id > ? ORDER BY id DESC LIMIT ?) ORDER BY id`
+		order = "DESC"
 	}
 	err = db.use(func(p *pools) (err error) {
-		events, err = queryAll(ctx, p.reader, scanEvent, query, after, max(limit, 0))
+		events, err = eventsPage(ctx, p.reader, order, after, limit)
 		return err
 	})
+	if after < 0 {
+		slices.Reverse(events)
+	}
 	return events, wrap(err, "cannot read events")
+}
+
+// eventsPage reads one event after the other, so that of what an earlier version kept no more than one huge text is in memory.
+func eventsPage(ctx context.Context, q querier, order string, after int64, limit int) (events []spec.Event, err error) {
+	const most = brief.MaxError + 1 // characters: what is longer is cut
+	rows, err := q.QueryContext(ctx, `SELECT id, at, pipeline_id, file, type, reason, substr(message, 1, ?) FROM events WHERE id > ? ORDER BY id `+order+` LIMIT ?`,
+		most, after, max(limit, 0))
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	events = []spec.Event{}
+	for size := int64(0); rows.Next(); {
+		e, err := scanEvent(rows)
+		if err != nil {
+			return nil, err
+		}
+		if size += sizeOfEvent(&e); size > pageEventBytes && len(events) > 0 {
+			return events, nil
+		}
+		events = append(events, e)
+	}
+	return events, rows.Err()
 }
 
 func scanEvent(s scanner) (e spec.Event, err error) {
 	var at int64
 	err = s.Scan(&e.ID, &at, &e.Pipeline, &e.File, &e.Type, &e.Reason, &e.Message)
 	e.At = fromNanos(at)
+	e.Bound()
 	return e, err
 }
 
-// insertEvents records events and forgets the oldest beyond keepEvents.
+// insertEvents records events and forgets the oldest beyond what is kept.
 func (db *DB) insertEvents(tx *sql.Tx, events []spec.Event) error {
 	if len(events) == 0 {
 		return nil
 	}
+	var added int64
 	for _, e := range events {
 		if e.At.IsZero() {
 			e.At = db.now()
 		}
+		e.Bound()
 		if _, err := exec(tx, `INSERT INTO events (id, at, pipeline_id, file, type, reason, message) VALUES (NULLIF(?, 0), ?, ?, ?, ?, ?, ?)`,
 			e.ID, nanos(e.At), e.Pipeline, e.File, e.Type, e.Reason, e.Message); err != nil {
 			return err
 		}
+		added += sizeOfEvent(&e)
 	}
-	_, err := exec(tx, `DELETE FROM events WHERE id <= (SELECT max(id) FROM events) - ?`, keepEvents)
-	return err
+	if _, err := exec(tx, `DELETE FROM events WHERE id <= (SELECT max(id) FROM events) - ?`, keepEvents); err != nil {
+		return err
+	}
+	return db.limitEventBytes(tx, added)
+}
+
+// limitEventBytes forgets the oldest events when there are more than keepEventBytes. It measures them when it does not know how many there are, and
+// when they could be too many: what was forgotten since is not subtracted.
+func (db *DB) limitEventBytes(tx *sql.Tx, added int64) error {
+	if known := db.eventBytes.Load(); known > 0 && known+added <= keepEventBytes {
+		db.eventBytes.Add(added)
+		return nil
+	}
+	if _, err := exec(tx, `DELETE FROM events WHERE id < (SELECT max(id) FROM events) AND id <=
+		(SELECT max(id) FROM (SELECT id, sum(`+eventBytes+`) OVER (ORDER BY id DESC) AS total FROM events) WHERE total > ?)`, keepEventBytes); err != nil {
+		return err
+	}
+	var now int64
+	if err := tx.QueryRow(`SELECT sum(` + eventBytes + `) FROM events`).Scan(&now); err != nil {
+		return err
+	}
+	db.eventBytes.Store(max(now, 1))
+	return nil
 }

@@ -25,8 +25,10 @@ func (db *DB) States(ctx context.Context) (all []spec.State, err error) {
 func (db *DB) SaveStates(ctx context.Context, all []spec.State, events ...spec.Event) error {
 	texts := make([]string, len(all))
 	for i := range all {
+		state := all[i]
+		state.Bound()
 		var err error
-		if texts[i], err = encode(&all[i]); err != nil {
+		if texts[i], err = encode(&state); err != nil {
 			return wrap(err, "cannot save the state of pipeline %q", all[i].PipelineID)
 		}
 	}

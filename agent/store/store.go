@@ -38,7 +38,8 @@ type DB struct {
 	checkpoints
 	answers
 
-	logKept atomic.Bool // the write-ahead log holds what was deleted
+	logKept    atomic.Bool  // the write-ahead log holds what was deleted
+	eventBytes atomic.Int64 // of events, or more; 0: not known
 
 	declarations rowcache.Cache[spec.Declaration] // as committed; loaded together with pools
 	files        docs[spec.FileState]

@@ -14,13 +14,14 @@ import (
 	"strings"
 
 	"github.com/conduit-agent/conduit/api/rest"
+	"github.com/conduit-agent/conduit/plugins/peer"
 )
 
 // Client talks to one agent. URL must be set.
 type Client struct {
 	URL   string       // of the agent, for example http://localhost:8080
 	Token string       // sent when not empty
-	HTTP  *http.Client // nil: http.DefaultClient
+	HTTP  *http.Client // nil: one like http.DefaultClient
 }
 
 // Error is what the agent answered. errors.As finds it in every error of a Client that
@@ -151,11 +152,13 @@ func (c *Client) send(r *http.Request) (*http.Response, error) {
 	return nil, rest.ParseError(response.StatusCode, body)
 }
 
+var defaultClient = &http.Client{Transport: peer.Transport()}
+
 // do returns the answer, whatever it says; its body is to be closed.
 func (c *Client) do(r *http.Request) (*http.Response, error) {
 	client := c.HTTP
 	if client == nil {
-		client = http.DefaultClient
+		client = defaultClient
 	}
 	response, err := client.Do(r)
 	if err != nil {

@@ -33,7 +33,8 @@ type Source struct {
 	Files     func(ctx context.Context) ([]spec.FileState, error)
 	Directory func() spec.Directory
 	// Events returns up to limit events with an id above after, oldest first; when after
-	// is negative the newest ones instead, oldest first too.
+	// is negative the newest ones instead, oldest first too. It returns fewer when they are large, and none only
+	// when there are none.
 	Events func(ctx context.Context, after int64, limit int) ([]spec.Event, error)
 	// Rates returns the rates of the pipelines that run, with their series.
 	Rates func() []rest.PipelineRates
@@ -189,7 +190,7 @@ func (f *follower) newEvents(ctx context.Context) error {
 			return nil
 		}
 		f.after = events[len(events)-1].ID
-		if err := f.send("events", events); err != nil || len(events) < most {
+		if err := f.send("events", events); err != nil {
 			return err
 		}
 	}

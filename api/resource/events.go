@@ -102,7 +102,7 @@ func (s *Events) sendEvents(ctx context.Context, out *streamWriter, after int64)
 	defer alive.Stop()
 	for ctx.Err() == nil && out.err == nil {
 		changed := s.Observed.Changed()
-		list, err := s.Desired.Events(ctx, after, maxEventsLimit)
+		list, err := s.Desired.Events(ctx, after, eventsLimit)
 		if err != nil {
 			return
 		}
@@ -112,6 +112,9 @@ func (s *Events) sendEvents(ctx context.Context, out *streamWriter, after int64)
 			out.write(fmt.Appendf(nil, "id: %d\nevent: %s\ndata: %s\n\n", e.ID, e.Type, text))
 		}
 		out.flush()
+		if len(list) > 0 { // there may be more
+			continue
+		}
 		select {
 		case <-changed:
 		case <-tick.C:

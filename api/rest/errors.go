@@ -4,6 +4,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
+
+	"github.com/conduit-agent/conduit/spec/brief"
 )
 
 // Kind is a class of errors: the HTTP status that announces it and its code in the
@@ -168,9 +171,13 @@ func (e *Error) Body() Status {
 	}
 	details := []Detail{{Type: typeErrorInfo, Reason: e.Reason, Domain: domain, Metadata: metadata}}
 	if len(e.Violations) > 0 {
-		details = append(details, Detail{Type: typeBadRequest, Violations: e.Violations})
+		violations := slices.Clone(e.Violations)
+		for i := range violations {
+			violations[i].Description = brief.Error(violations[i].Description)
+		}
+		details = append(details, Detail{Type: typeBadRequest, Violations: violations})
 	}
-	return Status{Code: e.Code, Message: e.Message, Details: details}
+	return Status{Code: e.Code, Message: brief.Error(e.Message), Details: details}
 }
 
 // ParseError reads an error with this HTTP status from its body. It takes any body: what

@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/conduit-agent/conduit/plugins/peer"
 	"github.com/conduit-agent/conduit/plugins/schema"
 )
 
@@ -122,13 +123,15 @@ func (r *Registry) do(ctx context.Context, method string, body any, elements ...
 	case r.Token != "":
 		req.Header.Set("Authorization", "Bearer "+r.Token)
 	}
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := client.Do(req)
 	if err != nil {
 		return nil, err
 	}
 	defer resp.Body.Close()
 	return read(resp)
 }
+
+var client = &http.Client{Transport: peer.Transport()}
 
 func read(resp *http.Response) (*answer, error) {
 	text, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))

@@ -1,6 +1,7 @@
 package sdk
 
 import (
+	"errors"
 	"fmt"
 	"runtime/debug"
 )
@@ -21,3 +22,13 @@ func Recover(err *error) {
 		*err = &PanicError{Value: v, Stack: debug.Stack()}
 	}
 }
+
+// Contain calls f, and returns a panic of it as a *PanicError. A goroutine of a connector that runs in the agent calls what it does
+// through it: a panic that nothing recovers from ends the agent, and all of its pipelines.
+func Contain(f func() error) (err error) {
+	defer Recover(&err)
+	return f()
+}
+
+// Panicked reports whether err is a panic that was recovered from.
+func Panicked(err error) bool { return errors.As(err, new(*PanicError)) }

@@ -12,6 +12,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/schema"
 	"github.com/conduit-agent/conduit/plugins/wire"
 	"github.com/conduit-agent/conduit/plugins/wire/wirepb/connectorv2"
+	"github.com/conduit-agent/conduit/spec/brief"
 	"github.com/conduit-agent/conduit/spec/notify"
 )
 
@@ -198,7 +199,7 @@ func (d *Destination) settle(acks []wire.Ack) error {
 			written++
 		} else {
 			flush()
-			d.pass(1, errors.New(a.Error))
+			d.pass(1, errors.New(brief.Text(a.Error, brief.MaxFullError)))
 		}
 		if partDone {
 			flush()

@@ -11,6 +11,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
+
+	"github.com/conduit-agent/conduit/spec/brief"
 )
 
 // ErrUnimplemented means that the plugin does not know the method.
@@ -33,13 +35,13 @@ func PlainError(err error) error {
 	case s.Code() == codes.Unimplemented:
 		return ErrUnimplemented
 	case s.Code() == codes.ResourceExhausted && strings.HasPrefix(s.Message(), tooLarge):
-		return fmt.Errorf("%w: %s", ErrTooLarge, strings.TrimPrefix(s.Message(), "grpc: "))
+		return fmt.Errorf("%w: %.256s", ErrTooLarge, strings.TrimPrefix(s.Message(), "grpc: "))
 	case s.Message() == context.Canceled.Error():
 		return context.Canceled
 	case s.Message() == context.DeadlineExceeded.Error():
 		return context.DeadlineExceeded
 	}
-	return errors.New(s.Message())
+	return errors.New(brief.Text(s.Message(), brief.MaxFullError))
 }
 
 // streamError returns err as a stream ends with it. Its code says whether another try may

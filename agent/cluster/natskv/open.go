@@ -3,17 +3,24 @@
 package natskv
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"net/url"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/conduit-agent/conduit/plugins/peer"
 )
+
+const connectTimeout = 2 * time.Second
 
 // Open connects to NATS, and goes on trying while it is out of reach. Nothing that could not be
 // sent is kept for later: what is written must be known to be late.
@@ -26,7 +33,7 @@ func Open(o Options) (*Store, error) {
 		nats.ReconnectJitter(time.Second, 2*time.Second),
 		nats.PingInterval(2 * time.Second),
 		nats.MaxPingsOutstanding(2),
-		nats.Timeout(2 * time.Second),
+		nats.Timeout(connectTimeout),
 		nats.ReconnectBufSize(-1),
 		nats.CustomInboxPrefix("_INBOX_conduit-" + o.Cluster), // so that a user may be kept from the answers to others
 		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
@@ -59,6 +66,11 @@ func Open(o Options) (*Store, error) {
 	if secure != nil {
 		options = append(options, nats.Secure(secure))
 	}
+	host, err := o.host()
+	if err != nil {
+		return nil, err
+	}
+	options = append(options, nats.SkipHostLookup(), nats.SetCustomDialer(&peer.NATSDialer{Timeout: connectTimeout, TLS: secure, Host: host}))
 	conn, err := nats.Connect(o.URL, options...)
 	if err != nil {
 		return nil, fmt.Errorf("cannot connect to NATS: %w", err)
@@ -71,8 +83,25 @@ func Open(o Options) (*Store, error) {
 	return &Store{conn: conn, js: js, prefix: "$KV.conduit-" + o.Cluster + "."}, nil
 }
 
+// host checks the addresses, and returns the host of the first one. The servers that it names are known by address, and show
+// certificates for the same host.
+func (o *Options) host() (first string, err error) {
+	for one := range strings.SplitSeq(o.URL, ",") {
+		if one = strings.TrimSpace(one); !strings.Contains(one, "://") {
+			one = "nats://" + one
+		}
+		u, err := url.Parse(one)
+		if err != nil || u.Scheme != "nats" && u.Scheme != "tls" {
+			return "", errors.New("cannot connect to NATS: its address must be nats://HOST:PORT or tls://HOST:PORT, several separated by commas")
+		}
+		first = cmp.Or(first, u.Hostname())
+	}
+	return first, nil
+}
+
+// tls returns the configuration of TLS where the addresses or the settings ask for it, else nil.
 func (o *Options) tls() (*tls.Config, error) {
-	if o.CA == "" && o.Certificate == "" {
+	if !strings.Contains(o.URL, "tls://") && o.CA == "" && o.Certificate == "" {
 		return nil, nil
 	}
 	c := &tls.Config{MinVersion: tls.VersionTLS12}

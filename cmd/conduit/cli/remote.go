@@ -24,6 +24,7 @@ import (
 	"github.com/conduit-agent/conduit/api/client"
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/cmd/conduit/terminal"
+	"github.com/conduit-agent/conduit/plugins/peer"
 	"github.com/conduit-agent/conduit/spec"
 )
 
@@ -143,7 +144,7 @@ func localSocket(c config.HTTP) string {
 
 // throughSocket makes all connections through the Unix socket.
 func throughSocket(path string) http.RoundTripper {
-	t := http.DefaultTransport.(*http.Transport).Clone()
+	t := peer.Transport()
 	t.Proxy = nil
 	t.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return (&net.Dialer{Timeout: dialTimeout}).DialContext(ctx, "unix", path)
@@ -166,7 +167,7 @@ const dialTimeout = 5 * time.Second
 // transport trusts the certificate of the agent, which may be signed by itself, and
 // the authorities of the settings. It shows the certificate of the settings.
 func transport(c config.API) (http.RoundTripper, error) {
-	t := http.DefaultTransport.(*http.Transport).Clone()
+	t := peer.Transport()
 	t.DialContext = (&net.Dialer{Timeout: dialTimeout}).DialContext
 	t.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS12}
 	if err := trust(t.TLSClientConfig, c); err != nil {

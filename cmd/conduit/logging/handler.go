@@ -3,11 +3,14 @@ package logging
 
 import (
 	"context"
+	"encoding/json"
 	"io"
 	"log/slog"
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/conduit-agent/conduit/spec/brief"
 )
 
 // levelTrace is below slog's lowest named level.
@@ -99,6 +102,7 @@ func (h *logHandler) Handle(_ context.Context, r slog.Record) error {
 
 // line appends the line of r to b, and reports whether it has a record of a pipeline.
 func (h *logHandler) line(b []byte, r *slog.Record) (line []byte, hasRecord bool) {
+	r.Message = brief.Text(r.Message, brief.MaxFullError)
 	b = h.enc.begin(b, r)
 	first := h.enc.recordFirst() && h.group == ""
 	r.Attrs(func(a slog.Attr) bool {
@@ -134,7 +138,23 @@ func (h *logHandler) appendAttr(b []byte, group string, a slog.Attr) []byte {
 	if a.Equal(slog.Attr{}) {
 		return b
 	}
-	return h.enc.attr(b, group, a.Key, v)
+	return h.enc.attr(b, group, a.Key, bounded(a.Key, v))
+}
+
+// bounded returns a value that is logged; the texts of errors are bounded.
+func bounded(key string, v slog.Value) slog.Value {
+	switch v.Kind() {
+	case slog.KindString:
+		if key == "err" || key == "error" {
+			return slog.StringValue(brief.Error(v.String()))
+		}
+	case slog.KindAny:
+		_, other := v.Any().(json.Marshaler)
+		if err, ok := v.Any().(error); ok && !other {
+			return slog.StringValue(brief.Error(err.Error()))
+		}
+	}
+	return v
 }
 
 // WithAttrs implements slog.Handler.

@@ -5,6 +5,8 @@ import (
 	"context"
 	"math/rand/v2"
 	"time"
+
+	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
 const (
@@ -47,11 +49,11 @@ func Sleep(ctx context.Context, d time.Duration) error {
 }
 
 // Repeat calls session until ctx ends or retry, which is given its error, reports that trying again does not
-// help. After an error it waits; the pauses begin over when session has called works.
+// help. A panic of session is an error, see sdk.Panicked. After an error it waits; the pauses begin over when session has called works.
 func Repeat(ctx context.Context, session func(works func()) error, retry func(error) bool) {
 	var b Backoff
 	for ctx.Err() == nil {
-		err := session(func() { b = Backoff{} })
+		err := sdk.Contain(func() error { return session(func() { b = Backoff{} }) })
 		if err == nil {
 			continue
 		}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/plugins/builtin/tlssettings"
+	"github.com/conduit-agent/conduit/plugins/peer"
 )
 
 // client sends requests to one host.
@@ -43,6 +44,8 @@ func newClient(a *authSettings, t *tlssettings.Settings, headers map[string]stri
 		IdleConnTimeout:       idleTime,
 		ForceAttemptHTTP2:     true,
 		ExpectContinueTimeout: time.Second,
+
+		MaxResponseHeaderBytes: peer.MaxHeader,
 	}
 	c := &client{auth: a, headers: headers, timeout: timeout, max: maxBytes, http: &http.Client{Transport: transport}, transport: transport}
 	c.http.CheckRedirect = func(req *http.Request, via []*http.Request) error {

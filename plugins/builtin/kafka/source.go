@@ -107,9 +107,18 @@ func (s *Source) Open(ctx context.Context, pos record.Position) error {
 	client.AddConsumeTopics(s.settings.Topics...)
 	background, stop := context.WithCancel(context.Background())
 	s.stop = stop
-	s.work.Go(func() { s.commitLoop(background) })
-	s.work.Go(func() { s.followEnds(background, client, s.settings.Topics) })
+	s.begins(func() { s.commitLoop(background) })
+	s.begins(func() { s.followEnds(background, client, s.settings.Topics) })
 	return nil
+}
+
+// begins does work in the background. A panic of it fails the source.
+func (s *Source) begins(work func()) {
+	s.work.Go(func() {
+		if err := sdk.Contain(func() error { work(); return nil }); err != nil {
+			s.fail(err)
+		}
+	})
 }
 
 // resume takes over where reading goes on, and the name of the group.

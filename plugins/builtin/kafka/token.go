@@ -11,6 +11,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/conduit-agent/conduit/plugins/peer"
 )
 
 // tokenSource gets tokens with the client credentials grant (RFC 6749, section 4.4) and keeps
@@ -45,6 +47,8 @@ func (t *tokenSource) token(ctx context.Context) (string, error) {
 	return token, nil
 }
 
+var tokenClient = &http.Client{Transport: peer.Transport()}
+
 func (t *tokenSource) ask(ctx context.Context) (token string, life time.Duration, err error) {
 	form := url.Values{"grant_type": {"client_credentials"}}
 	if t.scope != "" {
@@ -56,7 +60,7 @@ func (t *tokenSource) ask(ctx context.Context) (token string, life time.Duration
 	}
 	request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	request.SetBasicAuth(url.QueryEscape(t.id), url.QueryEscape(t.secret))
-	response, err := http.DefaultClient.Do(request)
+	response, err := tokenClient.Do(request)
 	if err != nil {
 		return "", 0, withoutURL(err)
 	}

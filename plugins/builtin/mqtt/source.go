@@ -69,11 +69,11 @@ func (s *Source) Open(ctx context.Context, pos record.Position) (err error) {
 func (s *Source) run(ctx context.Context) {
 	var again backoff.Backoff
 	for {
-		err := s.session(ctx, &again)
+		err := sdk.Contain(func() error { return s.session(ctx, &again) })
 		if ctx.Err() != nil {
 			return
 		}
-		if errors.As(err, new(refusedError)) || errors.As(err, new(lostError)) {
+		if errors.As(err, new(refusedError)) || errors.As(err, new(lostError)) || sdk.Panicked(err) {
 			s.inbox.Fail(err)
 			return
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 
+	"github.com/conduit-agent/conduit/plugins/builtin/mysql/replica"
 	"github.com/conduit-agent/conduit/plugins/builtin/sqlsink"
 	"github.com/conduit-agent/conduit/plugins/builtin/tlssettings"
 	"github.com/conduit-agent/conduit/plugins/sdk"
@@ -76,9 +77,18 @@ func (s *server) openWith(ctx context.Context, dial func(ctx context.Context, ne
 	if err != nil {
 		return nil, err
 	}
-	c.DialFunc = dial
-	connector, err := mysql.NewConnector(c)
-	if err != nil {
+	login := &replica.Config{Addr: c.Addr, User: s.User, Password: s.Password, TLS: c.TLS, Timeout: s.Timeout, Database: s.Database, Dial: dial}
+	connector := &contained{}
+	c.Passwd, c.TLS = "", nil // the driver gets a session that is logged in
+	c.DialFunc = func(ctx context.Context, _, _ string) (net.Conn, error) {
+		conn, err := replica.Session(ctx, login)
+		if err != nil {
+			return nil, plain(err)
+		}
+		connector.latest.Store(conn.MySQLConn)
+		return conn, nil
+	}
+	if connector.Connector, err = mysql.NewConnector(c); err != nil {
 		return nil, fmt.Errorf("cannot connect to MySQL: %w", err)
 	}
 	db := sql.OpenDB(connector)

@@ -74,7 +74,11 @@ func (s *Source) Open(ctx context.Context, p record.Position) error {
 	ctx, s.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	s.Queue = handover.New(ctx, maxBatches)
 	s.running.Go(func() { s.run(ctx) })
-	s.running.Go(func() { s.watch(ctx) })
+	s.running.Go(func() {
+		if err := sdk.Contain(func() error { s.watch(ctx); return nil }); err != nil {
+			s.Fail(ctx, err)
+		}
+	})
 	return nil
 }
 
@@ -212,7 +216,9 @@ func (s *Source) Teardown(context.Context) error {
 func (s *Source) run(ctx context.Context) {
 	var wait backoff.Backoff
 	for first := true; ctx.Err() == nil; first = false {
-		err := s.session(ctx, first, func() { wait = backoff.Backoff{}; s.monitor.connected() })
+		err := sdk.Contain(func() error {
+			return s.session(ctx, first, func() { wait = backoff.Backoff{}; s.monitor.connected() })
+		})
 		if ctx.Err() != nil {
 			return
 		}

@@ -3,6 +3,7 @@ package nats
 import (
 	"context"
 	"crypto/sha256"
+	"crypto/tls"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 	"github.com/nats-io/nkeys"
 
 	"github.com/conduit-agent/conduit/plugins/builtin/tlssettings"
+	"github.com/conduit-agent/conduit/plugins/peer"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
@@ -66,6 +68,14 @@ type conn struct {
 	lost <-chan struct{} // closed when the connection is
 }
 
+// failure returns why the connection was lost.
+func (c *conn) failure() error {
+	if err := c.LastError(); err != nil {
+		return fmt.Errorf("the connection was lost: %w", err)
+	}
+	return errors.New("the connection was lost")
+}
+
 func (s *serverSettings) connect(ctx context.Context) (*conn, error) {
 	lost := make(chan struct{})
 	log := sdk.Logger(ctx)
@@ -83,7 +93,11 @@ func (s *serverSettings) connect(ctx context.Context) (*conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	c, err := client.Connect(s.URL, append(append(options, s.identity()...), secure...)...)
+	options = append(options, client.SkipHostLookup(), client.SetCustomDialer(&peer.NATSDialer{Timeout: s.Timeout, TLS: secure}))
+	if secure != nil {
+		options = append(options, client.Secure(secure))
+	}
+	c, err := client.Connect(s.URL, append(options, s.identity()...)...)
 	switch {
 	case err == nil:
 		return &conn{c, lost}, nil
@@ -122,11 +136,10 @@ func (s *serverSettings) identity() []client.Option {
 	return nil
 }
 
-// secure has TLS where the URL or the settings ask for it.
-func (s *serverSettings) secure() ([]client.Option, error) {
+// secure returns the configuration of TLS where the URL or the settings ask for it, else nil.
+func (s *serverSettings) secure() (*tls.Config, error) {
 	if !strings.Contains(s.URL, "tls://") && s.CA == "" && s.Cert == "" {
 		return nil, nil // the server may ask for it all the same
 	}
-	config, err := s.Client()
-	return []client.Option{client.Secure(config)}, err
+	return s.Client()
 }

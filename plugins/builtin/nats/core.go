@@ -51,7 +51,7 @@ func (s *subscriber) open(ctx context.Context, pos record.Position) (err error) 
 func (s *subscriber) run(ctx context.Context) {
 	defer close(s.done)
 	backoff.Repeat(ctx, func(works func()) error { return s.session(ctx, works) }, func(err error) bool {
-		if errors.As(err, new(refusedError)) {
+		if errors.As(err, new(refusedError)) || sdk.Panicked(err) {
 			s.fail(err)
 			return false
 		}
@@ -88,7 +88,7 @@ func (s *subscriber) session(ctx context.Context, connected func()) error {
 			if err := c.LastError(); isDenied(err) {
 				return refusedError{err}
 			}
-			return errors.New("the connection was lost")
+			return c.failure()
 		case <-ctx.Done():
 			return ctx.Err()
 		}

@@ -187,7 +187,7 @@ func (d *Destination) await(ctx context.Context, f jetstream.PubAckFuture) error
 	case err := <-f.Err():
 		return d.explain(f.Msg(), err)
 	case <-d.conn.lost:
-		return errors.New("the connection was lost")
+		return d.conn.failure()
 	case <-late.C:
 		return fmt.Errorf("no stream acknowledged a message within %v", d.settings.Timeout)
 	case <-ctx.Done():

@@ -49,7 +49,7 @@ func (s *stream) open(ctx context.Context, pos record.Position) (err error) {
 func (s *stream) run(ctx context.Context) {
 	defer close(s.done)
 	backoff.Repeat(ctx, func(works func()) error { return s.session(ctx, works) }, func(err error) bool {
-		if errors.As(err, new(gapError)) || errors.As(err, new(refusedError)) {
+		if errors.As(err, new(gapError)) || errors.As(err, new(refusedError)) || sdk.Panicked(err) {
 			s.inbox.Fail(err)
 			return false
 		}
@@ -101,7 +101,7 @@ func (s *stream) session(ctx context.Context, connected func()) error {
 	}()
 	err = s.receive(bounded, at, consumer)
 	if err == nil || bounded.Err() != nil {
-		return errors.New("the connection was lost")
+		return c.failure()
 	}
 	return err
 }

@@ -102,7 +102,11 @@ func (s *Source) start(ctx context.Context) {
 	s.Queue, s.rescan = handover.New(ctx, maxBatches), make(chan struct{}, 1)
 	s.confirmer.snapshot(len(s.todo) > 0)
 	s.done.Go(func() { s.run(ctx) })
-	s.done.Go(func() { s.watch(ctx) })
+	s.done.Go(func() {
+		if err := sdk.Contain(func() error { s.watch(ctx); return nil }); err != nil {
+			s.Fail(ctx, err)
+		}
+	})
 }
 
 // prepare connects, prepares publication and slot, and decides what is to be read whole.

@@ -3,9 +3,11 @@ package redis
 import (
 	"context"
 	"crypto/sha256"
+	"crypto/tls"
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"net"
 	"net/url"
 	"strconv"
 	"strings"
@@ -14,6 +16,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/conduit-agent/conduit/plugins/builtin/tlssettings"
+	"github.com/conduit-agent/conduit/plugins/peer"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
@@ -75,14 +78,37 @@ func (s *serverSettings) dial(ctx context.Context) (redis.Conn, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.Timeout)
 	defer cancel()
-	c, err := redis.DialContext(ctx, "tcp", u.Hostname()+":"+port,
+	if u.Scheme != "rediss" {
+		config = nil
+	}
+	c, err := redis.DialContext(ctx, "tcp", net.JoinHostPort(u.Hostname(), port),
 		redis.DialUsername(s.Username), redis.DialPassword(s.Password), redis.DialDatabase(db),
-		redis.DialUseTLS(u.Scheme == "rediss"), redis.DialTLSConfig(config), redis.DialTLSHandshakeTimeout(s.Timeout),
-		redis.DialConnectTimeout(s.Timeout), redis.DialReadTimeout(s.Timeout), redis.DialWriteTimeout(s.Timeout))
+		redis.DialContextFunc(func(ctx context.Context, network, address string) (net.Conn, error) {
+			return dialChecked(ctx, network, address, config)
+		}),
+		redis.DialReadTimeout(s.Timeout), redis.DialWriteTimeout(s.Timeout))
 	if err != nil {
 		return nil, fmt.Errorf("cannot connect: %w", err)
 	}
 	return c, nil
+}
+
+// dialChecked connects, with TLS when there is a configuration of it. The client allocates what a reply announces: the replies are checked before
+// it has them.
+func dialChecked(ctx context.Context, network, address string, config *tls.Config) (net.Conn, error) {
+	conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	if config != nil {
+		secured := tls.Client(conn, config)
+		if err := secured.HandshakeContext(ctx); err != nil {
+			_ = conn.Close()
+			return nil, fmt.Errorf("cannot begin TLS: %w", err)
+		}
+		conn = secured
+	}
+	return peer.NewConn(conn, &peer.Redis{}), nil
 }
 
 // isReply reports whether the server answered with this error: the connection is whole.

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"github.com/minio/minio-go/v7/pkg/credentials"
 
 	"github.com/conduit-agent/conduit/plugins/builtin/s3/clock"
+	"github.com/conduit-agent/conduit/plugins/peer"
 	"github.com/conduit-agent/conduit/spec/sorting"
 )
 
@@ -47,6 +49,8 @@ func open(s *bucketSettings) (*bucket, error) {
 		MaxIdleConnsPerHost:   parallel,
 		IdleConnTimeout:       idleTime,
 		DisableCompression:    true, // an object that is compressed stays so
+
+		MaxResponseHeaderBytes: peer.MaxHeader,
 	}}
 	b := &bucket{name: s.Bucket, region: s.Region, scheme: u.Scheme, host: u.Host, inPath: s.inPath(u), identity: s.credentials(), clock: c, timeout: s.Timeout,
 		client: &http.Client{Transport: c, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}
@@ -69,7 +73,11 @@ func (b *bucket) ask(ctx context.Context, query url.Values, answer any, doing st
 	if err != nil {
 		return err
 	}
-	if err := xml.Unmarshal(body, answer); err != nil {
+	err = xml.Unmarshal(body, answer)
+	if page, ok := answer.(*listPage); ok && err == nil {
+		err = page.check()
+	}
+	if err != nil {
 		return storeError{doing: fmt.Sprintf(doing+" %q", b.name), text: "the answer cannot be read: " + err.Error(), passes: true}
 	}
 	return nil
@@ -144,6 +152,19 @@ type listPage struct {
 	NextVersionIDMarker string      `xml:"NextVersionIdMarker"`
 	Contents            []listEntry // of objects
 	Versions            []listEntry `xml:",any"` // and removals, in order, with what else there is
+}
+
+// largestObject is more than any store takes, which is 50 TiB. Sizes below it can be added.
+const largestObject = 1 << 50
+
+// check returns an error for sizes that no object has: they are allocated before the content comes.
+func (p *listPage) check() error {
+	for _, e := range slices.Concat(p.Contents, p.Versions) {
+		if e.Size < 0 || e.Size > largestObject {
+			return fmt.Errorf("object %.256q has %d bytes", e.Key, e.Size)
+		}
+	}
+	return nil
 }
 
 // pageSize is how many entries stores have in an answer at most.

@@ -28,7 +28,7 @@ func (s *Source) fetch(ctx context.Context) ([]record.Record, error) {
 		total += s.sizeOf(n)
 		n++
 	}
-	if err := sdk.Reserve(ctx, int(total)); err != nil {
+	if err := sdk.Reserve(ctx, int(min(total, max(most, s.settings.Largest)))); err != nil { // read refuses a larger one
 		return nil, err
 	}
 	results := make([]fetched, n)

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/conduit-agent/conduit/plugins/builtin/recordid"
@@ -328,14 +329,17 @@ func (l *ledger) forget(ctx context.Context) (err error) {
 	return l.bucket.remove(ctx, l.dir+"probe")
 }
 
-// concurrently calls do for each number below n, a few at a time.
+// concurrently calls do for each number below n, a few at a time. A panic of one of them comes in the goroutine of the caller, when all have ended.
 func concurrently(n int, do func(i int)) {
 	var done sync.WaitGroup
+	var panicked atomic.Pointer[error]
 	next := make(chan int)
 	for range min(n, parallel) {
 		done.Go(func() {
 			for i := range next {
-				do(i)
+				if err := sdk.Contain(func() error { do(i); return nil }); err != nil {
+					panicked.Store(&err)
+				}
 			}
 		})
 	}
@@ -344,4 +348,7 @@ func concurrently(n int, do func(i int)) {
 	}
 	close(next)
 	done.Wait()
+	if err := panicked.Load(); err != nil {
+		panic(*err)
+	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/conduit-agent/conduit/plugins/builtin/backoff"
 	"github.com/conduit-agent/conduit/plugins/progress"
+	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
 // counter counts the objects of a snapshot while they are read, so that its progress has a total. That takes
@@ -24,11 +25,14 @@ func (s *Source) start(n int64, until time.Time) {
 	rest, after := s.rest, s.after
 	s.counter.done.Go(func() {
 		defer cancel()
-		if err := s.bucket.each(ctx, rest, after, func(o object) {
-			if o.Modified.Before(until) {
-				n++
-			}
-		}); err != nil {
+		err := sdk.Contain(func() error {
+			return s.bucket.each(ctx, rest, after, func(o object) {
+				if o.Modified.Before(until) {
+					n++
+				}
+			})
+		})
+		if err != nil {
 			s.log.Debug("cannot count the objects of the snapshot: its progress has no total", "err", err)
 			return
 		}

@@ -16,6 +16,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/conduit-agent/conduit/plugins/peer"
 )
 
 // Retry says how often and after which pauses a request is sent again. The pauses grow
@@ -71,7 +73,7 @@ const maxShown = 300
 
 // transport is shared by all processors, so that they share connections.
 var transport = func() http.RoundTripper {
-	t := http.DefaultTransport.(*http.Transport).Clone()
+	t := peer.Transport()
 	t.DialContext = (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}).DialContext
 	t.MaxIdleConnsPerHost = 32
 	return t

@@ -7,12 +7,15 @@ import (
 	"crypto/rsa"
 	"crypto/sha1" //nolint:gosec // mysql_native_password is made of it
 	"crypto/sha256"
+	"crypto/sha512"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/binary"
 	"encoding/pem"
 	"errors"
 	"fmt"
+
+	"filippo.io/edwards25519"
 )
 
 // greeting is what the server says first.
@@ -46,7 +49,7 @@ func parseGreeting(b []byte) (g greeting, err error) {
 }
 
 // login answers the greeting, with TLS first where it is wanted.
-func (c *Conn) login(ctx context.Context, config *Config) error {
+func (c *Conn) login(ctx context.Context, config *Config, flags uint32) error {
 	b, err := c.answer()
 	if err != nil {
 		return err
@@ -55,14 +58,17 @@ func (c *Conn) login(ctx context.Context, config *Config) error {
 	if err != nil {
 		return err
 	}
-	flags := uint32(capLongPassword | capLongFlag | capProtocol41 | capTransactions | capSecure | capPluginAuth | capLenencAuth)
+	if config.Database != "" {
+		flags |= capDatabase
+	}
 	if config.TLS != nil {
 		if g.capabilities&capTLS == 0 {
 			return errors.New("the server does not offer TLS")
 		}
 		flags |= capTLS
 	}
-	head := binary.LittleEndian.AppendUint32(nil, flags&g.capabilities|capProtocol41)
+	c.granted = flags&g.capabilities | capProtocol41
+	head := binary.LittleEndian.AppendUint32(nil, c.granted)
 	head = binary.LittleEndian.AppendUint32(head, maxPacket)
 	head = append(append(head, utf8mb4), make([]byte, 23)...)
 	if config.TLS != nil {
@@ -80,6 +86,9 @@ func (c *Conn) login(ctx context.Context, config *Config) error {
 	}
 	b = append(append(head, config.User...), 0)
 	b = append(append(b, byte(len(proof))), proof...)
+	if c.granted&capDatabase != 0 {
+		b = append(append(b, config.Database...), 0)
+	}
 	if err := c.write(append(append(b, plugin...), 0)); err != nil {
 		return err
 	}
@@ -107,6 +116,8 @@ const (
 	pluginNative      = "mysql_native_password"
 	pluginCachingSHA2 = "caching_sha2_password"
 	pluginClear       = "mysql_clear_password"
+	pluginSHA256      = "sha256_password"
+	pluginEd25519     = "client_ed25519"
 )
 
 // proof returns what proves the password to the server.
@@ -121,8 +132,15 @@ func (c *Conn) proof(plugin, password string, scramble []byte) ([]byte, error) {
 			return nil, errors.New("the server asks for the password in clear text, which needs TLS")
 		}
 		return append([]byte(password), 0), nil
+	case pluginSHA256:
+		if password == "" || c.secure {
+			return append([]byte(password), 0), nil
+		}
+		return []byte{askKeySHA256}, nil
+	case pluginEd25519:
+		return ed25519Proof(password, scramble)
 	}
-	return nil, fmt.Errorf("the server asks for authentication by %s, which is not supported: use mysql_native_password or caching_sha2_password for the user", plugin)
+	return nil, fmt.Errorf("the server asks for authentication by %.64s, which is not supported: use mysql_native_password or caching_sha2_password for the user", plugin)
 }
 
 // nativeProof is SHA1(password) XOR SHA1(scramble, SHA1(SHA1(password))).
@@ -176,11 +194,11 @@ func (c *Conn) authenticate(password, plugin string, scramble []byte) error {
 			if err := c.write(proof); err != nil {
 				return err
 			}
-		case 0x01: // more, of caching_sha2_password
-			if plugin != pluginCachingSHA2 || len(b) < 2 {
+		case 0x01: // more
+			if len(b) < 2 {
 				return ErrProtocol
 			}
-			if err := c.more(b[1:], password, scramble); err != nil {
+			if err := c.more(b[1:], plugin, password, scramble); err != nil {
 				return err
 			}
 		default:
@@ -194,12 +212,16 @@ const (
 	fastSuccess  = 3
 	fullRequired = 4
 	askPublicKey = 2
+	askKeySHA256 = 1 // of sha256_password
 )
 
-// more goes on with caching_sha2_password: the server knows the password already, or needs all of it, in clear text within TLS, else encrypted with its
-// public key.
-func (c *Conn) more(b []byte, password string, scramble []byte) error {
+// more answers what the server sends of a way to log in. With caching_sha2_password it knows the password already, or needs all of it, in clear text
+// within TLS, else encrypted with its public key; with sha256_password it sends the key at once.
+func (c *Conn) more(b []byte, plugin, password string, scramble []byte) error {
 	switch {
+	case plugin != pluginCachingSHA2 && (plugin != pluginSHA256 || c.secure):
+		return ErrProtocol
+	case plugin == pluginSHA256:
 	case len(b) == 1 && b[0] == fastSuccess:
 		return nil
 	case len(b) == 1 && b[0] == fullRequired && c.secure:
@@ -212,6 +234,35 @@ func (c *Conn) more(b []byte, password string, scramble []byte) error {
 		return err
 	}
 	return c.write(encrypted)
+}
+
+// ed25519Proof signs the scramble with a key made of the password, as MariaDB has it: like Ed25519, with the password in place of the seed.
+func ed25519Proof(password string, scramble []byte) ([]byte, error) {
+	hash := sha512.Sum512([]byte(password))
+	secret, err := edwards25519.NewScalar().SetBytesWithClamping(hash[:32])
+	if err != nil {
+		return nil, err
+	}
+	public := new(edwards25519.Point).ScalarBaseMult(secret).Bytes()
+	nonce, err := hashedScalar(hash[32:], scramble)
+	if err != nil {
+		return nil, err
+	}
+	commitment := new(edwards25519.Point).ScalarBaseMult(nonce).Bytes()
+	challenge, err := hashedScalar(commitment, public, scramble)
+	if err != nil {
+		return nil, err
+	}
+	response := edwards25519.NewScalar().MultiplyAdd(challenge, secret, nonce)
+	return append(commitment, response.Bytes()...), nil
+}
+
+func hashedScalar(parts ...[]byte) (*edwards25519.Scalar, error) {
+	h := sha512.New()
+	for _, p := range parts {
+		h.Write(p)
+	}
+	return edwards25519.NewScalar().SetUniformBytes(h.Sum(nil))
 }
 
 // encryptPassword encrypts password XOR scramble with a key in PEM.

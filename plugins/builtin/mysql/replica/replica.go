@@ -1,5 +1,5 @@
 // Package replica speaks the protocol of MariaDB and MySQL as far as a replica needs it: it logs in, sends settings, and asks for the
-// binary log. The protocol is that of https://dev.mysql.com/doc/dev/mysql-server/latest/PAGE_PROTOCOL.html and
+// binary log. It also logs in for a driver, which takes the session over. The protocol is that of https://dev.mysql.com/doc/dev/mysql-server/latest/PAGE_PROTOCOL.html and
 // https://mariadb.com/kb/en/replication-protocol/.
 package replica
 
@@ -12,7 +12,10 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"time"
+
+	"github.com/conduit-agent/conduit/plugins/peer"
 )
 
 // Config says how to reach a server.
@@ -21,6 +24,10 @@ type Config struct {
 	User, Password string
 	TLS            *tls.Config   // nil: without
 	Timeout        time.Duration // of connecting, and of each answer
+	Database       string        // of a session, see Session
+
+	// Dial connects; nil: TCP.
+	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
 }
 
 // Conn is a session. Its methods are for one goroutine, but for Close.
@@ -31,6 +38,8 @@ type Conn struct {
 	timeout time.Duration
 	secure  bool
 	buf     []byte
+	most    int64  // bytes of a message
+	granted uint32 // capabilities of the session
 }
 
 // Error is what the server refused.
@@ -47,15 +56,23 @@ func (e *Error) Error() string { return fmt.Sprintf("Error %d (%s): %s", e.Numbe
 var ErrProtocol = errors.New("the server does not answer as MySQL does")
 
 // Connect logs in.
-func Connect(ctx context.Context, c *Config) (*Conn, error) {
-	dialer := net.Dialer{Timeout: c.Timeout}
-	conn, err := dialer.DialContext(ctx, "tcp", c.Addr)
+func Connect(ctx context.Context, c *Config) (*Conn, error) { return connect(ctx, c, capsReplica) }
+
+// maxLogin is what a message has at most until the server lets in: a greeting, a public key, an error.
+const maxLogin = 64 << 10
+
+func connect(ctx context.Context, c *Config, capabilities uint32) (*Conn, error) {
+	dial := c.Dial
+	if dial == nil {
+		dial = (&net.Dialer{Timeout: c.Timeout}).DialContext
+	}
+	conn, err := dial(ctx, "tcp", c.Addr)
 	if err != nil {
 		return nil, err
 	}
-	r := &Conn{net: conn, in: bufio.NewReaderSize(conn, 64<<10), timeout: c.Timeout}
+	r := &Conn{net: conn, in: bufio.NewReaderSize(conn, 64<<10), timeout: c.Timeout, most: maxLogin}
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
-	err = r.login(ctx, c)
+	err = r.login(ctx, c, capabilities)
 	if !stop() && err == nil {
 		err = ctx.Err()
 	}
@@ -63,6 +80,7 @@ func Connect(ctx context.Context, c *Config) (*Conn, error) {
 		r.Close()
 		return nil, err
 	}
+	r.most = peer.MaxMessage()
 	return r, nil
 }
 
@@ -72,13 +90,20 @@ func (c *Conn) Close() { _ = c.net.Close() }
 // Bits of capabilities.
 const (
 	capLongPassword = 1 << 0
+	capFoundRows    = 1 << 1
 	capLongFlag     = 1 << 2
+	capDatabase     = 1 << 3
 	capProtocol41   = 1 << 9
 	capTLS          = 1 << 11
 	capTransactions = 1 << 13
 	capSecure       = 1 << 15
+	capMultiResults = 1 << 17
 	capPluginAuth   = 1 << 19
 	capLenencAuth   = 1 << 21
+	capDeprecateEOF = 1 << 24
+
+	capsReplica = capLongPassword | capLongFlag | capProtocol41 | capTransactions | capSecure | capPluginAuth | capLenencAuth
+	capsSession = capsReplica | capFoundRows | capMultiResults | capDeprecateEOF
 )
 
 const utf8mb4 = 45
@@ -102,10 +127,10 @@ func (c *Conn) read() ([]byte, error) {
 		n := int(head[0]) | int(head[1])<<8 | int(head[2])<<16
 		c.seq = head[3] + 1
 		at := len(c.buf)
-		if cap(c.buf)-at < n {
-			c.buf = append(make([]byte, 0, at+n), c.buf...)
+		if size := int64(at + n); size > c.most {
+			return nil, &peer.Error{Protocol: "MySQL", Reason: fmt.Sprintf("it announces a message of %d bytes, and at most %d are read", size, c.most)}
 		}
-		c.buf = c.buf[:at+n]
+		c.buf = slices.Grow(c.buf, n)[:at+n]
 		if _, err := io.ReadFull(c.in, c.buf[at:]); err != nil {
 			return nil, err
 		}

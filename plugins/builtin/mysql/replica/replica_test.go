@@ -2,6 +2,7 @@ package replica_test
 
 import (
 	"bytes"
+	"crypto/ed25519"
 	"crypto/rand"
 	"crypto/rsa"
 	"crypto/sha1" //nolint:gosec // the protocol has it
@@ -138,6 +139,11 @@ func encrypted(f *fake, key *rsa.PrivateKey) error {
 	if ask := f.receive(); !bytes.Equal(ask, []byte{2}) {
 		return fmt.Errorf("the client asks %v for the key", ask)
 	}
+	return decrypts(f, key)
+}
+
+// decrypts sends a key, and expects the password encrypted with it.
+func decrypts(f *fake, key *rsa.PrivateKey) error {
 	der, err := x509.MarshalPKIXPublicKey(&key.PublicKey)
 	if err != nil {
 		return err
@@ -196,6 +202,55 @@ func TestCachingSHA2(t *testing.T) {
 			conn.Close()
 		})
 	}
+}
+
+// TestEd25519 logs in as MariaDB has it with ed25519: with a password of 32 bytes in place of the seed, which the standard library knows as well.
+func TestEd25519(t *testing.T) {
+	t.Parallel()
+	const seed = "a password of exactly 32 bytes.."
+	signed := make(chan []byte, 1)
+	addr, result := serve(t, func(f *fake) error {
+		f.greet("mysql_native_password", nil)
+		f.send(append(append([]byte{0xfe}, "client_ed25519\x00"...), append(scramble, 0)...))
+		signed <- f.receive()
+		okay(f)
+		return nil
+	})
+	conn, err := replica.Connect(t.Context(), &replica.Config{Addr: addr, User: "u", Password: seed, Timeout: 5 * time.Second})
+	if failed := <-result; failed != nil || err != nil {
+		t.Fatal(failed, err)
+	}
+	conn.Close()
+	public, _ := ed25519.NewKeyFromSeed([]byte(seed)).Public().(ed25519.PublicKey)
+	if !ed25519.Verify(public, scramble, <-signed) {
+		t.Error("the signature is wrong")
+	}
+}
+
+// TestSHA256 logs in with sha256_password: the server sends its key, and gets the password encrypted with it.
+func TestSHA256(t *testing.T) {
+	t.Parallel()
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr, result := serve(t, func(f *fake) error {
+		f.greet("mysql_native_password", nil)
+		f.send(append(append([]byte{0xfe}, "sha256_password\x00"...), append(scramble, 0)...))
+		if ask := f.receive(); !bytes.Equal(ask, []byte{1}) {
+			return fmt.Errorf("the client asks %v for the key", ask)
+		}
+		if err := decrypts(f, key); err != nil {
+			return err
+		}
+		okay(f)
+		return nil
+	})
+	conn, err := replica.Connect(t.Context(), &replica.Config{Addr: addr, User: "u", Password: password, Timeout: 5 * time.Second})
+	if failed := <-result; failed != nil || err != nil {
+		t.Fatal(failed, err)
+	}
+	conn.Close()
 }
 
 // TestRefusals has servers that do not let in.

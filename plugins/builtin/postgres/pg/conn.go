@@ -11,6 +11,9 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgproto3"
+
+	"github.com/conduit-agent/conduit/plugins/peer"
 )
 
 // connectTimeout bounds how long connecting to one host may take, if the URL does not.
@@ -45,6 +48,10 @@ func connect(ctx context.Context, url string, params map[string]string, password
 	c.DialFunc = dialer.DialContext
 	if dialing != nil {
 		c.DialFunc = dialing(c.DialFunc)
+	}
+	c.MaxProtocolMessageBodyLen = int(peer.MaxMessage())
+	c.BuildFrontend = func(r io.Reader, w io.Writer) *pgproto3.Frontend {
+		return pgproto3.NewFrontend(peer.NewReader(r, &peer.Postgres{}), w)
 	}
 	conn, err := pgconn.ConnectConfig(ctx, c)
 	if err != nil {

@@ -17,6 +17,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/conduit-agent/conduit/plugins/peer"
 )
 
 // Client sends the HTTP requests of one processor, to what it has declared and nothing else.
@@ -265,6 +267,8 @@ func (e *Client) newClient() *http.Client {
 			TLSHandshakeTimeout: 10 * time.Second,
 			MaxIdleConnsPerHost: 4,
 			IdleConnTimeout:     time.Minute,
+
+			MaxResponseHeaderBytes: peer.MaxHeader,
 		},
 	}
 }

@@ -1,0 +1,239 @@
+package peer
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"time"
+
+	"golang.org/x/time/rate"
+)
+
+// Bounds of what a NATS server sends.
+const (
+	maxPayload  = 64 << 20 // of a message with its headers; the server's own limit of max_payload
+	maxInfo     = 1 << 20  // of the line that describes the server
+	maxNATSLine = 64 << 10 // of other lines
+	maxErrors   = 100      // lines with an error, per second
+)
+
+// NATS checks what a server sends, in the protocol of https://docs.nats.io/reference/reference-protocols/nats-protocol.
+type NATS struct {
+	line   []byte // begun and not ended
+	left   int64  // bytes of a message to come
+	ending int    // bytes of CRLF to come behind a message
+	errors *rate.Limiter
+}
+
+// NewNATS returns a checker of a connection from its first line on.
+func NewNATS() *NATS { return &NATS{errors: rate.NewLimiter(maxErrors, 10*maxErrors)} }
+
+func natsError(format string, args ...any) error {
+	return &Error{"NATS", fmt.Sprintf(format, args...)}
+}
+
+// Check implements Checker.
+func (c *NATS) Check(p []byte) error {
+	for len(p) > 0 {
+		switch {
+		case c.left > 0:
+			n := min(c.left, int64(len(p)))
+			p, c.left = p[n:], c.left-n
+		case c.ending > 0:
+			if p[0] != "\n\r"[c.ending-1] {
+				return natsError("a message is longer than announced")
+			}
+			p, c.ending = p[1:], c.ending-1
+		default:
+			end := bytes.IndexByte(p, '\n') + 1
+			if end == 0 {
+				end = len(p)
+			}
+			ended := p[end-1] == '\n'
+			c.line = append(c.line, p[:end]...)
+			most := maxNATSLine
+			if c.line[0] == 'I' || c.line[0] == 'i' {
+				most = maxInfo
+			}
+			if len(c.line) > most {
+				return natsError("a line has more than %d bytes", most)
+			}
+			if p = p[end:]; ended {
+				if err := c.ended(c.line); err != nil {
+					return err
+				}
+				if c.line = c.line[:0]; cap(c.line) > maxNATSLine {
+					c.line = nil
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// ended takes a line.
+func (c *NATS) ended(line []byte) error {
+	text, ok := bytes.CutSuffix(line, []byte("\r\n"))
+	if !ok || bytes.IndexByte(text, '\r') >= 0 {
+		return natsError("a line does not end as one")
+	}
+	word, rest := text, []byte(nil)
+	if i := bytes.IndexAny(text, " \t"); i >= 0 {
+		word, rest = text[:i], text[i:]
+	}
+	switch string(bytes.ToUpper(word)) {
+	case "MSG":
+		return c.message(rest, 0)
+	case "HMSG":
+		return c.message(rest, 1)
+	case "-ERR":
+		if !c.errors.Allow() {
+			return natsError("it reports more than %d errors a second", maxErrors)
+		}
+	}
+	return nil // the client refuses what it does not know
+}
+
+// message takes the fields of a message: subject, number of the subscription, if wanted where to reply, and lengths: that of the headers when there are
+// some, and that of the whole.
+func (c *NATS) message(line []byte, headers int) error {
+	fields := bytes.FieldsFunc(line, func(r rune) bool { return r == ' ' || r == '\t' })
+	if len(fields) != 3+headers && len(fields) != 4+headers {
+		return natsError("a message has %d fields", len(fields))
+	}
+	if _, err := strconv.ParseUint(string(fields[1]), 10, 63); err != nil {
+		return natsError("a message has no number of a subscription")
+	}
+	size, err := length(fields[len(fields)-1])
+	if err != nil {
+		return err
+	}
+	if headers > 0 {
+		if h, err := length(fields[len(fields)-2]); err != nil || h > size {
+			return natsError("the headers of a message are longer than the message")
+		}
+	}
+	c.left, c.ending = size, 2
+	return nil
+}
+
+func length(field []byte) (int64, error) {
+	n, err := strconv.ParseUint(string(field), 10, 63)
+	if most := min(maxPayload, MaxMessage()); err != nil || int64(n) > most {
+		return 0, natsError("it announces a message of %s bytes, and at most %d are read", field[:min(len(field), maxLengthLine)], most)
+	}
+	return int64(n), nil
+}
+
+// NATSDialer dials for a client of NATS, which must be told to look up no host. It begins TLS where it is wanted, so that the
+// checks see what the client does.
+type NATSDialer struct {
+	Timeout time.Duration // of connecting
+	TLS     *tls.Config   // nil: only when the server asks for it
+	Host    string        // whose certificate servers show that are known by address only
+}
+
+// SkipTLSHandshake tells the client that TLS is not its task.
+func (*NATSDialer) SkipTLSHandshake() bool { return true }
+
+// Dial connects, and reads the first line of the server, which the client reads again.
+func (d *NATSDialer) Dial(network, address string) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), d.Timeout)
+	defer cancel()
+	conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	started, err := d.start(ctx, conn, address)
+	if err != nil {
+		_ = conn.Close()
+		return nil, err
+	}
+	return started, nil
+}
+
+func (d *NATSDialer) start(ctx context.Context, conn net.Conn, address string) (net.Conn, error) {
+	deadline, _ := ctx.Deadline()
+	if err := conn.SetDeadline(deadline); err != nil {
+		return nil, err
+	}
+	// One byte at a time: what follows the line may be of TLS.
+	line, err := firstLine(conn)
+	if err != nil {
+		return nil, err
+	}
+	var info struct {
+		Required  bool `json:"tls_required"`
+		Available bool `json:"tls_available"`
+	}
+	if op, description, _ := bytes.Cut(line, []byte(" ")); !bytes.EqualFold(op, []byte("INFO")) || json.Unmarshal(description, &info) != nil {
+		return nil, natsError("it does not begin with INFO")
+	}
+	through := conn
+	switch {
+	case d.TLS != nil && !info.Required && !info.Available:
+		return nil, errors.New("the NATS server does not offer TLS")
+	case d.TLS != nil || info.Required:
+		secured := tls.Client(conn, d.config(address))
+		if err := secured.HandshakeContext(ctx); err != nil {
+			return nil, fmt.Errorf("cannot begin TLS: %w", err)
+		}
+		through = secured
+	}
+	if err := conn.SetDeadline(time.Time{}); err != nil {
+		return nil, err
+	}
+	return NewConn(&replayed{through, line}, NewNATS()), nil
+}
+
+// config returns the settings of TLS for the server at an address.
+func (d *NATSDialer) config(address string) *tls.Config {
+	config := &tls.Config{MinVersion: tls.VersionTLS12}
+	if d.TLS != nil {
+		config = d.TLS.Clone()
+	}
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		host = address
+	}
+	if d.Host != "" && net.ParseIP(host) != nil {
+		host = d.Host
+	}
+	if config.ServerName == "" {
+		config.ServerName = host
+	}
+	return config
+}
+
+// firstLine reads up to the end of a line.
+func firstLine(conn net.Conn) (line []byte, err error) {
+	for b := make([]byte, 1); len(line) <= maxInfo; {
+		if _, err := conn.Read(b); err != nil {
+			return nil, err
+		}
+		if line = append(line, b[0]); b[0] == '\n' {
+			return line, nil
+		}
+	}
+	return nil, natsError("a line has more than %d bytes", maxInfo)
+}
+
+// replayed is a connection of which the beginning was read already.
+type replayed struct {
+	net.Conn
+	begin []byte
+}
+
+func (r *replayed) Read(p []byte) (int, error) {
+	if len(r.begin) == 0 {
+		return r.Conn.Read(p)
+	}
+	n := copy(p, r.begin)
+	r.begin = r.begin[n:]
+	return n, nil
+}

@@ -1,0 +1,101 @@
+// Package peer bounds what the other end of a connection can make this process allocate. The clients of databases and brokers
+// allocate what a length in a message announces, or index by it, and some do so in a goroutine of their own, in which a panic ends the
+// process. A Conn therefore follows the framing of the protocol in front of the client, and fails before the client sees a
+// message that announces too much or that is malformed.
+package peer
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"net"
+	"runtime/debug"
+	"sync"
+)
+
+// A Checker follows the messages of one protocol. Check is called with everything that the peer sends, in order and in pieces of
+// any size, before the client has it. After an error it is not called again.
+type Checker interface {
+	Check(p []byte) error
+}
+
+// An Error reports that a peer broke its protocol, or a bound on it.
+type Error struct {
+	Protocol string // such as "Redis"
+	Reason   string
+}
+
+// Error implements error.
+func (e *Error) Error() string {
+	return fmt.Sprintf("cannot read what the %s server sends: %s", e.Protocol, e.Reason)
+}
+
+// Reader is a reader whose bytes are checked. After the first violation every read fails with the same error.
+type Reader struct {
+	from    io.Reader
+	checker Checker
+
+	mu     sync.Mutex // reads of some clients overlap with the ones of a former goroutine
+	failed error      // guarded by mu
+}
+
+// NewReader returns r with checks of what is read from it. Where there is TLS, r is the decrypted side.
+func NewReader(r io.Reader, checker Checker) *Reader { return &Reader{from: r, checker: checker} }
+
+// Read implements io.Reader. Nothing of a read that fails a check reaches the caller.
+func (r *Reader) Read(p []byte) (int, error) {
+	n, err := r.from.Read(p)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.failed == nil && n > 0 {
+		r.failed = r.checker.Check(p[:n])
+	}
+	if r.failed != nil {
+		clear(p[:n])
+		return 0, r.failed
+	}
+	return n, err
+}
+
+// Err returns the violation that reads fail with, nil if there was none.
+func (r *Reader) Err() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.failed
+}
+
+// Conn is a connection whose reads are checked. It is closed at the first violation.
+type Conn struct {
+	net.Conn
+	checked *Reader
+}
+
+// NewConn returns conn with checks of what is read from it. Where there is TLS, conn is the decrypted side.
+func NewConn(conn net.Conn, checker Checker) *Conn { return &Conn{conn, NewReader(conn, checker)} }
+
+// Read implements net.Conn. Nothing of a read that fails a check reaches the caller.
+func (c *Conn) Read(p []byte) (int, error) {
+	n, err := c.checked.Read(p)
+	if err != nil && c.Err() != nil {
+		_ = c.Conn.Close()
+	}
+	return n, err
+}
+
+// Err returns the violation that reads fail with, nil if there was none.
+func (c *Conn) Err() error { return c.checked.Err() }
+
+// maxMessage is what a message holds at most, whatever memory there is: max_allowed_packet of MySQL may be 1 GiB.
+const maxMessage = 1 << 30
+
+// minMessage is what a message may hold however little memory there is.
+const minMessage = 16 << 20
+
+// MaxMessage returns how many bytes one message of a peer may have: 1 GiB, and no more than half of the memory that the process is limited to.
+func MaxMessage() int64 {
+	limit := debug.SetMemoryLimit(-1)
+	if limit == math.MaxInt64 {
+		return maxMessage
+	}
+	return min(maxMessage, max(minMessage, limit/2))
+}

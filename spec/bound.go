@@ -1,0 +1,19 @@
+package spec
+
+import "github.com/conduit-agent/conduit/spec/brief"
+
+// Bound cuts the texts of errors, which others write, to brief.MaxError bytes. What s points to is not changed.
+func (s *State) Bound() {
+	s.Error = brief.Error(s.Error)
+	if a := s.LastAttempt; a != nil && len(a.Error) > brief.MaxError {
+		attempt := *a
+		attempt.Error = brief.Error(a.Error)
+		s.LastAttempt = &attempt
+	}
+}
+
+// Bound cuts the text of the error to brief.MaxError bytes.
+func (c *ConnectorState) Bound() { c.Error = brief.Error(c.Error) }
+
+// Bound cuts the message to brief.MaxError bytes.
+func (e *Event) Bound() { e.Message = brief.Error(e.Message) }

@@ -1,0 +1,55 @@
+// Package brief bounds texts that others write: what a server, a plugin or a script calls an error can have any length.
+package brief
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// MaxError is how many bytes the text of an error has at most in states, events, the log, notifications and answers.
+const MaxError = 4 << 10
+
+// MaxFullError is how many bytes the text of an error has at most where one is kept in full: with a dead letter.
+const MaxFullError = 64 << 10
+
+// Error returns the text of an error with at most MaxError bytes.
+func Error(text string) string { return Text(text, MaxError) }
+
+// What stands at the end of a text that was cut, around the number of bytes that are left out.
+const (
+	cutBegin = "… ("
+	cutEnd   = " more bytes)"
+)
+
+// Text returns a text of at most most bytes, which must be 64 or more. Of a longer text it returns the beginning, in whole characters, and how many bytes
+// are left out, counting what was left out when a part of the text was cut before.
+func Text(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	text, left := uncut(text)
+	kept := min(len(text), most-len(cutBegin)-len(cutEnd)-len(strconv.FormatUint(left+uint64(len(text)), 10)))
+	for n := kept; n > max(0, kept-utf8.UTFMax); n-- {
+		if n == len(text) || utf8.RuneStart(text[n]) { // no character goes on behind what is kept
+			kept = n
+			break
+		}
+	}
+	return fmt.Sprint(strings.Clone(text[:kept]), cutBegin, left+uint64(len(text)-kept), cutEnd)
+}
+
+// uncut returns a text without the note that it was cut, and how many bytes that says are left out.
+func uncut(text string) (begin string, left uint64) {
+	inner, ok := strings.CutSuffix(text, cutEnd)
+	i := strings.LastIndex(inner, cutBegin)
+	if !ok || i < 0 {
+		return text, 0
+	}
+	left, err := strconv.ParseUint(inner[i+len(cutBegin):], 10, 40)
+	if err != nil {
+		return text, 0
+	}
+	return text[:i], left
+}
