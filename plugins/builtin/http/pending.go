@@ -191,6 +191,5 @@ func (p *pending) giveUp(w *waiting) {
 	if i := slices.Index(p.queue, w); i >= 0 {
 		p.queue = slices.Delete(p.queue, i, i+1)
 		p.records -= w.payloads.left
-		w.left = -1 // it is never done
 	}
 }
