@@ -3,6 +3,7 @@ package record
 import (
 	"maps"
 	"slices"
+	"strings"
 )
 
 // Metadata is a small set of key-value pairs, kept sorted by key with no key twice.
@@ -38,10 +39,19 @@ func (m Metadata) Get(key string) string {
 	return ""
 }
 
-// Set gives key the value.
+// MaxMetadata is the greatest number of pairs that a record may have which comes from another process.
+const MaxMetadata = 100_000
+
+// few is up to how many pairs looking at all of them is fastest.
+const few = 32
+
+// Set gives key the value. For many keys, Add and Sort are faster.
 func (m *Metadata) Set(key, value string) {
 	s := *m
 	i := len(s)
+	if i > few {
+		i, _ = slices.BinarySearchFunc(s, key, func(f Field, key string) int { return strings.Compare(f.Key, key) })
+	}
 	for i > 0 && s[i-1].Key >= key {
 		i--
 	}
@@ -50,6 +60,32 @@ func (m *Metadata) Set(key, value string) {
 		return
 	}
 	*m = slices.Insert(s, i, Field{key, value})
+}
+
+// Add appends a pair without regard to order. Sort must follow before anything else is done with m.
+func (m *Metadata) Add(key, value string) { *m = append(*m, Field{key, value}) }
+
+// Sort puts the pairs in order after Add. Of several with one key the last one stays.
+func (m *Metadata) Sort() {
+	s := *m
+	sorted := true
+	for i := 1; i < len(s) && sorted; i++ {
+		sorted = s[i-1].Key < s[i].Key
+	}
+	if sorted {
+		return
+	}
+	slices.SortStableFunc(s, func(a, b Field) int { return strings.Compare(a.Key, b.Key) })
+	n := 0
+	for i := range s {
+		if n > 0 && s[n-1].Key == s[i].Key {
+			n--
+		}
+		s[n] = s[i]
+		n++
+	}
+	clear(s[n:])
+	*m = s[:n]
 }
 
 // SetDefault gives key the value unless it has a value already.

@@ -64,6 +64,7 @@ func (w *wireParser) record(lo, hi int) (r Record, err error) {
 			err = w.change(&f, &r)
 		}
 	}
+	r.Metadata.Sort()
 	return r, errors.Join(err, f.err)
 }
 
@@ -85,7 +86,10 @@ func (w *wireParser) entry(outer *fields, m *Metadata) error {
 	if *m == nil {
 		*m = make(Metadata, 0, metadataCapacity)
 	}
-	m.Set(key, value)
+	if len(*m) >= MaxMetadata {
+		return fmt.Errorf("it has more than %d pairs of metadata", MaxMetadata)
+	}
+	m.Add(key, value)
 	return errors.Join(err, f.err)
 }
 

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"text/template"
+	"unicode"
 )
 
 // allFunctions returns the functions of all templates. The map is not modified.
@@ -43,10 +44,134 @@ var growth = map[string]func(args []reflect.Value) float64{
 		return length(a, 2) / math.Max(1, number(a, 0)) * (length(a, 1) + 1)
 	},
 	"join":                       func(a []reflect.Value) float64 { return items(a, 1) * length(a, 0) },
+	"printf":                     formatted,
+	"split":                      parts(keyedPart, 1, 0),
+	"splitn":                     parts(keyedPart, 2, 0),
+	"splitList":                  parts(listedPart, 1, 0),
+	"regexFindAll":               found,
+	"mustRegexFindAll":           found,
+	"regexSplit":                 found,
+	"mustRegexSplit":             found,
+	"fromJson":                   decoded,
+	"mustFromJson":               decoded,
+	"toPrettyJson":               indented,
+	"mustToPrettyJson":           indented,
 	"regexReplaceAll":            replaced,
 	"mustRegexReplaceAll":        replaced,
 	"regexReplaceAllLiteral":     replaced,
 	"mustRegexReplaceAllLiteral": replaced,
+}
+
+// What a part of a text takes in a list, and in a map.
+const (
+	listedPart = 16
+	keyedPart  = 128
+)
+
+// parts bounds the functions that split the text that is argument number text at the one that is argument number at.
+func parts(each float64, text, at int) func(args []reflect.Value) float64 {
+	return func(args []reflect.Value) float64 {
+		return each * float64(strings.Count(textOf(args, text), textOf(args, at))+1)
+	}
+}
+
+// found bounds the functions that return all matches of an expression, or what is between them.
+func found(args []reflect.Value) float64 {
+	text := textOf(args, 1)
+	if listedPart*(len(text)+1) <= maxOutput {
+		return 0
+	}
+	re, err := regexp.Compile(textOf(args, 0))
+	if err != nil {
+		return 0
+	}
+	return (maxOutput/maxNodes + 1) * float64(len(re.FindAllStringIndex(text, maxNodes+1)))
+}
+
+// decoded bounds the values in a JSON text by its brackets, commas and colons outside of quotes.
+func decoded(args []reflect.Value) (n float64) {
+	text, quoted := textOf(args, 0), false
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case c == '\\' && quoted:
+			i++
+		case c == '"':
+			quoted = !quoted
+		case !quoted && strings.IndexByte("{[,:", c) >= 0:
+			n++
+		}
+	}
+	return (maxOutput/maxNodes/2 + 1) * n
+}
+
+// indented bounds JSON with a line for each value.
+func indented(args []reflect.Value) float64 {
+	w := weight{nodes: maxNodes, bytes: maxOutput}
+	if len(args) == 0 || w.add(args[0], 0) != nil {
+		return 0
+	}
+	return float64(maxNodes-w.nodes) * 2 * float64(deep(args[0]))
+}
+
+// deep returns how deep a value is nested.
+func deep(v reflect.Value) (most int) {
+	switch v = indirect(v); v.Kind() {
+	case reflect.Map:
+		for it := v.MapRange(); it.Next(); {
+			most = max(most, deep(it.Value()))
+		}
+	case reflect.Slice:
+		if v.Type().Elem().Kind() == reflect.Uint8 {
+			return 1
+		}
+		for i := range v.Len() {
+			most = max(most, deep(v.Index(i)))
+		}
+	default:
+		return 0
+	}
+	return most + 1
+}
+
+// mostWidth is the greatest width and precision that fmt knows.
+const mostWidth = 1_000_000
+
+// formatted bounds printf by the widths in its format, and by the arguments that it names by their numbers.
+func formatted(args []reflect.Value) (n float64) {
+	format, longest := textOf(args, 0), 0
+	if len(args) > 1 && args[1].Kind() == reflect.Slice {
+		for i := range args[1].Len() {
+			if v := indirect(args[1].Index(i)); v.Kind() == reflect.String {
+				longest = max(longest, v.Len())
+			}
+		}
+	}
+	for {
+		i := strings.IndexByte(format, '%')
+		if i < 0 {
+			return n
+		}
+		format = format[i+1:]
+		end := strings.IndexFunc(format, func(r rune) bool { return r == '%' || unicode.IsLetter(r) })
+		if end < 0 {
+			end = len(format)
+		}
+		directive, width := format[:end], 0
+		if format = format[end:]; strings.HasPrefix(format, "%") {
+			format = format[1:]
+		}
+		for _, c := range directive {
+			switch {
+			case c >= '0' && c <= '9':
+				width = min(mostWidth, 10*width+int(c-'0'))
+			case c == '*':
+				n += mostWidth
+			case c == '[':
+				n += float64(longest)
+			}
+		}
+		n += float64(width)
+	}
 }
 
 func number(args []reflect.Value, i int) float64 {

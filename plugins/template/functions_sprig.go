@@ -3,6 +3,7 @@
 package template
 
 import (
+	"fmt"
 	"text/template"
 
 	"github.com/Masterminds/sprig/v3"
@@ -19,8 +20,29 @@ func library() template.FuncMap {
 	for _, name := range []string{"toPrettyJson", "toRawJson"} { // those that return an error in place of nothing
 		funcs[name] = funcs["mustT"+name[1:]]
 	}
+	funcs["genPrivateKey"] = genPrivateKey(funcs["genPrivateKey"].(func(string) string))
+	for _, name := range []string{"genCA", "genSelfSignedCert", "genSignedCert"} {
+		funcs[name] = noKey(name)
+	}
 	funcs["dig"] = dig(funcs["dig"].(func(...any) (any, error)))
 	return funcs
+}
+
+// genPrivateKey is sprig's for the keys that are made at once. Others take seconds, in which a template cannot be ended.
+func genPrivateKey(inner func(string) string) func(string) (string, error) {
+	return func(kind string) (string, error) {
+		if kind != "ecdsa" && kind != "ed25519" {
+			return "", fmt.Errorf("cannot make a key of type %q, which takes too long: use ecdsa or ed25519", kind)
+		}
+		return inner(kind), nil
+	}
+}
+
+// noKey stands for a function that makes an RSA key.
+func noKey(name string) func(...any) (any, error) {
+	return func(...any) (any, error) {
+		return nil, fmt.Errorf("cannot make an RSA key, which takes too long: use %sWithKey with genPrivateKey \"ecdsa\"", name)
+	}
 }
 
 // dig is sprig's, which takes no other type of map than map[string]any.

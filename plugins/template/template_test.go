@@ -106,12 +106,27 @@ func TestPartsOfTemplates(t *testing.T) {
 
 func TestTemplatesAreBounded(t *testing.T) {
 	for text, want := range map[string]string{
-		`{{ repeat 1000000000 "x" }}`:          "makes more than",
-		`{{ until 1000000000 | len }}`:         "makes more than",
-		`{{ untilStep 0 1000000000 1 | len }}`: "makes more than",
-		`{{ seq 1 1 1000000000 }}`:             "makes more than",
-		`{{ nindent 1000000000 "x" }}`:         "makes more than",
-		`{{ randAlpha 1000000000 }}`:           "makes more than",
+		`{{ repeat 1000000000 "x" }}`:                                  "makes more than",
+		`{{ until 1000000000 | len }}`:                                 "makes more than",
+		`{{ untilStep 0 1000000000 1 | len }}`:                         "makes more than",
+		`{{ seq 1 1 1000000000 }}`:                                     "makes more than",
+		`{{ nindent 1000000000 "x" }}`:                                 "makes more than",
+		`{{ split "" (repeat 1000000 "x") | len }}`:                    "makes more than",
+		`{{ splitn "," 1000000 (repeat 1000000 ",") | len }}`:          "makes more than",
+		`{{ splitList "" (repeat 4000000 "x") | len }}`:                "makes more than",
+		`{{ regexFindAll "" (repeat 4000000 "x") -1 | len }}`:          "makes more than",
+		`{{ regexSplit "x" (repeat 4000000 "x") -1 | len }}`:           "makes more than",
+		`{{ fromJson (printf "[%s1]" (repeat 1000000 "{},")) | len }}`: "makes more than",
+		`{{ fromJson (printf "[%s1]" (repeat 4000000 "1,")) | len }}`:  "makes more than",
+		`{{ $l := list 1 }}{{ range until 15 }}{{ $l = list $l $l }}{{ end }}{{ $l = list $l }}{{ range until 80 }}{{ $l = list $l }}{{ end }}{{ toPrettyJson $l | len }}`: "makes more than",
+		`{{ printf (repeat 1000000 "%1000000d") 1 }}`:             "makes more than",
+		`{{ printf (repeat 1000 "%[1]s") (repeat 1000000 "x") }}`: "makes more than",
+		`{{ printf (repeat 1000 "%*d") 1000000 1 }}`:              "makes more than",
+		`{{ genPrivateKey "rsa" }}`:                               "takes too long: use ecdsa",
+		`{{ genPrivateKey "dsa" }}`:                               "takes too long: use ecdsa",
+		`{{ genCA "x" 1 }}`:                                       "use genCAWithKey",
+		`{{ genSelfSignedCert "x" nil nil 1 }}`:                   "use genSelfSignedCertWithKey",
+		`{{ randAlpha 1000000000 }}`:                              "makes more than",
 		`{{ $s := "0123456789" }}{{ range until 60 }}{{ $s = printf "%s%s" $s $s }}{{ end }}`:   "makes more than",
 		`{{ $s := "0123456789" }}{{ range until 60 }}{{ $s = cat $s $s }}{{ end }}`:             "makes more than",
 		`{{ $s := repeat 100000 "a" }}{{ replace "a" $s $s }}`:                                  "makes more than",
@@ -211,5 +226,25 @@ func TestDirectAccessTakesNoMemory(t *testing.T) {
 		}
 	}); n != 0 {
 		t.Errorf("%v allocations", n)
+	}
+}
+
+// Functions whose results are bounded work with usual arguments.
+func TestBoundedFunctions(t *testing.T) {
+	for text, want := range map[string]string{
+		`{{ (split "," "a,b")._1 }}`: "b", `{{ splitList "," "a,b" | len }}`: "2", `{{ (splitn "," 2 "a,b,c")._1 }}`: "b,c",
+		`{{ regexFindAll "[a-c]" "abcd" 2 }}`: "[a b]", `{{ regexSplit "," "a,b" -1 | len }}`: "2", `{{ (fromJson "{\"a\":[1,2]}").a }}`: "[1 2]",
+		`{{ toPrettyJson (list 1) }}`: "[\n  1\n]", `{{ printf "%05d|%-3s|%[2]s|%.2f|100%%" 7 "x" 1.5 }}`: "00007|x  |x|1.50|100%",
+		`{{ genPrivateKey "ed25519" | contains "PRIVATE KEY" }}`: "true", `{{ genPrivateKey "ecdsa" | contains "PRIVATE KEY" }}`: "true",
+		`{{ (genCAWithKey "x" 1 (genPrivateKey "ecdsa")).Cert | contains "CERTIFICATE" }}`: "true",
+	} {
+		tpl, err := template.Parse(text, template.Lenient)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := tpl.Append(new(template.TimeLimit), nil, sample())
+		if string(out) != want {
+			t.Errorf("%s = %q (%v), want %q", text, out, err, want)
+		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -15,14 +16,32 @@ import (
 	"github.com/conduit-agent/conduit/plugins/builtin/connections"
 )
 
+// locked is a log that several goroutines write.
+type locked struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *locked) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *locked) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
 // serve serves with at most so many connections. A request to /wait is answered once waiting is closed.
-func serve(t *testing.T, limit int) (addr string, waiting chan struct{}, log *bytes.Buffer) {
+func serve(t *testing.T, limit int) (addr string, waiting chan struct{}, log *locked) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	waiting, log = make(chan struct{}), new(bytes.Buffer)
+	waiting, log = make(chan struct{}), new(locked)
 	limited := connections.Limit(l, limit, slog.New(slog.NewTextHandler(log, nil)))
 	server := &http.Server{ConnState: limited.Observe, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/wait" {
@@ -77,7 +96,7 @@ func TestLimit(t *testing.T) {
 	}
 	close(waiting)
 	if !strings.Contains(log.String(), "limit.connections") {
-		t.Errorf("the log is %q", log)
+		t.Errorf("the log is %q", log.String())
 	}
 }
 

@@ -212,7 +212,6 @@ func (p *pending) giveUp(w *waiting) {
 		if w.left > w.payloads.left { // some were read
 			p.stall()
 		}
-		w.left = -1 // it is never done
 	} else if w.left > 0 {
 		p.stall()
 	}

@@ -131,8 +131,9 @@ func (c *common) of(m *kgo.Record, arena *record.Arena) record.Metadata {
 	*offset = arena.Int(m.Offset)
 	md := arena.Metadata(messageFields + len(m.Headers))
 	for _, h := range m.Headers {
-		md.Set(headerPrefix+h.Key, arena.String(h.Value))
+		md.Add(headerPrefix+h.Key, arena.String(h.Value))
 	}
+	md.Sort()
 	return append(md, c.fields[:]...)
 }
 

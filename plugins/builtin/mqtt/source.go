@@ -229,8 +229,9 @@ func recordOf(p *paho.Publish) record.Record {
 		}
 	}
 	for _, u := range slices.Backward(p.Properties.User) { // the first of those with one name
-		r.Metadata.Set("mqtt.user."+u.Key, u.Value)
+		r.Metadata.Add("mqtt.user."+u.Key, u.Value)
 	}
+	r.Metadata.Sort()
 	return r
 }
 

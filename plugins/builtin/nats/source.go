@@ -153,7 +153,8 @@ func metadata(r *record.Record, subject string, header map[string][]string, at t
 	}
 	for name, values := range header {
 		if len(values) > 0 {
-			r.Metadata.Set("nats.header."+name, values[0])
+			r.Metadata.Add("nats.header."+name, values[0])
 		}
 	}
+	r.Metadata.Sort()
 }

@@ -178,7 +178,7 @@ func (e *avroEncode) Open(ctx context.Context) error {
 func (e *avroEncode) Process(ctx context.Context, b *sdk.ProcessBatch) error {
 	var broken error
 	_ = b.Each(func(r *record.Record) error {
-		m, err := e.object(r)
+		m, err := e.object(r, sdk.Budget(ctx))
 		if err != nil {
 			return err
 		}
@@ -199,7 +199,7 @@ func (e *avroEncode) Process(ctx context.Context, b *sdk.ProcessBatch) error {
 }
 
 // object returns the object in the field, which may be JSON text.
-func (e *avroEncode) object(r *record.Record) (map[string]any, error) {
+func (e *avroEncode) object(r *record.Record, budget int) (map[string]any, error) {
 	v, _, err := e.ref.Get(r)
 	if err != nil {
 		return nil, err
@@ -214,7 +214,7 @@ func (e *avroEncode) object(r *record.Record) (map[string]any, error) {
 	if len(b) == 0 {
 		return map[string]any{}, nil
 	}
-	if v, err = jsonvalue.Parse(b); err != nil {
+	if v, err = jsonvalue.ParseWithin(b, budget); err != nil {
 		return nil, fmt.Errorf("%s holds no JSON object: %w", e.ref, err)
 	}
 	m, ok := v.(map[string]any)

@@ -15,7 +15,7 @@ import (
 // convert replaces a value by another form of it.
 type convert struct {
 	field
-	do func(v any) (any, error)
+	do func(v any, budget int) (any, error) // budget: bytes of memory that it may make
 }
 
 type base64Settings struct {
@@ -46,8 +46,11 @@ func (c *convert) Configure(_ context.Context, settings map[string]string) error
 }
 
 // Process implements sdk.Processor.
-func (c *convert) Process(_ context.Context, b *sdk.ProcessBatch) error {
-	return b.Each(func(r *record.Record) error { return c.change(r, c.do) })
+func (c *convert) Process(ctx context.Context, b *sdk.ProcessBatch) error {
+	budget := sdk.Budget(ctx)
+	return b.Each(func(r *record.Record) error {
+		return c.change(r, func(v any) (any, error) { return c.do(v, budget) })
+	})
 }
 
 // jsonConvert is a convert of a key or payload.
@@ -60,7 +63,7 @@ type jsonSettings struct {
 // Parameters implements sdk.Processor.
 func (c *jsonConvert) Parameters() sdk.Parameters { return sdk.ParametersOf(jsonSettings{}) }
 
-func base64Encode(v any) (any, error) {
+func base64Encode(v any, _ int) (any, error) {
 	var b []byte
 	switch v := v.(type) {
 	case []byte:
@@ -75,7 +78,7 @@ func base64Encode(v any) (any, error) {
 	return base64.StdEncoding.EncodeToString(b), nil
 }
 
-func base64Decode(v any) (any, error) {
+func base64Decode(v any, _ int) (any, error) {
 	b, ok := textOf(v)
 	if !ok {
 		return nil, unexpected(v)
@@ -88,7 +91,7 @@ func base64Decode(v any) (any, error) {
 	return string(out[:n]), nil
 }
 
-func jsonDecode(v any) (any, error) {
+func jsonDecode(v any, budget int) (any, error) {
 	switch v.(type) {
 	case map[string]any, []any:
 		return v, nil
@@ -100,14 +103,14 @@ func jsonDecode(v any) (any, error) {
 	if len(b) == 0 {
 		return nil, nil
 	}
-	out, err := jsonvalue.Parse(b)
+	out, err := jsonvalue.ParseWithin(b, budget)
 	if err != nil {
 		return nil, fmt.Errorf("cannot decode the value as JSON: %w", err)
 	}
 	return out, nil
 }
 
-func jsonEncode(v any) (any, error) {
+func jsonEncode(v any, _ int) (any, error) {
 	b, err := record.AppendValue(nil, v)
 	if err != nil {
 		return nil, fmt.Errorf("cannot encode the value as JSON: %w", err)

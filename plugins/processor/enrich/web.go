@@ -153,7 +153,7 @@ func (p *web) ask(ctx context.Context, text string) (answer, error) {
 	}
 	a := answer{found: true, value: string(got.Body)}
 	if p.settings.Body == "json" {
-		if a.value, err = jsonvalue.Parse(got.Body); err != nil {
+		if a.value, err = jsonvalue.ParseWithin(got.Body, sdk.Budget(ctx)); err != nil {
 			return answer{}, fmt.Errorf("cannot read the answer of the service: %w", err)
 		}
 	}

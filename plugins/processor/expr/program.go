@@ -43,6 +43,7 @@ var names = types.Map{
 type environment struct {
 	clock  sdk.Clock
 	steps  int
+	text   int // bytes of texts that were made for the record
 	values map[string]any
 	used   map[string]bool
 	vm     vm.VM
@@ -64,12 +65,15 @@ func (e *environment) compile(in source, expression string, options ...lang.Opti
 		return nil, in.describe(fmt.Errorf("it has %d bytes, and may have %d", len(expression), maxLength))
 	}
 	uses := &namesUsed{used: e.used}
+	options = append(options, e.boundFunctions()...)
 	compiled, err := lang.Compile(expression, append([]lang.Option{
 		lang.Env(names), lang.MaxNodes(maxNodes),
-		lang.Patch(countSteps{}), lang.Patch(uses),
+		lang.Patch(countSteps{}), lang.Patch(uses), lang.Patch(bound{map[ast.Node]bool{}}),
+		lang.Function("countText", e.countText, new(func(string) string)), lang.Function("countAny", e.countText, new(func(any) any)),
+		lang.Function("checkEqual", e.checkEqual, new(func(any) any)),
 		lang.Function("countStep", e.countStep, new(func(any) any)),
 		lang.DisableBuiltin("now"), lang.Function("now", e.now, new(func() time.Time)),
-		lang.Function("text", text, new(func(any) string)),
+		lang.Function("text", e.boundText, new(func(any) string)),
 	}, options...)...)
 	if err != nil {
 		return nil, in.describe(err)
@@ -134,6 +138,18 @@ func text(args ...any) (any, error) {
 	return fmt.Sprint(args[0]), nil
 }
 
+// boundText is text for values that are not too large.
+func (e *environment) boundText(args ...any) (any, error) {
+	n, err := textSize(args[0], 1)
+	if err == nil {
+		err = e.take(n)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return text(args...)
+}
+
 // parts returns the parts of a record that have to be decoded for the expressions.
 func (e *environment) parts() schema.Parts {
 	return schema.Parts{Key: e.used["key"], Payload: e.used["before"] || e.used["after"]}
@@ -141,6 +157,7 @@ func (e *environment) parts() schema.Parts {
 
 // show makes r the record that the expressions read.
 func (e *environment) show(r *record.Record) {
+	e.text = 0
 	if e.used["after"] {
 		e.values["after"] = value(r.After)
 	}
@@ -182,6 +199,9 @@ type program struct {
 func (p *program) run(e *environment) (any, error) {
 	e.steps = 0
 	v, err := e.vm.Run(p.compiled, e.values)
+	if err == nil {
+		err = checkSize(v)
+	}
 	if err != nil {
 		return nil, p.source.describe(err)
 	}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/dop251/goja"
 
@@ -139,8 +140,9 @@ func (o *recordObject) setMetadata(v goja.Value) error {
 			if err != nil {
 				return fmt.Errorf("%s: %w", k, err)
 			}
-			m.Set(k, text)
+			m.Add(k, text)
 		}
+		m.Sort()
 	}
 	o.r.Metadata, o.meta.owned = m, true
 	return nil
@@ -323,7 +325,11 @@ type metadataObject struct {
 
 func (o *metadataObject) find(key string) int {
 	o.record.call.check()
-	return slices.IndexFunc(o.record.r.Metadata, func(f record.Field) bool { return f.Key == key })
+	i, ok := slices.BinarySearchFunc(o.record.r.Metadata, key, func(f record.Field, key string) int { return strings.Compare(f.Key, key) })
+	if !ok {
+		return -1
+	}
+	return i
 }
 
 func (o *metadataObject) Get(key string) goja.Value {

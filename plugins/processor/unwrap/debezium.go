@@ -84,6 +84,7 @@ func debeziumMetadata(r *record.Record, p map[string]any) error {
 	if source, ok := p["source"].(map[string]any); ok {
 		flatten(&md, "", source)
 	}
+	md.Sort()
 	r.Metadata = md
 	forget(r, record.KeyPayloadSchemaSubject, record.KeyPayloadSchemaVersion)
 	return nil

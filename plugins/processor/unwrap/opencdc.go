@@ -82,9 +82,10 @@ func openCDCMetadata(m map[string]any) (record.Metadata, error) {
 	md := make(record.Metadata, 0, len(object))
 	for k, v := range object {
 		if v != nil {
-			md.Set(k, textOf(v))
+			md.Add(k, textOf(v))
 		}
 	}
+	md.Sort()
 	return md, nil
 }
 

@@ -155,7 +155,7 @@ func textOf(v any) string {
 }
 
 // flatten puts the values of m into the metadata, with the names of objects around them
-// and a dot before theirs. nulls are left out.
+// and a dot before theirs. nulls are left out. The metadata is to be sorted then.
 func flatten(md *record.Metadata, prefix string, m map[string]any) {
 	for _, k := range slices.Sorted(maps.Keys(m)) {
 		switch v := m[k].(type) {
@@ -163,7 +163,7 @@ func flatten(md *record.Metadata, prefix string, m map[string]any) {
 		case map[string]any:
 			flatten(md, prefix+k+".", v)
 		default:
-			md.Set(prefix+k, textOf(v))
+			md.Add(prefix+k, textOf(v))
 		}
 	}
 }
