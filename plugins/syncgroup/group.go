@@ -154,21 +154,21 @@ func syncAll(jobs []job) {
 }
 
 // finish reports the pipelines of which all members were synced: those of a round together,
-// unless something failed. Jobs of a round follow each other.
+// unless something failed. Jobs of a round follow each other. A pipeline is being synced until
+// that is reported: a call of Sync meanwhile gets the same outcome.
 func (g *Group) finish(jobs []job) {
-	var alone []*waiting // what failed, and what waited for others
+	var failed, over []*waiting
 	finished := make([]string, 0, len(jobs))
 	for len(jobs) > 0 {
 		r, n := jobs[0].wait.round, 0
 		g.mu.Lock()
 		for n < len(jobs) && jobs[n].wait.round == r {
 			if w := jobs[n].wait; w.finished(jobs[n].err) {
-				if w.err == nil {
+				if over = append(over, w); w.err == nil {
 					finished = append(finished, w.pipeline)
 				} else {
-					alone = append(alone, w)
+					failed = append(failed, w)
 				}
-				alone = g.followers(w, alone)
 			}
 			n++
 		}
@@ -178,21 +178,27 @@ func (g *Group) finish(jobs []job) {
 			finished = finished[len(finished):]
 		}
 	}
-	for _, w := range alone {
+	for _, w := range failed {
 		w.round.done([]string{w.pipeline}, w.err)
+	}
+	for _, w := range over {
+		for w = g.follower(w); w != nil; w = g.follower(w) {
+			w.round.done([]string{w.pipeline}, w.err)
+		}
 	}
 }
 
-// followers appends to all what waited for w, which is finished, and is thereby finished, too.
-func (g *Group) followers(w *waiting, all []*waiting) []*waiting {
-	for w.next != nil && w.next.finished(w.err) {
-		w = w.next
-		all = append(all, w)
-	}
+// follower returns what waited for w, which is reported, if it is thereby finished, too.
+func (g *Group) follower(w *waiting) *waiting {
+	g.mu.Lock()
+	defer g.mu.Unlock()
 	if g.syncing[w.pipeline] == w {
 		delete(g.syncing, w.pipeline)
 	}
-	return all
+	if w.next != nil && w.next.finished(w.err) {
+		return w.next
+	}
+	return nil
 }
 
 // finished takes the outcome of one of those that w waits for, and reports whether it was the last one.

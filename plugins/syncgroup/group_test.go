@@ -106,5 +106,16 @@ func TestWaitsForWhatIsBeingSynced(t *testing.T) {
 		if g.Sync([]string{"a", "b"}, call("later")); len(got) != 1 {
 			t.Errorf("got %q where nothing is to be synced", got)
 		}
+		got = nil
+		g.Defer("b:one", bad)
+		g.Sync([]string{"b"}, func(pipelines []string, err error) {
+			call("first")(pipelines, err)
+			g.Sync([]string{"b"}, call("as it is reported"))
+		})
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if want := []string{"first 1m1s [b] bad", "as it is reported 1m1s [b] bad"}; !slices.Equal(got, want) {
+			t.Errorf("got %q, want %q", got, want)
+		}
 	})
 }

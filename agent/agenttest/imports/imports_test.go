@@ -29,7 +29,7 @@ plugins/standalone plugins/standalone/*: plugins/sandbox plugins/schema plugins/
 plugins/builtin/*:       plugins/builtin/backoff plugins/builtin/connections plugins/builtin/handover plugins/builtin/inbox plugins/builtin/numbers plugins/builtin/recordid plugins/builtin/settings plugins/builtin/ticks plugins/builtin/tlssettings plugins/schema plugins/sdk plugins/spoollog plugins/template
 plugins/builtin/http:    plugins/builtin/backoff plugins/builtin/connections plugins/builtin/settings plugins/builtin/tlssettings plugins/processor/jsonvalue plugins/sdk
 plugins/builtin/mysql: plugins/builtin/backoff plugins/builtin/handover plugins/builtin/mysql/* plugins/builtin/sqlsink plugins/builtin/sqlsink/* plugins/builtin/tlssettings plugins/sdk
-plugins/builtin/sqlsink: plugins/builtin/backoff plugins/sdk plugins/template
+plugins/builtin/sqlsink: plugins/builtin/backoff plugins/builtin/recordid plugins/sdk plugins/template
 plugins/builtin/sqlsink/sqldb: plugins/builtin/sqlsink
 plugins/builtin/postgres: plugins/builtin/backoff plugins/builtin/handover plugins/builtin/postgres/* plugins/builtin/sqlsink plugins/schema plugins/sdk
 plugins/builtin/sqlite: plugins/builtin/backoff plugins/builtin/handover plugins/builtin/sqlite/* plugins/builtin/sqlsink plugins/builtin/sqlsink/* plugins/builtin/ticks plugins/sdk

@@ -61,6 +61,18 @@ func scenarios() []scenario {
 			lasting: []step{runs(1)},
 		},
 		{
+			name:    "a processor remembers records that are written or refused",
+			setup:   []step{save(copying(deduping)), feed("line", 5), arrives(), runs(1)},
+			steps:   append(slices.Repeat([]step{feed("bad", 2), feed("line", 5), arrives(), idle()}, 3), refused()),
+			lasting: []step{runs(1), refused()},
+		},
+		{
+			name:    "a processor remembers records that go to a spool",
+			setup:   []step{save(strings.Replace(spooling, "  - id: q\n", "    processors: ["+once+"]\n  - id: q\n", 1)), feed("line", 5), arrives(), runs(1)},
+			steps:   slices.Repeat([]step{feed("line", 10), arrives()}, 4),
+			lasting: []step{runs(1)},
+		},
+		{
 			name:    "the API declares and deletes a pipeline",
 			setup:   []step{feed("line", 5), answers()},
 			steps:   []step{imports(), runs(1), arrives(), stops(), deletes()},
@@ -78,9 +90,11 @@ func scenarios() []scenario {
 
 const (
 	marking  = `processors: [{id: mark, plugin: field.set, settings: {field: .Metadata.mark, value: second}}]`
-	refusing = "dead-letter-queue: {window-size: 0}\n" +
-		`    processors: [{id: e, plugin: error, condition: '{{ hasPrefix "bad" (printf "%s" .Payload.After) }}'}]`
-	text = `sdk.record.format: template, sdk.record.format.options: '{{ printf "%s" .Payload.After }}'`
+	refusing = "dead-letter-queue: {window-size: 0}\n    processors: [" + refusal + "]"
+	deduping = "dead-letter-queue: {window-size: 0}\n    processors: [" + once + ", " + refusal + "]"
+	once     = `{id: once, plugin: dedupe, settings: {key: .Payload.After}}`
+	refusal  = `{id: e, plugin: error, condition: '{{ hasPrefix "bad" (printf "%s" .Payload.After) }}'}`
+	text     = `sdk.record.format: template, sdk.record.format.options: '{{ printf "%s" .Payload.After }}'`
 )
 
 // copying is a pipeline file that copies lines, with more in it.

@@ -80,3 +80,52 @@ func TestSyncsBeforeItSaves(t *testing.T) {
 		}
 	})
 }
+
+// late is a barrier that fails for the first call as the second one comes, which finds nothing to sync.
+type late struct {
+	err   error
+	first func([]string, error)
+}
+
+func (l *late) Sync(pipelines []string, done func([]string, error)) {
+	if l.first == nil {
+		l.first = done
+		return
+	}
+	l.first(pipelines, l.err)
+	done(pipelines, nil)
+}
+
+// sharing is a counting source of a pipeline that has another one.
+type sharing struct{ counting }
+
+func (s *sharing) Checkpoint() (spec.Checkpoint, bool) {
+	c, ok := s.counting.Checkpoint()
+	c.PipelineID = "p"
+	return c, ok
+}
+
+// What a source counts on may be what could not be synced for another one of its pipeline.
+func TestSavesNothingOfAPipelineThatFailed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		broken := errors.New("broken")
+		log := &commitLog{start: time.Now()}
+		c := &commit.Committer{Store: log, Interval: time.Millisecond, Barrier: &late{err: broken}}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- c.Run(ctx) }()
+		synctest.Wait()
+		a, b := &sharing{counting{id: "a"}}, &sharing{counting{id: "b"}}
+		c.MarkDirty(a, false)
+		time.Sleep(time.Second)
+		c.MarkDirty(b, false)
+		synctest.Wait()
+		cancel()
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+		if len(log.commits) > 0 || !slices.Equal(a.saved, []error{broken}) || !slices.Equal(b.saved, []error{broken}) {
+			t.Errorf("got the commits %v; sources were notified of %v and %v", log.commits, a.saved, b.saved)
+		}
+	})
+}

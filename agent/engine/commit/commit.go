@@ -2,6 +2,7 @@
 package commit
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -248,16 +249,26 @@ func (c *Committer) settled(round []taken, pipelines []string, err error) {
 	c.wake.Notify()
 }
 
-// save saves what was synced, and reports what was not.
+// save saves what was synced, and reports what was not. What one source of a pipeline counts on the others may, too: when
+// that could not be synced, none of them is saved.
 func (c *Committer) save(ctx context.Context) {
 	c.report()
 	c.mu.Lock()
 	synced := c.synced
 	c.synced = c.spareSynced[:0]
 	c.mu.Unlock()
+	var failed map[string]error // by pipeline
+	for _, t := range synced {
+		if t.err != nil {
+			if failed == nil {
+				failed = map[string]error{}
+			}
+			failed[t.checkpoint.PipelineID] = t.err
+		}
+	}
 	good := synced[:0]
 	for _, t := range synced {
-		if t.err == nil {
+		if t.err = cmp.Or(t.err, failed[t.checkpoint.PipelineID]); t.err == nil {
 			good = append(good, t)
 			continue
 		}

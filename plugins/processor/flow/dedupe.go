@@ -2,6 +2,7 @@ package flow
 
 import (
 	"context"
+	"maps"
 	"os"
 	"time"
 
@@ -17,17 +18,12 @@ type dedupe struct {
 	count  int
 	period time.Duration // 0: no limit
 
-	seen    map[key]state
+	seen    map[key]time.Time
 	order   []sighting         // the oldest first; what was seen again later stands for nothing
 	pending map[any][]sighting // by batch that is not committed
+	passing map[key]struct{}   // of seen: of records of which nobody says when they are committed
 	dir     string             // where the journal is to be opened; empty when it is, and without a directory
 	journal *journal           // nil until the first records, and without a directory
-}
-
-// state is what is known of a key.
-type state struct {
-	at        time.Time // when it was first seen
-	committed bool      // the record it was first seen of is not read again
 }
 
 // sighting is a key and when it was first seen.
@@ -67,7 +63,7 @@ func (p *dedupe) SchemaParts() schema.Parts { return fieldref.PartsOf(p.key...) 
 
 // Open implements sdk.Processor.
 func (p *dedupe) Open(ctx context.Context) error {
-	p.seen, p.pending = map[key]state{}, map[any][]sighting{}
+	p.seen, p.pending, p.passing = map[key]time.Time{}, map[any][]sighting{}, map[key]struct{}{}
 	if p.dir = sdk.EnvFrom(ctx).StateDir; p.dir == "" {
 		return nil
 	}
@@ -89,7 +85,7 @@ func (p *dedupe) load(ctx context.Context) error {
 	}
 	p.dir = ""
 	for _, s := range known {
-		p.remember(s, true)
+		p.remember(s)
 	}
 	p.forget(sdk.Now(ctx))
 	return nil
@@ -102,7 +98,7 @@ func (p *dedupe) CanSucceed(sdk.Processor) bool { return true }
 // Succeed implements sdk.Successor.
 func (p *dedupe) Succeed(former sdk.Processor) {
 	f := former.(*dedupe)
-	p.seen, p.order, p.pending, p.dir, p.journal = f.seen, f.order, f.pending, f.dir, f.journal
+	p.seen, p.order, p.pending, p.passing, p.dir, p.journal = f.seen, f.order, f.pending, f.passing, f.dir, f.journal
 	for len(p.seen) > p.count {
 		p.forgetOldest()
 	}
@@ -125,9 +121,13 @@ func (p *dedupe) Process(ctx context.Context, b *sdk.ProcessBatch) error {
 			b.Filter(i)
 		default:
 			s := sighting{k, now}
-			p.remember(s, false)
-			if token := b.Token(); token != nil && p.journal != nil {
+			p.remember(s)
+			switch token := b.Token(); {
+			case p.journal == nil:
+			case token != nil:
 				p.pending[token] = append(p.pending[token], s)
+			default:
+				p.passing[k] = struct{}{}
 			}
 		}
 	}
@@ -139,8 +139,8 @@ func (p *dedupe) saw(k key) bool {
 	return ok
 }
 
-func (p *dedupe) remember(s sighting, committed bool) {
-	p.seen[s.key] = state{s.at, committed}
+func (p *dedupe) remember(s sighting) {
+	p.seen[s.key] = s.at
 	p.order = append(p.order, s)
 	for len(p.seen) > p.count {
 		p.forgetOldest()
@@ -157,8 +157,9 @@ func (p *dedupe) forget(now time.Time) {
 func (p *dedupe) forgetOldest() {
 	oldest := p.order[0]
 	p.order = p.order[1:]
-	if k, ok := p.seen[oldest.key]; ok && k.at.Equal(oldest.at) {
+	if at, ok := p.seen[oldest.key]; ok && at.Equal(oldest.at) {
 		delete(p.seen, oldest.key)
+		delete(p.passing, oldest.key)
 	}
 }
 
@@ -173,11 +174,6 @@ func (p *dedupe) Committed(_ context.Context, tokens []any) error {
 	if len(learned) == 0 {
 		return nil
 	}
-	for _, s := range learned {
-		if k, ok := p.seen[s.key]; ok && k.at.Equal(s.at) {
-			p.seen[s.key] = state{s.at, true}
-		}
-	}
 	if err := p.journal.append(learned); err != nil {
 		return err
 	}
@@ -189,9 +185,16 @@ func (p *dedupe) Committed(_ context.Context, tokens []any) error {
 
 // committed returns what is remembered and may be durable.
 func (p *dedupe) committed() []sighting {
+	open := maps.Clone(p.passing)
+	for _, batch := range p.pending {
+		for _, s := range batch {
+			open[s.key] = struct{}{}
+		}
+	}
 	var all []sighting
 	for _, s := range p.order {
-		if k, ok := p.seen[s.key]; ok && k.at.Equal(s.at) && k.committed {
+		at, ok := p.seen[s.key]
+		if _, waits := open[s.key]; ok && at.Equal(s.at) && !waits {
 			all = append(all, s)
 		}
 	}
