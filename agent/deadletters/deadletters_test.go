@@ -477,6 +477,7 @@ func TestUnusualRecordsAreKept(t *testing.T) {
 	for name, v := range map[string]any{
 		"NaN": math.NaN(), "Infinity": math.Inf(1), "Latin-1": "caf\xe9", "NUL": "a\x00b", "year 12345": time.Date(12345, 1, 1, 0, 0, 0, 0, time.UTC),
 		"great number": json.Number("1e400"), "channel": make(chan int), "depth": nested, "name in Latin-1": map[string]any{"\xe9": 1},
+		"bytes": []byte{0, 0xff}, "time": time.Unix(1, 2).UTC(), "like what is kept": map[string]any{"exact": "x"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := openStore(t, deadletters.Limits{})
@@ -492,6 +493,13 @@ func TestUnusualRecordsAreKept(t *testing.T) {
 			}
 			if key, _ := all[0].Record.Key.Raw(); string(key) != "k\xff" || all[0].Record.After.IsNone() {
 				t.Errorf("got %v", all[0].Record)
+			}
+			if name != "channel" && name != "depth" && fmt.Sprintf("%#v", all[0].Record.Map()) != fmt.Sprintf("%#v", l.Record.Map()) {
+				t.Errorf("replayed is\n%#v, want\n%#v", all[0].Record.Map(), l.Record.Map())
+			}
+			one, err := s.Get(t.Context(), "p", listed[0])
+			if must(t, err); strings.Contains(string(one.Record), `},"exact"`) || !json.Valid(one.Record) {
+				t.Errorf("shown is %.200s", one.Record)
 			}
 		})
 	}

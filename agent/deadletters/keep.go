@@ -52,7 +52,7 @@ func (s *Store) Keep(ctx context.Context, d *spec.Declaration, l *deadletter.Dea
 }
 
 func newDeadLetter(d *spec.Declaration, l *deadletter.DeadLetter, at time.Time) *deadLetter {
-	body := encode(l.Record)
+	body := appendExact(encode(l.Record), &l.Record)
 	p := &d.Pipeline
 	one := &deadLetter{
 		pipeline: p.ID, source: l.SourceID, refusedBy: l.RefusedBy, stage: stageOf(p, l.RefusedBy), entry: entryOf(p, l.Entry),

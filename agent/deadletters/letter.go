@@ -1,7 +1,6 @@
 package deadletters
 
 import (
-	"encoding/json"
 	"strings"
 	"time"
 
@@ -10,6 +9,16 @@ import (
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/spec"
 )
+
+// maxSharedExact is up to which size a Letter has its record in binary, too: messages of a cluster are bounded.
+const maxSharedExact = 128 << 10
+
+// Whole returns it with its record in its JSON form alone, as it is shown.
+func (l *Letter) Whole() rest.DeadLetter {
+	one := l.DeadLetter
+	one.Record = withoutExact(l.Record)
+	return one
+}
 
 // Letter is a dead letter that is kept elsewhere than in a Store. It is whole: with its record and refusals.
 type Letter struct {
@@ -25,6 +34,9 @@ const maxSharedText = 4 << 10
 // NewLetter returns a dead letter without an id.
 func NewLetter(d *spec.Declaration, l *deadletter.DeadLetter, at time.Time) *Letter {
 	one := newDeadLetter(d, l, at)
+	if len(one.body) > maxSharedExact {
+		one.body = withoutExact(one.body)
+	}
 	one.refusal.Error = cut(one.refusal.Error, maxSharedText)
 	return &Letter{
 		DeadLetter: rest.DeadLetter{
@@ -82,5 +94,7 @@ func (l *Letter) Selected(f *rest.DeadLetterFilter) bool {
 // Replay returns it as it is replayed.
 func (l *Letter) Replay() (Replay, error) {
 	r := Replay{ID: l.ID, Edits: l.Edits, Stage: l.Stage, Stopped: l.Stopped, SourceID: l.SourceID, Entry: l.Entry}
-	return r, json.Unmarshal(l.Record, &r.Record)
+	var err error
+	r.Record, err = decode(l.Record)
+	return r, err
 }

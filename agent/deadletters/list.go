@@ -242,6 +242,6 @@ func complete(l *rest.DeadLetter, body []byte, refusals string) error {
 		return err
 	}
 	l.Error = l.Refusals[len(l.Refusals)-1].Error
-	l.Record = body
+	l.Record = withoutExact(body)
 	return nil
 }

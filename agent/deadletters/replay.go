@@ -156,7 +156,8 @@ func scanReplay(rows *sql.Rows) (r Replay, err error) {
 	if err := json.Unmarshal([]byte(entry), &r.Entry); err != nil {
 		return r, err
 	}
-	return r, r.Record.UnmarshalJSON(body)
+	r.Record, err = decode(body)
+	return r, err
 }
 
 // next returns the next ids.

@@ -23,7 +23,7 @@ CREATE INDEX letters_by_time ON letters (pipeline_id, at);
 
 CREATE TABLE bodies (
     id       INTEGER PRIMARY KEY REFERENCES letters (id) ON DELETE CASCADE,
-    record   BLOB NOT NULL, -- in the JSON form of opencdc, which keeps whole numbers exact
+    record   BLOB NOT NULL, -- in the JSON form of opencdc, which keeps whole numbers exact; see exact.go
     refusals TEXT NOT NULL  -- JSON
 ) STRICT;
 

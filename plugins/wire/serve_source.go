@@ -148,6 +148,9 @@ func (s *sourceServer) sendBatch(stream grpc.ServerStream, b *record.Batch) erro
 		return s.sendBatch(stream, b.Slice(n/2, n))
 	}
 	f, err := b.AppendWire(make(Frame, 0, size), 0, b.Len())
+	if err != nil { // one record with values that have no form does not end the source
+		f, err = encodable(b).AppendWire(f[:0], 0, b.Len())
+	}
 	if err != nil {
 		return err
 	}
@@ -158,6 +161,16 @@ func (s *sourceServer) sendBatch(stream grpc.ServerStream, b *record.Batch) erro
 	s.last = b.Position(b.Len() - 1)
 	s.mu.Unlock()
 	return nil
+}
+
+// encodable returns the batch with records that have a form on the wire.
+func encodable(b *record.Batch) *record.Batch {
+	records, _ := b.Records() // they were decoded already
+	all := make([]record.Record, len(records))
+	for i := range records {
+		all[i] = records[i].Encodable()
+	}
+	return record.NewBatch(all)
 }
 
 // fillMetadata gives records without metadata the time at which they were read: some

@@ -153,7 +153,7 @@ func (s *Share) Get(ctx context.Context, pipeline string, id int64) (found rest.
 		if i < 0 {
 			return true, nil
 		}
-		found = all[i].DeadLetter
+		found = all[i].Whole()
 		short = deadletters.ReserveFor(ctx, s.needs.Local.Memory, copies*int(found.Bytes))
 		return false, nil
 	})

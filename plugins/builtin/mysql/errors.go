@@ -18,6 +18,7 @@ import (
 const (
 	unknownError      = 1105
 	noSuchTable       = 1146
+	lockWaitTimeout   = 1205
 	noEventThere      = 1220
 	accessDenied      = 1227
 	accessDeniedUser  = 1045
@@ -45,7 +46,7 @@ func transient(err error) bool {
 		return slices.Contains(transientNumbers, e.Number)
 	}
 	var network net.Error
-	return errors.As(err, &network) || errors.Is(err, driver.ErrBadConn) || errors.Is(err, mysql.ErrInvalidConn) ||
+	return errors.Is(err, errLongQueries) || errors.As(err, &network) || errors.Is(err, driver.ErrBadConn) || errors.Is(err, mysql.ErrInvalidConn) ||
 		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed)
 }
 

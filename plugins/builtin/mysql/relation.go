@@ -36,6 +36,13 @@ func (st *stream) relationOf(ctx context.Context, t *binlog.Table) (*relation, e
 		return r, nil
 	}
 	r := &relation{Table: t, generation: st.generation, wanted: st.settings.wants(t.Schema, t.Name)}
+	if r.wanted && st.server.maria {
+		sequence, err := catalog.IsSequence(ctx, st.db, t.Schema, t.Name)
+		if err != nil {
+			return nil, err
+		}
+		r.wanted = !sequence
+	}
 	if r.wanted {
 		info, err := st.describe(ctx, t.Schema, t.Name)
 		if err == nil {

@@ -203,16 +203,12 @@ func (s *serverInfo) beginMaria(ctx context.Context, conn *sql.Conn) (at place, 
 	return at, err
 }
 
-// beginMySQL begins a transaction in MySQL, while nothing commits. A user who may not lock takes the transactions that have ended before: changes
-// between the two come once more.
+// beginMySQL begins a transaction in MySQL, while nothing commits. A user who may not lock, or not soon, takes the transactions that have ended
+// before: changes between the two come once more.
 func (s *serverInfo) beginMySQL(ctx context.Context, conn *sql.Conn) (at place, err error) {
-	_, err = conn.ExecContext(ctx, "FLUSH TABLES WITH READ LOCK")
-	locked := err == nil
-	if !locked && !(isNumber(err, accessDenied) || isNumber(err, accessDeniedUser)) {
+	locked, err := s.lock(ctx, conn)
+	if err != nil {
 		return at, err
-	}
-	if !locked && !s.gtids {
-		return at, fmt.Errorf("%w: without GTIDs a short lock is needed: GRANT RELOAD ON *.* TO %s", err, s.user)
 	}
 	if at, err = s.end(ctx, conn); err == nil {
 		_, err = conn.ExecContext(ctx, "START TRANSACTION WITH CONSISTENT SNAPSHOT")
@@ -223,6 +219,44 @@ func (s *serverInfo) beginMySQL(ctx context.Context, conn *sql.Conn) (at place, 
 	}
 	return at, err
 }
+
+// longestLockWait is how many seconds a lock is waited for that keeps others from writing.
+const longestLockWait = 3
+
+// longQueries asks for statements of others that run for long, as far as the user may see them. The lock would wait for
+// them, and everybody else for the lock, also when it is given up.
+const longQueries = "SELECT count(*) FROM information_schema.processlist WHERE command IN ('Query', 'Execute') AND time >= ? AND id <> connection_id()"
+
+// lock keeps others from committing, unless the user may not, or would keep them from it for long. It is an error not to have the lock
+// when there are no GTIDs.
+func (s *serverInfo) lock(ctx context.Context, conn *sql.Conn) (locked bool, err error) {
+	var running int
+	if err := conn.QueryRowContext(ctx, longQueries, longestLockWait).Scan(&running); err != nil {
+		return false, err
+	}
+	err = errLongQueries
+	if running == 0 {
+		if _, err := conn.ExecContext(ctx, fmt.Sprintf("SET SESSION lock_wait_timeout = %d", longestLockWait)); err != nil {
+			return false, err
+		}
+		_, err = conn.ExecContext(ctx, "FLUSH TABLES WITH READ LOCK")
+		if _, err := conn.ExecContext(ctx, "SET SESSION lock_wait_timeout = DEFAULT"); err != nil {
+			return false, err
+		}
+	}
+	denied := isNumber(err, accessDenied) || isNumber(err, accessDeniedUser)
+	switch {
+	case err == nil:
+		return true, nil
+	case s.gtids && (denied || isNumber(err, lockWaitTimeout) || errors.Is(err, errLongQueries)):
+		return false, nil
+	case denied:
+		return false, fmt.Errorf("%w: without GTIDs a short lock is needed: GRANT RELOAD ON *.* TO %s", err, s.user)
+	}
+	return false, err
+}
+
+var errLongQueries = fmt.Errorf("the short lock that is needed without GTIDs would wait for statements that run for more than %d seconds, and others for it: end them, or set gtid_mode to ON", longestLockWait)
 
 // checkHistory compares the position with what the server has: one of another history is never gone on from.
 func (s *Source) checkHistory(ctx context.Context) error {

@@ -6,6 +6,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/builtin/mysql"
 	"github.com/conduit-agent/conduit/plugins/plugintest"
 	"github.com/conduit-agent/conduit/plugins/plugintest/server"
+	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
@@ -19,6 +20,7 @@ func TestSource(t *testing.T) {
 	for name, test := range map[string]func(*world){
 		"SnapshotAndChanges": snapshotAndChanges, "Types": types, "InsideTransaction": insideTransaction, "Interleaved": interleaved, "LargeTransaction": largeTransaction,
 		"TableChanges": tableChanges, "Minimal": minimal, "Unnamed": unnamed, "Compressed": compressed, "Keys": keys,
+		"Sequences": sequences,
 	} {
 		t.Run(name, func(t *testing.T) { test(in(t, s, "DO 1")) })
 	}
@@ -37,6 +39,40 @@ func (w *world) open(settings map[string]string, pos record.Position) *plugintes
 		w.Fatal(err)
 	}
 	return s
+}
+
+// sequences reads all tables, of which a sequence is none.
+func sequences(w *world) {
+	w.exec("CREATE TABLE t (id int PRIMARY KEY); CREATE SEQUENCE ids; INSERT INTO t VALUES (NEXTVAL(ids))")
+	s := w.open(w.sourceSettings("*"), nil)
+	s.Want(`snapshot t {"id":1} to {"id":1}`)
+	streaming(s)
+	w.exec("ALTER SEQUENCE ids RESTART 5000; INSERT INTO t VALUES (NEXTVAL(ids))")
+	s.Want(`create t {"id":5000} to {"id":5000}`)
+}
+
+// programsWrite has a program write while a query runs for long and a snapshot begins.
+func programsWrite(w *world) {
+	w.exec("CREATE TABLE t (id int PRIMARY KEY); CREATE TABLE other (id int PRIMARY KEY); INSERT INTO t VALUES (1)")
+	long := w.connect(w.name)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_, _ = long.ExecContext(w.Context(), "SELECT id, sleep(600) FROM t")
+	}()
+	const running = "SELECT id FROM information_schema.processlist WHERE info LIKE '%sleep(600)%' AND info NOT LIKE '%processlist%'"
+	wait.For(w, "the query to run for long", func() bool { return w.query(running+" AND time > 3") != "" })
+	s := w.open(w.sourceSettings("*"), nil)
+	s.Want(`snapshot t {"id":1} to {"id":1}`)
+	streaming(s)
+	w.exec("INSERT INTO t VALUES (2); UPDATE t SET id = 3 WHERE id = 2; INSERT INTO other VALUES (1)")
+	s.Want(`create t {"id":2} to {"id":2}`, `delete t {"id":2} from {"id":2}`, `create t {"id":3} to {"id":3}`, `create other {"id":1} to {"id":1}`)
+	if id := w.query(running); id == "" {
+		w.Error("the query did not outlast the writes")
+	} else {
+		w.exec("KILL " + id)
+	}
+	<-done
 }
 
 func snapshotAndChanges(w *world) {

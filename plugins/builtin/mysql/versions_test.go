@@ -16,7 +16,7 @@ func TestMySQLSource(t *testing.T) {
 	s := server.StartMySQL(t, withGTIDs...)
 	for name, test := range map[string]func(*world){
 		"SnapshotAndChanges": snapshotAndChanges, "InsideTransaction": insideTransaction, "Interleaved": interleaved, "LargeTransaction": largeTransaction, "Keys": keys, "Types": types,
-		"Rotation": rotation, "Purged": purged, "ResetMaster": resetMaster, "ResetBehind": resetBehind,
+		"Rotation": rotation, "Purged": purged, "ResetMaster": resetMaster, "ResetBehind": resetBehind, "ProgramsWrite": programsWrite,
 	} {
 		t.Run(name, func(t *testing.T) { test(in(t, s, "DO 1")) })
 	}

@@ -239,8 +239,16 @@ func (d *decoder) time() (t time.Time) {
 	return t
 }
 
+// json reads a value of an unusual type from its JSON form. A number stays what it is written as: it may fit no other type.
 func (d *decoder) json() (v any) {
-	in := json.NewDecoder(bytes.NewReader(d.bytes()))
+	text := d.bytes()
+	if json.Unmarshal(text, &v) == nil {
+		if _, isNumber := v.(float64); !isNumber {
+			return v
+		}
+	}
+	in := json.NewDecoder(bytes.NewReader(text))
+	in.UseNumber()
 	if in.Decode(&v) != nil {
 		d.fail()
 	}

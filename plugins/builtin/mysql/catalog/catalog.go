@@ -140,6 +140,17 @@ func (t *Table) Describe(ctx context.Context, db *sql.DB) error {
 	return nil
 }
 
+// IsSequence reports whether MariaDB has a sequence of this name, whose changes are in the log like those of a table.
+func IsSequence(ctx context.Context, db *sql.DB, schema, name string) (is bool, err error) {
+	err = sqldb.EachRow(ctx, db, "SELECT table_type = 'SEQUENCE' FROM information_schema.tables WHERE table_schema = ? AND table_name = ?", func(rows *sql.Rows) error {
+		return rows.Scan(&is)
+	}, schema, name)
+	if err != nil {
+		err = fmt.Errorf("cannot look up %s.%s: %w", schema, name, err)
+	}
+	return is, err
+}
+
 // members returns the values in enum('a','b').
 func members(declared string) (all []string) {
 	_, rest, _ := strings.Cut(declared, "(")
