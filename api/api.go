@@ -118,7 +118,8 @@ var (
 	headerTimeout = 5 * time.Second
 	readTimeout   = 30 * time.Second
 	idleTimeout   = 60 * time.Second
-	placeTimeout  = 2 * time.Second // for a new connection to wait for a place
+	placeTimeout  = 2 * time.Second        // for a new connection to wait for a place
+	placeGrace    = 500 * time.Millisecond // for a connection without a complete request to keep its place
 )
 
 const (
@@ -131,7 +132,7 @@ const (
 // a second, and returns when the requests in progress are answered or took too long.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	s.init()
-	limited := guard.Limit(inspect.Listen(l), placeTimeout, s.log)
+	limited := guard.Limit(inspect.Listen(l), placeTimeout, placeGrace, s.log)
 	l = limited
 	if s.TLS != nil && l.Addr().Network() != "unix" {
 		l = tls.NewListener(l, s.TLS)

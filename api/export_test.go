@@ -37,9 +37,9 @@ func FilterBurst(d time.Duration) func(*Server) {
 
 // ConnectionWait has new connections wait that long for a place until restore is called.
 func ConnectionWait(d time.Duration) (restore func()) {
-	old := placeTimeout
-	placeTimeout = d
-	return func() { placeTimeout = old }
+	oldWait, oldGrace := placeTimeout, placeGrace
+	placeTimeout, placeGrace = d, d/10
+	return func() { placeTimeout, placeGrace = oldWait, oldGrace }
 }
 
 // How many connections and streams there may be.

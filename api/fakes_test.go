@@ -37,28 +37,29 @@ func TestMain(m *testing.M) {
 type world struct {
 	t testing.TB
 
-	mu        sync.Mutex
-	declared  map[string]*spec.Declaration
-	states    map[string]spec.State
-	history   map[string][]spec.Revision
-	files     []spec.FileState
-	events    []spec.Event
-	changed   chan struct{}
-	positions map[string]record.Position
-	cleaned   []string
-	cut       []string
-	answers   map[string]*spec.Answer
-	placed    map[string]rest.Placement // pipelines that other members of a cluster are to run
-	refused   []rest.MemberDeadLetters  // on other members
-	frozen    bool                      // nothing observed changes
-	notReady  error
-	directory spec.Directory
-	checks    int
-	restarts  int
-	reads     int          // of the desired state of all pipelines
-	gets      int          // of that of one
-	check     func() error // called first by Check; nil: nothing is
-	cleanUp   func() error // called first by CleanUp; nil: nothing is
+	mu         sync.Mutex
+	declared   map[string]*spec.Declaration
+	states     map[string]spec.State
+	history    map[string][]spec.Revision
+	files      []spec.FileState
+	events     []spec.Event
+	changed    chan struct{}
+	positions  map[string]record.Position
+	cleaned    []string
+	cut        []string
+	answers    map[string]*spec.Answer
+	placed     map[string]rest.Placement // pipelines that other members of a cluster are to run
+	refused    []rest.MemberDeadLetters  // on other members
+	frozen     bool                      // nothing observed changes
+	notReady   error
+	directory  spec.Directory
+	checks     int
+	restarts   int
+	reads      int          // of the desired state of all pipelines
+	gets       int          // of that of one
+	check      func() error // called first by Check; nil: nothing is
+	restartErr error        // of Restart
+	cleanUp    func() error // called first by CleanUp; nil: nothing is
 
 	observers map[string]map[int]func(*record.Batch)
 	observed  int
@@ -262,6 +263,9 @@ func (w *world) Position(_ context.Context, id string) (record.Position, error) 
 func (w *world) Restart(_ context.Context, id string) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if w.restartErr != nil {
+		return w.restartErr
+	}
 	w.restarts++
 	delete(w.states, id)
 	w.reconcile()
@@ -280,6 +284,8 @@ func (w *world) KeepAnswer(_ context.Context, key string, a *spec.Answer) error 
 	w.answers[key] = a
 	return nil
 }
+
+func (w *world) Settle(context.Context) error { return nil }
 
 func (w *world) CutOff(_ context.Context, id string) error {
 	w.mu.Lock()

@@ -8,6 +8,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/conduit-agent/conduit/api/client"
 	"github.com/conduit-agent/conduit/api/rest"
@@ -130,6 +132,73 @@ func TestCleanUpOfConnectors(t *testing.T) {
 	if got := do(h, "DELETE", "/v1/connectors/q:out", ""); got.reason() != rest.ReasonConnectorCleanUp || !strings.Contains(string(got.body), "it hurts") {
 		t.Errorf("a clean-up that fails: %d %s", got.status, got.body)
 	}
+}
+
+// What cannot be done now is a conflict, which a client may try again, and no mistake of the agent.
+func TestBusy(t *testing.T) {
+	w := newWorld(t)
+	w.fromAPI(pipelineOf("p", spec.StatusStopped))
+	w.fromFile("q.yaml", pipelineOf("q", spec.StatusRunning))
+	h := newServer(w).Handler()
+	w.cleanUp = func() error { return fmt.Errorf("it is being done: %w", spec.ErrBusy) }
+	got := do(h, "DELETE", "/v1/connectors/p:gen", "")
+	if got.status != http.StatusConflict || got.reason() != rest.ReasonConnectorCleaning || got.header.Get("Retry-After") == "" {
+		t.Errorf("a clean-up that is being done: %d %s", got.status, got.body)
+	}
+	w.cleanUp = func() error { return errors.New("the slot is active") }
+	got = do(h, "DELETE", "/v1/connectors/p:out", "")
+	if got.status != http.StatusConflict || got.reason() != rest.ReasonConnectorCleanUp || !strings.Contains(string(got.body), "the slot is active") {
+		t.Errorf("a clean-up that fails: %d %s", got.status, got.body)
+	}
+	for err, want := range map[error]int{fmt.Errorf("not known yet: %w", spec.ErrBusy): 409, fmt.Errorf("x: %w", spec.ErrConflict): 409, fmt.Errorf("x: %w", spec.ErrNotFound): 404, errors.New("x"): 500} {
+		w.restartErr = err
+		if got := do(h, "POST", "/v1/pipelines/q/restart", ""); got.status != want {
+			t.Errorf("%v: %d %s, want %d", err, got.status, got.body, want)
+		}
+	}
+}
+
+// Who waits for a pipeline to start or stop hears at once that another request has it do the opposite.
+func TestOverruled(t *testing.T) {
+	for _, action := range []struct {
+		of             spec.Status
+		path, opposite string
+	}{{spec.StatusStopped, "start", "stop"}, {spec.StatusRunning, "stop", "start"}, {spec.StatusRunning, "restart", "stop"}} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			w.fromFile("a.yaml", pipelineOf("a", action.of))
+			h := newServer(w).Handler()
+			w.frozen = true
+			answered := make(chan call, 1)
+			began := time.Now()
+			go func() { answered <- do(h, "POST", "/v1/pipelines/a/"+action.path, "") }()
+			synctest.Wait()
+			if got := do(h, "POST", "/v1/pipelines/a/"+action.opposite+"?wait=0", ""); got.status != 200 {
+				t.Fatalf("%s: %d %s", action.opposite, got.status, got.body)
+			}
+			got := <-answered
+			if took := time.Since(began); got.status != http.StatusConflict || got.reason() != rest.ReasonPipelineOverruled || took > 2*time.Second {
+				t.Errorf("%s: after %v %d %s", action.path, took, got.status, got.body)
+			}
+		})
+	}
+}
+
+// A pipeline that is started before its stop has begun goes on running, which is what was asked for.
+func TestStartBeforeTheStop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.fromFile("a.yaml", pipelineOf("a", spec.StatusRunning))
+		h := newServer(w).Handler()
+		w.frozen = true
+		time.Sleep(time.Minute) // in the time of the test: it has run for a while
+		if got := do(h, "POST", "/v1/pipelines/a/stop?wait=0", ""); got.status != 200 {
+			t.Fatalf("stop: %d %s", got.status, got.body)
+		}
+		if got := do(h, "POST", "/v1/pipelines/a/start", ""); got.status != 200 {
+			t.Errorf("start: %d %s", got.status, got.body)
+		}
+	})
 }
 
 // What a client leaves out, as it may not know of it, is not lost.

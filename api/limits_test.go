@@ -43,7 +43,7 @@ func hold(t *testing.T, url, request string, n int, answered bool) []net.Conn {
 
 const (
 	unfinished = "POST /v1/pipelines HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{"
-	waiting    = "POST /v1/pipelines/a/restart?wait=10m HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n"
+	waiting    = "POST /v1/pipelines/a/restart?wait=10m HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"
 	finished   = "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
 )
 
@@ -85,6 +85,33 @@ func TestTooManyConnections(t *testing.T) {
 func TestIdleConnectionsGiveWay(t *testing.T) {
 	_, _, c := inspectable(t)
 	hold(t, c.URL, finished, api.MaxConns+20, true)
+}
+
+// When all places are taken, a connection ends with the answer to its request, and gives its place to the next.
+func TestClientsTakeTurns(t *testing.T) {
+	t.Cleanup(api.ConnectionWait(wait.Limit))
+	_, _, c := inspectable(t)
+	held := hold(t, c.URL, finished, api.MaxConns-1, true)
+	busy := hold(t, c.URL, "", 1, false)[0]
+	ask := func(conn net.Conn) *http.Response {
+		t.Helper()
+		_ = conn.SetDeadline(time.Now().Add(wait.Limit))
+		if _, err := io.WriteString(conn, finished); err != nil {
+			t.Fatal(err)
+		}
+		response, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = io.Copy(io.Discard, response.Body)
+		return response
+	}
+	if got := ask(busy); !got.Close {
+		t.Error("the connection stays although all places are taken")
+	}
+	if got := ask(held[0]); got.Close {
+		t.Error("a connection ends although there is a place")
+	}
 }
 
 // Connections that come at once are served one after another.

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"io"
 	"net/http"
 	"slices"
 	"strconv"
@@ -141,6 +142,9 @@ func (s *Server) serve(rt *route, w http.ResponseWriter, r *http.Request) {
 		once = func(w http.ResponseWriter, r *http.Request, do func(http.ResponseWriter, *http.Request)) { do(w, r) }
 	}
 	once(w, r, func(w http.ResponseWriter, r *http.Request) {
+		if rt.Request == nil {
+			discard(r)
+		}
 		body, err := rt.handle(w, r)
 		switch {
 		case err != nil:
@@ -149,6 +153,17 @@ func (s *Server) serve(rt *route, w http.ResponseWriter, r *http.Request) {
 			jsonhttp.Answer(w, r, http.StatusOK, body)
 		}
 	})
+}
+
+// maxUnread bounds the body that an operation without one is sent.
+const maxUnread = 64 << 10
+
+// discard reads the body of a request whose operation has none, such as {}: a connection whose request is not
+// received to its end is closed when there are too many.
+func discard(r *http.Request) {
+	if r.Body != nil {
+		_, _ = io.Copy(io.Discard, io.LimitReader(r.Body, maxUnread))
+	}
 }
 
 // ofAgent are the operations that are possible while the agent waits for its store.

@@ -37,6 +37,7 @@ type Executables struct {
 	MaxMessage     int             // greatest message that is taken from plugins, in bytes; 0: 16 MiB
 	MaxSend        int             // greatest message that plugins are sent, in bytes; 0: 4 MiB
 	TempDir        string          // where plugins get a private directory each; empty: that of the machine
+	Record         string          // file with what plugins have started, so that the next process ends what this one, killed, leaves; empty: none
 	RefuseWritable bool            // executables that others can change are not used; else they are warned of
 
 	Changed func() // when set, called after plugins came, went or changed; must not block
@@ -105,7 +106,7 @@ func (e *Executables) Run(ctx context.Context) error {
 	e.init()
 	var work sync.WaitGroup
 	defer work.Wait()
-	work.Go(func() { orphans.End(ctx) })
+	work.Go(func() { orphans.End(ctx, e.Record) })
 	watch := e.Watch
 	if watch == nil {
 		watch = e.poll

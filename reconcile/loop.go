@@ -95,6 +95,14 @@ func (l *Loop) Restart(ctx context.Context, id string) error { return l.ask(ctx,
 // changed. What the change does not concern goes on running; otherwise it is Restart.
 func (l *Loop) Reapply(ctx context.Context, id string) error { return l.ask(ctx, id, plan.Amend) }
 
+// busyError is an error for which spec.ErrBusy holds.
+type busyError struct{ error }
+
+func busy(format string, args ...any) error { return busyError{fmt.Errorf(format, args...)} }
+
+// Is reports whether target is spec.ErrBusy.
+func (busyError) Is(target error) bool { return target == spec.ErrBusy }
+
 // ask notes that the version of a pipeline is to take effect again.
 func (l *Loop) ask(ctx context.Context, id string, again plan.Kind) error {
 	l.init()
@@ -102,7 +110,7 @@ func (l *Loop) ask(ctx context.Context, id string, again plan.Kind) error {
 	request := func() {
 		p := l.pipelines[id]
 		if p == nil || p.desired == nil || !p.desired.Wanted() {
-			noted <- fmt.Errorf("cannot %s pipeline %q: it is not to run", again, id)
+			noted <- busy("cannot %s pipeline %q: it is not to run, or not known yet", again, id)
 			return
 		}
 		if p.Again != plan.Restart {
@@ -183,7 +191,7 @@ func (l *Loop) CleanUp(ctx context.Context, connectorID string) error {
 		}
 		p := l.pipelines[states[i].PipelineID]
 		if p == nil || slices.Contains(p.Cleaning, connectorID) {
-			cleaned <- fmt.Errorf("cannot clean up after connector %q: it is being done", connectorID)
+			cleaned <- busy("cannot clean up after connector %q: it is being done", connectorID)
 			return
 		}
 		p.cleanUp(states[i], func(err error) { cleaned <- err })

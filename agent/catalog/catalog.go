@@ -56,6 +56,7 @@ func New(c config.Config, schemas schema.Registry, log *slog.Logger) *Catalog {
 		MaxMessage:     c.Connectors.MaxMessageBytes,
 		MaxSend:        c.Connectors.MaxReceiveSize,
 		TempDir:        TempDir(c),
+		Record:         c.DB.SQLite.Path + ".processes",
 		RefuseWritable: c.Connectors.WritableByOthers == "refuse",
 	}
 	modules, paths := newModules(c, log), confine.New(c)

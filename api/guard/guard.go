@@ -52,7 +52,7 @@ func (g *Guard) Panics() uint64 { return g.panics.Load() }
 // checks holds for every path and needs no configuration.
 func (g *Guard) Protect(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		began, rec := time.Now(), &recorder{ResponseWriter: w, body: follow(r)}
+		began, rec := time.Now(), &recorder{ResponseWriter: w, body: follow(r), conn: connection(r)}
 		w.Header().Set("X-Request-Id", uuid.NewString())
 		w.Header().Set("X-Content-Type-Options", "nosniff")
 		w.Header().Set("X-Frame-Options", "DENY")
@@ -118,6 +118,7 @@ type recorder struct {
 	http.ResponseWriter
 	status int
 	body   *body // of the request; nil when there is none to wait for
+	conn   *Conn // nil when another server serves it
 }
 
 // WriteHeader implements http.ResponseWriter.
@@ -125,6 +126,9 @@ func (r *recorder) WriteHeader(status int) {
 	if r.status == 0 {
 		r.status = status
 		r.refuseBody()
+		if r.conn != nil && status != http.StatusSwitchingProtocols && r.conn.limiter.full() {
+			r.Header().Set("Connection", "close") // others wait for its place
+		}
 	}
 	r.ResponseWriter.WriteHeader(status)
 }

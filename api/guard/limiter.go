@@ -19,14 +19,15 @@ const (
 	MaxRefused    = 32  // more, to answer that there are too many
 )
 
-// Limiter accepts a limited number of connections. When there are too many, one that waits
-// for its next request is closed in favour of a new one, or else the one that has taken
-// longest to send its request. If there is none of these, new ones wait for a while, as many
-// may come at once, and are refused then until one ends.
+// Limiter accepts a limited number of connections. When there are too many, each ends with the answer to its
+// request, so that clients take turns. One that has waited for its next request for a while is closed in favour
+// of a new one, or else the one that has taken longest to send its request. If there is none of
+// these, new ones wait for a while, as many may come at once, and are refused then until one ends.
 type Limiter struct {
 	net.Listener
 	log   *slog.Logger
 	wait  time.Duration // that new connections wait for a place until they are refused
+	grace time.Duration // for a request to come, before a connection is closed in favour of a new one
 	freed notify.Signal // there may be a place
 
 	mu       sync.Mutex
@@ -36,9 +37,10 @@ type Limiter struct {
 	closing  bool                 // guarded by mu: CloseUnused was called
 }
 
-// Limit limits the connections that l accepts. A new one waits as long for a place.
-func Limit(l net.Listener, wait time.Duration, log *slog.Logger) *Limiter {
-	return &Limiter{Listener: l, log: log, wait: wait, freed: notify.NewSignal(), held: map[*Conn]struct{}{}, from: map[netip.Prefix]int{}}
+// Limit limits the connections that l accepts. A new one waits as long for a place; one without a request, or with
+// a part of one, keeps its place for the grace at least, since the client may be sending right now.
+func Limit(l net.Listener, wait, grace time.Duration, log *slog.Logger) *Limiter {
+	return &Limiter{Listener: l, log: log, wait: wait, grace: grace, freed: notify.NewSignal(), held: map[*Conn]struct{}{}, from: map[netip.Prefix]int{}}
 }
 
 // Accept returns the next connection that has a place, or may be answered that it has none.
@@ -71,9 +73,15 @@ func remoteNetwork(c net.Conn) netip.Prefix {
 func (l *Limiter) await(c *Conn) bool {
 	timeout := time.NewTimer(l.wait)
 	defer timeout.Stop()
+	tick := time.NewTicker(max(l.grace/10, time.Millisecond)) // the grace of one may end
+	defer tick.Stop()
 	for {
 		select {
 		case <-l.freed:
+			if l.admit(c) {
+				return true
+			}
+		case <-tick.C:
 			if l.admit(c) {
 				return true
 			}
@@ -119,13 +127,13 @@ func (l *Limiter) admit(c *Conn) bool {
 	return true
 }
 
-// evict closes one of the connections that may be: one that waits for its next request, or
+// evict closes one of the connections that may be, when its grace is over: one that waits for its next request, or
 // else the one whose request has been incomplete for longest. It reports whether there was
 // one. The caller holds mu.
 func (l *Limiter) evict(may func(*Conn) bool) bool {
 	var found *Conn
 	for c := range l.held {
-		if !may(c) || c.refused || !c.idle && c.complete {
+		if !may(c) || c.refused || !c.idle && c.complete || time.Since(c.since) < l.grace {
 			continue
 		}
 		if found == nil || c.idle && !found.idle || c.idle == found.idle && c.since.Before(found.since) {
@@ -138,6 +146,13 @@ func (l *Limiter) evict(may func(*Conn) bool) bool {
 	found.Close()
 	l.forget(found)
 	return true
+}
+
+// full reports whether no other connection has a place.
+func (l *Limiter) full() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.held) >= MaxConns
 }
 
 // remove gives up the place of a connection, if it has one.

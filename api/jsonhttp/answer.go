@@ -51,7 +51,10 @@ func Fail(log *slog.Logger, w http.ResponseWriter, r *http.Request, err error) {
 	switch e.HTTP {
 	case http.StatusUnauthorized:
 		w.Header().Set("WWW-Authenticate", `Bearer realm="conduit"`)
-	case http.StatusServiceUnavailable, http.StatusTooManyRequests:
+	case http.StatusServiceUnavailable, http.StatusTooManyRequests, http.StatusConflict:
+		if e.HTTP == http.StatusConflict && e.Kind != rest.Aborted {
+			break // another try ends in the same way
+		}
 		w.Header().Set("Retry-After", "1")
 	}
 	Answer(w, r, e.HTTP, e.Body())
@@ -65,6 +68,12 @@ func restError(log *slog.Logger, r *http.Request, err error) *rest.Error {
 		return e
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
 		return rest.Errorf(rest.DeadlineExceeded, rest.ReasonTimeout, "the request ended before it was done")
+	}
+	switch {
+	case errors.Is(err, spec.ErrBusy), errors.Is(err, spec.ErrConflict):
+		return rest.Errorf(rest.Aborted, rest.ReasonBusy, "%v", err).Suggest("try again")
+	case errors.Is(err, spec.ErrNotFound):
+		return rest.Errorf(rest.NotFound, rest.ReasonNotFound, "%v", err)
 	}
 	log.Error("cannot answer request", "method", r.Method, "path", r.URL.EscapedPath(), "err", err)
 	return rest.Errorf(rest.Internal, rest.ReasonInternal, "%v", err)

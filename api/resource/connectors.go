@@ -2,6 +2,7 @@ package resource
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"strconv"
 	"time"
@@ -258,11 +259,15 @@ func (s *Connectors) cleanUp(w http.ResponseWriter, r *http.Request, limit time.
 	defer timer.Stop()
 	select {
 	case err := <-cleaned:
-		if err != nil {
-			return rest.Errorf(rest.Internal, rest.ReasonConnectorCleanUp, "connector %q is deleted, but its clean-up failed: %v", id, err).
-				Suggest("it is tried again when its pipeline runs or is deleted")
+		switch {
+		case err == nil:
+			return nil
+		case errors.Is(err, spec.ErrBusy):
+			return rest.Errorf(rest.Aborted, rest.ReasonConnectorCleaning, "connector %q is deleted and being cleaned up", id).
+				Suggest("it goes on; try again when that is done")
 		}
-		return nil
+		return rest.Errorf(rest.Aborted, rest.ReasonConnectorCleanUp, "connector %q is deleted, but its clean-up failed: %v", id, err).
+			Suggest("it is tried again when its pipeline runs or is deleted")
 	case <-timer.C:
 	case <-r.Context().Done():
 	}

@@ -1,6 +1,7 @@
 package resource
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"time"
@@ -21,9 +22,10 @@ func (s *Runs) Start(w http.ResponseWriter, r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	done := s.started
 	switch {
 	case d.Want() != spec.StatusRunning:
-		err = s.setStatus(w, r, d, spec.StatusRunning)
+		done, err = s.running, s.setStatus(w, r, d, spec.StatusRunning)
 	case s.elsewhere(id) != nil:
 		err = s.elsewhere(id)
 	case s.Desired.Active(d):
@@ -35,7 +37,7 @@ func (s *Runs) Start(w http.ResponseWriter, r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return rest.Empty{}, s.wait(w, r, limit, "pipeline "+id+" is starting", func() (bool, error) { return s.started(id, since) })
+	return rest.Empty{}, s.wait(w, r, limit, "pipeline "+id+" is starting", s.unlessOverruled(r, id, spec.StatusRunning, func() (bool, error) { return done(r, id, since) }))
 }
 
 // Stop has a pipeline stop and answers when it did. One that is stopping already may be
@@ -63,7 +65,29 @@ func (s *Runs) Stop(w http.ResponseWriter, r *http.Request) (any, error) {
 			return nil, err
 		}
 	}
-	return rest.Empty{}, s.wait(w, r, limit, "pipeline "+id+" is stopping", func() (bool, error) { return s.stopped(id), nil })
+	return rest.Empty{}, s.wait(w, r, limit, "pipeline "+id+" is stopping", s.unlessOverruled(r, id, spec.StatusStopped, func() (bool, error) { return s.stopped(id), nil }))
+}
+
+// unlessOverruled returns done, which fails when another request has the pipeline deleted, or run or stop, in the meantime.
+func (s *Runs) unlessOverruled(r *http.Request, id string, want spec.Status, done func() (bool, error)) func() (bool, error) {
+	next := time.Now().Add(pollInterval)
+	return func() (bool, error) {
+		if ok, err := done(); ok || err != nil || time.Now().Before(next) {
+			return ok, err
+		}
+		next = time.Now().Add(pollInterval)
+		d, err := s.Desired.Get(r.Context(), id)
+		switch {
+		case errors.Is(err, spec.ErrNotFound), err == nil && !d.Withdrawn.IsZero():
+			return false, rest.Errorf(rest.Aborted, rest.ReasonPipelineBeingDeleted, "another request, or its file, has deleted pipeline %q in the meantime", id)
+		case err != nil:
+			return false, err
+		case d.Want() != want:
+			return false, rest.Errorf(rest.Aborted, rest.ReasonPipelineOverruled, "another request, or its file, declared pipeline %q %s in the meantime", id, d.Want()).
+				Suggest("try again if that is not what it is to be")
+		}
+		return false, nil
+	}
 }
 
 // unchanged returns the declaration of a pipeline that is as the client knows it, and how long the
@@ -97,7 +121,7 @@ func (s *Runs) Restart(w http.ResponseWriter, r *http.Request) (any, error) {
 	if err := s.Observed.Restart(r.Context(), id); err != nil {
 		return nil, err
 	}
-	return rest.Empty{}, s.wait(w, r, limit, "pipeline "+id+" is restarting", func() (bool, error) { return s.started(id, since) })
+	return rest.Empty{}, s.wait(w, r, limit, "pipeline "+id+" is restarting", s.unlessOverruled(r, id, spec.StatusRunning, func() (bool, error) { return s.started(r, id, since) }))
 }
 
 // setStatus changes the status that d's pipeline should be in. A file keeps what it
@@ -135,7 +159,7 @@ func runnable(p *spec.Pipeline) error {
 }
 
 // started reports whether the pipeline runs since then, or why it does not.
-func (s *Runs) started(id string, since time.Time) (bool, error) {
+func (s *Runs) started(_ *http.Request, id string, since time.Time) (bool, error) {
 	state, _ := s.Observed.State(id)
 	if p := s.Observed.Placement(id); p != nil && p.Member != "" {
 		return true, nil // that member says more of it
@@ -154,6 +178,23 @@ func (s *Runs) started(id string, since time.Time) (bool, error) {
 		return false, e
 	}
 	return false, nil
+}
+
+// running is started for a pipeline that was to be stopped, and may not have been: what was asked for a moment
+// before has then never begun.
+func (s *Runs) running(r *http.Request, id string, since time.Time) (bool, error) {
+	ok, err := s.started(r, id, since)
+	if ok || err != nil {
+		return ok, err
+	}
+	if state, _ := s.Observed.State(id); state.Phase != spec.PhaseRunning {
+		return false, nil
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), time.Second)
+	defer cancel()
+	settled := s.Observed.Settle(ctx) == nil
+	state, _ := s.Observed.State(id)
+	return settled && state.Phase == spec.PhaseRunning, nil
 }
 
 // stopped reports whether nothing runs of a pipeline, on no member of a cluster.

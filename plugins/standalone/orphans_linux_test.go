@@ -2,11 +2,13 @@ package standalone_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -24,7 +26,9 @@ import (
 // pidFileVariable names the file for the id of the process that a parentSource leaves behind.
 const pidFileVariable = "STANDALONE_TEST_PID"
 
-func init() { roles["parent"], roles["orphans"] = serveParent, hostOfOrphans }
+func init() {
+	roles["parent"], roles["orphans"], roles["recorder"], roles["fork"] = serveParent, hostOfOrphans, hostThatRecords, serveFork
+}
 
 // parentSource starts a process that leaves its session and loses its parent.
 type parentSource struct{ countSource }
@@ -43,7 +47,7 @@ func hostOfOrphans() {
 	_ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan struct{})
-	go func() { orphans.End(ctx); close(done) }()
+	go func() { orphans.End(ctx, ""); close(done) }()
 	s, orphan := openParent(ctx, "first")
 	other, ended := openParent(ctx, "second")
 	teardown := func(s *standalone.Source, orphan int) {
@@ -97,5 +101,96 @@ func TestOrphansEndWithTheirConnector(t *testing.T) {
 	out, err := host.Output()
 	if got := strings.TrimSpace(string(out)); err != nil || got != "true no such process" {
 		t.Errorf("while the connector ran, and after: %q, %v", got, err)
+	}
+}
+
+// recordVariable names the file in which a hostThatRecords keeps what its connectors start.
+const recordVariable = "STANDALONE_TEST_RECORD"
+
+// forkSource starts processes in sessions of their own: one as it is, one without any environment, and one that
+// has another start.
+type forkSource struct{ countSource }
+
+func (s *forkSource) Open(context.Context, record.Position) error {
+	for _, args := range [][]string{{"sleep", "1000"}, {"env", "-i", "sleep", "1001"}, {"env", "-i", "sh", "-c", "setsid sleep 1002 & sleep 1003"}} {
+		if err := exec.Command("setsid", args...).Start(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func serveFork() {
+	wire.Serve(sdk.Connector{Name: "fork", Version: "v1.0.0", NewSource: func() sdk.Source { return &forkSource{} }})
+}
+
+// hostThatRecords runs a forkSource until it is killed.
+func hostThatRecords() {
+	_ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+	go orphans.End(context.Background(), os.Getenv(recordVariable))
+	exe, _ := os.Executable()
+	c := &standalone.Client{Path: exe, Env: append(os.Environ(), roleVariable+"=fork")}
+	s, err := c.Source(context.Background(), "pipe:src")
+	if err == nil {
+		err = errors.Join(s.Configure(context.Background(), nil), s.Open(context.Background(), nil))
+	}
+	fmt.Println(err)
+	select {}
+}
+
+// What the connectors of a host have started that was killed is ended by the next one, whatever
+// environment, session and parent it has by then.
+func TestWhatAKilledHostLeaves(t *testing.T) {
+	if _, err := exec.LookPath("setsid"); err != nil {
+		server.Missing(t, "%v", err)
+	}
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "processes")
+	host := exec.Command(exe)
+	host.Env = append(os.Environ(), roleVariable+"=recorder", recordVariable+"="+file)
+	host.Stderr = os.Stderr
+	if err := host.Start(); err != nil {
+		t.Fatal(err)
+	}
+	recorded := func() (all []int) {
+		content, _ := os.ReadFile(file)
+		var k struct{ Processes map[int]string }
+		_ = json.Unmarshal(content, &k)
+		for pid := range k.Processes {
+			if line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)); strings.HasPrefix(string(line), "sleep\x00100") {
+				all = append(all, pid)
+			}
+		}
+		return all
+	}
+	wait.For(t, "what was started is recorded", func() bool { return len(recorded()) == 4 })
+	left := recorded()
+	t.Cleanup(func() {
+		for _, pid := range left {
+			_ = unix.Kill(pid, unix.SIGKILL)
+		}
+	})
+	_ = host.Process.Kill()
+	_ = host.Wait()
+	if !slices.ContainsFunc(left, running) {
+		t.Error("nothing is left, so that there is nothing to end")
+	}
+	bystander := exec.Command("sleep", "1004")
+	if err := bystander.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = bystander.Process.Kill(); _ = bystander.Wait() }()
+	orphans.End(t.Context(), file)
+	if slices.ContainsFunc(left, running) {
+		t.Errorf("%v still run", left)
+	}
+	if !running(bystander.Process.Pid) {
+		t.Error("another process was ended, too")
+	}
+	if _, err := os.Stat(file); err == nil {
+		t.Error("the file is still there")
 	}
 }

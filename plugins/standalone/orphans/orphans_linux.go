@@ -6,11 +6,11 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
 	"syscall"
+	"time"
 	"unsafe"
 
 	"github.com/conduit-agent/conduit/plugins/wire"
@@ -23,8 +23,9 @@ import (
 var started = struct {
 	sync.Mutex                // held while one is started, so that it is known before it is seen
 	tokens     map[int]string // guarded by Mutex: by process
-	ended      notify.Signal
-}{tokens: map[int]string{}, ended: notify.NewSignal()}
+	record     string         // guarded by Mutex: the file to remove when the last has ended; "": none yet
+	changed    notify.Signal
+}{tokens: map[int]string{}, changed: notify.NewSignal()}
 
 // Start starts a connector's process and takes note of it, until Ended.
 func Start(cmd *exec.Cmd) error {
@@ -39,6 +40,7 @@ func Start(cmd *exec.Cmd) error {
 	err := cmd.Start()
 	if err == nil {
 		started.tokens[cmd.Process.Pid] = token
+		started.changed.Notify()
 	}
 	return err
 }
@@ -48,14 +50,25 @@ func Ended(pid int) {
 	started.Lock()
 	defer started.Unlock()
 	delete(started.tokens, pid)
-	started.ended.Notify()
+	if started.record != "" && len(started.tokens) == 0 {
+		_ = os.Remove(started.record) // what is in it is looked for, and not found
+	}
+	started.changed.Notify()
 }
+
+// interval is the time between two looks at what connectors have started.
+const interval = time.Second
 
 // End ends, until ctx ends and then once more, what connectors leave behind: processes
 // that left their process group and lost their parent. Those whose connector runs, by the
 // token in their environment, stay. It does something only in a process that adopts such
 // processes, as child subreaper or as the first process of a container.
-func End(ctx context.Context) {
+//
+// First it ends what the connectors of an earlier process have left behind that was killed. What there
+// is to end it knows by the file at record, where it keeps what connectors have started; "" for none.
+func End(ctx context.Context, record string) {
+	r := recorder{path: record}
+	r.clear(ctx)
 	var adopts int32
 	_, _, errno := unix.Syscall(unix.SYS_PRCTL, unix.PR_GET_CHILD_SUBREAPER, uintptr(unsafe.Pointer(&adopts)), 0)
 	if (errno != 0 || adopts == 0) && os.Getpid() != 1 {
@@ -66,11 +79,14 @@ func End(ctx context.Context) {
 	defer signal.Stop(signals)
 	for {
 		end()
+		again := r.keep()
 		select {
 		case <-signals:
-		case <-started.ended:
+		case <-started.changed:
+		case <-again:
 		case <-ctx.Done():
 			end()
+			r.finish()
 			return
 		}
 	}
@@ -97,17 +113,8 @@ func end() {
 }
 
 // adopted returns the children of this process.
-func adopted() (children []int) {
-	lists, _ := filepath.Glob("/proc/self/task/*/children")
-	for _, list := range lists {
-		b, _ := os.ReadFile(list) // the thread may be gone
-		for _, field := range strings.Fields(string(b)) {
-			if pid, err := strconv.Atoi(field); err == nil {
-				children = append(children, pid)
-			}
-		}
-	}
-	return children
+func adopted() []int {
+	return childrenOf("self")
 }
 
 // belongs reports whether a process has the token of a connector that runs. One without

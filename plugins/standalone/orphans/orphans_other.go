@@ -14,4 +14,4 @@ func Start(cmd *exec.Cmd) error { return cmd.Start() }
 func Ended(int) {}
 
 // End does nothing: here orphans are adopted by the first process only.
-func End(context.Context) {}
+func End(context.Context, string) {}

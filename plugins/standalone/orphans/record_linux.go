@@ -1,0 +1,227 @@
+package orphans
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/conduit-agent/conduit/plugins/wire"
+	"golang.org/x/sys/unix"
+)
+
+// kept is what connectors have started, as it is kept in a file.
+type kept struct {
+	Where     string         `json:"where"`     // where ids mean these processes
+	Processes map[int]string `json:"processes"` // when each began, by id
+	Tokens    []string       `json:"tokens"`    // in the environment of what was started
+}
+
+// recorder keeps in a file what connectors have started, for the process after this one.
+type recorder struct {
+	path string
+	last []byte // content of the file
+}
+
+// keep writes down what there is now, and returns what says when to look again.
+func (r *recorder) keep() (again <-chan time.Time) {
+	if r.path == "" {
+		return nil
+	}
+	started.Lock()
+	tokens := maps.Clone(started.tokens)
+	started.Unlock()
+	if len(tokens) == 0 && r.last == nil {
+		return nil
+	}
+	k := kept{Where: where(), Processes: map[int]string{}, Tokens: slices.Sorted(maps.Values(tokens))}
+	for pid := range tokens {
+		k.add(pid)
+	}
+	for _, pid := range adopted() {
+		if k.marked(pid) { // the first process of a container adopts what is of others, too
+			k.add(pid)
+		}
+	}
+	content, err := json.Marshal(k)
+	if err == nil && !bytes.Equal(content, r.last) && r.write(content) == nil { // else it is tried again
+		r.last = content
+	}
+	if len(tokens) == 0 {
+		return nil
+	}
+	return time.After(interval)
+}
+
+// write replaces the file at once.
+func (r *recorder) write(content []byte) error {
+	if err := os.WriteFile(r.path+".new", content, 0o600); err != nil {
+		return err
+	}
+	return os.Rename(r.path+".new", r.path)
+}
+
+// finish has the file removed when no connector runs any more.
+func (r *recorder) finish() {
+	started.Lock()
+	defer started.Unlock()
+	started.record = r.path
+	if len(started.tokens) == 0 && r.path != "" {
+		_ = os.Remove(r.path)
+	}
+}
+
+// add adds a process and all below it.
+func (k *kept) add(pid int) {
+	began := stat(pid).began
+	if _, known := k.Processes[pid]; known || began == "" {
+		return
+	}
+	k.Processes[pid] = began
+	for _, child := range childrenOf(strconv.Itoa(pid)) {
+		k.add(child)
+	}
+}
+
+// clear ends what is left of the processes in the file, what these have started, and what has one of the tokens.
+func (r *recorder) clear(ctx context.Context) {
+	if r.path == "" {
+		return
+	}
+	content, err := os.ReadFile(r.path)
+	var k kept
+	if err == nil && json.Unmarshal(content, &k) == nil && k.Where == where() {
+		k.endAll(ctx)
+	}
+	_ = os.Remove(r.path)
+}
+
+// How often processes are ended until none is left, since they may start others meanwhile.
+const (
+	rounds = 500
+	pause  = 10 * time.Millisecond
+)
+
+func (k *kept) endAll(ctx context.Context) {
+	for range rounds {
+		left := k.left()
+		for _, pid := range left {
+			k.end(pid)
+		}
+		if len(left) == 0 {
+			return
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// left returns the processes of this user that are left, without those that have ended and wait for their parent.
+func (k *kept) left() (all []int) {
+	entries, _ := os.ReadDir("/proc")
+	for _, entry := range entries {
+		pid, err := strconv.Atoi(entry.Name())
+		if err != nil || pid == os.Getpid() {
+			continue
+		}
+		if s := stat(pid); s.began != "" && s.state != "Z" && s.state != "X" && (k.has(pid, s) || k.marked(pid)) && unix.Kill(pid, 0) == nil {
+			all = append(all, pid)
+		}
+	}
+	return all
+}
+
+// has reports whether the process is one of those, or one that they have started since: a child, or in a session
+// that one of them has begun.
+func (k *kept) has(pid int, s status) bool {
+	if began, known := k.Processes[pid]; known {
+		return began == s.began
+	}
+	return k.is(s.parent) || k.is(s.session)
+}
+
+// is reports whether the id is that of one of the processes. As long as something is in its session, the
+// id of one that has ended is not given to another.
+func (k *kept) is(pid int) bool {
+	began, known := k.Processes[pid]
+	if !known {
+		return false
+	}
+	now := stat(pid).began
+	return now == began || now == ""
+}
+
+// marked reports whether the process has one of the tokens in its environment.
+func (k *kept) marked(pid int) bool {
+	environ, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
+	for variable := range bytes.SplitSeq(environ, []byte{0}) {
+		if token, ok := bytes.CutPrefix(variable, []byte(wire.EnvToken+"=")); ok && slices.Contains(k.Tokens, string(token)) {
+			return true
+		}
+	}
+	return false
+}
+
+// end ends a process if it still is that one, and remembers it, so that what it has started is found.
+func (k *kept) end(pid int) {
+	fd, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		return
+	}
+	defer func() { _ = unix.Close(fd) }()
+	if s := stat(pid); k.has(pid, s) || k.marked(pid) {
+		k.Processes[pid] = s.began
+		_ = unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0)
+	}
+}
+
+// status is what /proc says of a process.
+type status struct {
+	state           string
+	parent, session int
+	began           string // ticks since the machine was started; "" when there is no such process
+}
+
+// stat reads /proc/PID/stat, in which the name of the program may hold anything.
+func stat(pid int) (s status) {
+	content, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	fields := strings.Fields(string(content[bytes.LastIndexByte(content, ')')+1:]))
+	const state, parent, session, began = 0, 1, 3, 19
+	if len(fields) <= began {
+		return s
+	}
+	s.state, s.began = fields[state], fields[began]
+	s.parent, _ = strconv.Atoi(fields[parent])
+	s.session, _ = strconv.Atoi(fields[session])
+	return s
+}
+
+// where identifies the time since the machine was started, and the namespace of ids, such as a container has.
+func where() string {
+	id, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	namespace, _ := os.Readlink("/proc/self/ns/pid")
+	return strings.TrimSpace(string(id)) + " " + namespace
+}
+
+// childrenOf returns the children of a process.
+func childrenOf(process string) (children []int) {
+	lists, _ := filepath.Glob("/proc/" + process + "/task/*/children")
+	for _, list := range lists {
+		b, _ := os.ReadFile(list) // the thread may be gone
+		for _, field := range strings.Fields(string(b)) {
+			if pid, err := strconv.Atoi(field); err == nil {
+				children = append(children, pid)
+			}
+		}
+	}
+	return children
+}
