@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"net"
 	"net/url"
 	"strconv"
 	"strings"
@@ -75,7 +76,7 @@ func (s *serverSettings) dial(ctx context.Context) (redis.Conn, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.Timeout)
 	defer cancel()
-	c, err := redis.DialContext(ctx, "tcp", u.Hostname()+":"+port,
+	c, err := redis.DialContext(ctx, "tcp", net.JoinHostPort(u.Hostname(), port),
 		redis.DialUsername(s.Username), redis.DialPassword(s.Password), redis.DialDatabase(db),
 		redis.DialUseTLS(u.Scheme == "rediss"), redis.DialTLSConfig(config), redis.DialTLSHandshakeTimeout(s.Timeout),
 		redis.DialConnectTimeout(s.Timeout), redis.DialReadTimeout(s.Timeout), redis.DialWriteTimeout(s.Timeout))
