@@ -14,7 +14,7 @@ import (
 // A password with all that URLs give a meaning to stays a password, and no part of it is shown when connecting fails: in the log, in
 // what the API says, or on disk.
 func TestPartsOfSecretsAreShownNowhere(t *testing.T) {
-	parts := []string{"hunter2", "s3cret", "Xk9", "7yQ", "p4ss"}
+	parts := []string{"hunter2", "s3cret", "Xk9", "7yQ", "p4ss", "w0rd"}
 	password := "hunter2@s3cret.x/Xk9-aB?7yQz#p4ss:w0rd%41&"
 	l, err := net.Listen("tcp", "127.0.0.1:0") // closed below: nobody listens
 	if err != nil {
