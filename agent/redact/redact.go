@@ -3,6 +3,7 @@ package redact
 
 import (
 	"cmp"
+	"encoding/base64"
 	"encoding/json"
 	"maps"
 	"net/url"
@@ -13,6 +14,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/conduit-agent/conduit/spec/lazy"
+	"github.com/conduit-agent/conduit/spec/ref"
 	"github.com/conduit-agent/conduit/spec/secret"
 	"github.com/conduit-agent/conduit/spec/sorting"
 )
@@ -32,9 +35,17 @@ const (
 	shortValue = 4
 )
 
-// Add has value replaced by reference, in all forms that it has in texts, and each of its
-// lines as well.
+// Add has value replaced by reference, in all forms that it has in texts, each of its
+// lines as well, and the pieces that a reader of URLs cuts it into.
 func (r *Redactor) Add(reference, value string) {
+	r.add(reference, value)
+	for _, s := range secretsIn(reference, value) {
+		r.add(reference, s)
+		r.addPieces(reference, s)
+	}
+}
+
+func (r *Redactor) add(reference, value string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.values == nil {
@@ -54,19 +65,37 @@ func (r *Redactor) Add(reference, value string) {
 }
 
 // forms returns the forms that a value has in texts: as it is, quoted by Go and as JSON, which
-// escapes <, > and & or does not, and escaped for URLs.
+// escapes <, > and & or does not, escaped for URLs, and as base64.
 func forms(value string) []string {
 	quoted, user := strconv.Quote(value), url.UserPassword("", value).String()
 	inJSON, _ := json.Marshal(value) // a string always has a JSON form
-	return []string{value, quoted[1 : len(quoted)-1], string(inJSON[1 : len(inJSON)-1]), url.QueryEscape(value), url.PathEscape(value), user[1:]}
+	component := ref.Component(value)
+	all := []string{value, quoted[1 : len(quoted)-1], string(inJSON[1 : len(inJSON)-1]), url.QueryEscape(value), url.PathEscape(value), user[1:], component, ref.Path(value)}
+	if component != value {
+		all = append(all, escapes().ReplaceAllStringFunc(component, strings.ToLower))
+	}
+	if len(value) >= longValue {
+		all = append(all, base64.RawStdEncoding.EncodeToString([]byte(value)))
+	}
+	return all
 }
+
+var escapes = lazy.Regexp(`%[0-9A-F]{2}`)
 
 // AddSettings has the secrets in settings without references replaced by ***, unless they are
 // known by a reference.
 func (r *Redactor) AddSettings(settings map[string]string) {
 	for name, value := range settings {
-		for _, part := range secret.Parts(name, value) {
+		parts := secret.Parts(name, value)
+		for i, part := range parts {
+			r.add(secret.Redacted, part)
+			if i == 0 && len(parts) > 1 {
+				continue // what is around the secret within is no secret
+			}
 			r.Add(secret.Redacted, part)
+			if plain, err := url.PathUnescape(part); err == nil && plain != part {
+				r.Add(secret.Redacted, plain)
+			}
 		}
 	}
 }

@@ -11,45 +11,52 @@ import (
 	"github.com/conduit-agent/conduit/plugins/builtin/exec"
 )
 
+var bucket = map[string]string{"aws.region": "eu-central-1", "aws.bucket": "b", "aws.accessKeyId": "id", "aws.secretAccessKey": "secret"}
+
+// minimal are the fewest settings of each connector.
+var minimal = map[string]map[string]string{
+	"exec source": {"command": `["true"]`}, "exec destination": {"command": `["true"]`},
+	"file source": {"path": "in"}, "file destination": {"path": "out"},
+	"generator source": {"format.type": "raw"}, "log destination": {},
+	"spool source": {"path": "spool"}, "spool destination": {"path": "spool"},
+	"http source": {"address": "127.0.0.1:0"}, "http destination": {"url": "http://127.0.0.1:1"},
+	"journald source": {},
+	"kafka source":    {"servers": "127.0.0.1:1", "topics": "t"}, "kafka destination": {"servers": "127.0.0.1:1"},
+	"mqtt source": {"url": "mqtt://127.0.0.1:1", "topics": "t"}, "mqtt destination": {"url": "mqtt://127.0.0.1:1", "topic": "t"},
+	"mysql source": {"address": "127.0.0.1:1", "user": "u", "database": "d"}, "mysql destination": {"address": "127.0.0.1:1", "user": "u", "database": "d"},
+	"nats source": {"url": "nats://127.0.0.1:1", "stream": "s"}, "nats destination": {"url": "nats://127.0.0.1:1", "subject": "s"},
+	"postgres source": {"url": "postgres://u@127.0.0.1:1/d"}, "postgres destination": {"url": "postgres://u@127.0.0.1:1/d"},
+	"redis source": {"url": "redis://127.0.0.1:1", "key": "k"}, "redis destination": {"url": "redis://127.0.0.1:1", "key": "k"},
+	"s3 source": bucket, "s3 destination": with(bucket, "format", "parquet"),
+	"sqlite source": {"path": "a.db"}, "sqlite destination": {"path": "a.db"},
+	"syslog source": {"address": "127.0.0.1:0"}, "syslog destination": {"address": "127.0.0.1:1"},
+}
+
+func with(settings map[string]string, name, value string) map[string]string {
+	all := maps.Clone(settings)
+	all[name] = value
+	return all
+}
+
 // TestNothingBeforeOpen lists and configures every connector: until it is opened it has no file, no connection and no goroutine, so
 // that connectors which nobody uses cost nothing.
 func TestNothingBeforeOpen(t *testing.T) {
 	dir := t.TempDir()
 	t.Chdir(dir)
-	bucket := map[string]string{"aws.region": "eu-central-1", "aws.bucket": "b", "aws.accessKeyId": "id", "aws.secretAccessKey": "secret"}
-	parquet := maps.Clone(bucket)
-	parquet["format"] = "parquet"
-	settings := map[string]map[string]string{
-		"exec source": {"command": `["true"]`}, "exec destination": {"command": `["true"]`},
-		"file source": {"path": "in"}, "file destination": {"path": "out"},
-		"generator source": {"format.type": "raw"}, "log destination": {},
-		"spool source": {"path": "spool"}, "spool destination": {"path": "spool"},
-		"http source": {"address": "127.0.0.1:0"}, "http destination": {"url": "http://127.0.0.1:1"},
-		"journald source": {},
-		"kafka source":    {"servers": "127.0.0.1:1", "topics": "t"}, "kafka destination": {"servers": "127.0.0.1:1"},
-		"mqtt source": {"url": "mqtt://127.0.0.1:1", "topics": "t"}, "mqtt destination": {"url": "mqtt://127.0.0.1:1", "topic": "t"},
-		"mysql source": {"address": "127.0.0.1:1", "user": "u", "database": "d"}, "mysql destination": {"address": "127.0.0.1:1", "user": "u", "database": "d"},
-		"nats source": {"url": "nats://127.0.0.1:1", "stream": "s"}, "nats destination": {"url": "nats://127.0.0.1:1", "subject": "s"},
-		"postgres source": {"url": "postgres://u@127.0.0.1:1/d"}, "postgres destination": {"url": "postgres://u@127.0.0.1:1/d"},
-		"redis source": {"url": "redis://127.0.0.1:1", "key": "k"}, "redis destination": {"url": "redis://127.0.0.1:1", "key": "k"},
-		"s3 source": bucket, "s3 destination": parquet,
-		"sqlite source": {"path": "a.db"}, "sqlite destination": {"path": "a.db"},
-		"syslog source": {"address": "127.0.0.1:0"}, "syslog destination": {"address": "127.0.0.1:1"},
-	}
 	var kept []any // what nobody keeps may be given back
 	for _, c := range builtin.With(exec.Options{Enabled: true}) {
 		before := held(t)
 		if c.NewSource != nil {
 			s := c.NewSource()
 			kept = append(kept, s)
-			if err := s.Configure(context.Background(), s.Parameters().ApplyDefaults(settings[c.Name+" source"])); err != nil {
+			if err := s.Configure(context.Background(), s.Parameters().ApplyDefaults(minimal[c.Name+" source"])); err != nil {
 				t.Errorf("%s source: %v", c.Name, err)
 			}
 		}
 		if c.NewDestination != nil {
 			d := c.NewDestination()
 			kept = append(kept, d)
-			if err := d.Configure(context.Background(), d.Parameters().ApplyDefaults(settings[c.Name+" destination"])); err != nil {
+			if err := d.Configure(context.Background(), d.Parameters().ApplyDefaults(minimal[c.Name+" destination"])); err != nil {
 				t.Errorf("%s destination: %v", c.Name, err)
 			}
 		}

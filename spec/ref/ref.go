@@ -154,22 +154,28 @@ type Lookup struct {
 	Found func(declared, value string)
 }
 
-// Expand returns text with its references replaced.
+// Expand returns text with its references replaced. A value stays one value where it stands: within a URL it is escaped as a component of
+// one, unless it is the host, within key=value pairs of PostgreSQL and strings of JSON as there. Text that
+// is one reference is the value as it is.
 func (l Lookup) Expand(text string) (string, error) {
 	pieces, problem := cut(text)
 	if problem != "" {
 		return "", fmt.Errorf("%s", problem)
 	}
 	var b strings.Builder
+	in := contexts(pieces)
 	for _, p := range pieces {
 		value, err := l.value(p)
 		if err != nil {
 			return "", err
 		}
-		b.WriteString(value)
-		if p.source != "" {
-			l.found(p.source, value)
+		if p.source == "" {
+			b.WriteString(value)
+			continue
 		}
+		b.WriteString(in[0].write(value))
+		in = in[1:]
+		l.found(p.source, value)
 	}
 	if slices.ContainsFunc(pieces, func(p piece) bool { return p.source != "" }) {
 		l.found(text, b.String())

@@ -5,8 +5,13 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/hex"
+	"errors"
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
+
+	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
 // authSettings are how requests prove where they come from, on both sides.
@@ -25,6 +30,15 @@ func (s *authSettings) none() bool {
 
 // secrets are the texts that no error may hold.
 func (s *authSettings) secrets() []string { return []string{s.Token, s.Password, s.HMACSecret} }
+
+// checkHeaders returns an error when what is sent in headers cannot be.
+func (s *authSettings) checkHeaders(headers map[string]string) error {
+	errs := []error{sdk.CheckHeader("auth.token", s.Token)}
+	for _, name := range slices.Sorted(maps.Keys(headers)) {
+		errs = append(errs, sdk.CheckHeader("headers."+name, headers[name]))
+	}
+	return errors.Join(errs...)
+}
 
 // sign adds what the settings say to a request with this body.
 func (s *authSettings) sign(r *http.Request, body []byte) {

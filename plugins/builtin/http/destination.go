@@ -60,6 +60,9 @@ func (d *Destination) Configure(_ context.Context, values map[string]string) err
 	if _, err := checkURL(d.settings.URL); err != nil {
 		return err
 	}
+	if err := d.settings.checkHeaders(d.settings.Headers); err != nil {
+		return err
+	}
 	_, err := d.settings.Settings.Client()
 	return err
 }

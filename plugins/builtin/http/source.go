@@ -81,6 +81,9 @@ func (s *sourceSettings) checkPoll() error {
 	if _, err := checkURL(s.URL); err != nil {
 		return err
 	}
+	if err := s.checkHeaders(s.RequestHeader); err != nil {
+		return err
+	}
 	wrong := func(setting, message string) error { return sdk.SettingError{Setting: setting, Message: message} }
 	cursor := s.CursorField != "" || s.CursorPath != ""
 	switch {

@@ -40,7 +40,7 @@ func (p *cohere) configure(c cohereConfig, fromSetting, from, toSetting, to stri
 	if p.to, err = parseField(toSetting, to, true); err != nil {
 		return err
 	}
-	p.service, err = newService("baseURL", c.BaseURL, c.APIKey, c.Timeout, c.retry())
+	p.service, err = newService("baseURL", c.BaseURL, "apiKey", c.APIKey, c.Timeout, c.retry())
 	return err
 }
 

@@ -56,7 +56,7 @@ func (p *ollama) Configure(_ context.Context, settings map[string]string) (err e
 	if p.field, err = parseField("field", p.config.Field, false); err != nil {
 		return err
 	}
-	p.service, err = newService("url", p.config.URL, "", p.config.Timeout, p.config.retry())
+	p.service, err = newService("url", p.config.URL, "", "", p.config.Timeout, p.config.retry())
 	return err
 }
 

@@ -45,7 +45,7 @@ func (p *openai) configure(c openaiConfig) (err error) {
 	}
 	retry := httpcall.Retry{Count: c.MaxRetries, Factor: c.BackoffFactor,
 		Min: time.Duration(c.InitialBackoff) * time.Millisecond, Max: time.Duration(c.MaxBackoff) * time.Millisecond}
-	p.service, err = newService("base_url", c.BaseURL, c.APIKey, c.Timeout, retry)
+	p.service, err = newService("base_url", c.BaseURL, "api_key", c.APIKey, c.Timeout, retry)
 	return err
 }
 

@@ -53,11 +53,14 @@ type service struct {
 	client httpcall.Client
 }
 
-// newService returns the service at the URL in the setting.
-func newService(setting, base, token string, timeout time.Duration, retry httpcall.Retry) (service, error) {
+// newService returns the service at the URL in the setting. keySetting has the token.
+func newService(setting, base, keySetting, token string, timeout time.Duration, retry httpcall.Retry) (service, error) {
 	u, err := url.Parse(base)
 	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
 		return service{}, sdk.SettingError{Setting: setting, Message: "want a URL that begins with http:// or https:// and a host"}
+	}
+	if err := sdk.CheckHeader(keySetting, token); err != nil {
+		return service{}, err
 	}
 	s := service{
 		base:   strings.TrimSuffix(base, "/"),

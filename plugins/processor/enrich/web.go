@@ -53,6 +53,11 @@ func (p *web) Configure(_ context.Context, settings map[string]string) (err erro
 	if err := sdk.Decode(settings, &p.settings); err != nil {
 		return err
 	}
+	for name, value := range p.settings.Headers {
+		if err := sdk.CheckHeader("headers."+name, value); err != nil {
+			return err
+		}
+	}
 	if p.url, err = template.Parse(p.settings.URL, template.Exact); err != nil {
 		return sdk.SettingError{Setting: "url", Message: err.Error()}
 	}

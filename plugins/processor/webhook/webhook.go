@@ -134,6 +134,9 @@ func checkURL(text string) error {
 func (p *processor) configureHeaders(c config) error {
 	p.header = http.Header{}
 	for name, value := range c.Headers {
+		if err := sdk.CheckHeader("headers."+name, value); err != nil {
+			return err
+		}
 		p.header.Set(name, value)
 	}
 	if c.ContentType != "" {

@@ -48,6 +48,13 @@ func ParseConfig(ctx context.Context, address string) (*pgconn.Config, error) {
 		mode = "require"
 	}
 	files := files{ctx, p}
+	for _, name := range fileNames { // before anything is read
+		if path := files.named(name); path != systemRoots || name != rootCert {
+			if err := sdk.CheckPath(ctx, "url", path); err != nil {
+				return nil, err
+			}
+		}
+	}
 	roots, err := files.roots(mode)
 	if err != nil {
 		return nil, err
@@ -196,7 +203,7 @@ func (f *files) certificates(mode string) ([]tls.Certificate, error) {
 		return nil, nil
 	}
 	if certPath == "" || keyPath == "" {
-		return nil, fmt.Errorf("has one of %s and %s: both are required", cert, key)
+		return nil, fmt.Errorf("cannot be read: it has one of %s and %s: both are required", cert, key)
 	}
 	certText, err := f.read(cert, certPath)
 	if err != nil {

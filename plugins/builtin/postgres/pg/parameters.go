@@ -51,7 +51,7 @@ func set(p map[string]string, name, value string) error {
 		name = "database"
 	case "ssl":
 		if value != "true" {
-			return errors.New("has ssl with another value than true: use sslmode")
+			return errors.New("cannot be read: it has ssl with another value than true: use sslmode")
 		}
 		name, value = "sslmode", "require"
 	}
@@ -73,7 +73,7 @@ func ofURL(rest string) (map[string]string, error) {
 	authority, query, _ := strings.Cut(authority, "?")
 	authority, path, _ = strings.Cut(authority, "/")
 	if strings.ContainsAny(path, "@#") { // more likely the rest of a password and the host
-		return nil, errors.New("has the letter @ or # in the name of the database: in a password they are written %40 and %23, and so they are in the name")
+		return nil, errors.New("cannot be read: it has the letter @ or # in the name of the database: in a password they are written %40 and %23, and so they are in the name")
 	}
 	var hosts, ports []string
 	for server := range strings.SplitSeq(authority, ",") {
@@ -205,10 +205,10 @@ var sessionName = lazy.Regexp(`^[a-z_][a-z0-9_]*(\.[a-z_][a-z0-9_]*)?$`)
 // name of a setting of the session.
 func checkName(name string) error {
 	if why, ok := refused[name]; ok {
-		return fmt.Errorf("has the parameter %s, which is not taken: %s", name, why)
+		return fmt.Errorf("cannot be read: it has the parameter %s, which is not taken: %s", name, why)
 	}
 	if !sessionName().MatchString(name) {
-		return errors.New("has a parameter whose name is not that of a setting of PostgreSQL: want lower-case letters, digits and _")
+		return errors.New("cannot be read: it has a parameter whose name is not that of a setting of PostgreSQL: want lower-case letters, digits and _")
 	}
 	return nil
 }
@@ -218,16 +218,16 @@ func checkName(name string) error {
 func checkHosts(hosts, ports string) error {
 	for host := range strings.SplitSeq(hosts, ",") {
 		if !strings.HasPrefix(host, "/") && strings.ContainsAny(host, "@/?#%\\\"'<>{}|^` \t\r\n") {
-			return errors.New("has a host that cannot be one: letters such as @ and / in a password are written %40 and %2F")
+			return errors.New("cannot be read: it has a host that cannot be one: letters such as @ and / in a password are written %40 and %2F")
 		}
 	}
 	all := strings.Split(ports, ",")
 	if n := strings.Count(hosts, ",") + 1; len(all) > 1 && len(all) != n {
-		return fmt.Errorf("has %d ports for %d hosts", len(all), n)
+		return fmt.Errorf("cannot be read: it has %d ports for %d hosts", len(all), n)
 	}
 	for i, port := range all {
 		if n, err := strconv.ParseUint(port, 10, 16); port != "" && (err != nil || n == 0) {
-			return fmt.Errorf("has a port that is not a number from 1 to 65535, at host %d: letters such as : and / in a password are written %%3A and %%2F", i+1)
+			return fmt.Errorf("cannot be read: it has a port that is not a number from 1 to 65535, at host %d: letters such as : and / in a password are written %%3A and %%2F", i+1)
 		}
 	}
 	return nil

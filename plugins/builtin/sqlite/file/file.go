@@ -33,8 +33,11 @@ func (s *Settings) Check(ctx context.Context) error { return sdk.CheckPath(ctx, 
 // Open opens the file with connections that sync what they commit. With create it is made if it
 // does not exist, with a write-ahead log; else it must exist.
 func (s *Settings) Open(ctx context.Context, create bool) (*sql.DB, error) {
-	_, err := os.Stat(s.Path)
+	info, err := os.Stat(s.Path)
 	absent := errors.Is(err, fs.ErrNotExist)
+	if err == nil && !info.Mode().IsRegular() { // a device may have no end
+		return nil, fmt.Errorf("cannot open the database %s: it is not a regular file", s.Path)
+	}
 	if absent && !create {
 		return nil, fmt.Errorf("cannot open the database %s: %w", s.Path, err)
 	}

@@ -1,0 +1,95 @@
+package redact
+
+import (
+	"net/url"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/conduit-agent/conduit/spec/lazy"
+	"github.com/conduit-agent/conduit/spec/secret"
+)
+
+// A password within a URL that is not escaped is cut into pieces by who reads the URL: one is taken for the host, is looked up, and
+// is in the error. So the pieces of secrets are redacted, too.
+
+// delimiters are what URLs are cut at.
+const delimiters = "@/:#?%&="
+
+// maxPieces bounds the pieces of one value: every one is sought in every text.
+const maxPieces = 16
+
+// addPieces has the pieces of a secret replaced by reference.
+func (r *Redactor) addPieces(reference, value string) {
+	pieces := strings.FieldsFunc(value, func(c rune) bool { return strings.ContainsRune(delimiters, c) })
+	pieces = slices.DeleteFunc(pieces, func(p string) bool { return !isTelling(p) })
+	for _, p := range pieces[:min(len(pieces), maxPieces)] {
+		r.add(reference, p)
+		r.add(reference, strings.ToLower(p)) // as names of hosts may be shown
+	}
+}
+
+var (
+	oneReference = lazy.Regexp(`^\$(\w+|\{[^{}]*\})$`)
+	keptSecret   = lazy.Regexp(`^\$\{(file|credential):`)
+	pathOrHost   = lazy.Regexp(`^(?:[.~]{0,2}/[\w./-]*|\[?[\w.:-]+\]?:\d+|[\w.-]+)$`)
+)
+
+// secretsIn returns what is cut into pieces of a value that reference led to: the password if it is a URL, and else the value, unless it
+// is a variable with the name of a file or host, or a text with references in it.
+func secretsIn(reference, value string) []string {
+	value = strings.TrimSpace(value)
+	if strings.Contains(value, "\n") || strings.HasPrefix(value, "{") || strings.HasPrefix(value, "[") {
+		return nil // of which each line is known
+	}
+	if _, rest, isURL := strings.Cut(value, "://"); isURL {
+		at := strings.LastIndexByte(rest, '@')
+		if at < 0 {
+			return nil
+		}
+		_, password, both := strings.Cut(rest[:at], ":")
+		if !both {
+			password = rest[:at]
+		}
+		all := []string{password}
+		if plain, err := url.PathUnescape(password); err == nil && plain != password {
+			all = append(all, plain)
+		}
+		return all
+	}
+	switch {
+	case reference != secret.Redacted && !oneReference().MatchString(reference):
+		return nil
+	case reference != secret.Redacted && !keptSecret().MatchString(reference) && pathOrHost().MatchString(value):
+		return nil
+	}
+	return []string{value}
+}
+
+// isTelling reports whether a piece of a secret says something of it: it has at least four characters and is no word and no number
+// as any text may have, but letters with digits, with other characters, or of mixed case.
+func isTelling(piece string) bool {
+	var lower, upper, digit, symbol int
+	for i, c := range piece {
+		switch {
+		case unicode.IsDigit(c):
+			digit++
+		case unicode.IsUpper(c) && i > 0:
+			upper++
+		case unicode.IsLetter(c):
+			lower++
+		case !strings.ContainsRune("._- ", c):
+			symbol++
+		}
+	}
+	letters := lower + upper
+	switch {
+	case len(piece) < shortValue:
+		return false
+	case symbol > 0, letters > 0 && digit > 0:
+		return true
+	case letters == 0:
+		return digit >= longValue
+	}
+	return lower > 1 && upper > 0
+}

@@ -1,0 +1,26 @@
+package sqlite_test
+
+import (
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/conduit-agent/conduit/plugins/builtin/sqlite/file"
+)
+
+// A device, a FIFO or a directory is no database, and nothing waits for one.
+func TestOddFiles(t *testing.T) {
+	fifo := filepath.Join(t.TempDir(), "fifo")
+	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{"/dev/zero", "/dev/null", fifo, t.TempDir()} {
+		s := file.Settings{Path: path}
+		for _, create := range []bool{false, true} {
+			if db, err := s.Open(t.Context(), create); err == nil || !strings.Contains(err.Error(), "not a regular file") {
+				t.Errorf("%s, create %t: %v, %v", path, create, db, err)
+			}
+		}
+	}
+}

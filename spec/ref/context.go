@@ -1,0 +1,257 @@
+package ref
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"github.com/conduit-agent/conduit/spec/lazy"
+)
+
+// context is where a reference stands in a text, which says how its value is written there so that it stays one value.
+type context int
+
+const (
+	plain         context = iota // as it is
+	component                    // of a URL: user, password, a name or value of the query
+	path                         // of a URL: one segment or several
+	credentials                  // all that is before the @ of a URL: perhaps user:password
+	pair                         // one or several name=value of the query of a URL
+	conninfo                     // a part of a value of key=value pairs of PostgreSQL
+	conninfoWhole                // such a value that is not in quotes
+	quoted                       // in a string of JSON
+)
+
+// Marks stand for references while the text around them is read. Texts have no such characters: YAML forbids them.
+const (
+	mark     = "\x00"
+	markCode = "\x01" // within {{ }}
+)
+
+// contexts returns where each of the references of a text stands. A text that is one reference and nothing else
+// is its value as it is, be that a URL.
+func contexts(pieces []piece) []context {
+	var b strings.Builder
+	n := 0
+	for _, p := range pieces {
+		if p.source == "" {
+			b.WriteString(strings.NewReplacer(mark, " ", markCode, " ").Replace(p.literal))
+			continue
+		}
+		b.WriteString(mark)
+		n++
+	}
+	text, all := b.String(), make([]context, n)
+	if n == 0 || strings.TrimSpace(text) == mark {
+		return all
+	}
+	text = action().ReplaceAllStringFunc(text, func(code string) string {
+		return anything().ReplaceAllStringFunc(code, func(c string) string {
+			if c == mark {
+				return markCode
+			}
+			return "x"
+		})
+	})
+	switch {
+	case scheme().MatchString(text):
+		copy(all, inURLs(text))
+	case isConninfo(text):
+		copy(all, inConninfo(text))
+	case strings.HasPrefix(strings.TrimSpace(text), "{"), strings.HasPrefix(strings.TrimSpace(text), "["):
+		copy(all, inJSON(text))
+	}
+	return all
+}
+
+var (
+	action   = lazy.Regexp(`(?s)\{\{.*?\}\}`) // of a template, in which there may be anything
+	anything = lazy.Regexp(`(?s).`)
+
+	// scheme matches the beginning of a URL, where the scheme itself may come from a reference.
+	scheme = lazy.Regexp(`^\s*[A-Za-z\x00][A-Za-z0-9+.:\x00-]*://`)
+	// another matches what separates URLs in a list.
+	another = lazy.Regexp(`,\s*[A-Za-z][A-Za-z0-9+.-]*://`)
+)
+
+// fill has every reference in text that is not in code have a context.
+func fill(all []context, text string, c context) {
+	i := 0
+	for _, b := range []byte(text) {
+		switch string(b) {
+		case mark:
+			all[i] = c
+			i++
+		case markCode:
+			i++
+		}
+	}
+}
+
+// each returns c for each reference of text.
+func each(text string, c context) []context {
+	all := make([]context, strings.Count(text, mark)+strings.Count(text, markCode))
+	fill(all, text, c)
+	return all
+}
+
+// inURLs returns the contexts in a URL, or in several that commas separate.
+func inURLs(text string) []context {
+	before, _, _ := strings.Cut(text, "?")
+	if at := another().FindStringIndex(before); at != nil {
+		return slices.Concat(inURL(text[:at[0]]), inURLs(text[at[0]+1:]))
+	}
+	return inURL(text)
+}
+
+func inURL(text string) []context {
+	scheme, rest, _ := strings.Cut(text, "://")
+	all := each(scheme, plain)
+	end := strings.IndexAny(rest, "/?#")
+	if end < 0 {
+		end = len(rest)
+	}
+	authority, rest := rest[:end], rest[end:]
+	if at := strings.LastIndexByte(authority, '@'); at >= 0 {
+		c := component
+		if authority[:at] == mark {
+			c = credentials
+		}
+		all = append(all, each(authority[:at], c)...)
+		authority = authority[at:]
+	}
+	all = append(all, each(authority, plain)...) // host and port; without an @ perhaps more
+	rest, fragment, _ := strings.Cut(rest, "#")
+	segments, query, _ := strings.Cut(rest, "?")
+	all = append(all, each(segments, path)...)
+	for one := range strings.SplitSeq(query, "&") {
+		c := component
+		if one == mark {
+			c = pair
+		}
+		all = append(all, each(one, c)...)
+	}
+	return append(all, each(fragment, component)...)
+}
+
+// keyword matches a parameter of libpq, and its value, in key=value pairs.
+var keyword = lazy.Regexp(`^\s*(` + strings.Join([]string{
+	"host", "hostaddr", "port", "dbname", "user", "password", "passfile", "connect_timeout", "client_encoding", "options", "application_name",
+	"fallback_application_name", "keepalives\\w*", "tcp_user_timeout", "ssl\\w*", "replication", "target_session_attrs", "channel_binding", "require_auth",
+	"gss\\w+", "krb\\w+", "min_protocol_version", "max_protocol_version", "load_balance_hosts", "service", "servicefile", "search_path", "statement_timeout", "TimeZone", "timezone",
+}, "|") + `)\s*=\s*('(?:[^'\\]|\\.)*'|(?:[^\s'\\]|\\.)*)(\s|$)`)
+
+// isConninfo reports whether text is key=value pairs as libpq takes them, of which one says where the database is.
+func isConninfo(text string) bool {
+	where := false
+	for strings.TrimSpace(text) != "" {
+		m := keyword().FindStringSubmatchIndex(text)
+		if m == nil {
+			return false
+		}
+		where = where || slices.Contains([]string{"host", "hostaddr", "port", "dbname", "user"}, text[m[2]:m[3]])
+		text = text[m[1]:]
+	}
+	return where
+}
+
+// inConninfo returns the contexts in key=value pairs.
+func inConninfo(text string) (all []context) {
+	for strings.TrimSpace(text) != "" {
+		m := keyword().FindStringSubmatchIndex(text)
+		c := conninfo
+		if text[m[4]:m[5]] == mark {
+			c = conninfoWhole
+		}
+		all = append(all, each(text[m[4]:m[5]], c)...)
+		text = text[m[1]:]
+	}
+	return all
+}
+
+// inJSON returns the contexts in a JSON text, all plain if it is none.
+func inJSON(text string) []context {
+	var all []context
+	var probe strings.Builder
+	in, escaped := false, false
+	for _, b := range []byte(text) {
+		switch c := string(b); {
+		case c == mark && in:
+			all = append(all, quoted)
+			probe.WriteByte('x')
+		case c == mark, c == markCode:
+			all = append(all, plain)
+			probe.WriteByte('0')
+		default:
+			in = in != (b == '"' && !escaped)
+			probe.WriteByte(b)
+		}
+		escaped = in && b == '\\' && !escaped
+	}
+	if !json.Valid([]byte(probe.String())) {
+		return make([]context, len(all))
+	}
+	return all
+}
+
+// write returns a value as it is written in a context.
+func (c context) write(value string) string {
+	switch c {
+	case component:
+		return Component(value)
+	case credentials:
+		if user, password, both := strings.Cut(value, ":"); both {
+			return Component(user) + ":" + Component(password)
+		}
+		return Component(value)
+	case pair:
+		return outside().ReplaceAllStringFunc(value, Component)
+	case path:
+		return Path(value)
+	case conninfoWhole:
+		if value == "" {
+			return "''" // otherwise the next pair would be the value
+		}
+		return conninfo.write(value)
+	case conninfo:
+		return special().ReplaceAllString(value, `\$0`)
+	case quoted:
+		if json.Valid([]byte(`"` + value + `"`)) { // it is escaped already, or need not be
+			return value
+		}
+		var b strings.Builder
+		e := json.NewEncoder(&b)
+		e.SetEscapeHTML(false)
+		_ = e.Encode(value) // a string always has a JSON form
+		text := strings.TrimSuffix(b.String(), "\n")
+		return text[1 : len(text)-1]
+	}
+	return value
+}
+
+var (
+	outside = lazy.Regexp(`[\x00-\x20#\x7f]`)
+	special = lazy.Regexp(`[\s\v'\\]`)
+)
+
+// Component returns value as one component of a URL: all bytes but those that mean themselves everywhere are %XX. A space is not +,
+// which not every reader takes for one.
+func Component(value string) string { return percent(value, "._~-") }
+
+// Path returns value as a part of the path of a URL. It may be several segments.
+func Path(value string) string { return percent(value, "._~-/!$&'()*+,;=:@") }
+
+// percent returns value with %XX in place of all bytes but letters, digits and those in as.
+func percent(value, as string) string {
+	const hex = "0123456789ABCDEF"
+	var b strings.Builder
+	for i := range len(value) {
+		switch c := value[i]; {
+		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', strings.IndexByte(as, c) >= 0:
+			b.WriteByte(c)
+		default:
+			b.Write([]byte{'%', hex[c>>4], hex[c&15]})
+		}
+	}
+	return b.String()
+}
