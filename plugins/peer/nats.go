@@ -162,8 +162,7 @@ func (d *NATSDialer) start(ctx context.Context, conn net.Conn, address string) (
 	if err := conn.SetDeadline(deadline); err != nil {
 		return nil, err
 	}
-	// One byte at a time: what follows the line may be of TLS.
-	line, err := firstLine(conn)
+	begin, line, err := firstLine(conn)
 	if err != nil {
 		return nil, err
 	}
@@ -178,6 +177,8 @@ func (d *NATSDialer) start(ctx context.Context, conn net.Conn, address string) (
 	switch {
 	case d.TLS != nil && !info.Required && !info.Available:
 		return nil, errors.New("the NATS server does not offer TLS")
+	case (d.TLS != nil || info.Required) && len(begin) > len(line): // what came before TLS is not to be believed behind it
+		return nil, natsError("it sends something before TLS begins")
 	case d.TLS != nil || info.Required:
 		secured := tls.Client(conn, d.config(address))
 		if err := secured.HandshakeContext(ctx); err != nil {
@@ -188,7 +189,7 @@ func (d *NATSDialer) start(ctx context.Context, conn net.Conn, address string) (
 	if err := conn.SetDeadline(time.Time{}); err != nil {
 		return nil, err
 	}
-	return NewConn(&replayed{through, line}, NewNATS()), nil
+	return NewConn(&replayed{through, begin}, NewNATS()), nil
 }
 
 // config returns the settings of TLS for the server at an address.
@@ -210,17 +211,21 @@ func (d *NATSDialer) config(address string) *tls.Config {
 	return config
 }
 
-// firstLine reads up to the end of a line.
-func firstLine(conn net.Conn) (line []byte, err error) {
-	for b := make([]byte, 1); len(line) <= maxInfo; {
-		if _, err := conn.Read(b); err != nil {
-			return nil, err
+// firstLine reads the first line, and returns what was read as well, which may be more.
+func firstLine(conn net.Conn) (begin, line []byte, err error) {
+	chunk := make([]byte, 4<<10)
+	for len(begin) <= maxInfo {
+		n, err := conn.Read(chunk)
+		from := len(begin)
+		begin = append(begin, chunk[:n]...)
+		if i := bytes.IndexByte(begin[from:], '\n'); i >= 0 {
+			return begin, begin[:from+i+1], nil
 		}
-		if line = append(line, b[0]); b[0] == '\n' {
-			return line, nil
+		if err != nil {
+			return nil, nil, err
 		}
 	}
-	return nil, natsError("a line has more than %d bytes", maxInfo)
+	return nil, nil, natsError("a line has more than %d bytes", maxInfo)
 }
 
 // replayed is a connection of which the beginning was read already.
