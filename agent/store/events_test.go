@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"database/sql"
+	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -18,6 +19,9 @@ func TestErrorsAreBrief(t *testing.T) {
 	state := spec.State{PipelineID: "p", Error: long, LastAttempt: &spec.Attempt{Error: long}}
 	must(t, db.SaveStates(ctx, []spec.State{state}, spec.Event{Reason: "Failed", Message: long}))
 	must(t, db.SaveConnectorState(ctx, &spec.ConnectorState{ID: "p:c", PipelineID: "p", Error: long}))
+	must(t, db.Apply(ctx, &spec.Changes{Files: []spec.FileState{{Path: "a.yaml", Problems: []spec.Problem{{Message: long}}}}}))
+	files, err := db.FileStates(ctx)
+	must(t, err)
 	states, err := db.States(ctx)
 	must(t, err)
 	connector, err := db.ConnectorState(ctx, "p:c")
@@ -25,7 +29,8 @@ func TestErrorsAreBrief(t *testing.T) {
 	events, err := db.Events(ctx, -1, 10)
 	must(t, err)
 	want := brief.Error(long)
-	if s := states[0]; s.Error != want || s.LastAttempt.Error != want || connector.Error != want || len(events) != 1 || events[0].Message != want {
+	if s := states[0]; s.Error != want || s.LastAttempt.Error != want || connector.Error != want || len(events) != 1 || events[0].Message != want ||
+		files[0].Problems[0].Message != want {
 		t.Error("the text of an error is kept whole")
 	}
 	if state.LastAttempt.Error != long {
@@ -104,4 +109,20 @@ func TestEventsArePaged(t *testing.T) {
 	if n := len(newest); read != 1000 || pages < 2 || n < 100 || n >= 1000 || newest[n-1].ID != 1000 || newest[0].ID != 1001-int64(n) {
 		t.Errorf("%d events in %d pages; of the newest, %d", read, pages, n)
 	}
+}
+
+// TestHistoryIsBoundedByBytes declares a large pipeline again and again.
+func TestHistoryIsBoundedByBytes(t *testing.T) {
+	t.Parallel()
+	db, ctx := newStore(t), t.Context()
+	for i := range 12 {
+		must(t, db.Apply(ctx, with(func(p *spec.Pipeline) { p.Description = fmt.Sprint(i, strings.Repeat("x", 1<<20)) })))
+	}
+	revisions, err := db.History(ctx, "p")
+	must(t, err)
+	if n := len(revisions); n != 7 || revisions[n-1].Number != 12 {
+		t.Errorf("%d revisions are kept", n)
+	}
+	_, err = db.Revision(ctx, "p", 5)
+	wantError(t, err, spec.ErrNotFound)
 }
