@@ -249,8 +249,8 @@ func meet(t testing.TB, p peer, send func(io.Writer) error, why string) (o outco
 	_ = l.Close()
 	served.Wait()
 	o.sent = sent.n
-	if sdk.Panicked(o.err) {
-		t.Errorf("it panicked: %v", o.err)
+	if panicked := (*sdk.PanicError)(nil); errors.As(o.err, &panicked) {
+		t.Errorf("it panicked: %v\n%s", panicked, panicked.Stack)
 	}
 	return o
 }
