@@ -53,7 +53,8 @@ func earlier(t *testing.T, path string, events, size int) {
 	must(t, err)
 }
 
-// TestErrorsOfEarlierVersions opens a store with errors of many bytes. They are listed in part, and the next event has the oldest of them forgotten.
+// TestErrorsOfEarlierVersions opens a store with errors of many bytes. They are listed in part, and the next event has
+// the oldest of them forgotten.
 func TestErrorsOfEarlierVersions(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "conduit.db")

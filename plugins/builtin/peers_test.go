@@ -183,8 +183,8 @@ func allocated() uint64 {
 	return s[0].Value.Uint64()
 }
 
-// meet runs a connector against a peer that sends something after the handshake. It ends when the connector has ended such a connection and said why,
-// or failed.
+// meet runs a connector against a peer that sends something after the handshake. It ends when the connector has ended
+// such a connection and said why, or failed.
 func meet(t testing.TB, p peer, send func(io.Writer) error, why string) (o outcome) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -349,7 +349,8 @@ func answerOf(header string, body ...string) func(io.Writer) error {
 	return text("HTTP/1.1 200 OK\r\n" + header + "\r\n\r\n" + strings.Join(body, ""))
 }
 
-// hostile is what the peers of each connector send. Where it says why, the error or the warning of the connector does, too.
+// hostile is what the peers of each connector send. Where it says why, the error or the warning of the connector does,
+// too.
 var hostile = map[string]map[string]struct {
 	send func(io.Writer) error
 	why  string
@@ -446,8 +447,8 @@ var hostile = map[string]map[string]struct {
 // limit is the memory that the process counts as limited to in these tests.
 const limit = 64 << 20
 
-// TestHostilePeers has every client meet servers that announce more than there is, nest without end, cut off and lie. It ends the connection with an
-// error, having allocated no more than what a message may have.
+// TestHostilePeers has every client meet servers that announce more than there is, nest without end, cut off and lie.
+// It ends the connection with an error, having allocated no more than what a message may have.
 func TestHostilePeers(t *testing.T) {
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(limit))
 	for name, p := range peers {

@@ -17,9 +17,9 @@ const (
 )
 
 // answers describes the answers to requests that have arrays of any length, by the key of the request, as
-// https://kafka.apache.org/protocol has them. A client allocates an array before it reads its entries. A digit is a field of so many bytes,
-// u a UUID, s a string, y bytes, i an array of numbers; an array of structures is in brackets. Behind @ is the version with which a field came, and behind - the last
-// one that had it.
+// https://kafka.apache.org/protocol has them. A client allocates an array before it reads its entries. A digit is a
+// field of so many bytes, u a UUID, s a string, y bytes, i an array of numbers; an array of structures is in brackets.
+// Behind @ is the version with which a field came, and behind - the last one that had it.
 var answers = map[int16]struct {
 	flexible int16 // version from which on lengths are variable, and structures have tagged fields
 	fields   string
@@ -136,7 +136,10 @@ func (c *Kafka) sent(p []byte) {
 			return
 		}
 		w.left = max(0, int64(binary.BigEndian.Uint32(w.head))-(header-4))
-		r := request{binary.BigEndian.Uint32(w.head[8:]), int16(binary.BigEndian.Uint16(w.head[4:])), int16(binary.BigEndian.Uint16(w.head[6:]))}
+		r := request{
+			binary.BigEndian.Uint32(w.head[8:]),
+			int16(binary.BigEndian.Uint16(w.head[4:])), int16(binary.BigEndian.Uint16(w.head[6:])),
+		}
 		if w.head = w.head[:0]; r.key != keyProduce && len(c.pending) < maxPending {
 			c.pending = append(c.pending, r)
 		}
@@ -198,13 +201,14 @@ func (c *Kafka) begin() error {
 	size, correlation := int64(int32(binary.BigEndian.Uint32(c.head)))-4, binary.BigEndian.Uint32(c.head[4:])
 	c.head = c.head[:0]
 	if size < 0 || size > MaxMessage() {
-		return kafkaError("it announces an answer of %d bytes, and at most %d are read with the memory that there is", size, MaxMessage())
+		return kafkaError("it announces an answer of %d bytes, and at most %d are read"+withMemory, size, MaxMessage())
 	}
 	r, known := c.answered(correlation)
 	description, followed := answers[r.key]
 	if !known || !followed {
 		if c.skip = size; size > maxPlainAnswer {
-			return kafkaError("it announces an answer of %d bytes to a request with key %d, and at most %d are read", size, r.key, maxPlainAnswer)
+			return kafkaError("it announces an answer of %d bytes to a request with key %d, and at most %d are read",
+				size, r.key, maxPlainAnswer)
 		}
 		return nil
 	}
@@ -258,7 +262,8 @@ func (c *Kafka) advance() error {
 	switch {
 	case this.kind == '[':
 		if c.entries += max(0, n); c.entries > MaxMessage()/entrySize {
-			return kafkaError("it announces arrays of %d entries, and at most %d are read with the memory that there is", c.entries, MaxMessage()/entrySize)
+			return kafkaError("it announces arrays of %d entries, and at most %d are read"+withMemory,
+				c.entries, MaxMessage()/entrySize)
 		}
 		if n > 0 {
 			w.frames = append(w.frames, frame{fields: this.fields, more: n - 1})

@@ -83,8 +83,8 @@ func kafkaCheck(t testing.TB, requests, answers []byte, piece int) error {
 	}
 }
 
-// TestKafkaAnswers follows answers of all versions to all requests, twice in a row, so that an answer that is not followed to its end fails the next
-// one; and cut off anywhere in its lengths, fails.
+// TestKafkaAnswers follows answers of all versions to all requests, twice in a row, so that an answer that is not
+// followed to its end fails the next one; and cut off anywhere in its lengths, fails.
 func TestKafkaAnswers(t *testing.T) {
 	t.Parallel()
 	for key := int16(0); key <= kmsg.MaxKey; key++ {

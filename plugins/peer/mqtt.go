@@ -31,7 +31,8 @@ func (c *MQTT) Check(p []byte) error {
 			c.left |= int64(b&0x7f) << (7 * i)
 		}
 		if c.head = c.head[:0]; c.left > MaxMessage() {
-			return &Error{"MQTT", fmt.Sprintf("it announces a packet of %d bytes, and at most %d are read with the memory that there is", c.left, MaxMessage())}
+			return &Error{"MQTT", fmt.Sprintf("it announces a packet of %d bytes, and at most %d are read"+withMemory,
+				c.left, MaxMessage())}
 		}
 	}
 	return nil

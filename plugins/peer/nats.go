@@ -99,8 +99,8 @@ func (c *NATS) ended(line []byte) error {
 	return nil // the client refuses what it does not know
 }
 
-// message takes the fields of a message: subject, number of the subscription, if wanted where to reply, and lengths: that of the headers when there are
-// some, and that of the whole.
+// message takes the fields of a message: subject, number of the subscription, if wanted where to reply, and lengths:
+// that of the headers when there are some, and that of the whole.
 func (c *NATS) message(line []byte, headers int) error {
 	fields := bytes.FieldsFunc(line, func(r rune) bool { return r == ' ' || r == '\t' })
 	if len(fields) != 3+headers && len(fields) != 4+headers {
@@ -125,13 +125,14 @@ func (c *NATS) message(line []byte, headers int) error {
 func length(field []byte) (int64, error) {
 	n, err := strconv.ParseUint(string(field), 10, 63)
 	if most := min(maxPayload, MaxMessage()); err != nil || int64(n) > most {
-		return 0, natsError("it announces a message of %s bytes, and at most %d are read", field[:min(len(field), maxLengthLine)], most)
+		return 0, natsError("it announces a message of %s bytes, and at most %d are read",
+			field[:min(len(field), maxLengthLine)], most)
 	}
 	return int64(n), nil
 }
 
-// NATSDialer dials for a client of NATS, which must be told to look up no host. It begins TLS where it is wanted, so that the
-// checks see what the client does.
+// NATSDialer dials for a client of NATS, which must be told to look up no host. It begins TLS where it is wanted, so
+// that the checks see what the client does.
 type NATSDialer struct {
 	Timeout time.Duration // of connecting
 	TLS     *tls.Config   // nil: only when the server asks for it
@@ -170,7 +171,8 @@ func (d *NATSDialer) start(ctx context.Context, conn net.Conn, address string) (
 		Required  bool `json:"tls_required"`
 		Available bool `json:"tls_available"`
 	}
-	if op, description, _ := bytes.Cut(line, []byte(" ")); !bytes.EqualFold(op, []byte("INFO")) || json.Unmarshal(description, &info) != nil {
+	op, description, _ := bytes.Cut(line, []byte(" "))
+	if !bytes.EqualFold(op, []byte("INFO")) || json.Unmarshal(description, &info) != nil {
 		return nil, natsError("it does not begin with INFO")
 	}
 	through := conn

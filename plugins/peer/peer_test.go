@@ -63,7 +63,8 @@ func TestChecks(t *testing.T) {
 	}
 }
 
-// TestPrepared follows the answers to a statement that is prepared and executed: the same bytes mean something else then.
+// TestPrepared follows the answers to a statement that is prepared and executed: the same bytes mean something else
+// then.
 func TestPrepared(t *testing.T) {
 	t.Parallel()
 	here, there := net.Pipe()

@@ -142,7 +142,8 @@ func (s *Store) read(ctx context.Context, conn *pgconn.PgConn, incarnation, key 
 	return e, nil
 }
 
-// query runs a statement whose third argument is bytes, and all others and its result text. Rows have as many columns at least.
+// query runs a statement whose third argument is bytes, and all others and its result text. Rows have as many columns
+// at least.
 func query(ctx context.Context, conn *pgconn.PgConn, columns int, sql string, args ...[]byte) ([][][]byte, error) {
 	r := conn.ExecParams(ctx, sql, args, nil, []int16{0, 0, 1, 0, 0, 0}[:len(args)], nil).Read()
 	for _, row := range r.Rows {

@@ -64,7 +64,8 @@ func (s scramSession) Challenge(answer []byte) (bool, []byte, error) {
 	for part := range bytes.SplitSeq(answer, []byte(",")) {
 		if digits, ok := bytes.CutPrefix(part, []byte("i=")); ok {
 			if n, err := strconv.Atoi(string(digits)); err != nil || n > maxIterations {
-				return false, nil, fmt.Errorf("cannot log in by SCRAM: the broker asks for %.20q iterations, and at most %d are done", digits, maxIterations)
+				return false, nil, fmt.Errorf(
+					"cannot log in by SCRAM: the broker asks for %.20q iterations, and at most %d are done", digits, maxIterations)
 			}
 		}
 	}

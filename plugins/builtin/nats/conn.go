@@ -102,7 +102,8 @@ func (s *serverSettings) connect(ctx context.Context) (*conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	options = append(options, client.SkipHostLookup(), client.SetCustomDialer(&peer.NATSDialer{Timeout: s.Timeout, TLS: secure}))
+	dialer := &peer.NATSDialer{Timeout: s.Timeout, TLS: secure}
+	options = append(options, client.SkipHostLookup(), client.SetCustomDialer(dialer))
 	if secure != nil {
 		options = append(options, client.Secure(secure))
 	}
