@@ -217,7 +217,7 @@ func (s *Server) agentRoutes(base resource.Base) []route {
 		{openapi.Operation{Method: get, Path: "/v1/events", ID: "listEvents", Tag: "agent", Summary: "List what happened, oldest first",
 			Description: "With Accept: text/event-stream it streams what happens.",
 			Query: []openapi.Param{{Name: "after", Description: "only events after the one with this id; the newest when left out"},
-				{Name: "limit", Description: "most events to list; default 100"}}, Response: list(exampleEvent), Errors: []int{400}}, events.List, guard.Read, nil},
+				{Name: "limit", Description: "most events to list; default 100; fewer when they are more than 2 MiB"}}, Response: list(exampleEvent), Errors: []int{400}}, events.List, guard.Read, nil},
 		{openapi.Operation{Method: post, Path: "/v1/notifications/test", ID: "testNotifications", Tag: "agent", Summary: "Send a notification to the webhook and the command of the settings",
 			Description: "Answers when each has taken it, or has not. Nothing is tried again.",
 			Headers:     postHeaders, Response: exampleNotificationResults, Errors: []int{400}}, s.testNotifications, guard.Admin, nil},

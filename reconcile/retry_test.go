@@ -2,6 +2,7 @@ package reconcile_test
 
 import (
 	"bytes"
+	"errors"
 	"log/slog"
 	"strings"
 	"testing"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/conduit-agent/conduit/reconcile/plan"
 	"github.com/conduit-agent/conduit/spec"
+	"github.com/conduit-agent/conduit/spec/brief"
 )
 
 func (w *world) retry() {
@@ -181,4 +183,27 @@ func TestDaysWithoutANetwork(t *testing.T) {
 		w.pass(policy.MaxDelay)
 		w.state("running gen=1 tried=1")
 	})
+}
+
+// TestErrorsAreBrief has a pipeline fail with an error of many bytes, before and after it was started.
+func TestErrorsAreBrief(t *testing.T) {
+	long := errors.New(strings.Repeat("x", 20<<20))
+	for name, prepare := range map[string]bool{"not prepared": true, "not started": false} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				w.plant.with(func() {
+					bad := w.plant.badStart
+					if prepare {
+						bad = w.plant.badPrepare
+					}
+					bad["1"] = long
+				})
+				w.declare(pipeline("p", "1"))
+				s := w.state("recovering gen=0 tried=1!")
+				if len(s.Error) == 0 || len(s.Error) > brief.MaxError || len(s.LastAttempt.Error) > brief.MaxError {
+					t.Errorf("the state has errors of %d and %d bytes", len(s.Error), len(s.LastAttempt.Error))
+				}
+			})
+		})
+	}
 }

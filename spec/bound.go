@@ -1,6 +1,10 @@
 package spec
 
-import "github.com/conduit-agent/conduit/spec/brief"
+import (
+	"slices"
+
+	"github.com/conduit-agent/conduit/spec/brief"
+)
 
 // Bound cuts the texts of errors, which others write, to brief.MaxError bytes. What s points to is not changed.
 func (s *State) Bound() {
@@ -17,3 +21,17 @@ func (c *ConnectorState) Bound() { c.Error = brief.Error(c.Error) }
 
 // Bound cuts the message to brief.MaxError bytes.
 func (e *Event) Bound() { e.Message = brief.Error(e.Message) }
+
+// Bound cuts the texts of the problems, which quote what the file says, to brief.MaxError bytes. What f points to is
+// not changed.
+func (f *FileState) Bound() {
+	long := func(p Problem) bool { return max(len(p.Message), len(p.Path), len(p.Pipeline)) > brief.MaxError }
+	if !slices.ContainsFunc(f.Problems, long) {
+		return
+	}
+	f.Problems = slices.Clone(f.Problems)
+	for i := range f.Problems {
+		p := &f.Problems[i]
+		p.Message, p.Path, p.Pipeline = brief.Error(p.Message), brief.Error(p.Path), brief.Error(p.Pipeline)
+	}
+}

@@ -42,10 +42,12 @@ func (db *DB) Events(ctx context.Context, after int64, limit int) (events []spec
 	return events, wrap(err, "cannot read events")
 }
 
-// eventsPage reads one event after the other, so that of what an earlier version kept no more than one huge text is in memory.
+// eventsPage reads one event after the other, so that of what an earlier version kept no more than one huge text is in
+// memory.
 func eventsPage(ctx context.Context, q querier, order string, after int64, limit int) (events []spec.Event, err error) {
 	const most = brief.MaxError + 1 // characters: what is longer is cut
-	rows, err := q.QueryContext(ctx, `SELECT id, at, pipeline_id, file, type, reason, substr(message, 1, ?) FROM events WHERE id > ? ORDER BY id `+order+` LIMIT ?`,
+	rows, err := q.QueryContext(ctx, `SELECT id, at, pipeline_id, file, type, reason, substr(message, 1, ?)
+		FROM events WHERE id > ? ORDER BY id `+order+` LIMIT ?`,
 		most, after, max(limit, 0))
 	if err != nil {
 		return nil, err
@@ -96,15 +98,16 @@ func (db *DB) insertEvents(tx *sql.Tx, events []spec.Event) error {
 	return db.limitEventBytes(tx, added)
 }
 
-// limitEventBytes forgets the oldest events when there are more than keepEventBytes. It measures them when it does not know how many there are, and
-// when they could be too many: what was forgotten since is not subtracted.
+// limitEventBytes forgets the oldest events when there are more than keepEventBytes. It measures them when it does not
+// know how many there are, and when they could be too many: what was forgotten since is not subtracted.
 func (db *DB) limitEventBytes(tx *sql.Tx, added int64) error {
 	if known := db.eventBytes.Load(); known > 0 && known+added <= keepEventBytes {
 		db.eventBytes.Add(added)
 		return nil
 	}
 	if _, err := exec(tx, `DELETE FROM events WHERE id < (SELECT max(id) FROM events) AND id <=
-		(SELECT max(id) FROM (SELECT id, sum(`+eventBytes+`) OVER (ORDER BY id DESC) AS total FROM events) WHERE total > ?)`, keepEventBytes); err != nil {
+		(SELECT max(id) FROM (SELECT id, sum(`+eventBytes+`) OVER (ORDER BY id DESC) AS total FROM events)
+		WHERE total > ?)`, keepEventBytes); err != nil {
 		return err
 	}
 	var now int64

@@ -8,8 +8,16 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// keepRevisions is the number of revisions that are kept of each pipeline.
-const keepRevisions = 100
+// What is kept of the revisions of each pipeline. The newest one is kept whatever its size.
+const (
+	keepRevisions     = 100
+	keepRevisionBytes = 8 << 20
+)
+
+// tooOld returns in SQL the number of the newest revision of pipeline ?1 that is beyond ?2 bytes, 0 for none.
+const tooOld = `(SELECT coalesce(max(number), 0) FROM
+	(SELECT number, sum(coalesce(octet_length(spec), 0)) OVER (ORDER BY number DESC) AS total, max(number) OVER () AS newest
+	FROM revisions WHERE pipeline_id = ?1) WHERE total > ?2 AND number < newest)`
 
 // What a revision did.
 const (
@@ -25,7 +33,8 @@ const revisionColumns = `pipeline_id, number, generation, at, origin, action, sp
 func (db *DB) History(ctx context.Context, id string) (revisions []spec.Revision, err error) {
 	err = db.use(func(p *pools) (err error) {
 		revisions, err = queryAll(ctx, p.reader, scanRevision,
-			`SELECT `+revisionColumns+` FROM revisions WHERE pipeline_id = ? ORDER BY number`, id)
+			`SELECT `+revisionColumns+` FROM revisions WHERE pipeline_id = ?1 AND number > `+tooOld+` ORDER BY number`,
+			id, keepRevisionBytes)
 		return err
 	})
 	return revisions, wrap(err, "cannot read the history of pipeline %q", id)
@@ -82,6 +91,7 @@ func insertRevision(tx *sql.Tx, d *spec.Declaration, at time.Time, origin, actio
 		return err
 	}
 	_, err := exec(tx, `DELETE FROM revisions WHERE pipeline_id = ?1
-		AND number <= (SELECT max(number) FROM revisions WHERE pipeline_id = ?1) - ?2`, d.Pipeline.ID, keepRevisions)
+		AND (number <= (SELECT max(number) FROM revisions WHERE pipeline_id = ?1) - ?3 OR number <= `+tooOld+`)`,
+		d.Pipeline.ID, keepRevisionBytes, keepRevisions)
 	return err
 }

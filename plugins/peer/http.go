@@ -2,11 +2,12 @@ package peer
 
 import "net/http"
 
-// MaxHeader is how many bytes the headers of an answer have at most. A client keeps each of them, which takes many times as much memory.
+// MaxHeader is how many bytes the headers of an answer have at most. A client keeps each of them, which takes many
+// times as much memory.
 const MaxHeader = 1 << 20
 
-// Transport returns a transport like http.DefaultTransport, for servers whose answers have no more than MaxHeader bytes of headers. Whoever reads
-// the body bounds it, after decompression.
+// Transport returns a transport like http.DefaultTransport, for servers whose answers have no more than MaxHeader bytes
+// of headers. Whoever reads the body bounds it, after decompression.
 func Transport() *http.Transport {
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	t.MaxResponseHeaderBytes = MaxHeader

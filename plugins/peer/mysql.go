@@ -13,8 +13,9 @@ const maxColumns = 4096
 // largestPacket is what a packet holds at most; a longer message comes in several, of which the last is shorter.
 const largestPacket = 1<<24 - 1
 
-// MySQL checks the answers to commands, as they are described at https://dev.mysql.com/doc/dev/mysql-server/latest/PAGE_PROTOCOL.html. It sees
-// a connection from after the login on, of a session without compression and local files.
+// MySQL checks the answers to commands, as they are described at
+// https://dev.mysql.com/doc/dev/mysql-server/latest/PAGE_PROTOCOL.html. It sees a connection from after the login on,
+// of a session without compression and local files.
 type MySQL struct {
 	deprecateEOF bool
 
@@ -41,14 +42,15 @@ const (
 	rows
 )
 
-// NewMySQL returns a connection on which the answers are checked. deprecateEOF says whether the session has the capability
-// CLIENT_DEPRECATE_EOF.
+// NewMySQL returns a connection on which the answers are checked. deprecateEOF says whether the session has the
+// capability CLIENT_DEPRECATE_EOF.
 func NewMySQL(conn net.Conn, deprecateEOF bool) *MySQLConn {
 	checker := &MySQL{deprecateEOF: deprecateEOF}
 	return &MySQLConn{NewConn(conn, checker), checker}
 }
 
-// MySQLConn is a connection with checks of what is read from it. It sees the commands as well, which say what the answers are.
+// MySQLConn is a connection with checks of what is read from it. It sees the commands as well, which say what the
+// answers are.
 type MySQLConn struct {
 	*Conn
 	checker *MySQL
@@ -101,7 +103,7 @@ func (m *MySQL) Check(p []byte) error {
 				return mysqlError("a packet is empty")
 			}
 			if m.size += int64(m.left); m.size > MaxMessage() {
-				return mysqlError("it announces a message of %d bytes, and at most %d are read with the memory that there is", m.size, MaxMessage())
+				return mysqlError("it announces a message of %d bytes, and at most %d are read"+withMemory, m.size, MaxMessage())
 			}
 		}
 		n := min(m.left, len(p))
@@ -169,7 +171,8 @@ func (m *MySQL) result(first byte) error {
 	return nil
 }
 
-// prepared takes the beginning of the answer to a command that prepares a statement: its number, and the numbers of columns and parameters.
+// prepared takes the beginning of the answer to a command that prepares a statement: its number, and the numbers of
+// columns and parameters.
 func (m *MySQL) prepared(first byte) error {
 	m.expects = result
 	if first != isOK {
@@ -179,7 +182,8 @@ func (m *MySQL) prepared(first byte) error {
 	if len(m.message) < length {
 		return mysqlError("the description of a statement is too short")
 	}
-	m.skip = m.descriptions(int(binary.LittleEndian.Uint16(m.message[5:]))) + m.descriptions(int(binary.LittleEndian.Uint16(m.message[7:])))
+	count := func(at int) int { return m.descriptions(int(binary.LittleEndian.Uint16(m.message[at:]))) }
+	m.skip = count(5) + count(7)
 	if m.skip > 0 {
 		m.expects = columns
 	}

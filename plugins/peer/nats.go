@@ -99,8 +99,8 @@ func (c *NATS) ended(line []byte) error {
 	return nil // the client refuses what it does not know
 }
 
-// message takes the fields of a message: subject, number of the subscription, if wanted where to reply, and lengths: that of the headers when there are
-// some, and that of the whole.
+// message takes the fields of a message: subject, number of the subscription, if wanted where to reply, and lengths:
+// that of the headers when there are some, and that of the whole.
 func (c *NATS) message(line []byte, headers int) error {
 	fields := bytes.FieldsFunc(line, func(r rune) bool { return r == ' ' || r == '\t' })
 	if len(fields) != 3+headers && len(fields) != 4+headers {
@@ -125,13 +125,14 @@ func (c *NATS) message(line []byte, headers int) error {
 func length(field []byte) (int64, error) {
 	n, err := strconv.ParseUint(string(field), 10, 63)
 	if most := min(maxPayload, MaxMessage()); err != nil || int64(n) > most {
-		return 0, natsError("it announces a message of %s bytes, and at most %d are read", field[:min(len(field), maxLengthLine)], most)
+		return 0, natsError("it announces a message of %s bytes, and at most %d are read",
+			field[:min(len(field), maxLengthLine)], most)
 	}
 	return int64(n), nil
 }
 
-// NATSDialer dials for a client of NATS, which must be told to look up no host. It begins TLS where it is wanted, so that the
-// checks see what the client does.
+// NATSDialer dials for a client of NATS, which must be told to look up no host. It begins TLS where it is wanted, so
+// that the checks see what the client does.
 type NATSDialer struct {
 	Timeout time.Duration // of connecting
 	TLS     *tls.Config   // nil: only when the server asks for it
@@ -162,8 +163,7 @@ func (d *NATSDialer) start(ctx context.Context, conn net.Conn, address string) (
 	if err := conn.SetDeadline(deadline); err != nil {
 		return nil, err
 	}
-	// One byte at a time: what follows the line may be of TLS.
-	line, err := firstLine(conn)
+	begin, line, err := firstLine(conn)
 	if err != nil {
 		return nil, err
 	}
@@ -171,13 +171,16 @@ func (d *NATSDialer) start(ctx context.Context, conn net.Conn, address string) (
 		Required  bool `json:"tls_required"`
 		Available bool `json:"tls_available"`
 	}
-	if op, description, _ := bytes.Cut(line, []byte(" ")); !bytes.EqualFold(op, []byte("INFO")) || json.Unmarshal(description, &info) != nil {
+	op, description, _ := bytes.Cut(line, []byte(" "))
+	if !bytes.EqualFold(op, []byte("INFO")) || json.Unmarshal(description, &info) != nil {
 		return nil, natsError("it does not begin with INFO")
 	}
 	through := conn
 	switch {
 	case d.TLS != nil && !info.Required && !info.Available:
 		return nil, errors.New("the NATS server does not offer TLS")
+	case (d.TLS != nil || info.Required) && len(begin) > len(line): // what came before TLS is not to be believed behind it
+		return nil, natsError("it sends something before TLS begins")
 	case d.TLS != nil || info.Required:
 		secured := tls.Client(conn, d.config(address))
 		if err := secured.HandshakeContext(ctx); err != nil {
@@ -188,7 +191,7 @@ func (d *NATSDialer) start(ctx context.Context, conn net.Conn, address string) (
 	if err := conn.SetDeadline(time.Time{}); err != nil {
 		return nil, err
 	}
-	return NewConn(&replayed{through, line}, NewNATS()), nil
+	return NewConn(&replayed{through, begin}, NewNATS()), nil
 }
 
 // config returns the settings of TLS for the server at an address.
@@ -210,17 +213,21 @@ func (d *NATSDialer) config(address string) *tls.Config {
 	return config
 }
 
-// firstLine reads up to the end of a line.
-func firstLine(conn net.Conn) (line []byte, err error) {
-	for b := make([]byte, 1); len(line) <= maxInfo; {
-		if _, err := conn.Read(b); err != nil {
-			return nil, err
+// firstLine reads the first line, and returns what was read as well, which may be more.
+func firstLine(conn net.Conn) (begin, line []byte, err error) {
+	chunk := make([]byte, 4<<10)
+	for len(begin) <= maxInfo {
+		n, err := conn.Read(chunk)
+		from := len(begin)
+		begin = append(begin, chunk[:n]...)
+		if i := bytes.IndexByte(begin[from:], '\n'); i >= 0 {
+			return begin, begin[:from+i+1], nil
 		}
-		if line = append(line, b[0]); b[0] == '\n' {
-			return line, nil
+		if err != nil {
+			return nil, nil, err
 		}
 	}
-	return nil, natsError("a line has more than %d bytes", maxInfo)
+	return nil, nil, natsError("a line has more than %d bytes", maxInfo)
 }
 
 // replayed is a connection of which the beginning was read already.

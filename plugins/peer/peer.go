@@ -1,7 +1,7 @@
-// Package peer bounds what the other end of a connection can make this process allocate. The clients of databases and brokers
-// allocate what a length in a message announces, or index by it, and some do so in a goroutine of their own, in which a panic ends the
-// process. A Conn therefore follows the framing of the protocol in front of the client, and fails before the client sees a
-// message that announces too much or that is malformed.
+// Package peer bounds what the other end of a connection can make this process allocate. The clients of databases and
+// brokers allocate what a length in a message announces, or index by it, and some do so in a goroutine of their own, in
+// which a panic ends the process. A Conn therefore follows the framing of the protocol in front of the client, and
+// fails before the client sees a message that announces too much or that is malformed.
 package peer
 
 import (
@@ -13,8 +13,8 @@ import (
 	"sync"
 )
 
-// A Checker follows the messages of one protocol. Check is called with everything that the peer sends, in order and in pieces of
-// any size, before the client has it. After an error it is not called again.
+// A Checker follows the messages of one protocol. Check is called with everything that the peer sends, in order and in
+// pieces of any size, before the client has it. After an error it is not called again.
 type Checker interface {
 	Check(p []byte) error
 }
@@ -88,10 +88,14 @@ func (c *Conn) Err() error { return c.checked.Err() }
 // maxMessage is what a message holds at most, whatever memory there is: max_allowed_packet of MySQL may be 1 GiB.
 const maxMessage = 1 << 30
 
+// withMemory ends errors about MaxMessage.
+const withMemory = " with the memory that there is"
+
 // minMessage is what a message may hold however little memory there is.
 const minMessage = 16 << 20
 
-// MaxMessage returns how many bytes one message of a peer may have: 1 GiB, and no more than half of the memory that the process is limited to.
+// MaxMessage returns how many bytes one message of a peer may have: 1 GiB, and no more than half of the memory that the
+// process is limited to.
 func MaxMessage() int64 {
 	limit := debug.SetMemoryLimit(-1)
 	if limit == math.MaxInt64 {

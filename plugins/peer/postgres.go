@@ -12,7 +12,8 @@ const (
 	maxParameters = 10_000 // reports of parameters in one session, of which the client keeps each name
 )
 
-// Postgres checks the messages of a server, as https://www.postgresql.org/docs/current/protocol-message-formats.html has them.
+// Postgres checks the messages of a server, as https://www.postgresql.org/docs/current/protocol-message-formats.html
+// has them.
 type Postgres struct {
 	head       [5]byte // type and length of a message, begun and not complete
 	have       int     // bytes of head

@@ -15,8 +15,8 @@ const (
 	elementSize   = 16        // that a client allocates for each announced element of an array
 )
 
-// Redis checks replies in RESP2, the protocol of https://redis.io/docs/latest/develop/reference/protocol-spec/. What the elements of a reply announce
-// is bounded together.
+// Redis checks replies in RESP2, the protocol of https://redis.io/docs/latest/develop/reference/protocol-spec/. What
+// the elements of a reply announce is bounded together.
 type Redis struct {
 	line      []byte // begun and not ended
 	payload   int64  // bytes of a value to come
@@ -112,7 +112,7 @@ func (r *Redis) begin(line []byte) error {
 
 func (r *Redis) bounded() error {
 	if most := MaxMessage(); r.announced > most {
-		return redisError("it announces a reply of %d bytes, and at most %d are read with the memory that there is", r.announced, most)
+		return redisError("it announces a reply of %d bytes, and at most %d are read"+withMemory, r.announced, most)
 	}
 	return nil
 }

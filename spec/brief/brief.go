@@ -23,8 +23,8 @@ const (
 	cutEnd   = " more bytes)"
 )
 
-// Text returns a text of at most most bytes, which must be 64 or more. Of a longer text it returns the beginning, in whole characters, and how many bytes
-// are left out, counting what was left out when a part of the text was cut before.
+// Text returns a text of at most most bytes, which must be 64 or more. Of a longer text it returns the beginning, in
+// whole characters, and how many bytes are left out, counting what was left out when a part of the text was cut before.
 func Text(text string, most int) string {
 	if len(text) <= most {
 		return text

@@ -70,7 +70,8 @@ func Open(o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	options = append(options, nats.SkipHostLookup(), nats.SetCustomDialer(&peer.NATSDialer{Timeout: connectTimeout, TLS: secure, Host: host}))
+	dialer := &peer.NATSDialer{Timeout: connectTimeout, TLS: secure, Host: host}
+	options = append(options, nats.SkipHostLookup(), nats.SetCustomDialer(dialer))
 	conn, err := nats.Connect(o.URL, options...)
 	if err != nil {
 		return nil, fmt.Errorf("cannot connect to NATS: %w", err)
@@ -83,8 +84,8 @@ func Open(o Options) (*Store, error) {
 	return &Store{conn: conn, js: js, prefix: "$KV.conduit-" + o.Cluster + "."}, nil
 }
 
-// host checks the addresses, and returns the host of the first one. The servers that it names are known by address, and show
-// certificates for the same host.
+// host checks the addresses, and returns the host of the first one. The servers that it names are known by address, and
+// show certificates for the same host.
 func (o *Options) host() (first string, err error) {
 	for one := range strings.SplitSeq(o.URL, ",") {
 		if one = strings.TrimSpace(one); !strings.Contains(one, "://") {
@@ -92,7 +93,8 @@ func (o *Options) host() (first string, err error) {
 		}
 		u, err := url.Parse(one)
 		if err != nil || u.Scheme != "nats" && u.Scheme != "tls" {
-			return "", errors.New("cannot connect to NATS: its address must be nats://HOST:PORT or tls://HOST:PORT, several separated by commas")
+			return "", errors.New("cannot connect to NATS: " +
+				"its address must be nats://HOST:PORT or tls://HOST:PORT, several separated by commas")
 		}
 		first = cmp.Or(first, u.Hostname())
 	}

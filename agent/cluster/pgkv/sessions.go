@@ -4,6 +4,7 @@ package pgkv
 
 import (
 	"context"
+	"fmt"
 	"sync"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -39,7 +40,7 @@ func (s *sessions) use(ctx context.Context, f func(*pgconn.PgConn) error) error 
 	defer func() { <-s.free }()
 	conn, err := s.take(ctx)
 	if err == nil {
-		err = f(conn)
+		err = contained(func() error { return f(conn) })
 	}
 	if err != nil {
 		pg.Close(conn)
@@ -82,3 +83,14 @@ func (s *sessions) closeIdle(forGood bool) {
 
 // close ends all sessions, those in use once they are not.
 func (s *sessions) close() { s.closeIdle(true) }
+
+// contained calls f, and returns a panic of it as an error: a server that answers with other columns than were asked
+// for must not end the agent.
+func contained(f func() error) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = fmt.Errorf("cannot read what PostgreSQL answers: %v", v)
+		}
+	}()
+	return f()
+}

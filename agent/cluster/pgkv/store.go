@@ -92,7 +92,7 @@ func (s *Store) swap(ctx context.Context, conn *pgconn.PgConn, incarnation strin
 	if w.Revision != 0 {
 		sql, args = s.sql.update, append(args, []byte(fmt.Sprint(w.Revision)))
 	}
-	rows, err := query(ctx, conn, sql, args...)
+	rows, err := query(ctx, conn, 1, sql, args...)
 	if err != nil {
 		return protocol.Outcome{}, err
 	}
@@ -142,9 +142,15 @@ func (s *Store) read(ctx context.Context, conn *pgconn.PgConn, incarnation, key 
 	return e, nil
 }
 
-// query runs a statement whose third argument is bytes, and all others and its result text.
-func query(ctx context.Context, conn *pgconn.PgConn, sql string, args ...[]byte) ([][][]byte, error) {
+// query runs a statement whose third argument is bytes, and all others and its result text. Rows have as many columns
+// at least.
+func query(ctx context.Context, conn *pgconn.PgConn, columns int, sql string, args ...[]byte) ([][][]byte, error) {
 	r := conn.ExecParams(ctx, sql, args, nil, []int16{0, 0, 1, 0, 0, 0}[:len(args)], nil).Read()
+	for _, row := range r.Rows {
+		if len(row) < columns {
+			return nil, fmt.Errorf("the server answers with %d columns in place of %d", len(row), columns)
+		}
+	}
 	return r.Rows, r.Err
 }
 

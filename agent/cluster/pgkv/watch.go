@@ -66,7 +66,7 @@ type watcher struct {
 func (w *watcher) poll(ctx context.Context, observe func(protocol.Entry)) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	rows, err := query(ctx, w.conn, w.sql, w.since)
+	rows, err := query(ctx, w.conn, 4, w.sql, w.since)
 	if err != nil {
 		return err
 	}

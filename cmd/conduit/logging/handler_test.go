@@ -202,3 +202,22 @@ func TestLogAttributesOfSiblingsStayApart(t *testing.T) {
 		}
 	}
 }
+
+// TestErrorsAreBrief logs errors of many bytes, as errors and as texts. Other attributes stay as they are.
+func TestErrorsAreBrief(t *testing.T) {
+	long := strings.Repeat("x", 1<<20)
+	for name, a := range map[string]slog.Attr{"error": slog.Any("err", errors.New(long)), "another key": slog.Any("cause", errors.New(long)),
+		"text": slog.String("error", long), "in a group": slog.Group("plugin", slog.Any("err", errors.New(long)))} {
+		for _, format := range []string{"json", "cli"} {
+			if line := logLine(t, format, false, "m", a); len(line) > 5<<10 || !strings.Contains(line, "more bytes)") {
+				t.Errorf("%s as %s: a line of %d bytes", name, format, len(line))
+			}
+		}
+	}
+	if line := logLine(t, "json", false, "m", slog.String("record", long)); len(line) < 1<<20 {
+		t.Errorf("a record of %d bytes is cut", len(line))
+	}
+	if line := logLine(t, "json", false, long); len(line) > 65<<10 {
+		t.Errorf("a message of %d bytes is logged", len(line))
+	}
+}

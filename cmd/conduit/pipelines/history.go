@@ -19,7 +19,7 @@ func historyCommand(p *cli.Program) *ffcli.Command {
 		Usage: "conduit pipelines history ID",
 		Short: "List what was declared of a pipeline, oldest first.",
 		Long: `Each revision stands with who made it and what it changed. The last 100 are
-kept. Those of a pipeline that is deleted are kept, without the values of
+kept, as far as they take no more than 8 MiB. Those of a pipeline that is deleted are kept, without the values of
 secret settings, as db.history.max-age and its like say.
 
 Example:

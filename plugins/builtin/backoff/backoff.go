@@ -49,7 +49,8 @@ func Sleep(ctx context.Context, d time.Duration) error {
 }
 
 // Repeat calls session until ctx ends or retry, which is given its error, reports that trying again does not
-// help. A panic of session is an error, see sdk.Panicked. After an error it waits; the pauses begin over when session has called works.
+// help. A panic of session is an error, see sdk.Panicked. After an error it waits; the pauses begin over when session
+// has called works.
 func Repeat(ctx context.Context, session func(works func()) error, retry func(error) bool) {
 	var b Backoff
 	for ctx.Err() == nil {

@@ -1,7 +1,10 @@
 package kafka
 
 import (
+	"bytes"
 	"context"
+	"fmt"
+	"strconv"
 
 	"github.com/twmb/franz-go/pkg/sasl"
 	"github.com/twmb/franz-go/pkg/sasl/oauth"
@@ -36,11 +39,37 @@ func (s *saslSettings) mechanism() (sasl.Mechanism, error) {
 	case "PLAIN":
 		return plain.Auth{User: s.Username, Pass: s.Password}.AsMechanism(), nil
 	case "SCRAM-SHA-256":
-		return scram.Auth{User: s.Username, Pass: s.Password}.AsSha256Mechanism(), nil
+		return boundedSCRAM{scram.Auth{User: s.Username, Pass: s.Password}.AsSha256Mechanism()}, nil
 	case "SCRAM-SHA-512":
-		return scram.Auth{User: s.Username, Pass: s.Password}.AsSha512Mechanism(), nil
+		return boundedSCRAM{scram.Auth{User: s.Username, Pass: s.Password}.AsSha512Mechanism()}, nil
 	}
 	return nil, nil
+}
+
+// boundedSCRAM is SCRAM with a broker that may not ask for so many iterations that they take for ever.
+type boundedSCRAM struct{ sasl.Mechanism }
+
+// Authenticate implements sasl.Mechanism.
+func (m boundedSCRAM) Authenticate(ctx context.Context, host string) (sasl.Session, []byte, error) {
+	s, first, err := m.Mechanism.Authenticate(ctx, host)
+	return scramSession{s}, first, err
+}
+
+type scramSession struct{ sasl.Session }
+
+const maxIterations = 1_000_000 // brokers have 4096, unless told otherwise
+
+// Challenge implements sasl.Session.
+func (s scramSession) Challenge(answer []byte) (bool, []byte, error) {
+	for part := range bytes.SplitSeq(answer, []byte(",")) {
+		if digits, ok := bytes.CutPrefix(part, []byte("i=")); ok {
+			if n, err := strconv.Atoi(string(digits)); err != nil || n > maxIterations {
+				return false, nil, fmt.Errorf(
+					"cannot log in by SCRAM: the broker asks for %.20q iterations, and at most %d are done", digits, maxIterations)
+			}
+		}
+	}
+	return s.Session.Challenge(answer)
 }
 
 // oauth gives each connection a token that is valid at that time.

@@ -15,6 +15,7 @@ import (
 	"github.com/eclipse/paho.golang/paho"
 
 	"github.com/conduit-agent/conduit/plugins/builtin/tlssettings"
+	"github.com/conduit-agent/conduit/plugins/peer"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
@@ -99,7 +100,7 @@ func (s *serverSettings) connect(ctx context.Context, state *session, config pah
 	if err != nil {
 		return nil, fmt.Errorf("cannot reach the server: %w", err)
 	}
-	made := &connection{conn: newBuffered(conn), session: state}
+	made := &connection{conn: newBuffered(peer.NewConn(conn, &peer.MQTT{})), session: state}
 	config.Conn, config.Session, config.PacketTimeout = made.conn, made.session, s.Timeout
 	made.Client = paho.NewClient(config)
 	c.KeepAlive = uint16(min(max(s.KeepAlive/time.Second, 1), 1<<16-1))

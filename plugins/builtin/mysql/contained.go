@@ -12,8 +12,8 @@ import (
 	"github.com/conduit-agent/conduit/plugins/peer"
 )
 
-// contained makes connections of the driver on which a panic is an error. The driver panics at malformed answers, and database/sql calls it in
-// goroutines of its own, where a panic ends the process.
+// contained makes connections of the driver on which a panic is an error. The driver panics at malformed answers, and
+// database/sql calls it in goroutines of its own, where a panic ends the process.
 type contained struct {
 	driver.Connector
 	latest atomic.Pointer[peer.MySQLConn] // the connection that was made last
@@ -47,7 +47,8 @@ func (c *contained) explain(err error) error {
 }
 
 func malformed(panicked any) error {
-	return fmt.Errorf("%w: %w", mysql.ErrInvalidConn, &peer.Error{Protocol: "MySQL", Reason: fmt.Sprintf("the driver panicked: %v", panicked)})
+	violation := &peer.Error{Protocol: "MySQL", Reason: fmt.Sprintf("the driver panicked: %v", panicked)}
+	return fmt.Errorf("%w: %w", mysql.ErrInvalidConn, violation)
 }
 
 // driverConn is what a connection of the driver does.

@@ -77,7 +77,8 @@ func (s *server) openWith(ctx context.Context, dial func(ctx context.Context, ne
 	if err != nil {
 		return nil, err
 	}
-	login := &replica.Config{Addr: c.Addr, User: s.User, Password: s.Password, TLS: c.TLS, Timeout: s.Timeout, Database: s.Database, Dial: dial}
+	login := &replica.Config{Addr: c.Addr, User: s.User, Password: s.Password, Database: s.Database,
+		TLS: c.TLS, Timeout: s.Timeout, Dial: dial}
 	connector := &contained{}
 	c.Passwd, c.TLS = "", nil // the driver gets a session that is logged in
 	c.DialFunc = func(ctx context.Context, _, _ string) (net.Conn, error) {

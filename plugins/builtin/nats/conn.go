@@ -68,6 +68,15 @@ type conn struct {
 	lost <-chan struct{} // closed when the connection is
 }
 
+// explain returns err with what the server did, where that is why the connection was lost.
+func (c *conn) explain(err error) error {
+	var violation *peer.Error
+	if err != nil && errors.As(c.LastError(), &violation) && !errors.Is(err, violation) {
+		return fmt.Errorf("%w: %w", err, violation)
+	}
+	return err
+}
+
 // failure returns why the connection was lost.
 func (c *conn) failure() error {
 	if err := c.LastError(); err != nil {
@@ -93,7 +102,8 @@ func (s *serverSettings) connect(ctx context.Context) (*conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	options = append(options, client.SkipHostLookup(), client.SetCustomDialer(&peer.NATSDialer{Timeout: s.Timeout, TLS: secure}))
+	dialer := &peer.NATSDialer{Timeout: s.Timeout, TLS: secure}
+	options = append(options, client.SkipHostLookup(), client.SetCustomDialer(dialer))
 	if secure != nil {
 		options = append(options, client.Secure(secure))
 	}

@@ -62,12 +62,15 @@ func (s *subscriber) run(ctx context.Context) {
 }
 
 // session receives over one connection.
-func (s *subscriber) session(ctx context.Context, connected func()) error {
+func (s *subscriber) session(ctx context.Context, connected func()) (err error) {
 	c, err := s.settings.connect(ctx)
 	if err != nil {
 		return err
 	}
-	defer c.Close()
+	defer func() {
+		err = c.explain(err)
+		c.Close()
+	}()
 	const wait = 8192 // messages; more are dropped
 	messages := make(chan *client.Msg, wait)
 	for _, subject := range s.settings.Subjects {

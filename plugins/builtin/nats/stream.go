@@ -63,12 +63,13 @@ func (s *stream) run(ctx context.Context) {
 type gapError struct{ error }
 
 // session receives over one connection.
-func (s *stream) session(ctx context.Context, connected func()) error {
+func (s *stream) session(ctx context.Context, connected func()) (err error) {
 	c, err := s.settings.connect(ctx)
 	if err != nil {
 		return err
 	}
 	defer func() {
+		err = c.explain(err)
 		_ = c.FlushTimeout(s.settings.Timeout) // the last acknowledgements
 		c.Close()
 	}()

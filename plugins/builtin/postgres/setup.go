@@ -386,6 +386,9 @@ func (s *setup) check(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("cannot ask the server for its settings: %w", err)
 	}
+	if len(r) != 3 {
+		return fmt.Errorf("cannot ask the server for its settings: it answers with %d values, and 3 were asked for", len(r))
+	}
 	if v, _ := strconv.Atoi(r[1]); v < oldest {
 		return fmt.Errorf("PostgreSQL %s is too old: 13 or later is needed", r[2])
 	}

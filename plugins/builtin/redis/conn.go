@@ -93,8 +93,8 @@ func (s *serverSettings) dial(ctx context.Context) (redis.Conn, error) {
 	return c, nil
 }
 
-// dialChecked connects, with TLS when there is a configuration of it. The client allocates what a reply announces: the replies are checked before
-// it has them.
+// dialChecked connects, with TLS when there is a configuration of it. The client allocates what a reply announces: the
+// replies are checked before it has them.
 func dialChecked(ctx context.Context, network, address string, config *tls.Config) (net.Conn, error) {
 	conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
 	if err != nil {

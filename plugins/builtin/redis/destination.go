@@ -177,7 +177,8 @@ func (d *Destination) try(ctx context.Context, all []element) (int, error) {
 	if len(left) == 0 {
 		return len(all), nil
 	}
-	defer context.AfterFunc(ctx, func() { _ = d.conn.Close() })()
+	conn := d.conn // which close forgets
+	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
 	n, err := d.call(left)
 	if err != nil && !isReply(err) { // whether the server has them is not known
 		d.close()

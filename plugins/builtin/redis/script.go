@@ -78,6 +78,9 @@ func (d *Destination) call(all []element) (int, error) {
 	if _, err := redis.Scan(reply, &written, &refusal); err != nil {
 		return 0, fmt.Errorf("cannot understand the server: %w", err)
 	}
+	if written < 0 || written > len(all) || refusal != "" && written == len(all) {
+		return 0, fmt.Errorf("cannot understand the server: it says that it has written %d of %d elements", written, len(all))
+	}
 	if refusal != "" {
 		return written, redis.Error(refusal)
 	}

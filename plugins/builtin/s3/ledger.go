@@ -329,7 +329,8 @@ func (l *ledger) forget(ctx context.Context) (err error) {
 	return l.bucket.remove(ctx, l.dir+"probe")
 }
 
-// concurrently calls do for each number below n, a few at a time. A panic of one of them comes in the goroutine of the caller, when all have ended.
+// concurrently calls do for each number below n, a few at a time. A panic of one of them comes in the goroutine of the
+// caller, when all have ended.
 func concurrently(n int, do func(i int)) {
 	var done sync.WaitGroup
 	var panicked atomic.Pointer[error]

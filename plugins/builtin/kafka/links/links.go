@@ -9,6 +9,8 @@ import (
 	"os"
 	"sync"
 	"time"
+
+	"github.com/conduit-agent/conduit/plugins/peer"
 )
 
 // links are the connections of clients. A client has several to each broker, one of which may be idle for long: when an
@@ -43,7 +45,7 @@ func (l *links) dial(ctx context.Context, network, addr string) (net.Conn, error
 	l.all[one] = struct{}{}
 	l.mu.Unlock()
 	if l.tls == nil {
-		return one, nil
+		return peer.NewKafka(one), nil
 	}
 	config := l.tls.Clone()
 	if config.ServerName, _, err = net.SplitHostPort(addr); err == nil {
@@ -51,7 +53,7 @@ func (l *links) dial(ctx context.Context, network, addr string) (net.Conn, error
 		ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 		defer cancel()
 		if err = secure.HandshakeContext(ctx); err == nil {
-			return secure, nil
+			return peer.NewKafka(secure), nil
 		}
 	}
 	_ = one.Close()

@@ -215,8 +215,9 @@ const (
 	askKeySHA256 = 1 // of sha256_password
 )
 
-// more answers what the server sends of a way to log in. With caching_sha2_password it knows the password already, or needs all of it, in clear text
-// within TLS, else encrypted with its public key; with sha256_password it sends the key at once.
+// more answers what the server sends of a way to log in. With caching_sha2_password it knows the password already, or
+// needs all of it, in clear text within TLS, else encrypted with its public key; with sha256_password it sends the key
+// at once.
 func (c *Conn) more(b []byte, plugin, password string, scramble []byte) error {
 	switch {
 	case plugin != pluginCachingSHA2 && (plugin != pluginSHA256 || c.secure):
@@ -236,7 +237,8 @@ func (c *Conn) more(b []byte, plugin, password string, scramble []byte) error {
 	return c.write(encrypted)
 }
 
-// ed25519Proof signs the scramble with a key made of the password, as MariaDB has it: like Ed25519, with the password in place of the seed.
+// ed25519Proof signs the scramble with a key made of the password, as MariaDB has it: like Ed25519, with the password
+// in place of the seed.
 func ed25519Proof(password string, scramble []byte) ([]byte, error) {
 	hash := sha512.Sum512([]byte(password))
 	secret, err := edwards25519.NewScalar().SetBytesWithClamping(hash[:32])

@@ -1,5 +1,6 @@
 // Package replica speaks the protocol of MariaDB and MySQL as far as a replica needs it: it logs in, sends settings, and asks for the
-// binary log. It also logs in for a driver, which takes the session over. The protocol is that of https://dev.mysql.com/doc/dev/mysql-server/latest/PAGE_PROTOCOL.html and
+// binary log. It also logs in for a driver, which takes the session over. The protocol is that of
+// https://dev.mysql.com/doc/dev/mysql-server/latest/PAGE_PROTOCOL.html and
 // https://mariadb.com/kb/en/replication-protocol/.
 package replica
 
@@ -128,7 +129,8 @@ func (c *Conn) read() ([]byte, error) {
 		c.seq = head[3] + 1
 		at := len(c.buf)
 		if size := int64(at + n); size > c.most {
-			return nil, &peer.Error{Protocol: "MySQL", Reason: fmt.Sprintf("it announces a message of %d bytes, and at most %d are read", size, c.most)}
+			reason := fmt.Sprintf("it announces a message of %d bytes, and at most %d are read", size, c.most)
+			return nil, &peer.Error{Protocol: "MySQL", Reason: reason}
 		}
 		c.buf = slices.Grow(c.buf, n)[:at+n]
 		if _, err := io.ReadFull(c.in, c.buf[at:]); err != nil {

@@ -204,7 +204,8 @@ func TestCachingSHA2(t *testing.T) {
 	}
 }
 
-// TestEd25519 logs in as MariaDB has it with ed25519: with a password of 32 bytes in place of the seed, which the standard library knows as well.
+// TestEd25519 logs in as MariaDB has it with ed25519: with a password of 32 bytes in place of the seed, which the
+// standard library knows as well.
 func TestEd25519(t *testing.T) {
 	t.Parallel()
 	const seed = "a password of exactly 32 bytes.."

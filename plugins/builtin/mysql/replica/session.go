@@ -8,9 +8,9 @@ import (
 	"github.com/conduit-agent/conduit/plugins/peer"
 )
 
-// Session logs in, with TLS where it is wanted, and returns the connection for a driver that logs in as if without TLS and without a
-// password. So the answers can be checked behind TLS, before the driver has them: reads fail with a *peer.Error for one that
-// announces more than there may be.
+// Session logs in, with TLS where it is wanted, and returns the connection for a driver that logs in as if without TLS
+// and without a password. So the answers can be checked behind TLS, before the driver has them: reads fail with a
+// *peer.Error for one that announces more than there may be.
 func Session(ctx context.Context, c *Config) (*DriverConn, error) {
 	conn, err := connect(ctx, c, capsSession)
 	if err != nil {

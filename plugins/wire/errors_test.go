@@ -1,0 +1,26 @@
+package wire_test
+
+import (
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/conduit-agent/conduit/plugins/wire"
+	"github.com/conduit-agent/conduit/spec/brief"
+)
+
+// TestPlainErrorIsBounded has a plugin fail with an error of many bytes.
+func TestPlainErrorIsBounded(t *testing.T) {
+	t.Parallel()
+	for _, code := range []codes.Code{codes.Unknown, codes.ResourceExhausted, codes.Unimplemented} {
+		err := wire.PlainError(status.Error(code, "grpc: received message larger than max"+strings.Repeat("x", 15<<20)))
+		if n := len(err.Error()); n > brief.MaxFullError {
+			t.Errorf("%v: the error has %d bytes", code, n)
+		}
+	}
+	if err := wire.PlainError(status.Error(codes.Unknown, "no")); err.Error() != "no" {
+		t.Errorf("got %v", err)
+	}
+}
