@@ -10,9 +10,11 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/conduit-agent/conduit/plugins/logthrottle"
+	"github.com/conduit-agent/conduit/plugins/progress"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
@@ -38,6 +40,7 @@ type source struct {
 	failed   chan error
 	cancel   context.CancelFunc
 	done     chan struct{} // closed when the command is no more
+	ended    atomic.Bool   // and will not be run again
 	dir      string        // for the state of Singer; empty: the command takes none
 }
 
@@ -96,6 +99,19 @@ func (s *source) Read(ctx context.Context) ([]record.Record, error) {
 	return records, nil
 }
 
+// Progress says whether the command has ended, and how many records of it are not read then. Of one that is run
+// again and again nothing is known.
+func (s *source) Progress() progress.Report {
+	switch {
+	case s.settings.Restart == "always":
+		return progress.Report{}
+	case !s.ended.Load():
+		return progress.Report{Unfinished: "its command has not ended"}
+	}
+	left := int64(len(s.out))
+	return progress.Report{Records: &left, At: time.Now()}
+}
+
 // Teardown ends the command.
 func (s *source) Teardown(context.Context) error {
 	if s.cancel == nil {
@@ -125,6 +141,7 @@ func (s *source) keepRunning(ctx context.Context) {
 			return
 		case !again:
 			s.log.Info("command has ended, there is nothing more to read")
+			s.ended.Store(true)
 			return
 		case err != nil:
 			s.log.Warn("command has failed and is run again", "err", err)
