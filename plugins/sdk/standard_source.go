@@ -13,7 +13,7 @@ import (
 )
 
 type sourceOptions struct {
-	BatchSize      int           `json:"sdk.batch.size" default:"0" validate:"gt=-1" desc:"Most records in a batch before it is handed on. 0: batches as the connector reads them. Without a delay, it waits until the batch is full."`
+	BatchSize      int           `json:"sdk.batch.size" default:"0" validate:"gt=-1" desc:"Most records in a batch before it is handed on. 0: batches as the connector reads them. Without a delay, it waits until the batch is full, or no more can come before records are acknowledged."`
 	BatchDelay     time.Duration `json:"sdk.batch.delay" default:"0" desc:"Longest wait for more records after the first of a batch."`
 	ContextEnabled bool          `json:"sdk.schema.context.enabled" default:"true" desc:"Whether names of schemas begin with a context."`
 	ContextName    string        `json:"sdk.schema.context.name" desc:"The context that names of schemas begin with. The id of the connector when empty."`
