@@ -131,6 +131,15 @@ func (s *source) MaxUnacked() int {
 	return l.MaxUnacked()
 }
 
+// Finish implements sdk.FinishingSource.
+func (s *source) Finish() {
+	if f, ok := s.connector.(sdk.FinishingSource); ok && s.usable() == nil {
+		if err := sdk.Contain(func() error { f.Finish(); return nil }); err != nil {
+			_ = s.contained(err) // which ends the connector
+		}
+	}
+}
+
 // Ack implements connector.Source.
 func (s *source) Ack(ctx context.Context, positions []record.Position) error {
 	if len(positions) == 0 {

@@ -41,7 +41,8 @@ func (c *Catalog) check(ctx context.Context, host *plugins.Host, p *spec.Pipelin
 		problems = append(problems, c.Processors.Check(ctx, path+"/processors", connector.Processors)...)
 	}
 	problems = append(problems, c.checkPlugin(host, "/dead-letter-queue", p.DLQ.Plugin, spec.TypeDestination, p.DLQ.Settings)...)
-	return append(problems, c.Processors.Check(ctx, "/processors", p.Processors)...)
+	problems = append(problems, c.Processors.Check(ctx, "/processors", p.Processors)...)
+	return append(problems, checkHeld(ctx, host, p)...)
 }
 
 // Codes of problems of plugins that do not exist.

@@ -44,7 +44,7 @@ func ofPipelines() []Setting {
 		{"pipelines.drain-timeout", 30 * time.Second, "How long a pipeline that is to stop may take to settle the outstanding records, before it is cut off and they are delivered again; 0s for ever.", nil},
 		{"pipelines.deletion-grace", 10 * time.Second, "How long a pipeline goes on after its file is gone. The file coming back in time changes nothing.", nil},
 		{"pipelines.cleanup-delay", 10 * time.Minute, "How long a withdrawn pipeline's positions are kept before its connectors clean up.", nil},
-		{"pipelines.ack-timeout", 5 * time.Minute, "How long a destination may hold records without writing any, or a source may take for an acknowledgement, before the pipeline is started again; 0s for ever. A destination with sdk.batch.* or sdk.rate.* may take any time.", nil},
+		{"pipelines.ack-timeout", 5 * time.Minute, "How long a destination may hold records without writing any, or a source may take for an acknowledgement, before the pipeline is started again; 0s for ever. A destination has the time of sdk.batch.delay, and what sdk.rate.* takes, in addition, and may wait for more records to fill a batch.", nil},
 		{"pipelines.allowed-paths", "", "Directories and files, separated by commas, that settings of pipelines may name: what built-in connectors and processors read or write, and ${file:...}. Empty allows all but what is the agent's own.", nil},
 		{"pipelines.exit-on-degraded", false, "Exit when a pipeline fails for good.", nil},
 		{"pipelines.status-files", true, "Write into the directory of db.sqlite.path what became of each pipeline file, for tools that deploy files and cannot ask the API.", nil},

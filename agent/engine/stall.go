@@ -41,6 +41,12 @@ func (s *sourceRun) starves() bool {
 // may be called from any goroutine that has nothing locked.
 func (s *sourceRun) relieve() {
 	if !s.starves() {
+		s.mu.Lock()
+		open := s.blocked && s.mayRead(s.tracker.Marks, s.tracker.Bytes())
+		s.mu.Unlock()
+		if open { // by what others released
+			s.freed.Notify()
+		}
 		if s.stalled.Load() {
 			s.run.Committer.FlushNow() // which may be all that it waits for
 		}
@@ -79,6 +85,20 @@ func (r *run) relieve() {
 func (s *sourceRun) done(destination int) {
 	if s.under[destination].Add(-1) == 0 {
 		s.relieve()
+	}
+}
+
+// Complete has nothing wait for more records, since none come for now: sources take the part of a record that they
+// have for whole, destinations write out incomplete batches, and processors let go what they hold. It does nothing while
+// the pipeline does not run, and may be called at any time.
+func (p *Pipeline) Complete() {
+	r := p.running.Load()
+	if r == nil {
+		return
+	}
+	for _, s := range r.sources {
+		connector.Finish(s.src)
+		s.stall()
 	}
 }
 

@@ -6,6 +6,8 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/conduit-agent/conduit/agent/engine/measure"
@@ -25,6 +27,9 @@ type Wait struct {
 	State func(id string) (spec.State, bool)
 	// Lags returns how far each source of a pipeline is, nothing while it does not run.
 	Lags func(id string) map[string]measure.Lag
+	// Complete has a pipeline not wait for more records: its sources take the part of a record that they have for
+	// whole, and incomplete batches and windows go on.
+	Complete func(id string)
 }
 
 // Rest is a pipeline that came to rest.
@@ -33,6 +38,10 @@ type Rest struct {
 	State spec.State
 	// Applied reports whether what rests, or failed, is what is declared: no earlier version.
 	Applied bool
+	// Unread says of each source that has not read all there is why that is known.
+	Unread []string
+	// Endless are the sources that do not know whether there is more. They delivered nothing for the time of Idle.
+	Endless []string
 }
 
 // interval is the time between two observations.
@@ -80,53 +89,98 @@ func (w *Wait) observe(ctx context.Context, seen map[string]*observation, now ti
 			seen[id] = &observation{since: now}
 		}
 		state, _ := w.State(id)
-		all = append(all, Rest{ID: id, State: state, Applied: state.RunningGeneration == d.Generation && !state.Stale()})
-		done = w.rests(d, &state, seen[id], now) && done
+		r := Rest{ID: id, State: state, Applied: state.RunningGeneration == d.Generation && !state.Stale()}
+		var lags map[string]measure.Lag
+		if state.Phase == spec.PhaseRunning {
+			lags = w.Lags(id)
+			r.Unread, r.Endless = unread(lags)
+		}
+		all = append(all, r)
+		done = w.rests(d, &state, lags, seen[id], now) && done
 	}
 	sorting.By(all, func(a, b Rest) int { return cmp.Compare(a.ID, b.ID) })
 	return all, done, nil
 }
 
-func (w *Wait) rests(d *spec.Declaration, state *spec.State, o *observation, now time.Time) bool {
+func (w *Wait) rests(d *spec.Declaration, state *spec.State, lags map[string]measure.Lag, o *observation, now time.Time) bool {
 	switch state.Phase {
 	case spec.PhaseDegraded:
 		return true
 	case spec.PhaseRunning:
 		tried := state.LastAttempt != nil && state.LastAttempt.Generation == d.Generation
-		return o.rests(w.Lags(d.Pipeline.ID), w.Idle, now) && (tried || state.RunningGeneration == d.Generation)
+		complete := func() { w.Complete(d.Pipeline.ID) }
+		return o.rests(lags, w.Idle, now, complete) && (tried || state.RunningGeneration == d.Generation)
 	}
-	o.since = now
+	*o = observation{since: now, still: now}
 	return false
 }
 
 // observation is since when a pipeline that runs moves nothing.
 type observation struct {
-	since           time.Time
+	since           time.Time // when it was not settled, or moved, last
+	still           time.Time // when it moved last
 	read, confirmed uint64
+	completed       bool // since still
 }
 
-// rests takes how far the sources are. It reports whether nothing has moved for long enough.
-func (o *observation) rests(lags map[string]measure.Lag, idle time.Duration, now time.Time) bool {
+// rests takes how far the sources are. It reports whether nothing has moved for long enough, and calls complete
+// shortly before: what that makes move counts as well.
+func (o *observation) rests(lags map[string]measure.Lag, idle time.Duration, now time.Time, complete func()) bool {
 	var read, acked uint64
-	atEnd, settled := true, len(lags) > 0
+	atEnd, settled, opened := true, len(lags) > 0, len(lags) > 0
 	for _, l := range lags {
 		read, acked = read+l.Read, acked+l.Acked
 		atEnd = atEnd && isEnd(&l)
-		settled = settled && l.OldestUnacked == 0 && !l.OpenSince.IsZero()
+		settled = settled && l.OldestUnacked == 0
+		opened = opened && !l.OpenSince.IsZero()
 	}
-	if read != o.read || acked != o.confirmed || !settled {
-		*o = observation{since: now, read: read, confirmed: acked}
+	if read != o.read || acked != o.confirmed || !opened {
+		*o = observation{since: now, still: now, read: read, confirmed: acked}
 		return false
 	}
 	if atEnd {
 		idle = min(idle, settling)
 	}
-	return now.Sub(o.since) >= idle
+	if !o.completed && now.Sub(o.still) >= idle-min(idle, settling)/2 {
+		o.completed = true
+		complete()
+	}
+	if !settled {
+		o.since = now
+		return false
+	}
+	return o.completed && now.Sub(o.since) >= idle
+}
+
+// unread says which sources know that there is more, and which do not know, in the order of their ids.
+func unread(lags map[string]measure.Lag) (known, endless []string) {
+	for _, id := range slices.Sorted(maps.Keys(lags)) {
+		l := lags[id]
+		b := &l.Behind
+		current := b.Seconds != nil && *b.Seconds == 0
+		switch {
+		case b.Warning != "":
+			known = append(known, fmt.Sprintf("source %s: %s", id, b.Warning))
+		case b.Unfinished != "":
+			known = append(known, fmt.Sprintf("source %s may have more to read: %s", id, b.Unfinished))
+		case len(b.Snapshots) > 0:
+			known = append(known, fmt.Sprintf("source %s has read %s in part only", id, b.Snapshots[0].Of))
+		case b.Bytes != nil && *b.Bytes > 0 && !current:
+			known = append(known, fmt.Sprintf("source %s has %d bytes that it has not read", id, *b.Bytes))
+		case b.Records != nil && *b.Records > 0 && !current:
+			known = append(known, fmt.Sprintf("source %s has %d records that it has not read", id, *b.Records))
+		case b.Bytes == nil && b.Records == nil && b.Seconds != nil && !current:
+			known = append(known, fmt.Sprintf("source %s is %.0f s behind", id, *b.Seconds))
+		case b.Endless, b.Bytes == nil && b.Records == nil && !current:
+			endless = append(endless, id)
+		}
+	}
+	return known, endless
 }
 
 // isEnd reports whether a source says that it has read all that its system holds.
 func isEnd(l *measure.Lag) bool {
 	b := &l.Behind
-	known := b.Bytes != nil || b.Records != nil
+	known := (b.Bytes != nil || b.Records != nil) && !b.Endless && b.Unfinished == ""
 	return known && len(b.Snapshots) == 0 && b.Warning == "" && (b.Bytes == nil || *b.Bytes == 0) && (b.Records == nil || *b.Records == 0)
 }

@@ -2,6 +2,7 @@ package once_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -76,9 +77,10 @@ func TestWait(t *testing.T) {
 	}
 }
 
-func checkWait(t *testing.T, s scene, want time.Duration, applied bool) {
+// waits returns what waits for the scene.
+func waits(s scene) *once.Wait {
 	begin := time.Now()
-	w := &once.Wait{
+	return &once.Wait{
 		Idle:    10 * time.Second,
 		Scanned: func(context.Context) error { return nil },
 		Declared: func(context.Context) ([]spec.Declaration, error) {
@@ -90,15 +92,79 @@ func checkWait(t *testing.T, s scene, want time.Duration, applied bool) {
 		},
 		State: func(string) (spec.State, bool) { return s.state(time.Since(begin)), true },
 		Lags:  func(string) map[string]measure.Lag { return map[string]measure.Lag{"p:in": s.lag(time.Since(begin))} },
+
+		Complete: func(string) {},
 	}
+}
+
+func checkWait(t *testing.T, s scene, want time.Duration, applied bool) {
+	begin := time.Now()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
-	all, err := w.Run(ctx)
+	all, err := waits(s).Run(ctx)
 	if took := time.Since(begin); err != nil || took < want-time.Second || took > want+time.Second {
 		t.Errorf("rests after %v, %v, want %v", took, err, want)
 	}
 	if len(all) != 1 || all[0].ID != "p" || all[0].Applied != applied {
 		t.Errorf("rests: %+v, want p, applied %v", all, applied)
+	}
+}
+
+// What waits for more records, and what looks incomplete, goes on before a pipeline rests.
+func TestWaitCompletes(t *testing.T) {
+	zero, some := int64(0), int64(5)
+	for name, at := range map[string]*int64{"at its end": &zero, "behind": &some} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				completed, batch := 0, uint64(0)
+				lag := func(time.Duration) measure.Lag {
+					l := measure.Lag{Read: 10 + min(batch, 1), Acked: 10 + batch, OpenSince: time.Unix(1, 0), Behind: progress.Report{Bytes: at}}
+					if l.Acked < 12 { // a batch and the last line wait
+						l.OldestUnacked = time.Second
+					}
+					return l
+				}
+				w := waits(scene{runs, lag})
+				w.Complete = func(string) { completed++; batch = 2 }
+				all, err := w.Run(t.Context())
+				if err != nil || completed != 2 || (len(all[0].Unread) == 0) != (at == &zero) {
+					t.Errorf("completed %d times, %+v, %v", completed, all, err)
+				}
+			})
+		})
+	}
+}
+
+// TestUnread says what sources are known to have left.
+func TestUnread(t *testing.T) {
+	zero, some, now, late := int64(0), int64(5), 0.0, 7.0
+	for name, c := range map[string]struct {
+		report  progress.Report
+		unread  string
+		endless bool
+	}{
+		"at its end":          {progress.Report{Bytes: &zero}, "", false},
+		"bytes":               {progress.Report{Bytes: &some}, "source p:in has 5 bytes that it has not read", false},
+		"records":             {progress.Report{Records: &some}, "source p:in has 5 records that it has not read", false},
+		"of others":           {progress.Report{Bytes: &some, Seconds: &now}, "", false},
+		"seconds":             {progress.Report{Seconds: &late}, "source p:in is 7 s behind", false},
+		"current":             {progress.Report{Seconds: &now}, "", false},
+		"a snapshot":          {progress.Report{Bytes: &zero, Snapshots: []progress.Snapshot{{Of: "orders"}}}, "source p:in has read orders in part only", false},
+		"not connected":       {progress.Report{Warning: "connection refused"}, "source p:in: connection refused", false},
+		"a command that runs": {progress.Report{Unfinished: "its command has not ended"}, "source p:in may have more to read: its command has not ended", false},
+		"nothing known":       {progress.Report{}, "", true},
+		"a server":            {progress.Report{Records: &zero, Endless: true}, "", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				all, err := waits(scene{runs, func(time.Duration) measure.Lag {
+					return measure.Lag{Read: 1, Acked: 1, OpenSince: time.Unix(1, 0), Behind: c.report}
+				}}).Run(t.Context())
+				if err != nil || strings.Join(all[0].Unread, "; ") != c.unread || (len(all[0].Endless) > 0) != c.endless {
+					t.Errorf("%+v, %v", all, err)
+				}
+			})
+		})
 	}
 }
 

@@ -76,6 +76,33 @@ func (g *gate) wake(ctx context.Context) (all connector.Outcome, err error) {
 	return all, nil
 }
 
+// Releasable implements connector.ChainReleaser.
+func (g *gate) Releasable() bool {
+	for _, chain := range g.chains {
+		if r, ok := chain.(connector.ChainReleaser); ok && r.Releasable() {
+			return true
+		}
+	}
+	return false
+}
+
+// Release implements connector.ChainReleaser.
+func (g *gate) Release(ctx context.Context) (all connector.Outcome, err error) {
+	for _, chain := range g.chains {
+		r, ok := chain.(connector.ChainReleaser)
+		if !ok {
+			continue
+		}
+		out, err := r.Release(ctx)
+		if err != nil {
+			return all, err
+		}
+		all.Refused = append(all.Refused, out.Refused...)
+		all.Emitted = append(all.Emitted, out.Emitted...)
+	}
+	return all, nil
+}
+
 // Deadline implements connector.Chain.
 func (g *gate) Deadline() (earliest time.Time) {
 	for _, chain := range g.chains {

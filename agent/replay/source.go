@@ -7,6 +7,7 @@ import (
 
 	"github.com/conduit-agent/conduit/agent/deadletters"
 	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/plugins/sdk"
 	"github.com/conduit-agent/conduit/spec/notify"
 )
 
@@ -81,6 +82,7 @@ func (s *source) Read(ctx context.Context) (*record.Batch, error) {
 		if records := s.take(); len(records) > 0 {
 			return record.NewBatch(records), nil
 		}
+		sdk.Stalled(ctx)
 		select {
 		case <-s.freed:
 		case <-s.stopped:

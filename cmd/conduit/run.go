@@ -39,8 +39,11 @@ acknowledged first. A second signal ends it at once. SIGHUP has the pipeline fil
 except on a terminal, where it means that the terminal is gone.
 
 With --once it ends by itself: when every source has read all there is, or delivered nothing for the
-time of --idle, and all records are settled. Then the exit code is 0 if all pipelines ran as declared,
-refused no record and left out nothing, such as a file that cannot be read, and 1 if not. A pipeline that fails is tried three times again, unless
+time of --idle, and all records are settled. What a file ends with is a line then, though no newline is
+behind it, and incomplete batches and windows are written. The exit code is 0 if all pipelines ran as
+declared, refused no record and left out nothing, such as a file that cannot be read, and no source
+knows of anything that it has not read; it is 1 if not.
+A source that cannot know its end, such as mqtt or syslog, is named. A pipeline that fails is tried three times again, unless
 pipelines.error-recovery.max-retries says otherwise.
 
 Examples:

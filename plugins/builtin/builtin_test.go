@@ -325,3 +325,47 @@ func TestLeftOut(t *testing.T) {
 		}
 	}
 }
+
+// TestSourcesTellTheirLimits checks that every source of which a setting bounds the records that are not acknowledged
+// tells the host so: otherwise batches and windows wait for records that cannot come.
+func TestSourcesTellTheirLimits(t *testing.T) {
+	bounds := regexp.MustCompile(`not acknowledged|wait for acknowledgements`)
+	limits := map[string]struct {
+		settings map[string]string
+		most     int // of the source with these settings; 0: it says itself when it is stalled, or has no limit
+	}{
+		"mqtt receiveMaximum":      {map[string]string{"url": "mqtt://127.0.0.1:1", "topics": "t", "receiveMaximum": "7"}, 7},
+		"mqtt receiveMaximum, QoS": {map[string]string{"url": "mqtt://127.0.0.1:1", "topics": "t", "qos": "0"}, 0},
+		"nats maxAckPending":       {map[string]string{"url": "nats://127.0.0.1:1", "stream": "s", "maxAckPending": "7"}, 7},
+		"nats maxAckPending, core": {map[string]string{"url": "nats://127.0.0.1:1", "type": "core", "subjects": "s"}, 0},
+		"syslog limit.messages":    {map[string]string{"limit.messages": "7"}, 7},
+		"http limit.requests":      {map[string]string{}, 0},
+	}
+	for _, c := range builtin.All() {
+		if c.NewSource == nil {
+			continue
+		}
+		for name, p := range c.NewSource().Parameters() {
+			if _, ok := limits[c.Name+" "+name]; bounds.MatchString(p.Description) && !ok {
+				t.Errorf("setting %s of source %s bounds what is not acknowledged, and is not tried here", name, c.Name)
+			}
+		}
+		for name, l := range limits {
+			if plugin, _, _ := strings.Cut(name, " "); plugin != c.Name {
+				continue
+			}
+			s := c.NewSource()
+			if err := s.Configure(t.Context(), s.Parameters().ApplyDefaults(l.settings)); err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			limited, ok := s.(sdk.LimitedSource)
+			if most := 0; ok {
+				if most = limited.MaxUnacked(); most != l.most {
+					t.Errorf("%s: %d records may be unacknowledged, want %d", name, most, l.most)
+				}
+			} else if l.most > 0 {
+				t.Errorf("%s: the source does not tell its limit", name)
+			}
+		}
+	}
+}

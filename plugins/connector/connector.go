@@ -85,6 +85,13 @@ type Destination interface {
 	Flush(ctx context.Context) error
 }
 
+// Finish tells a source, if it is interested, that nothing more comes (sdk.FinishingSource).
+func Finish(s Source) {
+	if f, ok := s.(sdk.FinishingSource); ok {
+		f.Finish()
+	}
+}
+
 // MaxUnacked returns how many records of a source that was configured can be read and not acknowledged: before some of
 // them are acknowledged it returns no more.
 func MaxUnacked(s Source) uint64 {

@@ -22,6 +22,11 @@ type Report struct {
 	Snapshots []Snapshot `json:"snapshots,omitempty" doc:"Snapshots that run."`
 	Warning   string     `json:"warning,omitempty" doc:"What is going to fail unless a person acts."`
 	Skipped   []Skip     `json:"skipped,omitempty" doc:"What the source leaves out so that the rest is read, the newest first, 20 of them."`
+
+	// Endless says that there is no end: others send to the source, and Records are those that it has received.
+	Endless bool `json:"-"`
+	// Unfinished says, as in "its command has not ended", why more may come, of a source that has an end.
+	Unfinished string `json:"-"`
 }
 
 // Part is a part of a system that has its own end, such as a partition.

@@ -141,6 +141,14 @@ type AwaitedSource interface {
 	AckTimeout() time.Duration
 }
 
+// FinishingSource is a Source that waits for more of what it has read a part of, such as the end of a line. Only the
+// sources of this process are asked.
+type FinishingSource interface {
+	// Finish says that nothing more comes: a part that the system ends with is taken for whole. It is called
+	// after Configure, concurrently with every other method and maybe several times, and never waits.
+	Finish()
+}
+
 // SourceBase has the methods of Source that many sources have no use for.
 type SourceBase struct{ LifecycleBase }
 

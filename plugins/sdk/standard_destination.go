@@ -18,7 +18,7 @@ import (
 )
 
 type destinationOptions struct {
-	BatchSize      int           `json:"sdk.batch.size" default:"0" validate:"gt=-1" desc:"Records per write. 0: as they come. Without a delay, it waits until there are as many."`
+	BatchSize      int           `json:"sdk.batch.size" default:"0" validate:"gt=-1" desc:"Records per write. 0: as they come. Without a delay, it waits until there are as many, or the sources can read no more before it writes."`
 	BatchDelay     time.Duration `json:"sdk.batch.delay" default:"0" desc:"Longest wait for more records before a write."`
 	RatePerSecond  float64       `json:"sdk.rate.perSecond" default:"0" validate:"gt=-1" desc:"Most records per second. 0: no limit."`
 	RateBurst      int           `json:"sdk.rate.burst" default:"0" validate:"gt=-1" desc:"Most records at once under a rate limit. 0: the records of one second."`

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"sync/atomic"
 	"time"
 
 	"github.com/conduit-agent/conduit/plugins/progress"
@@ -12,7 +13,7 @@ import (
 )
 
 type sourceOptions struct {
-	BatchSize      int           `json:"sdk.batch.size" default:"0" validate:"gt=-1" desc:"Most records in a batch before it is handed on. 0: batches as the connector reads them. Without a delay, it waits until the batch is full."`
+	BatchSize      int           `json:"sdk.batch.size" default:"0" validate:"gt=-1" desc:"Most records in a batch before it is handed on. 0: batches as the connector reads them. Without a delay, it waits until the batch is full, or no more can come before records are acknowledged."`
 	BatchDelay     time.Duration `json:"sdk.batch.delay" default:"0" desc:"Longest wait for more records after the first of a batch."`
 	ContextEnabled bool          `json:"sdk.schema.context.enabled" default:"true" desc:"Whether names of schemas begin with a context."`
 	ContextName    string        `json:"sdk.schema.context.name" desc:"The context that names of schemas begin with. The id of the connector when empty."`
@@ -29,7 +30,9 @@ type standardSource struct {
 	params  *standardParameters
 	options sourceOptions
 	collect *collector // nil without batching
-	extract *extractor // nil without schemas
+
+	collecting atomic.Pointer[collector] // collect, for Finish
+	extract    *extractor                // nil without schemas
 }
 
 func (s *standardSource) Parameters() Parameters { return maps.Clone(s.params.of(s.Source).all) }
@@ -48,6 +51,7 @@ func (s *standardSource) Configure(ctx context.Context, settings map[string]stri
 func (s *standardSource) Open(ctx context.Context, pos record.Position) error {
 	if o := s.options; o.BatchSize > 0 || o.BatchDelay > 0 {
 		s.collect = &collector{read: s.readAgain, size: o.BatchSize, delay: o.BatchDelay, limit: s.MaxUnacked(), stalls: notify.NewSignal()}
+		s.collecting.Store(s.collect)
 	}
 	s.extract = newExtractor(EnvFrom(ctx), s.options)
 	return s.Source.Open(ctx, pos)
@@ -116,6 +120,16 @@ func (s *standardSource) MaxUnacked() int {
 		return 0
 	}
 	return l.MaxUnacked()
+}
+
+// Finish implements FinishingSource. A batch that is gathered is handed on.
+func (s *standardSource) Finish() {
+	if f, ok := s.Source.(FinishingSource); ok {
+		f.Finish()
+	}
+	if c := s.collecting.Load(); c != nil {
+		c.stalls.Notify()
+	}
 }
 
 func (s *standardSource) Ack(ctx context.Context, positions []record.Position) error {

@@ -29,6 +29,7 @@ type feed struct {
 	settings map[string]string
 	events   []string
 	reads    chan answer
+	limit    int
 	panics   bool
 	torn     bool
 }
@@ -36,7 +37,10 @@ type feed struct {
 type answer struct {
 	records []record.Record
 	err     error
+	stalls  bool // there is no answer before records are acknowledged
 }
+
+func (f *feed) MaxUnacked() int { return f.limit }
 
 func (*feed) Parameters() sdk.Parameters {
 	return sdk.Parameters{"path": {Type: sdk.TypeString, Default: "/tmp"}}
@@ -50,11 +54,17 @@ func (f *feed) Read(ctx context.Context) ([]record.Record, error) {
 	if f.panics {
 		panic("boom")
 	}
-	select {
-	case a := <-f.reads:
-		return a.records, a.err
-	case <-ctx.Done():
-		return nil, ctx.Err()
+	for {
+		select {
+		case a := <-f.reads:
+			if a.stalls {
+				sdk.Stalled(ctx)
+				continue
+			}
+			return a.records, a.err
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
 	}
 }
 
@@ -796,4 +806,45 @@ func (*lentDestination) Open(context.Context) error                         { re
 func (d *lentDestination) Write(_ context.Context, records []record.Record) (int, error) {
 	d.got = append(d.got, records...)
 	return len(records), nil
+}
+
+// TestSourceBatchesEndEarly hands on a batch that is not full when the connector returns no more before records are
+// acknowledged, says so, or is at its end.
+func TestSourceBatchesEndEarly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &feed{limit: 5}
+		s := openSource(t, t.Context(), f, map[string]string{"sdk.batch.size": "100"})
+		expect := func(ctx context.Context, want string) {
+			t.Helper()
+			if rs, err := s.Read(ctx); err != nil || positions(rs) != want {
+				t.Fatalf("got %q, %v, want %q", positions(rs), err, want)
+			}
+		}
+		f.reads <- answer{records: numbered(1, 4)}
+		f.reads <- answer{records: numbered(4, 6)}
+		expect(t.Context(), "1 2 3 4 5") // the limit
+		if err := s.Ack(t.Context(), []record.Position{record.Position("1"), record.Position("2")}); err != nil {
+			t.Fatal(err)
+		}
+		f.reads <- answer{records: numbered(6, 7)}
+		f.reads <- answer{records: numbered(7, 8)}
+		expect(t.Context(), "6 7") // with three outstanding
+		if err := s.Ack(t.Context(), make([]record.Position, 5)); err != nil {
+			t.Fatal(err)
+		}
+		f.reads <- answer{records: numbered(8, 9)}
+		time.AfterFunc(time.Minute, s.(sdk.FinishingSource).Finish)
+		expect(t.Context(), "8")
+		f.reads <- answer{records: numbered(9, 10)}
+		f.reads <- answer{stalls: true}
+		told := 0
+		ctx := sdk.WithStalled(t.Context(), func() { told++ })
+		expect(ctx, "9")
+		time.AfterFunc(time.Minute, func() { f.reads <- answer{records: numbered(10, 14)} })
+		time.AfterFunc(2*time.Minute, s.(sdk.FinishingSource).Finish)
+		expect(ctx, "10 11 12 13") // with one more outstanding
+		if told == 0 {
+			t.Error("the host does not learn that the connector is stalled")
+		}
+	})
 }

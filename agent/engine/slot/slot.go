@@ -170,6 +170,7 @@ func (s *Slot) Attend(ctx context.Context) (connector.Outcome, error) {
 		if err != nil {
 			return out, s.broken(err)
 		}
+		s.deadline.Store(0) // to be armed again: it may have come
 		s.arm()
 		return out, nil
 	}

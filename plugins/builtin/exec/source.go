@@ -10,6 +10,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/conduit-agent/conduit/plugins/logthrottle"
@@ -39,6 +40,7 @@ type source struct {
 	failed   chan error
 	cancel   context.CancelFunc
 	done     chan struct{} // closed when the command is no more
+	ended    atomic.Bool   // and will not be run again
 	skips    progress.Skips
 	dir      string // for the state of Singer; empty: the command takes none
 }
@@ -98,6 +100,21 @@ func (s *source) Read(ctx context.Context) ([]record.Record, error) {
 	return records, nil
 }
 
+// Progress says whether the command has ended, how many records of it are not read then, and which lines are left out.
+// Whether there are more of a command that is run again and again is not known.
+func (s *source) Progress() progress.Report {
+	r := progress.Report{Skipped: s.skips.List()}
+	switch {
+	case s.settings.Restart == "always":
+	case !s.ended.Load():
+		r.Unfinished = "its command has not ended"
+	default:
+		left := int64(len(s.out))
+		r.Records, r.At = &left, time.Now()
+	}
+	return r
+}
+
 // Teardown ends the command.
 func (s *source) Teardown(context.Context) error {
 	if s.cancel == nil {
@@ -127,6 +144,7 @@ func (s *source) keepRunning(ctx context.Context) {
 			return
 		case !again:
 			s.log.Info("command has ended, there is nothing more to read")
+			s.ended.Store(true)
 			return
 		case err != nil:
 			s.log.Warn("command has failed and is run again", "err", err)
@@ -199,9 +217,6 @@ func (s *source) leaveOut(err error) {
 	s.log.Warn("a line is left out", "after", s.place.Seq, "err", err)
 	s.skips.Add(fmt.Sprintf("a line behind record %d", s.place.Seq), err)
 }
-
-// Progress returns which lines are left out.
-func (s *source) Progress() progress.Report { return progress.Report{Skipped: s.skips.List()} }
 
 // take makes a record of a line.
 func (s *source) take(ctx context.Context, line []byte) error {

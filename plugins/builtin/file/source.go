@@ -108,6 +108,9 @@ func (s *Source) Open(ctx context.Context, pos record.Position) error {
 // IgnoresAcks implements sdk.AckIgnorer: the file stays as it is.
 func (s *Source) IgnoresAcks() bool { return true }
 
+// Finish implements sdk.FinishingSource: what the files end with is a line, though there is no newline behind it.
+func (s *Source) Finish() { s.options.finish.Store(true) }
+
 // Read returns the lines that are there, waiting for the first one.
 func (s *Source) Read(ctx context.Context) ([]record.Record, error) {
 	for {
@@ -134,7 +137,11 @@ func (s *Source) Read(ctx context.Context) ([]record.Record, error) {
 const measureInterval = time.Second
 
 func (s *Source) measure() {
-	if now := time.Now(); now.Sub(s.measured) >= measureInterval {
+	interval := measureInterval
+	if s.options.finish.Load() { // somebody waits for the end
+		interval = shortestPause
+	}
+	if now := time.Now(); now.Sub(s.measured) >= interval {
 		s.measured = now
 		bytes := s.reader.behind()
 		s.latest.Set(progress.Report{Bytes: &bytes, At: now})

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"os"
 	"regexp"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -36,6 +37,7 @@ type tail struct {
 	switches int64     // how many files or contents were left behind
 	head     []byte    // beginning of the open file, up to headBytes, as far as it was read
 	ended    bool      // nothing will be added to the open file
+	atEnd    bool      // all that the open file had was read when it was tried last
 	skips    *progress.Skips
 }
 
@@ -45,6 +47,7 @@ type options struct {
 	groupWait   time.Duration  // how long lines of a group may keep others waiting
 	compression string
 	leaveAfter  time.Duration // how long a path may be free until its last file is left; 0: for ever
+	finish      atomic.Bool   // what the files end with is whole
 }
 
 // next returns the next line that is complete. Behind the last newline there is one
@@ -72,7 +75,7 @@ func (t *tail) nextOrOmitted() ([]byte, bool) {
 		return nil, false
 	}
 	line, ok := t.lines.next()
-	if !ok && t.file != nil && (t.ended || t.file.complete()) {
+	if !ok && t.file != nil && (t.ended || t.file.complete() || t.atEnd && t.finish.Load()) {
 		line, ok = t.lines.rest()
 	} else if !ok && (len(t.buf) > 0 || t.long) && time.Since(t.grew) >= t.groupWait {
 		line, ok = t.whole()
@@ -105,6 +108,7 @@ func (t *tail) advance(ctx context.Context) (bool, error) {
 		return false, err
 	}
 	err = t.fill(ctx)
+	t.atEnd = errors.Is(err, io.EOF)
 	switch {
 	case err == nil:
 		t.grew = time.Now()
@@ -141,7 +145,7 @@ func (t *tail) use(f *content, p place) error {
 	t.gone = time.Time{}
 	t.line, t.switches = p.line, p.switches
 	t.inode, t.written = inodeOf(info), info.ModTime()
-	t.head, t.ended = nil, false
+	t.head, t.ended, t.atEnd = nil, false, false
 	return t.readHead()
 }
 
@@ -261,8 +265,11 @@ func (t *tail) behind() int64 {
 	if err != nil {
 		return 0
 	}
-	if t.file.packed != nil {
-		return t.file.packed.behind(info)
+	if packed := t.file.packed; packed != nil {
+		if t.finish.Load() && packed.ended && !packed.complete { // its end is missing
+			return info.Size()
+		}
+		return packed.behind(info)
 	}
 	return max(0, info.Size()-t.offset-t.skip)
 }

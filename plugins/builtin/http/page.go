@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/plugins/processor/jsonvalue"
+	"github.com/conduit-agent/conduit/plugins/progress"
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
@@ -49,6 +50,8 @@ func (p *poller) take(r *response) ([]record.Record, error) {
 // rest has the next request wait for its time.
 func (p *poller) rest() {
 	p.due = time.Now().Add(p.settings.Period)
+	all := int64(0)
+	p.latest.Set(progress.Report{Records: &all, At: time.Now()})
 	p.begin()
 }
 

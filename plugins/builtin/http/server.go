@@ -129,7 +129,7 @@ func (s *server) close(ctx context.Context) error {
 
 func (s *server) progress() progress.Report {
 	n := s.pending.waits()
-	return progress.Report{Records: &n, At: time.Now()}
+	return progress.Report{Records: &n, At: time.Now(), Endless: true}
 }
 
 // serve answers a request when its records are acknowledged.

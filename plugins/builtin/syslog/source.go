@@ -243,7 +243,7 @@ func (s *Source) MaxUnacked() int { return s.settings.Waiting }
 func (s *Source) Progress() progress.Report {
 	waiting, dropped := s.inbox.counts()
 	r := s.latest.Report()
-	r.Records, r.At = &waiting, time.Now()
+	r.Records, r.At, r.Endless = &waiting, time.Now(), true
 	if s.packets != nil {
 		dropped += kernelDrops(s.packets.LocalAddr())
 	}

@@ -1,0 +1,125 @@
+package catalog
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/conduit-agent/conduit/plugins"
+	"github.com/conduit-agent/conduit/plugins/pluginname"
+	"github.com/conduit-agent/conduit/plugins/sdk"
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// Codes of warnings that records are to be held for longer, or in greater number, than a source allows.
+const (
+	codeWindowEndsEarly = "processor.window_ends_early"
+	codeSendersGiveUp   = "connector.senders_give_up"
+)
+
+const spoolInstead = "Write what the source receives to a spool in one pipeline, and read it with a source spool in another, where this is"
+
+// holder is a processor or a destination that holds records.
+type holder struct {
+	path, what string
+	records    int           // how many; 0: not known
+	time       time.Duration // for how long
+}
+
+// checkHeld warns of processors and destinations that hold more records than a source delivers before some are
+// acknowledged, or hold them for longer than its senders wait. Only built-in sources tell.
+func checkHeld(ctx context.Context, host *plugins.Host, p *spec.Pipeline) (problems []spec.Problem) {
+	warn := func(path, code, format string, args ...any) {
+		found := problem(path, code, fmt.Sprintf(format, args...))
+		found.Severity = spec.SeverityWarning
+		problems = append(problems, found)
+	}
+	common := aggregates("/processors", p.Processors)
+	for i, c := range p.Connectors {
+		if c.Type == spec.TypeDestination {
+			path := fmt.Sprintf("/connectors/%d", i)
+			common = append(common, aggregates(path+"/processors", c.Processors)...)
+			size, _ := strconv.Atoi(c.Settings["sdk.batch.size"])
+			if d := duration(c.Settings["sdk.batch.delay"]); d > 0 {
+				common = append(common, holder{path: path + "/settings/sdk.batch.delay", what: "a batch", time: d})
+			} else if size > 1 && c.Settings["sdk.batch.delay"] == "" {
+				common = append(common, holder{path: path + "/settings/sdk.batch.size", what: "a batch without sdk.batch.delay", time: math.MaxInt64})
+			}
+		}
+	}
+	for i, c := range p.Connectors {
+		if c.Type != spec.TypeSource {
+			continue
+		}
+		limit, patience := limits(ctx, host, &c)
+		for _, h := range append(aggregates(fmt.Sprintf("/connectors/%d/processors", i), c.Processors), common...) {
+			if limit > 0 && h.records > limit {
+				warn(h.path, codeWindowEndsEarly, "%s may end early: source %q delivers no more than %d records before they are acknowledged, so a window with more of them becomes several records. %s",
+					h.what, c.ID, limit, spoolInstead)
+			}
+			if patience > 0 && h.time >= patience {
+				lasts := "may wait for more records for ever"
+				if h.time < math.MaxInt64 {
+					lasts = "lasts " + h.time.String()
+				}
+				warn(h.path, codeSendersGiveUp, "%s %s, but those who send to source %q wait %v for an acknowledgement: they give up, and send the same again. %s", h.what, lasts, c.ID, patience, spoolInstead)
+			}
+		}
+	}
+	return problems
+}
+
+// aggregates returns the processors that hold the records of a window.
+func aggregates(path string, declared []spec.Processor) (all []holder) {
+	for i, d := range declared {
+		if pluginname.Bare(d.Plugin) != "aggregate" {
+			continue
+		}
+		h := holder{path: fmt.Sprintf("%s/%d/settings/window.size", path, i), what: "a window of " + d.ID, records: 4000, time: duration(d.Settings["window.size"])}
+		if n, err := strconv.Atoi(d.Settings["window.records"]); err == nil {
+			h.records = n
+		}
+		all = append(all, h)
+	}
+	return all
+}
+
+// duration returns the value of a setting, 0 where it is not known.
+func duration(text string) time.Duration {
+	d, _ := time.ParseDuration(text)
+	return d
+}
+
+// limits returns how many records of a source may be unacknowledged, and how long its senders wait for an
+// acknowledgement, 0 for what is not bounded or not known. Settings that hold references count as their defaults.
+func limits(ctx context.Context, host *plugins.Host, c *spec.Connector) (records int, patience time.Duration) {
+	found, err := host.Find(c.Plugin)
+	if err != nil || found.Kind != pluginname.Builtin {
+		return 0, 0
+	}
+	for _, builtin := range host.Builtin {
+		if builtin.Name != found.Name || builtin.NewSource == nil {
+			continue
+		}
+		s := builtin.NewSource()
+		l, limited := s.(sdk.LimitedSource)
+		a, awaited := s.(sdk.AwaitedSource)
+		if !limited && !awaited {
+			continue
+		}
+		params, settings := s.Parameters(), maps.Clone(c.Settings)
+		maps.DeleteFunc(settings, func(name, value string) bool { return strings.Contains(value, "$") && params[name].Default != "" })
+		_ = s.Configure(ctx, params.ApplyDefaults(settings)) // what is wrong is said elsewhere
+		if limited {
+			records = l.MaxUnacked()
+		}
+		if awaited {
+			patience = a.AckTimeout()
+		}
+	}
+	return records, patience
+}

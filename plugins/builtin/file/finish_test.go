@@ -1,0 +1,60 @@
+package file_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
+	"github.com/conduit-agent/conduit/plugins/sdk"
+)
+
+// TestFinish has a source take what its files end with for lines, of every kind of file.
+func TestFinish(t *testing.T) {
+	t.Parallel()
+	var packed bytes.Buffer
+	z := gzip.NewWriter(&packed)
+	_, _ = z.Write([]byte("one\ntwo"))
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		path     string // that is read
+		files    map[string]string
+		settings []string
+		before   []string // lines that are read before
+		after    []string // and after
+		left     bool     // of what is missing
+	}{
+		"a line":                   {"in", map[string]string{"in": "one\ntwo"}, nil, []string{"one"}, []string{"two"}, false},
+		"one line":                 {"in", map[string]string{"in": "one"}, nil, nil, []string{"one"}, false},
+		"a line of Windows":        {"in", map[string]string{"in": "one\r\ntwo\r"}, nil, []string{"one\r"}, []string{"two\r"}, false},
+		"an empty file":            {"in", map[string]string{"in": ""}, nil, nil, nil, false},
+		"whole lines":              {"in", map[string]string{"in": "one\n"}, nil, []string{"one"}, nil, false},
+		"a group":                  {"in", map[string]string{"in": "> one\na\n> two\nb"}, []string{"multiline.start", "^>", "multiline.timeout", "1h"}, []string{"> one\na"}, []string{"> two\nb"}, false},
+		"a directory":              {".", map[string]string{"a": "one\ntwo", "b": "three"}, nil, []string{"one"}, []string{"two", "three"}, false},
+		"a compressed file":        {"in.gz", map[string]string{"in.gz": packed.String()}, nil, []string{"one", "two"}, nil, false},
+		"half of one":              {"in.gz", map[string]string{"in.gz": packed.String()[:packed.Len()-4]}, nil, []string{"one"}, []string{"two"}, true},
+		"a file that is not there": {"in", nil, nil, nil, nil, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			for name, text := range c.files {
+				if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			s := open(t, filepath.Join(dir, c.path), nil, c.settings...)
+			s.unordered(c.before...)
+			s.Source.(sdk.FinishingSource).Finish()
+			s.unordered(c.after...)
+			left := func() int64 {
+				s.wantNothing()
+				return *s.Source.(sdk.Reporter).Progress().Bytes
+			}
+			wait.For(t, "what is left is known", func() bool { return (left() > 0) == c.left })
+		})
+	}
+}
