@@ -165,18 +165,18 @@ func (s *Stage) judge(now time.Time, l *Limits) *spec.Stall {
 	}
 	waited := now.Sub(s.Since)
 	waits := !s.Since.IsZero() && s.Patience >= 0 && waited >= max(l.Stuck, min(2*s.Usual, l.Regular/2))+s.Patience
-	switch r := s.Refusal; {
+	switch r, refusal := of(s.Report), of(s.Refusal); {
 	case s.Doing == measure.Unclaimed:
 		if waits {
 			return &spec.Stall{Reason: spec.StallCluster, Stage: s.ID, Since: s.Since,
 				Message: s.name() + " waits for the cluster to confirm the claim"}
 		}
-	case !s.Since.IsZero() && s.Report.Count > 0 && now.Sub(s.Report.First) >= l.Report && now.Sub(s.Report.Last) < l.Fresh:
-		return s.stall(spec.StallRetrying, s.Since, s.Report.Text)
+	case !s.Since.IsZero() && r.Count > 0 && now.Sub(r.First) >= l.Report && now.Sub(r.Last) < l.Fresh:
+		return s.stall(spec.StallRetrying, s.Since, r.Text)
 	case r.Count > 0 && s.Warning != "" && now.Sub(r.First) >= l.Report: // it knows itself that it is not over
 		return s.stall(spec.StallRetrying, r.First, r.Text)
-	case r.Count > 1 && r.Last.Sub(r.First) >= l.Stuck:
-		return s.stall(spec.StallRefuses, r.First, "it refuses every record: "+r.Text)
+	case refusal.Count > 1 && refusal.Last.Sub(refusal.First) >= l.Stuck:
+		return s.stall(spec.StallRefuses, refusal.First, "it refuses every record: "+refusal.Text)
 	case waits && s.Doing == measure.Opening:
 		return s.stall(spec.StallStuck, s.Since, "opening it does not end"+s.last())
 	case waits && s.Kind == spec.StageProcessor:
@@ -187,9 +187,17 @@ func (s *Stage) judge(now time.Time, l *Limits) *spec.Stall {
 	return nil
 }
 
+// of returns a report that is there, or one of nothing.
+func of(r *measure.Report) measure.Report {
+	if r == nil {
+		return measure.Report{}
+	}
+	return *r
+}
+
 // source judges a source. One that reads nothing and reports nothing may have nothing to read.
 func (s *Stage) source(now time.Time, l *Limits) *spec.Stall {
-	waits, r := !s.Since.IsZero(), s.Report
+	waits, r := !s.Since.IsZero(), of(s.Report)
 	switch {
 	case waits && s.Doing == measure.Opening && r.Count > 0 && now.Sub(r.First) >= l.Report:
 		return s.stall(spec.StallRetrying, s.Since, r.Text)
@@ -214,7 +222,7 @@ func (s *Stage) stall(done string, since time.Time, why string) *spec.Stall {
 
 // last is the last error that the stage reported, as an addition to a message.
 func (s *Stage) last() string {
-	if s.Report.Text == "" {
+	if s.Report == nil {
 		return ""
 	}
 	return "; the last error was " + s.Report.Text
