@@ -192,7 +192,7 @@ func (p *pipeline) failed(now time.Time) {
 	}
 	if p.running && again { // the first failure says nothing about the next ones
 		lasted := now.Sub(p.since)
-		if slices.ContainsFunc(p.stages, func(st Stage) bool { return st.Kind == spec.StageDestination && !st.PassedAt.IsZero() }) {
+		if slices.ContainsFunc(p.stages, Stage.delivered) {
 			o.Flapped = lasted
 		} else {
 			o.Failed = lasted
@@ -200,6 +200,9 @@ func (p *pipeline) failed(now time.Time) {
 	}
 	o.Confirmed, o.Failure = now, now
 }
+
+// delivered reports whether the stage is a destination that accepted a record in this run.
+func (s Stage) delivered() bool { return s.Kind == spec.StageDestination && !s.PassedAt.IsZero() }
 
 // begin begins to observe another run. What stages reported stays for as long as the pipeline is stalled.
 func (p *pipeline) begin(s *spec.State, stats *measure.Pipeline) {
