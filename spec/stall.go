@@ -1,7 +1,6 @@
 package spec
 
 import (
-	"cmp"
 	"strings"
 	"time"
 )
@@ -9,11 +8,12 @@ import (
 // Stall is why a pipeline that is to run delivers nothing. It is kept over restarts of the run and of the agent until
 // something is delivered again.
 type Stall struct {
-	Reason  string    `json:"reason"`           // CamelCase word; stable
-	Stage   string    `json:"stage,omitempty"`  // qualified id of the connector or processor to blame; "" when there is no single one
-	Message string    `json:"message"`          // for people; names the stage
-	Since   time.Time `json:"since"`            // when the last record was delivered or the first one waited, or of the first failure
-	Failed  bool      `json:"failed,omitempty"` // a run ended because of it: only another one that delivers shows that it is over
+	Reason  string `json:"reason"`          // CamelCase word; stable
+	Stage   string `json:"stage,omitempty"` // qualified id of the stage to blame; "" when there is no single one
+	Message string `json:"message"`         // for people; names the stage
+	// Since is when the last record was delivered or the first one began to wait, or of the first failure.
+	Since  time.Time `json:"since"`
+	Failed bool      `json:"failed,omitempty"` // a run ended because of it: only one that delivers shows that it is over
 	// Generation is that of the version which stalled. A stall does not outlast a change of the declaration that runs.
 	Generation int64 `json:"generation,omitempty"`
 }
@@ -59,8 +59,8 @@ func (p *Pipeline) StageKind(id string) string {
 	return StageProcessor
 }
 
-// Failure returns the stall of a pipeline of which a run ended with an error now, and before which it had this one, nil
-// for none. stage is the qualified id of the stage of this kind that failed, "" for none; refused says that it refused a
+// Failure returns the stall of a pipeline of which a run ended with an error now. before is the stall that it had, nil
+// for none; stage the qualified id of the stage of this kind that failed, "" for none; refused says that it refused a
 // record.
 func Failure(before *Stall, stage, kind string, refused bool, message string, now time.Time) *Stall {
 	s := &Stall{Reason: StallPipeline, Stage: stage, Message: message, Since: now, Failed: true}
@@ -82,7 +82,8 @@ func (s *Stall) Same(o *Stall) bool {
 	if s == nil || o == nil {
 		return s == o
 	}
-	return cmp.Or(strings.Compare(s.Reason, o.Reason), strings.Compare(s.Stage, o.Stage), s.Since.Compare(o.Since)) == 0 && s.Failed == o.Failed && s.Generation == o.Generation
+	return s.Reason == o.Reason && s.Stage == o.Stage && s.Since.Equal(o.Since) && s.Failed == o.Failed &&
+		s.Generation == o.Generation
 }
 
 func (o observation) delivering() Condition {

@@ -12,20 +12,35 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// Limits are how long what Judge waits for may take, in addition to what settings allow and to what is usual for a stage.
+// Limits are how long what Judge waits for may take, in addition to what settings allow and to what is usual for a
+// stage.
 type Limits struct {
-	Stuck   time.Duration // to accept a record, to answer a call, or to refuse every record
-	Report  time.Duration // to succeed after the first error that a stage reports
-	Fresh   time.Duration // without another error until a stage no longer counts as one that tries again
-	Start   time.Duration // for the plugins of a pipeline to come up, or for a member of a cluster to claim it
-	Steady  time.Duration // for a run after one that failed, when it delivers
-	Idle    time.Duration // the same when it has nothing to deliver
-	Regular time.Duration // what may be taken as usual: between two records of a slow stage, or between failures that come regularly
+	Stuck  time.Duration // to accept a record, to answer a call, or to refuse every record
+	Report time.Duration // to succeed after the first error that a stage reports
+	Fresh  time.Duration // without another error until a stage no longer counts as one that tries again
+	Start  time.Duration // for the plugins of a pipeline to come up, or for a member of a cluster to claim it
+	Steady time.Duration // for a run after one that failed, when it delivers
+	Idle   time.Duration // the same when it has nothing to deliver
+	// Regular is the most that may be taken as usual: half of it between two records of a slow stage, all of it between
+	// failures that come regularly.
+	Regular time.Duration
 }
 
 // DefaultLimits have a pipeline that stops delivering found out within half a minute.
-var DefaultLimits = Limits{Stuck: 20 * time.Second, Report: 2 * time.Second, Fresh: 90 * time.Second, Start: 30 * time.Second,
-	Steady: 15 * time.Second, Idle: 30 * time.Second, Regular: 5 * time.Minute}
+var DefaultLimits = Limits{
+	Stuck:   20 * time.Second,
+	Report:  2 * time.Second,
+	Fresh:   90 * time.Second,
+	Start:   30 * time.Second,
+	Steady:  15 * time.Second,
+	Idle:    30 * time.Second,
+	Regular: 5 * time.Minute,
+}
+
+// fresh returns how long after the last of several reports the next one may come.
+func (l *Limits) fresh(r *measure.Report) time.Duration {
+	return max(l.Fresh, 2*r.Last.Sub(r.First)/time.Duration(r.Count-1))
+}
 
 // Stage is a stage of a pipeline as it was observed over time.
 type Stage struct {
@@ -49,7 +64,7 @@ type Observed struct {
 	Failed    time.Duration // how long the last run lasted that failed and had delivered nothing
 	Flapped   time.Duration // the same of one that had delivered something
 	Failure   time.Time     // when a run failed last, zero when none has
-	Unplaced  time.Time     // since when no member of the cluster has the pipeline; zero when one has, or there is no cluster
+	Unplaced  time.Time     // since when no member of the cluster has the pipeline; zero when one has or there is none
 }
 
 // Judge returns why a pipeline delivers nothing, nil when it delivers, has nothing to deliver, or is not to run.
@@ -116,8 +131,8 @@ func (o *Observed) over(now time.Time) bool {
 	return idle && age >= min(max(o.Limits.Idle, 2*o.Failed, 2*o.Flapped), o.Limits.Regular)
 }
 
-// passed reports whether a stage passed a record after its stall was observed last. For a stage that counts none, or that
-// there is no more, that is when a destination did.
+// passed reports whether a stage passed a record after its stall was observed last. For a processor, and for a stage
+// that the pipeline has no more, a destination stands in.
 func (o *Observed) passed(id string) bool {
 	passed := func(st Stage) bool { return st.PassedAt.After(o.Confirmed) }
 	i := slices.IndexFunc(o.Stages, func(st Stage) bool { return st.ID == id })
@@ -165,18 +180,18 @@ func (s *Stage) judge(now time.Time, l *Limits) *spec.Stall {
 	}
 	waited := now.Sub(s.Since)
 	waits := !s.Since.IsZero() && s.Patience >= 0 && waited >= max(l.Stuck, min(2*s.Usual, l.Regular/2))+s.Patience
-	switch r := s.Refusal; {
+	switch r, refusal := of(s.Report), of(s.Refusal); {
 	case s.Doing == measure.Unclaimed:
 		if waits {
 			return &spec.Stall{Reason: spec.StallCluster, Stage: s.ID, Since: s.Since,
 				Message: s.name() + " waits for the cluster to confirm the claim"}
 		}
-	case !s.Since.IsZero() && s.Report.Count > 0 && now.Sub(s.Report.First) >= l.Report && now.Sub(s.Report.Last) < l.Fresh:
-		return s.stall(spec.StallRetrying, s.Since, s.Report.Text)
+	case !s.Since.IsZero() && r.Count > 0 && now.Sub(r.First) >= l.Report && now.Sub(r.Last) < l.Fresh:
+		return s.stall(spec.StallRetrying, s.Since, r.Text)
 	case r.Count > 0 && s.Warning != "" && now.Sub(r.First) >= l.Report: // it knows itself that it is not over
 		return s.stall(spec.StallRetrying, r.First, r.Text)
-	case r.Count > 1 && r.Last.Sub(r.First) >= l.Stuck:
-		return s.stall(spec.StallRefuses, r.First, "it refuses every record: "+r.Text)
+	case refusal.Count > 1 && refusal.Last.Sub(refusal.First) >= l.Stuck:
+		return s.stall(spec.StallRefuses, refusal.First, "it refuses every record: "+refusal.Text)
 	case waits && s.Doing == measure.Opening:
 		return s.stall(spec.StallStuck, s.Since, "opening it does not end"+s.last())
 	case waits && s.Kind == spec.StageProcessor:
@@ -187,13 +202,21 @@ func (s *Stage) judge(now time.Time, l *Limits) *spec.Stall {
 	return nil
 }
 
+// of returns a report that is there, or one of nothing.
+func of(r *measure.Report) measure.Report {
+	if r == nil {
+		return measure.Report{}
+	}
+	return *r
+}
+
 // source judges a source. One that reads nothing and reports nothing may have nothing to read.
 func (s *Stage) source(now time.Time, l *Limits) *spec.Stall {
-	waits, r := !s.Since.IsZero(), s.Report
+	waits, r := !s.Since.IsZero(), of(s.Report)
 	switch {
 	case waits && s.Doing == measure.Opening && r.Count > 0 && now.Sub(r.First) >= l.Report:
 		return s.stall(spec.StallRetrying, s.Since, r.Text)
-	case r.Count > 1 && r.Last.Sub(r.First) >= l.Report && now.Sub(r.Last) < max(l.Fresh, 2*r.Last.Sub(r.First)/time.Duration(r.Count-1)):
+	case r.Count > 1 && r.Last.Sub(r.First) >= l.Report && now.Sub(r.Last) < l.fresh(&r):
 		return s.stall(spec.StallRetrying, r.First, r.Text)
 	case waits && now.Sub(s.Since) >= l.Stuck && s.Doing == measure.Opening:
 		return s.stall(spec.StallStuck, s.Since, "opening it does not end")
@@ -209,12 +232,13 @@ var idles = map[string]string{spec.StageSource: "reads nothing", spec.StageDesti
 
 // stall returns a stall of the stage. Its message has no time, since it may become that of an earlier stall.
 func (s *Stage) stall(done string, since time.Time, why string) *spec.Stall {
-	return &spec.Stall{Reason: s.Kind + done, Stage: s.ID, Since: since, Message: s.name() + " " + idles[s.Kind] + ": " + why}
+	message := s.name() + " " + idles[s.Kind] + ": " + why
+	return &spec.Stall{Reason: s.Kind + done, Stage: s.ID, Since: since, Message: message}
 }
 
 // last is the last error that the stage reported, as an addition to a message.
 func (s *Stage) last() string {
-	if s.Report.Text == "" {
+	if s.Report == nil {
 		return ""
 	}
 	return "; the last error was " + s.Report.Text

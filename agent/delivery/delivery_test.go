@@ -24,7 +24,7 @@ func destination(since time.Duration, f func(*delivery.Stage)) delivery.Stage {
 	return s
 }
 
-func source(since time.Duration, doing measure.Doing, report measure.Report) delivery.Stage {
+func source(since time.Duration, doing measure.Doing, report *measure.Report) delivery.Stage {
 	s := delivery.Stage{Kind: spec.StageSource}
 	s.ID, s.Type, s.Doing, s.Report = "p:in", spec.TypeSource, doing, report
 	if since > 0 {
@@ -33,8 +33,8 @@ func source(since time.Duration, doing measure.Doing, report measure.Report) del
 	return s
 }
 
-func reported(count int, first, last time.Duration) measure.Report {
-	return measure.Report{Text: "connection refused", First: ago(first), Last: ago(last), Count: count}
+func reported(count int, first, last time.Duration) *measure.Report {
+	return &measure.Report{Text: "connection refused", First: ago(first), Last: ago(last), Count: count}
 }
 
 // Each stage that holds its pipeline up is found, with the reason and since when, and none that waits on purpose.
@@ -45,7 +45,7 @@ func TestJudgeStages(t *testing.T) {
 		stages []delivery.Stage
 		want   string // reason, stage and seconds since; "" for none
 	}{
-		"nothing outstanding":  {[]delivery.Stage{source(0, measure.Reading, measure.Report{}), {Kind: spec.StageDestination}}, ""},
+		"nothing outstanding":  {[]delivery.Stage{source(0, measure.Reading, nil), {Kind: spec.StageDestination}}, ""},
 		"it just got a record": {[]delivery.Stage{destination(time.Second, nil)}, ""},
 		"it hangs":             {[]delivery.Stage{destination(20*time.Second, nil)}, "DestinationStuck p:out 20"},
 		"it retries": {[]delivery.Stage{destination(4*time.Second, func(s *delivery.Stage) { s.Report = reported(2, 3*time.Second, time.Second) })},
@@ -68,17 +68,17 @@ func TestJudgeStages(t *testing.T) {
 			"DestinationStuck p:out 20"},
 		"the claim is not confirmed":  {[]delivery.Stage{destination(20*time.Second, func(s *delivery.Stage) { s.Doing = measure.Unclaimed })}, "WaitingForCluster p:out 20"},
 		"the dead-letter queue hangs": {[]delivery.Stage{destination(40*time.Second, nil), queue}, "DeadLetterQueueStuck p:dead-letter-queue 30"},
-		"a processor hangs":           {[]delivery.Stage{source(0, measure.Blocked, measure.Report{}), processor}, "ProcessorStuck p:mask 60"},
+		"a processor hangs":           {[]delivery.Stage{source(0, measure.Blocked, nil), processor}, "ProcessorStuck p:mask 60"},
 		"one of two destinations": {[]delivery.Stage{destination(0, nil), destination(30*time.Second, func(s *delivery.Stage) { s.ID = "p:other" })},
 			"DestinationStuck p:other 30"},
-		"a source is idle":            {[]delivery.Stage{source(0, measure.Reading, measure.Report{})}, ""},
+		"a source is idle":            {[]delivery.Stage{source(0, measure.Reading, nil)}, ""},
 		"a source warned once":        {[]delivery.Stage{source(0, measure.Reading, reported(1, time.Minute, time.Minute))}, ""},
 		"a source cannot connect":     {[]delivery.Stage{source(0, measure.Reading, reported(5, 40*time.Second, 10*time.Second))}, "SourceRetrying p:in 40"},
 		"a source could not connect":  {[]delivery.Stage{source(0, measure.Reading, reported(5, 10*time.Minute, 6*time.Minute))}, ""},
-		"a source hangs in Open":      {[]delivery.Stage{source(20*time.Second, measure.Opening, measure.Report{})}, "SourceStuck p:in 20"},
+		"a source hangs in Open":      {[]delivery.Stage{source(20*time.Second, measure.Opening, nil)}, "SourceStuck p:in 20"},
 		"a source retries in Open":    {[]delivery.Stage{source(5*time.Second, measure.Opening, reported(1, 3*time.Second, 3*time.Second))}, "SourceRetrying p:in 5"},
-		"a source hangs in Ack":       {[]delivery.Stage{source(20*time.Second, measure.Acking, measure.Report{})}, "SourceStuck p:in 20"},
-		"a source waits for its turn": {[]delivery.Stage{source(0, measure.Blocked, measure.Report{})}, ""},
+		"a source hangs in Ack":       {[]delivery.Stage{source(20*time.Second, measure.Acking, nil)}, "SourceStuck p:in 20"},
+		"a source waits for its turn": {[]delivery.Stage{source(0, measure.Blocked, nil)}, ""},
 	} {
 		got := delivery.Judge(now, &delivery.Observed{Limits: &delivery.DefaultLimits, State: spec.State{Phase: spec.PhaseRunning, Since: ago(time.Hour)}, Stages: tt.stages})
 		check(t, name, got, tt.want)

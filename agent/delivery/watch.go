@@ -48,16 +48,17 @@ type Watch struct {
 
 	mu        sync.Mutex
 	pipelines map[string]*pipeline // guarded by mu; by id
+	stages    []measure.Stage      // guarded by mu: of one pipeline, for a moment
 }
 
 // pipeline is one as it was observed over time.
 type pipeline struct {
 	observed Observed
 	run      *engine.Pipeline
-	stages   map[string]*Stage // by qualified id
-	since    time.Time         // when the phase that it was seen in began
-	running  bool              // in that phase it ran
-	updated  time.Time         // when the message of the stall was set
+	stages   []Stage   // of the last run, in the order in which they were seen
+	since    time.Time // when the phase that it was seen in began
+	running  bool      // in that phase it ran
+	updated  time.Time // when the message of the stall was set
 	seen     time.Time
 }
 
@@ -103,7 +104,7 @@ func (w *Watch) sample(ctx context.Context, now time.Time) {
 		s := &states[i]
 		p := w.pipelines[s.PipelineID]
 		if p == nil {
-			p = &pipeline{stages: map[string]*Stage{}, since: s.Since, observed: Observed{Limits: cmp.Or(w.Limits, &DefaultLimits), Confirmed: now}}
+			p = &pipeline{since: s.Since, observed: Observed{Limits: cmp.Or(w.Limits, &DefaultLimits), Confirmed: now}}
 			p.observed.State.Stall = s.Stall
 			w.pipelines[s.PipelineID] = p
 		}
@@ -156,29 +157,31 @@ func (w *Watch) observe(now time.Time, p *pipeline, s *spec.State) {
 		p.begin(s, stats)
 		p.run = run
 	}
-	o.Stages = o.Stages[:0]
-	if run == nil {
+	if o.Stages = nil; run == nil {
 		p.recount(stats)
 		return
 	}
-	for _, m := range run.Stages() {
-		p.note(now, m, run.Declared.StageKind(m.ID), stats)
+	w.stages = run.Stages(w.stages[:0])
+	found := 0
+	for i := range w.stages {
+		m := &w.stages[i]
+		p.note(now, found, m, run.Declared, stats)
+		found++
 	}
 	w.Runs.EachProcessor(s.PipelineID, func(id string, stats *processor.Stats) {
-		m := measure.Stage{ID: id, Passed: stats.In.Load()}
+		m := &measure.Stage{ID: id, Passed: stats.In.Load()}
 		if call := stats.Current.Load(); call != 0 {
 			m.Doing, m.Outstanding, m.Acked = measure.Processing, 1, call
 		}
-		p.note(now, m, spec.StageProcessor, nil)
+		p.note(now, found, m, run.Declared, nil)
+		found++
 	})
-	slices.SortStableFunc(o.Stages, func(a, b Stage) int { return order[a.Kind] - order[b.Kind] })
+	p.stages = p.stages[:found]
+	o.Stages = p.stages
 	if stall := o.worst(now); stall != nil {
 		o.Confirmed = now
 	}
 }
-
-// order is that of the kinds of stages in lists.
-var order = map[string]int{spec.StageSource: 0, spec.StageProcessor: 1, spec.StageDestination: 2, spec.StageQueue: 3}
 
 // failed takes note of the end of a run with an error.
 func (p *pipeline) failed(now time.Time) {
@@ -189,7 +192,7 @@ func (p *pipeline) failed(now time.Time) {
 	}
 	if p.running && again { // the first failure says nothing about the next ones
 		lasted := now.Sub(p.since)
-		if slices.ContainsFunc(o.Stages, func(st Stage) bool { return st.Kind == spec.StageDestination && !st.PassedAt.IsZero() }) {
+		if slices.ContainsFunc(p.stages, Stage.delivered) {
 			o.Flapped = lasted
 		} else {
 			o.Failed = lasted
@@ -198,12 +201,16 @@ func (p *pipeline) failed(now time.Time) {
 	o.Confirmed, o.Failure = now, now
 }
 
+// delivered reports whether the stage is a destination that accepted a record in this run.
+func (s Stage) delivered() bool { return s.Kind == spec.StageDestination && !s.PassedAt.IsZero() }
+
 // begin begins to observe another run. What stages reported stays for as long as the pipeline is stalled.
 func (p *pipeline) begin(s *spec.State, stats *measure.Pipeline) {
-	for id, st := range p.stages {
+	for i := range p.stages {
+		st := &p.stages[i]
 		st.Since, st.PassedAt = time.Time{}, time.Time{}
 		if s.Stall == nil {
-			clearReports(stats, st.Kind, id)
+			clearReports(stats, st.Kind, st.ID)
 		}
 	}
 }
@@ -214,24 +221,27 @@ func (p *pipeline) recount(stats *measure.Pipeline) {
 		return
 	}
 	stats.Each(func(_ spec.ConnectorType, id string, c *measure.Connector) {
-		if st := p.stages[id]; st != nil {
-			st.Passed = c.Records.Load()
+		if i := slices.IndexFunc(p.stages, func(st Stage) bool { return st.ID == id }); i >= 0 {
+			p.stages[i].Passed = c.Records.Load()
 		}
 	})
 }
 
-// note takes note of what a stage does now.
-func (p *pipeline) note(now time.Time, m measure.Stage, kind string, stats *measure.Pipeline) {
-	st := p.stages[m.ID]
-	if st == nil {
-		st = &Stage{Kind: kind}
-		p.stages[m.ID] = st
+// note takes note of what a stage does now, which becomes the one at index i.
+func (p *pipeline) note(now time.Time, i int, m *measure.Stage, declared *spec.Pipeline, stats *measure.Pipeline) {
+	if i == len(p.stages) || p.stages[i].ID != m.ID { // each sample finds them in the same order, but of processors
+		j := slices.IndexFunc(p.stages[i:], func(st Stage) bool { return st.ID == m.ID })
+		if j < 0 {
+			p.stages = slices.Insert(p.stages, i, Stage{Kind: declared.StageKind(m.ID)})
+		} else {
+			p.stages[i], p.stages[i+j] = p.stages[i+j], p.stages[i]
+		}
 	}
+	st := &p.stages[i]
 	if st.sample(now, m) {
-		clearReports(stats, kind, m.ID)
-		st.Report, st.Refusal = measure.Report{}, measure.Report{}
+		clearReports(stats, st.Kind, m.ID)
+		st.Report, st.Refusal = nil, nil
 	}
-	p.observed.Stages = append(p.observed.Stages, *st)
 }
 
 // clearReports forgets what a stage reported.
@@ -253,7 +263,7 @@ func clearReports(stats *measure.Pipeline, kind, id string) {
 }
 
 // sample takes note of what the stage does now, and reports whether it passed records since the last sample.
-func (s *Stage) sample(now time.Time, m measure.Stage) (passed bool) {
+func (s *Stage) sample(now time.Time, m *measure.Stage) (passed bool) {
 	waits := m.Outstanding > 0
 	mark := func(m *measure.Stage) uint64 { return m.Passed }
 	switch {
@@ -266,10 +276,10 @@ func (s *Stage) sample(now time.Time, m measure.Stage) (passed bool) {
 		waits = true
 	}
 	passed = m.Passed != s.Passed
-	goesOn := waits && mark(&m) == mark(&s.Stage) && kindOf(m.Doing) == kindOf(s.Doing)
+	goesOn := waits && mark(m) == mark(&s.Stage) && kindOf(m.Doing) == kindOf(s.Doing)
 	if !s.Since.IsZero() && !goesOn || passed {
 		took := s.Usual * 4 / 5
-		if !s.Since.IsZero() && m.Report.Count == 0 && m.Refusal.Count == 0 && kindOf(s.Doing) == working {
+		if !s.Since.IsZero() && m.Report == nil && m.Refusal == nil && kindOf(s.Doing) == working {
 			took = max(took, now.Sub(s.Since))
 		}
 		s.Usual = took
@@ -283,7 +293,7 @@ func (s *Stage) sample(now time.Time, m measure.Stage) (passed bool) {
 	if passed {
 		s.PassedAt = now
 	}
-	s.Stage = m
+	s.Stage = *m
 	return passed
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -198,9 +199,10 @@ func TestRecovery(t *testing.T) {
 // A failure is remembered while runs begin, read and fail, and over a restart of the agent, until one delivers for a while.
 func TestFailuresAreRemembered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		down := true
+		var down atomic.Bool // also read by the fakes
+		down.Store(true)
 		f := newFakes(map[string]fake{"out": {write: func(ctx context.Context, _ int) error {
-			if !down {
+			if !down.Load() {
 				return nil
 			}
 			if err := pause(ctx, 10*time.Second); err != nil {
@@ -220,7 +222,7 @@ func TestFailuresAreRemembered(t *testing.T) {
 		if !a.stall().Since.Equal(since) {
 			t.Errorf("nothing is delivered since %v, after the restart since %v", since, a.stall().Since)
 		}
-		down = false
+		down.Store(false)
 		a.always(10*time.Second, "DestinationFailed", "DestinationStuck")
 		time.Sleep(4 * time.Minute) // the longest pause between two runs, and some
 		a.after(0, "")
@@ -281,9 +283,10 @@ func TestLastRecordOfARun(t *testing.T) {
 func TestReports(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFakes(nil)
-		down := true
+		var down atomic.Bool // also read by the fakes
+		down.Store(true)
 		f.of = map[string]fake{"in": {read: func(ctx context.Context, _ int) error {
-			for down {
+			for down.Load() {
 				f.stats.Source("p:in").Reports.Note("cannot connect, trying again: connection refused", time.Now())
 				if err := pause(ctx, 10*time.Second); err != nil {
 					return err
@@ -296,7 +299,7 @@ func TestReports(t *testing.T) {
 		defer a.stop()
 		time.Sleep(15 * time.Second)
 		a.always(2*time.Minute, "SourceRetrying")
-		down = false
+		down.Store(false)
 		a.after(15*time.Second, "")
 	})
 }

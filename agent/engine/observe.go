@@ -10,14 +10,13 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// Stages returns what the connectors of the pipeline and its dead-letter queue hold and do now, nothing while it does
-// not run. It may be called at any time, and waits for nothing.
-func (p *Pipeline) Stages() []measure.Stage {
+// Stages appends to all what the connectors of the pipeline and its dead-letter queue hold and do now, nothing while it
+// does not run. It may be called at any time, and waits for nothing.
+func (p *Pipeline) Stages(all []measure.Stage) []measure.Stage {
 	r := p.running.Load()
 	if r == nil {
-		return nil
+		return all
 	}
-	all := make([]measure.Stage, 0, len(r.sources)+len(r.dests)+1)
 	for i, s := range r.sources {
 		all = append(all, s.observe(r.Pipeline.sources[i].opening.Load()))
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/agent/delivery"
+	"github.com/conduit-agent/conduit/agent/engine/measure"
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/plugins/processor"
 	"github.com/conduit-agent/conduit/spec"
@@ -119,16 +120,17 @@ func addStages(all *rest.PipelineRates, stages []delivery.Stage) {
 	for i := range stages {
 		s := &stages[i]
 		one, ok := all.Stages[s.ID]
-		if !ok && s.Since.IsZero() && s.Report.Count == 0 {
+		if !ok && s.Since.IsZero() && s.Report == nil {
 			continue
 		}
 		one.Kind, one.Doing, one.Outstanding = kinds[s.Kind], string(s.Doing), s.Outstanding
 		if !s.Since.IsZero() && time.Since(s.Since) >= worthShowing {
 			one.Since = &s.Since
 		}
-		one.Errors, one.Error = s.Report.Count+s.Refusal.Count, s.Report.Text
-		if s.Refusal.Last.After(s.Report.Last) {
-			one.Error = s.Refusal.Text
+		for _, r := range []*measure.Report{s.Report, s.Refusal} {
+			if r != nil {
+				one.Errors, one.Error = one.Errors+r.Count, r.Text
+			}
 		}
 		all.Stages[s.ID] = one
 	}

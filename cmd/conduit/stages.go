@@ -29,7 +29,9 @@ func writeStages(r *cli.Remote, to io.Writer, rates *rest.PipelineRates) error {
 }
 
 // kindOrder is the order in which records pass the kinds of stages.
-var kindOrder = map[rest.StageKind]int{rest.KindSource: 0, rest.KindProcessor: 1, rest.KindDestination: 2, rest.KindQueue: 3}
+var kindOrder = map[rest.StageKind]int{
+	rest.KindSource: 0, rest.KindProcessor: 1, rest.KindDestination: 2, rest.KindQueue: 3,
+}
 
 func stagesInOrder(rates *rest.PipelineRates) []string {
 	ids := slices.Collect(maps.Keys(rates.Stages))

@@ -11,6 +11,7 @@ import (
 
 	"github.com/conduit-agent/conduit/agent"
 	"github.com/conduit-agent/conduit/agent/agenttest"
+	"github.com/conduit-agent/conduit/agent/agenttest/effort"
 	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/agent/delivery"
 	"github.com/conduit-agent/conduit/plugins/builtin"
@@ -143,4 +144,28 @@ func TestNoConnectorFailsInSilence(t *testing.T) {
 			t.Errorf("%s is not tried, its settings are wrong: %s", stage, s.Error)
 		}
 	}
+}
+
+// The page counts what delivers as running, asks for attention for what does not, and says which stage it is; what a
+// person stopped needs none.
+func TestUIDelivery(t *testing.T) {
+	effort.Once(t)
+	t.Parallel()
+	w := startWeb(t, "", func(c *config.Config) { c.Shutdown.Timeout = 100 * time.Millisecond })
+	w.Save("works.yaml", made(w.Dir, "works", 10, ""))
+	w.Save("refused.yaml", fmt.Sprintf(`{version: "2.2", pipelines: [{id: refused, connectors: [
+		{id: in, type: source, plugin: generator, settings: {format.type: structured, format.options.name: string, rate: "5"}},
+		{id: out, type: destination, plugin: http, settings: {url: "http://%s/"}}]}]}`, closedPort(t)))
+	p := openPage(t, w.api.URL, "")
+	p.shows("1 of 2 running")
+	p.shows("Needs attention")
+	p.shows("Not delivering")
+	p.shows("cannot send records, trying again")
+	p.press("refused")
+	p.shows("Where it stands still")
+	p.shows("nothing since")
+	w.must("POST", "/v1/pipelines/refused/stop", `{"force": true}`, nil)
+	p.press("Pipelines")
+	p.hides("Needs attention")
+	p.hides("Not delivering")
 }
