@@ -43,10 +43,10 @@ func TestSet(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	began, running := time.Now(), time.Duration(0) // the process may begin before Start returns
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	began, running := time.Now(), time.Duration(0)
 	for _, ahead := range []time.Duration{time.Until(time.Unix(1, 0)), 0, time.Hour, -time.Hour, 100 * 365 * 24 * time.Hour, time.Nanosecond} {
 		c.SetAhead(ahead)
 		earliest := c.Now()
