@@ -110,7 +110,7 @@ func TestAdoptState(t *testing.T) {
 }
 
 // Deleting a pipeline removes what its own processors kept, all of it, and nothing else.
-func TestForgetRemovesOwnState(t *testing.T) {
+func TestForgetStateRemovesOwnState(t *testing.T) {
 	ids := []string{"shop", "shop:eu", "Shop", "a:b", ".", "..", "..:..:x", ".hidden", "shop.", strings.Repeat("A", 128), strings.Repeat("A", 127) + ":"}
 	for _, deleted := range ids {
 		r := newRunner(t)
@@ -121,7 +121,9 @@ func TestForgetRemovesOwnState(t *testing.T) {
 			write(t, runner.StateDir(r, id), "x+once/seen")
 			all = append(all, runner.StateDir(r, id))
 		}
-		r.Forget(deleted)
+		if err := r.ForgetState(deleted); err != nil {
+			t.Fatal(err)
+		}
 		for i, id := range ids {
 			if _, err := os.Stat(all[i]); (err == nil) == (id == deleted) || filepath.Dir(all[i]) != r.StateDir {
 				t.Errorf("after %q was deleted, state of %q in %s: %v", deleted, id, all[i], err)
