@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/conduit-agent/conduit/plugins/record"
@@ -26,6 +27,7 @@ type Destination struct {
 	schemas *schema.Cache // nil: none
 
 	stopAndWait bool            // Write waits for the answers to one message before it sends the next
+	awaited     atomic.Int64    // answers to the message that was sent last, with stopAndWait
 	answers     chan []wire.Ack // to a Write that waits for them
 	report      sync.Mutex      // held while settled runs, which Write calls, too, when it waits for answers
 
@@ -162,7 +164,7 @@ func (d *Destination) results() error {
 				return d.stream.failure()
 			}
 			d.stream.release(f)
-			acks, err := wire.ParseAcks(f, d.p.version, d.outstanding()+1) // one too many is an error
+			acks, err := wire.ParseAcks(f, d.p.version, d.expected()+1) // one too many is an error
 			if err != nil {
 				return err
 			}
@@ -177,6 +179,14 @@ func (d *Destination) results() error {
 			d.settleRefused()
 		}
 	}
+}
+
+// expected returns how many answers may come.
+func (d *Destination) expected() int {
+	if d.stopAndWait {
+		return int(d.awaited.Load())
+	}
+	return d.outstanding()
 }
 
 // settle passes on the plugin's answers, neighbours of one kind together.

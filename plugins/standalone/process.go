@@ -56,7 +56,7 @@ func startProcess(ctx context.Context, r *executable, tempDir string, maxReceive
 	config.StartTimeout = time.Hour // ctx ends before
 	defer context.AfterFunc(ctx, func() { _ = r.Kill(ctx) })()
 	err := p.connect(config)
-	if err == nil && tempDir == "" && r.sandbox == nil && r.served == nil { // else the directory is still needed
+	if err == nil && tempDir == "" && r.sandbox == nil && !r.served.hasFile() { // else the directory is still needed
 		err = p.unlink(ctx, r.dir)
 	}
 	if err == nil {

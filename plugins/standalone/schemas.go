@@ -2,10 +2,12 @@ package standalone
 
 import (
 	"context"
+	"crypto/rand"
 	"crypto/subtle"
 	"fmt"
 	"net"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/conduit-agent/conduit/plugins/sandbox"
@@ -43,7 +45,8 @@ const (
 )
 
 // SchemaServer serves a registry to connector processes: to each over a Unix socket of its own in
-// its private directory, with a token of its own, until it ends.
+// its private directory, with a token of its own, until it ends. Where nothing may stay of the directory if this
+// process is killed, the socket has no file (Linux), and takes connections of this user only.
 type SchemaServer struct {
 	Registry schema.Registry
 	Bounds   *schema.Bounds // of what connectors may do with it; nil: none
@@ -61,13 +64,20 @@ type schemaService struct {
 	server      *grpc.Server
 }
 
-// serve serves the connector in its private directory until stop. It returns nil when s is nil.
+// abstract begins the address of a socket without a file.
+const abstract = "@"
+
+// serve serves the connector in its private directory, or without a file if that is empty, until stop. It returns
+// nil when s is nil.
 func (s *SchemaServer) serve(connectorID, token, dir string) (*schemaService, error) {
 	if s == nil {
 		return nil, nil
 	}
 	service := &schemaService{registry: s.Registry, bounds: s.Bounds, connectorID: connectorID, token: []byte(token),
 		path: filepath.Join(dir, schemaSocket)}
+	if dir == "" {
+		service.path = abstract + "conduit-" + rand.Text()
+	}
 	if service.bounds == nil {
 		service.bounds = &schema.Bounds{}
 	}
@@ -93,9 +103,14 @@ func (s *schemaService) target(relative bool) string {
 		return noSchemas
 	case relative:
 		return "unix:" + schemaSocket
+	case !s.hasFile():
+		return "unix-abstract:" + strings.TrimPrefix(s.path, abstract)
 	}
 	return "unix:" + s.path
 }
+
+// hasFile reports whether the socket needs the private directory.
+func (s *schemaService) hasFile() bool { return s != nil && !strings.HasPrefix(s.path, abstract) }
 
 // stop ends all calls and removes the socket.
 func (s *schemaService) stop() {
@@ -112,8 +127,7 @@ func (s *SchemaServer) cache() *schema.Cache {
 	return &schema.Cache{Registry: s.Registry}
 }
 
-// ownListener accepts connections of processes of this user only, of which the private directory
-// keeps the others already.
+// ownListener accepts connections of processes of this user only, as a private directory does.
 type ownListener struct{ *net.UnixListener }
 
 // Accept waits for a connection of this user.

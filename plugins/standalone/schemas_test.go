@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -37,6 +38,32 @@ func schemaClient(t *testing.T, registry schema.Registry, token string) (_ connu
 	}
 	t.Cleanup(func() { _ = conn.Close() })
 	return connutilsv1.NewSchemaServiceClient(conn), strings.TrimPrefix(target, "unix:")
+}
+
+// A socket without a file serves as one in a directory does.
+func TestSchemaServerWithoutADirectory(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("only Linux has sockets without a file")
+	}
+	ctx := testContext(t)
+	target, stop, err := standalone.ServeSchemas(&standalone.SchemaServer{Registry: &schema.Memory{}}, "pipe:src", "the token", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	conn, err := grpc.NewClient(target, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	client := connutilsv1.NewSchemaServiceClient(conn)
+	request := &connutilsv1.GetSchemaRequest{Subject: "s", Version: 1}
+	if _, err := client.GetSchema(withToken(ctx, "the token"), request); status.Convert(err).Message() != schema.ErrSubjectNotFound.Error() {
+		t.Errorf("with the token: %v", err)
+	}
+	if _, err := client.GetSchema(ctx, request); status.Code(err) != codes.Unauthenticated {
+		t.Errorf("without the token: %v", err)
+	}
 }
 
 func withToken(ctx context.Context, token string) context.Context {

@@ -35,6 +35,7 @@ func (d *Destination) writeAndWait(ctx context.Context, b *record.Batch, f wire.
 		d.settled(1, refused)
 		return j, nil
 	}
+	d.awaited.Store(int64(j - i))
 	if err := d.send(ctx, f, b.Position(j-1)); err != nil {
 		return i, err
 	}
