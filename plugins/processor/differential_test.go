@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -90,10 +91,37 @@ func plainText(v any, bits bool) string {
 	case time.Time:
 		return v.Format(time.RFC3339Nano)
 	case map[string]any, []any:
-		b, _ := json.Marshal(v)
+		b, _ := plainMarshal(v)
 		return string(b)
 	}
 	return fmt.Sprint(v)
+}
+
+// plainMarshal returns v as JSON, in which text that is not UTF-8 is base64.
+func plainMarshal(v any) ([]byte, error) {
+	var plain func(v any) any
+	plain = func(v any) any {
+		switch v := v.(type) {
+		case string:
+			if !utf8.ValidString(v) {
+				return []byte(v)
+			}
+		case []any:
+			items := make([]any, len(v))
+			for i := range v {
+				items[i] = plain(v[i])
+			}
+			return items
+		case map[string]any:
+			fields := map[string]any{}
+			for name := range v {
+				fields[name] = plain(v[name])
+			}
+			return fields
+		}
+		return v
+	}
+	return json.Marshal(plain(v))
 }
 
 func plainSet(value any) reference {
@@ -227,7 +255,7 @@ func codecs() []differential {
 			return nil, errReference
 		})},
 		{name: "json", plugin: "json.encode", settings: map[string]string{"field": ".Payload.After.c.a"}, reference: onValue(path, func(v any) (any, error) {
-			b, err := json.Marshal(v)
+			b, err := plainMarshal(v)
 			return string(b), err
 		})},
 		{name: "from json", plugin: "json.decode", settings: map[string]string{"field": ".Payload.After.c.a"}, reference: onValue(path, plainJSON)},

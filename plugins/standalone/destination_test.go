@@ -201,7 +201,11 @@ func TestDestinationRefusesWhatCannotBeEncoded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	records[1].Metadata.Set("k", "\xff")
+	nested := any("text")
+	for range 10_000 {
+		nested = []any{nested}
+	}
+	records[1].After = record.Structured(map[string]any{"nested": nested})
 	if err := d.Write(ctx, b); err != nil {
 		t.Fatal(err)
 	}
@@ -209,7 +213,7 @@ func TestDestinationRefusesWhatCannotBeEncoded(t *testing.T) {
 		t.Fatal(err)
 	}
 	n, failed, _ := r.get()
-	if n != 3 || len(failed) != 1 || !strings.HasPrefix(failed[0], "2: ") || !strings.Contains(failed[0], "UTF-8") {
+	if n != 3 || len(failed) != 1 || !strings.HasPrefix(failed[0], "2: ") || !strings.Contains(failed[0], "nested deeper") {
 		t.Errorf("settled %d, %q", n, failed)
 	}
 	if got := lines(t, path); got != "1 3" {

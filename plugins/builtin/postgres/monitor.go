@@ -196,7 +196,6 @@ func (s *Source) findTables(ctx context.Context, set *setup) error {
 		s.monitor.set(func() { s.monitor.tables = err.Error() })
 		return nil
 	}
-	s.leaveOut(left)
 	if err := set.refuse(ctx, &p, left); err != nil {
 		s.Fail(ctx, err)
 		return nil
@@ -209,9 +208,11 @@ func (s *Source) findTables(ctx context.Context, set *setup) error {
 	}
 	if len(lost) > 0 {
 		if err := set.withdraw(ctx, lost); err != nil {
+			s.monitor.set(func() { s.monitor.tables = err.Error() })
 			return err
 		}
 	}
+	s.leaveOut(left) // now programs can write to them
 	var missing []string
 	for _, t := range tables {
 		if !slices.Contains(p.members, t.ID()) {

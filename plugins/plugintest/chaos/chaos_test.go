@@ -231,7 +231,7 @@ func TestSourcesThatBreak(t *testing.T) {
 		{chaos.EmptyPosition, "1 2 3 4", "position"},
 		{chaos.HugePosition, "1 2 3 4", "position"},
 		{chaos.Malformed, "", "cannot read"},
-		{chaos.NotUTF8, "1 2 3 4", "pipe:src: cannot decode record \"5\": text is not UTF-8"},
+		{chaos.NotUTF8, "1 2 3 4", "pipe:src: cannot take record \"5\": text is not UTF-8"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.mode, func(t *testing.T) {
