@@ -359,8 +359,8 @@ func TestSourcesTellTheirLimits(t *testing.T) {
 				t.Fatalf("%s: %v", name, err)
 			}
 			limited, ok := s.(sdk.LimitedSource)
-			if most := 0; ok {
-				if most = limited.MaxUnacked(); most != l.most {
+			if ok {
+				if most := limited.MaxUnacked(); most != l.most {
 					t.Errorf("%s: %d records may be unacknowledged, want %d", name, most, l.most)
 				}
 			} else if l.most > 0 {

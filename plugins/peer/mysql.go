@@ -200,7 +200,7 @@ func (m *MySQL) descriptions(n int) int {
 
 // lengthEncoded returns the number that b begins with.
 func lengthEncoded(b []byte) (n uint64, ok bool) {
-	size := 1
+	var size int
 	switch b[0] {
 	case 0xfc:
 		size = 3

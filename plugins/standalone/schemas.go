@@ -87,7 +87,7 @@ func (s *SchemaServer) serve(connectorID, token, dir string) (*schemaService, er
 	}
 	service.server = grpc.NewServer(grpc.InTapHandle(service.authenticate),
 		grpc.MaxConcurrentStreams(schemaCalls), grpc.MaxRecvMsgSize(maxSchemaRequest), grpc.MaxHeaderListSize(maxSchemaHeaders),
-		grpc.InitialWindowSize(schemaWindow), grpc.InitialConnWindowSize(schemaWindow), grpc.SharedWriteBuffer(true),
+		grpc.InitialWindowSize(schemaWindow), grpc.InitialConnWindowSize(schemaWindow),
 		grpc.ConnectionTimeout(schemaHandshake), grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: schemaIdle}))
 	connutilsv1.RegisterSchemaServiceServer(service.server, service)
 	limited := netutil.LimitListener(ownListener{listener.(*net.UnixListener)}, schemaConnections)

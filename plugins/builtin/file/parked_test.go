@@ -122,7 +122,7 @@ func TestUnreadableFileIsTriedAgain(t *testing.T) {
 	if all := s.skipped(); len(all) > 0 {
 		t.Errorf("left out: %q", all)
 	}
-	s, on = forbid(t, dir, "b.log", pos)
+	s, _ = forbid(t, dir, "b.log", pos)
 	write(t, b, "b3\n")
 	write(t, a, "a2\n")
 	pos = s.want("a2")[0].Position

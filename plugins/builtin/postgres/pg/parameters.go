@@ -62,7 +62,7 @@ func set(p map[string]string, name, value string) error {
 // ofURL returns the parameters of a URL without its scheme: [user[:password]@][host[:port],…][/database][?name=value&…].
 func ofURL(rest string) (map[string]string, error) {
 	p := map[string]string{}
-	authority, path := rest, ""
+	authority := rest
 	if i := strings.IndexAny(rest, "@/"); i >= 0 && rest[i] == '@' { // a ? in the password does not end it
 		user, password, _ := strings.Cut(rest[:i], ":")
 		authority = rest[i+1:]
@@ -71,7 +71,7 @@ func ofURL(rest string) (map[string]string, error) {
 		}
 	}
 	authority, query, _ := strings.Cut(authority, "?")
-	authority, path, _ = strings.Cut(authority, "/")
+	authority, path, _ := strings.Cut(authority, "/")
 	if strings.ContainsAny(path, "@#") { // more likely the rest of a password and the host
 		return nil, errors.New("cannot be read: it has the letter @ or # in the name of the database: in a password they are written %40 and %23, and so they are in the name")
 	}
