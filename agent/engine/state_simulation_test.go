@@ -76,10 +76,10 @@ func TestStateIsNeverAheadOfTheData(t *testing.T) {
 
 // simulations is how many seeds are tried.
 func simulations() int {
-	if effort.Brief() {
-		return 5
+	if effort.Thorough() {
+		return 100
 	}
-	return 200
+	return 5
 }
 
 // stateSimulation is a pipeline whose runs are killed, with what survives them.

@@ -32,7 +32,7 @@ func TestEveryTopologyMakesProgress(t *testing.T) {
 	t.Parallel()
 	topologies := 60
 	if effort.Thorough() {
-		topologies = 5000
+		topologies = 2000
 	}
 	for seed := range topologies {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {

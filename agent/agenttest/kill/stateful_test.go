@@ -123,6 +123,7 @@ func TestStateful(t *testing.T) {
 				t.Run(name+" of the "+place+" and "+behind, func(t *testing.T) {
 					if d.server || place == "destination" {
 						effort.Long(t)
+						effort.Once(t)
 					}
 					t.Parallel()
 					kill.RunDestination(t, kill.Destination{
