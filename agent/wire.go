@@ -62,7 +62,8 @@ func (a *Agent) wire() {
 	a.Catalog.Modules.Watch = (&watch.Trigger{Log: log}).Run
 	a.references = &reference.Resolver{Apply: func(ctx context.Context, id string) error { return a.Loop.Reapply(ctx, id) }, Log: log, Watch: watch.Trigger{Log: log}}
 	paths := confine.New(c)
-	a.references.AllowFile, a.references.AllowCredential, a.references.AllowEnv = paths.Check, paths.CheckCredential, config.CheckVariable
+	a.references.AllowFile, a.references.AllowCredential, a.references.AllowEnv = paths.Check, paths.CheckCredential,
+		config.CheckVariable
 	a.Runner = &runner.Runner{
 		Catalog:    a.Catalog,
 		References: a.references,

@@ -14,12 +14,14 @@ type Secrecy string
 const (
 	Public      Secrecy = "public"
 	SecretValue Secrecy = "value" // the value is a secret, or may hold one
-	SecretFile  Secrecy = "file"  // the value names a file that is a secret, or by a bare name perhaps a credential of systemd
+	// the value names a file that is a secret, or by a bare name perhaps a credential of systemd
+	SecretFile  Secrecy = "file"
 )
 
 // secretValues are the settings that are, or may hold, a secret: a password in a URL or an argument, an address that is one.
 var secretValues = []string{
-	"schema-registry.confluent.connection-string", "schema-registry.confluent.auth.basic.password", "schema-registry.confluent.auth.bearer.token",
+	"schema-registry.confluent.connection-string", "schema-registry.confluent.auth.basic.password",
+	"schema-registry.confluent.auth.bearer.token",
 	"cluster.nats.url", "cluster.postgres.url", "notify.webhook.url", "notify.command.run",
 }
 

@@ -123,7 +123,8 @@ func (w *Watch) sample(ctx context.Context, now time.Time) {
 	w.mu.Unlock()
 	for _, c := range changes {
 		if err := w.Loop.SetStall(ctx, c.id, c.before, c.now); err != nil && ctx.Err() == nil {
-			w.Log.Warn("cannot note whether a pipeline delivers", "component", "delivery", "pipeline_id", c.id, "err", err)
+			w.Log.Warn("cannot note whether a pipeline delivers", "component", "delivery", "pipeline_id", c.id, "err",
+				err)
 		}
 	}
 }

@@ -313,7 +313,8 @@ func (d *destinationRun) settled(n int, refused error) {
 	for n > 0 {
 		p, k := d.pop(n)
 		if p.Batch == nil {
-			d.run.fail(failure.In(d.id, failure.Permanent(fmt.Errorf("cannot trust destination %s: %w", d.id, errSurplus))))
+			d.run.fail(failure.In(d.id, failure.Permanent(fmt.Errorf("cannot trust "+
+				"destination %s: %w", d.id, errSurplus))))
 			return
 		}
 		n -= k

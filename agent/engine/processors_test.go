@@ -468,7 +468,9 @@ func TestProcessorsLearnWhatIsCommitted(t *testing.T) {
 			w.destination("dst", &fakeDestination{async: true})
 			var mu sync.Mutex
 			covered := 0
-			w.scripted(at, "witness", func() sdk.Processor { return &witness{mu: &mu, batches: map[any]int{}, covered: &covered} })
+			w.scripted(at, "witness", func() sdk.Processor {
+				return &witness{mu: &mu, batches: map[any]int{}, covered: &covered}
+			})
 			now := func() int { mu.Lock(); defer mu.Unlock(); return covered }
 			if err := w.run(func() bool { return s.ackedUpTo() == 500 && now() > 0 }); err != nil {
 				t.Fatal(err)

@@ -131,7 +131,8 @@ func (s *sourceRun) leavesOnlyHeld() bool {
 func (d *destinationRun) renew(ctx context.Context) (err error) {
 	r := d.run
 	old := d.out.Load()
-	o := &opened[connector.Destination]{id: old.id, declared: old.declared, plugin: old.plugin, settings: old.settings, lifecycle: old.lifecycle}
+	o := &opened[connector.Destination]{id: old.id, declared: old.declared, plugin: old.plugin, settings: old.settings,
+		lifecycle: old.lifecycle}
 	defer func() {
 		if err != nil && d.out.Load() != o {
 			err = errors.Join(err, end(context.WithoutCancel(ctx), o))
@@ -154,9 +155,11 @@ func (d *destinationRun) renew(ctx context.Context) (err error) {
 		return err
 	}
 	d.renewed.Do(func() {
-		r.Log.Warn("the destination was restarted to write out an incomplete batch, and will be again: its sources read nothing more before the records of the batch are written, "+
+		r.Log.Warn("the destination was restarted to write out an incomplete batch, and will be again: its sources "+
+			"read nothing more before the records of the batch are written, "+
 			"and no executable writes them out otherwise. Set a smaller sdk.batch.size, or an sdk.batch.delay that is shorter than it takes the sources to read as many records as may be outstanding",
-			"connector", d.id, "sdk.batch.size", fmt.Sprint(o.batching.Size), "sdk.batch.delay", o.batching.Delay.String())
+			"connector", d.id, "sdk.batch.size", fmt.Sprint(o.batching.Size), "sdk.batch.delay",
+			o.batching.Delay.String())
 	})
 	return nil
 }

@@ -40,9 +40,11 @@ var statefulChains = map[string][]spec.Processor{
 var places = [][]string{{"src"}, {"pipeline"}, {"dst"}, {"src", "pipeline"}, {"pipeline", "dst"}}
 
 var (
-	throttled      = spec.Processor{ID: "throttle", Plugin: "throttle", Settings: map[string]string{"rate": "20", "interval": "5ms"}}
+	throttled = spec.Processor{ID: "throttle", Plugin: "throttle", Settings: map[string]string{"rate": "20",
+		"interval": "5ms"}}
 	aggregateByKey = spec.Processor{ID: "aggregate", Plugin: "aggregate", Settings: map[string]string{
-		"key": ".Payload.After.k", "window.size": "4ms", "fields.n": "last(.Payload.After.n)", "fields.s": "last(.Payload.After.s)"}}
+		"key": ".Payload.After.k", "window.size": "4ms", "fields.n": "last(.Payload.After.n)",
+		"fields.s": "last(.Payload.After.s)"}}
 )
 
 func dedupeBy(key string) spec.Processor {
@@ -120,9 +122,12 @@ var errKilled = errors.New("it was killed")
 func newStateSimulation(t *testing.T, seed uint64, at []string, chain []spec.Processor) *stateSimulation {
 	ctx, cancel := context.WithCancel(context.Background())
 	t.Cleanup(cancel)
-	s := &stateSimulation{world: newWorldUntil(ctx, t, time.Millisecond), dir: t.TempDir(), chain: chain, at: at, rng: rand.New(rand.NewPCG(seed, 1)), letters: stored{durable: map[string]bool{}}}
+	s := &stateSimulation{world: newWorldUntil(ctx, t, time.Millisecond), dir: t.TempDir(), chain: chain, at: at,
+		rng: rand.New(rand.NewPCG(seed, 1)), letters: stored{durable: map[string]bool{}}}
 	s.total = 50 + s.rng.IntN(100)
-	s.dedupe = slices.ContainsFunc(chain, func(p spec.Processor) bool { return p.Settings["key"] == ".Payload.After.k" && p.Plugin == "dedupe" })
+	s.dedupe = slices.ContainsFunc(chain, func(p spec.Processor) bool {
+		return p.Settings["key"] == ".Payload.After.k" && p.Plugin == "dedupe"
+	})
 	s.plugins.options.StateDir = s.dir
 	s.window.Unsettled, s.window.Unacked, s.spec.DLQ.WindowSize = 40, 60, 0
 	for _, p := range processor.Builtins() {
@@ -346,7 +351,8 @@ func (s *stateSimulation) runUntil(done func() bool) error {
 }
 
 // amend has the run become another version, if it can.
-func (s *stateSimulation) amend(amend func(context.Context, *spec.Pipeline, *spec.Pipeline) (*engine.Amendment, error), version int) {
+func (s *stateSimulation) amend(amend func(context.Context, *spec.Pipeline, *spec.Pipeline) (*engine.Amendment, error),
+	version int) {
 	s.declare(version)
 	declared := s.spec.Clone()
 	if a, err := amend(s.t.Context(), declared, declared); err == nil {

@@ -102,7 +102,8 @@ func (w *Wait) observe(ctx context.Context, seen map[string]*observation, now ti
 	return all, done, nil
 }
 
-func (w *Wait) rests(d *spec.Declaration, state *spec.State, lags map[string]measure.Lag, o *observation, now time.Time) bool {
+func (w *Wait) rests(d *spec.Declaration, state *spec.State, lags map[string]measure.Lag, o *observation,
+	now time.Time) bool {
 	switch state.Phase {
 	case spec.PhaseDegraded:
 		return true

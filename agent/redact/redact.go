@@ -70,7 +70,8 @@ func forms(value string) []string {
 	quoted, user := strconv.Quote(value), url.UserPassword("", value).String()
 	inJSON, _ := json.Marshal(value) // a string always has a JSON form
 	component := ref.Component(value)
-	all := []string{value, quoted[1 : len(quoted)-1], string(inJSON[1 : len(inJSON)-1]), url.QueryEscape(value), url.PathEscape(value), user[1:], component, ref.Path(value)}
+	all := []string{value, quoted[1 : len(quoted)-1], string(inJSON[1 : len(inJSON)-1]), url.QueryEscape(value),
+		url.PathEscape(value), user[1:], component, ref.Path(value)}
 	if component != value {
 		all = append(all, escapes().ReplaceAllStringFunc(component, strings.ToLower))
 	}

@@ -32,7 +32,8 @@ type dispenser struct {
 }
 
 func (r *Runner) dispense(ctx context.Context, typ spec.ConnectorType, plugin, id string, secrets *redact.Redactor, instance int) (connector.Connector, error) {
-	d := dispenser{r.Catalog.Host, secrets, func(plugin, _ string) { r.started(plugin, false) }, processor.Options{}, nil, instance, nil, nil}
+	d := dispenser{r.Catalog.Host, secrets, func(plugin, _ string) { r.started(plugin, false) }, processor.Options{},
+		nil, instance, nil, nil}
 	if typ == spec.TypeSource {
 		return d.Source(ctx, plugin, id)
 	}

@@ -118,10 +118,11 @@ func (r *Runner) assemble(ctx context.Context, d *spec.Declaration) (*run, error
 	stats, epoch := r.statsOf(d.Pipeline.ID), r.epochOf(d.Pipeline.ID)
 	o.tolerant.Store(d.Pipeline.DLQ.Tolerant())
 	o.Pipeline = &engine.Pipeline{
-		Declared:  &d.Pipeline,
-		Resolved:  resolved.Pipeline,
-		Recall:    o.recall,
-		Plugins:   dispenser{r.Catalog.Host, &o.secrets, func(plugin, id string) { r.started(plugin, stats.Ran(id)) }, r.chains(&d.Pipeline, log), o.guard, r.instanceOf(d.Pipeline.ID), r.refusalsOf(d.Pipeline.ID), stats},
+		Declared: &d.Pipeline,
+		Resolved: resolved.Pipeline,
+		Recall:   o.recall,
+		Plugins: dispenser{r.Catalog.Host, &o.secrets, func(plugin, id string) { r.started(plugin, stats.Ran(id)) },
+			r.chains(&d.Pipeline, log), o.guard, r.instanceOf(d.Pipeline.ID), r.refusalsOf(d.Pipeline.ID), stats},
 		Store:     r.Store,
 		Epoch:     epoch,
 		Hold:      holdOf(r.Hold, d.Pipeline.ID, epoch),

@@ -56,12 +56,14 @@ func (r *Runner) AdoptState(declared []spec.Declaration) {
 	for former, all := range owners {
 		if len(all) == 1 {
 			if err := adopt(former, all[0].dir); err != nil {
-				r.Log.Warn("cannot take over the state of a processor, it starts without", "component", "agent", "processor_id", all[0].id, "dir", former, "err", err)
+				r.Log.Warn("cannot take over the state of a processor, it starts without", "component", "agent",
+					"processor_id", all[0].id, "dir", former, "err", err)
 			}
 		}
 	}
 	if err := r.discardFormer(owners); err != nil {
-		r.Log.Warn("cannot discard the state of processors of an earlier version", "component", "agent", "dir", r.StateDir, "err", err)
+		r.Log.Warn("cannot discard the state of processors of an earlier version", "component", "agent", "dir",
+			r.StateDir, "err", err)
 	}
 }
 
@@ -78,11 +80,13 @@ func (r *Runner) formerOwners(declared []spec.Declaration) map[string][]owner {
 					if _, err := os.Stat(filepath.Join(r.StateDir, former)); err != nil {
 						continue
 					}
-					r.Log.Warn("state of a processor outside of the state directory is not taken over", "component", "agent", "processor_id", id, "dir", filepath.Join(r.StateDir, former))
+					r.Log.Warn("state of a processor outside of the state directory is not taken over", "component",
+						"agent", "processor_id", id, "dir", filepath.Join(r.StateDir, former))
 					continue
 				}
 				former = filepath.Join(r.StateDir, former)
-				owners[former] = append(owners[former], owner{id, filepath.Join(r.stateDir(p.ID), processor.StateElement(parent, d.ID))})
+				owners[former] = append(owners[former],
+					owner{id, filepath.Join(r.stateDir(p.ID), processor.StateElement(parent, d.ID))})
 			}
 		}
 		add(p.ID, p.Processors)
@@ -160,9 +164,11 @@ func (r *Runner) warnOfFormer(dir string, owners map[string][]owner) error {
 			for _, o := range all {
 				ids = append(ids, o.id)
 			}
-			why = fmt.Sprintf("%d processors shared it, which start without state: %s", len(all), strings.Join(ids, ", "))
+			why = fmt.Sprintf("%d processors shared it, which start without state: %s", len(all),
+				strings.Join(ids, ", "))
 		}
-		r.Log.Warn("discarding state that processors of an earlier version kept", "component", "agent", "file", path, "reason", why)
+		r.Log.Warn("discarding state that processors of an earlier version kept", "component", "agent", "file", path,
+			"reason", why)
 		return nil
 	})
 }

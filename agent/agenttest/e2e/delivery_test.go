@@ -20,7 +20,8 @@ import (
 // hasty are limits that find in a moment what takes half a minute otherwise.
 func hasty(a *agent.Agent) {
 	a.Delivery.Interval = 20 * time.Millisecond
-	a.Delivery.Limits = &delivery.Limits{Stuck: 500 * time.Millisecond, Report: 100 * time.Millisecond, Fresh: 90 * time.Second, Start: 5 * time.Second,
+	a.Delivery.Limits = &delivery.Limits{Stuck: 500 * time.Millisecond, Report: 100 * time.Millisecond,
+		Fresh: 90 * time.Second, Start: 5 * time.Second,
 		Steady: 300 * time.Millisecond, Idle: 5 * time.Second, Regular: time.Minute}
 }
 
@@ -35,10 +36,11 @@ func destinations(addr, path string) map[string]string {
 		"syslog":   `address: "` + addr + `"`,
 		"postgres": `url: "postgres://u:p@` + addr + `/db?sslmode=disable", table: t`,
 		"mysql":    `address: "` + addr + `", database: d, user: u, table: t`,
-		"s3":       `aws.bucket: b, aws.region: r, format: json, aws.endpoint: "http://` + addr + `", aws.accessKeyId: a, aws.secretAccessKey: s`,
-		"file":     `path: "` + path + `/out"`,
-		"sqlite":   `path: "` + path + `/out.db", table: t`,
-		"spool":    `path: "` + path + `/spool"`,
+		"s3": `aws.bucket: b, aws.region: r, format: json, aws.endpoint: "http://` + addr +
+			`", aws.accessKeyId: a, aws.secretAccessKey: s`,
+		"file":   `path: "` + path + `/out"`,
+		"sqlite": `path: "` + path + `/out.db", table: t`,
+		"spool":  `path: "` + path + `/spool"`,
 	}
 }
 
@@ -52,9 +54,10 @@ func sources(addr, path string) map[string]string {
 		"mqtt":     `url: "mqtt://` + addr + `", topics: t, timeout: 500ms`,
 		"postgres": `url: "postgres://u:p@` + addr + `/db?sslmode=disable", tables: t`,
 		"mysql":    `address: "` + addr + `", database: d, user: u, tables: t`,
-		"s3":       `aws.bucket: b, aws.region: r, aws.endpoint: "http://` + addr + `", aws.accessKeyId: a, aws.secretAccessKey: s`,
-		"file":     `path: "` + path + `/in"`,
-		"sqlite":   `path: "` + path + `/in.db", tables: t`,
+		"s3": `aws.bucket: b, aws.region: r, aws.endpoint: "http://` + addr +
+			`", aws.accessKeyId: a, aws.secretAccessKey: s`,
+		"file":   `path: "` + path + `/in"`,
+		"sqlite": `path: "` + path + `/in.db", tables: t`,
 	}
 }
 
@@ -111,7 +114,8 @@ func TestNoConnectorFailsInSilence(t *testing.T) {
 	file.WriteString("version: \"2.2\"\npipelines:\n")
 	blame := map[string]string{} // the stage, by pipeline
 	add := func(id, source, destination, stage string) {
-		fmt.Fprintf(&file, "  - id: %s\n    connectors:\n      - {id: in, type: source, %s}\n      - {id: out, type: destination, %s}\n", id, source, destination)
+		fmt.Fprintf(&file, "  - id: %s\n    connectors:\n      - {id: in, type: source, %s}\n      - {id: out, type: "+
+			"destination, %s}\n", id, source, destination)
 		blame[id] = id + ":" + stage
 	}
 	const ticks = `plugin: generator, settings: {format.type: structured, format.options.name: string, rate: "20"}`
@@ -124,7 +128,8 @@ func TestNoConnectorFailsInSilence(t *testing.T) {
 		}
 		for plugin, settings := range sources(addr, blocked) {
 			if !local[plugin] || how == "closed" {
-				add("from-"+plugin+"-"+how, fmt.Sprintf("plugin: %s, settings: {%s}", plugin, settings), "plugin: log", "in")
+				add("from-"+plugin+"-"+how, fmt.Sprintf("plugin: %s, settings: {%s}", plugin, settings), "plugin: log",
+					"in")
 			}
 		}
 	}

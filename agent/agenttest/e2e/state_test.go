@@ -32,7 +32,9 @@ pipelines:
 		a.Wait("three records in "+out, func() bool { return countLines(a.Path(out)) == 3 })
 		a.Wait("keys on disk", func() bool { return len(filesBelow(state)) > 0 })
 		a.Save("p.yaml", "version: \"2.2\"\npipelines: []\n")
-		a.Wait("the end of the pipeline", func() bool { return a.State("p").Phase == spec.Phase("") && len(filesBelow(state)) == 0 })
+		a.Wait("the end of the pipeline", func() bool {
+			return a.State("p").Phase == spec.Phase("") && len(filesBelow(state)) == 0
+		})
 	}
 }
 

@@ -49,8 +49,10 @@ func (o *observer) Committed() { o.committed++ }
 // check returns what an observer was to be notified of and was not, or too often.
 func (t *tracker) check() error {
 	for _, o := range append(t.observers, t.awaiting...) {
-		if s, c := o.settled > 0, o.committed > 0; s != (o.end <= t.Low) && o.settled >= 0 || c != (o.end <= t.Committed) || o.settled > 1 || o.committed > 1 {
-			return fmt.Errorf("the observer of a batch up to %d was notified %d and %d times, with %d settled and %d committed", o.end, o.settled, o.committed, t.Low, t.Committed)
+		if s, c := o.settled > 0, o.committed > 0; s != (o.end <= t.Low) && o.settled >= 0 ||
+			c != (o.end <= t.Committed) || o.settled > 1 || o.committed > 1 {
+			return fmt.Errorf("the observer of a batch up to %d was notified %d and %d times, with %d settled and %d "+
+				"committed", o.end, o.settled, o.committed, t.Low, t.Committed)
 		}
 	}
 	return nil
