@@ -40,7 +40,8 @@ type Limiter struct {
 // Limit limits the connections that l accepts. A new one waits as long for a place; one without a request, or with
 // a part of one, keeps its place for the grace at least, since the client may be sending right now.
 func Limit(l net.Listener, wait, grace time.Duration, log *slog.Logger) *Limiter {
-	return &Limiter{Listener: l, log: log, wait: wait, grace: grace, freed: notify.NewSignal(), held: map[*Conn]struct{}{}, from: map[netip.Prefix]int{}}
+	return &Limiter{Listener: l, log: log, wait: wait, grace: grace, freed: notify.NewSignal(),
+		held: map[*Conn]struct{}{}, from: map[netip.Prefix]int{}}
 }
 
 // Accept returns the next connection that has a place, or may be answered that it has none.
