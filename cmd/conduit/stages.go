@@ -55,7 +55,8 @@ func stageTable(rates *rest.PipelineRates) *terminal.Table {
 			text += fmt.Sprintf(" (%d times)", s.Errors)
 		}
 		t.Add(strings.TrimPrefix(id, rates.ID+":"), string(s.Kind), rateWords(&s.In), rateWords(&s.Out), s.Outstanding,
-			terminal.Dash(strings.Trim(s.Doing+", "+s.Waiting, ", ")), since, terminal.Colored(cmp.Or(text, "-"), terminal.Red))
+			terminal.Dash(strings.Trim(s.Doing+", "+s.Waiting, ", ")), since,
+			terminal.Colored(cmp.Or(text, "-"), terminal.Red))
 	}
 	return t
 }

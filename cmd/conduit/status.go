@@ -92,7 +92,8 @@ type agentStatus struct {
 
 type pipelineStatus struct {
 	rest.PipelineStatus
-	RecordsPerSecond   *float64 `json:"recordsPerSecond,omitempty"`   // read by all sources; not known of a pipeline that has only begun to run
+	// read by all sources; not known of a pipeline that has only begun to run
+	RecordsPerSecond   *float64 `json:"recordsPerSecond,omitempty"`
 	DeliveredPerSecond *float64 `json:"deliveredPerSecond,omitempty"` // accepted by the destination that accepts least
 }
 
@@ -145,7 +146,8 @@ func (v *statusView) status(ctx context.Context) (agentStatus, error) {
 func (p *pipelineStatus) asDeclared() bool { return !p.fails() && p.Override == "" }
 
 func (p *pipelineStatus) fails() bool {
-	return p.stalled() || p.State.Phase == spec.PhaseDegraded || p.State.Phase == spec.PhaseRecovering || errorWords(p) != ""
+	return p.stalled() || p.State.Phase == spec.PhaseDegraded || p.State.Phase == spec.PhaseRecovering ||
+		errorWords(p) != ""
 }
 
 // stalled reports whether the pipeline is to run and delivers nothing.
@@ -376,7 +378,8 @@ func pipelineTable(all []pipelineStatus, l layout) *terminal.Table {
 			id = terminal.Shorten(id, l.id)
 		}
 		cells := []any{id, phaseWords(one), generationWords(one),
-			terminal.Dash(number(one.State.RunningGeneration)), passingWords(one), terminal.Dash(behindWords(one.Rates))}
+			terminal.Dash(number(one.State.RunningGeneration)), passingWords(one),
+			terminal.Dash(behindWords(one.Rates))}
 		switch text := terminal.OneError(errorWords(one)); {
 		case !l.below:
 			t.Add(append(cells, terminal.Colored(text, terminal.Red))...)
@@ -422,7 +425,8 @@ func writeWarnings(r *cli.Remote, to io.Writer, all []pipelineStatus) {
 				continue
 			}
 			for _, skip := range stage.Behind.Skipped {
-				fmt.Fprintf(to, "%s %s leaves out %s since %s: %s\n", r.Paint("warning:", terminal.Yellow), id, skip.Of, terminal.Moment(skip.Since), skip.Error)
+				fmt.Fprintf(to, "%s %s leaves out %s since %s: %s\n", r.Paint("warning:", terminal.Yellow), id, skip.Of,
+					terminal.Moment(skip.Since), skip.Error)
 			}
 		}
 	}

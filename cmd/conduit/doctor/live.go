@@ -51,9 +51,11 @@ func (e *examination) agent(ctx context.Context) {
 	}
 	failed := 0
 	for _, s := range statuses {
-		if s.State.Phase == spec.PhaseDegraded || s.State.Phase == spec.PhaseRecovering || s.State.Stale() || s.State.Stall != nil {
+		if s.State.Phase == spec.PhaseDegraded || s.State.Phase == spec.PhaseRecovering || s.State.Stale() ||
+			s.State.Stall != nil {
 			failed++
-			e.add("pipelines", Error, "'conduit pipelines describe "+s.ID+"' says more", "%s is %s: %s", s.ID, doing(&s.State), reason(&s.State))
+			e.add("pipelines", Error, "'conduit pipelines describe "+s.ID+"' says more", "%s is %s: %s", s.ID,
+				doing(&s.State), reason(&s.State))
 		}
 	}
 	if failed == 0 {

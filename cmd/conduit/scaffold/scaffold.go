@@ -158,7 +158,8 @@ func (s *File) Render() []byte {
 	fmt.Fprintf(&b, "version: \"2.2\"\npipelines:\n  - id: %s\n    description: %s\n    status: running\n    connectors:\n",
 		quote(ref.Escape(s.ID)), quote(ref.Escape(s.Description)))
 	for _, c := range s.Connectors {
-		fmt.Fprintf(&b, "      - id: %s\n        type: %s\n        plugin: %s\n", quote(ref.Escape(c.ID)), c.Type, quote(ref.Escape(c.Plugin)))
+		fmt.Fprintf(&b, "      - id: %s\n        type: %s\n        plugin: %s\n", quote(ref.Escape(c.ID)), c.Type,
+			quote(ref.Escape(c.Plugin)))
 		if len(c.Settings) > 0 {
 			fmt.Fprint(&b, "        settings:\n")
 		}
