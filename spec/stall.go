@@ -13,7 +13,8 @@ type Stall struct {
 	Message string `json:"message"`         // for people; names the stage
 	// Since is when the last record was delivered or the first one began to wait, or of the first failure.
 	Since  time.Time `json:"since"`
-	Failed bool      `json:"failed,omitempty"` // a run ended because of it: only one that delivers shows that it is over
+	// a run ended because of it: only one that delivers shows that it is over
+	Failed bool      `json:"failed,omitempty"`
 	// Generation is that of the version which stalled. A stall does not outlast a change of the declaration that runs.
 	Generation int64 `json:"generation,omitempty"`
 }

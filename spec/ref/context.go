@@ -136,9 +136,12 @@ func inURL(text string) []context {
 
 // keyword matches a parameter of libpq, and its value, in key=value pairs.
 var keyword = lazy.Regexp(`^\s*(` + strings.Join([]string{
-	"host", "hostaddr", "port", "dbname", "user", "password", "passfile", "connect_timeout", "client_encoding", "options", "application_name",
-	"fallback_application_name", "keepalives\\w*", "tcp_user_timeout", "ssl\\w*", "replication", "target_session_attrs", "channel_binding", "require_auth",
-	"gss\\w+", "krb\\w+", "min_protocol_version", "max_protocol_version", "load_balance_hosts", "service", "servicefile", "search_path", "statement_timeout", "TimeZone", "timezone",
+	"host", "hostaddr", "port", "dbname", "user", "password", "passfile", "connect_timeout", "client_encoding",
+	"options", "application_name",
+	"fallback_application_name", "keepalives\\w*", "tcp_user_timeout", "ssl\\w*", "replication", "target_session_attrs",
+	"channel_binding", "require_auth",
+	"gss\\w+", "krb\\w+", "min_protocol_version", "max_protocol_version", "load_balance_hosts", "service",
+	"servicefile", "search_path", "statement_timeout", "TimeZone", "timezone",
 }, "|") + `)\s*=\s*('(?:[^'\\]|\\.)*'|(?:[^\s'\\]|\\.)*)(\s|$)`)
 
 // isConninfo reports whether text is key=value pairs as libpq takes them, of which one says where the database is.
