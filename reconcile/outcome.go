@@ -300,8 +300,10 @@ func (p *pipelineState) setStall(now *spec.Stall) {
 	p.update(func(s *spec.State) { s.Stall = now })
 	switch {
 	case before == nil && now != nil:
-		p.event(warning, "NotDelivering", fmt.Sprintf("since %s: %s", now.Since.UTC().Format(time.RFC3339), now.Message))
-		p.log().Warn("pipeline does not deliver", "reason", now.Reason, "stage", now.Stage, "since", now.Since, "err", now.Message)
+		p.event(warning, "NotDelivering", fmt.Sprintf("since %s: %s", now.Since.UTC().Format(time.RFC3339),
+			now.Message))
+		p.log().Warn("pipeline does not deliver", "reason", now.Reason, "stage", now.Stage, "since", now.Since, "err",
+			now.Message)
 	case before != nil && now == nil && p.State.Phase == spec.PhaseRunning:
 		p.event(normal, "Delivering", "it delivers again, after "+time.Since(before.Since).Round(time.Second).String())
 		p.log().Info("pipeline delivers again", "reason", before.Reason, "stage", before.Stage, "since", before.Since)
