@@ -61,7 +61,8 @@ func mysqlHandshake(c net.Conn, r *bufio.Reader) error {
 
 // natsHandshake greets, and waits for the first subscription.
 func natsHandshake(c net.Conn, r *bufio.Reader) error {
-	_, _ = io.WriteString(c, `INFO {"server_id":"x","version":"2.12.0","proto":1,"headers":true,"max_payload":1048576}`+"\r\n")
+	_, _ = io.WriteString(c, `INFO {"server_id":"x","version":"2.12.0","proto":1,"headers":true,"max_payload":1048576}`+
+		"\r\n")
 	for {
 		line, err := r.ReadString('\n')
 		if err != nil {
@@ -123,22 +124,36 @@ func requestHandshake(_ net.Conn, r *bufio.Reader) error {
 }
 
 var peers = map[string]peer{
-	"redis list":     {"redis", map[string]string{"url": "redis://ADDR", "key": "k", "type": "list", "timeout": "2s"}, false, firstByte},
-	"redis stream":   {"redis", map[string]string{"url": "redis://ADDR", "key": "k", "type": "stream", "timeout": "2s"}, false, firstByte},
-	"redis channel":  {"redis", map[string]string{"url": "redis://ADDR", "key": "k", "type": "pubsub", "timeout": "2s"}, false, firstByte},
-	"redis write":    {"redis", map[string]string{"url": "redis://ADDR", "key": "k", "timeout": "2s"}, true, firstByte},
-	"mysql":          {"mysql", map[string]string{"address": "ADDR", "user": "u", "database": "d", "timeout": "2s"}, false, mysqlHandshake},
-	"mysql write":    {"mysql", map[string]string{"address": "ADDR", "user": "u", "database": "d", "timeout": "2s", "table": "t"}, true, mysqlHandshake},
-	"mysql login":    {"mysql", map[string]string{"address": "ADDR", "user": "u", "database": "d", "timeout": "2s"}, false, nil},
-	"nats core":      {"nats", map[string]string{"url": "nats://ADDR", "type": "core", "subjects": "foo", "timeout": "2s"}, false, natsHandshake},
-	"nats stream":    {"nats", map[string]string{"url": "nats://ADDR", "stream": "S", "timeout": "2s"}, false, natsHandshake},
-	"nats greeting":  {"nats", map[string]string{"url": "nats://ADDR", "type": "core", "subjects": "foo", "timeout": "2s"}, false, nil},
-	"postgres":       {"postgres", map[string]string{"url": "postgres://u@ADDR/d?sslmode=disable", "tables": "t"}, false, postgresHandshake},
-	"postgres login": {"postgres", map[string]string{"url": "postgres://u@ADDR/d?sslmode=disable", "tables": "t"}, false, firstByte},
-	"mqtt":           {"mqtt", map[string]string{"url": "mqtt://ADDR", "topics": "t", "timeout": "2s"}, false, mqttHandshake},
-	"kafka":          {"kafka", map[string]string{"servers": "ADDR", "topics": "t", "timeout": "2s"}, false, kafkaHandshake},
-	"http":           {"http", map[string]string{"url": "http://ADDR/", "timeout": "2s"}, false, requestHandshake},
-	"s3": {"s3", map[string]string{"aws.bucket": "b", "aws.region": "r", "aws.endpoint": "http://ADDR", "aws.accessKeyId": "i", "aws.secretAccessKey": "s", "timeout": "2s"},
+	"redis list": {"redis", map[string]string{"url": "redis://ADDR", "key": "k", "type": "list", "timeout": "2s"},
+		false, firstByte},
+	"redis stream": {"redis", map[string]string{"url": "redis://ADDR", "key": "k", "type": "stream", "timeout": "2s"},
+		false, firstByte},
+	"redis channel": {"redis", map[string]string{"url": "redis://ADDR", "key": "k", "type": "pubsub", "timeout": "2s"},
+		false, firstByte},
+	"redis write": {"redis", map[string]string{"url": "redis://ADDR", "key": "k", "timeout": "2s"}, true, firstByte},
+	"mysql": {"mysql", map[string]string{"address": "ADDR", "user": "u", "database": "d", "timeout": "2s"},
+		false, mysqlHandshake},
+	"mysql write": {"mysql", map[string]string{"address": "ADDR", "user": "u", "database": "d", "timeout": "2s",
+		"table": "t"}, true, mysqlHandshake},
+	"mysql login": {"mysql", map[string]string{"address": "ADDR", "user": "u", "database": "d", "timeout": "2s"},
+		false, nil},
+	"nats core": {"nats", map[string]string{"url": "nats://ADDR", "type": "core", "subjects": "foo",
+		"timeout": "2s"}, false, natsHandshake},
+	"nats stream": {"nats", map[string]string{"url": "nats://ADDR", "stream": "S", "timeout": "2s"}, false,
+		natsHandshake},
+	"nats greeting": {"nats", map[string]string{"url": "nats://ADDR", "type": "core", "subjects": "foo",
+		"timeout": "2s"}, false, nil},
+	"postgres": {"postgres", map[string]string{"url": "postgres://u@ADDR/d?sslmode=disable", "tables": "t"}, false,
+		postgresHandshake},
+	"postgres login": {"postgres", map[string]string{"url": "postgres://u@ADDR/d?sslmode=disable", "tables": "t"},
+		false, firstByte},
+	"mqtt": {"mqtt", map[string]string{"url": "mqtt://ADDR", "topics": "t", "timeout": "2s"}, false,
+		mqttHandshake},
+	"kafka": {"kafka", map[string]string{"servers": "ADDR", "topics": "t", "timeout": "2s"}, false,
+		kafkaHandshake},
+	"http": {"http", map[string]string{"url": "http://ADDR/", "timeout": "2s"}, false, requestHandshake},
+	"s3": {"s3", map[string]string{"aws.bucket": "b", "aws.region": "r", "aws.endpoint": "http://ADDR",
+		"aws.accessKeyId": "i", "aws.secretAccessKey": "s", "timeout": "2s"},
 		false, requestHandshake},
 }
 
@@ -226,7 +241,8 @@ func meet(t testing.TB, p peer, send func(io.Writer) error, why string) (o outco
 	words := &said{more: make(chan struct{}, 1)}
 	go func() {
 		defer close(done)
-		o.err = employ(sdk.WithEnv(ctx, &sdk.Env{ConnectorID: "p:c", Logger: slog.New(slog.NewTextHandler(words, nil))}), t, p, l.Addr().String())
+		o.err = employ(sdk.WithEnv(ctx,
+			&sdk.Env{ConnectorID: "p:c", Logger: slog.New(slog.NewTextHandler(words, nil))}), t, p, l.Addr().String())
 		_, _ = fmt.Fprint(words, o.err)
 	}()
 	select {
@@ -286,7 +302,8 @@ func employ(ctx context.Context, t testing.TB, p peer, addr string) error {
 				if err := d.Open(ctx); err != nil {
 					return err
 				}
-				_, err := d.Write(ctx, []record.Record{{Position: record.Position("1"), Operation: record.OperationCreate, After: record.Raw([]byte(`{"a":1}`))}})
+				_, err := d.Write(ctx, []record.Record{{Position: record.Position("1"),
+					Operation: record.OperationCreate, After: record.Raw([]byte(`{"a":1}`))}})
 				return err
 			})
 		}
@@ -384,8 +401,9 @@ var hostile = map[string]map[string]struct {
 		"empty packet":  {mysqlSends(), "empty"},
 		"large message": {largePackets, "announces a message"},
 		"row":           {text(string(mysqlPacket(1, 1)) + string(mysqlPacket(2, 3, 'd'))), ""},
-		"huge string":   {text(string(mysqlPacket(1, 1)) + string(mysqlPacket(2, 0xfe, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff))), ""},
-		"more results":  {endless("", string(mysqlPacket(1, 0, 0, 0, 8, 0, 0, 0))), ""},
+		"huge string": {text(string(mysqlPacket(1, 1)) + string(mysqlPacket(2, 0xfe, 0xff, 0xff, 0xff, 0xff, 0xff,
+			0xff, 0xff, 0xff))), ""},
+		"more results": {endless("", string(mysqlPacket(1, 0, 0, 0, 8, 0, 0, 0))), ""},
 	},
 	"nats": {
 		"size":         {text("MSG foo 1 99999999999999\r\n"), "announces a message"},
@@ -436,11 +454,13 @@ var hostile = map[string]map[string]struct {
 		"interim": {endless("", "HTTP/1.1 103 Early Hints\r\na: b\r\n\r\n"), ""},
 	},
 	"s3": {
-		"header":   {endless("HTTP/1.1 200 OK\r\n", "a: b\r\n"), ""},
-		"listing":  {endless("HTTP/1.1 200 OK\r\n\r\n<ListBucketResult>", "<Contents/>"), ""},
-		"nested":   {endless("HTTP/1.1 200 OK\r\n\r\n", "<a>"), ""},
-		"negative": {answerOf("Connection: close", "<ListBucketResult><Contents><Key>a</Key><Size>-10000</Size><LastModified>2020-01-01T00:00:00Z</LastModified></Contents></ListBucketResult>"), ""},
-		"huge":     {answerOf("Connection: close", "<ListBucketResult><Contents><Key>a</Key><Size>9223372036854775807</Size><LastModified>2020-01-01T00:00:00Z</LastModified></Contents></ListBucketResult>"), ""},
+		"header":  {endless("HTTP/1.1 200 OK\r\n", "a: b\r\n"), ""},
+		"listing": {endless("HTTP/1.1 200 OK\r\n\r\n<ListBucketResult>", "<Contents/>"), ""},
+		"nested":  {endless("HTTP/1.1 200 OK\r\n\r\n", "<a>"), ""},
+		"negative": {answerOf("Connection: close",
+			"<ListBucketResult><Contents><Key>a</Key><Size>-10000</Size><LastModified>2020-01-01T00:00:00Z</LastModified></Contents></ListBucketResult>"), ""},
+		"huge": {answerOf("Connection: close",
+			"<ListBucketResult><Contents><Key>a</Key><Size>9223372036854775807</Size><LastModified>2020-01-01T00:00:00Z</LastModified></Contents></ListBucketResult>"), ""},
 	},
 }
 

@@ -103,7 +103,8 @@ func (m *MySQL) Check(p []byte) error {
 				return mysqlError("a packet is empty")
 			}
 			if m.size += int64(m.left); m.size > MaxMessage() {
-				return mysqlError("it announces a message of %d bytes, and at most %d are read"+withMemory, m.size, MaxMessage())
+				return mysqlError("it announces a message of %d bytes, and at most %d are read"+withMemory, m.size,
+					MaxMessage())
 			}
 		}
 		n := min(m.left, len(p))

@@ -179,7 +179,8 @@ func (d *NATSDialer) start(ctx context.Context, conn net.Conn, address string) (
 	switch {
 	case d.TLS != nil && !info.Required && !info.Available:
 		return nil, errors.New("the NATS server does not offer TLS")
-	case (d.TLS != nil || info.Required) && len(begin) > len(line): // what came before TLS is not to be believed behind it
+	// what came before TLS is not to be believed behind it
+	case (d.TLS != nil || info.Required) && len(begin) > len(line):
 		return nil, natsError("it sends something before TLS begins")
 	case d.TLS != nil || info.Required:
 		secured := tls.Client(conn, d.config(address))

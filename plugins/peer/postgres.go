@@ -55,7 +55,8 @@ func (c *Postgres) begin(kind byte, size int64) error {
 		most = maxParameter
 	}
 	if size < 0 || size > most {
-		return postgresError("it announces a message of type %q with %d bytes, and at most %d are read", kind, size, most)
+		return postgresError("it announces a message of type %q with %d bytes, and at most %d are read", kind, size,
+			most)
 	}
 	if kind == 'S' {
 		if c.parameters++; c.parameters > maxParameters {

@@ -24,7 +24,8 @@ type Chain struct {
 	follow    schema.Parts // the parts of which the schema follows
 	shapes    follower
 	queues    [][]sdk.Emission // by stage: what it emitted, and has not passed those behind it
-	covering  map[any][]*group // by token of a batch that is not committed: emissions made of records of it, for the observers
+	// by token of a batch that is not committed: emissions made of records of it, for the observers
+	covering  map[any][]*group
 }
 
 var (

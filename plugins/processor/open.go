@@ -22,7 +22,8 @@ type Options struct {
 	Registry *Registry
 	Logger   *slog.Logger
 	Schemas  schema.Registry
-	StateDir string        // of the pipeline; its processors have a directory each in it, for what must survive a restart
+	// of the pipeline; its processors have a directory each in it, for what must survive a restart
+	StateDir string
 	Clock    sdk.Clock     // nil: the time of the machine
 	Timeout  time.Duration // longest that a processor may take for a batch; 0: no limit
 	Budget   int           // bytes of memory that may be made of one record; 0: sdk.DefaultBudget

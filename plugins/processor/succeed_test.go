@@ -102,7 +102,8 @@ func TestDedupeIsSucceeded(t *testing.T) {
 func TestWhatIsLearnedFromEmissions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		chain := func(burst string) []spec.Processor {
-			return []spec.Processor{{ID: "slow", Plugin: "throttle", Settings: map[string]string{"rate": "1", "burst": burst}}, declaredAs("dedupe", byText)}
+			return []spec.Processor{{ID: "slow", Plugin: "throttle", Settings: map[string]string{"rate": "1",
+				"burst": burst}}, declaredAs("dedupe", byText)}
 		}
 		s := succeeding(t, chain("1")...)
 		restarted := func(declared ...spec.Processor) []string {

@@ -79,7 +79,8 @@ func (c *Cache) Codec(ctx context.Context, subject string, version int) (*Codec,
 }
 
 // remember returns the answer in a, or the one that ask gives. Errors are not kept.
-func remember[K comparable, V interface{ size() int }](c *Cache, a *answers[K, V], key K, ask func() (V, error)) (V, error) {
+func remember[K comparable, V interface{ size() int }](c *Cache, a *answers[K, V], key K, ask func() (V, error)) (V,
+	error) {
 	c.mu.Lock()
 	v, ok := a.of[key]
 	c.mu.Unlock()

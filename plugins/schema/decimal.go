@@ -57,7 +57,8 @@ func decimalNumber(v any) (string, error) {
 		return "", errTooLong
 	}
 	if i := strings.IndexAny(text, "eEpP"); i >= 0 {
-		if n, err := strconv.Atoi(strings.TrimPrefix(text[i+1:], "+")); err == nil && (n > maxDecimal || n < -maxDecimal) {
+		if n, err := strconv.Atoi(strings.TrimPrefix(text[i+1:], "+")); err == nil &&
+			(n > maxDecimal || n < -maxDecimal) {
 			return "", errTooLong
 		}
 	}

@@ -33,7 +33,8 @@ type Client struct {
 	LogLevel   string          // what they should log: trace, debug, info, warn, error; empty: info
 	Sandbox    *sandbox.Policy // what they may do; it gets their private directory, too; nil: what this process may
 	Schemas    *SchemaServer   // what they get their schemas from; nil: nothing
-	TempDir    string          // where each process gets a private directory, with its socket; made if need be; empty: os.TempDir, where the directory is removed as soon as there is a connection unless they are confined
+	// where each process gets a private directory, with its socket; made if need be; empty: os.TempDir, where the directory is removed as soon as there is a connection unless they are confined
+	TempDir    string
 	MaxMessage int             // greatest message they are sent, in bytes; 0: 4 MiB
 	MaxReceive int             // greatest message that is taken from them, in bytes; 0: 16 MiB
 
@@ -112,7 +113,8 @@ func (c *Client) start(ctx context.Context, connectorID string, log *slog.Logger
 		return c.serveHere(connectorID, token, log)
 	}
 	serve := func(dir string) (*schemaService, error) {
-		if c.TempDir == "" && c.Sandbox == nil && runtime.GOOS == "linux" { // the directory is removed as soon as there is a connection
+		// the directory is removed as soon as there is a connection
+		if c.TempDir == "" && c.Sandbox == nil && runtime.GOOS == "linux" {
 			dir = ""
 		}
 		return c.Schemas.serve(connectorID, token, dir)

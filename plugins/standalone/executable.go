@@ -50,7 +50,8 @@ type executable struct {
 }
 
 func newExecutable(path string, env []string, serve func(dir string) (*schemaService, error)) *executable {
-	r := &executable{path: path, serve: serve, cmd: exec.Command(path), stdout: newHandshakeLine(), ended: make(chan struct{}), read: make(chan struct{})}
+	r := &executable{path: path, serve: serve, cmd: exec.Command(path), stdout: newHandshakeLine(),
+		ended: make(chan struct{}), read: make(chan struct{})}
 	r.stderr, r.feed = io.Pipe()
 	r.cmd.Env, r.cmd.Stdout, r.cmd.Stderr = env, r.stdout, r.feed
 	r.cmd.SysProcAttr = processAttributes()

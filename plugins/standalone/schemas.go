@@ -86,9 +86,11 @@ func (s *SchemaServer) serve(connectorID, token, dir string) (*schemaService, er
 		return nil, fmt.Errorf("cannot serve schemas to connector %s: %w", connectorID, err)
 	}
 	service.server = grpc.NewServer(grpc.InTapHandle(service.authenticate),
-		grpc.MaxConcurrentStreams(schemaCalls), grpc.MaxRecvMsgSize(maxSchemaRequest), grpc.MaxHeaderListSize(maxSchemaHeaders),
+		grpc.MaxConcurrentStreams(schemaCalls), grpc.MaxRecvMsgSize(maxSchemaRequest),
+		grpc.MaxHeaderListSize(maxSchemaHeaders),
 		grpc.InitialWindowSize(schemaWindow), grpc.InitialConnWindowSize(schemaWindow), grpc.SharedWriteBuffer(true),
-		grpc.ConnectionTimeout(schemaHandshake), grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: schemaIdle}))
+		grpc.ConnectionTimeout(schemaHandshake),
+		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: schemaIdle}))
 	connutilsv1.RegisterSchemaServiceServer(service.server, service)
 	limited := netutil.LimitListener(ownListener{listener.(*net.UnixListener)}, schemaConnections)
 	go func() { _ = service.server.Serve(limited) }() // it fails when stop is called, and its socket is gone then
@@ -155,8 +157,10 @@ func (s *schemaService) authenticate(ctx context.Context, call *tap.Info) (conte
 }
 
 // CreateSchema stores a schema.
-func (s *schemaService) CreateSchema(ctx context.Context, req *connutilsv1.CreateSchemaRequest) (*connutilsv1.CreateSchemaResponse, error) {
-	got, err := s.bounds.Create(ctx, s.registry, s.connectorID, req.GetSubject(), schema.Type(req.GetType()), string(req.GetBytes()))
+func (s *schemaService) CreateSchema(ctx context.Context, req *connutilsv1.CreateSchemaRequest) (
+	*connutilsv1.CreateSchemaResponse, error) {
+	got, err := s.bounds.Create(ctx, s.registry, s.connectorID, req.GetSubject(), schema.Type(req.GetType()),
+		string(req.GetBytes()))
 	if err != nil {
 		return nil, wire.SchemaStatus(err)
 	}
@@ -164,7 +168,8 @@ func (s *schemaService) CreateSchema(ctx context.Context, req *connutilsv1.Creat
 }
 
 // GetSchema returns a schema.
-func (s *schemaService) GetSchema(ctx context.Context, req *connutilsv1.GetSchemaRequest) (*connutilsv1.GetSchemaResponse, error) {
+func (s *schemaService) GetSchema(ctx context.Context, req *connutilsv1.GetSchemaRequest) (
+	*connutilsv1.GetSchemaResponse, error) {
 	got, err := s.bounds.Get(ctx, s.registry, s.connectorID, req.GetSubject(), int(req.GetVersion()))
 	if err != nil {
 		return nil, wire.SchemaStatus(err)

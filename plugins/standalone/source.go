@@ -225,7 +225,8 @@ func (s *Source) gather(f wire.Frame) wire.Frame {
 
 // limits returns the limits of a batch.
 func (s *Source) limits() record.Limits {
-	return record.Limits{Records: maxRecords, Metadata: maxMetadata, Memory: max(leastMemory, decodedFactor*s.client.maxReceive())}
+	return record.Limits{Records: maxRecords, Metadata: maxMetadata,
+		Memory: max(leastMemory, decodedFactor*s.client.maxReceive())}
 }
 
 // batch returns the first records of the rest, up to the first that cannot be taken, and what is

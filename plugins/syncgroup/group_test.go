@@ -81,7 +81,8 @@ func TestWaitsForWhatIsBeingSynced(t *testing.T) {
 			}
 		}
 		g := &syncgroup.Group{}
-		slow, quick, bad := &member{device: 1, takes: time.Second}, &member{device: 2, takes: time.Millisecond}, &member{device: 3, takes: time.Second, err: errors.New("bad")}
+		slow, quick, bad := &member{device: 1, takes: time.Second}, &member{device: 2, takes: time.Millisecond},
+			&member{device: 3, takes: time.Second, err: errors.New("bad")}
 		g.Defer("a:one", slow)
 		g.Defer("b:one", bad)
 		g.Sync([]string{"a", "b"}, call("first"))

@@ -100,7 +100,8 @@ func (l *Listener) admit(c *conn) bool {
 func (l *Listener) warn(c *conn) {
 	if now := time.Now(); now.Sub(l.warned) > time.Minute {
 		l.warned = now
-		l.log.Warn("connections are closed: there are as many as limit.connections, or half of the file descriptors of the agent, allow",
+		l.log.Warn("connections are closed: there are as many as limit.connections, or half of the file descriptors "+
+			"of the agent, allow",
 			"limit", l.limit, "remote", c.RemoteAddr().String())
 	}
 }

@@ -43,13 +43,14 @@ func serve(t *testing.T, limit int) (addr string, waiting chan struct{}, log *lo
 	}
 	waiting, log = make(chan struct{}), new(locked)
 	limited := connections.Limit(l, limit, slog.New(slog.NewTextHandler(log, nil)))
-	server := &http.Server{ConnState: limited.Observe, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/wait" {
-			w.WriteHeader(http.StatusOK)
-			_ = http.NewResponseController(w).Flush()
-			<-waiting
-		}
-	})}
+	server := &http.Server{ConnState: limited.Observe,
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/wait" {
+				w.WriteHeader(http.StatusOK)
+				_ = http.NewResponseController(w).Flush()
+				<-waiting
+			}
+		})}
 	ended := make(chan struct{})
 	go func() { defer close(ended); _ = server.Serve(limited) }()
 	t.Cleanup(func() { _ = server.Close(); <-ended })

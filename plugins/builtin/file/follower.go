@@ -165,7 +165,8 @@ func (f *follower) matches() ([]string, error) {
 	}
 	f.examineDirectories(filepath.Dir(pattern))
 	return slices.DeleteFunc(paths, func(path string) bool {
-		if strings.HasPrefix(filepath.Base(path), ".") || packing().MatchString(path) && !canUnpack(f.compression, path) {
+		if strings.HasPrefix(filepath.Base(path), ".") || packing().MatchString(path) &&
+			!canUnpack(f.compression, path) {
 			return true
 		}
 		info, err := os.Stat(path)

@@ -137,7 +137,8 @@ func (l *lines) leaveHole() (n int64) {
 		return 0
 	}
 	nul := len(l.buf) - len(bytes.TrimLeft(l.buf, "\x00"))
-	if !l.hole && !(l.offset == 0 && nul >= smallHole) && nul < largeHole && !l.file.hasHole(l.offset, l.offset+int64(nul)) {
+	if !l.hole && !(l.offset == 0 && nul >= smallHole) && nul < largeHole &&
+		!l.file.hasHole(l.offset, l.offset+int64(nul)) {
 		return 0
 	}
 	l.hole = true

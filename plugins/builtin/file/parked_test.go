@@ -70,7 +70,9 @@ func TestOneBadFileAmongSeveral(t *testing.T) {
 		"damaged gzip": {"b.log.gz", func(path string) error {
 			return os.WriteFile(path, []byte("no gzip at all, and longer than a header"), 0o600)
 		}, "invalid header"},
-		"damaged zstd": {"b.log.zst", func(path string) error { return os.WriteFile(path, []byte("no zstd at all"), 0o600) }, "magic"},
+		"damaged zstd": {"b.log.zst", func(path string) error {
+			return os.WriteFile(path, []byte("no zstd at all"), 0o600)
+		}, "magic"},
 		"an over-long line": {"b.log", func(path string) error {
 			return os.WriteFile(path, append(make([]byte, 1), strings.Repeat("x", 17<<20)+"\n"...), 0o600)
 		}, "longer than 16 MiB"},

@@ -58,8 +58,10 @@ func (t *tail) next() ([]byte, bool) {
 		if !ok || t.omitted.bytes == 0 {
 			return line, ok
 		}
-		err := fmt.Errorf("%w: it has %d bytes from offset %d on", errLineTooLong, t.omitted.bytes, t.offset-t.omitted.bytes)
-		t.log.Warn("a line is too long and is left out", "path", t.path, "line", t.start, "offset", t.offset-t.omitted.bytes, "bytes", t.omitted.bytes)
+		err := fmt.Errorf("%w: it has %d bytes from offset %d on", errLineTooLong, t.omitted.bytes,
+			t.offset-t.omitted.bytes)
+		t.log.Warn("a line is too long and is left out", "path", t.path, "line", t.start, "offset",
+			t.offset-t.omitted.bytes, "bytes", t.omitted.bytes)
 		t.skips.Add(fmt.Sprintf("line %d of %s", t.start, t.path), err)
 	}
 }

@@ -93,8 +93,11 @@ func TestServerTakesAllOrNothing(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = s.Teardown(t.Context()) })
 	for body, want := range map[string]int{
-		`[{"a":1},{"a":}]`: 400, `[{"a":1},1e999]`: 400, `[{"a":1}`: 400, `[{"a":1}] 2`: 400, `[{"a":1},` + strings.Repeat("[", 2000) + strings.Repeat("]", 2000) + `]`: 400,
-		`[{"a":1},[` + strings.Repeat("{},", 100_000) + `1]]`: 413, `{"a":[` + strings.Repeat("[],", 100_000) + `1]}`: 413,
+		`[{"a":1},{"a":}]`: 400, `[{"a":1},1e999]`: 400, `[{"a":1}`: 400, `[{"a":1}] 2`: 400,
+		`[{"a":1},` + strings.Repeat("[", 2000) + strings.Repeat("]", 2000) + `]`: 400,
+		`[{"a":1},[` + strings.Repeat("{},", 100_000) + `1]]`:                     413,
+		`{"a":[` + strings.Repeat("[],", 100_000) +
+			`1]}`: 413,
 	} {
 		a := <-post(t, addr, body, "Content-Type", "application/json")
 		if a.status != want {
@@ -161,12 +164,14 @@ func TestPollManyRecords(t *testing.T) {
 		if err := s.Configure(t.Context(), settings); err != nil {
 			t.Fatal(err)
 		}
-		if err := s.Open(sdk.WithEnv(t.Context(), &sdk.Env{Logger: slog.New(slog.DiscardHandler), Budget: 4 << 20}), record.Position(nil)); err != nil {
+		if err := s.Open(sdk.WithEnv(t.Context(), &sdk.Env{Logger: slog.New(slog.DiscardHandler), Budget: 4 << 20}),
+			record.Position(nil)); err != nil {
 			t.Fatal(err)
 		}
 		before := allocated()
 		_, err := s.Read(t.Context())
-		if n := allocated() - before; err == nil || !strings.Contains(err.Error(), "have pages made smaller") || n > 64<<20 {
+		if n := allocated() - before; err == nil || !strings.Contains(err.Error(), "have pages made smaller") ||
+			n > 64<<20 {
 			t.Errorf("%s: %v, after %d bytes", name, err, n)
 		}
 		_ = s.Teardown(t.Context())

@@ -100,7 +100,8 @@ func (p *poller) parse(r *response) (pg page, err error) {
 const recordBytes = 600
 
 func (p *poller) tooMany(n int) error {
-	return fmt.Errorf("it has %d records, which take more memory than the %d MiB that one response may: have pages made smaller", n, p.budget>>20)
+	return fmt.Errorf("it has %d records, which take more memory than the %d MiB that one response may: have pages "+
+		"made smaller", n, p.budget>>20)
 }
 
 // payloads returns all payloads of a response, whose records are compared with those of the one before.

@@ -25,7 +25,8 @@ type pending struct {
 	queue    []*waiting    // guarded by mu: not read to their end
 	read     []part        // guarded by mu: read and not acknowledged
 	records  int           // guarded by mu: of queue and read, not acknowledged
-	stalled  bool          // guarded by mu: a request was refused, or one waited in vain, since records were acknowledged
+	// guarded by mu: a request was refused, or one waited in vain, since records were acknowledged
+	stalled  bool
 	arrived  chan struct{} // holds a token when queue is not empty
 	closed   chan struct{} // closed when nothing is taken any more
 	close    func()        // closes it, once
@@ -48,7 +49,8 @@ type part struct {
 var errClosed = errors.New("the source has ended")
 
 func newPending(maxRequests int, maxBytes int64, buffer sdk.Buffer, number func([]record.Record)) *pending {
-	p := &pending{maxRequests: maxRequests, maxBytes: maxBytes, buffer: buffer, number: number, arrived: make(chan struct{}, 1), closed: make(chan struct{})}
+	p := &pending{maxRequests: maxRequests, maxBytes: maxBytes, buffer: buffer, number: number,
+		arrived: make(chan struct{}, 1), closed: make(chan struct{})}
 	p.close = sync.OnceFunc(func() { close(p.closed) })
 	return p
 }

@@ -146,7 +146,8 @@ func (s *Source) admit(c net.Conn) bool {
 		return false
 	}
 	if len(s.conns) >= s.settings.Connections || !connections.Take() {
-		s.log.Warn("connection is closed: there are limit.connections already, or as many as half of the file descriptors of the agent allow", "remote", c.RemoteAddr().String())
+		s.log.Warn("connection is closed: there are limit.connections already, or as many as half of the file "+
+			"descriptors of the agent allow", "remote", c.RemoteAddr().String())
 		return false
 	}
 	s.conns[c] = struct{}{}

@@ -37,7 +37,8 @@ type output struct {
 }
 
 func newOutput(log *slog.Logger) *output {
-	return &output{log: log, lines: rate.NewLimiter(linesASecond, linesASecond), bytes: rate.NewLimiter(bytesASecond, bytesASecond)}
+	return &output{log: log, lines: rate.NewLimiter(linesASecond, linesASecond), bytes: rate.NewLimiter(bytesASecond,
+		bytesASecond)}
 }
 
 // stream returns a writer for stdout or stderr of one guest.

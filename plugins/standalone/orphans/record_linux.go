@@ -133,7 +133,8 @@ func (k *kept) left() (all []int) {
 		if err != nil || pid == os.Getpid() {
 			continue
 		}
-		if s := stat(pid); s.began != "" && s.state != "Z" && s.state != "X" && (k.has(pid, s) || k.marked(pid)) && unix.Kill(pid, 0) == nil {
+		if s := stat(pid); s.began != "" && s.state != "Z" && s.state != "X" && (k.has(pid, s) || k.marked(pid)) &&
+			unix.Kill(pid, 0) == nil {
 			all = append(all, pid)
 		}
 	}
@@ -164,7 +165,8 @@ func (k *kept) is(pid int) bool {
 func (k *kept) marked(pid int) bool {
 	environ, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
 	for variable := range bytes.SplitSeq(environ, []byte{0}) {
-		if token, ok := bytes.CutPrefix(variable, []byte(wire.EnvToken+"=")); ok && slices.Contains(k.Tokens, string(token)) {
+		if token, ok := bytes.CutPrefix(variable, []byte(wire.EnvToken+"=")); ok &&
+			slices.Contains(k.Tokens, string(token)) {
 			return true
 		}
 	}

@@ -40,7 +40,8 @@ func ParseConfig(ctx context.Context, address string) (*pgconn.Config, error) {
 		return nil, err
 	}
 	if os.Getenv("PGSERVICE") != "" {
-		return nil, errors.New("cannot be used with PGSERVICE in the environment of the agent: unset it, and write the parameters of the service into the URL")
+		return nil, errors.New("cannot be used with PGSERVICE in the environment of the agent: unset it, and write " +
+			"the parameters of the service into the URL")
 	}
 	// The mode is known before pgx is asked, since certificates that pgx does not see have an effect on it.
 	mode := cmp.Or(or(p, "sslmode", "PGSSLMODE"), "prefer")
@@ -119,7 +120,8 @@ func configure(p map[string]string, mode string) (*pgconn.Config, error) {
 	for _, name := range slices.Sorted(maps.Keys(own)) {
 		fmt.Fprintf(&text, "%s='%s' ", name, escape.Replace(own[name]))
 	}
-	c, err := pgconn.ParseConfigWithOptions(text.String(), pgconn.ParseConfigOptions{ConnStringAllowedKeys: slices.Collect(maps.Keys(own))})
+	c, err := pgconn.ParseConfigWithOptions(text.String(),
+		pgconn.ParseConfigOptions{ConnStringAllowedKeys: slices.Collect(maps.Keys(own))})
 	var parse *pgconn.ParseConfigError
 	switch {
 	case err == nil:
@@ -195,7 +197,8 @@ func (f *files) certificates(mode string) ([]tls.Certificate, error) {
 	certPath, keyPath := f.named(cert), f.named(key)
 	if certPath == "" && keyPath == "" && mode != "disable" {
 		certPath, keyPath = f.usual(cert, ".postgresql/postgresql.crt"), f.usual(key, ".postgresql/postgresql.key")
-		if certPath == "" || keyPath == "" || sdk.CheckPath(f.ctx, "url", certPath) != nil || sdk.CheckPath(f.ctx, "url", keyPath) != nil {
+		if certPath == "" || keyPath == "" || sdk.CheckPath(f.ctx, "url", certPath) != nil ||
+			sdk.CheckPath(f.ctx, "url", keyPath) != nil {
 			return nil, nil // the server says so if it wants one
 		}
 	}

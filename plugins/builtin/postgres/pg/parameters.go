@@ -13,7 +13,8 @@ import (
 
 // errSyntax is the error of an address that is neither a URL nor key=value pairs. It has nothing of the address, since what is
 // wrong may be the password.
-var errSyntax = errors.New("cannot be read: want postgres://user:password@host:port/database; letters such as @ and / in a password are written %40 and %2F")
+var errSyntax = errors.New("cannot be read: want postgres://user:password@host:port/database; letters such as @ and " +
+	"/ in a password are written %40 and %2F")
 
 // parameters returns the parameters of a connection by their names, of a URL or of key=value pairs as libpq reads them. Its
 // errors have no values.
@@ -73,7 +74,8 @@ func ofURL(rest string) (map[string]string, error) {
 	authority, query, _ := strings.Cut(authority, "?")
 	authority, path, _ = strings.Cut(authority, "/")
 	if strings.ContainsAny(path, "@#") { // more likely the rest of a password and the host
-		return nil, errors.New("cannot be read: it has the letter @ or # in the name of the database: in a password they are written %40 and %23, and so they are in the name")
+		return nil, errors.New("cannot be read: it has the letter @ or # in the name of the database: in a password " +
+			"they are written %40 and %23, and so they are in the name")
 	}
 	var hosts, ports []string
 	for server := range strings.SplitSeq(authority, ",") {
@@ -176,8 +178,10 @@ func cutValue(text string) (value, rest string, err error) {
 
 // connecting are the parameters that pgx reads itself, and no server is sent. Those that name files are not among them.
 var connecting = []string{
-	"host", "port", "database", "user", "password", "connect_timeout", "sslmode", "sslcertmode", "sslnegotiation", "sslpassword", "sslsni",
-	"krbspn", "krbsrvname", "target_session_attrs", "min_protocol_version", "max_protocol_version", "channel_binding", "require_auth",
+	"host", "port", "database", "user", "password", "connect_timeout", "sslmode", "sslcertmode", "sslnegotiation",
+	"sslpassword", "sslsni",
+	"krbspn", "krbsrvname", "target_session_attrs", "min_protocol_version", "max_protocol_version", "channel_binding",
+	"require_auth",
 }
 
 // Parameters that name files, which are read here and not by pgx.
@@ -208,7 +212,8 @@ func checkName(name string) error {
 		return fmt.Errorf("cannot be read: it has the parameter %s, which is not taken: %s", name, why)
 	}
 	if !sessionName().MatchString(name) {
-		return errors.New("cannot be read: it has a parameter whose name is not that of a setting of PostgreSQL: want lower-case letters, digits and _")
+		return errors.New("cannot be read: it has a parameter whose name is not that of a setting of PostgreSQL: " +
+			"want lower-case letters, digits and _")
 	}
 	return nil
 }
@@ -218,7 +223,8 @@ func checkName(name string) error {
 func checkHosts(hosts, ports string) error {
 	for host := range strings.SplitSeq(hosts, ",") {
 		if !strings.HasPrefix(host, "/") && strings.ContainsAny(host, "@/?#%\\\"'<>{}|^` \t\r\n") {
-			return errors.New("cannot be read: it has a host that cannot be one: letters such as @ and / in a password are written %40 and %2F")
+			return errors.New("cannot be read: it has a host that cannot be one: letters such as @ and / in a " +
+				"password are written %40 and %2F")
 		}
 	}
 	all := strings.Split(ports, ",")
@@ -227,7 +233,8 @@ func checkHosts(hosts, ports string) error {
 	}
 	for i, port := range all {
 		if n, err := strconv.ParseUint(port, 10, 16); port != "" && (err != nil || n == 0) {
-			return fmt.Errorf("cannot be read: it has a port that is not a number from 1 to 65535, at host %d: letters such as : and / in a password are written %%3A and %%2F", i+1)
+			return fmt.Errorf("cannot be read: it has a port that is not a number from 1 to 65535, at host %d: "+
+				"letters such as : and / in a password are written %%3A and %%2F", i+1)
 		}
 	}
 	return nil

@@ -121,7 +121,8 @@ func Resolve(ctx context.Context, conn *pgconn.PgConn, items []string) (all []*T
 			return nil, nil, fmt.Errorf("cannot look up table %s: %w", item, err)
 		}
 		if len(found) == 0 && !several {
-			return nil, nil, fmt.Errorf("cannot find table %s: there is none of that name in schema %s of this database", item, schema)
+			return nil, nil, fmt.Errorf("cannot find table %s: there is none of that name in schema %s of this "+
+				"database", item, schema)
 		}
 		for _, row := range found {
 			if several && row[6] == "t" {
@@ -131,7 +132,8 @@ func Resolve(ctx context.Context, conn *pgconn.PgConn, items []string) (all []*T
 				if several {
 					continue
 				}
-				return nil, nil, fmt.Errorf("cannot read changes of table %s: it is unlogged or temporary, so that they are not in the write-ahead log", item)
+				return nil, nil, fmt.Errorf("cannot read changes of table %s: it is unlogged or temporary, so that "+
+					"they are not in the write-ahead log", item)
 			}
 			r.add(row, nil, !several)
 		}
@@ -164,13 +166,15 @@ type resolver struct {
 func (r *resolver) add(row []string, collection *Table, named bool) {
 	oid, _ := strconv.ParseUint(row[0], 10, 32)
 	estimate, _ := strconv.ParseInt(row[4], 10, 64)
-	t := &Table{OID: uint32(oid), Schema: row[1], Name: row[2], Estimate: estimate, collection: collection, partitions: row[5] == "t"}
+	t := &Table{OID: uint32(oid), Schema: row[1], Name: row[2], Estimate: estimate, collection: collection,
+		partitions: row[5] == "t"}
 	if r.seen[t.OID] {
 		return
 	}
 	r.seen[t.OID] = true
 	if without := row[7]; without != "" {
-		err := fmt.Errorf("%s has no primary key that is checked at once and no other replica identity, so that UPDATE and DELETE on it would fail on the server: "+
+		err := fmt.Errorf("%s has no primary key that is checked at once and no other replica identity, so that "+
+			"UPDATE and DELETE on it would fail on the server: "+
 			"ALTER TABLE %s ADD PRIMARY KEY (…), or ALTER TABLE %s REPLICA IDENTITY FULL", without, without, without)
 		r.left = append(r.left, LeftOut{t, named, err})
 		return
