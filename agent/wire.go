@@ -144,8 +144,8 @@ func (a *Agent) wireTelemetry() {
 	}
 }
 
-// withState is the store of the loop, from which a pipeline goes after what its processors kept. With the keys that one
-// of an earlier pipeline of the same id had seen, dedupe would drop records that nobody delivered.
+// withState is the store of the loop. It removes the state of a pipeline's processors before the pipeline: with the
+// keys of an earlier pipeline of the same id, dedupe would drop records that were never delivered.
 type withState struct {
 	reconcile.Store
 	forgetState func(pipelineID string) error
@@ -298,7 +298,7 @@ func window(limit int64) backpressure.Window {
 	return w
 }
 
-// budget returns how many bytes of memory may be made of one record, 0 where memory is not limited.
+// budget returns the memory in bytes that may be allocated for one record, or 0 if memory is not limited.
 func budget(shared *backpressure.Shared) int {
 	if !shared.Strict {
 		return 0

@@ -15,7 +15,7 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// Codes of warnings that records are to be held for longer, or in greater number, than a source allows.
+// Codes of warnings about pipelines that hold records for longer, or hold more of them, than a source allows.
 const (
 	codeWindowEndsEarly = "processor.window_ends_early"
 	codeSendersGiveUp   = "connector.senders_give_up"
@@ -101,7 +101,7 @@ func duration(text string) time.Duration {
 }
 
 // limits returns how many records of a source may be unacknowledged, and how long its senders wait for an
-// acknowledgement, 0 for what is not bounded or not known. Settings that hold references count as their defaults.
+// acknowledgement. Zero means unbounded or unknown. Settings that contain references count as their defaults.
 func limits(ctx context.Context, host *plugins.Host, c *spec.Connector) (records int, patience time.Duration) {
 	found, err := host.Find(c.Plugin)
 	if err != nil || found.Kind != pluginname.Builtin {
@@ -121,7 +121,7 @@ func limits(ctx context.Context, host *plugins.Host, c *spec.Connector) (records
 		maps.DeleteFunc(settings, func(name, value string) bool {
 			return strings.Contains(value, "$") && params[name].Default != ""
 		})
-		_ = s.Configure(ctx, params.ApplyDefaults(settings)) // what is wrong is said elsewhere
+		_ = s.Configure(ctx, params.ApplyDefaults(settings)) // errors are reported elsewhere
 		if limited {
 			records = l.MaxUnacked()
 		}

@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// Secrecy says what of a setting is the agent's own, which pipelines must not get at.
+// Secrecy is the part of a setting that belongs to the agent and that pipelines must not reach.
 type Secrecy string
 
-// What is secret of a setting.
+// The values of Secrecy.
 const (
 	Public      Secrecy = "public"
 	SecretValue Secrecy = "value" // the value is a secret, or may hold one
@@ -25,8 +25,8 @@ var secretValues = []string{
 	"cluster.nats.url", "cluster.postgres.url", "notify.webhook.url", "notify.command.run",
 }
 
-// Secrecy returns what of the setting is secret. A setting that names a file is SecretFile, unless it is for
-// certificates, which everyone may see: so one that is added is secret until it is said that it is not.
+// Secrecy returns the secret part of the setting. A setting that names a file is SecretFile, unless the file holds
+// certificates, which everyone may see. A new setting is therefore secret by default.
 func (s *Setting) Secrecy() Secrecy {
 	switch {
 	case slices.Contains(secretValues, s.Key):

@@ -13,7 +13,7 @@ import (
 var suspicious = regexp.MustCompile(
 	`file|url|secret|token|password|key|credential|connection|auth|socket|command|cert|run$`)
 
-// secrecy says of every setting with a suspicious key what is secret of it. Whoever adds one decides.
+// secrecy lists the secret part of every setting with a suspicious key. A new setting needs an entry.
 var secrecy = map[string]config.Secrecy{
 	"api.auth.read-token-file": config.SecretFile, "api.auth.admin-token-file": config.SecretFile,
 	"api.tls.key-file":    config.SecretFile,

@@ -133,7 +133,7 @@ func (*memory) DeleteConnector(context.Context, string) error                   
 func (*memory) DeletePipeline(context.Context, string) error                         { return nil }
 func (*memory) BeginRun(context.Context, string) (int64, error)                      { return 1, nil }
 
-// fake is a connector that does what a test says.
+// fake is a connector that a test controls.
 type fake struct {
 	open  func(ctx context.Context) error
 	write func(ctx context.Context, n int) error // whether n records are accepted; nil: they are

@@ -279,7 +279,7 @@ func TestFlapping(t *testing.T) {
 	}
 }
 
-// What a run delivered at its very end does not count for the next one.
+// Records that a run delivered at its very end do not count for the next run.
 func TestLastRecordOfARun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		runs, left := 0, 0
@@ -331,7 +331,7 @@ func TestReports(t *testing.T) {
 	})
 }
 
-// One of two destinations is named, and the other goes on.
+// The stalled one of two destinations is named, and the other keeps delivering.
 func TestOneOfTwoDestinations(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFakes(map[string]fake{"slow": {write: hangs}})
@@ -399,7 +399,7 @@ func TestVersions(t *testing.T) {
 	})
 }
 
-// A destination that gathers batches, or is to go slowly, is not stuck while it does.
+// A destination that gathers batches, or whose rate is limited, is not stuck meanwhile.
 func TestPatience(t *testing.T) {
 	for name, settings := range map[string]map[string]string{
 		"a batch of two minutes":  {"sdk.batch.delay": "2m"},

@@ -429,7 +429,7 @@ func denyAll(refuse func(record.Record) error) func(context.Context, *sdk.Proces
 	}
 }
 
-// witness is a processor that learns what is committed.
+// witness is a processor that observes commits.
 type witness struct {
 	sdk.ProcessorBase
 	mu      *sync.Mutex

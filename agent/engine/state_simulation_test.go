@@ -154,7 +154,7 @@ func newStateSimulation(t *testing.T, seed uint64, at []string, chain []spec.Pro
 
 func sourceName(i int) string { return []string{"src", "second"}[i] }
 
-// declare declares the processors; another version has other settings of them.
+// declare declares the processors; their settings differ between versions.
 func (s *stateSimulation) declare(version int) {
 	chain := make([]spec.Processor, len(s.chain))
 	for i, p := range s.chain {
@@ -188,7 +188,7 @@ func (s *stateSimulation) place(at string, chain []spec.Processor) {
 	}
 }
 
-// keyOf returns the key of a record. Records have equal keys only where those are to be dropped.
+// keyOf returns the key of a record. Records have equal keys only if duplicates should be dropped.
 func (s *stateSimulation) keyOf(source, n int) int {
 	switch {
 	case !s.dedupe:
@@ -199,7 +199,7 @@ func (s *stateSimulation) keyOf(source, n int) int {
 	return n
 }
 
-// pass passes all records in several runs, of which the last one goes well.
+// pass passes all records in several runs; the last run succeeds.
 func (s *stateSimulation) pass() {
 	before := make([]map[string]bool, len(s.dests)) // by destination: keys that runs wrote which ended gracefully
 	for i := range before {
@@ -255,7 +255,7 @@ func (s *stateSimulation) again(before []map[string]bool) {
 	}
 }
 
-// cutPower takes away what the processors wrote last and did not sync, or may not have.
+// cutPower removes data that the processors wrote and did not, or may not have, synced.
 func (s *stateSimulation) cutPower() {
 	s.exact = false
 	_ = filepath.WalkDir(s.dir, func(path string, e os.DirEntry, err error) error {
@@ -367,8 +367,8 @@ func (s *stateSimulation) draw(n int) int {
 	return s.rng.IntN(n)
 }
 
-// event decides with mu held what goes wrong with something that is to become durable: the run is killed before it, or after
-// it, or it fails.
+// event chooses the fault of one durable operation: the run is killed before or after it, or the operation fails. The
+// caller holds mu.
 func (s *stateSimulation) event(apply func(), lose func()) error {
 	if s.dead {
 		return errKilled
@@ -492,7 +492,7 @@ func (c *counted) Read(ctx context.Context) (*record.Batch, error) {
 	return record.NewBatch(records), nil
 }
 
-// volatile is a destination that keeps what it has settled in memory until it is synced.
+// volatile is a destination that keeps settled records in memory until they are synced.
 type volatile struct {
 	fakeConnector
 	sim     *stateSimulation

@@ -25,9 +25,9 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// TestEveryTopologyMakesProgress draws pipelines with random connectors, processors, batches, windows and limits. Whatever
-// they are, sources must be read to their end without that a batch or a window has to time out, what they read must be
-// settled once the longest of those times is over, and a stop must not wait for any of them.
+// TestEveryTopologyMakesProgress draws pipelines with random connectors, processors, batches, windows and limits. In
+// each of them, sources must be read to their end before a batch or window times out, all records must be settled once
+// the longest timeout is over, and a stop must not wait for a timeout.
 func TestEveryTopologyMakesProgress(t *testing.T) {
 	t.Parallel()
 	topologies := 60
@@ -51,7 +51,7 @@ var (
 type topology struct {
 	*world
 	*rand.Rand
-	text    []string // what was drawn
+	text    []string // description of the topology
 	sources []*drawnSource
 	sinks   []*sink
 	takes   time.Duration // by processors that slow records down, and slow destinations
@@ -114,7 +114,7 @@ func (p *topology) processors(of fmt.Stringer, declared *[]spec.Processor, gathe
 			p.takes += time.Minute
 		case "aggregate":
 			if *gathers {
-				continue // one of results is not what the test counts
+				continue // the test does not count records of results
 			}
 			*gathers = true
 			size := pick(p.Rand, durations...)
@@ -148,7 +148,7 @@ func numberOf(r *record.Record) (n int, source string, ok bool) {
 	return int(v), source, ok
 }
 
-// drawnSource returns numbered records, and knows how many of them may be unacknowledged.
+// drawnSource returns numbered records and has a limit of unacknowledged records.
 type drawnSource struct {
 	fakeConnector
 	p         *topology
@@ -271,7 +271,7 @@ func (s *drawnSource) Stop(context.Context) error {
 	return nil
 }
 
-// sink is what a destination writes to.
+// sink holds the records that a destination wrote.
 type sink struct {
 	p       *topology
 	id      string
@@ -320,7 +320,8 @@ func (s *sink) connector(executable bool) connector.Destination {
 	return gatherer{d}
 }
 
-// drawnDestination gathers as those of the connector kit do. Like an executable, it writes out what it gathered only when it ends.
+// drawnDestination gathers records like destinations of the connector kit. Like an executable, it writes them out only
+// when it ends.
 type drawnDestination struct {
 	fakeConnector
 	latency time.Duration
@@ -436,7 +437,7 @@ func (p *topology) run() {
 	p.check(early)
 }
 
-// check checks that everything acknowledged is where it is to go.
+// check checks that every acknowledged record reached its destination.
 func (p *topology) check(early bool) {
 	for _, s := range p.sources {
 		read, acked := s.marks()

@@ -19,7 +19,7 @@ const (
 	Degraded       Kind = "degraded"        // a pipeline failed and is not tried again until something changes
 	Failing        Kind = "failing"         // a pipeline has failed for failingAfter, and is tried again
 	UpdateFailed   Kind = "update-failed"   // the new version of a pipeline failed, and the last good one was kept or rolled back to
-	// a pipeline runs and delivers nothing: a stage of it retries, refuses or does not answer
+	// a pipeline runs and delivers nothing: one of its stages retries, refuses or does not answer
 	NotDelivering  Kind = "not-delivering"
 	Silent         Kind = "silent"          // no source of a pipeline has read a record for longer than its max-silence
 	Recovered      Kind = "recovered"       // a pipeline of which another kind was sent works again

@@ -27,8 +27,8 @@ type Wait struct {
 	State func(id string) (spec.State, bool)
 	// Lags returns how far each source of a pipeline is, nothing while it does not run.
 	Lags func(id string) map[string]measure.Lag
-	// Complete has a pipeline not wait for more records: its sources take the part of a record that they have for
-	// whole, and incomplete batches and windows go on.
+	// Complete makes a pipeline stop waiting for more records: its sources take a partial record as complete, and
+	// incomplete batches and windows are written out.
 	Complete func(id string)
 }
 
@@ -124,8 +124,8 @@ type observation struct {
 	completed       bool // since still
 }
 
-// rests takes how far the sources are. It reports whether nothing has moved for long enough, and calls complete
-// shortly before: what that makes move counts as well.
+// rests records the progress of the sources. It reports whether nothing has moved for idle, and calls complete shortly
+// before, since complete may cause progress.
 func (o *observation) rests(lags map[string]measure.Lag, idle time.Duration, now time.Time, complete func()) bool {
 	var read, acked uint64
 	atEnd, settled, opened := true, len(lags) > 0, len(lags) > 0

@@ -110,7 +110,7 @@ func checkWait(t *testing.T, s scene, want time.Duration, applied bool) {
 	}
 }
 
-// What waits for more records, and what looks incomplete, goes on before a pipeline rests.
+// Incomplete records, batches and windows are completed before a pipeline rests.
 func TestWaitCompletes(t *testing.T) {
 	zero, some := int64(0), int64(5)
 	for name, at := range map[string]*int64{"at its end": &zero, "behind": &some} {

@@ -54,7 +54,7 @@ type Runner struct {
 	AckTimeout time.Duration
 	// ProcessorTimeout is how long a processor may take for a batch; 0 for ever.
 	ProcessorTimeout time.Duration
-	// Budget is how many bytes of memory processors may make of one record; 0: sdk.DefaultBudget.
+	// Budget is the memory in bytes that processors may allocate for one record; 0 means sdk.DefaultBudget.
 	Budget   int
 	StateDir string // of what processors keep, a directory for each pipeline; "" for none
 	Log      *slog.Logger
@@ -231,7 +231,7 @@ func (r *Runner) Starts() map[string]uint64 { return r.starts.all() }
 // Restarts returns how many connectors were started for a run that ran before, by plugin.
 func (r *Runner) Restarts() map[string]uint64 { return r.restarts.all() }
 
-// Forget forgets what was counted of a pipeline that was deleted.
+// Forget discards the counters of a deleted pipeline.
 func (r *Runner) Forget(id string) {
 	r.poison.Forget(id)
 	r.mu.Lock()

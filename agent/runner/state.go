@@ -23,7 +23,7 @@ func (r *Runner) stateDir(pipelineID string) string {
 	return filepath.Join(r.StateDir, element.Of(pipelineID))
 }
 
-// ForgetState removes what the processors of a pipeline that is being deleted kept.
+// ForgetState removes the state of the processors of a pipeline that is being deleted.
 func (r *Runner) ForgetState(pipelineID string) error {
 	if r.StateDir == "" {
 		return nil
@@ -99,7 +99,7 @@ func (r *Runner) formerOwners(declared []spec.Declaration) map[string][]owner {
 
 // adopt moves the files in former to dir, unless that exists: then a later version has kept state there.
 func adopt(former, dir string) error {
-	// The directory gets its name when all files are in it, so that a crash leaves no part of them there.
+	// The directory gets its name when it is complete, so that a crash leaves no partial copy.
 	draft := dir + "+draft"
 	entries, err := os.ReadDir(former)
 	_, begun := os.Stat(draft)
@@ -122,7 +122,7 @@ func adopt(former, dir string) error {
 
 func isFile(e fs.DirEntry) bool { return e.Type().IsRegular() }
 
-// discardFormer removes the directories of earlier versions, and says so of those that have files.
+// discardFormer removes the directories of earlier versions, and logs each one that has files.
 func (r *Runner) discardFormer(owners map[string][]owner) error {
 	pipelines, err := os.ReadDir(r.StateDir)
 	if err != nil {

@@ -14,7 +14,8 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// pipelineOf returns a pipeline with processors of its own, and of a connector if that has an id.
+// pipelineOf returns a pipeline with processors of its own, and with processors of a connector if connector is not
+// empty.
 func pipelineOf(id string, own []string, connector string, ofConnector ...string) spec.Declaration {
 	all := func(ids []string) (all []spec.Processor) {
 		for _, id := range ids {
@@ -113,7 +114,7 @@ func TestAdoptState(t *testing.T) {
 	}
 }
 
-// Deleting a pipeline removes what its own processors kept, all of it, and nothing else.
+// Deleting a pipeline removes all state of its own processors, and nothing else.
 func TestForgetStateRemovesOwnState(t *testing.T) {
 	ids := []string{"shop", "shop:eu", "Shop", "a:b", ".", "..", "..:..:x", ".hidden", "shop.",
 		strings.Repeat("A", 128), strings.Repeat("A", 127) + ":"}

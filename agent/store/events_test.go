@@ -40,7 +40,7 @@ func TestErrorsAreBrief(t *testing.T) {
 	}
 }
 
-// earlier puts into a store what an earlier version would have: events and a state with errors of many bytes.
+// earlier fills a store like an earlier version: with events and a state whose errors have many bytes.
 func earlier(t *testing.T, path string, events, size int) {
 	t.Helper()
 	db, err := sql.Open("sqlite3", path)
@@ -56,8 +56,8 @@ func earlier(t *testing.T, path string, events, size int) {
 	must(t, err)
 }
 
-// TestErrorsOfEarlierVersions opens a store with errors of many bytes. They are listed in part, and the next event has
-// the oldest of them forgotten.
+// TestErrorsOfEarlierVersions opens a store with errors of many bytes. They are listed in part, and the next event
+// makes the store delete the oldest.
 func TestErrorsOfEarlierVersions(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "conduit.db")
@@ -78,7 +78,7 @@ func TestErrorsOfEarlierVersions(t *testing.T) {
 	must(t, db.SaveStates(ctx, nil, spec.Event{Reason: "New"}))
 	events, err = db.Events(ctx, -1, 100)
 	must(t, err)
-	if n := len(events); n != 8 || events[n-1].Reason != "New" { // 16 MiB hold 7 of them and the new one
+	if n := len(events); n != 8 || events[n-1].Reason != "New" { // 16 MiB hold 7 old events and the new one
 		t.Errorf("%d events are left", n)
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// What is kept of the revisions of each pipeline. The newest one is kept whatever its size.
+// Limits of the stored revisions of each pipeline. The newest one is kept whatever its size.
 const (
 	keepRevisions     = 100
 	keepRevisionBytes = 8 << 20

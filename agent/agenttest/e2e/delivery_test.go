@@ -151,8 +151,8 @@ func TestNoConnectorFailsInSilence(t *testing.T) {
 	}
 }
 
-// The page counts what delivers as running, asks for attention for what does not, and says which stage it is; what a
-// person stopped needs none.
+// The page counts pipelines that deliver as running and asks for attention when one does not deliver, naming the stage.
+// A pipeline that a person stopped needs no attention.
 func TestUIDelivery(t *testing.T) {
 	effort.Once(t)
 	t.Parallel()

@@ -12,7 +12,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/config"
 )
 
-// deduping is a pipeline that copies ten lines, with a dedupe of its own or of its source.
+// deduping is a pipeline that copies ten lines. The pipeline, its source, or both have a dedupe processor.
 func deduping(id, source, out, own, ofSource string) string {
 	list := func(id string) string {
 		if id == "" {

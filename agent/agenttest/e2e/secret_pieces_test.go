@@ -11,8 +11,8 @@ import (
 	"github.com/conduit-agent/conduit/agent/agenttest"
 )
 
-// A password with all that URLs give a meaning to stays a password, and no part of it is shown when connecting fails: in the log, in
-// what the API says, or on disk.
+// A password that contains every character with a meaning in URLs still works, and a failed connection shows no part of
+// it in the log, in answers of the API, or on disk.
 func TestPartsOfSecretsAreShownNowhere(t *testing.T) {
 	parts := []string{"hunter2", "s3cret", "Xk9", "7yQ", "p4ss", "w0rd"}
 	password := "hunter2@s3cret.x/Xk9-aB?7yQz#p4ss:w0rd%41&"

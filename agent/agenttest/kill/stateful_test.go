@@ -18,8 +18,8 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// statefulChains are the processors that keep something or hold records, with records that come twice for those that drop
-// what they have seen.
+// statefulChains are the processors that keep state or hold records. Processors that drop duplicates get every record
+// twice.
 var statefulChains = map[string]struct {
 	processors []spec.Processor
 	unordered  bool
@@ -42,7 +42,7 @@ var statefulChains = map[string]struct {
 
 var twice = spec.Processor{ID: "twice", Plugin: "clone", Settings: map[string]string{"count": "1"}, Workers: 1}
 
-// statefulSystem is what is behind the processors.
+// statefulSystem is the destination behind the processors.
 type statefulSystem struct {
 	plugin    string
 	server    bool // it needs one
@@ -134,8 +134,8 @@ var statefulSystems = map[string]statefulSystem{
 	}},
 }
 
-// TestStateful kills and stops the agent while records pass processors that keep something or hold records, and go on to
-// each kind of destination or become dead letters: whatever a processor remembers, none is lost.
+// TestStateful kills and stops the agent while records pass processors that keep state or hold records, on their way to
+// each kind of destination or to the dead-letter queue. No record is lost, whatever a processor remembers.
 func TestStateful(t *testing.T) {
 	t.Parallel()
 	for name, chain := range statefulChains {

@@ -84,8 +84,8 @@ func (s *sessions) closeIdle(forGood bool) {
 // close ends all sessions, those in use once they are not.
 func (s *sessions) close() { s.closeIdle(true) }
 
-// contained calls f, and returns a panic of it as an error: a server that answers with other columns than were asked
-// for must not end the agent.
+// contained calls f and returns a panic in f as an error: a server that answers with unexpected columns must not end
+// the agent.
 func contained(f func() error) (err error) {
 	defer func() {
 		if v := recover(); v != nil {

@@ -17,8 +17,8 @@ type Policy struct {
 	limited bool          // there is a rate, which may be none that rate can have
 }
 
-// Of reads the policy from settings that include the defaults of the plugin. Values that make no sense, which the
-// connector refuses, or takes in a way of its own, are no size, and a delay or rate of any length.
+// Of reads the policy from settings that include the defaults of the plugin. Invalid values, which the connector
+// refuses or interprets itself, count as no size and as a delay or rate of unknown length.
 func Of(settings map[string]string) (p Policy) {
 	p.Size, _ = strconv.ParseInt(settings["sdk.batch.size"], 10, 64)
 	p.Delay, _ = time.ParseDuration(settings["sdk.batch.delay"])

@@ -37,7 +37,7 @@ func (t *tracker) add(positions []record.Position, origins []int32, dests int) {
 	t.Add(b)
 }
 
-// observer notes what it was notified of.
+// observer counts its notifications.
 type observer struct {
 	end                uint64 // number of the last record of its batch
 	settled, committed int
@@ -46,7 +46,7 @@ type observer struct {
 func (o *observer) Settled()   { o.settled++ }
 func (o *observer) Committed() { o.committed++ }
 
-// check returns what an observer was to be notified of and was not, or too often.
+// check returns an error for a notification that is missing or repeated.
 func (t *tracker) check() error {
 	for _, o := range append(t.observers, t.awaiting...) {
 		if s, c := o.settled > 0, o.committed > 0; s != (o.end <= t.Low) && o.settled >= 0 ||
