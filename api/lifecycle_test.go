@@ -189,7 +189,7 @@ func TestOverruled(t *testing.T) {
 	}
 }
 
-// A pipeline that is started before its stop has begun goes on running, which is what was asked for.
+// A pipeline that is started before its stop has begun keeps running, as requested.
 func TestStartBeforeTheStop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

@@ -258,7 +258,7 @@ func (p *pipelineState) notStarted(v plan.Version, err error) {
 	p.log().Error("pipeline cannot be updated, "+stays, "generation", v.Generation, "err", err)
 }
 
-// recover has the pipeline, of which version v failed, started again later, or not when that is pointless.
+// recover schedules a restart of the pipeline after a failure of version v, unless a restart is pointless.
 func (p *pipelineState) recover(v plan.Version, err error) {
 	retries := p.backOff()
 	p.stalled(v, err)

@@ -27,9 +27,9 @@ type ConditionType string
 const (
 	ConditionValid      ConditionType = "Valid"         // the files that declare it have no errors
 	ConditionApplied    ConditionType = "Applied"       // it runs, or is stopped, as it is declared or was asked for
-	// the declared generation runs, with what it refers to, has proved itself, and delivers
+	// the declared generation runs with its current references, has passed its probation, and delivers
 	ConditionReady      ConditionType = "Ready"
-	// it runs, and what it reads is delivered; State.Stall says why not
+	// it runs and delivers its records; State.Stall gives the reason if not
 	ConditionDelivering ConditionType = "Delivering"
 	ConditionDraining   ConditionType = "Draining"      // it is stopping, outstanding records are settled
 	ConditionConflict   ConditionType = "Conflict"      // another file or the API declares the same id

@@ -136,7 +136,7 @@ func conditionLine(c spec.Condition) string {
 	return line
 }
 
-// Only a pipeline that runs, and of which nothing else was observed, delivers.
+// A pipeline delivers only if it runs and no stall was observed.
 func TestDelivering(t *testing.T) {
 	stalled := sound
 	stalled.Stall = &spec.Stall{Reason: "DestinationStuck", Stage: "p:out", Message: "why", Since: time.Unix(150, 0)}

@@ -302,7 +302,7 @@ func (s *Stage) sample(now time.Time, m *measure.Stage) (passed bool) {
 // working is the kind of what stages do with records.
 const working measure.Doing = "working"
 
-// kindOf returns the activity that counts when deciding whether a stage is stuck in d.
+// kindOf returns the activity in which a stage must remain to count as stuck.
 func kindOf(d measure.Doing) measure.Doing {
 	switch d {
 	case measure.Opening, measure.Unclaimed, measure.Acking:

@@ -10,7 +10,8 @@ import (
 	"github.com/conduit-agent/conduit/spec/brief"
 )
 
-// Limits of the stored events and of one page of events. The newest event is kept and returned whatever its size.
+// Limits of the stored events and of one page of events. The newest event is kept, and a page has at least one event,
+// whatever its size.
 const (
 	keepEvents     = 10_000
 	keepEventBytes = 16 << 20

@@ -97,7 +97,7 @@ func TestCompletionReplacesWhatWasTyped(t *testing.T) {
 	}
 }
 
-// What a plugin proposes stands for itself: no reference in it is resolved, and it is one value on one line.
+// A value that a plugin proposes is literal text on one line: no reference in it is resolved.
 func TestProposalsOfPluginsAreText(t *testing.T) {
 	text := head + "    connectors:\n      - id: in\n        type: source\n        plugin: evil\n        settings:\n " +
 		"         "

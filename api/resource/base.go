@@ -42,7 +42,7 @@ type Observed interface {
 	// Restart has a pipeline restarted, or started at once if it waits after a failure. It
 	// returns when that is noted.
 	Restart(ctx context.Context, id string) error
-	// Settle returns once what was declared before it was called is acted on.
+	// Settle returns once the loop has acted on all earlier declarations.
 	Settle(ctx context.Context) error
 	// CutOff ends a pipeline that is to stop without waiting for the outstanding records. It
 	// returns when that is noted.

@@ -186,8 +186,7 @@ func (s *Runs) started(_ *http.Request, id string, since time.Time) (bool, error
 	return false, nil
 }
 
-// running is started for a pipeline that was to be stopped, and may not have been: what was asked for a moment
-// before has then never begun.
+// running is like started, for a pipeline whose requested stop may never have begun.
 func (s *Runs) running(r *http.Request, id string, since time.Time) (bool, error) {
 	ok, err := s.started(r, id, since)
 	if ok || err != nil {

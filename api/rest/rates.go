@@ -43,7 +43,7 @@ type StageRates struct {
 	Error       string           `json:"error,omitempty" doc:"The last of them."`
 }
 
-// StageKind is what a stage of a pipeline is.
+// StageKind is the kind of a stage of a pipeline.
 type StageKind string
 
 // The kinds.

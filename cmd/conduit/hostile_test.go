@@ -22,7 +22,7 @@ import (
 	"github.com/conduit-agent/conduit/cmd/conduit/cli"
 )
 
-// hostileText would change what the line around it says, and the title of a terminal.
+// hostileText would change the meaning of the line around it and the title of a terminal.
 const hostileText = "a\u202eb\x1b]0;c\x07\u2066d\u200be\u2028f\x9bg\u009bh\U000e0041i\x7f\rj\xffk\u061c"
 
 // hostileAnswer is what any request may be answered with: every field has the text.
@@ -47,7 +47,7 @@ func hostileAnswer(list bool) []byte {
 	return b
 }
 
-// hiddenIn returns the first character of what a command printed that a terminal does not show as what it is.
+// hiddenIn returns the first character in the output of a command that a terminal does not show as it is.
 func hiddenIn(printed string) string {
 	i := strings.IndexFunc(printed, func(r rune) bool { return r != '\n' && r != '\t' && !unicode.IsGraphic(r) })
 	if i < 0 {

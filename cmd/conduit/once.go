@@ -134,7 +134,7 @@ func (o *once) report(ctx context.Context, a *agent.Agent, all []waiting.Rest) e
 	return nil
 }
 
-// skipped says what the sources of a pipeline leave out.
+// skipped describes the data that the sources of a pipeline left out.
 func skipped(a *agent.Agent, id string) (all []string) {
 	running, _ := a.Runner.Pipeline(id)
 	if running == nil {

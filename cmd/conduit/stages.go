@@ -13,8 +13,8 @@ import (
 	"github.com/conduit-agent/conduit/cmd/conduit/terminal"
 )
 
-// writeStages writes a table of the stages of a pipeline, in the order in which records pass them, and which of them
-// the others wait for.
+// writeStages writes a table of the stages of a pipeline, in the order in which records pass them, and names the stage
+// that the others wait for.
 func writeStages(r *cli.Remote, to io.Writer, rates *rest.PipelineRates) error {
 	fmt.Fprintln(to)
 	if err := stageTable(rates).Write(to, r.Paint); err != nil {

@@ -150,7 +150,7 @@ func (p *pipelineStatus) fails() bool {
 		errorWords(p) != ""
 }
 
-// stalled reports whether the pipeline is to run and delivers nothing.
+// stalled reports whether the pipeline should run but delivers nothing.
 func (p *pipelineStatus) stalled() bool {
 	return p.State.Stall != nil
 }
@@ -411,7 +411,7 @@ func phaseWords(s *pipelineStatus) terminal.Cell {
 	return terminal.Colored(string(s.State.Phase)+count, pipelines.PhaseColors[s.State.Phase])
 }
 
-// writeWarnings says what the sources warn of and leave out.
+// writeWarnings writes the warnings of the sources and the data that they left out.
 func writeWarnings(r *cli.Remote, to io.Writer, all []pipelineStatus) {
 	for i := range all {
 		if all[i].Rates == nil {
@@ -447,7 +447,7 @@ func generationWords(s *pipelineStatus) string {
 	return fmt.Sprint(s.Generation)
 }
 
-// errorWords says why it is not what is declared that runs, or why that delivers nothing.
+// errorWords explains why the declared version does not run, or why it delivers nothing.
 func errorWords(s *pipelineStatus) string {
 	switch a := s.State.LastAttempt; {
 	case s.stalled():

@@ -9,7 +9,7 @@ import (
 	"github.com/conduit-agent/conduit/spec/brief"
 )
 
-// TestText cuts texts of one, two, three and four bytes a character at every place.
+// TestText cuts texts with characters of one, two, three and four bytes at every position.
 func TestText(t *testing.T) {
 	t.Parallel()
 	for _, char := range []string{"a", "ä", "€", "😀"} {
@@ -37,7 +37,7 @@ func TestText(t *testing.T) {
 	}
 }
 
-// TestCutAgain cuts what was cut, and says how much is left out of the first text.
+// TestCutAgain cuts a text that was cut before; the count refers to the original text.
 func TestCutAgain(t *testing.T) {
 	t.Parallel()
 	text := brief.Error(strings.Repeat("x", 20_000_000))

@@ -144,7 +144,8 @@ var keyword = lazy.Regexp(`^\s*(` + strings.Join([]string{
 	"servicefile", "search_path", "statement_timeout", "TimeZone", "timezone",
 }, "|") + `)\s*=\s*('(?:[^'\\]|\\.)*'|(?:[^\s'\\]|\\.)*)(\s|$)`)
 
-// isConninfo reports whether text is key=value pairs as libpq takes them, of which one says where the database is.
+// isConninfo reports whether text consists of key=value pairs in the syntax of libpq, one of which locates the
+// database.
 func isConninfo(text string) bool {
 	where := false
 	for strings.TrimSpace(text) != "" {

@@ -11,7 +11,8 @@ import (
 	"github.com/conduit-agent/conduit/spec/ref"
 )
 
-// expand returns text with P, a password with all that URLs give a meaning to, and other values in place of its references.
+// expand replaces the references in text by P, a password with every character that has a meaning in URLs, and by other
+// values.
 func expand(t *testing.T, text string) string {
 	t.Helper()
 	values := map[string]string{

@@ -38,7 +38,8 @@ func TestQuoteIsReadBackTheSame(t *testing.T) {
 	}
 }
 
-// What a plugin says of itself is text in the file: no reference, no other setting, and nothing that steers a terminal.
+// The description of a plugin is plain text in the file: no reference, no other setting, and no terminal control
+// sequence.
 func TestPluginsWriteTextOnly(t *testing.T) {
 	hostile := []string{"${file:/etc/conduit/secret}", "$HOME", "${X:-y}", "${credential:x}", "$${file:/x}",
 		"a\n      evil: x", "\u2028evil: x", "\u2029evil: x", "\u0085evil: x", "\revil: x",

@@ -10,7 +10,7 @@ import (
 	"github.com/conduit-agent/conduit/cmd/conduit/terminal"
 )
 
-// hidden are characters that a terminal does not show as what they are, one of each kind.
+// hidden has one character of each kind that a terminal does not show as it is.
 var hidden = []rune{0, 1, '\a', '\b', '\v', 0x1b, 0x7f, 0x80, 0x85, 0x9b, 0xad, 0x34f, 0x61c, 0x115f, 0x180e, 0x200b,
 	0x200c, 0x200d, 0x200e, 0x200f,
 	0x2028, 0x2029, 0x202a, 0x202b, 0x202c, 0x202d, 0x202e, 0x2060, 0x2061, 0x2066, 0x2067, 0x2068, 0x2069, 0x206a,
@@ -57,7 +57,7 @@ func TestEscapeJSON(t *testing.T) {
 	}
 }
 
-// Whatever is written, in whatever pieces, a Guard lets through what is shown as it is, and the sequences of commands.
+// A Guard passes visible characters and the control sequences of commands, however the text is split into writes.
 func TestGuard(t *testing.T) {
 	text := strings.Join(shown, "|") + "\t" + string(hidden) + "\xff\xf0\x9f"
 	escaped := strings.Join(shown, "|") + "\t" + terminal.Clean(string(hidden)) + `\xff\xf0\x9f`
