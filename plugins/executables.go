@@ -37,7 +37,8 @@ type Executables struct {
 	MaxMessage     int             // greatest message that is taken from plugins, in bytes; 0: 16 MiB
 	MaxSend        int             // greatest message that plugins are sent, in bytes; 0: 4 MiB
 	TempDir        string          // where plugins get a private directory each; empty: that of the machine
-	// file with what plugins have started, so that the next process ends what this one, killed, leaves; empty: none
+	// file that lists the processes started by plugins, so that the next agent ends them if this one is killed; empty:
+	// none
 	Record         string
 	RefuseWritable bool            // executables that others can change are not used; else they are warned of
 

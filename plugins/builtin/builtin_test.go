@@ -326,8 +326,8 @@ func TestLeftOut(t *testing.T) {
 	}
 }
 
-// TestSourcesTellTheirLimits checks that every source of which a setting bounds the records that are not acknowledged
-// tells the host so: otherwise batches and windows wait for records that cannot come.
+// TestSourcesTellTheirLimits checks that every source with a setting that bounds its unacknowledged records reports the
+// bound to the host: otherwise batches and windows wait for records that cannot come.
 func TestSourcesTellTheirLimits(t *testing.T) {
 	bounds := regexp.MustCompile(`not acknowledged|wait for acknowledgements`)
 	limits := map[string]struct {

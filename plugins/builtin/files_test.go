@@ -57,7 +57,7 @@ func TestNoSettingLeadsOutside(t *testing.T) {
 			return errors.New(path + " is not allowed")
 		}})
 	var opened atomic.Bool
-	go func() { // opening the FIFO for writing waits for one who reads, and lets that one go on
+	go func() { // opening the FIFO for writing waits for a reader and unblocks it
 		for {
 			f, err := os.OpenFile(fifo, os.O_WRONLY, 0)
 			if err != nil {

@@ -23,7 +23,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// A peer is a server that behaves until the connection stands, and then sends what a test wants.
+// A peer is a server that behaves until the connection is established, and then sends hostile data chosen by a test.
 type peer struct {
 	connector   string
 	settings    map[string]string // ADDR stands for the address of the server
@@ -164,7 +164,7 @@ type outcome struct {
 	sent      int64 // bytes that it took
 }
 
-// said has what a connector says: in its errors, its warnings and its log.
+// said collects the texts of a connector: its errors, warnings and log lines.
 type said struct {
 	mu   sync.Mutex
 	text strings.Builder
@@ -331,7 +331,7 @@ func text(s string) func(io.Writer) error {
 	return func(w io.Writer) error { _, err := io.WriteString(w, s); return err }
 }
 
-// endless sends the beginning, and then the rest again and again, until the other side takes no more of it.
+// endless sends begin, and then rest again and again until the other side stops reading.
 func endless(begin, rest string) func(io.Writer) error {
 	block := []byte(strings.Repeat(rest, max(1, 64<<10/len(rest))))
 	return func(w io.Writer) error {
@@ -350,7 +350,7 @@ func mysqlSends(payload ...byte) func(io.Writer) error {
 	return text(string(mysqlPacket(1, payload...)))
 }
 
-// largePackets sends packets as large as can be, of one message.
+// largePackets sends one message in packets of the maximum size.
 func largePackets(w io.Writer) error {
 	const largest = 1<<24 - 1
 	block := make([]byte, 4+largest)
@@ -366,8 +366,8 @@ func answerOf(header string, body ...string) func(io.Writer) error {
 	return text("HTTP/1.1 200 OK\r\n" + header + "\r\n\r\n" + strings.Join(body, ""))
 }
 
-// hostile is what the peers of each connector send. Where it says why, the error or the warning of the connector does,
-// too.
+// hostile lists the data that the peers of each connector send. If why is set, the error or warning of the connector
+// contains it.
 var hostile = map[string]map[string]struct {
 	send func(io.Writer) error
 	why  string
@@ -467,8 +467,8 @@ var hostile = map[string]map[string]struct {
 // limit is the memory that the process counts as limited to in these tests.
 const limit = 64 << 20
 
-// TestHostilePeers has every client meet servers that announce more than there is, nest without end, cut off and lie.
-// It ends the connection with an error, having allocated no more than what a message may have.
+// TestHostilePeers connects every client to servers that announce too much, nest without end, cut messages off and lie.
+// The client ends the connection with an error and allocates no more than the limit of a message.
 func TestHostilePeers(t *testing.T) {
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(limit))
 	for name, p := range peers {
@@ -476,7 +476,7 @@ func TestHostilePeers(t *testing.T) {
 			t.Run(name+"/"+kind, func(t *testing.T) {
 				why := h.why
 				if p.handshake == nil || name == "postgres login" {
-					why = "" // what is sent is something else in that place
+					why = "" // the data means something else in that place
 				}
 				o := meet(t, p, h.send, why)
 				if o.err == nil {
@@ -493,7 +493,7 @@ func TestHostilePeers(t *testing.T) {
 	}
 }
 
-// fuzzPeer sends what the fuzzer finds after the handshake.
+// fuzzPeer sends input of the fuzzer after the handshake.
 func fuzzPeer(f *testing.F, names ...string) {
 	seen := map[string]bool{}
 	for _, name := range names {

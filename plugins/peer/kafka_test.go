@@ -49,7 +49,7 @@ func kafkaAnswer(correlation uint32, body []byte) []byte {
 	return append(binary.BigEndian.AppendUint32(b, correlation), body...)
 }
 
-// kafkaCheck sends requests, and returns what a check of the answers says, which come in pieces of so many bytes.
+// kafkaCheck sends requests, checks the answers in pieces of piece bytes, and returns the error of the check.
 func kafkaCheck(t testing.TB, requests, answers []byte, piece int) error {
 	t.Helper()
 	here, there := net.Pipe()

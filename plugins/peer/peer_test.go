@@ -19,7 +19,7 @@ func packet(payload string) string {
 	return string([]byte{byte(len(payload)), byte(len(payload) >> 8), byte(len(payload) >> 16), 1}) + payload
 }
 
-// TestChecks reads what servers send, whole and in pieces of one byte. What is in order comes as it is.
+// TestChecks reads messages of servers, whole and byte by byte. Valid messages pass unchanged.
 func TestChecks(t *testing.T) {
 	t.Parallel()
 	checkers := map[string]func() peer.Checker{
@@ -89,7 +89,7 @@ func TestPrepared(t *testing.T) {
 		_, err := io.ReadFull(c, got)
 		return err
 	}
-	// Two parameters and a column, the descriptions of which look like results.
+	// Two parameters and a column, whose descriptions look like results.
 	if err := exchange("\x01\x00\x00\x00\x16", packet("\x00\x01\x00\x00\x00\x01\x00\x02\x00\x00\x00\x00")+packet(
 		"\xfc\xff\xff")+packet("\xfc\xff\xff")+packet("\xfc\xff\xff")); err != nil {
 		t.Error(err)

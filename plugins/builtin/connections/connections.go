@@ -13,8 +13,8 @@ import (
 // open counts the connections that all sources of this process hold.
 var open atomic.Int64
 
-// Take counts a connection that is to be accepted, and reports false, having counted none, when the sources of this process
-// hold half of the file descriptors that it may have. Release gives it back.
+// Take counts a connection before it is accepted. It reports false, without counting the connection, when the sources
+// of this process hold half of its file descriptors. Release gives the connection back.
 func Take() bool {
 	if open.Add(1) <= share() {
 		return true
@@ -26,9 +26,9 @@ func Take() bool {
 // Release gives back what Take counted.
 func Release() { open.Add(-1) }
 
-// Listener accepts a limited number of connections for an HTTP server. When there are too many, the one that has waited
-// longest for a request, or for the rest of the header of one, is closed in favour of the new one. If there is none of
-// these, the new one is closed.
+// Listener accepts a limited number of connections for an HTTP server. When there are too many, the listener closes the
+// connection that has waited longest for a request, or for the rest of a request header, in favour of the new one. If
+// no connection waits, it closes the new one.
 type Listener struct {
 	net.Listener
 	limit int

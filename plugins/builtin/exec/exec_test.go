@@ -179,7 +179,7 @@ func TestFormats(t *testing.T) {
 	}
 }
 
-// A line that no record can be made of does not keep those behind it from coming, also when the command prints all of them again.
+// An invalid line does not hold up the lines behind it, not even when the command prints all lines again.
 func TestBadLines(t *testing.T) {
 	long := "head -c 17000000 /dev/zero | tr '\\0' x"
 	for name, settings := range map[string]map[string]string{

@@ -100,8 +100,8 @@ func (s *source) Read(ctx context.Context) ([]record.Record, error) {
 	return records, nil
 }
 
-// Progress says whether the command has ended, how many records of it are not read then, and which lines are left out.
-// Whether there are more of a command that is run again and again is not known.
+// Progress reports whether the command has ended, how many of its records have not been read by then, and which lines
+// were left out. The number of remaining records is unknown for a command that runs repeatedly.
 func (s *source) Progress() progress.Report {
 	r := progress.Report{Skipped: s.skips.List()}
 	switch {

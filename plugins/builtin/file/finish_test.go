@@ -11,7 +11,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// TestFinish has a source take what its files end with for lines, of every kind of file.
+// TestFinish makes a source take the unterminated ends of its files as lines, for every kind of file.
 func TestFinish(t *testing.T) {
 	t.Parallel()
 	var packed bytes.Buffer
@@ -26,7 +26,7 @@ func TestFinish(t *testing.T) {
 		settings []string
 		before   []string // lines that are read before
 		after    []string // and after
-		left     bool     // of what is missing
+		left     bool     // bytes are missing
 	}{
 		"a line": {"in", map[string]string{"in": "one\ntwo"}, nil, []string{"one"}, []string{"two"},
 			false},

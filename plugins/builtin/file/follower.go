@@ -290,8 +290,8 @@ func (f *follower) places(one *single) []byte {
 	return appendPath(text, one.path)
 }
 
-// advance reads on in all files that were read to the end of what is known. One that cannot be read does not
-// keep the others from being read.
+// advance continues with all files that were read to their known end. A file that cannot be read does not hold up the
+// others.
 func (f *follower) advance(ctx context.Context) (more bool, err error) {
 	for _, one := range f.order {
 		if one.parked != nil {

@@ -27,10 +27,10 @@ type lines struct {
 	scanned int    // bytes of buf known to hold no newline; with groups, whole lines of one group
 	want    int    // spare capacity for the next read
 
-	hole     bool    // what is left out is a hole
-	long     bool    // what is left out belongs to a line or group that is too long
+	hole     bool    // the omitted bytes are a hole
+	long     bool    // the omitted bytes belong to a line or group that is too long
 	inLine   bool    // buf begins in the middle of a line of that group
-	newlines int64   // in what is left out of that group
+	newlines int64   // in the omitted part of that group
 	omitted  omitted // the line or group returned last was left out; zero: it was not
 }
 
@@ -40,7 +40,7 @@ type omitted struct {
 	lines int64
 }
 
-// end returns the offset behind what was read.
+// end returns the offset behind the bytes that were read.
 func (l *lines) end() int64 { return l.offset + l.skip + int64(len(l.buf)) }
 
 // next returns the next line without its newline, or false when it was not read yet.
@@ -110,8 +110,8 @@ func (l *lines) take(n, skip int) []byte {
 	return line
 }
 
-// leaveOut drops what was read of a line or group that is too long. Of a group the beginning of a line stays, since
-// the next group may begin with it, unless it is too long itself.
+// leaveOut drops the bytes read of a line or group that is too long. It keeps the beginning of the last line of a
+// group, since the next group may begin with that line, unless the line itself is too long.
 func (l *lines) leaveOut() {
 	n := l.scanned
 	if l.begins == nil || n == 0 {

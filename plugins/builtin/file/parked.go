@@ -10,7 +10,7 @@ const (
 
 // parked is a file among several that cannot be read now.
 type parked struct {
-	place place         // where reading goes on; the zero place: at the beginning
+	place place         // where reading resumes; the zero place is the beginning
 	rest  time.Duration // from one attempt to the next
 	next  time.Time     // when it is tried again
 }

@@ -39,7 +39,7 @@ func forbid(t *testing.T, path, name string, pos record.Position) (*source, *ato
 	return s, &on
 }
 
-// skipped returns what the source leaves out.
+// skipped describes the data that the source left out.
 func (s *source) skipped() (all []string) {
 	for _, one := range s.Source.(sdk.Reporter).Progress().Skipped {
 		all = append(all, one.Of+": "+one.Error)
@@ -53,7 +53,7 @@ func TestOneBadFileAmongSeveral(t *testing.T) {
 	for name, c := range map[string]struct {
 		file string
 		make func(path string) error
-		want string // of what is said; nothing: it is no file to read
+		want string // part of the description; empty: the file is not read
 	}{
 		"pipe":           {"b.log", func(path string) error { return syscall.Mkfifo(path, 0o600) }, "it is a pipe"},
 		"dangling link":  {"b.log", func(path string) error { return os.Symlink("nowhere", path) }, "no such file"},
@@ -108,7 +108,8 @@ func TestOneBadFileAmongSeveral(t *testing.T) {
 	}
 }
 
-// A file that may not be read is read when it may, and goes on where reading stood, also after a restart meanwhile.
+// A file without read permission is read once permission is granted, from the position reached before, also after a
+// restart meanwhile.
 func TestUnreadableFileIsTriedAgain(t *testing.T) {
 	dir := t.TempDir()
 	a, b := filepath.Join(dir, "a.log"), filepath.Join(dir, "b.log")

@@ -290,7 +290,7 @@ func TestEndlessLine(t *testing.T) {
 	}
 }
 
-// What is left out at the end of a file that is finished is said, too.
+// Data that is left out at the end of a finished file is reported, too.
 func TestEndlessLineAtTheEnd(t *testing.T) {
 	path := newPath(t)
 	write(t, path, "one\n"+strings.Repeat("f", 17<<20))
@@ -311,11 +311,11 @@ func (s *source) leavesOut(of, why string) {
 	}
 }
 
-// The hole that a program leaves which goes on at its old offset in a file that was truncated is left out.
+// A hole is left out if a program leaves it by writing at its old offset in a truncated file.
 func TestHoles(t *testing.T) {
 	nul := func(n int) string { return strings.Repeat("\x00", n) }
 	for name, c := range map[string]struct {
-		hole    int64 // of which nothing is written
+		hole    int64 // bytes that are never written
 		content string
 		want    []string
 	}{

@@ -20,7 +20,7 @@ const (
 
 // payloads are those in a body, which become records one after the other: a body of eight megabytes may have millions.
 type payloads struct {
-	left     int // how many are to come
+	left     int // payloads that remain
 	lines    []byte
 	elements *jsonvalue.Elements
 	raw      []byte

@@ -37,7 +37,7 @@ func zipped(t *testing.T, body string) io.Reader {
 	return &b
 }
 
-// The records of a body are made when they are read, and the request is answered when the last of them is acknowledged.
+// The records of a body are created as they are read, and the request is answered when its last record is acknowledged.
 func TestServerManyRecords(t *testing.T) {
 	const count = 100_000
 	for contentType, body := range map[string]string{
@@ -118,7 +118,7 @@ func TestServerTakesAllOrNothing(t *testing.T) {
 	}
 }
 
-// A sender that has gone loses the records that were not read, and what was read is not answered twice.
+// When a sender has gone, its unread records are dropped, and the request is not answered twice.
 func TestServerGoneHalfRead(t *testing.T) {
 	s, addr := listening(t, map[string]string{"ack.timeout": "100ms"})
 	answers := post(t, addr, strings.Repeat("1\n", 5000), "Content-Type", "application/x-ndjson")
@@ -144,7 +144,7 @@ func TestServerGoneHalfRead(t *testing.T) {
 	}
 }
 
-// A polled server whose response has too many records for the memory of the agent is an error that says what to do.
+// A polled response with too many records for the memory of the agent is an error that names the remedy.
 func TestPollManyRecords(t *testing.T) {
 	for name, settings := range map[string]map[string]string{
 		"lines": {"body.format": "lines"}, "json": {"body.format": "json"}, "path": {"records.path": "list"},

@@ -96,7 +96,7 @@ func (p *poller) parse(r *response) (pg page, err error) {
 	return pg, err
 }
 
-// recordBytes is what a record takes in memory without its payload.
+// recordBytes is the memory of a record without its payload.
 const recordBytes = 600
 
 func (p *poller) tooMany(n int) error {

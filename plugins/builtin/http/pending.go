@@ -103,7 +103,7 @@ func (p *pending) wake() {
 	}
 }
 
-// stall notes, with mu held, that senders cannot go on before what was read is acknowledged.
+// stall records that senders cannot proceed before the records that were read are acknowledged. The caller holds mu.
 func (p *pending) stall() {
 	p.stalled = true
 	p.wake()
@@ -163,7 +163,7 @@ func (p *pending) take(most int) (records []record.Record, err error) {
 	return records, nil
 }
 
-// takeBytes is about how many bytes of memory the records of one Read take.
+// takeBytes is the approximate memory of the records of one Read.
 const takeBytes = 4 << 20
 
 // sent notes that n records of w were read.

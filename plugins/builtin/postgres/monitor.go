@@ -28,7 +28,7 @@ type monitor struct {
 	tables    string    // which tables cannot be read
 	snapshots []*snapshotProgress
 
-	skips progress.Skips // tables that are left out; has a lock of its own
+	skips progress.Skips // tables that were left out; has its own lock
 }
 
 // snapshotProgress is how far the rows of one table are read.

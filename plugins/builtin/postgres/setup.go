@@ -111,8 +111,8 @@ func (s *setup) dropStatement(table string) string {
 		pg.Quote(name)
 }
 
-// publish makes the publication one of these tables. It returns which came to it, and of which the rows are
-// still to be read in addition to what the position says: of those, and of those in again.
+// publish makes the publication consist of these tables. It returns the tables that it added, and the names of the
+// tables whose rows must still be read in addition to the position: the added ones and those in again.
 func (s *setup) publish(ctx context.Context, p *publication, tables []*pg.Table, again []string) (added []*pg.Table,
 	pending []string, err error) {
 	var missing []*pg.Table

@@ -8,7 +8,8 @@ import (
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 )
 
-// relations are all kinds of relations, with what a program does to them. Those that cannot be read without harm have left.
+// relations lists all kinds of relations with the statements of a program. left is set for those that cannot be
+// captured without harm.
 var relations = []struct{ name, schema, program, left string }{
 	{"ordinary", "CREATE TABLE ordinary (id int PRIMARY KEY, x text)", "INSERT INTO ordinary VALUES (1); UPDATE " +
 		"ordinary SET x = 'a'; DELETE FROM ordinary; TRUNCATE ordinary", ""},
@@ -112,7 +113,7 @@ func keyless(w *world) {
 	w.exec("ALTER TABLE bad REPLICA IDENTITY FULL")
 	s := w.open(w.settings("good,bad"), nil)
 	s.Want(`snapshot bad null to {"id":2}`, `snapshot bad null to {"id":2}`)
-	// What is named and loses its key ends the source, and can be updated again.
+	// A named table that loses its key ends the source, and can be updated again.
 	w.exec("ALTER TABLE good DROP CONSTRAINT good_pkey; INSERT INTO good VALUES (1)")
 	if err := s.Fails(); !strings.Contains(err.Error(), "cannot read changes of table public.good: ") {
 		w.Errorf("got %v", err)
@@ -164,7 +165,7 @@ func upgraded(w *world) {
 	w.exec("UPDATE bad SET id = 2")
 }
 
-// inherited reads the rows of a table and of those that inherit from it once, as those of one table.
+// inherited reads the rows of a table and of its heirs once, as rows of one table.
 func inherited(w *world) {
 	w.exec("CREATE TABLE events (id int PRIMARY KEY); CREATE TABLE events_1 (PRIMARY KEY (id)) INHERITS (events); " +
 		"CREATE TABLE events_2 (x text, PRIMARY KEY (id)) INHERITS (events_1); " +

@@ -20,7 +20,7 @@ func of(source, position, window string) record.Record {
 // Different records have different ids, and the same ones the same each time they come, however they are divided.
 func TestIDs(t *testing.T) {
 	given := []record.Record{
-		of("a", "1", ""), of("a", "1", ""), of("a", "1", ""), // pieces of one
+		of("a", "1", ""), of("a", "1", ""), of("a", "1", ""), // pieces of one record
 		of("a", "2", ""), of("b", "2", ""),
 		of("a", "2", "2026-01-01T00:00:00Z"), of("b", "2", "2026-01-01T00:00:00Z"),
 		of("a", "2", "2026-01-01T00:00:01Z"), of("b", "2", "2026-01-01T00:00:01Z"), // of windows that overlap

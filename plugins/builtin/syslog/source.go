@@ -237,7 +237,7 @@ func (s *Source) Ack(_ context.Context, positions []record.Position) error {
 	return nil
 }
 
-// MaxUnacked implements sdk.LimitedSource: connections wait, and what comes over UDP is dropped.
+// MaxUnacked implements sdk.LimitedSource: beyond it connections wait, and UDP messages are dropped.
 func (s *Source) MaxUnacked() int { return s.settings.Waiting }
 
 // Progress returns how many messages wait to be acknowledged, and a warning when some were dropped.

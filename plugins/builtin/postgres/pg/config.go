@@ -31,9 +31,9 @@ func CheckURL(ctx context.Context, address string) error {
 	return sdk.SettingError{Setting: "url", Message: err.Error()}
 }
 
-// ParseConfig returns the configuration that address stands for, with what the environment has for what is missing in it. It reads the files
-// that are named itself: regular ones of bounded size that settings may name by the sdk.Env of ctx. Its error
-// does not have the password.
+// ParseConfig returns the configuration for address. The environment supplies missing values. ParseConfig reads the
+// named files itself: they must be regular, of bounded size, and allowed by the sdk.Env of ctx. Its error does not
+// contain the password.
 func ParseConfig(ctx context.Context, address string) (*pgconn.Config, error) {
 	p, err := parameters(address)
 	if err != nil {
@@ -100,8 +100,8 @@ func or(p map[string]string, name, variable string) string {
 
 var escape = strings.NewReplacer(`\`, `\\`, `'`, `\'`)
 
-// configure returns a configuration without files. pgx gets the parameters that it reads itself, and the names of no files, in place of those that
-// it would take from the environment and the home directory.
+// configure returns a configuration without files. It passes pgx explicit parameters and empty file names, so that pgx
+// takes nothing from the environment or the home directory.
 func configure(p map[string]string, mode string) (*pgconn.Config, error) {
 	own := map[string]string{rootCert: "", cert: "", key: "", passFile: "", "servicefile": "", "sslmode": mode}
 	if or(p, rootCert, "PGSSLROOTCERT") == systemRoots {

@@ -26,7 +26,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// alone clears what the machine has for PostgreSQL, and returns the home directory.
+// alone clears the PostgreSQL settings of the machine and returns the home directory.
 func alone(t testing.TB) string {
 	for _, v := range os.Environ() {
 		if name, _, _ := strings.Cut(v, "="); strings.HasPrefix(name, "PG") {
@@ -55,7 +55,7 @@ var addresses = []string{
 	"host=h password=a\\", "host=h password=p'q", "host=/var/run/postgresql",
 }
 
-// What an address means is what it means to pgx, as long as it names no files.
+// An address that names no files means the same as to pgx.
 func TestAddressesAreThoseOfPgx(t *testing.T) {
 	alone(t)
 	for _, address := range addresses {
@@ -85,7 +85,7 @@ func compare(t *testing.T, address string, got, want *pgconn.Config) {
 	}
 }
 
-// FuzzAddress finds addresses that are something else than to pgx. What is refused here is not compared.
+// FuzzAddress finds addresses that pgx reads differently. Refused addresses are not compared.
 func FuzzAddress(f *testing.F) {
 	alone(f)
 	for _, a := range addresses {
@@ -138,7 +138,7 @@ func TestRefusedAddresses(t *testing.T) {
 	}
 }
 
-// confinedTo returns a context in which settings may name what is below dir.
+// confinedTo returns a context in which settings may name files below dir.
 func confinedTo(ctx context.Context, dir string) context.Context {
 	return sdk.WithEnv(ctx, &sdk.Env{AllowPath: func(path string) error {
 		real, err := filepath.EvalSymlinks(path)

@@ -11,8 +11,8 @@ import (
 	"github.com/conduit-agent/conduit/spec/lazy"
 )
 
-// errSyntax is the error of an address that is neither a URL nor key=value pairs. It has nothing of the address, since what is
-// wrong may be the password.
+// errSyntax is the error of an address that is neither a URL nor key=value pairs. It quotes no part of the address,
+// since the invalid part may be the password.
 var errSyntax = errors.New("cannot be read: want postgres://user:password@host:port/database; letters such as @ and " +
 	"/ in a password are written %40 and %2F")
 
@@ -205,8 +205,8 @@ var refused = map[string]string{
 
 var sessionName = lazy.Regexp(`^[a-z_][a-z0-9_]*(\.[a-z_][a-z0-9_]*)?$`)
 
-// checkName returns an error for a parameter that is neither one of connecting, nor a file, nor what may be the
-// name of a setting of the session.
+// checkName returns an error for a parameter that is no connection parameter, no file, and not a valid name of a
+// session setting.
 func checkName(name string) error {
 	if why, ok := refused[name]; ok {
 		return fmt.Errorf("cannot be read: it has the parameter %s, which is not taken: %s", name, why)
@@ -218,8 +218,8 @@ func checkName(name string) error {
 	return nil
 }
 
-// checkHosts returns an error for a host that cannot be one, which may be a part of a password that is not
-// escaped: nothing of it must be looked up or logged.
+// checkHosts returns an error for an invalid host. It may be part of an unescaped password, so it must not be looked up
+// or logged.
 func checkHosts(hosts, ports string) error {
 	for host := range strings.SplitSeq(hosts, ",") {
 		if !strings.HasPrefix(host, "/") && strings.ContainsAny(host, "@/?#%\\\"'<>{}|^` \t\r\n") {

@@ -20,8 +20,8 @@ type Table struct {
 	Columns      []Column // that are not generated
 	Key          []string // columns of the primary key in its order, or of the replica identity's index; nothing: it has none
 
-	collection *Table // that records are of, of which this is an heir; nil: this one
-	partitions bool   // it has partitions, in which all of its rows are
+	collection *Table // parent named in the records of this table; nil: this table
+	partitions bool   // it has partitions, which hold all of its rows
 }
 
 // LeftOut is a table that cannot be captured without harm to the programs that write to it.
@@ -71,8 +71,9 @@ func ParsePattern(item string) (schema, name string) {
 	return "public", item
 }
 
-// tableColumns are what is asked of a table c in the schema n. The last one is the name of the relation, a partition or the table
-// itself, in which UPDATE and DELETE fail when it is in a publication that publishes them, as in a table without a key.
+// tableColumns are the columns to query of a table c in the schema n. The last one names the relation, the table itself
+// or one of its partitions, that has no replica identity: UPDATE and DELETE of it fail once it is in a publication that
+// publishes them.
 const tableColumns = `c.oid, n.nspname, c.relname, c.relpersistence, greatest(c.reltuples, 0)::bigint, c.relkind = 'p',
   EXISTS (SELECT FROM pg_catalog.pg_depend d WHERE d.classid = 'pg_catalog.pg_class'::regclass AND d.objid = c.oid AND d.deptype = 'e'),
   coalesce((SELECT r.oid::regclass::text
@@ -108,9 +109,9 @@ ORDER BY n.nspname, c.relname`
 // like has LIKE match what a name with * stands for.
 var like = strings.NewReplacer(`\`, `\\`, "_", `\_`, "%", `\%`, "*", "%")
 
-// Resolve returns the tables that the items of the setting tables stand for, without their columns, with those that inherit from
-// them; and which of them cannot be captured, since programs could not update them any more. A pattern stands for no table of an
-// extension.
+// Resolve returns the tables that match the items of the setting tables, and the tables that inherit from them, without
+// columns. left lists those that cannot be captured, since programs could no longer update them. A pattern matches no
+// table of an extension.
 func Resolve(ctx context.Context, conn *pgconn.PgConn, items []string) (all []*Table, left []LeftOut, err error) {
 	r := resolver{seen: map[uint32]bool{}}
 	for _, item := range items {
