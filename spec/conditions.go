@@ -25,10 +25,10 @@ type ConditionType string
 
 // The condition types.
 const (
-	ConditionValid      ConditionType = "Valid"         // the files that declare it have no errors
-	ConditionApplied    ConditionType = "Applied"       // it runs, or is stopped, as it is declared or was asked for
+	ConditionValid   ConditionType = "Valid"   // the files that declare it have no errors
+	ConditionApplied ConditionType = "Applied" // it runs, or is stopped, as it is declared or was asked for
 	// the declared generation runs with its current references, has passed its probation, and delivers
-	ConditionReady      ConditionType = "Ready"
+	ConditionReady ConditionType = "Ready"
 	// it runs and delivers its records; State.Stall gives the reason if not
 	ConditionDelivering ConditionType = "Delivering"
 	ConditionDraining   ConditionType = "Draining"      // it is stopping, outstanding records are settled

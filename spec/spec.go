@@ -143,9 +143,9 @@ type State struct {
 	Failures          int        `json:"failures,omitempty"`
 	RetryAt           *time.Time `json:"retryAt,omitempty"`
 	// why it delivers nothing; nil when it delivers or should not run; never modified
-	Stall             *Stall     `json:"stall,omitempty"`
-	StoppedByUser     bool       `json:"stoppedByUser,omitempty"` // stopped on request, not because the agent ended
-	Since             time.Time  `json:"since"`                   // when Phase was entered
+	Stall         *Stall    `json:"stall,omitempty"`
+	StoppedByUser bool      `json:"stoppedByUser,omitempty"` // stopped on request, not because the agent ended
+	Since         time.Time `json:"since"`                   // when Phase was entered
 }
 
 // Attempt is what was tried last and how it went.

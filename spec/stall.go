@@ -12,9 +12,9 @@ type Stall struct {
 	Stage   string `json:"stage,omitempty"` // qualified id of the stage to blame; "" when there is no single one
 	Message string `json:"message"`         // for people; names the stage
 	// Since is when the last record was delivered or the first one began to wait, or of the first failure.
-	Since  time.Time `json:"since"`
+	Since time.Time `json:"since"`
 	// a run ended because of it: it is over only when a run delivers
-	Failed bool      `json:"failed,omitempty"`
+	Failed bool `json:"failed,omitempty"`
 	// Generation is that of the version which stalled. A stall does not outlast a change of the declaration that runs.
 	Generation int64 `json:"generation,omitempty"`
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// TestWindowsThatSourcesDoNotAllow warns of windows and batches that hold more than a source delivers, or for longer than
-// its senders wait, wherever they are.
+// TestWindowsThatSourcesDoNotAllow warns of windows and batches that hold more than a source delivers, or for longer
+// than its senders wait, wherever they are.
 func TestWindowsThatSourcesDoNotAllow(t *testing.T) {
 	const early, giveUp = "processor.window_ends_early ", "connector.senders_give_up "
 	mqtt := map[string]string{"url": "${URL}", "topics": "t"}

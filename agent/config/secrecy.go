@@ -15,10 +15,11 @@ const (
 	Public      Secrecy = "public"
 	SecretValue Secrecy = "value" // the value is a secret, or may hold one
 	// the value names a file that is a secret, or by a bare name perhaps a credential of systemd
-	SecretFile  Secrecy = "file"
+	SecretFile Secrecy = "file"
 )
 
-// secretValues are the settings that are, or may hold, a secret: a password in a URL or an argument, an address that is one.
+// secretValues are the settings that are, or may hold, a secret: a password in a URL or an argument, an address that is
+// one.
 var secretValues = []string{
 	"schema-registry.confluent.connection-string", "schema-registry.confluent.auth.basic.password",
 	"schema-registry.confluent.auth.bearer.token",
@@ -64,7 +65,8 @@ func collect(v reflect.Value, prefix string, f func(key, value string)) {
 	}
 }
 
-// CheckVariable returns nil if a reference may lead to an environment variable: not to one that has a secret of the agent.
+// CheckVariable returns nil if a reference may lead to an environment variable: not to one that has a secret of the
+// agent.
 func CheckVariable(name string) error {
 	for _, key := range secretValues {
 		if envName(key) == name {

@@ -12,8 +12,8 @@ import (
 	"github.com/conduit-agent/conduit/agent/confine"
 )
 
-// No setting of pipelines can name a file with a secret of the agent, by its path or as a credential, by a link, or where systemd keeps it. What
-// is secret comes from the declarations of the settings.
+// No setting of pipelines can name a file with a secret of the agent, by its path or as a credential, by a link, or
+// where systemd keeps it. What is secret comes from the declarations of the settings.
 func TestSecretsOfTheAgent(t *testing.T) {
 	dir, credentials := t.TempDir(), t.TempDir()
 	t.Setenv("CREDENTIALS_DIRECTORY", credentials)

@@ -223,7 +223,8 @@ func TestRecovery(t *testing.T) {
 	})
 }
 
-// A failure is remembered while runs begin, read and fail, and over a restart of the agent, until one delivers for a while.
+// A failure is remembered while runs begin, read and fail, and over a restart of the agent, until one delivers for a
+// while.
 func TestFailuresAreRemembered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var down atomic.Bool // also read by the fakes

@@ -70,7 +70,8 @@ func (s *Runs) Stop(w http.ResponseWriter, r *http.Request) (any, error) {
 		func() (bool, error) { return s.stopped(id), nil }))
 }
 
-// unlessOverruled returns done, which fails when another request has the pipeline deleted, or run or stop, in the meantime.
+// unlessOverruled returns done, which fails when another request has the pipeline deleted, or run or stop, in the
+// meantime.
 func (s *Runs) unlessOverruled(r *http.Request, id string, want spec.Status, done func() (bool, error)) func() (bool,
 	error) {
 	next := time.Now().Add(pollInterval)

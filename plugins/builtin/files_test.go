@@ -35,8 +35,8 @@ func spellings(path string) []string {
 	}
 }
 
-// No setting of any connector leads out of the allowed paths, however it is spelled: a FIFO there, which is open for reading when somebody has opened
-// it, is never opened, and nothing waits for it.
+// No setting of any connector leads out of the allowed paths, however it is spelled: a FIFO there, which is open for
+// reading when somebody has opened it, is never opened, and nothing waits for it.
 func TestNoSettingLeadsOutside(t *testing.T) {
 	t.Setenv("HOME", t.TempDir())
 	outside, allowed := t.TempDir(), t.TempDir()

@@ -12,8 +12,8 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// passed passes one record through processors that may make so much of it, and returns what came of it and how many bytes
-// were allocated meanwhile.
+// passed passes one record through processors with this budget. It returns the outcome and the number of bytes
+// allocated meanwhile.
 func passed(t *testing.T, budget int, r record.Record, declared ...spec.Processor) (connector.Outcome, uint64) {
 	t.Helper()
 	for i := range declared {
@@ -40,7 +40,8 @@ func allocated() uint64 {
 	return sample[0].Value.Uint64()
 }
 
-// What processors together make of one record is bounded before it is made, and too much of it refuses the record.
+// The memory that all processors allocate for one record is checked before it is allocated. A record that exceeds the
+// budget is refused.
 func TestBudget(t *testing.T) {
 	const budget = 1 << 20
 	list := func(n int) record.Record {

@@ -16,8 +16,8 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// A hostile record costs each processor bounded memory, and the processor goes on with the next one: it is changed, dropped or
-// refused, but never an error of the pipeline.
+// A hostile record costs each processor bounded memory, and the processor continues with the next record. The record is
+// changed, dropped or refused, and never fails the pipeline.
 func TestHostileRecords(t *testing.T) {
 	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(w, "["+strings.Repeat("{},", 1<<20)+"1]")

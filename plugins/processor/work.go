@@ -26,7 +26,7 @@ type work struct {
 
 	budget int // bytes that may be made of each of input
 	mu     sync.Mutex
-	made   map[int32]int // bytes made of it so far, by index of input; guarded by mu
+	made   map[int32]int // bytes allocated so far, by index of input; guarded by mu
 }
 
 // take counts n bytes that are about to be made of record i.

@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// The names of the socket that a strictly confined process may connect to, and of one as long.
+// The name of the socket that a strictly confined process may connect to, and another name of the same length.
 const (
 	ownName   = "schema.socket"
 	shortName = "another.socke"

@@ -25,7 +25,7 @@ type Cache struct {
 	byID     answers[int, Schema]
 }
 
-// answers are those of one kind.
+// answers are the cached answers of one kind.
 type answers[K comparable, V any] struct {
 	of    map[K]V
 	bytes int // of their schemas

@@ -5,14 +5,14 @@ import (
 	"fmt"
 )
 
-// Limits of what a schema makes of data, and data of a schema. Schemas come from connectors and from registries
-// elsewhere: a number in one must not decide how much memory or time a record takes.
+// Limits of encoding and decoding data with a schema. Schemas come from connectors and from registries elsewhere: a
+// number in one must not decide how much memory or time a record takes.
 const (
 	maxText      = 1 << 20  // bytes of a schema
-	maxDecimal   = 4096     // digits of a decimal, of its scale and of its text
+	maxDecimal   = 4096     // digits of a decimal, its scale and its text
 	maxDefaults  = 64 << 10 // encoded bytes of a record that come from defaults
 	maxEncoding  = 1 << 22  // values that are looked at to encode a record: unions try their branches
-	failedBranch = 16       // what a branch that does not hold a value counts as
+	failedBranch = 16       // cost, in values, of trying a branch that does not match
 	maxDecoded   = 64 << 20 // bytes of memory of a decoded record
 
 	// freeValues and valuesPerByte bound the values of a decoded record: nulls and empty records take no bytes.
@@ -27,7 +27,7 @@ const decimalSize = 1702
 const (
 	valueMemory  = 24
 	objectMemory = 48
-	memberMemory = 40 // and that of its value
+	memberMemory = 40 // plus the memory of its value
 )
 
 var (

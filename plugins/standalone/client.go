@@ -25,18 +25,20 @@ import (
 
 // Client runs connectors of one plugin executable, each in a process of its own.
 type Client struct {
-	Path       string          // of the executable
-	Connector  *sdk.Connector  // served from this process in place of an executable: all but the process is as it is there; nil: none
-	Name       string          // of the plugin, for the log; empty: that of the executable
-	Env        []string        // what its processes inherit, as NAME=value; nil: all that this process has
-	Log        *slog.Logger    // gets what they write to stdout and stderr; nil: they are discarded
-	LogLevel   string          // what they should log: trace, debug, info, warn, error; empty: info
-	Sandbox    *sandbox.Policy // what they may do; it gets their private directory, too; nil: what this process may
-	Schemas    *SchemaServer   // what they get their schemas from; nil: nothing
-	// where each process gets a private directory, with its socket; made if need be; empty: os.TempDir, where the directory is removed as soon as there is a connection unless they are confined
+	Path      string         // of the executable
+	Connector *sdk.Connector // served from this process in place of an executable: all but the process is as it is there; nil: none
+	Name      string         // of the plugin, for the log; empty: that of the executable
+	Env       []string       // what its processes inherit, as NAME=value; nil: all that this process has
+	Log       *slog.Logger   // gets what they write to stdout and stderr; nil: they are discarded
+	LogLevel  string         // what they should log: trace, debug, info, warn, error; empty: info
+	// restrictions of the processes, which may also use their private directory; nil: the rights of this process
+	Sandbox *sandbox.Policy
+	Schemas *SchemaServer // what they get their schemas from; nil: nothing
+	// where each process gets a private directory, with its socket; made if need be; empty: os.TempDir, where the
+	// directory is removed as soon as there is a connection unless they are confined
 	TempDir    string
-	MaxMessage int             // greatest message they are sent, in bytes; 0: 4 MiB
-	MaxReceive int             // greatest message that is taken from them, in bytes; 0: 16 MiB
+	MaxMessage int // greatest message they are sent, in bytes; 0: 4 MiB
+	MaxReceive int // greatest message that is taken from them, in bytes; 0: 16 MiB
 
 	StartTimeout time.Duration // until a process is ready; 0: a minute
 	CallTimeout  time.Duration // for Configure, Open and lifecycle calls; 0: a minute

@@ -82,8 +82,7 @@ func (r *executable) serveSchemas() (err error) {
 	return nil
 }
 
-// discard removes what was made for a process that was not started: go-plugin does so for those
-// that were.
+// discard removes the files of a process that was not started. go-plugin removes those of a started process.
 func (r *executable) discard() {
 	r.served.stop()
 	_ = os.RemoveAll(r.dir)

@@ -19,7 +19,7 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 )
 
-// hostileSpecification names what a hostile plugin says of itself.
+// hostileSpecification selects the specification of a hostile plugin.
 const hostileSpecification = "STANDALONE_TEST_SPECIFICATION"
 
 func init() { roles["hostile"] = serveHostile }
@@ -168,7 +168,7 @@ func TestHostileSources(t *testing.T) {
 	}
 }
 
-// A message with very many records comes in batches of a bounded number of them.
+// The records of a huge message arrive in batches of a bounded number of records.
 func TestManyRecordsInAMessage(t *testing.T) {
 	ctx := testContext(t)
 	c, _ := client(t, "hostile")

@@ -105,7 +105,7 @@ func TestOrphansEndWithTheirConnector(t *testing.T) {
 	}
 }
 
-// recordVariable names the file in which a hostThatRecords keeps what its connectors start.
+// recordVariable names the file in which a hostThatRecords lists the processes that its connectors start.
 const recordVariable = "STANDALONE_TEST_RECORD"
 
 // forkSource starts processes in sessions of their own: one as it is, one without any environment, and one that
@@ -140,8 +140,8 @@ func hostThatRecords() {
 	select {}
 }
 
-// What the connectors of a host have started that was killed is ended by the next one, whatever
-// environment, session and parent it has by then.
+// The next host ends the processes that connectors of a killed host started, whatever environment, session and parent
+// they have by then.
 func TestWhatAKilledHostLeaves(t *testing.T) {
 	if _, err := exec.LookPath("setsid"); err != nil {
 		server.Missing(t, "%v", err)

@@ -24,7 +24,7 @@ import (
 
 const schemaText = `{"type":"record","name":"record","fields":[]}`
 
-// schemaClient serves the registry to a connector and returns what the connector calls it by.
+// schemaClient serves the registry to a connector and returns the client and the socket path of the connector.
 func schemaClient(t *testing.T, registry schema.Registry, token string) (_ connutilsv1.SchemaServiceClient,
 	path string) {
 	t.Helper()

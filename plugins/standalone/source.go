@@ -72,7 +72,7 @@ func (s *Source) Read(ctx context.Context) (*record.Batch, error) {
 
 // fill sees to it that there is a rest, waiting for a message if need be.
 func (s *Source) fill(ctx context.Context) error {
-	if len(s.rest) > 0 && s.atEnd() { // what a source reads after that does not count
+	if len(s.rest) > 0 && s.atEnd() { // later records of the source do not count
 		return io.EOF
 	}
 	for len(s.rest) == 0 {
@@ -229,8 +229,8 @@ func (s *Source) limits() record.Limits {
 		Memory: max(leastMemory, decodedFactor*s.client.maxReceive())}
 }
 
-// batch returns the first records of the rest, up to the first that cannot be taken, and what is
-// wrong with that one. It returns nil when there are none before.
+// batch returns the first records of the rest, up to the first invalid one, and the error of the invalid one. It
+// returns nil when no record precedes it.
 func (s *Source) batch() (*record.Batch, error) {
 	b, n, err := record.ReadBatch(s.rest, s.limits())
 	if err != nil && b.Len() == 0 {
@@ -261,8 +261,7 @@ func (s *Source) batch() (*record.Batch, error) {
 	return b, err
 }
 
-// check returns how many records of b, from the first on, have a position as it must be, and what is wrong
-// with that of the next one.
+// check returns the number of leading records of b with a valid position, and the error of the next one.
 func check(b *record.Batch) (int, error) {
 	for i := range b.Len() {
 		switch n := len(b.Position(i)); {

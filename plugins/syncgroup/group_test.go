@@ -67,7 +67,7 @@ func TestSyncsForWhoeverWrote(t *testing.T) {
 	})
 }
 
-// What a call is still syncing counts for the next one, which may be for what another source of the pipeline has in it.
+// A call waits for a sync in progress, which may hold records of another source of the pipeline.
 func TestWaitsForWhatIsBeingSynced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()

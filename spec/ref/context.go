@@ -238,8 +238,8 @@ var (
 	special = lazy.Regexp(`[\s\v'\\]`)
 )
 
-// Component returns value as one component of a URL: all bytes but those that mean themselves everywhere are %XX. A space is not +,
-// which not every reader takes for one.
+// Component returns value as one component of a URL: all bytes but those that mean themselves everywhere are %XX. A
+// space is not +, which not every reader takes for one.
 func Component(value string) string { return percent(value, "._~-") }
 
 // Path returns value as a part of the path of a URL. It may be several segments.

@@ -9,9 +9,9 @@ import (
 
 // Stage is a snapshot of a connector, processor or dead-letter queue of a run: the records it holds and its activity.
 type Stage struct {
-	ID          string             // qualified
-	Type        spec.ConnectorType // empty for the dead-letter queue
-	Doing       Doing
+	ID    string             // qualified
+	Type  spec.ConnectorType // empty for the dead-letter queue
+	Doing Doing
 	// records that a source read and that are not settled, or that a destination has not answered for
 	Outstanding uint64
 	Passed      uint64 // records that a source read, or that a destination or the queue accepted, over all runs

@@ -1,4 +1,5 @@
-// Package connections limits the connections that sources accept, so that enough file descriptors are left to the agent.
+// Package connections limits the connections that sources accept, so that enough file descriptors are left to the
+// agent.
 package connections
 
 import (

@@ -72,8 +72,8 @@ func (c *content) hasHole(from, to int64) bool {
 	return err == nil && at < to
 }
 
-// data returns the offset of the first data from an offset on, which is the offset itself as far as the file system says nothing
-// else.
+// data returns the offset of the first data from an offset on, which is the offset itself as far as the file system
+// says nothing else.
 func (c *content) data(from int64) int64 {
 	if c.packed != nil {
 		return from

@@ -26,7 +26,7 @@ func TestFinish(t *testing.T) {
 		settings []string
 		before   []string // lines that are read before
 		after    []string // and after
-		left     bool     // bytes are missing
+		left     bool     // bytes remain unread before Finish
 	}{
 		"a line": {"in", map[string]string{"in": "one\ntwo"}, nil, []string{"one"}, []string{"two"},
 			false},

@@ -184,7 +184,8 @@ func (f *follower) matches() ([]string, error) {
 	}), nil
 }
 
-// examineDirectories reports the directories that the files are searched for in and that cannot be read: nothing matches in them.
+// examineDirectories reports the directories that the files are searched for in and that cannot be read: nothing
+// matches in them.
 func (f *follower) examineDirectories(pattern string) {
 	dirs := []string{pattern}
 	if fixedPart(pattern) != pattern {

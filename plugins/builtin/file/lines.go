@@ -123,15 +123,15 @@ func (l *lines) leaveOut() {
 	l.buf, l.scanned, l.long = bytes.Clone(l.buf[n:]), 0, true
 }
 
-// smallHole is the length from which NUL bytes at the beginning of a file are a hole, and largeHole that from which they are
-// one anywhere at the beginning of a line, whatever the file system says. Fewer may be text in UTF-16.
+// smallHole is the length from which NUL bytes at the beginning of a file are a hole, and largeHole that from which
+// they are one anywhere at the beginning of a line, whatever the file system says. Fewer may be text in UTF-16.
 const (
 	smallHole = 16
 	largeHole = 64 << 10
 )
 
-// leaveHole leaves out NUL bytes at the beginning of a line that are a hole. It returns their number when the hole ends,
-// 0 as long as it does not or if there is none.
+// leaveHole leaves out NUL bytes at the beginning of a line that are a hole. It returns their number when the hole
+// ends, 0 as long as it does not or if there is none.
 func (l *lines) leaveHole() (n int64) {
 	if l.long || l.scanned > 0 && l.begins != nil || !l.hole && (len(l.buf) == 0 || l.buf[0] != 0) {
 		return 0

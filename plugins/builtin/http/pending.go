@@ -20,16 +20,16 @@ type pending struct {
 	number      func([]record.Record) // gives records their positions; called with mu held
 
 	mu       sync.Mutex
-	requests int           // guarded by mu: admitted and not answered
-	bytes    int64         // guarded by mu: of their bodies
-	queue    []*waiting    // guarded by mu: not read to their end
-	read     []part        // guarded by mu: read and not acknowledged
-	records  int           // guarded by mu: of queue and read, not acknowledged
+	requests int        // guarded by mu: admitted and not answered
+	bytes    int64      // guarded by mu: of their bodies
+	queue    []*waiting // guarded by mu: not read to their end
+	read     []part     // guarded by mu: read and not acknowledged
+	records  int        // guarded by mu: of queue and read, not acknowledged
 	// guarded by mu: a request was refused, or one waited in vain, since records were acknowledged
-	stalled  bool
-	arrived  chan struct{} // holds a token when queue is not empty
-	closed   chan struct{} // closed when nothing is taken any more
-	close    func()        // closes it, once
+	stalled bool
+	arrived chan struct{} // holds a token when queue is not empty
+	closed  chan struct{} // closed when nothing is taken any more
+	close   func()        // closes it, once
 }
 
 // waiting is a request with its records, which are made when they are read.

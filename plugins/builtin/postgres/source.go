@@ -186,7 +186,7 @@ func todoOf(ids []string) []todo {
 	return all
 }
 
-// prepared holds the publication and the tables of a source.
+// prepared holds the tables of a source and the changes of its publication.
 type prepared struct {
 	tables  []*pg.Table
 	added   []*pg.Table  // that came to the publication now

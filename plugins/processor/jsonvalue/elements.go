@@ -7,7 +7,7 @@ import (
 
 // Elements are the elements of a JSON array, or the one value that a text is, which are made one after the other.
 type Elements struct {
-	Left int // how many are to come
+	Left int // elements that remain
 
 	parser parser
 	array  bool

@@ -56,8 +56,8 @@ type parser struct {
 	skip  bool // values are checked, and not made
 }
 
-// What values take in memory, in bytes: a list, an element of one, an object, the first members of one, and each further
-// one; a text or number in addition to its place.
+// Memory of values in bytes: a list, an element of a list, an object, its first members, and each further member; a
+// text or number in addition to its place.
 const (
 	listBytes    = 24
 	elementBytes = 32

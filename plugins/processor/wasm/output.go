@@ -83,7 +83,7 @@ func (o *output) line(b []byte) {
 	o.emit(level, len(b), message, attrs)
 }
 
-// warn logs an error of the host in what it did for a guest, as often as what the guest prints.
+// warn logs an error of the host in a call of a guest. It is rate-limited like the output of the guest.
 func (o *output) warn(message string, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -128,8 +128,8 @@ func TestSlidingWindow(t *testing.T) {
 	})
 }
 
-// No two results have the same source, position and window, by which destinations recognize records: not of windows that
-// overlap, and not when records of two sources with equal positions are in one window.
+// No two results have the same source, position and window, by which destinations recognize records: not of windows
+// that overlap, and not when records of two sources with equal positions are in one window.
 func TestResultsAreToldApart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := open(t, map[string]string{"window.size": "1m", "window.slide": "20s", "key": ".Payload.After.k"})
@@ -222,8 +222,8 @@ func TestAggregateRefuses(t *testing.T) {
 	}
 }
 
-// TestRecordsCountByTheirOwnTime gives records that came to be, or were read, at some seconds, at others. Each counts in
-// the minute that its metadata says.
+// TestRecordsCountByTheirOwnTime gives records that came to be, or were read, at some seconds, at others. Each counts
+// in the minute that its metadata says.
 func TestRecordsCountByTheirOwnTime(t *testing.T) {
 	const never = -1
 	type given struct{ now, created, read int } // seconds

@@ -171,8 +171,8 @@ func (f *files) read(name, path string) ([]byte, error) {
 	return b, err
 }
 
-// roots returns the authorities that the certificate of the server is checked against, nil when pgx takes those of the machine or none are
-// named.
+// roots returns the authorities that the certificate of the server is checked against, nil when pgx takes those of the
+// machine or none are named.
 func (f *files) roots(mode string) (*x509.CertPool, error) {
 	path := f.named(rootCert)
 	if path == "" && (mode == "require" || strings.HasPrefix(mode, "verify-")) {
@@ -226,7 +226,8 @@ func (f *files) certificates(mode string) ([]tls.Certificate, error) {
 	return []tls.Certificate{pair}, nil
 }
 
-// decrypted returns a private key as PEM text that is not encrypted. Encrypted ones are those that libpq takes, in the form of RFC 1423.
+// decrypted returns a private key as PEM text that is not encrypted. Encrypted ones are those that libpq takes, in the
+// form of RFC 1423.
 func decrypted(text []byte, password string) ([]byte, error) {
 	block, _ := pem.Decode(text)
 	if block == nil || !x509.IsEncryptedPEMBlock(block) { //nolint:staticcheck // what libpq takes
@@ -263,8 +264,8 @@ func (f *files) password(c *pgconn.Config) (string, error) {
 	return findPassword(b, host, strconv.Itoa(int(c.Port)), c.Database, c.User), nil
 }
 
-// findPassword returns the password of the first line host:port:database:user:password of a password file that matches, where * matches
-// everything and a backslash takes the meaning of what follows.
+// findPassword returns the password of the first line host:port:database:user:password of a password file that matches,
+// where * matches everything and a backslash takes the meaning of what follows.
 func findPassword(content []byte, want ...string) string {
 lines:
 	for line := range bytes.Lines(content) {

@@ -16,8 +16,8 @@ import (
 var errSyntax = errors.New("cannot be read: want postgres://user:password@host:port/database; letters such as @ and " +
 	"/ in a password are written %40 and %2F")
 
-// parameters returns the parameters of a connection by their names, of a URL or of key=value pairs as libpq reads them. Its
-// errors have no values.
+// parameters returns the parameters of a connection by their names, of a URL or of key=value pairs as libpq reads them.
+// Its errors have no values.
 func parameters(address string) (map[string]string, error) {
 	if strings.ContainsRune(address, 0) {
 		return nil, errSyntax
@@ -60,7 +60,8 @@ func set(p map[string]string, name, value string) error {
 	return nil
 }
 
-// ofURL returns the parameters of a URL without its scheme: [user[:password]@][host[:port],…][/database][?name=value&…].
+// ofURL returns the parameters of a URL without its scheme:
+// [user[:password]@][host[:port],…][/database][?name=value&…].
 func ofURL(rest string) (map[string]string, error) {
 	p := map[string]string{}
 	authority, path := rest, ""

@@ -72,8 +72,8 @@ func ParsePattern(item string) (schema, name string) {
 }
 
 // tableColumns are the columns to query of a table c in the schema n. The last one names the relation, the table itself
-// or one of its partitions, that has no replica identity: UPDATE and DELETE of it fail once it is in a publication that
-// publishes them.
+// or one of its partitions, that has no usable replica identity: UPDATE and DELETE of it fail once it is in a
+// publication that publishes them.
 const tableColumns = `c.oid, n.nspname, c.relname, c.relpersistence, greatest(c.reltuples, 0)::bigint, c.relkind = 'p',
   EXISTS (SELECT FROM pg_catalog.pg_depend d WHERE d.classid = 'pg_catalog.pg_class'::regclass AND d.objid = c.oid AND d.deptype = 'e'),
   coalesce((SELECT r.oid::regclass::text
