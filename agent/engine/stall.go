@@ -158,7 +158,8 @@ func (d *destinationRun) renew(ctx context.Context) (err error) {
 	d.renewed.Do(func() {
 		r.Log.Warn("the destination was restarted to write out an incomplete batch, and will be again: its sources "+
 			"read nothing more before the records of the batch are written, "+
-			"and no executable writes them out otherwise. Set a smaller sdk.batch.size, or an sdk.batch.delay that is shorter than it takes the sources to read as many records as may be outstanding",
+			"and no executable writes them out otherwise. Set a smaller sdk.batch.size, or an sdk.batch.delay that "+
+			"is shorter than it takes the sources to read as many records as may be outstanding",
 			"connector", d.id, "sdk.batch.size", fmt.Sprint(o.batching.Size), "sdk.batch.delay",
 			o.batching.Delay.String())
 	})

@@ -16,9 +16,10 @@ type Kind string
 
 // The kinds, in the order of the documentation.
 const (
-	Degraded     Kind = "degraded"      // a pipeline failed and is not tried again until something changes
-	Failing      Kind = "failing"       // a pipeline has failed for failingAfter, and is tried again
-	UpdateFailed Kind = "update-failed" // the new version of a pipeline failed, and the last good one was kept or rolled back to
+	Degraded Kind = "degraded" // a pipeline failed and is not tried again until something changes
+	Failing  Kind = "failing"  // a pipeline has failed for failingAfter, and is tried again
+	// the new version of a pipeline failed, and the last good one was kept or rolled back to
+	UpdateFailed Kind = "update-failed"
 	// a pipeline runs and delivers nothing: one of its stages retries, refuses or does not answer
 	NotDelivering  Kind = "not-delivering"
 	Silent         Kind = "silent"          // no source of a pipeline has read a record for longer than its max-silence

@@ -41,8 +41,8 @@ func deep(n int) any {
 	return v
 }
 
-// Whatever a schema says, encoding and decoding with it takes no more than a bounded part of the memory and time that the
-// data would take. Each case takes unbounded memory, or ages, when its limit is missing.
+// Whatever a schema says, encoding and decoding with it takes no more than a bounded part of the memory and time that
+// the data would take. Each case takes unbounded memory, or ages, when its limit is missing.
 func TestHostileSchemas(t *testing.T) {
 	decimal := func(typ string) string {
 		return ofField(`{` + typ + `,"logicalType":"decimal","precision":10,"scale":2}`)

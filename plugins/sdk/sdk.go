@@ -127,22 +127,22 @@ type AckIgnorer interface {
 }
 
 // LimitedSource is a Source that returns only a limited number of records before some of them are acknowledged, because
-// its system sends or keeps no more. Only sources in this process may implement it.
+// its system sends or keeps no more. The agent uses it only for sources in its own process.
 type LimitedSource interface {
 	// MaxUnacked returns how many records can be read and not acknowledged, 0 for any number. It is called after
 	// Configure. The host waits for no more than that many records to fill a batch or a window.
 	MaxUnacked() int
 }
 
-// AwaitedSource is a Source whose senders wait for the acknowledgement of their records, and give up after a time. Only
-// sources in this process may implement it.
+// AwaitedSource is a Source whose senders wait for the acknowledgement of their records, and give up after a time. The
+// agent uses it only for sources in its own process.
 type AwaitedSource interface {
 	// AckTimeout returns how long senders wait, 0 for any time. It is called after Configure.
 	AckTimeout() time.Duration
 }
 
-// FinishingSource is a Source that waits for the rest of a partial record, such as the end of a line. Only sources in
-// this process may implement it.
+// FinishingSource is a Source that waits for the rest of a partial record, such as the end of a line. The agent uses it
+// only for sources in its own process.
 type FinishingSource interface {
 	// Finish says that nothing more comes: a part that the system ends with is taken for whole. It is called
 	// after Configure, concurrently with every other method and maybe several times, and never waits.

@@ -25,12 +25,13 @@ import (
 
 // Client runs connectors of one plugin executable, each in a process of its own.
 type Client struct {
-	Path      string         // of the executable
-	Connector *sdk.Connector // served from this process in place of an executable: all but the process is as it is there; nil: none
-	Name      string         // of the plugin, for the log; empty: that of the executable
-	Env       []string       // what its processes inherit, as NAME=value; nil: all that this process has
-	Log       *slog.Logger   // gets what they write to stdout and stderr; nil: they are discarded
-	LogLevel  string         // what they should log: trace, debug, info, warn, error; empty: info
+	Path string // of the executable
+	// served from this process in place of an executable: all but the process is as it is there; nil: none
+	Connector *sdk.Connector
+	Name      string       // of the plugin, for the log; empty: that of the executable
+	Env       []string     // what its processes inherit, as NAME=value; nil: all that this process has
+	Log       *slog.Logger // gets what they write to stdout and stderr; nil: they are discarded
+	LogLevel  string       // what they should log: trace, debug, info, warn, error; empty: info
 	// restrictions of the processes, which may also use their private directory; nil: the rights of this process
 	Sandbox *sandbox.Policy
 	Schemas *SchemaServer // what they get their schemas from; nil: nothing

@@ -61,7 +61,8 @@ func sources(addr, path string) map[string]string {
 	}
 }
 
-// elsewhere are the connectors that have no system which could be away, and exec, whose commands are none of the agent's.
+// elsewhere are the connectors that have no system which could be away, and exec, whose commands are none of the
+// agent's.
 var elsewhere = map[string]bool{"log": true, "generator": true, "exec": true}
 
 // local are those whose system is a file, which is there or not.

@@ -27,7 +27,9 @@ var relations = []struct{ name, schema, program, left string }{
 		"(id); ALTER TABLE indexed REPLICA IDENTITY USING INDEX indexed_id", "INSERT INTO indexed VALUES (1); UPDATE " +
 		"indexed SET x = 'a'; DELETE FROM indexed", ""},
 	{"identity index dropped", "CREATE TABLE indexless (id int NOT NULL PRIMARY KEY); CREATE UNIQUE INDEX " +
-		"indexless_id ON indexless (id); ALTER TABLE indexless REPLICA IDENTITY USING INDEX indexless_id; DROP INDEX indexless_id", "INSERT INTO indexless VALUES (1); UPDATE indexless SET id = 2; DELETE FROM indexless", "indexless"},
+		"indexless_id ON indexless (id); ALTER TABLE indexless REPLICA IDENTITY USING INDEX indexless_id; DROP INDEX " +
+		"indexless_id", "INSERT INTO indexless VALUES (1); UPDATE indexless SET id = 2; DELETE FROM indexless",
+		"indexless"},
 	{"partitioned", "CREATE TABLE parted (id int PRIMARY KEY) PARTITION BY RANGE (id); CREATE TABLE parted_1 " +
 		"PARTITION OF parted FOR VALUES FROM (0) TO (10)", "INSERT INTO parted VALUES (1); UPDATE parted SET id = 2; " +
 		"DELETE FROM parted_1", ""},
@@ -58,10 +60,12 @@ var relations = []struct{ name, schema, program, left string }{
 	{"other schema", "CREATE SCHEMA other; CREATE TABLE other.keyless (id int)", "INSERT INTO other.keyless VALUES " +
 		"(1); UPDATE other.keyless SET id = 2; DELETE FROM other.keyless", ""},
 	{"DDL", "CREATE TABLE shaped (id int PRIMARY KEY, x text)", "ALTER TABLE shaped ADD y int; ALTER TABLE shaped " +
-		"RENAME x TO z; ALTER TABLE shaped DROP y; UPDATE shaped SET z = 'a'; ALTER TABLE shaped ALTER z TYPE varchar(10); DROP TABLE shaped", ""},
+		"RENAME x TO z; ALTER TABLE shaped DROP y; UPDATE shaped SET z = 'a'; ALTER TABLE shaped ALTER z TYPE " +
+		"varchar(10); DROP TABLE shaped", ""},
 }
 
-// programsGoOnWriting has a program write to every kind of relation before a source is set up, after it, and when it was removed.
+// programsGoOnWriting has a program write to every kind of relation before a source is set up, after it, and when it
+// was removed.
 func programsGoOnWriting(w *world) {
 	write := func(when string) {
 		for _, r := range relations {

@@ -273,7 +273,8 @@ func issue(t *testing.T, name string, parent *x509.Certificate, by *ecdsa.Privat
 		pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: b})
 }
 
-// The certificates of files are used as libpq does: require with a root certificate checks who issued that of the server, and verify-full its name.
+// The certificates of files are used as libpq does: require with a root certificate checks who issued that of the
+// server, and verify-full its name.
 func TestCertificates(t *testing.T) {
 	home := alone(t)
 	ca, caKey, caText, _ := issue(t, "ca", nil, nil)

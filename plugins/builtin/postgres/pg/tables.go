@@ -163,7 +163,8 @@ type resolver struct {
 	seen map[uint32]bool
 }
 
-// add adds the table of a row, if it is not there yet. Its records are of the collection of another table, unless that is nil.
+// add adds the table of a row, if it is not there yet. Its records are of the collection of another table, unless that
+// is nil.
 func (r *resolver) add(row []string, collection *Table, named bool) {
 	oid, _ := strconv.ParseUint(row[0], 10, 32)
 	estimate, _ := strconv.ParseInt(row[4], 10, 64)
