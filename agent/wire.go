@@ -306,7 +306,7 @@ func budget(shared *backpressure.Shared) int {
 	return max(int(shared.Bytes), leastBudget)
 }
 
-// leastBudget lets the records that are usual pass on the smallest hosts.
+// leastBudget is large enough for usual records on the smallest hosts.
 const leastBudget = 8 << 20
 
 // buffers returns a function that returns what counts the buffers of an instance of a connector.

@@ -217,7 +217,7 @@ func (l *Loop) SetStall(ctx context.Context, id string, before, now *spec.Stall)
 		}
 	}
 	if err := l.mail.send(ctx, request); err != nil {
-		return fmt.Errorf("cannot note whether pipeline %q delivers: %w", id, err)
+		return fmt.Errorf("cannot record whether pipeline %q delivers: %w", id, err)
 	}
 	return nil
 }

@@ -294,7 +294,7 @@ func (p *pipelineState) stalled(v plan.Version, err error) {
 	})
 }
 
-// setStall takes note of why the pipeline delivers nothing, nil when it delivers.
+// setStall records why the pipeline delivers nothing, nil when it delivers.
 func (p *pipelineState) setStall(now *spec.Stall) {
 	before := p.State.Stall
 	p.update(func(s *spec.State) { s.Stall = now })

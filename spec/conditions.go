@@ -26,7 +26,7 @@ type ConditionType string
 // The condition types.
 const (
 	ConditionValid   ConditionType = "Valid"   // the files that declare it have no errors
-	ConditionApplied ConditionType = "Applied" // it runs, or is stopped, as it is declared or was asked for
+	ConditionApplied ConditionType = "Applied" // it runs or is stopped, as declared or requested
 	// the declared generation runs with its current references, has passed its probation, and delivers
 	ConditionReady ConditionType = "Ready"
 	// it runs and delivers its records; State.Stall gives the reason if not

@@ -32,7 +32,7 @@ type holder struct {
 }
 
 // checkHeld warns of processors and destinations that hold more records than a source delivers before some are
-// acknowledged, or hold them for longer than its senders wait. Only built-in sources tell.
+// acknowledged, or hold them for longer than its senders wait. Only built-in sources report their limits.
 func checkHeld(ctx context.Context, host *plugins.Host, p *spec.Pipeline) (problems []spec.Problem) {
 	warn := func(path, code, format string, args ...any) {
 		found := problem(path, code, fmt.Sprintf(format, args...))

@@ -132,7 +132,7 @@ func (o *Observed) over(now time.Time) bool {
 }
 
 // passed reports whether a stage passed a record after its stall was observed last. For a processor, and for a stage
-// that the pipeline has no more, a destination stands in.
+// that the pipeline no longer has, a destination takes its place.
 func (o *Observed) passed(id string) bool {
 	passed := func(st Stage) bool { return st.PassedAt.After(o.Confirmed) }
 	i := slices.IndexFunc(o.Stages, func(st Stage) bool { return st.ID == id })
@@ -180,7 +180,7 @@ func (s *Stage) judge(now time.Time, l *Limits) *spec.Stall {
 	}
 	waited := now.Sub(s.Since)
 	waits := !s.Since.IsZero() && s.Patience >= 0 && waited >= max(l.Stuck, min(2*s.Usual, l.Regular/2))+s.Patience
-	switch r, refusal := of(s.Report), of(s.Refusal); {
+	switch r, refusal := orEmpty(s.Report), orEmpty(s.Refusal); {
 	case s.Doing == measure.Unclaimed:
 		if waits {
 			return &spec.Stall{Reason: spec.StallCluster, Stage: s.ID, Since: s.Since,
@@ -202,8 +202,8 @@ func (s *Stage) judge(now time.Time, l *Limits) *spec.Stall {
 	return nil
 }
 
-// of returns a report that is there, or one of nothing.
-func of(r *measure.Report) measure.Report {
+// orEmpty returns r, or an empty report if r is nil.
+func orEmpty(r *measure.Report) measure.Report {
 	if r == nil {
 		return measure.Report{}
 	}
@@ -212,7 +212,7 @@ func of(r *measure.Report) measure.Report {
 
 // source judges a source. One that reads nothing and reports nothing may have nothing to read.
 func (s *Stage) source(now time.Time, l *Limits) *spec.Stall {
-	waits, r := !s.Since.IsZero(), of(s.Report)
+	waits, r := !s.Since.IsZero(), orEmpty(s.Report)
 	switch {
 	case waits && s.Doing == measure.Opening && r.Count > 0 && now.Sub(r.First) >= l.Report:
 		return s.stall(spec.StallRetrying, s.Since, r.Text)
@@ -226,7 +226,7 @@ func (s *Stage) source(now time.Time, l *Limits) *spec.Stall {
 	return nil
 }
 
-// idles say what stages of a kind do that do nothing.
+// idles maps a kind of stage to its activity while it has nothing to do.
 var idles = map[string]string{spec.StageSource: "reads nothing", spec.StageDestination: "accepts nothing",
 	spec.StageQueue: "accepts nothing", spec.StageProcessor: "passes nothing on"}
 

@@ -24,7 +24,7 @@ const (
 // Loop is what knows and keeps the states of pipelines.
 type Loop interface {
 	Snapshot() []spec.State
-	// SetStall replaces the stall of a pipeline, unless it is not the one that it was before. nil stands for none.
+	// SetStall replaces the stall of a pipeline, which may be nil, unless the current stall differs from before.
 	SetStall(ctx context.Context, id string, before, now *spec.Stall) error
 }
 
@@ -124,7 +124,7 @@ func (w *Watch) sample(ctx context.Context, now time.Time) {
 	w.mu.Unlock()
 	for _, c := range changes {
 		if err := w.Loop.SetStall(ctx, c.id, c.before, c.now); err != nil && ctx.Err() == nil {
-			w.Log.Warn("cannot note whether a pipeline delivers", "component", "delivery", "pipeline_id", c.id, "err",
+			w.Log.Warn("cannot record whether a pipeline delivers", "component", "delivery", "pipeline_id", c.id, "err",
 				err)
 		}
 	}
@@ -185,7 +185,7 @@ func (w *Watch) observe(now time.Time, p *pipeline, s *spec.State) {
 	}
 }
 
-// failed takes note of the end of a run with an error.
+// failed records the end of a run with an error.
 func (p *pipeline) failed(now time.Time) {
 	o := &p.observed
 	again := !o.Failure.IsZero() && now.Sub(o.Failure) < 2*o.Limits.Regular

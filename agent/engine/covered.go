@@ -32,7 +32,7 @@ func (r *run) completed(f inFlight) {
 	}
 }
 
-// covering returns, by source, the number of the last record that an emission was made of.
+// covering returns, by source, the number of the last record from which an emission was made.
 func (r *run) covering(f inFlight) map[*sourceRun]uint64 {
 	marks := map[*sourceRun]uint64{}
 	if mark(marks, f.Settles) {

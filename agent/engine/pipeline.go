@@ -244,7 +244,7 @@ func (p *Pipeline) Run(ctx context.Context, drain <-chan struct{}, started func(
 		s.waitSaved()
 		s.releaseMemory()
 	}
-	// Only now processors know all that is committed.
+	// Only now processors know all commits.
 	if terr = errors.Join(terr, r.endChains(ctx)); terr != nil {
 		if err == nil {
 			p.Log.Warn("cannot tear down", "err", terr)

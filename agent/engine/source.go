@@ -44,7 +44,7 @@ type sourceRun struct {
 	ignoresAcks bool
 	ended       func() // is called when nothing more will be read
 
-	limit    uint64         // records that the source lets be unacknowledged
+	limit    uint64         // limit of unacknowledged records of the source
 	under    []atomic.Int64 // by destination: batches that are queued for it or written, and not settled
 	stalled  atomic.Bool    // it reads nothing more before records are acknowledged
 	leases   *fair.Leases

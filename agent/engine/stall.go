@@ -15,7 +15,7 @@ import (
 // in flight, destinations write out their gathered records, and if that is not enough, processors release their held
 // records.
 
-// stall notes that the source says that it is stalled, or waits for memory, until its next Read.
+// stall records that the source is stalled or waits for memory, until its next Read.
 func (s *sourceRun) stall() {
 	s.stalled.Store(true)
 	s.relieve()
@@ -38,8 +38,8 @@ func (s *sourceRun) starves() bool {
 	return true
 }
 
-// relieve completes what waits for records of the source, if that is all that it waits for. It
-// may be called from any goroutine that has nothing locked.
+// relieve completes the batches and windows that wait for records of the source, if it waits for nothing else. It may
+// be called from any goroutine that has nothing locked.
 func (s *sourceRun) relieve() {
 	if !s.starves() {
 		s.mu.Lock()
@@ -75,7 +75,7 @@ func (s *sourceRun) relieve() {
 // starves reports whether any source does.
 func (r *run) starves() bool { return slices.ContainsFunc(r.sources, (*sourceRun).starves) }
 
-// relieve completes what waits for records of sources that are stalled.
+// relieve completes the batches and windows that wait for records of stalled sources.
 func (r *run) relieve() {
 	for _, s := range r.sources {
 		s.relieve()
@@ -157,8 +157,9 @@ func (d *destinationRun) renew(ctx context.Context) (err error) {
 	}
 	d.renewed.Do(func() {
 		r.Log.Warn("the destination was restarted to write out an incomplete batch, and will be again: its sources "+
-			"read nothing more before the records of the batch are written, "+
-			"and no executable writes them out otherwise. Set a smaller sdk.batch.size, or an sdk.batch.delay that "+
+			"cannot read more before the records of the batch are written, "+
+			"and an executable writes them out only when it ends. Set a smaller sdk.batch.size, or an "+
+			"sdk.batch.delay that "+
 			"is shorter than it takes the sources to read as many records as may be outstanding",
 			"connector", d.id, "sdk.batch.size", fmt.Sprint(o.batching.Size), "sdk.batch.delay",
 			o.batching.Delay.String())

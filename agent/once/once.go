@@ -38,9 +38,9 @@ type Rest struct {
 	State spec.State
 	// Applied reports whether what rests, or failed, is what is declared: no earlier version.
 	Applied bool
-	// Unread says of each source that has not read all there is why that is known.
+	// Unread describes the unread data of each source that knows of some.
 	Unread []string
-	// Endless are the sources that do not know whether there is more. They delivered nothing for the time of Idle.
+	// Endless are the sources that cannot know their end. They delivered nothing for the time of Idle.
 	Endless []string
 }
 
@@ -153,7 +153,7 @@ func (o *observation) rests(lags map[string]measure.Lag, idle time.Duration, now
 	return o.completed && now.Sub(o.since) >= idle
 }
 
-// unread says which sources know that there is more, and which do not know, in the order of their ids.
+// unread returns the sources that know of unread data, and those that cannot know, in the order of their ids.
 func unread(lags map[string]measure.Lag) (known, endless []string) {
 	for _, id := range slices.Sorted(maps.Keys(lags)) {
 		l := lags[id]

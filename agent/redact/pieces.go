@@ -10,8 +10,8 @@ import (
 	"github.com/conduit-agent/conduit/spec/secret"
 )
 
-// A password within a URL that is not escaped is cut into pieces by who reads the URL: one is taken for the host, is
-// looked up, and is in the error. So the pieces of secrets are redacted, too.
+// A password within a URL that is not escaped is cut into pieces by URL parsers: one is taken for the host, is looked
+// up, and is in the error. So the pieces of secrets are redacted, too.
 
 // delimiters are what URLs are cut at.
 const delimiters = "@/:#?%&="

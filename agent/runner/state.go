@@ -38,16 +38,16 @@ func (r *Runner) ForgetState(pipelineID string) error {
 // of today in the directory of a pipeline have a character that no id has.
 var formerID = lazy.Regexp(`^[A-Za-z0-9_.-]+$`)
 
-// owner is a processor that is declared, and where its state is.
+// owner is a declared processor with the place of its state.
 type owner struct {
 	id  string // qualified
 	dir string
 }
 
-// AdoptState moves what processors of the declared pipelines kept in directories of earlier versions to those of today.
-// There, several processors could share a directory. Such state is discarded, as is that of processors that nobody
-// declares: with the state of another one a processor would drop records that it never saw, without any it lets some
-// through again. It is called before pipelines start.
+// AdoptState moves the state of declared processors from the directories of earlier versions to the current ones.
+// There, several processors could share a directory. Shared state is discarded, and so is the state of undeclared
+// processors: with the state of another one a processor would drop records that it never saw, without state it lets
+// some through again. It is called before pipelines start.
 func (r *Runner) AdoptState(declared []spec.Declaration) {
 	if _, err := os.Stat(r.StateDir); r.StateDir == "" || errors.Is(err, fs.ErrNotExist) {
 		return

@@ -26,8 +26,8 @@ var (
 		"pipeline_name", "pipeline_id")
 	failuresDesc = desc(metric.PipelineFailures, "Failures in a row that have not been outlived.", "pipeline_name",
 		"pipeline_id")
-	notDeliveringDesc = desc(metric.NotDelivering, "Time since a pipeline that is to run delivered its last record, "+
-		"or its first one waits, while its condition Delivering says that it delivers nothing; 0 otherwise.",
+	notDeliveringDesc = desc(metric.NotDelivering, "Time since a pipeline that should run delivered its last record, "+
+		"or since its first one waits, while its condition Delivering is false; 0 otherwise.",
 		"pipeline_name", "pipeline_id")
 	connectorsDesc = desc(metric.Connectors, "Number of connectors by type.", "type")
 	processorsDesc = desc(metric.Processors, "Number of processors by plugin.", "type")

@@ -108,11 +108,11 @@ func (r *Rates) Of(id string) *rest.PipelineRates {
 	return all
 }
 
-// kinds are those of stages as the API has them.
+// kinds maps kinds of stages to their names in the API.
 var kinds = map[string]rest.StageKind{spec.StageSource: rest.KindSource, spec.StageProcessor: rest.KindProcessor,
 	spec.StageDestination: rest.KindDestination, spec.StageQueue: rest.KindQueue}
 
-// worthShowing is how long a stage has to have something to do before that is shown: most stages have at some moment.
+// worthShowing is the time for which a stage must be busy before it is shown as busy: most stages are for a moment.
 const worthShowing = 2 * time.Second
 
 // addStages adds the observed stages to all. The dead-letter queue is included if it is active or has failed.

@@ -198,7 +198,7 @@ func (s *Base) wait(w http.ResponseWriter, r *http.Request, limit time.Duration,
 		case <-changed:
 		case <-tick.C:
 		case <-ctx.Done():
-			return rest.Errorf(rest.DeadlineExceeded, rest.ReasonTimeout, "%s, and still not done after %v", what,
+			return rest.Errorf(rest.DeadlineExceeded, rest.ReasonTimeout, "%s, but not done after %v", what,
 				limit).
 				Suggest("it goes on; ask for its status, or give ?wait= more time")
 		}

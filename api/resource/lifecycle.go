@@ -90,7 +90,7 @@ func (s *Runs) unlessOverruled(r *http.Request, id string, want spec.Status, don
 		case d.Want() != want:
 			return false, rest.Errorf(rest.Aborted, rest.ReasonPipelineOverruled, "another request, or its file, "+
 				"declared pipeline %q %s in the meantime", id, d.Want()).
-				Suggest("try again if that is not what it is to be")
+				Suggest("repeat the request to overrule that")
 		}
 		return false, nil
 	}

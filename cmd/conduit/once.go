@@ -116,7 +116,7 @@ func (o *once) report(ctx context.Context, a *agent.Agent, all []waiting.Rest) e
 		n, refused := counts(a, all[i].ID)
 		read += n
 		for _, id := range all[i].Endless {
-			fmt.Fprintf(o.Stderr, "conduit: pipeline %s: source %s cannot know whether there is more; it delivered "+
+			fmt.Fprintf(o.Stderr, "conduit: pipeline %s: source %s cannot know its end; it delivered "+
 				"nothing for %s\n", all[i].ID, id, o.idle)
 		}
 		for _, words := range slices.Concat(all[i].Unread, []string{failure(&all[i]), refusals(refused)},

@@ -206,7 +206,7 @@ func (v *statusView) watch(ctx context.Context) error {
 
 // layout says how the table of the pipelines is arranged.
 type layout struct {
-	first  bool // problems of files and warnings stand above the table, which may be longer than the terminal
+	first  bool // problems of files and warnings precede the table, which may be longer than the terminal
 	below  bool // errors have lines of their own, below those of their pipelines, rather than a column
 	stages bool // a table of the stages of the only pipeline follows
 	id     int  // the most characters of an id; 0: any number
@@ -464,7 +464,7 @@ func errorWords(s *pipelineStatus) string {
 	return ""
 }
 
-// stallWords says why a pipeline delivers nothing, and since when.
+// stallWords explains why a pipeline delivers nothing, and since when.
 func stallWords(s *spec.State) string {
 	return "since " + terminal.Moment(s.Stall.Since) + ": " + cmp.Or(s.Error, s.Stall.Message)
 }

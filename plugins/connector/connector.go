@@ -85,7 +85,7 @@ type Destination interface {
 	Flush(ctx context.Context) error
 }
 
-// Finish tells a source, if it is interested, that nothing more comes (sdk.FinishingSource).
+// Finish notifies an sdk.FinishingSource that no more records come.
 func Finish(s Source) {
 	if f, ok := s.(sdk.FinishingSource); ok {
 		f.Finish()

@@ -78,8 +78,8 @@ type Kafka struct {
 	pending []request   // guarded by mu: in the order of answers
 
 	head    []byte // of an answer or of a field, begun and not complete
-	skip    int64  // bytes to come that are not looked at
-	left    int64  // bytes to come of the answer, without head
+	skip    int64  // bytes to skip
+	left    int64  // bytes that remain of the answer, without head
 	entries int64  // announced entries of arrays in the answer
 	walk    *walk  // nil: the arrays of the answer are not followed, or it has not begun
 }
@@ -147,7 +147,7 @@ func (c *Kafka) sent(p []byte) {
 	}
 }
 
-// answered returns the request that is answered, and forgets it and those before it; false when it is not known.
+// answered returns the request that is answered, and removes it and all earlier ones; false if it is unknown.
 func (c *Kafka) answered(correlation uint32) (request, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

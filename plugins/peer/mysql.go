@@ -21,14 +21,14 @@ type MySQL struct {
 
 	mu      sync.Mutex // a session may be ended while an answer is read
 	head    []byte     // guarded by mu: of a packet, begun and not complete
-	left    int        // guarded by mu: bytes to come of the packet
+	left    int        // guarded by mu: bytes that remain of the packet
 	last    bool       // guarded by mu: the packet ends its message
 	begun   bool       // guarded by mu: the message has packets before this one
 	message []byte     // guarded by mu: the beginning of the message
 	size    int64      // guarded by mu: of the message so far
 	expects expected   // guarded by mu
 	skip    int        // guarded by mu: messages to come that describe columns
-	binary  bool       // guarded by mu: rows are those of a prepared statement
+	binary  bool       // guarded by mu: the rows belong to a prepared statement
 }
 
 // expected is the kind of the next message.
@@ -37,8 +37,8 @@ type expected int
 const (
 	result   expected = iota // the beginning of an answer
 	prepared                 // the beginning of the answer to a command that prepares a statement
-	columns                  // as many messages as skip says, and a result thereafter
-	rowsNext                 // as many messages as skip says, and rows thereafter
+	columns                  // skip messages, followed by a result
+	rowsNext                 // skip messages, followed by rows
 	rows
 )
 

@@ -81,7 +81,7 @@ func (c *NATS) Check(p []byte) error {
 func (c *NATS) ended(line []byte) error {
 	text, ok := bytes.CutSuffix(line, []byte("\r\n"))
 	if !ok || bytes.IndexByte(text, '\r') >= 0 {
-		return natsError("a line does not end as one")
+		return natsError("a line does not end with CR LF, or has another CR")
 	}
 	word, rest := text, []byte(nil)
 	if i := bytes.IndexAny(text, " \t"); i >= 0 {
@@ -140,7 +140,7 @@ type NATSDialer struct {
 	Host    string        // whose certificate servers show that are known by address only
 }
 
-// SkipTLSHandshake tells the client that TLS is not its task.
+// SkipTLSHandshake makes the client leave TLS to d.
 func (*NATSDialer) SkipTLSHandshake() bool { return true }
 
 // Dial connects, and reads the first line of the server, which the client reads again.
@@ -182,7 +182,7 @@ func (d *NATSDialer) start(ctx context.Context, conn net.Conn, address string) (
 		return nil, errors.New("the NATS server does not offer TLS")
 	// data from before TLS must not be trusted after it
 	case (d.TLS != nil || info.Required) && len(begin) > len(line):
-		return nil, natsError("it sends something before TLS begins")
+		return nil, natsError("it sends data before TLS begins")
 	case d.TLS != nil || info.Required:
 		secured := tls.Client(conn, d.config(address))
 		if err := secured.HandshakeContext(ctx); err != nil {

@@ -17,7 +17,7 @@ const (
 type Postgres struct {
 	head       [5]byte // type and length of a message, begun and not complete
 	have       int     // bytes of head
-	left       int64   // bytes to come of the message
+	left       int64   // bytes that remain of the message
 	parameters int
 }
 

@@ -69,7 +69,7 @@ func (c *Chain) Release(ctx context.Context) (connector.Outcome, error) {
 			continue
 		}
 		if err := s.release(ctx, c, i); err != nil {
-			return out, fmt.Errorf("cannot end what %s gathers: %w", s.id, err)
+			return out, fmt.Errorf("cannot release the records held by %s: %w", s.id, err)
 		}
 		if err := c.passEmissions(ctx, &out); err != nil {
 			return out, err
@@ -128,7 +128,7 @@ func (c *Chain) pass(ctx context.Context, w *work, first int) error {
 	return c.shapes.follow(ctx, c.schemas, c.log, c.follow, w.records)
 }
 
-// passEmission lets an emission of stage n pass those behind it.
+// passEmission passes an emission of stage n through the stages behind it.
 func (c *Chain) passEmission(ctx context.Context, n int, emission sdk.Emission, out *connector.Outcome) error {
 	c.stages[n].holding -= len(emission.Settles)
 	g := &group{settles: flatten(emission.Settles)}
@@ -215,7 +215,7 @@ func (c *Chain) Committed(ctx context.Context, tokens []any) error {
 	for _, o := range c.observers {
 		err := contain(func() error { return o.processor.Committed(sdk.WithEnv(ctx, o.worker.env), tokens) })
 		if err != nil {
-			return fmt.Errorf("cannot note in %s what is committed: %w", o.worker.env.ProcessorID, err)
+			return fmt.Errorf("cannot notify %s of committed records: %w", o.worker.env.ProcessorID, err)
 		}
 	}
 	return nil

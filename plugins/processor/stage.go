@@ -189,7 +189,7 @@ func (s *stage) emit(c *Chain, k *worker, n int) {
 	}
 }
 
-// releasable reports whether the processor holds records that it can let go early.
+// releasable reports whether the processor holds records that it can release early.
 func (s *stage) releasable() bool {
 	_, ok := s.workers[0].processor.(sdk.Releaser)
 	return ok && s.holding > 0

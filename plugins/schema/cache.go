@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// A Cache remembers as many answers of each kind, and as many bytes of schemas, and then begins anew.
+// Limits of a Cache: answers of each kind and bytes of schemas. A Cache that reaches one is emptied.
 const (
 	maxCached      = 4096
 	maxCachedBytes = 16 << 20

@@ -33,8 +33,8 @@ const (
 var (
 	errTooLong    = fmt.Errorf("a decimal of more than %d digits", maxDecimal)
 	errDefaults   = fmt.Errorf("the defaults of the schema take more than %d bytes", maxDefaults)
-	errWork       = errors.New("the unions of the schema leave too many possibilities")
-	errTooMany    = errors.New("more values than the data can stand for")
+	errWork       = errors.New("the unions of the schema have too many combinations")
+	errTooMany    = errors.New("more values than the size of the data allows")
 	errTooGreat   = fmt.Errorf("it takes more than %d bytes of memory when it is decoded", maxDecoded)
 	errSchemaSize = fmt.Errorf("it has more than %d bytes", maxText)
 )

@@ -47,7 +47,7 @@ type Syncer interface {
 
 type envKey struct{}
 
-// DefaultBudget is what Budget returns where the host does not say otherwise.
+// DefaultBudget is the result of Budget unless the host sets another one.
 const DefaultBudget = 256 << 20
 
 // Budget returns how many bytes of memory may be allocated for one record, or for one message of another system, for

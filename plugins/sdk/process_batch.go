@@ -84,9 +84,9 @@ func (b *ProcessBatch) Reset(token any, records []record.Record, selects []int32
 // OnTake has take decide what Take returns for the index of a record. It is for hosts.
 func (b *ProcessBatch) OnTake(take func(i int32, n int) error) { b.take = take }
 
-// Take counts n bytes of memory that the processor is about to make of record i, in addition to those that it and the
-// processors before it made of the record that was read. The error is for Refuse: it says that the host allows no more.
-// A processor that can make much of a little calls it before it does.
+// Take counts n bytes of memory that the processor is about to allocate for record i, in addition to the bytes that it
+// and earlier processors allocated for the record. It returns an error for Refuse if the host allows no more. A
+// processor that can make much of a little calls it before it does.
 func (b *ProcessBatch) Take(i, n int) error {
 	if b.take == nil {
 		return nil

@@ -88,10 +88,10 @@ type TimedProcessor interface {
 	Deadline() time.Time
 }
 
-// Releaser is a Processor that holds records for a time or until there are enough, and can let them go before.
+// Releaser is a Processor that holds records for a time or up to a number, and can release them early.
 type Releaser interface {
-	// Release lets go of everything that is held, by emissions of b, which has no records. It is called when
-	// sources cannot read on before records that are held are settled. An error is as that of Process.
+	// Release releases all held records by emissions of b, which has no records. It is called when sources cannot read
+	// more before held records are settled. An error has the same meaning as an error of Process.
 	Release(ctx context.Context, b *ProcessBatch) error
 }
 

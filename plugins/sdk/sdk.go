@@ -144,7 +144,7 @@ type AwaitedSource interface {
 // FinishingSource is a Source that waits for the rest of a partial record, such as the end of a line. The agent uses it
 // only for sources in its own process.
 type FinishingSource interface {
-	// Finish says that nothing more comes: a part that the system ends with is taken for whole. It is called
+	// Finish tells the source that no more data comes: it takes a partial record at the end as complete. It is called
 	// after Configure, concurrently with every other method and maybe several times, and never waits.
 	Finish()
 }

@@ -123,7 +123,7 @@ func (s *standardSource) MaxUnacked() int {
 	return l.MaxUnacked()
 }
 
-// Finish implements FinishingSource. A batch that is gathered is handed on.
+// Finish implements FinishingSource. It hands on the gathered batch.
 func (s *standardSource) Finish() {
 	if f, ok := s.Source.(FinishingSource); ok {
 		f.Finish()

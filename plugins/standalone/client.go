@@ -26,7 +26,7 @@ import (
 // Client runs connectors of one plugin executable, each in a process of its own.
 type Client struct {
 	Path string // of the executable
-	// served from this process in place of an executable: all but the process is as it is there; nil: none
+	// served from this process in place of an executable: in all other respects like one; nil: none
 	Connector *sdk.Connector
 	Name      string       // of the plugin, for the log; empty: that of the executable
 	Env       []string     // what its processes inherit, as NAME=value; nil: all that this process has

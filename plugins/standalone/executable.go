@@ -73,7 +73,7 @@ func (r *executable) prepare(_ hclog.Logger, cmd *exec.Cmd, dir string) (runner.
 	return r, nil
 }
 
-// serveSchemas serves the process its schemas and says to it where.
+// serveSchemas serves schemas to the process and passes it the address.
 func (r *executable) serveSchemas() (err error) {
 	if r.served, err = r.serve(r.dir); err != nil {
 		return err

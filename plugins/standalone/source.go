@@ -70,7 +70,7 @@ func (s *Source) Read(ctx context.Context) (*record.Batch, error) {
 	return nil, fmt.Errorf("cannot read from connector %s: %w", s.id, s.refused)
 }
 
-// fill sees to it that there is a rest, waiting for a message if need be.
+// fill ensures that the rest is not empty. It waits for a message if necessary.
 func (s *Source) fill(ctx context.Context) error {
 	if len(s.rest) > 0 && s.atEnd() { // later records of the source do not count
 		return io.EOF

@@ -188,7 +188,7 @@ func (g *Group) finish(jobs []job) {
 	}
 }
 
-// follower returns what waited for w, which is reported, if it is thereby finished, too.
+// follower returns the waiting that follows w, whose outcome was reported, if it is now finished, too.
 func (g *Group) follower(w *waiting) *waiting {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -17,7 +17,7 @@ const MaxFullError = 64 << 10
 // Error returns the text of an error with at most MaxError bytes.
 func Error(text string) string { return Text(text, MaxError) }
 
-// What stands at the end of a text that was cut, around the number of bytes that are left out.
+// The suffix of a cut text, around the number of omitted bytes.
 const (
 	cutBegin = "… ("
 	cutEnd   = " more bytes)"
@@ -40,7 +40,7 @@ func Text(text string, most int) string {
 	return fmt.Sprint(strings.Clone(text[:kept]), cutBegin, left+uint64(len(text)-kept), cutEnd)
 }
 
-// uncut returns a text without the note that it was cut, and how many bytes that says are left out.
+// uncut returns a text without the suffix of a cut, and the number of omitted bytes in the suffix.
 func uncut(text string) (begin string, left uint64) {
 	inner, ok := strings.CutSuffix(text, cutEnd)
 	i := strings.LastIndex(inner, cutBegin)

@@ -8,7 +8,8 @@ import (
 	"github.com/conduit-agent/conduit/spec/lazy"
 )
 
-// context is where a reference stands in a text, which says how its value is written there so that it stays one value.
+// context is the syntactic position of a reference in a text. It determines how to escape the value so that it stays
+// one value.
 type context int
 
 const (
@@ -28,8 +29,8 @@ const (
 	markCode = "\x01" // within {{ }}
 )
 
-// contexts returns where each of the references of a text stands. A text that is one reference and nothing else
-// is its value as it is, be that a URL.
+// contexts returns the context of each reference in a text. A text that is one reference and nothing else is its value
+// as it is, be that a URL.
 func contexts(pieces []piece) []context {
 	var b strings.Builder
 	n := 0
@@ -74,7 +75,7 @@ var (
 	another = lazy.Regexp(`,\s*[A-Za-z][A-Za-z0-9+.-]*://`)
 )
 
-// fill has every reference in text that is not in code have a context.
+// fill sets the context of every reference in text outside code.
 func fill(all []context, text string, c context) {
 	i := 0
 	for _, b := range []byte(text) {

@@ -89,7 +89,7 @@ func (s *sessions) close() { s.closeIdle(true) }
 func contained(f func() error) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
-			err = fmt.Errorf("cannot read what PostgreSQL answers: %v", v)
+			err = fmt.Errorf("cannot read the answer of PostgreSQL: %v", v)
 		}
 	}()
 	return f()

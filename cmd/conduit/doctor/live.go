@@ -71,7 +71,7 @@ func doing(s *spec.State) string {
 	return string(s.Phase)
 }
 
-// reason says why a pipeline fails.
+// reason returns why a pipeline fails.
 func reason(s *spec.State) string {
 	switch {
 	case s.Error != "":

@@ -53,8 +53,8 @@ func Demo(id string) *File {
 	}
 }
 
-// Add appends a connector with all its parameters: first those that must be given, which are empty where they have no
-// default. A default is literal text: it comes from a plugin, which must not get the value of a reference in it.
+// Add appends a connector with all its parameters: first the required ones, which are empty if they have no default. A
+// default is literal text: it comes from a plugin, which must not get the value of a reference in it.
 func (s *File) Add(plugin string, typ spec.ConnectorType, parameters sdk.Parameters) {
 	c := connector{ID: PlainName(plugin) + "-" + string(typ), Type: typ, Plugin: plugin}
 	for _, name := range Ordered(parameters) {

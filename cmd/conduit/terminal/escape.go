@@ -112,7 +112,7 @@ type Guard struct {
 	buf  []byte
 }
 
-// NewGuard returns a Guard that writes to w, which is w when it is one.
+// NewGuard returns a Guard that writes to w. It returns w itself if w is a Guard.
 func NewGuard(w io.Writer) *Guard {
 	if g, ok := w.(*Guard); ok {
 		return g

@@ -45,7 +45,7 @@ func Limit(l net.Listener, limit int, log *slog.Logger) *Listener {
 	return &Listener{Listener: l, limit: limit, log: log, held: map[*conn]struct{}{}}
 }
 
-// conn is a connection that is held.
+// conn is a counted connection.
 type conn struct {
 	net.Conn
 	listener *Listener
@@ -97,7 +97,7 @@ func (l *Listener) admit(c *conn) bool {
 	return ok
 }
 
-// warn says, once a minute, that connections are closed. The caller holds mu.
+// warn logs once a minute that connections are closed. The caller holds mu.
 func (l *Listener) warn(c *conn) {
 	if now := time.Now(); now.Sub(l.warned) > time.Minute {
 		l.warned = now

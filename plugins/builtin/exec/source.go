@@ -212,7 +212,7 @@ func (s *source) takeAll(ctx context.Context, r *bufio.Reader) (rest []byte, err
 	}
 }
 
-// leaveOut reports a line that no record can be made of.
+// leaveOut reports an invalid line, which yields no record.
 func (s *source) leaveOut(err error) {
 	s.log.Warn("a line is left out", "after", s.place.Seq, "err", err)
 	s.skips.Add(fmt.Sprintf("a line behind record %d", s.place.Seq), err)
@@ -227,7 +227,7 @@ func (s *source) take(ctx context.Context, line []byte) error {
 		return nil
 	}
 	r, ok, err := s.place.record(s.settings.Format, line)
-	if err != nil && s.settings.Format == "json" && s.place.Seq > 0 { // the command has printed lines that are right
+	if err != nil && s.settings.Format == "json" && s.place.Seq > 0 { // the command has printed valid lines
 		s.leaveOut(err)
 		return nil
 	}

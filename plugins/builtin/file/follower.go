@@ -227,7 +227,7 @@ func (f *follower) skip(path string, err error) {
 
 func (f *follower) unskip(path string) {
 	if f.files[path] == nil && f.skips.Remove(path) {
-		f.log.Info("a file that was left out is read, or gone", "path", path)
+		f.log.Info("a skipped file is read again, or is gone", "path", path)
 	}
 }
 

@@ -130,8 +130,8 @@ const (
 	largeHole = 64 << 10
 )
 
-// leaveHole leaves out NUL bytes at the beginning of a line that are a hole. It returns their number when the hole
-// ends, 0 as long as it does not or if there is none.
+// leaveHole skips a hole of NUL bytes at the beginning of a line. It returns the size of the hole when the hole ends,
+// and 0 before or if there is no hole.
 func (l *lines) leaveHole() (n int64) {
 	if l.long || l.scanned > 0 && l.begins != nil || !l.hole && (len(l.buf) == 0 || l.buf[0] != 0) {
 		return 0

@@ -138,7 +138,7 @@ const measureInterval = time.Second
 
 func (s *Source) measure() {
 	interval := measureInterval
-	if s.options.finish.Load() { // somebody waits for the end
+	if s.options.finish.Load() { // a caller waits for the end
 		interval = shortestPause
 	}
 	if now := time.Now(); now.Sub(s.measured) >= interval {

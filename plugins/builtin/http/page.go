@@ -104,7 +104,7 @@ func (p *poller) tooMany(n int) error {
 		"made smaller", n, p.budget>>20)
 }
 
-// payloads returns all payloads of a response, whose records are compared with those of the one before.
+// payloads returns all payloads of a response, whose records are compared with those of the previous response.
 func (p *poller) payloads(r *response) (all []record.Data, err error) {
 	body, err := split(p.settings.Body, r.header.Get("Content-Type"), r.body, p.budget)
 	if err != nil {

@@ -32,7 +32,7 @@ type pending struct {
 	close   func()        // closes it, once
 }
 
-// waiting is a request with its records, which are made when they are read.
+// waiting is a request with its records, which are created as they are read.
 type waiting struct {
 	payloads *payloads // guarded by pending.mu
 	metadata record.Metadata
@@ -115,7 +115,7 @@ func (p *pending) isStalled() bool {
 	return p.stalled || p.requests >= p.maxRequests
 }
 
-// next returns the next records of requests that are there, at most so many.
+// next returns the next records of the pending requests, up to a limit.
 func (p *pending) next(ctx context.Context, most int) ([]record.Record, error) {
 	for {
 		if records, err := p.take(most); len(records) > 0 || err != nil {
@@ -142,7 +142,7 @@ func (p *pending) take(most int) (records []record.Record, err error) {
 		w := p.queue[0]
 		some, err := w.payloads.next(min(most-len(records), each))
 		if err != nil { // all was checked before it was added
-			return nil, fmt.Errorf("cannot make records of a body: %w", err)
+			return nil, fmt.Errorf("cannot create the records of a body: %w", err)
 		}
 		made := recordsOf(some, w.metadata)
 		for i := range made {

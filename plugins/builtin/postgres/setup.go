@@ -139,7 +139,7 @@ func (s *setup) publish(ctx context.Context, p *publication, tables []*pg.Table,
 	if (!p.exists || p.owned) && !p.foreign && (p.mark == nil || !m.equal(p.mark)) {
 		statements = append(statements, s.commentStatement(&m))
 	} else if len(again) > 0 && !p.owned {
-		return nil, nil, fmt.Errorf("cannot note that %s are to be read again: publication %s belongs to another role",
+		return nil, nil, fmt.Errorf("cannot schedule %s to be read again: publication %s belongs to another role",
 			pg.List(again), s.Publication)
 	}
 	if err := s.inTransaction(ctx, statements); err != nil {
@@ -391,7 +391,7 @@ func (s *setup) check(ctx context.Context) error {
 		return fmt.Errorf("cannot ask the server for its settings: %w", err)
 	}
 	if len(r) != 3 {
-		return fmt.Errorf("cannot ask the server for its settings: it answers with %d values, and 3 were asked for",
+		return fmt.Errorf("cannot ask the server for its settings: the answer has %d values instead of 3",
 			len(r))
 	}
 	if v, _ := strconv.Atoi(r[1]); v < oldest {

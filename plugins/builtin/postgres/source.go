@@ -189,9 +189,9 @@ func todoOf(ids []string) []todo {
 // prepared holds the tables of a source and the changes of its publication.
 type prepared struct {
 	tables  []*pg.Table
-	added   []*pg.Table  // that came to the publication now
-	left    []pg.LeftOut // that are not read
-	pending []string     // tables to be snapshotted although the position does not say so
+	added   []*pg.Table  // tables newly added to the publication
+	left    []pg.LeftOut // tables that are not read
+	pending []string     // tables to snapshot in addition to those in the position
 }
 
 // prepare creates or changes the publication and the slot to match the settings.

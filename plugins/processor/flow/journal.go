@@ -23,7 +23,7 @@ type journal struct {
 	path    string
 	file    *os.File
 	entries int
-	syncing chan error // yields the outcome of the sync under way; nil while there is none
+	syncing chan error // yields the outcome of the current sync; nil if there is none
 	dirty   bool       // something was appended since that began
 }
 
@@ -49,7 +49,7 @@ func openJournal(dir string) (*journal, []sighting, error) {
 	return j, known, nil
 }
 
-func cannotKeep(err error) error { return fmt.Errorf("cannot keep what was seen: %w", err) }
+func cannotKeep(err error) error { return fmt.Errorf("cannot save the keys: %w", err) }
 
 func (j *journal) read() ([]sighting, error) {
 	var known []sighting

@@ -301,8 +301,8 @@ func (a *aggregate) valuesOf(r *record.Record) ([]any, error) {
 	return values, nil
 }
 
-// window returns the window that begins then. One that is opened after its end, or long before its beginning, lasts as
-// long as others, so that what belongs to it can come.
+// window returns the window with this beginning. A window that is opened after its end, or long before its beginning,
+// lasts as long as others, so that what belongs to it can come.
 func (a *aggregate) window(begin int64, now time.Time, grace time.Duration) *span {
 	w := a.windows[begin]
 	if w == nil {

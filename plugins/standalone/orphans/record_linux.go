@@ -102,7 +102,7 @@ func (r *recorder) clear(ctx context.Context) {
 	_ = os.Remove(r.path)
 }
 
-// How often processes are ended until none is left, since they may start others meanwhile.
+// Rounds of ending processes until none is left, and the pause between rounds. Processes may start others meanwhile.
 const (
 	rounds = 500
 	pause  = 10 * time.Millisecond
@@ -185,7 +185,7 @@ func (k *kept) end(pid int) {
 	}
 }
 
-// status is what /proc says of a process.
+// status is the status of a process from /proc.
 type status struct {
 	state           string
 	parent, session int

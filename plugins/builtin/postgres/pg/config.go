@@ -43,7 +43,8 @@ func ParseConfig(ctx context.Context, address string) (*pgconn.Config, error) {
 		return nil, errors.New("cannot be used with PGSERVICE in the environment of the agent: unset it, and write " +
 			"the parameters of the service into the URL")
 	}
-	// The mode is known before pgx is asked, since certificates that pgx does not see have an effect on it.
+	// The mode is determined before pgx parses the configuration, since it depends on certificates that pgx does not
+	// see.
 	mode := cmp.Or(or(p, "sslmode", "PGSSLMODE"), "prefer")
 	if mode == "prefer" && or(p, "sslnegotiation", "PGSSLNEGOTIATION") == "direct" {
 		mode = "require"
@@ -90,7 +91,7 @@ func ParseConfig(ctx context.Context, address string) (*pgconn.Config, error) {
 	return c, err
 }
 
-// or returns a parameter, or the variable that stands for it where there is none.
+// or returns a parameter, or its environment variable if the parameter is missing.
 func or(p map[string]string, name, variable string) string {
 	if value, ok := p[name]; ok {
 		return value
@@ -130,13 +131,13 @@ func configure(p map[string]string, mode string) (*pgconn.Config, error) {
 	case errors.As(err, &parse) && parse.Unwrap() != nil:
 		return nil, fmt.Errorf("cannot be read: %w", parse.Unwrap())
 	}
-	return nil, errors.New("cannot be read: the value of a parameter is not one that it can have")
+	return nil, errors.New("cannot be read: the value of a parameter is invalid")
 }
 
 // systemRoots stands for the certificates of the machine in place of a file.
 const systemRoots = "system"
 
-// maxFile bounds the size of a file that is named.
+// maxFile bounds the size of a named file.
 const maxFile = 1 << 20
 
 // files reads the files that parameters name.
@@ -240,7 +241,7 @@ func decrypted(text []byte, password string) ([]byte, error) {
 	return pem.EncodeToMemory(&pem.Block{Type: block.Type, Bytes: plain}), nil
 }
 
-// password returns that of the password file for the first host, "" when there is none.
+// password returns the password for the first host from the password file, or "" if there is none.
 func (f *files) password(c *pgconn.Config) (string, error) {
 	path := f.named(passFile)
 	usual := path == ""

@@ -45,7 +45,7 @@ func cutScheme(address string) (scheme, rest string, ok bool) {
 	return scheme, rest, ok && (scheme == "postgres" || scheme == "postgresql")
 }
 
-// set keeps a parameter. Names and values that stand for others are replaced by them.
+// set stores a parameter. It replaces aliases of names and values.
 func set(p map[string]string, name, value string) error {
 	switch name {
 	case "dbname":
@@ -75,7 +75,8 @@ func ofURL(rest string) (map[string]string, error) {
 	authority, query, _ := strings.Cut(authority, "?")
 	authority, path, _ = strings.Cut(authority, "/")
 	if strings.ContainsAny(path, "@#") { // more likely the rest of a password and the host
-		return nil, errors.New("cannot be read: it has the letter @ or # in the name of the database: in a password " +
+		return nil, errors.New("cannot be read: it has the character @ or # in the name of the database: in a " +
+			"password " +
 			"they are written %40 and %23, and so they are in the name")
 	}
 	var hosts, ports []string
@@ -224,7 +225,7 @@ func checkName(name string) error {
 func checkHosts(hosts, ports string) error {
 	for host := range strings.SplitSeq(hosts, ",") {
 		if !strings.HasPrefix(host, "/") && strings.ContainsAny(host, "@/?#%\\\"'<>{}|^` \t\r\n") {
-			return errors.New("cannot be read: it has a host that cannot be one: letters such as @ and / in a " +
+			return errors.New("cannot be read: it has an invalid host: characters such as @ and / in a " +
 				"password are written %40 and %2F")
 		}
 	}
@@ -235,7 +236,7 @@ func checkHosts(hosts, ports string) error {
 	for i, port := range all {
 		if n, err := strconv.ParseUint(port, 10, 16); port != "" && (err != nil || n == 0) {
 			return fmt.Errorf("cannot be read: it has a port that is not a number from 1 to 65535, at host %d: "+
-				"letters such as : and / in a password are written %%3A and %%2F", i+1)
+				"characters such as : and / in a password are written %%3A and %%2F", i+1)
 		}
 	}
 	return nil

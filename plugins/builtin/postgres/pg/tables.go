@@ -44,7 +44,7 @@ func (t *Table) ID() string { return t.Schema + "." + t.Name }
 // SQL is the name in SQL.
 func (t *Table) SQL() string { return Quote(t.Schema) + "." + Quote(t.Name) }
 
-// Only is the table in SQL without those that inherit from it, which are tables of their own.
+// Only is the table in SQL without its heirs, which are separate tables.
 func (t *Table) Only() string {
 	if t.partitions {
 		return t.SQL()
@@ -52,7 +52,7 @@ func (t *Table) Only() string {
 	return "ONLY " + t.SQL()
 }
 
-// IsHeir reports whether the table is there because another one is, which it inherits from.
+// IsHeir reports whether the table is included because it inherits from another included table.
 func (t *Table) IsHeir() bool { return t.collection != nil }
 
 // Collection returns the schema and the name that the records of the table have.
@@ -96,7 +96,7 @@ FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamesp
 WHERE c.relkind IN ('r', 'p') AND NOT c.relispartition AND n.nspname = $1 AND c.relname LIKE $2
 ORDER BY n.nspname, c.relname`
 
-// heirsQuery asks for the tables that inherit from the table with the OID $1, and are no partitions.
+// heirsQuery selects the tables that inherit from the table with the OID $1 and are not partitions.
 const heirsQuery = `
 WITH RECURSIVE heirs AS (
   SELECT inhrelid FROM pg_catalog.pg_inherits WHERE inhparent = $1::oid
