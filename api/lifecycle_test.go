@@ -161,7 +161,7 @@ func TestBusy(t *testing.T) {
 	}
 }
 
-// Who waits for a pipeline to start or stop hears at once that another request has it do the opposite.
+// A request that waits for a pipeline to start or stop is answered at once when another request reverses it.
 func TestOverruled(t *testing.T) {
 	for _, action := range []struct {
 		of             spec.Status

@@ -71,7 +71,7 @@ func (a *agent) reason() string {
 	return ""
 }
 
-// after lets time pass, and checks why p delivers nothing then.
+// after lets time pass and checks the stall of p.
 func (a *agent) after(d time.Duration, want string) {
 	a.t.Helper()
 	time.Sleep(d)
@@ -106,7 +106,7 @@ func TestFailures(t *testing.T) {
 		of      map[string]fake
 		process func(context.Context) error
 		dlq     *spec.DLQ     // nil: any number of refusals is tolerated
-		by      time.Duration // the time at which it has to be found
+		by      time.Duration // the time when the stall must be found
 		want    []string      // from then on, at any time
 	}{
 		"all is well": {nil, nil, nil, time.Second, []string{""}},
@@ -349,7 +349,7 @@ func TestOneOfTwoDestinations(t *testing.T) {
 	})
 }
 
-// A pipeline that is stopped by hand while it fails needs nobody's attention.
+// A pipeline that is stopped by hand while it fails needs no attention.
 func TestStoppedByHand(t *testing.T) {
 	for name, out := range map[string]fake{"it fails": {open: func(context.Context) error { return errDown }},
 		"it hangs": {write: hangs}} {

@@ -104,7 +104,7 @@ type stateSimulation struct {
 	dests   []*volatile
 }
 
-// stored has keys that are durable, and those that a kill takes away.
+// stored has the durable keys, and the keys that a kill removes.
 type stored struct {
 	durable map[string]bool
 	written []string

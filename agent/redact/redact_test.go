@@ -92,7 +92,7 @@ func TestAddSettings(t *testing.T) {
 	}
 }
 
-// The pieces that URLs cut a secret into are redacted, words and numbers as any text has them are not.
+// The pieces into which URLs cut a secret are redacted; plain words and numbers are not.
 func TestPieces(t *testing.T) {
 	for _, c := range []struct{ reference, value, text, want string }{
 		{"${P}", "hunter2@s3cret.x/y#z", "lookup s3cret.x: no such host; hunter2; y z", "lookup ${P}: no such host; " +

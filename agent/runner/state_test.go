@@ -60,8 +60,8 @@ func tree(t *testing.T, dir string) map[string]string {
 	return all
 }
 
-// State of earlier versions goes to its only owner. What several processors shared, nobody owns, or has been succeeded
-// is discarded, and a second start changes nothing.
+// State of earlier versions goes to its only owner. State that is shared, has no owner, or has been succeeded is
+// discarded, and a second start changes nothing.
 func TestAdoptState(t *testing.T) {
 	var log bytes.Buffer
 	dir := filepath.Join(t.TempDir(), "state")

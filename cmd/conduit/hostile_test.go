@@ -56,7 +56,7 @@ func hiddenIn(printed string) string {
 	return printed[max(0, i-40):min(len(printed), i+20)]
 }
 
-// eachRemote calls f for every command that asks an agent.
+// eachRemote calls f for every command that queries an agent.
 func eachRemote(c *ffcli.Command, path []string, f func(c *ffcli.Command, path []string)) {
 	if c.FlagSet != nil && c.FlagSet.Lookup("api.address") != nil && len(c.Subcommands) == 0 {
 		f(c, path)
@@ -66,7 +66,7 @@ func eachRemote(c *ffcli.Command, path []string, f func(c *ffcli.Command, path [
 	}
 }
 
-// Whatever an agent answers, no command prints what steers the terminal of who runs it, or reorders its text.
+// Whatever an agent answers, no command prints characters that control the terminal or reorder its text.
 func TestCommandsPrintNothingHidden(t *testing.T) {
 	t.Chdir(t.TempDir())
 	if err := os.MkdirAll("pipelines", 0o700); err != nil {

@@ -102,7 +102,7 @@ func firstByte(_ net.Conn, r *bufio.Reader) error {
 	return err
 }
 
-// mqttHandshake lets in.
+// mqttHandshake accepts a client.
 func mqttHandshake(c net.Conn, r *bufio.Reader) error {
 	if _, err := r.Peek(2); err != nil {
 		return err
@@ -518,7 +518,7 @@ func fuzzPeer(f *testing.F, names ...string) {
 	})
 }
 
-// shortly is a writer that takes so many bytes.
+// shortly is a writer that accepts a limited number of bytes.
 type shortly struct {
 	io.Writer
 	left int

@@ -94,7 +94,7 @@ func TestPrepared(t *testing.T) {
 		"\xfc\xff\xff")+packet("\xfc\xff\xff")+packet("\xfc\xff\xff")); err != nil {
 		t.Error(err)
 	}
-	// A row that begins with 0 as those do, and is no OK.
+	// A row that begins with 0 like an OK message, and is none.
 	if err := exchange("\x01\x00\x00\x00\x17", packet("\x01")+packet("\x03def")+packet("\x00\x00\x05")+packet(
 		"\xfe\x00\x00\x02\x00\x00\x00")); err != nil {
 		t.Error(err)
@@ -108,7 +108,7 @@ func TestPrepared(t *testing.T) {
 	}
 }
 
-// TestMaxMessage lets a message have half of the memory.
+// TestMaxMessage checks that a message may have half of the memory.
 func TestMaxMessage(t *testing.T) {
 	for limit, want := range map[int64]int64{1 << 20: 16 << 20, 300 << 20: 150 << 20, 1 << 40: 1 << 30} {
 		before := debug.SetMemoryLimit(limit)

@@ -80,7 +80,7 @@ func TestContexts(t *testing.T) {
 	}
 }
 
-// Whatever is in a value, the URL has it where the reference stood, and nowhere else.
+// Whatever a value contains, it occurs in the URL only in the place of its reference.
 func TestValuesStayInTheirPlace(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		value := rapid.StringOf(rapid.SampledFrom([]rune("a1@/#?%&=:+ \n\t\"'\\,;{}$é\x7f"))).Draw(t, "value")

@@ -68,7 +68,7 @@ var elsewhere = map[string]bool{"log": true, "generator": true, "exec": true}
 // local are those whose system is a file, which is there or not.
 var local = map[string]bool{"file": true, "sqlite": true, "spool": true}
 
-// closedPort returns an address at which nobody listens.
+// closedPort returns an address without a listener.
 func closedPort(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -122,7 +122,7 @@ func TestNoConnectorFailsInSilence(t *testing.T) {
 	const ticks = `plugin: generator, settings: {format.type: structured, format.options.name: string, rate: "20"}`
 	for how, addr := range map[string]string{"closed": closedPort(t), "silent": silentPort(t)} {
 		for plugin, settings := range destinations(addr, blocked) {
-			// A syslog server answers nothing: one that is silent has the records.
+			// A syslog server never answers: a silent one has the records.
 			if how == "closed" || !local[plugin] && plugin != "syslog" {
 				add("to-"+plugin+"-"+how, ticks, fmt.Sprintf("plugin: %s, settings: {%s}", plugin, settings), "out")
 			}

@@ -16,7 +16,7 @@ import (
 func TestPartsOfSecretsAreShownNowhere(t *testing.T) {
 	parts := []string{"hunter2", "s3cret", "Xk9", "7yQ", "p4ss", "w0rd"}
 	password := "hunter2@s3cret.x/Xk9-aB?7yQz#p4ss:w0rd%41&"
-	l, err := net.Listen("tcp", "127.0.0.1:0") // closed below: nobody listens
+	l, err := net.Listen("tcp", "127.0.0.1:0") // closed below: no listener
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -48,7 +48,7 @@ func countLines(path string) (n int) {
 	return n
 }
 
-// filesBelow returns the files in a directory and those below it.
+// filesBelow returns all files below a directory.
 func filesBelow(dir string) (all []string) {
 	_ = filepath.WalkDir(dir, func(path string, e os.DirEntry, err error) error {
 		if err == nil && e.Type().IsRegular() {

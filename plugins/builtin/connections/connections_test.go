@@ -34,7 +34,7 @@ func (l *locked) String() string {
 	return l.b.String()
 }
 
-// serve serves with at most so many connections. A request to /wait is answered once waiting is closed.
+// serve serves with a limit of connections. A request to /wait is answered once waiting is closed.
 func serve(t *testing.T, limit int) (addr string, waiting chan struct{}, log *locked) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -48,7 +48,7 @@ func (s *source) skipped() (all []string) {
 	return all
 }
 
-// One file of several that cannot be read keeps no other one from being read, and is said.
+// An unreadable file among several does not hold up the others, and is reported.
 func TestOneBadFileAmongSeveral(t *testing.T) {
 	for name, c := range map[string]struct {
 		file string
@@ -135,10 +135,10 @@ func TestUnreadableFileIsTriedAgain(t *testing.T) {
 	s.want("b3")
 }
 
-// A directory that cannot be listed is said: nothing in it matches.
+// A directory that cannot be listed is reported: nothing in it matches.
 func TestUnreadableDirectory(t *testing.T) {
 	if os.Getuid() == 0 {
-		// Root may list every directory: a link to itself is one that nobody can.
+		// Root may list every directory, but not a link to itself.
 		dir := t.TempDir()
 		if err := os.Symlink("loop", filepath.Join(dir, "loop")); err != nil {
 			t.Fatal(err)

@@ -150,7 +150,7 @@ func TestDedupeCompactsItsJournal(t *testing.T) {
 }
 
 // Compaction makes nothing durable that is not committed: neither the keys of an outstanding batch nor those of records
-// of which nobody says when they are committed.
+// without notice of their commit.
 func TestDedupeCompactsOnlyWhatIsCommitted(t *testing.T) {
 	dir := t.TempDir()
 	settings := map[string]string{"window.count": "100"}

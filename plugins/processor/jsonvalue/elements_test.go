@@ -9,7 +9,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/processor/jsonvalue"
 )
 
-// The elements are those that Parse returns, and what Parse refuses is refused before there is one.
+// The elements equal the result of Parse, and a text that Parse refuses is refused before the first element.
 func TestElementsAreThoseOfParse(t *testing.T) {
 	for _, text := range append(texts, `[{"a":[1,{"b":"\u00e4\n"}]}, 2 ,"x",[],null,-0]`, ` [ ] `, `[{}`, `["\u12"]`,
 		`[1]]`, "[\"\\", strings.Repeat("[", 999)+strings.Repeat("]", 999)) {

@@ -293,7 +293,7 @@ func TestRecordsCountByTheirOwnTime(t *testing.T) {
 	}
 }
 
-// TestReleaseEndsAllWindows lets everything go that is held.
+// TestReleaseEndsAllWindows releases all held records.
 func TestReleaseEndsAllWindows(t *testing.T) {
 	p := open(t, map[string]string{"window.size": "1h", "time": ".Payload.After.t", "lateness": "24h"})
 	out := process(t, p, 1, object("t", "2024-01-01T00:00:00Z"), object("t", "2024-01-01T05:00:00Z"))

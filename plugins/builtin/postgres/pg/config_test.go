@@ -149,7 +149,7 @@ func confinedTo(ctx context.Context, dir string) context.Context {
 	}})
 }
 
-// Every spelling that names a file outside of the allowed directory is refused, or read by nobody.
+// Every spelling that names a file outside of the allowed directory is refused, or the file is not read.
 func TestFilesOutsideAreNotRead(t *testing.T) {
 	home := alone(t)
 	allowed := t.TempDir()
