@@ -416,7 +416,7 @@ var hostile = map[string]map[string]struct {
 		"INFO":         {endless("INFO ", "a"), "a line has more than"},
 		"error":        {endless("-ERR '", "a"), "a line has more than"},
 		"errors":       {endless("", "-ERR 'Permissions Violation for x'\r\n"), "errors a second"},
-		"bare lines":   {text("MSG \nfoo 1 5\r\n"), "does not end as one"},
+		"bare lines":   {text("MSG \nfoo 1 5\r\n"), "does not end with CR LF"},
 		"longer":       {text("MSG foo 1 1\r\nabc\r\n"), "longer than announced"},
 		"bad headers":  {text("HMSG foo 1 3 3\r\nabc\r\nMSG foo 1 0\r\n\r\n"), ""},
 		"nothing":      {text(""), ""},

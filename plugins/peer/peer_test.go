@@ -37,7 +37,7 @@ func TestChecks(t *testing.T) {
 		{"Redis", "*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n:1\r\n+OK\r\n", ""},
 		{"Redis", "*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n:1\r\n", "nested"},
 		{"Redis", "$3\r\nabcd\r\n", "longer than announced"},
-		{"Redis", "+OK\n", "does not end as one"},
+		{"Redis", "+OK\n", "does not end with CR LF"},
 		{"MySQL", packet("\x00\x00\x00\x02\x00\x00\x00") + packet("\xff\x15\x04#28000no"), ""},
 		{"MySQL", packet("\x01") + column + eof + packet("\x01a") + packet("\xfb") + eof + packet(
 			"\x01") + column + eof + eof, ""},

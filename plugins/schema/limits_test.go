@@ -90,7 +90,7 @@ func TestHostileSchemas(t *testing.T) {
 			map[string]any{"next": nil}, "x", ""},
 		{"many possibilities", `{"type":"record","name":"a","fields":[{"name":"next","type":["int",` +
 			`{"type":"record","name":"b","fields":[{"name":"next","type":["int","a","b"]}]},"a"]}]}`,
-			deep(45).(map[string]any), "", "possibilities"},
+			deep(45).(map[string]any), "", "combinations"},
 		{"a long default", `{"type":"record","name":"r","fields":[{"name":"a","type":"string","default":"` +
 			strings.Repeat("x", 100_000) + `"}]}`, map[string]any{}, "", "defaults"},
 		{"a default in each item",
