@@ -45,8 +45,8 @@ func ParseConfig(ctx context.Context, address string) (*pgconn.Config, error) {
 	}
 	// The mode is determined before pgx parses the configuration, since it depends on certificates that pgx does not
 	// see.
-	mode := cmp.Or(or(p, "sslmode", "PGSSLMODE"), "prefer")
-	if mode == "prefer" && or(p, "sslnegotiation", "PGSSLNEGOTIATION") == "direct" {
+	mode := cmp.Or(parameterOrEnv(p, "sslmode", "PGSSLMODE"), "prefer")
+	if mode == "prefer" && parameterOrEnv(p, "sslnegotiation", "PGSSLNEGOTIATION") == "direct" {
 		mode = "require"
 	}
 	files := files{ctx, p}
@@ -91,8 +91,8 @@ func ParseConfig(ctx context.Context, address string) (*pgconn.Config, error) {
 	return c, err
 }
 
-// or returns a parameter, or its environment variable if the parameter is missing.
-func or(p map[string]string, name, variable string) string {
+// parameterOrEnv returns a parameter, or its environment variable if the parameter is missing.
+func parameterOrEnv(p map[string]string, name, variable string) string {
 	if value, ok := p[name]; ok {
 		return value
 	}
@@ -105,7 +105,7 @@ var escape = strings.NewReplacer(`\`, `\\`, `'`, `\'`)
 // takes nothing from the environment or the home directory.
 func configure(p map[string]string, mode string) (*pgconn.Config, error) {
 	own := map[string]string{rootCert: "", cert: "", key: "", passFile: "", "servicefile": "", "sslmode": mode}
-	if or(p, rootCert, "PGSSLROOTCERT") == systemRoots {
+	if parameterOrEnv(p, rootCert, "PGSSLROOTCERT") == systemRoots {
 		own[rootCert] = systemRoots
 	}
 	session := map[string]string{}
@@ -147,7 +147,7 @@ type files struct {
 }
 
 // named returns the path that a parameter or its variable names, "" for none.
-func (f *files) named(name string) string { return or(f.p, name, "PG"+strings.ToUpper(name)) }
+func (f *files) named(name string) string { return parameterOrEnv(f.p, name, "PG"+strings.ToUpper(name)) }
 
 // usual returns the path below the home directory that counts when none is named, "" when there is no file.
 func (f *files) usual(name, path string) string {
@@ -215,7 +215,7 @@ func (f *files) certificates(mode string) ([]tls.Certificate, error) {
 	}
 	keyText, err := f.read(key, keyPath)
 	if err == nil {
-		keyText, err = decrypted(keyText, or(f.p, "sslpassword", "PGSSLPASSWORD"))
+		keyText, err = decrypted(keyText, parameterOrEnv(f.p, "sslpassword", "PGSSLPASSWORD"))
 	}
 	if err != nil {
 		return nil, err
