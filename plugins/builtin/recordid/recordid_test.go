@@ -23,7 +23,8 @@ func TestIDs(t *testing.T) {
 		newRecord("a", "1", ""), newRecord("a", "1", ""), newRecord("a", "1", ""), // pieces of one record
 		newRecord("a", "2", ""), newRecord("b", "2", ""),
 		newRecord("a", "2", "2026-01-01T00:00:00Z"), newRecord("b", "2", "2026-01-01T00:00:00Z"),
-		newRecord("a", "2", "2026-01-01T00:00:01Z"), newRecord("b", "2", "2026-01-01T00:00:01Z"), // of windows that overlap
+		// of windows that overlap
+		newRecord("a", "2", "2026-01-01T00:00:01Z"), newRecord("b", "2", "2026-01-01T00:00:01Z"),
 	}
 	var s recordid.Sequence
 	want := s.IDs(given)

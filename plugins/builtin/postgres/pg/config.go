@@ -147,7 +147,9 @@ type files struct {
 }
 
 // named returns the path that a parameter or its variable names, "" for none.
-func (f *files) named(name string) string { return parameterOrEnv(f.p, name, "PG"+strings.ToUpper(name)) }
+func (f *files) named(name string) string {
+	return parameterOrEnv(f.p, name, "PG"+strings.ToUpper(name))
+}
 
 // usual returns the path below the home directory that counts when none is named, "" when there is no file.
 func (f *files) usual(name, path string) string {
