@@ -194,7 +194,7 @@ func (o *observed) Position(ctx context.Context, connectorID string) (record.Pos
 // Restart has a pipeline restarted.
 func (o *observed) Restart(ctx context.Context, id string) error { return o.Loop.Restart(ctx, id) }
 
-// Settle waits until the loop has acted on what is declared.
+// Settle waits until the loop has acted on every declaration.
 func (o *observed) Settle(ctx context.Context) error { return o.Loop.Check(ctx) }
 
 // CutOff has a pipeline that is to stop end at once.

@@ -62,7 +62,8 @@ func (a *Agent) wire() {
 	a.Catalog.Modules.Watch = (&watch.Trigger{Log: log}).Run
 	a.references = &reference.Resolver{Apply: func(ctx context.Context, id string) error { return a.Loop.Reapply(ctx, id) }, Log: log, Watch: watch.Trigger{Log: log}}
 	paths := confine.New(c)
-	a.references.AllowFile, a.references.AllowCredential, a.references.AllowEnv = paths.Check, paths.CheckCredential, config.CheckVariable
+	a.references.AllowFile, a.references.AllowCredential, a.references.AllowEnv = paths.Check, paths.CheckCredential,
+		config.CheckVariable
 	a.Runner = &runner.Runner{
 		Catalog:    a.Catalog,
 		References: a.references,
@@ -143,8 +144,8 @@ func (a *Agent) wireTelemetry() {
 	}
 }
 
-// withState is the store of the loop, from which a pipeline goes after what its processors kept. With the keys that one
-// of an earlier pipeline of the same id had seen, dedupe would drop records that nobody delivered.
+// withState is the store of the loop. It removes the state of a pipeline's processors before the pipeline: with the
+// keys of an earlier pipeline of the same id, dedupe would drop records that were never delivered.
 type withState struct {
 	reconcile.Store
 	forgetState func(pipelineID string) error
@@ -297,7 +298,7 @@ func window(limit int64) backpressure.Window {
 	return w
 }
 
-// budget returns how many bytes of memory may be made of one record, 0 where memory is not limited.
+// budget returns the memory in bytes that may be allocated for one record, or 0 if memory is not limited.
 func budget(shared *backpressure.Shared) int {
 	if !shared.Strict {
 		return 0
@@ -305,7 +306,7 @@ func budget(shared *backpressure.Shared) int {
 	return max(int(shared.Bytes), leastBudget)
 }
 
-// leastBudget lets the records that are usual pass on the smallest hosts.
+// leastBudget is large enough for usual records on the smallest hosts.
 const leastBudget = 8 << 20
 
 // buffers returns a function that returns what counts the buffers of an instance of a connector.

@@ -99,9 +99,12 @@ var (
 		Changes: []rest.ValueChanged{{Change: spec.Change{Path: "/connectors/shop/settings/rate", Action: spec.ActionChange, Effect: spec.EffectRestart}, Old: &exampleRate1, New: &exampleRate2}}}
 	exampleBytes  = int64(4096)
 	exampleBehind = progress.Report{Bytes: &exampleBytes, At: exampleTime}
-	exampleRates  = rest.PipelineRates{ID: "orders", Records: 1000, Delivered: 1000, Bytes: 64000, Series: []float64{980, 1000},
-		Stages: map[string]rest.StageRates{"orders:shop": {Kind: rest.KindSource, Records: 1000, In: 1000, Out: 1000, Bytes: 64000, Busy: 0.1, Doing: "waiting for destinations", Outstanding: 4096, Behind: &exampleBehind},
-			"orders:warehouse": {Kind: rest.KindDestination, Records: 1000, In: 1000, Out: 1000, Bytes: 64000, Busy: 0.97, Doing: "writing", Outstanding: 4000, Slow: "shop waits for warehouse"}}}
+	exampleRates  = rest.PipelineRates{ID: "orders", Records: 1000, Delivered: 1000, Bytes: 64000,
+		Series: []float64{980, 1000},
+		Stages: map[string]rest.StageRates{"orders:shop": {Kind: rest.KindSource, Records: 1000, In: 1000, Out: 1000,
+			Bytes: 64000, Busy: 0.1, Doing: "waiting for destinations", Outstanding: 4096, Behind: &exampleBehind},
+			"orders:warehouse": {Kind: rest.KindDestination, Records: 1000, In: 1000, Out: 1000, Bytes: 64000,
+				Busy: 0.97, Doing: "writing", Outstanding: 4000, Slow: "shop waits for warehouse"}}}
 	exampleStatus = rest.PipelineStatus{ID: "orders", Owner: spec.Owner{Kind: spec.OwnerFile, Path: "orders.yaml", Line: 3}, Generation: 2,
 		Digest: "9f86d081", Declared: spec.StatusRunning, Problems: []spec.Problem{}, Rates: &exampleRates,
 		State:      spec.State{PipelineID: "orders", Phase: spec.PhaseRunning, RunningGeneration: 2, LastAttempt: &spec.Attempt{Generation: 2, At: exampleTime}, Since: exampleTime},

@@ -48,7 +48,7 @@ type world struct {
 	cleaned    []string
 	cut        []string
 	answers    map[string]*spec.Answer
-	placed     map[string]rest.Placement // pipelines that other members of a cluster are to run
+	placed     map[string]rest.Placement // pipelines assigned to other members of a cluster
 	refused    []rest.MemberDeadLetters  // on other members
 	frozen     bool                      // nothing observed changes
 	notReady   error
@@ -56,7 +56,7 @@ type world struct {
 	checks     int
 	restarts   int
 	reads      int          // of the desired state of all pipelines
-	gets       int          // of that of one
+	gets       int          // calls of Get
 	check      func() error // called first by Check; nil: nothing is
 	restartErr error        // of Restart
 	cleanUp    func() error // called first by CleanUp; nil: nothing is

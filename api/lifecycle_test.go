@@ -142,15 +142,18 @@ func TestBusy(t *testing.T) {
 	h := newServer(w).Handler()
 	w.cleanUp = func() error { return fmt.Errorf("it is being done: %w", spec.ErrBusy) }
 	got := do(h, "DELETE", "/v1/connectors/p:gen", "")
-	if got.status != http.StatusConflict || got.reason() != rest.ReasonConnectorCleaning || got.header.Get("Retry-After") == "" {
+	if got.status != http.StatusConflict || got.reason() != rest.ReasonConnectorCleaning ||
+		got.header.Get("Retry-After") == "" {
 		t.Errorf("a clean-up that is being done: %d %s", got.status, got.body)
 	}
 	w.cleanUp = func() error { return errors.New("the slot is active") }
 	got = do(h, "DELETE", "/v1/connectors/p:out", "")
-	if got.status != http.StatusConflict || got.reason() != rest.ReasonConnectorCleanUp || !strings.Contains(string(got.body), "the slot is active") {
+	if got.status != http.StatusConflict || got.reason() != rest.ReasonConnectorCleanUp ||
+		!strings.Contains(string(got.body), "the slot is active") {
 		t.Errorf("a clean-up that fails: %d %s", got.status, got.body)
 	}
-	for err, want := range map[error]int{fmt.Errorf("not known yet: %w", spec.ErrBusy): 409, fmt.Errorf("x: %w", spec.ErrConflict): 409, fmt.Errorf("x: %w", spec.ErrNotFound): 404, errors.New("x"): 500} {
+	for err, want := range map[error]int{fmt.Errorf("not known yet: %w", spec.ErrBusy): 409,
+		fmt.Errorf("x: %w", spec.ErrConflict): 409, fmt.Errorf("x: %w", spec.ErrNotFound): 404, errors.New("x"): 500} {
 		w.restartErr = err
 		if got := do(h, "POST", "/v1/pipelines/q/restart", ""); got.status != want {
 			t.Errorf("%v: %d %s, want %d", err, got.status, got.body, want)
@@ -158,12 +161,13 @@ func TestBusy(t *testing.T) {
 	}
 }
 
-// Who waits for a pipeline to start or stop hears at once that another request has it do the opposite.
+// A request that waits for a pipeline to start or stop is answered at once when another request reverses it.
 func TestOverruled(t *testing.T) {
 	for _, action := range []struct {
 		of             spec.Status
 		path, opposite string
-	}{{spec.StatusStopped, "start", "stop"}, {spec.StatusRunning, "stop", "start"}, {spec.StatusRunning, "restart", "stop"}} {
+	}{{spec.StatusStopped, "start", "stop"}, {spec.StatusRunning, "stop", "start"},
+		{spec.StatusRunning, "restart", "stop"}} {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t)
 			w.fromFile("a.yaml", pipelineOf("a", action.of))
@@ -177,14 +181,15 @@ func TestOverruled(t *testing.T) {
 				t.Fatalf("%s: %d %s", action.opposite, got.status, got.body)
 			}
 			got := <-answered
-			if took := time.Since(began); got.status != http.StatusConflict || got.reason() != rest.ReasonPipelineOverruled || took > 2*time.Second {
+			if took := time.Since(began); got.status != http.StatusConflict ||
+				got.reason() != rest.ReasonPipelineOverruled || took > 2*time.Second {
 				t.Errorf("%s: after %v %d %s", action.path, took, got.status, got.body)
 			}
 		})
 	}
 }
 
-// A pipeline that is started before its stop has begun goes on running, which is what was asked for.
+// A pipeline that is started before its stop has begun keeps running, as requested.
 func TestStartBeforeTheStop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

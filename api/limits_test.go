@@ -43,8 +43,9 @@ func hold(t *testing.T, url, request string, n int, answered bool) []net.Conn {
 
 const (
 	unfinished = "POST /v1/pipelines HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{"
-	waiting    = "POST /v1/pipelines/a/restart?wait=10m HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"
-	finished   = "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
+	waiting    = "POST /v1/pipelines/a/restart?wait=10m HTTP/1.1\r\nHost: localhost\r\nContent-Type: " +
+		"application/json\r\nContent-Length: 2\r\n\r\n{}"
+	finished = "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
 )
 
 // dialed asks on a connection of its own.

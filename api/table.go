@@ -26,7 +26,8 @@ var (
 	generation = []openapi.Param{{Name: rest.HeaderGeneration, Description: "generation of the pipeline that this led to; of several pipelines one each, in their order", Example: "4"}}
 
 	nameParam = openapi.Param{Name: "name", Description: "regular expression for whole names"}
-	waitParam = openapi.Param{Name: "wait", Description: "how long to wait until it is done: 0, 30, 2m; default 25s", Example: "0"}
+	waitParam = openapi.Param{Name: "wait", Description: "how long to wait until it is done: 0, 30, 2m; default 25s",
+		Example: "0"}
 	liveParam = openapi.Param{Name: "live", Description: "change a running pipeline, which goes on with the change"}
 	waits     = []openapi.Param{waitParam}
 	live      = []openapi.Param{liveParam}
@@ -56,12 +57,15 @@ func (*Server) pipelineRoutes(base resource.Base) []route {
 			Query: waits, Headers: ifMatch, Response: empty, Errors: []int{400, 404, 409, 412}}, pipelines.Delete, guard.Admin, nil},
 		{openapi.Operation{Method: post, Path: "/v1/pipelines/{id}/start", ID: "startPipeline", Tag: "pipelines", Summary: "Start all connectors of a pipeline",
 			Description: "Answers when the pipeline runs, or with the reason why it does not. The pipeline of a file runs until the file changes.",
-			Query:       waits, Headers: actHeaders, Answer: generation, Response: empty, Errors: []int{400, 404, 409, 412, 504}}, runs.Start, guard.Admin, nil},
+			Query:       waits, Headers: actHeaders, Answer: generation, Response: empty,
+			Errors: []int{400, 404, 409, 412, 504}}, runs.Start, guard.Admin, nil},
 		{openapi.Operation{Method: post, Path: "/v1/pipelines/{id}/stop", ID: "stopPipeline", Tag: "pipelines", Summary: "Stop all connectors of a pipeline",
 			Description: "Answers when all outstanding records are settled and the connectors are closed. With force, outstanding records are not waited for, and delivered again.",
-			Query:       waits, Headers: actHeaders, Request: exampleStop, Optional: true, Answer: generation, Response: empty, Errors: []int{400, 404, 409, 412, 504}}, runs.Stop, guard.Admin, nil},
+			Query:       waits, Headers: actHeaders, Request: exampleStop, Optional: true, Answer: generation,
+			Response: empty, Errors: []int{400, 404, 409, 412, 504}}, runs.Stop, guard.Admin, nil},
 		{openapi.Operation{Method: post, Path: "/v1/pipelines/{id}/restart", ID: "restartPipeline", Tag: "pipelines", Summary: "Stop a pipeline and start it again",
-			Query: waits, Headers: actHeaders, Answer: generation, Response: empty, Errors: []int{400, 404, 409, 412, 504}}, runs.Restart, guard.Admin, nil},
+			Query: waits, Headers: actHeaders, Answer: generation, Response: empty,
+			Errors: []int{400, 404, 409, 412, 504}}, runs.Restart, guard.Admin, nil},
 		{openapi.Operation{Method: get, Path: "/v1/pipelines/{id}/dead-letter-queue", ID: "getDLQ", Tag: "pipelines", Summary: "Get the dead-letter queue",
 			Response: exampleDLQ, Errors: []int{404}}, dlq.Get, guard.Read, nil},
 		{openapi.Operation{Method: put, Path: "/v1/pipelines/{id}/dead-letter-queue", ID: "updateDLQ", Tag: "pipelines", Summary: "Replace the dead-letter queue",
@@ -217,7 +221,8 @@ func (s *Server) agentRoutes(base resource.Base) []route {
 		{openapi.Operation{Method: get, Path: "/v1/events", ID: "listEvents", Tag: "agent", Summary: "List what happened, oldest first",
 			Description: "With Accept: text/event-stream it streams what happens.",
 			Query: []openapi.Param{{Name: "after", Description: "only events after the one with this id; the newest when left out"},
-				{Name: "limit", Description: "most events to list; default 100; fewer when they are more than 2 MiB"}}, Response: list(exampleEvent), Errors: []int{400}}, events.List, guard.Read, nil},
+				{Name: "limit", Description: "most events to list; default 100; fewer when they are more than 2 MiB"}},
+			Response: list(exampleEvent), Errors: []int{400}}, events.List, guard.Read, nil},
 		{openapi.Operation{Method: post, Path: "/v1/notifications/test", ID: "testNotifications", Tag: "agent", Summary: "Send a notification to the webhook and the command of the settings",
 			Description: "Answers when each has taken it, or has not. Nothing is tried again.",
 			Headers:     postHeaders, Response: exampleNotificationResults, Errors: []int{400}}, s.testNotifications, guard.Admin, nil},

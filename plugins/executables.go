@@ -33,12 +33,14 @@ type Executables struct {
 	Log      *slog.Logger    // nil discards
 	LogLevel string          // what plugins should log; empty: info
 
-	Sandbox        *sandbox.Policy // what plugins may do, in addition to what each needs; nil: what this process may
-	MaxMessage     int             // greatest message that is taken from plugins, in bytes; 0: 16 MiB
-	MaxSend        int             // greatest message that plugins are sent, in bytes; 0: 4 MiB
-	TempDir        string          // where plugins get a private directory each; empty: that of the machine
-	Record         string          // file with what plugins have started, so that the next process ends what this one, killed, leaves; empty: none
-	RefuseWritable bool            // executables that others can change are not used; else they are warned of
+	Sandbox    *sandbox.Policy // what plugins may do, in addition to what each needs; nil: what this process may
+	MaxMessage int             // greatest message that is taken from plugins, in bytes; 0: 16 MiB
+	MaxSend    int             // greatest message that plugins are sent, in bytes; 0: 4 MiB
+	TempDir    string          // where plugins get a private directory each; empty: that of the machine
+	// file that lists the processes started by plugins, so that the next agent ends them if this one is killed; empty:
+	// none
+	Record         string
+	RefuseWritable bool // executables that others can change are not used; else they are warned of
 
 	Changed func() // when set, called after plugins came, went or changed; must not block
 

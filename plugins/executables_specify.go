@@ -136,7 +136,8 @@ func listsOwn(params sdk.Parameters) bool {
 func clientOf(e *Executables, f *file) *standalone.Client {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	c := &standalone.Client{Path: f.path, Env: e.Env, Log: e.Log, LogLevel: e.LogLevel, Sandbox: e.Sandbox, TempDir: e.TempDir, MaxReceive: e.MaxMessage, MaxMessage: e.MaxSend}
+	c := &standalone.Client{Path: f.path, Env: e.Env, Log: e.Log, LogLevel: e.LogLevel, Sandbox: e.Sandbox,
+		TempDir: e.TempDir, MaxReceive: e.MaxMessage, MaxMessage: e.MaxSend}
 	if e.Schemas != nil {
 		c.Schemas = &standalone.SchemaServer{Registry: e.Schemas, Bounds: e.Bounds}
 	}

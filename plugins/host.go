@@ -174,7 +174,8 @@ func newest(all []Installed, name pluginname.Name) (found Installed, ok bool) {
 func (h *Host) registries() []Registry {
 	h.once.Do(func() {
 		h.builtin = &builtins{
-			connectors: h.Builtin, schemas: h.Schemas, log: h.Log, timeouts: h.Timeouts, allowPath: h.AllowPath, syncs: h.Syncs, buffer: h.Buffer, budget: h.Budget,
+			connectors: h.Builtin, schemas: h.Schemas, log: h.Log, timeouts: h.Timeouts, allowPath: h.AllowPath,
+			syncs: h.Syncs, buffer: h.Buffer, budget: h.Budget,
 		}
 		if h.builtin.log == nil {
 			h.builtin.log = slog.New(slog.DiscardHandler)

@@ -58,7 +58,8 @@ func (in *instance) init(b *builtins, plugin pluginname.Name, connectorID string
 	name := string(plugin.Kind) + ":" + plugin.Name
 	in.id = connector.DeclaredID(connectorID)
 	in.log = b.log.With("component", "plugin", "connector_id", in.id, "plugin_name", name)
-	in.env = &sdk.Env{ConnectorID: connectorID, PluginName: name, Logger: in.log, Schemas: b.schemas, AllowPath: b.allowPath, Budget: b.budget}
+	in.env = &sdk.Env{ConnectorID: connectorID, PluginName: name, Logger: in.log, Schemas: b.schemas,
+		AllowPath: b.allowPath, Budget: b.budget}
 	if b.syncs != nil {
 		in.env.Defer = func(m sdk.Syncer) { b.syncs.Defer(in.id, m) }
 	}

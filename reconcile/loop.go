@@ -207,8 +207,8 @@ func (l *Loop) CleanUp(ctx context.Context, connectorID string) error {
 	}
 }
 
-// SetStall replaces why pipeline id delivers nothing, nil for nothing, unless what is known of that is not what it was
-// before. It returns when that is recorded.
+// SetStall replaces the stall of pipeline id by now, which may be nil, unless the current stall differs from before. It
+// returns when the stall is recorded.
 func (l *Loop) SetStall(ctx context.Context, id string, before, now *spec.Stall) error {
 	l.init()
 	request := func() {
@@ -217,7 +217,7 @@ func (l *Loop) SetStall(ctx context.Context, id string, before, now *spec.Stall)
 		}
 	}
 	if err := l.mail.send(ctx, request); err != nil {
-		return fmt.Errorf("cannot note whether pipeline %q delivers: %w", id, err)
+		return fmt.Errorf("cannot record whether pipeline %q delivers: %w", id, err)
 	}
 	return nil
 }

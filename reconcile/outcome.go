@@ -258,7 +258,7 @@ func (p *pipelineState) notStarted(v plan.Version, err error) {
 	p.log().Error("pipeline cannot be updated, "+stays, "generation", v.Generation, "err", err)
 }
 
-// recover has the pipeline, of which version v failed, started again later, or not when that is pointless.
+// recover schedules a restart of the pipeline after a failure of version v, unless a restart is pointless.
 func (p *pipelineState) recover(v plan.Version, err error) {
 	retries := p.backOff()
 	p.stalled(v, err)
@@ -294,14 +294,16 @@ func (p *pipelineState) stalled(v plan.Version, err error) {
 	})
 }
 
-// setStall takes note of why the pipeline delivers nothing, nil when it delivers.
+// setStall records why the pipeline delivers nothing, nil when it delivers.
 func (p *pipelineState) setStall(now *spec.Stall) {
 	before := p.State.Stall
 	p.update(func(s *spec.State) { s.Stall = now })
 	switch {
 	case before == nil && now != nil:
-		p.event(warning, "NotDelivering", fmt.Sprintf("since %s: %s", now.Since.UTC().Format(time.RFC3339), now.Message))
-		p.log().Warn("pipeline does not deliver", "reason", now.Reason, "stage", now.Stage, "since", now.Since, "err", now.Message)
+		p.event(warning, "NotDelivering", fmt.Sprintf("since %s: %s", now.Since.UTC().Format(time.RFC3339),
+			now.Message))
+		p.log().Warn("pipeline does not deliver", "reason", now.Reason, "stage", now.Stage, "since", now.Since, "err",
+			now.Message)
 	case before != nil && now == nil && p.State.Phase == spec.PhaseRunning:
 		p.event(normal, "Delivering", "it delivers again, after "+time.Since(before.Since).Round(time.Second).String())
 		p.log().Info("pipeline delivers again", "reason", before.Reason, "stage", before.Stage, "since", before.Since)

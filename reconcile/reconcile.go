@@ -84,8 +84,8 @@ type Environmental interface {
 	Environment() bool
 }
 
-// Staged is implemented by errors of a run that one of its stages caused: a connector, the dead-letter queue, or the
-// processors of a pipeline or of a connector.
+// Staged is implemented by errors of a run that have a stage as their cause: a connector, the dead-letter queue, or the
+// processors of a pipeline or connector.
 type Staged interface {
 	error
 	// Stage returns the qualified id of the stage, or of what declares the processors that failed, and whether it

@@ -22,8 +22,8 @@ func (c *ConnectorState) Bound() { c.Error = brief.Error(c.Error) }
 // Bound cuts the message to brief.MaxError bytes.
 func (e *Event) Bound() { e.Message = brief.Error(e.Message) }
 
-// Bound cuts the texts of the problems, which quote what the file says, to brief.MaxError bytes. What f points to is
-// not changed.
+// Bound cuts the texts of the problems, which quote the file, to brief.MaxError bytes. It changes a copy of the
+// problems, since other copies of f share them.
 func (f *FileState) Bound() {
 	long := func(p Problem) bool { return max(len(p.Message), len(p.Path), len(p.Pipeline)) > brief.MaxError }
 	if !slices.ContainsFunc(f.Problems, long) {

@@ -25,10 +25,12 @@ type ConditionType string
 
 // The condition types.
 const (
-	ConditionValid      ConditionType = "Valid"         // the files that declare it have no errors
-	ConditionApplied    ConditionType = "Applied"       // it runs, or is stopped, as it is declared or was asked for
-	ConditionReady      ConditionType = "Ready"         // the declared generation runs, with what it refers to, has proved itself, and delivers
-	ConditionDelivering ConditionType = "Delivering"    // it runs, and what it reads is delivered; State.Stall says why not
+	ConditionValid   ConditionType = "Valid"   // the files that declare it have no errors
+	ConditionApplied ConditionType = "Applied" // it runs or is stopped, as declared or requested
+	// the declared generation runs with its current references, has passed its probation, and delivers
+	ConditionReady ConditionType = "Ready"
+	// it runs and delivers its records; State.Stall gives the reason if not
+	ConditionDelivering ConditionType = "Delivering"
 	ConditionDraining   ConditionType = "Draining"      // it is stopping, outstanding records are settled
 	ConditionConflict   ConditionType = "Conflict"      // another file or the API declares the same id
 	ConditionRolledBack ConditionType = "RolledBack"    // another generation runs because the declared one failed
@@ -60,7 +62,8 @@ func (ConditionStatus) Enum() []string {
 // changes what became of the executables that its connectors run from.
 func Conditions(d *Declaration, s *State, problems []Problem, changes []PluginChange) []Condition {
 	o := observation{d, s}
-	return []Condition{o.valid(problems), o.applied(), o.ready(), o.delivering(), o.draining(), o.conflict(problems), o.rolledBack(), o.plugin(changes)}
+	return []Condition{o.valid(problems), o.applied(), o.ready(), o.delivering(), o.draining(), o.conflict(problems),
+		o.rolledBack(), o.plugin(changes)}
 }
 
 // observation is what is declared of a pipeline and what is observed.

@@ -115,7 +115,8 @@ func TestConditions(t *testing.T) {
 		if diff := cmp.Diff(tt.want, strings.Join(got, "; ")); diff != "" {
 			t.Errorf("%s: %s", tt.name, diff)
 		}
-		if all := strings.Join(types, " "); all != "Valid Applied Ready Delivering Draining Conflict RolledBack PluginChanged" {
+		if all := strings.Join(types, " "); all != "Valid Applied Ready Delivering Draining Conflict RolledBack "+
+			"PluginChanged" {
 			t.Errorf("%s: conditions are %s", tt.name, all)
 		}
 	}
@@ -135,7 +136,7 @@ func conditionLine(c spec.Condition) string {
 	return line
 }
 
-// Only a pipeline that runs, and of which nothing else was observed, delivers.
+// A pipeline delivers only if it runs and no stall was observed.
 func TestDelivering(t *testing.T) {
 	stalled := sound
 	stalled.Stall = &spec.Stall{Reason: "DestinationStuck", Stage: "p:out", Message: "why", Since: time.Unix(150, 0)}
@@ -167,14 +168,17 @@ func TestDelivering(t *testing.T) {
 
 // A failure is of the stage that failed, and begins with the first one.
 func TestFailure(t *testing.T) {
-	p := &spec.Pipeline{ID: "p", Connectors: []spec.Connector{{ID: "in", Type: spec.TypeSource}, {ID: "out", Type: spec.TypeDestination}}}
+	p := &spec.Pipeline{ID: "p", Connectors: []spec.Connector{{ID: "in", Type: spec.TypeSource},
+		{ID: "out", Type: spec.TypeDestination}}}
 	first := time.Unix(100, 0)
-	for id, want := range map[string]string{"p:in": "SourceFailed", "p:out": "DestinationFailed", "p:out:mask": "ProcessorFailed", "p:dead-letter-queue": "DeadLetterQueueFailed"} {
+	for id, want := range map[string]string{"p:in": "SourceFailed", "p:out": "DestinationFailed",
+		"p:out:mask": "ProcessorFailed", "p:dead-letter-queue": "DeadLetterQueueFailed"} {
 		s := spec.Failure(nil, id, p.StageKind(id), false, "why", first)
 		if s.Reason != want || s.Stage != id || !s.Since.Equal(first) || !s.Failed {
 			t.Errorf("%s: %+v", id, s)
 		}
-		if again := spec.Failure(s, id, p.StageKind(id), true, "why", first.Add(time.Hour)); !again.Since.Equal(first) || !strings.HasSuffix(again.Reason, "Refuses") {
+		if again := spec.Failure(s, id, p.StageKind(id), true, "why", first.Add(time.Hour)); !again.Since.Equal(
+			first) || !strings.HasSuffix(again.Reason, "Refuses") {
 			t.Errorf("%s again: %+v", id, again)
 		}
 	}

@@ -8,8 +8,8 @@ var (
 	ErrNotFound = errors.New("not found")
 	// ErrConflict says that a declaration is not in the version that a change was made for.
 	ErrConflict = errors.New("changed by another client in the meantime")
-	// ErrBusy says that something under way does not allow what was asked for, and that another try may succeed.
-	ErrBusy = errors.New("something else is under way")
+	// ErrBusy reports that an operation in progress prevents the request, and that a retry may succeed.
+	ErrBusy = errors.New("another operation is in progress")
 	// ErrNeedsRestart says that a run cannot be amended to a version: it takes a new run.
 	ErrNeedsRestart = errors.New("the change takes a restart of the pipeline")
 )

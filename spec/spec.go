@@ -142,9 +142,10 @@ type State struct {
 	Error             string     `json:"error,omitempty"` // why it is recovering or degraded
 	Failures          int        `json:"failures,omitempty"`
 	RetryAt           *time.Time `json:"retryAt,omitempty"`
-	Stall             *Stall     `json:"stall,omitempty"`         // why it delivers nothing; nil when it delivers or is not to run; never modified
-	StoppedByUser     bool       `json:"stoppedByUser,omitempty"` // stopped on request, not because the agent ended
-	Since             time.Time  `json:"since"`                   // when Phase was entered
+	// why it delivers nothing; nil when it delivers or should not run; never modified
+	Stall         *Stall    `json:"stall,omitempty"`
+	StoppedByUser bool      `json:"stoppedByUser,omitempty"` // stopped on request, not because the agent ended
+	Since         time.Time `json:"since"`                   // when Phase was entered
 }
 
 // Attempt is what was tried last and how it went.

@@ -5,15 +5,16 @@ import (
 	"time"
 )
 
-// Stall is why a pipeline that is to run delivers nothing. It is kept over restarts of the run and of the agent until
-// something is delivered again.
+// Stall is the reason why a pipeline that should run delivers nothing. It is kept across restarts of the run and of the
+// agent until a record is delivered again.
 type Stall struct {
 	Reason  string `json:"reason"`          // CamelCase word; stable
 	Stage   string `json:"stage,omitempty"` // qualified id of the stage to blame; "" when there is no single one
 	Message string `json:"message"`         // for people; names the stage
 	// Since is when the last record was delivered or the first one began to wait, or of the first failure.
-	Since  time.Time `json:"since"`
-	Failed bool      `json:"failed,omitempty"` // a run ended because of it: only one that delivers shows that it is over
+	Since time.Time `json:"since"`
+	// a run ended because of it: it is over only when a run delivers
+	Failed bool `json:"failed,omitempty"`
 	// Generation is that of the version which stalled. A stall does not outlast a change of the declaration that runs.
 	Generation int64 `json:"generation,omitempty"`
 }
@@ -26,7 +27,7 @@ const (
 	StageQueue       = "DeadLetterQueue"
 )
 
-// What a stage that delivers nothing does. A reason is the kind of a stage and one of these.
+// The states of a stage that delivers nothing. A reason is the kind of the stage followed by one of them.
 const (
 	StallRefuses  = "Refuses"  // it refuses records and accepts none
 	StallRetrying = "Retrying" // it reports errors and tries again
@@ -36,7 +37,7 @@ const (
 
 // The reasons that blame no stage.
 const (
-	StallPipeline = "PipelineFailed"    // a run ended for a reason that is not one of its stages
+	StallPipeline = "PipelineFailed"    // a run ended for a reason outside its stages
 	StallStart    = "StartStuck"        // its plugins do not come up
 	StallCluster  = "WaitingForCluster" // no member of the cluster runs it, or this one may not write
 )
@@ -59,8 +60,8 @@ func (p *Pipeline) StageKind(id string) string {
 	return StageProcessor
 }
 
-// Failure returns the stall of a pipeline of which a run ended with an error now. before is the stall that it had, nil
-// for none; stage the qualified id of the stage of this kind that failed, "" for none; refused says that it refused a
+// Failure returns the stall of a pipeline whose run ended with an error at now. before is its previous stall or nil.
+// stage is the qualified id of the failed stage of this kind, or "". refused reports whether the stage refused a
 // record.
 func Failure(before *Stall, stage, kind string, refused bool, message string, now time.Time) *Stall {
 	s := &Stall{Reason: StallPipeline, Stage: stage, Message: message, Since: now, Failed: true}

@@ -15,13 +15,14 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// Codes of warnings that records are to be held for longer, or in greater number, than a source allows.
+// Codes of warnings about pipelines that hold records for longer, or hold more of them, than a source allows.
 const (
 	codeWindowEndsEarly = "processor.window_ends_early"
 	codeSendersGiveUp   = "connector.senders_give_up"
 )
 
-const spoolInstead = "Write what the source receives to a spool in one pipeline, and read it with a source spool in another, where this is"
+const spoolInstead = "Write what the source receives to a spool in one pipeline, and read it with a source spool in " +
+	"another, where this is"
 
 // holder is a processor or a destination that holds records.
 type holder struct {
@@ -31,7 +32,7 @@ type holder struct {
 }
 
 // checkHeld warns of processors and destinations that hold more records than a source delivers before some are
-// acknowledged, or hold them for longer than its senders wait. Only built-in sources tell.
+// acknowledged, or hold them for longer than its senders wait. Only built-in sources report their limits.
 func checkHeld(ctx context.Context, host *plugins.Host, p *spec.Pipeline) (problems []spec.Problem) {
 	warn := func(path, code, format string, args ...any) {
 		found := problem(path, code, fmt.Sprintf(format, args...))
@@ -47,7 +48,8 @@ func checkHeld(ctx context.Context, host *plugins.Host, p *spec.Pipeline) (probl
 			if d := duration(c.Settings["sdk.batch.delay"]); d > 0 {
 				common = append(common, holder{path: path + "/settings/sdk.batch.delay", what: "a batch", time: d})
 			} else if size > 1 && c.Settings["sdk.batch.delay"] == "" {
-				common = append(common, holder{path: path + "/settings/sdk.batch.size", what: "a batch without sdk.batch.delay", time: math.MaxInt64})
+				common = append(common, holder{path: path + "/settings/sdk.batch.size", what: "a batch without " +
+					"sdk.batch.delay", time: math.MaxInt64})
 			}
 		}
 	}
@@ -58,7 +60,8 @@ func checkHeld(ctx context.Context, host *plugins.Host, p *spec.Pipeline) (probl
 		limit, patience := limits(ctx, host, &c)
 		for _, h := range append(aggregates(fmt.Sprintf("/connectors/%d/processors", i), c.Processors), common...) {
 			if limit > 0 && h.records > limit {
-				warn(h.path, codeWindowEndsEarly, "%s may end early: source %q delivers no more than %d records before they are acknowledged, so a window with more of them becomes several records. %s",
+				warn(h.path, codeWindowEndsEarly, "%s may end early: source %q delivers no more than %d records "+
+					"before they are acknowledged, so a window with more of them becomes several records. %s",
 					h.what, c.ID, limit, spoolInstead)
 			}
 			if patience > 0 && h.time >= patience {
@@ -66,7 +69,9 @@ func checkHeld(ctx context.Context, host *plugins.Host, p *spec.Pipeline) (probl
 				if h.time < math.MaxInt64 {
 					lasts = "lasts " + h.time.String()
 				}
-				warn(h.path, codeSendersGiveUp, "%s %s, but those who send to source %q wait %v for an acknowledgement: they give up, and send the same again. %s", h.what, lasts, c.ID, patience, spoolInstead)
+				warn(h.path, codeSendersGiveUp, "%s %s, but those who send to source %q wait %v for an "+
+					"acknowledgement: they give up, and send the same again. %s", h.what, lasts, c.ID, patience,
+					spoolInstead)
 			}
 		}
 	}
@@ -79,7 +84,8 @@ func aggregates(path string, declared []spec.Processor) (all []holder) {
 		if pluginname.Bare(d.Plugin) != "aggregate" {
 			continue
 		}
-		h := holder{path: fmt.Sprintf("%s/%d/settings/window.size", path, i), what: "a window of " + d.ID, records: 4000, time: duration(d.Settings["window.size"])}
+		h := holder{path: fmt.Sprintf("%s/%d/settings/window.size", path, i), what: "a window of " + d.ID,
+			records: 4000, time: duration(d.Settings["window.size"])}
 		if n, err := strconv.Atoi(d.Settings["window.records"]); err == nil {
 			h.records = n
 		}
@@ -95,7 +101,7 @@ func duration(text string) time.Duration {
 }
 
 // limits returns how many records of a source may be unacknowledged, and how long its senders wait for an
-// acknowledgement, 0 for what is not bounded or not known. Settings that hold references count as their defaults.
+// acknowledgement. Zero means unbounded or unknown. Settings that contain references count as their defaults.
 func limits(ctx context.Context, host *plugins.Host, c *spec.Connector) (records int, patience time.Duration) {
 	found, err := host.Find(c.Plugin)
 	if err != nil || found.Kind != pluginname.Builtin {
@@ -112,8 +118,10 @@ func limits(ctx context.Context, host *plugins.Host, c *spec.Connector) (records
 			continue
 		}
 		params, settings := s.Parameters(), maps.Clone(c.Settings)
-		maps.DeleteFunc(settings, func(name, value string) bool { return strings.Contains(value, "$") && params[name].Default != "" })
-		_ = s.Configure(ctx, params.ApplyDefaults(settings)) // what is wrong is said elsewhere
+		maps.DeleteFunc(settings, func(name, value string) bool {
+			return strings.Contains(value, "$") && params[name].Default != ""
+		})
+		_ = s.Configure(ctx, params.ApplyDefaults(settings)) // errors are reported elsewhere
 		if limited {
 			records = l.MaxUnacked()
 		}

@@ -7,24 +7,27 @@ import (
 	"strings"
 )
 
-// Secrecy says what of a setting is the agent's own, which pipelines must not get at.
+// Secrecy is the part of a setting that belongs to the agent and that pipelines must not reach.
 type Secrecy string
 
-// What is secret of a setting.
+// The values of Secrecy.
 const (
 	Public      Secrecy = "public"
 	SecretValue Secrecy = "value" // the value is a secret, or may hold one
-	SecretFile  Secrecy = "file"  // the value names a file that is a secret, or by a bare name perhaps a credential of systemd
+	// the value names a file that is a secret, or by a bare name perhaps a credential of systemd
+	SecretFile Secrecy = "file"
 )
 
-// secretValues are the settings that are, or may hold, a secret: a password in a URL or an argument, an address that is one.
+// secretValues are the settings that are, or may hold, a secret: a password in a URL or an argument, an address that is
+// one.
 var secretValues = []string{
-	"schema-registry.confluent.connection-string", "schema-registry.confluent.auth.basic.password", "schema-registry.confluent.auth.bearer.token",
+	"schema-registry.confluent.connection-string", "schema-registry.confluent.auth.basic.password",
+	"schema-registry.confluent.auth.bearer.token",
 	"cluster.nats.url", "cluster.postgres.url", "notify.webhook.url", "notify.command.run",
 }
 
-// Secrecy returns what of the setting is secret. A setting that names a file is SecretFile, unless it is for
-// certificates, which everyone may see: so one that is added is secret until it is said that it is not.
+// Secrecy returns the secret part of the setting. A setting that names a file is SecretFile, unless the file holds
+// certificates, which everyone may see. A new setting is therefore secret by default.
 func (s *Setting) Secrecy() Secrecy {
 	switch {
 	case slices.Contains(secretValues, s.Key):
@@ -62,7 +65,8 @@ func collect(v reflect.Value, prefix string, f func(key, value string)) {
 	}
 }
 
-// CheckVariable returns nil if a reference may lead to an environment variable: not to one that has a secret of the agent.
+// CheckVariable returns nil if a reference may lead to an environment variable: not to one that has a secret of the
+// agent.
 func CheckVariable(name string) error {
 	for _, key := range secretValues {
 		if envName(key) == name {

@@ -10,30 +10,41 @@ import (
 )
 
 // suspicious are words in the keys of settings that may be, or name, secrets.
-var suspicious = regexp.MustCompile(`file|url|secret|token|password|key|credential|connection|auth|socket|command|cert|run$`)
+var suspicious = regexp.MustCompile(
+	`file|url|secret|token|password|key|credential|connection|auth|socket|command|cert|run$`)
 
-// secrecy says of every setting with a suspicious key what is secret of it. Whoever adds one decides.
+// secrecy lists the secret part of every setting with a suspicious key. A new setting needs an entry.
 var secrecy = map[string]config.Secrecy{
-	"api.auth.read-token-file": config.SecretFile, "api.auth.admin-token-file": config.SecretFile, "api.tls.key-file": config.SecretFile,
-	"api.client.key-file": config.SecretFile, "cluster.nats.credentials-file": config.SecretFile, "cluster.nats.nkey-file": config.SecretFile,
-	"cluster.nats.tls.key-file": config.SecretFile, "cluster.postgres.password-file": config.SecretFile, "notify.webhook.secret-file": config.SecretFile,
+	"api.auth.read-token-file": config.SecretFile, "api.auth.admin-token-file": config.SecretFile,
+	"api.tls.key-file":    config.SecretFile,
+	"api.client.key-file": config.SecretFile, "cluster.nats.credentials-file": config.SecretFile,
+	"cluster.nats.nkey-file":    config.SecretFile,
+	"cluster.nats.tls.key-file": config.SecretFile, "cluster.postgres.password-file": config.SecretFile,
+	"notify.webhook.secret-file": config.SecretFile,
 
-	"schema-registry.confluent.connection-string": config.SecretValue, "schema-registry.confluent.auth.basic.password": config.SecretValue,
-	"schema-registry.confluent.auth.bearer.token": config.SecretValue, "cluster.nats.url": config.SecretValue, "cluster.postgres.url": config.SecretValue,
-	"notify.webhook.url": config.SecretValue, "notify.command.run": config.SecretValue,
+	"schema-registry.confluent.connection-string":   config.SecretValue,
+	"schema-registry.confluent.auth.basic.password": config.SecretValue,
+	"schema-registry.confluent.auth.bearer.token":   config.SecretValue, "cluster.nats.url": config.SecretValue,
+	"cluster.postgres.url": config.SecretValue,
+	"notify.webhook.url":   config.SecretValue, "notify.command.run": config.SecretValue,
 
-	"api.tls.cert-file": config.Public, "api.tls.client-ca-file": config.Public, "api.client.ca-file": config.Public, "api.client.cert-file": config.Public,
+	"api.tls.cert-file": config.Public, "api.tls.client-ca-file": config.Public, "api.client.ca-file": config.Public,
+	"api.client.cert-file":     config.Public,
 	"cluster.nats.tls.ca-file": config.Public, "cluster.nats.tls.cert-file": config.Public,
-	"api.http.socket": config.Public, "api.http.socket-mode": config.Public, "api.http.socket-group": config.Public, "api.allow-unauthenticated": config.Public,
-	"schema-registry.confluent.auth.type": config.Public, "schema-registry.confluent.auth.basic.username": config.Public,
-	"processors.egress.secret-refs": config.Public, "db.sqlite.network-filesystem": config.Public, "pipelines.status-files": config.Public,
+	"api.http.socket": config.Public, "api.http.socket-mode": config.Public, "api.http.socket-group": config.Public,
+	"api.allow-unauthenticated":                     config.Public,
+	"schema-registry.confluent.auth.type":           config.Public,
+	"schema-registry.confluent.auth.basic.username": config.Public,
+	"processors.egress.secret-refs":                 config.Public, "db.sqlite.network-filesystem": config.Public,
+	"pipelines.status-files": config.Public,
 	"notify.command.timeout": config.Public,
 }
 
 func TestSecrecyIsDecided(t *testing.T) {
 	for _, s := range config.Settings() {
 		if want, decided := secrecy[s.Key]; !decided && suspicious.MatchString(s.Key) {
-			t.Errorf("decide in this test, and in Setting.Secrecy, what of %s is secret; it is taken for %q", s.Key, s.Secrecy())
+			t.Errorf("decide in this test, and in Setting.Secrecy, what of %s is secret; it is taken for %q", s.Key,
+				s.Secrecy())
 		} else if decided && s.Secrecy() != want {
 			t.Errorf("%s is %q, want %q", s.Key, s.Secrecy(), want)
 		}
@@ -77,8 +88,11 @@ func TestOfSecrecy(t *testing.T) {
 
 func TestCheckVariable(t *testing.T) {
 	for variable, own := range map[string]bool{
-		"CONDUIT_CLUSTER_POSTGRES_URL": true, "CONDUIT_SCHEMA_REGISTRY_CONFLUENT_AUTH_BASIC_PASSWORD": true, "CONDUIT_NOTIFY_COMMAND_RUN": true,
-		"CONDUIT_CLUSTER_NAME": false, "CLUSTER_POSTGRES_URL": false, "CONDUIT_CLUSTER_POSTGRES_PASSWORD_FILE": false, "HOME": false,
+		"CONDUIT_CLUSTER_POSTGRES_URL": true, "CONDUIT_SCHEMA_REGISTRY_CONFLUENT_AUTH_BASIC_PASSWORD": true,
+		"CONDUIT_NOTIFY_COMMAND_RUN": true,
+		"CONDUIT_CLUSTER_NAME":       false, "CLUSTER_POSTGRES_URL": false,
+		"CONDUIT_CLUSTER_POSTGRES_PASSWORD_FILE": false,
+		"HOME":                                   false,
 	} {
 		if err := config.CheckVariable(variable); (err != nil) != own {
 			t.Errorf("%s: %v", variable, err)

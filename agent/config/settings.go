@@ -44,7 +44,10 @@ func ofPipelines() []Setting {
 		{"pipelines.drain-timeout", 30 * time.Second, "How long a pipeline that is to stop may take to settle the outstanding records, before it is cut off and they are delivered again; 0s for ever.", nil},
 		{"pipelines.deletion-grace", 10 * time.Second, "How long a pipeline goes on after its file is gone. The file coming back in time changes nothing.", nil},
 		{"pipelines.cleanup-delay", 10 * time.Minute, "How long a withdrawn pipeline's positions are kept before its connectors clean up.", nil},
-		{"pipelines.ack-timeout", 5 * time.Minute, "How long a destination may hold records without writing any, or a source may take for an acknowledgement, before the pipeline is started again; 0s for ever. A destination has the time of sdk.batch.delay, and what sdk.rate.* takes, in addition, and may wait for more records to fill a batch.", nil},
+		{"pipelines.ack-timeout", 5 * time.Minute, "How long a destination may hold records without writing any, or " +
+			"a source may take for an acknowledgement, before the pipeline is started again; 0s for ever. A " +
+			"destination has the time of sdk.batch.delay, and what sdk.rate.* takes, in addition, and may wait for " +
+			"more records to fill a batch.", nil},
 		{"pipelines.allowed-paths", "", "Directories and files, separated by commas, that settings of pipelines may name: what built-in connectors and processors read or write, and ${file:...}. Empty allows all but what is the agent's own.", nil},
 		{"pipelines.exit-on-degraded", false, "Exit when a pipeline fails for good.", nil},
 		{"pipelines.status-files", true, "Write into the directory of db.sqlite.path what became of each pipeline file, for tools that deploy files and cannot ask the API.", nil},
@@ -132,7 +135,9 @@ func ofServices() []Setting {
 		{"notify.webhook.secret-file", "", "File with the secret that signs notifications, of at least 24 characters, read for each. A bare name is searched for among systemd's credentials.", nil},
 		{"notify.command.run", "", "Command that is run for each notification, with the JSON on its standard input: a JSON list, no shell sees it. It has the environment that connectors have.", nil},
 		{"notify.command.timeout", 30 * time.Second, "How long the command may take before it is killed and tried again.", nil},
-		{"notify.kinds", "", "Which notifications are sent, separated by commas: degraded, failing, update-failed, not-delivering, silent, recovered, file-problem, file-accepted, files-missing, files-available, cluster. Empty: all.", nil},
+		{"notify.kinds", "", "Which notifications are sent, separated by commas: degraded, failing, update-failed, " +
+			"not-delivering, silent, recovered, file-problem, file-accepted, files-missing, files-available, " +
+			"cluster. Empty: all.", nil},
 		{"notify.interval", 15 * time.Minute, "Time in which at most one notification of a kind is sent of each pipeline or file. What is still true at its end is sent then.", nil},
 		{"shutdown.timeout", 30 * time.Second, "How long to wait for outstanding records when the agent ends.", nil},
 	}

@@ -12,8 +12,8 @@ import (
 	"github.com/conduit-agent/conduit/agent/confine"
 )
 
-// No setting of pipelines can name a file with a secret of the agent, by its path or as a credential, by a link, or where systemd keeps it. What
-// is secret comes from the declarations of the settings.
+// No setting of pipelines can name a file with a secret of the agent, by its path or as a credential, by a link, or
+// where systemd keeps it. What is secret comes from the declarations of the settings.
 func TestSecretsOfTheAgent(t *testing.T) {
 	dir, credentials := t.TempDir(), t.TempDir()
 	t.Setenv("CREDENTIALS_DIRECTORY", credentials)
@@ -29,7 +29,8 @@ func TestSecretsOfTheAgent(t *testing.T) {
 			if bare {
 				path, find = s.Key, filepath.Join(credentials, s.Key)
 			}
-			if err := errors.Join(os.WriteFile(find, []byte("x"), 0o600), os.Symlink(find, at(s.Key+fmt.Sprint(bare)))); err != nil {
+			if err := errors.Join(os.WriteFile(find, []byte("x"), 0o600),
+				os.Symlink(find, at(s.Key+fmt.Sprint(bare)))); err != nil {
 				t.Fatal(err)
 			}
 			c, _, _ := config.Load(config.Sources{Flags: map[string]string{s.Key: path}})
@@ -50,9 +51,11 @@ func TestSecretsOfTheAgent(t *testing.T) {
 		t.Errorf("%d settings that name files were tried", n/2)
 	}
 	var c config.Config
-	for _, url := range []string{"postgres://u@h/d?sslmode=require&sslkey=" + at("k") + "&passfile=" + strings.ReplaceAll(at("p"), "/", "%2F"), "host=h sslkey = '" + at("k") + "' passfile=" + at("p")} {
+	for _, url := range []string{"postgres://u@h/d?sslmode=require&sslkey=" + at("k") + "&passfile=" +
+		strings.ReplaceAll(at("p"), "/", "%2F"), "host=h sslkey = '" + at("k") + "' passfile=" + at("p")} {
 		c.Cluster.Postgres.URL = url
-		if paths := confine.New(c); paths.Check(at("k")) == nil || paths.Check(at("p")) == nil || paths.Check(at("other")) != nil {
+		if paths := confine.New(c); paths.Check(at("k")) == nil || paths.Check(at("p")) == nil ||
+			paths.Check(at("other")) != nil {
 			t.Errorf("%s does not protect its files alone: %q", url, paths.Own)
 		}
 	}

@@ -1,5 +1,5 @@
-// Package delivery observes whether pipelines deliver what they read. It decides when one does not, which of its stages
-// is to blame, and when that is over.
+// Package delivery observes whether pipelines deliver what they read. It decides when a pipeline has stopped
+// delivering, which stage is to blame, and when the stall is over.
 package delivery
 
 import (
@@ -12,8 +12,7 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// Limits are how long what Judge waits for may take, in addition to what settings allow and to what is usual for a
-// stage.
+// Limits are the times that Judge waits, in addition to the times that settings allow and that are usual for a stage.
 type Limits struct {
 	Stuck  time.Duration // to accept a record, to answer a call, or to refuse every record
 	Report time.Duration // to succeed after the first error that a stage reports
@@ -21,8 +20,8 @@ type Limits struct {
 	Start  time.Duration // for the plugins of a pipeline to come up, or for a member of a cluster to claim it
 	Steady time.Duration // for a run after one that failed, when it delivers
 	Idle   time.Duration // the same when it has nothing to deliver
-	// Regular is the most that may be taken as usual: half of it between two records of a slow stage, all of it between
-	// failures that come regularly.
+	// Regular is the longest interval that counts as usual: half of it between two records of a slow stage, all of it
+	// between regular failures.
 	Regular time.Duration
 }
 
@@ -46,8 +45,8 @@ func (l *Limits) fresh(r *measure.Report) time.Duration {
 type Stage struct {
 	measure.Stage
 	Kind string // as in package spec
-	// Since is since when the stage has had something to do and has done none of it: when it accepted its last
-	// record, or got the first one that waits. It is zero when it has nothing to do.
+	// Since is the time since which the stage has had work and made no progress: the later of the acceptance of its
+	// last record and the arrival of the first record that waits. It is zero when the stage has nothing to do.
 	Since time.Time
 	// PassedAt is when the stage read or accepted a record last in this run, zero when it has not.
 	PassedAt time.Time
@@ -55,7 +54,7 @@ type Stage struct {
 	Usual time.Duration
 }
 
-// Observed is what is known of a pipeline at one time.
+// Observed is a snapshot of a pipeline.
 type Observed struct {
 	Limits    *Limits
 	State     spec.State
@@ -67,7 +66,8 @@ type Observed struct {
 	Unplaced  time.Time     // since when no member of the cluster has the pipeline; zero when one has or there is none
 }
 
-// Judge returns why a pipeline delivers nothing, nil when it delivers, has nothing to deliver, or is not to run.
+// Judge returns why a pipeline delivers nothing. It returns nil when the pipeline delivers, has nothing to deliver, or
+// should not run.
 func Judge(now time.Time, o *Observed) *spec.Stall {
 	before := o.State.Stall
 	switch o.State.Phase {
@@ -103,8 +103,8 @@ func after(before, s *spec.Stall) *spec.Stall {
 	return s
 }
 
-// stopped judges a pipeline of which nothing runs here, and which is to run on another member of a cluster, if
-// anywhere. What was observed before the agent ended stays until the pipeline runs again.
+// stopped judges a pipeline that does not run on this agent, and that may be assigned to another member of the cluster.
+// A stall that was observed before the agent ended stays until the pipeline runs again.
 func (o *Observed) stopped(now time.Time) *spec.Stall {
 	before := o.State.Stall
 	waits := before != nil && before.Reason == spec.StallCluster
@@ -117,8 +117,8 @@ func (o *Observed) stopped(now time.Time) *spec.Stall {
 	return &spec.Stall{Reason: spec.StallCluster, Since: o.Unplaced, Message: "no member of the cluster runs it"}
 }
 
-// over reports whether the stall of a pipeline that runs, and of which nothing is observed any more, is over: the stage
-// that was to blame passes records again, or there has been nothing to do for a while.
+// over reports whether the stall of a running pipeline, in which no new stall is observed, is over: the stage to blame
+// passes records again, or there has been nothing to do for a while.
 func (o *Observed) over(now time.Time) bool {
 	s, age := o.State.Stall, now.Sub(o.State.Since)
 	if s.Reason == spec.StallCluster || s.Reason == spec.StallStart {
@@ -132,7 +132,7 @@ func (o *Observed) over(now time.Time) bool {
 }
 
 // passed reports whether a stage passed a record after its stall was observed last. For a processor, and for a stage
-// that the pipeline has no more, a destination stands in.
+// that the pipeline no longer has, a destination takes its place.
 func (o *Observed) passed(id string) bool {
 	passed := func(st Stage) bool { return st.PassedAt.After(o.Confirmed) }
 	i := slices.IndexFunc(o.Stages, func(st Stage) bool { return st.ID == id })
@@ -142,7 +142,7 @@ func (o *Observed) passed(id string) bool {
 	return slices.ContainsFunc(o.Stages, func(st Stage) bool { return st.Kind == spec.StageDestination && passed(st) })
 }
 
-// blame is which kinds of stages are to blame first: what is behind a stage that waits makes it wait.
+// blame orders the kinds of stages, the one to blame first: a stage that waits is held up by a stage behind it.
 var blame = map[string]int{spec.StageQueue: 0, spec.StageDestination: 1, spec.StageProcessor: 2, spec.StageSource: 3}
 
 // maxNamed is how many stages a message names.
@@ -180,7 +180,7 @@ func (s *Stage) judge(now time.Time, l *Limits) *spec.Stall {
 	}
 	waited := now.Sub(s.Since)
 	waits := !s.Since.IsZero() && s.Patience >= 0 && waited >= max(l.Stuck, min(2*s.Usual, l.Regular/2))+s.Patience
-	switch r, refusal := of(s.Report), of(s.Refusal); {
+	switch r, refusal := orEmpty(s.Report), orEmpty(s.Refusal); {
 	case s.Doing == measure.Unclaimed:
 		if waits {
 			return &spec.Stall{Reason: spec.StallCluster, Stage: s.ID, Since: s.Since,
@@ -202,8 +202,8 @@ func (s *Stage) judge(now time.Time, l *Limits) *spec.Stall {
 	return nil
 }
 
-// of returns a report that is there, or one of nothing.
-func of(r *measure.Report) measure.Report {
+// orEmpty returns r, or an empty report if r is nil.
+func orEmpty(r *measure.Report) measure.Report {
 	if r == nil {
 		return measure.Report{}
 	}
@@ -212,7 +212,7 @@ func of(r *measure.Report) measure.Report {
 
 // source judges a source. One that reads nothing and reports nothing may have nothing to read.
 func (s *Stage) source(now time.Time, l *Limits) *spec.Stall {
-	waits, r := !s.Since.IsZero(), of(s.Report)
+	waits, r := !s.Since.IsZero(), orEmpty(s.Report)
 	switch {
 	case waits && s.Doing == measure.Opening && r.Count > 0 && now.Sub(r.First) >= l.Report:
 		return s.stall(spec.StallRetrying, s.Since, r.Text)
@@ -226,7 +226,7 @@ func (s *Stage) source(now time.Time, l *Limits) *spec.Stall {
 	return nil
 }
 
-// idles say what stages of a kind do that do nothing.
+// idles maps a kind of stage to its activity while it has nothing to do.
 var idles = map[string]string{spec.StageSource: "reads nothing", spec.StageDestination: "accepts nothing",
 	spec.StageQueue: "accepts nothing", spec.StageProcessor: "passes nothing on"}
 

@@ -36,7 +36,8 @@ type memory struct {
 }
 
 func newMemory() *memory {
-	return &memory{declared: map[string]spec.Declaration{}, states: map[string]spec.State{}, checkpoints: map[string]spec.Checkpoint{}}
+	return &memory{declared: map[string]spec.Declaration{}, states: map[string]spec.State{},
+		checkpoints: map[string]spec.Checkpoint{}}
 }
 
 func digest(p *spec.Pipeline) string {
@@ -62,7 +63,8 @@ func (m *memory) declare(p spec.Pipeline) {
 func (m *memory) DeclarationsSince(context.Context, int64) (d spec.Delta[spec.Declaration], err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return spec.Delta[spec.Declaration]{Revision: m.revision, All: true, Rows: slices.Collect(maps.Values(m.declared))}, nil
+	return spec.Delta[spec.Declaration]{Revision: m.revision, All: true, Rows: slices.Collect(maps.Values(m.declared))},
+		nil
 }
 
 func (m *memory) States(context.Context) ([]spec.State, error) {
@@ -131,7 +133,7 @@ func (*memory) DeleteConnector(context.Context, string) error                   
 func (*memory) DeletePipeline(context.Context, string) error                         { return nil }
 func (*memory) BeginRun(context.Context, string) (int64, error)                      { return 1, nil }
 
-// fake is a connector that does what a test says.
+// fake is a connector that a test controls.
 type fake struct {
 	open  func(ctx context.Context) error
 	write func(ctx context.Context, n int) error // whether n records are accepted; nil: they are
@@ -179,7 +181,8 @@ func (s *fakeSource) Read(ctx context.Context) (*record.Batch, error) {
 	}
 	s.next++
 	pos := strconv.Itoa(s.next)
-	return record.NewBatch([]record.Record{{Position: record.Position(pos), After: record.Raw([]byte(pos)), Operation: record.OperationCreate}}), nil
+	return record.NewBatch([]record.Record{{Position: record.Position(pos), After: record.Raw([]byte(pos)),
+		Operation: record.OperationCreate}}), nil
 }
 
 func (s *fakeSource) Ack(context.Context, []record.Position) error { return nil }
@@ -248,8 +251,11 @@ func (f *fakes) set(p *engine.Pipeline) {
 func (f *fakes) Prepare(ctx context.Context, d *spec.Declaration) (reconcile.Run, error) {
 	w := backpressure.Default
 	w.Shared, w.Scheduler = backpressure.NewShared(), fair.NewScheduler()
-	p := &engine.Pipeline{Declared: &d.Pipeline, Resolved: &d.Pipeline, Plugins: f, Store: f.store, Committer: f.commits, Window: w, Stats: f.stats,
-		Recall: func(s map[string]string) (map[string]string, []string) { return s, nil }, Log: slog.New(slog.DiscardHandler)}
+	p := &engine.Pipeline{Declared: &d.Pipeline, Resolved: &d.Pipeline, Plugins: f, Store: f.store,
+		Committer: f.commits, Window: w, Stats: f.stats,
+		Recall: func(s map[string]string) (map[string]string, []string) {
+			return s, nil
+		}, Log: slog.New(slog.DiscardHandler)}
 	if err := p.Prepare(ctx); err != nil {
 		return nil, err
 	}
@@ -293,14 +299,17 @@ func (f *fakes) WithDefaults(plugin string, settings map[string]string) map[stri
 	return all
 }
 
-func (f *fakes) Processors(ctx context.Context, parent string, declared []spec.Processor, _ connector.Chain) (connector.Chain, error) {
+func (f *fakes) Processors(ctx context.Context, parent string, declared []spec.Processor,
+	_ connector.Chain) (connector.Chain, error) {
 	o := processor.Options{Registry: &processor.Registry{}, Stats: func(id, _ string) *processor.Stats {
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		f.counts = map[string]*processor.Stats{id: {}}
 		return f.counts[id]
 	}}
-	o.Registry.Builtin = []sdk.ProcessorPlugin{{Name: "fake", Version: "v1.0.0", New: func() sdk.Processor { return &fakeProcessor{do: f.process} }}}
+	o.Registry.Builtin = []sdk.ProcessorPlugin{{Name: "fake", Version: "v1.0.0", New: func() sdk.Processor {
+		return &fakeProcessor{do: f.process}
+	}}}
 	return processor.Open(ctx, parent, declared, o)
 }
 

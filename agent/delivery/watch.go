@@ -24,13 +24,13 @@ const (
 // Loop is what knows and keeps the states of pipelines.
 type Loop interface {
 	Snapshot() []spec.State
-	// SetStall replaces the stall of a pipeline, unless it is not the one that it was before. nil stands for none.
+	// SetStall replaces the stall of a pipeline, which may be nil, unless the current stall differs from before.
 	SetStall(ctx context.Context, id string, before, now *spec.Stall) error
 }
 
-// Runs is what runs pipelines.
+// Runs gives access to the running pipelines.
 type Runs interface {
-	// Pipeline returns a pipeline if it runs, and what was counted of it over all its runs; nil for what there is not.
+	// Pipeline returns a pipeline if it runs, and its counters over all runs. Either is nil if it does not exist.
 	Pipeline(id string) (*engine.Pipeline, *measure.Pipeline)
 	// EachProcessor calls f with the stats of every processor of a pipeline that ran, by qualified id.
 	EachProcessor(pipeline string, f func(id string, stats *processor.Stats))
@@ -40,7 +40,7 @@ type Runs interface {
 type Watch struct {
 	Loop Loop
 	Runs Runs
-	// Unplaced reports whether a pipeline is to run and no member of the cluster runs it; nil: there is no cluster.
+	// Unplaced reports whether a pipeline should run but no member of the cluster runs it; nil: there is no cluster.
 	Unplaced func(id string) bool
 	Limits   *Limits       // nil: DefaultLimits
 	Interval time.Duration // between two observations; 0: a second
@@ -48,7 +48,7 @@ type Watch struct {
 
 	mu        sync.Mutex
 	pipelines map[string]*pipeline // guarded by mu; by id
-	stages    []measure.Stage      // guarded by mu: of one pipeline, for a moment
+	stages    []measure.Stage      // guarded by mu; scratch space for the stages of one pipeline
 }
 
 // pipeline is one as it was observed over time.
@@ -78,7 +78,8 @@ func (w *Watch) Run(ctx context.Context) error {
 
 func (w *Watch) interval() time.Duration { return cmp.Or(w.Interval, defaultInterval) }
 
-// Stages returns the stages of a pipeline that runs, in the order of the records; none of one that does not run.
+// Stages returns the stages of a running pipeline in the order in which records pass them, and none if the pipeline
+// does not run.
 func (w *Watch) Stages(id string) []Stage {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -123,12 +124,13 @@ func (w *Watch) sample(ctx context.Context, now time.Time) {
 	w.mu.Unlock()
 	for _, c := range changes {
 		if err := w.Loop.SetStall(ctx, c.id, c.before, c.now); err != nil && ctx.Err() == nil {
-			w.Log.Warn("cannot note whether a pipeline delivers", "component", "delivery", "pipeline_id", c.id, "err", err)
+			w.Log.Warn("cannot record whether a pipeline delivers", "component", "delivery", "pipeline_id", c.id, "err",
+				err)
 		}
 	}
 }
 
-// changes reports whether stall is to take the place of the one there is.
+// changes reports whether stall replaces the current one.
 func (p *pipeline) changes(now time.Time, stall *spec.Stall, messages time.Duration) bool {
 	before := p.observed.State.Stall
 	if before.Same(stall) {
@@ -137,7 +139,7 @@ func (p *pipeline) changes(now time.Time, stall *spec.Stall, messages time.Durat
 	return true
 }
 
-// observe takes note of the state of a pipeline and of its stages.
+// observe records the state of a pipeline and its stages.
 func (w *Watch) observe(now time.Time, p *pipeline, s *spec.State) {
 	o := &p.observed
 	run, stats := w.Runs.Pipeline(s.PipelineID)
@@ -183,7 +185,7 @@ func (w *Watch) observe(now time.Time, p *pipeline, s *spec.State) {
 	}
 }
 
-// failed takes note of the end of a run with an error.
+// failed records the end of a run with an error.
 func (p *pipeline) failed(now time.Time) {
 	o := &p.observed
 	again := !o.Failure.IsZero() && now.Sub(o.Failure) < 2*o.Limits.Regular
@@ -215,7 +217,7 @@ func (p *pipeline) begin(s *spec.State, stats *measure.Pipeline) {
 	}
 }
 
-// recount takes note of what was counted until the end of a run.
+// recount records the counters at the end of a run.
 func (p *pipeline) recount(stats *measure.Pipeline) {
 	if stats == nil {
 		return
@@ -227,7 +229,7 @@ func (p *pipeline) recount(stats *measure.Pipeline) {
 	})
 }
 
-// note takes note of what a stage does now, which becomes the one at index i.
+// note records the current activity of a stage as the stage at index i.
 func (p *pipeline) note(now time.Time, i int, m *measure.Stage, declared *spec.Pipeline, stats *measure.Pipeline) {
 	if i == len(p.stages) || p.stages[i].ID != m.ID { // each sample finds them in the same order, but of processors
 		j := slices.IndexFunc(p.stages[i:], func(st Stage) bool { return st.ID == m.ID })
@@ -244,7 +246,7 @@ func (p *pipeline) note(now time.Time, i int, m *measure.Stage, declared *spec.P
 	}
 }
 
-// clearReports forgets what a stage reported.
+// clearReports clears the reports of a stage.
 func clearReports(stats *measure.Pipeline, kind, id string) {
 	if stats == nil {
 		return
@@ -262,7 +264,7 @@ func clearReports(stats *measure.Pipeline, kind, id string) {
 	c.Refusals.Clear()
 }
 
-// sample takes note of what the stage does now, and reports whether it passed records since the last sample.
+// sample records the current activity of the stage and reports whether it passed records since the last sample.
 func (s *Stage) sample(now time.Time, m *measure.Stage) (passed bool) {
 	waits := m.Outstanding > 0
 	mark := func(m *measure.Stage) uint64 { return m.Passed }
@@ -300,7 +302,7 @@ func (s *Stage) sample(now time.Time, m *measure.Stage) (passed bool) {
 // working is the kind of what stages do with records.
 const working measure.Doing = "working"
 
-// kindOf returns what is to go on for a stage to be stuck in it.
+// kindOf returns the activity in which a stage must remain to count as stuck.
 func kindOf(d measure.Doing) measure.Doing {
 	switch d {
 	case measure.Opening, measure.Unclaimed, measure.Acking:

@@ -25,8 +25,9 @@ type agent struct {
 	stop func()
 }
 
-var declared = spec.Pipeline{ID: "p", Status: spec.StatusRunning, DLQ: spec.DLQ{Plugin: "dlq", WindowSize: 0}, Connectors: []spec.Connector{
-	{ID: "in", Type: spec.TypeSource, Plugin: "in"}, {ID: "out", Type: spec.TypeDestination, Plugin: "out"}}}
+var declared = spec.Pipeline{ID: "p", Status: spec.StatusRunning, DLQ: spec.DLQ{Plugin: "dlq", WindowSize: 0},
+	Connectors: []spec.Connector{
+		{ID: "in", Type: spec.TypeSource, Plugin: "in"}, {ID: "out", Type: spec.TypeDestination, Plugin: "out"}}}
 
 func newFakes(of map[string]fake) *fakes {
 	return &fakes{store: newMemory(), stats: &measure.Pipeline{}, of: of}
@@ -38,7 +39,8 @@ func start(t *testing.T, f *fakes) *agent {
 	f.commits = &commit.Committer{Store: f.store, Interval: time.Millisecond}
 	policy := plan.DefaultPolicy()
 	policy.DrainTimeout = 2 * time.Second
-	a := &agent{fakes: f, t: t, loop: &reconcile.Loop{Store: f.store, Runner: f, Policy: policy, RunDigest: digest, ShutdownTimeout: 5 * time.Second}}
+	a := &agent{fakes: f, t: t, loop: &reconcile.Loop{Store: f.store, Runner: f, Policy: policy, RunDigest: digest,
+		ShutdownTimeout: 5 * time.Second}}
 	w := &delivery.Watch{Loop: a.loop, Runs: f, Log: slog.New(slog.DiscardHandler)}
 	ended := make(chan error, 3)
 	serving, end := context.WithCancel(context.Background())
@@ -69,7 +71,7 @@ func (a *agent) reason() string {
 	return ""
 }
 
-// after lets time pass, and checks why p delivers nothing then.
+// after lets time pass and checks the stall of p.
 func (a *agent) after(d time.Duration, want string) {
 	a.t.Helper()
 	time.Sleep(d)
@@ -104,29 +106,54 @@ func TestFailures(t *testing.T) {
 		of      map[string]fake
 		process func(context.Context) error
 		dlq     *spec.DLQ     // nil: any number of refusals is tolerated
-		by      time.Duration // the time at which it has to be found
+		by      time.Duration // the time when the stall must be found
 		want    []string      // from then on, at any time
 	}{
-		"all is well":                       {nil, nil, nil, time.Second, []string{""}},
-		"the destination hangs":             {map[string]fake{"out": {write: hangs}}, nil, nil, 25 * time.Second, []string{"DestinationStuck"}},
-		"it refuses every record":           {map[string]fake{"out": {write: func(context.Context, int) error { return errRefused }}}, nil, nil, 25 * time.Second, []string{"DestinationRefuses"}},
-		"it fails with every record":        {map[string]fake{"out": {write: func(context.Context, int) error { return errDown }}}, nil, nil, 3 * time.Second, []string{"DestinationFailed"}},
-		"it cannot be opened":               {map[string]fake{"out": {open: down}}, nil, nil, time.Second, []string{"DestinationFailed"}},
-		"it cannot be opened, nothing read": {map[string]fake{"out": {open: down}, "in": {read: func(ctx context.Context, _ int) error { return hang(ctx) }}}, nil, nil, time.Second, []string{"DestinationFailed"}},
-		"opening it hangs":                  {map[string]fake{"out": {open: hang}}, nil, nil, 25 * time.Second, []string{"DestinationStuck"}},
-		"opening the source hangs":          {map[string]fake{"in": {open: hang}}, nil, nil, 25 * time.Second, []string{"SourceStuck"}},
-		"the source cannot be opened":       {map[string]fake{"in": {open: down}}, nil, nil, time.Second, []string{"SourceFailed"}},
-		"the source is idle":                {map[string]fake{"in": {read: func(ctx context.Context, _ int) error { return hang(ctx) }}}, nil, nil, time.Second, []string{""}},
-		"the dead-letter queue hangs": {map[string]fake{"out": {write: func(context.Context, int) error { return errRefused }}, "dlq": {write: hangs}}, nil, nil,
+		"all is well": {nil, nil, nil, time.Second, []string{""}},
+		"the destination hangs": {map[string]fake{"out": {write: hangs}}, nil, nil, 25 * time.Second,
+			[]string{"DestinationStuck"}},
+		"it refuses every record": {map[string]fake{"out": {write: func(context.Context, int) error {
+			return errRefused
+		}}}, nil, nil, 25 * time.Second, []string{"DestinationRefuses"}},
+		"it fails with every record": {map[string]fake{"out": {write: func(context.Context, int) error {
+			return errDown
+		}}}, nil, nil, 3 * time.Second, []string{"DestinationFailed"}},
+		"it cannot be opened": {map[string]fake{"out": {open: down}}, nil, nil, time.Second,
+			[]string{"DestinationFailed"}},
+		"it cannot be opened, nothing read": {map[string]fake{"out": {open: down},
+			"in": {read: func(ctx context.Context, _ int) error {
+				return hang(ctx)
+			}}}, nil, nil, time.Second, []string{"DestinationFailed"}},
+		"opening it hangs": {map[string]fake{"out": {open: hang}}, nil, nil, 25 * time.Second,
+			[]string{"DestinationStuck"}},
+		"opening the source hangs": {map[string]fake{"in": {open: hang}}, nil, nil, 25 * time.Second,
+			[]string{"SourceStuck"}},
+		"the source cannot be opened": {map[string]fake{"in": {open: down}}, nil, nil, time.Second,
+			[]string{"SourceFailed"}},
+		"the source is idle": {map[string]fake{"in": {read: func(ctx context.Context, _ int) error {
+			return hang(ctx)
+		}}}, nil, nil, time.Second, []string{""}},
+		"the dead-letter queue hangs": {map[string]fake{"out": {write: func(context.Context, int) error {
+			return errRefused
+		}}, "dlq": {write: hangs}}, nil, nil,
 			25 * time.Second, []string{"DeadLetterQueueStuck"}},
-		"the dead-letter queue fails": {map[string]fake{"out": {write: func(context.Context, int) error { return errRefused }}, "dlq": {write: func(context.Context, int) error { return errDown }}}, nil, nil,
+		"the dead-letter queue fails": {map[string]fake{"out": {write: func(context.Context, int) error {
+			return errRefused
+		}}, "dlq": {write: func(context.Context, int) error { return errDown }}}, nil, nil,
 			3 * time.Second, []string{"DeadLetterQueueFailed"}},
 		"a processor hangs": {nil, hang, nil, 25 * time.Second, []string{"ProcessorStuck"}},
-		"a processor fails": {nil, func(context.Context) error { return errDown }, nil, 3 * time.Second, []string{"ProcessorFailed"}},
-		"it is degraded by its first refused record": {map[string]fake{"out": {write: func(context.Context, int) error { return errRefused }}}, nil, &spec.DLQ{Plugin: "dlq", WindowSize: 1},
+		"a processor fails": {nil, func(context.Context) error {
+			return errDown
+		}, nil, 3 * time.Second, []string{"ProcessorFailed"}},
+		"it is degraded by its first refused record": {map[string]fake{"out": {write: func(context.Context, int) error {
+			return errRefused
+		}}}, nil, &spec.DLQ{Plugin: "dlq", WindowSize: 1},
 			3 * time.Second, []string{"DestinationRefuses"}},
-		"it refuses every other record": {map[string]fake{"out": {write: refusesEveryOther()}}, nil, nil, time.Second, []string{""}},
-		"a record takes a minute":       {map[string]fake{"out": {write: func(ctx context.Context, _ int) error { return pause(ctx, time.Minute) }}}, nil, nil, 65 * time.Second, []string{""}},
+		"it refuses every other record": {map[string]fake{"out": {write: refusesEveryOther()}}, nil, nil, time.Second,
+			[]string{""}},
+		"a record takes a minute": {map[string]fake{"out": {write: func(ctx context.Context, _ int) error {
+			return pause(ctx, time.Minute)
+		}}}, nil, nil, 65 * time.Second, []string{""}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -196,7 +223,8 @@ func TestRecovery(t *testing.T) {
 	})
 }
 
-// A failure is remembered while runs begin, read and fail, and over a restart of the agent, until one delivers for a while.
+// A failure is remembered while runs begin, read and fail, and over a restart of the agent, until one delivers for a
+// while.
 func TestFailuresAreRemembered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var down atomic.Bool // also read by the fakes
@@ -252,7 +280,7 @@ func TestFlapping(t *testing.T) {
 	}
 }
 
-// What a run delivered at its very end does not count for the next one.
+// Records that a run delivered at its very end do not count for the next run.
 func TestLastRecordOfARun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		runs, left := 0, 0
@@ -304,12 +332,13 @@ func TestReports(t *testing.T) {
 	})
 }
 
-// One of two destinations is named, and the other goes on.
+// The stalled one of two destinations is named, and the other keeps delivering.
 func TestOneOfTwoDestinations(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFakes(map[string]fake{"slow": {write: hangs}})
 		p := declared
-		p.Connectors = append(append([]spec.Connector{}, p.Connectors...), spec.Connector{ID: "second", Type: spec.TypeDestination, Plugin: "slow"})
+		p.Connectors = append(append([]spec.Connector{}, p.Connectors...),
+			spec.Connector{ID: "second", Type: spec.TypeDestination, Plugin: "slow"})
 		f.store.declare(p)
 		a := start(t, f)
 		defer a.stop()
@@ -320,9 +349,10 @@ func TestOneOfTwoDestinations(t *testing.T) {
 	})
 }
 
-// A pipeline that is stopped by hand while it fails needs nobody's attention.
+// A pipeline that is stopped by hand while it fails needs no attention.
 func TestStoppedByHand(t *testing.T) {
-	for name, out := range map[string]fake{"it fails": {open: func(context.Context) error { return errDown }}, "it hangs": {write: hangs}} {
+	for name, out := range map[string]fake{"it fails": {open: func(context.Context) error { return errDown }},
+		"it hangs": {write: hangs}} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := newFakes(map[string]fake{"out": out})
@@ -350,7 +380,8 @@ func TestVersions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFakes(map[string]fake{"broken": {open: func(context.Context) error { return errDown }}})
 		p := declared
-		p.Connectors = []spec.Connector{declared.Connectors[0], {ID: "out", Type: spec.TypeDestination, Plugin: "broken"}}
+		p.Connectors = []spec.Connector{declared.Connectors[0], {ID: "out", Type: spec.TypeDestination,
+			Plugin: "broken"}}
 		f.store.declare(p)
 		a := start(t, f)
 		defer a.stop()
@@ -369,7 +400,7 @@ func TestVersions(t *testing.T) {
 	})
 }
 
-// A destination that gathers batches, or is to go slowly, is not stuck while it does.
+// A destination that gathers batches, or whose rate is limited, is not stuck meanwhile.
 func TestPatience(t *testing.T) {
 	for name, settings := range map[string]map[string]string{
 		"a batch of two minutes":  {"sdk.batch.delay": "2m"},
@@ -379,7 +410,9 @@ func TestPatience(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := newFakes(nil)
-				f.of = map[string]fake{"out": {write: func(ctx context.Context, _ int) error { return pause(ctx, 2*time.Minute) }}}
+				f.of = map[string]fake{"out": {write: func(ctx context.Context, _ int) error {
+					return pause(ctx, 2*time.Minute)
+				}}}
 				f.of["in"] = fake{read: func(ctx context.Context, next int) error { return pause(ctx, 30*time.Second) }}
 				f.store.declare(declared)
 				f.defaults = settings

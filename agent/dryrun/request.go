@@ -163,7 +163,8 @@ func (r *report) finish(run *Run, p *spec.Pipeline) {
 		}
 	}
 	for _, l := range run.DeadLetters() {
-		r.DeadLetters = append(r.DeadLetters, rest.DryRunDeadLetter{Record: asJSON([]record.Record{l.Record})[0], Processor: l.Processor, Error: brief.Error(l.Err.Error())})
+		r.DeadLetters = append(r.DeadLetters, rest.DryRunDeadLetter{Record: asJSON([]record.Record{l.Record})[0],
+			Processor: l.Processor, Error: brief.Error(l.Err.Error())})
 	}
 }
 

@@ -6,8 +6,8 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// completed notifies the observers of an emission that all of it is settled, before what it was made of is released,
-// and notifies them that it is committed once the positions are that cover what it was made of.
+// completed notifies the observers of an emission that the emission is settled, before its inputs are released. It
+// notifies them that the emission is committed once positions that cover the inputs are saved.
 func (r *run) completed(f inFlight) {
 	if len(f.Observers) == 0 {
 		return
@@ -32,13 +32,13 @@ func (r *run) completed(f inFlight) {
 	}
 }
 
-// covering returns, by source, the number of the last record that an emission was made of.
+// covering returns, by source, the number of the last record from which an emission was made.
 func (r *run) covering(f inFlight) map[*sourceRun]uint64 {
 	marks := map[*sourceRun]uint64{}
 	if mark(marks, f.Settles) {
 		return marks
 	}
-	for _, s := range r.sources { // all of them have been read
+	for _, s := range r.sources { // all its records have been read
 		s.mu.Lock()
 		marks[s] = s.tracker.Read
 		s.mu.Unlock()
@@ -46,9 +46,9 @@ func (r *run) covering(f inFlight) map[*sourceRun]uint64 {
 	return marks
 }
 
-// mark raises the marks of sources to the numbers of the records that were held, or of which the emissions were made
-// that were. It reports false when that does not say all: of an emission that others follow for the same records, only
-// the last one names them.
+// mark raises the marks of sources to the numbers of the held records, or of the records from which the held emissions
+// were made. It reports false when the marks are incomplete: of several emissions for the same records, only the last
+// one names the records.
 func mark(marks map[*sourceRun]uint64, held []sdk.Held) (all bool) {
 	for _, h := range held {
 		t := h.Batch.(*token)

@@ -55,7 +55,7 @@ type destinationRun struct {
 	slow   atomic.Bool     // the last Write of a large batch was slow
 
 	writing    atomic.Bool // a call of Write has not returned
-	incomplete atomic.Bool // what it gathers is to be written out, behind what is queued
+	incomplete atomic.Bool // write out the gathered records after the queued ones
 	renewed    sync.Once   // says that the connector was replaced for that
 	unclaimed  atomic.Bool // it waits until records may be written
 
@@ -164,13 +164,13 @@ func (d *destinationRun) holds() bool {
 	return !d.idle() || d.settling
 }
 
-// complete makes the destination write out what it gathers, once what is queued for it is written.
+// complete makes the destination write out its gathered records once its queue is written.
 func (d *destinationRun) complete() {
 	d.incomplete.Store(true)
 	d.stage.Wake.Notify()
 }
 
-// writeOut makes the destination write out what it gathers, with gate held. Writes may follow.
+// writeOut makes the destination write out its gathered records. The caller holds gate. Writes may follow.
 func (d *destinationRun) writeOut(ctx context.Context) error {
 	if !d.holds() {
 		return nil
@@ -313,7 +313,8 @@ func (d *destinationRun) settled(n int, refused error) {
 	for n > 0 {
 		p, k := d.pop(n)
 		if p.Batch == nil {
-			d.run.fail(failure.In(d.id, failure.Permanent(fmt.Errorf("cannot trust destination %s: %w", d.id, errSurplus))))
+			d.run.fail(failure.In(d.id, failure.Permanent(fmt.Errorf("cannot trust "+
+				"destination %s: %w", d.id, errSurplus))))
 			return
 		}
 		n -= k

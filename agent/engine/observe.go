@@ -10,8 +10,8 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// Stages appends to all what the connectors of the pipeline and its dead-letter queue hold and do now, nothing while it
-// does not run. It may be called at any time, and waits for nothing.
+// Stages appends a snapshot of every stage of the pipeline to all. It appends nothing while the pipeline does not run.
+// It may be called at any time and does not block.
 func (p *Pipeline) Stages(all []measure.Stage) []measure.Stage {
 	r := p.running.Load()
 	if r == nil {

@@ -8,9 +8,9 @@ import (
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
-// parts decides how many of the records that were read pass processors at once. Processors may make many records of one,
-// and all that they make of a batch is in memory at the same time. So the first record of a source passes alone, and from
-// then on so many do that about partBytes come of them.
+// parts decides how many records pass the processors at once. Processors may make many records of one, and all output
+// for a batch is in memory at the same time. The first record of a source therefore passes alone; later parts are sized
+// so that their output takes about partBytes.
 type parts struct {
 	size int          // records of the next part; owned by the goroutine that reads
 	made atomic.Int64 // bytes that came of the part that passes
@@ -30,7 +30,7 @@ func (p *parts) next(n int) int {
 	return min(n, max(1, p.size))
 }
 
-// passed takes into account what came of a part of n records.
+// passed adjusts the size of parts to the output of a part of n records.
 func (p *parts) passed(n int) {
 	each := max(1, int(p.made.Load())/n, int(p.branch.Load()))
 	p.size = min(max(1, partBytes/each), max(n*partGrowth, p.size), mostPart)

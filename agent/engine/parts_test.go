@@ -2,7 +2,7 @@ package engine
 
 import "testing"
 
-// Records pass processors in parts, so that about as many bytes come of each.
+// Records pass processors in parts whose outputs have about the same size.
 func TestParts(t *testing.T) {
 	var p parts
 	total, largest := 0, 0

@@ -180,7 +180,9 @@ func (p *Pipeline) startDeadLetters(ctx context.Context, o *opened[connector.Des
 		return err
 	}
 	if o.batching.NeverAlone() {
-		return failure.In(o.id, failure.Permanent(fmt.Errorf("cannot use the dead-letter queue %s: it would wait for %d records before it writes any, and gets one at a time; set its sdk.batch.size to 0", o.id, o.batching.Size)))
+		return failure.In(o.id, failure.Permanent(fmt.Errorf("cannot use the dead-letter queue %s: it would wait for "+
+			"%d records before it writes any, and gets one at a time; set its sdk.batch.size to 0", o.id,
+			o.batching.Size)))
 	}
 	return nil
 }
@@ -242,7 +244,7 @@ func (p *Pipeline) Run(ctx context.Context, drain <-chan struct{}, started func(
 		s.waitSaved()
 		s.releaseMemory()
 	}
-	// Only now processors know all that is committed.
+	// Only now processors know all commits.
 	if terr = errors.Join(terr, r.endChains(ctx)); terr != nil {
 		if err == nil {
 			p.Log.Warn("cannot tear down", "err", terr)

@@ -126,9 +126,8 @@ func (r *run) queue(ctx context.Context, f inFlight) error {
 	return nil
 }
 
-// tend lets the processors of the source, or those of the pipeline when s is nil, emit
-// when their time has come and learn what is committed. It returns when nothing more will be
-// queued.
+// tend lets the processors of the source, or those of the pipeline when s is nil, emit at their deadlines, and notifies
+// them of committed batches. It returns when nothing more will be queued.
 func (r *run) tend(ctx context.Context, st stage, s *sourceRun) error {
 	for {
 		select {

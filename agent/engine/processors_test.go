@@ -429,7 +429,7 @@ func denyAll(refuse func(record.Record) error) func(context.Context, *sdk.Proces
 	}
 }
 
-// witness is a processor that learns what is committed.
+// witness is a processor that observes commits.
 type witness struct {
 	sdk.ProcessorBase
 	mu      *sync.Mutex
@@ -468,7 +468,9 @@ func TestProcessorsLearnWhatIsCommitted(t *testing.T) {
 			w.destination("dst", &fakeDestination{async: true})
 			var mu sync.Mutex
 			covered := 0
-			w.scripted(at, "witness", func() sdk.Processor { return &witness{mu: &mu, batches: map[any]int{}, covered: &covered} })
+			w.scripted(at, "witness", func() sdk.Processor {
+				return &witness{mu: &mu, batches: map[any]int{}, covered: &covered}
+			})
 			now := func() int { mu.Lock(); defer mu.Unlock(); return covered }
 			if err := w.run(func() bool { return s.ackedUpTo() == 500 && now() > 0 }); err != nil {
 				t.Fatal(err)

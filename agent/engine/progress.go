@@ -15,12 +15,14 @@ func (r *run) waitForDrain(ctx context.Context) error {
 	var all []watchdog.Connector
 	for _, d := range r.dests {
 		all = append(all, watchdog.Connector{Progress: d.progress, Stalled: func() error {
-			return failure.In(d.id, fmt.Errorf("destination %s has not answered for %v although records were written to it", d.id, r.AckTimeout))
+			return failure.In(d.id, fmt.Errorf("destination %s has not answered for %v although records were "+
+				"written to it", d.id, r.AckTimeout))
 		}})
 	}
 	for _, s := range r.sources {
 		all = append(all, watchdog.Connector{Progress: s.progress, Stalled: func() error {
-			return failure.In(s.id, fmt.Errorf("source %s has not answered for %v although records were acknowledged to it", s.id, r.AckTimeout))
+			return failure.In(s.id, fmt.Errorf("source %s has not answered for %v although records were "+
+				"acknowledged to it", s.id, r.AckTimeout))
 		}})
 	}
 	return watchdog.Watch(ctx, r.drain, r.AckTimeout, all)

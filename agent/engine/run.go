@@ -37,7 +37,7 @@ type run struct {
 	replacing sync.Mutex // guards the destinations of the pipeline
 }
 
-// keep takes note that o is the connector of destination i now.
+// keep records o as the current connector of destination i.
 func (r *run) keep(i int, o *opened[connector.Destination]) {
 	r.replacing.Lock()
 	defer r.replacing.Unlock()

@@ -44,7 +44,7 @@ type sourceRun struct {
 	ignoresAcks bool
 	ended       func() // is called when nothing more will be read
 
-	limit    uint64         // records that the source lets be unacknowledged
+	limit    uint64         // limit of unacknowledged records of the source
 	under    []atomic.Int64 // by destination: batches that are queued for it or written, and not settled
 	stalled  atomic.Bool    // it reads nothing more before records are acknowledged
 	leases   *fair.Leases
@@ -87,8 +87,10 @@ func (f inFlight) observe(o settle.Observer) {
 
 func newSourceRun(r *run, o *opened[connector.Source]) *sourceRun {
 	s := &sourceRun{stage: newStage(o.id), run: r, id: o.id, plugin: pluginname.Bare(o.plugin), src: o.connector, tap: r.Taps.Acquire(o.id), stats: r.Stats.Source(o.id),
-		commits: notify.NewSignal(), freed: notify.NewSignal(), openSince: time.Now(), ignoresAcks: connector.IgnoresAcks(o.connector), memory: r.Window.Shared.Join(connector.LargestRead(o.connector)),
-		limit: connector.MaxUnacked(o.connector), under: make([]atomic.Int64, len(r.dests))}
+		commits: notify.NewSignal(), freed: notify.NewSignal(), openSince: time.Now(),
+		ignoresAcks: connector.IgnoresAcks(o.connector),
+		memory:      r.Window.Shared.Join(connector.LargestRead(o.connector)),
+		limit:       connector.MaxUnacked(o.connector), under: make([]atomic.Int64, len(r.dests))}
 	s.handover.TakeOver = s.takeOver
 	s.memory.Notify(s.freed, s.waitsForMemory, s.relieve)
 	s.leases = fair.NewLeases(r.Window.Scheduler, func() (read, low uint64) {
@@ -202,7 +204,8 @@ func (s *sourceRun) waitForWindow(ctx context.Context) error {
 func (s *sourceRun) mayRead(m settle.Marks, bytes int) bool {
 	unacked, unsettled := m.Read-m.Acked, m.Read-m.Low
 	return unacked < s.limit &&
-		(s.run.Window.Allows(unacked, unsettled, bytes) || unsettled < uint64(s.run.minUnsettled.Load()) || s.run.allowsMore(unacked, unsettled, bytes))
+		(s.run.Window.Allows(unacked, unsettled, bytes) || unsettled < uint64(s.run.minUnsettled.Load()) ||
+			s.run.allowsMore(unacked, unsettled, bytes))
 }
 
 // allowsMore reports whether a source may read on with more outstanding than its window has: where writes of all
@@ -222,7 +225,8 @@ func (r *run) allowsMore(unacked, unsettled uint64, bytes int) bool {
 func (s *sourceRun) dispatch(ctx context.Context, b *record.Batch) (over bool, err error) {
 	for i := range b.Len() {
 		if l := len(b.Position(i)); l == 0 || l > record.MaxPosition {
-			return false, failure.In(s.id, failure.Permanent(fmt.Errorf("cannot take records from source %s: position of %d bytes; it must have 1 to %d", s.id, l, record.MaxPosition)))
+			return false, failure.In(s.id, failure.Permanent(fmt.Errorf("cannot take records from source %s: "+
+				"position of %d bytes; it must have 1 to %d", s.id, l, record.MaxPosition)))
 		}
 	}
 	if s.stage.Active() || s.run.stage.Active() || b.Len() > 1 && s.run.branches() {

@@ -16,8 +16,7 @@ type stage struct{ *slot.Slot }
 
 func newStage(id string) stage { return stage{slot.New(id)} }
 
-// token stands for a batch that a chain was given. It is a settle.Observer of the batch when the chain is to learn
-// what is committed.
+// token stands for a batch that a chain was given. It is a settle.Observer of the batch if the chain observes commits.
 type token struct {
 	inFlight
 	origins []int32 // index of the input of each record that the chain got; nil: one to one
@@ -65,8 +64,7 @@ func (st stage) process(ctx context.Context, f inFlight, records []record.Record
 	return f, m, nil
 }
 
-// attend lets the chain learn what is committed, and returns what it emits because its time
-// has come.
+// attend notifies the chain of committed batches and returns the emissions that are due.
 func (st stage) attend(ctx context.Context, r *run) ([]sdk.Emission, error) {
 	out, err := st.Attend(ctx)
 	if err != nil {

@@ -9,12 +9,13 @@ import (
 	"github.com/conduit-agent/conduit/plugins/connector"
 )
 
-// A source is stalled when it reads nothing more before records of it are acknowledged: its window is
-// full, its system sends no more, or there is no memory. So is one that has memory that another waits for. Destinations that gather records and processors
-// that hold some then wait for records that cannot come. Once nothing else of the source is under way,
-// destinations write out what they gathered, and if that is not enough, processors let go what they hold.
+// A source is stalled when it reads nothing more before records of it are acknowledged: its window is full, its system
+// sends no more, or there is no memory. So is a source whose memory another one waits for. Destinations that gather
+// records and processors that hold records then wait for records that cannot come. Once the source has no other records
+// in flight, destinations write out their gathered records, and if that is not enough, processors release their held
+// records.
 
-// stall notes that the source says that it is stalled, or waits for memory, until its next Read.
+// stall records that the source is stalled or waits for memory, until its next Read.
 func (s *sourceRun) stall() {
 	s.stalled.Store(true)
 	s.relieve()
@@ -31,20 +32,20 @@ func (s *sourceRun) starves() bool {
 	}
 	for i, d := range s.run.dests {
 		if s.under[i].Load() > 0 && !d.gathers() {
-			return false // what the destination settles may help, or leads to relieve
+			return false // records that the destination settles may help, or lead to relieve
 		}
 	}
 	return true
 }
 
-// relieve completes what waits for records of the source, if that is all that it waits for. It
-// may be called from any goroutine that has nothing locked.
+// relieve completes the batches and windows that wait for records of the source, if it waits for nothing else. It may
+// be called from any goroutine that has nothing locked.
 func (s *sourceRun) relieve() {
 	if !s.starves() {
 		s.mu.Lock()
 		open := s.blocked && s.mayRead(s.tracker.Marks, s.tracker.Bytes())
 		s.mu.Unlock()
-		if open { // by what others released
+		if open { // by memory that others released
 			s.freed.Notify()
 		}
 		if s.stalled.Load() {
@@ -74,7 +75,7 @@ func (s *sourceRun) relieve() {
 // starves reports whether any source does.
 func (r *run) starves() bool { return slices.ContainsFunc(r.sources, (*sourceRun).starves) }
 
-// relieve completes what waits for records of sources that are stalled.
+// relieve completes the batches and windows that wait for records of stalled sources.
 func (r *run) relieve() {
 	for _, s := range r.sources {
 		s.relieve()
@@ -88,9 +89,9 @@ func (s *sourceRun) done(destination int) {
 	}
 }
 
-// Complete has nothing wait for more records, since none come for now: sources take the part of a record that they
-// have for whole, destinations write out incomplete batches, and processors let go what they hold. It does nothing while
-// the pipeline does not run, and may be called at any time.
+// Complete makes the stages stop waiting for more records, since none come for now: sources take a partial record as
+// complete, destinations write out incomplete batches, and processors release held records. It does nothing while the
+// pipeline does not run, and may be called at any time.
 func (p *Pipeline) Complete() {
 	r := p.running.Load()
 	if r == nil {
@@ -102,7 +103,7 @@ func (p *Pipeline) Complete() {
 	}
 }
 
-// waitsForMemory notes that the source waits for memory. It reports whether it is to go on without.
+// waitsForMemory records that the source waits for memory. It reports whether the source proceeds without it.
 func (s *sourceRun) waitsForMemory() bool {
 	if s.leavesOnlyHeld() {
 		return true
@@ -125,13 +126,14 @@ func (s *sourceRun) leavesOnlyHeld() bool {
 	return true
 }
 
-// renew replaces a connector that gathers records by another instance of it. For a connector that is no Gatherer, such
-// as an executable, its end is the only way to write out what it gathered. The gate is held, so that no amendment
-// replaces it meanwhile.
+// renew replaces a connector that gathers records by a new instance. A connector that is no Gatherer, such as an
+// executable, writes out its gathered records only when it ends. The caller holds the gate, so that no amendment
+// replaces the connector meanwhile.
 func (d *destinationRun) renew(ctx context.Context) (err error) {
 	r := d.run
 	old := d.out.Load()
-	o := &opened[connector.Destination]{id: old.id, declared: old.declared, plugin: old.plugin, settings: old.settings, lifecycle: old.lifecycle}
+	o := &opened[connector.Destination]{id: old.id, declared: old.declared, plugin: old.plugin, settings: old.settings,
+		lifecycle: old.lifecycle}
 	defer func() {
 		if err != nil && d.out.Load() != o {
 			err = errors.Join(err, end(context.WithoutCancel(ctx), o))
@@ -154,9 +156,13 @@ func (d *destinationRun) renew(ctx context.Context) (err error) {
 		return err
 	}
 	d.renewed.Do(func() {
-		r.Log.Warn("the destination was restarted to write out an incomplete batch, and will be again: its sources read nothing more before the records of the batch are written, "+
-			"and no executable writes them out otherwise. Set a smaller sdk.batch.size, or an sdk.batch.delay that is shorter than it takes the sources to read as many records as may be outstanding",
-			"connector", d.id, "sdk.batch.size", fmt.Sprint(o.batching.Size), "sdk.batch.delay", o.batching.Delay.String())
+		r.Log.Warn("the destination was restarted to write out an incomplete batch, and will be again: its sources "+
+			"cannot read more before the records of the batch are written, "+
+			"and an executable writes them out only when it ends. Set a smaller sdk.batch.size, or an "+
+			"sdk.batch.delay that "+
+			"is shorter than it takes the sources to read as many records as may be outstanding",
+			"connector", d.id, "sdk.batch.size", fmt.Sprint(o.batching.Size), "sdk.batch.delay",
+			o.batching.Delay.String())
 	})
 	return nil
 }

@@ -40,9 +40,11 @@ var statefulChains = map[string][]spec.Processor{
 var places = [][]string{{"src"}, {"pipeline"}, {"dst"}, {"src", "pipeline"}, {"pipeline", "dst"}}
 
 var (
-	throttled      = spec.Processor{ID: "throttle", Plugin: "throttle", Settings: map[string]string{"rate": "20", "interval": "5ms"}}
+	throttled = spec.Processor{ID: "throttle", Plugin: "throttle", Settings: map[string]string{"rate": "20",
+		"interval": "5ms"}}
 	aggregateByKey = spec.Processor{ID: "aggregate", Plugin: "aggregate", Settings: map[string]string{
-		"key": ".Payload.After.k", "window.size": "4ms", "fields.n": "last(.Payload.After.n)", "fields.s": "last(.Payload.After.s)"}}
+		"key": ".Payload.After.k", "window.size": "4ms", "fields.n": "last(.Payload.After.n)",
+		"fields.s": "last(.Payload.After.s)"}}
 )
 
 func dedupeBy(key string) spec.Processor {
@@ -102,7 +104,7 @@ type stateSimulation struct {
 	dests   []*volatile
 }
 
-// stored has keys that are durable, and those that a kill takes away.
+// stored has the durable keys, and the keys that a kill removes.
 type stored struct {
 	durable map[string]bool
 	written []string
@@ -120,9 +122,12 @@ var errKilled = errors.New("it was killed")
 func newStateSimulation(t *testing.T, seed uint64, at []string, chain []spec.Processor) *stateSimulation {
 	ctx, cancel := context.WithCancel(context.Background())
 	t.Cleanup(cancel)
-	s := &stateSimulation{world: newWorldUntil(ctx, t, time.Millisecond), dir: t.TempDir(), chain: chain, at: at, rng: rand.New(rand.NewPCG(seed, 1)), letters: stored{durable: map[string]bool{}}}
+	s := &stateSimulation{world: newWorldUntil(ctx, t, time.Millisecond), dir: t.TempDir(), chain: chain, at: at,
+		rng: rand.New(rand.NewPCG(seed, 1)), letters: stored{durable: map[string]bool{}}}
 	s.total = 50 + s.rng.IntN(100)
-	s.dedupe = slices.ContainsFunc(chain, func(p spec.Processor) bool { return p.Settings["key"] == ".Payload.After.k" && p.Plugin == "dedupe" })
+	s.dedupe = slices.ContainsFunc(chain, func(p spec.Processor) bool {
+		return p.Settings["key"] == ".Payload.After.k" && p.Plugin == "dedupe"
+	})
 	s.plugins.options.StateDir = s.dir
 	s.window.Unsettled, s.window.Unacked, s.spec.DLQ.WindowSize = 40, 60, 0
 	for _, p := range processor.Builtins() {
@@ -149,7 +154,7 @@ func newStateSimulation(t *testing.T, seed uint64, at []string, chain []spec.Pro
 
 func sourceName(i int) string { return []string{"src", "second"}[i] }
 
-// declare declares the processors; another version has other settings of them.
+// declare declares the processors; their settings differ between versions.
 func (s *stateSimulation) declare(version int) {
 	chain := make([]spec.Processor, len(s.chain))
 	for i, p := range s.chain {
@@ -183,7 +188,7 @@ func (s *stateSimulation) place(at string, chain []spec.Processor) {
 	}
 }
 
-// keyOf returns the key of a record. Records have equal keys only where those are to be dropped.
+// keyOf returns the key of a record. Records have equal keys only if duplicates should be dropped.
 func (s *stateSimulation) keyOf(source, n int) int {
 	switch {
 	case !s.dedupe:
@@ -194,7 +199,7 @@ func (s *stateSimulation) keyOf(source, n int) int {
 	return n
 }
 
-// pass passes all records in several runs, of which the last one goes well.
+// pass passes all records in several runs; the last run succeeds.
 func (s *stateSimulation) pass() {
 	before := make([]map[string]bool, len(s.dests)) // by destination: keys that runs wrote which ended gracefully
 	for i := range before {
@@ -250,7 +255,7 @@ func (s *stateSimulation) again(before []map[string]bool) {
 	}
 }
 
-// cutPower takes away what the processors wrote last and did not sync, or may not have.
+// cutPower removes data that the processors wrote and did not, or may not have, synced.
 func (s *stateSimulation) cutPower() {
 	s.exact = false
 	_ = filepath.WalkDir(s.dir, func(path string, e os.DirEntry, err error) error {
@@ -346,7 +351,8 @@ func (s *stateSimulation) runUntil(done func() bool) error {
 }
 
 // amend has the run become another version, if it can.
-func (s *stateSimulation) amend(amend func(context.Context, *spec.Pipeline, *spec.Pipeline) (*engine.Amendment, error), version int) {
+func (s *stateSimulation) amend(amend func(context.Context, *spec.Pipeline, *spec.Pipeline) (*engine.Amendment, error),
+	version int) {
 	s.declare(version)
 	declared := s.spec.Clone()
 	if a, err := amend(s.t.Context(), declared, declared); err == nil {
@@ -361,8 +367,8 @@ func (s *stateSimulation) draw(n int) int {
 	return s.rng.IntN(n)
 }
 
-// event decides with mu held what goes wrong with something that is to become durable: the run is killed before it, or after
-// it, or it fails.
+// event chooses the fault of one durable operation: the run is killed before or after it, or the operation fails. The
+// caller holds mu.
 func (s *stateSimulation) event(apply func(), lose func()) error {
 	if s.dead {
 		return errKilled
@@ -486,7 +492,7 @@ func (c *counted) Read(ctx context.Context) (*record.Batch, error) {
 	return record.NewBatch(records), nil
 }
 
-// volatile is a destination that keeps what it has settled in memory until it is synced.
+// volatile is a destination that keeps settled records in memory until they are synced.
 type volatile struct {
 	fakeConnector
 	sim     *stateSimulation

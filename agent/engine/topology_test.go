@@ -25,9 +25,9 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// TestEveryTopologyMakesProgress draws pipelines with random connectors, processors, batches, windows and limits. Whatever
-// they are, sources must be read to their end without that a batch or a window has to time out, what they read must be
-// settled once the longest of those times is over, and a stop must not wait for any of them.
+// TestEveryTopologyMakesProgress draws pipelines with random connectors, processors, batches, windows and limits. In
+// each of them, sources must be read to their end before a batch or window times out, all records must be settled once
+// the longest timeout is over, and a stop must not wait for a timeout.
 func TestEveryTopologyMakesProgress(t *testing.T) {
 	t.Parallel()
 	topologies := 60
@@ -51,7 +51,7 @@ var (
 type topology struct {
 	*world
 	*rand.Rand
-	text    []string // what was drawn
+	text    []string // description of the topology
 	sources []*drawnSource
 	sinks   []*sink
 	takes   time.Duration // by processors that slow records down, and slow destinations
@@ -67,7 +67,8 @@ func newTopology(t *testing.T, seed uint64) *topology {
 	for _, plugin := range slices.Concat(flow.Plugins(), window.Plugins()) {
 		p.plugins.processors[plugin.Name] = plugin.New
 	}
-	p.window = backpressure.Window{Unacked: 1 + r.IntN(1000), Unsettled: 1 + r.IntN(300), Bytes: pick(r, 2000, 20_000, 4<<20)}
+	p.window = backpressure.Window{Unacked: 1 + r.IntN(1000), Unsettled: 1 + r.IntN(300),
+		Bytes: pick(r, 2000, 20_000, 4<<20)}
 	switch r.IntN(4) {
 	case 0:
 		p.window.Shared = &backpressure.Shared{Bytes: pick(r, int64(1000), 100_000), Each: 500}
@@ -113,12 +114,13 @@ func (p *topology) processors(of fmt.Stringer, declared *[]spec.Processor, gathe
 			p.takes += time.Minute
 		case "aggregate":
 			if *gathers {
-				continue // one of results is not what the test counts
+				continue // the test does not count records of results
 			}
 			*gathers = true
 			size := pick(p.Rand, durations...)
 			p.longest += 2 * size
-			settings["window.size"], settings["window.records"] = size.String(), fmt.Sprint(pick(p.Rand, 1+p.IntN(50), 4000))
+			settings["window.size"], settings["window.records"] = size.String(),
+				fmt.Sprint(pick(p.Rand, 1+p.IntN(50), 4000))
 			settings["key"], settings["fields.count"] = ".Payload.After.s", "count"
 		}
 		*declared = append(*declared, spec.Processor{ID: id, Plugin: plugin, Settings: settings})
@@ -146,7 +148,7 @@ func numberOf(r *record.Record) (n int, source string, ok bool) {
 	return int(v), source, ok
 }
 
-// drawnSource returns numbered records, and knows how many of them may be unacknowledged.
+// drawnSource returns numbered records and has a limit of unacknowledged records.
 type drawnSource struct {
 	fakeConnector
 	p         *topology
@@ -165,12 +167,15 @@ type drawnSource struct {
 }
 
 func (p *topology) drawSource(id string, gathers *bool) {
-	s := &drawnSource{p: p, id: id, total: 200 + p.IntN(1000), most: 1 + p.IntN(100), pause: pick(p.Rand, 0, time.Millisecond, 20*time.Millisecond),
-		limit: pick(p.Rand, 0, 0, 1+p.IntN(20), 1+p.IntN(500)), says: p.IntN(2) == 0, freed: make(chan struct{}, 1), stopped: make(chan struct{})}
+	s := &drawnSource{p: p, id: id, total: 200 + p.IntN(1000), most: 1 + p.IntN(100),
+		pause: pick(p.Rand, 0, time.Millisecond, 20*time.Millisecond),
+		limit: pick(p.Rand, 0, 0, 1+p.IntN(20), 1+p.IntN(500)), says: p.IntN(2) == 0, freed: make(chan struct{}, 1),
+		stopped: make(chan struct{})}
 	p.sources = append(p.sources, s)
 	p.plugins.sources["p:"+id] = s
 	c := spec.Connector{ID: id, Type: spec.TypeSource, Plugin: "src"}
-	p.note("source %s: %d records in batches of %d each %v, limit %d, says so: %v", id, s.total, s.most, s.pause, s.limit, s.says)
+	p.note("source %s: %d records in batches of %d each %v, limit %d, says so: %v", id, s.total, s.most, s.pause,
+		s.limit, s.says)
 	p.processors(s, &c.Processors, gathers)
 	p.spec.Connectors = append(p.spec.Connectors, c)
 }
@@ -219,8 +224,10 @@ func (s *drawnSource) batch() *record.Batch {
 	records := make([]record.Record, 0, max(0, n))
 	for range n {
 		s.next++
-		records = append(records, record.Record{Position: record.Position(strconv.Itoa(s.next)), Operation: record.OperationCreate,
-			Key: record.Raw([]byte(s.id)), After: record.Structured(map[string]any{"n": int64(s.next), "s": s.id})})
+		records = append(records, record.Record{Position: record.Position(strconv.Itoa(s.next)),
+			Operation: record.OperationCreate,
+			Key:       record.Raw([]byte(s.id)),
+			After:     record.Structured(map[string]any{"n": int64(s.next), "s": s.id})})
 	}
 	if len(records) == 0 {
 		return nil
@@ -264,7 +271,7 @@ func (s *drawnSource) Stop(context.Context) error {
 	return nil
 }
 
-// sink is what a destination writes to.
+// sink holds the records that a destination wrote.
 type sink struct {
 	p       *topology
 	id      string
@@ -278,7 +285,8 @@ type sink struct {
 }
 
 func (p *topology) drawDestination(id string, gathers bool) {
-	s := &sink{p: p, id: id, latency: pick(p.Rand, 0, 0, time.Millisecond, 50*time.Millisecond), last: map[string]int{}, records: map[string]int{}}
+	s := &sink{p: p, id: id, latency: pick(p.Rand, 0, 0, time.Millisecond, 50*time.Millisecond), last: map[string]int{},
+		records: map[string]int{}}
 	settings := map[string]string{}
 	size, delay := pick(p.Rand, 0, 0, 1+p.IntN(10), 1+p.IntN(5000)), pick(p.Rand, append(durations, 0, 0)...)
 	if size > 0 {
@@ -304,14 +312,16 @@ func (s *sink) String() string { return s.id }
 
 // connector returns a destination that writes to the sink.
 func (s *sink) connector(executable bool) connector.Destination {
-	d := &drawnDestination{latency: s.latency, buffer: writes.Buffer{Begin: func(context.Context) {}, Write: s.write, Breaks: func(error) bool { return false }, Size: s.size, Delay: s.delay}}
+	d := &drawnDestination{latency: s.latency, buffer: writes.Buffer{Begin: func(context.Context) {}, Write: s.write,
+		Breaks: func(error) bool { return false }, Size: s.size, Delay: s.delay}}
 	if executable {
 		return d
 	}
 	return gatherer{d}
 }
 
-// drawnDestination gathers as those of the connector kit do. Like an executable, it writes out what it gathered only when it ends.
+// drawnDestination gathers records like destinations of the connector kit. Like an executable, it writes them out only
+// when it ends.
 type drawnDestination struct {
 	fakeConnector
 	latency time.Duration
@@ -396,11 +406,16 @@ func (p *topology) run() {
 	if early {
 		wait(time.Duration(p.IntN(1000))*time.Millisecond, func() bool { return false })
 	} else {
-		if !wait(p.takes, func() bool { return !slices.ContainsFunc(p.sources, func(s *drawnSource) bool { return !s.ended() }) }) {
+		if !wait(p.takes, func() bool {
+			return !slices.ContainsFunc(p.sources, func(s *drawnSource) bool { return !s.ended() })
+		}) {
 			p.fatal("the sources are not read to their end after %v", p.takes)
 		}
 		settled := func() bool {
-			return !slices.ContainsFunc(p.sources, func(s *drawnSource) bool { _, acked := s.marks(); return acked < s.total })
+			return !slices.ContainsFunc(p.sources, func(s *drawnSource) bool {
+				_, acked := s.marks()
+				return acked < s.total
+			})
 		}
 		if !p.forever && !wait(p.longest+p.takes, settled) {
 			p.fatal("not all is acknowledged after %v", p.longest+p.takes)
@@ -422,16 +437,18 @@ func (p *topology) run() {
 	p.check(early)
 }
 
-// check checks that everything acknowledged is where it is to go.
+// check checks that every acknowledged record reached its destination.
 func (p *topology) check(early bool) {
 	for _, s := range p.sources {
 		read, acked := s.marks()
-		if !strings.Contains(fmt.Sprint(p.text), "aggregate") && !strings.Contains(fmt.Sprint(p.text), "throttle") && acked < read {
+		if !strings.Contains(fmt.Sprint(p.text), "aggregate") && !strings.Contains(fmt.Sprint(p.text), "throttle") &&
+			acked < read {
 			p.fatal("%s: %d records are read and %d acknowledged after the stop, with none held", s.id, read, acked)
 		}
 		for i, d := range p.sinks {
 			if got := d.records[s.id]; got < p.passes(s, i, acked) {
-				p.fatal("%s has %d of the %d records of %s that are acknowledged and not dropped", d.id, got, p.passes(s, i, acked), s.id)
+				p.fatal("%s has %d of the %d records of %s that are acknowledged and not dropped", d.id, got,
+					p.passes(s, i, acked), s.id)
 			}
 		}
 	}
@@ -448,7 +465,8 @@ func (p *topology) passes(s *drawnSource, i, first int) (n int) {
 		chain = chain[:a] // results are not dropped
 	}
 	for k := range first {
-		b := sdk.NewProcessBatch(nil, []record.Record{{After: record.Structured(map[string]any{"n": int64(k + 1), "s": s.id})}}, nil)
+		b := sdk.NewProcessBatch(nil,
+			[]record.Record{{After: record.Structured(map[string]any{"n": int64(k + 1), "s": s.id})}}, nil)
 		for _, d := range chain {
 			if f, ok := p.plugins.processors[d.Plugin]().(*script); ok {
 				_ = f.process(context.Background(), b)

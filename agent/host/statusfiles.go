@@ -167,7 +167,8 @@ func (s *StatusFiles) collect(ctx context.Context) (map[string]*fileStatus, erro
 func resultOf(d *spec.Declaration, s *spec.State) pipelineResult {
 	r := pipelineResult{ID: d.Pipeline.ID, Status: d.Pipeline.Status, Override: d.Override, Withdrawn: d.Withdrawn,
 		Result: spec.OutcomePending, Generation: d.Generation, RunningGeneration: s.RunningGeneration,
-		Phase: cmp.Or(s.Phase, spec.PhaseStopped), Since: s.Since, Error: s.Error, RetryAt: s.RetryAt, LastAttempt: s.LastAttempt, Stall: s.Stall}
+		Phase: cmp.Or(s.Phase, spec.PhaseStopped), Since: s.Since, Error: s.Error, RetryAt: s.RetryAt,
+		LastAttempt: s.LastAttempt, Stall: s.Stall}
 	if d.Withdrawn.IsZero() {
 		r.Result = spec.OutcomeOf(d.Want(), d.Generation, s)
 	}

@@ -36,7 +36,7 @@ func (v View) Placement(id string) *rest.Placement {
 	return &p
 }
 
-// Unplaced reports whether a pipeline is one of the cluster's and no member has it.
+// Unplaced reports whether a pipeline belongs to the cluster but no member has it.
 func (v View) Unplaced(id string) bool {
 	if v.Membership == nil || !v.Membership.elsewhere(id, false) || !v.Membership.clustered(id) {
 		return false

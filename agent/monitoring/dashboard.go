@@ -55,7 +55,8 @@ func Panels() []Panel {
 		{"Behind its system", "timeseries", "s", 12, "Age of the newest data that a source read.", one(metric.BehindSeconds+of, "{{component_id}}")},
 		{"Behind its system, records and bytes", "timeseries", "short", 12, "What the system of a source holds and the source has not confirmed.", []Query{
 			{metric.BehindRecords + of, "{{component_id}} records"}, {metric.BehindBytes + of, "{{component_id}} bytes"}}},
-		{"Not delivering", "timeseries", "s", 12, "Since when pipelines deliver nothing: conduit status names the stage that holds them up.", one(metric.NotDelivering+of+" > 0", pipeline)},
+		{"Not delivering", "timeseries", "s", 12, "Since when pipelines deliver nothing: conduit status names the " +
+			"stage that holds them up.", one(metric.NotDelivering+of+" > 0", pipeline)},
 		{"Failures in a row", "timeseries", "none", 12, "", one(metric.PipelineFailures+of+" > 0", pipeline)},
 		{"Dead letters kept", "timeseries", "none", 12, "conduit dlq ls lists them.", one(metric.DeadLetters+of, pipeline)},
 		{"Silent", "timeseries", "bool", 8, "Pipelines with max-silence that read nothing.", one(metric.PipelineSilent+of, pipeline)},

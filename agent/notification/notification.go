@@ -16,10 +16,12 @@ type Kind string
 
 // The kinds, in the order of the documentation.
 const (
-	Degraded       Kind = "degraded"        // a pipeline failed and is not tried again until something changes
-	Failing        Kind = "failing"         // a pipeline has failed for failingAfter, and is tried again
-	UpdateFailed   Kind = "update-failed"   // the new version of a pipeline failed, and the last good one was kept or rolled back to
-	NotDelivering  Kind = "not-delivering"  // a pipeline runs and delivers nothing: a stage of it retries, refuses or does not answer
+	Degraded Kind = "degraded" // a pipeline failed and is not tried again until something changes
+	Failing  Kind = "failing"  // a pipeline has failed for failingAfter, and is tried again
+	// the new version of a pipeline failed, and the last good one was kept or rolled back to
+	UpdateFailed Kind = "update-failed"
+	// a pipeline runs and delivers nothing: one of its stages retries, refuses or does not answer
+	NotDelivering  Kind = "not-delivering"
 	Silent         Kind = "silent"          // no source of a pipeline has read a record for longer than its max-silence
 	Recovered      Kind = "recovered"       // a pipeline of which another kind was sent works again
 	FileProblem    Kind = "file-problem"    // a pipeline file has a problem
@@ -32,7 +34,8 @@ const (
 
 // Kinds returns the kinds that may be selected.
 func Kinds() []Kind {
-	return []Kind{Degraded, Failing, UpdateFailed, NotDelivering, Silent, Recovered, FileProblem, FileAccepted, FilesMissing, FilesAvailable, Cluster}
+	return []Kind{Degraded, Failing, UpdateFailed, NotDelivering, Silent, Recovered, FileProblem, FileAccepted,
+		FilesMissing, FilesAvailable, Cluster}
 }
 
 // ParseKinds reads kinds separated by commas; none are all.

@@ -120,8 +120,9 @@ var (
 	failed   = spec.State{Phase: spec.PhaseRecovering, Failures: 1}
 	running  = spec.State{Phase: spec.PhaseRunning, RunningGeneration: 2}
 	behind   = spec.State{Phase: spec.PhaseRunning, RunningGeneration: 1, LastAttempt: &spec.Attempt{Generation: 2, Error: "because"}}
-	stalled  = spec.State{Phase: spec.PhaseRunning, RunningGeneration: 2, Stall: &spec.Stall{Reason: "DestinationStuck"}}
-	stopped  = spec.State{Phase: spec.PhaseStopped}
+	stalled  = spec.State{Phase: spec.PhaseRunning, RunningGeneration: 2,
+		Stall: &spec.Stall{Reason: "DestinationStuck"}}
+	stopped = spec.State{Phase: spec.PhaseStopped}
 )
 
 // What happens to a pipeline is sent in order, and that it works again once it does for a while.
@@ -149,8 +150,12 @@ func TestKinds(t *testing.T) {
 			w.happens("p", "Delivering", running)
 			time.Sleep(time.Minute)
 		}, "p not-delivering, p recovered"},
-		"still delivers nothing": {func(w *world) { w.happens("p", "NotDelivering", stalled); time.Sleep(time.Minute) }, "p not-delivering"},
-		"silent":                 {func(w *world) { w.happens("p", "Silent", running); w.happens("p", "RecordsAgain", running) }, "p silent, p recovered"},
+		"still delivers nothing": {func(w *world) { w.happens("p", "NotDelivering", stalled); time.Sleep(time.Minute) },
+			"p not-delivering"},
+		"silent": {func(w *world) {
+			w.happens("p", "Silent", running)
+			w.happens("p", "RecordsAgain", running)
+		}, "p silent, p recovered"},
 		"a file": {func(w *world) {
 			w.happens("", "FileAccepted", stopped)
 			w.happens("", "FileRejected", stopped)

@@ -27,8 +27,8 @@ type Wait struct {
 	State func(id string) (spec.State, bool)
 	// Lags returns how far each source of a pipeline is, nothing while it does not run.
 	Lags func(id string) map[string]measure.Lag
-	// Complete has a pipeline not wait for more records: its sources take the part of a record that they have for
-	// whole, and incomplete batches and windows go on.
+	// Complete makes a pipeline stop waiting for more records: its sources take a partial record as complete, and
+	// incomplete batches and windows are written out.
 	Complete func(id string)
 }
 
@@ -38,9 +38,9 @@ type Rest struct {
 	State spec.State
 	// Applied reports whether what rests, or failed, is what is declared: no earlier version.
 	Applied bool
-	// Unread says of each source that has not read all there is why that is known.
+	// Unread describes the unread data of each source that knows of some.
 	Unread []string
-	// Endless are the sources that do not know whether there is more. They delivered nothing for the time of Idle.
+	// Endless are the sources that cannot know their end. They delivered nothing for the time of Idle.
 	Endless []string
 }
 
@@ -102,7 +102,8 @@ func (w *Wait) observe(ctx context.Context, seen map[string]*observation, now ti
 	return all, done, nil
 }
 
-func (w *Wait) rests(d *spec.Declaration, state *spec.State, lags map[string]measure.Lag, o *observation, now time.Time) bool {
+func (w *Wait) rests(d *spec.Declaration, state *spec.State, lags map[string]measure.Lag, o *observation,
+	now time.Time) bool {
 	switch state.Phase {
 	case spec.PhaseDegraded:
 		return true
@@ -123,8 +124,8 @@ type observation struct {
 	completed       bool // since still
 }
 
-// rests takes how far the sources are. It reports whether nothing has moved for long enough, and calls complete
-// shortly before: what that makes move counts as well.
+// rests records the progress of the sources. It reports whether nothing has moved for idle, and calls complete shortly
+// before, since complete may cause progress.
 func (o *observation) rests(lags map[string]measure.Lag, idle time.Duration, now time.Time, complete func()) bool {
 	var read, acked uint64
 	atEnd, settled, opened := true, len(lags) > 0, len(lags) > 0
@@ -152,7 +153,7 @@ func (o *observation) rests(lags map[string]measure.Lag, idle time.Duration, now
 	return o.completed && now.Sub(o.since) >= idle
 }
 
-// unread says which sources know that there is more, and which do not know, in the order of their ids.
+// unread returns the sources that know of unread data, and those that cannot know, in the order of their ids.
 func unread(lags map[string]measure.Lag) (known, endless []string) {
 	for _, id := range slices.Sorted(maps.Keys(lags)) {
 		l := lags[id]

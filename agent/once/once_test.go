@@ -110,7 +110,7 @@ func checkWait(t *testing.T, s scene, want time.Duration, applied bool) {
 	}
 }
 
-// What waits for more records, and what looks incomplete, goes on before a pipeline rests.
+// Incomplete records, batches and windows are completed before a pipeline rests.
 func TestWaitCompletes(t *testing.T) {
 	zero, some := int64(0), int64(5)
 	for name, at := range map[string]*int64{"at its end": &zero, "behind": &some} {
@@ -118,7 +118,8 @@ func TestWaitCompletes(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				completed, batch := 0, uint64(0)
 				lag := func(time.Duration) measure.Lag {
-					l := measure.Lag{Read: 10 + min(batch, 1), Acked: 10 + batch, OpenSince: time.Unix(1, 0), Behind: progress.Report{Bytes: at}}
+					l := measure.Lag{Read: 10 + min(batch, 1), Acked: 10 + batch, OpenSince: time.Unix(1, 0),
+						Behind: progress.Report{Bytes: at}}
 					if l.Acked < 12 { // a batch and the last line wait
 						l.OldestUnacked = time.Second
 					}
@@ -143,24 +144,29 @@ func TestUnread(t *testing.T) {
 		unread  string
 		endless bool
 	}{
-		"at its end":          {progress.Report{Bytes: &zero}, "", false},
-		"bytes":               {progress.Report{Bytes: &some}, "source p:in has 5 bytes that it has not read", false},
-		"records":             {progress.Report{Records: &some}, "source p:in has 5 records that it has not read", false},
-		"of others":           {progress.Report{Bytes: &some, Seconds: &now}, "", false},
-		"seconds":             {progress.Report{Seconds: &late}, "source p:in is 7 s behind", false},
-		"current":             {progress.Report{Seconds: &now}, "", false},
-		"a snapshot":          {progress.Report{Bytes: &zero, Snapshots: []progress.Snapshot{{Of: "orders"}}}, "source p:in has read orders in part only", false},
-		"not connected":       {progress.Report{Warning: "connection refused"}, "source p:in: connection refused", false},
-		"a command that runs": {progress.Report{Unfinished: "its command has not ended"}, "source p:in may have more to read: its command has not ended", false},
-		"nothing known":       {progress.Report{}, "", true},
-		"a server":            {progress.Report{Records: &zero, Endless: true}, "", true},
+		"at its end": {progress.Report{Bytes: &zero}, "", false},
+		"bytes":      {progress.Report{Bytes: &some}, "source p:in has 5 bytes that it has not read", false},
+		"records": {progress.Report{Records: &some}, "source p:in has 5 records that it has not read",
+			false},
+		"of others": {progress.Report{Bytes: &some, Seconds: &now}, "", false},
+		"seconds":   {progress.Report{Seconds: &late}, "source p:in is 7 s behind", false},
+		"current":   {progress.Report{Seconds: &now}, "", false},
+		"a snapshot": {progress.Report{Bytes: &zero, Snapshots: []progress.Snapshot{{Of: "orders"}}}, "source p:in " +
+			"has read orders in part only", false},
+		"not connected": {progress.Report{Warning: "connection refused"}, "source p:in: connection refused",
+			false},
+		"a command that runs": {progress.Report{Unfinished: "its command has not ended"}, "source p:in may have more " +
+			"to read: its command has not ended", false},
+		"nothing known": {progress.Report{}, "", true},
+		"a server":      {progress.Report{Records: &zero, Endless: true}, "", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				all, err := waits(scene{runs, func(time.Duration) measure.Lag {
 					return measure.Lag{Read: 1, Acked: 1, OpenSince: time.Unix(1, 0), Behind: c.report}
 				}}).Run(t.Context())
-				if err != nil || strings.Join(all[0].Unread, "; ") != c.unread || (len(all[0].Endless) > 0) != c.endless {
+				if err != nil || strings.Join(all[0].Unread, "; ") != c.unread ||
+					(len(all[0].Endless) > 0) != c.endless {
 					t.Errorf("%+v, %v", all, err)
 				}
 			})

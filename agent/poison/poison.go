@@ -130,7 +130,8 @@ type Destination struct {
 }
 
 // Wrap puts a destination of a pipeline under guard. withDefaults completes its settings.
-func (g *Guard) Wrap(pipeline, id string, d connector.Destination, withDefaults func(map[string]string) map[string]string) *Destination {
+func (g *Guard) Wrap(pipeline, id string, d connector.Destination,
+	withDefaults func(map[string]string) map[string]string) *Destination {
 	return &Destination{Destination: d, guard: g, pipeline: pipeline, id: id, withDefaults: withDefaults}
 }
 

@@ -10,13 +10,13 @@ import (
 	"github.com/conduit-agent/conduit/spec/secret"
 )
 
-// A password within a URL that is not escaped is cut into pieces by who reads the URL: one is taken for the host, is looked up, and
-// is in the error. So the pieces of secrets are redacted, too.
+// A password within a URL that is not escaped is cut into pieces by URL parsers: one is taken for the host, is looked
+// up, and is in the error. So the pieces of secrets are redacted, too.
 
 // delimiters are what URLs are cut at.
 const delimiters = "@/:#?%&="
 
-// maxPieces bounds the pieces of one value: every one is sought in every text.
+// maxPieces bounds the pieces of one value: every text is searched for every piece.
 const maxPieces = 16
 
 // addPieces has the pieces of a secret replaced by reference.
@@ -35,12 +35,12 @@ var (
 	pathOrHost   = lazy.Regexp(`^(?:[.~]{0,2}/[\w./-]*|\[?[\w.:-]+\]?:\d+|[\w.-]+)$`)
 )
 
-// secretsIn returns what is cut into pieces of a value that reference led to: the password if it is a URL, and else the value, unless it
-// is a variable with the name of a file or host, or a text with references in it.
+// secretsIn returns the secrets to cut into pieces in the value of reference: the password if the value is a URL, else
+// the value itself, unless it comes from a variable that names a file or host, or contains references.
 func secretsIn(reference, value string) []string {
 	value = strings.TrimSpace(value)
 	if strings.Contains(value, "\n") || strings.HasPrefix(value, "{") || strings.HasPrefix(value, "[") {
-		return nil // of which each line is known
+		return nil // each line is redacted on its own
 	}
 	if _, rest, isURL := strings.Cut(value, "://"); isURL {
 		at := strings.LastIndexByte(rest, '@')
@@ -66,8 +66,8 @@ func secretsIn(reference, value string) []string {
 	return []string{value}
 }
 
-// isTelling reports whether a piece of a secret says something of it: it has at least four characters and is no word and no number
-// as any text may have, but letters with digits, with other characters, or of mixed case.
+// isTelling reports whether a piece gives part of a secret away: it has at least four characters and is no plain word
+// or number, which any text may contain, but mixes letters with digits or other characters, or upper with lower case.
 func isTelling(piece string) bool {
 	var lower, upper, digit, symbol int
 	for i, c := range piece {

@@ -35,8 +35,8 @@ const (
 	shortValue = 4
 )
 
-// Add has value replaced by reference, in all forms that it has in texts, each of its
-// lines as well, and the pieces that a reader of URLs cuts it into.
+// Add makes r replace value by reference, in every form that it takes in texts, together with each of its lines and the
+// pieces into which URL parsers cut it.
 func (r *Redactor) Add(reference, value string) {
 	r.add(reference, value)
 	for _, s := range secretsIn(reference, value) {
@@ -70,7 +70,8 @@ func forms(value string) []string {
 	quoted, user := strconv.Quote(value), url.UserPassword("", value).String()
 	inJSON, _ := json.Marshal(value) // a string always has a JSON form
 	component := ref.Component(value)
-	all := []string{value, quoted[1 : len(quoted)-1], string(inJSON[1 : len(inJSON)-1]), url.QueryEscape(value), url.PathEscape(value), user[1:], component, ref.Path(value)}
+	all := []string{value, quoted[1 : len(quoted)-1], string(inJSON[1 : len(inJSON)-1]), url.QueryEscape(value),
+		url.PathEscape(value), user[1:], component, ref.Path(value)}
 	if component != value {
 		all = append(all, escapes().ReplaceAllStringFunc(component, strings.ToLower))
 	}
@@ -90,7 +91,7 @@ func (r *Redactor) AddSettings(settings map[string]string) {
 		for i, part := range parts {
 			r.add(secret.Redacted, part)
 			if i == 0 && len(parts) > 1 {
-				continue // what is around the secret within is no secret
+				continue // the text around the embedded secret is no secret
 			}
 			r.Add(secret.Redacted, part)
 			if plain, err := url.PathUnescape(part); err == nil && plain != part {

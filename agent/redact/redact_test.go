@@ -92,24 +92,29 @@ func TestAddSettings(t *testing.T) {
 	}
 }
 
-// The pieces that URLs cut a secret into are redacted, words and numbers as any text has them are not.
+// The pieces into which URLs cut a secret are redacted; plain words and numbers are not.
 func TestPieces(t *testing.T) {
 	for _, c := range []struct{ reference, value, text, want string }{
-		{"${P}", "hunter2@s3cret.x/y#z", "lookup s3cret.x: no such host; hunter2; y z", "lookup ${P}: no such host; ${P}; y z"},
+		{"${P}", "hunter2@s3cret.x/y#z", "lookup s3cret.x: no such host; hunter2; y z", "lookup ${P}: no such host; " +
+			"${P}; y z"},
 		{"${P}", "hunter2@s3cret.x/y#z", "hunter2%40s3cret.x%2Fy%23z hunter2%40s3cret.x%2fy%23z", "${P} ${P}"},
 		{"${P}", "hunter2@S3cret.X", "lookup s3cret.x", "lookup ${P}"},
 		{"${P}", "hunter2@s3cret.x/y#z", "aHVudGVyMkBzM2NyZXQueC95I3o=", "${P}="},
 		{"${P}", "hunter2@s3cre.x", "s3cre.xyz whunter2", "s3cre.xyz whunter2"},
-		{"${P}", "pass:word/orders#2024", "the orders of 2024, password and word", "the orders of 2024, password and word"},
+		{"${P}", "pass:word/orders#2024", "the orders of 2024, password and word", "the orders of 2024, password " +
+			"and word"},
 		{"${file:/p}", "a/Xk9-aB%41", `invalid port ":Xk9-aB"`, `invalid port ":${file:/p}"`},
 		{"${P}", "Xk+aB/mNoP", "at mNoP", "at ${P}"},
-		{"${U}", "postgres://bob:hunter2@s3cret.x/y@127.0.0.1/shop1", "no s3cret.x or hunter2; bob shop1 127.0.0.1", "no ${U} or ${U}; bob shop1 127.0.0.1"},
+		{"${U}", "postgres://bob:hunter2@s3cret.x/y@127.0.0.1/shop1", "no s3cret.x or hunter2; bob shop1 127.0.0.1",
+			"no ${U} or ${U}; bob shop1 127.0.0.1"},
 		{"${U}", "postgres://bob:hun%40ter2@h/shop1", "hun@ter2 ter2", "${U} ${U}"},
 		{"${U}", "https://api.example.com/v1/users/list2", "/v1/users/list2", "/v1/users/list2"},
-		{"postgres://u:${P}@db1.example.com/shop1", "postgres://u:x@db1.example.com/shop1", "db1.example.com shop1", "db1.example.com shop1"},
+		{"postgres://u:${P}@db1.example.com/shop1", "postgres://u:x@db1.example.com/shop1", "db1.example.com shop1",
+			"db1.example.com shop1"},
 		{"orders/${E}/year1", "orders/prod1/year1", "prod1 year1", "prod1 year1"},
 		{"${DIR}", "/srv/data1/in2", "/srv/data1 in2", "/srv/data1 in2"},
-		{"${ADDR}", "db1.example.com:5432", "lookup db1.example.com on port 5432", "lookup db1.example.com on port 5432"},
+		{"${ADDR}", "db1.example.com:5432", "lookup db1.example.com on port 5432", "lookup db1.example.com on " +
+			"port 5432"},
 		{"${file:/p}", "/srv1/dat2", "at srv1 and dat2", "at ${file:/p} and ${file:/p}"},
 	} {
 		if got := redactor(c.reference, c.value).Text(c.text); got != c.want {
@@ -117,8 +122,10 @@ func TestPieces(t *testing.T) {
 		}
 	}
 	var r redact.Redactor
-	r.AddSettings(map[string]string{"password": "hunter2@s3cret.x", "url": "amqp://bob:w0rd%2Fsn0w@host1/vhost1", "dsn": "ann:dsn0/p4ss@tcp(h0st:3306)/db1"})
-	if got, want := r.Text("s3cret.x hunter2 w0rd/sn0w sn0w p4ss host1 vhost1 h0st db1"), "*** *** *** *** *** host1 vhost1 h0st db1"; got != want {
+	r.AddSettings(map[string]string{"password": "hunter2@s3cret.x", "url": "amqp://bob:w0rd%2Fsn0w@host1/vhost1",
+		"dsn": "ann:dsn0/p4ss@tcp(h0st:3306)/db1"})
+	if got, want := r.Text("s3cret.x hunter2 w0rd/sn0w sn0w p4ss host1 vhost1 h0st db1"), "*** *** *** *** *** host1 "+
+		"vhost1 h0st db1"; got != want {
 		t.Errorf("settings are redacted as %q, want %q", got, want)
 	}
 	r = redact.Redactor{}

@@ -32,7 +32,8 @@ type dispenser struct {
 }
 
 func (r *Runner) dispense(ctx context.Context, typ spec.ConnectorType, plugin, id string, secrets *redact.Redactor, instance int) (connector.Connector, error) {
-	d := dispenser{r.Catalog.Host, secrets, func(plugin, _ string) { r.started(plugin, false) }, processor.Options{}, nil, instance, nil, nil}
+	d := dispenser{r.Catalog.Host, secrets, func(plugin, _ string) { r.started(plugin, false) }, processor.Options{},
+		nil, instance, nil, nil}
 	if typ == spec.TypeSource {
 		return d.Source(ctx, plugin, id)
 	}
@@ -67,7 +68,7 @@ func (d dispenser) dispensed(typ spec.ConnectorType, plugin, id string, connecto
 	logs, ok := connector.(interface {
 		LogThrough(wrap func(slog.Handler) slog.Handler, redact func(string) string)
 	})
-	if ok && d.stats != nil { // first, so that what is noted is redacted
+	if ok && d.stats != nil { // first, so that reports are redacted
 		reports := reportsOf(d.stats, typ, id)
 		logs.LogThrough(func(h slog.Handler) slog.Handler { return reportHandler{h, reports} }, d.secrets.Text)
 	}

@@ -9,8 +9,8 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// reportHandler notes what a connector logs to be wrong: errors, and warnings with an error. That is how a connector
-// which tries again tells that it does.
+// reportHandler records the errors that a connector logs, and its warnings with an error: a connector that retries
+// reports its failures in this way.
 type reportHandler struct {
 	slog.Handler
 	reports *measure.Reports
@@ -21,7 +21,7 @@ func (h reportHandler) Enabled(ctx context.Context, level slog.Level) bool {
 	return level >= slog.LevelWarn || h.Handler.Enabled(ctx, level)
 }
 
-// Handle notes the line, and passes it on if that is to be logged.
+// Handle records the line, and passes it to the next handler if its level is enabled.
 func (h reportHandler) Handle(ctx context.Context, line slog.Record) error {
 	if line.Level >= slog.LevelWarn {
 		h.note(&line)
@@ -57,7 +57,7 @@ func (h reportHandler) WithGroup(name string) slog.Handler {
 	return reportHandler{h.Handler.WithGroup(name), h.reports}
 }
 
-// reportsOf returns where what a connector logs to be wrong is noted.
+// reportsOf returns the Reports that record the errors which a connector logs.
 func reportsOf(stats *measure.Pipeline, typ spec.ConnectorType, id string) *measure.Reports {
 	switch {
 	case strings.HasSuffix(id, ":"+spec.QueueID):

@@ -54,7 +54,7 @@ type Runner struct {
 	AckTimeout time.Duration
 	// ProcessorTimeout is how long a processor may take for a batch; 0 for ever.
 	ProcessorTimeout time.Duration
-	// Budget is how many bytes of memory processors may make of one record; 0: sdk.DefaultBudget.
+	// Budget is the memory in bytes that processors may allocate for one record; 0 means sdk.DefaultBudget.
 	Budget   int
 	StateDir string // of what processors keep, a directory for each pipeline; "" for none
 	Log      *slog.Logger
@@ -118,10 +118,11 @@ func (r *Runner) assemble(ctx context.Context, d *spec.Declaration) (*run, error
 	stats, epoch := r.statsOf(d.Pipeline.ID), r.epochOf(d.Pipeline.ID)
 	o.tolerant.Store(d.Pipeline.DLQ.Tolerant())
 	o.Pipeline = &engine.Pipeline{
-		Declared:  &d.Pipeline,
-		Resolved:  resolved.Pipeline,
-		Recall:    o.recall,
-		Plugins:   dispenser{r.Catalog.Host, &o.secrets, func(plugin, id string) { r.started(plugin, stats.Ran(id)) }, r.chains(&d.Pipeline, log), o.guard, r.instanceOf(d.Pipeline.ID), r.refusalsOf(d.Pipeline.ID), stats},
+		Declared: &d.Pipeline,
+		Resolved: resolved.Pipeline,
+		Recall:   o.recall,
+		Plugins: dispenser{r.Catalog.Host, &o.secrets, func(plugin, id string) { r.started(plugin, stats.Ran(id)) },
+			r.chains(&d.Pipeline, log), o.guard, r.instanceOf(d.Pipeline.ID), r.refusalsOf(d.Pipeline.ID), stats},
 		Store:     r.Store,
 		Epoch:     epoch,
 		Hold:      holdOf(r.Hold, d.Pipeline.ID, epoch),
@@ -230,7 +231,7 @@ func (r *Runner) Starts() map[string]uint64 { return r.starts.all() }
 // Restarts returns how many connectors were started for a run that ran before, by plugin.
 func (r *Runner) Restarts() map[string]uint64 { return r.restarts.all() }
 
-// Forget forgets what was counted of a pipeline that was deleted.
+// Forget discards the counters of a deleted pipeline.
 func (r *Runner) Forget(id string) {
 	r.poison.Forget(id)
 	r.mu.Lock()

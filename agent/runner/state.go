@@ -23,7 +23,7 @@ func (r *Runner) stateDir(pipelineID string) string {
 	return filepath.Join(r.StateDir, element.Of(pipelineID))
 }
 
-// ForgetState removes what the processors of a pipeline that is being deleted kept.
+// ForgetState removes the state of the processors of a pipeline that is being deleted.
 func (r *Runner) ForgetState(pipelineID string) error {
 	if r.StateDir == "" {
 		return nil
@@ -38,16 +38,16 @@ func (r *Runner) ForgetState(pipelineID string) error {
 // of today in the directory of a pipeline have a character that no id has.
 var formerID = lazy.Regexp(`^[A-Za-z0-9_.-]+$`)
 
-// owner is a processor that is declared, and where its state is.
+// owner is a declared processor with the place of its state.
 type owner struct {
 	id  string // qualified
 	dir string
 }
 
-// AdoptState moves what processors of the declared pipelines kept in directories of earlier versions to those of today.
-// There, several processors could share a directory. Such state is discarded, as is that of processors that nobody
-// declares: with the state of another one a processor would drop records that it never saw, without any it lets some
-// through again. It is called before pipelines start.
+// AdoptState moves the state of declared processors from the directories of earlier versions to the current ones.
+// There, several processors could share a directory. Shared state is discarded, and so is the state of undeclared
+// processors: with the state of another one a processor would drop records that it never saw, without state it lets
+// some through again. It is called before pipelines start.
 func (r *Runner) AdoptState(declared []spec.Declaration) {
 	if _, err := os.Stat(r.StateDir); r.StateDir == "" || errors.Is(err, fs.ErrNotExist) {
 		return
@@ -56,12 +56,14 @@ func (r *Runner) AdoptState(declared []spec.Declaration) {
 	for former, all := range owners {
 		if len(all) == 1 {
 			if err := adopt(former, all[0].dir); err != nil {
-				r.Log.Warn("cannot take over the state of a processor, it starts without", "component", "agent", "processor_id", all[0].id, "dir", former, "err", err)
+				r.Log.Warn("cannot take over the state of a processor, it starts without", "component", "agent",
+					"processor_id", all[0].id, "dir", former, "err", err)
 			}
 		}
 	}
 	if err := r.discardFormer(owners); err != nil {
-		r.Log.Warn("cannot discard the state of processors of an earlier version", "component", "agent", "dir", r.StateDir, "err", err)
+		r.Log.Warn("cannot discard the state of processors of an earlier version", "component", "agent", "dir",
+			r.StateDir, "err", err)
 	}
 }
 
@@ -78,11 +80,13 @@ func (r *Runner) formerOwners(declared []spec.Declaration) map[string][]owner {
 					if _, err := os.Stat(filepath.Join(r.StateDir, former)); err != nil {
 						continue
 					}
-					r.Log.Warn("state of a processor outside of the state directory is not taken over", "component", "agent", "processor_id", id, "dir", filepath.Join(r.StateDir, former))
+					r.Log.Warn("state of a processor outside of the state directory is not taken over", "component",
+						"agent", "processor_id", id, "dir", filepath.Join(r.StateDir, former))
 					continue
 				}
 				former = filepath.Join(r.StateDir, former)
-				owners[former] = append(owners[former], owner{id, filepath.Join(r.stateDir(p.ID), processor.StateElement(parent, d.ID))})
+				owners[former] = append(owners[former],
+					owner{id, filepath.Join(r.stateDir(p.ID), processor.StateElement(parent, d.ID))})
 			}
 		}
 		add(p.ID, p.Processors)
@@ -95,7 +99,7 @@ func (r *Runner) formerOwners(declared []spec.Declaration) map[string][]owner {
 
 // adopt moves the files in former to dir, unless that exists: then a later version has kept state there.
 func adopt(former, dir string) error {
-	// The directory gets its name when all files are in it, so that a crash leaves no part of them there.
+	// The directory gets its name when it is complete, so that a crash leaves no partial copy.
 	draft := dir + "+draft"
 	entries, err := os.ReadDir(former)
 	_, begun := os.Stat(draft)
@@ -118,7 +122,7 @@ func adopt(former, dir string) error {
 
 func isFile(e fs.DirEntry) bool { return e.Type().IsRegular() }
 
-// discardFormer removes the directories of earlier versions, and says so of those that have files.
+// discardFormer removes the directories of earlier versions, and logs each one that has files.
 func (r *Runner) discardFormer(owners map[string][]owner) error {
 	pipelines, err := os.ReadDir(r.StateDir)
 	if err != nil {
@@ -160,9 +164,11 @@ func (r *Runner) warnOfFormer(dir string, owners map[string][]owner) error {
 			for _, o := range all {
 				ids = append(ids, o.id)
 			}
-			why = fmt.Sprintf("%d processors shared it, which start without state: %s", len(all), strings.Join(ids, ", "))
+			why = fmt.Sprintf("%d processors shared it, which start without state: %s", len(all),
+				strings.Join(ids, ", "))
 		}
-		r.Log.Warn("discarding state that processors of an earlier version kept", "component", "agent", "file", path, "reason", why)
+		r.Log.Warn("discarding state that processors of an earlier version kept", "component", "agent", "file", path,
+			"reason", why)
 		return nil
 	})
 }

@@ -14,7 +14,8 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// pipelineOf returns a pipeline with processors of its own, and of a connector if that has an id.
+// pipelineOf returns a pipeline with processors of its own, and with processors of a connector if connector is not
+// empty.
 func pipelineOf(id string, own []string, connector string, ofConnector ...string) spec.Declaration {
 	all := func(ids []string) (all []spec.Processor) {
 		for _, id := range ids {
@@ -22,7 +23,8 @@ func pipelineOf(id string, own []string, connector string, ofConnector ...string
 		}
 		return all
 	}
-	return spec.Declaration{Pipeline: spec.Pipeline{ID: id, Processors: all(own), Connectors: []spec.Connector{{ID: connector, Processors: all(ofConnector)}}}}
+	return spec.Declaration{Pipeline: spec.Pipeline{ID: id, Processors: all(own),
+		Connectors: []spec.Connector{{ID: connector, Processors: all(ofConnector)}}}}
 }
 
 // write makes files with their own path, within dir, as content.
@@ -58,8 +60,8 @@ func tree(t *testing.T, dir string) map[string]string {
 	return all
 }
 
-// State of earlier versions goes to its only owner. What several processors shared, nobody owns, or has been succeeded
-// is discarded, and a second start changes nothing.
+// State of earlier versions goes to its only owner. State that is shared, has no owner, or has been succeeded is
+// discarded, and a second start changes nothing.
 func TestAdoptState(t *testing.T) {
 	var log bytes.Buffer
 	dir := filepath.Join(t.TempDir(), "state")
@@ -75,9 +77,11 @@ func TestAdoptState(t *testing.T) {
 		pipelineOf("done", []string{"once"}, "c"),
 		pipelineOf("newer", []string{"once"}, "c"),
 	}
-	write(t, dir, "plain/once/seen", "plain/eu/seen", "plain/eu/once/seen", "plain/eu/once/seen.next", "shop/eu/once/seen", "shop/eu/own/seen",
+	write(t, dir, "plain/once/seen", "plain/eu/seen", "plain/eu/once/seen", "plain/eu/once/seen.next",
+		"shop/eu/once/seen", "shop/eu/own/seen",
 		"Mixed/Case/seen", "../../away/once/seen", "gone/once/seen", "shop/gone/once/seen",
-		"torn/torn+once+draft/seen.next", "torn/once/seen", "done/done+once+draft/seen", "newer/once/seen", "newer/newer+once/seen")
+		"torn/torn+once+draft/seen.next", "torn/once/seen", "done/done+once+draft/seen", "newer/once/seen",
+		"newer/newer+once/seen")
 	want := map[string]string{
 		"plain/plain+once/seen":           "plain/once/seen",
 		"plain/plain+eu/seen":             "plain/eu/seen",
@@ -97,7 +101,8 @@ func TestAdoptState(t *testing.T) {
 		}
 	}
 	for _, text := range []string{
-		"2 processors shared it, which start without state: shop:eu:once, shop:eu:once", "no declared processor has it", "newer:once has newer state",
+		"2 processors shared it, which start without state: shop:eu:once, shop:eu:once", "no declared processor has it",
+		"newer:once has newer state",
 		"outside of the state directory",
 	} {
 		if !strings.Contains(log.String(), text) {
@@ -109,9 +114,10 @@ func TestAdoptState(t *testing.T) {
 	}
 }
 
-// Deleting a pipeline removes what its own processors kept, all of it, and nothing else.
+// Deleting a pipeline removes all state of its own processors, and nothing else.
 func TestForgetStateRemovesOwnState(t *testing.T) {
-	ids := []string{"shop", "shop:eu", "Shop", "a:b", ".", "..", "..:..:x", ".hidden", "shop.", strings.Repeat("A", 128), strings.Repeat("A", 127) + ":"}
+	ids := []string{"shop", "shop:eu", "Shop", "a:b", ".", "..", "..:..:x", ".hidden", "shop.",
+		strings.Repeat("A", 128), strings.Repeat("A", 127) + ":"}
 	for _, deleted := range ids {
 		r := newRunner(t)
 		r.StateDir = filepath.Join(t.TempDir(), "state")

@@ -10,14 +10,15 @@ import (
 	"github.com/conduit-agent/conduit/spec/brief"
 )
 
-// What is kept of events, and what one page of them has at most. An event is kept and returned whatever its size.
+// Limits of the stored events and of one page of events. The newest event is kept, and a page has at least one event,
+// whatever its size.
 const (
 	keepEvents     = 10_000
 	keepEventBytes = 16 << 20
 	pageEventBytes = 2 << 20
 )
 
-// eventBytes is the size of an event in SQL, which stands in front of its texts.
+// eventBytes is an SQL expression for the size of an event. SQLite computes it without reading the texts.
 const eventBytes = `(octet_length(pipeline_id) + octet_length(file) + octet_length(reason) + octet_length(message))`
 
 func sizeOfEvent(e *spec.Event) int64 {
@@ -42,10 +43,9 @@ func (db *DB) Events(ctx context.Context, after int64, limit int) (events []spec
 	return events, wrap(err, "cannot read events")
 }
 
-// eventsPage reads one event after the other, so that of what an earlier version kept no more than one huge text is in
-// memory.
+// eventsPage reads one event at a time, so that at most one huge text of an earlier version is in memory.
 func eventsPage(ctx context.Context, q querier, order string, after int64, limit int) (events []spec.Event, err error) {
-	const most = brief.MaxError + 1 // characters: what is longer is cut
+	const most = brief.MaxError + 1 // characters; longer texts are cut
 	rows, err := q.QueryContext(ctx, `SELECT id, at, pipeline_id, file, type, reason, substr(message, 1, ?)
 		FROM events WHERE id > ? ORDER BY id `+order+` LIMIT ?`,
 		most, after, max(limit, 0))
@@ -75,7 +75,7 @@ func scanEvent(s scanner) (e spec.Event, err error) {
 	return e, err
 }
 
-// insertEvents records events and forgets the oldest beyond what is kept.
+// insertEvents records events and deletes the oldest ones beyond the limits.
 func (db *DB) insertEvents(tx *sql.Tx, events []spec.Event) error {
 	if len(events) == 0 {
 		return nil
@@ -98,8 +98,8 @@ func (db *DB) insertEvents(tx *sql.Tx, events []spec.Event) error {
 	return db.limitEventBytes(tx, added)
 }
 
-// limitEventBytes forgets the oldest events when there are more than keepEventBytes. It measures them when it does not
-// know how many there are, and when they could be too many: what was forgotten since is not subtracted.
+// limitEventBytes deletes the oldest events when all together exceed keepEventBytes. It measures them when their size
+// is unknown, and when they could exceed the limit, since the known size does not shrink with deleted events.
 func (db *DB) limitEventBytes(tx *sql.Tx, added int64) error {
 	if known := db.eventBytes.Load(); known > 0 && known+added <= keepEventBytes {
 		db.eventBytes.Add(added)

@@ -19,7 +19,8 @@ func TestErrorsAreBrief(t *testing.T) {
 	state := spec.State{PipelineID: "p", Error: long, LastAttempt: &spec.Attempt{Error: long}}
 	must(t, db.SaveStates(ctx, []spec.State{state}, spec.Event{Reason: "Failed", Message: long}))
 	must(t, db.SaveConnectorState(ctx, &spec.ConnectorState{ID: "p:c", PipelineID: "p", Error: long}))
-	must(t, db.Apply(ctx, &spec.Changes{Files: []spec.FileState{{Path: "a.yaml", Problems: []spec.Problem{{Message: long}}}}}))
+	must(t, db.Apply(ctx,
+		&spec.Changes{Files: []spec.FileState{{Path: "a.yaml", Problems: []spec.Problem{{Message: long}}}}}))
 	files, err := db.FileStates(ctx)
 	must(t, err)
 	states, err := db.States(ctx)
@@ -29,7 +30,8 @@ func TestErrorsAreBrief(t *testing.T) {
 	events, err := db.Events(ctx, -1, 10)
 	must(t, err)
 	want := brief.Error(long)
-	if s := states[0]; s.Error != want || s.LastAttempt.Error != want || connector.Error != want || len(events) != 1 || events[0].Message != want ||
+	if s := states[0]; s.Error != want || s.LastAttempt.Error != want || connector.Error != want || len(events) != 1 ||
+		events[0].Message != want ||
 		files[0].Problems[0].Message != want {
 		t.Error("the text of an error is kept whole")
 	}
@@ -38,7 +40,7 @@ func TestErrorsAreBrief(t *testing.T) {
 	}
 }
 
-// earlier puts into a store what an earlier version would have: events and a state with errors of many bytes.
+// earlier fills a store like an earlier version: with events and a state whose errors have many bytes.
 func earlier(t *testing.T, path string, events, size int) {
 	t.Helper()
 	db, err := sql.Open("sqlite3", path)
@@ -46,15 +48,16 @@ func earlier(t *testing.T, path string, events, size int) {
 	defer db.Close()
 	text := strings.Repeat("x", size)
 	for range events {
-		_, err := db.Exec(`INSERT INTO events (at, pipeline_id, file, type, reason, message) VALUES (1, 'p', '', 'warning', 'Failed', ?)`, text)
+		_, err := db.Exec(
+			`INSERT INTO events (at, pipeline_id, file, type, reason, message) VALUES (1, 'p', '', 'warning', 'Failed', ?)`, text)
 		must(t, err)
 	}
 	_, err = db.Exec(`INSERT INTO states (id, doc) VALUES ('p', json_object('pipelineId', 'p', 'error', ?))`, text)
 	must(t, err)
 }
 
-// TestErrorsOfEarlierVersions opens a store with errors of many bytes. They are listed in part, and the next event has
-// the oldest of them forgotten.
+// TestErrorsOfEarlierVersions opens a store with errors of many bytes. They are listed in part, and the next event
+// makes the store delete the oldest.
 func TestErrorsOfEarlierVersions(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "conduit.db")
@@ -75,7 +78,7 @@ func TestErrorsOfEarlierVersions(t *testing.T) {
 	must(t, db.SaveStates(ctx, nil, spec.Event{Reason: "New"}))
 	events, err = db.Events(ctx, -1, 100)
 	must(t, err)
-	if n := len(events); n != 8 || events[n-1].Reason != "New" { // 16 MiB hold 7 of them and the new one
+	if n := len(events); n != 8 || events[n-1].Reason != "New" { // 16 MiB hold 7 old events and the new one
 		t.Errorf("%d events are left", n)
 	}
 }
@@ -107,7 +110,8 @@ func TestEventsArePaged(t *testing.T) {
 	}
 	newest, err := db.Events(ctx, -1, 1000)
 	must(t, err)
-	if n := len(newest); read != 1000 || pages < 2 || n < 100 || n >= 1000 || newest[n-1].ID != 1000 || newest[0].ID != 1001-int64(n) {
+	if n := len(newest); read != 1000 || pages < 2 || n < 100 || n >= 1000 || newest[n-1].ID != 1000 ||
+		newest[0].ID != 1001-int64(n) {
 		t.Errorf("%d events in %d pages; of the newest, %d", read, pages, n)
 	}
 }
@@ -117,7 +121,9 @@ func TestHistoryIsBoundedByBytes(t *testing.T) {
 	t.Parallel()
 	db, ctx := newStore(t), t.Context()
 	for i := range 12 {
-		must(t, db.Apply(ctx, with(func(p *spec.Pipeline) { p.Description = fmt.Sprint(i, strings.Repeat("x", 1<<20)) })))
+		must(t, db.Apply(ctx, with(func(p *spec.Pipeline) {
+			p.Description = fmt.Sprint(i, strings.Repeat("x", 1<<20))
+		})))
 	}
 	revisions, err := db.History(ctx, "p")
 	must(t, err)

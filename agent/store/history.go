@@ -8,13 +8,13 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// What is kept of the revisions of each pipeline. The newest one is kept whatever its size.
+// Limits of the stored revisions of each pipeline. The newest one is kept whatever its size.
 const (
 	keepRevisions     = 100
 	keepRevisionBytes = 8 << 20
 )
 
-// tooOld returns in SQL the number of the newest revision of pipeline ?1 that is beyond ?2 bytes, 0 for none.
+// tooOld is an SQL query for the number of the newest revision of pipeline ?1 beyond ?2 bytes, or 0 if there is none.
 const tooOld = `(SELECT coalesce(max(number), 0) FROM
 	(SELECT number, sum(coalesce(octet_length(spec), 0)) OVER (ORDER BY number DESC) AS total, max(number) OVER () AS newest
 	FROM revisions WHERE pipeline_id = ?1) WHERE total > ?2 AND number < newest)`

@@ -38,7 +38,7 @@ type DB struct {
 	checkpoints
 	answers
 
-	logKept    atomic.Bool  // the write-ahead log holds what was deleted
+	logKept    atomic.Bool  // the write-ahead log holds deleted data
 	eventBytes atomic.Int64 // of events, or more; 0: not known
 
 	declarations rowcache.Cache[spec.Declaration] // as committed; loaded together with pools

@@ -17,15 +17,20 @@ func desc(name, help string, labels ...string) *prometheus.Desc {
 }
 
 var (
-	infoDesc          = desc(metric.Info, "Version of the agent.", "version")
-	directoryDesc     = desc(metric.Directory, "State of the directory of the pipeline files: 1 for the one it is in.", "state")
-	filesDesc         = desc(metric.FilesWithProblems, "Pipeline files that have an error.")
-	pipelinesDesc     = desc(metric.Pipelines, "Number of pipelines by status.", "status")
-	statusDesc        = desc(metric.PipelineStatus, "Status of a pipeline: 1 running, 2 stopped, 3 degraded, 4 recovering.", "pipeline_name", "pipeline_id")
-	failuresDesc      = desc(metric.PipelineFailures, "Failures in a row that have not been outlived.", "pipeline_name", "pipeline_id")
-	notDeliveringDesc = desc(metric.NotDelivering, "Time since a pipeline that is to run delivered its last record, or its first one waits, while its condition Delivering says that it delivers nothing; 0 otherwise.", "pipeline_name", "pipeline_id")
-	connectorsDesc    = desc(metric.Connectors, "Number of connectors by type.", "type")
-	processorsDesc    = desc(metric.Processors, "Number of processors by plugin.", "type")
+	infoDesc      = desc(metric.Info, "Version of the agent.", "version")
+	directoryDesc = desc(metric.Directory, "State of the directory of the pipeline files: 1 for the one it is in.",
+		"state")
+	filesDesc     = desc(metric.FilesWithProblems, "Pipeline files that have an error.")
+	pipelinesDesc = desc(metric.Pipelines, "Number of pipelines by status.", "status")
+	statusDesc    = desc(metric.PipelineStatus, "Status of a pipeline: 1 running, 2 stopped, 3 degraded, 4 recovering.",
+		"pipeline_name", "pipeline_id")
+	failuresDesc = desc(metric.PipelineFailures, "Failures in a row that have not been outlived.", "pipeline_name",
+		"pipeline_id")
+	notDeliveringDesc = desc(metric.NotDelivering, "Time since a pipeline that should run delivered its last record, "+
+		"or since its first one waits, while its condition Delivering is false; 0 otherwise.",
+		"pipeline_name", "pipeline_id")
+	connectorsDesc = desc(metric.Connectors, "Number of connectors by type.", "type")
+	processorsDesc = desc(metric.Processors, "Number of processors by plugin.", "type")
 
 	processedDesc = desc(metric.ProcessorRecords, "Records of a processor by what became of them: in, those that met its condition; out, those that went on, also past it; filtered; refused.", append(processorLabels, "result")...)
 	processDesc   = desc(metric.ProcessorSeconds, "Time that a processor takes for a record: that for a batch, shared evenly; every eighth batch is measured, and those between count alike.", processorLabels...)

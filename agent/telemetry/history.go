@@ -78,7 +78,8 @@ func (h *history) sample(s *measure.Pipeline, processors func(f func(id string, 
 	})
 	processors(func(id string, stats *processor.Stats) {
 		busy := passed{seconds: time.Duration(stats.Nanos.Load()).Seconds(), call: stats.Current.Load()}
-		add("", id, counters{records: stats.In.Load(), refused: stats.Refused.Load(), filtered: stats.Filtered.Load(), in: stats.In.Load(), out: stats.Out.Load(), busy: busy})
+		add("", id, counters{records: stats.In.Load(), refused: stats.Refused.Load(), filtered: stats.Filtered.Load(),
+			in: stats.In.Load(), out: stats.Out.Load(), busy: busy})
 	})
 	if len(h.stages) > found { // the pipeline has some no more
 		h.stages = slices.DeleteFunc(h.stages, func(s *stage) bool { return s.n != h.n })
@@ -167,7 +168,8 @@ func (h *history) rates(id string) *rest.PipelineRates {
 }
 
 // kindsByType are the kinds of stages by the type of a connector, none for a processor.
-var kindsByType = map[spec.ConnectorType]rest.StageKind{"": rest.KindProcessor, spec.TypeSource: rest.KindSource, spec.TypeDestination: rest.KindDestination}
+var kindsByType = map[spec.ConnectorType]rest.StageKind{"": rest.KindProcessor, spec.TypeSource: rest.KindSource,
+	spec.TypeDestination: rest.KindDestination}
 
 // seriesSoFar returns the series, the oldest value first.
 func (h *history) seriesSoFar() []float64 {

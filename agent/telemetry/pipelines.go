@@ -131,8 +131,8 @@ func collectBehind(gauge gauge, r *progress.Report, labels ...string) {
 	}
 }
 
-// processors reports what the processors of p did. Of those that have the same labels, since the ids of two may be the same
-// when they are qualified, the first is reported: a scrape with a series twice fails as a whole.
+// processors reports the counters of the processors of p. Two qualified ids may be equal, so that two processors have
+// the same labels; only the first is reported, since a scrape with a duplicate series fails as a whole.
 func (c *Collector) processors(to chan<- prometheus.Metric, p *spec.Pipeline, reported map[[3]string]bool) {
 	of := func(parent string, all []spec.Processor) {
 		for _, d := range all {

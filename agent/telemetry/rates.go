@@ -23,7 +23,7 @@ const sampleInterval = time.Second
 // history of the records read per second. Set Runs, then call Run.
 type Rates struct {
 	Runs Runs
-	// Stages returns what is observed of the stages of a pipeline that runs; nil: nothing is.
+	// Stages returns the observed stages of a running pipeline; nil: stages are not observed.
 	Stages func(id string) []delivery.Stage
 
 	mu        sync.Mutex
@@ -108,14 +108,14 @@ func (r *Rates) Of(id string) *rest.PipelineRates {
 	return all
 }
 
-// kinds are those of stages as the API has them.
+// kinds maps kinds of stages to their names in the API.
 var kinds = map[string]rest.StageKind{spec.StageSource: rest.KindSource, spec.StageProcessor: rest.KindProcessor,
 	spec.StageDestination: rest.KindDestination, spec.StageQueue: rest.KindQueue}
 
-// worthShowing is how long a stage has to have something to do before that is shown: most stages have at some moment.
+// worthShowing is the time for which a stage must be busy before it is shown as busy: most stages are for a moment.
 const worthShowing = 2 * time.Second
 
-// addStages adds what is observed of stages to their rates. The dead-letter queue is one when there is something to say.
+// addStages adds the observed stages to all. The dead-letter queue is included if it is active or has failed.
 func addStages(all *rest.PipelineRates, stages []delivery.Stage) {
 	for i := range stages {
 		s := &stages[i]

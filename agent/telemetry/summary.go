@@ -65,7 +65,8 @@ const (
 )
 
 // states are what is counted, in the order in which it is listed.
-var states = []string{string(spec.PhaseRunning), stalled, rolledBack, string(spec.PhaseRecovering), string(spec.PhaseDegraded),
+var states = []string{string(spec.PhaseRunning), stalled, rolledBack, string(spec.PhaseRecovering),
+	string(spec.PhaseDegraded),
 	string(spec.PhaseStarting), string(spec.PhaseStopping), string(spec.PhaseStopped), badFiles}
 
 func (c *counts) pipeline(d *spec.Declaration, s *spec.State) {

@@ -177,7 +177,8 @@ func settingValues(p rest.Parameter) []rest.Completion {
 	return all
 }
 
-// quoted returns a value as YAML text that is a string. What a plugin proposes stands for itself: it is one value on one line, whatever is in it.
+// quoted returns a value as a YAML string on one line. A value that a plugin proposes is literal text, whatever
+// characters it contains.
 func quoted(v string) string {
 	if strings.ContainsFunc(v, func(r rune) bool { return !unicode.IsPrint(r) }) {
 		return strconv.Quote(strings.ToValidUTF8(v, "\uFFFD"))

@@ -97,14 +97,17 @@ func TestCompletionReplacesWhatWasTyped(t *testing.T) {
 	}
 }
 
-// What a plugin proposes stands for itself: no reference in it is resolved, and it is one value on one line.
+// A value that a plugin proposes is literal text on one line: no reference in it is resolved.
 func TestProposalsOfPluginsAreText(t *testing.T) {
-	text := head + "    connectors:\n      - id: in\n        type: source\n        plugin: evil\n        settings:\n          "
+	text := head + "    connectors:\n      - id: in\n        type: source\n        plugin: evil\n        settings:\n " +
+		"         "
 	for proposed, want := range map[string]string{
-		"${file:/x}": `"$${file:/x}"`, "$HOME": "$$HOME", "a\nevil: x": `"a\nevil: x"`, "\u2028evil: x": `"\u2028evil: x"`, "\x1b[2J": `"\x1b[2J"`, "plain": "plain", "$5": "$5",
+		"${file:/x}": `"$${file:/x}"`, "$HOME": "$$HOME", "a\nevil: x": `"a\nevil: x"`,
+		"\u2028evil: x": `"\u2028evil: x"`, "\x1b[2J": `"\x1b[2J"`, "plain": "plain", "$5": "$5",
 	} {
 		evil := []editor.Plugin{{Name: "evil", Source: map[string]rest.Parameter{
-			"region": {Type: "TYPE_STRING", Default: proposed}, "zone": {Validations: []rest.ParameterRule{{Type: "TYPE_INCLUSION", Value: proposed}}},
+			"region": {Type: "TYPE_STRING", Default: proposed},
+			"zone":   {Validations: []rest.ParameterRule{{Type: "TYPE_INCLUSION", Value: proposed}}},
 		}}}
 		for _, name := range []string{"region", "zone"} {
 			all := editor.Complete(text+name+": ", 9, 11+len(name)+2, evil)

@@ -37,10 +37,11 @@ type Limiter struct {
 	closing  bool                 // guarded by mu: CloseUnused was called
 }
 
-// Limit limits the connections that l accepts. A new one waits as long for a place; one without a request, or with
-// a part of one, keeps its place for the grace at least, since the client may be sending right now.
+// Limit limits the connections that l accepts. A new connection waits at most wait for a place. A connection without a
+// complete request keeps its place for at least the grace period, since the client may be sending right now.
 func Limit(l net.Listener, wait, grace time.Duration, log *slog.Logger) *Limiter {
-	return &Limiter{Listener: l, log: log, wait: wait, grace: grace, freed: notify.NewSignal(), held: map[*Conn]struct{}{}, from: map[netip.Prefix]int{}}
+	return &Limiter{Listener: l, log: log, wait: wait, grace: grace, freed: notify.NewSignal(),
+		held: map[*Conn]struct{}{}, from: map[netip.Prefix]int{}}
 }
 
 // Accept returns the next connection that has a place, or may be answered that it has none.
@@ -73,7 +74,7 @@ func remoteNetwork(c net.Conn) netip.Prefix {
 func (l *Limiter) await(c *Conn) bool {
 	timeout := time.NewTimer(l.wait)
 	defer timeout.Stop()
-	tick := time.NewTicker(max(l.grace/10, time.Millisecond)) // the grace of one may end
+	tick := time.NewTicker(max(l.grace/10, time.Millisecond)) // the grace period of a connection may end
 	defer tick.Stop()
 	for {
 		select {

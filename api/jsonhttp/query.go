@@ -18,7 +18,7 @@ const (
 	maxPattern      = 512  // bytes of a regular expression
 	maxInstructions = 1000 // that it is compiled to, about
 
-	defaultWait = 25 * time.Second // for what an action leads to
+	defaultWait = 25 * time.Second // for the effect of an action
 	maxWait     = 10 * time.Minute // that a client may ask for
 )
 

@@ -42,7 +42,7 @@ type Observed interface {
 	// Restart has a pipeline restarted, or started at once if it waits after a failure. It
 	// returns when that is noted.
 	Restart(ctx context.Context, id string) error
-	// Settle returns once what was declared before it was called is acted on.
+	// Settle returns once the loop has acted on all earlier declarations.
 	Settle(ctx context.Context) error
 	// CutOff ends a pipeline that is to stop without waiting for the outstanding records. It
 	// returns when that is noted.
@@ -198,7 +198,8 @@ func (s *Base) wait(w http.ResponseWriter, r *http.Request, limit time.Duration,
 		case <-changed:
 		case <-tick.C:
 		case <-ctx.Done():
-			return rest.Errorf(rest.DeadlineExceeded, rest.ReasonTimeout, "%s, and still not done after %v", what, limit).
+			return rest.Errorf(rest.DeadlineExceeded, rest.ReasonTimeout, "%s, but not done after %v", what,
+				limit).
 				Suggest("it goes on; ask for its status, or give ?wait= more time")
 		}
 	}

@@ -263,11 +263,13 @@ func (s *Connectors) cleanUp(w http.ResponseWriter, r *http.Request, limit time.
 		case err == nil:
 			return nil
 		case errors.Is(err, spec.ErrBusy):
-			return rest.Errorf(rest.Aborted, rest.ReasonConnectorCleaning, "connector %q is deleted and being cleaned up", id).
-				Suggest("it goes on; try again when that is done")
+			return rest.Errorf(rest.Aborted, rest.ReasonConnectorCleaning, "connector %q is deleted and being "+
+				"cleaned up", id).
+				Suggest("the clean-up continues; try again later")
 		}
-		return rest.Errorf(rest.Aborted, rest.ReasonConnectorCleanUp, "connector %q is deleted, but its clean-up failed: %v", id, err).
-			Suggest("it is tried again when its pipeline runs or is deleted")
+		return rest.Errorf(rest.Aborted, rest.ReasonConnectorCleanUp, "connector %q is deleted, but its clean-up "+
+			"failed: %v", id, err).
+			Suggest("the agent tries again when its pipeline runs or is deleted")
 	case <-timer.C:
 	case <-r.Context().Done():
 	}

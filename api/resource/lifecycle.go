@@ -37,7 +37,8 @@ func (s *Runs) Start(w http.ResponseWriter, r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return rest.Empty{}, s.wait(w, r, limit, "pipeline "+id+" is starting", s.unlessOverruled(r, id, spec.StatusRunning, func() (bool, error) { return done(r, id, since) }))
+	return rest.Empty{}, s.wait(w, r, limit, "pipeline "+id+" is starting", s.unlessOverruled(r, id, spec.StatusRunning,
+		func() (bool, error) { return done(r, id, since) }))
 }
 
 // Stop has a pipeline stop and answers when it did. One that is stopping already may be
@@ -65,11 +66,14 @@ func (s *Runs) Stop(w http.ResponseWriter, r *http.Request) (any, error) {
 			return nil, err
 		}
 	}
-	return rest.Empty{}, s.wait(w, r, limit, "pipeline "+id+" is stopping", s.unlessOverruled(r, id, spec.StatusStopped, func() (bool, error) { return s.stopped(id), nil }))
+	return rest.Empty{}, s.wait(w, r, limit, "pipeline "+id+" is stopping", s.unlessOverruled(r, id, spec.StatusStopped,
+		func() (bool, error) { return s.stopped(id), nil }))
 }
 
-// unlessOverruled returns done, which fails when another request has the pipeline deleted, or run or stop, in the meantime.
-func (s *Runs) unlessOverruled(r *http.Request, id string, want spec.Status, done func() (bool, error)) func() (bool, error) {
+// unlessOverruled returns done, which fails when another request has the pipeline deleted, or run or stop, in the
+// meantime.
+func (s *Runs) unlessOverruled(r *http.Request, id string, want spec.Status, done func() (bool, error)) func() (bool,
+	error) {
 	next := time.Now().Add(pollInterval)
 	return func() (bool, error) {
 		if ok, err := done(); ok || err != nil || time.Now().Before(next) {
@@ -79,12 +83,14 @@ func (s *Runs) unlessOverruled(r *http.Request, id string, want spec.Status, don
 		d, err := s.Desired.Get(r.Context(), id)
 		switch {
 		case errors.Is(err, spec.ErrNotFound), err == nil && !d.Withdrawn.IsZero():
-			return false, rest.Errorf(rest.Aborted, rest.ReasonPipelineBeingDeleted, "another request, or its file, has deleted pipeline %q in the meantime", id)
+			return false, rest.Errorf(rest.Aborted, rest.ReasonPipelineBeingDeleted, "another request, or its file, "+
+				"has deleted pipeline %q in the meantime", id)
 		case err != nil:
 			return false, err
 		case d.Want() != want:
-			return false, rest.Errorf(rest.Aborted, rest.ReasonPipelineOverruled, "another request, or its file, declared pipeline %q %s in the meantime", id, d.Want()).
-				Suggest("try again if that is not what it is to be")
+			return false, rest.Errorf(rest.Aborted, rest.ReasonPipelineOverruled, "another request, or its file, "+
+				"declared pipeline %q %s in the meantime", id, d.Want()).
+				Suggest("repeat the request to overrule that")
 		}
 		return false, nil
 	}
@@ -121,7 +127,8 @@ func (s *Runs) Restart(w http.ResponseWriter, r *http.Request) (any, error) {
 	if err := s.Observed.Restart(r.Context(), id); err != nil {
 		return nil, err
 	}
-	return rest.Empty{}, s.wait(w, r, limit, "pipeline "+id+" is restarting", s.unlessOverruled(r, id, spec.StatusRunning, func() (bool, error) { return s.started(r, id, since) }))
+	return rest.Empty{}, s.wait(w, r, limit, "pipeline "+id+" is restarting",
+		s.unlessOverruled(r, id, spec.StatusRunning, func() (bool, error) { return s.started(r, id, since) }))
 }
 
 // setStatus changes the status that d's pipeline should be in. A file keeps what it
@@ -180,8 +187,7 @@ func (s *Runs) started(_ *http.Request, id string, since time.Time) (bool, error
 	return false, nil
 }
 
-// running is started for a pipeline that was to be stopped, and may not have been: what was asked for a moment
-// before has then never begun.
+// running is like started, for a pipeline whose requested stop may never have begun.
 func (s *Runs) running(r *http.Request, id string, since time.Time) (bool, error) {
 	ok, err := s.started(r, id, since)
 	if ok || err != nil {

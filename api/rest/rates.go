@@ -31,19 +31,19 @@ type StageRates struct {
 	Filtered    float64          `json:"filtered,omitempty" doc:"Per second, by a processor."`
 	Busy        float64          `json:"busy" doc:"Share of the time that a source reads, waiting for records included, that a processor processes or a destination writes, from 0 to 1. Estimated from a sample of the calls."`
 	Behind      *progress.Report `json:"behind,omitempty" doc:"How far a source is behind its system, as far as that is known."`
-	Waiting     string           `json:"waiting,omitempty" doc:"Of a source that has delivered nothing since it was opened: no record yet, open since when."`
-	Slow        string           `json:"slow,omitempty" doc:"Says who waits for it, as in: in waits for out, when it is what holds the pipeline back."`
+	Waiting     string           `json:"waiting,omitempty" doc:"Set for a source that has delivered nothing since it was opened: no record yet, and the time of opening."`
+	Slow        string           `json:"slow,omitempty" doc:"The stages that wait for it, as in: in waits for out, if it is the stage that slows the pipeline down."`
 	Kind        StageKind        `json:"kind,omitempty"`
 	In          float64          `json:"in" doc:"Per second: read by a source, handed to a processor or a destination."`
 	Out         float64          `json:"out" doc:"Per second: acknowledged to a source, passed on by a processor, accepted by a destination."`
-	Doing       string           `json:"doing,omitempty" doc:"What it does now: opening, reading, waiting for destinations, acknowledging, processing, writing, gathering a batch, throttled or waiting for the cluster."`
-	Outstanding uint64           `json:"outstanding,omitempty" doc:"Records that a source read and that are not settled, or that another stage got and has not answered for."`
-	Since       *time.Time       `json:"since,omitempty" doc:"Since when it has had something to do and has done none of it."`
-	Errors      int              `json:"errors,omitempty" doc:"That it reported since it passed a record last."`
-	Error       string           `json:"error,omitempty" doc:"The last of them."`
+	Doing       string           `json:"doing,omitempty" doc:"Current activity: opening, reading, waiting for destinations, acknowledging, processing, writing, gathering a batch, throttled or waiting for the cluster."`
+	Outstanding uint64           `json:"outstanding,omitempty" doc:"Records that a source read and that are not settled, or that another stage received and has not answered."`
+	Since       *time.Time       `json:"since,omitempty" doc:"Time since which it has had work and made no progress."`
+	Errors      int              `json:"errors,omitempty" doc:"Errors that it reported since it last passed a record."`
+	Error       string           `json:"error,omitempty" doc:"The last of these errors."`
 }
 
-// StageKind is what a stage of a pipeline is.
+// StageKind is the kind of a stage of a pipeline.
 type StageKind string
 
 // The kinds.

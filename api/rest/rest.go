@@ -362,7 +362,7 @@ type ReadyPipelines struct {
 	Total             int                `json:"total"`
 	Running           int                `json:"running"`
 	Degraded          int                `json:"degraded"`
-	NotDelivering     int                `json:"notDelivering,omitempty" doc:"Of those that are to run. It does not make the agent less ready."`
+	NotDelivering     int                `json:"notDelivering,omitempty" doc:"Pipelines that should run but deliver nothing. They do not affect the readiness of the agent."`
 	DegradedPipelines []DegradedPipeline `json:"degradedPipelines,omitempty"`
 }
 

@@ -16,6 +16,8 @@ var Values = map[reflect.Type][]string{
 	reflect.TypeFor[spec.Severity]():      {"error", "warning"},
 	reflect.TypeFor[spec.Action]():        {"add", "remove", "change"},
 	reflect.TypeFor[spec.Effect]():        {"none", "in-place", "restart-destination", "restart", "position-lost"},
-	reflect.TypeFor[spec.ConditionType](): {"Valid", "Applied", "Ready", "Delivering", "Draining", "Conflict", "RolledBack", "PluginChanged"},
-	reflect.TypeFor[DeadLetterStage]():    {"source-processor", "pipeline-processor", "destination-processor", "destination"},
+	reflect.TypeFor[spec.ConditionType](): {"Valid", "Applied", "Ready", "Delivering", "Draining", "Conflict",
+		"RolledBack", "PluginChanged"},
+	reflect.TypeFor[DeadLetterStage](): {"source-processor", "pipeline-processor", "destination-processor",
+		"destination"},
 }

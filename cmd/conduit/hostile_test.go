@@ -22,18 +22,21 @@ import (
 	"github.com/conduit-agent/conduit/cmd/conduit/cli"
 )
 
-// hostileText would change what the line around it says, and the title of a terminal.
+// hostileText would change the meaning of the line around it and the title of a terminal.
 const hostileText = "a\u202eb\x1b]0;c\x07\u2066d\u200be\u2028f\x9bg\u009bh\U000e0041i\x7f\rj\xffk\u061c"
 
 // hostileAnswer is what any request may be answered with: every field has the text.
 func hostileAnswer(list bool) []byte {
 	object := map[string]any{}
-	for _, name := range strings.Fields(`id ID name pipelineID pipelineId connectorID connectorId error message reason path file plugin version summary description author
+	for _, name := range strings.Fields(
+		`id ID name pipelineID pipelineId connectorID connectorId error message reason path file plugin version summary description author
 		level phase status text line title type at key value position record content settings member agent address detail component code`) {
 		object[name] = hostileText
 	}
-	object["state"] = map[string]any{"phase": hostileText, "error": hostileText, "lastAttempt": map[string]any{"error": hostileText}}
-	object["labels"], object["fields"], object["metadata"] = map[string]string{hostileText: hostileText}, map[string]string{hostileText: hostileText}, map[string]string{hostileText: hostileText}
+	object["state"] = map[string]any{"phase": hostileText, "error": hostileText,
+		"lastAttempt": map[string]any{"error": hostileText}}
+	object["labels"], object["fields"], object["metadata"] = map[string]string{hostileText: hostileText},
+		map[string]string{hostileText: hostileText}, map[string]string{hostileText: hostileText}
 	object["problems"] = []any{map[string]any{"message": hostileText, "file": hostileText, "severity": "error"}}
 	delete(object, "at") // a time
 	var answer any = object
@@ -44,7 +47,7 @@ func hostileAnswer(list bool) []byte {
 	return b
 }
 
-// hiddenIn returns the first character of what a command printed that a terminal does not show as what it is.
+// hiddenIn returns the first character in the output of a command that a terminal does not show as it is.
 func hiddenIn(printed string) string {
 	i := strings.IndexFunc(printed, func(r rune) bool { return r != '\n' && r != '\t' && !unicode.IsGraphic(r) })
 	if i < 0 {
@@ -53,7 +56,7 @@ func hiddenIn(printed string) string {
 	return printed[max(0, i-40):min(len(printed), i+20)]
 }
 
-// eachRemote calls f for every command that asks an agent.
+// eachRemote calls f for every command that queries an agent.
 func eachRemote(c *ffcli.Command, path []string, f func(c *ffcli.Command, path []string)) {
 	if c.FlagSet != nil && c.FlagSet.Lookup("api.address") != nil && len(c.Subcommands) == 0 {
 		f(c, path)
@@ -63,52 +66,60 @@ func eachRemote(c *ffcli.Command, path []string, f func(c *ffcli.Command, path [
 	}
 }
 
-// Whatever an agent answers, no command prints what steers the terminal of who runs it, or reorders its text.
+// Whatever an agent answers, no command prints characters that control the terminal or reorder its text.
 func TestCommandsPrintNothingHidden(t *testing.T) {
 	t.Chdir(t.TempDir())
 	if err := os.MkdirAll("pipelines", 0o700); err != nil {
 		t.Fatal(err)
 	}
 	file := filepath.Join("pipelines", "p.yaml")
-	if err := os.WriteFile(file, []byte("version: \"2.2\"\npipelines: [{id: x, name: \"\\u202e\", nonsense\u202e: 1}]\n"), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte("version: \"2.2\"\npipelines: [{id: x, name: \"\\u202e\", "+
+		"nonsense\u202e: 1}]\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	commands := 0
 	for _, answer := range []struct {
 		status int
 		body   []byte
-	}{{200, hostileAnswer(false)}, {200, hostileAnswer(true)}, {200, []byte(hostileText)}, {500, hostileAnswer(false)}, {404, []byte(hostileText)}} {
+	}{{200, hostileAnswer(false)}, {200, hostileAnswer(true)}, {200, []byte(hostileText)}, {500, hostileAnswer(false)},
+		{404, []byte(hostileText)}} {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			_, _ = io.Copy(io.Discard, r.Body)
 			w.Header().Set("Content-Type", "application/json")
 			w.WriteHeader(answer.status)
 			_, _ = w.Write(answer.body)
 		}))
-		eachRemote(root(&cli.Program{Stdout: io.Discard, Stderr: io.Discard}), nil, func(c *ffcli.Command, path []string) {
-			if path[0] == "run" {
-				return
-			}
-			commands++
-			for _, terminal := range []bool{false, true} {
-				for _, arguments := range [][]string{{"x"}, {file, "y"}, {"x\u202e"}} {
-					ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond) // some follow what happens
-					var stdout, stderr bytes.Buffer
-					p := &cli.Program{Stdout: &stdout, Stderr: &stderr, Terminal: terminal, Environ: []string{"NO_COLOR=1"},
-						Catalog: func(c config.Config, log *slog.Logger) cli.Catalog { return plugincatalog.Offline(c, log) }}
-					args := append(append(path[:len(path):len(path)], "--api.address", server.URL), arguments...)
-					run(ctx, p, args)
-					cancel()
-					if !terminal && len(path) > 1 && path[1] == "export" {
-						continue // a document for a file
-					}
-					if hidden := hiddenIn(stdout.String() + stderr.String()); hidden != "" && !terminal {
-						t.Errorf("%v, answered %d %.20q: prints %q", args, answer.status, answer.body, hidden)
-					} else if terminal && strings.ContainsAny(stdout.String()+stderr.String(), "\u202e\u2066\u200b\x07\u009b") {
-						t.Errorf("%v on a terminal, answered %d %.20q: prints %q", args, answer.status, answer.body, hidden)
+		eachRemote(root(&cli.Program{Stdout: io.Discard, Stderr: io.Discard}), nil,
+			func(c *ffcli.Command, path []string) {
+				if path[0] == "run" {
+					return
+				}
+				commands++
+				for _, terminal := range []bool{false, true} {
+					for _, arguments := range [][]string{{"x"}, {file, "y"}, {"x\u202e"}} {
+						ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond) // some follow what happens
+						var stdout, stderr bytes.Buffer
+						p := &cli.Program{Stdout: &stdout, Stderr: &stderr, Terminal: terminal,
+							Environ: []string{"NO_COLOR=1"},
+							Catalog: func(c config.Config, log *slog.Logger) cli.Catalog {
+								return plugincatalog.Offline(c, log)
+							}}
+						args := append(append(path[:len(path):len(path)], "--api.address", server.URL), arguments...)
+						run(ctx, p, args)
+						cancel()
+						if !terminal && len(path) > 1 && path[1] == "export" {
+							continue // a document for a file
+						}
+						if hidden := hiddenIn(stdout.String() + stderr.String()); hidden != "" && !terminal {
+							t.Errorf("%v, answered %d %.20q: prints %q", args, answer.status, answer.body, hidden)
+						} else if terminal &&
+							strings.ContainsAny(stdout.String()+stderr.String(), "\u202e\u2066\u200b\x07\u009b") {
+							t.Errorf("%v on a terminal, answered %d %.20q: prints %q", args, answer.status, answer.body,
+								hidden)
+						}
 					}
 				}
-			}
-		})
+			})
 		server.Close()
 	}
 	if commands < 50 {

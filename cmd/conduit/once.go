@@ -116,9 +116,11 @@ func (o *once) report(ctx context.Context, a *agent.Agent, all []waiting.Rest) e
 		n, refused := counts(a, all[i].ID)
 		read += n
 		for _, id := range all[i].Endless {
-			fmt.Fprintf(o.Stderr, "conduit: pipeline %s: source %s cannot know whether there is more; it delivered nothing for %s\n", all[i].ID, id, o.idle)
+			fmt.Fprintf(o.Stderr, "conduit: pipeline %s: source %s cannot know its end; it delivered "+
+				"nothing for %s\n", all[i].ID, id, o.idle)
 		}
-		for _, words := range slices.Concat(all[i].Unread, []string{failure(&all[i]), refusals(refused)}, skipped(a, all[i].ID)) {
+		for _, words := range slices.Concat(all[i].Unread, []string{failure(&all[i]), refusals(refused)},
+			skipped(a, all[i].ID)) {
 			if words != "" {
 				failed = true
 				fmt.Fprintf(o.Stderr, "conduit: pipeline %s: %s\n", all[i].ID, terminal.OneError(words))
@@ -132,7 +134,7 @@ func (o *once) report(ctx context.Context, a *agent.Agent, all []waiting.Rest) e
 	return nil
 }
 
-// skipped says what the sources of a pipeline leave out.
+// skipped describes the data that the sources of a pipeline left out.
 func skipped(a *agent.Agent, id string) (all []string) {
 	running, _ := a.Runner.Pipeline(id)
 	if running == nil {

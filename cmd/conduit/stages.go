@@ -13,8 +13,8 @@ import (
 	"github.com/conduit-agent/conduit/cmd/conduit/terminal"
 )
 
-// writeStages writes a table of the stages of a pipeline, in the order in which records pass them, and which of them
-// the others wait for.
+// writeStages writes a table of the stages of a pipeline, in the order in which records pass them, and names the stage
+// that the others wait for.
 func writeStages(r *cli.Remote, to io.Writer, rates *rest.PipelineRates) error {
 	fmt.Fprintln(to)
 	if err := stageTable(rates).Write(to, r.Paint); err != nil {
@@ -55,7 +55,8 @@ func stageTable(rates *rest.PipelineRates) *terminal.Table {
 			text += fmt.Sprintf(" (%d times)", s.Errors)
 		}
 		t.Add(strings.TrimPrefix(id, rates.ID+":"), string(s.Kind), rateWords(&s.In), rateWords(&s.Out), s.Outstanding,
-			terminal.Dash(strings.Trim(s.Doing+", "+s.Waiting, ", ")), since, terminal.Colored(cmp.Or(text, "-"), terminal.Red))
+			terminal.Dash(strings.Trim(s.Doing+", "+s.Waiting, ", ")), since,
+			terminal.Colored(cmp.Or(text, "-"), terminal.Red))
 	}
 	return t
 }

@@ -92,7 +92,8 @@ type agentStatus struct {
 
 type pipelineStatus struct {
 	rest.PipelineStatus
-	RecordsPerSecond   *float64 `json:"recordsPerSecond,omitempty"`   // read by all sources; not known of a pipeline that has only begun to run
+	// read by all sources; not known of a pipeline that has only begun to run
+	RecordsPerSecond   *float64 `json:"recordsPerSecond,omitempty"`
 	DeliveredPerSecond *float64 `json:"deliveredPerSecond,omitempty"` // accepted by the destination that accepts least
 }
 
@@ -145,10 +146,11 @@ func (v *statusView) status(ctx context.Context) (agentStatus, error) {
 func (p *pipelineStatus) asDeclared() bool { return !p.fails() && p.Override == "" }
 
 func (p *pipelineStatus) fails() bool {
-	return p.stalled() || p.State.Phase == spec.PhaseDegraded || p.State.Phase == spec.PhaseRecovering || errorWords(p) != ""
+	return p.stalled() || p.State.Phase == spec.PhaseDegraded || p.State.Phase == spec.PhaseRecovering ||
+		errorWords(p) != ""
 }
 
-// stalled reports whether the pipeline is to run and delivers nothing.
+// stalled reports whether the pipeline should run but delivers nothing.
 func (p *pipelineStatus) stalled() bool {
 	return p.State.Stall != nil
 }
@@ -204,7 +206,7 @@ func (v *statusView) watch(ctx context.Context) error {
 
 // layout says how the table of the pipelines is arranged.
 type layout struct {
-	first  bool // problems of files and warnings stand above the table, which may be longer than the terminal
+	first  bool // problems of files and warnings precede the table, which may be longer than the terminal
 	below  bool // errors have lines of their own, below those of their pipelines, rather than a column
 	stages bool // a table of the stages of the only pipeline follows
 	id     int  // the most characters of an id; 0: any number
@@ -376,7 +378,8 @@ func pipelineTable(all []pipelineStatus, l layout) *terminal.Table {
 			id = terminal.Shorten(id, l.id)
 		}
 		cells := []any{id, phaseWords(one), generationWords(one),
-			terminal.Dash(number(one.State.RunningGeneration)), passingWords(one), terminal.Dash(behindWords(one.Rates))}
+			terminal.Dash(number(one.State.RunningGeneration)), passingWords(one),
+			terminal.Dash(behindWords(one.Rates))}
 		switch text := terminal.OneError(errorWords(one)); {
 		case !l.below:
 			t.Add(append(cells, terminal.Colored(text, terminal.Red))...)
@@ -408,7 +411,7 @@ func phaseWords(s *pipelineStatus) terminal.Cell {
 	return terminal.Colored(string(s.State.Phase)+count, pipelines.PhaseColors[s.State.Phase])
 }
 
-// writeWarnings says what the sources warn of and leave out.
+// writeWarnings writes the warnings of the sources and the data that they left out.
 func writeWarnings(r *cli.Remote, to io.Writer, all []pipelineStatus) {
 	for i := range all {
 		if all[i].Rates == nil {
@@ -422,7 +425,8 @@ func writeWarnings(r *cli.Remote, to io.Writer, all []pipelineStatus) {
 				continue
 			}
 			for _, skip := range stage.Behind.Skipped {
-				fmt.Fprintf(to, "%s %s leaves out %s since %s: %s\n", r.Paint("warning:", terminal.Yellow), id, skip.Of, terminal.Moment(skip.Since), skip.Error)
+				fmt.Fprintf(to, "%s %s leaves out %s since %s: %s\n", r.Paint("warning:", terminal.Yellow), id, skip.Of,
+					terminal.Moment(skip.Since), skip.Error)
 			}
 		}
 	}
@@ -443,7 +447,7 @@ func generationWords(s *pipelineStatus) string {
 	return fmt.Sprint(s.Generation)
 }
 
-// errorWords says why it is not what is declared that runs, or why that delivers nothing.
+// errorWords explains why the declared version does not run, or why it delivers nothing.
 func errorWords(s *pipelineStatus) string {
 	switch a := s.State.LastAttempt; {
 	case s.stalled():
@@ -460,7 +464,7 @@ func errorWords(s *pipelineStatus) string {
 	return ""
 }
 
-// stallWords says why a pipeline delivers nothing, and since when.
+// stallWords explains why a pipeline delivers nothing, and since when.
 func stallWords(s *spec.State) string {
 	return "since " + terminal.Moment(s.Stall.Since) + ": " + cmp.Or(s.Error, s.Stall.Message)
 }

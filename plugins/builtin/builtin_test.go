@@ -326,20 +326,23 @@ func TestLeftOut(t *testing.T) {
 	}
 }
 
-// TestSourcesTellTheirLimits checks that every source of which a setting bounds the records that are not acknowledged
-// tells the host so: otherwise batches and windows wait for records that cannot come.
+// TestSourcesTellTheirLimits checks that every source with a setting that bounds its unacknowledged records reports the
+// bound to the host: otherwise batches and windows wait for records that cannot come.
 func TestSourcesTellTheirLimits(t *testing.T) {
 	bounds := regexp.MustCompile(`not acknowledged|wait for acknowledgements`)
 	limits := map[string]struct {
 		settings map[string]string
 		most     int // of the source with these settings; 0: it says itself when it is stalled, or has no limit
 	}{
-		"mqtt receiveMaximum":      {map[string]string{"url": "mqtt://127.0.0.1:1", "topics": "t", "receiveMaximum": "7"}, 7},
+		"mqtt receiveMaximum": {map[string]string{"url": "mqtt://127.0.0.1:1", "topics": "t",
+			"receiveMaximum": "7"}, 7},
 		"mqtt receiveMaximum, QoS": {map[string]string{"url": "mqtt://127.0.0.1:1", "topics": "t", "qos": "0"}, 0},
-		"nats maxAckPending":       {map[string]string{"url": "nats://127.0.0.1:1", "stream": "s", "maxAckPending": "7"}, 7},
-		"nats maxAckPending, core": {map[string]string{"url": "nats://127.0.0.1:1", "type": "core", "subjects": "s"}, 0},
-		"syslog limit.messages":    {map[string]string{"limit.messages": "7"}, 7},
-		"http limit.requests":      {map[string]string{}, 0},
+		"nats maxAckPending": {map[string]string{"url": "nats://127.0.0.1:1", "stream": "s",
+			"maxAckPending": "7"}, 7},
+		"nats maxAckPending, core": {map[string]string{"url": "nats://127.0.0.1:1", "type": "core", "subjects": "s"},
+			0},
+		"syslog limit.messages": {map[string]string{"limit.messages": "7"}, 7},
+		"http limit.requests":   {map[string]string{}, 0},
 	}
 	for _, c := range builtin.All() {
 		if c.NewSource == nil {

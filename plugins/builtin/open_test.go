@@ -11,7 +11,8 @@ import (
 	"github.com/conduit-agent/conduit/plugins/builtin/exec"
 )
 
-var bucket = map[string]string{"aws.region": "eu-central-1", "aws.bucket": "b", "aws.accessKeyId": "id", "aws.secretAccessKey": "secret"}
+var bucket = map[string]string{"aws.region": "eu-central-1", "aws.bucket": "b", "aws.accessKeyId": "id",
+	"aws.secretAccessKey": "secret"}
 
 // minimal are the fewest settings of each connector.
 var minimal = map[string]map[string]string{
@@ -22,11 +23,17 @@ var minimal = map[string]map[string]string{
 	"http source": {"address": "127.0.0.1:0"}, "http destination": {"url": "http://127.0.0.1:1"},
 	"journald source": {},
 	"kafka source":    {"servers": "127.0.0.1:1", "topics": "t"}, "kafka destination": {"servers": "127.0.0.1:1"},
-	"mqtt source": {"url": "mqtt://127.0.0.1:1", "topics": "t"}, "mqtt destination": {"url": "mqtt://127.0.0.1:1", "topic": "t"},
-	"mysql source": {"address": "127.0.0.1:1", "user": "u", "database": "d"}, "mysql destination": {"address": "127.0.0.1:1", "user": "u", "database": "d"},
-	"nats source": {"url": "nats://127.0.0.1:1", "stream": "s"}, "nats destination": {"url": "nats://127.0.0.1:1", "subject": "s"},
-	"postgres source": {"url": "postgres://u@127.0.0.1:1/d"}, "postgres destination": {"url": "postgres://u@127.0.0.1:1/d"},
-	"redis source": {"url": "redis://127.0.0.1:1", "key": "k"}, "redis destination": {"url": "redis://127.0.0.1:1", "key": "k"},
+	"mqtt source": {"url": "mqtt://127.0.0.1:1", "topics": "t"}, "mqtt destination": {"url": "mqtt://127.0.0.1:1",
+		"topic": "t"},
+	"mysql source":      {"address": "127.0.0.1:1", "user": "u", "database": "d"},
+	"mysql destination": {"address": "127.0.0.1:1", "user": "u", "database": "d"},
+	"nats source":       {"url": "nats://127.0.0.1:1", "stream": "s"}, "nats destination": {"url": "nats://127.0.0.1:1",
+		"subject": "s"},
+	"postgres source":      {"url": "postgres://u@127.0.0.1:1/d"},
+	"postgres destination": {"url": "postgres://u@127.0.0.1:1/d"},
+	"redis source":         {"url": "redis://127.0.0.1:1", "key": "k"},
+	"redis destination": {"url": "redis://127.0.0.1:1",
+		"key": "k"},
 	"s3 source": bucket, "s3 destination": with(bucket, "format", "parquet"),
 	"sqlite source": {"path": "a.db"}, "sqlite destination": {"path": "a.db"},
 	"syslog source": {"address": "127.0.0.1:0"}, "syslog destination": {"address": "127.0.0.1:1"},
@@ -49,14 +56,16 @@ func TestNothingBeforeOpen(t *testing.T) {
 		if c.NewSource != nil {
 			s := c.NewSource()
 			kept = append(kept, s)
-			if err := s.Configure(context.Background(), s.Parameters().ApplyDefaults(minimal[c.Name+" source"])); err != nil {
+			if err := s.Configure(context.Background(),
+				s.Parameters().ApplyDefaults(minimal[c.Name+" source"])); err != nil {
 				t.Errorf("%s source: %v", c.Name, err)
 			}
 		}
 		if c.NewDestination != nil {
 			d := c.NewDestination()
 			kept = append(kept, d)
-			if err := d.Configure(context.Background(), d.Parameters().ApplyDefaults(minimal[c.Name+" destination"])); err != nil {
+			if err := d.Configure(context.Background(),
+				d.Parameters().ApplyDefaults(minimal[c.Name+" destination"])); err != nil {
 				t.Errorf("%s destination: %v", c.Name, err)
 			}
 		}

@@ -23,7 +23,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// A peer is a server that behaves until the connection stands, and then sends what a test wants.
+// A peer is a server that behaves until the connection is established, and then sends hostile data chosen by a test.
 type peer struct {
 	connector   string
 	settings    map[string]string // ADDR stands for the address of the server
@@ -61,7 +61,8 @@ func mysqlHandshake(c net.Conn, r *bufio.Reader) error {
 
 // natsHandshake greets, and waits for the first subscription.
 func natsHandshake(c net.Conn, r *bufio.Reader) error {
-	_, _ = io.WriteString(c, `INFO {"server_id":"x","version":"2.12.0","proto":1,"headers":true,"max_payload":1048576}`+"\r\n")
+	_, _ = io.WriteString(c, `INFO {"server_id":"x","version":"2.12.0","proto":1,"headers":true,"max_payload":1048576}`+
+		"\r\n")
 	for {
 		line, err := r.ReadString('\n')
 		if err != nil {
@@ -101,7 +102,7 @@ func firstByte(_ net.Conn, r *bufio.Reader) error {
 	return err
 }
 
-// mqttHandshake lets in.
+// mqttHandshake accepts a client.
 func mqttHandshake(c net.Conn, r *bufio.Reader) error {
 	if _, err := r.Peek(2); err != nil {
 		return err
@@ -123,22 +124,36 @@ func requestHandshake(_ net.Conn, r *bufio.Reader) error {
 }
 
 var peers = map[string]peer{
-	"redis list":     {"redis", map[string]string{"url": "redis://ADDR", "key": "k", "type": "list", "timeout": "2s"}, false, firstByte},
-	"redis stream":   {"redis", map[string]string{"url": "redis://ADDR", "key": "k", "type": "stream", "timeout": "2s"}, false, firstByte},
-	"redis channel":  {"redis", map[string]string{"url": "redis://ADDR", "key": "k", "type": "pubsub", "timeout": "2s"}, false, firstByte},
-	"redis write":    {"redis", map[string]string{"url": "redis://ADDR", "key": "k", "timeout": "2s"}, true, firstByte},
-	"mysql":          {"mysql", map[string]string{"address": "ADDR", "user": "u", "database": "d", "timeout": "2s"}, false, mysqlHandshake},
-	"mysql write":    {"mysql", map[string]string{"address": "ADDR", "user": "u", "database": "d", "timeout": "2s", "table": "t"}, true, mysqlHandshake},
-	"mysql login":    {"mysql", map[string]string{"address": "ADDR", "user": "u", "database": "d", "timeout": "2s"}, false, nil},
-	"nats core":      {"nats", map[string]string{"url": "nats://ADDR", "type": "core", "subjects": "foo", "timeout": "2s"}, false, natsHandshake},
-	"nats stream":    {"nats", map[string]string{"url": "nats://ADDR", "stream": "S", "timeout": "2s"}, false, natsHandshake},
-	"nats greeting":  {"nats", map[string]string{"url": "nats://ADDR", "type": "core", "subjects": "foo", "timeout": "2s"}, false, nil},
-	"postgres":       {"postgres", map[string]string{"url": "postgres://u@ADDR/d?sslmode=disable", "tables": "t"}, false, postgresHandshake},
-	"postgres login": {"postgres", map[string]string{"url": "postgres://u@ADDR/d?sslmode=disable", "tables": "t"}, false, firstByte},
-	"mqtt":           {"mqtt", map[string]string{"url": "mqtt://ADDR", "topics": "t", "timeout": "2s"}, false, mqttHandshake},
-	"kafka":          {"kafka", map[string]string{"servers": "ADDR", "topics": "t", "timeout": "2s"}, false, kafkaHandshake},
-	"http":           {"http", map[string]string{"url": "http://ADDR/", "timeout": "2s"}, false, requestHandshake},
-	"s3": {"s3", map[string]string{"aws.bucket": "b", "aws.region": "r", "aws.endpoint": "http://ADDR", "aws.accessKeyId": "i", "aws.secretAccessKey": "s", "timeout": "2s"},
+	"redis list": {"redis", map[string]string{"url": "redis://ADDR", "key": "k", "type": "list", "timeout": "2s"},
+		false, firstByte},
+	"redis stream": {"redis", map[string]string{"url": "redis://ADDR", "key": "k", "type": "stream", "timeout": "2s"},
+		false, firstByte},
+	"redis channel": {"redis", map[string]string{"url": "redis://ADDR", "key": "k", "type": "pubsub", "timeout": "2s"},
+		false, firstByte},
+	"redis write": {"redis", map[string]string{"url": "redis://ADDR", "key": "k", "timeout": "2s"}, true, firstByte},
+	"mysql": {"mysql", map[string]string{"address": "ADDR", "user": "u", "database": "d", "timeout": "2s"},
+		false, mysqlHandshake},
+	"mysql write": {"mysql", map[string]string{"address": "ADDR", "user": "u", "database": "d", "timeout": "2s",
+		"table": "t"}, true, mysqlHandshake},
+	"mysql login": {"mysql", map[string]string{"address": "ADDR", "user": "u", "database": "d", "timeout": "2s"},
+		false, nil},
+	"nats core": {"nats", map[string]string{"url": "nats://ADDR", "type": "core", "subjects": "foo",
+		"timeout": "2s"}, false, natsHandshake},
+	"nats stream": {"nats", map[string]string{"url": "nats://ADDR", "stream": "S", "timeout": "2s"}, false,
+		natsHandshake},
+	"nats greeting": {"nats", map[string]string{"url": "nats://ADDR", "type": "core", "subjects": "foo",
+		"timeout": "2s"}, false, nil},
+	"postgres": {"postgres", map[string]string{"url": "postgres://u@ADDR/d?sslmode=disable", "tables": "t"}, false,
+		postgresHandshake},
+	"postgres login": {"postgres", map[string]string{"url": "postgres://u@ADDR/d?sslmode=disable", "tables": "t"},
+		false, firstByte},
+	"mqtt": {"mqtt", map[string]string{"url": "mqtt://ADDR", "topics": "t", "timeout": "2s"}, false,
+		mqttHandshake},
+	"kafka": {"kafka", map[string]string{"servers": "ADDR", "topics": "t", "timeout": "2s"}, false,
+		kafkaHandshake},
+	"http": {"http", map[string]string{"url": "http://ADDR/", "timeout": "2s"}, false, requestHandshake},
+	"s3": {"s3", map[string]string{"aws.bucket": "b", "aws.region": "r", "aws.endpoint": "http://ADDR",
+		"aws.accessKeyId": "i", "aws.secretAccessKey": "s", "timeout": "2s"},
 		false, requestHandshake},
 }
 
@@ -149,7 +164,7 @@ type outcome struct {
 	sent      int64 // bytes that it took
 }
 
-// said has what a connector says: in its errors, its warnings and its log.
+// said collects the texts of a connector: its errors, warnings and log lines.
 type said struct {
 	mu   sync.Mutex
 	text strings.Builder
@@ -226,7 +241,8 @@ func meet(t testing.TB, p peer, send func(io.Writer) error, why string) (o outco
 	words := &said{more: make(chan struct{}, 1)}
 	go func() {
 		defer close(done)
-		o.err = employ(sdk.WithEnv(ctx, &sdk.Env{ConnectorID: "p:c", Logger: slog.New(slog.NewTextHandler(words, nil))}), t, p, l.Addr().String())
+		o.err = employ(sdk.WithEnv(ctx,
+			&sdk.Env{ConnectorID: "p:c", Logger: slog.New(slog.NewTextHandler(words, nil))}), t, p, l.Addr().String())
 		_, _ = fmt.Fprint(words, o.err)
 	}()
 	select {
@@ -286,7 +302,8 @@ func employ(ctx context.Context, t testing.TB, p peer, addr string) error {
 				if err := d.Open(ctx); err != nil {
 					return err
 				}
-				_, err := d.Write(ctx, []record.Record{{Position: record.Position("1"), Operation: record.OperationCreate, After: record.Raw([]byte(`{"a":1}`))}})
+				_, err := d.Write(ctx, []record.Record{{Position: record.Position("1"),
+					Operation: record.OperationCreate, After: record.Raw([]byte(`{"a":1}`))}})
 				return err
 			})
 		}
@@ -314,7 +331,7 @@ func text(s string) func(io.Writer) error {
 	return func(w io.Writer) error { _, err := io.WriteString(w, s); return err }
 }
 
-// endless sends the beginning, and then the rest again and again, until the other side takes no more of it.
+// endless sends begin, and then rest again and again until the other side stops reading.
 func endless(begin, rest string) func(io.Writer) error {
 	block := []byte(strings.Repeat(rest, max(1, 64<<10/len(rest))))
 	return func(w io.Writer) error {
@@ -333,7 +350,7 @@ func mysqlSends(payload ...byte) func(io.Writer) error {
 	return text(string(mysqlPacket(1, payload...)))
 }
 
-// largePackets sends packets as large as can be, of one message.
+// largePackets sends one message in packets of the maximum size.
 func largePackets(w io.Writer) error {
 	const largest = 1<<24 - 1
 	block := make([]byte, 4+largest)
@@ -349,8 +366,8 @@ func answerOf(header string, body ...string) func(io.Writer) error {
 	return text("HTTP/1.1 200 OK\r\n" + header + "\r\n\r\n" + strings.Join(body, ""))
 }
 
-// hostile is what the peers of each connector send. Where it says why, the error or the warning of the connector does,
-// too.
+// hostile lists the data that the peers of each connector send. If why is set, the error or warning of the connector
+// contains it.
 var hostile = map[string]map[string]struct {
 	send func(io.Writer) error
 	why  string
@@ -384,8 +401,9 @@ var hostile = map[string]map[string]struct {
 		"empty packet":  {mysqlSends(), "empty"},
 		"large message": {largePackets, "announces a message"},
 		"row":           {text(string(mysqlPacket(1, 1)) + string(mysqlPacket(2, 3, 'd'))), ""},
-		"huge string":   {text(string(mysqlPacket(1, 1)) + string(mysqlPacket(2, 0xfe, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff))), ""},
-		"more results":  {endless("", string(mysqlPacket(1, 0, 0, 0, 8, 0, 0, 0))), ""},
+		"huge string": {text(string(mysqlPacket(1, 1)) + string(mysqlPacket(2, 0xfe, 0xff, 0xff, 0xff, 0xff, 0xff,
+			0xff, 0xff, 0xff))), ""},
+		"more results": {endless("", string(mysqlPacket(1, 0, 0, 0, 8, 0, 0, 0))), ""},
 	},
 	"nats": {
 		"size":         {text("MSG foo 1 99999999999999\r\n"), "announces a message"},
@@ -398,7 +416,7 @@ var hostile = map[string]map[string]struct {
 		"INFO":         {endless("INFO ", "a"), "a line has more than"},
 		"error":        {endless("-ERR '", "a"), "a line has more than"},
 		"errors":       {endless("", "-ERR 'Permissions Violation for x'\r\n"), "errors a second"},
-		"bare lines":   {text("MSG \nfoo 1 5\r\n"), "does not end as one"},
+		"bare lines":   {text("MSG \nfoo 1 5\r\n"), "does not end with CR LF"},
 		"longer":       {text("MSG foo 1 1\r\nabc\r\n"), "longer than announced"},
 		"bad headers":  {text("HMSG foo 1 3 3\r\nabc\r\nMSG foo 1 0\r\n\r\n"), ""},
 		"nothing":      {text(""), ""},
@@ -436,19 +454,21 @@ var hostile = map[string]map[string]struct {
 		"interim": {endless("", "HTTP/1.1 103 Early Hints\r\na: b\r\n\r\n"), ""},
 	},
 	"s3": {
-		"header":   {endless("HTTP/1.1 200 OK\r\n", "a: b\r\n"), ""},
-		"listing":  {endless("HTTP/1.1 200 OK\r\n\r\n<ListBucketResult>", "<Contents/>"), ""},
-		"nested":   {endless("HTTP/1.1 200 OK\r\n\r\n", "<a>"), ""},
-		"negative": {answerOf("Connection: close", "<ListBucketResult><Contents><Key>a</Key><Size>-10000</Size><LastModified>2020-01-01T00:00:00Z</LastModified></Contents></ListBucketResult>"), ""},
-		"huge":     {answerOf("Connection: close", "<ListBucketResult><Contents><Key>a</Key><Size>9223372036854775807</Size><LastModified>2020-01-01T00:00:00Z</LastModified></Contents></ListBucketResult>"), ""},
+		"header":  {endless("HTTP/1.1 200 OK\r\n", "a: b\r\n"), ""},
+		"listing": {endless("HTTP/1.1 200 OK\r\n\r\n<ListBucketResult>", "<Contents/>"), ""},
+		"nested":  {endless("HTTP/1.1 200 OK\r\n\r\n", "<a>"), ""},
+		"negative": {answerOf("Connection: close",
+			"<ListBucketResult><Contents><Key>a</Key><Size>-10000</Size><LastModified>2020-01-01T00:00:00Z</LastModified></Contents></ListBucketResult>"), ""},
+		"huge": {answerOf("Connection: close",
+			"<ListBucketResult><Contents><Key>a</Key><Size>9223372036854775807</Size><LastModified>2020-01-01T00:00:00Z</LastModified></Contents></ListBucketResult>"), ""},
 	},
 }
 
 // limit is the memory that the process counts as limited to in these tests.
 const limit = 64 << 20
 
-// TestHostilePeers has every client meet servers that announce more than there is, nest without end, cut off and lie.
-// It ends the connection with an error, having allocated no more than what a message may have.
+// TestHostilePeers connects every client to servers that announce too much, nest without end, cut messages off and lie.
+// The client ends the connection with an error and allocates no more than the limit of a message.
 func TestHostilePeers(t *testing.T) {
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(limit))
 	for name, p := range peers {
@@ -456,7 +476,7 @@ func TestHostilePeers(t *testing.T) {
 			t.Run(name+"/"+kind, func(t *testing.T) {
 				why := h.why
 				if p.handshake == nil || name == "postgres login" {
-					why = "" // what is sent is something else in that place
+					why = "" // the data means something else in that place
 				}
 				o := meet(t, p, h.send, why)
 				if o.err == nil {
@@ -473,7 +493,7 @@ func TestHostilePeers(t *testing.T) {
 	}
 }
 
-// fuzzPeer sends what the fuzzer finds after the handshake.
+// fuzzPeer sends input of the fuzzer after the handshake.
 func fuzzPeer(f *testing.F, names ...string) {
 	seen := map[string]bool{}
 	for _, name := range names {
@@ -498,7 +518,7 @@ func fuzzPeer(f *testing.F, names ...string) {
 	})
 }
 
-// shortly is a writer that takes so many bytes.
+// shortly is a writer that accepts a limited number of bytes.
 type shortly struct {
 	io.Writer
 	left int

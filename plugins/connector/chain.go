@@ -22,12 +22,12 @@ type Chain interface {
 	// Deadline returns when Process is to be called although there are no records, the
 	// zero time when it need not be. It changes only with Process.
 	Deadline() time.Time
-	// Observes reports whether a processor wants to know what is committed: then Committed is
-	// called once for every batch of which all records are settled and covered by a saved position.
+	// Observes reports whether a processor observes commits: then Committed is called once for every batch whose
+	// records are all settled and covered by a saved position.
 	Observes() bool
-	// Committed reports that all records of the batches with these tokens are settled, that what
-	// destinations and dead letters have of them is durable, and that the positions which cover them
-	// are saved. An error means what one of Process does.
+	// Committed notifies the chain that all records of the batches with these tokens are settled, that the destinations
+	// and the dead-letter queue hold them durably, and that the positions covering them are saved. An error has the
+	// same meaning as an error of Process.
 	Committed(ctx context.Context, tokens []any) error
 	// Holding returns how many records the processors hold. Those are read again when the
 	// chain ends before it let them go.
@@ -48,13 +48,13 @@ type ChainSuccessor interface {
 	Succeed(former Chain)
 }
 
-// ChainReleaser is a Chain with processors that can let go early what they hold.
+// ChainReleaser is a Chain with processors that can release held records early.
 type ChainReleaser interface {
 	Chain
 	// Releasable reports whether Release would let records go. It changes with Process and Release.
 	Releasable() bool
-	// Release lets the processors let go what they hold, though its time has not come. The outcome is like
-	// that of Process without records.
+	// Release makes the processors release their held records before the deadline. The outcome is like the outcome of
+	// Process without records.
 	Release(ctx context.Context) (Outcome, error)
 }
 

@@ -85,7 +85,7 @@ type Destination interface {
 	Flush(ctx context.Context) error
 }
 
-// Finish tells a source, if it is interested, that nothing more comes (sdk.FinishingSource).
+// Finish notifies an sdk.FinishingSource that no more records come.
 func Finish(s Source) {
 	if f, ok := s.(sdk.FinishingSource); ok {
 		f.Finish()
@@ -105,8 +105,8 @@ func MaxUnacked(s Source) uint64 {
 
 // Gatherer is a Destination that gathers records over several writes, and can write them out at any time.
 type Gatherer interface {
-	// WriteOut writes out what the connector holds back and returns when every record written is settled. Unlike
-	// after Flush, Write may follow.
+	// WriteOut writes out the records that the connector holds back, and returns when every written record is settled.
+	// Unlike after Flush, Write may follow.
 	WriteOut(ctx context.Context) error
 }
 

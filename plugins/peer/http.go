@@ -2,7 +2,7 @@ package peer
 
 import "net/http"
 
-// MaxHeader is how many bytes the headers of an answer have at most. A client keeps each of them, which takes many
+// MaxHeader is the maximum size of the headers of an answer in bytes. A client keeps each header, which takes many
 // times as much memory.
 const MaxHeader = 1 << 20
 

@@ -8,7 +8,7 @@ import (
 	"sync"
 )
 
-// Bounds of what a Kafka broker answers, in addition to MaxMessage.
+// Bounds of the answers of a Kafka broker, in addition to MaxMessage.
 const (
 	maxPlainAnswer = 256 << 10 // bytes of an answer whose arrays are not followed
 	entrySize      = 256       // bytes that a client allocates for an entry of an array, at most
@@ -70,16 +70,17 @@ func has(versions string, version int16) bool {
 	return version >= from && version <= to
 }
 
-// Kafka checks the answers on a connection to a broker, and sees the requests, which say what the answers are.
+// Kafka checks the answers on a connection to a broker. It reads the requests as well, which determine the format of
+// the answers.
 type Kafka struct {
 	mu      sync.Mutex
 	written reassembled // guarded by mu: the request that is being written
 	pending []request   // guarded by mu: in the order of answers
 
 	head    []byte // of an answer or of a field, begun and not complete
-	skip    int64  // bytes to come that are not looked at
-	left    int64  // bytes to come of the answer, without head
-	entries int64  // of its arrays, announced
+	skip    int64  // bytes to skip
+	left    int64  // bytes that remain of the answer, without head
+	entries int64  // announced entries of arrays in the answer
 	walk    *walk  // nil: the arrays of the answer are not followed, or it has not begun
 }
 
@@ -95,7 +96,7 @@ type reassembled struct {
 	left int64
 }
 
-// KafkaConn is a connection with checks of what is read from it.
+// KafkaConn is a connection that checks the bytes read from it.
 type KafkaConn struct {
 	*Conn
 	checker *Kafka
@@ -119,7 +120,7 @@ func kafkaError(format string, args ...any) error {
 
 const keyProduce = 0 // which needs no answer with acks 0
 
-// sent takes what the client writes.
+// sent follows the bytes that the client writes.
 func (c *Kafka) sent(p []byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -146,7 +147,7 @@ func (c *Kafka) sent(p []byte) {
 	}
 }
 
-// answered returns the request that is answered, and forgets it and those before it; false when it is not known.
+// answered returns the request that is answered, and removes it and all earlier ones; false if it is unknown.
 func (c *Kafka) answered(correlation uint32) (request, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -344,7 +345,7 @@ func (c *Kafka) pass(n int64) error {
 	return nil
 }
 
-// settle goes on to the next value that has a length. What follows the end of a structure that is known is skipped.
+// settle advances to the next value that has a length. It skips data behind the end of a known structure.
 func (c *Kafka) settle() error {
 	w := c.walk
 	for len(w.frames) > 0 {

@@ -20,7 +20,8 @@ func fill(v reflect.Value) {
 		fill(v.Elem())
 	case reflect.Struct:
 		for i := range v.NumField() {
-			if v.Type().Field(i).IsExported() && v.Type().Field(i).Name != "Version" && v.Type().Field(i).Name != "UnknownTags" {
+			if v.Type().Field(i).IsExported() && v.Type().Field(i).Name != "Version" &&
+				v.Type().Field(i).Name != "UnknownTags" {
 				fill(v.Field(i))
 			}
 		}
@@ -48,7 +49,7 @@ func kafkaAnswer(correlation uint32, body []byte) []byte {
 	return append(binary.BigEndian.AppendUint32(b, correlation), body...)
 }
 
-// kafkaCheck sends requests, and returns what a check of the answers says, which come in pieces of so many bytes.
+// kafkaCheck sends requests, checks the answers in pieces of piece bytes, and returns the error of the check.
 func kafkaCheck(t testing.TB, requests, answers []byte, piece int) error {
 	t.Helper()
 	here, there := net.Pipe()
@@ -121,9 +122,10 @@ func TestKafkaRefuses(t *testing.T) {
 		body         []byte
 		says         string
 	}{
-		"topics of a fetch":       {1, 11, append(make([]byte, 4+2+4), huge...), "arrays of"},
-		"brokers, flexible":       {3, 12, append([]byte{0, 0, 0, 0, 0}, 0xff, 0xff, 0xff, 0xff, 7), "arrays of"},
-		"a string":                {3, 5, append(make([]byte, 4), 0, 0, 0, 1, 0, 0, 0, 1, 0x7f, 0xff), "are left of the answer"},
+		"topics of a fetch": {1, 11, append(make([]byte, 4+2+4), huge...), "arrays of"},
+		"brokers, flexible": {3, 12, append([]byte{0, 0, 0, 0, 0}, 0xff, 0xff, 0xff, 0xff, 7), "arrays of"},
+		"a string": {3, 5, append(make([]byte, 4), 0, 0, 0, 1, 0, 0, 0, 1, 0x7f, 0xff),
+			"are left of the answer"},
 		"a tag":                   {3, 12, []byte{1, 9, 0xff, 0xff, 0xff, 7}, "tagged field"},
 		"cut off":                 {3, 5, []byte{0, 0, 0, 0, 0}, "shorter than what it announces"},
 		"plain":                   {12, 4, make([]byte, 300<<10), "at most 262144"},

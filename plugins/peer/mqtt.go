@@ -5,7 +5,7 @@ import "fmt"
 // MQTT checks the packets of a server, as https://docs.oasis-open.org/mqtt/mqtt/v5.0/mqtt-v5.0.html has them.
 type MQTT struct {
 	head []byte // type and length of a packet, begun and not complete
-	left int64  // bytes to come of the packet
+	left int64  // bytes that remain of the packet
 }
 
 // Check implements Checker.

@@ -7,10 +7,10 @@ import (
 	"sync"
 )
 
-// maxColumns is what a table or a result has at most in MySQL and MariaDB.
+// maxColumns is the maximum number of columns of a table or result in MySQL and MariaDB.
 const maxColumns = 4096
 
-// largestPacket is what a packet holds at most; a longer message comes in several, of which the last is shorter.
+// largestPacket is the maximum size of a packet. A longer message comes in several packets, the last of them shorter.
 const largestPacket = 1<<24 - 1
 
 // MySQL checks the answers to commands, as they are described at
@@ -21,24 +21,24 @@ type MySQL struct {
 
 	mu      sync.Mutex // a session may be ended while an answer is read
 	head    []byte     // guarded by mu: of a packet, begun and not complete
-	left    int        // guarded by mu: bytes to come of the packet
+	left    int        // guarded by mu: bytes that remain of the packet
 	last    bool       // guarded by mu: the packet ends its message
 	begun   bool       // guarded by mu: the message has packets before this one
 	message []byte     // guarded by mu: the beginning of the message
 	size    int64      // guarded by mu: of the message so far
 	expects expected   // guarded by mu
 	skip    int        // guarded by mu: messages to come that describe columns
-	binary  bool       // guarded by mu: rows are those of a prepared statement
+	binary  bool       // guarded by mu: the rows belong to a prepared statement
 }
 
-// expected is what the next message is.
+// expected is the kind of the next message.
 type expected int
 
 const (
 	result   expected = iota // the beginning of an answer
 	prepared                 // the beginning of the answer to a command that prepares a statement
-	columns                  // as many messages as skip says, and a result thereafter
-	rowsNext                 // as many messages as skip says, and rows thereafter
+	columns                  // skip messages, followed by a result
+	rowsNext                 // skip messages, followed by rows
 	rows
 )
 
@@ -49,8 +49,8 @@ func NewMySQL(conn net.Conn, deprecateEOF bool) *MySQLConn {
 	return &MySQLConn{NewConn(conn, checker), checker}
 }
 
-// MySQLConn is a connection with checks of what is read from it. It sees the commands as well, which say what the
-// answers are.
+// MySQLConn is a connection that checks the bytes read from it. It reads the commands as well, which determine the
+// format of the answers.
 type MySQLConn struct {
 	*Conn
 	checker *MySQL
@@ -72,7 +72,7 @@ const (
 	commandExecute = 0x17
 )
 
-// sent takes what the client writes: whole packets, the first of which has number 0 in a command.
+// sent follows the writes of the client: whole packets, the first one of a command with number 0.
 func (m *MySQL) sent(p []byte) {
 	const header = 4
 	if len(p) <= header || p[3] != 0 {
@@ -103,11 +103,12 @@ func (m *MySQL) Check(p []byte) error {
 				return mysqlError("a packet is empty")
 			}
 			if m.size += int64(m.left); m.size > MaxMessage() {
-				return mysqlError("it announces a message of %d bytes, and at most %d are read"+withMemory, m.size, MaxMessage())
+				return mysqlError("it announces a message of %d bytes, and at most %d are read"+withMemory, m.size,
+					MaxMessage())
 			}
 		}
 		n := min(m.left, len(p))
-		const kept = 16 // bytes, more than the longest beginning that says what a message is
+		const kept = 16 // bytes, longer than any prefix that identifies a message
 		m.message = append(m.message, p[:min(n, kept-len(m.message))]...)
 		p, m.left = p[n:], m.left-n
 		if m.left > 0 {

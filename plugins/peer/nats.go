@@ -14,7 +14,7 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// Bounds of what a NATS server sends.
+// Bounds of the messages of a NATS server.
 const (
 	maxPayload  = 64 << 20 // of a message with its headers; the server's own limit of max_payload
 	maxInfo     = 1 << 20  // of the line that describes the server
@@ -22,7 +22,8 @@ const (
 	maxErrors   = 100      // lines with an error, per second
 )
 
-// NATS checks what a server sends, in the protocol of https://docs.nats.io/reference/reference-protocols/nats-protocol.
+// NATS checks the messages of a server, in the protocol of
+// https://docs.nats.io/reference/reference-protocols/nats-protocol.
 type NATS struct {
 	line   []byte // begun and not ended
 	left   int64  // bytes of a message to come
@@ -80,7 +81,7 @@ func (c *NATS) Check(p []byte) error {
 func (c *NATS) ended(line []byte) error {
 	text, ok := bytes.CutSuffix(line, []byte("\r\n"))
 	if !ok || bytes.IndexByte(text, '\r') >= 0 {
-		return natsError("a line does not end as one")
+		return natsError("a line does not end with CR LF, or has another CR")
 	}
 	word, rest := text, []byte(nil)
 	if i := bytes.IndexAny(text, " \t"); i >= 0 {
@@ -96,7 +97,7 @@ func (c *NATS) ended(line []byte) error {
 			return natsError("it reports more than %d errors a second", maxErrors)
 		}
 	}
-	return nil // the client refuses what it does not know
+	return nil // the client refuses unknown messages
 }
 
 // message takes the fields of a message: subject, number of the subscription, if wanted where to reply, and lengths:
@@ -131,15 +132,15 @@ func length(field []byte) (int64, error) {
 	return int64(n), nil
 }
 
-// NATSDialer dials for a client of NATS, which must be told to look up no host. It begins TLS where it is wanted, so
-// that the checks see what the client does.
+// NATSDialer dials for a client of NATS, which must be configured not to look up hosts. It starts TLS itself if TLS is
+// wanted, so that the checks see the decrypted data.
 type NATSDialer struct {
 	Timeout time.Duration // of connecting
 	TLS     *tls.Config   // nil: only when the server asks for it
 	Host    string        // whose certificate servers show that are known by address only
 }
 
-// SkipTLSHandshake tells the client that TLS is not its task.
+// SkipTLSHandshake makes the client leave TLS to d.
 func (*NATSDialer) SkipTLSHandshake() bool { return true }
 
 // Dial connects, and reads the first line of the server, which the client reads again.
@@ -179,8 +180,9 @@ func (d *NATSDialer) start(ctx context.Context, conn net.Conn, address string) (
 	switch {
 	case d.TLS != nil && !info.Required && !info.Available:
 		return nil, errors.New("the NATS server does not offer TLS")
-	case (d.TLS != nil || info.Required) && len(begin) > len(line): // what came before TLS is not to be believed behind it
-		return nil, natsError("it sends something before TLS begins")
+	// data from before TLS must not be trusted after it
+	case (d.TLS != nil || info.Required) && len(begin) > len(line):
+		return nil, natsError("it sends data before TLS begins")
 	case d.TLS != nil || info.Required:
 		secured := tls.Client(conn, d.config(address))
 		if err := secured.HandshakeContext(ctx); err != nil {
@@ -213,7 +215,7 @@ func (d *NATSDialer) config(address string) *tls.Config {
 	return config
 }
 
-// firstLine reads the first line, and returns what was read as well, which may be more.
+// firstLine reads the first line. It also returns all bytes read, which may be more than the line.
 func firstLine(conn net.Conn) (begin, line []byte, err error) {
 	chunk := make([]byte, 4<<10)
 	for len(begin) <= maxInfo {
@@ -230,7 +232,7 @@ func firstLine(conn net.Conn) (begin, line []byte, err error) {
 	return nil, nil, natsError("a line has more than %d bytes", maxInfo)
 }
 
-// replayed is a connection of which the beginning was read already.
+// replayed is a connection whose beginning was already read.
 type replayed struct {
 	net.Conn
 	begin []byte

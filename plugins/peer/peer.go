@@ -1,7 +1,7 @@
-// Package peer bounds what the other end of a connection can make this process allocate. The clients of databases and
-// brokers allocate what a length in a message announces, or index by it, and some do so in a goroutine of their own, in
-// which a panic ends the process. A Conn therefore follows the framing of the protocol in front of the client, and
-// fails before the client sees a message that announces too much or that is malformed.
+// Package peer bounds the memory that the other end of a connection can make this process allocate. The clients of
+// databases and brokers allocate as many bytes as a length in a message announces, or use the length as an index. Some
+// do so in their own goroutine, where a panic ends the process. A Conn therefore follows the framing of the protocol in
+// front of the client, and fails before the client sees a message that announces too much or that is malformed.
 package peer
 
 import (
@@ -13,8 +13,8 @@ import (
 	"sync"
 )
 
-// A Checker follows the messages of one protocol. Check is called with everything that the peer sends, in order and in
-// pieces of any size, before the client has it. After an error it is not called again.
+// A Checker follows the messages of one protocol. Check is called with all bytes that the peer sends, in order and in
+// pieces of any size, before the client gets them. It is not called again after an error.
 type Checker interface {
 	Check(p []byte) error
 }
@@ -39,7 +39,7 @@ type Reader struct {
 	failed error      // guarded by mu
 }
 
-// NewReader returns r with checks of what is read from it. Where there is TLS, r is the decrypted side.
+// NewReader returns a Reader that checks the bytes read from r. With TLS, r must be the decrypted side.
 func NewReader(r io.Reader, checker Checker) *Reader { return &Reader{from: r, checker: checker} }
 
 // Read implements io.Reader. Nothing of a read that fails a check reaches the caller.
@@ -70,7 +70,7 @@ type Conn struct {
 	checked *Reader
 }
 
-// NewConn returns conn with checks of what is read from it. Where there is TLS, conn is the decrypted side.
+// NewConn returns a Conn that checks the bytes read from conn. With TLS, conn must be the decrypted side.
 func NewConn(conn net.Conn, checker Checker) *Conn { return &Conn{conn, NewReader(conn, checker)} }
 
 // Read implements net.Conn. Nothing of a read that fails a check reaches the caller.
@@ -85,13 +85,14 @@ func (c *Conn) Read(p []byte) (int, error) {
 // Err returns the violation that reads fail with, nil if there was none.
 func (c *Conn) Err() error { return c.checked.Err() }
 
-// maxMessage is what a message holds at most, whatever memory there is: max_allowed_packet of MySQL may be 1 GiB.
+// maxMessage is the upper limit of the size of a message, however much memory there is: max_allowed_packet of MySQL may
+// be 1 GiB.
 const maxMessage = 1 << 30
 
 // withMemory ends errors about MaxMessage.
 const withMemory = " with the memory that there is"
 
-// minMessage is what a message may hold however little memory there is.
+// minMessage is the size that a message may always have, however little memory there is.
 const minMessage = 16 << 20
 
 // MaxMessage returns how many bytes one message of a peer may have: 1 GiB, and no more than half of the memory that the

@@ -19,28 +19,33 @@ func packet(payload string) string {
 	return string([]byte{byte(len(payload)), byte(len(payload) >> 8), byte(len(payload) >> 16), 1}) + payload
 }
 
-// TestChecks reads what servers send, whole and in pieces of one byte. What is in order comes as it is.
+// TestChecks reads messages of servers, whole and byte by byte. Valid messages pass unchanged.
 func TestChecks(t *testing.T) {
 	t.Parallel()
 	checkers := map[string]func() peer.Checker{
 		"Redis": func() peer.Checker { return &peer.Redis{} }, "MySQL": func() peer.Checker { return &peer.MySQL{} },
-		"NATS": func() peer.Checker { return peer.NewNATS() }, "PostgreSQL": func() peer.Checker { return &peer.Postgres{} },
+		"NATS": func() peer.Checker {
+			return peer.NewNATS()
+		}, "PostgreSQL": func() peer.Checker { return &peer.Postgres{} },
 		"MQTT": func() peer.Checker { return &peer.MQTT{} },
 	}
 	column, eof := packet("\x03def"), packet("\xfe\x00\x00\x02\x00")
 	for _, c := range []struct{ protocol, sends, why string }{
-		{"Redis", "+OK\r\n:12\r\n-ERR no\r\n$3\r\nabc\r\n$0\r\n\r\n$-1\r\n*-1\r\n*0\r\n*2\r\n*1\r\n:1\r\n$1\r\na\r\n+OK\r\n", ""},
+		{"Redis", "+OK\r\n:12\r\n-ERR " +
+			"no\r\n$3\r\nabc\r\n$0\r\n\r\n$-1\r\n*-1\r\n*0\r\n*2\r\n*1\r\n:1\r\n$1\r\na\r\n+OK\r\n", ""},
 		{"Redis", "*2\r\n$1\r\na\r\n$536870913\r\n", "a value of 536870913 bytes"},
 		{"Redis", "*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n:1\r\n+OK\r\n", ""},
 		{"Redis", "*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n:1\r\n", "nested"},
 		{"Redis", "$3\r\nabcd\r\n", "longer than announced"},
-		{"Redis", "+OK\n", "does not end as one"},
+		{"Redis", "+OK\n", "does not end with CR LF"},
 		{"MySQL", packet("\x00\x00\x00\x02\x00\x00\x00") + packet("\xff\x15\x04#28000no"), ""},
-		{"MySQL", packet("\x01") + column + eof + packet("\x01a") + packet("\xfb") + eof + packet("\x01") + column + eof + eof, ""},
+		{"MySQL", packet("\x01") + column + eof + packet("\x01a") + packet("\xfb") + eof + packet(
+			"\x01") + column + eof + eof, ""},
 		{"MySQL", packet("\x01") + column + eof + packet("\x01a") + eof + packet("\xfc\x01\x10"), "4097 columns"},
 		{"MySQL", packet("\xfc\x00\x10"), ""},
 		{"MySQL", packet("\xfb/etc/passwd"), "a file of this host"},
-		{"NATS", "INFO {}\r\nPING\r\nMSG a 1 3\r\nabc\r\nMSG a 1 b 0\r\n\r\nHMSG a 1 2 3\r\nabc\r\n+OK\r\n-ERR 'x'\r\n", ""},
+		{"NATS", "INFO {}\r\nPING\r\nMSG a 1 3\r\nabc\r\nMSG a 1 b 0\r\n\r\nHMSG a 1 2 3\r\nabc\r\n+OK\r\n-ERR 'x'\r\n",
+			""},
 		{"NATS", "MSG a 1 3\r\nabc\r\nMSG a 1 67108865\r\n", "announces a message of 67108865 bytes"},
 		{"NATS", "HMSG a 1 4 3\r\n", "longer than the message"},
 		{"NATS", "MSG a 3\r\n", "2 fields"},
@@ -50,7 +55,8 @@ func TestChecks(t *testing.T) {
 		{"MQTT", "\x20\x03\x00\x00\x00\xd0\x00\x30\x80\x01" + strings.Repeat("a", 128), ""},
 		{"MQTT", "\x30\xff\xff\xff\xff\x01", "malformed"},
 	} {
-		for name, in := range map[string]io.Reader{"whole": strings.NewReader(c.sends), "in bytes": iotest.OneByteReader(strings.NewReader(c.sends))} {
+		for name, in := range map[string]io.Reader{"whole": strings.NewReader(c.sends),
+			"in bytes": iotest.OneByteReader(strings.NewReader(c.sends))} {
 			got, err := io.ReadAll(peer.NewReader(in, checkers[c.protocol]()))
 			violation := new(peer.Error)
 			switch {
@@ -83,15 +89,18 @@ func TestPrepared(t *testing.T) {
 		_, err := io.ReadFull(c, got)
 		return err
 	}
-	// Two parameters and a column, the descriptions of which look like results.
-	if err := exchange("\x01\x00\x00\x00\x16", packet("\x00\x01\x00\x00\x00\x01\x00\x02\x00\x00\x00\x00")+packet("\xfc\xff\xff")+packet("\xfc\xff\xff")+packet("\xfc\xff\xff")); err != nil {
+	// Two parameters and a column, whose descriptions look like results.
+	if err := exchange("\x01\x00\x00\x00\x16", packet("\x00\x01\x00\x00\x00\x01\x00\x02\x00\x00\x00\x00")+packet(
+		"\xfc\xff\xff")+packet("\xfc\xff\xff")+packet("\xfc\xff\xff")); err != nil {
 		t.Error(err)
 	}
-	// A row that begins with 0 as those do, and is no OK.
-	if err := exchange("\x01\x00\x00\x00\x17", packet("\x01")+packet("\x03def")+packet("\x00\x00\x05")+packet("\xfe\x00\x00\x02\x00\x00\x00")); err != nil {
+	// A row that begins with 0 like an OK message, and is none.
+	if err := exchange("\x01\x00\x00\x00\x17", packet("\x01")+packet("\x03def")+packet("\x00\x00\x05")+packet(
+		"\xfe\x00\x00\x02\x00\x00\x00")); err != nil {
 		t.Error(err)
 	}
-	if err := exchange("\x01\x00\x00\x00\x03", packet("\xfd\xff\xff\xff")); err == nil || !strings.Contains(err.Error(), "16777215 columns") {
+	if err := exchange("\x01\x00\x00\x00\x03", packet("\xfd\xff\xff\xff")); err == nil || !strings.Contains(err.Error(),
+		"16777215 columns") {
 		t.Errorf("got %v", err)
 	}
 	if c.Err() == nil {
@@ -99,7 +108,7 @@ func TestPrepared(t *testing.T) {
 	}
 }
 
-// TestMaxMessage lets a message have half of the memory.
+// TestMaxMessage checks that a message may have half of the memory.
 func TestMaxMessage(t *testing.T) {
 	for limit, want := range map[int64]int64{1 << 20: 16 << 20, 300 << 20: 150 << 20, 1 << 40: 1 << 30} {
 		before := debug.SetMemoryLimit(limit)
@@ -115,7 +124,9 @@ func TestMaxMessage(t *testing.T) {
 func TestHeaders(t *testing.T) {
 	t.Parallel()
 	for size, fits := range map[int]bool{peer.MaxHeader / 2: true, 2 * peer.MaxHeader: false} {
-		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("X", strings.Repeat("x", size)) }))
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("X", strings.Repeat("x", size))
+		}))
 		resp, err := (&http.Client{Transport: peer.Transport()}).Get(s.URL)
 		if err == nil {
 			_ = resp.Body.Close()

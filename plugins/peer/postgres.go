@@ -5,11 +5,11 @@ import (
 	"fmt"
 )
 
-// Bounds of what a PostgreSQL server sends, in addition to MaxMessage.
+// Bounds of the messages of a PostgreSQL server, in addition to MaxMessage.
 const (
 	maxReport     = 1 << 20 // bytes of an error or a notice
 	maxParameter  = 64 << 10
-	maxParameters = 10_000 // reports of parameters in one session, of which the client keeps each name
+	maxParameters = 10_000 // parameter reports in one session; the client keeps every name
 )
 
 // Postgres checks the messages of a server, as https://www.postgresql.org/docs/current/protocol-message-formats.html
@@ -17,7 +17,7 @@ const (
 type Postgres struct {
 	head       [5]byte // type and length of a message, begun and not complete
 	have       int     // bytes of head
-	left       int64   // bytes to come of the message
+	left       int64   // bytes that remain of the message
 	parameters int
 }
 
@@ -45,7 +45,7 @@ func (c *Postgres) Check(p []byte) error {
 	return nil
 }
 
-// begin takes the type of a message, and how many bytes are to come of it.
+// begin takes the type of a message and the number of bytes that follow.
 func (c *Postgres) begin(kind byte, size int64) error {
 	most := MaxMessage()
 	switch kind {
@@ -55,7 +55,8 @@ func (c *Postgres) begin(kind byte, size int64) error {
 		most = maxParameter
 	}
 	if size < 0 || size > most {
-		return postgresError("it announces a message of type %q with %d bytes, and at most %d are read", kind, size, most)
+		return postgresError("it announces a message of type %q with %d bytes, and at most %d are read", kind, size,
+			most)
 	}
 	if kind == 'S' {
 		if c.parameters++; c.parameters > maxParameters {

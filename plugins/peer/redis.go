@@ -21,7 +21,7 @@ type Redis struct {
 	line      []byte // begun and not ended
 	payload   int64  // bytes of a value to come
 	ending    int    // bytes of CRLF to come behind a value
-	open      []int  // elements to come of each array that is open
+	open      []int  // elements that remain of each open array
 	announced int64  // bytes that the client allocates for this reply
 }
 
@@ -69,7 +69,7 @@ func (r *Redis) Check(p []byte) error {
 func (r *Redis) begin(line []byte) error {
 	text, ok := bytes.CutSuffix(line, []byte("\r\n"))
 	if !ok || len(text) == 0 {
-		return redisError("a line does not end as one")
+		return redisError("a line is empty, or does not end with CR LF")
 	}
 	switch text[0] {
 	case '+', '-':

@@ -23,8 +23,9 @@ type Chain struct {
 	observers []observer
 	follow    schema.Parts // the parts of which the schema follows
 	shapes    follower
-	queues    [][]sdk.Emission // by stage: what it emitted, and has not passed those behind it
-	covering  map[any][]*group // by token of a batch that is not committed: emissions made of records of it, for the observers
+	queues    [][]sdk.Emission // by stage: its emissions that have not passed the stages behind it
+	// by token of an uncommitted batch: the emissions made from its records, for the observers
+	covering map[any][]*group
 }
 
 var (
@@ -41,8 +42,8 @@ type observer struct {
 // of it that is held again is named by the group and its index.
 type group struct {
 	settles   []sdk.Held
-	held      int // records, or pieces of one, that are held
-	uncovered int // batches that it is made of and that are not committed
+	held      int // held records or pieces
+	uncovered int // uncommitted batches from which it is made
 }
 
 // Process implements connector.Chain.
@@ -59,7 +60,8 @@ func (c *Chain) Process(ctx context.Context, token any, records []record.Record)
 // Releasable implements connector.ChainReleaser.
 func (c *Chain) Releasable() bool { return slices.ContainsFunc(c.stages, (*stage).releasable) }
 
-// Release implements connector.ChainReleaser. What a processor lets go passes those behind it, which let go after it.
+// Release implements connector.ChainReleaser. The released records of a processor pass the processors behind it, which
+// release theirs afterwards.
 func (c *Chain) Release(ctx context.Context) (connector.Outcome, error) {
 	var out connector.Outcome
 	for i, s := range c.stages {
@@ -67,7 +69,7 @@ func (c *Chain) Release(ctx context.Context) (connector.Outcome, error) {
 			continue
 		}
 		if err := s.release(ctx, c, i); err != nil {
-			return out, fmt.Errorf("cannot end what %s gathers: %w", s.id, err)
+			return out, fmt.Errorf("cannot release the records held by %s: %w", s.id, err)
 		}
 		if err := c.passEmissions(ctx, &out); err != nil {
 			return out, err
@@ -76,8 +78,8 @@ func (c *Chain) Release(ctx context.Context) (connector.Outcome, error) {
 	return out, nil
 }
 
-// passEmissions lets what is queued pass the stages behind those that emitted it. What the last stages emitted goes first:
-// it passed them before what comes from the stages before them.
+// passEmissions passes the queued emissions through the stages behind their own. Emissions of the last stages go first:
+// they are older than records that arrive from earlier stages.
 func (c *Chain) passEmissions(ctx context.Context, out *connector.Outcome) error {
 	for last := len(c.queues) - 1; last >= 0; {
 		q := c.queues[last]
@@ -126,7 +128,7 @@ func (c *Chain) pass(ctx context.Context, w *work, first int) error {
 	return c.shapes.follow(ctx, c.schemas, c.log, c.follow, w.records)
 }
 
-// passEmission lets an emission of stage n pass those behind it.
+// passEmission passes an emission of stage n through the stages behind it.
 func (c *Chain) passEmission(ctx context.Context, n int, emission sdk.Emission, out *connector.Outcome) error {
 	c.stages[n].holding -= len(emission.Settles)
 	g := &group{settles: flatten(emission.Settles)}
@@ -213,7 +215,7 @@ func (c *Chain) Committed(ctx context.Context, tokens []any) error {
 	for _, o := range c.observers {
 		err := contain(func() error { return o.processor.Committed(sdk.WithEnv(ctx, o.worker.env), tokens) })
 		if err != nil {
-			return fmt.Errorf("cannot note in %s what is committed: %w", o.worker.env.ProcessorID, err)
+			return fmt.Errorf("cannot notify %s of committed records: %w", o.worker.env.ProcessorID, err)
 		}
 	}
 	return nil

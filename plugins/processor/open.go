@@ -22,10 +22,11 @@ type Options struct {
 	Registry *Registry
 	Logger   *slog.Logger
 	Schemas  schema.Registry
-	StateDir string        // of the pipeline; its processors have a directory each in it, for what must survive a restart
+	// state directory of the pipeline; each processor keeps its durable state in a subdirectory
+	StateDir string
 	Clock    sdk.Clock     // nil: the time of the machine
 	Timeout  time.Duration // longest that a processor may take for a batch; 0: no limit
-	Budget   int           // bytes of memory that may be made of one record; 0: sdk.DefaultBudget
+	Budget   int           // limit of the memory allocated for one record, in bytes; 0: sdk.DefaultBudget
 	Former   *Chain        // that the chain is to take the place of; nil: none
 
 	// Tap is called with the records that a processor gets, before its condition, and with
@@ -57,8 +58,8 @@ func Open(ctx context.Context, parent string, declared []spec.Processor, o Optio
 	return c, nil
 }
 
-// StateElement returns the name of the directory of a processor within that of its pipeline. parent is that of Open: no
-// two processors of a pipeline have the same name, although the ids of two may be the same when they are qualified.
+// StateElement returns the name of the directory of a processor within that of its pipeline. parent is the parent
+// passed to Open. No two processors of a pipeline share a name, although their qualified ids may be equal.
 func StateElement(parent, id string) string { return element.Of(parent, id) }
 
 func (c *Chain) add(s *stage) {

@@ -17,7 +17,7 @@ import (
 // stage is one processor of a chain with its condition and its instances.
 type stage struct {
 	id, plugin string
-	stateDir   string              // what must survive a restart is in; empty: nothing is kept
+	stateDir   string              // directory of the durable state; empty: nothing is kept
 	condition  *template.Condition // nil: always
 	reads      schema.Parts        // what the condition reads
 	decodes    schema.Parts        // what the processor sees decoded
@@ -178,7 +178,7 @@ func (s *stage) process(ctx context.Context, w *work, selected []int32, count, n
 	return s.fates, nil
 }
 
-// emit queues what a worker of the stage, which is number n of the chain, emitted.
+// emit queues the emissions of a worker of the stage, which is number n of the chain.
 func (s *stage) emit(c *Chain, k *worker, n int) {
 	emitted := k.batch.Emitted()
 	c.emitted(n, emitted)
@@ -189,13 +189,13 @@ func (s *stage) emit(c *Chain, k *worker, n int) {
 	}
 }
 
-// releasable reports whether the processor holds records that it can let go early.
+// releasable reports whether the processor holds records that it can release early.
 func (s *stage) releasable() bool {
 	_, ok := s.workers[0].processor.(sdk.Releaser)
 	return ok && s.holding > 0
 }
 
-// release lets the processor, which is number n of the chain and releasable, let go what it holds.
+// release makes the processor, which is number n of the chain and releasable, release its held records.
 func (s *stage) release(ctx context.Context, c *Chain, n int) error {
 	k := s.workers[0]
 	k.batch.Reset(nil, nil, nil)

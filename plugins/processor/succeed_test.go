@@ -70,8 +70,7 @@ func declaredAs(plugin string, settings map[string]string) spec.Processor {
 
 var byText = map[string]string{"key": ".Payload.After"}
 
-// What was learned from records that are not committed yet, too, is taken over, and made
-// durable when they are.
+// The successor also takes over keys from uncommitted records, and makes them durable when the records are committed.
 func TestDedupeIsSucceeded(t *testing.T) {
 	s := succeeding(t, declaredAs("dedupe", byText))
 	s.give("one", "a", "b")
@@ -97,12 +96,12 @@ func TestDedupeIsSucceeded(t *testing.T) {
 	}
 }
 
-// What is learned from records that a processor emitted is made durable when all that they were made of is committed, also by
-// a successor.
+// Keys learned from emitted records become durable when all inputs of the emission are committed, also in a successor.
 func TestWhatIsLearnedFromEmissions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		chain := func(burst string) []spec.Processor {
-			return []spec.Processor{{ID: "slow", Plugin: "throttle", Settings: map[string]string{"rate": "1", "burst": burst}}, declaredAs("dedupe", byText)}
+			return []spec.Processor{{ID: "slow", Plugin: "throttle", Settings: map[string]string{"rate": "1",
+				"burst": burst}}, declaredAs("dedupe", byText)}
 		}
 		s := succeeding(t, chain("1")...)
 		restarted := func(declared ...spec.Processor) []string {

@@ -24,12 +24,12 @@ type work struct {
 	refused    []bool // by index of input. Empty while none was
 	refusedAll bool   // a record of an emission was refused
 
-	budget int // bytes that may be made of each of input
+	budget int // limit of the bytes allocated for each record of input
 	mu     sync.Mutex
-	made   map[int32]int // bytes made of it so far, by index of input; guarded by mu
+	made   map[int32]int // bytes allocated so far, by index of input; guarded by mu
 }
 
-// take counts n bytes that are about to be made of record i.
+// take counts n bytes before they are allocated for record i.
 func (w *work) take(i int32, n int) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -38,7 +38,8 @@ func (w *work) take(i int32, n int) error {
 	}
 	origin := w.origin(i)
 	if made := w.made[origin]; n > w.budget-made {
-		return fmt.Errorf("cannot make so much of one record: it would take %d MiB of memory, and may take %d (an eighth of memory.limit, at most 256)",
+		return fmt.Errorf("cannot make so much of one record: it would take %d MiB of memory, and may take %d (an "+
+			"eighth of memory.limit, at most 256)",
 			(made+n)>>20+1, w.budget>>20)
 	}
 	w.made[origin] += n

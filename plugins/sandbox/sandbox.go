@@ -18,8 +18,8 @@ type Policy struct {
 	Read  []string // files and directories that it may read and execute, in addition to the system's; those that are missing do not count
 	Write []string // files and directories that it may change, too
 
-	// Strict leaves it nothing but the files: no network, and no sockets but those that it
-	// listens on itself and those in Dir whose names have SocketName bytes.
+	// Strict leaves it nothing but the files: no network, and no sockets except those on which it listens itself and
+	// those in Dir whose names have SocketName bytes.
 	Strict bool
 	Dir    string // its working directory when strict
 }

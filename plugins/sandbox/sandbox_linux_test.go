@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// The names of the socket that a strictly confined process may connect to, and of one as long.
+// The name of the socket that a strictly confined process may connect to, and another name of the same length.
 const (
 	ownName   = "schema.socket"
 	shortName = "another.socke"
@@ -71,8 +71,12 @@ func attack(arguments []string) {
 		{"netlink", func() error { _, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW, 0); return err }},
 		{"listen on tcp", func() error { l, err := net.Listen("tcp4", "127.0.0.1:0"); closed(l); return err }},
 		{"unix socket", func() error { return dial("unix", socket) }},
-		{"unix socket by a link", func() error { return errors.Join(os.Symlink(socket, shortName), dial("unix", shortName)) }},
-		{"unix socket by hard link", func() error { return errors.Join(os.Link(socket, "h"+shortName[1:]), dial("unix", "h"+shortName[1:])) }},
+		{"unix socket by a link", func() error {
+			return errors.Join(os.Symlink(socket, shortName), dial("unix", shortName))
+		}},
+		{"unix socket by hard link", func() error {
+			return errors.Join(os.Link(socket, "h"+shortName[1:]), dial("unix", "h"+shortName[1:]))
+		}},
 		{"unix socket by renaming", func() error {
 			return errors.Join(os.Rename(socket, "r"+shortName[1:]), dial("unix", "r"+shortName[1:]))
 		}},
@@ -183,7 +187,8 @@ func confined(t *testing.T, p sandbox.Policy, run func(*exec.Cmd)) []string {
 		t.Fatal(err)
 	}
 	run(cmd)
-	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%s|%s|%d", attackVariable, secret, own, other.Addr().(*net.TCPAddr).Port))
+	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%s|%s|%d", attackVariable, secret, own,
+		other.Addr().(*net.TCPAddr).Port))
 	cmd.Dir, cmd.Stderr = own, os.Stderr
 	out, err := cmd.Output()
 	if err != nil {
@@ -232,7 +237,9 @@ func TestWithoutSandbox(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := confined(t, sandbox.Policy{Read: []string{"/"}}, func(cmd *exec.Cmd) { cmd.Path, cmd.Args = exe, []string{exe} })
-	for _, possible := range []string{"own file", "read by a link", "list processes", "read of a process", "signal", "other port", "udp", "listen on tcp", "own socket", "unix socket", "unix socket by a link", "unix datagram", "change directory", "path descriptor"} {
+	for _, possible := range []string{"own file", "read by a link", "list processes", "read of a process", "signal",
+		"other port", "udp", "listen on tcp", "own socket", "unix socket", "unix socket by a link", "unix datagram",
+		"change directory", "path descriptor"} {
 		if !slices.Contains(got, possible) {
 			t.Errorf("without a sandbox it could not: %s (only %q)", possible, got)
 		}

@@ -58,7 +58,8 @@ const ownSocket = 2 + SocketName + 1
 // Landlock refuses.
 func strict() []unix.SockFilter {
 	stream := []unix.SockFilter{argument(1), {Code: unix.BPF_ALU | unix.BPF_AND | unix.BPF_K, K: 0xf}, jumpEqual(unix.SOCK_STREAM, 1, 0), fail(unix.EACCES)}
-	socket := append(stream[:len(stream):len(stream)], argument(0), jumpEqual(unix.AF_UNIX, 0, 1), allow, fail(unix.EACCES))
+	socket := append(stream[:len(stream):len(stream)], argument(0), jumpEqual(unix.AF_UNIX, 0, 1), allow,
+		fail(unix.EACCES))
 	var all []unix.SockFilter
 	all = append(all, on(unix.SYS_SOCKET, socket...)...)
 	all = append(all, on(unix.SYS_SOCKETPAIR, append(stream[:len(stream):len(stream)], allow)...)...)

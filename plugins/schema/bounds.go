@@ -102,9 +102,11 @@ func (b *Bounds) reserve(connectorID, subject, text string) (undo func(), err er
 	case u.schemas[key]:
 		return func() {}, nil
 	case b.Schemas > 0 && len(u.schemas) >= b.Schemas:
-		return nil, fmt.Errorf("cannot create another schema: %s has created %d, as many as connectors.max-schemas lets it", connectorID, len(u.schemas))
+		return nil, fmt.Errorf("cannot create another schema: %s has created %d, as many as connectors.max-schemas "+
+			"lets it", connectorID, len(u.schemas))
 	case b.Bytes > 0 && u.bytes+size > b.Bytes:
-		return nil, fmt.Errorf("cannot create a schema of %d bytes: %s has created %d bytes of schemas, and connectors.max-schema-bytes is %d", size, connectorID, u.bytes, b.Bytes)
+		return nil, fmt.Errorf("cannot create a schema of %d bytes: %s has created %d bytes of schemas, and "+
+			"connectors.max-schema-bytes is %d", size, connectorID, u.bytes, b.Bytes)
 	}
 	if b.used == nil {
 		b.used = map[string]*usage{}

@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// A Cache remembers as many answers of each kind, and as many bytes of schemas, and then begins anew.
+// Limits of a Cache: answers of each kind and bytes of schemas. A Cache that reaches one is emptied.
 const (
 	maxCached      = 4096
 	maxCachedBytes = 16 << 20
@@ -25,7 +25,7 @@ type Cache struct {
 	byID     answers[int, Schema]
 }
 
-// answers are those of one kind.
+// answers are the cached answers of one kind.
 type answers[K comparable, V any] struct {
 	of    map[K]V
 	bytes int // of their schemas
@@ -79,7 +79,8 @@ func (c *Cache) Codec(ctx context.Context, subject string, version int) (*Codec,
 }
 
 // remember returns the answer in a, or the one that ask gives. Errors are not kept.
-func remember[K comparable, V interface{ size() int }](c *Cache, a *answers[K, V], key K, ask func() (V, error)) (V, error) {
+func remember[K comparable, V interface{ size() int }](c *Cache, a *answers[K, V], key K, ask func() (V, error)) (V,
+	error) {
 	c.mu.Lock()
 	v, ok := a.of[key]
 	c.mu.Unlock()

@@ -8,7 +8,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/schema"
 )
 
-// counted counts what it is asked.
+// counted counts its requests.
 type counted struct {
 	schema.Memory
 	gets int
@@ -19,7 +19,7 @@ func (c *counted) ByID(_ context.Context, id int) (schema.Schema, error) {
 	return schema.Schema{ID: id, Text: strings.Repeat("x", 1<<20)}, nil
 }
 
-// A cache keeps a bounded part of what a registry answers.
+// A cache bounds the memory of the answers that it keeps.
 func TestCacheBytes(t *testing.T) {
 	registry := &counted{}
 	cache := &schema.Cache{Registry: registry}

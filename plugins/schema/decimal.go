@@ -42,7 +42,7 @@ func decimalBytes(t *avroType, v any, size int) ([]byte, error) {
 	return n.FillBytes(make([]byte, size)), nil
 }
 
-// decimalNumber returns the text of a number that is short, its exponent included.
+// decimalNumber returns the text of a number with a bounded number of digits and a bounded exponent.
 func decimalNumber(v any) (string, error) {
 	var text string
 	switch v := v.(type) {
@@ -57,7 +57,8 @@ func decimalNumber(v any) (string, error) {
 		return "", errTooLong
 	}
 	if i := strings.IndexAny(text, "eEpP"); i >= 0 {
-		if n, err := strconv.Atoi(strings.TrimPrefix(text[i+1:], "+")); err == nil && (n > maxDecimal || n < -maxDecimal) {
+		if n, err := strconv.Atoi(strings.TrimPrefix(text[i+1:], "+")); err == nil &&
+			(n > maxDecimal || n < -maxDecimal) {
 			return "", errTooLong
 		}
 	}

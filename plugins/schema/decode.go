@@ -14,14 +14,14 @@ var errShort = errors.New("the data ends too early")
 type decoder struct {
 	data   []byte
 	steps  int // values that may still come
-	memory int // bytes of them that may
+	memory int // remaining bytes of memory for the values
 }
 
 func newDecoder(data []byte, root *avroType) *decoder {
 	return &decoder{data: data, steps: freeValues + len(root.fields) + valuesPerByte*len(data), memory: maxDecoded}
 }
 
-// spend takes n bytes of what the values may take.
+// spend takes n bytes of the memory that remains for the values.
 func (d *decoder) spend(n int) error {
 	if d.memory -= n; d.memory < 0 {
 		return errTooGreat

@@ -5,14 +5,14 @@ import (
 	"fmt"
 )
 
-// Limits of what a schema makes of data, and data of a schema. Schemas come from connectors and from registries
-// elsewhere: a number in one must not decide how much memory or time a record takes.
+// Limits of encoding and decoding data with a schema. Schemas come from connectors and from registries elsewhere: a
+// number in one must not decide how much memory or time a record takes.
 const (
 	maxText      = 1 << 20  // bytes of a schema
-	maxDecimal   = 4096     // digits of a decimal, of its scale and of its text
+	maxDecimal   = 4096     // digits of a decimal, its scale and its text
 	maxDefaults  = 64 << 10 // encoded bytes of a record that come from defaults
 	maxEncoding  = 1 << 22  // values that are looked at to encode a record: unions try their branches
-	failedBranch = 16       // what a branch that does not hold a value counts as
+	failedBranch = 16       // cost, in values, of trying a branch that does not match
 	maxDecoded   = 64 << 20 // bytes of memory of a decoded record
 
 	// freeValues and valuesPerByte bound the values of a decoded record: nulls and empty records take no bytes.
@@ -27,14 +27,14 @@ const decimalSize = 1702
 const (
 	valueMemory  = 24
 	objectMemory = 48
-	memberMemory = 40 // and that of its value
+	memberMemory = 40 // plus the memory of its value
 )
 
 var (
 	errTooLong    = fmt.Errorf("a decimal of more than %d digits", maxDecimal)
 	errDefaults   = fmt.Errorf("the defaults of the schema take more than %d bytes", maxDefaults)
-	errWork       = errors.New("the unions of the schema leave too many possibilities")
-	errTooMany    = errors.New("more values than the data can stand for")
+	errWork       = errors.New("the unions of the schema have too many combinations")
+	errTooMany    = errors.New("more values than the size of the data allows")
 	errTooGreat   = fmt.Errorf("it takes more than %d bytes of memory when it is decoded", maxDecoded)
 	errSchemaSize = fmt.Errorf("it has more than %d bytes", maxText)
 )

@@ -41,8 +41,8 @@ func deep(n int) any {
 	return v
 }
 
-// Whatever a schema says, encoding and decoding with it takes no more than a bounded part of the memory and time that the
-// data would take. Each case takes unbounded memory, or ages, when its limit is missing.
+// Whatever a schema says, encoding and decoding with it takes no more than a bounded part of the memory and time that
+// the data would take. Each case takes unbounded memory, or ages, when its limit is missing.
 func TestHostileSchemas(t *testing.T) {
 	decimal := func(typ string) string {
 		return ofField(`{` + typ + `,"logicalType":"decimal","precision":10,"scale":2}`)
@@ -54,34 +54,55 @@ func TestHostileSchemas(t *testing.T) {
 		data         string         // to decode
 		want         string         // of the error; empty: whatever
 	}{
-		{"a fixed of 10^14 bytes", decimal(`"type":"fixed","name":"f","size":99999999999999`), map[string]any{"v": "1.00"}, "x", ""},
-		{"a fixed of 2^31 bytes", decimal(`"type":"fixed","name":"f","size":2147483647`), map[string]any{"v": "1.00"}, "x", "digits"},
-		{"a fixed of 2^31 bytes for a negative number", decimal(`"type":"fixed","name":"f","size":2147483647`), map[string]any{"v": "-1.00"}, "x", "digits"},
-		{"a fixed without decimals", ofField(`{"type":"fixed","name":"f","size":2147483647}`), map[string]any{"v": []byte("x")}, "x", "bytes"},
-		{"a great scale", ofField(`{"type":"bytes","logicalType":"decimal","precision":2000000000,"scale":2000000000}`), map[string]any{"v": "1"}, "\x02\x01", ""},
-		{"a great scale in a small precision", ofField(`{"type":"bytes","logicalType":"decimal","precision":60000,"scale":60000}`), map[string]any{"v": "1"}, "\x02\x01", "scale"},
+		{"a fixed of 10^14 bytes", decimal(`"type":"fixed","name":"f","size":99999999999999`),
+			map[string]any{"v": "1.00"}, "x", ""},
+		{"a fixed of 2^31 bytes", decimal(`"type":"fixed","name":"f","size":2147483647`), map[string]any{"v": "1.00"},
+			"x", "digits"},
+		{"a fixed of 2^31 bytes for a negative number", decimal(`"type":"fixed","name":"f","size":2147483647`),
+			map[string]any{"v": "-1.00"}, "x", "digits"},
+		{"a fixed without decimals", ofField(`{"type":"fixed","name":"f","size":2147483647}`),
+			map[string]any{"v": []byte("x")}, "x", "bytes"},
+		{"a great scale", ofField(`{"type":"bytes","logicalType":"decimal","precision":2000000000,"scale":2000000000}`),
+			map[string]any{"v": "1"}, "\x02\x01", ""},
+		{"a great scale in a small precision",
+			ofField(`{"type":"bytes","logicalType":"decimal","precision":60000,"scale":60000}`),
+			map[string]any{"v": "1"}, "\x02\x01", "scale"},
 		{"a great exponent", decimal(`"type":"bytes"`), map[string]any{"v": "1e999999"}, "", "digits"},
 		{"a small exponent", decimal(`"type":"bytes"`), map[string]any{"v": "1e-999999"}, "", "digits"},
 		{"a binary exponent", decimal(`"type":"bytes"`), map[string]any{"v": "0x1p9999999"}, "", "digits"},
-		{"a decimal of a megabyte", decimal(`"type":"bytes"`), nil, "\x80\x80\x80\x01" + strings.Repeat("\x55", 1<<20), "digits"},
+		{"a decimal of a megabyte", decimal(`"type":"bytes"`), nil, "\x80\x80\x80\x01" + strings.Repeat("\x55", 1<<20),
+			"digits"},
 		{"an object for a decimal", decimal(`"type":"bytes"`), map[string]any{"v": deep(50)}, "", "no decimal"},
 		{"an array of nulls", ofField(`{"type":"array","items":"null"}`), nil, nulls, "values"},
-		{"an array of empty records", ofField(`{"type":"array","items":{"type":"record","name":"e","fields":[]}}`), nil, nulls, "values"},
-		{"an array of an empty fixed", ofField(`{"type":"array","items":{"type":"fixed","name":"e","size":0}}`), nil, nulls, ""},
+		{"an array of empty records", ofField(`{"type":"array","items":{"type":"record","name":"e","fields":[]}}`), nil,
+			nulls, "values"},
+		{"an array of an empty fixed", ofField(`{"type":"array","items":{"type":"fixed","name":"e","size":0}}`), nil,
+			nulls, ""},
 		{"a map of nulls", ofField(`{"type":"map","values":"null"}`), nil, nulls, ""},
-		{"a negative count", ofField(`{"type":"array","items":"null"}`), nil, "\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01\x02", ""},
+		{"a negative count", ofField(`{"type":"array","items":"null"}`), nil,
+			"\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01\x02", ""},
 		{"bytes of a great length", ofField(`"bytes"`), nil, nulls, "ends too early"},
-		{"records around each byte", ofField(`{"type":"array","items":` + nested(90) + `}`), nil, "\x80\x80\x04" + strings.Repeat("\x02", 32<<10), "values"},
-		{"a record that contains itself", `{"type":"record","name":"r","fields":[{"name":"next","type":["null","r"]}]}`, nil, strings.Repeat("\x02", 10_000), "deep"},
-		{"a record that is itself", `{"type":"record","name":"r","fields":[{"name":"next","type":"r"}]}`, map[string]any{"next": nil}, "x", ""},
+		{"records around each byte", ofField(`{"type":"array","items":` + nested(90) + `}`), nil,
+			"\x80\x80\x04" + strings.Repeat("\x02", 32<<10), "values"},
+		{"a record that contains itself", `{"type":"record","name":"r","fields":[{"name":"next","type":["null","r"]}]}`,
+			nil, strings.Repeat("\x02", 10_000), "deep"},
+		{"a record that is itself", `{"type":"record","name":"r","fields":[{"name":"next","type":"r"}]}`,
+			map[string]any{"next": nil}, "x", ""},
 		{"many possibilities", `{"type":"record","name":"a","fields":[{"name":"next","type":["int",` +
-			`{"type":"record","name":"b","fields":[{"name":"next","type":["int","a","b"]}]},"a"]}]}`, deep(45).(map[string]any), "", "possibilities"},
-		{"a long default", `{"type":"record","name":"r","fields":[{"name":"a","type":"string","default":"` + strings.Repeat("x", 100_000) + `"}]}`, map[string]any{}, "", "defaults"},
-		{"a default in each item", ofField(`{"type":"array","items":{"type":"record","name":"i","fields":[{"name":"a","type":"string","default":"` + strings.Repeat("x", 1000) + `"}]}}`),
+			`{"type":"record","name":"b","fields":[{"name":"next","type":["int","a","b"]}]},"a"]}]}`,
+			deep(45).(map[string]any), "", "combinations"},
+		{"a long default", `{"type":"record","name":"r","fields":[{"name":"a","type":"string","default":"` +
+			strings.Repeat("x", 100_000) + `"}]}`, map[string]any{}, "", "defaults"},
+		{"a default in each item",
+			ofField(
+				`{"type":"array","items":{"type":"record","name":"i","fields":[{"name":"a","type":"string","default":"` + strings.Repeat("x", 1000) + `"}]}}`),
 			map[string]any{"v": slicesOf(1000, map[string]any{})}, "", "defaults"},
-		{"deep types", ofField(strings.Repeat(`{"type":"array","items":`, 20_000) + `"int"` + strings.Repeat("}", 20_000)), map[string]any{"v": nil}, "x", ""},
-		{"a deep union", ofField(strings.Repeat(`[`, 20_000) + strings.Repeat("]", 20_000)), map[string]any{"v": nil}, "x", ""},
-		{"types of types", ofField(strings.Repeat(`{"type":`, 20_000) + `"int"` + strings.Repeat("}", 20_000)), map[string]any{"v": nil}, "x", ""},
+		{"deep types", ofField(strings.Repeat(`{"type":"array","items":`, 20_000) + `"int"` + strings.Repeat("}",
+			20_000)), map[string]any{"v": nil}, "x", ""},
+		{"a deep union", ofField(strings.Repeat(`[`, 20_000) + strings.Repeat("]", 20_000)), map[string]any{"v": nil},
+			"x", ""},
+		{"types of types", ofField(strings.Repeat(`{"type":`, 20_000) + `"int"` + strings.Repeat("}", 20_000)),
+			map[string]any{"v": nil}, "x", ""},
 		{"a schema of 2 MiB", fields("r", 60_000, `"int"`), map[string]any{}, "x", "invalid schema"},
 		{"many fields", fields("r", 25_000, `"null"`), map[string]any{}, "x", ""},
 		{"many wrong fields", fields("r", 20_000, `"null"`), manyFields(50_000), "x", "not in the schema"},
@@ -124,7 +145,8 @@ func manyFields(n int) map[string]any {
 
 // A decoded record takes a bounded amount of memory, however small its values are.
 func TestDecodedMemory(t *testing.T) {
-	codec, err := schema.Parse(ofField(`{"type":"array","items":{"type":"record","name":"i","fields":[{"name":"a","type":"boolean"}]}}`))
+	codec, err := schema.Parse(
+		ofField(`{"type":"array","items":{"type":"record","name":"i","fields":[{"name":"a","type":"boolean"}]}}`))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,10 +20,10 @@ type collector struct {
 	read  func(context.Context) ([]record.Record, error)
 	size  int           // 0: unlimited
 	delay time.Duration // 0: until the batch is full
-	limit int           // records that the connector lets be unacknowledged; 0: any number
+	limit int           // limit of unacknowledged records of the connector; 0: no limit
 
 	unacked atomic.Int64  // records handed out and not acknowledged
-	stalls  notify.Signal // the connector says that it is stalled
+	stalls  notify.Signal // the connector has reported that it is stalled
 	stalled bool          // so is the read under way
 
 	buffered []record.Record    // of the next batch

@@ -27,7 +27,8 @@ type Env struct {
 	// Write returns for from then on: Write need not do it. It is called again after each
 	// Sync. nil when the host does not offer it.
 	Defer func(Syncer)
-	// Budget is how many bytes of memory may be made of one record, or of one message of another system; 0: DefaultBudget.
+	// Budget is the limit of the memory allocated for one record, or for one message of another system, in bytes; 0:
+	// DefaultBudget.
 	Budget int
 	// Buffer returns what NewBuffer does; nil when the host does not bound memory.
 	Buffer func() Buffer
@@ -46,11 +47,11 @@ type Syncer interface {
 
 type envKey struct{}
 
-// DefaultBudget is what Budget returns where the host does not say otherwise.
+// DefaultBudget is the result of Budget unless the host sets another one.
 const DefaultBudget = 256 << 20
 
-// Budget returns how many bytes of memory may be made of one record, or of one message of another system, such as by
-// decoding or decompressing it.
+// Budget returns how many bytes of memory may be allocated for one record, or for one message of another system, for
+// example by decoding or decompressing it.
 func Budget(ctx context.Context) int {
 	if n := EnvFrom(ctx).Budget; n > 0 {
 		return n

@@ -23,8 +23,8 @@ func Recover(err *error) {
 	}
 }
 
-// Contain calls f, and returns a panic of it as a *PanicError. A goroutine of a connector that runs in the agent calls
-// what it does through it: a panic that nothing recovers from ends the agent, and all of its pipelines.
+// Contain calls f, and returns a panic of it as a *PanicError. Every goroutine of a connector that runs in the agent
+// must run its function with Contain: a panic that is not recovered ends the agent with all of its pipelines.
 func Contain(f func() error) (err error) {
 	defer Recover(&err)
 	return f()

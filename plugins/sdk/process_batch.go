@@ -30,7 +30,7 @@ type ProcessBatch struct {
 	held    func(i int32) Held
 	fates   []Fate // by index in records; empty while all go on
 	emitted []Emission
-	take    func(i int32, n int) error // counts what is made of a record; nil: nobody does
+	take    func(i int32, n int) error // counts memory allocated for a record; nil: not counted
 }
 
 // FateKind says what becomes of a record.
@@ -84,8 +84,8 @@ func (b *ProcessBatch) Reset(token any, records []record.Record, selects []int32
 // OnTake has take decide what Take returns for the index of a record. It is for hosts.
 func (b *ProcessBatch) OnTake(take func(i int32, n int) error) { b.take = take }
 
-// Take counts n bytes of memory that the processor is about to make of record i, in addition to those that it and the
-// processors before it made of the record that was read. The error is for Refuse: it says that the host allows no more. A
+// Take counts n bytes of memory that the processor is about to allocate for record i, in addition to the bytes that it
+// and earlier processors allocated for the record. It returns an error for Refuse if the host allows no more. A
 // processor that can make much of a little calls it before it does.
 func (b *ProcessBatch) Take(i, n int) error {
 	if b.take == nil {
@@ -97,9 +97,9 @@ func (b *ProcessBatch) Take(i, n int) error {
 // OnHold makes Hold return what name returns for the index of a record. It is for hosts.
 func (b *ProcessBatch) OnHold(name func(i int32) Held) { b.held = name }
 
-// Token identifies the batch among all that are outstanding. A CommitObserver gets it when the batch is committed. It is
-// comparable, and nil for a batch of which the host does not say that: an empty one, and records that another processor
-// emitted and will emit more for the same records.
+// Token identifies the batch among all outstanding ones. A CommitObserver gets it when the batch is committed. It is
+// comparable. It is nil for a batch whose commit is not reported: an empty one, and an emission of another processor
+// that will emit more for the same records.
 func (b *ProcessBatch) Token() any { return b.token }
 
 // Len returns the number of records. It is 0 when a deadline has come.
@@ -138,11 +138,10 @@ func (b *ProcessBatch) Filter(i int) { b.decide(i, Fate{Kind: Filtered}) }
 // in it is seen there.
 func (b *ProcessBatch) Refuse(i int, err error) { b.decide(i, Fate{Kind: Refused, Err: err}) }
 
-// Replace lets the pieces go on in the place of record i, which must stay as it is: it
-// goes to the dead-letter queue when a piece is refused. The pieces share no map, slice or
-// byte with it, or with each other, that a later processor could change. They get its
-// position. Without pieces the record is filtered. Each piece counts as Take does, with what a small record takes; when they
-// are too many, the record is refused.
+// Replace puts the pieces in the place of record i, which must stay unchanged: it goes to the dead-letter queue when a
+// piece is refused. The pieces share no map, slice or byte with it, or with each other, that a later processor could
+// change. They get its position. Without pieces the record is filtered. Each piece counts PieceBytes as in Take; when
+// they exceed the budget, the record is refused.
 func (b *ProcessBatch) Replace(i int, pieces []record.Record) {
 	if len(pieces) == 0 {
 		b.Filter(i)
@@ -158,7 +157,7 @@ func (b *ProcessBatch) Replace(i int, pieces []record.Record) {
 	b.decide(i, Fate{Kind: Replaced, Pieces: pieces})
 }
 
-// PieceBytes is what a small record takes in memory.
+// PieceBytes is the memory of a small record.
 const PieceBytes = 400
 
 // Hold keeps record i back until an Emission names it. The record must stay as it is from

@@ -88,10 +88,10 @@ type TimedProcessor interface {
 	Deadline() time.Time
 }
 
-// Releaser is a Processor that holds records for a time or until there are enough, and can let them go before.
+// Releaser is a Processor that holds records for a time or up to a number, and can release them early.
 type Releaser interface {
-	// Release lets go of everything that is held, by emissions of b, which has no records. It is called when
-	// sources cannot read on before records that are held are settled. An error is as that of Process.
+	// Release releases all held records by emissions of b, which has no records. It is called when sources cannot read
+	// more before held records are settled. An error has the same meaning as an error of Process.
 	Release(ctx context.Context, b *ProcessBatch) error
 }
 
@@ -106,18 +106,18 @@ type Successor interface {
 	Succeed(former Processor)
 }
 
-// CommitObserver is a Processor that learns something from records which decides what becomes of others, and keeps
-// it for the next run: for example which keys it has seen. A record may be read again until the position that covers
-// it is saved, in this run or, after a crash, in the next one. So what was learned from it may be made durable only
-// then: made durable before, it would say of a record that it was delivered while that could still be lost.
+// CommitObserver is a Processor that keeps state from records across runs and decides by it about later records: for
+// example which keys it has seen. A record may be read again until the position that covers it is saved, in this run
+// or, after a crash, in the next one. So state learned from a record may be made durable only then: earlier, it would
+// mark the record as delivered while the record could still be lost.
 //
-// What is durable is never ahead of the position, then, and may be behind it: after a crash the processor may not
-// know the records that were committed last.
+// Durable state is therefore never ahead of the position. It may be behind: after a crash the processor may not know
+// the records that were committed last.
 type CommitObserver interface {
-	// Committed is called when the records of batches are settled, what destinations and the dead-letter queue have
-	// of them is durable, and the positions that cover them are saved, with the Tokens of those batches. It is called
-	// once for each batch, soon after a position is saved or as the pipeline ends, and never while another method
-	// runs. It is not called for batches that are not committed when the pipeline ends: those are read again.
+	// Committed is called with the Tokens of batches whose records are settled and durable in the destinations and the
+	// dead-letter queue, once the positions that cover them are saved. It is called once for each batch, soon after a
+	// position is saved or as the pipeline ends, and never while another method runs. It is not called for batches that
+	// are not committed when the pipeline ends: those are read again.
 	//
 	// An error fails the pipeline, as one of Process does.
 	Committed(ctx context.Context, tokens []any) error

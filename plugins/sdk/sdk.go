@@ -126,25 +126,25 @@ type AckIgnorer interface {
 	IgnoresAcks() bool
 }
 
-// LimitedSource is a Source that can return only so many records before some of them are acknowledged, because its
-// system sends no more, or keeps no more for it. Only the sources of this process are asked.
+// LimitedSource is a Source that returns only a limited number of records before some of them are acknowledged, because
+// its system sends or keeps no more. The agent uses it only for sources in its own process.
 type LimitedSource interface {
 	// MaxUnacked returns how many records can be read and not acknowledged, 0 for any number. It is called after
 	// Configure. The host waits for no more than that many records to fill a batch or a window.
 	MaxUnacked() int
 }
 
-// AwaitedSource is a Source whose senders wait for the acknowledgement of what they sent, and give up after a time. Only the
-// sources of this process are asked.
+// AwaitedSource is a Source whose senders wait for the acknowledgement of their records, and give up after a time. The
+// agent uses it only for sources in its own process.
 type AwaitedSource interface {
 	// AckTimeout returns how long senders wait, 0 for any time. It is called after Configure.
 	AckTimeout() time.Duration
 }
 
-// FinishingSource is a Source that waits for more of what it has read a part of, such as the end of a line. Only the
-// sources of this process are asked.
+// FinishingSource is a Source that waits for the rest of a partial record, such as the end of a line. The agent uses it
+// only for sources in its own process.
 type FinishingSource interface {
-	// Finish says that nothing more comes: a part that the system ends with is taken for whole. It is called
+	// Finish tells the source that no more data comes: it takes a partial record at the end as complete. It is called
 	// after Configure, concurrently with every other method and maybe several times, and never waits.
 	Finish()
 }

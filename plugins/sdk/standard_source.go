@@ -50,7 +50,8 @@ func (s *standardSource) Configure(ctx context.Context, settings map[string]stri
 
 func (s *standardSource) Open(ctx context.Context, pos record.Position) error {
 	if o := s.options; o.BatchSize > 0 || o.BatchDelay > 0 {
-		s.collect = &collector{read: s.readAgain, size: o.BatchSize, delay: o.BatchDelay, limit: s.MaxUnacked(), stalls: notify.NewSignal()}
+		s.collect = &collector{read: s.readAgain, size: o.BatchSize, delay: o.BatchDelay, limit: s.MaxUnacked(),
+			stalls: notify.NewSignal()}
 		s.collecting.Store(s.collect)
 	}
 	s.extract = newExtractor(EnvFrom(ctx), s.options)
@@ -122,7 +123,7 @@ func (s *standardSource) MaxUnacked() int {
 	return l.MaxUnacked()
 }
 
-// Finish implements FinishingSource. A batch that is gathered is handed on.
+// Finish implements FinishingSource. It hands on the gathered batch.
 func (s *standardSource) Finish() {
 	if f, ok := s.Source.(FinishingSource); ok {
 		f.Finish()

@@ -25,17 +25,21 @@ import (
 
 // Client runs connectors of one plugin executable, each in a process of its own.
 type Client struct {
-	Path       string          // of the executable
-	Connector  *sdk.Connector  // served from this process in place of an executable: all but the process is as it is there; nil: none
-	Name       string          // of the plugin, for the log; empty: that of the executable
-	Env        []string        // what its processes inherit, as NAME=value; nil: all that this process has
-	Log        *slog.Logger    // gets what they write to stdout and stderr; nil: they are discarded
-	LogLevel   string          // what they should log: trace, debug, info, warn, error; empty: info
-	Sandbox    *sandbox.Policy // what they may do; it gets their private directory, too; nil: what this process may
-	Schemas    *SchemaServer   // what they get their schemas from; nil: nothing
-	TempDir    string          // where each process gets a private directory, with its socket; made if need be; empty: os.TempDir, where the directory is removed as soon as there is a connection unless they are confined
-	MaxMessage int             // greatest message they are sent, in bytes; 0: 4 MiB
-	MaxReceive int             // greatest message that is taken from them, in bytes; 0: 16 MiB
+	Path string // of the executable
+	// served from this process in place of an executable: in all other respects like one; nil: none
+	Connector *sdk.Connector
+	Name      string       // of the plugin, for the log; empty: that of the executable
+	Env       []string     // what its processes inherit, as NAME=value; nil: all that this process has
+	Log       *slog.Logger // gets what they write to stdout and stderr; nil: they are discarded
+	LogLevel  string       // what they should log: trace, debug, info, warn, error; empty: info
+	// restrictions of the processes, which may also use their private directory; nil: the rights of this process
+	Sandbox *sandbox.Policy
+	Schemas *SchemaServer // what they get their schemas from; nil: nothing
+	// where each process gets a private directory, with its socket; made if need be; empty: os.TempDir, where the
+	// directory is removed as soon as there is a connection unless they are confined
+	TempDir    string
+	MaxMessage int // greatest message they are sent, in bytes; 0: 4 MiB
+	MaxReceive int // greatest message that is taken from them, in bytes; 0: 16 MiB
 
 	StartTimeout time.Duration // until a process is ready; 0: a minute
 	CallTimeout  time.Duration // for Configure, Open and lifecycle calls; 0: a minute
@@ -112,7 +116,8 @@ func (c *Client) start(ctx context.Context, connectorID string, log *slog.Logger
 		return c.serveHere(connectorID, token, log)
 	}
 	serve := func(dir string) (*schemaService, error) {
-		if c.TempDir == "" && c.Sandbox == nil && runtime.GOOS == "linux" { // the directory is removed as soon as there is a connection
+		// the directory is removed as soon as there is a connection
+		if c.TempDir == "" && c.Sandbox == nil && runtime.GOOS == "linux" {
 			dir = ""
 		}
 		return c.Schemas.serve(connectorID, token, dir)

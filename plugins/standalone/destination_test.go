@@ -213,7 +213,8 @@ func TestDestinationRefusesWhatCannotBeEncoded(t *testing.T) {
 		t.Fatal(err)
 	}
 	n, failed, _ := r.get()
-	if n != 3 || len(failed) != 1 || !strings.HasPrefix(failed[0], "2: ") || !strings.Contains(failed[0], "nested deeper") {
+	if n != 3 || len(failed) != 1 || !strings.HasPrefix(failed[0], "2: ") ||
+		!strings.Contains(failed[0], "nested deeper") {
 		t.Errorf("settled %d, %q", n, failed)
 	}
 	if got := lines(t, path); got != "1 3" {

@@ -50,7 +50,8 @@ type executable struct {
 }
 
 func newExecutable(path string, env []string, serve func(dir string) (*schemaService, error)) *executable {
-	r := &executable{path: path, serve: serve, cmd: exec.Command(path), stdout: newHandshakeLine(), ended: make(chan struct{}), read: make(chan struct{})}
+	r := &executable{path: path, serve: serve, cmd: exec.Command(path), stdout: newHandshakeLine(),
+		ended: make(chan struct{}), read: make(chan struct{})}
 	r.stderr, r.feed = io.Pipe()
 	r.cmd.Env, r.cmd.Stdout, r.cmd.Stderr = env, r.stdout, r.feed
 	r.cmd.SysProcAttr = processAttributes()
@@ -72,7 +73,7 @@ func (r *executable) prepare(_ hclog.Logger, cmd *exec.Cmd, dir string) (runner.
 	return r, nil
 }
 
-// serveSchemas serves the process its schemas and says to it where.
+// serveSchemas serves schemas to the process and passes it the address.
 func (r *executable) serveSchemas() (err error) {
 	if r.served, err = r.serve(r.dir); err != nil {
 		return err
@@ -81,8 +82,7 @@ func (r *executable) serveSchemas() (err error) {
 	return nil
 }
 
-// discard removes what was made for a process that was not started: go-plugin does so for those
-// that were.
+// discard removes the files of a process that was not started. go-plugin removes those of a started process.
 func (r *executable) discard() {
 	r.served.stop()
 	_ = os.RemoveAll(r.dir)

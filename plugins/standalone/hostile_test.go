@@ -19,7 +19,7 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 )
 
-// hostileSpecification names what a hostile plugin says of itself.
+// hostileSpecification selects the specification of a hostile plugin.
 const hostileSpecification = "STANDALONE_TEST_SPECIFICATION"
 
 func init() { roles["hostile"] = serveHostile }
@@ -42,7 +42,8 @@ type hostileSpecifier struct {
 	connectorv2.UnimplementedSpecifierPluginServer
 }
 
-func (hostileSpecifier) Specify(context.Context, *connectorv2.Specifier_Specify_Request) (*connectorv2.Specifier_Specify_Response, error) {
+func (hostileSpecifier) Specify(context.Context, *connectorv2.Specifier_Specify_Request) (
+	*connectorv2.Specifier_Specify_Response, error) {
 	s := &connectorv2.Specification{Name: "hostile", Version: "v1.0.0", SourceParams: map[string]*configv1.Parameter{}}
 	switch os.Getenv(hostileSpecification) {
 	case "parameters":
@@ -60,12 +61,14 @@ type hostileSource struct {
 	mode string
 }
 
-func (s *hostileSource) Configure(_ context.Context, req *connectorv2.Source_Configure_Request) (*connectorv2.Source_Configure_Response, error) {
+func (s *hostileSource) Configure(_ context.Context, req *connectorv2.Source_Configure_Request) (
+	*connectorv2.Source_Configure_Response, error) {
 	s.mode = req.GetConfig()["mode"]
 	return &connectorv2.Source_Configure_Response{}, nil
 }
 
-func (*hostileSource) Open(context.Context, *connectorv2.Source_Open_Request) (*connectorv2.Source_Open_Response, error) {
+func (*hostileSource) Open(context.Context, *connectorv2.Source_Open_Request) (*connectorv2.Source_Open_Response,
+	error) {
 	return &connectorv2.Source_Open_Response{}, nil
 }
 
@@ -120,11 +123,13 @@ type hostileDestination struct {
 	connectorv2.UnimplementedDestinationPluginServer
 }
 
-func (*hostileDestination) Configure(context.Context, *connectorv2.Destination_Configure_Request) (*connectorv2.Destination_Configure_Response, error) {
+func (*hostileDestination) Configure(context.Context, *connectorv2.Destination_Configure_Request) (
+	*connectorv2.Destination_Configure_Response, error) {
 	return &connectorv2.Destination_Configure_Response{}, nil
 }
 
-func (*hostileDestination) Open(context.Context, *connectorv2.Destination_Open_Request) (*connectorv2.Destination_Open_Response, error) {
+func (*hostileDestination) Open(context.Context, *connectorv2.Destination_Open_Request) (
+	*connectorv2.Destination_Open_Response, error) {
 	return &connectorv2.Destination_Open_Response{}, nil
 }
 
@@ -163,7 +168,7 @@ func TestHostileSources(t *testing.T) {
 	}
 }
 
-// A message with very many records comes in batches of a bounded number of them.
+// The records of a huge message arrive in batches of a bounded number of records.
 func TestManyRecordsInAMessage(t *testing.T) {
 	ctx := testContext(t)
 	c, _ := client(t, "hostile")
@@ -186,13 +191,15 @@ func TestManyAnswers(t *testing.T) {
 		t.Fatal(err)
 	}
 	wait.For(t, "it is reported", func() bool { _, _, broken := r.get(); return broken != nil })
-	if _, _, broken := r.get(); !strings.Contains(broken.Error(), "answered record") && !strings.Contains(broken.Error(), "more records than it was given") {
+	if _, _, broken := r.get(); !strings.Contains(broken.Error(), "answered record") &&
+		!strings.Contains(broken.Error(), "more records than it was given") {
 		t.Errorf("got %v", broken)
 	}
 }
 
 func TestHostileSpecifications(t *testing.T) {
-	for what, want := range map[string]string{"parameters": "20000 parameters, more than 10000", "text": "bytes, more than 1048576", "": ""} {
+	for what, want := range map[string]string{"parameters": "20000 parameters, more than 10000",
+		"text": "bytes, more than 1048576", "": ""} {
 		c, _ := client(t, "hostile")
 		c.Env = append(c.Env, hostileSpecification+"="+what)
 		spec, err := c.Specify(testContext(t))

@@ -85,7 +85,7 @@ func (r *inProcess) serve(listener net.Listener) {
 	r.discard()
 }
 
-// discard removes what the connector has used.
+// discard removes the files of the connector.
 func (r *inProcess) discard() {
 	if closer, ok := r.used.(io.Closer); ok {
 		_ = closer.Close()

@@ -27,7 +27,8 @@ import (
 const pidFileVariable = "STANDALONE_TEST_PID"
 
 func init() {
-	roles["parent"], roles["orphans"], roles["recorder"], roles["fork"] = serveParent, hostOfOrphans, hostThatRecords, serveFork
+	roles["parent"], roles["orphans"], roles["recorder"], roles["fork"] = serveParent, hostOfOrphans, hostThatRecords,
+		serveFork
 }
 
 // parentSource starts a process that leaves its session and loses its parent.
@@ -104,7 +105,7 @@ func TestOrphansEndWithTheirConnector(t *testing.T) {
 	}
 }
 
-// recordVariable names the file in which a hostThatRecords keeps what its connectors start.
+// recordVariable names the file in which a hostThatRecords lists the processes that its connectors start.
 const recordVariable = "STANDALONE_TEST_RECORD"
 
 // forkSource starts processes in sessions of their own: one as it is, one without any environment, and one that
@@ -112,7 +113,8 @@ const recordVariable = "STANDALONE_TEST_RECORD"
 type forkSource struct{ countSource }
 
 func (s *forkSource) Open(context.Context, record.Position) error {
-	for _, args := range [][]string{{"sleep", "1000"}, {"env", "-i", "sleep", "1001"}, {"env", "-i", "sh", "-c", "setsid sleep 1002 & sleep 1003"}} {
+	for _, args := range [][]string{{"sleep", "1000"}, {"env", "-i", "sleep", "1001"},
+		{"env", "-i", "sh", "-c", "setsid sleep 1002 & sleep 1003"}} {
 		if err := exec.Command("setsid", args...).Start(); err != nil {
 			return err
 		}
@@ -138,8 +140,8 @@ func hostThatRecords() {
 	select {}
 }
 
-// What the connectors of a host have started that was killed is ended by the next one, whatever
-// environment, session and parent it has by then.
+// The next host ends the processes that connectors of a killed host started, whatever environment, session and parent
+// they have by then.
 func TestWhatAKilledHostLeaves(t *testing.T) {
 	if _, err := exec.LookPath("setsid"); err != nil {
 		server.Missing(t, "%v", err)
@@ -160,7 +162,8 @@ func TestWhatAKilledHostLeaves(t *testing.T) {
 		var k struct{ Processes map[int]string }
 		_ = json.Unmarshal(content, &k)
 		for pid := range k.Processes {
-			if line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)); strings.HasPrefix(string(line), "sleep\x00100") {
+			if line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)); strings.HasPrefix(string(line),
+				"sleep\x00100") {
 				all = append(all, pid)
 			}
 		}

@@ -32,8 +32,8 @@ const schemaSocket = "schema.socket"
 
 var _ [sandbox.SocketName]byte = [len(schemaSocket)]byte{}
 
-// Bounds of what one connector may have the schema service hold: the connections and their calls
-// take as much memory as one message of its stream of records.
+// Bounds of the schema service for one connector: the connections and their calls take as much memory as one message of
+// its stream of records.
 const (
 	schemaConnections = 2
 	schemaCalls       = 2 // at once on a connection; others wait at the connector
@@ -44,9 +44,9 @@ const (
 	schemaIdle        = time.Minute // until a connection without calls is closed
 )
 
-// SchemaServer serves a registry to connector processes: to each over a Unix socket of its own in
-// its private directory, with a token of its own, until it ends. Where nothing may stay of the directory if this
-// process is killed, the socket has no file (Linux), and takes connections of this user only.
+// SchemaServer serves a registry to connector processes until it ends. Each process has its own Unix socket in its
+// private directory and its own token. Where the directory must not survive a kill of this process, the socket has no
+// file (Linux) and accepts connections of this user only.
 type SchemaServer struct {
 	Registry schema.Registry
 	Bounds   *schema.Bounds // of what connectors may do with it; nil: none
@@ -144,7 +144,7 @@ func (l ownListener) Accept() (net.Conn, error) {
 	}
 }
 
-// authenticate lets a call begin that has the connector's token: nothing of its message is received before.
+// authenticate admits a call that has the connector's token, before any part of its message is received.
 func (s *schemaService) authenticate(ctx context.Context, call *tap.Info) (context.Context, error) {
 	for _, token := range call.Header.Get(wire.TokenKey) {
 		if subtle.ConstantTimeCompare([]byte(token), s.token) == 1 {
@@ -155,8 +155,10 @@ func (s *schemaService) authenticate(ctx context.Context, call *tap.Info) (conte
 }
 
 // CreateSchema stores a schema.
-func (s *schemaService) CreateSchema(ctx context.Context, req *connutilsv1.CreateSchemaRequest) (*connutilsv1.CreateSchemaResponse, error) {
-	got, err := s.bounds.Create(ctx, s.registry, s.connectorID, req.GetSubject(), schema.Type(req.GetType()), string(req.GetBytes()))
+func (s *schemaService) CreateSchema(ctx context.Context, req *connutilsv1.CreateSchemaRequest) (
+	*connutilsv1.CreateSchemaResponse, error) {
+	got, err := s.bounds.Create(ctx, s.registry, s.connectorID, req.GetSubject(), schema.Type(req.GetType()),
+		string(req.GetBytes()))
 	if err != nil {
 		return nil, wire.SchemaStatus(err)
 	}
@@ -164,7 +166,8 @@ func (s *schemaService) CreateSchema(ctx context.Context, req *connutilsv1.Creat
 }
 
 // GetSchema returns a schema.
-func (s *schemaService) GetSchema(ctx context.Context, req *connutilsv1.GetSchemaRequest) (*connutilsv1.GetSchemaResponse, error) {
+func (s *schemaService) GetSchema(ctx context.Context, req *connutilsv1.GetSchemaRequest) (
+	*connutilsv1.GetSchemaResponse, error) {
 	got, err := s.bounds.Get(ctx, s.registry, s.connectorID, req.GetSubject(), int(req.GetVersion()))
 	if err != nil {
 		return nil, wire.SchemaStatus(err)

@@ -24,10 +24,12 @@ import (
 
 const schemaText = `{"type":"record","name":"record","fields":[]}`
 
-// schemaClient serves the registry to a connector and returns what the connector calls it by.
-func schemaClient(t *testing.T, registry schema.Registry, token string) (_ connutilsv1.SchemaServiceClient, path string) {
+// schemaClient serves the registry to a connector and returns the client and the socket path of the connector.
+func schemaClient(t *testing.T, registry schema.Registry, token string) (_ connutilsv1.SchemaServiceClient,
+	path string) {
 	t.Helper()
-	target, stop, err := standalone.ServeSchemas(&standalone.SchemaServer{Registry: registry}, "pipe:src", token, t.TempDir())
+	target, stop, err := standalone.ServeSchemas(&standalone.SchemaServer{Registry: registry}, "pipe:src", token,
+		t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,7 +48,8 @@ func TestSchemaServerWithoutADirectory(t *testing.T) {
 		t.Skip("only Linux has sockets without a file")
 	}
 	ctx := testContext(t)
-	target, stop, err := standalone.ServeSchemas(&standalone.SchemaServer{Registry: &schema.Memory{}}, "pipe:src", "the token", "")
+	target, stop, err := standalone.ServeSchemas(&standalone.SchemaServer{Registry: &schema.Memory{}}, "pipe:src",
+		"the token", "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,7 +61,8 @@ func TestSchemaServerWithoutADirectory(t *testing.T) {
 	defer func() { _ = conn.Close() }()
 	client := connutilsv1.NewSchemaServiceClient(conn)
 	request := &connutilsv1.GetSchemaRequest{Subject: "s", Version: 1}
-	if _, err := client.GetSchema(withToken(ctx, "the token"), request); status.Convert(err).Message() != schema.ErrSubjectNotFound.Error() {
+	if _, err := client.GetSchema(withToken(ctx, "the token"), request); status.Convert(
+		err).Message() != schema.ErrSubjectNotFound.Error() {
 		t.Errorf("with the token: %v", err)
 	}
 	if _, err := client.GetSchema(ctx, request); status.Code(err) != codes.Unauthenticated {
@@ -86,7 +90,8 @@ func TestSchemaServer(t *testing.T) {
 		t.Fatalf("got %v, %v", created, err)
 	}
 	got, err := client.GetSchema(with(token), &connutilsv1.GetSchemaRequest{Subject: "s", Version: 1})
-	if err != nil || string(got.GetSchema().GetBytes()) != schemaText || got.GetSchema().GetType() != schemav1.Schema_TYPE_AVRO {
+	if err != nil || string(got.GetSchema().GetBytes()) != schemaText ||
+		got.GetSchema().GetType() != schemav1.Schema_TYPE_AVRO {
 		t.Errorf("got %v, %v", got, err)
 	}
 	for _, tt := range []struct {
@@ -116,7 +121,8 @@ func TestSchemaServerBounds(t *testing.T) {
 		t.Errorf("a request of 5 MiB: got %v", err)
 	}
 	headers := metadata.AppendToOutgoingContext(withToken(ctx, token), "padding", strings.Repeat("x", 64<<10))
-	if _, err := client.GetSchema(headers, &connutilsv1.GetSchemaRequest{Subject: "s", Version: 1}); err == nil || status.Convert(err).Message() == schema.ErrSubjectNotFound.Error() {
+	if _, err := client.GetSchema(headers, &connutilsv1.GetSchemaRequest{Subject: "s", Version: 1}); err == nil ||
+		status.Convert(err).Message() == schema.ErrSubjectNotFound.Error() {
 		t.Errorf("headers of 64 KiB: got %v", err)
 	}
 	// The client has one connection, so that one more is served at once, and the third when that has ended.
@@ -153,11 +159,13 @@ func TestSchemaServerRefusesBeforeTheMessage(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = conn.Close() }()
-	stream, err := conn.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true}, connutilsv1.SchemaService_CreateSchema_FullMethodName)
+	stream, err := conn.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true},
+		connutilsv1.SchemaService_CreateSchema_FullMethodName)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := stream.RecvMsg(&connutilsv1.CreateSchemaResponse{}); status.Code(err) != codes.Unauthenticated { // nothing is sent
+	// nothing is sent
+	if err := stream.RecvMsg(&connutilsv1.CreateSchemaResponse{}); status.Code(err) != codes.Unauthenticated {
 		t.Errorf("got %v", err)
 	}
 }

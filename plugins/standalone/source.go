@@ -70,9 +70,9 @@ func (s *Source) Read(ctx context.Context) (*record.Batch, error) {
 	return nil, fmt.Errorf("cannot read from connector %s: %w", s.id, s.refused)
 }
 
-// fill sees to it that there is a rest, waiting for a message if need be.
+// fill ensures that the rest is not empty. It waits for a message if necessary.
 func (s *Source) fill(ctx context.Context) error {
-	if len(s.rest) > 0 && s.atEnd() { // what a source reads after that does not count
+	if len(s.rest) > 0 && s.atEnd() { // later records of the source do not count
 		return io.EOF
 	}
 	for len(s.rest) == 0 {
@@ -225,11 +225,12 @@ func (s *Source) gather(f wire.Frame) wire.Frame {
 
 // limits returns the limits of a batch.
 func (s *Source) limits() record.Limits {
-	return record.Limits{Records: maxRecords, Metadata: maxMetadata, Memory: max(leastMemory, decodedFactor*s.client.maxReceive())}
+	return record.Limits{Records: maxRecords, Metadata: maxMetadata,
+		Memory: max(leastMemory, decodedFactor*s.client.maxReceive())}
 }
 
-// batch returns the first records of the rest, up to the first that cannot be taken, and what is
-// wrong with that one. It returns nil when there are none before.
+// batch returns the first records of the rest, up to the first invalid one, and the error of the invalid one. It
+// returns nil when no record precedes it.
 func (s *Source) batch() (*record.Batch, error) {
 	b, n, err := record.ReadBatch(s.rest, s.limits())
 	if err != nil && b.Len() == 0 {
@@ -260,8 +261,7 @@ func (s *Source) batch() (*record.Batch, error) {
 	return b, err
 }
 
-// check returns how many records of b, from the first on, have a position as it must be, and what is wrong
-// with that of the next one.
+// check returns the number of leading records of b with a valid position, and the error of the next one.
 func check(b *record.Batch) (int, error) {
 	for i := range b.Len() {
 		switch n := len(b.Position(i)); {

@@ -22,11 +22,11 @@ import "time"
 // gone mad cannot take all memory at once.
 const defaultMaxReceive = 16 << 20
 
-// Bounds of a batch of records from a plugin, whatever their size is on the wire. What a message has
-// more of comes in further batches.
+// Bounds of a batch of records from a plugin, whatever its size on the wire. Further records of a message come in
+// further batches.
 const (
 	maxRecords    = 8192
-	maxMetadata   = 10_000 // entries of one record
+	maxMetadata   = 10_000 // metadata entries of one record
 	decodedFactor = 4      // memory of the records in terms of the greatest message
 	leastMemory   = 1 << 20
 )

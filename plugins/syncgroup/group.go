@@ -21,7 +21,7 @@ type Member interface {
 type Group struct {
 	mu      sync.Mutex
 	written map[string]members  // guarded by mu; by pipeline
-	syncing map[string]*waiting // guarded by mu; by pipeline: what was to be synced last, and is not yet
+	syncing map[string]*waiting // guarded by mu; by pipeline: its last unfinished sync
 	disks   map[uint64]*disk    // guarded by mu; those that are being synced
 }
 
@@ -44,10 +44,10 @@ type job struct {
 // waiting is a pipeline of which members are being synced.
 type waiting struct {
 	pipeline string
-	left     int // guarded by Group.mu: members, and 1 for what the pipeline waited for before
+	left     int // guarded by Group.mu: members, and 1 for the earlier sync of the pipeline
 	err      error
 	round    *round
-	next     *waiting // guarded by Group.mu: waits for this one, because it may count on what is synced for it
+	next     *waiting // guarded by Group.mu: waits for this one, whose data it may depend on
 }
 
 // round is a call of Sync.
@@ -74,9 +74,9 @@ func (g *Group) Defer(connectorID string, m Member) {
 	g.written[pipeline] = all
 }
 
-// Sync makes durable what the connectors of the pipelines wrote until now, also what an earlier call is still
-// syncing. It calls done for every pipeline, once: from within, for those of which nothing is to be synced; from another
-// goroutine for the others.
+// Sync makes all earlier writes of the connectors of the pipelines durable, including writes that an earlier call is
+// still syncing. It calls done once for every pipeline: before it returns for pipelines with nothing to sync, and from
+// another goroutine for the others.
 func (g *Group) Sync(pipelines []string, done func(pipelines []string, err error)) {
 	var idle []string
 	r := &round{done}
@@ -188,7 +188,7 @@ func (g *Group) finish(jobs []job) {
 	}
 }
 
-// follower returns what waited for w, which is reported, if it is thereby finished, too.
+// follower returns the waiting that follows w, whose outcome was reported, if it is now finished, too.
 func (g *Group) follower(w *waiting) *waiting {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -201,7 +201,7 @@ func (g *Group) follower(w *waiting) *waiting {
 	return nil
 }
 
-// finished takes the outcome of one of those that w waits for, and reports whether it was the last one.
+// finished records the outcome of one sync that w waits for, and reports whether it was the last one.
 func (w *waiting) finished(err error) bool {
 	if err != nil {
 		w.err = err

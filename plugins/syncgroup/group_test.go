@@ -67,7 +67,7 @@ func TestSyncsForWhoeverWrote(t *testing.T) {
 	})
 }
 
-// What a call is still syncing counts for the next one, which may be for what another source of the pipeline has in it.
+// A call waits for a sync in progress, which may hold records of another source of the pipeline.
 func TestWaitsForWhatIsBeingSynced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
@@ -81,7 +81,8 @@ func TestWaitsForWhatIsBeingSynced(t *testing.T) {
 			}
 		}
 		g := &syncgroup.Group{}
-		slow, quick, bad := &member{device: 1, takes: time.Second}, &member{device: 2, takes: time.Millisecond}, &member{device: 3, takes: time.Second, err: errors.New("bad")}
+		slow, quick, bad := &member{device: 1, takes: time.Second}, &member{device: 2, takes: time.Millisecond},
+			&member{device: 3, takes: time.Second, err: errors.New("bad")}
 		g.Defer("a:one", slow)
 		g.Defer("b:one", bad)
 		g.Sync([]string{"a", "b"}, call("first"))

@@ -55,7 +55,7 @@ func appendAckBody(dst []byte, a Ack) []byte {
 	return dst
 }
 
-// ParseAcks reads the Acks of one message, the first max of them; in version 1 there is one, not nested.
+// ParseAcks reads the first max Acks of one message. In version 1 a message has a single Ack, which is not nested.
 func ParseAcks(b []byte, version, max int) ([]Ack, error) {
 	if version == Version1 {
 		a, err := parseAck(b)

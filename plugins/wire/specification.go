@@ -17,7 +17,7 @@ func specificationOf(s sdk.Specification) *connectorv2.Specification {
 	}
 }
 
-// Bounds of what a plugin says of itself, which is kept and shown.
+// Bounds of the specification of a plugin, which is stored and shown.
 const (
 	maxSpecification = 1 << 20 // bytes
 	maxParameters    = 10_000  // of a source, and of a destination

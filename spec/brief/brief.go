@@ -1,4 +1,4 @@
-// Package brief bounds texts that others write: what a server, a plugin or a script calls an error can have any length.
+// Package brief bounds texts from other programs: the error of a server, a plugin or a script can have any length.
 package brief
 
 import (
@@ -17,14 +17,14 @@ const MaxFullError = 64 << 10
 // Error returns the text of an error with at most MaxError bytes.
 func Error(text string) string { return Text(text, MaxError) }
 
-// What stands at the end of a text that was cut, around the number of bytes that are left out.
+// The suffix of a cut text, around the number of omitted bytes.
 const (
 	cutBegin = "… ("
 	cutEnd   = " more bytes)"
 )
 
-// Text returns a text of at most most bytes, which must be 64 or more. Of a longer text it returns the beginning, in
-// whole characters, and how many bytes are left out, counting what was left out when a part of the text was cut before.
+// Text returns a text of at most most bytes, which must be 64 or more. It cuts a longer text after a whole character
+// and appends the number of omitted bytes, including those that an earlier cut omitted.
 func Text(text string, most int) string {
 	if len(text) <= most {
 		return text
@@ -32,7 +32,7 @@ func Text(text string, most int) string {
 	text, left := uncut(text)
 	kept := min(len(text), most-len(cutBegin)-len(cutEnd)-len(strconv.FormatUint(left+uint64(len(text)), 10)))
 	for n := kept; n > max(0, kept-utf8.UTFMax); n-- {
-		if n == len(text) || utf8.RuneStart(text[n]) { // no character goes on behind what is kept
+		if n == len(text) || utf8.RuneStart(text[n]) { // the cut is between two characters
 			kept = n
 			break
 		}
@@ -40,7 +40,7 @@ func Text(text string, most int) string {
 	return fmt.Sprint(strings.Clone(text[:kept]), cutBegin, left+uint64(len(text)-kept), cutEnd)
 }
 
-// uncut returns a text without the note that it was cut, and how many bytes that says are left out.
+// uncut returns a text without the suffix of a cut, and the number of omitted bytes in the suffix.
 func uncut(text string) (begin string, left uint64) {
 	inner, ok := strings.CutSuffix(text, cutEnd)
 	i := strings.LastIndex(inner, cutBegin)

@@ -9,7 +9,7 @@ import (
 	"github.com/conduit-agent/conduit/spec/brief"
 )
 
-// TestText cuts texts of one, two, three and four bytes a character at every place.
+// TestText cuts texts with characters of one, two, three and four bytes at every position.
 func TestText(t *testing.T) {
 	t.Parallel()
 	for _, char := range []string{"a", "ä", "€", "😀"} {
@@ -21,7 +21,8 @@ func TestText(t *testing.T) {
 			if n, err := fmt.Sscanf(rest, "%d more bytes)", &left); n != 1 || err != nil || !cut {
 				t.Fatalf("%q does not say how much is left out", got)
 			}
-			if len(got) > most || len(got) < most-4-1 || !utf8.ValidString(got) || !strings.HasPrefix(text, begin) || len(begin)+left != len(text) {
+			if len(got) > most || len(got) < most-4-1 || !utf8.ValidString(got) || !strings.HasPrefix(text, begin) ||
+				len(begin)+left != len(text) {
 				t.Errorf("%d bytes of %d %q: %q", most, len(text), char, got)
 			}
 		}
@@ -36,7 +37,7 @@ func TestText(t *testing.T) {
 	}
 }
 
-// TestCutAgain cuts what was cut, and says how much is left out of the first text.
+// TestCutAgain cuts a text that was cut before; the count refers to the original text.
 func TestCutAgain(t *testing.T) {
 	t.Parallel()
 	text := brief.Error(strings.Repeat("x", 20_000_000))
@@ -45,7 +46,8 @@ func TestCutAgain(t *testing.T) {
 	}
 	again := brief.Error("cannot open source: " + text)
 	begin, rest, _ := strings.Cut(again, "… (")
-	if want := fmt.Sprintf("%d more bytes)", 20_000_000-len(begin)+len("cannot open source: ")); rest != want || len(again) > brief.MaxError {
+	if want := fmt.Sprintf("%d more bytes)", 20_000_000-len(begin)+len("cannot open source: ")); rest != want ||
+		len(again) > brief.MaxError {
 		t.Errorf("it ends with %q, want %q", rest, want)
 	}
 }

@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// maxLength is that of a name. File systems take 255 bytes, and what is kept under a name adds suffixes to it.
+// maxLength is the length limit of a name in bytes. File systems allow 255 bytes, and files named after it have
+// suffixes.
 const maxLength = 200
 
 // Of returns one element of a path for a tuple of ids. No other tuple has the same element, not even on a file system

@@ -73,7 +73,8 @@ func TestWord(t *testing.T) {
 	}
 	allowed := regexp.MustCompile(`^[a-zA-Z0-9._-]{1,200}$`)
 	of := map[string]string{}
-	for _, id := range []string{"shop:out", "shop-out", "a:b:c", "a-b:c", "a:b-c", "a:b/c", "a-b-c", "", ":", "-", "/", "-:", strings.Repeat("a", 128) + ":" + strings.Repeat("b", 120)} {
+	for _, id := range []string{"shop:out", "shop-out", "a:b:c", "a-b:c", "a:b-c", "a:b/c", "a-b-c", "", ":", "-", "/",
+		"-:", strings.Repeat("a", 128) + ":" + strings.Repeat("b", 120)} {
 		word := element.Word(id)
 		if !allowed.MatchString(word) || of[word] != "" {
 			t.Errorf("%q has the word %q, as has %q", id, word, of[word])

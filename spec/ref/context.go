@@ -8,7 +8,8 @@ import (
 	"github.com/conduit-agent/conduit/spec/lazy"
 )
 
-// context is where a reference stands in a text, which says how its value is written there so that it stays one value.
+// context is the syntactic position of a reference in a text. It determines how to escape the value so that it stays
+// one value.
 type context int
 
 const (
@@ -28,8 +29,8 @@ const (
 	markCode = "\x01" // within {{ }}
 )
 
-// contexts returns where each of the references of a text stands. A text that is one reference and nothing else
-// is its value as it is, be that a URL.
+// contexts returns the context of each reference in a text. A text that is one reference and nothing else is its value
+// as it is, be that a URL.
 func contexts(pieces []piece) []context {
 	var b strings.Builder
 	n := 0
@@ -74,7 +75,7 @@ var (
 	another = lazy.Regexp(`,\s*[A-Za-z][A-Za-z0-9+.-]*://`)
 )
 
-// fill has every reference in text that is not in code have a context.
+// fill sets the context of every reference in text outside code.
 func fill(all []context, text string, c context) {
 	i := 0
 	for _, b := range []byte(text) {
@@ -136,12 +137,16 @@ func inURL(text string) []context {
 
 // keyword matches a parameter of libpq, and its value, in key=value pairs.
 var keyword = lazy.Regexp(`^\s*(` + strings.Join([]string{
-	"host", "hostaddr", "port", "dbname", "user", "password", "passfile", "connect_timeout", "client_encoding", "options", "application_name",
-	"fallback_application_name", "keepalives\\w*", "tcp_user_timeout", "ssl\\w*", "replication", "target_session_attrs", "channel_binding", "require_auth",
-	"gss\\w+", "krb\\w+", "min_protocol_version", "max_protocol_version", "load_balance_hosts", "service", "servicefile", "search_path", "statement_timeout", "TimeZone", "timezone",
+	"host", "hostaddr", "port", "dbname", "user", "password", "passfile", "connect_timeout", "client_encoding",
+	"options", "application_name",
+	"fallback_application_name", "keepalives\\w*", "tcp_user_timeout", "ssl\\w*", "replication", "target_session_attrs",
+	"channel_binding", "require_auth",
+	"gss\\w+", "krb\\w+", "min_protocol_version", "max_protocol_version", "load_balance_hosts", "service",
+	"servicefile", "search_path", "statement_timeout", "TimeZone", "timezone",
 }, "|") + `)\s*=\s*('(?:[^'\\]|\\.)*'|(?:[^\s'\\]|\\.)*)(\s|$)`)
 
-// isConninfo reports whether text is key=value pairs as libpq takes them, of which one says where the database is.
+// isConninfo reports whether text consists of key=value pairs in the syntax of libpq, one of which locates the
+// database.
 func isConninfo(text string) bool {
 	where := false
 	for strings.TrimSpace(text) != "" {
@@ -234,8 +239,8 @@ var (
 	special = lazy.Regexp(`[\s\v'\\]`)
 )
 
-// Component returns value as one component of a URL: all bytes but those that mean themselves everywhere are %XX. A space is not +,
-// which not every reader takes for one.
+// Component returns value as one component of a URL: all bytes but those that mean themselves everywhere are %XX. A
+// space is not +, which not every reader takes for one.
 func Component(value string) string { return percent(value, "._~-") }
 
 // Path returns value as a part of the path of a URL. It may be several segments.

@@ -154,9 +154,9 @@ type Lookup struct {
 	Found func(declared, value string)
 }
 
-// Expand returns text with its references replaced. A value stays one value where it stands: within a URL it is escaped as a component of
-// one, unless it is the host, within key=value pairs of PostgreSQL and strings of JSON as there. Text that
-// is one reference is the value as it is.
+// Expand returns text with its references replaced. A value stays one value where it stands: within a URL it is escaped
+// as a component of one, unless it is the host, within key=value pairs of PostgreSQL and strings of JSON as there. Text
+// that is one reference is the value as it is.
 func (l Lookup) Expand(text string) (string, error) {
 	pieces, problem := cut(text)
 	if problem != "" {

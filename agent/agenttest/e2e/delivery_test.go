@@ -20,7 +20,8 @@ import (
 // hasty are limits that find in a moment what takes half a minute otherwise.
 func hasty(a *agent.Agent) {
 	a.Delivery.Interval = 20 * time.Millisecond
-	a.Delivery.Limits = &delivery.Limits{Stuck: 500 * time.Millisecond, Report: 100 * time.Millisecond, Fresh: 90 * time.Second, Start: 5 * time.Second,
+	a.Delivery.Limits = &delivery.Limits{Stuck: 500 * time.Millisecond, Report: 100 * time.Millisecond,
+		Fresh: 90 * time.Second, Start: 5 * time.Second,
 		Steady: 300 * time.Millisecond, Idle: 5 * time.Second, Regular: time.Minute}
 }
 
@@ -35,10 +36,11 @@ func destinations(addr, path string) map[string]string {
 		"syslog":   `address: "` + addr + `"`,
 		"postgres": `url: "postgres://u:p@` + addr + `/db?sslmode=disable", table: t`,
 		"mysql":    `address: "` + addr + `", database: d, user: u, table: t`,
-		"s3":       `aws.bucket: b, aws.region: r, format: json, aws.endpoint: "http://` + addr + `", aws.accessKeyId: a, aws.secretAccessKey: s`,
-		"file":     `path: "` + path + `/out"`,
-		"sqlite":   `path: "` + path + `/out.db", table: t`,
-		"spool":    `path: "` + path + `/spool"`,
+		"s3": `aws.bucket: b, aws.region: r, format: json, aws.endpoint: "http://` + addr +
+			`", aws.accessKeyId: a, aws.secretAccessKey: s`,
+		"file":   `path: "` + path + `/out"`,
+		"sqlite": `path: "` + path + `/out.db", table: t`,
+		"spool":  `path: "` + path + `/spool"`,
 	}
 }
 
@@ -52,19 +54,21 @@ func sources(addr, path string) map[string]string {
 		"mqtt":     `url: "mqtt://` + addr + `", topics: t, timeout: 500ms`,
 		"postgres": `url: "postgres://u:p@` + addr + `/db?sslmode=disable", tables: t`,
 		"mysql":    `address: "` + addr + `", database: d, user: u, tables: t`,
-		"s3":       `aws.bucket: b, aws.region: r, aws.endpoint: "http://` + addr + `", aws.accessKeyId: a, aws.secretAccessKey: s`,
-		"file":     `path: "` + path + `/in"`,
-		"sqlite":   `path: "` + path + `/in.db", tables: t`,
+		"s3": `aws.bucket: b, aws.region: r, aws.endpoint: "http://` + addr +
+			`", aws.accessKeyId: a, aws.secretAccessKey: s`,
+		"file":   `path: "` + path + `/in"`,
+		"sqlite": `path: "` + path + `/in.db", tables: t`,
 	}
 }
 
-// elsewhere are the connectors that have no system which could be away, and exec, whose commands are none of the agent's.
+// elsewhere are the connectors that have no system which could be away, and exec, whose commands are none of the
+// agent's.
 var elsewhere = map[string]bool{"log": true, "generator": true, "exec": true}
 
 // local are those whose system is a file, which is there or not.
 var local = map[string]bool{"file": true, "sqlite": true, "spool": true}
 
-// closedPort returns an address at which nobody listens.
+// closedPort returns an address without a listener.
 func closedPort(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -111,20 +115,22 @@ func TestNoConnectorFailsInSilence(t *testing.T) {
 	file.WriteString("version: \"2.2\"\npipelines:\n")
 	blame := map[string]string{} // the stage, by pipeline
 	add := func(id, source, destination, stage string) {
-		fmt.Fprintf(&file, "  - id: %s\n    connectors:\n      - {id: in, type: source, %s}\n      - {id: out, type: destination, %s}\n", id, source, destination)
+		fmt.Fprintf(&file, "  - id: %s\n    connectors:\n      - {id: in, type: source, %s}\n      - {id: out, type: "+
+			"destination, %s}\n", id, source, destination)
 		blame[id] = id + ":" + stage
 	}
 	const ticks = `plugin: generator, settings: {format.type: structured, format.options.name: string, rate: "20"}`
 	for how, addr := range map[string]string{"closed": closedPort(t), "silent": silentPort(t)} {
 		for plugin, settings := range destinations(addr, blocked) {
-			// A syslog server answers nothing: one that is silent has the records.
+			// A syslog server never answers: a silent one has the records.
 			if how == "closed" || !local[plugin] && plugin != "syslog" {
 				add("to-"+plugin+"-"+how, ticks, fmt.Sprintf("plugin: %s, settings: {%s}", plugin, settings), "out")
 			}
 		}
 		for plugin, settings := range sources(addr, blocked) {
 			if !local[plugin] || how == "closed" {
-				add("from-"+plugin+"-"+how, fmt.Sprintf("plugin: %s, settings: {%s}", plugin, settings), "plugin: log", "in")
+				add("from-"+plugin+"-"+how, fmt.Sprintf("plugin: %s, settings: {%s}", plugin, settings), "plugin: log",
+					"in")
 			}
 		}
 	}
@@ -146,8 +152,8 @@ func TestNoConnectorFailsInSilence(t *testing.T) {
 	}
 }
 
-// The page counts what delivers as running, asks for attention for what does not, and says which stage it is; what a
-// person stopped needs none.
+// The page counts pipelines that deliver as running and asks for attention when one does not deliver, naming the stage.
+// A pipeline that a person stopped needs no attention.
 func TestUIDelivery(t *testing.T) {
 	effort.Once(t)
 	t.Parallel()

@@ -12,7 +12,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/config"
 )
 
-// deduping is a pipeline that copies ten lines, with a dedupe of its own or of its source.
+// deduping is a pipeline that copies ten lines. The pipeline, its source, or both have a dedupe processor.
 func deduping(id, source, out, own, ofSource string) string {
 	list := func(id string) string {
 		if id == "" {
@@ -74,7 +74,8 @@ func TestStateOfAlikeIDs(t *testing.T) {
 	if n := kept(); n != len(pipelines)+1 {
 		t.Errorf("%d processors keep state, want %d", n, len(pipelines)+1)
 	}
-	if n := scrape(t, a, `conduit_processor_records_total{component_id="both:eu:once",pipeline_name="both",processor="dedupe",result="in"}`); n == 0 {
+	if n := scrape(t, a,
+		`conduit_processor_records_total{component_id="both:eu:once",pipeline_name="both",processor="dedupe",result="in"}`); n == 0 {
 		t.Error("metrics lack a processor")
 	}
 	for i := range slices.Backward(pipelines) {

@@ -11,12 +11,12 @@ import (
 	"github.com/conduit-agent/conduit/agent/agenttest"
 )
 
-// A password with all that URLs give a meaning to stays a password, and no part of it is shown when connecting fails: in the log, in
-// what the API says, or on disk.
+// A password that contains every character with a meaning in URLs still works, and a failed connection shows no part of
+// it in the log, in answers of the API, or on disk.
 func TestPartsOfSecretsAreShownNowhere(t *testing.T) {
 	parts := []string{"hunter2", "s3cret", "Xk9", "7yQ", "p4ss", "w0rd"}
 	password := "hunter2@s3cret.x/Xk9-aB?7yQz#p4ss:w0rd%41&"
-	l, err := net.Listen("tcp", "127.0.0.1:0") // closed below: nobody listens
+	l, err := net.Listen("tcp", "127.0.0.1:0") // closed below: no listener
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -26,7 +26,8 @@ func TestPartsOfSecretsAreShownNowhere(t *testing.T) {
 	w := startWeb(t, dir, retryLater)
 	file := w.Path("secret")
 	whole := w.Path("url")
-	for path, text := range map[string]string{file: password, whole: "postgres://u:" + password + "@" + address + "/d"} {
+	for path, text := range map[string]string{file: password, whole: "postgres://u:" + password + "@" + address +
+		"/d"} {
 		if err := os.WriteFile(path, []byte(text+"\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -34,9 +35,12 @@ func TestPartsOfSecretsAreShownNowhere(t *testing.T) {
 	host, port, _ := net.SplitHostPort(address)
 	ref := "${file:" + file + "}"
 	sources := map[string]string{
-		"url":     `plugin: postgres, settings: {tables: t, url: "postgres://u:` + ref + "@" + address + `/d?sslmode=disable"}`,
-		"query":   `plugin: postgres, settings: {tables: t, url: "postgres://` + address + `/d?user=u&sslmode=disable&password=` + ref + `"}`,
-		"pairs":   `plugin: postgres, settings: {tables: t, url: "host=` + host + ` port=` + port + ` user=u sslmode=disable password=` + ref + `"}`,
+		"url": `plugin: postgres, settings: {tables: t, url: "postgres://u:` + ref + "@" + address +
+			`/d?sslmode=disable"}`,
+		"query": `plugin: postgres, settings: {tables: t, url: "postgres://` + address +
+			`/d?user=u&sslmode=disable&password=` + ref + `"}`,
+		"pairs": `plugin: postgres, settings: {tables: t, url: "host=` + host + ` port=` + port +
+			` user=u sslmode=disable password=` + ref + `"}`,
 		"whole":   `plugin: postgres, settings: {tables: t, url: "${file:` + whole + `}"}`,
 		"literal": `plugin: postgres, settings: {tables: t, url: 'postgres://u:` + password + "@" + address + `/d'}`,
 		"http":    `plugin: http, settings: {url: "http://u:` + ref + "@" + address + "/" + ref + "?k=" + ref + `"}`,
@@ -44,17 +48,20 @@ func TestPartsOfSecretsAreShownNowhere(t *testing.T) {
 		"nats":    `plugin: nats, settings: {stream: s, url: "nats://u:` + ref + "@" + address + `"}`,
 		"redis":   `plugin: redis, settings: {key: k, url: "redis://:` + ref + "@" + address + `"}`,
 		"mqtt":    `plugin: mqtt, settings: {topics: t, url: "mqtt://u:` + ref + "@" + address + `"}`,
-		"s3":      `plugin: s3, settings: {aws.region: r, aws.bucket: b, aws.accessKeyId: i, aws.secretAccessKey: "` + ref + `", aws.endpoint: "http://u:` + ref + "@" + address + `"}`,
-		"kafka":   `plugin: kafka, settings: {topics: t, servers: "` + ref + `"}`,
-		"mysql":   `plugin: mysql, settings: {database: d, user: u, address: "` + ref + `"}`,
+		"s3": `plugin: s3, settings: {aws.region: r, aws.bucket: b, aws.accessKeyId: i, aws.secretAccessKey: "` +
+			ref + `", aws.endpoint: "http://u:` + ref + "@" + address + `"}`,
+		"kafka": `plugin: kafka, settings: {topics: t, servers: "` + ref + `"}`,
+		"mysql": `plugin: mysql, settings: {database: d, user: u, address: "` + ref + `"}`,
 	}
 	for id, source := range sources {
-		w.Save(id+".yaml", fmt.Sprintf("version: \"2.2\"\npipelines:\n  - id: %s\n    connectors:\n      - {id: in, type: source, %s}\n      - {id: out, type: destination, plugin: log}\n", id, source))
+		w.Save(id+".yaml", fmt.Sprintf("version: \"2.2\"\npipelines:\n  - id: %s\n    connectors:\n      - {id: in, "+
+			"type: source, %s}\n      - {id: out, type: destination, plugin: log}\n", id, source))
 	}
 	for id := range sources {
 		w.Wait(id+" to be tried", func() bool {
 			a := w.State(id).LastAttempt
-			return a != nil && (a.Error != "" || strings.Contains(sources[id], "plugin: http,")) // which polls again by itself
+			// which polls again by itself
+			return a != nil && (a.Error != "" || strings.Contains(sources[id], "plugin: http,"))
 		})
 		for _, want := range map[string][]string{"url": {host}, "query": {host}, "pairs": {host}}[id] {
 			if text := w.State(id).LastAttempt.Error; !strings.Contains(text, want) {
@@ -70,7 +77,8 @@ func TestPartsOfSecretsAreShownNowhere(t *testing.T) {
 		}
 	}
 	for id := range sources {
-		for _, path := range []string{"/v1/pipelines/" + id + "/status", "/v1/pipelines/" + id, "/v1/connectors/" + id + ":in"} {
+		for _, path := range []string{"/v1/pipelines/" + id + "/status", "/v1/pipelines/" + id, "/v1/connectors/" + id +
+			":in"} {
 			look(path, w.do("GET", path, "").body)
 		}
 	}

@@ -32,7 +32,9 @@ pipelines:
 		a.Wait("three records in "+out, func() bool { return countLines(a.Path(out)) == 3 })
 		a.Wait("keys on disk", func() bool { return len(filesBelow(state)) > 0 })
 		a.Save("p.yaml", "version: \"2.2\"\npipelines: []\n")
-		a.Wait("the end of the pipeline", func() bool { return a.State("p").Phase == spec.Phase("") && len(filesBelow(state)) == 0 })
+		a.Wait("the end of the pipeline", func() bool {
+			return a.State("p").Phase == spec.Phase("") && len(filesBelow(state)) == 0
+		})
 	}
 }
 
@@ -46,7 +48,7 @@ func countLines(path string) (n int) {
 	return n
 }
 
-// filesBelow returns the files in a directory and those below it.
+// filesBelow returns all files below a directory.
 func filesBelow(dir string) (all []string) {
 	_ = filepath.WalkDir(dir, func(path string, e os.DirEntry, err error) error {
 		if err == nil && e.Type().IsRegular() {

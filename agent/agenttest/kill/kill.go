@@ -83,7 +83,7 @@ type Destination struct {
 	System     func(t *testing.T, dir string) *System
 	Processors []spec.Processor // of the destination
 	Shared     bool             // Processors are those of the pipeline instead
-	Refused    bool             // all records become dead letters, and Stored returns those
+	Refused    bool             // all records become dead letters, which Stored returns
 	Unordered  bool             // the system does not know the order of writing
 	Once       bool             // effect-once: no fault repeats a record
 	Reread     bool             // faults of network and server may repeat records, as a kill of the agent may

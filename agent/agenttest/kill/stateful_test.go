@@ -18,24 +18,31 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// statefulChains are the processors that keep something or hold records, with records that come twice for those that drop
-// what they have seen.
+// statefulChains are the processors that keep state or hold records. Processors that drop duplicates get every record
+// twice.
 var statefulChains = map[string]struct {
 	processors []spec.Processor
 	unordered  bool
 }{
-	"dedupe": {processors: []spec.Processor{twice, {ID: "dedupe", Plugin: "dedupe", Settings: map[string]string{"key": ".Payload.After.n"}, Workers: 1}}},
-	"aggregate": {processors: []spec.Processor{{ID: "aggregate", Plugin: "aggregate", Workers: 1, Settings: map[string]string{
-		"key": ".Payload.After.n", "window.size": "50ms", "fields.text": "last(.Payload.After.text)"}},
-		{ID: "no-key", Plugin: "field.exclude", Settings: map[string]string{"fields": ".Key"}, Workers: 1}}, unordered: true}, // by the text of the key
-	"throttle": {processors: []spec.Processor{{ID: "throttle", Plugin: "throttle", Settings: map[string]string{"rate": "40", "interval": "10ms"}, Workers: 1}}},
-	"javascript": {processors: []spec.Processor{twice, {ID: "script", Plugin: "custom.javascript", Workers: 1, Settings: map[string]string{
-		"script": "const seen = new Set();\nfunction process(rec) {\n  const n = rec.Payload.After.n;\n  if (seen.has(n)) return null;\n  seen.add(n);\n  return rec;\n}\n"}}}},
+	"dedupe": {processors: []spec.Processor{twice,
+		{ID: "dedupe", Plugin: "dedupe", Settings: map[string]string{"key": ".Payload.After.n"}, Workers: 1}}},
+	"aggregate": {processors: []spec.Processor{{ID: "aggregate", Plugin: "aggregate", Workers: 1,
+		Settings: map[string]string{
+			"key": ".Payload.After.n", "window.size": "50ms", "fields.text": "last(.Payload.After.text)"}},
+		// by the text of the key
+		{ID: "no-key", Plugin: "field.exclude", Settings: map[string]string{"fields": ".Key"}, Workers: 1}},
+		unordered: true},
+	"throttle": {processors: []spec.Processor{{ID: "throttle", Plugin: "throttle",
+		Settings: map[string]string{"rate": "40", "interval": "10ms"}, Workers: 1}}},
+	"javascript": {processors: []spec.Processor{twice, {ID: "script", Plugin: "custom.javascript", Workers: 1,
+		Settings: map[string]string{
+			"script": "const seen = new Set();\nfunction process(rec) {\n  const n = rec.Payload.After.n;\n  if " +
+				"(seen.has(n)) return null;\n  seen.add(n);\n  return rec;\n}\n"}}}},
 }
 
 var twice = spec.Processor{ID: "twice", Plugin: "clone", Settings: map[string]string{"count": "1"}, Workers: 1}
 
-// statefulSystem is what is behind the processors.
+// statefulSystem is the destination behind the processors.
 type statefulSystem struct {
 	plugin    string
 	server    bool // it needs one
@@ -51,7 +58,8 @@ var statefulSystems = map[string]statefulSystem{
 		path := filepath.Join(dir, "out.jsonl")
 		return &kill.System{
 			Settings: func(string) map[string]string {
-				return map[string]string{"path": path, "sdk.record.format": "template", "sdk.record.format.options": asJSON}
+				return map[string]string{"path": path, "sdk.record.format": "template",
+					"sdk.record.format.options": asJSON}
 			},
 			Stored: func(ctx context.Context) ([]int, error) { return rotatedNumbers(ctx, path) },
 		}
@@ -63,58 +71,71 @@ var statefulSystems = map[string]statefulSystem{
 			Stored:   func(context.Context) ([]int, error) { return spooledNumbers(path) },
 		}
 	}},
-	"dead letters": {plugin: "file", refused: true, unordered: true, system: func(_ *testing.T, dir string) *kill.System {
-		return &kill.System{
-			Settings: func(string) map[string]string {
-				return map[string]string{"path": filepath.Join(dir, "out.jsonl"), "sdk.record.format": "template", "sdk.record.format.options": `{{ fail "no" }}`}
-			},
-			Stored: func(ctx context.Context) ([]int, error) { return deadLetterNumbers(ctx, dir) },
-		}
-	}},
+	"dead letters": {plugin: "file", refused: true, unordered: true,
+		system: func(_ *testing.T, dir string) *kill.System {
+			return &kill.System{
+				Settings: func(string) map[string]string {
+					return map[string]string{"path": filepath.Join(dir, "out.jsonl"), "sdk.record.format": "template",
+						"sdk.record.format.options": `{{ fail "no" }}`}
+				},
+				Stored: func(ctx context.Context) ([]int, error) { return deadLetterNumbers(ctx, dir) },
+			}
+		}},
 	"sqlite": {plugin: "sqlite", system: func(t *testing.T, dir string) *kill.System {
 		f := newSQLite(t, dir, "CREATE TABLE ledger (n INTEGER, text TEXT)")
 		return &kill.System{Stored: f.stored, Settings: func(string) map[string]string {
-			return map[string]string{"path": f.path, "table": "ledger", "positionTable": "conduit_positions", "timeout": "30s"}
+			return map[string]string{"path": f.path, "table": "ledger", "positionTable": "conduit_positions",
+				"timeout": "30s"}
 		}}
 	}},
 	"http": {plugin: "http", server: true, system: func(t *testing.T, dir string) *kill.System {
 		a := startAPI(t, dir)
 		return &kill.System{Addr: a.addr, Server: a, Stored: a.stored, Settings: func(addr string) map[string]string {
-			return map[string]string{"url": "http://" + addr + "/", "auth.token": "${file:" + a.token + "}", "timeout": "2s", "body.format": "single", "retry.timeout": "1s",
+			return map[string]string{"url": "http://" + addr + "/", "auth.token": "${file:" + a.token + "}",
+				"timeout": "2s", "body.format": "single", "retry.timeout": "1s",
 				"sdk.record.format": "template", "sdk.record.format.options": asJSON}
 		}}
 	}},
 	"redis": {plugin: "redis", server: true, system: func(t *testing.T, dir string) *kill.System {
 		r := startRedis(t, dir)
 		return &kill.System{
-			Addr: r.Addr, Server: r, Stored: func(ctx context.Context) ([]int, error) { return stored(r.elements(ctx)) },
-			Settings: r.settings(map[string]string{"key": "out", "type": "list", "positionKey": "positions", "retry.timeout": "1s", "sdk.record.format": "template", "sdk.record.format.options": asJSON}),
+			Addr: r.Addr, Server: r, Stored: func(ctx context.Context) ([]int, error) {
+				return stored(r.elements(ctx))
+			},
+			Settings: r.settings(map[string]string{"key": "out", "type": "list", "positionKey": "positions",
+				"retry.timeout": "1s", "sdk.record.format": "template", "sdk.record.format.options": asJSON}),
 		}
 	}},
 	"nats": {plugin: "nats", server: true, system: func(t *testing.T, dir string) *kill.System {
 		s := startNATS(t, dir)
 		return &kill.System{Addr: s.Addr, Server: s, Stored: s.stored,
-			Settings: s.settings("subject", "ledger", "retry.timeout", "1s", "sdk.record.format", "template", "sdk.record.format.options", asJSON)}
+			Settings: s.settings("subject", "ledger", "retry.timeout", "1s", "sdk.record.format", "template",
+				"sdk.record.format.options", asJSON)}
 	}},
 	"kafka": {plugin: "kafka", server: true, system: func(t *testing.T, dir string) *kill.System {
 		k := startKafka(t, dir)
-		return &kill.System{Addr: k.Addr, Server: k, Stored: k.stored, Settings: k.settings(map[string]string{"topic": "ledger", "partition": "0"})}
+		return &kill.System{Addr: k.Addr, Server: k, Stored: k.stored,
+			Settings: k.settings(map[string]string{"topic": "ledger", "partition": "0"})}
 	}},
 	"postgres": {plugin: "postgres", server: true, system: func(t *testing.T, dir string) *kill.System {
-		p := startPostgres(t, server.PostgresDirs(t)[0], dir, "CREATE TABLE ledger (n int, text text, written bigserial)")
-		return &kill.System{Addr: p.Addr, Server: p, Stored: p.stored, Settings: p.settings(map[string]string{"table": "ledger", "positionTable": "conduit_positions"})}
+		p := startPostgres(t, server.PostgresDirs(t)[0], dir, "CREATE TABLE ledger (n int, text text, written "+
+			"bigserial)")
+		return &kill.System{Addr: p.Addr, Server: p, Stored: p.stored,
+			Settings: p.settings(map[string]string{"table": "ledger", "positionTable": "conduit_positions"})}
 	}},
 	"mysql": {plugin: "mysql", server: true, system: func(t *testing.T, dir string) *kill.System {
-		d := withShop(t, server.StartMariaDB(t), dir, "CREATE TABLE ledger (written bigint AUTO_INCREMENT PRIMARY KEY, n int, text text)")
-		return &kill.System{Addr: d.Addr, Server: d, Settings: d.settings(map[string]string{"table": "ledger", "positionTable": "conduit_positions"}),
+		d := withShop(t, server.StartMariaDB(t), dir, "CREATE TABLE ledger (written bigint AUTO_INCREMENT PRIMARY "+
+			"KEY, n int, text text)")
+		return &kill.System{Addr: d.Addr, Server: d,
+			Settings: d.settings(map[string]string{"table": "ledger", "positionTable": "conduit_positions"}),
 			Stored: func(ctx context.Context) ([]int, error) {
 				return numbersOf(ctx, d.db, "SELECT n FROM shop.ledger ORDER BY written")
 			}}
 	}},
 }
 
-// TestStateful kills and stops the agent while records pass processors that keep something or hold records, and go on to
-// each kind of destination or become dead letters: whatever a processor remembers, none is lost.
+// TestStateful kills and stops the agent while records pass processors that keep state or hold records, on their way to
+// each kind of destination or to the dead-letter queue. No record is lost, whatever a processor remembers.
 func TestStateful(t *testing.T) {
 	t.Parallel()
 	for name, chain := range statefulChains {
@@ -127,7 +148,8 @@ func TestStateful(t *testing.T) {
 					}
 					t.Parallel()
 					kill.RunDestination(t, kill.Destination{
-						Plugin: "builtin:" + d.plugin, Processors: chain.processors, Shared: place == "pipeline", Unordered: chain.unordered || d.unordered, Refused: d.refused, Rounds: 4,
+						Plugin: "builtin:" + d.plugin, Processors: chain.processors, Shared: place == "pipeline",
+						Unordered: chain.unordered || d.unordered, Refused: d.refused, Rounds: 4,
 						System: d.system, Skip: otherFaults,
 					})
 				})
@@ -140,7 +162,8 @@ func TestStateful(t *testing.T) {
 var otherFaults = map[kill.Fault]string{}
 
 func init() {
-	for _, f := range []kill.Fault{kill.None, kill.ServerKilled, kill.ServerRestarted, kill.ConnectionCut, kill.ConnectionRefused, kill.ConnectionDelayed,
+	for _, f := range []kill.Fault{kill.None, kill.ServerKilled, kill.ServerRestarted, kill.ConnectionCut,
+		kill.ConnectionRefused, kill.ConnectionDelayed,
 		kill.ConnectionStalled, kill.ConnectionHalfOpen, kill.CredentialsRotated, kill.Everything} {
 		otherFaults[f] = "the test of the destination makes it"
 	}

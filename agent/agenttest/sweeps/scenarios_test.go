@@ -67,8 +67,9 @@ func scenarios() []scenario {
 			lasting: []step{runs(1), refused()},
 		},
 		{
-			name:    "a processor remembers records that go to a spool",
-			setup:   []step{save(strings.Replace(spooling, "  - id: q\n", "    processors: ["+once+"]\n  - id: q\n", 1)), feed("line", 5), arrives(), runs(1)},
+			name: "a processor remembers records that go to a spool",
+			setup: []step{save(strings.Replace(spooling, "  - id: q\n", "    processors: ["+once+"]\n  - id: q\n",
+				1)), feed("line", 5), arrives(), runs(1)},
 			steps:   slices.Repeat([]step{feed("line", 10), arrives()}, 4),
 			lasting: []step{runs(1)},
 		},

@@ -101,7 +101,7 @@ func (o *Options) host() (first string, err error) {
 	return first, nil
 }
 
-// tls returns the configuration of TLS where the addresses or the settings ask for it, else nil.
+// tls returns the TLS configuration if the addresses or the settings require TLS, else nil.
 func (o *Options) tls() (*tls.Config, error) {
 	if !strings.Contains(o.URL, "tls://") && o.CA == "" && o.Certificate == "" {
 		return nil, nil

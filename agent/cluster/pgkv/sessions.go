@@ -84,12 +84,12 @@ func (s *sessions) closeIdle(forGood bool) {
 // close ends all sessions, those in use once they are not.
 func (s *sessions) close() { s.closeIdle(true) }
 
-// contained calls f, and returns a panic of it as an error: a server that answers with other columns than were asked
-// for must not end the agent.
+// contained calls f and returns a panic in f as an error: a server that answers with unexpected columns must not end
+// the agent.
 func contained(f func() error) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
-			err = fmt.Errorf("cannot read what PostgreSQL answers: %v", v)
+			err = fmt.Errorf("cannot read the answer of PostgreSQL: %v", v)
 		}
 	}()
 	return f()

@@ -51,9 +51,10 @@ func (m *Shared) Join(unasked int) *Account {
 	return &Account{shared: m, expected: int64(max(unasked, leastEach))}
 }
 
-// Notify has onWait called when the source begins to wait for memory, and again while it waits whenever wake is notified.
-// When onWait returns true the source waits no longer, and takes the memory all the same. It has onWanted called when another
-// source begins to wait for memory that this one has beyond its own part. Notify is called before the first Begin.
+// Notify has onWait called when the source begins to wait for memory, and again while it waits whenever wake is
+// notified. When onWait returns true the source waits no longer, and takes the memory all the same. It has onWanted
+// called when another source begins to wait for memory that this one has beyond its own part. Notify is called before
+// the first Begin.
 func (a *Account) Notify(wake notify.Signal, onWait func() bool, onWanted func()) {
 	if a == nil {
 		return

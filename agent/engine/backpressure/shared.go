@@ -142,7 +142,7 @@ func (m *Shared) remove(i int) {
 	m.waiting.Add(-1)
 }
 
-// wanted returns the accounts that are to be told that their memory is wanted, with mu held.
+// wanted returns the accounts to notify that other accounts need their memory. The caller holds mu.
 func (m *Shared) wanted() (all []*Account) {
 	for a := range m.notified {
 		if a.Wanted() {

@@ -12,13 +12,13 @@ import (
 type Policy struct {
 	Size    int64         // sdk.batch.size: records that it waits for before it writes any
 	Delay   time.Duration // sdk.batch.delay: how long it gathers records
-	delayed bool          // there is a delay, which may be none that Delay can have
+	delayed bool          // a delay is set, which Delay may not be able to represent
 	rate    float64       // sdk.rate.perSecond: it writes only so many
-	limited bool          // there is a rate, which may be none that rate can have
+	limited bool          // a rate is set, which rate may not be able to represent
 }
 
-// Of reads the policy from settings that include the defaults of the plugin. Values that make no sense, which the
-// connector refuses, or takes in a way of its own, are no size, and a delay or rate of any length.
+// Of reads the policy from settings that include the defaults of the plugin. Invalid values, which the connector
+// refuses or interprets itself, count as no size and as a delay or rate of unknown length.
 func Of(settings map[string]string) (p Policy) {
 	p.Size, _ = strconv.ParseInt(settings["sdk.batch.size"], 10, 64)
 	p.Delay, _ = time.ParseDuration(settings["sdk.batch.delay"])
@@ -32,13 +32,14 @@ func Of(settings map[string]string) (p Policy) {
 // Gathers reports whether the destination gathers records over several writes.
 func (p Policy) Gathers() bool { return p.Size > 0 || p.delayed }
 
-// Limited reports whether the destination writes only so many records per second.
+// Limited reports whether the rate of the destination is limited.
 func (p Policy) Limited() bool { return p.limited }
 
 // NeverAlone reports whether the destination never writes a record that comes alone.
 func (p Policy) NeverAlone() bool { return p.Size > 1 && !p.delayed }
 
-// Waits reports whether so many records written are an incomplete batch, for which the destination may wait any time.
+// Waits reports whether this number of written records is an incomplete batch, which the destination may hold for any
+// time.
 func (p Policy) Waits(records uint64) bool {
 	return !p.delayed && p.Size > 0 && records < uint64(p.Size)
 }

@@ -34,8 +34,10 @@ func TestPolicies(t *testing.T) {
 		"a delay before the beginning": {"0", "-5s", "", true, false, false, ever},
 	} {
 		p := batching.Of(map[string]string{"sdk.batch.size": c.size, "sdk.batch.delay": c.delay, "sdk.rate.perSecond": c.rate})
-		if p.Gathers() != c.gathers || p.NeverAlone() != c.neverAlone || p.Waits(3) != c.waits || p.Takes(3) != c.takes {
-			t.Errorf("%s: gathers %v, never alone %v, waits %v, takes %v", name, p.Gathers(), p.NeverAlone(), p.Waits(3), p.Takes(3))
+		if p.Gathers() != c.gathers || p.NeverAlone() != c.neverAlone || p.Waits(3) != c.waits ||
+			p.Takes(3) != c.takes {
+			t.Errorf("%s: gathers %v, never alone %v, waits %v, takes %v", name, p.Gathers(), p.NeverAlone(),
+				p.Waits(3), p.Takes(3))
 		}
 	}
 }

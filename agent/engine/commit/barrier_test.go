@@ -105,7 +105,7 @@ func (s *sharing) Checkpoint() (spec.Checkpoint, bool) {
 	return c, ok
 }
 
-// What a source counts on may be what could not be synced for another one of its pipeline.
+// A source may depend on data that could not be synced for another source of its pipeline.
 func TestSavesNothingOfAPipelineThatFailed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		broken := errors.New("broken")

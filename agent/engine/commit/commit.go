@@ -249,8 +249,8 @@ func (c *Committer) settled(round []taken, pipelines []string, err error) {
 	c.wake.Notify()
 }
 
-// save saves what was synced, and reports what was not. What one source of a pipeline counts on the others may, too: when
-// that could not be synced, none of them is saved.
+// save saves the positions whose data was synced, and reports the failures. The sources of a pipeline may depend on the
+// same data: when it could not be synced, no position of the pipeline is saved.
 func (c *Committer) save(ctx context.Context) {
 	c.report()
 	c.mu.Lock()

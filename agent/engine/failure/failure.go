@@ -15,7 +15,7 @@ func (permanentError) Permanent() bool { return true }
 // Unwrap returns the cause.
 func (e permanentError) Unwrap() error { return e.error }
 
-// stageError is an error of one stage of a pipeline.
+// stageError is an error with the pipeline stage that caused it.
 type stageError struct {
 	error
 	stage      string

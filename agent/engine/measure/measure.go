@@ -23,7 +23,7 @@ type Connector struct {
 	Writes   Histogram     // seconds that a destination takes for a record; see Sampler
 	Busy     Meter         // the calls of Read or Write
 	Blocked  Meter         // a source waits until there is space for more outstanding records
-	Reports  Reports       // what it logs to be wrong
+	Reports  Reports       // errors that it logs
 	Refusals Reports       // why a destination refused records
 }
 

@@ -7,23 +7,24 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// Stage is what a connector of a run, or its dead-letter queue, holds and does at one time.
+// Stage is a snapshot of a connector, processor or dead-letter queue of a run: the records it holds and its activity.
 type Stage struct {
-	ID          string             // qualified
-	Type        spec.ConnectorType // empty for the dead-letter queue
-	Doing       Doing
-	Outstanding uint64 // records that a source read and that are not settled, or that a destination has not answered for
+	ID    string             // qualified
+	Type  spec.ConnectorType // empty for the dead-letter queue
+	Doing Doing
+	// records that a source read and that are not settled, or that a destination has not answered for
+	Outstanding uint64
 	Passed      uint64 // records that a source read, or that a destination or the queue accepted, over all runs
-	Acked       uint64 // records acknowledged to a source, over all runs; of a processor, the number of its call
+	Acked       uint64 // records acknowledged to a source, over all runs; number of calls of a processor
 	// Patience is how long a destination may hold records because its settings say so: it gathers batches, or is to
 	// go slowly. Negative: for any time.
 	Patience time.Duration
-	Report   *Report // what it logged; nil for nothing; never modified
+	Report   *Report // logged errors; nil if there are none; never modified
 	Refusal  *Report // why it refused records; nil for none; never modified
-	Warning  string  // what a source warns of now
+	Warning  string  // current warning of a source
 }
 
-// Doing says what a stage waits for or is busy with.
+// Doing is the current activity of a stage.
 type Doing string
 
 // What stages do.
@@ -34,21 +35,21 @@ const (
 	Blocked Doing = "waiting for destinations" // a source, until fewer records are outstanding
 	Acking  Doing = "acknowledging"
 	Writing Doing = "writing"
-	// Processing is what a processor does.
+	// Processing is the activity of a processor.
 	Processing Doing = "processing"
 	Gathering  Doing = "gathering a batch"
 	Throttled  Doing = "throttled"
 	Unclaimed  Doing = "waiting for the cluster" // until the claim on the pipeline is confirmed
 )
 
-// Report is what a connector did wrong, or logged to be wrong, since it passed a record last.
+// Report summarizes the errors that a connector returned or logged since it last passed a record.
 type Report struct {
 	Text        string // the latest
 	First, Last time.Time
 	Count       int
 }
 
-// Reports keeps what is wrong with a connector. The zero Reports is ready; it may be used concurrently.
+// Reports keeps the errors of a connector. The zero Reports is ready to use. It is safe for concurrent use.
 type Reports struct{ last atomic.Pointer[Report] }
 
 // maxReport is how many bytes of a report are kept.
@@ -71,10 +72,10 @@ func (r *Reports) Note(text string, at time.Time) {
 	}
 }
 
-// Get returns what was reported since Clear was called last, nil for nothing.
+// Get returns the errors reported since the last call of Clear, or nil if there are none.
 func (r *Reports) Get() *Report { return r.last.Load() }
 
-// Clear forgets what was reported.
+// Clear discards the reported errors.
 func (r *Reports) Clear() {
 	if r.last.Load() != nil {
 		r.last.Store(nil)

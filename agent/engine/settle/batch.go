@@ -49,7 +49,7 @@ type branch struct {
 	total   int     // then: how many records it gets
 }
 
-// Sequence returns the number of an input among the records of its source. It is for batches that were added to their
+// Sequence returns the number of an input among the records of its source. The batch must have been added to its
 // Tracker.
 func (b *Batch) Sequence(input int) uint64 { return b.first + uint64(input) + 1 }
 

@@ -22,7 +22,7 @@ type Tracker struct {
 
 	inFlight []*Batch // not wholly settled, oldest first
 	settled  []Range  // settled and not wholly acked, oldest first
-	awaited  []mark   // that are to be committed, ascending
+	awaited  []mark   // records that wait for their commit, ascending
 	idle     []*Batch // to be used again
 	bytes    int      // memory of what is outstanding
 	emitted  int      // emissions whose records, or those they were made of, are not settled
@@ -36,7 +36,7 @@ type Marks struct {
 	Acked     uint64 // acknowledged to the source
 }
 
-// mark is the number of a record with what is to be done once it is committed.
+// mark is the number of a record with the action to take once it is committed.
 type mark struct {
 	sequence uint64
 	do       func()
@@ -75,7 +75,7 @@ func (t *Tracker) Emission(b *record.Batch, destinations int, takes func(destina
 type Change struct {
 	Advanced int  // by how many records the low-water mark advanced
 	Refused  int  // of those
-	Complete bool // of an emission: all of it is settled, and Released is to follow. Its Observers are the caller's
+	Complete bool // an emission is settled, and Released follows; the caller notifies its Observers
 }
 
 // Add takes a batch just read into account. Where the processors kept nothing of it, it

@@ -37,7 +37,7 @@ func (t *tracker) add(positions []record.Position, origins []int32, dests int) {
 	t.Add(b)
 }
 
-// observer notes what it was notified of.
+// observer counts its notifications.
 type observer struct {
 	end                uint64 // number of the last record of its batch
 	settled, committed int
@@ -46,11 +46,13 @@ type observer struct {
 func (o *observer) Settled()   { o.settled++ }
 func (o *observer) Committed() { o.committed++ }
 
-// check returns what an observer was to be notified of and was not, or too often.
+// check returns an error for a notification that is missing or repeated.
 func (t *tracker) check() error {
 	for _, o := range append(t.observers, t.awaiting...) {
-		if s, c := o.settled > 0, o.committed > 0; s != (o.end <= t.Low) && o.settled >= 0 || c != (o.end <= t.Committed) || o.settled > 1 || o.committed > 1 {
-			return fmt.Errorf("the observer of a batch up to %d was notified %d and %d times, with %d settled and %d committed", o.end, o.settled, o.committed, t.Low, t.Committed)
+		if s, c := o.settled > 0, o.committed > 0; s != (o.end <= t.Low) && o.settled >= 0 ||
+			c != (o.end <= t.Committed) || o.settled > 1 || o.committed > 1 {
+			return fmt.Errorf("the observer of a batch up to %d was notified %d and %d times, with %d settled and %d "+
+				"committed", o.end, o.settled, o.committed, t.Low, t.Committed)
 		}
 	}
 	return nil

@@ -17,12 +17,12 @@ import (
 // locked while the chain runs and until what that let go is queued, which keeps the order.
 type Slot struct {
 	ID   string        // qualified, of what declares the processors
-	Wake notify.Signal // a deadline has come, or the chain is to learn what is committed
+	Wake notify.Signal // a deadline has come, or batches were committed
 
 	active     atomic.Bool  // there is a chain
 	deadline   atomic.Int64 // of the chain, Unix nanoseconds; 0 for none
 	releasable atomic.Bool  // the chain holds records that it can let go early
-	letGo      atomic.Bool  // it is to do so
+	letGo      atomic.Bool  // the chain should release its records early
 
 	mutex
 	chain  connector.Chain // guarded by mutex; nil for none
@@ -33,7 +33,7 @@ type Slot struct {
 	tended bool            // guarded by mutex: a goroutine tends it
 
 	tokens    sync.Mutex
-	committed []any // guarded by tokens: of batches of which the chain is to learn that they are committed
+	committed []any // guarded by tokens; committed batches to report to the chain
 }
 
 // New returns an empty slot.
@@ -67,7 +67,7 @@ func (s *Slot) Active() bool { return s.active.Load() }
 // Waits reports whether the chain has a deadline. It may be called without the lock.
 func (s *Slot) Waits() bool { return s.deadline.Load() != 0 }
 
-// LetGo has the chain let go early, when it is attended next, what it holds and can let go. It may be called without
+// LetGo makes the next Attend release early the records that the chain holds and can release. It may be called without
 // the lock.
 func (s *Slot) LetGo() {
 	if s.releasable.Load() {
@@ -143,7 +143,7 @@ func (s *Slot) Close() {
 // Closed reports whether the slot was closed. It is to be locked.
 func (s *Slot) Closed() bool { return s.closed }
 
-// Observes reports whether the chain is to learn what is committed. It is to be locked.
+// Observes reports whether the chain observes commits. The slot must be locked.
 func (s *Slot) Observes() bool { return s.chain.Observes() }
 
 // Process lets the chain process a batch. It is to be locked, and to have a chain.
@@ -156,8 +156,8 @@ func (s *Slot) Process(ctx context.Context, token any, records []record.Record) 
 	return out, nil
 }
 
-// Attend lets the chain learn what is committed, and emit if its deadline has come or LetGo was called. It is to
-// be locked.
+// Attend notifies the chain of committed batches, and lets it emit if its deadline has come or LetGo was called. The
+// slot must be locked.
 func (s *Slot) Attend(ctx context.Context) (connector.Outcome, error) {
 	if s.chain == nil {
 		return connector.Outcome{}, nil
@@ -214,7 +214,7 @@ func (s *Slot) Teardown(ctx context.Context) (err error) {
 	return nil
 }
 
-// arm sets the timer for the deadline of the chain, and notes whether it can let go what it holds.
+// arm sets the timer for the deadline of the chain, and records whether the chain can release held records.
 func (s *Slot) arm() {
 	var due time.Time
 	if s.chain != nil {

@@ -50,7 +50,7 @@ func (p *Program) Paint(text, color string) string {
 	return color + text + terminal.Reset
 }
 
-// guard has what commands print for people escaped where a terminal would not show it as what it is.
+// guard makes p escape the characters that a terminal would not show as they are in the output for people.
 func (p *Program) guard() (flush func()) {
 	out, errs := terminal.NewGuard(p.Stdout), terminal.NewGuard(p.Stderr)
 	p.Stdout, p.Stderr = out, errs

@@ -51,9 +51,11 @@ func (e *examination) agent(ctx context.Context) {
 	}
 	failed := 0
 	for _, s := range statuses {
-		if s.State.Phase == spec.PhaseDegraded || s.State.Phase == spec.PhaseRecovering || s.State.Stale() || s.State.Stall != nil {
+		if s.State.Phase == spec.PhaseDegraded || s.State.Phase == spec.PhaseRecovering || s.State.Stale() ||
+			s.State.Stall != nil {
 			failed++
-			e.add("pipelines", Error, "'conduit pipelines describe "+s.ID+"' says more", "%s is %s: %s", s.ID, doing(&s.State), reason(&s.State))
+			e.add("pipelines", Error, "'conduit pipelines describe "+s.ID+"' says more", "%s is %s: %s", s.ID,
+				doing(&s.State), reason(&s.State))
 		}
 	}
 	if failed == 0 {
@@ -69,7 +71,7 @@ func doing(s *spec.State) string {
 	return string(s.Phase)
 }
 
-// reason says why a pipeline fails.
+// reason returns why a pipeline fails.
 func reason(s *spec.State) string {
 	switch {
 	case s.Error != "":

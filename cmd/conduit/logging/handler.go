@@ -141,7 +141,7 @@ func (h *logHandler) appendAttr(b []byte, group string, a slog.Attr) []byte {
 	return h.enc.attr(b, group, a.Key, bounded(a.Key, v))
 }
 
-// bounded returns a value that is logged; the texts of errors are bounded.
+// bounded returns the value to log, with bounded error texts.
 func bounded(key string, v slog.Value) slog.Value {
 	switch v.Kind() {
 	case slog.KindString:

@@ -49,7 +49,8 @@ func TestLogLines(t *testing.T) {
 		{"not UTF-8", "m", slog.String("s", "a\xff"), ` m s="a\xff"`, `"s":"a\ufffd"`},
 		{"error", "m", slog.Any("err", errors.New("cannot open: no")), ` m err="cannot open: no"`, `"err":"cannot open: no"`},
 		{"raw JSON", "", slog.Any("record", record), ` record=` + string(record), `"record":` + string(record)},
-		{"raw JSON on lines", "", slog.Any("record", json.RawMessage("{\n\"a\": 1,\r\n\"b\": \"\u00c2\u0085\"}")), " record={ \"a\": 1,  \"b\": \"\u00c2\\u0085\"}", "\"record\":{ \"a\": 1,  \"b\": \"\u00c2\\u0085\"}"},
+		{"raw JSON on lines", "", slog.Any("record", json.RawMessage("{\n\"a\": 1,\r\n\"b\": \"\u00c2\u0085\"}")),
+			" record={ \"a\": 1,  \"b\": \"\u00c2\\u0085\"}", "\"record\":{ \"a\": 1,  \"b\": \"\u00c2\\u0085\"}"},
 		{"value with JSON", "", slog.Any("record", ownJSON{}), ` record={"own":"a b"}`, `"record":{"own":"a b"}`},
 		{"group", "m", slog.Group("g", slog.Bool("a", true), slog.Float64("b", 1.5)), ` m g.a=true g.b=1.5`, `"g.a":true,"g.b":1.5`},
 		{"duration", "m", slog.Duration("d", 90*time.Second), ` m d=1m30s`, `"d":"1m30s"`},
@@ -206,8 +207,10 @@ func TestLogAttributesOfSiblingsStayApart(t *testing.T) {
 // TestErrorsAreBrief logs errors of many bytes, as errors and as texts. Other attributes stay as they are.
 func TestErrorsAreBrief(t *testing.T) {
 	long := strings.Repeat("x", 1<<20)
-	for name, a := range map[string]slog.Attr{"error": slog.Any("err", errors.New(long)), "another key": slog.Any("cause", errors.New(long)),
-		"text": slog.String("error", long), "in a group": slog.Group("plugin", slog.Any("err", errors.New(long)))} {
+	for name, a := range map[string]slog.Attr{"error": slog.Any("err", errors.New(long)),
+		"another key": slog.Any("cause", errors.New(long)),
+		"text":        slog.String("error", long),
+		"in a group":  slog.Group("plugin", slog.Any("err", errors.New(long)))} {
 		for _, format := range []string{"json", "cli"} {
 			if line := logLine(t, format, false, "m", a); len(line) > 5<<10 || !strings.Contains(line, "more bytes)") {
 				t.Errorf("%s as %s: a line of %d bytes", name, format, len(line))

@@ -92,7 +92,8 @@ func runDry(ctx context.Context, p *cli.Program, path string, at *cli.AgentFlags
 	if err != nil {
 		return err
 	}
-	r, err := dryrun.Do(ctx, a.DryRunRequest, dryrun.Options{Registry: processors(ctx, p, c), Timeout: offlineTimeout}, ref.Lookup{Env: os.LookupEnv, AllowEnv: config.CheckVariable})
+	r, err := dryrun.Do(ctx, a.DryRunRequest, dryrun.Options{Registry: processors(ctx, p, c), Timeout: offlineTimeout},
+		ref.Lookup{Env: os.LookupEnv, AllowEnv: config.CheckVariable})
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}

@@ -200,7 +200,8 @@ func writeDescription(r *cli.Remote, d description) error {
 }
 
 // usual are the conditions that are true of a pipeline that is fine.
-var usual = []spec.ConditionType{spec.ConditionValid, spec.ConditionApplied, spec.ConditionReady, spec.ConditionDelivering}
+var usual = []spec.ConditionType{spec.ConditionValid, spec.ConditionApplied, spec.ConditionReady,
+	spec.ConditionDelivering}
 
 // conditionTable has the usual conditions, and those that are true.
 func conditionTable(list []spec.Condition) *terminal.Table {

@@ -53,9 +53,8 @@ func Demo(id string) *File {
 	}
 }
 
-// Add appends a connector with all its parameters: first those that must be given, which are
-// empty where they have no default. A default stands for itself: a plugin names it, and must not get what a reference in
-// it would lead to.
+// Add appends a connector with all its parameters: first the required ones, which are empty if they have no default. A
+// default is literal text: it comes from a plugin, which must not get the value of a reference in it.
 func (s *File) Add(plugin string, typ spec.ConnectorType, parameters sdk.Parameters) {
 	c := connector{ID: PlainName(plugin) + "-" + string(typ), Type: typ, Plugin: plugin}
 	for _, name := range Ordered(parameters) {
@@ -158,7 +157,8 @@ func (s *File) Render() []byte {
 	fmt.Fprintf(&b, "version: \"2.2\"\npipelines:\n  - id: %s\n    description: %s\n    status: running\n    connectors:\n",
 		quote(ref.Escape(s.ID)), quote(ref.Escape(s.Description)))
 	for _, c := range s.Connectors {
-		fmt.Fprintf(&b, "      - id: %s\n        type: %s\n        plugin: %s\n", quote(ref.Escape(c.ID)), c.Type, quote(ref.Escape(c.Plugin)))
+		fmt.Fprintf(&b, "      - id: %s\n        type: %s\n        plugin: %s\n", quote(ref.Escape(c.ID)), c.Type,
+			quote(ref.Escape(c.Plugin)))
 		if len(c.Settings) > 0 {
 			fmt.Fprint(&b, "        settings:\n")
 		}
@@ -181,7 +181,7 @@ func (s *setting) writeTo(b *bytes.Buffer) {
 	fmt.Fprintf(b, "%s%s%s: %s\n", indent, off, quote(s.Name), quote(s.Value))
 }
 
-// printable replaces what would end a comment, or steer the terminal of who prints the file.
+// printable replaces characters that would end a comment or control a terminal that prints the file.
 func printable(line string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsPrint(r) {

@@ -26,7 +26,8 @@ func TestDemoIsTheOneInTheCheckout(t *testing.T) {
 func TestQuoteIsReadBackTheSame(t *testing.T) {
 	for _, s := range []string{
 		"", "word", "a.b-c_1", "1", "1.5", "true", "No", "null", "-", "a b", "a: b", "# a", "it's", `say "x"`,
-		`back\slash`, `{{ index .Metadata "opencdc.collection" }}`, "two\nlines", "tab\t", "<&>", "Zürich", "\x1b[2J", "*", "~", "\u009b2J", "\u0085x", "a\u2028b", "\u202egnp.exe", "\ufeff", "\x7f", "\U0001F600", "\U000E0041",
+		`back\slash`, `{{ index .Metadata "opencdc.collection" }}`, "two\nlines", "tab\t", "<&>", "Zürich", "\x1b[2J",
+		"*", "~", "\u009b2J", "\u0085x", "a\u2028b", "\u202egnp.exe", "\ufeff", "\x7f", "\U0001F600", "\U000E0041",
 	} {
 		t.Run(s, func(t *testing.T) {
 			var back map[string]any
@@ -37,14 +38,19 @@ func TestQuoteIsReadBackTheSame(t *testing.T) {
 	}
 }
 
-// What a plugin says of itself is text in the file: no reference, no other setting, and nothing that steers a terminal.
+// The description of a plugin is plain text in the file: no reference, no other setting, and no terminal control
+// sequence.
 func TestPluginsWriteTextOnly(t *testing.T) {
-	hostile := []string{"${file:/etc/conduit/secret}", "$HOME", "${X:-y}", "${credential:x}", "$${file:/x}", "a\n      evil: x", "\u2028evil: x", "\u2029evil: x", "\u0085evil: x", "\revil: x",
-		"\x1b]0;x\a\x1b[2J", "\u009b2J", "\u202e", "\xff\x9b", "'", "\"", "\\", "# x", "*a", "&a", "!!binary x", "{a: b}", "- x", "%", "@", "`"}
+	hostile := []string{"${file:/etc/conduit/secret}", "$HOME", "${X:-y}", "${credential:x}", "$${file:/x}",
+		"a\n      evil: x", "\u2028evil: x", "\u2029evil: x", "\u0085evil: x", "\revil: x",
+		"\x1b]0;x\a\x1b[2J", "\u009b2J", "\u202e", "\xff\x9b", "'", "\"", "\\", "# x", "*a", "&a", "!!binary x",
+		"{a: b}", "- x", "%", "@", "`"}
 	for _, text := range hostile {
 		f := &File{ID: "p", Description: "d"}
 		f.Add("evil", spec.TypeSource, sdk.Parameters{
-			"needed":     {Default: text, Description: text, Validations: []sdk.Validation{{Type: sdk.ValidationRequired}, {Type: sdk.ValidationInclusion, Value: text}, {Type: sdk.ValidationRegex, Value: text}}},
+			"needed": {Default: text, Description: text,
+				Validations: []sdk.Validation{{Type: sdk.ValidationRequired},
+					{Type: sdk.ValidationInclusion, Value: text}, {Type: sdk.ValidationRegex, Value: text}}},
 			"off" + text: {Description: text, Default: ""},
 			"n" + text:   {Default: text},
 		})
@@ -67,11 +73,13 @@ func TestPluginsWriteTextOnly(t *testing.T) {
 			continue
 		}
 		want := strings.ToValidUTF8(text, "\uFFFD")
-		if got := resolved.Connectors[0].Settings; got["needed"] != want || !strings.Contains(text, "*") && (len(got) != 2 || got["n"+want] != want) {
+		if got := resolved.Connectors[0].Settings; got["needed"] != want || !strings.Contains(text, "*") &&
+			(len(got) != 2 || got["n"+want] != want) {
 			t.Errorf("%q: settings are %q", text, got)
 		}
 	}
-	if again := (&File{ID: "${file:/x}", Description: "$HOME"}).Render(); !bytes.Contains(again, []byte("$${file:/x}")) || !bytes.Contains(again, []byte("$$HOME")) {
+	if again := (&File{ID: "${file:/x}", Description: "$HOME"}).Render(); !bytes.Contains(again,
+		[]byte("$${file:/x}")) || !bytes.Contains(again, []byte("$$HOME")) {
 		t.Errorf("id and description are references in\n%s", again)
 	}
 }

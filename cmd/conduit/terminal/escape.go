@@ -10,8 +10,8 @@ import (
 	"unicode/utf8"
 )
 
-// isVisible reports whether a terminal shows r as what it is. Control characters steer it, and format
-// characters change the order of the text around them, or show as nothing.
+// isVisible reports whether a terminal shows r as it is. Control characters control the terminal, and format characters
+// reorder the text around them or are invisible.
 func isVisible(r rune) bool {
 	if r < utf8.RuneSelf {
 		return r >= ' ' && r != 0x7f
@@ -19,8 +19,8 @@ func isVisible(r rune) bool {
 	return unicode.IsGraphic(r) && !unicode.Is(unicode.Other_Default_Ignorable_Code_Point, r)
 }
 
-// appendRune appends the first character of s, which has size bytes, or an escape in place of one that is not
-// visible: as JSON has it, and \x with two digits for a byte that is not UTF-8.
+// appendRune appends the first character of s, which has size bytes. It replaces an invisible character by its JSON
+// escape, and a byte that is not UTF-8 by \x and two digits.
 func appendRune(dst []byte, s string, r rune, size int) []byte {
 	switch {
 	case r == utf8.RuneError && size == 1:
@@ -36,8 +36,8 @@ func appendRune(dst []byte, s string, r rune, size int) []byte {
 	return fmt.Appendf(dst, `\u%04x`, r)
 }
 
-// Clean escapes what a terminal does not show as what it is, but for ends of lines. Tabs and carriage
-// returns become spaces.
+// Clean escapes the characters that a terminal does not show as they are, except newlines. Tabs and carriage returns
+// become spaces.
 func Clean(s string) string {
 	if isPlain(s) {
 		return s
@@ -68,8 +68,8 @@ func isPlain[T string | []byte](s T) bool {
 	return true
 }
 
-// EscapeJSON escapes in JSON what a terminal does not show as what it is. It is in strings only, and
-// they mean the same.
+// EscapeJSON escapes the characters in JSON that a terminal does not show as they are. They occur only in strings,
+// whose values stay the same.
 func EscapeJSON(b []byte) []byte {
 	if isPlain(b) || bytes.IndexFunc(b, isHidden) < 0 {
 		return b
@@ -104,15 +104,15 @@ const (
 // sequences are all that commands print to steer a terminal.
 var sequences = []string{Reset, Dim, Red, Green, Yellow, Cyan, Magenta, BoldRed, Home, ClearLine, ClearBelow, ClearAll}
 
-// Guard is a writer for what people read: it escapes what a terminal does not show as what it is, but for ends of
-// lines, tabs and the sequences that commands print themselves, each in one Write.
+// Guard is a writer for text that people read. It escapes the characters that a terminal does not show as they are,
+// except newlines, tabs and the control sequences of commands, each in one Write.
 type Guard struct {
 	w    io.Writer
 	part []byte // the beginning of a character
 	buf  []byte
 }
 
-// NewGuard returns a Guard that writes to w, which is w when it is one.
+// NewGuard returns a Guard that writes to w. It returns w itself if w is a Guard.
 func NewGuard(w io.Writer) *Guard {
 	if g, ok := w.(*Guard); ok {
 		return g
@@ -120,7 +120,7 @@ func NewGuard(w io.Writer) *Guard {
 	return &Guard{w: w}
 }
 
-// Unguarded returns what the Guard writes to.
+// Unguarded returns the underlying writer.
 func (g *Guard) Unguarded() io.Writer { return g.w }
 
 // Write writes p, except for the beginning of a character at its end, which is written with what follows.

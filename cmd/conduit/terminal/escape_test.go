@@ -10,9 +10,11 @@ import (
 	"github.com/conduit-agent/conduit/cmd/conduit/terminal"
 )
 
-// hidden are characters that a terminal does not show as what they are, one of each kind.
-var hidden = []rune{0, 1, '\a', '\b', '\v', 0x1b, 0x7f, 0x80, 0x85, 0x9b, 0xad, 0x34f, 0x61c, 0x115f, 0x180e, 0x200b, 0x200c, 0x200d, 0x200e, 0x200f,
-	0x2028, 0x2029, 0x202a, 0x202b, 0x202c, 0x202d, 0x202e, 0x2060, 0x2061, 0x2066, 0x2067, 0x2068, 0x2069, 0x206a, 0x3164, 0xfeff, 0xfff9, 0xe0001, 0xe0041, 0xe007f, 0xf0000}
+// hidden has one character of each kind that a terminal does not show as it is.
+var hidden = []rune{0, 1, '\a', '\b', '\v', 0x1b, 0x7f, 0x80, 0x85, 0x9b, 0xad, 0x34f, 0x61c, 0x115f, 0x180e, 0x200b,
+	0x200c, 0x200d, 0x200e, 0x200f,
+	0x2028, 0x2029, 0x202a, 0x202b, 0x202c, 0x202d, 0x202e, 0x2060, 0x2061, 0x2066, 0x2067, 0x2068, 0x2069, 0x206a,
+	0x3164, 0xfeff, 0xfff9, 0xe0001, 0xe0041, 0xe007f, 0xf0000}
 
 // Texts that a terminal shows as they are stay as they are.
 var shown = []string{"", "plain", "two\nlines", "größer", "日本語", "Ω≠∞", "🙂", "e\u0301", "\u00a0", "\ufffd"}
@@ -29,7 +31,8 @@ func TestClean(t *testing.T) {
 			t.Errorf("%U: %q", r, got)
 		}
 	}
-	for in, want := range map[string]string{"a\x1b[2Jb": `a\x1b[2Jb`, "\u202eabc": `\u202eabc`, "a\tb\r\n": "a b \n", "\xff\xc3": `\xff\xc3`, "\U000e0041": `\udb40\udc41`} {
+	for in, want := range map[string]string{"a\x1b[2Jb": `a\x1b[2Jb`, "\u202eabc": `\u202eabc`, "a\tb\r\n": "a b \n",
+		"\xff\xc3": `\xff\xc3`, "\U000e0041": `\udb40\udc41`} {
 		if got := terminal.Clean(in); got != want {
 			t.Errorf("Clean(%q) is %q, want %q", in, got, want)
 		}
@@ -54,7 +57,7 @@ func TestEscapeJSON(t *testing.T) {
 	}
 }
 
-// Whatever is written, in whatever pieces, a Guard lets through what is shown as it is, and the sequences of commands.
+// A Guard passes visible characters and the control sequences of commands, however the text is split into writes.
 func TestGuard(t *testing.T) {
 	text := strings.Join(shown, "|") + "\t" + string(hidden) + "\xff\xf0\x9f"
 	escaped := strings.Join(shown, "|") + "\t" + terminal.Clean(string(hidden)) + `\xff\xf0\x9f`
@@ -73,8 +76,10 @@ func TestGuard(t *testing.T) {
 		}
 	}
 	var out bytes.Buffer
-	_, _ = fmt.Fprint(terminal.NewGuard(&out), terminal.ClearAll+terminal.Red+"red"+terminal.Reset+"\x1b]0;title\a\x1b[8m")
-	if want := terminal.ClearAll + terminal.Red + "red" + terminal.Reset + `\x1b]0;title\x07\x1b[8m`; out.String() != want {
+	_, _ = fmt.Fprint(terminal.NewGuard(&out), terminal.ClearAll+terminal.Red+"red"+terminal.Reset+
+		"\x1b]0;title\a\x1b[8m")
+	if want := terminal.ClearAll + terminal.Red + "red" + terminal.Reset +
+		`\x1b]0;title\x07\x1b[8m`; out.String() != want {
 		t.Errorf("got %q, want %q", out.String(), want)
 	}
 }

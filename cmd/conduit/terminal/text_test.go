@@ -9,7 +9,8 @@ import (
 // Lines of an error become one, with a mark between those that end without one.
 func TestOneError(t *testing.T) {
 	for text, want := range map[string]string{
-		"": "", "  a  b ": "a b", "a\n b\n\nc\n": "a; b; c", "wrong:\n\ta,\n\tb": "wrong: a, b", "a\x1b[2J\r\nb": `a\x1b[2J; b`,
+		"": "", "  a  b ": "a b", "a\n b\n\nc\n": "a; b; c", "wrong:\n\ta,\n\tb": "wrong: a, b",
+		"a\x1b[2J\r\nb": `a\x1b[2J; b`,
 	} {
 		if got := terminal.OneError(text); got != want {
 			t.Errorf("OneError(%q) is %q, want %q", text, got, want)

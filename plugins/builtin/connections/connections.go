@@ -1,4 +1,5 @@
-// Package connections limits the connections that sources accept, so that enough file descriptors are left to the agent.
+// Package connections limits the connections that sources accept, so that enough file descriptors are left to the
+// agent.
 package connections
 
 import (
@@ -13,8 +14,8 @@ import (
 // open counts the connections that all sources of this process hold.
 var open atomic.Int64
 
-// Take counts a connection that is to be accepted, and reports false, having counted none, when the sources of this process
-// hold half of the file descriptors that it may have. Release gives it back.
+// Take counts a connection before it is accepted. It reports false, without counting the connection, when the sources
+// of this process hold half of its file descriptors. Release gives the connection back.
 func Take() bool {
 	if open.Add(1) <= share() {
 		return true
@@ -26,9 +27,9 @@ func Take() bool {
 // Release gives back what Take counted.
 func Release() { open.Add(-1) }
 
-// Listener accepts a limited number of connections for an HTTP server. When there are too many, the one that has waited
-// longest for a request, or for the rest of the header of one, is closed in favour of the new one. If there is none of
-// these, the new one is closed.
+// Listener accepts a limited number of connections for an HTTP server. When there are too many, the listener closes the
+// connection that has waited longest for a request, or for the rest of a request header, in favour of the new one. If
+// no connection waits, it closes the new one.
 type Listener struct {
 	net.Listener
 	limit int
@@ -44,7 +45,7 @@ func Limit(l net.Listener, limit int, log *slog.Logger) *Listener {
 	return &Listener{Listener: l, limit: limit, log: log, held: map[*conn]struct{}{}}
 }
 
-// conn is a connection that is held.
+// conn is a counted connection.
 type conn struct {
 	net.Conn
 	listener *Listener
@@ -96,11 +97,12 @@ func (l *Listener) admit(c *conn) bool {
 	return ok
 }
 
-// warn says, once a minute, that connections are closed. The caller holds mu.
+// warn logs once a minute that connections are closed. The caller holds mu.
 func (l *Listener) warn(c *conn) {
 	if now := time.Now(); now.Sub(l.warned) > time.Minute {
 		l.warned = now
-		l.log.Warn("connections are closed: there are as many as limit.connections, or half of the file descriptors of the agent, allow",
+		l.log.Warn("connections are closed: there are as many as limit.connections, or half of the file descriptors "+
+			"of the agent, allow",
 			"limit", l.limit, "remote", c.RemoteAddr().String())
 	}
 }

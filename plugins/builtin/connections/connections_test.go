@@ -34,7 +34,7 @@ func (l *locked) String() string {
 	return l.b.String()
 }
 
-// serve serves with at most so many connections. A request to /wait is answered once waiting is closed.
+// serve serves with a limit of connections. A request to /wait is answered once waiting is closed.
 func serve(t *testing.T, limit int) (addr string, waiting chan struct{}, log *locked) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -43,13 +43,14 @@ func serve(t *testing.T, limit int) (addr string, waiting chan struct{}, log *lo
 	}
 	waiting, log = make(chan struct{}), new(locked)
 	limited := connections.Limit(l, limit, slog.New(slog.NewTextHandler(log, nil)))
-	server := &http.Server{ConnState: limited.Observe, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/wait" {
-			w.WriteHeader(http.StatusOK)
-			_ = http.NewResponseController(w).Flush()
-			<-waiting
-		}
-	})}
+	server := &http.Server{ConnState: limited.Observe,
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/wait" {
+				w.WriteHeader(http.StatusOK)
+				_ = http.NewResponseController(w).Flush()
+				<-waiting
+			}
+		})}
 	ended := make(chan struct{})
 	go func() { defer close(ended); _ = server.Serve(limited) }()
 	t.Cleanup(func() { _ = server.Close(); <-ended })

@@ -91,7 +91,7 @@ func (c *commandSettings) pause(ctx context.Context, last time.Duration, ok bool
 // maxLine bounds a line that a command prints.
 const maxLine = 16 << 20
 
-// longLineError is the error of a line that is longer than maxLine. It was read to its end.
+// longLineError is the error of a line longer than maxLine. The line was read to its end.
 type longLineError struct{ length int }
 
 func (e longLineError) Error() string {

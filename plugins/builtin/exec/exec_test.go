@@ -179,12 +179,13 @@ func TestFormats(t *testing.T) {
 	}
 }
 
-// A line that no record can be made of does not keep those behind it from coming, also when the command prints all of them again.
+// An invalid line does not hold up the lines behind it, not even when the command prints all lines again.
 func TestBadLines(t *testing.T) {
 	long := "head -c 17000000 /dev/zero | tr '\\0' x"
 	for name, settings := range map[string]map[string]string{
 		"too long": {"shell": "echo 1; " + long + "; echo; echo 2; exec sleep 60"},
-		"no JSON":  {"shell": "echo '{\"n\":1}'; echo no; " + long + "; echo; echo '{\"n\":2}'; exec sleep 60", "format": "json", "resume": "skip"},
+		"no JSON": {"shell": "echo '{\"n\":1}'; echo no; " + long + "; echo; echo '{\"n\":2}'; exec sleep 60",
+			"format": "json", "resume": "skip"},
 	} {
 		records, err := read(t, settings, nil, 2)
 		if err != nil || len(records) != 2 {
@@ -196,7 +197,8 @@ func TestBadLines(t *testing.T) {
 		if settings["resume"] == "" {
 			continue
 		}
-		if again, err := read(t, settings, records[0].Position, 1); err != nil || !again[0].After.Equal(records[1].After) {
+		if again, err := read(t, settings, records[0].Position, 1); err != nil ||
+			!again[0].After.Equal(records[1].After) {
 			t.Errorf("%s: resumed: got %v, %v", name, again, err)
 		}
 	}

@@ -100,8 +100,8 @@ func (s *source) Read(ctx context.Context) ([]record.Record, error) {
 	return records, nil
 }
 
-// Progress says whether the command has ended, how many records of it are not read then, and which lines are left out.
-// Whether there are more of a command that is run again and again is not known.
+// Progress reports whether the command has ended, how many of its records have not been read by then, and which lines
+// were left out. The number of remaining records is unknown for a command that runs repeatedly.
 func (s *source) Progress() progress.Report {
 	r := progress.Report{Skipped: s.skips.List()}
 	switch {
@@ -212,7 +212,7 @@ func (s *source) takeAll(ctx context.Context, r *bufio.Reader) (rest []byte, err
 	}
 }
 
-// leaveOut reports a line that no record can be made of.
+// leaveOut reports an invalid line, which yields no record.
 func (s *source) leaveOut(err error) {
 	s.log.Warn("a line is left out", "after", s.place.Seq, "err", err)
 	s.skips.Add(fmt.Sprintf("a line behind record %d", s.place.Seq), err)
@@ -227,7 +227,7 @@ func (s *source) take(ctx context.Context, line []byte) error {
 		return nil
 	}
 	r, ok, err := s.place.record(s.settings.Format, line)
-	if err != nil && s.settings.Format == "json" && s.place.Seq > 0 { // the command has printed lines that are right
+	if err != nil && s.settings.Format == "json" && s.place.Seq > 0 { // the command has printed valid lines
 		s.leaveOut(err)
 		return nil
 	}

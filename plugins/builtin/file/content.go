@@ -63,7 +63,7 @@ func (c *content) ReadAt(b []byte, offset int64) (int, error) {
 	return c.packed.readAt(b, offset)
 }
 
-// hasHole reports whether there is a hole in the file between two offsets, as far as the file system says.
+// hasHole reports whether the file system reports a hole in the file between two offsets.
 func (c *content) hasHole(from, to int64) bool {
 	if c.packed != nil {
 		return false
@@ -72,8 +72,8 @@ func (c *content) hasHole(from, to int64) bool {
 	return err == nil && at < to
 }
 
-// data returns the offset of the first data from an offset on, which is the offset itself as far as the file system says nothing
-// else.
+// data returns the offset of the first data at or after an offset. It returns the offset itself if the file system does
+// not support this.
 func (c *content) data(from int64) int64 {
 	if c.packed != nil {
 		return from

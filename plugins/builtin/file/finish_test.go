@@ -11,7 +11,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// TestFinish has a source take what its files end with for lines, of every kind of file.
+// TestFinish makes a source take the unterminated ends of its files as lines, for every kind of file.
 func TestFinish(t *testing.T) {
 	t.Parallel()
 	var packed bytes.Buffer
@@ -26,17 +26,23 @@ func TestFinish(t *testing.T) {
 		settings []string
 		before   []string // lines that are read before
 		after    []string // and after
-		left     bool     // of what is missing
+		left     bool     // bytes remain unread before Finish
 	}{
-		"a line":                   {"in", map[string]string{"in": "one\ntwo"}, nil, []string{"one"}, []string{"two"}, false},
-		"one line":                 {"in", map[string]string{"in": "one"}, nil, nil, []string{"one"}, false},
-		"a line of Windows":        {"in", map[string]string{"in": "one\r\ntwo\r"}, nil, []string{"one\r"}, []string{"two\r"}, false},
-		"an empty file":            {"in", map[string]string{"in": ""}, nil, nil, nil, false},
-		"whole lines":              {"in", map[string]string{"in": "one\n"}, nil, []string{"one"}, nil, false},
-		"a group":                  {"in", map[string]string{"in": "> one\na\n> two\nb"}, []string{"multiline.start", "^>", "multiline.timeout", "1h"}, []string{"> one\na"}, []string{"> two\nb"}, false},
-		"a directory":              {".", map[string]string{"a": "one\ntwo", "b": "three"}, nil, []string{"one"}, []string{"two", "three"}, false},
-		"a compressed file":        {"in.gz", map[string]string{"in.gz": packed.String()}, nil, []string{"one", "two"}, nil, false},
-		"half of one":              {"in.gz", map[string]string{"in.gz": packed.String()[:packed.Len()-4]}, nil, []string{"one"}, []string{"two"}, true},
+		"a line": {"in", map[string]string{"in": "one\ntwo"}, nil, []string{"one"}, []string{"two"},
+			false},
+		"one line": {"in", map[string]string{"in": "one"}, nil, nil, []string{"one"}, false},
+		"a line of Windows": {"in", map[string]string{"in": "one\r\ntwo\r"}, nil, []string{"one\r"}, []string{"two\r"},
+			false},
+		"an empty file": {"in", map[string]string{"in": ""}, nil, nil, nil, false},
+		"whole lines":   {"in", map[string]string{"in": "one\n"}, nil, []string{"one"}, nil, false},
+		"a group": {"in", map[string]string{"in": "> one\na\n> two\nb"}, []string{"multiline.start", "^>",
+			"multiline.timeout", "1h"}, []string{"> one\na"}, []string{"> two\nb"}, false},
+		"a directory": {".", map[string]string{"a": "one\ntwo", "b": "three"}, nil, []string{"one"},
+			[]string{"two", "three"}, false},
+		"a compressed file": {"in.gz", map[string]string{"in.gz": packed.String()}, nil, []string{"one", "two"}, nil,
+			false},
+		"half of one": {"in.gz", map[string]string{"in.gz": packed.String()[:packed.Len()-4]}, nil,
+			[]string{"one"}, []string{"two"}, true},
 		"a file that is not there": {"in", nil, nil, nil, nil, false},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -165,7 +165,8 @@ func (f *follower) matches() ([]string, error) {
 	}
 	f.examineDirectories(filepath.Dir(pattern))
 	return slices.DeleteFunc(paths, func(path string) bool {
-		if strings.HasPrefix(filepath.Base(path), ".") || packing().MatchString(path) && !canUnpack(f.compression, path) {
+		if strings.HasPrefix(filepath.Base(path), ".") || packing().MatchString(path) &&
+			!canUnpack(f.compression, path) {
 			return true
 		}
 		info, err := os.Stat(path)
@@ -183,7 +184,8 @@ func (f *follower) matches() ([]string, error) {
 	}), nil
 }
 
-// examineDirectories reports the directories that the files are searched for in and that cannot be read: nothing matches in them.
+// examineDirectories reports the directories that the files are searched for in and that cannot be read: nothing
+// matches in them.
 func (f *follower) examineDirectories(pattern string) {
 	dirs := []string{pattern}
 	if fixedPart(pattern) != pattern {
@@ -225,7 +227,7 @@ func (f *follower) skip(path string, err error) {
 
 func (f *follower) unskip(path string) {
 	if f.files[path] == nil && f.skips.Remove(path) {
-		f.log.Info("a file that was left out is read, or gone", "path", path)
+		f.log.Info("a skipped file is read again, or is gone", "path", path)
 	}
 }
 
@@ -289,8 +291,8 @@ func (f *follower) places(one *single) []byte {
 	return appendPath(text, one.path)
 }
 
-// advance reads on in all files that were read to the end of what is known. One that cannot be read does not
-// keep the others from being read.
+// advance continues with all files that were read to their known end. A file that cannot be read does not hold up the
+// others.
 func (f *follower) advance(ctx context.Context) (more bool, err error) {
 	for _, one := range f.order {
 		if one.parked != nil {

@@ -1,6 +1,6 @@
 package file
 
-// Where Seek goes for holes, which read as NUL bytes and take no space on the disk.
+// Values of whence with which Seek finds holes, which read as NUL bytes and take no space on disk.
 const (
 	seekData = 3
 	seekHole = 4

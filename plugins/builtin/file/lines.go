@@ -27,10 +27,10 @@ type lines struct {
 	scanned int    // bytes of buf known to hold no newline; with groups, whole lines of one group
 	want    int    // spare capacity for the next read
 
-	hole     bool    // what is left out is a hole
-	long     bool    // what is left out belongs to a line or group that is too long
+	hole     bool    // the omitted bytes are a hole
+	long     bool    // the omitted bytes belong to a line or group that is too long
 	inLine   bool    // buf begins in the middle of a line of that group
-	newlines int64   // in what is left out of that group
+	newlines int64   // in the omitted part of that group
 	omitted  omitted // the line or group returned last was left out; zero: it was not
 }
 
@@ -40,7 +40,7 @@ type omitted struct {
 	lines int64
 }
 
-// end returns the offset behind what was read.
+// end returns the offset behind the bytes that were read.
 func (l *lines) end() int64 { return l.offset + l.skip + int64(len(l.buf)) }
 
 // next returns the next line without its newline, or false when it was not read yet.
@@ -110,8 +110,8 @@ func (l *lines) take(n, skip int) []byte {
 	return line
 }
 
-// leaveOut drops what was read of a line or group that is too long. Of a group the beginning of a line stays, since
-// the next group may begin with it, unless it is too long itself.
+// leaveOut drops the bytes read of a line or group that is too long. It keeps the beginning of the last line of a
+// group, since the next group may begin with that line, unless the line itself is too long.
 func (l *lines) leaveOut() {
 	n := l.scanned
 	if l.begins == nil || n == 0 {
@@ -123,21 +123,22 @@ func (l *lines) leaveOut() {
 	l.buf, l.scanned, l.long = bytes.Clone(l.buf[n:]), 0, true
 }
 
-// smallHole is the length from which NUL bytes at the beginning of a file are a hole, and largeHole that from which they are
-// one anywhere at the beginning of a line, whatever the file system says. Fewer may be text in UTF-16.
+// smallHole is the length from which NUL bytes at the beginning of a file are a hole, and largeHole that from which
+// they are one anywhere at the beginning of a line, whatever the file system says. Fewer may be text in UTF-16.
 const (
 	smallHole = 16
 	largeHole = 64 << 10
 )
 
-// leaveHole leaves out NUL bytes at the beginning of a line that are a hole. It returns their number when the hole ends,
-// 0 as long as it does not or if there is none.
+// leaveHole skips a hole of NUL bytes at the beginning of a line. It returns the size of the hole when the hole ends,
+// and 0 before or if there is no hole.
 func (l *lines) leaveHole() (n int64) {
 	if l.long || l.scanned > 0 && l.begins != nil || !l.hole && (len(l.buf) == 0 || l.buf[0] != 0) {
 		return 0
 	}
 	nul := len(l.buf) - len(bytes.TrimLeft(l.buf, "\x00"))
-	if !l.hole && !(l.offset == 0 && nul >= smallHole) && nul < largeHole && !l.file.hasHole(l.offset, l.offset+int64(nul)) {
+	if !l.hole && !(l.offset == 0 && nul >= smallHole) && nul < largeHole &&
+		!l.file.hasHole(l.offset, l.offset+int64(nul)) {
 		return 0
 	}
 	l.hole = true

@@ -10,14 +10,14 @@ const (
 
 // parked is a file among several that cannot be read now.
 type parked struct {
-	place place         // where reading goes on; the zero place: at the beginning
+	place place         // where reading resumes; the zero place is the beginning
 	rest  time.Duration // from one attempt to the next
 	next  time.Time     // when it is tried again
 }
 
 func (p *parked) due() bool { return !time.Now().Before(p.next) }
 
-// park leaves out the file because of err until it is tried again. Where reading stands in it is kept.
+// park sets the file aside because of err until retry. It keeps the read position.
 func (s *single) park(err error) {
 	at := &parked{rest: firstRest}
 	switch {
@@ -34,7 +34,7 @@ func (s *single) park(err error) {
 	}
 }
 
-// retry reads on in a file that is parked, if it can be read now.
+// retry resumes reading a parked file if it can be read now.
 func (s *single) retry() {
 	var err error
 	if s.parked.place == (place{}) {

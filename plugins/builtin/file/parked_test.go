@@ -39,7 +39,7 @@ func forbid(t *testing.T, path, name string, pos record.Position) (*source, *ato
 	return s, &on
 }
 
-// skipped returns what the source leaves out.
+// skipped describes the data that the source left out.
 func (s *source) skipped() (all []string) {
 	for _, one := range s.Source.(sdk.Reporter).Progress().Skipped {
 		all = append(all, one.Of+": "+one.Error)
@@ -48,12 +48,12 @@ func (s *source) skipped() (all []string) {
 	return all
 }
 
-// One file of several that cannot be read keeps no other one from being read, and is said.
+// An unreadable file among several does not hold up the others, and is reported.
 func TestOneBadFileAmongSeveral(t *testing.T) {
 	for name, c := range map[string]struct {
 		file string
 		make func(path string) error
-		want string // of what is said; nothing: it is no file to read
+		want string // part of the description; empty: the file is not read
 	}{
 		"pipe":           {"b.log", func(path string) error { return syscall.Mkfifo(path, 0o600) }, "it is a pipe"},
 		"dangling link":  {"b.log", func(path string) error { return os.Symlink("nowhere", path) }, "no such file"},
@@ -70,7 +70,9 @@ func TestOneBadFileAmongSeveral(t *testing.T) {
 		"damaged gzip": {"b.log.gz", func(path string) error {
 			return os.WriteFile(path, []byte("no gzip at all, and longer than a header"), 0o600)
 		}, "invalid header"},
-		"damaged zstd": {"b.log.zst", func(path string) error { return os.WriteFile(path, []byte("no zstd at all"), 0o600) }, "magic"},
+		"damaged zstd": {"b.log.zst", func(path string) error {
+			return os.WriteFile(path, []byte("no zstd at all"), 0o600)
+		}, "magic"},
 		"an over-long line": {"b.log", func(path string) error {
 			return os.WriteFile(path, append(make([]byte, 1), strings.Repeat("x", 17<<20)+"\n"...), 0o600)
 		}, "longer than 16 MiB"},
@@ -106,7 +108,8 @@ func TestOneBadFileAmongSeveral(t *testing.T) {
 	}
 }
 
-// A file that may not be read is read when it may, and goes on where reading stood, also after a restart meanwhile.
+// A file without read permission is read once permission is granted, from the position reached before, also after a
+// restart meanwhile.
 func TestUnreadableFileIsTriedAgain(t *testing.T) {
 	dir := t.TempDir()
 	a, b := filepath.Join(dir, "a.log"), filepath.Join(dir, "b.log")
@@ -132,10 +135,10 @@ func TestUnreadableFileIsTriedAgain(t *testing.T) {
 	s.want("b3")
 }
 
-// A directory that cannot be listed is said: nothing in it matches.
+// A directory that cannot be listed is reported: nothing in it matches.
 func TestUnreadableDirectory(t *testing.T) {
 	if os.Getuid() == 0 {
-		// Root may list every directory: a link to itself is one that nobody can.
+		// Root may list every directory, but not a link to itself.
 		dir := t.TempDir()
 		if err := os.Symlink("loop", filepath.Join(dir, "loop")); err != nil {
 			t.Fatal(err)

@@ -108,7 +108,7 @@ func (s *Source) Open(ctx context.Context, pos record.Position) error {
 // IgnoresAcks implements sdk.AckIgnorer: the file stays as it is.
 func (s *Source) IgnoresAcks() bool { return true }
 
-// Finish implements sdk.FinishingSource: what the files end with is a line, though there is no newline behind it.
+// Finish implements sdk.FinishingSource: the end of a file counts as a line, even without a newline.
 func (s *Source) Finish() { s.options.finish.Store(true) }
 
 // Read returns the lines that are there, waiting for the first one.
@@ -138,7 +138,7 @@ const measureInterval = time.Second
 
 func (s *Source) measure() {
 	interval := measureInterval
-	if s.options.finish.Load() { // somebody waits for the end
+	if s.options.finish.Load() { // a caller waits for the end
 		interval = shortestPause
 	}
 	if now := time.Now(); now.Sub(s.measured) >= interval {
@@ -148,7 +148,7 @@ func (s *Source) measure() {
 	}
 }
 
-// Progress returns how many bytes of the files were not read, as they are on the disk, and what is left out.
+// Progress returns how many bytes of the files on disk were not read, and which data was left out.
 func (s *Source) Progress() progress.Report {
 	r := s.latest.Report()
 	r.Skipped = s.skips.List()

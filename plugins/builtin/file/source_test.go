@@ -290,7 +290,7 @@ func TestEndlessLine(t *testing.T) {
 	}
 }
 
-// What is left out at the end of a file that is finished is said, too.
+// Data that is left out at the end of a finished file is reported, too.
 func TestEndlessLineAtTheEnd(t *testing.T) {
 	path := newPath(t)
 	write(t, path, "one\n"+strings.Repeat("f", 17<<20))
@@ -311,20 +311,21 @@ func (s *source) leavesOut(of, why string) {
 	}
 }
 
-// The hole that a program leaves which goes on at its old offset in a file that was truncated is left out.
+// A hole is left out if a program leaves it by writing at its old offset in a truncated file.
 func TestHoles(t *testing.T) {
 	nul := func(n int) string { return strings.Repeat("\x00", n) }
 	for name, c := range map[string]struct {
-		hole    int64 // of which nothing is written
+		hole    int64 // bytes that are never written
 		content string
 		want    []string
 	}{
-		"of a terabyte":                     {1 << 40, "one\ntwo\n", []string{"one", "two"}},
-		"up to the middle of a block":       {17<<20 + 100, "one\ntwo\n", []string{"one", "two"}},
-		"smaller than a block":              {100, "one\ntwo\n", []string{"one", "two"}},
-		"copied, so that it is written":     {0, nul(1<<20) + "one\n", []string{"one"}},
-		"in the middle, written":            {0, "one\n" + nul(1<<20) + "two\n", []string{"one", "two"}},
-		"NUL bytes in a line stay":          {0, "o\x00e\n\x00two" + nul(20) + "\n", []string{"o\x00e", "\x00two" + nul(20)}},
+		"of a terabyte":                 {1 << 40, "one\ntwo\n", []string{"one", "two"}},
+		"up to the middle of a block":   {17<<20 + 100, "one\ntwo\n", []string{"one", "two"}},
+		"smaller than a block":          {100, "one\ntwo\n", []string{"one", "two"}},
+		"copied, so that it is written": {0, nul(1<<20) + "one\n", []string{"one"}},
+		"in the middle, written":        {0, "one\n" + nul(1<<20) + "two\n", []string{"one", "two"}},
+		"NUL bytes in a line stay": {0, "o\x00e\n\x00two" + nul(20) + "\n",
+			[]string{"o\x00e", "\x00two" + nul(20)}},
 		"NUL bytes of a line stay":          {0, "one\n" + nul(20) + "two\n", []string{"one", nul(20) + "two"}},
 		"text in UTF-16 stays":              {0, "\x00o\x00\n\x00t\x00\n", []string{"\x00o\x00", "\x00t\x00"}},
 		"an empty line behind it is a line": {1 << 20, "\none\n", []string{"", "one"}},

@@ -47,7 +47,7 @@ type options struct {
 	groupWait   time.Duration  // how long lines of a group may keep others waiting
 	compression string
 	leaveAfter  time.Duration // how long a path may be free until its last file is left; 0: for ever
-	finish      atomic.Bool   // what the files end with is whole
+	finish      atomic.Bool   // the ends of the files count as complete lines
 }
 
 // next returns the next line that is complete. Behind the last newline there is one
@@ -58,15 +58,17 @@ func (t *tail) next() ([]byte, bool) {
 		if !ok || t.omitted.bytes == 0 {
 			return line, ok
 		}
-		err := fmt.Errorf("%w: it has %d bytes from offset %d on", errLineTooLong, t.omitted.bytes, t.offset-t.omitted.bytes)
-		t.log.Warn("a line is too long and is left out", "path", t.path, "line", t.start, "offset", t.offset-t.omitted.bytes, "bytes", t.omitted.bytes)
+		err := fmt.Errorf("%w: it has %d bytes from offset %d on", errLineTooLong, t.omitted.bytes,
+			t.offset-t.omitted.bytes)
+		t.log.Warn("a line is too long and is left out", "path", t.path, "line", t.start, "offset",
+			t.offset-t.omitted.bytes, "bytes", t.omitted.bytes)
 		t.skips.Add(fmt.Sprintf("line %d of %s", t.start, t.path), err)
 	}
 }
 
 var errLineTooLong = errors.New("the line is longer than 16 MiB")
 
-// nextOrOmitted returns the next line that is complete, or nil in place of one that is left out.
+// nextOrOmitted returns the next complete line, or nil in place of an omitted line.
 func (t *tail) nextOrOmitted() ([]byte, bool) {
 	if n := t.leaveHole(); n > 0 {
 		t.log.Warn("a hole in the file is left out", "path", t.path, "offset", t.offset-n, "bytes", n)

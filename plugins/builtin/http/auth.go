@@ -31,7 +31,7 @@ func (s *authSettings) none() bool {
 // secrets are the texts that no error may hold.
 func (s *authSettings) secrets() []string { return []string{s.Token, s.Password, s.HMACSecret} }
 
-// checkHeaders returns an error when what is sent in headers cannot be.
+// checkHeaders returns an error for a value that cannot be sent in a header.
 func (s *authSettings) checkHeaders(headers map[string]string) error {
 	errs := []error{sdk.CheckHeader("auth.token", s.Token)}
 	for _, name := range slices.Sorted(maps.Keys(headers)) {

@@ -18,15 +18,15 @@ const (
 	bodyJSON  = "json"
 )
 
-// payloads are those in a body, which become records one after the other: a body of eight megabytes may have millions.
+// payloads are the payloads of a body. They become records one at a time: a body of eight megabytes may have millions.
 type payloads struct {
-	left     int // how many are to come
+	left     int // payloads that remain
 	lines    []byte
 	elements *jsonvalue.Elements
 	raw      []byte
 }
 
-// split checks a body, and returns its payloads. Each may take so many bytes of memory.
+// split checks a body and returns its payloads. The limit of memory is for each payload.
 func split(form, contentType string, body []byte, limit int) (*payloads, error) {
 	if form == bodyAuto {
 		form = formOf(contentType)

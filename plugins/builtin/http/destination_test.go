@@ -222,7 +222,9 @@ func TestKeys(t *testing.T) {
 		d := destination(t, payloadOnly(map[string]string{"url": r.URL}))
 		recs := records("a", "b", "b2", "c", "w1", "v1", "w2", "v2")
 		recs[2].Position = recs[1].Position
-		for i, window := range []string{"2026-01-01T00:00:00Z", "2026-01-01T00:00:00Z", "2026-01-01T00:00:01Z", "2026-01-01T00:00:01Z"} { // which overlap
+		// which overlap
+		for i, window := range []string{"2026-01-01T00:00:00Z", "2026-01-01T00:00:00Z", "2026-01-01T00:00:01Z",
+			"2026-01-01T00:00:01Z"} {
 			recs[4+i].Position = recs[i%2].Position
 			recs[4+i].Metadata.Set(record.KeyWindowStart, window)
 		}

@@ -37,7 +37,7 @@ func zipped(t *testing.T, body string) io.Reader {
 	return &b
 }
 
-// The records of a body are made when they are read, and the request is answered when the last of them is acknowledged.
+// The records of a body are created as they are read, and the request is answered when its last record is acknowledged.
 func TestServerManyRecords(t *testing.T) {
 	const count = 100_000
 	for contentType, body := range map[string]string{
@@ -93,8 +93,11 @@ func TestServerTakesAllOrNothing(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = s.Teardown(t.Context()) })
 	for body, want := range map[string]int{
-		`[{"a":1},{"a":}]`: 400, `[{"a":1},1e999]`: 400, `[{"a":1}`: 400, `[{"a":1}] 2`: 400, `[{"a":1},` + strings.Repeat("[", 2000) + strings.Repeat("]", 2000) + `]`: 400,
-		`[{"a":1},[` + strings.Repeat("{},", 100_000) + `1]]`: 413, `{"a":[` + strings.Repeat("[],", 100_000) + `1]}`: 413,
+		`[{"a":1},{"a":}]`: 400, `[{"a":1},1e999]`: 400, `[{"a":1}`: 400, `[{"a":1}] 2`: 400,
+		`[{"a":1},` + strings.Repeat("[", 2000) + strings.Repeat("]", 2000) + `]`: 400,
+		`[{"a":1},[` + strings.Repeat("{},", 100_000) + `1]]`:                     413,
+		`{"a":[` + strings.Repeat("[],", 100_000) +
+			`1]}`: 413,
 	} {
 		a := <-post(t, addr, body, "Content-Type", "application/json")
 		if a.status != want {
@@ -115,7 +118,7 @@ func TestServerTakesAllOrNothing(t *testing.T) {
 	}
 }
 
-// A sender that has gone loses the records that were not read, and what was read is not answered twice.
+// When a sender has gone, its unread records are dropped, and the request is not answered twice.
 func TestServerGoneHalfRead(t *testing.T) {
 	s, addr := listening(t, map[string]string{"ack.timeout": "100ms"})
 	answers := post(t, addr, strings.Repeat("1\n", 5000), "Content-Type", "application/x-ndjson")
@@ -141,7 +144,7 @@ func TestServerGoneHalfRead(t *testing.T) {
 	}
 }
 
-// A polled server whose response has too many records for the memory of the agent is an error that says what to do.
+// A polled response with too many records for the memory of the agent is an error that names the remedy.
 func TestPollManyRecords(t *testing.T) {
 	for name, settings := range map[string]map[string]string{
 		"lines": {"body.format": "lines"}, "json": {"body.format": "json"}, "path": {"records.path": "list"},
@@ -161,12 +164,14 @@ func TestPollManyRecords(t *testing.T) {
 		if err := s.Configure(t.Context(), settings); err != nil {
 			t.Fatal(err)
 		}
-		if err := s.Open(sdk.WithEnv(t.Context(), &sdk.Env{Logger: slog.New(slog.DiscardHandler), Budget: 4 << 20}), record.Position(nil)); err != nil {
+		if err := s.Open(sdk.WithEnv(t.Context(), &sdk.Env{Logger: slog.New(slog.DiscardHandler), Budget: 4 << 20}),
+			record.Position(nil)); err != nil {
 			t.Fatal(err)
 		}
 		before := allocated()
 		_, err := s.Read(t.Context())
-		if n := allocated() - before; err == nil || !strings.Contains(err.Error(), "have pages made smaller") || n > 64<<20 {
+		if n := allocated() - before; err == nil || !strings.Contains(err.Error(), "have pages made smaller") ||
+			n > 64<<20 {
 			t.Errorf("%s: %v, after %d bytes", name, err, n)
 		}
 		_ = s.Teardown(t.Context())

@@ -96,14 +96,15 @@ func (p *poller) parse(r *response) (pg page, err error) {
 	return pg, err
 }
 
-// recordBytes is what a record takes in memory without its payload.
+// recordBytes is the memory of a record without its payload.
 const recordBytes = 600
 
 func (p *poller) tooMany(n int) error {
-	return fmt.Errorf("it has %d records, which take more memory than the %d MiB that one response may: have pages made smaller", n, p.budget>>20)
+	return fmt.Errorf("it has %d records, which take more memory than the %d MiB that one response may: have pages "+
+		"made smaller", n, p.budget>>20)
 }
 
-// payloads returns all payloads of a response, whose records are compared with those of the one before.
+// payloads returns all payloads of a response, whose records are compared with those of the previous response.
 func (p *poller) payloads(r *response) (all []record.Data, err error) {
 	body, err := split(p.settings.Body, r.header.Get("Content-Type"), r.body, p.budget)
 	if err != nil {

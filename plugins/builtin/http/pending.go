@@ -20,18 +20,19 @@ type pending struct {
 	number      func([]record.Record) // gives records their positions; called with mu held
 
 	mu       sync.Mutex
-	requests int           // guarded by mu: admitted and not answered
-	bytes    int64         // guarded by mu: of their bodies
-	queue    []*waiting    // guarded by mu: not read to their end
-	read     []part        // guarded by mu: read and not acknowledged
-	records  int           // guarded by mu: of queue and read, not acknowledged
-	stalled  bool          // guarded by mu: a request was refused, or one waited in vain, since records were acknowledged
-	arrived  chan struct{} // holds a token when queue is not empty
-	closed   chan struct{} // closed when nothing is taken any more
-	close    func()        // closes it, once
+	requests int        // guarded by mu: admitted and not answered
+	bytes    int64      // guarded by mu: of their bodies
+	queue    []*waiting // guarded by mu: not read to their end
+	read     []part     // guarded by mu: read and not acknowledged
+	records  int        // guarded by mu: of queue and read, not acknowledged
+	// guarded by mu: a request was refused, or one waited in vain, since records were acknowledged
+	stalled bool
+	arrived chan struct{} // holds a token when queue is not empty
+	closed  chan struct{} // closed when nothing is taken any more
+	close   func()        // closes it, once
 }
 
-// waiting is a request with its records, which are made when they are read.
+// waiting is a request with its records, which are created as they are read.
 type waiting struct {
 	payloads *payloads // guarded by pending.mu
 	metadata record.Metadata
@@ -48,7 +49,8 @@ type part struct {
 var errClosed = errors.New("the source has ended")
 
 func newPending(maxRequests int, maxBytes int64, buffer sdk.Buffer, number func([]record.Record)) *pending {
-	p := &pending{maxRequests: maxRequests, maxBytes: maxBytes, buffer: buffer, number: number, arrived: make(chan struct{}, 1), closed: make(chan struct{})}
+	p := &pending{maxRequests: maxRequests, maxBytes: maxBytes, buffer: buffer, number: number,
+		arrived: make(chan struct{}, 1), closed: make(chan struct{})}
 	p.close = sync.OnceFunc(func() { close(p.closed) })
 	return p
 }
@@ -101,7 +103,7 @@ func (p *pending) wake() {
 	}
 }
 
-// stall notes, with mu held, that senders cannot go on before what was read is acknowledged.
+// stall records that senders cannot proceed before the records that were read are acknowledged. The caller holds mu.
 func (p *pending) stall() {
 	p.stalled = true
 	p.wake()
@@ -113,7 +115,7 @@ func (p *pending) isStalled() bool {
 	return p.stalled || p.requests >= p.maxRequests
 }
 
-// next returns the next records of requests that are there, at most so many.
+// next returns the next records of the pending requests, up to a limit.
 func (p *pending) next(ctx context.Context, most int) ([]record.Record, error) {
 	for {
 		if records, err := p.take(most); len(records) > 0 || err != nil {
@@ -140,7 +142,7 @@ func (p *pending) take(most int) (records []record.Record, err error) {
 		w := p.queue[0]
 		some, err := w.payloads.next(min(most-len(records), each))
 		if err != nil { // all was checked before it was added
-			return nil, fmt.Errorf("cannot make records of a body: %w", err)
+			return nil, fmt.Errorf("cannot create the records of a body: %w", err)
 		}
 		made := recordsOf(some, w.metadata)
 		for i := range made {
@@ -161,7 +163,7 @@ func (p *pending) take(most int) (records []record.Record, err error) {
 	return records, nil
 }
 
-// takeBytes is about how many bytes of memory the records of one Read take.
+// takeBytes is the approximate memory of the records of one Read.
 const takeBytes = 4 << 20
 
 // sent notes that n records of w were read.

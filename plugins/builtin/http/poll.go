@@ -26,7 +26,7 @@ type poller struct {
 	log      *slog.Logger
 	pages    map[string]string // digests of the pages of the last poll, without a cursor
 
-	budget int // bytes of memory that the records of one response may take
+	budget int // limit of the memory of the records of one response, in bytes
 	place  place
 	due    time.Time // of the next request
 	// run is the comparison of the records that have the value of the cursor with those that

@@ -76,7 +76,9 @@ func (s *server) open(ctx context.Context, pos record.Position) error {
 	mux := http.NewServeMux()
 	mux.HandleFunc(s.settings.Path, s.serve)
 	s.http = &http.Server{Handler: mux, TLSConfig: config, ReadHeaderTimeout: headerTime, IdleTimeout: idleTime, MaxHeaderBytes: headerLimit,
-		ReadTimeout: s.settings.Timeout, ConnState: limited.Observe, HTTP2: &http.HTTP2Config{MaxConcurrentStreams: maxStreams}, ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug)}
+		ReadTimeout: s.settings.Timeout, ConnState: limited.Observe,
+		HTTP2: &http.HTTP2Config{MaxConcurrentStreams: maxStreams}, ErrorLog: slog.NewLogLogger(s.log.Handler(),
+			slog.LevelDebug)}
 	s.ended = make(chan struct{})
 	go func() { defer close(s.ended); s.listen(limited) }()
 	s.log.Info("receiving requests", "address", l.Addr().String(), "tls", config != nil)

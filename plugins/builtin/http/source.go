@@ -23,7 +23,7 @@ type sourceSettings struct {
 	MaxBody        int64         `json:"body.maxBytes" default:"8388608" validate:"gt=0" desc:"Most bytes of a body, uncompressed."`
 	Body           string        `json:"body.format" default:"auto" validate:"inclusion=auto|raw|lines|json" desc:"How a body becomes records. raw: one record. lines: one for each line. json: one for each element of an array, or one. auto: by its Content-Type."`
 	MaxRequests    int           `json:"limit.requests" default:"1000" validate:"gt=0" desc:"Most requests that wait for acknowledgements. More are answered 503."`
-	Connections    int           `json:"limit.connections" default:"1000" validate:"gt=0" desc:"Most connections. Beyond, those that wait for a request are closed in favour of new ones. All sources together take half of the file descriptors of the agent at most."`
+	Connections    int           `json:"limit.connections" default:"1000" validate:"gt=0" desc:"Maximum number of connections. Beyond it, connections that wait for a request are closed in favour of new ones. All sources together hold at most half of the file descriptors of the agent."`
 	MaxBytes       int64         `json:"limit.bytes" default:"33554432" validate:"gt=0" desc:"Most bytes of the bodies that wait. More are answered 503."`
 	Rate           float64       `json:"limit.requestsPerSecond" default:"0" validate:"gt=-1" desc:"Most requests per second. More are answered 429. 0: no limit."`
 	AllowAnonymous bool          `json:"auth.allowAnonymous" default:"false" desc:"Whether others than this machine may send requests without any credentials."`

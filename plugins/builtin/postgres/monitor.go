@@ -28,7 +28,7 @@ type monitor struct {
 	tables    string    // which tables cannot be read
 	snapshots []*snapshotProgress
 
-	skips progress.Skips // tables that are left out; has a lock of its own
+	skips progress.Skips // tables that were left out; has its own lock
 }
 
 // snapshotProgress is how far the rows of one table are read.
@@ -184,8 +184,8 @@ func (s *Source) judge(ctx context.Context, set *setup, held int64, status strin
 	return nil
 }
 
-// findTables has the reading goroutine take up tables that came since. One that lost its key is removed from the publication
-// at once: programs cannot update it until then.
+// findTables has the reading goroutine take up tables that came since. One that lost its key is removed from the
+// publication at once: programs cannot update it until then.
 func (s *Source) findTables(ctx context.Context, set *setup) error {
 	p, err := set.publication(ctx)
 	if err != nil {

@@ -107,12 +107,14 @@ func (s *setup) withdraw(ctx context.Context, tables []string) error {
 
 func (s *setup) dropStatement(table string) string {
 	schema, name, _ := strings.Cut(table, ".")
-	return "ALTER PUBLICATION " + pg.Quote(s.Publication) + " DROP TABLE ONLY " + pg.Quote(schema) + "." + pg.Quote(name)
+	return "ALTER PUBLICATION " + pg.Quote(s.Publication) + " DROP TABLE ONLY " + pg.Quote(schema) + "." +
+		pg.Quote(name)
 }
 
-// publish makes the publication one of these tables. It returns which came to it, and of which the rows are
-// still to be read in addition to what the position says: of those, and of those in again.
-func (s *setup) publish(ctx context.Context, p *publication, tables []*pg.Table, again []string) (added []*pg.Table, pending []string, err error) {
+// publish makes the publication consist of these tables. It returns the tables that it added, and the names of the
+// tables whose rows must still be read in addition to the position: the added ones and those in again.
+func (s *setup) publish(ctx context.Context, p *publication, tables []*pg.Table, again []string) (added []*pg.Table,
+	pending []string, err error) {
 	var missing []*pg.Table
 	for _, t := range tables {
 		if !slices.Contains(p.members, t.ID()) {
@@ -131,12 +133,14 @@ func (s *setup) publish(ctx context.Context, p *publication, tables []*pg.Table,
 	m.Pending = union(m.Pending, again)
 	statements := s.alter(p, tables, missing)
 	if p.exists && !p.owned && len(missing) > 0 {
-		return nil, nil, fmt.Errorf("tables %s are not in publication %s, which this role may not alter: have its owner run %s;", pg.List(pg.IDs(missing)), s.Publication, strings.Join(statements, "; "))
+		return nil, nil, fmt.Errorf("tables %s are not in publication %s, which this role may not alter: have its "+
+			"owner run %s;", pg.List(pg.IDs(missing)), s.Publication, strings.Join(statements, "; "))
 	}
 	if (!p.exists || p.owned) && !p.foreign && (p.mark == nil || !m.equal(p.mark)) {
 		statements = append(statements, s.commentStatement(&m))
 	} else if len(again) > 0 && !p.owned {
-		return nil, nil, fmt.Errorf("cannot note that %s are to be read again: publication %s belongs to another role", pg.List(again), s.Publication)
+		return nil, nil, fmt.Errorf("cannot schedule %s to be read again: publication %s belongs to another role",
+			pg.List(again), s.Publication)
 	}
 	if err := s.inTransaction(ctx, statements); err != nil {
 		return nil, nil, s.explainPublication(err, tables)
@@ -387,7 +391,8 @@ func (s *setup) check(ctx context.Context) error {
 		return fmt.Errorf("cannot ask the server for its settings: %w", err)
 	}
 	if len(r) != 3 {
-		return fmt.Errorf("cannot ask the server for its settings: it answers with %d values, and 3 were asked for", len(r))
+		return fmt.Errorf("cannot ask the server for its settings: the answer has %d values instead of 3",
+			len(r))
 	}
 	if v, _ := strconv.Atoi(r[1]); v < oldest {
 		return fmt.Errorf("PostgreSQL %s is too old: 13 or later is needed", r[2])

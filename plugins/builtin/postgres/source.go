@@ -186,15 +186,15 @@ func todoOf(ids []string) []todo {
 	return all
 }
 
-// prepared is what a source reads.
+// prepared holds the tables of a source and the changes of its publication.
 type prepared struct {
 	tables  []*pg.Table
-	added   []*pg.Table  // that came to the publication now
-	left    []pg.LeftOut // that are not read
-	pending []string     // tables to be snapshotted although the position does not say so
+	added   []*pg.Table  // tables newly added to the publication
+	left    []pg.LeftOut // tables that are not read
+	pending []string     // tables to snapshot in addition to those in the position
 }
 
-// prepare makes publication and slot what the settings say.
+// prepare creates or changes the publication and the slot to match the settings.
 func (s *setup) prepare(ctx context.Context, begun bool, again []string) (made prepared, err error) {
 	p, err := s.find(ctx)
 	if err != nil {
@@ -218,8 +218,8 @@ func (s *setup) prepare(ctx context.Context, begun bool, again []string) (made p
 	return made, s.ensureSlot(ctx, begun)
 }
 
-// resolve returns the tables of the settings, and those of them that are left out. One that is in a publication which the source
-// cannot change is read: leaving it out would help nobody.
+// resolve returns the tables of the settings, and the tables left out of them. It keeps a table of a publication that
+// the source cannot change: leaving it out would help nobody.
 func (s *setup) resolve(ctx context.Context, p *publication) (tables []*pg.Table, left []pg.LeftOut, err error) {
 	tables, left, err = pg.Resolve(ctx, s.conn, s.Tables)
 	for _, l := range left {
@@ -230,8 +230,8 @@ func (s *setup) resolve(ctx context.Context, p *publication) (tables []*pg.Table
 	return tables, slices.DeleteFunc(left, func(l pg.LeftOut) bool { return p.isFixed(l.Table) }), err
 }
 
-// refuse returns an error if the settings name a table that must be left out. One that is in the publication, as after its key was
-// dropped, is removed from there, so that programs can go on writing to it.
+// refuse returns an error if the settings name a table that must be left out. It removes such a table from the
+// publication, for example after its key was dropped, so that programs can write to it.
 func (s *setup) refuse(ctx context.Context, p *publication, left []pg.LeftOut) error {
 	var members []string
 	var named error

@@ -33,7 +33,8 @@ func TestSource(t *testing.T) {
 				"MaxLag": maxLag, "ConduitPositions": conduitPositions, "ResumeSnapshot": resumeSnapshot,
 				"Lifecycle": lifecycle, "Hidden": hidden, "Reconnect": reconnect, "KeyChange": keyChange, "Confirms": confirms, "Rights": rights,
 				"Failover": failover, "AnotherServer": anotherServer, "ResumeChanges": resumeChanges, "Never": never,
-				"ProgramsGoOnWriting": programsGoOnWriting, "Keyless": keyless, "KeyDropped": keyDropped, "Upgraded": upgraded, "Inherited": inherited,
+				"ProgramsGoOnWriting": programsGoOnWriting, "Keyless": keyless, "KeyDropped": keyDropped,
+				"Upgraded": upgraded, "Inherited": inherited,
 			} {
 				t.Run(name, func(t *testing.T) {
 					t.Parallel()

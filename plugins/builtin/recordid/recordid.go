@@ -32,9 +32,9 @@ type piece struct {
 	number uint64 // among those in a row of the same
 }
 
-// Of returns what is the same for a record each time it comes, and for all that processors make of
-// one: its source and position. A record that was made of a window has the position of the last record
-// in it, which may be in several windows: those are told apart.
+// Of returns what is the same for a record each time it comes, and for all that processors make of one: its source and
+// position. A record that was made of a window has the position of the last record in it, which may be in several
+// windows: these get different ids.
 func Of(r *record.Record) string {
 	of := r.Metadata.Get(record.KeySourceConnectorID) + "\x00" + string(r.Position.Identity())
 	if window := r.Metadata.Get(record.KeyWindowStart); window != "" {

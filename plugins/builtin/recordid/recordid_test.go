@@ -8,7 +8,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
-func of(source, position, window string) record.Record {
+func newRecord(source, position, window string) record.Record {
 	r := record.Record{Position: record.Position(position)}
 	r.Metadata.Set(record.KeySourceConnectorID, source)
 	if window != "" {
@@ -20,10 +20,11 @@ func of(source, position, window string) record.Record {
 // Different records have different ids, and the same ones the same each time they come, however they are divided.
 func TestIDs(t *testing.T) {
 	given := []record.Record{
-		of("a", "1", ""), of("a", "1", ""), of("a", "1", ""), // pieces of one
-		of("a", "2", ""), of("b", "2", ""),
-		of("a", "2", "2026-01-01T00:00:00Z"), of("b", "2", "2026-01-01T00:00:00Z"),
-		of("a", "2", "2026-01-01T00:00:01Z"), of("b", "2", "2026-01-01T00:00:01Z"), // of windows that overlap
+		newRecord("a", "1", ""), newRecord("a", "1", ""), newRecord("a", "1", ""), // pieces of one record
+		newRecord("a", "2", ""), newRecord("b", "2", ""),
+		newRecord("a", "2", "2026-01-01T00:00:00Z"), newRecord("b", "2", "2026-01-01T00:00:00Z"),
+		// of windows that overlap
+		newRecord("a", "2", "2026-01-01T00:00:01Z"), newRecord("b", "2", "2026-01-01T00:00:01Z"),
 	}
 	var s recordid.Sequence
 	want := s.IDs(given)

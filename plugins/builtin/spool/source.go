@@ -125,7 +125,7 @@ func (s *Source) Read(ctx context.Context) ([]record.Record, error) {
 		if err != nil {
 			return nil, sdk.Unavailable(err)
 		}
-		if len(s.place.gaps) > 0 { // there is backlog, of which no more may be on its way
+		if len(s.place.gaps) > 0 { // there is a backlog, none of which may be in flight
 			sdk.Stalled(ctx)
 		}
 		if err := s.window.wait(ctx, s.newest); err != nil {

@@ -2,10 +2,9 @@ package sqlsink
 
 import "github.com/conduit-agent/conduit/plugins/builtin/recordid"
 
-// Ledger keeps the ids of the records written last, in the transaction that writes them.
-// After a restart an agent sends again what was outstanding, and nothing else: those that the
-// ledger has are skipped. A row has the ids of one transaction. Several records that processors made of
-// one may be in different transactions: each has an id of its own.
+// Ledger keeps the ids of the records written last, in the transaction that writes them. After a restart an agent sends
+// the outstanding records again, and no others: the writer skips those in the ledger. A row has the ids of one
+// transaction. Records that processors made from one record may be in different transactions, so each has its own id.
 type Ledger struct {
 	Connector string // id
 

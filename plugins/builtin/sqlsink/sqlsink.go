@@ -163,7 +163,7 @@ func (w *Writer[C]) transaction(ctx context.Context, records identified) error {
 	return nil
 }
 
-// changes returns what the records ask for that are not written yet, and with a ledger their ids.
+// changes returns the changes of the records that are not written yet, and with a ledger their ids.
 func (w *Writer[C]) changes(ctx context.Context, given identified) (all []*Change[C], hashes []byte, err error) {
 	records := given.records
 	made := make([]Change[C], len(records))

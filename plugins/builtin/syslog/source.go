@@ -146,7 +146,8 @@ func (s *Source) admit(c net.Conn) bool {
 		return false
 	}
 	if len(s.conns) >= s.settings.Connections || !connections.Take() {
-		s.log.Warn("connection is closed: there are limit.connections already, or as many as half of the file descriptors of the agent allow", "remote", c.RemoteAddr().String())
+		s.log.Warn("connection is closed: there are limit.connections already, or as many as half of the file "+
+			"descriptors of the agent allow", "remote", c.RemoteAddr().String())
 		return false
 	}
 	s.conns[c] = struct{}{}
@@ -236,7 +237,7 @@ func (s *Source) Ack(_ context.Context, positions []record.Position) error {
 	return nil
 }
 
-// MaxUnacked implements sdk.LimitedSource: connections wait, and what comes over UDP is dropped.
+// MaxUnacked implements sdk.LimitedSource: beyond it connections wait, and UDP messages are dropped.
 func (s *Source) MaxUnacked() int { return s.settings.Waiting }
 
 // Progress returns how many messages wait to be acknowledged, and a warning when some were dropped.

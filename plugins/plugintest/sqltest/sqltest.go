@@ -104,7 +104,7 @@ func (d *Destination) CheckOnce(t testing.TB) {
 	for _, part := range [][]record.Record{all[:60], all[30:80], all[80:]} {
 		d.Write(t, part, "positionTable", "conduit_positions")
 	}
-	// Processors made several of one record, of which some were written.
+	// Processors made several records of one, and some of them were written.
 	var pieces []record.Record
 	for n := 100; n < 105; n++ {
 		pieces = append(pieces, plugintest.Row(100, record.OperationCreate, nil, map[string]any{"n": n}))

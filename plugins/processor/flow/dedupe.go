@@ -19,10 +19,10 @@ type dedupe struct {
 	period time.Duration // 0: no limit
 
 	seen    map[key]time.Time
-	order   []sighting         // the oldest first; what was seen again later stands for nothing
+	order   []sighting         // the oldest first; superseded when the key is seen again later
 	pending map[any][]sighting // by batch that is not committed
-	passing map[key]struct{}   // of seen: of records of which nobody says when they are committed
-	dir     string             // where the journal is to be opened; empty when it is, and without a directory
+	passing map[key]struct{}   // keys of seen from records without notice of their commit
+	dir     string             // where to open the journal; empty once it is open, and without a directory
 	journal *journal           // nil until the first records, and without a directory
 }
 
@@ -163,8 +163,8 @@ func (p *dedupe) forgetOldest() {
 	}
 }
 
-// Committed implements sdk.CommitObserver: what was learned from the batches is made durable. A key in the journal says
-// of any record that it was delivered, also of the one it was learned from, when that is read again.
+// Committed implements sdk.CommitObserver. It makes the keys learned from the batches durable. A key in the journal
+// marks every record with that key as delivered, even the record it was learned from when that is read again.
 func (p *dedupe) Committed(_ context.Context, tokens []any) error {
 	var learned []sighting
 	for _, t := range tokens {
@@ -183,7 +183,7 @@ func (p *dedupe) Committed(_ context.Context, tokens []any) error {
 	return nil
 }
 
-// committed returns what is remembered and may be durable.
+// committed returns the remembered keys that may be durable.
 func (p *dedupe) committed() []sighting {
 	open := maps.Clone(p.passing)
 	for _, batch := range p.pending {

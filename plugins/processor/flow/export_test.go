@@ -8,5 +8,5 @@ func Compact(p sdk.Processor) error {
 	return d.journal.rewrite(d.committed())
 }
 
-// BreakJournal has everything fail that is done with the journal of a dedupe.
+// BreakJournal makes every operation on the journal of a dedupe fail.
 func BreakJournal(p sdk.Processor) { _ = p.(*dedupe).journal.file.Close() }

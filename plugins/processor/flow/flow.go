@@ -11,7 +11,11 @@ func Plugins() []sdk.ProcessorPlugin {
 	plugins := []sdk.ProcessorPlugin{
 		plugin("clone", "Makes copies of a record.", "The record goes on together with its copies. Each has its number in the metadata clone.index, from 0, which is the record itself.",
 			func() sdk.Processor { return &clone{} }),
-		plugin("dedupe", "Drops records that were seen before.", "A record is known by the fields of its key. Keys are remembered within a window, across restarts too. A key is kept on disk only once the record that it was learned from will not be read again: all destinations and the dead-letter queue have the record on disk, and the position behind it is saved. So neither a crash nor a disk that fails loses a record. After a crash it may have forgotten the last keys, and lets a record through once more. A record without any of the fields goes on.",
+		plugin("dedupe", "Drops records that were seen before.", "A record is known by the fields of its key. Keys "+
+			"are remembered within a window, across restarts too. A key is kept on disk only once its record will "+
+			"not be read again: all destinations and the dead-letter queue have the record on disk, and the position "+
+			"behind it is saved. Therefore neither a crash nor a failing disk loses a record. After a crash the last "+
+			"keys may be lost, and a duplicate passes once more. A record without any of the fields passes.",
 			func() sdk.Processor { return &dedupe{} }),
 		plugin("error", "Refuses every record.", "The record goes to the dead-letter queue. With a condition it turns records that must not be into errors.",
 			func() sdk.Processor { return &refuse{} }),
@@ -21,7 +25,9 @@ func Plugins() []sdk.ProcessorPlugin {
 			func() sdk.Processor { return &sample{} }),
 		plugin("split", "Makes one record of each item of a list.", "The field is replaced by the item, and the metadata split.index has its number from 0. A record with an empty list is dropped.",
 			func() sdk.Processor { return &split{} }),
-		plugin("throttle", "Slows records down to a rate.", "Records that come faster wait, in order, and are not acknowledged until they went on; a source that stays faster is held back. A crash or a stop loses none: those that wait are read again. Only when asked to does it drop them.",
+		plugin("throttle", "Slows records down to a rate.", "Faster records wait, in order, and are not acknowledged "+
+			"until they have passed; a source that stays faster is held back. A crash or a stop loses no record: "+
+			"waiting records are read again. Records are dropped only if the settings say so.",
 			func() sdk.Processor { return &throttle{} }),
 	}
 	for i := range plugins {

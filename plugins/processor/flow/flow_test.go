@@ -149,8 +149,8 @@ func TestDedupeCompactsItsJournal(t *testing.T) {
 	want(t, "after compaction", got, "0.0")
 }
 
-// Compaction makes nothing durable that is not committed: neither the keys of an outstanding batch nor those of records of
-// which nobody says when they are committed.
+// Compaction makes nothing durable that is not committed: neither the keys of an outstanding batch nor those of records
+// without notice of their commit.
 func TestDedupeCompactsOnlyWhatIsCommitted(t *testing.T) {
 	dir := t.TempDir()
 	settings := map[string]string{"window.count": "100"}
@@ -203,7 +203,7 @@ func TestDedupeKnowsWhatTheRunBeforeLearnedLast(t *testing.T) {
 	}
 }
 
-// A journal whose disk fails ends the run: what is learned would be lost.
+// A journal whose disk fails ends the run, since new keys would be lost.
 func TestDedupeReportsAJournalThatFails(t *testing.T) {
 	p, ctx := open(t, "dedupe", t.TempDir(), nil)
 	process(t, p, ctx, "one", "a")

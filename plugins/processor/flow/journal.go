@@ -17,13 +17,13 @@ import (
 // and never changed. An entry that was torn by a crash is dropped; losing some lets a
 // record through again, and loses none.
 //
-// What was appended is synced in the background, one sync after the other, so that a slow disk
-// delays no record. A power cut loses what was not synced by then.
+// Appended entries are synced in the background, one sync after the other, so that a slow disk delays no record. A
+// power cut loses entries that were not synced by then.
 type journal struct {
 	path    string
 	file    *os.File
 	entries int
-	syncing chan error // yields the outcome of the sync under way; nil while there is none
+	syncing chan error // yields the outcome of the current sync; nil if there is none
 	dirty   bool       // something was appended since that began
 }
 
@@ -32,7 +32,7 @@ const (
 	minCompact = 10_000 // entries that are not worth compacting
 )
 
-// openJournal opens the journal in dir and returns what is in it, the oldest first.
+// openJournal opens the journal in dir and returns its entries, the oldest first.
 func openJournal(dir string) (*journal, []sighting, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, nil, cannotKeep(err)
@@ -49,7 +49,7 @@ func openJournal(dir string) (*journal, []sighting, error) {
 	return j, known, nil
 }
 
-func cannotKeep(err error) error { return fmt.Errorf("cannot keep what was seen: %w", err) }
+func cannotKeep(err error) error { return fmt.Errorf("cannot save the keys: %w", err) }
 
 func (j *journal) read() ([]sighting, error) {
 	var known []sighting
@@ -103,7 +103,7 @@ func (j *journal) append(learned []sighting) error {
 	return nil
 }
 
-// sync begins to sync what was appended.
+// sync starts to sync the appended entries.
 func (j *journal) sync() {
 	done, file := make(chan error, 1), j.file
 	j.syncing, j.dirty = done, false
@@ -137,7 +137,7 @@ func encode(all []sighting) []byte {
 
 // rewrite replaces the journal by one with these entries.
 func (j *journal) rewrite(all []sighting) error {
-	if err := j.synced(); err != nil { // it is to be closed
+	if err := j.synced(); err != nil { // the journal is being closed
 		return err
 	}
 	next, err := os.OpenFile(j.path+".next", os.O_CREATE|os.O_TRUNC|os.O_RDWR|os.O_APPEND, 0o600)

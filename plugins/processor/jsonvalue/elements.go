@@ -5,15 +5,15 @@ import (
 	"strings"
 )
 
-// Elements are the elements of a JSON array, or the one value that a text is, which are made one after the other.
+// Elements are the elements of a JSON array, or a single JSON value, decoded one at a time.
 type Elements struct {
-	Left int // how many are to come
+	Left int // elements that remain
 
 	parser parser
 	array  bool
 }
 
-// ParseElements checks all of a text, and returns its elements. Each may take as many bytes of memory as limit says.
+// ParseElements checks a whole text and returns its elements. Each may take up to limit bytes of memory.
 func ParseElements(b []byte, limit int) (*Elements, error) {
 	e := &Elements{parser: parser{text: string(b), skip: true, limit: limit}}
 	p := &e.parser

@@ -9,9 +9,10 @@ import (
 	"github.com/conduit-agent/conduit/plugins/processor/jsonvalue"
 )
 
-// The elements are those that Parse returns, and what Parse refuses is refused before there is one.
+// The elements equal the result of Parse, and a text that Parse refuses is refused before the first element.
 func TestElementsAreThoseOfParse(t *testing.T) {
-	for _, text := range append(texts, `[{"a":[1,{"b":"\u00e4\n"}]}, 2 ,"x",[],null,-0]`, ` [ ] `, `[{}`, `["\u12"]`, `[1]]`, "[\"\\", strings.Repeat("[", 999)+strings.Repeat("]", 999)) {
+	for _, text := range append(texts, `[{"a":[1,{"b":"\u00e4\n"}]}, 2 ,"x",[],null,-0]`, ` [ ] `, `[{}`, `["\u12"]`,
+		`[1]]`, "[\"\\", strings.Repeat("[", 999)+strings.Repeat("]", 999)) {
 		value, err := jsonvalue.Parse([]byte(text))
 		e, elementsErr := jsonvalue.ParseElements([]byte(text), 1<<20)
 		if (err == nil) != (elementsErr == nil) {
@@ -60,7 +61,8 @@ func TestMemoryOfValues(t *testing.T) {
 		if errors.Is(err, jsonvalue.ErrMemory) != test.refused || allocs > limit/8 {
 			t.Errorf("%s: %v, after %.0f allocations", name, err, allocs)
 		}
-		if _, err := jsonvalue.ParseElements([]byte("["+test.text+"]"), limit); errors.Is(err, jsonvalue.ErrMemory) != test.refused {
+		if _, err := jsonvalue.ParseElements([]byte("["+test.text+"]"), limit); errors.Is(err,
+			jsonvalue.ErrMemory) != test.refused {
 			t.Errorf("%s as an element: %v", name, err)
 		}
 	}

@@ -23,7 +23,8 @@ func Parse(b []byte) (any, error) { return ParseWithin(b, maxMemory) }
 // maxMemory bounds the memory of the values that Parse makes, in bytes.
 const maxMemory = 256 << 20
 
-// ParseWithin is Parse for values that may take so many bytes of memory: an empty object takes many times its text.
+// ParseWithin is Parse with a limit of the memory of the value in bytes: an empty object takes many times the size of
+// its text.
 func ParseWithin(b []byte, limit int) (any, error) {
 	p := parser{text: string(b), left: limit, limit: limit} // one copy, which keys and texts share
 	p.space()
@@ -56,8 +57,8 @@ type parser struct {
 	skip  bool // values are checked, and not made
 }
 
-// What values take in memory, in bytes: a list, an element of one, an object, the first members of one, and each further
-// one; a text or number in addition to its place.
+// Memory of values in bytes: a list, an element of a list, an object, its first members, and each further member; a
+// text or number in addition to its place.
 const (
 	listBytes    = 24
 	elementBytes = 32
@@ -68,7 +69,7 @@ const (
 	valueBytes   = 16
 )
 
-// ErrMemory says that values take more memory than they may.
+// ErrMemory is returned for values that exceed the memory limit.
 var ErrMemory = errors.New("it takes too much memory")
 
 func (p *parser) take(n int) error {

@@ -154,8 +154,8 @@ func textOf(v any) string {
 	return fmt.Sprint(v)
 }
 
-// flatten puts the values of m into the metadata, with the names of objects around them
-// and a dot before theirs. nulls are left out. The metadata is to be sorted then.
+// flatten puts the values of m into the metadata, each with its path of member names joined by dots as the key. It
+// omits nulls. The caller must sort the metadata afterwards.
 func flatten(md *record.Metadata, prefix string, m map[string]any) {
 	for _, k := range slices.Sorted(maps.Keys(m)) {
 		switch v := m[k].(type) {

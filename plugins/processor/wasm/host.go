@@ -173,7 +173,8 @@ func (g *guest) createSchema(ctx context.Context, request []byte) (proto.Message
 	if err := proto.Unmarshal(request, r); err != nil || g.services.schemas == nil {
 		return nil, codeInternal
 	}
-	s, err := g.services.bounds.Create(ctx, g.services.schemas, g.services.processorID, r.GetSubject(), schema.Type(r.GetType()), string(r.GetBytes()))
+	s, err := g.services.bounds.Create(ctx, g.services.schemas, g.services.processorID, r.GetSubject(),
+		schema.Type(r.GetType()), string(r.GetBytes()))
 	if err != nil {
 		g.output.warn("the processor cannot create a schema", err)
 		return nil, schemaCode(err)

@@ -8,7 +8,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
-// What the host takes from a guest at once, which may have any amount of memory of its own.
+// Limits of the data that the host takes from a guest at once. The memory of a guest may be of any size.
 const (
 	maxReply      = 64 << 20 // bytes of an answer to a command, and of a request to a service
 	maxAnswer     = 1 << 20  // bytes of an answer that is no records

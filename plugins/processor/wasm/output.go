@@ -37,7 +37,8 @@ type output struct {
 }
 
 func newOutput(log *slog.Logger) *output {
-	return &output{log: log, lines: rate.NewLimiter(linesASecond, linesASecond), bytes: rate.NewLimiter(bytesASecond, bytesASecond)}
+	return &output{log: log, lines: rate.NewLimiter(linesASecond, linesASecond), bytes: rate.NewLimiter(bytesASecond,
+		bytesASecond)}
 }
 
 // stream returns a writer for stdout or stderr of one guest.
@@ -82,7 +83,7 @@ func (o *output) line(b []byte) {
 	o.emit(level, len(b), message, attrs)
 }
 
-// warn logs an error of the host in what it did for a guest, as often as what the guest prints.
+// warn logs an error of the host in a call of a guest. It is rate-limited like the output of the guest.
 func (o *output) warn(message string, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -88,7 +88,8 @@ func (p *processor) Configure(ctx context.Context, settings map[string]string) e
 	}
 	p.config = guestConfig{
 		processorID: env.ProcessorID, logLevel: logLevel(env.Logger), output: newOutput(env.Logger),
-		services: services{processorID: env.ProcessorID, schemas: env.Schemas, bounds: p.module.modules.Bounds, egress: e},
+		services: services{processorID: env.ProcessorID, schemas: env.Schemas, bounds: p.module.modules.Bounds,
+			egress: e},
 	}
 	if p.end == nil {
 		p.module.users.add()

@@ -20,7 +20,7 @@ import (
 type services struct {
 	processorID string
 	schemas     schema.Registry // nil: none
-	bounds      *schema.Bounds  // of what it may create
+	bounds      *schema.Bounds  // bounds of the schemas that it may create
 	egress      *egress.Client  // nil: none
 }
 

@@ -412,7 +412,8 @@ func TestMemoryLimit(t *testing.T) {
 // wants more is refused, and the one behind it is not touched by that.
 func TestHostileGuests(t *testing.T) {
 	t.Parallel()
-	plugin := find(t, newModules(t, wasm.Options{Bounds: &schema.Bounds{Schemas: 5}}, map[string]string{"a": contractModule}), "contract")
+	plugin := find(t, newModules(t, wasm.Options{Bounds: &schema.Bounds{Schemas: 5}},
+		map[string]string{"a": contractModule}), "contract")
 	var log journal
 	p := open(t, plugin, setup{log: log.logger(), schemas: &schema.Memory{}})
 	for text, want := range map[string]string{
@@ -422,7 +423,8 @@ func TestHostileGuests(t *testing.T) {
 		"refuse 10000000": "xxx",
 	} {
 		fates, records := process(t, p, text, "one")
-		if fates[0].Kind != sdk.Refused || fates[0].Err == nil || !strings.Contains(fates[0].Err.Error(), want) || len(fates[0].Err.Error()) > 5000 {
+		if fates[0].Kind != sdk.Refused || fates[0].Err == nil || !strings.Contains(fates[0].Err.Error(), want) ||
+			len(fates[0].Err.Error()) > 5000 {
 			t.Errorf("%s: fate is %v %.300v", text, fates[0].Kind, fates[0].Err)
 		}
 		if fates[1].Kind != sdk.Kept || after(records[1]) != "hello, one" {
@@ -430,7 +432,8 @@ func TestHostileGuests(t *testing.T) {
 		}
 	}
 	_, records := process(t, p, "schemas 5", "schemas 6")
-	if records[0].Metadata.Get("schemas") != "0" || records[1].Metadata.Get("schemas") != "4294967290" || !strings.Contains(log.String(), "connectors.max-schemas") {
+	if records[0].Metadata.Get("schemas") != "0" || records[1].Metadata.Get("schemas") != "4294967290" ||
+		!strings.Contains(log.String(), "connectors.max-schemas") {
 		t.Errorf("schemas: %v, %v", records[0].Metadata, records[1].Metadata)
 	}
 	process(t, p, "print 100")

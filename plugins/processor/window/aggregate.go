@@ -226,7 +226,7 @@ func (a *aggregate) timeOf(r *record.Record, now time.Time) (at time.Time, grace
 	return now, 0, nil
 }
 
-// timeIn returns what the field time of a record has.
+// timeIn returns the value of the field time of a record.
 func (a *aggregate) timeIn(r *record.Record) (at time.Time, err error) {
 	v, _, err := a.time.Get(r)
 	if err != nil {
@@ -301,8 +301,8 @@ func (a *aggregate) valuesOf(r *record.Record) ([]any, error) {
 	return values, nil
 }
 
-// window returns the window that begins then. One that is opened after its end, or long before its beginning, lasts as long
-// as others, so that what belongs to it can come.
+// window returns the window with this beginning. A window that is opened after its end, or long before its beginning,
+// lasts as long as others, so that what belongs to it can come.
 func (a *aggregate) window(begin int64, now time.Time, grace time.Duration) *span {
 	w := a.windows[begin]
 	if w == nil {

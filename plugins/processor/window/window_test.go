@@ -128,8 +128,8 @@ func TestSlidingWindow(t *testing.T) {
 	})
 }
 
-// No two results have the same source, position and window, by which destinations recognize records: not of windows that
-// overlap, and not when records of two sources with equal positions are in one window.
+// No two results have the same source, position and window, by which destinations recognize records: not of windows
+// that overlap, and not when records of two sources with equal positions are in one window.
 func TestResultsAreToldApart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := open(t, map[string]string{"window.size": "1m", "window.slide": "20s", "key": ".Payload.After.k"})
@@ -139,7 +139,8 @@ func TestResultsAreToldApart(t *testing.T) {
 			// Both sources have the same positions, and the records of a key come from one and the other.
 			records := make([]record.Record, 4)
 			for j := range records {
-				records[j] = record.Record{Position: fmt.Append(nil, i*2+j/2), After: record.Structured(object("k", int64((i+j/2)%2)))}
+				records[j] = record.Record{Position: fmt.Append(nil, i*2+j/2),
+					After: record.Structured(object("k", int64((i+j/2)%2)))}
 				records[j].Metadata.Set(record.KeySourceConnectorID, []string{"p:a", "p:b"}[(i/2+j)%2])
 			}
 			if i%3 == 0 {
@@ -151,7 +152,8 @@ func TestResultsAreToldApart(t *testing.T) {
 			}
 			for _, e := range b.Emitted() {
 				for _, r := range e.Records {
-					id := fmt.Sprint(r.Metadata.Get(record.KeySourceConnectorID), " ", string(r.Position), " ", r.Metadata.Get(record.KeyWindowStart))
+					id := fmt.Sprint(r.Metadata.Get(record.KeySourceConnectorID), " ", string(r.Position), " ",
+						r.Metadata.Get(record.KeyWindowStart))
 					if n++; seen[id] {
 						t.Errorf("two results are known as %s", id)
 					}
@@ -220,8 +222,8 @@ func TestAggregateRefuses(t *testing.T) {
 	}
 }
 
-// TestRecordsCountByTheirOwnTime gives records that came to be, or were read, at some seconds, at others. Each counts in
-// the minute that its metadata says.
+// TestRecordsCountByTheirOwnTime gives records that came to be, or were read, at some seconds, at others. Each counts
+// in the minute that its metadata says.
 func TestRecordsCountByTheirOwnTime(t *testing.T) {
 	const never = -1
 	type given struct{ now, created, read int } // seconds
@@ -229,14 +231,21 @@ func TestRecordsCountByTheirOwnTime(t *testing.T) {
 		records []given
 		want    []string // the minute of each result, the count, and the second at which it came
 	}{
-		"nothing is known":                       {[]given{{70, never, never}, {130, never, never}}, []string{"1: 1 at 120", "2: 1 at 180"}},
-		"it was read just before":                {[]given{{59, never, 58}, {60, never, 59}, {65, never, 65}}, []string{"0: 2 at 61", "1: 1 at 121"}},
-		"it came to be before it was read":       {[]given{{70, 10, 70}, {71, 20, 71}}, []string{"0: 2 at 130"}},
-		"what waited during an outage, in order": {[]given{{600, 10, 600}, {600, 50, 600}, {600, 70, 600}, {600, 110, 600}, {600, 130, 600}, {601, 600, 601}}, []string{"0: 2 at 600", "1: 2 at 600", "2: 1 at 601", "10: 1 at 661"}},
-		"what was spooled during an outage":      {[]given{{600, never, 10}, {600, never, 70}, {600, never, 130}}, []string{"0: 1 at 600", "1: 1 at 600", "2: 1 at 660"}},
-		"it comes after its window has ended":    {[]given{{30, 30, 30}, {70, 70, 70}, {80, 50, 80}, {90, 55, 90}, {125, 121, 125}}, []string{"0: 1 at 61", "1: 1 at 121", "0: 2 at 140", "2: 1 at 181"}},
-		"the clock of its source is ahead":       {[]given{{10, 3000, 10}, {20, 20, 20}, {70, 70, 70}}, []string{"0: 1 at 61", "50: 1 at 70", "1: 1 at 121"}},
-		"a time that is none":                    {[]given{{10, 0, 10}}, []string{"0: 1 at 61"}},
+		"nothing is known": {[]given{{70, never, never}, {130, never, never}},
+			[]string{"1: 1 at 120", "2: 1 at 180"}},
+		"it was read just before": {[]given{{59, never, 58}, {60, never, 59}, {65, never, 65}},
+			[]string{"0: 2 at 61", "1: 1 at 121"}},
+		"it came to be before it was read": {[]given{{70, 10, 70}, {71, 20, 71}}, []string{"0: 2 at 130"}},
+		"what waited during an outage, in order": {[]given{{600, 10, 600}, {600, 50, 600}, {600, 70, 600},
+			{600, 110, 600}, {600, 130, 600}, {601, 600, 601}}, []string{"0: 2 at 600", "1: 2 at 600", "2: 1 at 601",
+			"10: 1 at 661"}},
+		"what was spooled during an outage": {[]given{{600, never, 10}, {600, never, 70}, {600, never, 130}},
+			[]string{"0: 1 at 600", "1: 1 at 600", "2: 1 at 660"}},
+		"it comes after its window has ended": {[]given{{30, 30, 30}, {70, 70, 70}, {80, 50, 80}, {90, 55, 90},
+			{125, 121, 125}}, []string{"0: 1 at 61", "1: 1 at 121", "0: 2 at 140", "2: 1 at 181"}},
+		"the clock of its source is ahead": {[]given{{10, 3000, 10}, {20, 20, 20}, {70, 70, 70}},
+			[]string{"0: 1 at 61", "50: 1 at 70", "1: 1 at 121"}},
+		"a time that is none": {[]given{{10, 0, 10}}, []string{"0: 1 at 61"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -250,11 +259,13 @@ func TestRecordsCountByTheirOwnTime(t *testing.T) {
 					for _, e := range b.Emitted() {
 						begin, _ := time.Parse(time.RFC3339, e.Records[0].Metadata.Get("window.start"))
 						after, _ := e.Records[0].After.Structured()
-						got = append(got, fmt.Sprintf("%d: %v at %d", begin.Sub(start)/time.Minute, after["count"], time.Since(start)/time.Second))
+						got = append(got, fmt.Sprintf("%d: %v at %d", begin.Sub(start)/time.Minute, after["count"],
+							time.Since(start)/time.Second))
 					}
 				}
 				end := func(until time.Time) {
-					for d := p.(sdk.TimedProcessor).Deadline(); !d.IsZero() && !d.After(until); d = p.(sdk.TimedProcessor).Deadline() {
+					for d := p.(sdk.TimedProcessor).Deadline(); !d.IsZero() &&
+						!d.After(until); d = p.(sdk.TimedProcessor).Deadline() {
 						time.Sleep(time.Until(d))
 						note(sdk.NewProcessBatch(nil, nil, nil))
 					}
@@ -282,12 +293,13 @@ func TestRecordsCountByTheirOwnTime(t *testing.T) {
 	}
 }
 
-// TestReleaseEndsAllWindows lets everything go that is held.
+// TestReleaseEndsAllWindows releases all held records.
 func TestReleaseEndsAllWindows(t *testing.T) {
 	p := open(t, map[string]string{"window.size": "1h", "time": ".Payload.After.t", "lateness": "24h"})
 	out := process(t, p, 1, object("t", "2024-01-01T00:00:00Z"), object("t", "2024-01-01T05:00:00Z"))
 	b := sdk.NewProcessBatch(nil, nil, nil)
-	if err := p.(sdk.Releaser).Release(t.Context(), b); err != nil || len(out.after) > 0 || len(b.Emitted()) != 2 || !p.(sdk.TimedProcessor).Deadline().IsZero() {
+	if err := p.(sdk.Releaser).Release(t.Context(), b); err != nil || len(out.after) > 0 || len(b.Emitted()) != 2 ||
+		!p.(sdk.TimedProcessor).Deadline().IsZero() {
 		t.Errorf("%v and then %v, error %v", out, b.Emitted(), err)
 	}
 }

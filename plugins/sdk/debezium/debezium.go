@@ -63,7 +63,7 @@ func (f Format) Append(dst []byte, r *record.Record) ([]byte, error) {
 	return append(dst, b...), nil
 }
 
-// source returns the metadata as JSON has it.
+// source returns the metadata as JSON values.
 func source(m record.Metadata) map[string]string {
 	all := m.Map()
 	for _, f := range m {

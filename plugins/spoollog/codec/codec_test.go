@@ -18,7 +18,8 @@ func samples() []record.Record {
 		{Operation: -7, Metadata: record.Metadata{{Key: "k", Value: "1795322891590886181"}, {Key: "x", Value: "007"}}, Key: record.Raw([]byte("\xff"))},
 		{Metadata: record.Metadata{{Key: "x", Value: "007"}, {Key: "k", Value: "0"}}, Before: record.Structured(map[string]any{"k": int8(-1), "x": []any{time.Hour, nil}})},
 		{After: record.Structured(map[string]any{"k": map[string]any{"x": uint64(math.MaxUint64), "y": []byte{0}}})},
-		{After: record.Structured(map[string]any{"great": json.Number("1e400"), "exact": json.Number("12.50"), "text": "\xff", "far": time.Date(12345, 1, 1, 0, 0, 0, 0, time.UTC)})},
+		{After: record.Structured(map[string]any{"great": json.Number("1e400"), "exact": json.Number("12.50"),
+			"text": "\xff", "far": time.Date(12345, 1, 1, 0, 0, 0, 0, time.UTC)})},
 	}
 }
 

@@ -239,7 +239,8 @@ func (d *decoder) time() (t time.Time) {
 	return t
 }
 
-// json reads a value of an unusual type from its JSON form. A number stays what it is written as: it may fit no other type.
+// json reads a value of an unusual type from its JSON form. A number keeps its text form, since it may fit no other
+// type.
 func (d *decoder) json() (v any) {
 	text := d.bytes()
 	if json.Unmarshal(text, &v) == nil {

@@ -51,7 +51,7 @@ func Ended(pid int) {
 	defer started.Unlock()
 	delete(started.tokens, pid)
 	if started.record != "" && len(started.tokens) == 0 {
-		_ = os.Remove(started.record) // what is in it is looked for, and not found
+		_ = os.Remove(started.record) // its processes have ended
 	}
 	started.changed.Notify()
 }
@@ -64,8 +64,8 @@ const interval = time.Second
 // token in their environment, stay. It does something only in a process that adopts such
 // processes, as child subreaper or as the first process of a container.
 //
-// First it ends what the connectors of an earlier process have left behind that was killed. What there
-// is to end it knows by the file at record, where it keeps what connectors have started; "" for none.
+// First it ends the processes that connectors of an earlier, killed agent left behind. The file at record lists the
+// processes that connectors have started; "" for no file.
 func End(ctx context.Context, record string) {
 	r := recorder{path: record}
 	r.clear(ctx)

@@ -16,20 +16,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// kept is what connectors have started, as it is kept in a file.
+// kept is the list of processes started by connectors, as stored in the file.
 type kept struct {
 	Where     string         `json:"where"`     // where ids mean these processes
 	Processes map[int]string `json:"processes"` // when each began, by id
-	Tokens    []string       `json:"tokens"`    // in the environment of what was started
+	Tokens    []string       `json:"tokens"`    // in the environment of the processes
 }
 
-// recorder keeps in a file what connectors have started, for the process after this one.
+// recorder stores the processes started by connectors in a file, for the next agent.
 type recorder struct {
 	path string
 	last []byte // content of the file
 }
 
-// keep writes down what there is now, and returns what says when to look again.
+// keep stores the current processes. It returns a channel that signals when to call it again.
 func (r *recorder) keep() (again <-chan time.Time) {
 	if r.path == "" {
 		return nil
@@ -45,7 +45,7 @@ func (r *recorder) keep() (again <-chan time.Time) {
 		k.add(pid)
 	}
 	for _, pid := range adopted() {
-		if k.marked(pid) { // the first process of a container adopts what is of others, too
+		if k.marked(pid) { // the first process of a container adopts processes of others, too
 			k.add(pid)
 		}
 	}
@@ -89,7 +89,7 @@ func (k *kept) add(pid int) {
 	}
 }
 
-// clear ends what is left of the processes in the file, what these have started, and what has one of the tokens.
+// clear ends the remaining processes in the file, their descendants, and the processes with one of the tokens.
 func (r *recorder) clear(ctx context.Context) {
 	if r.path == "" {
 		return
@@ -102,7 +102,7 @@ func (r *recorder) clear(ctx context.Context) {
 	_ = os.Remove(r.path)
 }
 
-// How often processes are ended until none is left, since they may start others meanwhile.
+// Rounds of ending processes until none is left, and the pause between rounds. Processes may start others meanwhile.
 const (
 	rounds = 500
 	pause  = 10 * time.Millisecond
@@ -133,25 +133,25 @@ func (k *kept) left() (all []int) {
 		if err != nil || pid == os.Getpid() {
 			continue
 		}
-		if s := stat(pid); s.began != "" && s.state != "Z" && s.state != "X" && (k.has(pid, s) || k.marked(pid)) && unix.Kill(pid, 0) == nil {
+		if s := stat(pid); s.began != "" && s.state != "Z" && s.state != "X" && (k.has(pid, s) || k.marked(pid)) &&
+			unix.Kill(pid, 0) == nil {
 			all = append(all, pid)
 		}
 	}
 	return all
 }
 
-// has reports whether the process is one of those, or one that they have started since: a child, or in a session
-// that one of them has begun.
+// has reports whether the process is in k, or was started by a process in k since: as its child, or in its session.
 func (k *kept) has(pid int, s status) bool {
 	if began, known := k.Processes[pid]; known {
 		return began == s.began
 	}
-	return k.is(s.parent) || k.is(s.session)
+	return k.includes(s.parent) || k.includes(s.session)
 }
 
-// is reports whether the id is that of one of the processes. As long as something is in its session, the
-// id of one that has ended is not given to another.
-func (k *kept) is(pid int) bool {
+// includes reports whether pid is the id of a process in k. The kernel does not reuse the id of an ended process while
+// its session has members.
+func (k *kept) includes(pid int) bool {
 	began, known := k.Processes[pid]
 	if !known {
 		return false
@@ -164,14 +164,15 @@ func (k *kept) is(pid int) bool {
 func (k *kept) marked(pid int) bool {
 	environ, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
 	for variable := range bytes.SplitSeq(environ, []byte{0}) {
-		if token, ok := bytes.CutPrefix(variable, []byte(wire.EnvToken+"=")); ok && slices.Contains(k.Tokens, string(token)) {
+		if token, ok := bytes.CutPrefix(variable, []byte(wire.EnvToken+"=")); ok &&
+			slices.Contains(k.Tokens, string(token)) {
 			return true
 		}
 	}
 	return false
 }
 
-// end ends a process if it still is that one, and remembers it, so that what it has started is found.
+// end ends the process if its id was not reused, and adds it to k, so that its descendants are found.
 func (k *kept) end(pid int) {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
@@ -184,7 +185,7 @@ func (k *kept) end(pid int) {
 	}
 }
 
-// status is what /proc says of a process.
+// status is the status of a process from /proc.
 type status struct {
 	state           string
 	parent, session int

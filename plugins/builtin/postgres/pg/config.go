@@ -31,20 +31,22 @@ func CheckURL(ctx context.Context, address string) error {
 	return sdk.SettingError{Setting: "url", Message: err.Error()}
 }
 
-// ParseConfig returns the configuration that address stands for, with what the environment has for what is missing in it. It reads the files
-// that are named itself: regular ones of bounded size that settings may name by the sdk.Env of ctx. Its error
-// does not have the password.
+// ParseConfig returns the configuration for address. The environment supplies missing values. ParseConfig reads the
+// named files itself: they must be regular, of bounded size, and allowed by the sdk.Env of ctx. Its error does not
+// contain the password.
 func ParseConfig(ctx context.Context, address string) (*pgconn.Config, error) {
 	p, err := parameters(address)
 	if err != nil {
 		return nil, err
 	}
 	if os.Getenv("PGSERVICE") != "" {
-		return nil, errors.New("cannot be used with PGSERVICE in the environment of the agent: unset it, and write the parameters of the service into the URL")
+		return nil, errors.New("cannot be used with PGSERVICE in the environment of the agent: unset it, and write " +
+			"the parameters of the service into the URL")
 	}
-	// The mode is known before pgx is asked, since certificates that pgx does not see have an effect on it.
-	mode := cmp.Or(or(p, "sslmode", "PGSSLMODE"), "prefer")
-	if mode == "prefer" && or(p, "sslnegotiation", "PGSSLNEGOTIATION") == "direct" {
+	// The mode is determined before pgx parses the configuration, since it depends on certificates that pgx does not
+	// see.
+	mode := cmp.Or(parameterOrEnv(p, "sslmode", "PGSSLMODE"), "prefer")
+	if mode == "prefer" && parameterOrEnv(p, "sslnegotiation", "PGSSLNEGOTIATION") == "direct" {
 		mode = "require"
 	}
 	files := files{ctx, p}
@@ -89,8 +91,8 @@ func ParseConfig(ctx context.Context, address string) (*pgconn.Config, error) {
 	return c, err
 }
 
-// or returns a parameter, or the variable that stands for it where there is none.
-func or(p map[string]string, name, variable string) string {
+// parameterOrEnv returns a parameter, or its environment variable if the parameter is missing.
+func parameterOrEnv(p map[string]string, name, variable string) string {
 	if value, ok := p[name]; ok {
 		return value
 	}
@@ -99,11 +101,11 @@ func or(p map[string]string, name, variable string) string {
 
 var escape = strings.NewReplacer(`\`, `\\`, `'`, `\'`)
 
-// configure returns a configuration without files. pgx gets the parameters that it reads itself, and the names of no files, in place of those that
-// it would take from the environment and the home directory.
+// configure returns a configuration without files. It passes pgx explicit parameters and empty file names, so that pgx
+// takes nothing from the environment or the home directory.
 func configure(p map[string]string, mode string) (*pgconn.Config, error) {
 	own := map[string]string{rootCert: "", cert: "", key: "", passFile: "", "servicefile": "", "sslmode": mode}
-	if or(p, rootCert, "PGSSLROOTCERT") == systemRoots {
+	if parameterOrEnv(p, rootCert, "PGSSLROOTCERT") == systemRoots {
 		own[rootCert] = systemRoots
 	}
 	session := map[string]string{}
@@ -119,7 +121,8 @@ func configure(p map[string]string, mode string) (*pgconn.Config, error) {
 	for _, name := range slices.Sorted(maps.Keys(own)) {
 		fmt.Fprintf(&text, "%s='%s' ", name, escape.Replace(own[name]))
 	}
-	c, err := pgconn.ParseConfigWithOptions(text.String(), pgconn.ParseConfigOptions{ConnStringAllowedKeys: slices.Collect(maps.Keys(own))})
+	c, err := pgconn.ParseConfigWithOptions(text.String(),
+		pgconn.ParseConfigOptions{ConnStringAllowedKeys: slices.Collect(maps.Keys(own))})
 	var parse *pgconn.ParseConfigError
 	switch {
 	case err == nil:
@@ -128,13 +131,13 @@ func configure(p map[string]string, mode string) (*pgconn.Config, error) {
 	case errors.As(err, &parse) && parse.Unwrap() != nil:
 		return nil, fmt.Errorf("cannot be read: %w", parse.Unwrap())
 	}
-	return nil, errors.New("cannot be read: the value of a parameter is not one that it can have")
+	return nil, errors.New("cannot be read: the value of a parameter is invalid")
 }
 
 // systemRoots stands for the certificates of the machine in place of a file.
 const systemRoots = "system"
 
-// maxFile bounds the size of a file that is named.
+// maxFile bounds the size of a named file.
 const maxFile = 1 << 20
 
 // files reads the files that parameters name.
@@ -144,7 +147,9 @@ type files struct {
 }
 
 // named returns the path that a parameter or its variable names, "" for none.
-func (f *files) named(name string) string { return or(f.p, name, "PG"+strings.ToUpper(name)) }
+func (f *files) named(name string) string {
+	return parameterOrEnv(f.p, name, "PG"+strings.ToUpper(name))
+}
 
 // usual returns the path below the home directory that counts when none is named, "" when there is no file.
 func (f *files) usual(name, path string) string {
@@ -169,8 +174,8 @@ func (f *files) read(name, path string) ([]byte, error) {
 	return b, err
 }
 
-// roots returns the authorities that the certificate of the server is checked against, nil when pgx takes those of the machine or none are
-// named.
+// roots returns the authorities that the certificate of the server is checked against, nil when pgx takes those of the
+// machine or none are named.
 func (f *files) roots(mode string) (*x509.CertPool, error) {
 	path := f.named(rootCert)
 	if path == "" && (mode == "require" || strings.HasPrefix(mode, "verify-")) {
@@ -195,7 +200,8 @@ func (f *files) certificates(mode string) ([]tls.Certificate, error) {
 	certPath, keyPath := f.named(cert), f.named(key)
 	if certPath == "" && keyPath == "" && mode != "disable" {
 		certPath, keyPath = f.usual(cert, ".postgresql/postgresql.crt"), f.usual(key, ".postgresql/postgresql.key")
-		if certPath == "" || keyPath == "" || sdk.CheckPath(f.ctx, "url", certPath) != nil || sdk.CheckPath(f.ctx, "url", keyPath) != nil {
+		if certPath == "" || keyPath == "" || sdk.CheckPath(f.ctx, "url", certPath) != nil ||
+			sdk.CheckPath(f.ctx, "url", keyPath) != nil {
 			return nil, nil // the server says so if it wants one
 		}
 	}
@@ -211,7 +217,7 @@ func (f *files) certificates(mode string) ([]tls.Certificate, error) {
 	}
 	keyText, err := f.read(key, keyPath)
 	if err == nil {
-		keyText, err = decrypted(keyText, or(f.p, "sslpassword", "PGSSLPASSWORD"))
+		keyText, err = decrypted(keyText, parameterOrEnv(f.p, "sslpassword", "PGSSLPASSWORD"))
 	}
 	if err != nil {
 		return nil, err
@@ -223,7 +229,8 @@ func (f *files) certificates(mode string) ([]tls.Certificate, error) {
 	return []tls.Certificate{pair}, nil
 }
 
-// decrypted returns a private key as PEM text that is not encrypted. Encrypted ones are those that libpq takes, in the form of RFC 1423.
+// decrypted returns a private key as PEM text that is not encrypted. Encrypted ones are those that libpq takes, in the
+// form of RFC 1423.
 func decrypted(text []byte, password string) ([]byte, error) {
 	block, _ := pem.Decode(text)
 	if block == nil || !x509.IsEncryptedPEMBlock(block) { //nolint:staticcheck // what libpq takes
@@ -236,7 +243,7 @@ func decrypted(text []byte, password string) ([]byte, error) {
 	return pem.EncodeToMemory(&pem.Block{Type: block.Type, Bytes: plain}), nil
 }
 
-// password returns that of the password file for the first host, "" when there is none.
+// password returns the password for the first host from the password file, or "" if there is none.
 func (f *files) password(c *pgconn.Config) (string, error) {
 	path := f.named(passFile)
 	usual := path == ""
@@ -260,8 +267,8 @@ func (f *files) password(c *pgconn.Config) (string, error) {
 	return findPassword(b, host, strconv.Itoa(int(c.Port)), c.Database, c.User), nil
 }
 
-// findPassword returns the password of the first line host:port:database:user:password of a password file that matches, where * matches
-// everything and a backslash takes the meaning of what follows.
+// findPassword returns the password of the first line host:port:database:user:password of a password file that matches,
+// where * matches everything and a backslash takes the meaning of what follows.
 func findPassword(content []byte, want ...string) string {
 lines:
 	for line := range bytes.Lines(content) {

@@ -26,7 +26,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// alone clears what the machine has for PostgreSQL, and returns the home directory.
+// alone clears the PostgreSQL settings of the machine and returns the home directory.
 func alone(t testing.TB) string {
 	for _, v := range os.Environ() {
 		if name, _, _ := strings.Cut(v, "="); strings.HasPrefix(name, "PG") {
@@ -41,15 +41,21 @@ func alone(t testing.TB) string {
 }
 
 var addresses = []string{
-	"postgres://u:p@h:1/d", "postgresql://u@h/d", "postgres://h", "postgres://", "postgres:///d", "postgres://u:p%40%2F%23@h", "postgres://u:a:b@h",
-	"postgres://u:p@a:1,b:2,c/d?target_session_attrs=read-write", "postgres://[::1]:5433/d", "postgres://[::1],[::2]:5/d", "postgres://u:p?q@h/d",
-	"postgres://h/d?sslmode=disable&application_name=x%20y", "postgres://h/d?user=v&password=w&host=/tmp&port=7", "postgres://h/d%2Fe", "postgres://h?dbname=z&dbname=y",
-	"postgres://h/?ssl=true", "postgres://%2Ftmp/d", "postgres://h/d?options=-c%20geqo%3Doff&search_path=a,b", "postgres://:p@h", "postgres://u:@h",
-	"host=h port=1 dbname=d user=u password=p", "host = h\tport=1\nuser='a b\\'c\\\\' password=a\\ b", "  host=h  ", "user='' host=h", "password='' host=h", "host=a,b port=1,2", "",
-	"host=h connect_timeout=3 require_auth=scram-sha-256 channel_binding=disable sslnegotiation=direct", "host=h password=a\\", "host=h password=p'q", "host=/var/run/postgresql",
+	"postgres://u:p@h:1/d", "postgresql://u@h/d", "postgres://h", "postgres://", "postgres:///d",
+	"postgres://u:p%40%2F%23@h", "postgres://u:a:b@h",
+	"postgres://u:p@a:1,b:2,c/d?target_session_attrs=read-write", "postgres://[::1]:5433/d",
+	"postgres://[::1],[::2]:5/d", "postgres://u:p?q@h/d",
+	"postgres://h/d?sslmode=disable&application_name=x%20y", "postgres://h/d?user=v&password=w&host=/tmp&port=7",
+	"postgres://h/d%2Fe", "postgres://h?dbname=z&dbname=y",
+	"postgres://h/?ssl=true", "postgres://%2Ftmp/d", "postgres://h/d?options=-c%20geqo%3Doff&search_path=a,b",
+	"postgres://:p@h", "postgres://u:@h",
+	"host=h port=1 dbname=d user=u password=p", "host = h\tport=1\nuser='a b\\'c\\\\' password=a\\ b", "  host=h  ",
+	"user='' host=h", "password='' host=h", "host=a,b port=1,2", "",
+	"host=h connect_timeout=3 require_auth=scram-sha-256 channel_binding=disable sslnegotiation=direct",
+	"host=h password=a\\", "host=h password=p'q", "host=/var/run/postgresql",
 }
 
-// What an address means is what it means to pgx, as long as it names no files.
+// An address that names no files means the same as to pgx.
 func TestAddressesAreThoseOfPgx(t *testing.T) {
 	alone(t)
 	for _, address := range addresses {
@@ -70,21 +76,24 @@ func compare(t *testing.T, address string, got, want *pgconn.Config) {
 		for _, f := range c.Fallbacks {
 			hosts += fmt.Sprint(" ", f.Host, f.Port, f.TLSConfig != nil)
 		}
-		return fmt.Sprintf("%s %q %q %q %v %q %q %q", hosts, c.Database, c.User, c.Password, c.ConnectTimeout, c.RequireAuth, c.ChannelBinding, c.SSLNegotiation)
+		return fmt.Sprintf("%s %q %q %q %v %q %q %q", hosts, c.Database, c.User, c.Password, c.ConnectTimeout,
+			c.RequireAuth, c.ChannelBinding, c.SSLNegotiation)
 	}
 	if text(got) != text(want) || !maps.Equal(got.RuntimeParams, want.RuntimeParams) {
-		t.Errorf("%q\nis      %s %v\nof pgx: %s %v", address, text(got), got.RuntimeParams, text(want), want.RuntimeParams)
+		t.Errorf("%q\nis      %s %v\nof pgx: %s %v", address, text(got), got.RuntimeParams, text(want),
+			want.RuntimeParams)
 	}
 }
 
-// FuzzAddress finds addresses that are something else than to pgx. What is refused here is not compared.
+// FuzzAddress finds addresses that pgx reads differently. Refused addresses are not compared.
 func FuzzAddress(f *testing.F) {
 	alone(f)
 	for _, a := range addresses {
 		f.Add(a)
 	}
 	f.Fuzz(func(t *testing.T, address string) {
-		if strings.Contains(address, "ssl") || strings.Contains(address, "file") || strings.Contains(address, "service") || strings.Contains(address, "%") {
+		if strings.Contains(address, "ssl") || strings.Contains(address, "file") ||
+			strings.Contains(address, "service") || strings.Contains(address, "%") {
 			t.Skip()
 		}
 		got, err := pg.ParseConfig(t.Context(), address)
@@ -117,17 +126,19 @@ func TestRefusedAddresses(t *testing.T) {
 		"postgres://h/d?sslcrl=/x":                      "sslcrl, which is not taken",
 	} {
 		c, err := pg.ParseConfig(t.Context(), address)
-		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hunter2") || strings.Contains(err.Error(), "s3cret") {
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hunter2") ||
+			strings.Contains(err.Error(), "s3cret") {
 			t.Errorf("%q: %v, %v, want an error with %q", address, c, err, want)
 		}
 	}
 	t.Setenv("PGSERVICE", "x")
-	if _, err := pg.ParseConfig(t.Context(), "host=h"); err == nil || !strings.Contains(err.Error(), "PGSERVICE in the environment") {
+	if _, err := pg.ParseConfig(t.Context(), "host=h"); err == nil || !strings.Contains(err.Error(),
+		"PGSERVICE in the environment") {
 		t.Errorf("PGSERVICE in the environment: %v", err)
 	}
 }
 
-// confinedTo returns a context in which settings may name what is below dir.
+// confinedTo returns a context in which settings may name files below dir.
 func confinedTo(ctx context.Context, dir string) context.Context {
 	return sdk.WithEnv(ctx, &sdk.Env{AllowPath: func(path string) error {
 		real, err := filepath.EvalSymlinks(path)
@@ -138,7 +149,7 @@ func confinedTo(ctx context.Context, dir string) context.Context {
 	}})
 }
 
-// Every spelling that names a file outside of the allowed directory is refused, or read by nobody.
+// Every spelling that names a file outside of the allowed directory is refused, or the file is not read.
 func TestFilesOutsideAreNotRead(t *testing.T) {
 	home := alone(t)
 	allowed := t.TempDir()
@@ -150,19 +161,25 @@ func TestFilesOutsideAreNotRead(t *testing.T) {
 	up := strings.Repeat("/..", strings.Count(allowed, "/"))
 	ctx := confinedTo(t.Context(), allowed)
 	pairs := []string{
-		"passfile=" + secret, "passfile\v= " + secret, "passfile\f=\f'" + secret + "'", "x:=1 passfile=" + secret, "passfile=" + allowed + "/link", "passfile=x passfile=" + secret,
-		"passfile=" + allowed + strings.ReplaceAll(up, "/", `/\`) + secret, "passfile='" + allowed + strings.ReplaceAll(up, "/", `/\`) + secret + "'", "passfile='" + allowed + up + secret + "'",
-		"service=x servicefile=" + allowed + "/svc", "servicefile=" + secret, "passfile=\\" + secret, "sslpassword=x passfile = '" + secret + "' ", "dbname='x' passfile='" + secret + "'",
+		"passfile=" + secret, "passfile\v= " + secret, "passfile\f=\f'" + secret + "'", "x:=1 passfile=" + secret,
+		"passfile=" + allowed + "/link", "passfile=x passfile=" + secret,
+		"passfile=" + allowed + strings.ReplaceAll(up, "/", `/\`) + secret, "passfile='" +
+			allowed + strings.ReplaceAll(up, "/", `/\`) + secret + "'", "passfile='" + allowed + up + secret + "'",
+		"service=x servicefile=" + allowed + "/svc", "servicefile=" + secret, "passfile=\\" + secret,
+		"sslpassword=x passfile = '" + secret + "' ", "dbname='x' passfile='" + secret + "'",
 	}
 	for _, name := range []string{"sslrootcert", "sslcert", "sslkey"} {
 		pairs = append(pairs, name+"="+secret, name+"\v='"+secret+"'", name+"="+allowed+"/link")
 	}
 	var all []string
 	for _, p := range pairs {
-		all = append(all, "host=127.0.0.1 "+p, "host=127.0.0.1 sslmode=disable "+p, p+" host=127.0.0.1", "host=127.0.0.1 sslkey="+allowed+"/k sslcert="+allowed+"/c "+p)
+		all = append(all, "host=127.0.0.1 "+p, "host=127.0.0.1 sslmode=disable "+p, p+" host=127.0.0.1",
+			"host=127.0.0.1 sslkey="+allowed+"/k sslcert="+allowed+"/c "+p)
 	}
-	for _, query := range []string{"passfile=" + secret, "pass%66ile=" + secret, "passfile=" + strings.ReplaceAll(secret, "/", "%2F"), "passfile=&passfile=" + secret, "sslrootcert=" + secret,
-		"%73slrootcert=" + secret, "sslcert=" + secret + "&sslkey=" + secret, "service=x&servicefile=" + allowed + "/svc", "sslmode=disable&sslrootcert=" + secret} {
+	for _, query := range []string{"passfile=" + secret, "pass%66ile=" + secret,
+		"passfile=" + strings.ReplaceAll(secret, "/", "%2F"), "passfile=&passfile=" + secret, "sslrootcert=" + secret,
+		"%73slrootcert=" + secret, "sslcert=" + secret + "&sslkey=" + secret, "service=x&servicefile=" + allowed +
+			"/svc", "sslmode=disable&sslrootcert=" + secret} {
 		all = append(all, "postgres://u@127.0.0.1/d?"+query, "postgresql://127.0.0.1?"+query)
 	}
 	for _, address := range all {
@@ -208,7 +225,8 @@ func TestOddFiles(t *testing.T) {
 	must(t, syscall.Mkfifo(filepath.Join(home, ".pgpass"), 0o600))
 	for _, path := range []string{"/dev/zero", "/dev/null", fifo, large, home, filepath.Join(home, "missing")} {
 		for _, p := range []string{"passfile=" + path, "sslrootcert=" + path, "sslcert=" + path + " sslkey=/dev/zero"} {
-			if err := pg.CheckURL(t.Context(), "host=h "+p); err == nil || !strings.Contains(err.Error(), "cannot read "+strings.Fields(strings.ReplaceAll(p, "=", " "))[0]) {
+			if err := pg.CheckURL(t.Context(), "host=h "+p); err == nil || !strings.Contains(err.Error(),
+				"cannot read "+strings.Fields(strings.ReplaceAll(p, "=", " "))[0]) {
 				t.Errorf("%s: %v", p, err)
 			}
 		}
@@ -221,9 +239,11 @@ func TestOddFiles(t *testing.T) {
 func TestPasswordFile(t *testing.T) {
 	home := alone(t)
 	path := filepath.Join(home, ".pgpass")
-	must(t, os.WriteFile(path, []byte("# h:*:*:*:no\nh:1:d:u:wrong port\nshort:line\nh:5432:d:u:a\\:b\\\\c:d\r\nlocalhost:*:*:*:socket\n*:*:d\\:e:*:other"), 0o600))
+	must(t, os.WriteFile(path, []byte("# h:*:*:*:no\nh:1:d:u:wrong "+
+		"port\nshort:line\nh:5432:d:u:a\\:b\\\\c:d\r\nlocalhost:*:*:*:socket\n*:*:d\\:e:*:other"), 0o600))
 	for address, want := range map[string]string{
-		"host=h dbname=d user=u": `a:b\c:d`, "host=/tmp user=u": "socket", "host=x dbname=d:e user=u": "other", "host=x user=u": "", "host=h dbname=d user=u password=own": "own",
+		"host=h dbname=d user=u": `a:b\c:d`, "host=/tmp user=u": "socket", "host=x dbname=d:e user=u": "other",
+		"host=x user=u": "", "host=h dbname=d user=u password=own": "own",
 		"host=h dbname=d user=u passfile=": "", "host=h dbname=d user=u passfile=" + path: `a:b\c:d`,
 	} {
 		if c, err := pg.ParseConfig(t.Context(), address); err != nil || c.Password != want {
@@ -233,11 +253,13 @@ func TestPasswordFile(t *testing.T) {
 }
 
 // issue returns a certificate with its key as PEM, signed by another one or by itself.
-func issue(t *testing.T, name string, parent *x509.Certificate, by *ecdsa.PrivateKey) (*x509.Certificate, *ecdsa.PrivateKey, []byte, []byte) {
+func issue(t *testing.T, name string, parent *x509.Certificate, by *ecdsa.PrivateKey) (*x509.Certificate,
+	*ecdsa.PrivateKey, []byte, []byte) {
 	t.Helper()
 	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	must(t, err)
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), DNSNames: []string{name}, NotAfter: time.Now().Add(time.Hour), IsCA: parent == nil, BasicConstraintsValid: true}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), DNSNames: []string{name},
+		NotAfter: time.Now().Add(time.Hour), IsCA: parent == nil, BasicConstraintsValid: true}
 	if parent == nil {
 		parent, by = template, k
 	}
@@ -247,10 +269,12 @@ func issue(t *testing.T, name string, parent *x509.Certificate, by *ecdsa.Privat
 	must(t, err)
 	b, err := x509.MarshalECPrivateKey(k)
 	must(t, err)
-	return c, k, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: b})
+	return c, k, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
+		pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: b})
 }
 
-// The certificates of files are used as libpq does: require with a root certificate checks who issued that of the server, and verify-full its name.
+// The certificates of files are used as libpq does: require with a root certificate checks who issued that of the
+// server, and verify-full its name.
 func TestCertificates(t *testing.T) {
 	home := alone(t)
 	ca, caKey, caText, _ := issue(t, "ca", nil, nil)
@@ -264,7 +288,8 @@ func TestCertificates(t *testing.T) {
 	block, _ := pem.Decode(keyText)
 	sealed, err := x509.EncryptPEMBlock(rand.Reader, block.Type, block.Bytes, []byte("pw"), x509.PEMCipherAES256) //nolint:staticcheck // what libpq takes
 	must(t, err)
-	root, other, own, ownKey, ownSealed := file("ca", caText), file("other", otherText), file("cert", certText), file("key", keyText), file("sealed", pem.EncodeToMemory(sealed))
+	root, other, own, ownKey, ownSealed := file("ca", caText), file("other", otherText), file("cert", certText),
+		file("key", keyText), file("sealed", pem.EncodeToMemory(sealed))
 	server, err := tls.X509KeyPair(certText, keyText)
 	must(t, err)
 	for address, want := range map[string]string{
@@ -296,7 +321,8 @@ func TestCertificates(t *testing.T) {
 			t.Errorf("%q has %d certificates", address, n)
 		}
 	}
-	if _, err := pg.ParseConfig(t.Context(), "host=h sslpassword=no sslcert="+own+" sslkey="+ownSealed); err == nil || !strings.Contains(err.Error(), "cannot decrypt sslkey") {
+	if _, err := pg.ParseConfig(t.Context(), "host=h sslpassword=no sslcert="+own+" sslkey="+ownSealed); err == nil ||
+		!strings.Contains(err.Error(), "cannot decrypt sslkey") {
 		t.Errorf("wrong sslpassword: %v", err)
 	}
 }
@@ -307,7 +333,8 @@ func handshake(client *tls.Config, certificate tls.Certificate) any {
 	defer a.Close()
 	defer b.Close()
 	go func() {
-		_ = tls.Server(b, &tls.Config{Certificates: []tls.Certificate{certificate}, NextProtos: []string{"postgresql"}}).Handshake()
+		_ = tls.Server(b, &tls.Config{Certificates: []tls.Certificate{certificate},
+			NextProtos: []string{"postgresql"}}).Handshake()
 	}()
 	if err := tls.Client(a, client).Handshake(); err != nil {
 		return err

@@ -27,7 +27,10 @@ func ConnectGuarded(ctx context.Context, url string, silence time.Duration, para
 			if err != nil {
 				return nil, err
 			}
-			g = &guard{Conn: c, silence: silence, env: context.WithoutCancel(ctx), url: url, redial: func(ctx context.Context) (net.Conn, error) { return dial(ctx, network, addr) }}
+			g = &guard{Conn: c, silence: silence, env: context.WithoutCancel(ctx), url: url,
+				redial: func(ctx context.Context) (net.Conn, error) {
+					return dial(ctx, network, addr)
+				}}
 			return g, nil
 		}
 	})

@@ -11,12 +11,13 @@ import (
 	"github.com/conduit-agent/conduit/spec/lazy"
 )
 
-// errSyntax is the error of an address that is neither a URL nor key=value pairs. It has nothing of the address, since what is
-// wrong may be the password.
-var errSyntax = errors.New("cannot be read: want postgres://user:password@host:port/database; letters such as @ and / in a password are written %40 and %2F")
+// errSyntax is the error of an address that is neither a URL nor key=value pairs. It quotes no part of the address,
+// since the invalid part may be the password.
+var errSyntax = errors.New("cannot be read: want postgres://user:password@host:port/database; letters such as @ and " +
+	"/ in a password are written %40 and %2F")
 
-// parameters returns the parameters of a connection by their names, of a URL or of key=value pairs as libpq reads them. Its
-// errors have no values.
+// parameters returns the parameters of a connection by their names, of a URL or of key=value pairs as libpq reads them.
+// Its errors have no values.
 func parameters(address string) (map[string]string, error) {
 	if strings.ContainsRune(address, 0) {
 		return nil, errSyntax
@@ -44,7 +45,7 @@ func cutScheme(address string) (scheme, rest string, ok bool) {
 	return scheme, rest, ok && (scheme == "postgres" || scheme == "postgresql")
 }
 
-// set keeps a parameter. Names and values that stand for others are replaced by them.
+// set stores a parameter. It replaces aliases of names and values.
 func set(p map[string]string, name, value string) error {
 	switch name {
 	case "dbname":
@@ -59,7 +60,8 @@ func set(p map[string]string, name, value string) error {
 	return nil
 }
 
-// ofURL returns the parameters of a URL without its scheme: [user[:password]@][host[:port],…][/database][?name=value&…].
+// ofURL returns the parameters of a URL without its scheme:
+// [user[:password]@][host[:port],…][/database][?name=value&…].
 func ofURL(rest string) (map[string]string, error) {
 	p := map[string]string{}
 	authority := rest
@@ -73,7 +75,9 @@ func ofURL(rest string) (map[string]string, error) {
 	authority, query, _ := strings.Cut(authority, "?")
 	authority, path, _ := strings.Cut(authority, "/")
 	if strings.ContainsAny(path, "@#") { // more likely the rest of a password and the host
-		return nil, errors.New("cannot be read: it has the letter @ or # in the name of the database: in a password they are written %40 and %23, and so they are in the name")
+		return nil, errors.New("cannot be read: it has the character @ or # in the name of the database: in a " +
+			"password " +
+			"they are written %40 and %23, and so they are in the name")
 	}
 	var hosts, ports []string
 	for server := range strings.SplitSeq(authority, ",") {
@@ -176,8 +180,10 @@ func cutValue(text string) (value, rest string, err error) {
 
 // connecting are the parameters that pgx reads itself, and no server is sent. Those that name files are not among them.
 var connecting = []string{
-	"host", "port", "database", "user", "password", "connect_timeout", "sslmode", "sslcertmode", "sslnegotiation", "sslpassword", "sslsni",
-	"krbspn", "krbsrvname", "target_session_attrs", "min_protocol_version", "max_protocol_version", "channel_binding", "require_auth",
+	"host", "port", "database", "user", "password", "connect_timeout", "sslmode", "sslcertmode", "sslnegotiation",
+	"sslpassword", "sslsni",
+	"krbspn", "krbsrvname", "target_session_attrs", "min_protocol_version", "max_protocol_version", "channel_binding",
+	"require_auth",
 }
 
 // Parameters that name files, which are read here and not by pgx.
@@ -201,24 +207,26 @@ var refused = map[string]string{
 
 var sessionName = lazy.Regexp(`^[a-z_][a-z0-9_]*(\.[a-z_][a-z0-9_]*)?$`)
 
-// checkName returns an error for a parameter that is neither one of connecting, nor a file, nor what may be the
-// name of a setting of the session.
+// checkName returns an error for a parameter that is no connection parameter, no file, and not a valid name of a
+// session setting.
 func checkName(name string) error {
 	if why, ok := refused[name]; ok {
 		return fmt.Errorf("cannot be read: it has the parameter %s, which is not taken: %s", name, why)
 	}
 	if !sessionName().MatchString(name) {
-		return errors.New("cannot be read: it has a parameter whose name is not that of a setting of PostgreSQL: want lower-case letters, digits and _")
+		return errors.New("cannot be read: it has a parameter whose name is not that of a setting of PostgreSQL: " +
+			"want lower-case letters, digits and _")
 	}
 	return nil
 }
 
-// checkHosts returns an error for a host that cannot be one, which may be a part of a password that is not
-// escaped: nothing of it must be looked up or logged.
+// checkHosts returns an error for an invalid host. It may be part of an unescaped password, so it must not be looked up
+// or logged.
 func checkHosts(hosts, ports string) error {
 	for host := range strings.SplitSeq(hosts, ",") {
 		if !strings.HasPrefix(host, "/") && strings.ContainsAny(host, "@/?#%\\\"'<>{}|^` \t\r\n") {
-			return errors.New("cannot be read: it has a host that cannot be one: letters such as @ and / in a password are written %40 and %2F")
+			return errors.New("cannot be read: it has an invalid host: characters such as @ and / in a " +
+				"password are written %40 and %2F")
 		}
 	}
 	all := strings.Split(ports, ",")
@@ -227,7 +235,8 @@ func checkHosts(hosts, ports string) error {
 	}
 	for i, port := range all {
 		if n, err := strconv.ParseUint(port, 10, 16); port != "" && (err != nil || n == 0) {
-			return fmt.Errorf("cannot be read: it has a port that is not a number from 1 to 65535, at host %d: letters such as : and / in a password are written %%3A and %%2F", i+1)
+			return fmt.Errorf("cannot be read: it has a port that is not a number from 1 to 65535, at host %d: "+
+				"characters such as : and / in a password are written %%3A and %%2F", i+1)
 		}
 	}
 	return nil

@@ -20,8 +20,8 @@ type Table struct {
 	Columns      []Column // that are not generated
 	Key          []string // columns of the primary key in its order, or of the replica identity's index; nothing: it has none
 
-	collection *Table // that records are of, of which this is an heir; nil: this one
-	partitions bool   // it has partitions, in which all of its rows are
+	collection *Table // parent named in the records of this table; nil: this table
+	partitions bool   // it has partitions, which hold all of its rows
 }
 
 // LeftOut is a table that cannot be captured without harm to the programs that write to it.
@@ -44,7 +44,7 @@ func (t *Table) ID() string { return t.Schema + "." + t.Name }
 // SQL is the name in SQL.
 func (t *Table) SQL() string { return Quote(t.Schema) + "." + Quote(t.Name) }
 
-// Only is the table in SQL without those that inherit from it, which are tables of their own.
+// Only is the table in SQL without its heirs, which are separate tables.
 func (t *Table) Only() string {
 	if t.partitions {
 		return t.SQL()
@@ -52,7 +52,7 @@ func (t *Table) Only() string {
 	return "ONLY " + t.SQL()
 }
 
-// IsHeir reports whether the table is there because another one is, which it inherits from.
+// IsHeir reports whether the table is included because it inherits from another included table.
 func (t *Table) IsHeir() bool { return t.collection != nil }
 
 // Collection returns the schema and the name that the records of the table have.
@@ -71,8 +71,9 @@ func ParsePattern(item string) (schema, name string) {
 	return "public", item
 }
 
-// tableColumns are what is asked of a table c in the schema n. The last one is the name of the relation, a partition or the table
-// itself, in which UPDATE and DELETE fail when it is in a publication that publishes them, as in a table without a key.
+// tableColumns are the columns to query of a table c in the schema n. The last one names the relation, the table itself
+// or one of its partitions, that has no usable replica identity: UPDATE and DELETE of it fail once it is in a
+// publication that publishes them.
 const tableColumns = `c.oid, n.nspname, c.relname, c.relpersistence, greatest(c.reltuples, 0)::bigint, c.relkind = 'p',
   EXISTS (SELECT FROM pg_catalog.pg_depend d WHERE d.classid = 'pg_catalog.pg_class'::regclass AND d.objid = c.oid AND d.deptype = 'e'),
   coalesce((SELECT r.oid::regclass::text
@@ -95,7 +96,7 @@ FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamesp
 WHERE c.relkind IN ('r', 'p') AND NOT c.relispartition AND n.nspname = $1 AND c.relname LIKE $2
 ORDER BY n.nspname, c.relname`
 
-// heirsQuery asks for the tables that inherit from the table with the OID $1, and are no partitions.
+// heirsQuery selects the tables that inherit from the table with the OID $1 and are not partitions.
 const heirsQuery = `
 WITH RECURSIVE heirs AS (
   SELECT inhrelid FROM pg_catalog.pg_inherits WHERE inhparent = $1::oid
@@ -108,9 +109,9 @@ ORDER BY n.nspname, c.relname`
 // like has LIKE match what a name with * stands for.
 var like = strings.NewReplacer(`\`, `\\`, "_", `\_`, "%", `\%`, "*", "%")
 
-// Resolve returns the tables that the items of the setting tables stand for, without their columns, with those that inherit from
-// them; and which of them cannot be captured, since programs could not update them any more. A pattern stands for no table of an
-// extension.
+// Resolve returns the tables that match the items of the setting tables, and the tables that inherit from them, without
+// columns. left lists those that cannot be captured, since programs could no longer update them. A pattern matches no
+// table of an extension.
 func Resolve(ctx context.Context, conn *pgconn.PgConn, items []string) (all []*Table, left []LeftOut, err error) {
 	r := resolver{seen: map[uint32]bool{}}
 	for _, item := range items {
@@ -121,7 +122,8 @@ func Resolve(ctx context.Context, conn *pgconn.PgConn, items []string) (all []*T
 			return nil, nil, fmt.Errorf("cannot look up table %s: %w", item, err)
 		}
 		if len(found) == 0 && !several {
-			return nil, nil, fmt.Errorf("cannot find table %s: there is none of that name in schema %s of this database", item, schema)
+			return nil, nil, fmt.Errorf("cannot find table %s: there is none of that name in schema %s of this "+
+				"database", item, schema)
 		}
 		for _, row := range found {
 			if several && row[6] == "t" {
@@ -131,7 +133,8 @@ func Resolve(ctx context.Context, conn *pgconn.PgConn, items []string) (all []*T
 				if several {
 					continue
 				}
-				return nil, nil, fmt.Errorf("cannot read changes of table %s: it is unlogged or temporary, so that they are not in the write-ahead log", item)
+				return nil, nil, fmt.Errorf("cannot read changes of table %s: it is unlogged or temporary, so that "+
+					"they are not in the write-ahead log", item)
 			}
 			r.add(row, nil, !several)
 		}
@@ -160,17 +163,20 @@ type resolver struct {
 	seen map[uint32]bool
 }
 
-// add adds the table of a row, if it is not there yet. Its records are of the collection of another table, unless that is nil.
+// add adds the table of a row, if it is not there yet. Its records are of the collection of another table, unless that
+// is nil.
 func (r *resolver) add(row []string, collection *Table, named bool) {
 	oid, _ := strconv.ParseUint(row[0], 10, 32)
 	estimate, _ := strconv.ParseInt(row[4], 10, 64)
-	t := &Table{OID: uint32(oid), Schema: row[1], Name: row[2], Estimate: estimate, collection: collection, partitions: row[5] == "t"}
+	t := &Table{OID: uint32(oid), Schema: row[1], Name: row[2], Estimate: estimate, collection: collection,
+		partitions: row[5] == "t"}
 	if r.seen[t.OID] {
 		return
 	}
 	r.seen[t.OID] = true
 	if without := row[7]; without != "" {
-		err := fmt.Errorf("%s has no primary key that is checked at once and no other replica identity, so that UPDATE and DELETE on it would fail on the server: "+
+		err := fmt.Errorf("%s has no primary key that is checked at once and no other replica identity, so that "+
+			"UPDATE and DELETE on it would fail on the server: "+
 			"ALTER TABLE %s ADD PRIMARY KEY (…), or ALTER TABLE %s REPLICA IDENTITY FULL", without, without, without)
 		r.left = append(r.left, LeftOut{t, named, err})
 		return

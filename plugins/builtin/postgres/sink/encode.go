@@ -59,7 +59,7 @@ func appendValue(dst []byte, v any, c pg.Column) ([]byte, error) {
 	return append(dst, text...), nil
 }
 
-// appendTime appends a time in UTC. Years before the first one are written as PostgreSQL has them: without a year 0.
+// appendTime appends a time in UTC. Years before the first one are written in the form of PostgreSQL, without a year 0.
 func appendTime(dst []byte, t time.Time) []byte {
 	if y := t.Year(); y < 1 {
 		dst = fmt.Appendf(dst, "%04d", 1-y)

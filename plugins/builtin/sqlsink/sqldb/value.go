@@ -9,8 +9,8 @@ import (
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
-// plain returns v as one of nil, bool, int64, float64, string, []byte and time.Time. Numbers of
-// JSON are exact; one that has no exact form stays text, and NaN is text. What is nested becomes JSON.
+// plain returns v as one of nil, bool, int64, float64, string, []byte and time.Time. Numbers of JSON are exact; a
+// number without an exact form stays text, and NaN becomes text. Nested values become JSON.
 func plain(v any) (any, error) {
 	switch v := v.(type) {
 	case nil, bool, int64, string, []byte, time.Time:
@@ -48,7 +48,7 @@ func plain(v any) (any, error) {
 	return string(text), err
 }
 
-// notNaN returns f, or a text for what is no number: SQLite would make NULL of it.
+// notNaN returns f, or a text if f is NaN, which SQLite would store as NULL.
 func notNaN(f float64) any {
 	if math.IsNaN(f) {
 		return "NaN"

@@ -177,12 +177,14 @@ func processOne(r *opencdcv1.Record, text string) *processorv1.ProcessedRecord {
 		for i := range pieces {
 			pieces[i] = &opencdcv1.Record{}
 		}
-		return &processorv1.ProcessedRecord{Record: &processorv1.ProcessedRecord_MultiRecord{MultiRecord: &processorv1.MultiRecord{Records: pieces}}}
+		return &processorv1.ProcessedRecord{Record: &processorv1.ProcessedRecord_MultiRecord{
+			MultiRecord: &processorv1.MultiRecord{Records: pieces}}}
 	case strings.HasPrefix(text, "long "):
 		text = strings.Repeat("x", number(text))
 	case strings.HasPrefix(text, "refuse "):
-		return &processorv1.ProcessedRecord{Record: &processorv1.ProcessedRecord_ErrorRecord{ErrorRecord: &processorv1.ErrorRecord{
-			Error: &processorv1.Error{Code: 5, Message: strings.Repeat("x", number(text))}}}}
+		return &processorv1.ProcessedRecord{Record: &processorv1.ProcessedRecord_ErrorRecord{
+			ErrorRecord: &processorv1.ErrorRecord{
+				Error: &processorv1.Error{Code: 5, Message: strings.Repeat("x", number(text))}}}}
 	case strings.HasPrefix(text, "print "):
 		for range number(text) {
 			fmt.Println(strings.Repeat("x", 60_000))
@@ -190,8 +192,10 @@ func processOne(r *opencdcv1.Record, text string) *processorv1.ProcessedRecord {
 	case strings.HasPrefix(text, "schemas "):
 		created := &procutilsv1.CreateSchemaResponse{}
 		for i := range number(text) {
-			r.Metadata["schemas"] = strconv.Itoa(int(call(createSchema, &procutilsv1.CreateSchemaRequest{Subject: strconv.Itoa(i), Type: schemav1.Schema_TYPE_AVRO,
-				Bytes: []byte(`{"type":"map","values":"long"}`)}, created)))
+			r.Metadata["schemas"] = strconv.Itoa(
+				int(call(createSchema, &procutilsv1.CreateSchemaRequest{Subject: strconv.Itoa(i),
+					Type:  schemav1.Schema_TYPE_AVRO,
+					Bytes: []byte(`{"type":"map","values":"long"}`)}, created)))
 		}
 	case text == "random":
 		b := make([]byte, 16)
