@@ -41,6 +41,10 @@ func TestEndlessData(t *testing.T) {
 					r.Metadata.Set(record.KeyPayloadSchemaSubject, "s")
 				}
 				clone := r.Clone()
+				copied, _ := clone.After.Structured()
+				if copied["added"] = 1; m["added"] != nil {
+					t.Fatal("the copy is the original")
+				}
 				for _, r := range []record.Record{r, clone} {
 					if r.Memory() < 0 || r.Size() < 0 || r.Content() < 0 || record.ValueMemory(m) < 0 {
 						t.Error("a size is negative")
