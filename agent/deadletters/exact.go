@@ -60,6 +60,9 @@ func decode(body []byte) (record.Record, error) {
 	return all[0], nil
 }
 
+// maxExactDepth is deeper than the data of any record that has a binary form.
+const maxExactDepth = 2000
+
 // isJSONExact reports whether what is read of the JSON form of r has the values of r. Kinds of integers are not distinguished.
 func isJSONExact(r *record.Record) bool {
 	for _, f := range r.Metadata {
@@ -68,24 +71,27 @@ func isJSONExact(r *record.Record) bool {
 		}
 	}
 	for _, d := range []record.Data{r.Key, r.Before, r.After} {
-		if m, ok := d.Structured(); ok && !isValueExact(m) {
+		if m, ok := d.Structured(); ok && !isValueExact(m, 0) {
 			return false
 		}
 	}
 	return true
 }
 
-func isValueExact(v any) bool {
+func isValueExact(v any, depth int) bool {
+	if depth > maxExactDepth {
+		return false // its JSON form says that it is too deep
+	}
 	switch v := v.(type) {
 	case map[string]any:
 		for k, e := range v {
-			if !utf8.ValidString(k) || !isValueExact(e) {
+			if !utf8.ValidString(k) || !isValueExact(e, depth+1) {
 				return false
 			}
 		}
 	case []any:
 		for _, e := range v {
-			if !isValueExact(e) {
+			if !isValueExact(e, depth+1) {
 				return false
 			}
 		}

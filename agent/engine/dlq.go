@@ -78,15 +78,41 @@ func (q *deadLetters) nack(ctx context.Context, l *deadletter.DeadLetter) error 
 	if q.over {
 		return context.Cause(ctx)
 	}
-	deadLetter := record.NewBatch([]record.Record{l.Enveloped()})
-	begin, size := time.Now(), deadLetter.Content()
-	if err := q.deliver(ctx, deadLetter); err != nil {
-		return err
+	return q.put(ctx, l)
+}
+
+// put writes a dead letter. One that the destination refuses, as because of a character that its system has no form for, it
+// writes in a plainer form, and at last in one that says no more than that the agent keeps the record. A destination that
+// refuses even that does not take dead letters at all, and the run ends: so it does when the destination fails otherwise.
+func (q *deadLetters) put(ctx context.Context, l *deadletter.DeadLetter) error {
+	forms := []func() record.Record{l.Enveloped, l.Escaped}
+	if q.run.Keep != nil { // the whole record is in the store
+		forms = append(forms, l.Bare)
 	}
-	q.stats.Records.Add(1)
-	q.stats.Passed(1, size)
-	q.stats.Writes.Observe(measure.DurationBounds, time.Since(begin).Seconds(), 1)
-	return nil
+	var refused error
+	for i, form := range forms {
+		deadLetter := record.NewBatch([]record.Record{form()})
+		begin, size := time.Now(), deadLetter.Content()
+		refusal, err := q.deliver(ctx, deadLetter)
+		if err != nil {
+			return err
+		}
+		if refusal == nil {
+			if i > 0 {
+				q.run.Log.Warn("the dead-letter queue has refused a record, which was written to it in another form", "connector", q.id,
+					"source", l.SourceID, "form", []string{"as it is", "escaped", "without the record, which the agent keeps"}[i], "err", refused)
+			}
+			q.stats.Records.Add(1)
+			q.stats.Passed(1, size)
+			q.stats.Writes.Observe(measure.DurationBounds, time.Since(begin).Seconds(), 1)
+			return nil
+		}
+		if refusal = q.run.redacted(refusal); i == 0 {
+			refused = refusal
+			q.stats.Nacked.Add(1)
+		}
+	}
+	return q.broken(refused)
 }
 
 // keep hands a refused record, with an error without secrets, to the dead-letter store.
@@ -115,10 +141,10 @@ func (q *deadLetters) close() error {
 	return nil
 }
 
-// deliver writes a dead letter and waits for the answer. When that takes too long it ends
+// deliver writes a dead letter and waits for the answer, which may be that the destination refuses this one. When that takes too long it ends
 // the run with an error of the queue: the destination that refused the record waits for
 // the queue and must not be taken for the one that does not answer.
-func (q *deadLetters) deliver(ctx context.Context, deadLetter *record.Batch) error {
+func (q *deadLetters) deliver(ctx context.Context, deadLetter *record.Batch) (refusal, err error) {
 	out := q.out.Load()
 	limit := q.run.AckTimeout
 	if limit > 0 && limit+out.batching.Takes(1) > 0 { // no overflow
@@ -129,21 +155,21 @@ func (q *deadLetters) deliver(ctx context.Context, deadLetter *record.Batch) err
 	}
 	out.awaited.Store(true)
 	if err := out.connector.Write(ctx, deadLetter); err != nil {
-		return q.broken(err)
+		return nil, q.broken(err)
 	}
 	if g, ok := out.connector.(connector.Gatherer); ok && out.batching.Gathers() { // no other comes before it is settled
 		if err := g.WriteOut(ctx); err != nil {
-			return q.broken(err)
+			return nil, q.broken(err)
 		}
 	}
 	select {
 	case err := <-out.answers:
-		if err != nil {
-			return q.broken(err)
+		if failure.IsLost(err) {
+			return nil, q.broken(err)
 		}
-		return nil
+		return err, nil
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		return nil, context.Cause(ctx)
 	}
 }
 

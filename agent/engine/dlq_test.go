@@ -9,7 +9,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/conduit-agent/conduit/agent/engine/deadletter"
 	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/plugins/sdk"
 	"github.com/conduit-agent/conduit/reconcile"
 )
 
@@ -167,6 +169,82 @@ func TestDeadLetterQueuesThatGather(t *testing.T) {
 					t.Errorf("got %v, want none: %v", err, test.want)
 				}
 				wantPermanent(t, err)
+			}
+		})
+	}
+}
+
+// A destination of dead letters that refuses one because of what is in it gets it in another form. One that refuses everything ends the
+// run, as does one that fails.
+func TestDeadLetterQueuesThatRefuse(t *testing.T) {
+	text := func(r record.Record) string {
+		b, err := record.AppendJSON(nil, &r)
+		if err != nil {
+			return err.Error()
+		}
+		return string(b)
+	}
+	refusing := func(what func(string) bool) func(record.Record) error {
+		return func(r record.Record) error {
+			if what(text(r)) {
+				return errors.New("it does not fit")
+			}
+			return nil
+		}
+	}
+	for _, test := range []struct {
+		name   string
+		queue  func(d *fakeDestination)
+		kept   bool   // the agent keeps dead letters
+		want   string // of the dead letters that are written
+		failed string
+	}{
+		{"a character", func(d *fakeDestination) {
+			d.refuse = refusing(func(s string) bool { return strings.Contains(s, `\u0000`) })
+		}, true, `"recordBase64"`, ""},
+		{"a character, nothing is kept", func(d *fakeDestination) {
+			d.refuse = refusing(func(s string) bool { return strings.Contains(s, `\u0000`) })
+		}, false, `"recordBase64"`, ""},
+		{"the size", func(d *fakeDestination) { d.refuse = refusing(func(s string) bool { return len(s) > 600 }) }, true, "which the agent keeps", ""},
+		{"the size, nothing is kept", func(d *fakeDestination) { d.refuse = refusing(func(s string) bool { return len(s) > 600 }) }, false, "", "dead-letter queue p:dead-letter-queue: it does not fit"},
+		{"everything", func(d *fakeDestination) { d.refuse = refusing(func(string) bool { return true }) }, true, "", "dead-letter queue p:dead-letter-queue: it does not fit"},
+		{"writing fails", func(d *fakeDestination) { d.failAt = 1 }, true, "", "disk on fire"},
+		{"it is lost", func(d *fakeDestination) { d.reject = sdk.Unavailable(errors.New("it is away")) }, true, "", "it is away"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			w := newWorld(t)
+			w.spec.DLQ.WindowSize = 0
+			test.queue(w.dlq)
+			s := w.source("src", 20)
+			d := w.destination("dst", &fakeDestination{})
+			refuse := refuseEvery(5)
+			d.refuse = func(r record.Record) error {
+				if refuse(r) == nil {
+					return nil
+				}
+				return errors.New("no \x00: " + strings.Repeat("x", 300))
+			}
+			kept := 0
+			if test.kept {
+				w.keep = func(context.Context, *deadletter.DeadLetter) error { kept++; return nil }
+			}
+			err := w.run(func() bool { return s.ackedUpTo() == 20 })
+			if test.failed == "" && err != nil || test.failed != "" && (err == nil || !strings.Contains(err.Error(), test.failed)) {
+				t.Errorf("the run ended with %v, want %q", err, test.failed)
+			}
+			if test.kept && kept == 0 {
+				t.Error("nothing was kept")
+			}
+			if test.failed != "" {
+				return
+			}
+			for _, r := range w.dlq.records() {
+				if !strings.Contains(text(r), test.want) {
+					t.Errorf("written is %s", text(r))
+				}
+			}
+			if n := len(w.dlq.records()); n != 4 {
+				t.Errorf("%d dead letters, want 4", n)
 			}
 		})
 	}

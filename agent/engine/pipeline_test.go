@@ -18,6 +18,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/engine"
 	"github.com/conduit-agent/conduit/agent/engine/backpressure"
 	"github.com/conduit-agent/conduit/agent/engine/commit"
+	"github.com/conduit-agent/conduit/agent/engine/deadletter"
 	"github.com/conduit-agent/conduit/agent/engine/measure"
 	"github.com/conduit-agent/conduit/agent/engine/tap"
 	"github.com/conduit-agent/conduit/plugins/connector"
@@ -46,6 +47,7 @@ type world struct {
 	stats     *measure.Pipeline
 
 	ackTimeout time.Duration
+	keep       func(context.Context, *deadletter.DeadLetter) error // nil: nothing is kept
 }
 
 func newWorld(t *testing.T) *world { return newWorldCommitting(t, time.Millisecond) }
@@ -112,6 +114,7 @@ func (w *world) pipeline() *engine.Pipeline {
 		Stats:     w.stats,
 
 		AckTimeout: w.ackTimeout,
+		Keep:       w.keep,
 		Log:        slog.New(slog.DiscardHandler),
 	}
 }

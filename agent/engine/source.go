@@ -168,6 +168,9 @@ func (s *sourceRun) next(ctx, reading context.Context) (b *record.Batch, err err
 			return nil, failure.In(s.id, fmt.Errorf("cannot read from source %s: %w", s.id, err))
 		}
 	}
+	if b.Shallow() {
+		s.run.Log.Warn("a record of the source has data that is nested too deeply, or contains itself: destinations refuse it", "source", s.id)
+	}
 	s.memory.End(b.Memory())
 	s.stats.Records.Add(uint64(b.Len()))
 	s.stats.Passed(b.Len(), b.Content())

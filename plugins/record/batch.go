@@ -16,11 +16,12 @@ type Batch struct {
 	decoded atomic.Pointer[[]Record] // nil: it is still encoded
 	mu      sync.Mutex               // held while decoding
 
-	sized   sync.Once // size, content and objects are set, which those of an encoded batch always are
+	sized   sync.Once // size, content, objects and deep are set, which those of an encoded batch always are
 	size    int
 	content int
-	objects int // records with structured data
-	memory  int // that the records take decoded, by their encoded form; 0: not known
+	objects int  // records with structured data
+	deep    bool // a record has data that is nested too deeply
+	memory  int  // that the records take decoded, by their encoded form; 0: not known
 }
 
 // NewBatch returns a batch of the given records, which it keeps. It does not read them:
@@ -97,7 +98,8 @@ func (b *Batch) sizes() (size, content int) {
 func (b *Batch) measure() {
 	records := *b.decoded.Load()
 	for i := range records {
-		n := records[i].Content()
+		n, deep := records[i].contentDepth()
+		b.deep = b.deep || deep
 		b.size, b.content = b.size+n+records[i].overhead(), b.content+n
 		if records[i].isStructured() {
 			b.objects++

@@ -10,10 +10,17 @@ import (
 // Content returns the bytes of the key and of both sides of the payload, which is what the
 // sizes in the metrics are: raw data as they are, structured data as they leave the agent. That
 // is in Avro where the metadata name a schema, otherwise in JSON. Fields that may be nil take a
-// byte more in Avro, which does not count.
+// byte more in Avro, which does not count. Nor does data that is nested too deeply for both.
 func (r *Record) Content() int {
-	n := r.Key.content(&r.Metadata, KeyKeySchemaSubject)
-	return n + r.Before.content(&r.Metadata, KeyPayloadSchemaSubject) + r.After.content(&r.Metadata, KeyPayloadSchemaSubject)
+	n, _ := r.contentDepth()
+	return n
+}
+
+// contentDepth returns what Content does, and whether a part of r is nested too deeply.
+func (r *Record) contentDepth() (n int, deep bool) {
+	key := r.Key.content(&r.Metadata, KeyKeySchemaSubject)
+	before, after := r.Before.content(&r.Metadata, KeyPayloadSchemaSubject), r.After.content(&r.Metadata, KeyPayloadSchemaSubject)
+	return max(0, key) + max(0, before) + max(0, after), min(key, before, after) == tooDeep
 }
 
 func (d *Data) content(m *Metadata, schema string) int {
@@ -28,13 +35,13 @@ func (d *Data) content(m *Metadata, schema string) int {
 
 func objectLength(m map[string]any, avro bool) int {
 	if avro {
-		return avroLength(m)
+		return avroLength(m, 0)
 	}
-	return jsonLength(m)
+	return jsonLength(m, 0)
 }
 
-// avroLength returns the length of a value in Avro, where an object is a record.
-func avroLength(v any) (n int) {
+// avroLength returns the length of a value in Avro, where an object is a record, or tooDeep.
+func avroLength(v any, depth int) (n int) {
 	switch v := v.(type) {
 	case string:
 		return avroTextLength(len(v))
@@ -49,16 +56,30 @@ func avroLength(v any) (n int) {
 	case time.Duration:
 		return varintLength(v.Microseconds())
 	case map[string]any:
+		if depth > maxJSONDepth {
+			return tooDeep
+		}
 		for _, field := range v {
-			n += avroLength(field)
+			k := avroLength(field, depth+1)
+			if k == tooDeep {
+				return tooDeep
+			}
+			n += k
 		}
 		return n
 	case []any: // one block, and an empty one that ends it
+		if depth > maxJSONDepth {
+			return tooDeep
+		}
 		if len(v) > 0 {
 			n = varintLength(int64(len(v)))
 		}
 		for _, item := range v {
-			n += avroLength(item)
+			k := avroLength(item, depth+1)
+			if k == tooDeep {
+				return tooDeep
+			}
+			n += k
 		}
 		return n + 1
 	}
@@ -78,8 +99,8 @@ func varintLength(n int64) int {
 	return (bits.Len64(zigzag|1) + 6) / 7
 }
 
-// jsonLength returns the length of what AppendValue appends.
-func jsonLength(v any) (n int) {
+// jsonLength returns the length of what AppendValue appends, or tooDeep.
+func jsonLength(v any, depth int) (n int) {
 	switch v := v.(type) {
 	case string:
 		return textLength(v)
@@ -87,16 +108,30 @@ func jsonLength(v any) (n int) {
 		if v == nil {
 			return len("null")
 		}
+		if depth > maxJSONDepth {
+			return tooDeep
+		}
 		for key, field := range v {
-			n += nameLength(key) + len(":") + jsonLength(field)
+			k := jsonLength(field, depth+1)
+			if k == tooDeep {
+				return tooDeep
+			}
+			n += nameLength(key) + len(":") + k
 		}
 		return n + bracketsLength(len(v))
 	case []any:
 		if v == nil {
 			return len("null")
 		}
+		if depth > maxJSONDepth {
+			return tooDeep
+		}
 		for _, item := range v {
-			n += jsonLength(item)
+			k := jsonLength(item, depth+1)
+			if k == tooDeep {
+				return tooDeep
+			}
+			n += k
 		}
 		return n + bracketsLength(len(v))
 	case nil:

@@ -59,11 +59,11 @@ func wireValueLength(buf []byte, outer *fields, depth int) int {
 	for f.next() {
 		switch {
 		case f.num == 2 && f.typ == typeFixed64:
-			return jsonLength(math.Float64frombits(binary.LittleEndian.Uint64(buf[f.lo:f.hi])))
+			return jsonLength(math.Float64frombits(binary.LittleEndian.Uint64(buf[f.lo:f.hi])), 0)
 		case f.num == 3 && f.typ == typeBytes:
 			return nameLength(buf[f.lo:f.hi])
 		case f.num == 4 && f.typ == typeVarint:
-			return jsonLength(f.value != 0)
+			return jsonLength(f.value != 0, 0)
 		case f.num == 5 && f.typ == typeBytes:
 			return wireObjectLength(buf, &f, depth)
 		case f.num == 6 && f.typ == typeBytes:

@@ -70,31 +70,51 @@ func (d Data) Clone() Data {
 	return d
 }
 
-// CloneValue returns a deep copy of a value of structured data.
+// CloneValue returns a deep copy of a value of structured data. That of one that is nested too deeply for JSON, or contains itself, ends
+// somewhere, and every encoder refuses it as well.
 func CloneValue(v any) any {
+	c, ok := cloneValue(v, 0)
+	if !ok {
+		return shallow(v)
+	}
+	return c
+}
+
+// cloneValue returns ok false for a value that is too deep.
+func cloneValue(v any, depth int) (_ any, ok bool) {
 	switch v := v.(type) {
 	case map[string]any:
 		if v == nil {
-			return v
+			return v, true
+		}
+		if depth > maxJSONDepth {
+			return nil, false
 		}
 		m := make(map[string]any, len(v))
 		for k, e := range v {
-			m[k] = CloneValue(e)
+			if m[k], ok = cloneValue(e, depth+1); !ok {
+				return nil, false
+			}
 		}
-		return m
+		return m, true
 	case []any:
 		if v == nil {
-			return v
+			return v, true
+		}
+		if depth > maxJSONDepth {
+			return nil, false
 		}
 		s := make([]any, len(v))
 		for i, e := range v {
-			s[i] = CloneValue(e)
+			if s[i], ok = cloneValue(e, depth+1); !ok {
+				return nil, false
+			}
 		}
-		return s
+		return s, true
 	case []byte:
-		return bytes.Clone(v)
+		return bytes.Clone(v), true
 	}
-	return v
+	return v, true
 }
 
 // FromYAML returns a value that a YAML decoder made as one of structured data: a copy of it whose

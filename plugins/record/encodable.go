@@ -20,7 +20,11 @@ func (d Data) encodable() Data {
 	if d.kind != structured || isEncodable(d.object(), 0) {
 		return d
 	}
-	text, err := AppendValue(nil, replaceUnencodable(d.object(), 0))
+	var v any = d.object()
+	if isTooDeep(v) { // on several ways, perhaps
+		v = shallow(v)
+	}
+	text, err := AppendValue(nil, replaceUnencodable(v, 0))
 	if err != nil { // cannot be: all that has no form was replaced
 		text = fmt.Append(nil, err)
 	}

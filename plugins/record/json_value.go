@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -61,6 +62,9 @@ func appendValue(dst []byte, v any, depth int) ([]byte, error) {
 	}
 	if n, ok := asUint(v); ok {
 		return strconv.AppendUint(dst, n, 10), nil
+	}
+	if !isWithin(reflect.ValueOf(v), maxJSONDepth) {
+		return dst, errTooDeepForJSON
 	}
 	b, err := json.Marshal(v)
 	return append(dst, b...), err
@@ -138,7 +142,7 @@ var errTooDeepForJSON = fmt.Errorf("nested deeper than %d", maxJSONDepth)
 
 // within says where in an object or a list an error occurred, except for one of its depth: the path would be as long.
 func within(at string, err error) error {
-	if errors.Is(err, errTooDeepForJSON) {
+	if errors.Is(err, errTooDeepForJSON) || errors.Is(err, errTooDeep) {
 		return err
 	}
 	return fmt.Errorf("%s: %w", at, err)

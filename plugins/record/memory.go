@@ -21,7 +21,7 @@ func (d *Data) memory() int {
 	if b, ok := d.encoded.wire(); ok {
 		return len(b)
 	}
-	return ValueMemory(d.object())
+	return max(0, valueMemory(d.object(), 0))
 }
 
 // The memory of a value in a list, of a member of an object without its texts, of an object without its members, and of a
@@ -33,21 +33,39 @@ const (
 	fieldMemory  = 32
 )
 
-// ValueMemory estimates the bytes of memory that v takes, a value of structured data.
-func ValueMemory(v any) (n int) {
+// ValueMemory estimates the bytes of memory that v takes, a value of structured data. It is 0 for one that is nested so deeply that no
+// encoder takes it.
+func ValueMemory(v any) int { return max(0, valueMemory(v, 0)) }
+
+// valueMemory returns tooDeep for a value that is.
+func valueMemory(v any, depth int) (n int) {
 	switch v := v.(type) {
 	case string:
 		return len(v)
 	case []byte:
 		return len(v)
 	case []any:
+		if depth > maxJSONDepth {
+			return tooDeep
+		}
 		for _, e := range v {
-			n += ValueMemory(e)
+			k := valueMemory(e, depth+1)
+			if k == tooDeep {
+				return tooDeep
+			}
+			n += k
 		}
 		return n + itemMemory*len(v)
 	case map[string]any:
-		for k, e := range v {
-			n += len(k) + ValueMemory(e)
+		if depth > maxJSONDepth {
+			return tooDeep
+		}
+		for name, e := range v {
+			k := valueMemory(e, depth+1)
+			if k == tooDeep {
+				return tooDeep
+			}
+			n += len(name) + k
 		}
 		return n + objectMemory + memberMemory*len(v)
 	}

@@ -89,7 +89,7 @@ func appendStruct(dst []byte, m map[string]any, depth int) ([]byte, error) {
 		dst, value = openMessage(dst, 2)
 		var err error
 		if dst, err = appendWireValue(dst, e.value, depth+1); err != nil {
-			return dst, fmt.Errorf("%s: %w", e.key, err)
+			return dst, within(e.key, err)
 		}
 		dst = closeMessage(closeMessage(dst, value), entry)
 	}
@@ -99,7 +99,7 @@ func appendStruct(dst []byte, m map[string]any, depth int) ([]byte, error) {
 // appendWireValue appends the content of a google.protobuf.Value.
 func appendWireValue(dst []byte, v any, depth int) ([]byte, error) {
 	if depth > maxDepth {
-		return dst, fmt.Errorf("nested deeper than %d", maxDepth)
+		return dst, errTooDeep
 	}
 	switch v := v.(type) {
 	case nil:
@@ -151,7 +151,7 @@ func appendWireList(dst []byte, list []any, depth int) ([]byte, error) {
 		dst, value = openMessage(dst, 1)
 		var err error
 		if dst, err = appendWireValue(dst, v, depth+1); err != nil {
-			return dst, fmt.Errorf("[%d]: %w", i, err)
+			return dst, within(fmt.Sprintf("[%d]", i), err)
 		}
 		dst = closeMessage(dst, value)
 	}

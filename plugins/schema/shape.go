@@ -146,7 +146,7 @@ func (n *node) sameFields(m map[string]any) bool {
 // lacks is optional; a record without it is encoded with a null.
 func (s *Shape) With(m map[string]any) (*Shape, error) {
 	out := &Shape{root: s.root.clone()}
-	if err := out.root.add(m); err != nil {
+	if err := out.root.add(m, 0); err != nil {
 		return nil, err
 	}
 	return out, nil
@@ -164,7 +164,10 @@ func (n *node) clone() node {
 	return c
 }
 
-func (n *node) add(v any) error {
+func (n *node) add(v any, depth int) error {
+	if depth > maxDepth {
+		return errTooDeep
+	}
 	k := kindOf(v)
 	if k == 0 {
 		return fmt.Errorf("a %T is no value of a record", v)
@@ -176,26 +179,26 @@ func (n *node) add(v any) error {
 	}
 	switch k {
 	case kindObject:
-		return n.addObject(v.(map[string]any), first)
+		return n.addObject(v.(map[string]any), first, depth)
 	case kindArray:
-		return n.addArray(v.([]any))
+		return n.addArray(v.([]any), depth)
 	}
 	return nil
 }
 
-func (n *node) addArray(items []any) error {
+func (n *node) addArray(items []any, depth int) error {
 	if n.items == nil {
 		n.items = &node{}
 	}
 	for i, item := range items {
-		if err := n.items.add(item); err != nil {
+		if err := n.items.add(item, depth+1); err != nil {
 			return fmt.Errorf("[%d]: %w", i, err)
 		}
 	}
 	return nil
 }
 
-func (n *node) addObject(m map[string]any, first bool) error {
+func (n *node) addObject(m map[string]any, first bool, depth int) error {
 	for i := range n.fields {
 		if _, ok := m[n.fields[i].name]; !ok {
 			n.fields[i].optional = true
@@ -209,7 +212,7 @@ func (n *node) addObject(m map[string]any, first bool) error {
 		if !found {
 			n.fields = slices.Insert(n.fields, i, field{name: name, optional: !first})
 		}
-		if err := n.fields[i].node.add(v); err != nil {
+		if err := n.fields[i].node.add(v, depth+1); err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
 	}

@@ -139,3 +139,17 @@ func BenchmarkFits(b *testing.B) {
 		}
 	}
 }
+
+// Data that contains itself has no shape.
+func TestShapeOfEndlessData(t *testing.T) {
+	object, list := map[string]any{}, []any{nil}
+	object["a"], object["b"], list[0] = object, []any{object}, list
+	for name, m := range map[string]map[string]any{"object": object, "list": {"a": list}} {
+		if _, err := schema.ShapeOf(m); err == nil {
+			t.Errorf("%s: it has a shape", name)
+		}
+		if _, err := schema.Infer(m); err == nil {
+			t.Errorf("%s: it has a schema", name)
+		}
+	}
+}

@@ -3,8 +3,12 @@
 package deadletter
 
 import (
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
 	"errors"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/conduit-agent/conduit/plugins/record"
@@ -44,6 +48,47 @@ func (l *DeadLetter) Enveloped() record.Record {
 		Metadata:  md,
 		After:     record.Structured(l.Record.Encodable().Map()),
 	}
+}
+
+// mostEscaped is how many bytes the JSON form of a record has that Escaped keeps.
+const mostEscaped = 256 << 10
+
+// Escaped returns the record of a dead letter in a form for destinations that refuse that of Enveloped: because of a character, a number
+// or the depth of a value. All of it is text of visible ASCII characters; the record is its JSON form in base64, in the field
+// recordBase64, unless it is large.
+func (l *DeadLetter) Escaped() record.Record {
+	after := map[string]any{"error": visible(l.Err.Error()), "refusedBy": visible(l.RefusedBy), "source": visible(l.SourceID)}
+	body := l.Record.Encodable()
+	if text, err := record.AppendJSON(nil, &body); err == nil && len(text) <= mostEscaped {
+		after["recordBase64"] = base64.StdEncoding.EncodeToString(text)
+	}
+	return l.standIn(after)
+}
+
+// Bare returns a record that says no more of a dead letter than what it is of. A destination that refuses it refuses everything.
+func (l *DeadLetter) Bare() record.Record {
+	return l.standIn(map[string]any{"error": "the destination refuses this dead letter, which the agent keeps", "source": visible(l.SourceID)})
+}
+
+func (l *DeadLetter) standIn(after map[string]any) record.Record {
+	sum := sha256.Sum256(l.Record.Position)
+	var md record.Metadata
+	md.Set(record.KeyDLQNackError, after["error"].(string))
+	md.Set(record.KeyDLQNackNodeID, visible(l.RefusedBy))
+	md.Set(record.KeyCreatedAt, strconv.FormatInt(time.Now().UnixNano(), 10))
+	return record.Record{Position: record.Position(visible(l.SourceID) + "/" + hex.EncodeToString(sum[:])), Operation: record.OperationCreate,
+		Metadata: md, After: record.Structured(after)}
+}
+
+// visible returns the beginning of a text in visible ASCII characters.
+func visible(text string) string {
+	const most = 1 << 10
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r > '~' {
+			return '?'
+		}
+		return r
+	}, text[:min(len(text), most)])
 }
 
 // ErrThreshold says that more records were refused than the pipeline tolerates.

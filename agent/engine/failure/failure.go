@@ -48,9 +48,14 @@ func (e stageError) Unwrap() error { return e.error }
 // Refused makes err permanent, unless it says that the connector was lost: that refuses
 // nothing, and another attempt may succeed.
 func Refused(err error) error {
-	var lost interface{ Lost() bool }
-	if errors.As(err, &lost) && lost.Lost() {
+	if IsLost(err) {
 		return err
 	}
 	return Permanent(err)
+}
+
+// IsLost reports whether err says that a connector was lost.
+func IsLost(err error) bool {
+	var lost interface{ Lost() bool }
+	return errors.As(err, &lost) && lost.Lost()
 }

@@ -155,6 +155,9 @@ func (g *Guard) Write(p []byte) (int, error) {
 
 // Flush writes the beginning of a character that nothing followed.
 func (g *Guard) Flush() error {
+	if len(g.part) == 0 {
+		return nil // even an empty Write waits for others that write to a full pipe
+	}
 	escaped := bytes.Buffer{}
 	for _, c := range g.part {
 		fmt.Fprintf(&escaped, `\x%02x`, c)

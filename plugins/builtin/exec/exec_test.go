@@ -17,6 +17,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/agenttest/effort"
 	"github.com/conduit-agent/conduit/plugins/plugintest"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
+	"github.com/conduit-agent/conduit/plugins/progress"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 	"github.com/conduit-agent/conduit/plugins/wire"
@@ -143,6 +144,13 @@ func TestSettings(t *testing.T) {
 // read opens a source and reads n records, or up to an error.
 func read(t *testing.T, settings map[string]string, pos record.Position, n int) (records []record.Record, err error) {
 	t.Helper()
+	records, _, err = readWith(t, settings, pos, n)
+	return records, err
+}
+
+// readWith also returns what the source leaves out.
+func readWith(t *testing.T, settings map[string]string, pos record.Position, n int) (records []record.Record, skipped []progress.Skip, err error) {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), wait.Limit)
 	defer cancel()
 	s := sdk.Standard(connector).NewSource()
@@ -160,11 +168,11 @@ func read(t *testing.T, settings map[string]string, pos record.Position, n int) 
 	for len(records) < n {
 		more, err := s.Read(ctx)
 		if err != nil {
-			return records, err
+			return records, nil, err
 		}
 		records = append(records, more...)
 	}
-	return records, nil
+	return records, s.(sdk.Reporter).Progress().Skipped, nil
 }
 
 func TestFormats(t *testing.T) {
@@ -187,9 +195,12 @@ func TestBadLines(t *testing.T) {
 		"no JSON": {"shell": "echo '{\"n\":1}'; echo no; " + long + "; echo; echo '{\"n\":2}'; exec sleep 60",
 			"format": "json", "resume": "skip"},
 	} {
-		records, err := read(t, settings, nil, 2)
+		records, skipped, err := readWith(t, settings, nil, 2)
 		if err != nil || len(records) != 2 {
 			t.Fatalf("%s: got %v, %v", name, records, err)
+		}
+		if len(skipped) == 0 || !strings.HasPrefix(skipped[0].Of, "a line behind record 1") {
+			t.Errorf("%s: left out is %v", name, skipped)
 		}
 		if n, _ := records[1].Key.Raw(); string(n) != "2" {
 			t.Errorf("%s: the record behind has the number %s", name, n)

@@ -26,8 +26,9 @@ type payloads struct {
 	raw      []byte
 }
 
-// split checks a body and returns its payloads. The limit of memory is for each payload.
-func split(form, contentType string, body []byte, limit int) (*payloads, error) {
+// split checks a body, and returns its payloads. Each may take so many bytes of memory: elements of an array that take more are left
+// out if there is leave, which gets their numbers.
+func split(form, contentType string, body []byte, limit int, leave func(n int, err error)) (*payloads, error) {
 	if form == bodyAuto {
 		form = formOf(contentType)
 	}
@@ -41,7 +42,7 @@ func split(form, contentType string, body []byte, limit int) (*payloads, error) 
 		}
 		return p, nil
 	case form == bodyJSON:
-		elements, err := jsonvalue.ParseElements(body, limit)
+		elements, err := jsonvalue.ParseElements(body, limit, leave)
 		if err != nil {
 			return nil, fmt.Errorf("the body is not one JSON value: %w", err)
 		}

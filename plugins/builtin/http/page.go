@@ -1,6 +1,7 @@
 package http
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -28,8 +29,14 @@ func (p *poller) take(r *response) ([]record.Record, error) {
 	}
 	pg, err := p.parse(r)
 	if err != nil {
-		return nil, fmt.Errorf("cannot use the response of %s: %w", p.url.Host, err)
+		err = fmt.Errorf("cannot use the response of %s: %w", p.url.Host, err)
+		if errors.As(err, new(elsewhereError)) {
+			return nil, err
+		}
+		p.unusable(err)
+		return nil, nil
 	}
+	p.skips.Remove(p.response())
 	var records []record.Record
 	switch s := p.settings; {
 	case s.CursorField != "":
@@ -45,6 +52,27 @@ func (p *poller) take(r *response) ([]record.Record, error) {
 		return nil, err
 	}
 	return p.label(records, r), nil
+}
+
+// response names the response that is read, among what is left out.
+func (p *poller) response() string {
+	if p.place.Page == "" {
+		return "response of " + p.url.Host
+	}
+	return fmt.Sprintf("page %s of %s", p.place.Page, p.url.Host)
+}
+
+// unusable leaves out a response. The same is asked for again after the time of a poll: it may be another one by then.
+func (p *poller) unusable(err error) {
+	p.leaveOut(p.response(), err)
+	p.rest()
+}
+
+// leaveOut notes that something is left out.
+func (p *poller) leaveOut(what string, err error) {
+	if p.skips.Add(what, err) {
+		p.log.Warn("a part of what the server has is left out", "what", what, "err", err)
+	}
 }
 
 // rest has the next request wait for its time.
@@ -106,7 +134,9 @@ func (p *poller) tooMany(n int) error {
 
 // payloads returns all payloads of a response, whose records are compared with those of the previous response.
 func (p *poller) payloads(r *response) (all []record.Data, err error) {
-	body, err := split(p.settings.Body, r.header.Get("Content-Type"), r.body, p.budget)
+	body, err := split(p.settings.Body, r.header.Get("Content-Type"), r.body, p.budget, func(n int, err error) {
+		p.leaveOut(fmt.Sprintf("element %d of a response of %s", n, p.url.Host), err)
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -172,10 +202,13 @@ func (p *poller) resolve(reference string) (string, error) {
 		return "", fmt.Errorf("the URL of its next page is not valid")
 	}
 	if u.Host != p.url.Host || u.Scheme != p.url.Scheme {
-		return "", fmt.Errorf("its next page is at %s://%s, which may not get the request", u.Scheme, u.Host)
+		return "", elsewhereError{fmt.Errorf("its next page is at %s://%s, which may not get the request", u.Scheme, u.Host)}
 	}
 	return u.String(), nil
 }
+
+// elsewhereError is that a server, all of whose pages are such, leads to another one.
+type elsewhereError struct{ error }
 
 // nextLink returns the URL with rel=next in the headers Link (RFC 8288).
 func nextLink(h http.Header) string {

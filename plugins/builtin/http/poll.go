@@ -35,6 +35,7 @@ type poller struct {
 	since string // with cursor.field, the parameter of all pages of a poll
 
 	latest progress.Latest
+	skips  progress.Skips // has a lock of its own
 }
 
 func (p *poller) open(ctx context.Context, pos record.Position) (err error) {
@@ -70,6 +71,10 @@ func (p *poller) read(ctx context.Context) ([]record.Record, error) {
 			return nil, err
 		}
 		r, err := p.fetch(ctx)
+		if errors.Is(err, errTooLarge) {
+			p.unusable(err)
+			continue
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -109,7 +114,11 @@ func (p *poller) fetch(ctx context.Context) (*response, error) {
 	}
 }
 
-func (p *poller) progress() progress.Report { return p.latest.Report() }
+func (p *poller) progress() progress.Report {
+	r := p.latest.Report()
+	r.Skipped = p.skips.List()
+	return r
+}
 
 // refused returns why the response cannot be used, nil when it can.
 func (p *poller) refused(r *response) error {

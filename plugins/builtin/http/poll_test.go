@@ -5,12 +5,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	nethttp "net/http"
 	"net/http/httptest"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -386,15 +388,83 @@ func TestPollElsewhere(t *testing.T) {
 func TestPollBounds(t *testing.T) {
 	a := newAPI(t)
 	a.add(3)
-	s := source(t, map[string]string{"url": a.URL, "body.maxBytes": "20"}, nil)
-	if _, err := s.Read(t.Context()); err == nil || !strings.Contains(err.Error(), "more than 20 bytes") {
-		t.Errorf("got %v", err)
-	}
 	other := &http.Source{}
 	_ = other.Configure(t.Context(), map[string]string{"url": a.URL})
 	for _, pos := range []string{"17", `{"n":0}`, `{"n":1,"x":2}`} {
 		if err := other.Open(t.Context(), record.Position(pos)); err == nil || !strings.Contains(err.Error(), "cannot resume at position") {
 			t.Errorf("%s: got %v", pos, err)
 		}
+	}
+}
+
+// TestPollBadItems leaves out what cannot be read, says so, and reads the rest, and what follows.
+func TestPollBadItems(t *testing.T) {
+	t.Parallel()
+	cursor := map[string]string{"cursor.field": "id", "cursor.param": "since"}
+	large := `{"id":9,"a":"` + strings.Repeat("x", 3000) + `"}`
+	deep := strings.Repeat("[", 100_000) + strings.Repeat("]", 100_000)
+	for name, test := range map[string]struct {
+		settings map[string]string
+		bad      string // the first response
+		read     int    // records of it
+		skipped  string
+	}{
+		"a page of HTML":             {nil, "<html>maintenance</html>", 0, "not one JSON value"},
+		"a page of HTML with a path": {map[string]string{"records.path": "items"}, "<html>", 0, "it is not JSON"},
+		"half a page":                {nil, `[{"id":1},{"id":`, 0, "not one JSON value"},
+		"an error in a page":         {map[string]string{"records.path": "items"}, `{"error":"later"}`, 0, "nothing at records.path items"},
+		"a page that is too large":   {map[string]string{"body.maxBytes": "1000"}, "[" + large + "]", 0, "more than 1000 bytes"},
+		"a page that is too deep":    {nil, deep, 0, "nested"},
+		"a record without a cursor":  {cursor, `[{"id":1},{"x":2},"text",null,{"id":3}]`, 2, "no text or number in cursor.field id"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var polls atomic.Int64
+			mended := make(chan struct{})
+			r := httptest.NewServer(nethttp.HandlerFunc(func(w nethttp.ResponseWriter, r *nethttp.Request) {
+				w.Header().Set("Content-Type", "application/json")
+				polls.Add(1)
+				select {
+				case <-mended:
+					if test.settings["records.path"] != "" {
+						_, _ = fmt.Fprint(w, `{"items":[{"id":7}]}`)
+						return
+					}
+					_, _ = fmt.Fprint(w, `[{"id":7}]`)
+				default:
+					if r.URL.Query().Get("since") != "" {
+						_, _ = fmt.Fprint(w, `[{"x":2},{"id":3}]`)
+						return
+					}
+					_, _ = fmt.Fprint(w, test.bad)
+				}
+			}))
+			defer r.Close()
+			settings := map[string]string{"url": r.URL, "pollingPeriod": "1ms"}
+			maps.Copy(settings, test.settings)
+			s := source(t, settings, nil)
+			if test.read > 0 {
+				plugintest.Read(t, s, test.read)
+			}
+			done := make(chan []record.Record, 1)
+			go func() {
+				records, err := s.Read(t.Context())
+				if err != nil {
+					t.Error(err)
+				}
+				done <- records
+			}()
+			wait.For(t, "it is said what is left out", func() bool {
+				skipped := s.Progress().Skipped
+				return polls.Load() > 2 && len(skipped) > 0 && strings.Contains(skipped[len(skipped)-1].Error, test.skipped)
+			})
+			close(mended)
+			records := <-done
+			if n := len(records); n != 1 {
+				t.Fatalf("%d records", n)
+			}
+			if left := s.Progress().Skipped; test.read == 0 && len(left) > 0 {
+				t.Errorf("still left out: %v", left)
+			}
+		})
 	}
 }

@@ -23,7 +23,8 @@ func (p *poller) byField(pg page) ([]record.Record, error) {
 	for i, payload := range pg.payloads {
 		value, hash, err := p.cursorOf(payload)
 		if err != nil {
-			return nil, fmt.Errorf("cannot use record %d of the response: %w", i+1, err)
+			p.leaveOut(fmt.Sprintf("record %d of a response of %s", i+1, p.url.Host), err)
+			continue
 		}
 		if value == p.place.Cursor && p.run.left > 0 {
 			p.run.left--

@@ -32,6 +32,7 @@ type journal struct {
 	r      *bufio.Reader
 	errors *lastLines
 	kill   func()
+	broken error // why no more entries can be read
 }
 
 func start(args []string, log *slog.Logger) (*journal, error) {
@@ -64,16 +65,29 @@ func (j *journal) close() {
 
 const mostEntries = 500
 
-// entries waits for an entry, and returns it with those that are there.
+// entries waits for an entry, and returns it with those that are there. An error comes behind them.
 func (j *journal) entries() (all []entry, err error) {
+	if j.broken != nil {
+		return nil, j.broken
+	}
 	for len(all) < mostEntries && (len(all) == 0 || j.more()) {
 		e, err := readEntry(j.r)
 		if err != nil {
-			return all, j.failed(err)
+			j.broken = j.failed(err)
+			break
 		}
 		all = append(all, e)
 	}
+	if len(all) == 0 {
+		return nil, j.broken
+	}
 	return all, nil
+}
+
+// damagedError is that what is printed of an entry is no form of one.
+type damagedError struct {
+	error
+	cursor string
 }
 
 // more reports whether something was printed that was not read.
@@ -81,6 +95,9 @@ func (j *journal) more() bool { return j.r.Buffered() > 0 }
 
 // failed says why there are no more entries.
 func (j *journal) failed(err error) error {
+	if errors.As(err, new(damagedError)) {
+		return err
+	}
 	if !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
 		return fmt.Errorf("cannot read what %s prints: %w", program, err)
 	}
@@ -124,8 +141,14 @@ func (e entry) time() time.Time {
 	return time.UnixMicro(micro)
 }
 
-// maxField is more bytes than journald keeps of a field.
-const maxField = 768 << 20
+const (
+	maxField = 16 << 20 // bytes of a field that is read, as of a line of a file
+	// maxPrinted is more bytes than journald keeps of a field: a length above it is none.
+	maxPrinted = 1 << 30
+)
+
+// left is the name under which an entry has the names of fields that are left out. No field of a journal has it.
+const left = "__left out"
 
 // readEntry reads lines NAME=VALUE up to an empty line. A value that has other than text in it
 // comes in lines of its own, behind its length.
@@ -145,7 +168,15 @@ func readEntry(r *bufio.Reader) (entry, error) {
 		}
 		name, value, text := bytes.Cut(line, []byte("="))
 		if !text {
-			if value, err = readBinary(r); err != nil {
+			value, err = readBinary(r)
+			cursor := e.get("__CURSOR")
+			switch {
+			case errors.Is(err, errLarge):
+				e[left] = append(e[left], name)
+				continue
+			case errors.Is(err, errDamaged) && cursor != "":
+				return nil, damagedError{fmt.Errorf("field %.64q: %w", name, err), cursor}
+			case err != nil:
 				return nil, err
 			}
 		}
@@ -153,20 +184,38 @@ func readEntry(r *bufio.Reader) (entry, error) {
 	}
 }
 
+var (
+	errLarge   = fmt.Errorf("it has more than %d MiB", maxField>>20)
+	errDamaged = errors.New("it does not end where it should")
+)
+
+// readBinary reads a value behind its length.
 func readBinary(r *bufio.Reader) ([]byte, error) {
 	var length uint64
 	if err := binary.Read(r, binary.LittleEndian, &length); err != nil {
 		return nil, err
 	}
-	if length > maxField {
-		return nil, fmt.Errorf("a field has %d bytes", length)
+	if length > maxPrinted {
+		return nil, errDamaged
 	}
-	value := make([]byte, length)
-	if _, err := io.ReadFull(r, value); err != nil {
+	var value []byte
+	var err error
+	if length > maxField {
+		_, err = r.Discard(int(length))
+	} else {
+		value = make([]byte, length)
+		_, err = io.ReadFull(r, value)
+	}
+	if err != nil {
 		return nil, err
 	}
-	if c, err := r.ReadByte(); err != nil || c != '\n' {
-		return nil, errors.Join(errors.New("a field does not end where it should"), err)
+	switch c, err := r.ReadByte(); {
+	case err != nil:
+		return nil, err
+	case c != '\n':
+		return nil, errDamaged
+	case length > maxField:
+		return nil, errLarge
 	}
 	return value, nil
 }

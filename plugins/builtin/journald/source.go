@@ -52,6 +52,8 @@ type Source struct {
 	journal  *journal // nil: journalctl does not run
 	again    backoff.Backoff
 	latest   progress.Latest
+	damaged  bool           // the entry at the cursor cannot be read: reading begins behind it
+	skips    progress.Skips // has a lock of its own
 }
 
 // Parameters describes the settings.
@@ -116,6 +118,12 @@ func (s *Source) try(ctx context.Context) ([]record.Record, error) {
 	}
 	defer context.AfterFunc(ctx, s.journal.kill)()
 	entries, err := s.journal.entries()
+	if damaged := (damagedError{}); errors.As(err, &damaged) {
+		s.leaveOut("entry "+damaged.cursor, err)
+		s.cursor, s.damaged = damaged.cursor, true
+		s.stop()
+		return nil, nil
+	}
 	if len(entries) == 0 {
 		s.checked = s.cursor == ""
 		return nil, err
@@ -127,8 +135,12 @@ func (s *Source) try(ctx context.Context) ([]record.Record, error) {
 	}
 	records := make([]record.Record, len(entries))
 	for i, e := range entries {
+		for _, name := range e[left] {
+			s.leaveOut(fmt.Sprintf("field %.64s of entry %s", name, e.get("__CURSOR")), errLarge)
+		}
 		records[i] = e.record()
 	}
+	s.damaged = false
 	s.cursor = string(records[len(records)-1].Position)
 	s.report(entries[len(entries)-1].time())
 	return records, nil
@@ -138,6 +150,8 @@ func (s *Source) try(ctx context.Context) ([]record.Record, error) {
 // was read last: --after-cursor leaves out one even if it is another, as when that one is gone.
 func (s *Source) place() []string {
 	switch {
+	case s.damaged:
+		return []string{"--follow", "--no-tail", "--after-cursor=" + s.cursor}
 	case s.cursor != "":
 		return []string{"--follow", "--no-tail", "--cursor=" + s.cursor}
 	case s.settings.Start == "newest":
@@ -180,7 +194,18 @@ func (s *Source) report(newest time.Time) {
 }
 
 // Progress returns how old the newest entry is that was read, 0 when there is none behind it.
-func (s *Source) Progress() progress.Report { return s.latest.Report() }
+func (s *Source) Progress() progress.Report {
+	r := s.latest.Report()
+	r.Skipped = s.skips.List()
+	return r
+}
+
+// leaveOut notes that an entry, or a part of one, is left out.
+func (s *Source) leaveOut(what string, err error) {
+	if s.skips.Add(what, err) {
+		s.log.Warn("a part of the journal cannot be read and is left out", "what", what, "err", err)
+	}
+}
 
 // Teardown ends journalctl.
 func (s *Source) Teardown(context.Context) error {

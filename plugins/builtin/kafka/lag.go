@@ -68,6 +68,7 @@ func (s *Source) Progress() progress.Report {
 		r.SetParts(behind)
 	}
 	r.SetAge(newest, len(parts) > 0 && records == 0)
+	r.Skipped = s.skips.List()
 	if err := s.network.failed(); err != nil {
 		r.Warning = "cannot connect to a broker: " + err.Error()
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/conduit-agent/conduit/plugins/builtin/kafka/fetchsize"
+	"github.com/conduit-agent/conduit/plugins/progress"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 	"github.com/conduit-agent/conduit/spec/notify"
@@ -63,9 +64,11 @@ type Source struct {
 	kick   notify.Signal // the committer has something to commit
 	buffer sdk.Buffer    // of the host: what the client has for fetches; nil before Open
 
-	fetched   []fetched        // owned by Read, which has not returned it yet
-	mostBytes int              // that a batch may decompress to
-	failures  []kgo.FetchError // owned by Read: they come behind fetched
+	fetched   []fetched                   // owned by Read, which has not returned it yet
+	mostBytes int                         // that a batch may decompress to
+	failures  []kgo.FetchError            // owned by Read: they come behind fetched
+	attempts  map[topicPartition]attempts // owned by Read
+	skips     progress.Skips              // has a lock of its own
 
 	state
 }
@@ -248,10 +251,11 @@ func (s *Source) failure(errs []kgo.FetchError) error {
 		case errors.As(e.Err, &loss):
 			return s.truncated(loss)
 		case errors.As(e.Err, &large):
-			return sdk.Permanent(fmt.Errorf("cannot read partition %d of topic %q: the batch of messages at offset %d takes more than %d MiB once it is decompressed: raise memory.limit, or set the offset of group %q to %d to leave it out",
-				large.Partition, large.Topic, large.Offset, s.mostBytes>>20, s.group, large.NextOffset))
+			s.leaveOut(e.Topic, e.Partition, large.NextOffset, fmt.Errorf("the batch of messages takes more than %d MiB once it is decompressed: raise memory.limit", s.mostBytes>>20))
 		case errors.Is(e.Err, kerr.OffsetOutOfRange):
 			return s.outOfRange(e.Topic, e.Partition)
+		case isDamage(e.Err):
+			s.damaged(e.Topic, e.Partition, e.Err)
 		default:
 			return sdk.Unavailable(fmt.Errorf("cannot read partition %d of topic %q: %w", e.Partition, e.Topic, e.Err))
 		}

@@ -545,3 +545,25 @@ func served(t *testing.T, connections ...func(net.Conn, *packets.Publish) bool) 
 		<-ended
 	}
 }
+
+// TestBadItems reads messages of any bytes and sizes, and those behind them.
+func TestBadItems(t *testing.T) {
+	t.Parallel()
+	m := server.StartMosquitto(t, "", "")
+	s := source(t, settings(m.Addr), nil)
+	subscribed(t, s)
+	publish(t, m.Addr, "a/\u2028\u00e9", "\xff\x00", "", strings.Repeat("x", 3<<20), `{"a":`)
+	publish(t, m.Addr, "b", "last")
+	records := plugintest.Read(t, s, 5)
+	for i := range records {
+		if _, err := record.AppendJSON(nil, &records[i]); err != nil {
+			t.Error(err)
+		}
+		if _, err := record.AppendWire(nil, &records[i]); err != nil {
+			t.Error(err)
+		}
+	}
+	if got := text(records[4:]); got != "last" {
+		t.Errorf("the last message is %q", got)
+	}
+}

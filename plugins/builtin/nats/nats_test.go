@@ -583,3 +583,24 @@ func TestContract(t *testing.T) {
 			return all
 		}})
 }
+
+// TestBadItems reads messages that are larger than the buffer, have odd headers, or have nothing in them, and those behind them.
+func TestBadItems(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	s.stream(t, orders())
+	s.publish(t, "orders.a", "one", strings.Repeat("x", 200_000), "", "\xff\x00")
+	m := &client.Msg{Subject: "orders.\xe9", Header: client.Header{"Odd": {"\xff"}}, Data: []byte("odd")}
+	if err := s.nc.PublishMsg(m); err != nil {
+		t.Fatal(err)
+	}
+	s.publish(t, "orders.a", "last")
+	for _, r := range read(t, source(t, settings(s, "buffer.maxBytes", "1000"), nil), 6) {
+		if _, err := record.AppendJSON(nil, &r); err != nil {
+			t.Error(err)
+		}
+		if _, err := record.AppendWire(nil, &r); err != nil {
+			t.Error(err)
+		}
+	}
+}

@@ -100,7 +100,9 @@ func (s *stream) session(ctx context.Context, connected func()) (err error) {
 		case <-bounded.Done():
 		}
 	}()
-	err = s.receive(bounded, at, consumer)
+	// A request for fewer bytes than the next message has would never be answered.
+	const around = 64 << 10 // a message: subjects and lengths
+	err = s.receive(bounded, at, consumer, max(int(s.settings.BufferSize), int(c.MaxPayload())+around))
 	if err == nil || bounded.Err() != nil {
 		return c.failure()
 	}
@@ -178,8 +180,8 @@ const (
 )
 
 // receive takes messages until the connection is lost, or a message on it.
-func (s *stream) receive(ctx context.Context, at jetstream.Stream, consumer jetstream.Consumer) error {
-	messages, err := consumer.Messages(jetstream.PullMaxMessagesWithBytesLimit(min(pullMessages, s.settings.Maximum), int(s.settings.BufferSize)), jetstream.PullHeartbeat(heartbeat))
+func (s *stream) receive(ctx context.Context, at jetstream.Stream, consumer jetstream.Consumer, bytes int) error {
+	messages, err := consumer.Messages(jetstream.PullMaxMessagesWithBytesLimit(min(pullMessages, s.settings.Maximum), bytes), jetstream.PullHeartbeat(heartbeat))
 	if err != nil {
 		return s.settings.failed("read", err)
 	}

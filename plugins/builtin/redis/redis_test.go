@@ -661,3 +661,39 @@ func TestSettings(t *testing.T) {
 		}
 	}
 }
+
+// TestBadItems reads entries, elements and messages of any bytes and sizes, each as a record that has a form, and what comes behind them.
+func TestBadItems(t *testing.T) {
+	t.Parallel()
+	c := start(t)
+	odd := []string{"\xff\x00", "", strings.Repeat("x", 5<<20), `{"a":`, "NaN"}
+	for _, v := range odd {
+		c.do("XADD", "stream", "*", "\xff"+v[:min(len(v), 10)], v, "n", "1")
+		c.do("RPUSH", "list", v)
+	}
+	c.do("XADD", "stream", "*", "other", "no n")
+	c.add("stream", 7, 1)
+	c.do("RPUSH", "list", "7")
+	for name, settings := range map[string][]string{
+		"stream": {"key", "stream"}, "field": {"key", "stream", "field", "n"}, "list": {"type", "list", "key", "list"},
+	} {
+		n := len(odd) + 2
+		if name == "list" {
+			n--
+		}
+		records, err := read(t, c.source(nil, settings...), n)
+		if err != nil || len(records) != n {
+			t.Fatalf("%s: after %d records: %v", name, len(records), err)
+		}
+		for i := range records {
+			_, inJSON := record.AppendJSON(nil, &records[i])
+			_, inWire := record.AppendWire(nil, &records[i])
+			if err := errors.Join(inJSON, inWire); err != nil {
+				t.Errorf("%s: record %d: %v", name, i, err)
+			}
+		}
+		if last := &records[n-1]; name != "list" && numberOf(last) != 7 {
+			t.Errorf("%s: the last record is %v", name, last)
+		}
+	}
+}

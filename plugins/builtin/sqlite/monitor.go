@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -20,6 +21,7 @@ type monitor struct {
 	current   bool      // all was read
 	lost      string    // why the database cannot be read
 	snapshots []progress.Snapshot
+	unique    []string // tables of which REPLACE removes rows unnoticed
 
 	skips progress.Skips // tables that are left out; has a lock of its own
 }
@@ -62,5 +64,13 @@ func (m *monitor) report() progress.Report {
 	behind := max(0, m.last-m.acked.ID)
 	r := progress.Report{Records: &behind, At: m.at, Snapshots: append([]progress.Snapshot(nil), m.snapshots...), Warning: m.lost, Skipped: m.skips.List()}
 	r.SetAge(m.newest, m.current)
+	if len(m.unique) > 0 {
+		const most = 5
+		named := strings.Join(m.unique[:min(len(m.unique), most)], ", ")
+		if n := len(m.unique) - most; n > 0 {
+			named += fmt.Sprintf(" and %d others", n)
+		}
+		r.Warn("rows that INSERT OR REPLACE and UPDATE OR REPLACE remove because of a unique index are noticed only with PRAGMA recursive_triggers = ON, in tables " + named)
+	}
 	return r
 }

@@ -164,8 +164,10 @@ func (s *Source) prepare(ctx context.Context, again []string, over bool) error {
 	return nil
 }
 
-// leaveOut reports which tables are left out.
+// leaveOut reports which tables are left out, and of which changes may be.
 func (s *Source) leaveOut() {
+	unique := s.captured.Unique
+	s.monitor.set(func() { s.monitor.unique = unique })
 	for _, skip := range s.monitor.skips.List() {
 		if !slices.ContainsFunc(s.captured.LeftOut, func(l capture.LeftOut) bool { return l.Table == skip.Of }) {
 			s.monitor.skips.Remove(skip.Of)

@@ -287,3 +287,22 @@ func TestContract(t *testing.T) {
 			return w.settings("t")
 		}})
 }
+
+// TestBadItems reads values that do not fit their columns, from a snapshot and from changes, and the rows behind them.
+func TestBadItems(t *testing.T) {
+	w := newWorld(t, "CREATE TABLE t (id INTEGER PRIMARY KEY, b BOOLEAN, i INT, r REAL, d DATETIME, x TEXT, j JSON)")
+	const odd = `INSERT INTO t VALUES (%[1]d, 'no', 'text', 9e999, '0000-00-00', CAST(x'ff00e9' AS TEXT), '{'), (%[1]d+1, x'00', 1e300, -9e999, x'ff', 'a' || char(0) || 'b', NULL),
+		(%[1]d+2, 7, 0.5, 'NaN', '99999-01-01', CAST(zeroblob(3000000) AS TEXT), zeroblob(3000000)), (%[1]d+3, 1, 1, 1, 1, 1, 1)`
+	w.exec(fmt.Sprintf(odd, 1))
+	s := w.open(w.settings("t"), nil)
+	all := s.Next(4)
+	w.exec(fmt.Sprintf(odd, 5))
+	for _, r := range append(all, s.Next(4)...) {
+		if _, err := record.AppendJSON(nil, &r); err != nil {
+			t.Error(err)
+		}
+		if _, err := record.AppendWire(nil, &r); err != nil {
+			t.Error(err)
+		}
+	}
+}

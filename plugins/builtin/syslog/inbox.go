@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -21,6 +20,7 @@ import (
 type received struct {
 	remote, protocol string
 	message          []byte
+	cut              bool // the end of it was cut off
 }
 
 // inbox has the messages that were received. It bounds how many are not acknowledged, and how much
@@ -133,9 +133,12 @@ func (b *inbox) close() {
 type frames struct {
 	r   *bufio.Reader
 	max int
+	cut bool // the last message was longer than max, and was cut off
 }
 
-func newFrames(r io.Reader, most int) *frames { return &frames{bufio.NewReaderSize(r, 16<<10), most} }
+func newFrames(r io.Reader, most int) *frames {
+	return &frames{r: bufio.NewReaderSize(r, 16<<10), max: most}
+}
 
 // next returns the next message. With an error it may return what came before it.
 func (f *frames) next() ([]byte, error) {
@@ -143,23 +146,26 @@ func (f *frames) next() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	f.cut = false
 	if first[0] >= '1' && first[0] <= '9' {
 		return f.counted()
 	}
-	return f.line()
+	return f.line(nil)
 }
 
-var errLength = errors.New("what begins like the length of a message is none")
-
+// counted reads a message behind its length. What only begins like a length is a line, as of a sender that leaves out the priority.
 func (f *frames) counted() ([]byte, error) {
 	const digits = 9
 	n := 0
+	var begun []byte
 	for i := 0; ; i++ {
 		c, err := f.r.ReadByte()
+		begun = append(begun, c)
 		switch {
 		case err != nil:
 			return nil, err
 		case c == ' ' && i > 0:
+			f.cut = n > f.max
 			b := make([]byte, min(n, f.max))
 			if _, err := io.ReadFull(f.r, b); err != nil {
 				return nil, err // a part of a message is none
@@ -167,13 +173,15 @@ func (f *frames) counted() ([]byte, error) {
 			_, err := f.r.Discard(n - len(b))
 			return b, err
 		case c < '0' || c > '9' || i >= digits:
-			return nil, errLength
+			_ = f.r.UnreadByte() // of a byte that was read just now
+			return f.line(begun[:i])
 		}
 		n = 10*n + int(c-'0')
 	}
 }
 
-func (f *frames) line() (b []byte, err error) {
+// line reads a message up to the end of the line, of which b is the beginning.
+func (f *frames) line(b []byte) (_ []byte, err error) {
 	for {
 		c, err := f.r.ReadByte()
 		if err != nil {
@@ -184,6 +192,8 @@ func (f *frames) line() (b []byte, err error) {
 		}
 		if len(b) < f.max {
 			b = append(b, c)
+		} else {
+			f.cut = true
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/conduit-agent/conduit/plugins/builtin/connections"
@@ -66,6 +67,7 @@ type Source struct {
 	numbers  numbers.Numbers
 	inbox    *inbox
 	latest   progress.Latest
+	cut      atomic.Int64 // messages whose end was cut off
 
 	listener net.Listener   // nil: no TCP
 	packets  net.PacketConn // nil: no UDP
@@ -173,7 +175,7 @@ func (s *Source) serve(c net.Conn) {
 			_ = c.SetReadDeadline(time.Now().Add(s.settings.Idle))
 		}
 		b, err := frames.next()
-		if len(b) > 0 && !s.inbox.put(received{remote, protocol, b}) {
+		if len(b) > 0 && !s.inbox.put(received{remote, protocol, b, frames.cut}) {
 			return
 		}
 		if err != nil {
@@ -198,7 +200,7 @@ func (s *Source) receive() {
 			time.Sleep(100 * time.Millisecond)
 			continue
 		}
-		s.inbox.offer(received{hostOf(from), "udp", slices.Clone(buf[:min(n, s.settings.MaxBytes)])})
+		s.inbox.offer(received{hostOf(from), "udp", slices.Clone(buf[:min(n, s.settings.MaxBytes)]), n > s.settings.MaxBytes})
 	}
 }
 
@@ -226,6 +228,10 @@ func (s *Source) Read(ctx context.Context) ([]record.Record, error) {
 		}
 		r.Metadata.Set("syslog.remote", m.remote)
 		r.Metadata.Set("syslog.protocol", m.protocol)
+		if m.cut {
+			r.Metadata.Set("syslog.truncated", "true")
+			s.cut.Add(1)
+		}
 		records[i] = r
 	}
 	return records, nil
@@ -248,8 +254,11 @@ func (s *Source) Progress() progress.Report {
 	if s.packets != nil {
 		dropped += kernelDrops(s.packets.LocalAddr())
 	}
+	if n := s.cut.Load(); n > 0 {
+		r.Warn(fmt.Sprintf("%d messages were cut off, which had more than maxBytes: they have syslog.truncated in their metadata", n))
+	}
 	if dropped > 0 {
-		r.Warning = fmt.Sprintf("%d messages over UDP were dropped: they come faster than they are written", dropped)
+		r.Warn(fmt.Sprintf("%d messages over UDP were dropped: they come faster than they are written", dropped))
 	}
 	return r
 }

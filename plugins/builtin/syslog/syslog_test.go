@@ -132,11 +132,14 @@ func TestFraming(t *testing.T) {
 	send(t, "tcp", addr, "600 "+long+"<1>"+long+"\n4 next")
 	if got := read(t, s, 3); len(texts(got[:1])) != 480 || len(texts(got[1:2])) != 480 || texts(got[2:]) != "next" {
 		t.Errorf("got %q", texts(got))
+	} else if got[0].Metadata.Get("syslog.truncated") != "true" || got[1].Metadata.Get("syslog.truncated") != "true" || got[2].Metadata.Get("syslog.truncated") != "" {
+		t.Error("what is cut off is not marked")
+	} else if w := s.Progress().Warning; !strings.Contains(w, "2 messages were cut off") {
+		t.Errorf("the warning is %q", w)
 	}
 	send(t, "tcp", addr, "20 half")
-	send(t, "tcp", addr, "2x 1")
-	send(t, "tcp", addr, "4 good")
-	if got := texts(read(t, s, 1)); got != "good" {
+	send(t, "tcp", addr, "2026-01-01 a line without a priority\n1234567890 another\n4 good")
+	if got := texts(read(t, s, 3)); got != "2026-01-01 a line without a priority|1234567890 another|good" {
 		t.Errorf("got %q", got)
 	}
 }

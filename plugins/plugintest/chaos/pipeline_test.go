@@ -92,7 +92,7 @@ func TestPipelines(t *testing.T) {
 		{chaos.Fail, "", 5, "the database is gone"},
 		{chaos.EmptyPosition, "", 4, "has no position"},
 		{chaos.Malformed, "", 4, "cannot read"},
-		{chaos.NotUTF8, "", 4, "connector pipe:src: cannot decode record \"5\": text is not UTF-8"},
+		{chaos.NotUTF8, "", 4, "connector pipe:src: cannot take record \"5\": text is not UTF-8"},
 		{chaos.OpenFails, "", 0, "nothing to open"},
 		{"", chaos.Crash, 0, "chaos at a batch"},
 		{"", chaos.Fail, 0, "the database is gone"},

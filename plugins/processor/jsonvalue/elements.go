@@ -2,6 +2,7 @@ package jsonvalue
 
 import (
 	"errors"
+	"math"
 	"strings"
 )
 
@@ -11,11 +12,15 @@ type Elements struct {
 
 	parser parser
 	array  bool
+	leave  func(n int, err error)
+	left   []int // numbers of the elements that are left out
+	n      int   // number of the element that is next
 }
 
-// ParseElements checks a whole text and returns its elements. Each may take up to limit bytes of memory.
-func ParseElements(b []byte, limit int) (*Elements, error) {
-	e := &Elements{parser: parser{text: string(b), skip: true, limit: limit}}
+// ParseElements checks all of a text, and returns its elements. Each may take as many bytes of memory as limit says. Those of an
+// array that take more are left out: leave gets their numbers, from 1; without leave they are an error.
+func ParseElements(b []byte, limit int, leave func(n int, err error)) (*Elements, error) {
+	e := &Elements{parser: parser{text: string(b), skip: true, limit: limit}, leave: leave}
 	p := &e.parser
 	p.space()
 	start := p.at
@@ -47,13 +52,24 @@ func (e *Elements) check() error {
 		p.at++
 		return nil
 	}
-	for {
+	for n := 1; ; n++ {
 		p.space()
 		p.left = p.limit
-		if _, err := p.value(1); err != nil {
+		start := p.at
+		_, err := p.value(1)
+		switch {
+		case errors.Is(err, ErrMemory) && e.leave != nil:
+			p.at, p.left = start, math.MaxInt
+			if _, skipped := p.value(1); skipped != nil {
+				return skipped
+			}
+			e.left = append(e.left, n)
+			e.leave(n, err)
+		case err != nil:
 			return err
+		default:
+			e.Left++
 		}
-		e.Left++
 		if more, err := p.more(']'); !more {
 			return err
 		}
@@ -68,6 +84,18 @@ func (e *Elements) Next() (any, error) {
 	depth := 0
 	if e.array {
 		depth = 1
+	}
+	for e.n++; len(e.left) > 0 && e.left[0] == e.n; e.n++ {
+		p.skip, p.left = true, math.MaxInt
+		_, err := p.value(depth)
+		if err == nil {
+			_, err = p.more(']')
+		}
+		if err != nil {
+			return nil, err
+		}
+		p.space()
+		p.skip, p.left, e.left = false, p.limit, e.left[1:]
 	}
 	v, err := p.value(depth)
 	if e.Left--; err == nil && e.array {

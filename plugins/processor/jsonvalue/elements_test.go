@@ -2,6 +2,7 @@ package jsonvalue_test
 
 import (
 	"errors"
+	"fmt"
 	"reflect"
 	"strings"
 	"testing"
@@ -14,7 +15,7 @@ func TestElementsAreThoseOfParse(t *testing.T) {
 	for _, text := range append(texts, `[{"a":[1,{"b":"\u00e4\n"}]}, 2 ,"x",[],null,-0]`, ` [ ] `, `[{}`, `["\u12"]`,
 		`[1]]`, "[\"\\", strings.Repeat("[", 999)+strings.Repeat("]", 999)) {
 		value, err := jsonvalue.Parse([]byte(text))
-		e, elementsErr := jsonvalue.ParseElements([]byte(text), 1<<20)
+		e, elementsErr := jsonvalue.ParseElements([]byte(text), 1<<20, nil)
 		if (err == nil) != (elementsErr == nil) {
 			t.Errorf("%q: %v, Parse: %v", text, elementsErr, err)
 		}
@@ -61,9 +62,41 @@ func TestMemoryOfValues(t *testing.T) {
 		if errors.Is(err, jsonvalue.ErrMemory) != test.refused || allocs > limit/8 {
 			t.Errorf("%s: %v, after %.0f allocations", name, err, allocs)
 		}
-		if _, err := jsonvalue.ParseElements([]byte("["+test.text+"]"), limit); errors.Is(err,
-			jsonvalue.ErrMemory) != test.refused {
+		if _, err := jsonvalue.ParseElements([]byte("["+test.text+"]"), limit, nil); errors.Is(err, jsonvalue.ErrMemory) != test.refused {
 			t.Errorf("%s as an element: %v", name, err)
+		}
+	}
+}
+
+// Elements that take too much memory are left out of an array, in each place.
+func TestLargeElements(t *testing.T) {
+	large := "[" + strings.Repeat("[],", 5000) + "0]"
+	for text, want := range map[string]string{
+		large + ", 1, 2": "1 2", "1, " + large + ",2": "1 2", "1, 2 , " + large + " ": "1 2",
+		large + "," + large + ", 1 ," + large + "," + large: "1", large: "",
+	} {
+		n := 0
+		e, err := jsonvalue.ParseElements([]byte("["+text+"]"), 10_000, func(_ int, err error) {
+			if n++; !errors.Is(err, jsonvalue.ErrMemory) {
+				t.Errorf("left out because of %v", err)
+			}
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for e.Left > 0 {
+			v, err := e.Next()
+			if err != nil {
+				t.Fatal(err)
+			}
+			got = append(got, fmt.Sprint(v))
+		}
+		if strings.Join(got, " ") != want || n != strings.Count(text, large) {
+			t.Errorf("got %v, left out %d, want %s", got, n, want)
+		}
+		if _, err := jsonvalue.ParseElements([]byte("["+text+"]"), 10_000, nil); !errors.Is(err, jsonvalue.ErrMemory) {
+			t.Errorf("got %v", err)
 		}
 	}
 }

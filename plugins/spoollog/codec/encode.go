@@ -197,7 +197,7 @@ func (e *Encoder) object(m map[string]any, depth int) error {
 	for name, v := range m {
 		e.name(name)
 		if err := e.value(v, depth+1); err != nil {
-			return fmt.Errorf("%s: %w", name, err)
+			return within(name, err)
 		}
 	}
 	return nil
@@ -241,10 +241,18 @@ func (e *Encoder) list(list []any, depth int) error {
 	e.buf = binary.AppendUvarint(append(e.buf, typeList), uint64(len(list)))
 	for i, v := range list {
 		if err := e.value(v, depth+1); err != nil {
-			return fmt.Errorf("[%d]: %w", i, err)
+			return within(fmt.Sprintf("[%d]", i), err)
 		}
 	}
 	return nil
+}
+
+// within says where an error occurred, except for one of the depth: the path would be as long.
+func within(at string, err error) error {
+	if errors.Is(err, errTooDeep) {
+		return err
+	}
+	return fmt.Errorf("%s: %w", at, err)
 }
 
 func (e *Encoder) time(t time.Time) error {

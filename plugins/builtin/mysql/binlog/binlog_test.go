@@ -316,3 +316,42 @@ func FuzzDecode(f *testing.F) {
 		}
 	})
 }
+
+// TestBadValues keeps values that cannot be decoded, each as bytes or by its number, and what comes behind them.
+func TestBadValues(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name   string
+		column binlog.Column
+		data   string
+		want   string
+	}{
+		{"JSON", binlog.Column{Type: binlog.TypeJSON, Meta: 1}, "03 00ffff", "[0 255 255]"},
+		{"JSON that is too deep", binlog.Column{Type: binlog.TypeJSON, Meta: 2}, "0400 0201 00ff", "[2 1 0 255]"},
+		{"compressed", binlog.Column{Type: binlog.TypeBlobCompressed, Meta: 1}, "03 81ffff", "[129 255 255]"},
+		{"ENUM", binlog.Column{Type: binlog.TypeEnum, Meta: 1, Values: []string{"a"}}, "07", "7"},
+		{"SET", binlog.Column{Type: binlog.TypeSet, Meta: 1, Values: []string{"a"}}, "05", "a,3"},
+		{"text", binlog.Column{Type: binlog.TypeBlob, Meta: 1, Convert: func([]byte) (any, error) { return nil, binlog.ErrUnconvertible }}, "01 e9", "[233]"},
+		{"date", binlog.Column{Type: binlog.TypeDate}, "ffffff", "32767-15-31"},
+		{"no date", binlog.Column{Type: binlog.TypeDate}, "000000", "0000-00-00"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			var d binlog.Decoder
+			_, e, err := d.Decode(sealed(event(19, 0, unhex(t, "6e0000000000 0100 01 73 00 01 74 00 02 fc01 01 01 00"))))
+			if err != nil {
+				t.Fatal(err)
+			}
+			table := e.(*binlog.Table)
+			table.Columns = []binlog.Column{c.column, {Type: binlog.TypeTiny}}
+			_, e, err = d.Decode(sealed(event(30, 0, append(unhex(t, "6e0000000000 0100 0200 02 03 00"), append(unhex(t, c.data), 42)...))))
+			if err != nil {
+				t.Fatal(err)
+			}
+			row := make([]any, 2)
+			if err := e.(*binlog.Rows).Next(nil, row, false); err != nil || fmt.Sprint(row[0]) != c.want || row[1] != int32(42) {
+				t.Errorf("got %v, %v, want %s", row, err, c.want)
+			}
+		})
+	}
+}

@@ -1,6 +1,8 @@
 package binlog
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
 	"math"
 	"strconv"
@@ -10,7 +12,8 @@ import (
 // value takes the value of a column. It is nil when it is to be skipped.
 //
 // Integers are int32 or, where that does not hold all of the type, int64, and uint64 for BIGINT UNSIGNED; BIT is uint64; DECIMAL, TIME, ENUM, SET and JSON are text; DATE, DATETIME
-// and TIMESTAMP are time.Time in UTC, and text where they are none, as 0000-00-00.
+// and TIMESTAMP are time.Time in UTC, and text where they are none, as 0000-00-00. A member that an ENUM or SET does not have is
+// text with its number, and what cannot be made text, as damaged JSON, stays bytes.
 func (c *Column) value(r *reader, skip bool) (any, error) {
 	switch c.Type {
 	case TypeTiny, TypeShort, TypeInt24, TypeLong, TypeLongLong:
@@ -37,6 +40,9 @@ func (c *Column) value(r *reader, skip bool) (any, error) {
 	}
 	return c.moment(r)
 }
+
+// ErrUnconvertible says that a value has no form as text.
+var ErrUnconvertible = errors.New("it has no form as text")
 
 func (c *Column) integer(r *reader) any {
 	size := [...]int{TypeTiny: 1, TypeShort: 2, TypeLong: 4, TypeLongLong: 8, TypeInt24: 3}[c.Type]
@@ -65,7 +71,7 @@ func (c *Column) member(r *reader) (any, error) {
 		case v == 0: // what was no member
 			return "", nil
 		case v > uint64(len(c.Values)):
-			return nil, fmt.Errorf("it has the member %d of an ENUM of %d", v, len(c.Values))
+			return strconv.FormatUint(v, 10), nil
 		}
 		return c.Values[v-1], nil
 	}
@@ -74,13 +80,14 @@ func (c *Column) member(r *reader) (any, error) {
 		if v>>i&1 == 0 {
 			continue
 		}
-		if i >= len(c.Values) {
-			return nil, fmt.Errorf("it has the member %d of a SET of %d", i+1, len(c.Values))
-		}
 		if len(text) > 0 {
 			text = append(text, ',')
 		}
-		text = append(text, c.Values[i]...)
+		if i < len(c.Values) {
+			text = append(text, c.Values[i]...)
+		} else {
+			text = strconv.AppendInt(text, int64(i+1), 10)
+		}
 	}
 	return string(text), nil
 }
@@ -99,17 +106,26 @@ func (c *Column) bytes(r *reader, skip bool) (any, error) {
 	if skip || r.failed {
 		return nil, nil
 	}
-	var err error
 	if c.Type == TypeBlobCompressed || c.Type == TypeVarcharCompressed {
-		if b, err = expandColumn(b); err != nil {
-			return nil, err
+		expanded, err := expandColumn(b)
+		if err != nil {
+			return bytes.Clone(b), nil
 		}
+		b = expanded
 	}
 	switch {
 	case c.Type == TypeJSON:
-		return jsonText(b)
+		text, err := jsonText(b)
+		if err != nil {
+			return bytes.Clone(b), nil
+		}
+		return text, nil
 	case c.Convert != nil:
-		return c.Convert(b)
+		v, err := c.Convert(b)
+		if errors.Is(err, ErrUnconvertible) {
+			return bytes.Clone(b), nil
+		}
+		return v, err
 	case c.Binary && c.Type == TypeString: // the log leaves out zeros at the end
 		return append(make([]byte, 0, c.Meta), b...)[:max(int(c.Meta), len(b))], nil
 	case c.Binary || c.Type == TypeGeometry || c.Type == TypeVector:

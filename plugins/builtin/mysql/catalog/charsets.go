@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/conduit-agent/conduit/plugins/builtin/mysql/binlog"
 	"github.com/conduit-agent/conduit/plugins/builtin/sqlsink/sqldb"
 )
 
@@ -100,9 +101,12 @@ func (c *Charsets) ask(ctx context.Context, name string, b []byte) (any, error) 
 	if len(b) == 0 {
 		return "", nil
 	}
-	var text string
+	var text sql.NullString // NULL of what the set does not have
 	if err := c.db.QueryRowContext(ctx, "SELECT CONVERT(x'"+hex.EncodeToString(b)+"' USING "+name+")").Scan(&text); err != nil {
 		return nil, fmt.Errorf("cannot convert from the character set %s: %w", name, err)
 	}
-	return text, nil
+	if !text.Valid {
+		return nil, binlog.ErrUnconvertible
+	}
+	return text.String, nil
 }

@@ -2,11 +2,12 @@ package catalog
 
 import (
 	"encoding/hex"
-	"fmt"
 	"net/netip"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/conduit-agent/conduit/plugins/builtin/mysql/binlog"
 )
 
 // selected returns the expression that reads a column, so that its text has all of the value.
@@ -106,7 +107,7 @@ func (c *Column) ofBytes() func([]byte) (any, error) {
 func padded(n int, text func([]byte) string) func([]byte) (any, error) {
 	return func(b []byte) (any, error) {
 		if len(b) > n {
-			return nil, fmt.Errorf("it has %d bytes instead of %d", len(b), n)
+			return nil, binlog.ErrUnconvertible
 		}
 		return text(append(make([]byte, 0, n), b...)[:n]), nil
 	}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/plugins/builtin/postgres/pg"
+	"github.com/conduit-agent/conduit/plugins/record"
 )
 
 // TestTimesAsPackageTime compares what becomes of times, right and wrong ones, with what package time makes of them.
@@ -31,5 +32,27 @@ func TestTimesAsPackageTime(t *testing.T) {
 	}
 	if got, want := pg.Decode(pg.OIDTimestamptz, []byte("2026-01-02 03:04:05.5+01")), time.Date(2026, 1, 2, 2, 4, 5, 500_000_000, time.UTC); got != want {
 		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+// Values that a type has no form for in records are text, as are those that are damaged.
+func TestBadValues(t *testing.T) {
+	for _, oid := range []uint32{pg.OIDBool, pg.OIDBytea, pg.OIDInt8, pg.OIDInt2, pg.OIDInt4, pg.OIDOID, pg.OIDJSON, pg.OIDJSONB, pg.OIDFloat4, pg.OIDFloat8, pg.OIDDate,
+		pg.OIDTimestamp, pg.OIDTimestamptz, 1700, 25, 600_000} {
+		for _, text := range []string{"", "NaN", "infinity", "-infinity", "0044-03-15 BC", "0044-03-15 12:00:00 BC", "0044-03-15 12:00:00+00 BC", "294276-12-31 23:59:59.999999", "5874897-12-31",
+			"294276-12-31 23:59:59.999999+00", "2026-13-45", "99999999999999999999999999", "1e400", "\\xzz", "\xff\x00", "{", "2026-01-01 00:00:00+00:00:01"} {
+			r := record.Record{After: record.Structured(map[string]any{"v": pg.Decode(oid, []byte(text))})}
+			if _, err := record.AppendJSON(nil, &r); err != nil {
+				t.Errorf("%d %q: %v", oid, text, err)
+			}
+			if _, err := record.AppendWire(nil, &r); err != nil {
+				t.Errorf("%d %q: %v", oid, text, err)
+			}
+		}
+	}
+	for text, oid := range map[string]uint32{"infinity": pg.OIDTimestamptz, "-infinity": pg.OIDTimestamp, "0044-03-15 BC": pg.OIDDate, "5874897-12-31": pg.OIDDate, "NaN": 1700} {
+		if got := pg.Decode(oid, []byte(text)); got != text {
+			t.Errorf("%s is %v", text, got)
+		}
 	}
 }

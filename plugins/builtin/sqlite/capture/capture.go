@@ -32,6 +32,7 @@ type Capture struct {
 	DB      string           // identifier of the database
 	Version int64            // of the schema, when all was prepared
 	LeftOut []LeftOut        // tables that * does not stand for although they have rows
+	Unique  []string         // captured tables with a unique index beside the primary key: REPLACE removes rows of them unnoticed
 	Tables  map[int64]*Shape // that changes are of, by number: also those that are not captured any more
 	Runs    []Run            // tables to read whole, in order
 }
@@ -43,6 +44,7 @@ type Shape struct {
 	Columns []Column
 	Active  bool  // it is captured
 	Missed  int64 // changes that were not noted, because there were too many
+	Unique  bool  // it has a unique index beside its primary key; not set by Load
 }
 
 // Column is a column of a table.
@@ -126,6 +128,12 @@ func (c *Capture) prepare(ctx context.Context, conn *sql.Conn, tables, again []s
 	wanted, err := c.resolve(ctx, conn, tables)
 	if err != nil {
 		return err
+	}
+	c.Unique = nil
+	for _, w := range wanted {
+		if w.Unique {
+			c.Unique = append(c.Unique, w.Name)
+		}
 	}
 	if err := c.Load(ctx, conn); err != nil {
 		return err
@@ -283,6 +291,9 @@ func (c *Capture) resolve(ctx context.Context, conn *sql.Conn, items []string) (
 			return err
 		}, name)
 		if err != nil {
+			return nil, err
+		}
+		if err := conn.QueryRowContext(ctx, `SELECT count(*) > 0 FROM pragma_index_list(?) WHERE "unique" AND origin <> 'pk'`, name).Scan(&s.Unique); err != nil {
 			return nil, err
 		}
 		if len(s.Columns) > maxColumns {

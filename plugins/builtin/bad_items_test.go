@@ -1,0 +1,47 @@
+package builtin_test
+
+import (
+	"path/filepath"
+	"testing"
+
+	"github.com/conduit-agent/conduit/plugins/builtin"
+)
+
+// badItems has, for each source, the tests that give it one bad item among others: they are read, and the bad one is a record of its
+// bytes, or left out and named in the status of the source.
+var badItems = map[string][]string{
+	"exec":      {"exec/TestBadLines"},
+	"file":      {"file/TestOneBadFileAmongSeveral", "file/TestDamagedInTheMiddle", "file/TestEndlessLine", "file/TestHoles"},
+	"generator": {}, // it makes its items
+	"http":      {"http/TestPollBadItems", "../processor/jsonvalue/TestLargeElements"},
+	"journald":  {"journald/TestBadItems"},
+	"kafka":     {"kafka/TestBadItems"},
+	"mqtt":      {"mqtt/TestBadItems"},
+	"mysql":     {"mysql/binlog/TestBadValues"},
+	"nats":      {"nats/TestBadItems"},
+	"postgres":  {"postgres/pg/TestBadValues"},
+	"redis":     {"redis/TestBadItems"},
+	"s3":        {"s3/TestOneBadObject"},
+	"spool":     {"../spoollog/TestSkipsDamage"},
+	"sqlite":    {"sqlite/TestBadItems"},
+	"syslog":    {"syslog/TestFraming", "syslog/TestMessages"},
+}
+
+// TestBadItems fails for a source that has no test of what one bad item does.
+func TestBadItems(t *testing.T) {
+	for _, c := range builtin.All() {
+		if c.NewSource == nil {
+			continue
+		}
+		tests, listed := badItems[c.Name]
+		if !listed {
+			t.Errorf("source %s: what does it do when one item cannot be read? Write a test, and name it in badItems", c.Name)
+		}
+		for _, test := range tests {
+			dir, name := filepath.Split(test)
+			if !hasTest(t, filepath.Join("plugins/builtin", dir), `(?m)^func `+name+`\(`) {
+				t.Errorf("source %s: there is no test %s", c.Name, test)
+			}
+		}
+	}
+}

@@ -1,0 +1,74 @@
+package kafka
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// attempts is how many times in a row reading failed at an offset.
+type attempts struct {
+	offset int64
+	n      int
+}
+
+// mostAttempts is how many times messages are fetched that cannot be decoded: the first ones may have been damaged on the way.
+const mostAttempts = 3
+
+// isDamage reports whether an error of a fetch is of messages that arrived and cannot be decoded: neither the broker nor the network
+// has failed.
+func isDamage(err error) bool {
+	return err != nil && !errors.As(err, new(*kerr.Error)) && !kgo.IsRetryableBrokerErr(err) && !errors.Is(err, kgo.ErrClientClosed)
+}
+
+// damaged deals with messages at the place where a partition is read that cannot be decoded. How many there are is not known:
+// one after the other is left out.
+func (s *Source) damaged(topic string, number int32, err error) {
+	at := topicPartition{topic, number}
+	s.mu.Lock()
+	p := s.parts[at]
+	if p == nil || !p.assigned || p.revoked {
+		s.mu.Unlock()
+		return
+	}
+	offset := p.seen
+	s.mu.Unlock()
+	if s.attempts == nil {
+		s.attempts = map[topicPartition]attempts{}
+	}
+	a := s.attempts[at]
+	again := a.n >= mostAttempts && offset == a.offset+1 // behind one that was left out
+	if offset != a.offset && !again {
+		a = attempts{offset: offset}
+	}
+	a.offset = offset
+	if a.n++; a.n < mostAttempts {
+		s.attempts[at] = a
+		s.log.Warn("cannot decode messages, fetching them again", "topic", topic, "partition", number, "offset", offset, "err", err)
+		return
+	}
+	s.attempts[at] = a
+	s.leaveOut(topic, number, offset+1, err)
+}
+
+// leaveOut goes on reading a partition at the offset next.
+func (s *Source) leaveOut(topic string, number int32, next int64, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := s.parts[topicPartition{topic, number}]
+	if p == nil || !p.assigned || p.revoked {
+		return
+	}
+	what := fmt.Sprintf("messages of partition %d of topic %s from offset %d to %d", number, topic, p.seen, next-1)
+	if next == p.seen+1 {
+		what = fmt.Sprintf("message of partition %d of topic %s at offset %d", number, topic, p.seen)
+	}
+	if s.skips.Add(what, err) {
+		s.log.Warn("messages cannot be read and are left out", "what", what, "err", err)
+	}
+	p.seen = next
+	s.next.set(topic, number, next)
+	s.client.SetOffsets(map[string]map[int32]kgo.EpochOffset{topic: {number: {Epoch: -1, Offset: next}}})
+}

@@ -1,0 +1,136 @@
+package record
+
+import "reflect"
+
+// tooDeep is what a length or size is of data nested deeper than maxJSONDepth, as data that contains itself is. The first place
+// that is too deep ends the count, so that data which contains itself several times is not followed on all its ways.
+const tooDeep = -1
+
+// isTooDeep reports whether v is nested deeper than JSON may be.
+func isTooDeep(v any) bool { return jsonLength(v, 0) == tooDeep }
+
+// cut stands for a value that was too deep. No encoder takes it, so that a record with it is refused wherever it is encoded.
+type cut struct{}
+
+// String says what was too deep in the form of a record that Encodable makes.
+func (cut) String() string { return errTooDeepForJSON.Error() }
+
+// MarshalJSON fails.
+func (cut) MarshalJSON() ([]byte, error) { return nil, errTooDeepForJSON }
+
+// Shallow replaces data that is nested too deeply, or contains itself, by a copy whose nesting ends. Every encoder refuses the copy
+// as too deep, and whatever else goes through all of its values comes to an end. It reports whether there was such data.
+func (r *Record) Shallow() (changed bool) {
+	for _, d := range []*Data{&r.Key, &r.Before, &r.After} {
+		if d.kind == structured && d.encoded == nil && isTooDeep(d.structured) {
+			d.structured, _ = shallow(d.structured).(map[string]any)
+			changed = true
+		}
+	}
+	return changed
+}
+
+// Shallow does for the records of b what Record.Shallow does. Before the first size of b is computed it costs nothing that this would
+// not cost later. It is for the batch's only holder.
+func (b *Batch) Shallow() (changed bool) {
+	if b.encoded != nil {
+		return false
+	}
+	if b.sizes(); !b.deep {
+		return false
+	}
+	records := *b.decoded.Load()
+	for i := range records {
+		changed = records[i].Shallow() || changed
+	}
+	return changed
+}
+
+// shallow returns a copy of v, in which objects and lists have cut in their place where they come again or are too deep.
+func shallow(v any) any { return (&shallowCopy{seen: map[container]bool{}}).of(v, 0) }
+
+type shallowCopy struct{ seen map[container]bool }
+
+// container identifies an object, or a list.
+type container struct {
+	at  uintptr
+	len int // of a list; -1: it is an object
+}
+
+func (c *shallowCopy) of(v any, depth int) any {
+	switch v := v.(type) {
+	case map[string]any:
+		if v == nil {
+			return v
+		}
+		if !c.enter(container{reflect.ValueOf(v).Pointer(), -1}, depth) {
+			return cut{}
+		}
+		out := make(map[string]any, len(v))
+		for k, e := range v {
+			out[k] = c.of(e, depth+1)
+		}
+		return out
+	case []any:
+		if len(v) == 0 {
+			return v
+		}
+		if !c.enter(container{reflect.ValueOf(v).Pointer(), len(v)}, depth) {
+			return cut{}
+		}
+		out := make([]any, len(v))
+		for i, e := range v {
+			out[i] = c.of(e, depth+1)
+		}
+		return out
+	}
+	return v
+}
+
+// enter reports whether a container comes for the first time, and not too deep.
+func (c *shallowCopy) enter(one container, depth int) bool {
+	if c.seen[one] || depth > maxJSONDepth {
+		return false
+	}
+	c.seen[one] = true
+	return true
+}
+
+// isWithin reports whether a value of a type of its own is nested no deeper than left: package json follows it as deep as it is.
+func isWithin(v reflect.Value, left int) bool {
+	if left < 0 {
+		return false
+	}
+	switch v.Kind() {
+	case reflect.Interface, reflect.Pointer:
+		return v.IsNil() || isWithin(v.Elem(), left-1)
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if !isWithin(v.Field(i), left-1) {
+				return false
+			}
+		}
+	case reflect.Slice, reflect.Array:
+		for i := 0; hasContainers(v.Type().Elem()) && i < v.Len(); i++ {
+			if !isWithin(v.Index(i), left-1) {
+				return false
+			}
+		}
+	case reflect.Map:
+		for it := v.MapRange(); hasContainers(v.Type().Elem()) && it.Next(); {
+			if !isWithin(it.Value(), left-1) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// hasContainers reports whether values of a type may contain others.
+func hasContainers(t reflect.Type) bool {
+	switch t.Kind() {
+	case reflect.Interface, reflect.Pointer, reflect.Struct, reflect.Slice, reflect.Array, reflect.Map:
+		return true
+	}
+	return false
+}
