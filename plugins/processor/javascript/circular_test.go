@@ -23,7 +23,7 @@ func TestEndlessStructures(t *testing.T) {
 	for _, name := range []string{
 		"flat of itself", "flat of getters", "JSON of getters", "JSON of a late cycle", "JSON of toJSON", "JSON by native toJSON", "JSON by a replacer",
 		"reviver that adds", "reviver that nests", "name of itself", "native toString", "native valueOf", "native locale", "bound conversion",
-		"bound error", "bound match", "native getter", "getter of flags", "getter of a tag", "map of itself", "then of itself", "apply of itself",
+		"bound error", "getter that binds", "getter that searches", "native exec", "native exec of a test", "native exec of a replace", "native exec of another", "bound match", "native getter", "getter of flags", "getter of a tag", "map of itself", "then of itself", "apply of itself",
 		"proxy of its prototype", "proxy of its handler", "proxy by Reflect", "revocable proxy", "generators", "constructors", "nested groups",
 		"nested groups to match", "deep JSON", "returned getter that recurses", "flat", "number of digits", "values of JSON",
 	} {
@@ -32,7 +32,8 @@ func TestEndlessStructures(t *testing.T) {
 	for _, name := range []string{"returned itself", "returned length of holes", "returned one piece many times", "returned getter that throws"} {
 		refuses(t, name, "")
 	}
-	for _, name := range []string{"returned getter that loops", "returned proxy that loops", "operation that loops", "rejected by itself", "instance of a proxy"} {
+	for _, name := range []string{"returned getter that loops", "returned proxy that loops", "operation that loops", "rejected by itself", "instance of a proxy", "exec without end", "exec that is a prototype",
+		"next without end", "species without end"} {
 		refuses(t, name, "the script took longer than 20ms")
 	}
 }

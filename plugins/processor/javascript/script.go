@@ -100,7 +100,7 @@ func thrownText(e *goja.Exception) (text string) {
 // place returns the innermost position inside the script, "name:line:column: ".
 func place(stack []goja.StackFrame) string {
 	for i := range stack {
-		if p := stack[i].Position(); p.Line > 0 {
+		if p := stack[i].Position(); p.Line > 0 && p.Filename != emptyName {
 			return fmt.Sprintf("%s:%d:%d: ", p.Filename, p.Line, p.Column)
 		}
 	}
