@@ -29,6 +29,14 @@ func TestEndlessStructures(t *testing.T) {
 	} {
 		refuses(t, name, "RangeError: ")
 	}
+	for _, name := range []string{
+		"doubled text", "doubled wide text", "doubled sum", "doubled template", "doubled member", "doubled by a function", "doubled by hand",
+		"sum of many",
+	} {
+		refuses(t, name, "RangeError: a text of ")
+	}
+	refuses(t, "kept sums", "the script takes too much memory")
+	refuses(t, "many in a template", "")
 	for _, name := range []string{"returned itself", "returned length of holes", "returned one piece many times", "returned getter that throws"} {
 		refuses(t, name, "")
 	}
@@ -63,24 +71,27 @@ func refuses(t *testing.T, name, want string) {
 func TestBoundedFunctions(t *testing.T) {
 	t.Parallel()
 	for script, want := range map[string]string{
-		`return JSON.stringify({a: [1, "x", null, undefined, () => 1], b: undefined, d: new Date(0)})`:                                        `{"a":[1,"x",null,null,null],"d":"1970-01-01T00:00:00.000Z"}`,
-		`return JSON.stringify({b: 1, a: {b: 2, c: 3}}, ["c", "a"])`:                                                                          `{"a":{"c":3}}`,
-		`return JSON.stringify({a: 1, b: "x"}, (k, v) => typeof v === "number" ? v + 1 : v, 2)`:                                               "{\n  \"a\": 2,\n  \"b\": \"x\"\n}",
-		`return JSON.stringify([new Number(1), new String("s"), Object("t"), [[]], {}])`:                                                      `[1,"s","t",[[]],{}]`,
-		`let o = {x: 1}; return JSON.stringify([o, o, {o}])`:                                                                                  `[{"x":1},{"x":1},{"o":{"x":1}}]`,
-		`return String(JSON.stringify(undefined))`:                                                                                            `undefined`,
-		`return JSON.stringify(JSON.parse('{"a":[1,{"b":2}],"c":3}', (k, v) => k === "c" ? undefined : typeof v === "number" ? v * 2 : v))`:   `{"a":[2,{"b":4}]}`,
-		`return String([1, [2, [3, null]], "x"]) + [1, 2].join("-") + [[1], [2]].flat().length`:                                               `1,2,3,,x1-22`,
-		`let o = [1]; return String([o, o])`:                                                                                                  `1,1`,
-		`let p = new Proxy({a: 1}, {get: (t, k) => k in t ? t[k] : "none"}); return p.a + p.b + ("a" in p) + Object.keys(p)`:                  `1nonetruea`,
-		`let p = new Proxy(() => 1, {}); return p() + new (new Proxy(Date, {}))(5).getTime()`:                                                 `6`,
-		`return "aXbXc".split("X") + "aXb".match("X").index + "a1b22".match(/\d+/g) + "aXb".search("X") + [..."a1b2".matchAll("\\d")].length`: `a,b,c11,2212`,
-		`let r = new RegExp(/a/gi); return r.source + r.flags + RegExp("b", "m").flags + new RegExp("").source + (r instanceof RegExp)`:       `agim(?:)true`,
-		`class R extends RegExp { two() { return this.flags + 2 } }; return new R("x", "g").two() + "axa".replace(new R("x"), "y")`:           `g2aya`,
-		`let f = Math.max.bind(null, 3); return f(1) + "x".repeat.call("y", 2) + [3, 1, 2].sort() + Number.bind(null, "4")()`:                 `3yy1,2,34`,
-		`let a = Array.from({length: 2000}, (_, i) => i); a.sort(); return a[1] + "," + a[2]`:                                                 `1,10`,
-		`return BigInt("12") + "" + BigInt.asUintN(2, 7n) + typeof 1n + [1].map.name + String.prototype.trim.length`:                          `123bigintmap0`,
-		`function* g() { yield 1; yield* [2, 3] }; return [...g()].join()`:                                                                    `1,2,3`,
+		`return JSON.stringify({a: [1, "x", null, undefined, () => 1], b: undefined, d: new Date(0)})`:                                                 `{"a":[1,"x",null,null,null],"d":"1970-01-01T00:00:00.000Z"}`,
+		`return JSON.stringify({b: 1, a: {b: 2, c: 3}}, ["c", "a"])`:                                                                                   `{"a":{"c":3}}`,
+		`return JSON.stringify({a: 1, b: "x"}, (k, v) => typeof v === "number" ? v + 1 : v, 2)`:                                                        "{\n  \"a\": 2,\n  \"b\": \"x\"\n}",
+		`return JSON.stringify([new Number(1), new String("s"), Object("t"), [[]], {}])`:                                                               `[1,"s","t",[[]],{}]`,
+		`let o = {x: 1}; return JSON.stringify([o, o, {o}])`:                                                                                           `[{"x":1},{"x":1},{"o":{"x":1}}]`,
+		`return String(JSON.stringify(undefined))`:                                                                                                     `undefined`,
+		`return JSON.stringify(JSON.parse('{"a":[1,{"b":2}],"c":3}', (k, v) => k === "c" ? undefined : typeof v === "number" ? v * 2 : v))`:            `{"a":[2,{"b":4}]}`,
+		`return String([1, [2, [3, null]], "x"]) + [1, 2].join("-") + [[1], [2]].flat().length`:                                                        `1,2,3,,x1-22`,
+		`let o = [1]; return String([o, o])`:                                                                                                           `1,1`,
+		`let p = new Proxy({a: 1}, {get: (t, k) => k in t ? t[k] : "none"}); return p.a + p.b + ("a" in p) + Object.keys(p)`:                           `1nonetruea`,
+		`let p = new Proxy(() => 1, {}); return p() + new (new Proxy(Date, {}))(5).getTime()`:                                                          `6`,
+		`return "aXbXc".split("X") + "aXb".match("X").index + "a1b22".match(/\d+/g) + "aXb".search("X") + [..."a1b2".matchAll("\\d")].length`:          `a,b,c11,2212`,
+		`let r = new RegExp(/a/gi); return r.source + r.flags + RegExp("b", "m").flags + new RegExp("").source + (r instanceof RegExp)`:                `agim(?:)true`,
+		`class R extends RegExp { two() { return this.flags + 2 } }; return new R("x", "g").two() + "axa".replace(new R("x"), "y")`:                    `g2aya`,
+		`let f = Math.max.bind(null, 3); return f(1) + "x".repeat.call("y", 2) + [3, 1, 2].sort() + Number.bind(null, "4")()`:                          `3yy1,2,34`,
+		`let a = Array.from({length: 2000}, (_, i) => i); a.sort(); return a[1] + "," + a[2]`:                                                          `1,10`,
+		`return BigInt("12") + "" + BigInt.asUintN(2, 7n) + typeof 1n + [1].map.name + String.prototype.trim.length`:                                   `123bigintmap0`,
+		"let s = 'a', n = 1, o = {s}; s += s; o.s += s; n += n; return `${s}-${n}-${o.s}${{toString: () => 'u'}}` + s + n + o.s + [n] + null":          `aa-2-aaauaa2aaa2null`,
+		`let t = [], f = v => { t.push(v); return {toString() { t.push(-v); return "x" }} }; void (f(1) + f(2)); return t + ` + "`${f(3)}${f(4)}` + t": `1,2,-1,-2,3,-3,4,-4xx1,2,-1,-2,3,-3,4,-4`,
+		`let b = 2n; b += b; return typeof (b + b) + (b + b) + ("ü" + b) + String.raw` + "`${b}\\n${b}`":                                               `bigint8ü44\n4`,
+		`function* g() { yield 1; yield* [2, 3] }; return [...g()].join()`:                                                                             `1,2,3`,
 	} {
 		f, r := process(t, "function process(rec) { rec.Key = String((() => { "+script+" })()); return rec }", record.Record{})
 		if b, _ := r.Key.Raw(); string(b) != want {

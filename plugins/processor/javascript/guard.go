@@ -261,6 +261,7 @@ func boundFunctions(vm *goja.Runtime, g *guard) (*bounds, error) {
 	b.boundLengths()
 	b.boundNatives()
 	b.boundPowers()
+	b.boundSums()
 	return b, b.err
 }
 

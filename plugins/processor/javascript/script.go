@@ -55,8 +55,10 @@ func compileUnlimited(name, text string) (*goja.Program, error) {
 		}
 		return nil, fmt.Errorf("%s: %s", name, syntaxMessage(err.Error()))
 	}
-	checkPowers(tree)
-	program, err := goja.CompileAST(tree, false)
+	var program *goja.Program
+	if err = checkTree(tree); err == nil {
+		program, err = goja.CompileAST(tree, false)
+	}
 	if syntax := (*goja.CompilerSyntaxError)(nil); errors.As(err, &syntax) && syntax.File != nil {
 		p := syntax.File.Position(syntax.Offset)
 		return nil, fmt.Errorf("%s:%d:%d: %s", name, p.Line, p.Column, syntaxMessage(syntax.Message))
