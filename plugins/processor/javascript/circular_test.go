@@ -30,7 +30,7 @@ func TestEndlessStructures(t *testing.T) {
 		refuses(t, name, "RangeError: ")
 	}
 	for _, name := range []string{
-		"doubled text", "doubled wide text", "doubled sum", "doubled template", "doubled member", "doubled by a function", "doubled by hand",
+		"doubled text", "doubled wide text", "doubled sum", "doubled template", "doubled long template", "doubled member", "doubled by a function", "doubled by hand",
 		"sum of many",
 	} {
 		refuses(t, name, "RangeError: a text of ")

@@ -40,6 +40,7 @@ var hostile = map[string]string{
 	"doubled wide text":       "let s = 'ü'; for (;;) s += s",
 	"doubled sum":             "let s = 'x'; for (;;) s = s + s",
 	"doubled template":        "let s = 'x'; for (;;) s = `${s}${s}`",
+	"doubled long template":   "let s = 'x'; for (;;) s = `${s}-${s}-${s}-${s}`",
 	"doubled member":          "let o = {s: 'x'}; for (;;) o.s += o.s",
 	"doubled by a function":   "let f = (a, b) => a + b, s = 'x'; for (;;) s = f(s, s)",
 	"doubled by hand":         "let s = 'x'.repeat(1 << 20);" + strings.Repeat("s += s;", 20),

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"math/big"
 	"reflect"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -297,11 +296,27 @@ func boundedSum(e ast.Expression) ast.Expression {
 			return callOf(sumName, e, e)
 		}
 	case *ast.TemplateLiteral:
-		if e.Tag == nil && slices.ContainsFunc(e.Expressions, func(e ast.Expression) bool { return !short(e) }) && len(e.Expressions) > 1 {
+		switch n := lengths(e); {
+		case n > 3:
 			return callOf(textName, e, templateParts(e)...)
+		case n > 1:
+			return callOf(sumName, e, e)
 		}
 	}
 	return nil
+}
+
+// lengths returns how many values of a template may be long, 0 when a function makes something else of it.
+func lengths(e *ast.TemplateLiteral) (n int) {
+	if e.Tag != nil {
+		return 0
+	}
+	for _, value := range e.Expressions {
+		if !short(value) {
+			n++
+		}
+	}
+	return n
 }
 
 // templateParts returns the parts of a template as texts. Each value becomes one before the next is evaluated.
