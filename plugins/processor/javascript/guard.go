@@ -37,7 +37,7 @@ var matchGrace = time.Second
 
 // guardTick is how often a call that goes on is checked. Batches that take less time
 // cost one Reset and one Stop of a timer.
-const guardTick = 10 * time.Millisecond
+var guardTick = 10 * time.Millisecond
 
 // guard interrupts calls of a script that take too long, and those during which the memory
 // of the process grows too much. The JavaScript engine does not count what a script holds,
