@@ -3,6 +3,7 @@
 package javascript_test
 
 import (
+	"math/rand/v2"
 	"runtime/debug"
 	"strconv"
 	"testing"
@@ -34,6 +35,7 @@ const reachable = `
 // the stack of this test would outgrow its limit, which nothing recovers from.
 func TestNativesThatCallThemselves(t *testing.T) {
 	effort.Long(t)
+	effort.Once(t)
 	defer javascript.SetMaxNativeDepth(50)()
 	defer debug.SetMaxStack(debug.SetMaxStack(16 << 20))
 	script := "const natives = []; let rec = new Record();" + reachable + `
@@ -41,10 +43,7 @@ function process(rec) {
 	const exec = RegExp.prototype.exec
 	const hosts = {
 		object: () => ({}), list: () => { const a = []; a.push(a); return a }, function: () => function () {}, regexp: () => { const r = /y/; r.lastIndex = r; return r },
-		date: () => new Date(0), error: () => { const e = new Error(""); e.name = e; e.message = e; return e }, promise: () => Promise.resolve(),
-		map: () => { const m = new Map(); m.set(m, m); return m }, set: () => { const s = new Set(); s.add(s); return s }, typed: () => new Uint8Array(2), buffer: () => new ArrayBuffer(2), view: () => new DataView(new ArrayBuffer(2)),
-		text: () => new String("x"), number: () => new Number(1), flag: () => new Boolean(true), big: () => Object(1n), symbol: () => Object(Symbol.iterator),
-		iterator: () => [1][Symbol.iterator](), matches: () => "x".matchAll(/x/g), generator: () => (function* () {})(), proxy: () => new Proxy({}, {}), raw: () => RawData("x"),
+		error: () => { const e = new Error(""); e.name = e; e.message = e; return e }, map: () => { const m = new Map(); m.set(m, m); return m },
 	}
 	const attempt = f => { try { f() } catch {} }
 	if (!(rec.Metadata.i in natives)) { rec.Key = "end"; return rec }
@@ -75,15 +74,15 @@ function process(rec) {
 	rec.Key = natives[rec.Metadata.i][0]
 	return rec }`
 	p := open(t, map[string]string{"script": script, "timeout": "3s"}, nil)
-	for i := 0; ; i++ {
+	for range 20 { // each takes a second or so: runs differ in those they try
+		i := rand.IntN(700)
 		f, r := feed(t, p, record.Record{Metadata: record.Metadata{{Key: "i", Value: strconv.Itoa(i)}}})
 		name, _ := r.Key.Raw()
 		if string(name) == "end" {
-			t.Logf("%d natives", i)
-			return
+			continue // there are fewer
 		}
 		if f.Err != nil {
-			t.Logf("native %d: %v", i, f.Err)
+			t.Logf("native %d: %v", i, f.Err) // it was refused, which is no harm
 		}
 	}
 }
