@@ -25,13 +25,14 @@ func TestEndlessStructures(t *testing.T) {
 	for _, name := range []string{
 		"flat of itself", "flat of getters", "JSON of getters", "JSON of a late cycle", "JSON of toJSON", "JSON by native toJSON", "JSON by a replacer",
 		"reviver that adds", "reviver that nests", "name of itself", "native toString", "native valueOf", "native locale", "bound conversion",
-		"bound error", "getter that binds", "getter that searches", "native exec", "native exec of a test", "native exec of a replace", "native exec of another", "bound match", "native getter", "getter of flags", "getter of a tag", "map of itself", "then of itself", "apply of itself",
+		"bound error", "getter that binds", "compile of itself", "getter that searches", "native exec", "native exec of a test", "native exec of a replace", "native exec of another", "bound match", "native getter", "getter of flags", "getter of a tag", "map of itself", "then of itself", "apply of itself",
 		"proxy of its prototype", "proxy of its handler", "proxy by Reflect", "revocable proxy", "generators", "constructors", "nested groups",
 		"nested groups to match", "deep JSON", "returned getter that recurses", "flat", "number of digits", "values of JSON",
 	} {
 		refuses(t, name, "RangeError: ")
 	}
 	refuses(t, "many in a template", "")
+	refuses(t, "compile within compile", "TypeError: Method RegExp.prototype.compile called on incompatible receiver")
 	for _, name := range []string{"returned itself", "returned length of holes", "returned one piece many times", "returned getter that throws"} {
 		refuses(t, name, "")
 	}
@@ -98,6 +99,7 @@ func TestBoundedFunctions(t *testing.T) {
 		"let s = 'a', n = 1, o = {s}; s += s; o.s += s; n += n; return `${s}-${n}-${o.s}${{toString: () => 'u'}}` + s + n + o.s + [n] + null":          `aa-2-aaauaa2aaa2null`,
 		`let t = [], f = v => { t.push(v); return {toString() { t.push(-v); return "x" }} }; void (f(1) + f(2)); return t + ` + "`${f(3)}${f(4)}` + t": `1,2,-1,-2,3,-3,4,-4xx1,2,-1,-2,3,-3,4,-4`,
 		`let b = 2n; b += b; return typeof (b + b) + (b + b) + ("ü" + b) + String.raw` + "`${b}\\n${b}`":                                               `bigint8ü44\n4`,
+		`let r = /a/; r.lastIndex = 5; r.compile("b+", "i"); return r.flags + r.source + r.lastIndex + r.test("xBB") + r.compile(/c/g).flags`:          `ib+0trueg`,
 		`function* g() { yield 1; yield* [2, 3] }; return [...g()].join()`:                                                                             `1,2,3`,
 	} {
 		f, r := process(t, "function process(rec) { rec.Key = String((() => { "+script+" })()); return rec }", record.Record{})

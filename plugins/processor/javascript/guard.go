@@ -24,7 +24,8 @@ const maxTimeout = 10 * time.Second
 // makes of the limit, no match, is never seen.
 var matching sync.Mutex
 
-// limitMatches calls f, which makes regular expressions of a script with that limit.
+// limitMatches calls f, which makes regular expressions of a script with that limit. f must call nothing that may be code
+// of a script: one that makes a regular expression in turn would wait for itself, and all other scripts for it.
 func limitMatches(timeout time.Duration, f func()) {
 	matching.Lock()
 	defer matching.Unlock()

@@ -110,6 +110,8 @@ var hostile = map[string]string{
 	"bound conversion":            "let o = {}; o.toString = String.bind(null, o); String(o)",
 	"bound error":                 "let o = {}; o.toString = Error.bind(null, o); String(o)",
 	"getter that binds":           "let e = new Error(''); Object.defineProperty(e, 'name', {get: Function.prototype.bind, enumerable: true}); e.name",
+	"compile within compile":      "let o = {get [Symbol.toStringTag]() { return new RegExp('x') + '' }}; RegExp.prototype.compile.call(o, 'x')",
+	"compile of itself":           "let o = {}; Object.defineProperty(o, Symbol.toStringTag, {get: RegExp.prototype.compile}); o[Symbol.toStringTag]",
 	"getter that searches":        "let r = /x/; Object.defineProperty(r, 'exec', {get: r[Symbol.search]}); r.exec",
 	"exec without end":            "let r = /x/g; r.exec = Object; 'x'.match(r)",
 	"exec that is a prototype":    "let r = /x/g; r.exec = Object.getPrototypeOf; 'x'.replace(r, 'y')",
