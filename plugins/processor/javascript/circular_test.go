@@ -25,7 +25,7 @@ func TestEndlessStructures(t *testing.T) {
 	for _, name := range []string{
 		"flat of itself", "flat of getters", "JSON of getters", "JSON of a late cycle", "JSON of toJSON", "JSON by native toJSON", "JSON by a replacer",
 		"reviver that adds", "reviver that nests", "name of itself", "native toString", "native valueOf", "native locale", "bound conversion",
-		"bound error", "getter that binds", "compile of itself", "getter that searches", "native exec", "native exec of a test", "native exec of a replace", "native exec of another", "bound match", "native getter", "getter of flags", "getter of a tag", "map of itself", "then of itself", "apply of itself",
+		"bound error", "bound data", "bound require", "getter that binds", "compile of itself", "getter that searches", "native exec", "native exec of a test", "native exec of a replace", "native exec of another", "bound match", "native getter", "getter of flags", "getter of a tag", "map of itself", "then of itself", "apply of itself",
 		"proxy of its prototype", "proxy of its handler", "proxy by Reflect", "revocable proxy", "generators", "constructors", "nested groups",
 		"nested groups to match", "deep JSON", "returned getter that recurses", "flat", "number of digits", "values of JSON",
 	} {
