@@ -207,8 +207,8 @@ func newCalls(vm *goja.Runtime) (*calls, error) {
 	return c, nil
 }
 
-// emptyName is the file of the empty function, which errors of a script do not name.
-const emptyName = "conduit:empty"
+// emptyName is the file of functions that are not the script's, which errors of a script do not name.
+const emptyName = "conduit"
 
 var emptyFunction = goja.MustCompile(emptyName, "(() => {})", true)
 

@@ -32,6 +32,7 @@ func TestEndlessStructures(t *testing.T) {
 		refuses(t, name, "RangeError: ")
 	}
 	refuses(t, "many in a template", "")
+	refuses(t, "power of an object", "RangeError: a BigInt is too large")
 	refuses(t, "compile within compile", "TypeError: Method RegExp.prototype.compile called on incompatible receiver")
 	for _, name := range []string{"returned itself", "returned length of holes", "returned one piece many times", "returned getter that throws"} {
 		refuses(t, name, "")
@@ -100,6 +101,7 @@ func TestBoundedFunctions(t *testing.T) {
 		`let t = [], f = v => { t.push(v); return {toString() { t.push(-v); return "x" }} }; void (f(1) + f(2)); return t + ` + "`${f(3)}${f(4)}` + t": `1,2,-1,-2,3,-3,4,-4xx1,2,-1,-2,3,-3,4,-4`,
 		`let b = 2n; b += b; return typeof (b + b) + (b + b) + ("ü" + b) + String.raw` + "`${b}\\n${b}`":                                               `bigint8ü44\n4`,
 		`let r = /a/; r.lastIndex = 5; r.compile("b+", "i"); return r.flags + r.source + r.lastIndex + r.test("xBB") + r.compile(/c/g).flags`:          `ib+0trueg`,
+		`let m = new Map(); m.set(m, m); return [m ** 2, new Date(3) ** 2, ({valueOf: () => 3n}) ** Object(2n), [2] << 1, 1 << {}]`:                    `NaN,9,9,4,1`,
 		`function* g() { yield 1; yield* [2, 3] }; return [...g()].join()`:                                                                             `1,2,3`,
 	} {
 		f, r := process(t, "function process(rec) { rec.Key = String((() => { "+script+" })()); return rec }", record.Record{})

@@ -156,8 +156,21 @@ var checkName = "operand" + rand.Text()
 // boundPowers defines the function of checkName: with BigInts these operators alone make any
 // size of number.
 func (b *bounds) boundPowers() {
+	made, err := b.vm.RunProgram(numberFunction)
+	if err != nil {
+		b.keep(err)
+		return
+	}
+	number, _ := goja.AssertFunction(made)
 	b.keep(b.vm.GlobalObject().DefineDataProperty(checkName, b.vm.ToValue(func(c goja.FunctionCall) goja.Value {
 		v := c.Argument(0)
+		if _, ok := v.(*goja.Object); ok { // to export a Map, for one, exports all that is in it
+			made, err := number(goja.Undefined(), v)
+			if err != nil {
+				panic(err)
+			}
+			v = made
+		}
 		n, ok := v.Export().(*big.Int)
 		if !ok {
 			return v
@@ -169,6 +182,9 @@ func (b *bounds) boundPowers() {
 		return v
 	}), goja.FLAG_FALSE, goja.FLAG_FALSE, goja.FLAG_FALSE))
 }
+
+// numberFunction returns the number or BigInt that an operand stands for.
+var numberFunction = goja.MustCompile(emptyName, "(v => -(-v))", true)
 
 // sumName and textName are as checkName: what + makes passes through the one, the parts of a template through the other.
 var sumName, textName = "sum" + rand.Text(), "text" + rand.Text()
