@@ -104,3 +104,27 @@ func TestHostileRecords(t *testing.T) {
 		}
 	}
 }
+
+// Whatever reads JSON that is in a record does so within the budget of the chain.
+func TestJSONIsReadWithinTheBudget(t *testing.T) {
+	t.Parallel()
+	text := `{"payload":[` + strings.Repeat("{},", 50_000) + "1]}"
+	for plugin, settings := range map[string]map[string]string{
+		"json.decode":         {"field": ".Payload.After.text"},
+		"field.set":           {"field": ".Payload.After.x", "value": "{{ .Payload.After.text }}", "type": "json"},
+		"unwrap.debezium":     {"field": ".Payload.After.text"},
+		"unwrap.kafkaconnect": {"field": ".Payload.After.text"},
+		"unwrap.opencdc":      {"field": ".Payload.After.text"},
+	} {
+		c, err := processor.Open(t.Context(), "pipeline", []spec.Processor{{ID: "p", Plugin: plugin, Settings: settings}}, processor.Options{
+			Registry: &processor.Registry{Builtin: processor.Builtins()}, Budget: 1 << 20, StateDir: t.TempDir(), Timeout: time.Minute})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = c.Teardown(context.Background()) })
+		out, err := c.Process(t.Context(), "token", []record.Record{{Position: record.Position("1"), After: record.Structured(map[string]any{"text": text})}})
+		if err != nil || len(out.Refused) != 1 || !strings.Contains(out.Refused[0].Err.Error(), "memory") {
+			t.Errorf("%s: refusals are %.300v (%v), want one for its memory", plugin, out.Refused, err)
+		}
+	}
+}

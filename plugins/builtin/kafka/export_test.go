@@ -39,3 +39,6 @@ func OwnNames(connectorID string) (id, topic string) {
 	o := newOnce(&destinationSettings{}, connectorID)
 	return o.id, o.topic
 }
+
+// ArenaFields returns how many fields of metadata are allocated for each message of a fetch that begins with m.
+func ArenaFields(m *kgo.Record) int { return arenaFields(m) }

@@ -81,7 +81,7 @@ func (s *Source) takePartition(records []record.Record, p *partition, messages [
 		return records, err
 	}
 	const textBytes = 40
-	arena, all := record.NewArena(len(messages), messageFields+len(messages[0].Headers), textBytes), newCommon(p)
+	arena, all := record.NewArena(len(messages), arenaFields(messages[0]), textBytes), newCommon(p)
 	for _, m := range messages {
 		if m.Offset < p.seen { // fetched for a former assignment of the same partition
 			continue
@@ -99,6 +99,10 @@ func (s *Source) takePartition(records []record.Record, p *partition, messages [
 	s.next.set(p.topic, p.number, p.seen)
 	return records, nil
 }
+
+// arenaFields returns how many fields of metadata are allocated at once for each message. Most have as many headers as the
+// first, but a first one with very many says nothing about the others.
+func arenaFields(first *kgo.Record) int { return messageFields + min(len(first.Headers), 16) }
 
 const (
 	headerPrefix  = "kafka.header."

@@ -471,3 +471,13 @@ func checkExpands(w *world) {
 		}
 	}
 }
+
+// A message with very many headers does not make room for as many in each message that was fetched with it.
+func TestHeadersOfTheFirstMessage(t *testing.T) {
+	t.Parallel()
+	for headers, want := range map[int]int{0: 6, 3: 9, 100_000: 22} {
+		if n := kafka.ArenaFields(&kgo.Record{Headers: make([]kgo.RecordHeader, headers)}); n != want {
+			t.Errorf("%d headers: %d fields for each message, want %d", headers, n, want)
+		}
+	}
+}

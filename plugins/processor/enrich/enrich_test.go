@@ -3,6 +3,7 @@ package enrich_test
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -216,5 +217,34 @@ func TestHTTPCacheForgetsWhatWasNotUsedForLongest(t *testing.T) {
 	}
 	if n := asked.Load(); n != 4 {
 		t.Errorf("asked %d times, want 4", n)
+	}
+}
+
+// Answers that are remembered take at most the memory that may be made of one record.
+func TestHTTPCacheIsBoundedInBytes(t *testing.T) {
+	var asked atomic.Int32
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked.Add(1)
+		n := 4000
+		if r.URL.Path == "/long" {
+			n = 20_000
+		}
+		fmt.Fprintf(w, "%q", strings.Repeat("x", n))
+	}))
+	defer server.Close()
+	p, ctx, _ := open(t, "enrich.http", map[string]string{"url": server.URL + "/{{ .Payload.After.id }}"})
+	ctx = sdk.WithEnv(ctx, &sdk.Env{Logger: slog.New(slog.DiscardHandler), Budget: 10_000})
+	for _, id := range []string{"a", "b", "b", "a", "c", "a", "b", "b"} { // c makes b forgotten, b makes c
+		enriched(t, p, ctx, id)
+	}
+	if n := asked.Load(); n != 4 {
+		t.Errorf("asked %d times, want 4", n)
+	}
+	ctx = sdk.WithEnv(ctx, &sdk.Env{Logger: slog.New(slog.DiscardHandler), Budget: 15_000})
+	for range 2 {
+		enriched(t, p, ctx, "long") // more than all together may take
+	}
+	if n := asked.Load(); n != 6 {
+		t.Errorf("asked %d times, want 6", n)
 	}
 }

@@ -39,7 +39,7 @@ type webSettings struct {
 	MaxBytes int64             `json:"maxBytes" default:"1048576" validate:"gt=0,lt=67108865" desc:"Longest answer."`
 	Missing  string            `json:"missing" default:"pass" validate:"inclusion=pass|refuse|filter" desc:"What becomes of a record for which the answer is 404."`
 	TTL      time.Duration     `json:"cache.ttl" default:"1m" desc:"How long an answer is used again. 0: never."`
-	Size     int               `json:"cache.size" default:"10000" validate:"gt=0,lt=1000001" desc:"Answers that are remembered. What was not used for longest is forgotten first."`
+	Size     int               `json:"cache.size" default:"10000" validate:"gt=0,lt=1000001" desc:"Answers that are remembered. What was not used for longest is forgotten first, also when all take more than an eighth of memory.limit (at most 256 MiB)."`
 	Retries  int               `json:"retries" default:"3" validate:"gt=-1,lt=101" desc:"How often a request is repeated."`
 	Min      time.Duration     `json:"backoff.min" default:"100ms" validate:"gt=0" desc:"Pause before the first repetition. It doubles from one to the next."`
 	Max      time.Duration     `json:"backoff.max" default:"5s" validate:"gt=0" desc:"Longest pause."`
@@ -139,7 +139,7 @@ func (p *web) answer(ctx context.Context, r *record.Record) (answer, error) {
 	}
 	a, err := p.ask(ctx, string(text))
 	if err == nil {
-		p.cache.put(string(text), a, now)
+		p.cache.put(string(text), a, now, sdk.Budget(ctx))
 	}
 	return a, err
 }
@@ -175,6 +175,7 @@ type answer struct {
 // cache remembers answers by URL; what was not used for longest is forgotten first.
 type cache struct {
 	size    int
+	bytes   int // of memory that entries take
 	ttl     time.Duration
 	entries map[string]*list.Element // of *entry
 	used    list.List                // the last one used first
@@ -183,7 +184,11 @@ type cache struct {
 type entry struct {
 	url string
 	answer
+	bytes int
 }
+
+// entryBytes is what an entry takes besides its URL and value, in bytes.
+const entryBytes = 256
 
 func (c *cache) get(url string, now time.Time) (answer, bool) {
 	e, ok := c.entries[url]
@@ -199,21 +204,25 @@ func (c *cache) get(url string, now time.Time) (answer, bool) {
 	return a, true
 }
 
-func (c *cache) put(url string, a answer, now time.Time) {
-	if c.ttl <= 0 {
+// put remembers a, as long as all answers together take at most so many bytes.
+func (c *cache) put(url string, a answer, now time.Time, most int) {
+	n := entryBytes + len(url) + record.ValueMemory(a.value)
+	if c.ttl <= 0 || n > most {
 		return
 	}
 	if c.entries == nil {
 		c.entries = map[string]*list.Element{}
 	}
-	if len(c.entries) >= c.size {
+	for len(c.entries) >= c.size || c.bytes+n > most {
 		c.remove(c.used.Back())
 	}
+	c.bytes += n
 	a.until = now.Add(c.ttl)
-	c.entries[url] = c.used.PushFront(&entry{url, a})
+	c.entries[url] = c.used.PushFront(&entry{url, a, n})
 }
 
 func (c *cache) remove(e *list.Element) {
+	c.bytes -= e.Value.(*entry).bytes
 	delete(c.entries, e.Value.(*entry).url)
 	c.used.Remove(e)
 }

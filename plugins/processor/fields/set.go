@@ -20,6 +20,7 @@ type set struct {
 	constant any  // the value of a template without actions
 	shared   bool // all records may have the constant itself
 	read     func(text string) (any, error)
+	budget   int // bytes of memory that a value of JSON may take
 	scratch  []byte
 }
 
@@ -51,7 +52,8 @@ func (p *set) Configure(_ context.Context, settings map[string]string) error {
 	}
 	p.read = readers[s.Type]
 	if s.Type == "json" {
-		p.read = func(text string) (any, error) { return jsonvalue.Parse([]byte(text)) }
+		p.budget = sdk.DefaultBudget
+		p.read = func(text string) (any, error) { return jsonvalue.ParseWithin([]byte(text), p.budget) }
 	}
 	return p.prepare(s.Type)
 }
@@ -108,6 +110,7 @@ func (p *set) SchemaParts() schema.Parts {
 func (p *set) Process(ctx context.Context, b *sdk.ProcessBatch) error {
 	var timeLimit template.TimeLimit
 	timeLimit.Begin(ctx)
+	p.budget = sdk.Budget(ctx)
 	ref := p.refs[0]
 	if _, ok := p.template.Constant(); ok {
 		return b.Each(func(r *record.Record) error {

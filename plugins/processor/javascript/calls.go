@@ -3,39 +3,45 @@
 package javascript
 
 import (
+	"errors"
+	"reflect"
 	"slices"
+	"strconv"
 	"sync"
+	"unsafe"
 
 	"github.com/dop251/goja"
 )
 
 // The engine counts the calls of functions that are written in JavaScript. Functions of the language that call each
 // other, such as a toString that is String.prototype.trim, recurse on the Go stack only, and a Go stack that outgrows
-// its limit ends the process. So each of them that calls what an object has for it counts itself.
+// its limit ends the process. Nor can a loop of the engine be interrupted that calls one until it returns something
+// else, such as exec of a regular expression that is Object. So each function of the language counts its calls.
 
-// owners are the objects whose functions do that. Functions that only convert their arguments are not among them: they
-// recurse through Function.prototype.bind alone, which counts what it makes.
+// owners are the objects that have functions.
 var owners = goja.MustCompile("owners", `(() => {
-	const proto = Object.getPrototypeOf, typed = proto(Uint8Array)
-	return [Array.prototype, String.prototype, RegExp.prototype, Error.prototype, Object.prototype, Function.prototype,
-		Promise.prototype, Date.prototype, Map.prototype, Set.prototype, ArrayBuffer.prototype, typed.prototype,
-		Array, Promise, typed, proto([][Symbol.iterator]()), proto(new Map().entries()), proto(new Set().entries()), proto('x'.matchAll(/x/g)),
-		proto(function* () {}).prototype, proto(proto([][Symbol.iterator]()))]
+	const proto = Object.getPrototypeOf, found = new Set([proto(Uint8Array), proto(Uint8Array).prototype, proto([][Symbol.iterator]()),
+		proto(proto([][Symbol.iterator]())), proto(new Map().entries()), proto(new Set().entries()), proto('x'[Symbol.iterator]()),
+		proto('x'.matchAll(/x/g)), proto(function* () {}).prototype, globalThis])
+	for (const name of Object.getOwnPropertyNames(globalThis)) {
+		const value = globalThis[name]
+		if (value !== null && (typeof value === 'object' || typeof value === 'function')) {
+			found.add(value)
+			if (value.prototype) found.add(value.prototype)
+		}
+	}
+	return [...found]
 })()`, true)
-
-// accessors is the accessor that calls others, and its owner.
-var accessors = goja.MustCompile("accessors", `[
-	[RegExp.prototype, "flags", Object.getOwnPropertyDescriptor(RegExp.prototype, "flags")],
-	[Object.prototype, "__proto__", Object.getOwnPropertyDescriptor(Object.prototype, "__proto__")]]`, true)
 
 // member is a function of the owner with that index.
 type member struct {
 	owner  int
 	name   string
 	symbol *goja.Symbol // instead of name
+	part   string       // of the description of the property
 }
 
-// members returns all functions of owners that are counted.
+// members returns all functions of owners.
 var members = sync.OnceValue(func() (found []member) {
 	vm := goja.New()
 	list, err := vm.RunProgram(owners)
@@ -43,24 +49,32 @@ var members = sync.OnceValue(func() (found []member) {
 		panic(err)
 	}
 	describe, _ := goja.AssertFunction(vm.Get("Object").(*goja.Object).Get("getOwnPropertyDescriptor"))
-	symbols := []*goja.Symbol{goja.SymIterator, goja.SymMatch, goja.SymMatchAll, goja.SymReplace, goja.SymSearch, goja.SymSplit, goja.SymToPrimitive}
+	ownKeys, _ := goja.AssertFunction(vm.Get("Reflect").(*goja.Object).Get("ownKeys"))
+	seen := make(map[*goja.Object]bool)
 	for i, owner := range objects(list) {
-		add := func(m member, key goja.Value) {
+		v, err := ownKeys(goja.Undefined(), owner)
+		if err != nil {
+			panic(err)
+		}
+		keys := v.(*goja.Object)
+		for k := range length(keys) {
+			key := keys.Get(strconv.FormatInt(k, 10))
 			d, err := describe(goja.Undefined(), owner, key)
-			if err != nil || goja.IsUndefined(d) {
-				return
+			if err != nil {
+				panic(err)
 			}
-			f, ok := d.(*goja.Object).Get("value").(*goja.Object)
-			// A constructor has a prototype. The engine matches faster as long as exec is its own.
-			if ok && native(f) != nil && f.Get("prototype") == nil && m.name != "exec" && m.name != "constructor" {
-				found = append(found, m)
+			m := member{owner: i}
+			if s, ok := key.(*goja.Symbol); ok {
+				m.symbol = s
+			} else {
+				m.name = key.String()
 			}
-		}
-		for _, name := range owner.GetOwnPropertyNames() {
-			add(member{owner: i, name: name}, vm.ToValue(name))
-		}
-		for _, s := range symbols {
-			add(member{owner: i, symbol: s}, s)
+			for _, part := range []string{"value", "get", "set"} {
+				if f, ok := d.(*goja.Object).Get(part).(*goja.Object); ok && native(f) != nil && !seen[f] {
+					m.part, seen[f] = part, true
+					found = append(found, m)
+				}
+			}
 		}
 	}
 	return found
@@ -74,8 +88,14 @@ func objects(list goja.Value) (all []*goja.Object) {
 	return all
 }
 
-// native returns the Go function that f is, without what the engine does around a call from Go.
+var functionType = reflect.TypeFor[func(goja.FunctionCall) goja.Value]()
+
+// native returns the Go function that f is, without what the engine does around a call from Go. It returns nil when f is
+// no function: to export an object reads all of its members, which may be code of the script.
 func native(f *goja.Object) func(goja.FunctionCall) goja.Value {
+	if f.ExportType() != functionType {
+		return nil
+	}
 	raw, _ := f.Export().(func(goja.FunctionCall) goja.Value)
 	return raw
 }
@@ -87,44 +107,47 @@ func (b *bounds) countCalls() {
 		b.keep(err)
 		return
 	}
-	all, counted := objects(list), make(map[*goja.Object]*goja.Object)
-	count := func(f *goja.Object) *goja.Object {
-		if counted[f] == nil {
-			counted[f] = b.named(b.count(native(f)), f)
-			counted[counted[f]] = counted[f]
-		}
-		return counted[f]
-	}
+	all, counted := objects(list), make(map[*goja.Object]bool)
+	describe, _ := goja.AssertFunction(b.vm.Get("Object").(*goja.Object).Get("getOwnPropertyDescriptor"))
 	for _, m := range members() {
-		o := all[m.owner]
-		if m.symbol != nil {
-			b.keep(o.DefineDataPropertySymbol(m.symbol, count(o.GetSymbol(m.symbol).(*goja.Object)), goja.FLAG_TRUE, goja.FLAG_TRUE, goja.FLAG_FALSE))
-		} else {
-			b.define(o, m.name, count(o.Get(m.name).(*goja.Object)))
+		v, o := goja.Value(nil), all[m.owner]
+		switch {
+		case m.part != "value" && m.symbol != nil:
+			v, err = describe(goja.Undefined(), o, m.symbol)
+		case m.part != "value":
+			v, err = describe(goja.Undefined(), o, b.vm.ToValue(m.name))
+		case m.symbol != nil:
+			v = o.GetSymbol(m.symbol)
+		default:
+			v = o.Get(m.name)
+		}
+		b.keep(err)
+		if d, ok := v.(*goja.Object); ok && m.part != "value" {
+			v = d.Get(m.part)
+		}
+		if f, ok := v.(*goja.Object); ok && !counted[f] {
+			b.keep(b.countInPlace(f))
+			counted[f] = true
 		}
 	}
-	b.countAccessors(count)
 	b.countBound(counted)
 	b.countProxies()
 }
 
-func (b *bounds) countAccessors(count func(*goja.Object) *goja.Object) {
-	list, err := b.vm.RunProgram(accessors)
-	if err != nil {
-		b.keep(err)
-		return
-	}
-	for _, a := range objects(list) {
-		var get, set goja.Value
-		d := a.Get("2").(*goja.Object)
-		if f, ok := d.Get("get").(*goja.Object); ok {
-			get = count(f)
+// countInPlace counts the calls of f, which stays the same object. The engine has no call for that. Another function in
+// the place of f takes longer to make, and the engine works many times faster as long as some, such as
+// RegExp.prototype.exec and Array.prototype.values, are its own.
+func (b *bounds) countInPlace(f *goja.Object) error {
+	self := reflect.ValueOf(f).Elem().FieldByName("self")
+	if self.Kind() == reflect.Interface && self.Elem().Kind() == reflect.Pointer && self.Elem().Elem().Kind() == reflect.Struct {
+		field := self.Elem().Elem().FieldByName("f")
+		if field.IsValid() && field.Type() == functionType {
+			counted := reflect.ValueOf(b.count(native(f)))
+			reflect.NewAt(field.Type(), unsafe.Pointer(field.UnsafeAddr())).Elem().Set(counted)
+			return nil
 		}
-		if f, ok := d.Get("set").(*goja.Object); ok {
-			set = count(f)
-		}
-		b.keep(a.Get("0").(*goja.Object).DefineAccessorProperty(a.Get("1").String(), get, set, goja.FLAG_TRUE, goja.FLAG_FALSE))
 	}
+	return errors.New("a function of the JavaScript engine is not what it was")
 }
 
 // named returns f as a function with the name and length of original.
@@ -145,9 +168,12 @@ func (b *bounds) count(f func(goja.FunctionCall) goja.Value) func(goja.FunctionC
 	}
 }
 
+// maxNativeDepth bounds how deep calls of functions of the language may be nested.
+var maxNativeDepth = maxCallDepth
+
 func (b *bounds) enter() {
 	b.throwInterrupted()
-	if b.calls.depth >= maxCallDepth {
+	if b.calls.depth >= maxNativeDepth {
 		b.throw("calls are nested too deep")
 	}
 	b.calls.depth++
@@ -181,21 +207,24 @@ func newCalls(vm *goja.Runtime) (*calls, error) {
 	return c, nil
 }
 
-var emptyFunction = goja.MustCompile("empty", "(() => {})", true)
+// emptyName is the file of functions that are not the script's, which errors of a script do not name.
+const emptyName = "conduit"
+
+var emptyFunction = goja.MustCompile(emptyName, "(() => {})", true)
 
 // countBound counts the calls of what Function.prototype.bind makes of a function of the language that is not in counted.
-func (b *bounds) countBound(counted map[*goja.Object]*goja.Object) {
+func (b *bounds) countBound(counted map[*goja.Object]bool) {
 	prototype := b.vm.Get("Function").(*goja.Object).Get("prototype").(*goja.Object)
 	bind := prototype.Get("bind").(*goja.Object)
 	text, raw := native(prototype.Get("toString").(*goja.Object)), native(bind)
 	suffix := "() { [native code] }"
-	b.define(prototype, "bind", b.named(func(c goja.FunctionCall) goja.Value {
+	b.define(prototype, "bind", b.named(b.count(func(c goja.FunctionCall) goja.Value {
 		target, ok := c.This.(*goja.Object)
-		if ok && native(target) != nil && counted[target] == nil && hasSuffix(text(goja.FunctionCall{This: target}), suffix) {
+		if ok && native(target) != nil && !counted[target] && hasSuffix(text(goja.FunctionCall{This: target}), suffix) {
 			c.This = b.countTarget(target)
 		}
 		return raw(c)
-	}, bind))
+	}), bind))
 }
 
 func hasSuffix(v goja.Value, suffix string) bool {

@@ -24,7 +24,8 @@ const maxTimeout = 10 * time.Second
 // makes of the limit, no match, is never seen.
 var matching sync.Mutex
 
-// limitMatches calls f, which makes regular expressions of a script with that limit.
+// limitMatches calls f, which makes regular expressions of a script with that limit. f must call nothing that may be code
+// of a script: one that makes a regular expression in turn would wait for itself, and all other scripts for it.
 func limitMatches(timeout time.Duration, f func()) {
 	matching.Lock()
 	defer matching.Unlock()
@@ -37,7 +38,7 @@ var matchGrace = time.Second
 
 // guardTick is how often a call that goes on is checked. Batches that take less time
 // cost one Reset and one Stop of a timer.
-const guardTick = 10 * time.Millisecond
+var guardTick = 10 * time.Millisecond
 
 // guard interrupts calls of a script that take too long, and those during which the memory
 // of the process grows too much. The JavaScript engine does not count what a script holds,
@@ -261,6 +262,7 @@ func boundFunctions(vm *goja.Runtime, g *guard) (*bounds, error) {
 	b.boundLengths()
 	b.boundNatives()
 	b.boundPowers()
+	b.boundSums()
 	return b, b.err
 }
 

@@ -464,3 +464,12 @@ func BenchmarkJavaScript(b *testing.B) {
 		})
 	}
 }
+
+// Statements in which names may mean what an object has are refused, with their place and the remedy.
+func TestWithIsRefused(t *testing.T) {
+	t.Parallel()
+	err := javascript.Compile("function process(rec) {\n  with (rec) { Key = 'x' }\n  return rec\n}")
+	if err == nil || !strings.Contains(err.Error(), "script:2:3: SyntaxError: scripts cannot use with: name the object") {
+		t.Errorf("error is %v", err)
+	}
+}

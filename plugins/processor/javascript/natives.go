@@ -156,8 +156,21 @@ var checkName = "operand" + rand.Text()
 // boundPowers defines the function of checkName: with BigInts these operators alone make any
 // size of number.
 func (b *bounds) boundPowers() {
+	made, err := b.vm.RunProgram(numberFunction)
+	if err != nil {
+		b.keep(err)
+		return
+	}
+	number, _ := goja.AssertFunction(made)
 	b.keep(b.vm.GlobalObject().DefineDataProperty(checkName, b.vm.ToValue(func(c goja.FunctionCall) goja.Value {
 		v := c.Argument(0)
+		if _, ok := v.(*goja.Object); ok { // to export a Map, for one, exports all that is in it
+			made, err := number(goja.Undefined(), v)
+			if err != nil {
+				panic(err)
+			}
+			v = made
+		}
 		n, ok := v.Export().(*big.Int)
 		if !ok {
 			return v
@@ -170,11 +183,79 @@ func (b *bounds) boundPowers() {
 	}), goja.FLAG_FALSE, goja.FLAG_FALSE, goja.FLAG_FALSE))
 }
 
-// checkPowers has the operands of ** and << in the tree checked.
-func checkPowers(tree *ast.Program) { checkNode(reflect.ValueOf(tree.Body)) }
+// numberFunction returns the number or BigInt that an operand stands for.
+var numberFunction = goja.MustCompile(emptyName, "(v => -(-v))", true)
 
-// checkNode goes through all nodes at v: those of the syntax tree are pointers, and lists of them.
-func checkNode(v reflect.Value) {
+// sumName and textName are as checkName: what + makes passes through the one, the parts of a template through the other.
+var sumName, textName = "sum" + rand.Text(), "text" + rand.Text()
+
+// boundSums defines the functions of sumName and textName. A loop that doubles a text takes gigabytes between two looks
+// at the memory.
+func (b *bounds) boundSums() {
+	define := func(name string, f func(goja.FunctionCall) goja.Value) {
+		b.keep(b.vm.GlobalObject().DefineDataProperty(name, b.vm.ToValue(f), goja.FLAG_FALSE, goja.FLAG_FALSE, goja.FLAG_FALSE))
+	}
+	define(sumName, func(c goja.FunctionCall) goja.Value {
+		v := c.Argument(0)
+		if s, ok := v.(goja.String); ok {
+			b.text(s.Length(), s)
+		}
+		return v
+	})
+	define(textName, func(c goja.FunctionCall) goja.Value {
+		n, wide := 0, goja.String(nil)
+		for _, v := range c.Arguments {
+			s := b.textOf(v)
+			if n += s.Length(); wide == nil || unitBytes(s) > unitBytes(wide) {
+				wide = s
+			}
+		}
+		b.text(n, wide)
+		var out goja.StringBuilder
+		for _, v := range c.Arguments {
+			out.WriteString(b.textOf(v))
+		}
+		return out.String()
+	})
+}
+
+// text throws when a text of n units like those of s, which is there beside what it is made of, is more than the script
+// may have.
+func (b *bounds) text(n int, s goja.String) {
+	if n < largeList/2 {
+		return
+	}
+	size := uint64(n * unitBytes(s))
+	if size+size/2 > b.guard.memory {
+		b.throw(fmt.Sprintf("a text of %d bytes is too long", size))
+	}
+	b.guard.make(size)
+}
+
+// unitBytes returns how many bytes each unit of s takes: the engine keeps texts of more than ASCII as lists of 16 bits.
+func unitBytes(s goja.String) int {
+	if reflect.TypeOf(s).Kind() == reflect.String {
+		return 1
+	}
+	return 2
+}
+
+// checkTree has the operands of ** and <<, and what + and templates make, in the tree checked. It refuses with statements,
+// in which a script would put functions of its own in the place of those that check.
+func checkTree(tree *ast.Program) error {
+	var c treeCheck
+	c.node(reflect.ValueOf(tree.Body))
+	if c.with != nil {
+		return &goja.CompilerSyntaxError{CompilerError: goja.CompilerError{File: tree.File, Offset: int(c.with.With) - 1,
+			Message: "scripts cannot use with: name the object before each of its members"}}
+	}
+	return nil
+}
+
+type treeCheck struct{ with *ast.WithStatement }
+
+// node goes through all nodes at v: those of the syntax tree are pointers, and lists of them.
+func (c *treeCheck) node(v reflect.Value) {
 	switch v.Kind() {
 	case reflect.Interface, reflect.Pointer:
 		if v.IsNil() {
@@ -183,8 +264,18 @@ func checkNode(v reflect.Value) {
 		if v.Kind() == reflect.Pointer && v.Type().Elem().PkgPath() != reflect.TypeFor[ast.Program]().PkgPath() {
 			return
 		}
-		checkNode(v.Elem())
+		c.node(v.Elem())
+		if v.Kind() == reflect.Interface {
+			if e, ok := v.Interface().(ast.Expression); ok && v.CanSet() {
+				if bounded := boundedSum(e); bounded != nil {
+					v.Set(reflect.ValueOf(bounded))
+				}
+			}
+			return
+		}
 		switch node := v.Interface().(type) {
+		case *ast.WithStatement:
+			c.with = node
 		case *ast.BinaryExpression:
 			node.Left, node.Right = checkOperands(node.Operator, node.Left, node.Right)
 		case *ast.AssignExpression:
@@ -197,15 +288,89 @@ func checkNode(v reflect.Value) {
 		}
 	case reflect.Slice:
 		for i := range v.Len() {
-			checkNode(v.Index(i))
+			c.node(v.Index(i))
 		}
 	case reflect.Struct:
 		for i := range v.NumField() {
 			if v.Type().Field(i).IsExported() {
-				checkNode(v.Field(i))
+				c.node(v.Field(i))
 			}
 		}
 	}
+}
+
+// boundedSum returns what e makes as checked by the function of sumName or textName, nil when it cannot be much longer than
+// one of its parts.
+func boundedSum(e ast.Expression) ast.Expression {
+	switch e := e.(type) {
+	case *ast.BinaryExpression:
+		if e.Operator == token.PLUS && !short(e.Left) && !short(e.Right) {
+			return callOf(sumName, e, e)
+		}
+	case *ast.AssignExpression:
+		if e.Operator == token.PLUS && !short(e.Right) {
+			return callOf(sumName, e, e)
+		}
+	case *ast.TemplateLiteral:
+		switch n := lengths(e); {
+		case n > 3:
+			return callOf(textName, e, templateParts(e)...)
+		case n > 1:
+			return callOf(sumName, e, e)
+		}
+	}
+	return nil
+}
+
+// lengths returns how many values of a template may be long, 0 when a function makes something else of it.
+func lengths(e *ast.TemplateLiteral) (n int) {
+	if e.Tag != nil {
+		return 0
+	}
+	for _, value := range e.Expressions {
+		if !short(value) {
+			n++
+		}
+	}
+	return n
+}
+
+// templateParts returns the parts of a template as texts. Each value becomes one before the next is evaluated.
+func templateParts(e *ast.TemplateLiteral) (parts []ast.Expression) {
+	for i, element := range e.Elements {
+		if element.Parsed != "" {
+			parts = append(parts, &ast.StringLiteral{Idx: element.Idx, Literal: element.Literal, Value: element.Parsed})
+		}
+		if i < len(e.Expressions) {
+			none := &ast.TemplateElement{Idx: element.Idx, Valid: true}
+			parts = append(parts, &ast.TemplateLiteral{OpenQuote: e.OpenQuote, CloseQuote: e.CloseQuote,
+				Elements: []*ast.TemplateElement{none, none}, Expressions: []ast.Expression{e.Expressions[i]}})
+		}
+	}
+	return parts
+}
+
+// short reports whether e is a literal, or its value a number or boolean.
+func short(e ast.Expression) bool {
+	switch e := e.(type) {
+	case *ast.NumberLiteral, *ast.StringLiteral, *ast.BooleanLiteral, *ast.NullLiteral, *ast.UnaryExpression:
+		return true
+	case *ast.TemplateLiteral:
+		return e.Tag == nil && len(e.Expressions) == 0
+	case *ast.BinaryExpression:
+		switch e.Operator {
+		case token.PLUS, token.LOGICAL_AND, token.LOGICAL_OR, token.COALESCE:
+			return false
+		}
+		return true
+	}
+	return false
+}
+
+// callOf returns a call of the function name in the place of e.
+func callOf(name string, e ast.Expression, arguments ...ast.Expression) ast.Expression {
+	return &ast.CallExpression{Callee: &ast.Identifier{Name: unistring.NewFromString(name), Idx: e.Idx0()},
+		LeftParenthesis: e.Idx0(), RightParenthesis: e.Idx1(), ArgumentList: arguments}
 }
 
 func checkOperands(operator token.Token, left, right ast.Expression) (l, r ast.Expression) {
@@ -223,10 +388,7 @@ func checkOperands(operator token.Token, left, right ast.Expression) (l, r ast.E
 
 // checked returns a call of the function of checkName with e.
 func checked(e ast.Expression, limit int64, bits bool) ast.Expression {
-	return &ast.CallExpression{
-		Callee: &ast.Identifier{Name: unistring.NewFromString(checkName), Idx: e.Idx0()}, LeftParenthesis: e.Idx0(), RightParenthesis: e.Idx1(),
-		ArgumentList: []ast.Expression{e,
-			&ast.NumberLiteral{Idx: e.Idx0(), Literal: fmt.Sprint(limit), Value: limit},
-			&ast.BooleanLiteral{Idx: e.Idx0(), Literal: fmt.Sprint(bits), Value: bits}},
-	}
+	return callOf(checkName, e, e,
+		&ast.NumberLiteral{Idx: e.Idx0(), Literal: fmt.Sprint(limit), Value: limit},
+		&ast.BooleanLiteral{Idx: e.Idx0(), Literal: fmt.Sprint(bits), Value: bits})
 }

@@ -63,33 +63,38 @@ func newRuntime(program *goja.Program, l *scriptLog, g *guard) (*runtime, error)
 
 func (r *runtime) defineGlobals(l *scriptLog, b *bounds) error {
 	return errors.Join(
-		r.vm.Set("Record", r.constructor(func(goja.ConstructorCall) *goja.Object {
+		r.vm.Set("Record", r.constructor(b, func(goja.ConstructorCall) *goja.Object {
 			return r.call.newRecord(record.Record{}).self
 		})),
-		r.vm.Set("RawData", r.constructor(func(c goja.ConstructorCall) *goja.Object {
+		r.vm.Set("RawData", r.constructor(b, func(c goja.ConstructorCall) *goja.Object {
 			var b []byte
 			if len(c.Arguments) > 0 {
 				b = []byte(c.Arguments[0].String())
 			}
 			return r.vm.NewDynamicArray(&octets{call: r.call, b: b, owned: true})
 		})),
-		r.vm.Set("StructuredData", r.constructor(func(goja.ConstructorCall) *goja.Object {
+		r.vm.Set("StructuredData", r.constructor(b, func(goja.ConstructorCall) *goja.Object {
 			return r.vm.NewObject()
 		})),
-		r.vm.Set("require", func(c goja.FunctionCall) goja.Value {
+		r.vm.Set("require", b.count(func(c goja.FunctionCall) goja.Value {
 			panic(r.vm.NewTypeError("cannot require %q: scripts cannot load files or modules", c.Argument(0).String()))
-		}),
+		})),
 		r.vm.Set("logger", l.logger(b)),
 		r.vm.Set("console", l.console(b)),
 	)
 }
 
 // constructor returns a function that makes an object with or without new.
-func (r *runtime) constructor(construct func(goja.ConstructorCall) *goja.Object) goja.Value {
-	f := r.vm.ToValue(func(c goja.ConstructorCall) *goja.Object { return construct(c) }).(*goja.Object)
+func (r *runtime) constructor(b *bounds, construct func(goja.ConstructorCall) *goja.Object) goja.Value {
+	counted := func(c goja.ConstructorCall) *goja.Object {
+		b.enter()
+		defer b.leave()
+		return construct(c)
+	}
+	f := r.vm.ToValue(counted).(*goja.Object)
 	return r.vm.ToValue(r.vm.NewProxy(f, &goja.ProxyTrapConfig{
 		Apply: func(_ *goja.Object, _ goja.Value, args []goja.Value) goja.Value {
-			return construct(goja.ConstructorCall{Arguments: args})
+			return counted(goja.ConstructorCall{Arguments: args})
 		},
 	}))
 }

@@ -55,8 +55,10 @@ func compileUnlimited(name, text string) (*goja.Program, error) {
 		}
 		return nil, fmt.Errorf("%s: %s", name, syntaxMessage(err.Error()))
 	}
-	checkPowers(tree)
-	program, err := goja.CompileAST(tree, false)
+	var program *goja.Program
+	if err = checkTree(tree); err == nil {
+		program, err = goja.CompileAST(tree, false)
+	}
 	if syntax := (*goja.CompilerSyntaxError)(nil); errors.As(err, &syntax) && syntax.File != nil {
 		p := syntax.File.Position(syntax.Offset)
 		return nil, fmt.Errorf("%s:%d:%d: %s", name, p.Line, p.Column, syntaxMessage(syntax.Message))
@@ -100,7 +102,7 @@ func thrownText(e *goja.Exception) (text string) {
 // place returns the innermost position inside the script, "name:line:column: ".
 func place(stack []goja.StackFrame) string {
 	for i := range stack {
-		if p := stack[i].Position(); p.Line > 0 {
+		if p := stack[i].Position(); p.Line > 0 && p.Filename != emptyName {
 			return fmt.Sprintf("%s:%d:%d: ", p.Filename, p.Line, p.Column)
 		}
 	}

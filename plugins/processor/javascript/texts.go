@@ -356,10 +356,11 @@ func (b *bounds) patterns(text *goja.Object) {
 	prototype := original.Get("prototype").(*goja.Object)
 	compile := prototype.Get("compile").(*goja.Object)
 	raw := native(compile)
-	b.define(prototype, "compile", b.named(b.count(func(c goja.FunctionCall) (v goja.Value) {
+	b.define(prototype, "compile", b.named(b.count(func(c goja.FunctionCall) goja.Value {
 		args := b.patternAndFlags(c.Arguments)
-		limitMatches(b.guard.timeout, func() { v = raw(goja.FunctionCall{This: c.This, Arguments: args}) })
-		return v
+		var compiled *goja.Object
+		limitMatches(b.guard.timeout, func() { compiled = make(args, nil) })
+		return raw(goja.FunctionCall{This: c.This, Arguments: []goja.Value{compiled}})
 	}), compile))
 }
 

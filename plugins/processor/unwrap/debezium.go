@@ -17,7 +17,7 @@ var debeziumOperations = map[string]record.Operation{
 }
 
 // debezium unwraps the envelope of Debezium. Only what is sure to succeed changes r.
-func debezium(r *record.Record, ref *fieldref.Ref) error {
+func debezium(r *record.Record, ref *fieldref.Ref, budget int) error {
 	v, ok, err := ref.Get(r)
 	if err != nil {
 		return err
@@ -25,7 +25,7 @@ func debezium(r *record.Record, ref *fieldref.Ref) error {
 	if !ok || v == nil {
 		return nil // a tombstone
 	}
-	envelope, err := objectOf(v)
+	envelope, err := objectOf(v, budget)
 	if err != nil {
 		return fmt.Errorf("cannot unwrap %s: %w", ref, err)
 	}
@@ -54,7 +54,7 @@ func debezium(r *record.Record, ref *fieldref.Ref) error {
 		return err
 	}
 	r.Operation, r.Before, r.After = op, before, after
-	unwrapKey(r)
+	unwrapKey(r, budget)
 	return nil
 }
 
@@ -110,12 +110,12 @@ func nanoseconds(v any) (text string, ok bool, err error) {
 }
 
 // kafkaConnect unwraps the envelope of Kafka Connect.
-func kafkaConnect(r *record.Record, ref *fieldref.Ref) error {
+func kafkaConnect(r *record.Record, ref *fieldref.Ref, budget int) error {
 	v, _, err := ref.Get(r)
 	if err != nil {
 		return err
 	}
-	envelope, err := objectOf(v)
+	envelope, err := objectOf(v, budget)
 	if err != nil {
 		return fmt.Errorf("cannot unwrap %s: %w", ref, err)
 	}
@@ -125,6 +125,6 @@ func kafkaConnect(r *record.Record, ref *fieldref.Ref) error {
 	}
 	r.Operation, r.Before, r.After = record.OperationCreate, record.Data{}, record.Structured(after)
 	forget(r, record.KeyPayloadSchemaSubject, record.KeyPayloadSchemaVersion)
-	unwrapKey(r)
+	unwrapKey(r, budget)
 	return nil
 }

@@ -10,7 +10,7 @@ import (
 )
 
 // openCDC replaces a record by one that it holds. The position stays.
-func openCDC(r *record.Record, ref *fieldref.Ref) error {
+func openCDC(r *record.Record, ref *fieldref.Ref, budget int) error {
 	v, ok, err := ref.Get(r)
 	if err != nil {
 		return err
@@ -18,7 +18,7 @@ func openCDC(r *record.Record, ref *fieldref.Ref) error {
 	if !ok || v == nil {
 		return errors.New("field to unmarshal is nil")
 	}
-	m, err := objectOf(v)
+	m, err := objectOf(v, budget)
 	if err != nil {
 		return fmt.Errorf("cannot unwrap %s: %w", ref, err)
 	}

@@ -44,7 +44,7 @@ type unwrapper struct {
 	sdk.ProcessorBase
 	parameters sdk.Parameters
 	ref        *fieldref.Ref
-	unwrap     func(r *record.Record, ref *fieldref.Ref) error
+	unwrap     func(r *record.Record, ref *fieldref.Ref, budget int) error // bytes of memory that it may make
 }
 
 type payloadSettings struct {
@@ -80,25 +80,26 @@ func (u *unwrapper) Configure(_ context.Context, settings map[string]string) err
 }
 
 // Process implements sdk.Processor.
-func (u *unwrapper) Process(_ context.Context, b *sdk.ProcessBatch) error {
-	return b.Each(func(r *record.Record) error { return u.unwrap(r, u.ref) })
+func (u *unwrapper) Process(ctx context.Context, b *sdk.ProcessBatch) error {
+	budget := sdk.Budget(ctx)
+	return b.Each(func(r *record.Record) error { return u.unwrap(r, u.ref, budget) })
 }
 
-// objectOf returns the object that v is, or holds as JSON. nil is no object.
-func objectOf(v any) (map[string]any, error) {
+// objectOf returns the object that v is, or holds as JSON that takes at most budget bytes of memory. nil is no object.
+func objectOf(v any, budget int) (map[string]any, error) {
 	switch text := v.(type) {
 	case map[string]any:
 		return text, nil
 	case string:
-		return parseObject([]byte(text))
+		return parseObject([]byte(text), budget)
 	case []byte:
-		return parseObject(text)
+		return parseObject(text, budget)
 	}
 	return nil, fmt.Errorf("unexpected data type %s", fieldref.Kind(v))
 }
 
-func parseObject(b []byte) (map[string]any, error) {
-	v, err := jsonvalue.Parse(b)
+func parseObject(b []byte, budget int) (map[string]any, error) {
+	v, err := jsonvalue.ParseWithin(b, budget)
 	if err != nil {
 		return nil, fmt.Errorf("cannot read the data as JSON: %w", err)
 	}
@@ -110,8 +111,8 @@ func parseObject(b []byte) (map[string]any, error) {
 }
 
 // unwrapKey replaces a key that is an envelope by its payload. Any other key stays.
-func unwrapKey(r *record.Record) {
-	m, err := objectOf(fieldref.Value(r.Key))
+func unwrapKey(r *record.Record, budget int) {
+	m, err := objectOf(fieldref.Value(r.Key), budget)
 	if err != nil {
 		return
 	}
