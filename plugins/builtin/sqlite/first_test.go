@@ -2,7 +2,9 @@ package sqlite
 
 import (
 	"database/sql"
+	"log/slog"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/conduit-agent/conduit/plugins/plugintest/sqltest"
@@ -52,5 +54,37 @@ func TestChangesBeforeTheFirstRow(t *testing.T) {
 	}
 	if len(first) != 3 || len(second) != 1 {
 		t.Errorf("%d records, then %d", len(first), len(second))
+	}
+}
+
+// TestReplaceIsWarnedOf looks for the tables of which REPLACE may remove rows unnoticed in the log: once, and again when
+// there are others.
+func TestReplaceIsWarnedOf(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "file.db")
+	db, err := sql.Open("sqlite3", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = db.Close() }()
+	sqltest.Exec(t, db, "CREATE TABLE t (id INTEGER PRIMARY KEY, mail TEXT UNIQUE); CREATE TABLE plain (id TEXT PRIMARY KEY); CREATE TABLE late (id INTEGER PRIMARY KEY, x)")
+	var log strings.Builder
+	ctx := sdk.WithEnv(t.Context(), &sdk.Env{ConnectorID: "p:in", Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	s := &Source{}
+	if err := s.Configure(ctx, map[string]string{"path": path, "tables": "*"}); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{`tables=[t]`, "", `tables="[late t]"`} {
+		log.Reset()
+		s.log, s.captured = sdk.Logger(ctx), s.settings.capture(ctx)
+		if err := s.connect(ctx); err != nil {
+			t.Fatal(err)
+		}
+		s.disconnect()
+		if got := log.String(); strings.Contains(got, "recursive_triggers") != (want != "") || !strings.Contains(got, want) {
+			t.Errorf("the log has %q, want %q", got, want)
+		}
+		if want == "" {
+			sqltest.Exec(t, db, "CREATE UNIQUE INDEX i ON late (x)")
+		}
 	}
 }

@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"fmt"
-	"strings"
 	"sync"
 	"time"
 
@@ -21,7 +20,7 @@ type monitor struct {
 	current   bool      // all was read
 	lost      string    // why the database cannot be read
 	snapshots []progress.Snapshot
-	unique    []string // tables of which REPLACE removes rows unnoticed
+	unique    []string // tables with a unique index beside the key, as the log has them
 
 	skips progress.Skips // tables that are left out; has a lock of its own
 }
@@ -64,13 +63,5 @@ func (m *monitor) report() progress.Report {
 	behind := max(0, m.last-m.acked.ID)
 	r := progress.Report{Records: &behind, At: m.at, Snapshots: append([]progress.Snapshot(nil), m.snapshots...), Warning: m.lost, Skipped: m.skips.List()}
 	r.SetAge(m.newest, m.current)
-	if len(m.unique) > 0 {
-		const most = 5
-		named := strings.Join(m.unique[:min(len(m.unique), most)], ", ")
-		if n := len(m.unique) - most; n > 0 {
-			named += fmt.Sprintf(" and %d others", n)
-		}
-		r.Warn("rows that INSERT OR REPLACE and UPDATE OR REPLACE remove because of a unique index are noticed only with PRAGMA recursive_triggers = ON, in tables " + named)
-	}
 	return r
 }

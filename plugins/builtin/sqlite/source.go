@@ -166,8 +166,11 @@ func (s *Source) prepare(ctx context.Context, again []string, over bool) error {
 
 // leaveOut reports which tables are left out, and of which changes may be.
 func (s *Source) leaveOut() {
-	unique := s.captured.Unique
-	s.monitor.set(func() { s.monitor.unique = unique })
+	var logged []string
+	s.monitor.set(func() { logged, s.monitor.unique = s.monitor.unique, s.captured.Unique })
+	if now := s.captured.Unique; len(now) > 0 && !slices.Equal(now, logged) {
+		s.log.Warn("rows that INSERT OR REPLACE removes because of a unique index are captured only with PRAGMA recursive_triggers = ON", "tables", now)
+	}
 	for _, skip := range s.monitor.skips.List() {
 		if !slices.ContainsFunc(s.captured.LeftOut, func(l capture.LeftOut) bool { return l.Table == skip.Of }) {
 			s.monitor.skips.Remove(skip.Of)
