@@ -128,3 +128,23 @@ func TestJSONIsReadWithinTheBudget(t *testing.T) {
 		}
 	}
 }
+
+// An answer to a webhook is read within the budget of the chain, however many bytes its setting allows.
+func TestAnswersAreReadWithinTheBudget(t *testing.T) {
+	t.Parallel()
+	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = w.Write(make([]byte, 2<<20))
+	}))
+	t.Cleanup(service.Close)
+	c, err := processor.Open(t.Context(), "pipeline", []spec.Processor{{ID: "p", Plugin: "webhook.http", Settings: map[string]string{
+		"request.url": service.URL, "response.body": ".Payload.After.x", "response.maxBytes": "1000000000000"}}},
+		processor.Options{Registry: &processor.Registry{Builtin: processor.Builtins()}, Budget: 1 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Teardown(context.Background()) })
+	out, err := c.Process(t.Context(), "token", []record.Record{{Position: record.Position("1"), After: record.Structured(map[string]any{"text": "x"})}})
+	if err != nil || len(out.Refused) != 1 || !strings.Contains(out.Refused[0].Err.Error(), "more than 1048576 bytes") {
+		t.Errorf("refusals are %.300v (%v), want one for the bytes of the answer", out.Refused, err)
+	}
+}

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/plugins/peer"
+	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
 // Retry says how often and after which pauses a request is sent again. The pauses grow
@@ -31,7 +32,7 @@ type Retry struct {
 // Client sends requests. It may be used from several goroutines.
 type Client struct {
 	Timeout     time.Duration // of one try, with reading the answer
-	MaxResponse int64         // bytes of an answer
+	MaxResponse int64         // bytes of an answer; sdk.Budget bounds it, too
 	Retry       Retry
 	Secrets     []string // texts that no error may hold
 
@@ -175,12 +176,13 @@ func (c *Client) once(ctx context.Context, r Request) (answer Response, err erro
 	}
 	defer resp.Body.Close()
 	answer.Status, answer.Header = resp.StatusCode, resp.Header
-	answer.Body, err = io.ReadAll(io.LimitReader(resp.Body, c.MaxResponse+1))
+	most := min(c.MaxResponse, int64(sdk.Budget(ctx)))
+	answer.Body, err = io.ReadAll(io.LimitReader(resp.Body, most+1))
 	switch {
 	case err != nil:
 		return answer, c.failure(req, err)
-	case int64(len(answer.Body)) > c.MaxResponse:
-		return answer, fmt.Errorf("%w: it has more than %d bytes", ErrTooLarge, c.MaxResponse)
+	case int64(len(answer.Body)) > most:
+		return answer, fmt.Errorf("%w: it has more than %d bytes", ErrTooLarge, most)
 	case !c.accepts(answer.Status):
 		return answer, &StatusError{answer.Status, c.shown(answer.Body)}
 	}
