@@ -34,16 +34,22 @@ func (l *locked) String() string {
 	return l.b.String()
 }
 
-// serve serves with a limit of connections. A request to /wait is answered once waiting is closed.
-func serve(t *testing.T, limit int) (addr string, waiting chan struct{}, log *locked) {
+// serve serves with a limit of connections. A request to /wait is answered once waiting is closed. Idle receives a value
+// when a connection waits for its next request.
+func serve(t *testing.T, limit int) (addr string, waiting, idle chan struct{}, log *locked) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	waiting, log = make(chan struct{}), new(locked)
+	waiting, idle, log = make(chan struct{}), make(chan struct{}, 10), new(locked)
 	limited := connections.Limit(l, limit, slog.New(slog.NewTextHandler(log, nil)))
-	server := &http.Server{ConnState: limited.Observe,
+	observe := func(c net.Conn, state http.ConnState) {
+		if limited.Observe(c, state); state == http.StateIdle {
+			idle <- struct{}{}
+		}
+	}
+	server := &http.Server{ConnState: observe,
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if r.URL.Path == "/wait" {
 				w.WriteHeader(http.StatusOK)
@@ -54,7 +60,7 @@ func serve(t *testing.T, limit int) (addr string, waiting chan struct{}, log *lo
 	ended := make(chan struct{})
 	go func() { defer close(ended); _ = server.Serve(limited) }()
 	t.Cleanup(func() { _ = server.Close(); <-ended })
-	return l.Addr().String(), waiting, log
+	return l.Addr().String(), waiting, idle, log
 }
 
 // connect sends a request, and returns the connection and whether the request was answered.
@@ -79,12 +85,14 @@ func ends(t *testing.T, c net.Conn) {
 
 // Connections that wait for a request make room for new ones; those that are answered do not.
 func TestLimit(t *testing.T) {
-	addr, waiting, log := serve(t, 2)
+	addr, waiting, idle, log := serve(t, 2)
 	first, ok := connect(t, addr, "/")
+	<-idle
 	second, ok2 := connect(t, addr, "/")
 	if !ok || !ok2 {
 		t.Fatal("connections within the limit are not answered")
 	}
+	<-idle
 	_, ok = connect(t, addr, "/wait")
 	ends(t, first)
 	_, ok2 = connect(t, addr, "/wait")
