@@ -23,7 +23,8 @@ type Store interface {
 	// Read returns the present entry of a key; one without Value when there is none.
 	Read(ctx context.Context, key string) (protocol.Entry, error)
 	// Watch calls observe for the entry of every key, without its state, then synced, and then
-	// observe for the latest entry of each key that changes, until ctx ends or an error.
+	// observe for the latest entry of each key that changes, until ctx ends or an error. A store of
+	// several replicas may show an entry that was replaced before it shows the one that replaced it.
 	Watch(ctx context.Context, observe func(protocol.Entry), synced func()) error
 }
 

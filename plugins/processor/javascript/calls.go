@@ -110,7 +110,8 @@ func (b *bounds) countCalls() {
 	all, counted := objects(list), make(map[*goja.Object]bool)
 	describe, _ := goja.AssertFunction(b.vm.Get("Object").(*goja.Object).Get("getOwnPropertyDescriptor"))
 	for _, m := range members() {
-		v, o := goja.Value(nil), all[m.owner]
+		var v goja.Value
+		o := all[m.owner]
 		switch {
 		case m.part != "value" && m.symbol != nil:
 			v, err = describe(goja.Undefined(), o, m.symbol)
