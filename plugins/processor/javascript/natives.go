@@ -39,7 +39,8 @@ func (b *bounds) boundNatives() {
 	b.flattens(array)
 	b.stringifies(vm.Get("JSON").(*goja.Object))
 	b.parses(vm.Get("JSON").(*goja.Object))
-	b.methods(text, b.replaced, "replace", "replaceAll")
+	b.methods(text, func(c goja.FunctionCall) { b.replaced(c, false) }, "replace")
+	b.methods(text, func(c goja.FunctionCall) { b.replaced(c, true) }, "replaceAll")
 	b.splits(text)
 	b.sorts(array)
 	b.patterns(text)
@@ -111,20 +112,25 @@ func (m *measure) add(v goja.Value, depth int) {
 	}
 }
 
-// replaced bounds the text that a replacement makes: one for each character at most.
-func (b *bounds) replaced(c goja.FunctionCall) {
+// replaced bounds the text that a replacement makes. A text matches once unless all are replaced, and a regular
+// expression once for each character at most.
+func (b *bounds) replaced(c goja.FunctionCall, all bool) {
 	with, ok := c.Argument(1).(goja.String)
 	if !ok {
 		return // a function is interrupted
 	}
-	n, each := len(c.This.String()), with.Length()
-	if strings.Contains(with.String(), "$") {
-		each += n
+	text, replacement := c.This.String(), with.String()
+	n, matches := int64(len(text)), int64(len(text))+1
+	if pattern, ok := c.Argument(0).(goja.String); ok && !all {
+		matches = 1
+	} else if ok {
+		matches = int64(strings.Count(text, pattern.String()))
 	}
-	if _, pattern := c.Argument(0).(goja.String); pattern && n*each > maxMade {
-		each = each * strings.Count(c.This.String(), c.Argument(0).String()) / max(1, n)
+	made := matches*int64(with.Length()) + n*int64(strings.Count(replacement, "$")) // groups are parts of the text
+	if strings.Contains(replacement, "$`") || strings.Contains(replacement, "$'") {
+		made += matches * n
 	}
-	if n > 0 && each > 16*maxMade/n {
+	if made > 2*maxMade {
 		b.throw("a replacement is too long")
 	}
 }
