@@ -15,6 +15,7 @@ import (
 	"runtime/metrics"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/conduit-agent/conduit/plugins/builtin"
@@ -211,7 +212,7 @@ func meet(t testing.TB, p peer, send func(io.Writer) error, why string) (o outco
 	defer cancel()
 	ended := make(chan struct{})
 	var once sync.Once
-	var sent counted
+	var sent atomic.Int64
 	var served sync.WaitGroup
 	served.Go(func() {
 		for {
@@ -227,8 +228,7 @@ func meet(t testing.TB, p peer, send func(io.Writer) error, why string) (o outco
 				if p.handshake != nil && p.handshake(c, r) != nil {
 					return
 				}
-				sent.Writer = c
-				if send(&sent) == nil {
+				if send(&counted{c, &sent}) == nil {
 					_ = c.(*net.TCPConn).CloseWrite()
 				}
 				_, _ = io.Copy(io.Discard, r)
@@ -264,7 +264,7 @@ func meet(t testing.TB, p peer, send func(io.Writer) error, why string) (o outco
 	}
 	_ = l.Close()
 	served.Wait()
-	o.sent = sent.n
+	o.sent = sent.Load()
 	if panicked := (*sdk.PanicError)(nil); errors.As(o.err, &panicked) {
 		t.Errorf("it panicked: %v\n%s", panicked, panicked.Stack)
 	}
@@ -273,12 +273,12 @@ func meet(t testing.TB, p peer, send func(io.Writer) error, why string) (o outco
 
 type counted struct {
 	io.Writer
-	n int64
+	n *atomic.Int64
 }
 
 func (c *counted) Write(p []byte) (int, error) {
 	n, err := c.Writer.Write(p)
-	c.n += int64(n)
+	c.n.Add(int64(n))
 	return n, err
 }
 

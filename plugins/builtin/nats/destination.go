@@ -72,7 +72,7 @@ func (d *Destination) Open(context.Context) error { return nil }
 // Write publishes the records in order. Each is written when its stream has it.
 func (d *Destination) Write(ctx context.Context, records []record.Record) (n int, err error) {
 	d.timeLimit.Begin(ctx)
-	defer func() { d.ids.Settled(n + min(1, len(records)-n)) }() // the one behind is refused
+	defer func() { d.ids.Wrote(n, err) }()
 	messages, refused := d.messages(ctx, records)
 	var again backoff.Backoff
 	for begin := time.Now(); n < len(messages); {

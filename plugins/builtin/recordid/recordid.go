@@ -3,9 +3,11 @@
 package recordid
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
+	"errors"
 
 	"github.com/conduit-agent/conduit/plugins/record"
 )
@@ -75,4 +77,15 @@ func (s *Sequence) Settled(n int) {
 	if n = min(n, len(s.given)); n > 0 {
 		s.last = s.given[n-1]
 	}
+}
+
+// Wrote notes the result of a Write of the records that got ids last: the first n were written, and the record behind
+// them was refused, unless err says that the destination is unavailable or was interrupted. Then that record comes again.
+func (s *Sequence) Wrote(n int, err error) {
+	var unavailable interface{ Lost() bool }
+	interrupted := errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+	if err != nil && !interrupted && !errors.As(err, &unavailable) {
+		n++
+	}
+	s.Settled(n)
 }

@@ -1,11 +1,14 @@
 package recordid_test
 
 import (
+	"context"
+	"errors"
 	"slices"
 	"testing"
 
 	"github.com/conduit-agent/conduit/plugins/builtin/recordid"
 	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
 func newRecord(source, position, window string) record.Record {
@@ -44,6 +47,19 @@ func TestIDs(t *testing.T) {
 		}
 		if !slices.Equal(got, want) {
 			t.Errorf("%d at a time they have other ids", divided)
+		}
+	}
+}
+
+// A record that was not written, and not refused either, has the same id when it comes again.
+func TestWrote(t *testing.T) {
+	given := []record.Record{newRecord("a", "1", ""), newRecord("a", "2", ""), newRecord("a", "2", "")}
+	for err, again := range map[error]bool{sdk.Unavailable(errors.New("away")): true, context.Canceled: true, errors.New("refused"): false} {
+		var s recordid.Sequence
+		before := s.IDs(given)[1]
+		s.Wrote(1, err)
+		if after := s.IDs(given[1:])[0]; (after == before) != again {
+			t.Errorf("after %v the record has the id %s, before %s", err, after, before)
 		}
 	}
 }

@@ -85,11 +85,7 @@ func (d *Destination) Write(ctx context.Context, records []record.Record) (int, 
 		err, n = refused, len(all)
 	}
 	if d.once != nil {
-		settled := n
-		if !errors.As(err, new(interface{ Lost() bool })) {
-			settled++ // the one that is refused is settled, too
-		}
-		d.once.settled(settled)
+		d.once.wrote(n, err)
 	}
 	return n, err
 }

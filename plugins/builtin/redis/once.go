@@ -31,7 +31,7 @@ func (o *once) identify(records []record.Record, all []element) {
 	}
 }
 
-func (o *once) settled(n int) { o.sequence.Settled(n) }
+func (o *once) wrote(n int, err error) { o.sequence.Wrote(n, err) }
 
 // load reads the list.
 func (o *once) load(c redis.Conn) error {

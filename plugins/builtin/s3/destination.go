@@ -81,7 +81,7 @@ type item struct {
 
 // Write writes the records in as few objects as possible.
 func (d *Destination) Write(ctx context.Context, records []record.Record) (n int, err error) {
-	defer func() { d.ids.Settled(n + min(1, len(records)-n)) }() // the one behind is refused
+	defer func() { d.ids.Wrote(n, err) }()
 	left := d.unwritten(records)
 	for len(left) > 0 {
 		body, encoded, refused := d.encode(ctx, left)

@@ -86,7 +86,7 @@ func (w *Writer[C]) Write(ctx context.Context, records []record.Record) (n int, 
 	all := identified{records: records}
 	if w.ledger != nil {
 		all.ids = w.ledger.ids.IDs(records)
-		defer func() { w.ledger.ids.Settled(n + min(1, len(records)-n)) }() // the one behind is refused
+		defer func() { w.ledger.ids.Wrote(n, err) }()
 	}
 	return w.write(ctx, all)
 }
