@@ -102,7 +102,7 @@ func TestBoundedFunctions(t *testing.T) {
 		`let b = 2n; b += b; return typeof (b + b) + (b + b) + ("ü" + b) + String.raw` + "`${b}\\n${b}`":                                               `bigint8ü44\n4`,
 		`let r = /a/; r.lastIndex = 5; r.compile("b+", "i"); return r.flags + r.source + r.lastIndex + r.test("xBB") + r.compile(/c/g).flags`:          `ib+0trueg`,
 		`let m = new Map(); m.set(m, m); return [m ** 2, new Date(3) ** 2, ({valueOf: () => 3n}) ** Object(2n), [2] << 1, 1 << {}]`:                    `NaN,9,9,4,1`,
-		`let s = 'x'.repeat(2e5); return s.replace(/(x)/g, '$1').length + s.replace(/x/g, 'yy').length + s.replace('x', s).length`:                     `999999`,
+		`let s = 'x'.repeat(2e4); return s.replace(/(x)/g, '$1').length + s.replace(/x/g, 'yy').length + s.replace('x', s).length`:                     `99999`,
 		`try { 'x'.repeat(3e6).replace(/x/g, 'y'.repeat(100)) } catch (e) { return e.name }`:                                                           `RangeError`,
 		`function* g() { yield 1; yield* [2, 3] }; return [...g()].join()`:                                                                             `1,2,3`,
 	} {
