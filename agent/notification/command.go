@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/conduit-agent/conduit/plugins/children"
 )
 
 // endTimeout is how long the output of a command that was killed is waited for.
@@ -43,7 +45,7 @@ func (c *Command) Send(ctx context.Context, _ *Notification, body []byte) error 
 	out := &tail{}
 	cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr, cmd.WaitDelay = c.env, bytes.NewReader(body), out, out, endTimeout
 	group(cmd)
-	err := cmd.Run()
+	err := children.Run(cmd)
 	switch {
 	case err == nil:
 		return nil

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/conduit-agent/conduit/plugins/children"
 	"github.com/conduit-agent/conduit/plugins/plugintest/server"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/plugins/record"
@@ -43,12 +44,16 @@ func serveParent() {
 }
 
 // hostOfOrphans runs two parentSources, of which the second ends first, and says whether the process
-// of the first lives while its connector does, and no longer.
+// of the first lives while its connector does, and no longer. A command that the host runs meanwhile is its own.
 func hostOfOrphans() {
 	_ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() { orphans.End(ctx, ""); close(done) }()
+	own := exec.Command("sleep", "1000")
+	if err := children.Start(own); err != nil {
+		panic(err)
+	}
 	s, orphan := openParent(ctx, "first")
 	other, ended := openParent(ctx, "second")
 	teardown := func(s *standalone.Source, orphan int) {
@@ -63,6 +68,7 @@ func hostOfOrphans() {
 	fmt.Print(running(orphan), " ")
 	teardown(s, orphan)
 	fmt.Println(unix.Kill(orphan, 0))
+	fmt.Println(own.Process.Signal(os.Interrupt), children.Wait(own))
 	stop()
 	<-done
 }
@@ -100,7 +106,7 @@ func TestOrphansEndWithTheirConnector(t *testing.T) {
 	host.Env = append(os.Environ(), roleVariable+"=orphans", pidFileVariable+"="+filepath.Join(t.TempDir(), "pid"))
 	host.Stderr = os.Stderr
 	out, err := host.Output()
-	if got := strings.TrimSpace(string(out)); err != nil || got != "true no such process" {
+	if got := strings.TrimSpace(string(out)); err != nil || got != "true no such process\n<nil> signal: interrupt" {
 		t.Errorf("while the connector ran, and after: %q, %v", got, err)
 	}
 }

@@ -11,7 +11,7 @@ import (
 const module = "github.com/conduit-agent/conduit"
 
 // leaves are the packages that every other one may import. They import none of ours but leaves.
-const leaves = "plugins/logthrottle plugins/peer plugins/pluginname plugins/progress plugins/record " +
+const leaves = "plugins/children plugins/logthrottle plugins/peer plugins/pluginname plugins/progress plugins/record " +
 	"plugins/schema/avro plugins/zstd spec/brief spec/element spec/fingerprint spec/labels spec/lazy spec/needcgo " +
 	"spec/notify spec/placement spec/pointer spec/private spec/ref spec/secret spec/sorting spec/spelling"
 

@@ -268,11 +268,11 @@ func (c *Committer) save(ctx context.Context) {
 	}
 	good := synced[:0]
 	for _, t := range synced {
-		if t.err = cmp.Or(t.err, failed[t.checkpoint.PipelineID]); t.err == nil {
-			good = append(good, t)
+		if err := cmp.Or(t.err, failed[t.checkpoint.PipelineID]); err != nil { // t may be read by settled
+			c.saved(t.source, err)
 			continue
 		}
-		c.saved(t.source, t.err)
+		good = append(good, t)
 	}
 	c.saveAll(ctx, good)
 	clear(synced)

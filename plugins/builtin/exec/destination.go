@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/conduit-agent/conduit/plugins/children"
 	"github.com/conduit-agent/conduit/plugins/logthrottle"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
@@ -77,7 +78,7 @@ func (d *destination) start() (err error) {
 	} else {
 		cmd.Stdout = &logWriter{log: d.log, throttle: d.throttle}
 	}
-	if err := cmd.Start(); err != nil {
+	if err := children.Start(cmd); err != nil {
 		return fmt.Errorf("cannot start command: %w", err)
 	}
 	d.cmd = cmd
@@ -182,7 +183,7 @@ func (d *destination) end() error {
 	cmd := d.cmd
 	d.cmd = nil
 	_ = d.stdin.Close()
-	return cmd.Wait()
+	return children.Wait(cmd)
 }
 
 // Teardown lets the command finish what it was given.

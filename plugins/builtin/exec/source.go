@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/conduit-agent/conduit/plugins/children"
 	"github.com/conduit-agent/conduit/plugins/logthrottle"
 	"github.com/conduit-agent/conduit/plugins/progress"
 	"github.com/conduit-agent/conduit/plugins/record"
@@ -167,7 +168,7 @@ func (s *source) runOnce(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := cmd.Start(); err != nil {
+	if err := children.Start(cmd); err != nil {
 		return fmt.Errorf("cannot start: %w", err)
 	}
 	defer context.AfterFunc(ctx, func() { _ = stdout.Close() })() // a child of it may not
@@ -175,7 +176,7 @@ func (s *source) runOnce(ctx context.Context) error {
 	if err != nil {
 		cancel()
 	}
-	err = errors.Join(err, cmd.Wait())
+	err = errors.Join(err, children.Wait(cmd))
 	switch {
 	case len(rest) == 0:
 		return err

@@ -14,6 +14,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/conduit-agent/conduit/plugins/children"
 )
 
 const program = "journalctl"
@@ -41,7 +43,7 @@ func start(args []string, log *slog.Logger) (*journal, error) {
 	j.cmd.Stderr = j.errors
 	out, err := j.cmd.StdoutPipe()
 	if err == nil {
-		err = j.cmd.Start()
+		err = children.Start(j.cmd)
 	}
 	if err != nil {
 		cancel()
@@ -60,7 +62,7 @@ func command(ctx context.Context, args []string) *exec.Cmd {
 // close ends journalctl.
 func (j *journal) close() {
 	j.kill()
-	_ = j.cmd.Wait()
+	_ = children.Wait(j.cmd)
 }
 
 const mostEntries = 500
@@ -101,7 +103,7 @@ func (j *journal) failed(err error) error {
 	if !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
 		return fmt.Errorf("cannot read what %s prints: %w", program, err)
 	}
-	err = j.cmd.Wait()
+	err = children.Wait(j.cmd)
 	if text := j.errors.text(); text != "" {
 		return fmt.Errorf("%s has ended: %s", program, text)
 	}
@@ -112,16 +114,16 @@ func (j *journal) failed(err error) error {
 // is none.
 func (s *settings) at(ctx context.Context, cursor string) (string, error) {
 	cmd := command(ctx, append(s.where(), "--cursor="+cursor, "--lines=1"))
-	var failure bytes.Buffer
-	cmd.Stderr = &failure
-	out, err := cmd.Output()
+	var out, failure bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &failure
+	err := children.Run(cmd)
 	if text := strings.TrimSpace(failure.String()); err != nil && text != "" {
 		return "", fmt.Errorf("%s has failed: %s", program, text)
 	}
-	if len(bytes.TrimSpace(out)) == 0 {
+	if len(bytes.TrimSpace(out.Bytes())) == 0 {
 		return "", nil
 	}
-	e, err := readEntry(bufio.NewReader(bytes.NewReader(out)))
+	e, err := readEntry(bufio.NewReader(&out))
 	return e.get("__CURSOR"), err
 }
 

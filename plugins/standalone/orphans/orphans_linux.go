@@ -13,6 +13,7 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/conduit-agent/conduit/plugins/children"
 	"github.com/conduit-agent/conduit/plugins/wire"
 	"github.com/conduit-agent/conduit/spec/notify"
 	"golang.org/x/sys/unix"
@@ -99,17 +100,17 @@ func end() {
 	for _, token := range started.tokens {
 		live[token] = true
 	}
-	for _, pid := range adopted() {
+	children.Others(adopted, func(pid int) {
 		if _, own := started.tokens[pid]; own {
-			continue
+			return
 		}
 		if reaped, err := unix.Wait4(pid, nil, unix.WNOHANG, nil); reaped == pid || err != nil {
-			continue
+			return
 		}
 		if !belongs(pid, live) {
 			_ = syscall.Kill(pid, syscall.SIGKILL) // and reaped when that is signalled
 		}
-	}
+	})
 }
 
 // adopted returns the children of this process.
