@@ -97,7 +97,5 @@ func TestStateOfAlikeIDs(t *testing.T) {
 		}
 		a.Wait("state of "+pipelines[i].id+" to go again", func() bool { return kept() == want })
 	}
-	if left, _ := os.ReadDir(state); len(left) != 0 {
-		t.Errorf("left: %v", left)
-	}
+	a.Wait("directories of state to go", func() bool { left, err := os.ReadDir(state); return err == nil && len(left) == 0 })
 }
