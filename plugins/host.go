@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 
 	"github.com/conduit-agent/conduit/plugins/connector"
@@ -69,6 +70,18 @@ type Installed struct {
 	Path string // of the executable; empty when built in
 }
 
+// Problem says why a file among the executables is not used.
+type Problem struct {
+	Path   string `json:"path"`
+	Reason string `json:"reason"`
+}
+
+// Process is the process of a running connector.
+type Process struct {
+	ConnectorID string
+	PID         int // also the id of its process group
+}
+
 // FullName returns the plugin's full name, for example builtin:generator@v1.0.0.
 func (p Installed) FullName() pluginname.Name {
 	return pluginname.Name{Kind: p.Kind, Name: p.Name, Version: p.Version}
@@ -79,6 +92,16 @@ func (p Installed) FullName() pluginname.Name {
 // take more, or other names.
 func (p Installed) Complete() bool {
 	return p.Kind == pluginname.Builtin || listsOwn(p.Source) || listsOwn(p.Destination)
+}
+
+// listsOwn reports whether there are settings that an SDK added.
+func listsOwn(params sdk.Parameters) bool {
+	for name := range params {
+		if strings.HasPrefix(name, "sdk.") {
+			return true
+		}
+	}
+	return false
 }
 
 // Installed returns all plugins, sorted by name.

@@ -24,6 +24,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sandbox"
 	"github.com/conduit-agent/conduit/plugins/schema"
 	"github.com/conduit-agent/conduit/plugins/sdk"
+	"github.com/conduit-agent/conduit/plugins/standalone"
 	"github.com/conduit-agent/conduit/spec"
 )
 
@@ -31,7 +32,7 @@ import (
 type Catalog struct {
 	Host        *plugins.Host
 	Processors  *processor.Registry
-	Executables *plugins.Executables
+	Executables *standalone.Executables
 	Modules     *wasm.Modules // processors in processors.path
 
 	exec  bool      // the built-in connector exec may run commands
@@ -44,7 +45,7 @@ type Catalog struct {
 // and Modules, and to close Modules.
 // schemas are lent to connectors.
 func New(c config.Config, schemas schema.Registry, log *slog.Logger) *Catalog {
-	executables := &plugins.Executables{
+	executables := &standalone.Executables{
 		Dir:      c.Connectors.Path,
 		Schemas:  schemas,
 		Bounds:   &schema.Bounds{Schemas: c.Connectors.MaxSchemas, Bytes: c.Connectors.MaxSchemaBytes, ReadAny: c.Connectors.SchemaAccess == "any"},

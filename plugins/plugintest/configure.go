@@ -19,14 +19,14 @@ var wrongTypes = map[sdk.ParameterType]string{
 
 // checkSourceSettings checks that a source refuses settings that are wrong.
 func checkSourceSettings(c *checker) {
-	s, err := c.host.specification(c.ctx)
+	s, err := c.host.Specification(c.ctx)
 	c.must(err, "cannot get the specification")
-	c.wrongSettings(s.Source, c.host.Source(c, 1), func() connector.Connector { return c.source() })
+	c.wrongSettings(s.Source, c.host.Target.Source(c, 1), func() connector.Connector { return c.source() })
 }
 
 // checkDestinationSettings does the same for a destination.
 func checkDestinationSettings(c *checker) {
-	s, err := c.host.specification(c.ctx)
+	s, err := c.host.Specification(c.ctx)
 	c.must(err, "cannot get the specification")
 	c.wrongSettings(s.Destination, c.host.Target.Destination(c), func() connector.Connector { return c.destination() })
 }

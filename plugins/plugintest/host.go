@@ -4,9 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"path/filepath"
 	"syscall"
-	"testing"
 	"time"
 
 	"github.com/conduit-agent/conduit/plugins"
@@ -14,53 +12,66 @@ import (
 	"github.com/conduit-agent/conduit/plugins/pluginname"
 	"github.com/conduit-agent/conduit/plugins/schema"
 	"github.com/conduit-agent/conduit/plugins/sdk"
-	"github.com/conduit-agent/conduit/plugins/standalone"
 )
 
-// host makes instances of the connector that is checked.
+// Host starts instances of the connector to check.
+type Host interface {
+	// Specification returns the connector's own description.
+	Specification(ctx context.Context) (sdk.Specification, error)
+	// Source starts a source that is not configured. Teardown must be called on it.
+	Source(ctx context.Context, connectorID string) (connector.Source, error)
+	// Destination starts a destination as Source starts a source.
+	Destination(ctx context.Context, connectorID string) (connector.Destination, error)
+}
+
+// host is a Host and the Target that it is for.
 type host struct {
 	Target
-	client    *standalone.Client // nil when the connector is called as it is
-	inProcess *plugins.Host      // nil when it is reached over the connector protocol
+	Host
 }
 
-// newHost returns a host that lends the connector a registry of schemas of its own.
-func newHost(t *testing.T, target Target) *host {
+func newHost(target Target) *host {
 	target.Timeout = cmp.Or(target.Timeout, 5*time.Second)
-	d := target.Timeout
-	registry := &schema.Memory{}
-	client := &standalone.Client{Path: target.Path, Env: target.Env, CallTimeout: d, StopTimeout: d}
-	if target.Path == "" {
-		sdk.Standard(target.Connector) // whose panics, unlike those in a host, are seen
-		if target.Source != nil {
-			target.Connector.NewSource().Parameters()
-		}
-		if target.Destination != nil {
-			target.Connector.NewDestination().Parameters()
-		}
-		client.Connector = &target.Connector
+	if target.Start != nil {
+		return &host{target, target.Start(target.Timeout)}
 	}
-	if target.Path == "" && !target.Wire {
-		return &host{Target: target, inProcess: &plugins.Host{Builtin: []sdk.Connector{target.Connector}, Schemas: registry,
-			Timeouts: plugins.Timeouts{Configure: d, Open: d, Lifecycle: d, Teardown: d}}}
-	}
-	client.Schemas = &standalone.SchemaServer{Registry: registry}
-	return &host{Target: target, client: client}
+	return &host{target, newInProcess(target)}
 }
 
-func (h *host) name() string {
-	if h.Path != "" {
-		return filepath.Base(h.Path)
-	}
-	return string(pluginname.Builtin) + ":" + h.Connector.Name
+// inProcess runs a connector in the process of the test, with a schema registry of its own.
+type inProcess struct {
+	name string
+	host *plugins.Host
 }
 
-func (h *host) specification(ctx context.Context) (sdk.Specification, error) {
-	if h.client != nil {
-		return h.client.Specify(ctx)
+func newInProcess(target Target) inProcess {
+	c, d := target.Connector, target.Timeout
+	sdk.Standard(c) // panics here are seen, in a host they are not
+	if target.Source != nil {
+		c.NewSource().Parameters()
 	}
-	p, err := h.inProcess.Find(h.name())
-	return p.Specification, err
+	if target.Destination != nil {
+		c.NewDestination().Parameters()
+	}
+	return inProcess{string(pluginname.Builtin) + ":" + c.Name, &plugins.Host{
+		Builtin: []sdk.Connector{c}, Schemas: &schema.Memory{},
+		Timeouts: plugins.Timeouts{Configure: d, Open: d, Lifecycle: d, Teardown: d}}}
+}
+
+// Specification implements Host.
+func (p inProcess) Specification(context.Context) (sdk.Specification, error) {
+	found, err := p.host.Find(p.name)
+	return found.Specification, err
+}
+
+// Source implements Host.
+func (p inProcess) Source(ctx context.Context, connectorID string) (connector.Source, error) {
+	return p.host.Source(ctx, p.name, connectorID)
+}
+
+// Destination implements Host.
+func (p inProcess) Destination(ctx context.Context, connectorID string) (connector.Destination, error) {
+	return p.host.Destination(ctx, p.name, connectorID)
 }
 
 const (
@@ -72,13 +83,7 @@ const (
 // check did not do so.
 func (c *checker) source() connector.Source {
 	c.Helper()
-	var s connector.Source
-	var err error
-	if c.host.client != nil {
-		s, err = c.host.client.Source(c.ctx, sourceID)
-	} else {
-		s, err = c.host.inProcess.Source(c.ctx, c.host.name(), sourceID)
-	}
+	s, err := c.host.Host.Source(c.ctx, sourceID)
 	c.must(err, "cannot start the source")
 	return &onceSource{Source: s, once: c.teardownOnce(s)}
 }
@@ -86,13 +91,7 @@ func (c *checker) source() connector.Source {
 // destination starts a destination as source starts a source.
 func (c *checker) destination() connector.Destination {
 	c.Helper()
-	var d connector.Destination
-	var err error
-	if c.host.client != nil {
-		d, err = c.host.client.Destination(c.ctx, destinationID)
-	} else {
-		d, err = c.host.inProcess.Destination(c.ctx, c.host.name(), destinationID)
-	}
+	d, err := c.host.Host.Destination(c.ctx, destinationID)
 	c.must(err, "cannot start the destination")
 	return &onceDestination{Destination: d, once: c.teardownOnce(d)}
 }

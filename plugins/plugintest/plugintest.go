@@ -15,14 +15,13 @@ import (
 )
 
 // Target is the connector to check, and what the checks need to know of it. Either
-// Connector or Path is set, and Source or Destination, or both.
+// Connector or Start is set, and Source or Destination, or both.
 type Target struct {
 	Connector sdk.Connector // runs in the process of the test
-	Wire      bool          // whether the Connector is reached over the connector protocol all the same
-	Path      string        // of an executable, which runs as a process for each check
-	Env       []string      // of its processes, as NAME=value; nil: that of the test
-	Timeout   time.Duration // longest wait for an answer; 0: 5 s
-	Parallel  bool          // whether the checks of a source, and those of a destination, run at the same time, and call the functions below then
+	// Start returns a host whose calls are answered within the timeout. Package protocol has those of executables.
+	Start    func(timeout time.Duration) Host
+	Timeout  time.Duration // longest wait for an answer; 0: 5 s
+	Parallel bool          // whether the checks of a source, and those of a destination, run at the same time, and call the functions below then
 
 	// Source returns settings with which a source has at least n records to read, the
 	// same in the same order each time it is opened. It is called once for every check.
@@ -43,7 +42,7 @@ const checkTimeout = 30 * time.Second
 // Run runs all checks, each as a subtest of t.
 func Run(t *testing.T, target Target) {
 	t.Helper()
-	h := newHost(t, target)
+	h := newHost(target)
 	t.Run("specification", func(t *testing.T) { perform(t, h, checkSpecification) })
 	if target.Source != nil {
 		runAll(t, h, "source", sourceChecks)

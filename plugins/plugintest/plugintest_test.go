@@ -19,23 +19,14 @@ import (
 	"github.com/conduit-agent/conduit/plugins/plugintest"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/plugins/record"
-	"github.com/conduit-agent/conduit/plugins/sdk"
-	"github.com/conduit-agent/conduit/plugins/wire"
 )
 
-// Variables that give this test binary another part to play.
-const (
-	serveVariable = "PLUGINTEST_SERVE" // the connector with this name
-	faultVariable = "PLUGINTEST_FAULT" // TestFaulty checks the connector with this fault
-)
+// faultVariable has TestFaulty check the connector with this fault.
+const faultVariable = "PLUGINTEST_FAULT"
 
 func TestMain(m *testing.M) {
-	name := os.Getenv(serveVariable)
-	if name == "" {
-		wait.Overlap(4)
-		os.Exit(m.Run())
-	}
-	wire.Serve(targets()[name].Connector)
+	wait.Overlap(4)
+	os.Exit(m.Run())
 }
 
 // targets are the built-in connectors without a server or files of their own, which are checked in their packages.
@@ -84,27 +75,6 @@ func payloadsIn(t testing.TB, settings map[string]string) (payloads []string) {
 
 func TestInProcess(t *testing.T) {
 	for name, target := range targets() {
-		t.Run(name, func(t *testing.T) { plugintest.Run(t, target) })
-	}
-}
-
-func TestInProcessWire(t *testing.T) {
-	for name, target := range targets() {
-		target.Wire = true
-		t.Run(name, func(t *testing.T) { plugintest.Run(t, target) })
-	}
-}
-
-func TestProcesses(t *testing.T) {
-	effort.Long(t)
-	t.Parallel()
-	exe, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, target := range targets() {
-		target.Connector, target.Path = sdk.Connector{}, exe
-		target.Env = append(os.Environ(), serveVariable+"="+name, "GORACE=atexit_sleep_ms=0")
 		t.Run(name, func(t *testing.T) { plugintest.Run(t, target) })
 	}
 }

@@ -155,7 +155,7 @@ func last(records []record.Record) record.Position {
 }
 
 func checkSourceLifecycle(c *checker) {
-	settings := c.host.Source(c, 1)
+	settings := c.host.Target.Source(c, 1)
 	s := c.source()
 	c.must(s.Configure(c.ctx, settings), "Configure")
 	c.must(s.LifecycleOnCreated(c.ctx, settings), "LifecycleOnCreated")
@@ -171,7 +171,7 @@ func checkSourceLifecycle(c *checker) {
 func checkRecords(c *checker) {
 	const n = 200
 	before := time.Now()
-	r := c.open(c.host.Source(c, n), nil)
+	r := c.open(c.host.Target.Source(c, n), nil)
 	seen := map[string]int{}
 	for i, rec := range r.read(n) {
 		c.record(i+1, rec, before)
@@ -205,7 +205,7 @@ func (c *checker) record(i int, r record.Record, before time.Time) {
 
 func checkResume(c *checker) {
 	const n, further = 10, 3
-	settings := c.host.Source(c, n+further)
+	settings := c.host.Target.Source(c, n+further)
 	r := c.open(settings, nil)
 	all := r.read(n + further)
 	r.close("Read")
@@ -220,7 +220,7 @@ func checkResume(c *checker) {
 // know where it was.
 func checkUnknownPosition(c *checker) {
 	s := c.source()
-	c.must(s.Configure(c.ctx, c.host.Source(c, 1)), "Configure")
+	c.must(s.Configure(c.ctx, c.host.Target.Source(c, 1)), "Configure")
 	err := s.Open(c.ctx, record.Position("\x00plugintest: no position\xff"))
 	if err == nil {
 		_, err = s.Read(c.ctx)
@@ -233,7 +233,7 @@ func checkUnknownPosition(c *checker) {
 
 func checkWithheld(c *checker) {
 	const n = 100
-	settings := c.host.Source(c, n)
+	settings := c.host.Target.Source(c, n)
 	r := c.open(settings, nil)
 	all := r.read(n)
 	r.drain()
@@ -245,7 +245,7 @@ func checkWithheld(c *checker) {
 
 func checkLateAcks(c *checker) {
 	const n = 50
-	r := c.open(c.host.Source(c, n), nil)
+	r := c.open(c.host.Target.Source(c, n), nil)
 	all := r.read(n)
 	for i := range n / 2 {
 		r.ack(all[i : i+1])
@@ -260,7 +260,7 @@ func checkLateAcks(c *checker) {
 
 func checkStop(c *checker) {
 	const n = 100
-	settings := c.host.Source(c, n)
+	settings := c.host.Target.Source(c, n)
 	r := c.open(settings, nil)
 	all := r.read(n)
 	r.close("Read")
@@ -281,7 +281,7 @@ func checkStop(c *checker) {
 // checkStopWaiting checks that a source stops when it has nothing to read.
 func checkStopWaiting(c *checker) {
 	const n = 5
-	settings := c.host.Source(c, n)
+	settings := c.host.Target.Source(c, n)
 	r := c.open(settings, nil)
 	r.read(n)
 	short, cancel := context.WithTimeout(c.ctx, c.host.Timeout)
@@ -325,7 +325,7 @@ func isBlocked(name string) bool {
 }
 
 func checkTeardown(c *checker) {
-	settings := c.host.Source(c, 1)
+	settings := c.host.Target.Source(c, 1)
 	r := c.open(settings, nil)
 	r.close("Open")
 	r = c.open(settings, nil)
@@ -337,7 +337,7 @@ func checkTeardown(c *checker) {
 // is opened behind what was acknowledged.
 func checkSourceCrash(c *checker) {
 	const n, rounds = 200, 8
-	settings := c.host.Source(c, n)
+	settings := c.host.Target.Source(c, n)
 	r := c.open(settings, nil)
 	all := r.read(n)
 	r.close("Read")

@@ -14,7 +14,7 @@ var nameForm = regexp.MustCompile(`^[A-Za-z0-9_.-]+$`)
 
 // checkSpecification checks what the connector says of itself.
 func checkSpecification(c *checker) {
-	s, err := c.host.specification(c.ctx)
+	s, err := c.host.Specification(c.ctx)
 	c.must(err, "cannot get the specification")
 	if !nameForm.MatchString(s.Name) {
 		c.Errorf("name %q: want letters, digits, '-', '_' and '.'", s.Name)
@@ -25,10 +25,10 @@ func checkSpecification(c *checker) {
 	if s.Summary == "" || s.Author == "" {
 		c.Errorf("summary %q and author %q: want both", s.Summary, s.Author)
 	}
-	if c.host.Source != nil {
+	if c.host.Target.Source != nil {
 		c.parameters("source", s.Source)
 	}
-	if c.host.Destination != nil {
+	if c.host.Target.Destination != nil {
 		c.parameters("destination", s.Destination)
 	}
 }

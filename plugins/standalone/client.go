@@ -91,7 +91,7 @@ func (c *Client) Destination(ctx context.Context, connectorID string) (*Destinat
 	return newDestination(conn), nil
 }
 
-func (c *Client) connect(ctx context.Context, connectorID string) (*connector, error) {
+func (c *Client) connect(ctx context.Context, connectorID string) (*instance, error) {
 	log := c.Log
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
@@ -107,7 +107,7 @@ func (c *Client) connect(ctx context.Context, connectorID string) (*connector, e
 	if err != nil {
 		return nil, err
 	}
-	return &connector{id: connectorID, client: c, p: p, log: log}, nil
+	return &instance{id: connectorID, client: c, p: p, log: log}, nil
 }
 
 func (c *Client) start(ctx context.Context, connectorID string, log *slog.Logger) (*process, error) {
@@ -197,9 +197,9 @@ func (c *Client) stopTimeout() time.Duration {
 // quietTimeout is how long to wait, after Stop, for what should still come and may not.
 func (c *Client) quietTimeout() time.Duration { return min(c.stopTimeout(), maxQuiet) }
 
-// connector is what sources and destinations have in common: most messages of both
+// instance is what sources and destinations have in common: most messages of both
 // have the same form in both versions of the protocol.
-type connector struct {
+type instance struct {
 	id      string
 	client  *Client
 	p       *process
@@ -210,34 +210,34 @@ type connector struct {
 // LogThrough has what the plugin writes logged through a handler that wrap makes of the one
 // there is, and redacts what of it goes into errors. It is called before Configure: until then
 // the plugin knows no settings.
-func (c *connector) LogThrough(wrap func(slog.Handler) slog.Handler, redact func(string) string) {
+func (c *instance) LogThrough(wrap func(slog.Handler) slog.Handler, redact func(string) string) {
 	c.log = slog.New(wrap(c.log.Handler()))
 	c.p.stderr.logTo(c.log, redact)
 	c.p.printed.logTo(c.log, redact)
 }
 
 // Configure hands over the settings.
-func (c *connector) Configure(ctx context.Context, settings map[string]string) error {
+func (c *instance) Configure(ctx context.Context, settings map[string]string) error {
 	return c.call(ctx, "Configure", c.client.callTimeout(), &connectorv2.Source_Configure_Request{Config: settings}, &connectorv2.Source_Configure_Response{})
 }
 
 // LifecycleOnCreated reports that the connector is new. A plugin that does not
 // implement it has nothing to do.
-func (c *connector) LifecycleOnCreated(ctx context.Context, settings map[string]string) error {
+func (c *instance) LifecycleOnCreated(ctx context.Context, settings map[string]string) error {
 	return c.lifecycle(ctx, "LifecycleOnCreated", &connectorv2.Source_Lifecycle_OnCreated_Request{Config: settings})
 }
 
 // LifecycleOnUpdated reports that the connector has other settings than before.
-func (c *connector) LifecycleOnUpdated(ctx context.Context, before, after map[string]string) error {
+func (c *instance) LifecycleOnUpdated(ctx context.Context, before, after map[string]string) error {
 	return c.lifecycle(ctx, "LifecycleOnUpdated", &connectorv2.Source_Lifecycle_OnUpdated_Request{ConfigBefore: before, ConfigAfter: after})
 }
 
 // LifecycleOnDeleted reports that the connector is gone.
-func (c *connector) LifecycleOnDeleted(ctx context.Context, settings map[string]string) error {
+func (c *instance) LifecycleOnDeleted(ctx context.Context, settings map[string]string) error {
 	return c.lifecycle(ctx, "LifecycleOnDeleted", &connectorv2.Source_Lifecycle_OnDeleted_Request{Config: settings})
 }
 
-func (c *connector) lifecycle(ctx context.Context, method string, req proto.Message) error {
+func (c *instance) lifecycle(ctx context.Context, method string, req proto.Message) error {
 	err := c.call(ctx, method, c.client.callTimeout(), req, &connectorv2.Source_Lifecycle_OnCreated_Response{})
 	if errors.Is(err, wire.ErrUnimplemented) {
 		return nil
@@ -245,7 +245,7 @@ func (c *connector) lifecycle(ctx context.Context, method string, req proto.Mess
 	return err
 }
 
-func (c *connector) open(ctx context.Context, pos record.Position) error {
+func (c *instance) open(ctx context.Context, pos record.Position) error {
 	method := "Open"
 	if c.p.version == wire.Version1 {
 		method = "Start"
@@ -261,7 +261,7 @@ func expired(ctx context.Context) bool {
 }
 
 // call makes one call of the plugin within timeout.
-func (c *connector) call(ctx context.Context, method string, timeout time.Duration, req, resp proto.Message) error {
+func (c *instance) call(ctx context.Context, method string, timeout time.Duration, req, resp proto.Message) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	var trailer metadata.MD
@@ -275,13 +275,13 @@ func (c *connector) call(ctx context.Context, method string, timeout time.Durati
 	return nil
 }
 
-func (c *connector) method(name string) string {
+func (c *instance) method(name string) string {
 	return fmt.Sprintf("/connector.v%d.%s/%s", c.p.version, c.service, name)
 }
 
 // teardown makes the last call and ends the process. The process ends even when the
 // call fails.
-func (c *connector) teardown(ctx context.Context) error {
+func (c *instance) teardown(ctx context.Context) error {
 	err := c.call(ctx, "Teardown", teardownTimeout, &connectorv2.Source_Teardown_Request{}, &connectorv2.Source_Teardown_Response{})
 	c.end()
 	if errors.Is(err, wire.ErrUnimplemented) {
@@ -290,8 +290,8 @@ func (c *connector) teardown(ctx context.Context) error {
 	return err
 }
 
-func (c *connector) end() { c.p.kill() }
+func (c *instance) end() { c.p.kill() }
 
 // PID returns the id of the connector's process, which is also that of its process
 // group, or 0 when it has none of its own.
-func (c *connector) PID() int { return c.p.runner.pid() }
+func (c *instance) PID() int { return c.p.runner.pid() }

@@ -20,7 +20,7 @@ import (
 // Destination is a destination connector in a process of its own. Its methods are
 // called one at a time.
 type Destination struct {
-	connector
+	instance
 	stream *stream
 	unanswered
 	settled func(n int, err error)
@@ -37,8 +37,8 @@ type Destination struct {
 	err      error           // what broke it, set before done is closed
 }
 
-func newDestination(c *connector) *Destination {
-	return &Destination{connector: *c, schemas: c.client.Schemas.cache(), flushing: make(chan struct{}), done: make(chan struct{}), answers: make(chan []wire.Ack),
+func newDestination(c *instance) *Destination {
+	return &Destination{instance: *c, schemas: c.client.Schemas.cache(), flushing: make(chan struct{}), done: make(chan struct{}), answers: make(chan []wire.Ack),
 		unanswered: unanswered{changed: notify.NewSignal(), empty: notify.NewSignal()}}
 }
 

@@ -27,6 +27,9 @@ const roleVariable = "WIRE_TEST_ROLE"
 func TestMain(m *testing.M) {
 	sandbox.Launch()
 	role := os.Getenv(roleVariable)
+	if os.Getenv(versionVariable) != "" {
+		role = "counter"
+	}
 	if role == "" {
 		wait.Overlap(4)
 		goleak.VerifyTestMain(m) // exits
@@ -35,6 +38,7 @@ func TestMain(m *testing.M) {
 }
 
 var roles = map[string]func(){
+	"counter":     serveCounter,
 	"connector":   func() { wire.Serve(testConnector) },
 	"version1":    serveVersion1,
 	"odd":         serveOdd,

@@ -18,7 +18,7 @@ import (
 // Source is a source connector in a process of its own. Read, Ack and Stop may be
 // called concurrently with each other, but none of them with itself.
 type Source struct {
-	connector
+	instance
 	stream *stream
 
 	read     record.Position   // owned by Read: the last position returned
@@ -31,8 +31,8 @@ type Source struct {
 	stopped  chan struct{}     // closed when Stop knows the last position
 }
 
-func newSource(c *connector) *Source {
-	return &Source{connector: *c, stopping: make(chan struct{}), stopped: make(chan struct{})}
+func newSource(c *instance) *Source {
+	return &Source{instance: *c, stopping: make(chan struct{}), stopped: make(chan struct{})}
 }
 
 // LargestRead returns how many bytes the first Read may return: no more is received before it.

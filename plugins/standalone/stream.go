@@ -17,7 +17,7 @@ import (
 
 // stream is the Run call of a connector. Its messages stay encoded.
 type stream struct {
-	conn   *connector
+	conn   *instance
 	grpc   grpc.ClientStream
 	cancel context.CancelFunc
 	ctx    context.Context // of the call: ends with cancel
@@ -42,7 +42,7 @@ const receivedAheadBytes = 1 << 20
 
 // openStream begins the Run call. taken is how much of the space for messages is not there
 // until makeSpace is called.
-func (c *connector) openStream(taken int64) (*stream, error) {
+func (c *instance) openStream(taken int64) (*stream, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	desc := &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}
 	g, err := c.p.conn.NewStream(ctx, desc, c.method("Run"))

@@ -21,18 +21,21 @@ import (
 	"google.golang.org/grpc"
 )
 
-// serveVariable makes this test binary an executable connector.
+// serveVariable has this test binary be an executable connector, by its name.
 const serveVariable = "WIRE_TEST_SERVE"
 
 func TestMain(m *testing.M) {
-	if os.Getenv(serveVariable) != "" {
+	switch name := os.Getenv(serveVariable); name {
+	case "":
+		os.Exit(m.Run())
+	case "bare":
 		wire.Serve(sdk.Connector{Name: "bare", Version: "v1.0.0",
 			NewSource:      func() sdk.Source { return &bareSource{} },
 			NewDestination: func() sdk.Destination { return &fullDestination{} },
 		})
-		return
+	default:
+		wire.Serve(targets()[name].Connector)
 	}
-	os.Exit(m.Run())
 }
 
 // bareSource gives records that have a position and nothing else.
@@ -81,7 +84,7 @@ func realHost(t *testing.T) *grpc.ClientConn {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(exe)
-	cmd.Env = []string{serveVariable + "=1", wire.EnvSchemaTarget + "=127.0.0.1:1", wire.EnvToken + "=token", wire.EnvConnectorID + "=pipe:conn", wire.EnvLogLevel + "=info", "GORACE=atexit_sleep_ms=0"}
+	cmd.Env = []string{serveVariable + "=bare", wire.EnvSchemaTarget + "=127.0.0.1:1", wire.EnvToken + "=token", wire.EnvConnectorID + "=pipe:conn", wire.EnvLogLevel + "=info", "GORACE=atexit_sleep_ms=0"}
 	client := plugin.NewClient(&plugin.ClientConfig{Cmd: cmd, HandshakeConfig: wire.Handshake, AllowedProtocols: []plugin.Protocol{plugin.ProtocolGRPC}, Logger: hclog.NewNullLogger(),
 		VersionedPlugins: map[int]plugin.PluginSet{1: {}, 2: {}}})
 	t.Cleanup(func() {

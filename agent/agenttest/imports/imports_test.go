@@ -27,7 +27,8 @@ plugins/confluent plugins/template plugins/sdk plugins/wire: plugins/schema plug
 plugins/spoollog:        plugins/spoollog/*
 plugins/connector plugins/sdk/*: plugins/schema plugins/sdk plugins/wire
 plugins/exec:            plugins/builtin/exec plugins/wire
-plugins/standalone plugins/standalone/*: plugins/sandbox plugins/schema plugins/sdk plugins/standalone/* plugins/wire plugins/wire/*
+plugins/standalone/*:    plugins/wire
+plugins/standalone:      plugins plugins/connector plugins/sandbox plugins/schema plugins/sdk plugins/standalone/* plugins/wire plugins/wire/*
 plugins/builtin/*:       plugins/builtin/backoff plugins/builtin/connections plugins/builtin/handover plugins/builtin/inbox plugins/builtin/numbers plugins/builtin/recordid plugins/builtin/settings plugins/builtin/ticks plugins/builtin/tlssettings plugins/schema plugins/sdk plugins/spoollog plugins/template
 plugins/builtin/http:    plugins/builtin/backoff plugins/builtin/connections plugins/builtin/settings plugins/builtin/tlssettings plugins/processor/jsonvalue plugins/sdk
 plugins/builtin/mysql: plugins/builtin/backoff plugins/builtin/handover plugins/builtin/mysql/* plugins/builtin/sqlsink plugins/builtin/sqlsink/* plugins/builtin/tlssettings plugins/sdk
@@ -41,8 +42,10 @@ plugins/builtin:         plugins/builtin/* plugins/sdk
 plugins/processor/*:     plugins/processor/absent plugins/processor/fieldref plugins/processor/httpcall plugins/processor/jsonvalue plugins/schema plugins/sdk plugins/template
 plugins/processor/wasm:  plugins/processor/wasm/* plugins/schema plugins/sdk plugins/wire/*
 plugins/processor:       plugins/connector plugins/processor/* plugins/schema plugins/sdk plugins/template spec
-plugins:                 plugins/builtin plugins/connector plugins/sandbox plugins/schema plugins/sdk plugins/standalone plugins/standalone/* plugins/syncgroup
-plugins/plugintest plugins/plugintest/*: plugins plugins/connector plugins/plugintest plugins/plugintest/* plugins/schema plugins/sdk plugins/standalone plugins/wire/*
+plugins:                 plugins/connector plugins/schema plugins/sdk plugins/syncgroup
+plugins/plugintest plugins/plugintest/*: plugins plugins/connector plugins/plugintest plugins/plugintest/* plugins/schema plugins/sdk plugins/wire/*
+plugins/plugintest/protocol: plugins/connector plugins/plugintest plugins/schema plugins/sdk plugins/standalone
+plugins/plugintest/chaos: plugins/plugintest/* plugins/sdk plugins/standalone plugins/wire/*
 reconcile/*:             reconcile/watch spec
 reconcile:               reconcile/plan spec
 api/rest:                spec
@@ -67,7 +70,7 @@ agent/config:            schemas spec spec/yamldoc
 agent/reference:         agent/redact reconcile/watch spec
 agent/confine:           agent/config
 agent/access:            agent/config agent/host agent/reference api
-agent/catalog:           agent/config agent/confine api/rest plugins plugins/builtin plugins/builtin/exec plugins/processor plugins/processor/wasm plugins/processor/wasm/egress plugins/sandbox plugins/schema plugins/sdk spec
+agent/catalog:           agent/config agent/confine api/rest plugins plugins/builtin plugins/builtin/exec plugins/processor plugins/processor/wasm plugins/processor/wasm/egress plugins/sandbox plugins/schema plugins/sdk plugins/standalone spec
 agent/runner:            agent/catalog agent/engine agent/engine/* agent/poison agent/redact agent/reference plugins plugins/connector plugins/processor reconcile spec spec/sharing
 agent/monitoring:        agent/telemetry/metric
 agent/delivery:          agent/engine agent/engine/measure plugins/processor spec

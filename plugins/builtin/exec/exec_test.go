@@ -20,24 +20,17 @@ import (
 	"github.com/conduit-agent/conduit/plugins/progress"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
-	"github.com/conduit-agent/conduit/plugins/wire"
 )
 
 var connector = Connector(Options{Enabled: true})
 
-// serveVariable makes this test binary the connector.
-const serveVariable = "EXEC_TEST_SERVE"
-
 func TestMain(m *testing.M) {
-	switch {
-	case len(os.Args) == 3 && os.Args[1] == "sink":
+	if len(os.Args) == 3 && os.Args[1] == "sink" {
 		sink(os.Args[2])
-	case os.Getenv(serveVariable) != "":
-		wire.Serve(connector)
-	default:
-		_ = os.Setenv("GORACE", "atexit_sleep_ms=0") // or every command ends a second late
-		os.Exit(m.Run())
+		return
 	}
+	_ = os.Setenv("GORACE", "atexit_sleep_ms=0") // or every command ends a second late
+	os.Exit(m.Run())
 }
 
 // sink is a command that appends its lines to a file and confirms each. It refuses those
@@ -104,25 +97,13 @@ func written(t testing.TB, settings map[string]string) (payloads []string) {
 func TestConformance(t *testing.T) {
 	effort.Long(t)
 	t.Parallel()
-	exe, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	target := plugintest.Target{
+	plugintest.Run(t, plugintest.Target{
+		Connector: connector,
 		Source: func(t testing.TB, n int) map[string]string {
 			return map[string]string{"command": list(t, "seq", fmt.Sprint(n)), "resume": "skip", "format": "raw"}
 		},
 		Destination: sinkSettings, Written: written,
-	}
-	inProcess, process := target, target
-	inProcess.Connector = connector
-	process.Path, process.Env = exe, append(os.Environ(), serveVariable+"=1", "GORACE=atexit_sleep_ms=0")
-	for name, target := range map[string]plugintest.Target{"in process": inProcess, "process": process} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			plugintest.Run(t, target)
-		})
-	}
+	})
 }
 
 func TestSettings(t *testing.T) {

@@ -28,7 +28,7 @@ const (
 )
 
 // roots are the packages that plugins import.
-var roots = []string{module + "/plugins/plugintest", module + "/plugins/sdk", module + "/plugins/sdk/wasmguest", module + "/plugins/wire"}
+var roots = []string{module + "/plugins/plugintest", module + "/plugins/plugintest/protocol", module + "/plugins/sdk", module + "/plugins/sdk/wasmguest", module + "/plugins/wire"}
 
 func main() {
 	log.SetFlags(0)

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/conduit-agent/conduit/plugins/plugintest"
+	"github.com/conduit-agent/conduit/plugins/plugintest/protocol"
 	"github.com/conduit-agent/conduit/plugins/plugintest/server"
 )
 
@@ -23,7 +24,7 @@ func TestConnector(t *testing.T) {
 		t.Fatal(err)
 	}
 	plugintest.Run(t, plugintest.Target{
-		Path: path,
+		Start: protocol.Executable(path, nil),
 		Source: func(t testing.TB, n int) map[string]string {
 			var b strings.Builder
 			for i := range n {

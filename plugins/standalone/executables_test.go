@@ -1,4 +1,4 @@
-package plugins_test
+package standalone_test
 
 import (
 	"bytes"
@@ -15,8 +15,6 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/conduit-agent/conduit/plugins"
 	"github.com/conduit-agent/conduit/plugins/pluginname"
 	"github.com/conduit-agent/conduit/plugins/plugintest/logbuf"
@@ -25,20 +23,16 @@ import (
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sandbox"
 	"github.com/conduit-agent/conduit/plugins/sdk"
+	"github.com/conduit-agent/conduit/plugins/standalone"
 	"github.com/conduit-agent/conduit/plugins/wire"
 )
 
-// versionVariable makes this test binary the executable "counter" of that version.
+// versionVariable has this test binary be the executable "counter" of that version.
 const versionVariable = "PLUGINS_TEST_VERSION"
 
-func TestMain(m *testing.M) {
-	sandbox.Launch()
-	if version := os.Getenv(versionVariable); version != "" {
-		wire.Serve(sdk.Connector{Name: "counter", Version: version, Summary: "counts", NewSource: func() sdk.Source { return &counter{} }})
-		return
-	}
-	wait.Overlap(4)
-	goleak.VerifyTestMain(m)
+func serveCounter() {
+	wire.Serve(sdk.Connector{Name: "counter", Version: os.Getenv(versionVariable), Summary: "counts",
+		NewSource: func() sdk.Source { return &counter{} }})
 }
 
 type counter struct {
@@ -59,7 +53,7 @@ type directory struct {
 	*testing.T
 	dir string
 	log logbuf.Buffer
-	*plugins.Executables
+	*standalone.Executables
 }
 
 func newDirectory(t *testing.T) *directory {
@@ -67,7 +61,7 @@ func newDirectory(t *testing.T) *directory {
 	if err := os.Mkdir(d.dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	d.Executables = &plugins.Executables{Dir: d.dir, Interval: 5 * time.Millisecond, SpecifyTimeout: 10 * time.Second,
+	d.Executables = &standalone.Executables{Dir: d.dir, Interval: 5 * time.Millisecond, SpecifyTimeout: 10 * time.Second,
 		Log: slog.New(slog.NewTextHandler(&d.log, nil))}
 	return d
 }
@@ -413,8 +407,7 @@ func TestWhatDoesNotNeedASlowPluginIsNotHeldUp(t *testing.T) {
 	d.plugin("p", "v1.0.0", "")
 	d.run()
 	d.wait("the other is known", func() bool { return d.names() != "" })
-	h := sampleHost()
-	h.Standalone = d
+	h := &plugins.Host{Builtin: []sdk.Connector{{Name: "generator", Version: "v1.0.0", NewSource: func() sdk.Source { return &counter{} }}}, Standalone: d}
 	for ref, limit := range map[string]time.Duration{"builtin:generator": time.Second, "counter@v1.0.0": 2 * time.Second, "generator": 5 * time.Second} {
 		began := time.Now()
 		s, err := h.Source(t.Context(), ref, "p:src")

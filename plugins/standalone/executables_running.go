@@ -1,4 +1,4 @@
-package plugins
+package standalone
 
 import (
 	"cmp"
@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/conduit-agent/conduit/plugins"
 	"github.com/conduit-agent/conduit/plugins/pluginname"
-	"github.com/conduit-agent/conduit/plugins/standalone"
 	"github.com/conduit-agent/conduit/spec/sorting"
 )
 
@@ -46,22 +46,16 @@ func (e *Executables) begin(connectorID string, plugin pluginname.Name, f *file,
 	}
 }
 
-// Process is the process of a connector that runs.
-type Process struct {
-	ConnectorID string
-	PID         int // also the id of its process group
-}
-
 // Processes returns the processes of all connectors that run, in the order of the
 // connectors' ids.
-func (e *Executables) Processes() []Process {
+func (e *Executables) Processes() []plugins.Process {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	all := make([]Process, 0, len(e.running))
+	all := make([]plugins.Process, 0, len(e.running))
 	for r := range e.running {
-		all = append(all, Process{ConnectorID: r.connectorID, PID: r.pid})
+		all = append(all, plugins.Process{ConnectorID: r.connectorID, PID: r.pid})
 	}
-	sorting.By(all, func(a, b Process) int {
+	sorting.By(all, func(a, b plugins.Process) int {
 		return cmp.Or(cmp.Compare(a.ConnectorID, b.ConnectorID), cmp.Compare(a.PID, b.PID))
 	})
 	return all
@@ -111,7 +105,7 @@ func (e *Executables) changed(r *running) (reason, what string) {
 
 // runningSource is a source that is noted to run until its end.
 type runningSource struct {
-	*standalone.Source
+	*Source
 	end func()
 }
 
@@ -123,7 +117,7 @@ func (s *runningSource) Teardown(ctx context.Context) error {
 
 // runningDestination is a destination that is noted to run until its end.
 type runningDestination struct {
-	*standalone.Destination
+	*Destination
 	end func()
 }
 

@@ -1,4 +1,4 @@
-package plugins_test
+package standalone_test
 
 import (
 	"os"
@@ -33,7 +33,7 @@ func benchmarkProcess(b *testing.B, c *standalone.Client, start bool) {
 		if start {
 			b.StartTimer()
 		}
-		s, err := c.Source(b.Context(), connectorID)
+		s, err := c.Source(b.Context(), "orders:db")
 		b.StopTimer()
 		if err != nil {
 			b.Fatal(err)

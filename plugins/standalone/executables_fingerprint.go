@@ -1,4 +1,4 @@
-package plugins
+package standalone
 
 import (
 	"crypto/sha256"

@@ -1,4 +1,4 @@
-package plugins
+package standalone
 
 import (
 	"cmp"
@@ -10,9 +10,9 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/conduit-agent/conduit/plugins"
 	"github.com/conduit-agent/conduit/plugins/pluginname"
 	"github.com/conduit-agent/conduit/plugins/sdk"
-	"github.com/conduit-agent/conduit/plugins/standalone"
 )
 
 // specifyPending has work find out what the pending files are. It returns after how long others are to be asked,
@@ -109,7 +109,7 @@ func checkName(s *sdk.Specification) error {
 // that lists none for a side has no such side if it was made with an SDK that lists
 // its own settings for every side there is; of others that is not known.
 func sides(s *sdk.Specification) (source, destination sdk.Parameters) {
-	if listsOwn(s.Source) || listsOwn(s.Destination) {
+	if (plugins.Installed{Specification: *s, Kind: pluginname.Standalone}).Complete() {
 		return s.Source, s.Destination
 	}
 	source, destination = sdk.Parameters{}, sdk.Parameters{}
@@ -122,24 +122,14 @@ func sides(s *sdk.Specification) (source, destination sdk.Parameters) {
 	return source, destination
 }
 
-// listsOwn reports whether there are settings that an SDK added.
-func listsOwn(params sdk.Parameters) bool {
-	for name := range params {
-		if strings.HasPrefix(name, "sdk.") {
-			return true
-		}
-	}
-	return false
-}
-
 // clientOf returns what starts f.
-func clientOf(e *Executables, f *file) *standalone.Client {
+func clientOf(e *Executables, f *file) *Client {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	c := &standalone.Client{Path: f.path, Env: e.Env, Log: e.Log, LogLevel: e.LogLevel, Sandbox: e.Sandbox,
+	c := &Client{Path: f.path, Env: e.Env, Log: e.Log, LogLevel: e.LogLevel, Sandbox: e.Sandbox,
 		TempDir: e.TempDir, MaxReceive: e.MaxMessage, MaxMessage: e.MaxSend}
 	if e.Schemas != nil {
-		c.Schemas = &standalone.SchemaServer{Registry: e.Schemas, Bounds: e.Bounds}
+		c.Schemas = &SchemaServer{Registry: e.Schemas, Bounds: e.Bounds}
 	}
 	if f.spec != nil {
 		c.Name = string(pluginname.Standalone) + ":" + f.spec.Name

@@ -1,4 +1,4 @@
-package plugins
+package standalone
 
 import (
 	"context"
@@ -10,7 +10,6 @@ import (
 
 	"github.com/conduit-agent/conduit/plugins/connector"
 	"github.com/conduit-agent/conduit/plugins/pluginname"
-	"github.com/conduit-agent/conduit/plugins/standalone"
 )
 
 // substituteWait is how long to wait for what may be a better choice than the plugin there is.
@@ -142,7 +141,7 @@ func (e *Executables) Destination(ctx context.Context, plugin pluginname.Name, c
 
 // client returns what starts the plugin, and its file, if that is still the one that was
 // specified.
-func (e *Executables) client(plugin pluginname.Name) (*standalone.Client, *file, error) {
+func (e *Executables) client(plugin pluginname.Name) (*Client, *file, error) {
 	e.init()
 	e.mu.Lock()
 	f := e.plugins[plugin]

@@ -1,4 +1,4 @@
-package plugins
+package standalone
 
 import (
 	"cmp"
@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/conduit-agent/conduit/plugins"
 	"github.com/conduit-agent/conduit/plugins/pluginname"
 	"github.com/conduit-agent/conduit/plugins/sandbox"
 	"github.com/conduit-agent/conduit/plugins/schema"
@@ -79,12 +80,6 @@ type file struct {
 	again       time.Time // when it is asked again what it is, after that; zero: not
 	sum         string
 	spec        *sdk.Specification // of the content with this sum; nil: none
-}
-
-// Problem says why a file is not used.
-type Problem struct {
-	Path   string `json:"path"`
-	Reason string `json:"reason"`
 }
 
 const (
@@ -157,12 +152,12 @@ func (e *Executables) Rescan(ctx context.Context) {
 }
 
 // Installed returns the plugins that are known now.
-func (e *Executables) Installed() []Installed {
+func (e *Executables) Installed() []plugins.Installed {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	all := make([]Installed, 0, len(e.plugins))
+	all := make([]plugins.Installed, 0, len(e.plugins))
 	for _, f := range e.plugins {
-		p := Installed{Specification: *f.spec, Kind: pluginname.Standalone, Path: f.entry}
+		p := plugins.Installed{Specification: *f.spec, Kind: pluginname.Standalone, Path: f.entry}
 		p.Source, p.Destination = sides(f.spec)
 		all = append(all, p)
 	}
@@ -170,12 +165,12 @@ func (e *Executables) Installed() []Installed {
 }
 
 // Problems returns what is not used and why, by path.
-func (e *Executables) Problems() []Problem {
+func (e *Executables) Problems() []plugins.Problem {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	var all []Problem
+	var all []plugins.Problem
 	for _, path := range slices.Sorted(maps.Keys(e.problems)) {
-		all = append(all, Problem{Path: path, Reason: e.problems[path]})
+		all = append(all, plugins.Problem{Path: path, Reason: e.problems[path]})
 	}
 	return all
 }

@@ -1,4 +1,4 @@
-package plugins
+package standalone
 
 import (
 	"context"
@@ -6,8 +6,6 @@ import (
 	"os/exec"
 	"syscall"
 	"time"
-
-	"github.com/conduit-agent/conduit/plugins/standalone"
 )
 
 // A file that was cut short when it was asked what it is, as on a host that has just started, is asked again,
@@ -20,7 +18,7 @@ const (
 // mayPass reports whether the file may say what it is when it is asked again: it did not answer in time, or
 // was killed. A program that is no connector is not run again.
 func mayPass(err error) bool {
-	if errors.Is(err, standalone.ErrNoConnector) {
+	if errors.Is(err, ErrNoConnector) {
 		return false
 	}
 	var exit *exec.ExitError
