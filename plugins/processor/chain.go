@@ -132,6 +132,9 @@ func (c *Chain) pass(ctx context.Context, w *work, first int) error {
 			return fmt.Errorf("cannot process records with %s: %w", c.stages[i].id, explain(ctx, err))
 		}
 	}
+	if len(c.stages) > 0 {
+		c.stages[len(c.stages)-1].refuseMetadata(w)
+	}
 	if c.schemas == nil || len(w.records) == 0 || !c.follow.Key && !c.follow.Payload {
 		return nil
 	}

@@ -73,6 +73,22 @@ func (s *stage) run(ctx context.Context, w *work, n int) error {
 	return nil
 }
 
+// refuseMetadata refuses records with more metadata than a record may have. s is the last stage.
+func (s *stage) refuseMetadata(w *work) {
+	for i := range w.records {
+		if n := len(w.records[i].Metadata); n > record.MaxMetadata {
+			w.records[i].Metadata = w.records[i].Metadata[:record.MaxMetadata:record.MaxMetadata]
+			s.decide(w, i, sdk.Fate{Kind: sdk.Refused, Err: fmt.Errorf("its metadata has %d entries, more than %d: put "+
+				"some of them into the payload", n, record.MaxMetadata)})
+		}
+	}
+	if len(s.fates) > 0 {
+		w.apply(s, s.fates)
+		clear(s.fates)
+		s.fates = s.fates[:0]
+	}
+}
+
 func (s *stage) due(c *Chain) bool {
 	d := s.deadline()
 	if d.IsZero() {

@@ -25,14 +25,14 @@ type never struct{ ended chan struct{} }
 // wait ignores ctx, as a system call or a loop does.
 func (n never) wait() { <-n.ended }
 
-// blockedClock blocks in the second call, so that a processor can be opened.
+// blockedClock blocks once its processor is open.
 type blockedClock struct {
 	never
-	calls int
+	open bool
 }
 
 func (c *blockedClock) Now() time.Time {
-	if c.calls++; c.calls > 1 {
+	if c.open {
 		c.wait()
 	}
 	return time.Now()
@@ -105,7 +105,7 @@ type timeoutCase struct {
 func timeoutCases(service string) map[string]timeoutCase {
 	cases := map[string]timeoutCase{
 		"aggregate": {clock: true}, "dedupe": {clock: true}, "throttle": {clock: true}, "enrich.file": {clock: true},
-		"avro.decode": {registry: true, raw: "\x00\x00\x00\x00\x07x"},
+		"avro.decode": {registry: true, settings: set("field", ".Payload.After"), raw: "\x00\x00\x00\x00\x07x"},
 		"avro.encode": {registry: true, settings: set("schema.strategy", "autoRegister", "schema.autoRegister.subject", "s")},
 
 		"error":       {real: true, refused: true, settings: set("message", endlessTemplate)},
@@ -153,11 +153,10 @@ func set(settings ...string) map[string]string {
 // or computes: either its record is refused, and the next one passes, or the run ends. A new processor needs a case.
 func TestEveryProcessorEnds(t *testing.T) {
 	t.Parallel()
-	service := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		<-r.Context().Done()
-	}))
+	silent := make(chan struct{})
+	service := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-silent }))
 	t.Cleanup(service.Close)
-	t.Cleanup(service.CloseClientConnections)
+	t.Cleanup(func() { close(silent) })
 	cases := timeoutCases(service.URL)
 	for _, p := range processor.Builtins() {
 		if _, ok := cases[p.Name]; !ok {
@@ -185,11 +184,12 @@ func (c timeoutCase) run(t *testing.T, declared spec.Processor, limit time.Durat
 	n := never{make(chan struct{})}
 	o := processor.Options{Registry: &processor.Registry{Builtin: processor.Builtins()}, Timeout: limit,
 		Schemas: &schema.Memory{}, StateDir: t.TempDir()}
+	clock := &blockedClock{never: n}
 	switch {
 	case c.inProcess:
 		o.Registry = withBlocked(declared.Plugin, n)
 	case c.clock:
-		o.Clock = &blockedClock{never: n}
+		o.Clock = clock
 	case c.registry:
 		o.Schemas = &blockedRegistry{}
 	}
@@ -197,6 +197,7 @@ func (c timeoutCase) run(t *testing.T, declared spec.Processor, limit time.Durat
 	if err != nil {
 		t.Fatal(err)
 	}
+	clock.open = true
 	start := time.Now()
 	out, err := chain.Process(t.Context(), "token", []record.Record{c.record(), c.record()})
 	if took := time.Since(start); !c.real && (took < limit || took > limit+5*time.Second) {
@@ -229,6 +230,8 @@ func (c timeoutCase) record() record.Record {
 	r.After = record.Structured(map[string]any{"text": "x", "list": list})
 	if c.raw != "" {
 		r.After = record.Raw([]byte(c.raw))
+	}
+	if c.condition != "" {
 		r.Metadata = record.NewMetadata(map[string]string{record.KeyPayloadSchemaSubject: "s", record.KeyPayloadSchemaVersion: "7"})
 	}
 	return r
