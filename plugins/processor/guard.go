@@ -13,7 +13,7 @@ import (
 
 // guard ends the calls of a chain that make no progress. Calls run in a goroutine, which is left to itself if one does
 // not return: there is no other way to end a loop, a system call or C code. One goroutine for all stages and calls of a
-// chain keeps its stack, which makes it cheap for a batch of one record, too.
+// chain keeps its stack, so that a batch of one record is cheap, too.
 //
 // The time of a processor begins anew with each record that it turns to. From time to time the guard asks each running
 // worker whether it has turned to another record since.
@@ -56,7 +56,7 @@ const (
 	longestInterval = time.Second
 )
 
-// errAbandoned is the error of a chain of which a call did not return.
+// errAbandoned is the error of calls after a call that did not return.
 var errAbandoned = errors.New("a processor did not return from an earlier call")
 
 func (g *guard) init(limit time.Duration) {

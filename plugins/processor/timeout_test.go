@@ -94,7 +94,7 @@ type timeoutCase struct {
 	raw       string // the payload; empty: an object
 	real      bool   // it computes, or waits for the network: time is not virtual
 
-	inProcess bool // it has no place of its own where it can be made to block, so Process blocks
+	inProcess bool // it calls nothing that can block, so Process blocks
 	clock     bool // its clock blocks
 	registry  bool // the schema registry blocks, until its context ends
 
@@ -115,14 +115,16 @@ func timeoutCases(service string) map[string]timeoutCase {
 		"custom.javascript": {real: true, refused: true,
 			settings: set("script", endlessScript, "timeout", "10s")},
 
-		"enrich.http":       {settings: set("url", service, "timeout", "1h")},
-		"webhook.http":      {settings: set("request.url", service, "response.body", ".Payload.After.x", "request.timeout", "1h")},
-		"ollama":            {settings: set("url", service, "timeout", "1h")},
-		"openai.textgen":    {settings: set("base_url", service, "api_key", "k", "model", "m", "developer_message", "d", "timeout", "1h")},
-		"openai.embeddings": {settings: set("base_url", service, "api_key", "k", "model", "m", "encoding_format", "float", "timeout", "1h")},
-		"cohere.command":    {settings: set("baseURL", service, "apiKey", "k", "prompt", "p", "timeout", "1h")},
-		"cohere.embed":      {settings: set("baseURL", service, "apiKey", "k", "maxTextsPerRequest", "1", "timeout", "1h")},
-		"cohere.rerank":     {settings: set("baseURL", service, "apiKey", "k", "query", "q", "timeout", "1h")},
+		"enrich.http":  {settings: set("url", service, "timeout", "1h")},
+		"webhook.http": {settings: set("request.url", service, "response.body", ".Payload.After.x", "request.timeout", "1h")},
+		"ollama":       {settings: set("url", service, "timeout", "1h")},
+		"openai.textgen": {settings: set("base_url", service, "api_key", "k", "model", "m", "developer_message", "d",
+			"timeout", "1h")},
+		"openai.embeddings": {settings: set("base_url", service, "api_key", "k", "model", "m", "encoding_format", "float",
+			"timeout", "1h")},
+		"cohere.command": {settings: set("baseURL", service, "apiKey", "k", "prompt", "p", "timeout", "1h")},
+		"cohere.embed":   {settings: set("baseURL", service, "apiKey", "k", "maxTextsPerRequest", "1", "timeout", "1h")},
+		"cohere.rerank":  {settings: set("baseURL", service, "apiKey", "k", "query", "q", "timeout", "1h")},
 	}
 	for name, c := range cases {
 		if strings.Contains(fmt.Sprint(c.settings), service) {

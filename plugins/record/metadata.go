@@ -39,8 +39,8 @@ func (m Metadata) Get(key string) string {
 	return ""
 }
 
-// MaxMetadata is the greatest number of pairs that a record may have. A record with more of them is refused where it is
-// made or enters: by the chain behind processors, and where a connector's process, a module or a file is read.
+// MaxMetadata is the greatest number of pairs that a record may have. More are refused behind
+// processors, and in records that a connector's process or a module sends.
 const MaxMetadata = 10_000
 
 // few is up to how many pairs looking at all of them is fastest.

@@ -108,7 +108,7 @@ func (e *environment) countStep(args ...any) (any, error) {
 // begin begins a batch.
 func (e *environment) begin(ctx context.Context) { e.ctx, e.limit = ctx, sdk.EnvFrom(ctx).TimeLimit }
 
-// ended returns why the expressions for the record have to end, nil if they may go on.
+// ended returns why the expressions for the record have to end, nil while they may continue.
 func (e *environment) ended() error {
 	if e.ctx == nil {
 		return nil

@@ -120,7 +120,7 @@ func (p *set) Process(ctx context.Context, b *sdk.ProcessBatch) error {
 			return ref.Set(r, v)
 		})
 	}
-	return b.EachUntil(ctx, func(r *record.Record) error { // its error: what was refused for that is no record's fault
+	return b.EachUntil(ctx, func(r *record.Record) error {
 		var err error
 		if p.scratch, err = p.template.Append(&timeLimit, p.scratch[:0], r); err != nil {
 			return fmt.Errorf("cannot make the value of %s: %w", ref, err)

@@ -77,7 +77,7 @@ func (p *refuse) SchemaParts() schema.Parts {
 func (p *refuse) Process(ctx context.Context, b *sdk.ProcessBatch) error {
 	var timeLimit template.TimeLimit
 	timeLimit.BeginWithin(ctx, sdk.EnvFrom(ctx).TimeLimit)
-	return b.EachUntil(ctx, func(r *record.Record) error { // its error: what was refused for that is no record's fault
+	return b.EachUntil(ctx, func(r *record.Record) error {
 		if p.template == nil {
 			return errors.New(p.text)
 		}

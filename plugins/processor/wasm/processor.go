@@ -194,7 +194,7 @@ func (p *processor) commandEnd(b *sdk.ProcessBatch, at int) int {
 }
 
 // processInTime is processRange that ends after processors.timeout: the guest has all records of a command at once, so
-// the limit is for all of them.
+// they share the limit.
 func (p *processor) processInTime(ctx context.Context, b *sdk.ProcessBatch, at, end int) (n int, err error) {
 	err = sdk.InTime(ctx, func(ctx context.Context) (err error) {
 		n, err = p.processRange(ctx, b, at, end)

@@ -340,7 +340,7 @@ func TestTimeLimit(t *testing.T) {
 	}
 }
 
-// A record at which guests hang is refused, however many came with it, and the others go on.
+// A record at which guests hang is refused, however many came with it, and the others pass.
 func TestHangingRecords(t *testing.T) {
 	p := open(t, find(t, newModules(t, wasm.Options{}, map[string]string{"a": contractModule}), "contract"), setup{})
 	ctx := sdk.WithEnv(t.Context(), &sdk.Env{Logger: slog.New(slog.DiscardHandler), TimeLimit: 2 * time.Second})
