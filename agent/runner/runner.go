@@ -52,7 +52,7 @@ type Runner struct {
 	Hold       func(ctx context.Context, pipelineID string) error
 	Window     backpressure.Window
 	AckTimeout time.Duration
-	// ProcessorTimeout is how long a processor may take for a batch; 0 for ever.
+	// ProcessorTimeout is how long a processor may take for a record; 0 for ever.
 	ProcessorTimeout time.Duration
 	// Budget is the memory in bytes that processors may allocate for one record; 0 means sdk.DefaultBudget.
 	Budget   int

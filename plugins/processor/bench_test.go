@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/conduit-agent/conduit/plugins/processor"
 	"github.com/conduit-agent/conduit/plugins/record"
@@ -30,8 +31,12 @@ func fourFields(n int, raw bool) []record.Record {
 // costs without processors: it is made and written as JSON. "again" is the same once more, a
 // control. The multiple of a
 // processor is its time less that of making the records, divided by that of the bare loop.
-func BenchmarkChain(b *testing.B) {
-	const batch = 1000
+func BenchmarkChain(b *testing.B) { benchmarkChain(b, 1000) }
+
+// BenchmarkChainOfSingleRecords is BenchmarkChain with one record in a batch, as at low rates.
+func BenchmarkChainOfSingleRecords(b *testing.B) { benchmarkChain(b, 1) }
+
+func benchmarkChain(b *testing.B, batch int) {
 	ctx := context.Background()
 	for _, c := range []struct {
 		name, plugin, condition string
@@ -63,7 +68,7 @@ func BenchmarkChain(b *testing.B) {
 			if c.plugin != "" {
 				declared = append(declared, spec.Processor{ID: "x", Plugin: c.plugin, Settings: c.settings, Condition: c.condition})
 			}
-			chain, err := processor.Open(ctx, "p", declared, processor.Options{Registry: &processor.Registry{Builtin: processor.Builtins()}})
+			chain, err := processor.Open(ctx, "p", declared, processor.Options{Registry: &processor.Registry{Builtin: processor.Builtins()}, Timeout: time.Minute})
 			if err != nil {
 				b.Fatal(err)
 			}

@@ -20,6 +20,7 @@ type Chain struct {
 	log       *slog.Logger
 	schemas   *schema.Cache // nil: none
 	stages    []*stage
+	guard     guard
 	observers []observer
 	follow    schema.Parts // the parts of which the schema follows
 	shapes    follower
@@ -35,7 +36,7 @@ var (
 
 type observer struct {
 	processor sdk.CommitObserver
-	worker    *worker
+	stage     *stage
 }
 
 // group is an emission whose records pass the stages behind the one that made it. A record
@@ -46,8 +47,13 @@ type group struct {
 	uncovered int // uncommitted batches from which it is made
 }
 
-// Process implements connector.Chain.
+// Process implements connector.Chain. A call that does not return in time is abandoned: it may still read and change
+// the records.
 func (c *Chain) Process(ctx context.Context, token any, records []record.Record) (connector.Outcome, error) {
+	return c.guard.call(ctx, func(ctx context.Context) (connector.Outcome, error) { return c.process(ctx, token, records) })
+}
+
+func (c *Chain) process(ctx context.Context, token any, records []record.Record) (connector.Outcome, error) {
 	var out connector.Outcome
 	w := work{chain: c, budget: c.budget(), token: token, input: records, records: records, out: &out}
 	if err := c.pass(ctx, &w, 0); err != nil {
@@ -63,13 +69,17 @@ func (c *Chain) Releasable() bool { return slices.ContainsFunc(c.stages, (*stage
 // Release implements connector.ChainReleaser. The released records of a processor pass the processors behind it, which
 // release theirs afterwards.
 func (c *Chain) Release(ctx context.Context) (connector.Outcome, error) {
+	return c.guard.call(ctx, c.release)
+}
+
+func (c *Chain) release(ctx context.Context) (connector.Outcome, error) {
 	var out connector.Outcome
 	for i, s := range c.stages {
 		if !s.releasable() {
 			continue
 		}
 		if err := s.release(ctx, c, i); err != nil {
-			return out, fmt.Errorf("cannot release the records held by %s: %w", s.id, err)
+			return out, fmt.Errorf("cannot release the records held by %s: %w", s.id, explain(ctx, err))
 		}
 		if err := c.passEmissions(ctx, &out); err != nil {
 			return out, err
@@ -119,13 +129,16 @@ func (c *Chain) budget() int {
 func (c *Chain) pass(ctx context.Context, w *work, first int) error {
 	for i := first; i < len(c.stages); i++ {
 		if err := c.stages[i].run(ctx, w, i); err != nil {
-			return fmt.Errorf("cannot process records with %s: %w", c.stages[i].id, err)
+			return fmt.Errorf("cannot process records with %s: %w", c.stages[i].id, explain(ctx, err))
 		}
+	}
+	if len(c.stages) > 0 {
+		c.stages[len(c.stages)-1].refuseMetadata(w)
 	}
 	if c.schemas == nil || len(w.records) == 0 || !c.follow.Key && !c.follow.Payload {
 		return nil
 	}
-	return c.shapes.follow(ctx, c.schemas, c.log, c.follow, w.records)
+	return explain(ctx, c.shapes.follow(ctx, c.schemas, c.log, c.follow, &c.guard.host.progress, w.records))
 }
 
 // passEmission passes an emission of stage n through the stages behind it.
@@ -212,10 +225,24 @@ func (c *Chain) Committed(ctx context.Context, tokens []any) error {
 		}
 		delete(c.covering, t)
 	}
+	if len(c.observers) == 0 {
+		return nil
+	}
+	_, err := c.guard.call(ctx, func(ctx context.Context) (connector.Outcome, error) {
+		return connector.Outcome{}, c.notify(ctx, tokens)
+	})
+	return err
+}
+
+// notify notifies the observers of committed batches.
+func (c *Chain) notify(ctx context.Context, tokens []any) error {
 	for _, o := range c.observers {
-		err := contain(func() error { return o.processor.Committed(sdk.WithEnv(ctx, o.worker.env), tokens) })
+		err := c.guard.inCall(ctx, o.stage, func() error {
+			k := o.stage.workers[0]
+			return k.follow(0, func() error { return o.processor.Committed(sdk.WithEnv(ctx, k.env), tokens) })
+		})
 		if err != nil {
-			return fmt.Errorf("cannot notify %s of committed records: %w", o.worker.env.ProcessorID, err)
+			return fmt.Errorf("cannot notify %s of committed records: %w", o.stage.id, explain(ctx, err))
 		}
 	}
 	return nil
@@ -234,9 +261,10 @@ func (c *Chain) Len() int { return len(c.stages) }
 
 // Teardown implements connector.Chain.
 func (c *Chain) Teardown(ctx context.Context) error {
+	c.guard.close()
 	var errs []error
 	for _, s := range c.stages {
-		if err := s.teardown(ctx); err != nil {
+		if err := s.teardown(ctx, &c.guard); err != nil {
 			errs = append(errs, fmt.Errorf("cannot end %s: %w", s.id, err))
 		}
 	}

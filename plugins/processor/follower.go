@@ -10,6 +10,7 @@ import (
 
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/schema"
+	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
 // follower lets the schema that a record names follow the shape that processors gave it.
@@ -37,8 +38,11 @@ const (
 	maxNamed  = 1024
 )
 
-func (f *follower) follow(ctx context.Context, schemas *schema.Cache, log *slog.Logger, parts schema.Parts, records []record.Record) error {
+func (f *follower) follow(ctx context.Context, schemas *schema.Cache, log *slog.Logger, parts schema.Parts, progress *sdk.Progress, records []record.Record) error {
+	progress.Start(len(records))
+	defer progress.End()
 	for i := range records {
+		progress.Turn(i)
 		r := &records[i]
 		if len(r.Metadata) == 0 {
 			continue

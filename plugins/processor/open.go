@@ -25,7 +25,7 @@ type Options struct {
 	// state directory of the pipeline; each processor keeps its durable state in a subdirectory
 	StateDir string
 	Clock    sdk.Clock     // nil: the time of the machine
-	Timeout  time.Duration // longest that a processor may take for a batch; 0: no limit
+	Timeout  time.Duration // longest that a processor may take for a record; 0: no limit
 	Budget   int           // limit of the memory allocated for one record, in bytes; 0: sdk.DefaultBudget
 	Former   *Chain        // that the chain is to take the place of; nil: none
 
@@ -40,6 +40,7 @@ type Options struct {
 // what their ids are qualified with: the id of the pipeline, or that of the connector.
 func Open(ctx context.Context, parent string, declared []spec.Processor, o Options) (*Chain, error) {
 	c := &Chain{options: o, log: o.Logger}
+	c.guard.init(o.Timeout)
 	if c.log == nil {
 		c.log = slog.New(slog.DiscardHandler)
 	}
@@ -67,7 +68,7 @@ func (c *Chain) add(s *stage) {
 	c.follow.Key = c.follow.Key || s.encodes.Key
 	c.follow.Payload = c.follow.Payload || s.encodes.Payload
 	if p, ok := s.workers[0].processor.(sdk.CommitObserver); ok {
-		c.observers = append(c.observers, observer{p, s.workers[0]})
+		c.observers = append(c.observers, observer{p, s})
 	}
 }
 
@@ -78,7 +79,7 @@ func (c *Chain) openStage(ctx context.Context, parent string, d spec.Processor) 
 		return nil, err
 	}
 	id := parent + ":" + d.ID
-	s := &stage{id: id, plugin: d.Plugin, timeout: c.options.Timeout, bounded: plugin.Bounded}
+	s := &stage{id: id, plugin: d.Plugin}
 	if c.options.StateDir != "" {
 		s.stateDir = filepath.Join(c.options.StateDir, StateElement(parent, d.ID))
 	}
@@ -95,7 +96,7 @@ func (c *Chain) openStage(ctx context.Context, parent string, d spec.Processor) 
 	for range max(1, d.Workers) {
 		w, err := c.openWorker(ctx, s, plugin, maps.Clone(own))
 		if err != nil {
-			return nil, errors.Join(err, s.teardown(context.WithoutCancel(ctx)))
+			return nil, errors.Join(err, s.endWorkers(context.WithoutCancel(ctx)))
 		}
 		s.workers = append(s.workers, w)
 	}
@@ -115,6 +116,8 @@ func (c *Chain) openWorker(ctx context.Context, s *stage, plugin sdk.ProcessorPl
 		AllowPath:   c.options.Registry.AllowPath,
 		StateDir:    s.stateDir,
 		Budget:      c.options.Budget,
+		TimeLimit:   c.options.Timeout,
+		Progress:    c.guard.add(),
 	}}
 	if c.schemas != nil {
 		w.env.Schemas = c.schemas

@@ -22,12 +22,11 @@ type stage struct {
 	reads      schema.Parts        // what the condition reads
 	decodes    schema.Parts        // what the processor sees decoded
 	encodes    schema.Parts        // of what it may change the shape
-	bounded    bool
-	timeout    time.Duration
 	workers    []*worker
 	former     *stage // whose state the processor is to take over, in the place of Open; nil: none
 	holding    int    // records, or pieces of one, that the processor holds
 	stats      *Stats
+	hung       bool               // a call did not return in time. Guarded by the mutex of guard
 	timeLimit  template.TimeLimit // of the condition
 
 	selected []int32    // reused
@@ -39,7 +38,6 @@ type worker struct {
 	processor sdk.Processor
 	env       *sdk.Env
 	batch     sdk.ProcessBatch
-	hung      bool // it did not return in time: its goroutine ends it
 }
 
 // run runs the stage, which is number n of the chain, over w.
@@ -75,6 +73,22 @@ func (s *stage) run(ctx context.Context, w *work, n int) error {
 	return nil
 }
 
+// refuseMetadata refuses records with more metadata than a record may have. s is the last stage.
+func (s *stage) refuseMetadata(w *work) {
+	for i := range w.records {
+		if n := len(w.records[i].Metadata); n > record.MaxMetadata {
+			w.records[i].Metadata = w.records[i].Metadata[:record.MaxMetadata:record.MaxMetadata]
+			s.decide(w, i, sdk.Fate{Kind: sdk.Refused, Err: fmt.Errorf("its metadata has %d entries, more than %d: put "+
+				"some of them into the payload", n, record.MaxMetadata)})
+		}
+	}
+	if len(s.fates) > 0 {
+		w.apply(s, s.fates)
+		clear(s.fates)
+		s.fates = s.fates[:0]
+	}
+}
+
 func (s *stage) due(c *Chain) bool {
 	d := s.deadline()
 	if d.IsZero() {
@@ -101,9 +115,16 @@ func (s *stage) choose(ctx context.Context, w *work) []int32 {
 	if s.condition == nil && (schemas == nil || !s.decodes.Key && !s.decodes.Payload) {
 		return nil
 	}
-	s.timeLimit.Begin(ctx)
+	s.timeLimit.BeginWithin(ctx, w.chain.options.Timeout)
 	s.selected = slices.Grow(s.selected[:0], max(1, len(w.records))) // nil means all
+	progress := &w.chain.guard.host.progress
+	progress.Start(len(w.records))
+	defer progress.End()
 	for i := range w.records {
+		if ctx.Err() != nil {
+			return nil
+		}
+		progress.Turn(i)
 		r := &w.records[i]
 		matches, err := true, decode(ctx, schemas, r, s.reads)
 		if err == nil && s.condition != nil {
@@ -158,7 +179,8 @@ func (s *stage) process(ctx context.Context, w *work, selected []int32, count, n
 	start := time.Now()
 	defer s.stats.begin()()
 	used := s.workers[:max(1, min(len(s.workers), count))]
-	if err := s.callAll(ctx, w, used, selected, count); err != nil {
+	err := w.chain.guard.inCall(ctx, s, func() error { return s.callAll(ctx, w, used, selected, count) })
+	if err != nil {
 		return nil, err
 	}
 	s.stats.observe(count, time.Since(start))
@@ -199,8 +221,10 @@ func (s *stage) releasable() bool {
 func (s *stage) release(ctx context.Context, c *Chain, n int) error {
 	k := s.workers[0]
 	k.batch.Reset(nil, nil, nil)
-	ctx = sdk.WithEnv(ctx, k.env)
-	if err := contain(func() error { return k.processor.(sdk.Releaser).Release(ctx, &k.batch) }); err != nil {
+	err := c.guard.inCall(ctx, s, func() error {
+		return k.follow(0, func() error { return k.processor.(sdk.Releaser).Release(sdk.WithEnv(ctx, k.env), &k.batch) })
+	})
+	if err != nil {
 		return err
 	}
 	s.emit(c, k, n)
@@ -229,71 +253,38 @@ func (s *stage) callAll(ctx context.Context, w *work, workers []*worker, selecte
 	return errors.Join(errs...)
 }
 
-// call lets a worker process its share. A panic is an error, and so is taking too long.
+// call lets a worker process its share. A panic is an error.
 func (s *stage) call(ctx context.Context, w *work, k *worker, share []int32) error {
 	k.batch.Reset(w.token, w.records, share)
 	k.batch.OnHold(nil)
 	k.batch.OnTake(w.take)
+	k.batch.OnRecord(k.env.Progress)
 	if w.group != nil || w.origins != nil {
 		k.batch.OnHold(w.name)
 	}
-	ctx = sdk.WithEnv(ctx, k.env)
-	process := func() error { return k.processor.Process(ctx, &k.batch) }
-	if s.bounded || s.timeout <= 0 {
-		return contain(process)
-	}
-	ctx, cancel := context.WithTimeout(ctx, s.timeout)
-	defer cancel()
-	return s.guard(ctx, k, process)
+	return k.follow(k.batch.Len(), func() error { return k.processor.Process(sdk.WithEnv(ctx, k.env), &k.batch) })
 }
 
-// grace is how long a processor may take to return after its time is over.
-const grace = time.Second
-
-// guard calls process and waits for it until its time is over. A processor that does not
-// return then is left to itself.
-func (s *stage) guard(ctx context.Context, k *worker, process func() error) error {
-	done, abandoned := make(chan error, 1), make(chan struct{})
-	go func() {
-		err := contain(process)
-		select {
-		case <-abandoned:
-			_ = contain(func() error { return k.processor.Teardown(context.WithoutCancel(ctx)) })
-		default:
-			done <- err
-		}
-	}()
-	select {
-	case err := <-done:
-		return s.explain(ctx, err)
-	case <-ctx.Done():
+// follow calls f, which calls the processor with n records, and follows its progress.
+func (k *worker) follow(n int, f func() error) error {
+	if p := k.env.Progress; p != nil {
+		p.Start(n)
+		defer p.End()
 	}
-	t := time.NewTimer(grace)
-	defer t.Stop()
-	select {
-	case err := <-done:
-		return s.explain(ctx, err)
-	case <-t.C:
-		k.hung = true
-		close(abandoned)
-		return s.explain(ctx, ctx.Err())
-	}
+	return contain(f)
 }
 
-// explain says of a processor whose time was over that this was the reason.
-func (s *stage) explain(ctx context.Context, err error) error {
-	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) && errors.Is(err, context.DeadlineExceeded) {
-		return fmt.Errorf("it takes longer than %s (processors.timeout)", s.timeout)
+func (s *stage) teardown(ctx context.Context, g *guard) error {
+	if g.isHung(s) {
+		return nil // its goroutine ends the workers
 	}
-	return err
+	return s.endWorkers(ctx)
 }
 
-func (s *stage) teardown(ctx context.Context) error {
+func (s *stage) endWorkers(ctx context.Context) error {
 	var errs []error
 	for _, k := range s.workers {
-		if !k.hung {
-			errs = append(errs, contain(func() error { return k.processor.Teardown(sdk.WithEnv(ctx, k.env)) }))
-		}
+		errs = append(errs, contain(func() error { return k.processor.Teardown(sdk.WithEnv(ctx, k.env)) }))
 	}
 	return errors.Join(errs...)
 }

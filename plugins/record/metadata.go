@@ -39,8 +39,9 @@ func (m Metadata) Get(key string) string {
 	return ""
 }
 
-// MaxMetadata is the greatest number of pairs that a record may have which comes from another process.
-const MaxMetadata = 100_000
+// MaxMetadata is the greatest number of pairs that a record may have. More are refused behind
+// processors, and in records that a connector's process or a module sends.
+const MaxMetadata = 10_000
 
 // few is up to how many pairs looking at all of them is fastest.
 const few = 32

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/conduit-agent/conduit/plugins/schema"
 	"github.com/conduit-agent/conduit/spec/fingerprint"
@@ -30,6 +31,10 @@ type Env struct {
 	// Budget is the limit of the memory allocated for one record, or for one message of another system, in bytes; 0:
 	// DefaultBudget.
 	Budget int
+	// TimeLimit is how long a processor may take for one record; 0: for ever. See WithTimeLimit.
+	TimeLimit time.Duration
+	// Progress follows a processor; nil when it has no time limit.
+	Progress *Progress
 	// Buffer returns what NewBuffer does; nil when the host does not bound memory.
 	Buffer func() Buffer
 

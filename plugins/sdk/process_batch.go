@@ -1,6 +1,9 @@
 package sdk
 
 import (
+	"context"
+	"iter"
+
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
@@ -31,6 +34,7 @@ type ProcessBatch struct {
 	fates   []Fate // by index in records; empty while all go on
 	emitted []Emission
 	take    func(i int32, n int) error // counts memory allocated for a record; nil: not counted
+	follow  *Progress                  // of the processor; nil: it is not followed
 }
 
 // FateKind says what becomes of a record.
@@ -78,8 +82,12 @@ func NewProcessBatch(token any, records []record.Record, selects []int32) *Proce
 // Reset makes b what NewProcessBatch returns, and keeps its memory. It is for hosts.
 func (b *ProcessBatch) Reset(token any, records []record.Record, selects []int32) {
 	clear(b.fates)
-	*b = ProcessBatch{token: token, records: records, selects: selects, held: b.held, fates: b.fates[:0], take: b.take}
+	*b = ProcessBatch{token: token, records: records, selects: selects, held: b.held, fates: b.fates[:0],
+		take: b.take, follow: b.follow}
 }
+
+// OnRecord has p follow the processor. It is for hosts.
+func (b *ProcessBatch) OnRecord(p *Progress) { b.follow = p }
 
 // OnTake has take decide what Take returns for the index of a record. It is for hosts.
 func (b *ProcessBatch) OnTake(take func(i int32, n int) error) { b.take = take }
@@ -111,8 +119,34 @@ func (b *ProcessBatch) Len() int {
 }
 
 // Record returns record i, which may be changed until Process returns: all of it but its
-// Position.
-func (b *ProcessBatch) Record(i int) *record.Record { return &b.records[b.at(i)] }
+// Position. Turning to a record is progress: it begins the time that processors.timeout gives the processor for one.
+func (b *ProcessBatch) Record(i int) *record.Record {
+	if b.follow != nil && b.follow.state.Load() == asked {
+		b.follow.Turn(i)
+	}
+	return &b.records[b.at(i)]
+}
+
+// Records yields the records with their numbers, until ctx has ended: Process returns ctx.Err() behind the loop.
+func (b *ProcessBatch) Records(ctx context.Context) iter.Seq2[int, *record.Record] {
+	return func(yield func(int, *record.Record) bool) {
+		for i := range b.Len() {
+			if ctx.Err() != nil || !yield(i, b.Record(i)) {
+				return
+			}
+		}
+	}
+}
+
+// EachUntil is Each that ends with ctx: it returns ctx.Err() then, and visits no more records.
+func (b *ProcessBatch) EachUntil(ctx context.Context, do func(r *record.Record) error) error {
+	for i, r := range b.Records(ctx) {
+		if err := do(r); err != nil {
+			b.Refuse(i, err)
+		}
+	}
+	return ctx.Err()
+}
 
 func (b *ProcessBatch) at(i int) int32 {
 	if b.selects != nil {

@@ -22,9 +22,9 @@ type ProcessorPlugin struct {
 	// Stateful says that what becomes of a record depends on records before it. There is
 	// one instance then; a declaration with more than one worker is refused.
 	Stateful bool
-	// Bounded says that Process always returns: it runs no code of users, and bounds by
-	// itself every wait for something outside the process. The time limit of processors,
-	// which is for a whole batch, is not for it then.
+	// Bounded has no effect.
+	//
+	// Deprecated: the time limit of processors is for every processor.
 	Bounded bool
 	// Defaults are the defaults of sdk.* parameters that differ from the usual ones, by name.
 	Defaults map[string]string
@@ -54,8 +54,9 @@ type Processor interface {
 	// An error means that the processor is broken, and is no record's fault: the pipeline
 	// fails and is started again after a pause, and all records of b are read again. A
 	// record that cannot be processed is refused instead. ctx ends when the pipeline is
-	// stopped by force and when the time limit of processors is over; Process returns
-	// soon then, with ctx.Err().
+	// stopped by force, and when Process has been at one record for longer than
+	// processors.timeout; Process returns soon then, with ctx.Err(), and is abandoned if it
+	// has not returned after a second. See InTime for how to refuse the record instead.
 	Process(ctx context.Context, b *ProcessBatch) error
 	// Teardown releases everything. It is the last call, also after a failed Configure
 	// or Open.

@@ -225,7 +225,7 @@ func (s *Source) gather(f wire.Frame) wire.Frame {
 
 // limits returns the limits of a batch.
 func (s *Source) limits() record.Limits {
-	return record.Limits{Records: maxRecords, Metadata: maxMetadata,
+	return record.Limits{Records: maxRecords, Metadata: record.MaxMetadata,
 		Memory: max(leastMemory, decodedFactor*s.client.maxReceive())}
 }
 

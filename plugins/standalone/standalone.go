@@ -26,8 +26,7 @@ const defaultMaxReceive = 16 << 20
 // further batches.
 const (
 	maxRecords    = 8192
-	maxMetadata   = 10_000 // metadata entries of one record
-	decodedFactor = 4      // memory of the records in terms of the greatest message
+	decodedFactor = 4 // memory of the records in terms of the greatest message
 	leastMemory   = 1 << 20
 )
 

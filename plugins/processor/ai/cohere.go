@@ -75,7 +75,7 @@ func (p *command) Configure(_ context.Context, settings map[string]string) error
 
 // Process implements sdk.Processor.
 func (p *command) Process(ctx context.Context, b *sdk.ProcessBatch) error {
-	return each(ctx, b, func(r *record.Record) error {
+	return each(ctx, b, func(ctx context.Context, r *record.Record) error {
 		return transform(p.from, p.to, r, func(text string) (string, error) { return p.ask(ctx, text) })
 	})
 }
@@ -177,8 +177,8 @@ func (p *cohere) inRequests(ctx context.Context, b *sdk.ProcessBatch, size int, 
 		p.request(ctx, b, indices, texts, do)
 		indices, texts = indices[:0], texts[:0]
 	}
-	for i := range b.Len() {
-		text, err := p.from.text(b.Record(i))
+	for i, r := range b.Records(ctx) {
+		text, err := p.from.text(r)
 		if err != nil {
 			b.Refuse(i, fmt.Errorf("cannot read the field: %w", err))
 			continue
@@ -186,21 +186,21 @@ func (p *cohere) inRequests(ctx context.Context, b *sdk.ProcessBatch, size int, 
 		if indices, texts = append(indices, i), append(texts, text); len(texts) == size {
 			flush()
 		}
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
 	}
-	if len(texts) > 0 {
+	if len(texts) > 0 && ctx.Err() == nil {
 		flush()
 	}
 	return ctx.Err()
 }
 
 func (p *cohere) request(ctx context.Context, b *sdk.ProcessBatch, indices []int, texts []string, do func(context.Context, *sdk.ProcessBatch, []int, []string) error) {
-	err := do(ctx, b, indices, texts)
+	err := sdk.InTime(ctx, func(ctx context.Context) error { return do(ctx, b, indices, texts) })
 	var status *httpcall.StatusError
 	if len(indices) > 1 && errors.As(err, &status) && isAboutContent(status.Status) {
 		for n := range indices {
+			if ctx.Err() != nil {
+				return
+			}
 			p.request(ctx, b, indices[n:n+1], texts[n:n+1], do)
 		}
 		return

@@ -65,7 +65,7 @@ func (p *ollama) SchemaParts() schema.Parts { return partsOf(p.field) }
 
 // Process implements sdk.Processor.
 func (p *ollama) Process(ctx context.Context, b *sdk.ProcessBatch) error {
-	return each(ctx, b, func(r *record.Record) error { return p.processOne(ctx, r) })
+	return each(ctx, b, p.processOne)
 }
 
 func (p *ollama) processOne(ctx context.Context, r *record.Record) error {

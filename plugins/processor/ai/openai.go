@@ -124,7 +124,7 @@ func (p *textgen) Configure(_ context.Context, settings map[string]string) error
 
 // Process implements sdk.Processor.
 func (p *textgen) Process(ctx context.Context, b *sdk.ProcessBatch) error {
-	return each(ctx, b, func(r *record.Record) error {
+	return each(ctx, b, func(ctx context.Context, r *record.Record) error {
 		return transform(p.field, p.field, r, func(text string) (string, error) { return p.generate(ctx, text) })
 	})
 }
@@ -173,7 +173,7 @@ func (p *embeddings) Configure(_ context.Context, settings map[string]string) er
 
 // Process implements sdk.Processor.
 func (p *embeddings) Process(ctx context.Context, b *sdk.ProcessBatch) error {
-	return each(ctx, b, func(r *record.Record) error {
+	return each(ctx, b, func(ctx context.Context, r *record.Record) error {
 		return transform(p.field, p.field, r, func(text string) (string, error) { return p.embedding(ctx, text) })
 	})
 }

@@ -137,15 +137,17 @@ func partsOf(fields ...field) schema.Parts {
 
 // each processes the records one at a time. What fails refuses its record, unless the
 // pipeline is stopped.
-func each(ctx context.Context, b *sdk.ProcessBatch, process func(*record.Record) error) error {
-	for i := range b.Len() {
-		if err := process(b.Record(i)); ctx.Err() != nil {
-			return ctx.Err()
-		} else if err != nil {
+func each(ctx context.Context, b *sdk.ProcessBatch, process func(context.Context, *record.Record) error) error {
+	for i, r := range b.Records(ctx) {
+		err := sdk.InTime(ctx, func(ctx context.Context) error { return process(ctx, r) })
+		if ctx.Err() != nil {
+			break
+		}
+		if err != nil {
 			b.Refuse(i, err)
 		}
 	}
-	return nil
+	return ctx.Err()
 }
 
 // transform replaces the text of a field by what make makes of it.

@@ -68,7 +68,7 @@ func registry(ctx context.Context) (schema.IDRegistry, error) {
 
 // Process implements sdk.Processor.
 func (d *avroDecode) Process(ctx context.Context, b *sdk.ProcessBatch) error {
-	return b.Each(func(r *record.Record) error {
+	return b.EachUntil(ctx, func(r *record.Record) error {
 		v, _, err := d.ref.Get(r)
 		if err != nil {
 			return err
@@ -177,7 +177,7 @@ func (e *avroEncode) Open(ctx context.Context) error {
 // Process implements sdk.Processor.
 func (e *avroEncode) Process(ctx context.Context, b *sdk.ProcessBatch) error {
 	var broken error
-	_ = b.Each(func(r *record.Record) error {
+	err := b.EachUntil(ctx, func(r *record.Record) error {
 		m, err := e.object(r, sdk.Budget(ctx))
 		if err != nil {
 			return err
@@ -195,6 +195,9 @@ func (e *avroEncode) Process(ctx context.Context, b *sdk.ProcessBatch) error {
 		}
 		return e.ref.Set(r, out)
 	})
+	if err != nil {
+		return err
+	}
 	return broken
 }
 

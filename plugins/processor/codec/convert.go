@@ -48,7 +48,7 @@ func (c *convert) Configure(_ context.Context, settings map[string]string) error
 // Process implements sdk.Processor.
 func (c *convert) Process(ctx context.Context, b *sdk.ProcessBatch) error {
 	budget := sdk.Budget(ctx)
-	return b.Each(func(r *record.Record) error {
+	return b.EachUntil(ctx, func(r *record.Record) error {
 		return c.change(r, func(v any) (any, error) { return c.do(v, budget) })
 	})
 }

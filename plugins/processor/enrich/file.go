@@ -96,8 +96,7 @@ func (p *file) refresh(ctx context.Context) {
 // Process implements sdk.Processor.
 func (p *file) Process(ctx context.Context, b *sdk.ProcessBatch) error {
 	p.refresh(ctx)
-	for i := range b.Len() {
-		r := b.Record(i)
+	for i, r := range b.Records(ctx) {
 		v, _, err := p.key.Get(r)
 		if err != nil {
 			b.Refuse(i, err)
@@ -113,7 +112,7 @@ func (p *file) Process(ctx context.Context, b *sdk.ProcessBatch) error {
 			b.Refuse(i, err)
 		}
 	}
-	return nil
+	return ctx.Err()
 }
 
 // textOf returns the text that a value is looked up by.

@@ -107,10 +107,13 @@ func (p *web) Open(context.Context) error {
 
 // Process implements sdk.Processor.
 func (p *web) Process(ctx context.Context, b *sdk.ProcessBatch) error {
-	p.timeLimit.Begin(ctx)
-	for i := range b.Len() {
-		r := b.Record(i)
-		a, err := p.answer(ctx, r)
+	p.timeLimit.BeginWithin(ctx, sdk.EnvFrom(ctx).TimeLimit)
+	for i, r := range b.Records(ctx) {
+		var a answer
+		err := sdk.InTime(ctx, func(ctx context.Context) (err error) {
+			a, err = p.answer(ctx, r)
+			return err
+		})
 		if err := ctx.Err(); err != nil {
 			return err
 		}

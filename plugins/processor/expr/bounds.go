@@ -215,7 +215,11 @@ func (e *environment) boundFunctions() (options []lang.Option) {
 			types = append(types, reflect.New(t).Interface())
 		}
 		options = append(options, lang.DisableBuiltin(name), lang.Function(name, func(args ...any) (any, error) {
-			n, err := grows(e, args)
+			err := e.ended()
+			var n int
+			if err == nil {
+				n, err = grows(e, args)
+			}
 			if err == nil {
 				err = e.take(n)
 			}

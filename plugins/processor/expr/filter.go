@@ -41,8 +41,9 @@ func (p *filter) Configure(ctx context.Context, settings map[string]string) (err
 func (p *filter) SchemaParts() schema.Parts { return p.environment.parts() }
 
 func (p *filter) Process(ctx context.Context, b *sdk.ProcessBatch) error {
-	for i := range b.Len() {
-		p.environment.show(b.Record(i))
+	p.environment.begin(ctx)
+	for i, r := range b.Records(ctx) {
+		p.environment.show(r)
 		keep, err := p.program.run(p.environment)
 		if err != nil {
 			b.Refuse(i, err)

@@ -127,7 +127,8 @@ func (p *mapper) SchemaParts() schema.Parts {
 }
 
 func (p *mapper) Process(ctx context.Context, b *sdk.ProcessBatch) error {
-	for i := range b.Len() {
+	p.environment.begin(ctx)
+	for i := range b.Records(ctx) {
 		if err := p.processOne(b, i); err != nil {
 			b.Refuse(i, err)
 		}

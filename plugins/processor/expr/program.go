@@ -42,6 +42,9 @@ var names = types.Map{
 // environment is what the expressions of one processor run in.
 type environment struct {
 	clock  sdk.Clock
+	limit  time.Duration   // of the expressions for one record; 0: none
+	ctx    context.Context // of the batch
+	since  time.Time       // when the time was looked at first for the record; zero: not yet
 	steps  int
 	text   int // bytes of texts that were made for the record
 	values map[string]any
@@ -96,7 +99,34 @@ func (e *environment) countStep(args ...any) (any, error) {
 	if e.steps++; e.steps > maxSteps {
 		return nil, errSteps
 	}
+	if e.steps%64 == 0 {
+		return args[0], e.ended()
+	}
 	return args[0], nil
+}
+
+// begin begins a batch.
+func (e *environment) begin(ctx context.Context) { e.ctx, e.limit = ctx, sdk.EnvFrom(ctx).TimeLimit }
+
+// ended returns why the expressions for the record have to end, nil while they may continue.
+func (e *environment) ended() error {
+	if e.ctx == nil {
+		return nil
+	}
+	if err := context.Cause(e.ctx); err != nil {
+		return err
+	}
+	if e.limit <= 0 {
+		return nil
+	}
+	now := time.Now()
+	if e.since.IsZero() {
+		e.since = now
+	}
+	if now.Sub(e.since) >= e.limit {
+		return &sdk.TimeLimitError{Limit: e.limit}
+	}
+	return nil
 }
 
 type countSteps struct{}
@@ -157,7 +187,7 @@ func (e *environment) parts() schema.Parts {
 
 // show makes r the record that the expressions read.
 func (e *environment) show(r *record.Record) {
-	e.text = 0
+	e.text, e.since = 0, time.Time{}
 	if e.used["after"] {
 		e.values["after"] = value(r.After)
 	}

@@ -62,9 +62,9 @@ func readTime(s string) (any, error) {
 }
 
 // Process implements sdk.Processor.
-func (c *convert) Process(_ context.Context, b *sdk.ProcessBatch) error {
+func (c *convert) Process(ctx context.Context, b *sdk.ProcessBatch) error {
 	ref := c.refs[0]
-	return b.Each(func(r *record.Record) error {
+	return b.EachUntil(ctx, func(r *record.Record) error {
 		v, ok, err := ref.Get(r)
 		if err != nil || !ok || v == nil {
 			return err

@@ -30,8 +30,8 @@ func (e *exclude) Configure(_ context.Context, settings map[string]string) error
 }
 
 // Process implements sdk.Processor.
-func (e *exclude) Process(_ context.Context, b *sdk.ProcessBatch) error {
-	return b.Each(func(r *record.Record) error {
+func (e *exclude) Process(ctx context.Context, b *sdk.ProcessBatch) error {
+	return b.EachUntil(ctx, func(r *record.Record) error {
 		for _, ref := range e.refs {
 			if err := ref.Delete(r); err != nil {
 				return err
@@ -76,8 +76,8 @@ func (i *include) Configure(_ context.Context, settings map[string]string) error
 }
 
 // Process implements sdk.Processor.
-func (i *include) Process(_ context.Context, b *sdk.ProcessBatch) error {
-	return b.Each(func(r *record.Record) error {
+func (i *include) Process(ctx context.Context, b *sdk.ProcessBatch) error {
+	return b.EachUntil(ctx, func(r *record.Record) error {
 		for _, root := range []fieldref.Root{fieldref.Key, fieldref.Before, fieldref.After} {
 			if err := i.reduce(r, root); err != nil {
 				return err

@@ -140,8 +140,8 @@ func isIBAN(match string) bool {
 }
 
 // Process implements sdk.Processor.
-func (m *mask) Process(_ context.Context, b *sdk.ProcessBatch) error {
-	return b.Each(func(r *record.Record) error {
+func (m *mask) Process(ctx context.Context, b *sdk.ProcessBatch) error {
+	return b.EachUntil(ctx, func(r *record.Record) error {
 		for _, ref := range m.refs {
 			if len(m.find) == 0 && ref.IsNested() {
 				if err := m.whole(r, ref); err != nil {

@@ -57,8 +57,8 @@ func (p *rename) add(entry string) error {
 }
 
 // Process implements sdk.Processor.
-func (p *rename) Process(_ context.Context, b *sdk.ProcessBatch) error {
-	return b.Each(func(r *record.Record) error {
+func (p *rename) Process(ctx context.Context, b *sdk.ProcessBatch) error {
+	return b.EachUntil(ctx, func(r *record.Record) error {
 		for i, ref := range p.refs {
 			if err := ref.Rename(r, p.names[i]); err != nil {
 				return err

@@ -2,7 +2,6 @@ package fields
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/conduit-agent/conduit/plugins/processor/fieldref"
@@ -109,11 +108,11 @@ func (p *set) SchemaParts() schema.Parts {
 // Process implements sdk.Processor.
 func (p *set) Process(ctx context.Context, b *sdk.ProcessBatch) error {
 	var timeLimit template.TimeLimit
-	timeLimit.Begin(ctx)
+	timeLimit.BeginWithin(ctx, sdk.EnvFrom(ctx).TimeLimit)
 	p.budget = sdk.Budget(ctx)
 	ref := p.refs[0]
 	if _, ok := p.template.Constant(); ok {
-		return b.Each(func(r *record.Record) error {
+		return b.EachUntil(ctx, func(r *record.Record) error {
 			v := p.constant
 			if !p.shared {
 				v = record.CloneValue(v)
@@ -121,7 +120,7 @@ func (p *set) Process(ctx context.Context, b *sdk.ProcessBatch) error {
 			return ref.Set(r, v)
 		})
 	}
-	err := b.Each(func(r *record.Record) error {
+	return b.EachUntil(ctx, func(r *record.Record) error {
 		var err error
 		if p.scratch, err = p.template.Append(&timeLimit, p.scratch[:0], r); err != nil {
 			return fmt.Errorf("cannot make the value of %s: %w", ref, err)
@@ -132,5 +131,4 @@ func (p *set) Process(ctx context.Context, b *sdk.ProcessBatch) error {
 		}
 		return ref.Set(r, v)
 	})
-	return errors.Join(err, ctx.Err()) // what was refused for that is no record's fault
 }

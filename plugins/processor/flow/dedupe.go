@@ -111,8 +111,8 @@ func (p *dedupe) Process(ctx context.Context, b *sdk.ProcessBatch) error {
 	}
 	now := sdk.Now(ctx)
 	p.forget(now)
-	for i := range b.Len() {
-		k, has, err := keyOf(b.Record(i), p.key)
+	for i, r := range b.Records(ctx) {
+		k, has, err := keyOf(r, p.key)
 		switch {
 		case err != nil:
 			b.Refuse(i, err)
@@ -131,7 +131,7 @@ func (p *dedupe) Process(ctx context.Context, b *sdk.ProcessBatch) error {
 			}
 		}
 	}
-	return nil
+	return ctx.Err()
 }
 
 func (p *dedupe) saw(k key) bool {

@@ -27,11 +27,11 @@ func (filter) Configure(context.Context, map[string]string) error { return nil }
 func (filter) SchemaParts() schema.Parts { return schema.Parts{} }
 
 // Process implements sdk.Processor.
-func (filter) Process(_ context.Context, b *sdk.ProcessBatch) error {
-	for i := range b.Len() {
+func (filter) Process(ctx context.Context, b *sdk.ProcessBatch) error {
+	for i := range b.Records(ctx) {
 		b.Filter(i)
 	}
-	return nil
+	return ctx.Err()
 }
 
 // refuse refuses every record.
@@ -76,8 +76,8 @@ func (p *refuse) SchemaParts() schema.Parts {
 // Process implements sdk.Processor. A template that fails says so in its place.
 func (p *refuse) Process(ctx context.Context, b *sdk.ProcessBatch) error {
 	var timeLimit template.TimeLimit
-	timeLimit.Begin(ctx)
-	err := b.Each(func(r *record.Record) error {
+	timeLimit.BeginWithin(ctx, sdk.EnvFrom(ctx).TimeLimit)
+	return b.EachUntil(ctx, func(r *record.Record) error {
 		if p.template == nil {
 			return errors.New(p.text)
 		}
@@ -87,7 +87,6 @@ func (p *refuse) Process(ctx context.Context, b *sdk.ProcessBatch) error {
 		}
 		return errors.New(string(text))
 	})
-	return errors.Join(err, ctx.Err()) // what was refused for that is no record's fault
 }
 
 // sample lets a part of the records go on.
@@ -134,9 +133,9 @@ func (p *sample) Configure(_ context.Context, settings map[string]string) error 
 func (p *sample) SchemaParts() schema.Parts { return fieldref.PartsOf(p.key...) }
 
 // Process implements sdk.Processor.
-func (p *sample) Process(_ context.Context, b *sdk.ProcessBatch) error {
-	for i := range b.Len() {
-		goesOn, err := p.chooses(b.Record(i))
+func (p *sample) Process(ctx context.Context, b *sdk.ProcessBatch) error {
+	for i, r := range b.Records(ctx) {
+		goesOn, err := p.chooses(r)
 		switch {
 		case err != nil:
 			b.Refuse(i, err)
@@ -144,7 +143,7 @@ func (p *sample) Process(_ context.Context, b *sdk.ProcessBatch) error {
 			b.Filter(i)
 		}
 	}
-	return nil
+	return ctx.Err()
 }
 
 func (p *sample) chooses(r *record.Record) (bool, error) {

@@ -45,8 +45,8 @@ func (p *clone) Configure(_ context.Context, settings map[string]string) error {
 func (p *clone) SchemaParts() schema.Parts { return schema.Parts{} }
 
 // Process implements sdk.Processor.
-func (p *clone) Process(_ context.Context, b *sdk.ProcessBatch) error {
-	for i := range b.Len() {
+func (p *clone) Process(ctx context.Context, b *sdk.ProcessBatch) error {
+	for i := range b.Records(ctx) {
 		if err := b.Take(i, (1+p.count)*(b.Record(i).Memory()-sdk.PieceBytes)); err != nil {
 			b.Refuse(i, err)
 			continue
@@ -58,7 +58,7 @@ func (p *clone) Process(_ context.Context, b *sdk.ProcessBatch) error {
 		}
 		b.Replace(i, pieces)
 	}
-	return nil
+	return ctx.Err()
 }
 
 // split makes one record of each item of a list.
@@ -94,8 +94,8 @@ func (p *split) Configure(_ context.Context, settings map[string]string) error {
 func (p *split) SchemaParts() schema.Parts { return p.ref.Parts() }
 
 // Process implements sdk.Processor.
-func (p *split) Process(_ context.Context, b *sdk.ProcessBatch) error {
-	for i := range b.Len() {
+func (p *split) Process(ctx context.Context, b *sdk.ProcessBatch) error {
+	for i := range b.Records(ctx) {
 		pieces, err := p.pieces(b, i)
 		if err != nil {
 			b.Refuse(i, err)
@@ -103,7 +103,7 @@ func (p *split) Process(_ context.Context, b *sdk.ProcessBatch) error {
 		}
 		b.Replace(i, pieces)
 	}
-	return nil
+	return ctx.Err()
 }
 
 func (p *split) pieces(b *sdk.ProcessBatch, i int) (pieces []record.Record, err error) {

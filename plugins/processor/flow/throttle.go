@@ -77,7 +77,7 @@ func (p *throttle) Process(ctx context.Context, b *sdk.ProcessBatch) error {
 	p.at = now
 	inOrder := len(p.waiting) == 0
 	p.release(b, now)
-	for i := range b.Len() {
+	for i := range b.Records(ctx) {
 		allowed := len(p.waiting) == 0 && p.limit.AllowN(now, 1)
 		switch {
 		case allowed && inOrder:
@@ -94,7 +94,7 @@ func (p *throttle) Process(ctx context.Context, b *sdk.ProcessBatch) error {
 		}
 	}
 	p.plan(now)
-	return nil
+	return ctx.Err()
 }
 
 func emit(b *sdk.ProcessBatch, w waiting) {

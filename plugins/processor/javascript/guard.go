@@ -45,6 +45,7 @@ var guardTick = 10 * time.Millisecond
 // so the heap of the whole process has to stand for it.
 type guard struct {
 	timeout time.Duration
+	late    error // of a call that takes longer
 	memory  uint64
 
 	mu          sync.Mutex
@@ -148,7 +149,7 @@ func (g *guard) check() {
 		return
 	}
 	if time.Since(g.since) >= g.timeout {
-		g.interrupt(fmt.Errorf("the script took longer than %v", g.timeout))
+		g.interrupt(g.late)
 	} else if size, grown := hasGrown(g.heap, g.memory); grown {
 		g.interrupt(g.tooMuch(size))
 	}

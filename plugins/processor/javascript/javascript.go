@@ -51,6 +51,10 @@ func (p *processor) Configure(ctx context.Context, settings map[string]string) e
 		return settingError(p.config.setting(), err.Error())
 	}
 	p.guard.timeout, p.guard.memory = p.config.Timeout, uint64(p.config.Memory)
+	p.guard.late = fmt.Errorf("the script took longer than %v", p.config.Timeout)
+	if limit := sdk.EnvFrom(ctx).TimeLimit; limit > 0 && limit < p.config.Timeout {
+		p.guard.timeout, p.guard.late = limit, &sdk.TimeLimitError{Limit: limit}
+	}
 	p.leak.limit = uint64(p.config.Memory)
 	p.log = slog.New(slog.DiscardHandler)
 	if _, err := p.start(); err != nil {
@@ -88,10 +92,7 @@ func (p *processor) Process(ctx context.Context, b *sdk.ProcessBatch) error {
 	}
 	p.guard.begin(p.runtime.vm)
 	defer p.guard.end()
-	for i := range b.Len() {
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
+	for i := range b.Records(ctx) {
 		p.guard.next()
 		p.processOne(b, i)
 		if !p.runtime.broken {
@@ -103,7 +104,7 @@ func (p *processor) Process(ctx context.Context, b *sdk.ProcessBatch) error {
 		}
 		p.guard.begin(p.runtime.vm)
 	}
-	return nil
+	return ctx.Err()
 }
 
 func (p *processor) processOne(b *sdk.ProcessBatch, i int) {

@@ -82,7 +82,7 @@ func (u *unwrapper) Configure(_ context.Context, settings map[string]string) err
 // Process implements sdk.Processor.
 func (u *unwrapper) Process(ctx context.Context, b *sdk.ProcessBatch) error {
 	budget := sdk.Budget(ctx)
-	return b.Each(func(r *record.Record) error { return u.unwrap(r, u.ref, budget) })
+	return b.EachUntil(ctx, func(r *record.Record) error { return u.unwrap(r, u.ref, budget) })
 }
 
 // objectOf returns the object that v is, or holds as JSON that takes at most budget bytes of memory. nil is no object.

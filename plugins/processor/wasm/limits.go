@@ -17,7 +17,7 @@ const (
 )
 
 // answerLimits bound the records in one answer.
-var answerLimits = record.Limits{Metadata: 10_000, Memory: 64 << 20}
+var answerLimits = record.Limits{Metadata: record.MaxMetadata, Memory: 64 << 20}
 
 // tooLarge is an error of the guest, so that the record at fault is found and refused.
 func tooLarge(n, most int) error {

@@ -16,7 +16,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/conduit-agent/conduit/plugins/processor/wasm/hang"
 	"github.com/conduit-agent/conduit/plugins/schema"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
@@ -27,7 +26,6 @@ import (
 type Modules struct {
 	Options // not to be changed after Run or Rescan was called
 	cache   cache
-	hangs   hang.Guard
 
 	scanning sync.Mutex // held while the directory is compared with what is known
 

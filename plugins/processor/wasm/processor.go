@@ -35,6 +35,7 @@ type processor struct {
 	settings map[string]string // those of the guest
 	config   guestConfig
 	guest    *guest // nil: not started, or ended
+	alone    int    // records that are still to be given one at a time
 	end      func() // it is no user of the module any more; nil: it is none
 }
 
@@ -122,55 +123,33 @@ func (p *processor) Open(ctx context.Context) error {
 }
 
 // Process hands the records to the guest, as many at a time as it may have. When the guest
-// ends, or fails altogether, another one gets the records one at a time, and those that
-// none can process are refused. So are those at which guests hang again and again.
+// ends, fails altogether or takes too long, another one gets the records one at a time, and
+// those that none can process are refused.
 func (p *processor) Process(ctx context.Context, b *sdk.ProcessBatch) error {
-	hangs, id := &p.module.modules.hangs, p.config.processorID
-	alone, began := hangs.Alone(id), time.Now()
 	for at := 0; at < b.Len(); {
 		end := p.commandEnd(b, at)
-		if alone {
-			if err := hangs.Refuses(id, b.Record(at).Position); err != nil {
-				b.Refuse(at, err)
-				at++
-				continue
-			}
-			end = at + 1
-		}
-		start := time.Now()
-		n, err := p.processRange(ctx, b, at, end)
-		if isFailure(err) {
+		n, err := p.processInTime(ctx, b, at, end)
+		if isFailure(err) && ctx.Err() == nil {
 			n, err = end-at, p.processEach(ctx, b, at, end, err)
 		}
 		if err != nil {
-			p.noteHang(ctx, b.Record(at).Position, alone, began, start)
 			return err
 		}
-		hangs.Passed(id, n)
 		at += n
 	}
 	return nil
 }
 
-// noteHang notes that a batch took too long, whose last call started later than it. A record
-// that was given alone is at fault unless others have taken nearly all of the time.
-func (p *processor) noteHang(ctx context.Context, at record.Position, alone bool, began, start time.Time) {
-	deadline, _ := ctx.Deadline()
-	if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return
-	}
-	limit := deadline.Sub(began)
-	if !alone || time.Since(start) < limit/10 {
-		at = nil
-	}
-	p.module.modules.hangs.Hung(p.config.processorID, at, limit)
-}
-
-// isFailure reports whether the guest ended, or answered with an error, while it had
-// records: one of them may be the reason.
+// isFailure reports whether the guest ended, took too long, or answered with an error, while
+// it had records: one of them may be the reason.
 func isFailure(err error) bool {
 	var answered *guestError
-	return errors.Is(err, errDied) || errors.As(err, &answered)
+	return errors.Is(err, errDied) || errors.As(err, &answered) || isLate(err)
+}
+
+func isLate(err error) bool {
+	var late *sdk.TimeLimitError
+	return errors.As(err, &late)
 }
 
 // processEach processes the records from at to end-1 one at a time after failed, which
@@ -180,10 +159,13 @@ func (p *processor) processEach(ctx context.Context, b *sdk.ProcessBatch, at, en
 		b.Refuse(at, fmt.Errorf("cannot process the record: %w", failed))
 		return nil
 	}
+	if isLate(failed) {
+		p.alone = aloneAfterLate
+	}
 	sdk.Logger(ctx).Warn("the processor failed: it gets the records one at a time", "err", failed)
 	for i := at; i < end; i++ {
-		_, err := p.processRange(ctx, b, i, i+1)
-		if isFailure(err) {
+		_, err := p.processInTime(ctx, b, i, i+1)
+		if isFailure(err) && ctx.Err() == nil {
 			err = p.processEach(ctx, b, i, i+1, err)
 		}
 		if err != nil {
@@ -193,14 +175,32 @@ func (p *processor) processEach(ctx context.Context, b *sdk.ProcessBatch, at, en
 	return nil
 }
 
+// aloneAfterLate is how many records are given one at a time after a command took too long, so that later batches do not
+// take as long again before they are.
+const aloneAfterLate = 1000
+
 // commandEnd returns the end of the records from at on that go into one command.
 func (p *processor) commandEnd(b *sdk.ProcessBatch, at int) int {
+	if p.alone > 0 {
+		p.alone--
+		return at + 1
+	}
 	size, end := 0, at
 	for end < b.Len() && (end == at || size < maxCommand) {
 		size += b.Record(end).Size()
 		end++
 	}
 	return end
+}
+
+// processInTime is processRange that ends after processors.timeout: the guest has all records of a command at once, so
+// they share the limit.
+func (p *processor) processInTime(ctx context.Context, b *sdk.ProcessBatch, at, end int) (n int, err error) {
+	err = sdk.InTime(ctx, func(ctx context.Context) (err error) {
+		n, err = p.processRange(ctx, b, at, end)
+		return err
+	})
+	return n, err
 }
 
 // processRange processes the records from at to end-1 and returns for how many of them it

@@ -208,15 +208,17 @@ func (p *processor) SchemaParts() schema.Parts {
 
 // Process implements sdk.Processor.
 func (p *processor) Process(ctx context.Context, b *sdk.ProcessBatch) error {
-	p.timeLimit.Begin(ctx)
-	for i := range b.Len() {
-		if err := p.processOne(ctx, b.Record(i)); ctx.Err() != nil {
-			return ctx.Err()
-		} else if err != nil {
+	p.timeLimit.BeginWithin(ctx, sdk.EnvFrom(ctx).TimeLimit)
+	for i, r := range b.Records(ctx) {
+		err := sdk.InTime(ctx, func(ctx context.Context) error { return p.processOne(ctx, r) })
+		if ctx.Err() != nil {
+			break
+		}
+		if err != nil {
 			b.Refuse(i, err)
 		}
 	}
-	return nil
+	return ctx.Err()
 }
 
 func (p *processor) processOne(ctx context.Context, r *record.Record) error {

@@ -135,14 +135,14 @@ func (a *aggregate) Process(ctx context.Context, b *sdk.ProcessBatch) error {
 	} else if b.Len() == 0 && !now.Before(a.Deadline()) {
 		a.endAll(b)
 	}
-	for i := range b.Len() {
+	for i := range b.Records(ctx) {
 		a.last = now
 		err := a.gather(b, i, now)
 		if err != nil {
 			b.Refuse(i, err)
 		}
 	}
-	return nil
+	return ctx.Err()
 }
 
 // Release implements sdk.Releaser: all windows end early.
