@@ -96,7 +96,8 @@ func (h *Hub) Serve(w http.ResponseWriter, r *http.Request, connectorID string) 
 	s := &session{wanted: wanted, lines: !isUpgrade(r), under: connection(r)}
 	f := h.join(connectorID, s) // before the client is notified that it sees records
 	if f == nil {
-		return rest.Errorf(rest.ResourceExhausted, rest.ReasonTooMany, "there are %d inspector sessions already", sessions(files()))
+		return rest.Errorf(rest.ResourceExhausted, rest.ReasonTooMany, "there are %d inspector sessions already",
+			sessions(files()))
 	}
 	if err := s.begin(w, r); err != nil || s.conn == nil {
 		h.leave(f, s)

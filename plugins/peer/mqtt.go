@@ -26,7 +26,7 @@ type mqttPart int
 const (
 	mqttHeader     mqttPart = iota // type and length of a packet
 	mqttTopic                      // length of the topic of a message
-	mqttProperties                 // length of its properties
+	mqttProperties                 // length of the properties of a message
 )
 
 const mqttPublish = 3 // the type of a packet that is a message
@@ -80,7 +80,7 @@ func (c *MQTT) next() error {
 	return nil
 }
 
-// endAtEnd begins the next packet when nothing remains of this one. A message that is cut off is an error of the client.
+// endAtEnd begins the next packet when nothing remains of this one. The client reports a message that is cut off.
 func (c *MQTT) endAtEnd() {
 	if c.left == 0 {
 		c.head, c.part = c.head[:0], mqttHeader

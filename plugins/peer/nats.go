@@ -20,7 +20,7 @@ const (
 	maxInfo     = 1 << 20  // of the line that describes the server
 	maxNATSLine = 64 << 10 // of other lines
 	maxErrors   = 100      // lines with an error, per second
-	maxHeaders  = 100_000  // lines of the headers of a message, each of which the client keeps
+	maxHeaders  = 100_000  // lines of headers of a message; the client keeps each
 )
 
 // NATS checks the messages of a server, in the protocol of

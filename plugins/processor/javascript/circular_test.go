@@ -56,7 +56,7 @@ func TestEndlessStructures(t *testing.T) {
 	}
 }
 
-// A length that is code of the script is read once: what the function gets has the length that was checked.
+// A length that is code of the script is read once, so the function uses the length that was checked.
 func TestLengthsThatChange(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"length twice of a call", "length twice by Reflect", "length twice to construct", "length twice of typed",
@@ -140,7 +140,7 @@ func TestBoundedFunctions(t *testing.T) {
 		`let o = {length: 2, 0: 2, 1: 1}; [].reverse.call(o); [].fill.call(o, 7, 1); return JSON.stringify(o) + [3, 1, 2].sort().reverse() + [1, 2, 3].splice(1, 1) + (function () { return [].shift.call(arguments) })(8)`:                                            `{"0":1,"1":7,"length":2}3,2,128`,
 		`return "ab".repeat("2") + "x".padStart(3) + "x".padEnd("3", 1) + "a".concat(1, null, [2]) + "aXbX".replace("X", {toString: () => "$&y"}) + "aXbX".replaceAll("X", () => 1) + "x".replace()`:                                                                   `abab  xx11a1null2aXybXa1b1x`,
 		`return [1, 2].flatMap(x => [x, [x]]).length + String.raw({raw: ["a", "b"]}, 1, 2) + "\u0041\u030a".normalize().length + "a".localeCompare("b") + [[1, [2]]].flat(2)`:                                                                                          `4a1b1-11,2`,
-		`return [ArrayBuffer.isView(new Uint8Array(1)), Array.of(1, 2), Uint8Array.from([1, 2]), Array.isArray([]), BigInt.asIntN(8, 255n), RegExp.name, class extends Array {}.from([1]) + ""]`:                                                                         `true,1,2,1,2,true,-1,RegExp,1`,
+		`return [ArrayBuffer.isView(new Uint8Array(1)), Array.of(1, 2), Uint8Array.from([1, 2]), Array.isArray([]), BigInt.asIntN(8, 255n), RegExp.name, class extends Array {}.from([1]) + ""]`:                                                                       `true,1,2,1,2,true,-1,RegExp,1`,
 		`function* g() { yield 1; yield* [2, 3] }; return [...g()].join()`: `1,2,3`,
 	} {
 		f, r := process(t, "function process(rec) { rec.Key = String((() => { "+script+" })()); return rec }", record.Record{})

@@ -312,7 +312,8 @@ func (b *bounds) this(c goja.FunctionCall) {
 	}
 }
 
-// isArray reports whether o is an Array, whose length is a number that only code between two reads can change. A Proxy is none.
+// isArray reports whether o is an Array, whose length is a number that only code between two reads can change. A
+// Proxy is none.
 func isArray(o *goja.Object) bool {
 	return o.ClassName() == "Array" && o.ExportType() != reflect.TypeFor[goja.Proxy]()
 }
@@ -353,7 +354,8 @@ func (b *bounds) arrayOf(elements []goja.Value) goja.Value {
 	return made
 }
 
-// changed returns v, whose elements are to be changed. It throws if v is an object whose length is no plain number.
+// changed returns v for a function that changes its elements. It throws if v is an object whose length is no plain
+// number.
 func (b *bounds) changed(v goja.Value) goja.Value {
 	o, ok := v.(*goja.Object)
 	if !ok {
@@ -440,8 +442,9 @@ func (b *bounds) padded(c *goja.FunctionCall) {
 	c.Arguments = arguments
 }
 
-// texts puts bound before each of the functions of a text. The object that a text is made of may be code of the script, which
-// returns another one the second time: bound gets the text itself, and replaces arguments that are objects.
+// texts puts bound before each of the functions of a text. The object that a text is made of may be code of the
+// script, which returns another one the second time: bound gets the text itself, and replaces arguments that are
+// objects.
 func (b *bounds) texts(o *goja.Object, bound func(*goja.FunctionCall), names ...string) {
 	for _, name := range names {
 		original := o.Get(name).(*goja.Object)
@@ -554,7 +557,7 @@ func (b *bounds) inherit(bounded, original *goja.Object) {
 // elementBytes is how large an element of a list is at most.
 const elementBytes = 16
 
-// bounded returns v, a length or an object with one, and counts the list that is made of it.
+// bounded returns v, a length or an object with a length, and counts the memory of a list with that length.
 func (b *bounds) bounded(v goja.Value) goja.Value {
 	n := length(v)
 	b.throwAbove(n)
@@ -562,8 +565,8 @@ func (b *bounds) bounded(v goja.Value) goja.Value {
 	return v
 }
 
-// listOrNumber returns v if it can be iterated over or is a buffer, an Array of the elements that an object says it has,
-// and of anything else its number.
+// listOrNumber returns v if it can be iterated over or is a buffer, an Array of the elements that an object says it
+// has, and of anything else its number.
 func (b *bounds) listOrNumber(v goja.Value) goja.Value {
 	o, ok := v.(*goja.Object)
 	switch {

@@ -77,8 +77,8 @@ func (b *bounds) noCode(vm *goja.Runtime) {
 	b.define(vm.GlobalObject(), "eval", vm.ToValue(refuse))
 }
 
-// collated bounds the texts that are normalized or compared by the rules of a language, which takes microseconds for each unit
-// of a text that is not ASCII.
+// collated bounds the texts that are normalized or compared by the rules of a language, which takes microseconds for
+// each unit of a text that is not ASCII.
 func (b *bounds) collated(c *goja.FunctionCall) {
 	if o, ok := c.Argument(0).(*goja.Object); ok {
 		c.Arguments[0] = b.textOf(o)

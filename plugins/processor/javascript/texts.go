@@ -69,8 +69,8 @@ func (b *bounds) joined(o *goja.Object, between int, elements, text *int) {
 	}
 }
 
-// concatenates replaces Array.prototype.concat, which goes through as many elements as each of its arguments says it has, by a
-// function that can be interrupted. What it makes is always an Array.
+// concatenates replaces Array.prototype.concat by a function that can be interrupted, since an argument may claim any
+// length. The result is always an Array.
 func (b *bounds) concatenates(array *goja.Object) {
 	original := array.Get("concat").(*goja.Object)
 	isArray := native(b.vm.Get("Array").(*goja.Object).Get("isArray").(*goja.Object))
@@ -97,7 +97,7 @@ func (b *bounds) concatenates(array *goja.Object) {
 	}), original))
 }
 
-// rawTexts replaces String.raw, which joins as many texts as its argument says it has, by a function that can be interrupted.
+// rawTexts replaces String.raw by a function that can be interrupted, since its argument may claim any length.
 func (b *bounds) rawTexts(text *goja.Object) {
 	original := text.Get("raw").(*goja.Object)
 	b.define(text, "raw", b.named(b.count(func(c goja.FunctionCall) goja.Value {
@@ -648,7 +648,8 @@ func (b *bounds) digits() {
 	b.define(b.vm.GlobalObject(), "BigInt", bounded)
 }
 
-// digitsKept bounds the bits that BigInt.asIntN and BigInt.asUintN keep of a number: of a negative one they make as many.
+// digitsKept bounds the bits that BigInt.asIntN and BigInt.asUintN keep of a number: of a negative one they make as
+// many.
 func (b *bounds) digitsKept(constructor *goja.Object) {
 	for _, name := range []string{"asIntN", "asUintN"} {
 		original := constructor.Get(name).(*goja.Object)

@@ -19,7 +19,7 @@ import (
 // lengthEncoded returns a length of four bytes or more as a length-encoded integer.
 func lengthEncoded(n int) []byte { return binary.LittleEndian.AppendUint64([]byte{0xfe}, uint64(n)) }
 
-// tableMap returns the description of a table with columns of one type, and optional metadata.
+// tableMap returns the description of a table whose columns have one type, with optional metadata.
 func tableMap(id byte, columns int, typ byte, meta []byte, optional ...byte) []byte {
 	b := append([]byte{id, 0, 0, 0, 0, 0, 1, 0, 1, 's', 0, 1, 't', 0}, lengthEncoded(columns)...)
 	b = append(b, bytes.Repeat([]byte{typ}, columns)...)
@@ -28,7 +28,7 @@ func tableMap(id byte, columns int, typ byte, meta []byte, optional ...byte) []b
 	return event(19, 0, append(append(b, make([]byte, (columns+7)/8)...), optional...))
 }
 
-// insert returns an event with a row of a table with columns, none of them NULL.
+// insert returns an event with a row without NULL.
 func insert(id byte, columns int, row []byte) []byte {
 	b := append([]byte{id, 0, 0, 0, 0, 0, 1, 0, 2, 0}, lengthEncoded(columns)...)
 	b = append(b, bytes.Repeat([]byte{0xff}, (columns+7)/8)...)
@@ -87,7 +87,7 @@ func laughs() []byte {
 	return b
 }
 
-// wholly decodes events, all rows of them and all events of compressed transactions.
+// wholly decodes events with their rows, and those in compressed transactions.
 func wholly(d *binlog.Decoder, events ...[]byte) error {
 	for _, raw := range events {
 		_, e, err := d.Decode(sealed(raw))

@@ -43,8 +43,8 @@ func jsonText(b []byte) (any, error) {
 	return string(text), nil
 }
 
-// jsonValue is a binary JSON value. Its containers name the places of their members, and MySQL uses no byte twice. A value
-// whose members share bytes is damaged: its text could be exponentially longer.
+// jsonValue is a binary JSON value. Its containers name the places of their members, and MySQL uses no byte twice.
+// A value whose members share bytes is damaged: its text could be exponentially longer.
 type jsonValue struct {
 	left int // bytes that were not used
 }
