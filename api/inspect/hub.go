@@ -44,7 +44,7 @@ const (
 	ringFrames    = 1024     // messages that a slow session may be behind
 	ringBytes     = 8 << 20  // size of them
 	handOver      = 1000     // batches on their way to be encoded; the token buckets bound their size
-	maxSessions   = 4 * 1024 // of the server
+	maxSessions   = 4 * 1024 // of the server, however many file descriptors there are
 	sessionBytes  = 16 << 10 // that a session takes, with what its connection keeps
 	// A record that is being encoded takes its own size, that of its JSON, and of the buffer that
 	// was too small for it.
@@ -96,7 +96,8 @@ func (h *Hub) Serve(w http.ResponseWriter, r *http.Request, connectorID string) 
 	s := &session{wanted: wanted, lines: !isUpgrade(r), under: connection(r)}
 	f := h.join(connectorID, s) // before the client is notified that it sees records
 	if f == nil {
-		return rest.Errorf(rest.ResourceExhausted, rest.ReasonTooMany, "there are %d inspector sessions already", maxSessions)
+		return rest.Errorf(rest.ResourceExhausted, rest.ReasonTooMany, "there are %d inspector sessions already",
+			sessions(files()))
 	}
 	if err := s.begin(w, r); err != nil || s.conn == nil {
 		h.leave(f, s)
@@ -109,12 +110,16 @@ func (h *Hub) Serve(w http.ResponseWriter, r *http.Request, connectorID string) 
 // Wait returns when all sessions have ended.
 func (h *Hub) Wait() { h.open.Wait() }
 
+// sessions returns how many sessions there may be: each holds a connection, and they leave three quarters of the file
+// descriptors to the rest of the agent.
+func sessions(files uint64) int64 { return int64(min(maxSessions, files/4)) }
+
 // join has the session see what passes the connector from now on, once its feed serves
 // it. It returns nil if there are too many sessions. leave is to be called in the end.
 func (h *Hub) join(id string, s *session) *feed {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.total.Load() >= maxSessions {
+	if h.total.Load() >= sessions(files()) {
 		return nil
 	}
 	f := h.feeds[id]

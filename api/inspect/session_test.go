@@ -54,3 +54,18 @@ func TestOfferedIsNotMissed(t *testing.T) {
 		t.Errorf("the session is at %d of %d and missed %d", s.at, g.next, s.missed)
 	}
 }
+
+// TestSessionsLeaveFiles leaves most file descriptors to the rest of the agent, however few there are.
+func TestSessionsLeaveFiles(t *testing.T) {
+	t.Parallel()
+	for files, want := range map[uint64]int64{256: 64, 1024: 256, 4096: 1024, 1 << 14: maxSessions, 1 << 63: maxSessions} {
+		if n := sessions(files); n != want {
+			t.Errorf("there may be %d sessions with %d files, want %d", n, files, want)
+		}
+	}
+	h := &Hub{}
+	h.total.Store(sessions(files()))
+	if h.join("p:c", &session{}) != nil {
+		t.Error("one more session begins")
+	}
+}

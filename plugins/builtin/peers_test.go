@@ -366,6 +366,15 @@ func answerOf(header string, body ...string) func(io.Writer) error {
 	return text("HTTP/1.1 200 OK\r\n" + header + "\r\n\r\n" + strings.Join(body, ""))
 }
 
+// headerLines returns n headers with names of their own.
+func headerLines(n int) string {
+	var b strings.Builder
+	for i := range n {
+		b.Write([]byte{'a' + byte(i%16), 'a' + byte(i/16%16), 'a' + byte(i/256%16), 'a' + byte(i/4096%16), ':', '\n'})
+	}
+	return b.String()
+}
+
 // hostile lists the data that the peers of each connector send. If why is set, the error or warning of the connector
 // contains it.
 var hostile = map[string]map[string]struct {
@@ -418,8 +427,10 @@ var hostile = map[string]map[string]struct {
 		"errors":       {endless("", "-ERR 'Permissions Violation for x'\r\n"), "errors a second"},
 		"bare lines":   {text("MSG \nfoo 1 5\r\n"), "does not end with CR LF"},
 		"longer":       {text("MSG foo 1 1\r\nabc\r\n"), "longer than announced"},
-		"bad headers":  {text("HMSG foo 1 3 3\r\nabc\r\nMSG foo 1 0\r\n\r\n"), ""},
-		"nothing":      {text(""), ""},
+		"many headers": {text("HMSG foo 1 12000012 12000012\r\nNATS/1.0\r\n" + headerLines(2_000_000) + "\r\n\r\n"),
+			"lines of headers"},
+		"bad headers": {text("HMSG foo 1 3 3\r\nabc\r\nMSG foo 1 0\r\n\r\n"), ""},
+		"nothing":     {text(""), ""},
 	},
 	"postgres": {
 		"length":         {text("T\x7f\xff\xff\xff"), "announces a message"},
@@ -438,6 +449,10 @@ var hostile = map[string]map[string]struct {
 		"lengths": {text("\x30\xff\xff\xff\xff\xff"), ""},
 		"topic":   {text("\x30\x05\xff\xffabc"), ""},
 		"strange": {text("\x00\x00\xf0\x00"), ""},
+		// a message of 20 MB with 4 million properties, and an acknowledgement that is longer than it may be
+		"properties": {text("\x30\xfe\xac\xc4\x09\x00\x01t\xf9\xac\xc4\x09" +
+			strings.Repeat("\x26\x00\x00\x00\x00", 4_000_000)), "bytes of properties"},
+		"acknowledgement": {endless("\x90\xff\xff\xff\x01\x00\x01\x00", "\x00"), "announces a packet of type 9"},
 	},
 	"kafka": {
 		"length":   {text("\x7f\xff\xff\xff\x00\x00\x00\x00"), ""},

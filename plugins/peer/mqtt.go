@@ -1,39 +1,127 @@
 package peer
 
-import "fmt"
+import (
+	"encoding/binary"
+	"fmt"
+)
+
+// Bounds of the packets of an MQTT server, in addition to MaxMessage.
+const (
+	maxControl    = 64 << 10 // bytes of a packet that is no message
+	maxProperties = 1 << 20  // bytes of the properties of a message; a client takes seven times as much for each
+)
 
 // MQTT checks the packets of a server, as https://docs.oasis-open.org/mqtt/mqtt/v5.0/mqtt-v5.0.html has them.
 type MQTT struct {
-	head []byte // type and length of a packet, begun and not complete
-	left int64  // bytes that remain of the packet
+	head []byte // of a part of a packet, begun and not complete
+	part mqttPart
+	id   int64 // bytes of the identifier of the message
+	skip int64 // bytes to skip
+	left int64 // bytes that remain of the packet, without skip
 }
+
+// mqttPart is a part of a packet.
+type mqttPart int
+
+const (
+	mqttHeader     mqttPart = iota // type and length of a packet
+	mqttTopic                      // length of the topic of a message
+	mqttProperties                 // length of the properties of a message
+)
+
+const mqttPublish = 3 // the type of a packet that is a message
+
+func mqttError(format string, args ...any) error { return &Error{"MQTT", fmt.Sprintf(format, args...)} }
 
 // Check implements Checker.
 func (c *MQTT) Check(p []byte) error {
-	const longest = 4 // bytes of a length
 	for len(p) > 0 {
-		if c.left > 0 {
-			n := min(c.left, int64(len(p)))
-			p, c.left = p[n:], c.left-n
+		if c.skip > 0 {
+			n := min(c.skip, int64(len(p)))
+			p, c.skip = p[n:], c.skip-n
 			continue
 		}
 		c.head, p = append(c.head, p[0]), p[1:]
-		last := len(c.head) - 1
-		switch {
-		case last == 0:
-			continue
-		case c.head[last] >= 0x80 && last == longest:
-			return &Error{"MQTT", "a length is malformed"}
-		case c.head[last] >= 0x80:
-			continue
-		}
-		for i, b := range c.head[1:] {
-			c.left |= int64(b&0x7f) << (7 * i)
-		}
-		if c.head = c.head[:0]; c.left > MaxMessage() {
-			return &Error{"MQTT", fmt.Sprintf("it announces a packet of %d bytes, and at most %d are read"+withMemory,
-				c.left, MaxMessage())}
+		if err := c.next(); err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+// next takes another byte of head.
+func (c *MQTT) next() error {
+	switch c.part {
+	case mqttHeader:
+		if len(c.head) > 1 {
+			return c.header()
+		}
+	case mqttTopic:
+		if c.left--; len(c.head) == 2 {
+			n := int64(binary.BigEndian.Uint16(c.head)) + c.id
+			c.head, c.part = c.head[:0], mqttProperties
+			c.skip = min(n, c.left)
+			c.left -= c.skip
+		}
+		c.endAtEnd()
+	case mqttProperties:
+		c.left--
+		n, complete, err := mqttLength(c.head)
+		switch {
+		case err != nil:
+			return err
+		case complete && n > maxProperties:
+			return mqttError("it announces a message with %d bytes of properties, and at most %d are read", n, maxProperties)
+		case complete:
+			c.skip, c.left = c.left, 0
+		}
+		c.endAtEnd()
+	}
+	return nil
+}
+
+// endAtEnd begins the next packet when nothing remains of this one. The client reports a message that is cut off.
+func (c *MQTT) endAtEnd() {
+	if c.left == 0 {
+		c.head, c.part = c.head[:0], mqttHeader
+	}
+}
+
+// header takes the type and the length of a packet.
+func (c *MQTT) header() error {
+	n, complete, err := mqttLength(c.head[1:])
+	if !complete || err != nil {
+		return err
+	}
+	kind, most := c.head[0]>>4, MaxMessage()
+	if kind != mqttPublish {
+		most = maxControl
+	}
+	if n > most {
+		return mqttError("it announces a packet of type %d with %d bytes, and at most %d are read"+withMemory, kind, n, most)
+	}
+	c.id = 0
+	if c.head[0]&0x06 != 0 { // the QoS
+		c.id = 2
+	}
+	if c.head = c.head[:0]; kind != mqttPublish {
+		c.skip = n
+		return nil
+	}
+	c.left, c.part = n, mqttTopic
+	c.endAtEnd()
+	return nil
+}
+
+// mqttLength returns the length that b is, false while it is not complete.
+func mqttLength(b []byte) (n int64, complete bool, err error) {
+	const longest = 4 // bytes of a length
+	for i, part := range b {
+		n |= int64(part&0x7f) << (7 * i)
+	}
+	complete = b[len(b)-1] < 0x80
+	if !complete && len(b) == longest {
+		return 0, false, mqttError("a length is malformed")
+	}
+	return n, complete, nil
 }

@@ -20,6 +20,7 @@ const (
 	maxInfo     = 1 << 20  // of the line that describes the server
 	maxNATSLine = 64 << 10 // of other lines
 	maxErrors   = 100      // lines with an error, per second
+	maxHeaders  = 100_000  // lines of headers of a message; the client keeps each
 )
 
 // NATS checks the messages of a server, in the protocol of
@@ -27,6 +28,8 @@ const (
 type NATS struct {
 	line   []byte // begun and not ended
 	left   int64  // bytes of a message to come
+	header int64  // bytes of headers among them
+	lines  int    // of headers of the message so far
 	ending int    // bytes of CRLF to come behind a message
 	errors *rate.Limiter
 }
@@ -44,6 +47,12 @@ func (c *NATS) Check(p []byte) error {
 		switch {
 		case c.left > 0:
 			n := min(c.left, int64(len(p)))
+			if h := min(n, c.header); h > 0 {
+				c.header -= h
+				if c.lines += bytes.Count(p[:h], []byte("\n")); c.lines > maxHeaders {
+					return natsError("a message has more than %d lines of headers", maxHeaders)
+				}
+			}
 			p, c.left = p[n:], c.left-n
 		case c.ending > 0:
 			if p[0] != "\n\r"[c.ending-1] {
@@ -114,8 +123,9 @@ func (c *NATS) message(line []byte, headers int) error {
 	if err != nil {
 		return err
 	}
+	c.header, c.lines = 0, 0
 	if headers > 0 {
-		if h, err := length(fields[len(fields)-2]); err != nil || h > size {
+		if c.header, err = length(fields[len(fields)-2]); err != nil || c.header > size {
 			return natsError("the headers of a message are longer than the message")
 		}
 	}

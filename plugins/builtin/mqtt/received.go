@@ -16,7 +16,7 @@ import (
 type received struct {
 	*inbox.Inbox[*message]
 	most   int        // messages that wait
-	buffer sdk.Buffer // of the host: payloads of Queue
+	buffer sdk.Buffer // of the host: messages of Queue
 
 	session *session            // guarded by Inbox: of the present connection
 	hashed  []byte              // guarded by Inbox: what a hash is made of
@@ -46,7 +46,7 @@ func (b *received) put(s *session, p *paho.Publish) bool {
 		b.connected(s)
 	}
 	if p.QoS == 0 {
-		if len(b.Queue) >= b.most || !b.buffer.Take(len(p.Payload)) {
+		if len(b.Queue) >= b.most || !b.buffer.Take(sizeOf(p)) {
 			b.dropped++
 			return false
 		}
@@ -62,9 +62,24 @@ func (b *received) put(s *session, p *paho.Publish) bool {
 		return true
 	}
 	b.byID[p.PacketID] = m
-	b.buffer.Add(len(p.Payload)) // the server bounds how many there are
+	b.buffer.Add(sizeOf(p)) // the server bounds how many there are
 	b.Push(m)
 	return true
+}
+
+// propertySize is how many bytes of memory a property takes in addition to its text.
+const propertySize = 40
+
+// sizeOf returns how many bytes of memory a message takes, about.
+func sizeOf(p *paho.Publish) int {
+	n := len(p.Topic) + len(p.Payload)
+	if p.Properties != nil {
+		n += len(p.Properties.ContentType) + len(p.Properties.ResponseTopic) + len(p.Properties.CorrelationData)
+		for _, u := range p.Properties.User {
+			n += propertySize + len(u.Key) + len(u.Value)
+		}
+	}
+	return n
 }
 
 // hash returns what tells messages with the same packet id apart.
@@ -83,7 +98,7 @@ func (b *received) connected(s *session) {
 			kept = append(kept, m)
 			continue
 		}
-		b.buffer.Add(-len(m.publish.Payload))
+		b.buffer.Add(-sizeOf(m.publish))
 		if b.byID[m.publish.PacketID] == m {
 			delete(b.byID, m.publish.PacketID)
 		}

@@ -206,7 +206,7 @@ func (s *Source) Read(ctx context.Context) ([]record.Record, error) {
 	}
 	records := make([]record.Record, len(messages))
 	for i, m := range messages {
-		s.inbox.buffer.Add(-len(m.publish.Payload))
+		s.inbox.buffer.Add(-sizeOf(m.publish))
 		records[i] = recordOf(m.publish)
 		records[i].Position = s.numbers.next(time.Now())
 	}

@@ -102,11 +102,12 @@ func (s *subscriber) session(ctx context.Context, connected func()) (err error) 
 func (s *subscriber) put(m *client.Msg) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.bytes+int64(len(m.Data)) > s.settings.BufferSize && len(s.queue) > 0 || !s.buffer.Take(m.Size()) {
+	size := int64(len(m.Subject)+len(m.Data)) + sizeOf(m.Header)
+	if s.bytes+size > s.settings.BufferSize && len(s.queue) > 0 || !s.buffer.Take(int(size)) {
 		s.latest.Note("messages were dropped: they come faster than they are written")
 		return
 	}
-	s.queue, s.bytes = append(s.queue, m), s.bytes+int64(m.Size())
+	s.queue, s.bytes = append(s.queue, m), s.bytes+size
 	s.arrived.Notify()
 }
 

@@ -198,7 +198,8 @@ func TestUpdated(t *testing.T) {
 // with the server.
 func TestMemory(t *testing.T) {
 	t.Parallel()
-	const size, messages = 1000, 50
+	const size, messages, subject = 1000, 50, "orders.a"
+	const header = 100 + len("Tenant") + len("acme") // is counted as well
 	for name, bound := range map[string]struct {
 		memory int64
 		most   string
@@ -207,7 +208,7 @@ func TestMemory(t *testing.T) {
 			t.Parallel()
 			s := start(t)
 			s.stream(t, orders())
-			s.publish(t, "orders.a", slices.Repeat([]string{strings.Repeat("a", size)}, messages)...)
+			s.publish(t, subject, slices.Repeat([]string{strings.Repeat("a", size-header-len(subject))}, messages)...)
 			memory, src := &plugintest.Memory{Bytes: bound.memory}, &nats.Source{}
 			ctx, set := memory.Context(t.Context()), settings(s, "buffer.maxBytes", bound.most)
 			if err := errors.Join(src.Configure(ctx, set), src.Open(ctx, nil)); err != nil {

@@ -63,7 +63,21 @@ func (b *received) put(m *message) {
 	}
 }
 
-func size(m *message) int64 { return int64(len(m.Data())) }
+// headerSize is how many bytes of memory a header takes in addition to its text.
+const headerSize = 100
+
+// size returns how many bytes of memory a message takes, about.
+func size(m *message) int64 { return int64(len(m.Subject())+len(m.Data())) + sizeOf(m.Headers()) }
+
+func sizeOf(header map[string][]string) (n int64) {
+	for name, values := range header {
+		n += int64(headerSize + len(name))
+		for _, v := range values {
+			n += int64(len(v))
+		}
+	}
+	return n
+}
 
 // count counts bytes that wait to be read. The caller has the inbox locked.
 func (b *received) count(n int64) {

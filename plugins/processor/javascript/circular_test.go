@@ -25,21 +25,51 @@ func TestEndlessStructures(t *testing.T) {
 	for _, name := range []string{
 		"flat of itself", "flat of getters", "JSON of getters", "JSON of a late cycle", "JSON of toJSON", "JSON by native toJSON", "JSON by a replacer",
 		"reviver that adds", "reviver that nests", "name of itself", "native toString", "native valueOf", "native locale", "bound conversion",
-		"bound error", "bound data", "bound require", "getter that binds", "compile of itself", "getter that searches", "native exec", "native exec of a test", "native exec of a replace", "native exec of another", "bound match", "native getter", "getter of flags", "getter of a tag", "map of itself", "then of itself", "apply of itself",
+		"bound error", "bound data", "bound require", "getter that binds", "compile of itself", "native exec", "native exec of a test", "native exec of a replace", "native exec of another", "bound match", "native getter", "getter of flags", "getter of a tag", "map of itself", "then of itself", "apply of itself",
 		"proxy of its prototype", "proxy of its handler", "proxy by Reflect", "revocable proxy", "generators", "constructors", "nested groups",
 		"nested groups to match", "deep JSON", "returned getter that recurses", "flat", "number of digits", "values of JSON",
 	} {
 		refuses(t, name, "RangeError: ")
 	}
 	refuses(t, "many in a template", "")
+	for _, name := range []string{"getter that searches", "exec without end", "exec that is a prototype",
+		"species without end", "length of a match"} {
+		refuses(t, name, "TypeError: this function needs a regular expression")
+	}
+	for _, name := range []string{"length twice to fill", "length twice to shift"} {
+		refuses(t, name, "TypeError: the length of the list is no plain number")
+	}
+	for _, name := range []string{"lists of holes", "spread object", "length by an element", "raw of a length", "big signed number",
+		"big unsigned number", "normalized", "compared", "length of a flat map", "buffer of a text", "buffer of two",
+		"concat of objects", "pad of a text", "replace of objects", "replace by a symbol"} {
+		refuses(t, name, "RangeError: ")
+	}
+	refuses(t, "buffer of the engine", "TypeError: ")
 	refuses(t, "power of an object", "RangeError: a BigInt is too large")
 	refuses(t, "compile within compile", "TypeError: Method RegExp.prototype.compile called on incompatible receiver")
 	for _, name := range []string{"returned itself", "returned length of holes", "returned one piece many times", "returned getter that throws"} {
 		refuses(t, name, "")
 	}
-	for _, name := range []string{"returned getter that loops", "returned proxy that loops", "operation that loops", "rejected by itself", "instance of a proxy", "exec without end", "exec that is a prototype",
-		"next without end", "species without end"} {
+	for _, name := range []string{"returned getter that loops", "returned proxy that loops", "operation that loops", "rejected by itself", "instance of a proxy",
+		"next without end"} {
 		refuses(t, name, "the script took longer than 20ms")
+	}
+}
+
+// A length that is code of the script is read once, so the function uses the length that was checked.
+func TestLengthsThatChange(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"length twice of a call", "length twice by Reflect", "length twice to construct", "length twice of typed",
+		"length twice from", "length twice to search", "buffer of an object", "repeat of an object", "raw of a changed length",
+		"length by a species", "length of a split"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := open(t, map[string]string{"script": "function process(rec) { " + hostile[name] + "; return rec }"}, nil)
+			b := sdk.NewProcessBatch(nil, []record.Record{{}}, nil)
+			if err := p.Process(t.Context(), b); err != nil || len(b.Fates()) > 0 {
+				t.Errorf("got %v and %+v, want the record", err, b.Fates())
+			}
+		})
 	}
 }
 
@@ -80,31 +110,38 @@ func refuses(t *testing.T, name, want string) {
 func TestBoundedFunctions(t *testing.T) {
 	t.Parallel()
 	for script, want := range map[string]string{
-		`return JSON.stringify({a: [1, "x", null, undefined, () => 1], b: undefined, d: new Date(0)})`:                                                 `{"a":[1,"x",null,null,null],"d":"1970-01-01T00:00:00.000Z"}`,
-		`return JSON.stringify({b: 1, a: {b: 2, c: 3}}, ["c", "a"])`:                                                                                   `{"a":{"c":3}}`,
-		`return JSON.stringify({a: 1, b: "x"}, (k, v) => typeof v === "number" ? v + 1 : v, 2)`:                                                        "{\n  \"a\": 2,\n  \"b\": \"x\"\n}",
-		`return JSON.stringify([new Number(1), new String("s"), Object("t"), [[]], {}])`:                                                               `[1,"s","t",[[]],{}]`,
-		`let o = {x: 1}; return JSON.stringify([o, o, {o}])`:                                                                                           `[{"x":1},{"x":1},{"o":{"x":1}}]`,
-		`return String(JSON.stringify(undefined))`:                                                                                                     `undefined`,
-		`return JSON.stringify(JSON.parse('{"a":[1,{"b":2}],"c":3}', (k, v) => k === "c" ? undefined : typeof v === "number" ? v * 2 : v))`:            `{"a":[2,{"b":4}]}`,
-		`return String([1, [2, [3, null]], "x"]) + [1, 2].join("-") + [[1], [2]].flat().length`:                                                        `1,2,3,,x1-22`,
-		`let o = [1]; return String([o, o])`:                                                                                                           `1,1`,
-		`let p = new Proxy({a: 1}, {get: (t, k) => k in t ? t[k] : "none"}); return p.a + p.b + ("a" in p) + Object.keys(p)`:                           `1nonetruea`,
-		`let p = new Proxy(() => 1, {}); return p() + new (new Proxy(Date, {}))(5).getTime()`:                                                          `6`,
-		`return "aXbXc".split("X") + "aXb".match("X").index + "a1b22".match(/\d+/g) + "aXb".search("X") + [..."a1b2".matchAll("\\d")].length`:          `a,b,c11,2212`,
-		`let r = new RegExp(/a/gi); return r.source + r.flags + RegExp("b", "m").flags + new RegExp("").source + (r instanceof RegExp)`:                `agim(?:)true`,
-		`class R extends RegExp { two() { return this.flags + 2 } }; return new R("x", "g").two() + "axa".replace(new R("x"), "y")`:                    `g2aya`,
-		`let f = Math.max.bind(null, 3); return f(1) + "x".repeat.call("y", 2) + [3, 1, 2].sort() + Number.bind(null, "4")()`:                          `3yy1,2,34`,
-		`let a = Array.from({length: 2000}, (_, i) => i); a.sort(); return a[1] + "," + a[2]`:                                                          `1,10`,
-		`return BigInt("12") + "" + BigInt.asUintN(2, 7n) + typeof 1n + [1].map.name + String.prototype.trim.length`:                                   `123bigintmap0`,
-		"let s = 'a', n = 1, o = {s}; s += s; o.s += s; n += n; return `${s}-${n}-${o.s}${{toString: () => 'u'}}` + s + n + o.s + [n] + null":          `aa-2-aaauaa2aaa2null`,
-		`let t = [], f = v => { t.push(v); return {toString() { t.push(-v); return "x" }} }; void (f(1) + f(2)); return t + ` + "`${f(3)}${f(4)}` + t": `1,2,-1,-2,3,-3,4,-4xx1,2,-1,-2,3,-3,4,-4`,
-		`let b = 2n; b += b; return typeof (b + b) + (b + b) + ("ü" + b) + String.raw` + "`${b}\\n${b}`":                                               `bigint8ü44\n4`,
-		`let r = /a/; r.lastIndex = 5; r.compile("b+", "i"); return r.flags + r.source + r.lastIndex + r.test("xBB") + r.compile(/c/g).flags`:          `ib+0trueg`,
-		`let m = new Map(); m.set(m, m); return [m ** 2, new Date(3) ** 2, ({valueOf: () => 3n}) ** Object(2n), [2] << 1, 1 << {}]`:                    `NaN,9,9,4,1`,
-		`let s = 'x'.repeat(2e4); return s.replace(/(x)/g, '$1').length + s.replace(/x/g, 'yy').length + s.replace('x', s).length`:                     `99999`,
-		`try { 'x'.repeat(3e6).replace(/x/g, 'y'.repeat(100)) } catch (e) { return e.name }`:                                                           `RangeError`,
-		`function* g() { yield 1; yield* [2, 3] }; return [...g()].join()`:                                                                             `1,2,3`,
+		`return JSON.stringify({a: [1, "x", null, undefined, () => 1], b: undefined, d: new Date(0)})`:                                                                                                                      `{"a":[1,"x",null,null,null],"d":"1970-01-01T00:00:00.000Z"}`,
+		`return JSON.stringify({b: 1, a: {b: 2, c: 3}}, ["c", "a"])`:                                                                                                                                                        `{"a":{"c":3}}`,
+		`return JSON.stringify({a: 1, b: "x"}, (k, v) => typeof v === "number" ? v + 1 : v, 2)`:                                                                                                                             "{\n  \"a\": 2,\n  \"b\": \"x\"\n}",
+		`return JSON.stringify([new Number(1), new String("s"), Object("t"), [[]], {}])`:                                                                                                                                    `[1,"s","t",[[]],{}]`,
+		`let o = {x: 1}; return JSON.stringify([o, o, {o}])`:                                                                                                                                                                `[{"x":1},{"x":1},{"o":{"x":1}}]`,
+		`return String(JSON.stringify(undefined))`:                                                                                                                                                                          `undefined`,
+		`return JSON.stringify(JSON.parse('{"a":[1,{"b":2}],"c":3}', (k, v) => k === "c" ? undefined : typeof v === "number" ? v * 2 : v))`:                                                                                 `{"a":[2,{"b":4}]}`,
+		`return String([1, [2, [3, null]], "x"]) + [1, 2].join("-") + [[1], [2]].flat().length`:                                                                                                                             `1,2,3,,x1-22`,
+		`let o = [1]; return String([o, o])`:                                                                                                                                                                                `1,1`,
+		`let p = new Proxy({a: 1}, {get: (t, k) => k in t ? t[k] : "none"}); return p.a + p.b + ("a" in p) + Object.keys(p)`:                                                                                                `1nonetruea`,
+		`let p = new Proxy(() => 1, {}); return p() + new (new Proxy(Date, {}))(5).getTime()`:                                                                                                                               `6`,
+		`return "aXbXc".split("X") + "aXb".match("X").index + "a1b22".match(/\d+/g) + "aXb".search("X") + [..."a1b2".matchAll("\\d")].length`:                                                                               `a,b,c11,2212`,
+		`let r = new RegExp(/a/gi); return r.source + r.flags + RegExp("b", "m").flags + new RegExp("").source + (r instanceof RegExp)`:                                                                                     `agim(?:)true`,
+		`class R extends RegExp { two() { return this.flags + 2 } }; return new R("x", "g").two() + "axa".replace(new R("x"), "y")`:                                                                                         `g2aya`,
+		`let f = Math.max.bind(null, 3); return f(1) + "x".repeat.call("y", 2) + [3, 1, 2].sort() + Number.bind(null, "4")()`:                                                                                               `3yy1,2,34`,
+		`let a = Array.from({length: 2000}, (_, i) => i); a.sort(); return a[1] + "," + a[2]`:                                                                                                                               `1,10`,
+		`return BigInt("12") + "" + BigInt.asUintN(2, 7n) + typeof 1n + [1].map.name + String.prototype.trim.length`:                                                                                                        `123bigintmap0`,
+		"let s = 'a', n = 1, o = {s}; s += s; o.s += s; n += n; return `${s}-${n}-${o.s}${{toString: () => 'u'}}` + s + n + o.s + [n] + null":                                                                               `aa-2-aaauaa2aaa2null`,
+		`let t = [], f = v => { t.push(v); return {toString() { t.push(-v); return "x" }} }; void (f(1) + f(2)); return t + ` + "`${f(3)}${f(4)}` + t":                                                                      `1,2,-1,-2,3,-3,4,-4xx1,2,-1,-2,3,-3,4,-4`,
+		`let b = 2n; b += b; return typeof (b + b) + (b + b) + ("ü" + b) + String.raw` + "`${b}\\n${b}`":                                                                                                                    `bigint8ü44\n4`,
+		`let r = /a/; r.lastIndex = 5; r.compile("b+", "i"); return r.flags + r.source + r.lastIndex + r.test("xBB") + r.compile(/c/g).flags`:                                                                               `ib+0trueg`,
+		`let m = new Map(); m.set(m, m); return [m ** 2, new Date(3) ** 2, ({valueOf: () => 3n}) ** Object(2n), [2] << 1, 1 << {}]`:                                                                                         `NaN,9,9,4,1`,
+		`let s = 'x'.repeat(2e4); return s.replace(/(x)/g, '$1').length + s.replace(/x/g, 'yy').length + s.replace('x', s).length`:                                                                                          `99999`,
+		`try { 'x'.repeat(3e6).replace(/x/g, 'y'.repeat(100)) } catch (e) { return e.name }`:                                                                                                                                `RangeError`,
+		`return [1, , 3].concat(4, [5, [6]], [, 7]).length + JSON.stringify(Array.prototype.concat.call(1, {length: 1, 0: 2, [Symbol.isConcatSpreadable]: true}).slice(1)) + (1 in [, 1].concat()) + (0 in [, 1].concat())`: `8[2]truefalse`,
+		`return Math.max.apply(null, {length: 2, 0: 3, 1: 5}) + Math.max.call(null, 1, 2) + Reflect.construct(Date, [5]).getTime() + Math.max.apply(null) + (() => 1).apply()`:                                              `-Infinity`,
+		`return [].map.call("ab", x => x + x) + [].slice.call({length: 2, 0: 1, 1: 2}) + [].includes.call(new Uint8Array(2), 0) + new Uint8Array(new ArrayBuffer("8"), 4).length + new Uint8Array("3").length + new Uint8Array([1, 2]) + new Uint8Array(new Set([3]))`: `aa,bb1,2true431,23`,
+		`let o = {length: 2, 0: 2, 1: 1}; [].reverse.call(o); [].fill.call(o, 7, 1); return JSON.stringify(o) + [3, 1, 2].sort().reverse() + [1, 2, 3].splice(1, 1) + (function () { return [].shift.call(arguments) })(8)`:                                            `{"0":1,"1":7,"length":2}3,2,128`,
+		`return "ab".repeat("2") + "x".padStart(3) + "x".padEnd("3", 1) + "a".concat(1, null, [2]) + "aXbX".replace("X", {toString: () => "$&y"}) + "aXbX".replaceAll("X", () => 1) + "x".replace()`:                                                                   `abab  xx11a1null2aXybXa1b1x`,
+		`return [1, 2].flatMap(x => [x, [x]]).length + String.raw({raw: ["a", "b"]}, 1, 2) + "\u0041\u030a".normalize().length + "a".localeCompare("b") + [[1, [2]]].flat(2)`:                                                                                          `4a1b1-11,2`,
+		`return [ArrayBuffer.isView(new Uint8Array(1)), Array.of(1, 2), Uint8Array.from([1, 2]), Array.isArray([]), BigInt.asIntN(8, 255n), RegExp.name, class extends Array {}.from([1]) + ""]`:                                                                       `true,1,2,1,2,true,-1,RegExp,1`,
+		`function* g() { yield 1; yield* [2, 3] }; return [...g()].join()`: `1,2,3`,
 	} {
 		f, r := process(t, "function process(rec) { rec.Key = String((() => { "+script+" })()); return rec }", record.Record{})
 		if b, _ := r.Key.Raw(); string(b) != want {

@@ -5,9 +5,11 @@ package javascript
 import (
 	"fmt"
 	"log/slog"
+	"reflect"
 	goruntime "runtime"
 	"runtime/metrics"
 	"slices"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -226,18 +228,22 @@ func (l *leak) found(n int, log *slog.Logger) bool {
 
 // boundLengths makes functions of the language that go through as many elements as an
 // object says it has, or make as much text, refuse great numbers: they cannot be
-// interrupted.
+// interrupted. The length of an object other than an Array may be code of the script, which returns another number the
+// second time. The function is therefore called with a copy, or refuses such an object.
 func (b *bounds) boundLengths() {
 	vm, array := b.vm, b.vm.Get("Array").(*goja.Object)
-	b.methods(array.Get("prototype").(*goja.Object), b.this, "fill", "join", "concat", "indexOf", "lastIndexOf", "includes",
-		"reverse", "sort", "slice", "splice", "shift", "unshift", "copyWithin", "flat", "toString", "toLocaleString",
-		"forEach", "map", "filter", "some", "every", "find", "findIndex", "findLast", "findLastIndex", "reduce", "reduceRight", "flatMap",
-		"with", "toSorted", "toSpliced", "toReversed")
-	b.methods(array, b.argument(0), "from")
-	b.methods(vm.Get("Function").(*goja.Object).Get("prototype").(*goja.Object), b.argument(1), "apply")
-	b.methods(vm.Get("Reflect").(*goja.Object), b.argument(2), "apply")
-	b.methods(vm.Get("String").(*goja.Object).Get("prototype").(*goja.Object), b.repeated, "repeat")
-	b.methods(vm.Get("String").(*goja.Object).Get("prototype").(*goja.Object), b.argument(0), "padStart", "padEnd")
+	prototype := array.Get("prototype").(*goja.Object)
+	b.lists(prototype, b.listed, "indexOf", "lastIndexOf", "includes", "slice", "forEach", "map", "filter", "some", "every", "find",
+		"findIndex", "findLast", "findLastIndex", "reduce", "reduceRight", "flatMap", "with", "toSpliced", "toReversed", "toString",
+		"flat", "join", "toLocaleString", "toSorted")
+	b.lists(prototype, b.changed, "fill", "reverse", "sort", "splice", "shift", "unshift", "copyWithin")
+	b.from(array)
+	b.arguments(vm.Get("Function").(*goja.Object).Get("prototype").(*goja.Object), 1, "apply")
+	b.arguments(vm.Get("Reflect").(*goja.Object), 2, "apply")
+	b.arguments(vm.Get("Reflect").(*goja.Object), 1, "construct")
+	text := vm.Get("String").(*goja.Object).Get("prototype").(*goja.Object)
+	b.texts(text, b.repeated, "repeat")
+	b.texts(text, b.padded, "padStart", "padEnd")
 	for _, name := range []string{"Array", "ArrayBuffer", "Uint8Array", "Uint8ClampedArray", "Int8Array", "Uint16Array", "Int16Array",
 		"Uint32Array", "Int32Array", "Float32Array", "Float64Array", "BigInt64Array", "BigUint64Array"} {
 		b.constructor(name)
@@ -250,6 +256,8 @@ type bounds struct {
 	guard *guard // of what they make
 	calls *calls
 	err   error
+
+	describe func(goja.FunctionCall) goja.Value // Object.getOwnPropertyDescriptor
 }
 
 // boundFunctions bounds the functions of the language.
@@ -259,6 +267,7 @@ func boundFunctions(vm *goja.Runtime, g *guard) (*bounds, error) {
 		return nil, err
 	}
 	b := &bounds{vm: vm, guard: g, calls: c}
+	b.describe = native(vm.Get("Object").(*goja.Object).Get("getOwnPropertyDescriptor").(*goja.Object))
 	b.countCalls()
 	b.boundLengths()
 	b.boundNatives()
@@ -304,6 +313,105 @@ func (b *bounds) this(c goja.FunctionCall) {
 	}
 }
 
+// isArray reports whether o is an Array, whose length is a number that only code between two reads can change. A
+// Proxy is none.
+func isArray(o *goja.Object) bool {
+	return o.ClassName() == "Array" && o.ExportType() != reflect.TypeFor[goja.Proxy]()
+}
+
+// listed returns v if it is an Array or no object, and otherwise an Array with the elements of v.
+func (b *bounds) listed(v goja.Value) goja.Value {
+	o, ok := v.(*goja.Object)
+	if !ok {
+		return v
+	}
+	n := length(o)
+	b.throwAbove(n)
+	b.guard.make(elementBytes * uint64(max(n, 0)))
+	if isArray(o) {
+		return v
+	}
+	return b.arrayOf(b.elements(nil, o, n))
+}
+
+// elements appends the first n elements of o, nil for holes.
+func (b *bounds) elements(to []goja.Value, o *goja.Object, n int64) []goja.Value {
+	for i := range n {
+		b.throwInterrupted()
+		to = append(to, o.Get(strconv.FormatInt(i, 10)))
+	}
+	return to
+}
+
+// arrayOf returns an Array of elements, in which nil stands for a hole.
+func (b *bounds) arrayOf(elements []goja.Value) goja.Value {
+	made := b.vm.NewArray()
+	b.keep(made.Set("length", len(elements)))
+	for i, e := range elements {
+		if e != nil {
+			b.keep(made.DefineDataProperty(strconv.Itoa(i), e, goja.FLAG_TRUE, goja.FLAG_TRUE, goja.FLAG_TRUE))
+		}
+	}
+	return made
+}
+
+// changed returns v for a function that changes its elements. It throws if v is an object whose length is no plain
+// number.
+func (b *bounds) changed(v goja.Value) goja.Value {
+	o, ok := v.(*goja.Object)
+	if !ok {
+		return v
+	}
+	if !isArray(o) && !b.hasPlainLength(o) {
+		panic(b.vm.NewTypeError("the length of the list is no plain number"))
+	}
+	n := length(o)
+	b.throwAbove(n)
+	b.guard.make(elementBytes * uint64(max(n, 0)))
+	return v
+}
+
+// hasPlainLength reports whether o itself has a length that is no code of the script.
+func (b *bounds) hasPlainLength(o *goja.Object) bool {
+	if o.ExportType() == reflect.TypeFor[goja.Proxy]() {
+		return false
+	}
+	property, ok := b.describe(goja.FunctionCall{Arguments: []goja.Value{o, b.vm.ToValue("length")}}).(*goja.Object)
+	if !ok {
+		return o.Get("length") == nil
+	}
+	v := property.Get("value")
+	_, code := v.(*goja.Object)
+	return v != nil && !code
+}
+
+// lists puts list, which bounds the value and returns the one to use instead, before each of the functions of a list.
+func (b *bounds) lists(o *goja.Object, list func(goja.Value) goja.Value, names ...string) {
+	for _, name := range names {
+		original, ok := o.Get(name).(*goja.Object)
+		if !ok {
+			continue
+		}
+		raw := native(original)
+		b.define(o, name, b.named(b.count(func(c goja.FunctionCall) goja.Value {
+			return raw(goja.FunctionCall{This: list(c.This), Arguments: c.Arguments})
+		}), original))
+	}
+}
+
+// arguments bounds the list of arguments that a function of o calls another one with, which is its own argument i.
+func (b *bounds) arguments(o *goja.Object, i int, name string) {
+	original := o.Get(name).(*goja.Object)
+	raw := native(original)
+	b.define(o, name, b.named(b.count(func(c goja.FunctionCall) goja.Value {
+		if i < len(c.Arguments) {
+			c.Arguments = slices.Clone(c.Arguments)
+			c.Arguments[i] = b.listed(c.Arguments[i])
+		}
+		return raw(c)
+	}), original))
+}
+
 // allocate throws when n bytes, which one operation is to make, are more than the script may have.
 func (b *bounds) allocate(n uint64) {
 	if n > b.guard.memory {
@@ -312,16 +420,61 @@ func (b *bounds) allocate(n uint64) {
 	b.guard.make(n)
 }
 
-func (b *bounds) argument(i int) func(goja.FunctionCall) {
-	return func(c goja.FunctionCall) { b.limit(c.Argument(i)) }
-}
-
-func (b *bounds) repeated(c goja.FunctionCall) {
-	if n := c.Argument(0).ToFloat(); n > 0 {
-		size := int64(min(n*float64(max(1, len(c.This.String()))), 1<<60))
+// repeated bounds String.prototype.repeat.
+func (b *bounds) repeated(c *goja.FunctionCall) {
+	n := c.Argument(0).ToInteger()
+	c.Arguments = []goja.Value{b.vm.ToValue(n)}
+	if n > 0 {
+		size := int64(min(float64(n)*float64(max(1, len(c.This.String()))), 1<<60))
 		b.throwAbove(size)
 		b.allocate(uint64(size))
 	}
+}
+
+// padded bounds String.prototype.padStart and padEnd.
+func (b *bounds) padded(c *goja.FunctionCall) {
+	n := c.Argument(0).ToInteger()
+	b.throwAbove(n)
+	b.allocate(2 * uint64(max(n, 0)))
+	arguments := []goja.Value{b.vm.ToValue(n)}
+	if filler := c.Argument(1); !goja.IsUndefined(filler) {
+		arguments = append(arguments, b.textOf(filler))
+	}
+	c.Arguments = arguments
+}
+
+// texts puts bound before each of the functions of a text. The object that a text is made of may be code of the
+// script, which returns another one the second time: bound gets the text itself, and replaces arguments that are
+// objects.
+func (b *bounds) texts(o *goja.Object, bound func(*goja.FunctionCall), names ...string) {
+	for _, name := range names {
+		original := o.Get(name).(*goja.Object)
+		raw := native(original)
+		b.define(o, name, b.named(b.count(func(c goja.FunctionCall) goja.Value {
+			if !isNothing(c.This) {
+				c.This, c.Arguments = b.textOf(c.This), slices.Clone(c.Arguments)
+				bound(&c)
+			}
+			return raw(c)
+		}), original))
+	}
+}
+
+// from bounds Array.from, which may be called for another constructor.
+func (b *bounds) from(array *goja.Object) {
+	original := array.Get("from").(*goja.Object)
+	raw := native(original)
+	b.define(array, "from", b.named(b.count(func(c goja.FunctionCall) goja.Value {
+		c.Arguments = slices.Clone(c.Arguments)
+		if o, ok := c.Argument(0).(*goja.Object); ok {
+			if isNothing(o.GetSymbol(goja.SymIterator)) {
+				c.Arguments[0] = b.listed(o)
+			} else {
+				b.limit(o)
+			}
+		}
+		return raw(c)
+	}), original))
 }
 
 // methods puts check before each of the functions of o.
@@ -347,7 +500,15 @@ func (b *bounds) constructor(name string) {
 	}
 	make := construct(original)
 	b.replace(name, original, func(args []goja.Value, newTarget *goja.Object) *goja.Object {
-		b.limitFirst(args)
+		switch {
+		case name == "Array" && len(args) == 1:
+			b.bounded(args[0])
+		case name == "ArrayBuffer" && len(args) > 0:
+			args[0] = b.vm.ToValue(args[0].ToInteger())
+			b.bounded(args[0])
+		case name != "Array" && len(args) > 0:
+			args[0] = b.bounded(b.listOrNumber(args[0]))
+		}
 		return make(args, newTarget)
 	})
 }
@@ -365,7 +526,7 @@ func (b *bounds) replace(name string, original *goja.Object, make func(args []go
 		return make(slices.Clone(c.Arguments), newTarget)
 	}).(*goja.Object)
 	prototype := original.Get("prototype").(*goja.Object)
-	b.keep(bounded.SetPrototype(original)) // for the static methods
+	b.inherit(bounded, original)
 	b.keep(bounded.DefineDataProperty("prototype", prototype, goja.FLAG_FALSE, goja.FLAG_FALSE, goja.FLAG_FALSE))
 	b.keep(bounded.DefineDataProperty("name", b.vm.ToValue(name), goja.FLAG_FALSE, goja.FLAG_TRUE, goja.FLAG_FALSE))
 	b.define(prototype, "constructor", bounded)
@@ -373,16 +534,52 @@ func (b *bounds) replace(name string, original *goja.Object, make func(args []go
 	return bounded
 }
 
+// statics copies the static members of a constructor.
+var statics = goja.MustCompile(emptyName, `((to, from) => {
+	Object.setPrototypeOf(to, Object.getPrototypeOf(from))
+	for (const key of Reflect.ownKeys(from)) {
+		const property = Object.getOwnPropertyDescriptor(from, key)
+		if (key !== "prototype" && key !== "length" && key !== "name") Object.defineProperty(to, key, property)
+	}
+})`, true)
+
+// inherit gives bounded the static members and the prototype of original, which no script must reach.
+func (b *bounds) inherit(bounded, original *goja.Object) {
+	v, err := b.vm.RunProgram(statics)
+	if err != nil {
+		b.keep(err)
+		return
+	}
+	f, _ := goja.AssertFunction(v)
+	_, err = f(goja.Undefined(), bounded, original)
+	b.keep(err)
+}
+
 // elementBytes is how large an element of a list is at most.
 const elementBytes = 16
 
-// limitFirst bounds a list that is made with one argument, which is its length or has one.
-func (b *bounds) limitFirst(args []goja.Value) {
-	if len(args) == 1 {
-		n := length(args[0])
-		b.throwAbove(n)
-		b.allocate(elementBytes * uint64(max(n, 0)))
+// bounded returns v, a length or an object with a length, and counts the memory of a list with that length.
+func (b *bounds) bounded(v goja.Value) goja.Value {
+	n := length(v)
+	b.throwAbove(n)
+	b.allocate(elementBytes * uint64(max(n, 0)))
+	return v
+}
+
+// listOrNumber returns v if it can be iterated over or is a buffer, an Array of the elements that an object says it
+// has, and of anything else its number.
+func (b *bounds) listOrNumber(v goja.Value) goja.Value {
+	o, ok := v.(*goja.Object)
+	switch {
+	case !ok && !isNothing(v):
+		return b.vm.ToValue(v.ToInteger())
+	case !ok || !isNothing(o.GetSymbol(goja.SymIterator)):
+		return v
 	}
+	if _, buffer := exported(o).(goja.ArrayBuffer); buffer {
+		return v
+	}
+	return b.listed(o)
 }
 
 func (b *bounds) define(o *goja.Object, name string, v goja.Value) {

@@ -23,7 +23,8 @@ const (
 	maxNesting  = 1000     // of such lists
 	maxBits     = 100_000  // of the operands of a power of BigInts
 	maxExponent = 1000     // of a power of BigInts
-	maxShift    = 10_000_000
+	maxShift    = 1_000_000
+	maxUnicode  = 256 << 10 // of the units of a text that is normalized or collated
 )
 
 // boundNatives bounds, as boundLengths does, functions of the language whose work is not that of
@@ -39,16 +40,18 @@ func (b *bounds) boundNatives() {
 	b.flattens(array)
 	b.stringifies(vm.Get("JSON").(*goja.Object))
 	b.parses(vm.Get("JSON").(*goja.Object))
-	b.methods(text, func(c goja.FunctionCall) { b.replaced(c, false) }, "replace")
-	b.methods(text, func(c goja.FunctionCall) { b.replaced(c, true) }, "replaceAll")
+	b.texts(text, func(c *goja.FunctionCall) { b.replaced(c, false) }, "replace")
+	b.texts(text, func(c *goja.FunctionCall) { b.replaced(c, true) }, "replaceAll")
+	b.flatMaps(array)
 	b.splits(text)
 	b.sorts(array)
 	b.patterns(text)
 	b.matches()
 	b.digits()
-	b.methods(text, b.concatenated, "concat")
-	b.methods(vm.Get("String").(*goja.Object), b.measured, "raw")
-	b.methods(vm.Get("Reflect").(*goja.Object), b.argument(1), "construct")
+	b.texts(text, b.concatenated, "concat")
+	b.texts(text, b.collated, "normalize", "localeCompare")
+	b.concatenates(array)
+	b.rawTexts(vm.Get("String").(*goja.Object))
 	b.noCode(vm)
 }
 
@@ -74,9 +77,17 @@ func (b *bounds) noCode(vm *goja.Runtime) {
 	b.define(vm.GlobalObject(), "eval", vm.ToValue(refuse))
 }
 
-func (b *bounds) measured(c goja.FunctionCall) {
-	m := measure{bounds: b, elements: maxElements, text: maxMade}
-	m.add(c.Argument(0), 0)
+// collated bounds the texts that are normalized or compared by the rules of a language, which takes microseconds for
+// each unit of a text that is not ASCII.
+func (b *bounds) collated(c *goja.FunctionCall) {
+	if o, ok := c.Argument(0).(*goja.Object); ok {
+		c.Arguments[0] = b.textOf(o)
+	}
+	for _, v := range []goja.Value{c.This, c.Argument(0)} {
+		if s, ok := v.(goja.String); ok && s.Length() > maxUnicode && unitBytes(s) > 1 {
+			b.throw("a text is too long to be normalized or compared")
+		}
+	}
 }
 
 // measure throws when a value is too large, or nested too deep, to be made a text.
@@ -114,11 +125,18 @@ func (m *measure) add(v goja.Value, depth int) {
 
 // replaced bounds the text that a replacement makes. A text matches once unless all are replaced, and a regular
 // expression once for each character at most.
-func (b *bounds) replaced(c goja.FunctionCall, all bool) {
-	with, ok := c.Argument(1).(goja.String)
-	if !ok {
+func (b *bounds) replaced(c *goja.FunctionCall, all bool) {
+	if len(c.Arguments) == 0 {
+		return
+	}
+	if o, ok := c.Arguments[0].(*goja.Object); ok && isNothing(o.GetSymbol(goja.SymReplace)) {
+		c.Arguments[0] = b.textOf(o)
+	}
+	if _, ok := goja.AssertFunction(c.Argument(1)); ok {
 		return // a function is interrupted
 	}
+	with := b.textOf(c.Argument(1))
+	c.Arguments = []goja.Value{c.Arguments[0], with}
 	text, replacement := c.This.String(), with.String()
 	n, matches := int64(len(text)), int64(len(text))+1
 	if pattern, ok := c.Argument(0).(goja.String); ok && !all {
@@ -135,15 +153,14 @@ func (b *bounds) replaced(c goja.FunctionCall, all bool) {
 	}
 }
 
-func (b *bounds) concatenated(c goja.FunctionCall) {
+func (b *bounds) concatenated(c *goja.FunctionCall) {
 	left := maxMade
-	for _, v := range c.Arguments {
-		if s, ok := v.(goja.String); ok {
-			left -= s.Length()
+	for i, v := range c.Arguments {
+		s := b.textOf(v)
+		if left -= s.Length(); left < 0 {
+			b.throw("a text is too long")
 		}
-	}
-	if left < 0 {
-		b.throw("a text is too long")
+		c.Arguments[i] = s
 	}
 }
 

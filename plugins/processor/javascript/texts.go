@@ -3,6 +3,7 @@
 package javascript
 
 import (
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -35,12 +36,13 @@ func (b *bounds) joins(array *goja.Object) {
 			}
 			within = append(within, o)
 			defer func() { within = within[:len(within)-1] }()
+			o = b.listed(o).(*goja.Object)
 			between := 1
 			if s, ok := c.Argument(0).(goja.String); ok && name == "join" {
 				between = s.Length()
 			}
 			b.joined(o, between, &elements, &text)
-			return raw(c)
+			return raw(goja.FunctionCall{This: o, Arguments: c.Arguments})
 		}, original))
 	}
 }
@@ -67,6 +69,68 @@ func (b *bounds) joined(o *goja.Object, between int, elements, text *int) {
 	}
 }
 
+// concatenates replaces Array.prototype.concat by a function that can be interrupted, since an argument may claim any
+// length. The result is always an Array.
+func (b *bounds) concatenates(array *goja.Object) {
+	original := array.Get("concat").(*goja.Object)
+	isArray := native(b.vm.Get("Array").(*goja.Object).Get("isArray").(*goja.Object))
+	spreads := func(o *goja.Object) bool {
+		if v := o.GetSymbol(goja.SymIsConcatSpreadable); v != nil && !goja.IsUndefined(v) {
+			return v.ToBoolean()
+		}
+		return isArray(goja.FunctionCall{Arguments: []goja.Value{o}}).ToBoolean()
+	}
+	b.define(array, "concat", b.named(b.count(func(c goja.FunctionCall) goja.Value {
+		var elements []goja.Value
+		for _, v := range append([]goja.Value{c.This.ToObject(b.vm)}, c.Arguments...) {
+			o, ok := v.(*goja.Object)
+			if !ok || !spreads(o) {
+				elements = append(elements, v)
+				continue
+			}
+			n := length(o)
+			b.throwAbove(n + int64(len(elements)))
+			b.guard.make(elementBytes * uint64(max(n, 0)))
+			elements = b.elements(elements, o, n)
+		}
+		return b.arrayOf(elements)
+	}), original))
+}
+
+// rawTexts replaces String.raw by a function that can be interrupted, since its argument may claim any length.
+func (b *bounds) rawTexts(text *goja.Object) {
+	original := text.Get("raw").(*goja.Object)
+	b.define(text, "raw", b.named(b.count(func(c goja.FunctionCall) goja.Value {
+		parts := c.Argument(0).ToObject(b.vm).Get("raw")
+		if parts == nil {
+			parts = goja.Undefined()
+		}
+		list := parts.ToObject(b.vm)
+		n := length(list)
+		b.throwAbove(n)
+		var out goja.StringBuilder
+		size := 0
+		add := func(v goja.Value) {
+			b.throwInterrupted()
+			if v == nil {
+				v = goja.Undefined()
+			}
+			s := b.textOf(v)
+			if size += s.Length() * unitBytes(s); uint64(size+size/2) > b.guard.memory {
+				b.throw("a text is too long")
+			}
+			out.WriteString(s)
+		}
+		for i := range n {
+			add(list.Get(strconv.FormatInt(i, 10)))
+			if i+1 < n && int(i)+1 < len(c.Arguments) {
+				add(c.Arguments[i+1])
+			}
+		}
+		return out.String()
+	}), original))
+}
+
 // flattens bounds how deep Array.prototype.flat goes, and how many elements it makes.
 func (b *bounds) flattens(array *goja.Object) {
 	original := array.Get("flat").(*goja.Object)
@@ -77,6 +141,28 @@ func (b *bounds) flattens(array *goja.Object) {
 		c.Arguments = slices.Clone(c.Arguments)
 		if len(c.Arguments) > 0 {
 			c.Arguments[0] = b.vm.ToValue(min(c.Arguments[0].ToInteger(), maxNesting))
+		}
+		return raw(c)
+	}), original))
+}
+
+// flatMaps bounds the lists that Array.prototype.flatMap gets from the function that it calls.
+func (b *bounds) flatMaps(array *goja.Object) {
+	original := array.Get("flatMap").(*goja.Object)
+	raw := native(original)
+	b.define(array, "flatMap", b.named(b.count(func(c goja.FunctionCall) goja.Value {
+		c.Arguments = slices.Clone(c.Arguments)
+		if f, ok := goja.AssertFunction(c.Argument(0)); ok {
+			c.Arguments[0] = b.vm.ToValue(func(c goja.FunctionCall) goja.Value {
+				v, err := f(c.This, c.Arguments...)
+				if err != nil {
+					panic(err)
+				}
+				if o, ok := v.(*goja.Object); ok && o.ClassName() == "Array" {
+					return b.listed(o)
+				}
+				return v
+			})
 		}
 		return raw(c)
 	}), original))
@@ -419,12 +505,42 @@ func (b *bounds) matches() {
 	prototype := constructor.Get("prototype").(*goja.Object)
 	exec := b.vm.ToValue(b.count(native(prototype.Get("exec").(*goja.Object))))
 	b.countParts(constructor, exec)
-	for _, symbol := range []*goja.Symbol{goja.SymMatch, goja.SymReplace} {
+	names := native(b.vm.Get("Object").(*goja.Object).Get("getOwnPropertyNames").(*goja.Object))
+	// plain reports whether o is a regular expression whose members are those of the language: what exec returns otherwise
+	// may have any length.
+	plain := func(v goja.Value) bool {
+		o, ok := v.(*goja.Object)
+		if !ok || o.ClassName() != "RegExp" || o.ExportType() == reflect.TypeFor[goja.Proxy]() || o.Prototype() != prototype {
+			return false
+		}
+		_, code := o.Get("lastIndex").(*goja.Object)
+		return !code && length(names(goja.FunctionCall{Arguments: []goja.Value{o}})) == 1
+	}
+	for _, symbol := range []*goja.Symbol{goja.SymMatch, goja.SymReplace, goja.SymSplit, goja.SymSearch} {
 		original := prototype.GetSymbol(symbol).(*goja.Object)
 		raw := native(original)
 		f := b.named(b.count(func(c goja.FunctionCall) goja.Value {
-			o, ok := c.This.(*goja.Object)
-			if s, text := c.Argument(0).(goja.String); !ok || !text || s.Length() <= longText || o.ClassName() != "RegExp" {
+			if !plain(c.This) {
+				o, ok := c.This.(*goja.Object)
+				if !ok || !b.inheritsExec(o, prototype) {
+					panic(b.vm.NewTypeError("this function needs a regular expression with the exec of the language"))
+				}
+				one, err := b.vm.New(constructor, o)
+				if err != nil {
+					panic(err)
+				}
+				b.keep(one.Set("lastIndex", o.Get("lastIndex").ToInteger()))
+				c.This = one
+			}
+			s := b.textOf(c.Argument(0))
+			c.Arguments = append([]goja.Value{s}, c.Arguments[min(1, len(c.Arguments)):]...)
+			if symbol == goja.SymReplace {
+				with := goja.FunctionCall{This: s, Arguments: []goja.Value{c.This, c.Argument(1)}}
+				b.replaced(&with, true)
+				c.Arguments = []goja.Value{s, with.Argument(1)}
+			}
+			o := c.This.(*goja.Object)
+			if s.Length() <= longText || symbol != goja.SymMatch && symbol != goja.SymReplace {
 				return raw(c)
 			}
 			one, err := b.vm.New(constructor, o)
@@ -432,13 +548,35 @@ func (b *bounds) matches() {
 				panic(err)
 			}
 			b.keep(one.Set("lastIndex", o.Get("lastIndex")))
-			b.keep(one.Set("exec", exec))
+			b.keep(one.DefineDataProperty("exec", exec, goja.FLAG_FALSE, goja.FLAG_FALSE, goja.FLAG_FALSE))
 			v := raw(goja.FunctionCall{This: one, Arguments: c.Arguments})
 			b.keep(o.Set("lastIndex", one.Get("lastIndex")))
 			return v
 		}), original)
 		b.keep(prototype.DefineDataPropertySymbol(symbol, f, goja.FLAG_TRUE, goja.FLAG_TRUE, goja.FLAG_FALSE))
 	}
+	freeze := native(b.vm.Get("Object").(*goja.Object).Get("freeze").(*goja.Object))
+	for _, o := range []*goja.Object{prototype, constructor} {
+		freeze(goja.FunctionCall{Arguments: []goja.Value{o}})
+	}
+}
+
+// inheritsExec reports whether o is a regular expression of a class that extends RegExp and has no exec.
+func (b *bounds) inheritsExec(o, prototype *goja.Object) bool {
+	if o.ClassName() != "RegExp" {
+		return false
+	}
+	for range maxNesting {
+		if o == nil || o == prototype {
+			return o != nil
+		}
+		exec := b.describe(goja.FunctionCall{Arguments: []goja.Value{o, b.vm.ToValue("exec")}})
+		if o.ExportType() == reflect.TypeFor[goja.Proxy]() || !isNothing(exec) {
+			return false
+		}
+		o = o.Prototype()
+	}
+	return false
 }
 
 // countParts has the matches of a regular expression counted before it splits a long text.
@@ -502,9 +640,26 @@ func (b *bounds) digits() {
 		}
 		return raw(c)
 	}), original)
+	b.digitsKept(original)
 	prototype := original.Get("prototype").(*goja.Object)
-	b.keep(bounded.SetPrototype(original)) // for the static methods
+	b.inherit(bounded, original)
 	b.keep(bounded.DefineDataProperty("prototype", prototype, goja.FLAG_FALSE, goja.FLAG_FALSE, goja.FLAG_FALSE))
 	b.define(prototype, "constructor", bounded)
 	b.define(b.vm.GlobalObject(), "BigInt", bounded)
+}
+
+// digitsKept bounds the bits that BigInt.asIntN and BigInt.asUintN keep of a number: of a negative one they make as
+// many.
+func (b *bounds) digitsKept(constructor *goja.Object) {
+	for _, name := range []string{"asIntN", "asUintN"} {
+		original := constructor.Get(name).(*goja.Object)
+		raw := native(original)
+		b.define(constructor, name, b.named(b.count(func(c goja.FunctionCall) goja.Value {
+			bits := c.Argument(0).ToInteger() // once: it may be code of the script
+			if bits > maxShift {
+				b.throw("a BigInt is too large for this function")
+			}
+			return raw(goja.FunctionCall{This: c.This, Arguments: []goja.Value{b.vm.ToValue(bits), c.Argument(1)}})
+		}), original))
+	}
 }

@@ -107,6 +107,7 @@ type Decoder struct {
 	checksum bool
 	maria    bool // whether a MariaDB writes it
 	tables   map[uint64]*Table
+	kept     int // bytes of memory of tables, about
 }
 
 // maxTables bounds the table maps that are kept over the end of a transaction.
@@ -114,8 +115,8 @@ const maxTables = 1024
 
 // forget drops table maps when there are many: a transaction repeats those it needs.
 func (d *Decoder) forget() {
-	if len(d.tables) > maxTables {
-		d.tables = nil
+	if len(d.tables) > maxTables || d.kept > maxKept/2 {
+		d.tables, d.kept = nil, 0
 	}
 }
 
@@ -154,7 +155,7 @@ func (d *Decoder) format(body []byte) error {
 	}
 	d.known, d.checksum = true, body[len(body)-checksumLength-1] == 1
 	d.maria = bytes.Contains(body[2:52], []byte("MariaDB"))
-	d.tables = map[uint64]*Table{}
+	d.tables, d.kept = map[uint64]*Table{}, 0
 	return nil
 }
 

@@ -8,8 +8,8 @@ import (
 )
 
 // expandColumn returns the value of a COMPRESSED column of MariaDB: behind a zero as it is, or behind a byte with the method, whether there is a zlib header, and the number of bytes of the
-// length, the length, big-endian, and the compressed value.
-func expandColumn(b []byte) ([]byte, error) {
+// length, the length, big-endian, and the compressed value. made is how many bytes the values before it in its row have.
+func expandColumn(b []byte, made int64) ([]byte, error) {
 	if len(b) == 0 {
 		return b, nil
 	}
@@ -22,6 +22,9 @@ func expandColumn(b []byte) ([]byte, error) {
 	n := r.big(int(head & 7))
 	if r.failed || head>>4 != methodZlib || n > maxLength {
 		return nil, unexpanded(nil)
+	}
+	if err := bounded(n + uint64(made)); err != nil {
+		return nil, err
 	}
 	var z io.Reader = flate.NewReader(bytes.NewReader(r.data))
 	if head&bare == 0 {

@@ -35,21 +35,34 @@ func jsonText(b []byte) (any, error) {
 	if len(b) == 0 {
 		return "null", nil
 	}
-	text, ok := appendJSON(nil, b[0], b[1:], 0)
+	j := &jsonValue{left: len(b)}
+	text, ok := j.append(nil, b[0], b[1:], 0)
 	if !ok {
 		return nil, ErrCorrupt
 	}
 	return string(text), nil
 }
 
-func appendJSON(dst []byte, kind byte, b []byte, depth int) ([]byte, bool) {
+// jsonValue is a binary JSON value. Its containers name the places of their members, and MySQL uses no byte twice.
+// A value whose members share bytes is damaged: its text could be exponentially longer.
+type jsonValue struct {
+	left int // bytes that were not used
+}
+
+// use counts n bytes. It returns false when more are used than there are.
+func (j *jsonValue) use(n int) bool {
+	j.left -= n
+	return j.left >= 0
+}
+
+func (j *jsonValue) append(dst []byte, kind byte, b []byte, depth int) ([]byte, bool) {
 	if depth > maxDepth {
 		return dst, false
 	}
 	r := reader{data: b}
 	switch kind {
 	case jsonSmallObject, jsonLargeObject, jsonSmallArray, jsonLargeArray:
-		return appendContainer(dst, kind, b, depth)
+		return j.container(dst, kind, b, depth)
 	case jsonLiteral:
 		dst, r.failed = literal(dst, r.uint8())
 	case jsonInt16:
@@ -74,7 +87,7 @@ func appendJSON(dst []byte, kind byte, b []byte, depth int) ([]byte, bool) {
 	default:
 		return dst, false
 	}
-	return dst, !r.failed
+	return dst, !r.failed && j.use(len(b)-len(r.data))
 }
 
 func literal(dst []byte, v byte) ([]byte, bool) {
@@ -84,9 +97,9 @@ func literal(dst []byte, v byte) ([]byte, bool) {
 	return append(dst, [...]string{"null", "true", "false"}[v]...), false
 }
 
-// appendContainer appends an object or array: count and size, then for each member of an object the place and length of its key, and
+// container appends an object or array: count and size, then for each member of an object the place and length of its key, and
 // for each the type and place of its value, or the value itself where it is small.
-func appendContainer(dst []byte, kind byte, b []byte, depth int) ([]byte, bool) {
+func (j *jsonValue) container(dst []byte, kind byte, b []byte, depth int) ([]byte, bool) {
 	size := 2
 	if kind == jsonLargeObject || kind == jsonLargeArray {
 		size = 4
@@ -94,7 +107,7 @@ func appendContainer(dst []byte, kind byte, b []byte, depth int) ([]byte, bool) 
 	isObject := kind == jsonSmallObject || kind == jsonLargeObject
 	r := reader{data: b}
 	count, total := int(r.little(size)), int(r.little(size))
-	if r.failed || total > len(b) || count > len(b) {
+	if r.failed || total > len(b) || count > len(b) || !j.use(2*size) {
 		return dst, false
 	}
 	b = b[:total]
@@ -109,7 +122,7 @@ func appendContainer(dst []byte, kind byte, b []byte, depth int) ([]byte, bool) 
 		}
 		if isObject {
 			key, ok := slice(b, keys.little(size), keys.little(2))
-			if !ok || keys.failed {
+			if !ok || keys.failed || !j.use(size+2+len(key)) {
 				return dst, false
 			}
 			dst = append(appendQuoted(dst, key), ": "...)
@@ -118,15 +131,16 @@ func appendContainer(dst []byte, kind byte, b []byte, depth int) ([]byte, bool) 
 		if r.failed {
 			return dst, false
 		}
+		place := 1 // bytes of the type, and of the place of the value
 		if !inlined(typ, size) {
 			at := little(value)
 			if at >= uint64(len(b)) || at == 0 {
 				return dst, false
 			}
-			value = b[at:]
+			value, place = b[at:], 1+size
 		}
 		var ok bool
-		if dst, ok = appendJSON(dst, typ, value, depth+1); !ok {
+		if dst, ok = j.append(dst, typ, value, depth+1); !ok || !j.use(place) {
 			return dst, false
 		}
 	}

@@ -69,8 +69,11 @@ func (p *Payload) Next() (Header, any, error) {
 		return Header{}, nil, atEnd(err)
 	}
 	n := int64(binary.LittleEndian.Uint32(head[9:]))
-	if n < headerLength || n > maxLength {
+	if n < headerLength || head[4] == typePayload { // a server does not nest them
 		return Header{}, nil, ErrCorrupt
+	}
+	if err := bounded(uint64(n)); err != nil {
+		return Header{}, nil, fmt.Errorf("cannot read an event of a compressed transaction: %w", err)
 	}
 	// The length is not believed before there is as much: the buffer grows.
 	b := bytes.NewBuffer(append(p.buf[:0], head...))

@@ -6,12 +6,15 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
+
+	"github.com/conduit-agent/conduit/plugins/peer"
 )
 
 // reader takes numbers and strings off data. After it has failed it returns zeros.
 type reader struct {
 	data   []byte
 	failed bool
+	made   int64 // bytes of the values that were made of a row
 }
 
 func (r *reader) take(n int) []byte {
@@ -114,8 +117,30 @@ func inflate(data []byte) ([]byte, error) {
 	return expand(z, n)
 }
 
+// A tooLargeError reports that an event, a row or a value takes more memory than a message of the server may.
+type tooLargeError struct {
+	n    uint64
+	most int64
+}
+
+// Error implements error.
+func (e *tooLargeError) Error() string {
+	return fmt.Sprintf("it expands to %d bytes, and at most %d are read with the memory that there is", e.n, e.most)
+}
+
+// bounded returns an error if n bytes, expanded from a message, are more than a message may have.
+func bounded(n uint64) error {
+	if most := peer.MaxMessage(); n > uint64(most) {
+		return &tooLargeError{n, most}
+	}
+	return nil
+}
+
 // expand reads n bytes. That there are so many is not believed before they are there: the buffer grows.
 func expand(z io.Reader, n uint64) ([]byte, error) {
+	if err := bounded(n); err != nil {
+		return nil, err
+	}
 	var b bytes.Buffer
 	if read, err := io.Copy(&b, io.LimitReader(z, int64(n)+1)); err != nil || uint64(read) != n {
 		return nil, unexpanded(err)

@@ -98,6 +98,7 @@ func (rows *Rows) image(present []byte, count int, into []any, skip bool) error 
 	if r.failed {
 		return fmt.Errorf("cannot read a row of table %s.%s: %w", rows.Table.Schema, rows.Table.Name, ErrCorrupt)
 	}
+	r.made = 0
 	at := 0
 	for i := range rows.Table.Columns {
 		if present[i/8]>>(i%8)&1 == 0 {
@@ -116,8 +117,12 @@ func (rows *Rows) image(present []byte, count int, into []any, skip bool) error 
 		}
 		c := &rows.Table.Columns[i]
 		v, err := c.value(r, skip || c.Skip)
-		if err == nil && r.failed {
+		switch r.made += bytesOf(v); {
+		case err != nil:
+		case r.failed:
 			err = ErrCorrupt
+		default:
+			err = bounded(uint64(r.made))
 		}
 		if err != nil {
 			return fmt.Errorf("cannot read column %d (%s) of table %s.%s: %w", i+1, c.Name, rows.Table.Schema, rows.Table.Name, err)
@@ -127,4 +132,15 @@ func (rows *Rows) image(present []byte, count int, into []any, skip bool) error 
 		}
 	}
 	return nil
+}
+
+// bytesOf returns how many bytes a value has, if it is of a type without a fixed size.
+func bytesOf(v any) int64 {
+	switch v := v.(type) {
+	case string:
+		return int64(len(v))
+	case []byte:
+		return int64(len(v))
+	}
+	return 0
 }

@@ -1,6 +1,9 @@
 package binlog
 
-import "bytes"
+import (
+	"bytes"
+	"fmt"
+)
 
 // Table is what a table map says of a table.
 type Table struct {
@@ -65,8 +68,15 @@ const (
 	TypeGeometry          = 255
 )
 
-// maxColumns is the most that a table may have.
-const maxColumns = 4096
+// Bounds of tables. A reader keeps their descriptions until a transaction begins.
+const (
+	maxColumns  = 4096     // of a table
+	maxTableMap = 16 << 20 // bytes of a description
+	maxMembers  = 1 << 20  // of all ENUM and SET of a table
+	maxKept     = 64 << 20 // bytes of memory of the descriptions of a transaction, about
+	columnSize  = 128      // bytes of memory of a Column, about
+	memberSize  = 16       // bytes of memory of a member of an ENUM or SET
+)
 
 // tableMap returns the table that a map describes: the same as the one before when it says the same.
 func (d *Decoder) tableMap(r *reader) (any, error) {
@@ -74,6 +84,9 @@ func (d *Decoder) tableMap(r *reader) (any, error) {
 	t := &Table{ID: r.little(6)}
 	if known := d.tables[t.ID]; known != nil && bytes.Equal(known.raw, raw) {
 		return known, nil
+	}
+	if len(raw) > maxTableMap {
+		return nil, fmt.Errorf("the description of a table has %d bytes, and at most %d are read", len(raw), maxTableMap)
 	}
 	t.raw = bytes.Clone(raw)
 	r.take(2)
@@ -104,8 +117,24 @@ func (d *Decoder) tableMap(r *reader) (any, error) {
 	if d.tables == nil {
 		d.tables = map[uint64]*Table{}
 	}
+	if known := d.tables[t.ID]; known != nil {
+		d.kept -= known.size()
+	}
+	if d.kept += t.size(); d.kept > maxKept {
+		return nil, fmt.Errorf("a transaction describes %d tables in %d bytes, and at most %d are kept", len(d.tables)+1,
+			d.kept, maxKept)
+	}
 	d.tables[t.ID] = t
 	return t, nil
+}
+
+// size returns how many bytes of memory t takes, about: its description is there twice.
+func (t *Table) size() int {
+	n := 2*len(t.raw) + columnSize*len(t.Columns)
+	for i := range t.Columns {
+		n += memberSize * len(t.Columns[i].Values)
+	}
+	return n
 }
 
 func columnOf(typ byte, meta *reader) Column {
@@ -166,16 +195,16 @@ func (t *Table) optional(kind byte, r *reader, maria bool) bool {
 		}
 		t.Named = true
 	case metaSetValues:
-		r.values(t.of(func(typ byte) bool { return typ == TypeSet }))
+		return t.values(r, TypeSet)
 	case metaEnumValues:
-		r.values(t.of(func(typ byte) bool { return typ == TypeEnum }))
+		return t.values(r, TypeEnum)
 	case metaKey, metaKeyPrefix:
 		for len(r.data) > 0 && !r.failed {
 			i := r.length()
 			if kind == metaKeyPrefix {
 				r.length()
 			}
-			if i >= len(t.Columns) {
+			if i >= len(t.Columns) || len(t.Key) == len(t.Columns) {
 				return false
 			}
 			t.Key = append(t.Key, i)
@@ -200,13 +229,21 @@ func (r *reader) charsets(columns []*Column) bool {
 	return true
 }
 
-// values takes the values of each column of ENUM or SET.
-func (r *reader) values(columns []*Column) {
-	for _, c := range columns {
+// values takes the values of each column of a type, ENUM or SET. It returns false if there are too many.
+func (t *Table) values(r *reader, of byte) bool {
+	left := maxMembers
+	for i := range t.Columns {
+		left -= len(t.Columns[i].Values)
+	}
+	for _, c := range t.of(func(typ byte) bool { return typ == of }) {
 		for n := r.length(); n > 0 && !r.failed; n-- {
+			if left--; left < 0 {
+				return false
+			}
 			c.Values = append(c.Values, r.text())
 		}
 	}
+	return true
 }
 
 func (t *Table) of(is func(typ byte) bool) (all []*Column) {

@@ -107,7 +107,10 @@ func (c *Column) bytes(r *reader, skip bool) (any, error) {
 		return nil, nil
 	}
 	if c.Type == TypeBlobCompressed || c.Type == TypeVarcharCompressed {
-		expanded, err := expandColumn(b)
+		expanded, err := expandColumn(b, r.made)
+		if errors.As(err, new(*tooLargeError)) {
+			return nil, err
+		}
 		if err != nil {
 			return bytes.Clone(b), nil
 		}
