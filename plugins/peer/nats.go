@@ -17,6 +17,7 @@ import (
 // Bounds of the messages of a NATS server.
 const (
 	maxPayload  = 64 << 20 // of a message with its headers; the server's own limit of max_payload
+	maxHeaders  = 1 << 20  // of the headers of a message; the client makes a map of them
 	maxInfo     = 1 << 20  // of the line that describes the server
 	maxNATSLine = 64 << 10 // of other lines
 	maxErrors   = 100      // lines with an error, per second
@@ -117,6 +118,8 @@ func (c *NATS) message(line []byte, headers int) error {
 	if headers > 0 {
 		if h, err := length(fields[len(fields)-2]); err != nil || h > size {
 			return natsError("the headers of a message are longer than the message")
+		} else if h > maxHeaders {
+			return natsError("the headers of a message have %d bytes, and at most %d are read", h, maxHeaders)
 		}
 	}
 	c.left, c.ending = size, 2

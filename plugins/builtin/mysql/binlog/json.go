@@ -35,21 +35,24 @@ func jsonText(b []byte) (any, error) {
 	if len(b) == 0 {
 		return "null", nil
 	}
-	text, ok := appendJSON(nil, b[0], b[1:], 0)
+	// Values may share their bytes, which a server never does: the text would be exponentially longer than they are.
+	const expansion, more = 16, 1 << 10
+	text, ok := appendJSON(nil, b[0], b[1:], 0, expansion*len(b)+more)
 	if !ok {
 		return nil, ErrCorrupt
 	}
 	return string(text), nil
 }
 
-func appendJSON(dst []byte, kind byte, b []byte, depth int) ([]byte, bool) {
-	if depth > maxDepth {
+// appendJSON appends a value. It fails above most bytes.
+func appendJSON(dst []byte, kind byte, b []byte, depth, most int) ([]byte, bool) {
+	if depth > maxDepth || len(dst) > most {
 		return dst, false
 	}
 	r := reader{data: b}
 	switch kind {
 	case jsonSmallObject, jsonLargeObject, jsonSmallArray, jsonLargeArray:
-		return appendContainer(dst, kind, b, depth)
+		return appendContainer(dst, kind, b, depth, most)
 	case jsonLiteral:
 		dst, r.failed = literal(dst, r.uint8())
 	case jsonInt16:
@@ -86,7 +89,7 @@ func literal(dst []byte, v byte) ([]byte, bool) {
 
 // appendContainer appends an object or array: count and size, then for each member of an object the place and length of its key, and
 // for each the type and place of its value, or the value itself where it is small.
-func appendContainer(dst []byte, kind byte, b []byte, depth int) ([]byte, bool) {
+func appendContainer(dst []byte, kind byte, b []byte, depth, most int) ([]byte, bool) {
 	size := 2
 	if kind == jsonLargeObject || kind == jsonLargeArray {
 		size = 4
@@ -126,7 +129,7 @@ func appendContainer(dst []byte, kind byte, b []byte, depth int) ([]byte, bool) 
 			value = b[at:]
 		}
 		var ok bool
-		if dst, ok = appendJSON(dst, typ, value, depth+1); !ok {
+		if dst, ok = appendJSON(dst, typ, value, depth+1, most); !ok {
 			return dst, false
 		}
 	}

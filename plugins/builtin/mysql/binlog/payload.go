@@ -8,6 +8,8 @@ import (
 	"io"
 
 	"github.com/klauspost/compress/zstd"
+
+	"github.com/conduit-agent/conduit/plugins/peer"
 )
 
 // Payload is a transaction that MySQL compressed.
@@ -69,7 +71,7 @@ func (p *Payload) Next() (Header, any, error) {
 		return Header{}, nil, atEnd(err)
 	}
 	n := int64(binary.LittleEndian.Uint32(head[9:]))
-	if n < headerLength || n > maxLength {
+	if n < headerLength || n > peer.MaxMessage() {
 		return Header{}, nil, ErrCorrupt
 	}
 	// The length is not believed before there is as much: the buffer grows.

@@ -65,8 +65,12 @@ const (
 	TypeGeometry          = 255
 )
 
-// maxColumns is the most that a table may have.
-const maxColumns = 4096
+// Bounds of a table.
+const (
+	maxColumns = 4096
+	maxKey     = maxColumns // columns of the key
+	maxValues  = 1 << 20    // of all columns of ENUM and SET
+)
 
 // tableMap returns the table that a map describes: the same as the one before when it says the same.
 func (d *Decoder) tableMap(r *reader) (any, error) {
@@ -175,7 +179,7 @@ func (t *Table) optional(kind byte, r *reader, maria bool) bool {
 			if kind == metaKeyPrefix {
 				r.length()
 			}
-			if i >= len(t.Columns) {
+			if i >= len(t.Columns) || len(t.Key) == maxKey {
 				return false
 			}
 			t.Key = append(t.Key, i)
@@ -202,8 +206,13 @@ func (r *reader) charsets(columns []*Column) bool {
 
 // values takes the values of each column of ENUM or SET.
 func (r *reader) values(columns []*Column) {
+	left := maxValues
 	for _, c := range columns {
-		for n := r.length(); n > 0 && !r.failed; n-- {
+		n := r.length()
+		if left -= n; left < 0 {
+			r.failed = true
+		}
+		for ; n > 0 && !r.failed; n-- {
 			c.Values = append(c.Values, r.text())
 		}
 	}
