@@ -13,7 +13,7 @@ const KafkaBatchHeader = 61
 // may change the header. earlier is the number of messages that the earlier batches of the same answer announce.
 type BatchFunc func(header []byte, earlier int64)
 
-// batches is the place among the batches of one partition in an answer.
+// batches follows the batches of a partition in an answer.
 type batches struct {
 	call    BatchFunc // nil: batches are not followed
 	left    int64     // bytes that remain of all
@@ -44,7 +44,7 @@ func (b *batches) follow(p []byte) int {
 	return int(n)
 }
 
-// again is a connection of which the end of what was read is read again.
+// again is a connection that returns held bytes again, in front of the next ones.
 type again struct {
 	net.Conn
 	held []byte

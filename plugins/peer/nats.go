@@ -17,7 +17,7 @@ import (
 // Bounds of the messages of a NATS server.
 const (
 	maxPayload  = 64 << 20 // of a message with its headers; the server's own limit of max_payload
-	maxHeaders  = 1 << 20  // of the headers of a message; the client makes a map of them
+	maxHeaders  = 1 << 20  // of the headers of a message, which the client keeps in a map
 	maxInfo     = 1 << 20  // of the line that describes the server
 	maxNATSLine = 64 << 10 // of other lines
 	maxErrors   = 100      // lines with an error, per second

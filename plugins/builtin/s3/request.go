@@ -119,8 +119,8 @@ func (b *bucket) send(ctx context.Context, r request) (http.Header, []byte, erro
 
 const maxAnswer = 8 << 20 // bytes of an answer that is no object
 
-// maxMarkup is how many elements and attributes an answer may have. A decoder takes up to 500 bytes for one of them. A
-// listing of a full page has about 20 elements for each of its entries.
+// maxMarkup is how many elements and attributes an answer may have. A decoder takes up to 500 bytes for each. A
+// full page of a listing has about 20 elements for each entry.
 const maxMarkup = 100_000
 
 // parse decodes an answer.
