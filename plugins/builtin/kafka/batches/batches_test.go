@@ -127,7 +127,7 @@ func TestHostile(t *testing.T) {
 				b := bound(t, most)
 				before := allocated()
 				f, _ := decode(b, 0, p)
-				// Decompressing takes a buffer that grows, and a copy of it.
+				// A decompressor has a buffer that grows, and copies it.
 				if n := allocated() - before; n > 7*most {
 					t.Errorf("%d MiB were allocated, with a bound of %d", n>>20, most>>20)
 				}
