@@ -249,7 +249,6 @@ func meet(t testing.TB, p peer, send func(io.Writer) error, why string) (o outco
 	case <-ended:
 	case <-done:
 	}
-	o.allocated = allocated() - before
 	for running := true; running && !words.has(why); {
 		select {
 		case <-words.more:
@@ -259,6 +258,7 @@ func meet(t testing.TB, p peer, send func(io.Writer) error, why string) (o outco
 	}
 	cancel()
 	<-done
+	o.allocated = allocated() - before
 	if !words.has(why) {
 		t.Errorf("it says %.300s; want %q", words, why)
 	}
@@ -397,6 +397,8 @@ var hostile = map[string]map[string]struct {
 		"overflow":       {text("*18446744073709551617\r\n"), "is not a length"},
 		"nothing":        {text(""), ""},
 		"another answer": {text(":1\r\n:1\r\n:1\r\n"), ""},
+		"tiny elements":  {endless("*1500000\r\n", "*0\r\n"), "announces a reply"},
+		"tiny values":    {text("*500000\r\n" + strings.Repeat("$1\r\na\r\n", 500_000)), ""},
 		"empty arrays":   {text("*0\r\n*-1\r\n*1\r\n*-1\r\n"), ""},
 	},
 	"mysql": {
@@ -412,7 +414,8 @@ var hostile = map[string]map[string]struct {
 		"row":           {text(string(mysqlPacket(1, 1)) + string(mysqlPacket(2, 3, 'd'))), ""},
 		"huge string": {text(string(mysqlPacket(1, 1)) + string(mysqlPacket(2, 0xfe, 0xff, 0xff, 0xff, 0xff, 0xff,
 			0xff, 0xff, 0xff))), ""},
-		"more results": {endless("", string(mysqlPacket(1, 0, 0, 0, 8, 0, 0, 0))), ""},
+		"tiny elements": {text(string(mysqlPacket(1, 0xfc, 0x00, 0x10)) + strings.Repeat(string(mysqlPacket(2, 0)), 4096)), ""},
+		"more results":  {endless("", string(mysqlPacket(1, 0, 0, 0, 8, 0, 0, 0))), ""},
 	},
 	"nats": {
 		"size":         {text("MSG foo 1 99999999999999\r\n"), "announces a message"},
@@ -439,6 +442,7 @@ var hostile = map[string]map[string]struct {
 		"notice":         {text("N\x7f\xff\xff\xff"), "announces a message"},
 		"parameters":     {endless("", "S\x00\x00\x00\x08ab\x00\x00"), "reports parameters"},
 		"columns":        {text("T\x00\x00\x00\x06\xff\xff"), ""},
+		"tiny elements":  {text("T\x00\x12\xff\xf3\xff\xff" + strings.Repeat("\x00", 19*65535)), ""},
 		"row":            {text("D\x00\x00\x00\x06\xff\xff"), ""},
 		"copy":           {text("W\x00\x00\x00\x07\x00\xff\xff"), ""},
 		"wrong type":     {text("?\x00\x00\x00\x04"), ""},
@@ -455,23 +459,27 @@ var hostile = map[string]map[string]struct {
 		"acknowledgement": {endless("\x90\xff\xff\xff\x01\x00\x01\x00", "\x00"), "announces a packet of type 9"},
 	},
 	"kafka": {
-		"length":   {text("\x7f\xff\xff\xff\x00\x00\x00\x00"), ""},
-		"negative": {text("\xff\xff\xff\xff\x00\x00\x00\x00"), ""},
-		"large":    {endless("\x05\x00\x00\x00\x00\x00\x00\x00", "\x00"), ""},
-		"versions": {text("\x00\x00\x00\x0c\x00\x00\x00\x00\x00\x00\x7f\xff\xff\xff\x00\x00"), ""},
+		"length":        {text("\x7f\xff\xff\xff\x00\x00\x00\x00"), ""},
+		"negative":      {text("\xff\xff\xff\xff\x00\x00\x00\x00"), ""},
+		"large":         {endless("\x05\x00\x00\x00\x00\x00\x00\x00", "\x00"), ""},
+		"tiny elements": {text("\x00\x03\xff\xf0\x00\x00\x00\x00\x00\x00\x00\x00\xaa\xa0" + strings.Repeat("\x00", 262_114)), ""},
+		"versions":      {text("\x00\x00\x00\x0c\x00\x00\x00\x00\x00\x00\x7f\xff\xff\xff\x00\x00"), ""},
 	},
 	"http": {
-		"header":  {endless("HTTP/1.1 200 OK\r\n", "a: b\r\n"), ""},
-		"line":    {endless("HTTP/1.1 200 ", "a"), ""},
-		"body":    {endless("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n[", "1,"), ""},
-		"length":  {endless("HTTP/1.1 200 OK\r\nContent-Length: 9223372036854775807\r\n\r\n", "[1,"), ""},
-		"chunk":   {text("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nffffffffffffffff\r\n"), ""},
-		"interim": {endless("", "HTTP/1.1 103 Early Hints\r\na: b\r\n\r\n"), ""},
+		"header":        {endless("HTTP/1.1 200 OK\r\n", "a: b\r\n"), ""},
+		"line":          {endless("HTTP/1.1 200 ", "a"), ""},
+		"body":          {endless("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n[", "1,"), ""},
+		"length":        {endless("HTTP/1.1 200 OK\r\nContent-Length: 9223372036854775807\r\n\r\n", "[1,"), ""},
+		"chunk":         {text("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nffffffffffffffff\r\n"), ""},
+		"tiny elements": {endless("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n[", "{},"), ""},
+		"interim":       {endless("", "HTTP/1.1 103 Early Hints\r\na: b\r\n\r\n"), ""},
 	},
 	"s3": {
-		"header":  {endless("HTTP/1.1 200 OK\r\n", "a: b\r\n"), ""},
-		"listing": {endless("HTTP/1.1 200 OK\r\n\r\n<ListBucketResult>", "<Contents/>"), ""},
-		"nested":  {endless("HTTP/1.1 200 OK\r\n\r\n", "<a>"), ""},
+		"header":     {endless("HTTP/1.1 200 OK\r\n", "a: b\r\n"), ""},
+		"listing":    {endless("HTTP/1.1 200 OK\r\n\r\n<ListBucketResult>", "<Contents/>"), ""},
+		"entries":    {answerOf("Connection: close", "<ListBucketResult>", strings.Repeat("<Contents/>", 700_000), "</ListBucketResult>"), "elements"},
+		"attributes": {answerOf("Connection: close", "<ListBucketResult", strings.Repeat(" a=''", 1_500_000), "></ListBucketResult>"), "elements"},
+		"nested":     {endless("HTTP/1.1 200 OK\r\n\r\n", "<a>"), ""},
 		"negative": {answerOf("Connection: close",
 			"<ListBucketResult><Contents><Key>a</Key><Size>-10000</Size><LastModified>2020-01-01T00:00:00Z</LastModified></Contents></ListBucketResult>"), ""},
 		"huge": {answerOf("Connection: close",

@@ -18,13 +18,14 @@ const (
 
 // answers describes the answers to requests that have arrays of any length, by the key of the request, as
 // https://kafka.apache.org/protocol has them. A client allocates an array before it reads its entries. A digit is a
-// field of so many bytes, u a UUID, s a string, y bytes, i an array of numbers; an array of structures is in brackets.
+// field of so many bytes, u a UUID, s a string, y bytes, r the bytes of batches of messages, i an array of numbers; an
+// array of structures is in brackets.
 // Behind @ is the version with which a field came, and behind - the last one that had it.
 var answers = map[int16]struct {
 	flexible int16 // version from which on lengths are variable, and structures have tagged fields
 	fields   string
 }{
-	1:  {12, "4@1 2@7 4@7 [ s@0-12 u@13 [ 4 2 8 8@4 8@5 [ 8 8 ]@4 4@11 y ] ]"},                  // Fetch
+	1:  {12, "4@1 2@7 4@7 [ s@0-12 u@13 [ 4 2 8 8@4 8@5 [ 8 8 ]@4 4@11 r ] ]"},                  // Fetch
 	2:  {6, "4@2 [ s [ 4 2 [ 8 ]@0-0 8@1 8@1 4@4 ] ]"},                                          // ListOffsets
 	3:  {9, "4@3 [ 4 s 4 s@1 ] s@2 4@1 [ 2 s u@10 1@1 [ 2 4 4 4@7 i i i@5 ] 4@8 ] 4@8-10 2@13"}, // Metadata
 	8:  {8, "4@3 [ s@0-9 u@10 [ 4 2 ] ]"},                                                       // OffsetCommit
@@ -81,7 +82,8 @@ type Kafka struct {
 	skip    int64  // bytes to skip
 	left    int64  // bytes that remain of the answer, without head
 	entries int64  // announced entries of arrays in the answer
-	walk    *walk  // nil: the arrays of the answer are not followed, or it has not begun
+	fetched batches
+	walk    *walk // nil: the arrays of the answer are not followed, or it has not begun
 }
 
 type request struct {
@@ -100,12 +102,40 @@ type reassembled struct {
 type KafkaConn struct {
 	*Conn
 	checker *Kafka
+	again   *again
+	rest    []byte // bytes that were checked and not returned
 }
 
-// NewKafka returns conn with checks of the answers.
-func NewKafka(conn net.Conn) *KafkaConn {
-	checker := &Kafka{}
-	return &KafkaConn{NewConn(conn, checker), checker}
+// NewKafka returns conn with checks of the answers. batch is called with each batch of messages; it may be nil.
+func NewKafka(conn net.Conn, batch BatchFunc) *KafkaConn {
+	checker, again := &Kafka{fetched: batches{call: batch}}, &again{Conn: conn}
+	return &KafkaConn{Conn: NewConn(again, checker), checker: checker, again: again}
+}
+
+// Read implements net.Conn. It returns the header of a batch when it is complete.
+func (c *KafkaConn) Read(p []byte) (int, error) {
+	const enough = 2 * KafkaBatchHeader
+	for len(c.rest) == 0 {
+		b := p
+		if len(p) < enough {
+			b = make([]byte, enough)
+		}
+		n, err := c.Conn.Read(b)
+		if n > 0 {
+			n -= c.checker.fetched.unread
+			c.again.held = append(c.again.held, b[n:n+c.checker.fetched.unread]...)
+		}
+		switch {
+		case n == 0 && err != nil:
+			return 0, err
+		case n > 0 && len(p) >= enough:
+			return n, err
+		}
+		c.rest = b[:n]
+	}
+	n := copy(p, c.rest)
+	c.rest = c.rest[n:]
+	return n, nil
 }
 
 // Write implements net.Conn.
@@ -162,7 +192,13 @@ func (c *Kafka) answered(correlation uint32) (request, bool) {
 
 // Check implements Checker.
 func (c *Kafka) Check(p []byte) error {
-	for len(p) > 0 {
+	for c.fetched.unread = 0; len(p) > 0; {
+		if c.fetched.left > 0 {
+			if p = p[c.fetched.follow(p):]; c.fetched.unread > 0 {
+				return nil
+			}
+			continue
+		}
 		if c.skip > 0 {
 			n := min(c.skip, int64(len(p)))
 			p, c.skip = p[n:], c.skip-n
@@ -213,7 +249,7 @@ func (c *Kafka) begin() error {
 		}
 		return nil
 	}
-	c.left, c.entries = size, 0
+	c.left, c.entries, c.fetched.earlier = size, 0, 0
 	c.walk = newWalk(fieldsOf(description.fields, r.version), r.version >= description.flexible)
 	return c.settle()
 }
@@ -275,6 +311,9 @@ func (c *Kafka) advance() error {
 	default:
 		if err := c.pass(n); err != nil {
 			return err
+		}
+		if this.kind == 'r' && c.fetched.call != nil {
+			c.fetched.left, c.skip = c.skip, 0
 		}
 	}
 	return c.settle()

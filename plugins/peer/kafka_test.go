@@ -1,9 +1,12 @@
 package peer_test
 
 import (
+	"bytes"
 	"encoding/binary"
+	"fmt"
 	"net"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -52,9 +55,16 @@ func kafkaAnswer(correlation uint32, body []byte) []byte {
 // kafkaCheck sends requests, checks the answers in pieces of piece bytes, and returns the error of the check.
 func kafkaCheck(t testing.TB, requests, answers []byte, piece int) error {
 	t.Helper()
+	_, err := kafkaRead(t, requests, answers, piece, nil)
+	return err
+}
+
+// kafkaRead returns the answers as a client reads them as well.
+func kafkaRead(t testing.TB, requests, answers []byte, piece int, batch peer.BatchFunc) (all []byte, err error) {
+	t.Helper()
 	here, there := net.Pipe()
 	defer func() { _, _ = here.Close(), there.Close() }()
-	c := peer.NewKafka(here)
+	c := peer.NewKafka(here, batch)
 	go func() {
 		b := make([]byte, 1<<16)
 		for n := 0; n < len(requests); {
@@ -78,8 +88,77 @@ func kafkaCheck(t testing.TB, requests, answers []byte, piece int) error {
 	}
 	b := make([]byte, piece)
 	for {
-		if _, err := c.Read(b); err != nil {
-			return c.Err()
+		n, err := c.Read(b)
+		if all = append(all, b[:n]...); err != nil {
+			return all, c.Err()
+		}
+	}
+}
+
+// TestKafkaBatches finds the headers of the complete batches in answers of all versions, in pieces of any size. The
+// client reads the changes to them, and the other bytes as they were.
+func TestKafkaBatches(t *testing.T) {
+	t.Parallel()
+	batch := func(magic int8, count, size int) []byte {
+		b := bytes.Repeat([]byte{0xee}, size)
+		binary.BigEndian.PutUint32(b[8:], uint32(size-12))
+		b[16] = byte(magic)
+		if magic == 2 {
+			binary.BigEndian.PutUint32(b[57:], uint32(count))
+		}
+		return b
+	}
+	cutOff := batch(2, 9, 300)[:200]
+	lying := batch(2, 9, 100)
+	binary.BigEndian.PutUint32(lying[8:], 0xfffffff0)
+	parts := [][]byte{
+		slices.Concat(batch(2, 3, 61), batch(1, 0, 34), batch(2, 4, 500), cutOff),
+		nil,
+		slices.Concat(batch(0, 0, 26), batch(0, 0, 26), batch(2, 5, 100), lying, batch(2, 6, 100)),
+		batch(2, 7, 70)[:30],
+	}
+	want := []string{"3 behind 0", "4 behind 3", "5 behind 7"}
+	for version := int16(0); version <= kmsg.NewPtrFetchResponse().MaxVersion(); version++ {
+		answer := func(correlation uint32, parts [][]byte) []byte {
+			r := kmsg.NewPtrFetchResponse()
+			fill(reflect.ValueOf(r).Elem())
+			r.SetVersion(version)
+			topic := &r.Topics[0]
+			r.Topics, topic.Partitions = r.Topics[:1], nil
+			for _, p := range parts {
+				partition := kmsg.NewFetchResponseTopicPartition()
+				partition.RecordBatches = p
+				topic.Partitions = append(topic.Partitions, partition)
+			}
+			var header []byte
+			if r.IsFlexible() {
+				header = []byte{0}
+			}
+			return kafkaAnswer(correlation, r.AppendTo(header))
+		}
+		both := append(answer(1, parts), answer(2, parts)...)
+		requests := append(kafkaRequest(1, version, 1), kafkaRequest(1, version, 2)...)
+		for _, piece := range []int{1, 7, 60, 61, 62, 121, 122, 150, 1 << 16} {
+			var got []string
+			all, err := kafkaRead(t, requests, both, piece, func(header []byte, earlier int64) {
+				got = append(got, fmt.Sprintf("%d behind %d", binary.BigEndian.Uint32(header[57:]), earlier))
+				header[0], header[60] = header[0]^0xff, header[60]^0xf0
+			})
+			if text := fmt.Sprint(got); err != nil || text != fmt.Sprint(append(want, want...)) {
+				t.Fatalf("version %d in pieces of %d: %s, %v", version, piece, text, err)
+			}
+			if len(all) != len(both) {
+				t.Fatalf("version %d in pieces of %d: %d of %d bytes", version, piece, len(all), len(both))
+			}
+			var changed int
+			for i := range all {
+				if all[i] != both[i] {
+					changed++
+				}
+			}
+			if changed != 2*len(got) {
+				t.Errorf("version %d in pieces of %d: %d bytes are changed", version, piece, changed)
+			}
 		}
 	}
 }

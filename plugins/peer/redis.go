@@ -12,7 +12,7 @@ const (
 	maxDepth      = 8         // of nested arrays; XREAD nests five
 	maxRedisLine  = 64 << 10  // of simple strings and errors
 	maxLengthLine = 24        // of numbers and lengths
-	elementSize   = 16        // that a client allocates for each announced element of an array
+	elementSize   = 64        // that a client allocates for an element of an array, in addition to its bytes
 )
 
 // Redis checks replies in RESP2, the protocol of https://redis.io/docs/latest/develop/reference/protocol-spec/. What

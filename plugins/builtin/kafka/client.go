@@ -13,7 +13,9 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/conduit-agent/conduit/plugins/builtin/kafka/batches"
 	"github.com/conduit-agent/conduit/plugins/builtin/kafka/links"
+	"github.com/conduit-agent/conduit/plugins/peer"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
@@ -46,14 +48,11 @@ func (s *clientSettings) options() ([]kgo.Opt, error) {
 	if more, ok := pinned.Load(s.Servers[0]); ok {
 		opts = append(opts, more.([]kgo.Opt)...)
 	}
-	var secure *tls.Config
-	if s.TLS {
-		var err error
-		if secure, err = s.tlsConfig(); err != nil {
-			return nil, err
-		}
+	dialer, err := s.dialer(nil)
+	if err != nil {
+		return nil, err
 	}
-	opts = append(opts, kgo.Dialer(links.Dialer(secure)))
+	opts = append(opts, dialer)
 	mechanism, err := s.mechanism()
 	if err != nil {
 		return nil, err
@@ -62,6 +61,28 @@ func (s *clientSettings) options() ([]kgo.Opt, error) {
 		opts = append(opts, kgo.SASL(mechanism))
 	}
 	return opts, nil
+}
+
+// dialer returns how to connect to a broker. batch is called with each batch of messages that is fetched; it may be nil.
+func (s *clientSettings) dialer(batch peer.BatchFunc) (kgo.Opt, error) {
+	if !s.TLS {
+		return kgo.Dialer(links.Dialer(nil, batch)), nil
+	}
+	secure, err := s.tlsConfig()
+	if err != nil {
+		return nil, err
+	}
+	return kgo.Dialer(links.Dialer(secure, batch)), nil
+}
+
+// bounded returns the options of a client that fetches messages, and the bound on their memory.
+func (s *clientSettings) bounded(most int) ([]kgo.Opt, *batches.Bound, error) {
+	bound, err := batches.New(most)
+	if err != nil {
+		return nil, nil, err
+	}
+	dialer, err := s.dialer(bound.Mark)
+	return []kgo.Opt{dialer, kgo.WithDecompressor(bound)}, bound, err
 }
 
 func (s *clientSettings) tlsConfig() (*tls.Config, error) {

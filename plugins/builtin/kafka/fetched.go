@@ -24,6 +24,7 @@ type fetched struct {
 // returns these.
 func (s *Source) poll(ctx context.Context) {
 	fetches := s.client.PollFetches(ctx)
+	s.bound.Release() // all messages before these are records
 	s.failures = fetches.Errors()
 	s.mu.Lock()
 	defer s.mu.Unlock()

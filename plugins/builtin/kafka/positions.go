@@ -10,6 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/conduit-agent/conduit/plugins/builtin/kafka/batches"
 	"github.com/conduit-agent/conduit/plugins/builtin/recordid"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
@@ -84,8 +85,12 @@ func readPositions(ctx context.Context, settings clientSettings, topic string) (
 	if err != nil {
 		return nil, err
 	}
-	client, err := kgo.NewClient(append(opts, kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.KeepControlRecords(),
-		kgo.FetchMaxBytes(fetchBytes), kgo.FetchMaxPartitionBytes(fetchBytes), kgo.MaxDecompressBatchBytes(batchBytes(ctx)), kgo.ConsumeResetOffset(kgo.NoResetOffset()))...)
+	bounded, bound, err := settings.bounded(batchBytes(ctx))
+	if err != nil {
+		return nil, err
+	}
+	client, err := kgo.NewClient(append(append(opts, bounded...), kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.KeepControlRecords(),
+		kgo.FetchMaxBytes(fetchBytes), kgo.FetchMaxPartitionBytes(fetchBytes), kgo.ConsumeResetOffset(kgo.NoResetOffset()))...)
 	if err != nil {
 		return nil, err
 	}
@@ -98,7 +103,7 @@ func readPositions(ctx context.Context, settings clientSettings, topic string) (
 	const first = 256 // offsets, doubled until they have enough hashes
 	for to, span := end, int64(first); to > start && len(known) < window; span *= 2 {
 		from := max(start, to-span)
-		if err := readHashes(ctx, client, topic, from, to, known); err != nil {
+		if err := readHashes(ctx, client, bound, topic, from, to, known); err != nil {
 			return nil, err
 		}
 		to = from
@@ -128,12 +133,13 @@ func bounds(ctx context.Context, client *kgo.Client, topic string) (start, end i
 }
 
 // readHashes adds the hashes between two offsets.
-func readHashes(ctx context.Context, client *kgo.Client, topic string, from, to int64, known map[hash]struct{}) error {
+func readHashes(ctx context.Context, client *kgo.Client, bound *batches.Bound, topic string, from, to int64, known map[hash]struct{}) error {
 	client.AddConsumePartitions(map[string]map[int32]kgo.Offset{topic: {0: kgo.NewOffset().At(from)}})
 	defer client.RemoveConsumePartitions(map[string][]int32{topic: {0}})
 	for from < to {
 		fetches := client.PollFetches(ctx)
-		if err := fetches.Err(); err != nil {
+		bound.Release()
+		if err := fetches.Err(); err != nil && !errors.Is(err, batches.ErrLater) {
 			return err
 		}
 		fetches.EachRecord(func(m *kgo.Record) {

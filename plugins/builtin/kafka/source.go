@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 	"unsafe"
@@ -13,6 +14,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/conduit-agent/conduit/plugins/builtin/kafka/batches"
 	"github.com/conduit-agent/conduit/plugins/builtin/kafka/fetchsize"
 	"github.com/conduit-agent/conduit/plugins/progress"
 	"github.com/conduit-agent/conduit/plugins/record"
@@ -65,7 +67,8 @@ type Source struct {
 	buffer sdk.Buffer    // of the host: what the client has for fetches; nil before Open
 
 	fetched   []fetched                   // owned by Read, which has not returned it yet
-	mostBytes int                         // that a batch may decompress to
+	mostBytes int                         // that a batch may take in memory
+	bound     *batches.Bound              // on the memory of messages that the client decodes
 	failures  []kgo.FetchError            // owned by Read: they come behind fetched
 	attempts  map[topicPartition]attempts // owned by Read
 	skips     progress.Skips              // has a lock of its own
@@ -95,7 +98,12 @@ func (s *Source) Open(ctx context.Context, pos record.Position) error {
 	fetch := s.fetchBytes(ctx)
 	s.mostBytes = batchBytes(ctx)
 	limiter := fetchsize.New(fetch, min(fetch, partitionBytes))
-	client, err := kgo.NewClient(append(append(s.options, s.consumer(fetch, limiter)...), kgo.MaxDecompressBatchBytes(s.mostBytes))...)
+	bounded, bound, err := s.settings.bounded(s.mostBytes)
+	if err != nil {
+		return err
+	}
+	s.bound = bound
+	client, err := kgo.NewClient(slices.Concat(s.options, s.consumer(fetch, limiter), bounded)...)
 	if err != nil {
 		return fmt.Errorf("cannot open topics %v: %w", s.settings.Topics, err)
 	}
@@ -172,11 +180,11 @@ func (s *Source) fetchBytes(ctx context.Context) int32 {
 	return int32(n)
 }
 
-// batchBytes returns how many bytes a batch of messages may have once it is decompressed. The smallest messages take many times
-// their bytes in memory.
+// batchBytes returns how many bytes of memory a batch of messages may take once it is decoded.
 func batchBytes(ctx context.Context) int { return max(sdk.Budget(ctx)/4, leastBatch) }
 
-const leastBatch = 8 << 20
+// leastBatch has room for the smallest messages in a batch of the size that brokers accept by default.
+const leastBatch = 16 << 20
 
 func (s *Source) consumer(fetch int32, limiter *fetchsize.Limiter) []kgo.Opt {
 	return []kgo.Opt{
@@ -251,7 +259,8 @@ func (s *Source) failure(errs []kgo.FetchError) error {
 		case errors.As(e.Err, &loss):
 			return s.truncated(loss)
 		case errors.As(e.Err, &large):
-			s.leaveOut(e.Topic, e.Partition, large.NextOffset, fmt.Errorf("the batch of messages takes more than %d MiB once it is decompressed: raise memory.limit", s.mostBytes>>20))
+			s.leaveOut(e.Topic, e.Partition, large.NextOffset, fmt.Errorf("the batch of messages takes more than %d MiB of memory once it is decoded: raise memory.limit", s.mostBytes>>20))
+		case errors.Is(e.Err, batches.ErrLater):
 		case errors.Is(e.Err, kerr.OffsetOutOfRange):
 			return s.outOfRange(e.Topic, e.Partition)
 		case isDamage(e.Err):

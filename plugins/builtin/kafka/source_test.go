@@ -448,7 +448,7 @@ func checkExpands(w *world) {
 	w.produce(0, "before")
 	large := w.newClient(kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerBatchCompression(kgo.GzipCompression()),
 		kgo.ProducerBatchMaxBytes(64<<20), kgo.BrokerMaxWriteBytes(100<<20))
-	m := &kgo.Record{Topic: w.topic, Partition: 0, Value: make([]byte, 12<<20)}
+	m := &kgo.Record{Topic: w.topic, Partition: 0, Value: make([]byte, 20<<20)}
 	if err := large.ProduceSync(w.Context(), m).FirstErr(); err != nil {
 		w.Fatal(err)
 	}
@@ -465,7 +465,7 @@ func checkExpands(w *world) {
 	w.produce(0, "behind")
 	s.want("behind")
 	text := fmt.Sprint(s.Source.(sdk.Reporter).Progress().Skipped)
-	for _, want := range []string{"offset 1", "8 MiB", "memory.limit"} {
+	for _, want := range []string{"offset 1", "16 MiB", "memory.limit"} {
 		if !strings.Contains(text, want) {
 			w.Errorf("left out is %s, want %q in it", text, want)
 		}

@@ -73,7 +73,7 @@ func (b *bucket) ask(ctx context.Context, query url.Values, answer any, doing st
 	if err != nil {
 		return err
 	}
-	err = xml.Unmarshal(body, answer)
+	err = parse(body, answer)
 	if page, ok := answer.(*listPage); ok && err == nil {
 		err = page.check()
 	}

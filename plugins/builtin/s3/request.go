@@ -119,6 +119,19 @@ func (b *bucket) send(ctx context.Context, r request) (http.Header, []byte, erro
 
 const maxAnswer = 8 << 20 // bytes of an answer that is no object
 
+// maxMarkup is how many elements and attributes an answer may have. A decoder takes up to 500 bytes for each. A
+// full page of a listing has about 20 elements for each entry.
+const maxMarkup = 100_000
+
+// parse decodes an answer.
+func parse(body []byte, answer any) error {
+	quotes := bytes.Count(body, []byte{'"'}) + bytes.Count(body, []byte{'\''})
+	if n := bytes.Count(body, []byte{'<'})/2 + quotes/2; n > maxMarkup {
+		return fmt.Errorf("it has about %d elements and attributes, and at most %d are read", n, maxMarkup)
+	}
+	return xml.Unmarshal(body, answer)
+}
+
 // sign returns the request with the header that proves who sends it. The digests of the body are
 // sent as every store takes them.
 func (b *bucket) sign(ctx context.Context, r request) (*http.Request, error) {
@@ -151,7 +164,7 @@ func (b *bucket) sign(ctx context.Context, r request) (*http.Request, error) {
 // failure returns what an answer says is wrong.
 func failure(resp *http.Response, body []byte) error {
 	var answer struct{ Code, Message string }
-	_ = xml.Unmarshal(body, &answer) // some answers have none
+	_ = parse(body, &answer) // some answers have none
 	if answer.Code == "" {
 		answer.Code = codeOf(resp)
 	}

@@ -19,16 +19,18 @@ import (
 type links struct {
 	dialer net.Dialer
 	tls    *tls.Config // nil: connections are not encrypted
+	batch  peer.BatchFunc
 
 	mu  sync.Mutex
 	all map[*link]struct{}
 }
 
-// Dialer returns what connects to brokers, with TLS unless secure is nil. It may be used by several clients at a time. The
+// Dialer returns what connects to brokers, with TLS unless secure is nil. batch is called with each batch of messages that is
+// fetched; it may be nil. The dialer may be used by several clients at a time. The
 // connections that it makes to a broker are ended together when an answer does not come over one of them: all that were not
 // heard of since it was asked for.
-func Dialer(secure *tls.Config) func(ctx context.Context, network, addr string) (net.Conn, error) {
-	l := &links{dialer: net.Dialer{Timeout: dialTimeout}, tls: secure, all: map[*link]struct{}{}}
+func Dialer(secure *tls.Config, batch peer.BatchFunc) func(ctx context.Context, network, addr string) (net.Conn, error) {
+	l := &links{dialer: net.Dialer{Timeout: dialTimeout}, tls: secure, batch: batch, all: map[*link]struct{}{}}
 	return l.dial
 }
 
@@ -45,7 +47,7 @@ func (l *links) dial(ctx context.Context, network, addr string) (net.Conn, error
 	l.all[one] = struct{}{}
 	l.mu.Unlock()
 	if l.tls == nil {
-		return peer.NewKafka(one), nil
+		return peer.NewKafka(one, l.batch), nil
 	}
 	config := l.tls.Clone()
 	if config.ServerName, _, err = net.SplitHostPort(addr); err == nil {
@@ -53,7 +55,7 @@ func (l *links) dial(ctx context.Context, network, addr string) (net.Conn, error
 		ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 		defer cancel()
 		if err = secure.HandshakeContext(ctx); err == nil {
-			return peer.NewKafka(secure), nil
+			return peer.NewKafka(secure, l.batch), nil
 		}
 	}
 	_ = one.Close()

@@ -14,7 +14,7 @@ import (
 // TestLinks has an answer of a broker not come: its other connections end on which nothing came since, no others.
 func TestLinks(t *testing.T) {
 	t.Parallel()
-	silent, other, dial := listen(t), listen(t), links.Dialer(nil)
+	silent, other, dial := listen(t), listen(t), links.Dialer(nil, nil)
 	connect := func(l net.Listener) (client, server net.Conn) {
 		t.Helper()
 		client, err := dial(t.Context(), "tcp", l.Addr().String())

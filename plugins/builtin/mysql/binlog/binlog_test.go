@@ -318,6 +318,36 @@ func FuzzDecode(f *testing.F) {
 }
 
 // TestBadValues keeps values that cannot be decoded, each as bytes or by its number, and what comes behind them.
+// repeated returns binary JSON of nested arrays, whose items all have the same bytes, behind its length.
+func repeated() []byte {
+	const depth, items = 20, 16
+	b := []byte{0, 0, 4, 0}
+	for range depth {
+		outer := binary.LittleEndian.AppendUint16(nil, items)
+		outer = binary.LittleEndian.AppendUint16(outer, uint16(4+3*items+len(b)))
+		outer = append(outer, bytes.Repeat([]byte{2, 4 + 3*items, 0}, items)...)
+		b = append(outer, b...)
+	}
+	b = append([]byte{2}, b...)
+	return append(binary.LittleEndian.AppendUint16(nil, uint16(len(b))), b...)
+}
+
+// TestTinyElements refuses tables with more values and columns of keys than there are.
+func TestTinyElements(t *testing.T) {
+	t.Parallel()
+	zeros := make([]byte, 2_000_000)
+	for name, more := range map[string][]byte{
+		"values": append(unhex(t, "06 fd84841e fd80841e"), zeros...),
+		"key":    append(unhex(t, "08 fd80841e"), zeros...),
+	} {
+		var d binlog.Decoder
+		body := append(unhex(t, "6e0000000000 0100 01 73 00 01 74 00 01 fe 02 f701 00"), more...)
+		if _, _, err := d.Decode(sealed(event(19, 0, body))); !errors.Is(err, binlog.ErrCorrupt) {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+}
+
 func TestBadValues(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -328,6 +358,8 @@ func TestBadValues(t *testing.T) {
 	}{
 		{"JSON", binlog.Column{Type: binlog.TypeJSON, Meta: 1}, "03 00ffff", "[0 255 255]"},
 		{"JSON that is too deep", binlog.Column{Type: binlog.TypeJSON, Meta: 2}, "0400 0201 00ff", "[2 1 0 255]"},
+		{"JSON that repeats its bytes", binlog.Column{Type: binlog.TypeJSON, Meta: 2}, hex.EncodeToString(repeated()),
+			fmt.Sprint(repeated()[2:])},
 		{"compressed", binlog.Column{Type: binlog.TypeBlobCompressed, Meta: 1}, "03 81ffff", "[129 255 255]"},
 		{"ENUM", binlog.Column{Type: binlog.TypeEnum, Meta: 1, Values: []string{"a"}}, "07", "7"},
 		{"SET", binlog.Column{Type: binlog.TypeSet, Meta: 1, Values: []string{"a"}}, "05", "a,3"},
