@@ -14,6 +14,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/conduit-agent/conduit/plugins/builtin/kafka/links"
+	"github.com/conduit-agent/conduit/plugins/builtin/settings"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
@@ -35,6 +36,11 @@ var pinned sync.Map // []kgo.Opt by string
 
 // options returns how to connect.
 func (s *clientSettings) options() ([]kgo.Opt, error) {
+	for _, server := range s.Servers {
+		if err := settings.CheckAddress("servers", server); err != nil {
+			return nil, err
+		}
+	}
 	opts := []kgo.Opt{
 		kgo.SeedBrokers(s.Servers...),
 		kgo.ClientID(s.ClientID),
