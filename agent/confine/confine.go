@@ -136,8 +136,8 @@ func (p *Paths) resolve(path string) (string, error) {
 	return resolve(path)
 }
 
-// resolve returns the absolute path that the absolute path leads to, links followed as far as it exists. The path is not
-// cleaned before: where dir is a link, dir/.. is the parent of its target.
+// resolve returns the absolute path that the absolute path leads to, links followed as far as it exists. The path is
+// not cleaned before: if dir is a link, dir/.. is the parent of its target.
 func resolve(path string) (string, error) {
 	for range maxLinks {
 		real, err := filepath.EvalSymlinks(path)

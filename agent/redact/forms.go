@@ -57,8 +57,8 @@ type escape struct {
 
 var escapes = []escape{{'%', percent}, {'\\', backslash}}
 
-// decode returns text without escapes, and the place in the original text of each byte of it and of its end. at has those
-// of text; nil: text is the original one.
+// decode returns text without escapes, and the place in the original text of each byte of it and of its end. at has
+// those of text; nil: text is the original one.
 func (e escape) decode(text string, at []int) (decoded string, places []int) {
 	place := func(i int) int {
 		if at == nil {

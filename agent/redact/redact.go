@@ -151,8 +151,8 @@ type span struct {
 	reference string
 }
 
-// found appends the parts of a text that are values, the longest at each place. at has the place in the original text of
-// each byte of text, and the length of the original text; nil: text is the original one.
+// found appends the parts of a text that are values, the longest at each place. at has the place in the original text
+// of each byte of text, and the length of the original text; nil: text is the original one.
 func (r *Redactor) found(all []span, text string, at []int) []span {
 	values := r.in(text)
 	if len(values) == 0 {

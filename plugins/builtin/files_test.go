@@ -16,8 +16,8 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// No setting of any connector leads out of the allowed paths, however it is spelled, nor do files that a client looks for
-// by itself, in the home directory or where the environment says.
+// No setting of any connector leads out of the allowed paths, however it is spelled, nor do files that a client looks
+// for by itself, in the home directory or where the environment says.
 func TestNoSettingLeadsOutside(t *testing.T) {
 	for _, withVariables := range []bool{false, true} {
 		t.Run(fmt.Sprintf("variables %t", withVariables), func(t *testing.T) {
@@ -54,7 +54,7 @@ func TestNoSettingLeadsOutside(t *testing.T) {
 	}
 }
 
-// tryAll runs a connector with the fewest settings and each value of one, and returns how many values it tried.
+// tryAll runs a connector with each value of each setting besides the fewest, and returns the number of values.
 func tryAll(t *testing.T, place *outside.Place, what string, parameters sdk.Parameters,
 	run func(ctx context.Context, settings map[string]string)) (tried int) {
 	names, addresses := place.Spellings()
@@ -79,7 +79,8 @@ func tryAll(t *testing.T, place *outside.Place, what string, parameters sdk.Para
 		for _, value := range values {
 			settings := maps.Clone(base)
 			settings[strings.ReplaceAll(name, "*", "x")] = value
-			ctx, cancel := context.WithTimeout(place.Context, 10*time.Millisecond) // some wait for a server, or for the other side
+			// some wait for a server, or for the other side
+			ctx, cancel := context.WithTimeout(place.Context, 10*time.Millisecond)
 			run(ctx, parameters.ApplyDefaults(settings))
 			cancel()
 			tried++

@@ -39,8 +39,8 @@ var variables = []string{"AWS_SHARED_CREDENTIALS_FILE", "AWS_CONFIG_FILE", "PGPA
 	"PGSSLCERT", "PGSSLKEY", "PGSSLCRL", "NETRC", "KRB5_CONFIG", "KRB5_KTNAME", "SSLKEYLOGFILE", "MYSQL_HOME",
 	"SQLITE_HISTORY", "MINIO_CONFIG_DIR", "REDISCLI_RCFILE"}
 
-// New returns a place whose files are also those of the home directory. With withVariables, variables of the environment
-// name them, too.
+// New returns a place whose files are also those of the home directory. With withVariables, variables of the
+// environment name them, too.
 func New(t *testing.T, withVariables bool) *Place {
 	t.Helper()
 	out, home := t.TempDir(), t.TempDir()
