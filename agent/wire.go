@@ -54,6 +54,7 @@ func (a *Agent) wire() {
 	syncs := &syncgroup.Group{}
 	a.Committer = &commit.Committer{Store: checkpoints{a.Store, a.deadLetters}, Interval: c.DB.CommitInterval, Barrier: syncs}
 	a.Catalog = catalog.New(c, a.schemas.Registry, log)
+	a.Catalog.Executables.Prepare() // before the first command of a connector is started
 	a.Catalog.Executables.Bounds.PipelineOf = a.startedPipelineOf
 	a.Catalog.Host.Syncs = syncs
 	a.Catalog.Host.Buffer = buffers(w.Shared)

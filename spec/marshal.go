@@ -2,7 +2,10 @@ package spec
 
 import (
 	"bytes"
+	"fmt"
 	"maps"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/conduit-agent/conduit/spec/placement"
 	"github.com/conduit-agent/conduit/spec/ref"
@@ -34,7 +37,26 @@ func Marshal(all ...Pipeline) []byte {
 	if err != nil {
 		panic(err) // a buffer takes everything, and the nodes are made here
 	}
-	return b.Bytes()
+	return escaped(b.Bytes())
+}
+
+// escaped returns a file with escapes in place of characters that cannot be seen or that change the direction of text.
+// They are within double quotes only.
+func escaped(file []byte) []byte {
+	all := make([]byte, 0, len(file))
+	for len(file) > 0 {
+		r, n := utf8.DecodeRune(file)
+		switch {
+		case r < utf8.RuneSelf || unicode.IsPrint(r):
+			all = append(all, file[:n]...)
+		case r > 0xffff:
+			all = fmt.Appendf(all, `\U%08X`, r)
+		default:
+			all = fmt.Appendf(all, `\u%04X`, r)
+		}
+		file = file[n:]
+	}
+	return all
 }
 
 func pipelineNode(p *Pipeline) *yaml.Node {

@@ -1,7 +1,10 @@
 package spec_test
 
 import (
+	"maps"
+	"strings"
 	"testing"
+	"unicode"
 
 	"github.com/conduit-agent/conduit/spec"
 )
@@ -46,5 +49,30 @@ func TestValue(t *testing.T) {
 	}
 	if value, ok := spec.Value(nil, "/name"); ok {
 		t.Errorf("no pipeline has the name %q", value)
+	}
+}
+
+// What cannot be seen, or changes the direction of text, is escaped in a file that the agent writes, wherever it
+// stands, and is there when the file is read.
+func TestMarshalEscapesWhatCannotBeSeen(t *testing.T) {
+	const unseen = "a\u202eb\u2066c\u200b\u00ad\u061c\u2028\ufeff\u0085\u009b\u007f\U000e0041\u00a0\u2003ü\U0001f600 '\"\\\n# x: y"
+	p := spec.Pipeline{ID: "p", Name: unseen, Description: unseen, Connectors: []spec.Connector{{ID: "in", Type: spec.TypeSource,
+		Plugin: "file", Name: unseen, Settings: map[string]string{"path": unseen, "a\u202eb\u200b": "x", "long": strings.Repeat(unseen+" ", 50)}},
+		{ID: "out", Type: spec.TypeDestination, Plugin: "log"}}}
+	file := spec.Marshal(p)
+	for _, r := range string(file) {
+		if r != '\n' && !unicode.IsPrint(r) {
+			t.Errorf("the file has %q", r)
+		}
+	}
+	parsed := spec.ParseExport(file)
+	got := parsed.Pipelines
+	if len(got) != 1 {
+		t.Fatalf("%d pipelines, %v, in\n%s", len(got), parsed.Problems, file)
+	}
+	read := got[0].Pipeline
+	c := read.Connectors[0]
+	if read.Name != unseen || read.Description != unseen || c.Name != unseen || !maps.Equal(c.Settings, p.Connectors[0].Settings) {
+		t.Errorf("read as %+v of\n%s", read, file)
 	}
 }

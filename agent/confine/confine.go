@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/conduit-agent/conduit/spec/lazy"
 )
 
 // Paths is what the settings of pipelines may name. The zero value allows everything.
@@ -38,8 +40,8 @@ func (p *Paths) Check(path string) error {
 	if mine, err := p.ofAgent(real); mine || err != nil {
 		return fmt.Errorf("%s belongs to the agent itself", path)
 	}
-	if ofProcess(real) {
-		return fmt.Errorf("%s is the memory or the environment of a process", path)
+	if why := ofMachine(real); why != "" {
+		return fmt.Errorf("%s is %s", path, why)
 	}
 	if len(p.Allowed) == 0 {
 		return nil
@@ -90,9 +92,34 @@ func (p *Paths) ofAgent(real string) (bool, error) {
 	return false, nil
 }
 
-// ofProcess reports whether path is a file by which a process can be read.
-func ofProcess(path string) bool {
-	return strings.HasPrefix(path, "/proc/") && slices.Contains([]string{"environ", "mem", "auxv"}, filepath.Base(path))
+// descriptor matches an open descriptor of a process that is no file with a path: a pipe, a socket.
+var descriptor = lazy.Regexp(`^/proc/[0-9]+/(?:task/[0-9]+/)?fd/`)
+
+// isStandard reports whether a descriptor is the standard input, output or error of this process, as /dev/stdin is.
+func isStandard(path string) bool {
+	for _, fd := range []string{"0", "1", "2"} {
+		if target, err := os.Readlink("/proc/self/fd/" + fd); err == nil && target == filepath.Base(path) {
+			return true
+		}
+	}
+	return false
+}
+
+// ofMachine says why no setting may name path: other processes, memory or whole disks can be read or changed by it. It
+// returns "" for any other path.
+func ofMachine(path string) string {
+	switch {
+	case strings.HasPrefix(path, "/proc/") && slices.Contains([]string{"environ", "mem", "auxv"}, filepath.Base(path)):
+		return "the memory or the environment of a process"
+	case slices.Contains([]string{"/proc/kcore", "/dev/mem", "/dev/kmem", "/dev/port"}, path):
+		return "the memory of the machine"
+	case descriptor().MatchString(path) && !isStandard(path):
+		return "a pipe or socket of a process"
+	}
+	if info, err := os.Stat(path); err == nil && info.Mode()&(fs.ModeDevice|fs.ModeCharDevice) == fs.ModeDevice {
+		return "a disk, not a file on it"
+	}
+	return ""
 }
 
 // maxLinks bounds how many links are followed.
@@ -100,34 +127,36 @@ const maxLinks = 40
 
 func (p *Paths) resolve(path string) (string, error) {
 	if !filepath.IsAbs(path) {
-		path = filepath.Join(p.Dir, path)
+		dir, err := filepath.Abs(p.Dir)
+		if err != nil {
+			return "", err
+		}
+		path = dir + "/" + path
 	}
 	return resolve(path)
 }
 
-// resolve returns the absolute path that path leads to, links followed as far as it exists.
+// resolve returns the absolute path that the absolute path leads to, links followed as far as it exists. The path is
+// not cleaned before: if dir is a link, dir/.. is the parent of its target.
 func resolve(path string) (string, error) {
-	abs, err := filepath.Abs(path)
-	if err != nil {
-		return "", err
-	}
 	for range maxLinks {
-		real, err := filepath.EvalSymlinks(abs)
+		real, err := filepath.EvalSymlinks(path)
 		if err == nil {
 			return real, nil
 		}
 		if !errors.Is(err, fs.ErrNotExist) {
 			return "", err
 		}
-		dir, name := filepath.Split(abs)
-		if target, err := os.Readlink(abs); err == nil { // it leads to nothing yet
+		path = strings.TrimRight(path, "/")
+		dir, name := filepath.Split(path)
+		if target, err := os.Readlink(path); err == nil { // it leads to nothing yet
 			if !filepath.IsAbs(target) {
-				target = filepath.Join(dir, target)
+				target = dir + target
 			}
-			abs = target
+			path = target
 			continue
 		}
-		parent, err := resolve(filepath.Clean(dir))
+		parent, err := resolve(dir)
 		if err != nil {
 			return "", err
 		}

@@ -3,19 +3,14 @@ package redact
 
 import (
 	"cmp"
-	"encoding/base64"
-	"encoding/json"
 	"maps"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/conduit-agent/conduit/spec/lazy"
-	"github.com/conduit-agent/conduit/spec/ref"
 	"github.com/conduit-agent/conduit/spec/secret"
 	"github.com/conduit-agent/conduit/spec/sorting"
 )
@@ -64,25 +59,6 @@ func (r *Redactor) add(reference, value string) {
 	}
 }
 
-// forms returns the forms that a value has in texts: as it is, quoted by Go and as JSON, which
-// escapes <, > and & or does not, escaped for URLs, and as base64.
-func forms(value string) []string {
-	quoted, user := strconv.Quote(value), url.UserPassword("", value).String()
-	inJSON, _ := json.Marshal(value) // a string always has a JSON form
-	component := ref.Component(value)
-	all := []string{value, quoted[1 : len(quoted)-1], string(inJSON[1 : len(inJSON)-1]), url.QueryEscape(value),
-		url.PathEscape(value), user[1:], component, ref.Path(value)}
-	if component != value {
-		all = append(all, escapes().ReplaceAllStringFunc(component, strings.ToLower))
-	}
-	if len(value) >= longValue {
-		all = append(all, base64.RawStdEncoding.EncodeToString([]byte(value)))
-	}
-	return all
-}
-
-var escapes = lazy.Regexp(`%[0-9A-F]{2}`)
-
 // AddSettings has the secrets in settings without references replaced by ***, unless they are
 // known by a reference.
 func (r *Redactor) AddSettings(settings map[string]string) {
@@ -126,25 +102,77 @@ func (r *Redactor) Len() int {
 	return len(r.values)
 }
 
-// Text returns text with references in the place of values. Where several values could be
-// replaced the longest one is.
+// mostEscapes is how often a text is decoded that was escaped several times, such as an error with JSON in a log.
+const mostEscapes = 4
+
+// Text returns text with references in the place of values, also of those that are escaped with percent signs or
+// backslashes. Where several values could be replaced the longest one is.
 func (r *Redactor) Text(text string) string {
-	found := r.in(text)
+	if r.Len() == 0 {
+		return text
+	}
+	found := r.found(nil, text, nil)
+	for _, e := range escapes {
+		decoded, at := text, []int(nil)
+		for range mostEscapes {
+			if strings.IndexByte(decoded, e.mark) < 0 {
+				break
+			}
+			decoded, at = e.decode(decoded, at)
+			found = r.found(found, decoded, at)
+		}
+	}
 	if len(found) == 0 {
 		return text
 	}
+	sorting.By(found, func(a, b span) int {
+		return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(b.to, a.to), cmp.Compare(a.reference, b.reference))
+	})
 	var b strings.Builder
+	end := 0
+	for _, f := range found {
+		if f.from < end { // within what was replaced, or it begins there
+			if f.to > end {
+				end = f.to
+			}
+			continue
+		}
+		b.WriteString(text[end:f.from])
+		b.WriteString(f.reference)
+		end = f.to
+	}
+	b.WriteString(text[end:])
+	return b.String()
+}
+
+// span is a part of a text that shows a value.
+type span struct {
+	from, to  int
+	reference string
+}
+
+// found appends the parts of a text that are values, the longest at each place. at has the place in the original text
+// of each byte of text, and the length of the original text; nil: text is the original one.
+func (r *Redactor) found(all []span, text string, at []int) []span {
+	values := r.in(text)
+	if len(values) == 0 {
+		return all
+	}
 	for i := 0; i < len(text); {
-		f := slices.IndexFunc(found, func(p pair) bool { return strings.HasPrefix(text[i:], p.value) && isWhole(text, i, i+len(p.value)) })
+		f := slices.IndexFunc(values, func(p pair) bool {
+			return strings.HasPrefix(text[i:], p.value) && isWhole(text, i, i+len(p.value))
+		})
 		if f < 0 {
-			b.WriteByte(text[i])
 			i++
 			continue
 		}
-		b.WriteString(found[f].reference)
-		i += len(found[f].value)
+		s := span{i, i + len(values[f].value), values[f].reference}
+		if i = s.to; at != nil {
+			s.from, s.to = at[s.from], at[s.to]
+		}
+		all = append(all, s)
 	}
-	return b.String()
+	return all
 }
 
 type pair struct{ value, reference string }

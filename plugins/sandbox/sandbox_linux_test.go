@@ -13,6 +13,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"unsafe"
 
 	"github.com/conduit-agent/conduit/plugins/plugintest/server"
 	"github.com/conduit-agent/conduit/plugins/sandbox"
@@ -85,6 +86,16 @@ func attack(arguments []string) {
 		{"path descriptor", func() error { _, err := unix.Open("/", unix.O_PATH, 0); return err }},
 		{"fast open", func() error { return fastOpen(other) }},
 		{"io_uring", func() error { _, _, errno := unix.Syscall(unix.SYS_IO_URING_SETUP, 1, 0, 0); return notInvalid(errno) }},
+		{"read the limit of locks", func() error { return unix.Getrlimit(unix.RLIMIT_LOCKS, &unix.Rlimit{}) }},
+		{"limit of locks", func() error { return unix.Prlimit(0, unix.RLIMIT_LOCKS, &unix.Rlimit{Cur: 7, Max: 7}, nil) }},
+		{"limit of locks as before", func() error {
+			_, _, errno := unix.Syscall(unix.SYS_SETRLIMIT, unix.RLIMIT_LOCKS, uintptr(unsafe.Pointer(&unix.Rlimit{Cur: 6, Max: 6})), 0)
+			return notZero(errno)
+		}},
+		{"another limit", func() error {
+			var l unix.Rlimit
+			return errors.Join(unix.Getrlimit(unix.RLIMIT_CORE, &l), unix.Setrlimit(unix.RLIMIT_CORE, &l))
+		}},
 		{"user namespace", func() error { return unix.Unshare(unix.CLONE_NEWUSER) }},
 		{"cloned namespace", func() error { return cloned() }},
 		{"write a file", func() error { return os.WriteFile(secret, nil, 0o600) }},
@@ -120,6 +131,13 @@ func dial(network, address string) error {
 // seize traces a process without stopping it.
 func seize(pid int) error {
 	if _, _, errno := unix.Syscall6(unix.SYS_PTRACE, unix.PTRACE_SEIZE, uintptr(pid), 0, 0, 0, 0); errno != 0 {
+		return errno
+	}
+	return nil
+}
+
+func notZero(errno unix.Errno) error {
+	if errno != 0 {
 		return errno
 	}
 	return nil
@@ -204,7 +222,7 @@ func confined(t *testing.T, p sandbox.Policy, run func(*exec.Cmd)) []string {
 func TestStrict(t *testing.T) {
 	need(t)
 	got := confined(t, sandbox.Policy{Strict: true}, func(*exec.Cmd) {})
-	want := []string{"listen", "own file", "own socket", "start a program"}
+	want := []string{"another limit", "listen", "own file", "own socket", "read the limit of locks", "start a program"}
 	if sandbox.Version() < 6 {
 		got = slices.DeleteFunc(got, func(s string) bool { return s == "signal" }) // a signal to a process of the same user
 	}
@@ -218,12 +236,13 @@ func TestPaths(t *testing.T) {
 	need(t)
 	got := confined(t, sandbox.Policy{}, func(*exec.Cmd) {})
 	for _, forbidden := range []string{"read a file", "read by a link", "read by hard link", "list a directory", "write a file", "remove a file", "read by a program",
-		"list processes", "read of a process", "environment of a process", "trace", "io_uring", "user namespace", "cloned namespace"} {
+		"list processes", "read of a process", "environment of a process", "trace", "io_uring", "limit of locks", "limit of locks as before", "user namespace", "cloned namespace"} {
 		if slices.Contains(got, forbidden) {
 			t.Errorf("it could %s", forbidden)
 		}
 	}
-	for _, allowed := range []string{"own file", "listen", "other port", "udp", "listen on tcp", "start a program"} {
+	for _, allowed := range []string{"own file", "listen", "other port", "udp", "listen on tcp", "start a program",
+		"another limit", "read the limit of locks"} {
 		if !slices.Contains(got, allowed) {
 			t.Errorf("it could not do: %s", allowed)
 		}
@@ -239,7 +258,7 @@ func TestWithoutSandbox(t *testing.T) {
 	got := confined(t, sandbox.Policy{Read: []string{"/"}}, func(cmd *exec.Cmd) { cmd.Path, cmd.Args = exe, []string{exe} })
 	for _, possible := range []string{"own file", "read by a link", "list processes", "read of a process", "signal",
 		"other port", "udp", "listen on tcp", "own socket", "unix socket", "unix socket by a link", "unix datagram",
-		"change directory", "path descriptor"} {
+		"change directory", "path descriptor", "limit of locks", "limit of locks as before"} {
 		if !slices.Contains(got, possible) {
 			t.Errorf("without a sandbox it could not: %s (only %q)", possible, got)
 		}

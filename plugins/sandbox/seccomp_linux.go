@@ -5,6 +5,7 @@ package sandbox
 import (
 	"fmt"
 	"math"
+	"slices"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -42,10 +43,22 @@ func (p *Policy) filter() []unix.SockFilter {
 	}
 	program = append(program, on(unix.SYS_CLONE3, fail(unix.ENOSYS))...) // its flags cannot be read; callers go on with clone
 	program = append(program, on(unix.SYS_CLONE, argument(0), jumpAny(namespaces, 0, 1), fail(unix.EPERM), allow)...)
+	program = append(program, keepMark()...)
 	if p.Strict {
 		program = append(program, strict()...)
 	}
 	return append(program, allow)
+}
+
+// keepMark refuses changes of RLIMIT_LOCKS, by whose value the agent knows the processes that its connectors started.
+func keepMark() []unix.SockFilter {
+	const resource, value = 1, 2 // arguments of prlimit64
+	return slices.Concat(
+		on(unix.SYS_SETRLIMIT, argument(0), jumpEqual(unix.RLIMIT_LOCKS, 0, 1), fail(unix.EPERM), allow),
+		on(unix.SYS_PRLIMIT64, argument(resource), jumpEqual(unix.RLIMIT_LOCKS, 1, 0), allow,
+			argument(value), jumpEqual(0, 1, 0), fail(unix.EPERM),
+			load(atArgs+8*value+4), jumpEqual(0, 0, 1), allow, fail(unix.EPERM)),
+	)
 }
 
 // ownSocket is the length of the address of a socket in the working directory: the family, the name and a zero byte.

@@ -38,8 +38,8 @@ type Executables struct {
 	MaxMessage int             // greatest message that is taken from plugins, in bytes; 0: 16 MiB
 	MaxSend    int             // greatest message that plugins are sent, in bytes; 0: 4 MiB
 	TempDir    string          // where plugins get a private directory each; empty: that of the machine
-	// file that lists the processes started by plugins, so that the next agent ends them if this one is killed; empty:
-	// none
+	// file that lists the processes started by plugins and their mark, so that the next agent ends them if this one is
+	// killed; empty: none
 	Record         string
 	RefuseWritable bool // executables that others can change are not used; else they are warned of
 
@@ -51,6 +51,9 @@ type Executables struct {
 	Watch          func(ctx context.Context, wake <-chan struct{}, scan func() (paths []string, again time.Duration)) error
 	Interval       time.Duration // between two scans of Dir without Watch; 0: a second
 	SpecifyTimeout time.Duration // for an executable to say what it is; 0: 30 s
+
+	prepare    sync.Once
+	endOrphans func(context.Context) // set by Prepare
 
 	once  sync.Once
 	wake  notify.Signal // there is work for Run
@@ -98,12 +101,19 @@ func (e *Executables) init() {
 	})
 }
 
+// Prepare has all processes that this process starts from now on carry a mark, by which the next agent ends those that
+// are left if this one is killed. Run calls it if nothing else has.
+func (e *Executables) Prepare() {
+	e.prepare.Do(func() { e.endOrphans = orphans.Prepare(e.Record) })
+}
+
 // Run watches the directory until ctx ends. The processes of connectors outlive it.
 func (e *Executables) Run(ctx context.Context) error {
 	e.init()
 	var work sync.WaitGroup
 	defer work.Wait()
-	work.Go(func() { orphans.End(ctx, e.Record) })
+	e.Prepare()
+	work.Go(func() { e.endOrphans(ctx) })
 	watch := e.Watch
 	if watch == nil {
 		watch = e.poll

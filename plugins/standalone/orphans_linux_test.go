@@ -49,7 +49,7 @@ func hostOfOrphans() {
 	_ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan struct{})
-	go func() { orphans.End(ctx, ""); close(done) }()
+	go func() { orphans.Prepare("")(ctx); close(done) }()
 	own := exec.Command("sleep", "1000")
 	if err := children.Start(own); err != nil {
 		panic(err)
@@ -115,7 +115,8 @@ func TestOrphansEndWithTheirConnector(t *testing.T) {
 const recordVariable = "STANDALONE_TEST_RECORD"
 
 // forkSource starts processes in sessions of their own: one as it is, one without any environment, and one that
-// has another start.
+// has another start. Once there is a file beside the record whose name ends in .late, it starts one more, which has
+// neither its environment nor its session nor a parent, and whose id it stores in the file.
 type forkSource struct{ countSource }
 
 func (s *forkSource) Open(context.Context, record.Position) error {
@@ -125,6 +126,11 @@ func (s *forkSource) Open(context.Context, record.Position) error {
 			return err
 		}
 	}
+	late := os.Getenv(recordVariable) + ".late"
+	go func() {
+		wait.Until(context.Background(), func() bool { _, err := os.Stat(late); return err == nil })
+		_ = exec.Command("env", "-i", "setsid", "sh", "-c", `setsid sleep 1005 & echo $! > "$0"`, late).Run()
+	}()
 	return nil
 }
 
@@ -135,7 +141,7 @@ func serveFork() {
 // hostThatRecords runs a forkSource until it is killed.
 func hostThatRecords() {
 	_ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-	go orphans.End(context.Background(), os.Getenv(recordVariable))
+	go orphans.Prepare(os.Getenv(recordVariable))(context.Background())
 	exe, _ := os.Executable()
 	c := &standalone.Client{Path: exe, Env: append(os.Environ(), roleVariable+"=fork")}
 	s, err := c.Source(context.Background(), "pipe:src")
@@ -182,8 +188,23 @@ func TestWhatAKilledHostLeaves(t *testing.T) {
 			_ = unix.Kill(pid, unix.SIGKILL)
 		}
 	})
+	_ = host.Process.Signal(unix.SIGSTOP) // so that it does not record what comes now
+	if err := os.WriteFile(file+".late", nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	wait.For(t, "a process is started that is not recorded", func() bool {
+		content, _ := os.ReadFile(file + ".late")
+		late, err := strconv.Atoi(strings.TrimSpace(string(content)))
+		if err == nil {
+			left = append(left, late)
+		}
+		return err == nil
+	})
 	_ = host.Process.Kill()
 	_ = host.Wait()
+	if late := left[len(left)-1]; !running(late) {
+		t.Error("the process that is not recorded has ended, so that there is nothing to find")
+	}
 	if !slices.ContainsFunc(left, running) {
 		t.Error("nothing is left, so that there is nothing to end")
 	}
@@ -192,10 +213,15 @@ func TestWhatAKilledHostLeaves(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = bystander.Process.Kill(); _ = bystander.Wait() }()
-	orphans.End(t.Context(), file)
-	if slices.ContainsFunc(left, running) {
-		t.Errorf("%v still run", left)
-	}
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	end := orphans.Prepare(file)
+	go func() { end(ctx); close(done) }()
+	wait.For(t, "all are ended", func() bool { return !slices.ContainsFunc(left, running) }, func() string {
+		return fmt.Sprint(slices.DeleteFunc(slices.Clone(left), func(pid int) bool { return !running(pid) }), " run")
+	})
+	stop()
+	<-done
 	if !running(bystander.Process.Pid) {
 		t.Error("another process was ended, too")
 	}

@@ -61,6 +61,9 @@ func (s *sourceSettings) check() error {
 const defaultAddress = "127.0.0.1:8090"
 
 func (s *sourceSettings) checkServer() error {
+	if err := settings.CheckAddress("address", s.Address); err != nil {
+		return err
+	}
 	host, port, err := net.SplitHostPort(s.Address)
 	if err != nil || port == "" {
 		return sdk.SettingError{Setting: "address", Message: "must be a host and a port, such as 127.0.0.1:8090"}

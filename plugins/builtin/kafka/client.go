@@ -15,6 +15,7 @@ import (
 
 	"github.com/conduit-agent/conduit/plugins/builtin/kafka/batches"
 	"github.com/conduit-agent/conduit/plugins/builtin/kafka/links"
+	"github.com/conduit-agent/conduit/plugins/builtin/settings"
 	"github.com/conduit-agent/conduit/plugins/peer"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
@@ -37,6 +38,11 @@ var pinned sync.Map // []kgo.Opt by string
 
 // options returns how to connect.
 func (s *clientSettings) options() ([]kgo.Opt, error) {
+	for _, server := range s.Servers {
+		if err := settings.CheckAddress("servers", server); err != nil {
+			return nil, err
+		}
+	}
 	opts := []kgo.Opt{
 		kgo.SeedBrokers(s.Servers...),
 		kgo.ClientID(s.ClientID),

@@ -10,6 +10,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 
 	"github.com/conduit-agent/conduit/plugins/builtin/mysql/replica"
+	"github.com/conduit-agent/conduit/plugins/builtin/settings"
 	"github.com/conduit-agent/conduit/plugins/builtin/sqlsink"
 	"github.com/conduit-agent/conduit/plugins/builtin/tlssettings"
 	"github.com/conduit-agent/conduit/plugins/sdk"
@@ -33,6 +34,9 @@ type server struct {
 
 // config returns the configuration of the driver.
 func (s *server) config() (*mysql.Config, error) {
+	if err := settings.CheckAddress("address", s.Address); err != nil {
+		return nil, err
+	}
 	c := mysql.NewConfig()
 	host, addr := s.endpoint()
 	c.Net, c.Addr, c.DBName, c.User, c.Passwd = "tcp", addr, s.Database, s.User, s.Password

@@ -31,7 +31,7 @@ type bucket struct {
 	timeout      time.Duration
 }
 
-func open(s *bucketSettings) (*bucket, error) {
+func open(ctx context.Context, s *bucketSettings) (*bucket, error) {
 	u, err := s.endpoint()
 	if err != nil {
 		return nil, err
@@ -52,7 +52,7 @@ func open(s *bucketSettings) (*bucket, error) {
 
 		MaxResponseHeaderBytes: peer.MaxHeader,
 	}}
-	b := &bucket{name: s.Bucket, region: s.Region, scheme: u.Scheme, host: u.Host, inPath: s.inPath(u), identity: s.credentials(), clock: c, timeout: s.Timeout,
+	b := &bucket{name: s.Bucket, region: s.Region, scheme: u.Scheme, host: u.Host, inPath: s.inPath(u), identity: s.credentials(ctx), clock: c, timeout: s.Timeout,
 		client: &http.Client{Transport: c, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}
 	if !b.inPath {
 		b.host = s.Bucket + "." + b.host

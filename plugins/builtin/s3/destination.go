@@ -42,11 +42,11 @@ type Destination struct {
 func (d *Destination) Parameters() sdk.Parameters { return sdk.ParametersOf(destinationSettings{}) }
 
 // Configure checks and keeps the settings.
-func (d *Destination) Configure(_ context.Context, values map[string]string) error {
-	return d.settings.parse(values)
+func (d *Destination) Configure(ctx context.Context, values map[string]string) error {
+	return d.settings.parse(ctx, values)
 }
 
-func (s *destinationSettings) parse(values map[string]string) error {
+func (s *destinationSettings) parse(ctx context.Context, values map[string]string) error {
 	*s = destinationSettings{}
 	if err := sdk.Decode(values, s); err != nil {
 		return err
@@ -54,12 +54,12 @@ func (s *destinationSettings) parse(values map[string]string) error {
 	if s.KMSKey != "" && s.Encryption != "aws:kms" {
 		return sdk.SettingError{Setting: "encryption.kmsKey", Message: "needs encryption aws:kms"}
 	}
-	return s.check()
+	return s.check(ctx)
 }
 
 // Open returns when the bucket was found. One that the key may not list is found by writing.
 func (d *Destination) Open(ctx context.Context) (err error) {
-	if d.bucket, err = open(&d.settings.bucketSettings); err != nil {
+	if d.bucket, err = open(ctx, &d.settings.bucketSettings); err != nil {
 		return err
 	}
 	if err := d.bucket.exists(ctx); err != nil && code(err) != accessDenied {
@@ -205,10 +205,10 @@ func (d *Destination) LifecycleOnDeleted(ctx context.Context, values map[string]
 
 func (d *Destination) forget(ctx context.Context, values map[string]string) error {
 	var s destinationSettings
-	if err := s.parse(values); err != nil || !s.ExactlyOnce {
+	if err := s.parse(ctx, values); err != nil || !s.ExactlyOnce {
 		return nil // settings that are wrong made nothing
 	}
-	b, err := open(&s.bucketSettings)
+	b, err := open(ctx, &s.bucketSettings)
 	if err != nil {
 		return err
 	}

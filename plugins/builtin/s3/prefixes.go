@@ -12,7 +12,7 @@ import (
 // mostPrefixBytes bounds prefixes, which are in each position.
 const mostPrefixBytes = 16 << 10
 
-func (s *sourceSettings) check() error {
+func (s *sourceSettings) check(ctx context.Context) error {
 	wrong := func(message string) error { return sdk.SettingError{Setting: "prefixes", Message: message} }
 	all := s.all()
 	for i, prefix := range all {
@@ -28,7 +28,7 @@ func (s *sourceSettings) check() error {
 			return wrong(fmt.Sprintf("may have %d bytes at most", mostPrefixBytes))
 		}
 	}
-	return s.bucketSettings.check()
+	return s.bucketSettings.check(ctx)
 }
 
 // all returns the prefixes in the order of the keys below them.

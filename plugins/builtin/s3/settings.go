@@ -2,6 +2,7 @@ package s3
 
 import (
 	"cmp"
+	"context"
 	"net"
 	"net/url"
 	"os"
@@ -19,10 +20,10 @@ import (
 // prefix are Conduit's.
 type bucketSettings struct {
 	Bucket          string        `json:"aws.bucket" validate:"required" desc:"Name of the bucket."`
-	Region          string        `json:"aws.region" validate:"required" desc:"Region of the bucket."`
+	Region          string        `json:"aws.region" validate:"required,regex=^[A-Za-z0-9._-]+$" desc:"Region of the bucket."`
 	Endpoint        string        `json:"aws.endpoint" desc:"URL of another store than Amazon's, such as https://minio.example.com:9000. Nothing: the variables AWS_ENDPOINT_URL_S3 and AWS_ENDPOINT_URL, or Amazon's."`
 	PathStyle       bool          `json:"aws.pathStyle" default:"false" desc:"Whether the bucket is in the path of URLs instead of the host name. Always so when the endpoint is an address."`
-	Identity        string        `json:"aws.identity" default:"auto" validate:"inclusion=auto|keys|environment|file|role" desc:"Where the access key comes from. keys: these settings. environment: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY. file: ~/.aws/credentials. role: web identity, container or instance. auto: the first of them that there is."`
+	Identity        string        `json:"aws.identity" default:"auto" validate:"inclusion=auto|keys|environment|file|role" desc:"Where the access key comes from. keys: these settings. environment: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY. file: an access key in ~/.aws/credentials. role: web identity, container or instance. auto: the first of them that there is."`
 	AccessKeyID     string        `json:"aws.accessKeyId" desc:"Id of the access key."`
 	SecretAccessKey string        `json:"aws.secretAccessKey" desc:"Its secret. By reference, such as ${file:/etc/conduit/s3-secret}."`
 	SessionToken    string        `json:"aws.sessionToken" desc:"Its session token, of a temporary key."`
@@ -33,7 +34,7 @@ type bucketSettings struct {
 	tlssettings.Settings
 }
 
-func (s *bucketSettings) check() error {
+func (s *bucketSettings) check(ctx context.Context) error {
 	wrong := func(setting, message string) error { return sdk.SettingError{Setting: setting, Message: message} }
 	keys := s.AccessKeyID != ""
 	switch {
@@ -51,16 +52,21 @@ func (s *bucketSettings) check() error {
 	if u, err := s.endpoint(); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || strings.Trim(u.Path, "/") != "" || u.User != nil || u.RawQuery != "" {
 		return wrong("aws.endpoint", "must be a URL such as https://minio.example.com:9000, without a path or a user")
 	}
+	if s.Identity == "file" {
+		if err := identity.Check(ctx); err != nil {
+			return err
+		}
+	}
 	_, err := s.Client()
 	return err
 }
 
 // credentials returns those of the settings, or what gets others.
-func (s *bucketSettings) credentials() *credentials.Credentials {
+func (s *bucketSettings) credentials(ctx context.Context) *credentials.Credentials {
 	if s.AccessKeyID != "" {
 		return credentials.NewStaticV4(s.AccessKeyID, s.SecretAccessKey, s.SessionToken)
 	}
-	return identity.New(s.Identity, s.Profile, s.Region)
+	return identity.New(ctx, s.Identity, s.Profile, s.Region)
 }
 
 func (s *bucketSettings) endpoint() (*url.URL, error) {

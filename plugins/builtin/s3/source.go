@@ -65,8 +65,8 @@ type gauge struct {
 func (s *Source) Parameters() sdk.Parameters { return sdk.ParametersOf(sourceSettings{}) }
 
 // Configure checks and keeps the settings.
-func (s *Source) Configure(_ context.Context, values map[string]string) error {
-	return settings.Parse(values, &s.settings, s.settings.check)
+func (s *Source) Configure(ctx context.Context, values map[string]string) error {
+	return settings.Parse(values, &s.settings, func() error { return s.settings.check(ctx) })
 }
 
 // Open returns when the bucket was found.
@@ -78,7 +78,7 @@ func (s *Source) Open(ctx context.Context, pos record.Position) (err error) {
 			return err
 		}
 	}
-	if s.bucket, err = open(&s.settings.bucketSettings); err != nil {
+	if s.bucket, err = open(ctx, &s.settings.bucketSettings); err != nil {
 		return err
 	}
 	if err := s.bucket.exists(ctx); err != nil {

@@ -19,6 +19,7 @@ func TestSetupIsBounded(t *testing.T) {
 		"SELECT group_concat(hex(zeroblob(100000))) FROM pragma_table_list, generate_series":      "no such table",
 		"CREATE TABLE big AS SELECT " + strings.Repeat("randomblob(1000000),", 1000) + "1":        "too many columns",
 		"WITH RECURSIVE n(s) AS (SELECT 'x' UNION ALL SELECT s || s FROM n) SELECT max(s) FROM n": "too big",
+		"PRAGMA temp_store_directory = '/tmp'":                                                    "not authorized",
 		"PRAGMA hard_heap_limit = 1000":                                                           "not authorized",
 		"PRAGMA soft_heap_limit = 1000":                                                           "not authorized",
 		endless:                                                                                   "it runs for more than 10ms (setup.timeout)",

@@ -66,6 +66,9 @@ func (d *Destination) Configure(_ context.Context, values map[string]string) (er
 		return err
 	}
 	s := &d.settings
+	if err := settings.CheckAddress("address", s.Address); err != nil {
+		return err
+	}
 	host, _, err := net.SplitHostPort(s.Address)
 	if err != nil || host == "" {
 		return sdk.SettingError{Setting: "address", Message: "must be a host and a port, such as logs.example.com:6514"}

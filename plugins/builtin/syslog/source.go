@@ -39,6 +39,9 @@ func (s *sourceSettings) check() error {
 	if _, _, err := net.SplitHostPort(s.Address); err != nil {
 		return sdk.SettingError{Setting: "address", Message: "must be a host and a port, such as 127.0.0.1:5514"}
 	}
+	if err := settings.CheckAddress("address", s.Address); err != nil {
+		return err
+	}
 	if _, err := time.LoadLocation(s.Zone); err != nil {
 		return sdk.SettingError{Setting: "timezone", Message: "must be a time zone such as Europe/Vienna"}
 	}

@@ -60,19 +60,28 @@ func Ended(pid int) {
 // interval is the time between two looks at what connectors have started.
 const interval = time.Second
 
-// End ends, until ctx ends and then once more, what connectors leave behind: processes
-// that left their process group and lost their parent. Those whose connector runs, by the
-// token in their environment, stay. It does something only in a process that adopts such
-// processes, as child subreaper or as the first process of a container.
+// Prepare marks all processes that this one starts from now on, and stores the mark in the file at record before it
+// returns, so that the next agent finds them if this one is killed. With an empty path it does nothing.
 //
-// First it ends the processes that connectors of an earlier, killed agent left behind. The file at record lists the
-// processes that connectors have started; "" for no file.
-func End(ctx context.Context, record string) {
-	r := recorder{path: record}
+// The returned function ends, until ctx ends and then once more, what connectors leave behind: processes that left their
+// process group and lost their parent. Those whose connector runs, by the token in their environment, stay. It does so
+// only in a process that adopts such processes, as child subreaper or as the first process of a container. First it ends
+// the processes that earlier, killed agents with the same file left behind.
+func Prepare(record string) (end func(ctx context.Context)) {
+	r := &recorder{path: record}
+	if record != "" {
+		r.begin()
+	}
+	return r.end
+}
+
+func (r *recorder) end(ctx context.Context) {
 	r.clear(ctx)
 	var adopts int32
 	_, _, errno := unix.Syscall(unix.SYS_PRCTL, unix.PR_GET_CHILD_SUBREAPER, uintptr(unsafe.Pointer(&adopts)), 0)
 	if (errno != 0 || adopts == 0) && os.Getpid() != 1 {
+		<-ctx.Done()
+		r.finish()
 		return
 	}
 	signals := make(chan os.Signal, 1)
@@ -120,9 +129,12 @@ func adopted() []int {
 
 // belongs reports whether a process has the token of a connector that runs. One without
 // any was left behind by a connector, too, unless this is the first process, which adopts
-// those of others.
+// those of others that have no mark of this one.
 func belongs(pid int, live map[string]bool) bool {
-	environ, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
+	environ, known := environment(pid)
+	if !known {
+		return true // until the next look
+	}
 	found := false
 	for variable := range bytes.SplitSeq(environ, []byte{0}) {
 		if token, ok := bytes.CutPrefix(variable, []byte(wire.EnvToken+"=")); ok {
@@ -131,5 +143,20 @@ func belongs(pid int, live map[string]bool) bool {
 			}
 		}
 	}
-	return !found && os.Getpid() == 1
+	return !found && os.Getpid() == 1 && !carries(pid, []string{mark().own})
+}
+
+// environment returns the environment of a process; nothing if it may not be read. It is not known for a moment while
+// the process becomes another program.
+func environment(pid int) (environ []byte, known bool) {
+	path := "/proc/" + strconv.Itoa(pid) + "/environ"
+	environ, err := os.ReadFile(path)
+	if err != nil || len(environ) > 0 {
+		return environ, true
+	}
+	if stat(pid).environEnd == "0" {
+		return nil, false
+	}
+	environ, _ = os.ReadFile(path) // it may have become another program since
+	return environ, true
 }

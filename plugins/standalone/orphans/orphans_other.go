@@ -13,5 +13,5 @@ func Start(cmd *exec.Cmd) error { return cmd.Start() }
 // Ended does nothing.
 func Ended(int) {}
 
-// End does nothing: here orphans are adopted by the first process only.
-func End(context.Context, string) {}
+// Prepare returns a function that does nothing: here orphans are adopted by the first process only.
+func Prepare(string) (end func(context.Context)) { return func(context.Context) {} }

@@ -21,12 +21,31 @@ type kept struct {
 	Where     string         `json:"where"`     // where ids mean these processes
 	Processes map[int]string `json:"processes"` // when each began, by id
 	Tokens    []string       `json:"tokens"`    // in the environment of the processes
+	Marks     []string       `json:"marks"`     // of the agents that started the processes
 }
 
 // recorder stores the processes started by connectors in a file, for the next agent.
 type recorder struct {
 	path string
+	old  kept   // of agents that were killed; empty once their processes have ended
 	last []byte // content of the file
+}
+
+// begin reads the file, marks this process, and adds the mark to the file before any process has it.
+func (r *recorder) begin() {
+	content, err := os.ReadFile(r.path)
+	if err != nil || json.Unmarshal(content, &r.old) != nil || r.old.Where != where() {
+		r.old = kept{}
+	}
+	m := mark()
+	next := r.old
+	if m.own != "" && !slices.Contains(next.Marks, m.own) {
+		next.Marks = append(slices.Clone(next.Marks), m.own)
+	}
+	next.Where = where()
+	_ = r.replace(next) // else keep tries it again
+	// A process that has the mark of this one, or started it, is not left behind.
+	r.old.Marks = slices.DeleteFunc(r.old.Marks, func(s string) bool { return s == m.own || s == m.inherited })
 }
 
 // keep stores the current processes. It returns a channel that signals when to call it again.
@@ -41,22 +60,35 @@ func (r *recorder) keep() (again <-chan time.Time) {
 		return nil
 	}
 	k := kept{Where: where(), Processes: map[int]string{}, Tokens: slices.Sorted(maps.Values(tokens))}
+	if own := mark().own; own != "" {
+		k.Marks = []string{own}
+	}
 	for pid := range tokens {
 		k.add(pid)
 	}
 	for _, pid := range adopted() {
-		if k.marked(pid) { // the first process of a container adopts processes of others, too
+		if k.named(pid) { // the first process of a container adopts processes of others, too
 			k.add(pid)
 		}
 	}
-	content, err := json.Marshal(k)
-	if err == nil && !bytes.Equal(content, r.last) && r.write(content) == nil { // else it is tried again
-		r.last = content
-	}
+	_ = r.replace(k) // else it is tried again
 	if len(tokens) == 0 {
 		return nil
 	}
 	return time.After(interval)
+}
+
+// replace replaces the content of the file.
+func (r *recorder) replace(k kept) error {
+	content, err := json.Marshal(k)
+	if err != nil || bytes.Equal(content, r.last) {
+		return err
+	}
+	if err := r.write(content); err != nil {
+		return err
+	}
+	r.last = content
+	return nil
 }
 
 // write replaces the file at once.
@@ -89,17 +121,12 @@ func (k *kept) add(pid int) {
 	}
 }
 
-// clear ends the remaining processes in the file, their descendants, and the processes with one of the tokens.
+// clear ends the remaining processes in the file, their descendants, and the processes with a token or a mark in it.
 func (r *recorder) clear(ctx context.Context) {
-	if r.path == "" {
-		return
+	if r.old.Where != "" {
+		r.old.endAll(ctx)
 	}
-	content, err := os.ReadFile(r.path)
-	var k kept
-	if err == nil && json.Unmarshal(content, &k) == nil && k.Where == where() {
-		k.endAll(ctx)
-	}
-	_ = os.Remove(r.path)
+	r.old = kept{}
 }
 
 // Rounds of ending processes until none is left, and the pause between rounds. Processes may start others meanwhile.
@@ -160,8 +187,11 @@ func (k *kept) includes(pid int) bool {
 	return now == began || now == ""
 }
 
-// marked reports whether the process has one of the tokens in its environment.
-func (k *kept) marked(pid int) bool {
+// marked reports whether the process has one of the marks, or is named by a token.
+func (k *kept) marked(pid int) bool { return carries(pid, k.Marks) || k.named(pid) }
+
+// named reports whether the process has one of the tokens in its environment.
+func (k *kept) named(pid int) bool {
 	environ, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
 	for variable := range bytes.SplitSeq(environ, []byte{0}) {
 		if token, ok := bytes.CutPrefix(variable, []byte(wire.EnvToken+"=")); ok &&
@@ -190,17 +220,18 @@ type status struct {
 	state           string
 	parent, session int
 	began           string // ticks since the machine was started; "" when there is no such process
+	environEnd      string // address of the end of the environment; "0": it has none yet, or may not be read
 }
 
 // stat reads /proc/PID/stat, in which the name of the program may hold anything.
 func stat(pid int) (s status) {
 	content, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	fields := strings.Fields(string(content[bytes.LastIndexByte(content, ')')+1:]))
-	const state, parent, session, began = 0, 1, 3, 19
-	if len(fields) <= began {
+	const state, parent, session, began, environEnd = 0, 1, 3, 19, 48
+	if len(fields) <= environEnd {
 		return s
 	}
-	s.state, s.began = fields[state], fields[began]
+	s.state, s.began, s.environEnd = fields[state], fields[began], fields[environEnd]
 	s.parent, _ = strconv.Atoi(fields[parent])
 	s.session, _ = strconv.Atoi(fields[session])
 	return s

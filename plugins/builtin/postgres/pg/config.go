@@ -72,6 +72,9 @@ func ParseConfig(ctx context.Context, address string) (*pgconn.Config, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := checkSockets(ctx, c); err != nil {
+		return nil, err
+	}
 	for i := -1; i < len(c.Fallbacks); i++ {
 		t := c.TLSConfig
 		if i >= 0 {
@@ -89,6 +92,36 @@ func ParseConfig(ctx context.Context, address string) (*pgconn.Config, error) {
 		c.Password, err = files.password(c)
 	}
 	return c, err
+}
+
+// checkSockets returns an error if c leads to a Unix socket that settings may not name. A host that begins with / is
+// the directory of a socket; without a host it is that of this machine, if there is one.
+func checkSockets(ctx context.Context, c *pgconn.Config) error {
+	for i := -1; i < len(c.Fallbacks); i++ {
+		host, port := c.Host, c.Port
+		if i >= 0 {
+			host, port = c.Fallbacks[i].Host, c.Fallbacks[i].Port
+		}
+		network, address := pgconn.NetworkAddress(host, port)
+		if err := checkSocket(ctx, network, address); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func checkSocket(ctx context.Context, network, address string) error {
+	if network != "unix" {
+		return nil
+	}
+	err := sdk.CheckPath(ctx, "url", address)
+	var refused sdk.SettingError
+	if errors.As(err, &refused) {
+		refused.Message = "leads to a Unix socket: " + refused.Message +
+			": add it there, or write a host such as localhost into the URL"
+		return refused
+	}
+	return err
 }
 
 // parameterOrEnv returns a parameter, or its environment variable if the parameter is missing.

@@ -45,7 +45,12 @@ func connect(ctx context.Context, url string, params map[string]string, password
 		c.RuntimeParams[k] = v
 	}
 	dialer := &net.Dialer{KeepAlive: 15 * time.Second, Timeout: c.ConnectTimeout}
-	c.DialFunc = dialer.DialContext
+	c.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
+		if err := checkSocket(ctx, network, address); err != nil { // a link may have been put in the way since
+			return nil, err
+		}
+		return dialer.DialContext(ctx, network, address)
+	}
 	if dialing != nil {
 		c.DialFunc = dialing(c.DialFunc)
 	}

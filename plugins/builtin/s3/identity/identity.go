@@ -2,6 +2,7 @@
 package identity
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -18,16 +19,17 @@ type identity struct {
 
 // New returns credentials that are got when they are first asked for, and again when they expire: from the
 // environment, a file or a role, as from says, or from the first of them that has any if it is auto. The profile is that
-// of the file; without one it is AWS_PROFILE, or default. Getting them fails with NoKeyError.
-func New(from, profile, region string) *credentials.Credentials {
+// of the file, which must be allowed by the sdk.Env of ctx; without one it is AWS_PROFILE, or default. Getting them
+// fails with NoKeyError.
+func New(ctx context.Context, from, name, region string) *credentials.Credentials {
 	id := &identity{}
-	add := func(name string, p credentials.Provider) {
-		if from == name || from == "auto" {
-			id.names, id.providers = append(id.names, name), append(id.providers, p)
+	add := func(kind string, p credentials.Provider) {
+		if from == kind || from == "auto" {
+			id.names, id.providers = append(id.names, kind), append(id.providers, p)
 		}
 	}
 	add("environment", &credentials.EnvAWS{})
-	add("file", &credentials.FileAWSCredentials{Profile: profile})
+	add("file", &profile{ctx: context.WithoutCancel(ctx), name: name})
 	add("role", &credentials.IAM{Region: region, Endpoint: roleEndpoint()})
 	return credentials.New(id)
 }

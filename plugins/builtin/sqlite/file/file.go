@@ -87,9 +87,14 @@ func (c *connector) Connect(context.Context) (driver.Conn, error) {
 	return conn, nil
 }
 
-// authorize refuses the pragmas that limit the memory of SQLite in the whole process: the store of the agent uses it, too.
+// processWide are the pragmas that limit the memory of SQLite in the whole process, or say where all of it keeps temporary
+// files: the store of the agent uses it, too.
+var processWide = []string{"hard_heap_limit", "soft_heap_limit", "mmap_size", "cache_size", "temp_store",
+	"temp_store_directory", "data_store_directory"}
+
+// authorize refuses the pragmas that are not of the database alone.
 func authorize(op int, name, _, _ string) int {
-	if op == sqlite3.SQLITE_PRAGMA && slices.Contains([]string{"hard_heap_limit", "soft_heap_limit", "mmap_size", "cache_size", "temp_store"}, strings.ToLower(name)) {
+	if op == sqlite3.SQLITE_PRAGMA && slices.Contains(processWide, strings.ToLower(name)) {
 		return sqlite3.SQLITE_DENY
 	}
 	return sqlite3.SQLITE_OK

@@ -1,0 +1,18 @@
+package settings
+
+import (
+	"github.com/conduit-agent/conduit/plugins/sdk"
+	"github.com/conduit-agent/conduit/spec/lazy"
+)
+
+var address = lazy.Regexp(`^(?:[\pL\pN._-]*|[0-9A-Fa-f:.]+(?:%[\w.-]+)?|\[[0-9A-Fa-f:.]+(?:%[\w.-]+)?\])(?::\w*)?$`)
+
+// CheckAddress returns an sdk.SettingError unless text is a host, which may be empty, or a host and a port. What else
+// stands there may be part of a password, so it must not be looked up or logged.
+func CheckAddress(setting, text string) error {
+	if address().MatchString(text) {
+		return nil
+	}
+	return sdk.SettingError{Setting: setting,
+		Message: "must be HOST:PORT, with nothing else: user and password have settings of their own"}
+}
