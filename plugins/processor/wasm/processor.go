@@ -123,7 +123,8 @@ func (p *processor) Open(ctx context.Context) error {
 
 // Process hands the records to the guest, as many at a time as it may have. When the guest
 // ends, or fails altogether, another one gets the records one at a time, and those that
-// none can process are refused. So are those at which guests hang again and again.
+// none can process are refused. So are those at which guests hang again and again. No guest
+// gets a record twice: it may keep in its memory that it has seen it.
 func (p *processor) Process(ctx context.Context, b *sdk.ProcessBatch) error {
 	hangs, id := &p.module.modules.hangs, p.config.processorID
 	alone, began := hangs.Alone(id), time.Now()
@@ -180,7 +181,8 @@ func (p *processor) processEach(ctx context.Context, b *sdk.ProcessBatch, at, en
 		b.Refuse(at, fmt.Errorf("cannot process the record: %w", failed))
 		return nil
 	}
-	sdk.Logger(ctx).Warn("the processor failed: it gets the records one at a time", "err", failed)
+	sdk.Logger(ctx).Warn("the processor failed: another instance gets the records one at a time", "err", failed)
+	p.drop()
 	for i := at; i < end; i++ {
 		_, err := p.processRange(ctx, b, i, i+1)
 		if isFailure(err) {
