@@ -30,6 +30,9 @@ var statefulChains = map[string][]spec.Processor{
 	"dedupe":               {dedupeBy(".Payload.After.k")},
 	"aggregate":            {aggregateByKey},
 	"throttle":             {throttled},
+	"script":               {remembering},
+	"script-then-throttle": {remembering, throttled},
+	"throttle-then-script": {throttled, remembering},
 	"dedupe-then-throttle": {dedupeBy(".Payload.After.k"), throttled},
 	"throttle-then-dedupe": {throttled, dedupeBy(".Payload.After.k")},
 	"dedupe-and-aggregate": {dedupeBy(".Payload.After.k"), aggregateByKey},
@@ -42,6 +45,14 @@ var places = [][]string{{"src"}, {"pipeline"}, {"dst"}, {"src", "pipeline"}, {"p
 var (
 	throttled = spec.Processor{ID: "throttle", Plugin: "throttle", Settings: map[string]string{"rate": "20",
 		"interval": "5ms"}}
+	remembering = spec.Processor{ID: "script", Plugin: "custom.javascript", Settings: map[string]string{"script": `
+		const seen = new Set();
+		function process(rec) {
+			const k = rec.Payload.After.k;
+			if (seen.has(k)) return null;
+			seen.add(k);
+			return rec;
+		}`}}
 	aggregateByKey = spec.Processor{ID: "aggregate", Plugin: "aggregate", Settings: map[string]string{
 		"key": ".Payload.After.k", "window.size": "4ms", "fields.n": "last(.Payload.After.n)",
 		"fields.s": "last(.Payload.After.s)"}}
@@ -126,7 +137,7 @@ func newStateSimulation(t *testing.T, seed uint64, at []string, chain []spec.Pro
 		rng: rand.New(rand.NewPCG(seed, 1)), letters: stored{durable: map[string]bool{}}}
 	s.total = 50 + s.rng.IntN(100)
 	s.dedupe = slices.ContainsFunc(chain, func(p spec.Processor) bool {
-		return p.Settings["key"] == ".Payload.After.k" && p.Plugin == "dedupe"
+		return p.Settings["key"] == ".Payload.After.k" && p.Plugin == "dedupe" || p.Plugin == "custom.javascript"
 	})
 	s.plugins.options.StateDir = s.dir
 	s.window.Unsettled, s.window.Unacked, s.spec.DLQ.WindowSize = 40, 60, 0
@@ -134,7 +145,7 @@ func newStateSimulation(t *testing.T, seed uint64, at []string, chain []spec.Pro
 		s.plugins.processors[p.Name] = p.New
 	}
 	sources := 1 + s.rng.IntN(2)
-	s.exact = len(chain) == 1 && s.dedupe && (sources == 1 || at[0] != "src")
+	s.exact = len(chain) == 1 && chain[0].Plugin == "dedupe" && (sources == 1 || at[0] != "src")
 	for i := range sources {
 		s.source(sourceName(i), s.total)
 	}
@@ -165,6 +176,8 @@ func (s *stateSimulation) declare(version int) {
 			chain[i].Settings["window.count"] = strconv.Itoa(100_000 - version)
 		case "throttle":
 			chain[i].Settings["burst"] = strconv.Itoa(20 + version)
+		case "custom.javascript":
+			chain[i].Settings["memory"] = strconv.Itoa(128<<20 - version)
 		}
 	}
 	first := chain
@@ -294,7 +307,8 @@ func (s *stateSimulation) runOnce(faulty bool) (graceful bool) {
 	if err != nil && !faulty {
 		s.t.Errorf("a run without faults ended with %v", err)
 	}
-	if s.dedupe && len(s.chain) == 1 && (len(sources) == 1 || s.at[0] != "src") {
+	// a changed script begins anew
+	if s.chain[0].Plugin == "dedupe" && len(s.chain) == 1 && (len(sources) == 1 || s.at[0] != "src") {
 		for _, d := range s.dests {
 			for k, n := range d.got {
 				if n > 1 {
