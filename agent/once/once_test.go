@@ -141,10 +141,16 @@ func TestWaitNoticesWhatCompletingFinds(t *testing.T) {
 	for _, late := range []time.Duration{0, 700 * time.Millisecond, 1500 * time.Millisecond, 9900 * time.Millisecond} {
 		synctest.Test(t, func(t *testing.T) {
 			told := false
-			w := waits(scene{runs, func(at time.Duration) measure.Lag {
+			starts := func(at time.Duration) spec.State {
+				if at < time.Second {
+					return spec.State{Phase: spec.PhaseRecovering}
+				}
+				return runs(at)
+			}
+			w := waits(scene{starts, func(at time.Duration) measure.Lag {
 				bytes := int64(0)
 				switch {
-				case at < late:
+				case at-time.Second < late:
 					bytes = 5
 				case told:
 					bytes = 7
