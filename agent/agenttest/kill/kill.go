@@ -271,7 +271,7 @@ func (f *flow) fault(t *testing.T, fault maker) {
 	f.repeated = verdict.repeated
 }
 
-// stopped reports whether the fault ends no write: what was written to a destination is not repeated after it.
+// stopped reports whether the fault interrupts no write: a destination gets nothing twice after it.
 func (f *flow) stopped(fault Fault) bool { return f.writes && (fault == None || fault == AgentStopped) }
 
 func newDir(t *testing.T) string {

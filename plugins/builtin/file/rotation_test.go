@@ -282,7 +282,7 @@ func TestSaysThatLinesAreMissing(t *testing.T) {
 			if err := s.Teardown(ctx); err != nil {
 				t.Error(err)
 			}
-			// Of a file that was cut off, what was added after the last look at it is not known.
+			// The source does not know lines that were added after its last look at a file that was cut off.
 			if known := strings.Contains(tt.says, "compressed"); (left > 0) != known {
 				t.Errorf("the status names %d items that are left out", left)
 			}
