@@ -86,7 +86,7 @@ func (w *Wait) observe(ctx context.Context, seen map[string]*observation, now ti
 		}
 		id := d.Pipeline.ID
 		if seen[id] == nil {
-			seen[id] = &observation{since: now}
+			seen[id] = &observation{since: now, still: now}
 		}
 		state, _ := w.State(id)
 		r := Rest{ID: id, State: state, Applied: state.RunningGeneration == d.Generation && !state.Stale()}
@@ -121,7 +121,7 @@ type observation struct {
 	since           time.Time // when it was not settled, or moved, last
 	still           time.Time // when it moved last
 	read, confirmed uint64
-	completed       bool // since still
+	completed       time.Time // when complete was called since still; zero: it was not
 }
 
 // rests records the progress of the sources. It reports whether nothing has moved for idle, and calls complete shortly
@@ -142,15 +142,17 @@ func (o *observation) rests(lags map[string]measure.Lag, idle time.Duration, now
 	if atEnd {
 		idle = min(idle, settling)
 	}
-	if !o.completed && now.Sub(o.still) >= idle-min(idle, settling)/2 {
-		o.completed = true
+	// The end may be found only after a pause as long as idle is now: what complete causes is waited for all the same.
+	notice := min(idle, settling) / 2
+	if o.completed.IsZero() && now.Sub(o.still) >= idle-notice {
+		o.completed = now
 		complete()
 	}
 	if !settled {
 		o.since = now
 		return false
 	}
-	return o.completed && now.Sub(o.since) >= idle
+	return !o.completed.IsZero() && now.Sub(o.completed) >= notice && now.Sub(o.since) >= idle
 }
 
 // unread returns the sources that know of unread data, and those that cannot know, in the order of their ids.

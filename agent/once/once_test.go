@@ -136,6 +136,36 @@ func TestWaitCompletes(t *testing.T) {
 	}
 }
 
+// A source may find its end only after a pause, and something unread once it is told that nothing more comes.
+func TestWaitNoticesWhatCompletingFinds(t *testing.T) {
+	for _, late := range []time.Duration{0, 700 * time.Millisecond, 1500 * time.Millisecond, 9900 * time.Millisecond} {
+		synctest.Test(t, func(t *testing.T) {
+			told := false
+			starts := func(at time.Duration) spec.State {
+				if at < time.Second {
+					return spec.State{Phase: spec.PhaseRecovering}
+				}
+				return runs(at)
+			}
+			w := waits(scene{starts, func(at time.Duration) measure.Lag {
+				bytes := int64(0)
+				switch {
+				case at-time.Second < late:
+					bytes = 5
+				case told:
+					bytes = 7
+				}
+				return measure.Lag{OpenSince: time.Unix(1, 0), Behind: progress.Report{Bytes: &bytes}}
+			}})
+			w.Complete = func(string) { time.AfterFunc(50*time.Millisecond, func() { told = true }) }
+			all, err := w.Run(t.Context())
+			if err != nil || len(all) != 1 || len(all[0].Unread) != 1 {
+				t.Errorf("the end is found after %v: %+v, %v, want unread bytes", late, all, err)
+			}
+		})
+	}
+}
+
 // TestUnread says what sources are known to have left.
 func TestUnread(t *testing.T) {
 	zero, some, now, late := int64(0), int64(5), 0.0, 7.0

@@ -34,6 +34,7 @@ type flow struct {
 	snapshot bool // of Source
 	repeated int  // records so far
 	rounds   int  // of Destination
+	writes   bool // into the system
 
 	target  atomic.Int64 // number up to which records are wanted before the next fault
 	reached atomic.Int64 // highest number that has arrived

@@ -9,10 +9,13 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/conduit-agent/conduit/agent/agenttest/effort"
 	"github.com/conduit-agent/conduit/agent/agenttest/kill"
+	"github.com/conduit-agent/conduit/plugins/plugintest/built"
 	"github.com/conduit-agent/conduit/plugins/plugintest/server"
+	"github.com/conduit-agent/conduit/plugins/processor/wasm"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/spoollog"
 	"github.com/conduit-agent/conduit/spec"
@@ -23,6 +26,7 @@ import (
 var statefulChains = map[string]struct {
 	processors []spec.Processor
 	unordered  bool
+	module     bool // they need the module contract
 }{
 	"dedupe": {processors: []spec.Processor{twice,
 		{ID: "dedupe", Plugin: "dedupe", Settings: map[string]string{"key": ".Payload.After.n"}, Workers: 1}}},
@@ -38,6 +42,53 @@ var statefulChains = map[string]struct {
 		Settings: map[string]string{
 			"script": "const seen = new Set();\nfunction process(rec) {\n  const n = rec.Payload.After.n;\n  if " +
 				"(seen.has(n)) return null;\n  seen.add(n);\n  return rec;\n}\n"}}}},
+	// its memory outlives an answer that is an error
+	"module": {module: true, processors: []spec.Processor{twice, {ID: "module", Plugin: "contract", Workers: 1,
+		Settings: map[string]string{"mode": "dedupe"}}}},
+}
+
+// contract is a module, and the directory of an agent for the code it is compiled to. To compile it takes longer than
+// a flow waits.
+type contract struct{ path, compiled string }
+
+func newContract(t *testing.T) contract {
+	dir := t.TempDir()
+	c := contract{path: filepath.Join(dir, "contract.wasm")}
+	if err := built.Binary(c.path, "github.com/conduit-agent/conduit/plugins/processor/wasm/testdata/contract",
+		"GOOS=wasip1", "GOARCH=wasm", "CGO_ENABLED=0"); err != nil {
+		t.Fatal(err)
+	}
+	var err error
+	if c.compiled, err = built.Modules("kill"); err != nil {
+		t.Fatal(err)
+	}
+	m := wasm.New(wasm.Options{Dir: dir, CacheDir: c.compiled})
+	m.Rescan(t.Context())
+	if all := m.Plugins(); len(all) != 1 {
+		t.Fatalf("the module is not one: %+v", m.Problems())
+	}
+	if err := m.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// with returns the start of a system whose agent has the module.
+func (c contract) with(start func(*testing.T, string) *kill.System) func(*testing.T, string) *kill.System {
+	return func(t *testing.T, dir string) *kill.System {
+		processors := filepath.Join(dir, "processors")
+		err := os.CopyFS(filepath.Join(dir, "conduit.db.modules"), os.DirFS(c.compiled))
+		if err == nil {
+			err = os.CopyFS(processors, os.DirFS(filepath.Dir(c.path)))
+		}
+		if err == nil {
+			err = os.Chtimes(filepath.Join(processors, "contract.wasm"), time.Time{}, time.Now().Add(-time.Hour))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return start(t, dir)
+	}
 }
 
 var twice = spec.Processor{ID: "twice", Plugin: "clone", Settings: map[string]string{"count": "1"}, Workers: 1}
@@ -138,6 +189,7 @@ var statefulSystems = map[string]statefulSystem{
 // each kind of destination or to the dead-letter queue. No record is lost, whatever a processor remembers.
 func TestStateful(t *testing.T) {
 	t.Parallel()
+	module := newContract(t)
 	for name, chain := range statefulChains {
 		for behind, d := range statefulSystems {
 			for _, place := range []string{"pipeline", "destination"} {
@@ -147,10 +199,14 @@ func TestStateful(t *testing.T) {
 						effort.Once(t)
 					}
 					t.Parallel()
+					system := d.system
+					if chain.module {
+						system = module.with(system)
+					}
 					kill.RunDestination(t, kill.Destination{
 						Plugin: "builtin:" + d.plugin, Processors: chain.processors, Shared: place == "pipeline",
 						Unordered: chain.unordered || d.unordered, Refused: d.refused, Rounds: 4,
-						System: d.system, Skip: otherFaults,
+						System: system, Skip: otherFaults, Reread: true,
 					})
 				})
 			}
@@ -158,12 +214,12 @@ func TestStateful(t *testing.T) {
 	}
 }
 
-// otherFaults are made by the tests of the destinations.
+// otherFaults are made by the tests of the destinations. Those that are not among them end the run of a pipeline, and
+// another one begins in the same process.
 var otherFaults = map[kill.Fault]string{}
 
 func init() {
-	for _, f := range []kill.Fault{kill.None, kill.ServerKilled, kill.ServerRestarted, kill.ConnectionCut,
-		kill.ConnectionRefused, kill.ConnectionDelayed,
+	for _, f := range []kill.Fault{kill.None, kill.ServerRestarted, kill.ConnectionRefused, kill.ConnectionDelayed,
 		kill.ConnectionStalled, kill.ConnectionHalfOpen, kill.CredentialsRotated, kill.Everything} {
 		otherFaults[f] = "the test of the destination makes it"
 	}

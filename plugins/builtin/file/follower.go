@@ -149,6 +149,7 @@ func (f *follower) warnOfRotated(path string, since time.Time) {
 		rotated := filepath.Join(filepath.Dir(path), e.Name())
 		if info, err := e.Info(); err == nil && info.Mode().IsRegular() && info.ModTime().After(since) && isRotated(rotated, own) && !f.isOpen(rotated) {
 			f.log.Warn("file was rotated before it was first read: the lines of the rotated one are missing", "path", path, "rotated", e.Name())
+			f.skips.Add(rotated, fmt.Errorf("it was rotated before %s was first read", path))
 		}
 	}
 }

@@ -128,6 +128,7 @@ func (t *tail) first(files []rotated) (f *content, moved bool) {
 		name := r.name + r.packed
 		if r.packed != "" && !canUnpack(t.compression, name) {
 			t.log.Warn("file was rotated before it was read, and is compressed in a way that is not read: its lines are missing", "path", t.path, "rotated", name)
+			t.skips.Add(name, errors.New("it was rotated before it was read, and is compressed in a way that is not read"))
 			continue
 		}
 		f, err := t.openRegular(name)
@@ -136,6 +137,7 @@ func (t *tail) first(files []rotated) (f *content, moved bool) {
 		}
 		if err != nil {
 			t.log.Warn("file was rotated before it was read, and cannot be read: its lines are missing", "path", t.path, "rotated", name, "err", err)
+			t.skips.Add(name, fmt.Errorf("it was rotated before it was read, and cannot be read: %w", err))
 			continue
 		}
 		if info, err := f.Stat(); err != nil || !os.SameFile(info, r.info) {

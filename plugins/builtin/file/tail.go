@@ -34,6 +34,7 @@ type tail struct {
 	gone     time.Time // since when nothing has the path; zero: something has
 	inode    uint64    // of the open file
 	written  time.Time // when the open file was last written to, as far as was noticed
+	size     int64     // of the open file on disk, as far as was noticed
 	switches int64     // how many files or contents were left behind
 	head     []byte    // beginning of the open file, up to headBytes, as far as it was read
 	ended    bool      // nothing will be added to the open file
@@ -146,7 +147,7 @@ func (t *tail) use(f *content, p place) error {
 	t.lines = lines{file: f, offset: p.offset, begins: t.groupBegin}
 	t.gone = time.Time{}
 	t.line, t.switches = p.line, p.switches
-	t.inode, t.written = inodeOf(info), info.ModTime()
+	t.inode, t.written, t.size = inodeOf(info), info.ModTime(), info.Size()
 	t.head, t.ended, t.atEnd = nil, false, false
 	return t.readHead()
 }
@@ -194,7 +195,7 @@ func (t *tail) observe() (replaced bool, err error) {
 	if t.cutOff(own) {
 		return false, t.restart()
 	}
-	t.written = own.ModTime()
+	t.written, t.size = own.ModTime(), own.Size()
 	return false, nil
 }
 
@@ -219,6 +220,16 @@ func (t *tail) cutOff(info os.FileInfo) bool {
 	return err == nil && !bytes.Equal(now[:len(t.head)], t.head)
 }
 
+var errCutOff = errors.New("the file was cut off before they were read, and there is no copy of it")
+
+// unread reports whether the open file is known to have had more than was read.
+func (t *tail) unread() bool {
+	if t.file.packed != nil {
+		return !t.atEnd
+	}
+	return t.size > t.offset+t.skip
+}
+
 // restart starts over with the open file, after what a copy of its old content has more
 // than was read.
 func (t *tail) restart() error {
@@ -230,6 +241,9 @@ func (t *tail) restart() error {
 		f = copied
 	} else {
 		t.log.Warn("file was cut off and there is no copy of it: what was not read before is lost", "path", t.path, "line", t.line+1)
+		if t.unread() {
+			t.skips.Add(fmt.Sprintf("lines of %s from %d on", t.path, t.line+1), errCutOff)
+		}
 		p = place{switches: t.switches + 1}
 	}
 	t.lines = lines{}

@@ -124,7 +124,8 @@ func (p *processor) Open(ctx context.Context) error {
 
 // Process hands the records to the guest, as many at a time as it may have. When the guest
 // ends, fails altogether or takes too long, another one gets the records one at a time, and
-// those that none can process are refused.
+// those that none can process are refused. No guest gets a record twice: it may keep in its
+// memory that it has seen it.
 func (p *processor) Process(ctx context.Context, b *sdk.ProcessBatch) error {
 	for at := 0; at < b.Len(); {
 		end := p.commandEnd(b, at)
@@ -162,7 +163,8 @@ func (p *processor) processEach(ctx context.Context, b *sdk.ProcessBatch, at, en
 	if isLate(failed) {
 		p.alone = aloneAfterLate
 	}
-	sdk.Logger(ctx).Warn("the processor failed: it gets the records one at a time", "err", failed)
+	sdk.Logger(ctx).Warn("the processor failed: another instance gets the records one at a time", "err", failed)
+	p.drop()
 	for i := at; i < end; i++ {
 		_, err := p.processInTime(ctx, b, i, i+1)
 		if isFailure(err) && ctx.Err() == nil {

@@ -321,6 +321,30 @@ func TestDeadGuests(t *testing.T) {
 	}
 }
 
+// A guest that answers with an error may have noted in its memory that it has seen the records. Another one gets them.
+func TestFailedGuestsAreNotAskedAgain(t *testing.T) {
+	t.Parallel()
+	plugin := find(t, newModules(t, wasm.Options{}, map[string]string{"a": contractModule}), "contract")
+	p := open(t, plugin, setup{settings: map[string]string{"mode": "dedupe"}})
+	for _, texts := range [][]string{{"a", "b", "b"}, {"c", "d", "c", "e"}} { // the second call fails
+		fates, _ := process(t, p, texts...)
+		known := map[string]bool{}
+		for i, text := range texts {
+			want := sdk.Kept
+			if known[text] {
+				want = sdk.Filtered
+			}
+			known[text] = true
+			if fates[i].Kind != want {
+				t.Errorf("%v: the fate of record %d is %+v, want %v", texts, i, fates[i], want)
+			}
+		}
+	}
+	if fates, _ := process(t, p, "e"); fates[0].Kind != sdk.Filtered {
+		t.Errorf("a record that was kept is %+v when it comes again, want it filtered", fates[0])
+	}
+}
+
 // A guest that hangs is stopped when its time is over.
 func TestTimeLimit(t *testing.T) {
 	p := open(t, find(t, newModules(t, wasm.Options{}, map[string]string{"a": contractModule}), "contract"), setup{})

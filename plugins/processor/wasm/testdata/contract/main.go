@@ -43,6 +43,7 @@ var (
 	mode   string
 	calls  int
 	kept   [][]byte
+	seen   = map[string]bool{}
 )
 
 func main() {
@@ -108,8 +109,33 @@ func failure(message string) *processorv1.CommandResponse {
 	return &processorv1.CommandResponse{Response: &processorv1.CommandResponse_Error{Error: &processorv1.Error{Code: 1, Message: message}}}
 }
 
+// dedupe drops the records it has seen. It answers some calls with an error after it has seen their records.
+func dedupe(records []*opencdcv1.Record) *processorv1.CommandResponse {
+	out := &processorv1.Process_Response{}
+	for _, r := range records {
+		key, err := proto.MarshalOptions{Deterministic: true}.Marshal(r.GetPayload().GetAfter())
+		if err != nil {
+			return failure(err.Error())
+		}
+		one := single(r)
+		if seen[string(key)] {
+			one = &processorv1.ProcessedRecord{
+				Record: &processorv1.ProcessedRecord_FilterRecord{FilterRecord: &processorv1.FilterRecord{}}}
+		}
+		seen[string(key)] = true
+		out.Records = append(out.Records, one)
+	}
+	if calls%3 == 2 && len(records) > 1 {
+		return failure("cannot do these together")
+	}
+	return &processorv1.CommandResponse{Response: &processorv1.CommandResponse_Process{Process: out}}
+}
+
 func process(records []*opencdcv1.Record) *processorv1.CommandResponse {
 	calls++
+	if mode == "dedupe" {
+		return dedupe(records)
+	}
 	out := &processorv1.Process_Response{}
 	for i, r := range records {
 		text := string(r.GetPayload().GetAfter().GetRawData())
