@@ -156,6 +156,12 @@ func (s *Slot) Process(ctx context.Context, token any, records []record.Record) 
 	return out, nil
 }
 
+// Unfinished reports whether the chain has parts of a batch left, which Attend returns. The slot must be locked.
+func (s *Slot) Unfinished() bool {
+	c, ok := s.chain.(connector.ChainSplitter)
+	return ok && c.Unfinished()
+}
+
 // Attend notifies the chain of committed batches, and lets it emit if its deadline has come or LetGo was called. The
 // slot must be locked.
 func (s *Slot) Attend(ctx context.Context) (connector.Outcome, error) {

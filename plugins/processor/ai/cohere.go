@@ -178,6 +178,9 @@ func (p *cohere) inRequests(ctx context.Context, b *sdk.ProcessBatch, size int, 
 		indices, texts = indices[:0], texts[:0]
 	}
 	for i := range b.Len() {
+		if len(texts) == 0 && b.Postpone(i) {
+			break
+		}
 		text, err := p.from.text(b.Record(i))
 		if err != nil {
 			b.Refuse(i, fmt.Errorf("cannot read the field: %w", err))
@@ -236,7 +239,11 @@ func (p *embed) embedAll(ctx context.Context, b *sdk.ProcessBatch, indices []int
 		return fmt.Errorf("cannot use the answer: it has %d embeddings for %d texts", len(answer.Embeddings.Float), len(texts))
 	}
 	for n, i := range indices {
-		if err := p.keep(b.Record(i), answer.Embeddings.Float[n]); err != nil {
+		err := b.Take(i, len(answer.Embeddings.Float[n]))
+		if err == nil {
+			err = p.keep(b.Record(i), answer.Embeddings.Float[n])
+		}
+		if err != nil {
 			b.Refuse(i, err)
 		}
 	}
@@ -318,7 +325,11 @@ func (p *rerank) rate(ctx context.Context, b *sdk.ProcessBatch, indices []int, t
 			continue
 		}
 		ratings[n].Document.Text = texts[n]
-		if err := p.keep(b.Record(i), ratings[n]); err != nil {
+		err := b.Take(i, len(texts[n]))
+		if err == nil {
+			err = p.keep(b.Record(i), ratings[n])
+		}
+		if err != nil {
 			b.Refuse(i, fmt.Errorf("cannot keep the rating: %w", err))
 		}
 	}

@@ -139,9 +139,18 @@ func partsOf(fields ...field) schema.Parts {
 // pipeline is stopped.
 func each(ctx context.Context, b *sdk.ProcessBatch, process func(*record.Record) error) error {
 	for i := range b.Len() {
-		if err := process(b.Record(i)); ctx.Err() != nil {
+		if b.Postpone(i) {
+			break
+		}
+		before := b.Record(i).Memory()
+		err := process(b.Record(i))
+		if ctx.Err() != nil {
 			return ctx.Err()
-		} else if err != nil {
+		}
+		if err == nil {
+			err = b.Take(i, b.Record(i).Memory()-before)
+		}
+		if err != nil {
 			b.Refuse(i, err)
 		}
 	}

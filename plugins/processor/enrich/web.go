@@ -109,10 +109,16 @@ func (p *web) Open(context.Context) error {
 func (p *web) Process(ctx context.Context, b *sdk.ProcessBatch) error {
 	p.timeLimit.Begin(ctx)
 	for i := range b.Len() {
+		if b.Postpone(i) {
+			break
+		}
 		r := b.Record(i)
 		a, err := p.answer(ctx, r)
 		if err := ctx.Err(); err != nil {
 			return err
+		}
+		if err == nil && a.found {
+			err = b.Take(i, record.ValueMemory(a.value))
 		}
 		if err == nil && a.found {
 			err = p.target.Set(r, record.CloneValue(a.value))

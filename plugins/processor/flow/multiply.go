@@ -47,6 +47,9 @@ func (p *clone) SchemaParts() schema.Parts { return schema.Parts{} }
 // Process implements sdk.Processor.
 func (p *clone) Process(_ context.Context, b *sdk.ProcessBatch) error {
 	for i := range b.Len() {
+		if b.Postpone(i) {
+			break
+		}
 		if err := b.Take(i, (1+p.count)*(b.Record(i).Memory()-sdk.PieceBytes)); err != nil {
 			b.Refuse(i, err)
 			continue
@@ -96,6 +99,9 @@ func (p *split) SchemaParts() schema.Parts { return p.ref.Parts() }
 // Process implements sdk.Processor.
 func (p *split) Process(_ context.Context, b *sdk.ProcessBatch) error {
 	for i := range b.Len() {
+		if b.Postpone(i) {
+			break
+		}
 		pieces, err := p.pieces(b, i)
 		if err != nil {
 			b.Refuse(i, err)

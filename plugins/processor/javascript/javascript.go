@@ -92,6 +92,9 @@ func (p *processor) Process(ctx context.Context, b *sdk.ProcessBatch) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
+		if b.Postpone(i) {
+			break
+		}
 		p.guard.next()
 		p.processOne(b, i)
 		if !p.runtime.broken {
@@ -108,6 +111,9 @@ func (p *processor) Process(ctx context.Context, b *sdk.ProcessBatch) error {
 
 func (p *processor) processOne(b *sdk.ProcessBatch, i int) {
 	out, err := p.runtime.run(b.Record(i))
+	if err == nil {
+		err = b.Take(i, out.memory())
+	}
 	switch {
 	case err != nil:
 		b.Refuse(i, err)
@@ -119,6 +125,17 @@ func (p *processor) processOne(b *sdk.ProcessBatch, i int) {
 		out.record.Position = b.Record(i).Position
 		*b.Record(i) = out.record
 	}
+}
+
+// memory returns how many bytes of memory the outcome takes.
+func (o *outcome) memory() (n int) {
+	for i := range o.pieces {
+		n += o.pieces[i].Memory()
+	}
+	if o.pieces == nil && !o.filtered {
+		n = o.record.Memory()
+	}
+	return n
 }
 
 func (p *processor) Teardown(context.Context) error {

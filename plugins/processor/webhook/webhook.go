@@ -210,9 +210,18 @@ func (p *processor) SchemaParts() schema.Parts {
 func (p *processor) Process(ctx context.Context, b *sdk.ProcessBatch) error {
 	p.timeLimit.Begin(ctx)
 	for i := range b.Len() {
-		if err := p.processOne(ctx, b.Record(i)); ctx.Err() != nil {
+		if b.Postpone(i) {
+			break
+		}
+		before := b.Record(i).Memory()
+		err := p.processOne(ctx, b.Record(i))
+		if ctx.Err() != nil {
 			return ctx.Err()
-		} else if err != nil {
+		}
+		if err == nil {
+			err = b.Take(i, b.Record(i).Memory()-before)
+		}
+		if err != nil {
 			b.Refuse(i, err)
 		}
 	}
