@@ -299,7 +299,7 @@ func (p *pipelineState) setStall(now *spec.Stall) {
 	before := p.State.Stall
 	p.update(func(s *spec.State) { s.Stall = now })
 	switch {
-	case now.Silent() && !before.Silent(): // of which there is an event
+	case now.Silent() && !before.Silent(): // notification.Silence records the event
 		p.log().Warn("pipeline reads nothing", "reason", now.Reason, "stage", now.Stage, "since", now.Since, "err",
 			now.Message)
 	case now.Silent():

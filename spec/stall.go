@@ -19,7 +19,7 @@ type Stall struct {
 	Generation int64 `json:"generation,omitempty"`
 }
 
-// State says for people what a running pipeline with the stall is.
+// State describes for people a running pipeline with the stall.
 func (s *Stall) State() string {
 	if s.Silent() {
 		return "silent"

@@ -42,8 +42,8 @@ type Watch struct {
 	Runs Runs
 	// Unplaced reports whether a pipeline should run but no member of the cluster runs it; nil: there is no cluster.
 	Unplaced func(id string) bool
-	// Silent reports whether no source of a running pipeline has read a record for longer than its max-silence, and when
-	// one has last, or else when the run began; nil: no pipeline has a max-silence.
+	// Silent reports whether no source of a running pipeline has read a record for longer than its max-silence. last is
+	// when one has, or when the run began. nil: no pipeline has a max-silence.
 	Silent   func(id string) (last time.Time, silent bool)
 	Limits   *Limits       // nil: DefaultLimits
 	Interval time.Duration // between two observations; 0: a second

@@ -29,8 +29,8 @@ const (
 	slowRecord          = time.Microsecond
 )
 
-// How many batches may wait for a destination, and how many bytes of memory. A single batch may be larger. The window of
-// a source bounds what it reads, and not what processors make of that.
+// How many batches may wait for a destination, and how many bytes of memory. A single batch may be larger. The
+// window of a source bounds the records read, and processors may make larger ones.
 const (
 	queueLength = 64
 	queueBytes  = 64 << 20
@@ -54,7 +54,7 @@ type destinationRun struct {
 	tap    *tap.Tap                                      // what is written
 	stats  *measure.Connector
 	queue  chan waiting
-	queued atomic.Int64  // bytes of what is in queue, or about to be
+	queued atomic.Int64  // bytes of the batches in queue, or about to be
 	room   notify.Signal // queued is less
 	ended  chan struct{} // closed when everything is written and settled
 
@@ -89,7 +89,8 @@ type part struct {
 
 func newDestinationRun(r *run, index int, o *opened[connector.Destination]) *destinationRun {
 	d := &destinationRun{run: r, id: o.id, index: index, stage: newStage(o.id), before: r.Taps.Acquire(tap.In(o.id)), tap: r.Taps.Acquire(o.id), stats: r.Stats.Destination(o.id),
-		queue: make(chan waiting, queueLength), room: notify.NewSignal(), gate: handover.NewGate(), ended: make(chan struct{}), empty: notify.NewSignal()}
+		queue: make(chan waiting, queueLength), room: notify.NewSignal(),
+		gate: handover.NewGate(), ended: make(chan struct{}), empty: notify.NewSignal()}
 	d.out.Store(o)
 	return d
 }

@@ -37,7 +37,7 @@ func (p *parts) passed(n int) {
 	p.size = min(max(1, partBytes/each), max(n*partGrowth, p.size), mostPart)
 }
 
-// tooMany records that the processors split the part that passes, since they make much of its records.
+// tooMany records that the processors split the part that passes: its output is too large.
 func (p *parts) tooMany() { p.made.Add(tooMuch) }
 
 // processParts passes b through the processors.

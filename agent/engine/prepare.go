@@ -10,7 +10,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// prepare makes the parts to write of batches: what the processors of the destination make of them, if there are any. It
+// prepare passes batches through the processors of the destination, if there are any, and makes the parts to write. It
 // returns the batches for the next call. more reports that there has to be one, since the processors have parts left.
 func (d *destinationRun) prepare(ctx context.Context, batches []inFlight) (left []inFlight, more bool, err error) {
 	d.parts = d.parts[:0]

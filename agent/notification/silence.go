@@ -78,8 +78,8 @@ func (s *Silence) All() map[string]bool {
 	return all
 }
 
-// Of reports whether a pipeline that runs and has a max-silence is silent, and when one of its sources read a record last,
-// or else when the run began.
+// Of reports whether a pipeline that runs and has a max-silence is silent. last is when its sources read a record,
+// or when the run began.
 func (s *Silence) Of(id string) (last time.Time, silent bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -58,7 +58,7 @@ type ChainReleaser interface {
 	Release(ctx context.Context) (Outcome, error)
 }
 
-// ChainSplitter is a Chain that passes a batch on in parts when what it makes of the records takes much memory.
+// ChainSplitter is a Chain that passes a batch on in parts when its output takes much memory.
 type ChainSplitter interface {
 	Chain
 	// Unfinished reports whether there are parts left. The outcome of Process or Release is the first part then, and

@@ -36,7 +36,7 @@ func TestBatchMemory(t *testing.T) {
 	const (
 		count = 8192
 		most  = 32 << 20 // that a batch may take
-		times = 8        // as much may be allocated for a part: garbage, and what the estimates leave out
+		times = 8        // as much may be allocated for a part: garbage, and memory that is not estimated
 	)
 	large := strings.Repeat("x", 16<<10)
 	list := "[" + strings.Repeat("[],", 500) + "0]"
@@ -152,7 +152,7 @@ func TestBatchMemory(t *testing.T) {
 	}
 }
 
-// memoryOf returns how many bytes the records that go on take.
+// memoryOf returns how many bytes the records of out take.
 func memoryOf(out connector.Outcome) (n int) {
 	for i := range out.Records {
 		n += out.Records[i].Memory()

@@ -23,7 +23,7 @@ type Chain struct {
 	observers []observer
 	follow    schema.Parts // the parts of which the schema follows
 	shapes    follower
-	queues    [][]queued // by stage: what has not passed the stages behind it, or it and those behind it
+	queues    [][]queued // by the stage that emitted or postponed it
 	// by token of an uncommitted batch: the emissions made from its records, for the observers
 	covering map[any][]*group
 }
@@ -52,7 +52,7 @@ type queued struct {
 	sdk.Emission
 	holder    int  // the stage that holds what Settles names
 	first     int  // the stage that gets it next
-	postponed bool // it may be part of what is kept for the dead-letter queue
+	postponed bool // the dead-letter queue may get the records as they are
 }
 
 // Process implements connector.Chain.
@@ -94,7 +94,7 @@ func (c *Chain) Release(ctx context.Context) (connector.Outcome, error) {
 
 // passEmissions passes the queued emissions through the stages behind their own. Emissions of the last stages go first:
 // they are older than records that arrive from earlier stages. It leaves the others for the next call once out takes as
-// much memory as a batch may. made is how much of that was allocated before.
+// much memory as a batch may. made is the memory allocated before the call.
 func (c *Chain) passEmissions(ctx context.Context, out *connector.Outcome, made int) error {
 	for last := len(c.queues) - 1; last >= 0; {
 		q := c.queues[last]
@@ -111,7 +111,7 @@ func (c *Chain) passEmissions(ctx context.Context, out *connector.Outcome, made 
 		if err != nil {
 			return err
 		}
-		q[0] = queued{} // of which the queue keeps the memory
+		q[0] = queued{} // frees its records
 		made += n
 		last = len(c.queues) - 1 // those behind may have emitted
 	}
@@ -152,7 +152,7 @@ func (c *Chain) pass(ctx context.Context, w *work, first int) error {
 	return c.shapes.follow(ctx, c.schemas, c.log, c.follow, w.records)
 }
 
-// passEmission passes what was queued through the stages that are left. It returns how many bytes were allocated.
+// passEmission passes q through its remaining stages. It returns how many bytes were allocated.
 func (c *Chain) passEmission(ctx context.Context, q queued, out *connector.Outcome) (made int, err error) {
 	c.stages[q.holder].holding -= len(q.Settles)
 	g := &group{settles: flatten(q.Settles)}

@@ -33,12 +33,12 @@ type work struct {
 	most   int           // records wait once total is so much; guarded by mu
 }
 
-// batchMemory returns how many bytes may be allocated for the records of a batch before the rest of them has to wait,
-// where budget is the limit of one record. A batch of usual records never takes so much.
+// batchMemory returns how many bytes may be allocated for a batch before its remaining records have to wait. budget is
+// the limit of one record. A batch of usual records never takes so much.
 func batchMemory(budget int) int { return max(budget/4, 32<<20) }
 
-// extend begins a stage, which gets some memory even if those before it have used up what a batch may take: otherwise
-// each of the records would have to pass it alone.
+// extend begins a stage, which gets some memory even if earlier stages have used up the limit of the batch: otherwise
+// each record would have to pass it alone.
 func (w *work) extend() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -130,8 +130,8 @@ func (w *work) apply(s *stage, fates []sdk.Fate) {
 	}
 }
 
-// postpone queues the records from the first postponed one on, which keeps their order. It returns the fates with all
-// of them as postponed. Each is an emission, so that each can be refused alone.
+// postpone queues the records from the first postponed one on, which keeps their order. In the returned fates all these
+// records are postponed. Each is an emission, so that each can be refused alone.
 func (w *work) postpone(s *stage, fates []sdk.Fate) []sdk.Fate {
 	first := slices.IndexFunc(fates, func(f sdk.Fate) bool { return f.Kind == sdk.Postponed })
 	if first < 0 {

@@ -46,9 +46,10 @@ func (c *Cache) DecodeRecord(ctx context.Context, r *record.Record, parts Parts)
 	return err
 }
 
-// DecodeRecordWithin is DecodeRecord with a limit of the bytes of memory that the decoded parts take. It also returns how
-// many they take.
-func (c *Cache) DecodeRecordWithin(ctx context.Context, r *record.Record, parts Parts, limit int) (memory int, err error) {
+// DecodeRecordWithin is DecodeRecord with a limit of the bytes of memory that the decoded parts take. It also returns
+// how many they take.
+func (c *Cache) DecodeRecordWithin(ctx context.Context, r *record.Record, parts Parts, limit int) (memory int,
+	err error) {
 	err = c.convert(ctx, r, parts, func(codec *Codec, d record.Data) (record.Data, error) {
 		b, ok := d.Raw()
 		if !ok {
