@@ -6,6 +6,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/conduit-agent/conduit/agent/catalog"
 	"github.com/conduit-agent/conduit/agent/config"
@@ -126,6 +127,7 @@ func (a *Agent) wireTelemetry() {
 	a.Delivery = &delivery.Watch{
 		Loop:     a.Loop,
 		Runs:     a.Runner,
+		Silent:   func(id string) (time.Time, bool) { return a.silence.Of(id) },
 		Unplaced: func(id string) bool { return membership.View{Membership: a.cluster}.Unplaced(id) },
 		Log:      a.options.Log,
 	}

@@ -299,7 +299,14 @@ func (p *pipelineState) setStall(now *spec.Stall) {
 	before := p.State.Stall
 	p.update(func(s *spec.State) { s.Stall = now })
 	switch {
-	case before == nil && now != nil:
+	case now.Silent() && !before.Silent(): // notification.Silence records the event
+		p.log().Warn("pipeline reads nothing", "reason", now.Reason, "stage", now.Stage, "since", now.Since, "err",
+			now.Message)
+	case now.Silent():
+	case before.Silent() && now == nil:
+		p.log().Info("pipeline reads again, or does not run", "reason", before.Reason, "stage", before.Stage, "since",
+			before.Since)
+	case now != nil && (before == nil || before.Silent()):
 		p.event(warning, "NotDelivering", fmt.Sprintf("since %s: %s", now.Since.UTC().Format(time.RFC3339),
 			now.Message))
 		p.log().Warn("pipeline does not deliver", "reason", now.Reason, "stage", now.Stage, "since", now.Since, "err",

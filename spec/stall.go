@@ -19,6 +19,14 @@ type Stall struct {
 	Generation int64 `json:"generation,omitempty"`
 }
 
+// State describes for people a running pipeline with the stall.
+func (s *Stall) State() string {
+	if s.Silent() {
+		return "silent"
+	}
+	return "not delivering"
+}
+
 // The kinds of stages.
 const (
 	StageSource      = "Source"
@@ -33,7 +41,12 @@ const (
 	StallRetrying = "Retrying" // it reports errors and tries again
 	StallStuck    = "Stuck"    // it does not answer
 	StallFailed   = "Failed"   // it ended the run
+	StallSilent   = "Silent"   // of a source: no source of the pipeline has read a record for longer than its max-silence
 )
+
+// Silent reports whether the reason is that no source has read a record for longer than max-silence. Nothing that was
+// read waits then.
+func (s *Stall) Silent() bool { return s != nil && s.Reason == StageSource+StallSilent }
 
 // The reasons that blame no stage.
 const (

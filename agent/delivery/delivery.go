@@ -63,6 +63,7 @@ type Observed struct {
 	Failed    time.Duration // how long the last run lasted that failed and had delivered nothing
 	Flapped   time.Duration // the same of one that had delivered something
 	Failure   time.Time     // when a run failed last, zero when none has
+	Silent    time.Time     // when a source read a record last, if that is longer ago than max-silence; else zero
 	Unplaced  time.Time     // since when no member of the cluster has the pipeline; zero when one has or there is none
 }
 
@@ -81,14 +82,38 @@ func Judge(now time.Time, o *Observed) *spec.Stall {
 			return &spec.Stall{Reason: spec.StallStart, Since: o.State.Since, Message: "its plugins do not start"}
 		}
 	case spec.PhaseRunning:
+		if before.Silent() {
+			before = nil
+		}
 		if s := o.worst(now); s != nil {
 			return after(before, s)
 		}
-		if before != nil && o.over(now) {
-			return nil
+		if before == nil || o.over(now) {
+			return o.silence()
 		}
 	}
 	return before
+}
+
+// silence returns the stall of a pipeline that reads nothing, nil if it may have nothing to read.
+func (o *Observed) silence() *spec.Stall {
+	if o.Silent.IsZero() {
+		return nil
+	}
+	s := &spec.Stall{Reason: spec.StageSource + spec.StallSilent, Since: o.Silent,
+		Message: "no source has read a record for longer than max-silence"}
+	for i := range o.Stages {
+		st := &o.Stages[i]
+		switch {
+		case st.Kind != spec.StageSource:
+		case s.Stage == "":
+			s.Stage, s.Message = st.ID, st.name()+" has read no record for longer than max-silence"
+		default:
+			s.Stage, s.Message = "", "no source has read a record for longer than max-silence"
+			return s
+		}
+	}
+	return s
 }
 
 // after returns s as what became of a stall that there was before, nil for none.

@@ -149,6 +149,9 @@ func TestJudgeStalls(t *testing.T) {
 	stuck := &spec.Stall{Reason: "DestinationStuck", Stage: "p:out", Message: "p:out hangs",
 		Since: ago(5 * time.Minute)}
 	away := &spec.Stall{Reason: spec.StallCluster, Message: "no member", Since: ago(5 * time.Minute)}
+	quiet := &spec.Stall{Reason: "SourceSilent", Stage: "p:in", Message: "p:in is silent", Since: ago(5 * time.Minute)}
+	silent := func(o *delivery.Observed) { o.Silent = ago(5 * time.Minute) }
+	reading := source(0, measure.Reading, nil)
 	passed := destination(0, func(s *delivery.Stage) { s.PassedAt, s.Since = ago(time.Second), time.Time{} })
 	other := destination(0, func(s *delivery.Stage) { s.ID, s.PassedAt = "p:other", ago(time.Second) })
 	waits := destination(5*time.Second, nil)
@@ -161,6 +164,19 @@ func TestJudgeStalls(t *testing.T) {
 		change func(*delivery.Observed)
 		want   string
 	}{
+		"its source is silent": {spec.PhaseRunning, time.Hour, nil, []delivery.Stage{reading, idle}, silent,
+			"SourceSilent p:in 300"},
+		"its source stays silent": {spec.PhaseRunning, time.Hour, quiet, []delivery.Stage{reading, idle}, silent,
+			"SourceSilent p:in 300"},
+		"its source reads again": {spec.PhaseRunning, time.Hour, quiet, []delivery.Stage{reading, idle}, nil, ""},
+		"both of its sources are silent": {spec.PhaseRunning, time.Hour, nil,
+			[]delivery.Stage{reading, reading, idle}, silent, "SourceSilent  300"},
+		"its source has never read, and nobody expects it to": {spec.PhaseRunning, 100 * time.Hour, nil,
+			[]delivery.Stage{reading, idle}, nil, ""},
+		"its destination is stuck, and its source silent": {spec.PhaseRunning, time.Hour, quiet,
+			[]delivery.Stage{reading, destination(time.Minute, nil)}, silent, "DestinationStuck p:out 60"},
+		"it works again, and its source is silent": {spec.PhaseRunning, time.Hour, stuck,
+			[]delivery.Stage{reading, passed}, silent, "SourceSilent p:in 300"},
 		"it recovers":     {spec.PhaseRecovering, time.Second, failed, nil, nil, "DestinationFailed p:out 300"},
 		"it is degraded":  {spec.PhaseDegraded, time.Hour, failed, nil, nil, "DestinationFailed p:out 300"},
 		"it starts again": {spec.PhaseStarting, time.Second, failed, nil, nil, "DestinationFailed p:out 300"},

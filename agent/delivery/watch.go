@@ -42,6 +42,9 @@ type Watch struct {
 	Runs Runs
 	// Unplaced reports whether a pipeline should run but no member of the cluster runs it; nil: there is no cluster.
 	Unplaced func(id string) bool
+	// Silent reports whether no source of a running pipeline has read a record for longer than its max-silence. last is
+	// when one has, or when the run began. nil: no pipeline has a max-silence.
+	Silent   func(id string) (last time.Time, silent bool)
 	Limits   *Limits       // nil: DefaultLimits
 	Interval time.Duration // between two observations; 0: a second
 	Log      *slog.Logger
@@ -149,6 +152,12 @@ func (w *Watch) observe(now time.Time, p *pipeline, s *spec.State) {
 	p.running, p.since = s.Phase == spec.PhaseRunning, s.Since
 	o.State = *s
 	unplaced := s.Phase == spec.PhaseStopped && !s.StoppedByUser && w.Unplaced != nil && w.Unplaced(s.PipelineID)
+	o.Silent = time.Time{}
+	if w.Silent != nil {
+		if last, silent := w.Silent(s.PipelineID); silent {
+			o.Silent = last
+		}
+	}
 	switch {
 	case !unplaced:
 		o.Unplaced = time.Time{}

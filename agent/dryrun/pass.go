@@ -48,7 +48,12 @@ func (r *Run) pass(ctx context.Context, chain *processor.Chain, items []item) ([
 	for _, refused := range out.Refused {
 		r.refuse(b, refused)
 	}
-	return b.goOn(out), nil
+	on := b.goOn(out)
+	if chain.Unfinished() {
+		rest, err := r.pass(ctx, chain, nil)
+		return append(on, rest...), err
+	}
+	return on, nil
 }
 
 // split notes which records became several, or are held, as they were before.

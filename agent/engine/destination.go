@@ -29,9 +29,18 @@ const (
 	slowRecord          = time.Microsecond
 )
 
-// queueLength is how many batches may wait for a destination. What they hold is
-// bounded by the window of the source.
-const queueLength = 64
+// How many batches may wait for a destination, and how many bytes of memory. A single batch may be larger. The
+// window of a source bounds the records read, and processors may make larger ones.
+const (
+	queueLength = 64
+	queueBytes  = 64 << 20
+)
+
+// waiting is a batch in the queue of a destination.
+type waiting struct {
+	inFlight
+	size int64 // bytes that count as queued
+}
 
 // destinationRun drives one destination of a running pipeline: a goroutine writes, and
 // settled, called by the destination, attributes its results.
@@ -44,7 +53,9 @@ type destinationRun struct {
 	before *tap.Tap                                      // what comes to its processors
 	tap    *tap.Tap                                      // what is written
 	stats  *measure.Connector
-	queue  chan inFlight
+	queue  chan waiting
+	queued atomic.Int64  // bytes of the batches in queue, or about to be
+	room   notify.Signal // queued is less
 	ended  chan struct{} // closed when everything is written and settled
 
 	gate   *handover.Gate  // held while something is written, by write or by who read it
@@ -78,7 +89,8 @@ type part struct {
 
 func newDestinationRun(r *run, index int, o *opened[connector.Destination]) *destinationRun {
 	d := &destinationRun{run: r, id: o.id, index: index, stage: newStage(o.id), before: r.Taps.Acquire(tap.In(o.id)), tap: r.Taps.Acquire(o.id), stats: r.Stats.Destination(o.id),
-		queue: make(chan inFlight, queueLength), gate: handover.NewGate(), ended: make(chan struct{}), empty: notify.NewSignal()}
+		queue: make(chan waiting, queueLength), room: notify.NewSignal(),
+		gate: handover.NewGate(), ended: make(chan struct{}), empty: notify.NewSignal()}
 	d.out.Store(o)
 	return d
 }
@@ -122,9 +134,20 @@ func (d *destinationRun) write(ctx context.Context) error {
 
 // put writes batches, with gate held.
 func (d *destinationRun) put(ctx context.Context, batches []inFlight) error {
-	if err := d.prepare(ctx, batches); err != nil || len(d.parts) == 0 {
-		return err
+	for more := true; more; {
+		var err error
+		if batches, more, err = d.prepare(ctx, batches); err == nil && len(d.parts) > 0 {
+			err = d.putParts(ctx)
+		}
+		if err != nil {
+			return err
+		}
 	}
+	return nil
+}
+
+// putParts writes what prepare made.
+func (d *destinationRun) putParts(ctx context.Context) error {
 	if hold := d.run.Hold; hold != nil {
 		d.unclaimed.Store(true)
 		err := hold(ctx)
@@ -194,6 +217,33 @@ func (d *destinationRun) flush(ctx context.Context) error {
 	return d.waitSettled(ctx)
 }
 
+// enqueue queues f once there is room.
+func (d *destinationRun) enqueue(ctx context.Context, f inFlight) error {
+	size := int64(f.Size())
+	for n := d.queued.Load(); n > 0 && n+size > queueBytes; n = d.queued.Load() {
+		select {
+		case <-d.room:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	d.queued.Add(size)
+	d.room.Notify() // other sources may wait, too
+	select {
+	case d.queue <- waiting{f, size}:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// dequeued returns the batch of w, which was received from the queue.
+func (d *destinationRun) dequeued(w waiting) inFlight {
+	d.queued.Add(-w.size)
+	d.room.Notify()
+	return w.inFlight
+}
+
 // pause stops write before its next write, and flushes the destination. It returns when
 // everything written is settled; write goes on when released is closed.
 func (d *destinationRun) pause(ctx context.Context, released <-chan struct{}) error {
@@ -223,11 +273,11 @@ func (d *destinationRun) next(ctx context.Context, batches []inFlight) (_ []inFl
 		default:
 		}
 		select {
-		case f, ok := <-d.queue:
+		case w, ok := <-d.queue:
 			if !ok {
 				return nil, false
 			}
-			batches = append(batches, f)
+			batches = append(batches, d.dequeued(w))
 		case <-d.stage.Wake:
 			return nil, true
 		case p := <-d.gate.Requests():
@@ -244,10 +294,11 @@ func (d *destinationRun) next(ctx context.Context, batches []inFlight) (_ []inFl
 	}
 	for records < most && bytes < coalesceBytes {
 		select {
-		case f, ok := <-d.queue:
+		case w, ok := <-d.queue:
 			if !ok {
 				return batches, true
 			}
+			f := d.dequeued(w)
 			batches = append(batches, f)
 			records, bytes = records+f.Records.Len(), bytes+f.Size()
 		default:

@@ -22,6 +22,7 @@ const (
 	partBytes  = 16 << 20
 	partGrowth = 16 // of a part, compared with the one before
 	mostPart   = 1 << 16
+	tooMuch    = 4 * partBytes // counts for the output of a part that was too large
 )
 
 // next returns how many of n records pass next.
@@ -35,6 +36,9 @@ func (p *parts) passed(n int) {
 	each := max(1, int(p.made.Load())/n, int(p.branch.Load()))
 	p.size = min(max(1, partBytes/each), max(n*partGrowth, p.size), mostPart)
 }
+
+// tooMany records that the processors split the part that passes: its output is too large.
+func (p *parts) tooMany() { p.made.Add(tooMuch) }
 
 // processParts passes b through the processors.
 func (s *sourceRun) processParts(ctx context.Context, b *record.Batch) error {

@@ -10,32 +10,35 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// prepare makes the parts to write of batches: what the processors of the destination make
-// of them, if there are any.
-func (d *destinationRun) prepare(ctx context.Context, batches []inFlight) error {
+// prepare passes batches through the processors of the destination, if there are any, and makes the parts to write. It
+// returns the batches for the next call. more reports that there has to be one, since the processors have parts left.
+func (d *destinationRun) prepare(ctx context.Context, batches []inFlight) (left []inFlight, more bool, err error) {
 	d.parts = d.parts[:0]
 	if !d.stage.Active() {
 		for _, f := range batches {
 			d.part(f)
 		}
-		return nil
+		return nil, false, nil
 	}
 	defer d.run.recheck()
 	d.stage.Lock()
 	defer d.stage.Unlock()
 	emitted, err := d.stage.attend(ctx, d.run)
 	if err != nil {
-		return err
+		return nil, false, err
 	}
 	d.emit(d.run.sources[0], emitted)
-	for _, f := range batches {
+	for i, f := range batches {
+		if d.stage.Unfinished() {
+			return batches[i:], true, nil
+		}
 		if !d.stage.Active() { // it was taken away
 			d.part(f)
 		} else if err := d.process(ctx, f); err != nil {
-			return err
+			return nil, false, err
 		}
 	}
-	return nil
+	return nil, d.stage.Unfinished(), nil
 }
 
 // part appends what the destination gets of f when it has no processors: pieces of a

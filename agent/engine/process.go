@@ -22,7 +22,29 @@ func (s *sourceRun) process(ctx context.Context, f inFlight) error {
 	if err != nil {
 		return err
 	}
-	return s.forward(ctx, f, s.emissions(emitted, nil))
+	if s.stage.Unfinished() {
+		s.parts.tooMany()
+	}
+	if err := s.forward(ctx, f, s.emissions(emitted, nil)); err != nil {
+		return err
+	}
+	return s.stage.rest(ctx, s.run, func(emitted []sdk.Emission) error {
+		return s.forward(ctx, inFlight{}, s.emissions(emitted, nil))
+	})
+}
+
+// rest passes on the parts of a batch that the chain of st, which is locked, has left.
+func (st stage) rest(ctx context.Context, r *run, pass func(emitted []sdk.Emission) error) error {
+	for st.Unfinished() {
+		emitted, err := st.attend(ctx, r)
+		if err == nil {
+			err = pass(emitted)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // pass runs the chain over f, which is left with what goes on. It returns what the chain
@@ -86,10 +108,26 @@ func (s *sourceRun) forward(ctx context.Context, f inFlight, emitted []inFlight)
 		if err != nil {
 			return err
 		}
-		for _, f := range slices.Insert(s.emissions(more, nil), 0, f) {
-			if err := s.hand(ctx, f); err != nil {
-				return err
-			}
+		if st.Unfinished() {
+			s.parts.tooMany()
+		}
+		if err := s.handAll(ctx, slices.Insert(s.emissions(more, nil), 0, f)); err != nil {
+			return err
+		}
+		err = st.rest(ctx, s.run, func(emitted []sdk.Emission) error {
+			return s.handAll(ctx, s.emissions(emitted, nil))
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *sourceRun) handAll(ctx context.Context, all []inFlight) error {
+	for _, f := range all {
+		if err := s.hand(ctx, f); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -117,10 +155,8 @@ func (r *run) queue(ctx context.Context, f inFlight) error {
 		f.src().under[i].Add(1) // for all before the first, which may settle it meanwhile
 	}
 	for _, d := range r.dests {
-		select {
-		case d.queue <- f:
-		case <-ctx.Done():
-			return context.Cause(ctx)
+		if err := d.enqueue(ctx, f); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -149,18 +185,22 @@ func (r *run) awake(ctx context.Context, st stage, s *sourceRun) (over bool, err
 		return true, nil
 	}
 	emitted, err := st.attend(ctx, r)
-	if err != nil || len(emitted) == 0 {
+	if err != nil {
 		return false, err
 	}
-	if s != nil {
-		return false, s.forward(ctx, inFlight{}, s.emissions(emitted, nil))
-	}
-	for _, f := range r.sources[0].emissions(emitted, nil) {
-		if err := f.src().hand(ctx, f); err != nil {
-			return false, err
+	pass := func(emitted []sdk.Emission) error {
+		if len(emitted) == 0 {
+			return nil
 		}
+		if s != nil {
+			return s.forward(ctx, inFlight{}, s.emissions(emitted, nil))
+		}
+		return r.sources[0].handAll(ctx, r.sources[0].emissions(emitted, nil))
 	}
-	return false, nil
+	if err := pass(emitted); err != nil {
+		return false, err
+	}
+	return false, st.rest(ctx, r, pass)
 }
 
 // checkHeld returns an error when all sources have no space in their windows

@@ -666,6 +666,11 @@ func TestProcessorsLoseNothing(t *testing.T) {
 					}))
 				}
 			}
+			for _, at := range []string{"src", "", "dst"} {
+				if rnd.IntN(2) == 0 {
+					w.processor(at, "greedy"+at, greedy(t, "greedy"+at))
+				}
+			}
 			if rnd.IntN(2) == 0 {
 				w.processor([]string{"src", "", "dst"}[rnd.IntN(3)], "split", split(3))
 			}
@@ -675,6 +680,27 @@ func TestProcessorsLoseNothing(t *testing.T) {
 			}
 			checkNothingLost(t, w, d, total, rnd)
 		})
+	}
+}
+
+// greedy makes a processor that takes much memory for each record, so that a batch passes in parts. No record may pass
+// it twice.
+func greedy(t *testing.T, id string) func(context.Context, *sdk.ProcessBatch) error {
+	return func(_ context.Context, b *sdk.ProcessBatch) error {
+		for i := range b.Len() {
+			if b.Postpone(i) {
+				break
+			}
+			r := b.Record(i)
+			if r.Metadata.Get(id) != "" {
+				t.Errorf("record %s passes %s again", r.Position, id)
+			}
+			r.Metadata.Set(id, "passed")
+			if err := b.Take(i, 20<<20+values([]record.Record{*r})[0]%3<<20); err != nil {
+				return err
+			}
+		}
+		return nil
 	}
 }
 

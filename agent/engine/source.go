@@ -173,6 +173,7 @@ func (s *sourceRun) next(ctx, reading context.Context) (b *record.Batch, err err
 	}
 	s.memory.End(b.Memory())
 	s.stats.Records.Add(uint64(b.Len()))
+	s.stats.LastRead.Store(time.Now().UnixNano())
 	s.stats.Passed(b.Len(), b.Content())
 	s.leases.Read(b.Len(), b.Memory())
 	return b, nil

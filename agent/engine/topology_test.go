@@ -100,13 +100,16 @@ func (p *topology) note(format string, args ...any) {
 func (p *topology) processors(of fmt.Stringer, declared *[]spec.Processor, gathers *bool) {
 	for range p.IntN(4) {
 		id, settings := fmt.Sprint("proc", len(p.text)), map[string]string{}
-		plugin := pick(p.Rand, "drop", "drop", "clone", "throttle", "aggregate")
+		plugin := pick(p.Rand, "drop", "drop", "clone", "throttle", "aggregate", "greedy")
 		switch plugin {
 		case "drop":
 			plugin = id
 			share, salt := pick(p.Rand, shares...), p.IntN(1000)
 			p.note("%s drops %d %%", id, share)
 			p.plugins.processors[id] = func() sdk.Processor { return &script{process: dropping(share, salt)} }
+		case "greedy":
+			plugin = id
+			p.plugins.processors[id] = func() sdk.Processor { return &script{process: greedily} }
 		case "clone":
 			settings["count"] = fmt.Sprint(1 + p.IntN(3))
 		case "throttle":
@@ -138,6 +141,19 @@ func dropping(share, salt int) func(context.Context, *sdk.ProcessBatch) error {
 		}
 		return nil
 	}
+}
+
+// greedily takes so much memory for records that they pass in parts.
+func greedily(_ context.Context, b *sdk.ProcessBatch) error {
+	for i := range b.Len() {
+		if b.Postpone(i) {
+			break
+		}
+		if err := b.Take(i, 4<<20); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // numberOf returns the number and the source of a record, unless it is a result of an aggregate.

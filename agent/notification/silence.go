@@ -78,6 +78,17 @@ func (s *Silence) All() map[string]bool {
 	return all
 }
 
+// Of reports whether a pipeline that runs and has a max-silence is silent. last is when its sources read a record,
+// or when the run began.
+func (s *Silence) Of(id string) (last time.Time, silent bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if h := s.pipelines[id]; h != nil {
+		return h.at, h.silent
+	}
+	return time.Time{}, false
+}
+
 // count returns the events of what changed since it was called last.
 func (s *Silence) count(ctx context.Context, now time.Time) (events []spec.Event) {
 	if err := s.update(ctx); err != nil {

@@ -103,6 +103,16 @@ func (g *gate) Release(ctx context.Context) (all connector.Outcome, err error) {
 	return all, nil
 }
 
+// Unfinished implements connector.ChainSplitter.
+func (g *gate) Unfinished() bool {
+	for _, chain := range g.chains {
+		if c, ok := chain.(connector.ChainSplitter); ok && c.Unfinished() {
+			return true
+		}
+	}
+	return false
+}
+
 // Deadline implements connector.Chain.
 func (g *gate) Deadline() (earliest time.Time) {
 	for _, chain := range g.chains {

@@ -35,6 +35,8 @@ var (
 	processedDesc = desc(metric.ProcessorRecords, "Records of a processor by what became of them: in, those that met its condition; out, those that went on, also past it; filtered; refused.", append(processorLabels, "result")...)
 	processDesc   = desc(metric.ProcessorSeconds, "Time that a processor takes for a record: that for a batch, shared evenly; every eighth batch is measured, and those between count alike.", processorLabels...)
 
+	lastReadDesc = desc(metric.LastRead,
+		"When a source read a record last, in seconds since 1970; 0: not since the agent started.", connectorLabels...)
 	recordsDesc  = desc(metric.Records, "Records read by a source, or written by a destination.", connectorLabels...)
 	ackedDesc    = desc(metric.AckedRecords, "Records acknowledged to a source.", connectorLabels...)
 	nackedDesc   = desc(metric.NackedRecords, "Records that a destination refused.", connectorLabels...)

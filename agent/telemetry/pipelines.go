@@ -59,7 +59,7 @@ func (c *Collector) state(to chan<- prometheus.Metric, p *spec.Pipeline, s *spec
 	gauge(statusDesc, pipelineStatus[s.Phase], p.Name, p.ID)
 	gauge(failuresDesc, float64(s.Failures), p.Name, p.ID)
 	stalled := 0.0
-	if s.Stall != nil {
+	if s.Stall != nil && !s.Stall.Silent() {
 		stalled = max(0, time.Since(s.Stall.Since).Seconds())
 	}
 	gauge(notDeliveringDesc, stalled, p.Name, p.ID)
@@ -83,6 +83,11 @@ func collectPipeline(to chan<- prometheus.Metric, p *spec.Pipeline, s *measure.P
 		counter(bytesDesc, passed.Bytes.Load(), labels...)
 		histogramTo(to, sizesDesc, &passed.Sizes, measure.SizeBounds, labels...)
 		if c.Type == spec.TypeSource {
+			last := 0.0
+			if at := passed.LastRead.Load(); at != 0 {
+				last = float64(at) / 1e9
+			}
+			gaugeTo(to)(lastReadDesc, last, labels...)
 			counter(ackedDesc, passed.Acked.Load(), labels...)
 			counter(filteredDesc, passed.Filtered.Load(), labels...)
 			histogramTo(to, callsDesc, &passed.Reads, measure.DurationBounds, labels...)

@@ -406,7 +406,7 @@ func phaseWords(s *pipelineStatus) terminal.Cell {
 		return terminal.Cell{Text: "on " + p.Member + " since " + terminal.Moment(*p.Since) + count}
 	}
 	if s.stalled() && s.State.Phase == spec.PhaseRunning {
-		return terminal.Colored("not delivering"+count, terminal.Red)
+		return terminal.Colored(s.State.Stall.State()+count, terminal.Red)
 	}
 	return terminal.Colored(string(s.State.Phase)+count, pipelines.PhaseColors[s.State.Phase])
 }

@@ -58,6 +58,15 @@ type ChainReleaser interface {
 	Release(ctx context.Context) (Outcome, error)
 }
 
+// ChainSplitter is a Chain that passes a batch on in parts when its output takes much memory.
+type ChainSplitter interface {
+	Chain
+	// Unfinished reports whether there are parts left. The outcome of Process or Release is the first part then, and
+	// names the records of the others as held. Process without records returns the next part. It is called until none
+	// is left, before Process with other records.
+	Unfinished() bool
+}
+
 // Outcome is what a Chain made of a batch. A record of the batch is named by its index.
 //
 // A record is settled when every occurrence of it in Origins and in Held is: one in Origins

@@ -24,7 +24,7 @@ type Chain struct {
 	observers []observer
 	follow    schema.Parts // the parts of which the schema follows
 	shapes    follower
-	queues    [][]sdk.Emission // by stage: its emissions that have not passed the stages behind it
+	queues    [][]queued // by the stage that emitted or postponed it
 	// by token of an uncommitted batch: the emissions made from its records, for the observers
 	covering map[any][]*group
 }
@@ -32,6 +32,7 @@ type Chain struct {
 var (
 	_ connector.ChainSuccessor = (*Chain)(nil)
 	_ connector.ChainReleaser  = (*Chain)(nil)
+	_ connector.ChainSplitter  = (*Chain)(nil)
 )
 
 type observer struct {
@@ -47,6 +48,14 @@ type group struct {
 	uncovered int // uncommitted batches from which it is made
 }
 
+// queued is an emission of a stage, or a record that the stage postponed.
+type queued struct {
+	sdk.Emission
+	holder    int  // the stage that holds what Settles names
+	first     int  // the stage that gets it next
+	postponed bool // the dead-letter queue may get the records as they are
+}
+
 // Process implements connector.Chain. A call that does not return in time is abandoned: it may still read and change
 // the records.
 func (c *Chain) Process(ctx context.Context, token any, records []record.Record) (connector.Outcome, error) {
@@ -60,7 +69,12 @@ func (c *Chain) process(ctx context.Context, token any, records []record.Record)
 		return out, err
 	}
 	out.Records, out.Origins = w.records, w.origins
-	return out, c.passEmissions(ctx, &out)
+	return out, c.passEmissions(ctx, &out, w.total)
+}
+
+// Unfinished implements connector.ChainSplitter.
+func (c *Chain) Unfinished() bool {
+	return slices.ContainsFunc(c.queues, func(q []queued) bool { return len(q) > 0 })
 }
 
 // Releasable implements connector.ChainReleaser.
@@ -81,7 +95,7 @@ func (c *Chain) release(ctx context.Context) (connector.Outcome, error) {
 		if err := s.release(ctx, c, i); err != nil {
 			return out, fmt.Errorf("cannot release the records held by %s: %w", s.id, explain(ctx, err))
 		}
-		if err := c.passEmissions(ctx, &out); err != nil {
+		if err := c.passEmissions(ctx, &out, 0); err != nil {
 			return out, err
 		}
 	}
@@ -89,8 +103,9 @@ func (c *Chain) release(ctx context.Context) (connector.Outcome, error) {
 }
 
 // passEmissions passes the queued emissions through the stages behind their own. Emissions of the last stages go first:
-// they are older than records that arrive from earlier stages.
-func (c *Chain) passEmissions(ctx context.Context, out *connector.Outcome) error {
+// they are older than records that arrive from earlier stages. It leaves the others for the next call once out takes as
+// much memory as a batch may. made is the memory allocated before the call.
+func (c *Chain) passEmissions(ctx context.Context, out *connector.Outcome, made int) error {
 	for last := len(c.queues) - 1; last >= 0; {
 		q := c.queues[last]
 		if len(q) == 0 {
@@ -98,10 +113,16 @@ func (c *Chain) passEmissions(ctx context.Context, out *connector.Outcome) error
 			last--
 			continue
 		}
+		if made >= batchMemory(c.budget()) {
+			return nil
+		}
 		c.queues[last] = q[1:]
-		if err := c.passEmission(ctx, last, q[0], out); err != nil {
+		n, err := c.passEmission(ctx, q[0], out)
+		if err != nil {
 			return err
 		}
+		q[0] = queued{} // frees its records
+		made += n
 		last = len(c.queues) - 1 // those behind may have emitted
 	}
 	return nil
@@ -109,13 +130,16 @@ func (c *Chain) passEmissions(ctx context.Context, out *connector.Outcome) error
 
 // emitted queues what stage n emitted.
 func (c *Chain) emitted(n int, emissions []sdk.Emission) {
-	if len(emissions) == 0 {
-		return
+	for _, e := range emissions {
+		c.queue(n, queued{Emission: e, holder: n, first: n + 1})
 	}
+}
+
+func (c *Chain) queue(n int, q queued) {
 	if c.queues == nil {
-		c.queues = make([][]sdk.Emission, len(c.stages))
+		c.queues = make([][]queued, len(c.stages))
 	}
-	c.queues[n] = append(c.queues[n], emissions...)
+	c.queues[n] = append(c.queues[n], q)
 }
 
 func (c *Chain) budget() int {
@@ -141,19 +165,25 @@ func (c *Chain) pass(ctx context.Context, w *work, first int) error {
 	return explain(ctx, c.shapes.follow(ctx, c.schemas, c.log, c.follow, &c.guard.host.progress, w.records))
 }
 
-// passEmission passes an emission of stage n through the stages behind it.
-func (c *Chain) passEmission(ctx context.Context, n int, emission sdk.Emission, out *connector.Outcome) error {
-	c.stages[n].holding -= len(emission.Settles)
-	g := &group{settles: flatten(emission.Settles)}
-	w := work{chain: c, budget: c.budget(), group: g, input: emission.Records, records: emission.Records, out: out}
+// passEmission passes q through its remaining stages. It returns how many bytes were allocated.
+func (c *Chain) passEmission(ctx context.Context, q queued, out *connector.Outcome) (made int, err error) {
+	c.stages[q.holder].holding -= len(q.Settles)
+	g := &group{settles: flatten(q.Settles)}
+	if q.postponed {
+		for i := range q.Records {
+			q.Records[i] = q.Records[i].Clone()
+			made += q.Records[i].Memory()
+		}
+	}
+	w := work{chain: c, budget: c.budget(), group: g, input: q.Records, records: q.Records, out: out, total: made}
 	if c.cover(g) {
 		w.token = g
 	}
-	if err := c.pass(ctx, &w, n+1); err != nil {
-		return err
+	if err := c.pass(ctx, &w, q.first); err != nil {
+		return w.total, err
 	}
 	if w.refusedAll {
-		return nil
+		return w.total, nil
 	}
 	e := sdk.Emission{Records: w.records}
 	if g.held == 0 {
@@ -162,7 +192,7 @@ func (c *Chain) passEmission(ctx context.Context, n int, emission sdk.Emission, 
 	if len(e.Records) > 0 || len(e.Settles) > 0 {
 		out.Emitted = append(out.Emitted, e)
 	}
-	return nil
+	return w.total, nil
 }
 
 // flatten returns the records of batches behind the given ones, of which some may be
@@ -186,6 +216,9 @@ func flatten(settles []sdk.Held) []sdk.Held {
 
 // Deadline implements connector.Chain.
 func (c *Chain) Deadline() (earliest time.Time) {
+	if c.Unfinished() {
+		return time.Unix(1, 0)
+	}
 	for _, s := range c.stages {
 		if d := s.deadline(); !d.IsZero() && (earliest.IsZero() || d.Before(earliest)) {
 			earliest = d

@@ -112,6 +112,7 @@ func (s *stage) deadline() time.Time {
 // decodes what it reads. Records of which that cannot be decided are refused.
 func (s *stage) choose(ctx context.Context, w *work) []int32 {
 	schemas := w.chain.schemas
+	w.extend()
 	if s.condition == nil && (schemas == nil || !s.decodes.Key && !s.decodes.Payload) {
 		return nil
 	}
@@ -125,13 +126,19 @@ func (s *stage) choose(ctx context.Context, w *work) []int32 {
 			return nil
 		}
 		progress.Turn(i)
+		if i > 0 && w.take(int32(i), 0) != nil {
+			for ; i < len(w.records); i++ {
+				s.decide(w, i, sdk.Fate{Kind: sdk.Postponed})
+			}
+			return s.selected
+		}
 		r := &w.records[i]
-		matches, err := true, decode(ctx, schemas, r, s.reads)
+		matches, err := true, w.decode(ctx, i, s.reads)
 		if err == nil && s.condition != nil {
 			matches, err = s.condition.Match(&s.timeLimit, r)
 		}
 		if err == nil && matches {
-			err = decode(ctx, schemas, r, s.decodes)
+			err = w.decode(ctx, i, s.decodes)
 		}
 		switch {
 		case err != nil:
@@ -146,8 +153,9 @@ func (s *stage) choose(ctx context.Context, w *work) []int32 {
 	return s.selected
 }
 
-// decode makes the parts of r structured that are encoded with a schema.
-func decode(ctx context.Context, schemas *schema.Cache, r *record.Record, parts schema.Parts) error {
+// decode makes the parts of record i structured that are encoded with a schema.
+func (w *work) decode(ctx context.Context, i int, parts schema.Parts) error {
+	schemas, r := w.chain.schemas, &w.records[i]
 	if schemas == nil {
 		return nil
 	}
@@ -157,10 +165,14 @@ func decode(ctx context.Context, schemas *schema.Cache, r *record.Record, parts 
 	if !parts.Key && !parts.Payload {
 		return nil
 	}
-	if err := schemas.DecodeRecord(ctx, r, parts); err != nil {
+	n, err := schemas.DecodeRecordWithin(ctx, r, parts, w.budget)
+	if err != nil {
 		return fmt.Errorf("cannot decode the record for a processor: %w", err)
 	}
-	return nil
+	if n == 0 {
+		return nil
+	}
+	return w.take(int32(i), n)
 }
 
 func (s *stage) decide(w *work, i int, f sdk.Fate) {

@@ -26,7 +26,8 @@ func (c *Chain) predecessor(id string, of sdk.Processor) *stage {
 // CanSucceed implements connector.ChainSuccessor.
 func (c *Chain) CanSucceed(former connector.Chain) bool {
 	f, ok := former.(*Chain)
-	return ok && f == c.options.Former && !slices.ContainsFunc(f.stages, func(s *stage) bool { return !c.keeps(s) })
+	return ok && f == c.options.Former && !f.Unfinished() &&
+		!slices.ContainsFunc(f.stages, func(s *stage) bool { return !c.keeps(s) })
 }
 
 // keeps reports whether nothing that the old stage holds is lost.

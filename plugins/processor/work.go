@@ -1,7 +1,9 @@
 package processor
 
 import (
+	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/conduit-agent/conduit/plugins/connector"
@@ -27,12 +29,36 @@ type work struct {
 	budget int // limit of the bytes allocated for each record of input
 	mu     sync.Mutex
 	made   map[int32]int // bytes allocated so far, by index of input; guarded by mu
+	total  int           // of made; guarded by mu
+	most   int           // records wait once total is so much; guarded by mu
 }
 
-// take counts n bytes before they are allocated for record i.
+// batchMemory returns how many bytes may be allocated for a batch before its remaining records have to wait. budget is
+// the limit of one record. A batch of usual records never takes so much.
+func batchMemory(budget int) int { return max(budget/4, 32<<20) }
+
+// extend begins a stage, which gets some memory even if earlier stages have used up the limit of the batch: otherwise
+// each record would have to pass it alone.
+func (w *work) extend() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	most := batchMemory(w.budget)
+	w.most = max(most, w.total+most/8)
+}
+
+var errFull = errors.New("the records before it take the memory of the batch")
+
+// take counts n bytes before they are allocated for record i. With 0 bytes it returns an error if the records from this
+// one on have to wait.
 func (w *work) take(i int32, n int) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if n == 0 {
+		if w.total >= w.most {
+			return errFull
+		}
+		return nil
+	}
 	if w.made == nil {
 		w.made = make(map[int32]int)
 	}
@@ -43,6 +69,7 @@ func (w *work) take(i int32, n int) error {
 			(made+n)>>20+1, w.budget>>20)
 	}
 	w.made[origin] += n
+	w.total += n
 	return nil
 }
 
@@ -64,11 +91,12 @@ func (w *work) name(i int32) sdk.Held {
 // apply replaces the records by what the fates make of them.
 func (w *work) apply(s *stage, fates []sdk.Fate) {
 	n := len(w.records)
+	fates = w.postpone(s, fates)
 	for i := range fates {
 		switch fates[i].Kind {
 		case sdk.Replaced:
 			n += len(fates[i].Pieces) - 1
-		case sdk.Filtered, sdk.Refused, sdk.HeldBack:
+		case sdk.Filtered, sdk.Refused, sdk.HeldBack, sdk.Postponed:
 			n--
 		}
 	}
@@ -100,6 +128,44 @@ func (w *work) apply(s *stage, fates []sdk.Fate) {
 	if wasRefused {
 		w.dropRefused()
 	}
+}
+
+// postpone queues the records from the first postponed one on, which keeps their order. In the returned fates all these
+// records are postponed. Each is an emission, so that each can be refused alone.
+func (w *work) postpone(s *stage, fates []sdk.Fate) []sdk.Fate {
+	first := slices.IndexFunc(fates, func(f sdk.Fate) bool { return f.Kind == sdk.Postponed })
+	if first < 0 {
+		return fates
+	}
+	n := slices.Index(w.chain.stages, s)
+	for i := first; i < len(fates); i++ {
+		q := queued{Emission: sdk.Emission{Records: w.records[i : i+1 : i+1]}, holder: n, first: n, postponed: true}
+		switch fates[i].Kind {
+		case sdk.Kept: // by another worker, or by the condition, which it meets again
+			if s.passed(i) {
+				q.first++
+			}
+		case sdk.Replaced: // by another worker
+			q.Records, q.first, q.postponed = fates[i].Pieces, n+1, false
+		case sdk.Postponed:
+		default:
+			continue
+		}
+		w.keep(w.chain.stages[min(q.first, len(w.chain.stages)-1)].id, i)
+		q.Settles = []sdk.Held{w.name(int32(i))}
+		w.hold(s, w.origin(int32(i)))
+		w.chain.queue(n, q)
+		fates[i] = sdk.Fate{Kind: sdk.Postponed}
+	}
+	return fates
+}
+
+// passed reports whether the processor got record i of the batch that it got last.
+func (s *stage) passed(i int) bool {
+	if s.condition == nil {
+		return true
+	}
+	return slices.Contains(s.selected, int32(i))
 }
 
 // keep puts record i, as it is at this stage, where it is found when a piece of it is refused.

@@ -41,13 +41,19 @@ func (c *Codec) Append(dst []byte, m map[string]any) ([]byte, error) {
 // timestamps and dates as time.Time in UTC, times of day as time.Duration, enums as string,
 // decimals as the text of a fraction in lowest terms: 3/2, or 3 for a whole number.
 func (c *Codec) Decode(data []byte) (map[string]any, error) {
-	d := newDecoder(data, c.root)
+	m, _, err := c.DecodeWithin(data, maxDecoded)
+	return m, err
+}
+
+// DecodeWithin is Decode with a limit of the bytes of memory that the object takes. It also returns how many it takes.
+func (c *Codec) DecodeWithin(data []byte, limit int) (m map[string]any, memory int, err error) {
+	d := newDecoder(data, c.root, limit)
 	v, err := d.value(c.root, 0)
 	if err == nil && len(d.data) > 0 {
 		err = fmt.Errorf("%d bytes too many", len(d.data))
 	}
 	if err != nil {
-		return nil, fmt.Errorf("cannot decode with the schema: %w", err)
+		return nil, 0, fmt.Errorf("cannot decode with the schema: %w", err)
 	}
-	return v.(map[string]any), nil
+	return v.(map[string]any), d.limit - d.memory, nil
 }

@@ -15,16 +15,19 @@ type decoder struct {
 	data   []byte
 	steps  int // values that may still come
 	memory int // remaining bytes of memory for the values
+	limit  int // of memory
 }
 
-func newDecoder(data []byte, root *avroType) *decoder {
-	return &decoder{data: data, steps: freeValues + len(root.fields) + valuesPerByte*len(data), memory: maxDecoded}
+// newDecoder returns a decoder whose values take at most limit bytes of memory.
+func newDecoder(data []byte, root *avroType, limit int) *decoder {
+	return &decoder{data: data, steps: freeValues + len(root.fields) + valuesPerByte*len(data),
+		memory: min(limit, maxDecoded), limit: min(limit, maxDecoded)}
 }
 
 // spend takes n bytes of the memory that remains for the values.
 func (d *decoder) spend(n int) error {
 	if d.memory -= n; d.memory < 0 {
-		return errTooGreat
+		return fmt.Errorf("%w: more than %d KiB, once it is decoded", errTooGreat, d.limit>>10)
 	}
 	return nil
 }

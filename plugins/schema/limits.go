@@ -35,7 +35,7 @@ var (
 	errDefaults   = fmt.Errorf("the defaults of the schema take more than %d bytes", maxDefaults)
 	errWork       = errors.New("the unions of the schema have too many combinations")
 	errTooMany    = errors.New("more values than the size of the data allows")
-	errTooGreat   = fmt.Errorf("it takes more than %d bytes of memory when it is decoded", maxDecoded)
+	errTooGreat   = errors.New("it takes too much memory")
 	errSchemaSize = fmt.Errorf("it has more than %d bytes", maxText)
 )
 

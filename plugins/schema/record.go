@@ -42,14 +42,24 @@ func (c *Cache) EncodeRecord(ctx context.Context, r *record.Record, parts Parts)
 // DecodeRecord makes the raw parts of r structured: decoded with the schemas that the
 // metadata names. A part without a schema stays as it is. On error r is unchanged.
 func (c *Cache) DecodeRecord(ctx context.Context, r *record.Record, parts Parts) error {
-	return c.convert(ctx, r, parts, func(codec *Codec, d record.Data) (record.Data, error) {
+	_, err := c.DecodeRecordWithin(ctx, r, parts, maxDecoded)
+	return err
+}
+
+// DecodeRecordWithin is DecodeRecord with a limit of the bytes of memory that the decoded parts take. It also returns
+// how many they take.
+func (c *Cache) DecodeRecordWithin(ctx context.Context, r *record.Record, parts Parts, limit int) (memory int,
+	err error) {
+	err = c.convert(ctx, r, parts, func(codec *Codec, d record.Data) (record.Data, error) {
 		b, ok := d.Raw()
 		if !ok {
 			return d, nil
 		}
-		m, err := codec.Decode(b)
+		m, n, err := codec.DecodeWithin(b, limit-memory)
+		memory += n
 		return record.Structured(m), err
 	})
+	return memory, err
 }
 
 type conversion func(*Codec, record.Data) (record.Data, error)

@@ -35,6 +35,7 @@ type ProcessBatch struct {
 	emitted []Emission
 	take    func(i int32, n int) error // counts memory allocated for a record; nil: not counted
 	follow  *Progress                  // of the processor; nil: it is not followed
+	current int                        // the record that Records or Each is at
 }
 
 // FateKind says what becomes of a record.
@@ -43,11 +44,12 @@ type FateKind uint8
 // What may become of a record. The zero FateKind is what becomes of one about which the
 // processor says nothing.
 const (
-	Kept     FateKind = iota // goes on, perhaps changed
-	Filtered                 // ends here
-	Refused                  // goes to the dead-letter queue
-	Replaced                 // its pieces go on
-	HeldBack                 // waits for an Emission
+	Kept      FateKind = iota // goes on, perhaps changed
+	Filtered                  // ends here
+	Refused                   // goes to the dead-letter queue
+	Replaced                  // its pieces go on
+	HeldBack                  // waits for an Emission
+	Postponed                 // comes again in a later batch, as it is; see Postpone
 )
 
 // Fate is what becomes of one record.
@@ -89,17 +91,35 @@ func (b *ProcessBatch) Reset(token any, records []record.Record, selects []int32
 // OnRecord has p follow the processor. It is for hosts.
 func (b *ProcessBatch) OnRecord(p *Progress) { b.follow = p }
 
-// OnTake has take decide what Take returns for the index of a record. It is for hosts.
+// OnTake has take decide what Take returns for the index of a record. Called with 0 bytes, take returns an error if the
+// records from this one on have to wait for a later batch. It is for hosts.
 func (b *ProcessBatch) OnTake(take func(i int32, n int) error) { b.take = take }
 
 // Take counts n bytes of memory that the processor is about to allocate for record i, in addition to the bytes that it
 // and earlier processors allocated for the record. It returns an error for Refuse if the host allows no more. A
 // processor that can make much of a little calls it before it does.
 func (b *ProcessBatch) Take(i, n int) error {
-	if b.take == nil {
+	if b.take == nil || n <= 0 {
 		return nil
 	}
 	return b.take(b.at(i), n)
+}
+
+// TakeHere is Take for the record that Records or Each is at.
+func (b *ProcessBatch) TakeHere(n int) error { return b.Take(b.current, n) }
+
+// Postpone reports whether the records before record i have used up the memory that the host allows for a batch. The
+// processor then returns without a decision about record i and those behind it: they come again in a later batch, once
+// the others have gone on. The first record of a batch is never postponed. A processor that can make much of a little
+// calls Postpone before each record; Records and Each do so themselves.
+func (b *ProcessBatch) Postpone(i int) bool {
+	if i == 0 || b.take == nil || b.take(b.at(i), 0) == nil {
+		return false
+	}
+	for ; i < b.Len(); i++ {
+		b.decide(i, Fate{Kind: Postponed})
+	}
+	return true
 }
 
 // OnHold makes Hold return what name returns for the index of a record. It is for hosts.
@@ -127,11 +147,16 @@ func (b *ProcessBatch) Record(i int) *record.Record {
 	return &b.records[b.at(i)]
 }
 
-// Records yields the records with their numbers, until ctx has ended: Process returns ctx.Err() behind the loop.
+// Records yields the records with their numbers, until ctx has ended: Process returns ctx.Err() behind the loop. It
+// postpones the rest when Postpone does.
 func (b *ProcessBatch) Records(ctx context.Context) iter.Seq2[int, *record.Record] {
 	return func(yield func(int, *record.Record) bool) {
 		for i := range b.Len() {
-			if ctx.Err() != nil || !yield(i, b.Record(i)) {
+			if ctx.Err() != nil || b.Postpone(i) {
+				return
+			}
+			b.current = i
+			if !yield(i, b.Record(i)) {
 				return
 			}
 		}
@@ -158,6 +183,10 @@ func (b *ProcessBatch) at(i int) int32 {
 // Each calls do for every record, and refuses those for which it fails. It returns nil.
 func (b *ProcessBatch) Each(do func(r *record.Record) error) error {
 	for i := range b.Len() {
+		if b.Postpone(i) {
+			break
+		}
+		b.current = i
 		if err := do(b.Record(i)); err != nil {
 			b.Refuse(i, err)
 		}

@@ -142,43 +142,51 @@ func (d *standardDestination) Write(ctx context.Context, records []record.Record
 	done := 0
 	for done < len(records) {
 		part := records[done : min(len(records)-done, d.chunk)+done]
-		n, err := d.writePart(ctx, part)
+		n, tried, err := d.writePart(ctx, part)
 		if n < 0 || n > len(part) {
 			return -1, fmt.Errorf("wrote %d of %d records", n, len(part))
 		}
-		if done += n; err != nil || n < len(part) {
+		if done += n; err != nil || n < tried {
 			return done, err
 		}
 	}
 	return done, nil
 }
 
-// writePart writes the records before the first that cannot be converted.
-func (d *standardDestination) writePart(ctx context.Context, records []record.Record) (int, error) {
+// writePart writes the records before the first that cannot be converted, as many as may be decoded at once. It returns
+// how many were written, and how many it tried to write.
+func (d *standardDestination) writePart(ctx context.Context, records []record.Record) (written, tried int, err error) {
 	records, ready, refused := d.convert(ctx, records)
 	if ready > 0 {
 		if d.limiter != nil {
 			if err := d.limiter.WaitN(ctx, ready); err != nil {
-				return 0, err
+				return 0, ready, err
 			}
 		}
 		if n, err := d.Destination.Write(ctx, records[:ready:ready]); err != nil || n != ready {
-			return n, err
+			return n, ready, err
 		}
 	}
-	return ready, refused
+	return ready, ready, refused
 }
+
+// leastDecoded is how many bytes the decoded records of a write may take in any case.
+const leastDecoded = 32 << 20
 
 // convert decodes the raw parts of records that name their schema, and encodes the structured
 // ones where the settings say that parts are not decoded: a source in the same process did
 // not encode them. It does so in a copy, if there are any: the records are lent. It returns
-// with them the number of good records before the first that cannot be converted.
+// with them the number of good records before the first that cannot be converted, or for which there is no memory while
+// the decoded ones before it are written.
 func (d *standardDestination) convert(ctx context.Context, records []record.Record) (converted []record.Record, ready int, err error) {
 	if d.schemas == nil {
 		return records, len(records), nil
 	}
-	copied := false
+	copied, memory := false, 0
 	for i := range records {
+		if memory >= max(Budget(ctx)/4, leastDecoded) {
+			return records, i, nil
+		}
 		decode, encode := d.encoded(&records[i]), d.structured(&records[i])
 		if decode == (schema.Parts{}) && encode == (schema.Parts{}) {
 			continue
@@ -186,7 +194,8 @@ func (d *standardDestination) convert(ctx context.Context, records []record.Reco
 		if !copied {
 			records, copied = slices.Clone(records), true
 		}
-		if err := d.schemas.DecodeRecord(ctx, &records[i], decode); err != nil {
+		n, err := d.schemas.DecodeRecordWithin(ctx, &records[i], decode, Budget(ctx))
+		if memory += n; err != nil {
 			return records, i, fmt.Errorf("cannot decode the record: %w", err)
 		}
 		if err := d.schemas.EncodeRecord(ctx, &records[i], encode); err != nil {

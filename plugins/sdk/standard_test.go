@@ -734,6 +734,29 @@ func TestDestinationDecodes(t *testing.T) {
 	}
 }
 
+// Records of a batch that take much memory when they are decoded are written in parts, all in one call.
+func TestDestinationDecodesInParts(t *testing.T) {
+	m := map[string]any{"a": strings.Repeat("x", 1<<20)}
+	ctx, text := registered(t, m)
+	codec, _ := schema.Parse(text)
+	b, _ := codec.Append(nil, m)
+	rs := numbered(1, 100)
+	for i := range rs {
+		rs[i].After = record.Raw(b)
+		rs[i].Metadata = record.NewMetadata(map[string]string{record.KeyPayloadSchemaSubject: "s",
+			record.KeyPayloadSchemaVersion: "1"})
+	}
+	env := *sdk.EnvFrom(ctx)
+	env.Budget = 8 << 20
+	s := &sink{}
+	if n, err := openDestination(t, ctx, s, nil).Write(sdk.WithEnv(ctx, &env), rs); n != len(rs) || err != nil {
+		t.Fatal(n, err)
+	}
+	if n := len(s.writes); n < 3 {
+		t.Errorf("the destination got them in %d writes", n)
+	}
+}
+
 // A destination that decodes nothing gets what a source in another process sends: parts
 // encoded with the schemas that the metadata names.
 func TestDestinationThatDecodesNothing(t *testing.T) {

@@ -79,6 +79,16 @@ func TestNotifications(t *testing.T) {
 		}
 	}
 	asked := &client.Client{URL: "http://" + a.Address()}
+	a.Wait("a silent source in the status", func() bool {
+		status, err := asked.Status(t.Context(), "silent")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return status.State.Stall.Silent() && status.State.Stall.Stage == "silent:src"
+	})
+	if n := r.of(notification.NotDelivering); len(n) > 0 {
+		t.Errorf("a silent pipeline is notified of twice: %+v", n)
+	}
 	results, err := asked.TestNotifications(t.Context())
 	if err != nil || len(results) != 2 || !results[0].Delivered || !results[1].Delivered {
 		t.Errorf("notifications that were asked for: %+v, %v", results, err)
@@ -91,7 +101,7 @@ func TestNotifications(t *testing.T) {
 		return strings.Count(string(text), "\n") >= 4
 	})
 	metrics := metricsOf(a)
-	for _, want := range []string{`conduit_pipeline_silent{pipeline_id="silent"} 1`, `conduit_notifications_total{result="sent",target="webhook http://`} {
+	for _, want := range []string{`conduit_pipeline_silent{pipeline_id="silent"} 1`, `conduit_pipeline_not_delivering_seconds{pipeline_id="silent",pipeline_name="silent"} 0`, `conduit_source_last_record_timestamp_seconds{component_id="silent:src",`, `conduit_notifications_total{result="sent",target="webhook http://`} {
 		if !strings.Contains(metrics, want) {
 			t.Errorf("metrics lack %s", want)
 		}

@@ -14,6 +14,7 @@ import (
 // started. Counts go on over the runs of a pipeline.
 type Connector struct {
 	Records  atomic.Uint64 // read from the source, or durable in the destination
+	LastRead atomic.Int64  // when a source read a record last, in Unix nanoseconds; 0: not yet
 	Bytes    atomic.Uint64 // of the keys and payloads read or handed over for writing
 	Acked    atomic.Uint64 // acknowledged to the source
 	Nacked   atomic.Uint64 // refused by the destination

@@ -156,7 +156,14 @@ func (s *Slot) Process(ctx context.Context, token any, records []record.Record) 
 	return out, nil
 }
 
-// Attend notifies the chain of committed batches, and lets it emit if its deadline has come or LetGo was called. The
+// Unfinished reports whether the chain has parts of a batch left, which Attend returns. The slot must be locked.
+func (s *Slot) Unfinished() bool {
+	c, ok := s.chain.(connector.ChainSplitter)
+	return ok && !s.failed && c.Unfinished()
+}
+
+// Attend notifies the chain of committed batches, and lets it emit if it is unfinished, its deadline has come or LetGo
+// was called. The
 // slot must be locked.
 func (s *Slot) Attend(ctx context.Context) (connector.Outcome, error) {
 	if s.chain == nil {
@@ -174,7 +181,7 @@ func (s *Slot) Attend(ctx context.Context) (connector.Outcome, error) {
 		s.arm()
 		return out, nil
 	}
-	if !s.Waits() || time.Now().Before(s.due) {
+	if !s.Unfinished() && (!s.Waits() || time.Now().Before(s.due)) {
 		return connector.Outcome{}, nil
 	}
 	s.deadline.Store(0) // to be armed again

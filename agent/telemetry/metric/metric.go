@@ -16,6 +16,7 @@ const (
 	ProcessorRecords    = "conduit_processor_records_total"
 	ProcessorSeconds    = "conduit_processor_execution_duration_seconds"
 	Records             = "conduit_connector_records_total"
+	LastRead            = "conduit_source_last_record_timestamp_seconds"
 	AckedRecords        = "conduit_connector_acked_records_total"
 	NackedRecords       = "conduit_connector_nacked_records_total"
 	FilteredRecords     = "conduit_connector_filtered_records_total"

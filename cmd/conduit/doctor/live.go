@@ -66,7 +66,7 @@ func (e *examination) agent(ctx context.Context) {
 // doing is the phase of a pipeline, unless it runs and delivers nothing.
 func doing(s *spec.State) string {
 	if s.Stall != nil && s.Phase == spec.PhaseRunning {
-		return "not delivering"
+		return s.Stall.State()
 	}
 	return string(s.Phase)
 }

@@ -236,7 +236,11 @@ func (p *embed) embedAll(ctx context.Context, b *sdk.ProcessBatch, indices []int
 		return fmt.Errorf("cannot use the answer: it has %d embeddings for %d texts", len(answer.Embeddings.Float), len(texts))
 	}
 	for n, i := range indices {
-		if err := p.keep(b.Record(i), answer.Embeddings.Float[n]); err != nil {
+		err := b.Take(i, len(answer.Embeddings.Float[n]))
+		if err == nil {
+			err = p.keep(b.Record(i), answer.Embeddings.Float[n])
+		}
+		if err != nil {
 			b.Refuse(i, err)
 		}
 	}
@@ -318,7 +322,11 @@ func (p *rerank) rate(ctx context.Context, b *sdk.ProcessBatch, indices []int, t
 			continue
 		}
 		ratings[n].Document.Text = texts[n]
-		if err := p.keep(b.Record(i), ratings[n]); err != nil {
+		err := b.Take(i, len(texts[n]))
+		if err == nil {
+			err = p.keep(b.Record(i), ratings[n])
+		}
+		if err != nil {
 			b.Refuse(i, fmt.Errorf("cannot keep the rating: %w", err))
 		}
 	}

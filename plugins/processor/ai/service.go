@@ -139,9 +139,13 @@ func partsOf(fields ...field) schema.Parts {
 // pipeline is stopped.
 func each(ctx context.Context, b *sdk.ProcessBatch, process func(context.Context, *record.Record) error) error {
 	for i, r := range b.Records(ctx) {
+		before := r.Memory()
 		err := sdk.InTime(ctx, func(ctx context.Context) error { return process(ctx, r) })
 		if ctx.Err() != nil {
 			break
+		}
+		if err == nil {
+			err = b.Take(i, r.Memory()-before)
 		}
 		if err != nil {
 			b.Refuse(i, err)

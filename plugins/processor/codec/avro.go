@@ -77,38 +77,42 @@ func (d *avroDecode) Process(ctx context.Context, b *sdk.ProcessBatch) error {
 		if !ok {
 			return fmt.Errorf("%s: %w", d.ref, unexpected(v))
 		}
-		m, err := d.decode(ctx, data)
+		m, n, err := d.decode(ctx, data)
 		if err != nil {
 			return fmt.Errorf("cannot decode %s: %w", d.ref, err)
+		}
+		if err := b.TakeHere(n); err != nil {
+			return err
 		}
 		return d.ref.Set(r, m)
 	})
 }
 
-func (d *avroDecode) decode(ctx context.Context, data []byte) (map[string]any, error) {
+// decode returns the decoded object, and how many bytes of memory it takes.
+func (d *avroDecode) decode(ctx context.Context, data []byte) (m map[string]any, memory int, err error) {
 	if len(data) < header || data[0] != 0 {
-		return nil, errors.New("the data does not begin with a zero byte and the id of a schema")
+		return nil, 0, errors.New("the data does not begin with a zero byte and the id of a schema")
 	}
 	id := binary.BigEndian.Uint32(data[1:])
 	codec := d.codecs[id]
 	if codec == nil {
 		r, err := registry(ctx)
 		if err != nil {
-			return nil, err
+			return nil, 0, err
 		}
 		s, err := r.ByID(ctx, int(id))
 		if err != nil {
-			return nil, fmt.Errorf("cannot get schema %d: %w", id, err)
+			return nil, 0, fmt.Errorf("cannot get schema %d: %w", id, err)
 		}
 		if codec, err = schema.Parse(s.Text); err != nil {
-			return nil, err
+			return nil, 0, err
 		}
 		if d.codecs == nil || len(d.codecs) >= maxCodecs {
 			d.codecs = map[uint32]*schema.Codec{}
 		}
 		d.codecs[id] = codec
 	}
-	return codec.Decode(data[header:])
+	return codec.DecodeWithin(data[header:], sdk.Budget(ctx))
 }
 
 // avroEncode encodes a field with a registered schema, or with one for its shape.

@@ -49,7 +49,13 @@ func (c *convert) Configure(_ context.Context, settings map[string]string) error
 func (c *convert) Process(ctx context.Context, b *sdk.ProcessBatch) error {
 	budget := sdk.Budget(ctx)
 	return b.EachUntil(ctx, func(r *record.Record) error {
-		return c.change(r, func(v any) (any, error) { return c.do(v, budget) })
+		return c.change(r, func(v any) (any, error) {
+			made, err := c.do(v, budget)
+			if err == nil {
+				err = b.TakeHere(record.ValueMemory(made))
+			}
+			return made, err
+		})
 	})
 }
 

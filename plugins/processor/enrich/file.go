@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/plugins/processor/fieldref"
+	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/schema"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
@@ -108,7 +109,11 @@ func (p *file) Process(ctx context.Context, b *sdk.ProcessBatch) error {
 			onMissing(b, i, p.settings.Missing, strconv.Quote(text))
 			continue
 		}
-		if err := addRow(r, p.target, row); err != nil {
+		err = b.Take(i, record.ValueMemory(row))
+		if err == nil {
+			err = addRow(r, p.target, row)
+		}
+		if err != nil {
 			b.Refuse(i, err)
 		}
 	}

@@ -118,6 +118,9 @@ func (p *web) Process(ctx context.Context, b *sdk.ProcessBatch) error {
 			return err
 		}
 		if err == nil && a.found {
+			err = b.Take(i, record.ValueMemory(a.value))
+		}
+		if err == nil && a.found {
 			err = p.target.Set(r, record.CloneValue(a.value))
 		}
 		switch {

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/conduit-agent/conduit/plugins/processor/fieldref"
+	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/schema"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
@@ -144,6 +145,9 @@ func (p *mapper) processOne(b *sdk.ProcessBatch, i int) (err error) {
 		v, err := a.program.run(p.environment)
 		if err == nil {
 			p.values[n], err = own(v, 0)
+		}
+		if err == nil {
+			err = b.Take(i, record.ValueMemory(p.values[n]))
 		}
 		if err != nil {
 			return err

@@ -115,6 +115,9 @@ func (p *set) Process(ctx context.Context, b *sdk.ProcessBatch) error {
 		return b.EachUntil(ctx, func(r *record.Record) error {
 			v := p.constant
 			if !p.shared {
+				if err := b.TakeHere(record.ValueMemory(v)); err != nil {
+					return err
+				}
 				v = record.CloneValue(v)
 			}
 			return ref.Set(r, v)
@@ -128,6 +131,9 @@ func (p *set) Process(ctx context.Context, b *sdk.ProcessBatch) error {
 		v, err := p.read(string(p.scratch))
 		if err != nil {
 			return fmt.Errorf("cannot make the value of %s: %w", ref, err)
+		}
+		if err := b.TakeHere(len(p.scratch) + record.ValueMemory(v)); err != nil {
+			return err
 		}
 		return ref.Set(r, v)
 	})

@@ -109,6 +109,9 @@ func (p *processor) Process(ctx context.Context, b *sdk.ProcessBatch) error {
 
 func (p *processor) processOne(b *sdk.ProcessBatch, i int) {
 	out, err := p.runtime.run(b.Record(i))
+	if err == nil {
+		err = b.Take(i, out.memory())
+	}
 	switch {
 	case err != nil:
 		b.Refuse(i, err)
@@ -120,6 +123,17 @@ func (p *processor) processOne(b *sdk.ProcessBatch, i int) {
 		out.record.Position = b.Record(i).Position
 		*b.Record(i) = out.record
 	}
+}
+
+// memory returns how many bytes of memory the outcome takes.
+func (o *outcome) memory() (n int) {
+	for i := range o.pieces {
+		n += o.pieces[i].Memory()
+	}
+	if o.pieces == nil && !o.filtered {
+		n = o.record.Memory()
+	}
+	return n
 }
 
 func (p *processor) Teardown(context.Context) error {

@@ -82,7 +82,12 @@ func (u *unwrapper) Configure(_ context.Context, settings map[string]string) err
 // Process implements sdk.Processor.
 func (u *unwrapper) Process(ctx context.Context, b *sdk.ProcessBatch) error {
 	budget := sdk.Budget(ctx)
-	return b.EachUntil(ctx, func(r *record.Record) error { return u.unwrap(r, u.ref, budget) })
+	return b.EachUntil(ctx, func(r *record.Record) error {
+		if err := u.unwrap(r, u.ref, budget); err != nil {
+			return err
+		}
+		return b.TakeHere(r.Memory())
+	})
 }
 
 // objectOf returns the object that v is, or holds as JSON that takes at most budget bytes of memory. nil is no object.

@@ -128,6 +128,9 @@ func (p *processor) Open(ctx context.Context) error {
 // memory that it has seen it.
 func (p *processor) Process(ctx context.Context, b *sdk.ProcessBatch) error {
 	for at := 0; at < b.Len(); {
+		if b.Postpone(at) {
+			break
+		}
 		end := p.commandEnd(b, at)
 		n, err := p.processInTime(ctx, b, at, end)
 		if isFailure(err) && ctx.Err() == nil {
@@ -285,8 +288,20 @@ func (r *result) apply(b *sdk.ProcessBatch, i int) {
 	case sdk.Refused:
 		b.Refuse(i, r.err)
 	case sdk.Replaced:
+		n := 0
+		for p := range r.pieces {
+			n += r.pieces[p].Memory()
+		}
+		if err := b.Take(i, n); err != nil {
+			b.Refuse(i, err)
+			return
+		}
 		b.Replace(i, r.pieces)
 	default:
+		if err := b.Take(i, r.record.Memory()); err != nil {
+			b.Refuse(i, err)
+			return
+		}
 		r.record.Position = b.Record(i).Position
 		*b.Record(i) = r.record
 	}

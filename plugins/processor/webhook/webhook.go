@@ -210,9 +210,13 @@ func (p *processor) SchemaParts() schema.Parts {
 func (p *processor) Process(ctx context.Context, b *sdk.ProcessBatch) error {
 	p.timeLimit.BeginWithin(ctx, sdk.EnvFrom(ctx).TimeLimit)
 	for i, r := range b.Records(ctx) {
+		before := r.Memory()
 		err := sdk.InTime(ctx, func(ctx context.Context) error { return p.processOne(ctx, r) })
 		if ctx.Err() != nil {
 			break
+		}
+		if err == nil {
+			err = b.Take(i, r.Memory()-before)
 		}
 		if err != nil {
 			b.Refuse(i, err)
