@@ -48,7 +48,7 @@ func TestChecks(t *testing.T) {
 			""},
 		{"NATS", "MSG a 1 3\r\nabc\r\nMSG a 1 67108865\r\n", "announces a message of 67108865 bytes"},
 		{"NATS", "HMSG a 1 4 3\r\n", "longer than the message"},
-		{"NATS", "HMSG a 1 1048577 1048578\r\n", "headers of a message have 1048577 bytes"},
+		{"NATS", "HMSG a 1 600000 600000\r\nNATS/1.0\r\n" + strings.Repeat("a:b\r\n", 100_001), "lines of headers"},
 		{"NATS", "MSG a 3\r\n", "2 fields"},
 		{"PostgreSQL", "Z\x00\x00\x00\x05IE\x00\x00\x00\x06ab1\x00\x00\x00\x04", ""},
 		{"PostgreSQL", "Z\x00\x00\x00\x05IE\x00\x20\x00\x00", "type 'E' with 2097148 bytes"},
@@ -56,10 +56,10 @@ func TestChecks(t *testing.T) {
 		{"MQTT", "\x20\x03\x00\x00\x00\xd0\x00\x30\x80\x01" + strings.Repeat("a", 128), ""},
 		{"MQTT", "\x30\xff\xff\xff\xff\x01", "malformed"},
 		{"MQTT", "\x32\x09\x00\x01t\x00\x07\x02\x01\x00x\xd0\x00\x30\x05\x00\x01t\x00x\xd0\x00", ""},
-		{"MQTT", "\x30\x80\x80\x80\x08\x00\x01t\x80\x80\x80\x01", "properties of a message have 2097152 bytes"},
-		{"MQTT", "\x32\x80\x80\x80\x08\x00\x01t\x00\x00\x80\x80\x80\x01", "properties of a message have 2097152"},
+		{"MQTT", "\x30\x80\x80\x80\x08\x00\x01t\x80\x80\x80\x01", "a message with 2097152 bytes of properties"},
+		{"MQTT", "\x32\x80\x80\x80\x08\x00\x01t\x00\x00\x80\x80\x80\x01", "a message with 2097152 bytes of properties"},
 		{"MQTT", "\x30\x80\x80\x80\x08\x00\x01t\x80\x80\x80\x80", "malformed"},
-		{"MQTT", "\x90\x80\x80\x80\x08", "announces a packet of 16777216 bytes"},
+		{"MQTT", "\x90\x80\x80\x80\x08", "a packet of type 9 with 16777216 bytes"},
 	} {
 		for name, in := range map[string]io.Reader{"whole": strings.NewReader(c.sends),
 			"in bytes": iotest.OneByteReader(strings.NewReader(c.sends))} {

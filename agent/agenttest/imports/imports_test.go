@@ -31,12 +31,12 @@ plugins/standalone/*:    plugins/wire
 plugins/standalone:      plugins plugins/connector plugins/sandbox plugins/schema plugins/sdk plugins/standalone/* plugins/wire plugins/wire/*
 plugins/builtin/*:       plugins/builtin/backoff plugins/builtin/connections plugins/builtin/handover plugins/builtin/inbox plugins/builtin/numbers plugins/builtin/recordid plugins/builtin/settings plugins/builtin/ticks plugins/builtin/tlssettings plugins/schema plugins/sdk plugins/spoollog plugins/template
 plugins/builtin/http:    plugins/builtin/backoff plugins/builtin/connections plugins/builtin/settings plugins/builtin/tlssettings plugins/processor/jsonvalue plugins/sdk
-plugins/builtin/mysql: plugins/builtin/backoff plugins/builtin/handover plugins/builtin/mysql/* plugins/builtin/sqlsink plugins/builtin/sqlsink/* plugins/builtin/tlssettings plugins/sdk
+plugins/builtin/mysql: plugins/builtin/backoff plugins/builtin/handover plugins/builtin/mysql/* plugins/builtin/settings plugins/builtin/sqlsink plugins/builtin/sqlsink/* plugins/builtin/tlssettings plugins/sdk
 plugins/builtin/sqlsink: plugins/builtin/backoff plugins/builtin/recordid plugins/sdk plugins/template
 plugins/builtin/sqlsink/sqldb: plugins/builtin/sqlsink
 plugins/builtin/postgres: plugins/builtin/backoff plugins/builtin/handover plugins/builtin/postgres/* plugins/builtin/sqlsink plugins/schema plugins/sdk
 plugins/builtin/sqlite: plugins/builtin/backoff plugins/builtin/handover plugins/builtin/sqlite/* plugins/builtin/sqlsink plugins/builtin/sqlsink/* plugins/builtin/ticks plugins/sdk
-plugins/builtin/kafka:   plugins/builtin/kafka/* plugins/builtin/recordid plugins/sdk plugins/template
+plugins/builtin/kafka:   plugins/builtin/kafka/* plugins/builtin/recordid plugins/builtin/settings plugins/sdk plugins/template
 plugins/builtin/s3:      plugins/builtin/backoff plugins/builtin/recordid plugins/builtin/settings plugins/builtin/s3/* plugins/builtin/tlssettings plugins/sdk
 plugins/builtin:         plugins/builtin/* plugins/sdk
 plugins/processor/*:     plugins/processor/absent plugins/processor/fieldref plugins/processor/httpcall plugins/processor/jsonvalue plugins/schema plugins/sdk plugins/template
@@ -126,7 +126,7 @@ var homes = map[string][]string{
 	"github.com/go-sql-driver/mysql":           {"plugins/builtin/mysql"},
 	"github.com/jackc/pgx/v5":                  {"plugins/builtin/postgres", "plugins/builtin/postgres/*", "agent/cluster/pgkv"},
 	"github.com/gomodule/redigo":               {"plugins/builtin/redis"},
-	"github.com/twmb/franz-go":                 {"plugins/builtin/kafka"},
+	"github.com/twmb/franz-go":                 {"plugins/builtin/kafka", "plugins/builtin/kafka/batches"},
 	"github.com/minio/minio-go/v7":             {"plugins/builtin/s3", "plugins/builtin/s3/identity", "plugins/plugintest/server"},
 }
 

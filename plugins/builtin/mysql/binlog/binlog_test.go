@@ -317,7 +317,6 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// TestBadValues keeps values that cannot be decoded, each as bytes or by its number, and what comes behind them.
 // repeated returns binary JSON of nested arrays, whose items all have the same bytes, behind its length.
 func repeated() []byte {
 	const depth, items = 20, 16
@@ -348,6 +347,7 @@ func TestTinyElements(t *testing.T) {
 	}
 }
 
+// TestBadValues keeps values that cannot be decoded, each as bytes or by its number, and what comes behind them.
 func TestBadValues(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

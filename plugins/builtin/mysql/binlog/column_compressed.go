@@ -5,8 +5,6 @@ import (
 	"compress/flate"
 	"compress/zlib"
 	"io"
-
-	"github.com/conduit-agent/conduit/plugins/peer"
 )
 
 // expandColumn returns the value of a COMPRESSED column of MariaDB: behind a zero as it is, or behind a byte with the method, whether there is a zlib header, and the number of bytes of the
@@ -22,7 +20,7 @@ func expandColumn(b []byte, made int64) ([]byte, error) {
 	r := &reader{data: b}
 	head := r.uint8()
 	n := r.big(int(head & 7))
-	if r.failed || head>>4 != methodZlib || n > uint64(peer.MaxMessage()) {
+	if r.failed || head>>4 != methodZlib || n > maxLength {
 		return nil, unexpanded(nil)
 	}
 	if err := bounded(n + uint64(made)); err != nil {

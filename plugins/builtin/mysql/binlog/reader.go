@@ -107,7 +107,7 @@ func inflate(data []byte) ([]byte, error) {
 	r := &reader{data: data}
 	head := r.uint8()
 	n := r.big(int(head & 7))
-	if r.failed || head&0xf0 != 0x80 || n > uint64(peer.MaxMessage()) {
+	if r.failed || head&0xf0 != 0x80 || n > maxLength {
 		return nil, ErrCorrupt
 	}
 	z, err := zlib.NewReader(bytes.NewReader(r.data))
