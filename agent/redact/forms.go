@@ -35,12 +35,10 @@ func inBase64(value string) (all []string) {
 	for _, encoding := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
 		for before := range 3 {
 			text := encoding.EncodeToString(append(make([]byte, before), value...))
-			from, to := (before*8+5)/6, (before+len(value))*8/6
 			if before == 0 {
-				to = len(text) // most often nothing is behind it
-				all = append(all, text)
-				to = len(value) * 8 / 6
+				all = append(all, text) // most often nothing is behind it
 			}
+			from, to := (before*8+5)/6, (before+len(value))*8/6
 			if to-from >= longValue {
 				all = append(all, text[from:to])
 			}

@@ -52,7 +52,6 @@ type stage struct {
 	workers         int
 	timed           func() time.Time
 	stateful        bool
-	bounded         bool
 	ended           *int
 	process         func(ctx context.Context, b *sdk.ProcessBatch) error
 }
@@ -67,7 +66,7 @@ func chainOf(t interface {
 	var declared []spec.Processor
 	for _, s := range stages {
 		o.Registry.Builtin = append(o.Registry.Builtin, sdk.ProcessorPlugin{
-			Name: s.name, Version: "v1.0.0", Stateful: s.stateful, Bounded: s.bounded,
+			Name: s.name, Version: "v1.0.0", Stateful: s.stateful,
 			New: func() sdk.Processor { return &scripted{process: s.process, deadline: s.timed, ended: s.ended} },
 		})
 		declared = append(declared, spec.Processor{ID: s.name, Plugin: s.name, Condition: s.condition, Workers: s.workers})

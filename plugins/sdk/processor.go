@@ -22,10 +22,6 @@ type ProcessorPlugin struct {
 	// Stateful says that what becomes of a record depends on records before it. There is
 	// one instance then; a declaration with more than one worker is refused.
 	Stateful bool
-	// Bounded has no effect.
-	//
-	// Deprecated: the time limit of processors is for every processor.
-	Bounded bool
 	// Defaults are the defaults of sdk.* parameters that differ from the usual ones, by name.
 	Defaults map[string]string
 }

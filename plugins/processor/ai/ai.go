@@ -38,7 +38,7 @@ func Plugins() []sdk.ProcessorPlugin {
 		},
 	}
 	for i := range plugins {
-		plugins[i].Version, plugins[i].Author, plugins[i].Bounded = "v0.1.0", "conduit", true
+		plugins[i].Version, plugins[i].Author = "v0.1.0", "conduit"
 		plugins[i].Description += " A request that gets no answer, 429 or 5xx is sent again after pauses that grow; other errors refuse the record."
 	}
 	return plugins

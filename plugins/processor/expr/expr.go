@@ -14,7 +14,7 @@ func Map() sdk.ProcessorPlugin {
 		Summary: "Set fields to what expressions make of a record.",
 		Description: "Evaluates a line \"reference = expression\" for each field to set. All expressions see the record as it came. " +
 			"They may refer to operation, position, metadata, key, before and after.",
-		Version: "v0.1.0", Author: "conduit", Bounded: true,
+		Version: "v0.1.0", Author: "conduit",
 		New: newMapper,
 	}
 }
@@ -26,7 +26,7 @@ func Filter() sdk.ProcessorPlugin {
 		Summary: "Let those records go on for which an expression is true.",
 		Description: "Evaluates an expression for every record. When it is false the record ends here, as handled. " +
 			"The expression may refer to operation, position, metadata, key, before and after.",
-		Version: "v0.1.0", Author: "conduit", Bounded: true,
+		Version: "v0.1.0", Author: "conduit",
 		New: newFilter,
 	}
 }

@@ -29,7 +29,7 @@ func Plugins() []sdk.ProcessorPlugin {
 func plugin(name, summary, description string, instance func() sdk.Processor) sdk.ProcessorPlugin {
 	return sdk.ProcessorPlugin{
 		Name: name, Summary: summary, Description: description, Version: "v0.1.0", Author: "conduit",
-		New: instance, Bounded: true,
+		New: instance,
 	}
 }
 

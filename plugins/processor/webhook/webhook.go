@@ -27,7 +27,7 @@ func Plugins() []sdk.ProcessorPlugin {
 		Summary: "Send an HTTP request for every record and keep the answer.",
 		Description: "A request that gets no answer, 429 or 5xx is sent again as often as backoffRetry.count says, after pauses that grow; " +
 			"every record has as many tries. A record whose request fails in the end, or gets a status that is not accepted, is refused.",
-		Version: "v0.1.0", Author: "conduit", Bounded: true,
+		Version: "v0.1.0", Author: "conduit",
 		New: func() sdk.Processor { return &processor{} },
 	}}
 }

@@ -23,6 +23,5 @@ func Plugins() []sdk.ProcessorPlugin {
 		Author:   "conduit",
 		New:      func() sdk.Processor { return &aggregate{} },
 		Stateful: true,
-		Bounded:  true,
 	}}
 }

@@ -117,7 +117,7 @@ func (b *Bound) Decompress(p []byte, codec kgo.CompressionCodecType) ([]byte, er
 	if errors.Is(err, kgo.ErrMaxDecompress) {
 		return nil, err
 	} else if err != nil {
-		return nil, fmt.Errorf("cannot decompress messages: %v", err) // io.EOF in it is no error of a connection
+		return nil, errors.New("cannot decompress messages: " + err.Error()) // io.EOF in it is no error of a connection
 	}
 	return p, b.count(p, int64(cap(p)))
 }
