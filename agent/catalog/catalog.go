@@ -65,7 +65,7 @@ func New(c config.Config, schemas schema.Registry, log *slog.Logger) *Catalog {
 		exec:        c.Connectors.Exec.Enabled,
 		Modules:     modules,
 		Host:        &plugins.Host{Builtin: builtin.With(exec.Options{Enabled: c.Connectors.Exec.Enabled, Env: executables.Env}), Standalone: executables, Schemas: schemas, Log: log, AllowPath: paths.Check},
-		Processors:  &processor.Registry{Builtin: processor.Builtins(), Standalone: modules.Plugins, AllowPath: paths.Check},
+		Processors:  &processor.Registry{Builtin: processor.Builtins(), Standalone: modules.Plugins, AllowPath: paths.Check, TimeLimit: c.Processors.Timeout},
 		Executables: executables,
 	}
 }
