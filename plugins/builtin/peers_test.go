@@ -454,7 +454,7 @@ var hostile = map[string]map[string]struct {
 		"topic":   {text("\x30\x05\xff\xffabc"), ""},
 		"strange": {text("\x00\x00\xf0\x00"), ""},
 		// a message of 20 MB with 4 million properties, and an acknowledgement that is longer than it may be
-		"properties": {text("\x30\xfe\xac\xc4\x09\x00\x01t\xf9\xac\xc4\x09" +
+		"properties": {text("\x30\x87\xda\xc4\x09\x00\x01t\x80\xda\xc4\x09" +
 			strings.Repeat("\x26\x00\x00\x00\x00", 4_000_000)), "left out"},
 		"acknowledgement": {endless("\x90\xff\xff\xff\x01\x00\x01\x00", "\x00"), "announces a packet of type 9"},
 	},

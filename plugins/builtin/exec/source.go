@@ -184,7 +184,6 @@ func (s *source) runOnce(ctx context.Context) error {
 		return s.take(ctx, rest)
 	case ctx.Err() == nil:
 		s.log.Warn("command has failed in the middle of a line, which is dropped", "err", err)
-		s.skips.Add(fmt.Sprintf("line behind %d", s.place.Seq), fmt.Errorf("the command has failed in the middle of it: %w", err))
 	}
 	return err
 }
