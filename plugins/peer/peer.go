@@ -87,8 +87,8 @@ func (c *Conn) Read(p []byte) (int, error) {
 // Err returns the violation that reads fail with, nil if there was none.
 func (c *Conn) Err() error { return c.checked.Err() }
 
-// LeftOut is the name of a header or property of a message that a Checker wrote in the place of those that are too many.
-// A source leaves such a message out. No publisher knows the name.
+// LeftOut is the name of the header or property that a Checker writes over the excess ones of a message. A source leaves
+// such a message out. Publishers cannot know the name.
 var LeftOut = "conduit-left-out-" + rand.Text()
 
 // maxMessage is the upper limit of the size of a message, however much memory there is: max_allowed_packet of MySQL may

@@ -29,8 +29,8 @@ var (
 	cohere = tries{"timeout", "backoffRetry.count", "backoffRetry.factor", "backoffRetry.min", "backoffRetry.max"}
 )
 
-// checkTime returns the setting with which all tries of a request may take longer than limit, "" if they do not. A timeout
-// counts only if settings have it. Settings with references that are known only when the pipeline starts are left alone.
+// checkTime returns a warning, and the setting it is about, if all tries of a request may take longer than limit. A timeout
+// counts only if settings have it. References are not resolved: there is no warning for settings with them.
 func checkTime(plugin sdk.ProcessorPlugin, settings map[string]string, limit time.Duration) (setting, warning string) {
 	names, ok := requests[plugin.Name]
 	if !ok || limit <= 0 {

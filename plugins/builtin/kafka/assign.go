@@ -103,7 +103,8 @@ func (s *Source) checkID(topic string, id topicID) (recreated bool, err error) {
 	}
 	was, ok := s.ids[topic]
 	if recreated = ok && was != id.String(); recreated {
-		err := s.gap("messages of topic "+topic, fmt.Errorf("topic %q was recreated: it has id %s, and the one that was read had %s: its messages are others", topic, id, was))
+		err := s.gap("messages of topic "+topic, fmt.Errorf("topic %q was recreated: it has id %s, and the one that was "+
+			"read had %s: its messages are others", topic, id, was))
 		if err != nil {
 			return true, err
 		}

@@ -27,7 +27,7 @@ func missing(p *partition, at, start int64) error {
 		"the topic was recreated, or its leader lost messages; it has offsets from %d now", p.number, p.topic, p.end, at, start)
 }
 
-// gap returns the error for messages that are missing, nil if the settings say to go on. The status names them then.
+// gap returns the error for messages that are missing. With gap: continue it returns nil, and the status names them.
 func (s *Source) gap(of string, missing error) error {
 	if s.settings.Gap == "continue" {
 		s.log.Warn("messages are missing, going on with the oldest one", "err", missing)

@@ -571,8 +571,8 @@ func TestBadItems(t *testing.T) {
 	}
 }
 
-// TestTooManyProperties leaves out messages with more properties than are read. Those around them come, in order, and the
-// server sends none of them again.
+// TestTooManyProperties publishes messages with too many properties among others. The others come, in order, and the
+// server does not send the bad ones again.
 func TestTooManyProperties(t *testing.T) {
 	t.Parallel()
 	m := server.StartMosquitto(t, "", "")
@@ -591,7 +591,8 @@ func TestTooManyProperties(t *testing.T) {
 	properties := &paho.PublishProperties{User: make(paho.UserProperties, 400_000)} // of 5 bytes each
 	send := func(payload string, p *paho.PublishProperties, qos byte) {
 		t.Helper()
-		if _, err := c.Publish(t.Context(), &paho.Publish{Topic: "b", QoS: qos, Payload: []byte(payload), Properties: p}); err != nil {
+		m := &paho.Publish{Topic: "b", QoS: qos, Payload: []byte(payload), Properties: p}
+		if _, err := c.Publish(t.Context(), m); err != nil {
 			t.Fatal(err)
 		}
 	}

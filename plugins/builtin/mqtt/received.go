@@ -33,7 +33,7 @@ type message struct {
 	after   []leftOut // those that came behind it, to be acknowledged after it
 }
 
-// leftOut is a message that is not read, without what it holds.
+// leftOut identifies a message that is not read.
 type leftOut struct {
 	session *session
 	publish paho.Publish

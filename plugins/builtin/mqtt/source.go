@@ -43,7 +43,7 @@ type Source struct {
 	inbox  *received
 
 	latest progress.Latest
-	skips  progress.Skips // has a lock of its own
+	skips  progress.Skips // safe for concurrent use
 }
 
 // Parameters describes the settings.
@@ -202,9 +202,11 @@ func (s *Source) received(on *session, p *paho.Publish) {
 	}
 	if !s.inbox.put(on, p) {
 		s.latest.Note("messages of QoS 0 were dropped: they come faster than they are written")
-		s.skips.Add("messages of QoS 0 with topic "+record.ValidName(p.Topic), errors.New("they come faster than they are written"))
+		s.skips.Add("messages of QoS 0 with topic "+record.ValidName(p.Topic), errFast)
 	}
 }
+
+var errFast = errors.New("they come faster than they are written")
 
 var errProperties = errors.New("it has too many properties: at most 1 MiB of them are read")
 

@@ -26,7 +26,7 @@ type subscriber struct {
 	log      *slog.Logger
 	numbers  numbers.Numbers // owned by read
 	latest   progress.Latest
-	skips    progress.Skips // has a lock of its own
+	skips    progress.Skips // safe for concurrent use
 
 	mu      sync.Mutex
 	queue   []*client.Msg // guarded by mu
@@ -104,9 +104,12 @@ func (s *subscriber) session(ctx context.Context, connected func()) (err error) 
 	}
 }
 
-var errHeaders = errors.New("it has too many headers: at most 100,000 are read")
+var (
+	errHeaders = errors.New("it has too many headers: at most 100,000 are read")
+	errFast    = errors.New("they come faster than they are written")
+)
 
-// leaveOut notes that a message is left out because of its headers. A stream takes none with so many.
+// leaveOut reports a message with too many headers. Streams refuse such messages.
 func (s *subscriber) leaveOut(what string) {
 	if s.skips.Add(what, errHeaders) {
 		s.log.Warn("a message is left out", "what", what, "err", errHeaders)
@@ -120,7 +123,7 @@ func (s *subscriber) put(m *client.Msg) {
 	size := int64(len(m.Subject)+len(m.Data)) + sizeOf(m.Header)
 	if s.bytes+size > s.settings.BufferSize && len(s.queue) > 0 || !s.buffer.Take(int(size)) {
 		s.latest.Note("messages were dropped: they come faster than they are written")
-		s.skips.Add("messages with subject "+record.ValidName(m.Subject), errors.New("they come faster than they are written"))
+		s.skips.Add("messages with subject "+record.ValidName(m.Subject), errFast)
 		return
 	}
 	s.queue, s.bytes = append(s.queue, m), s.bytes+size

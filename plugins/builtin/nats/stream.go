@@ -24,7 +24,7 @@ type stream struct {
 	log      *slog.Logger
 	inbox    *received
 	latest   progress.Latest
-	skips    progress.Skips // has a lock of its own
+	skips    progress.Skips // safe for concurrent use
 	pending  atomic.Int64   // messages of the stream that were not received
 	begun    position       // where it was opened; owned by the goroutine from then on
 	known    bool           // begun is a position that was given, or reached

@@ -24,7 +24,7 @@ type stream struct {
 	settings *sourceSettings
 	log      *slog.Logger
 	latest   *progress.Latest
-	skips    progress.Skips // has a lock of its own
+	skips    progress.Skips // safe for concurrent use
 
 	at     entryID
 	number int64 // entries added up to at; -1: not known

@@ -44,7 +44,7 @@ type Source struct {
 	newest  *spoollog.Cursor // from place.next on
 	backlog *spoollog.Cursor // in the last gap; nil when it is not being read
 	window  window
-	skips   progress.Skips // has a lock of its own
+	skips   progress.Skips // safe for concurrent use
 
 	saving sync.Mutex
 	saver  *time.Timer // guarded by saving: runs when the log is to save where the reader is

@@ -150,7 +150,8 @@ func TestBoundedFunctions(t *testing.T) {
 		`return [ArrayBuffer.isView(new Uint8Array(1)), Array.of(1, 2), Uint8Array.from([1, 2]), Array.isArray([]), BigInt.asIntN(8, 255n), RegExp.name, class extends Array {}.from([1]) + ""]`:                                                                       `true,1,2,1,2,true,-1,RegExp,1`,
 		`function* g() { yield 1; yield* [2, 3] }; return [...g()].join()`: `1,2,3`,
 	} {
-		p := open(t, map[string]string{"timeout": "10s", "script": "function process(rec) { rec.Key = String((() => { " + script + " })()); return rec }"}, nil)
+		script := "function process(rec) { rec.Key = String((() => { " + script + " })()); return rec }"
+		p := open(t, map[string]string{"timeout": "10s", "script": script}, nil)
 		f, r := feed(t, p, record.Record{})
 		if b, _ := r.Key.Raw(); string(b) != want {
 			t.Errorf("%s = %q (%v), want %q", script, b, f.Err, want)
