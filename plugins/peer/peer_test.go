@@ -103,7 +103,9 @@ func TestOverwritten(t *testing.T) {
 			}
 		}
 	}
-	for _, n := range []int{1<<20 - 1, 1<<20 + 1, 2<<20 - 1, 2 << 20, 2<<20 + 1, 2<<20 + 65535, 3<<20 + 40, 3<<20 + 65580} {
+	around := 5 + len(peer.LeftOut)
+	longest := 17 * (around + 1<<16 - 1) // properties of the maximum length
+	for _, n := range []int{1<<20 - 1, 1<<20 + 1, 2<<20 - 1, 2 << 20, longest, longest + 1, longest + around - 1, longest + around} {
 		properties := strings.Repeat("\x26\x00\x00\x00\x00", n/5+1)[:n]
 		for qos, id := range []string{"", "\x00\x07"} {
 			body := "\x00\x01t" + id + length(n) + properties + "payload"
