@@ -62,10 +62,11 @@ func New(c config.Config, schemas schema.Registry, log *slog.Logger) *Catalog {
 	}
 	modules, paths := newModules(c, log), confine.New(c)
 	return &Catalog{
-		exec:        c.Connectors.Exec.Enabled,
-		Modules:     modules,
-		Host:        &plugins.Host{Builtin: builtin.With(exec.Options{Enabled: c.Connectors.Exec.Enabled, Env: executables.Env}), Standalone: executables, Schemas: schemas, Log: log, AllowPath: paths.Check},
-		Processors:  &processor.Registry{Builtin: processor.Builtins(), Standalone: modules.Plugins, AllowPath: paths.Check},
+		exec:    c.Connectors.Exec.Enabled,
+		Modules: modules,
+		Host:    &plugins.Host{Builtin: builtin.With(exec.Options{Enabled: c.Connectors.Exec.Enabled, Env: executables.Env}), Standalone: executables, Schemas: schemas, Log: log, AllowPath: paths.Check},
+		Processors: &processor.Registry{Builtin: processor.Builtins(), Standalone: modules.Plugins, AllowPath: paths.Check,
+			TimeLimit: c.Processors.Timeout},
 		Executables: executables,
 	}
 }

@@ -46,7 +46,7 @@ func TestDefaults(t *testing.T) {
 		Connectors: config.Connectors{Path: "./connectors", Environment: "inherit", WritableByOthers: "warn", Sandbox: "off",
 			MaxMessageBytes: 16 << 20, MaxReceiveSize: 4 << 20, MaxSchemas: 1000, MaxSchemaBytes: 16 << 20, SchemaAccess: "own"},
 		Cluster:    config.Cluster{Capacity: 1, TTL: 20 * time.Second, Keep: 24 * time.Hour, NATS: config.NATS{Replicas: 3}},
-		Processors: config.Processors{Path: "./processors", Timeout: 30 * time.Second, Memory: 512 << 20, Egress: config.Egress{Timeout: 30 * time.Second, MaxResponseBytes: 4 << 20}},
+		Processors: config.Processors{Path: "./processors", Timeout: 2 * time.Minute, Memory: 512 << 20, Egress: config.Egress{Timeout: 30 * time.Second, MaxResponseBytes: 4 << 20}},
 		Pipelines: config.Pipelines{
 			Path: "./pipelines", OnFailedUpdate: "rollback", StatusFiles: true, AckTimeout: 5 * time.Minute,
 			Confirm: 5 * time.Second, DrainTimeout: 30 * time.Second,
@@ -327,7 +327,7 @@ func TestSettingsOfTheirOwnForm(t *testing.T) {
 
 func TestListsOfProcessors(t *testing.T) {
 	got, warnings, err := load(t, "processors: {memory: 1048576, egress: {enabled: true, allow: [a.example, 'https://b.example:8443'], secret-refs: key, timeout: 1m}}", nil, nil)
-	want := config.Processors{Path: "./processors", Timeout: 30 * time.Second, Memory: 1 << 20,
+	want := config.Processors{Path: "./processors", Timeout: 2 * time.Minute, Memory: 1 << 20,
 		Egress: config.Egress{Enabled: true, Allow: "a.example,https://b.example:8443", SecretRefs: "key", Timeout: time.Minute, MaxResponseBytes: 4 << 20}}
 	if got.Processors != want || warnings != nil || err != "" {
 		t.Errorf("%+v, warnings %v, error %s", got.Processors, warnings, err)

@@ -68,7 +68,7 @@ func ofPipelines() []Setting {
 		{"connectors.schema-access", "own", "Which schemas a connector may read: own for those of its pipeline and those that belong to no connector, any for those of other pipelines, too.", []string{"own", "any"}},
 		{"connectors.exec.enabled", false, "Let pipelines run commands with the built-in connector exec. Whoever may change a pipeline may run any command as the user of the agent then, outside connectors.sandbox.", nil},
 		{"processors.path", "./processors", "Directory of processors that are WebAssembly modules.", nil},
-		{"processors.timeout", 30 * time.Second, "How long a processor, or its condition, may take for one record, retries included: a record that takes longer is refused, and its pipeline is started again if the processor cannot be interrupted; 0s for ever.", nil},
+		{"processors.timeout", 2 * time.Minute, "How long a processor, or its condition, may take for one record, retries included: a record that takes longer is refused, and its pipeline is started again if the processor cannot be interrupted; 0s for ever.", nil},
 		{"processors.memory", 512 << 20, "Bytes of memory that an instance of a module may have.", nil},
 		{"processors.egress.enabled", false, "Let modules send HTTP requests to where their setting sdk.egress.allow says.", nil},
 		{"processors.egress.allow", "", "Destinations, separated by commas, that modules may ask for, such as api.example.com or https://example.com:8443; empty: any.", nil},

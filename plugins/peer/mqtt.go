@@ -8,7 +8,7 @@ import (
 // Bounds of the packets of an MQTT server, in addition to MaxMessage.
 const (
 	maxControl    = 64 << 10 // bytes of a packet that is no message
-	maxProperties = 1 << 20  // bytes of the properties of a message; a client takes seven times as much for each
+	maxProperties = 1 << 20  // bytes of the properties of a message; a client takes up to seven times as much
 )
 
 // MQTT checks the packets of a server, as https://docs.oasis-open.org/mqtt/mqtt/v5.0/mqtt-v5.0.html has them.
@@ -16,8 +16,11 @@ type MQTT struct {
 	head []byte // of a part of a packet, begun and not complete
 	part mqttPart
 	id   int64 // bytes of the identifier of the message
-	skip int64 // bytes to skip
+	skip int64 // bytes to skip, behind over
 	left int64 // bytes that remain of the packet, without skip
+	over int64 // bytes of properties to overwrite
+
+	value int // bytes to come of the value of the property that overwrites others
 }
 
 // mqttPart is a part of a packet.
@@ -36,6 +39,10 @@ func mqttError(format string, args ...any) error { return &Error{"MQTT", fmt.Spr
 // Check implements Checker.
 func (c *MQTT) Check(p []byte) error {
 	for len(p) > 0 {
+		if c.over > 0 {
+			p = p[c.overwrite(p):]
+			continue
+		}
 		if c.skip > 0 {
 			n := min(c.skip, int64(len(p)))
 			p, c.skip = p[n:], c.skip-n
@@ -70,14 +77,47 @@ func (c *MQTT) next() error {
 		switch {
 		case err != nil:
 			return err
+		case complete && n > maxProperties && n > c.left:
+			return mqttError("the properties of a message are longer than the message")
 		case complete && n > maxProperties:
-			return mqttError("it announces a message with %d bytes of properties, and at most %d are read", n, maxProperties)
+			c.head, c.over, c.skip, c.left = c.head[:0], n, c.left-n, 0
+			c.part = mqttHeader
+			return nil
 		case complete:
 			c.skip, c.left = c.left, 0
 		}
 		c.endAtEnd()
 	}
 	return nil
+}
+
+// overwrite replaces properties by ones with the name LeftOut, as few as have room for as many bytes: the client knows
+// the length already. It returns how many bytes of p it has overwritten.
+func (c *MQTT) overwrite(p []byte) (done int) {
+	const (
+		userProperty = 0x26
+		longest      = 1<<16 - 1 // value
+	)
+	around := 1 + 2 + len(LeftOut) + 2
+	for ; len(p) > done && c.over > 0; c.over-- {
+		if len(c.head) == 0 && c.value == 0 {
+			c.value = int(min(c.over-int64(around), longest))
+			if rest := c.over - int64(around+c.value); rest > 0 && rest < int64(around) {
+				c.value -= around // there must be room for the last one
+			}
+			c.head = append(c.head, userProperty, byte(len(LeftOut)>>8), byte(len(LeftOut)))
+			c.head = append(c.head, LeftOut...)
+			c.head = append(c.head, byte(c.value>>8), byte(c.value))
+		}
+		if len(c.head) > 0 {
+			p[done], c.head = c.head[0], c.head[1:]
+		} else {
+			p[done] = '-'
+			c.value--
+		}
+		done++
+	}
+	return done
 }
 
 // endAtEnd begins the next packet when nothing remains of this one. The client reports a message that is cut off.

@@ -20,7 +20,7 @@ const (
 	maxInfo     = 1 << 20  // of the line that describes the server
 	maxNATSLine = 64 << 10 // of other lines
 	maxErrors   = 100      // lines with an error, per second
-	maxHeaders  = 100_000  // lines of headers of a message; the client keeps each
+	maxHeaders  = 100_000  // lines of headers of a message, about; the client keeps each
 )
 
 // NATS checks the messages of a server, in the protocol of
@@ -30,6 +30,7 @@ type NATS struct {
 	left   int64  // bytes of a message to come
 	header int64  // bytes of headers among them
 	lines  int    // of headers of the message so far
+	over   int64  // bytes of headers from where there are too many on; 0: there are not
 	ending int    // bytes of CRLF to come behind a message
 	errors *rate.Limiter
 }
@@ -48,10 +49,7 @@ func (c *NATS) Check(p []byte) error {
 		case c.left > 0:
 			n := min(c.left, int64(len(p)))
 			if h := min(n, c.header); h > 0 {
-				c.header -= h
-				if c.lines += bytes.Count(p[:h], []byte("\n")); c.lines > maxHeaders {
-					return natsError("a message has more than %d lines of headers", maxHeaders)
-				}
+				c.headers(p[:h])
 			}
 			p, c.left = p[n:], c.left-n
 		case c.ending > 0:
@@ -84,6 +82,34 @@ func (c *NATS) Check(p []byte) error {
 		}
 	}
 	return nil
+}
+
+// headers takes a part of the headers of a message. When they have too many lines, the last line with LeftOut takes the
+// place of the rest.
+func (c *NATS) headers(p []byte) {
+	const end = "\r\n\r\n"
+	for c.over == 0 && len(p) > 0 {
+		i := bytes.IndexByte(p, '\n') + 1
+		if i == 0 {
+			c.header -= int64(len(p))
+			return
+		}
+		p, c.header = p[i:], c.header-int64(i)
+		if c.lines++; c.lines >= maxHeaders && c.header >= int64(len(LeftOut)+1+len(end)) {
+			c.over = c.header
+		}
+	}
+	for i := range p {
+		switch at := c.over - c.header; {
+		case at < int64(len(LeftOut)):
+			p[i] = LeftOut[at]
+		case c.header <= int64(len(end)):
+			p[i] = end[int64(len(end))-c.header]
+		default:
+			p[i] = ':'
+		}
+		c.header--
+	}
 }
 
 // ended takes a line.
@@ -123,7 +149,7 @@ func (c *NATS) message(line []byte, headers int) error {
 	if err != nil {
 		return err
 	}
-	c.header, c.lines = 0, 0
+	c.header, c.lines, c.over = 0, 0, 0
 	if headers > 0 {
 		if c.header, err = length(fields[len(fields)-2]); err != nil || c.header > size {
 			return natsError("the headers of a message are longer than the message")

@@ -5,6 +5,7 @@
 package peer
 
 import (
+	"crypto/rand"
 	"fmt"
 	"io"
 	"math"
@@ -14,7 +15,8 @@ import (
 )
 
 // A Checker follows the messages of one protocol. Check is called with all bytes that the peer sends, in order and in
-// pieces of any size, before the client gets them. It is not called again after an error.
+// pieces of any size, before the client gets them. It is not called again after an error. It may overwrite bytes that
+// would make the client allocate too much, so that one such message does not end the connection.
 type Checker interface {
 	Check(p []byte) error
 }
@@ -84,6 +86,10 @@ func (c *Conn) Read(p []byte) (int, error) {
 
 // Err returns the violation that reads fail with, nil if there was none.
 func (c *Conn) Err() error { return c.checked.Err() }
+
+// LeftOut is the name of the header or property that a Checker writes over the excess ones of a message. A source leaves
+// such a message out. Publishers cannot know the name.
+var LeftOut = "conduit-left-out-" + rand.Text()
 
 // maxMessage is the upper limit of the size of a message, however much memory there is: max_allowed_packet of MySQL may
 // be 1 GiB.

@@ -1,7 +1,10 @@
 package peer_test
 
 import (
+	"bufio"
+	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -10,6 +13,8 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
+
+	"github.com/eclipse/paho.golang/packets"
 
 	"github.com/conduit-agent/conduit/plugins/peer"
 )
@@ -48,7 +53,6 @@ func TestChecks(t *testing.T) {
 			""},
 		{"NATS", "MSG a 1 3\r\nabc\r\nMSG a 1 67108865\r\n", "announces a message of 67108865 bytes"},
 		{"NATS", "HMSG a 1 4 3\r\n", "longer than the message"},
-		{"NATS", "HMSG a 1 600000 600000\r\nNATS/1.0\r\n" + strings.Repeat("a:b\r\n", 100_001), "lines of headers"},
 		{"NATS", "MSG a 3\r\n", "2 fields"},
 		{"PostgreSQL", "Z\x00\x00\x00\x05IE\x00\x00\x00\x06ab1\x00\x00\x00\x04", ""},
 		{"PostgreSQL", "Z\x00\x00\x00\x05IE\x00\x20\x00\x00", "type 'E' with 2097148 bytes"},
@@ -56,8 +60,7 @@ func TestChecks(t *testing.T) {
 		{"MQTT", "\x20\x03\x00\x00\x00\xd0\x00\x30\x80\x01" + strings.Repeat("a", 128), ""},
 		{"MQTT", "\x30\xff\xff\xff\xff\x01", "malformed"},
 		{"MQTT", "\x32\x09\x00\x01t\x00\x07\x02\x01\x00x\xd0\x00\x30\x05\x00\x01t\x00x\xd0\x00", ""},
-		{"MQTT", "\x30\x80\x80\x80\x08\x00\x01t\x80\x80\x80\x01", "a message with 2097152 bytes of properties"},
-		{"MQTT", "\x32\x80\x80\x80\x08\x00\x01t\x00\x00\x80\x80\x80\x01", "a message with 2097152 bytes of properties"},
+		{"MQTT", "\x30\x80\x80\x40\x00\x01t\x80\x80\x80\x01", "longer than the message"},
 		{"MQTT", "\x30\x80\x80\x80\x08\x00\x01t\x80\x80\x80\x80", "malformed"},
 		{"MQTT", "\x90\x80\x80\x80\x08", "a packet of type 9 with 16777216 bytes"},
 	} {
@@ -73,6 +76,70 @@ func TestChecks(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestOverwritten has messages with too many headers or properties: the client reads few in their place, and the rest of
+// the message and the next one unchanged.
+func TestOverwritten(t *testing.T) {
+	t.Parallel()
+	headers := func(n int) string { return "NATS/1.0\r\n" + strings.Repeat("a:b\r\n", n) + "\r\n" }
+	message := func(headers string) string {
+		return fmt.Sprintf("HMSG a 1 %d %d\r\n%sab\r\n", len(headers), len(headers)+2, headers)
+	}
+	const next = "MSG a 1 1\r\nx\r\n"
+	for _, n := range []int{99_990, 99_998, 99_999, 100_000, 100_010, 100_020, 250_000} {
+		for name, in := range readers(message(headers(n)) + next) {
+			got, err := io.ReadAll(peer.NewReader(in, peer.NewNATS()))
+			if err != nil {
+				t.Fatal(err)
+			}
+			end := "\r\n\r\nab\r\n" + next
+			if len(got) != len(message(headers(n))+next) || !strings.HasSuffix(string(got), end) {
+				t.Errorf("%d headers, %s: it ends with %q", n, name, got[len(got)-2*len(end):])
+			}
+			lines, left := bytes.Count(got, []byte("\n")), bytes.Contains(got, []byte("\r\n"+peer.LeftOut+":"))
+			if lines > 100_030 || left != (n > 100_020) && n != 100_010 && n != 100_020 {
+				t.Errorf("%d headers, %s: %d lines, left out: %t", n, name, lines, left)
+			}
+		}
+	}
+	around := 5 + len(peer.LeftOut)
+	longest := 17 * (around + 1<<16 - 1) // properties of the maximum length
+	for _, n := range []int{1<<20 - 1, 1<<20 + 1, 2<<20 - 1, 2 << 20, longest, longest + 1, longest + around - 1, longest + around} {
+		properties := strings.Repeat("\x26\x00\x00\x00\x00", n/5+1)[:n]
+		for qos, id := range []string{"", "\x00\x07"} {
+			body := "\x00\x01t" + id + length(n) + properties + "payload"
+			sent := string(rune(0x30|qos<<1)) + length(len(body)) + body + "\x30\x05\x00\x01t\x00x"
+			for name, in := range readers(sent) {
+				r := bufio.NewReader(peer.NewReader(in, &peer.MQTT{}))
+				for _, want := range []string{"payload", "x"} {
+					packet, err := packets.ReadPacket(r)
+					if err != nil {
+						t.Fatalf("%d bytes, QoS %d, %s: %v", n, qos, name, err)
+					}
+					p := packet.Content.(*packets.Publish)
+					if string(p.Payload) != want || n > 1<<20 && len(p.Properties.User) > 100 {
+						t.Errorf("%d bytes, QoS %d, %s: %d properties and %.20q", n, qos, name, len(p.Properties.User), p.Payload)
+					}
+					if want == "payload" && n > 1<<20 && p.Properties.User[0].Key != peer.LeftOut {
+						t.Errorf("%d bytes, QoS %d, %s: the properties are still there", n, qos, name)
+					}
+				}
+			}
+		}
+	}
+}
+
+// length returns a length of MQTT.
+func length(n int) (text string) {
+	for ; n >= 0x80; n >>= 7 {
+		text += string([]byte{byte(n) | 0x80})
+	}
+	return text + string([]byte{byte(n)})
+}
+
+func readers(s string) map[string]io.Reader {
+	return map[string]io.Reader{"whole": strings.NewReader(s), "in bytes": iotest.OneByteReader(strings.NewReader(s))}
 }
 
 // TestPrepared follows the answers to a statement that is prepared and executed: the same bytes mean something else

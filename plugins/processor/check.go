@@ -36,7 +36,7 @@ func (r *Registry) checkOne(ctx context.Context, at string, d spec.Processor) (p
 	if strings.Contains(d.Plugin, "$") {
 		return problems
 	}
-	plugin, _, err := r.Find(d.Plugin)
+	plugin, builtin, err := r.Find(d.Plugin)
 	if err != nil {
 		add("/plugin", spec.CodeProcessorNotFound, "%v", err)
 		return problems
@@ -50,6 +50,13 @@ func (r *Registry) checkOne(ctx context.Context, at string, d spec.Processor) (p
 		} else {
 			add("/settings/"+pointer.Escape(wrong.Setting), spec.CodeInvalid, "setting %q of processor %q: %s", wrong.Setting, d.ID, wrong.Message)
 		}
+	}
+	if len(problems) > 0 || !builtin {
+		return problems
+	}
+	if setting, warning := checkTime(plugin, d.Settings, r.TimeLimit); warning != "" {
+		add("/settings/"+pointer.Escape(setting), spec.CodeInvalid, "setting %q of processor %q: %s", setting, d.ID, warning)
+		problems[0].Severity = spec.SeverityWarning
 	}
 	return problems
 }

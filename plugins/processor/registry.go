@@ -3,6 +3,7 @@ package processor
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/conduit-agent/conduit/plugins/pluginname"
 	"github.com/conduit-agent/conduit/plugins/sdk"
@@ -17,6 +18,8 @@ type Registry struct {
 	Standalone func() []sdk.ProcessorPlugin
 	// AllowPath returns why settings may not name a file; nil allows every one.
 	AllowPath func(path string) error
+	// TimeLimit is processors.timeout: Check warns of settings that do not fit in it. 0: there is none.
+	TimeLimit time.Duration
 }
 
 // Find returns the processor that a reference [builtin:|standalone:|any:]name[@version]

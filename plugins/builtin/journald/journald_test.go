@@ -138,7 +138,11 @@ func TestGap(t *testing.T) {
 	if err := fails(t, source(t, j, pos)); err == nil || !strings.Contains(err.Error(), "entries may have been missed") || !strings.Contains(err.Error(), "set gap to continue") {
 		t.Errorf("got %v", err)
 	}
-	want(t, source(t, j, pos, "gap", "continue"), "four")
+	s := source(t, j, pos, "gap", "continue")
+	want(t, s, "four")
+	if text := fmt.Sprint(s.Progress().Skipped); !strings.Contains(text, "entries may have been missed") {
+		t.Errorf("left out: %s", text)
+	}
 }
 
 // TestRunsAgain has journalctl fail: without a journal there is nothing to read, until there is.

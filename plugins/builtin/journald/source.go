@@ -247,6 +247,7 @@ func (s *Source) gap(ctx context.Context) error {
 		return gapError{err}
 	}
 	s.log.Error("going on without entries", "err", err)
+	s.skips.Add("entries behind "+s.cursor, err)
 	return nil
 }
 

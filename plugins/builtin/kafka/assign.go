@@ -103,7 +103,8 @@ func (s *Source) checkID(topic string, id topicID) (recreated bool, err error) {
 	}
 	was, ok := s.ids[topic]
 	if recreated = ok && was != id.String(); recreated {
-		err := s.settings.gap(s.log, fmt.Errorf("topic %q was recreated: it has id %s, and the one that was read had %s: its messages are others", topic, id, was))
+		err := s.gap("messages of topic "+topic, fmt.Errorf("topic %q was recreated: it has id %s, and the one that was "+
+			"read had %s: its messages are others", topic, id, was))
 		if err != nil {
 			return true, err
 		}
@@ -139,7 +140,7 @@ func (s *Source) place(p *partition, committed kgo.Offset, start int64) (kgo.Off
 	}
 	var err error
 	if known && (at < start || at > p.end) {
-		err = s.settings.gap(s.log, missing(p, at, start))
+		err = s.gap(behind(p.topic, p.number, at), missing(p, at, start))
 		at, offset = start, kgo.NewOffset().At(start)
 	}
 	if !ours { // otherwise records may be outstanding

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
@@ -12,6 +11,11 @@ import (
 )
 
 const howToGoOn = "set gap: continue to go on with the oldest message"
+
+// behind names messages that are missing.
+func behind(topic string, number int32, offset int64) string {
+	return fmt.Sprintf("messages of partition %d of topic %s from offset %d on", number, topic, offset)
+}
 
 // missing says what is not there of a partition that is to be read at an offset outside of it.
 func missing(p *partition, at, start int64) error {
@@ -23,10 +27,11 @@ func missing(p *partition, at, start int64) error {
 		"the topic was recreated, or its leader lost messages; it has offsets from %d now", p.number, p.topic, p.end, at, start)
 }
 
-// gap returns the error for messages that are missing, nil if the settings say to go on.
-func (s *sourceSettings) gap(log *slog.Logger, missing error) error {
-	if s.Gap == "continue" {
-		log.Warn("messages are missing, going on with the oldest one", "err", missing)
+// gap returns the error for messages that are missing. With gap: continue it returns nil, and the status names them.
+func (s *Source) gap(of string, missing error) error {
+	if s.settings.Gap == "continue" {
+		s.log.Warn("messages are missing, going on with the oldest one", "err", missing)
+		s.skips.Add(of, missing)
 		return nil
 	}
 	return fmt.Errorf("cannot go on: %w; %s", missing, howToGoOn)
@@ -42,7 +47,7 @@ func (s *Source) truncated(loss *kgo.ErrDataLoss) error {
 	if p := s.parts[topicPartition{loss.Topic, loss.Partition}]; p != nil && s.settings.Gap == "continue" {
 		p.seen = loss.ResetTo
 	}
-	return s.settings.gap(s.log, err)
+	return s.gap(behind(loss.Topic, loss.Partition, loss.ResetTo), err)
 }
 
 // outOfRange says what is missing at the offset at which a partition was to be read.
@@ -68,7 +73,7 @@ func (s *Source) outOfRange(topic string, number int32) error {
 	if at >= start.offset {
 		return fmt.Errorf("cannot read partition %d of topic %q at offset %d, which is not there: it begins at %d", number, topic, at, start.offset)
 	}
-	if err := s.settings.gap(s.log, missing(p, at, start.offset)); err != nil {
+	if err := s.gap(behind(topic, number, at), missing(p, at, start.offset)); err != nil {
 		return err
 	}
 	return sdk.Unavailable(fmt.Errorf("partition %d of topic %q is to be read from its oldest message", number, topic)) // opened again, it is

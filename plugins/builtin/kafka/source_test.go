@@ -281,7 +281,18 @@ func checkGapContinue(w *world) {
 	all := s.want("a", "b", "c", "d")
 	s.close()
 	w.remove(0, 3)
-	w.open(w.settings("gap", "continue"), all[0].Position).want("d")
+	s = w.open(w.settings("gap", "continue"), all[0].Position)
+	s.want("d")
+	s.leavesOut("from offset 1 on", "2 messages of partition 0")
+}
+
+// leavesOut checks that the status names messages that are missing.
+func (s *source) leavesOut(of, why string) {
+	s.Helper()
+	text := fmt.Sprint(s.Source.(sdk.Reporter).Progress().Skipped)
+	if !strings.Contains(text, of) || !strings.Contains(text, why) {
+		s.Errorf("left out: %s, want %s: %s", text, of, why)
+	}
 }
 
 func checkRecreated(w *world) {
@@ -305,6 +316,7 @@ func checkRecreated(w *world) {
 	}
 	s = w.open(w.settings("gap", "continue"), all[2].Position)
 	all = s.want("u", "v", "w", "x", "y")
+	s.leavesOut("messages of topic "+w.topic, "was recreated")
 	s.close()
 	w.produce(0, "z")
 	w.open(w.settings(), all[4].Position).want("z")

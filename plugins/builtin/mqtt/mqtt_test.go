@@ -192,6 +192,9 @@ func sessionLost(t *testing.T, end func(ctx context.Context, set map[string]stri
 	if got := text(plugintest.Read(t, s, 1)); got != "2" {
 		t.Errorf("got %s", got)
 	}
+	if text := fmt.Sprint(s.Progress().Skipped); !strings.Contains(text, "messages were missed") {
+		t.Errorf("left out: %s", text)
+	}
 }
 
 // TestServerKilled loses the session when the server is killed that has not saved it, and says so.
@@ -565,5 +568,57 @@ func TestBadItems(t *testing.T) {
 	}
 	if got := text(records[4:]); got != "last" {
 		t.Errorf("the last message is %q", got)
+	}
+}
+
+// TestTooManyProperties publishes messages with too many properties among others. The others come, in order, and the
+// server does not send the bad ones again.
+func TestTooManyProperties(t *testing.T) {
+	t.Parallel()
+	m := server.StartMosquitto(t, "", "")
+	set := settings(m.Addr)
+	s := source(t, set, nil)
+	subscribed(t, s)
+	conn, err := net.Dial("tcp", m.Addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := paho.NewClient(paho.ClientConfig{Conn: conn})
+	if _, err := c.Connect(t.Context(), &paho.Connect{ClientID: "p", CleanStart: true, KeepAlive: 30}); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = c.Disconnect(&paho.Disconnect{}) }()
+	properties := &paho.PublishProperties{User: make(paho.UserProperties, 400_000)} // of 5 bytes each
+	send := func(payload string, p *paho.PublishProperties, qos byte) {
+		t.Helper()
+		m := &paho.Publish{Topic: "b", QoS: qos, Payload: []byte(payload), Properties: p}
+		if _, err := c.Publish(t.Context(), m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	send("bad", properties, 1)
+	send("1", nil, 1)
+	for qos := range byte(2) {
+		send("bad", properties, qos)
+	}
+	send("2", nil, 1)
+	records := plugintest.Read(t, s, 2)
+	if got := text(records); got != "1 2" {
+		t.Errorf("got %s", got)
+	}
+	if text := fmt.Sprint(s.Progress().Skipped); !strings.Contains(text, "message with topic b") {
+		t.Errorf("left out: %s", text)
+	}
+	ack(t, s, records)
+	if err := s.Teardown(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	send("3", nil, 1)
+	s = source(t, set, records[1].Position)
+	if got := text(plugintest.Read(t, s, 1)); got != "3" {
+		t.Errorf("got %s", got)
+	}
+	if left := s.Progress().Skipped; len(left) > 0 {
+		t.Errorf("the server sends %v again", left)
 	}
 }

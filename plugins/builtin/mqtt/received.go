@@ -30,6 +30,13 @@ type message struct {
 	publish *paho.Publish
 	hash    [sha256.Size]byte
 	acked   bool
+	after   []leftOut // those that came behind it, to be acknowledged after it
+}
+
+// leftOut identifies a message that is not read.
+type leftOut struct {
+	session *session
+	publish paho.Publish
 }
 
 func newReceived(most int, buffer sdk.Buffer) *received {
@@ -55,7 +62,7 @@ func (b *received) put(s *session, p *paho.Publish) bool {
 	}
 	m.hash = b.hash(p)
 	if before := b.byID[p.PacketID]; before != nil && p.Duplicate() && before.hash == m.hash {
-		before.session, before.publish = s, p
+		before.session, before.publish, before.after = s, p, nil
 		if before.acked { // it comes before those that are not
 			s.acknowledge(p.Packet())
 		}
@@ -66,6 +73,32 @@ func (b *received) put(s *session, p *paho.Publish) bool {
 	b.Push(m)
 	return true
 }
+
+// leaveOut acknowledges a message that is not read, once those before it are.
+func (b *received) leaveOut(s *session, p *paho.Publish) {
+	b.Lock()
+	defer b.Unlock()
+	if s != b.session {
+		b.connected(s)
+	}
+	if p.QoS == 0 {
+		return
+	}
+	delete(b.byID, p.PacketID)
+	m := leftOut{s, paho.Publish{PacketID: p.PacketID, QoS: p.QoS}}
+	switch {
+	case len(b.Queue) > 0:
+		last := b.Queue[len(b.Queue)-1]
+		last.after = append(last.after, m)
+	case len(b.Read) > 0:
+		last := b.Read[len(b.Read)-1]
+		last.after = append(last.after, m)
+	default:
+		m.acknowledge()
+	}
+}
+
+func (m *leftOut) acknowledge() { m.session.acknowledge(m.publish.Packet()) }
 
 // propertySize is how many bytes of memory a property takes in addition to its text.
 const propertySize = 40
@@ -113,12 +146,15 @@ func (b *received) ack(n int) {
 	b.Lock()
 	defer b.Unlock()
 	for _, m := range b.Acknowledged(n) {
-		if m.publish.QoS == 0 {
-			continue
+		if m.publish.QoS > 0 {
+			m.acked = true
+			m.session.acknowledge(m.publish.Packet())
+			b.acked = append(b.acked, m)
 		}
-		m.acked = true
-		m.session.acknowledge(m.publish.Packet())
-		b.acked = append(b.acked, m)
+		for i := range m.after {
+			m.after[i].acknowledge()
+		}
+		m.after = nil
 	}
 	for len(b.acked) > b.most {
 		if m := b.acked[0]; b.byID[m.publish.PacketID] == m {

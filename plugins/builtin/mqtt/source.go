@@ -12,6 +12,7 @@ import (
 
 	"github.com/conduit-agent/conduit/plugins/builtin/backoff"
 	"github.com/conduit-agent/conduit/plugins/builtin/settings"
+	"github.com/conduit-agent/conduit/plugins/peer"
 	"github.com/conduit-agent/conduit/plugins/progress"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
@@ -42,6 +43,7 @@ type Source struct {
 	inbox  *received
 
 	latest progress.Latest
+	skips  progress.Skips // safe for concurrent use
 }
 
 // Parameters describes the settings.
@@ -86,7 +88,11 @@ func (s *Source) run(ctx context.Context) {
 }
 
 // Progress returns why nothing can be received, if that is so: a server does not report what it keeps.
-func (s *Source) Progress() progress.Report { return s.latest.Report() }
+func (s *Source) Progress() progress.Report {
+	r := s.latest.Report()
+	r.Skipped = s.skips.List()
+	return r
+}
 
 // lostError is that the session is gone.
 type lostError struct{ error }
@@ -156,6 +162,7 @@ func (s *Source) gap(ack *paho.Connack) error {
 		"It expired, was removed, or the server lost it. To go on without them set session.lost to continue", s.id, s.numbers.at().UTC().Format(time.RFC3339))
 	if s.settings.Lost == "continue" {
 		s.log.Error("going on without messages", "err", err)
+		s.skips.Add("messages after "+s.numbers.at().UTC().Format(time.RFC3339), err)
 		return nil
 	}
 	return lostError{err}
@@ -185,9 +192,27 @@ func (s *Source) subscribe(ctx context.Context, c *connection) error {
 }
 
 func (s *Source) received(on *session, p *paho.Publish) {
+	if tooManyProperties(p) {
+		what := "message with topic " + record.ValidName(p.Topic)
+		if s.skips.Add(what, errProperties) {
+			s.log.Warn("a message is left out", "what", what, "err", errProperties)
+		}
+		s.inbox.leaveOut(on, p)
+		return
+	}
 	if !s.inbox.put(on, p) {
 		s.latest.Note("messages of QoS 0 were dropped: they come faster than they are written")
+		s.skips.Add("messages of QoS 0 with topic "+record.ValidName(p.Topic), errFast)
 	}
+}
+
+var errFast = errors.New("they come faster than they are written")
+
+var errProperties = errors.New("it has too many properties: at most 1 MiB of them are read")
+
+// tooManyProperties reports whether the connection has replaced the properties of a message.
+func tooManyProperties(p *paho.Publish) bool {
+	return p.Properties != nil && len(p.Properties.User) > 0 && p.Properties.User[0].Key == peer.LeftOut
 }
 
 // MaxUnacked implements sdk.LimitedSource: the server sends no more. It does not count messages of QoS 0.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/conduit-agent/conduit/plugins/builtin/backoff"
 	"github.com/conduit-agent/conduit/plugins/builtin/numbers"
+	"github.com/conduit-agent/conduit/plugins/peer"
 	"github.com/conduit-agent/conduit/plugins/progress"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
@@ -25,6 +26,7 @@ type subscriber struct {
 	log      *slog.Logger
 	numbers  numbers.Numbers // owned by read
 	latest   progress.Latest
+	skips    progress.Skips // safe for concurrent use
 
 	mu      sync.Mutex
 	queue   []*client.Msg // guarded by mu
@@ -86,6 +88,10 @@ func (s *subscriber) session(ctx context.Context, connected func()) (err error) 
 	for {
 		select {
 		case m := <-messages:
+			if _, cut := m.Header[peer.LeftOut]; cut {
+				s.leaveOut("message with subject " + record.ValidName(m.Subject))
+				continue
+			}
 			s.put(m)
 		case <-c.lost:
 			if err := c.LastError(); isDenied(err) {
@@ -98,6 +104,18 @@ func (s *subscriber) session(ctx context.Context, connected func()) (err error) 
 	}
 }
 
+var (
+	errHeaders = errors.New("it has too many headers: at most 100,000 are read")
+	errFast    = errors.New("they come faster than they are written")
+)
+
+// leaveOut reports a message with too many headers. Streams refuse such messages.
+func (s *subscriber) leaveOut(what string) {
+	if s.skips.Add(what, errHeaders) {
+		s.log.Warn("a message is left out", "what", what, "err", errHeaders)
+	}
+}
+
 // put takes a message, or drops it when too many wait.
 func (s *subscriber) put(m *client.Msg) {
 	s.mu.Lock()
@@ -105,6 +123,7 @@ func (s *subscriber) put(m *client.Msg) {
 	size := int64(len(m.Subject)+len(m.Data)) + sizeOf(m.Header)
 	if s.bytes+size > s.settings.BufferSize && len(s.queue) > 0 || !s.buffer.Take(int(size)) {
 		s.latest.Note("messages were dropped: they come faster than they are written")
+		s.skips.Add("messages with subject "+record.ValidName(m.Subject), errFast)
 		return
 	}
 	s.queue, s.bytes = append(s.queue, m), s.bytes+size
@@ -160,4 +179,8 @@ func (s *subscriber) close() {
 	}
 }
 
-func (s *subscriber) progress() progress.Report { return s.latest.Report() }
+func (s *subscriber) progress() progress.Report {
+	r := s.latest.Report()
+	r.Skipped = s.skips.List()
+	return r
+}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -293,15 +294,23 @@ func TestGap(t *testing.T) {
 		}
 		_ = src.Teardown(t.Context())
 	}
+	goesOn := func(pos record.Position, wanted, missing string) {
+		t.Helper()
+		src := source(t, settings(s, "gap", "continue"), pos)
+		want(t, read(t, src, 3), wanted)
+		if text := fmt.Sprint(src.Progress().Skipped); !strings.Contains(text, missing) {
+			t.Errorf("left out: %s, want %s", text, missing)
+		}
+	}
 	fails(first[0].Position, "3 messages of stream \"ORDERS\" are gone: those from 2 to 4")
-	want(t, read(t, source(t, settings(s, "gap", "continue"), first[1].Position), 3), "5 6 7")
+	goesOn(first[1].Position, "5 6 7", "those from 3 to 4")
 	if err := s.js.DeleteStream(t.Context(), "ORDERS"); err != nil {
 		t.Fatal(err)
 	}
 	s.stream(t, orders())
 	s.publish(t, "orders.a", "8", "9", "10")
 	fails(first[1].Position, "was recreated")
-	want(t, read(t, source(t, settings(s, "gap", "continue"), first[1].Position), 3), "8 9 10")
+	goesOn(first[1].Position, "8 9 10", "was recreated")
 }
 
 // TestFallsBehind finds messages that are removed while the source is slower than the stream.
@@ -603,5 +612,36 @@ func TestBadItems(t *testing.T) {
 		if _, err := record.AppendWire(nil, &r); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// TestTooManyHeaders leaves out messages with more headers than are read. Those around them come, in order.
+func TestTooManyHeaders(t *testing.T) {
+	t.Parallel()
+	const empty, distinct = 150_000, 130_000 // lines
+	many := map[string]client.Header{"values of one": {"a": make([]string, empty)}, "distinct": {}}
+	for i := range distinct {
+		many["distinct"][strconv.FormatInt(int64(i), 36)] = []string{""}
+	}
+	for name, header := range many {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := start(t)
+			src := source(t, map[string]string{"url": s.URL(), "type": "core", "subjects": "a"}, nil)
+			wait.For(t, "it is subscribed", func() bool { return !src.Progress().At.IsZero() })
+			for payload, h := range []client.Header{nil, header, header, nil, {"x": {"y"}}} {
+				if err := s.nc.PublishMsg(&client.Msg{Subject: "a", Header: h, Data: []byte{byte('0' + payload)}}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			records := read(t, src, 3)
+			want(t, records, "0 3 4")
+			if len(records[1].Metadata) > 1 || records[2].Metadata.Get("nats.header.x") != "y" {
+				t.Errorf("metadata is %v and %v", records[1].Metadata, records[2].Metadata)
+			}
+			if text := fmt.Sprint(src.Progress().Skipped); !strings.Contains(text, "message with subject a it has too many headers") {
+				t.Errorf("left out: %s", text)
+			}
+		})
 	}
 }

@@ -24,12 +24,13 @@ type stream struct {
 	log      *slog.Logger
 	inbox    *received
 	latest   progress.Latest
-	pending  atomic.Int64 // messages of the stream that were not received
-	begun    position     // where it was opened; owned by the goroutine from then on
-	known    bool         // begun is a position that was given, or reached
-	asked    time.Time    // for the state of the stream
-	noted    bool         // a consumer notes where the stream begins, as long as there is no position
-	first    uint64       // where it begins
+	skips    progress.Skips // safe for concurrent use
+	pending  atomic.Int64   // messages of the stream that were not received
+	begun    position       // where it was opened; owned by the goroutine from then on
+	known    bool           // begun is a position that was given, or reached
+	asked    time.Time      // for the state of the stream
+	noted    bool           // a consumer notes where the stream begins, as long as there is no position
+	first    uint64         // where it begins
 
 	cancel context.CancelFunc // nil before open
 	done   chan struct{}
@@ -169,6 +170,8 @@ func (s *stream) gap(info *jetstream.StreamInfo, last uint64) error {
 func (s *stream) missing(err error) error {
 	if s.settings.Gap == "continue" {
 		s.log.Error("messages are missing, going on with the oldest one", "err", err)
+		_, last := s.inbox.at()
+		s.skips.Add(fmt.Sprintf("messages of stream %s behind %d", s.settings.Stream, last), err)
 		return nil
 	}
 	return gapError{fmt.Errorf("messages were missed: %w. To go on with what there is, set gap to continue", err)}
@@ -265,6 +268,6 @@ func (s *stream) close() {
 
 func (s *stream) progress() progress.Report {
 	r, behind := s.latest.Report(), s.pending.Load()+int64(s.inbox.unacked())
-	r.Records = &behind
+	r.Records, r.Skipped = &behind, s.skips.List()
 	return r
 }

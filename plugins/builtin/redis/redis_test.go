@@ -221,7 +221,11 @@ func TestGap(t *testing.T) {
 			t.Errorf("%s, while running: got %v, want %q", name, err, tt.says)
 		}
 		if tt.rest != nil {
-			want(t, c.source(pos, "key", key, "gap", "continue"), tt.rest...)
+			s := c.source(pos, "key", key, "gap", "continue")
+			want(t, s, tt.rest...)
+			if text := fmt.Sprint(s.Progress().Skipped); !strings.Contains(text, tt.says) {
+				t.Errorf("%s: left out: %s, want %q", name, text, tt.says)
+			}
 		}
 	}
 }

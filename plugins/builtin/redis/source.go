@@ -157,7 +157,13 @@ func (l *link) close() {
 const blockTime = 5 * time.Second
 
 // Progress returns how many entries of a stream, or elements of a list, were not read.
-func (s *Source) Progress() progress.Report { return s.link.latest.Report() }
+func (s *Source) Progress() progress.Report {
+	r := s.link.latest.Report()
+	if from, ok := s.reader.(*stream); ok {
+		r.Skipped = from.skips.List()
+	}
+	return r
+}
 
 // Ack removes elements of a list.
 func (s *Source) Ack(ctx context.Context, positions []record.Position) error {

@@ -24,6 +24,7 @@ type stream struct {
 	settings *sourceSettings
 	log      *slog.Logger
 	latest   *progress.Latest
+	skips    progress.Skips // safe for concurrent use
 
 	at     entryID
 	number int64 // entries added up to at; -1: not known
@@ -292,6 +293,7 @@ func (s *stream) gap(now *state) error {
 		return gapError{fmt.Errorf("%w. To go on with what there is set gap to continue", err)}
 	}
 	s.log.Error("going on without entries", "err", err)
+	s.skips.Add(fmt.Sprintf("entries of stream %s behind %s", key, s.at), err)
 	if !now.exists || now.last.compare(s.at) < 0 {
 		s.at, s.begun = entryID{}, false
 	}

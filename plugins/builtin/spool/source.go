@@ -44,6 +44,7 @@ type Source struct {
 	newest  *spoollog.Cursor // from place.next on
 	backlog *spoollog.Cursor // in the last gap; nil when it is not being read
 	window  window
+	skips   progress.Skips // safe for concurrent use
 
 	saving sync.Mutex
 	saver  *time.Timer // guarded by saving: runs when the log is to save where the reader is
@@ -273,10 +274,13 @@ func (s *Source) Progress() progress.Report {
 	var warnings []string
 	if counts.Dropped > 0 {
 		warnings = append(warnings, fmt.Sprintf("%d records were dropped because the spool was full", counts.Dropped))
+		s.skips.Add("records that were dropped", fmt.Errorf("%d, because the spool was full", counts.Dropped))
 	}
 	if counts.Damaged > 0 {
 		warnings = append(warnings, fmt.Sprintf("%d records of the spool were damaged", counts.Damaged))
+		s.skips.Add("records that were damaged", fmt.Errorf("%d could not be read", counts.Damaged))
 	}
 	report.Warning = strings.Join(warnings, "; ")
+	report.Skipped = s.skips.List()
 	return report
 }

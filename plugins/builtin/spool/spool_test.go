@@ -294,6 +294,9 @@ func TestProgress(t *testing.T) {
 	if *report.Records != 9 || report.Warning != "11 records were dropped because the spool was full" {
 		t.Errorf("%d records behind, and the warning %q", *report.Records, report.Warning)
 	}
+	if text := fmt.Sprint(report.Skipped); !strings.Contains(text, "records that were dropped 11, because the spool was full") {
+		t.Errorf("left out: %s", text)
+	}
 }
 
 // A full spool drops with each write, and logs that every ten seconds and when it is closed, so that no record is left out.

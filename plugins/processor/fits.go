@@ -1,0 +1,79 @@
+package processor
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/conduit-agent/conduit/plugins/sdk"
+	"github.com/conduit-agent/conduit/spec/ref"
+)
+
+// tries are the names of the settings with which a processor sends a request again.
+type tries struct{ timeout, count, factor, min, max string }
+
+// requests are the processors of the agent that send requests.
+var requests = map[string]tries{
+	"webhook.http":      {"request.timeout", "backoffRetry.count", "backoffRetry.factor", "backoffRetry.min", "backoffRetry.max"},
+	"enrich.http":       {"timeout", "retries", "", "backoff.min", "backoff.max"},
+	"ollama":            {timeout: "timeout"},
+	"openai.textgen":    openai,
+	"openai.embeddings": openai,
+	"cohere.command":    cohere,
+	"cohere.embed":      cohere,
+	"cohere.rerank":     cohere,
+}
+
+var (
+	openai = tries{"timeout", "max_retries", "backoff_factor", "initial_backoff", "max_backoff"}
+	cohere = tries{"timeout", "backoffRetry.count", "backoffRetry.factor", "backoffRetry.min", "backoffRetry.max"}
+)
+
+// checkTime returns a warning, and the setting it is about, if all tries of a request may take longer than limit. A timeout
+// counts only if settings have it. References are not resolved: there is no warning for settings with them.
+func checkTime(plugin sdk.ProcessorPlugin, settings map[string]string, limit time.Duration) (setting, warning string) {
+	names, ok := requests[plugin.Name]
+	if !ok || limit <= 0 {
+		return "", ""
+	}
+	all := Parameters(plugin).ApplyDefaults(settings)
+	number := func(name string) float64 {
+		text, known := ref.Literal(all[name])
+		ok = ok && known
+		n, _ := strconv.ParseFloat(text, 64)
+		return n
+	}
+	seconds := func(name string) float64 {
+		text, known := ref.Literal(all[name])
+		ok = ok && known
+		if d, err := time.ParseDuration(text); err == nil {
+			return d.Seconds()
+		}
+		return number(name) / 1000 // of milliseconds
+	}
+	factor := 2.0
+	if names.factor != "" {
+		factor = number(names.factor)
+	}
+	count, pause, longest := number(names.count), seconds(names.min), max(seconds(names.max), seconds(names.min))
+	takes, setting := 0.0, names.count
+	for try := 0.0; try < count && pause > 0 && takes <= limit.Seconds(); try++ {
+		takes += min(pause, longest) / 2 // the shortest: jitter takes up to a half
+		pause *= factor
+	}
+	if settings[names.timeout] != "" {
+		takes, setting = takes+seconds(names.timeout)*(count+1), names.timeout
+	}
+	if !ok || takes <= limit.Seconds() {
+		return "", ""
+	}
+	lower := names.count
+	if setting == names.timeout {
+		lower = names.timeout
+		if count > 0 {
+			lower += " or " + names.count
+		}
+	}
+	return setting, fmt.Sprintf("with all tries a record may take longer than %s (processors.timeout), after which it is refused: "+
+		"lower %s, or raise processors.timeout", limit, lower)
+}
