@@ -104,7 +104,8 @@ func (e *Executables) init() {
 // Prepare has all processes that this process starts from now on carry a mark, by which the next agent ends those that
 // are left if this one is killed. Run calls it if nothing else has.
 func (e *Executables) Prepare() {
-	e.prepare.Do(func() { e.endOrphans = orphans.Prepare(e.Record) })
+	e.init()
+	e.prepare.Do(func() { e.endOrphans = orphans.Prepare(e.Record, e.Log) })
 }
 
 // Run watches the directory until ctx ends. The processes of connectors outlive it.

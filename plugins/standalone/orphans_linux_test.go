@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -49,7 +50,7 @@ func hostOfOrphans() {
 	_ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan struct{})
-	go func() { orphans.Prepare("")(ctx); close(done) }()
+	go func() { orphans.Prepare("", slog.New(slog.DiscardHandler))(ctx); close(done) }()
 	own := exec.Command("sleep", "1000")
 	if err := children.Start(own); err != nil {
 		panic(err)
@@ -141,7 +142,7 @@ func serveFork() {
 // hostThatRecords runs a forkSource until it is killed.
 func hostThatRecords() {
 	_ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-	go orphans.Prepare(os.Getenv(recordVariable))(context.Background())
+	go orphans.Prepare(os.Getenv(recordVariable), slog.New(slog.DiscardHandler))(context.Background())
 	exe, _ := os.Executable()
 	c := &standalone.Client{Path: exe, Env: append(os.Environ(), roleVariable+"=fork")}
 	s, err := c.Source(context.Background(), "pipe:src")
@@ -215,7 +216,7 @@ func TestWhatAKilledHostLeaves(t *testing.T) {
 	defer func() { _ = bystander.Process.Kill(); _ = bystander.Wait() }()
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan struct{})
-	end := orphans.Prepare(file)
+	end := orphans.Prepare(file, slog.New(slog.DiscardHandler))
 	go func() { end(ctx); close(done) }()
 	wait.For(t, "all are ended", func() bool { return !slices.ContainsFunc(left, running) }, func() string {
 		return fmt.Sprint(slices.DeleteFunc(slices.Clone(left), func(pid int) bool { return !running(pid) }), " run")

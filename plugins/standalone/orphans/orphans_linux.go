@@ -3,6 +3,7 @@ package orphans
 import (
 	"bytes"
 	"context"
+	"log/slog"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -61,14 +62,15 @@ func Ended(pid int) {
 const interval = time.Second
 
 // Prepare marks all processes that this one starts from now on, and stores the mark in the file at record before it
-// returns, so that the next agent finds them if this one is killed. With an empty path it does nothing.
+// returns, so that the next agent finds them if this one is killed. With an empty path it does nothing. It logs a
+// warning if the file cannot be written.
 //
 // The returned function ends, until ctx ends and then once more, what connectors leave behind: processes that left their
 // process group and lost their parent. Those whose connector runs, by the token in their environment, stay. It does so
 // only in a process that adopts such processes, as child subreaper or as the first process of a container. First it ends
 // the processes that earlier, killed agents with the same file left behind.
-func Prepare(record string) (end func(ctx context.Context)) {
-	r := &recorder{path: record}
+func Prepare(record string, log *slog.Logger) (end func(ctx context.Context)) {
+	r := &recorder{path: record, log: log}
 	if record != "" {
 		r.begin()
 	}

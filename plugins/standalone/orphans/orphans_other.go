@@ -4,6 +4,7 @@ package orphans
 
 import (
 	"context"
+	"log/slog"
 	"os/exec"
 )
 
@@ -14,4 +15,4 @@ func Start(cmd *exec.Cmd) error { return cmd.Start() }
 func Ended(int) {}
 
 // Prepare returns a function that does nothing: here orphans are adopted by the first process only.
-func Prepare(string) (end func(context.Context)) { return func(context.Context) {} }
+func Prepare(string, *slog.Logger) (end func(context.Context)) { return func(context.Context) {} }

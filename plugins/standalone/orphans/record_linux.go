@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"log/slog"
 	"maps"
 	"os"
 	"path/filepath"
@@ -26,9 +27,11 @@ type kept struct {
 
 // recorder stores the processes started by connectors in a file, for the next agent.
 type recorder struct {
-	path string
-	old  kept   // of agents that were killed; empty once their processes have ended
-	last []byte // content of the file
+	path   string
+	log    *slog.Logger
+	old    kept   // of agents that were killed; empty once their processes have ended
+	last   []byte // content of the file
+	failed bool   // the file could not be written, and that was logged
 }
 
 // begin reads the file, marks this process, and adds the mark to the file before any process has it.
@@ -43,7 +46,7 @@ func (r *recorder) begin() {
 		next.Marks = append(slices.Clone(next.Marks), m.own)
 	}
 	next.Where = where()
-	_ = r.replace(next) // else keep tries it again
+	r.replace(next)
 	// A process that has the mark of this one, or started it, is not left behind.
 	r.old.Marks = slices.DeleteFunc(r.old.Marks, func(s string) bool { return s == m.own || s == m.inherited })
 }
@@ -71,24 +74,28 @@ func (r *recorder) keep() (again <-chan time.Time) {
 			k.add(pid)
 		}
 	}
-	_ = r.replace(k) // else it is tried again
+	r.replace(k)
 	if len(tokens) == 0 {
 		return nil
 	}
 	return time.After(interval)
 }
 
-// replace replaces the content of the file.
-func (r *recorder) replace(k kept) error {
+// replace replaces the content of the file. It logs the first of several errors: keep tries again.
+func (r *recorder) replace(k kept) {
 	content, err := json.Marshal(k)
-	if err != nil || bytes.Equal(content, r.last) {
-		return err
+	if err == nil && !bytes.Equal(content, r.last) {
+		err = r.write(content)
 	}
-	if err := r.write(content); err != nil {
-		return err
+	if err == nil {
+		r.last, r.failed = content, false
+		return
 	}
-	r.last = content
-	return nil
+	if !r.failed {
+		r.failed = true
+		r.log.Warn("cannot record the processes of connectors: if this agent is killed, the next one may not end them",
+			"component", "plugins", "path", r.path, "err", err)
+	}
 }
 
 // write replaces the file at once.
