@@ -35,7 +35,7 @@ func (s *sourceRun) lag() measure.Lag {
 	return l
 }
 
-// reported returns what the source says of its distance to its system, without secrets.
+// reported returns the progress that the source reports, without secrets in its texts.
 func (s *sourceRun) reported() progress.Report {
 	r := connector.ProgressOf(s.src)
 	for _, text := range []*string{&r.Warning, &r.Unfinished} {

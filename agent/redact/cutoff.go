@@ -15,7 +15,7 @@ const maxCuts = 16
 // mostOfEscape is above the bytes of an escape, such as \u00e4, that a cut may leave.
 const mostOfEscape = 6
 
-// cutOff appends the parts of a text that are the beginning of a value before a mark of a cut, or the end of one behind
+// cutOff appends the parts of a text that begin a value before a mark of a cut, or end a value behind
 // it. at is that of found.
 func (r *Redactor) cutOff(all []span, text string, at []int) []span {
 	marks := marksOf(text)
@@ -29,7 +29,7 @@ func (r *Redactor) cutOff(all []span, text string, at []int) []span {
 		var begin, end span // the longest parts
 		for value, reference := range r.values {
 			if len(value) < longValue {
-				continue // the half of it tells nothing, and any text may end so
+				continue // many texts end with half of a short value
 			}
 			// A cut may have left a part of an escape beside the mark.
 			for k := range min(mostOfEscape, len(before)) {

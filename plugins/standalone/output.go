@@ -14,7 +14,7 @@ import (
 	"sync"
 )
 
-// maxLine bounds a line of output; what is longer comes in pieces, with marks where they were cut.
+// maxLine bounds a line of output. A longer one comes in pieces, with marks where it was cut.
 const maxLine = 64 << 10
 
 // Bounds of what is kept of a plugin's output to explain its end.
@@ -89,7 +89,7 @@ func (w *logWriter) finish() {
 	w.buf = nil
 }
 
-// emitPiece logs what there is of a line, of which more follows or not. The caller holds mu.
+// emitPiece logs the buffered part of a line; more says that another piece follows. The caller holds mu.
 func (w *logWriter) emitPiece(more bool) {
 	line := w.buf
 	if w.inside && len(line) > 0 {
