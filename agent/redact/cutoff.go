@@ -9,7 +9,7 @@ import (
 // A text may be cut before it comes here, by a plugin or where its length is bounded, and a value at the cut is then not
 // whole. Its part is redacted where a mark shows the cut, before and behind the mark.
 
-// maxCuts bounds the marks of one text that are looked at: the first ones, and as many of the last ones.
+// maxCuts bounds the marks of a text for which parts are looked up: the first ones, and as many of the last ones.
 const maxCuts = 16
 
 // mostOfEscape is above the bytes of an escape, such as \u00e4, that a cut may leave.
