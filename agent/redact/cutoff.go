@@ -6,7 +6,7 @@ import (
 	"github.com/conduit-agent/conduit/spec/brief"
 )
 
-// A text may be cut before it comes here, by a plugin or where its length is bounded, and a value at the cut is then not
+// A text may be cut before it comes here, by a plugin or where its length is bounded. A value at the cut is then not
 // whole. Its part is redacted where a mark shows the cut, before and behind the mark.
 
 // maxCuts bounds the marks of a text for which parts are looked up: the first ones, and as many of the last ones.

@@ -17,13 +17,15 @@ func TestTextsThatWereCut(t *testing.T) {
 	r := redactor("${V}", secret)
 	wrap := func(s string) string { return "cannot open: " + s + ": tried again" }
 	for name, form := range map[string]string{
-		"as it is": secret, "in a URL": url.QueryEscape(secret), "as lower-case escapes": strings.ToLower(url.PathEscape(secret)),
-		"in base64": base64.StdEncoding.EncodeToString([]byte(secret)),
+		"as it is": secret, "in a URL": url.QueryEscape(secret),
+		"as lower-case escapes": strings.ToLower(url.PathEscape(secret)),
+		"in base64":             base64.StdEncoding.EncodeToString([]byte(secret)),
 	} {
 		for kept := range len(form) {
 			before := strings.Repeat("x", 100-kept)
 			for _, text := range []string{
-				brief.Text(before+" "+form+strings.Repeat("y", 200), 100+1+len("… (229 more bytes)")), before + form[:kept] + brief.Mark,
+				brief.Text(before+" "+form+strings.Repeat("y", 200), 100+1+len("… (229 more bytes)")),
+				before + form[:kept] + brief.Mark,
 				brief.Mark + form[len(form)-kept:] + " " + before, wrap(before + " " + form[:kept] + brief.Mark),
 			} {
 				got := r.Text(text)
