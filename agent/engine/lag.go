@@ -1,10 +1,12 @@
 package engine
 
 import (
+	"errors"
 	"time"
 
 	"github.com/conduit-agent/conduit/agent/engine/measure"
 	"github.com/conduit-agent/conduit/plugins/connector"
+	"github.com/conduit-agent/conduit/plugins/progress"
 )
 
 // Lags returns the lag of every source by qualified id, nothing while the pipeline does
@@ -22,7 +24,7 @@ func (p *Pipeline) Lags() map[string]measure.Lag {
 }
 
 func (s *sourceRun) lag() measure.Lag {
-	behind := connector.ProgressOf(s.src) // not under mu: it may be any code
+	behind := s.reported() // not under mu: it may be any code
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	m := s.tracker.Marks
@@ -31,4 +33,15 @@ func (s *sourceRun) lag() measure.Lag {
 		l.OldestUnacked = time.Since(readAt)
 	}
 	return l
+}
+
+// reported returns the progress that the source reports, without secrets in its texts.
+func (s *sourceRun) reported() progress.Report {
+	r := connector.ProgressOf(s.src)
+	for _, text := range []*string{&r.Warning, &r.Unfinished} {
+		if *text != "" {
+			*text = s.run.redacted(errors.New(*text)).Error()
+		}
+	}
+	return r
 }

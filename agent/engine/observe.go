@@ -6,7 +6,6 @@ import (
 
 	"github.com/conduit-agent/conduit/agent/engine/batching"
 	"github.com/conduit-agent/conduit/agent/engine/measure"
-	"github.com/conduit-agent/conduit/plugins/connector"
 	"github.com/conduit-agent/conduit/spec"
 )
 
@@ -29,7 +28,7 @@ func (p *Pipeline) Stages(all []measure.Stage) []measure.Stage {
 func (s *sourceRun) observe(opening bool) measure.Stage {
 	warning := ""
 	if !opening {
-		warning = connector.ProgressOf(s.src).Warning // not under mu: it may be any code
+		warning = s.reported().Warning // not under mu: it may be any code
 	}
 	s.mu.Lock()
 	unsettled := s.tracker.Read - s.tracker.Low

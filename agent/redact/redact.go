@@ -111,7 +111,7 @@ func (r *Redactor) Text(text string) string {
 	if r.Len() == 0 {
 		return text
 	}
-	found := r.found(nil, text, nil)
+	found := r.cutOff(r.found(nil, text, nil), text, nil)
 	for _, e := range escapes {
 		decoded, at := text, []int(nil)
 		for range mostEscapes {
@@ -119,7 +119,7 @@ func (r *Redactor) Text(text string) string {
 				break
 			}
 			decoded, at = e.decode(decoded, at)
-			found = r.found(found, decoded, at)
+			found = r.cutOff(r.found(found, decoded, at), decoded, at)
 		}
 	}
 	if len(found) == 0 {

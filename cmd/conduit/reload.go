@@ -169,7 +169,8 @@ func writeReload(r *cli.Remote, result *reloadResult) {
 		r.PrintProblems(f.Problems)
 		for _, e := range result.Warnings {
 			if causes(f, e) {
-				fmt.Fprintf(r.Stdout, "%s: %s: pipeline %s: %s\n", f.Path, r.Severity(spec.SeverityWarning), e.Pipeline, e.Message)
+				fmt.Fprintf(r.Stdout, "%s: %s: pipeline %s: %s\n", terminal.Line(f.Path),
+					r.Severity(spec.SeverityWarning), e.Pipeline, e.Message)
 			}
 		}
 	}

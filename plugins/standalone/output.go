@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"github.com/conduit-agent/conduit/plugins/logthrottle"
 	"github.com/conduit-agent/conduit/plugins/wire"
+	"github.com/conduit-agent/conduit/spec/brief"
 	"github.com/conduit-agent/conduit/spec/sorting"
 	"log/slog"
 	"slices"
@@ -13,7 +14,7 @@ import (
 	"sync"
 )
 
-// maxLine bounds a line of output; what is longer comes in pieces.
+// maxLine bounds a line of output. A longer one comes in pieces, with marks where it was cut.
 const maxLine = 64 << 10
 
 // Bounds of what is kept of a plugin's output to explain its end.
@@ -30,6 +31,7 @@ type logWriter struct {
 	log      *slog.Logger        // guarded by mu
 	redact   func(string) string // guarded by mu; nil: nothing is secret
 	buf      []byte              // guarded by mu: a line not finished
+	inside   bool                // guarded by mu: buf does not begin the line
 	over     bool                // guarded by mu: what comes now is not waited for
 	kept     []string            // guarded by mu: last lines that were no plain log lines
 	panicked bool                // guarded by mu: a stack trace follows
@@ -63,8 +65,7 @@ func (w *logWriter) Write(p []byte) (int, error) {
 			p = p[1:]
 		}
 		if i >= 0 || len(w.buf) == maxLine {
-			w.emit(w.buf)
-			w.buf = w.buf[:0]
+			w.emitPiece(i < 0)
 		}
 	}
 	if w.over {
@@ -84,8 +85,21 @@ func (w *logWriter) flush() {
 
 // finish logs a line that has no end. The caller holds mu.
 func (w *logWriter) finish() {
-	w.emit(w.buf)
+	w.emitPiece(false)
 	w.buf = nil
+}
+
+// emitPiece logs the buffered part of a line; more says that another piece follows. The caller holds mu.
+func (w *logWriter) emitPiece(more bool) {
+	line := w.buf
+	if w.inside && len(line) > 0 {
+		line = append([]byte(brief.Mark), line...)
+	}
+	if more {
+		line = append(line, brief.Mark...)
+	}
+	w.emit(line)
+	w.buf, w.inside = w.buf[:0], more
 }
 
 // last returns the last lines that may explain why the plugin ended.

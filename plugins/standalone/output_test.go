@@ -24,3 +24,17 @@ func TestLastWordsAreRedacted(t *testing.T) {
 		}
 	}
 }
+
+// A line that comes in pieces has a mark at both sides of each cut, which redacting needs.
+func TestPiecesOfALineAreMarked(t *testing.T) {
+	var b strings.Builder
+	w, flush := standalone.NewLogWriter(slog.New(slog.NewTextHandler(&b, &slog.HandlerOptions{Level: slog.LevelDebug})))
+	_, _ = io.WriteString(w, strings.Repeat("x", 64<<10)+"y\nz\n")
+	flush()
+	got := strings.ReplaceAll(b.String(), strings.Repeat("x", 64<<10), "X")
+	for _, want := range []string{"msg=X…\n", "msg=…y\n", "msg=z\n"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("no %q in %q", want, got)
+		}
+	}
+}

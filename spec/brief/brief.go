@@ -17,9 +17,13 @@ const MaxFullError = 64 << 10
 // Error returns the text of an error with at most MaxError bytes.
 func Error(text string) string { return Text(text, MaxError) }
 
+// Mark stands where a text is cut. Redacting finds parts of secrets beside it, so every text that
+// is cut before it is redacted needs one.
+const Mark = "…"
+
 // The suffix of a cut text, around the number of omitted bytes.
 const (
-	cutBegin = "… ("
+	cutBegin = Mark + " ("
 	cutEnd   = " more bytes)"
 )
 

@@ -115,7 +115,8 @@ func (p *Program) PrintProblems(problems []spec.Problem) { p.ProblemsTo(p.Stdout
 // ProblemsTo writes a line for each problem.
 func (p *Program) ProblemsTo(w io.Writer, problems []spec.Problem) {
 	for _, problem := range problems {
-		fmt.Fprintf(w, "%s:%d:%d: %s: %s\n", problem.File, max(problem.Line, 1), max(problem.Column, 1), p.Severity(problem.Severity), problem.Message)
+		fmt.Fprintf(w, "%s:%d:%d: %s: %s\n", terminal.Line(problem.File), max(problem.Line, 1), max(problem.Column, 1),
+			p.Severity(problem.Severity), terminal.Clean(problem.Message))
 	}
 }
 

@@ -185,11 +185,12 @@ func (r *testReport) add(f testFileReport) {
 func (r *testReport) print(p *cli.Program) {
 	for _, f := range r.Files {
 		if f.Error != "" {
-			fmt.Fprintf(p.Stdout, "%s: %s\n", f.Path, f.Error)
+			fmt.Fprintf(p.Stdout, "%s: %s\n", terminal.Line(f.Path), f.Error)
 		}
 		for _, t := range f.Tests {
 			for _, failure := range t.Failures {
-				fmt.Fprintf(p.Stdout, "%s:%d: %s: %s\n", f.Path, t.Line, t.Name, strings.TrimPrefix(failure.Of+": "+failure.Message, ": "))
+				fmt.Fprintf(p.Stdout, "%s:%d: %s: %s\n", terminal.Line(f.Path), t.Line, t.Name,
+					strings.TrimPrefix(failure.Of+": "+failure.Message, ": "))
 				printDiff(p, failure.Diff)
 			}
 		}

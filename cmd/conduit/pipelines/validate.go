@@ -185,7 +185,7 @@ func (r *report) print(p *cli.Program) {
 		pipelines += len(f.Pipelines)
 		p.PrintProblems(f.Problems)
 		for _, note := range f.Notes {
-			fmt.Fprintf(p.Stdout, "%s: %s\n", f.Path, note)
+			fmt.Fprintf(p.Stdout, "%s: %s\n", terminal.Line(f.Path), note)
 		}
 	}
 	fmt.Fprintf(p.Stdout, "%s, %s: %s, %s\n", terminal.Count(len(r.Files), "file"), terminal.Count(pipelines, "pipeline"), terminal.Count(r.Errors, "error"), terminal.Count(r.Warnings, "warning"))

@@ -58,6 +58,9 @@ func Clean(s string) string {
 	return string(b)
 }
 
+// Line returns s as Clean does, and on one line: names of files may contain newlines.
+func Line(s string) string { return strings.ReplaceAll(Clean(s), "\n", `\x0a`) }
+
 // isPlain reports whether s is nothing but visible ASCII and ends of lines.
 func isPlain[T string | []byte](s T) bool {
 	for i := range len(s) {

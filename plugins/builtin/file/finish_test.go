@@ -64,3 +64,25 @@ func TestFinish(t *testing.T) {
 		})
 	}
 }
+
+// A file that is named and not there is unfinished business; a pattern may match nothing.
+func TestMissingFileIsUnfinished(t *testing.T) {
+	for path, unfinished := range map[string]bool{"in": true, "in*": false, "there": false} {
+		t.Run(path, func(t *testing.T) {
+			dir := t.TempDir()
+			if err := os.WriteFile(filepath.Join(dir, "there"), []byte("one"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			s := open(t, filepath.Join(dir, path), nil)
+			s.Source.(sdk.FinishingSource).Finish()
+			if path == "there" {
+				s.unordered("one")
+			}
+			wait.For(t, "it is reported", func() bool {
+				s.wantNothing()
+				r := s.Source.(sdk.Reporter).Progress()
+				return (r.Unfinished != "") == unfinished && r.Bytes != nil && *r.Bytes == 0
+			})
+		})
+	}
+}

@@ -144,7 +144,11 @@ func (s *Source) measure() {
 	if now := time.Now(); now.Sub(s.measured) >= interval {
 		s.measured = now
 		bytes := s.reader.behind()
-		s.latest.Set(progress.Report{Bytes: &bytes, At: now})
+		r := progress.Report{Bytes: &bytes, At: now}
+		if one, ok := s.reader.(*single); ok && one.file == nil {
+			r.Unfinished = "there is no file " + s.settings.Path
+		}
+		s.latest.Set(r)
 	}
 }
 

@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"golang.org/x/time/rate"
+
+	"github.com/conduit-agent/conduit/spec/brief"
 )
 
 const (
@@ -53,7 +55,11 @@ func (l *lines) Write(b []byte) (int, error) {
 	n := len(b)
 	for {
 		line, rest, ended := bytes.Cut(b, []byte("\n"))
-		l.part = append(l.part, line[:min(len(line), maxLine-len(l.part))]...)
+		if left := maxLine - len(l.part); left >= len(line) {
+			l.part = append(l.part, line...)
+		} else if left >= 0 { // else the mark is there
+			l.part = append(append(l.part, line[:left]...), brief.Mark...)
+		}
 		if !ended {
 			return n, nil
 		}

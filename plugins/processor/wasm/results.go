@@ -11,6 +11,7 @@ import (
 
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
+	"github.com/conduit-agent/conduit/spec/brief"
 )
 
 // result is what a guest made of one record.
@@ -71,7 +72,7 @@ func parseError(b []byte) error {
 	e := &guestError{}
 	err := eachField(b, func(number protowire.Number, content []byte) error {
 		if number == 2 {
-			e.message = strings.ToValidUTF8(string(content[:min(len(content), maxMessage)]), "\uFFFD")
+			e.message = strings.ToValidUTF8(brief.Text(string(content), maxMessage), "\uFFFD")
 		}
 		return nil
 	})
