@@ -25,7 +25,7 @@ import (
 var started = struct {
 	sync.Mutex                // held while one is started, so that it is known before it is seen
 	tokens     map[int]string // guarded by Mutex: by process
-	record     string         // guarded by Mutex: the file to remove when the last has ended; "": none yet
+	recorder   *recorder      // guarded by Mutex: whose file to remove when the last has ended; nil: none yet
 	changed    notify.Signal
 }{tokens: map[int]string{}, changed: notify.NewSignal()}
 
@@ -52,8 +52,8 @@ func Ended(pid int) {
 	started.Lock()
 	defer started.Unlock()
 	delete(started.tokens, pid)
-	if started.record != "" && len(started.tokens) == 0 {
-		_ = os.Remove(started.record) // its processes have ended
+	if started.recorder != nil && len(started.tokens) == 0 {
+		started.recorder.remove() // its processes have ended
 	}
 	started.changed.Notify()
 }

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
+	"io/fs"
 	"log/slog"
 	"maps"
 	"os"
@@ -110,9 +112,19 @@ func (r *recorder) write(content []byte) error {
 func (r *recorder) finish() {
 	started.Lock()
 	defer started.Unlock()
-	started.record = r.path
-	if len(started.tokens) == 0 && r.path != "" {
-		_ = os.Remove(r.path)
+	if r.path == "" {
+		return
+	}
+	if started.recorder = r; len(started.tokens) == 0 {
+		r.remove()
+	}
+}
+
+// remove removes the file.
+func (r *recorder) remove() {
+	if err := os.Remove(r.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		r.log.Warn("cannot remove the record of the processes of connectors", "component", "plugins",
+			"path", r.path, "err", err)
 	}
 }
 
