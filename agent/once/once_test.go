@@ -3,6 +3,7 @@ package once_test
 import (
 	"context"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -140,7 +141,7 @@ func TestWaitCompletes(t *testing.T) {
 func TestWaitNoticesWhatCompletingFinds(t *testing.T) {
 	for _, late := range []time.Duration{0, 700 * time.Millisecond, 1500 * time.Millisecond, 9900 * time.Millisecond} {
 		synctest.Test(t, func(t *testing.T) {
-			told := false
+			var told atomic.Bool
 			starts := func(at time.Duration) spec.State {
 				if at < time.Second {
 					return spec.State{Phase: spec.PhaseRecovering}
@@ -152,12 +153,12 @@ func TestWaitNoticesWhatCompletingFinds(t *testing.T) {
 				switch {
 				case at-time.Second < late:
 					bytes = 5
-				case told:
+				case told.Load():
 					bytes = 7
 				}
 				return measure.Lag{OpenSince: time.Unix(1, 0), Behind: progress.Report{Bytes: &bytes}}
 			}})
-			w.Complete = func(string) { time.AfterFunc(50*time.Millisecond, func() { told = true }) }
+			w.Complete = func(string) { time.AfterFunc(50*time.Millisecond, func() { told.Store(true) }) }
 			all, err := w.Run(t.Context())
 			if err != nil || len(all) != 1 || len(all[0].Unread) != 1 {
 				t.Errorf("the end is found after %v: %+v, %v, want unread bytes", late, all, err)

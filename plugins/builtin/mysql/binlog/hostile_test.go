@@ -13,6 +13,7 @@ import (
 	"github.com/klauspost/compress/flate"
 	"github.com/klauspost/compress/zstd"
 
+	"github.com/conduit-agent/conduit/agent/agenttest/effort"
 	"github.com/conduit-agent/conduit/plugins/builtin/mysql/binlog"
 )
 
@@ -160,7 +161,7 @@ func TestHostileEvents(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			before := allocated()
 			err := wholly(new(binlog.Decoder), c.events...)
-			if n := allocated() - before; n > most {
+			if n := allocated() - before; n > most && !effort.RaceDetector { // with it, pools do not keep decompressors
 				t.Errorf("%d bytes were allocated, more than %d", n, most)
 			}
 			if (err != nil) != (c.why != "") || err != nil && !strings.Contains(err.Error(), c.why) {
