@@ -137,7 +137,9 @@ func TestStuckExecutablesAreNamed(t *testing.T) {
 		var status rest.PipelineStatus
 		var stages map[string]rest.StageRates
 		a.Wait("the status of "+id, func() bool {
-			status = rest.PipelineStatus{}
+			if status = (rest.PipelineStatus{}); a.State(id).PipelineID == "" {
+				return false // the file was not read yet
+			}
 			w.must("GET", "/v1/pipelines/"+id+"/status", "", &status)
 			if status.Rates == nil {
 				return false
