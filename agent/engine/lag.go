@@ -28,7 +28,10 @@ func (s *sourceRun) lag() measure.Lag {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	m := s.tracker.Marks
-	l := measure.Lag{Read: m.Read, Settled: m.Low, Committed: m.Committed, Acked: m.Acked, Behind: behind, OpenSince: s.openSince}
+	l := measure.Lag{Read: m.Read, Settled: m.Low, Committed: m.Committed, Acked: m.Acked, Behind: behind}
+	if since := s.opened.Load(); since != nil {
+		l.OpenSince = *since
+	}
 	if readAt, ok := s.tracker.Oldest(); ok {
 		l.OldestUnacked = time.Since(readAt)
 	}

@@ -76,8 +76,9 @@ type opened[C connector.Connector] struct {
 	settings  map[string]string // resolved
 	batching  batching.Policy   // of a destination
 	connector C
-	lifecycle bool        // gets lifecycle events
-	opening   atomic.Bool // it is being opened
+	lifecycle bool                      // gets lifecycle events
+	opening   atomic.Bool               // it is being opened
+	since     atomic.Pointer[time.Time] // when Open of a source succeeded; nil: it has not
 }
 
 // Prepare starts the plugins of the pipeline and hands them their settings. After an
@@ -335,5 +336,7 @@ func (r *run) openSource(ctx context.Context, o *opened[connector.Source]) error
 	if err := o.connector.Open(ctx, checkpoint.PositionFor(pluginname.Bare(o.plugin))); err != nil {
 		return failure.In(o.id, fmt.Errorf("cannot open source %s: %w", o.id, err))
 	}
+	now := time.Now()
+	o.since.Store(&now)
 	return nil
 }

@@ -32,14 +32,14 @@ const maxAcks = 1024
 // sourceRun drives one source of a running pipeline: one goroutine reads and dispatches,
 // another acknowledges what was committed, if that means anything to the source.
 type sourceRun struct {
-	run       *run
-	id        string // qualified
-	plugin    string // its name
-	src       connector.Source
-	stage     stage // of its own processors
-	tap       *tap.Tap
-	stats     *measure.Connector
-	openSince time.Time
+	run    *run
+	id     string // qualified
+	plugin string // its name
+	src    connector.Source
+	stage  stage // of its own processors
+	tap    *tap.Tap
+	stats  *measure.Connector
+	opened *atomic.Pointer[time.Time] // when Open succeeded; nil in it: it has not
 
 	ignoresAcks bool
 	ended       func() // is called when nothing more will be read
@@ -87,7 +87,7 @@ func (f inFlight) observe(o settle.Observer) {
 
 func newSourceRun(r *run, o *opened[connector.Source]) *sourceRun {
 	s := &sourceRun{stage: newStage(o.id), run: r, id: o.id, plugin: pluginname.Bare(o.plugin), src: o.connector, tap: r.Taps.Acquire(o.id), stats: r.Stats.Source(o.id),
-		commits: notify.NewSignal(), freed: notify.NewSignal(), openSince: time.Now(),
+		commits: notify.NewSignal(), freed: notify.NewSignal(), opened: &o.since,
 		ignoresAcks: connector.IgnoresAcks(o.connector),
 		memory:      r.Window.Shared.Join(connector.LargestRead(o.connector)),
 		limit:       connector.MaxUnacked(o.connector), under: make([]atomic.Int64, len(r.dests))}

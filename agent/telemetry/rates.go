@@ -94,7 +94,7 @@ func (r *Rates) Of(id string) *rest.PipelineRates {
 			s.Behind = &lag.Behind
 			all.Stages[id] = s
 		}
-		if s, ok := all.Stages[id]; ok && lag.Read == 0 {
+		if s, ok := all.Stages[id]; ok && lag.Read == 0 && !lag.OpenSince.IsZero() {
 			s.Waiting = "no record yet, open since " + lag.OpenSince.UTC().Format(time.RFC3339)
 			all.Stages[id] = s
 		}
@@ -134,6 +134,7 @@ func addStages(all *rest.PipelineRates, stages []delivery.Stage) {
 		}
 		all.Stages[s.ID] = one
 	}
+	markStuck(all, stages)
 }
 
 func (r *Rates) measured(id string) *rest.PipelineRates {

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/conduit-agent/conduit/agent/delivery"
+	"github.com/conduit-agent/conduit/agent/engine/measure"
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/spec"
 )
@@ -83,4 +85,34 @@ func mark(all *rest.PipelineRates, id string, waiting []string, kind string) {
 		one.Slow = fmt.Sprintf("%d %s wait for %s", len(names), kind, own)
 	}
 	all.Stages[id] = one
+}
+
+// markStuck marks the stages that work and make no progress instead of those that are slow: what other stages do
+// meanwhile is a consequence. It does nothing if there are none.
+func markStuck(all *rest.PipelineRates, stages []delivery.Stage) {
+	connectors := map[string][]string{} // by kind, qualified ids
+	var stuck []delivery.Stage
+	for _, s := range stages {
+		connectors[s.Kind] = append(connectors[s.Kind], s.ID)
+		switch s.Doing {
+		case measure.Opening, measure.Acking, measure.Writing, measure.Processing:
+			if all.Stages[s.ID].Since != nil {
+				stuck = append(stuck, s)
+			}
+		}
+	}
+	if len(stuck) == 0 {
+		return
+	}
+	for id, one := range all.Stages {
+		one.Slow = ""
+		all.Stages[id] = one
+	}
+	for _, s := range stuck {
+		if s.Kind == spec.StageSource {
+			mark(all, s.ID, connectors[spec.StageDestination], "destinations")
+		} else {
+			mark(all, s.ID, connectors[spec.StageSource], "sources")
+		}
+	}
 }

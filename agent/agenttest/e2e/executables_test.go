@@ -48,6 +48,7 @@ func servePlugin(name string) {
 		wire.Serve(serveTattler(name))
 	}
 	serveBrittle(name)
+	serveStuck(name)
 	serveDataPlugin(name)
 }
 

@@ -12,5 +12,5 @@ type Lag struct {
 	Read, Settled, Committed, Acked uint64
 	OldestUnacked                   time.Duration   // since the oldest record not yet acknowledged was read
 	Behind                          progress.Report // what the source says of its system
-	OpenSince                       time.Time       // when reading began
+	OpenSince                       time.Time       // when Open succeeded, zero before
 }
