@@ -108,7 +108,7 @@ const (
 // own marks the sequences that commands print. Data cannot have it, since it differs from process to process.
 var own = "\x1b" + rand.Text()
 
-// Steer marks sequence, one of the constants of this package, for a Guard to write. A sequence without the mark is data.
+// Steer marks sequence, a constant of this package, for a Guard to write. A sequence without the mark is data.
 func Steer(sequence string) string { return own + sequence }
 
 // Paint colours text, for a Guard.
