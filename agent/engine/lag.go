@@ -41,7 +41,7 @@ func (s *sourceRun) lag() measure.Lag {
 // reported returns the progress that the source reports, without secrets in its texts.
 func (s *sourceRun) reported() progress.Report {
 	r := connector.ProgressOf(s.src)
-	for _, text := range []*string{&r.Warning, &r.Unfinished} {
+	for _, text := range []*string{&r.Warning, &r.Unfinished, &r.Nothing} {
 		if *text != "" {
 			*text = s.run.redacted(errors.New(*text)).Error()
 		}

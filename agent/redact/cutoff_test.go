@@ -2,6 +2,7 @@ package redact_test
 
 import (
 	"encoding/base64"
+	"fmt"
 	"log/slog"
 	"net/url"
 	"strings"
@@ -18,8 +19,9 @@ func TestTextsThatWereCut(t *testing.T) {
 	wrap := func(s string) string { return "cannot open: " + s + ": tried again" }
 	for name, form := range map[string]string{
 		"as it is": secret, "in a URL": url.QueryEscape(secret),
-		"as lower-case escapes": strings.ToLower(url.PathEscape(secret)),
-		"in base64":             base64.StdEncoding.EncodeToString([]byte(secret)),
+		"as lower-case escapes":              lowerEscapes(url.PathEscape(secret)),
+		"as a query with lower-case escapes": lowerEscapes(url.QueryEscape(secret)),
+		"in base64":                          base64.StdEncoding.EncodeToString([]byte(secret)),
 	} {
 		for kept := range len(form) {
 			before := strings.Repeat("x", 100-kept)
@@ -37,6 +39,14 @@ func TestTextsThatWereCut(t *testing.T) {
 			}
 		}
 	}
+}
+
+// lowerEscapes returns text, which is escaped for a URL, with hexadecimal digits in lower case.
+func lowerEscapes(text string) string {
+	for c := range 256 {
+		text = strings.ReplaceAll(text, fmt.Sprintf("%%%02X", c), fmt.Sprintf("%%%02x", c))
+	}
+	return text
 }
 
 func TestMarksWithoutSecrets(t *testing.T) {
@@ -66,5 +76,20 @@ func TestLogOfPieces(t *testing.T) {
 	log.Info("…1c0a7 yyy")
 	if strings.Contains(b.String(), "canary") || strings.Contains(b.String(), "c0a7") {
 		t.Errorf("logged %q", b.String())
+	}
+}
+
+// Most texts have no mark, and most logs no secret.
+func BenchmarkText(b *testing.B) {
+	r := redactor("${V}", "sup3r/s3cret of=the+warehouse")
+	for name, text := range map[string]string{
+		"plain": strings.Repeat("cannot open the file: no such file; ", 30),
+		"mark":  strings.Repeat("cannot open the file: no such file; ", 30) + brief.Mark,
+	} {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				r.Text(text)
+			}
+		})
 	}
 }

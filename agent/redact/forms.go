@@ -15,13 +15,13 @@ import (
 
 // forms returns the forms that a value has in texts: as it is, quoted by Go, as JSON, which escapes <, > and & or does
 // not, in XML, in SQL and libpq pairs, escaped for URLs, in hexadecimal digits, and within base64. Other ways to escape
-// with percent signs and backslashes are decoded in the text.
+// with percent signs and backslashes are decoded in the text; a query then still has + for spaces.
 func forms(value string) []string {
 	quoted, user := strconv.Quote(value), url.UserPassword("", value).String()
 	inJSON, _ := json.Marshal(value) // a string always has a JSON form
 	all := []string{value, quoted[1 : len(quoted)-1], string(inJSON[1 : len(inJSON)-1]), url.QueryEscape(value),
-		url.PathEscape(value), user[1:], ref.Component(value), ref.Path(value), html.EscapeString(value),
-		strings.ReplaceAll(value, "'", "''"), strings.ReplaceAll(value, `"`, `""`)}
+		strings.ReplaceAll(value, " ", "+"), url.PathEscape(value), user[1:], ref.Component(value), ref.Path(value),
+		html.EscapeString(value), strings.ReplaceAll(value, "'", "''"), strings.ReplaceAll(value, `"`, `""`)}
 	if len(value) < longValue {
 		return all
 	}

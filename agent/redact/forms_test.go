@@ -30,6 +30,7 @@ func TestEveryForm(t *testing.T) {
 	forms := map[string]func(string) string{
 		"plain":        func(s string) string { return s },
 		"query":        url.QueryEscape,
+		"query, small": func(s string) string { return lowerEscapes(url.QueryEscape(s)) },
 		"path":         url.PathEscape,
 		"user":         func(s string) string { return url.UserPassword("u", s).String() },
 		"query, twice": func(s string) string { return url.QueryEscape(url.QueryEscape(s)) },

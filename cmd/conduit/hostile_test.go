@@ -22,8 +22,10 @@ import (
 	"github.com/conduit-agent/conduit/cmd/conduit/cli"
 )
 
-// hostileText would change the meaning of the line around it and the title of a terminal.
-const hostileText = "a\u202eb\x1b]0;c\x07\u2066d\u200be\u2028f\x9bg\u009bh\U000e0041i\x7f\rj\xffk\u061c"
+// hostileText would change the meaning of the line around it and the title of a terminal, and clear and colour that as
+// commands do.
+const hostileText = "a\x1b[2J\x1b[H\x1b[31m" +
+	"\u202eb\x1b]0;c\x07\u2066d\u200be\u2028f\x9bg\u009bh\U000e0041i\x7f\rj\xffk\u061c"
 
 // hostileAnswer is what any request may be answered with: every field has the text.
 func hostileAnswer(list bool) []byte {
@@ -54,6 +56,12 @@ func hiddenIn(printed string) string {
 		return ""
 	}
 	return printed[max(0, i-40):min(len(printed), i+20)]
+}
+
+// hasEscapes reports whether sequences of hostileText are printed. Commands print the same ones, but not next to these
+// characters.
+func hasEscapes(printed string) bool {
+	return strings.Contains(printed, "a\x1b[2J") || strings.Contains(printed, "\x1b[31m\\u202e")
 }
 
 // eachRemote calls f for every command that queries an agent.
@@ -100,7 +108,6 @@ func TestCommandsPrintNothingHidden(t *testing.T) {
 						ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond) // some follow what happens
 						var stdout, stderr bytes.Buffer
 						p := &cli.Program{Stdout: &stdout, Stderr: &stderr, Terminal: terminal,
-							Environ: []string{"NO_COLOR=1"},
 							Catalog: func(c config.Config, log *slog.Logger) cli.Catalog {
 								return plugincatalog.Offline(c, log)
 							}}
@@ -109,6 +116,10 @@ func TestCommandsPrintNothingHidden(t *testing.T) {
 						cancel()
 						if !terminal && len(path) > 1 && path[1] == "export" {
 							continue // a document for a file
+						}
+						if everything := stdout.String() + stderr.String(); hasEscapes(everything) {
+							t.Errorf("%v, answered %d %.20q: prints sequences of the answer: %q", args, answer.status, answer.body,
+								everything)
 						}
 						if hidden := hiddenIn(stdout.String() + stderr.String()); hidden != "" && !terminal {
 							t.Errorf("%v, answered %d %.20q: prints %q", args, answer.status, answer.body, hidden)
@@ -124,5 +135,29 @@ func TestCommandsPrintNothingHidden(t *testing.T) {
 	}
 	if commands < 50 {
 		t.Errorf("only %d commands were tried", commands)
+	}
+}
+
+// A name of a file takes one line, and does not steer the terminal.
+func TestNamesOfFilesTakeOneLine(t *testing.T) {
+	t.Chdir(t.TempDir())
+	const name = "a\nb\x1b[31mc\x1b[2J"
+	if err := os.WriteFile("db"+name, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{
+		{"init", "--path", name}, {"init", "--path", name}, {"init", "--path", name, "--force"},
+		{"pipelines", "init", "--path", name}, {"pipelines", "init", "--path", name},
+		{"pipelines", "init", "--path", name, "--source", "file"}, {"store", "check", "--db.sqlite.path", "db" + name},
+	} {
+		var out bytes.Buffer
+		run(t.Context(), &cli.Program{Stdout: &out, Stderr: &out, Terminal: true, Environ: []string{"NO_COLOR=1"},
+			Catalog: func(c config.Config, log *slog.Logger) cli.Catalog {
+				return plugincatalog.Offline(c, log)
+			}}, args)
+		const escaped = `a\x0ab\x1b[31mc\x1b[2J`
+		if !strings.Contains(out.String(), escaped) || strings.Contains(out.String(), "\x1b") {
+			t.Errorf("%q: prints %q", args, out.String())
+		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/cmd/conduit/cli"
+	"github.com/conduit-agent/conduit/cmd/conduit/terminal"
 	"github.com/conduit-agent/conduit/schemas"
 )
 
@@ -53,13 +54,13 @@ func initialize(p *cli.Program, dir string, force bool) error {
 	path := filepath.Join(dir, config.DefaultPath)
 	err := cli.WriteNew(path, config.Template(), force)
 	if errors.Is(err, fs.ErrExist) {
-		fmt.Fprintf(p.Stdout, "kept     %s (--force overwrites it)\n", path)
+		fmt.Fprintf(p.Stdout, "kept     %s (--force overwrites it)\n", terminal.Line(path))
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(p.Stdout, "created  %s\n", path)
+	fmt.Fprintf(p.Stdout, "created  %s\n", terminal.Line(path))
 	return cli.WriteNew(filepath.Join(dir, config.SchemaFile), schemas.Source(schemas.AgentConfig), true)
 }
 
@@ -95,6 +96,6 @@ func makeDir(p *cli.Program, path string) error {
 	if err := os.MkdirAll(path, 0o755); err != nil {
 		return fmt.Errorf("cannot make directory: %w", err)
 	}
-	fmt.Fprintf(p.Stdout, "%s  %s%c\n", word, path, filepath.Separator)
+	fmt.Fprintf(p.Stdout, "%s  %s%c\n", word, terminal.Line(path), filepath.Separator)
 	return nil
 }

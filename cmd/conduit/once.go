@@ -119,6 +119,9 @@ func (o *once) report(ctx context.Context, a *agent.Agent, all []waiting.Rest) e
 			fmt.Fprintf(o.Stderr, "conduit: pipeline %s: source %s cannot know its end; it delivered "+
 				"nothing for %s\n", all[i].ID, id, o.idle)
 		}
+		for _, words := range nothing(a, all[i].ID) {
+			fmt.Fprintf(o.Stderr, "conduit: pipeline %s: warning: %s\n", all[i].ID, terminal.OneError(words))
+		}
 		for _, words := range slices.Concat(all[i].Unread, []string{failure(&all[i]), refusals(refused)},
 			skipped(a, all[i].ID)) {
 			if words != "" {
@@ -144,6 +147,21 @@ func skipped(a *agent.Agent, id string) (all []string) {
 	for _, source := range slices.Sorted(maps.Keys(lags)) {
 		for _, s := range lags[source].Behind.Skipped {
 			all = append(all, fmt.Sprintf("%s leaves out %s: %s", source, s.Of, s.Error))
+		}
+	}
+	return all
+}
+
+// nothing says which sources of a pipeline had nothing to read, and why.
+func nothing(a *agent.Agent, id string) (all []string) {
+	running, _ := a.Runner.Pipeline(id)
+	if running == nil {
+		return nil
+	}
+	lags := running.Lags()
+	for _, source := range slices.Sorted(maps.Keys(lags)) {
+		if why := lags[source].Behind.Nothing; why != "" {
+			all = append(all, source+": "+why)
 		}
 	}
 	return all

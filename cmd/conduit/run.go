@@ -42,7 +42,8 @@ With --once it ends by itself: when every source has read all there is, or deliv
 time of --idle, and all records are settled. What a file ends with is a line then, though no newline is
 behind it, and incomplete batches and windows are written. The exit code is 0 if all pipelines ran as
 declared, refused no record and left out nothing, such as a file that cannot be read, and no source
-knows of anything that it has not read; it is 1 if not.
+knows of anything that it has not read; it is 1 if not. So a file, table or bucket that is named must be
+there; a pattern or a prefix may match nothing, and for files that is a warning.
 A source that cannot know its end, such as mqtt or syslog, is named. A pipeline that fails is tried three times again, unless
 pipelines.error-recovery.max-retries says otherwise.
 

@@ -234,10 +234,10 @@ func refresh(r *cli.Remote, page []byte, first bool) error {
 		if width, height, err := term.GetSize(int(os.Stdout.Fd())); err == nil {
 			page = terminal.Fit(page, width, height-1)
 		}
-		page = bytes.ReplaceAll(page, []byte("\n"), []byte(terminal.ClearLine+"\n"))
-		page = append([]byte(terminal.Home), append(page, terminal.ClearBelow...)...)
+		page = bytes.ReplaceAll(page, []byte("\n"), []byte(terminal.Steer(terminal.ClearLine)+"\n"))
+		page = append([]byte(terminal.Steer(terminal.Home)), append(page, terminal.Steer(terminal.ClearBelow)...)...)
 		if first {
-			page = append([]byte(terminal.ClearAll), page...)
+			page = append([]byte(terminal.Steer(terminal.ClearAll)), page...)
 		}
 	case !first && !r.JSON:
 		page = append([]byte("\n"), page...)

@@ -27,6 +27,8 @@ type Report struct {
 	Endless bool `json:"-"`
 	// Unfinished says, as in "its command has not ended", why more may come, of a source that has an end.
 	Unfinished string `json:"-"`
+	// Nothing says, as in "no file matches *.log", why there is nothing to read though nothing is wrong.
+	Nothing string `json:"-"`
 }
 
 // Part is a part of a system that has its own end, such as a partition.

@@ -42,12 +42,12 @@ func (p *Program) Color() bool {
 	return p.Terminal && p.Getenv("NO_COLOR") == "" && p.Getenv("TERM") != "dumb"
 }
 
-// Paint colours text for terminals.
+// Paint colours text for Stdout and Stderr when they are terminals.
 func (p *Program) Paint(text, color string) string {
 	if color == "" || !p.Color() {
 		return text
 	}
-	return color + text + terminal.Reset
+	return terminal.Paint(text, color)
 }
 
 // guard makes p escape the characters that a terminal would not show as they are in the output for people.

@@ -87,15 +87,15 @@ func initPipeline(ctx context.Context, p *cli.Program, a *initArgs) error {
 	}
 	path := filepath.Join(a.dir, s.ID+".yaml")
 	if there, err := os.ReadFile(path); err == nil && bytes.Equal(there, s.Render()) {
-		fmt.Fprintf(p.Stdout, "kept     %s\n", path)
+		fmt.Fprintf(p.Stdout, "kept     %s\n", terminal.Line(path))
 		return nil
 	}
 	if err := cli.WriteNew(path, s.Render(), a.force); errors.Is(err, fs.ErrExist) {
-		return cli.Invalidf("%s exists; --force overwrites it", path)
+		return cli.Invalidf("%s exists; --force overwrites it", terminal.Line(path))
 	} else if err != nil {
 		return err
 	}
-	fmt.Fprintf(p.Stdout, "created  %s\n", path)
+	fmt.Fprintf(p.Stdout, "created  %s\n", terminal.Line(path))
 	if len(s.Missing) > 0 {
 		fmt.Fprintf(p.Stdout, "To have it run, fill in %s.\n", terminal.OneLine(strings.Join(s.Missing, ", ")))
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/conduit-agent/conduit/api/client"
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/cmd/conduit/cli"
+	"github.com/conduit-agent/conduit/cmd/conduit/terminal"
 	"github.com/conduit-agent/conduit/spec"
 )
 
@@ -136,7 +137,9 @@ func (m *planMaker) follow(ctx context.Context, r *cli.Remote, present bool) {
 		m.dir = cli.Here(follows)
 	}
 	if present && !m.json && cli.Elsewhere(follows, m.config.Pipelines.Path) {
-		fmt.Fprintf(m.Stderr, "conduit: the agent at %s follows %s, not %s; for the files here: conduit pipelines plan %s\n", r.URL, follows, m.config.Pipelines.Path, m.config.Pipelines.Path)
+		here := terminal.Line(m.config.Pipelines.Path)
+		fmt.Fprintf(m.Stderr, "conduit: the agent at %s follows %s, not %s; for the files here: conduit pipelines plan %s\n",
+			r.URL, terminal.Line(follows), here, here)
 	}
 }
 

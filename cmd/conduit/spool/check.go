@@ -6,6 +6,7 @@ import (
 	"github.com/peterbourgon/ff/v3/ffcli"
 
 	"github.com/conduit-agent/conduit/cmd/conduit/cli"
+	"github.com/conduit-agent/conduit/cmd/conduit/terminal"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/spoollog"
 )
@@ -34,7 +35,7 @@ func checkSpool(p *cli.Program, dir string, asJSON bool) error {
 	c, lost := checked{Damaged: []damage{}}, uint64(0)
 	err := spoollog.Walk(dir, func(uint64, *record.Record) error { c.Records++; return nil }, func(d spoollog.Damage) {
 		if !asJSON {
-			fmt.Fprintf(p.Stdout, "%s: %d records are damaged, in %d bytes\n", d.Path, d.Records, d.Bytes)
+			fmt.Fprintf(p.Stdout, "%s: %d records are damaged, in %d bytes\n", terminal.Line(d.Path), d.Records, d.Bytes)
 		}
 		c.Damaged, lost = append(c.Damaged, damage(d)), lost+d.Records
 	})

@@ -12,6 +12,7 @@ import (
 	"github.com/peterbourgon/ff/v3/ffcli"
 
 	"github.com/conduit-agent/conduit/cmd/conduit/cli"
+	"github.com/conduit-agent/conduit/cmd/conduit/terminal"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/spoollog"
 )
@@ -69,7 +70,7 @@ func exportSpool(p *cli.Program, dir string) error {
 		_, err = out.Write(append(line, '\n'))
 		return err
 	}, func(d spoollog.Damage) {
-		fmt.Fprintf(p.Stderr, "%s: %d records are damaged and left out\n", d.Path, d.Records)
+		fmt.Fprintf(p.Stderr, "%s: %d records are damaged and left out\n", terminal.Line(d.Path), d.Records)
 	})
 	if err != nil {
 		return err

@@ -102,7 +102,8 @@ func check(ctx context.Context, r *run) error {
 		}
 	} else {
 		for _, c := range all {
-			fmt.Fprintf(r.Stdout, "%s: %s, %d bytes: %s\n", c.Path, c.Name, c.Bytes, cmp.Or(count(c.Found), "whole"))
+			fmt.Fprintf(r.Stdout, "%s: %s, %d bytes: %s\n", terminal.Line(c.Path), c.Name, c.Bytes,
+				cmp.Or(count(c.Found), "whole"))
 			for _, line := range c.Found {
 				fmt.Fprintf(r.Stdout, "  %s\n", terminal.OneLine(line))
 			}

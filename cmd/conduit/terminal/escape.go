@@ -2,6 +2,7 @@ package terminal
 
 import (
 	"bytes"
+	"crypto/rand"
 	"fmt"
 	"io"
 	"strings"
@@ -104,11 +105,20 @@ const (
 	ClearAll   = "\x1b[2J"
 )
 
+// own marks the sequences that commands print. Data cannot have it, since it differs from process to process.
+var own = "\x1b" + rand.Text()
+
+// Steer marks sequence, a constant of this package, for a Guard to write. A sequence without the mark is data.
+func Steer(sequence string) string { return own + sequence }
+
+// Paint colours text, for a Guard.
+func Paint(text, color string) string { return Steer(color) + text + Steer(Reset) }
+
 // sequences are all that commands print to steer a terminal.
 var sequences = []string{Reset, Dim, Red, Green, Yellow, Cyan, Magenta, BoldRed, Home, ClearLine, ClearBelow, ClearAll}
 
 // Guard is a writer for text that people read. It escapes the characters that a terminal does not show as they are,
-// except newlines, tabs and the control sequences of commands, each in one Write.
+// except newlines and tabs, and writes the sequences that Steer marked, each in one Write.
 type Guard struct {
 	w    io.Writer
 	part []byte // the beginning of a character
@@ -134,8 +144,8 @@ func (g *Guard) Write(p []byte) (int, error) {
 	s := string(g.part) + string(p)
 	g.part, g.buf = g.part[:0], g.buf[:0]
 	for s != "" {
-		if sequence := prefixOf(s); sequence != "" {
-			g.buf, s = append(g.buf, sequence...), s[len(sequence):]
+		if sequence := steering(s); sequence != "" {
+			g.buf, s = append(g.buf, sequence...), s[len(own)+len(sequence):]
 			continue
 		}
 		if !utf8.FullRuneInString(s) {
@@ -170,13 +180,14 @@ func (g *Guard) Flush() error {
 	return err
 }
 
-// prefixOf returns the sequence that s begins with, "" for none.
-func prefixOf(s string) string {
-	if s[0] != '\x1b' {
+// steering returns the sequence that s begins with and Steer marked, "" for none.
+func steering(s string) string {
+	rest, marked := strings.CutPrefix(s, own)
+	if !marked {
 		return ""
 	}
 	for _, sequence := range sequences {
-		if strings.HasPrefix(s, sequence) {
+		if strings.HasPrefix(rest, sequence) {
 			return sequence
 		}
 	}

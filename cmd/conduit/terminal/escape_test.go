@@ -57,7 +57,8 @@ func TestEscapeJSON(t *testing.T) {
 	}
 }
 
-// A Guard passes visible characters and the control sequences of commands, however the text is split into writes.
+// A Guard passes visible characters and the sequences that commands mark, not those of data, however the text is split
+// into writes.
 func TestGuard(t *testing.T) {
 	text := strings.Join(shown, "|") + "\t" + string(hidden) + "\xff\xf0\x9f"
 	escaped := strings.Join(shown, "|") + "\t" + terminal.Clean(string(hidden)) + `\xff\xf0\x9f`
@@ -76,10 +77,10 @@ func TestGuard(t *testing.T) {
 		}
 	}
 	var out bytes.Buffer
-	_, _ = fmt.Fprint(terminal.NewGuard(&out), terminal.ClearAll+terminal.Red+"red"+terminal.Reset+
-		"\x1b]0;title\a\x1b[8m")
+	_, _ = fmt.Fprint(terminal.NewGuard(&out), terminal.Steer(terminal.ClearAll)+terminal.Paint("red", terminal.Red)+
+		"\x1b]0;title\a\x1b[8m"+terminal.ClearAll+terminal.Home+terminal.Red+"data"+terminal.Reset)
 	if want := terminal.ClearAll + terminal.Red + "red" + terminal.Reset +
-		`\x1b]0;title\x07\x1b[8m`; out.String() != want {
+		`\x1b]0;title\x07\x1b[8m\x1b[2J\x1b[H\x1b[31mdata\x1b[0m`; out.String() != want {
 		t.Errorf("got %q, want %q", out.String(), want)
 	}
 }

@@ -36,19 +36,17 @@ func fitLine(line []byte, width int) []byte {
 	shown, colored := 0, false
 	for i := 0; i < len(line); {
 		if line[i] == '\x1b' {
-			end := bytes.IndexByte(line[i:], 'm')
-			if end < 0 {
-				break
+			if sequence := steering(string(line[i:])); sequence != "" {
+				colored = sequence != Reset
+				i += len(own) + len(sequence)
+				continue
 			}
-			colored = string(line[i:i+end+1]) != Reset
-			i += end + 1
-			continue
 		}
 		_, size := utf8.DecodeRune(line[i:])
 		if shown == width-1 && i+size < len(bytes.TrimRight(line, "\n")) {
 			cut := append(bytes.Clone(line[:i]), "…"...)
 			if colored {
-				cut = append(cut, Reset...)
+				cut = append(cut, Steer(Reset)...)
 			}
 			return append(cut, '\n')
 		}

@@ -5,6 +5,7 @@ import (
 	"compress/gzip"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
@@ -65,23 +66,23 @@ func TestFinish(t *testing.T) {
 	}
 }
 
-// A file that is named and not there is unfinished business; a pattern may match nothing.
+// A file that is named and not there is unfinished business; a pattern may match nothing, which is worth a warning.
 func TestMissingFileIsUnfinished(t *testing.T) {
-	for path, unfinished := range map[string]bool{"in": true, "in*": false, "there": false} {
+	for path, unfinished := range map[string]bool{"in": true, "in/": true, "in*": false, "there": false, "th*": false} {
 		t.Run(path, func(t *testing.T) {
 			dir := t.TempDir()
 			if err := os.WriteFile(filepath.Join(dir, "there"), []byte("one"), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			s := open(t, filepath.Join(dir, path), nil)
+			s := open(t, dir+"/"+path, nil)
 			s.Source.(sdk.FinishingSource).Finish()
-			if path == "there" {
+			if strings.HasPrefix(path, "th") {
 				s.unordered("one")
 			}
 			wait.For(t, "it is reported", func() bool {
 				s.wantNothing()
 				r := s.Source.(sdk.Reporter).Progress()
-				return (r.Unfinished != "") == unfinished && r.Bytes != nil && *r.Bytes == 0
+				return (r.Unfinished != "") == unfinished && (r.Nothing != "") == (path == "in*") && r.Bytes != nil && *r.Bytes == 0
 			})
 		})
 	}

@@ -145,8 +145,15 @@ func (s *Source) measure() {
 		s.measured = now
 		bytes := s.reader.behind()
 		r := progress.Report{Bytes: &bytes, At: now}
-		if one, ok := s.reader.(*single); ok && one.file == nil {
-			r.Unfinished = "there is no file " + s.settings.Path
+		switch reader := s.reader.(type) {
+		case *single:
+			if reader.file == nil {
+				r.Unfinished = "there is no file " + s.settings.Path
+			}
+		case *follower:
+			if len(reader.order) == 0 && s.options.finish.Load() { // before, files may come
+				r.Nothing = "there is no file of " + s.settings.Path
+			}
 		}
 		s.latest.Set(r)
 	}
