@@ -134,7 +134,8 @@ func Run(t testing.TB, dir string, name string, args ...string) {
 	cmd := exec.Command(name, args...)
 	cmd.Dir = dir
 	cmd.Env = environment(dir)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: credential(), Pdeathsig: syscall.SIGKILL}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: credential()}
+	endWithTest(cmd.SysProcAttr)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%s: %v\n%s", name, err, out)
 	}
@@ -217,7 +218,8 @@ func (p *Process) launch() (*run, error) {
 	cmd.Dir, cmd.Env = p.Dir, append(environment(p.Dir), p.Env...)
 	cmd.Stdout, cmd.Stderr = &p.log, &p.log
 	cmd.WaitDelay = time.Second // its children may hold the pipe for longer
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: credential(), Pdeathsig: syscall.SIGKILL, Setpgid: true}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: credential(), Setpgid: true}
+	endWithTest(cmd.SysProcAttr)
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("cannot start %s: %w", p.Path, err)
 	}
