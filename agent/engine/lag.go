@@ -38,8 +38,12 @@ func (s *sourceRun) lag() measure.Lag {
 	return l
 }
 
-// reported returns the progress that the source reports, without secrets in its texts.
+// reported returns the progress that the source reports, without secrets in its texts. A source reports none before it
+// is open.
 func (s *sourceRun) reported() progress.Report {
+	if s.opened.Load() == nil {
+		return progress.Report{}
+	}
 	r := connector.ProgressOf(s.src)
 	for _, text := range []*string{&r.Warning, &r.Unfinished, &r.Nothing} {
 		if *text != "" {

@@ -26,10 +26,7 @@ func (p *Pipeline) Stages(all []measure.Stage) []measure.Stage {
 }
 
 func (s *sourceRun) observe(opening bool) measure.Stage {
-	warning := ""
-	if !opening {
-		warning = s.reported().Warning // not under mu: it may be any code
-	}
+	warning := s.reported().Warning // not under mu: it may be any code
 	s.mu.Lock()
 	unsettled := s.tracker.Read - s.tracker.Low
 	s.mu.Unlock()

@@ -67,17 +67,20 @@ func TestSweeps(t *testing.T) {
 func sweep(t *testing.T, s scenario, try int) {
 	clean := &world{t: t, names: map[string]bool{}}
 	clean.run(s)
-	if len(clean.calls) < 20 {
-		t.Fatalf("there are only %d calls: %v", len(clean.calls), clean.calls)
-	}
+	clean.mu.Lock()
 	places, faults := clean.calls, len(kinds)
+	clean.mu.Unlock()
+	all := len(places)
+	if all < 20 {
+		t.Fatalf("there are only %d calls: %v", all, places)
+	}
 	if try > 0 {
 		rand.Shuffle(len(places), func(i, j int) { places[i], places[j] = places[j], places[i] })
 		places, faults = places[:min(try, len(places))], 1
 	}
 	var runs, reached atomic.Int64
 	t.Cleanup(func() {
-		t.Logf("%d places of %d, %d runs, %d reached their place", len(places), len(clean.calls), runs.Load(), reached.Load())
+		t.Logf("%d places of %d, %d runs, %d reached their place", len(places), all, runs.Load(), reached.Load())
 	})
 	for i, at := range places {
 		for k := range faults {
