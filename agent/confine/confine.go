@@ -137,7 +137,7 @@ func (p *Paths) resolve(path string) (string, error) {
 }
 
 // resolve returns the absolute path that the absolute path leads to, links followed as far as it exists. The path is
-// not cleaned before: if dir is a link, dir/.. is the parent of its target.
+// not cleaned first, since dir/.. may be elsewhere if dir is a link.
 func resolve(path string) (string, error) {
 	for range maxLinks {
 		real, err := filepath.EvalSymlinks(path)

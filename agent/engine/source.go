@@ -36,7 +36,7 @@ type sourceRun struct {
 	id     string // qualified
 	plugin string // its name
 	src    connector.Source
-	stage  stage // of its own processors
+	stage  stage // the processors of the source
 	tap    *tap.Tap
 	stats  *measure.Connector
 	opened *atomic.Pointer[time.Time] // when Open succeeded; nil in it: it has not

@@ -49,14 +49,14 @@ func inBase64(value string) (all []string) {
 
 // escape is a way to escape characters of a text.
 type escape struct {
-	mark  byte                                         // the first byte of what is escaped
+	mark  byte                                         // the first byte of an escape
 	plain func(escaped string) (decoded string, n int) // what stands for the first n bytes; 0: they are not escaped
 }
 
 var escapes = []escape{{'%', percent}, {'\\', backslash}}
 
-// decode returns text without escapes, and the place in the original text of each byte of it and of its end. at has
-// those of text; nil: text is the original one.
+// decode returns text without escapes, and for each of its bytes and its end the place in the original text. at holds
+// the places of text; nil: text is the original.
 func (e escape) decode(text string, at []int) (decoded string, places []int) {
 	place := func(i int) int {
 		if at == nil {

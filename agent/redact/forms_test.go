@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// However a client writes a secret, nothing that leads back to it is left of it.
+// A secret is redacted in every form in which clients write it.
 func TestEveryForm(t *testing.T) {
 	everyByte := func(format string) func(string) string {
 		return func(s string) string {

@@ -105,8 +105,8 @@ func (r *Redactor) Len() int {
 // mostEscapes is how often a text is decoded that was escaped several times, such as an error with JSON in a log.
 const mostEscapes = 4
 
-// Text returns text with references in the place of values, also of those that are escaped with percent signs or
-// backslashes. Where several values could be replaced the longest one is.
+// Text returns text with values replaced by their references, also escaped values. Where several values match, it
+// replaces the longest.
 func (r *Redactor) Text(text string) string {
 	if r.Len() == 0 {
 		return text
@@ -131,7 +131,7 @@ func (r *Redactor) Text(text string) string {
 	var b strings.Builder
 	end := 0
 	for _, f := range found {
-		if f.from < end { // within what was replaced, or it begins there
+		if f.from < end { // within the text that was replaced
 			if f.to > end {
 				end = f.to
 			}
