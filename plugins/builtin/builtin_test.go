@@ -259,7 +259,7 @@ func TestPages(t *testing.T) {
 		if errors < 3 {
 			t.Errorf("%s has %d errors with what to do", path, errors)
 		}
-		if !hasTest(t, "agent/agenttest/kill", `"plugins/builtin/`+path+`"`) {
+		if !hasTest(t, "agent/agenttest/campaign/kill", `"plugins/builtin/`+path+`"`) {
 			t.Errorf("no test runs the example of %s", path)
 		}
 	}

@@ -1,0 +1,160 @@
+package kill_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"testing"
+
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/kill"
+	"github.com/conduit-agent/conduit/plugins/builtin/file"
+)
+
+// appendNumbers appends a line for each number to a file, in one write.
+func appendNumbers(path string, first, n int) error {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = f.Close() }()
+	var lines []byte
+	for i := range n {
+		lines = fmt.Appendf(lines, "{\"n\":%d}\n", first+i)
+	}
+	_, err = f.Write(lines)
+	return err
+}
+
+// TestFile runs the suite with the file connector on both sides: it has no server.
+func TestFile(t *testing.T) {
+	t.Parallel()
+	kill.RunSource(t, kill.Source{
+		Plugin: "builtin:file",
+		System: func(_ *testing.T, dir string) *kill.System {
+			path := filepath.Join(dir, "ledger")
+			return &kill.System{
+				Settings: func(string) map[string]string { return map[string]string{"path": path} },
+				Produce:  func(_ context.Context, first, n int) error { return appendNumbers(path, first, n) },
+			}
+		},
+	})
+}
+
+// TestFiles reads several files, of which some are rotated now and then. Each call of Produce
+// writes to one of them: order is promised within it.
+func TestFiles(t *testing.T) {
+	t.Parallel()
+	const files = 5
+	var of []int           // file of each number
+	known := map[int]int{} // by file: the number that was written when a position had it
+	kill.RunSource(t, kill.Source{
+		Plugin: "builtin:file",
+		Group:  func(number int) int { return of[number-1] },
+		System: func(_ *testing.T, dir string) *kill.System {
+			return &kill.System{
+				Settings: func(string) map[string]string { return map[string]string{"path": filepath.Join(dir, "*.log")} },
+				Produce: func(_ context.Context, first, n int) error {
+					k := first % files
+					path := filepath.Join(dir, strconv.Itoa(k)+".log")
+					if known[k] == 0 && positionHas(dir, path) { // else it would not be read when it is rotated
+						known[k] = first
+					}
+					if first%17 == 0 && known[k] != 0 && first > known[k]+50 {
+						_ = os.Rename(path, path+"."+strconv.Itoa(first))
+					}
+					for range n {
+						of = append(of, k)
+					}
+					return appendNumbers(path, first, n)
+				},
+			}
+		},
+	})
+}
+
+// positionHas reports whether the store of an agent has a position with a file.
+func positionHas(dir, path string) bool {
+	for _, name := range []string{"conduit.db", "conduit.db-wal"} {
+		if content, err := os.ReadFile(filepath.Join(dir, name)); err == nil && bytes.Contains(content, []byte(path+"=")) {
+			return true
+		}
+	}
+	return false
+}
+
+// TestFileRotated writes a file that is rotated and compressed all the time.
+func TestFileRotated(t *testing.T) {
+	t.Parallel()
+	kill.RunDestination(t, kill.Destination{
+		Plugin: "builtin:file",
+		System: func(_ *testing.T, dir string) *kill.System {
+			path := filepath.Join(dir, "out.jsonl")
+			return &kill.System{
+				Settings: func(string) map[string]string {
+					return map[string]string{"path": path, "rotate.size": "3000", "rotate.compression": "zstd",
+						"sdk.record.format": "template", "sdk.record.format.options": "{{ toJson .Payload.After }}"}
+				},
+				Stored: func(ctx context.Context) ([]int, error) { return rotatedNumbers(ctx, path) },
+			}
+		},
+	})
+}
+
+// rotatedNumbers returns the numbers in a file and its rotated ones, of which some are compressed
+// meanwhile.
+func rotatedNumbers(ctx context.Context, path string) (all []int, err error) {
+	names, err := filepath.Glob(path[:len(path)-len(".jsonl")] + "-*.jsonl*")
+	if err != nil {
+		return nil, err
+	}
+	seen := map[string]bool{}
+	for _, name := range append(names, path) {
+		plain := name
+		if filepath.Ext(name) == ".zst" {
+			plain = name[:len(name)-len(".zst")]
+		}
+		if seen[plain] {
+			continue
+		}
+		seen[plain] = true
+		content, err := unpacked(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		for line := range bytes.Lines(content) {
+			var payload struct{ N int }
+			if json.Unmarshal(line, &payload) == nil { // else it is torn
+				all = append(all, payload.N)
+			}
+		}
+	}
+	return all, nil
+}
+
+// unpacked returns the content of a file, read by the connector when it is compressed.
+func unpacked(ctx context.Context, path string) ([]byte, error) {
+	if filepath.Ext(path) != ".zst" {
+		return os.ReadFile(path)
+	}
+	if _, err := os.Stat(path); err != nil {
+		return nil, err
+	}
+	s := file.Connector().NewSource()
+	defer func() { _ = s.Teardown(ctx) }()
+	if err := s.Configure(ctx, map[string]string{"path": path, "compression": "zstd", "multiline.start": "^never$", "multiline.timeout": "1ms"}); err != nil {
+		return nil, err
+	}
+	if err := s.Open(ctx, nil); err != nil {
+		return nil, err
+	}
+	records, err := s.Read(ctx)
+	if err != nil {
+		return nil, err
+	}
+	content, _ := records[0].After.Raw()
+	return content, nil
+}
