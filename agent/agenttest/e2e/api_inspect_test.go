@@ -167,9 +167,10 @@ func BenchmarkInspectors(b *testing.B) {
 }
 
 // cpuTime returns how long this process, which is the agent's, was on a CPU.
-func cpuTime(b *testing.B) time.Duration {
+func cpuTime(t testing.TB) time.Duration {
+	t.Helper()
 	var u syscall.Rusage
-	check(b, syscall.Getrusage(syscall.RUSAGE_SELF, &u))
+	check(t, syscall.Getrusage(syscall.RUSAGE_SELF, &u))
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 

@@ -103,7 +103,7 @@ func reportRecords(b *testing.B, n int, before time.Duration) {
 	b.ReportMetric(float64(cpuTime(b)-before)/float64(n), "cpu-ns/record")
 }
 
-func check(b *testing.B, err error) {
+func check(b testing.TB, err error) {
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -34,7 +34,10 @@ const childVariable = "CONDUIT_TEST_SAVE"
 func TestMain(m *testing.M) {
 	dir := os.Getenv(childVariable)
 	if dir == "" {
-		wait.Overlap(2)
+		if err := faults.Join(); err != nil { // an agent that is watched
+			panic(err)
+		}
+		process.Serve()
 		os.Exit(m.Run())
 	}
 	if err := saveAll(filepath.Join(dir, "conduit.db")); err != nil {

@@ -102,12 +102,18 @@ func Start(t *testing.T, dir string, env ...string) *Process {
 	return p
 }
 
-// Try is Start with attributes of the process, which may not be permitted.
-func Try(dir string, attr *syscall.SysProcAttr, env ...string) (*Process, error) {
+// New is an agent in dir that is not started yet.
+func New(dir string, env ...string) *Process {
 	p := &Process{Cmd: exec.Command(os.Args[0])}
-	p.Cmd.SysProcAttr = attr
 	p.Cmd.Env = append(append(os.Environ(), dirVariable+"="+dir), env...)
 	p.Cmd.Stderr = &p.Log
+	return p
+}
+
+// Try is Start with attributes of the process, which may not be permitted.
+func Try(dir string, attr *syscall.SysProcAttr, env ...string) (*Process, error) {
+	p := New(dir, env...)
+	p.Cmd.SysProcAttr = attr
 	return p, p.Cmd.Start()
 }
 
