@@ -95,7 +95,7 @@ agent/agenttest agent/agenttest/*: agent agent/agenttest agent/agenttest/effort 
 cmd/conduit/journal cmd/conduit/terminal cmd/conduit/logging: cmd/conduit/terminal
 cmd/conduit/docs:        . agent/config api/web cmd/conduit/cli cmd/conduit/scaffold plugins/builtin plugins/processor plugins/sdk schemas
 cmd/conduit/cli:         agent agent/config api/client api/rest cmd/conduit/terminal plugins plugins/processor plugins/sdk spec
-cmd/conduit/*:           agent/* api/client api/rest cmd/conduit/* plugins plugins/processor plugins/sandbox plugins/sdk plugins/sdk/starter plugins/spoollog reconcile/watch schemas spec spec/upgrade
+cmd/conduit/*:           agent/* api/client api/rest cmd/conduit/* plugins plugins/processor plugins/sandbox plugins/sdk plugins/sdk/starter plugins/spoollog reconcile/watch schemas spec
 cmd/conduit:             agent agent/* api/client api/rest cmd/conduit/* plugins/sandbox schemas spec
 `
 
