@@ -7,7 +7,6 @@ import (
 
 	"github.com/conduit-agent/conduit/plugins/pluginname"
 	"github.com/conduit-agent/conduit/spec/pointer"
-	"github.com/conduit-agent/conduit/spec/sharing"
 	"github.com/conduit-agent/conduit/spec/sorting"
 )
 
@@ -90,7 +89,7 @@ func (d *differ) pipeline(a, b *Pipeline) {
 	if !maps.Equal(a.Labels, b.Labels) {
 		d.add("/labels", ActionChange, EffectNone)
 	}
-	byNumber := slices.ContainsFunc(b.Connectors, func(c Connector) bool { return sharing.ByNumber(c.Plugin, c.Settings) })
+	byNumber := slices.ContainsFunc(b.Connectors, func(c Connector) bool { return dividedByNumber(c.Plugin, c.Settings) })
 	for _, path := range a.Terms.Changes(b.Terms) {
 		effect := EffectNone
 		if path == "/instances" && byNumber { // each reads another part
