@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/conduit-agent/conduit/plugins/pluginname"
-	"github.com/conduit-agent/conduit/spec/pointer"
+	"github.com/conduit-agent/conduit/schemas"
 	"github.com/conduit-agent/conduit/spec/ref"
 )
 
@@ -21,7 +21,7 @@ func (f *sharingFault) At() string {
 	if f.Setting == "" {
 		return "/plugin"
 	}
-	return "/settings/" + pointer.Escape(f.Setting)
+	return "/settings/" + schemas.EscapePointer(f.Setting)
 }
 
 // pluginSettings are those of one plugin.
