@@ -1,4 +1,4 @@
-package sorting_test
+package spec_test
 
 import (
 	"cmp"
