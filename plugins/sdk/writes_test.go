@@ -1,4 +1,4 @@
-package writes_test
+package sdk_test
 
 import (
 	"context"
