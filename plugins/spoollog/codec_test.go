@@ -1,4 +1,4 @@
-package codec_test
+package spoollog_test
 
 import (
 	"bytes"
@@ -40,7 +40,7 @@ func encode(t testing.TB, records []record.Record) []byte {
 	return body
 }
 
-func TestDecodesWhatWasEncoded(t *testing.T) {
+func TestCodecDecodesWhatItEncoded(t *testing.T) {
 	body := encode(t, samples())
 	got, err := codec.Decode(nil, body, len(samples()))
 	if err != nil || len(got) != len(samples()) {
@@ -81,7 +81,7 @@ func TestNothingIsLeftOfWhatCannotBeEncoded(t *testing.T) {
 	}
 }
 
-func FuzzDecode(f *testing.F) {
+func FuzzCodecDecode(f *testing.F) {
 	f.Add(encode(f, samples()), len(samples()))
 	f.Add([]byte{0x2a, 2, 0, 1, 0, 1, 'a', 20}, 1)
 	f.Fuzz(func(_ *testing.T, body []byte, count int) {
