@@ -1,6 +1,6 @@
 //go:build minimal
 
-package avro_test
+package schema_test
 
 import (
 	"testing"
@@ -8,7 +8,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/schema/avro"
 )
 
-func TestMinimal(t *testing.T) {
+func TestAvroMinimal(t *testing.T) {
 	n, err := avro.Parse(`{"type":"record","name":"R","fields":[{"name":"a","type":["null","R"],"default":null}]}`)
 	if err != nil || n.Fields[0].Type.Branches[1].Type != "R" {
 		t.Errorf("%+v, %v", n, err)

@@ -1,6 +1,6 @@
 //go:build !minimal
 
-package avro_test
+package schema_test
 
 import (
 	"encoding/json"
@@ -84,7 +84,7 @@ func compare(t *testing.T, text string) (accepted bool) {
 	return true
 }
 
-func TestStrict(t *testing.T) {
+func TestAvroStrict(t *testing.T) {
 	for _, text := range valid {
 		if !compare(t, text) {
 			_, err := avro.ParseStrict(text)
@@ -94,7 +94,7 @@ func TestStrict(t *testing.T) {
 }
 
 // Schemas in which parts were exchanged, renamed and removed.
-func TestStrictAcceptsNothingElse(t *testing.T) {
+func TestAvroStrictAcceptsNothingElse(t *testing.T) {
 	r, accepted := rand.New(rand.NewPCG(1, 2)), 0
 	var all []any
 	for _, text := range valid {
@@ -170,7 +170,7 @@ func mutate(r *rand.Rand, v any, parts []any, chance float64) any {
 	return v
 }
 
-func TestStrictRefuses(t *testing.T) {
+func TestAvroStrictRefuses(t *testing.T) {
 	for _, text := range []string{
 		``, `"int" 5`, `{`, `5`, `"decimal"`, `{"type":"array"}`, `["int","int"]`, `["int",["long"]]`, `{"type":"map","values":"int","name":"M"}`,
 		`{"type":"enum","name":"int","symbols":[]}`, `{"type":"enum","name":"E","symbols":["A","A"]}`, `{"type":"enum","name":"E","symbols":["A"],"default":"B"}`,
@@ -186,7 +186,7 @@ func TestStrictRefuses(t *testing.T) {
 	}
 }
 
-func FuzzStrict(f *testing.F) {
+func FuzzAvroStrict(f *testing.F) {
 	for _, text := range valid {
 		f.Add(text)
 	}

@@ -1,4 +1,4 @@
-package confluent_test
+package schema_test
 
 import (
 	"encoding/json"
@@ -10,8 +10,8 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/conduit-agent/conduit/plugins/confluent"
 	"github.com/conduit-agent/conduit/plugins/schema"
+	"github.com/conduit-agent/conduit/plugins/schema/confluent"
 )
 
 // server speaks the part of the interface that is used, and checks what it is asked.
@@ -114,7 +114,7 @@ func text(field string) string {
 }
 
 // The registry answers as the one in memory does.
-func TestRegistry(t *testing.T) {
+func TestConfluentRegistry(t *testing.T) {
 	r := serve(t, "")
 	for i, step := range []struct {
 		subject, text string
@@ -146,7 +146,7 @@ func TestRegistry(t *testing.T) {
 	}
 }
 
-func TestCredentials(t *testing.T) {
+func TestConfluentCredentials(t *testing.T) {
 	for want, login := range map[string]func(*confluent.Registry){
 		"Basic dXNlcjpwYXNz": func(r *confluent.Registry) { r.Username, r.Password = "user", "pass" },
 		"Bearer token":       func(r *confluent.Registry) { r.Token = "token" },
@@ -162,7 +162,7 @@ func TestCredentials(t *testing.T) {
 	}
 }
 
-func TestConnectionStrings(t *testing.T) {
+func TestConfluentConnectionStrings(t *testing.T) {
 	for _, s := range []string{"", "localhost:8081", "ftp://host", "http://", "::"} {
 		if _, err := confluent.New(s); err == nil {
 			t.Errorf("%q is taken", s)
