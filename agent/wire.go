@@ -25,8 +25,8 @@ import (
 	"github.com/conduit-agent/conduit/agent/store"
 	"github.com/conduit-agent/conduit/agent/telemetry"
 	"github.com/conduit-agent/conduit/api/rest"
+	"github.com/conduit-agent/conduit/plugins"
 	"github.com/conduit-agent/conduit/plugins/sdk"
-	"github.com/conduit-agent/conduit/plugins/syncgroup"
 	"github.com/conduit-agent/conduit/reconcile"
 	"github.com/conduit-agent/conduit/reconcile/files"
 	"github.com/conduit-agent/conduit/reconcile/plan"
@@ -52,7 +52,7 @@ func (a *Agent) wire() {
 		Log:    log,
 	}
 	a.letters = a.deadLetters
-	syncs := &syncgroup.Group{}
+	syncs := &plugins.SyncGroup{}
 	a.Committer = &commit.Committer{Store: checkpoints{a.Store, a.deadLetters}, Interval: c.DB.CommitInterval, Barrier: syncs}
 	a.Catalog = catalog.New(c, a.schemas.Registry, log)
 	a.Catalog.Executables.Prepare() // before the first command of a connector is started

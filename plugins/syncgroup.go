@@ -1,6 +1,4 @@
-// Package syncgroup makes durable what destinations of this process wrote, many at a time,
-// before the agent saves how far their sources got.
-package syncgroup
+package plugins
 
 import (
 	"slices"
@@ -8,8 +6,8 @@ import (
 	"sync"
 )
 
-// Member is what a destination writes to.
-type Member interface {
+// SyncMember is what a destination writes to.
+type SyncMember interface {
 	// Sync makes durable all that was written before it was called. After an error it may
 	// not be, and will not be by another call.
 	Sync() error
@@ -17,51 +15,51 @@ type Member interface {
 	Device() uint64
 }
 
-// Group collects members that were written to. The zero Group is ready to use.
-type Group struct {
+// SyncGroup collects members that were written to. The zero Group is ready to use.
+type SyncGroup struct {
 	mu      sync.Mutex
-	written map[string]members  // guarded by mu; by pipeline
-	syncing map[string]*waiting // guarded by mu; by pipeline: its last unfinished sync
-	disks   map[uint64]*disk    // guarded by mu; those that are being synced
+	written map[string]syncMembers  // guarded by mu; by pipeline
+	syncing map[string]*syncWaiting // guarded by mu; by pipeline: its last unfinished sync
+	disks   map[uint64]*syncDisk    // guarded by mu; those that are being synced
 }
 
-// members are those of one pipeline, nearly always a single one.
-type members struct {
-	first Member
-	more  []Member
+// syncMembers are those of one pipeline, nearly always a single one.
+type syncMembers struct {
+	first SyncMember
+	more  []SyncMember
 }
 
-// disk has the jobs for one disk. A goroutine does them as long as there are any.
-type disk struct{ jobs []job }
+// syncDisk has the jobs for one disk. A goroutine does them as long as there are any.
+type syncDisk struct{ jobs []syncJob }
 
-// job is a member to sync for a pipeline.
-type job struct {
-	member Member
-	wait   *waiting
+// syncJob is a member to sync for a pipeline.
+type syncJob struct {
+	member SyncMember
+	wait   *syncWaiting
 	err    error // of its Sync
 }
 
-// waiting is a pipeline of which members are being synced.
-type waiting struct {
+// syncWaiting is a pipeline of which members are being synced.
+type syncWaiting struct {
 	pipeline string
 	left     int // guarded by Group.mu: members, and 1 for the earlier sync of the pipeline
 	err      error
-	round    *round
-	next     *waiting // guarded by Group.mu: waits for this one, whose data it may depend on
+	round    *syncRound
+	next     *syncWaiting // guarded by Group.mu: waits for this one, whose data it may depend on
 }
 
-// round is a call of Sync.
-type round struct {
+// syncRound is a call of Sync.
+type syncRound struct {
 	done func(pipelines []string, err error)
 }
 
 // Defer has m synced before anything is acknowledged that the connector counts as written
 // from now on. A member defers again after each call of its Sync.
-func (g *Group) Defer(connectorID string, m Member) {
+func (g *SyncGroup) Defer(connectorID string, m SyncMember) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.written == nil {
-		g.written, g.syncing, g.disks = map[string]members{}, map[string]*waiting{}, map[uint64]*disk{}
+		g.written, g.syncing, g.disks = map[string]syncMembers{}, map[string]*syncWaiting{}, map[uint64]*syncDisk{}
 	}
 	pipeline := connectorID[:max(0, strings.LastIndexByte(connectorID, ':'))]
 	all := g.written[pipeline]
@@ -77,10 +75,10 @@ func (g *Group) Defer(connectorID string, m Member) {
 // Sync makes all earlier writes of the connectors of the pipelines durable, including writes that an earlier call is
 // still syncing. It calls done once for every pipeline: before it returns for pipelines with nothing to sync, and from
 // another goroutine for the others.
-func (g *Group) Sync(pipelines []string, done func(pipelines []string, err error)) {
+func (g *SyncGroup) Sync(pipelines []string, done func(pipelines []string, err error)) {
 	var idle []string
-	r := &round{done}
-	all := make([]waiting, 0, len(pipelines)) // never grows: jobs point into it
+	r := &syncRound{done}
+	all := make([]syncWaiting, 0, len(pipelines)) // never grows: jobs point into it
 	g.mu.Lock()
 	for _, pipeline := range pipelines {
 		wrote, ok := g.written[pipeline]
@@ -89,7 +87,7 @@ func (g *Group) Sync(pipelines []string, done func(pipelines []string, err error
 			idle = append(idle, pipeline)
 			continue
 		}
-		all = append(all, waiting{pipeline: pipeline, round: r})
+		all = append(all, syncWaiting{pipeline: pipeline, round: r})
 		w := &all[len(all)-1]
 		g.syncing[pipeline] = w
 		if before != nil {
@@ -101,9 +99,9 @@ func (g *Group) Sync(pipelines []string, done func(pipelines []string, err error
 		}
 		delete(g.written, pipeline)
 		w.left += 1 + len(wrote.more)
-		g.add(job{member: wrote.first, wait: w})
+		g.add(syncJob{member: wrote.first, wait: w})
 		for _, m := range wrote.more {
-			g.add(job{member: m, wait: w})
+			g.add(syncJob{member: m, wait: w})
 		}
 	}
 	g.mu.Unlock()
@@ -112,11 +110,11 @@ func (g *Group) Sync(pipelines []string, done func(pipelines []string, err error
 	}
 }
 
-func (g *Group) add(j job) {
+func (g *SyncGroup) add(j syncJob) {
 	device := j.member.Device()
 	d := g.disks[device]
 	if d == nil {
-		d = &disk{}
+		d = &syncDisk{}
 		g.disks[device] = d
 		go g.run(device, d)
 	}
@@ -124,7 +122,7 @@ func (g *Group) add(j job) {
 }
 
 // run does the jobs for a disk until there are none.
-func (g *Group) run(device uint64, d *disk) {
+func (g *SyncGroup) run(device uint64, d *syncDisk) {
 	for {
 		g.mu.Lock()
 		jobs := d.jobs
@@ -140,8 +138,8 @@ func (g *Group) run(device uint64, d *disk) {
 }
 
 // syncAll syncs every member once, for all jobs that it has.
-func syncAll(jobs []job) {
-	results := make(map[Member]error, len(jobs))
+func syncAll(jobs []syncJob) {
+	results := make(map[SyncMember]error, len(jobs))
 	for i := range jobs {
 		j := &jobs[i]
 		err, synced := results[j.member]
@@ -156,8 +154,8 @@ func syncAll(jobs []job) {
 // finish reports the pipelines of which all members were synced: those of a round together,
 // unless something failed. Jobs of a round follow each other. A pipeline is being synced until
 // that is reported: a call of Sync meanwhile gets the same outcome.
-func (g *Group) finish(jobs []job) {
-	var failed, over []*waiting
+func (g *SyncGroup) finish(jobs []syncJob) {
+	var failed, over []*syncWaiting
 	finished := make([]string, 0, len(jobs))
 	for len(jobs) > 0 {
 		r, n := jobs[0].wait.round, 0
@@ -189,7 +187,7 @@ func (g *Group) finish(jobs []job) {
 }
 
 // follower returns the waiting that follows w, whose outcome was reported, if it is now finished, too.
-func (g *Group) follower(w *waiting) *waiting {
+func (g *SyncGroup) follower(w *syncWaiting) *syncWaiting {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.syncing[w.pipeline] == w {
@@ -202,7 +200,7 @@ func (g *Group) follower(w *waiting) *waiting {
 }
 
 // finished records the outcome of one sync that w waits for, and reports whether it was the last one.
-func (w *waiting) finished(err error) bool {
+func (w *syncWaiting) finished(err error) bool {
 	if err != nil {
 		w.err = err
 	}

@@ -1,4 +1,4 @@
-package syncgroup_test
+package plugins_test
 
 import (
 	"errors"
@@ -9,7 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/conduit-agent/conduit/plugins/syncgroup"
+	"github.com/conduit-agent/conduit/plugins"
 )
 
 type member struct {
@@ -36,7 +36,7 @@ func TestSyncsForWhoeverWrote(t *testing.T) {
 			defer mu.Unlock()
 			got = append(got, fmt.Sprint(time.Since(start), pipelines, err))
 		}
-		g := &syncgroup.Group{}
+		g := &plugins.SyncGroup{}
 		g.Sync([]string{"a"}, done)
 
 		slow, quick, bad := &member{device: 1, takes: time.Second}, &member{device: 2, takes: time.Millisecond}, &member{device: 2, err: errors.New("bad")}
@@ -80,7 +80,7 @@ func TestWaitsForWhatIsBeingSynced(t *testing.T) {
 				got = append(got, fmt.Sprint(name, " ", time.Since(start), pipelines, err))
 			}
 		}
-		g := &syncgroup.Group{}
+		g := &plugins.SyncGroup{}
 		slow, quick, bad := &member{device: 1, takes: time.Second}, &member{device: 2, takes: time.Millisecond},
 			&member{device: 3, takes: time.Second, err: errors.New("bad")}
 		g.Defer("a:one", slow)
