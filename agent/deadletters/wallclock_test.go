@@ -1,17 +1,17 @@
-package wallclock_test
+package deadletters_test
 
 import (
 	"testing"
 	"time"
 
-	"github.com/conduit-agent/conduit/agent/wallclock"
+	"github.com/conduit-agent/conduit/agent/deadletters"
 )
 
 // A clock that is set jumps, in both directions; one that is corrected a little does not.
 func TestJumps(t *testing.T) {
 	const year = 365 * 24 * time.Hour
 	wall, running := time.Unix(10, 0), 5*time.Hour
-	w := wallclock.Watch{Read: func() (time.Time, time.Duration) { return wall, running }}
+	w := deadletters.WallClock{Read: func() (time.Time, time.Duration) { return wall, running }}
 	var since time.Duration
 	for _, test := range []struct{ passes, set, want time.Duration }{
 		{}, {time.Hour, 0, 0}, {time.Second, 56 * year, 56 * year}, {40 * 24 * time.Hour, 0, 0}, {0, -50 * year, -50 * year},
@@ -27,7 +27,7 @@ func TestJumps(t *testing.T) {
 
 // The clocks of the host go on together.
 func TestClocksOfTheHost(t *testing.T) {
-	var w wallclock.Watch
+	var w deadletters.WallClock
 	before := time.Now()
 	w.Compare()
 	begin := time.Now()
