@@ -10,7 +10,6 @@ import (
 
 	"github.com/conduit-agent/conduit/agent/catalog"
 	"github.com/conduit-agent/conduit/agent/config"
-	"github.com/conduit-agent/conduit/agent/confine"
 	"github.com/conduit-agent/conduit/agent/deadletters"
 	"github.com/conduit-agent/conduit/agent/delivery"
 	"github.com/conduit-agent/conduit/agent/engine"
@@ -63,7 +62,7 @@ func (a *Agent) wire() {
 	a.Catalog.Executables.Watch = (&watch.Trigger{Log: log}).Run
 	a.Catalog.Modules.Watch = (&watch.Trigger{Log: log}).Run
 	a.references = &reference.Resolver{Apply: func(ctx context.Context, id string) error { return a.Loop.Reapply(ctx, id) }, Log: log, Watch: watch.Trigger{Log: log}}
-	paths := confine.New(c)
+	paths := catalog.NewPaths(c)
 	a.references.AllowFile, a.references.AllowCredential, a.references.AllowEnv = paths.Check, paths.CheckCredential,
 		config.CheckVariable
 	a.Runner = &runner.Runner{

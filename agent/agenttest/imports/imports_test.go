@@ -69,11 +69,9 @@ agent/poison:            agent/engine/batching plugins/connector
 agent/replay:            agent/deadletters agent/engine agent/engine/* api/rest plugins/connector plugins/sdk spec
 agent/config:            spec spec/yamldoc
 agent/reference:         agent/redact reconcile/watch spec
-agent/confine:           agent/config
 agent/access:            agent/config agent/host agent/reference api
-agent/catalog:           agent/config agent/confine api/rest plugins plugins/builtin plugins/builtin/exec plugins/processor plugins/processor/wasm plugins/processor/wasm/egress plugins/sandbox plugins/schema plugins/sdk plugins/standalone spec
+agent/catalog:           agent/config api/rest plugins plugins/builtin plugins/builtin/exec plugins/processor plugins/processor/wasm plugins/processor/wasm/egress plugins/sandbox plugins/schema plugins/sdk plugins/standalone spec
 agent/runner:            agent/catalog agent/engine agent/engine/* agent/poison agent/redact agent/reference plugins plugins/connector plugins/processor reconcile spec
-agent/monitoring:        agent/telemetry/metric
 agent/delivery:          agent/engine agent/engine/measure plugins/processor spec
 agent/telemetry:         agent/delivery agent/engine agent/engine/* agent/telemetry/metric api api/rest plugins plugins/processor plugins/spoollog reconcile reconcile/files spec
 agent/planner:           agent/config agent/store api/rest reconcile/files reconcile/watch spec

@@ -1,10 +1,10 @@
-package monitoring_test
+package telemetry_test
 
 import (
 	"encoding/json"
 	"testing"
 
-	"github.com/conduit-agent/conduit/agent/monitoring"
+	"github.com/conduit-agent/conduit/agent/telemetry"
 )
 
 // The dashboard is what Grafana imports: panels that do not overlap, each with queries that name
@@ -24,7 +24,7 @@ func TestDashboard(t *testing.T) {
 			List []struct{ Name, Type, Query string }
 		}
 	}
-	if err := json.Unmarshal(monitoring.Dashboard(), &d); err != nil {
+	if err := json.Unmarshal(telemetry.Dashboard(), &d); err != nil {
 		t.Fatal(err)
 	}
 	if d.UID == "" || d.Title == "" || d.SchemaVersion < 30 || len(d.Panels) < 20 || len(d.Templating.List) != 3 {
@@ -51,7 +51,7 @@ func TestDashboard(t *testing.T) {
 // Rules have all that a person needs who is woken by one, and names of their own.
 func TestRules(t *testing.T) {
 	names := map[string]bool{}
-	for _, r := range monitoring.Rules() {
+	for _, r := range telemetry.AlertRules() {
 		if names[r.Alert] || r.Labels["severity"] == "" || r.Annotations["summary"] == "" || r.Annotations["description"] == "" || r.For == "" {
 			t.Errorf("incomplete: %+v", r)
 		}

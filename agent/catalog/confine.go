@@ -1,6 +1,4 @@
-// Package confine says which files the settings of pipelines may name: those that the
-// administrator allows, and never what belongs to the agent itself.
-package confine
+package catalog
 
 import (
 	"errors"
@@ -48,7 +46,7 @@ func (p *Paths) Check(path string) error {
 	}
 	for _, allowed := range p.Allowed {
 		dir, err := p.resolve(allowed)
-		if err == nil && within(real, dir) {
+		if err == nil && isWithin(real, dir) {
 			return nil
 		}
 	}
@@ -63,8 +61,8 @@ func (p *Paths) CheckCredential(name string) error {
 	return nil
 }
 
-// within reports whether path is dir or below it.
-func within(path, dir string) bool {
+// isWithin reports whether path is dir or below it.
+func isWithin(path, dir string) bool {
 	rel, err := filepath.Rel(dir, path)
 	return err == nil && (rel == "." || filepath.IsLocal(rel))
 }
@@ -133,12 +131,12 @@ func (p *Paths) resolve(path string) (string, error) {
 		}
 		path = dir + "/" + path
 	}
-	return resolve(path)
+	return resolvePath(path)
 }
 
-// resolve returns the absolute path that the absolute path leads to, links followed as far as it exists. The path is
+// resolvePath returns the absolute path that the absolute path leads to, links followed as far as it exists. The path is
 // not cleaned first, since dir/.. may be elsewhere if dir is a link.
-func resolve(path string) (string, error) {
+func resolvePath(path string) (string, error) {
 	for range maxLinks {
 		real, err := filepath.EvalSymlinks(path)
 		if err == nil {
@@ -156,7 +154,7 @@ func resolve(path string) (string, error) {
 			path = target
 			continue
 		}
-		parent, err := resolve(dir)
+		parent, err := resolvePath(dir)
 		if err != nil {
 			return "", err
 		}

@@ -1,4 +1,4 @@
-package confine_test
+package catalog_test
 
 import (
 	"errors"
@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/conduit-agent/conduit/agent/catalog"
 	"github.com/conduit-agent/conduit/agent/config"
-	"github.com/conduit-agent/conduit/agent/confine"
 )
 
 // No setting of pipelines can name a file with a secret of the agent, by its path or as a credential, by a link, or
@@ -35,7 +35,7 @@ func TestSecretsOfTheAgent(t *testing.T) {
 			}
 			c, _, _ := config.Load(config.Sources{Flags: map[string]string{s.Key: path}})
 			c.Dir, c.Pipelines.AllowedPaths = dir, dir+","+credentials
-			paths := confine.New(c)
+			paths := catalog.NewPaths(c)
 			for _, name := range []string{find, at(s.Key + fmt.Sprint(bare))} {
 				if err := paths.Check(name); (err != nil) != secret {
 					t.Errorf("%s, bare %t: %s: %v, want it refused: %t", s.Key, bare, name, err, secret)
@@ -54,7 +54,7 @@ func TestSecretsOfTheAgent(t *testing.T) {
 	for _, url := range []string{"postgres://u@h/d?sslmode=require&sslkey=" + at("k") + "&passfile=" +
 		strings.ReplaceAll(at("p"), "/", "%2F"), "host=h sslkey = '" + at("k") + "' passfile=" + at("p")} {
 		c.Cluster.Postgres.URL = url
-		if paths := confine.New(c); paths.Check(at("k")) == nil || paths.Check(at("p")) == nil ||
+		if paths := catalog.NewPaths(c); paths.Check(at("k")) == nil || paths.Check(at("p")) == nil ||
 			paths.Check(at("other")) != nil {
 			t.Errorf("%s does not protect its files alone: %q", url, paths.Own)
 		}
@@ -67,7 +67,7 @@ func TestRelativePathsOfAnAgentElsewhere(t *testing.T) {
 	dir := t.TempDir()
 	c := config.Config{Dir: dir}
 	c.Pipelines.AllowedPaths, c.DB.SQLite.Path = dir, filepath.Join(dir, "conduit.db")
-	paths := confine.New(c)
+	paths := catalog.NewPaths(c)
 	for path, allowed := range map[string]bool{"out.txt": true, filepath.Join(dir, "out.txt"): true, "../out.txt": false, "conduit.db": false} {
 		if err := paths.Check(path); (err == nil) != allowed {
 			t.Errorf("%s: %v, want it allowed: %t", path, err, allowed)

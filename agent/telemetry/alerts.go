@@ -1,6 +1,4 @@
-// Package monitoring makes alert rules for Prometheus and a dashboard for Grafana of the metrics of
-// the agent, which it names by their constants.
-package monitoring
+package telemetry
 
 import (
 	"bytes"
@@ -11,8 +9,8 @@ import (
 	"github.com/conduit-agent/conduit/agent/telemetry/metric"
 )
 
-// Rule is an alert rule of Prometheus.
-type Rule struct {
+// AlertRule is an alert rule of Prometheus.
+type AlertRule struct {
 	Alert       string            `yaml:"alert"`
 	Expr        string            `yaml:"expr"`
 	For         string            `yaml:"for"`
@@ -20,72 +18,72 @@ type Rule struct {
 	Annotations map[string]string `yaml:"annotations"`
 }
 
-// rule returns a rule whose severity is critical or warning.
-func rule(name, severity, lasts, expr, summary, advice string) Rule {
-	return Rule{name, expr, lasts, map[string]string{"severity": severity}, map[string]string{"summary": summary, "description": advice}}
+// alertRule returns a rule whose severity is critical or warning.
+func alertRule(name, severity, lasts, expr, summary, advice string) AlertRule {
+	return AlertRule{name, expr, lasts, map[string]string{"severity": severity}, map[string]string{"summary": summary, "description": advice}}
 }
 
-// Rules returns the alert rules.
-func Rules() []Rule {
+// AlertRules returns the alert rules.
+func AlertRules() []AlertRule {
 	return append(pipelineRules(), agentRules()...)
 }
 
-func pipelineRules() []Rule {
+func pipelineRules() []AlertRule {
 	const pipeline = "pipeline {{ $labels.pipeline_id }} on {{ $labels.instance }}"
-	return []Rule{
-		rule("ConduitPipelineDegraded", "critical", "1m", metric.PipelineStatus+" == 3",
+	return []AlertRule{
+		alertRule("ConduitPipelineDegraded", "critical", "1m", metric.PipelineStatus+" == 3",
 			pipeline+" failed and is not tried again", "conduit status {{ $labels.pipeline_id }} says why. It runs again when its file, or what it needs, is mended."),
-		rule("ConduitPipelineFailing", "warning", "10m", metric.PipelineFailures+" > 0",
+		alertRule("ConduitPipelineFailing", "warning", "10m", metric.PipelineFailures+" > 0",
 			pipeline+" has failed {{ $value }} times in a row", "It is tried again with growing pauses. conduit status {{ $labels.pipeline_id }} says why."),
-		rule("ConduitPipelineStuck", "warning", "2m", metric.NotDelivering+" > 60",
+		alertRule("ConduitPipelineStuck", "warning", "2m", metric.NotDelivering+" > 60",
 			pipeline+" has delivered nothing for {{ $value | humanizeDuration }}",
 			"conduit status {{ $labels.pipeline_id }} names the stage that holds it up, and why."),
-		rule("ConduitPipelineSilent", "warning", "1m", metric.PipelineSilent+" == 1",
+		alertRule("ConduitPipelineSilent", "warning", "1m", metric.PipelineSilent+" == 1",
 			pipeline+" reads nothing for longer than its max-silence", "See whether the system of its source still produces records."),
-		rule("ConduitSourceWarns", "warning", "10m", metric.SourceWarning+" == 1",
+		alertRule("ConduitSourceWarns", "warning", "10m", metric.SourceWarning+" == 1",
 			"source {{ $labels.component_id }} on {{ $labels.instance }} warns of something", "conduit status {{ $labels.pipeline_id }} shows it."),
-		rule("ConduitDeadLetters", "warning", "0s", fmt.Sprintf("%[1]s - (%[1]s offset 15m or 0 * %[1]s) > 0", metric.DeadLetters),
+		alertRule("ConduitDeadLetters", "warning", "0s", fmt.Sprintf("%[1]s - (%[1]s offset 15m or 0 * %[1]s) > 0", metric.DeadLetters),
 			pipeline+" refused {{ $value }} records in 15 minutes", "conduit dlq ls {{ $labels.pipeline_id }} lists them; they can be replayed."),
-		rule("ConduitDeadLettersDropped", "critical", "0s", fmt.Sprintf("increase(%s[1h]) > 0", metric.DeadLettersDropped),
+		alertRule("ConduitDeadLettersDropped", "critical", "0s", fmt.Sprintf("increase(%s[1h]) > 0", metric.DeadLettersDropped),
 			pipeline+" lost refused records that were kept", "Raise dead-letters.max-count, max-bytes or max-age, or replay them sooner."),
-		rule("ConduitConnectorRestarts", "warning", "0s", fmt.Sprintf("increase(%s[15m]) > 10", metric.PluginRestarts),
+		alertRule("ConduitConnectorRestarts", "warning", "0s", fmt.Sprintf("increase(%s[15m]) > 10", metric.PluginRestarts),
 			"connector {{ $labels.plugin }} on {{ $labels.instance }} was started {{ $value }} times in 15 minutes", "conduit events and the log say why it ends."),
-		rule("ConduitSpoolFull", "warning", "5m", fmt.Sprintf("%s / %s > 0.8", metric.SpoolBytes, metric.SpoolLimit),
+		alertRule("ConduitSpoolFull", "warning", "5m", fmt.Sprintf("%s / %s > 0.8", metric.SpoolBytes, metric.SpoolLimit),
 			"the spool {{ $labels.path }} on {{ $labels.instance }} is at {{ $value | humanizePercentage }} of its limit", "Its readers are slow or away: conduit spool ls shows how far behind they are. Raise limit.bytes; its setting full says what happens at the limit."),
-		rule("ConduitSpoolDrops", "critical", "0s", fmt.Sprintf("increase(%s[15m]) > 0 or increase(%s[15m]) > 0", metric.SpoolDropped, metric.SpoolDamaged),
+		alertRule("ConduitSpoolDrops", "critical", "0s", fmt.Sprintf("increase(%s[15m]) > 0 or increase(%s[15m]) > 0", metric.SpoolDropped, metric.SpoolDamaged),
 			"the spool {{ $labels.path }} on {{ $labels.instance }} lost records", "It was full, or its disk fails: conduit spool check {{ $labels.path }}."),
 	}
 }
 
-func agentRules() []Rule {
+func agentRules() []AlertRule {
 	const agent = "the agent on {{ $labels.instance }}"
-	return []Rule{
-		rule("ConduitAbsent", "critical", "5m", fmt.Sprintf("absent(%s)", metric.Info),
+	return []AlertRule{
+		alertRule("ConduitAbsent", "critical", "5m", fmt.Sprintf("absent(%s)", metric.Info),
 			"no agent is scraped", "Start it, or mend the scrape configuration."),
-		rule("ConduitUpdateFailed", "warning", "0s", fmt.Sprintf(`increase(%s{result="error"}[10m]) > 0`, metric.ReconcileAttempts),
+		alertRule("ConduitUpdateFailed", "warning", "0s", fmt.Sprintf(`increase(%s{result="error"}[10m]) > 0`, metric.ReconcileAttempts),
 			agent+" could not run a version of a pipeline", "The last good one may run: conduit status shows the generation that is declared and the one that runs."),
-		rule("ConduitFilesWithProblems", "warning", "5m", metric.FilesWithProblems+" > 0",
+		alertRule("ConduitFilesWithProblems", "warning", "5m", metric.FilesWithProblems+" > 0",
 			"{{ $value }} pipeline files on {{ $labels.instance }} have errors", "conduit status names file and line. The last good versions run."),
-		rule("ConduitFilesUnavailable", "critical", "5m", fmt.Sprintf(`%s{state=~"missing|unreadable|held"} == 1`, metric.Directory),
+		alertRule("ConduitFilesUnavailable", "critical", "5m", fmt.Sprintf(`%s{state=~"missing|unreadable|held"} == 1`, metric.Directory),
 			"the directory of pipeline files on {{ $labels.instance }} is {{ $labels.state }}", "What ran keeps running. Mount it again, or confirm with conduit reload --prune."),
-		rule("ConduitStoreSlow", "warning", "10m", fmt.Sprintf("histogram_quantile(0.99, rate(%s_bucket[10m])) > 0.5", metric.FsyncSeconds),
+		alertRule("ConduitStoreSlow", "warning", "10m", fmt.Sprintf("histogram_quantile(0.99, rate(%s_bucket[10m])) > 0.5", metric.FsyncSeconds),
 			"the disk of "+agent+" takes {{ $value | humanizeDuration }} for an fsync", "Sources are acknowledged only after it. conduit doctor measures the disk."),
-		rule("ConduitMemoryShort", "warning", "15m", metric.MemoryWaiting+" > 0",
+		alertRule("ConduitMemoryShort", "warning", "15m", metric.MemoryWaiting+" > 0",
 			"{{ $value }} sources on {{ $labels.instance }} wait for memory", "A destination is slow, or memory.limit is small."),
-		rule("ConduitClusterSessionLost", "critical", "1m", metric.ClusterMembers+" == 0",
+		alertRule("ConduitClusterSessionLost", "critical", "1m", metric.ClusterMembers+" == 0",
 			agent+" has no session in its cluster", "It runs no pipelines of the cluster. conduit cluster status says why."),
-		rule("ConduitNotificationsDropped", "warning", "0s", fmt.Sprintf(`increase(%s{result="dropped"}[1h]) > 0`, metric.Notifications),
+		alertRule("ConduitNotificationsDropped", "warning", "0s", fmt.Sprintf(`increase(%s{result="dropped"}[1h]) > 0`, metric.Notifications),
 			agent+" dropped notifications to {{ $labels.target }}", "conduit notify test says what is wrong."),
-		rule("ConduitPanics", "warning", "0s", fmt.Sprintf("increase(%s[1h]) > 0", metric.APIPanics),
+		alertRule("ConduitPanics", "warning", "0s", fmt.Sprintf("increase(%s[1h]) > 0", metric.APIPanics),
 			"a request to "+agent+" ended in a panic", "Report it, with the log."),
 	}
 }
 
 // Alerts returns rules as a rule file of Prometheus.
-func Alerts(rules []Rule) []byte {
+func Alerts(rules []AlertRule) []byte {
 	type group struct {
-		Name  string `yaml:"name"`
-		Rules []Rule `yaml:"rules"`
+		Name  string      `yaml:"name"`
+		Rules []AlertRule `yaml:"rules"`
 	}
 	var b bytes.Buffer
 	b.WriteString("# Alert rules of the conduit agent, for rule_files of Prometheus.\n")

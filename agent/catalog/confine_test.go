@@ -1,4 +1,4 @@
-package confine_test
+package catalog_test
 
 import (
 	"fmt"
@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/conduit-agent/conduit/agent/confine"
+	"github.com/conduit-agent/conduit/agent/catalog"
 )
 
 // files makes a directory the current one that has files of an agent, others, and links to both.
@@ -42,11 +42,11 @@ func files(t *testing.T) (root string) {
 	return root
 }
 
-func TestCheck(t *testing.T) {
+func TestPaths(t *testing.T) {
 	root := files(t)
 	own := []string{"agent/token"}
-	listed := &confine.Paths{Allowed: []string{filepath.Join(root, "alias"), "agent", "single.log"}, Own: own, Store: "agent/conduit.db"}
-	free := &confine.Paths{Own: own, Store: "agent/conduit.db"}
+	listed := &catalog.Paths{Allowed: []string{filepath.Join(root, "alias"), "agent", "single.log"}, Own: own, Store: "agent/conduit.db"}
+	free := &catalog.Paths{Own: own, Store: "agent/conduit.db"}
 	for _, c := range []struct {
 		path         string
 		listed, free bool
@@ -93,11 +93,11 @@ func TestCheck(t *testing.T) {
 	if err := listed.Check("/etc/passwd"); err == nil || !strings.Contains(err.Error(), "pipelines.allowed-paths") {
 		t.Errorf("the error does not say what to set: %v", err)
 	}
-	var none confine.Paths
+	var none catalog.Paths
 	if err := none.Check("agent/token"); err != nil {
 		t.Errorf("without anything: %v", err)
 	}
-	p := &confine.Paths{Credentials: []string{"admin"}}
+	p := &catalog.Paths{Credentials: []string{"admin"}}
 	if p.CheckCredential("admin") == nil || p.CheckCredential("db") != nil {
 		t.Error("credentials are not distinguished")
 	}
@@ -128,7 +128,7 @@ func TestWhatIsNoFile(t *testing.T) {
 			if err := os.Symlink(path, link); err != nil {
 				t.Fatal(err)
 			}
-			if err := (&confine.Paths{Dir: dir}).Check(name); (err == nil) != free {
+			if err := (&catalog.Paths{Dir: dir}).Check(name); (err == nil) != free {
 				t.Errorf("%s: %v, want it allowed: %t", path, err, free)
 			}
 		}
@@ -136,7 +136,7 @@ func TestWhatIsNoFile(t *testing.T) {
 	disks, _ := filepath.Glob("/sys/block/*")
 	for _, disk := range disks {
 		path := filepath.Join("/dev", filepath.Base(disk))
-		if _, err := os.Stat(path); err == nil && (&confine.Paths{}).Check(path) == nil {
+		if _, err := os.Stat(path); err == nil && (&catalog.Paths{}).Check(path) == nil {
 			t.Errorf("%s is allowed", path)
 		}
 	}

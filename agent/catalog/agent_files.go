@@ -1,4 +1,4 @@
-package confine
+package catalog
 
 import (
 	"net/url"
@@ -10,9 +10,9 @@ import (
 	"github.com/conduit-agent/conduit/spec/lazy"
 )
 
-// New returns what settings of pipelines may name of the machine of an agent with these
+// NewPaths returns what settings of pipelines may name of the machine of an agent with these
 // settings.
-func New(c config.Config) *Paths {
+func NewPaths(c config.Config) *Paths {
 	p := &Paths{Store: c.DB.SQLite.Path, Dir: c.Dir}
 	for path := range strings.SplitSeq(c.Pipelines.AllowedPaths, ",") {
 		if path = strings.TrimSpace(path); path != "" {
@@ -33,15 +33,15 @@ func New(c config.Config) *Paths {
 			}
 		}
 	}
-	p.Own = append(p.Own, filesOf(c.Cluster.Postgres.URL)...)
+	p.Own = append(p.Own, filesOfSettings(c.Cluster.Postgres.URL)...)
 	return p
 }
 
 // fileParameter matches the parameters of a PostgreSQL URL, or of key=value pairs, that name secret files.
 var fileParameter = lazy.Regexp(`(?:^|[\s?&])(?:sslkey|passfile)\s*=\s*(?:'([^']+)'|([^\s&]+))`)
 
-// filesOf returns the secret files that the address of a PostgreSQL server names.
-func filesOf(address string) (paths []string) {
+// filesOfSettings returns the secret files that the address of a PostgreSQL server names.
+func filesOfSettings(address string) (paths []string) {
 	for _, m := range fileParameter().FindAllStringSubmatch(address, -1) {
 		path := m[1] + m[2]
 		paths = append(paths, path)
