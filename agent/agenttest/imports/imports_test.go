@@ -51,7 +51,6 @@ reconcile/*:             reconcile/watch spec
 reconcile:               reconcile/plan spec
 api/rest:                spec
 api/editor:              api/rest
-agent/logtail:           api/rest
 api/client api/jsonhttp api/live: api/rest spec
 api/*:                   api/guard api/jsonhttp api/rest spec
 api/resource:            api/desired api/editor api/guard api/jsonhttp api/live api/rest spec

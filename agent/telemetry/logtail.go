@@ -1,5 +1,4 @@
-// Package logtail keeps the last lines that the agent logged of each pipeline and connector.
-package logtail
+package telemetry
 
 import (
 	"cmp"
@@ -14,25 +13,25 @@ import (
 
 // Bounds of what is kept.
 const (
-	maxLines     = 200     // of one pipeline or connector
-	maxPerSecond = 100     // of one; those beyond are counted
-	maxBytes     = 8 << 20 // of all
-	maxText      = 2 << 10 // of a message or a field
-	lineOverhead = 200     // bytes that a line takes in addition to its text, about
+	maxLogLines      = 200     // of one pipeline or connector
+	maxLogsPerSecond = 100     // of one; those beyond are counted
+	maxLogBytes      = 8 << 20 // of all
+	maxLogText       = 2 << 10 // of a message or a field
+	logLineOverhead  = 200     // bytes that a line takes in addition to its text, about
 )
 
-// Lines are the last lines of the log. The zero value is ready to use.
-type Lines struct {
+// LogTail keeps the last lines that the agent logged of each pipeline and connector. The zero value is ready to use.
+type LogTail struct {
 	changed notify.Broadcast
 
 	mu    sync.Mutex
-	rings map[string]*ring // by id of the pipeline or the connector; guarded by mu
-	bytes int              // of all lines; guarded by mu
-	last  int64            // id of the newest line; guarded by mu
+	rings map[string]*logRing // by id of the pipeline or the connector; guarded by mu
+	bytes int                 // of all lines; guarded by mu
+	last  int64               // id of the newest line; guarded by mu
 }
 
-// ring is what is kept of one pipeline or connector, oldest first.
-type ring struct {
+// logRing is what is kept of one pipeline or connector, oldest first.
+type logRing struct {
 	lines   []rest.LogLine
 	bytes   int
 	second  int64 // in which lines are counted
@@ -42,21 +41,21 @@ type ring struct {
 
 // admit reports whether a line of one pipeline or connector is to be kept. It costs next to nothing for one
 // that is not, so that a flood of lines costs no more than without Lines.
-func (l *Lines) admit(id string, at time.Time) bool {
+func (l *LogTail) admit(id string, at time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	r := l.rings[id]
 	if r == nil {
-		r = &ring{}
+		r = &logRing{}
 		if l.rings == nil {
-			l.rings = map[string]*ring{}
+			l.rings = map[string]*logRing{}
 		}
 		l.rings[id] = r
 	}
 	if second := at.Unix(); second != r.second {
 		r.second, r.counted = second, 0
 	}
-	if r.counted == maxPerSecond {
+	if r.counted == maxLogsPerSecond {
 		r.dropped++
 		return false
 	}
@@ -65,8 +64,8 @@ func (l *Lines) admit(id string, at time.Time) bool {
 }
 
 // keep keeps a line.
-func (l *Lines) keep(id string, line rest.LogLine) {
-	size := sizeOf(&line)
+func (l *LogTail) keep(id string, line rest.LogLine) {
+	size := logLineSize(&line)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	r := l.rings[id]
@@ -78,10 +77,10 @@ func (l *Lines) keep(id string, line rest.LogLine) {
 	r.dropped = 0
 	r.lines = append(r.lines, line)
 	r.bytes, l.bytes = r.bytes+size, l.bytes+size
-	if len(r.lines) > maxLines {
+	if len(r.lines) > maxLogLines {
 		l.removeOldest(id, r)
 	}
-	for l.bytes > maxBytes {
+	for l.bytes > maxLogBytes {
 		id, r := l.largest()
 		l.removeOldest(id, r)
 	}
@@ -89,8 +88,8 @@ func (l *Lines) keep(id string, line rest.LogLine) {
 }
 
 // removeOldest removes the oldest line of r. The caller holds mu.
-func (l *Lines) removeOldest(id string, r *ring) {
-	size := sizeOf(&r.lines[0])
+func (l *LogTail) removeOldest(id string, r *logRing) {
+	size := logLineSize(&r.lines[0])
 	r.bytes, l.bytes = r.bytes-size, l.bytes-size
 	r.lines[0] = rest.LogLine{}
 	if r.lines = r.lines[1:]; len(r.lines) == 0 {
@@ -99,7 +98,7 @@ func (l *Lines) removeOldest(id string, r *ring) {
 }
 
 // largest returns the ring with most bytes. The caller holds mu.
-func (l *Lines) largest() (id string, largest *ring) {
+func (l *LogTail) largest() (id string, largest *logRing) {
 	for of, r := range l.rings {
 		if largest == nil || r.bytes > largest.bytes {
 			id, largest = of, r
@@ -110,7 +109,7 @@ func (l *Lines) largest() (id string, largest *ring) {
 
 // Read returns the newest lines, up to limit, of the pipelines and connectors with these ids that came after the one with the
 // id after, oldest first.
-func (l *Lines) Read(ids []string, after int64, limit int) []rest.LogLine {
+func (l *LogTail) Read(ids []string, after int64, limit int) []rest.LogLine {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	all := []rest.LogLine{}
@@ -125,10 +124,10 @@ func (l *Lines) Read(ids []string, after int64, limit int) []rest.LogLine {
 }
 
 // Changed returns a channel that is closed when the next line comes.
-func (l *Lines) Changed() <-chan struct{} { return l.changed.Next() }
+func (l *LogTail) Changed() <-chan struct{} { return l.changed.Next() }
 
 // Forget forgets the lines of a pipeline or connector.
-func (l *Lines) Forget(id string) {
+func (l *LogTail) Forget(id string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if r := l.rings[id]; r != nil {
@@ -137,9 +136,9 @@ func (l *Lines) Forget(id string) {
 	}
 }
 
-// sizeOf is about the memory that a line takes.
-func sizeOf(line *rest.LogLine) int {
-	n := lineOverhead + len(line.Message)
+// logLineSize is about the memory that a line takes.
+func logLineSize(line *rest.LogLine) int {
+	n := logLineOverhead + len(line.Message)
 	for key, value := range line.Fields {
 		n += len(key) + len(value) + 2*16
 	}

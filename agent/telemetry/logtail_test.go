@@ -1,4 +1,4 @@
-package logtail_test
+package telemetry_test
 
 import (
 	"errors"
@@ -11,15 +11,15 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/conduit-agent/conduit/agent/logtail"
+	"github.com/conduit-agent/conduit/agent/telemetry"
 )
 
-func newLog(l *logtail.Lines) *slog.Logger {
+func newLog(l *telemetry.LogTail) *slog.Logger {
 	return slog.New(l.Handler(slog.NewTextHandler(io.Discard, nil)))
 }
 
 func TestLinesBelongToPipelines(t *testing.T) {
-	l := &logtail.Lines{}
+	l := &telemetry.LogTail{}
 	log := newLog(l)
 	log.Info("of no pipeline", "component", "agent")
 	log.Warn("failed", "pipeline_id", "p", "err", errors.New("refused"))
@@ -46,7 +46,7 @@ func TestLinesBelongToPipelines(t *testing.T) {
 
 func TestLinesAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := &logtail.Lines{}
+		l := &telemetry.LogTail{}
 		log := newLog(l)
 		for range 5 {
 			for range 1000 {
@@ -75,7 +75,7 @@ func TestLinesAreBounded(t *testing.T) {
 }
 
 func TestChanged(t *testing.T) {
-	l := &logtail.Lines{}
+	l := &telemetry.LogTail{}
 	changed := l.Changed()
 	newLog(l).Info("line", "pipeline_id", "p")
 	select {

@@ -1,4 +1,4 @@
-package logtail
+package telemetry
 
 import (
 	"context"
@@ -12,19 +12,21 @@ import (
 )
 
 // Handler returns a handler that passes records on to next and keeps those of pipelines and connectors.
-func (l *Lines) Handler(next slog.Handler) slog.Handler { return &handler{Handler: next, lines: l} }
+func (l *LogTail) Handler(next slog.Handler) slog.Handler {
+	return &logTailHandler{Handler: next, lines: l}
+}
 
-// handler keeps lines. A line belongs to the connector that it is about, or else to the pipeline.
-type handler struct {
+// logTailHandler keeps lines. A line belongs to the connector that it is about, or else to the pipeline.
+type logTailHandler struct {
 	slog.Handler
-	lines *Lines
+	lines *LogTail
 	id    string // of whom the lines are, "" if only their own attributes say so
 	attrs []slog.Attr
 	group string
 }
 
 // Handle implements slog.Handler.
-func (h *handler) Handle(ctx context.Context, r slog.Record) error {
+func (h *logTailHandler) Handle(ctx context.Context, r slog.Record) error {
 	id := h.id
 	r.Attrs(func(a slog.Attr) bool {
 		id = h.owner(id, a)
@@ -37,49 +39,49 @@ func (h *handler) Handle(ctx context.Context, r slog.Record) error {
 }
 
 // owner returns whose lines those with a are, when they are id's without it.
-func (h *handler) owner(id string, a slog.Attr) string {
+func (h *logTailHandler) owner(id string, a slog.Attr) string {
 	if h.group == "" && (a.Key == "connector_id" || a.Key == "pipeline_id" && id == "") && a.Value.Kind() == slog.KindString {
 		return a.Value.String()
 	}
 	return id
 }
 
-func (h *handler) line(r *slog.Record) rest.LogLine {
-	line := rest.LogLine{At: r.Time, Level: strings.ToLower(r.Level.String()), Message: short(r.Message), Fields: map[string]string{}}
+func (h *logTailHandler) line(r *slog.Record) rest.LogLine {
+	line := rest.LogLine{At: r.Time, Level: strings.ToLower(r.Level.String()), Message: shortened(r.Message), Fields: map[string]string{}}
 	for _, a := range h.attrs {
-		addField(line.Fields, "", a)
+		addLogField(line.Fields, "", a)
 	}
 	r.Attrs(func(a slog.Attr) bool {
-		addField(line.Fields, h.group, a)
+		addLogField(line.Fields, h.group, a)
 		return true
 	})
 	return line
 }
 
-func addField(fields map[string]string, group string, a slog.Attr) {
+func addLogField(fields map[string]string, group string, a slog.Attr) {
 	v := a.Value.Resolve()
 	if v.Kind() != slog.KindGroup {
-		fields[group+a.Key] = short(text(v))
+		fields[group+a.Key] = shortened(logText(v))
 		return
 	}
 	if a.Key != "" {
 		group += a.Key + "."
 	}
 	for _, member := range v.Group() {
-		addField(fields, group, member)
+		addLogField(fields, group, member)
 	}
 }
 
-// text is a value as it is read.
-func text(v slog.Value) string {
+// logText is a value as it is read.
+func logText(v slog.Value) string {
 	if v.Kind() != slog.KindAny {
 		return v.String()
 	}
 	switch x := v.Any().(type) {
 	case []byte:
-		return string(x[:min(len(x), maxText+1)])
+		return string(x[:min(len(x), maxLogText+1)])
 	case json.RawMessage:
-		return string(x[:min(len(x), maxText+1)])
+		return string(x[:min(len(x), maxLogText+1)])
 	case error:
 		return x.Error()
 	case json.Marshaler:
@@ -90,16 +92,16 @@ func text(v slog.Value) string {
 	return fmt.Sprint(v.Any())
 }
 
-// short is s, cut where it is too long to be kept.
-func short(s string) string {
-	if len(s) <= maxText {
+// shortened is s, cut where it is too long to be kept.
+func shortened(s string) string {
+	if len(s) <= maxLogText {
 		return s
 	}
-	return strings.ToValidUTF8(s[:maxText], "") + "…"
+	return strings.ToValidUTF8(s[:maxLogText], "") + "…"
 }
 
 // WithAttrs implements slog.Handler.
-func (h *handler) WithAttrs(attrs []slog.Attr) slog.Handler {
+func (h *logTailHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
 	c := *h
 	c.Handler, c.attrs = h.Handler.WithAttrs(attrs), slices.Clone(h.attrs)
 	for _, a := range attrs {
@@ -111,7 +113,7 @@ func (h *handler) WithAttrs(attrs []slog.Attr) slog.Handler {
 }
 
 // WithGroup implements slog.Handler.
-func (h *handler) WithGroup(name string) slog.Handler {
+func (h *logTailHandler) WithGroup(name string) slog.Handler {
 	c := *h
 	if c.Handler = h.Handler.WithGroup(name); name != "" {
 		c.group += name + "."
