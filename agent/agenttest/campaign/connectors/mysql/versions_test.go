@@ -3,7 +3,7 @@ package mysql_test
 import (
 	"testing"
 
-	"github.com/conduit-agent/conduit/plugins/builtin/mysql"
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
 	"github.com/conduit-agent/conduit/plugins/plugintest/server"
 )
 
@@ -12,7 +12,7 @@ var withGTIDs = []string{"--log-bin=bin", "--binlog-format=ROW", "--server-id=1"
 
 // TestMySQLSource reads from a MySQL, by its GTIDs.
 func TestMySQLSource(t *testing.T) {
-	t.Parallel()
+	load.Parallel(t, load.Server)
 	s := server.StartMySQL(t, withGTIDs...)
 	for name, test := range map[string]func(*world){
 		"SnapshotAndChanges": snapshotAndChanges, "InsideTransaction": insideTransaction, "Interleaved": interleaved, "LargeTransaction": largeTransaction, "Keys": keys, "Types": types,
@@ -29,19 +29,20 @@ func TestMySQLSource(t *testing.T) {
 
 // TestMySQLFailover goes on at a replica.
 func TestMySQLFailover(t *testing.T) {
-	t.Parallel()
+	load.Parallel(t, 2*load.Server)
 	failover(t, server.StartMySQL, withGTIDs, "master_auto_position = 1", "SELECT @@GLOBAL.gtid_executed", "the server does not have the transactions")
 }
 
 // TestMySQLWithoutGTIDs reads from a MySQL by places in files.
 func TestMySQLWithoutGTIDs(t *testing.T) {
-	t.Parallel()
-	withoutGTIDs(t, server.StartMySQL(t, withGTIDs[:3]...), mysql.Connector())
+	load.Parallel(t, load.Server)
+	s := server.StartMySQL(t, withGTIDs[:3]...)
+	withoutGTIDs(t, s, s.Addr)
 }
 
 // TestMySQLDestination writes to a MySQL, whose sessions are not strict by default.
 func TestMySQLDestination(t *testing.T) {
-	t.Parallel()
+	load.Parallel(t, load.Server)
 	s := server.StartMySQL(t, "--max-allowed-packet=16M", "--innodb-log-file-size=128M") // a tenth of the log bounds a value
 	for name, test := range map[string]func(*testing.T, *server.MySQL){
 		"Operations": operations, "Refused": refusedRecords, "Indexes": indexes, "Values": writtenValues, "Once": once, "Engine": engine, "LostAnswer": lostAnswer, "HalfOpen": halfOpen, "Large": large, "Rights": rights,
@@ -52,6 +53,6 @@ func TestMySQLDestination(t *testing.T) {
 
 // TestMySQLContract checks the source by the rules for all, with a MySQL.
 func TestMySQLContract(t *testing.T) {
-	t.Parallel()
+	load.Parallel(t, load.Server)
 	contract(t, server.StartMySQL(t, withGTIDs...))
 }

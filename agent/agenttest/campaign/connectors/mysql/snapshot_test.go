@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
 	"github.com/conduit-agent/conduit/plugins/builtin/mysql"
 	"github.com/conduit-agent/conduit/plugins/plugintest"
 	"github.com/conduit-agent/conduit/plugins/plugintest/server"
@@ -14,7 +15,7 @@ import (
 
 // TestSnapshot reads tables whole.
 func TestSnapshot(t *testing.T) {
-	t.Parallel()
+	load.Parallel(t, load.Server)
 	s := server.StartMariaDB(t, replicated...)
 	for name, test := range map[string]func(*world){
 		"Chunks": chunks, "Killed": killedSnapshot, "Again": readAgain, "Added": tablesAdded, "Never": never, "Written": writtenMeanwhile, "Cut": cutSnapshot, "HeldUp": heldUp, "HalfOpen": halfOpenSnapshot, "HalfOpenRows": halfOpenRows,
@@ -283,7 +284,7 @@ func never(w *world) {
 
 // TestContract checks the source by the rules for all.
 func TestContract(t *testing.T) {
-	t.Parallel()
+	load.Parallel(t, load.Server)
 	contract(t, server.StartMariaDB(t, replicated...))
 }
 

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
 	"github.com/conduit-agent/conduit/plugins/builtin/mysql/gtid"
 	"github.com/conduit-agent/conduit/plugins/plugintest"
 	"github.com/conduit-agent/conduit/plugins/plugintest/server"
@@ -13,7 +14,7 @@ import (
 
 // TestHistory has the log of a server of its own go.
 func TestHistory(t *testing.T) {
-	t.Parallel()
+	load.Parallel(t, 2*load.Server)
 	s := server.StartMariaDB(t, replicated...)
 	for _, one := range []struct {
 		name string
@@ -173,7 +174,7 @@ func oldLog(w *world) {
 
 // TestFailover goes on at a replica, also within a transaction, and not at a server with another history.
 func TestFailover(t *testing.T) {
-	t.Parallel()
+	load.Parallel(t, 2*load.Server)
 	failover(t, server.StartMariaDB, replicated, "master_use_gtid = slave_pos", "SELECT @@gtid_slave_pos", "changes are missed behind GTID")
 }
 

@@ -4,14 +4,17 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
 	"github.com/conduit-agent/conduit/plugins/plugintest/page"
 	"github.com/conduit-agent/conduit/plugins/plugintest/server"
 )
 
+const readme = "../../../../../plugins/builtin/mysql/README.md"
+
 // TestPage starts servers with the settings of the page, and a source as the user that its statements make.
 func TestPage(t *testing.T) {
-	t.Parallel()
-	settings, grants := page.Blocks(t, "README.md", "ini"), page.Blocks(t, "README.md", "sql")
+	load.Parallel(t, 2*load.Server)
+	settings, grants := page.Blocks(t, readme, "ini"), page.Blocks(t, readme, "sql")
 	if len(settings) != 1 || len(grants) != 1 {
 		t.Fatalf("the page has %d blocks of settings and %d of SQL, and one of each is known here", len(settings), len(grants))
 	}

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
 	"github.com/conduit-agent/conduit/plugins/builtin/mysql"
 	"github.com/conduit-agent/conduit/plugins/plugintest"
 	"github.com/conduit-agent/conduit/plugins/plugintest/server"
@@ -23,7 +24,7 @@ type m = map[string]any
 
 // TestDestination runs against one MariaDB.
 func TestDestination(t *testing.T) {
-	t.Parallel()
+	load.Parallel(t, load.Server)
 	s := server.StartMariaDB(t)
 	for name, test := range map[string]func(*testing.T, *server.MySQL){
 		"Operations": operations, "Refused": refusedRecords, "Indexes": indexes, "Values": writtenValues, "Once": once, "Engine": engine, "LostAnswer": lostAnswer, "HalfOpen": halfOpen, "Large": large, "Rights": rights,
@@ -238,7 +239,7 @@ func rights(t *testing.T, s *server.MySQL) {
 
 // TestTLS writes and reads with TLS and a client certificate, and is refused without either.
 func TestTLS(t *testing.T) {
-	t.Parallel()
+	load.Parallel(t, load.Server)
 	dir := server.Dir(t)
 	cert, key, _ := server.Certificate(t)
 	clientCert, clientKey, _ := server.Certificate(t)

@@ -3,6 +3,7 @@ package mysql_test
 import (
 	"testing"
 
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
 	"github.com/conduit-agent/conduit/plugins/builtin/mysql"
 	"github.com/conduit-agent/conduit/plugins/plugintest"
 	"github.com/conduit-agent/conduit/plugins/plugintest/server"
@@ -15,7 +16,7 @@ var replicated = []string{"--log-bin=bin", "--binlog-format=ROW", "--binlog-row-
 
 // TestSource runs against one server.
 func TestSource(t *testing.T) {
-	t.Parallel()
+	load.Parallel(t, load.Server)
 	s := server.StartMariaDB(t, replicated...)
 	for name, test := range map[string]func(*world){
 		"SnapshotAndChanges": snapshotAndChanges, "Types": types, "InsideTransaction": insideTransaction, "Interleaved": interleaved, "LargeTransaction": largeTransaction,

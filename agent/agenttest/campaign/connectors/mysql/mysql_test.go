@@ -1,3 +1,4 @@
+// Package mysql_test has the connector mysql read from and write to real servers: MariaDB, and a MySQL.
 package mysql_test
 
 import (
@@ -13,15 +14,9 @@ import (
 	"github.com/conduit-agent/conduit/plugins/plugintest"
 	"github.com/conduit-agent/conduit/plugins/plugintest/server"
 	"github.com/conduit-agent/conduit/plugins/plugintest/sqltest"
-	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
-
-func TestMain(m *testing.M) {
-	wait.Overlap(4)
-	m.Run()
-}
 
 // world is a server with a database of its own for each test.
 type world struct {
