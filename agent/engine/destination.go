@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/agent/engine/failure"
-	"github.com/conduit-agent/conduit/agent/engine/group"
 	"github.com/conduit-agent/conduit/agent/engine/handover"
 	"github.com/conduit-agent/conduit/agent/engine/measure"
 	"github.com/conduit-agent/conduit/agent/engine/tap"
@@ -251,7 +250,7 @@ func (d *destinationRun) pause(ctx context.Context, released <-chan struct{}) er
 	if !begun {
 		return err
 	}
-	return group.Abandonable(ctx, func() error { return d.flush(ctx) }, func() string { return "flushing destination " + d.id })
+	return abandonable(ctx, func() error { return d.flush(ctx) }, func() string { return "flushing destination " + d.id })
 }
 
 // broken wraps an error of the destination.

@@ -1,4 +1,4 @@
-package group
+package engine
 
 import (
 	"testing"
@@ -11,7 +11,7 @@ func TestRenamesInAnyOrder(t *testing.T) {
 	for name, afterEnd := range map[string]bool{"while it runs": false, "after its end": true} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				g := New()
+				g := newGoroutines()
 				goOn := make(chan struct{})
 				g.Start("reads", func() { <-goOn })
 				waited := make(chan error, 1)

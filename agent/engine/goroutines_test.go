@@ -1,4 +1,4 @@
-package group_test
+package engine
 
 import (
 	"context"
@@ -7,14 +7,12 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/conduit-agent/conduit/agent/engine/group"
 )
 
 // Wait returns when all goroutines have ended, those included that others start.
-func TestWait(t *testing.T) {
+func TestGoroutinesWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g, ended := group.New(), 0
+		g, ended := newGoroutines(), 0
 		g.Start("first", func() {
 			g.Start("second", func() { time.Sleep(time.Hour); ended++ })
 			time.Sleep(time.Minute)
@@ -28,8 +26,8 @@ func TestWait(t *testing.T) {
 	})
 }
 
-func TestWaitForNone(t *testing.T) {
-	if err := group.New().Wait(t.Context()); err != nil {
+func TestWaitForNoGoroutines(t *testing.T) {
+	if err := newGoroutines().Wait(t.Context()); err != nil {
 		t.Error(err)
 	}
 }
@@ -37,7 +35,7 @@ func TestWaitForNone(t *testing.T) {
 // Goroutines that ignore the end of the context are abandoned after a time, and named.
 func TestWaitAbandons(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g, free := group.New(), make(chan struct{})
+		g, free := newGoroutines(), make(chan struct{})
 		g.Start("write", func() { <-free })
 		g.Start("ack", func() { <-free })
 		g.Start("read", func() {})
@@ -45,7 +43,7 @@ func TestWaitAbandons(t *testing.T) {
 		defer cancel()
 		begin := time.Now()
 		err := g.Wait(ctx)
-		if err == nil || !strings.Contains(err.Error(), "cannot end ack, write: it has not returned 10s after") || time.Since(begin) != time.Hour+group.AbandonAfter {
+		if err == nil || !strings.Contains(err.Error(), "cannot end ack, write: it has not returned 10s after") || time.Since(begin) != time.Hour+abandonAfter {
 			t.Errorf("error %v after %v", err, time.Since(begin))
 		}
 		close(free)
@@ -57,14 +55,14 @@ func TestWaitAbandons(t *testing.T) {
 func TestAbandonable(t *testing.T) {
 	failed := errors.New("failed")
 	for took, want := range map[time.Duration]string{
-		time.Second:                          "failed",
-		time.Minute + group.AbandonAfter - 1: "failed",
-		time.Minute + group.AbandonAfter + 1: "cannot end the call",
+		time.Second:                    "failed",
+		time.Minute + abandonAfter - 1: "failed",
+		time.Minute + abandonAfter + 1: "cannot end the call",
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
-			err := group.Abandonable(ctx, func() error { time.Sleep(took); return failed }, func() string { return "the call" })
+			err := abandonable(ctx, func() error { time.Sleep(took); return failed }, func() string { return "the call" })
 			if err == nil || !strings.HasPrefix(err.Error(), want) {
 				t.Errorf("after %v: %v", took, err)
 			}

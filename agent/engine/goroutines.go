@@ -1,5 +1,4 @@
-// Package group runs goroutines that can be abandoned when they do not end.
-package group
+package engine
 
 import (
 	"context"
@@ -11,25 +10,25 @@ import (
 	"time"
 )
 
-// AbandonAfter is how long the goroutines of a run may take to end after its context. A
+// abandonAfter is how long the goroutines of a run may take to end after its context. A
 // connector in this process can ignore the end of its context for ever.
-const AbandonAfter = 10 * time.Second
+const abandonAfter = 10 * time.Second
 
-// Group is the goroutines of a run, each with a name for what it does.
-type Group struct {
+// goroutines are those of a run, each with a name for what it does. They can be abandoned when they do not end.
+type goroutines struct {
 	mu      sync.Mutex
 	running int            // guarded by mu: goroutines, and one more until Wait is called
 	names   map[string]int // guarded by mu: how many have the name
 	over    chan struct{}  // closed when none is running any more
 }
 
-// New returns a group, which is over after Wait.
-func New() *Group {
-	return &Group{running: 1, names: map[string]int{}, over: make(chan struct{})}
+// newGoroutines returns a group, which is over after Wait.
+func newGoroutines() *goroutines {
+	return &goroutines{running: 1, names: map[string]int{}, over: make(chan struct{})}
 }
 
 // Start runs f in a goroutine, unless all others have ended.
-func (g *Group) Start(name string, f func()) {
+func (g *goroutines) Start(name string, f func()) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.running == 0 {
@@ -43,7 +42,7 @@ func (g *Group) Start(name string, f func()) {
 	}()
 }
 
-func (g *Group) end(name string) {
+func (g *goroutines) end(name string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.name(name, -1)
@@ -51,7 +50,7 @@ func (g *Group) end(name string) {
 }
 
 // leave counts one less, with mu held.
-func (g *Group) leave() {
+func (g *goroutines) leave() {
 	if g.running--; g.running == 0 {
 		close(g.over)
 	}
@@ -59,7 +58,7 @@ func (g *Group) leave() {
 
 // Rename says that a goroutine does something else meanwhile. It must have its former name
 // again when it ends.
-func (g *Group) Rename(from, to string) {
+func (g *goroutines) Rename(from, to string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.name(to, 1)
@@ -68,7 +67,7 @@ func (g *Group) Rename(from, to string) {
 
 // name adds n to those with this name, with mu held. There may be less than none for a moment: two renames
 // that undo each other come in any order, and the goroutine may end between them.
-func (g *Group) name(name string, n int) {
+func (g *goroutines) name(name string, n int) {
 	if g.names[name] += n; g.names[name] == 0 {
 		delete(g.names, name)
 	}
@@ -76,20 +75,20 @@ func (g *Group) name(name string, n int) {
 
 // Wait waits until all goroutines have ended. Those that have not ended AbandonAfter ctx
 // did are abandoned; the error names them.
-func (g *Group) Wait(ctx context.Context) error {
+func (g *goroutines) Wait(ctx context.Context) error {
 	g.mu.Lock()
 	g.leave()
 	g.mu.Unlock()
-	return Abandonable(ctx, func() error { <-g.over; return nil }, func() string {
+	return abandonable(ctx, func() error { <-g.over; return nil }, func() string {
 		g.mu.Lock()
 		defer g.mu.Unlock()
 		return strings.Join(slices.Sorted(maps.Keys(g.names)), ", ")
 	})
 }
 
-// Abandonable returns what f returns, or an error that names what it does when it has not
+// abandonable returns what f returns, or an error that names what it does when it has not
 // returned AbandonAfter ctx ended.
-func Abandonable(ctx context.Context, f func() error, name func() string) error {
+func abandonable(ctx context.Context, f func() error, name func() string) error {
 	returned := make(chan error, 1)
 	go func() { returned <- f() }()
 	select {
@@ -97,12 +96,12 @@ func Abandonable(ctx context.Context, f func() error, name func() string) error 
 		return err
 	case <-ctx.Done():
 	}
-	limit := time.NewTimer(AbandonAfter)
+	limit := time.NewTimer(abandonAfter)
 	defer limit.Stop()
 	select {
 	case err := <-returned:
 		return err
 	case <-limit.C:
-		return fmt.Errorf("cannot end %s: it has not returned %v after the end of its context", name(), AbandonAfter)
+		return fmt.Errorf("cannot end %s: it has not returned %v after the end of its context", name(), abandonAfter)
 	}
 }
