@@ -1,28 +1,30 @@
-package handover
+package engine
 
 import "context"
 
-// Gate is held by the goroutine that writes to a destination, and during a pause. The one
+// writeGate is held by the goroutine that writes to a destination, and during a pause. The one
 // that writes by itself asks Requests before, and passes what it gets to Hold.
-type Gate struct {
+type writeGate struct {
 	held     chan struct{} // capacity 1: holds a token while the gate is held
-	requests chan Request
+	requests chan pauseRequest
 }
 
-// Request asks for a pause.
-type Request struct {
+// pauseRequest asks for a pause.
+type pauseRequest struct {
 	begun    chan struct{}
 	released <-chan struct{}
 }
 
-// NewGate returns a gate.
-func NewGate() *Gate { return &Gate{held: make(chan struct{}, 1), requests: make(chan Request)} }
+// newWriteGate returns a gate.
+func newWriteGate() *writeGate {
+	return &writeGate{held: make(chan struct{}, 1), requests: make(chan pauseRequest)}
+}
 
 // Lock waits for the gate.
-func (g *Gate) Lock() { g.held <- struct{}{} }
+func (g *writeGate) Lock() { g.held <- struct{}{} }
 
 // TryLock reports whether it got the gate without waiting.
-func (g *Gate) TryLock() bool {
+func (g *writeGate) TryLock() bool {
 	select {
 	case g.held <- struct{}{}:
 		return true
@@ -32,13 +34,13 @@ func (g *Gate) TryLock() bool {
 }
 
 // Unlock releases the gate.
-func (g *Gate) Unlock() { <-g.held }
+func (g *writeGate) Unlock() { <-g.held }
 
 // Requests returns the channel of the pauses that are asked for.
-func (g *Gate) Requests() <-chan Request { return g.requests }
+func (g *writeGate) Requests() <-chan pauseRequest { return g.requests }
 
 // Hold holds the gate for a pause.
-func (g *Gate) Hold(r Request) {
+func (g *writeGate) Hold(r pauseRequest) {
 	g.Lock()
 	defer g.Unlock()
 	close(r.begun)
@@ -47,8 +49,8 @@ func (g *Gate) Hold(r Request) {
 
 // Pause waits until no write goes on. None begins until released is closed. begun is false
 // when ended was closed first, or ctx has ended.
-func (g *Gate) Pause(ctx context.Context, ended, released <-chan struct{}) (begun bool, err error) {
-	r := Request{make(chan struct{}), released}
+func (g *writeGate) Pause(ctx context.Context, ended, released <-chan struct{}) (begun bool, err error) {
+	r := pauseRequest{make(chan struct{}), released}
 	select {
 	case g.requests <- r:
 	case <-ended:
