@@ -3,6 +3,7 @@ package engine_test
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -16,7 +17,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/conduit-agent/conduit/agent/agenttest/effort"
 	"github.com/conduit-agent/conduit/agent/engine"
 	"github.com/conduit-agent/conduit/agent/engine/commit"
 	"github.com/conduit-agent/conduit/agent/engine/deadletter"
@@ -86,12 +86,11 @@ func TestStateIsNeverAheadOfTheData(t *testing.T) {
 	}
 }
 
+var histories = flag.Int("histories", 3, "simulated histories of each chain of processors and place of it")
+
 // simulations is how many seeds are tried with a chain. Each start of a script takes milliseconds.
 func simulations(chain []spec.Processor) int {
-	n := 5
-	if effort.Thorough() {
-		n = 100
-	}
+	n := *histories
 	if slices.ContainsFunc(chain, func(p spec.Processor) bool { return p.Plugin == "custom.javascript" }) {
 		n = max(1, n/10)
 	}

@@ -14,7 +14,7 @@ import (
 
 // Which histories TestSimulation runs.
 var (
-	seeds = flag.Uint64("seeds", 25, "histories; of one alone all is logged")
+	seeds = flag.Uint64("seeds", 10, "histories; of one alone all is logged")
 	first = flag.Uint64("first", 0, "the seed of the first history")
 )
 
