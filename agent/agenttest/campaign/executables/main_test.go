@@ -8,6 +8,7 @@ import (
 
 	"github.com/conduit-agent/conduit/plugins/plugintest/chaos"
 	"github.com/conduit-agent/conduit/plugins/sandbox"
+	"github.com/conduit-agent/conduit/plugins/wire"
 )
 
 // serveVariable makes this test binary a connector that misbehaves.
@@ -17,6 +18,9 @@ func TestMain(m *testing.M) {
 	sandbox.Launch()
 	if os.Getenv(serveVariable) != "" {
 		chaos.Main()
+	}
+	if name := os.Getenv(connectorVariable); name != "" {
+		wire.Serve(targets()[name].Connector)
 	}
 	os.Exit(m.Run())
 }
