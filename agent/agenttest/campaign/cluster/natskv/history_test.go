@@ -1,11 +1,9 @@
-//go:build !minimal
-
 package natskv_test
 
 import (
 	"testing"
 
-	"github.com/conduit-agent/conduit/agent/agenttest/effort"
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
 	"github.com/conduit-agent/conduit/agent/cluster"
 	"github.com/conduit-agent/conduit/agent/cluster/natskv"
 	"github.com/conduit-agent/conduit/agent/cluster/storetest"
@@ -15,8 +13,7 @@ import (
 // TestClaimsAreLinearizable has three members write the same claims while their links stall and are cut, and a server
 // is killed: a register would have answered the same.
 func TestClaimsAreLinearizable(t *testing.T) {
-	effort.Long(t)
-	t.Parallel()
+	load.Parallel(t, 3*load.Server)
 	servers := server.StartNATS(t, 3)
 	proxies, stores := make([]*server.Proxy, len(servers)), make([]cluster.Store, len(servers))
 	for i, s := range servers {

@@ -1,5 +1,4 @@
-//go:build !minimal
-
+// Package natskv_test tests the store of a cluster in NATS, against real servers.
 package natskv_test
 
 import (
@@ -19,17 +18,13 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
 	"github.com/conduit-agent/conduit/agent/cluster"
 	"github.com/conduit-agent/conduit/agent/cluster/natskv"
 	"github.com/conduit-agent/conduit/agent/cluster/storetest"
 	"github.com/conduit-agent/conduit/plugins/plugintest/server"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 )
-
-func TestMain(m *testing.M) {
-	wait.Overlap(4)
-	m.Run()
-}
 
 func urls(servers []*server.NATS) string {
 	all := make([]string, len(servers))
@@ -47,7 +42,7 @@ func open(t *testing.T, o natskv.Options) *natskv.Store {
 		t.Fatal(err)
 	}
 	t.Cleanup(s.Close)
-	deadline := time.Now().Add(2 * time.Minute)
+	deadline := time.Now().Add(wait.Limit)
 	for attempt := 500 * time.Millisecond; ; attempt *= 2 { // a cluster without a leader does not answer
 		ctx, cancel := context.WithTimeout(t.Context(), attempt)
 		err := s.Ready(ctx, o)
@@ -66,7 +61,7 @@ func TestConformance(t *testing.T) {
 	t.Parallel()
 	for name, count := range map[string]int{"one server": 1, "three servers": 3} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
+			load.Parallel(t, count*load.Server)
 			servers := server.StartNATS(t, count)
 			storetest.Run(t, func(t *testing.T) cluster.Store {
 				return open(t, natskv.Options{URL: urls(servers), Cluster: "test", Replicas: count})
@@ -92,7 +87,7 @@ func jetStream(t *testing.T, s *server.NATS) jetstream.JetStream {
 
 // TestUnfitStreams checks that a stream on which claims cannot rest is refused.
 func TestUnfitStreams(t *testing.T) {
-	t.Parallel()
+	load.Parallel(t, load.Server)
 	servers := server.StartNATS(t, 1)
 	js := jetStream(t, servers[0])
 	for name, c := range map[string]struct {
@@ -126,7 +121,7 @@ func TestUnfitStreams(t *testing.T) {
 
 // TestSmallMessages has a server that takes no messages as large as those of dead letters: a member does not join.
 func TestSmallMessages(t *testing.T) {
-	t.Parallel()
+	load.Parallel(t, load.Server)
 	o := natskv.Options{URL: server.StartNATS(t, 1, "max_payload: 512KB")[0].URL(), Cluster: "c", Replicas: 1, Log: slog.New(slog.DiscardHandler)}
 	s, err := natskv.Open(o)
 	if err != nil {
@@ -143,7 +138,7 @@ func TestSmallMessages(t *testing.T) {
 
 // TestUnfitChanges takes a stream as it is made, and changes one thing.
 func TestUnfitChanges(t *testing.T) {
-	t.Parallel()
+	load.Parallel(t, load.Server)
 	servers := server.StartNATS(t, 1)
 	js := jetStream(t, servers[0])
 	if _, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "other"}); err != nil {
@@ -186,7 +181,7 @@ func TestUnfitChanges(t *testing.T) {
 
 // TestOldServer meets a server that says that it is of an older version, before and after the stream is there.
 func TestOldServer(t *testing.T) {
-	t.Parallel()
+	load.Parallel(t, load.Server)
 	servers := server.StartNATS(t, 1)
 	o := natskv.Options{URL: "nats://" + aged(t, servers[0].Addr), Cluster: "test", Replicas: 1, Log: slog.New(slog.DiscardHandler)}
 	s, err := natskv.Open(o)

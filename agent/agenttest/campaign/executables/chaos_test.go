@@ -1,4 +1,4 @@
-package chaos_test
+package executables_test
 
 import (
 	"context"
@@ -17,24 +17,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/conduit-agent/conduit/agent/agenttest/effort"
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
 	"github.com/conduit-agent/conduit/plugins/plugintest/chaos"
 	"github.com/conduit-agent/conduit/plugins/plugintest/logbuf"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/standalone"
 )
-
-// serveVariable makes this test binary the connector.
-const serveVariable = "CHAOS_TEST_SERVE"
-
-func TestMain(m *testing.M) {
-	if os.Getenv(serveVariable) != "" {
-		chaos.Main()
-	}
-	wait.Overlap(4)
-	os.Exit(m.Run())
-}
 
 func client(t *testing.T, start string, env ...string) (*standalone.Client, *logbuf.Buffer) {
 	t.Helper()
@@ -45,8 +34,19 @@ func client(t *testing.T, start string, env ...string) (*standalone.Client, *log
 	out := &logbuf.Buffer{}
 	env = append(env, serveVariable+"=1", chaos.StartVariable+"="+start, "GORACE=atexit_sleep_ms=0")
 	return &standalone.Client{Path: exe, Env: append(os.Environ(), env...),
-		Log:         slog.New(slog.NewJSONHandler(out, &slog.HandlerOptions{Level: slog.LevelDebug})),
-		CallTimeout: 1500 * time.Millisecond, StopTimeout: 300 * time.Millisecond}, out
+		Log: slog.New(slog.NewJSONHandler(out, &slog.HandlerOptions{Level: slog.LevelDebug}))}, out
+}
+
+// impatient returns a client that waits only for a moment for what a connector that hangs does not do.
+func impatient(t *testing.T, mode string) *standalone.Client {
+	c, _ := client(t, "")
+	switch mode {
+	case chaos.OpenHang:
+		c.CallTimeout = time.Second
+	case chaos.Hang, chaos.StopHang, chaos.NeverAck:
+		c.StopTimeout = 300 * time.Millisecond
+	}
+	return c
 }
 
 // teardownLimit is how long Teardown may take: not long where it is to hang.
@@ -98,9 +98,9 @@ func TestStarts(t *testing.T) {
 			t.Errorf("no test for %s", start)
 		}
 		t.Run(start, func(t *testing.T) {
-			t.Parallel()
+			load.Parallel(t, load.Agent)
 			c, _ := client(t, start)
-			if c.StartTimeout = 3 * time.Second; start == "silent" || start == "slow" {
+			if start == "silent" || start == "slow" {
 				c.StartTimeout = 200 * time.Millisecond
 			}
 			_, err := c.Specify(testContext(t))
@@ -111,7 +111,7 @@ func TestStarts(t *testing.T) {
 
 // A connector may be slow to get ready.
 func TestSlowStart(t *testing.T) {
-	t.Parallel()
+	load.Parallel(t, load.Agent)
 	ready := filepath.Join(t.TempDir(), "ready")
 	c, out := client(t, "slow", chaos.GoVariable+"="+ready)
 	specified := make(chan error, 1)
@@ -135,7 +135,7 @@ func TestFloodsAreTaken(t *testing.T) {
 	t.Parallel()
 	for _, start := range []string{"stdout flood", "stderr flood"} {
 		t.Run(start, func(t *testing.T) {
-			t.Parallel()
+			load.Parallel(t, load.Agent)
 			done, begun := filepath.Join(t.TempDir(), "done"), time.Now()
 			c, out := client(t, start, chaos.DoneVariable+"="+done)
 			s := open(t, c, "", nil)
@@ -155,7 +155,7 @@ func TestFloodsAreTaken(t *testing.T) {
 }
 
 func TestLogsAreNotForged(t *testing.T) {
-	t.Parallel()
+	load.Parallel(t, load.Agent)
 	c, out := client(t, "forged logs")
 	s := open(t, c, "", nil)
 	wait.For(t, "the log arrives", func() bool { return strings.Contains(out.String(), "forged") })
@@ -173,7 +173,7 @@ func TestLogsAreNotForged(t *testing.T) {
 }
 
 func TestChildrenEnd(t *testing.T) {
-	t.Parallel()
+	load.Parallel(t, load.Agent)
 	for _, mode := range []string{"", chaos.Crash, chaos.TeardownCrash} {
 		t.Run(mode, func(t *testing.T) {
 			c, out := client(t, "child")
@@ -235,7 +235,7 @@ func TestSourcesThatBreak(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.mode, func(t *testing.T) {
-			t.Parallel()
+			load.Parallel(t, load.Agent)
 			c, _ := client(t, "")
 			s := open(t, c, tt.mode, nil)
 			got, err := readAll(testContext(t), s, 11)
@@ -252,7 +252,7 @@ func TestSourcesThatBreak(t *testing.T) {
 }
 
 func TestPoisonComesAgain(t *testing.T) {
-	t.Parallel()
+	load.Parallel(t, load.Agent)
 	c, _ := client(t, "")
 	for range 3 {
 		_, err := readAll(testContext(t), open(t, c, chaos.Poison, record.Position("4")), 1)
@@ -262,7 +262,6 @@ func TestPoisonComesAgain(t *testing.T) {
 
 // A source that stops badly comes to its end in time, and what it read before is there.
 func TestSourcesThatStopBadly(t *testing.T) {
-	effort.Long(t)
 	t.Parallel()
 	const all = "1 2 3 4 5 6 7 8 9 10"
 	for mode, want := range map[string]string{
@@ -270,10 +269,9 @@ func TestSourcesThatStopBadly(t *testing.T) {
 		chaos.StopWrong: all, chaos.EndAtStop: all, chaos.Oversized: all,
 	} {
 		t.Run(mode, func(t *testing.T) {
-			t.Parallel()
+			load.Parallel(t, load.Agent)
 			ctx := testContext(t)
-			c, _ := client(t, "")
-			s := open(t, c, mode, nil)
+			s := open(t, impatient(t, mode), mode, nil)
 			got, err := readAll(ctx, s, strings.Count(want, " ")+1)
 			if got != want {
 				t.Fatalf("got %q, %v", got, err)
@@ -297,7 +295,7 @@ func TestStopWhileReadWaits(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []string{"", chaos.StopIgnored, chaos.StopLate} {
 		t.Run(mode, func(t *testing.T) {
-			t.Parallel()
+			load.Parallel(t, load.Agent)
 			ctx := testContext(t)
 			c, _ := client(t, "")
 			s := open(t, c, mode, nil)
@@ -306,14 +304,15 @@ func TestStopWhileReadWaits(t *testing.T) {
 			}
 			var got string
 			var err error
-			ended := make(chan struct{})
+			ended, began := make(chan struct{}), time.Now()
 			go func() { defer close(ended); got, err = readAll(ctx, s, 0) }()
 			if err := s.Stop(ctx); err != nil {
 				t.Fatal(err)
 			}
 			<-ended
 			// Those that go on reading send a record a millisecond until the answer is there.
-			if !errors.Is(err, io.EOF) || mode == "" && got != "" || strings.Count(got, " ") > 1000 {
+			most := 100 + int(time.Since(began)/time.Millisecond)
+			if !errors.Is(err, io.EOF) || mode == "" && got != "" || strings.Count(got, " ") > most {
 				t.Errorf("after Stop: got %.100q, %v", got, err)
 			}
 		})
@@ -328,7 +327,7 @@ func TestOversizedMessages(t *testing.T) { // by itself: it measures the memory
 	s := &store{}
 	before := allocated()
 	for range 3 {
-		err := runPipeline(t, c, s, chaos.Oversized, "", func() bool { return false })
+		err := runPipeline(t, plugins{c, c}, wait.Limit, s, chaos.Oversized, "", func() bool { return false })
 		says(t, "the run", err, "cannot read from connector pipe:src: a message is too large: received message larger than max (8388")
 	}
 	if n := allocated() - before; n > 20<<20 { // of 24 MiB
@@ -337,7 +336,7 @@ func TestOversizedMessages(t *testing.T) { // by itself: it measures the memory
 	if n, _ := strconv.Atoi(string(s.saved.Position)); n > 4 {
 		t.Errorf("saved position %d", n)
 	}
-	says(t, "the run", runPipeline(t, c, s, "", "", func() bool {
+	says(t, "the run", runPipeline(t, plugins{c, c}, wait.Limit, s, "", "", func() bool {
 		c, _ := s.Checkpoint(t.Context(), "")
 		return string(c.Position) == "10"
 	}), "")
@@ -350,7 +349,7 @@ func allocated() uint64 {
 }
 
 func TestSamePositionsPass(t *testing.T) {
-	t.Parallel()
+	load.Parallel(t, load.Agent)
 	c, _ := client(t, "")
 	if got, err := readAll(testContext(t), open(t, c, chaos.SamePosition, nil), 10); strings.Count(got, "same") != 10 {
 		t.Errorf("got %q, %v", got, err)
@@ -359,10 +358,9 @@ func TestSamePositionsPass(t *testing.T) {
 
 // A call that is not answered counts as lost, so that another try is made; one that is refused does not.
 func TestCallsThatFail(t *testing.T) {
-	t.Parallel()
+	load.Parallel(t, load.Agent)
 	for mode, want := range map[string]string{chaos.OpenFails: "nothing to open", chaos.OpenHang: "no answer within"} {
-		c, _ := client(t, "")
-		s, err := c.Source(testContext(t), "pipe:src")
+		s, err := impatient(t, mode).Source(testContext(t), "pipe:src")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -380,7 +378,7 @@ func TestCallsThatFail(t *testing.T) {
 }
 
 func TestTeardownAlwaysEnds(t *testing.T) {
-	t.Parallel()
+	load.Parallel(t, load.Agent)
 	for mode, want := range map[string]string{chaos.TeardownCrash: "chaos in teardown", chaos.TeardownHang: "deadline exceeded"} {
 		c, _ := client(t, "")
 		s := open(t, c, mode, nil)
@@ -395,7 +393,7 @@ func TestTeardownAlwaysEnds(t *testing.T) {
 
 // A destination that ends badly has settled what it wrote, and its process is gone.
 func TestDestinationTeardownAlwaysEnds(t *testing.T) {
-	t.Parallel()
+	load.Parallel(t, load.Agent)
 	for mode, want := range map[string]string{chaos.TeardownCrash: "chaos in teardown", chaos.TeardownHang: "deadline exceeded"} {
 		c, _ := client(t, "")
 		d, err := c.Destination(testContext(t), "pipe:dst")
@@ -449,10 +447,9 @@ func TestDestinations(t *testing.T) {
 	t.Parallel()
 	for _, tt := range destinationsCases {
 		t.Run(tt.mode, func(t *testing.T) {
-			t.Parallel()
+			load.Parallel(t, load.Agent)
 			ctx := testContext(t)
-			c, _ := client(t, "")
-			d, err := c.Destination(ctx, "pipe:dst")
+			d, err := impatient(t, tt.mode).Destination(ctx, "pipe:dst")
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -1,5 +1,3 @@
-//go:build !minimal
-
 package natskv_test
 
 import (
@@ -12,7 +10,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/conduit-agent/conduit/agent/agenttest/effort"
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
 	"github.com/conduit-agent/conduit/agent/cluster/natskv"
 	"github.com/conduit-agent/conduit/agent/cluster/protocol"
 	"github.com/conduit-agent/conduit/plugins/plugintest/server"
@@ -22,11 +20,10 @@ import (
 // TestStreamMadeAgain deletes the stream while an agent uses it, and another agent makes it again: revisions go on, so
 // that no claim of before passes for a later one, and the first agent neither reads nor writes it.
 func TestStreamMadeAgain(t *testing.T) {
-	effort.Long(t)
 	t.Parallel()
 	for _, replicas := range []int{1, 3} {
 		t.Run(fmt.Sprint(replicas, " replicas"), func(t *testing.T) {
-			t.Parallel()
+			load.Parallel(t, replicas*load.Server)
 			o := natskv.Options{URL: urls(server.StartNATS(t, replicas)), Cluster: "test", Replicas: replicas}
 			old := open(t, o)
 			claim := protocol.Entry{Key: protocol.ClaimKey("p"), Value: []byte("v")}

@@ -1,5 +1,3 @@
-//go:build !minimal
-
 package natskv_test
 
 import (
@@ -11,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/conduit-agent/conduit/agent/agenttest/effort"
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
 	"github.com/conduit-agent/conduit/agent/cluster"
 	"github.com/conduit-agent/conduit/agent/cluster/natskv"
 	"github.com/conduit-agent/conduit/agent/cluster/protocol"
@@ -34,8 +32,7 @@ func user(name string, publish []string, subscribe string) string {
 // TestLeastPermissions runs what every store has to pass as a user that may do what the page lists and no more, and
 // checks that each of that is needed.
 func TestLeastPermissions(t *testing.T) {
-	effort.Long(t)
-	t.Parallel()
+	load.Parallel(t, load.Server)
 	const inbox = "_INBOX_conduit-least.>"
 	users := []string{"{user: admin, password: x}", user("agent", needed, inbox), user("deaf", needed, "_INBOX.>")}
 	for i := range needed {

@@ -1,20 +1,18 @@
-//go:build !minimal
-
 package natskv_test
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"log/slog"
-	"os"
 	"runtime"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
 	"github.com/conduit-agent/conduit/agent/cluster"
 	"github.com/conduit-agent/conduit/agent/cluster/natskv"
 	"github.com/conduit-agent/conduit/agent/cluster/protocol"
@@ -45,40 +43,40 @@ type scale struct {
 	writes, reads atomic.Int64
 }
 
-// TestScale has five members share pipelines, and measures what that takes: CONDUIT_CLUSTER_PIPELINES says how many, 50 by
-// default. What members write while nothing happens does not grow with the number of pipelines.
+// How much TestScale tries.
+var (
+	pipelines = flag.Int("pipelines", 50, "pipelines that the members share")
+	replicas  = flag.Int("servers", 1, "servers of NATS")
+	rest      = flag.Duration("rest", 5*time.Second, "time in which writes are counted while nothing happens")
+)
+
+// TestScale has five members share pipelines, and measures what that takes. What members write while nothing happens does not
+// grow with the number of pipelines.
 func TestScale(t *testing.T) {
-	t.Parallel()
-	pipelines, replicas := 50, 1
-	if n, err := strconv.Atoi(os.Getenv("CONDUIT_CLUSTER_PIPELINES")); err == nil {
-		pipelines, replicas = n, 3
-	}
-	servers := server.StartNATS(t, replicas)
+	load.Parallel(t, *replicas*load.Server+load.Agent)
+	servers := server.StartNATS(t, *replicas)
 	s := &scale{t: t}
 	for i := range 5 {
-		s.join(fmt.Sprint("m", i), natskv.Options{URL: urls(servers), Cluster: "test", Replicas: replicas})
+		s.join(fmt.Sprint("m", i), natskv.Options{URL: urls(servers), Cluster: "test", Replicas: *replicas})
 	}
 	wait.For(t, "all to be members", func() bool { return s.members[0].Stats(t.Context()).Members == len(s.members) })
 	wanted := map[string]protocol.Wanted{}
-	for i := range pipelines {
+	for i := range *pipelines {
 		wanted[fmt.Sprint("pipeline-", i)] = protocol.Wanted{Digest: "d"}
 	}
 	s.measure("claimed", func() {
 		for _, m := range s.members {
 			m.Declare(t.Context(), protocol.Declared{Wanted: wanted})
 		}
-		wait.For(t, "all to be claimed", func() bool { return s.owned() == pipelines }, func() string { return fmt.Sprint(s.owned()) })
+		wait.For(t, "all to be claimed", func() bool { return s.owned() == *pipelines }, func() string { return fmt.Sprint(s.owned()) })
 	})
-	rest := 20 * time.Second
-	if os.Getenv("CI") == "" {
-		rest = 5 * time.Second
-	}
-	idle := s.measure(fmt.Sprintf("idle for %v", rest), func() {
-		begin := time.Now()
-		wait.For(t, "a while to go by", func() bool { return time.Since(begin) > rest })
+	begin := time.Now()
+	idle := s.measure(fmt.Sprintf("idle for %v", *rest), func() {
+		wait.For(t, "a while to go by", func() bool { return time.Since(begin) > *rest })
 	})
-	if most := int64(len(s.members) * (int(rest/(4*time.Second)) + 2 + 6)); idle > most { // renewals, and two pipelines that are handed over
-		t.Errorf("%d writes in %v in which nothing happened, want %d at most", idle, rest, most)
+	// A session is renewed every 4s; two pipelines are handed over.
+	if most := int64(len(s.members) * (int(time.Since(begin)/(4*time.Second)) + 2 + 6)); idle > most {
+		t.Errorf("%d writes in %v in which nothing happened, want %d at most", idle, time.Since(begin), most)
 	}
 	s.measure("a checkpoint of each", func() { s.save(wanted) })
 	for id := range wanted {

@@ -1,4 +1,4 @@
-package chaos_test
+package executables_test
 
 import (
 	"context"
@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/conduit-agent/conduit/agent/agenttest/effort"
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
 	"github.com/conduit-agent/conduit/agent/engine"
 	"github.com/conduit-agent/conduit/agent/engine/backpressure"
 	"github.com/conduit-agent/conduit/agent/engine/commit"
@@ -22,15 +22,15 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// plugins starts the connector for everything.
-type plugins struct{ client *standalone.Client }
+// plugins starts the source and the destination.
+type plugins struct{ source, destination *standalone.Client }
 
 func (p plugins) Source(ctx context.Context, _, id string) (connector.Source, error) {
-	return p.client.Source(ctx, id)
+	return p.source.Source(ctx, id)
 }
 
 func (p plugins) Destination(ctx context.Context, _, id string) (connector.Destination, error) {
-	return p.client.Destination(ctx, id)
+	return p.destination.Destination(ctx, id)
 }
 
 func (plugins) ByName(plugin string) string { return plugin }
@@ -72,7 +72,6 @@ func (*store) SaveConnectorState(context.Context, *spec.ConnectorState) error { 
 // TestPipelines checks that a pipeline says what is wrong, and saves no position of a
 // record that the destination does not have.
 func TestPipelines(t *testing.T) {
-	effort.Long(t)
 	t.Parallel()
 	tests := []struct {
 		source, destination string
@@ -106,10 +105,13 @@ func TestPipelines(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.source+"→"+tt.destination, func(t *testing.T) {
-			t.Parallel()
+			load.Parallel(t, 2*load.Agent)
 			s := &store{}
-			c, _ := client(t, "")
-			err := runPipeline(t, c, s, tt.source, tt.destination, func() bool {
+			ackTimeout := wait.Limit
+			if tt.want == "has not answered" {
+				ackTimeout = 500 * time.Millisecond
+			}
+			err := runPipeline(t, plugins{impatient(t, tt.source), impatient(t, tt.destination)}, ackTimeout, s, tt.source, tt.destination, func() bool {
 				c, _ := s.Checkpoint(t.Context(), "")
 				return tt.want == "" && string(c.Position) == "10"
 			})
@@ -122,7 +124,7 @@ func TestPipelines(t *testing.T) {
 }
 
 // runPipeline runs a pipeline of the two and drains it when done says so.
-func runPipeline(t *testing.T, c *standalone.Client, s *store, source, destination string, done func() bool) error {
+func runPipeline(t *testing.T, connectors plugins, ackTimeout time.Duration, s *store, source, destination string, done func() bool) error {
 	t.Helper()
 	ctx, log := testContext(t), slog.New(slog.DiscardHandler)
 	declared := &spec.Pipeline{ID: "pipe", DLQ: spec.DLQ{Plugin: "chaos", WindowSize: 1}, Connectors: []spec.Connector{
@@ -134,7 +136,7 @@ func runPipeline(t *testing.T, c *standalone.Client, s *store, source, destinati
 	var running sync.WaitGroup
 	running.Go(func() { _ = committer.Run(committing) })
 	defer func() { stop(); running.Wait() }()
-	p := &engine.Pipeline{Declared: declared, Resolved: declared, Plugins: plugins{c}, Store: s, Committer: committer, Window: backpressure.Default, AckTimeout: 500 * time.Millisecond, Log: log,
+	p := &engine.Pipeline{Declared: declared, Resolved: declared, Plugins: connectors, Store: s, Committer: committer, Window: backpressure.Default, AckTimeout: ackTimeout, Log: log,
 		Recall: func(settings map[string]string) (map[string]string, []string) { return maps.Clone(settings), nil }}
 	if err := p.Prepare(ctx); err != nil {
 		t.Fatal(err)
