@@ -1,7 +1,6 @@
 package kafka_test
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -9,7 +8,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/conduit-agent/conduit/plugins/builtin/kafka"
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
@@ -33,7 +32,7 @@ var destinationTests = map[string]func(*world){
 	"once, many positions":       checkManyPositions,
 }
 
-func TestDestination(t *testing.T) { t.Parallel(); runAll(t, destinationTests) }
+func TestDestination(t *testing.T) { load.Parallel(t, load.Server); runAll(t, destinationTests) }
 
 func checkMessages(w *world) {
 	d := w.openDestination(plainValue(w.destinationSettings("headers", "true", "timestamp", "record", "partition", `{{ index .Metadata "kafka.partition" }}`)))
@@ -344,29 +343,5 @@ func checkManyPositions(w *world) {
 	w.openDestination(settings).write(all...)
 	if got := len(w.stored()); got != len(all) {
 		w.Errorf("%d messages are there, want %d", got, len(all))
-	}
-}
-
-func TestSettings(t *testing.T) {
-	for _, c := range []struct{ name, value, want string }{
-		{"topic", "no topic", "topic is neither a valid static Kafka topic nor a valid Go template"},
-		{"topic", strings.Repeat("x", 250), "topic is neither a valid static Kafka topic nor a valid Go template"},
-		{"topic", "{{ nothing }}", "topic is neither a valid static Kafka topic nor a valid Go template"},
-		{"saslUsername", "me", "invalid sasl auth, please specify both saslUsername and saslPassword"},
-		{"saslMechanism", "OAUTHBEARER", "needs either saslToken or saslTokenURL"},
-		{"exactlyOnce", "true", "needs acks: all"},
-		{"caCert", "/etc/ca.pem", "has no certificate"},
-		{"clientCert", "x", "could not configure client TLS"},
-		{"acks", "some", "acks"},
-	} {
-		settings := map[string]string{"servers": "localhost:1", "tls.enabled": "true", "acks": "one", c.name: c.value}
-		err := sdk.Standard(kafka.Connector()).NewDestination().Configure(context.Background(), settings)
-		if err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s=%s: got %v, want %q", c.name, c.value, err, c.want)
-		}
-	}
-	longest := map[string]string{"servers": "localhost:1", "topic": strings.Repeat("a.B_-9", 42)[:249]}
-	if err := sdk.Standard(kafka.Connector()).NewDestination().Configure(context.Background(), longest); err != nil {
-		t.Errorf("the longest name of a topic: %v", err)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
 	"github.com/conduit-agent/conduit/plugins/plugintest/server"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/plugins/record"
@@ -14,7 +15,7 @@ import (
 // TestDeliveryTimeout gives a message up that no broker takes for so long: no record is to blame for it. With all acknowledgements
 // the client does not give up one that it sent without an answer, as it may be there.
 func TestDeliveryTimeout(t *testing.T) {
-	t.Parallel()
+	load.Parallel(t, load.Server)
 	k := server.StartKafka(t, server.KafkaOptions{})
 	w := in(t, k.Addr, 1)
 	d := w.openDestination(w.destinationSettings("deliveryTimeout", "1s", "acks", "one"))
@@ -29,7 +30,7 @@ func TestDeliveryTimeout(t *testing.T) {
 
 // TestTeardownWithoutBroker leaves a group whose broker is gone, with outstanding records and without.
 func TestTeardownWithoutBroker(t *testing.T) {
-	t.Parallel()
+	load.Parallel(t, 2*load.Server)
 	for _, settled := range []bool{true, false} {
 		t.Run(fmt.Sprint("settled records: ", settled), func(t *testing.T) {
 			t.Parallel()

@@ -15,6 +15,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
 	"github.com/conduit-agent/conduit/plugins/plugintest/server"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 )
@@ -125,7 +126,7 @@ func (g *gate) again() (again bool) {
 // TestTokenOfEachSession has a token that is valid for each connection, and for each session that a broker wants anew
 // on one, while records flow.
 func TestTokenOfEachSession(t *testing.T) {
-	t.Parallel()
+	load.Parallel(t, load.Server)
 	var issued atomic.Int64
 	issuer := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = fmt.Fprintf(w, `{"access_token":"token-%d","expires_in":5}`, issued.Add(1))

@@ -7,6 +7,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
 	"github.com/conduit-agent/conduit/plugins/plugintest/server"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
@@ -14,7 +15,7 @@ import (
 
 // TestBadItems leaves out batches that are too large or cannot be decoded, and reads those behind them; what is odd is read.
 func TestBadItems(t *testing.T) {
-	t.Parallel()
+	load.Parallel(t, load.Server)
 	w := in(t, server.StartKafka(t, server.KafkaOptions{}).Addr, 1)
 	client := w.newClient(kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerBatchCompression(kgo.GzipCompression()), kgo.ProducerBatchMaxBytes(900_000), kgo.MaxBufferedBytes(100<<20))
 	produce := func(records ...*kgo.Record) {

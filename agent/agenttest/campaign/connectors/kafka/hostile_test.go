@@ -12,7 +12,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"github.com/conduit-agent/conduit/agent/agenttest/effort"
 	"github.com/conduit-agent/conduit/plugins/builtin/kafka"
 	"github.com/conduit-agent/conduit/plugins/plugintest/server"
 	"github.com/conduit-agent/conduit/plugins/sdk"
@@ -112,7 +111,7 @@ func TestManyTinyElements(t *testing.T) {
 				}
 				before := allocated()
 				s.want("before", "behind")
-				if n := allocated() - before; n > 3*budget && !effort.RaceDetector { // pools lose decompressors, with it most
+				if n := allocated() - before; n > 3*budget {
 					t.Errorf("%d MiB were allocated, with a budget of %d", n>>20, budget>>20)
 				}
 				text := fmt.Sprint(s.Source.(sdk.Reporter).Progress().Skipped)

@@ -14,7 +14,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/conduit-agent/conduit/agent/agenttest/effort"
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
 	"github.com/conduit-agent/conduit/plugins/builtin/s3"
 	"github.com/conduit-agent/conduit/plugins/plugintest/server"
 )
@@ -66,8 +66,7 @@ func reaches(t *testing.T, s *server.S3, more ...string) {
 
 // TestHosts has the bucket in the host name, or in the path if the settings say so.
 func TestHosts(t *testing.T) {
-	effort.Long(t)
-	t.Parallel()
+	load.Parallel(t, load.Server)
 	for pathStyle, prefix := range map[string]string{"false": "bkt.", "true": ""} {
 		s := store(t)
 		_, port, _ := net.SplitHostPort(s.Addr)
@@ -84,8 +83,7 @@ func TestHosts(t *testing.T) {
 
 // TestClientCertificate reaches a store that asks for a certificate, and only with one.
 func TestClientCertificate(t *testing.T) {
-	effort.Long(t)
-	t.Parallel()
+	load.Parallel(t, load.Server)
 	authority := server.NewAuthority(t)
 	cert, key := authority.Pair(t)
 	pair, err := tls.X509KeyPair([]byte(cert), []byte(key))

@@ -7,14 +7,12 @@ import (
 	"encoding/json"
 	"io"
 	"maps"
-	"net/http"
-	"net/http/httptest"
 	"os/exec"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/conduit-agent/conduit/agent/agenttest/effort"
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
 	"github.com/conduit-agent/conduit/plugins/builtin/s3"
 	"github.com/conduit-agent/conduit/plugins/plugintest/server"
 	"github.com/conduit-agent/conduit/plugins/record"
@@ -96,8 +94,7 @@ func one(t testing.TB, s *server.S3, suffix string) (name, content string) {
 
 // TestFormats writes objects as Conduit's connector does, and lines in any format.
 func TestFormats(t *testing.T) {
-	effort.Long(t)
-	t.Parallel()
+	load.Parallel(t, load.Server)
 	s := store(t)
 	structured, removed := made("2", ""), made("3", "")
 	structured.After = record.Structured(map[string]any{"x": 1})
@@ -136,30 +133,6 @@ func TestFormats(t *testing.T) {
 	}
 }
 
-// TestEncryption asks for AES256, as Conduit's connector does, unless the settings say otherwise.
-func TestEncryption(t *testing.T) {
-	t.Parallel()
-	const name = "X-Amz-Server-Side-Encryption"
-	for wanted, more := range map[string][]string{
-		"AES256 ":   nil,
-		" ":         {"encryption", "none"},
-		"aws:kms ":  {"encryption", "aws:kms"},
-		"aws:kms k": {"encryption", "aws:kms", "encryption.kmsKey", "k"},
-	} {
-		var written http.Header
-		s := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-			if r.Method == http.MethodPut {
-				written = r.Header
-			}
-		}))
-		write(t, destination(t, settings(strings.TrimPrefix(s.URL, "http://"), append(more, "format", "json")...)), made("1", "a"))
-		if got := written.Get(name) + " " + written.Get(name+"-Aws-Kms-Key-Id"); got != wanted {
-			t.Errorf("%v: got %q, want %q", more, got, wanted)
-		}
-		s.Close()
-	}
-}
-
 func unzip(t testing.TB, content string) string {
 	t.Helper()
 	r, err := gzip.NewReader(bytes.NewReader([]byte(content)))
@@ -175,7 +148,7 @@ func unzip(t testing.TB, content string) string {
 
 // TestSplits writes objects no larger than the settings say.
 func TestSplits(t *testing.T) {
-	t.Parallel()
+	load.Parallel(t, load.Server)
 	s := store(t)
 	d := destination(t, settings(s.Addr, "format", "json", "object.maxBytes", "300"))
 	var records []record.Record
@@ -196,8 +169,7 @@ func once(addr string) map[string]string {
 // TestExactlyOnce writes what comes again only if it was not written, however it is cut into
 // batches, and whatever became of the run before.
 func TestExactlyOnce(t *testing.T) {
-	effort.Long(t)
-	t.Parallel()
+	load.Parallel(t, load.Server)
 	s := store(t)
 	proxy := server.NewProxy(t, s.Addr)
 	d := destination(t, once(s.Addr))
@@ -235,7 +207,7 @@ func TestExactlyOnce(t *testing.T) {
 
 // TestUnfinished has objects count that were written, and no others: not those that were only announced.
 func TestUnfinished(t *testing.T) {
-	t.Parallel()
+	load.Parallel(t, load.Server)
 	s := store(t)
 	write(t, destination(t, once(s.Addr)), made("1", "1"))
 	name, _ := one(t, s, ".json")
@@ -248,8 +220,7 @@ func TestUnfinished(t *testing.T) {
 
 // TestCheckpoints keeps few entries, which have all positions.
 func TestCheckpoints(t *testing.T) {
-	effort.Long(t)
-	t.Parallel()
+	load.Parallel(t, load.Server)
 	s := store(t)
 	d := destination(t, once(s.Addr))
 	const n = 600

@@ -11,9 +11,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
-	"github.com/twmb/franz-go/pkg/kversion"
 
-	"github.com/conduit-agent/conduit/plugins/builtin/kafka"
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
 	"github.com/conduit-agent/conduit/plugins/plugintest/server"
 	"github.com/conduit-agent/conduit/plugins/record"
 )
@@ -46,20 +45,16 @@ func startMock(t *testing.T) string {
 	if err != nil {
 		t.Fatalf("cannot read the address of the mock cluster: %v", err)
 	}
-	return strings.TrimSpace(line)
+	return strings.Join(interpreted(t, strings.Split(strings.TrimSpace(line), ",")...), ",")
 }
 
 // TestMockCluster moves records through another implementation of the protocol than kfake: written by
 // the destination, read by the source, resumed from group and position.
 func TestMockCluster(t *testing.T) {
-	t.Parallel()
+	load.Parallel(t, load.Server)
 	w := &world{T: t, addr: startMock(t), topic: "mock"}
-	versions := kversion.V2_3_0()   // the mock misunderstands later ApiVersions requests,
-	versions.SetMaxKeyVersion(2, 3) // and ListOffsets requests
-	old := kgo.MaxVersions(versions)
 	brokers := strings.Split(w.addr, ",")
-	t.Cleanup(kafka.Pin(brokers[0], old))
-	w.client, _ = kgo.NewClient(kgo.SeedBrokers(brokers...), old)
+	w.client, _ = kgo.NewClient(kgo.SeedBrokers(brokers...))
 	t.Cleanup(w.client.Close)
 	w.admin = kadm.NewClient(w.client)
 

@@ -12,6 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
 	"github.com/conduit-agent/conduit/plugins/builtin/kafka"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/plugins/progress"
@@ -43,7 +44,7 @@ var sourceTests = map[string]func(*world){
 	"a group removed with its source": checkCleanup,
 }
 
-func TestSource(t *testing.T) { t.Parallel(); runAll(t, sourceTests) }
+func TestSource(t *testing.T) { load.Parallel(t, load.Server); runAll(t, sourceTests) }
 
 func checkRecords(w *world) {
 	m := &kgo.Record{Topic: w.topic, Partition: 1, Key: []byte("key"), Value: []byte("value"), Headers: []kgo.RecordHeader{{Key: "a", Value: []byte("1")}, {Key: "a", Value: []byte("2")}}}
@@ -480,16 +481,6 @@ func checkExpands(w *world) {
 	for _, want := range []string{"offset 1", "16 MiB", "memory.limit"} {
 		if !strings.Contains(text, want) {
 			w.Errorf("left out is %s, want %q in it", text, want)
-		}
-	}
-}
-
-// A message with very many headers does not make room for as many in each message that was fetched with it.
-func TestHeadersOfTheFirstMessage(t *testing.T) {
-	t.Parallel()
-	for headers, want := range map[int]int{0: 6, 3: 9, 100_000: 22} {
-		if n := kafka.ArenaFields(&kgo.Record{Headers: make([]kgo.RecordHeader, headers)}); n != want {
-			t.Errorf("%d headers: %d fields for each message, want %d", headers, n, want)
 		}
 	}
 }
