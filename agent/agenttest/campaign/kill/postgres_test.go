@@ -15,6 +15,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/kill"
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
 	"github.com/conduit-agent/conduit/plugins/plugintest/server"
 )
 
@@ -143,7 +144,7 @@ func eachPostgres(t *testing.T, run func(t *testing.T, bin string, skip map[kill
 		number, _, _ = strings.Cut(strings.TrimSpace(number), " ")
 		faults := maps.Clone(skip)
 		t.Run(number, func(t *testing.T) {
-			t.Parallel()
+			load.Parallel(t, load.Agent+load.Server)
 			run(t, bin, faults)
 		})
 		for _, one := range []kill.Fault{kill.None, kill.AgentStopped, kill.ConnectionCut, kill.ConnectionRefused, kill.ConnectionDelayed, kill.ConnectionStalled, kill.ConnectionHalfOpen, kill.CredentialsRotated} {

@@ -1,4 +1,4 @@
-package upgrade_test
+package spec_test
 
 import (
 	"strings"
@@ -7,7 +7,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/conduit-agent/conduit/spec"
-	"github.com/conduit-agent/conduit/spec/upgrade"
 )
 
 const former = `version: 1.1
@@ -68,15 +67,15 @@ pipelines:
     status: stopped
 `
 
-func TestFile(t *testing.T) {
-	got, err := upgrade.File([]byte(former))
+func TestUpgrade(t *testing.T) {
+	got, err := spec.Upgrade([]byte(former))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(latest, string(got)); diff != "" {
 		t.Error(diff)
 	}
-	again, err := upgrade.File(got)
+	again, err := spec.Upgrade(got)
 	if err != nil || string(again) != string(got) {
 		t.Errorf("a file of the latest version changes: %v %s", err, cmp.Diff(string(got), string(again)))
 	}
@@ -85,7 +84,7 @@ func TestFile(t *testing.T) {
 	}
 }
 
-func TestFilesThatCannotBe(t *testing.T) {
+func TestFilesThatCannotBeUpgraded(t *testing.T) {
 	for text, want := range map[string]string{
 		"a: [":                                 "cannot read the file",
 		"- x":                                  "line 1: a pipeline file starts with",
@@ -95,7 +94,7 @@ func TestFilesThatCannotBe(t *testing.T) {
 		"pipelines: [5]":                       "line 1: an item of pipelines is no map",
 		"pipelines: {a: {connectors: {b: 5}}}": "b is no map",
 	} {
-		if _, err := upgrade.File([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := spec.Upgrade([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: got %v, want %q", text, err, want)
 		}
 	}

@@ -1,5 +1,4 @@
-// Package element makes names of files, topics and keys from the ids of pipelines, connectors and processors.
-package element
+package texts
 
 import (
 	"crypto/sha256"
@@ -7,14 +6,14 @@ import (
 	"strings"
 )
 
-// maxLength is the length limit of a name in bytes. File systems allow 255 bytes, and files named after it have
+// maxName is the length limit of a name in bytes. File systems allow 255 bytes, and files named after it have
 // suffixes.
-const maxLength = 200
+const maxName = 200
 
-// Of returns one element of a path for a tuple of ids. No other tuple has the same element, not even on a file system
-// that ignores case. An element has no separator, does not begin with a dot, and is at most 200 bytes long. It has a
+// PathElement returns one element of a path for a tuple of ids. No other tuple has the same element, not even on a file
+// system that ignores case. An element has no separator, does not begin with a dot, and is at most 200 bytes long. It has a
 // character that no id has, such as the + between two ids, unless it is that of a single id in lower case.
-func Of(ids ...string) string {
+func PathElement(ids ...string) string {
 	var b strings.Builder
 	for i, id := range ids {
 		if i > 0 {
@@ -24,17 +23,17 @@ func Of(ids ...string) string {
 			b.WriteByte('%')
 		}
 		for j := range len(id) {
-			write(&b, id[j], j == 0)
+			escapeByte(&b, id[j], j == 0)
 		}
 	}
-	if b.Len() > maxLength {
+	if b.Len() > maxName {
 		return hashed(b.String(), "~", b.String())
 	}
 	return b.String()
 }
 
-// write escapes one byte: an upper-case letter as in the module cache of Go, !a for A, and others as in URLs.
-func write(b *strings.Builder, c byte, first bool) {
+// escapeByte escapes one byte: an upper-case letter as in the module cache of Go, !a for A, and others as in URLs.
+func escapeByte(b *strings.Builder, c byte, first bool) {
 	switch {
 	case 'a' <= c && c <= 'z', '0' <= c && c <= '9', c == '_', c == '-', c == '.' && !first:
 		b.WriteByte(c)
@@ -50,7 +49,7 @@ func write(b *strings.Builder, c byte, first bool) {
 // hashed returns the beginning of name with mark and the hash of id behind.
 func hashed(name, mark, id string) string {
 	sum := sha256.Sum256([]byte(id))
-	return name[:min(len(name), maxLength-2*sha256.Size-len(mark))] + mark + hex.EncodeToString(sum[:])
+	return name[:min(len(name), maxName-2*sha256.Size-len(mark))] + mark + hex.EncodeToString(sum[:])
 }
 
 // Word returns a name of letters, digits, dots, underscores and hyphens for the qualified id of a connector, which no
@@ -65,7 +64,7 @@ func Word(qualified string) string {
 		return '-'
 	}, qualified)
 	// Exactly one hyphen, made of the colon that every qualified id has, leaves one id that it can be of.
-	if strings.Count(replaced, "-") == 1 && strings.Contains(qualified, ":") && len(replaced) <= maxLength {
+	if strings.Count(replaced, "-") == 1 && strings.Contains(qualified, ":") && len(replaced) <= maxName {
 		return replaced
 	}
 	return hashed(replaced, "--", qualified)

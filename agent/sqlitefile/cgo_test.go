@@ -1,4 +1,4 @@
-package needcgo_test
+package sqlitefile_test
 
 import (
 	"os"

@@ -1,6 +1,4 @@
-// Package pointer reads and writes JSON pointers (RFC 6901), such as
-// /pipelines/0/connectors/1/settings/path.
-package pointer
+package schemas
 
 import (
 	"strconv"
@@ -12,22 +10,23 @@ var (
 	unescaper = strings.NewReplacer("~1", "/", "~0", "~")
 )
 
-// Escape returns name as one token of a pointer.
-func Escape(name string) string { return escaper.Replace(name) }
+// EscapePointer returns name as one token of a JSON pointer (RFC 6901), such as
+// /pipelines/0/connectors/1/settings/path.
+func EscapePointer(name string) string { return escaper.Replace(name) }
 
-// Unescape undoes Escape.
-func Unescape(token string) string { return unescaper.Replace(token) }
+// UnescapePointer undoes EscapePointer.
+func UnescapePointer(token string) string { return unescaper.Replace(token) }
 
-// Get returns what pointer leads to in v, which is made of map[string]any and []any, or
+// AtPointer returns what a JSON pointer leads to in v, which is made of map[string]any and []any, or
 // nil if there is nothing. The empty pointer leads to v.
-func Get(v any, pointer string) any {
+func AtPointer(v any, pointer string) any {
 	if pointer == "" {
 		return v
 	}
 	for token := range strings.SplitSeq(pointer[1:], "/") {
 		switch in := v.(type) {
 		case map[string]any:
-			v = in[Unescape(token)]
+			v = in[UnescapePointer(token)]
 		case []any:
 			i, err := strconv.Atoi(token)
 			if err != nil || i < 0 || i >= len(in) {

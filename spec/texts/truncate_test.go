@@ -1,4 +1,4 @@
-package brief_test
+package texts_test
 
 import (
 	"fmt"
@@ -6,16 +6,16 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"github.com/conduit-agent/conduit/spec/brief"
+	"github.com/conduit-agent/conduit/spec/texts"
 )
 
-// TestText cuts texts with characters of one, two, three and four bytes at every position.
-func TestText(t *testing.T) {
+// TestTruncate cuts texts with characters of one, two, three and four bytes at every position.
+func TestTruncate(t *testing.T) {
 	t.Parallel()
 	for _, char := range []string{"a", "ä", "€", "😀"} {
 		for most := 64; most < 80; most++ {
 			text := strings.Repeat(char, 100)
-			got := brief.Text(text, most)
+			got := texts.Truncate(text, most)
 			begin, rest, cut := strings.Cut(got, "… (")
 			left := 0
 			if n, err := fmt.Sscanf(rest, "%d more bytes)", &left); n != 1 || err != nil || !cut {
@@ -28,11 +28,11 @@ func TestText(t *testing.T) {
 		}
 	}
 	for _, text := range []string{"", "short", strings.Repeat("b", 64)} {
-		if got := brief.Text(text, 64); got != text {
+		if got := texts.Truncate(text, 64); got != text {
 			t.Errorf("%q became %q", text, got)
 		}
 	}
-	if got := brief.Text(strings.Repeat("\xbf", 100), 64); len(got) > 64 { // no character begins in it
+	if got := texts.Truncate(strings.Repeat("\xbf", 100), 64); len(got) > 64 { // no character begins in it
 		t.Errorf("%d bytes are left", len(got))
 	}
 }
@@ -40,14 +40,14 @@ func TestText(t *testing.T) {
 // TestCutAgain cuts a text that was cut before; the count refers to the original text.
 func TestCutAgain(t *testing.T) {
 	t.Parallel()
-	text := brief.Error(strings.Repeat("x", 20_000_000))
-	if len(text) != brief.MaxError {
+	text := texts.TruncateError(strings.Repeat("x", 20_000_000))
+	if len(text) != texts.MaxError {
 		t.Fatalf("it has %d bytes", len(text))
 	}
-	again := brief.Error("cannot open source: " + text)
+	again := texts.TruncateError("cannot open source: " + text)
 	begin, rest, _ := strings.Cut(again, "… (")
 	if want := fmt.Sprintf("%d more bytes)", 20_000_000-len(begin)+len("cannot open source: ")); rest != want ||
-		len(again) > brief.MaxError {
+		len(again) > texts.MaxError {
 		t.Errorf("it ends with %q, want %q", rest, want)
 	}
 }

@@ -1,14 +1,14 @@
-package placement_test
+package spec_test
 
 import (
 	"slices"
 	"testing"
 
-	"github.com/conduit-agent/conduit/spec/placement"
+	"github.com/conduit-agent/conduit/spec"
 )
 
-func TestRules(t *testing.T) {
-	rules := placement.Rules{Labels: map[string]string{"site": "berlin", "gpu": ""}}
+func TestPlacement(t *testing.T) {
+	rules := spec.Placement{Labels: map[string]string{"site": "berlin", "gpu": ""}}
 	for name, c := range map[string]struct {
 		labels map[string]string
 		want   bool
@@ -22,15 +22,15 @@ func TestRules(t *testing.T) {
 			t.Errorf("%s: allowed %v", name, got)
 		}
 	}
-	if !(placement.Rules{}).Allow(nil) {
+	if !(spec.Placement{}).Allow(nil) {
 		t.Error("without rules, a member without labels is not allowed")
 	}
 }
 
-func TestChanges(t *testing.T) {
-	labels := func(all map[string]string) placement.Rules { return placement.Rules{Labels: all} }
-	a := placement.Terms{Cluster: placement.Relaxed, Placement: labels(map[string]string{"site": "berlin", "gpu": ""}), Instances: "2"}
-	b := placement.Terms{Placement: labels(map[string]string{"site": "paris"}), Instances: placement.Each}
+func TestTermsChanges(t *testing.T) {
+	labels := func(all map[string]string) spec.Placement { return spec.Placement{Labels: all} }
+	a := spec.Terms{Cluster: spec.ClusterRelaxed, Placement: labels(map[string]string{"site": "berlin", "gpu": ""}), Instances: "2"}
+	b := spec.Terms{Placement: labels(map[string]string{"site": "paris"}), Instances: spec.EachMember}
 	if got, want := a.Changes(b), []string{"/cluster", "/instances", "/placement/labels/gpu", "/placement/labels/site"}; !slices.Equal(got, want) {
 		t.Errorf("changes %v, want %v", got, want)
 	}
@@ -42,11 +42,11 @@ func TestChanges(t *testing.T) {
 	}
 }
 
-func TestInstances(t *testing.T) {
-	for text, want := range map[placement.Instances]struct {
+func TestInstanceCounts(t *testing.T) {
+	for text, want := range map[spec.Instances]struct {
 		several bool
 		number  int
-	}{"": {false, 1}, "1": {false, 1}, "3": {true, 3}, placement.Each: {true, 1}} {
+	}{"": {false, 1}, "1": {false, 1}, "3": {true, 3}, spec.EachMember: {true, 1}} {
 		if text.Several() != want.several || text.Number() != want.number {
 			t.Errorf("%q: several %v, number %d", text, text.Several(), text.Number())
 		}

@@ -1,4 +1,4 @@
-package element_test
+package texts_test
 
 import (
 	"regexp"
@@ -7,10 +7,10 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/conduit-agent/conduit/spec/element"
+	"github.com/conduit-agent/conduit/spec/texts"
 )
 
-func TestOf(t *testing.T) {
+func TestPathElement(t *testing.T) {
 	for want, ids := range map[string][]string{
 		"shop":                     {"shop"},
 		"shop%3aeu":                {"shop:eu"},
@@ -26,8 +26,8 @@ func TestOf(t *testing.T) {
 		strings.Repeat("a", 200):   {strings.Repeat("a", 200)},
 		"shop%3aeu+one%3atwo+!x!y": {"shop:eu", "one:two", "XY"},
 	} {
-		if got := element.Of(ids...); got != want {
-			t.Errorf("Of(%q) = %q, want %q", ids, got, want)
+		if got := texts.PathElement(ids...); got != want {
+			t.Errorf("PathElement(%q) = %q, want %q", ids, got, want)
 		}
 	}
 }
@@ -44,7 +44,7 @@ func TestElementsAreInjective(t *testing.T) {
 	of := map[string][3]string{}
 	rapid.Check(t, func(t *rapid.T) {
 		triple := [3]string{ids(t, "pipeline"), ids(t, "connector"), ids(t, "processor")}
-		name := element.Of(triple[:]...)
+		name := texts.PathElement(triple[:]...)
 		if !safe.MatchString(name) || len(name) > 200 {
 			t.Fatalf("%q has the element %q of %d bytes", triple, name, len(name))
 		}
@@ -55,27 +55,27 @@ func TestElementsAreInjective(t *testing.T) {
 	})
 }
 
-func FuzzOf(f *testing.F) {
+func FuzzPathElement(f *testing.F) {
 	f.Add("shop", "eu:once", "shop:eu", "once")
 	f.Add("a", "b", "A", "b")
 	f.Add("", "+", "+", "")
 	f.Add("%", "", "", "%")
 	f.Fuzz(func(t *testing.T, a, b, c, d string) {
-		if (a != c || b != d) && strings.EqualFold(element.Of(a, b), element.Of(c, d)) {
-			t.Fatalf("(%q, %q) and (%q, %q) have the same element %q", a, b, c, d, element.Of(a, b))
+		if (a != c || b != d) && strings.EqualFold(texts.PathElement(a, b), texts.PathElement(c, d)) {
+			t.Fatalf("(%q, %q) and (%q, %q) have the same element %q", a, b, c, d, texts.PathElement(a, b))
 		}
 	})
 }
 
 func TestWord(t *testing.T) {
-	if got := element.Word("shop:out"); got != "shop-out" {
+	if got := texts.Word("shop:out"); got != "shop-out" {
 		t.Errorf("Word of a plain id is %q, want shop-out", got)
 	}
 	allowed := regexp.MustCompile(`^[a-zA-Z0-9._-]{1,200}$`)
 	of := map[string]string{}
 	for _, id := range []string{"shop:out", "shop-out", "a:b:c", "a-b:c", "a:b-c", "a:b/c", "a-b-c", "", ":", "-", "/",
 		"-:", strings.Repeat("a", 128) + ":" + strings.Repeat("b", 120)} {
-		word := element.Word(id)
+		word := texts.Word(id)
 		if !allowed.MatchString(word) || of[word] != "" {
 			t.Errorf("%q has the word %q, as has %q", id, word, of[word])
 		}
@@ -87,7 +87,7 @@ func TestWordsAreInjective(t *testing.T) {
 	of := map[string]string{}
 	rapid.Check(t, func(t *rapid.T) {
 		id := ids(t, "pipeline") + ":" + ids(t, "connector")
-		word := element.Word(id)
+		word := texts.Word(id)
 		if other, taken := of[word]; taken && other != id {
 			t.Fatalf("%q and %q have the same word %q", other, id, word)
 		}

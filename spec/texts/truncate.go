@@ -1,5 +1,6 @@
-// Package brief bounds texts from other programs: the error of a server, a plugin or a script can have any length.
-package brief
+// Package texts bounds texts from other programs, as the error of a server, a plugin or a script can have any length,
+// finds the word that a misspelt one was meant to be, and makes names of files, topics and keys from ids.
+package texts
 
 import (
 	"fmt"
@@ -14,22 +15,22 @@ const MaxError = 4 << 10
 // MaxFullError is how many bytes the text of an error has at most where one is kept in full: with a dead letter.
 const MaxFullError = 64 << 10
 
-// Error returns the text of an error with at most MaxError bytes.
-func Error(text string) string { return Text(text, MaxError) }
+// TruncateError returns the text of an error with at most MaxError bytes.
+func TruncateError(text string) string { return Truncate(text, MaxError) }
 
-// Mark stands where a text is cut. Redacting finds parts of secrets beside it, so every text that
+// CutMark stands where a text is cut. Redacting finds parts of secrets beside it, so every text that
 // is cut before it is redacted needs one.
-const Mark = "…"
+const CutMark = "…"
 
 // The suffix of a cut text, around the number of omitted bytes.
 const (
-	cutBegin = Mark + " ("
+	cutBegin = CutMark + " ("
 	cutEnd   = " more bytes)"
 )
 
-// Text returns a text of at most most bytes, which must be 64 or more. It cuts a longer text after a whole character
+// Truncate returns a text of at most most bytes, which must be 64 or more. It cuts a longer text after a whole character
 // and appends the number of omitted bytes, including those that an earlier cut omitted.
-func Text(text string, most int) string {
+func Truncate(text string, most int) string {
 	if len(text) <= most {
 		return text
 	}

@@ -1,10 +1,10 @@
-package spelling_test
+package texts_test
 
 import (
 	"strings"
 	"testing"
 
-	"github.com/conduit-agent/conduit/spec/spelling"
+	"github.com/conduit-agent/conduit/spec/texts"
 )
 
 func TestClosest(t *testing.T) {
@@ -13,14 +13,14 @@ func TestClosest(t *testing.T) {
 		"Running": "running", "stoped": "stopped", "plguin": "plugin", "di": "id", "Rates": "rate", "sorce": "source", "orce": "force",
 		"xyzzy": "", "running": "", "": "", strings.Repeat("plugin", 11): "",
 	} {
-		if got := spelling.Closest(word, words); got != want {
+		if got := texts.Closest(word, words); got != want {
 			t.Errorf("Closest(%q) = %q, want %q", word, got, want)
 		}
 		hint := ""
 		if want != "" {
 			hint = `; did you mean "` + want + `"?`
 		}
-		if got := spelling.Hint(word, words); got != hint {
+		if got := texts.Hint(word, words); got != hint {
 			t.Errorf("Hint(%q) = %q, want %q", word, got, hint)
 		}
 	}

@@ -1,14 +1,14 @@
-package pointer_test
+package schemas_test
 
 import (
 	"encoding/json"
 	"testing"
 
-	"github.com/conduit-agent/conduit/spec/pointer"
+	"github.com/conduit-agent/conduit/schemas"
 )
 
 // The document and the pointers are those of RFC 6901, section 5.
-func TestGet(t *testing.T) {
+func TestAtPointer(t *testing.T) {
 	var doc any
 	text := `{"foo": ["bar", "baz"], "": 0, "a/b": 1, "c%d": 2, "e^f": 3, "g|h": 4, "i\\j": 5, "k\"l": 6, " ": 7, "m~n": 8}`
 	if err := json.Unmarshal([]byte(text), &doc); err != nil {
@@ -19,22 +19,22 @@ func TestGet(t *testing.T) {
 		"/i\\j": 5.0, "/k\"l": 6.0, "/ ": 7.0, "/m~0n": 8.0,
 		"/foo/2": nil, "/foo/-1": nil, "/foo/x": nil, "/bar": nil, "/foo/0/x": nil,
 	} {
-		if got := pointer.Get(doc, at); got != want {
-			t.Errorf("Get(%q) = %v, want %v", at, got, want)
+		if got := schemas.AtPointer(doc, at); got != want {
+			t.Errorf("AtPointer(%q) = %v, want %v", at, got, want)
 		}
 	}
-	if got, ok := pointer.Get(doc, "").(map[string]any); !ok || len(got) != 10 {
+	if got, ok := schemas.AtPointer(doc, "").(map[string]any); !ok || len(got) != 10 {
 		t.Errorf("the empty pointer leads to %v, want the document", got)
 	}
 }
 
-func TestEscape(t *testing.T) {
+func TestEscapePointer(t *testing.T) {
 	for name, token := range map[string]string{"a/b": "a~1b", "m~n": "m~0n", "~1": "~01", "~/": "~0~1", "plain": "plain", "": ""} {
-		if got := pointer.Escape(name); got != token {
-			t.Errorf("Escape(%q) = %q, want %q", name, got, token)
+		if got := schemas.EscapePointer(name); got != token {
+			t.Errorf("EscapePointer(%q) = %q, want %q", name, got, token)
 		}
-		if got := pointer.Unescape(token); got != name {
-			t.Errorf("Unescape(%q) = %q, want %q", token, got, name)
+		if got := schemas.UnescapePointer(token); got != name {
+			t.Errorf("UnescapePointer(%q) = %q, want %q", token, got, name)
 		}
 	}
 }

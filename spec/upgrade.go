@@ -1,5 +1,4 @@
-// Package upgrade rewrites pipeline files of former versions as files of the latest.
-package upgrade
+package spec
 
 import (
 	"bytes"
@@ -11,11 +10,11 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// File returns the pipeline file data as a file of version 2.2, with its comments. In
+// Upgrade returns the pipeline file data as a file of version 2.2, with its comments. In
 // versions 1.x pipelines, connectors and processors are maps from ids, and the plugin of a
 // processor is called type. A map has no order: processors come in that of the file. What
 // is of a later version stays as it is.
-func File(data []byte) ([]byte, error) {
+func Upgrade(data []byte) ([]byte, error) {
 	decoder := yaml.NewDecoder(bytes.NewReader(data))
 	var out bytes.Buffer
 	encoder := yaml.NewEncoder(&out)
@@ -30,7 +29,7 @@ func File(data []byte) ([]byte, error) {
 			return nil, fmt.Errorf("cannot read the file: %w", err)
 		}
 		if len(doc.Content) == 1 {
-			if err := document(doc.Content[0]); err != nil {
+			if err := upgradeDocument(doc.Content[0]); err != nil {
 				return nil, err
 			}
 		}
@@ -42,27 +41,27 @@ func File(data []byte) ([]byte, error) {
 	return out.Bytes(), err
 }
 
-func document(root *yaml.Node) error {
+func upgradeDocument(root *yaml.Node) error {
 	if root.Kind != yaml.MappingNode {
 		return fmt.Errorf("line %d: a pipeline file starts with version and pipelines", root.Line)
 	}
-	version := field(root, "version")
+	version := fieldOf(root, "version")
 	if version == nil {
 		version = &yaml.Node{Kind: yaml.ScalarNode}
-		root.Content = append([]*yaml.Node{name("version"), version}, root.Content...)
+		root.Content = append([]*yaml.Node{nameNode("version"), version}, root.Content...)
 	}
 	version.Tag, version.Value, version.Style = "!!str", "2.2", yaml.DoubleQuotedStyle
-	return list(root, "pipelines", func(pipeline *yaml.Node) error {
-		connectors := list(pipeline, "connectors", processors)
-		return errors.Join(connectors, processors(pipeline))
+	return upgradeList(root, "pipelines", func(pipeline *yaml.Node) error {
+		connectors := upgradeList(pipeline, "connectors", upgradeProcessors)
+		return errors.Join(connectors, upgradeProcessors(pipeline))
 	})
 }
 
-// processors rewrites the processors of a pipeline or connector.
-func processors(of *yaml.Node) error {
-	return list(of, "processors", func(p *yaml.Node) error {
+// upgradeProcessors rewrites the processors of a pipeline or connector.
+func upgradeProcessors(of *yaml.Node) error {
+	return upgradeList(of, "processors", func(p *yaml.Node) error {
 		for i := 0; i+1 < len(p.Content); i += 2 {
-			if p.Content[i].Value == "type" && field(p, "plugin") == nil {
+			if p.Content[i].Value == "type" && fieldOf(p, "plugin") == nil {
 				p.Content[i].Value = "plugin"
 			}
 		}
@@ -70,10 +69,10 @@ func processors(of *yaml.Node) error {
 	})
 }
 
-// list makes a list of the field called key of the mapping in, when it is a map from ids,
+// upgradeList makes a list of the field called key of the mapping in, when it is a map from ids,
 // and calls each with every item.
-func list(in *yaml.Node, key string, each func(*yaml.Node) error) error {
-	items := field(in, key)
+func upgradeList(in *yaml.Node, key string, each func(*yaml.Node) error) error {
+	items := fieldOf(in, key)
 	if items == nil || items.Kind == yaml.ScalarNode {
 		return nil
 	}
@@ -81,7 +80,7 @@ func list(in *yaml.Node, key string, each func(*yaml.Node) error) error {
 		return fmt.Errorf("line %d: %s is an alias, which is not rewritten: write it out", items.Line, key)
 	}
 	if items.Kind == yaml.MappingNode {
-		if err := fromMap(items); err != nil {
+		if err := listFromMap(items); err != nil {
 			return err
 		}
 	}
@@ -96,8 +95,8 @@ func list(in *yaml.Node, key string, each func(*yaml.Node) error) error {
 	return nil
 }
 
-// fromMap makes a list of a map from ids, each item of which has the id as its first field.
-func fromMap(n *yaml.Node) error {
+// listFromMap makes a list of a map from ids, each item of which has the id as its first field.
+func listFromMap(n *yaml.Node) error {
 	var items []*yaml.Node
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		id, item := n.Content[i], n.Content[i+1]
@@ -113,17 +112,17 @@ func fromMap(n *yaml.Node) error {
 		item.Style = 0
 		text := &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: id.Value, LineComment: id.LineComment}
 		item.HeadComment = id.HeadComment
-		item.Content = append([]*yaml.Node{name("id"), text}, item.Content...)
+		item.Content = append([]*yaml.Node{nameNode("id"), text}, item.Content...)
 		items = append(items, item)
 	}
 	n.Kind, n.Tag, n.Content, n.Style = yaml.SequenceNode, "!!seq", items, 0
 	return nil
 }
 
-func name(text string) *yaml.Node { return &yaml.Node{Kind: yaml.ScalarNode, Value: text} }
+func nameNode(text string) *yaml.Node { return &yaml.Node{Kind: yaml.ScalarNode, Value: text} }
 
-// field returns the value of the field called key, nil if the mapping has none.
-func field(mapping *yaml.Node, key string) *yaml.Node {
+// fieldOf returns the value of the field called key, nil if the mapping has none.
+func fieldOf(mapping *yaml.Node, key string) *yaml.Node {
 	for i := 0; i+1 < len(mapping.Content); i += 2 {
 		if mapping.Content[i].Value == key {
 			return mapping.Content[i+1]

@@ -1,25 +1,24 @@
-// Package spelling finds what a misspelt word was meant to be.
-package spelling
+package texts
 
 import (
 	"slices"
 	"strings"
 )
 
-// maxLength bounds the bytes of words compared: the cost grows with their product.
-const maxLength = 64
+// maxCompared bounds the bytes of words compared: the cost grows with their product.
+const maxCompared = 64
 
 // Closest returns the candidate that word most likely was meant to be: the first of
 // those with the least edit distance that begin like word for longest. It returns "" when none is close enough, that is
 // within a third of the length of word. Upper and lower case do not count, and word itself is
 // never the answer.
 func Closest(word string, candidates []string) string {
-	if len(word) > maxLength {
+	if len(word) > maxCompared {
 		return ""
 	}
 	best, least, longest := "", 1+max(1, len(word)/3), 0
 	for _, c := range candidates {
-		if len(c) > maxLength || c == word {
+		if len(c) > maxCompared || c == word {
 			continue
 		}
 		a, b := strings.ToLower(word), strings.ToLower(c)
