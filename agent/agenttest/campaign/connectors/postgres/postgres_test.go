@@ -19,15 +19,15 @@ import (
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
-var everyVersion = flag.Bool("every-version", false, "run with every PostgreSQL that is installed, not with the newest alone")
+var all = flag.Bool("all", false, "run with every PostgreSQL that is installed, not with the newest alone")
 
 // dirs returns the directories of the programs of those to run with.
 func dirs(t *testing.T) []string {
-	all := server.PostgresDirs(t)
-	if !*everyVersion {
-		all = all[:1]
+	found := server.PostgresDirs(t)
+	if !*all {
+		found = found[:1]
 	}
-	return all
+	return found
 }
 
 // world is a server with a database of its own for each test.
