@@ -1,4 +1,4 @@
-package main
+package promises
 
 import (
 	"database/sql"
@@ -11,6 +11,8 @@ import (
 	"syscall"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/script"
 )
 
 // service [NAME=VALUE...] starts the agent as systemd does, with the unit and the settings
@@ -80,7 +82,7 @@ func silent(ts *testscript.TestScript, _ bool, args []string) {
 	tx, err := db.Begin()
 	ts.Check(err)
 	before, enough := signs(), written()+atoi(ts, args[1])
-	if !inTime(func() bool { return written() >= enough }) {
+	if !script.InTime(func() bool { return written() >= enough }) {
 		ts.Fatalf("bystander has written %d records, want %d", written(), enough)
 	}
 	if n := signs() - before; n > 1 {

@@ -1,4 +1,4 @@
-package main
+package promises
 
 import (
 	"context"
@@ -19,32 +19,21 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"github.com/conduit-agent/conduit/agent/agenttest/effort"
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/script"
 	"github.com/conduit-agent/conduit/api/client"
-	"github.com/conduit-agent/conduit/plugins/plugintest/built"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 )
-
-// timeLimit is how long a script waits for what must come. It is shorter than the time
-// after which the agent rescans everything even without an event. A busy machine may
-// take longer, and there an event is not distinguished from a rescan.
-const timeLimit = 14 * time.Second
 
 // TestPromises shows, on the binary as it is built, that the agent keeps what it
 // promises: one script each.
 func TestPromises(t *testing.T) {
-	effort.Once(t)
-	if os.Getenv("CONDUIT_PROMISES") == "" {
-		effort.Long(t)
-	}
-	t.Parallel()
-	bin := buildBinaries(t)
-	shipped, err := filepath.Abs("systemd")
+	bin := script.Binaries(t)
+	shipped, err := filepath.Abs(filepath.Join(script.Root, "cmd/conduit/systemd"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	testscript.Run(t, testscript.Params{
-		Dir:                 "testdata/script/promise",
+		Dir:                 "testdata/script",
 		RequireExplicitExec: true,
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("PATH", bin+string(os.PathListSeparator)+e.Getenv("PATH"))
@@ -63,25 +52,13 @@ func TestPromises(t *testing.T) {
 				os.WriteFile(filepath.Join(e.WorkDir, "orders.yaml"), []byte(orders), 0o644))
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"eventually": eventually, "exits": exits,
+			"eventually": script.Eventually, "exits": script.Exits,
 			"start": onHost((*host).start), "unread": onHost((*host).unread), "terminate": onHost((*host).terminate), "crash": onHost((*host).crash), "signal": onHost((*host).signal),
 			"logged": onHost((*host).logged), "lines": onHost((*host).lines), "read": onHost((*host).read), "untouched": onHost((*host).untouched),
 			"waiting": onHost((*host).waiting), "peak": onHost((*host).peak),
-			"processes": processes, "soon": soon, "storm": storm, "scribble": scribble, "service": onHost((*host).service), "notified": notified, "silent": silent,
+			"processes": processes, "storm": storm, "scribble": scribble, "service": onHost((*host).service), "notified": notified, "silent": silent,
 		},
 	})
-}
-
-// buildBinaries builds the binary, and a connector of its own process from those built in.
-func buildBinaries(t *testing.T) (dir string) {
-	t.Helper()
-	dir = t.TempDir()
-	for name, pkg := range map[string]string{"conduit": "cmd/conduit", "conduit-connector-generator": "agent/agenttest/bench/connector"} {
-		if err := built.Binary(filepath.Join(dir, name), "github.com/conduit-agent/conduit/"+pkg); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return dir
 }
 
 // Every script has these files, to copy and to change. In bystander.txt there is a number for
@@ -181,18 +158,11 @@ func (h *host) launch(ts *testscript.TestScript, command, env []string, log *os.
 	h.agent, h.ended = agent, ended
 }
 
-// terminate [DURATION] ends the agent with SIGTERM, which must go well, and not take longer.
-func (h *host) terminate(ts *testscript.TestScript, _ bool, args []string) {
-	limit, begun := timeLimit, time.Now()
-	if len(args) > 0 {
-		limit = duration(ts, args[0])
-	}
+// terminate ends the agent with SIGTERM, which must go well.
+func (h *host) terminate(ts *testscript.TestScript, _ bool, _ []string) {
 	ts.Check(h.agent.Process.Signal(syscall.SIGTERM))
 	if err := h.end(ts); err != nil {
 		ts.Fatalf("the agent ended with %v:\n%s", err, h.log(ts))
-	}
-	if took := time.Since(begun); took > wait.Within(limit, wait.Limit) {
-		ts.Fatalf("the agent took %v to end:\n%s", took, h.log(ts))
 	}
 }
 
@@ -200,7 +170,7 @@ func (h *host) terminate(ts *testscript.TestScript, _ bool, args []string) {
 func (h *host) signal(ts *testscript.TestScript, _ bool, args []string) {
 	signals := map[string]syscall.Signal{"STOP": syscall.SIGSTOP, "CONT": syscall.SIGCONT, "HUP": syscall.SIGHUP}
 	ts.Check(h.agent.Process.Signal(signals[args[0]]))
-	if args[0] == "STOP" && !inTime(h.stopped) {
+	if args[0] == "STOP" && !script.InTime(h.stopped) {
 		ts.Fatalf("the agent does not stop")
 	}
 }
@@ -246,7 +216,7 @@ func matches(ts *testscript.TestScript, neg bool, args []string, text func() str
 	}
 	n := 0
 	enough := func() bool { n = len(pattern.FindAllString(text(), -1)); return n >= want }
-	if neg && enough() || !neg && !inTime(enough) {
+	if neg && enough() || !neg && !script.InTime(enough) {
 		ts.Fatalf("%d times %q:\n%s", n, args[0], text())
 	}
 }
@@ -254,7 +224,7 @@ func matches(ts *testscript.TestScript, neg bool, args []string, text func() str
 // lines N FILE waits until the file has so many lines, and not more.
 func (h *host) lines(ts *testscript.TestScript, _ bool, args []string) {
 	want, n := atoi(ts, args[0]), 0
-	inTime(func() bool { n = len(linesOf(ts, args[1])); return n >= want })
+	script.InTime(func() bool { n = len(linesOf(ts, args[1])); return n >= want })
 	if n != want {
 		ts.Fatalf("%s has %d lines, want %d:\n%s", args[1], n, want, h.log(ts))
 	}
@@ -266,7 +236,7 @@ func (h *host) read(ts *testscript.TestScript, _ bool, args []string) {
 	want, n := float64(atoi(ts, args[0])), 0.0
 	series := regexp.MustCompile(`(?m)^conduit_connector_records_total\{.*pipeline_id="` + regexp.QuoteMeta(args[1]) + `",.*type="source"\} (\S+)$`)
 	c := client.Client{URL: "http://" + ts.Getenv("CONDUIT_API_HTTP_ADDRESS")}
-	if !inTime(func() bool {
+	if !script.InTime(func() bool {
 		text, err := c.Metrics(context.Background())
 		ts.Check(err)
 		n = 0
@@ -286,7 +256,7 @@ func (h *host) waiting(ts *testscript.TestScript, _ bool, args []string) {
 	want, n := atoi(ts, args[0]), 0
 	series := regexp.MustCompile(`(?m)^conduit_memory_waiting_sources (\d+)$`)
 	c := client.Client{URL: "http://" + ts.Getenv("CONDUIT_API_HTTP_ADDRESS")}
-	if !inTime(func() bool {
+	if !script.InTime(func() bool {
 		text, err := c.Metrics(context.Background())
 		ts.Check(err)
 		if found := series.FindSubmatch(text); found != nil {
@@ -317,7 +287,7 @@ func (h *host) untouched(ts *testscript.TestScript, _ bool, _ []string) {
 	const started = "pipeline runs component=reconcile pipeline_id=bystander"
 	h.logged(ts, false, []string{started})
 	before, n := len(linesOf(ts, "bystander.txt")), 0
-	if !inTime(func() bool { n = len(linesOf(ts, "bystander.txt")); return n > before+10 }) {
+	if !script.InTime(func() bool { n = len(linesOf(ts, "bystander.txt")); return n > before+10 }) {
 		ts.Fatalf("there are no records beyond %d:\n%s", n, h.log(ts))
 	}
 	for i, line := range linesOf(ts, "bystander.txt") {
@@ -331,7 +301,7 @@ func (h *host) untouched(ts *testscript.TestScript, _ bool, _ []string) {
 // processes N waits until so many processes run whose executables are in connectors.
 func processes(ts *testscript.TestScript, _ bool, args []string) {
 	want, n := atoi(ts, args[0]), 0
-	if !inTime(func() bool {
+	if !script.InTime(func() bool {
 		all, err := filepath.Glob("/proc/[0-9]*/exe")
 		ts.Check(err)
 		n = 0
@@ -400,35 +370,8 @@ func linesOf(ts *testscript.TestScript, file string) []string {
 	return all[:len(all)-1]
 }
 
-// soon DURATION WRONG COMMAND ARG... is exec for a command that takes no longer than the duration, or than WRONG on
-// a busy machine, which is less than the command takes when it waits for what it must not wait for.
-func soon(ts *testscript.TestScript, _ bool, args []string) {
-	limit, wrong, begun := duration(ts, args[0]), duration(ts, args[1]), time.Now()
-	ts.Check(ts.Exec(args[2], args[3:]...))
-	if took := time.Since(begun); took > wait.Within(limit, wrong) {
-		ts.Fatalf("it took %v", took)
-	}
-}
-
-// inTime waits until the condition holds, and reports whether it did in time.
-func inTime(holds func() bool) bool {
-	return within(timeLimit, holds) || within(wait.Within(0, wait.Limit), holds)
-}
-
-func within(limit time.Duration, holds func() bool) bool {
-	ctx, cancel := context.WithTimeout(context.Background(), limit)
-	defer cancel()
-	return wait.Until(ctx, holds)
-}
-
 func atoi(ts *testscript.TestScript, text string) int {
 	n, err := strconv.Atoi(text)
 	ts.Check(err)
 	return n
-}
-
-func duration(ts *testscript.TestScript, text string) time.Duration {
-	d, err := time.ParseDuration(text)
-	ts.Check(err)
-	return d
 }
