@@ -1,7 +1,6 @@
-package main
+package binary
 
 import (
-	"bytes"
 	"context"
 	"os"
 	"os/exec"
@@ -9,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/conduit-agent/conduit/cmd/conduit/cli"
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/script"
 	"github.com/conduit-agent/conduit/plugins/plugintest/server"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 )
@@ -17,13 +16,12 @@ import (
 // completion writes the script for a shell to a file, and returns its path.
 func completion(t *testing.T, shell, name string) string {
 	t.Helper()
-	var script bytes.Buffer
-	p := &cli.Program{Stdout: &script, Stderr: os.Stderr}
-	if code := p.Run(t.Context(), root(p), []string{"completion", shell}); code != 0 {
-		t.Fatalf("conduit completion %s ends with %d", shell, code)
+	text, err := exec.CommandContext(t.Context(), filepath.Join(script.Binaries(t), "conduit"), "completion", shell).Output()
+	if err != nil {
+		t.Fatalf("conduit completion %s: %v", shell, err)
 	}
 	path := filepath.Join(t.TempDir(), name)
-	if err := os.WriteFile(path, script.Bytes(), 0o600); err != nil {
+	if err := os.WriteFile(path, text, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	return path
@@ -31,7 +29,6 @@ func completion(t *testing.T, shell, name string) string {
 
 // In fish each command has its own subcommands and flags, whatever name it is written with, and those of no other.
 func TestCompletionInFish(t *testing.T) {
-	t.Parallel()
 	server.Need(t, "fish", "fish")
 	path := completion(t, "fish", "conduit.fish")
 	for line, want := range map[string]string{
@@ -61,7 +58,6 @@ zpty -r terminal out '*ready*' && zpty -n -w terminal $2$'\t' && zpty -r termina
 
 // In zsh the first line of a session is completed, for which it loads the script.
 func TestCompletionInZsh(t *testing.T) {
-	t.Parallel()
 	server.Need(t, "zsh", "zsh")
 	dir := filepath.Dir(completion(t, "zsh", "_conduit"))
 	for line, want := range map[string]string{

@@ -1,21 +1,21 @@
-package main
+package binary
 
 import (
 	"errors"
 	"net"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"testing"
 
-	"github.com/conduit-agent/conduit/plugins/plugintest/server"
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/script"
 )
 
 // What a machine has too little of is found, with the level that the page says, and what to do about it.
 func TestDoctorFindsWhatIsShort(t *testing.T) {
-	t.Parallel()
 	disk := t.TempDir()
 	if out, err := exec.Command("mount", "-t", "tmpfs", "-o", "size=8m,nr_inodes=200", "tmpfs", disk).CombinedOutput(); err != nil {
-		server.Missing(t, "cannot mount a small file system: %v %s", err, out)
+		t.Fatalf("cannot mount a small file system: %v %s", err, out)
 	}
 	t.Cleanup(func() { _ = exec.Command("umount", "-l", disk).Run() })
 	other, err := net.Listen("tcp", "127.0.0.1:0") // takes connections, and answers none
@@ -32,7 +32,7 @@ func TestDoctorFindsWhatIsShort(t *testing.T) {
 			c.Close()
 		}
 	}()
-	cmd := exec.CommandContext(t.Context(), "sh", "-c", `ulimit -n 256; exec conduit doctor --api.http.address "$1" --db.sqlite.path "$2/conduit.db"`, "sh", other.Addr().String(), disk)
+	cmd := exec.CommandContext(t.Context(), "sh", "-c", `ulimit -n 256; exec "$0" doctor --api.http.address "$1" --db.sqlite.path "$2/conduit.db"`, filepath.Join(script.Binaries(t), "conduit"), other.Addr().String(), disk)
 	cmd.Dir = t.TempDir()
 	out, err := cmd.Output()
 	var exit *exec.ExitError

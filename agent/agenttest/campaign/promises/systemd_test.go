@@ -10,6 +10,7 @@ import (
 	"strings"
 	"syscall"
 
+	_ "github.com/mattn/go-sqlite3" // for sql.Open
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/script"

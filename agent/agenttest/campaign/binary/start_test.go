@@ -1,26 +1,22 @@
-package main
+package binary
 
 import (
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
 	"testing"
 
-	"github.com/conduit-agent/conduit/agent/agenttest/effort"
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/script"
 )
 
 // Whoever types a command waits for what all packages do before it: what may be done later, such as compiling regular
 // expressions, is (see package lazy). Most of what is left is what protobuf registers.
 func TestStartAllocatesLittle(t *testing.T) {
-	effort.Once(t)
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command(self, "version")
-	cmd.Args[0], cmd.Env = "conduit", append(os.Environ(), "GODEBUG=inittrace=1")
+	cmd := exec.Command(filepath.Join(script.Binaries(t), "conduit"), "version")
+	cmd.Env = append(os.Environ(), "GODEBUG=inittrace=1")
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
