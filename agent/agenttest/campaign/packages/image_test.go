@@ -1,4 +1,4 @@
-package main
+package packages
 
 import (
 	"encoding/json"
@@ -12,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/conduit-agent/conduit/agent/agenttest/effort"
 	"github.com/conduit-agent/conduit/plugins/plugintest/server"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 )
@@ -41,8 +40,8 @@ USER 65532:65532`
 // TestContainer builds the image from its Containerfile by buildah, and runs the command of the image in its root
 // directory, and its health check.
 func TestContainer(t *testing.T) {
-	effort.Once(t)
-	files, b := imageFiles(t), newBuilder(t)
+	needNspawn(t) // or what mounts takes
+	b, files := newBuilder(t), filepath.Join(crossBuilds(t), "container")
 	base := t.TempDir()
 	must(t, os.MkdirAll(filepath.Join(base, "base/tmp"), 0o755))
 	put(t, filepath.Join(base, "base/etc/passwd"), []byte("nonroot:x:65532:65532:nonroot:/home/nonroot:/sbin/nologin\n"), 0o644)
@@ -226,22 +225,6 @@ func (i *image) check(t *testing.T) {
 	if owner := database.Sys().(*syscall.Stat_t).Uid; owner != 65532 || database.Mode().Perm() != 0o600 {
 		t.Errorf("the store has the owner %d and the mode %v", owner, database.Mode())
 	}
-}
-
-// imageFiles returns the directory that the image is built from. CONDUIT_IMAGE names one that is there.
-func imageFiles(t *testing.T) string {
-	t.Helper()
-	made := os.Getenv("CONDUIT_IMAGE")
-	if made == "" && os.Getenv("CI") == "" && os.Getenv("CONDUIT_PACKAGES") == "" {
-		server.Missing(t, "building a static binary takes minutes; CONDUIT_PACKAGES=1 has it done")
-	}
-	needNspawn(t) // or what mounts takes
-	if made != "" {
-		return made
-	}
-	dir := t.TempDir()
-	release(t, dir, "v0.1.0", "static")
-	return filepath.Join(dir, "container")
 }
 
 // freeAddress returns a port that is free, with a colon before it.

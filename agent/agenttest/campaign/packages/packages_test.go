@@ -1,8 +1,9 @@
-package main
+package packages
 
 import (
 	"cmp"
 	"errors"
+	"flag"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,7 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/conduit-agent/conduit/agent/agenttest/effort"
 	"github.com/conduit-agent/conduit/plugins/plugintest/page"
 	"github.com/conduit-agent/conduit/plugins/plugintest/server"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
@@ -29,10 +29,6 @@ pipelines:
 
 // TestPackage takes packages through their lives under systemd as process 1, from one build of two versions.
 func TestPackage(t *testing.T) {
-	effort.Once(t)
-	if os.Getenv("CI") == "" && os.Getenv("CONDUIT_PACKAGES") == "" {
-		server.Missing(t, "building packages takes minutes; CONDUIT_PACKAGES=1 has it done")
-	}
 	needNspawn(t)
 	packages := t.TempDir()
 	release(t, packages, "v0.1.0", "amd64")
@@ -101,7 +97,7 @@ func debLife(t *testing.T, packages string) {
 // closeJIT makes the drop-in of the page, and runs the service with it from there on.
 func (m *container) closeJIT() {
 	m.t.Helper()
-	blocks := page.Blocks(m.t, "systemd/README.md", "ini")
+	blocks := page.Blocks(m.t, filepath.Join(systemd, "README.md"), "ini")
 	if len(blocks) != 1 {
 		m.t.Fatalf("the page has %d drop-ins, and one is known here", len(blocks))
 	}
@@ -136,7 +132,7 @@ const (
 // arrow, are repeated until they do: people are slower than the agent.
 func (m *container) follow(block int) {
 	m.t.Helper()
-	text, err := os.ReadFile("systemd/README.md")
+	text, err := os.ReadFile(filepath.Join(systemd, "README.md"))
 	if err != nil {
 		m.t.Fatal(err)
 	}
@@ -193,32 +189,17 @@ func splitCommands(block string) (all []string) {
 	return all
 }
 
-// release builds what a release of a version has for a target.
-func release(t *testing.T, dir, version, target string) {
-	t.Helper()
-	cmd := exec.Command("../../.ci/release")
-	cmd.Env = append(os.Environ(), "OUT="+dir, "TARGETS="+target, "VERSION="+version, "COMMIT=test", "SOURCE_DATE_EPOCH=1")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("cannot build the release: %v\n%s", err, out)
-	}
-}
+var made = flag.String("debian", "", "`directory` with what debootstrap makes, to copy instead")
 
 // debian returns the directory of a Debian with systemd and little else.
 func debian(t *testing.T) string {
 	t.Helper()
 	root := filepath.Join(t.TempDir(), "debian")
-	if made := os.Getenv("CONDUIT_DEBIAN"); made != "" { // by debootstrap, as below
-		if out, err := exec.Command("cp", "-a", made, root).CombinedOutput(); err != nil {
-			t.Fatalf("cannot copy %s: %v\n%s", made, err, out)
-		}
+	if *made != "" {
+		output(t, exec.Command("cp", "-a", *made, root))
 		return root
 	}
-	if _, err := exec.LookPath("debootstrap"); err != nil {
-		server.Missing(t, "debootstrap is not installed")
-	}
-	out, err := exec.Command("debootstrap", "--variant=minbase", "--include=systemd,systemd-sysv,dbus,procps", "bookworm", root).CombinedOutput()
-	if err != nil {
-		t.Fatalf("cannot make a Debian: %v\n%s", err, out)
-	}
+	server.Need(t, "debootstrap", "debootstrap")
+	output(t, exec.Command("debootstrap", "--variant=minbase", "--include=systemd,systemd-sysv,dbus,procps", "bookworm", root))
 	return root
 }

@@ -1,4 +1,4 @@
-package main
+package packages
 
 import (
 	"bytes"
@@ -16,8 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/conduit-agent/conduit/agent/agenttest/effort"
-	"github.com/conduit-agent/conduit/plugins/plugintest/server"
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/script"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 )
 
@@ -25,8 +24,6 @@ import (
 // that are shipped: in a container that has the programs of this machine and nothing else
 // of it.
 func TestUnit(t *testing.T) {
-	effort.Once(t)
-	t.Parallel()
 	m := bootInstalled(t)
 	m.write("in/lines", numbered(1, 1000))
 	m.must("systemctl", "start", "conduit.service") // comes back when the agent says that it is ready
@@ -174,13 +171,13 @@ type container struct {
 func bootInstalled(t *testing.T) *container {
 	t.Helper()
 	needNspawn(t)
-	bin, root := buildBinaries(t), t.TempDir()
+	bin, root := script.Binaries(t), t.TempDir()
 	usr, m := filepath.Join(root, "usr"), &container{t: t, etc: filepath.Join(root, "etc")}
 	for from, to := range map[string]string{
 		filepath.Join(bin, "conduit"):                     usr + "/bin/conduit",
 		filepath.Join(bin, "conduit-connector-generator"): usr + "/lib/conduit/connectors/conduit-connector-generator",
-		"systemd/conduit.service":                         usr + "/lib/systemd/system/conduit.service",
-		"systemd/conduit.yaml":                            m.etc + "/conduit.yaml",
+		filepath.Join(systemd, "conduit.service"):         usr + "/lib/systemd/system/conduit.service",
+		filepath.Join(systemd, "conduit.yaml"):            m.etc + "/conduit.yaml",
 	} {
 		content, err := os.ReadFile(from)
 		if err != nil {
@@ -199,20 +196,20 @@ func bootInstalled(t *testing.T) *container {
 	return m
 }
 
-// needNspawn skips the test where no such machine can be booted. In CI it can.
+// needNspawn fails the test where no such machine can be booted.
 func needNspawn(t *testing.T) {
 	t.Helper()
 	header, data := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}, [2]unix.CapUserData{}
 	if err := unix.Capget(&header, &data[0]); err != nil || os.Geteuid() != 0 || data[0].Effective&(1<<unix.CAP_SYS_ADMIN) == 0 {
-		server.Missing(t, "only root with CAP_SYS_ADMIN can boot systemd in a container")
+		t.Fatal("only root with CAP_SYS_ADMIN can boot systemd in a container")
 	}
 	for _, tool := range []string{"systemd-nspawn", "nsenter"} {
 		if _, err := exec.LookPath(tool); err != nil {
-			server.Missing(t, "%s is not installed (Debian: systemd-container, util-linux)", tool)
+			t.Fatalf("%s is not installed (Debian: systemd-container, util-linux)", tool)
 		}
 	}
 	if link, err := os.Readlink("/lib"); err != nil || link != "usr/lib" {
-		server.Missing(t, "the programs of this machine are not all below /usr")
+		t.Fatal("the programs of this machine are not all below /usr")
 	}
 }
 
