@@ -11,8 +11,6 @@ import (
 	"github.com/conduit-agent/conduit/agent/engine/failure"
 	"github.com/conduit-agent/conduit/plugins/pluginname"
 	"github.com/conduit-agent/conduit/spec"
-	"github.com/conduit-agent/conduit/spec/placement"
-	"github.com/conduit-agent/conduit/spec/sharing"
 )
 
 // check returns a check of the plugins and settings of a declared pipeline, with the values
@@ -58,14 +56,14 @@ func (r *Runner) divided(resolved *spec.Pipeline) (*spec.Pipeline, error) {
 	if instance == 0 || !of.Several() {
 		return resolved, nil
 	}
-	if of != placement.Each && instance > of.Number() {
+	if of != spec.EachMember && instance > of.Number() {
 		return nil, fmt.Errorf("cannot run instance %d of pipeline %s: there are to be %s of them now", instance, resolved.ID, of)
 	}
 	p := *resolved
 	p.Connectors = slices.Clone(p.Connectors)
 	for i := range p.Connectors {
 		if c := &p.Connectors[i]; c.Type == spec.TypeSource {
-			c.Settings = sharing.Divide(c.Plugin, c.Settings, instance, of)
+			c.Settings = spec.DivideSource(c.Plugin, c.Settings, instance, of)
 		}
 	}
 	return &p, nil

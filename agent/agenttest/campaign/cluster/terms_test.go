@@ -7,16 +7,17 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/plugins/plugintest/server"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
-	"github.com/conduit-agent/conduit/spec/placement"
+	"github.com/conduit-agent/conduit/spec"
 )
 
 // TestTerms cuts a member off from NATS: a strict pipeline stops, a relaxed one and a local one go
 // on, and one for other members runs nowhere.
 func TestTerms(t *testing.T) {
-	t.Parallel()
+	load.Parallel(t, load.Server+load.Agent)
 	proxy := server.NewProxy(t, server.StartNATS(t, 1)[0].Addr)
 	f := joined(t, []string{"nats://" + proxy.Addr()}, 0, 5*time.Second)
 	const strict, relaxed, local, inRome = 0, 1, 2, 3
@@ -62,7 +63,7 @@ func TestTerms(t *testing.T) {
 			return &c.Pipelines[at]
 		}
 		p0, p1, p2 := of("p0"), of("p1"), of("p2")
-		return p0 != nil && p0.Terms.Mode == placement.Strict && p1 != nil && p1.Terms.Mode == placement.Relaxed &&
+		return p0 != nil && p0.Terms.Mode == spec.ClusterStrict && p1 != nil && p1.Terms.Mode == spec.ClusterRelaxed &&
 			p2 != nil && p2.Reason == "Local" && p2.Member == m.name && of("p3") == nil
 	})
 	s := decoded[rest.PipelineStatus](m, "GET", "/v1/pipelines/p3/status")
@@ -78,7 +79,7 @@ func TestTerms(t *testing.T) {
 
 // TestEndsRelaxed ends an agent that cannot reach NATS any more while a relaxed pipeline goes on.
 func TestEndsRelaxed(t *testing.T) {
-	t.Parallel()
+	load.Parallel(t, load.Server+load.Agent)
 	proxy := server.NewProxy(t, server.StartNATS(t, 1)[0].Addr)
 	f := joined(t, []string{"nats://" + proxy.Addr()}, 0, 5*time.Second)
 	f.written, f.terms = make([]int, 1), map[int]string{0: "cluster: relaxed"}
