@@ -164,7 +164,7 @@ func (g *garden) pipeline(dir, id, source, from, destination, to, dlq string) st
 	end := func(name, typ, plugin, fail string) string {
 		switch plugin {
 		case "builtin:generator":
-			return fmt.Sprintf("  - {id: %s, type: %s, plugin: %q, settings: {rate: 10, format.type: raw, format.options.n: int}}\n", name, typ, plugin)
+			return fmt.Sprintf("  - {id: %s, type: %s, plugin: %q, settings: {rate: 100, recordCount: 5, format.type: raw, format.options.n: int}}\n", name, typ, plugin)
 		case "builtin:file":
 			return fmt.Sprintf("  - {id: %s, type: %s, plugin: %q, settings: {path: %q}}\n", name, typ, plugin, dir+"/"+id+".out")
 		}
