@@ -2,6 +2,7 @@ package e2e_test
 
 import (
 	"encoding/json"
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
@@ -106,11 +107,13 @@ func (c *crowdOfClients) run(client, rounds int) {
 	}
 }
 
+var clients = flag.Int("clients", 20, "clients that change the same pipelines")
+
 // Many clients change the same pipelines while files that declare them, too, are edited:
 // what each sees is one order of changes, and none is lost.
 func TestWritesAreLinearizable(t *testing.T) {
 	t.Parallel()
-	const clients, rounds = 50, 10
+	const rounds = 10
 	w := startWeb(t, "")
 	c := &crowdOfClients{web: w, began: time.Now(), chain: map[string]string{}, pipelines: strings.Split("abcdefghij", "")}
 	for _, id := range c.pipelines {
@@ -119,7 +122,7 @@ func TestWritesAreLinearizable(t *testing.T) {
 	done := make(chan struct{})
 	var editing, asking sync.WaitGroup
 	editing.Go(func() { editFiles(w.Agent, c.pipelines, done) })
-	for i := range clients {
+	for i := range *clients {
 		asking.Go(func() { c.run(i, rounds) })
 	}
 	asking.Go(func() { watchFile(t, w, 8) })
@@ -133,7 +136,7 @@ func TestWritesAreLinearizable(t *testing.T) {
 	for _, id := range c.pipelines {
 		c.checkRevisions(t, id)
 	}
-	t.Logf("%d accesses by %d clients, %d changes", len(c.history), clients, len(c.chain))
+	t.Logf("%d accesses by %d clients, %d changes", len(c.history), *clients, len(c.chain))
 }
 
 // editFiles saves files until done: some declare pipelines that the API owns, and one

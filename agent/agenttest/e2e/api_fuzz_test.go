@@ -112,7 +112,7 @@ func (g generator) mutate(v any) any {
 	return v
 }
 
-var requests = flag.Int("requests", 10, "requests to each operation of the API")
+var requests = flag.Int("requests", 5, "requests to each operation of the API")
 
 // Whatever is asked, the agent answers with an error of its own words, and goes on.
 func TestAnyRequestIsAnswered(t *testing.T) {

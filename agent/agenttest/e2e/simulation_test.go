@@ -34,7 +34,7 @@ const (
 )
 
 var (
-	histories = flag.Int("histories", 20, "sequences of events that TestSimulatedAgent tries")
+	histories = flag.Int("histories", 10, "sequences of events that TestSimulatedAgent tries")
 	firstSeed = flag.Int("seed", 1, "seed of the first sequence that TestSimulatedAgent tries")
 )
 

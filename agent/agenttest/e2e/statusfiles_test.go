@@ -251,7 +251,7 @@ func TestStatusFilesThatCannotBeWritten(t *testing.T) {
 // However much happens, a status file is written five times a second at most.
 func TestStatusFilesAreNotWrittenAllTheTime(t *testing.T) {
 	t.Parallel()
-	const pipelines, interval = 100, 200 * time.Millisecond
+	const pipelines, interval = 30, 200 * time.Millisecond
 	dir := crowd(t, pipelines)
 	status := filepath.Join(dir, "conduit.db.status")
 	if err := os.Mkdir(status, 0o700); err != nil {
@@ -267,10 +267,10 @@ func TestStatusFilesAreNotWrittenAllTheTime(t *testing.T) {
 	began := time.Now()
 	d := deskIn(t, dir, agenttest.ConfirmSoon)
 	d.Wait("all to run", allRun(d.Agent.Agent, pipelines))
-	for v := 2; v < 100; v++ {
+	for v := 2; v < 50; v++ {
 		d.Save("p0000.yaml", d.Generated("p0000", v))
 	}
-	d.outcome("p0000.yaml", d.Generated("p0000", 99))
+	d.outcome("p0000.yaml", d.Generated("p0000", 49))
 	for i := 1; i < pipelines; i++ {
 		id := fmt.Sprintf("p%04d", i)
 		d.outcome(id+".yaml", d.Generated(id, 1))

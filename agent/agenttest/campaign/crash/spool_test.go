@@ -118,7 +118,7 @@ func parseSpooled(line []byte) (s spooled, err error) {
 
 // The example on the page of the built-in connectors does what the page says.
 func TestSpoolExample(t *testing.T) {
-	page, err := os.ReadFile("../../../plugins/builtin/README.md")
+	page, err := os.ReadFile("../../../../plugins/builtin/README.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -90,7 +90,7 @@ func documented(t *testing.T, page, behind string) string {
 // The session in the documentation works as it is written there.
 func TestDocumentedSession(t *testing.T) {
 	load.Parallel(t, load.Agent)
-	session := documented(t, "../../../api/README.md", "")
+	session := documented(t, "../../../../api/README.md", "")
 	if !strings.Contains(session, "api=http://localhost:8080") {
 		t.Fatal("there is no session in the documentation")
 	}
@@ -125,7 +125,7 @@ func TestDocumentedSession(t *testing.T) {
 // The example in the documentation does what it says.
 func TestDocumentedDeployment(t *testing.T) {
 	load.Parallel(t, load.Agent)
-	script := documented(t, "../../../reconcile/README.md", "\n## For tools that deploy files\n")
+	script := documented(t, "../../../../reconcile/README.md", "\n## For tools that deploy files\n")
 	d := agenttest.DeskIn(t, "", agenttest.ConfirmSoon)
 	script = strings.NewReplacer("/etc/conduit/pipelines", d.Path("pipelines"), "/var/lib/conduit", d.Dir).Replace(script)
 	deploy := func(content string) (string, error) {
