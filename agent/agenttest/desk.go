@@ -12,62 +12,6 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// Variant is pipeline p, which generates records at the given rate, in a version of which
-// everything but the source may differ.
-type Variant struct {
-	Source, Destination string // plugins; built in when empty
-	Settings            string // of the destination
-	More                string // keys of the pipeline
-}
-
-func (v Variant) Text(rate int) string {
-	source, destination := "builtin:generator", "builtin:file"
-	settings := fmt.Sprintf("rate: %d, format.type: structured, format.options.n: int", rate)
-	if v.Source != "" {
-		source, settings = v.Source, ""
-	}
-	if v.Destination != "" {
-		destination = v.Destination
-	}
-	return fmt.Sprintf(`version: "2.2"
-pipelines:
-  - id: p
-    connectors:
-      - id: src
-        type: source
-        plugin: %s
-        settings: {%s}
-      - id: dst
-        type: destination
-        plugin: %s
-        settings: {%s}
-%s`, source, settings, destination, v.Settings, v.More)
-}
-
-// Become saves a version and waits until it runs.
-func (d *Desk) Become(v Variant, rate int) {
-	d.T.Helper()
-	before := d.Declared("p").Generation
-	d.Save("p.yaml", v.Text(rate))
-	d.Wait("the new version to run", func() bool {
-		decl, s := d.Declared("p"), d.State("p")
-		return decl.Generation > before && s.Phase == spec.PhaseRunning && s.RunningGeneration == decl.Generation
-	})
-}
-
-// WaitGrowth waits until a file is longer than it is now.
-func (d *Desk) WaitGrowth(name string) {
-	d.T.Helper()
-	size := func() int64 {
-		if info, err := os.Stat(d.Path(name)); err == nil {
-			return info.Size()
-		}
-		return 0
-	}
-	before := size()
-	d.Wait(name+" to grow", func() bool { return size() > before })
-}
-
 // Desk is an agent that runs version 1 of the pipelines p and q, from a file each, and
 // a user who edits these files. The rate of the generator stands for the version.
 type Desk struct {
@@ -213,4 +157,55 @@ func (d *Desk) WantStarts(id string, times int) {
 	if n := d.Starts(id); n != times {
 		d.T.Errorf("%s was started %d times, want %d", id, n, times)
 	}
+}
+
+// Variant is pipeline p, which generates records at the given rate, in a version of which
+// everything but the source may differ.
+type Variant struct {
+	Source, Destination string // plugins; built in when empty
+	Settings            string // of the destination
+	More                string // keys of the pipeline
+}
+
+// Text returns the text of the pipeline file.
+func (v Variant) Text(rate int) string {
+	source, destination := "builtin:generator", "builtin:file"
+	settings := fmt.Sprintf("rate: %d, format.type: structured, format.options.n: int", rate)
+	if v.Source != "" {
+		source, settings = v.Source, ""
+	}
+	if v.Destination != "" {
+		destination = v.Destination
+	}
+	return fmt.Sprintf(`version: "2.2"
+pipelines:
+  - id: p
+    connectors:
+      - id: src
+        type: source
+        plugin: %s
+        settings: {%s}
+      - id: dst
+        type: destination
+        plugin: %s
+        settings: {%s}
+%s`, source, settings, destination, v.Settings, v.More)
+}
+
+// Become saves a version and waits until it runs.
+func (d *Desk) Become(v Variant, rate int) {
+	d.T.Helper()
+	before := d.Declared("p").Generation
+	d.Save("p.yaml", v.Text(rate))
+	d.Wait("the new version to run", func() bool {
+		decl, s := d.Declared("p"), d.State("p")
+		return decl.Generation > before && s.Phase == spec.PhaseRunning && s.RunningGeneration == decl.Generation
+	})
+}
+
+// WaitGrowth waits until a file is longer than it is now.
+func (d *Desk) WaitGrowth(name string) {
+	d.T.Helper()
+	before := FileSize(d.Path(name))
+	d.Wait(name+" to grow", func() bool { return FileSize(d.Path(name)) > before })
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 )
 
+// SecretFile returns the path of a file with the content that only its owner may read.
 func SecretFile(t *testing.T, content string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "content.yaml")
@@ -18,6 +19,7 @@ func SecretFile(t *testing.T, content string) string {
 	return path
 }
 
+// AppendTo appends text to a file, which it makes if there is none.
 func AppendTo(t testing.TB, path, text string) {
 	t.Helper()
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
@@ -54,6 +56,7 @@ func CompleteLines(path string) (lines []string) {
 	return lines
 }
 
+// FileSize returns the size of a file, 0 when there is none.
 func FileSize(path string) int64 {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -62,6 +65,7 @@ func FileSize(path string) int64 {
 	return info.Size()
 }
 
+// LineCount returns how many lines of a file are complete, 0 when there is none.
 func LineCount(path string) int {
 	b, err := os.ReadFile(path)
 	if err != nil {

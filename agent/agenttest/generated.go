@@ -64,6 +64,7 @@ func NumbersOf(t testing.TB, path string) (out []int, torn []string) {
 	return out, torn
 }
 
+// WantConsecutive checks that the numbers run from 1 without a gap and without repeats.
 func WantConsecutive(t *testing.T, got []int) {
 	t.Helper()
 	for i, n := range got {
@@ -88,4 +89,5 @@ func WantAll(t *testing.T, got ...[]int) {
 	WantConsecutive(t, all)
 }
 
+// Nothing is a pipeline file without pipelines.
 const Nothing = "version: \"2.2\"\npipelines: []\n"

@@ -17,6 +17,7 @@ type Operation struct {
 	Streaming bool `json:"x-streaming"`
 }
 
+// Operations returns the operations of the OpenAPI document of an agent.
 func Operations(w *Web) (all []Operation) {
 	var document struct {
 		Paths map[string]map[string]Operation

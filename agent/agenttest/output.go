@@ -57,6 +57,7 @@ func LastOutput(t *testing.T, path string) Output {
 	return Output{}
 }
 
+// Number returns a field of a record that is a number.
 func Number(m Output, field string) int {
 	n, _ := m.Payload.After[field].(float64)
 	return int(n)

@@ -24,9 +24,10 @@ pipelines:
 %[3]s`, dir, condition, more)
 }
 
+// A condition of Picky and more of it.
 const (
-	IsBad    = `{{ contains "bad" (printf "%s" .Payload.After) }}`
-	Tolerant = "    dead-letter-queue: {window-size: 0}\n"
+	IsBad    = `{{ contains "bad" (printf "%s" .Payload.After) }}` // refuses lines with the word bad
+	Tolerant = "    dead-letter-queue: {window-size: 0}\n"         // any number of refused records is tolerated
 )
 
 // Payloads returns the payloads of the records in a file.

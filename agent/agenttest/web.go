@@ -17,46 +17,6 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// Document is that of pipeline id, which writes generated records to a file of this name.
-func (w *Web) Document(id, file string, rate int) rest.PipelineDocument {
-	return rest.PipelineDocument{ID: id, Connectors: []rest.ConnectorDocument{
-		{ID: "src", Type: spec.TypeSource, Plugin: "builtin:generator",
-			Settings: map[string]string{"rate": fmt.Sprint(rate), "format.type": "structured", "format.options.n": "int"}},
-		{ID: "dst", Type: spec.TypeDestination, Plugin: "builtin:file", Settings: map[string]string{"path": w.Path(file)}}}}
-}
-
-// Apply plans a document and applies it as planned.
-func (w *Web) Apply(doc rest.PipelineDocument) rest.DocumentDiff {
-	w.T.Helper()
-	plan, err := w.API.PlanDocument(w.T.Context(), doc)
-	if err != nil {
-		w.T.Fatal(err)
-	}
-	done, err := w.API.ApplyDocument(w.T.Context(), doc, plan.Hash)
-	if err != nil || done.Hash != plan.Hash {
-		w.T.Fatalf("planned %+v, applied %+v: %v", plan, done, err)
-	}
-	return done
-}
-
-// GenerateOverAPI makes pipeline id of generated records over the API, and starts it.
-func (w *Web) GenerateOverAPI(id string) {
-	w.T.Helper()
-	w.Must("POST", "/v1/pipelines", fmt.Sprintf(`{"id":%[1]q,"config":{"name":%[1]q}}`, id), nil)
-	w.Must("POST", "/v1/connectors", fmt.Sprintf(`{"id":"src","type":"TYPE_SOURCE","plugin":"builtin:generator","pipelineId":%q,
-		"config":{"settings":{"rate":"1000","format.type":"structured","format.options.n":"int"}}}`, id), nil)
-	w.Must("POST", "/v1/connectors", fmt.Sprintf(`{"id":"dst","type":"TYPE_DESTINATION","plugin":"builtin:file","pipelineId":%q,
-		"config":{"settings":{"path":"%s/%s.jsonl"}}}`, id, w.Dir, id), nil)
-	w.Must("POST", "/v1/pipelines/"+id+"/start", "", nil)
-}
-
-// More waits for more records of the pipeline.
-func (w *Web) More(t *testing.T, id string) {
-	t.Helper()
-	before := len(Numbers(t, w.Path(id+".jsonl")))
-	w.Wait("more records of "+id, func() bool { return len(Numbers(t, w.Path(id+".jsonl"))) > before })
-}
-
 // Web is an agent under test and what a client sees of it.
 type Web struct {
 	*Agent
@@ -144,7 +104,7 @@ func (w *Web) Must(method, path, body string, out any) {
 	}
 }
 
-var ErrSeen = errors.New("seen")
+var errSeen = errors.New("seen")
 
 // Records inspects a connector over WebSocket until n records passed.
 func (w *Web) Records(connector string, n int) (all []json.RawMessage) {
@@ -156,11 +116,11 @@ func (w *Web) Records(connector string, n int) (all []json.RawMessage) {
 			all = append(all, m.Result)
 		}
 		if len(all) == n {
-			return ErrSeen
+			return errSeen
 		}
 		return nil
 	})
-	if err != ErrSeen {
+	if err != errSeen {
 		w.T.Fatalf("inspecting %s ended after %d records: %v", connector, len(all), err)
 	}
 	return all
@@ -174,4 +134,44 @@ func (w *Web) DeadLetters() []rest.DeadLetter {
 		w.T.Fatal(err)
 	}
 	return page.DeadLetters
+}
+
+// Document is that of pipeline id, which writes generated records to a file of this name.
+func (w *Web) Document(id, file string, rate int) rest.PipelineDocument {
+	return rest.PipelineDocument{ID: id, Connectors: []rest.ConnectorDocument{
+		{ID: "src", Type: spec.TypeSource, Plugin: "builtin:generator",
+			Settings: map[string]string{"rate": fmt.Sprint(rate), "format.type": "structured", "format.options.n": "int"}},
+		{ID: "dst", Type: spec.TypeDestination, Plugin: "builtin:file", Settings: map[string]string{"path": w.Path(file)}}}}
+}
+
+// Apply plans a document and applies it as planned.
+func (w *Web) Apply(doc rest.PipelineDocument) rest.DocumentDiff {
+	w.T.Helper()
+	plan, err := w.API.PlanDocument(w.T.Context(), doc)
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	done, err := w.API.ApplyDocument(w.T.Context(), doc, plan.Hash)
+	if err != nil || done.Hash != plan.Hash {
+		w.T.Fatalf("planned %+v, applied %+v: %v", plan, done, err)
+	}
+	return done
+}
+
+// GenerateOverAPI makes pipeline id of generated records over the API, and starts it.
+func (w *Web) GenerateOverAPI(id string) {
+	w.T.Helper()
+	w.Must("POST", "/v1/pipelines", fmt.Sprintf(`{"id":%[1]q,"config":{"name":%[1]q}}`, id), nil)
+	w.Must("POST", "/v1/connectors", fmt.Sprintf(`{"id":"src","type":"TYPE_SOURCE","plugin":"builtin:generator","pipelineId":%q,
+		"config":{"settings":{"rate":"1000","format.type":"structured","format.options.n":"int"}}}`, id), nil)
+	w.Must("POST", "/v1/connectors", fmt.Sprintf(`{"id":"dst","type":"TYPE_DESTINATION","plugin":"builtin:file","pipelineId":%q,
+		"config":{"settings":{"path":"%s/%s.jsonl"}}}`, id, w.Dir, id), nil)
+	w.Must("POST", "/v1/pipelines/"+id+"/start", "", nil)
+}
+
+// More waits for more records of the pipeline.
+func (w *Web) More(t *testing.T, id string) {
+	t.Helper()
+	before := len(Numbers(t, w.Path(id+".jsonl")))
+	w.Wait("more records of "+id, func() bool { return len(Numbers(t, w.Path(id+".jsonl"))) > before })
 }

@@ -106,6 +106,7 @@ func (l *Journal) Next() string {
 	return strings.Join(calls, ", ")
 }
 
+// Want checks the calls since the last time.
 func (l *Journal) Want(calls string) {
 	l.Helper()
 	if got := l.Next(); got != calls {

@@ -1,3 +1,5 @@
+// Package model predicts what an agent makes of its pipeline files, going by complete scans, by what came over the API and by
+// the time.
 package model
 
 import (
@@ -33,6 +35,7 @@ type Version struct {
 	Stopped bool
 }
 
+// String says which version of each connector it is, and what is wrong with it.
 func (v Version) String() string {
 	s := fmt.Sprintf("%d>%d", v.In, v.Out)
 	if v.Stopped {
@@ -51,6 +54,7 @@ type Content struct {
 	Says   map[string]Version
 }
 
+// String says what the file declares.
 func (c *Content) String() string {
 	s := strings.TrimPrefix(fmt.Sprint(c.Says), "map")
 	if c.Broken {
@@ -94,6 +98,7 @@ type Intent struct {
 	Maybe   Ran       // may run though withdrawn: the agent may have started it before it scanned
 }
 
+// String says all of it.
 func (d *Intent) String() string {
 	owner := cmp.Or(d.Owner, "the API")
 	s := fmt.Sprintf("%s of %s, generation %d, running %s, good %s", d.Version, owner, d.Generation, d.Running, d.Good)
@@ -118,6 +123,7 @@ type Ran struct {
 	Generation int64
 }
 
+// String names the version and its generation.
 func (r Ran) String() string {
 	if r.Generation == 0 {
 		return "none"
@@ -125,10 +131,12 @@ func (r Ran) String() string {
 	return fmt.Sprintf("%d>%d (%d)", r.In, r.Out, r.Generation)
 }
 
+// Wants reports whether the pipeline is to run.
 func (d *Intent) Wants() bool {
 	return d.Withdrawn.IsZero() && (d.Override == spec.StatusRunning || d.Override == "" && !d.Stopped)
 }
 
+// New returns the model of an agent that has read nothing yet.
 func New() Model {
 	return Model{Files: map[string]*Content{}, Declared: map[string]*Intent{}, deleted: map[string]int64{}, Known: map[string]bool{}}
 }
