@@ -12,7 +12,6 @@ import (
 	"github.com/conduit-agent/conduit/agent/engine/backpressure"
 	"github.com/conduit-agent/conduit/agent/engine/failure"
 	"github.com/conduit-agent/conduit/agent/engine/fair"
-	"github.com/conduit-agent/conduit/agent/engine/lineage"
 	"github.com/conduit-agent/conduit/agent/engine/measure"
 	"github.com/conduit-agent/conduit/agent/engine/settle"
 	"github.com/conduit-agent/conduit/agent/engine/tap"
@@ -70,8 +69,8 @@ type sourceRun struct {
 // inFlight is a batch on its way from src to every destination, or what processors made
 // of records of it.
 type inFlight struct {
-	*settle.Batch    // owned by a sourceRun
-	*lineage.Passage // nil for one that passed no processors
+	*settle.Batch // owned by a sourceRun
+	*passage      // nil for one that passed no processors
 }
 
 // src returns the source whose mu guards f.
@@ -339,7 +338,7 @@ func (s *sourceRun) track(f inFlight, now time.Time, event func() settle.Change)
 		s.mu.Unlock()
 		s.run.recheck()
 	}
-	if f.Passage != nil {
+	if f.passage != nil {
 		s.freed.Notify() // what is outstanding may wait only for what processors hold
 	}
 }

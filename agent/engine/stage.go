@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/conduit-agent/conduit/agent/engine/failure"
-	"github.com/conduit-agent/conduit/agent/engine/lineage"
 	"github.com/conduit-agent/conduit/agent/engine/slot"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
@@ -40,24 +39,24 @@ func (t *token) input(i int32) int {
 // process runs the chain over what a destination, or all of them, are to get of f: records
 // with their origins. What the chain refuses goes to the dead-letter queue. It returns f,
 // which knows of the chain then, with what is to be got instead.
-func (st stage) process(ctx context.Context, f inFlight, records []record.Record, origins []int32) (inFlight, lineage.Made, error) {
-	g := &lineage.Given{Records: records, Origins: origins}
-	f.Passage = f.Passage.With(g)
+func (st stage) process(ctx context.Context, f inFlight, records []record.Record, origins []int32) (inFlight, made, error) {
+	g := &given{Records: records, Origins: origins}
+	f.passage = f.passage.With(g)
 	t := &token{f, origins, st}
 	out, err := st.Process(ctx, t, records)
 	if err != nil {
-		return f, lineage.Made{}, failure.InProcessors(st.ID, err)
+		return f, made{}, failure.InProcessors(st.ID, err)
 	}
 	if st.Observes() {
 		f.observe(t)
 	}
 	g.Keeper = out.Keeper
 	f.hold(g, t, out.Held)
-	m := lineage.Made{Records: out.Records, Origins: lineage.Compose(origins, out.Origins), Emitted: out.Emitted}
+	m := made{Records: out.Records, Origins: composeOrigins(origins, out.Origins), Emitted: out.Emitted}
 	if len(out.Refused) > 0 {
 		refused, err := f.src().run.refuseAll(ctx, t, out.Refused)
 		if err != nil {
-			return f, lineage.Made{}, err
+			return f, made{}, err
 		}
 		m.Drop(refused)
 	}

@@ -1,6 +1,4 @@
-// Package lineage keeps what processors were given of a batch, to find the record that goes
-// to the dead-letter queue when a piece of it is refused.
-package lineage
+package engine
 
 import (
 	"slices"
@@ -9,16 +7,16 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// Passage is what is kept of a batch that passes processors, to find the record that goes
+// passage is what is kept of a batch that passes processors, to find the record that goes
 // to the dead-letter queue. It is not changed but by the chain that it was given to last.
-type Passage struct {
-	Given   []*Given   // to each chain, in order
+type passage struct {
+	Given   []*given   // to each chain, in order
 	Settles []sdk.Held // of an emission: of which records it was made
 }
 
-// Given is what a chain was given of a batch. A record that the chain split or held stays
+// given is what a chain was given of a batch. A record that the chain split or held stays
 // in it as it was.
-type Given struct {
+type given struct {
 	Records []record.Record
 	Origins []int32          // index of the input of each record, ascending; nil: one to one
 	Held    []int32          // of which inputs the chain held a piece
@@ -26,15 +24,15 @@ type Given struct {
 }
 
 // With returns p for a batch that was given to one more chain. p may be nil.
-func (p *Passage) With(g *Given) *Passage {
+func (p *passage) With(g *given) *passage {
 	if p == nil {
-		return &Passage{Given: []*Given{g}}
+		return &passage{Given: []*given{g}}
 	}
-	return &Passage{Given: append(slices.Clip(p.Given), g), Settles: p.Settles}
+	return &passage{Given: append(slices.Clip(p.Given), g), Settles: p.Settles}
 }
 
 // find returns the index of the first piece of an input, and how many there are.
-func (g *Given) find(input int) (at, n int) {
+func (g *given) find(input int) (at, n int) {
 	if g.Origins == nil {
 		return input, 1
 	}
@@ -47,7 +45,7 @@ func (g *Given) find(input int) (at, n int) {
 
 // Original returns the record that an input was before it was split or held, and after
 // all processors that left it one record, and the processor that split it or held it.
-func (p *Passage) Original(input int) (r record.Record, by string) {
+func (p *passage) Original(input int) (r record.Record, by string) {
 	for _, g := range p.Given {
 		at, n := g.find(input)
 		if n != 1 {
@@ -62,15 +60,15 @@ func (p *Passage) Original(input int) (r record.Record, by string) {
 
 // Whole reports whether an input reached the last chain in one piece, of which that held
 // nothing.
-func (p *Passage) Whole(input int) bool {
-	return !slices.ContainsFunc(p.Given, func(g *Given) bool {
+func (p *passage) Whole(input int) bool {
+	return !slices.ContainsFunc(p.Given, func(g *given) bool {
 		_, n := g.find(input)
 		return n != 1 || slices.Contains(g.Held, int32(input))
 	})
 }
 
-// Compose returns the origins of what a chain made of records with origins of their own.
-func Compose(before, after []int32) []int32 {
+// composeOrigins returns the origins of what a chain made of records with origins of their own.
+func composeOrigins(before, after []int32) []int32 {
 	switch {
 	case after == nil:
 		return before
@@ -86,7 +84,7 @@ func Compose(before, after []int32) []int32 {
 
 // Filtered returns how many of n inputs are neither on their way, with these origins, nor
 // held, nor refused. p may be nil.
-func (p *Passage) Filtered(n int, origins []int32, refused func(input int) bool) (filtered uint64) {
+func (p *passage) Filtered(n int, origins []int32, refused func(input int) bool) (filtered uint64) {
 	if p == nil || origins == nil {
 		return 0
 	}
@@ -107,8 +105,8 @@ func (p *Passage) Filtered(n int, origins []int32, refused func(input int) bool)
 	return filtered
 }
 
-// Made is what a chain made of a batch.
-type Made struct {
+// made is what a chain made of a batch.
+type made struct {
 	Records []record.Record
 	Origins []int32 // index of the input of each record, ascending; nil: one to one
 	Emitted []sdk.Emission
@@ -116,7 +114,7 @@ type Made struct {
 
 // Drop drops the pieces of these inputs. The origins are those that the chain returned,
 // and the records are no others' either, since it refused some.
-func (m *Made) Drop(inputs []int32) {
+func (m *made) Drop(inputs []int32) {
 	if len(inputs) == 0 || m.Origins == nil {
 		return
 	}
