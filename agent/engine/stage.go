@@ -4,16 +4,15 @@ import (
 	"context"
 
 	"github.com/conduit-agent/conduit/agent/engine/failure"
-	"github.com/conduit-agent/conduit/agent/engine/slot"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
 // stage is a place for a chain of processors: behind a source, behind the fan-in of all
 // sources, or before a destination.
-type stage struct{ *slot.Slot }
+type stage struct{ *chainSlot }
 
-func newStage(id string) stage { return stage{slot.New(id)} }
+func newStage(id string) stage { return stage{newChainSlot(id)} }
 
 // token stands for a batch that a chain was given. It is a settle.Observer of the batch if the chain observes commits.
 type token struct {

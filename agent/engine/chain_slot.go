@@ -1,5 +1,4 @@
-// Package slot is a place for a chain of processors in a run, where it can be exchanged.
-package slot
+package engine
 
 import (
 	"context"
@@ -13,9 +12,9 @@ import (
 	"github.com/conduit-agent/conduit/spec/notify"
 )
 
-// Slot is a place for a chain. While it has none it costs one atomic load per batch. It is
+// chainSlot is a place for a chain. While it has none it costs one atomic load per batch. It is
 // locked while the chain runs and until what that let go is queued, which keeps the order.
-type Slot struct {
+type chainSlot struct {
 	ID   string        // qualified, of what declares the processors
 	Wake notify.Signal // a deadline has come, or batches were committed
 
@@ -24,35 +23,35 @@ type Slot struct {
 	releasable atomic.Bool  // the chain holds records that it can let go early
 	letGo      atomic.Bool  // the chain should release its records early
 
-	mutex
-	chain  connector.Chain // guarded by mutex; nil for none
-	timer  *time.Timer     // guarded by mutex: wakes at the deadline
-	due    time.Time       // guarded by mutex: the deadline by the monotonic clock, as the time of day may be set
-	failed bool            // guarded by mutex: the chain is broken
-	closed bool            // guarded by mutex: nothing may be queued any more
-	tended bool            // guarded by mutex: a goroutine tends it
+	durableMutex
+	chain  connector.Chain // guarded by the mutex; nil for none
+	timer  *time.Timer     // guarded by the mutex: wakes at the deadline
+	due    time.Time       // guarded by the mutex: the deadline by the monotonic clock, as the time of day may be set
+	failed bool            // guarded by the mutex: the chain is broken
+	closed bool            // guarded by the mutex: nothing may be queued any more
+	tended bool            // guarded by the mutex: a goroutine tends it
 
 	tokens    sync.Mutex
 	committed []any // guarded by tokens; committed batches to report to the chain
 }
 
-// New returns an empty slot.
-func New(id string) *Slot {
-	return &Slot{ID: id, Wake: notify.NewSignal(), mutex: mutex{make(chan struct{}, 1)}}
+// newChainSlot returns an empty slot.
+func newChainSlot(id string) *chainSlot {
+	return &chainSlot{ID: id, Wake: notify.NewSignal(), durableMutex: durableMutex{make(chan struct{}, 1)}}
 }
 
-// mutex is a lock on which a goroutine blocks durably, as testing/synctest calls it: the one that holds it may wait for
+// durableMutex is a lock on which a goroutine blocks durably, as testing/synctest calls it: the one that holds it may wait for
 // a destination, and so for time to pass.
-type mutex struct{ held chan struct{} }
+type durableMutex struct{ held chan struct{} }
 
 // Lock waits for the lock.
-func (m mutex) Lock() { m.held <- struct{}{} }
+func (m durableMutex) Lock() { m.held <- struct{}{} }
 
 // Unlock releases the lock.
-func (m mutex) Unlock() { <-m.held }
+func (m durableMutex) Unlock() { <-m.held }
 
 // TryLock reports whether it got the lock without waiting.
-func (m mutex) TryLock() bool {
+func (m durableMutex) TryLock() bool {
 	select {
 	case m.held <- struct{}{}:
 		return true
@@ -62,14 +61,14 @@ func (m mutex) TryLock() bool {
 }
 
 // Active reports whether there is a chain. It may be called without the lock.
-func (s *Slot) Active() bool { return s.active.Load() }
+func (s *chainSlot) Active() bool { return s.active.Load() }
 
 // Waits reports whether the chain has a deadline. It may be called without the lock.
-func (s *Slot) Waits() bool { return s.deadline.Load() != 0 }
+func (s *chainSlot) Waits() bool { return s.deadline.Load() != 0 }
 
 // LetGo makes the next Attend release early the records that the chain holds and can release. It may be called without
 // the lock.
-func (s *Slot) LetGo() {
+func (s *chainSlot) LetGo() {
 	if s.releasable.Load() {
 		s.letGo.Store(true)
 		s.Wake.Notify()
@@ -77,7 +76,7 @@ func (s *Slot) LetGo() {
 }
 
 // Chain returns the chain, nil for none.
-func (s *Slot) Chain() connector.Chain {
+func (s *chainSlot) Chain() connector.Chain {
 	s.Lock()
 	defer s.Unlock()
 	return s.chain
@@ -85,13 +84,13 @@ func (s *Slot) Chain() connector.Chain {
 
 // Accepts reports whether next, nil for none, can take the place of the chain between two
 // batches. If not, what the chain holds, is to emit or is to make durable would be lost.
-func (s *Slot) Accepts(next connector.Chain) bool {
+func (s *chainSlot) Accepts(next connector.Chain) bool {
 	s.Lock()
 	defer s.Unlock()
 	return s.accepts(next)
 }
 
-func (s *Slot) accepts(next connector.Chain) bool {
+func (s *chainSlot) accepts(next connector.Chain) bool {
 	if s.chain == nil {
 		return true
 	}
@@ -103,7 +102,7 @@ func (s *Slot) accepts(next connector.Chain) bool {
 
 // Install replaces the chain by next, nil for none, and returns the old one, which is to
 // be torn down. Unless the slot accepts next it does nothing, and returns false.
-func (s *Slot) Install(next connector.Chain) (former connector.Chain, ok bool) {
+func (s *chainSlot) Install(next connector.Chain) (former connector.Chain, ok bool) {
 	s.Lock()
 	defer s.Unlock()
 	if !s.accepts(next) {
@@ -119,7 +118,7 @@ func (s *Slot) Install(next connector.Chain) (former connector.Chain, ok bool) {
 }
 
 // Tend reports whether a goroutine is to tend the chain that does not do so yet.
-func (s *Slot) Tend() bool {
+func (s *chainSlot) Tend() bool {
 	s.Lock()
 	defer s.Unlock()
 	if s.tended || s.closed {
@@ -130,7 +129,7 @@ func (s *Slot) Tend() bool {
 }
 
 // Close lets nothing be queued any more, and waits until what was being queued is.
-func (s *Slot) Close() {
+func (s *chainSlot) Close() {
 	s.Lock()
 	defer s.Unlock()
 	s.closed = true
@@ -141,13 +140,13 @@ func (s *Slot) Close() {
 }
 
 // Closed reports whether the slot was closed. It is to be locked.
-func (s *Slot) Closed() bool { return s.closed }
+func (s *chainSlot) Closed() bool { return s.closed }
 
 // Observes reports whether the chain observes commits. The slot must be locked.
-func (s *Slot) Observes() bool { return s.chain.Observes() }
+func (s *chainSlot) Observes() bool { return s.chain.Observes() }
 
 // Process lets the chain process a batch. It is to be locked, and to have a chain.
-func (s *Slot) Process(ctx context.Context, token any, records []record.Record) (connector.Outcome, error) {
+func (s *chainSlot) Process(ctx context.Context, token any, records []record.Record) (connector.Outcome, error) {
 	out, err := s.chain.Process(ctx, token, records)
 	if err != nil {
 		return out, s.broken(err)
@@ -157,7 +156,7 @@ func (s *Slot) Process(ctx context.Context, token any, records []record.Record) 
 }
 
 // Unfinished reports whether the chain has parts of a batch left, which Attend returns. The slot must be locked.
-func (s *Slot) Unfinished() bool {
+func (s *chainSlot) Unfinished() bool {
 	c, ok := s.chain.(connector.ChainSplitter)
 	return ok && !s.failed && c.Unfinished()
 }
@@ -165,7 +164,7 @@ func (s *Slot) Unfinished() bool {
 // Attend notifies the chain of committed batches, and lets it emit if it is unfinished, its deadline has come or LetGo
 // was called. The
 // slot must be locked.
-func (s *Slot) Attend(ctx context.Context) (connector.Outcome, error) {
+func (s *chainSlot) Attend(ctx context.Context) (connector.Outcome, error) {
 	if s.chain == nil {
 		return connector.Outcome{}, nil
 	}
@@ -190,7 +189,7 @@ func (s *Slot) Attend(ctx context.Context) (connector.Outcome, error) {
 
 // NoteCommitted notes that a saved position covers all records of the batch with this token. It
 // never blocks for long, and is called without the lock.
-func (s *Slot) NoteCommitted(token any) {
+func (s *chainSlot) NoteCommitted(token any) {
 	s.tokens.Lock()
 	s.committed = append(s.committed, token)
 	s.tokens.Unlock()
@@ -198,7 +197,7 @@ func (s *Slot) NoteCommitted(token any) {
 }
 
 // Teardown ends the chain. It skips one that is abandoned in a call.
-func (s *Slot) Teardown(ctx context.Context) (err error) {
+func (s *chainSlot) Teardown(ctx context.Context) (err error) {
 	if !s.TryLock() {
 		return nil
 	}
@@ -222,7 +221,7 @@ func (s *Slot) Teardown(ctx context.Context) (err error) {
 }
 
 // arm sets the timer for the deadline of the chain, and records whether the chain can release held records.
-func (s *Slot) arm() {
+func (s *chainSlot) arm() {
 	var due time.Time
 	if s.chain != nil {
 		due = s.chain.Deadline()
@@ -240,7 +239,7 @@ func (s *Slot) arm() {
 	}
 }
 
-func (s *Slot) wakeAfter(d time.Duration) {
+func (s *chainSlot) wakeAfter(d time.Duration) {
 	s.due = time.Now().Add(d)
 	if s.timer == nil {
 		s.timer = time.AfterFunc(d, s.Wake.Notify)
@@ -249,7 +248,7 @@ func (s *Slot) wakeAfter(d time.Duration) {
 	}
 }
 
-func (s *Slot) learn(ctx context.Context) error {
+func (s *chainSlot) learn(ctx context.Context) error {
 	s.tokens.Lock()
 	committed := s.committed
 	s.committed = nil
@@ -261,7 +260,7 @@ func (s *Slot) learn(ctx context.Context) error {
 }
 
 // broken wraps the error of a chain of which nothing more is to be asked.
-func (s *Slot) broken(err error) error {
+func (s *chainSlot) broken(err error) error {
 	s.failed = true
 	return fmt.Errorf("cannot run the processors of %s: %w", s.ID, err)
 }

@@ -1,4 +1,4 @@
-package slot_test
+package engine
 
 import (
 	"context"
@@ -11,7 +11,6 @@ import (
 	"time"
 	"unsafe"
 
-	"github.com/conduit-agent/conduit/agent/engine/slot"
 	"github.com/conduit-agent/conduit/plugins/connector"
 	"github.com/conduit-agent/conduit/plugins/record"
 )
@@ -49,7 +48,7 @@ func (c *fakeChain) Deadline() time.Time { return c.deadline }
 func (c *fakeChain) Observes() bool      { return c.observes }
 func (c *fakeChain) Holding() int        { return c.holding }
 
-func woken(s *slot.Slot) bool {
+func woken(s *chainSlot) bool {
 	select {
 	case <-s.Wake:
 		return true
@@ -58,14 +57,14 @@ func woken(s *slot.Slot) bool {
 	}
 }
 
-func locked[T any](s *slot.Slot, f func() (T, error)) (T, error) {
+func locked[T any](s *chainSlot, f func() (T, error)) (T, error) {
 	s.Lock()
 	defer s.Unlock()
 	return f()
 }
 
 func TestInstall(t *testing.T) {
-	s := slot.New("p")
+	s := newChainSlot("p")
 	if former, ok := s.Install(nil); s.Active() || former != nil || !ok || s.Chain() != nil {
 		t.Error("a new slot has a chain")
 	}
@@ -93,7 +92,7 @@ func TestAccepts(t *testing.T) {
 		"with a deadline": {&fakeChain{deadline: time.Now().Add(time.Hour)}, false, false},
 	} {
 		for next, want := range map[connector.Chain]bool{&fakeChain{}: c.another, nil: c.none} {
-			s := slot.New("p")
+			s := newChainSlot("p")
 			s.Install(c.chain)
 			accepts := s.Accepts(next)
 			former, ok := s.Install(next)
@@ -121,7 +120,7 @@ func (c *successor) Succeed(former connector.Chain) {
 
 func TestSuccessors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := slot.New("p")
+		s := newChainSlot("p")
 		held := &fakeChain{holding: 1, observes: true, deadline: time.Now().Add(time.Minute)}
 		s.Install(held)
 		no, yes := &successor{}, &successor{can: true}
@@ -143,7 +142,7 @@ func TestDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, begin := t.Context(), time.Now()
 		c := &fakeChain{next: []time.Time{begin.Add(time.Minute), begin.Add(2 * time.Minute)}}
-		s := slot.New("p")
+		s := newChainSlot("p")
 		s.Install(c)
 		process := func(token any, n int) {
 			t.Helper()
@@ -178,7 +177,7 @@ func TestDeadline(t *testing.T) {
 func TestDeadlineThatStays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		due := time.Now().Add(time.Minute)
-		s := slot.New("p")
+		s := newChainSlot("p")
 		s.Install(&fakeChain{deadline: due, next: []time.Time{due}})
 		time.Sleep(time.Minute)
 		if synctest.Wait(); !woken(s) {
@@ -198,7 +197,7 @@ func TestDeadlineThatStays(t *testing.T) {
 // Time in a synctest bubble has no monotonic reading.
 func TestDeadlineOfAClockThatIsSetBack(t *testing.T) {
 	chain := &fakeChain{next: []time.Time{fiftyYearsAhead(time.Now().Add(time.Millisecond))}}
-	s := slot.New("p")
+	s := newChainSlot("p")
 	s.Install(chain)
 	if _, err := locked(s, func() (connector.Outcome, error) { return s.Process(t.Context(), 1, nil) }); err != nil {
 		t.Fatal(err)
@@ -217,7 +216,7 @@ func fiftyYearsAhead(t time.Time) time.Time {
 }
 
 func TestCommitted(t *testing.T) {
-	s, c := slot.New("p"), &fakeChain{observes: true}
+	s, c := newChainSlot("p"), &fakeChain{observes: true}
 	s.Install(c)
 	s.NoteCommitted("a")
 	s.NoteCommitted("b")
@@ -239,7 +238,7 @@ func TestCommitted(t *testing.T) {
 // Nothing is asked of a broken chain but to end.
 func TestBrokenChain(t *testing.T) {
 	broken := errors.New("broken")
-	s, c := slot.New("p:proc"), &fakeChain{fail: broken}
+	s, c := newChainSlot("p:proc"), &fakeChain{fail: broken}
 	s.Install(c)
 	_, err := locked(s, func() (connector.Outcome, error) { return s.Process(t.Context(), "a", nil) })
 	if !errors.Is(err, broken) || !strings.HasPrefix(err.Error(), "cannot run the processors of p:proc: ") {
@@ -256,7 +255,7 @@ func TestBrokenChain(t *testing.T) {
 
 // A chain that is abandoned in a call, which keeps the slot locked, is not torn down.
 func TestAbandonedChain(t *testing.T) {
-	s, c := slot.New("p"), &fakeChain{}
+	s, c := newChainSlot("p"), &fakeChain{}
 	s.Install(c)
 	s.Lock()
 	if err := s.Teardown(t.Context()); err != nil || len(c.calls) > 0 {
@@ -267,13 +266,13 @@ func TestAbandonedChain(t *testing.T) {
 
 // One goroutine tends a slot, and is woken to end when the slot is closed.
 func TestTend(t *testing.T) {
-	s := slot.New("p")
+	s := newChainSlot("p")
 	got := []bool{s.Tend(), s.Tend()}
 	s.Close()
 	if want := []bool{true, false}; !slices.Equal(got, want) || !s.Closed() || !woken(s) {
 		t.Errorf("tend %v, closed %v", got, s.Closed())
 	}
-	closed := slot.New("q")
+	closed := newChainSlot("q")
 	if closed.Close(); closed.Tend() {
 		t.Error("a closed slot is tended")
 	}
