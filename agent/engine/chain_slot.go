@@ -40,8 +40,8 @@ func newChainSlot(id string) *chainSlot {
 	return &chainSlot{ID: id, Wake: notify.NewSignal(), durableMutex: durableMutex{make(chan struct{}, 1)}}
 }
 
-// durableMutex is a lock on which a goroutine blocks durably, as testing/synctest calls it: the one that holds it may wait for
-// a destination, and so for time to pass.
+// durableMutex is a lock on which a goroutine blocks durably, as testing/synctest calls it: the one that holds it may
+// wait for a destination, and so for time to pass.
 type durableMutex struct{ held chan struct{} }
 
 // Lock waits for the lock.

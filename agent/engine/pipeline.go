@@ -16,7 +16,6 @@ import (
 	"github.com/conduit-agent/conduit/agent/engine/commit"
 	"github.com/conduit-agent/conduit/agent/engine/deadletter"
 	"github.com/conduit-agent/conduit/agent/engine/failure"
-	"github.com/conduit-agent/conduit/agent/engine/lifecycle"
 	"github.com/conduit-agent/conduit/agent/engine/measure"
 	"github.com/conduit-agent/conduit/agent/engine/tap"
 	"github.com/conduit-agent/conduit/plugins/connector"
@@ -291,7 +290,7 @@ func notifyLifecycle[C connector.Connector](ctx context.Context, p *Pipeline, o 
 	if !o.lifecycle {
 		return nil
 	}
-	start := lifecycle.Start{
+	start := lifecycleStart{
 		Connector: o.connector, PipelineID: p.Declared.ID, ID: o.id, Plugin: o.plugin,
 		Declared: &o.declared, Settings: o.settings, Store: p.Store, Recall: p.Recall, Log: p.Log,
 	}

@@ -1,6 +1,4 @@
-// Package lifecycle sends connectors the events of their lives, each once: that they are created, and
-// that their settings are updated.
-package lifecycle
+package engine
 
 import (
 	"context"
@@ -13,8 +11,8 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// Store keeps what is observed of connectors.
-type Store interface {
+// lifecycleStore keeps what is observed of connectors.
+type lifecycleStore interface {
 	// ConnectorState returns the state of a connector, nil if it was never started.
 	ConnectorState(ctx context.Context, connectorID string) (*spec.ConnectorState, error)
 	// SaveConnectorState replaces the state of a connector. What c points to is not changed
@@ -22,15 +20,16 @@ type Store interface {
 	SaveConnectorState(ctx context.Context, c *spec.ConnectorState) error
 }
 
-// Start is a connector that is about to start.
-type Start struct {
+// lifecycleStart is a connector that is about to start. It is sent the events of its life, each once: that it is created,
+// and that its settings are updated.
+type lifecycleStart struct {
 	Connector  connector.Connector
 	PipelineID string
 	ID         string // qualified
 	Plugin     string // resolved
 	Declared   *spec.Connector
 	Settings   map[string]string // resolved
-	Store      Store
+	Store      lifecycleStore
 	// Recall resolves the references in settings of an earlier version. Settings whose
 	// references lead nowhere any more are empty, and named.
 	Recall func(settings map[string]string) (resolved map[string]string, lost []string)
@@ -41,7 +40,7 @@ type Start struct {
 // its settings differ from those it last started with, and saves that it got it. When it
 // takes the place of another plugin, the state of that one is kept as superseded, to be
 // cleaned up.
-func (s *Start) Notify(ctx context.Context) error {
+func (s *lifecycleStart) Notify(ctx context.Context) error {
 	state, err := s.state(ctx, s.ID)
 	if err != nil {
 		return err
@@ -74,7 +73,7 @@ func (s *Start) Notify(ctx context.Context) error {
 	})
 }
 
-func (s *Start) state(ctx context.Context, id string) (*spec.ConnectorState, error) {
+func (s *lifecycleStart) state(ctx context.Context, id string) (*spec.ConnectorState, error) {
 	state, err := s.Store.ConnectorState(ctx, id)
 	if err != nil {
 		return nil, fmt.Errorf("cannot read the state of connector %s: %w", s.ID, err)
@@ -82,7 +81,7 @@ func (s *Start) state(ctx context.Context, id string) (*spec.ConnectorState, err
 	return state, nil
 }
 
-func (s *Start) save(ctx context.Context, state *spec.ConnectorState) error {
+func (s *lifecycleStart) save(ctx context.Context, state *spec.ConnectorState) error {
 	if err := s.Store.SaveConnectorState(ctx, state); err != nil {
 		return fmt.Errorf("cannot save the state of connector %s: %w", s.ID, err)
 	}
@@ -90,7 +89,7 @@ func (s *Start) save(ctx context.Context, state *spec.ConnectorState) error {
 }
 
 // send sends the event that follows from the state of the last start.
-func (s *Start) send(ctx context.Context, state *spec.ConnectorState) error {
+func (s *lifecycleStart) send(ctx context.Context, state *spec.ConnectorState) error {
 	switch {
 	case state == nil:
 		return s.Connector.LifecycleOnCreated(ctx, s.Settings)
