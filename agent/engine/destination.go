@@ -8,7 +8,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/conduit-agent/conduit/agent/engine/failure"
 	"github.com/conduit-agent/conduit/agent/engine/measure"
 	"github.com/conduit-agent/conduit/agent/engine/tap"
 	"github.com/conduit-agent/conduit/plugins/connector"
@@ -254,7 +253,7 @@ func (d *destinationRun) pause(ctx context.Context, released <-chan struct{}) er
 
 // broken wraps an error of the destination.
 func (d *destinationRun) broken(doing string, err error) error {
-	return failure.In(d.id, fmt.Errorf("cannot %s destination %s: %w", doing, d.id, err))
+	return failedIn(d.id, fmt.Errorf("cannot %s destination %s: %w", doing, d.id, err))
 }
 
 // next waits for a batch and returns it with those queued behind it. open is false when the
@@ -362,7 +361,7 @@ func (d *destinationRun) settled(n int, refused error) {
 	for n > 0 {
 		p, k := d.pop(n)
 		if p.Batch == nil {
-			d.run.fail(failure.In(d.id, failure.Permanent(fmt.Errorf("cannot trust "+
+			d.run.fail(failedIn(d.id, Permanent(fmt.Errorf("cannot trust "+
 				"destination %s: %w", d.id, errSurplus))))
 			return
 		}

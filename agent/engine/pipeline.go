@@ -15,7 +15,6 @@ import (
 	"github.com/conduit-agent/conduit/agent/engine/batching"
 	"github.com/conduit-agent/conduit/agent/engine/commit"
 	"github.com/conduit-agent/conduit/agent/engine/deadletter"
-	"github.com/conduit-agent/conduit/agent/engine/failure"
 	"github.com/conduit-agent/conduit/agent/engine/measure"
 	"github.com/conduit-agent/conduit/agent/engine/tap"
 	"github.com/conduit-agent/conduit/plugins/connector"
@@ -148,7 +147,7 @@ func (p *Pipeline) ID() string { return p.Declared.ID }
 func start[C connector.Connector](ctx context.Context, p *Pipeline, o *opened[C], dispense func(ctx context.Context, plugin, id string) (C, error)) error {
 	c, err := dispense(ctx, o.plugin, o.id)
 	if err != nil {
-		return failure.In(o.id, fmt.Errorf("cannot start connector %s: %w", o.id, err))
+		return failedIn(o.id, fmt.Errorf("cannot start connector %s: %w", o.id, err))
 	}
 	o.connector, o.plugin = c, p.Plugins.ByName(o.plugin)
 	settings := maps.Clone(o.settings)
@@ -157,9 +156,9 @@ func start[C connector.Connector](ctx context.Context, p *Pipeline, o *opened[C]
 	}
 	if err := c.Configure(ctx, settings); err != nil {
 		if ctx.Err() == nil {
-			err = failure.Refused(err)
+			err = permanentIfRefused(err)
 		}
-		return failure.In(o.id, fmt.Errorf("cannot configure connector %s: %w", o.id, err))
+		return failedIn(o.id, fmt.Errorf("cannot configure connector %s: %w", o.id, err))
 	}
 	return nil
 }
@@ -179,7 +178,7 @@ func (p *Pipeline) startDeadLetters(ctx context.Context, o *opened[connector.Des
 		return err
 	}
 	if o.batching.NeverAlone() {
-		return failure.In(o.id, failure.Permanent(fmt.Errorf("cannot use the dead-letter queue %s: it would wait for "+
+		return failedIn(o.id, Permanent(fmt.Errorf("cannot use the dead-letter queue %s: it would wait for "+
 			"%d records before it writes any, and gets one at a time; set its sdk.batch.size to 0", o.id,
 			o.batching.Size)))
 	}
@@ -295,7 +294,7 @@ func notifyLifecycle[C connector.Connector](ctx context.Context, p *Pipeline, o 
 		Declared: &o.declared, Settings: o.settings, Store: p.Store, Recall: p.Recall, Log: p.Log,
 	}
 	if err := start.Notify(ctx); err != nil {
-		return failure.In(o.id, err)
+		return failedIn(o.id, err)
 	}
 	return nil
 }
@@ -311,7 +310,7 @@ func (r *run) openDestination(ctx context.Context, declared *spec.Pipeline, o *o
 		c.StopAndWait()
 	}
 	if err := o.connector.Open(ctx, settled); err != nil {
-		return failure.In(o.id, fmt.Errorf("cannot open destination %s: %w", o.id, err))
+		return failedIn(o.id, fmt.Errorf("cannot open destination %s: %w", o.id, err))
 	}
 	return nil
 }
@@ -332,7 +331,7 @@ func (r *run) openSource(ctx context.Context, o *opened[connector.Source]) error
 		return fmt.Errorf("cannot read the position of source %s: %w", o.id, err)
 	}
 	if err := o.connector.Open(ctx, checkpoint.PositionFor(pluginname.Bare(o.plugin))); err != nil {
-		return failure.In(o.id, fmt.Errorf("cannot open source %s: %w", o.id, err))
+		return failedIn(o.id, fmt.Errorf("cannot open source %s: %w", o.id, err))
 	}
 	now := time.Now()
 	o.since.Store(&now)

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/conduit-agent/conduit/agent/engine/failure"
 	"github.com/conduit-agent/conduit/agent/engine/settle"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
@@ -234,7 +233,7 @@ func (r *run) checkHeld() error {
 			return nil
 		}
 	}
-	return failure.Permanent(fmt.Errorf("cannot read on: processors hold more records than may be outstanding, and wait for others before they let them go"))
+	return Permanent(fmt.Errorf("cannot read on: processors hold more records than may be outstanding, and wait for others before they let them go"))
 }
 
 // recheck makes sources without space check again what they wait for.

@@ -3,8 +3,6 @@ package engine
 import (
 	"context"
 	"fmt"
-
-	"github.com/conduit-agent/conduit/agent/engine/failure"
 )
 
 // waitForDrain waits for the order to drain. Meanwhile it is the watchdog of connectors
@@ -14,13 +12,13 @@ func (r *run) waitForDrain(ctx context.Context) error {
 	var all []watchedConnector
 	for _, d := range r.dests {
 		all = append(all, watchedConnector{Progress: d.progress, Stalled: func() error {
-			return failure.In(d.id, fmt.Errorf("destination %s has not answered for %v although records were "+
+			return failedIn(d.id, fmt.Errorf("destination %s has not answered for %v although records were "+
 				"written to it", d.id, r.AckTimeout))
 		}})
 	}
 	for _, s := range r.sources {
 		all = append(all, watchedConnector{Progress: s.progress, Stalled: func() error {
-			return failure.In(s.id, fmt.Errorf("source %s has not answered for %v although records were "+
+			return failedIn(s.id, fmt.Errorf("source %s has not answered for %v although records were "+
 				"acknowledged to it", s.id, r.AckTimeout))
 		}})
 	}

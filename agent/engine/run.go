@@ -7,7 +7,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/conduit-agent/conduit/agent/engine/failure"
 	"github.com/conduit-agent/conduit/agent/engine/tap"
 	"github.com/conduit-agent/conduit/plugins/connector"
 )
@@ -138,7 +137,7 @@ func (r *run) stop(ctx context.Context, reading *sync.WaitGroup) error {
 	for _, s := range r.sources {
 		stopping.Go(func() {
 			if err := s.src.Stop(ctx); err != nil {
-				r.fail(failure.In(s.id, fmt.Errorf("cannot stop source %s: %w", s.id, err)))
+				r.fail(failedIn(s.id, fmt.Errorf("cannot stop source %s: %w", s.id, err)))
 			}
 		})
 	}

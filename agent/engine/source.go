@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/agent/engine/backpressure"
-	"github.com/conduit-agent/conduit/agent/engine/failure"
 	"github.com/conduit-agent/conduit/agent/engine/fair"
 	"github.com/conduit-agent/conduit/agent/engine/measure"
 	"github.com/conduit-agent/conduit/agent/engine/settle"
@@ -154,16 +153,16 @@ func (s *sourceRun) next(ctx, reading context.Context) (b *record.Batch, err err
 	case errors.Is(err, io.EOF) && s.run.draining():
 		return nil, nil
 	case errors.Is(err, io.EOF):
-		return nil, failure.In(s.id, fmt.Errorf("cannot read from source %s: it ended by itself", s.id))
+		return nil, failedIn(s.id, fmt.Errorf("cannot read from source %s: it ended by itself", s.id))
 	case err != nil:
-		return nil, failure.In(s.id, fmt.Errorf("cannot read from source %s: %w", s.id, err))
+		return nil, failedIn(s.id, fmt.Errorf("cannot read from source %s: %w", s.id, err))
 	}
 	if ctx.Err() != nil { // the run may have abandoned this goroutine
 		return nil, context.Cause(ctx)
 	}
 	if epoch := s.run.Epoch; epoch != "" {
 		if err := b.SetMetadata(record.KeyClusterEpoch, epoch); err != nil {
-			return nil, failure.In(s.id, fmt.Errorf("cannot read from source %s: %w", s.id, err))
+			return nil, failedIn(s.id, fmt.Errorf("cannot read from source %s: %w", s.id, err))
 		}
 	}
 	if b.Shallow() {
@@ -227,7 +226,7 @@ func (r *run) allowsMore(unacked, unsettled uint64, bytes int) bool {
 func (s *sourceRun) dispatch(ctx context.Context, b *record.Batch) (over bool, err error) {
 	for i := range b.Len() {
 		if l := len(b.Position(i)); l == 0 || l > record.MaxPosition {
-			return false, failure.In(s.id, failure.Permanent(fmt.Errorf("cannot take records from source %s: "+
+			return false, failedIn(s.id, Permanent(fmt.Errorf("cannot take records from source %s: "+
 				"position of %d bytes; it must have 1 to %d", s.id, l, record.MaxPosition)))
 		}
 	}
@@ -386,7 +385,7 @@ func (s *sourceRun) Saved(err error) {
 	s.saving = false
 	if err == nil {
 		if err = s.tracker.SetCommitted(s.taken); err != nil {
-			err = failure.Permanent(err)
+			err = Permanent(err)
 		} else if s.ignoresAcks {
 			err = s.acked(int(s.tracker.Committed - s.tracker.Acked))
 		}
@@ -423,7 +422,7 @@ func (s *sourceRun) acknowledge(ctx context.Context) error {
 		}
 		s.acking.Store(true)
 		if err := s.src.Ack(ctx, positions); err != nil {
-			return failure.In(s.id, fmt.Errorf("cannot acknowledge to source %s: %w", s.id, err))
+			return failedIn(s.id, fmt.Errorf("cannot acknowledge to source %s: %w", s.id, err))
 		}
 		s.acking.Store(false)
 		s.mu.Lock()
@@ -443,7 +442,7 @@ func (s *sourceRun) acked(n int) error {
 		s.run.Stats.AckLags.Observe(measure.DurationBounds, now.Sub(over.SettledAt).Seconds(), over.N)
 	})
 	if err != nil {
-		return failure.Permanent(err)
+		return Permanent(err)
 	}
 	s.stats.Acked.Add(uint64(n))
 	s.freed.Notify()

@@ -3,7 +3,6 @@ package engine
 import (
 	"context"
 
-	"github.com/conduit-agent/conduit/agent/engine/failure"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
@@ -44,7 +43,7 @@ func (st stage) process(ctx context.Context, f inFlight, records []record.Record
 	t := &token{f, origins, st}
 	out, err := st.Process(ctx, t, records)
 	if err != nil {
-		return f, made{}, failure.InProcessors(st.ID, err)
+		return f, made{}, failedInProcessors(st.ID, err)
 	}
 	if st.Observes() {
 		f.observe(t)
@@ -66,7 +65,7 @@ func (st stage) process(ctx context.Context, f inFlight, records []record.Record
 func (st stage) attend(ctx context.Context, r *run) ([]sdk.Emission, error) {
 	out, err := st.Attend(ctx)
 	if err != nil {
-		return nil, failure.InProcessors(st.ID, err)
+		return nil, failedInProcessors(st.ID, err)
 	}
 	_, err = r.refuseAll(ctx, nil, out.Refused)
 	return out.Emitted, err

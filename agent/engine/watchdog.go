@@ -7,7 +7,7 @@ import (
 
 // watchedConnector is one that is watched.
 type watchedConnector struct {
-	// answerProgress returns how far it has got.
+	// Progress returns how far it has got.
 	Progress func() answerProgress
 	// Stalled returns the error when it has not answered for as long as the limit.
 	Stalled func() error
@@ -15,8 +15,8 @@ type watchedConnector struct {
 	last lastAnswer
 }
 
-// watchConnectors waits until done is closed or ctx ends, and returns why that ended. A connector that does not answer within
-// the limit is the error meanwhile; 0 stands for no limit.
+// watchConnectors waits until done is closed or ctx ends, and returns why that ended. A connector that does not answer
+// within the limit is the error meanwhile; 0 stands for no limit.
 func watchConnectors(ctx context.Context, done <-chan struct{}, limit time.Duration, connectors []watchedConnector) error {
 	var tick <-chan time.Time
 	if limit > 0 {

@@ -17,7 +17,6 @@ import (
 	"github.com/conduit-agent/conduit/agent/engine/backpressure"
 	"github.com/conduit-agent/conduit/agent/engine/commit"
 	"github.com/conduit-agent/conduit/agent/engine/deadletter"
-	"github.com/conduit-agent/conduit/agent/engine/failure"
 	"github.com/conduit-agent/conduit/agent/engine/measure"
 	"github.com/conduit-agent/conduit/agent/engine/tap"
 	"github.com/conduit-agent/conduit/agent/poison"
@@ -145,7 +144,7 @@ func (r *Runner) resolve(ctx context.Context, d *spec.Declaration) (*reference.R
 	if len(problems) > 0 {
 		err := fmt.Errorf("cannot resolve references of pipeline %s: %w", d.Pipeline.ID, joined(problems))
 		if resolved.Hopeless {
-			err = failure.Permanent(err)
+			err = engine.Permanent(err)
 		}
 		return nil, r.located(d, err, func(*spec.Pipeline) []spec.Problem { return problems })
 	}

@@ -1,5 +1,4 @@
-// Package failure marks the errors of a run: which trying again will not mend, and which stage failed.
-package failure
+package engine
 
 import "errors"
 
@@ -23,16 +22,16 @@ type stageError struct {
 	refused    bool
 }
 
-// In marks err as one of the connector or dead-letter queue with this qualified id.
-func In(stage string, err error) error { return stageError{error: err, stage: stage} }
+// failedIn marks err as one of the connector or dead-letter queue with this qualified id.
+func failedIn(stage string, err error) error { return stageError{error: err, stage: stage} }
 
-// InProcessors marks err as one of the processors that the pipeline or connector with this qualified id declares.
-func InProcessors(id string, err error) error {
+// failedInProcessors marks err as one of the processors that the pipeline or connector with this qualified id declares.
+func failedInProcessors(id string, err error) error {
 	return stageError{error: err, stage: id, processors: true}
 }
 
-// RefusedBy marks err as one of a record that the stage with this qualified id refused.
-func RefusedBy(stage string, err error) error {
+// refusedBy marks err as one of a record that the stage with this qualified id refused.
+func refusedBy(stage string, err error) error {
 	return stageError{error: err, stage: stage, refused: true}
 }
 
@@ -45,17 +44,17 @@ func (e stageError) Stage() (id string, processors, refused bool) {
 // Unwrap returns the cause.
 func (e stageError) Unwrap() error { return e.error }
 
-// Refused makes err permanent, unless it says that the connector was lost: that refuses
+// permanentIfRefused makes err permanent, unless it says that the connector was lost: that refuses
 // nothing, and another attempt may succeed.
-func Refused(err error) error {
-	if IsLost(err) {
+func permanentIfRefused(err error) error {
+	if isLost(err) {
 		return err
 	}
 	return Permanent(err)
 }
 
-// IsLost reports whether err says that a connector was lost.
-func IsLost(err error) bool {
+// isLost reports whether err says that a connector was lost.
+func isLost(err error) bool {
 	var lost interface{ Lost() bool }
 	return errors.As(err, &lost) && lost.Lost()
 }
