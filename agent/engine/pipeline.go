@@ -12,7 +12,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/conduit-agent/conduit/agent/engine/backpressure"
-	"github.com/conduit-agent/conduit/agent/engine/batching"
 	"github.com/conduit-agent/conduit/agent/engine/commit"
 	"github.com/conduit-agent/conduit/agent/engine/deadletter"
 	"github.com/conduit-agent/conduit/agent/engine/measure"
@@ -71,7 +70,7 @@ type opened[C connector.Connector] struct {
 	declared  spec.Connector
 	plugin    string            // resolved
 	settings  map[string]string // resolved
-	batching  batching.Policy   // of a destination
+	batching  BatchPolicy       // of a destination
 	connector C
 	lifecycle bool                      // gets lifecycle events
 	opening   atomic.Bool               // it is being opened
@@ -168,7 +167,7 @@ func (p *Pipeline) startDestination(ctx context.Context, o *opened[connector.Des
 	if err := start(ctx, p, o, p.Plugins.Destination); err != nil {
 		return err
 	}
-	o.batching = batching.Of(p.Plugins.WithDefaults(o.plugin, o.settings))
+	o.batching = BatchPolicyOf(p.Plugins.WithDefaults(o.plugin, o.settings))
 	return nil
 }
 

@@ -64,7 +64,7 @@ agent/sqlitefile:
 agent/prove:             agent/dryrun plugins/processor plugins/sdk plugins/wire spec
 agent/maintenance:       agent/deadletters agent/sqlitefile agent/store agent/store/* spec
 agent/deadletters:       agent/engine/deadletter agent/sqlitefile api/rest plugins/spoollog/codec spec
-agent/poison:            agent/engine/batching plugins/connector
+agent/poison:            agent/engine plugins/connector
 agent/replay:            agent/deadletters agent/engine agent/engine/* api/rest plugins/connector plugins/sdk spec
 agent/config:            spec spec/yamldoc
 agent/reference:         agent/redact reconcile/watch spec

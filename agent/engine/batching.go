@@ -1,5 +1,4 @@
-// Package batching reads the batching policy of a destination.
-package batching
+package engine
 
 import (
 	"math"
@@ -8,8 +7,8 @@ import (
 	"time"
 )
 
-// Policy is the batching policy in the settings of a destination.
-type Policy struct {
+// BatchPolicy is the batching policy in the settings of a destination.
+type BatchPolicy struct {
 	Size    int64         // sdk.batch.size: records that it waits for before it writes any
 	Delay   time.Duration // sdk.batch.delay: how long it gathers records
 	delayed bool          // a delay is set, which Delay may not be able to represent
@@ -17,9 +16,9 @@ type Policy struct {
 	limited bool          // a rate is set, which rate may not be able to represent
 }
 
-// Of reads the policy from settings that include the defaults of the plugin. Invalid values, which the connector
+// BatchPolicyOf reads the policy from settings that include the defaults of the plugin. Invalid values, which the connector
 // refuses or interprets itself, count as no size and as a delay or rate of unknown length.
-func Of(settings map[string]string) (p Policy) {
+func BatchPolicyOf(settings map[string]string) (p BatchPolicy) {
 	p.Size, _ = strconv.ParseInt(settings["sdk.batch.size"], 10, 64)
 	p.Delay, _ = time.ParseDuration(settings["sdk.batch.delay"])
 	p.rate, _ = strconv.ParseFloat(settings["sdk.rate.perSecond"], 64)
@@ -30,23 +29,23 @@ func Of(settings map[string]string) (p Policy) {
 }
 
 // Gathers reports whether the destination gathers records over several writes.
-func (p Policy) Gathers() bool { return p.Size > 0 || p.delayed }
+func (p BatchPolicy) Gathers() bool { return p.Size > 0 || p.delayed }
 
 // Limited reports whether the rate of the destination is limited.
-func (p Policy) Limited() bool { return p.limited }
+func (p BatchPolicy) Limited() bool { return p.limited }
 
 // NeverAlone reports whether the destination never writes a record that comes alone.
-func (p Policy) NeverAlone() bool { return p.Size > 1 && !p.delayed }
+func (p BatchPolicy) NeverAlone() bool { return p.Size > 1 && !p.delayed }
 
 // Waits reports whether this number of written records is an incomplete batch, which the destination may hold for any
 // time.
-func (p Policy) Waits(records uint64) bool {
+func (p BatchPolicy) Waits(records uint64) bool {
 	return !p.delayed && p.Size > 0 && records < uint64(p.Size)
 }
 
 // Takes returns how long the destination may wait, as its settings say, before it settles the first of so many
 // records that it writes.
-func (p Policy) Takes(records uint64) time.Duration {
+func (p BatchPolicy) Takes(records uint64) time.Duration {
 	if p.delayed && p.Delay <= 0 || p.limited && !(p.rate > 0) {
 		return math.MaxInt64
 	}

@@ -1,14 +1,14 @@
-package batching_test
+package engine_test
 
 import (
 	"math"
 	"testing"
 	"time"
 
-	"github.com/conduit-agent/conduit/agent/engine/batching"
+	"github.com/conduit-agent/conduit/agent/engine"
 )
 
-func TestPolicies(t *testing.T) {
+func TestBatchPolicies(t *testing.T) {
 	const ever = time.Duration(math.MaxInt64)
 	for name, c := range map[string]struct {
 		size, delay, rate          string
@@ -33,7 +33,7 @@ func TestPolicies(t *testing.T) {
 		"a delay that is not a time":   {"0", "5", "", true, false, false, ever},
 		"a delay before the beginning": {"0", "-5s", "", true, false, false, ever},
 	} {
-		p := batching.Of(map[string]string{"sdk.batch.size": c.size, "sdk.batch.delay": c.delay, "sdk.rate.perSecond": c.rate})
+		p := engine.BatchPolicyOf(map[string]string{"sdk.batch.size": c.size, "sdk.batch.delay": c.delay, "sdk.rate.perSecond": c.rate})
 		if p.Gathers() != c.gathers || p.NeverAlone() != c.neverAlone || p.Waits(3) != c.waits ||
 			p.Takes(3) != c.takes {
 			t.Errorf("%s: gathers %v, never alone %v, waits %v, takes %v", name, p.Gathers(), p.NeverAlone(),
