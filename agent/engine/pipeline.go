@@ -15,7 +15,6 @@ import (
 	"github.com/conduit-agent/conduit/agent/engine/commit"
 	"github.com/conduit-agent/conduit/agent/engine/deadletter"
 	"github.com/conduit-agent/conduit/agent/engine/measure"
-	"github.com/conduit-agent/conduit/agent/engine/tap"
 	"github.com/conduit-agent/conduit/plugins/connector"
 	"github.com/conduit-agent/conduit/plugins/pluginname"
 	"github.com/conduit-agent/conduit/spec"
@@ -42,7 +41,7 @@ type Pipeline struct {
 	// without settling any, and a call of a source's Ack may take; 0 for ever. It does not
 	// count for a destination that gathers records or is to go slowly.
 	AckTimeout time.Duration
-	Taps       *tap.Points       // nil for no observers
+	Taps       *TapPoints        // nil for no observers
 	Stats      *measure.Pipeline // outlives the run; Prepare makes one when it is nil
 	// Redact returns an error without secrets, as dead letters are to have it; nil for
 	// errors as they are.

@@ -7,7 +7,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/conduit-agent/conduit/agent/engine/tap"
 	"github.com/conduit-agent/conduit/plugins/connector"
 )
 
@@ -78,7 +77,7 @@ func (r *run) releaseTaps() {
 	}
 	for _, d := range r.dests {
 		r.Taps.Release(d.id)
-		r.Taps.Release(tap.In(d.id))
+		r.Taps.Release(TapIn(d.id))
 	}
 }
 

@@ -13,7 +13,6 @@ import (
 	"github.com/conduit-agent/conduit/agent/engine/fair"
 	"github.com/conduit-agent/conduit/agent/engine/measure"
 	"github.com/conduit-agent/conduit/agent/engine/settle"
-	"github.com/conduit-agent/conduit/agent/engine/tap"
 	"github.com/conduit-agent/conduit/plugins/connector"
 	"github.com/conduit-agent/conduit/plugins/pluginname"
 	"github.com/conduit-agent/conduit/plugins/record"
@@ -34,7 +33,7 @@ type sourceRun struct {
 	plugin string // its name
 	src    connector.Source
 	stage  stage // the processors of the source
-	tap    *tap.Tap
+	tap    *Tap
 	stats  *measure.Connector
 	opened *atomic.Pointer[time.Time] // when Open succeeded; nil in it: it has not
 

@@ -1,5 +1,4 @@
-// Package tap lets observers see the records that pass connectors and processors.
-package tap
+package engine
 
 import (
 	"slices"
@@ -9,9 +8,9 @@ import (
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
-// Points lets observers see the records that pass connectors, whichever run they pass in.
-// A connector without observers costs one atomic load per batch. The zero Points is ready.
-type Points struct {
+// TapPoints lets observers see the records that pass connectors, whichever run they pass in.
+// A connector without observers costs one atomic load per batch. The zero TapPoints is ready.
+type TapPoints struct {
 	observing atomic.Int32 // observers there are
 
 	mu     sync.Mutex
@@ -20,7 +19,7 @@ type Points struct {
 
 // Tap is where the records of one connector pass. A nil Tap has no observers.
 type Tap struct {
-	uses      int                         // guarded by Points.mu: runs and observers
+	uses      int                         // guarded by TapPoints.mu: runs and observers
 	observers atomic.Pointer[[]*observer] // replaced, never modified
 }
 
@@ -29,7 +28,7 @@ type observer struct{ observe func(b *record.Batch) }
 // Observe calls f with every batch that passes the connector, a source's after reading
 // and a destination's before writing, until stop is called. f must return at once and
 // must not change the records; it may keep them. It may be called concurrently.
-func (t *Points) Observe(connectorID string, f func(b *record.Batch)) (stop func()) {
+func (t *TapPoints) Observe(connectorID string, f func(b *record.Batch)) (stop func()) {
 	p, o := t.Acquire(connectorID), &observer{f}
 	t.change(p, func(all []*observer) []*observer { return append(all, o) })
 	t.observing.Add(1)
@@ -43,7 +42,7 @@ func (t *Points) Observe(connectorID string, f func(b *record.Batch)) (stop func
 }
 
 // change replaces the observers of p by what f makes of a copy of them.
-func (t *Points) change(p *Tap, f func(all []*observer) []*observer) {
+func (t *TapPoints) change(p *Tap, f func(all []*observer) []*observer) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var all []*observer
@@ -58,7 +57,7 @@ func (t *Points) change(p *Tap, f func(all []*observer) []*observer) {
 }
 
 // Acquire returns the tap of a connector, to be released after use.
-func (t *Points) Acquire(connectorID string) *Tap {
+func (t *TapPoints) Acquire(connectorID string) *Tap {
 	if t == nil {
 		return nil
 	}
@@ -77,7 +76,7 @@ func (t *Points) Acquire(connectorID string) *Tap {
 }
 
 // Release ends a use of the tap of a connector, which is forgotten with the last one.
-func (t *Points) Release(connectorID string) {
+func (t *TapPoints) Release(connectorID string) {
 	if t == nil {
 		return
 	}
@@ -90,15 +89,15 @@ func (t *Points) Release(connectorID string) {
 	}
 }
 
-// In is what to observe of a processor for the records that come to it, before its condition,
+// TapIn is what to observe of a processor for the records that come to it, before its condition,
 // and of a destination for those that come to its processors.
-func In(id string) string { return id + "/in" }
+func TapIn(id string) string { return id + "/in" }
 
-// Out is what to observe of a processor for the records that go on behind it.
-func Out(id string) string { return id + "/out" }
+// TapOut is what to observe of a processor for the records that go on behind it.
+func TapOut(id string) string { return id + "/out" }
 
 // Publish shows records that pass a processor to its observers. It copies them for that.
-func (t *Points) Publish(point string, records []record.Record) {
+func (t *TapPoints) Publish(point string, records []record.Record) {
 	if t == nil || t.observing.Load() == 0 {
 		return
 	}

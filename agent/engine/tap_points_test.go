@@ -1,10 +1,10 @@
-package tap_test
+package engine_test
 
 import (
 	"slices"
 	"testing"
 
-	"github.com/conduit-agent/conduit/agent/engine/tap"
+	"github.com/conduit-agent/conduit/agent/engine"
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
@@ -14,7 +14,7 @@ func batch() *record.Batch {
 
 // Observers see what passes their connector, until they stop.
 func TestObserve(t *testing.T) {
-	var points tap.Points
+	var points engine.TapPoints
 	p := points.Acquire("p:src")
 	defer points.Release("p:src")
 	var seen []string
@@ -38,7 +38,7 @@ func TestObserve(t *testing.T) {
 
 // A connector keeps its observers from run to run, and is forgotten when it has neither.
 func TestPointsAreForgotten(t *testing.T) {
-	var points tap.Points
+	var points engine.TapPoints
 	n := 0
 	stop := points.Observe("p:src", func(*record.Batch) { n++ })
 	first := points.Acquire("p:src")
@@ -57,7 +57,7 @@ func TestPointsAreForgotten(t *testing.T) {
 
 // Only what will be changed is copied for observers, and only if there are any.
 func TestPublishCopy(t *testing.T) {
-	var points tap.Points
+	var points engine.TapPoints
 	var seen []*record.Batch
 	p := points.Acquire("p:src")
 	b := batch()
@@ -74,13 +74,13 @@ func TestPublishCopy(t *testing.T) {
 }
 
 func TestPublish(t *testing.T) {
-	var points tap.Points
+	var points engine.TapPoints
 	var seen []string
-	defer points.Observe(tap.In("p:proc"), func(b *record.Batch) { seen = append(seen, "in "+string(b.Position(0))) })()
-	defer points.Observe(tap.Out("p:proc"), func(b *record.Batch) { seen = append(seen, "out "+string(b.Position(0))) })()
-	points.Publish(tap.In("p:proc"), []record.Record{{Position: record.Position("1")}})
-	points.Publish(tap.Out("p:proc"), []record.Record{{Position: record.Position("2")}})
-	points.Publish(tap.Out("p:other"), []record.Record{{Position: record.Position("3")}})
+	defer points.Observe(engine.TapIn("p:proc"), func(b *record.Batch) { seen = append(seen, "in "+string(b.Position(0))) })()
+	defer points.Observe(engine.TapOut("p:proc"), func(b *record.Batch) { seen = append(seen, "out "+string(b.Position(0))) })()
+	points.Publish(engine.TapIn("p:proc"), []record.Record{{Position: record.Position("1")}})
+	points.Publish(engine.TapOut("p:proc"), []record.Record{{Position: record.Position("2")}})
+	points.Publish(engine.TapOut("p:other"), []record.Record{{Position: record.Position("3")}})
 	if want := []string{"in 1", "out 2"}; !slices.Equal(seen, want) {
 		t.Errorf("seen %v, want %v", seen, want)
 	}
@@ -88,7 +88,7 @@ func TestPublish(t *testing.T) {
 
 // Runs without points pass their records all the same.
 func TestNil(t *testing.T) {
-	var points *tap.Points
+	var points *engine.TapPoints
 	p := points.Acquire("p:src")
 	p.Publish(batch())
 	p.PublishCopy(batch())
