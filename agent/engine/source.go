@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/agent/engine/backpressure"
-	"github.com/conduit-agent/conduit/agent/engine/fair"
 	"github.com/conduit-agent/conduit/agent/engine/measure"
 	"github.com/conduit-agent/conduit/agent/engine/settle"
 	"github.com/conduit-agent/conduit/plugins/connector"
@@ -43,7 +42,7 @@ type sourceRun struct {
 	limit    uint64         // limit of unacknowledged records of the source
 	under    []atomic.Int64 // by destination: batches that are queued for it or written, and not settled
 	stalled  atomic.Bool    // it reads nothing more before records are acknowledged
-	leases   *fair.Leases
+	leases   *backpressure.Leases
 	reads    measure.Sampler // owned by read
 	settled  bool            // owned by read: all was, before the batch that was read last
 	handover handover
@@ -89,7 +88,7 @@ func newSourceRun(r *run, o *opened[connector.Source]) *sourceRun {
 		limit:       connector.MaxUnacked(o.connector), under: make([]atomic.Int64, len(r.dests))}
 	s.handover.TakeOver = s.takeOver
 	s.memory.Notify(s.freed, s.waitsForMemory, s.relieve)
-	s.leases = fair.NewLeases(r.Window.Scheduler, func() (read, low uint64) {
+	s.leases = backpressure.NewLeases(r.Window.Scheduler, func() (read, low uint64) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		return s.tracker.Read, s.tracker.Low

@@ -56,7 +56,7 @@ api/*:                   api/guard api/jsonhttp api/rest spec
 api/resource:            api/desired api/editor api/guard api/jsonhttp api/live api/rest spec
 api/dlq api/logs api/position: api/desired api/jsonhttp api/resource api/rest spec
 api:                     api/* spec
-agent/engine/*:          agent/engine/fair agent/engine/measure plugins/connector plugins/sdk spec
+agent/engine/*:          agent/engine/backpressure agent/engine/measure plugins/connector plugins/sdk spec
 agent/engine:            agent/engine/* plugins/connector plugins/sdk spec
 agent/store/*:           spec
 agent/store:             agent/sqlitefile agent/store/* plugins/schema spec

@@ -1,4 +1,4 @@
-package fair_test
+package backpressure_test
 
 import (
 	"context"
@@ -9,21 +9,21 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/conduit-agent/conduit/agent/engine/fair"
+	"github.com/conduit-agent/conduit/agent/engine/backpressure"
 )
 
 // queue is who waits for leases and who got one.
 type queue struct {
 	t         *testing.T
-	scheduler *fair.Scheduler
+	scheduler *backpressure.Scheduler
 	start     time.Time
 
 	mu  sync.Mutex
-	got map[int]*fair.Lease // guarded by mu
+	got map[int]*backpressure.Lease // guarded by mu
 }
 
 func newQueue(t *testing.T, most int) *queue {
-	return &queue{t: t, scheduler: fair.WithLimit(most), got: map[int]*fair.Lease{}, start: time.Now()}
+	return &queue{t: t, scheduler: backpressure.SchedulerWithLimit(most), got: map[int]*backpressure.Lease{}, start: time.Now()}
 }
 
 // acquire asks for a lease in a goroutine, and returns when nothing moves any more.

@@ -1,6 +1,4 @@
-// Package fair schedules who may read next when more sources have something to read than
-// the CPUs can serve.
-package fair
+package backpressure
 
 import (
 	"context"
@@ -40,10 +38,10 @@ type Lease struct {
 
 // NewScheduler returns a scheduler with leases enough to keep every CPU busy reading and
 // writing.
-func NewScheduler() *Scheduler { return WithLimit(4 * runtime.GOMAXPROCS(0)) }
+func NewScheduler() *Scheduler { return SchedulerWithLimit(4 * runtime.GOMAXPROCS(0)) }
 
-// WithLimit returns a scheduler with at most limit active leases.
-func WithLimit(limit int) *Scheduler { return &Scheduler{limit: limit} }
+// SchedulerWithLimit returns a scheduler with at most limit active leases.
+func SchedulerWithLimit(limit int) *Scheduler { return &Scheduler{limit: limit} }
 
 // Acquire waits for a lease. It is active until Release is called or its time is up.
 func (s *Scheduler) Acquire(ctx context.Context) (*Lease, error) {
