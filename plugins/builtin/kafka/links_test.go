@@ -1,4 +1,4 @@
-package links_test
+package kafka
 
 import (
 	"errors"
@@ -7,14 +7,12 @@ import (
 	"os"
 	"testing"
 	"time"
-
-	"github.com/conduit-agent/conduit/plugins/builtin/kafka/links"
 )
 
 // TestLinks has an answer of a broker not come: its other connections end on which nothing came since, no others.
 func TestLinks(t *testing.T) {
 	t.Parallel()
-	silent, other, dial := listen(t), listen(t), links.Dialer(nil, nil)
+	silent, other, dial := listen(t), listen(t), newDialer(nil, nil)
 	connect := func(l net.Listener) (client, server net.Conn) {
 		t.Helper()
 		client, err := dial(t.Context(), "tcp", l.Addr().String())

@@ -1,4 +1,4 @@
-package batches_test
+package kafka_test
 
 import (
 	"bytes"

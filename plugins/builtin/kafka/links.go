@@ -1,5 +1,4 @@
-// Package links connects to brokers of Kafka, and gives up half-open connections together.
-package links
+package kafka
 
 import (
 	"context"
@@ -13,36 +12,36 @@ import (
 	"github.com/conduit-agent/conduit/plugins/peer"
 )
 
-// links are the connections of clients. A client has several to each broker, one of which may be idle for long: when an
-// answer does not come over one of them, all of the same broker that were not heard of since it was asked for are
+// brokerLinks are the connections of clients. A client has several to each broker, one of which may be idle for long:
+// when an answer does not come over one of them, all of the same broker that were not heard of since it was asked for are
 // half-open, too, most likely. They are ended, so that the client does not wait for its next answers on them as well.
-type links struct {
+type brokerLinks struct {
 	dialer net.Dialer
 	tls    *tls.Config // nil: connections are not encrypted
 	batch  peer.BatchFunc
 
 	mu  sync.Mutex
-	all map[*link]struct{}
+	all map[*brokerLink]struct{}
 }
 
-// Dialer returns what connects to brokers, with TLS unless secure is nil. batch is called with each batch of messages that is
-// fetched; it may be nil. The dialer may be used by several clients at a time. The
+// newDialer returns what connects to brokers, with TLS unless secure is nil. batch is called with each batch of messages
+// that is fetched; it may be nil. The dialer may be used by several clients at a time. The
 // connections that it makes to a broker are ended together when an answer does not come over one of them: all that were not
 // heard of since it was asked for.
-func Dialer(secure *tls.Config, batch peer.BatchFunc) func(ctx context.Context, network, addr string) (net.Conn, error) {
-	l := &links{dialer: net.Dialer{Timeout: dialTimeout}, tls: secure, batch: batch, all: map[*link]struct{}{}}
+func newDialer(secure *tls.Config, batch peer.BatchFunc) func(ctx context.Context, network, addr string) (net.Conn, error) {
+	l := &brokerLinks{dialer: net.Dialer{Timeout: dialTimeout}, tls: secure, batch: batch, all: map[*brokerLink]struct{}{}}
 	return l.dial
 }
 
 // dialTimeout bounds how long connecting may take.
 const dialTimeout = 10 * time.Second
 
-func (l *links) dial(ctx context.Context, network, addr string) (net.Conn, error) {
+func (l *brokerLinks) dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	c, err := l.dialer.DialContext(ctx, network, addr)
 	if err != nil {
 		return nil, err
 	}
-	one := &link{Conn: c, links: l, addr: addr, heard: time.Now()}
+	one := &brokerLink{Conn: c, links: l, addr: addr, heard: time.Now()}
 	l.mu.Lock()
 	l.all[one] = struct{}{}
 	l.mu.Unlock()
@@ -63,7 +62,7 @@ func (l *links) dial(ctx context.Context, network, addr string) (net.Conn, error
 }
 
 // silent ends the connections to a broker that were not heard of since then.
-func (l *links) silent(addr string, since time.Time) {
+func (l *brokerLinks) silent(addr string, since time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for one := range l.all {
@@ -73,17 +72,17 @@ func (l *links) silent(addr string, since time.Time) {
 	}
 }
 
-// link is a connection to a broker.
-type link struct {
+// brokerLink is a connection to a broker.
+type brokerLink struct {
 	net.Conn
-	links *links
+	links *brokerLinks
 	addr  string
 
 	asked, heard time.Time // guarded by mu of links: when something was sent last, and when something came
 }
 
 // Read implements net.Conn.
-func (l *link) Read(b []byte) (int, error) {
+func (l *brokerLink) Read(b []byte) (int, error) {
 	n, err := l.Conn.Read(b)
 	l.links.mu.Lock()
 	if n > 0 {
@@ -98,7 +97,7 @@ func (l *link) Read(b []byte) (int, error) {
 }
 
 // Write implements net.Conn.
-func (l *link) Write(b []byte) (int, error) {
+func (l *brokerLink) Write(b []byte) (int, error) {
 	l.links.mu.Lock()
 	l.asked = time.Now()
 	l.links.mu.Unlock()
@@ -106,7 +105,7 @@ func (l *link) Write(b []byte) (int, error) {
 }
 
 // Close implements net.Conn.
-func (l *link) Close() error {
+func (l *brokerLink) Close() error {
 	l.links.mu.Lock()
 	delete(l.links.all, l)
 	l.links.mu.Unlock()

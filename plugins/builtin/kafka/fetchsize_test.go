@@ -1,4 +1,4 @@
-package fetchsize
+package kafka
 
 import "testing"
 
@@ -6,7 +6,7 @@ import "testing"
 func TestLimiter(t *testing.T) {
 	t.Parallel()
 	const mib = 1 << 20
-	l := New(4*mib, mib)
+	l := newFetchLimiter(4*mib, mib)
 	var fetch, partition int32
 	l.Limit(func(f, p int32) { fetch, partition = f, p })
 	read := func(batches, kept, memory int) {
@@ -30,7 +30,7 @@ func TestLimiter(t *testing.T) {
 	if fetch != 4*mib || partition != mib {
 		t.Errorf("as large as in the broker again: %d and %d bytes asked for", fetch, partition)
 	}
-	small := New(1000, 1000)
+	small := newFetchLimiter(1000, 1000)
 	small.Limit(func(f, p int32) {
 		if f != 1000 || p != 1000 {
 			t.Errorf("%d and %d bytes asked for of 1000", f, p)
