@@ -125,7 +125,7 @@ var homes = map[string][]string{
 	"github.com/jackc/pgx/v5":                  {"plugins/builtin/postgres", "plugins/builtin/postgres/*", "agent/cluster/pgkv"},
 	"github.com/gomodule/redigo":               {"plugins/builtin/redis"},
 	"github.com/twmb/franz-go":                 {"plugins/builtin/kafka", "plugins/builtin/kafka/batches"},
-	"github.com/minio/minio-go/v7":             {"plugins/builtin/s3", "plugins/builtin/s3/identity", "plugins/plugintest/server"},
+	"github.com/minio/minio-go/v7":             {"plugins/builtin/s3", "plugins/plugintest/server"},
 }
 
 func TestImportsRunOneWay(t *testing.T) {

@@ -1,4 +1,4 @@
-package identity_test
+package s3
 
 import (
 	"context"
@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/conduit-agent/conduit/plugins/builtin/s3/identity"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
@@ -48,7 +47,7 @@ func TestProfiles(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			v, err := identity.New(t.Context(), "file", c.profile, "r").GetWithContext(nil)
+			v, err := newIdentity(t.Context(), "file", c.profile, "r").GetWithContext(nil)
 			if got := v.AccessKeyID + " " + v.SecretAccessKey + " " + v.SessionToken; err == nil && got != c.want ||
 				err != nil && !strings.Contains(err.Error(), c.want) {
 				t.Errorf("%q, %v; want %q", got, err, c.want)
@@ -71,15 +70,15 @@ func TestFileThatIsNotAllowed(t *testing.T) {
 	t.Setenv("AWS_EC2_METADATA_SERVICE_ENDPOINT", "http://127.0.0.1:1")
 	ctx := sdk.WithEnv(t.Context(), &sdk.Env{AllowPath: func(p string) error { return errors.New(p + " is not allowed") }})
 	var refused sdk.SettingError
-	err := identity.Check(ctx)
+	err := checkIdentity(ctx)
 	if !errors.As(err, &refused) || refused.Setting != "aws.identity" || !strings.Contains(err.Error(), "aws.accessKeyId") {
 		t.Errorf("the check says %v", err)
 	}
-	if v, err := identity.New(ctx, "auto", "", "r").GetWithContext(nil); err == nil ||
+	if v, err := newIdentity(ctx, "auto", "", "r").GetWithContext(nil); err == nil ||
 		!strings.Contains(err.Error(), path+" is not allowed") {
 		t.Errorf("%v, %v", v, err)
 	}
-	if err := identity.Check(context.WithoutCancel(t.Context())); err != nil {
+	if err := checkIdentity(context.WithoutCancel(t.Context())); err != nil {
 		t.Errorf("without allowed paths: %v", err)
 	}
 }

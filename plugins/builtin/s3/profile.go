@@ -1,4 +1,4 @@
-package identity
+package s3
 
 import (
 	"cmp"
@@ -15,11 +15,11 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// setting is the setting that makes profiles of files the identity.
-const setting = "aws.identity"
+// identitySetting is the setting that makes profiles of files the identity.
+const identitySetting = "aws.identity"
 
-// maxFile bounds the size of a file with profiles.
-const maxFile = 1 << 20
+// maxIdentityFile bounds the size of a file with profiles.
+const maxIdentityFile = 1 << 20
 
 // sharedFile is a file with profiles, in the format of
 // https://docs.aws.amazon.com/sdkref/latest/guide/file-format.html.
@@ -39,8 +39,8 @@ func sharedFiles() ([]sharedFile, error) {
 		{cmp.Or(keys, filepath.Join(home, ".aws", "credentials")), ""}}, nil
 }
 
-// Check returns a SettingError if settings may not name one of the files with profiles.
-func Check(ctx context.Context) error {
+// checkIdentity returns a SettingError if settings may not name one of the files with profiles.
+func checkIdentity(ctx context.Context) error {
 	files, err := sharedFiles()
 	if err != nil {
 		return err
@@ -63,7 +63,7 @@ func (f sharedFile) check(ctx context.Context) error {
 	if f.missing() {
 		return nil
 	}
-	err := sdk.CheckPath(ctx, setting, f.path)
+	err := sdk.CheckPath(ctx, identitySetting, f.path)
 	var refused sdk.SettingError
 	if errors.As(err, &refused) {
 		refused.Message += ": add it there, or set aws.accessKeyId and aws.secretAccessKey by reference"
@@ -80,20 +80,20 @@ func (f sharedFile) read(ctx context.Context, profile string) (map[string]string
 	if err := f.check(ctx); err != nil {
 		return nil, err
 	}
-	content, err := sdk.ReadSettingFile(ctx, setting, f.path, maxFile)
+	content, err := sdk.ReadSettingFile(ctx, identitySetting, f.path, maxIdentityFile)
 	if err != nil {
 		return nil, err
 	}
-	all := sections(string(content))
+	all := profileSections(string(content))
 	if profile == "default" && all[f.prefix+profile] == nil {
 		return all[profile], nil
 	}
 	return all[f.prefix+profile], nil
 }
 
-// sections returns the keys and values of each section. Indented lines below a key without a value are settings of a
-// service, which hold no access key.
-func sections(content string) map[string]map[string]string {
+// profileSections returns the keys and values of each section. Indented lines below a key without a value are settings
+// of a service, which hold no access key.
+func profileSections(content string) map[string]map[string]string {
 	all := map[string]map[string]string{}
 	var current map[string]string
 	nested := false

@@ -1,12 +1,10 @@
-package sketch_test
+package s3
 
 import (
 	"bytes"
 	"math/rand/v2"
 	"slices"
 	"testing"
-
-	"github.com/conduit-agent/conduit/plugins/builtin/s3/sketch"
 )
 
 // TestExtra finds what only a list has, of sets of any size, that differ by up to 16 hashes.
@@ -14,7 +12,7 @@ func TestExtra(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	failed := 0
 	for n := range 2000 {
-		var set sketch.Set
+		var set sketch
 		var list, extra []uint64
 		for range random.IntN(n + 1) {
 			h := random.Uint64()
@@ -27,7 +25,7 @@ func TestExtra(t *testing.T) {
 		for range random.IntN(9) {
 			extra = append(extra, random.Uint64())
 		}
-		set, err := sketch.Parse(set.Bytes())
+		set, err := parseSketch(set.Bytes())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -53,38 +51,38 @@ func TestTooMany(t *testing.T) {
 	for range 1000 {
 		list = append(list, rand.Uint64())
 	}
-	if got, ok := new(sketch.Set).Extra(list); ok {
+	if got, ok := new(sketch).Extra(list); ok {
 		t.Errorf("got %d hashes", len(got))
 	}
 }
 
 // TestRemove leaves nothing of hashes that are removed.
 func TestRemove(t *testing.T) {
-	var set sketch.Set
+	var set sketch
 	for h := range uint64(1000) {
 		set.Add(h)
 	}
 	for h := range uint64(1000) {
 		set.Remove(h)
 	}
-	if set != (sketch.Set{}) || set.Bytes() != nil {
+	if set != (sketch{}) || set.Bytes() != nil {
 		t.Errorf("got %x", set.Bytes())
 	}
 }
 
 // FuzzParse refuses what is no set, and encodes again what is one.
 func FuzzParse(f *testing.F) {
-	var set sketch.Set
+	var set sketch
 	set.Add(7)
 	f.Add(set.Bytes())
 	f.Add([]byte{})
 	f.Add([]byte{1, 2, 3})
 	f.Fuzz(func(t *testing.T, text []byte) {
-		set, err := sketch.Parse(text)
+		set, err := parseSketch(text)
 		if err != nil {
 			return
 		}
-		if again, err := sketch.Parse(set.Bytes()); err != nil || again != set {
+		if again, err := parseSketch(set.Bytes()); err != nil || again != set {
 			t.Errorf("%x becomes %x: %v", text, set.Bytes(), err)
 		}
 		if err == nil && len(set.Bytes()) > len(text) && !bytes.Equal(text, nil) {

@@ -1,5 +1,4 @@
-// Package identity finds the access key that requests to S3 are signed with.
-package identity
+package s3
 
 import (
 	"context"
@@ -17,11 +16,11 @@ type identity struct {
 	current   credentials.Provider
 }
 
-// New returns credentials that are got when they are first asked for, and again when they expire: from the
+// newIdentity returns credentials that are got when they are first asked for, and again when they expire: from the
 // environment, a file or a role, as from says, or from the first of them that has any if it is auto. The profile is that
 // of the file, which must be allowed by the sdk.Env of ctx; without one it is AWS_PROFILE, or default. Getting them
 // fails with NoKeyError.
-func New(ctx context.Context, from, name, region string) *credentials.Credentials {
+func newIdentity(ctx context.Context, from, name, region string) *credentials.Credentials {
 	id := &identity{}
 	add := func(kind string, p credentials.Provider) {
 		if from == kind || from == "auto" {
@@ -61,14 +60,14 @@ func (id *identity) RetrieveWithCredContext(c *credentials.CredContext) (credent
 		}
 		errs = append(errs, fmt.Errorf("%s: %w", id.names[i], err))
 	}
-	return credentials.Value{}, NoKeyError{errors.Join(errs...)}
+	return credentials.Value{}, noKeyError{errors.Join(errs...)}
 }
 
-// NoKeyError reports that there is no access key.
-type NoKeyError struct{ error }
+// noKeyError reports that there is no access key.
+type noKeyError struct{ error }
 
 // Error lists where a key was sought.
-func (e NoKeyError) Error() string { return "there is no access key:\n" + e.error.Error() }
+func (e noKeyError) Error() string { return "there is no access key:\n" + e.error.Error() }
 
 // Retrieve implements credentials.Provider.
 func (id *identity) Retrieve() (credentials.Value, error) { return id.RetrieveWithCredContext(nil) }

@@ -1,6 +1,4 @@
-// Package sketch keeps a set of hashes in constant space, from which the difference to a set that is
-// known can be found: an invertible Bloom lookup table.
-package sketch
+package s3
 
 import (
 	"encoding/binary"
@@ -12,34 +10,35 @@ const (
 	width = 10 // cells of a part
 )
 
-// Set is a set of hashes, which must be evenly distributed. The zero Set is empty.
-type Set struct{ cells [parts * width]cell }
+// sketch is a set of hashes in constant space, from which the difference to a set that is known can be found: an
+// invertible Bloom lookup table. The hashes must be evenly distributed. The zero sketch is empty.
+type sketch struct{ cells [parts * width]sketchCell }
 
-// cell sums up the hashes that are in it.
-type cell struct {
+// sketchCell sums up the hashes that are in it.
+type sketchCell struct {
 	count int64
 	xor   uint64 // of the hashes
 	check uint32 // XOR of their check sums
 }
 
 // Add adds a hash that is not in the set.
-func (s *Set) Add(hash uint64) { s.change(hash, 1) }
+func (s *sketch) Add(hash uint64) { s.change(hash, 1) }
 
 // Remove removes a hash that is in the set.
-func (s *Set) Remove(hash uint64) { s.change(hash, -1) }
+func (s *sketch) Remove(hash uint64) { s.change(hash, -1) }
 
-func (s *Set) change(hash uint64, by int64) {
+func (s *sketch) change(hash uint64, by int64) {
 	for part := range uint64(parts) {
-		c := &s.cells[part*width+mix(hash+part)%width]
+		c := &s.cells[part*width+mixBits(hash+part)%width]
 		c.count += by
 		c.xor ^= hash
-		c.check ^= check(hash)
+		c.check ^= sketchCheck(hash)
 	}
 }
 
 // Extra returns those of the hashes that are not in the set. ok is false when that cannot be found
 // because too many hashes are in only one of both: of up to 16 it nearly always can.
-func (s *Set) Extra(hashes []uint64) (extra []uint64, ok bool) {
+func (s *sketch) Extra(hashes []uint64) (extra []uint64, ok bool) {
 	rest := *s
 	for _, h := range hashes {
 		rest.Remove(h)
@@ -48,38 +47,38 @@ func (s *Set) Extra(hashes []uint64) (extra []uint64, ok bool) {
 		hash, count := rest.single()
 		switch count {
 		case 0:
-			return extra, rest == Set{}
+			return extra, rest == sketch{}
 		case -1:
 			extra = append(extra, hash)
 		}
 		rest.change(hash, -count)
 	}
-	return extra, rest == Set{}
+	return extra, rest == sketch{}
 }
 
 // single returns a hash that is the only one in a cell, and whether it is there (1) or was removed without
 // being there (-1). count is 0 when there is none.
-func (s *Set) single() (hash uint64, count int64) {
+func (s *sketch) single() (hash uint64, count int64) {
 	for i := range s.cells {
-		if c := &s.cells[i]; (c.count == 1 || c.count == -1) && c.check == check(c.xor) {
+		if c := &s.cells[i]; (c.count == 1 || c.count == -1) && c.check == sketchCheck(c.xor) {
 			return c.xor, c.count
 		}
 	}
 	return 0, 0
 }
 
-// mix is the finalizer of SplitMix64.
-func mix(x uint64) uint64 {
+// mixBits is the finalizer of SplitMix64.
+func mixBits(x uint64) uint64 {
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
 	x = (x ^ x>>27) * 0x94d049bb133111eb
 	return x ^ x>>31
 }
 
-func check(hash uint64) uint32 { return uint32(mix(^hash) >> 32) }
+func sketchCheck(hash uint64) uint32 { return uint32(mixBits(^hash) >> 32) }
 
 // Bytes returns the encoded set, nothing of an empty one.
-func (s *Set) Bytes() (text []byte) {
-	if *s == (Set{}) {
+func (s *sketch) Bytes() (text []byte) {
+	if *s == (sketch{}) {
 		return nil
 	}
 	for _, c := range s.cells {
@@ -92,25 +91,25 @@ func (s *Set) Bytes() (text []byte) {
 	return text
 }
 
-var errText = errors.New("that is no set of hashes")
+var errSketch = errors.New("that is no set of hashes")
 
-// Parse returns the set that Bytes encoded.
-func Parse(text []byte) (s Set, err error) {
+// parseSketch returns the set that Bytes encoded.
+func parseSketch(text []byte) (s sketch, err error) {
 	if len(text) == 0 {
 		return s, nil
 	}
 	for i := range s.cells {
 		count, n := binary.Uvarint(text)
 		if n <= 0 || count > 0 && len(text) < n+12 {
-			return Set{}, errText
+			return sketch{}, errSketch
 		}
 		if text = text[n:]; count > 0 {
-			s.cells[i] = cell{int64(count), binary.BigEndian.Uint64(text), binary.BigEndian.Uint32(text[8:])}
+			s.cells[i] = sketchCell{int64(count), binary.BigEndian.Uint64(text), binary.BigEndian.Uint32(text[8:])}
 			text = text[12:]
 		}
 	}
 	if len(text) > 0 {
-		return Set{}, errText
+		return sketch{}, errSketch
 	}
 	return s, nil
 }

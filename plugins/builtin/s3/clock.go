@@ -1,5 +1,4 @@
-// Package clock knows the time of a store by its answers.
-package clock
+package s3
 
 import (
 	"net/http"
@@ -7,8 +6,9 @@ import (
 	"time"
 )
 
-// Clock is a transport that knows the time of the store: that of the machine may differ. Several goroutines may use it.
-type Clock struct {
+// storeClock is a transport that knows the time of the store by its answers: that of the machine may differ. Several
+// goroutines may use it.
+type storeClock struct {
 	Next http.RoundTripper // sends the requests
 
 	mu     sync.Mutex
@@ -16,7 +16,7 @@ type Clock struct {
 }
 
 // RoundTrip sends a request and takes note of the time of the answer.
-func (c *Clock) RoundTrip(r *http.Request) (*http.Response, error) {
+func (c *storeClock) RoundTrip(r *http.Request) (*http.Response, error) {
 	resp, err := c.Next.RoundTrip(r)
 	if err != nil {
 		return resp, err
@@ -30,7 +30,7 @@ func (c *Clock) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // Now returns a time that the store's clock has reached, that of the machine before the first answer.
-func (c *Clock) Now() time.Time {
+func (c *storeClock) Now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return time.Now().Add(-c.behind)
