@@ -1,4 +1,4 @@
-package inbox_test
+package builtin_test
 
 import (
 	"context"

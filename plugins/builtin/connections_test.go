@@ -1,4 +1,4 @@
-package connections_test
+package builtin_test
 
 import (
 	"bufio"

@@ -1,4 +1,4 @@
-package settings_test
+package builtin_test
 
 import (
 	"errors"

@@ -1,4 +1,4 @@
-package gtid_test
+package mysql_test
 
 import (
 	"encoding/hex"

@@ -1,4 +1,4 @@
-package recordid_test
+package builtin_test
 
 import (
 	"context"

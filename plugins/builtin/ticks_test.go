@@ -1,4 +1,4 @@
-package ticks_test
+package builtin_test
 
 import (
 	"testing"

@@ -1,4 +1,4 @@
-package catalog_test
+package mysql_test
 
 import (
 	"context"

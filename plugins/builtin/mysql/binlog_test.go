@@ -1,4 +1,4 @@
-package binlog_test
+package mysql_test
 
 import (
 	"bytes"

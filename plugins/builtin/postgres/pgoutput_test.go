@@ -1,4 +1,4 @@
-package pgoutput_test
+package postgres_test
 
 import (
 	"encoding/hex"

@@ -1,4 +1,4 @@
-package backoff_test
+package builtin_test
 
 import (
 	"context"

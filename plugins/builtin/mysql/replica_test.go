@@ -1,4 +1,4 @@
-package replica_test
+package mysql_test
 
 import (
 	"bytes"
