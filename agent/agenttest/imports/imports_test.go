@@ -56,7 +56,7 @@ api/*:                   api/guard api/jsonhttp api/rest spec
 api/resource:            api/desired api/editor api/guard api/jsonhttp api/live api/rest spec
 api/dlq api/logs api/position: api/desired api/jsonhttp api/resource api/rest spec
 api:                     api/* spec
-agent/engine/*:          agent/engine/fair agent/engine/measure plugins/connector plugins/sdk spec
+agent/engine/*:          agent/engine/backpressure agent/engine/measure plugins/connector plugins/sdk spec
 agent/engine:            agent/engine/* plugins/connector plugins/sdk spec
 agent/store/*:           spec
 agent/store:             agent/sqlitefile agent/store/* plugins/schema spec
@@ -64,7 +64,7 @@ agent/sqlitefile:
 agent/prove:             agent/dryrun plugins/processor plugins/sdk plugins/wire spec
 agent/maintenance:       agent/deadletters agent/sqlitefile agent/store agent/store/* spec
 agent/deadletters:       agent/engine/deadletter agent/sqlitefile api/rest plugins/spoollog/codec spec
-agent/poison:            agent/engine/batching plugins/connector
+agent/poison:            agent/engine plugins/connector
 agent/replay:            agent/deadletters agent/engine agent/engine/* api/rest plugins/connector plugins/sdk spec
 agent/config:            spec spec/yamldoc
 agent/reference:         agent/redact reconcile/watch spec
@@ -125,7 +125,7 @@ var homes = map[string][]string{
 	"github.com/jackc/pgx/v5":                  {"plugins/builtin/postgres", "plugins/builtin/postgres/*", "agent/cluster/pgkv"},
 	"github.com/gomodule/redigo":               {"plugins/builtin/redis"},
 	"github.com/twmb/franz-go":                 {"plugins/builtin/kafka", "plugins/builtin/kafka/batches"},
-	"github.com/minio/minio-go/v7":             {"plugins/builtin/s3", "plugins/builtin/s3/identity", "plugins/plugintest/server"},
+	"github.com/minio/minio-go/v7":             {"plugins/builtin/s3", "plugins/plugintest/server"},
 }
 
 func TestImportsRunOneWay(t *testing.T) {
