@@ -1,6 +1,7 @@
 package main
 
 import (
+	"flag"
 	"maps"
 	"os"
 	"path"
@@ -140,6 +141,36 @@ func exists(t *testing.T, subject string) bool {
 	return found
 }
 
+var update = flag.Bool("update", false, "write the tables of the page about tests")
+
+// The page about tests has the campaigns as they are.
+func TestPage(t *testing.T) {
+	packages, err := list(top)
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := filepath.Join(top, "agent", "agenttest", "README.md")
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, rest, begun := strings.Cut(string(text), beginTables)
+	_, after, ended := strings.Cut(rest, endTables)
+	if !begun || !ended {
+		t.Fatalf("%s has no place for the tables", page)
+	}
+	want := before + beginTables + tables(campaigns, packages) + endTables + after
+	if want == string(text) {
+		return
+	}
+	if !*update {
+		t.Fatalf("%s has other tables: run go test ./run -update in %s", page, module)
+	}
+	if err := os.WriteFile(page, []byte(want), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // Every test of the module of campaigns belongs to a campaign, so that a full run leaves none out.
 func TestEveryTestIsInACampaign(t *testing.T) {
 	tests := regexp.MustCompile(`(?m)^func (Test\w+)\(\w+ \*testing\.T\)`)
@@ -153,8 +184,8 @@ func TestEveryTestIsInACampaign(t *testing.T) {
 	}
 	for _, file := range slices.Concat(files, deeper) {
 		dir := path.Join(module, filepath.ToSlash(strings.TrimPrefix(filepath.Dir(file), "..")))
-		if dir == module+"/run" || dir == module+"/load" {
-			continue // the gate runs them after each change
+		if slices.Contains([]string{module + "/run", module + "/load", module + "/bench"}, dir) {
+			continue // they need nothing, and the gate runs them after each change
 		}
 		text, err := os.ReadFile(file)
 		if err != nil {

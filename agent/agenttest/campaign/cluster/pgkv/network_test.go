@@ -1,5 +1,3 @@
-//go:build !minimal && !no_postgres
-
 package pgkv_test
 
 import (
@@ -12,6 +10,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
 	"github.com/conduit-agent/conduit/agent/cluster"
 	"github.com/conduit-agent/conduit/agent/cluster/pgkv"
 	"github.com/conduit-agent/conduit/agent/cluster/protocol"
@@ -32,7 +31,7 @@ func write(t *testing.T, dir, name, text string) string {
 // TestTLS checks that with sslmode=verify-full all sessions are encrypted, and that a server whose certificate is of
 // another authority, or for another host, is refused.
 func TestTLS(t *testing.T) {
-	t.Parallel()
+	load.Parallel(t, load.Server)
 	dir, authority := server.Dir(t), server.NewAuthority(t)
 	certificate, key := authority.Pair(t)
 	p := server.StartPostgres(t, "", append([]string{"ssl=on", "ssl_cert_file=" + write(t, dir, "cert.pem", certificate), "ssl_key_file=" + write(t, dir, "key.pem", key)}, durable...)...)
@@ -67,7 +66,7 @@ func TestTLS(t *testing.T) {
 // TestPassword changes the password of the role while a store is used: sessions that are opened after that have the
 // other one, and errors have neither.
 func TestPassword(t *testing.T) {
-	t.Parallel()
+	load.Parallel(t, load.Server)
 	p := server.StartPostgres(t, "", durable...)
 	execute(t, urlOf(p), "CREATE ROLE agent LOGIN PASSWORD 'first-secret'")
 	execute(t, urlOf(p), "GRANT ALL ON SCHEMA public TO agent")
@@ -105,7 +104,7 @@ func TestPassword(t *testing.T) {
 // TestPooler runs what every store has to pass through PgBouncer, which shares sessions between transactions and passes
 // on no notifications.
 func TestPooler(t *testing.T) {
-	t.Parallel()
+	load.Parallel(t, 2*load.Server)
 	p := server.StartPostgres(t, "", durable...)
 	program := server.Need(t, "pgbouncer", "pgbouncer", "/usr/sbin")
 	dir, port := server.Dir(t), server.FreePort(t)

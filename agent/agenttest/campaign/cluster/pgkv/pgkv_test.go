@@ -1,5 +1,4 @@
-//go:build !minimal && !no_postgres
-
+// Package pgkv_test has members of a cluster keep their claims in a real PostgreSQL.
 package pgkv_test
 
 import (
@@ -11,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
 	"github.com/conduit-agent/conduit/agent/cluster"
 	"github.com/conduit-agent/conduit/agent/cluster/pgkv"
 	"github.com/conduit-agent/conduit/agent/cluster/protocol"
@@ -38,7 +38,7 @@ func open(t *testing.T, url, name string) *pgkv.Store {
 }
 
 func ready(t *testing.T, s *pgkv.Store) error {
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), wait.Limit)
 	defer cancel()
 	return s.Ready(ctx)
 }
@@ -55,7 +55,7 @@ func opened(t *testing.T, url, name string) *pgkv.Store {
 
 // TestConformance runs what every store has to pass.
 func TestConformance(t *testing.T) {
-	t.Parallel()
+	load.Parallel(t, load.Server)
 	p := server.StartPostgres(t, "", durable...)
 	storetest.Run(t, func(t *testing.T) cluster.Store { return opened(t, urlOf(p), `te"st's`) })
 }
@@ -74,7 +74,7 @@ func execute(t *testing.T, url, sql string) {
 
 // TestUnfitTables checks that a table or a server on which claims cannot rest is refused.
 func TestUnfitTables(t *testing.T) {
-	t.Parallel()
+	load.Parallel(t, load.Server)
 	p := server.StartPostgres(t, "", durable...)
 	for _, c := range []struct{ name, change, wants string }{
 		{"unlogged", `ALTER TABLE "conduit-unlogged" SET UNLOGGED`, "must be logged"},
@@ -99,7 +99,7 @@ func TestUnfitTables(t *testing.T) {
 // TestClaimsAreLinearizable has three members write the same claims while their links stall and are cut, their sessions
 // are ended, and the server is killed: a register would have answered the same.
 func TestClaimsAreLinearizable(t *testing.T) {
-	t.Parallel()
+	load.Parallel(t, load.Server)
 	p := server.StartPostgres(t, "", durable...)
 	proxies, stores := make([]*server.Proxy, 3), make([]cluster.Store, 3)
 	for i := range stores {
@@ -121,7 +121,7 @@ func TestClaimsAreLinearizable(t *testing.T) {
 // TestPromotion promotes a standby that lacks the last writes: what had their revisions is known to be
 // lost, and no later write has one of them.
 func TestPromotion(t *testing.T) {
-	t.Parallel()
+	load.Parallel(t, 2*load.Server)
 	p := server.StartPostgres(t, server.PostgresWith(t, "pg_basebackup"), durable...)
 	before := put(t, opened(t, urlOf(p), "lag"), "p.A", "kept", 0)
 	standby := p.Standby(t)
@@ -178,7 +178,7 @@ func observe(t *testing.T, s *pgkv.Store) *observed {
 // until waits until the watch shows a revision.
 func (o *observed) until(revision uint64) {
 	o.t.Helper()
-	for limit := time.After(time.Minute); ; {
+	for limit := time.After(wait.Limit); ; {
 		select {
 		case e := <-o.shown:
 			if e.Revision == revision {
@@ -200,7 +200,7 @@ func put(t *testing.T, s *pgkv.Store, key, state string, revision uint64) protoc
 
 // TestLateCommit has a write with a smaller revision take effect after one with a greater revision.
 func TestLateCommit(t *testing.T) {
-	t.Parallel()
+	load.Parallel(t, load.Server)
 	p := server.StartPostgres(t, "", durable...)
 	s := opened(t, urlOf(p), "late")
 	early, late := put(t, s, "p.EARLY", "", 0), put(t, s, "p.LATE", "", 0)
@@ -235,7 +235,7 @@ func TestLateCommit(t *testing.T) {
 
 // TestMadeAgain replaces the table under a member: it must neither read nor write the other one.
 func TestMadeAgain(t *testing.T) {
-	t.Parallel()
+	load.Parallel(t, load.Server)
 	p := server.StartPostgres(t, "", durable...)
 	s := opened(t, urlOf(p), "again")
 	before := put(t, s, "p.A", "", 0)
@@ -265,7 +265,7 @@ func TestMadeAgain(t *testing.T) {
 
 // TestRestart kills the server: what was acknowledged is there, and sessions are made again.
 func TestRestart(t *testing.T) {
-	t.Parallel()
+	load.Parallel(t, load.Server)
 	p := server.StartPostgres(t, "", durable...)
 	s := opened(t, urlOf(p), "restart")
 	before := put(t, s, "p.A", "state", 0)

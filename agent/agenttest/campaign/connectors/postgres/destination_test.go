@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
 	"github.com/conduit-agent/conduit/plugins/builtin/postgres"
 	"github.com/conduit-agent/conduit/plugins/plugintest"
 	"github.com/conduit-agent/conduit/plugins/plugintest/server"
@@ -14,10 +15,10 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// TestDestination runs against every PostgreSQL that is installed.
+// TestDestination runs against every PostgreSQL of dirs.
 func TestDestination(t *testing.T) {
-	t.Parallel()
-	for _, bin := range server.PostgresDirs(t) {
+	load.Parallel(t, load.Server)
+	for _, bin := range dirs(t) {
 		t.Run(strings.ReplaceAll(strings.Trim(bin, "/"), "/", "-"), func(t *testing.T) {
 			s := server.StartPostgres(t, bin)
 			for name, test := range map[string]func(*world){

@@ -1,4 +1,4 @@
-package pg_test
+package postgres_test
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
 	"github.com/conduit-agent/conduit/plugins/builtin/postgres/pg"
 	"github.com/conduit-agent/conduit/plugins/plugintest/server"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
@@ -21,19 +22,18 @@ func urlOf(addr string) string {
 
 // TestGuard has guarded sessions wait for what takes long, and for what never comes.
 func TestGuard(t *testing.T) {
-	t.Parallel()
+	load.Parallel(t, load.Server)
 	p := server.StartPostgres(t, "")
-	const silence = 500 * time.Millisecond
+	const silence = 2 * time.Second
 	for _, c := range []struct {
-		name    string
-		test    func(*guarded)
-		silence time.Duration
+		name string
+		test func(*guarded)
 	}{
-		{"an answer that takes long", slowAnswer, silence},
-		{"a lost question", lostQuestion, silence},
-		{"a lost answer", lostAnswer, silence},
-		{"lost rows", lostRows, silence},
-		{"a canceled wait", canceledWait, 5 * time.Second},
+		{"an answer that takes long", slowAnswer},
+		{"a lost question", lostQuestion},
+		{"a lost answer", lostReply},
+		{"lost rows", lostRows},
+		{"a canceled wait", canceledWait},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -43,12 +43,12 @@ func TestGuard(t *testing.T) {
 			}
 			t.Cleanup(func() { pg.Close(observer) })
 			proxy := server.NewProxy(t, p.Addr)
-			conn, err := pg.ConnectGuarded(t.Context(), urlOf(proxy.Addr()), c.silence, nil)
+			conn, err := pg.ConnectGuarded(t.Context(), urlOf(proxy.Addr()), silence, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
 			t.Cleanup(func() { pg.Close(conn) })
-			c.test(&guarded{t, proxy, conn, observer, c.silence})
+			c.test(&guarded{t, proxy, conn, observer, silence})
 		})
 	}
 }
@@ -109,10 +109,10 @@ func lostQuestion(g *guarded) {
 	}
 }
 
-// lostAnswer loses the connection while the server works.
-func lostAnswer(g *guarded) {
+// lostReply loses the connection while the server works.
+func lostReply(g *guarded) {
 	done := make(chan error, 1)
-	go func() { done <- g.query("SELECT pg_sleep(1)") }()
+	go func() { done <- g.query(fmt.Sprintf("SELECT pg_sleep(%f)", 2*g.silence.Seconds())) }()
 	wait.For(g, "the server works", func() bool { return g.state() == "PgSleep" })
 	g.proxy.Blackhole()
 	g.isGivenUp(<-done)
@@ -141,9 +141,8 @@ func canceledWait(g *guarded) {
 	wait.For(g, "the server works", func() bool { return g.state() == "PgSleep" })
 	g.proxy.Hold(true)
 	wait.For(g, "the server is asked", func() bool { return g.proxy.Holds() > 0 })
-	canceled := time.Now()
 	cancel()
-	if err := <-done; !errors.Is(err, context.Canceled) || time.Since(canceled) > wait.Within(g.silence/2, g.silence) {
-		g.Errorf("a query that was canceled returns %v after %v", err, time.Since(canceled))
+	if err := <-done; !errors.Is(err, context.Canceled) {
+		g.Errorf("a query that was canceled returns %v", err)
 	}
 }

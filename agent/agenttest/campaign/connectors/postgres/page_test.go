@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
 	"github.com/conduit-agent/conduit/plugins/builtin/postgres"
 	"github.com/conduit-agent/conduit/plugins/plugintest"
 	"github.com/conduit-agent/conduit/plugins/plugintest/page"
@@ -13,14 +14,16 @@ import (
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
+const readme = "../../../../../plugins/builtin/postgres/README.md"
+
 // TestPage runs the statements of the page: those of Privileges give a source what it needs, the query for the server's monitoring
 // shows its slot, and the one that forgets positions of a destination finds them.
 func TestPage(t *testing.T) {
-	t.Parallel()
+	load.Parallel(t, load.Server)
 	w := &world{T: t, server: server.StartPostgres(t, ""), db: "shop"}
 	run(t, w.server, "postgres", "CREATE DATABASE shop")
 	w.exec("CREATE ROLE shop_owner; CREATE ROLE reader LOGIN REPLICATION; CREATE TABLE orders (id int PRIMARY KEY); CREATE TABLE customers (id int PRIMARY KEY); ALTER TABLE orders OWNER TO shop_owner; ALTER TABLE customers OWNER TO shop_owner; INSERT INTO orders VALUES (1)")
-	blocks := page.Blocks(t, "README.md", "sql")
+	blocks := page.Blocks(t, readme, "sql")
 	if len(blocks) != 2 {
 		t.Fatalf("the page has %d blocks of SQL, and two are known here", len(blocks))
 	}
@@ -58,7 +61,7 @@ func TestPage(t *testing.T) {
 // pageQuery returns the statement of the page that the pattern finds.
 func pageQuery(t *testing.T, pattern string) string {
 	t.Helper()
-	page, err := os.ReadFile("README.md")
+	page, err := os.ReadFile(readme)
 	if err != nil {
 		t.Fatal(err)
 	}

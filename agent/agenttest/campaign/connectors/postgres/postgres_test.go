@@ -1,8 +1,10 @@
+// Package postgres_test has the connector postgres read from and write to real servers.
 package postgres_test
 
 import (
 	"bytes"
 	"context"
+	"flag"
 	"fmt"
 	"strings"
 	"sync/atomic"
@@ -17,9 +19,15 @@ import (
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
-func TestMain(m *testing.M) {
-	wait.Overlap(4)
-	m.Run()
+var all = flag.Bool("all", false, "run with every PostgreSQL that is installed, not with the newest alone")
+
+// dirs returns the directories of the programs of those to run with.
+func dirs(t *testing.T) []string {
+	found := server.PostgresDirs(t)
+	if !*all {
+		found = found[:1]
+	}
+	return found
 }
 
 // world is a server with a database of its own for each test.

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
 	"github.com/conduit-agent/conduit/plugins/builtin/postgres"
 	"github.com/conduit-agent/conduit/plugins/builtin/postgres/pg"
 	"github.com/conduit-agent/conduit/plugins/plugintest"
@@ -17,10 +18,10 @@ import (
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
-// TestSource runs against every PostgreSQL that is installed.
+// TestSource runs against every PostgreSQL of dirs.
 func TestSource(t *testing.T) {
-	t.Parallel()
-	for _, bin := range server.PostgresDirs(t) {
+	load.Parallel(t, load.Server)
+	for _, bin := range dirs(t) {
 		t.Run(strings.ReplaceAll(strings.Trim(bin, "/"), "/", "-"), func(t *testing.T) {
 			s := server.StartPostgres(t, bin)
 			// Slots are made when no transaction is open, in whichever database, so tests with open ones come before the others.
@@ -554,7 +555,7 @@ func rights(w *world) {
 
 // TestContract runs the checks that every connector passes.
 func TestContract(t *testing.T) {
-	t.Parallel()
+	load.Parallel(t, load.Server)
 	s := server.StartPostgres(t, "", "autovacuum=off")
 	stopBackgroundWriter(t, s)
 	plugintest.Run(t, plugintest.Target{

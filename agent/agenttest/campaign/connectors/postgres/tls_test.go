@@ -7,6 +7,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
 	"github.com/conduit-agent/conduit/plugins/plugintest"
 	"github.com/conduit-agent/conduit/plugins/plugintest/server"
 	"github.com/conduit-agent/conduit/plugins/record"
@@ -53,7 +54,7 @@ func startTLS(t *testing.T) (s *server.Postgres, root, cert, key string) {
 
 // TestTLS reads and writes with sslmode verify-full and a client certificate, and is refused without either.
 func TestTLS(t *testing.T) {
-	t.Parallel()
+	load.Parallel(t, load.Server)
 	s, root, cert, key := startTLS(t)
 	w := &world{T: t, server: s, db: "postgres"}
 	client := "&sslcert=" + cert + "&sslkey=" + key
