@@ -19,11 +19,6 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-func TestMain(m *testing.M) {
-	wait.Overlap(4)
-	m.Run()
-}
-
 // memory is a store of a cluster in memory.
 type memory struct{ storetest.Memory }
 

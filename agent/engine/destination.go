@@ -9,8 +9,6 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/agent/engine/failure"
-	"github.com/conduit-agent/conduit/agent/engine/group"
-	"github.com/conduit-agent/conduit/agent/engine/handover"
 	"github.com/conduit-agent/conduit/agent/engine/measure"
 	"github.com/conduit-agent/conduit/agent/engine/tap"
 	"github.com/conduit-agent/conduit/plugins/connector"
@@ -58,7 +56,7 @@ type destinationRun struct {
 	room   notify.Signal // queued is less
 	ended  chan struct{} // closed when everything is written and settled
 
-	gate   *handover.Gate  // held while something is written, by write or by who read it
+	gate   *writeGate      // held while something is written, by write or by who read it
 	writes measure.Sampler // guarded by gate
 	parts  []part          // guarded by gate: to be written
 	joined []*record.Batch // guarded by gate: to be joined
@@ -90,7 +88,7 @@ type part struct {
 func newDestinationRun(r *run, index int, o *opened[connector.Destination]) *destinationRun {
 	d := &destinationRun{run: r, id: o.id, index: index, stage: newStage(o.id), before: r.Taps.Acquire(tap.In(o.id)), tap: r.Taps.Acquire(o.id), stats: r.Stats.Destination(o.id),
 		queue: make(chan waiting, queueLength), room: notify.NewSignal(),
-		gate: handover.NewGate(), ended: make(chan struct{}), empty: notify.NewSignal()}
+		gate: newWriteGate(), ended: make(chan struct{}), empty: notify.NewSignal()}
 	d.out.Store(o)
 	return d
 }
@@ -251,7 +249,7 @@ func (d *destinationRun) pause(ctx context.Context, released <-chan struct{}) er
 	if !begun {
 		return err
 	}
-	return group.Abandonable(ctx, func() error { return d.flush(ctx) }, func() string { return "flushing destination " + d.id })
+	return abandonable(ctx, func() error { return d.flush(ctx) }, func() string { return "flushing destination " + d.id })
 }
 
 // broken wraps an error of the destination.

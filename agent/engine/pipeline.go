@@ -16,7 +16,6 @@ import (
 	"github.com/conduit-agent/conduit/agent/engine/commit"
 	"github.com/conduit-agent/conduit/agent/engine/deadletter"
 	"github.com/conduit-agent/conduit/agent/engine/failure"
-	"github.com/conduit-agent/conduit/agent/engine/group"
 	"github.com/conduit-agent/conduit/agent/engine/lifecycle"
 	"github.com/conduit-agent/conduit/agent/engine/measure"
 	"github.com/conduit-agent/conduit/agent/engine/tap"
@@ -233,12 +232,12 @@ func end[C connector.Connector](ctx context.Context, o *opened[C]) error {
 func (p *Pipeline) Run(ctx context.Context, drain <-chan struct{}, started func()) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	r := &run{Pipeline: p, ctx: ctx, fail: cancel, drain: drain, goroutines: group.New()}
+	r := &run{Pipeline: p, ctx: ctx, fail: cancel, drain: drain, goroutines: newGoroutines()}
 	r.wire()
 	defer r.releaseTaps()
 	p.running.Store(r)
 	defer p.running.Store(nil)
-	err := errors.Join(r.begin(started), group.Abandonable(r.ctx, r.dlq.close, func() string { return "writing to the dead-letter queue" }))
+	err := errors.Join(r.begin(started), abandonable(r.ctx, r.dlq.close, func() string { return "writing to the dead-letter queue" }))
 	terr := p.teardown(ctx)
 	// Only now no destination settles anything any more.
 	for _, s := range r.sources {

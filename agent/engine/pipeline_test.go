@@ -29,10 +29,7 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-func TestMain(m *testing.M) {
-	wait.Overlap(4)
-	goleak.VerifyTestMain(m)
-}
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // world is a pipeline of fakes.
 type world struct {

@@ -8,7 +8,6 @@ import (
 	"sync/atomic"
 
 	"github.com/conduit-agent/conduit/agent/engine/failure"
-	"github.com/conduit-agent/conduit/agent/engine/group"
 	"github.com/conduit-agent/conduit/agent/engine/tap"
 	"github.com/conduit-agent/conduit/plugins/connector"
 )
@@ -26,7 +25,7 @@ type run struct {
 	dests   []*destinationRun
 	dlq     *deadLetters
 
-	goroutines *group.Group
+	goroutines *goroutines
 	unsaved    atomic.Bool // a checkpoint could not be saved: no later one is, which may count on what that one did
 
 	checking sync.Mutex // held while it is checked whether anything but held records is outstanding

@@ -12,7 +12,6 @@ import (
 	"github.com/conduit-agent/conduit/agent/engine/backpressure"
 	"github.com/conduit-agent/conduit/agent/engine/failure"
 	"github.com/conduit-agent/conduit/agent/engine/fair"
-	"github.com/conduit-agent/conduit/agent/engine/handover"
 	"github.com/conduit-agent/conduit/agent/engine/lineage"
 	"github.com/conduit-agent/conduit/agent/engine/measure"
 	"github.com/conduit-agent/conduit/agent/engine/settle"
@@ -50,7 +49,7 @@ type sourceRun struct {
 	leases   *fair.Leases
 	reads    measure.Sampler // owned by read
 	settled  bool            // owned by read: all was, before the batch that was read last
-	handover handover.Handover
+	handover handover
 	memory   *backpressure.Account
 	parts    parts
 

@@ -3,6 +3,7 @@ package engine_test
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -16,7 +17,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/conduit-agent/conduit/agent/agenttest/effort"
 	"github.com/conduit-agent/conduit/agent/engine"
 	"github.com/conduit-agent/conduit/agent/engine/commit"
 	"github.com/conduit-agent/conduit/agent/engine/deadletter"
@@ -66,13 +66,13 @@ func dedupeBy(key string) spec.Processor {
 // least once, whatever the processors remember of the runs before.
 func TestStateIsNeverAheadOfTheData(t *testing.T) {
 	for name, chain := range statefulChains {
-		for _, at := range places {
+		for i, at := range places {
 			if len(at) > len(chain) {
 				continue
 			}
 			t.Run(name+" at "+strings.Join(at, " and "), func(t *testing.T) {
 				t.Parallel()
-				for seed := range uint64(simulations(chain)) {
+				for seed := range uint64(simulations(chain, i)) {
 					synctest.Test(t, func(t *testing.T) {
 						s := newStateSimulation(t, seed, at, chain)
 						s.pass()
@@ -86,16 +86,15 @@ func TestStateIsNeverAheadOfTheData(t *testing.T) {
 	}
 }
 
-// simulations is how many seeds are tried with a chain. Each start of a script takes milliseconds.
-func simulations(chain []spec.Processor) int {
-	n := 5
-	if effort.Thorough() {
-		n = 100
-	}
+var histories = flag.Int("histories", 3, "simulated histories of each chain of processors and place of it")
+
+// simulations is how many seeds are tried with a chain at a place. A chain with a script, each start of which takes
+// milliseconds, gets a tenth in all of its places.
+func simulations(chain []spec.Processor, place int) int {
 	if slices.ContainsFunc(chain, func(p spec.Processor) bool { return p.Plugin == "custom.javascript" }) {
-		n = max(1, n/10)
+		return (*histories*(place+1)+5)/10 - (*histories*place+5)/10
 	}
-	return n
+	return *histories
 }
 
 // stateSimulation is a pipeline whose runs are killed, with what survives them.

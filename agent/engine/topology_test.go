@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -13,7 +14,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/conduit-agent/conduit/agent/agenttest/effort"
 	"github.com/conduit-agent/conduit/agent/engine/backpressure"
 	"github.com/conduit-agent/conduit/agent/engine/fair"
 	"github.com/conduit-agent/conduit/plugins/connector"
@@ -25,16 +25,14 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
+var topologies = flag.Int("topologies", 30, "pipelines that are drawn")
+
 // TestEveryTopologyMakesProgress draws pipelines with random connectors, processors, batches, windows and limits. In
 // each of them, sources must be read to their end before a batch or window times out, all records must be settled once
 // the longest timeout is over, and a stop must not wait for a timeout.
 func TestEveryTopologyMakesProgress(t *testing.T) {
 	t.Parallel()
-	topologies := 60
-	if effort.Thorough() {
-		topologies = 2000
-	}
-	for seed := range topologies {
+	for seed := range *topologies {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { newTopology(t, uint64(seed)).run() })
 		})

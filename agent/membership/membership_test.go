@@ -5,7 +5,6 @@ package membership_test
 import (
 	"context"
 	"log/slog"
-	"os/exec"
 	"path/filepath"
 	"reflect"
 	"strings"
@@ -67,6 +66,9 @@ func TestAlone(t *testing.T) {
 	if i := v.Instances(&spec.Declaration{}); i != nil {
 		t.Errorf("instances of a pipeline that has one: %+v", i)
 	}
+	if err := membership.Absent(); err != nil {
+		t.Errorf("what this build has is absent: %v", err)
+	}
 }
 
 // A member has all Parts, and runs nothing of the cluster while its store does not answer.
@@ -114,24 +116,5 @@ func TestSettings(t *testing.T) {
 		if m, err := membership.New(needs(t, c)); m != nil || err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, %v, want an error with %q", m, err, want)
 		}
-	}
-}
-
-// A build without clusters has nothing of their packages, and refuses the settings of one.
-func TestBuildWithout(t *testing.T) {
-	for _, tag := range []string{"no_cluster", "minimal"} {
-		out, err := exec.Command("go", "list", "-deps", "-tags", tag, "github.com/conduit-agent/conduit/cmd/conduit").CombinedOutput()
-		if err != nil {
-			t.Fatalf("cannot list packages: %v\n%s", err, out)
-		}
-		if !strings.Contains(string(out), "/agent/membership") || strings.Contains(string(out), "/agent/cluster") {
-			t.Errorf("a build with -tags %s has:\n%s", tag, out)
-		}
-	}
-	if err := membership.Absent(); err != nil {
-		t.Errorf("this build: %v", err)
-	}
-	if out, err := exec.Command("go", "test", "-trimpath", "-ldflags=-w", "-tags", "no_cluster", "-run", "^TestNoCluster$", "-v", ".").CombinedOutput(); err != nil || !strings.Contains(string(out), "--- PASS: TestNoCluster") {
-		t.Errorf("%v\n%s", err, out)
 	}
 }

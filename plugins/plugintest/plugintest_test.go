@@ -12,22 +12,15 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/conduit-agent/conduit/agent/agenttest/effort"
 	"github.com/conduit-agent/conduit/plugins/builtin/file"
 	"github.com/conduit-agent/conduit/plugins/builtin/generator"
 	"github.com/conduit-agent/conduit/plugins/builtin/log"
 	"github.com/conduit-agent/conduit/plugins/plugintest"
-	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
 // faultVariable has TestFaulty check the connector with this fault.
 const faultVariable = "PLUGINTEST_FAULT"
-
-func TestMain(m *testing.M) {
-	wait.Overlap(4)
-	os.Exit(m.Run())
-}
 
 // targets are the built-in connectors without a server or files of their own, which are checked in their packages.
 func targets() map[string]plugintest.Target {
@@ -90,7 +83,6 @@ func TestFaulty(t *testing.T) {
 
 // TestFaults checks that every fault is found, by the check that is there for it.
 func TestFaults(t *testing.T) {
-	effort.Long(t)
 	exe, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)

@@ -2,17 +2,16 @@ package spoollog_test
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"os"
 	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/conduit-agent/conduit/agent/agenttest/effort"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/spoollog"
 )
@@ -49,28 +48,27 @@ type inFlight struct {
 	sent   int
 }
 
+// Which histories TestFaults tries.
+var (
+	wantFaults = flag.Int64("faults", 1_000, "faults that are injected")
+	firstSeed  = flag.Uint64("first", 1, "the seed of the first world")
+)
+
 // TestFaults has a log go through torn, short, reordered and flipped writes, full and
 // failing disks at every call, and power cuts at any time. No record is lost that was
-// acknowledged, and the log can always be opened. CONDUIT_FAULTS sets how many faults are
-// injected, 20,000 by default where CI is set and 2,500 elsewhere, CONDUIT_SEED the seed of the first world.
+// acknowledged, and the log can always be opened.
 func TestFaults(t *testing.T) {
-	effort.Long(t)
-	faultsByDefault := 2_500
-	if os.Getenv("CI") != "" {
-		faultsByDefault = 20_000
-	}
-	want, seed := int64(number(t, "CONDUIT_FAULTS", faultsByDefault)), uint64(number(t, "CONDUIT_SEED", 1))
 	var faults, worlds, acked, damaged atomic.Int64
 	var next atomic.Uint64
-	next.Store(seed)
+	next.Store(*firstSeed)
 	var group sync.WaitGroup
 	for range 2 {
 		group.Go(func() {
-			for faults.Load() < want && !t.Failed() {
+			for faults.Load() < *wantFaults && !t.Failed() {
 				n := next.Add(1) - 1
 				w, err := live(n)
 				if err != nil {
-					t.Errorf("CONDUIT_SEED=%d: %v", n, err)
+					t.Errorf("seed %d: %v", n, err)
 				}
 				faults.Add(int64(w.fs.faults))
 				acked.Add(int64(w.acked))
@@ -81,20 +79,7 @@ func TestFaults(t *testing.T) {
 	}
 	group.Wait()
 	t.Logf("%d faults in %d worlds from seed %d on: %d records acknowledged, %d of them damaged on the disk and reported, 0 lost, 0 refusals to open",
-		faults.Load(), worlds.Load(), seed, acked.Load(), damaged.Load())
-}
-
-func number(t *testing.T, variable string, otherwise int) int {
-	t.Helper()
-	text := os.Getenv(variable)
-	if text == "" {
-		return otherwise
-	}
-	n, err := strconv.Atoi(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return n
+		faults.Load(), worlds.Load(), *firstSeed, acked.Load(), damaged.Load())
 }
 
 // live has a world go through runs that end with a crash or in peace.

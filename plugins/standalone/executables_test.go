@@ -18,7 +18,6 @@ import (
 	"github.com/conduit-agent/conduit/plugins"
 	"github.com/conduit-agent/conduit/plugins/pluginname"
 	"github.com/conduit-agent/conduit/plugins/plugintest/logbuf"
-	"github.com/conduit-agent/conduit/plugins/plugintest/server"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sandbox"
@@ -61,7 +60,7 @@ func newDirectory(t *testing.T) *directory {
 	if err := os.Mkdir(d.dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	d.Executables = &standalone.Executables{Dir: d.dir, Interval: 5 * time.Millisecond, SpecifyTimeout: 10 * time.Second,
+	d.Executables = &standalone.Executables{Dir: d.dir, Interval: 5 * time.Millisecond, SpecifyTimeout: wait.Limit,
 		Log: slog.New(slog.NewTextHandler(&d.log, nil))}
 	return d
 }
@@ -141,10 +140,8 @@ func (d *directory) wait(what string, ok func() bool) {
 func TestFilesThatAreNoPlugins(t *testing.T) {
 	t.Parallel()
 	d := newDirectory(t)
-	d.SpecifyTimeout = wait.Within(2*time.Second, 15*time.Second) // the good one must get ready in time
 	good := d.plugin("conduit-counter", "v1.0.0", "")
 	d.script("chatter", "echo hello; exec sleep 60")
-	d.script("hangs", "exec sleep 60")
 	d.script("fails", "echo no disk >&2; exit 3")
 	d.script(".hidden", "echo hidden; exit 1")
 	d.script("notes.txt", "not to be run")
@@ -166,6 +163,9 @@ func TestFilesThatAreNoPlugins(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	d.rescan()
+	d.SpecifyTimeout = 100 * time.Millisecond // from now on: what the others are is known
+	d.script("hangs", "exec sleep 60")
 	d.rescan()
 	specs := d.Installed()
 	if len(specs) != 1 || specs[0].FullName().String() != "standalone:counter@v1.0.0" || specs[0].Summary != "counts" ||
@@ -402,36 +402,50 @@ func TestPluginsGivenByPath(t *testing.T) {
 func TestWhatDoesNotNeedASlowPluginIsNotHeldUp(t *testing.T) {
 	t.Parallel()
 	d := newDirectory(t)
-	d.script("hangs", "exec sleep 60")
-	d.SpecifyTimeout = time.Minute
+	d.script("hangs", "exec sleep 1000")
+	d.SpecifyTimeout = time.Hour
 	d.plugin("p", "v1.0.0", "")
 	d.run()
 	d.wait("the other is known", func() bool { return d.names() != "" })
 	h := &plugins.Host{Builtin: []sdk.Connector{{Name: "generator", Version: "v1.0.0", NewSource: func() sdk.Source { return &counter{} }}}, Standalone: d}
-	for ref, limit := range map[string]time.Duration{"builtin:generator": time.Second, "counter@v1.0.0": 2 * time.Second, "generator": 5 * time.Second} {
-		began := time.Now()
-		s, err := h.Source(t.Context(), ref, "p:src")
-		if took := time.Since(began); err != nil || took > wait.Within(limit, d.SpecifyTimeout/2) {
-			t.Errorf("%s started after %v, error %v", ref, took, err)
+	for _, ref := range []string{"builtin:generator", "counter@v1.0.0", "generator"} {
+		s, err := h.Source(testContext(t), ref, "p:src")
+		if err != nil {
+			t.Errorf("%s: %v", ref, err)
 			continue
 		}
 		_ = s.Teardown(t.Context())
+	}
+	if n := len(d.Problems()); n != 0 {
+		t.Errorf("the slow one was given up: %v", d.Problems())
 	}
 }
 
 func TestFewAreSpecifiedAtATime(t *testing.T) {
 	t.Parallel()
 	d := newDirectory(t)
-	d.SpecifyTimeout = wait.Within(time.Second, 10*time.Second)
+	all, done := filepath.Join(filepath.Dir(d.dir), "all.runs"), filepath.Join(filepath.Dir(d.dir), "go")
 	for i := range 6 {
-		d.script(fmt.Sprint("hangs", i), fmt.Sprintf("echo run >> %s.runs; exec sleep 60", filepath.Join(filepath.Dir(d.dir), "all")))
+		d.script(fmt.Sprint("slow", i), fmt.Sprintf("echo + >> %[1]s; until [ -e %[2]s ]; do sleep 0.05; done; sleep 0.2; echo - >> %[1]s; exit 1", all, done))
 	}
 	d.run()
-	d.wait("some run", func() bool { return d.runs("all") == 4 })
-	if n := len(d.Problems()); n != 0 {
-		t.Errorf("%d are given up already", n)
+	d.wait("some run", func() bool { return d.runs("all") >= 4 })
+	if err := os.WriteFile(done, nil, 0o600); err != nil {
+		t.Fatal(err)
 	}
-	d.wait("the others run", func() bool { return d.runs("all") >= 6 && len(d.Problems()) == 6 })
+	d.wait("all have run", func() bool { return len(d.Problems()) == 6 })
+	running, most := 0, 0
+	for line := range strings.FieldsSeq(lines(t, all)) {
+		if line == "+" {
+			running++
+		} else {
+			running--
+		}
+		most = max(most, running)
+	}
+	if most != 4 {
+		t.Errorf("%d run at the same time, want 4", most)
+	}
 }
 
 // What a running connector was started from is compared with what is there now, until it ends.
@@ -500,7 +514,7 @@ func TestChangesOfRunningPlugins(t *testing.T) {
 func TestConfinedPlugins(t *testing.T) {
 	t.Parallel()
 	if sandbox.Version() == 0 {
-		server.Missing(t, "this kernel has no Landlock")
+		t.Skip("this kernel has no Landlock")
 	}
 	d := newDirectory(t)
 	aside := filepath.Join(filepath.Dir(d.dir), "aside")

@@ -31,7 +31,6 @@ func TestMain(m *testing.M) {
 		role = "counter"
 	}
 	if role == "" {
-		wait.Overlap(4)
 		goleak.VerifyTestMain(m) // exits
 	}
 	roles[role]()

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/conduit-agent/conduit/agent/agenttest/effort"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 	"github.com/conduit-agent/conduit/plugins/standalone"
@@ -46,7 +45,6 @@ func serveGreat() {
 // Of messages that are greater than what is received ahead, one is in memory at a time: the
 // next one is received when the host asks for more.
 func TestGreatMessagesComeOneAtATime(t *testing.T) {
-	effort.Long(t)
 	ctx := testContext(t)
 	const size = 6 << 20
 	c, _ := client(t, "great")

@@ -15,7 +15,6 @@ import (
 	"testing"
 
 	"github.com/conduit-agent/conduit/plugins/children"
-	"github.com/conduit-agent/conduit/plugins/plugintest/server"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
@@ -96,9 +95,6 @@ func openParent(ctx context.Context, name string) (*standalone.Source, int) {
 
 // What a connector leaves behind ends with it, even out of its process group and session.
 func TestOrphansEndWithTheirConnector(t *testing.T) {
-	if _, err := exec.LookPath("setsid"); err != nil {
-		server.Missing(t, "%v", err)
-	}
 	exe, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -156,9 +152,6 @@ func hostThatRecords() {
 // The next host ends the processes that connectors of a killed host started, whatever environment, session and parent
 // they have by then.
 func TestWhatAKilledHostLeaves(t *testing.T) {
-	if _, err := exec.LookPath("setsid"); err != nil {
-		server.Missing(t, "%v", err)
-	}
 	exe, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)

@@ -5,7 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/conduit-agent/conduit/plugins/plugintest/server"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sandbox"
@@ -16,7 +15,7 @@ import (
 // A connector that is confined strictly works: it serves its socket and gets its schemas.
 func TestConfinedSource(t *testing.T) {
 	if sandbox.Version() == 0 {
-		server.Missing(t, "this kernel has no Landlock")
+		t.Skip("this kernel has no Landlock")
 	}
 	registry := &schema.Memory{}
 	ctx := testContext(t)
@@ -45,7 +44,7 @@ func TestConfinedSource(t *testing.T) {
 // With paths a destination writes where it may, and nowhere else.
 func TestConfinedDestination(t *testing.T) {
 	if sandbox.Version() == 0 {
-		server.Missing(t, "this kernel has no Landlock")
+		t.Skip("this kernel has no Landlock")
 	}
 	ctx := testContext(t)
 	given, other := t.TempDir(), t.TempDir()

@@ -17,7 +17,7 @@ import (
 
 	"github.com/conduit-agent/conduit/agent/agenttest"
 	"github.com/conduit-agent/conduit/agent/agenttest/effort"
-	"github.com/conduit-agent/conduit/agent/monitoring"
+	"github.com/conduit-agent/conduit/agent/telemetry"
 	"github.com/conduit-agent/conduit/api/client"
 	"github.com/conduit-agent/conduit/plugins/schema"
 	"github.com/conduit-agent/conduit/spec"
@@ -98,7 +98,7 @@ func TestMetricsAreFrozen(t *testing.T) {
 // usedMetricsExist checks that the dashboard and the alert rules are made of metrics that there are.
 func usedMetricsExist(t *testing.T, described string) {
 	used := map[string]bool{}
-	for _, name := range regexp.MustCompile(`\bconduit_\w+`).FindAllString(string(monitoring.Dashboard())+string(monitoring.Alerts(monitoring.Rules())), -1) {
+	for _, name := range regexp.MustCompile(`\bconduit_\w+`).FindAllString(string(telemetry.Dashboard())+string(telemetry.Alerts(telemetry.AlertRules())), -1) {
 		used[strings.TrimSuffix(name, "_bucket")] = true
 	}
 	if len(used) < 25 {

@@ -15,7 +15,7 @@ import (
 
 	"github.com/conduit-agent/conduit/agent/agenttest"
 	"github.com/conduit-agent/conduit/agent/agenttest/effort"
-	"github.com/conduit-agent/conduit/agent/monitoring"
+	"github.com/conduit-agent/conduit/agent/telemetry"
 	"github.com/conduit-agent/conduit/plugins/plugintest/server"
 	"github.com/conduit-agent/conduit/spec"
 )
@@ -67,14 +67,14 @@ func startPrometheus(t *testing.T, agent string) promClient {
 	t.Helper()
 	path, tool := server.Need(t, "prometheus", "prometheus"), server.Need(t, "promtool", "prometheus")
 	dir := server.Dir(t)
-	rules := monitoring.Rules()
+	rules := telemetry.AlertRules()
 	for i := range rules {
 		rules[i].For = "0s"
 	}
 	file := filepath.Join(dir, "conduit.rules.yml")
 	config := fmt.Sprintf("global: {scrape_interval: 200ms, scrape_timeout: 200ms, evaluation_interval: 200ms}\nrule_files: [%s]\n"+
 		"scrape_configs: [{job_name: conduit, static_configs: [{targets: ['%s']}]}]\n", file, agent)
-	for name, text := range map[string]string{file: string(monitoring.Alerts(rules)), filepath.Join(dir, "prometheus.yml"): config} {
+	for name, text := range map[string]string{file: string(telemetry.Alerts(rules)), filepath.Join(dir, "prometheus.yml"): config} {
 		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
@@ -120,7 +120,7 @@ func TestPrometheus(t *testing.T) {
 func results(t *testing.T, p promClient) (found int) {
 	t.Helper()
 	with := strings.NewReplacer("$instance", ".*", "$pipeline", ".*", "$__rate_interval", "1m")
-	for _, panel := range monitoring.Panels() {
+	for _, panel := range telemetry.Panels() {
 		for _, q := range panel.Queries {
 			var data struct{ Result []any }
 			if err := p.get(t.Context(), "/api/v1/query?query="+url.QueryEscape(with.Replace(q.Expr)), &data); err != nil {

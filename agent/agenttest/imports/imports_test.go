@@ -20,10 +20,11 @@ const leaves = "plugins/children plugins/logthrottle plugins/peer plugins/plugin
 // line says so, and the parts meet only in agent. A package without a line has that of the
 // nearest "/*", else that of its parent.
 const allowed = `
-spec/* reconcile/watch plugins/schema plugins/sandbox plugins/spoollog/* plugins/syncgroup agent/redact api/openapi api/web:
+spec/* reconcile/watch plugins/schema plugins/sandbox plugins/spoollog/* agent/redact api/openapi api/web:
 spec:                    spec/*
 plugins/sdk/debezium plugins/sdk/writes:
-plugins/confluent plugins/template plugins/sdk plugins/wire: plugins/schema plugins/sdk plugins/sdk/debezium plugins/sdk/writes plugins/template plugins/wire/*
+plugins/schema/confluent: plugins/schema
+plugins/template plugins/sdk plugins/wire: plugins/schema plugins/sdk plugins/sdk/debezium plugins/sdk/writes plugins/template plugins/wire/*
 plugins/spoollog:        plugins/spoollog/*
 plugins/connector plugins/sdk/*: plugins/schema plugins/sdk plugins/wire
 plugins/exec:            plugins/builtin/exec plugins/wire
@@ -42,7 +43,7 @@ plugins/builtin:         plugins/builtin/* plugins/sdk
 plugins/processor/*:     plugins/processor/absent plugins/processor/fieldref plugins/processor/httpcall plugins/processor/jsonvalue plugins/schema plugins/sdk plugins/template
 plugins/processor/wasm:  plugins/processor/wasm/* plugins/schema plugins/sdk plugins/wire/*
 plugins/processor:       plugins/connector plugins/processor/* plugins/schema plugins/sdk plugins/template spec
-plugins:                 plugins/connector plugins/schema plugins/sdk plugins/syncgroup
+plugins:                 plugins/connector plugins/schema plugins/sdk
 plugins/plugintest plugins/plugintest/*: plugins plugins/connector plugins/plugintest plugins/plugintest/* plugins/schema plugins/sdk plugins/wire/*
 plugins/plugintest/protocol: plugins/connector plugins/plugintest plugins/schema plugins/sdk plugins/standalone
 plugins/plugintest/chaos: plugins/plugintest/* plugins/sdk plugins/standalone plugins/wire/*
@@ -50,7 +51,6 @@ reconcile/*:             reconcile/watch spec
 reconcile:               reconcile/plan spec
 api/rest:                spec
 api/editor:              api/rest
-agent/logtail:           api/rest
 api/client api/jsonhttp api/live: api/rest spec
 api/*:                   api/guard api/jsonhttp api/rest spec
 api/resource:            api/desired api/editor api/guard api/jsonhttp api/live api/rest spec
@@ -63,16 +63,14 @@ agent/store:             agent/sqlitefile agent/store/* plugins/schema spec
 agent/sqlitefile:
 agent/prove:             agent/dryrun plugins/processor plugins/sdk plugins/wire spec
 agent/maintenance:       agent/deadletters agent/sqlitefile agent/store agent/store/* spec
-agent/deadletters:       agent/engine/deadletter agent/sqlitefile agent/wallclock api/rest plugins/spoollog/codec spec
+agent/deadletters:       agent/engine/deadletter agent/sqlitefile api/rest plugins/spoollog/codec spec
 agent/poison:            agent/engine/batching plugins/connector
 agent/replay:            agent/deadletters agent/engine agent/engine/* api/rest plugins/connector plugins/sdk spec
 agent/config:            spec spec/yamldoc
 agent/reference:         agent/redact reconcile/watch spec
-agent/confine:           agent/config
 agent/access:            agent/config agent/host agent/reference api
-agent/catalog:           agent/config agent/confine api/rest plugins plugins/builtin plugins/builtin/exec plugins/processor plugins/processor/wasm plugins/processor/wasm/egress plugins/sandbox plugins/schema plugins/sdk plugins/standalone spec
+agent/catalog:           agent/config api/rest plugins plugins/builtin plugins/builtin/exec plugins/processor plugins/processor/wasm plugins/processor/wasm/egress plugins/sandbox plugins/schema plugins/sdk plugins/standalone spec
 agent/runner:            agent/catalog agent/engine agent/engine/* agent/poison agent/redact agent/reference plugins plugins/connector plugins/processor reconcile spec
-agent/monitoring:        agent/telemetry/metric
 agent/delivery:          agent/engine agent/engine/measure plugins/processor spec
 agent/telemetry:         agent/delivery agent/engine agent/engine/* agent/telemetry/metric api api/rest plugins plugins/processor plugins/spoollog reconcile reconcile/files spec
 agent/planner:           agent/config agent/store api/rest reconcile/files reconcile/watch spec
@@ -90,7 +88,7 @@ agent/cluster:           agent/cluster/protocol spec
 agent/membership:        agent/access agent/cluster agent/cluster/* agent/config agent/deadletters agent/engine agent/engine/* agent/replay agent/store agent/telemetry api/dlq api/rest plugins/schema reconcile spec
 agent/notification:      spec
 agent/migrate:           agent/store agent/store/conduitstate api/client api/rest spec
-agent:                   agent/* api api/* plugins/confluent plugins/schema plugins/sdk plugins/syncgroup reconcile reconcile/* spec
+agent:                   agent/* api api/* plugins plugins/schema plugins/schema/confluent plugins/sdk reconcile reconcile/* spec
 agent/agenttest agent/agenttest/*: agent agent/agenttest agent/agenttest/effort agent/config api/rest plugins/builtin plugins/builtin/* plugins/plugintest/* plugins/sdk plugins/spoollog plugins/wire spec
 cmd/conduit/journal cmd/conduit/terminal cmd/conduit/logging: cmd/conduit/terminal
 cmd/conduit/docs:        . agent/config api/web cmd/conduit/cli cmd/conduit/scaffold plugins/builtin plugins/processor plugins/sdk

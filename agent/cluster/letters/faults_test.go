@@ -1,6 +1,7 @@
 package letters_test
 
 import (
+	"flag"
 	"fmt"
 	mathrand "math/rand/v2"
 	"slices"
@@ -8,23 +9,20 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/conduit-agent/conduit/agent/agenttest/effort"
 	"github.com/conduit-agent/conduit/agent/cluster/letters"
 	"github.com/conduit-agent/conduit/agent/deadletters"
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
+var seeds = flag.Uint64("seeds", 1, "histories with faults, from seed 0 on")
+
 // TestFaults has members append, edit and drop at the same time, while the claim moves, former owners go on for a while, and
 // writes are lost, performed without an answer, or performed later: what is in the store when a position counts stays there,
 // once, until it is dropped.
 func TestFaults(t *testing.T) {
 	t.Parallel()
-	seeds := uint64(1)
-	if effort.Thorough() {
-		seeds = 5
-	}
-	for seed := range seeds {
+	for seed := range *seeds {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) { testFaults(t, seed) })
 	}
 }

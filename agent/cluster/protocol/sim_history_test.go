@@ -1,25 +1,52 @@
 package protocol
 
 import (
+	"encoding/json"
+	"flag"
 	"fmt"
+	"os"
 	"slices"
 	"testing"
 	"time"
-
-	"github.com/conduit-agent/conduit/plugins/plugintest/server"
 )
 
-// TestClaimsAreLinearizable checks that what agents were answered when they wrote claims is what a register
-// would have answered, in histories with all faults.
-func TestClaimsAreLinearizable(t *testing.T) {
-	history := &server.History{}
-	for seed := range uint64(10) {
-		simulate(t, seed, nil, history)
+var historyPath = flag.String("history", "", "file that gets the writes of claims of all histories")
+
+// history is a file of what agents were answered when they wrote claims, an operation of JSON a line, for those who check that
+// a register would have answered the same.
+type history struct {
+	t    *testing.T
+	file *os.File
+}
+
+// newHistory returns nil when none is asked for.
+func newHistory(t *testing.T) *history {
+	t.Helper()
+	if *historyPath == "" {
+		return nil
 	}
-	ok, verdict := history.Linearizable(t)
-	if t.Log(verdict); !ok {
-		t.Error("no order of the writes of the claims explains their answers")
+	file, err := os.Create(*historyPath)
+	if err != nil {
+		t.Fatal(err)
 	}
+	t.Cleanup(func() {
+		if err := file.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return &history{t, file}
+}
+
+// operation is a write of a claim; plugins/plugintest/server has it, too.
+type operation struct {
+	Key      string `json:"key"`
+	Client   int    `json:"client"`
+	Call     int64  `json:"call"`
+	Return   int64  `json:"return"`
+	Kind     string `json:"kind"`
+	Expected uint64 `json:"expected"`
+	Stamp    string `json:"stamp"`
+	Revision uint64 `json:"revision"`
 }
 
 var kinds = map[Result]string{Applied: "applied", Conflict: "conflict", Unknown: "unknown"}
@@ -30,8 +57,11 @@ func (w *world) record(a *agent, c Write, called time.Duration, o Outcome) {
 		return
 	}
 	claim, _ := decode[Claim](c.Value)
-	w.history.Add(server.Operation{
+	err := json.NewEncoder(w.history.file).Encode(operation{
 		Key: fmt.Sprint(w.seed, c.Key), Client: slices.Index(w.agents, a), Call: int64(called), Return: int64(w.now), Kind: kinds[o.Result],
 		Expected: c.Revision, Stamp: fmt.Sprint(claim.Stamp), Revision: o.Revision,
 	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
 }

@@ -2,45 +2,39 @@ package protocol
 
 import (
 	"container/heap"
+	"flag"
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"os"
 	"runtime/debug"
 	"slices"
-	"strconv"
 	"testing"
 	"time"
+)
 
-	"github.com/conduit-agent/conduit/plugins/plugintest/server"
+// Which histories TestSimulation runs.
+var (
+	seeds = flag.Uint64("seeds", 10, "histories; of one alone all is logged")
+	first = flag.Uint64("first", 0, "the seed of the first history")
 )
 
 // TestSimulation runs clusters with faults: pauses, kills, lost and late answers, partitions,
-// outages, and clocks of the store that are set back. One seed is one history. CONDUIT_SEEDS says how many, 25 by default and 2,000 where
-// CI is set but not under the race detector, CONDUIT_FIRST_SEED which is the first, 0 by default;
-// CONDUIT_SEED runs one and logs it.
+// outages, and clocks of the store that are set back. One seed is one history.
 func TestSimulation(t *testing.T) {
-	if v, err := strconv.ParseUint(os.Getenv("CONDUIT_SEED"), 10, 64); err == nil {
-		simulate(t, v, t.Logf, nil)
+	if *seeds == 1 {
+		simulate(t, *first, t.Logf, nil)
 		return
 	}
-	seeds := uint64(25)
-	if os.Getenv("CI") != "" && !raceDetector {
-		seeds = 2000
-	}
-	if v, err := strconv.ParseUint(os.Getenv("CONDUIT_SEEDS"), 10, 64); err == nil {
-		seeds = v
-	}
-	first, _ := strconv.ParseUint(os.Getenv("CONDUIT_FIRST_SEED"), 10, 64)
+	h := newHistory(t)
 	defer debug.SetGCPercent(debug.SetGCPercent(800)) // what a history leaves is much, and small
 	total := stats{}
-	for seed := first; seed < first+seeds; seed++ {
-		total.add(simulate(t, seed, nil, nil))
+	for seed := *first; seed < *first+*seeds; seed++ {
+		total.add(simulate(t, seed, nil, h))
 		if t.Failed() {
 			t.Fatalf("seed %d", seed)
 		}
 	}
-	t.Logf("%d seeds from %d: %+v", seeds, first, total)
+	t.Logf("%d seeds from %d: %+v", *seeds, *first, total)
 	if total.Takeovers == 0 || total.Fenced == 0 || total.Late == 0 || total.Zombies == 0 || total.Deleted == 0 || total.Expired == 0 || total.Kept == 0 {
 		t.Errorf("the faults did not bring about what they should: %+v", total)
 	}
@@ -100,7 +94,7 @@ type world struct {
 
 	ackedBefore map[string]uint64 // half a minute before the end
 
-	history *server.History // of the claims; nil when it is not needed
+	history *history // of the claims; nil when it is not needed
 	seed    uint64
 
 	again     bool // the file of the pipeline that was deleted is back
@@ -174,7 +168,7 @@ func (w *world) between(a, b time.Duration) time.Duration {
 	return a + time.Duration(w.rand.Int64N(int64(b-a)))
 }
 
-func newWorld(t *testing.T, seed uint64, logf func(string, ...any), history *server.History) *world {
+func newWorld(t *testing.T, seed uint64, logf func(string, ...any), history *history) *world {
 	return &world{history: history, seed: seed, t: t, logf: logf, rand: rand.New(rand.NewPCG(seed, 1)), keys: map[string]*stored{}, acked: map[string]uint64{}, sink: map[string]uint64{}, running: map[string]*agent{}}
 }
 
@@ -184,7 +178,7 @@ func (w *world) addAgent() *agent {
 	return a
 }
 
-func simulate(t *testing.T, seed uint64, logf func(string, ...any), history *server.History) stats {
+func simulate(t *testing.T, seed uint64, logf func(string, ...any), history *history) stats {
 	w := newWorld(t, seed, logf, history)
 	for range 2 + w.rand.IntN(4) {
 		w.after(w.between(0, 5*time.Second), w.addAgent().boot)

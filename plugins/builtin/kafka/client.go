@@ -33,9 +33,6 @@ type clientSettings struct {
 	saslSettings
 }
 
-// pinned has options of a test by the first broker, for brokers that misunderstand present versions of requests.
-var pinned sync.Map // []kgo.Opt by string
-
 // options returns how to connect.
 func (s *clientSettings) options() ([]kgo.Opt, error) {
 	for _, server := range s.Servers {
@@ -50,9 +47,6 @@ func (s *clientSettings) options() ([]kgo.Opt, error) {
 		kgo.MetadataMaxAge(time.Minute),
 		kgo.MetadataMinAge(time.Second),
 		kgo.RequestTimeoutOverhead(min(max(s.Timeout, 100*time.Millisecond), 15*time.Minute)), // what the client allows
-	}
-	if more, ok := pinned.Load(s.Servers[0]); ok {
-		opts = append(opts, more.([]kgo.Opt)...)
 	}
 	dialer, err := s.dialer(nil)
 	if err != nil {

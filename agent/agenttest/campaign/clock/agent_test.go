@@ -4,6 +4,7 @@ package clock_test
 
 import (
 	"encoding/json"
+	"flag"
 	"fmt"
 	"io"
 	"net/http"
@@ -18,7 +19,7 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/clock"
-	"github.com/conduit-agent/conduit/agent/agenttest/effort"
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
 	"github.com/conduit-agent/conduit/plugins/plugintest/built"
 	"github.com/conduit-agent/conduit/plugins/plugintest/logbuf"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
@@ -29,6 +30,8 @@ const (
 	rate  = 100 // records per second of the pipeline ticks
 	token = "0123456789abcdef0123456789abcdef"
 )
+
+var leaps = flag.Int("leaps", 3, "how often the clock of an agent leaps, 5 at most")
 
 // host is a machine whose clock is set, with an agent: the binary that is shipped.
 type host struct {
@@ -151,18 +154,12 @@ func (h *host) get(path string) string {
 // An agent whose clock begins in 1970, and then leaps to today, back, and on by years, goes on at
 // the same pace: nothing waits for the clock, nothing comes too early by it, nothing is lost.
 func TestAgentGoesOnWhenTheClockIsSet(t *testing.T) {
-	effort.Long(t)
-	effort.Once(t)
-	t.Parallel()
+	load.Parallel(t, load.Agent)
 	h := newHost(t)
 	boot := time.Until(time.Unix(30, 0)) // a host without a battery for its clock
 	h.at.SetAhead(boot)
 	h.start()
-	leaps := []time.Duration{boot, 0, -time.Hour, 10 * year, time.Hour}
-	if !effort.Thorough() {
-		leaps = leaps[1:3]
-	}
-	for _, ahead := range leaps {
+	for _, ahead := range []time.Duration{boot, 0, -time.Hour, 10 * year, time.Hour}[:*leaps] {
 		h.leap(ahead)
 	}
 	h.end(syscall.SIGKILL)
@@ -186,8 +183,8 @@ func (h *host) leap(ahead time.Duration) {
 	h.logs("pipeline stopped component=reconcile pipeline_id=gone", func() { h.at.SetAhead(ahead) })
 	h.logs("pipeline_id=broken retry_at", func() {})
 	h.await("records at their pace", func() bool { return len(h.lines("ticks.txt")) >= before+rate/4 })
-	if n, passed := len(h.lines("ticks.txt"))-before, time.Since(began); float64(n) > rate*(passed.Seconds()+1) {
-		h.t.Errorf("%v ahead: %d records came within %v", ahead, n, passed)
+	if n, most := len(h.lines("ticks.txt"))-before, time.Since(began)+time.Minute; float64(n) > rate*most.Seconds() { // of an hour at least
+		h.t.Errorf("%v ahead: %d records came, which take longer than %v", ahead, n, most)
 	}
 	h.edits()
 	h.answers(ahead)

@@ -31,13 +31,12 @@ type Clock struct {
 	ahead   atomic.Int64
 }
 
-// New makes a clock that shows the host's time. It compiles a small library; without a C compiler the test is skipped,
-// and fails in CI.
+// New makes a clock that shows the host's time. It compiles a small library; without a C compiler the test fails.
 func New(t testing.TB) *Clock {
 	t.Helper()
 	compiler, err := exec.LookPath("gcc")
 	if err != nil {
-		server.Missing(t, "a clock needs a C compiler: %v", err)
+		t.Fatalf("a clock needs a C compiler (Debian: gcc): %v", err)
 	}
 	dir := server.Dir(t) // servers may go by it, too
 	c := &Clock{t: t, library: filepath.Join(dir, "clock.so"), file: filepath.Join(dir, "ahead")}

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/conduit-agent/conduit/agent/agenttest/effort"
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/spec"
@@ -99,8 +99,7 @@ func owned(c *rest.Cluster, member string) (n int) {
 // TestDrain drains a member over the API: another runs everything, both say so, and it comes
 // back when it is resumed. Sessions live for longer than the test waits for anything: nothing waits for one to end.
 func TestDrain(t *testing.T) {
-	effort.Long(t)
-	t.Parallel()
+	load.Parallel(t, load.Server+2*load.Agent)
 	const pipelines = 4
 	f := newFleet(t, 1, 2, pipelines, 2*wait.Limit)
 	f.feed(10)
@@ -158,7 +157,7 @@ func (f *fleet) owner(pipeline string) (owner string) {
 
 // TestStopOnAnyMember stops and starts a pipeline by a member that does not run it.
 func TestStopOnAnyMember(t *testing.T) {
-	t.Parallel()
+	load.Parallel(t, load.Server+2*load.Agent)
 	f := newFleet(t, 1, 2, 2, ttl)
 	f.feed(10)
 	f.await()
@@ -188,7 +187,7 @@ func TestStopOnAnyMember(t *testing.T) {
 
 // TestResetOnAnyMember has a source begin again by a member that does not run its pipeline.
 func TestResetOnAnyMember(t *testing.T) {
-	t.Parallel()
+	load.Parallel(t, load.Server+2*load.Agent)
 	f := newFleet(t, 1, 2, 1, ttl)
 	f.feed(10)
 	f.await()
@@ -217,7 +216,7 @@ func TestResetOnAnyMember(t *testing.T) {
 
 // TestEndsWithoutNATS ends an agent that never reached NATS.
 func TestEndsWithoutNATS(t *testing.T) {
-	t.Parallel()
+	load.Parallel(t, load.Agent)
 	m := newMember(t, "m", t.TempDir(), "nats://127.0.0.1:1", ttl)
 	m.start()
 	m.awaitLog("agent started")
@@ -227,10 +226,10 @@ func TestEndsWithoutNATS(t *testing.T) {
 	m.mustEnd()
 }
 
-// mustEnd ends the process in order, within 30 seconds.
+// mustEnd ends the process in order.
 func (m *member) mustEnd() {
 	m.t.Helper()
-	stuck := time.AfterFunc(30*time.Second, func() { m.signal(syscall.SIGKILL) })
+	stuck := time.AfterFunc(wait.Limit, func() { m.signal(syscall.SIGKILL) })
 	m.stop()
 	if !stuck.Stop() {
 		m.t.Error("the agent does not end")

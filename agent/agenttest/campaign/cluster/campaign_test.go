@@ -19,7 +19,7 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/clock"
-	"github.com/conduit-agent/conduit/agent/agenttest/effort"
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/plugins/plugintest/server"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
@@ -39,33 +39,22 @@ type campaign struct {
 // TestFailovers breaks members, their links, NATS servers and clocks again and again while lines are copied. Every line arrives,
 // in order but for repeats; who takes a pipeline over goes on from the last position that the servers took from the one before,
 // and nobody's position counts after that; a register would have answered the writes of claims the same.
-// CONDUIT_FAILOVERS says how many faults there are, 4 by default, in CONDUIT_CLUSTERS clusters side by side, 1 by default, of
-// CONDUIT_MEMBERS members, 3 by default, and CONDUIT_TTL for how long a session lives, 5s by default. It ends before the time
-// limit of the test does.
+// It ends before the time limit of the test does.
 func TestFailovers(t *testing.T) {
-	effort.Long(t)
-	t.Parallel()
-	clusters, members := number("CONDUIT_CLUSTERS", 1), number("CONDUIT_MEMBERS", 3)
+	load.Parallel(t, *clusters*(3*load.Server+*members*load.Agent))
 	var left atomic.Int64
-	left.Store(int64(number("CONDUIT_FAILOVERS", 4)))
+	left.Store(int64(*failovers))
 	report := &campaignReport{took: map[string][]time.Duration{}, repeated: map[string][]int{}}
 	t.Run("clusters", func(t *testing.T) {
-		for i := range clusters {
+		for i := range *clusters {
 			t.Run(fmt.Sprint(i), func(t *testing.T) {
 				t.Parallel()
-				c := newCampaign(t, members, report)
+				c := newCampaign(t, *members, report)
 				c.run(i, &left)
 			})
 		}
 	})
 	report.log(t)
-}
-
-func number(variable string, otherwise int) int {
-	if n, err := strconv.Atoi(os.Getenv(variable)); err == nil {
-		return n
-	}
-	return otherwise
 }
 
 func newCampaign(t *testing.T, members int, report *campaignReport) *campaign {
@@ -84,7 +73,7 @@ func newCampaign(t *testing.T, members int, report *campaignReport) *campaign {
 		rand.Shuffle(len(links), func(a, b int) { links[a], links[b] = links[b], links[a] })
 		urls[i] = strings.Join(links, ",")
 	}
-	c.fleet = gathered(t, urls, members, sessionTime())
+	c.fleet = gathered(t, urls, members, *session)
 	c.servers, c.behind = servers, ` {{ index .Metadata "conduit.cluster.epoch" }}`
 	for i, m := range c.members {
 		c.clocks = append(c.clocks, clock.New(t))

@@ -11,7 +11,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/conduit-agent/conduit/agent/agenttest/effort"
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/plugins/plugintest/server"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
@@ -20,9 +20,8 @@ import (
 // TestCancelReplayOnAnyMember has a member end the replay of another one, which waits for its destination: both know that it is to
 // end, and then how it ended, and which dead letters are left.
 func TestCancelReplayOnAnyMember(t *testing.T) {
-	effort.Long(t)
 	t.Parallel()
-	eachStore(t, testCancelReplay)
+	eachStore(t, 2, testCancelReplay)
 }
 
 // declareRefusing has a pipeline refuse every line of a file, or send them to an HTTP server.
@@ -128,8 +127,7 @@ func testCancelReplay(t *testing.T, url string) {
 
 // TestCancelReplayOnThePage ends the replay of another member in a browser.
 func TestCancelReplayOnThePage(t *testing.T) {
-	effort.Long(t)
-	t.Parallel()
+	load.Parallel(t, load.Server+2*load.Agent+load.Browser)
 	s := newStuckReplay(t, server.StartNATS(t, 1)[0].URL())
 	p := openPage(t, s.b, "pipelines/p/dead-letters")
 	p.until("the replay of the other member", `/^Replaying on a: 0 settled, 0 refused again…/.test(document.querySelector('#replay').innerText)`)

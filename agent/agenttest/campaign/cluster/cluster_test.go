@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
 	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/plugins/plugintest/server"
@@ -259,7 +260,7 @@ func (f *fleet) noneBefore(i int) (next mark) {
 // TestFailover kills, pauses and stops members: every line arrives, in order, and none is repeated that was read before the
 // last checkpoint.
 func TestFailover(t *testing.T) {
-	t.Parallel()
+	load.Parallel(t, 3*load.Server+3*load.Agent)
 	f := newFleet(t, 3, 3, 6, ttl)
 	f.feed(100)
 	t.Logf("first lines: %v", f.await())

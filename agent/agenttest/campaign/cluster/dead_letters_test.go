@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/conduit-agent/conduit/agent/agenttest/effort"
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/plugins/plugintest/server"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
@@ -18,8 +18,7 @@ import (
 // TestLargeDeadLetters moves a pipeline away from the member that has dead letters which are too large for the store of the
 // cluster: the others know of them, and that member replays them.
 func TestLargeDeadLetters(t *testing.T) {
-	effort.Long(t)
-	t.Parallel()
+	load.Parallel(t, load.Server+2*load.Agent)
 	dir := t.TempDir()
 	file, in := filepath.Join(dir, "pipelines.yaml"), filepath.Join(dir, "in")
 	var lines strings.Builder

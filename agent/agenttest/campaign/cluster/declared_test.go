@@ -20,7 +20,7 @@ import (
 // deleted for all, also for one that was away.
 func TestAPIPipelines(t *testing.T) {
 	t.Parallel()
-	eachStore(t, func(t *testing.T, url string) {
+	eachStore(t, 3, func(t *testing.T, url string) {
 		f := &fleet{t: t, dir: t.TempDir(), written: make([]int, 1)}
 		for i := range 3 {
 			files := t.TempDir()

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/conduit-agent/conduit/agent/agenttest/effort"
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
 	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/plugins/plugintest/server"
@@ -20,9 +20,8 @@ import (
 // TestDeletedPipeline removes the file of a pipeline from the directory that the members share: the cluster forgets it,
 // and each member does. The file comes back, and the pipeline begins anew.
 func TestDeletedPipeline(t *testing.T) {
-	effort.Long(t)
 	t.Parallel()
-	eachStore(t, testDeletedPipeline)
+	eachStore(t, 2, testDeletedPipeline)
 }
 
 func testDeletedPipeline(t *testing.T, urls string) {
@@ -54,7 +53,7 @@ func testDeletedPipeline(t *testing.T, urls string) {
 // TestDeletedSource removes the file of a pipeline whose source has a replication slot, while the member that had the
 // pipeline is dead: another one drops the slot, once.
 func TestDeletedSource(t *testing.T) {
-	t.Parallel()
+	load.Parallel(t, load.Server+2*load.Agent)
 	p := server.StartPostgres(t, "", "fsync=on")
 	url := postgresURL(p.Addr)
 	f := joined(t, []string{url, url}, 1, 5*time.Second, func(c *config.Config) {

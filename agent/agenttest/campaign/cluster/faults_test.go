@@ -2,7 +2,6 @@ package cluster_test
 
 import (
 	"fmt"
-	"os"
 	"slices"
 	"syscall"
 	"time"
@@ -30,14 +29,6 @@ var faults = []struct {
 	{"cut link", func(_ *member, p *server.Proxy) { p.Refuse(true); p.Cut() }, func(_ *member, p *server.Proxy) { p.Heal() }},
 	{"SIGSTOP", func(m *member, _ *server.Proxy) { m.signal(syscall.SIGSTOP) }, func(m *member, _ *server.Proxy) { m.signal(syscall.SIGCONT) }},
 	{"slow link", func(_ *member, p *server.Proxy) { p.Delay(300 * time.Millisecond) }, func(_ *member, p *server.Proxy) { p.Heal() }},
-}
-
-// sessionTime is for how long a session lives where one server elects no leader.
-func sessionTime() time.Duration {
-	if d, err := time.ParseDuration(os.Getenv("CONDUIT_TTL")); err == nil {
-		return d
-	}
-	return 5 * time.Second
 }
 
 // busiest returns the member that has most pipelines, once all members agree on who has which.

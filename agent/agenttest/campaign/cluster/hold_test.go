@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/conduit-agent/conduit/agent/agenttest/effort"
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/plugins/plugintest/server"
 )
@@ -16,8 +16,7 @@ import (
 // TestFormerOwnerHolds stalls the link of the owner of a pipeline, and pauses it. It writes nothing more once its position has
 // waited for too long, and nothing at all when it goes on after its session was over: another member does, and repeats little.
 func TestFormerOwnerHolds(t *testing.T) {
-	effort.Long(t)
-	t.Parallel()
+	load.Parallel(t, load.Server+2*load.Agent)
 	nats := server.StartNATS(t, 1)[0]
 	proxies := []*server.Proxy{server.NewNATSProxy(t, nats.Addr), server.NewNATSProxy(t, nats.Addr)}
 	f := gathered(t, []string{"nats://" + proxies[0].Addr(), "nats://" + proxies[1].Addr()}, 1, 20*time.Second) // a busy machine takes long for what a session must outlive

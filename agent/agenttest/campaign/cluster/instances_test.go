@@ -14,7 +14,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/conduit-agent/conduit/agent/agenttest/effort"
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/plugins/plugintest/server"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
@@ -33,9 +33,6 @@ type hot struct {
 
 func newHot(t *testing.T, members int) *hot {
 	t.Helper()
-	if !effort.Thorough() {
-		t.Skip("a Kafka, a NATS and several agents: set CI to run it")
-	}
 	k := server.StartKafka(t, server.KafkaOptions{Topics: "in:12,out:1", Config: "group.min.session.timeout.ms=1000"})
 	nats := server.StartNATS(t, 1)[0]
 	client, err := kgo.NewClient(kgo.SeedBrokers(k.Addr), kgo.ConsumeTopics("out"), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
@@ -151,7 +148,7 @@ func (h *hot) named(name string) *member {
 // TestInstances runs a pipeline on several members at the same time: each number arrives, while a member is
 // killed, comes back, and the pipeline gets other numbers of instances.
 func TestInstances(t *testing.T) {
-	t.Parallel()
+	load.Parallel(t, 2*load.Server+3*load.Agent)
 	h := newHot(t, 3)
 	h.declare("2")
 	h.feed(100)
@@ -213,7 +210,7 @@ func (h *hot) awaitOne(by *member) {
 
 // TestWaitingInstances declares more instances than there are members, and some that cannot share.
 func TestWaitingInstances(t *testing.T) {
-	t.Parallel()
+	load.Parallel(t, 2*load.Server+2*load.Agent)
 	h := newHot(t, 2)
 	h.declare("3")
 	h.feed(20)

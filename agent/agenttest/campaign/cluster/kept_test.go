@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/conduit-agent/conduit/agent/agenttest/effort"
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
 	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/plugins/plugintest/server"
@@ -18,8 +18,7 @@ import (
 // TestStateOnHost has pipelines that keep something on their hosts: without a word of what is to become of it no member runs
 // them; those that move start without it; those that are local run where the labels are and keep it.
 func TestStateOnHost(t *testing.T) {
-	effort.Long(t)
-	t.Parallel()
+	load.Parallel(t, load.Server+2*load.Agent)
 	url := server.StartNATS(t, 1)[0].URL()
 	names := 0
 	f := joined(t, []string{url, url}, 0, ttl, func(c *config.Config) {
@@ -88,7 +87,7 @@ var heldRecords = regexp.MustCompile(`conduit_connector_records_total\{[^}]*p0:i
 // TestOpenWindowsMove has a pipeline move while windows are open: their records were not acknowledged, and the next
 // owner reads them again, once.
 func TestOpenWindowsMove(t *testing.T) {
-	t.Parallel()
+	load.Parallel(t, load.Server+2*load.Agent)
 	url := server.StartNATS(t, 1)[0].URL()
 	f := joined(t, []string{url, url}, 0, ttl)
 	f.written, f.terms = make([]int, 1), map[int]string{0: "processors: [{id: sum, plugin: aggregate, settings: {window.size: 1h, window.records: '10', fields.n: count}}]"}

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
 	"github.com/conduit-agent/conduit/agent/cluster/protocol"
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/plugins/builtin/postgres/pg"
@@ -13,7 +14,7 @@ import (
 // TestLagOfAnotherMember locks the row of the claim of one of two pipelines: the member that does not run it, too, knows
 // that its positions wait, and that those of the other do not, until the row is free.
 func TestLagOfAnotherMember(t *testing.T) {
-	t.Parallel()
+	load.Parallel(t, load.Server+2*load.Agent)
 	url := postgresURL(server.StartPostgres(t, "", "fsync=on").Addr)
 	f := joined(t, []string{url, url}, 2, ttl)
 	f.feed(10)

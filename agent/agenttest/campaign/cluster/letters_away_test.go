@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/conduit-agent/conduit/agent/agenttest/effort"
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/plugins/plugintest/server"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
@@ -20,11 +20,10 @@ import (
 // a dead letter to save. When NATS is back each line is written or is a dead letter. Records that come again as dead letters are of
 // TestSharedLetters.
 func TestLettersWithoutNATS(t *testing.T) {
-	effort.Long(t)
 	t.Parallel()
 	for terms, reason := range map[string]string{"strict": "SelfStopped", "relaxed": "Disconnected"} {
 		t.Run(terms, func(t *testing.T) {
-			t.Parallel()
+			load.Parallel(t, load.Server+load.Agent)
 			proxy := server.NewProxy(t, server.StartNATS(t, 1)[0].Addr)
 			r := &refusing{dir: t.TempDir(), terms: "cluster: " + terms}
 			if err := os.Mkdir(filepath.Join(r.dir, "pipelines"), 0o755); err != nil {

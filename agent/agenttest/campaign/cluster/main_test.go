@@ -17,7 +17,6 @@ import (
 
 	"github.com/conduit-agent/conduit/agent"
 	"github.com/conduit-agent/conduit/agent/agenttest"
-	"github.com/conduit-agent/conduit/agent/agenttest/effort"
 	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/plugins/plugintest/browser"
 	"github.com/conduit-agent/conduit/plugins/plugintest/logbuf"
@@ -29,11 +28,6 @@ const memberConfig = "CONDUIT_CLUSTER_MEMBER"
 
 func TestMain(m *testing.M) {
 	agenttest.Child(memberConfig, runMember)
-	overlap := 8 // they mostly wait
-	if effort.Thorough() {
-		overlap = 4 // with more servers and faults
-	}
-	wait.Overlap(overlap)
 	os.Exit(browser.Run(m))
 }
 

@@ -16,22 +16,16 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/conduit-agent/conduit/agent/agenttest/effort"
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 )
 
 // TestManyPipelines has agents in processes of their own share pipelines that wait for records, and measures what that takes
-// of them and of the servers: CONDUIT_CLUSTER_PIPELINES says how many pipelines, 40 by default, and
-// CONDUIT_MEMBERS how many agents, 2 by default; with the former there are three servers. What is written while nothing
-// happens does not grow with the number of pipelines.
+// of them and of the servers. What is written while nothing happens does not grow with the number of pipelines.
 func TestManyPipelines(t *testing.T) {
-	effort.Long(t)
-	t.Parallel()
-	pipelines, servers := number("CONDUIT_CLUSTER_PIPELINES", 40), 1
-	if os.Getenv("CONDUIT_CLUSTER_PIPELINES") != "" {
-		servers = 3
-	}
-	f := newFleet(t, servers, number("CONDUIT_MEMBERS", 2), 0, 20*time.Second)
+	load.Parallel(t, *manyServers*load.Server+*manyMembers*load.Agent)
+	pipelines := *manyPipelines
+	f := newFleet(t, *manyServers, *manyMembers, 0, 20*time.Second)
 	f.usage("without a pipeline")
 	f.declareMany(pipelines)
 	begin := time.Now()
@@ -44,16 +38,13 @@ func TestManyPipelines(t *testing.T) {
 	}
 	t.Logf("all run after %v, %d members have them", time.Since(begin).Round(time.Second), len(f.members))
 	f.usage("all run")
-	rest := 5 * time.Second
-	if servers == 3 {
-		rest = time.Minute
-	}
+	rest := *manyRest
 	before, began := f.revision(), time.Now()
 	wait.For(t, "a while to go by", func() bool { return time.Since(began) > rest })
-	wrote := f.revision() - before
+	wrote, rested := f.revision()-before, time.Since(began)
 	f.usage(fmt.Sprintf("%v in which nothing happened, with %d writes", rest, wrote))
 	// Sessions are renewed every 4 s; what members say of themselves, and pipelines that they hand over, come on top.
-	if most := uint64(len(f.members)) * uint64(2*rest/(4*time.Second)+20); wrote > most {
+	if most := uint64(len(f.members)) * uint64(2*rested/(4*time.Second)+20); wrote > most {
 		t.Errorf("%d writes in %v in which nothing happened, want %d at most", wrote, rest, most)
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/conduit-agent/conduit/agent/agenttest/effort"
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
 	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/plugins/plugintest/server"
@@ -22,8 +22,7 @@ import (
 // claims of deleted pipelines are kept, and stops the third one for as long: nothing is deleted, and it goes on with all
 // where they were.
 func TestFileOfOneMember(t *testing.T) {
-	effort.Long(t)
-	t.Parallel()
+	load.Parallel(t, load.Server+2*load.Agent)
 	url := server.StartNATS(t, 1)[0].URL()
 	f := joined(t, []string{url, url}, 0, 5*time.Second, func(c *config.Config) {
 		c.Cluster.Keep, c.Pipelines.DeletionGrace, c.Pipelines.CleanupDelay = time.Second, 0, 0

@@ -3,7 +3,7 @@ package cluster_test
 import (
 	"testing"
 
-	"github.com/conduit-agent/conduit/agent/agenttest/effort"
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
 	"github.com/conduit-agent/conduit/plugins/plugintest/server"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 )
@@ -11,10 +11,7 @@ import (
 // TestMuddledLinks has messages between members and NATS come twice and out of order while lines are copied, a member
 // is killed and comes back: every line arrives, in order.
 func TestMuddledLinks(t *testing.T) {
-	t.Parallel()
-	if !effort.Thorough() {
-		t.Skip("a NATS and several agents: set CI to run it")
-	}
+	load.Parallel(t, load.Server+3*load.Agent)
 	nats := server.StartNATS(t, 1)[0]
 	proxies, urls := make([]*server.Proxy, 3), make([]string, 3)
 	for i := range proxies {
@@ -22,7 +19,7 @@ func TestMuddledLinks(t *testing.T) {
 		urls[i] = "nats://" + proxies[i].Addr()
 	}
 	const lines = 50
-	f := joined(t, urls, 6, sessionTime())
+	f := joined(t, urls, 6, *session)
 	f.feed(lines)
 	f.await()
 	for _, p := range proxies {

@@ -4,16 +4,14 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/conduit-agent/conduit/agent/agenttest/effort"
 	"github.com/conduit-agent/conduit/api/rest"
 )
 
 // TestStopAfterOwnerDied stops a pipeline whose owner was killed before it could give it up: the request is answered
 // once the session of the owner is over, and no member is shown as the owner.
 func TestStopAfterOwnerDied(t *testing.T) {
-	effort.Long(t)
 	t.Parallel()
-	eachStore(t, testStopAfterOwnerDied)
+	eachStore(t, 2, testStopAfterOwnerDied)
 }
 
 func testStopAfterOwnerDied(t *testing.T, urls string) {

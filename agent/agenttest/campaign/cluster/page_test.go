@@ -8,6 +8,7 @@ import (
 
 	"github.com/chromedp/chromedp"
 
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/plugins/plugintest/browser"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
@@ -16,7 +17,7 @@ import (
 // TestPage opens the page of a member in a browser: it lists the members, and who runs which pipeline since when and
 // why, and drains the member.
 func TestPage(t *testing.T) {
-	t.Parallel()
+	load.Parallel(t, load.Server+2*load.Agent+load.Browser)
 	f := newFleet(t, 1, 2, 4, ttl)
 	f.feed(10)
 	f.await()

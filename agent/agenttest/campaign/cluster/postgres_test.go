@@ -6,20 +6,20 @@ import (
 	"testing"
 	"time"
 
-	"github.com/conduit-agent/conduit/agent/agenttest/effort"
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/plugins/builtin/postgres/pg"
 	"github.com/conduit-agent/conduit/plugins/plugintest/server"
 )
 
-// eachStore runs a test with each kind of store of the cluster, at its URL.
-func eachStore(t *testing.T, test func(t *testing.T, url string)) {
+// eachStore runs a test, which starts so many agents, with each kind of store of the cluster, at its URL.
+func eachStore(t *testing.T, agents int, test func(t *testing.T, url string)) {
 	t.Run("NATS", func(t *testing.T) {
-		t.Parallel()
+		load.Parallel(t, load.Server+agents*load.Agent)
 		test(t, server.StartNATS(t, 1)[0].URL())
 	})
 	t.Run("PostgreSQL", func(t *testing.T) {
-		t.Parallel()
+		load.Parallel(t, load.Server+agents*load.Agent)
 		test(t, postgresURL(server.StartPostgres(t, "", "fsync=on").Addr))
 	})
 }
@@ -28,72 +28,89 @@ func postgresURL(addr string) string {
 	return "postgres://postgres@" + addr + "/postgres?sslmode=disable"
 }
 
-// TestPostgres kills one of three members of a cluster whose claims are in PostgreSQL, and the server, and ends its
-// sessions: every line arrives, in order. Where CI is set the server is away for longer than a session lives, a member is
-// paused, and the links of others are slow and stall, too.
-func TestPostgres(t *testing.T) {
-	t.Parallel()
+// onPostgres is a cluster of three members whose claims are in PostgreSQL.
+type onPostgres struct {
+	*fleet
+	store   *server.Postgres
+	proxies []*server.Proxy // by member
+}
+
+func newOnPostgres(t *testing.T) *onPostgres {
+	t.Helper()
 	p := server.StartPostgres(t, "", "fsync=on")
 	proxies, urls := make([]*server.Proxy, 3), make([]string, 3)
 	for i := range urls {
 		proxies[i] = server.NewProxy(t, p.Addr)
 		urls[i] = postgresURL(proxies[i].Addr())
 	}
-	f := joined(t, urls, 6, ttl)
-	after := func(what string) {
-		t.Helper()
-		f.feed(100)
-		t.Logf("%s: %v", what, f.await())
+	f := &onPostgres{joined(t, urls, 6, ttl), p, proxies}
+	f.after("first lines")
+	return f
+}
+
+// after waits until further lines have arrived.
+func (f *onPostgres) after(what string) {
+	f.t.Helper()
+	f.feed(100)
+	f.t.Logf("%s: %v", what, f.await())
+}
+
+// restart starts the server again.
+func (f *onPostgres) restart() {
+	f.t.Helper()
+	if err := f.store.Start(f.t.Context()); err != nil {
+		f.t.Fatal(err)
 	}
-	after("first lines")
-	p.Kill()
-	if err := p.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	after("after the server was killed")
-	withPostgres(t, postgresURL(p.Addr), "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'conduit' AND pid <> pg_backend_pid()", "")
-	after("after all sessions were ended")
+}
+
+// TestPostgres kills one of three members of a cluster whose claims are in PostgreSQL, and the server, and ends its
+// sessions: every line arrives, in order.
+func TestPostgres(t *testing.T) {
+	load.Parallel(t, load.Server+3*load.Agent)
+	f := newOnPostgres(t)
+	f.store.Kill()
+	f.restart()
+	f.after("after the server was killed")
+	withPostgres(t, postgresURL(f.store.Addr), "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'conduit' AND pid <> pg_backend_pid()", "")
+	f.after("after all sessions were ended")
 	at, _ := f.busiest()
 	f.members[at].kill()
-	after("after a member was killed")
+	f.after("after a member was killed")
 	if !slices.ContainsFunc(f.members, func(m *member) bool { return strings.Contains(m.log.String(), "reason=TookOver") }) {
 		t.Error("no pipeline was taken over from the member that was killed")
 	}
-	if !effort.Thorough() {
-		return
-	}
-	f.members[at].start()
-	f.members[at].awaitLog("reason=Joined")
-	p.Kill()
+}
+
+// TestPostgresFaults has the server be away for longer than a session lives, pauses a member, and has the links of others be
+// slow and stall: every line arrives, in order.
+func TestPostgresFaults(t *testing.T) {
+	load.Parallel(t, load.Server+3*load.Agent)
+	f := newOnPostgres(t)
+	f.store.Kill()
 	for _, m := range f.members {
 		m.awaitLog("reason=SelfStopped")
 	}
-	if err := p.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	after("after the server was away")
+	f.restart()
+	f.after("after the server was away")
 	for _, fault := range faults {
 		at, _ := f.busiest()
 		if fault.name == "kill -9" {
 			continue
 		}
-		fault.do(f.members[at], proxies[at])
-		after(fault.name)
+		fault.do(f.members[at], f.proxies[at])
+		f.after(fault.name)
 		if fault.name != "slow link" {
 			f.awaitTakeOver(at)
-			after("others have its pipelines")
+			f.after("others have its pipelines")
 		}
-		fault.heal(f.members[at], proxies[at])
-		after("when it is over")
+		fault.heal(f.members[at], f.proxies[at])
+		f.after("when it is over")
 	}
 }
 
 // TestPromotedStandby promotes a standby that has all that was acknowledged: the pipelines go on, each where it was.
 func TestPromotedStandby(t *testing.T) {
-	t.Parallel()
-	if !effort.Thorough() {
-		t.Skip("the standby of a store is promoted where CI is set")
-	}
+	load.Parallel(t, 2*load.Server+2*load.Agent)
 	p := server.StartPostgres(t, server.PostgresWith(t, "pg_basebackup"), "fsync=on")
 	standby := p.Standby(t)
 	withPostgres(t, postgresURL(p.Addr), "ALTER SYSTEM SET synchronous_standby_names = '*'", "SELECT pg_reload_conf()")
@@ -141,7 +158,7 @@ func withPostgres(t *testing.T, url, statements, query string) string {
 
 // TestPasswordOfTheStore checks that an agent shows no password of the store of its cluster, which it cannot reach.
 func TestPasswordOfTheStore(t *testing.T) {
-	t.Parallel()
+	load.Parallel(t, load.Agent)
 	const url = "postgres://conduit:pass-of-the-store@127.0.0.1:1/conduit?sslmode=disable"
 	m := newMember(t, "m0", t.TempDir(), url, ttl)
 	for i := range m.config.Effective {

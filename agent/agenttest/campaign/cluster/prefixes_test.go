@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/conduit-agent/conduit/agent/agenttest/effort"
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/plugins/plugintest/server"
 )
@@ -29,9 +29,6 @@ var hotPrefixes = []string{"a/", "b/", "c/", "d/"}
 
 func newHotBucket(t *testing.T, members int) *hotBucket {
 	t.Helper()
-	if !effort.Thorough() {
-		t.Skip("a store, a NATS and several agents: set CI to run it")
-	}
 	h := &hotBucket{store: server.StartS3(t, "secret-of-test", ""), hot: &hot{seen: map[int]int{}}}
 	h.store.Must(t, "PUT", "/bkt", "", "")
 	sink := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -96,7 +93,7 @@ func (h *hotBucket) repeats() (n int) {
 // TestInstancesOfPrefixes runs a pipeline that reads a bucket on several members: each object arrives, once while
 // nothing changes, also when a member is killed and when there are to be more instances and fewer.
 func TestInstancesOfPrefixes(t *testing.T) {
-	t.Parallel()
+	load.Parallel(t, 2*load.Server+3*load.Agent)
 	h := newHotBucket(t, 3)
 	h.feed(20)
 	h.declare(2)

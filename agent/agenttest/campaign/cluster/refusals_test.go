@@ -8,18 +8,16 @@ import (
 	"testing"
 	"time"
 
-	"github.com/conduit-agent/conduit/agent/agenttest/effort"
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
 	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/plugins/plugintest/server"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 )
 
-// TestHeavyRefusal has a pipeline refuse every second of many lines, CONDUIT_REFUSALS in all, 400 by default, and measures how long it
-// takes until all are dead letters and written lines, and their position is saved: on an agent alone, and in a cluster.
+// TestHeavyRefusal has a pipeline refuse every second of many lines, and measures how long it takes until all are dead letters and written lines, and their position is saved: on an agent alone, and in a cluster.
 func TestHeavyRefusal(t *testing.T) {
-	effort.Long(t)
-	t.Parallel()
+	load.Parallel(t, 3*load.Server+load.Agent) // one of them at a time
 	nats := func(servers int) func(t *testing.T) string {
 		return func(t *testing.T) string { return urlsOf(server.StartNATS(t, servers)) }
 	}
@@ -48,7 +46,7 @@ func TestHeavyRefusal(t *testing.T) {
 			if url != "" {
 				m.awaitLog("reason=Joined")
 			}
-			lines := number("CONDUIT_REFUSALS", 400)
+			lines := *refusals
 			r.feed(t, lines)
 			read, err := os.Stat(r.in())
 			if err != nil {

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/conduit-agent/conduit/agent/agenttest/effort"
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 )
 
@@ -17,11 +17,10 @@ import (
 // stop, and what the store has is not written over. Once all members are started again they go on
 // from there: every line arrives.
 func TestRestoredStream(t *testing.T) {
-	effort.Long(t)
 	t.Parallel()
 	for name, backup := range map[string]string{"older backup": "backup", "no backup": "none"} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
+			load.Parallel(t, load.Server+2*load.Agent)
 			f := newFleet(t, 1, 2, 2, 5*time.Second)
 			nats, js := f.servers[0], filepath.Join(f.servers[0].Dir, "js")
 			f.feed(10)

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/conduit-agent/conduit/agent/agenttest/effort"
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/spec"
@@ -16,9 +15,8 @@ import (
 // next one: each owner runs the last known good version, without a try of the other, and says what failed where. The
 // last one joined when there was the version that fails only.
 func TestRollbackIsShared(t *testing.T) {
-	effort.Long(t)
 	t.Parallel()
-	eachStore(t, func(t *testing.T, url string) {
+	eachStore(t, 3, func(t *testing.T, url string) {
 		f := joined(t, []string{url, url}, 1, ttl)
 		f.feed(10)
 		f.await()

@@ -7,13 +7,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
 	"github.com/conduit-agent/conduit/plugins/plugintest/server"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 )
 
 // TestSchemas has one member encode records with a schema of the registry, and another one decode them.
 func TestSchemas(t *testing.T) {
-	t.Parallel()
+	load.Parallel(t, load.Server+2*load.Agent)
 	url, dir := server.StartNATS(t, 1)[0].URL(), t.TempDir()
 	encoded, decoded := filepath.Join(dir, "encoded"), filepath.Join(dir, "decoded")
 	yaml := fmt.Sprintf(`version: "2.2"

@@ -12,17 +12,15 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/conduit-agent/conduit/agent/agenttest/effort"
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 )
 
-// TestServers kills one of three NATS servers, which stops nothing for long. Where CI is set it kills another one
-// then, which stops all for longer than a session lives: when they are back every member goes on with what it had,
+// TestServers kills one of three NATS servers, which stops nothing for long. Then it kills another one, which stops all for longer than a session lives: when they are back every member goes on with what it had,
 // also one that comes back later than the other.
 func TestServers(t *testing.T) {
-	effort.Long(t)
-	t.Parallel()
+	load.Parallel(t, 3*load.Server+2*load.Agent)
 	const lives = 15 * time.Second
 	f := newFleet(t, 3, 2, 4, lives)
 	f.feed(20)
@@ -31,9 +29,6 @@ func TestServers(t *testing.T) {
 	f.servers[0].Kill()
 	f.feed(20)
 	t.Logf("after one of three servers was killed: %v", f.await())
-	if !effort.Thorough() {
-		return
-	}
 	owners := f.owners()
 	at, _ := f.busiest()
 	f.servers[1].Kill()
@@ -88,10 +83,7 @@ func (f *fleet) mustStay(owners map[string]string) {
 // TestLostLeader kills the server that leads the stream of the cluster, when a session lives for less than the others
 // may need to elect another one: no pipeline moves, and every line arrives.
 func TestLostLeader(t *testing.T) {
-	t.Parallel()
-	if !effort.Thorough() {
-		t.Skip("three NATS servers and two agents, and an election of theirs: set CI to run it")
-	}
+	load.Parallel(t, 3*load.Server+2*load.Agent)
 	f := newFleet(t, 3, 2, 4, 5*time.Second)
 	f.feed(20)
 	f.await()

@@ -12,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/conduit-agent/conduit/agent/agenttest/effort"
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 )
@@ -20,9 +19,8 @@ import (
 // TestSharedLetters kills the member that refused records, again and again while it does: every one of its dead letters is
 // listed, replayed and dropped on the others.
 func TestSharedLetters(t *testing.T) {
-	effort.Long(t)
 	t.Parallel()
-	eachStore(t, testSharedLetters)
+	eachStore(t, 3, testSharedLetters)
 }
 
 // refusing is a pipeline that refuses every line of a file with "bad" in it, until it is mended.
@@ -175,11 +173,7 @@ func testSharedLetters(t *testing.T, url string) {
 	awaitCounted(members, 100)
 	members[2].send("POST", "/v1/pipelines/p/start", "")
 	members[0].awaitCluster("a member has the pipeline", func(c *rest.Cluster) bool { return c.Pipelines[0].Member != "" })
-	kills := 1
-	if effort.Thorough() {
-		kills = 3
-	}
-	for range kills {
+	for range *kills {
 		c := decoded[rest.Cluster](members[0], "GET", "/v1/cluster")
 		at := slices.IndexFunc(members, func(m *member) bool { return owned(&c, m.name) > 0 })
 		if at < 0 {

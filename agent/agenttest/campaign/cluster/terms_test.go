@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/plugins/plugintest/server"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
@@ -16,7 +17,7 @@ import (
 // TestTerms cuts a member off from NATS: a strict pipeline stops, a relaxed one and a local one go
 // on, and one for other members runs nowhere.
 func TestTerms(t *testing.T) {
-	t.Parallel()
+	load.Parallel(t, load.Server+load.Agent)
 	proxy := server.NewProxy(t, server.StartNATS(t, 1)[0].Addr)
 	f := joined(t, []string{"nats://" + proxy.Addr()}, 0, 5*time.Second)
 	const strict, relaxed, local, inRome = 0, 1, 2, 3
@@ -78,7 +79,7 @@ func TestTerms(t *testing.T) {
 
 // TestEndsRelaxed ends an agent that cannot reach NATS any more while a relaxed pipeline goes on.
 func TestEndsRelaxed(t *testing.T) {
-	t.Parallel()
+	load.Parallel(t, load.Server+load.Agent)
 	proxy := server.NewProxy(t, server.StartNATS(t, 1)[0].Addr)
 	f := joined(t, []string{"nats://" + proxy.Addr()}, 0, 5*time.Second)
 	f.written, f.terms = make([]int, 1), map[int]string{0: "cluster: relaxed"}

@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -18,12 +19,11 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/conduit-agent/conduit/agent/agenttest/effort"
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/faults"
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
 	"github.com/conduit-agent/conduit/agent/deadletters"
 	"github.com/conduit-agent/conduit/agent/engine/deadletter"
 	"github.com/conduit-agent/conduit/agent/store"
-	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/spec"
 )
@@ -34,7 +34,6 @@ const childVariable = "CONDUIT_TEST_SAVE"
 func TestMain(m *testing.M) {
 	dir := os.Getenv(childVariable)
 	if dir == "" {
-		wait.Overlap(2)
 		os.Exit(m.Run())
 	}
 	if err := saveAll(filepath.Join(dir, "conduit.db")); err != nil {
@@ -137,32 +136,21 @@ var kinds = []fault{
 	{name: "killed at write", calls: "write truncate open", errno: syscall.EIO, times: 1, kill: true},
 }
 
+var tried = flag.Int("places", 1, "places that are tried of each kind of failure; 0 is all of them")
+
 // TestNothingSavedIsLost has calls to the kernel fail, one place at a time, while positions and dead letters are
 // saved. What was saved is there afterwards: for a process that is started again, and had the power been cut.
-// CONDUIT_SWEEP sets how many places are tried of each kind, 2 by default in CI and 1 elsewhere; 0 is all of them.
 func TestNothingSavedIsLost(t *testing.T) {
-	effort.Long(t)
-	try := 1
-	if os.Getenv("CI") != "" {
-		try = 2
-	}
-	if text := os.Getenv("CONDUIT_SWEEP"); text != "" {
-		n, err := strconv.Atoi(text)
-		if err != nil {
-			t.Fatal(err)
-		}
-		try = n
-	}
 	for _, f := range kinds {
 		t.Run(f.name, func(t *testing.T) {
-			t.Parallel()
+			load.Parallel(t, load.Agent)
 			calls := run(t, f, -1)
 			if calls < rounds {
 				t.Fatalf("there are only %d calls", calls)
 			}
 			places := rand.Perm(calls)
-			if try > 0 {
-				places = places[:min(try, calls)]
+			if *tried > 0 {
+				places = places[:min(*tried, calls)]
 			}
 			for _, at := range places {
 				run(t, f, at)
@@ -240,8 +228,7 @@ func run(t *testing.T, f fault, at int) (calls int) {
 // TestLogIsWrittenAgainAfterAFailedFsync traces the calls after an fsync of the log failed: the kernel takes its pages
 // for written, so all of it has to be written and synced again before anything else.
 func TestLogIsWrittenAgainAfterAFailedFsync(t *testing.T) {
-	effort.Long(t)
-	t.Parallel()
+	load.Parallel(t, load.Agent)
 	for _, name := range []string{"conduit.db-wal", "conduit.db.dead-letters-wal"} {
 		dir := prepared(t)
 		cmd := child(t, dir)

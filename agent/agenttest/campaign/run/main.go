@@ -5,7 +5,6 @@
 //	run all                      runs all of them, in full
 //	run -affected [-base REF]    runs in short those that a change since REF affects, as the gate does
 //	run -affected -all           runs all that a gate may run, in short
-//	run -table                   prints them as a table of Markdown
 //
 // It runs them one after the other, keeps what each prints in a file, and ends with 1 when one fails.
 package main
@@ -37,7 +36,6 @@ func run(args []string) error {
 	base := flags.String("base", "", "commit that the change began at; without it, the merge base with the main branch of origin")
 	all := flags.Bool("all", false, "with -affected: whatever changed")
 	only := flags.Bool("n", false, "print what would run, and run nothing")
-	table := flags.Bool("table", false, "print the campaigns as a table of Markdown")
 	if err := flags.Parse(args); err != nil {
 		return errors.New("cannot read the arguments")
 	}
@@ -51,9 +49,6 @@ func run(args []string) error {
 	}
 	top = strings.TrimSpace(top)
 	switch {
-	case *table:
-		fmt.Print(markdown(campaigns))
-		return nil
 	case *affected:
 		chosen, err := choose(top, *base, *all)
 		if err != nil || *only {
@@ -312,24 +307,6 @@ func directories(importPaths string) []string {
 		}
 	}
 	return dirs
-}
-
-// markdown returns a table of campaigns.
-func markdown(campaigns []Campaign) string {
-	var b strings.Builder
-	fmt.Fprintln(&b, "| campaign | shows | gate |")
-	fmt.Fprintln(&b, "|---|---|---|")
-	for _, c := range campaigns {
-		gate := "when affected"
-		switch {
-		case c.Always:
-			gate = "always"
-		case c.FullOnly:
-			gate = "no"
-		}
-		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", c.Name, c.About, gate)
-	}
-	return b.String()
 }
 
 func output(dir, name string, args ...string) (string, error) {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"flag"
 	"maps"
 	"os"
 	"path"
@@ -138,6 +139,36 @@ func exists(t *testing.T, subject string) bool {
 		t.Fatal(err)
 	}
 	return found
+}
+
+var update = flag.Bool("update", false, "write the tables of the page about tests")
+
+// The page about tests has the campaigns as they are.
+func TestPage(t *testing.T) {
+	packages, err := list(top)
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := filepath.Join(top, "agent", "agenttest", "README.md")
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, rest, begun := strings.Cut(string(text), beginTables)
+	_, after, ended := strings.Cut(rest, endTables)
+	if !begun || !ended {
+		t.Fatalf("%s has no place for the tables", page)
+	}
+	want := before + beginTables + tables(campaigns, packages) + endTables + after
+	if want == string(text) {
+		return
+	}
+	if !*update {
+		t.Fatalf("%s has other tables: run go test ./run -update in %s", page, module)
+	}
+	if err := os.WriteFile(page, []byte(want), 0o644); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // Every test of the module of campaigns belongs to a campaign, so that a full run leaves none out.

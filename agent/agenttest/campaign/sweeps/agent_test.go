@@ -28,7 +28,6 @@ const childVariable = "CONDUIT_TEST_SWEEP"
 
 func TestMain(m *testing.M) {
 	agenttest.Child(childVariable, runAgent)
-	wait.Overlap(2)
 	os.Exit(m.Run())
 }
 

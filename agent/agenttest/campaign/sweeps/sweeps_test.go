@@ -3,16 +3,14 @@
 package sweeps_test
 
 import (
+	"flag"
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"strconv"
 	"strings"
-	"sync/atomic"
 	"syscall"
 	"testing"
 
-	"github.com/conduit-agent/conduit/agent/agenttest/effort"
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
 )
 
 // fault is what happens at a call.
@@ -40,25 +38,14 @@ type place struct {
 
 func (p place) String() string { return fmt.Sprintf("%s %d", p.call, p.number) }
 
-// TestSweeps kills the agent, or has a call of it fail, at a place in each run of a scenario. CONDUIT_SWEEPS sets
-// how many places of each scenario are tried; 0 is all of them, with every fault.
+var tried = flag.Int("places", 1, "places that are tried of each scenario; 0 is all of them, with every fault")
+
+// TestSweeps kills the agent, or has a call of it fail, at a place in each run of a scenario.
 func TestSweeps(t *testing.T) {
-	effort.Long(t)
-	try := 1
-	if effort.Thorough() {
-		try = 10
-	}
-	if text := os.Getenv("CONDUIT_SWEEPS"); text != "" {
-		n, err := strconv.Atoi(text)
-		if err != nil {
-			t.Fatal(err)
-		}
-		try = n
-	}
 	for _, s := range scenarios() {
 		t.Run(s.name, func(t *testing.T) {
-			t.Parallel()
-			sweep(t, s, try)
+			load.Parallel(t, load.Agent) // one after the other
+			sweep(t, s, *tried)
 		})
 	}
 }
@@ -78,22 +65,19 @@ func sweep(t *testing.T, s scenario, try int) {
 		rand.Shuffle(len(places), func(i, j int) { places[i], places[j] = places[j], places[i] })
 		places, faults = places[:min(try, len(places))], 1
 	}
-	var runs, reached atomic.Int64
-	t.Cleanup(func() {
-		t.Logf("%d places of %d, %d runs, %d reached their place", len(places), all, runs.Load(), reached.Load())
-	})
+	runs, reached := 0, 0
 	for i, at := range places {
 		for k := range faults {
 			f := kinds[(i+k)%len(kinds)]
 			t.Run(f.name+" "+strings.ReplaceAll(at.String(), "/", ":"), func(t *testing.T) {
-				t.Parallel()
 				w := &world{t: t, fault: f, at: at, names: clean.names}
 				w.run(s)
-				runs.Add(1)
+				runs++
 				if w.hit.Load() {
-					reached.Add(1)
+					reached++
 				}
 			})
 		}
 	}
+	t.Logf("%d places of %d, %d runs, %d reached their place", len(places), all, runs, reached)
 }

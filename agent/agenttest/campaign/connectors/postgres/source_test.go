@@ -1,6 +1,7 @@
 package postgres_test
 
 import (
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
 	"fmt"
 	"strconv"
 	"strings"

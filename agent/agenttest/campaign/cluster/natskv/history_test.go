@@ -1,0 +1,32 @@
+package natskv_test
+
+import (
+	"testing"
+
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
+	"github.com/conduit-agent/conduit/agent/cluster"
+	"github.com/conduit-agent/conduit/agent/cluster/natskv"
+	"github.com/conduit-agent/conduit/agent/cluster/storetest"
+	"github.com/conduit-agent/conduit/plugins/plugintest/server"
+)
+
+// TestClaimsAreLinearizable has three members write the same claims while their links stall and are cut, and a server
+// is killed: a register would have answered the same.
+func TestClaimsAreLinearizable(t *testing.T) {
+	load.Parallel(t, 3*load.Server)
+	servers := server.StartNATS(t, 3)
+	proxies, stores := make([]*server.Proxy, len(servers)), make([]cluster.Store, len(servers))
+	for i, s := range servers {
+		proxies[i] = server.NewProxy(t, s.Addr)
+		stores[i] = open(t, natskv.Options{URL: "nats://" + proxies[i].Addr(), Cluster: "test", Replicas: 3})
+	}
+	w := storetest.NewWriters(t, stores...)
+	w.Break(proxies)
+	servers[0].Kill()
+	w.More()
+	if err := servers[0].Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.More()
+	w.Check()
+}

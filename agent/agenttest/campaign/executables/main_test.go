@@ -1,0 +1,26 @@
+// Package executables_test tests what runs programs that others write, or that are built for it: connectors that misbehave in
+// every way, in another language, and as a newcomer builds them; and the agent without some of its parts.
+package executables_test
+
+import (
+	"os"
+	"testing"
+
+	"github.com/conduit-agent/conduit/plugins/plugintest/chaos"
+	"github.com/conduit-agent/conduit/plugins/sandbox"
+	"github.com/conduit-agent/conduit/plugins/wire"
+)
+
+// serveVariable makes this test binary a connector that misbehaves.
+const serveVariable = "CHAOS_TEST_SERVE"
+
+func TestMain(m *testing.M) {
+	sandbox.Launch()
+	if os.Getenv(serveVariable) != "" {
+		chaos.Main()
+	}
+	if name := os.Getenv(connectorVariable); name != "" {
+		wire.Serve(targets()[name].Connector)
+	}
+	os.Exit(m.Run())
+}
