@@ -57,7 +57,7 @@ var (
 	// The suite does not run within itself; that the packages and tests of a line are there is
 	// checked.
 	testsOne = regexp.MustCompile(`^(?:cd (\S+) && )?go test (\S+?)/?(?: -run (\S+?)(?:/\S+)?)?(?: -[a-z]+(?:=\S+)?)*\s*(#.*)?$`)
-	testsAll = regexp.MustCompile(`^(?:GOFLAGS=\S+ )?go test \./\.\.\.\s*(#.*)?$`)
+	testsAll = regexp.MustCompile(`^(?:[A-Z_]+=\S+ )?go test \./\.\.\.\s*(#.*)?$`)
 	checks   = regexp.MustCompile(`^(\.ci/[a-z]+)\b[^#]*(#.*)?$`)
 	recipes  = regexp.MustCompile(`^just ([a-z]+)\b[^#]*(#.*)?$`)
 )
@@ -85,6 +85,9 @@ func script(line string) string {
 	}
 	if m := recipes.FindStringSubmatch(line); m != nil {
 		return fmt.Sprintf("grep -q %s justfile", quote("^"+m[1]+"[ :]"))
+	}
+	if strings.Contains(line, "go test ") {
+		return "echo " + quote("not a known form of go test: "+line) + "; exit 1"
 	}
 	return line
 }
@@ -115,6 +118,7 @@ func TestScript(t *testing.T) {
 		"go test ./a/b":                                   "grep -q '^func Test' ./a/b/*_test.go",
 		"go test ./...    # everything":                   "go list ./... >/dev/null",
 		"GOFLAGS=-race go test ./...    # everything":     "go list ./... >/dev/null",
+		"sudo go test ./...":                              "echo 'not a known form of go test: sudo go test ./...'; exit 1",
 		".ci/run --all   # what CI checks":                "test -x .ci/run",
 		"just campaign kills":                             "grep -q '^campaign[ :]' justfile",
 		"cd a/b && go test ./c -run TestD/e -kills=100":   "grep -q '^func TestD' ./a/b/c/*_test.go",
