@@ -10,25 +10,21 @@ run *args:
 build:
     go build -trimpath -tags grpcnotrace -ldflags "-s -w -X main.commit=$(git rev-parse --short HEAD)" -o bin/conduit ./cmd/conduit
 
-# Run the tests that take little time.
+# Run the tests: what needs no server and no other program.
 test:
     go test ./...
 
-# Check everything, as CI does, and change nothing.
-check:
-    .ci/check
+# Judge the change since a commit as the gate does, and change nothing.
+check base="":
+    .ci/check {{base}}
 
-# Show on the built binary that the promises are kept, one line each.
-promises:
-    @.ci/promises
-
-# Run a long campaign of faults; without a name, list them.
+# Run campaigns in full; without a name, list them. After -- come flags of their tests.
 campaign *args:
-    @.ci/campaign {{args}}
+    @cd agent/agenttest/campaign && go run ./run {{args}}
 
 # Measure the built binary from outside: records that arrived, CPU time, memory.
 bench *args:
-    go run ./agent/agenttest/bench {{args}}
+    cd agent/agenttest/campaign && go run ./bench {{args}}
 
 # Run the Go benchmarks.
 benchmarks pattern=".":

@@ -16,11 +16,10 @@ import (
 	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/agent/deadletters"
 	"github.com/conduit-agent/conduit/agent/delivery"
+	"github.com/conduit-agent/conduit/agent/engine"
 	"github.com/conduit-agent/conduit/agent/engine/commit"
 	"github.com/conduit-agent/conduit/agent/engine/measure"
-	"github.com/conduit-agent/conduit/agent/engine/tap"
 	"github.com/conduit-agent/conduit/agent/host"
-	"github.com/conduit-agent/conduit/agent/logtail"
 	"github.com/conduit-agent/conduit/agent/membership"
 	"github.com/conduit-agent/conduit/agent/notification"
 	"github.com/conduit-agent/conduit/agent/reference"
@@ -68,8 +67,8 @@ type Agent struct {
 	replays     *replay.Replays
 	cluster     *membership.Membership // nil for an agent that is alone
 	references  *reference.Resolver
-	taps        tap.Points
-	logs        *logtail.Lines
+	taps        engine.TapPoints
+	logs        *telemetry.LogTail
 	schemas     *schema.Cache // for showing records
 	phases      telemetry.Phases
 	metrics     *telemetry.Collector
@@ -89,7 +88,7 @@ type Agent struct {
 // what is outstanding is written and acknowledged, positions are saved. It returns an
 // error when the agent cannot start or cannot go on.
 func Run(ctx context.Context, o Options) error {
-	lines := &logtail.Lines{}
+	lines := &telemetry.LogTail{}
 	o.Log = slog.New(lines.Handler(o.Log.Handler()))
 	db, err := openStore(ctx, o)
 	if err != nil || db == nil {

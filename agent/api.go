@@ -30,8 +30,8 @@ import (
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/schema"
+	"github.com/conduit-agent/conduit/schemas"
 	"github.com/conduit-agent/conduit/spec"
-	"github.com/conduit-agent/conduit/spec/pointer"
 )
 
 var (
@@ -288,7 +288,7 @@ func (l pluginList) resolve(ctx context.Context, settings map[string]string, sec
 	var wrong []error
 	for _, problem := range problems {
 		path := strings.TrimPrefix(problem.Path, "/connectors/0/settings/")
-		name := pointer.Unescape(path)
+		name := schemas.UnescapePointer(path)
 		message := strings.TrimPrefix(problem.Message, fmt.Sprintf("setting %q of connector %q: ", name, ""))
 		wrong = append(wrong, &desired.SettingError{Setting: name, Message: message})
 	}

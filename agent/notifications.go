@@ -13,7 +13,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/notification"
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/spec"
-	"github.com/conduit-agent/conduit/spec/brief"
+	"github.com/conduit-agent/conduit/spec/texts"
 )
 
 // wireNotifications makes what notices silent pipelines, and what sends notifications to where the
@@ -110,7 +110,7 @@ func testNotifications(n *notification.Notifier) func(ctx context.Context) []res
 		for _, r := range n.Test(ctx) {
 			one := rest.NotificationResult{Target: r.Target, Delivered: r.Err == nil, Seconds: r.Took.Seconds()}
 			if r.Err != nil {
-				one.Error = brief.Error(r.Err.Error())
+				one.Error = texts.TruncateError(r.Err.Error())
 			}
 			results = append(results, one)
 		}

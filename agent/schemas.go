@@ -4,8 +4,8 @@ import (
 	"fmt"
 
 	"github.com/conduit-agent/conduit/agent/config"
-	"github.com/conduit-agent/conduit/plugins/confluent"
 	"github.com/conduit-agent/conduit/plugins/schema"
+	"github.com/conduit-agent/conduit/plugins/schema/confluent"
 )
 
 // schemaRegistry returns where schemas are kept: stored, unless the settings name another.

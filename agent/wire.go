@@ -10,13 +10,11 @@ import (
 
 	"github.com/conduit-agent/conduit/agent/catalog"
 	"github.com/conduit-agent/conduit/agent/config"
-	"github.com/conduit-agent/conduit/agent/confine"
 	"github.com/conduit-agent/conduit/agent/deadletters"
 	"github.com/conduit-agent/conduit/agent/delivery"
 	"github.com/conduit-agent/conduit/agent/engine"
 	"github.com/conduit-agent/conduit/agent/engine/backpressure"
 	"github.com/conduit-agent/conduit/agent/engine/commit"
-	"github.com/conduit-agent/conduit/agent/engine/fair"
 	"github.com/conduit-agent/conduit/agent/host"
 	"github.com/conduit-agent/conduit/agent/membership"
 	"github.com/conduit-agent/conduit/agent/reference"
@@ -25,8 +23,8 @@ import (
 	"github.com/conduit-agent/conduit/agent/store"
 	"github.com/conduit-agent/conduit/agent/telemetry"
 	"github.com/conduit-agent/conduit/api/rest"
+	"github.com/conduit-agent/conduit/plugins"
 	"github.com/conduit-agent/conduit/plugins/sdk"
-	"github.com/conduit-agent/conduit/plugins/syncgroup"
 	"github.com/conduit-agent/conduit/reconcile"
 	"github.com/conduit-agent/conduit/reconcile/files"
 	"github.com/conduit-agent/conduit/reconcile/plan"
@@ -52,7 +50,7 @@ func (a *Agent) wire() {
 		Log:    log,
 	}
 	a.letters = a.deadLetters
-	syncs := &syncgroup.Group{}
+	syncs := &plugins.SyncGroup{}
 	a.Committer = &commit.Committer{Store: checkpoints{a.Store, a.deadLetters}, Interval: c.DB.CommitInterval, Barrier: syncs}
 	a.Catalog = catalog.New(c, a.schemas.Registry, log)
 	a.Catalog.Executables.Prepare() // before the first command of a connector is started
@@ -63,7 +61,7 @@ func (a *Agent) wire() {
 	a.Catalog.Executables.Watch = (&watch.Trigger{Log: log}).Run
 	a.Catalog.Modules.Watch = (&watch.Trigger{Log: log}).Run
 	a.references = &reference.Resolver{Apply: func(ctx context.Context, id string) error { return a.Loop.Reapply(ctx, id) }, Log: log, Watch: watch.Trigger{Log: log}}
-	paths := confine.New(c)
+	paths := catalog.NewPaths(c)
 	a.references.AllowFile, a.references.AllowCredential, a.references.AllowEnv = paths.Check, paths.CheckCredential,
 		config.CheckVariable
 	a.Runner = &runner.Runner{
@@ -294,7 +292,7 @@ func hasProcessor(p *spec.Pipeline, id string) bool {
 // window bounds what is outstanding, by memory where there is a limit, 0 for none.
 func window(limit int64) backpressure.Window {
 	w := backpressure.Default
-	w.Shared, w.Scheduler = backpressure.NewShared(), fair.NewScheduler()
+	w.Shared, w.Scheduler = backpressure.NewShared(), backpressure.NewScheduler()
 	if limit > 0 {
 		w.Shared = backpressure.Within(limit)
 	}

@@ -24,7 +24,6 @@ import (
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/spec"
-	"github.com/conduit-agent/conduit/spec/placement"
 )
 
 func TestMain(m *testing.M) {
@@ -503,7 +502,7 @@ func (w *world) Terms(id string) *rest.ClusterTerms {
 	if w.Placement(id) == nil {
 		return nil
 	}
-	return &rest.ClusterTerms{Mode: placement.Relaxed, Labels: map[string]string{"site": "berlin"}}
+	return &rest.ClusterTerms{Mode: spec.ClusterRelaxed, Labels: map[string]string{"site": "berlin"}}
 }
 
 func (w *world) Instances(d *spec.Declaration) *rest.Instances {

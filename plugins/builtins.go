@@ -10,7 +10,6 @@ import (
 	"github.com/conduit-agent/conduit/plugins/pluginname"
 	"github.com/conduit-agent/conduit/plugins/schema"
 	"github.com/conduit-agent/conduit/plugins/sdk"
-	"github.com/conduit-agent/conduit/plugins/syncgroup"
 )
 
 // builtins is the Registry of the connectors compiled in. Their instances run in the
@@ -21,7 +20,7 @@ type builtins struct {
 	log        *slog.Logger
 	timeouts   Timeouts
 	allowPath  func(path string) error
-	syncs      *syncgroup.Group
+	syncs      *SyncGroup
 	buffer     func(plugin string) sdk.Buffer
 	budget     int
 

@@ -11,7 +11,6 @@ import (
 	"github.com/conduit-agent/conduit/plugins/pluginname"
 	"github.com/conduit-agent/conduit/plugins/schema"
 	"github.com/conduit-agent/conduit/plugins/sdk"
-	"github.com/conduit-agent/conduit/plugins/syncgroup"
 	"github.com/conduit-agent/conduit/spec/sorting"
 )
 
@@ -28,7 +27,7 @@ type Host struct {
 	AllowPath func(path string) error
 	// Syncs syncs what built-in destinations wrote; nil has them do it themselves, before
 	// each Write returns.
-	Syncs *syncgroup.Group
+	Syncs *SyncGroup
 	// Buffer returns what counts the buffers of an instance of a built-in plugin with that
 	// name; nil when they are not bounded.
 	Buffer func(plugin string) sdk.Buffer

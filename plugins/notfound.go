@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/conduit-agent/conduit/plugins/pluginname"
-	"github.com/conduit-agent/conduit/spec/spelling"
+	"github.com/conduit-agent/conduit/spec/texts"
 )
 
 // notFound says that nothing matches name, written as ref, and what there is instead.
@@ -25,7 +25,7 @@ func notFound(name pluginname.Name, ref string, installed []Installed) error {
 		return fmt.Errorf("cannot find plugin %q: of %s there is %s", ref, name.Name, strings.Join(same, ", "))
 	}
 	hint := ""
-	if near := spelling.Closest(name.Name, names); near != "" {
+	if near := texts.Closest(name.Name, names); near != "" {
 		i := slices.IndexFunc(installed, func(p Installed) bool { return p.Name == near })
 		if strings.Contains(ref, ":") {
 			near = string(installed[i].Kind) + ":" + near

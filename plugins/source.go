@@ -9,7 +9,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/progress"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
-	"github.com/conduit-agent/conduit/spec/brief"
+	"github.com/conduit-agent/conduit/spec/texts"
 )
 
 // source makes an sdk.Source a connector.Source. Read and Ack run on the goroutine that calls them.
@@ -112,7 +112,7 @@ func (s *source) Progress() (report progress.Report) {
 	if err := sdk.Contain(func() error { report = r.Progress(); return nil }); err != nil {
 		_ = s.contained(err) // which ends the connector
 	}
-	report.Warning = brief.Error(report.Warning)
+	report.Warning = texts.TruncateError(report.Warning)
 	return report
 }
 

@@ -11,7 +11,7 @@ import (
 
 	"github.com/conduit-agent/conduit/reconcile/plan"
 	"github.com/conduit-agent/conduit/spec"
-	"github.com/conduit-agent/conduit/spec/brief"
+	"github.com/conduit-agent/conduit/spec/texts"
 )
 
 func (w *world) retry() {
@@ -200,7 +200,7 @@ func TestErrorsAreBrief(t *testing.T) {
 				})
 				w.declare(pipeline("p", "1"))
 				s := w.state("recovering gen=0 tried=1!")
-				if len(s.Error) == 0 || len(s.Error) > brief.MaxError || len(s.LastAttempt.Error) > brief.MaxError {
+				if len(s.Error) == 0 || len(s.Error) > texts.MaxError || len(s.LastAttempt.Error) > texts.MaxError {
 					t.Errorf("the state has errors of %d and %d bytes", len(s.Error), len(s.LastAttempt.Error))
 				}
 			})

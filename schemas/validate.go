@@ -12,7 +12,6 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v5"
 
-	"github.com/conduit-agent/conduit/spec/pointer"
 	"github.com/conduit-agent/conduit/spec/sorting"
 )
 
@@ -84,15 +83,15 @@ func (d *document) collect(e *jsonschema.ValidationError, v any, found []Violati
 	case "additionalProperties":
 		return append(found, d.unknown(leaf, at, v)...)
 	}
-	leaf.Want = words(pointer.Get(d.source, at))
+	leaf.Want = words(AtPointer(d.source, at))
 	return append(found, leaf)
 }
 
 // missing makes one violation per property that is required at and absent from v.
 func (d *document) missing(leaf Violation, at string, v any) []Violation {
-	object, _ := pointer.Get(v, leaf.InstancePointer).(map[string]any)
+	object, _ := AtPointer(v, leaf.InstancePointer).(map[string]any)
 	var found []Violation
-	for _, name := range words(pointer.Get(d.source, at)) {
+	for _, name := range words(AtPointer(d.source, at)) {
 		if _, ok := object[name]; !ok {
 			leaf.Property = name
 			found = append(found, leaf)
@@ -104,9 +103,9 @@ func (d *document) missing(leaf Violation, at string, v any) []Violation {
 // unknown makes one violation per property of v that the schema at does not name.
 func (d *document) unknown(leaf Violation, at string, v any) []Violation {
 	schema := strings.TrimSuffix(at, "/additionalProperties")
-	known, _ := pointer.Get(d.source, schema+"/properties").(map[string]any)
-	patterns, _ := pointer.Get(d.source, schema+"/patternProperties").(map[string]any)
-	object, _ := pointer.Get(v, leaf.InstancePointer).(map[string]any)
+	known, _ := AtPointer(d.source, schema+"/properties").(map[string]any)
+	patterns, _ := AtPointer(d.source, schema+"/patternProperties").(map[string]any)
+	object, _ := AtPointer(v, leaf.InstancePointer).(map[string]any)
 	leaf.Want = slices.Sorted(maps.Keys(known))
 	var found []Violation
 	for _, name := range slices.Sorted(maps.Keys(object)) {
@@ -114,7 +113,7 @@ func (d *document) unknown(leaf Violation, at string, v any) []Violation {
 			continue
 		}
 		one := leaf
-		one.InstancePointer += "/" + pointer.Escape(name)
+		one.InstancePointer += "/" + EscapePointer(name)
 		one.Property = name
 		found = append(found, one)
 	}

@@ -8,11 +8,11 @@ import (
 	"strings"
 	"text/template/parse"
 
+	"github.com/conduit-agent/conduit/schemas"
 	"github.com/conduit-agent/conduit/spec/lazy"
-	"github.com/conduit-agent/conduit/spec/pointer"
 	"github.com/conduit-agent/conduit/spec/ref"
 	"github.com/conduit-agent/conduit/spec/secret"
-	"github.com/conduit-agent/conduit/spec/spelling"
+	"github.com/conduit-agent/conduit/spec/texts"
 )
 
 // maxQualifiedID is the longest id by which the agent knows a connector.
@@ -150,7 +150,7 @@ func checkPlugin(r *report, at, plugin string) {
 	name, version, versioned := strings.Cut(rest, "@")
 	switch {
 	case !slices.Contains(pluginKinds, kind):
-		r.add(at, SeverityError, CodeInvalid, "plugin %q starts with %q, which must be builtin, standalone or any%s", plugin, kind, spelling.Hint(kind, pluginKinds))
+		r.add(at, SeverityError, CodeInvalid, "plugin %q starts with %q, which must be builtin, standalone or any%s", plugin, kind, texts.Hint(kind, pluginKinds))
 	case !pluginName().MatchString(name), versioned && !pluginVer().MatchString(version):
 		r.add(at, SeverityError, CodeInvalid, "%q is not the name of a plugin: write name or name@version, with builtin: or standalone: before it where both exist", plugin)
 	}
@@ -164,7 +164,7 @@ func checkSecrets(r *report, at string, p *Pipeline) {
 	eachText(p, func(path, what string, text *string) {
 		if *text == Redacted {
 			r.add(at+path, SeverityError, CodeInvalid, "%s is %s, which stands for a secret that an export leaves out: write a reference such as ${file:/path}", what, Redacted)
-		} else if secret.Literal(pointer.Unescape(lastToken(path)), *text) {
+		} else if secret.Literal(schemas.UnescapePointer(lastToken(path)), *text) {
 			r.add(at+path, SeverityWarning, CodeSecretLiteral, "%s has a secret in the file, for all who read it or a copy: write a reference in place of the secret, such as ${file:/path} or ${VAR}", what)
 		}
 	})
@@ -175,7 +175,7 @@ func checkSecrets(r *report, at string, p *Pipeline) {
 func checkSettings(r *report, at string, settings map[string]string) {
 	for _, name := range slices.Sorted(maps.Keys(settings)) {
 		if _, problem := ref.Scan(settings[name]); problem != "" {
-			r.add(at+"/settings/"+pointer.Escape(name), SeverityError, CodeReference, "setting %q: %s", name, problem)
+			r.add(at+"/settings/"+schemas.EscapePointer(name), SeverityError, CodeReference, "setting %q: %s", name, problem)
 		}
 	}
 }

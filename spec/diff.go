@@ -6,8 +6,7 @@ import (
 	"slices"
 
 	"github.com/conduit-agent/conduit/plugins/pluginname"
-	"github.com/conduit-agent/conduit/spec/pointer"
-	"github.com/conduit-agent/conduit/spec/sharing"
+	"github.com/conduit-agent/conduit/schemas"
 	"github.com/conduit-agent/conduit/spec/sorting"
 )
 
@@ -90,7 +89,7 @@ func (d *differ) pipeline(a, b *Pipeline) {
 	if !maps.Equal(a.Labels, b.Labels) {
 		d.add("/labels", ActionChange, EffectNone)
 	}
-	byNumber := slices.ContainsFunc(b.Connectors, func(c Connector) bool { return sharing.ByNumber(c.Plugin, c.Settings) })
+	byNumber := slices.ContainsFunc(b.Connectors, func(c Connector) bool { return dividedByNumber(c.Plugin, c.Settings) })
 	for _, path := range a.Terms.Changes(b.Terms) {
 		effect := EffectNone
 		if path == "/instances" && byNumber { // each reads another part
@@ -99,7 +98,7 @@ func (d *differ) pipeline(a, b *Pipeline) {
 		d.add(path, ActionChange, effect)
 	}
 	each(a.Connectors, b.Connectors, func(c *Connector) string { return c.ID }, func(id string, a, b *Connector) {
-		d.connector("/connectors/"+pointer.Escape(id), a, b)
+		d.connector("/connectors/"+schemas.EscapePointer(id), a, b)
 	})
 	d.queue(&a.DLQ, &b.DLQ)
 	d.allProcessors(a, b)
@@ -155,7 +154,7 @@ func (d *differ) allProcessors(a, b *Pipeline) {
 	d.processors("", a.Processors, b.Processors, effect)
 	each(a.Connectors, b.Connectors, func(c *Connector) string { return c.ID }, func(id string, a, b *Connector) {
 		if a != nil && b != nil {
-			d.processors("/connectors/"+pointer.Escape(id), a.Processors, b.Processors, effect)
+			d.processors("/connectors/"+schemas.EscapePointer(id), a.Processors, b.Processors, effect)
 		}
 	})
 }
@@ -167,7 +166,7 @@ func (d *differ) processors(at string, a, b []Processor, effect Effect) {
 		d.add(at, ActionChange, effect)
 	}
 	each(a, b, id, func(id string, a, b *Processor) {
-		at := at + "/" + pointer.Escape(id)
+		at := at + "/" + schemas.EscapePointer(id)
 		switch {
 		case a == nil:
 			d.add(at, ActionAdd, effect)
@@ -185,15 +184,15 @@ func (d *differ) processors(at string, a, b []Processor, effect Effect) {
 func (d *differ) settings(at string, a, b map[string]string, effect Effect) {
 	for name := range a {
 		if _, ok := b[name]; !ok {
-			d.add(at+"/settings/"+pointer.Escape(name), ActionRemove, effect)
+			d.add(at+"/settings/"+schemas.EscapePointer(name), ActionRemove, effect)
 		}
 	}
 	for name, value := range b {
 		before, ok := a[name]
 		if !ok {
-			d.add(at+"/settings/"+pointer.Escape(name), ActionAdd, effect)
+			d.add(at+"/settings/"+schemas.EscapePointer(name), ActionAdd, effect)
 		} else if before != value {
-			d.add(at+"/settings/"+pointer.Escape(name), ActionChange, effect)
+			d.add(at+"/settings/"+schemas.EscapePointer(name), ActionChange, effect)
 		}
 	}
 }

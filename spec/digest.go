@@ -6,8 +6,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 
-	"github.com/conduit-agent/conduit/spec/placement"
-	"github.com/conduit-agent/conduit/spec/sharing"
 	"github.com/conduit-agent/conduit/spec/sorting"
 )
 
@@ -23,10 +21,10 @@ func RunDigest(p *Pipeline) string { return digest(p, "") }
 
 func digest(p *Pipeline, status Status) string {
 	c := p.Clone()
-	c.Name, c.Description, c.MaxSilence, c.Labels, c.Status, c.Terms = "", "", "", nil, status, placement.Terms{}
+	c.Name, c.Description, c.MaxSilence, c.Labels, c.Status, c.Terms = "", "", "", nil, status, Terms{}
 	for i := range c.Connectors {
 		c.Connectors[i].Name = ""
-		c.Connectors[i].Settings = nilIfEmpty(sharing.Numbered(c.Connectors[i].Plugin, c.Connectors[i].Settings, p.Instances))
+		c.Connectors[i].Settings = nilIfEmpty(numbered(c.Connectors[i].Plugin, c.Connectors[i].Settings, p.Instances))
 		c.Connectors[i].Processors = normalizeProcessors(c.Connectors[i].Processors)
 	}
 	c.Processors = normalizeProcessors(c.Processors)

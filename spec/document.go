@@ -8,8 +8,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/conduit-agent/conduit/schemas"
 	"github.com/conduit-agent/conduit/spec/lazy"
-	"github.com/conduit-agent/conduit/spec/pointer"
 	"github.com/conduit-agent/conduit/spec/ref"
 	"github.com/conduit-agent/conduit/spec/yamldoc"
 )
@@ -64,7 +64,7 @@ func (d *document) expand(fields map[string]any, at string, lookup ref.Lookup) {
 		if name == "settings" || name == "plugin" || name == "condition" {
 			continue
 		}
-		to := at + "/" + pointer.Escape(name)
+		to := at + "/" + schemas.EscapePointer(name)
 		switch v := fields[name].(type) {
 		case string:
 			d.expandText(fields, name, v, to, lookup)

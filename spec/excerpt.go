@@ -1,17 +1,40 @@
 package spec
 
-import "github.com/conduit-agent/conduit/spec/excerpt"
+import (
+	"strings"
 
-// excerpts is how many problems of a file have an excerpt.
-const excerpts = 10
+	"github.com/conduit-agent/conduit/spec/secret"
+)
+
+const (
+	excerpts      = 10  // problems of a file that have an excerpt
+	excerptAround = 2   // lines before and after the one that is asked for
+	excerptLength = 160 // characters of a line that are shown
+)
 
 // addExcerpts adds to the first problems of a file the lines that they are about.
 func addExcerpts(data []byte, problems []Problem) {
 	if len(problems) == 0 {
 		return
 	}
-	text := excerpt.Of(data)
+	lines := strings.Split(strings.ToValidUTF8(secret.Text(string(data)), "\uFFFD"), "\n")
 	for i := range problems[:min(len(problems), excerpts)] {
-		problems[i].Excerpt = text.Around(problems[i].Line)
+		problems[i].Excerpt = excerpt(lines, problems[i].Line)
 	}
+}
+
+// excerpt returns the lines around a line, which count from 1; "" when there is no such line.
+func excerpt(lines []string, line int) string {
+	if line < 1 || line > len(lines) {
+		return ""
+	}
+	var shown []string
+	for _, one := range lines[max(0, line-1-excerptAround):min(len(lines), line+excerptAround)] {
+		text := []rune(strings.TrimRight(one, "\r"))
+		if len(text) > excerptLength {
+			text = append(text[:excerptLength:excerptLength], '…')
+		}
+		shown = append(shown, string(text))
+	}
+	return strings.Join(shown, "\n")
 }

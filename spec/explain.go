@@ -6,8 +6,7 @@ import (
 	"strings"
 
 	"github.com/conduit-agent/conduit/schemas"
-	"github.com/conduit-agent/conduit/spec/pointer"
-	"github.com/conduit-agent/conduit/spec/spelling"
+	"github.com/conduit-agent/conduit/spec/texts"
 )
 
 // checkSchema reports where the document fields does not meet the schema.
@@ -21,18 +20,18 @@ func checkSchema(r *report, fields map[string]any) {
 func explain(r *report, fields map[string]any, v schemas.Violation) {
 	at := v.InstancePointer
 	name, of := lastToken(at), subject(fields, at)
-	value := pointer.Get(fields, at)
+	value := schemas.AtPointer(fields, at)
 	switch v.Keyword {
 	case "required":
 		r.add(at+"/"+v.Property, SeverityError, CodeRequired, "%s has no %s: %s", of, v.Property, advice(v.Property))
 	case "additionalProperties":
 		r.addName(at, SeverityError, CodeUnknown, "%s has no field %q%s (fields: %s)",
-			of, v.Property, spelling.Hint(v.Property, v.Want), strings.Join(v.Want, ", "))
+			of, v.Property, texts.Hint(v.Property, v.Want), strings.Join(v.Want, ", "))
 	case "type":
 		explainType(r, at, of, value, v.Want)
 	case "enum":
 		r.add(at, SeverityError, CodeInvalid, "%s of %s must be %s, not %q%s",
-			name, of, strings.Join(v.Want, " or "), fmt.Sprint(value), spelling.Hint(fmt.Sprint(value), v.Want))
+			name, of, strings.Join(v.Want, " or "), fmt.Sprint(value), texts.Hint(fmt.Sprint(value), v.Want))
 	case "minLength", "pattern":
 		explainText(r, at, of, value)
 	case "maxLength":
@@ -49,7 +48,7 @@ func explainType(r *report, at, of string, value any, want []string) {
 	name := lastToken(at)
 	switch {
 	case inSettings(at):
-		name = pointer.Unescape(name)
+		name = schemas.UnescapePointer(name)
 		r.add(at, SeverityError, CodeInvalid, "setting %q of %s must be a single value, not %s: write its parts as settings of their own, like %s.part: value",
 			name, of, kind(value), name)
 	case want[0] == "integer":
@@ -119,7 +118,7 @@ func subject(fields map[string]any, at string) string {
 	what, tokens := "the file", strings.Split(strings.TrimPrefix(at, "/"), "/")
 	var value any = fields
 	for i, token := range tokens {
-		value = pointer.Get(value, "/"+token)
+		value = schemas.AtPointer(value, "/"+token)
 		item, ok := value.(map[string]any)
 		if !ok {
 			continue

@@ -7,7 +7,6 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/conduit-agent/conduit/spec/placement"
 	"github.com/conduit-agent/conduit/spec/ref"
 	"github.com/conduit-agent/conduit/spec/yamldoc"
 	"go.yaml.in/yaml/v3"
@@ -73,7 +72,7 @@ func pipelineNode(p *Pipeline) *yaml.Node {
 		rules.Texts("labels", p.Placement.Labels)
 		f.Node("placement", rules.Mapping())
 	}
-	if p.Instances == placement.Each {
+	if p.Instances == EachMember {
 		f.Text("instances", string(p.Instances), "")
 	} else if p.Instances != "" {
 		f.Number("instances", p.Instances.Number(), 0)

@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/conduit-agent/conduit/spec/pointer"
+	"github.com/conduit-agent/conduit/schemas"
 	"github.com/conduit-agent/conduit/spec/yamldoc"
 )
 
@@ -41,7 +41,7 @@ func (p *Parsed) pointer(path string) string {
 	parts, processors := strings.Split(path, "/"), p.Pipeline.Processors
 	for i := 1; i < len(parts)-1 && i < 4; i += 2 {
 		var index int
-		id := pointer.Unescape(parts[i+1])
+		id := schemas.UnescapePointer(parts[i+1])
 		switch parts[i] {
 		case "connectors":
 			index = slices.IndexFunc(p.Pipeline.Connectors, func(c Connector) bool { return c.ID == id })

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/conduit-agent/conduit/spec/pointer"
+	"github.com/conduit-agent/conduit/schemas"
 	"github.com/conduit-agent/conduit/spec/ref"
 )
 
@@ -116,7 +116,7 @@ func eachProcessor(at string, all []Processor, do func(path, what string, text *
 func eachSetting(at, of string, settings map[string]string, do func(path, what string, text *string)) {
 	for _, name := range slices.Sorted(maps.Keys(settings)) {
 		value := settings[name]
-		do(at+"/settings/"+pointer.Escape(name), fmt.Sprintf("setting %q of %s", name, of), &value)
+		do(at+"/settings/"+schemas.EscapePointer(name), fmt.Sprintf("setting %q of %s", name, of), &value)
 		settings[name] = value
 	}
 }

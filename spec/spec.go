@@ -5,8 +5,6 @@ package spec
 
 import (
 	"time"
-
-	"github.com/conduit-agent/conduit/spec/placement"
 )
 
 // Pipeline is a pipeline as it is declared. It is the same value in YAML files,
@@ -23,7 +21,7 @@ type Pipeline struct {
 	Connectors []Connector       `json:"connectors"`
 	Processors []Processor       `json:"processors,omitempty"`
 	DLQ        DLQ               `json:"dead-letter-queue"`
-	placement.Terms
+	Terms
 }
 
 // Status is the desired state of a pipeline.

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/conduit-agent/conduit/spec/pointer"
+	"github.com/conduit-agent/conduit/schemas"
 )
 
 // Value returns the text of the field that the path of a Change leads to in p. ok is
@@ -19,7 +19,7 @@ func Value(p *Pipeline, path string) (text string, ok bool) {
 	var at any
 	_ = json.Unmarshal(encoded, &at) // it was encoded just now
 	for token := range strings.SplitSeq(strings.TrimPrefix(path, "/"), "/") {
-		token = pointer.Unescape(token)
+		token = schemas.UnescapePointer(token)
 		switch v := at.(type) {
 		case map[string]any:
 			at = v[token]

@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/conduit-agent/conduit/spec"
-	"github.com/conduit-agent/conduit/spec/placement"
 	"github.com/conduit-agent/conduit/spec/ref"
 	"github.com/google/go-cmp/cmp"
 )
@@ -155,7 +154,7 @@ var digestAndDiffCases = []struct {
 	{"description", func(p *spec.Pipeline) { p.Description = "n" }, false, false, []spec.Change{
 		{Path: "/description", Action: "change", Effect: "none"}}},
 	{"terms of a cluster", func(p *spec.Pipeline) {
-		p.Cluster, p.Placement.Labels = placement.Local, map[string]string{"site": "berlin"}
+		p.Cluster, p.Placement.Labels = spec.ClusterLocal, map[string]string{"site": "berlin"}
 	}, false, false, []spec.Change{
 		{Path: "/cluster", Action: "change", Effect: "none"}, {Path: "/placement/labels/site", Action: "change", Effect: "none"}}},
 	{"order of connectors", func(p *spec.Pipeline) {

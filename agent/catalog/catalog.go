@@ -1,5 +1,5 @@
-// Package catalog knows which plugins an agent has, and what is wrong with how pipelines use
-// them.
+// Package catalog knows which plugins an agent has, what is wrong with how pipelines use them, and which files their
+// settings may name.
 package catalog
 
 import (
@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/agent/config"
-	"github.com/conduit-agent/conduit/agent/confine"
 	"github.com/conduit-agent/conduit/plugins"
 	"github.com/conduit-agent/conduit/plugins/builtin"
 	"github.com/conduit-agent/conduit/plugins/builtin/exec"
@@ -60,7 +59,7 @@ func New(c config.Config, schemas schema.Registry, log *slog.Logger) *Catalog {
 		Record:         c.DB.SQLite.Path + ".processes",
 		RefuseWritable: c.Connectors.WritableByOthers == "refuse",
 	}
-	modules, paths := newModules(c, log), confine.New(c)
+	modules, paths := newModules(c, log), NewPaths(c)
 	return &Catalog{
 		exec:    c.Connectors.Exec.Enabled,
 		Modules: modules,

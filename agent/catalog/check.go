@@ -11,8 +11,8 @@ import (
 	"github.com/conduit-agent/conduit/plugins/builtin/exec"
 	"github.com/conduit-agent/conduit/plugins/pluginname"
 	"github.com/conduit-agent/conduit/plugins/sdk"
+	"github.com/conduit-agent/conduit/schemas"
 	"github.com/conduit-agent/conduit/spec"
-	"github.com/conduit-agent/conduit/spec/pointer"
 )
 
 // Check returns what is wrong with the plugins of p and their settings. Paths are JSON
@@ -68,7 +68,7 @@ func (c *Catalog) checkPlugin(host *plugins.Host, path, plugin string, typ spec.
 		if strings.Contains(settings[wrong.Setting], "$") {
 			continue
 		}
-		found := problem(path+"/settings/"+pointer.Escape(wrong.Setting), "config.field_invalid", wrong.Error())
+		found := problem(path+"/settings/"+schemas.EscapePointer(wrong.Setting), "config.field_invalid", wrong.Error())
 		if !described.Complete() {
 			found.Severity = spec.SeverityWarning
 		}

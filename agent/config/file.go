@@ -8,7 +8,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/conduit-agent/conduit/spec/spelling"
+	"github.com/conduit-agent/conduit/spec/texts"
 	"github.com/conduit-agent/conduit/spec/yamldoc"
 )
 
@@ -81,7 +81,7 @@ func (l *loader) fileValue(values map[string]any, f leaf, place string) {
 		}
 		return
 	}
-	l.failAt(place, "no such setting: %s%s", f.key, spelling.Hint(f.key, keys))
+	l.failAt(place, "no such setting: %s%s", f.key, texts.Hint(f.key, keys))
 }
 
 // flatten returns the values below n, in the order of the file.

@@ -16,7 +16,7 @@ import (
 	"github.com/knadh/koanf/v2"
 
 	"github.com/conduit-agent/conduit/spec/lazy"
-	"github.com/conduit-agent/conduit/spec/spelling"
+	"github.com/conduit-agent/conduit/spec/texts"
 )
 
 // Sources are the places settings come from, each overlaying the one before it.
@@ -180,7 +180,7 @@ func (l *loader) variable(values map[string]any, name, text string) {
 		l.warnForeign(name, "", f, text)
 		return
 	}
-	l.warn(name, "no such setting%s", spelling.Hint(name, names))
+	l.warn(name, "no such setting%s", texts.Hint(name, names))
 }
 
 func (l *loader) flags(flags map[string]string) {

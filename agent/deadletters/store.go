@@ -24,7 +24,6 @@ import (
 	_ "github.com/mattn/go-sqlite3" // the driver
 
 	"github.com/conduit-agent/conduit/agent/sqlitefile"
-	"github.com/conduit-agent/conduit/agent/wallclock"
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/spec"
 	"github.com/conduit-agent/conduit/spec/notify"
@@ -44,8 +43,8 @@ type Limits struct {
 type Store struct {
 	Path    string
 	Limits  Limits
-	Clock   wallclock.Watch // zero for the clocks of the host
-	Changed func()          // called when what there is changed; must not block; may be nil
+	Clock   WallClock // zero for the clocks of the host
+	Changed func()    // called when what there is changed; must not block; may be nil
 	Log     *slog.Logger
 	// Memory returns what counts the memory of one user of the store; nil: it is not counted.
 	Memory func() Memory

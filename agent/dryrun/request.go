@@ -10,8 +10,8 @@ import (
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/spec"
-	"github.com/conduit-agent/conduit/spec/brief"
 	"github.com/conduit-agent/conduit/spec/ref"
+	"github.com/conduit-agent/conduit/spec/texts"
 )
 
 // maxRecords bounds the records of a request.
@@ -164,7 +164,7 @@ func (r *report) finish(run *Run, p *spec.Pipeline) {
 	}
 	for _, l := range run.DeadLetters() {
 		r.DeadLetters = append(r.DeadLetters, rest.DryRunDeadLetter{Record: asJSON([]record.Record{l.Record})[0],
-			Processor: l.Processor, Error: brief.Error(l.Err.Error())})
+			Processor: l.Processor, Error: texts.TruncateError(l.Err.Error())})
 	}
 }
 

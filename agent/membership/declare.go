@@ -11,7 +11,6 @@ import (
 	"github.com/conduit-agent/conduit/agent/cluster/protocol"
 	"github.com/conduit-agent/conduit/agent/cluster/terms"
 	"github.com/conduit-agent/conduit/spec"
-	"github.com/conduit-agent/conduit/spec/placement"
 )
 
 // declare keeps the member informed of what there is to run.
@@ -51,8 +50,8 @@ func (m *Membership) share(ctx context.Context, all []spec.Declaration) {
 		}
 		m.obey(ctx, d)
 		if t.Runs = d.Withdrawn.IsZero() && d.Want() == spec.StatusRunning; t.Runs { // obey may have changed it
-			known.Wanted[d.Pipeline.ID] = protocol.Wanted{Digest: d.Digest, Labels: t.Rules.Labels, Relaxed: t.Mode == placement.Relaxed,
-				Instances: t.Instances.Number(), Each: t.Instances == placement.Each}
+			known.Wanted[d.Pipeline.ID] = protocol.Wanted{Digest: d.Digest, Labels: t.Rules.Labels, Relaxed: t.Mode == spec.ClusterRelaxed,
+				Instances: t.Instances.Number(), Each: t.Instances == spec.EachMember}
 		} else if d.Withdrawn.IsZero() {
 			known.Idle[d.Pipeline.ID] = true
 		} else {

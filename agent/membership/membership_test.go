@@ -18,7 +18,6 @@ import (
 	"github.com/conduit-agent/conduit/plugins/schema"
 	"github.com/conduit-agent/conduit/reconcile"
 	"github.com/conduit-agent/conduit/spec"
-	"github.com/conduit-agent/conduit/spec/placement"
 )
 
 // needs returns those of an agent with a store of its own.
@@ -60,7 +59,7 @@ func TestAlone(t *testing.T) {
 	if p, terms, refused := v.Placement("p"), v.Terms("p"), v.Refused("p"); p != nil || terms != nil || refused != nil {
 		t.Errorf("got %v, %v, %v", p, terms, refused)
 	}
-	several := &spec.Declaration{Pipeline: spec.Pipeline{ID: "p", Terms: placement.Terms{Instances: "2"}}}
+	several := &spec.Declaration{Pipeline: spec.Pipeline{ID: "p", Terms: spec.Terms{Instances: "2"}}}
 	if i := v.Instances(several); i == nil || i.Declared != "2" || len(i.Running) != 0 || !strings.Contains(i.Message, "this agent runs it once") {
 		t.Errorf("instances: %+v", i)
 	}

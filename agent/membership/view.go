@@ -13,7 +13,6 @@ import (
 	"github.com/conduit-agent/conduit/agent/cluster/protocol"
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/spec"
-	"github.com/conduit-agent/conduit/spec/placement"
 	"github.com/conduit-agent/conduit/spec/sorting"
 )
 
@@ -57,7 +56,7 @@ func (v View) Instances(d *spec.Declaration) *rest.Instances {
 		_, number := protocol.InstanceOf(c.Pipeline)
 		all.Running = append(all.Running, rest.InstancePlacement{Instance: number, Member: c.Owner, Since: c.Since, From: c.From})
 	}
-	if all.Message = ""; d.Want() == spec.StatusRunning && all.Declared != placement.Each && len(all.Running) < all.Declared.Number() {
+	if all.Message = ""; d.Want() == spec.StatusRunning && all.Declared != spec.EachMember && len(all.Running) < all.Declared.Number() {
 		all.Message = "the rest waits for members that may run it and have no other instance of it"
 	}
 	return all
@@ -116,7 +115,7 @@ func (v View) Cluster(ctx context.Context) (rest.Cluster, error) {
 		if p.LagSeconds == 0 && one.Owner != m.member.Self.Agent {
 			p.LagSeconds = lags[one.Owner][one.Pipeline]
 		}
-		p.Held = p.Terms != nil && p.Terms.Mode == placement.Strict && p.LagSeconds >= m.member.Timing.Overdue.Seconds()
+		p.Held = p.Terms != nil && p.Terms.Mode == spec.ClusterStrict && p.LagSeconds >= m.member.Timing.Overdue.Seconds()
 		if p.Reason = string(why(&one)); number > 1 || m.termsOf(id).Instances.Several() {
 			p.Instance = number
 		}

@@ -11,9 +11,9 @@ import (
 
 	"github.com/conduit-agent/conduit/agent/store"
 	"github.com/conduit-agent/conduit/spec"
-	"github.com/conduit-agent/conduit/spec/element"
 	"github.com/conduit-agent/conduit/spec/ref"
 	"github.com/conduit-agent/conduit/spec/sorting"
+	"github.com/conduit-agent/conduit/spec/texts"
 )
 
 // Found is what a Conduit had.
@@ -181,7 +181,7 @@ func (f *Found) writePositions(ctx context.Context, db *store.DB) error {
 }
 
 // FileName returns the name of the file that declares pipeline id.
-func FileName(id string) string { return element.Of(id) + ".yaml" }
+func FileName(id string) string { return texts.PathElement(id) + ".yaml" }
 
 func sorted(m map[string]string) []string {
 	names := make([]string, 0, len(m))

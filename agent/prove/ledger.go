@@ -11,7 +11,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/conduit-agent/conduit/spec/element"
+	"github.com/conduit-agent/conduit/spec/texts"
 )
 
 // Flow is what arrived at a destination of the records of a source.
@@ -86,7 +86,9 @@ func readAcked(ledger string) (int64, error) {
 // ledgers are the files of the stand-ins.
 type ledgers struct{ dir string }
 
-func (l ledgers) of(qualifiedID string) string { return filepath.Join(l.dir, element.Of(qualifiedID)) }
+func (l ledgers) of(qualifiedID string) string {
+	return filepath.Join(l.dir, texts.PathElement(qualifiedID))
+}
 
 // audit returns what arrived, and what sources objected to.
 func (l ledgers) audit(flows []Flow) (audited []Flow, objected []string, err error) {

@@ -3,7 +3,7 @@ package redact
 import (
 	"strings"
 
-	"github.com/conduit-agent/conduit/spec/brief"
+	"github.com/conduit-agent/conduit/spec/texts"
 )
 
 // A text may be cut before it comes here, by a plugin or where its length is bounded. A value at the cut is then not
@@ -25,7 +25,7 @@ func (r *Redactor) cutOff(all []span, text string, at []int) []span {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, m := range marks {
-		before, behind := text[:m], text[m+len(brief.Mark):]
+		before, behind := text[:m], text[m+len(texts.CutMark):]
 		var begin, end span // the longest parts
 		for value, reference := range r.values {
 			if len(value) < longValue {
@@ -39,7 +39,7 @@ func (r *Redactor) cutOff(all []span, text string, at []int) []span {
 			}
 			for k := range min(mostOfEscape, len(behind)) {
 				if n := overlap(value, behind[k:]); n >= shortValue {
-					from := m + len(brief.Mark)
+					from := m + len(texts.CutMark)
 					end = longer(end, span{from, from + k + n, reference})
 				}
 			}
@@ -67,16 +67,16 @@ func longer(a, b span) span {
 // marksOf returns the places of marks of a cut, in order.
 func marksOf(text string) (marks []int) {
 	for from := 0; len(marks) < maxCuts; {
-		i := strings.Index(text[from:], brief.Mark)
+		i := strings.Index(text[from:], texts.CutMark)
 		if i < 0 {
 			return marks
 		}
 		marks = append(marks, from+i)
-		from += i + len(brief.Mark)
+		from += i + len(texts.CutMark)
 	}
 	first := marks[len(marks)-1]
 	for to, n := len(text), 0; n < maxCuts; n++ {
-		i := strings.LastIndex(text[:to], brief.Mark)
+		i := strings.LastIndex(text[:to], texts.CutMark)
 		if i <= first {
 			break
 		}

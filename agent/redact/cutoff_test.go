@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/conduit-agent/conduit/agent/redact"
-	"github.com/conduit-agent/conduit/spec/brief"
+	"github.com/conduit-agent/conduit/spec/texts"
 )
 
 // Wherever a text is cut, at most three bytes of a secret remain, in each form and behind each escape.
@@ -26,9 +26,9 @@ func TestTextsThatWereCut(t *testing.T) {
 		for kept := range len(form) {
 			before := strings.Repeat("x", 100-kept)
 			for _, text := range []string{
-				brief.Text(before+" "+form+strings.Repeat("y", 200), 100+1+len("… (229 more bytes)")),
-				before + form[:kept] + brief.Mark,
-				brief.Mark + form[len(form)-kept:] + " " + before, wrap(before + " " + form[:kept] + brief.Mark),
+				texts.Truncate(before+" "+form+strings.Repeat("y", 200), 100+1+len("… (229 more bytes)")),
+				before + form[:kept] + texts.CutMark,
+				texts.CutMark + form[len(form)-kept:] + " " + before, wrap(before + " " + form[:kept] + texts.CutMark),
 			} {
 				got := r.Text(text)
 				for i := 0; i+6 <= len(form); i++ {
@@ -84,7 +84,7 @@ func BenchmarkText(b *testing.B) {
 	r := redactor("${V}", "sup3r/s3cret of=the+warehouse")
 	for name, text := range map[string]string{
 		"plain": strings.Repeat("cannot open the file: no such file; ", 30),
-		"mark":  strings.Repeat("cannot open the file: no such file; ", 30) + brief.Mark,
+		"mark":  strings.Repeat("cannot open the file: no such file; ", 30) + texts.CutMark,
 	} {
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {

@@ -22,7 +22,7 @@ import (
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 	"github.com/conduit-agent/conduit/spec"
-	"github.com/conduit-agent/conduit/spec/brief"
+	"github.com/conduit-agent/conduit/spec/texts"
 )
 
 // DeadLetters is the dead-letter store.
@@ -225,7 +225,7 @@ func (r *run) ended(err error) rest.Replay {
 	last := r.status()
 	last.Running, last.Ended = false, time.Now().UTC()
 	if err != nil {
-		last.Error = brief.Error(err.Error())
+		last.Error = texts.TruncateError(err.Error())
 	}
 	return last
 }

@@ -8,11 +8,9 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/conduit-agent/conduit/agent/engine/failure"
+	"github.com/conduit-agent/conduit/agent/engine"
 	"github.com/conduit-agent/conduit/plugins/pluginname"
 	"github.com/conduit-agent/conduit/spec"
-	"github.com/conduit-agent/conduit/spec/placement"
-	"github.com/conduit-agent/conduit/spec/sharing"
 )
 
 // check returns a check of the plugins and settings of a declared pipeline, with the values
@@ -47,7 +45,7 @@ func (r *Runner) checkInstances(d *spec.Declaration, resolved *spec.Pipeline) er
 		return spec.CheckInstances(p, true)
 	}
 	if problems := check(&d.Pipeline); len(problems) > 0 {
-		return r.located(d, failure.Permanent(joined(problems)), check)
+		return r.located(d, engine.Permanent(joined(problems)), check)
 	}
 	return nil
 }
@@ -58,14 +56,14 @@ func (r *Runner) divided(resolved *spec.Pipeline) (*spec.Pipeline, error) {
 	if instance == 0 || !of.Several() {
 		return resolved, nil
 	}
-	if of != placement.Each && instance > of.Number() {
+	if of != spec.EachMember && instance > of.Number() {
 		return nil, fmt.Errorf("cannot run instance %d of pipeline %s: there are to be %s of them now", instance, resolved.ID, of)
 	}
 	p := *resolved
 	p.Connectors = slices.Clone(p.Connectors)
 	for i := range p.Connectors {
 		if c := &p.Connectors[i]; c.Type == spec.TypeSource {
-			c.Settings = sharing.Divide(c.Plugin, c.Settings, instance, of)
+			c.Settings = spec.DivideSource(c.Plugin, c.Settings, instance, of)
 		}
 	}
 	return &p, nil
@@ -105,7 +103,7 @@ func holdOf(hold func(context.Context, string) error, pipelineID, epoch string) 
 func (r *Runner) refused(d *spec.Declaration, err error, resolved *spec.Pipeline) error {
 	check := r.check(resolved)
 	if slices.ContainsFunc(check(&d.Pipeline), func(p spec.Problem) bool { return p.Severity == spec.SeverityError }) {
-		err = failure.Permanent(err)
+		err = engine.Permanent(err)
 	}
 	return r.located(d, err, check)
 }

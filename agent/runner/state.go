@@ -11,8 +11,8 @@ import (
 
 	"github.com/conduit-agent/conduit/plugins/processor"
 	"github.com/conduit-agent/conduit/spec"
-	"github.com/conduit-agent/conduit/spec/element"
 	"github.com/conduit-agent/conduit/spec/lazy"
+	"github.com/conduit-agent/conduit/spec/texts"
 )
 
 // stateDir returns where the processors of a pipeline keep what survives a restart, "" for nowhere.
@@ -20,7 +20,7 @@ func (r *Runner) stateDir(pipelineID string) string {
 	if r.StateDir == "" {
 		return ""
 	}
-	return filepath.Join(r.StateDir, element.Of(pipelineID))
+	return filepath.Join(r.StateDir, texts.PathElement(pipelineID))
 }
 
 // ForgetState removes the state of the processors of a pipeline that is being deleted.

@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"github.com/conduit-agent/conduit/spec"
-	"github.com/conduit-agent/conduit/spec/brief"
+	"github.com/conduit-agent/conduit/spec/texts"
 )
 
 // Limits of the stored events and of one page of events. The newest event is kept, and a page has at least one event,
@@ -45,7 +45,7 @@ func (db *DB) Events(ctx context.Context, after int64, limit int) (events []spec
 
 // eventsPage reads one event at a time, so that at most one huge text of an earlier version is in memory.
 func eventsPage(ctx context.Context, q querier, order string, after int64, limit int) (events []spec.Event, err error) {
-	const most = brief.MaxError + 1 // characters; longer texts are cut
+	const most = texts.MaxError + 1 // characters; longer texts are cut
 	rows, err := q.QueryContext(ctx, `SELECT id, at, pipeline_id, file, type, reason, substr(message, 1, ?)
 		FROM events WHERE id > ? ORDER BY id `+order+` LIMIT ?`,
 		most, after, max(limit, 0))

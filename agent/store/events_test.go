@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/conduit-agent/conduit/spec"
-	"github.com/conduit-agent/conduit/spec/brief"
+	"github.com/conduit-agent/conduit/spec/texts"
 )
 
 // TestErrorsAreBrief saves texts of errors that are longer than any is kept.
@@ -29,7 +29,7 @@ func TestErrorsAreBrief(t *testing.T) {
 	must(t, err)
 	events, err := db.Events(ctx, -1, 10)
 	must(t, err)
-	want := brief.Error(long)
+	want := texts.TruncateError(long)
 	if s := states[0]; s.Error != want || s.LastAttempt.Error != want || connector.Error != want || len(events) != 1 ||
 		events[0].Message != want ||
 		files[0].Problems[0].Message != want {
@@ -67,12 +67,12 @@ func TestErrorsOfEarlierVersions(t *testing.T) {
 	db, ctx := open(t, path), t.Context()
 	events, err := db.Events(ctx, -1, 100)
 	must(t, err)
-	if len(events) != 12 || len(events[0].Message) > brief.MaxError {
+	if len(events) != 12 || len(events[0].Message) > texts.MaxError {
 		t.Fatalf("%d events, the first with %d bytes", len(events), len(events[0].Message))
 	}
 	states, err := db.States(ctx)
 	must(t, err)
-	if len(states[0].Error) > brief.MaxError {
+	if len(states[0].Error) > texts.MaxError {
 		t.Errorf("the error of a state has %d bytes", len(states[0].Error))
 	}
 	must(t, db.SaveStates(ctx, nil, spec.Event{Reason: "New"}))
@@ -89,7 +89,7 @@ func TestEventsArePaged(t *testing.T) {
 	db, ctx := newStore(t), t.Context()
 	all := make([]spec.Event, 1000)
 	for i := range all {
-		all[i].Message = strings.Repeat("y", brief.MaxError)
+		all[i].Message = strings.Repeat("y", texts.MaxError)
 	}
 	must(t, db.SaveStates(ctx, nil, all...))
 	read, pages := 0, 0

@@ -1,5 +1,6 @@
 // Package telemetry makes what the parts of the agent count available: as metrics for
-// Prometheus, and as a summary in one line for people. Nothing is measured for it alone.
+// Prometheus, with alert rules and a dashboard for Grafana, and as a summary in one line for people. Nothing is measured
+// for it alone.
 package telemetry
 
 import (

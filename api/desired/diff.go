@@ -6,8 +6,8 @@ import (
 	"strings"
 
 	"github.com/conduit-agent/conduit/api/rest"
+	"github.com/conduit-agent/conduit/schemas"
 	"github.com/conduit-agent/conduit/spec"
-	"github.com/conduit-agent/conduit/spec/pointer"
 )
 
 // resource is a pipeline, or a connector or processor of one.
@@ -107,7 +107,7 @@ func changeOf(r resource, action rest.ResourceAction, differences []spec.Change)
 // after settings is one name, dots included.
 func configPath(at string) string {
 	at = strings.TrimPrefix(InDocument(at), "/")
-	return pointer.Unescape(strings.ReplaceAll(at, "/", "."))
+	return schemas.UnescapePointer(strings.ReplaceAll(at, "/", "."))
 }
 
 // InDocument returns a pointer as it is in a document, where the dead-letter queue has

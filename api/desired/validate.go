@@ -11,8 +11,8 @@ import (
 
 	"github.com/conduit-agent/conduit/api/jsonhttp"
 	"github.com/conduit-agent/conduit/api/rest"
+	"github.com/conduit-agent/conduit/schemas"
 	"github.com/conduit-agent/conduit/spec"
-	"github.com/conduit-agent/conduit/spec/pointer"
 	"github.com/conduit-agent/conduit/spec/secret"
 	"github.com/conduit-agent/conduit/spec/sorting"
 )
@@ -56,7 +56,7 @@ func Within(prefix string) Naming {
 		first, more, _ := strings.Cut(strings.TrimPrefix(tokens, "/"), "/")
 		path, ok := renamed[first]
 		if !ok || !inside || prefix == DLQPath && first == "settings" {
-			path = jsonhttp.Join("", pointer.Unescape(first))
+			path = jsonhttp.Join("", schemas.UnescapePointer(first))
 		}
 		return jsonhttp.Follow(path, more)
 	}

@@ -4,7 +4,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/conduit-agent/conduit/spec/pointer"
+	"github.com/conduit-agent/conduit/schemas"
 )
 
 // Join appends a name to the path of a field. A name with dots is quoted.
@@ -29,7 +29,7 @@ func Follow(path, tokens string) string {
 			path += "[" + token + "]"
 			continue
 		}
-		path = Join(path, pointer.Unescape(token))
+		path = Join(path, schemas.UnescapePointer(token))
 	}
 	return path
 }

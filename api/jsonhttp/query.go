@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/spec"
-	"github.com/conduit-agent/conduit/spec/spelling"
+	"github.com/conduit-agent/conduit/spec/texts"
 )
 
 const (
@@ -96,7 +96,7 @@ func CheckQuery(r *http.Request, known []string) error {
 		i := slices.IndexFunc(known, func(k string) bool { return snake(k) == name })
 		if i < 0 {
 			e := FieldError(spec.CodeUnknown, name, fmt.Sprintf("%.60q is not a parameter of this operation", name))
-			if near := spelling.Closest(name, known); near != "" {
+			if near := texts.Closest(name, known); near != "" {
 				e.Suggest("did you mean %q?", near)
 			}
 			return e

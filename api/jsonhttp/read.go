@@ -16,7 +16,7 @@ import (
 
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/spec"
-	"github.com/conduit-agent/conduit/spec/spelling"
+	"github.com/conduit-agent/conduit/spec/texts"
 )
 
 const (
@@ -294,7 +294,7 @@ func unknownField(field, name string, fields map[string]reflect.Type) error {
 		names = append(names, n)
 	}
 	e := FieldError(spec.CodeUnknown, field, fmt.Sprintf("%s is not a field of this request", field))
-	if near := spelling.Closest(name, names); near != "" {
+	if near := texts.Closest(name, names); near != "" {
 		e.Suggest("did you mean %q?", near)
 	}
 	return e

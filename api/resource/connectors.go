@@ -11,7 +11,7 @@ import (
 	"github.com/conduit-agent/conduit/api/jsonhttp"
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/spec"
-	"github.com/conduit-agent/conduit/spec/spelling"
+	"github.com/conduit-agent/conduit/spec/texts"
 )
 
 var connectorTypes = map[rest.ConnectorType]spec.ConnectorType{
@@ -28,7 +28,7 @@ func connectorType(t rest.ConnectorType) (spec.ConnectorType, error) {
 	}
 	message := "type must be TYPE_SOURCE or TYPE_DESTINATION, not " + strconv.Quote(string(t))
 	e := jsonhttp.FieldError(rest.ReasonConnectorType, "type", message)
-	if near := spelling.Closest(string(t), t.Enum()); near != "" {
+	if near := texts.Closest(string(t), t.Enum()); near != "" {
 		e.Suggest("did you mean %q?", near)
 	}
 	return "", e

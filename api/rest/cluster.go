@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/conduit-agent/conduit/spec/placement"
+	"github.com/conduit-agent/conduit/spec"
 )
 
 // Cluster is what an agent knows of the cluster that it is a member of.
@@ -66,18 +66,18 @@ type ClusterPipeline struct {
 
 // ClusterTerms say how a pipeline takes part in a cluster.
 type ClusterTerms struct {
-	Mode     placement.Mode    `json:"mode" doc:"strict, relaxed or local."`
+	Mode     spec.ClusterMode  `json:"mode" doc:"strict, relaxed or local."`
 	Reason   string            `json:"reason,omitempty" doc:"Why it is local, or runs nowhere."`
 	Labels   map[string]string `json:"labels,omitempty" doc:"That a member must have."`
 	Eligible bool              `json:"eligible" doc:"Whether the agent that answers has them."`
 	OnHost   []string          `json:"onHost,omitempty" doc:"What is on the disk of the host that runs it, and does not move with it."`
 	// Instances is "" for a pipeline that has one.
-	Instances placement.Instances `json:"instances,omitempty" doc:"How many instances it is to have: a number, or all for one on each member that may run it; none for one."`
+	Instances spec.Instances `json:"instances,omitempty" doc:"How many instances it is to have: a number, or all for one on each member that may run it; none for one."`
 }
 
 // Instances are those of a pipeline that several members are to run at the same time.
 type Instances struct {
-	Declared placement.Instances `json:"declared" doc:"How many there are to be: a number, or all for one on each member that may run it."`
+	Declared spec.Instances      `json:"declared" doc:"How many there are to be: a number, or all for one on each member that may run it."`
 	Running  []InstancePlacement `json:"running" doc:"Those that members have."`
 	Message  string              `json:"message,omitempty" doc:"Why there are fewer."`
 }

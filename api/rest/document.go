@@ -2,7 +2,6 @@ package rest
 
 import (
 	"github.com/conduit-agent/conduit/spec"
-	"github.com/conduit-agent/conduit/spec/placement"
 )
 
 // PipelineDocument is a pipeline with all that belongs to it.
@@ -13,9 +12,9 @@ type PipelineDocument struct {
 	Description string              `json:"description,omitempty"`
 	MaxSilence  string              `json:"maxSilence,omitempty" doc:"How long its sources may read no record before that is reported, such as 15m."`
 	Labels      map[string]string   `json:"labels,omitempty" doc:"For selecting pipelines."`
-	Cluster     placement.Mode      `json:"cluster,omitempty" doc:"What it does in a cluster of agents while the store of the cluster is out of reach: strict, which is the default, relaxed or local."`
-	Placement   placement.Rules     `json:"placement,omitzero" doc:"On which members of a cluster it may run."`
-	Instances   placement.Instances `json:"instances,omitempty" doc:"How many members of a cluster run it at the same time: a number, or all. A pipeline that the API declares has one."`
+	Cluster     spec.ClusterMode    `json:"cluster,omitempty" doc:"What it does in a cluster of agents while the store of the cluster is out of reach: strict, which is the default, relaxed or local."`
+	Placement   spec.Placement      `json:"placement,omitzero" doc:"On which members of a cluster it may run."`
+	Instances   spec.Instances      `json:"instances,omitempty" doc:"How many members of a cluster run it at the same time: a number, or all. A pipeline that the API declares has one."`
 	Connectors  []ConnectorDocument `json:"connectors,omitempty"`
 	Processors  []ProcessorDocument `json:"processors,omitempty"`
 	DLQ         *DLQDocument        `json:"dlq,omitempty" doc:"The default one when left out."`

@@ -6,7 +6,7 @@ import (
 	"net/http"
 	"slices"
 
-	"github.com/conduit-agent/conduit/spec/brief"
+	"github.com/conduit-agent/conduit/spec/texts"
 )
 
 // Kind is a class of errors: the HTTP status that announces it and its code in the
@@ -176,11 +176,11 @@ func (e *Error) Body() Status {
 	if len(e.Violations) > 0 {
 		violations := slices.Clone(e.Violations)
 		for i := range violations {
-			violations[i].Description = brief.Error(violations[i].Description)
+			violations[i].Description = texts.TruncateError(violations[i].Description)
 		}
 		details = append(details, Detail{Type: typeBadRequest, Violations: violations})
 	}
-	return Status{Code: e.Code, Message: brief.Error(e.Message), Details: details}
+	return Status{Code: e.Code, Message: texts.TruncateError(e.Message), Details: details}
 }
 
 // ParseError reads an error with this HTTP status from its body. It takes any body: what

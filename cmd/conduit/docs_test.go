@@ -3,12 +3,16 @@ package main
 import (
 	"archive/tar"
 	"bytes"
+	"context"
+	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/conduit-agent/conduit/agent/config"
@@ -21,25 +25,32 @@ import (
 // docsSite returns the files of the site as 'conduit docs' writes them.
 func docsSite(t *testing.T) map[string]string {
 	t.Helper()
-	dir := t.TempDir()
-	p := &cli.Program{Stdout: io.Discard, Stderr: os.Stderr, Version: "v1.2.3"}
-	if code := p.Run(t.Context(), root(p), []string{"docs", dir}); code != 0 {
-		t.Fatalf("conduit docs ends with %d", code)
-	}
-	files := map[string]string{}
-	entries, err := os.ReadDir(dir)
+	files, err := writtenSite()
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, e := range entries {
-		text, err := os.ReadFile(filepath.Join(dir, e.Name()))
-		if err != nil {
-			t.Fatal(err)
-		}
-		files[e.Name()] = string(text)
-	}
 	return files
 }
+
+var writtenSite = sync.OnceValues(func() (map[string]string, error) {
+	dir, err := os.MkdirTemp("", "")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	p := &cli.Program{Stdout: io.Discard, Stderr: os.Stderr, Version: "v1.2.3"}
+	if code := p.Run(context.Background(), root(p), []string{"docs", dir}); code != 0 {
+		return nil, fmt.Errorf("conduit docs ends with %d", code)
+	}
+	entries, err := os.ReadDir(dir)
+	files := map[string]string{}
+	for _, e := range entries {
+		text, failed := os.ReadFile(filepath.Join(dir, e.Name()))
+		err = errors.Join(err, failed)
+		files[e.Name()] = string(text)
+	}
+	return files, err
+})
 
 // TestDocs checks the site as a whole: what has a page, and that every link leads somewhere and
 // nothing is requested from elsewhere.

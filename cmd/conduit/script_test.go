@@ -16,10 +16,8 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/conduit-agent/conduit/agent"
-	"github.com/conduit-agent/conduit/agent/agenttest/effort"
 	plugincatalog "github.com/conduit-agent/conduit/agent/catalog"
 	"github.com/conduit-agent/conduit/agent/config"
-	"github.com/conduit-agent/conduit/api/client"
 	"github.com/conduit-agent/conduit/cmd/conduit/cli"
 	"github.com/conduit-agent/conduit/cmd/conduit/scaffold"
 	"github.com/conduit-agent/conduit/plugins"
@@ -31,7 +29,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(overlapping{m}, map[string]func(){"conduit": func() {
+	testscript.Main(m, map[string]func(){"conduit": func() {
 		p := &cli.Program{
 			Stdout: os.Stdout, Stderr: os.Stderr, Environ: os.Environ(), Version: thisBuild().Version,
 			Catalog: func(c config.Config, log *slog.Logger) cli.Catalog {
@@ -46,14 +44,6 @@ func TestMain(m *testing.M) {
 	}})
 }
 
-// overlapping runs the tests of a package that mostly wait.
-type overlapping struct{ *testing.M }
-
-func (o overlapping) Run() int {
-	wait.Overlap(2)
-	return o.M.Run()
-}
-
 func TestScripts(t *testing.T) {
 	t.Parallel()
 	testscript.Run(t, testscript.Params{
@@ -62,19 +52,9 @@ func TestScripts(t *testing.T) {
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("GORACE", "atexit_sleep_ms=0") // or every command takes a second
 			e.Setenv("CONDUIT_API_HTTP_ADDRESS", "127.0.0.1:0")
-			e.Setenv("GRACE", "3s")
-			if effort.RaceDetector { // each command takes seconds
-				e.Setenv("GRACE", "20s")
-			}
 			return nil
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "eventually": eventually, "address": address, "declare": declare},
-		Condition: func(condition string) (bool, error) {
-			if condition != "brief" {
-				return false, fmt.Errorf("there is no condition %q", condition)
-			}
-			return effort.Brief(), nil
-		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "eventually": eventually, "address": address},
 	})
 }
 
@@ -96,19 +76,14 @@ func address(ts *testscript.TestScript, _ bool, _ []string) {
 	ts.Setenv("AGENT", "real")
 }
 
-// declare FILE declares the pipelines of a file over the API.
-func declare(ts *testscript.TestScript, _ bool, args []string) {
-	c := client.Client{URL: "http://" + ts.Getenv("CONDUIT_API_HTTP_ADDRESS")}
-	_, err := c.Import(context.Background(), []byte(ts.ReadFile(args[0])), client.Live())
-	ts.Check(err)
-}
-
 // eventually PATTERN COMMAND ARG... runs the command until it prints what matches.
 func eventually(ts *testscript.TestScript, _ bool, args []string) {
 	pattern, out := regexp.MustCompile("(?m)"+args[0]), ""
 	pause, between := time.After(0), 25*time.Millisecond
+	ctx, cancel := context.WithTimeout(context.Background(), wait.Limit)
+	defer cancel()
 	var err error
-	if !within(wait.Limit, func() bool {
+	if !wait.Until(ctx, func() bool {
 		<-pause // a process takes CPU time to start
 		between = min(2*between, 400*time.Millisecond)
 		pause = time.After(between)

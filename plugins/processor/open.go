@@ -14,7 +14,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 	"github.com/conduit-agent/conduit/plugins/template"
 	"github.com/conduit-agent/conduit/spec"
-	"github.com/conduit-agent/conduit/spec/element"
+	"github.com/conduit-agent/conduit/spec/texts"
 )
 
 // Options say what a chain runs with. All but the registry may be left out.
@@ -61,7 +61,7 @@ func Open(ctx context.Context, parent string, declared []spec.Processor, o Optio
 
 // StateElement returns the name of the directory of a processor within that of its pipeline. parent is the parent
 // passed to Open. No two processors of a pipeline share a name, although their qualified ids may be equal.
-func StateElement(parent, id string) string { return element.Of(parent, id) }
+func StateElement(parent, id string) string { return texts.PathElement(parent, id) }
 
 func (c *Chain) add(s *stage) {
 	c.stages = append(c.stages, s)

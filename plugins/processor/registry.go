@@ -7,7 +7,7 @@ import (
 
 	"github.com/conduit-agent/conduit/plugins/pluginname"
 	"github.com/conduit-agent/conduit/plugins/sdk"
-	"github.com/conduit-agent/conduit/spec/spelling"
+	"github.com/conduit-agent/conduit/spec/texts"
 )
 
 // Registry finds processors by name.
@@ -75,7 +75,7 @@ func (r *Registry) notFound(reference string, ref pluginname.Name) error {
 	if ref.Kind != pluginname.Builtin {
 		add(r.standalone())
 	}
-	switch best := spelling.Closest(ref.Name, known); {
+	switch best := texts.Closest(ref.Name, known); {
 	case len(versions) > 0:
 		return fmt.Errorf("cannot find processor %q: there is version latest, %s", reference, strings.Join(versions, ", "))
 	case best != "":

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/spec/sorting"
-	"github.com/conduit-agent/conduit/spec/spelling"
+	"github.com/conduit-agent/conduit/spec/texts"
 )
 
 // SettingError says what is wrong with one setting.
@@ -260,5 +260,5 @@ func unknownMessage(name string, p, instances Parameters) string {
 	known := slices.AppendSeq(slices.Collect(maps.Keys(p)), maps.Keys(instances))
 	known = slices.DeleteFunc(known, isPattern)
 	slices.Sort(known)
-	return "is not a setting of this plugin" + spelling.Hint(name, known)
+	return "is not a setting of this plugin" + texts.Hint(name, known)
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/wire/wirepb/connectorv2"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 )
 
@@ -262,17 +263,23 @@ func expired(ctx context.Context) bool {
 
 // call makes one call of the plugin within timeout.
 func (c *instance) call(ctx context.Context, method string, timeout time.Duration, req, resp proto.Message) error {
+	if deadline, ok := ctx.Deadline(); ok {
+		timeout = min(timeout, time.Until(deadline))
+	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	var trailer metadata.MD
 	err := c.p.conn.Invoke(ctx, c.method(method), req, resp, grpc.Trailer(&trailer))
-	if err != nil && expired(ctx) {
-		err = context.DeadlineExceeded // the plugin may see it first, and answer that the call was cancelled
+	if err == nil {
+		return nil
 	}
-	if err != nil {
+	if !expired(ctx) {
 		return fmt.Errorf("cannot call %s of connector %s: %w", method, c.id, c.p.meant(err, trailer))
 	}
-	return nil
+	// The plugin may see it first, and answer that the call was cancelled.
+	err = c.p.meant(status.FromContextError(context.DeadlineExceeded).Err(), trailer)
+	return fmt.Errorf("cannot call %s of connector %s: no answer within %v: %w",
+		method, c.id, timeout.Round(time.Millisecond), err)
 }
 
 func (c *instance) method(name string) string {

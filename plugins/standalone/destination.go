@@ -13,8 +13,8 @@ import (
 	"github.com/conduit-agent/conduit/plugins/schema"
 	"github.com/conduit-agent/conduit/plugins/wire"
 	"github.com/conduit-agent/conduit/plugins/wire/wirepb/connectorv2"
-	"github.com/conduit-agent/conduit/spec/brief"
 	"github.com/conduit-agent/conduit/spec/notify"
+	"github.com/conduit-agent/conduit/spec/texts"
 )
 
 // Destination is a destination connector in a process of its own. Its methods are
@@ -209,7 +209,7 @@ func (d *Destination) settle(acks []wire.Ack) error {
 			written++
 		} else {
 			flush()
-			d.pass(1, errors.New(brief.Text(a.Error, brief.MaxFullError)))
+			d.pass(1, errors.New(texts.Truncate(a.Error, texts.MaxFullError)))
 		}
 		if partDone {
 			flush()

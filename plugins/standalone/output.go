@@ -6,8 +6,8 @@ import (
 	"encoding/json"
 	"github.com/conduit-agent/conduit/plugins/logthrottle"
 	"github.com/conduit-agent/conduit/plugins/wire"
-	"github.com/conduit-agent/conduit/spec/brief"
 	"github.com/conduit-agent/conduit/spec/sorting"
+	"github.com/conduit-agent/conduit/spec/texts"
 	"log/slog"
 	"slices"
 	"strings"
@@ -93,10 +93,10 @@ func (w *logWriter) finish() {
 func (w *logWriter) emitPiece(more bool) {
 	line := w.buf
 	if w.inside && len(line) > 0 {
-		line = append([]byte(brief.Mark), line...)
+		line = append([]byte(texts.CutMark), line...)
 	}
 	if more {
-		line = append(line, brief.Mark...)
+		line = append(line, texts.CutMark...)
 	}
 	w.emit(line)
 	w.buf, w.inside = w.buf[:0], more

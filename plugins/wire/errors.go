@@ -12,7 +12,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
-	"github.com/conduit-agent/conduit/spec/brief"
+	"github.com/conduit-agent/conduit/spec/texts"
 )
 
 // ErrUnimplemented means that the plugin does not know the method.
@@ -41,7 +41,7 @@ func PlainError(err error) error {
 	case s.Message() == context.DeadlineExceeded.Error():
 		return context.DeadlineExceeded
 	}
-	return errors.New(brief.Text(s.Message(), brief.MaxFullError))
+	return errors.New(texts.Truncate(s.Message(), texts.MaxFullError))
 }
 
 // streamError returns err as a stream ends with it. Its code says whether another try may

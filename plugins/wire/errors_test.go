@@ -8,7 +8,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/conduit-agent/conduit/plugins/wire"
-	"github.com/conduit-agent/conduit/spec/brief"
+	"github.com/conduit-agent/conduit/spec/texts"
 )
 
 // TestPlainErrorIsBounded has a plugin fail with an error of many bytes.
@@ -16,7 +16,7 @@ func TestPlainErrorIsBounded(t *testing.T) {
 	t.Parallel()
 	for _, code := range []codes.Code{codes.Unknown, codes.ResourceExhausted, codes.Unimplemented} {
 		err := wire.PlainError(status.Error(code, "grpc: received message larger than max"+strings.Repeat("x", 15<<20)))
-		if n := len(err.Error()); n > brief.MaxFullError {
+		if n := len(err.Error()); n > texts.MaxFullError {
 			t.Errorf("%v: the error has %d bytes", code, n)
 		}
 	}

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/conduit-agent/conduit/spec/pointer"
+	"github.com/conduit-agent/conduit/schemas"
 	"go.yaml.in/yaml/v3"
 )
 
@@ -117,7 +117,7 @@ func (r *reader) mapping(n *yaml.Node, at string) map[string]any {
 }
 
 func (r *reader) field(fields map[string]any, lines map[string]int, key, item *yaml.Node, at string) {
-	to := at + "/" + pointer.Escape(key.Value)
+	to := at + "/" + schemas.EscapePointer(key.Value)
 	if line, again := lines[key.Value]; again {
 		r.add(mark(key), DuplicateKey, to, "%q is written twice, at lines %d and %d: remove one of them", key.Value, line, key.Line)
 		return
@@ -153,7 +153,7 @@ func (r *reader) inherit(fields map[string]any, parent *yaml.Node, at string) {
 	r.faults = append(r.faults, from.faults...)
 	for to, p := range from.places {
 		token, _, _ := strings.Cut(to[len(at)+1:], "/")
-		if _, own := fields[pointer.Unescape(token)]; !own {
+		if _, own := fields[schemas.UnescapePointer(token)]; !own {
 			r.places[to] = p
 		}
 	}

@@ -12,18 +12,19 @@ const module = "github.com/conduit-agent/conduit"
 
 // leaves are the packages that every other one may import. They import none of ours but leaves.
 const leaves = "plugins/children plugins/logthrottle plugins/peer plugins/pluginname plugins/progress plugins/record " +
-	"plugins/schema/avro plugins/zstd spec/brief spec/element spec/fingerprint spec/labels spec/lazy spec/needcgo " +
-	"spec/notify spec/placement spec/pointer spec/private spec/ref spec/secret spec/sorting spec/spelling"
+	"plugins/schema/avro plugins/zstd schemas spec/fingerprint spec/labels spec/lazy spec/needcgo " +
+	"spec/notify spec/private spec/ref spec/secret spec/sorting spec/texts"
 
 // allowed says which of our packages each package may import in addition to the leaves. "/*" stands
 // for all packages below. Imports run one way: a child never imports its parent but where a
 // line says so, and the parts meet only in agent. A package without a line has that of the
 // nearest "/*", else that of its parent.
 const allowed = `
-spec/* schemas reconcile/watch plugins/schema plugins/sandbox plugins/spoollog/* plugins/syncgroup agent/redact api/openapi api/web:
-spec:                    schemas spec/*
+spec/* reconcile/watch plugins/schema plugins/sandbox plugins/spoollog/* agent/redact api/openapi api/web:
+spec:                    spec/*
 plugins/sdk/debezium plugins/sdk/writes:
-plugins/confluent plugins/template plugins/sdk plugins/wire: plugins/schema plugins/sdk plugins/sdk/debezium plugins/sdk/writes plugins/template plugins/wire/*
+plugins/schema/confluent: plugins/schema
+plugins/template plugins/sdk plugins/wire: plugins/schema plugins/sdk plugins/sdk/debezium plugins/sdk/writes plugins/template plugins/wire/*
 plugins/spoollog:        plugins/spoollog/*
 plugins/connector plugins/sdk/*: plugins/schema plugins/sdk plugins/wire
 plugins/exec:            plugins/builtin/exec plugins/wire
@@ -42,37 +43,34 @@ plugins/builtin:         plugins/builtin/* plugins/sdk
 plugins/processor/*:     plugins/processor/absent plugins/processor/fieldref plugins/processor/httpcall plugins/processor/jsonvalue plugins/schema plugins/sdk plugins/template
 plugins/processor/wasm:  plugins/processor/wasm/* plugins/schema plugins/sdk plugins/wire/*
 plugins/processor:       plugins/connector plugins/processor/* plugins/schema plugins/sdk plugins/template spec
-plugins:                 plugins/connector plugins/schema plugins/sdk plugins/syncgroup
+plugins:                 plugins/connector plugins/schema plugins/sdk
 plugins/plugintest plugins/plugintest/*: plugins plugins/connector plugins/plugintest plugins/plugintest/* plugins/schema plugins/sdk plugins/wire/*
 plugins/plugintest/protocol: plugins/connector plugins/plugintest plugins/schema plugins/sdk plugins/standalone
 plugins/plugintest/chaos: plugins/plugintest/* plugins/sdk plugins/standalone plugins/wire/*
 reconcile/*:             reconcile/watch spec
 reconcile:               reconcile/plan spec
 api/rest:                spec
-api/editor:              api/rest schemas
-agent/logtail:           api/rest
+api/editor:              api/rest
 api/client api/jsonhttp api/live: api/rest spec
 api/*:                   api/guard api/jsonhttp api/rest spec
 api/resource:            api/desired api/editor api/guard api/jsonhttp api/live api/rest spec
 api/dlq api/logs api/position: api/desired api/jsonhttp api/resource api/rest spec
 api:                     api/* spec
-agent/engine/*:          agent/engine/fair agent/engine/measure plugins/connector plugins/sdk spec
+agent/engine/*:          agent/engine/backpressure agent/engine/measure plugins/connector plugins/sdk spec
 agent/engine:            agent/engine/* plugins/connector plugins/sdk spec
 agent/store/*:           spec
 agent/store:             agent/sqlitefile agent/store/* plugins/schema spec
 agent/sqlitefile:
 agent/prove:             agent/dryrun plugins/processor plugins/sdk plugins/wire spec
 agent/maintenance:       agent/deadletters agent/sqlitefile agent/store agent/store/* spec
-agent/deadletters:       agent/engine/deadletter agent/sqlitefile agent/wallclock api/rest plugins/spoollog/codec spec
-agent/poison:            agent/engine/batching plugins/connector
+agent/deadletters:       agent/engine/deadletter agent/sqlitefile api/rest plugins/spoollog/codec spec
+agent/poison:            agent/engine plugins/connector
 agent/replay:            agent/deadletters agent/engine agent/engine/* api/rest plugins/connector plugins/sdk spec
-agent/config:            schemas spec spec/yamldoc
+agent/config:            spec spec/yamldoc
 agent/reference:         agent/redact reconcile/watch spec
-agent/confine:           agent/config
 agent/access:            agent/config agent/host agent/reference api
-agent/catalog:           agent/config agent/confine api/rest plugins plugins/builtin plugins/builtin/exec plugins/processor plugins/processor/wasm plugins/processor/wasm/egress plugins/sandbox plugins/schema plugins/sdk plugins/standalone spec
-agent/runner:            agent/catalog agent/engine agent/engine/* agent/poison agent/redact agent/reference plugins plugins/connector plugins/processor reconcile spec spec/sharing
-agent/monitoring:        agent/telemetry/metric
+agent/catalog:           agent/config api/rest plugins plugins/builtin plugins/builtin/exec plugins/processor plugins/processor/wasm plugins/processor/wasm/egress plugins/sandbox plugins/schema plugins/sdk plugins/standalone spec
+agent/runner:            agent/catalog agent/engine agent/engine/* agent/poison agent/redact agent/reference plugins plugins/connector plugins/processor reconcile spec
 agent/delivery:          agent/engine agent/engine/measure plugins/processor spec
 agent/telemetry:         agent/delivery agent/engine agent/engine/* agent/telemetry/metric api api/rest plugins plugins/processor plugins/spoollog reconcile reconcile/files spec
 agent/planner:           agent/config agent/store api/rest reconcile/files reconcile/watch spec
@@ -90,13 +88,13 @@ agent/cluster:           agent/cluster/protocol spec
 agent/membership:        agent/access agent/cluster agent/cluster/* agent/config agent/deadletters agent/engine agent/engine/* agent/replay agent/store agent/telemetry api/dlq api/rest plugins/schema reconcile spec
 agent/notification:      spec
 agent/migrate:           agent/store agent/store/conduitstate api/client api/rest spec
-agent:                   agent/* api api/* plugins/confluent plugins/schema plugins/sdk plugins/syncgroup reconcile reconcile/* spec
-agent/agenttest agent/agenttest/*: agent agent/agenttest agent/agenttest/effort agent/config api/rest plugins/builtin plugins/builtin/* plugins/plugintest/* plugins/sdk plugins/spoollog plugins/wire spec
+agent:                   agent/* api api/* plugins plugins/schema plugins/schema/confluent plugins/sdk reconcile reconcile/* spec
+agent/agenttest agent/agenttest/*: agent agent/agenttest agent/config agent/delivery api/client api/rest plugins/builtin plugins/plugintest/* plugins/record plugins/sdk plugins/wire spec
 cmd/conduit/journal cmd/conduit/terminal cmd/conduit/logging: cmd/conduit/terminal
-cmd/conduit/docs:        . agent/config api/web cmd/conduit/cli cmd/conduit/scaffold plugins/builtin plugins/processor plugins/sdk schemas
+cmd/conduit/docs:        . agent/config api/web cmd/conduit/cli cmd/conduit/scaffold plugins/builtin plugins/processor plugins/sdk
 cmd/conduit/cli:         agent agent/config api/client api/rest cmd/conduit/terminal plugins plugins/processor plugins/sdk spec
-cmd/conduit/*:           agent/* api/client api/rest cmd/conduit/* plugins plugins/processor plugins/sandbox plugins/sdk plugins/sdk/starter plugins/spoollog reconcile/watch schemas spec spec/upgrade
-cmd/conduit:             agent agent/* api/client api/rest cmd/conduit/* plugins/sandbox schemas spec
+cmd/conduit/*:           agent/* api/client api/rest cmd/conduit/* plugins plugins/processor plugins/sandbox plugins/sdk plugins/sdk/starter plugins/spoollog reconcile/watch spec
+cmd/conduit:             agent agent/* api/client api/rest cmd/conduit/* plugins/sandbox spec
 `
 
 // homes says which package an outside library lives in. A library that is not listed
@@ -127,7 +125,7 @@ var homes = map[string][]string{
 	"github.com/jackc/pgx/v5":                  {"plugins/builtin/postgres", "plugins/builtin/postgres/*", "agent/cluster/pgkv"},
 	"github.com/gomodule/redigo":               {"plugins/builtin/redis"},
 	"github.com/twmb/franz-go":                 {"plugins/builtin/kafka", "plugins/builtin/kafka/batches"},
-	"github.com/minio/minio-go/v7":             {"plugins/builtin/s3", "plugins/builtin/s3/identity", "plugins/plugintest/server"},
+	"github.com/minio/minio-go/v7":             {"plugins/builtin/s3", "plugins/plugintest/server"},
 }
 
 func TestImportsRunOneWay(t *testing.T) {

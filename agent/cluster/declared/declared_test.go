@@ -18,7 +18,6 @@ import (
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/spec"
-	"github.com/conduit-agent/conduit/spec/placement"
 )
 
 // host is the API of a member and what it has declared.
@@ -270,7 +269,7 @@ func TestStateOnHost(t *testing.T) {
 	if d := a.get(); d.Pipeline.ID != "" {
 		t.Errorf("%+v is declared", d.Pipeline)
 	}
-	p.Cluster = placement.Strict
+	p.Cluster = spec.ClusterStrict
 	must(t, a.declare(p, api, ""))
 	a.await("once")
 }

@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/conduit-agent/conduit/spec"
-	"github.com/conduit-agent/conduit/spec/placement"
 	"github.com/conduit-agent/conduit/spec/sorting"
 )
 
@@ -14,7 +13,7 @@ import (
 // state is, or moves without that. Paths are JSON pointers within p. Windows that processors hold open are no such state: their
 // records are not acknowledged, so that the next owner reads them again.
 func Problems(p *spec.Pipeline) (problems []spec.Problem) {
-	if p.Cluster == placement.Local {
+	if p.Cluster == spec.ClusterLocal {
 		return nil
 	}
 	add := func(at, message string) {

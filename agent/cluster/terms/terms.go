@@ -9,15 +9,14 @@ import (
 
 	"github.com/conduit-agent/conduit/plugins/pluginname"
 	"github.com/conduit-agent/conduit/spec"
-	"github.com/conduit-agent/conduit/spec/placement"
 )
 
 // Terms are those of one pipeline.
 type Terms struct {
-	Mode       placement.Mode
-	Reason     string          // why it is local; "" when it is not
-	Rules      placement.Rules // on which members it may run
-	Instances  placement.Instances
+	Mode       spec.ClusterMode
+	Reason     string         // why it is local; "" when it is not
+	Rules      spec.Placement // on which members it may run
+	Instances  spec.Instances
 	Runs       bool     // it is declared, and is to run
 	Connectors []string // qualified ids
 	Kept       []string // what stays on the disk of the host that runs it, for people
@@ -34,17 +33,17 @@ func IsShared(d *spec.Declaration) bool {
 // Of returns the terms of a declaration. No other member has what the API declared for this one only,
 // nor the records of a spool on the disk of this host, so both are local whatever they declare.
 func Of(d *spec.Declaration) Terms {
-	t := Terms{Mode: cmp.Or(d.Pipeline.Cluster, placement.Strict), Rules: d.Pipeline.Placement, Instances: d.Pipeline.Instances, Kept: kept(&d.Pipeline),
+	t := Terms{Mode: cmp.Or(d.Pipeline.Cluster, spec.ClusterStrict), Rules: d.Pipeline.Placement, Instances: d.Pipeline.Instances, Kept: kept(&d.Pipeline),
 		Runs: d.Withdrawn.IsZero() && d.Want() == spec.StatusRunning}
 	for i := range d.Pipeline.Connectors {
 		t.Connectors = append(t.Connectors, d.Pipeline.QualifiedID(d.Pipeline.Connectors[i].ID))
 	}
 	switch spool := spoolOf(&d.Pipeline); {
-	case d.Owner.Kind == spec.OwnerAPI && !IsShared(d) && t.Mode != placement.Local && spool == "":
-		t.Mode, t.Reason = placement.Local, "the API of this agent declared it when that was not for the cluster"
+	case d.Owner.Kind == spec.OwnerAPI && !IsShared(d) && t.Mode != spec.ClusterLocal && spool == "":
+		t.Mode, t.Reason = spec.ClusterLocal, "the API of this agent declared it when that was not for the cluster"
 	case spool != "":
-		t.Mode, t.Reason = placement.Local, fmt.Sprintf("connector %q keeps records on the disk of this host", spool)
-	case t.Mode == placement.Local:
+		t.Mode, t.Reason = spec.ClusterLocal, fmt.Sprintf("connector %q keeps records on the disk of this host", spool)
+	case t.Mode == spec.ClusterLocal:
 		t.Reason = "its declaration says so"
 	}
 	if t.Local() {
@@ -54,7 +53,7 @@ func Of(d *spec.Declaration) Terms {
 }
 
 // Local reports whether the pipeline has no claim.
-func (t Terms) Local() bool { return t.Mode == placement.Local }
+func (t Terms) Local() bool { return t.Mode == spec.ClusterLocal }
 
 // Same reports whether an agent with these labels runs the pipeline under t as it does under o.
 func (t Terms) Same(o Terms, labels map[string]string) bool {

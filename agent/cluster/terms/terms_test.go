@@ -7,7 +7,6 @@ import (
 
 	"github.com/conduit-agent/conduit/agent/cluster/terms"
 	"github.com/conduit-agent/conduit/spec"
-	"github.com/conduit-agent/conduit/spec/placement"
 )
 
 // Pipelines with local resources stay on their agent, and others are what their file says.
@@ -15,20 +14,20 @@ func TestOf(t *testing.T) {
 	for name, c := range map[string]struct {
 		owner    spec.OwnerKind
 		plugin   string
-		declared placement.Mode
-		want     placement.Mode
+		declared spec.ClusterMode
+		want     spec.ClusterMode
 	}{
-		"a file":               {spec.OwnerFile, "builtin:log", "", placement.Strict},
-		"a relaxed one":        {spec.OwnerFile, "builtin:log", placement.Relaxed, placement.Relaxed},
-		"a local one":          {spec.OwnerFile, "builtin:log", placement.Local, placement.Local},
-		"the API":              {spec.OwnerAPI, "builtin:log", placement.Strict, placement.Local},
-		"a spool":              {spec.OwnerFile, "builtin:spool", "", placement.Local},
-		"any spool":            {spec.OwnerFile, "spool", placement.Relaxed, placement.Local},
-		"a spool of a version": {spec.OwnerFile, "builtin:spool@v1.0.0", "", placement.Local},
-		"another executable":   {spec.OwnerFile, "standalone:spooler", "", placement.Strict},
+		"a file":               {spec.OwnerFile, "builtin:log", "", spec.ClusterStrict},
+		"a relaxed one":        {spec.OwnerFile, "builtin:log", spec.ClusterRelaxed, spec.ClusterRelaxed},
+		"a local one":          {spec.OwnerFile, "builtin:log", spec.ClusterLocal, spec.ClusterLocal},
+		"the API":              {spec.OwnerAPI, "builtin:log", spec.ClusterStrict, spec.ClusterLocal},
+		"a spool":              {spec.OwnerFile, "builtin:spool", "", spec.ClusterLocal},
+		"any spool":            {spec.OwnerFile, "spool", spec.ClusterRelaxed, spec.ClusterLocal},
+		"a spool of a version": {spec.OwnerFile, "builtin:spool@v1.0.0", "", spec.ClusterLocal},
+		"another executable":   {spec.OwnerFile, "standalone:spooler", "", spec.ClusterStrict},
 	} {
 		d := &spec.Declaration{Owner: spec.Owner{Kind: c.owner}, Pipeline: spec.Pipeline{
-			Connectors: []spec.Connector{{Plugin: "builtin:generator"}, {ID: "out", Plugin: c.plugin}}, Terms: placement.Terms{Cluster: c.declared}}}
+			Connectors: []spec.Connector{{Plugin: "builtin:generator"}, {ID: "out", Plugin: c.plugin}}, Terms: spec.Terms{Cluster: c.declared}}}
 		got := terms.Of(d)
 		if got.Mode != c.want || got.Local() != (got.Reason != "") {
 			t.Errorf("%s: %+v, want %s and a reason if it is local", name, got, c.want)
@@ -51,25 +50,25 @@ func TestKept(t *testing.T) {
 }
 
 func TestSame(t *testing.T) {
-	berlin := terms.Terms{Mode: placement.Strict, Rules: placement.Rules{Labels: map[string]string{"site": "berlin"}}}
-	local := terms.Terms{Mode: placement.Local}
+	berlin := terms.Terms{Mode: spec.ClusterStrict, Rules: spec.Placement{Labels: map[string]string{"site": "berlin"}}}
+	local := terms.Terms{Mode: spec.ClusterLocal}
 	there := map[string]string{"site": "berlin"}
-	if !berlin.Same(terms.Terms{Mode: placement.Relaxed}, there) || berlin.Same(terms.Terms{}, nil) || berlin.Same(local, there) {
+	if !berlin.Same(terms.Terms{Mode: spec.ClusterRelaxed}, there) || berlin.Same(terms.Terms{}, nil) || berlin.Same(local, there) {
 		t.Error("what differs for an agent is not told apart")
 	}
 }
 
 // A member runs a pipeline that keeps something on its host only when its file says what is to become of that.
 func TestProblems(t *testing.T) {
-	const strict, relaxed, local = placement.Strict, placement.Relaxed, placement.Local
-	for text, wrong := range map[string][]placement.Mode{ // the modes that are refused
+	const strict, relaxed, local = spec.ClusterStrict, spec.ClusterRelaxed, spec.ClusterLocal
+	for text, wrong := range map[string][]spec.ClusterMode{ // the modes that are refused
 		"connectors: [{id: in, type: source, plugin: 'builtin:generator'}, {id: out, type: destination, plugin: 'builtin:log'}], processors: [{id: one, plugin: aggregate, settings: {window: 1s}}]": nil,
 		"connectors: [{id: in, type: source, plugin: 'builtin:generator'}, {id: out, type: destination, plugin: 'builtin:log'}], processors: [{id: one, plugin: 'builtin:dedupe'}]":                  {""},
 		"connectors: [{id: in, type: source, plugin: 'builtin:generator', processors: [{id: one, plugin: dedupe}]}, {id: out, type: destination, plugin: 'builtin:log'}]":                            {""},
 		"connectors: [{id: in, type: source, plugin: 'builtin:generator'}, {id: one, type: destination, plugin: 'builtin:spool'}]":                                                                   {"", strict, relaxed},
 		"connectors: [{id: one, type: source, plugin: spool}, {id: out, type: destination, plugin: 'builtin:log'}]":                                                                                  {"", strict, relaxed},
 	} {
-		for _, mode := range []placement.Mode{"", strict, relaxed, local} {
+		for _, mode := range []spec.ClusterMode{"", strict, relaxed, local} {
 			says := ""
 			if mode != "" {
 				says = "cluster: " + string(mode) + ", "

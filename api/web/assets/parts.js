@@ -14,7 +14,7 @@ export function phase(s) {
   if (on?.failed && p === 'stopped') return h('span', { class: 'phase warn' }, h('span', { class: 'mark', 'aria-hidden': 'true' }), h('span', { title: on.failed.error }, on.member ? 'Rolled back, on ' + on.member : 'Rolled back, on no member yet'));
   if (on && p === 'stopped') return h('span', { class: 'phase ' + (on.member ? 'off' : 'busy') }, h('span', { class: 'mark', 'aria-hidden': 'true' }), on.member ? h('span', { title: on.since ? 'since ' + clock(on.since) : '' }, 'On ' + on.member) : 'On no member yet');
   const rolled = p === 'running' && isTrue(s, 'RolledBack');
-  if (s.state.stall && p === 'running') return h('span', { class: 'phase bad' }, h('span', { class: 'mark', 'aria-hidden': 'true' }), h('span', { title: s.state.stall.message }, 'Not delivering'));
+  if (s.state.stall && p === 'running') return h('span', { class: 'phase bad' }, h('span', { class: 'mark', 'aria-hidden': 'true' }), h('span', { title: s.state.stall.message }, s.state.stall.reason === 'SourceSilent' ? 'Silent' : 'Not delivering'));
   const kind = rolled ? 'warn' : { running: 'good', starting: 'busy', stopping: 'busy', recovering: 'warn', degraded: 'bad' }[p] || 'off';
   return h('span', { class: 'phase ' + kind }, h('span', { class: 'mark', 'aria-hidden': 'true' }), rolled ? 'Rolled back' : words[p] || p,
     s.override ? h('small', { title: `The ${s.owner.kind === 'file' ? 'file' : 'declaration'} says ${s.declared}.` }, ' by hand') : null);

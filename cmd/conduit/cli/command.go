@@ -13,7 +13,7 @@ import (
 	"github.com/peterbourgon/ff/v3/ffcli"
 
 	"github.com/conduit-agent/conduit/cmd/conduit/terminal"
-	"github.com/conduit-agent/conduit/spec/spelling"
+	"github.com/conduit-agent/conduit/spec/texts"
 )
 
 // Run runs the command below root that args name and returns the exit code.
@@ -66,7 +66,7 @@ func hint(c *ffcli.Command, word string) string {
 			names = append(names, alias)
 		}
 	}
-	if near := spelling.Hint(word, names); near != "" {
+	if near := texts.Hint(word, names); near != "" {
 		return near
 	}
 	if at := slices.IndexFunc(names, func(name string) bool { return strings.HasPrefix(name, word) }); at >= 0 && word != "" {
@@ -212,7 +212,7 @@ func flagHint(fs *flag.FlagSet, name string) string {
 		}
 		words, flags[word] = append(words, word), written(f.Name)
 	})
-	if near := spelling.Closest(name, words); near != "" {
+	if near := texts.Closest(name, words); near != "" {
 		return fmt.Sprintf("; did you mean %q?", flags[near])
 	}
 	return ""

@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/conduit-agent/conduit/spec/brief"
+	"github.com/conduit-agent/conduit/spec/texts"
 )
 
 // levelTrace is below slog's lowest named level.
@@ -102,7 +102,7 @@ func (h *logHandler) Handle(_ context.Context, r slog.Record) error {
 
 // line appends the line of r to b, and reports whether it has a record of a pipeline.
 func (h *logHandler) line(b []byte, r *slog.Record) (line []byte, hasRecord bool) {
-	r.Message = brief.Text(r.Message, brief.MaxFullError)
+	r.Message = texts.Truncate(r.Message, texts.MaxFullError)
 	b = h.enc.begin(b, r)
 	first := h.enc.recordFirst() && h.group == ""
 	r.Attrs(func(a slog.Attr) bool {
@@ -146,12 +146,12 @@ func bounded(key string, v slog.Value) slog.Value {
 	switch v.Kind() {
 	case slog.KindString:
 		if key == "err" || key == "error" {
-			return slog.StringValue(brief.Error(v.String()))
+			return slog.StringValue(texts.TruncateError(v.String()))
 		}
 	case slog.KindAny:
 		_, other := v.Any().(json.Marshaler)
 		if err, ok := v.Any().(error); ok && !other {
-			return slog.StringValue(brief.Error(err.Error()))
+			return slog.StringValue(texts.TruncateError(err.Error()))
 		}
 	}
 	return v

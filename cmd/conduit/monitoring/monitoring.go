@@ -8,7 +8,7 @@ import (
 
 	"github.com/peterbourgon/ff/v3/ffcli"
 
-	"github.com/conduit-agent/conduit/agent/monitoring"
+	"github.com/conduit-agent/conduit/agent/telemetry"
 	"github.com/conduit-agent/conduit/cmd/conduit/cli"
 )
 
@@ -22,14 +22,14 @@ func dashboards(p *cli.Program) *ffcli.Command {
 Grafana provisions dashboards from.
 
 Example:
-  conduit dashboards > conduit.json`, monitoring.Dashboard)
+  conduit dashboards > conduit.json`, telemetry.Dashboard)
 }
 
 func alerts(p *cli.Program) *ffcli.Command {
 	return printing(p, "alerts", "Print alert rules for Prometheus.", `They are made of the metrics of this version, for rule_files in prometheus.yml.
 
 Example:
-  conduit alerts > /etc/prometheus/conduit.rules.yml`, func() []byte { return monitoring.Alerts(monitoring.Rules()) })
+  conduit alerts > /etc/prometheus/conduit.rules.yml`, func() []byte { return telemetry.Alerts(telemetry.AlertRules()) })
 }
 
 // printing returns a command that prints what text returns.

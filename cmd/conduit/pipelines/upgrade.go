@@ -10,7 +10,6 @@ import (
 	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/cmd/conduit/cli"
 	"github.com/conduit-agent/conduit/spec"
-	"github.com/conduit-agent/conduit/spec/upgrade"
 )
 
 func upgradeCommand(p *cli.Program) *ffcli.Command {
@@ -41,7 +40,7 @@ func upgradeFile(p *cli.Program, path string, inPlace bool) error {
 	if err != nil {
 		return err
 	}
-	out, err := upgrade.File(text)
+	out, err := spec.Upgrade(text)
 	if err != nil {
 		return cli.Invalidf("%s: %v", path, err)
 	}
@@ -72,7 +71,7 @@ func replaceFile(path string, content []byte) error {
 
 // ParseAnyVersion reads a pipeline file of any version.
 func ParseAnyVersion(path string, text []byte) spec.File {
-	if out, err := upgrade.File(text); err == nil {
+	if out, err := spec.Upgrade(text); err == nil {
 		text = out
 	}
 	return spec.Parser{Env: os.LookupEnv, AllowEnv: config.CheckVariable}.File(path, text)

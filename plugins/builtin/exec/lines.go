@@ -7,7 +7,7 @@ import (
 
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
-	"github.com/conduit-agent/conduit/spec/brief"
+	"github.com/conduit-agent/conduit/spec/texts"
 )
 
 // place is where reading stands; its JSON form is the position of a record.
@@ -35,7 +35,7 @@ func (p *place) record(format string, line []byte) (record.Record, bool, error) 
 	case "json":
 		object, err := parseObject(line)
 		if err != nil {
-			return r, false, fmt.Errorf("the command prints no JSON object: %q: %w", brief.Text(string(line), 200), err)
+			return r, false, fmt.Errorf("the command prints no JSON object: %q: %w", texts.Truncate(string(line), 200), err)
 		}
 		r.After = record.Structured(object)
 	case "singer":
@@ -64,7 +64,7 @@ func (p *place) singer(r *record.Record, line []byte) (bool, error) {
 		Value  json.RawMessage `json:"value"`
 	}
 	if err := json.Unmarshal(line, &m); err != nil || m.Type == "" {
-		return false, fmt.Errorf("the command prints no Singer message: %q", brief.Text(string(line), 200))
+		return false, fmt.Errorf("the command prints no Singer message: %q", texts.Truncate(string(line), 200))
 	}
 	switch m.Type {
 	case "STATE":

@@ -14,7 +14,7 @@ import (
 
 	"github.com/conduit-agent/conduit/plugins/builtin/tlssettings"
 	"github.com/conduit-agent/conduit/plugins/peer"
-	"github.com/conduit-agent/conduit/spec/brief"
+	"github.com/conduit-agent/conduit/spec/texts"
 )
 
 // client sends requests to one host.
@@ -132,7 +132,7 @@ func (c *client) refusal(r *response) error {
 	if location := r.header.Get("Location"); r.status/100 == 3 && location != "" {
 		text += " to another URL: set url to the one it is to be"
 	}
-	shown := strings.ToValidUTF8(strings.TrimSpace(c.redact(brief.Text(string(r.body), 4*mostShown))), "\uFFFD")
+	shown := strings.ToValidUTF8(strings.TrimSpace(c.redact(texts.Truncate(string(r.body), 4*mostShown))), "\uFFFD")
 	if len(shown) > mostShown {
 		shown = strings.ToValidUTF8(shown[:mostShown], "") + "…"
 	}

@@ -6,12 +6,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// Pin adds options to all clients of a first broker until restore is called.
-func Pin(broker string, opts ...kgo.Opt) (restore func()) {
-	pinned.Store(broker, opts)
-	return func() { pinned.Delete(broker) }
-}
-
 // Token returns what a source of tokens gives at present.
 func Token(ctx context.Context, t *tokenSource) (string, error) { return t.token(ctx) }
 

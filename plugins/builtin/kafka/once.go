@@ -10,7 +10,7 @@ import (
 
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
-	"github.com/conduit-agent/conduit/spec/element"
+	"github.com/conduit-agent/conduit/spec/texts"
 )
 
 type onceSettings struct {
@@ -30,7 +30,7 @@ type once struct {
 }
 
 func newOnce(s *destinationSettings, connectorID string) *once {
-	name := element.Word(connectorID)
+	name := texts.Word(connectorID)
 	o := &once{id: s.TransactionalID, topic: s.PositionsTopic}
 	if o.id == "" {
 		o.id = "conduit-" + name

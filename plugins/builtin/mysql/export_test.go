@@ -1,26 +1,6 @@
 package mysql
 
-import (
-	"context"
-	"database/sql"
-
-	"github.com/conduit-agent/conduit/plugins/builtin/mysql/gtid"
-	"github.com/conduit-agent/conduit/plugins/sdk"
-)
-
-// WithoutGTIDs is the connector with a source that takes a MariaDB for a MySQL without GTIDs: then that one sends what it sends to replicas that
-// know none.
-func WithoutGTIDs() sdk.Connector {
-	c := Connector()
-	c.NewSource = func() sdk.Source {
-		return &Source{identify: func(ctx context.Context, db *sql.DB) (serverInfo, error) {
-			info, err := identify(ctx, db)
-			info.maria = false
-			return info, err
-		}}
-	}
-	return c
-}
+import "github.com/conduit-agent/conduit/plugins/builtin/mysql/gtid"
 
 // Compare compares a position with the transactions that a MySQL has, and those that it purged.
 func Compare(set, in, executed, purged string) error {

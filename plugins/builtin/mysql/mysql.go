@@ -14,7 +14,7 @@ func Connector() sdk.Connector {
 		Description:    "A source that reads tables, first their rows and then every change, from the binary log, and loses none; and a destination that inserts, updates and deletes rows by their key, if wanted exactly once.",
 		Version:        version,
 		Author:         "conduit",
-		NewSource:      func() sdk.Source { return &Source{identify: identify} },
+		NewSource:      func() sdk.Source { return &Source{} },
 		NewDestination: newDestination,
 	}
 }

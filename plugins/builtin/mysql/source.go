@@ -25,7 +25,6 @@ type Source struct {
 
 	settings sourceSettings
 	log      *slog.Logger
-	identify func(ctx context.Context, db *sql.DB) (serverInfo, error)
 
 	*handover.Queue
 	cancel  context.CancelFunc
@@ -124,7 +123,7 @@ func (s *Source) connect(ctx context.Context) error {
 	}
 	db.SetMaxOpenConns(2) // what the log is read with, and lag
 	s.db = db
-	if s.server, err = s.identify(ctx, db); err != nil {
+	if s.server, err = identify(ctx, db); err != nil {
 		return err
 	}
 	if err := s.server.check(); err != nil {
@@ -238,7 +237,7 @@ func (s *Source) run(ctx context.Context) {
 func (s *Source) session(ctx context.Context, first bool, connected func()) error {
 	if !first { // it may be another server
 		var err error
-		if s.server, err = s.identify(ctx, s.db); err != nil {
+		if s.server, err = identify(ctx, s.db); err != nil {
 			return err
 		}
 		if err = s.server.check(); err == nil {

@@ -16,12 +16,11 @@ import (
 type channels struct {
 	settings *sourceSettings
 	numbers  numbers.Numbers
-	silence  time.Duration // after which the server is pinged
 }
 
 func newChannels(settings *sourceSettings, pos record.Position) (*channels, error) {
 	n, err := numbers.New(pos)
-	return &channels{settings: settings, numbers: n, silence: blockTime}, err
+	return &channels{settings: settings, numbers: n}, err
 }
 
 // connected subscribes, and returns when the server has answered for all.
@@ -51,11 +50,11 @@ func (s *channels) connected(_ context.Context, c redis.Conn) error {
 func (s *channels) read(_ context.Context, c redis.Conn) ([]record.Record, error) {
 	sub := redis.PubSubConn{Conn: c}
 	pinged := make(chan struct{})
-	ping := time.AfterFunc(s.silence, func() {
+	ping := time.AfterFunc(blockTime, func() {
 		defer close(pinged)
 		_ = sub.Ping("") // an error closes the connection, and with it ends what is received
 	})
-	received := sub.ReceiveWithTimeout(s.silence + s.settings.Timeout)
+	received := sub.ReceiveWithTimeout(blockTime + s.settings.Timeout)
 	if !ping.Stop() {
 		<-pinged // the connection takes one sender at a time
 	}

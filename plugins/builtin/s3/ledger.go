@@ -16,8 +16,8 @@ import (
 
 	"github.com/conduit-agent/conduit/plugins/builtin/recordid"
 	"github.com/conduit-agent/conduit/plugins/sdk"
-	"github.com/conduit-agent/conduit/spec/element"
 	"github.com/conduit-agent/conduit/spec/lazy"
+	"github.com/conduit-agent/conduit/spec/texts"
 )
 
 // ledger knows which records are in which object. Objects are numbered without gaps, and written
@@ -57,7 +57,7 @@ var errTaken = errors.New("the number is taken")
 func (s *destinationSettings) ledger(ctx context.Context, b *bucket) *ledger {
 	dir := s.Ledger
 	if dir == "" {
-		dir = ".conduit-positions/" + element.Word(sdk.EnvFrom(ctx).ConnectorID) + "/"
+		dir = ".conduit-positions/" + texts.Word(sdk.EnvFrom(ctx).ConnectorID) + "/"
 	}
 	return &ledger{bucket: b, dir: dir, epoch: newEpoch(), object: s.key}
 }

@@ -10,33 +10,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/conduit-agent/conduit/agent/agenttest/effort"
 	"github.com/conduit-agent/conduit/plugins/builtin/s3"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
-
-// TestPrefixes reads several prefixes of a real store as one: what is there by key, then what comes by time.
-func TestPrefixes(t *testing.T) {
-	effort.Long(t)
-	t.Parallel()
-	s := store(t)
-	for _, key := range []string{"b/1", "a/2", "a-b/1", "c/1", "a/1"} {
-		s.Must(t, "PUT", "/bkt/"+key, "", key)
-	}
-	r := source(t, quick(s.Addr, "prefixes", "b/, a/", "listing.delay", "1ms"), nil)
-	all := r.read(t, 3)
-	if got := sorted(all); !slices.Equal(got, []string{"snapshot:a/1=a/1", "snapshot:a/2=a/2", "snapshot:b/1=b/1"}) && !strings.Contains(text(all), "create") {
-		t.Errorf("got %v", got)
-	}
-	s.Must(t, "PUT", "/bkt/a-b/2", "", "not this one")
-	s.Must(t, "PUT", "/bkt/b/2", "", "2")
-	all = append(all, r.read(t, 1)...)
-	s.Must(t, "PUT", "/bkt/a/3", "", "3")
-	all = append(all, r.read(t, 1)...)
-	want(t, all[3:], "create:b/2=2 create:a/3=3")
-	want(t, source(t, quick(s.Addr, "prefixes", "a/,b/"), all[3].Position).read(t, 1), "create:a/3=3")
-}
 
 // TestOtherPrefixes opens sources from any position of one that had other prefixes, as when a pipeline gets another
 // number of instances: what was not read comes once, and of what was read only prefixes that were away, and a snapshot

@@ -1,15 +1,11 @@
 package sqlite_test
 
 import (
-	"errors"
-	"os/exec"
 	"strings"
 	"testing"
 
 	"github.com/conduit-agent/conduit/plugins/builtin/sqlite"
 	"github.com/conduit-agent/conduit/plugins/plugintest"
-	"github.com/conduit-agent/conduit/plugins/record"
-	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
 // kinds are all kinds of tables, with what a program goes on doing to them when a source was set up.
@@ -65,58 +61,6 @@ func TestProgramsGoOnWriting(t *testing.T) {
 				t.Error("the database is damaged")
 			}
 		})
-	}
-}
-
-// The same with the command line of SQLite, which has modules that the agent lacks, where there is one.
-func TestProgramsWithOtherModules(t *testing.T) {
-	cli, err := exec.LookPath("sqlite3")
-	if err != nil {
-		t.Skip("there is no sqlite3")
-	}
-	run := func(w *world, sql string) {
-		t.Helper()
-		if out, err := exec.Command(cli, "-bail", w.path, sql).CombinedOutput(); err != nil {
-			t.Errorf("%s: %v: %s", sql, err, out)
-		}
-	}
-	w := newWorld(t, "")
-	run(w, `CREATE TABLE docs (id INTEGER PRIMARY KEY, body); CREATE VIRTUAL TABLE docs_fts USING fts5(body, content='docs', content_rowid='id');
-		CREATE VIRTUAL TABLE own USING fts5(body); CREATE TABLE own_notes (a);
-		CREATE TRIGGER ai AFTER INSERT ON docs BEGIN INSERT INTO docs_fts(rowid, body) VALUES (NEW.id, NEW.body); END; INSERT INTO docs VALUES (1, 'before')`)
-	// What an earlier version set up.
-	w.exec("CREATE TABLE conduit_changes (id INTEGER PRIMARY KEY AUTOINCREMENT, shape INTEGER NOT NULL, op INTEGER NOT NULL, at INTEGER NOT NULL, b1, a1, b2, a2)")
-	s := w.open(w.settings("*"), nil)
-	w.exec(`INSERT INTO conduit_changes_tables VALUES (77, 'docs_fts_data', '[{"name":"id","key":1},{"name":"block"}]', 1, 0);
-		CREATE TRIGGER conduit_changes_77_insert AFTER INSERT ON docs_fts_data BEGIN INSERT INTO conduit_changes (shape, op, at, a1) SELECT 77, 1, 0, NEW.id; END`)
-	s.Close()
-	s = w.open(w.settings("*"), nil)
-	if got := w.capturedTables(); got != "docs,own_notes" {
-		t.Errorf("captured: %s", got)
-	}
-	s.Want(`snapshot docs {"id":1} to {"body":"before","id":1}`) // in a transaction that has read all rows
-	run(w, `INSERT INTO docs VALUES (2, 'after'); INSERT INTO own VALUES ('text'); UPDATE own SET body = 'more'; INSERT INTO own(own) VALUES ('optimize'); DELETE FROM own;
-		PRAGMA trusted_schema = OFF; INSERT INTO own_notes VALUES (3)`)
-	s.Want(`create docs {"id":2} to {"body":"after","id":2}`, `create own_notes null to {"a":3}`)
-	for table, why := range map[string]string{"docs_fts_data": "a virtual table keeps its content in it", "docs_fts": "virtual table", "none": "there is no table"} {
-		if err := w.source().TryOpen(w.settings(table), nil); err == nil || !strings.Contains(err.Error(), why) {
-			t.Errorf("%s: got %v, want %s", table, err, why)
-		}
-	}
-	// The agent cannot write to a table whose trigger needs such a module. No record is to blame for that.
-	d, ctx := w.destination("table", `{{ index .Metadata "opencdc.collection" }}`)
-	r := plugintest.Row(1, record.OperationCreate, nil, m{"id": 9, "body": "x"})
-	r.Metadata.Set(record.KeyCollection, "docs")
-	if n, err := d.Write(ctx, []record.Record{r}); n != 0 || !errors.As(err, new(interface{ Lost() bool })) || !strings.Contains(err.Error(), "sqlite_fts5") {
-		t.Errorf("wrote %d, %v", n, err)
-	}
-	named := sdk.Standard(sqlite.Connector()).NewDestination()
-	defer func() { _ = named.Teardown(ctx) }()
-	if err := named.Configure(ctx, map[string]string{"path": w.path, "table": "docs"}); err != nil {
-		t.Fatal(err)
-	}
-	if err := named.Open(ctx); err == nil || !strings.Contains(err.Error(), "docs_fts of the module fts5") {
-		t.Errorf("got %v", err)
 	}
 }
 

@@ -9,8 +9,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"os"
-	"os/exec"
 	"strings"
 	"testing"
 	"time"
@@ -198,41 +196,6 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// TestRsyslogSends has a real syslog daemon send what logger writes.
-func TestRsyslogSends(t *testing.T) {
-	t.Parallel()
-	logger := server.Need(t, "logger", "bsdutils")
-	for _, protocol := range []string{"udp", "tcp"} {
-		s, addr := source(t, "protocols", protocol)
-		_, port, _ := net.SplitHostPort(addr)
-		r := server.StartRsyslog(t, fmt.Sprintf(`action(type="omfwd" target="127.0.0.1" port=%q protocol=%q template="RSYSLOG_SyslogProtocol23Format" TCP_Framing="octet-counted")`, port, protocol))
-		_, port, _ = net.SplitHostPort(r.Addr)
-		for i := range 5 {
-			if out, err := exec.Command(logger, "--server", "127.0.0.1", "--port", port, "--tcp", "--rfc5424", "--tag", "test", "--priority", "local3.err", "--octet-count", fmt.Sprintf("message %d", i)).CombinedOutput(); err != nil {
-				t.Fatalf("%v: %s", err, out)
-			}
-		}
-		for i, m := range fromTest(t, s, 5) {
-			if m["message"] != fmt.Sprintf("message %d", i) || m["severity"] != "err" || m["facility"] != "local3" || m["timestamp"] == nil {
-				t.Errorf("%s: got %v", protocol, m)
-			}
-		}
-	}
-}
-
-// fromTest returns the next messages of the application test: the daemon has some of its own.
-func fromTest(t *testing.T, s sdk.Source, n int) (all []map[string]any) {
-	t.Helper()
-	for len(all) < n {
-		for _, r := range read(t, s, 1) {
-			if m, _ := r.After.Structured(); m["appname"] == "test" {
-				all = append(all, m)
-			}
-		}
-	}
-	return all
-}
-
 func destination(t testing.TB, addr string, more ...string) sdk.Destination {
 	t.Helper()
 	settings := map[string]string{"address": addr, "sdk.record.format": "template", "sdk.record.format.options": `{{ printf "%s" .Payload.After }}`, "retry.timeout": "0s"}
@@ -257,22 +220,6 @@ func some(texts ...string) (all []record.Record) {
 		all = append(all, r)
 	}
 	return all
-}
-
-// TestRsyslogReceives sends to a real syslog daemon.
-func TestRsyslogReceives(t *testing.T) {
-	t.Parallel()
-	r := server.StartRsyslog(t, "")
-	for _, more := range [][]string{{"format", "rfc5424"}, {"format", "rfc3164", "framing", "newline"}} {
-		d := destination(t, r.Addr, more...)
-		if n, err := d.Write(t.Context(), some("one "+more[1], "two "+more[1])); n != 2 || err != nil {
-			t.Fatalf("wrote %d: %v", n, err)
-		}
-		wait.For(t, "both are there", func() bool {
-			content, _ := os.ReadFile(r.Output)
-			return strings.Contains(strings.ReplaceAll(string(content), "\n ", "\n"), "one "+more[1]+"\n") && strings.Contains(string(content), "two "+more[1]+"\n")
-		})
-	}
 }
 
 // TestRoundTrip sends to the source, which parses what was sent.

@@ -35,13 +35,19 @@ func Modules(tests string) (dir string, err error) {
 }
 
 func findCheckout() (string, error) {
-	cmd := exec.Command("go", "env", "GOMOD")
-	cmd.Dir = started
-	module, err := cmd.Output()
+	module, err := goCommand("env", "GOMOD")
 	if err != nil {
 		return "", fmt.Errorf("cannot find the checkout: %w", err)
 	}
-	return filepath.Dir(strings.TrimSpace(string(module))), nil
+	return filepath.Dir(module), nil
+}
+
+// goCommand returns the line that a go command prints.
+func goCommand(args ...string) (string, error) {
+	cmd := exec.Command("go", args...)
+	cmd.Dir = started
+	line, err := cmd.Output()
+	return strings.TrimSpace(string(line)), err
 }
 
 // stay returns a directory that stays, which tests of a checkout share under a name.
@@ -82,13 +88,14 @@ func removeUnused(root string, before time.Time) error {
 var current sync.Map
 
 // Binary has the go command build pkg, with env added to its environment, and puts the file at path.
-// What was built before and is still up to date is used again.
+// What was built before and is still up to date is used again. Versions are those of the module that has pkg, as in a
+// release, also for the tests of another module.
 func Binary(path, pkg string, env ...string) error {
-	checkout, err := findCheckout()
+	module, err := goCommand("list", "-f", "{{.Module.Dir}}", pkg)
 	if err != nil {
-		return err
+		return fmt.Errorf("cannot find the module of %s: %w", pkg, err)
 	}
-	dir, err := stay(checkout, "bin-"+strings.NewReplacer("/", "-", "=", "-", ".", "-", " ", "-").Replace(strings.Join(append(env, pkg), "-")))
+	dir, err := stay(module, "bin-"+strings.NewReplacer("/", "-", "=", "-", ".", "-", " ", "-").Replace(strings.Join(append(env, pkg), "-")))
 	if err != nil {
 		return err
 	}
@@ -102,7 +109,7 @@ func Binary(path, pkg string, env ...string) error {
 	}
 	kept := filepath.Join(dir, "binary")
 	if _, ok := current.Load(dir); !ok {
-		if err := build(kept, pkg, env); err != nil {
+		if err := build(module, kept, pkg, env); err != nil {
 			return err
 		}
 		current.Store(dir, nil)
@@ -114,11 +121,11 @@ func Binary(path, pkg string, env ...string) error {
 	return nil
 }
 
-// build has the go command build pkg as a file.
-func build(file, pkg string, env []string) error {
+// build has the go command build pkg of a module as a file.
+func build(module, file, pkg string, env []string) error {
 	// Without what debuggers need, which takes half of the time to link, and without the commit, which would make it another file each time.
 	cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-w", "-o", file, pkg)
-	cmd.Dir, cmd.Env = started, append(os.Environ(), env...)
+	cmd.Dir, cmd.Env = module, append(os.Environ(), env...)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("cannot build %s: %w\n%s", pkg, err, out)
 	}

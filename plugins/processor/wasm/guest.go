@@ -14,7 +14,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/conduit-agent/conduit/plugins/processor/wasm/wasmpb/processorv1"
-	"github.com/conduit-agent/conduit/spec/brief"
+	"github.com/conduit-agent/conduit/spec/texts"
 )
 
 // guest is one running module. It fetches a command, answers it, and fetches the next.
@@ -120,7 +120,7 @@ func (g *guest) ask(ctx context.Context, request *processorv1.CommandRequest) (*
 		return nil, fmt.Errorf("cannot read the answer of the processor: %w", err)
 	}
 	if e := response.GetError(); e != nil {
-		return nil, &guestError{code: e.GetCode(), message: brief.Text(e.GetMessage(), maxMessage)}
+		return nil, &guestError{code: e.GetCode(), message: texts.Truncate(e.GetMessage(), maxMessage)}
 	}
 	return response, nil
 }

@@ -17,7 +17,7 @@ import (
 
 	"golang.org/x/time/rate"
 
-	"github.com/conduit-agent/conduit/spec/brief"
+	"github.com/conduit-agent/conduit/spec/texts"
 )
 
 const (
@@ -58,7 +58,7 @@ func (l *lines) Write(b []byte) (int, error) {
 		if left := maxLine - len(l.part); left >= len(line) {
 			l.part = append(l.part, line...)
 		} else if left >= 0 { // else the mark is there
-			l.part = append(append(l.part, line[:left]...), brief.Mark...)
+			l.part = append(append(l.part, line[:left]...), texts.CutMark...)
 		}
 		if !ended {
 			return n, nil

@@ -11,7 +11,7 @@ import (
 
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
-	"github.com/conduit-agent/conduit/spec/brief"
+	"github.com/conduit-agent/conduit/spec/texts"
 )
 
 // result is what a guest made of one record.
@@ -72,7 +72,7 @@ func parseError(b []byte) error {
 	e := &guestError{}
 	err := eachField(b, func(number protowire.Number, content []byte) error {
 		if number == 2 {
-			e.message = strings.ToValidUTF8(brief.Text(string(content), maxMessage), "\uFFFD")
+			e.message = strings.ToValidUTF8(texts.Truncate(string(content), maxMessage), "\uFFFD")
 		}
 		return nil
 	})

@@ -135,7 +135,7 @@ type moved struct{ rate, cpu, memory float64 }
 // benchmark runs a benchmark of package kill once.
 func (b *bench) benchmark(ctx context.Context, pattern string) (m moved, err error) {
 	cmd := exec.CommandContext(ctx, b.kill, "-test.run=^$", "-test.bench="+pattern+"$", "-test.benchtime=1x")
-	cmd.Dir = filepath.Join("agent", "agenttest", "kill") // whence servers of other modules are built
+	cmd.Dir = filepath.Join("agent", "agenttest", "campaign", "kill") // whence servers of other modules are built
 	out, err := cmd.CombinedOutput()
 	m = moved{math.NaN(), math.NaN(), math.NaN()}
 	of := map[string]*float64{"records/s": &m.rate, "process-CPU-µs/record": &m.cpu, "MiB-at-most": &m.memory}

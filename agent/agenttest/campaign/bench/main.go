@@ -1,7 +1,7 @@
 // Command bench measures the built binary from outside: records that arrived, processor
 // time, memory, latency. It prints tables in Markdown. It reads /proc, so it is for Linux.
 //
-//	go run ./agent/agenttest/bench -case sizes -rounds 5 -seconds 5
+//	just bench -case sizes -rounds 5 -seconds 5
 //
 // Every round runs each case once, in turn, so that what disturbs the machine for a while
 // disturbs all of them. The first case of a table runs twice a round; the difference
@@ -130,12 +130,15 @@ func run(ctx context.Context, selected []suite, rounds int, seconds time.Duratio
 	return nil
 }
 
+// repository is where the packages are that it measures.
+const repository = "github.com/conduit-agent/conduit"
+
 func (b *bench) build(ctx context.Context) error {
-	connector := "./agent/agenttest/bench/connector"
+	connector := repository + "/agent/agenttest/campaign/bench/connector"
 	for target, args := range map[string][]string{
-		b.binary: {"build", "-ldflags", "-s -w", "-o", b.binary, "./cmd/conduit"},
-		b.loop:   {"test", "-c", "-o", b.loop, "./agent/agenttest/e2e"},
-		b.kill:   {"test", "-c", "-o", b.kill, "./agent/agenttest/campaign/kill"},
+		b.binary: {"build", "-ldflags", "-s -w", "-o", b.binary, repository + "/cmd/conduit"},
+		b.loop:   {"test", "-c", "-o", b.loop, repository + "/agent/agenttest/e2e"},
+		b.kill:   {"test", "-c", "-o", b.kill, repository + "/agent/agenttest/campaign/kill"},
 		filepath.Join(b.connectors, "conduit-connector-generator"): {"build", "-ldflags", "-s -w", "-o", b.connectors + "/conduit-connector-generator", connector},
 	} {
 		build := exec.CommandContext(ctx, "go", args...)

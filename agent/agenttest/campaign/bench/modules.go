@@ -40,7 +40,7 @@ func (b *bench) provideModules(ctx context.Context) error {
 		if _, err := os.Stat(path); err == nil {
 			continue
 		}
-		build := exec.CommandContext(ctx, "go", "build", "-o", path, "./plugins/processor/wasm/testdata/"+name)
+		build := exec.CommandContext(ctx, "go", "build", "-o", path, repository+"/plugins/processor/wasm/testdata/"+name)
 		build.Env, build.Stderr = append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm", "CGO_ENABLED=0"), os.Stderr
 		if err := build.Run(); err != nil {
 			return fmt.Errorf("cannot build module %s: %w", name, err)

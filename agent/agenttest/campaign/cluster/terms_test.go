@@ -11,7 +11,7 @@ import (
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/plugins/plugintest/server"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
-	"github.com/conduit-agent/conduit/spec/placement"
+	"github.com/conduit-agent/conduit/spec"
 )
 
 // TestTerms cuts a member off from NATS: a strict pipeline stops, a relaxed one and a local one go
@@ -63,7 +63,7 @@ func TestTerms(t *testing.T) {
 			return &c.Pipelines[at]
 		}
 		p0, p1, p2 := of("p0"), of("p1"), of("p2")
-		return p0 != nil && p0.Terms.Mode == placement.Strict && p1 != nil && p1.Terms.Mode == placement.Relaxed &&
+		return p0 != nil && p0.Terms.Mode == spec.ClusterStrict && p1 != nil && p1.Terms.Mode == spec.ClusterRelaxed &&
 			p2 != nil && p2.Reason == "Local" && p2.Member == m.name && of("p3") == nil
 	})
 	s := decoded[rest.PipelineStatus](m, "GET", "/v1/pipelines/p3/status")

@@ -356,9 +356,10 @@ func TestSamePositionsPass(t *testing.T) {
 	}
 }
 
+// A call that is not answered counts as lost, so that another try is made; one that is refused does not.
 func TestCallsThatFail(t *testing.T) {
 	load.Parallel(t, load.Agent)
-	for mode, want := range map[string]string{chaos.OpenFails: "nothing to open", chaos.OpenHang: "deadline exceeded"} {
+	for mode, want := range map[string]string{chaos.OpenFails: "nothing to open", chaos.OpenHang: "no answer within"} {
 		s, err := impatient(t, mode).Source(testContext(t), "pipe:src")
 		if err != nil {
 			t.Fatal(err)
@@ -366,7 +367,12 @@ func TestCallsThatFail(t *testing.T) {
 		if err := s.Configure(testContext(t), map[string]string{"mode": mode}); err != nil {
 			t.Fatal(err)
 		}
-		says(t, mode, s.Open(testContext(t), nil), want)
+		err = s.Open(testContext(t), nil)
+		says(t, mode, err, want)
+		var lost interface{ Lost() bool }
+		if got := errors.As(err, &lost) && lost.Lost(); got != (mode == chaos.OpenHang) {
+			t.Errorf("%s: counts as lost: %v", mode, got)
+		}
 		says(t, "Teardown", s.Teardown(testContext(t)), "")
 	}
 }

@@ -17,7 +17,6 @@ import (
 
 	"github.com/conduit-agent/conduit/agent"
 	"github.com/conduit-agent/conduit/agent/agenttest"
-	"github.com/conduit-agent/conduit/agent/agenttest/effort"
 	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 )
@@ -28,11 +27,6 @@ const agentDir = "CONDUIT_KILL_AGENT_DIR"
 // Main runs the tests, or the agent that they started. It is all that TestMain does.
 func Main(m *testing.M) {
 	agenttest.Child(agentDir, runAgent)
-	overlap := 8 // they mostly wait
-	if effort.Thorough() || effort.RaceDetector {
-		overlap = 4 // with more faults
-	}
-	wait.Overlap(overlap)
 	wait.CollectLess()
 	os.Exit(m.Run())
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/conduit-agent/conduit/agent/agenttest"
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
 	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/plugins/plugintest/server"
 	"github.com/conduit-agent/conduit/spec"
@@ -18,7 +19,7 @@ import (
 // heading there.
 func example(t *testing.T, page string, heading ...string) string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join("../../..", page))
+	text, err := os.ReadFile(filepath.Join("../../../..", page))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,7 +43,7 @@ func replace(t *testing.T, text, old, by string) string {
 
 // TestFileExample runs the example of the file destination.
 func TestFileExample(t *testing.T) {
-	t.Parallel()
+	load.Parallel(t, load.Agent)
 	a := agenttest.Start(t, "")
 	file := example(t, "plugins/builtin/README.md", "\n## file (destination)")
 	file = replace(t, file, "path: logs/*.log", "path: "+a.Path("*.log"))
@@ -59,7 +60,7 @@ func TestFileExample(t *testing.T) {
 
 // TestRedisExample runs the example of the connector's page, with the URL and the paths of the test.
 func TestRedisExample(t *testing.T) {
-	t.Parallel()
+	load.Parallel(t, load.Agent+load.Server)
 	a := agenttest.Start(t, "")
 	r := startRedis(t, t.TempDir())
 	file := example(t, "plugins/builtin/redis/README.md")
@@ -78,7 +79,7 @@ func TestRedisExample(t *testing.T) {
 
 // TestSyslogExample runs the example of the connector's page, with the address and the path of the test.
 func TestSyslogExample(t *testing.T) {
-	t.Parallel()
+	load.Parallel(t, load.Agent)
 	a, addr := agenttest.Start(t, ""), fmt.Sprintf("127.0.0.1:%d", server.FreePort(t))
 	file := replace(t, example(t, "plugins/builtin/syslog/README.md"), "127.0.0.1:5514", addr)
 	file = replace(t, file, "path: devices.jsonl", "path: "+a.Path("devices.jsonl"))
@@ -100,7 +101,7 @@ func TestSyslogExample(t *testing.T) {
 
 // TestExecExample runs the example of the connector's page, with a file and a command of the test.
 func TestExecExample(t *testing.T) {
-	t.Parallel()
+	load.Parallel(t, load.Agent)
 	enable := func(c *config.Config) { c.Connectors.Exec.Enabled = true }
 	a := agenttest.Start(t, "", enable)
 	file := replace(t, example(t, "plugins/builtin/exec/README.md"), `"-n", "0", "-F", "/var/log/syslog"`, `"-n", "+1", "-F", "`+a.Path("log")+`"`)
@@ -118,7 +119,7 @@ func TestExecExample(t *testing.T) {
 // TestPostgresExample runs the example of the connector's page, with the URL and the path of the
 // test.
 func TestPostgresExample(t *testing.T) {
-	t.Parallel()
+	load.Parallel(t, load.Agent+load.Server)
 	p := &postgresSystem{Postgres: server.StartPostgres(t, "")}
 	if err := p.exec(t.Context(), "CREATE TABLE orders (id int PRIMARY KEY, total numeric); CREATE TABLE customers (id int PRIMARY KEY); INSERT INTO orders VALUES (1, 9.90)"); err != nil {
 		t.Fatal(err)
@@ -150,7 +151,7 @@ func TestPostgresExample(t *testing.T) {
 // TestHTTPExample runs the example of the connector's page, with the addresses of the test: what
 // is sent to it is answered when the collector has it.
 func TestHTTPExample(t *testing.T) {
-	t.Parallel()
+	load.Parallel(t, load.Agent+load.Server)
 	dir := t.TempDir()
 	collector, own := startAPI(t, dir), fmt.Sprintf("127.0.0.1:%d", server.FreePort(t))
 	a := agenttest.Start(t, "")
@@ -175,7 +176,7 @@ func TestHTTPExample(t *testing.T) {
 // TestSQLiteExample runs the example of the connector's page, with the URL and the paths of the test: messages become
 // rows, which another pipeline reads.
 func TestSQLiteExample(t *testing.T) {
-	t.Parallel()
+	load.Parallel(t, load.Agent+load.Server)
 	a := agenttest.Start(t, "")
 	m := startMosquitto(t, t.TempDir(), "")
 	page := "plugins/builtin/sqlite/README.md"
@@ -198,7 +199,7 @@ func TestSQLiteExample(t *testing.T) {
 
 // TestMQTTExample runs the example of the connector's page, with the URL and the paths of the test.
 func TestMQTTExample(t *testing.T) {
-	t.Parallel()
+	load.Parallel(t, load.Agent+load.Server)
 	a := agenttest.Start(t, "")
 	m := startMosquitto(t, t.TempDir(), "")
 	file := example(t, "plugins/builtin/mqtt/README.md")

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/kill"
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
 )
 
 func list(t *testing.T, args ...string) string {
@@ -20,7 +21,7 @@ func list(t *testing.T, args ...string) string {
 
 // TestExecSource runs a command that prints the same lines each time.
 func TestExecSource(t *testing.T) {
-	t.Parallel()
+	load.Parallel(t, load.Agent)
 	kill.RunSource(t, kill.Source{
 		Plugin: "builtin:exec",
 		System: func(t *testing.T, dir string) *kill.System {
@@ -37,7 +38,7 @@ func TestExecSource(t *testing.T) {
 
 // TestExecDestination runs a command that confirms each line when it is in a file.
 func TestExecDestination(t *testing.T) {
-	t.Parallel()
+	load.Parallel(t, load.Agent)
 	kill.RunDestination(t, kill.Destination{
 		Plugin: "builtin:exec",
 		System: func(t *testing.T, dir string) *kill.System {

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/kill"
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
 	"github.com/conduit-agent/conduit/plugins/builtin/file"
 )
 
@@ -29,9 +30,9 @@ func appendNumbers(path string, first, n int) error {
 	return err
 }
 
-// TestFile runs the suite with the file connector on both sides: it has no server.
-func TestFile(t *testing.T) {
-	t.Parallel()
+// TestFileSource runs the suite with the file connector on both sides: it has no server.
+func TestFileSource(t *testing.T) {
+	load.Parallel(t, load.Agent)
 	kill.RunSource(t, kill.Source{
 		Plugin: "builtin:file",
 		System: func(_ *testing.T, dir string) *kill.System {
@@ -44,10 +45,10 @@ func TestFile(t *testing.T) {
 	})
 }
 
-// TestFiles reads several files, of which some are rotated now and then. Each call of Produce
+// TestFilesSource reads several files, of which some are rotated now and then. Each call of Produce
 // writes to one of them: order is promised within it.
-func TestFiles(t *testing.T) {
-	t.Parallel()
+func TestFilesSource(t *testing.T) {
+	load.Parallel(t, load.Agent)
 	const files = 5
 	var of []int           // file of each number
 	known := map[int]int{} // by file: the number that was written when a position had it
@@ -86,9 +87,9 @@ func positionHas(dir, path string) bool {
 	return false
 }
 
-// TestFileRotated writes a file that is rotated and compressed all the time.
-func TestFileRotated(t *testing.T) {
-	t.Parallel()
+// TestFileDestination writes a file that is rotated and compressed all the time.
+func TestFileDestination(t *testing.T) {
+	load.Parallel(t, load.Agent)
 	kill.RunDestination(t, kill.Destination{
 		Plugin: "builtin:file",
 		System: func(_ *testing.T, dir string) *kill.System {

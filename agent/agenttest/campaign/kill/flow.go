@@ -33,7 +33,7 @@ type flow struct {
 	arrived  func(ctx context.Context) ([]int, error)
 	snapshot bool // of Source
 	repeated int  // records so far
-	rounds   int  // of Destination
+	times    int  // of Destination
 	writes   bool // into the system
 
 	target  atomic.Int64 // number up to which records are wanted before the next fault
@@ -289,7 +289,7 @@ func (f *flow) rotate() error { return f.system.Rotate(f.t.Context()) }
 func (f *flow) everything() error {
 	for range 3 {
 		one := faults[rand.IntN(len(faults))]
-		if !one.needs(f) || brief() && !one.brief {
+		if !one.needs(f) || !*all && !one.few {
 			continue
 		}
 		if err := one.make(f); err != nil {

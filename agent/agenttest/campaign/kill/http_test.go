@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/conduit-agent/conduit/agent/agenttest/effort"
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/kill"
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
 	"github.com/conduit-agent/conduit/plugins/plugintest/server"
 )
 
@@ -24,7 +24,7 @@ func numbered(first, n int) string {
 
 // TestHTTPServerSource sends requests to the agent: none that is answered 2xx is lost.
 func TestHTTPServerSource(t *testing.T) {
-	t.Parallel()
+	load.Parallel(t, load.Agent)
 	kill.RunSource(t, kill.Source{
 		Plugin: "builtin:http",
 		System: func(t *testing.T, dir string) *kill.System {
@@ -58,7 +58,7 @@ func TestHTTPServerSource(t *testing.T) {
 
 // TestHTTPPollSource polls a server with a cursor.
 func TestHTTPPollSource(t *testing.T) {
-	t.Parallel()
+	load.Parallel(t, load.Agent+load.Server)
 	kill.RunSource(t, kill.Source{
 		Plugin: "builtin:http",
 		System: func(t *testing.T, dir string) *kill.System {
@@ -86,11 +86,10 @@ func TestHTTPPollSource(t *testing.T) {
 // TestHTTPDestination sends records to a server that stores what it answers 2xx to: with the key of
 // each request, once; in batches, again after a lost answer.
 func TestHTTPDestination(t *testing.T) {
-	effort.Long(t)
 	t.Parallel()
 	for format, once := range map[string]bool{"single": true, "lines": false} {
 		t.Run(format, func(t *testing.T) {
-			t.Parallel()
+			load.Parallel(t, load.Agent+load.Server)
 			kill.RunDestination(t, kill.Destination{
 				Plugin: "builtin:http", Once: once, Reread: !once,
 				System: func(t *testing.T, dir string) *kill.System {

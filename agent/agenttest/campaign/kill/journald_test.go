@@ -11,13 +11,14 @@ import (
 
 	"github.com/conduit-agent/conduit/agent/agenttest"
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/kill"
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
 	"github.com/conduit-agent/conduit/plugins/plugintest/server"
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// TestJournald reads a journal, which has no server.
-func TestJournald(t *testing.T) {
-	t.Parallel()
+// TestJournaldSource reads a journal, which has no server.
+func TestJournaldSource(t *testing.T) {
+	load.Parallel(t, load.Agent)
 	kill.RunSource(t, kill.Source{
 		Plugin: "builtin:journald", Number: journalNumber,
 		System: func(t *testing.T, _ string) *kill.System {
@@ -52,10 +53,10 @@ func journalNumber(r *kill.Line) (int, error) {
 	return message.N, err
 }
 
-// TestJournaldToHTTP runs the example of the connector's page, with the journal and the collector
+// TestJournaldExample runs the example of the connector's page, with the journal and the collector
 // of the test.
-func TestJournaldToHTTP(t *testing.T) {
-	t.Parallel()
+func TestJournaldExample(t *testing.T) {
+	load.Parallel(t, load.Agent+load.Server)
 	j, collector := server.NewJournal(t), startAPI(t, t.TempDir())
 	if err := j.Append("PRIORITY=3\n_SYSTEMD_UNIT=ssh.service\n", "it failed"); err != nil {
 		t.Fatal(err)

@@ -15,8 +15,8 @@ import (
 	"github.com/twmb/franz-go/pkg/sasl/plain"
 
 	"github.com/conduit-agent/conduit/agent/agenttest"
-	"github.com/conduit-agent/conduit/agent/agenttest/effort"
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/kill"
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
 	"github.com/conduit-agent/conduit/plugins/plugintest/server"
 	"github.com/conduit-agent/conduit/spec"
 )
@@ -141,8 +141,7 @@ func (k *kafkaSystem) stored(ctx context.Context) ([]int, error) {
 
 // TestKafkaSource runs the suite with the source.
 func TestKafkaSource(t *testing.T) {
-	effort.Long(t)
-	t.Parallel()
+	load.Parallel(t, load.Agent+load.Server)
 	kill.RunSource(t, kill.Source{
 		Plugin: "builtin:kafka",
 		System: func(t *testing.T, dir string) *kill.System {
@@ -156,8 +155,7 @@ func TestKafkaSource(t *testing.T) {
 
 // TestKafkaDestination runs the suite with the destination, which repeats what was outstanding.
 func TestKafkaDestination(t *testing.T) {
-	effort.Long(t)
-	t.Parallel()
+	load.Parallel(t, load.Agent+load.Server)
 	kill.RunDestination(t, kill.Destination{
 		Plugin: "builtin:kafka",
 		System: func(t *testing.T, dir string) *kill.System {
@@ -175,12 +173,11 @@ type graceful struct{ *kafkaSystem }
 // Kill stops the broker.
 func (g graceful) Kill() { g.Stop() }
 
-// TestKafkaExactlyOnce runs the suite with the destination in transactions: nothing is repeated.
+// TestKafkaExactlyOnceDestination runs the suite with the destination in transactions: nothing is repeated.
 // A kfake that is killed ends open transactions without a marker in the log, which hides all that
 // their producer writes later: it is stopped instead.
-func TestKafkaExactlyOnce(t *testing.T) {
-	effort.Long(t)
-	t.Parallel()
+func TestKafkaExactlyOnceDestination(t *testing.T) {
+	load.Parallel(t, load.Agent+load.Server)
 	kill.RunDestination(t, kill.Destination{
 		Plugin: "builtin:kafka",
 		System: func(t *testing.T, dir string) *kill.System {
@@ -193,9 +190,9 @@ func TestKafkaExactlyOnce(t *testing.T) {
 	})
 }
 
-// TestPostgresToKafkaExample runs the example of the destination, with the servers of the test.
-func TestPostgresToKafkaExample(t *testing.T) {
-	t.Parallel()
+// TestKafkaDestinationExample runs the example of the destination, with the servers of the test.
+func TestKafkaDestinationExample(t *testing.T) {
+	load.Parallel(t, load.Agent+2*load.Server)
 	k := &kafkaSystem{t: t, Kafka: server.StartKafka(t, server.KafkaOptions{Topics: "orders:1,customers:1"})}
 	p := &postgresSystem{Postgres: server.StartPostgres(t, "")}
 	if err := p.exec(t.Context(), "CREATE TABLE orders (id int PRIMARY KEY, total numeric); CREATE TABLE customers (id int PRIMARY KEY); INSERT INTO orders VALUES (1, 9.90)"); err != nil {
@@ -231,7 +228,7 @@ func TestPostgresToKafkaExample(t *testing.T) {
 
 // TestKafkaExample runs the example of the connector's page, with the servers and paths of the test.
 func TestKafkaExample(t *testing.T) {
-	t.Parallel()
+	load.Parallel(t, load.Agent+load.Server)
 	k := &kafkaSystem{t: t, Kafka: server.StartKafka(t, server.KafkaOptions{Topics: fmt.Sprintf("orders:1,ledger:%d", kafkaPartitions), Users: []string{"PLAIN test test", "SCRAM-SHA-512 conduit secret1"}})}
 	a := agenttest.Start(t, "")
 	if err := os.WriteFile(a.Path("password"), []byte("secret1\n"), 0o600); err != nil {

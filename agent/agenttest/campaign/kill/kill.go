@@ -7,23 +7,23 @@
 // half-open, and has credentials replaced; after each fault it waits until all is there, and checks that every
 // number is, in the order that was promised, and repeated only where that was promised.
 //
-// A test registers a case with RunSource or RunDestination, in a file of its own in this
-// directory. That no position and no acknowledgement matters to a source is what package
-// plugintest checks; its Target belongs into the test of the connector.
+// A test registers a case with RunSource or RunDestination, in a file of its own in this directory, as
+// TestNAMESource or TestNAMEDestination of the connector: -run TestNAME runs all of one. That no position and no
+// acknowledgement matters to a source is what package plugintest checks; its Target belongs into the test of the
+// connector.
 package kill
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"testing"
 	"time"
 
-	"github.com/conduit-agent/conduit/agent/agenttest/effort"
 	"github.com/conduit-agent/conduit/plugins/plugintest/server"
 	"github.com/conduit-agent/conduit/spec"
 )
@@ -36,6 +36,15 @@ type Server interface {
 	Stop()
 	Kill()
 }
+
+// The size of a run. Without -all it is small enough for each change, and makes the faults that found the most.
+var (
+	rounds = flag.Int("rounds", 1, "how often each fault is made")
+	all    = flag.Bool("all", false, "make all faults, and test processors that keep state in all places with all destinations")
+)
+
+// All reports whether all is tried that there is, or what tells the most.
+func All() bool { return *all }
 
 // System is a running server, or what else a connector reaches, with one ledger in it.
 type System struct {
@@ -87,7 +96,7 @@ type Destination struct {
 	Unordered  bool             // the system does not know the order of writing
 	Once       bool             // effect-once: no fault repeats a record
 	Reread     bool             // faults of network and server may repeat records, as a kill of the agent may
-	Rounds     int              // how often short runs make a fault; 0: once
+	Times      int              // how often a round makes a fault; 0: once
 	Skip       map[Fault]string
 }
 
@@ -115,8 +124,8 @@ type maker struct {
 	Fault
 	needs func(*flow) bool
 	make  func(*flow) error
-	brief bool // made in short runs, too
-	once  bool // made once whatever rounds says: what it proves takes time
+	few   bool // one of those that are made without -all
+	once  bool // made once whatever -rounds says: what it proves takes time
 }
 
 // faults are made one at a time.
@@ -142,26 +151,6 @@ func (f *flow) canRotate() bool { return f.system.Rotate != nil }
 // repeats reports whether the fault may repeat records with any connector that is not
 // effect-once: those that were outstanding when the agent ended.
 func (fault Fault) repeats() bool { return fault == AgentKilled || fault == Everything }
-
-// brief reports whether the run is a short one, which makes each of the brief faults once: outside
-// CI and under the race detector. CONDUIT_KILL_ROUNDS asks for all faults, and so many of each.
-func brief() bool { return !effort.Thorough() && os.Getenv("CONDUIT_KILL_ROUNDS") == "" }
-
-// rounds is how often each fault is made.
-func rounds(t testing.TB) int {
-	s := os.Getenv("CONDUIT_KILL_ROUNDS")
-	switch {
-	case brief():
-		return 1
-	case s == "":
-		return 2
-	}
-	n, err := strconv.Atoi(s)
-	if err != nil || n < 1 {
-		t.Fatalf("CONDUIT_KILL_ROUNDS is %q: want a number from 1", s)
-	}
-	return n
-}
 
 // RunSource runs the suite: records flow from the system into a file.
 func RunSource(t *testing.T, c Source) {
@@ -203,7 +192,7 @@ func RunDestination(t *testing.T, c Destination) {
 	f.produce = func(_ context.Context, first, n int) error { return appendLines(input, first, n) }
 	f.arrived = f.system.Stored
 	f.promise = promise{unordered: c.Unordered, once: c.Once, reread: c.Reread}
-	f.rounds, f.writes = c.Rounds, true
+	f.times, f.writes = c.Times, true
 	f.run(c.Skip)
 }
 
@@ -218,7 +207,7 @@ func (f *flow) run(skip map[Fault]string) {
 		}
 	}
 	for _, one := range append(slices.Clone(faults), maker{Everything, always, (*flow).everything, true, false}) {
-		if brief() && !one.brief || !one.needs(f) {
+		if !*all && !one.few || !one.needs(f) {
 			continue
 		}
 		if reason, ok := skip[one.Fault]; ok {
@@ -236,10 +225,7 @@ func (f *flow) run(skip map[Fault]string) {
 func (f *flow) fault(t *testing.T, fault maker) {
 	began := f.ledger.count()
 	resume := f.feed()
-	n := rounds(t)
-	if brief() {
-		n = max(n, f.rounds)
-	}
+	n := *rounds * max(f.times, 1)
 	if fault.once {
 		n = 1
 	}

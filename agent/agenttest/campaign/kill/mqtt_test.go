@@ -16,6 +16,7 @@ import (
 	"github.com/eclipse/paho.golang/paho"
 
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/kill"
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
 	"github.com/conduit-agent/conduit/plugins/plugintest/server"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 )
@@ -126,7 +127,7 @@ func (m *mosquitto) publish(ctx context.Context, topic string, payloads ...strin
 // TestMQTTSource receives what is published and written by the server. Credentials that are replaced make the pipeline
 // start again: what it had acknowledged over the connection that was cut comes again.
 func TestMQTTSource(t *testing.T) {
-	t.Parallel()
+	load.Parallel(t, load.Agent+load.Server)
 	kill.RunSource(t, kill.Source{
 		Plugin: "builtin:mqtt", Reread: true,
 		System: func(t *testing.T, dir string) *kill.System {
@@ -153,7 +154,7 @@ func TestMQTTSource(t *testing.T) {
 // TestMQTTDestination publishes: what the server acknowledges reaches the subscribers that are connected, to which it sends
 // a message before it acknowledges it. What it keeps for others, and has not written, is lost when it is killed.
 func TestMQTTDestination(t *testing.T) {
-	t.Parallel()
+	load.Parallel(t, load.Agent+load.Server)
 	kill.RunDestination(t, kill.Destination{
 		Plugin: "builtin:mqtt", Reread: true,
 		System: func(t *testing.T, dir string) *kill.System {

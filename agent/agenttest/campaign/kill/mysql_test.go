@@ -14,6 +14,7 @@ import (
 
 	"github.com/conduit-agent/conduit/agent/agenttest"
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/kill"
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
 	"github.com/conduit-agent/conduit/plugins/plugintest/server"
 	"github.com/conduit-agent/conduit/spec"
 )
@@ -103,7 +104,7 @@ func TestMySQLSource(t *testing.T) {
 	t.Parallel()
 	for name, start := range map[string]func(testing.TB, string, string) *mysqlServer{"MariaDB": startReplicated, "MySQL": startReplicatedMySQL} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
+			load.Parallel(t, load.Agent+load.Server)
 			kill.RunSource(t, kill.Source{
 				Plugin: "builtin:mysql",
 				System: func(t *testing.T, dir string) *kill.System {
@@ -133,7 +134,7 @@ func TestMySQLDestination(t *testing.T) {
 	t.Parallel()
 	for name, start := range map[string]func(testing.TB, ...string) *server.MySQL{"MariaDB": server.StartMariaDB, "MySQL": server.StartMySQL} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
+			load.Parallel(t, load.Agent+load.Server)
 			kill.RunDestination(t, kill.Destination{
 				Plugin: "builtin:mysql", Once: true,
 				System: func(t *testing.T, dir string) *kill.System {
@@ -153,7 +154,7 @@ func TestMySQLDestination(t *testing.T) {
 
 // TestMySQLExample runs the example of the destination, with the server and paths of the test.
 func TestMySQLExample(t *testing.T) {
-	t.Parallel()
+	load.Parallel(t, load.Agent+load.Server)
 	a := agenttest.Start(t, "")
 	d := startMariaDB(t, t.TempDir(), "CREATE TABLE orders (id int PRIMARY KEY, total decimal(10,2))")
 	if err := os.WriteFile(a.Path("orders.jsonl"), []byte(`{"id": 1, "total": "9.90"}`+"\n"+`{"id": 2, "total": "1"}`+"\n"), 0o600); err != nil {
@@ -173,7 +174,7 @@ func TestMySQLExample(t *testing.T) {
 
 // TestMySQLSourceExample runs the example of the source, with the server and paths of the test.
 func TestMySQLSourceExample(t *testing.T) {
-	t.Parallel()
+	load.Parallel(t, load.Agent+load.Server)
 	a := agenttest.Start(t, "")
 	d := startReplicated(t, t.TempDir(), "CREATE TABLE orders (id int PRIMARY KEY, total decimal(10,2)); CREATE TABLE customers (id int PRIMARY KEY); INSERT INTO orders VALUES (1, 9.90); INSERT INTO customers VALUES (7)")
 	file := example(t, "plugins/builtin/mysql/README.md", "# mysql\n")

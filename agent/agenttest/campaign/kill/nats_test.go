@@ -12,8 +12,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/conduit-agent/conduit/agent/agenttest"
-	"github.com/conduit-agent/conduit/agent/agenttest/effort"
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/kill"
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
 	"github.com/conduit-agent/conduit/plugins/plugintest/server"
 	"github.com/conduit-agent/conduit/spec"
 )
@@ -153,8 +153,7 @@ func (s *natsSystem) stored(ctx context.Context) (all []int, err error) {
 
 // TestNATSSource reads a stream.
 func TestNATSSource(t *testing.T) {
-	effort.Long(t)
-	t.Parallel()
+	load.Parallel(t, load.Agent+load.Server)
 	kill.RunSource(t, kill.Source{
 		Plugin: "builtin:nats",
 		System: func(t *testing.T, dir string) *kill.System {
@@ -166,8 +165,7 @@ func TestNATSSource(t *testing.T) {
 
 // TestNATSDestination publishes to a stream, which drops what comes twice within its duplicate window.
 func TestNATSDestination(t *testing.T) {
-	effort.Long(t)
-	t.Parallel()
+	load.Parallel(t, load.Agent+load.Server)
 	kill.RunDestination(t, kill.Destination{
 		Plugin: "builtin:nats", Once: true,
 		System: func(t *testing.T, dir string) *kill.System {
@@ -180,7 +178,7 @@ func TestNATSDestination(t *testing.T) {
 
 // TestNATSExample runs the example of the connector's page, with the URL and the paths of the test.
 func TestNATSExample(t *testing.T) {
-	t.Parallel()
+	load.Parallel(t, load.Agent+load.Server)
 	a := agenttest.Start(t, "")
 	s := startNATS(t, a.Path("."))
 	file := example(t, "plugins/builtin/nats/README.md")

@@ -15,6 +15,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/kill"
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
 	"github.com/conduit-agent/conduit/plugins/plugintest/server"
 )
 
@@ -129,12 +130,16 @@ func (p *postgresSystem) stored(ctx context.Context) ([]int, error) {
 	return all, nil
 }
 
-// eachPostgres runs the suite with each version installed: all faults with the newest one, and with the others those that
-// depend on how a server recovers.
+// eachPostgres runs the suite with the newest version, or with each that is installed: all faults with the newest one, and
+// with the others those that depend on how a server recovers.
 func eachPostgres(t *testing.T, run func(t *testing.T, bin string, skip map[kill.Fault]string)) {
 	const done = "the newest version has had it"
 	skip := map[kill.Fault]string{}
-	for _, bin := range server.PostgresDirs(t) {
+	bins := server.PostgresDirs(t)
+	if !kill.All() {
+		bins = bins[:1]
+	}
+	for _, bin := range bins {
 		version, err := exec.Command(filepath.Join(bin, "postgres"), "--version").Output()
 		if err != nil {
 			t.Fatal(err)
@@ -143,7 +148,7 @@ func eachPostgres(t *testing.T, run func(t *testing.T, bin string, skip map[kill
 		number, _, _ = strings.Cut(strings.TrimSpace(number), " ")
 		faults := maps.Clone(skip)
 		t.Run(number, func(t *testing.T) {
-			t.Parallel()
+			load.Parallel(t, load.Agent+load.Server)
 			run(t, bin, faults)
 		})
 		for _, one := range []kill.Fault{kill.None, kill.AgentStopped, kill.ConnectionCut, kill.ConnectionRefused, kill.ConnectionDelayed, kill.ConnectionStalled, kill.ConnectionHalfOpen, kill.CredentialsRotated} {

@@ -13,6 +13,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/kill"
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
 	"github.com/conduit-agent/conduit/plugins/plugintest/server"
 )
 
@@ -85,9 +86,9 @@ func (r *redisSystem) produce(command func(payload string) []any) func(context.C
 	}
 }
 
-// TestRedisStream reads a stream.
-func TestRedisStream(t *testing.T) {
-	t.Parallel()
+// TestRedisStreamSource reads a stream.
+func TestRedisStreamSource(t *testing.T) {
+	load.Parallel(t, load.Agent+load.Server)
 	kill.RunSource(t, kill.Source{
 		Plugin: "builtin:redis",
 		System: func(t *testing.T, dir string) *kill.System {
@@ -101,10 +102,10 @@ func TestRedisStream(t *testing.T) {
 	})
 }
 
-// TestRedisList takes elements of a list. What a run of the pipeline that failed had not
+// TestRedisListSource takes elements of a list. What a run of the pipeline that failed had not
 // acknowledged comes again.
-func TestRedisList(t *testing.T) {
-	t.Parallel()
+func TestRedisListSource(t *testing.T) {
+	load.Parallel(t, load.Agent+load.Server)
 	kill.RunSource(t, kill.Source{
 		Plugin: "builtin:redis", Reread: true,
 		System: func(t *testing.T, dir string) *kill.System {
@@ -123,7 +124,7 @@ func TestRedisDestination(t *testing.T) {
 	t.Parallel()
 	for kind, read := range map[string]func(*redisSystem, context.Context) ([][]byte, error){"list": (*redisSystem).elements, "stream": (*redisSystem).entries} {
 		t.Run(kind, func(t *testing.T) {
-			t.Parallel()
+			load.Parallel(t, load.Agent+load.Server)
 			kill.RunDestination(t, kill.Destination{
 				Plugin: "builtin:redis", Once: true,
 				System: func(t *testing.T, dir string) *kill.System {

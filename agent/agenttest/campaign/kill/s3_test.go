@@ -15,8 +15,8 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/agent/agenttest"
-	"github.com/conduit-agent/conduit/agent/agenttest/effort"
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/kill"
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
 	"github.com/conduit-agent/conduit/plugins/plugintest/server"
 	"github.com/conduit-agent/conduit/spec"
 )
@@ -90,10 +90,9 @@ func (s *s3System) stored(context.Context) (all []int, err error) {
 
 // TestS3Source reads an object for each number.
 func TestS3Source(t *testing.T) {
-	effort.Long(t)
-	t.Parallel()
+	load.Parallel(t, load.Agent+load.Server)
 	polling, delay := "400ms", "100ms" // to list all objects takes half of the test's CPU time
-	if os.Getenv("CI") != "" {
+	if kill.All() {
 		polling, delay = "100ms", "1s"
 	}
 	kill.RunSource(t, kill.Source{
@@ -121,11 +120,10 @@ func TestS3Source(t *testing.T) {
 // TestS3Destination writes objects: with positions, each record once; without them, again what
 // was outstanding.
 func TestS3Destination(t *testing.T) {
-	effort.Long(t)
 	t.Parallel()
 	for _, once := range []bool{true, false} {
 		t.Run(fmt.Sprintf("once %v", once), func(t *testing.T) {
-			t.Parallel()
+			load.Parallel(t, load.Agent+load.Server)
 			kill.RunDestination(t, kill.Destination{
 				Plugin: "builtin:s3", Once: once, Reread: !once,
 				System: func(t *testing.T, dir string) *kill.System {
@@ -143,8 +141,7 @@ func TestS3Destination(t *testing.T) {
 // TestS3Example runs the example of the connector's page, with the addresses and paths of the test: what
 // is sent is answered when the bucket has it.
 func TestS3Example(t *testing.T) {
-	effort.Long(t)
-	t.Parallel()
+	load.Parallel(t, load.Agent+load.Server)
 	a := agenttest.Start(t, "")
 	s := startS3(t, a.Path("."))
 	own, token := fmt.Sprintf("127.0.0.1:%d", server.FreePort(t)), a.Path("token")

@@ -10,6 +10,7 @@ import (
 	_ "github.com/mattn/go-sqlite3"
 
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/kill"
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
 )
 
 // sqliteFile is a database that this process writes to and reads while the agent does.
@@ -76,7 +77,7 @@ func numbersOf(ctx context.Context, db *sql.DB, query string) (all []int, err er
 
 // TestSQLiteSource loses nothing, keeps the order of commits and, unless the agent is killed, repeats nothing.
 func TestSQLiteSource(t *testing.T) {
-	t.Parallel()
+	load.Parallel(t, load.Agent)
 	kill.RunSource(t, kill.Source{
 		Plugin: "builtin:sqlite", Snapshot: true,
 		System: func(t *testing.T, dir string) *kill.System {
@@ -90,7 +91,7 @@ func TestSQLiteSource(t *testing.T) {
 
 // TestSQLiteDestination writes each record exactly once, without a key.
 func TestSQLiteDestination(t *testing.T) {
-	t.Parallel()
+	load.Parallel(t, load.Agent)
 	kill.RunDestination(t, kill.Destination{
 		Plugin: "builtin:sqlite", Once: true,
 		System: func(t *testing.T, dir string) *kill.System {

@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/conduit-agent/conduit/agent/agenttest/effort"
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/kill"
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
 	"github.com/conduit-agent/conduit/plugins/plugintest/built"
 	"github.com/conduit-agent/conduit/plugins/plugintest/server"
 	"github.com/conduit-agent/conduit/plugins/processor/wasm"
@@ -193,19 +193,22 @@ func TestStateful(t *testing.T) {
 	for name, chain := range statefulChains {
 		for behind, d := range statefulSystems {
 			for _, place := range []string{"pipeline", "destination"} {
+				if !kill.All() && (d.server || place == "destination") {
+					continue
+				}
+				weight := load.Agent
+				if d.server {
+					weight += load.Server
+				}
 				t.Run(name+" of the "+place+" and "+behind, func(t *testing.T) {
-					if d.server || place == "destination" {
-						effort.Long(t)
-						effort.Once(t)
-					}
-					t.Parallel()
+					load.Parallel(t, weight)
 					system := d.system
 					if chain.module {
 						system = module.with(system)
 					}
 					kill.RunDestination(t, kill.Destination{
 						Plugin: "builtin:" + d.plugin, Processors: chain.processors, Shared: place == "pipeline",
-						Unordered: chain.unordered || d.unordered, Refused: d.refused, Rounds: 4,
+						Unordered: chain.unordered || d.unordered, Refused: d.refused, Times: 4,
 						System: system, Skip: otherFaults, Reread: true,
 					})
 				})

@@ -10,13 +10,14 @@ import (
 	"testing"
 
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/kill"
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
 	"github.com/conduit-agent/conduit/plugins/plugintest/server"
 )
 
 // TestSyslogSource receives over one connection, which is delayed. What was received and is not written when the agent ends,
 // or under way when the connection does, is lost, as the page says.
 func TestSyslogSource(t *testing.T) {
-	t.Parallel()
+	load.Parallel(t, load.Agent)
 	const unconfirmed = "the protocol has no acknowledgements: what was under way is lost"
 	kill.RunSource(t, kill.Source{
 		Plugin: "builtin:syslog",
@@ -79,7 +80,7 @@ func connected(ctx context.Context, own, through string) (net.Conn, error) {
 // TestSyslogDestination sends to a real daemon over TCP, which has no acknowledgements but those of the kernel: what that one had
 // acknowledged, and the daemon or the proxy did not read before it ended or closed the connection, is lost.
 func TestSyslogDestination(t *testing.T) {
-	t.Parallel()
+	load.Parallel(t, load.Agent+load.Server)
 	const unconfirmed = "the protocol has no acknowledgements: what the kernel took and the process did not read is lost"
 	kill.RunDestination(t, kill.Destination{
 		Plugin: "builtin:syslog", Unordered: true, Reread: true, // by the daemon, when there is more than one connection

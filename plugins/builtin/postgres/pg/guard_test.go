@@ -1,149 +1,44 @@
-package pg_test
+package pg
 
 import (
 	"context"
 	"errors"
-	"fmt"
-	"strings"
+	"net"
+	"os"
 	"testing"
+	"testing/synctest"
 	"time"
-
-	"github.com/jackc/pgx/v5/pgconn"
-
-	"github.com/conduit-agent/conduit/plugins/builtin/postgres/pg"
-	"github.com/conduit-agent/conduit/plugins/plugintest/server"
-	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 )
 
-func urlOf(addr string) string {
-	return fmt.Sprintf("postgres://postgres@%s/postgres?sslmode=disable", addr)
-}
-
-// TestGuard has guarded sessions wait for what takes long, and for what never comes.
-func TestGuard(t *testing.T) {
-	t.Parallel()
-	p := server.StartPostgres(t, "")
-	const silence = 500 * time.Millisecond
-	for _, c := range []struct {
-		name    string
-		test    func(*guarded)
-		silence time.Duration
-	}{
-		{"an answer that takes long", slowAnswer, silence},
-		{"a lost question", lostQuestion, silence},
-		{"a lost answer", lostAnswer, silence},
-		{"lost rows", lostRows, silence},
-		{"a canceled wait", canceledWait, 5 * time.Second},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			observer, err := pg.Connect(t.Context(), urlOf(p.Addr), nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() { pg.Close(observer) })
-			proxy := server.NewProxy(t, p.Addr)
-			conn, err := pg.ConnectGuarded(t.Context(), urlOf(proxy.Addr()), c.silence, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() { pg.Close(conn) })
-			c.test(&guarded{t, proxy, conn, observer, c.silence})
-		})
-	}
-}
-
-type guarded struct {
-	*testing.T
-	proxy    *server.Proxy
-	conn     *pgconn.PgConn
-	observer *pgconn.PgConn // not guarded, and not through the proxy
-	silence  time.Duration
-}
-
-// query runs a query in the guarded session.
-func (g *guarded) query(sql string) error {
-	_, err := pg.Rows(g.Context(), g.conn, sql)
-	return err
-}
-
-// state returns what the server says that the guarded session waits for.
-func (g *guarded) state() string {
-	r, err := pg.Row(g.Context(), g.observer, "SELECT coalesce(wait_event, '-') FROM pg_stat_activity WHERE pid = $1", fmt.Sprint(g.conn.PID()))
-	if err != nil {
-		g.Fatal(err)
-	}
-	if r == nil {
-		return "ended"
-	}
-	return r[0]
-}
-
-// isGivenUp checks that err is that of a half-open connection, and that its session ends.
-func (g *guarded) isGivenUp(err error) {
-	g.Helper()
-	if err == nil || !strings.Contains(err.Error(), "half-open") || !pg.Transient(err) {
-		g.Errorf("a half-open connection returns %v", err)
-	}
-	wait.For(g, "the session has ended", func() bool { return g.state() == "ended" })
-}
-
-// slowAnswer waits for a statement, however long it takes.
-func slowAnswer(g *guarded) {
-	if err := g.query(fmt.Sprintf("SELECT pg_sleep(%f)", 4*g.silence.Seconds())); err != nil {
-		g.Error(err)
-	}
-}
-
-// lostQuestion has the server wait in a transaction with a lock, which is released.
-func lostQuestion(g *guarded) {
-	for _, sql := range []string{"CREATE TABLE held (n int)", "BEGIN; LOCK TABLE held"} {
-		if err := pg.Execute(g.Context(), g.conn, sql); err != nil {
-			g.Fatal(err)
+// A session that is canceled while the server is asked about it, and does not answer, does not wait for that answer.
+func TestCanceledWhileTheServerIsAsked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		session, server := net.Pipe()
+		defer func() { _ = server.Close() }()
+		asked := false
+		g := &guard{Conn: session, pid: 1, silence: time.Minute, env: t.Context(), url: "postgres://postgres@127.0.0.1/postgres?sslmode=disable",
+			redial: func(context.Context) (net.Conn, error) {
+				asked = true
+				question, nobody := net.Pipe()
+				t.Cleanup(func() { _ = nobody.Close() })
+				return question, nil
+			}}
+		defer func() { _ = g.Close() }()
+		ended := make(chan error, 1)
+		go func() {
+			_, err := g.Read(make([]byte, 1))
+			ended <- err
+		}()
+		time.Sleep(time.Minute + time.Second)
+		if !asked {
+			t.Fatal("the server is not asked")
 		}
-	}
-	g.proxy.Blackhole()
-	g.isGivenUp(g.query("SELECT 1"))
-	if err := pg.Execute(g.Context(), g.observer, "SET lock_timeout = '10s'; DROP TABLE held"); err != nil {
-		g.Errorf("what the session locked stays locked: %v", err)
-	}
-}
-
-// lostAnswer loses the connection while the server works.
-func lostAnswer(g *guarded) {
-	done := make(chan error, 1)
-	go func() { done <- g.query("SELECT pg_sleep(1)") }()
-	wait.For(g, "the server works", func() bool { return g.state() == "PgSleep" })
-	g.proxy.Blackhole()
-	g.isGivenUp(<-done)
-}
-
-// lostRows loses the connection while rows come: the server cannot send more. What it has sent is taken by the proxy.
-func lostRows(g *guarded) {
-	g.proxy.Hold(true)
-	done := make(chan error, 1)
-	go func() { done <- g.query("SELECT repeat('x', 1000) FROM generate_series(1, 100000)") }()
-	wait.For(g, "the query is under way", func() bool { return g.proxy.Holds() > 0 })
-	g.proxy.Blackhole()
-	g.proxy.Hold(false)
-	g.isGivenUp(<-done)
-}
-
-// canceledWait cancels a query while the server is asked about it, and does not answer.
-func canceledWait(g *guarded) {
-	ctx, cancel := context.WithCancel(g.Context())
-	defer cancel()
-	done := make(chan error, 1)
-	go func() {
-		_, err := pg.Rows(ctx, g.conn, "SELECT pg_sleep(3600)")
-		done <- err
-	}()
-	wait.For(g, "the server works", func() bool { return g.state() == "PgSleep" })
-	g.proxy.Hold(true)
-	wait.For(g, "the server is asked", func() bool { return g.proxy.Holds() > 0 })
-	canceled := time.Now()
-	cancel()
-	if err := <-done; !errors.Is(err, context.Canceled) || time.Since(canceled) > wait.Within(g.silence/2, g.silence) {
-		g.Errorf("a query that was canceled returns %v after %v", err, time.Since(canceled))
-	}
+		canceled := time.Now()
+		if err := g.SetReadDeadline(canceled); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-ended; !errors.Is(err, os.ErrDeadlineExceeded) || !time.Now().Equal(canceled) {
+			t.Errorf("reading ends %v later: %v", time.Since(canceled), err)
+		}
+	})
 }

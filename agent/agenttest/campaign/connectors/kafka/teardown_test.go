@@ -1,0 +1,56 @@
+package kafka_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
+	"github.com/conduit-agent/conduit/plugins/plugintest/server"
+	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
+	"github.com/conduit-agent/conduit/plugins/record"
+)
+
+// TestDeliveryTimeout gives a message up that no broker takes for so long: no record is to blame for it. With all acknowledgements
+// the client does not give up one that it sent without an answer, as it may be there.
+func TestDeliveryTimeout(t *testing.T) {
+	load.Parallel(t, load.Server)
+	k := server.StartKafka(t, server.KafkaOptions{})
+	w := in(t, k.Addr, 1)
+	d := w.openDestination(w.destinationSettings("deliveryTimeout", "1s", "acks", "one"))
+	d.write(one(1, "a"))
+	k.Stop()
+	ctx, cancel := context.WithTimeout(d.ctx, wait.Limit)
+	defer cancel()
+	if n, err := d.Write(ctx, []record.Record{one(2, "b")}); n != 0 || err == nil || !unavailable(err) || ctx.Err() != nil {
+		t.Errorf("%d written: %v", n, err)
+	}
+}
+
+// TestTeardownWithoutBroker leaves a group whose broker is gone, with outstanding records and without.
+func TestTeardownWithoutBroker(t *testing.T) {
+	load.Parallel(t, 2*load.Server)
+	for _, settled := range []bool{true, false} {
+		t.Run(fmt.Sprint("settled records: ", settled), func(t *testing.T) {
+			t.Parallel()
+			k := server.StartKafka(t, server.KafkaOptions{})
+			w := in(t, k.Addr, 2)
+			w.produce(0, "a", "b")
+			s := w.open(w.settings(), nil)
+			all := s.want("a", "b")
+			k.Kill()
+			if settled {
+				s.ack(all...)
+			}
+			s.torn = true
+			done := make(chan struct{})
+			go func() { _ = s.Teardown(context.WithoutCancel(s.ctx)); close(done) }()
+			select {
+			case <-done:
+			case <-time.After(wait.Limit):
+				t.Fatal("it does not end")
+			}
+		})
+	}
+}

@@ -1,0 +1,49 @@
+package mysql_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
+	"github.com/conduit-agent/conduit/plugins/plugintest/page"
+	"github.com/conduit-agent/conduit/plugins/plugintest/server"
+)
+
+const readme = "../../../../../plugins/builtin/mysql/README.md"
+
+// TestPage starts servers with the settings of the page, and a source as the user that its statements make.
+func TestPage(t *testing.T) {
+	load.Parallel(t, 2*load.Server)
+	settings, grants := page.Blocks(t, readme, "ini"), page.Blocks(t, readme, "sql")
+	if len(settings) != 1 || len(grants) != 1 {
+		t.Fatalf("the page has %d blocks of settings and %d of SQL, and one of each is known here", len(settings), len(grants))
+	}
+	var options []string
+	for line := range strings.SplitSeq(settings[0], "\n") {
+		name, value, _ := strings.Cut(line, " = ")
+		options = append(options, "--loose-"+name+"="+value) // loose: MySQL 5.6 has no binlog_row_metadata
+	}
+	for name, start := range map[string]func(testing.TB, ...string) *server.MySQL{"MariaDB": server.StartMariaDB, "MySQL": server.StartMySQL} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := &world{TB: t, addr: start(t, options...).Addr, name: "shop"}
+			w.db = w.connect("")
+			if name == "MySQL" { // a new one takes local users for anonymous ones
+				w.exec("DELETE FROM mysql.user WHERE user = ''; FLUSH PRIVILEGES")
+			}
+			w.exec("CREATE DATABASE shop; CREATE TABLE shop.t (id int PRIMARY KEY); INSERT INTO shop.t VALUES (1)")
+			for line := range strings.SplitSeq(grants[0], "\n") {
+				statement, of, _ := strings.Cut(line, "-- ")
+				if of == "" || of == name {
+					w.exec(strings.ReplaceAll(statement, "…", "secret"))
+				}
+			}
+			s := w.open(w.sourceSettings("t", "user", "conduit", "password", "secret"), nil)
+			s.Want(`snapshot t {"id":1} to {"id":1}`)
+			streaming(s)
+			w.exec("INSERT INTO shop.t VALUES (2)")
+			s.Want(`create t {"id":2} to {"id":2}`)
+			s.Close()
+		})
+	}
+}

@@ -1,0 +1,106 @@
+package s3_test
+
+import (
+	"crypto/tls"
+	"errors"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
+	"github.com/conduit-agent/conduit/plugins/builtin/s3"
+	"github.com/conduit-agent/conduit/plugins/plugintest/server"
+)
+
+// hosts is the proxy that the environment names. It is asked for what is not on this host: names of the domain of the
+// gateway, which it finds at 127.0.0.1.
+var hosts proxy
+
+type proxy struct {
+	mu  sync.Mutex
+	all []string // guarded by mu: hosts that it was asked for
+}
+
+// ServeHTTP passes the request on.
+func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	p.mu.Lock()
+	p.all = append(p.all, r.Host)
+	p.mu.Unlock()
+	_, port, _ := net.SplitHostPort(r.Host)
+	forward("127.0.0.1:"+port).ServeHTTP(w, r)
+}
+
+// asked reports whether the proxy was asked for a host.
+func (p *proxy) asked(host string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Contains(p.all, host)
+}
+
+// forward returns what passes requests to a server as they are: they are signed.
+func forward(addr string) http.Handler {
+	return &httputil.ReverseProxy{Transport: &http.Transport{}, Rewrite: func(r *httputil.ProxyRequest) {
+		r.Out.URL.Scheme, r.Out.URL.Host, r.Out.Host = "http", addr, r.In.Host
+	}}
+}
+
+// reaches reads and writes with settings that say where the store is.
+func reaches(t *testing.T, s *server.S3, more ...string) {
+	t.Helper()
+	s.Must(t, "PUT", "/bkt/a", "", "1")
+	if got := text(source(t, quick("", more...), nil).read(t, 1)); !strings.HasSuffix(got, ":a=1") {
+		t.Errorf("got %s", got)
+	}
+	write(t, destination(t, settings("", append(more, "format", "json", "prefix", "out/")...)), made("1", "x"))
+	if files := s.Files(t, "bkt"); len(files) != 2 {
+		t.Errorf("there are %d objects", len(files))
+	}
+}
+
+// TestHosts has the bucket in the host name, or in the path if the settings say so.
+func TestHosts(t *testing.T) {
+	load.Parallel(t, load.Server)
+	for pathStyle, prefix := range map[string]string{"false": "bkt.", "true": ""} {
+		s := store(t)
+		_, port, _ := net.SplitHostPort(s.Addr)
+		host := net.JoinHostPort(server.S3Domain, port)
+		reaches(t, s, "aws.endpoint", "http://"+host, "aws.pathStyle", pathStyle)
+		if !hosts.asked(prefix + host) {
+			t.Errorf("aws.pathStyle %s: %s was not asked", pathStyle, prefix+host)
+		}
+		if pathStyle == "true" && hosts.asked("bkt."+host) {
+			t.Error("the bucket is in the host name")
+		}
+	}
+}
+
+// TestClientCertificate reaches a store that asks for a certificate, and only with one.
+func TestClientCertificate(t *testing.T) {
+	load.Parallel(t, load.Server)
+	authority := server.NewAuthority(t)
+	cert, key := authority.Pair(t)
+	pair, err := tls.X509KeyPair([]byte(cert), []byte(key))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := store(t)
+	front := httptest.NewUnstartedServer(forward(s.Addr))
+	front.TLS = &tls.Config{Certificates: []tls.Certificate{pair}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: authority.Pool(), MinVersion: tls.VersionTLS12}
+	front.Config.ErrorLog = log.New(io.Discard, "", 0)
+	front.StartTLS()
+	defer front.Close()
+	more := []string{"aws.endpoint", front.URL, "tls.ca", authority.PEM}
+	src := &s3.Source{}
+	err = errors.Join(src.Configure(t.Context(), quick("", more...)), src.Open(t.Context(), nil))
+	if err == nil || !strings.Contains(err.Error(), "certificate") {
+		t.Errorf("without a certificate: %v", err)
+	}
+	reaches(t, s, append(more, "tls.cert", cert, "tls.key", key)...)
+}

@@ -1,0 +1,30 @@
+package packages
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/script"
+	"github.com/conduit-agent/conduit/plugins/plugintest/server"
+)
+
+// TestUnitFile has systemd verify the unit that is shipped, and say how much it exposes: ten times the level is the
+// threshold.
+func TestUnitFile(t *testing.T) {
+	server.Need(t, "systemd-analyze", "systemd")
+	text, err := os.ReadFile(filepath.Join(systemd, "conduit.service"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "conduit.service")
+	put(t, path, []byte(strings.ReplaceAll(string(text), "/usr/bin/conduit", filepath.Join(script.Binaries(t), "conduit"))), 0o644)
+	if out, err := exec.Command("systemd-analyze", "verify", "--man=no", path).CombinedOutput(); err != nil || len(out) > 0 {
+		t.Errorf("%v: %s", err, out)
+	}
+	if out, err := exec.Command("systemd-analyze", "security", "--no-pager", "--offline=true", "--threshold=12", path).CombinedOutput(); err != nil {
+		t.Errorf("%v: %s", err, out)
+	}
+}

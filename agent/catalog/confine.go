@@ -1,0 +1,164 @@
+package catalog
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/conduit-agent/conduit/spec/lazy"
+)
+
+// Paths is what the settings of pipelines may name. The zero value allows everything.
+type Paths struct {
+	// Allowed are directories and files. When there are none, everything is allowed that is
+	// not Own.
+	Allowed []string
+	// Own are files of the agent, which nothing else may name, be it by a link.
+	Own []string
+	// Store is the agent's store. What has its name with more behind it is the agent's, too:
+	// its log, its lock, what processors keep.
+	Store string
+	// Credentials are names of credentials that are the agent's.
+	Credentials []string
+	// Dir is where relative paths start, "" for the working directory.
+	Dir string
+}
+
+// Check returns nil if a setting may name the file at path, which need not exist. Links are
+// followed.
+func (p *Paths) Check(path string) error {
+	real, err := p.resolve(path)
+	if err != nil {
+		return fmt.Errorf("cannot find out where %s leads to: %w", path, err)
+	}
+	if mine, err := p.ofAgent(real); mine || err != nil {
+		return fmt.Errorf("%s belongs to the agent itself", path)
+	}
+	if why := ofMachine(real); why != "" {
+		return fmt.Errorf("%s is %s", path, why)
+	}
+	if len(p.Allowed) == 0 {
+		return nil
+	}
+	for _, allowed := range p.Allowed {
+		dir, err := p.resolve(allowed)
+		if err == nil && isWithin(real, dir) {
+			return nil
+		}
+	}
+	return fmt.Errorf("%s is not in pipelines.allowed-paths (%s)", path, strings.Join(p.Allowed, ", "))
+}
+
+// CheckCredential returns nil if a setting may name the credential.
+func (p *Paths) CheckCredential(name string) error {
+	if slices.Contains(p.Credentials, name) {
+		return fmt.Errorf("credential %s belongs to the agent itself", name)
+	}
+	return nil
+}
+
+// isWithin reports whether path is dir or below it.
+func isWithin(path, dir string) bool {
+	rel, err := filepath.Rel(dir, path)
+	return err == nil && (rel == "." || filepath.IsLocal(rel))
+}
+
+// ofAgent reports whether real leads to what belongs to the agent, or is another name of it.
+func (p *Paths) ofAgent(real string) (bool, error) {
+	own := p.Own
+	if p.Store != "" {
+		store, err := p.resolve(p.Store)
+		if err != nil || strings.HasPrefix(real, store) {
+			return true, err
+		}
+		own = append(own[:len(own):len(own)], store, store+"-wal", store+"-shm", store+".dead-letters", store+".dead-letters-wal")
+	}
+	info, _ := os.Stat(real) // nil if there is nothing yet
+	for _, name := range own {
+		mine, err := p.resolve(name)
+		if err != nil || real == mine {
+			return true, err
+		}
+		if other, err := os.Stat(mine); err == nil && info != nil && os.SameFile(info, other) {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// descriptor matches an open descriptor of a process that is no file with a path: a pipe, a socket.
+var descriptor = lazy.Regexp(`^/proc/[0-9]+/(?:task/[0-9]+/)?fd/`)
+
+// isStandard reports whether a descriptor is the standard input, output or error of this process, as /dev/stdin is.
+func isStandard(path string) bool {
+	for _, fd := range []string{"0", "1", "2"} {
+		if target, err := os.Readlink("/proc/self/fd/" + fd); err == nil && target == filepath.Base(path) {
+			return true
+		}
+	}
+	return false
+}
+
+// ofMachine says why no setting may name path: other processes, memory or whole disks can be read or changed by it. It
+// returns "" for any other path.
+func ofMachine(path string) string {
+	switch {
+	case strings.HasPrefix(path, "/proc/") && slices.Contains([]string{"environ", "mem", "auxv"}, filepath.Base(path)):
+		return "the memory or the environment of a process"
+	case slices.Contains([]string{"/proc/kcore", "/dev/mem", "/dev/kmem", "/dev/port"}, path):
+		return "the memory of the machine"
+	case descriptor().MatchString(path) && !isStandard(path):
+		return "a pipe or socket of a process"
+	}
+	if info, err := os.Stat(path); err == nil && info.Mode()&(fs.ModeDevice|fs.ModeCharDevice) == fs.ModeDevice {
+		return "a disk, not a file on it"
+	}
+	return ""
+}
+
+// maxLinks bounds how many links are followed.
+const maxLinks = 40
+
+func (p *Paths) resolve(path string) (string, error) {
+	if !filepath.IsAbs(path) {
+		dir, err := filepath.Abs(p.Dir)
+		if err != nil {
+			return "", err
+		}
+		path = dir + "/" + path
+	}
+	return resolvePath(path)
+}
+
+// resolvePath returns the absolute path that the absolute path leads to, links followed as far as it exists. The path is
+// not cleaned first, since dir/.. may be elsewhere if dir is a link.
+func resolvePath(path string) (string, error) {
+	for range maxLinks {
+		real, err := filepath.EvalSymlinks(path)
+		if err == nil {
+			return real, nil
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			return "", err
+		}
+		path = strings.TrimRight(path, "/")
+		dir, name := filepath.Split(path)
+		if target, err := os.Readlink(path); err == nil { // it leads to nothing yet
+			if !filepath.IsAbs(target) {
+				target = dir + target
+			}
+			path = target
+			continue
+		}
+		parent, err := resolvePath(dir)
+		if err != nil {
+			return "", err
+		}
+		return filepath.Join(parent, name), nil
+	}
+	return "", errors.New("too many levels of links")
+}

@@ -1,0 +1,146 @@
+package telemetry
+
+import (
+	"cmp"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/conduit-agent/conduit/api/rest"
+	"github.com/conduit-agent/conduit/spec/notify"
+	"github.com/conduit-agent/conduit/spec/sorting"
+)
+
+// Bounds of what is kept.
+const (
+	maxLogLines      = 200     // of one pipeline or connector
+	maxLogsPerSecond = 100     // of one; those beyond are counted
+	maxLogBytes      = 8 << 20 // of all
+	maxLogText       = 2 << 10 // of a message or a field
+	logLineOverhead  = 200     // bytes that a line takes in addition to its text, about
+)
+
+// LogTail keeps the last lines that the agent logged of each pipeline and connector. The zero value is ready to use.
+type LogTail struct {
+	changed notify.Broadcast
+
+	mu    sync.Mutex
+	rings map[string]*logRing // by id of the pipeline or the connector; guarded by mu
+	bytes int                 // of all lines; guarded by mu
+	last  int64               // id of the newest line; guarded by mu
+}
+
+// logRing is what is kept of one pipeline or connector, oldest first.
+type logRing struct {
+	lines   []rest.LogLine
+	bytes   int
+	second  int64 // in which lines are counted
+	counted int
+	dropped int // since the last line that is kept
+}
+
+// admit reports whether a line of one pipeline or connector is to be kept. It costs next to nothing for one
+// that is not, so that a flood of lines costs no more than without Lines.
+func (l *LogTail) admit(id string, at time.Time) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	r := l.rings[id]
+	if r == nil {
+		r = &logRing{}
+		if l.rings == nil {
+			l.rings = map[string]*logRing{}
+		}
+		l.rings[id] = r
+	}
+	if second := at.Unix(); second != r.second {
+		r.second, r.counted = second, 0
+	}
+	if r.counted == maxLogsPerSecond {
+		r.dropped++
+		return false
+	}
+	r.counted++
+	return true
+}
+
+// keep keeps a line.
+func (l *LogTail) keep(id string, line rest.LogLine) {
+	size := logLineSize(&line)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	r := l.rings[id]
+	if r == nil { // forgotten since it was admitted
+		return
+	}
+	l.last++
+	line.ID, line.Dropped = l.last, r.dropped
+	r.dropped = 0
+	r.lines = append(r.lines, line)
+	r.bytes, l.bytes = r.bytes+size, l.bytes+size
+	if len(r.lines) > maxLogLines {
+		l.removeOldest(id, r)
+	}
+	for l.bytes > maxLogBytes {
+		id, r := l.largest()
+		l.removeOldest(id, r)
+	}
+	l.changed.Notify()
+}
+
+// removeOldest removes the oldest line of r. The caller holds mu.
+func (l *LogTail) removeOldest(id string, r *logRing) {
+	size := logLineSize(&r.lines[0])
+	r.bytes, l.bytes = r.bytes-size, l.bytes-size
+	r.lines[0] = rest.LogLine{}
+	if r.lines = r.lines[1:]; len(r.lines) == 0 {
+		delete(l.rings, id)
+	}
+}
+
+// largest returns the ring with most bytes. The caller holds mu.
+func (l *LogTail) largest() (id string, largest *logRing) {
+	for of, r := range l.rings {
+		if largest == nil || r.bytes > largest.bytes {
+			id, largest = of, r
+		}
+	}
+	return id, largest
+}
+
+// Read returns the newest lines, up to limit, of the pipelines and connectors with these ids that came after the one with the
+// id after, oldest first.
+func (l *LogTail) Read(ids []string, after int64, limit int) []rest.LogLine {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	all := []rest.LogLine{}
+	for _, id := range ids {
+		if r := l.rings[id]; r != nil {
+			first, _ := slices.BinarySearchFunc(r.lines, after+1, func(line rest.LogLine, id int64) int { return cmp.Compare(line.ID, id) })
+			all = append(all, r.lines[first:]...)
+		}
+	}
+	sorting.By(all, func(a, b rest.LogLine) int { return cmp.Compare(a.ID, b.ID) })
+	return all[max(0, len(all)-limit):]
+}
+
+// Changed returns a channel that is closed when the next line comes.
+func (l *LogTail) Changed() <-chan struct{} { return l.changed.Next() }
+
+// Forget forgets the lines of a pipeline or connector.
+func (l *LogTail) Forget(id string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if r := l.rings[id]; r != nil {
+		l.bytes -= r.bytes
+		delete(l.rings, id)
+	}
+}
+
+// logLineSize is about the memory that a line takes.
+func logLineSize(line *rest.LogLine) int {
+	n := logLineOverhead + len(line.Message)
+	for key, value := range line.Fields {
+		n += len(key) + len(value) + 2*16
+	}
+	return n
+}

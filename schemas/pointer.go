@@ -1,0 +1,41 @@
+package schemas
+
+import (
+	"strconv"
+	"strings"
+)
+
+var (
+	escaper   = strings.NewReplacer("~", "~0", "/", "~1")
+	unescaper = strings.NewReplacer("~1", "/", "~0", "~")
+)
+
+// EscapePointer returns name as one token of a JSON pointer (RFC 6901), such as
+// /pipelines/0/connectors/1/settings/path.
+func EscapePointer(name string) string { return escaper.Replace(name) }
+
+// UnescapePointer undoes EscapePointer.
+func UnescapePointer(token string) string { return unescaper.Replace(token) }
+
+// AtPointer returns what a JSON pointer leads to in v, which is made of map[string]any and []any, or
+// nil if there is nothing. The empty pointer leads to v.
+func AtPointer(v any, pointer string) any {
+	if pointer == "" {
+		return v
+	}
+	for token := range strings.SplitSeq(pointer[1:], "/") {
+		switch in := v.(type) {
+		case map[string]any:
+			v = in[UnescapePointer(token)]
+		case []any:
+			i, err := strconv.Atoi(token)
+			if err != nil || i < 0 || i >= len(in) {
+				return nil
+			}
+			v = in[i]
+		default:
+			return nil
+		}
+	}
+	return v
+}

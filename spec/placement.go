@@ -1,0 +1,99 @@
+package spec
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+)
+
+// Terms are those of one pipeline. An agent that is alone pays no attention to them.
+type Terms struct {
+	Cluster   ClusterMode `json:"cluster,omitempty"` // ClusterStrict when empty
+	Placement Placement   `json:"placement,omitzero"`
+	Instances Instances   `json:"instances,omitempty"`
+}
+
+// ClusterMode says what the claim of a pipeline means for its runs.
+type ClusterMode string
+
+// The modes.
+const (
+	ClusterStrict  ClusterMode = "strict"  // it stops when its member cannot reach the store for too long
+	ClusterRelaxed ClusterMode = "relaxed" // it goes on then, and acknowledges nothing, until another member has the claim
+	ClusterLocal   ClusterMode = "local"   // it has no claim: every member that has its file and the labels runs it
+)
+
+// Enum lists the modes.
+func (ClusterMode) Enum() []string {
+	return []string{string(ClusterStrict), string(ClusterRelaxed), string(ClusterLocal)}
+}
+
+// Instances is how many members of a cluster run a pipeline at the same time, at most one instance each: a number
+// from 1 to 64, or Each. Empty is 1.
+type Instances string
+
+// EachMember is an instance on each member that may run the pipeline.
+const EachMember Instances = "all"
+
+// Several reports whether there may be more than one.
+func (i Instances) Several() bool { return i != "" && i != "1" }
+
+// Number returns how many there are; 1 for Each.
+func (i Instances) Number() int {
+	n, err := strconv.Atoi(string(i))
+	if err != nil {
+		return 1
+	}
+	return n
+}
+
+// Placement say on which members a pipeline may run.
+type Placement struct {
+	Labels map[string]string `json:"labels,omitempty"` // that a member must have, all of them
+}
+
+// IsZero reports whether it may run on every member.
+func (r Placement) IsZero() bool { return len(r.Labels) == 0 }
+
+// Allow reports whether it may run on a member with these labels.
+func (r Placement) Allow(labels map[string]string) bool {
+	for name, value := range r.Labels {
+		if has, ok := labels[name]; !ok || has != value {
+			return false
+		}
+	}
+	return true
+}
+
+// Equal reports whether t and o mean the same.
+func (t Terms) Equal(o Terms) bool { return len(t.Changes(o)) == 0 }
+
+// Changes returns what differs in o, as JSON pointers in a pipeline.
+func (t Terms) Changes(o Terms) (paths []string) {
+	if t.Cluster != o.Cluster {
+		paths = append(paths, "/cluster")
+	}
+	if t.Instances != o.Instances {
+		paths = append(paths, "/instances")
+	}
+	for _, name := range slices.Sorted(maps.Keys(joinedLabels(t.Placement.Labels, o.Placement.Labels))) {
+		a, had := t.Placement.Labels[name]
+		if b, has := o.Placement.Labels[name]; a != b || had != has {
+			paths = append(paths, "/placement/labels/"+name)
+		}
+	}
+	return paths
+}
+
+func joinedLabels(a, b map[string]string) map[string]string {
+	all := map[string]string{}
+	maps.Copy(all, a)
+	maps.Copy(all, b)
+	return all
+}
+
+// Clone returns a copy that shares nothing with t.
+func (t Terms) Clone() Terms {
+	t.Placement.Labels = maps.Clone(t.Placement.Labels)
+	return t
+}
