@@ -736,7 +736,7 @@ func TestDestinationDecodes(t *testing.T) {
 
 // Records of a batch that take much memory when they are decoded are written in parts, all in one call.
 func TestDestinationDecodesInParts(t *testing.T) {
-	m := map[string]any{"a": strings.Repeat("x", 1<<20)}
+	m := map[string]any{"a": strings.Repeat("x", 1<<16)}
 	ctx, text := registered(t, m)
 	codec, _ := schema.Parse(text)
 	b, _ := codec.Append(nil, m)
@@ -747,7 +747,7 @@ func TestDestinationDecodesInParts(t *testing.T) {
 			record.KeyPayloadSchemaVersion: "1"})
 	}
 	env := *sdk.EnvFrom(ctx)
-	env.Budget = 8 << 20
+	env.Budget = 1 << 19
 	s := &sink{}
 	if n, err := openDestination(t, ctx, s, nil).Write(sdk.WithEnv(ctx, &env), rs); n != len(rs) || err != nil {
 		t.Fatal(n, err)
