@@ -121,7 +121,6 @@ func oneWins(t *testing.T, open func() cluster.Store) {
 }
 
 func expire(t *testing.T, open func() cluster.Store) {
-	t.Parallel() // it waits
 	s := open()
 	k := key(protocol.SessionPrefix)
 	begin := time.Now()
@@ -141,7 +140,6 @@ func expire(t *testing.T, open func() cluster.Store) {
 // renew keeps a key for longer than it lives. Where the machine lets more time pass between two renewals than that, it is
 // no wonder that the key expires, and another one is tried.
 func renew(t *testing.T, open func() cluster.Store) {
-	t.Parallel() // it waits
 	s := open()
 	wait.For(t, "a key to be renewed in time", func() bool { return renewed(t, s, key(protocol.SessionPrefix)) })
 }

@@ -25,6 +25,7 @@ var (
 // Parallel is t.Parallel for a test that starts what weighs so much in all. It returns once there is room for that, which
 // is given back when t and its subtests have ended. A test that weighs more than the machine can bear runs alone.
 // It must be called once, by a test none of whose parents called it: a parent and its subtests would wait for each other.
+// So would subtests that call t.Parallel, as long as tests that wait for room are as many as -parallel lets run.
 func Parallel(t *testing.T, weight int) {
 	t.Helper()
 	t.Parallel()
