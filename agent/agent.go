@@ -16,9 +16,9 @@ import (
 	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/agent/deadletters"
 	"github.com/conduit-agent/conduit/agent/delivery"
+	"github.com/conduit-agent/conduit/agent/engine"
 	"github.com/conduit-agent/conduit/agent/engine/commit"
 	"github.com/conduit-agent/conduit/agent/engine/measure"
-	"github.com/conduit-agent/conduit/agent/engine/tap"
 	"github.com/conduit-agent/conduit/agent/host"
 	"github.com/conduit-agent/conduit/agent/membership"
 	"github.com/conduit-agent/conduit/agent/notification"
@@ -67,7 +67,7 @@ type Agent struct {
 	replays     *replay.Replays
 	cluster     *membership.Membership // nil for an agent that is alone
 	references  *reference.Resolver
-	taps        tap.Points
+	taps        engine.TapPoints
 	logs        *telemetry.LogTail
 	schemas     *schema.Cache // for showing records
 	phases      telemetry.Phases

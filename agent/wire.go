@@ -15,7 +15,6 @@ import (
 	"github.com/conduit-agent/conduit/agent/engine"
 	"github.com/conduit-agent/conduit/agent/engine/backpressure"
 	"github.com/conduit-agent/conduit/agent/engine/commit"
-	"github.com/conduit-agent/conduit/agent/engine/fair"
 	"github.com/conduit-agent/conduit/agent/host"
 	"github.com/conduit-agent/conduit/agent/membership"
 	"github.com/conduit-agent/conduit/agent/reference"
@@ -293,7 +292,7 @@ func hasProcessor(p *spec.Pipeline, id string) bool {
 // window bounds what is outstanding, by memory where there is a limit, 0 for none.
 func window(limit int64) backpressure.Window {
 	w := backpressure.Default
-	w.Shared, w.Scheduler = backpressure.NewShared(), fair.NewScheduler()
+	w.Shared, w.Scheduler = backpressure.NewShared(), backpressure.NewScheduler()
 	if limit > 0 {
 		w.Shared = backpressure.Within(limit)
 	}

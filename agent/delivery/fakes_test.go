@@ -15,7 +15,6 @@ import (
 	"github.com/conduit-agent/conduit/agent/engine"
 	"github.com/conduit-agent/conduit/agent/engine/backpressure"
 	"github.com/conduit-agent/conduit/agent/engine/commit"
-	"github.com/conduit-agent/conduit/agent/engine/fair"
 	"github.com/conduit-agent/conduit/agent/engine/measure"
 	"github.com/conduit-agent/conduit/plugins/connector"
 	"github.com/conduit-agent/conduit/plugins/processor"
@@ -250,7 +249,7 @@ func (f *fakes) set(p *engine.Pipeline) {
 
 func (f *fakes) Prepare(ctx context.Context, d *spec.Declaration) (reconcile.Run, error) {
 	w := backpressure.Default
-	w.Shared, w.Scheduler = backpressure.NewShared(), fair.NewScheduler()
+	w.Shared, w.Scheduler = backpressure.NewShared(), backpressure.NewScheduler()
 	p := &engine.Pipeline{Declared: &d.Pipeline, Resolved: &d.Pipeline, Plugins: f, Store: f.store,
 		Committer: f.commits, Window: w, Stats: f.stats,
 		Recall: func(s map[string]string) (map[string]string, []string) {

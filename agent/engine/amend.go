@@ -10,7 +10,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/conduit-agent/conduit/agent/engine/batching"
 	"github.com/conduit-agent/conduit/plugins/connector"
 	"github.com/conduit-agent/conduit/spec"
 )
@@ -84,7 +83,7 @@ func (a *Amendment) layOut() {
 			continue
 		}
 		o := connectorOf[connector.Destination](a.to, i)
-		if !sameConnector(a.from, a.to, c.ID) || tolerance && !batching.Of(a.p.Plugins.WithDefaults(o.plugin, o.settings)).Gathers() {
+		if !sameConnector(a.from, a.to, c.ID) || tolerance && !BatchPolicyOf(a.p.Plugins.WithDefaults(o.plugin, o.settings)).Gathers() {
 			a.destinations[o.id] = o
 		}
 	}

@@ -8,7 +8,6 @@ import (
 	"reflect"
 	"slices"
 
-	"github.com/conduit-agent/conduit/agent/engine/failure"
 	"github.com/conduit-agent/conduit/plugins/connector"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 	"github.com/conduit-agent/conduit/spec"
@@ -60,9 +59,9 @@ func (p *Pipeline) openChains(ctx context.Context, declared map[string]declaredC
 		}
 		chain, err := p.Plugins.Processors(ctx, id, declared[id].resolved, r.chain(id))
 		if err != nil {
-			err = failure.InProcessors(id, fmt.Errorf("cannot start the processors of %s: %w", id, err))
+			err = failedInProcessors(id, fmt.Errorf("cannot start the processors of %s: %w", id, err))
 			if wrong := (sdk.SettingError{}); errors.As(err, &wrong) {
-				err = failure.Permanent(err)
+				err = Permanent(err)
 			}
 			return nil, errors.Join(err, teardownChains(context.WithoutCancel(ctx), chains))
 		}

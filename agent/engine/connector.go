@@ -6,7 +6,6 @@ package engine
 import (
 	"context"
 
-	"github.com/conduit-agent/conduit/agent/engine/lifecycle"
 	"github.com/conduit-agent/conduit/plugins/connector"
 	"github.com/conduit-agent/conduit/spec"
 )
@@ -36,5 +35,5 @@ type Store interface {
 	// BeginRun returns the epoch of a new run of the pipeline, greater than any before.
 	// From then on checkpoints of earlier epochs are refused.
 	BeginRun(ctx context.Context, pipelineID string) (epoch int64, err error)
-	lifecycle.Store
+	lifecycleStore
 }

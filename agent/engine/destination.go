@@ -8,9 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/conduit-agent/conduit/agent/engine/failure"
 	"github.com/conduit-agent/conduit/agent/engine/measure"
-	"github.com/conduit-agent/conduit/agent/engine/tap"
 	"github.com/conduit-agent/conduit/plugins/connector"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/spec/notify"
@@ -48,8 +46,8 @@ type destinationRun struct {
 	index  int                                           // in settle.Batch
 	out    atomic.Pointer[opened[connector.Destination]] // replaced while write pauses
 	stage  stage                                         // of its own processors
-	before *tap.Tap                                      // what comes to its processors
-	tap    *tap.Tap                                      // what is written
+	before *Tap                                          // what comes to its processors
+	tap    *Tap                                          // what is written
 	stats  *measure.Connector
 	queue  chan waiting
 	queued atomic.Int64  // bytes of the batches in queue, or about to be
@@ -86,7 +84,7 @@ type part struct {
 }
 
 func newDestinationRun(r *run, index int, o *opened[connector.Destination]) *destinationRun {
-	d := &destinationRun{run: r, id: o.id, index: index, stage: newStage(o.id), before: r.Taps.Acquire(tap.In(o.id)), tap: r.Taps.Acquire(o.id), stats: r.Stats.Destination(o.id),
+	d := &destinationRun{run: r, id: o.id, index: index, stage: newStage(o.id), before: r.Taps.Acquire(TapIn(o.id)), tap: r.Taps.Acquire(o.id), stats: r.Stats.Destination(o.id),
 		queue: make(chan waiting, queueLength), room: notify.NewSignal(),
 		gate: newWriteGate(), ended: make(chan struct{}), empty: notify.NewSignal()}
 	d.out.Store(o)
@@ -254,7 +252,7 @@ func (d *destinationRun) pause(ctx context.Context, released <-chan struct{}) er
 
 // broken wraps an error of the destination.
 func (d *destinationRun) broken(doing string, err error) error {
-	return failure.In(d.id, fmt.Errorf("cannot %s destination %s: %w", doing, d.id, err))
+	return failedIn(d.id, fmt.Errorf("cannot %s destination %s: %w", doing, d.id, err))
 }
 
 // next waits for a batch and returns it with those queued behind it. open is false when the
@@ -362,7 +360,7 @@ func (d *destinationRun) settled(n int, refused error) {
 	for n > 0 {
 		p, k := d.pop(n)
 		if p.Batch == nil {
-			d.run.fail(failure.In(d.id, failure.Permanent(fmt.Errorf("cannot trust "+
+			d.run.fail(failedIn(d.id, Permanent(fmt.Errorf("cannot trust "+
 				"destination %s: %w", d.id, errSurplus))))
 			return
 		}

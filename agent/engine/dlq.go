@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/agent/engine/deadletter"
-	"github.com/conduit-agent/conduit/agent/engine/failure"
 	"github.com/conduit-agent/conduit/agent/engine/measure"
 	"github.com/conduit-agent/conduit/plugins/connector"
 	"github.com/conduit-agent/conduit/plugins/record"
@@ -71,7 +70,7 @@ func (q *deadLetters) nack(ctx context.Context, l *deadletter.DeadLetter) error 
 		return err
 	}
 	if l.Stopped {
-		return failure.RefusedBy(l.RefusedBy, failure.Permanent(fmt.Errorf("%s refused a record: %w; %w", l.RefusedBy, l.Err, deadletter.ErrThreshold)))
+		return refusedBy(l.RefusedBy, Permanent(fmt.Errorf("%s refused a record: %w; %w", l.RefusedBy, l.Err, deadletter.ErrThreshold)))
 	}
 	q.write.Lock()
 	defer q.write.Unlock()
@@ -150,7 +149,7 @@ func (q *deadLetters) deliver(ctx context.Context, deadLetter *record.Batch) (re
 	if limit > 0 && limit+out.batching.Takes(1) > 0 { // no overflow
 		limit += out.batching.Takes(1)
 		defer time.AfterFunc(limit, func() {
-			q.run.fail(failure.In(q.id, fmt.Errorf("dead-letter queue %s has not answered for %v although a record was written to it", q.id, limit)))
+			q.run.fail(failedIn(q.id, fmt.Errorf("dead-letter queue %s has not answered for %v although a record was written to it", q.id, limit)))
 		}).Stop()
 	}
 	out.awaited.Store(true)
@@ -164,7 +163,7 @@ func (q *deadLetters) deliver(ctx context.Context, deadLetter *record.Batch) (re
 	}
 	select {
 	case err := <-out.answers:
-		if failure.IsLost(err) {
+		if isLost(err) {
 			return nil, q.broken(err)
 		}
 		return err, nil
@@ -175,7 +174,7 @@ func (q *deadLetters) deliver(ctx context.Context, deadLetter *record.Batch) (re
 
 // broken wraps an error of the destination.
 func (q *deadLetters) broken(err error) error {
-	return failure.In(q.id, failure.Refused(fmt.Errorf("cannot write to the dead-letter queue %s: %w", q.id, err)))
+	return failedIn(q.id, permanentIfRefused(fmt.Errorf("cannot write to the dead-letter queue %s: %w", q.id, err)))
 }
 
 // settledBy returns the function that w's destination calls with results. Results of one
@@ -189,7 +188,7 @@ func (q *deadLetters) settledBy(w *deadLetterWriter) func(n int, err error) {
 		case n == 1 && w.awaited.CompareAndSwap(true, false):
 			w.answers <- err
 		case n > 0:
-			q.run.fail(failure.In(q.id, failure.Permanent(fmt.Errorf("cannot trust the dead-letter queue %s: %w", q.id, errSurplus))))
+			q.run.fail(failedIn(q.id, Permanent(fmt.Errorf("cannot trust the dead-letter queue %s: %w", q.id, errSurplus))))
 		}
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/conduit-agent/conduit/agent/engine/fair"
+	"github.com/conduit-agent/conduit/agent/engine/backpressure"
 )
 
 // A lease is released when what was read under it is settled, so that leases cost no time.
@@ -18,7 +18,7 @@ func TestReadLeasesEndWhenRecordsAreSettled(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		w := newWorldUntil(ctx, t, time.Millisecond)
-		w.window.Scheduler = fair.WithLimit(1)
+		w.window.Scheduler = backpressure.SchedulerWithLimit(1)
 		const total = 20_000 // of each source, under 40 leases
 		w.destination("dst", &fakeDestination{async: true})
 		var sources []*fakeSource
@@ -40,7 +40,7 @@ func TestReadLeasesEndWhenRecordsAreSettled(t *testing.T) {
 
 // Pipelines whose destinations do not answer do not keep others from reading.
 func TestReadLeasesAlongsideStuckPipelines(t *testing.T) {
-	scheduler := fair.WithLimit(1)
+	scheduler := backpressure.SchedulerWithLimit(1)
 	stuck := newWorld(t)
 	stuck.window.Scheduler = scheduler
 	stuck.source("src", 1<<30)

@@ -4,7 +4,6 @@ import (
 	"math"
 	"time"
 
-	"github.com/conduit-agent/conduit/agent/engine/batching"
 	"github.com/conduit-agent/conduit/agent/engine/measure"
 	"github.com/conduit-agent/conduit/spec"
 )
@@ -69,7 +68,7 @@ func (d *destinationRun) observe() measure.Stage {
 }
 
 // patience returns how long a destination with policy p may hold n records on purpose, negative for any time.
-func patience(p batching.Policy, n uint64) time.Duration {
+func patience(p BatchPolicy, n uint64) time.Duration {
 	takes := p.Takes(n)
 	if p.Waits(n) || takes == math.MaxInt64 {
 		return -1

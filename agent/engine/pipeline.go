@@ -12,13 +12,9 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/conduit-agent/conduit/agent/engine/backpressure"
-	"github.com/conduit-agent/conduit/agent/engine/batching"
 	"github.com/conduit-agent/conduit/agent/engine/commit"
 	"github.com/conduit-agent/conduit/agent/engine/deadletter"
-	"github.com/conduit-agent/conduit/agent/engine/failure"
-	"github.com/conduit-agent/conduit/agent/engine/lifecycle"
 	"github.com/conduit-agent/conduit/agent/engine/measure"
-	"github.com/conduit-agent/conduit/agent/engine/tap"
 	"github.com/conduit-agent/conduit/plugins/connector"
 	"github.com/conduit-agent/conduit/plugins/pluginname"
 	"github.com/conduit-agent/conduit/spec"
@@ -45,7 +41,7 @@ type Pipeline struct {
 	// without settling any, and a call of a source's Ack may take; 0 for ever. It does not
 	// count for a destination that gathers records or is to go slowly.
 	AckTimeout time.Duration
-	Taps       *tap.Points       // nil for no observers
+	Taps       *TapPoints        // nil for no observers
 	Stats      *measure.Pipeline // outlives the run; Prepare makes one when it is nil
 	// Redact returns an error without secrets, as dead letters are to have it; nil for
 	// errors as they are.
@@ -73,7 +69,7 @@ type opened[C connector.Connector] struct {
 	declared  spec.Connector
 	plugin    string            // resolved
 	settings  map[string]string // resolved
-	batching  batching.Policy   // of a destination
+	batching  BatchPolicy       // of a destination
 	connector C
 	lifecycle bool                      // gets lifecycle events
 	opening   atomic.Bool               // it is being opened
@@ -149,7 +145,7 @@ func (p *Pipeline) ID() string { return p.Declared.ID }
 func start[C connector.Connector](ctx context.Context, p *Pipeline, o *opened[C], dispense func(ctx context.Context, plugin, id string) (C, error)) error {
 	c, err := dispense(ctx, o.plugin, o.id)
 	if err != nil {
-		return failure.In(o.id, fmt.Errorf("cannot start connector %s: %w", o.id, err))
+		return failedIn(o.id, fmt.Errorf("cannot start connector %s: %w", o.id, err))
 	}
 	o.connector, o.plugin = c, p.Plugins.ByName(o.plugin)
 	settings := maps.Clone(o.settings)
@@ -158,9 +154,9 @@ func start[C connector.Connector](ctx context.Context, p *Pipeline, o *opened[C]
 	}
 	if err := c.Configure(ctx, settings); err != nil {
 		if ctx.Err() == nil {
-			err = failure.Refused(err)
+			err = permanentIfRefused(err)
 		}
-		return failure.In(o.id, fmt.Errorf("cannot configure connector %s: %w", o.id, err))
+		return failedIn(o.id, fmt.Errorf("cannot configure connector %s: %w", o.id, err))
 	}
 	return nil
 }
@@ -170,7 +166,7 @@ func (p *Pipeline) startDestination(ctx context.Context, o *opened[connector.Des
 	if err := start(ctx, p, o, p.Plugins.Destination); err != nil {
 		return err
 	}
-	o.batching = batching.Of(p.Plugins.WithDefaults(o.plugin, o.settings))
+	o.batching = BatchPolicyOf(p.Plugins.WithDefaults(o.plugin, o.settings))
 	return nil
 }
 
@@ -180,7 +176,7 @@ func (p *Pipeline) startDeadLetters(ctx context.Context, o *opened[connector.Des
 		return err
 	}
 	if o.batching.NeverAlone() {
-		return failure.In(o.id, failure.Permanent(fmt.Errorf("cannot use the dead-letter queue %s: it would wait for "+
+		return failedIn(o.id, Permanent(fmt.Errorf("cannot use the dead-letter queue %s: it would wait for "+
 			"%d records before it writes any, and gets one at a time; set its sdk.batch.size to 0", o.id,
 			o.batching.Size)))
 	}
@@ -291,12 +287,12 @@ func notifyLifecycle[C connector.Connector](ctx context.Context, p *Pipeline, o 
 	if !o.lifecycle {
 		return nil
 	}
-	start := lifecycle.Start{
+	start := lifecycleStart{
 		Connector: o.connector, PipelineID: p.Declared.ID, ID: o.id, Plugin: o.plugin,
 		Declared: &o.declared, Settings: o.settings, Store: p.Store, Recall: p.Recall, Log: p.Log,
 	}
 	if err := start.Notify(ctx); err != nil {
-		return failure.In(o.id, err)
+		return failedIn(o.id, err)
 	}
 	return nil
 }
@@ -312,7 +308,7 @@ func (r *run) openDestination(ctx context.Context, declared *spec.Pipeline, o *o
 		c.StopAndWait()
 	}
 	if err := o.connector.Open(ctx, settled); err != nil {
-		return failure.In(o.id, fmt.Errorf("cannot open destination %s: %w", o.id, err))
+		return failedIn(o.id, fmt.Errorf("cannot open destination %s: %w", o.id, err))
 	}
 	return nil
 }
@@ -333,7 +329,7 @@ func (r *run) openSource(ctx context.Context, o *opened[connector.Source]) error
 		return fmt.Errorf("cannot read the position of source %s: %w", o.id, err)
 	}
 	if err := o.connector.Open(ctx, checkpoint.PositionFor(pluginname.Bare(o.plugin))); err != nil {
-		return failure.In(o.id, fmt.Errorf("cannot open source %s: %w", o.id, err))
+		return failedIn(o.id, fmt.Errorf("cannot open source %s: %w", o.id, err))
 	}
 	now := time.Now()
 	o.since.Store(&now)

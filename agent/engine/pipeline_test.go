@@ -20,7 +20,6 @@ import (
 	"github.com/conduit-agent/conduit/agent/engine/commit"
 	"github.com/conduit-agent/conduit/agent/engine/deadletter"
 	"github.com/conduit-agent/conduit/agent/engine/measure"
-	"github.com/conduit-agent/conduit/agent/engine/tap"
 	"github.com/conduit-agent/conduit/plugins/connector"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/plugins/record"
@@ -40,7 +39,7 @@ type world struct {
 	dlq       *fakeDestination
 	committer *commit.Committer
 	window    backpressure.Window
-	taps      *tap.Points
+	taps      *engine.TapPoints
 	stats     *measure.Pipeline
 
 	ackTimeout time.Duration

@@ -45,7 +45,7 @@ func (d *destinationRun) prepare(ctx context.Context, batches []inFlight) (left 
 // record that was refused meanwhile are left out.
 func (d *destinationRun) part(f inFlight) {
 	d.before.Publish(f.Records)
-	if f.Passage == nil {
+	if f.passage == nil {
 		d.parts = append(d.parts, part{f, f.Records, f.Records.Len()})
 		return
 	}
@@ -92,7 +92,7 @@ func (d *destinationRun) process(ctx context.Context, f inFlight) error {
 		return fmt.Errorf("cannot decode records for processors: %w", err)
 	}
 	origins := f.Origins
-	if f.Passage != nil {
+	if f.passage != nil {
 		if left, origin, dropped := d.remaining(f); dropped {
 			records, origins = left, origin
 		}

@@ -6,8 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/conduit-agent/conduit/agent/engine/failure"
-	"github.com/conduit-agent/conduit/agent/engine/lineage"
 	"github.com/conduit-agent/conduit/agent/engine/settle"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
@@ -57,7 +55,7 @@ func (st stage) pass(ctx context.Context, f *inFlight) ([]sdk.Emission, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot decode records for processors: %w", err)
 	}
-	var m lineage.Made
+	var m made
 	if *f, m, err = st.process(ctx, *f, records, f.Origins); err != nil {
 		return nil, err
 	}
@@ -66,7 +64,7 @@ func (st stage) pass(ctx context.Context, f *inFlight) ([]sdk.Emission, error) {
 }
 
 // hold takes into account which records a chain holds.
-func (f inFlight) hold(g *lineage.Given, t *token, held []int32) {
+func (f inFlight) hold(g *given, t *token, held []int32) {
 	if len(held) == 0 {
 		return
 	}
@@ -89,7 +87,7 @@ func (s *sourceRun) emissions(emitted []sdk.Emission, destination *int) []inFlig
 		f.ReadAt, f.Owner = time.Now(), s
 		s.memory.Add(f.Size())
 		s.mu.Unlock()
-		all = append(all, inFlight{f, &lineage.Passage{Settles: e.Settles}})
+		all = append(all, inFlight{f, &passage{Settles: e.Settles}})
 	}
 	return all
 }
@@ -235,7 +233,7 @@ func (r *run) checkHeld() error {
 			return nil
 		}
 	}
-	return failure.Permanent(fmt.Errorf("cannot read on: processors hold more records than may be outstanding, and wait for others before they let them go"))
+	return Permanent(fmt.Errorf("cannot read on: processors hold more records than may be outstanding, and wait for others before they let them go"))
 }
 
 // recheck makes sources without space check again what they wait for.

@@ -12,7 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/conduit-agent/conduit/agent/engine/tap"
+	"github.com/conduit-agent/conduit/agent/engine"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
@@ -796,11 +796,11 @@ func runUntilCut(t *testing.T, w *world, d *fakeDestination, total int, rnd *ran
 // by what follows.
 func TestObserversOfProcessors(t *testing.T) {
 	w := newWorld(t)
-	w.taps = &tap.Points{}
+	w.taps = &engine.TapPoints{}
 	w.plugins.options.Tap = func(id string, out bool, records []record.Record) {
-		point := tap.In(id)
+		point := engine.TapIn(id)
 		if out {
-			point = tap.Out(id)
+			point = engine.TapOut(id)
 		}
 		w.taps.Publish(point, records)
 	}
@@ -809,7 +809,7 @@ func TestObserversOfProcessors(t *testing.T) {
 	w.processor("dst", "split", split(2))
 	w.processor("dst", "x", eachValue(func(b *sdk.ProcessBatch, i, _ int) { b.Record(i).Metadata.Set("piece", "x") }))
 	seen := map[string]*[]record.Record{}
-	for _, point := range []string{"p:src", tap.In("p:dst"), tap.In("p:dst:split"), tap.Out("p:dst:split"), tap.In("p:dst:x"), tap.Out("p:dst:x"), "p:dst"} {
+	for _, point := range []string{"p:src", engine.TapIn("p:dst"), engine.TapIn("p:dst:split"), engine.TapOut("p:dst:split"), engine.TapIn("p:dst:x"), engine.TapOut("p:dst:x"), "p:dst"} {
 		seen[point] = new([]record.Record)
 		defer w.taps.Observe(point, keep(seen[point]))()
 	}

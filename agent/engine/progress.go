@@ -3,40 +3,37 @@ package engine
 import (
 	"context"
 	"fmt"
-
-	"github.com/conduit-agent/conduit/agent/engine/failure"
-	"github.com/conduit-agent/conduit/agent/engine/watchdog"
 )
 
 // waitForDrain waits for the order to drain. Meanwhile it is the watchdog of connectors
 // that do not answer: destinations that hold records and settle none, and sources that do
 // not return from Ack.
 func (r *run) waitForDrain(ctx context.Context) error {
-	var all []watchdog.Connector
+	var all []watchedConnector
 	for _, d := range r.dests {
-		all = append(all, watchdog.Connector{Progress: d.progress, Stalled: func() error {
-			return failure.In(d.id, fmt.Errorf("destination %s has not answered for %v although records were "+
+		all = append(all, watchedConnector{Progress: d.progress, Stalled: func() error {
+			return failedIn(d.id, fmt.Errorf("destination %s has not answered for %v although records were "+
 				"written to it", d.id, r.AckTimeout))
 		}})
 	}
 	for _, s := range r.sources {
-		all = append(all, watchdog.Connector{Progress: s.progress, Stalled: func() error {
-			return failure.In(s.id, fmt.Errorf("source %s has not answered for %v although records were "+
+		all = append(all, watchedConnector{Progress: s.progress, Stalled: func() error {
+			return failedIn(s.id, fmt.Errorf("source %s has not answered for %v although records were "+
 				"acknowledged to it", s.id, r.AckTimeout))
 		}})
 	}
-	return watchdog.Watch(ctx, r.drain, r.AckTimeout, all)
+	return watchConnectors(ctx, r.drain, r.AckTimeout, all)
 }
 
 // progress returns how far the destination has got with the records written to it. While its results are being
 // processed, which may take as long as the dead-letter queue does, and while it waits for
 // more records to fill a batch, it counts as idle. Taking records for a batch is an answer, too.
-func (d *destinationRun) progress() watchdog.Progress {
+func (d *destinationRun) progress() answerProgress {
 	policy := d.out.Load().batching
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	outstanding := d.written - d.results
-	p := watchdog.Progress{Answers: d.results, Idle: d.idle() || d.settling, Longer: policy.Takes(outstanding)}
+	p := answerProgress{Answers: d.results, Idle: d.idle() || d.settling, Longer: policy.Takes(outstanding)}
 	if policy.Waits(outstanding) {
 		p.Answers += d.written
 		p.Idle = p.Idle || !d.writing.Load()
@@ -46,6 +43,6 @@ func (d *destinationRun) progress() watchdog.Progress {
 
 // progress returns how many records were acknowledged to the source, and whether it has
 // returned from Ack.
-func (s *sourceRun) progress() watchdog.Progress {
-	return watchdog.Progress{Answers: s.stats.Acked.Load(), Idle: !s.acking.Load()}
+func (s *sourceRun) progress() answerProgress {
+	return answerProgress{Answers: s.stats.Acked.Load(), Idle: !s.acking.Load()}
 }

@@ -72,7 +72,7 @@ func (f inFlight) refuse(ctx context.Context, input int, l deadletter.DeadLetter
 // dead-letter queue.
 func (d *destinationRun) refuseAt(p part, i int, r record.Record, cause error) error {
 	l := deadletter.DeadLetter{SourceID: p.src().id, Record: r, RefusedBy: d.id, Destination: true, Entry: d.id, Err: cause}
-	if p.Passage == nil {
+	if p.passage == nil {
 		return d.run.dlq.nack(d.run.ctx, &l)
 	}
 	p.src().mu.Lock()

@@ -7,8 +7,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/conduit-agent/conduit/agent/engine/failure"
-	"github.com/conduit-agent/conduit/agent/engine/tap"
 	"github.com/conduit-agent/conduit/plugins/connector"
 )
 
@@ -79,7 +77,7 @@ func (r *run) releaseTaps() {
 	}
 	for _, d := range r.dests {
 		r.Taps.Release(d.id)
-		r.Taps.Release(tap.In(d.id))
+		r.Taps.Release(TapIn(d.id))
 	}
 }
 
@@ -138,7 +136,7 @@ func (r *run) stop(ctx context.Context, reading *sync.WaitGroup) error {
 	for _, s := range r.sources {
 		stopping.Go(func() {
 			if err := s.src.Stop(ctx); err != nil {
-				r.fail(failure.In(s.id, fmt.Errorf("cannot stop source %s: %w", s.id, err)))
+				r.fail(failedIn(s.id, fmt.Errorf("cannot stop source %s: %w", s.id, err)))
 			}
 		})
 	}

@@ -10,12 +10,8 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/agent/engine/backpressure"
-	"github.com/conduit-agent/conduit/agent/engine/failure"
-	"github.com/conduit-agent/conduit/agent/engine/fair"
-	"github.com/conduit-agent/conduit/agent/engine/lineage"
 	"github.com/conduit-agent/conduit/agent/engine/measure"
 	"github.com/conduit-agent/conduit/agent/engine/settle"
-	"github.com/conduit-agent/conduit/agent/engine/tap"
 	"github.com/conduit-agent/conduit/plugins/connector"
 	"github.com/conduit-agent/conduit/plugins/pluginname"
 	"github.com/conduit-agent/conduit/plugins/record"
@@ -36,7 +32,7 @@ type sourceRun struct {
 	plugin string // its name
 	src    connector.Source
 	stage  stage // the processors of the source
-	tap    *tap.Tap
+	tap    *Tap
 	stats  *measure.Connector
 	opened *atomic.Pointer[time.Time] // when Open succeeded; nil in it: it has not
 
@@ -46,7 +42,7 @@ type sourceRun struct {
 	limit    uint64         // limit of unacknowledged records of the source
 	under    []atomic.Int64 // by destination: batches that are queued for it or written, and not settled
 	stalled  atomic.Bool    // it reads nothing more before records are acknowledged
-	leases   *fair.Leases
+	leases   *backpressure.Leases
 	reads    measure.Sampler // owned by read
 	settled  bool            // owned by read: all was, before the batch that was read last
 	handover handover
@@ -70,8 +66,8 @@ type sourceRun struct {
 // inFlight is a batch on its way from src to every destination, or what processors made
 // of records of it.
 type inFlight struct {
-	*settle.Batch    // owned by a sourceRun
-	*lineage.Passage // nil for one that passed no processors
+	*settle.Batch // owned by a sourceRun
+	*passage      // nil for one that passed no processors
 }
 
 // src returns the source whose mu guards f.
@@ -92,7 +88,7 @@ func newSourceRun(r *run, o *opened[connector.Source]) *sourceRun {
 		limit:       connector.MaxUnacked(o.connector), under: make([]atomic.Int64, len(r.dests))}
 	s.handover.TakeOver = s.takeOver
 	s.memory.Notify(s.freed, s.waitsForMemory, s.relieve)
-	s.leases = fair.NewLeases(r.Window.Scheduler, func() (read, low uint64) {
+	s.leases = backpressure.NewLeases(r.Window.Scheduler, func() (read, low uint64) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		return s.tracker.Read, s.tracker.Low
@@ -155,16 +151,16 @@ func (s *sourceRun) next(ctx, reading context.Context) (b *record.Batch, err err
 	case errors.Is(err, io.EOF) && s.run.draining():
 		return nil, nil
 	case errors.Is(err, io.EOF):
-		return nil, failure.In(s.id, fmt.Errorf("cannot read from source %s: it ended by itself", s.id))
+		return nil, failedIn(s.id, fmt.Errorf("cannot read from source %s: it ended by itself", s.id))
 	case err != nil:
-		return nil, failure.In(s.id, fmt.Errorf("cannot read from source %s: %w", s.id, err))
+		return nil, failedIn(s.id, fmt.Errorf("cannot read from source %s: %w", s.id, err))
 	}
 	if ctx.Err() != nil { // the run may have abandoned this goroutine
 		return nil, context.Cause(ctx)
 	}
 	if epoch := s.run.Epoch; epoch != "" {
 		if err := b.SetMetadata(record.KeyClusterEpoch, epoch); err != nil {
-			return nil, failure.In(s.id, fmt.Errorf("cannot read from source %s: %w", s.id, err))
+			return nil, failedIn(s.id, fmt.Errorf("cannot read from source %s: %w", s.id, err))
 		}
 	}
 	if b.Shallow() {
@@ -228,7 +224,7 @@ func (r *run) allowsMore(unacked, unsettled uint64, bytes int) bool {
 func (s *sourceRun) dispatch(ctx context.Context, b *record.Batch) (over bool, err error) {
 	for i := range b.Len() {
 		if l := len(b.Position(i)); l == 0 || l > record.MaxPosition {
-			return false, failure.In(s.id, failure.Permanent(fmt.Errorf("cannot take records from source %s: "+
+			return false, failedIn(s.id, Permanent(fmt.Errorf("cannot take records from source %s: "+
 				"position of %d bytes; it must have 1 to %d", s.id, l, record.MaxPosition)))
 		}
 	}
@@ -339,7 +335,7 @@ func (s *sourceRun) track(f inFlight, now time.Time, event func() settle.Change)
 		s.mu.Unlock()
 		s.run.recheck()
 	}
-	if f.Passage != nil {
+	if f.passage != nil {
 		s.freed.Notify() // what is outstanding may wait only for what processors hold
 	}
 }
@@ -387,7 +383,7 @@ func (s *sourceRun) Saved(err error) {
 	s.saving = false
 	if err == nil {
 		if err = s.tracker.SetCommitted(s.taken); err != nil {
-			err = failure.Permanent(err)
+			err = Permanent(err)
 		} else if s.ignoresAcks {
 			err = s.acked(int(s.tracker.Committed - s.tracker.Acked))
 		}
@@ -424,7 +420,7 @@ func (s *sourceRun) acknowledge(ctx context.Context) error {
 		}
 		s.acking.Store(true)
 		if err := s.src.Ack(ctx, positions); err != nil {
-			return failure.In(s.id, fmt.Errorf("cannot acknowledge to source %s: %w", s.id, err))
+			return failedIn(s.id, fmt.Errorf("cannot acknowledge to source %s: %w", s.id, err))
 		}
 		s.acking.Store(false)
 		s.mu.Lock()
@@ -444,7 +440,7 @@ func (s *sourceRun) acked(n int) error {
 		s.run.Stats.AckLags.Observe(measure.DurationBounds, now.Sub(over.SettledAt).Seconds(), over.N)
 	})
 	if err != nil {
-		return failure.Permanent(err)
+		return Permanent(err)
 	}
 	s.stats.Acked.Add(uint64(n))
 	s.freed.Notify()

@@ -3,18 +3,15 @@ package engine
 import (
 	"context"
 
-	"github.com/conduit-agent/conduit/agent/engine/failure"
-	"github.com/conduit-agent/conduit/agent/engine/lineage"
-	"github.com/conduit-agent/conduit/agent/engine/slot"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
 // stage is a place for a chain of processors: behind a source, behind the fan-in of all
 // sources, or before a destination.
-type stage struct{ *slot.Slot }
+type stage struct{ *chainSlot }
 
-func newStage(id string) stage { return stage{slot.New(id)} }
+func newStage(id string) stage { return stage{newChainSlot(id)} }
 
 // token stands for a batch that a chain was given. It is a settle.Observer of the batch if the chain observes commits.
 type token struct {
@@ -40,24 +37,24 @@ func (t *token) input(i int32) int {
 // process runs the chain over what a destination, or all of them, are to get of f: records
 // with their origins. What the chain refuses goes to the dead-letter queue. It returns f,
 // which knows of the chain then, with what is to be got instead.
-func (st stage) process(ctx context.Context, f inFlight, records []record.Record, origins []int32) (inFlight, lineage.Made, error) {
-	g := &lineage.Given{Records: records, Origins: origins}
-	f.Passage = f.Passage.With(g)
+func (st stage) process(ctx context.Context, f inFlight, records []record.Record, origins []int32) (inFlight, made, error) {
+	g := &given{Records: records, Origins: origins}
+	f.passage = f.passage.With(g)
 	t := &token{f, origins, st}
 	out, err := st.Process(ctx, t, records)
 	if err != nil {
-		return f, lineage.Made{}, failure.InProcessors(st.ID, err)
+		return f, made{}, failedInProcessors(st.ID, err)
 	}
 	if st.Observes() {
 		f.observe(t)
 	}
 	g.Keeper = out.Keeper
 	f.hold(g, t, out.Held)
-	m := lineage.Made{Records: out.Records, Origins: lineage.Compose(origins, out.Origins), Emitted: out.Emitted}
+	m := made{Records: out.Records, Origins: composeOrigins(origins, out.Origins), Emitted: out.Emitted}
 	if len(out.Refused) > 0 {
 		refused, err := f.src().run.refuseAll(ctx, t, out.Refused)
 		if err != nil {
-			return f, lineage.Made{}, err
+			return f, made{}, err
 		}
 		m.Drop(refused)
 	}
@@ -68,7 +65,7 @@ func (st stage) process(ctx context.Context, f inFlight, records []record.Record
 func (st stage) attend(ctx context.Context, r *run) ([]sdk.Emission, error) {
 	out, err := st.Attend(ctx)
 	if err != nil {
-		return nil, failure.InProcessors(st.ID, err)
+		return nil, failedInProcessors(st.ID, err)
 	}
 	_, err = r.refuseAll(ctx, nil, out.Refused)
 	return out.Emitted, err

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/conduit-agent/conduit/agent/engine"
 	"github.com/conduit-agent/conduit/agent/engine/measure"
-	"github.com/conduit-agent/conduit/agent/engine/tap"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/spec"
 )
@@ -14,7 +14,7 @@ func TestObserversSeeEveryRecord(t *testing.T) {
 	w := newWorld(t)
 	s := w.source("src", 500)
 	d := w.destination("dst", &fakeDestination{})
-	var taps tap.Points
+	var taps engine.TapPoints
 	w.taps = &taps
 	var read, written []record.Record
 	defer taps.Observe("p:src", keep(&read))()
@@ -32,7 +32,7 @@ func TestObserversSeeEveryRecord(t *testing.T) {
 // What no pipeline has any more is forgotten.
 func TestNothingIsKeptOfConnectorsThatAreGone(t *testing.T) {
 	w := newWorld(t)
-	w.taps, w.stats = &tap.Points{}, &measure.Pipeline{}
+	w.taps, w.stats = &engine.TapPoints{}, &measure.Pipeline{}
 	for i := range 5 {
 		w.spec.Connectors = nil
 		s := w.source(fmt.Sprint("src", i), 10)

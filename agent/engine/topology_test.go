@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/agent/engine/backpressure"
-	"github.com/conduit-agent/conduit/agent/engine/fair"
 	"github.com/conduit-agent/conduit/plugins/connector"
 	"github.com/conduit-agent/conduit/plugins/processor/flow"
 	"github.com/conduit-agent/conduit/plugins/processor/window"
@@ -74,7 +73,7 @@ func newTopology(t *testing.T, seed uint64) *topology {
 		p.window.Shared = &backpressure.Shared{Bytes: pick(r, int64(10_000), 200_000), Each: 5000, Strict: true}
 	}
 	if r.IntN(4) == 0 {
-		p.window.Scheduler = fair.WithLimit(1)
+		p.window.Scheduler = backpressure.SchedulerWithLimit(1)
 	}
 	p.note("window %+v, commits every %v", p.window, p.committer.Interval)
 	gathers := false

@@ -13,7 +13,7 @@ import (
 	"maps"
 	"sync"
 
-	"github.com/conduit-agent/conduit/agent/engine/batching"
+	"github.com/conduit-agent/conduit/agent/engine"
 	"github.com/conduit-agent/conduit/plugins/connector"
 	"github.com/conduit-agent/conduit/plugins/record"
 )
@@ -137,7 +137,7 @@ func (g *Guard) Wrap(pipeline, id string, d connector.Destination,
 
 // Configure implements connector.Connector.
 func (d *Destination) Configure(ctx context.Context, settings map[string]string) error {
-	d.gathers = batching.Of(d.withDefaults(settings)).Gathers()
+	d.gathers = engine.BatchPolicyOf(d.withDefaults(settings)).Gathers()
 	return d.Destination.Configure(ctx, settings)
 }
 

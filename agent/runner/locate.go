@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/conduit-agent/conduit/agent/engine/failure"
+	"github.com/conduit-agent/conduit/agent/engine"
 	"github.com/conduit-agent/conduit/plugins/pluginname"
 	"github.com/conduit-agent/conduit/spec"
 )
@@ -45,7 +45,7 @@ func (r *Runner) checkInstances(d *spec.Declaration, resolved *spec.Pipeline) er
 		return spec.CheckInstances(p, true)
 	}
 	if problems := check(&d.Pipeline); len(problems) > 0 {
-		return r.located(d, failure.Permanent(joined(problems)), check)
+		return r.located(d, engine.Permanent(joined(problems)), check)
 	}
 	return nil
 }
@@ -103,7 +103,7 @@ func holdOf(hold func(context.Context, string) error, pipelineID, epoch string) 
 func (r *Runner) refused(d *spec.Declaration, err error, resolved *spec.Pipeline) error {
 	check := r.check(resolved)
 	if slices.ContainsFunc(check(&d.Pipeline), func(p spec.Problem) bool { return p.Severity == spec.SeverityError }) {
-		err = failure.Permanent(err)
+		err = engine.Permanent(err)
 	}
 	return r.located(d, err, check)
 }

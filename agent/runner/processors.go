@@ -6,7 +6,7 @@ import (
 	"maps"
 	"sync"
 
-	"github.com/conduit-agent/conduit/agent/engine/tap"
+	"github.com/conduit-agent/conduit/agent/engine"
 	"github.com/conduit-agent/conduit/plugins/connector"
 	"github.com/conduit-agent/conduit/plugins/processor"
 	"github.com/conduit-agent/conduit/plugins/record"
@@ -99,9 +99,9 @@ func (r *Runner) chains(p *spec.Pipeline, log *slog.Logger) processor.Options {
 		Budget:   r.Budget,
 		Stats:    stats.make,
 		Tap: func(id string, out bool, records []record.Record) {
-			point := tap.In(id)
+			point := engine.TapIn(id)
 			if out {
-				point = tap.Out(id)
+				point = engine.TapOut(id)
 			}
 			r.Taps.Publish(point, records)
 		},

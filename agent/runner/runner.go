@@ -17,9 +17,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/engine/backpressure"
 	"github.com/conduit-agent/conduit/agent/engine/commit"
 	"github.com/conduit-agent/conduit/agent/engine/deadletter"
-	"github.com/conduit-agent/conduit/agent/engine/failure"
 	"github.com/conduit-agent/conduit/agent/engine/measure"
-	"github.com/conduit-agent/conduit/agent/engine/tap"
 	"github.com/conduit-agent/conduit/agent/poison"
 	"github.com/conduit-agent/conduit/agent/redact"
 	"github.com/conduit-agent/conduit/agent/reference"
@@ -41,7 +39,7 @@ type Runner struct {
 	References *reference.Resolver
 	Store      engine.Store
 	Committer  *commit.Committer
-	Taps       *tap.Points
+	Taps       *engine.TapPoints
 	// Keep takes over the records that the version d of a pipeline refuses; nil: they are not kept.
 	Keep func(ctx context.Context, d *spec.Declaration, l *deadletter.DeadLetter) error
 	// Instance returns which of several instances of a pipeline, from 1, this agent runs; nil: there is one.
@@ -145,7 +143,7 @@ func (r *Runner) resolve(ctx context.Context, d *spec.Declaration) (*reference.R
 	if len(problems) > 0 {
 		err := fmt.Errorf("cannot resolve references of pipeline %s: %w", d.Pipeline.ID, joined(problems))
 		if resolved.Hopeless {
-			err = failure.Permanent(err)
+			err = engine.Permanent(err)
 		}
 		return nil, r.located(d, err, func(*spec.Pipeline) []spec.Problem { return problems })
 	}

@@ -56,15 +56,16 @@ api/*:                   api/guard api/jsonhttp api/rest spec
 api/resource:            api/desired api/editor api/guard api/jsonhttp api/live api/rest spec
 api/dlq api/logs api/position: api/desired api/jsonhttp api/resource api/rest spec
 api:                     api/* spec
-agent/engine/*:          agent/engine/fair agent/engine/measure plugins/connector plugins/sdk spec
+agent/engine/*:          agent/engine/backpressure agent/engine/measure plugins/connector plugins/sdk spec
 agent/engine:            agent/engine/* plugins/connector plugins/sdk spec
 agent/store/*:           spec
 agent/store:             agent/sqlitefile agent/store/* plugins/schema spec
 agent/sqlitefile:
-agent/prove:             agent/dryrun plugins/processor plugins/sdk plugins/wire spec
+agent/prove/disk:
+agent/prove:             agent/dryrun agent/prove/disk plugins/processor plugins/sdk plugins/wire spec
 agent/maintenance:       agent/deadletters agent/sqlitefile agent/store agent/store/* spec
 agent/deadletters:       agent/engine/deadletter agent/sqlitefile api/rest plugins/spoollog/codec spec
-agent/poison:            agent/engine/batching plugins/connector
+agent/poison:            agent/engine plugins/connector
 agent/replay:            agent/deadletters agent/engine agent/engine/* api/rest plugins/connector plugins/sdk spec
 agent/config:            spec spec/yamldoc
 agent/reference:         agent/redact reconcile/watch spec
@@ -89,7 +90,7 @@ agent/membership:        agent/access agent/cluster agent/cluster/* agent/config
 agent/notification:      spec
 agent/migrate:           agent/store agent/store/conduitstate api/client api/rest spec
 agent:                   agent/* api api/* plugins plugins/schema plugins/schema/confluent plugins/sdk reconcile reconcile/* spec
-agent/agenttest agent/agenttest/*: agent agent/agenttest agent/agenttest/effort agent/config api/rest plugins/builtin plugins/builtin/* plugins/plugintest/* plugins/sdk plugins/spoollog plugins/wire spec
+agent/agenttest agent/agenttest/*: agent agent/agenttest agent/config agent/delivery api/client api/rest plugins/builtin plugins/plugintest/* plugins/record plugins/sdk plugins/wire spec
 cmd/conduit/journal cmd/conduit/terminal cmd/conduit/logging: cmd/conduit/terminal
 cmd/conduit/docs:        . agent/config api/web cmd/conduit/cli cmd/conduit/scaffold plugins/builtin plugins/processor plugins/sdk
 cmd/conduit/cli:         agent agent/config api/client api/rest cmd/conduit/terminal plugins plugins/processor plugins/sdk spec
@@ -125,7 +126,7 @@ var homes = map[string][]string{
 	"github.com/jackc/pgx/v5":                  {"plugins/builtin/postgres", "plugins/builtin/postgres/*", "agent/cluster/pgkv"},
 	"github.com/gomodule/redigo":               {"plugins/builtin/redis"},
 	"github.com/twmb/franz-go":                 {"plugins/builtin/kafka", "plugins/builtin/kafka/batches"},
-	"github.com/minio/minio-go/v7":             {"plugins/builtin/s3", "plugins/builtin/s3/identity", "plugins/plugintest/server"},
+	"github.com/minio/minio-go/v7":             {"plugins/builtin/s3", "plugins/plugintest/server"},
 }
 
 func TestImportsRunOneWay(t *testing.T) {

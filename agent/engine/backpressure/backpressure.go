@@ -1,7 +1,6 @@
-// Package backpressure bounds what sources may read ahead of slow destinations.
+// Package backpressure bounds what sources may read ahead of slow destinations, and schedules who may read next when
+// more sources have something to read than the CPUs can serve.
 package backpressure
-
-import "github.com/conduit-agent/conduit/agent/engine/fair"
 
 // Window bounds what may be outstanding from one source: the backpressure that slow
 // destinations put on it. A batch may overshoot it.
@@ -16,7 +15,7 @@ type Window struct {
 	// Shared is a bound for several sources together, nil for none.
 	Shared *Shared
 	// Scheduler grants read leases, nil for reading whenever the window has space.
-	Scheduler *fair.Scheduler
+	Scheduler *Scheduler
 }
 
 // Default lets a source of a million small records a second run on between two

@@ -14,7 +14,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/conduit-agent/conduit/plugins/builtin/kafka/batches"
-	"github.com/conduit-agent/conduit/plugins/builtin/kafka/links"
 	"github.com/conduit-agent/conduit/plugins/builtin/settings"
 	"github.com/conduit-agent/conduit/plugins/peer"
 	"github.com/conduit-agent/conduit/plugins/sdk"
@@ -66,13 +65,13 @@ func (s *clientSettings) options() ([]kgo.Opt, error) {
 // dialer returns how to connect to a broker. batch is called with each batch of messages that is fetched; it may be nil.
 func (s *clientSettings) dialer(batch peer.BatchFunc) (kgo.Opt, error) {
 	if !s.TLS {
-		return kgo.Dialer(links.Dialer(nil, batch)), nil
+		return kgo.Dialer(newDialer(nil, batch)), nil
 	}
 	secure, err := s.tlsConfig()
 	if err != nil {
 		return nil, err
 	}
-	return kgo.Dialer(links.Dialer(secure, batch)), nil
+	return kgo.Dialer(newDialer(secure, batch)), nil
 }
 
 // bounded returns the options of a client that fetches messages, and the bound on their memory.

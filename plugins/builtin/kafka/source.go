@@ -15,7 +15,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/conduit-agent/conduit/plugins/builtin/kafka/batches"
-	"github.com/conduit-agent/conduit/plugins/builtin/kafka/fetchsize"
 	"github.com/conduit-agent/conduit/plugins/progress"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
@@ -97,7 +96,7 @@ func (s *Source) Open(ctx context.Context, pos record.Position) error {
 	s.kick = notify.NewSignal()
 	fetch := s.fetchBytes(ctx)
 	s.mostBytes = batchBytes(ctx)
-	limiter := fetchsize.New(fetch, min(fetch, partitionBytes))
+	limiter := newFetchLimiter(fetch, min(fetch, partitionBytes))
 	bounded, bound, err := s.settings.bounded(s.mostBytes)
 	if err != nil {
 		return err
@@ -186,7 +185,7 @@ func batchBytes(ctx context.Context) int { return max(sdk.Budget(ctx)/4, leastBa
 // leastBatch has room for the smallest messages in a batch of the size that brokers accept by default.
 const leastBatch = 16 << 20
 
-func (s *Source) consumer(fetch int32, limiter *fetchsize.Limiter) []kgo.Opt {
+func (s *Source) consumer(fetch int32, limiter *fetchLimiter) []kgo.Opt {
 	return []kgo.Opt{
 		kgo.WithHooks(s.network, fetchHook{limiter}),
 		kgo.WithPools(&messagePool{}),
@@ -211,7 +210,7 @@ func (s *Source) consumer(fetch int32, limiter *fetchsize.Limiter) []kgo.Opt {
 }
 
 // fetchHook tells what messages take in memory.
-type fetchHook struct{ limiter *fetchsize.Limiter }
+type fetchHook struct{ limiter *fetchLimiter }
 
 // OnFetchBatchRead implements kgo.HookFetchBatchRead. A batch that cannot be decoded has no size.
 func (h fetchHook) OnFetchBatchRead(_ kgo.BrokerMetadata, _ string, _ int32, m kgo.FetchBatchMetrics) {

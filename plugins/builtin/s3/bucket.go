@@ -15,7 +15,6 @@ import (
 
 	"github.com/minio/minio-go/v7/pkg/credentials"
 
-	"github.com/conduit-agent/conduit/plugins/builtin/s3/clock"
 	"github.com/conduit-agent/conduit/plugins/peer"
 	"github.com/conduit-agent/conduit/spec/sorting"
 )
@@ -27,7 +26,7 @@ type bucket struct {
 	inPath       bool // the name is in the path, not in the host
 	identity     *credentials.Credentials
 	client       *http.Client
-	clock        *clock.Clock
+	clock        *storeClock
 	timeout      time.Duration
 }
 
@@ -40,7 +39,7 @@ func open(ctx context.Context, s *bucketSettings) (*bucket, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &clock.Clock{Next: &http.Transport{
+	c := &storeClock{Next: &http.Transport{
 		Proxy:                 http.ProxyFromEnvironment,
 		DialContext:           (&net.Dialer{Timeout: s.Timeout, KeepAlive: keepAlive}).DialContext,
 		TLSClientConfig:       config,

@@ -18,8 +18,6 @@ import (
 	"github.com/minio/minio-go/v7/pkg/credentials"
 	"github.com/minio/minio-go/v7/pkg/s3utils"
 	"github.com/minio/minio-go/v7/pkg/signer"
-
-	"github.com/conduit-agent/conduit/plugins/builtin/s3/identity"
 )
 
 // request is one to the bucket, or to an object in it.
@@ -84,7 +82,7 @@ func (b *bucket) do(ctx context.Context, r request, doing string, args ...any) (
 	case ctx.Err() != nil:
 		return nil, nil, ctx.Err()
 	case errors.As(err, &answer):
-	case errors.As(err, &identity.NoKeyError{}):
+	case errors.As(err, &noKeyError{}):
 		answer.text = err.Error()
 	case bounded.Err() != nil:
 		answer = storeError{text: fmt.Sprintf("the store did not answer within %v", timeout), passes: true}

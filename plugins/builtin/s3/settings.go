@@ -11,7 +11,6 @@ import (
 
 	"github.com/minio/minio-go/v7/pkg/credentials"
 
-	"github.com/conduit-agent/conduit/plugins/builtin/s3/identity"
 	"github.com/conduit-agent/conduit/plugins/builtin/tlssettings"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
@@ -53,7 +52,7 @@ func (s *bucketSettings) check(ctx context.Context) error {
 		return wrong("aws.endpoint", "must be a URL such as https://minio.example.com:9000, without a path or a user")
 	}
 	if s.Identity == "file" {
-		if err := identity.Check(ctx); err != nil {
+		if err := checkIdentity(ctx); err != nil {
 			return err
 		}
 	}
@@ -66,7 +65,7 @@ func (s *bucketSettings) credentials(ctx context.Context) *credentials.Credentia
 	if s.AccessKeyID != "" {
 		return credentials.NewStaticV4(s.AccessKeyID, s.SecretAccessKey, s.SessionToken)
 	}
-	return identity.New(ctx, s.Identity, s.Profile, s.Region)
+	return newIdentity(ctx, s.Identity, s.Profile, s.Region)
 }
 
 func (s *bucketSettings) endpoint() (*url.URL, error) {

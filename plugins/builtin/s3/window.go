@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"time"
-
-	"github.com/conduit-agent/conduit/plugins/builtin/s3/sketch"
 )
 
 // window knows which of the objects of a span of time were read, so that those that appear later than
@@ -17,7 +15,7 @@ type window struct {
 	since time.Time // when it begins: what is older is not known
 	read  map[uint64]mark
 	// set has the hashes in read, and while isRestored those that the position had.
-	set        sketch.Set
+	set        sketch
 	isRestored bool   // from a position: a listing is needed to know the hashes
 	isOlder    bool   // the position is one without a set: all up to it was read
 	listing    uint32 // number of the present one
@@ -43,7 +41,7 @@ func (w *window) restore(p *position) (err error) {
 	w.isRestored, w.isOlder = true, p.Since == nil
 	if !w.isOlder {
 		w.since = *p.Since
-		w.set, err = sketch.Parse(p.Read)
+		w.set, err = parseSketch(p.Read)
 	}
 	return err
 }
@@ -159,7 +157,7 @@ func (w *window) resolve(listed map[uint64]int64) (unknown int) {
 	for _, h := range unread {
 		delete(listed, h)
 	}
-	w.read, w.set, w.isRestored, w.isOlder = map[uint64]mark{}, sketch.Set{}, false, false
+	w.read, w.set, w.isRestored, w.isOlder = map[uint64]mark{}, sketch{}, false, false
 	for h, modified := range listed {
 		w.note(h, modified)
 	}

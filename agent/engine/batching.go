@@ -1,0 +1,60 @@
+package engine
+
+import (
+	"math"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// BatchPolicy is the batching policy in the settings of a destination.
+type BatchPolicy struct {
+	Size    int64         // sdk.batch.size: records that it waits for before it writes any
+	Delay   time.Duration // sdk.batch.delay: how long it gathers records
+	delayed bool          // a delay is set, which Delay may not be able to represent
+	rate    float64       // sdk.rate.perSecond: it writes only so many
+	limited bool          // a rate is set, which rate may not be able to represent
+}
+
+// BatchPolicyOf reads the policy from settings that include the defaults of the plugin. Invalid values, which the connector
+// refuses or interprets itself, count as no size and as a delay or rate of unknown length.
+func BatchPolicyOf(settings map[string]string) (p BatchPolicy) {
+	p.Size, _ = strconv.ParseInt(settings["sdk.batch.size"], 10, 64)
+	p.Delay, _ = time.ParseDuration(settings["sdk.batch.delay"])
+	p.rate, _ = strconv.ParseFloat(settings["sdk.rate.perSecond"], 64)
+	// Numbers and durations alike are zero unless they have another digit.
+	nonZero := func(name string) bool { return strings.ContainsAny(settings[name], "123456789") }
+	p.delayed, p.limited = nonZero("sdk.batch.delay"), nonZero("sdk.rate.perSecond")
+	return p
+}
+
+// Gathers reports whether the destination gathers records over several writes.
+func (p BatchPolicy) Gathers() bool { return p.Size > 0 || p.delayed }
+
+// Limited reports whether the rate of the destination is limited.
+func (p BatchPolicy) Limited() bool { return p.limited }
+
+// NeverAlone reports whether the destination never writes a record that comes alone.
+func (p BatchPolicy) NeverAlone() bool { return p.Size > 1 && !p.delayed }
+
+// Waits reports whether this number of written records is an incomplete batch, which the destination may hold for any
+// time.
+func (p BatchPolicy) Waits(records uint64) bool {
+	return !p.delayed && p.Size > 0 && records < uint64(p.Size)
+}
+
+// Takes returns how long the destination may wait, as its settings say, before it settles the first of so many
+// records that it writes.
+func (p BatchPolicy) Takes(records uint64) time.Duration {
+	if p.delayed && p.Delay <= 0 || p.limited && !(p.rate > 0) {
+		return math.MaxInt64
+	}
+	seconds := 0.0
+	if p.limited {
+		seconds = float64(records) / p.rate
+	}
+	if seconds += p.Delay.Seconds(); seconds > float64(math.MaxInt64/time.Second) {
+		return math.MaxInt64
+	}
+	return time.Duration(seconds * float64(time.Second))
+}

@@ -1,0 +1,130 @@
+package engine
+
+import (
+	"slices"
+
+	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/plugins/sdk"
+)
+
+// passage is what is kept of a batch that passes processors, to find the record that goes
+// to the dead-letter queue. It is not changed but by the chain that it was given to last.
+type passage struct {
+	Given   []*given   // to each chain, in order
+	Settles []sdk.Held // of an emission: of which records it was made
+}
+
+// given is what a chain was given of a batch. A record that the chain split or held stays
+// in it as it was.
+type given struct {
+	Records []record.Record
+	Origins []int32          // index of the input of each record, ascending; nil: one to one
+	Held    []int32          // of which inputs the chain held a piece
+	Keeper  map[int32]string // by index of the record: qualified id of the processor that split or held it
+}
+
+// With returns p for a batch that was given to one more chain. p may be nil.
+func (p *passage) With(g *given) *passage {
+	if p == nil {
+		return &passage{Given: []*given{g}}
+	}
+	return &passage{Given: append(slices.Clip(p.Given), g), Settles: p.Settles}
+}
+
+// find returns the index of the first piece of an input, and how many there are.
+func (g *given) find(input int) (at, n int) {
+	if g.Origins == nil {
+		return input, 1
+	}
+	at, _ = slices.BinarySearch(g.Origins, int32(input))
+	for at+n < len(g.Origins) && int(g.Origins[at+n]) == input {
+		n++
+	}
+	return at, n
+}
+
+// Original returns the record that an input was before it was split or held, and after
+// all processors that left it one record, and the processor that split it or held it.
+func (p *passage) Original(input int) (r record.Record, by string) {
+	for _, g := range p.Given {
+		at, n := g.find(input)
+		if n != 1 {
+			break
+		}
+		if r, by = g.Records[at], g.Keeper[int32(at)]; slices.Contains(g.Held, int32(input)) {
+			break
+		}
+	}
+	return r, by
+}
+
+// Whole reports whether an input reached the last chain in one piece, of which that held
+// nothing.
+func (p *passage) Whole(input int) bool {
+	return !slices.ContainsFunc(p.Given, func(g *given) bool {
+		_, n := g.find(input)
+		return n != 1 || slices.Contains(g.Held, int32(input))
+	})
+}
+
+// composeOrigins returns the origins of what a chain made of records with origins of their own.
+func composeOrigins(before, after []int32) []int32 {
+	switch {
+	case after == nil:
+		return before
+	case before == nil:
+		return after
+	}
+	composed := make([]int32, len(after))
+	for i, j := range after {
+		composed[i] = before[j]
+	}
+	return composed
+}
+
+// Filtered returns how many of n inputs are neither on their way, with these origins, nor
+// held, nor refused. p may be nil.
+func (p *passage) Filtered(n int, origins []int32, refused func(input int) bool) (filtered uint64) {
+	if p == nil || origins == nil {
+		return 0
+	}
+	there := make([]bool, n)
+	for _, i := range origins {
+		there[i] = true
+	}
+	for _, g := range p.Given {
+		for _, i := range g.Held {
+			there[i] = true
+		}
+	}
+	for i := range there {
+		if !there[i] && !refused(i) {
+			filtered++
+		}
+	}
+	return filtered
+}
+
+// made is what a chain made of a batch.
+type made struct {
+	Records []record.Record
+	Origins []int32 // index of the input of each record, ascending; nil: one to one
+	Emitted []sdk.Emission
+}
+
+// Drop drops the pieces of these inputs. The origins are those that the chain returned,
+// and the records are no others' either, since it refused some.
+func (m *made) Drop(inputs []int32) {
+	if len(inputs) == 0 || m.Origins == nil {
+		return
+	}
+	n := 0
+	for i, origin := range m.Origins {
+		if !slices.Contains(inputs, origin) {
+			m.Records[n], m.Origins[n] = m.Records[i], origin
+			n++
+		}
+	}
+	clear(m.Records[n:])
+	m.Records, m.Origins = m.Records[:n], m.Origins[:n]
+}

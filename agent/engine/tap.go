@@ -1,0 +1,127 @@
+package engine
+
+import (
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/conduit-agent/conduit/plugins/record"
+)
+
+// TapPoints lets observers see the records that pass connectors, whichever run they pass in.
+// A connector without observers costs one atomic load per batch. The zero TapPoints is ready.
+type TapPoints struct {
+	observing atomic.Int32 // observers there are
+
+	mu     sync.Mutex
+	points map[string]*Tap // guarded by mu: those in use, by what they observe
+}
+
+// Tap is where the records of one connector pass. A nil Tap has no observers.
+type Tap struct {
+	uses      int                         // guarded by TapPoints.mu: runs and observers
+	observers atomic.Pointer[[]*observer] // replaced, never modified
+}
+
+type observer struct{ observe func(b *record.Batch) }
+
+// Observe calls f with every batch that passes the connector, a source's after reading
+// and a destination's before writing, until stop is called. f must return at once and
+// must not change the records; it may keep them. It may be called concurrently.
+func (t *TapPoints) Observe(connectorID string, f func(b *record.Batch)) (stop func()) {
+	p, o := t.Acquire(connectorID), &observer{f}
+	t.change(p, func(all []*observer) []*observer { return append(all, o) })
+	t.observing.Add(1)
+	return sync.OnceFunc(func() {
+		t.change(p, func(all []*observer) []*observer {
+			return slices.DeleteFunc(all, func(other *observer) bool { return other == o })
+		})
+		t.observing.Add(-1)
+		t.Release(connectorID)
+	})
+}
+
+// change replaces the observers of p by what f makes of a copy of them.
+func (t *TapPoints) change(p *Tap, f func(all []*observer) []*observer) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var all []*observer
+	if old := p.observers.Load(); old != nil {
+		all = slices.Clone(*old)
+	}
+	if all = f(all); len(all) == 0 {
+		p.observers.Store(nil)
+		return
+	}
+	p.observers.Store(&all)
+}
+
+// Acquire returns the tap of a connector, to be released after use.
+func (t *TapPoints) Acquire(connectorID string) *Tap {
+	if t == nil {
+		return nil
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	p := t.points[connectorID]
+	if p == nil {
+		p = &Tap{}
+		if t.points == nil {
+			t.points = map[string]*Tap{}
+		}
+		t.points[connectorID] = p
+	}
+	p.uses++
+	return p
+}
+
+// Release ends a use of the tap of a connector, which is forgotten with the last one.
+func (t *TapPoints) Release(connectorID string) {
+	if t == nil {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if p := t.points[connectorID]; p.uses > 1 {
+		p.uses--
+	} else {
+		delete(t.points, connectorID)
+	}
+}
+
+// TapIn is what to observe of a processor for the records that come to it, before its condition,
+// and of a destination for those that come to its processors.
+func TapIn(id string) string { return id + "/in" }
+
+// TapOut is what to observe of a processor for the records that go on behind it.
+func TapOut(id string) string { return id + "/out" }
+
+// Publish shows records that pass a processor to its observers. It copies them for that.
+func (t *TapPoints) Publish(point string, records []record.Record) {
+	if t == nil || t.observing.Load() == 0 {
+		return
+	}
+	t.mu.Lock()
+	p := t.points[point]
+	t.mu.Unlock()
+	p.PublishCopy(record.NewBatch(records))
+}
+
+// PublishCopy shows a copy of b to the observers, because b will be changed.
+func (p *Tap) PublishCopy(b *record.Batch) {
+	if p != nil && p.observers.Load() != nil {
+		p.Publish(b.Clone())
+	}
+}
+
+// Publish shows b to the observers.
+func (p *Tap) Publish(b *record.Batch) {
+	if p == nil {
+		return
+	}
+	if all := p.observers.Load(); all != nil {
+		for _, o := range *all {
+			o.observe(b)
+		}
+	}
+}

@@ -1,0 +1,113 @@
+package kafka
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/conduit-agent/conduit/plugins/peer"
+)
+
+// brokerLinks are the connections of clients. A client has several to each broker, one of which may be idle for long:
+// when an answer does not come over one of them, all of the same broker that were not heard of since it was asked for are
+// half-open, too, most likely. They are ended, so that the client does not wait for its next answers on them as well.
+type brokerLinks struct {
+	dialer net.Dialer
+	tls    *tls.Config // nil: connections are not encrypted
+	batch  peer.BatchFunc
+
+	mu  sync.Mutex
+	all map[*brokerLink]struct{}
+}
+
+// newDialer returns what connects to brokers, with TLS unless secure is nil. batch is called with each batch of messages
+// that is fetched; it may be nil. The dialer may be used by several clients at a time. The
+// connections that it makes to a broker are ended together when an answer does not come over one of them: all that were not
+// heard of since it was asked for.
+func newDialer(secure *tls.Config, batch peer.BatchFunc) func(ctx context.Context, network, addr string) (net.Conn, error) {
+	l := &brokerLinks{dialer: net.Dialer{Timeout: dialTimeout}, tls: secure, batch: batch, all: map[*brokerLink]struct{}{}}
+	return l.dial
+}
+
+// dialTimeout bounds how long connecting may take.
+const dialTimeout = 10 * time.Second
+
+func (l *brokerLinks) dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	c, err := l.dialer.DialContext(ctx, network, addr)
+	if err != nil {
+		return nil, err
+	}
+	one := &brokerLink{Conn: c, links: l, addr: addr, heard: time.Now()}
+	l.mu.Lock()
+	l.all[one] = struct{}{}
+	l.mu.Unlock()
+	if l.tls == nil {
+		return peer.NewKafka(one, l.batch), nil
+	}
+	config := l.tls.Clone()
+	if config.ServerName, _, err = net.SplitHostPort(addr); err == nil {
+		secure := tls.Client(one, config)
+		ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+		defer cancel()
+		if err = secure.HandshakeContext(ctx); err == nil {
+			return peer.NewKafka(secure, l.batch), nil
+		}
+	}
+	_ = one.Close()
+	return nil, err
+}
+
+// silent ends the connections to a broker that were not heard of since then.
+func (l *brokerLinks) silent(addr string, since time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for one := range l.all {
+		if tcp, ok := one.Conn.(*net.TCPConn); ok && one.addr == addr && one.heard.Before(since) {
+			_, _ = tcp.CloseRead(), tcp.CloseWrite() // the client closes it when it finds it ended
+		}
+	}
+}
+
+// brokerLink is a connection to a broker.
+type brokerLink struct {
+	net.Conn
+	links *brokerLinks
+	addr  string
+
+	asked, heard time.Time // guarded by mu of links: when something was sent last, and when something came
+}
+
+// Read implements net.Conn.
+func (l *brokerLink) Read(b []byte) (int, error) {
+	n, err := l.Conn.Read(b)
+	l.links.mu.Lock()
+	if n > 0 {
+		l.heard = time.Now()
+	}
+	asked := l.asked
+	l.links.mu.Unlock()
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		l.links.silent(l.addr, asked)
+	}
+	return n, err
+}
+
+// Write implements net.Conn.
+func (l *brokerLink) Write(b []byte) (int, error) {
+	l.links.mu.Lock()
+	l.asked = time.Now()
+	l.links.mu.Unlock()
+	return l.Conn.Write(b)
+}
+
+// Close implements net.Conn.
+func (l *brokerLink) Close() error {
+	l.links.mu.Lock()
+	delete(l.links.all, l)
+	l.links.mu.Unlock()
+	return l.Conn.Close()
+}
