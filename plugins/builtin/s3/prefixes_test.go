@@ -20,7 +20,7 @@ import (
 // that begins again.
 func TestOtherPrefixes(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(20) {
+	for seed := range *seeds {
 		otherPrefixes(t, seed)
 	}
 }

@@ -3,6 +3,7 @@ package s3_test
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -61,6 +62,8 @@ func sorted(records []record.Record) (all []string) {
 	slices.Sort(all)
 	return all
 }
+
+var seeds = flag.Uint64("seeds", 3, "simulations of each kind")
 
 // simulation is a store in which objects appear late, are replaced and removed, while a source reads them
 // and is opened again from any of its positions. Keys are few; each content is another one.
@@ -181,7 +184,7 @@ func TestWindow(t *testing.T) {
 	for _, versions := range []bool{false, true} {
 		t.Run(fmt.Sprintf("versions %v", versions), func(t *testing.T) {
 			t.Parallel()
-			for seed := range uint64(6) {
+			for seed := range *seeds {
 				simulate(t, seed, versions)
 			}
 		})

@@ -91,7 +91,7 @@ var current sync.Map
 // What was built before and is still up to date is used again. Versions are those of the module that has pkg, as in a
 // release, also for the tests of another module.
 func Binary(path, pkg string, env ...string) error {
-	module, err := goCommand("list", "-f", "{{.Module.Dir}}", pkg)
+	module, err := goCommand("list", "-e", "-f", "{{.Module.Dir}}", pkg) // -e: it may be for another system
 	if err != nil {
 		return fmt.Errorf("cannot find the module of %s: %w", pkg, err)
 	}

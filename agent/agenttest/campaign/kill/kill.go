@@ -206,8 +206,11 @@ func (f *flow) run(skip map[Fault]string) {
 			f.t.Fatal(err)
 		}
 	}
-	for _, one := range append(slices.Clone(faults), maker{Everything, always, (*flow).everything, true, false}) {
-		if !*all && !one.few || !one.needs(f) {
+	kinds := append(slices.Clone(faults), maker{Everything, always, (*flow).everything, true, false})
+	// A case that allows none of the few faults has the others made.
+	few := !*all && slices.ContainsFunc(kinds, func(one maker) bool { return one.few && one.needs(f) && skip[one.Fault] == "" })
+	for _, one := range kinds {
+		if few && !one.few || !one.needs(f) {
 			continue
 		}
 		if reason, ok := skip[one.Fault]; ok {
