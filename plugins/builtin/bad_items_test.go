@@ -7,6 +7,9 @@ import (
 	"github.com/conduit-agent/conduit/plugins/builtin"
 )
 
+// withServers is where connectors are tested with servers.
+const withServers = "../../agent/agenttest/campaign/connectors/"
+
 // badItems has, for each source, the tests that give it one bad item among others: they are read, and the bad one is a record of its
 // bytes, or left out and named in the status of the source.
 var badItems = map[string][]string{
@@ -15,13 +18,13 @@ var badItems = map[string][]string{
 	"generator": {}, // it makes its items
 	"http":      {"http/TestPollBadItems", "../processor/jsonvalue/TestLargeElements"},
 	"journald":  {"journald/TestBadItems"},
-	"kafka":     {"kafka/TestBadItems"},
-	"mqtt":      {"mqtt/TestBadItems"},
-	"mysql":     {"mysql/binlog/TestBadValues"},
-	"nats":      {"nats/TestBadItems"},
+	"kafka":     {withServers + "kafka/TestBadItems"},
+	"mqtt":      {withServers + "mqtt/TestBadItems"},
+	"mysql":     {"mysql/TestBadValues"},
+	"nats":      {withServers + "nats/TestBadItems"},
 	"postgres":  {"postgres/pg/TestBadValues"},
-	"redis":     {"redis/TestBadItems"},
-	"s3":        {"s3/TestOneBadObject"},
+	"redis":     {withServers + "redis/TestBadItems"},
+	"s3":        {withServers + "s3/TestOneBadObject"},
 	"spool":     {"../spoollog/TestSkipsDamage"},
 	"sqlite":    {"sqlite/TestBadItems"},
 	"syslog":    {"syslog/TestFraming", "syslog/TestMessages"},

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	osexec "os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -49,21 +48,13 @@ func TestReadmeListsAll(t *testing.T) {
 	}
 }
 
-// The contract of connectors is checked of each: in its package, or in that of the checks. Two have tests of
+// The contract of connectors is checked of each: in its package, in that of the checks, or where it meets its server. Two have tests of
 // their own: syslog cannot read again what it read, and what spool reads is what it wrote.
 func TestContractIsChecked(t *testing.T) {
 	for _, c := range builtin.All() {
 		checked := slices.Contains([]string{"file", "generator", "log", "spool", "syslog"}, c.Name)
-		files, err := filepath.Glob(filepath.Join(c.Name, "*_test.go"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, path := range files {
-			text, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			checked = checked || strings.Contains(string(text), "plugintest.Run(t, ")
+		for _, dir := range []string{"plugins/builtin/", "agent/agenttest/campaign/connectors/"} {
+			checked = checked || hasTest(t, dir+c.Name, `plugintest\.Run\(t, `)
 		}
 		if !checked {
 			t.Errorf("no test runs the checks of the contract on built-in connector %s", c.Name)
@@ -286,44 +277,6 @@ func hasRow(text, row, def string) bool {
 		}
 	}
 	return false
-}
-
-// libraries are those that connectors bring, by the connector.
-var libraries = map[string]string{
-	"http":     "plugins/builtin/http",
-	"journald": "plugins/builtin/journald",
-	"kafka":    "github.com/twmb/franz-go",
-	"mqtt":     "github.com/eclipse/paho",
-	"mysql":    "github.com/go-sql-driver/mysql",
-	"nats":     "plugins/builtin/nats",
-	"postgres": "github.com/jackc/pgx",
-	"redis":    "github.com/gomodule/redigo",
-	"s3":       "github.com/minio/minio-go",
-	"sqlite":   "plugins/builtin/sqlite",
-	"syslog":   "plugins/builtin/syslog",
-}
-
-// TestLeftOut makes sure that a build without a connector is without its library.
-func TestLeftOut(t *testing.T) {
-	deps := func(tags string) string {
-		out, err := osexec.Command("go", "list", "-deps", "-tags", tags, "github.com/conduit-agent/conduit/cmd/conduit").CombinedOutput()
-		if err != nil {
-			t.Fatalf("cannot list packages: %v\n%s", err, out)
-		}
-		return string(out)
-	}
-	all, minimal := deps(""), deps("minimal")
-	for name, library := range libraries {
-		if !strings.Contains(all, library) {
-			t.Errorf("the full build has no %s", name)
-		}
-		if strings.Contains(minimal, library) {
-			t.Errorf("the minimal build has %s", library)
-		}
-		if os.Getenv("CI") != "" && strings.Contains(deps("no_"+name), library) { // which takes a second each
-			t.Errorf("a build without %s has %s", name, library)
-		}
-	}
 }
 
 // TestSourcesTellTheirLimits checks that every source with a setting that bounds its unacknowledged records reports the

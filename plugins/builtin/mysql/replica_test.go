@@ -15,12 +15,12 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/conduit-agent/conduit/plugins/builtin/mysql/replica"
-	"github.com/conduit-agent/conduit/plugins/plugintest/server"
 )
 
 const password = "secret word"
@@ -166,9 +166,10 @@ func TestCachingSHA2(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cert, _, pair := server.Certificate(t)
-	roots := x509.NewCertPool()
-	roots.AppendCertsFromPEM([]byte(cert))
+	certified := httptest.NewTLSServer(nil)
+	t.Cleanup(certified.Close)
+	pair, roots := certified.TLS.Certificates[0], x509.NewCertPool()
+	roots.AddCert(certified.Certificate())
 	secured := func(f *fake) error {
 		if err := asksForAll(f, &pair); err != nil {
 			return err
