@@ -47,7 +47,7 @@ func TestSimulatedAgent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir := memoryDir(t)
+	dir := t.TempDir()
 	all := make([]int, simulatedSteps)
 	for i := range all {
 		all[i] = i
@@ -63,16 +63,6 @@ func TestSimulatedAgent(t *testing.T) {
 			}
 		})
 	}
-}
-
-// memoryDir returns a directory where syncing costs nothing, if there is one.
-func memoryDir(t *testing.T) string {
-	dir, err := os.MkdirTemp("/dev/shm", "conduit-")
-	if err != nil {
-		return t.TempDir()
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	return dir
 }
 
 // shrink drops steps for as long as what is left still fails.

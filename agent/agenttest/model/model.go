@@ -1,5 +1,5 @@
-// Package model predicts what an agent makes of its pipeline files, going by complete scans, by what came over the API and by
-// the time.
+// Package model predicts what an agent makes of its pipeline files, going by complete scans, by what came over the API and
+// by the time.
 package model
 
 import (

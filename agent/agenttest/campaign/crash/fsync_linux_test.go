@@ -20,7 +20,6 @@ import (
 	"github.com/conduit-agent/conduit/agent/agenttest"
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/process"
-	"github.com/conduit-agent/conduit/plugins/plugintest/server"
 )
 
 // failSyncs, when set, is the file of which every fsync fails in an agent in a process of its
@@ -110,7 +109,7 @@ func TestRecordsComeAgainAfterAFailedFsync(t *testing.T) {
 	var result []byte
 	p.WaitFor(t, "syncs fail", func() bool { result, _ = os.ReadFile(out + ".syncs"); return len(result) > 0 })
 	if string(result) != "failing" {
-		server.Missing(t, "cannot make syncs fail here: %s", result)
+		t.Fatalf("cannot make syncs fail here: %s", result)
 	}
 	first, highest := 0, 0 // of those that come again
 	p.WaitFor(t, "records come again", func() bool { first, highest = stepBack(t, out); return first > 0 })

@@ -19,7 +19,6 @@ import (
 
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/process"
-	"github.com/conduit-agent/conduit/plugins/plugintest/server"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 )
 
@@ -128,8 +127,7 @@ func joinRotated(t *testing.T, path string) string {
 // disk is a file system of its own, of which the power can be cut.
 type disk struct{ image, dir string }
 
-// newDisk makes a disk and mounts it. The test is skipped where there are no loop devices,
-// and outside CI where mounting is not allowed.
+// newDisk makes a disk and mounts it, for which there have to be loop devices, and the right to mount.
 func newDisk(t *testing.T) *disk {
 	t.Helper()
 	d := &disk{image: filepath.Join(t.TempDir(), "image"), dir: t.TempDir()}
@@ -140,13 +138,13 @@ func newDisk(t *testing.T) *disk {
 		t.Fatal(err)
 	}
 	if out, err := exec.Command("mkfs.ext4", "-q", "-F", d.image).CombinedOutput(); err != nil {
-		server.Missing(t, "cannot make a file system, so no power is cut: %v %s", err, out)
+		t.Fatalf("cannot make a file system with mkfs.ext4, of the package e2fsprogs: %v %s", err, out)
 	}
 	if _, err := os.Stat("/dev/loop-control"); err != nil {
-		server.Missing(t, "there are no loop devices, so no power is cut: %v", err)
+		t.Fatalf("there are no loop devices: %v", err)
 	}
 	if out, err := d.tryMount(); err != nil {
-		server.Missing(t, "cannot mount a file system, so no power is cut: %v %s", err, out)
+		t.Fatalf("cannot mount a file system, run it as root: %v %s", err, out)
 	}
 	t.Cleanup(func() { _ = exec.Command("umount", "-l", d.dir).Run() })
 	return d
