@@ -17,7 +17,7 @@ var badItems = map[string][]string{
 	"journald":  {"journald/TestBadItems"},
 	"kafka":     {"kafka/TestBadItems"},
 	"mqtt":      {"mqtt/TestBadItems"},
-	"mysql":     {"mysql/binlog/TestBadValues"},
+	"mysql":     {"mysql/TestBadValues"},
 	"nats":      {"nats/TestBadItems"},
 	"postgres":  {"postgres/pg/TestBadValues"},
 	"redis":     {"redis/TestBadItems"},
