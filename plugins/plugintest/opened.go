@@ -25,8 +25,8 @@ type Opened struct {
 	torn  bool
 }
 
-// openedTimeout bounds how long an Opened waits for more.
-const openedTimeout = 20 * time.Second
+// openedTimeout bounds how long an Opened waits for more. Only a test that fails waits for so long.
+const openedTimeout = 2 * time.Minute
 
 // NewOpened returns a source of c, with the sdk.* settings, that is not open yet.
 func NewOpened(t testing.TB, c sdk.Connector, id string) *Opened {

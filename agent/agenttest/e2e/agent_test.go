@@ -1,7 +1,6 @@
 package e2e_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -24,24 +23,6 @@ import (
 // What the engine finds out about a destination by a type assertion.
 var _ connector.StopAndWaiter = (*standalone.Destination)(nil)
 
-// made is a pipeline that generates numbered records into a file in the agent's directory.
-func made(dir, id string, rate int, more string) string {
-	return fmt.Sprintf(`version: "2.2"
-pipelines:
-  - id: %[2]s
-    %[4]s
-    connectors:
-      - id: src
-        type: source
-        plugin: builtin:generator
-        settings: {rate: %[3]d, format.type: structured, format.options.n: int}
-      - id: dst
-        type: destination
-        plugin: builtin:file
-        settings: {path: "%[1]s/%[2]s.jsonl"}
-`, dir, id, rate, more)
-}
-
 // TestFullDiskIsWaitedFor writes to a full disk until there is space: no record is refused.
 func TestFullDiskIsWaitedFor(t *testing.T) {
 	t.Parallel()
@@ -55,14 +36,14 @@ func TestFullDiskIsWaitedFor(t *testing.T) {
 			if err := os.Symlink("/dev/full", a.Path("p.jsonl")); err != nil {
 				t.Fatal(err)
 			}
-			a.Save("p.yaml", made(a.Dir, "p", 1000, queue))
+			a.Save("p.yaml", agenttest.Generated(a.Dir, "p", 1000, queue))
 			a.Wait("it to fail again", func() bool { return a.State("p").Phase == spec.PhaseRecovering && a.State("p").Failures > 1 })
 			if err := os.Remove(a.Path("p.jsonl")); err != nil {
 				t.Fatal(err)
 			}
-			a.Wait("records", func() bool { return len(numbers(t, a.Path("p.jsonl"))) > 10 })
+			a.Wait("records", func() bool { return len(agenttest.Numbers(t, a.Path("p.jsonl"))) > 10 })
 			a.Stop()
-			for i, n := range numbers(t, a.Path("p.jsonl")) {
+			for i, n := range agenttest.Numbers(t, a.Path("p.jsonl")) {
 				if n != i+1 {
 					t.Fatalf("record %d is number %d", i+1, n)
 				}
@@ -74,81 +55,36 @@ func TestFullDiskIsWaitedFor(t *testing.T) {
 	}
 }
 
-// numbers returns the positions of the generated records in a file, in order.
-func numbers(t testing.TB, path string) []int {
-	t.Helper()
-	out, torn := numbersOf(t, path)
-	if len(torn) > 0 {
-		t.Fatalf("cannot parse %q", torn)
-	}
-	return out
-}
-
-// numbersOf returns the numbers of the records in a file, and the lines that are none: a
-// destination that is killed may leave one that it had not finished.
-func numbersOf(t testing.TB, path string) (out []int, torn []string) {
-	t.Helper()
-	b, err := os.ReadFile(path)
-	if err != nil && !os.IsNotExist(err) {
-		t.Fatal(err)
-	}
-	for line := range bytes.Lines(b) {
-		var r struct{ Position []byte }
-		if !bytes.HasSuffix(line, []byte("\n")) {
-			break // still being written
-		}
-		if json.Unmarshal(line, &r) != nil {
-			torn = append(torn, string(line))
-			continue
-		}
-		n, err := strconv.Atoi(string(r.Position))
-		if err != nil {
-			t.Fatal(err)
-		}
-		out = append(out, n)
-	}
-	return out, torn
-}
-
-func wantConsecutive(t *testing.T, got []int) {
-	t.Helper()
-	for i, n := range got {
-		if n != i+1 {
-			t.Fatalf("record %d is number %d", i+1, n)
-		}
-	}
-}
-
 func TestSavingAFileChangesThatPipelineOnly(t *testing.T) {
 	a := agenttest.Start(t, "")
-	a.Save("one.yaml", made(a.Dir, "one", 1000, ""))
-	a.Save("two.yaml", made(a.Dir, "two", 1000, ""))
+	a.Save("one.yaml", agenttest.Generated(a.Dir, "one", 1000, ""))
+	a.Save("two.yaml", agenttest.Generated(a.Dir, "two", 1000, ""))
 	a.WaitPhase("one", spec.PhaseRunning, 1)
 	a.WaitPhase("two", spec.PhaseRunning, 1)
 	since := a.State("two").Since
 
-	a.Save("one.yaml", made(a.Dir, "one", 2000, ""))
+	a.Save("one.yaml", agenttest.Generated(a.Dir, "one", 2000, ""))
 	a.WaitPhase("one", spec.PhaseRunning, 2)
 	if s := a.State("two"); s.RunningGeneration != 1 || !s.Since.Equal(since) {
 		t.Errorf("the other pipeline is now %+v", s)
 	}
-	before := len(numbers(t, a.Path("two.jsonl")))
-	a.Wait("more records of the other pipeline", func() bool { return len(numbers(t, a.Path("two.jsonl"))) > before })
+	before := len(agenttest.Numbers(t, a.Path("two.jsonl")))
+	a.Wait("more records of the other pipeline", func() bool { return len(agenttest.Numbers(t, a.Path("two.jsonl"))) > before })
 	a.Stop()
-	wantConsecutive(t, numbers(t, a.Path("one.jsonl")))
-	wantConsecutive(t, numbers(t, a.Path("two.jsonl")))
+	agenttest.WantConsecutive(t, agenttest.Numbers(t, a.Path("one.jsonl")))
+	agenttest.WantConsecutive(t, agenttest.Numbers(t, a.Path("two.jsonl")))
 }
 
 func TestABrokenFileChangesNothingButTheStatus(t *testing.T) {
 	t.Setenv("RATE_OF_TEST", "fast")
 	a := agenttest.Start(t, "")
-	a.Save("p.yaml", made(a.Dir, "p", 1000, ""))
+	a.Save("p.yaml", agenttest.Generated(a.Dir, "p", 1000, ""))
 	a.WaitPhase("p", spec.PhaseRunning, 1)
 	for name, broken := range map[string]string{
 		"syntax":  "version: \"2.2\"\npipelines:\n  - id: [",
-		"plugin":  strings.Replace(made(a.Dir, "p", 5, ""), "builtin:file", "builtin:fil", 1),
-		"setting": strings.Replace(made(a.Dir, "p", 5, ""), "rate: 5", "rate: fast", 1),
-		"value":   strings.Replace(made(a.Dir, "p", 5, ""), "rate: 5", "rate: '${RATE_OF_TEST}'", 1),
+		"plugin":  strings.Replace(agenttest.Generated(a.Dir, "p", 5, ""), "builtin:file", "builtin:fil", 1),
+		"setting": strings.Replace(agenttest.Generated(a.Dir, "p", 5, ""), "rate: 5", "rate: fast", 1),
+		"value":   strings.Replace(agenttest.Generated(a.Dir, "p", 5, ""), "rate: 5", "rate: '${RATE_OF_TEST}'", 1),
 		"empty":   "",
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -161,8 +97,8 @@ func TestABrokenFileChangesNothingButTheStatus(t *testing.T) {
 				attempt := a.State("p").LastAttempt
 				return len(files) == 1 && len(files[0].Problems) > 0 || attempt != nil && attempt.Error != ""
 			})
-			before := len(numbers(t, a.Path("p.jsonl")))
-			a.Wait("more records", func() bool { return len(numbers(t, a.Path("p.jsonl"))) > before })
+			before := len(agenttest.Numbers(t, a.Path("p.jsonl")))
+			a.Wait("more records", func() bool { return len(agenttest.Numbers(t, a.Path("p.jsonl"))) > before })
 			if s := a.State("p"); s.Phase != spec.PhaseRunning {
 				t.Errorf("the pipeline is now %+v", s)
 			}
@@ -174,7 +110,7 @@ func TestABrokenFileChangesNothingButTheStatus(t *testing.T) {
 			if err != nil || len(good) != 1 {
 				t.Fatalf("declarations %v, error %v", good, err)
 			}
-			a.Save("p.yaml", made(a.Dir, "p", 1000, ""))
+			a.Save("p.yaml", agenttest.Generated(a.Dir, "p", 1000, ""))
 			a.Wait("the problem to be gone", func() bool {
 				files, _ := a.Store.FileStates(t.Context())
 				attempt := a.State("p").LastAttempt
@@ -183,21 +119,21 @@ func TestABrokenFileChangesNothingButTheStatus(t *testing.T) {
 		})
 	}
 	a.Stop()
-	wantConsecutive(t, numbers(t, a.Path("p.jsonl")))
+	agenttest.WantConsecutive(t, agenttest.Numbers(t, a.Path("p.jsonl")))
 }
 
 func TestLastGoodSurvivesARestartWithABrokenFile(t *testing.T) {
 	t.Parallel()
 	a := agenttest.Start(t, "")
-	a.Save("p.yaml", made(a.Dir, "p", 1000, ""))
-	a.Wait("records", func() bool { return len(numbers(t, a.Path("p.jsonl"))) > 10 })
+	a.Save("p.yaml", agenttest.Generated(a.Dir, "p", 1000, ""))
+	a.Wait("records", func() bool { return len(agenttest.Numbers(t, a.Path("p.jsonl"))) > 10 })
 	a.Save("p.yaml", "version: \"2.2\"\npipelines:\n  - id: [")
 	a.Stop()
-	n := len(numbers(t, a.Path("p.jsonl")))
+	n := len(agenttest.Numbers(t, a.Path("p.jsonl")))
 	b := agenttest.Start(t, a.Dir)
-	b.Wait("more records", func() bool { return len(numbers(t, b.Path("p.jsonl"))) > n+10 })
+	b.Wait("more records", func() bool { return len(agenttest.Numbers(t, b.Path("p.jsonl"))) > n+10 })
 	b.Stop()
-	wantConsecutive(t, numbers(t, b.Path("p.jsonl")))
+	agenttest.WantConsecutive(t, agenttest.Numbers(t, b.Path("p.jsonl")))
 }
 
 func TestGracefulStopsRepeatNothing(t *testing.T) {
@@ -207,13 +143,13 @@ func TestGracefulStopsRepeatNothing(t *testing.T) {
 	var size int64
 	for range 5 {
 		a := agenttest.Start(t, dir)
-		a.Save("p.yaml", made(dir, "p", 20000, ""))
+		a.Save("p.yaml", agenttest.Generated(dir, "p", 20000, ""))
 		// The size is measured, not the time: so many records are slower to parse than to write, on a busy machine.
-		a.Wait("more records", func() bool { return fileSize(out) > size+200_000 })
+		a.Wait("more records", func() bool { return agenttest.FileSize(out) > size+200_000 })
 		a.Stop()
-		size = fileSize(out)
+		size = agenttest.FileSize(out)
 	}
-	wantConsecutive(t, numbers(t, out))
+	agenttest.WantConsecutive(t, agenttest.Numbers(t, out))
 }
 
 func TestStatusAndDeletion(t *testing.T) {
@@ -221,12 +157,12 @@ func TestStatusAndDeletion(t *testing.T) {
 	a := agenttest.Start(t, "", func(c *config.Config) {
 		c.Pipelines.DeletionGrace, c.Pipelines.CleanupDelay = 50*time.Millisecond, 50*time.Millisecond
 	})
-	a.Save("other.yaml", made(a.Dir, "other", 10, ""))
-	a.Save("p.yaml", made(a.Dir, "p", 1000, ""))
+	a.Save("other.yaml", agenttest.Generated(a.Dir, "other", 10, ""))
+	a.Save("p.yaml", agenttest.Generated(a.Dir, "p", 1000, ""))
 	a.WaitPhase("p", spec.PhaseRunning, 0)
-	a.Save("p.yaml", made(a.Dir, "p", 1000, "status: stopped"))
+	a.Save("p.yaml", agenttest.Generated(a.Dir, "p", 1000, "status: stopped"))
 	a.WaitPhase("p", spec.PhaseStopped, 0)
-	a.Save("p.yaml", made(a.Dir, "p", 1000, "status: running"))
+	a.Save("p.yaml", agenttest.Generated(a.Dir, "p", 1000, "status: running"))
 	a.WaitPhase("p", spec.PhaseRunning, 0)
 	if err := os.Remove(a.Path("pipelines/p.yaml")); err != nil {
 		t.Fatal(err)
@@ -238,43 +174,43 @@ func TestStatusAndDeletion(t *testing.T) {
 	if s := a.State("other"); s.Phase != spec.PhaseRunning {
 		t.Errorf("the other pipeline is now %+v", s)
 	}
-	wantConsecutive(t, numbers(t, a.Path("p.jsonl")))
+	agenttest.WantConsecutive(t, agenttest.Numbers(t, a.Path("p.jsonl")))
 }
 
 // A pipeline whose destination cannot be opened takes up work as soon as the file is mended.
 func TestFailuresAreMendedByASave(t *testing.T) {
 	a := agenttest.Start(t, "", func(c *config.Config) { c.Pipelines.ErrorRecovery.MinDelay = time.Hour })
-	a.Save("p.yaml", made(a.Dir+"/missing", "p", 1000, ""))
+	a.Save("p.yaml", agenttest.Generated(a.Dir+"/missing", "p", 1000, ""))
 	a.WaitPhase("p", spec.PhaseRecovering, 0)
 	if s := a.State("p"); !strings.Contains(s.Error, "missing") {
 		t.Errorf("the error does not name the directory: %s", s.Error)
 	}
-	a.Save("p.yaml", made(a.Dir, "p", 1000, ""))
+	a.Save("p.yaml", agenttest.Generated(a.Dir, "p", 1000, ""))
 	a.WaitPhase("p", spec.PhaseRunning, 2)
 }
 
 func TestRollbackToTheLastVersionThatRan(t *testing.T) {
 	a := agenttest.Start(t, "")
-	a.Save("p.yaml", made(a.Dir, "p", 1000, ""))
+	a.Save("p.yaml", agenttest.Generated(a.Dir, "p", 1000, ""))
 	a.WaitPhase("p", spec.PhaseRunning, 1)
-	a.Save("p.yaml", made(a.Dir+"/missing", "p", 1000, ""))
+	a.Save("p.yaml", agenttest.Generated(a.Dir+"/missing", "p", 1000, ""))
 	a.Wait("the rollback", func() bool {
 		s := a.State("p")
 		return s.Phase == spec.PhaseRunning && s.RunningGeneration == 1 && s.LastAttempt != nil && s.LastAttempt.Generation == 2 && s.LastAttempt.Error != ""
 	})
-	n := len(numbers(t, a.Path("p.jsonl")))
-	a.Wait("more records", func() bool { return len(numbers(t, a.Path("p.jsonl"))) > n })
+	n := len(agenttest.Numbers(t, a.Path("p.jsonl")))
+	a.Wait("more records", func() bool { return len(agenttest.Numbers(t, a.Path("p.jsonl"))) > n })
 	a.Stop()
-	wantConsecutive(t, numbers(t, a.Path("p.jsonl")))
+	agenttest.WantConsecutive(t, agenttest.Numbers(t, a.Path("p.jsonl")))
 }
 
 func TestReferencesAreResolvedAtStart(t *testing.T) {
 	t.Setenv("AGENT_TEST_DIR", "")
 	a := agenttest.Start(t, "")
 	t.Setenv("AGENT_TEST_OUTPUT", a.Path("p.jsonl"))
-	file := strings.Replace(made(a.Dir, "p", 1000, ""), `path: "`+a.Path("p.jsonl")+`"`, "path: '${AGENT_TEST_OUTPUT}'", 1)
+	file := strings.Replace(agenttest.Generated(a.Dir, "p", 1000, ""), `path: "`+a.Path("p.jsonl")+`"`, "path: '${AGENT_TEST_OUTPUT}'", 1)
 	a.Save("p.yaml", file)
-	a.Wait("records", func() bool { return len(numbers(t, a.Path("p.jsonl"))) > 10 })
+	a.Wait("records", func() bool { return len(agenttest.Numbers(t, a.Path("p.jsonl"))) > 10 })
 	d, err := a.Store.Declarations(t.Context())
 	if err != nil || d[0].Pipeline.Connectors[1].Settings["path"] != "${AGENT_TEST_OUTPUT}" {
 		t.Errorf("the store has %v, error %v", d, err)
@@ -312,7 +248,7 @@ func TestExitOnDegraded(t *testing.T) {
 	cfg.Pipelines.Path = filepath.Join(dir, "pipelines")
 	cfg.Pipelines.ExitOnDegraded = true
 	cfg.API.HTTP.Address = "127.0.0.1:0"
-	bad := strings.Replace(made(dir, "p", 5, ""), "rate: 5", "rate: fast", 1)
+	bad := strings.Replace(agenttest.Generated(dir, "p", 5, ""), "rate: 5", "rate: fast", 1)
 	if err := os.WriteFile(filepath.Join(cfg.Pipelines.Path, "p.yaml"), []byte(bad), 0o644); err != nil {
 		t.Fatal(err)
 	}

@@ -2,6 +2,7 @@ package e2e_test
 
 import (
 	"encoding/json"
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
@@ -13,7 +14,6 @@ import (
 	"github.com/anishathalye/porcupine"
 
 	"github.com/conduit-agent/conduit/agent/agenttest"
-	"github.com/conduit-agent/conduit/agent/agenttest/effort"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/spec"
 )
@@ -88,40 +88,41 @@ func (c *crowdOfClients) run(client, rounds int) {
 		id := c.pipelines[rand.IntN(len(c.pipelines))]
 		var etag string
 		seen := c.access(client, access{pipeline: id}, func() result {
-			got := c.do("GET", "/v1/pipelines/"+id, "")
+			got := c.Do("GET", "/v1/pipelines/"+id, "")
 			var p struct{ Config struct{ Description string } }
-			if err := json.Unmarshal([]byte(got.body), &p); err != nil {
-				c.t.Errorf("GET: %d %s", got.status, got.body)
+			if err := json.Unmarshal([]byte(got.Body), &p); err != nil {
+				c.T.Errorf("GET: %d %s", got.Status, got.Body)
 			}
-			etag = got.header.Get("ETag")
+			etag = got.Header.Get("ETag")
 			return result{value: p.Config.Description}
 		})
 		next := fmt.Sprintf("%d-%d", client, round)
 		c.access(client, access{id, true, seen.value, next}, func() result {
-			got := c.do("PUT", "/v1/pipelines/"+id, fmt.Sprintf(`{"config":{"name":%q,"description":%q}}`, id, next), "If-Match", etag)
-			if got.status != http.StatusOK && got.status != http.StatusPreconditionFailed {
-				c.t.Errorf("PUT: %d %s", got.status, got.body)
+			got := c.Do("PUT", "/v1/pipelines/"+id, fmt.Sprintf(`{"config":{"name":%q,"description":%q}}`, id, next), "If-Match", etag)
+			if got.Status != http.StatusOK && got.Status != http.StatusPreconditionFailed {
+				c.T.Errorf("PUT: %d %s", got.Status, got.Body)
 			}
-			return result{done: got.status == http.StatusOK}
+			return result{done: got.Status == http.StatusOK}
 		})
 	}
 }
 
+var clients = flag.Int("clients", 20, "clients that change the same pipelines")
+
 // Many clients change the same pipelines while files that declare them, too, are edited:
 // what each sees is one order of changes, and none is lost.
 func TestWritesAreLinearizable(t *testing.T) {
-	effort.Long(t)
 	t.Parallel()
-	const clients, rounds = 50, 10
+	const rounds = 10
 	w := startWeb(t, "")
 	c := &crowdOfClients{web: w, began: time.Now(), chain: map[string]string{}, pipelines: strings.Split("abcdefghij", "")}
 	for _, id := range c.pipelines {
-		w.must("POST", "/v1/pipelines", fmt.Sprintf(`{"id":%[1]q,"config":{"name":%[1]q}}`, id), nil)
+		w.Must("POST", "/v1/pipelines", fmt.Sprintf(`{"id":%[1]q,"config":{"name":%[1]q}}`, id), nil)
 	}
 	done := make(chan struct{})
 	var editing, asking sync.WaitGroup
 	editing.Go(func() { editFiles(w.Agent, c.pipelines, done) })
-	for i := range clients {
+	for i := range *clients {
 		asking.Go(func() { c.run(i, rounds) })
 	}
 	asking.Go(func() { watchFile(t, w, 8) })
@@ -135,7 +136,7 @@ func TestWritesAreLinearizable(t *testing.T) {
 	for _, id := range c.pipelines {
 		c.checkRevisions(t, id)
 	}
-	t.Logf("%d accesses by %d clients, %d changes", len(c.history), clients, len(c.chain))
+	t.Logf("%d accesses by %d clients, %d changes", len(c.history), *clients, len(c.chain))
 }
 
 // editFiles saves files until done: some declare pipelines that the API owns, and one
@@ -150,8 +151,8 @@ func editFiles(a *agenttest.Agent, owned []string, done <-chan struct{}) {
 		case <-tick.C:
 		}
 		id := owned[n%len(owned)]
-		a.Save(id+".yaml", made(a.Dir, id, n, "status: stopped"))
-		a.Save("z.yaml", made(a.Dir, "z", 1, fmt.Sprintf("description: \"%09d\"\n    status: stopped", n)))
+		a.Save(id+".yaml", agenttest.Generated(a.Dir, id, n, "status: stopped"))
+		a.Save("z.yaml", agenttest.Generated(a.Dir, "z", 1, fmt.Sprintf("description: \"%09d\"\n    status: stopped", n)))
 	}
 }
 
@@ -166,20 +167,20 @@ func watchFile(t *testing.T, w *web, n int) {
 			return
 		}
 		var p struct{ Config struct{ Description string } }
-		got := w.do("GET", "/v1/pipelines/z", "")
-		if got.status == http.StatusNotFound && last == "" {
+		got := w.Do("GET", "/v1/pipelines/z", "")
+		if got.Status == http.StatusNotFound && last == "" {
 			continue
 		}
-		if err := json.Unmarshal([]byte(got.body), &p); err != nil || got.status != http.StatusOK || p.Config.Description < last {
-			t.Errorf("after %s: %d %s", last, got.status, got.body)
+		if err := json.Unmarshal([]byte(got.Body), &p); err != nil || got.Status != http.StatusOK || p.Config.Description < last {
+			t.Errorf("after %s: %d %s", last, got.Status, got.Body)
 			return
 		}
 		if p.Config.Description != last {
 			changes++
 		}
 		last = p.Config.Description
-		if got := w.do("PUT", "/v1/pipelines/z", `{"config":{"name":"z","description":"000000000"}}`); got.status != http.StatusConflict {
-			t.Errorf("change of the file's pipeline: %d %s", got.status, got.body)
+		if got := w.Do("PUT", "/v1/pipelines/z", `{"config":{"name":"z","description":"000000000"}}`); got.Status != http.StatusConflict {
+			t.Errorf("change of the file's pipeline: %d %s", got.Status, got.Body)
 		}
 	}
 }
@@ -188,7 +189,7 @@ func watchFile(t *testing.T, w *web, n int) {
 // each made of the one before.
 func (c *crowdOfClients) checkRevisions(t *testing.T, id string) {
 	var history []spec.Revision
-	c.must("GET", "/v1/pipelines/"+id+"/history", "", &history)
+	c.Must("GET", "/v1/pipelines/"+id+"/history", "", &history)
 	before, changes := "", 0
 	for _, r := range history[1:] {
 		from, made := c.chain[id+" "+r.Spec.Description]

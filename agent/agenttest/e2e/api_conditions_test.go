@@ -12,7 +12,7 @@ import (
 func TestConditionsOfAnAgent(t *testing.T) {
 	w := startWeb(t, "")
 	condition := func(of spec.ConditionType) (c spec.Condition) {
-		status, err := w.api.Status(t.Context(), "p")
+		status, err := w.API.Status(t.Context(), "p")
 		if err != nil {
 			return c // not yet declared
 		}

@@ -3,47 +3,20 @@ package e2e_test
 import (
 	"bytes"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"io"
 	"maps"
 	"math/rand/v2"
 	"net/http"
-	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/conduit-agent/conduit/agent/agenttest"
-	"github.com/conduit-agent/conduit/agent/agenttest/effort"
 	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/spec"
 )
-
-// operation is one of the OpenAPI document.
-type operation struct {
-	method, path string
-	Parameters   []struct{ Name, In, Example string }
-	RequestBody  struct {
-		Content map[string]struct{ Example json.RawMessage }
-	}
-	Streaming bool `json:"x-streaming"`
-}
-
-func operations(w *web) (all []operation) {
-	var document struct {
-		Paths map[string]map[string]operation
-	}
-	w.must("GET", "/openapi/openapi.json", "", &document)
-	for _, path := range slices.Sorted(maps.Keys(document.Paths)) {
-		for _, method := range slices.Sorted(maps.Keys(document.Paths[path])) {
-			o := document.Paths[path][method]
-			o.method, o.path = strings.ToUpper(method), path
-			all = append(all, o)
-		}
-	}
-	return all
-}
 
 // odd are values that programs mistake for something else.
 var odd = []string{"", "0", "-1", "1e9", "true", "null", "a", "p", "p:src", "q:dst", "..", "%2e%2e%2f", "%00", "%0d%0a", "%", "'--", "<b>", "${HOME}", "${file:/etc/passwd}",
@@ -57,8 +30,8 @@ type generator struct{ *rand.Rand }
 func (g generator) pick(from []string) string { return from[g.IntN(len(from))] }
 
 // request makes a request for o that is a little wrong, or right.
-func (g generator) request(base string, o *operation) *http.Request {
-	path, query := o.path, []string{}
+func (g generator) request(base string, o *agenttest.Operation) *http.Request {
+	path, query := o.Path, []string{}
 	headers := http.Header{}
 	for _, p := range o.Parameters {
 		value := p.Example
@@ -81,7 +54,7 @@ func (g generator) request(base string, o *operation) *http.Request {
 		}
 	}
 	body := g.body(o)
-	r, err := http.NewRequest(o.method, base+path+"?"+strings.Join(query, "&"), bytes.NewReader(body))
+	r, err := http.NewRequest(o.Method, base+path+"?"+strings.Join(query, "&"), bytes.NewReader(body))
 	if err != nil {
 		panic(err)
 	}
@@ -93,7 +66,7 @@ func (g generator) request(base string, o *operation) *http.Request {
 }
 
 // body is the example of o with some values replaced, or bytes changed.
-func (g generator) body(o *operation) []byte {
+func (g generator) body(o *agenttest.Operation) []byte {
 	example := o.RequestBody.Content["application/json"].Example
 	if len(example) == 0 || g.IntN(30) == 0 {
 		return bytes.Repeat([]byte(g.pick(oddJSON)), g.IntN(2))
@@ -139,33 +112,27 @@ func (g generator) mutate(v any) any {
 	return v
 }
 
+var requests = flag.Int("requests", 5, "requests to each operation of the API")
+
 // Whatever is asked, the agent answers with an error of its own words, and goes on.
-// CONDUIT_API_FUZZ is the number of requests to each operation.
 func TestAnyRequestIsAnswered(t *testing.T) {
-	effort.Long(t)
-	count, seed := 40, uint64(1)
-	if s := os.Getenv("CONDUIT_API_FUZZ"); s != "" {
-		var err error
-		if count, err = strconv.Atoi(s); err != nil {
-			t.Fatal(err)
-		}
-	}
+	const seed = 1
 	dir := agenttest.NewDir(t)
 	t.Chdir(dir) // where relative paths of made-up connectors lead
 	w := startWeb(t, dir, func(c *config.Config) { c.Log.Level = "error" })
-	w.Save("p.yaml", made(dir, "p", 100, ""))
+	w.Save("p.yaml", agenttest.Generated(dir, "p", 100, ""))
 	w.WaitPhase("p", spec.PhaseRunning, 1)
-	w.must("POST", "/v1/pipelines", `{"id":"q","config":{"name":"q"}}`, nil)
+	w.Must("POST", "/v1/pipelines", `{"id":"q","config":{"name":"q"}}`, nil)
 	g, sent, statuses := generator{rand.New(rand.NewPCG(seed, 0))}, 0, map[int]int{}
-	all := operations(w)
+	all := agenttest.Operations(w.Web)
 	for _, o := range all {
-		for range count {
-			r := g.request(w.api.URL, &o)
+		for range *requests {
+			r := g.request(w.API.URL, &o)
 			status, body := exchange(t, r, o.Streaming)
 			statuses[status]++
 			sent++
-			if status >= 500 && (status != http.StatusServiceUnavailable || o.path != "/readyz") &&
-				(status != http.StatusNotImplemented || !strings.Contains(o.path, "/inspect-")) {
+			if status >= 500 && (status != http.StatusServiceUnavailable || o.Path != "/readyz") &&
+				(status != http.StatusNotImplemented || !strings.Contains(o.Path, "/inspect-")) {
 				t.Fatalf("seed %d: %s %s: %d %s", seed, r.Method, r.URL, status, body)
 			}
 			if status >= 400 && !bytes.Contains(body, []byte(`"code":`)) {
@@ -180,14 +147,14 @@ func TestAnyRequestIsAnswered(t *testing.T) {
 	if len(all) < 30 {
 		t.Errorf("only %d operations", len(all))
 	}
-	w.must("POST", "/v1/pipelines", `{"id":"after","config":{"name":"after"}}`, nil)
-	w.must("GET", "/readyz", "", nil)
+	w.Must("POST", "/v1/pipelines", `{"id":"after","config":{"name":"after"}}`, nil)
+	w.Must("GET", "/readyz", "", nil)
 	if s := w.State("p"); s.Phase != spec.PhaseRunning {
-		if got := w.do("POST", "/v1/pipelines/p/start", ""); got.status != http.StatusOK && !strings.Contains(got.body, "pipeline.running") {
-			t.Errorf("the pipeline is %s: %d %s", s.Phase, got.status, got.body)
+		if got := w.Do("POST", "/v1/pipelines/p/start", ""); got.Status != http.StatusOK && !strings.Contains(got.Body, "pipeline.running") {
+			t.Errorf("the pipeline is %s: %d %s", s.Phase, got.Status, got.Body)
 		}
 	}
-	w.more(t, "p")
+	w.More(t, "p")
 }
 
 // exchange returns the answer, of a stream that goes on only its status.
@@ -210,27 +177,27 @@ func exchange(t *testing.T, r *http.Request, streaming bool) (int, []byte) {
 
 // tidy deletes what requests made, so that there is not more and more of it.
 func tidy(w *web) {
-	w.t.Helper()
-	all, err := w.api.Connectors(w.t.Context(), "")
+	w.T.Helper()
+	all, err := w.API.Connectors(w.T.Context(), "")
 	if err != nil {
-		w.t.Fatal(err)
+		w.T.Fatal(err)
 	}
-	pipelines, err := w.api.Pipelines(w.t.Context())
+	pipelines, err := w.API.Pipelines(w.T.Context())
 	if err != nil {
-		w.t.Fatal(err)
+		w.T.Fatal(err)
 	}
 	if len(pipelines)+len(all) < 60 {
 		return
 	}
 	for _, p := range pipelines {
 		if p.ID != "p" {
-			w.do("POST", "/v1/pipelines/"+p.ID+"/stop", "")
+			w.Do("POST", "/v1/pipelines/"+p.ID+"/stop", "")
 		}
 	}
 	for _, c := range all {
-		w.do("DELETE", fmt.Sprintf("/v1/connectors/%s", c.ID), "")
+		w.Do("DELETE", fmt.Sprintf("/v1/connectors/%s", c.ID), "")
 	}
 	for _, p := range pipelines {
-		w.do("DELETE", "/v1/pipelines/"+p.ID, "")
+		w.Do("DELETE", "/v1/pipelines/"+p.ID, "")
 	}
 }

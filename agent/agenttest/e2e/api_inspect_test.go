@@ -21,22 +21,25 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/agent/agenttest"
+	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/api/client"
-	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/spec"
 )
+
+// waitForever has an agent wait until its end for what keeps it from ending.
+func waitForever(c *config.Config) { c.Shutdown.Timeout = time.Hour }
 
 // An inspector sees the records before and after a restart of the pipeline, and of each
 // of its versions, and ends soon after the agent does.
 func TestInspectorOutlivesThePipeline(t *testing.T) {
-	w := startWeb(t, "")
-	w.Save("p.yaml", made(w.Dir, "p", 200, ""))
+	w := startWeb(t, "", waitForever)
+	w.Save("p.yaml", agenttest.Generated(w.Dir, "p", 200, ""))
 	w.WaitPhase("p", spec.PhaseRunning, 1)
 	var seen atomic.Int64
 	ended := make(chan error, 1)
 	go func() {
 		last := 0
-		ended <- w.api.Inspect(t.Context(), "p:src", nil, func(m client.Message) error {
+		ended <- w.API.Inspect(t.Context(), "p:src", nil, func(m client.Message) error {
 			if m.Result == nil {
 				return fmt.Errorf("%d records were left out", m.Dropped)
 			}
@@ -59,32 +62,31 @@ func TestInspectorOutlivesThePipeline(t *testing.T) {
 		w.Wait("more records "+what, func() bool { return seen.Load() > before+3 || len(ended) > 0 })
 	}
 	more("at first")
-	w.must("POST", "/v1/pipelines/p/restart", "", nil)
+	w.Must("POST", "/v1/pipelines/p/restart", "", nil)
 	more("after a restart")
-	w.must("POST", "/v1/pipelines/p/stop", "", nil)
-	w.must("POST", "/v1/pipelines/p/start", "", nil)
+	w.Must("POST", "/v1/pipelines/p/stop", "", nil)
+	w.Must("POST", "/v1/pipelines/p/start", "", nil)
 	more("after a stop and a start")
-	w.Save("p.yaml", made(w.Dir, "p", 300, ""))
+	w.Save("p.yaml", agenttest.Generated(w.Dir, "p", 300, ""))
 	w.WaitPhase("p", spec.PhaseRunning, 2)
 	more("of a new version")
-	began := time.Now()
 	w.Stop()
-	if err := <-ended; err != io.EOF || time.Since(began) > wait.Within(2*time.Second, 5*time.Second) {
-		t.Errorf("after %v: the session ended with %v", time.Since(began), err)
+	if err := <-ended; err != io.EOF {
+		t.Errorf("the session ended with %v", err)
 	}
 }
 
 // Sessions of clients that do not read do not keep the agent from ending.
 func TestInspectorsEndWithTheAgent(t *testing.T) {
-	w := startWeb(t, "")
-	w.Save("p.yaml", made(w.Dir, "p", 1000, ""))
+	w := startWeb(t, "", waitForever)
+	w.Save("p.yaml", agenttest.Generated(w.Dir, "p", 1000, ""))
 	w.WaitPhase("p", spec.PhaseRunning, 1)
 	var ended sync.WaitGroup
 	var up atomic.Int64
 	for range 20 {
 		ended.Go(func() {
 			first := true
-			err := w.api.Inspect(context.Background(), "p:dst", nil, func(client.Message) error {
+			err := w.API.Inspect(context.Background(), "p:dst", nil, func(client.Message) error {
 				if first {
 					up.Add(1)
 				}
@@ -97,19 +99,15 @@ func TestInspectorsEndWithTheAgent(t *testing.T) {
 		})
 	}
 	w.Wait("the sessions to see records", func() bool { return up.Load() == 20 })
-	began := time.Now()
 	w.Stop()
 	ended.Wait()
-	if took := time.Since(began); took > wait.Within(time.Second, 5*time.Second) {
-		t.Errorf("it took %v to end", took)
-	}
 }
 
 // The metrics count the sessions there are, and each record that one of them did not see.
 func TestMetricsOfInspectors(t *testing.T) {
 	t.Parallel()
 	w := startWeb(t, "")
-	w.Save("p.yaml", made(w.Dir, "p", 0, ""))
+	w.Save("p.yaml", agenttest.Generated(w.Dir, "p", 0, ""))
 	w.WaitPhase("p", spec.PhaseRunning, 1)
 	const sessions, dropped = `conduit_inspector_sessions{component_id="p:dst"}`, `conduit_inspector_dropped_records_total{component_id="p:dst"}`
 	ctx, leave := context.WithCancel(t.Context())
@@ -117,19 +115,19 @@ func TestMetricsOfInspectors(t *testing.T) {
 	var all sync.WaitGroup
 	for range 3 {
 		all.Go(func() {
-			_ = w.api.Inspect(ctx, "p:dst", nil, func(m client.Message) error { reported.Add(m.Dropped); return nil })
+			_ = w.API.Inspect(ctx, "p:dst", nil, func(m client.Message) error { reported.Add(m.Dropped); return nil })
 		})
 	}
 	w.Wait("three sessions that received counts of drops", func() bool {
-		return strings.Contains(metricsOf(w.Agent), sessions+" 3\n") && reported.Load() > 0
+		return strings.Contains(agenttest.MetricsOf(w.Agent), sessions+" 3\n") && reported.Load() > 0
 	})
-	if n := scrape(t, w.Agent, dropped); n < float64(reported.Load()) {
+	if n := agenttest.Scrape(t, w.Agent, dropped); n < float64(reported.Load()) {
 		t.Errorf("%v records left out, and %d reported", n, reported.Load())
 	}
 	leave()
 	all.Wait()
-	w.Wait("no session", func() bool { return !strings.Contains(metricsOf(w.Agent), sessions) })
-	if before := scrape(t, w.Agent, dropped); before == 0 || scrape(t, w.Agent, dropped) != before {
+	w.Wait("no session", func() bool { return !strings.Contains(agenttest.MetricsOf(w.Agent), sessions) })
+	if before := agenttest.Scrape(t, w.Agent, dropped); before == 0 || agenttest.Scrape(t, w.Agent, dropped) != before {
 		t.Errorf("%v records left out, and more afterwards", before)
 	}
 }
@@ -144,11 +142,11 @@ func BenchmarkInspectors(b *testing.B) {
 		b.Run(fmt.Sprintf("sessions=%d/filter=%s", c.sessions, c.filter), func(b *testing.B) {
 			a := agenttest.Start(b, "", quietly)
 			out := filepath.Join(a.Dir, "p.jsonl")
-			a.Save("p.yaml", made(a.Dir, "p", 0, ""))
-			a.Wait("the first records", func() bool { return fileSize(out) > 1<<20 })
+			a.Save("p.yaml", agenttest.Generated(a.Dir, "p", 0, ""))
+			a.Wait("the first records", func() bool { return agenttest.FileSize(out) > 1<<20 })
 			inspectAll(b, a.Address(), c.sessions, c.filter)
 			var heap uint64
-			from, used := fileSize(out), cpuTime(b)
+			from, used := agenttest.FileSize(out), cpuTime(b)
 			b.ResetTimer()
 			seconds := time.NewTicker(time.Second)
 			defer seconds.Stop()
@@ -160,7 +158,7 @@ func BenchmarkInspectors(b *testing.B) {
 			}
 			b.StopTimer()
 			used = cpuTime(b) - used
-			records := float64(lines(b, out, from, fileSize(out)))
+			records := float64(lines(b, out, from, agenttest.FileSize(out)))
 			b.ReportMetric(records/b.Elapsed().Seconds(), "records/s")
 			b.ReportMetric(float64(used.Nanoseconds())/records, "ns-cpu/record") // steadier than the rate when the machine is busy
 			b.ReportMetric(float64(heap)/(1<<20), "MiB-heap")
@@ -169,9 +167,10 @@ func BenchmarkInspectors(b *testing.B) {
 }
 
 // cpuTime returns how long this process, which is the agent's, was on a CPU.
-func cpuTime(b *testing.B) time.Duration {
+func cpuTime(t testing.TB) time.Duration {
+	t.Helper()
 	var u syscall.Rusage
-	check(b, syscall.Getrusage(syscall.RUSAGE_SELF, &u))
+	check(t, syscall.Getrusage(syscall.RUSAGE_SELF, &u))
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 

@@ -24,14 +24,14 @@ func TestPlanOfAnAgent(t *testing.T) {
 	w.Save("p.yaml", plans.File("p", "running", "1"))
 	w.WaitPhase("p", spec.PhaseRunning, 1)
 
-	if plan, err := w.api.Plan(t.Context()); err != nil || plan.Files != 1 || plan.CleanupDelay == "" || len(plans.Lines(&plan)) != 0 {
+	if plan, err := w.API.Plan(t.Context()); err != nil || plan.Files != 1 || plan.CleanupDelay == "" || len(plans.Lines(&plan)) != 0 {
 		t.Errorf("nothing changed: %+v, %v", plan, err)
 	}
 	for _, c := range planCases {
 		t.Run(c.name, func(t *testing.T) { c.check(t, w) })
 	}
 	for _, path := range []string{"../p.yaml", "sub/p.yaml", "/etc/passwd", "p.txt", ".p.yaml", ""} {
-		_, err := w.api.PlanFiles(t.Context(), rest.PlanRequest{Files: []rest.PlanFile{{Path: path}}})
+		_, err := w.API.PlanFiles(t.Context(), rest.PlanRequest{Files: []rest.PlanFile{{Path: path}}})
 		if client.Reason(err) != spec.CodeInvalid || !strings.Contains(err.Error(), "pipelines.path") {
 			t.Errorf("path %q: %v", path, err)
 		}
@@ -71,7 +71,7 @@ var planCases = []planCase{
 }
 
 func (c *planCase) check(t *testing.T, w *web) {
-	plan, err := w.api.PlanFiles(t.Context(), c.request)
+	plan, err := w.API.PlanFiles(t.Context(), c.request)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,7 +105,7 @@ func TestPlanWithoutFiles(t *testing.T) {
 	if err := os.Rename(w.Path("pipelines"), w.Path("elsewhere")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := w.api.Plan(t.Context()); client.Reason(err) != rest.ReasonUnavailable {
+	if _, err := w.API.Plan(t.Context()); client.Reason(err) != rest.ReasonUnavailable {
 		t.Errorf("without the directory: %v", err)
 	}
 	// An empty one in its place may be an accident.
@@ -113,10 +113,10 @@ func TestPlanWithoutFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.Wait("the files are held", func() bool {
-		plan, err := w.api.Plan(t.Context())
+		plan, err := w.API.Plan(t.Context())
 		return err == nil && len(plan.Pipelines) == 0 && slices.Equal(plan.Held, []string{"p.yaml"})
 	})
-	if plan, err := w.api.PlanFiles(t.Context(), rest.PlanRequest{Replace: true}); err != nil || !slices.Equal(plan.Held, []string{"p.yaml"}) {
+	if plan, err := w.API.PlanFiles(t.Context(), rest.PlanRequest{Replace: true}); err != nil || !slices.Equal(plan.Held, []string{"p.yaml"}) {
 		t.Errorf("no files in an empty directory: %+v, %v", plan, err)
 	}
 	// Files that go from a directory that is followed do not come back by themselves.
@@ -124,7 +124,7 @@ func TestPlanWithoutFiles(t *testing.T) {
 	if err := w.Files.Reload(t.Context(), false); err != nil {
 		t.Fatal(err)
 	}
-	plan, err := w.api.PlanFiles(t.Context(), rest.PlanRequest{Replace: true})
+	plan, err := w.API.PlanFiles(t.Context(), rest.PlanRequest{Replace: true})
 	if err != nil || len(plan.Held) > 0 || len(plan.Pipelines) != 1 {
 		t.Errorf("no files any more: %+v, %v", plan, err)
 	}

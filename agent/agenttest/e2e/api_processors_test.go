@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/conduit-agent/conduit/agent/agenttest"
 	"github.com/conduit-agent/conduit/api/client"
 	"github.com/conduit-agent/conduit/spec"
 )
@@ -19,10 +20,10 @@ var errEnough = errors.New("enough")
 func TestProcessorsOverTheAPI(t *testing.T) {
 	t.Parallel()
 	w := startWeb(t, "")
-	w.Save("p.yaml", made(w.Dir, "p", 100, "processors: [{id: mark, plugin: field.set, settings: {field: .Payload.After.mark, value: seen}}]")+
+	w.Save("p.yaml", agenttest.Generated(w.Dir, "p", 100, "processors: [{id: mark, plugin: field.set, settings: {field: .Payload.After.mark, value: seen}}]")+
 		"        processors: [{id: own, plugin: field.set, settings: {field: .Payload.After.own, value: late}}]\n")
 	w.WaitPhase("p", spec.PhaseRunning, 1)
-	if body := w.do("GET", "/v1/processors/plugins", "").body; !strings.Contains(body, `"name":"builtin:field.set@`) || !strings.Contains(body, `"custom.javascript`) && !strings.Contains(body, `builtin:custom.javascript@`) {
+	if body := w.Do("GET", "/v1/processors/plugins", "").Body; !strings.Contains(body, `"name":"builtin:field.set@`) || !strings.Contains(body, `"custom.javascript`) && !strings.Contains(body, `builtin:custom.javascript@`) {
 		t.Errorf("the plugins are %.300s", body)
 	}
 	first := func(path string) string {
@@ -48,7 +49,7 @@ func TestProcessorsOverTheAPI(t *testing.T) {
 	if line := first("/v1/connectors/p:dst/inspect-out"); !strings.Contains(line, `"own":"late"`) {
 		t.Errorf("behind the destination's processors there is %s", line)
 	}
-	err := w.api.InspectIn(t.Context(), "p:dst", nil, func(m client.Message) error {
+	err := w.API.InspectIn(t.Context(), "p:dst", nil, func(m client.Message) error {
 		if text := string(m.Result); strings.Contains(text, "late") || !strings.Contains(text, "seen") {
 			t.Errorf("the client sees %s", text)
 		}
@@ -58,35 +59,35 @@ func TestProcessorsOverTheAPI(t *testing.T) {
 		t.Error(err)
 	}
 	for path, status := range map[string]int{"p:src/inspect-in": http.StatusBadRequest, "p:src/inspect-out": http.StatusBadRequest, "p:none/inspect-in": http.StatusNotFound} {
-		if got := w.do("GET", "/v1/connectors/"+path, ""); got.status != status {
-			t.Errorf("%s: %d %s", path, got.status, got.body)
+		if got := w.Do("GET", "/v1/connectors/"+path, ""); got.Status != status {
+			t.Errorf("%s: %d %s", path, got.Status, got.Body)
 		}
 	}
-	w.Save("p.yaml", made(w.Dir, "p", 100, ""))
+	w.Save("p.yaml", agenttest.Generated(w.Dir, "p", 100, ""))
 	w.WaitPhase("p", spec.PhaseRunning, 2)
 	if line := first("/v1/connectors/p:dst/inspect-in"); strings.Contains(line, "seen") {
 		t.Errorf("without processors there comes %s", line)
 	}
 	for _, side := range []string{"in", "out"} {
-		if got := w.do("GET", "/v1/processors/p:none/inspect-"+side, ""); got.status != http.StatusNotFound {
-			t.Errorf("inspect-%s of none: %d %s", side, got.status, got.body)
+		if got := w.Do("GET", "/v1/processors/p:none/inspect-"+side, ""); got.Status != http.StatusNotFound {
+			t.Errorf("inspect-%s of none: %d %s", side, got.Status, got.Body)
 		}
 	}
-	if got := w.do("POST", "/v1/processors", `{"plugin":"field.sett","parent":{"type":"TYPE_PIPELINE","id":"p"},"config":{"settings":{}}}`); got.status == 200 {
-		t.Errorf("a file's pipeline took a processor: %s", got.body)
+	if got := w.Do("POST", "/v1/processors", `{"plugin":"field.sett","parent":{"type":"TYPE_PIPELINE","id":"p"},"config":{"settings":{}}}`); got.Status == 200 {
+		t.Errorf("a file's pipeline took a processor: %s", got.Body)
 	}
 }
 
 // line returns the first line of a stream that holds a record.
 func (w *web) line(path string) string {
-	w.t.Helper()
-	r, err := http.NewRequestWithContext(w.t.Context(), http.MethodGet, w.api.URL+path, nil)
+	w.T.Helper()
+	r, err := http.NewRequestWithContext(w.T.Context(), http.MethodGet, w.API.URL+path, nil)
 	if err != nil {
-		w.t.Fatal(err)
+		w.T.Fatal(err)
 	}
 	answer, err := http.DefaultClient.Do(r)
 	if err != nil {
-		w.t.Fatal(err)
+		w.T.Fatal(err)
 	}
 	defer answer.Body.Close()
 	for in := bufio.NewScanner(answer.Body); in.Scan(); {
@@ -94,6 +95,6 @@ func (w *web) line(path string) string {
 			return in.Text()
 		}
 	}
-	w.t.Fatalf("%s: %d and no record", path, answer.StatusCode)
+	w.T.Fatalf("%s: %d and no record", path, answer.StatusCode)
 	return ""
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/conduit-agent/conduit/agent"
 	"github.com/conduit-agent/conduit/agent/agenttest"
+	"github.com/conduit-agent/conduit/agent/agenttest/executable"
 	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/spec"
@@ -25,7 +26,7 @@ import (
 // What a page of another site can have a browser send changes nothing and shows nothing.
 func TestPagesOfOtherSitesReachNothing(t *testing.T) {
 	w := startWeb(t, "")
-	w.Save("p.yaml", made(w.Dir, "p", 100, ""))
+	w.Save("p.yaml", agenttest.Generated(w.Dir, "p", 100, ""))
 	w.WaitPhase("p", spec.PhaseRunning, 1)
 	_, port, _ := net.SplitHostPort(w.Address())
 	upgrade := []string{"Connection", "Upgrade", "Upgrade", "websocket", "Sec-WebSocket-Version", "13", "Sec-WebSocket-Key", "dGhlIHNhbXBsZSBub25jZQ=="}
@@ -42,9 +43,9 @@ func TestPagesOfOtherSitesReachNothing(t *testing.T) {
 		{"another port", "POST", "/v1/pipelines/p/stop", "", []string{"Origin", "http://127.0.0.1:1"}, 403},
 		{"a page without origin", "POST", "/v1/pipelines/p/stop", "", []string{"Origin", "null"}, 403},
 		{"same site, another host", "POST", "/v1/pipelines/p/stop", "", []string{"Sec-Fetch-Site", "same-site"}, 403},
-		{"text of a page", "POST", "/v1/pipelines", `{"config":{"name":"n"}}`, []string{"Content-Type", "text/plain", "Origin", w.api.URL, "Sec-Fetch-Site", "same-origin"}, 415},
+		{"text of a page", "POST", "/v1/pipelines", `{"config":{"name":"n"}}`, []string{"Content-Type", "text/plain", "Origin", w.API.URL, "Sec-Fetch-Site", "same-origin"}, 415},
 		{"text of another site", "POST", "/v1/pipelines", `{"config":{"name":"n"}}`, []string{"Content-Type", "text/plain", "Sec-Fetch-Site", "cross-site"}, 403},
-		{"a form of a page", "POST", "/v1/pipelines", `{"config":{"name":"n"}}`, []string{"Content-Type", "application/x-www-form-urlencoded", "Origin", w.api.URL, "Sec-Fetch-Site", "same-origin"}, 415},
+		{"a form of a page", "POST", "/v1/pipelines", `{"config":{"name":"n"}}`, []string{"Content-Type", "application/x-www-form-urlencoded", "Origin", w.API.URL, "Sec-Fetch-Site", "same-origin"}, 415},
 		{"rebound name", "GET", "/v1/pipelines", "", []string{"Host", "evil.example:" + port}, 421},
 		{"rebound name, changing", "DELETE", "/v1/pipelines/p", "", []string{"Host", "evil.example", "Origin", "http://evil.example"}, 421},
 		{"rebound WebSocket", "GET", "/v1/connectors/p:src/inspect", "", append([]string{"Host", "evil.example:" + port, "Origin", "http://evil.example:" + port}, upgrade...), 421},
@@ -52,21 +53,21 @@ func TestPagesOfOtherSitesReachNothing(t *testing.T) {
 		{"WebSocket of a page without origin", "GET", "/v1/connectors/p:src/inspect", "", append([]string{"Origin", "null"}, upgrade...), 403},
 		{"a name with the same beginning", "GET", "/v1/pipelines", "", []string{"Host", "localhost.evil.example"}, 421},
 		{"the explorer by another name", "GET", "/openapi/", "", []string{"Host", "evil.example"}, 421},
-		{"its own page", "POST", "/v1/pipelines", `{"id":"own","config":{"name":"own"}}`, []string{"Origin", w.api.URL, "Sec-Fetch-Site", "same-origin"}, 200},
+		{"its own page", "POST", "/v1/pipelines", `{"id":"own","config":{"name":"own"}}`, []string{"Origin", w.API.URL, "Sec-Fetch-Site", "same-origin"}, 200},
 	} {
-		got := w.do(c.method, c.path, c.body, c.headers...)
-		if got.status != c.status {
-			t.Errorf("%s: %d %s, want %d", c.what, got.status, got.body, c.status)
+		got := w.Do(c.method, c.path, c.body, c.headers...)
+		if got.Status != c.status {
+			t.Errorf("%s: %d %s, want %d", c.what, got.Status, got.Body, c.status)
 		}
-		if got.header.Get("Access-Control-Allow-Origin") != "" {
+		if got.Header.Get("Access-Control-Allow-Origin") != "" {
 			t.Errorf("%s: the answer is shown to other origins", c.what)
 		}
 	}
 	if s := w.State("p"); s.Phase != spec.PhaseRunning {
 		t.Errorf("the pipeline is %s", s.Phase)
 	}
-	if got := w.do("GET", "/v1/pipelines", ""); strings.Count(got.body, `"id"`) != 2 {
-		t.Errorf("pipelines %s", got.body)
+	if got := w.Do("GET", "/v1/pipelines", ""); strings.Count(got.Body, `"id"`) != 2 {
+		t.Errorf("pipelines %s", got.Body)
 	}
 }
 
@@ -107,18 +108,18 @@ func TestMalformedRequests(t *testing.T) {
 		{"a plugin above", "POST", "/v1/connectors", `{"type":"TYPE_SOURCE","plugin":"../../../../bin/sh","pipelineId":"ok","config":{}}`, 404, ""},
 	} {
 		if c.what == "a plugin outside" {
-			w.must("POST", create, `{"id":"ok","config":{"name":"ok"}}`, nil)
+			w.Must("POST", create, `{"id":"ok","config":{"name":"ok"}}`, nil)
 		}
-		got := w.do(c.method, c.path, c.body)
-		if got.status != c.status || !strings.Contains(got.body, c.want) || !json.Valid([]byte(got.body)) {
-			t.Errorf("%s: %d %.300s, want %d %s", c.what, got.status, got.body, c.status, c.want)
+		got := w.Do(c.method, c.path, c.body)
+		if got.Status != c.status || !strings.Contains(got.Body, c.want) || !json.Valid([]byte(got.Body)) {
+			t.Errorf("%s: %d %.300s, want %d %s", c.what, got.Status, got.Body, c.status, c.want)
 		}
-		if strings.Contains(got.body, "root:") || len(got.body) > 64<<10 {
-			t.Errorf("%s: answered with %d bytes: %.100s", c.what, len(got.body), got.body)
+		if strings.Contains(got.Body, "root:") || len(got.Body) > 64<<10 {
+			t.Errorf("%s: answered with %d bytes: %.100s", c.what, len(got.Body), got.Body)
 		}
 	}
-	if got := w.do("GET", create, ""); strings.Count(got.body, `"id"`) != 1 {
-		t.Errorf("pipelines %s", got.body)
+	if got := w.Do("GET", create, ""); strings.Count(got.Body, `"id"`) != 1 {
+		t.Errorf("pipelines %s", got.Body)
 	}
 }
 
@@ -160,12 +161,12 @@ func TestClientsCannotWriteTheLog(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.do("POST", "/v1/pipelines", `{"id":"p","config":{"name":"p","description":`+string(name)+`}}`)
-	w.do("POST", "/v1/pipelines", `{"config":{"name":`+string(name)+`}}`)
-	w.do("POST", "/v1/connectors", `{"type":"TYPE_SOURCE","pipelineId":"p","plugin":`+string(name)+`}`)
-	w.do("GET", "/v1/pipelines/p%0a"+strings.NewReplacer("{", "%7b", "}", "%7d", `"`, "%22").Replace(forged), "")
-	w.do("GET", "/v1/pipelines?name=%0a%28", "", "User-Agent", "x "+forged)
-	w.do("POST", "/v1/pipelines/p/start", "")
+	w.Do("POST", "/v1/pipelines", `{"id":"p","config":{"name":"p","description":`+string(name)+`}}`)
+	w.Do("POST", "/v1/pipelines", `{"config":{"name":`+string(name)+`}}`)
+	w.Do("POST", "/v1/connectors", `{"type":"TYPE_SOURCE","pipelineId":"p","plugin":`+string(name)+`}`)
+	w.Do("GET", "/v1/pipelines/p%0a"+strings.NewReplacer("{", "%7b", "}", "%7d", `"`, "%22").Replace(forged), "")
+	w.Do("GET", "/v1/pipelines?name=%0a%28", "", "User-Agent", "x "+forged)
+	w.Do("POST", "/v1/pipelines/p/start", "")
 	w.Stop()
 	lines := 0
 	for line := range strings.Lines(w.Log()) {
@@ -184,20 +185,20 @@ func TestClientsCannotWriteTheLog(t *testing.T) {
 func TestSecretsAreShownNowhere(t *testing.T) {
 	const secret = "canary-51c0a7"
 	dir := agenttest.NewDir(t)
-	install(t, dir, "journal")
+	executable.Install(t, dir, "journal")
 	w := startWeb(t, dir)
-	w.must("POST", "/v1/pipelines", `{"id":"p","config":{"name":"p"}}`, nil)
-	w.must("POST", "/v1/connectors", fmt.Sprintf(journalSource, "https://user:"+secret+"@host/db"), nil)
-	w.must("POST", "/v1/connectors", fmt.Sprintf(`{"id":"dst","type":"TYPE_DESTINATION","plugin":"file","pipelineId":"p","config":{"settings":{"path":"%s/out"}}}`, dir), nil)
-	w.must("POST", "/v1/pipelines/p/start", "", nil)
+	w.Must("POST", "/v1/pipelines", `{"id":"p","config":{"name":"p"}}`, nil)
+	w.Must("POST", "/v1/connectors", fmt.Sprintf(journalSource, "https://user:"+secret+"@host/db"), nil)
+	w.Must("POST", "/v1/connectors", fmt.Sprintf(`{"id":"dst","type":"TYPE_DESTINATION","plugin":"file","pipelineId":"p","config":{"settings":{"path":"%s/out"}}}`, dir), nil)
+	w.Must("POST", "/v1/pipelines/p/start", "", nil)
 	for _, c := range []struct{ method, path, body string }{
 		{"POST", "/v1/connectors", fmt.Sprintf(`{"type":"TYPE_SOURCE","plugin":"generator","pipelineId":"p","config":{"settings":{"password":%q,"rate":"-1"}}}`, secret)},
 		{"POST", "/v1/connectors/validate", fmt.Sprintf(`{"type":"TYPE_SOURCE","plugin":"generator","config":{"settings":{"password":%q}}}`, secret)},
 		{"GET", "/v1/connectors", ""}, {"GET", "/v1/connectors/p:src", ""}, {"GET", "/v1/pipelines/p/status", ""},
 		{"GET", "/v1/pipelines/p/history", ""}, {"POST", "/v1/pipelines/p/export", ""}, {"GET", "/v1/events", ""}, {"GET", "/metrics", ""},
 	} {
-		if got := w.do(c.method, c.path, c.body); strings.Contains(got.body, secret) || got.status >= 500 {
-			t.Errorf("%s %s: %d %s", c.method, c.path, got.status, got.body)
+		if got := w.Do(c.method, c.path, c.body); strings.Contains(got.Body, secret) || got.Status >= 500 {
+			t.Errorf("%s %s: %d %s", c.method, c.path, got.Status, got.Body)
 		}
 	}
 	w.Stop()
@@ -221,7 +222,7 @@ func TestExposedAddressesNeedProtection(t *testing.T) {
 	}
 	for _, change := range []func(*config.API){
 		func(c *config.API) { c.AllowUnauthenticated = true },
-		func(c *config.API) { c.Auth.AdminTokenFile = secretFile(t, "s3cret") },
+		func(c *config.API) { c.Auth.AdminTokenFile = agenttest.SecretFile(t, "s3cret") },
 	} {
 		ctx, stop := context.WithCancel(t.Context())
 		cfg := settings(t, "0.0.0.0:0")
@@ -234,7 +235,7 @@ func TestExposedAddressesNeedProtection(t *testing.T) {
 		stop()
 	}
 	cfg := settings(t, "127.0.0.1:0")
-	cfg.API.Auth.AdminTokenFile = secretFile(t, " \n")
+	cfg.API.Auth.AdminTokenFile = agenttest.SecretFile(t, " \n")
 	if err := agent.Run(t.Context(), quiet(cfg)); err == nil || !strings.Contains(err.Error(), "is empty") {
 		t.Errorf("a token that is empty: error %v", err)
 	}
@@ -252,7 +253,7 @@ func TestTokensThatProtectLittle(t *testing.T) {
 		{"as they should be", "r", "s3cret", 0o640, ""},
 	} {
 		cfg := settings(t, "127.0.0.1:0")
-		cfg.API.Auth.ReadTokenFile, cfg.API.Auth.AdminTokenFile = secretFile(t, c.read), secretFile(t, c.admin)
+		cfg.API.Auth.ReadTokenFile, cfg.API.Auth.AdminTokenFile = agenttest.SecretFile(t, c.read), agenttest.SecretFile(t, c.admin)
 		if err := os.Chmod(cfg.API.Auth.AdminTokenFile, c.mode); err != nil {
 			t.Fatal(err)
 		}
@@ -278,22 +279,13 @@ func quiet(cfg config.Config) agent.Options {
 func settings(t *testing.T, address string) config.Config {
 	t.Helper()
 	dir := agenttest.NewDir(t)
-	cfg, _, err := config.Load(config.Sources{Path: secretFile(t, "")})
+	cfg, _, err := config.Load(config.Sources{Path: agenttest.SecretFile(t, "")})
 	if err != nil {
 		t.Fatal(err)
 	}
 	cfg.DB.SQLite.Path, cfg.Pipelines.Path, cfg.Connectors.Path = filepath.Join(dir, "conduit.db"), filepath.Join(dir, "pipelines"), filepath.Join(dir, "connectors")
 	cfg.API.HTTP.Address = address
 	return cfg
-}
-
-func secretFile(t *testing.T, content string) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "content.yaml")
-	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return path
 }
 
 // An agent that listens on all addresses goes by the name of none of them.
@@ -303,34 +295,34 @@ func TestListeningOnAllAddresses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.api.URL = "http://127.0.0.1:" + port
+	w.API.URL = "http://127.0.0.1:" + port
 	for host, want := range map[string]int{"127.0.0.1:" + port: 200, "localhost": 200, "0.0.0.0:" + port: 421, "0.0.0.0": 421, "[::]:" + port: 421} {
-		if got := w.do("GET", "/v1/pipelines", "", "Host", host); got.status != want {
-			t.Errorf("Host %s: %d %s, want %d", host, got.status, got.body, want)
+		if got := w.Do("GET", "/v1/pipelines", "", "Host", host); got.Status != want {
+			t.Errorf("Host %s: %d %s, want %d", host, got.Status, got.Body, want)
 		}
 	}
 }
 
 // Guessing tokens is slowed down, and does not lock out clients that have one.
 func TestGuessingTokens(t *testing.T) {
-	w := startWeb(t, "", func(c *config.Config) { c.API.Auth.AdminTokenFile = secretFile(t, "admin") })
-	guess := func() int { return w.do("GET", "/v1/pipelines", "", "Authorization", "Bearer guess").status }
+	w := startWeb(t, "", func(c *config.Config) { c.API.Auth.AdminTokenFile = agenttest.SecretFile(t, "admin") })
+	guess := func() int { return w.Do("GET", "/v1/pipelines", "", "Authorization", "Bearer guess").Status }
 	n := 0
 	for ; guess() == 401 && n < 1000; n++ {
 	}
-	if got := w.do("GET", "/v1/pipelines", "", "Authorization", "Bearer guess"); n < 10 || n == 1000 || got.status == 429 && got.header.Get("Retry-After") == "" {
-		t.Errorf("after %d guesses: %d %s", n, got.status, got.body)
+	if got := w.Do("GET", "/v1/pipelines", "", "Authorization", "Bearer guess"); n < 10 || n == 1000 || got.Status == 429 && got.Header.Get("Retry-After") == "" {
+		t.Errorf("after %d guesses: %d %s", n, got.Status, got.Body)
 	}
-	if got := w.do("GET", "/v1/pipelines", "", "Authorization", "Bearer admin"); got.status != 200 {
-		t.Errorf("a valid token: %d %s", got.status, got.body)
+	if got := w.Do("GET", "/v1/pipelines", "", "Authorization", "Bearer admin"); got.Status != 200 {
+		t.Errorf("a valid token: %d %s", got.Status, got.Body)
 	}
 }
 
 func TestTokensOfAnAgent(t *testing.T) {
 	w := startWeb(t, "", func(c *config.Config) {
-		c.API.Auth = config.Auth{ReadTokenFile: secretFile(t, "reader\n"), AdminTokenFile: secretFile(t, "admin\n")}
+		c.API.Auth = config.Auth{ReadTokenFile: agenttest.SecretFile(t, "reader\n"), AdminTokenFile: agenttest.SecretFile(t, "admin\n")}
 	})
-	w.Save("p.yaml", made(w.Dir, "p", 100, ""))
+	w.Save("p.yaml", agenttest.Generated(w.Dir, "p", 100, ""))
 	w.WaitPhase("p", spec.PhaseRunning, 1)
 	upgrade := []string{"Connection", "Upgrade", "Upgrade", "websocket", "Sec-WebSocket-Version", "13", "Sec-WebSocket-Key", "dGhlIHNhbXBsZSBub25jZQ=="}
 	for _, c := range []struct {
@@ -366,17 +358,17 @@ func TestTokensOfAnAgent(t *testing.T) {
 
 // doBriefly returns the status of an answer and does not wait for its end.
 func (w *web) doBriefly(method, path string, headers ...string) int {
-	w.t.Helper()
-	r, err := http.NewRequestWithContext(w.t.Context(), method, w.api.URL+path, nil)
+	w.T.Helper()
+	r, err := http.NewRequestWithContext(w.T.Context(), method, w.API.URL+path, nil)
 	if err != nil {
-		w.t.Fatal(err)
+		w.T.Fatal(err)
 	}
 	for i := 0; i < len(headers); i += 2 {
 		r.Header.Set(headers[i], headers[i+1])
 	}
 	response, err := http.DefaultTransport.RoundTrip(r)
 	if err != nil {
-		w.t.Fatal(err)
+		w.T.Fatal(err)
 	}
 	response.Body.Close()
 	return response.StatusCode
@@ -386,7 +378,7 @@ func (w *web) doBriefly(method, path string, headers ...string) int {
 func TestProfilesOfAnAgent(t *testing.T) {
 	for _, debug := range []bool{false, true} {
 		w := startWeb(t, "", func(c *config.Config) {
-			c.API.Debug, c.API.Auth.AdminTokenFile = debug, secretFile(t, "admin")
+			c.API.Debug, c.API.Auth.AdminTokenFile = debug, agenttest.SecretFile(t, "admin")
 		})
 		const path = "/debug/pprof/goroutine?debug=1"
 		if status := w.doBriefly("GET", path); status != http.StatusUnauthorized && debug || status == http.StatusOK {

@@ -1,127 +1,18 @@
 package e2e_test
 
 import (
-	"bufio"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/conduit-agent/conduit/agent/agenttest"
+	"github.com/conduit-agent/conduit/agent/agenttest/executable"
 	"github.com/conduit-agent/conduit/spec"
 )
-
-// asCurl, when set, makes the test binary a curl that knows what the documentation uses,
-// and that ends after the first line of an answer if it is not to buffer it.
-const asCurl = "CONDUIT_TEST_CURL"
-
-func curl(args []string) int {
-	method, url, body, unbuffered := "GET", "", "", false
-	headers := http.Header{}
-	for len(args) > 0 {
-		arg := args[0]
-		args = args[1:]
-		switch {
-		case arg == "-N":
-			unbuffered = true
-			continue
-		case arg[0] != '-':
-			url = arg
-			continue
-		}
-		switch value := args[0]; arg {
-		case "-X":
-			method = value
-		case "-d":
-			method, body = "POST", value
-		case "-H":
-			name, content, _ := strings.Cut(value, ": ")
-			headers.Set(name, content)
-		default:
-			panic("unknown option " + arg)
-		}
-		args = args[1:]
-	}
-	r, err := http.NewRequest(method, url, strings.NewReader(body))
-	if err != nil {
-		panic(err)
-	}
-	r.Header = headers
-	response, err := http.DefaultClient.Do(r)
-	if err != nil {
-		panic(err)
-	}
-	defer response.Body.Close()
-	lines := bufio.NewReader(response.Body)
-	var text []byte
-	if unbuffered {
-		text, err = lines.ReadBytes('\n')
-	} else {
-		text, err = io.ReadAll(lines)
-	}
-	fmt.Printf("%s %s: %d %s\n", method, r.URL.Path, response.StatusCode, text)
-	if err != nil || response.StatusCode != http.StatusOK {
-		return 1
-	}
-	return 0
-}
-
-// documented returns the first shell script of a page behind the text.
-func documented(t *testing.T, page, behind string) string {
-	t.Helper()
-	b, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, section, _ := strings.Cut(string(b), behind)
-	_, script, _ := strings.Cut(section, "```sh\n")
-	script, _, found := strings.Cut(script, "```")
-	if !found {
-		t.Fatalf("%s has no script behind %q", page, behind)
-	}
-	return script
-}
-
-// The session in the documentation works as it is written there.
-func TestDocumentedSession(t *testing.T) {
-	t.Parallel()
-	session := documented(t, "../../../api/README.md", "")
-	if !strings.Contains(session, "api=http://localhost:8080") {
-		t.Fatal("there is no session in the documentation")
-	}
-	w := startWeb(t, "")
-	exe, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	shim := fmt.Sprintf("#!/bin/sh\nGORACE=atexit_sleep_ms=0 %s=1 exec %s \"$@\"\n", asCurl, exe)
-	if err := os.WriteFile(w.Path("curl"), []byte(shim), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command("sh", "-e", "-c", strings.Replace(session, "http://localhost:8080", w.api.URL, 1))
-	cmd.Env = append(os.Environ(), "PATH="+w.Dir+string(filepath.ListSeparator)+os.Getenv("PATH"))
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	if n := strings.Count(string(out), ": 200 "); n != strings.Count(session, "curl ") {
-		t.Errorf("%d commands of %d answered\n%s", n, strings.Count(session, "curl "), out)
-	}
-	for _, want := range []string{`/inspect: 200 {"result":{"position":`, `"phase": "running"`} {
-		if !strings.Contains(string(out), want) {
-			t.Errorf("the session does not show %s\n%s", want, out)
-		}
-	}
-	if got := w.do("GET", "/v1/pipelines", ""); strings.TrimSpace(got.body) != "[]" {
-		t.Errorf("left behind: %s", got.body)
-	}
-}
 
 // inspected is a record as the inspector shows it.
 type inspected struct {
@@ -159,19 +50,19 @@ func TestSessionWithIdsOfTheAgent(t *testing.T) {
 	t.Parallel()
 	w := startWeb(t, "")
 	var p, source, destination struct{ ID string }
-	w.must("POST", "/v1/pipelines", `{"config":{"name":"demo","description":"d"}}`, &p)
+	w.Must("POST", "/v1/pipelines", `{"config":{"name":"demo","description":"d"}}`, &p)
 	create := func(typ, plugin, settings string, out any) {
 		t.Helper()
-		w.must("POST", "/v1/connectors", fmt.Sprintf(`{"type":%q,"plugin":%q,"pipelineId":%q,"config":{"name":"c","settings":%s}}`, typ, plugin, p.ID, settings), out)
+		w.Must("POST", "/v1/connectors", fmt.Sprintf(`{"type":%q,"plugin":%q,"pipelineId":%q,"config":{"name":"c","settings":%s}}`, typ, plugin, p.ID, settings), out)
 	}
 	create("TYPE_SOURCE", "generator", `{"format.type":"structured","format.options.name":"string","format.options.at":"time","rate":"200"}`, &source)
 	create("TYPE_DESTINATION", "log", `{}`, &destination)
 	if !strings.HasPrefix(source.ID, p.ID+":") || !strings.HasPrefix(destination.ID, p.ID+":") {
 		t.Fatalf("ids %s, %s and %s", p.ID, source.ID, destination.ID)
 	}
-	w.must("POST", "/v1/pipelines/"+p.ID+"/start", "", nil)
+	w.Must("POST", "/v1/pipelines/"+p.ID+"/start", "", nil)
 	for _, id := range []string{source.ID, destination.ID} {
-		for _, text := range append(w.records(id, 3), plainly(t, w, id)) {
+		for _, text := range append(w.Records(id, 3), plainly(t, w, id)) {
 			var r inspected
 			if err := json.Unmarshal(text, &r); err != nil {
 				t.Fatal(err)
@@ -180,18 +71,18 @@ func TestSessionWithIdsOfTheAgent(t *testing.T) {
 		}
 	}
 	for _, path := range []string{"/v1/connectors/" + source.ID, "/v1/pipelines/" + p.ID} {
-		if got := w.do("DELETE", path, ""); got.status != http.StatusBadRequest || !strings.Contains(got.body, "pipeline.running") && !strings.Contains(got.body, "attached") {
-			t.Errorf("DELETE %s of a running pipeline: %d %s", path, got.status, got.body)
+		if got := w.Do("DELETE", path, ""); got.Status != http.StatusBadRequest || !strings.Contains(got.Body, "pipeline.running") && !strings.Contains(got.Body, "attached") {
+			t.Errorf("DELETE %s of a running pipeline: %d %s", path, got.Status, got.Body)
 		}
 	}
-	w.must("POST", "/v1/pipelines/"+p.ID+"/stop", "", nil)
+	w.Must("POST", "/v1/pipelines/"+p.ID+"/stop", "", nil)
 	if s := w.State(p.ID); s.Phase != spec.PhaseStopped {
 		t.Errorf("stop answered when the pipeline is %s", s.Phase)
 	}
 	for _, path := range []string{"/v1/connectors/" + source.ID, "/v1/connectors/" + destination.ID, "/v1/pipelines/" + p.ID} {
-		w.must("DELETE", path, "", nil)
-		if got := w.do("GET", path, ""); got.status != http.StatusNotFound {
-			t.Errorf("GET %s after its deletion: %d", path, got.status)
+		w.Must("DELETE", path, "", nil)
+		if got := w.Do("GET", path, ""); got.Status != http.StatusNotFound {
+			t.Errorf("GET %s after its deletion: %d", path, got.Status)
 		}
 	}
 }
@@ -199,7 +90,7 @@ func TestSessionWithIdsOfTheAgent(t *testing.T) {
 // plainly returns the first record that inspecting without WebSocket shows.
 func plainly(t *testing.T, w *web, connector string) json.RawMessage {
 	t.Helper()
-	response, err := http.Get(w.api.URL + "/v1/connectors/" + connector + "/inspect")
+	response, err := http.Get(w.API.URL + "/v1/connectors/" + connector + "/inspect")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -215,10 +106,10 @@ func plainly(t *testing.T, w *web, connector string) json.RawMessage {
 // calls of the plugin.
 func journalAt(t *testing.T) (*web, func() string) {
 	dir := agenttest.NewDir(t)
-	install(t, dir, "journal")
+	executable.Install(t, dir, "journal")
 	w := startWeb(t, dir)
-	w.must("POST", "/v1/pipelines", `{"id":"p","config":{"name":"p"}}`, nil)
-	w.must("POST", "/v1/connectors", fmt.Sprintf(`{"id":"dst","type":"TYPE_DESTINATION","plugin":"file","pipelineId":"p","config":{"settings":{"path":"%s/p.jsonl"}}}`, dir), nil)
+	w.Must("POST", "/v1/pipelines", `{"id":"p","config":{"name":"p"}}`, nil)
+	w.Must("POST", "/v1/connectors", fmt.Sprintf(`{"id":"dst","type":"TYPE_DESTINATION","plugin":"file","pipelineId":"p","config":{"settings":{"path":"%s/p.jsonl"}}}`, dir), nil)
 	read := 0
 	return w, func() string {
 		b, err := os.ReadFile(w.Path("journal"))
@@ -245,27 +136,27 @@ func TestLifecycleOverTheAPI(t *testing.T) {
 	}
 	create := fmt.Sprintf(journalSource, "1")
 	const checked = "validate-source-config Configure v=1; validate-source-config Teardown; "
-	w.must("POST", "/v1/connectors", create, nil)
+	w.Must("POST", "/v1/connectors", create, nil)
 	want("create", checked)
-	w.must("DELETE", "/v1/connectors/p:src", "", nil)
+	w.Must("DELETE", "/v1/connectors/p:src", "", nil)
 	want("delete what never ran", "")
 
-	w.must("POST", "/v1/connectors", create, nil)
+	w.Must("POST", "/v1/connectors", create, nil)
 	want("create again", checked)
-	w.must("POST", "/v1/pipelines/p/start", "", nil)
-	w.Wait("records", func() bool { return fileSize(w.Path("p.jsonl")) > 0 })
-	w.must("POST", "/v1/pipelines/p/stop", "", nil)
+	w.Must("POST", "/v1/pipelines/p/start", "", nil)
+	w.Wait("records", func() bool { return agenttest.FileSize(w.Path("p.jsonl")) > 0 })
+	w.Must("POST", "/v1/pipelines/p/stop", "", nil)
 	want("run", "p:src Configure v=1; p:src OnCreated v=1; p:src Open; p:src Teardown; ")
-	w.must("PUT", "/v1/connectors/p:src", `{"config":{"settings":{"v":"2"}}}`, nil)
+	w.Must("PUT", "/v1/connectors/p:src", `{"config":{"settings":{"v":"2"}}}`, nil)
 	want("update", "validate-source-config Configure v=2; validate-source-config Teardown; ")
-	w.must("DELETE", "/v1/connectors/p:src", "", nil)
+	w.Must("DELETE", "/v1/connectors/p:src", "", nil)
 	want("delete", "p:src OnDeleted v=1; p:src Teardown; ") // with what it last ran with
 
 	// A new connector of the same id is another one.
-	w.must("POST", "/v1/connectors", create, nil)
+	w.Must("POST", "/v1/connectors", create, nil)
 	want("create once more", checked)
-	w.must("POST", "/v1/pipelines/p/start", "", nil)
-	w.must("POST", "/v1/pipelines/p/stop", "", nil)
+	w.Must("POST", "/v1/pipelines/p/start", "", nil)
+	w.Must("POST", "/v1/pipelines/p/stop", "", nil)
 	want("run once more", "p:src Configure v=1; p:src OnCreated v=1; p:src Open; p:src Teardown; ")
 }
 
@@ -277,23 +168,23 @@ func TestCreatingIsAbortedWhenThePluginRefuses(t *testing.T) {
 			"config.settings.rate"},
 		"missing": {`{"type":"TYPE_DESTINATION","plugin":"file","pipelineId":"p","config":{}}`, "config.settings.path"},
 	} {
-		got := w.do("POST", "/v1/connectors", c.body)
-		if _, field := got.reason(); got.status != http.StatusBadRequest || field != c.field {
-			t.Errorf("%s: %d %s, want 400 for %s", name, got.status, got.body, c.field)
+		got := w.Do("POST", "/v1/connectors", c.body)
+		if _, field := got.Reason(); got.Status != http.StatusBadRequest || field != c.field {
+			t.Errorf("%s: %d %s, want 400 for %s", name, got.Status, got.Body, c.field)
 		}
 	}
 	calls()
-	while(t, w.Path("fail-Configure"), func() {
-		got := w.do("POST", "/v1/connectors", fmt.Sprintf(journalSource, "1"))
-		if got.status != http.StatusBadRequest || !strings.Contains(got.body, "Configure was made to fail") {
-			t.Errorf("Configure that fails: %d %s", got.status, got.body)
+	executable.While(t, w.Path("fail-Configure"), func() {
+		got := w.Do("POST", "/v1/connectors", fmt.Sprintf(journalSource, "1"))
+		if got.Status != http.StatusBadRequest || !strings.Contains(got.Body, "Configure was made to fail") {
+			t.Errorf("Configure that fails: %d %s", got.Status, got.Body)
 		}
 	})
 	if got, want := calls(), "validate-source-config Configure v=1; validate-source-config Teardown; "; got != want {
 		t.Errorf("calls %q, want %q", got, want)
 	}
 	var all []struct{ ID string }
-	w.must("GET", "/v1/connectors?pipelineId=p", "", &all)
+	w.Must("GET", "/v1/connectors?pipelineId=p", "", &all)
 	if len(all) != 1 || all[0].ID != "p:dst" {
 		t.Errorf("connectors %v are left", all)
 	}

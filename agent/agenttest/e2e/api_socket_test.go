@@ -18,7 +18,6 @@ import (
 	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/api/client"
 	"github.com/conduit-agent/conduit/api/rest"
-	"github.com/conduit-agent/conduit/plugins/plugintest/server"
 )
 
 // through returns a client that asks through a Unix socket.
@@ -48,7 +47,7 @@ func TestSocket(t *testing.T) {
 	}
 	group, err := user.LookupGroupId(me.Gid)
 	if err != nil {
-		server.Missing(t, "the group of this user has no name: %v", err)
+		group = &user.Group{} // it has no name: the socket stays with the group that it has
 	}
 	dir, path := agenttest.NewDir(t), filepath.Join(shortDir(t), "api.sock")
 	token := filepath.Join(dir, "token")

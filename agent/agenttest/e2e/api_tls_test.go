@@ -2,11 +2,13 @@ package e2e_test
 
 import (
 	"crypto/tls"
+	"errors"
 	"net/http"
 	"strings"
 	"testing"
 
 	"github.com/conduit-agent/conduit/agent"
+	"github.com/conduit-agent/conduit/agent/agenttest"
 	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/api/client"
 	"github.com/conduit-agent/conduit/api/rest"
@@ -33,6 +35,8 @@ func trusting(t *testing.T, a *server.Authority, address string, by *server.Auth
 
 func pemPair(cert, key string) (a, b []byte) { return []byte(cert), []byte(key) }
 
+var errSeen = errors.New("seen")
+
 // seesRecord returns errSeen when an inspector sees a few records.
 func seesRecord(t *testing.T, at *client.Client) error {
 	n := 0
@@ -48,9 +52,9 @@ func TestEncryption(t *testing.T) {
 	t.Parallel()
 	trusted, strange := server.NewAuthority(t), server.NewAuthority(t)
 	cert, key := trusted.Pair(t)
-	encrypted := config.TLS{CertFile: secretFile(t, cert), KeyFile: secretFile(t, key)}
+	encrypted := config.TLS{CertFile: agenttest.SecretFile(t, cert), KeyFile: agenttest.SecretFile(t, key)}
 	mutual := encrypted
-	mutual.ClientCAFile = secretFile(t, trusted.PEM)
+	mutual.ClientCAFile = agenttest.SecretFile(t, trusted.PEM)
 	for name, c := range map[string]struct {
 		tls                    config.TLS
 		none, stranger, friend bool // get an answer
@@ -60,9 +64,9 @@ func TestEncryption(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := startWeb(t, "", func(s *config.Config) { s.API.TLS = c.tls })
-			w.Save("p.yaml", made(w.Dir, "p", 100, ""))
+			w.Save("p.yaml", agenttest.Generated(w.Dir, "p", 100, ""))
 			w.WaitPhase("p", spec.PhaseRunning, 1)
-			if _, err := w.api.Info(t.Context()); err == nil {
+			if _, err := w.API.Info(t.Context()); err == nil {
 				t.Error("answered without encryption")
 			}
 			for _, one := range []struct {
@@ -89,7 +93,7 @@ func TestEncryption(t *testing.T) {
 	}{
 		"no key":         {config.TLS{CertFile: encrypted.CertFile}, "api.tls.key-file"},
 		"no certificate": {config.TLS{ClientCAFile: mutual.ClientCAFile}, "api.tls.cert-file"},
-		"no PEM":         {config.TLS{CertFile: encrypted.CertFile, KeyFile: encrypted.KeyFile, ClientCAFile: secretFile(t, "x")}, "no PEM certificate"},
+		"no PEM":         {config.TLS{CertFile: encrypted.CertFile, KeyFile: encrypted.KeyFile, ClientCAFile: agenttest.SecretFile(t, "x")}, "no PEM certificate"},
 		"no file":        {config.TLS{CertFile: "/nowhere", KeyFile: "/nowhere"}, "api.tls.cert-file"},
 	} {
 		cfg := settings(t, "127.0.0.1:0")

@@ -103,7 +103,7 @@ func reportRecords(b *testing.B, n int, before time.Duration) {
 	b.ReportMetric(float64(cpuTime(b)-before)/float64(n), "cpu-ns/record")
 }
 
-func check(b *testing.B, err error) {
+func check(b testing.TB, err error) {
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -136,8 +136,12 @@ func (benchPlugins) Processors(_ context.Context, parent string, declared []spec
 // memory is a store that remembers nothing.
 type memory struct{}
 
-func (memory) Checkpoint(context.Context, string) (*spec.Checkpoint, error)         { return nil, nil }
-func (memory) SaveCheckpoints(context.Context, []spec.Checkpoint) error             { return nil }
-func (memory) BeginRun(context.Context, string) (int64, error)                      { return 1, nil }
+func (memory) Checkpoint(context.Context, string) (*spec.Checkpoint, error) { return nil, nil }
+
+func (memory) SaveCheckpoints(context.Context, []spec.Checkpoint) error { return nil }
+
+func (memory) BeginRun(context.Context, string) (int64, error) { return 1, nil }
+
 func (memory) ConnectorState(context.Context, string) (*spec.ConnectorState, error) { return nil, nil }
-func (memory) SaveConnectorState(context.Context, *spec.ConnectorState) error       { return nil }
+
+func (memory) SaveConnectorState(context.Context, *spec.ConnectorState) error { return nil }

@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/conduit-agent/conduit/agent/agenttest"
+	"github.com/conduit-agent/conduit/agent/agenttest/executable"
 	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/api/client"
 	"github.com/conduit-agent/conduit/plugins/record"
@@ -81,23 +82,31 @@ func (c *tattler) Open(ctx context.Context, _ record.Position) error {
 }
 
 func (c *tattler) Read(context.Context) ([]record.Record, error) { return nil, c.quote("read") }
-func (c *tattler) Teardown(context.Context) error                { return c.quote("tear down") }
+
+func (c *tattler) Teardown(context.Context) error { return c.quote("tear down") }
 
 func (d *tattlingDestination) Parameters() sdk.Parameters { return d.tattler.Parameters() }
+
 func (d *tattlingDestination) Configure(ctx context.Context, settings map[string]string) error {
 	return d.tattler.Configure(ctx, settings)
 }
+
 func (d *tattlingDestination) Open(ctx context.Context) error { return d.tattler.Open(ctx, nil) }
+
 func (d *tattlingDestination) Write(context.Context, []record.Record) (int, error) {
 	return 0, d.quote("write")
 }
+
 func (d *tattlingDestination) Teardown(context.Context) error { return d.quote("tear down") }
+
 func (d *tattlingDestination) LifecycleOnCreated(context.Context, map[string]string) error {
 	return nil
 }
+
 func (d *tattlingDestination) LifecycleOnUpdated(context.Context, map[string]string, map[string]string) error {
 	return nil
 }
+
 func (d *tattlingDestination) LifecycleOnDeleted(context.Context, map[string]string) error {
 	return d.quote("delete")
 }
@@ -155,7 +164,7 @@ func (g *garden) pipeline(dir, id, source, from, destination, to, dlq string) st
 	end := func(name, typ, plugin, fail string) string {
 		switch plugin {
 		case "builtin:generator":
-			return fmt.Sprintf("  - {id: %s, type: %s, plugin: %q, settings: {rate: 100, format.type: raw, format.options.n: int}}\n", name, typ, plugin)
+			return fmt.Sprintf("  - {id: %s, type: %s, plugin: %q, settings: {rate: 100, recordCount: 5, format.type: raw, format.options.n: int}}\n", name, typ, plugin)
 		case "builtin:file":
 			return fmt.Sprintf("  - {id: %s, type: %s, plugin: %q, settings: {path: %q}}\n", name, typ, plugin, dir+"/"+id+".out")
 		}
@@ -175,20 +184,20 @@ func (g *garden) pipeline(dir, id, source, from, destination, to, dlq string) st
 // the read token, not with the admin token, in no file and in no line of the log.
 func TestPlantedSecretsAreShownNowhere(t *testing.T) {
 	dir := agenttest.NewDir(t)
-	install(t, dir, "tattler")
-	admin, reader := secretFile(t, "admin-token-0123456789"), secretFile(t, "read-token-0123456789")
+	executable.Install(t, dir, "tattler")
+	admin, reader := agenttest.SecretFile(t, "admin-token-0123456789"), agenttest.SecretFile(t, "read-token-0123456789")
 	w := startWeb(t, dir, func(c *config.Config) {
 		c.API.Auth.AdminTokenFile, c.API.Auth.ReadTokenFile = admin, reader
 		c.Pipelines.ErrorRecovery.MaxRetries = 1
 	})
-	w.api = &client.Client{URL: w.api.URL, Token: "admin-token-0123456789"}
+	w.API = &client.Client{URL: w.API.URL, Token: "admin-token-0123456789"}
 	g := &garden{t: t}
 	g.plant(w)
 	for token, all := range map[string]string{"admin": "admin-token-0123456789", "read": "read-token-0123456789"} {
 		for _, path := range append(pathsOf(w, all), "/metrics", "/v1/events", "/v1/pipelines/read/status") {
-			got := w.do("GET", path, "", "Authorization", "Bearer "+all)
-			if found := g.found(got.body); len(found) > 0 {
-				t.Errorf("%s with the %s token shows %d secrets, such as %s: %.300s", path, token, len(found), found[0], around(got.body, found[0]))
+			got := w.Do("GET", path, "", "Authorization", "Bearer "+all)
+			if found := g.found(got.Body); len(found) > 0 {
+				t.Errorf("%s with the %s token shows %d secrets, such as %s: %.300s", path, token, len(found), found[0], around(got.Body, found[0]))
 			}
 		}
 	}
@@ -272,12 +281,12 @@ func pathsOf(w *web, token string) (paths []string) {
 		}
 	}
 	get := func(path string, out any) {
-		got := w.do("GET", path, "", "Authorization", "Bearer "+token)
-		if got.status != http.StatusOK {
-			w.t.Fatalf("%s: %d %s", path, got.status, got.body)
+		got := w.Do("GET", path, "", "Authorization", "Bearer "+token)
+		if got.Status != http.StatusOK {
+			w.T.Fatalf("%s: %d %s", path, got.Status, got.Body)
 		}
-		if err := json.Unmarshal([]byte(got.body), out); err != nil {
-			w.t.Fatal(err)
+		if err := json.Unmarshal([]byte(got.Body), out); err != nil {
+			w.T.Fatal(err)
 		}
 	}
 	get("/openapi/openapi.json", &document)

@@ -32,7 +32,7 @@ func TestPathsAreConfined(t *testing.T) {
 		c.Pipelines.AllowedPaths = filepath.Dir(c.DB.SQLite.Path)
 		c.Pipelines.ErrorRecovery.MaxRetries = 0
 	})
-	d.must(os.Symlink(outside, d.Path("link")))
+	d.Must(os.Symlink(outside, d.Path("link")))
 	const generate = "rate: \"1\", format.type: structured, format.options.id: int"
 	cases := map[string]struct{ text, want string }{
 		"source":              {confined("source", "builtin:file", "path: "+secret, ""), "pipelines.allowed-paths"},
@@ -62,13 +62,13 @@ func TestPathsAreConfined(t *testing.T) {
 	if n := strings.Count(d.Log(), "a file that the pipeline refers to has changed"); n > 0 {
 		t.Errorf("a file that may not be read was watched, and %d times found to have changed", n)
 	}
-	d.must(os.WriteFile(d.Path("inside"), []byte("x\n"), 0o600))
+	d.Must(os.WriteFile(d.Path("inside"), []byte("x\n"), 0o600))
 	d.Save("inside.yaml", confined("inside", "builtin:file", "path: "+d.Path("inside"), ""))
 	d.Wait("a file inside of the list to be read", func() bool { return d.State("inside").Phase == spec.PhaseRunning })
 
 	response, err := http.Post("http://"+d.Address()+"/v1/connectors/validate", "application/json",
 		strings.NewReader(fmt.Sprintf(`{"type":"TYPE_SOURCE","plugin":"builtin:file","config":{"settings":{"path":%q}}}`, secret)))
-	d.must(err)
+	d.Must(err)
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusBadRequest {
 		t.Errorf("validated with %s", response.Status)

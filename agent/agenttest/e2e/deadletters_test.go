@@ -4,149 +4,87 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/conduit-agent/conduit/agent/agenttest"
 	"github.com/conduit-agent/conduit/api/rest"
-	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/spec"
 )
-
-// picky is a pipeline that tails lines into a file and refuses those with the word bad in
-// them. more goes below the pipeline.
-func picky(dir, condition, more string) string {
-	return fmt.Sprintf(`version: "2.2"
-pipelines:
-  - id: p
-    connectors:
-      - {id: src, type: source, plugin: builtin:file, settings: {path: %[1]s/in.log}}
-      - {id: dst, type: destination, plugin: builtin:file, settings: {path: %[1]s/out.jsonl}}
-    processors:
-      - {id: check, plugin: error, condition: '%[2]s', settings: {message: it is bad}}
-%[3]s`, dir, condition, more)
-}
-
-const (
-	isBad    = `{{ contains "bad" (printf "%s" .Payload.After) }}`
-	tolerant = "    dead-letter-queue: {window-size: 0}\n"
-)
-
-func appendTo(t testing.TB, path, text string) {
-	t.Helper()
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
-	if err == nil {
-		_, err = f.WriteString(text)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// deadLetters returns the dead letters of the pipeline p, newest first.
-func (w *web) deadLetters() []rest.DeadLetter {
-	w.t.Helper()
-	page, err := w.api.DeadLetters(w.t.Context(), "p", rest.DeadLetterFilter{}, 0, 1000)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	return page.DeadLetters
-}
 
 // The record that stops a pipeline is kept, once however often it does so.
 func TestDeadLetterThatStopsThePipeline(t *testing.T) {
 	w := startWeb(t, "")
-	appendTo(t, w.Path("in.log"), "good\nbad one\n")
-	w.Save("p.yaml", picky(w.Dir, isBad, ""))
+	agenttest.AppendTo(t, w.Path("in.log"), "good\nbad one\n")
+	w.Save("p.yaml", agenttest.Picky(w.Dir, agenttest.IsBad, ""))
 	w.WaitPhase("p", spec.PhaseDegraded, 0)
-	if l := w.deadLetters(); len(l) != 1 || !l[0].Stopped || l[0].Stage != rest.StagePipelineProcessor || l[0].RefusedBy != "p:check" || l[0].Generation != 1 || !strings.Contains(l[0].Error, "it is bad") {
+	if l := w.DeadLetters(); len(l) != 1 || !l[0].Stopped || l[0].Stage != rest.StagePipelineProcessor || l[0].RefusedBy != "p:check" || l[0].Generation != 1 || !strings.Contains(l[0].Error, "it is bad") {
 		t.Fatalf("kept is %+v", l)
 	}
-	if err := w.api.StartPipeline(t.Context(), "p"); err == nil {
+	if err := w.API.StartPipeline(t.Context(), "p"); err == nil {
 		w.WaitPhase("p", spec.PhaseDegraded, 0)
 	}
-	w.Wait("it to be refused again", func() bool { l := w.deadLetters(); return len(l) == 1 && l[0].Times == 2 })
-	w.Save("p.yaml", picky(w.Dir, isBad, tolerant))
-	w.Wait("it to be settled", func() bool { l := w.deadLetters(); return len(l) == 1 && !l[0].Stopped && l[0].Generation == 2 })
-	if l, err := w.api.DeadLetter(t.Context(), "p", "1"); err != nil || len(l.Refusals) != 3 || !strings.Contains(string(l.Record), "YmFkIG9uZQ==") {
+	w.Wait("it to be refused again", func() bool { l := w.DeadLetters(); return len(l) == 1 && l[0].Times == 2 })
+	w.Save("p.yaml", agenttest.Picky(w.Dir, agenttest.IsBad, agenttest.Tolerant))
+	w.Wait("it to be settled", func() bool { l := w.DeadLetters(); return len(l) == 1 && !l[0].Stopped && l[0].Generation == 2 })
+	if l, err := w.API.DeadLetter(t.Context(), "p", "1"); err != nil || len(l.Refusals) != 3 || !strings.Contains(string(l.Record), "YmFkIG9uZQ==") {
 		t.Errorf("it is %+v, %v", l, err)
 	}
 }
 
 // replay replays what is asked for and returns how it ended.
 func (w *web) replay(request rest.ReplayRequest) (status rest.Replay) {
-	w.t.Helper()
-	status, err := w.api.ReplayDeadLetters(w.t.Context(), "p", request)
+	w.T.Helper()
+	status, err := w.API.ReplayDeadLetters(w.T.Context(), "p", request)
 	if err != nil {
-		w.t.Fatal(err)
+		w.T.Fatal(err)
 	}
 	w.Wait("the replay to end", func() bool {
-		if status, err = w.api.Replay(w.t.Context(), "p"); err != nil {
-			w.t.Fatal(err)
+		if status, err = w.API.Replay(w.T.Context(), "p"); err != nil {
+			w.T.Fatal(err)
 		}
 		return !status.Running
 	})
 	return status
 }
 
-// payloads returns the payloads of the records in a file.
-func payloads(t testing.TB, path string) (all []string) {
-	t.Helper()
-	text, err := os.ReadFile(path)
-	if err != nil && !os.IsNotExist(err) {
-		t.Fatal(err)
-	}
-	for line := range strings.Lines(string(text)) {
-		var r record.Record
-		if err := json.Unmarshal([]byte(line), &r); err != nil {
-			t.Fatal(err)
-		}
-		raw, _ := r.After.Raw()
-		all = append(all, string(raw))
-	}
-	return all
-}
-
 // What a corrected pipeline takes is settled, in order, and what it refuses comes back with
 // both errors.
 func TestReplay(t *testing.T) {
 	w := startWeb(t, "")
-	appendTo(t, w.Path("in.log"), "bad 1\ngood\nbad 2\nbad worse 3\nbad 4\n")
-	w.Save("p.yaml", picky(w.Dir, isBad, tolerant))
+	agenttest.AppendTo(t, w.Path("in.log"), "bad 1\ngood\nbad 2\nbad worse 3\nbad 4\n")
+	w.Save("p.yaml", agenttest.Picky(w.Dir, agenttest.IsBad, agenttest.Tolerant))
 	w.WaitPhase("p", spec.PhaseRunning, 0)
-	w.Wait("four dead letters", func() bool { return len(w.deadLetters()) == 4 })
+	w.Wait("four dead letters", func() bool { return len(w.DeadLetters()) == 4 })
 	if s := w.replay(rest.ReplayRequest{All: true}); s.Read != 4 || s.Settled != 0 || s.Refused != 4 || s.Error != "" {
 		t.Errorf("through the same version: %+v", s)
 	}
-	w.Save("p.yaml", picky(w.Dir, `{{ contains "worse" (printf "%s" .Payload.After) }}`, tolerant))
+	w.Save("p.yaml", agenttest.Picky(w.Dir, `{{ contains "worse" (printf "%s" .Payload.After) }}`, agenttest.Tolerant))
 	w.WaitPhase("p", spec.PhaseRunning, 2)
 	if s := w.replay(rest.ReplayRequest{All: true}); s.Read != 4 || s.Settled != 3 || s.Refused != 1 || s.Error != "" || s.Generation != 2 {
 		t.Errorf("through the corrected one: %+v", s)
 	}
-	if got, want := payloads(t, w.Path("out.jsonl")), []string{"good", "bad 1", "bad 2", "bad 4"}; !slices.Equal(got, want) {
+	if got, want := agenttest.Payloads(t, w.Path("out.jsonl")), []string{"good", "bad 1", "bad 2", "bad 4"}; !slices.Equal(got, want) {
 		t.Errorf("written is %q, want %q", got, want)
 	}
-	left := w.deadLetters()
+	left := w.DeadLetters()
 	if len(left) != 1 || left[0].ID != 3 || left[0].Times != 3 {
 		t.Fatalf("left are %+v", left)
 	}
-	l, err := w.api.DeadLetter(t.Context(), "p", "3")
+	l, err := w.API.DeadLetter(t.Context(), "p", "3")
 	if err != nil || len(l.Refusals) != 3 || l.Refusals[0].Replay || !l.Refusals[2].Replay || l.Refusals[2].Generation != 2 {
 		t.Errorf("%+v, %v", l, err)
 	}
 	edited := strings.Replace(string(l.Record), base64.StdEncoding.EncodeToString([]byte("bad worse 3")), base64.StdEncoding.EncodeToString([]byte("fine 3")), 1)
-	if _, err := w.api.EditDeadLetter(t.Context(), "p", "3", json.RawMessage(edited)); err != nil {
+	if _, err := w.API.EditDeadLetter(t.Context(), "p", "3", json.RawMessage(edited)); err != nil {
 		t.Fatal(err)
 	}
 	if s := w.replay(rest.ReplayRequest{IDs: []int64{3}}); s.Settled != 1 {
 		t.Errorf("edited: %+v", s)
 	}
-	if got := payloads(t, w.Path("out.jsonl")); len(got) != 5 || got[4] != "fine 3" || len(w.deadLetters()) != 0 {
-		t.Errorf("written is %q, left are %v", got, w.deadLetters())
+	if got := agenttest.Payloads(t, w.Path("out.jsonl")); len(got) != 5 || got[4] != "fine 3" || len(w.DeadLetters()) != 0 {
+		t.Errorf("written is %q, left are %v", got, w.DeadLetters())
 	}
 }
 
@@ -184,12 +122,12 @@ pipelines:
     dead-letter-queue: {window-size: 0}
 `, w.Dir, status, add("s0", "-s0"), refuse("s1", "source"), add("s2", "-s2"), add("d0", "-d0"), refuse("d1", "one"), add("d2", "-d2"), add("p0", "-p0"), refuse("p1", "pipeline"), add("p2", "-p2"))
 	}
-	appendTo(t, w.Path("in.log"), "bad-source\nbad-pipeline\nbad-one\ngood\n")
+	agenttest.AppendTo(t, w.Path("in.log"), "bad-source\nbad-pipeline\nbad-one\ngood\n")
 	w.Save("p.yaml", pipeline("running", "true"))
 	w.WaitPhase("p", spec.PhaseRunning, 0)
-	w.Wait("three dead letters", func() bool { return len(w.deadLetters()) == 3 })
+	w.Wait("three dead letters", func() bool { return len(w.DeadLetters()) == 3 })
 	w.Wait("what is good", func() bool {
-		return len(payloads(t, w.Path("two.jsonl"))) == 2 && len(payloads(t, w.Path("one.jsonl"))) == 1
+		return len(agenttest.Payloads(t, w.Path("two.jsonl"))) == 2 && len(agenttest.Payloads(t, w.Path("one.jsonl"))) == 1
 	})
 	w.Save("p.yaml", pipeline("stopped", "false"))
 	w.WaitPhase("p", spec.PhaseStopped, 0)
@@ -197,10 +135,10 @@ pipelines:
 		t.Fatalf("%+v", s)
 	}
 	all := "-s0-s2-p0-p2"
-	if got, want := payloads(t, w.Path("one.jsonl")), []string{"good" + all + "-d0-d2", "bad-source" + all + "-d0-d2", "bad-pipeline" + all + "-d0-d2", "bad-one" + all + "-d0-d2"}; !slices.Equal(got, want) {
+	if got, want := agenttest.Payloads(t, w.Path("one.jsonl")), []string{"good" + all + "-d0-d2", "bad-source" + all + "-d0-d2", "bad-pipeline" + all + "-d0-d2", "bad-one" + all + "-d0-d2"}; !slices.Equal(got, want) {
 		t.Errorf("one has %q, want %q", got, want)
 	}
-	if got, want := payloads(t, w.Path("two.jsonl")), []string{"bad-one" + all, "good" + all, "bad-source" + all, "bad-pipeline" + all}; !slices.Equal(got, want) {
+	if got, want := agenttest.Payloads(t, w.Path("two.jsonl")), []string{"bad-one" + all, "good" + all, "bad-source" + all, "bad-pipeline" + all}; !slices.Equal(got, want) {
 		t.Errorf("two has %q, want %q", got, want)
 	}
 }

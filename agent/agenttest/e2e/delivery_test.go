@@ -9,21 +9,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/conduit-agent/conduit/agent"
 	"github.com/conduit-agent/conduit/agent/agenttest"
-	"github.com/conduit-agent/conduit/agent/agenttest/effort"
 	"github.com/conduit-agent/conduit/agent/config"
-	"github.com/conduit-agent/conduit/agent/delivery"
 	"github.com/conduit-agent/conduit/plugins/builtin"
 )
-
-// hasty are limits that find in a moment what takes half a minute otherwise.
-func hasty(a *agent.Agent) {
-	a.Delivery.Interval = 20 * time.Millisecond
-	a.Delivery.Limits = &delivery.Limits{Stuck: 500 * time.Millisecond, Report: 100 * time.Millisecond,
-		Fresh: 90 * time.Second, Start: 5 * time.Second,
-		Steady: 300 * time.Millisecond, Idle: 5 * time.Second, Regular: time.Minute}
-}
 
 // destinations are settings of each kind of destination whose system is at an address, or below a path that is a file.
 func destinations(addr, path string) map[string]string {
@@ -68,17 +57,6 @@ var elsewhere = map[string]bool{"log": true, "generator": true, "exec": true}
 // local are those whose system is a file, which is there or not.
 var local = map[string]bool{"file": true, "sqlite": true, "spool": true}
 
-// closedPort returns an address without a listener.
-func closedPort(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
-}
-
 // silentPort returns an address at which connections are accepted and nothing is ever answered.
 func silentPort(t *testing.T) string {
 	t.Helper()
@@ -120,7 +98,7 @@ func TestNoConnectorFailsInSilence(t *testing.T) {
 		blame[id] = id + ":" + stage
 	}
 	const ticks = `plugin: generator, settings: {format.type: structured, format.options.name: string, rate: "20"}`
-	for how, addr := range map[string]string{"closed": closedPort(t), "silent": silentPort(t)} {
+	for how, addr := range map[string]string{"closed": agenttest.ClosedPort(t), "silent": silentPort(t)} {
 		for plugin, settings := range destinations(addr, blocked) {
 			// A syslog server never answers: a silent one has the records.
 			if how == "closed" || !local[plugin] && plugin != "syslog" {
@@ -139,7 +117,7 @@ func TestNoConnectorFailsInSilence(t *testing.T) {
 			t.Errorf("destination %s is not tried", c.Name)
 		}
 	}
-	a := agenttest.StartWired(t, dir, hasty, func(c *config.Config) { c.Shutdown.Timeout = 100 * time.Millisecond })
+	a := agenttest.StartWired(t, dir, agenttest.Hasty, func(c *config.Config) { c.Shutdown.Timeout = 100 * time.Millisecond })
 	a.Save("all.yaml", file.String())
 	for id, stage := range blame {
 		a.Wait("a stall of "+stage, func() bool {
@@ -150,28 +128,4 @@ func TestNoConnectorFailsInSilence(t *testing.T) {
 			t.Errorf("%s is not tried, its settings are wrong: %s", stage, s.Error)
 		}
 	}
-}
-
-// The page counts pipelines that deliver as running and asks for attention when one does not deliver, naming the stage.
-// A pipeline that a person stopped needs no attention.
-func TestUIDelivery(t *testing.T) {
-	effort.Once(t)
-	t.Parallel()
-	w := startWeb(t, "", func(c *config.Config) { c.Shutdown.Timeout = 100 * time.Millisecond })
-	w.Save("works.yaml", made(w.Dir, "works", 10, ""))
-	w.Save("refused.yaml", fmt.Sprintf(`{version: "2.2", pipelines: [{id: refused, connectors: [
-		{id: in, type: source, plugin: generator, settings: {format.type: structured, format.options.name: string, rate: "5"}},
-		{id: out, type: destination, plugin: http, settings: {url: "http://%s/"}}]}]}`, closedPort(t)))
-	p := openPage(t, w.api.URL, "")
-	p.shows("1 of 2 running")
-	p.shows("Needs attention")
-	p.shows("Not delivering")
-	p.shows("cannot send records, trying again")
-	p.press("refused")
-	p.shows("Where it stands still")
-	p.shows("nothing since")
-	w.must("POST", "/v1/pipelines/refused/stop", `{"force": true}`, nil)
-	p.press("Pipelines")
-	p.hides("Needs attention")
-	p.hides("Not delivering")
 }

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/conduit-agent/conduit/agent/agenttest/effort"
+	"github.com/conduit-agent/conduit/agent/agenttest"
 	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/agent/store"
 	"github.com/conduit-agent/conduit/spec"
@@ -16,26 +16,25 @@ import (
 
 // Saving faster than pipelines can restart skips versions and ends with the last one.
 func TestFlappingEndsWithTheLastVersion(t *testing.T) {
-	effort.Long(t)
 	t.Parallel()
 	savers := map[string]func(d *desk, v int){
-		"renamed into place": func(d *desk, v int) { d.Save("p.yaml", d.made("p", v)) },
-		"written in place":   func(d *desk, v int) { d.write("p.yaml", d.made("p", v)) },
+		"renamed into place": func(d *desk, v int) { d.Save("p.yaml", d.Generated("p", v)) },
+		"written in place":   func(d *desk, v int) { d.Write("p.yaml", d.Generated("p", v)) },
 		"good and bad in turn": func(d *desk, v int) {
 			if v%2 == 1 {
 				d.Save("p.yaml", "version: [")
 				return
 			}
-			d.Save("p.yaml", d.made("p", v))
+			d.Save("p.yaml", d.Generated("p", v))
 		},
 		"there and gone": func(d *desk, v int) {
-			_ = os.Remove(d.path("p.yaml"))
+			_ = os.Remove(d.File("p.yaml"))
 			if v%2 == 0 {
-				d.Save("p.yaml", d.made("p", v))
+				d.Save("p.yaml", d.Generated("p", v))
 			}
 		},
 		"stopped and running": func(d *desk, v int) {
-			d.Save("p.yaml", made(d.Dir, "p", v, "status: "+[]string{"running", "stopped"}[v%2]))
+			d.Save("p.yaml", agenttest.Generated(d.Dir, "p", v, "status: "+[]string{"running", "stopped"}[v%2]))
 		},
 	}
 	const last = 200
@@ -46,12 +45,12 @@ func TestFlappingEndsWithTheLastVersion(t *testing.T) {
 			for v := 2; v <= last; v++ {
 				save(d, v)
 			}
-			d.runs("p", last)
-			d.scanned()
-			d.runs("p", last)
-			d.started("q", 1)
+			d.Runs("p", last)
+			d.Scan()
+			d.Runs("p", last)
+			d.WantStarts("q", 1)
 			d.Stop()
-			wantConsecutive(t, numbers(t, d.Path("p.jsonl")))
+			agenttest.WantConsecutive(t, agenttest.Numbers(t, d.Path("p.jsonl")))
 		})
 	}
 }
@@ -64,14 +63,14 @@ func TestChangedWhileTheAgentStops(t *testing.T) {
 		saved := make(chan struct{})
 		go func() {
 			defer close(saved)
-			d.Save("p.yaml", d.made("p", v))
+			d.Save("p.yaml", d.Generated("p", v))
 		}()
 		d = d.again(func() { <-saved })
-		d.runs("p", v)
-		d.runs("q", 1)
+		d.Runs("p", v)
+		d.Runs("q", 1)
 	}
 	d.Stop()
-	wantConsecutive(t, numbers(t, d.Path("p.jsonl")))
+	agenttest.WantConsecutive(t, agenttest.Numbers(t, d.Path("p.jsonl")))
 }
 
 // The agent dies between noting a change and acting on it: the next start acts on it.
@@ -79,18 +78,18 @@ func TestCrashBetweenSavedAndApplied(t *testing.T) {
 	d := atDesk(t)
 	d = d.again(func() {
 		db, err := store.Open(context.Background(), d.Path("conduit.db"))
-		d.must(err)
+		d.Must(err)
 		all, err := db.Declarations(context.Background())
-		d.must(err)
+		d.Must(err)
 		p := *all[0].Pipeline.Clone()
 		p.Connectors[0].Settings["rate"] = "2"
-		d.must(db.Apply(context.Background(), &spec.Changes{Declare: []spec.Declare{{Pipeline: p, Owner: all[0].Owner}}}))
-		d.must(db.Close())
-		d.write("p.yaml", d.made("p", 2))
+		d.Must(db.Apply(context.Background(), &spec.Changes{Declare: []spec.Declare{{Pipeline: p, Owner: all[0].Owner}}}))
+		d.Must(db.Close())
+		d.Write("p.yaml", d.Generated("p", 2))
 	})
-	d.runs("p", 2)
-	d.started("p", 1)
-	if g := d.declared("p").Generation; g != 2 {
+	d.Runs("p", 2)
+	d.WantStarts("p", 1)
+	if g := d.Declared("p").Generation; g != 2 {
 		t.Errorf("generation %d, want 2", g)
 	}
 }
@@ -99,18 +98,18 @@ func TestCrashBetweenSavedAndApplied(t *testing.T) {
 func TestRefusedVersionsWaitForAnEdit(t *testing.T) {
 	d := atDesk(t)
 	attempts := func() int { return strings.Count(d.Log(), "pipeline cannot be updated") }
-	d.Save("p.yaml", made(d.Dir+"/missing", "p", 2, ""))
+	d.Save("p.yaml", agenttest.Generated(d.Dir+"/missing", "p", 2, ""))
 	d.Wait("the rollback", func() bool { return d.State("p").RunningGeneration == 1 && attempts() == 1 })
-	d.Save("p.yaml", "# a comment\n"+made(d.Dir+"/missing", "p", 2, ""))
-	d.Save("q.yaml", d.made("q", 2))
-	d.runs("q", 2)
-	d.scanned()
+	d.Save("p.yaml", "# a comment\n"+agenttest.Generated(d.Dir+"/missing", "p", 2, ""))
+	d.Save("q.yaml", d.Generated("q", 2))
+	d.Runs("q", 2)
+	d.Scan()
 	if n := attempts(); n != 1 {
 		t.Errorf("%d attempts, want 1", n)
 	}
-	d.must(os.Mkdir(d.Path("missing"), 0o755))
-	d.Save("p.yaml", made(d.Dir+"/missing", "p", 3, ""))
-	d.runs("p", 3)
+	d.Must(os.Mkdir(d.Path("missing"), 0o755))
+	d.Save("p.yaml", agenttest.Generated(d.Dir+"/missing", "p", 3, ""))
+	d.Runs("p", 3)
 }
 
 // Neither the new version nor the last good one can start: the pipeline keeps trying,
@@ -119,83 +118,84 @@ func TestTheRollbackFailsToo(t *testing.T) {
 	t.Parallel()
 	d := deskIn(t, "")
 	old, new := d.Path("old"), d.Path("new")
-	d.must(os.Mkdir(old, 0o755))
-	d.Save("p.yaml", made(old, "p", 1, ""))
-	d.Save("q.yaml", d.made("q", 1))
-	d.runs("p", 1)
-	d.runs("q", 1)
-	d.must(os.Rename(old, old+".away"))
-	d.Save("p.yaml", made(new, "p", 2, ""))
+	d.Must(os.Mkdir(old, 0o755))
+	d.Save("p.yaml", agenttest.Generated(old, "p", 1, ""))
+	d.Save("q.yaml", d.Generated("q", 1))
+	d.Runs("p", 1)
+	d.Runs("q", 1)
+	d.Must(os.Rename(old, old+".away"))
+	d.Save("p.yaml", agenttest.Generated(new, "p", 2, ""))
 	d.Wait("both to fail", func() bool { return d.State("p").Phase == spec.PhaseRecovering && d.State("p").Failures > 1 })
-	d.must(os.Rename(old+".away", old))
+	d.Must(os.Rename(old+".away", old))
 	d.Wait("the old one to run", func() bool { s := d.State("p"); return s.Phase == spec.PhaseRunning && s.RunningGeneration == 1 })
-	d.must(os.Mkdir(new, 0o755))
-	d.Save("p.yaml", made(new, "p", 3, ""))
-	d.runs("p", 3)
-	d.started("q", 1)
+	d.Must(os.Mkdir(new, 0o755))
+	d.Save("p.yaml", agenttest.Generated(new, "p", 3, ""))
+	d.Runs("p", 3)
+	d.WantStarts("q", 1)
 }
 
 // With hold, a version that fails stays the one to run, and what it lacks mends it.
 func TestHeldVersionsAreRetried(t *testing.T) {
 	d := atDesk(t, func(c *config.Config) { c.Pipelines.OnFailedUpdate = "hold" })
-	d.Save("p.yaml", made(d.Path("later"), "p", 2, ""))
+	d.Save("p.yaml", agenttest.Generated(d.Path("later"), "p", 2, ""))
 	d.Wait("its failure", func() bool { return d.State("p").Phase == spec.PhaseRecovering })
-	d.must(os.Mkdir(d.Path("later"), 0o755))
-	d.runs("p", 2)
+	d.Must(os.Mkdir(d.Path("later"), 0o755))
+	d.Runs("p", 2)
 }
 
 // A pipeline that waits for its next attempt can be stopped, edited and deleted.
 func TestRecoveringPipelinesObey(t *testing.T) {
 	wishes := map[string]func(d *desk, bad string){
 		"stopped": func(d *desk, bad string) {
-			d.Save("p.yaml", made(bad, "p", 1, "status: stopped"))
-			d.stopped("p")
+			d.Save("p.yaml", agenttest.Generated(bad, "p", 1, "status: stopped"))
+			d.Stopped("p")
 		},
-		"edited":  func(d *desk, _ string) { d.Save("p.yaml", d.made("p", 2)); d.runs("p", 2) },
-		"deleted": func(d *desk, _ string) { d.remove("p.yaml"); d.withdrawn("p"); d.stopped("p") },
+		"edited":  func(d *desk, _ string) { d.Save("p.yaml", d.Generated("p", 2)); d.Runs("p", 2) },
+		"deleted": func(d *desk, _ string) { d.Remove("p.yaml"); d.WaitWithdrawn("p"); d.Stopped("p") },
 	}
 	for name, wish := range wishes {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			d := deskIn(t, "", short, func(c *config.Config) { c.Pipelines.ErrorRecovery.MinDelay = time.Hour })
+			d := deskIn(t, "", agenttest.ShortGrace, func(c *config.Config) { c.Pipelines.ErrorRecovery.MinDelay = time.Hour })
 			bad := d.Path("missing")
-			d.Save("p.yaml", made(bad, "p", 1, ""))
-			d.Save("q.yaml", d.made("q", 1))
+			d.Save("p.yaml", agenttest.Generated(bad, "p", 1, ""))
+			d.Save("q.yaml", d.Generated("q", 1))
 			d.Wait("its failure", func() bool { return d.State("p").Phase == spec.PhaseRecovering })
 			wish(d, bad)
-			d.started("q", 1)
+			d.WantStarts("q", 1)
 		})
 	}
 }
 
 // A change that makes sources start over is warned of, and no other.
 func TestLostPositionsAreReported(t *testing.T) {
-	effort.Long(t)
 	t.Parallel()
 	changes := map[string]struct {
 		save func(d *desk)
 		want map[string]int // warnings by reason
 	}{
-		"the id": {func(d *desk) { d.Save("p.yaml", strings.Replace(d.made("p", 1), "id: p\n", "id: r\n", 1)) }, map[string]int{"LooksRenamed": 1}},
+		"the id": {func(d *desk) { d.Save("p.yaml", strings.Replace(d.Generated("p", 1), "id: p\n", "id: r\n", 1)) }, map[string]int{"LooksRenamed": 1}},
 		"the id and the file": {func(d *desk) {
-			d.remove("p.yaml")
-			d.withdrawn("p")
-			d.Save("r.yaml", strings.Replace(d.made("p", 1), "id: p\n", "id: r\n    name: other\n", 1))
+			d.Remove("p.yaml")
+			d.WaitWithdrawn("p")
+			d.Save("r.yaml", strings.Replace(d.Generated("p", 1), "id: p\n", "id: r\n    name: other\n", 1))
 		}, map[string]int{"LooksRenamed": 1}},
-		"the file":                  {func(d *desk) { d.rename("p.yaml", "r.yaml") }, nil},
-		"another pipeline, added":   {func(d *desk) { d.Save("r.yaml", strings.Replace(d.made("p", 1), "id: p\n", "id: r\n", 1)) }, nil},
-		"another pipeline, instead": {func(d *desk) { d.Save("p.yaml", d.made("r", 2)) }, nil},
-		"the id of a source":        {func(d *desk) { d.Save("p.yaml", strings.Replace(d.made("p", 2), "id: src", "id: other", 1)) }, map[string]int{"PositionLost": 1}},
+		"the file":                  {func(d *desk) { d.Rename("p.yaml", "r.yaml") }, nil},
+		"another pipeline, added":   {func(d *desk) { d.Save("r.yaml", strings.Replace(d.Generated("p", 1), "id: p\n", "id: r\n", 1)) }, nil},
+		"another pipeline, instead": {func(d *desk) { d.Save("p.yaml", d.Generated("r", 2)) }, nil},
+		"the id of a source":        {func(d *desk) { d.Save("p.yaml", strings.Replace(d.Generated("p", 2), "id: src", "id: other", 1)) }, map[string]int{"PositionLost": 1}},
 		"a source that is a destination now": {func(d *desk) {
-			d.Save("p.yaml", strings.NewReplacer("id: src", "id: was-dst", "id: dst", "id: src").Replace(d.made("p", 2)))
+			d.Save("p.yaml", strings.NewReplacer("id: src", "id: was-dst", "id: dst", "id: src").Replace(d.Generated("p", 2)))
 		}, map[string]int{"PositionLost": 1}},
 		"the plugin of a source": {func(d *desk) {
-			d.Save("p.yaml", strings.Replace(d.made("p", 1), "plugin: builtin:generator\n        settings: {rate: 1, format.type: structured, format.options.n: int}",
+			d.Save("p.yaml", strings.Replace(d.Generated("p", 1), "plugin: builtin:generator\n        settings: {rate: 1, format.type: structured, format.options.n: int}",
 				"plugin: builtin:file\n        settings: {path: "+d.Path("in")+"}", 1))
 		}, map[string]int{"PositionLost": 1}},
-		"how the plugin is called": {func(d *desk) { d.Save("p.yaml", strings.Replace(d.made("p", 2), "builtin:generator", "generator", 1)) }, nil},
+		"how the plugin is called": {func(d *desk) {
+			d.Save("p.yaml", strings.Replace(d.Generated("p", 2), "builtin:generator", "generator", 1))
+		}, nil},
 		"the plugin of a destination": {func(d *desk) {
-			d.Save("p.yaml", strings.Replace(d.made("p", 2), "builtin:file\n        settings: {path: \""+d.Path("p.jsonl")+"\"}", "builtin:log", 1))
+			d.Save("p.yaml", strings.Replace(d.Generated("p", 2), "builtin:file\n        settings: {path: \""+d.Path("p.jsonl")+"\"}", "builtin:log", 1))
 		}, nil},
 	}
 	for name, c := range changes {
@@ -203,9 +203,9 @@ func TestLostPositionsAreReported(t *testing.T) {
 			t.Parallel()
 			d := atDesk(t)
 			c.save(d)
-			d.scanned()
+			d.Scan()
 			d.Wait("p to be as declared", func() bool {
-				decl := d.declared("p")
+				decl := d.Declared("p")
 				return !decl.Withdrawn.IsZero() || d.State("p").RunningGeneration == decl.Generation
 			})
 			d.Stop() // what was reported is in the log

@@ -8,13 +8,11 @@ import (
 	"testing"
 
 	"github.com/conduit-agent/conduit/agent/agenttest"
-	"github.com/conduit-agent/conduit/agent/agenttest/effort"
 )
 
 // Each document of a file stands for itself, and what a file does not say completely keeps
 // running as it was.
 func TestFilesWithSeveralPipelines(t *testing.T) {
-	effort.Long(t)
 	t.Parallel()
 	cases := map[string]struct {
 		save func(d *desk, both func(a, b int) string)
@@ -22,47 +20,47 @@ func TestFilesWithSeveralPipelines(t *testing.T) {
 	}{
 		"one document is wrong": {func(d *desk, both func(a, b int) string) {
 			d.Save("both.yaml", strings.Replace(both(2, 7), "rate: 7", "rate: [7", 1))
-			d.waitProblem("both.yaml", "YAML")
+			d.WaitProblem("both.yaml", "YAML")
 		}, 2, 1},
 		"one pipeline has a wrong field": {func(d *desk, both func(a, b int) string) {
 			d.Save("both.yaml", strings.Replace(both(2, 7), "  - id: b\n", "  - id: b\n    stats: running\n", 1))
-			d.waitProblem("both.yaml", "stats")
+			d.WaitProblem("both.yaml", "stats")
 		}, 2, 1},
 		"an id cannot be read": {func(d *desk, both func(a, b int) string) {
 			d.Save("both.yaml", strings.Replace(both(2, 7), "id: b\n", "id: [\n", 1))
-			d.waitProblem("both.yaml", "YAML")
+			d.WaitProblem("both.yaml", "YAML")
 		}, 2, 1},
 		"an id is missing": {func(d *desk, both func(a, b int) string) {
 			d.Save("both.yaml", strings.Replace(both(2, 7), "  - id: b\n", "  - name: b\n", 1))
-			d.waitProblem("both.yaml", "id")
+			d.WaitProblem("both.yaml", "id")
 		}, 2, 1},
 		"half of it is written, a valid file, and later the rest": {func(d *desk, both func(a, b int) string) {
 			half, _, _ := strings.Cut(both(2, 1), "---")
-			d.write("both.yaml", half)
-			d.withdrawn("b")
-			d.write("both.yaml", both(2, 1))
+			d.Write("both.yaml", half)
+			d.WaitWithdrawn("b")
+			d.Write("both.yaml", both(2, 1))
 		}, 2, 1},
 		"the order changes": {func(d *desk, both func(a, b int) string) {
-			d.Save("both.yaml", d.made("b", 1)+"---\n"+d.made("a", 2))
+			d.Save("both.yaml", d.Generated("b", 1)+"---\n"+d.Generated("a", 2))
 		}, 2, 1},
 		"one moves to a file of its own": {func(d *desk, both func(a, b int) string) {
-			d.Save("b.yaml", d.made("b", 1))
-			d.Save("both.yaml", d.made("a", 2))
+			d.Save("b.yaml", d.Generated("b", 1))
+			d.Save("both.yaml", d.Generated("a", 2))
 		}, 2, 1},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			d := deskIn(t, "")
-			both := func(a, b int) string { return d.made("a", a) + "---\n" + d.made("b", b) }
+			both := func(a, b int) string { return d.Generated("a", a) + "---\n" + d.Generated("b", b) }
 			d.Save("both.yaml", both(1, 1))
-			d.runs("a", 1)
-			d.runs("b", 1)
+			d.Runs("a", 1)
+			d.Runs("b", 1)
 			c.save(d, both)
-			d.runs("a", c.a)
-			d.runs("b", c.b)
-			d.started("a", c.a)
-			d.started("b", c.b)
+			d.Runs("a", c.a)
+			d.Runs("b", c.b)
+			d.WantStarts("a", c.a)
+			d.WantStarts("b", c.b)
 		})
 	}
 }
@@ -76,7 +74,7 @@ func TestWrongFilesStopNothing(t *testing.T) {
 		fmt.Fprintf(&laughs, "x%d: &x%d [%s]\n", i+1, i+1, strings.TrimSuffix(strings.Repeat(fmt.Sprintf("*x%d, ", i), 10), ", "))
 	}
 	replace := func(old, new string) func(d *desk) string {
-		return func(d *desk) string { return strings.Replace(d.made("p", 2), old, new, 1) }
+		return func(d *desk) string { return strings.Replace(d.Generated("p", 2), old, new, 1) }
 	}
 	cases := map[string]struct {
 		content func(d *desk) string
@@ -97,14 +95,14 @@ func TestWrongFilesStopNothing(t *testing.T) {
 			t.Parallel()
 			d := atDesk(t)
 			d.Save("p.yaml", c.content(d))
-			d.waitProblem("p.yaml", c.want)
-			d.started("p", 1)
-			d.started("q", 1)
+			d.WaitProblem("p.yaml", c.want)
+			d.WantStarts("p", 1)
+			d.WantStarts("q", 1)
 			d = d.again(func() {})
-			d.runs("p", 1)
-			d.Save("p.yaml", d.made("p", 3))
-			d.runs("p", 3)
-			if text := d.problems("p.yaml"); text != "" {
+			d.Runs("p", 1)
+			d.Save("p.yaml", d.Generated("p", 3))
+			d.Runs("p", 3)
+			if text := d.Problems("p.yaml"); text != "" {
 				t.Errorf("problems: %s", text)
 			}
 		})
@@ -114,24 +112,24 @@ func TestWrongFilesStopNothing(t *testing.T) {
 // A file that was never valid affects no other file, not even at the first start.
 func TestAWrongFileAtTheFirstStart(t *testing.T) {
 	dir := agenttest.NewDir(t)
-	for name, content := range map[string]string{"a.yaml": "pipelines: [", "p.yaml": made(dir, "p", 1, ""), "z.yaml": ""} {
+	for name, content := range map[string]string{"a.yaml": "pipelines: [", "p.yaml": agenttest.Generated(dir, "p", 1, ""), "z.yaml": ""} {
 		if err := os.WriteFile(dir+"/pipelines/"+name, []byte(content), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
 	d := deskIn(t, dir)
-	d.runs("p", 1)
-	d.waitProblem("a.yaml", "YAML")
-	d.waitProblem("z.yaml", "empty")
+	d.Runs("p", 1)
+	d.WaitProblem("a.yaml", "YAML")
+	d.WaitProblem("z.yaml", "empty")
 }
 
 // Settings are texts: what YAML would make numbers, dates or truths of stays as written.
 func TestSettingsStayAsWritten(t *testing.T) {
 	d := deskIn(t, "")
-	d.Save("p.yaml", strings.Replace(d.made("p", 1), "rate: 1,",
+	d.Save("p.yaml", strings.Replace(d.Generated("p", 1), "rate: 1,",
 		`rate: 1, a: no, b: 012, c: 1_000, d: 2024-01-01, e: 1e3, f: 0x1F, g: "1.0", h: 1.10, i: ON, j: .5, k: 12:30:45,`, 1))
-	d.Wait("the declaration", func() bool { return d.declared("p").Generation == 1 })
-	got := maps.Clone(d.declared("p").Pipeline.Connectors[0].Settings)
+	d.Wait("the declaration", func() bool { return d.Declared("p").Generation == 1 })
+	got := maps.Clone(d.Declared("p").Pipeline.Connectors[0].Settings)
 	maps.DeleteFunc(got, func(k, _ string) bool { return len(k) > 1 })
 	want := map[string]string{"a": "no", "b": "012", "c": "1_000", "d": "2024-01-01", "e": "1e3", "f": "0x1F", "g": "1.0", "h": "1.10", "i": "ON", "j": ".5", "k": "12:30:45"}
 	if !maps.Equal(got, want) {
@@ -143,8 +141,8 @@ func TestSettingsStayAsWritten(t *testing.T) {
 func TestReferencesAreNotExpandedTwice(t *testing.T) {
 	t.Setenv("AGENT_TEST_NAME", "pa$$word$HOME${HOME}")
 	d := deskIn(t, "")
-	d.Save("p.yaml", strings.Replace(d.made("p", 1), "/p.jsonl", "/${AGENT_TEST_NAME}$$x-${AGENT_TEST_UNSET:-default}", 1))
-	d.runs("p", 1)
+	d.Save("p.yaml", strings.Replace(d.Generated("p", 1), "/p.jsonl", "/${AGENT_TEST_NAME}$$x-${AGENT_TEST_UNSET:-default}", 1))
+	d.Runs("p", 1)
 	d.Wait("the file", func() bool {
 		_, err := os.Stat(d.Path("pa$$word$HOME${HOME}$x-default"))
 		return err == nil

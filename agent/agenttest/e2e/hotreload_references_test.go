@@ -6,25 +6,25 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/conduit-agent/conduit/agent/agenttest/effort"
+	"github.com/conduit-agent/conduit/agent/agenttest"
 	"github.com/conduit-agent/conduit/spec"
 )
 
 // secretly returns a pipeline that takes its rate, the version, from a file.
 func (d *desk) secretly(id, file string) string {
-	return strings.Replace(d.made(id, 1), "rate: 1", "rate: '${file:"+d.Path(file)+"}'", 1)
+	return strings.Replace(d.Generated(id, 1), "rate: 1", "rate: '${file:"+d.Path(file)+"}'", 1)
 }
 
 // put puts content into a file in the agent's directory, in one step.
 func (d *desk) put(file, content string) {
-	d.t.Helper()
-	d.must(os.WriteFile(d.Path("new"), []byte(content), 0o600))
-	d.must(os.Rename(d.Path("new"), d.Path(file)))
+	d.T.Helper()
+	d.Must(os.WriteFile(d.Path("new"), []byte(content), 0o600))
+	d.Must(os.Rename(d.Path("new"), d.Path(file)))
 }
 
 func (d *desk) waitStarts(id string, times int) {
-	d.t.Helper()
-	d.Wait("another start of "+id, func() bool { return d.starts(id) == times && d.State(id).Phase == spec.PhaseRunning })
+	d.T.Helper()
+	d.Wait("another start of "+id, func() bool { return d.Starts(id) == times && d.State(id).Phase == spec.PhaseRunning })
 }
 
 // A change of a file that settings of a source refer to restarts the pipelines that use it.
@@ -33,17 +33,17 @@ func TestReferencedFilesAreFollowed(t *testing.T) {
 	changes := map[string]func(d *desk){
 		"renamed into place": func(d *desk) { d.put("secret", "1002.5\n") },
 		"written in pieces": func(d *desk) {
-			d.must(os.WriteFile(d.Path("secret"), nil, 0o600))
-			d.must(os.WriteFile(d.Path("secret"), []byte("10"), 0o600))
-			d.must(os.WriteFile(d.Path("secret"), []byte("1002.5"), 0o600))
+			d.Must(os.WriteFile(d.Path("secret"), nil, 0o600))
+			d.Must(os.WriteFile(d.Path("secret"), []byte("10"), 0o600))
+			d.Must(os.WriteFile(d.Path("secret"), []byte("1002.5"), 0o600))
 		},
 		"a link that is changed": func(d *desk) {
-			d.must(os.WriteFile(d.Path("other"), []byte("1002.5"), 0o600))
-			d.must(os.Symlink("other", d.Path("new")))
-			d.must(os.Rename(d.Path("new"), d.Path("secret")))
+			d.Must(os.WriteFile(d.Path("other"), []byte("1002.5"), 0o600))
+			d.Must(os.Symlink("other", d.Path("new")))
+			d.Must(os.Rename(d.Path("new"), d.Path("secret")))
 		},
 		"gone for a while": func(d *desk) {
-			d.must(os.Remove(d.Path("secret")))
+			d.Must(os.Remove(d.Path("secret")))
 			d.put("bystander", "7") // its effect comes after a scan without the file
 			d.waitStarts("q", 2)
 			d.put("secret", "1002.5")
@@ -61,10 +61,10 @@ func TestReferencedFilesAreFollowed(t *testing.T) {
 			d.waitStarts("q", 1)
 			change(d)
 			d.waitStarts("p", 2)
-			if g := d.declared("p").Generation; g != 1 {
+			if g := d.Declared("p").Generation; g != 1 {
 				t.Errorf("generation %d, want 1", g)
 			}
-			if n := d.starts("q"); n != 1 && name != "gone for a while" {
+			if n := d.Starts("q"); n != 1 && name != "gone for a while" {
 				t.Errorf("q was started %d times", n)
 			}
 			if strings.Contains(d.Log(), "cannot read file") {
@@ -74,7 +74,7 @@ func TestReferencedFilesAreFollowed(t *testing.T) {
 				t.Error("the content of the file is in the log")
 			}
 			d.Stop()
-			wantConsecutive(t, numbers(t, d.Path("p.jsonl")))
+			agenttest.WantConsecutive(t, agenttest.Numbers(t, d.Path("p.jsonl")))
 		})
 	}
 }
@@ -82,26 +82,25 @@ func TestReferencedFilesAreFollowed(t *testing.T) {
 // A change of a file that only a destination refers to leaves the source open, and
 // nothing is lost or repeated.
 func TestReferencedFilesOfDestinations(t *testing.T) {
-	effort.Long(t)
 	t.Parallel()
 	d := deskIn(t, "")
 	names := []string{"one.jsonl", "two.jsonl"}
 	d.put("secret", d.Path(names[0]))
-	d.become(amended{settings: "path: '${file:" + d.Path("secret") + "}', sdk.record.format: opencdc/json"}, 20000)
+	d.Become(agenttest.Variant{Settings: "path: '${file:" + d.Path("secret") + "}', sdk.record.format: opencdc/json"}, 20000)
 	for i := 1; i <= 6; i++ {
-		d.grown(names[(i+1)%2])
+		d.WaitGrowth(names[(i+1)%2])
 		d.put("secret", d.Path(names[i%2]))
 		d.Wait("its effect", func() bool {
-			return scrape(t, d.Agent, `conduit_plugin_starts_total{plugin="builtin:file"}`) == float64(i+1)
+			return agenttest.Scrape(t, d.Agent, `conduit_plugin_starts_total{plugin="builtin:file"}`) == float64(i+1)
 		})
 	}
-	d.grown(names[0])
-	if n := scrape(t, d.Agent, `conduit_plugin_starts_total{plugin="builtin:generator"}`); n != 1 {
+	d.WaitGrowth(names[0])
+	if n := agenttest.Scrape(t, d.Agent, `conduit_plugin_starts_total{plugin="builtin:generator"}`); n != 1 {
 		t.Errorf("the source was started %v times", n)
 	}
-	d.started("p", 1)
+	d.WantStarts("p", 1)
 	d.Stop()
-	wantAll(t, numbers(t, d.Path(names[0])), numbers(t, d.Path(names[1])))
+	agenttest.WantAll(t, agenttest.Numbers(t, d.Path(names[0])), agenttest.Numbers(t, d.Path(names[1])))
 }
 
 // A pipeline that failed for want of a file starts when the file is there.
@@ -109,7 +108,7 @@ func TestReferencedFilesMendPipelines(t *testing.T) {
 	t.Parallel()
 	t.Run("missing", func(t *testing.T) {
 		t.Parallel()
-		d := deskIn(t, "", retryLater)
+		d := deskIn(t, "", agenttest.RetryLater)
 		d.Save("p.yaml", d.secretly("p", "secret"))
 		d.Wait("its failure", func() bool { return d.State("p").Phase == spec.PhaseRecovering })
 		d.put("secret", "1001")
@@ -117,10 +116,10 @@ func TestReferencedFilesMendPipelines(t *testing.T) {
 	})
 	t.Run("wrong after a rollback", func(t *testing.T) {
 		t.Parallel()
-		d := deskIn(t, "", retryLater)
+		d := deskIn(t, "", agenttest.RetryLater)
 		d.put("secret", "nonsense")
-		d.Save("p.yaml", d.made("p", 1))
-		d.runs("p", 1)
+		d.Save("p.yaml", d.Generated("p", 1))
+		d.Runs("p", 1)
 		d.Save("p.yaml", d.secretly("p", "secret"))
 		d.refused("p", 2)
 		d.put("secret", "1001")
@@ -128,11 +127,11 @@ func TestReferencedFilesMendPipelines(t *testing.T) {
 	})
 	t.Run("wrong, so that the last good version came back", func(t *testing.T) {
 		t.Parallel()
-		d := deskIn(t, "", retryLater)
+		d := deskIn(t, "", agenttest.RetryLater)
 		d.put("secret", d.Path("missing/p.jsonl"))
-		d.Save("p.yaml", d.made("p", 1))
-		d.runs("p", 1)
-		d.Save("p.yaml", strings.Replace(d.made("p", 1), d.Path("p.jsonl"), "${file:"+d.Path("secret")+"}", 1))
+		d.Save("p.yaml", d.Generated("p", 1))
+		d.Runs("p", 1)
+		d.Save("p.yaml", strings.Replace(d.Generated("p", 1), d.Path("p.jsonl"), "${file:"+d.Path("secret")+"}", 1))
 		d.waitStarts("p", 2)
 		if g := d.State("p").RunningGeneration; g != 1 {
 			t.Errorf("generation %d runs, want 1", g)
@@ -149,12 +148,12 @@ func TestReferencedFilesOfRefusedEdits(t *testing.T) {
 	for name, edit := range map[string]string{"without files": "nonsense", "with another file": "${file:other}"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			d := deskIn(t, "", retryLater)
+			d := deskIn(t, "", agenttest.RetryLater)
 			d.put("secret", "1001")
 			d.put("other", "nonsense")
 			d.Save("p.yaml", d.secretly("p", "secret"))
 			d.waitStarts("p", 1)
-			edited := strings.Replace(d.made("p", 1), "rate: 1", "rate: '"+strings.Replace(edit, "other", d.Path("other"), 1)+"'", 1)
+			edited := strings.Replace(d.Generated("p", 1), "rate: 1", "rate: '"+strings.Replace(edit, "other", d.Path("other"), 1)+"'", 1)
 			d.Save("p.yaml", edited)
 			d.refused("p", 2)
 			attempt := d.State("p").LastAttempt.At
@@ -176,7 +175,7 @@ func TestReferencedFilesOfRefusedEdits(t *testing.T) {
 
 // refused waits until what runs stays because a generation failed.
 func (d *desk) refused(id string, generation int64) {
-	d.t.Helper()
+	d.T.Helper()
 	d.Wait("the refusal", func() bool {
 		a := d.State(id).LastAttempt
 		return a != nil && a.Generation == generation && a.Error != ""
@@ -199,14 +198,14 @@ func TestReferencedFilesThatCannotBeRead(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			d := deskIn(t, "", retryLater)
+			d := deskIn(t, "", agenttest.RetryLater)
 			path := d.Path("secret")
-			d.must(c.make(d, path))
+			d.Must(c.make(d, path))
 			d.Save("p.yaml", d.secretly("p", "secret"))
 			d.Wait("its failure", func() bool {
 				return strings.Contains(d.State("p").Error, "cannot read file "+path+": "+c.want)
 			})
-			d.must(os.RemoveAll(path))
+			d.Must(os.RemoveAll(path))
 			d.put("secret", "1001")
 			d.waitStarts("p", 1)
 		})
@@ -217,14 +216,14 @@ func TestReferencedFilesThatCannotBeRead(t *testing.T) {
 func TestCredentialsThatCannotBeRead(t *testing.T) {
 	t.Setenv("CREDENTIALS_DIRECTORY", t.TempDir())
 	path := filepath.Join(os.Getenv("CREDENTIALS_DIRECTORY"), "rate")
-	d := deskIn(t, "", retryLater)
-	d.must(mkfifo(path))
-	d.Save("p.yaml", strings.Replace(d.made("p", 1), "rate: 1", "rate: '${credential:rate}'", 1))
+	d := deskIn(t, "", agenttest.RetryLater)
+	d.Must(mkfifo(path))
+	d.Save("p.yaml", strings.Replace(d.Generated("p", 1), "rate: 1", "rate: '${credential:rate}'", 1))
 	d.Wait("its failure", func() bool {
 		return strings.Contains(d.State("p").Error, "cannot read credential rate: it is not a regular file")
 	})
-	d.must(os.Remove(path))
+	d.Must(os.Remove(path))
 	d.put("new", "1001")
-	d.must(os.Rename(d.Path("new"), path))
+	d.Must(os.Rename(d.Path("new"), path))
 	d.waitStarts("p", 1)
 }

@@ -1,5 +1,7 @@
 package e2e_test
 
-import "syscall"
+import (
+	"syscall"
+)
 
 func mkfifo(path string) error { return syscall.Mkfifo(path, 0o600) }

@@ -74,7 +74,7 @@ func TestStateOfAlikeIDs(t *testing.T) {
 	if n := kept(); n != len(pipelines)+1 {
 		t.Errorf("%d processors keep state, want %d", n, len(pipelines)+1)
 	}
-	if n := scrape(t, a,
+	if n := agenttest.Scrape(t, a,
 		`conduit_processor_records_total{component_id="both:eu:once",pipeline_name="both",processor="dedupe",result="in"}`); n == 0 {
 		t.Error("metrics lack a processor")
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/conduit-agent/conduit/agent/agenttest"
-	"github.com/conduit-agent/conduit/agent/agenttest/effort"
+	"github.com/conduit-agent/conduit/agent/agenttest/executable"
 	"github.com/conduit-agent/conduit/agent/telemetry"
 	"github.com/conduit-agent/conduit/api/client"
 	"github.com/conduit-agent/conduit/plugins/schema"
@@ -57,24 +57,23 @@ pipelines:
 // Every metric of the agent, its type and its labels. A rename is a decision: dashboards and
 // alerts are made with these. Those of Conduit are among them.
 func TestMetricsAreFrozen(t *testing.T) {
-	effort.Long(t)
 	dir := agenttest.NewDir(t)
-	install(t, dir, "xgenerator", "xfile")
+	executable.Install(t, dir, "xgenerator", "xfile")
 	w := startWeb(t, dir)
 	w.Save("p.yaml", strings.ReplaceAll(everything, "DIR", w.Dir))
 	w.Wait("records and dead letters", func() bool {
-		return lineCount(w.Path("p.jsonl")) == 60 && lineCount(w.Path("dead.jsonl")) == 60 && lineCount(w.Path("unspooled.jsonl")) == 10
+		return agenttest.LineCount(w.Path("p.jsonl")) == 60 && agenttest.LineCount(w.Path("dead.jsonl")) == 60 && agenttest.LineCount(w.Path("unspooled.jsonl")) == 10
 	})
 	w.WaitPhase("broken", spec.PhaseRecovering, 0)
 	go func() {
-		_ = w.api.Inspect(t.Context(), "p:dst", nil, func(client.Message) error { return nil }) // until the test ends
+		_ = w.API.Inspect(t.Context(), "p:dst", nil, func(client.Message) error { return nil }) // until the test ends
 	}()
 	w.Wait("the inspector and a restart", func() bool {
-		text := metricsOf(w.Agent)
+		text := agenttest.MetricsOf(w.Agent)
 		return strings.Contains(text, "conduit_inspector_sessions{") && strings.Contains(text, "conduit_plugin_restarts_total{")
 	})
 
-	got := describeMetrics(metricsOf(w.Agent)) + describeUnreported(t)
+	got := describeMetrics(agenttest.MetricsOf(w.Agent)) + describeUnreported(t)
 	got = strings.Join(slices.Compact(slices.Sorted(strings.Lines(got))), "")
 	if *freeze {
 		if err := os.WriteFile("testdata/metrics.txt", []byte(got), 0o644); err != nil {
@@ -160,14 +159,6 @@ func TestFrozenMetricsAreAll(t *testing.T) {
 	}
 }
 
-func lineCount(path string) int {
-	b, err := os.ReadFile(path)
-	if err != nil {
-		return 0
-	}
-	return bytes.Count(b, []byte("\n"))
-}
-
 // describeMetrics returns a line for each metric with its type and labels, without those of the
 // Go runtime and of the process, which come from the client library.
 func describeMetrics(text string) string {
@@ -204,7 +195,7 @@ func describeMetrics(text string) string {
 func TestMetricsCountBytesOfContent(t *testing.T) {
 	t.Parallel()
 	dir := agenttest.NewDir(t)
-	install(t, dir, "xgenerator", "xfile")
+	executable.Install(t, dir, "xgenerator", "xfile")
 	a := agenttest.Start(t, dir)
 	avro := avroOf(t)
 	raw := func(after json.RawMessage) (b []byte) {
@@ -225,19 +216,19 @@ func TestMetricsCountBytesOfContent(t *testing.T) {
 		a.Save(id+".yaml", fmt.Sprintf(`{version: "2.2", pipelines: [{id: %s, connectors: [
 			{id: in, type: source, plugin: %s, settings: {recordCount: 60, format.options.id: int, format.options.name: string, %s}},
 			{id: out, type: destination, plugin: %s, settings: {path: %s}}]}]}`, id, c.source, c.settings, c.destination, path))
-		a.Wait(id, func() bool { return lineCount(path) == 60 })
+		a.Wait(id, func() bool { return agenttest.LineCount(path) == 60 })
 		want := c.bytesOf(t, path)
 		for connector, plugin := range map[string]string{"in:source": c.source, "out:destination": c.destination} {
 			name, typ, _ := strings.Cut(connector, ":")
 			labels := fmt.Sprintf(`{component_id="%[1]s:%[2]s",pipeline_id="%[1]s",pipeline_name="%[1]s",plugin="%[3]s",type="%[4]s"}`, id, name, plugin, typ)
 			counted := func() float64 {
-				return scrape(t, a, "conduit_connector_execution_duration_seconds_count"+labels)
+				return agenttest.Scrape(t, a, "conduit_connector_execution_duration_seconds_count"+labels)
 			}
 			a.Wait("the last write to be counted", func() bool { return counted() >= 60 })
 			if n := counted(); n != 60 {
 				t.Errorf("%s: %s counts %v calls, want one for each record", id, connector, n)
 			}
-			if got := scrape(t, a, "conduit_connector_bytes_sum"+labels); int(got) != want || got != scrape(t, a, "conduit_connector_bytes_total"+labels) {
+			if got := agenttest.Scrape(t, a, "conduit_connector_bytes_sum"+labels); int(got) != want || got != agenttest.Scrape(t, a, "conduit_connector_bytes_total"+labels) {
 				t.Errorf("%s: %s counts %v bytes, want %d", id, connector, got, want)
 			}
 		}

@@ -7,7 +7,6 @@ import (
 	"net/http/httptest"
 	"os"
 	"regexp"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -18,40 +17,18 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// scrape returns the value of the one series that starts with name and has all labels.
-func scrape(t testing.TB, a *agenttest.Agent, series string) float64 {
-	t.Helper()
-	text := metricsOf(a)
-	found := regexp.MustCompile(`(?m)^` + regexp.QuoteMeta(series) + ` (\S+)$`).FindStringSubmatch(text)
-	if found == nil {
-		t.Fatalf("no series %s in\n%s", series, text)
-	}
-	v, err := strconv.ParseFloat(found[1], 64)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return v
-}
-
-// metricsOf returns what /metrics shows.
-func metricsOf(a *agenttest.Agent) string {
-	w := httptest.NewRecorder()
-	a.Metrics().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
-	return w.Body.String()
-}
-
 func TestMetricsCountWhatPassed(t *testing.T) {
 	t.Parallel()
 	a := agenttest.Start(t, "")
 	const more = "description: metrics"
-	a.Save("p.yaml", made(a.Dir, "p", 1000, more))
-	a.Wait("records", func() bool { return len(numbers(t, a.Path("p.jsonl"))) > 100 })
-	if v := scrape(t, a, `conduit_pipeline_status{pipeline_id="p",pipeline_name="p"}`); v != 1 {
+	a.Save("p.yaml", agenttest.Generated(a.Dir, "p", 1000, more))
+	a.Wait("records", func() bool { return len(agenttest.Numbers(t, a.Path("p.jsonl"))) > 100 })
+	if v := agenttest.Scrape(t, a, `conduit_pipeline_status{pipeline_id="p",pipeline_name="p"}`); v != 1 {
 		t.Errorf("status of a running pipeline is %v", v)
 	}
-	a.Save("p.yaml", made(a.Dir, "p", 1000, "status: stopped"))
+	a.Save("p.yaml", agenttest.Generated(a.Dir, "p", 1000, "status: stopped"))
 	a.WaitPhase("p", spec.PhaseStopped, 0)
-	n := float64(len(numbers(t, a.Path("p.jsonl"))))
+	n := float64(len(agenttest.Numbers(t, a.Path("p.jsonl"))))
 	labels := func(kind, plugin, id string) string {
 		return fmt.Sprintf(`{component_id="p:%s",pipeline_id="p",pipeline_name="p",plugin="builtin:%s",type="%s"}`, id, plugin, kind)
 	}
@@ -73,15 +50,15 @@ func TestMetricsCountWhatPassed(t *testing.T) {
 		`conduit_connectors{type="source"}`:                                                    1,
 		`conduit_pipeline_phases_total{phase="running",pipeline_id="p",pipeline_name="p"}`:     1,
 	} {
-		if got := scrape(t, a, series); got != want {
+		if got := agenttest.Scrape(t, a, series); got != want {
 			t.Errorf("%s is %v, want %v", series, got, want)
 		}
 	}
-	if v := scrape(t, a, "conduit_committed_positions_total"); v < 1 || v > n {
+	if v := agenttest.Scrape(t, a, "conduit_committed_positions_total"); v < 1 || v > n {
 		t.Errorf("%v positions committed for %v records", v, n)
 	}
-	syncs, commits := scrape(t, a, "conduit_fsync_duration_seconds_count"), scrape(t, a, "conduit_commit_duration_seconds_count")
-	if took := scrape(t, a, "conduit_fsync_duration_seconds_sum"); syncs < commits || commits < 1 || took <= 0 {
+	syncs, commits := agenttest.Scrape(t, a, "conduit_fsync_duration_seconds_count"), agenttest.Scrape(t, a, "conduit_commit_duration_seconds_count")
+	if took := agenttest.Scrape(t, a, "conduit_fsync_duration_seconds_sum"); syncs < commits || commits < 1 || took <= 0 {
 		t.Errorf("%v writes to the disk in %v s for %v commits", syncs, took, commits)
 	}
 }
@@ -90,19 +67,19 @@ func TestMetricsCountWhatPassed(t *testing.T) {
 func TestMetricsCountRestarts(t *testing.T) {
 	t.Parallel()
 	d := deskIn(t, "")
-	d.Save("p.yaml", d.made("p", 1))
-	d.runs("p", 1)
+	d.Save("p.yaml", d.Generated("p", 1))
+	d.Runs("p", 1)
 	for version := 2; version <= 3; version++ {
-		d.Save("p.yaml", d.made("p", version))
-		d.runs("p", version)
+		d.Save("p.yaml", d.Generated("p", version))
+		d.Runs("p", version)
 	}
-	d.Save("q.yaml", d.made("q", 1))
-	d.runs("q", 1)
+	d.Save("q.yaml", d.Generated("q", 1))
+	d.Runs("q", 1)
 	for series, want := range map[string]float64{
 		`conduit_plugin_restarts_total{plugin="builtin:generator"}`: 2,
 		`conduit_plugin_starts_total{plugin="builtin:generator"}`:   4,
 	} {
-		if got := scrape(t, d.Agent, series); got != want {
+		if got := agenttest.Scrape(t, d.Agent, series); got != want {
 			t.Errorf("%s is %v, want %v", series, got, want)
 		}
 	}
@@ -114,20 +91,20 @@ func TestMetricsNameThePipeline(t *testing.T) {
 	t.Parallel()
 	a := agenttest.Start(t, "")
 	for _, id := range []string{"p", "q"} {
-		a.Save(id+".yaml", made(a.Dir, id, 1000, "name: Orders"))
+		a.Save(id+".yaml", agenttest.Generated(a.Dir, id, 1000, "name: Orders"))
 		a.WaitPhase(id, spec.PhaseRunning, 0)
 	}
 	a.Wait("both to be measured", func() bool {
-		return scrape(t, a, `conduit_connector_execution_duration_seconds_count{component_id="p:src",pipeline_id="p",pipeline_name="Orders",plugin="builtin:generator",type="source"}`) > 0 &&
-			scrape(t, a, `conduit_connector_records_total{component_id="q:dst",pipeline_id="q",pipeline_name="Orders",plugin="builtin:file",type="destination"}`) > 0
+		return agenttest.Scrape(t, a, `conduit_connector_execution_duration_seconds_count{component_id="p:src",pipeline_id="p",pipeline_name="Orders",plugin="builtin:generator",type="source"}`) > 0 &&
+			agenttest.Scrape(t, a, `conduit_connector_records_total{component_id="q:dst",pipeline_id="q",pipeline_name="Orders",plugin="builtin:file",type="destination"}`) > 0
 	})
-	before := scrape(t, a, `conduit_source_sequence{component_id="p:src",pipeline_id="p",pipeline_name="Orders",stage="acked"}`)
-	a.Save("p.yaml", made(a.Dir, "p", 1000, "name: Others"))
-	a.Wait("the new name", func() bool { return strings.Contains(metricsOf(a), `pipeline_name="Others"`) })
-	if after := scrape(t, a, `conduit_source_sequence{component_id="p:src",pipeline_id="p",pipeline_name="Others",stage="acked"}`); after < before {
+	before := agenttest.Scrape(t, a, `conduit_source_sequence{component_id="p:src",pipeline_id="p",pipeline_name="Orders",stage="acked"}`)
+	a.Save("p.yaml", agenttest.Generated(a.Dir, "p", 1000, "name: Others"))
+	a.Wait("the new name", func() bool { return strings.Contains(agenttest.MetricsOf(a), `pipeline_name="Others"`) })
+	if after := agenttest.Scrape(t, a, `conduit_source_sequence{component_id="p:src",pipeline_id="p",pipeline_name="Others",stage="acked"}`); after < before {
 		t.Errorf("%v records under the new name, %v before", after, before)
 	}
-	if strings.Contains(metricsOf(a), `pipeline_id="p",pipeline_name="Orders"`) {
+	if strings.Contains(agenttest.MetricsOf(a), `pipeline_id="p",pipeline_name="Orders"`) {
 		t.Error("the old name is still there")
 	}
 }
@@ -137,14 +114,14 @@ func TestMetricsCountWhatIsDeclared(t *testing.T) {
 	t.Parallel()
 	a := agenttest.Start(t, "", func(c *config.Config) { c.Pipelines.DeletionGrace = time.Hour })
 	for _, id := range []string{"p", "q"} {
-		a.Save(id+".yaml", made(a.Dir, id, 1000, ""))
+		a.Save(id+".yaml", agenttest.Generated(a.Dir, id, 1000, ""))
 		a.WaitPhase(id, spec.PhaseRunning, 0)
 	}
 	counts := func(n float64) bool {
-		return scrape(t, a, `conduit_pipelines{status="running"}`) == n && scrape(t, a, `conduit_connectors{type="source"}`) == n
+		return agenttest.Scrape(t, a, `conduit_pipelines{status="running"}`) == n && agenttest.Scrape(t, a, `conduit_connectors{type="source"}`) == n
 	}
 	if !counts(2) {
-		t.Errorf("%s", metricsOf(a))
+		t.Errorf("%s", agenttest.MetricsOf(a))
 	}
 	if err := os.Remove(a.Path("pipelines/q.yaml")); err != nil {
 		t.Fatal(err)
@@ -162,7 +139,7 @@ func TestReadmeListsAllMetrics(t *testing.T) {
 		t.Fatal(err)
 	}
 	a := agenttest.Start(t, "")
-	a.Save("p.yaml", made(a.Dir, "p", 1000, ""))
+	a.Save("p.yaml", agenttest.Generated(a.Dir, "p", 1000, ""))
 	a.WaitPhase("p", spec.PhaseRunning, 0)
 	w := httptest.NewRecorder()
 	a.Metrics().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
@@ -181,12 +158,12 @@ func TestReadmeListsAllMetrics(t *testing.T) {
 func TestRatesAreInTheStatusOfAnAgent(t *testing.T) {
 	t.Parallel()
 	w := startWeb(t, "")
-	w.Save("p.yaml", made(w.Dir, "p", 1000, ""))
+	w.Save("p.yaml", agenttest.Generated(w.Dir, "p", 1000, ""))
 	w.WaitPhase("p", spec.PhaseRunning, 0)
 	var rates *rest.PipelineRates
 	w.Wait("rates", func() bool {
 		var status rest.PipelineStatus
-		if err := json.Unmarshal([]byte(w.do("GET", "/v1/pipelines/p/status", "").body), &status); err != nil {
+		if err := json.Unmarshal([]byte(w.Do("GET", "/v1/pipelines/p/status", "").Body), &status); err != nil {
 			t.Fatal(err)
 		}
 		rates = status.Rates
@@ -195,9 +172,9 @@ func TestRatesAreInTheStatusOfAnAgent(t *testing.T) {
 	if src := rates.Stages["p:src"]; rates.ID != "p" || rates.Records <= 0 || rates.Records > 10_000 || src.Records != rates.Records || rates.Bytes <= 0 || len(rates.Series) == 0 {
 		t.Errorf("rates %+v", rates)
 	}
-	w.Save("p.yaml", made(w.Dir, "p", 1000, "status: stopped"))
+	w.Save("p.yaml", agenttest.Generated(w.Dir, "p", 1000, "status: stopped"))
 	w.WaitPhase("p", spec.PhaseStopped, 0)
-	if body := w.do("GET", "/v1/pipelines/p/status", "").body; strings.Contains(body, `"rates"`) {
+	if body := w.Do("GET", "/v1/pipelines/p/status", "").Body; strings.Contains(body, `"rates"`) {
 		t.Errorf("it has rates although it is stopped: %s", body)
 	}
 }
@@ -206,9 +183,9 @@ func TestRatesAreInTheStatusOfAnAgent(t *testing.T) {
 func TestCountsOfDeletedPipelinesAreForgotten(t *testing.T) {
 	t.Parallel()
 	w := startWeb(t, "", func(c *config.Config) { c.Pipelines.DeletionGrace, c.Pipelines.CleanupDelay = 0, 0 })
-	w.Save("p.yaml", made(w.Dir, "p", 1000, ""))
+	w.Save("p.yaml", agenttest.Generated(w.Dir, "p", 1000, ""))
 	w.WaitPhase("p", spec.PhaseRunning, 0)
-	w.Save("q.yaml", made(w.Dir, "q", 1000, ""))
+	w.Save("q.yaml", agenttest.Generated(w.Dir, "q", 1000, ""))
 	w.WaitPhase("q", spec.PhaseRunning, 0)
 	if stats := w.Runner.Stats(); stats["p"] == nil || stats["q"] == nil {
 		t.Fatalf("stats of %v", stats)
@@ -234,7 +211,7 @@ func TestStatusShowsSourcesWithoutRecords(t *testing.T) {
 	w.WaitPhase("p", spec.PhaseRunning, 0)
 	waiting := func() (text string, known bool) {
 		var status rest.PipelineStatus
-		w.must("GET", "/v1/pipelines/p/status", "", &status)
+		w.Must("GET", "/v1/pipelines/p/status", "", &status)
 		if status.Rates == nil {
 			return "", false
 		}

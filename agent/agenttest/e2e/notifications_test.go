@@ -100,7 +100,7 @@ func TestNotifications(t *testing.T) {
 		text, _ := os.ReadFile(dir + "/commanded")
 		return strings.Count(string(text), "\n") >= 4
 	})
-	metrics := metricsOf(a)
+	metrics := agenttest.MetricsOf(a)
 	for _, want := range []string{`conduit_pipeline_silent{pipeline_id="silent"} 1`, `conduit_pipeline_not_delivering_seconds{pipeline_id="silent",pipeline_name="silent"} 0`, `conduit_source_last_record_timestamp_seconds{component_id="silent:src",`, `conduit_notifications_total{result="sent",target="webhook http://`} {
 		if !strings.Contains(metrics, want) {
 			t.Errorf("metrics lack %s", want)

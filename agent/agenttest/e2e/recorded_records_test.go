@@ -110,7 +110,7 @@ func TestRecordedRecords(t *testing.T) {
 				return
 			}
 			path := a.Path("out/" + id)
-			a.Wait("all records", func() bool { return lineCount(path) >= p.count })
+			a.Wait("all records", func() bool { return agenttest.LineCount(path) >= p.count })
 			content, err := os.ReadFile(path)
 			if err != nil {
 				t.Fatal(err)

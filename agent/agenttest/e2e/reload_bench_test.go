@@ -24,7 +24,7 @@ func crowd(tb testing.TB, n int) string {
 	dir := agenttest.NewDir(tb)
 	for i := range n {
 		id := fmt.Sprintf("p%04d", i)
-		if err := os.WriteFile(filepath.Join(dir, "pipelines", id+".yaml"), []byte(made(dir, id, 1, "")), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, "pipelines", id+".yaml"), []byte(agenttest.Generated(dir, id, 1, "")), 0o600); err != nil {
 			tb.Fatal(err)
 		}
 	}
@@ -48,12 +48,12 @@ func allRun(a *agent.Agent, n int) func() bool {
 func multitude(tb testing.TB, files, n int) string {
 	tb.Helper()
 	dir := crowd(tb, n)
-	if err := os.WriteFile(filepath.Join(dir, "pipelines", "p0000.yaml"), []byte(made(dir, "p0000", 1000, "")), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "pipelines", "p0000.yaml"), []byte(agenttest.Generated(dir, "p0000", 1000, "")), 0o600); err != nil {
 		tb.Fatal(err)
 	}
 	for i := n; i < files; i++ {
 		id := fmt.Sprintf("p%04d", i)
-		if err := os.WriteFile(filepath.Join(dir, "pipelines", id+".yaml"), []byte(made(dir, id, 1, "status: stopped")), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, "pipelines", id+".yaml"), []byte(agenttest.Generated(dir, id, 1, "status: stopped")), 0o600); err != nil {
 			tb.Fatal(err)
 		}
 	}
@@ -80,7 +80,7 @@ func BenchmarkSaveToEffect(b *testing.B) {
 				if err := os.Mkdir(out, 0o700); err != nil {
 					b.Fatal(err)
 				}
-				text := strings.Replace(made(a.Dir, "p0000", 1000, ""), `path: "`+a.Dir, `path: "`+out, 1)
+				text := strings.Replace(agenttest.Generated(a.Dir, "p0000", 1000, ""), `path: "`+a.Dir, `path: "`+out, 1)
 				began := time.Now()
 				if c.inPlace {
 					if err := os.WriteFile(a.Path("pipelines/p0000.yaml"), []byte(text), 0o600); err != nil {
@@ -89,7 +89,7 @@ func BenchmarkSaveToEffect(b *testing.B) {
 				} else {
 					a.Save("p0000.yaml", text)
 				}
-				for tick := time.Tick(200 * time.Microsecond); fileSize(filepath.Join(out, "p0000.jsonl")) == 0; {
+				for tick := time.Tick(200 * time.Microsecond); agenttest.FileSize(filepath.Join(out, "p0000.jsonl")) == 0; {
 					<-tick
 				}
 				took = append(took, time.Since(began))

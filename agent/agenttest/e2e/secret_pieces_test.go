@@ -23,7 +23,7 @@ func TestPartsOfSecretsAreShownNowhere(t *testing.T) {
 	address := l.Addr().String()
 	_ = l.Close()
 	dir := agenttest.NewDir(t)
-	w := startWeb(t, dir, retryLater)
+	w := startWeb(t, dir, agenttest.RetryLater)
 	file := w.Path("secret")
 	whole := w.Path("url")
 	for path, text := range map[string]string{file: password, whole: "postgres://u:" + password + "@" + address +
@@ -79,11 +79,11 @@ func TestPartsOfSecretsAreShownNowhere(t *testing.T) {
 	for id := range sources {
 		for _, path := range []string{"/v1/pipelines/" + id + "/status", "/v1/pipelines/" + id, "/v1/connectors/" + id +
 			":in"} {
-			look(path, w.do("GET", path, "").body)
+			look(path, w.Do("GET", path, "").Body)
 		}
 	}
 	for _, path := range []string{"/v1/pipelines", "/v1/events", "/metrics", "/v1/files"} {
-		look(path, w.do("GET", path, "").body)
+		look(path, w.Do("GET", path, "").Body)
 	}
 	w.Stop()
 	look("the log", w.Log())

@@ -8,14 +8,11 @@ import (
 	"testing"
 
 	"github.com/conduit-agent/conduit/agent/agenttest"
-	"github.com/conduit-agent/conduit/agent/agenttest/effort"
-	"github.com/conduit-agent/conduit/plugins/plugintest/server"
 	"github.com/conduit-agent/conduit/spec"
 )
 
 // Values of references are shown nowhere, whatever goes wrong with them and whenever.
 func TestValuesOfReferencesAreShownNowhere(t *testing.T) {
-	effort.Long(t)
 	const secret = "canary-51c0a7"
 	t.Setenv("LEAK", secret)
 	t.Setenv("LEAK_PATH", "/nonexistent/"+secret)
@@ -33,18 +30,18 @@ func TestValuesOfReferencesAreShownNowhere(t *testing.T) {
 		for _, update := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, update %v", name, update), func(t *testing.T) {
 				dir := agenttest.NewDir(t)
-				w := startWeb(t, dir, retryLater)
+				w := startWeb(t, dir, agenttest.RetryLater)
 				if err := os.WriteFile(w.Path("secret"), []byte(secret+"\n"), 0o600); err != nil {
 					t.Fatal(err)
 				}
 				at := strings.NewReplacer("DIR", dir)
 				generation := int64(1)
 				if update {
-					w.Save("p.yaml", made(dir, "p", 1, ""))
+					w.Save("p.yaml", agenttest.Generated(dir, "p", 1, ""))
 					w.WaitPhase("p", spec.PhaseRunning, 1)
 					generation = 2
 				}
-				w.Save("p.yaml", strings.Replace(made(dir, "p", 1, ""), c.from, at.Replace(c.to), 1))
+				w.Save("p.yaml", strings.Replace(agenttest.Generated(dir, "p", 1, ""), c.from, at.Replace(c.to), 1))
 				w.Wait("the failure", func() bool {
 					a := w.State("p").LastAttempt
 					return a != nil && a.Generation == generation && a.Error != ""
@@ -56,8 +53,8 @@ func TestValuesOfReferencesAreShownNowhere(t *testing.T) {
 					t.Errorf("an error that a retry cannot mend leaves the pipeline %s", phase)
 				}
 				for _, path := range []string{"/v1/pipelines", "/v1/pipelines/p/status", "/v1/events", "/metrics"} {
-					if got := w.do("GET", path, ""); strings.Contains(got.body, secret) {
-						t.Errorf("%s shows it: %s", path, got.body)
+					if got := w.Do("GET", path, ""); strings.Contains(got.Body, secret) {
+						t.Errorf("%s shows it: %s", path, got.Body)
 					}
 				}
 				w.Stop()
@@ -80,10 +77,10 @@ func TestValuesOfReferencesAreShownNowhere(t *testing.T) {
 func TestValuesOfReferencesAreNotLoggedByConnectors(t *testing.T) {
 	t.Setenv("LEAK", "canary-51c0a7")
 	d := deskIn(t, "")
-	d.must(os.WriteFile(d.Path("canary-51c0a7"), []byte("1\n2\n"), 0o600))
-	d.Save("p.yaml", strings.NewReplacer("builtin:generator", "builtin:file", "rate: 1,", "path: '"+d.Dir+"/${LEAK}'} #").Replace(d.made("p", 1)))
+	d.Must(os.WriteFile(d.Path("canary-51c0a7"), []byte("1\n2\n"), 0o600))
+	d.Save("p.yaml", strings.NewReplacer("builtin:generator", "builtin:file", "rate: 1,", "path: '"+d.Dir+"/${LEAK}'} #").Replace(d.Generated("p", 1)))
 	d.Wait("records", func() bool { b, _ := os.ReadFile(d.Path("p.jsonl")); return strings.Count(string(b), "\n") == 2 })
-	d = d.again(func() { d.must(os.Truncate(d.Path("canary-51c0a7"), 2)) })
+	d = d.again(func() { d.Must(os.Truncate(d.Path("canary-51c0a7"), 2)) })
 	d.Wait("the connector to log", func() bool { return strings.Contains(d.Log(), "/${LEAK}") })
 	if strings.Contains(d.Log(), "canary-51c0a7") {
 		t.Error("the log shows it")
@@ -93,12 +90,12 @@ func TestValuesOfReferencesAreNotLoggedByConnectors(t *testing.T) {
 // The dead-letter queue says why a record was refused, but no values.
 func TestValuesOfReferencesAreNotInDeadLetters(t *testing.T) {
 	if _, err := os.Stat("/dev/full"); err != nil {
-		server.Missing(t, "there is no device that is always full")
+		t.Skip("this system has no device that is always full")
 	}
 	t.Setenv("LEAK", "canary-51c0a7")
 	d := deskIn(t, "")
-	d.must(os.Symlink("/dev/full", d.Path("canary-51c0a7")))
-	d.Save("p.yaml", strings.Replace(made(d.Dir, "p", 1, "dead-letter-queue: {window-size: 0}"), "p.jsonl", "${LEAK}", 1))
+	d.Must(os.Symlink("/dev/full", d.Path("canary-51c0a7")))
+	d.Save("p.yaml", strings.Replace(agenttest.Generated(d.Dir, "p", 1, "dead-letter-queue: {window-size: 0}"), "p.jsonl", "${LEAK}", 1))
 	d.Wait("a dead letter", func() bool { return strings.Contains(d.Log(), "cannot write to "+d.Dir+"/${LEAK}") })
 	if strings.Contains(d.Log(), "canary-51c0a7") {
 		t.Error("the log shows it")

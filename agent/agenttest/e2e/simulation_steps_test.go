@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/conduit-agent/conduit/agent/agenttest/model"
 	"github.com/conduit-agent/conduit/spec"
 )
 
@@ -16,8 +17,8 @@ func (s *simulation) step() {
 	if s.avoidDeadlines(); s.wrong() {
 		return
 	}
-	before, opens := map[string]intent{}, map[string]int{}
-	for id, d := range s.model.declared {
+	before, opens := map[string]model.Intent{}, map[string]int{}
+	for id, d := range s.Model.Declared {
 		before[id] = *d
 	}
 	for id, l := range s.lives {
@@ -29,9 +30,9 @@ func (s *simulation) step() {
 	}
 	s.happen()
 	s.check()
-	for id, d := range s.model.declared {
+	for id, d := range s.Model.Declared {
 		b, known := before[id]
-		same := known && b.generation == d.generation && b.running == d.running && b.wants() == d.wants() && d.running.generation != 0
+		same := known && b.Generation == d.Generation && b.Running == d.Running && b.Wants() == d.Wants() && d.Running.Generation != 0
 		if n := s.life(id).opens - opens[id]; same && !s.disturbed[id] && n != 0 {
 			s.differs("%s was restarted for nothing, %d times", id, n)
 		}
@@ -66,7 +67,7 @@ func (s *simulation) avoidDeadlines() {
 	for d := s.nearDeadline(); d > 0; d = s.nearDeadline() {
 		s.say("%v pass, to a deadline", d)
 		s.pass(d)
-		s.model.converge(time.Now())
+		s.Model.Converge(time.Now())
 		if s.nearDeadline() == 0 {
 			s.check()
 		}
@@ -76,10 +77,10 @@ func (s *simulation) avoidDeadlines() {
 // nearDeadline returns how long it takes until a deadline near has passed for sure, 0
 // when there is none.
 func (s *simulation) nearDeadline() (d time.Duration) {
-	for _, i := range s.model.declared {
-		for _, after := range []time.Duration{simulatedGrace, simulatedGrace + simulatedCleanup} {
-			until := time.Until(i.withdrawn.Add(after)) + time.Second
-			if !i.withdrawn.IsZero() && until > 0 && until < 2*simulatedPoll+4*simulatedSettling {
+	for _, i := range s.Model.Declared {
+		for _, after := range []time.Duration{model.Grace, model.Grace + model.Cleanup} {
+			until := time.Until(i.Withdrawn.Add(after)) + time.Second
+			if !i.Withdrawn.IsZero() && until > 0 && until < 2*simulatedPoll+4*simulatedSettling {
 				d = max(d, until)
 			}
 		}
@@ -90,57 +91,58 @@ func (s *simulation) nearDeadline() (d time.Duration) {
 func pick[T any](s *simulation, of ...T) T { return of[s.IntN(len(of))] }
 
 func (s *simulation) anyFile() string { return pick(s, "a.yaml", "b.yaml", "c.yml") }
-func (s *simulation) anyID() string   { return pick(s, "p", "q", "r") }
+
+func (s *simulation) anyID() string { return pick(s, "p", "q", "r") }
 
 // next makes another version than v.
-func (s *simulation) next(v version) version {
-	if v.in > 0 && s.IntN(5) == 0 {
-		v.stopped = !v.stopped
+func (s *simulation) next(v model.Version) model.Version {
+	if v.In > 0 && s.IntN(5) == 0 {
+		v.Stopped = !v.Stopped
 		return v
 	}
 	s.version++
 	switch s.IntN(3) {
 	case 0:
-		v.in = s.version
+		v.In = s.version
 	case 1:
-		v.out = s.version
+		v.Out = s.version
 	default:
-		v.in, v.out = s.version, s.version
+		v.In, v.Out = s.version, s.version
 	}
-	v.in, v.out = max(v.in, 1), max(v.out, 1)
-	v.flaw = pick(s, "", "", "", "", "", "", "", flawPlugin, flawSettings, flawOpen)
-	v.stopped = s.IntN(12) == 0
+	v.In, v.Out = max(v.In, 1), max(v.Out, 1)
+	v.Flaw = pick(s, "", "", "", "", "", "", "", model.FlawPlugin, model.FlawSettings, model.FlawOpen)
+	v.Stopped = s.IntN(12) == 0
 	return v
 }
 
 // randomContent makes content: each pipeline absent, as declared, or in a new version.
-func (s *simulation) randomContent() *content {
-	c := &content{says: map[string]version{}}
+func (s *simulation) randomContent() *model.Content {
+	c := &model.Content{Says: map[string]model.Version{}}
 	for _, id := range []string{"p", "q", "r"} {
-		var v version
-		if d := s.model.declared[id]; d != nil {
-			v = d.version
+		var v model.Version
+		if d := s.Model.Declared[id]; d != nil {
+			v = d.Version
 		}
 		switch s.IntN(6) {
 		case 0, 1:
-			c.says[id] = s.next(v)
+			c.Says[id] = s.next(v)
 		case 2, 3:
-			if v.in > 0 {
-				c.says[id] = v
+			if v.In > 0 {
+				c.Says[id] = v
 			}
 		}
-		if v, ok := c.says[id]; ok && s.IntN(12) == 0 {
-			v.flaw, v.stopped = flawInvalid, false
-			c.says[id] = v
+		if v, ok := c.Says[id]; ok && s.IntN(12) == 0 {
+			v.Flaw, v.Stopped = model.FlawInvalid, false
+			c.Says[id] = v
 		}
 	}
-	c.broken = s.IntN(10) == 0
+	c.Broken = s.IntN(10) == 0
 	return c
 }
 
 // changes changes files, some of them without a scan in between.
 func (s *simulation) changes(scans bool) {
-	if s.missing {
+	if s.Missing {
 		s.appear()
 	}
 	for range 1 + s.IntN(3) {
@@ -156,28 +158,28 @@ func (s *simulation) changes(scans bool) {
 // changeRapidly changes a pipeline several times, each time within the probation of what runs.
 func (s *simulation) changeRapidly() {
 	var ids []string
-	for _, id := range slices.Sorted(maps.Keys(s.model.declared)) {
-		d := s.model.declared[id]
-		if c := s.files[d.owner]; c != nil && !c.broken && d.withdrawn.IsZero() {
+	for _, id := range slices.Sorted(maps.Keys(s.Model.Declared)) {
+		d := s.Model.Declared[id]
+		if c := s.Files[d.Owner]; c != nil && !c.Broken && d.Withdrawn.IsZero() {
 			ids = append(ids, id)
 		}
 	}
-	if len(ids) == 0 || s.missing || s.links {
+	if len(ids) == 0 || s.Missing || s.links {
 		return
 	}
 	id := pick(s, ids...)
-	d := s.model.declared[id]
+	d := s.Model.Declared[id]
 	s.scanned = true
 	for range 2 + s.IntN(3) {
-		c := *s.files[d.owner]
-		c.says = maps.Clone(c.says)
-		v := s.next(d.version)
-		if v.stopped = false; s.IntN(3) == 0 {
-			v.flaw = pick(s, flawPlugin, flawSettings, flawOpen)
+		c := *s.Files[d.Owner]
+		c.Says = maps.Clone(c.Says)
+		v := s.next(d.Version)
+		if v.Stopped = false; s.IntN(3) == 0 {
+			v.Flaw = pick(s, model.FlawPlugin, model.FlawSettings, model.FlawOpen)
 		}
-		c.says[id] = v
-		s.say("change rapidly %s %v", d.owner, &c)
-		s.save("save", d.owner, &c, true)
+		c.Says[id] = v
+		s.say("change rapidly %s %v", d.Owner, &c)
+		s.save("save", d.Owner, &c, true)
 		if s.scan(); s.IntN(4) == 0 {
 			s.say("restarted")
 			s.allDisturbed()
@@ -191,7 +193,7 @@ func (s *simulation) changeRapidly() {
 // change does one thing to a file.
 func (s *simulation) change(scans bool) {
 	name := s.anyFile()
-	present := slices.Sorted(maps.Keys(s.files))
+	present := slices.Sorted(maps.Keys(s.Files))
 	what := pick(s, "save", "save", "save", "write", "halves", "empties", "break", "delete", "rename", "touch", "obstruct")
 	if what == "delete" || what == "rename" || what == "touch" {
 		if len(present) == 0 {
@@ -218,7 +220,7 @@ func (s *simulation) change(scans bool) {
 		text := pick(s, brokenText, "", "- what?\n")
 		s.say("break %s %q", name, text)
 		s.write(name, text)
-		if s.files[name] = (&content{broken: true, empty: text == ""}); scans {
+		if s.Files[name] = (&model.Content{Broken: true, Empty: text == ""}); scans {
 			s.scan()
 		}
 	case "delete":
@@ -226,7 +228,7 @@ func (s *simulation) change(scans bool) {
 		if err := os.Remove(s.path(name)); !os.IsNotExist(err) {
 			s.must(err)
 		}
-		delete(s.files, name)
+		delete(s.Files, name)
 	case "rename":
 		s.rename(name)
 	case "touch":
@@ -243,13 +245,13 @@ func (s *simulation) rename(name string) {
 	if fi, err := os.Lstat(s.path(to)); err == nil && fi.IsDir() || to == name {
 		return
 	}
-	if fi, _ := os.Lstat(s.path(name)); fi.IsDir() && s.files[to] != nil {
+	if fi, _ := os.Lstat(s.path(name)); fi.IsDir() && s.Files[to] != nil {
 		return // impossible
 	}
 	s.say("rename %s %s", name, to)
 	s.must(os.Rename(s.path(name), s.path(to)))
-	s.files[to] = s.files[name]
-	delete(s.files, name)
+	s.Files[to] = s.Files[name]
+	delete(s.Files, name)
 }
 
 // obstruct puts a directory in the place of a file.
@@ -259,12 +261,12 @@ func (s *simulation) obstruct(name string) {
 		s.must(err)
 	}
 	s.must(os.Mkdir(s.path(name), 0o700))
-	s.files[name] = &content{broken: true}
+	s.Files[name] = &model.Content{Broken: true}
 }
 
 // save writes a file, in one of the ways in which files are saved.
-func (s *simulation) save(how, name string, c *content, scans bool) {
-	text := c.text()
+func (s *simulation) save(how, name string, c *model.Content, scans bool) {
+	text := textOf(c)
 	switch how {
 	case "save":
 		s.write(name+".tmp", text)
@@ -275,14 +277,14 @@ func (s *simulation) save(how, name string, c *content, scans bool) {
 			part = brokenText
 		}
 		s.write(name, part)
-		if s.files[name] = (&content{broken: true, empty: part == ""}); scans {
+		if s.Files[name] = (&model.Content{Broken: true, Empty: part == ""}); scans {
 			s.scan()
 		}
 		s.write(name, text)
 	default:
 		s.write(name, text)
 	}
-	s.files[name] = c
+	s.Files[name] = c
 }
 
 func (s *simulation) write(name, text string) {
@@ -293,23 +295,23 @@ func (s *simulation) write(name, text string) {
 func (s *simulation) swap(what, name string) {
 	switch what {
 	case "delete":
-		delete(s.files, name)
+		delete(s.Files, name)
 	case "rename":
 		if to := s.anyFile(); to != name {
-			s.files[to] = s.files[name]
-			delete(s.files, name)
+			s.Files[to] = s.Files[name]
+			delete(s.Files, name)
 		}
 	case "break":
-		s.files[name] = &content{broken: true}
+		s.Files[name] = &model.Content{Broken: true}
 	default:
-		s.files[name] = s.randomContent()
+		s.Files[name] = s.randomContent()
 	}
-	s.say("swap: %s %s %v", what, name, s.files[name])
+	s.say("swap: %s %s %v", what, name, s.Files[name])
 	s.version++
 	data := fmt.Sprintf("..%d", s.version)
 	s.must(os.Mkdir(s.path(data), 0o700))
-	for name, c := range s.files {
-		s.write(filepath.Join(data, name), c.text())
+	for name, c := range s.Files {
+		s.write(filepath.Join(data, name), textOf(c))
 		if err := os.Symlink("..data/"+name, s.path(name)); !os.IsExist(err) {
 			s.must(err)
 		}
@@ -319,7 +321,7 @@ func (s *simulation) swap(what, name string) {
 	entries, err := os.ReadDir(s.path(""))
 	s.must(err)
 	for _, e := range entries {
-		if ext := filepath.Ext(e.Name()); (ext == ".yaml" || ext == ".yml") && s.files[e.Name()] == nil {
+		if ext := filepath.Ext(e.Name()); (ext == ".yaml" || ext == ".yml") && s.Files[e.Name()] == nil {
 			s.must(os.Remove(s.path(e.Name())))
 		}
 	}
@@ -352,7 +354,7 @@ func (s *simulation) killed() {
 		s.say("stop")
 		s.end()
 		s.pass(time.Duration(s.IntN(300)) * time.Millisecond)
-	case what == 1 || s.missing || len(s.files) < 2:
+	case what == 1 || s.Missing || len(s.Files) < 2:
 		s.pass(time.Duration(s.IntN(300)) * time.Millisecond)
 	default:
 		s.change(false)
@@ -370,8 +372,8 @@ func (s *simulation) killed() {
 // failConnector has a connector fail or refuse a record.
 func (s *simulation) failConnector() {
 	id := s.anyID()
-	d := s.model.declared[id]
-	if d == nil || d.running.generation == 0 {
+	d := s.Model.Declared[id]
+	if d == nil || d.Running.Generation == 0 {
 		return
 	}
 	s.pass(time.Second) // what was released is through
@@ -382,63 +384,63 @@ func (s *simulation) failConnector() {
 	s.release(id, 1+s.IntN(3))
 	s.pass(time.Second)
 	if refuse {
-		d.gaveUp = d.generation
-		d.running = ran{}
+		d.GaveUp = d.Generation
+		d.Running = model.Ran{}
 	}
-	if !d.withdrawn.IsZero() {
-		d.running = ran{} // it is not started again
+	if !d.Withdrawn.IsZero() {
+		d.Running = model.Ran{} // it is not started again
 	}
-	s.model.converge(time.Now())
+	s.Model.Converge(time.Now())
 }
 
 // request has something come over the API.
 func (s *simulation) request() {
 	id := s.anyID()
-	d := s.model.declared[id]
+	d := s.Model.Declared[id]
 	db, ctx := s.agent.Store, s.Context()
-	declare := func(v version, owner spec.Owner) {
-		p := spec.ParseFile("", []byte((&content{says: map[string]version{id: v}}).text())).Pipelines[0].Pipeline
+	declare := func(v model.Version, owner spec.Owner) {
+		p := spec.ParseFile("", []byte(textOf(&model.Content{Says: map[string]model.Version{id: v}}))).Pipelines[0].Pipeline
 		s.must(db.Apply(ctx, &spec.Changes{Declare: []spec.Declare{{Pipeline: p, Owner: owner, Origin: "api"}}}))
 	}
 	api := spec.Owner{Kind: spec.OwnerAPI}
 	switch {
 	case d == nil:
-		v := s.next(version{})
+		v := s.next(model.Version{})
 		s.say("create %s %s", id, v)
 		declare(v, api)
-		s.model.declare(id, v, "")
-	case !d.withdrawn.IsZero():
+		s.Model.Declare(id, v, "")
+	case !d.Withdrawn.IsZero():
 		return
-	case s.IntN(4) == 0 && d.wants():
+	case s.IntN(4) == 0 && d.Wants():
 		s.say("restart %s", id)
-		s.disturbed[id], d.gaveUp = true, 0
+		s.disturbed[id], d.GaveUp = true, 0
 		s.must(s.agent.Loop.Restart(ctx, id))
-	case d.owner == "":
+	case d.Owner == "":
 		s.requestOwned(id, d, declare)
 	case s.IntN(4) == 0:
 		s.say("disown %s", id)
-		v := d.version
-		v.stopped = !d.wants()
+		v := d.Version
+		v.Stopped = !d.Wants()
 		declare(v, api)
-		s.model.declare(id, v, "")
+		s.Model.Declare(id, v, "")
 	default:
 		status := pick(s, spec.StatusRunning, spec.StatusStopped)
 		s.say("%s %s", status, id)
 		s.must(db.SetOverride(ctx, id, status))
-		if d.override = status; (status == spec.StatusStopped) == d.stopped {
-			d.override = ""
+		if d.Override = status; (status == spec.StatusStopped) == d.Stopped {
+			d.Override = ""
 		}
 	}
 	s.pass(200 * time.Millisecond)
-	s.model.converge(time.Now())
+	s.Model.Converge(time.Now())
 }
 
 // requestOwned is about a pipeline that the API owns.
-func (s *simulation) requestOwned(id string, d *intent, declare func(version, spec.Owner)) {
+func (s *simulation) requestOwned(id string, d *model.Intent, declare func(model.Version, spec.Owner)) {
 	var owners []string
-	for _, name := range slices.Sorted(maps.Keys(s.known)) {
-		if c := s.files[name]; c != nil && !s.missing {
-			if v, ok := c.says[id]; ok && v.flaw != flawInvalid {
+	for _, name := range slices.Sorted(maps.Keys(s.Known)) {
+		if c := s.Files[name]; c != nil && !s.Missing {
+			if v, ok := c.Says[id]; ok && v.Flaw != model.FlawInvalid {
 				owners = append(owners, name)
 			}
 		}
@@ -446,32 +448,32 @@ func (s *simulation) requestOwned(id string, d *intent, declare func(version, sp
 	switch {
 	case len(owners) > 0 && s.IntN(2) == 0:
 		s.say("adopt %s %s", id, owners[0])
-		declare(d.version, spec.Owner{Kind: spec.OwnerFile, Path: owners[0]})
-		d.owner = owners[0]
+		declare(d.Version, spec.Owner{Kind: spec.OwnerFile, Path: owners[0]})
+		d.Owner = owners[0]
 	case s.IntN(3) == 0:
 		s.say("remove %s", id)
 		s.must(s.agent.Store.Apply(s.Context(), &spec.Changes{Withdraw: []spec.Withdraw{{ID: id, Origin: "api", Purge: true}}}))
-		d.purge, d.withdrawn, s.disturbed[id] = true, time.Now(), true
+		d.Purge, d.Withdrawn, s.disturbed[id] = true, time.Now(), true
 	default:
-		v := s.next(d.version)
+		v := s.next(d.Version)
 		s.say("update %s %s", id, v)
 		declare(v, spec.Owner{Kind: spec.OwnerAPI})
-		s.model.declare(id, v, "")
+		s.Model.Declare(id, v, "")
 	}
 }
 
 // time lets time pass.
 func (s *simulation) time() {
-	d := pick(s, time.Second, simulatedGrace/3, simulatedGrace+10*time.Second, simulatedGrace+simulatedCleanup+10*time.Second)
+	d := pick(s, time.Second, model.Grace/3, model.Grace+10*time.Second, model.Grace+model.Cleanup+10*time.Second)
 	s.say("%v pass", d)
 	s.pass(d)
-	s.model.converge(time.Now())
+	s.Model.Converge(time.Now())
 	s.avoidDeadlines()
 }
 
 // directory has something happen to the directory of the files.
 func (s *simulation) directory() {
-	if s.missing {
+	if s.Missing {
 		s.appear()
 		s.scan()
 		return
@@ -480,23 +482,23 @@ func (s *simulation) directory() {
 	case "remove":
 		s.say("the directory goes away")
 		s.must(os.Rename(s.path(""), s.path("")+".away"))
-		s.missing = true
+		s.Missing = true
 	case "replace":
 		kept := s.keepSome()
 		s.say("another directory takes its place, with %v", slices.Sorted(maps.Keys(kept)))
-		s.must(os.Rename(s.path(""), fmt.Sprintf("%s.%d", s.path(""), s.model.dir)))
+		s.must(os.Rename(s.path(""), fmt.Sprintf("%s.%d", s.path(""), s.Model.Dir)))
 		s.another(kept)
 	case "empty":
 		s.say("the directory is emptied")
 		s.empty(s.path(""))
-		s.files = map[string]*content{}
+		s.Files = map[string]*model.Content{}
 	}
 	s.scan()
 }
 
 // appear ends the absence of the directory.
 func (s *simulation) appear() {
-	s.missing = false
+	s.Missing = false
 	switch away := s.path("") + ".away"; s.IntN(3) {
 	case 0:
 		s.say("the directory is back")
@@ -505,11 +507,11 @@ func (s *simulation) appear() {
 		s.say("the directory is back, empty")
 		s.empty(away)
 		s.must(os.Rename(away, s.path("")))
-		s.files = map[string]*content{}
+		s.Files = map[string]*model.Content{}
 	case 2:
 		kept := s.keepSome()
 		s.say("there is another directory, with %v", slices.Sorted(maps.Keys(kept)))
-		s.must(os.Rename(away, fmt.Sprintf("%s.%d", s.path(""), s.model.dir)))
+		s.must(os.Rename(away, fmt.Sprintf("%s.%d", s.path(""), s.Model.Dir)))
 		s.another(kept)
 	}
 }
@@ -523,21 +525,21 @@ func (s *simulation) empty(dir string) {
 }
 
 // another makes a directory with these files.
-func (s *simulation) another(files map[string]*content) {
+func (s *simulation) another(files map[string]*model.Content) {
 	s.must(os.Mkdir(s.path(""), 0o700))
 	for name, c := range files {
-		s.write(name, c.text())
+		s.write(name, textOf(c))
 	}
-	s.model.dir++
-	s.files = files
+	s.Model.Dir++
+	s.Files = files
 }
 
 // keepSome returns some of the files, or all, or none.
-func (s *simulation) keepSome() map[string]*content {
-	kept, chance := map[string]*content{}, s.IntN(3)
-	for _, name := range slices.Sorted(maps.Keys(s.files)) {
+func (s *simulation) keepSome() map[string]*model.Content {
+	kept, chance := map[string]*model.Content{}, s.IntN(3)
+	for _, name := range slices.Sorted(maps.Keys(s.Files)) {
 		if s.IntN(2) < chance {
-			kept[name] = s.files[name]
+			kept[name] = s.Files[name]
 		}
 	}
 	return kept
@@ -547,11 +549,11 @@ func (s *simulation) keepSome() map[string]*content {
 func (s *simulation) prune() {
 	s.say("reload --prune")
 	err := s.agent.Files.Reload(s.Context(), true)
-	if (err != nil) != s.missing {
+	if (err != nil) != s.Missing {
 		s.differs("reload --prune: %v", err)
 	}
 	s.pass(200 * time.Millisecond)
-	s.model.scan(time.Now())
-	s.confirmed = !s.missing
-	s.model.converge(time.Now())
+	s.Model.Scan(time.Now())
+	s.Confirmed = !s.Missing
+	s.Model.Converge(time.Now())
 }

@@ -2,6 +2,7 @@ package e2e_test
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -15,36 +16,33 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/agent"
-	"github.com/conduit-agent/conduit/agent/agenttest/effort"
+	"github.com/conduit-agent/conduit/agent/agenttest/model"
 	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// What simulated agents are set to, and how long after anything they must have converged.
+// What simulated agents are set to.
 const (
-	simulatedPoll     = 15 * time.Second
-	simulatedConfirm  = 2 * time.Second
-	simulatedRetry    = 2 * time.Second
-	simulatedGrace    = time.Minute
-	simulatedCleanup  = 2 * time.Minute
-	simulatedSettling = 6 * time.Second
+	simulatedPoll  = 15 * time.Second
+	simulatedRetry = 2 * time.Second
+)
+
+const (
+	simulatedSettling = 6 * time.Second // how long after anything they must have converged
 	simulatedSteps    = 12
 	simulatedParts    = 4 // of the sequences, which run at the same time
 )
 
+var (
+	histories = flag.Int("histories", 10, "sequences of events that TestSimulatedAgent tries")
+	firstSeed = flag.Int("seed", 1, "seed of the first sequence that TestSimulatedAgent tries")
+)
+
 // TestSimulatedAgent has everything happen that may happen to the files, the store and
 // the process of an agent, in sequences made of a seed, in virtual time, and compares
-// what it does with the model. CONDUIT_SIMULATIONS sets how many sequences are tried,
-// CONDUIT_SEED the first of them.
+// what it does with the model.
 func TestSimulatedAgent(t *testing.T) {
-	effort.Long(t)
 	t.Parallel()
-	sequences := 20
-	if effort.Thorough() {
-		sequences = 80
-	}
-	first := setting(t, "CONDUIT_SEED", 1)
-	sequences = setting(t, "CONDUIT_SIMULATIONS", sequences)
 	cfg, _, err := config.Load(config.Sources{Path: os.DevNull})
 	if err != nil {
 		t.Fatal(err)
@@ -57,7 +55,7 @@ func TestSimulatedAgent(t *testing.T) {
 	for part := range simulatedParts {
 		t.Run(fmt.Sprint(part), func(t *testing.T) {
 			t.Parallel()
-			for seed := first + part; seed < first+sequences; seed += simulatedParts {
+			for seed := *firstSeed + part; seed < *firstSeed+*histories; seed += simulatedParts {
 				if failed := simulate(t, cfg, dir, seed, all); failed != "" {
 					steps, failed := shrink(all, failed, func(steps []int) string { return simulate(t, cfg, dir, seed, steps) })
 					t.Fatalf("seed %d, steps %v:\n%s", seed, steps, failed)
@@ -96,7 +94,7 @@ func simulate(t *testing.T, cfg config.Config, root string, seed int, steps []in
 		}
 	}()
 	synctest.Test(t, func(t *testing.T) {
-		s := &simulation{T: t, world: &world{lives: map[string]*lifetime{}}, model: newModel(), cfg: cfg, version: 100}
+		s := &simulation{T: t, world: &world{lives: map[string]*lifetime{}}, Model: model.New(), cfg: cfg, version: 100}
 		s.Rand = rand.New(rand.NewPCG(uint64(seed), 0))
 		s.prepare(filepath.Join(root, fmt.Sprint(seed)))
 		for _, i := range steps {
@@ -119,7 +117,7 @@ type simulation struct {
 	*testing.T
 	*rand.Rand
 	*world
-	model
+	model.Model
 	cfg     config.Config
 	dir     string // of everything
 	links   bool   // the files are links that change together
@@ -139,11 +137,11 @@ func (s *simulation) prepare(dir string) {
 	s.dir = dir
 	s.must(os.Mkdir(dir, 0o700))
 	s.must(os.Mkdir(s.path(""), 0o700))
-	s.model.dir = 1
+	s.Model.Dir = 1
 	c := &s.cfg
 	c.DB.SQLite.Path, c.Pipelines.Path, c.Connectors.Path = filepath.Join(dir, "conduit.db"), s.path(""), filepath.Join(dir, "connectors")
 	c.API.Enabled = false
-	c.Pipelines.DeletionGrace, c.Pipelines.CleanupDelay = simulatedGrace, simulatedCleanup
+	c.Pipelines.DeletionGrace, c.Pipelines.CleanupDelay = model.Grace, model.Cleanup
 	// What cannot run is soon left alone, what fails after a while is started again soon.
 	c.Pipelines.ErrorRecovery.MinDelay, c.Pipelines.ErrorRecovery.MaxDelay = simulatedRetry, 20*simulatedRetry
 	c.Pipelines.ErrorRecovery.MaxRetriesWindow = simulatedRetry / 2
@@ -171,7 +169,7 @@ func (s *simulation) differs(format string, args ...any) {
 func (s *simulation) wrong() bool { return len(s.diffs)+len(s.faults) > 0 }
 
 func (s *simulation) report() string {
-	return strings.Join(s.did, "\n") + "\n-- and then:\n" + strings.Join(append(s.diffs, s.faults...), "\n") + "\n-- want:\n" + s.model.String()
+	return strings.Join(s.did, "\n") + "\n-- and then:\n" + strings.Join(append(s.diffs, s.faults...), "\n") + "\n-- want:\n" + s.Model.String()
 }
 
 // start starts an agent.
@@ -190,7 +188,7 @@ func (s *simulation) start() {
 		s.Fatalf("cannot start: %v", err)
 	}
 	synctest.Wait()
-	s.model.restarted()
+	s.Model.Restarted()
 }
 
 func (s *simulation) stop() {
@@ -210,15 +208,15 @@ func (s *simulation) scan() {
 	polls := !s.scanned && s.IntN(4) == 0
 	s.scanned = true
 	if polls {
-		s.pass(simulatedPoll + simulatedConfirm + time.Second)
+		s.pass(simulatedPoll + model.Confirm + time.Second)
 	} else {
 		_ = s.agent.Files.Reload(s.Context(), false) // a missing directory is an error
 		s.pass(200 * time.Millisecond)
 	}
-	s.model.converge(time.Now())
+	s.Model.Converge(time.Now())
 	if polls {
-		for _, d := range s.model.declared {
-			d.confirm(time.Now().Add(simulatedConfirm)) // it has run since the scan
+		for _, d := range s.Model.Declared {
+			d.Confirm(time.Now().Add(model.Confirm)) // it has run since the scan
 		}
 	}
 }
@@ -226,7 +224,7 @@ func (s *simulation) scan() {
 // check compares what the agent does with the model, after it has converged.
 func (s *simulation) check() {
 	s.pass(simulatedSettling)
-	s.model.converge(time.Now())
+	s.Model.Converge(time.Now())
 	all, err := s.agent.Store.Declarations(s.Context())
 	s.must(err)
 	have := map[string]*spec.Declaration{}
@@ -238,57 +236,57 @@ func (s *simulation) check() {
 		states[st.PipelineID] = st
 	}
 	for _, id := range []string{"p", "q", "r"} {
-		s.checkDeclared(id, have[id], s.model.declared[id])
-		s.checkRuns(id, states[id], s.model.declared[id])
+		s.checkDeclared(id, have[id], s.Model.Declared[id])
+		s.checkRuns(id, states[id], s.Model.Declared[id])
 	}
 	s.checkFiles()
 }
 
-func (s *simulation) checkDeclared(id string, have *spec.Declaration, want *intent) {
+func (s *simulation) checkDeclared(id string, have *spec.Declaration, want *model.Intent) {
 	if have == nil || want == nil {
 		if (have == nil) != (want == nil) {
 			s.differs("%s is declared: %v, want %v", id, have != nil, want != nil)
 		}
 		return
 	}
-	got := intent{version: versionOf(&have.Pipeline), owner: have.Owner.Path, generation: have.Generation, override: have.Override, withdrawn: have.Withdrawn, purge: have.Purge}
-	near := want.withdrawn.IsZero() == got.withdrawn.IsZero() && want.withdrawn.Sub(got.withdrawn).Abs() < 22*time.Second
+	got := model.Intent{Version: versionOf(&have.Pipeline), Owner: have.Owner.Path, Generation: have.Generation, Override: have.Override, Withdrawn: have.Withdrawn, Purge: have.Purge}
+	near := want.Withdrawn.IsZero() == got.Withdrawn.IsZero() && want.Withdrawn.Sub(got.Withdrawn).Abs() < 22*time.Second
 	if near {
-		want.withdrawn = got.withdrawn // the agent found out while time passed
+		want.Withdrawn = got.Withdrawn // the agent found out while time passed
 	}
-	got.running, got.since, got.good, got.gaveUp, got.maybe = want.running, want.since, want.good, want.gaveUp, want.maybe
+	got.Running, got.Since, got.Good, got.GaveUp, got.Maybe = want.Running, want.Since, want.Good, want.GaveUp, want.Maybe
 	if got != *want {
 		s.differs("%s is declared %s, want %s", id, &got, want)
 	}
 }
 
-func (s *simulation) checkRuns(id string, state spec.State, want *intent) {
+func (s *simulation) checkRuns(id string, state spec.State, want *model.Intent) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if want == nil {
-		want = &intent{}
+		want = &model.Intent{}
 	}
 	in, out := 0, 0
 	if l := s.life(id); l.source != nil && l.sink != nil {
 		fmt.Sscan(l.source.taste.version, &in)
 		fmt.Sscan(l.sink.taste.version, &out)
 	}
-	if state.RunningGeneration != 0 && state.RunningGeneration == want.maybe.generation && !want.withdrawn.IsZero() {
-		want.running = want.maybe
+	if state.RunningGeneration != 0 && state.RunningGeneration == want.Maybe.Generation && !want.Withdrawn.IsZero() {
+		want.Running = want.Maybe
 	}
-	want.maybe = ran{}
-	r := want.running
-	if in != r.in || out != r.out || state.RunningGeneration != r.generation || (state.Phase == spec.PhaseRunning) != (r.generation != 0) {
+	want.Maybe = model.Ran{}
+	r := want.Running
+	if in != r.In || out != r.Out || state.RunningGeneration != r.Generation || (state.Phase == spec.PhaseRunning) != (r.Generation != 0) {
 		s.differs("%s runs %d>%d, generation %d, %s (%s), want %s", id, in, out, state.RunningGeneration, state.Phase, state.Error, r)
 	}
-	if !want.wants() || want.gaveUp == want.generation {
+	if !want.Wants() || want.GaveUp == want.Generation {
 		return
 	}
-	if a := state.LastAttempt; a == nil || a.Generation != want.generation || (a.Error != "") != (want.flaw != "") {
-		s.differs("%s was tried last %+v, want generation %d, flaw %q", id, a, want.generation, want.flaw)
+	if a := state.LastAttempt; a == nil || a.Generation != want.Generation || (a.Error != "") != (want.Flaw != "") {
+		s.differs("%s was tried last %+v, want generation %d, flaw %q", id, a, want.Generation, want.Flaw)
 	}
-	if g := state.LastGood; (g == nil) != (want.good.generation == 0) || g != nil && (g.Generation != want.good.generation || versionOf(&g.Pipeline).runs() != want.good.version) {
-		s.differs("%s was good last %+v, want %+v", id, g, want.good)
+	if g := state.LastGood; (g == nil) != (want.Good.Generation == 0) || g != nil && (g.Generation != want.Good.Generation || versionOf(&g.Pipeline).Runs() != want.Good.Version) {
+		s.differs("%s was good last %+v, want %+v", id, g, want.Good)
 	}
 }
 
@@ -299,46 +297,46 @@ func (s *simulation) checkFiles() {
 	for _, f := range all {
 		have[f.Path] = slices.ContainsFunc(f.Problems, func(p spec.Problem) bool { return p.Severity == spec.SeverityError })
 	}
-	if retained := len(s.agent.Files.Status().Retained) > 0; retained != s.retained {
-		s.differs("all files are retained: %v, want %v", retained, s.retained)
+	if retained := len(s.agent.Files.Status().Retained) > 0; retained != s.Retained {
+		s.differs("all files are retained: %v, want %v", retained, s.Retained)
 	}
-	if !s.retained && !s.missing && !maps.Equal(have, s.faulty) {
-		s.differs("files with problems: %v, want %v", have, s.faulty)
+	if !s.Retained && !s.Missing && !maps.Equal(have, s.Faulty) {
+		s.differs("files with problems: %v, want %v", have, s.Faulty)
 	}
 }
 
 // versionOf is the opposite of text.
-func versionOf(p *spec.Pipeline) (v version) {
-	v.stopped = p.Status == spec.StatusStopped
+func versionOf(p *spec.Pipeline) (v model.Version) {
+	v.Stopped = p.Status == spec.StatusStopped
 	for _, c := range p.Connectors {
-		n := &v.in
+		n := &v.In
 		if c.Type == spec.TypeDestination {
-			n = &v.out
+			n = &v.Out
 		}
 		fmt.Sscan(c.Settings["version"], n)
 		if c.Settings["flaw"] != "" {
-			v.flaw = c.Settings["flaw"]
+			v.Flaw = c.Settings["flaw"]
 		}
 		if c.Plugin != "builtin:numbers" {
-			v.flaw = flawPlugin
+			v.Flaw = model.FlawPlugin
 		}
 	}
 	return v
 }
 
-// text returns what a file says to declare v.
-func (v version) text(id string) string {
+// declaring returns what a file says to declare v.
+func declaring(id string, v model.Version) string {
 	status, plugin := "running", "builtin:numbers"
 	var flaws [2]string
-	switch v.flaw {
-	case flawPlugin:
+	switch v.Flaw {
+	case model.FlawPlugin:
 		plugin = "builtin:none"
-	case flawInvalid:
+	case model.FlawInvalid:
 		status = "sideways"
-	case flawSettings, flawOpen:
-		flaws[(v.in+v.out)%2] = ", flaw: " + v.flaw
+	case model.FlawSettings, model.FlawOpen:
+		flaws[(v.In+v.Out)%2] = ", flaw: " + v.Flaw
 	}
-	if v.stopped {
+	if v.Stopped {
 		status = "stopped"
 	}
 	return fmt.Sprintf(`  - id: %s
@@ -346,25 +344,25 @@ func (v version) text(id string) string {
     connectors:
       - {id: src, type: source, plugin: "builtin:numbers", settings: {version: "%d"%s}}
       - {id: dst, type: destination, plugin: "%s", settings: {version: "%d"%s}}
-`, id, status, v.in, flaws[0], plugin, v.out, flaws[1])
+`, id, status, v.In, flaws[0], plugin, v.Out, flaws[1])
 }
 
 const brokenText = "version: \"2.2\"\npipelines: [{id: "
 
-// text returns the text of a file.
-func (c *content) text() string {
-	if c.empty {
+// textOf returns the text of a file.
+func textOf(c *model.Content) string {
+	if c.Empty {
 		return ""
 	}
 	var b strings.Builder
-	for _, id := range slices.Sorted(maps.Keys(c.says)) {
-		b.WriteString(c.says[id].text(id))
+	for _, id := range slices.Sorted(maps.Keys(c.Says)) {
+		b.WriteString(declaring(id, c.Says[id]))
 	}
 	text := "version: \"2.2\"\npipelines: []\n"
 	if b.Len() > 0 {
 		text = "version: \"2.2\"\npipelines:\n" + b.String()
 	}
-	if c.broken {
+	if c.Broken {
 		text += "---\n" + brokenText
 	}
 	return text

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/conduit-agent/conduit/agent/agenttest/model"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 	"github.com/conduit-agent/conduit/spec"
@@ -112,7 +113,7 @@ func (m *machine) write(change func() error) error {
 
 func (m *machine) simulation() bubble {
 	return bubble{
-		Poll: simulatedPoll, Confirm: simulatedConfirm, Write: m.write, Saved: m.saved, Gone: m.gone,
+		Poll: simulatedPoll, Confirm: model.Confirm, Write: m.write, Saved: m.saved, Gone: m.gone,
 		Connectors: []sdk.Connector{{
 			Name: "numbers", Version: "v1.0.0",
 			NewSource:      func() sdk.Source { return &pump{machine: m} },
@@ -171,14 +172,14 @@ func (taste) Parameters() sdk.Parameters {
 }
 
 func (s *taste) Configure(_ context.Context, all map[string]string) error {
-	if s.version, s.flaw = all["version"], all["flaw"]; s.flaw == flawSettings {
+	if s.version, s.flaw = all["version"], all["flaw"]; s.flaw == model.FlawSettings {
 		return errors.New("this cannot work")
 	}
 	return nil
 }
 
 func (s *taste) open() error {
-	if s.flaw == flawOpen {
+	if s.flaw == model.FlawOpen {
 		return errors.New("cannot connect")
 	}
 	return nil

@@ -13,7 +13,7 @@ import (
 // What dedupe has seen goes with its pipeline: one of the same id begins with nothing, and delivers all.
 func TestStateGoesWithThePipeline(t *testing.T) {
 	t.Parallel()
-	a := agenttest.Start(t, "", atOnce)
+	a := agenttest.Start(t, "", agenttest.AtOnce)
 	if err := os.WriteFile(a.Path("in.txt"), []byte("a\nb\na\nc\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -1,12 +1,10 @@
 package e2e_test
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -16,7 +14,6 @@ import (
 	"github.com/fsnotify/fsnotify"
 
 	"github.com/conduit-agent/conduit/agent/agenttest"
-	"github.com/conduit-agent/conduit/agent/agenttest/effort"
 	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/spec"
 )
@@ -42,60 +39,58 @@ type receipt struct {
 
 // receipt returns the status file of a pipeline file, the zero value if there is none.
 func (d *desk) receipt(name string) (r receipt) {
-	d.t.Helper()
+	d.T.Helper()
 	text, err := os.ReadFile(d.Path("conduit.db.status/" + name + ".json"))
 	if os.IsNotExist(err) {
 		return r
 	}
-	d.must(err)
-	d.must(json.Unmarshal(text, &r))
+	d.Must(err)
+	d.Must(json.Unmarshal(text, &r))
 	return r
 }
 
 // deploy saves a file and waits for what becomes of it, the way a tool does.
 func (d *desk) deploy(name, content string) receipt {
-	d.t.Helper()
+	d.T.Helper()
 	d.Save(name, content)
 	return d.outcome(name, content)
 }
 
 // outcome waits for what becomes of a file with this content.
 func (d *desk) outcome(name, content string) (r receipt) {
-	d.t.Helper()
+	d.T.Helper()
 	hash := fmt.Sprintf("%x", sha256.Sum256([]byte(content)))
 	d.Wait("the outcome of "+name, func() bool {
 		r = d.receipt(name)
 		return r.Hash == hash && r.Settled
 	})
 	if r.File != name {
-		d.t.Errorf("the status of %s is that of %s", name, r.File)
+		d.T.Errorf("the status of %s is that of %s", name, r.File)
 	}
 	return r
 }
-
-func confirmSoon(c *config.Config) { c.Pipelines.Confirm = 50 * time.Millisecond }
 
 // A tool that deploys files learns from the status files what became of them.
 func TestStatusFiles(t *testing.T) {
 	t.Parallel()
 	t.Run("changed", func(t *testing.T) {
 		d := receiptDesk(t)
-		wantReceipt(t, d.deploy("p.yaml", d.made("p", 2)), "ok", "p ok running 2/2")
+		wantReceipt(t, d.deploy("p.yaml", d.Generated("p", 2)), "ok", "p ok running 2/2")
 		if g := d.State("p").LastGood.Generation; g != 2 {
 			t.Errorf("it counts as settled before it has proved itself: last good generation %d", g)
 		}
 	})
 	t.Run("changed in place", func(t *testing.T) {
 		d := receiptDesk(t)
-		wantReceipt(t, d.deploy("p.yaml", strings.Replace(d.made("p", 1), "p.jsonl", "other.jsonl", 1)), "ok", "p ok running 2/2")
+		wantReceipt(t, d.deploy("p.yaml", strings.Replace(d.Generated("p", 1), "p.jsonl", "other.jsonl", 1)), "ok", "p ok running 2/2")
 	})
 	t.Run("a comment", func(t *testing.T) {
 		d := receiptDesk(t)
-		wantReceipt(t, d.deploy("p.yaml", "# why\n"+d.made("p", 1)), "ok", "p ok running 1/1")
+		wantReceipt(t, d.deploy("p.yaml", "# why\n"+d.Generated("p", 1)), "ok", "p ok running 1/1")
 	})
 	t.Run("stopped", func(t *testing.T) {
 		d := receiptDesk(t)
-		wantReceipt(t, d.deploy("p.yaml", made(d.Dir, "p", 1, "status: stopped")), "ok", "p ok stopped 0/2")
+		wantReceipt(t, d.deploy("p.yaml", agenttest.Generated(d.Dir, "p", 1, "status: stopped")), "ok", "p ok stopped 0/2")
 	})
 }
 
@@ -103,12 +98,12 @@ func TestStatusFilesOfWhatFails(t *testing.T) {
 	t.Parallel()
 	t.Run("broken", func(t *testing.T) {
 		d := receiptDesk(t)
-		r := d.deploy("p.yaml", strings.Replace(d.made("p", 2), "    connectors:", "    conectors:", 1))
+		r := d.deploy("p.yaml", strings.Replace(d.Generated("p", 2), "    connectors:", "    conectors:", 1))
 		wantReceipt(t, r, "failed", "p ok running 1/1")
 		if p := r.Problems; len(p) == 0 || p[0].Line != 5 || p[0].Column != 5 || !strings.Contains(p[0].Message, "conectors") {
 			t.Errorf("problems: %+v", p)
 		}
-		wantReceipt(t, d.deploy("p.yaml", d.made("p", 2)), "ok", "p ok running 2/2")
+		wantReceipt(t, d.deploy("p.yaml", d.Generated("p", 2)), "ok", "p ok running 2/2")
 	})
 	t.Run("broken from the beginning", func(t *testing.T) {
 		d := receiptDesk(t)
@@ -116,7 +111,7 @@ func TestStatusFilesOfWhatFails(t *testing.T) {
 	})
 	t.Run("rolled back", func(t *testing.T) {
 		d := receiptDesk(t)
-		r := d.deploy("p.yaml", made(d.Path("missing"), "p", 2, ""))
+		r := d.deploy("p.yaml", agenttest.Generated(d.Path("missing"), "p", 2, ""))
 		wantReceipt(t, r, "failed", "p failed running 1/2")
 		if a := r.Pipelines[0].LastAttempt; a.Generation != 2 || !strings.Contains(a.Error, "missing") {
 			t.Errorf("last attempt: %+v", a)
@@ -124,7 +119,7 @@ func TestStatusFilesOfWhatFails(t *testing.T) {
 	})
 	t.Run("declared elsewhere", func(t *testing.T) {
 		d := receiptDesk(t)
-		wantReceipt(t, d.deploy("r.yaml", d.made("p", 2)), "failed")
+		wantReceipt(t, d.deploy("r.yaml", d.Generated("p", 2)), "failed")
 		wantReceipt(t, d.receipt("p.yaml"), "ok", "p ok running 1/1")
 	})
 }
@@ -133,24 +128,24 @@ func TestStatusFilesOfFilesThatChangePlaces(t *testing.T) {
 	t.Parallel()
 	t.Run("two pipelines", func(t *testing.T) {
 		d := receiptDesk(t)
-		wantReceipt(t, d.deploy("both.yaml", d.made("a", 1)+"---\n"+made(d.Path("missing"), "b", 1, "")), "failed", "a ok running 1/1", "b failed recovering 0/1")
+		wantReceipt(t, d.deploy("both.yaml", d.Generated("a", 1)+"---\n"+agenttest.Generated(d.Path("missing"), "b", 1, "")), "failed", "a ok running 1/1", "b failed recovering 0/1")
 	})
 	t.Run("one of two dropped", func(t *testing.T) {
 		d := receiptDesk(t)
-		both := d.made("a", 1) + "---\n" + d.made("b", 1)
+		both := d.Generated("a", 1) + "---\n" + d.Generated("b", 1)
 		wantReceipt(t, d.deploy("both.yaml", both), "ok", "a ok running 1/1", "b ok running 1/1")
-		wantReceipt(t, d.deploy("both.yaml", d.made("a", 1)), "ok", "a ok running 1/1")
-		d.stopped("b")
+		wantReceipt(t, d.deploy("both.yaml", d.Generated("a", 1)), "ok", "a ok running 1/1")
+		d.Stopped("b")
 	})
 	t.Run("renamed", func(t *testing.T) {
 		d := receiptDesk(t)
-		d.rename("p.yaml", "r.yaml")
-		wantReceipt(t, d.outcome("r.yaml", d.made("p", 1)), "ok", "p ok running 1/1")
+		d.Rename("p.yaml", "r.yaml")
+		wantReceipt(t, d.outcome("r.yaml", d.Generated("p", 1)), "ok", "p ok running 1/1")
 		d.Wait("the old status file to go", func() bool { return d.receipt("p.yaml").File == "" })
 	})
 	t.Run("deleted", func(t *testing.T) {
 		d := receiptDesk(t)
-		d.remove("p.yaml")
+		d.Remove("p.yaml")
 		d.Wait("the status file to go", func() bool { return d.receipt("p.yaml").File == "" })
 		if s := d.State("p"); s.Phase != spec.PhaseStopped {
 			t.Errorf("the status file went before the pipeline: %+v", s)
@@ -161,8 +156,8 @@ func TestStatusFilesOfFilesThatChangePlaces(t *testing.T) {
 // receiptDesk returns an agent that runs version 1 of p.yaml.
 func receiptDesk(t *testing.T) *desk {
 	t.Parallel()
-	d := deskIn(t, "", confirmSoon, short)
-	wantReceipt(t, d.deploy("p.yaml", d.made("p", 1)), "ok", "p ok running 1/1")
+	d := deskIn(t, "", agenttest.ConfirmSoon, agenttest.ShortGrace)
+	wantReceipt(t, d.deploy("p.yaml", d.Generated("p", 1)), "ok", "p ok running 1/1")
 	return d
 }
 
@@ -183,8 +178,8 @@ func wantReceipt(t *testing.T, r receipt, result string, pipelines ...string) {
 func TestStatusFilesOfDeletedFiles(t *testing.T) {
 	t.Parallel()
 	d := deskIn(t, "", func(c *config.Config) { c.Pipelines.DeletionGrace = time.Hour })
-	d.deploy("p.yaml", d.made("p", 1))
-	d.remove("p.yaml")
+	d.deploy("p.yaml", d.Generated("p", 1))
+	d.Remove("p.yaml")
 	d.Wait("the deletion to be reported", func() bool {
 		r := d.receipt("p.yaml")
 		return r.Hash == "" && !r.Settled && r.Result == "pending" && len(r.Pipelines) == 1 && !r.Pipelines[0].Withdrawn.IsZero() && r.Pipelines[0].Phase == "running"
@@ -195,8 +190,8 @@ func TestStatusFilesOfDeletedFiles(t *testing.T) {
 func TestStatusFilesAwaitTheProof(t *testing.T) {
 	t.Parallel()
 	d := deskIn(t, "", func(c *config.Config) { c.Pipelines.Confirm = time.Hour })
-	d.deploy("p.yaml", d.made("p", 1))
-	d.Save("p.yaml", d.made("p", 2))
+	d.deploy("p.yaml", d.Generated("p", 1))
+	d.Save("p.yaml", d.Generated("p", 2))
 	d.Wait("the new version to be reported", func() bool {
 		r := d.receipt("p.yaml")
 		return len(r.Pipelines) == 1 && r.Pipelines[0].RunningGeneration == 2
@@ -209,22 +204,22 @@ func TestStatusFilesAwaitTheProof(t *testing.T) {
 // What status files say does not outlive the agent, nor do they their pipeline files.
 func TestStatusFilesAcrossRestarts(t *testing.T) {
 	t.Parallel()
-	d := atDesk(t, short)
-	d.outcome("p.yaml", d.made("p", 1))
-	d.outcome("q.yaml", d.made("q", 1))
+	d := atDesk(t, agenttest.ShortGrace)
+	d.outcome("p.yaml", d.Generated("p", 1))
+	d.outcome("q.yaml", d.Generated("q", 1))
 	d = d.again(func() {
 		if r := d.receipt("p.yaml"); r.Settled || r.Pipelines[0].Phase != "stopped" {
 			t.Errorf("the agent is down, and the status file says %+v", r)
 		}
-		d.remove("p.yaml")
-		d.must(os.WriteFile(d.Path("conduit.db.status/older.yaml.json"), []byte("{}"), 0o600))
-	}, short)
-	d.outcome("q.yaml", d.made("q", 1))
+		d.Remove("p.yaml")
+		d.Must(os.WriteFile(d.Path("conduit.db.status/older.yaml.json"), []byte("{}"), 0o600))
+	}, agenttest.ShortGrace)
+	d.outcome("q.yaml", d.Generated("q", 1))
 	d.Wait("stale files to go", func() bool {
 		left, err := filepath.Glob(d.Path("conduit.db.status/*"))
 		return err == nil && len(left) == 1
 	})
-	d.again(func() { d.must(os.RemoveAll(d.Path("conduit.db.status"))) }, func(c *config.Config) { c.Pipelines.StatusFiles = false }).runs("q", 1)
+	d.again(func() { d.Must(os.RemoveAll(d.Path("conduit.db.status"))) }, func(c *config.Config) { c.Pipelines.StatusFiles = false }).Runs("q", 1)
 	d.Stop()
 	if _, err := os.Stat(d.Path("conduit.db.status")); !os.IsNotExist(err) {
 		t.Errorf("there are status files although the settings do not want them: %v", err)
@@ -238,15 +233,15 @@ func TestStatusFilesThatCannotBeWritten(t *testing.T) {
 	if err := os.WriteFile(dir+"/conduit.db.status", nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	d := deskIn(t, dir, confirmSoon)
+	d := deskIn(t, dir, agenttest.ConfirmSoon)
 	failures := func() int { return strings.Count(d.Log(), "cannot write status files") }
 	for v, began := 1, time.Now(); time.Since(began) < 700*time.Millisecond; v++ { // more than one scan
-		d.Save("p.yaml", d.made("p", v))
-		d.runs("p", v)
+		d.Save("p.yaml", d.Generated("p", v))
+		d.Runs("p", v)
 	}
 	d.Wait("a failure", func() bool { return failures() > 0 })
-	d.must(os.Remove(d.Path("conduit.db.status")))
-	d.deploy("p.yaml", d.made("p", 10_000))
+	d.Must(os.Remove(d.Path("conduit.db.status")))
+	d.deploy("p.yaml", d.Generated("p", 10_000))
 	if n := failures(); n != 1 {
 		t.Errorf("it was logged %d times", n)
 	}
@@ -255,9 +250,8 @@ func TestStatusFilesThatCannotBeWritten(t *testing.T) {
 
 // However much happens, a status file is written five times a second at most.
 func TestStatusFilesAreNotWrittenAllTheTime(t *testing.T) {
-	effort.Long(t)
 	t.Parallel()
-	const pipelines, interval = 100, 200 * time.Millisecond
+	const pipelines, interval = 30, 200 * time.Millisecond
 	dir := crowd(t, pipelines)
 	status := filepath.Join(dir, "conduit.db.status")
 	if err := os.Mkdir(status, 0o700); err != nil {
@@ -271,15 +265,15 @@ func TestStatusFilesAreNotWrittenAllTheTime(t *testing.T) {
 		t.Fatal(err)
 	}
 	began := time.Now()
-	d := deskIn(t, dir, confirmSoon)
+	d := deskIn(t, dir, agenttest.ConfirmSoon)
 	d.Wait("all to run", allRun(d.Agent.Agent, pipelines))
-	for v := 2; v < 100; v++ {
-		d.Save("p0000.yaml", d.made("p0000", v))
+	for v := 2; v < 50; v++ {
+		d.Save("p0000.yaml", d.Generated("p0000", v))
 	}
-	d.outcome("p0000.yaml", d.made("p0000", 99))
+	d.outcome("p0000.yaml", d.Generated("p0000", 49))
 	for i := 1; i < pipelines; i++ {
 		id := fmt.Sprintf("p%04d", i)
-		d.outcome(id+".yaml", d.made(id, 1))
+		d.outcome(id+".yaml", d.Generated(id, 1))
 	}
 	scans := int(time.Since(began)/interval) + 1
 	last := filepath.Join(status, "last")
@@ -303,32 +297,5 @@ func TestStatusFilesAreNotWrittenAllTheTime(t *testing.T) {
 		if most := scans; n > most || name != "p0000.yaml.json" && n > 5 {
 			t.Errorf("%s was written %d times in %v", name, n, time.Since(began))
 		}
-	}
-}
-
-// The example in the documentation does what it says.
-func TestDocumentedDeployment(t *testing.T) {
-	t.Parallel()
-	script := documented(t, "../../../reconcile/README.md", "\n## For tools that deploy files\n")
-	d := deskIn(t, "", confirmSoon)
-	script = strings.NewReplacer("/etc/conduit/pipelines", d.Path("pipelines"), "/var/lib/conduit", d.Dir).Replace(script)
-	deploy := func(content string) (string, error) {
-		d.must(os.WriteFile(d.Path("orders.yaml"), []byte(content), 0o600))
-		cmd := exec.CommandContext(t.Context(), "sh", "-c", script)
-		cmd.Dir = d.Dir
-		var out bytes.Buffer
-		cmd.Stdout, cmd.Stderr = &out, &out
-		err := cmd.Run()
-		return out.String(), err
-	}
-	if out, err := deploy(d.made("orders", 1)); err != nil {
-		t.Errorf("a good file: %v\n%s", err, out)
-	}
-	d.runs("orders", 1)
-	if out, err := deploy(made(d.Path("missing"), "orders", 2, "")); err == nil || !strings.Contains(out, "no such file") {
-		t.Errorf("a file that cannot run: %v\n%s", err, out)
-	}
-	if out, err := deploy("pipelines: ["); err == nil || !strings.Contains(out, `"line": 2`) {
-		t.Errorf("a broken file: %v\n%s", err, out)
 	}
 }

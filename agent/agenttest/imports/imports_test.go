@@ -89,7 +89,7 @@ agent/membership:        agent/access agent/cluster agent/cluster/* agent/config
 agent/notification:      spec
 agent/migrate:           agent/store agent/store/conduitstate api/client api/rest spec
 agent:                   agent/* api api/* plugins plugins/schema plugins/schema/confluent plugins/sdk reconcile reconcile/* spec
-agent/agenttest agent/agenttest/*: agent agent/agenttest agent/agenttest/effort agent/config api/rest plugins/builtin plugins/builtin/* plugins/plugintest/* plugins/sdk plugins/spoollog plugins/wire spec
+agent/agenttest agent/agenttest/*: agent agent/agenttest agent/config agent/delivery api/client api/rest plugins/builtin plugins/plugintest/* plugins/record plugins/sdk plugins/wire spec
 cmd/conduit/journal cmd/conduit/terminal cmd/conduit/logging: cmd/conduit/terminal
 cmd/conduit/docs:        . agent/config api/web cmd/conduit/cli cmd/conduit/scaffold plugins/builtin plugins/processor plugins/sdk
 cmd/conduit/cli:         agent agent/config api/client api/rest cmd/conduit/terminal plugins plugins/processor plugins/sdk spec

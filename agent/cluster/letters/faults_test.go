@@ -15,7 +15,11 @@ import (
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
-var seeds = flag.Uint64("seeds", 1, "histories with faults, from seed 0 on")
+// How much TestFaults tries.
+var (
+	seeds  = flag.Uint64("seeds", 1, "histories with faults, from seed 0 on")
+	owners = flag.Uint64("owners", 5, "owners of the claim in each history, one after the other")
+)
 
 // TestFaults has members append, edit and drop at the same time, while the claim moves, former owners go on for a while, and
 // writes are lost, performed without an answer, or performed later: what is in the store when a position counts stays there,
@@ -57,7 +61,7 @@ func testFaults(t *testing.T, seed uint64) {
 		working.Go(func() { dropSome(h, l, r, steps, ended) })
 	}
 	r := mathrand.New(mathrand.NewPCG(seed, 100))
-	for epoch := uint64(1); epoch <= 12; epoch++ {
+	for epoch := uint64(1); epoch <= *owners; epoch++ {
 		h := hosts[r.IntN(len(hosts))]
 		h.owns("p", epoch)
 		var owning sync.WaitGroup

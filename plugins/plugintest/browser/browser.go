@@ -11,15 +11,11 @@ import (
 	"time"
 
 	"github.com/chromedp/chromedp"
-
-	"github.com/conduit-agent/conduit/plugins/plugintest/server"
 )
 
 // limit ends a test that waits for a page in vain. On a busy machine, or with the race detector, a test
 // takes minutes.
 const limit = 8 * time.Minute
-
-var errMissing = errors.New("there is no chromium in the PATH, so pages are not tried in a browser")
 
 // common is the browser of all tests.
 var common struct {
@@ -47,9 +43,6 @@ func Alone(t testing.TB, watched time.Duration) context.Context {
 
 func tab(running context.Context, t testing.TB, watched time.Duration, err error) context.Context {
 	t.Helper()
-	if errors.Is(err, errMissing) {
-		server.Missing(t, "%v", err)
-	}
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,5 +85,5 @@ func find(names ...string) (string, error) {
 			return path, nil
 		}
 	}
-	return "", errMissing
+	return "", errors.New("there is no chromium in the PATH: the package chromium has it")
 }

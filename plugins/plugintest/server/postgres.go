@@ -24,8 +24,7 @@ type Postgres struct {
 }
 
 // PostgresDirs returns the directories of the programs of each PostgreSQL installed, the newest
-// first: that of CONDUIT_POSTGRES, if it is set, and those of Debian's packages. The test is skipped when there is none,
-// and fails where CI is set.
+// first: that of CONDUIT_POSTGRES, if it is set, and those of Debian's packages. The test fails when there is none.
 func PostgresDirs(t testing.TB) []string {
 	t.Helper()
 	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/postgres")
@@ -41,7 +40,7 @@ func PostgresDirs(t testing.TB) []string {
 		}
 	}
 	if len(dirs) == 0 {
-		Missing(t, "PostgreSQL is not installed: the package postgresql-15 has it")
+		t.Fatal("PostgreSQL is not installed: the package postgresql-15 has it")
 	}
 	return dirs
 }
@@ -54,7 +53,7 @@ func PostgresWith(t testing.TB, program string) string {
 			return dir
 		}
 	}
-	Missing(t, "PostgreSQL has no %s: the package postgresql-15 has it", program)
+	t.Fatalf("PostgreSQL has no %s: the package postgresql-15 has it", program)
 	return ""
 }
 

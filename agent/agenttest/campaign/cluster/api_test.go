@@ -101,7 +101,7 @@ func owned(c *rest.Cluster, member string) (n int) {
 func TestDrain(t *testing.T) {
 	load.Parallel(t, load.Server+2*load.Agent)
 	const pipelines = 4
-	f := newFleet(t, 1, 2, pipelines, 2*wait.Limit)
+	f := newFleet(t, 1, 2, pipelines, wait.Limit+10*time.Second)
 	f.feed(10)
 	f.await()
 	m0, m1 := f.members[0], f.members[1]

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
 	"github.com/conduit-agent/conduit/plugins/builtin/exec"
@@ -104,6 +105,7 @@ func TestConformance(t *testing.T) {
 	for name, target := range targets() {
 		t.Run(name, func(t *testing.T) {
 			load.Parallel(t, 2*load.Agent)
+			target.Timeout = 30 * time.Second // the machine is busy with other tests
 			target.Connector, target.Start = sdk.Connector{}, protocol.Executable(exe, append(os.Environ(), connectorVariable+"="+name, "GORACE=atexit_sleep_ms=0"))
 			plugintest.Run(t, target)
 		})

@@ -21,6 +21,7 @@ import (
 
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/faults"
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/process"
 	"github.com/conduit-agent/conduit/agent/deadletters"
 	"github.com/conduit-agent/conduit/agent/engine/deadletter"
 	"github.com/conduit-agent/conduit/agent/store"
@@ -34,6 +35,10 @@ const childVariable = "CONDUIT_TEST_SAVE"
 func TestMain(m *testing.M) {
 	dir := os.Getenv(childVariable)
 	if dir == "" {
+		if err := faults.Join(); err != nil { // an agent that is watched
+			panic(err)
+		}
+		process.Serve()
 		os.Exit(m.Run())
 	}
 	if err := saveAll(filepath.Join(dir, "conduit.db")); err != nil {

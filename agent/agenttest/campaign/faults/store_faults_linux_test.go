@@ -4,7 +4,6 @@ package faults_test
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"io"
 	"net/http"
@@ -17,18 +16,12 @@ import (
 	"testing"
 
 	"github.com/conduit-agent/conduit/agent/agenttest"
-	"github.com/conduit-agent/conduit/agent/agenttest/effort"
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/faults"
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/process"
 	"github.com/conduit-agent/conduit/agent/config"
-	"github.com/conduit-agent/conduit/plugins/plugintest/server"
 	"github.com/conduit-agent/conduit/spec"
 )
-
-func init() {
-	if err := faults.Join(); err != nil {
-		panic(err)
-	}
-}
 
 // A pipeline that copies lines and refuses some.
 const refusing = `version: "2.2"
@@ -48,10 +41,10 @@ pipelines:
 // While the disk of the state is full nothing is acknowledged, and the agent says why; when there is space again
 // it goes on without a restart, and no line and no dead letter is lost.
 func TestTheDiskOfTheStateIsFull(t *testing.T) {
-	t.Parallel()
+	load.Parallel(t, load.Agent)
 	state := t.TempDir()
 	if out, err := exec.Command("mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", state).CombinedOutput(); err != nil {
-		server.Missing(t, "cannot mount a small file system: %v %s", err, out)
+		t.Fatalf("cannot mount a small file system, run it as root: %v %s", err, out)
 	}
 	t.Cleanup(func() { _ = exec.Command("umount", "-l", state).Run() })
 	a := agenttest.Start(t, "", func(c *config.Config) { c.DB.SQLite.Path = filepath.Join(state, "conduit.db") })
@@ -152,20 +145,16 @@ func fetch(t *testing.T, url string) string {
 
 // While the disk of the state fails, or is read-only, the agent says so, and goes on when that is over.
 func TestTheDiskOfTheStateFails(t *testing.T) {
-	effort.Long(t)
-	t.Parallel()
 	for errno, says := range map[syscall.Errno]string{syscall.EIO: "store cannot be read or written", syscall.EROFS: "store is read-only"} {
 		t.Run(errno.Error(), func(t *testing.T) {
-			t.Parallel()
+			load.Parallel(t, load.Agent)
 			dir := agenttest.NewDir(t)
 			out := filepath.Join(dir, "p.jsonl")
-			if err := os.WriteFile(filepath.Join(dir, "pipelines", "p.yaml"), []byte(made(dir, "p", 500, "")), 0o600); err != nil {
+			if err := os.WriteFile(filepath.Join(dir, "pipelines", "p.yaml"), []byte(agenttest.Generated(dir, "p", 500, "")), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			p := &process{cmd: exec.CommandContext(context.WithoutCancel(t.Context()), os.Args[0])}
-			p.cmd.Env = append(os.Environ(), childDir+"="+dir)
-			p.cmd.Stderr = &p.log
-			w := faults.Watch(t, p.cmd, dir)
+			p := process.New(dir)
+			w := faults.Watch(t, p.Cmd, dir)
 			var failing atomic.Bool
 			w.Decide(func(c faults.Call) syscall.Errno {
 				if failing.Load() && strings.HasPrefix(filepath.Base(c.Path), "conduit.db") && !strings.HasSuffix(c.Path, "-shm") {
@@ -173,22 +162,22 @@ func TestTheDiskOfTheStateFails(t *testing.T) {
 				}
 				return 0
 			})
-			if err := p.cmd.Start(); err != nil {
+			if err := p.Cmd.Start(); err != nil {
 				t.Fatal(err)
 			}
-			defer p.kill()
-			p.waitFor(t, "records are written", func() bool { return len(written(t, out)) >= 200 })
+			defer p.Kill()
+			p.WaitFor(t, "records are written", func() bool { return len(process.Written(t, out)) >= 200 })
 			failing.Store(true)
-			p.waitFor(t, "the agent says that it cannot save", func() bool { return strings.Contains(p.log.String(), "the state of the agent cannot be saved") })
-			p.waitFor(t, "the pipeline says why", func() bool {
-				return strings.Contains(p.log.String(), "pipeline failed") && strings.Contains(p.log.String(), says)
+			p.WaitFor(t, "the agent says that it cannot save", func() bool { return strings.Contains(p.Log.String(), "the state of the agent cannot be saved") })
+			p.WaitFor(t, "the pipeline says why", func() bool {
+				return strings.Contains(p.Log.String(), "pipeline failed") && strings.Contains(p.Log.String(), says)
 			})
-			before := len(written(t, out))
+			before := len(process.Written(t, out))
 			failing.Store(false)
-			p.waitFor(t, "the agent saves again", func() bool { return strings.Contains(p.log.String(), "the state of the agent is saved again") })
-			p.waitFor(t, "records go on", func() bool { return len(written(t, out)) > before+500 })
-			p.terminate(t)
-			times := written(t, out)
+			p.WaitFor(t, "the agent saves again", func() bool { return strings.Contains(p.Log.String(), "the state of the agent is saved again") })
+			p.WaitFor(t, "records go on", func() bool { return len(process.Written(t, out)) > before+500 })
+			p.Terminate(t)
+			times := process.Written(t, out)
 			for n := 1; n <= len(times); n++ {
 				if times[n] == 0 {
 					t.Fatalf("record %d of %d is lost", n, len(times))

@@ -200,7 +200,7 @@ func (c Campaign) flags(full bool, extra []string) []string {
 		flags = append(flags, "-test.skip="+c.Skip)
 	}
 	if full {
-		flags = append(flags, strings.Fields(c.Full)...)
+		flags = append(flags, c.Full...)
 	}
 	return append(flags, extra...)
 }

@@ -1,0 +1,22 @@
+package crash_test
+
+import (
+	"flag"
+	"os"
+	"testing"
+
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/process"
+	"github.com/conduit-agent/conduit/agent/agenttest/executable"
+)
+
+var (
+	kills        = flag.Int("kills", 5, "kills of an agent; tests of less do it less often")
+	terminations = flag.Int("terminations", 5, "ends of an agent with SIGTERM")
+	cuts         = flag.Int("cuts", 3, "power cuts")
+)
+
+func TestMain(m *testing.M) {
+	executable.Serve()
+	process.Serve()
+	os.Exit(m.Run())
+}

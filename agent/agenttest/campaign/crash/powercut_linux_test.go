@@ -1,0 +1,205 @@
+package crash_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+	"unsafe"
+
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/process"
+	"github.com/conduit-agent/conduit/plugins/plugintest/server"
+	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
+)
+
+// A power cut at any moment, while starting or while running, loses nothing and reorders
+// nothing, in files and in a spool.
+func TestPowerCutsLoseNothing(t *testing.T) {
+	load.Parallel(t, load.Agent)
+	const rate = 5000 // records per second in each pipeline
+	d := newDisk(t)
+	input := filepath.Join(t.TempDir(), "input.log") // on a disk that keeps its power
+	text := fmt.Sprintf(process.Pipelines, d.dir, rate)
+	text = strings.ReplaceAll(text, d.dir+"/input.log", input)
+	_, spooled, _ := strings.Cut(fmt.Sprintf(spoolPipelines, d.dir), "pipelines:\n")
+	text += strings.ReplaceAll(spooled, d.dir+"/input.log", input) + fmt.Sprintf(rotatedPipeline, input, d.dir)
+	process.WritePipelines(t, d.dir, text)
+	d.unmount(t) // which writes them out
+	d.mount(t)
+	feed, fed := context.WithCancel(t.Context())
+	lines := make(chan int)
+	go func() { lines <- process.FeedLines(feed, input, rate) }()
+
+	made, tailed, spooledOut := filepath.Join(d.dir, "made.jsonl"), filepath.Join(d.dir, "tailed.jsonl"), filepath.Join(d.dir, "out.jsonl")
+	rotated := filepath.Join(d.dir, "rotated.jsonl")
+	n := *cuts
+	cuts := make([]time.Time, n)
+	for i := range n {
+		p := process.Start(t, d.dir)
+		if i%3 > 0 {
+			p.WaitGrowth(t, made, tailed, spooledOut)
+			p.AwaitBytes(t, made, rand.Int64N(120_000)) // any moment
+		} else {
+			lines := rand.IntN(6) // any moment of starting
+			p.WaitFor(t, fmt.Sprintf("%d lines of log", lines), func() bool { return strings.Count(p.Log.String(), "\n") >= lines })
+		}
+		d.cut(t)
+		p.Kill()
+		cuts[i] = time.Now()
+		d.unmount(t)
+		d.mount(t)
+	}
+	fed()
+	want := <-lines
+	process.CatchUp(t, d.dir, tailed, want)
+	process.CatchUp(t, d.dir, spooledOut, want)
+	process.CatchUp(t, d.dir, rotated, want)
+	rotated = joinRotated(t, rotated)
+
+	for _, path := range []string{made, tailed, rotated} {
+		o := process.Inspect(t, path, cuts)
+		t.Logf("%s: %d records, %d power cuts, %d repeated, read at most %v before the cut, %d torn lines",
+			filepath.Base(path), o.Last, n, o.Repeated, o.Oldest, o.Torn)
+	}
+	spoolArrived(t, spooledOut, want, n)
+	for _, path := range []string{tailed, rotated} {
+		if o := process.Inspect(t, path, cuts); o.Last != want {
+			t.Errorf("%s: %d of %d lines arrived", filepath.Base(path), o.Last, want)
+		}
+	}
+}
+
+// rotatedPipeline rotates its file often, and compresses.
+const rotatedPipeline = `  - id: rotated
+    connectors:
+      - {id: src, type: source, plugin: builtin:file, settings: {path: %[1]s}}
+      - {id: dst, type: destination, plugin: builtin:file, settings: {path: %[2]s/rotated.jsonl, rotate.size: 100000, rotate.compression: gzip}}
+`
+
+// joinRotated writes what is in a file and its rotated ones into one file, and returns its path.
+// Of a file that is there compressed, too, one is taken.
+func joinRotated(t *testing.T, path string) string {
+	t.Helper()
+	names, err := filepath.Glob(strings.TrimSuffix(path, ".jsonl") + "-*.jsonl*")
+	if err != nil || len(names) < 3 {
+		t.Fatalf("there are the rotated files %q: %v", names, err)
+	}
+	var all bytes.Buffer
+	for _, name := range append(names, path) {
+		content, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if packed, ok := strings.CutSuffix(name, ".gz"); ok {
+			if slices.Contains(names, packed) {
+				continue
+			}
+			r, err := gzip.NewReader(bytes.NewReader(content))
+			if err == nil {
+				content, err = io.ReadAll(r)
+			}
+			if err != nil {
+				t.Fatalf("cannot read %s: %v", name, err)
+			}
+		}
+		all.Write(content)
+		if len(content) > 0 && content[len(content)-1] != '\n' {
+			all.WriteByte('\n') // a torn line, which ends its file
+		}
+	}
+	joined := path + ".joined"
+	if err := os.WriteFile(joined, all.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return joined
+}
+
+// disk is a file system of its own, of which the power can be cut.
+type disk struct{ image, dir string }
+
+// newDisk makes a disk and mounts it. The test is skipped where there are no loop devices,
+// and outside CI where mounting is not allowed.
+func newDisk(t *testing.T) *disk {
+	t.Helper()
+	d := &disk{image: filepath.Join(t.TempDir(), "image"), dir: t.TempDir()}
+	if err := os.WriteFile(d.image, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(d.image, 8<<30); err != nil { // what is not written takes no space
+		t.Fatal(err)
+	}
+	if out, err := exec.Command("mkfs.ext4", "-q", "-F", d.image).CombinedOutput(); err != nil {
+		server.Missing(t, "cannot make a file system, so no power is cut: %v %s", err, out)
+	}
+	if _, err := os.Stat("/dev/loop-control"); err != nil {
+		server.Missing(t, "there are no loop devices, so no power is cut: %v", err)
+	}
+	if out, err := d.tryMount(); err != nil {
+		server.Missing(t, "cannot mount a file system, so no power is cut: %v %s", err, out)
+	}
+	t.Cleanup(func() { _ = exec.Command("umount", "-l", d.dir).Run() })
+	return d
+}
+
+func (d *disk) tryMount() ([]byte, error) {
+	return exec.Command("mount", "-o", "loop", d.image, d.dir).CombinedOutput()
+}
+
+// mount mounts the disk. While a process of another mount namespace holds a copy of the mount
+// before, the kernel hands out the file system that went down with the power again.
+func (d *disk) mount(t *testing.T) {
+	t.Helper()
+	wait.For(t, "a mounted file system that can be written to", func() bool {
+		if out, err := d.tryMount(); err != nil {
+			t.Fatalf("cannot mount: %v %s", err, out)
+		}
+		probe := filepath.Join(d.dir, "probe")
+		err := os.WriteFile(probe, nil, 0o600)
+		if err == nil {
+			err = os.Remove(probe)
+		}
+		if err != nil {
+			d.unmount(t)
+		}
+		return err == nil
+	})
+}
+
+func (d *disk) unmount(t *testing.T) {
+	t.Helper()
+	if out, err := exec.Command("umount", d.dir).CombinedOutput(); err != nil {
+		t.Fatalf("cannot unmount: %v %s", err, out)
+	}
+}
+
+// The request to ext4 to go down, and to write nothing more, not even its journal: see
+// EXT4_IOC_SHUTDOWN and EXT4_GOING_FLAGS_NOLOGFLUSH in fs/ext4/ext4.h of the kernel.
+const (
+	ext4Shutdown = 0x8004587D
+	noLogFlush   = 2
+)
+
+// cut takes the power away: what is not on the disk by now never gets there.
+func (d *disk) cut(t *testing.T) {
+	t.Helper()
+	f, err := os.Open(d.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	how := uint32(noLogFlush)
+	if _, _, errno := syscall.Syscall(syscall.SYS_IOCTL, f.Fd(), ext4Shutdown, uintptr(unsafe.Pointer(&how))); errno != 0 {
+		t.Fatalf("cannot cut the power: %v", errno)
+	}
+}

@@ -1,0 +1,92 @@
+package plugins_test
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/conduit-agent/conduit/agent/agenttest"
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
+	"github.com/conduit-agent/conduit/agent/agenttest/executable"
+	"github.com/conduit-agent/conduit/agent/config"
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// An executable that is replaced is noticed, disturbs nothing, and is what runs after a
+// restart of the pipeline.
+func TestAReplacedPluginIsUsedAfterARestart(t *testing.T) {
+	dir := agenttest.NewDir(t)
+	executable.Install(t, dir, "xgenerator")
+	w := agenttest.StartWeb(t, dir)
+	d := &agenttest.Desk{w.Agent, t}
+	d.Save("p.yaml", executable.Moving(dir, "p", "xgenerator", "builtin:file", 1000))
+	d.Runs("p", 1000)
+	plugins := func() (release string, pid int) {
+		for _, child := range executable.Children(os.Getpid()) {
+			environ, _ := os.ReadFile("/proc/" + strconv.Itoa(child) + "/environ")
+			all := strings.Split(string(environ), "\x00")
+			if slices.Contains(all, "JOURNAL="+dir+"/journal") {
+				release, pid = "old", child
+				if slices.Contains(all, "RELEASE=new") {
+					release = "new"
+				}
+			}
+		}
+		return release, pid
+	}
+	d.Wait("the source to be alone", func() bool { release, _ := plugins(); return release == "old" })
+	_, before := plugins()
+	if strings.Contains(d.Log(), "plugin replaced") {
+		t.Error("it is taken for a replacement")
+	}
+	path := filepath.Join(dir, "connectors", "xgenerator")
+	script, err := os.ReadFile(path)
+	d.Must(err)
+	d.Must(os.WriteFile(path+".new", []byte(strings.Replace(string(script), "GORACE", "RELEASE=new GORACE", 1)), 0o755))
+	d.Must(os.Rename(path+".new", path))
+	d.Wait("the new one to be noticed", func() bool { return strings.Contains(d.Log(), "plugin replaced") })
+	shown := func() spec.Condition {
+		s, err := w.API.Status(t.Context(), "p")
+		d.Must(err)
+		return s.Conditions[slices.IndexFunc(s.Conditions, func(c spec.Condition) bool { return c.Type == spec.ConditionPlugin })]
+	}
+	if c := shown(); c.Status != spec.ConditionTrue || c.Reason != "PluginReplaced" || !strings.Contains(c.Message, "connector p:src ") || !strings.Contains(c.Message, path) {
+		t.Errorf("it is shown as %+v", c)
+	}
+	d.Wait("the event", func() bool {
+		events, err := w.API.Events(t.Context(), -1, 1)
+		return err == nil && events[0].Pipeline == "p" && events[0].Reason == "PluginReplaced"
+	})
+	n := len(agenttest.Numbers(t, d.Path("p.jsonl")))
+	d.Wait("more records", func() bool { return len(agenttest.Numbers(t, d.Path("p.jsonl"))) > n+100 })
+	if !executable.Alive(before) || d.Starts("p") != 1 {
+		t.Error("replacing the plugin disturbed what runs")
+	}
+	w.Must("POST", "/v1/pipelines/p/restart", "", nil)
+	d.Wait("the new one to run", func() bool { release, _ := plugins(); return release == "new" && d.State("p").RunningGeneration == 1 })
+	if c := shown(); c.Status != spec.ConditionFalse || c.Reason != "NotChanged" {
+		t.Errorf("after the restart: %+v", c)
+	}
+	d.Stop()
+	agenttest.WantConsecutive(t, agenttest.Numbers(t, d.Path("p.jsonl")))
+}
+
+// A pipeline that does not come to rest is cut off after the time that the settings
+// give it, and its new version takes over.
+func TestDrainsEndInTime(t *testing.T) {
+	load.Parallel(t, load.Agent)
+	dir := agenttest.NewDir(t)
+	executable.Install(t, dir, "chaos")
+	d := agenttest.DeskIn(t, dir, func(c *config.Config) { c.Pipelines.DrainTimeout = 200 * time.Millisecond })
+	d.Save("p.yaml", strings.Replace(executable.Moving(dir, "p", "chaos", "builtin:file", 1), "rate: 1, format.type: structured, format.options.n: int", "mode: hang", 1))
+	d.Wait("records", func() bool {
+		text, err := os.ReadFile(d.Path("p.jsonl"))
+		return err == nil && strings.Count(string(text), "\n") == 5
+	})
+	d.Save("p.yaml", d.Generated("p", 2))
+	d.Runs("p", 2)
+}

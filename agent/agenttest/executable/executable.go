@@ -1,0 +1,100 @@
+// Package executable makes a test binary the executables of connectors that its tests run.
+package executable
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/conduit-agent/conduit/agent/agenttest"
+	"github.com/conduit-agent/conduit/plugins/builtin"
+	"github.com/conduit-agent/conduit/plugins/plugintest/chaos"
+	"github.com/conduit-agent/conduit/plugins/sdk"
+	"github.com/conduit-agent/conduit/plugins/wire"
+)
+
+// variable, when set, makes the test binary the connector of that name.
+const variable = "CONDUIT_TEST_PLUGIN"
+
+// Serve makes the test binary an executable when an agent started it as one that Install put there, and returns
+// otherwise. A TestMain calls it first. The executable is one of the connectors built in, with an x before its name, or
+// with gathering- when it is to write 10,000 records at a time unless set otherwise; journal; chaos; or one of more.
+func Serve(more ...sdk.Connector) {
+	name := os.Getenv(variable)
+	if name == "" {
+		return
+	}
+	if name == "chaos" {
+		chaos.Main()
+	}
+	for _, c := range builtin.All() {
+		switch name {
+		case "x" + c.Name:
+		case "gathering-" + c.Name:
+			c.DestinationDefaults = map[string]string{"sdk.batch.size": "10000"}
+		default:
+			continue
+		}
+		c.Name = name
+		wire.Serve(c)
+	}
+	more = append(more, sdk.Connector{Name: "journal", Version: "v1.0.0", NewSource: func() sdk.Source { return &journal{} }})
+	for _, c := range more {
+		if c.Name == name {
+			wire.Serve(c)
+		}
+	}
+	os.Exit(0)
+}
+
+// Install puts executables into the connectors directory of an agent's directory.
+func Install(t *testing.T, dir string, names ...string) {
+	t.Helper()
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(filepath.Join(dir, "connectors"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		path, tmp := filepath.Join(dir, "connectors", name), filepath.Join(dir, name+".tmp")
+		script := fmt.Sprintf("#!/bin/sh\nGORACE=atexit_sleep_ms=0 JOURNAL=%s/journal %s=%s exec %s\n", dir, variable, name, exe)
+		old := time.Now().Add(-time.Hour)
+		for _, err := range []error{os.WriteFile(tmp, []byte(script), 0o755), os.Chtimes(tmp, old, old), os.Rename(tmp, path)} {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+// Moving is a pipeline that moves generated records into a file with these plugins.
+func Moving(dir, id, source, destination string, rate int) string {
+	s := strings.Replace(agenttest.Generated(dir, id, rate, ""), "builtin:generator", source, 1)
+	return strings.Replace(s, "builtin:file", destination, 1)
+}
+
+// Children returns the processes that process pid started and that have not ended.
+func Children(pid int) (all []int) {
+	tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
+	for _, task := range tasks {
+		b, _ := os.ReadFile(task)
+		for _, f := range strings.Fields(string(b)) {
+			if child, err := strconv.Atoi(f); err == nil && Alive(child) {
+				all = append(all, child)
+			}
+		}
+	}
+	return all
+}
+
+// Alive reports whether a process exists and is no zombie.
+func Alive(pid int) bool {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	return err == nil && !strings.Contains(string(b), ") Z ")
+}

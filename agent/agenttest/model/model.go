@@ -1,0 +1,319 @@
+// Package model predicts what an agent makes of its pipeline files, going by complete scans, by what came over the API and by
+// the time.
+package model
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// What the agents are set to.
+const (
+	Confirm = 2 * time.Second
+	Grace   = time.Minute
+	Cleanup = 2 * time.Minute
+)
+
+// The flaws of a version that keep it from running, by where they show.
+const (
+	FlawPlugin   = "plugin"   // there is none of this name
+	FlawSettings = "settings" // refused by Configure
+	FlawOpen     = "open"     // a connector cannot be opened
+	FlawInvalid  = "invalid"  // the file is wrong there, though it names the pipeline
+)
+
+// Version is what is declared of a pipeline.
+type Version struct {
+	In, Out int // versions of the source and of the destination
+	Flaw    string
+	Stopped bool
+}
+
+// String says which version of each connector it is, and what is wrong with it.
+func (v Version) String() string {
+	s := fmt.Sprintf("%d>%d", v.In, v.Out)
+	if v.Stopped {
+		s += " stopped"
+	}
+	return strings.TrimSpace(s + " " + v.Flaw)
+}
+
+// Runs returns what differs between versions that run differently.
+func (v Version) Runs() Version { v.Stopped = false; return v }
+
+// Content is what a file says.
+type Content struct {
+	Broken bool // what it declares is not known completely
+	Empty  bool // there is nothing in it, which is broken, too
+	Says   map[string]Version
+}
+
+// String says what the file declares.
+func (c *Content) String() string {
+	s := strings.TrimPrefix(fmt.Sprint(c.Says), "map")
+	if c.Broken {
+		s += " and is broken"
+	}
+	return s
+}
+
+// Model is what is to be declared and to run, going by nothing but complete scans of the
+// files, by what came over the API, and by the time.
+type Model struct {
+	Dir     int  // which directory it is: another number, another directory
+	Missing bool // there is none
+	Files   map[string]*Content
+
+	// What is known from the last scans.
+	Known     map[string]bool
+	last      int  // directory
+	populated bool // there were files in it
+	Confirmed bool // or it was confirmed that there need not be
+	Retained  bool // all files are gone, and that counts for nothing
+
+	Declared map[string]*Intent // by pipeline
+	deleted  map[string]int64   // last generations of pipelines that were deleted
+	Faulty   map[string]bool    // files with errors
+}
+
+// Intent is what is declared of a pipeline, and what has come of it.
+type Intent struct {
+	Version
+	Owner      string // path of the file; "" for the API
+	Generation int64
+	Override   spec.Status
+	Withdrawn  time.Time // zero while it is declared
+	Purge      bool
+
+	Running Ran       // zero when nothing runs
+	Since   time.Time // when that was to run
+	Good    Ran       // proved itself last
+	GaveUp  int64     // generation that refused a record
+	Maybe   Ran       // may run though withdrawn: the agent may have started it before it scanned
+}
+
+// String says all of it.
+func (d *Intent) String() string {
+	owner := cmp.Or(d.Owner, "the API")
+	s := fmt.Sprintf("%s of %s, generation %d, running %s, good %s", d.Version, owner, d.Generation, d.Running, d.Good)
+	if d.Override != "" {
+		s += ", override " + string(d.Override)
+	}
+	if !d.Withdrawn.IsZero() {
+		s += ", withdrawn " + d.Withdrawn.Format(time.TimeOnly)
+	}
+	if d.Purge {
+		s += " for good"
+	}
+	if d.GaveUp != 0 {
+		s += fmt.Sprintf(", gave up %d", d.GaveUp)
+	}
+	return s
+}
+
+// Ran is a version that runs or did.
+type Ran struct {
+	Version
+	Generation int64
+}
+
+// String names the version and its generation.
+func (r Ran) String() string {
+	if r.Generation == 0 {
+		return "none"
+	}
+	return fmt.Sprintf("%d>%d (%d)", r.In, r.Out, r.Generation)
+}
+
+// Wants reports whether the pipeline is to run.
+func (d *Intent) Wants() bool {
+	return d.Withdrawn.IsZero() && (d.Override == spec.StatusRunning || d.Override == "" && !d.Stopped)
+}
+
+// New returns the model of an agent that has read nothing yet.
+func New() Model {
+	return Model{Files: map[string]*Content{}, Declared: map[string]*Intent{}, deleted: map[string]int64{}, Known: map[string]bool{}}
+}
+
+// Restarted forgets what only a running agent knows.
+func (m *Model) Restarted() {
+	m.last, m.populated, m.Confirmed = 0, false, false
+	for _, d := range m.Declared {
+		if d.Running, d.GaveUp, d.Maybe = (Ran{}), 0, (Ran{}); d.Wants() {
+			d.Maybe = d.fit()
+		}
+	}
+}
+
+// Converge takes in the files and brings about what is declared, until nothing changes.
+func (m *Model) Converge(now time.Time) {
+	for before := ""; before != m.String(); {
+		before = m.String()
+		m.Scan(now)
+		for id, d := range m.Declared {
+			m.run(id, d, now)
+		}
+	}
+}
+
+// Scan takes in the files.
+func (m *Model) Scan(now time.Time) {
+	if m.Retained = false; m.Missing {
+		m.populated, m.Confirmed = false, false
+		return
+	}
+	if m.Dir != m.last {
+		m.last, m.populated, m.Confirmed = m.Dir, false, false
+	}
+	used := false
+	for name, c := range m.Files {
+		used = used || !c.Empty || m.Known[name]
+	}
+	if m.Retained = !used && len(m.Known) > 0 && !m.populated && !m.Confirmed; m.Retained {
+		return
+	}
+	if len(m.Files) > 0 {
+		m.populated, m.Confirmed = true, false
+	}
+	m.Faulty = map[string]bool{}
+	claims := map[string][]string{}
+	for _, name := range slices.Sorted(maps.Keys(m.Files)) {
+		m.Faulty[name] = m.Files[name].Broken
+		for id, v := range m.Files[name].Says {
+			claims[id] = append(claims[id], name)
+			m.Faulty[name] = m.Faulty[name] || v.Flaw == FlawInvalid
+		}
+	}
+	for id, names := range claims {
+		m.claimed(id, names, now)
+	}
+	for id, d := range m.Declared {
+		if claims[id] == nil && d.Owner != "" {
+			m.unclaimed(d, now)
+		}
+	}
+	m.Known = map[string]bool{}
+	for name := range m.Files {
+		m.Known[name] = true
+	}
+}
+
+// claimed decides which of the files that declare a pipeline gets it.
+func (m *Model) claimed(id string, names []string, now time.Time) {
+	d := m.Declared[id]
+	switch {
+	case d != nil && (d.Purge || d.Owner == ""),
+		d != nil && d.Withdrawn.IsZero() && m.broken(d.Owner) && !slices.Contains(names, d.Owner):
+		m.refuse(id, names, "")
+	case d != nil && slices.Contains(names, d.Owner):
+		m.refuse(id, names, d.Owner)
+		m.grant(id, d.Owner)
+	case len(names) > 1:
+		m.refuse(id, names, "")
+	default:
+		m.grant(id, names[0])
+	}
+}
+
+func (m *Model) refuse(id string, names []string, but string) {
+	for _, name := range names {
+		m.Faulty[name] = m.Faulty[name] || name != but && m.Files[name].Says[id].Flaw != FlawInvalid
+	}
+}
+
+func (m *Model) grant(id, name string) {
+	v, d := m.Files[name].Says[id], m.Declared[id]
+	switch {
+	case v.Flaw != FlawInvalid:
+		m.Declare(id, v, name)
+	case d != nil && d.Owner == name:
+		d.Withdrawn = time.Time{} // back, and what it declares is not known
+	}
+}
+
+// Declare makes v what is wanted.
+func (m *Model) Declare(id string, v Version, owner string) {
+	d := m.Declared[id]
+	if d == nil {
+		d = &Intent{Generation: m.deleted[id]}
+		m.Declared[id] = d
+	}
+	if d.Generation == m.deleted[id] || d.Version != v {
+		d.Generation++
+		d.Override = ""
+	}
+	d.Version, d.Owner, d.Withdrawn = v, owner, time.Time{}
+}
+
+// unclaimed is about a pipeline that no file declares.
+func (m *Model) unclaimed(d *Intent, now time.Time) {
+	broken := m.broken(d.Owner)
+	switch {
+	case d.Purge:
+	case !broken && d.Withdrawn.IsZero():
+		d.Withdrawn = now
+	case broken && !m.Known[d.Owner]:
+		d.Withdrawn = time.Time{} // back, and what it declares is not known
+	}
+}
+
+func (m *Model) broken(name string) bool {
+	c := m.Files[name]
+	return c != nil && c.Broken
+}
+
+// run brings about what is declared of a pipeline.
+func (m *Model) run(id string, d *Intent, now time.Time) {
+	over := func(after time.Duration) bool { return !d.Withdrawn.IsZero() && !now.Before(d.Withdrawn.Add(after)) }
+	switch {
+	case d.Purge, over(Grace + Cleanup):
+		m.deleted[id] = d.Generation
+		delete(m.Declared, id)
+	case over(Grace), d.Withdrawn.IsZero() && !d.Wants():
+		d.Running, d.GaveUp = Ran{}, 0
+	case !d.Withdrawn.IsZero():
+		d.Confirm(now)
+	case d.GaveUp == d.Generation:
+		d.Running = Ran{}
+	default:
+		if r := d.fit(); r != d.Running {
+			d.Running, d.Since = r, now
+		}
+		d.Confirm(now)
+	}
+}
+
+// Confirm takes what runs for good when it is better than none, no other than what is good
+// already, or has run for long enough.
+func (d *Intent) Confirm(now time.Time) {
+	if d.Running.Generation != 0 && (d.Good.Generation == 0 || d.Good.Version == d.Running.Version || now.Sub(d.Since) >= Confirm) {
+		d.Good = d.Running
+	}
+}
+
+// fit is what can run of what is declared: what runs, if that refused it at once.
+func (d *Intent) fit() Ran {
+	switch {
+	case d.Flaw == "":
+		return Ran{d.Version.Runs(), d.Generation}
+	case d.Flaw != FlawOpen && d.Running.Generation != 0:
+		return d.Running
+	}
+	return d.Good
+}
+
+// String shows everything that converge may change.
+func (m *Model) String() string {
+	var b strings.Builder
+	for _, id := range slices.Sorted(maps.Keys(m.Declared)) {
+		fmt.Fprintf(&b, "%s: %s\n", id, m.Declared[id])
+	}
+	fmt.Fprint(&b, m.Known, m.Retained, m.Faulty, m.last, m.populated, m.Confirmed)
+	return b.String()
+}
