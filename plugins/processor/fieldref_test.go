@@ -1,4 +1,4 @@
-package fieldref_test
+package processor_test
 
 import (
 	"strings"

@@ -1,6 +1,6 @@
 //go:build !minimal
 
-package ai_test
+package processor_test
 
 import (
 	"bytes"
@@ -39,7 +39,7 @@ type fake struct {
 	requests []map[string]any
 }
 
-func serve(t *testing.T, path, authorization string, answer func(map[string]any) (int, any)) *fake {
+func aiServe(t *testing.T, path, authorization string, answer func(map[string]any) (int, any)) *fake {
 	f := &fake{path: path, authorization: authorization, answer: answer}
 	f.Server = httptest.NewServer(f)
 	t.Cleanup(f.Close)
@@ -62,7 +62,7 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(answer)
 }
 
-func configure(t testing.TB, name string, settings map[string]string) (sdk.Processor, error) {
+func aiConfigure(t testing.TB, name string, settings map[string]string) (sdk.Processor, error) {
 	for _, plugin := range ai.Plugins() {
 		if plugin.Name == name {
 			p := plugin.New()
@@ -77,9 +77,9 @@ func configure(t testing.TB, name string, settings map[string]string) (sdk.Proce
 	return nil, nil
 }
 
-func process(t testing.TB, name string, settings map[string]string, records ...record.Record) []sdk.Fate {
+func aiProcess(t testing.TB, name string, settings map[string]string, records ...record.Record) []sdk.Fate {
 	t.Helper()
-	p, err := configure(t, name, settings)
+	p, err := aiConfigure(t, name, settings)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,7 +114,7 @@ func wantRequests(t *testing.T, f *fake, want ...string) {
 }
 
 func TestOllama(t *testing.T) {
-	f := serve(t, "/api/generate", "", func(r map[string]any) (int, any) {
+	f := aiServe(t, "/api/generate", "", func(r map[string]any) (int, any) {
 		return 200, map[string]any{"done": true, "response": `{"test-field": 124}`}
 	})
 	for _, in := range []record.Record{
@@ -123,7 +123,7 @@ func TestOllama(t *testing.T) {
 	} {
 		f.requests = nil
 		records := []record.Record{in}
-		fate := process(t, "ollama", map[string]string{"url": f.URL + "/", "prompt": "add one"}, records...)[0]
+		fate := aiProcess(t, "ollama", map[string]string{"url": f.URL + "/", "prompt": "add one"}, records...)[0]
 		if m, _ := records[0].After.Structured(); fate.Kind != sdk.Kept || m["test-field"] != 124.0 {
 			t.Fatalf("%+v, %v", fate, records[0].Map())
 		}
@@ -143,14 +143,14 @@ func TestOllamaRefuses(t *testing.T) {
 		"it is no JSON of": "text",
 	}
 	for want, answer := range answers {
-		f := serve(t, "/api/generate", "", func(map[string]any) (int, any) { return 200, answer })
-		fate := process(t, "ollama", map[string]string{"url": f.URL}, raws("{}")...)[0]
+		f := aiServe(t, "/api/generate", "", func(map[string]any) (int, any) { return 200, answer })
+		fate := aiProcess(t, "ollama", map[string]string{"url": f.URL}, raws("{}")...)[0]
 		if fate.Kind != sdk.Refused || !strings.Contains(fate.Err.Error(), want) {
 			t.Errorf("fate is %+v, want %q", fate, want)
 		}
 	}
 	for _, text := range []string{"text", "[1]"} {
-		if fate := process(t, "ollama", map[string]string{"url": "http://127.0.0.1:1"}, raws(text)...)[0]; fate.Kind != sdk.Refused || !strings.Contains(fate.Err.Error(), "it is no object") {
+		if fate := aiProcess(t, "ollama", map[string]string{"url": "http://127.0.0.1:1"}, raws(text)...)[0]; fate.Kind != sdk.Refused || !strings.Contains(fate.Err.Error(), "it is no object") {
 			t.Errorf("%s: fate is %+v", text, fate)
 		}
 	}
@@ -169,12 +169,12 @@ func chatAnswer(text any) map[string]any {
 }
 
 func TestOpenAITextgen(t *testing.T) {
-	f := serve(t, "/v1/chat/completions", "Bearer "+token, func(r map[string]any) (int, any) {
+	f := aiServe(t, "/v1/chat/completions", "Bearer "+token, func(r map[string]any) (int, any) {
 		messages := r["messages"].([]any)
 		return 200, chatAnswer(strings.ToUpper(messages[1].(map[string]any)["content"].(string)))
 	})
 	records := append(raws("hello world"), record.Record{After: record.Structured(map[string]any{"a": 1})})
-	fates := process(t, "openai.textgen", openai(f, "developer_message", "uppercase", "max_tokens", "5", "temperature", "0", "stop", "a,b",
+	fates := aiProcess(t, "openai.textgen", openai(f, "developer_message", "uppercase", "max_tokens", "5", "temperature", "0", "stop", "a,b",
 		"logit_bias.50256", "-100", "store", "false", "stream", "true", "metadata.x", "y"), records...)
 	if fates[0].Kind != sdk.Kept || after(records[0]) != "HELLO WORLD" || after(records[1]) != `{"A":1}` {
 		t.Errorf("%+v, %v", fates, records)
@@ -184,17 +184,17 @@ func TestOpenAITextgen(t *testing.T) {
 		`{"logit_bias":{"50256":-100},"max_tokens":5,"messages":[{"content":"uppercase","role":"developer"},{"content":"hello world","role":"user"}],`+rest,
 		`{"logit_bias":{"50256":-100},"max_tokens":5,"messages":[{"content":"uppercase","role":"developer"},{"content":"{\"a\":1}","role":"user"}],`+rest)
 	f.answer = func(map[string]any) (int, any) { return 200, chatAnswer(nil) }
-	if fate := process(t, "openai.textgen", openai(f, "developer_message", "x"), raws("x")...)[0]; fate.Kind != sdk.Refused || !strings.Contains(fate.Err.Error(), "it has no text") {
+	if fate := aiProcess(t, "openai.textgen", openai(f, "developer_message", "x"), raws("x")...)[0]; fate.Kind != sdk.Refused || !strings.Contains(fate.Err.Error(), "it has no text") {
 		t.Errorf("fate is %+v", fate)
 	}
-	if fate := process(t, "openai.textgen", openai(f, "developer_message", "x"), record.Record{})[0]; fate.Kind != sdk.Refused || !strings.Contains(fate.Err.Error(), "there is no .Payload.After") {
+	if fate := aiProcess(t, "openai.textgen", openai(f, "developer_message", "x"), record.Record{})[0]; fate.Kind != sdk.Refused || !strings.Contains(fate.Err.Error(), "there is no .Payload.After") {
 		t.Errorf("fate is %+v", fate)
 	}
 }
 
 func TestOpenAIEmbeddings(t *testing.T) {
 	const want = "[0.1,0.2,0.3,0.4,0.5]"
-	f := serve(t, "/v1/embeddings", "Bearer "+token, func(r map[string]any) (int, any) {
+	f := aiServe(t, "/v1/embeddings", "Bearer "+token, func(r map[string]any) (int, any) {
 		embedding := any([]float64{0.1, 0.2, 0.3, 0.4, 0.5})
 		if r["encoding_format"] == "base64" {
 			var b []byte
@@ -207,20 +207,20 @@ func TestOpenAIEmbeddings(t *testing.T) {
 	})
 	for _, settings := range []map[string]string{openai(f), openai(f, "encoding_format", "base64", "dimensions", "5", "user", "u")} {
 		records := raws("text")
-		if fate := process(t, "openai.embeddings", settings, records...)[0]; fate.Kind != sdk.Kept || after(records[0]) != want {
+		if fate := aiProcess(t, "openai.embeddings", settings, records...)[0]; fate.Kind != sdk.Kept || after(records[0]) != want {
 			t.Errorf("%+v, %s", fate, after(records[0]))
 		}
 	}
 	wantRequests(t, f, `{"input":"text","model":"m"}`, `{"dimensions":5,"encoding_format":"base64","input":"text","model":"m","user":"u"}`)
 	f.answer = func(map[string]any) (int, any) { return 200, map[string]any{"data": []any{}} }
-	if fate := process(t, "openai.embeddings", openai(f), raws("x")...)[0]; fate.Kind != sdk.Refused {
+	if fate := aiProcess(t, "openai.embeddings", openai(f), raws("x")...)[0]; fate.Kind != sdk.Refused {
 		t.Errorf("fate is %+v", fate)
 	}
 }
 
 func TestOpenAIRetries(t *testing.T) {
 	status, fails := 429, 2
-	f := serve(t, "/v1/embeddings", "Bearer "+token, nil)
+	f := aiServe(t, "/v1/embeddings", "Bearer "+token, nil)
 	f.answer = func(map[string]any) (int, any) {
 		if len(f.requests)%(fails+1) != 0 {
 			return status, map[string]any{"error": map[string]any{"message": "bad " + token}}
@@ -228,19 +228,19 @@ func TestOpenAIRetries(t *testing.T) {
 		return 200, map[string]any{"data": []any{map[string]any{"embedding": []float64{1}}}}
 	}
 	records := raws("a", "b") // each has tries of its own
-	for _, fate := range process(t, "openai.embeddings", openai(f, "max_retries", "2"), records...) {
+	for _, fate := range aiProcess(t, "openai.embeddings", openai(f, "max_retries", "2"), records...) {
 		if fate.Kind != sdk.Kept || len(f.requests) != 6 {
 			t.Errorf("%+v after %d requests", fate, len(f.requests))
 		}
 	}
 	f.requests = nil
-	fate := process(t, "openai.embeddings", openai(f, "max_retries", "1"), raws("a")...)[0]
+	fate := aiProcess(t, "openai.embeddings", openai(f, "max_retries", "1"), raws("a")...)[0]
 	if fate.Kind != sdk.Refused || !strings.Contains(fate.Err.Error(), "429") || !strings.Contains(fate.Err.Error(), "the last of 2 tries") || len(f.requests) != 2 {
 		t.Errorf("%+v after %d requests", fate, len(f.requests))
 	}
 	for _, status = range []int{400, 401, 403, 404, 422} {
 		f.requests = nil
-		fate = process(t, "openai.embeddings", openai(f), raws("a")...)[0]
+		fate = aiProcess(t, "openai.embeddings", openai(f), raws("a")...)[0]
 		if fate.Kind != sdk.Refused || !strings.Contains(fate.Err.Error(), fmt.Sprint(status)) || len(f.requests) != 1 {
 			t.Errorf("%+v after %d requests", fate, len(f.requests))
 		}
@@ -256,7 +256,7 @@ func cohere(f *fake, more ...string) map[string]string {
 }
 
 func TestCohereCommand(t *testing.T) {
-	f := serve(t, "/v2/chat", "Bearer "+token, func(r map[string]any) (int, any) {
+	f := aiServe(t, "/v2/chat", "Bearer "+token, func(r map[string]any) (int, any) {
 		return 200, map[string]any{"message": map[string]any{"role": "assistant", "content": []any{map[string]any{"type": "text", "text": "I am a test"}}}}
 	})
 	for prompt, want := range map[string]string{
@@ -266,7 +266,7 @@ func TestCohereCommand(t *testing.T) {
 	} {
 		f.requests = nil
 		records := raws("who are you?")
-		if fate := process(t, "cohere.command", cohere(f, "prompt", prompt, "response.body", ".Payload.Before"), records...)[0]; fate.Kind != sdk.Kept {
+		if fate := aiProcess(t, "cohere.command", cohere(f, "prompt", prompt, "response.body", ".Payload.Before"), records...)[0]; fate.Kind != sdk.Kept {
 			t.Errorf("fate is %+v", fate)
 		}
 		if b, _ := records[0].Before.Raw(); string(b) != "I am a test" || after(records[0]) != "who are you?" {
@@ -276,7 +276,7 @@ func TestCohereCommand(t *testing.T) {
 		wantRequests(t, f, fmt.Sprintf(`{"messages":[{"content":%s,"role":"user"}],"model":"command","stream":false}`, content))
 	}
 	f.answer = func(map[string]any) (int, any) { return 200, map[string]any{"message": map[string]any{}} }
-	if fate := process(t, "cohere.command", cohere(f, "prompt", "x"), raws("x")...)[0]; fate.Kind != sdk.Refused || !strings.Contains(fate.Err.Error(), "want one text") {
+	if fate := aiProcess(t, "cohere.command", cohere(f, "prompt", "x"), raws("x")...)[0]; fate.Kind != sdk.Refused || !strings.Contains(fate.Err.Error(), "want one text") {
 		t.Errorf("fate is %+v", fate)
 	}
 }
@@ -308,9 +308,9 @@ func unpack(t *testing.T, r record.Record) string {
 }
 
 func TestCohereEmbed(t *testing.T) {
-	f := serve(t, "/v2/embed", "Bearer "+token, embedded)
+	f := aiServe(t, "/v2/embed", "Bearer "+token, embedded)
 	records := raws("a", "bb", "ccc")
-	process(t, "cohere.embed", cohere(f, "maxTextsPerRequest", "2"), records...)
+	aiProcess(t, "cohere.embed", cohere(f, "maxTextsPerRequest", "2"), records...)
 	for i, r := range records {
 		if got, want := unpack(t, r), fmt.Sprintf("[0.1,0.2,%d]", i+1); got != want || r.Metadata.Get("cohere.embed.model") != "embed-english-v2.0" {
 			t.Errorf("record %d: %s, %v", i, got, r.Metadata)
@@ -320,15 +320,15 @@ func TestCohereEmbed(t *testing.T) {
 		`{"embedding_types":["float"],"model":"embed-english-v2.0","texts":["a","bb"]}`,
 		`{"embedding_types":["float"],"model":"embed-english-v2.0","texts":["ccc"]}`)
 	f.requests = nil
-	process(t, "cohere.embed", cohere(f, "model", "embed-v4.0", "inputType", "search_query"), raws("a")...)
+	aiProcess(t, "cohere.embed", cohere(f, "model", "embed-v4.0", "inputType", "search_query"), raws("a")...)
 	wantRequests(t, f, `{"embedding_types":["float"],"input_type":"search_query","model":"embed-v4.0","texts":["a"]}`)
 }
 
 // One text that the service refuses costs no other record of the request.
 func TestCohereEmbedRefusesOne(t *testing.T) {
-	f := serve(t, "/v2/embed", "Bearer "+token, embedded)
+	f := aiServe(t, "/v2/embed", "Bearer "+token, embedded)
 	records := append(raws("a", "bad", "ccc"), record.Record{})
-	fates := process(t, "cohere.embed", cohere(f), records...)
+	fates := aiProcess(t, "cohere.embed", cohere(f), records...)
 	for i, want := range []sdk.FateKind{sdk.Kept, sdk.Refused, sdk.Kept, sdk.Refused} {
 		if fates[i].Kind != want {
 			t.Errorf("fate of %d is %+v, want %v", i, fates[i], want)
@@ -340,20 +340,20 @@ func TestCohereEmbedRefusesOne(t *testing.T) {
 	f.answer = func(map[string]any) (int, any) {
 		return 200, map[string]any{"embeddings": map[string]any{"float": []any{}}}
 	}
-	if fate := process(t, "cohere.embed", cohere(f), raws("a")...)[0]; fate.Kind != sdk.Refused || !strings.Contains(fate.Err.Error(), "0 embeddings for 1 texts") {
+	if fate := aiProcess(t, "cohere.embed", cohere(f), raws("a")...)[0]; fate.Kind != sdk.Refused || !strings.Contains(fate.Err.Error(), "0 embeddings for 1 texts") {
 		t.Errorf("fate is %+v", fate)
 	}
 }
 
 func TestCohereRetries(t *testing.T) {
-	f := serve(t, "/v2/embed", "Bearer "+token, nil)
+	f := aiServe(t, "/v2/embed", "Bearer "+token, nil)
 	f.answer = func(r map[string]any) (int, any) {
 		if len(f.requests) == 1 {
 			return 500, map[string]any{"message": "later"}
 		}
 		return embedded(r)
 	}
-	if fate := process(t, "cohere.embed", cohere(f, "backoffRetry.count", "1"), raws("a")...)[0]; fate.Kind != sdk.Kept || len(f.requests) != 2 {
+	if fate := aiProcess(t, "cohere.embed", cohere(f, "backoffRetry.count", "1"), raws("a")...)[0]; fate.Kind != sdk.Kept || len(f.requests) != 2 {
 		t.Errorf("%+v after %d requests", fate, len(f.requests))
 	}
 }
@@ -361,11 +361,11 @@ func TestCohereRetries(t *testing.T) {
 // Each record gets the rating of its own text, in whatever order they come.
 func TestCohereRerank(t *testing.T) {
 	const nevada = "Carson City is the capital city of the American state of Nevada."
-	f := serve(t, "/v2/rerank", "Bearer "+token, func(r map[string]any) (int, any) {
+	f := aiServe(t, "/v2/rerank", "Bearer "+token, func(r map[string]any) (int, any) {
 		return 200, map[string]any{"results": []any{map[string]any{"index": 1, "relevance_score": 0.9}, map[string]any{"index": 0, "relevance_score": 0.25}}}
 	})
 	records := raws("Lima", nevada, "none")
-	fates := process(t, "cohere.rerank", cohere(f, "query", "What is the capital of Nevada?"), records...)
+	fates := aiProcess(t, "cohere.rerank", cohere(f, "query", "What is the capital of Nevada?"), records...)
 	if got, want := after(records[1]), `{"document":{"text":"`+nevada+`"},"index":1,"relevance_score":0.9}`; got != want {
 		t.Errorf("got %s", got)
 	}
@@ -378,7 +378,7 @@ func TestCohereRerank(t *testing.T) {
 	wantRequests(t, f, `{"documents":["Lima","`+nevada+`","none"],"model":"rerank-v3.5","query":"What is the capital of Nevada?"}`)
 }
 
-func TestSettings(t *testing.T) {
+func TestAISettings(t *testing.T) {
 	for _, test := range []struct {
 		name, setting, value, want string
 	}{
@@ -403,18 +403,18 @@ func TestSettings(t *testing.T) {
 			"openai.embeddings": {"api_key": "k", "model": "m"}, "cohere.command": {"apiKey": "k", "prompt": "p"},
 			"cohere.embed": {"apiKey": "k"}, "cohere.rerank": {"apiKey": "k", "query": "q"},
 		}[test.name]
-		if _, err := configure(t, test.name, settings); err != nil {
+		if _, err := aiConfigure(t, test.name, settings); err != nil {
 			t.Errorf("%s: error is %v", test.name, err)
 		}
 		settings[test.setting] = test.value
-		if _, err := configure(t, test.name, settings); err == nil || !strings.Contains(err.Error(), test.want) {
+		if _, err := aiConfigure(t, test.name, settings); err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%+v: error is %v", test, err)
 		}
 	}
 }
 
 // No token reaches an error or the log.
-func TestTokensStayHidden(t *testing.T) {
+func TestAITokensStayHidden(t *testing.T) {
 	var lines bytes.Buffer
 	log := slog.New(slog.NewTextHandler(&lines, &slog.HandlerOptions{Level: slog.LevelDebug - 4}))
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -429,7 +429,7 @@ func TestTokensStayHidden(t *testing.T) {
 			"openai.textgen": openai(f, "developer_message", "d", "max_retries", "1"), "openai.embeddings": openai(f, "max_retries", "1"),
 			"cohere.command": cohere(f, "prompt", "p"), "cohere.embed": cohere(f), "cohere.rerank": cohere(f, "query", "q"),
 		} {
-			p, err := configure(t, name, settings)
+			p, err := aiConfigure(t, name, settings)
 			if err != nil {
 				t.Fatal(err)
 			}

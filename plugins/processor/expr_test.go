@@ -1,6 +1,6 @@
 //go:build !minimal
 
-package expr_test
+package processor_test
 
 import (
 	"strings"
@@ -16,14 +16,14 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-func configure(t testing.TB, plugin sdk.ProcessorPlugin, setting, value string) (sdk.Processor, error) {
+func exprConfigure(t testing.TB, plugin sdk.ProcessorPlugin, setting, value string) (sdk.Processor, error) {
 	p := plugin.New()
 	return p, p.Configure(t.Context(), p.Parameters().ApplyDefaults(map[string]string{setting: value}))
 }
 
-func process(t testing.TB, plugin sdk.ProcessorPlugin, setting, value string, r record.Record) (sdk.Fate, record.Record) {
+func exprProcess(t testing.TB, plugin sdk.ProcessorPlugin, setting, value string, r record.Record) (sdk.Fate, record.Record) {
 	t.Helper()
-	p, err := configure(t, plugin, setting, value)
+	p, err := exprConfigure(t, plugin, setting, value)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,7 +66,7 @@ func TestMap(t *testing.T) {
 			want := order()
 			m, _ := want.After.Structured()
 			test.change(m, &want)
-			fate, got := process(t, expr.Map(), "mapping", test.mapping, order())
+			fate, got := exprProcess(t, expr.Map(), "mapping", test.mapping, order())
 			if d := cmp.Diff(want.Map(), got.Map()); fate.Kind != sdk.Kept || d != "" {
 				t.Errorf("fate is %+v, difference:\n%s", fate, d)
 			}
@@ -76,7 +76,7 @@ func TestMap(t *testing.T) {
 
 // What an expression copies from a record is a copy.
 func TestMapCopies(t *testing.T) {
-	_, got := process(t, expr.Map(), "mapping", `.Payload.After.copy = after.nested`, order())
+	_, got := exprProcess(t, expr.Map(), "mapping", `.Payload.After.copy = after.nested`, order())
 	m, _ := got.After.Structured()
 	m["copy"].(map[string]any)["x"] = int64(9)
 	if m["nested"].(map[string]any)["x"] != 1 {
@@ -97,7 +97,7 @@ func TestFilter(t *testing.T) {
 		`after.name > 3`:                          sdk.Refused,
 		`after.name`:                              sdk.Refused,
 	} {
-		if fate, _ := process(t, expr.Filter(), "expression", expression, order()); fate.Kind != want {
+		if fate, _ := exprProcess(t, expr.Filter(), "expression", expression, order()); fate.Kind != want {
 			t.Errorf("%s: fate is %+v, want %v", expression, fate, want)
 		}
 	}
@@ -123,7 +123,7 @@ func TestMistakesAreFoundBefore(t *testing.T) {
 		{expr.Map(), "mapping", ".Payload = nil", "cannot set .Payload: name a field of it"},
 		{expr.Map(), "mapping", "# nothing", "it has no line with an expression"},
 	} {
-		_, err := configure(t, test.plugin, test.setting, test.value)
+		_, err := exprConfigure(t, test.plugin, test.setting, test.value)
 		if err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%.1000s: error is %.1000v\nwant %s", test.value, err, test.want)
 		}
@@ -143,7 +143,7 @@ func TestRefusals(t *testing.T) {
 	} {
 		var fate sdk.Fate
 		var got record.Record
-		took := cputime.Of(func() { fate, got = process(t, expr.Map(), "mapping", mapping, order()) })
+		took := cputime.Of(func() { fate, got = exprProcess(t, expr.Map(), "mapping", mapping, order()) })
 		if fate.Kind != sdk.Refused || !strings.Contains(fate.Err.Error(), want) {
 			t.Errorf("%s: fate is %+v, want %q", mapping, fate, want)
 		}
@@ -166,7 +166,7 @@ func BenchmarkExpr(b *testing.B) {
 		{"filter", expr.Filter(), "expression", `after.id >= 0`},
 	} {
 		b.Run(bench.name, func(b *testing.B) {
-			p, err := configure(b, bench.plugin, bench.setting, bench.value)
+			p, err := exprConfigure(b, bench.plugin, bench.setting, bench.value)
 			if err != nil {
 				b.Fatal(err)
 			}

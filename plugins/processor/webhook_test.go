@@ -1,4 +1,4 @@
-package webhook_test
+package processor_test
 
 import (
 	"bytes"

@@ -1,4 +1,4 @@
-package fields_test
+package processor_test
 
 import (
 	"context"
@@ -12,7 +12,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-func configure(name string, settings map[string]string) (sdk.Processor, error) {
+func fieldsConfigure(name string, settings map[string]string) (sdk.Processor, error) {
 	for _, plugin := range fields.Plugins() {
 		if plugin.Name == name {
 			p := plugin.New()
@@ -24,7 +24,7 @@ func configure(name string, settings map[string]string) (sdk.Processor, error) {
 
 func masked(t *testing.T, settings map[string]string, r record.Record) record.Record {
 	t.Helper()
-	p, err := configure("field.mask", settings)
+	p, err := fieldsConfigure("field.mask", settings)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,7 +105,7 @@ func TestSettingsThatCannotBe(t *testing.T) {
 		`"value": cannot parse the template`:        {"field.set", map[string]string{"field": ".Key.x", "value": "{{ nothing }}"}},
 		`.Key cannot hold a int`:                    {"field.convert", map[string]string{"field": ".Key", "type": "int"}},
 	} {
-		if _, err := configure(c.name, c.settings); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := fieldsConfigure(c.name, c.settings); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s %v: %v, want %s", c.name, c.settings, err, want)
 		}
 	}

@@ -1,4 +1,4 @@
-package window_test
+package processor_test
 
 import (
 	"context"
@@ -21,14 +21,14 @@ type tester interface {
 	Fatal(...any)
 }
 
-func configure(settings map[string]string) (sdk.Processor, error) {
+func windowConfigure(settings map[string]string) (sdk.Processor, error) {
 	p := window.Plugins()[0].New()
 	return p, p.Configure(context.Background(), p.Parameters().ApplyDefaults(settings))
 }
 
-func open(t tester, settings map[string]string) sdk.Processor {
+func windowOpen(t tester, settings map[string]string) sdk.Processor {
 	t.Helper()
-	p, err := configure(settings)
+	p, err := windowConfigure(settings)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,7 +42,7 @@ type results struct {
 	refused []string
 }
 
-func process(t tester, p sdk.Processor, token any, objects ...map[string]any) (out results) {
+func windowProcess(t tester, p sdk.Processor, token any, objects ...map[string]any) (out results) {
 	t.Helper()
 	records := make([]record.Record, len(objects))
 	for i, m := range objects {
@@ -78,14 +78,14 @@ func object(pairs ...any) map[string]any {
 
 func TestTumblingWindow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // the clock begins at 2000-01-01
-		p := open(t, map[string]string{
+		p := windowOpen(t, map[string]string{
 			"key": ".Payload.After.k", "window.size": "1m",
 			"fields.n": "count", "fields.amounts": "count(.Payload.After.a)", "fields.sum": "sum(.Payload.After.a)", "fields.min": "min(.Payload.After.a)",
 			"fields.max": "max(.Payload.After.a)", "fields.first": "first(.Payload.After.a)", "fields.last": "last(.Payload.After.a)",
 		})
-		process(t, p, 1, object("k", "x", "a", int64(3)), object("k", "y", "a", 0.5), object("k", "x", "a", int64(1)))
+		windowProcess(t, p, 1, object("k", "x", "a", int64(3)), object("k", "y", "a", 0.5), object("k", "x", "a", int64(1)))
 		time.Sleep(30 * time.Second)
-		out := process(t, p, 2, object("k", "x"), object("k", "y", "a", int64(2)))
+		out := windowProcess(t, p, 2, object("k", "x"), object("k", "y", "a", int64(2)))
 		if len(out.after) > 0 {
 			t.Fatalf("in the middle of the window: %v", out.after)
 		}
@@ -94,7 +94,7 @@ func TestTumblingWindow(t *testing.T) {
 			t.Errorf("the window ends in %s", d)
 		}
 		time.Sleep(time.Until(deadline))
-		out = process(t, p, nil)
+		out = windowProcess(t, p, nil)
 		want := []map[string]any{
 			object("k", "x", "n", int64(3), "amounts", int64(2), "sum", int64(4), "min", int64(1), "max", int64(3), "first", int64(3), "last", int64(1), "start", "2000-01-01T00:00:00Z"),
 			object("k", "y", "n", int64(2), "amounts", int64(2), "sum", 2.5, "min", 0.5, "max", int64(2), "first", 0.5, "last", int64(2), "start", "2000-01-01T00:00:00Z"),
@@ -110,15 +110,15 @@ func TestTumblingWindow(t *testing.T) {
 
 func TestSlidingWindow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := open(t, map[string]string{"window.size": "1m", "window.slide": "30s", "fields.sum": "sum(.Payload.After.a)"})
-		process(t, p, "one", object("a", int64(1)))
+		p := windowOpen(t, map[string]string{"window.size": "1m", "window.slide": "30s", "fields.sum": "sum(.Payload.After.a)"})
+		windowProcess(t, p, "one", object("a", int64(1)))
 		time.Sleep(30 * time.Second)
-		first := process(t, p, "two", object("a", int64(10)))
+		first := windowProcess(t, p, "two", object("a", int64(10)))
 		if diff := cmp.Diff([]map[string]any{object("sum", int64(1), "start", "1999-12-31T23:59:30Z")}, first.after); diff != "" || len(first.settled) > 0 {
 			t.Errorf("the first window settles %v (-want +got):\n%s", first.settled, diff)
 		}
 		time.Sleep(30 * time.Second)
-		second := process(t, p, nil)
+		second := windowProcess(t, p, nil)
 		if diff := cmp.Diff([]map[string]any{object("sum", int64(11), "start", "2000-01-01T00:00:00Z")}, second.after); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
@@ -132,7 +132,7 @@ func TestSlidingWindow(t *testing.T) {
 // that overlap, and not when records of two sources with equal positions are in one window.
 func TestResultsAreToldApart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := open(t, map[string]string{"window.size": "1m", "window.slide": "20s", "key": ".Payload.After.k"})
+		p := windowOpen(t, map[string]string{"window.size": "1m", "window.slide": "20s", "key": ".Payload.After.k"})
 		seen := map[string]bool{}
 		n := 0
 		for i := range 12 {
@@ -170,13 +170,13 @@ func TestResultsAreToldApart(t *testing.T) {
 
 func TestWindowsByTheTimeOfRecords(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := open(t, map[string]string{"window.size": "1m", "time": ".Payload.After.t", "lateness": "10s"})
+		p := windowOpen(t, map[string]string{"window.size": "1m", "time": ".Payload.After.t", "lateness": "10s"})
 		at := func(s string) map[string]any { return object("t", "2024-01-01T00:"+s+"Z") }
-		out := process(t, p, 1, at("00:00"), at("01:05"), at("00:59"))
+		out := windowProcess(t, p, 1, at("00:00"), at("01:05"), at("00:59"))
 		if len(out.after) > 0 {
 			t.Errorf("before the lateness is over: %v", out.after)
 		}
-		out = process(t, p, 1, at("01:10"), at("00:58"))
+		out = windowProcess(t, p, 1, at("01:10"), at("00:58"))
 		if diff := cmp.Diff([]map[string]any{object("count", int64(2), "start", "2024-01-01T00:00:00Z")}, out.after); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
@@ -184,7 +184,7 @@ func TestWindowsByTheTimeOfRecords(t *testing.T) {
 			t.Errorf("refused %v", out.refused)
 		}
 		time.Sleep(70 * time.Second) // nothing comes
-		out = process(t, p, nil)
+		out = windowProcess(t, p, nil)
 		if len(out.after) != 1 || out.after[0]["count"] != int64(2) || len(out.settled) != 2 {
 			t.Errorf("when nothing comes: %+v", out)
 		}
@@ -193,8 +193,8 @@ func TestWindowsByTheTimeOfRecords(t *testing.T) {
 
 func TestWindowEndsEarlyWhenItHoldsAsManyAsItMay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := open(t, map[string]string{"window.size": "1h", "window.records": "3"})
-		out := process(t, p, 1, object(), object(), object(), object())
+		p := windowOpen(t, map[string]string{"window.size": "1h", "window.records": "3"})
+		out := windowProcess(t, p, 1, object(), object(), object(), object())
 		if len(out.after) != 1 || out.after[0]["count"] != int64(3) || len(out.settled) != 3 {
 			t.Errorf("%+v", out)
 		}
@@ -202,8 +202,8 @@ func TestWindowEndsEarlyWhenItHoldsAsManyAsItMay(t *testing.T) {
 }
 
 func TestAggregateRefuses(t *testing.T) {
-	p := open(t, map[string]string{"window.size": "1h", "fields.sum": "sum(.Payload.After.a)", "fields.max": "max(.Payload.After.m)"})
-	out := process(t, p, 1, object("a", "text"), object("m", "text"), object("m", int64(1)))
+	p := windowOpen(t, map[string]string{"window.size": "1h", "fields.sum": "sum(.Payload.After.a)", "fields.max": "max(.Payload.After.m)"})
+	out := windowProcess(t, p, 1, object("a", "text"), object("m", "text"), object("m", int64(1)))
 	want := []string{"cannot compute sum of .Payload.After.a: it is no number", "cannot compute max of .Payload.After.m: cannot compare values of types integer and text"}
 	if diff := cmp.Diff(want, out.refused); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -216,7 +216,7 @@ func TestAggregateRefuses(t *testing.T) {
 		"must be less than 8001, not 9000":  {"window.size": "1m", "window.records": "9000"},
 		".Key has no name for the results":  {"window.size": "1m", "key": ".Key"},
 	} {
-		if _, err := configure(settings); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := windowConfigure(settings); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v: %v, want %s", settings, err, want)
 		}
 	}
@@ -250,7 +250,7 @@ func TestRecordsCountByTheirOwnTime(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				start := time.Now() // the beginning of a minute
-				p := open(t, map[string]string{"window.size": "1m"})
+				p := windowOpen(t, map[string]string{"window.size": "1m"})
 				var got []string
 				note := func(b *sdk.ProcessBatch) {
 					if err := p.Process(t.Context(), b); err != nil {
@@ -295,8 +295,8 @@ func TestRecordsCountByTheirOwnTime(t *testing.T) {
 
 // TestReleaseEndsAllWindows releases all held records.
 func TestReleaseEndsAllWindows(t *testing.T) {
-	p := open(t, map[string]string{"window.size": "1h", "time": ".Payload.After.t", "lateness": "24h"})
-	out := process(t, p, 1, object("t", "2024-01-01T00:00:00Z"), object("t", "2024-01-01T05:00:00Z"))
+	p := windowOpen(t, map[string]string{"window.size": "1h", "time": ".Payload.After.t", "lateness": "24h"})
+	out := windowProcess(t, p, 1, object("t", "2024-01-01T00:00:00Z"), object("t", "2024-01-01T05:00:00Z"))
 	b := sdk.NewProcessBatch(nil, nil, nil)
 	if err := p.(sdk.Releaser).Release(t.Context(), b); err != nil || len(out.after) > 0 || len(b.Emitted()) != 2 ||
 		!p.(sdk.TimedProcessor).Deadline().IsZero() {
@@ -311,7 +311,7 @@ func TestEveryHeldRecordIsSettledOnce(t *testing.T) {
 			slide := rapid.IntRange(1, 20).Draw(rt, "slide")
 			settings := map[string]string{"window.size": fmt.Sprint(slide*rapid.IntRange(1, 5).Draw(rt, "overlap"), "s"), "window.slide": fmt.Sprint(slide, "s"),
 				"window.records": fmt.Sprint(rapid.IntRange(1, 50).Draw(rt, "records")), "key": ".Payload.After.k"}
-			p, err := configure(settings)
+			p, err := windowConfigure(settings)
 			if err != nil {
 				rt.Fatal(err)
 			}
@@ -327,12 +327,12 @@ func TestEveryHeldRecordIsSettledOnce(t *testing.T) {
 				for i := range objects {
 					objects[i] = object("k", rapid.IntRange(0, 2).Draw(rt, "key"))
 				}
-				note(process(rt, p, token, objects...))
+				note(windowProcess(rt, p, token, objects...))
 				total += n
 				time.Sleep(time.Duration(rapid.IntRange(0, 15).Draw(rt, "pause")) * time.Second)
 			}
 			time.Sleep(time.Hour)
-			note(process(rt, p, 99))
+			note(windowProcess(rt, p, 99))
 			if len(seen) != total {
 				rt.Fatalf("%d of %d records are settled", len(seen), total)
 			}

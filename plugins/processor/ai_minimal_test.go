@@ -1,6 +1,6 @@
 //go:build minimal
 
-package ai_test
+package processor_test
 
 import (
 	"strings"
@@ -9,7 +9,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/processor/ai"
 )
 
-func TestMinimal(t *testing.T) {
+func TestAIMinimal(t *testing.T) {
 	for _, plugin := range ai.Plugins() {
 		if err := plugin.New().Configure(t.Context(), nil); err == nil || !strings.Contains(err.Error(), "this build has no processors that ask language models") {
 			t.Errorf("%s: %v", plugin.Name, err)

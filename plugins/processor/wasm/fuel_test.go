@@ -1,4 +1,4 @@
-package fuel_test
+package wasm_test
 
 import (
 	"bytes"

@@ -1,4 +1,4 @@
-package jsonvalue_test
+package processor_test
 
 import (
 	"encoding/json"
@@ -9,7 +9,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/processor/jsonvalue"
 )
 
-var texts = []string{
+var jsonvalueTexts = []string{
 	`{"a":1,"b":[true,false,null,"x"],"c":{"d":-1.5e3}}`, `[]`, `{}`, ` "text" `, `null`, `0`, `-0`, `1e400`, `01`, `+1`, `1.`, `.5`, `1e`, `--1`,
 	`{"a":1,"a":2}`, `{"a"}`, `{"a":}`, `{,}`, `{"a":1,}`, `[1,]`, `[1 2]`, `{"a" : 1 }`, "\"\u00e4\\u00e4\\ud83d\\ude00\\ud83d x\\n\\/\"", `"\x"`, `"\u12"`, "\"\x01\"", "\"\xff\"",
 	`tru`, `nul`, `"open`, `{"a":1`, `[`, ``, ` `, `1 2`, `"\`, `123456789012345678901234567890`, `"\u12-4"`, `"\u+123"`, `9007199254740992`, `{"\ud83d":1}`, `"\ud83d\u0041"`,
@@ -43,13 +43,13 @@ func asFloats(v any) any {
 }
 
 func TestParseIsEncodingJSON(t *testing.T) {
-	for _, text := range texts {
+	for _, text := range jsonvalueTexts {
 		same(t, []byte(text))
 	}
 }
 
 func FuzzParse(f *testing.F) {
-	for _, text := range texts {
+	for _, text := range jsonvalueTexts {
 		f.Add([]byte(text))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) { same(t, b) })

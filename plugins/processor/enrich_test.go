@@ -1,4 +1,4 @@
-package enrich_test
+package processor_test
 
 import (
 	"context"
@@ -122,10 +122,10 @@ func TestFileTables(t *testing.T) {
 	want(t, enriched(t, p, ctx, "2"), "filtered")
 }
 
-// service is asked for what is known of an id, and counts that.
-type service struct{ asked atomic.Int32 }
+// enrichService is asked for what is known of an id, and counts that.
+type enrichService struct{ asked atomic.Int32 }
 
-func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (s *enrichService) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	n := s.asked.Add(1)
 	if r.Header.Get("Authorization") != "Bearer secret" {
 		w.WriteHeader(http.StatusUnauthorized)
@@ -154,7 +154,7 @@ func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func TestHTTP(t *testing.T) {
-	var known service
+	var known enrichService
 	asked := &known.asked
 	server := httptest.NewServer(&known)
 	defer server.Close()

@@ -1,6 +1,6 @@
 //go:build !minimal
 
-package expr_test
+package processor_test
 
 import (
 	"runtime/metrics"
@@ -12,7 +12,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-func allocated() uint64 {
+func exprAllocated() uint64 {
 	sample := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
 	metrics.Read(sample)
 	return sample[0].Value.Uint64()
@@ -77,14 +77,14 @@ func TestExpressionsAreBounded(t *testing.T) {
 		p := mapping(t, hostile)
 		records := []record.Record{data(), {After: record.Structured(map[string]any{})}}
 		b := sdk.NewProcessBatch(nil, records[:1], nil)
-		before := allocated()
+		before := exprAllocated()
 		if err := p.Process(t.Context(), b); err != nil {
 			t.Fatalf("%.80s: %v", hostile, err)
 		}
 		if f := b.Fates(); len(f) != 1 || f[0].Kind != sdk.Refused {
 			t.Errorf("%.80s: fates are %+v, want a refusal", hostile, f)
 		}
-		if n := allocated() - before; n > 512<<20 {
+		if n := exprAllocated() - before; n > 512<<20 {
 			t.Errorf("%.80s: %d MiB were allocated", hostile, n>>20)
 		}
 	}

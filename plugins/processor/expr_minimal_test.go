@@ -1,6 +1,6 @@
 //go:build minimal
 
-package expr_test
+package processor_test
 
 import (
 	"strings"
@@ -9,7 +9,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/processor/expr"
 )
 
-func TestMinimal(t *testing.T) {
+func TestExprMinimal(t *testing.T) {
 	for _, plugin := range expr.Plugins() {
 		p := plugin.New()
 		settings := map[string]string{"expression": "x", "mapping": "y"}
