@@ -1,4 +1,4 @@
-package editor_test
+package api_test
 
 import (
 	"slices"

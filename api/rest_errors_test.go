@@ -1,4 +1,4 @@
-package rest_test
+package api_test
 
 import (
 	"encoding/json"

@@ -1,4 +1,4 @@
-package live_test
+package api_test
 
 import (
 	"context"
@@ -17,8 +17,8 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// world is an agent to follow.
-type world struct {
+// liveWorld is an agent to follow.
+type liveWorld struct {
 	mu       sync.Mutex
 	statuses []rest.PipelineStatus
 	files    []spec.FileState
@@ -26,7 +26,7 @@ type world struct {
 	changed  chan struct{}
 }
 
-func (w *world) change(f func()) {
+func (w *liveWorld) change(f func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	f()
@@ -34,7 +34,7 @@ func (w *world) change(f func()) {
 	w.changed = make(chan struct{})
 }
 
-func (w *world) source() *live.Source {
+func (w *liveWorld) source() *live.Source {
 	return &live.Source{
 		Statuses: func(context.Context) ([]rest.PipelineStatus, error) {
 			w.mu.Lock()
@@ -95,7 +95,7 @@ func (l *log) take() []string {
 
 func TestEverythingFirstThenWhatChanged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{changed: make(chan struct{}), statuses: []rest.PipelineStatus{{ID: "p"}, {ID: "q"}}, events: []spec.Event{{ID: 7, Reason: "Started"}}}
+		w := &liveWorld{changed: make(chan struct{}), statuses: []rest.PipelineStatus{{ID: "p"}, {ID: "q"}}, events: []spec.Event{{ID: 7, Reason: "Started"}}}
 		ctx, cancel := context.WithCancel(t.Context())
 		var l log
 		done := make(chan error, 1)
@@ -140,7 +140,7 @@ func TestEverythingFirstThenWhatChanged(t *testing.T) {
 }
 
 func TestFollowingEndsWithTheClient(t *testing.T) {
-	w := &world{changed: make(chan struct{})}
+	w := &liveWorld{changed: make(chan struct{})}
 	gone := errors.New("gone")
 	if err := w.source().Follow(t.Context(), func(string, any) error { return gone }); !errors.Is(err, gone) {
 		t.Errorf("it ended with %v", err)
@@ -149,7 +149,7 @@ func TestFollowingEndsWithTheClient(t *testing.T) {
 
 // A thousand pipelines come in messages of few.
 func TestManyPipelinesComeInParts(t *testing.T) {
-	w := &world{changed: make(chan struct{})}
+	w := &liveWorld{changed: make(chan struct{})}
 	for i := range 120 {
 		w.statuses = append(w.statuses, rest.PipelineStatus{ID: strconv.Itoa(i)})
 	}
