@@ -1,4 +1,4 @@
-package pluginname_test
+package plugins_test
 
 import (
 	"strings"
@@ -65,7 +65,8 @@ func TestNameMatches(t *testing.T) {
 }
 
 func TestCompareVersions(t *testing.T) {
-	ascending := []string{"zebra", "apple", "v0.9.0", "1.0.0-rc.1", "v1.0.0", "v1.2.0", "1.10.0"}
+	ascending := []string{"zebra", "apple", "v0.9.0", "1.0.0-rc.1", "v1.0.0", "v1.2.0", "1.10.0"
+	}
 	for i, a := range ascending {
 		for j, b := range ascending {
 			got := pluginname.CompareVersions(a, b)

@@ -1,4 +1,4 @@
-package progress_test
+package plugins_test
 
 import (
 	"fmt"

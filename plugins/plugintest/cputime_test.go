@@ -1,4 +1,4 @@
-package cputime_test
+package plugintest_test
 
 import (
 	"runtime"

@@ -1,4 +1,4 @@
-package wait_test
+package plugintest_test
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-package children_test
+package standalone_test
 
 import (
 	"os/exec"
