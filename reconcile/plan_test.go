@@ -1,4 +1,4 @@
-package plan_test
+package reconcile_test
 
 import (
 	"fmt"
@@ -11,17 +11,17 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// flexible returns a running pipeline with a source and a destination, whose setting
+// planFlexible returns a running pipeline with a source and a destination, whose setting
 // makes versions that runs can be amended to.
-func flexible(id, version string) spec.Pipeline {
+func planFlexible(id, version string) spec.Pipeline {
 	return spec.Pipeline{ID: id, Status: spec.StatusRunning, Connectors: []spec.Connector{
 		{ID: "in", Type: spec.TypeSource, Plugin: "fake"},
 		{ID: "out", Type: spec.TypeDestination, Plugin: "fake", Settings: map[string]string{"version": version}},
 	}}
 }
 
-// pipeline returns a running pipeline with one source, whose setting makes versions.
-func pipeline(id, version string) spec.Pipeline {
+// planPipeline returns a running pipeline with one source, whose setting makes versions.
+func planPipeline(id, version string) spec.Pipeline {
 	return spec.Pipeline{ID: id, Status: spec.StatusRunning, Connectors: []spec.Connector{
 		{ID: "in", Type: spec.TypeSource, Plugin: "fake", Settings: map[string]string{"version": version}},
 	}}
@@ -36,7 +36,7 @@ func v(gen int64, digest string) *plan.Version {
 }
 
 func desired(change func(*plan.Desired)) *plan.Desired {
-	d := &plan.Desired{RunDigest: "new", Declaration: spec.Declaration{Generation: 2, Pipeline: pipeline("p", "1")}}
+	d := &plan.Desired{RunDigest: "new", Declaration: spec.Declaration{Generation: 2, Pipeline: planPipeline("p", "1")}}
 	if change != nil {
 		change(d)
 	}
@@ -47,10 +47,10 @@ func runs(p spec.Pipeline) *plan.Version {
 	return &plan.Version{Generation: 1, Digest: "old", Pipeline: &p}
 }
 
-func amended(d *plan.Desired) { d.Pipeline = flexible("p", "2") }
+func amended(d *plan.Desired) { d.Pipeline = planFlexible("p", "2") }
 
 func added(d *plan.Desired) {
-	d.Pipeline = flexible("p", "2")
+	d.Pipeline = planFlexible("p", "2")
 	d.Pipeline.Connectors = append(d.Pipeline.Connectors, spec.Connector{ID: "more", Type: spec.TypeDestination})
 }
 
@@ -114,17 +114,17 @@ var versions = []actionCase{
 	{"runs an equal version", desired(nil), plan.Observed{State: running, Run: v(1, "new")}, nil, "adopt", 0},
 	{"starts an equal version", desired(nil), plan.Observed{State: idle, Run: v(1, "new")}, nil, "", 0},
 	{"runs another version", desired(nil), plan.Observed{State: running, Run: v(1, "old")}, nil, "restart", 0},
-	{"another destination", desired(amended), plan.Observed{State: running, Run: runs(flexible("p", "1"))}, nil, "amend", 0},
-	{"another destination, refused", desired(amended), plan.Observed{State: running, Run: runs(flexible("p", "1")), Refused: 2}, nil, "", 0},
-	{"another destination, restart asked", desired(amended), plan.Observed{State: running, Run: runs(flexible("p", "1")), Again: plan.Restart}, nil, "restart", 0},
-	{"another destination, does not run yet", desired(amended), plan.Observed{State: idle, Run: runs(flexible("p", "1"))}, nil, "restart", 0},
-	{"one destination more", desired(added), plan.Observed{State: running, Run: runs(flexible("p", "1"))}, nil, "restart", 0},
-	{"another source", desired(nil), plan.Observed{State: running, Run: runs(pipeline("p", "2"))}, nil, "restart", 0},
-	{"is being amended", desired(amended), plan.Observed{State: running, Run: runs(flexible("p", "1")), Amending: true}, nil, "", 0},
-	{"opens what is new", desired(amended), plan.Observed{State: idle, Run: runs(flexible("p", "1")), OpensBy: now.Add(time.Second)}, nil, "", time.Second},
-	{"opens what is new for long", desired(amended), plan.Observed{State: idle, Run: runs(flexible("p", "1")), OpensBy: now}, nil, "restart", 0},
-	{"is being amended, restart asked", desired(amended), plan.Observed{State: running, Run: runs(flexible("p", "1")), Amending: true, Again: plan.Restart}, nil, "", 0},
-	{"is being amended, to be stopped", desired(stopped), plan.Observed{State: running, Run: runs(flexible("p", "1")), Amending: true}, nil, "stop", 0},
+	{"another destination", desired(amended), plan.Observed{State: running, Run: runs(planFlexible("p", "1"))}, nil, "amend", 0},
+	{"another destination, refused", desired(amended), plan.Observed{State: running, Run: runs(planFlexible("p", "1")), Refused: 2}, nil, "", 0},
+	{"another destination, restart asked", desired(amended), plan.Observed{State: running, Run: runs(planFlexible("p", "1")), Again: plan.Restart}, nil, "restart", 0},
+	{"another destination, does not run yet", desired(amended), plan.Observed{State: idle, Run: runs(planFlexible("p", "1"))}, nil, "restart", 0},
+	{"one destination more", desired(added), plan.Observed{State: running, Run: runs(planFlexible("p", "1"))}, nil, "restart", 0},
+	{"another source", desired(nil), plan.Observed{State: running, Run: runs(planPipeline("p", "2"))}, nil, "restart", 0},
+	{"is being amended", desired(amended), plan.Observed{State: running, Run: runs(planFlexible("p", "1")), Amending: true}, nil, "", 0},
+	{"opens what is new", desired(amended), plan.Observed{State: idle, Run: runs(planFlexible("p", "1")), OpensBy: now.Add(time.Second)}, nil, "", time.Second},
+	{"opens what is new for long", desired(amended), plan.Observed{State: idle, Run: runs(planFlexible("p", "1")), OpensBy: now}, nil, "restart", 0},
+	{"is being amended, restart asked", desired(amended), plan.Observed{State: running, Run: runs(planFlexible("p", "1")), Amending: true, Again: plan.Restart}, nil, "", 0},
+	{"is being amended, to be stopped", desired(stopped), plan.Observed{State: running, Run: runs(planFlexible("p", "1")), Amending: true}, nil, "stop", 0},
 	{"runs another, new one refused", desired(nil), plan.Observed{State: running, Run: v(1, "old"), Refused: 2}, nil, "", 0},
 	{"refused another", desired(nil), plan.Observed{State: running, Run: v(1, "old"), Refused: 1}, nil, "restart", 0},
 	{"backs off while it runs", desired(nil), plan.Observed{State: state(spec.PhaseRunning, func(s *spec.State) { s.RetryAt = in(time.Second) }), Run: v(1, "old")}, nil, "", time.Second},
@@ -191,8 +191,8 @@ var orphans = []actionCase{
 	{"orphan backs off", desired(nil), plan.Observed{State: running, Run: v(2, "new")}, dropped(10*time.Minute, time.Second), "", time.Second},
 }
 
-// flapping is about files that change too often.
-var flapping = []actionCase{
+// planFlapping is about files that change too often.
+var planFlapping = []actionCase{
 	{"another version is declared", desired(nil), plan.Observed{State: running, Run: v(2, "new"), Newer: true, Changes: lately(99)}, nil, "take-up", 0},
 	{"too many versions", desired(nil), plan.Observed{State: running, Run: v(2, "new"), Newer: true, Changes: lately(100)}, nil, "flap", time.Second},
 	{"too many versions, reported", desired(nil), plan.Observed{State: running, Run: v(2, "new"), Newer: true, Changes: lately(100), Flapping: true}, nil, "", time.Second},
@@ -209,7 +209,7 @@ var strays = []actionCase{
 }
 
 func TestActions(t *testing.T) {
-	for _, c := range slices.Concat(versions, failures, requests, withdrawals, orphans, flapping, strays) {
+	for _, c := range slices.Concat(versions, failures, requests, withdrawals, orphans, planFlapping, strays) {
 		t.Run(c.name, func(t *testing.T) {
 			var all []plan.Desired
 			if c.desired != nil {
@@ -262,7 +262,7 @@ func BenchmarkPlan(b *testing.B) {
 	var running []plan.Observed
 	for i := range 1000 {
 		id := fmt.Sprintf("p%04d", i)
-		desired = append(desired, plan.Desired{RunDigest: id, Declaration: spec.Declaration{Generation: 1, Pipeline: pipeline(id, "1")}})
+		desired = append(desired, plan.Desired{RunDigest: id, Declaration: spec.Declaration{Generation: 1, Pipeline: planPipeline(id, "1")}})
 		running = append(running, plan.Observed{State: spec.State{PipelineID: id, Phase: spec.PhaseRunning, RunningGeneration: 1}, Run: &plan.Version{Generation: 1, Digest: id}})
 	}
 	now := time.Now()
