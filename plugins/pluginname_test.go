@@ -65,8 +65,7 @@ func TestNameMatches(t *testing.T) {
 }
 
 func TestCompareVersions(t *testing.T) {
-	ascending := []string{"zebra", "apple", "v0.9.0", "1.0.0-rc.1", "v1.0.0", "v1.2.0", "1.10.0"
-	}
+	ascending := []string{"zebra", "apple", "v0.9.0", "1.0.0-rc.1", "v1.0.0", "v1.2.0", "1.10.0"}
 	for i, a := range ascending {
 		for j, b := range ascending {
 			got := pluginname.CompareVersions(a, b)
@@ -96,7 +95,13 @@ func TestIsPath(t *testing.T) {
 
 // Names are listed by kind, name and version, older versions first.
 func TestCompare(t *testing.T) {
-	ascending := []pluginname.Name{{"builtin", "b", "v1.0.0"}, {"standalone", "a", "v0.9.0"}, {"standalone", "a", "v0.10.0"}, {"standalone", "b", "1.0.0"}, {"standalone", "b", "v1.0.0"}}
+	ascending := []pluginname.Name{
+		{Kind: "builtin", Name: "b", Version: "v1.0.0"},
+		{Kind: "standalone", Name: "a", Version: "v0.9.0"},
+		{Kind: "standalone", Name: "a", Version: "v0.10.0"},
+		{Kind: "standalone", Name: "b", Version: "1.0.0"},
+		{Kind: "standalone", Name: "b", Version: "v1.0.0"},
+	}
 	for i, a := range ascending {
 		for j, b := range ascending {
 			if got := a.Compare(b); (i < j) != (got < 0) || (i == j) != (got == 0) {
