@@ -1,4 +1,4 @@
-package declared_test
+package cluster_test
 
 import (
 	"context"
@@ -20,20 +20,20 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// host is the API of a member and what it has declared.
-type host struct {
+// declaredHost is the API of a member and what it has declared.
+type declaredHost struct {
 	*testing.T
 	db    *store.DB
 	share *declared.Share
 }
 
-func newHost(t *testing.T, name string, m *storetest.Memory) *host {
+func newDeclaredHost(t *testing.T, name string, m *storetest.Memory) *declaredHost {
 	t.Helper()
 	db, err := store.Open(t.Context(), filepath.Join(t.TempDir(), "conduit.db"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := &host{t, db, &declared.Share{
+	h := &declaredHost{t, db, &declared.Share{
 		Member: &cluster.Member{Store: m, Self: protocol.Session{Agent: name}}, Store: db, Log: slog.New(slog.DiscardHandler), Changed: func() {},
 	}}
 	t.Cleanup(func() { _ = db.Close() })
@@ -41,7 +41,7 @@ func newHost(t *testing.T, name string, m *storetest.Memory) *host {
 }
 
 // run has the member take over what others declare.
-func (h *host) run(m *storetest.Memory) *host {
+func (h *declaredHost) run(m *storetest.Memory) *declaredHost {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
 	go func() { defer close(ended); h.share.Run(ctx) }()
@@ -64,12 +64,12 @@ var (
 	file = spec.Owner{Kind: spec.OwnerFile, Path: "p.yaml", Line: 1}
 )
 
-func (h *host) declare(p spec.Pipeline, owner spec.Owner, version string) error {
+func (h *declaredHost) declare(p spec.Pipeline, owner spec.Owner, version string) error {
 	return h.share.ApplyIf(h.Context(), &spec.Changes{Declare: []spec.Declare{{Pipeline: p, Owner: owner, Origin: "api"}}}, map[string]string{"p": version})
 }
 
 // local declares in the store of the member only, as its files do.
-func (h *host) local(p spec.Pipeline, owner spec.Owner) {
+func (h *declaredHost) local(p spec.Pipeline, owner spec.Owner) {
 	h.Helper()
 	if err := h.db.Apply(h.Context(), &spec.Changes{Declare: []spec.Declare{{Pipeline: p, Owner: owner}}}); err != nil {
 		h.Fatal(err)
@@ -77,7 +77,7 @@ func (h *host) local(p spec.Pipeline, owner spec.Owner) {
 }
 
 // get returns what the member has declared, an empty declaration for nothing.
-func (h *host) get() spec.Declaration {
+func (h *declaredHost) get() spec.Declaration {
 	d, err := h.db.Get(h.Context(), "p")
 	if err != nil && !errors.Is(err, spec.ErrNotFound) {
 		h.Fatal(err)
@@ -86,7 +86,7 @@ func (h *host) get() spec.Declaration {
 }
 
 // await waits until a member has a pipeline of this name that is declared for the cluster.
-func (h *host) await(name string) {
+func (h *declaredHost) await(name string) {
 	h.Helper()
 	wait.For(h, "the pipeline "+name, func() bool {
 		d := h.get()
@@ -106,7 +106,7 @@ func must(t *testing.T, err error) {
 func TestOfTwoChangesOneWins(t *testing.T) {
 	t.Parallel()
 	m := &storetest.Memory{}
-	a, b := newHost(t, "a", m), newHost(t, "b", m)
+	a, b := newDeclaredHost(t, "a", m), newDeclaredHost(t, "b", m)
 	must(t, a.declare(pipeline("1"), api, ""))
 	a.await("1")
 	for _, next := range []string{"2", "3"} {
@@ -143,7 +143,7 @@ func TestOfTwoChangesOneWins(t *testing.T) {
 func TestOvertakenChange(t *testing.T) {
 	t.Parallel()
 	m := &storetest.Memory{}
-	a, b := newHost(t, "a", m), newHost(t, "b", m).run(m)
+	a, b := newDeclaredHost(t, "a", m), newDeclaredHost(t, "b", m).run(m)
 	must(t, a.declare(pipeline("1"), api, ""))
 	b.await("1")
 	was := b.get()
@@ -165,7 +165,7 @@ func TestOvertakenChange(t *testing.T) {
 func TestTakenIDs(t *testing.T) {
 	t.Parallel()
 	m := &storetest.Memory{}
-	a, b := newHost(t, "a", m).run(m), newHost(t, "b", m).run(m)
+	a, b := newDeclaredHost(t, "a", m).run(m), newDeclaredHost(t, "b", m).run(m)
 	b.local(pipeline("of the file"), file)
 	claim := protocol.Unowned("p")
 	claim.Owner = "b"
@@ -215,7 +215,7 @@ func TestTakenIDs(t *testing.T) {
 func TestAdoption(t *testing.T) {
 	t.Parallel()
 	m := &storetest.Memory{}
-	a, b := newHost(t, "a", m).run(m), newHost(t, "b", m).run(m)
+	a, b := newDeclaredHost(t, "a", m).run(m), newDeclaredHost(t, "b", m).run(m)
 	a.local(pipeline("1"), file)
 	b.local(pipeline("1"), file)
 	d := a.get()
@@ -223,7 +223,7 @@ func TestAdoption(t *testing.T) {
 	b.await("1")
 	d = a.get()
 	must(t, a.declare(pipeline("2"), api, d.Version()))
-	late := newHost(t, "late", m)
+	late := newDeclaredHost(t, "late", m)
 	late.local(pipeline("1"), file)
 	late.run(m).await("2") // it saw the second declaration only
 	d = a.get()
@@ -239,7 +239,7 @@ func TestAdoption(t *testing.T) {
 func TestLocalStaysLocal(t *testing.T) {
 	t.Parallel()
 	m := &storetest.Memory{}
-	a := newHost(t, "a", m)
+	a := newDeclaredHost(t, "a", m)
 	must(t, a.declare(pipeline("1", "builtin:spool"), api, ""))
 	if d := a.get(); terms.IsShared(&d) || len(m.All()) != 0 {
 		t.Errorf("a pipeline with a spool is shared: %+v", d)
@@ -249,7 +249,7 @@ func TestLocalStaysLocal(t *testing.T) {
 	if d := a.get(); terms.IsShared(&d) || len(m.All()) != 0 || d.Pipeline.Name != "2" {
 		t.Errorf("what the API declared for its agent is shared: %+v", d)
 	}
-	b := newHost(t, "b", m)
+	b := newDeclaredHost(t, "b", m)
 	must(t, b.declare(pipeline("1", "builtin:log"), api, ""))
 	d = b.get()
 	refused := new(rest.Error)
@@ -260,7 +260,7 @@ func TestLocalStaysLocal(t *testing.T) {
 
 // TestStateOnHost checks that what would move without its state is declared only if it says so.
 func TestStateOnHost(t *testing.T) {
-	a := newHost(t, "a", &storetest.Memory{})
+	a := newDeclaredHost(t, "a", &storetest.Memory{})
 	p := pipeline("once")
 	p.Processors = []spec.Processor{{ID: "once", Plugin: "dedupe", Workers: 1}}
 	if err := a.declare(p, api, ""); err == nil || !strings.Contains(err.Error(), "remembers keys on the disk of the host") {

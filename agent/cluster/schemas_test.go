@@ -1,4 +1,4 @@
-package schemas_test
+package cluster_test
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-package terms_test
+package cluster_test
 
 import (
 	"slices"

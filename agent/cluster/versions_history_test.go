@@ -1,4 +1,4 @@
-package versions_test
+package cluster_test
 
 import (
 	"context"
@@ -65,10 +65,10 @@ func rollbacks(t *testing.T, seed uint64) {
 	defer cancel()
 	m := &storetest.Memory{}
 	store := &flaky{Memory: m, rand: rand.New(rand.NewPCG(seed, 1))}
-	var hosts []*host
+	var hosts []*versionsHost
 	epochs := make([]atomic.Uint64, 3) // of their claims
 	for i := range epochs {
-		h := newHost(t, fmt.Sprint("m", i), m, 10, "9")
+		h := newVersionsHost(t, fmt.Sprint("m", i), m, 10, "9")
 		h.share.Store = store
 		h.share.Owner = func(string) (string, uint64, bool) { return "p", epochs[i].Load(), epochs[i].Load() > 0 }
 		hosts = append(hosts, h)
@@ -104,7 +104,7 @@ func rollbacks(t *testing.T, seed uint64) {
 		}
 		before = r.Epoch
 	}
-	next := newHost(t, "next", m, 10, "9")
+	next := newVersionsHost(t, "next", m, 10, "9")
 	if err := next.share.Inherit(t.Context(), "p"); err != nil || len(next.inherited) != 1 {
 		t.Fatalf("seed %d: inherited %v, %v", seed, next.inherited, err)
 	}

@@ -1,4 +1,4 @@
-package versions_test
+package cluster_test
 
 import (
 	"context"
@@ -19,8 +19,8 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// host is a member, what it has declared of the pipeline p, and what its loop is to go on from.
-type host struct {
+// versionsHost is a member, what it has declared of the pipeline p, and what its loop is to go on from.
+type versionsHost struct {
 	*testing.T
 	share     *versions.Share
 	store     *storetest.Memory
@@ -30,33 +30,35 @@ type host struct {
 	inherited []reconcile.Tried
 }
 
-func newHost(t *testing.T, name string, m *storetest.Memory, generation int64, version string) *host {
+func newVersionsHost(t *testing.T, name string, m *storetest.Memory, generation int64, version string) *versionsHost {
 	t.Helper()
-	h := &host{T: t, store: m, declared: spec.Declaration{Pipeline: pipeline(version), Generation: generation}}
+	h := &versionsHost{T: t, store: m, declared: spec.Declaration{Pipeline: versionsPipeline(version), Generation: generation}}
 	h.share = &versions.Share{Member: name, Store: m, Local: h, Loop: h, Log: slog.New(slog.DiscardHandler), Owner: h.owner}
 	m.Follow(func(e protocol.Entry) { h.share.Note(e) })
 	return h
 }
 
-func pipeline(version string) spec.Pipeline {
+func versionsPipeline(version string) spec.Pipeline {
 	p := spec.Pipeline{ID: "p", Status: spec.StatusRunning, Name: version}
 	p.Connectors = []spec.Connector{{ID: "in", Type: spec.TypeSource, Plugin: version}}
 	spec.Normalize(&p)
 	return p
 }
 
-func (h *host) owner(string) (string, uint64, bool) { return "p", h.epoch, h.epoch > 0 }
+func (h *versionsHost) owner(string) (string, uint64, bool) { return "p", h.epoch, h.epoch > 0 }
 
-func (h *host) Get(context.Context, string) (spec.Declaration, error) { return h.declared, nil }
+func (h *versionsHost) Get(context.Context, string) (spec.Declaration, error) { return h.declared, nil }
 
-func (h *host) History(context.Context, string) ([]spec.Revision, error) { return h.revisions, nil }
+func (h *versionsHost) History(context.Context, string) ([]spec.Revision, error) {
+	return h.revisions, nil
+}
 
-func (h *host) RaiseGeneration(_ context.Context, _ string, least int64) error {
+func (h *versionsHost) RaiseGeneration(_ context.Context, _ string, least int64) error {
 	h.declared.Generation = max(h.declared.Generation, least)
 	return nil
 }
 
-func (h *host) Inherit(_ context.Context, id string, t reconcile.Tried) error {
+func (h *versionsHost) Inherit(_ context.Context, id string, t reconcile.Tried) error {
 	if id != "p" {
 		h.Errorf("inherited %s", id)
 	}
@@ -65,7 +67,7 @@ func (h *host) Inherit(_ context.Context, id string, t reconcile.Tried) error {
 }
 
 // tried has the member publish what its loop says. There are so many writes in all then.
-func (h *host) tried(t reconcile.Tried, writes int) {
+func (h *versionsHost) tried(t reconcile.Tried, writes int) {
 	h.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	go h.share.Run(ctx)
@@ -80,9 +82,9 @@ func (h *host) tried(t reconcile.Tried, writes int) {
 
 // version is that of a good one, and of one that failed, if that is named.
 func version(generation int64, good, failed, why string) reconcile.Tried {
-	t := reconcile.Tried{Good: &spec.LastGood{Generation: generation, Pipeline: pipeline(good)}}
+	t := reconcile.Tried{Good: &spec.LastGood{Generation: generation, Pipeline: versionsPipeline(good)}}
 	if failed != "" {
-		p := pipeline(failed)
+		p := versionsPipeline(failed)
 		t.Failed = &reconcile.FailedVersion{RunDigest: spec.RunDigest(&p), Attempt: spec.Attempt{Generation: generation + 3, At: time.Unix(1700000000, 0).UTC(), Error: why}}
 	}
 	return t
@@ -94,7 +96,7 @@ func TestNextOwner(t *testing.T) { synctest.Test(t, testNextOwner) }
 
 func testNextOwner(t *testing.T) {
 	m := &storetest.Memory{}
-	a, b := newHost(t, "a", m, 5, "2"), newHost(t, "b", m, 1, "2")
+	a, b := newVersionsHost(t, "a", m, 5, "2"), newVersionsHost(t, "b", m, 1, "2")
 	a.epoch = 7
 	a.tried(version(4, "1", "2", "no such table"), 1)
 	f := b.share.Failed(t.Context(), "p")
@@ -117,7 +119,7 @@ func testNextOwner(t *testing.T) {
 	if again := a.share.Failed(t.Context(), "p"); again == nil || again.Member != "a" || again.Error != "no such table" {
 		t.Errorf("published again: %+v", again)
 	}
-	b.declared.Pipeline = pipeline("3")
+	b.declared.Pipeline = versionsPipeline("3")
 	if f := b.share.Failed(t.Context(), "p"); f != nil {
 		t.Errorf("another version is declared by now, and this one failed: %+v", f)
 	}
@@ -129,10 +131,10 @@ func TestNumbers(t *testing.T) { synctest.Test(t, testNumbers) }
 
 func testNumbers(t *testing.T) {
 	m := &storetest.Memory{}
-	a := newHost(t, "a", m, 5, "2")
+	a := newVersionsHost(t, "a", m, 5, "2")
 	a.epoch = 7
 	a.tried(version(4, "1", "2", "why"), 1)
-	good := pipeline("1")
+	good := versionsPipeline("1")
 	for name, c := range map[string]struct {
 		generation     int64
 		declared       string
@@ -147,7 +149,7 @@ func testNumbers(t *testing.T) {
 		"of a later declaration":    {8, "2", []spec.Revision{{Generation: 30, Spec: &good}}, 4, 8},
 		"more versions than before": {20, "2", nil, 4, 20},
 	} {
-		b := newHost(t, "b", m, c.generation, c.declared)
+		b := newVersionsHost(t, "b", m, c.generation, c.declared)
 		b.revisions = c.revisions
 		if err := b.share.Inherit(t.Context(), "p"); err != nil {
 			t.Fatal(err)
@@ -163,7 +165,7 @@ func TestWhoPublishes(t *testing.T) { synctest.Test(t, testWhoPublishes) }
 
 func testWhoPublishes(t *testing.T) {
 	m := &storetest.Memory{}
-	a, b := newHost(t, "a", m, 5, "2"), newHost(t, "b", m, 5, "2")
+	a, b := newVersionsHost(t, "a", m, 5, "2"), newVersionsHost(t, "b", m, 5, "2")
 	a.tried(version(4, "1", "", ""), 0)
 	a.epoch = 7
 	a.tried(version(4, "1", "", ""), 1)
@@ -193,7 +195,7 @@ func TestLongErrors(t *testing.T) { synctest.Test(t, testLongErrors) }
 
 func testLongErrors(t *testing.T) {
 	m := &storetest.Memory{}
-	a := newHost(t, "a", m, 5, "2")
+	a := newVersionsHost(t, "a", m, 5, "2")
 	a.epoch = 7
 	a.tried(version(4, "1", "2", strings.Repeat("é", 999)+"x"), 1)
 	if f := a.share.Failed(t.Context(), "p"); f == nil || len(f.Error) < 900 || len(f.Error) > 1000 || !utf8.ValidString(f.Error) {
