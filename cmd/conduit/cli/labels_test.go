@@ -1,28 +1,28 @@
-package labels_test
+package cli_test
 
 import (
 	"testing"
 
-	"github.com/conduit-agent/conduit/spec/labels"
+	"github.com/conduit-agent/conduit/cmd/conduit/cli"
 )
 
-func TestSelector(t *testing.T) {
+func TestLabelSelector(t *testing.T) {
 	shop := map[string]string{"team": "shop", "site": "berlin"}
 	for text, want := range map[string]bool{
 		"team=shop": true, "team==shop": true, "team=ops": false, "team!=ops": true, "team!=shop": false, "tier!=1": true, "tier=1": false,
 		"site": true, "tier": false, "!tier": true, "!site": false, "team=shop,site=berlin": true, "team=shop, site=paris": false,
 	} {
-		s, err := labels.Parse(text)
+		s, err := cli.ParseLabels(text)
 		if got := s.Matches(shop); err != nil || got != want {
 			t.Errorf("%s: %v, %v, want %v", text, got, err, want)
 		}
 	}
 	for _, text := range []string{"", "=shop", "team=shop,", "a b", "!", "a=b=c"} {
-		if s, err := labels.Parse(text); err == nil {
+		if s, err := cli.ParseLabels(text); err == nil {
 			t.Errorf("%q is a selector: %v", text, s)
 		}
 	}
-	if all := labels.Selector(nil); !all.Matches(nil) {
+	if all := cli.LabelSelector(nil); !all.Matches(nil) {
 		t.Error("the empty selector does not select everything")
 	}
 }

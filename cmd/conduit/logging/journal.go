@@ -1,5 +1,4 @@
-// Package journal writes the log to the journal of systemd, with fields to search by.
-package journal
+package logging
 
 import (
 	"bytes"
@@ -17,23 +16,23 @@ import (
 	"time"
 )
 
-// Socket is where the journal takes entries.
-const Socket = "/run/systemd/journal/socket"
+// JournalSocket is where the journal takes entries.
+const JournalSocket = "/run/systemd/journal/socket"
 
 // What waits for the journal and what an entry may hold.
 const (
 	queueLength = 1024
 	maxEntry    = 64 << 10        // bytes; an entry that is longer is cut
 	sendTimeout = time.Second     // for the journal to take an entry
-	endTimeout  = 2 * time.Second // for it to take what waits at the end
+	journalEndTimeout  = 2 * time.Second // for it to take what waits at the end
 )
 
-// fields are the attributes that entries have fields of their own for, with their names.
-var fields = map[string]string{"pipeline_id": "PIPELINE_ID", "connector_id": "CONNECTOR_ID", "plugin_name": "PLUGIN_NAME", "component": "COMPONENT"}
+// journalFields are the attributes that entries have fields of their own for, with their names.
+var journalFields = map[string]string{"pipeline_id": "PIPELINE_ID", "connector_id": "CONNECTOR_ID", "plugin_name": "PLUGIN_NAME", "component": "COMPONENT"}
 
-// Writer sends entries to the journal in the background: a journal that takes none holds nothing up. What
+// Journal sends entries to the journal in the background: a journal that takes none holds nothing up. What
 // finds no place in the queue is counted, and the journal gets the number when it takes entries again.
-type Writer struct {
+type Journal struct {
 	path    string
 	queue   chan []byte
 	dropped atomic.Uint64
@@ -41,32 +40,32 @@ type Writer struct {
 	done    chan struct{} // closed when that is sent
 }
 
-// Open connects to the journal at the path of its socket.
-func Open(path string) (*Writer, error) {
+// OpenJournal connects to the journal at the path of its socket.
+func OpenJournal(path string) (*Journal, error) {
 	conn, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: path, Net: "unixgram"})
 	if err != nil {
 		return nil, fmt.Errorf("cannot reach the journal: %w", err)
 	}
-	w := &Writer{path: path, queue: make(chan []byte, queueLength), end: make(chan struct{}), done: make(chan struct{})}
+	w := &Journal{path: path, queue: make(chan []byte, queueLength), end: make(chan struct{}), done: make(chan struct{})}
 	go w.run(conn)
 	return w, nil
 }
 
 // Close ends the writer when what waits is sent, or after two seconds. What is written afterwards
 // is lost.
-func (w *Writer) Close() {
+func (w *Journal) Close() {
 	close(w.end)
 	select {
 	case <-w.done:
-	case <-time.After(endTimeout):
+	case <-time.After(journalEndTimeout):
 	}
 }
 
 // Dropped returns how many entries were dropped and not reported yet.
-func (w *Writer) Dropped() uint64 { return w.dropped.Load() }
+func (w *Journal) Dropped() uint64 { return w.dropped.Load() }
 
-// write queues an entry. It never blocks.
-func (w *Writer) write(entry []byte) {
+// writeEntry queues an entry. It never blocks.
+func (w *Journal) write(entry []byte) {
 	select {
 	case w.queue <- entry:
 	default:
@@ -74,7 +73,7 @@ func (w *Writer) write(entry []byte) {
 	}
 }
 
-func (w *Writer) run(conn *net.UnixConn) {
+func (w *Journal) run(conn *net.UnixConn) {
 	defer close(w.done)
 	defer func() { _ = conn.Close() }()
 	for {
@@ -94,8 +93,8 @@ func (w *Writer) run(conn *net.UnixConn) {
 }
 
 // deliver sends an entry, after the number of those that are missing before it.
-func (w *Writer) deliver(conn **net.UnixConn, entry []byte) {
-	if n := w.dropped.Load(); n > 0 && w.send(conn, lost(n)) == nil {
+func (w *Journal) deliver(conn **net.UnixConn, entry []byte) {
+	if n := w.dropped.Load(); n > 0 && w.send(conn, lostEntries(n)) == nil {
 		w.dropped.Add(-n)
 	}
 	if w.send(conn, entry) != nil {
@@ -103,16 +102,16 @@ func (w *Writer) deliver(conn **net.UnixConn, entry []byte) {
 	}
 }
 
-// lost is the entry that says how many are missing.
-func lost(n uint64) []byte {
-	e := appendField(nil, "PRIORITY", "4")
-	e = appendField(e, "SYSLOG_IDENTIFIER", identifier)
-	return appendField(e, "MESSAGE", fmt.Sprintf("%d lines of the log are missing: the journal did not take them in time", n))
+// lostEntries is the entry that says how many are missing.
+func lostEntries(n uint64) []byte {
+	e := appendJournalField(nil, "PRIORITY", "4")
+	e = appendJournalField(e, "SYSLOG_IDENTIFIER", journalIdentifier)
+	return appendJournalField(e, "MESSAGE", fmt.Sprintf("%d lines of the log are missing: the journal did not take them in time", n))
 }
 
 // send sends an entry. The journal may have been restarted since the last one: then its socket is another.
-func (w *Writer) send(conn **net.UnixConn, entry []byte) error {
-	err := write(*conn, entry)
+func (w *Journal) send(conn **net.UnixConn, entry []byte) error {
+	err := writeEntry(*conn, entry)
 	if err == nil || errors.Is(err, syscall.EMSGSIZE) {
 		return err
 	}
@@ -122,25 +121,25 @@ func (w *Writer) send(conn **net.UnixConn, entry []byte) error {
 	}
 	_ = (*conn).Close()
 	*conn = next
-	return write(next, entry)
+	return writeEntry(next, entry)
 }
 
-func write(conn *net.UnixConn, entry []byte) error {
+func writeEntry(conn *net.UnixConn, entry []byte) error {
 	_ = conn.SetWriteDeadline(time.Now().Add(sendTimeout)) // of an open socket
 	_, err := conn.Write(entry)
 	return err
 }
 
-const identifier = "conduit"
+const journalIdentifier = "conduit"
 
 // Handler returns a handler that sends records to the journal, with the text that a handler of lines writes of them.
-func (w *Writer) Handler(lines func(to io.Writer) slog.Handler) slog.Handler {
-	return &handler{out: w, lines: lines, text: lines}
+func (w *Journal) Handler(lines func(to io.Writer) slog.Handler) slog.Handler {
+	return &journalHandler{out: w, lines: lines, text: lines}
 }
 
-// handler makes an entry of a record: its line, its priority, and its fields.
-type handler struct {
-	out    *Writer
+// journalHandler makes an entry of a record: its line, its priority, and its fields.
+type journalHandler struct {
+	out    *Journal
 	lines  func(io.Writer) slog.Handler
 	text   func(io.Writer) slog.Handler // lines with attributes and groups
 	fields []byte                       // of attributes
@@ -148,19 +147,19 @@ type handler struct {
 }
 
 // Enabled implements slog.Handler.
-func (h *handler) Enabled(ctx context.Context, l slog.Level) bool {
+func (h *journalHandler) Enabled(ctx context.Context, l slog.Level) bool {
 	return h.lines(io.Discard).Enabled(ctx, l)
 }
 
 // Handle implements slog.Handler. It never blocks.
-func (h *handler) Handle(ctx context.Context, r slog.Record) error {
+func (h *journalHandler) Handle(ctx context.Context, r slog.Record) error {
 	var line bytes.Buffer
 	if err := h.text(&line).Handle(ctx, r); err != nil {
 		return err
 	}
-	e := appendField(nil, "MESSAGE", strings.TrimRight(string(line.Bytes()[:min(line.Len(), maxEntry)]), "\n"))
-	e = appendField(e, "PRIORITY", priority(r.Level))
-	e = appendField(e, "SYSLOG_IDENTIFIER", identifier)
+	e := appendJournalField(nil, "MESSAGE", strings.TrimRight(string(line.Bytes()[:min(line.Len(), maxEntry)]), "\n"))
+	e = appendJournalField(e, "PRIORITY", journalPriority(r.Level))
+	e = appendJournalField(e, "SYSLOG_IDENTIFIER", journalIdentifier)
 	e = append(e, h.fields...)
 	r.Attrs(func(a slog.Attr) bool {
 		e = h.field(e, a)
@@ -170,15 +169,15 @@ func (h *handler) Handle(ctx context.Context, r slog.Record) error {
 	return nil
 }
 
-func (h *handler) field(e []byte, a slog.Attr) []byte {
-	if name := fields[a.Key]; name != "" && !h.group && a.Value.Kind() == slog.KindString {
-		return appendField(e, name, a.Value.String())
+func (h *journalHandler) field(e []byte, a slog.Attr) []byte {
+	if name := journalFields[a.Key]; name != "" && !h.group && a.Value.Kind() == slog.KindString {
+		return appendJournalField(e, name, a.Value.String())
 	}
 	return e
 }
 
 // WithAttrs implements slog.Handler.
-func (h *handler) WithAttrs(attrs []slog.Attr) slog.Handler {
+func (h *journalHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
 	c, before := *h, h.text
 	c.text = func(to io.Writer) slog.Handler { return before(to).WithAttrs(attrs) }
 	c.fields = slices.Clone(h.fields)
@@ -189,15 +188,15 @@ func (h *handler) WithAttrs(attrs []slog.Attr) slog.Handler {
 }
 
 // WithGroup implements slog.Handler.
-func (h *handler) WithGroup(name string) slog.Handler {
+func (h *journalHandler) WithGroup(name string) slog.Handler {
 	c, before := *h, h.text
 	c.text = func(to io.Writer) slog.Handler { return before(to).WithGroup(name) }
 	c.group = c.group || name != ""
 	return &c
 }
 
-// priority is the level as syslog(3) has it.
-func priority(l slog.Level) string {
+// journalPriority is the level as syslog(3) has it.
+func journalPriority(l slog.Level) string {
 	switch {
 	case l >= slog.LevelError:
 		return "3"
@@ -209,8 +208,8 @@ func priority(l slog.Level) string {
 	return "7"
 }
 
-// appendField appends a field as the journal's protocol has it: a value with line breaks comes with its length.
-func appendField(e []byte, name, value string) []byte {
+// appendJournalField appends a field as the journal's protocol has it: a value with line breaks comes with its length.
+func appendJournalField(e []byte, name, value string) []byte {
 	e = append(e, name...)
 	if !strings.Contains(value, "\n") {
 		e = append(append(e, '='), value...)

@@ -1,5 +1,4 @@
-// Package labels selects pipelines by their labels.
-package labels
+package cli
 
 import (
 	"fmt"
@@ -8,20 +7,20 @@ import (
 	"strings"
 )
 
-// Selector is what labels must be, all of it. The empty one selects everything.
-type Selector []requirement
+// LabelSelector selects pipelines by their labels: what those must be, all of it. The empty one selects everything.
+type LabelSelector []labelRequirement
 
-type requirement struct {
+type labelRequirement struct {
 	key, value string
 	present    bool // with any value
 	not        bool
 }
 
-// Parse reads key=value, key!=value, key or !key, several separated by commas.
-func Parse(text string) (Selector, error) {
-	var s Selector
+// ParseLabels reads key=value, key!=value, key or !key, several separated by commas.
+func ParseLabels(text string) (LabelSelector, error) {
+	var s LabelSelector
 	for part := range strings.SplitSeq(text, ",") {
-		r := requirement{}
+		r := labelRequirement{}
 		part = strings.TrimSpace(part)
 		key, value, equals := strings.Cut(part, "=")
 		switch {
@@ -41,7 +40,7 @@ func Parse(text string) (Selector, error) {
 }
 
 // Matches reports whether the labels are what s says.
-func (s Selector) Matches(labels map[string]string) bool {
+func (s LabelSelector) Matches(labels map[string]string) bool {
 	for _, r := range s {
 		value, ok := labels[r.key]
 		if (ok && (r.present || value == r.value)) == r.not {
@@ -52,17 +51,17 @@ func (s Selector) Matches(labels map[string]string) bool {
 }
 
 // String implements flag.Value.
-func (s *Selector) String() string { return "" }
+func (s *LabelSelector) String() string { return "" }
 
-// Set adds what text requires, as Parse reads it.
-func (s *Selector) Set(text string) error {
-	more, err := Parse(text)
+// Set adds what text requires, as ParseLabels reads it.
+func (s *LabelSelector) Set(text string) error {
+	more, err := ParseLabels(text)
 	*s = append(*s, more...)
 	return err
 }
 
-// Text is labels as they are read, in the order of their keys: site=berlin, team=shop.
-func Text(labels map[string]string) string {
+// LabelText is labels as they are read, in the order of their keys: site=berlin, team=shop.
+func LabelText(labels map[string]string) string {
 	var all []string
 	for _, key := range slices.Sorted(maps.Keys(labels)) {
 		all = append(all, key+"="+labels[key])

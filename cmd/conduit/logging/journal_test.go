@@ -1,4 +1,4 @@
-package journal_test
+package logging_test
 
 import (
 	"errors"
@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/conduit-agent/conduit/cmd/conduit/journal"
+	"github.com/conduit-agent/conduit/cmd/conduit/logging"
 )
 
 // listen is a journal.
@@ -39,9 +39,9 @@ func entry(t *testing.T, conn *net.UnixConn) string {
 	return string(b[:n])
 }
 
-func open(t *testing.T, path string) (*journal.Writer, *slog.Logger) {
+func open(t *testing.T, path string) (*logging.Journal, *slog.Logger) {
 	t.Helper()
-	w, err := journal.Open(path)
+	w, err := logging.OpenJournal(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,7 +117,7 @@ func TestJournalIsRestarted(t *testing.T) {
 }
 
 func TestNoJournal(t *testing.T) {
-	if w, err := journal.Open(filepath.Join(t.TempDir(), "none")); err == nil {
+	if w, err := logging.OpenJournal(filepath.Join(t.TempDir(), "none")); err == nil {
 		t.Errorf("connected to nothing: %v", w)
 	}
 }
