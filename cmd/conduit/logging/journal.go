@@ -21,10 +21,10 @@ const JournalSocket = "/run/systemd/journal/socket"
 
 // What waits for the journal and what an entry may hold.
 const (
-	queueLength = 1024
-	maxEntry    = 64 << 10        // bytes; an entry that is longer is cut
-	sendTimeout = time.Second     // for the journal to take an entry
-	journalEndTimeout  = 2 * time.Second // for it to take what waits at the end
+	queueLength       = 1024
+	maxEntry          = 64 << 10        // bytes; an entry that is longer is cut
+	sendTimeout       = time.Second     // for the journal to take an entry
+	journalEndTimeout = 2 * time.Second // for it to take what waits at the end
 )
 
 // journalFields are the attributes that entries have fields of their own for, with their names.

@@ -1,4 +1,4 @@
-package ref_test
+package spec_test
 
 import (
 	"errors"

@@ -1,4 +1,4 @@
-package secret_test
+package spec_test
 
 import (
 	"slices"

@@ -1,4 +1,4 @@
-package fingerprint_test
+package watch_test
 
 import (
 	"os"

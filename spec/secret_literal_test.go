@@ -1,4 +1,4 @@
-package secret_test
+package spec_test
 
 import (
 	"testing"
@@ -7,7 +7,7 @@ import (
 )
 
 // What is written out is found, and hidden too.
-func TestLiteral(t *testing.T) {
+func TestSecretLiteral(t *testing.T) {
 	for _, c := range [][2]string{{"password", "hunter2"}, {"auth.password", "123"}, {"auth.password", "pa$$word"}, {"saslPassword", "a b"}, {"aws.secretAccessKey", "wJalr/K7MDENG"}, {"auth.token", "abc"},
 		{"auth.hmac.secret", "abc"}, {"auth.nkey", "SUAB"}, {"headers.X-API-Key", "abc"}, {"headers.Authorization", "Bearer abc"}, {"tls.key", "-----BEGIN EC PRIVATE KEY-----\nx"},
 		{"auth.credentials", "-----BEGIN NATS USER JWT-----\nx"}, {"url", "postgres://u:hunter2@h/db"}, {"url", "postgres://u:hunter2@${HOST}/db"},
