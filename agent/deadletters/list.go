@@ -15,10 +15,9 @@ import (
 
 // A page takes no longer than scanTime, plus scanStep dead letters: what is rare is found
 // over several pages.
-const (
-	scanTime = 15 * time.Millisecond
-	scanStep = 2000
-)
+var scanTime = 15 * time.Millisecond
+
+const scanStep = 2000
 
 const (
 	entryBytes   = 4 << 10 // that an entry of a page takes at most, with its JSON

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/conduit-agent/conduit/agent/prove/disk"
 	"github.com/conduit-agent/conduit/spec"
 )
 
@@ -23,8 +24,8 @@ type campaign struct {
 	ledgers   ledgers
 	pipelines []spec.Pipeline
 	flows     []Flow
-	state     *disk // what the agent keeps its state on
-	clocks    bool  // the agent can be given clocks of its own
+	state     *disk.Disk // what the agent keeps its state on
+	clocks    bool       // the agent can be given clocks of its own
 	report    Report
 }
 
@@ -52,7 +53,7 @@ func (c *campaign) prepare() error {
 		}
 	}
 	var why string
-	c.state, why = newDisk(filepath.Join(c.dir, "image"), filepath.Join(c.dir, "state"))
+	c.state, why = disk.New(filepath.Join(c.dir, "image"), filepath.Join(c.dir, "state"))
 	if why != "" {
 		c.skip("power cuts", why)
 		c.skip("a full disk", why)
@@ -143,13 +144,13 @@ func (c *campaign) round(ctx context.Context) error {
 	} else if err := c.disturb(ctx, a); err != nil {
 		return err
 	}
-	if c.state.separate() && c.random.IntN(8) == 0 {
+	if c.state.Separate() && c.random.IntN(8) == 0 {
 		c.report.Faults.PowerCuts++
-		if err := c.state.cut(); err != nil {
+		if err := c.state.Cut(); err != nil {
 			return err
 		}
 		a.kill()
-		return c.state.restore()
+		return c.state.Restore()
 	}
 	c.report.Faults.Kills++
 	a.kill()

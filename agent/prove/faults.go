@@ -29,14 +29,14 @@ func (c *campaign) fault(ctx context.Context, a *agentProcess) error {
 			return c.hang(ctx, plugin, c.soon(time.Second))
 		}
 	case 3:
-		if !c.state.separate() {
+		if !c.state.Separate() {
 			return nil
 		}
 		f.FullDisks++
-		if err := c.state.fill(); err != nil {
+		if err := c.state.Fill(); err != nil {
 			return err
 		}
-		return errors.Join(pause(ctx, c.soon(600*time.Millisecond)), c.state.free())
+		return errors.Join(pause(ctx, c.soon(600*time.Millisecond)), c.state.Free())
 	}
 	return nil
 }

@@ -96,9 +96,9 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	c.report.Seconds = time.Since(c.report.Began).Seconds()
 	if c.report.Held = err == nil && len(c.report.Broken) == 0; !c.report.Held {
 		c.report.AgentLog = filepath.Join(dir, "agent.log")
-		return &c.report, errors.Join(err, c.state.close())
+		return &c.report, errors.Join(err, c.state.Close())
 	}
-	return &c.report, errors.Join(c.state.close(), os.RemoveAll(dir))
+	return &c.report, errors.Join(c.state.Close(), os.RemoveAll(dir))
 }
 
 // judge compares the ledgers with what is promised.

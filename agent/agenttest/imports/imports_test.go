@@ -61,7 +61,8 @@ agent/engine:            agent/engine/* plugins/connector plugins/sdk spec
 agent/store/*:           spec
 agent/store:             agent/sqlitefile agent/store/* plugins/schema spec
 agent/sqlitefile:
-agent/prove:             agent/dryrun plugins/processor plugins/sdk plugins/wire spec
+agent/prove/disk:
+agent/prove:             agent/dryrun agent/prove/disk plugins/processor plugins/sdk plugins/wire spec
 agent/maintenance:       agent/deadletters agent/sqlitefile agent/store agent/store/* spec
 agent/deadletters:       agent/engine/deadletter agent/sqlitefile api/rest plugins/spoollog/codec spec
 agent/poison:            agent/engine plugins/connector

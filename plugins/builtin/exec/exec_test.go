@@ -14,7 +14,6 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/conduit-agent/conduit/agent/agenttest/effort"
 	"github.com/conduit-agent/conduit/plugins/plugintest"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/plugins/progress"
@@ -95,7 +94,6 @@ func written(t testing.TB, settings map[string]string) (payloads []string) {
 }
 
 func TestConformance(t *testing.T) {
-	effort.Long(t)
 	t.Parallel()
 	plugintest.Run(t, plugintest.Target{
 		Connector: connector,

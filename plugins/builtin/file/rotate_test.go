@@ -142,7 +142,7 @@ func TestSourceFollowsRotation(t *testing.T) {
 			path := newPath(t)
 			d := rotating(t, path, "rotate.size", "40", "rotate.compression", compression)
 			var pos record.Position
-			for i := range 30 {
+			for i := range 10 {
 				mustWrite(t, d, someRecords(10*i, 10, 0))
 				var want []string
 				for n := range 10 {

@@ -105,7 +105,7 @@ func allocated() uint64 {
 // TestHostile has batches that take many times their bytes in memory, in every codec and format. They are refused
 // before the client allocates the memory.
 func TestHostile(t *testing.T) {
-	const most, size = 8 << 20, 7 << 20
+	const most, size = 2 << 20, 7 << 18
 	headers := message(0, "", "", size/2, make([]byte, size))
 	announced := message(0, "", "", size, make([]byte, size))
 	small := message(0, "", "", 0, nil)

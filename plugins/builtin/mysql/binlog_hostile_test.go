@@ -13,7 +13,6 @@ import (
 	"github.com/klauspost/compress/flate"
 	"github.com/klauspost/compress/zstd"
 
-	"github.com/conduit-agent/conduit/agent/agenttest/effort"
 	"github.com/conduit-agent/conduit/plugins/builtin/mysql/binlog"
 )
 
@@ -120,7 +119,7 @@ func wholly(d *binlog.Decoder, events ...[]byte) error {
 // TestHostileEvents decodes events of a server that makes much of little. Each is refused before it takes much memory.
 func TestHostileEvents(t *testing.T) {
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(64 << 20))
-	const most = 128 << 20 // bytes that a case may allocate
+	const most = 192 << 20 // bytes that a case may allocate, of which decompressors take some that no pool keeps
 	wide := zeros(t, 20<<20)
 	var maps [][]byte
 	for i := range 100 {
@@ -161,7 +160,7 @@ func TestHostileEvents(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			before := allocated()
 			err := wholly(new(binlog.Decoder), c.events...)
-			if n := allocated() - before; n > most && !effort.RaceDetector { // with it, pools do not keep decompressors
+			if n := allocated() - before; n > most {
 				t.Errorf("%d bytes were allocated, more than %d", n, most)
 			}
 			if (err != nil) != (c.why != "") || err != nil && !strings.Contains(err.Error(), c.why) {

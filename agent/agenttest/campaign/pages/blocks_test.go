@@ -3,6 +3,7 @@ package pages
 import (
 	"cmp"
 	"fmt"
+	"path"
 	"regexp"
 	"strings"
 	"testing"
@@ -55,9 +56,10 @@ var (
 	runsAgent = regexp.MustCompile(`^(\S*conduit|go run \./cmd/conduit) run\b[^#]*`)
 	// The suite does not run within itself; that the packages and tests of a line are there is
 	// checked.
-	testsOne = regexp.MustCompile(`^go test (\S+?)/?(?: -run (\S+?)(?:/\S+)?)?(?: -update)?\s*(#.*)?$`)
-	testsAll = regexp.MustCompile(`^(?:CONDUIT_[A-Z]+=\S+ )?go test \./\.\.\.\s*(#.*)?$`)
-	checks   = regexp.MustCompile(`^\.ci/check\s*(#.*)?$`)
+	testsOne = regexp.MustCompile(`^(?:cd (\S+) && )?go test (\S+?)/?(?: -run (\S+?)(?:/\S+)?)?(?: -[a-z]+(?:=\S+)?)*\s*(#.*)?$`)
+	testsAll = regexp.MustCompile(`^(?:[A-Z_]+=\S+ )?go test \./\.\.\.\s*(#.*)?$`)
+	checks   = regexp.MustCompile(`^(\.ci/[a-z]+)\b[^#]*(#.*)?$`)
+	recipes  = regexp.MustCompile(`^just ([a-z]+)\b[^#]*(#.*)?$`)
 )
 
 // script turns a line of a block into what the terminal executes.
@@ -76,10 +78,16 @@ func script(line string) string {
 		return "go list ./... >/dev/null"
 	}
 	if m := testsOne.FindStringSubmatch(line); m != nil {
-		return fmt.Sprintf("grep -q %s %s/*_test.go", quote("^func "+cmp.Or(m[2], "Test")), m[1])
+		return fmt.Sprintf("grep -q %s ./%s/*_test.go", quote("^func "+cmp.Or(m[3], "Test")), path.Join(m[1], m[2]))
 	}
-	if checks.MatchString(line) {
-		return "test -x .ci/check"
+	if m := checks.FindStringSubmatch(line); m != nil {
+		return "test -x " + m[1]
+	}
+	if m := recipes.FindStringSubmatch(line); m != nil {
+		return fmt.Sprintf("grep -q %s justfile", quote("^"+m[1]+"[ :]"))
+	}
+	if strings.Contains(line, "go test ") {
+		return "echo " + quote("not a known form of go test: "+line) + "; exit 1"
 	}
 	return line
 }
@@ -109,7 +117,11 @@ func TestScript(t *testing.T) {
 		"go test ./cmd -run TestScripts/plan":             "grep -q '^func TestScripts' ./cmd/*_test.go",
 		"go test ./a/b":                                   "grep -q '^func Test' ./a/b/*_test.go",
 		"go test ./...    # everything":                   "go list ./... >/dev/null",
-		"CONDUIT_LONG=1 go test ./...    # everything":    "go list ./... >/dev/null",
+		"GOFLAGS=-race go test ./...    # everything":     "go list ./... >/dev/null",
+		"sudo go test ./...":                              "echo 'not a known form of go test: sudo go test ./...'; exit 1",
+		".ci/run --all   # what CI checks":                "test -x .ci/run",
+		"just campaign kills":                             "grep -q '^campaign[ :]' justfile",
+		"cd a/b && go test ./c -run TestD/e -kills=100":   "grep -q '^func TestD' ./a/b/c/*_test.go",
 	} {
 		if got := script(line); got != want {
 			t.Errorf("%s\n got %s\nwant %s", line, got, want)

@@ -12,7 +12,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/conduit-agent/conduit/agent/agenttest/effort"
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/plugins/plugintest/server"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
@@ -31,11 +31,7 @@ type host struct {
 // TestThreeHosts walks through what the page says of three hosts, with the settings and the pipelines of the
 // manifest for Kubernetes.
 func TestThreeHosts(t *testing.T) {
-	effort.Once(t)
-	t.Parallel()
-	if !effort.Thorough() {
-		t.Skip("it waits for sessions to end, half a minute: where CI is set")
-	}
+	load.Parallel(t, 3*load.Server+3*load.Agent)
 	const pipelines = 6
 	settings, files := manifest(t)
 	var urls []string
@@ -82,7 +78,7 @@ func TestThreeHosts(t *testing.T) {
 // manifest returns the settings and the pipeline files of the manifest.
 func manifest(t *testing.T) (settings string, files map[string]string) {
 	t.Helper()
-	f, err := os.Open("../../../cmd/conduit/package/kubernetes.yaml")
+	f, err := os.Open(root + "/cmd/conduit/package/kubernetes.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}

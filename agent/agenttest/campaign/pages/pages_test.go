@@ -9,11 +9,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/conduit-agent/conduit/agent/agenttest/effort"
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
 	"github.com/conduit-agent/conduit/plugins/plugintest/built"
 )
 
-const root = "../../.."
+const root = "../../../.."
 
 // stand is where the reader of a page is when they begin to type.
 type stand struct {
@@ -49,9 +49,6 @@ var elsewhere = map[string]string{
 // TestPages executes the command blocks of every page, in the order of the page and in one
 // terminal. A comment "# → text" says what the command prints.
 func TestPages(t *testing.T) {
-	effort.Long(t)
-	effort.Once(t)
-	t.Parallel()
 	bin := build(t)
 	for path, test := range elsewhere {
 		if out, err := exec.Command("grep", "-rq", "--include=*_test.go", "^func "+test+"(", root).CombinedOutput(); err != nil {
@@ -71,7 +68,7 @@ func TestPages(t *testing.T) {
 			t.Errorf("%s has commands that no test executes", path)
 		case ok:
 			t.Run(strings.TrimSuffix(path, ".md"), func(t *testing.T) {
-				t.Parallel()
+				load.Parallel(t, 2*load.Agent) // and what builds
 				newTerminal(t, bin, reader).execute(path, blocks)
 			})
 		}
@@ -110,9 +107,7 @@ func build(t *testing.T) (dir string) {
 
 // TestCommandsExist checks that every command that a page names exists.
 func TestCommandsExist(t *testing.T) {
-	effort.Long(t)
-	effort.Once(t)
-	t.Parallel()
+	load.Parallel(t, load.Agent)
 	bin := build(t)
 	named := map[string]string{} // command → page
 	for _, path := range documents(t) {

@@ -8,16 +8,13 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/conduit-agent/conduit/agent/agenttest/effort"
+	"github.com/conduit-agent/conduit/plugins/plugintest/server"
 )
 
 // TestReleaseIsVerified executes the commands of SECURITY.md where a part of a release is, as .ci/release signs it, and
 // where it was changed.
 func TestReleaseIsVerified(t *testing.T) {
-	effort.Once(t)
-	if _, err := exec.LookPath("minisign"); err != nil && os.Getenv("CI") == "" {
-		t.Skip("minisign is not installed")
-	}
+	server.Need(t, "minisign", "minisign")
 	blocks := commandBlocks(t, "SECURITY.md")
 	if len(blocks) != 1 {
 		t.Fatalf("SECURITY.md has %d blocks of commands", len(blocks))

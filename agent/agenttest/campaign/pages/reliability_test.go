@@ -10,24 +10,20 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-
-	"github.com/conduit-agent/conduit/agent/agenttest/effort"
 )
 
 // The forms that the commands of the scoreboard have.
 var (
-	testCommand = regexp.MustCompile(`^(?:CI=1 )?((?:CONDUIT_[A-Z_]+=\d+ )*)go test (\./\S+)(?: -run (\S+|'[^']+'))?(?: -v)?(?: -timeout \d+h)?$`)
-	justCommand = regexp.MustCompile(`^just (\w+)$`)
-	campaign    = regexp.MustCompile(`^\.ci/campaign ([a-z-]+)$`)
+	testCommand = regexp.MustCompile(`^(?:cd (\S+) && )?go test (\./\S+)(?: -run (\S+|'[^']+'))?(?: -v)?(?: -timeout \d+h)?((?: -[a-z]+=\S+)*)$`)
+	justCommand = regexp.MustCompile(`^just (\w+)(?: [a-z-]+)*$`)
 	program     = regexp.MustCompile(`^go run \./cmd/conduit (\w+)(?: --[a-z]+ \d+)*$`)
 	quoted      = regexp.MustCompile("`([^`]+)`")
 	figure      = regexp.MustCompile(`^(2\d{3}-\d\d-\d\d|in each run of CI)[:,] .+`)
 )
 
-// TestScoreboardCanBeRun checks that each command of RELIABILITY.md names tests, variables and recipes that exist, and
+// TestScoreboardCanBeRun checks that each command of RELIABILITY.md names tests, flags and recipes that exist, and
 // that each result has a date.
 func TestScoreboardCanBeRun(t *testing.T) {
-	effort.Once(t)
 	page, err := os.ReadFile(root + "/agent/RELIABILITY.md")
 	if err != nil {
 		t.Fatal(err)
@@ -63,11 +59,9 @@ func TestScoreboardCanBeRun(t *testing.T) {
 func checkCommand(t *testing.T, command string) {
 	t.Helper()
 	if m := testCommand.FindStringSubmatch(command); m != nil {
-		checkTests(t, command, strings.Fields(m[1]), m[2], strings.Trim(m[3], "'"))
+		checkTests(t, command, filepath.Join(m[1], m[2]), strings.Trim(m[3], "'"), strings.Fields(m[4]))
 	} else if m := justCommand.FindStringSubmatch(command); m != nil {
 		checkFile(t, root+"/justfile", `(?m)^`+m[1]+`\b[^=\n]*:`)
-	} else if m := campaign.FindStringSubmatch(command); m != nil {
-		checkFile(t, root+"/.ci/campaign", `(?m)^`+m[1]+`\) `)
 	} else if m := program.FindStringSubmatch(command); m != nil {
 		checkFile(t, root+"/README.md", "(?m)^\\| `conduit "+m[1]+"\\b")
 	} else {
@@ -75,8 +69,8 @@ func checkCommand(t *testing.T, command string) {
 	}
 }
 
-// checkTests checks that the package has tests that the pattern selects, and reads the variables.
-func checkTests(t *testing.T, command string, variables []string, pkg, pattern string) {
+// checkTests checks that the package has tests that the pattern selects, and the flags.
+func checkTests(t *testing.T, command, pkg, pattern string, flags []string) {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(root, pkg, "*.go"))
 	if err != nil || len(files) == 0 {
@@ -108,9 +102,9 @@ func checkTests(t *testing.T, command string, variables []string, pkg, pattern s
 	if found == 0 {
 		t.Errorf("%q selects no test", command)
 	}
-	for _, v := range variables {
-		if name, _, _ := strings.Cut(v, "="); !bytes.Contains(all, []byte(`"`+name+`"`)) {
-			t.Errorf("%q: no test of the package reads %s", command, name)
+	for _, f := range flags {
+		if name, _, _ := strings.Cut(strings.TrimPrefix(f, "-"), "="); !bytes.Contains(all, []byte(`("`+name+`"`)) {
+			t.Errorf("%q: the tests of the package have no flag %s", command, name)
 		}
 	}
 }

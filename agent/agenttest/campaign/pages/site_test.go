@@ -13,23 +13,19 @@ import (
 
 	"github.com/chromedp/chromedp"
 
-	"github.com/conduit-agent/conduit/agent/agenttest/effort"
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
 	"github.com/conduit-agent/conduit/plugins/plugintest/browser"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 )
 
 func TestMain(m *testing.M) {
-	if os.Getenv("CI") == "" { // there, pages link binaries
-		wait.Overlap(4)
-	}
 	os.Exit(browser.Run(m))
 }
 
 // TestSite opens the documentation that the agent serves: its pages fit a narrow and a wide window, are
 // accessible in light and dark, and the search leads from one to another.
 func TestSite(t *testing.T) {
-	effort.Once(t)
-	t.Parallel()
+	load.Parallel(t, load.Browser+load.Agent)
 	tab := browser.Tab(t, 0)
 	address := serve(t)
 	views := []struct {

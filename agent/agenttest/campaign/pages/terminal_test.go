@@ -5,6 +5,7 @@ import (
 	"context"
 	_ "embed"
 	"errors"
+	"flag"
 	"fmt"
 	"io/fs"
 	"os"
@@ -16,6 +17,8 @@ import (
 	"testing"
 	"time"
 )
+
+var link = flag.Bool("link", false, "have the go command link the binary each time that a page says so, which takes minutes in all")
 
 //go:embed terminal.sh
 var shell string
@@ -90,7 +93,7 @@ func (o *terminal) script(path string, blocks []block) string {
 		fmt.Fprintf(&b, "echo '== %s:%d'\n", path, one.line)
 		for line := range strings.Lines(strings.NewReplacer(o.replace...).Replace(one.text)) {
 			line = script(strings.TrimSuffix(line, "\n"))
-			if os.Getenv("CI") == "" { // linking takes seconds
+			if !*link {
 				line = strings.Replace(line, "go build ", "built go build ", 1)
 			}
 			fmt.Fprintln(&b, line)

@@ -22,7 +22,7 @@ func TestAReplacedPluginIsUsedAfterARestart(t *testing.T) {
 	dir := agenttest.NewDir(t)
 	executable.Install(t, dir, "xgenerator")
 	w := agenttest.StartWeb(t, dir)
-	d := &agenttest.Desk{w.Agent, t}
+	d := &agenttest.Desk{Agent: w.Agent, T: t}
 	d.Save("p.yaml", executable.Moving(dir, "p", "xgenerator", "builtin:file", 1000))
 	d.Runs("p", 1000)
 	plugins := func() (release string, pid int) {

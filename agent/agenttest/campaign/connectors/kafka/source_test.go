@@ -377,8 +377,7 @@ func checkFetched(w *world) {
 		w.Fatal(err)
 	}
 	seen := map[string]int{}
-	readSome := func(s *source) int {
-		all := s.readSome()
+	take := func(s *source, all []record.Record) int {
 		s.ack(all...)
 		for _, v := range show(all) {
 			seen[v]++
@@ -386,12 +385,12 @@ func checkFetched(w *world) {
 		return len(all)
 	}
 	first := w.open(w.settings(), nil)
-	if got := readSome(first); got == 0 || got >= n {
+	if got := take(first, first.read(1)); got >= n {
 		w.Fatalf("a batch has %d records", got)
 	}
 	second := w.open(w.settings(), nil)
-	wait.For(w, "the other member has a partition", func() bool { return readSome(second) > 0 })
-	wait.For(w, "all records", func() bool { return readSome(first)+readSome(second) == 0 && len(seen) == 2*n })
+	wait.For(w, "the other member has a partition", func() bool { return take(second, second.readSome()) > 0 })
+	wait.For(w, "all records", func() bool { return take(first, first.readSome())+take(second, second.readSome()) == 0 && len(seen) == 2*n })
 	for v, times := range seen {
 		if times != 1 {
 			w.Errorf("%s came %d times", v, times)

@@ -1,7 +1,6 @@
 package postgres_test
 
 import (
-	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
 	"fmt"
 	"strconv"
 	"strings"

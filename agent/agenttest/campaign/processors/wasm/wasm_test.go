@@ -1,5 +1,3 @@
-//go:build !minimal
-
 package wasm_test
 
 import (
@@ -21,7 +19,6 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/conduit-agent/conduit/agent/agenttest/effort"
 	"github.com/conduit-agent/conduit/plugins/plugintest/built"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/plugins/processor/wasm"
@@ -45,7 +42,6 @@ func TestMain(m *testing.M) {
 		if cacheDir, err = built.Modules("wasm"); err != nil {
 			panic(err)
 		}
-		wait.Overlap(2)
 		wait.CollectLess()
 		code := m.Run()
 		if err := goleak.Find(goleak.IgnoreTopFunction("net/http.(*persistConn).readLoop"), goleak.IgnoreTopFunction("net/http.(*persistConn).writeLoop")); err != nil {
@@ -350,12 +346,8 @@ func TestTimeLimit(t *testing.T) {
 	p := open(t, find(t, newModules(t, wasm.Options{}, map[string]string{"a": contractModule}), "contract"), setup{})
 	for _, text := range []string{"loop", "sleep"} {
 		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
-		start := time.Now()
 		if _, _, err := tryProcess(ctx, p, text); err != context.DeadlineExceeded {
 			t.Errorf("%s: error is %v", text, err)
-		}
-		if took := time.Since(start); took > wait.Within(4*time.Second, wait.Limit) {
-			t.Errorf("%s: it took %v", text, took)
 		}
 		cancel()
 		if _, records := process(t, p, "after"); after(records[0]) != "hello, after" {
@@ -414,7 +406,6 @@ func TestEndlessStartSection(t *testing.T) {
 }
 
 func TestMemoryLimit(t *testing.T) {
-	effort.Long(t)
 	t.Parallel()
 	p := open(t, find(t, newModules(t, wasm.Options{Memory: 64 << 20}, map[string]string{"a": contractModule}), "contract"), setup{})
 	fates, _ := process(t, p, "grow 5", "grow 200")
@@ -717,7 +708,6 @@ func TestSecondStart(t *testing.T) {
 // What is kept of a module is used again, unless it is not what it was or is for another
 // machine: a module does at the second start what it did at the first.
 func TestKeptCode(t *testing.T) {
-	effort.Long(t)
 	find(t, newModules(t, wasm.Options{}, map[string]string{"it": contractModule}), "contract") // now it is compiled
 	for name, damage := range map[string]func(code string) error{
 		"nothing": func(string) error { return nil },
@@ -727,9 +717,6 @@ func TestKeptCode(t *testing.T) {
 		"a torn file of code":     func(code string) error { return os.Truncate(code, 1000) },
 		"another version of code": func(code string) error { return overwrite(code, 7, "?") },
 	} {
-		if os.Getenv("CI") == "" && strings.HasPrefix(name, "another") {
-			continue // compiling takes seconds
-		}
 		t.Run(name, func(t *testing.T) {
 			cache, dir := t.TempDir(), t.TempDir()
 			if err := os.CopyFS(cache, os.DirFS(cacheDir)); err != nil {

@@ -1,10 +1,8 @@
-//go:build unix && !minimal
-
 package wasm_test
 
 import (
 	"cmp"
-	"os"
+	"flag"
 	"syscall"
 	"testing"
 	"time"
@@ -12,10 +10,12 @@ import (
 	"github.com/conduit-agent/conduit/plugins/processor/wasm"
 )
 
+var module = flag.String("module", "", "`file` of a module that BenchmarkSecondStart starts")
+
 // BenchmarkSecondStart starts a module that was compiled before, from nothing in memory until
-// its processor is open. CONDUIT_TEST_MODULE has it start another one than that of the SDK.
+// its processor is open. The flag -module has it start another one than that of the SDK.
 func BenchmarkSecondStart(b *testing.B) {
-	m := newModules(b, wasm.Options{CacheDir: b.TempDir()}, map[string]string{"it": cmp.Or(os.Getenv("CONDUIT_TEST_MODULE"), sdkModule)})
+	m := newModules(b, wasm.Options{CacheDir: b.TempDir()}, map[string]string{"it": cmp.Or(*module, sdkModule)})
 	open(b, find(b, m, "with-sdk"), setup{})
 	before := usage(b)
 	for b.Loop() {
