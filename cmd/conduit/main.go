@@ -17,7 +17,7 @@ import (
 	plugincatalog "github.com/conduit-agent/conduit/agent/catalog"
 	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/cmd/conduit/cli"
-	"github.com/conduit-agent/conduit/cmd/conduit/journal"
+	"github.com/conduit-agent/conduit/cmd/conduit/logging"
 	"github.com/conduit-agent/conduit/cmd/conduit/prove"
 	"github.com/conduit-agent/conduit/cmd/conduit/terminal"
 	"github.com/conduit-agent/conduit/plugins/sandbox"
@@ -42,7 +42,7 @@ func main() {
 		Agent: agent.Run,
 	}
 	if info, err := os.Stdout.Stat(); err == nil && p.Journal && info.Mode()&os.ModeSocket != 0 {
-		p.JournalSocket = journal.Socket
+		p.JournalSocket = logging.JournalSocket
 	}
 	if term.IsTerminal(int(os.Stdin.Fd())) {
 		p.Ask = ask

@@ -16,7 +16,6 @@ import (
 	"github.com/conduit-agent/conduit/agent/config"
 	machine "github.com/conduit-agent/conduit/agent/host"
 	"github.com/conduit-agent/conduit/cmd/conduit/cli"
-	"github.com/conduit-agent/conduit/cmd/conduit/journal"
 	"github.com/conduit-agent/conduit/cmd/conduit/logging"
 )
 
@@ -118,7 +117,7 @@ func runAgent(ctx context.Context, p *cli.Program, s *cli.Settings, o *once) err
 func logHandler(p *cli.Program, c config.Log) (h slog.Handler, end func()) {
 	format := logFormat(p, c.Format)
 	if format == "journal" && p.JournalSocket != "" {
-		if w, err := journal.Open(p.JournalSocket); err == nil {
+		if w, err := logging.OpenJournal(p.JournalSocket); err == nil {
 			return w.Handler(func(to io.Writer) slog.Handler { return logging.NewHandler(to, "line", c.Level, false) }), w.Close
 		}
 	}

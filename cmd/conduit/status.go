@@ -24,14 +24,13 @@ import (
 	"github.com/conduit-agent/conduit/cmd/conduit/pipelines"
 	"github.com/conduit-agent/conduit/cmd/conduit/terminal"
 	"github.com/conduit-agent/conduit/spec"
-	"github.com/conduit-agent/conduit/spec/labels"
 	"github.com/conduit-agent/conduit/spec/sorting"
 )
 
 func statusCommand(p *cli.Program) *ffcli.Command {
 	var watch, failed, check bool
 	interval := time.Second
-	var selected labels.Selector
+	var selected cli.LabelSelector
 	return p.Remote("status", cli.RemoteCommand{
 		Usage: "conduit status [ID]",
 		Short: "Show the status of the pipelines, and what is wrong with their files.",
@@ -103,7 +102,7 @@ type statusView struct {
 	interval time.Duration
 	id       string // of the only pipeline; "" for all
 	failed   bool   // only those that do not run as declared
-	selected labels.Selector
+	selected cli.LabelSelector
 }
 
 // errUnwell ends a command that has shown what is wrong.

@@ -68,7 +68,7 @@ func TestBudget(t *testing.T) {
 			0},
 		"items of copies": {list(20), []spec.Processor{{Plugin: "clone", Settings: map[string]string{"count": "200"}},
 			split}, 0},
-		"copies of metadata": {record.Record{Position: record.Position("1"), Metadata: fields(1000)},
+		"copies of metadata": {record.Record{Position: record.Position("1"), Metadata: manyFields(1000)},
 			[]spec.Processor{clone}, 0},
 		"pieces of a script": {record.Record{},
 			[]spec.Processor{{Plugin: "custom.javascript", Settings: map[string]string{"script": "function " +
@@ -92,7 +92,7 @@ func TestBudget(t *testing.T) {
 	}
 }
 
-func fields(n int) record.Metadata {
+func manyFields(n int) record.Metadata {
 	m := make(map[string]string, n)
 	for i := range n {
 		m[fmt.Sprintf("key%06d", i)] = "value"

@@ -91,7 +91,7 @@ func TestHostileRecords(t *testing.T) {
 					t.Fatal(err)
 				}
 				t.Cleanup(func() { _ = c.Teardown(context.Background()) })
-				records := []record.Record{{Position: record.Position("1"), Metadata: fields(1000),
+				records := []record.Record{{Position: record.Position("1"), Metadata: manyFields(1000),
 					After: record.Structured(data())}}
 				before := allocated()
 				if _, err := c.Process(t.Context(), "token", records); err != nil {

@@ -12,7 +12,7 @@ const module = "github.com/conduit-agent/conduit"
 
 // leaves are the packages that every other one may import. They import none of ours but leaves.
 const leaves = "plugins/children plugins/logthrottle plugins/peer plugins/pluginname plugins/progress plugins/record " +
-	"plugins/schema/avro plugins/zstd schemas spec/fingerprint spec/labels spec/lazy spec/needcgo " +
+	"plugins/schema/avro plugins/zstd schemas spec/fingerprint spec/lazy spec/needcgo " +
 	"spec/notify spec/private spec/ref spec/secret spec/sorting spec/texts"
 
 // allowed says which of our packages each package may import in addition to the leaves. "/*" stands
@@ -91,7 +91,7 @@ agent/notification:      spec
 agent/migrate:           agent/store agent/store/conduitstate api/client api/rest spec
 agent:                   agent/* api api/* plugins plugins/schema plugins/schema/confluent plugins/sdk reconcile reconcile/* spec
 agent/agenttest agent/agenttest/*: agent agent/agenttest agent/config agent/delivery api/client api/rest plugins/builtin plugins/plugintest/* plugins/record plugins/sdk plugins/wire spec
-cmd/conduit/journal cmd/conduit/terminal cmd/conduit/logging: cmd/conduit/terminal
+cmd/conduit/terminal cmd/conduit/logging: cmd/conduit/terminal
 cmd/conduit/docs:        . agent/config api/web cmd/conduit/cli cmd/conduit/scaffold plugins/builtin plugins/processor plugins/sdk
 cmd/conduit/cli:         agent agent/config api/client api/rest cmd/conduit/terminal plugins plugins/processor plugins/sdk spec
 cmd/conduit/*:           agent/* api/client api/rest cmd/conduit/* plugins plugins/processor plugins/sandbox plugins/sdk plugins/sdk/starter plugins/spoollog reconcile/watch spec

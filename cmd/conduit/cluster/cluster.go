@@ -18,7 +18,6 @@ import (
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/cmd/conduit/cli"
 	"github.com/conduit-agent/conduit/cmd/conduit/terminal"
-	"github.com/conduit-agent/conduit/spec/labels"
 )
 
 // Commands returns 'conduit cluster' and the commands below it.
@@ -166,7 +165,7 @@ func showPipelines(r *cli.Remote, c *rest.Cluster) error {
 		}
 		mode, needs := "", ""
 		if p.Terms != nil {
-			mode, needs = string(p.Terms.Mode), labels.Text(p.Terms.Labels)
+			mode, needs = string(p.Terms.Mode), cli.LabelText(p.Terms.Labels)
 		}
 		t.Add(claimWords(p), terminal.Dash(p.Member), terminal.Dash(mode), terminal.Dash(needs), terminal.Dash(since), terminal.Dash(p.From), terminal.Dash(p.Reason), terminal.Dash(lag), terminal.Dash(refused(p)))
 	}

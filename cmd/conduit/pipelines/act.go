@@ -8,7 +8,6 @@ import (
 
 	"github.com/conduit-agent/conduit/api/client"
 	"github.com/conduit-agent/conduit/cmd/conduit/cli"
-	"github.com/conduit-agent/conduit/spec/labels"
 )
 
 func startCommand(p *cli.Program) *ffcli.Command {
@@ -33,7 +32,7 @@ installed of its plugins. A pipeline that waits for a retry is tried at once.`, 
 // act makes a command that does something to a pipeline.
 func act(p *cli.Program, name, done, short, long string, do func(*client.Client, context.Context, string, ...client.Option) error) *ffcli.Command {
 	var noWait, force bool
-	var selected labels.Selector
+	var selected cli.LabelSelector
 	return p.Remote(name, cli.RemoteCommand{
 		Usage:    "conduit pipelines " + name + " ID|-l LABELS",
 		Short:    short,

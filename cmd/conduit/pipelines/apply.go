@@ -13,7 +13,6 @@ import (
 	"github.com/conduit-agent/conduit/cmd/conduit/cli"
 	"github.com/conduit-agent/conduit/reconcile/watch"
 	"github.com/conduit-agent/conduit/spec"
-	"github.com/conduit-agent/conduit/spec/labels"
 )
 
 func importCommand(p *cli.Program) *ffcli.Command {
@@ -124,7 +123,7 @@ func applyAll(ctx context.Context, r *cli.Remote, all []spec.Parsed) error {
 }
 
 func deleteCommand(p *cli.Program) *ffcli.Command {
-	var selected labels.Selector
+	var selected cli.LabelSelector
 	var stop bool
 	return p.Remote("delete", cli.RemoteCommand{
 		Usage: "conduit pipelines delete ID|-l LABELS",

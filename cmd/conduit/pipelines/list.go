@@ -15,11 +15,10 @@ import (
 	"github.com/conduit-agent/conduit/cmd/conduit/connectors"
 	"github.com/conduit-agent/conduit/cmd/conduit/terminal"
 	"github.com/conduit-agent/conduit/spec"
-	"github.com/conduit-agent/conduit/spec/labels"
 )
 
 func listCommand(p *cli.Program) *ffcli.Command {
-	var selected labels.Selector
+	var selected cli.LabelSelector
 	return p.Remote("ls", cli.RemoteCommand{
 		Usage: "conduit pipelines ls",
 		Short: "List the pipelines.",
@@ -38,7 +37,7 @@ func listCommand(p *cli.Program) *ffcli.Command {
 			t.Add("PIPELINE", "STATUS", "CONNECTORS", "PROCESSORS", "CHANGED", "NAME", "LABELS")
 			for _, one := range list {
 				status := strings.ToLower(strings.TrimPrefix(string(one.State.Status), "STATUS_"))
-				t.Add(one.ID, terminal.Colored(status, PhaseColors[spec.Phase(status)]), len(one.ConnectorIDs), len(one.ProcessorIDs), terminal.Moment(one.UpdatedAt), one.Config.Name, labels.Text(one.Config.Labels))
+				t.Add(one.ID, terminal.Colored(status, PhaseColors[spec.Phase(status)]), len(one.ConnectorIDs), len(one.ProcessorIDs), terminal.Moment(one.UpdatedAt), one.Config.Name, cli.LabelText(one.Config.Labels))
 			}
 			return r.Show(list, &t)
 		},
@@ -107,7 +106,7 @@ func termsWords(t *rest.ClusterTerms) string {
 		text += ", because " + t.Reason
 	}
 	if len(t.Labels) > 0 {
-		text += "; on members with " + labels.Text(t.Labels)
+		text += "; on members with " + cli.LabelText(t.Labels)
 	}
 	return text
 }
@@ -143,7 +142,7 @@ func writeDescription(r *cli.Remote, d description) error {
 	facts.Add("name", terminal.Dash(d.Pipeline.Config.Name))
 	facts.Add("description", terminal.Dash(d.Pipeline.Config.Description))
 	if len(s.Labels) > 0 {
-		facts.Add("labels", labels.Text(s.Labels))
+		facts.Add("labels", cli.LabelText(s.Labels))
 	}
 	if s.Placement != nil {
 		facts.Add("member", memberWords(s.Placement))

@@ -7,17 +7,16 @@ import (
 
 	"github.com/conduit-agent/conduit/cmd/conduit/cli"
 	"github.com/conduit-agent/conduit/cmd/conduit/terminal"
-	"github.com/conduit-agent/conduit/spec/labels"
 )
 
 // selectFlag defines the flag that selects pipelines by their labels.
-func selectFlag(fs *flag.FlagSet, s *labels.Selector) {
+func selectFlag(fs *flag.FlagSet, s *cli.LabelSelector) {
 	fs.Var(s, "l", "only pipelines with these `LABELS`: key=value, key!=value, key or !key, separated by commas")
 }
 
 // each does something to the pipeline that the arguments name, or to each one that is selected. What
 // fails does not keep it from the others.
-func each(ctx context.Context, r *cli.Remote, args []string, selected labels.Selector, do func(id string) error) error {
+func each(ctx context.Context, r *cli.Remote, args []string, selected cli.LabelSelector, do func(id string) error) error {
 	switch {
 	case len(args) == 1 && selected == nil:
 		return do(args[0])

@@ -1,0 +1,93 @@
+package cluster_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/conduit-agent/conduit/agent/cluster/terms"
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// Pipelines with local resources stay on their agent, and others are what their file says.
+func TestOf(t *testing.T) {
+	for name, c := range map[string]struct {
+		owner    spec.OwnerKind
+		plugin   string
+		declared spec.ClusterMode
+		want     spec.ClusterMode
+	}{
+		"a file":               {spec.OwnerFile, "builtin:log", "", spec.ClusterStrict},
+		"a relaxed one":        {spec.OwnerFile, "builtin:log", spec.ClusterRelaxed, spec.ClusterRelaxed},
+		"a local one":          {spec.OwnerFile, "builtin:log", spec.ClusterLocal, spec.ClusterLocal},
+		"the API":              {spec.OwnerAPI, "builtin:log", spec.ClusterStrict, spec.ClusterLocal},
+		"a spool":              {spec.OwnerFile, "builtin:spool", "", spec.ClusterLocal},
+		"any spool":            {spec.OwnerFile, "spool", spec.ClusterRelaxed, spec.ClusterLocal},
+		"a spool of a version": {spec.OwnerFile, "builtin:spool@v1.0.0", "", spec.ClusterLocal},
+		"another executable":   {spec.OwnerFile, "standalone:spooler", "", spec.ClusterStrict},
+	} {
+		d := &spec.Declaration{Owner: spec.Owner{Kind: c.owner}, Pipeline: spec.Pipeline{
+			Connectors: []spec.Connector{{Plugin: "builtin:generator"}, {ID: "out", Plugin: c.plugin}}, Terms: spec.Terms{Cluster: c.declared}}}
+		got := terms.Of(d)
+		if got.Mode != c.want || got.Local() != (got.Reason != "") {
+			t.Errorf("%s: %+v, want %s and a reason if it is local", name, got, c.want)
+		}
+	}
+}
+
+// What a pipeline has on the disk of its host is listed.
+func TestKept(t *testing.T) {
+	dedupe := []spec.Processor{{ID: "once", Plugin: "dedupe"}}
+	p := spec.Pipeline{
+		Connectors: []spec.Connector{{ID: "in", Plugin: "builtin:file@v1", Processors: dedupe}, {ID: "out", Plugin: "builtin:log"}},
+		Processors: []spec.Processor{{ID: "all", Plugin: "builtin:dedupe"}, {ID: "upper", Plugin: "field.set"}},
+		DLQ:        spec.DLQ{Plugin: "builtin:file"},
+	}
+	want := []string{`connector "in": files`, `processor "once": the keys it has seen`, `processor "all": the keys it has seen`, "dead-letter queue: files"}
+	if got := terms.Of(&spec.Declaration{Pipeline: p}).Kept; !slices.Equal(got, want) {
+		t.Errorf("kept are %q, want %q", got, want)
+	}
+}
+
+func TestSame(t *testing.T) {
+	berlin := terms.Terms{Mode: spec.ClusterStrict, Rules: spec.Placement{Labels: map[string]string{"site": "berlin"}}}
+	local := terms.Terms{Mode: spec.ClusterLocal}
+	there := map[string]string{"site": "berlin"}
+	if !berlin.Same(terms.Terms{Mode: spec.ClusterRelaxed}, there) || berlin.Same(terms.Terms{}, nil) || berlin.Same(local, there) {
+		t.Error("what differs for an agent is not told apart")
+	}
+}
+
+// A member runs a pipeline that keeps something on its host only when its file says what is to become of that.
+func TestProblems(t *testing.T) {
+	const strict, relaxed, local = spec.ClusterStrict, spec.ClusterRelaxed, spec.ClusterLocal
+	for text, wrong := range map[string][]spec.ClusterMode{ // the modes that are refused
+		"connectors: [{id: in, type: source, plugin: 'builtin:generator'}, {id: out, type: destination, plugin: 'builtin:log'}], processors: [{id: one, plugin: aggregate, settings: {window: 1s}}]": nil,
+		"connectors: [{id: in, type: source, plugin: 'builtin:generator'}, {id: out, type: destination, plugin: 'builtin:log'}], processors: [{id: one, plugin: 'builtin:dedupe'}]":                  {""},
+		"connectors: [{id: in, type: source, plugin: 'builtin:generator', processors: [{id: one, plugin: dedupe}]}, {id: out, type: destination, plugin: 'builtin:log'}]":                            {""},
+		"connectors: [{id: in, type: source, plugin: 'builtin:generator'}, {id: one, type: destination, plugin: 'builtin:spool'}]":                                                                   {"", strict, relaxed},
+		"connectors: [{id: one, type: source, plugin: spool}, {id: out, type: destination, plugin: 'builtin:log'}]":                                                                                  {"", strict, relaxed},
+	} {
+		for _, mode := range []spec.ClusterMode{"", strict, relaxed, local} {
+			says := ""
+			if mode != "" {
+				says = "cluster: " + string(mode) + ", "
+			}
+			f := terms.InFile("f.yaml", spec.ParseFile("f.yaml", []byte("version: \"2.2\"\npipelines:\n  - {id: p, status: running, "+says+text+"}\n")))
+			if !slices.Contains(wrong, mode) {
+				if len(f.Pipelines) != 1 || len(f.Invalid) != 0 || len(f.Problems) != 0 {
+					t.Errorf("cluster %q, %s: %+v", mode, text, f)
+				}
+				continue
+			}
+			if len(f.Pipelines) != 0 || !slices.Equal(f.Invalid, []string{"p"}) || len(f.Problems) != 1 {
+				t.Errorf("cluster %q, %s: %+v, want one problem", mode, text, f)
+				continue
+			}
+			if p := f.Problems[0]; p.Severity != spec.SeverityError || p.Line != 3 || p.Column == 0 || p.File != "f.yaml" || p.Pipeline != "p" ||
+				!strings.Contains(p.Message, `"one"`) || !strings.Contains(p.Message, "cluster: local") {
+				t.Errorf("cluster %q, %s: the problem is %+v", mode, text, p)
+			}
+		}
+	}
+}

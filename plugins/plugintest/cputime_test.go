@@ -1,0 +1,26 @@
+package plugintest_test
+
+import (
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/conduit-agent/conduit/plugins/plugintest/cputime"
+)
+
+func TestOf(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("CPU time of a thread is known on Linux only")
+	}
+	if took := cputime.Of(func() { <-time.After(200 * time.Millisecond) }); took > 100*time.Millisecond {
+		t.Errorf("waiting took %v of CPU time", took)
+	}
+	began := time.Now()
+	took := cputime.Of(func() {
+		for n := 0; time.Since(began) < 100*time.Millisecond || n < 1_000_000; n++ {
+		}
+	})
+	if took < time.Millisecond || took > time.Since(began)+10*time.Millisecond {
+		t.Errorf("counting for %v took %v of CPU time", time.Since(began), took)
+	}
+}

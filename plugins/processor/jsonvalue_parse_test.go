@@ -1,0 +1,73 @@
+package processor_test
+
+import (
+	"encoding/json"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/conduit-agent/conduit/plugins/processor/jsonvalue"
+)
+
+var jsonvalueTexts = []string{
+	`{"a":1,"b":[true,false,null,"x"],"c":{"d":-1.5e3}}`, `[]`, `{}`, ` "text" `, `null`, `0`, `-0`, `1e400`, `01`, `+1`, `1.`, `.5`, `1e`, `--1`,
+	`{"a":1,"a":2}`, `{"a"}`, `{"a":}`, `{,}`, `{"a":1,}`, `[1,]`, `[1 2]`, `{"a" : 1 }`, "\"\u00e4\\u00e4\\ud83d\\ude00\\ud83d x\\n\\/\"", `"\x"`, `"\u12"`, "\"\x01\"", "\"\xff\"",
+	`tru`, `nul`, `"open`, `{"a":1`, `[`, ``, ` `, `1 2`, `"\`, `123456789012345678901234567890`, `"\u12-4"`, `"\u+123"`, `9007199254740992`, `{"\ud83d":1}`, `"\ud83d\u0041"`,
+}
+
+// same compares with encoding/json, which reads all numbers as float64.
+func same(t *testing.T, b []byte) {
+	t.Helper()
+	got, err := jsonvalue.Parse(b)
+	var want any
+	wantErr := json.Unmarshal(b, &want)
+	if (err == nil) != (wantErr == nil) || err == nil && !reflect.DeepEqual(asFloats(got), want) {
+		t.Errorf("%q: %#v, %v; encoding/json: %#v, %v", b, got, err, want, wantErr)
+	}
+}
+
+func asFloats(v any) any {
+	switch v := v.(type) {
+	case int64:
+		return float64(v)
+	case []any:
+		for i := range v {
+			v[i] = asFloats(v[i])
+		}
+	case map[string]any:
+		for k := range v {
+			v[k] = asFloats(v[k])
+		}
+	}
+	return v
+}
+
+func TestParseIsEncodingJSON(t *testing.T) {
+	for _, text := range jsonvalueTexts {
+		same(t, []byte(text))
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	for _, text := range jsonvalueTexts {
+		f.Add([]byte(text))
+	}
+	f.Fuzz(func(t *testing.T, b []byte) { same(t, b) })
+}
+
+func TestIntegersAreExact(t *testing.T) {
+	for text, want := range map[string]any{
+		"9007199254740992": float64(1 << 53), "9007199254740993": int64(1<<53 + 1), "-9007199254740993": int64(-1<<53 - 1),
+		"9223372036854775807": int64(1<<63 - 1), "42": 42.0, "9223372036854775808": float64(1 << 63),
+	} {
+		if got, err := jsonvalue.Parse([]byte(text)); err != nil || got != want {
+			t.Errorf("%s: %T %v, %v; want %T %v", text, got, got, err, want, want)
+		}
+	}
+}
+
+func TestNestingIsBounded(t *testing.T) {
+	if _, err := jsonvalue.Parse([]byte(strings.Repeat("[", 2000) + strings.Repeat("]", 2000))); err == nil || !strings.Contains(err.Error(), "nested more than") {
+		t.Errorf("%v", err)
+	}
+}

@@ -1,0 +1,71 @@
+package spec_test
+
+import (
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/conduit-agent/conduit/plugins/plugintest/cputime"
+	"github.com/conduit-agent/conduit/spec/secret"
+)
+
+func TestTextHidesSecrets(t *testing.T) {
+	for name, test := range map[string]struct{ text, want string }{
+		"block":       {"settings:\n  password: hunter2\n  path: /a\n", "settings:\n  password: ***\n  path: /a\n"},
+		"quoted":      {"  \"password\": \"hun\\\"ter2\" # mine\n", "  \"password\": *** # mine\n"},
+		"single":      {"password: 'it''s'\nx: y\n", "password: ***\nx: y\n"},
+		"flow":        {"settings: {path: /a, password: hunter2, rate: 1}\n", "settings: {path: /a, password: ***, rate: 1}\n"},
+		"flow quoted": {`settings: {"password": "hun,ter2", rate: 1}`, `settings: {"password": ***, rate: 1}`},
+		"comma":       {"password: hunter2,and,more\nrate: 1\n", "password: ***\nrate: 1\n"},
+		"url":         {"url: postgres://u:pw@h/db\n", "url: ***\n"},
+		"in value":    {"dsn: host=h password=hunter2 x\n", "dsn: ***\n"},
+		"reference":   {"password: ${PASSWORD}\n", "password: ${PASSWORD}\n"},
+		"block text":  {"  secret: |\n    line one\n\n    line two\n  path: /a\n", "  secret: |\n    ***\n\n    ***\n  path: /a\n"},
+		"other text":  {"  script: |\n    line one\n  path: /a\n", "  script: |\n    line one\n  path: /a\n"},
+		"two lines":   {"password: \"hun\n  ter2\"\npath: /a\n", "password: ***\n\npath: /a\n"},
+		"json":        {`{"password": "hunter2", "path": "/a"}`, `{"password": ***, "path": "/a"}`},
+		"dotted":      {"  auth.token: abc\n", "  auth.token: ***\n"},
+		"broken":      {"settings: {password: hunter2\n  type: [\n", "settings: {password: ***\n  type: [\n"},
+		"none":        {"version: \"2.2\"\npipelines: []\n", "version: \"2.2\"\npipelines: []\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := secret.Text(test.text); got != test.want {
+				t.Errorf("got\n%s\nwant\n%s", got, test.want)
+			}
+		})
+	}
+}
+
+// Lines stay where they are whatever the text, and it ends.
+func FuzzText(f *testing.F) {
+	f.Add("a: |\n  b\npassword: 'x\n")
+	f.Add("password: >-\n\n\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		if got := secret.Text(text); strings.Count(got, "\n") != strings.Count(text, "\n") {
+			t.Errorf("%q became %q", text, got)
+		}
+	})
+}
+
+// The time that it takes grows with the text, also where all of it is one line.
+func TestTextOfOneLine(t *testing.T) {
+	size := 1 << 20
+	if os.Getenv("CI") != "" {
+		size = 2 << 20
+	}
+	for _, repeated := range []string{`"a": `, `a: b, `, `{a: b}, `, `a: [`} {
+		text := strings.Repeat(repeated, size/len(repeated))
+		var got string
+		took := cputime.Of(func() { got = secret.Text(text) })
+		if got != text {
+			t.Errorf("%s: it was changed", repeated)
+		}
+		if took > 30*time.Second { // the square of the length takes minutes
+			t.Errorf("%s: it took %v", repeated, took)
+		}
+	}
+	if got, want := secret.Text("a: b, token: c, d\n"), "a: ***\n"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
