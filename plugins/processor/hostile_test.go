@@ -3,6 +3,7 @@ package processor_test
 import (
 	"context"
 	"encoding/base64"
+	"flag"
 	"fmt"
 	"io"
 	"net/http"
@@ -16,11 +17,14 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
+var hostileSize = flag.Int("hostile", 1, "MiB that a chain may take whose records are made to take more")
+
 // A hostile record costs each processor bounded memory, and the processor continues with the next record. The record is
 // changed, dropped or refused, and never fails the pipeline.
 func TestHostileRecords(t *testing.T) {
+	size := *hostileSize << 15 // of what a record has, in entries
 	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		_, _ = io.WriteString(w, "["+strings.Repeat("{},", 1<<20)+"1]")
+		_, _ = io.WriteString(w, "["+strings.Repeat("{},", 2*size)+"1]")
 	}))
 	t.Cleanup(service.Close)
 	set := func(plugin string, settings ...string) spec.Processor {
@@ -53,7 +57,7 @@ func TestHostileRecords(t *testing.T) {
 		set("webhook.http", "request.url", service.URL, "response.body", ".Payload.After.text"),
 		set("enrich.http", "url", service.URL, "maxBytes", "8388608", "target", ".Payload.After.x"),
 	}
-	flat := make([]any, 200_000)
+	flat := make([]any, size*2/5)
 	for i := range flat {
 		flat[i] = float64(i)
 	}
@@ -63,23 +67,23 @@ func TestHostileRecords(t *testing.T) {
 	}
 	hostile := map[string]func() map[string]any{
 		"objects in JSON": func() map[string]any {
-			return map[string]any{"text": "[" + strings.Repeat("{},", 1<<19) + "1]", "list": flat}
+			return map[string]any{"text": "[" + strings.Repeat("{},", size) + "1]", "list": flat}
 		},
 		"members in JSON": func() map[string]any {
-			return map[string]any{"text": `{"payload":[` + strings.Repeat(`{"a":1},`, 1<<18) + "1]}",
+			return map[string]any{"text": `{"payload":[` + strings.Repeat(`{"a":1},`, size/2) + "1]}",
 				"list": []any{deep}}
 		},
 		"lists in JSON": func() map[string]any {
-			return map[string]any{"text": strings.Repeat("[", 1<<19) + strings.Repeat("]", 1<<19), "list": flat}
+			return map[string]any{"text": strings.Repeat("[", size) + strings.Repeat("]", size), "list": flat}
 		},
 		"a long text": func() map[string]any {
-			return map[string]any{"text": strings.Repeat("4111111111111111 ", 1<<15), "list": []any{deep, deep}}
+			return map[string]any{"text": strings.Repeat("4111111111111111 ", size/16), "list": []any{deep, deep}}
 		},
 		"base64": func() map[string]any {
-			return map[string]any{"text": base64.StdEncoding.EncodeToString(make([]byte, 1<<20)), "list": flat}
+			return map[string]any{"text": base64.StdEncoding.EncodeToString(make([]byte, 2*size)), "list": flat}
 		},
 	}
-	const budget, most = 16 << 20, 512 << 20
+	budget, most := int64(*hostileSize)<<20, uint64(*hostileSize)<<25
 	for i, declared := range processors {
 		for name, data := range hostile {
 			t.Run(fmt.Sprint(i, declared.Plugin, "/", name), func(t *testing.T) {

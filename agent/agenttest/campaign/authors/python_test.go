@@ -1,4 +1,4 @@
-package python_test
+package authors
 
 import (
 	"encoding/json"
@@ -9,17 +9,17 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/script"
 	"github.com/conduit-agent/conduit/plugins/plugintest"
 	"github.com/conduit-agent/conduit/plugins/plugintest/protocol"
-	"github.com/conduit-agent/conduit/plugins/plugintest/server"
 )
 
-// TestConnector checks the connector as any other is checked.
-func TestConnector(t *testing.T) {
+// TestPythonConnector checks the connector in Python as any other is checked.
+func TestPythonConnector(t *testing.T) {
 	if out, err := exec.Command("/usr/bin/python3", "-c", "import grpc").CombinedOutput(); err != nil {
-		server.Missing(t, "Python with grpcio is not installed (Debian: python3-grpcio): %v: %s", err, out)
+		t.Fatalf("Python with grpcio is not installed (Debian: python3-grpcio): %v: %s", err, out)
 	}
-	path, err := filepath.Abs("connector.py")
+	path, err := filepath.Abs(filepath.Join(script.Root, "plugins/sdk/example/python/connector.py"))
 	if err != nil {
 		t.Fatal(err)
 	}

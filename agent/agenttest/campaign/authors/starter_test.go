@@ -1,0 +1,92 @@
+package authors
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/conduit-agent/conduit/plugins/plugintest/built"
+	"github.com/conduit-agent/conduit/plugins/processor/wasm"
+	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/plugins/sdk"
+	"github.com/conduit-agent/conduit/plugins/sdk/starter"
+	"github.com/conduit-agent/conduit/plugins/standalone"
+)
+
+// TestBuildConnector builds a connector as a newcomer does, who has no checkout.
+func TestBuildConnector(t *testing.T) {
+	specify(t, build(t, starter.Connector))
+}
+
+// TestBuildProcessor builds a processor and has it process a record.
+func TestBuildProcessor(t *testing.T) {
+	path := build(t, starter.Processor, "GOOS=wasip1", "GOARCH=wasm", "CGO_ENABLED=0")
+	old := time.Now().Add(-time.Hour) // not in the making
+	if err := os.Chtimes(path, old, old); err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	if err := os.Rename(path, filepath.Join(dir, "mine.wasm")); err != nil {
+		t.Fatal(err)
+	}
+	compiled, err := built.Modules("starter")
+	if err != nil {
+		t.Fatal(err)
+	}
+	modules := wasm.New(wasm.Options{Dir: dir, CacheDir: compiled})
+	defer func() { _ = modules.Close(context.Background()) }()
+	modules.Rescan(t.Context())
+	plugins := modules.Plugins()
+	if len(plugins) != 1 || plugins[0].Name != "mine" {
+		t.Fatalf("plugins are %+v, problems %+v", plugins, modules.Problems())
+	}
+	p := plugins[0].New()
+	defer func() { _ = p.Teardown(context.Background()) }()
+	if err := errors.Join(p.Configure(t.Context(), p.Parameters().ApplyDefaults(nil)), p.Open(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	records := []record.Record{{After: record.Raw([]byte("x"))}}
+	if err := p.Process(t.Context(), sdk.NewProcessBatch(nil, records, nil)); err != nil || records[0].Metadata.Get("greeting") != "hello" {
+		t.Errorf("%v, %v", records[0].Map(), err)
+	}
+}
+
+// build writes the folder of a plugin, and builds and tests it. It returns what was built.
+func build(t *testing.T, kind starter.Kind, environment ...string) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "mine")
+	if err := (starter.Plugin{Kind: kind, Name: "mine", Version: "v0.0.0"}).Write(dir); err != nil {
+		t.Fatal(err)
+	}
+	goCommand(t, dir, environment, "build", "-trimpath", "-mod=readonly", "-ldflags=-w", "-o", "mine", ".") // which a cache serves in any directory
+	if kind == starter.Processor {
+		goCommand(t, dir, nil, "test", "-trimpath", "-mod=readonly", ".")
+	}
+	return filepath.Join(dir, "mine")
+}
+
+func goCommand(t *testing.T, dir string, environment []string, args ...string) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "go", args...)
+	cmd.Dir = dir
+	cmd.Env = append(append(os.Environ(), "GOWORK=off", "GOPROXY=off"), environment...)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("go %v: %v\n%s", args, err, out)
+	}
+}
+
+// specify checks that the executable says what it is.
+func specify(t *testing.T, path string) {
+	t.Helper()
+	s, err := (&standalone.Client{Path: path}).Specify(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.Name != "mine" || s.Source["interval"].Default != "1s" || s.Destination["path"].Description == "" {
+		t.Errorf("got %+v", s)
+	}
+}
