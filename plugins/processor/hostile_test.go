@@ -83,7 +83,7 @@ func TestHostileRecords(t *testing.T) {
 			return map[string]any{"text": base64.StdEncoding.EncodeToString(make([]byte, 2*size)), "list": flat}
 		},
 	}
-	budget, most := int64(*hostileSize)<<20, uint64(*hostileSize)<<25
+	budget, most := *hostileSize<<20, uint64(*hostileSize)<<25
 	for i, declared := range processors {
 		for name, data := range hostile {
 			t.Run(fmt.Sprint(i, declared.Plugin, "/", name), func(t *testing.T) {
