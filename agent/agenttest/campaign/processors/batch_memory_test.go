@@ -1,8 +1,7 @@
-package processor_test
+package processors
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -31,14 +30,14 @@ func nulls(n int) string {
 	return b.String() + "]}"
 }
 
-var batchSize = flag.Int("batch", 1024, "records of a batch whose parts are measured")
-
 // Each processor that makes much of little passes a batch of small records on in parts: no part takes much more memory
 // than a batch may, no record is refused that is small enough alone, and all keep their order.
 func TestBatchMemory(t *testing.T) {
-	const times = 8 // as much as a batch may take may be allocated for a part: garbage, and memory that is not estimated
-	count := *batchSize
-	most := count << 12 // that a batch may take
+	const (
+		count = 8192
+		most  = 32 << 20 // that a batch may take
+		times = 8        // as much may be allocated for a part: garbage, and memory that is not estimated
+	)
 	large := strings.Repeat("x", 16<<10)
 	list := "[" + strings.Repeat("[],", 500) + "0]"
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -127,7 +126,7 @@ func TestBatchMemory(t *testing.T) {
 				for _, r := range out.Refused {
 					t.Fatalf("record %s is refused: %v", r.Record.Position, r.Err)
 				}
-				if n := allocated() - before; n > uint64(times*most) && !test.slow {
+				if n := allocated() - before; n > times*most && !test.slow {
 					t.Errorf("part %d allocates %d MiB", parts, n>>20)
 				}
 				if n := memoryOf(out); n > 2*most {
