@@ -120,12 +120,11 @@ var (
 	idleTimeout   = 60 * time.Second
 	placeTimeout  = 2 * time.Second        // for a new connection to wait for a place
 	placeGrace    = 500 * time.Millisecond // for a connection without a complete request to keep its place
+
+	shutdownTimeout = 5 * time.Second // to take the answer to a request when the server ends
 )
 
-const (
-	shutdownTimeout = 5 * time.Second
-	maxHeader       = 16 << 10
-)
+const maxHeader = 16 << 10
 
 // Serve serves on l until ctx ends. A client that opens a Unix socket may do everything, so its mode
 // decides who may; it is not encrypted. Then it takes no more requests, ends streams within

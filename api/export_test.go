@@ -16,6 +16,9 @@ func ShortTimeouts(header, read, idle time.Duration) (restore func()) {
 	return func() { headerTimeout, readTimeout, idleTimeout = h, r, i }
 }
 
+// LongShutdown has servers wait that long for their clients when they end.
+func LongShutdown(d time.Duration) { shutdownTimeout = d }
+
 // ShortSessionTimeouts gives clients of a server's inspector this time to take a message or to
 // answer a ping, and that time between pings.
 func ShortSessionTimeouts(answer, ping time.Duration) func(*Server) {

@@ -21,13 +21,12 @@ import (
 	"github.com/conduit-agent/conduit/api/desired"
 	"github.com/conduit-agent/conduit/api/resource"
 	"github.com/conduit-agent/conduit/api/rest"
-	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/spec"
 )
 
 func TestMain(m *testing.M) {
-	wait.Overlap(4)
+	api.LongShutdown(time.Hour)
 	m.Run()
 }
 

@@ -482,15 +482,14 @@ func TestHangingInspectorsEndWithTheServer(t *testing.T) {
 	w := newWorld(t)
 	w.fromFile("a.yaml", pipelineOf("a", spec.StatusRunning))
 	s := newServer(w)
+	api.ShortSessionTimeouts(time.Hour, time.Hour)(s)
 	c, stop := serve(t, s)
 	hanging, idle := open(t, c.URL, ""), open(t, c.URL, "")
 	w.pass("a:gen", record.Record{Position: record.Position("p"), After: record.Raw(bytes.Repeat([]byte("x"), 8<<20))})
 	if _, _, err := idle.frame(); err != nil {
 		t.Fatal(err)
 	}
-	if took := stop(); took > wait.Within(1500*time.Millisecond, shutdown) {
-		t.Errorf("ending took %v", took)
-	}
+	stop()                                                                                                           // what waited for its clients would take an hour
 	if first, payload, err := idle.frame(); first != 0x88 || !strings.HasPrefix(payload, "\x03\xe9") || err != nil { // 1001
 		t.Errorf("%x %q, error %v", first, payload, err)
 	}

@@ -4,9 +4,9 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"strconv"
 	"testing"
@@ -540,21 +540,15 @@ func TestMain(m *testing.M) {
 	m.Run()
 }
 
+var compared = flag.Int("records", 1000, "random records for each processor that is compared with its reference")
+
 // TestProcessorsAreTheirReference feeds random records to each processor and to what it
-// ought to do, plainly written: 100,000 where env CI is set, 4,000 elsewhere. PROCESSOR_RECORDS is another number.
+// ought to do, plainly written.
 func TestProcessorsAreTheirReference(t *testing.T) {
-	n := 4_000
-	if s := os.Getenv("PROCESSOR_RECORDS"); s != "" {
-		n, _ = strconv.Atoi(s)
-	} else if os.Getenv("CI") != "" {
-		n = 100_000
-	} else if testing.Short() {
-		n = 1_000
-	}
 	for _, d := range append(differentials(), moreDifferentials(t)...) {
 		t.Run(d.name, func(t *testing.T) {
 			t.Parallel()
-			compareWithReference(t, d, n)
+			compareWithReference(t, d, *compared)
 		})
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/plugins/processor"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/spec"
@@ -25,23 +24,40 @@ func TestTemplatesEndWithTheBatch(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			declared.ID = "x"
-			chain, err := processor.Open(t.Context(), "p", []spec.Processor{declared}, processor.Options{Registry: &processor.Registry{Builtin: processor.Builtins()}})
-			if err != nil {
-				t.Fatal(err)
+			var took []time.Duration
+			for range attempts { // one execution may take 2s; on a busy machine what ends with its context may do so, too
+				if took = append(took, endOf(t, declared)); took[len(took)-1] < 1500*time.Millisecond {
+					return
+				}
 			}
-			defer func() { _ = chain.Teardown(context.Background()) }()
-			ctx, cancel := context.WithCancel(t.Context())
-			ended := make(chan time.Time, 1)
-			time.AfterFunc(20*time.Millisecond, func() { ended <- time.Now(); cancel() })
-			records := make([]record.Record, 100)
-			for i := range records {
-				records[i].Position = record.Position{byte(i)}
-			}
-			out, err := chain.Process(ctx, nil, records)
-			if d := time.Since(<-ended); !errors.Is(err, context.Canceled) || d > wait.Within(1500*time.Millisecond, 1900*time.Millisecond) { // one execution may take 2s
-				t.Errorf("%s after the context: %+v, %v", d, out, err)
-			}
+			t.Errorf("it goes on for %v after the context", took)
 		})
 	}
+}
+
+// attempts is how often is tried what takes as long as it would if it were wrong when the machine is busy: one that does
+// not is certain.
+const attempts = 10
+
+// endOf returns how long after its context a chain with the processor ends.
+func endOf(t *testing.T, declared spec.Processor) time.Duration {
+	t.Helper()
+	declared.ID = "x"
+	chain, err := processor.Open(t.Context(), "p", []spec.Processor{declared}, processor.Options{Registry: &processor.Registry{Builtin: processor.Builtins()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = chain.Teardown(context.Background()) }()
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan time.Time, 1)
+	time.AfterFunc(20*time.Millisecond, func() { ended <- time.Now(); cancel() })
+	records := make([]record.Record, 100)
+	for i := range records {
+		records[i].Position = record.Position{byte(i)}
+	}
+	out, err := chain.Process(ctx, nil, records)
+	if !errors.Is(err, context.Canceled) {
+		t.Fatalf("%+v, %v", out, err)
+	}
+	return time.Since(<-ended)
 }

@@ -182,7 +182,23 @@ func TestEveryProcessorEnds(t *testing.T) {
 	}
 }
 
+// run has the processor end. What computes is interrupted, unless it does not return within a second after that, as on a busy
+// machine: then it is tried again.
 func (c timeoutCase) run(t *testing.T, declared spec.Processor, limit time.Duration) {
+	t.Helper()
+	for range attempts - 1 {
+		if left := c.end(t, declared, limit); !left {
+			return
+		}
+	}
+	if left := c.end(t, declared, limit); left {
+		t.Errorf("it is not interrupted, %d times", attempts)
+	}
+}
+
+// end is one try of run. It reports whether the processor is left, which could be interrupted.
+func (c timeoutCase) end(t *testing.T, declared spec.Processor, limit time.Duration) (left bool) {
+	t.Helper()
 	n := never{make(chan struct{})}
 	o := processor.Options{Registry: &processor.Registry{Builtin: processor.Builtins()}, Timeout: limit,
 		Schemas: &schema.Memory{}, StateDir: t.TempDir()}
@@ -206,6 +222,10 @@ func (c timeoutCase) run(t *testing.T, declared spec.Processor, limit time.Durat
 		t.Errorf("it ended after %s, want it a little after %s", took, limit)
 	}
 	if c.refused {
+		if c.real && err != nil && strings.Contains(err.Error(), "(processors.timeout)") {
+			_ = chain.Teardown(context.Background())
+			return true
+		}
 		if err != nil || len(out.Refused) != 2 {
 			t.Fatalf("it ended with %v and %d records refused, want both to be", err, len(out.Refused))
 		}
@@ -221,6 +241,7 @@ func (c timeoutCase) run(t *testing.T, declared spec.Processor, limit time.Durat
 	if err := chain.Teardown(context.Background()); err != nil {
 		t.Error(err)
 	}
+	return false
 }
 
 func (c timeoutCase) record() record.Record {

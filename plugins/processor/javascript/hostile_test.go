@@ -5,17 +5,19 @@ package javascript_test
 import (
 	"bytes"
 	"context"
+	"flag"
 	"fmt"
+	"maps"
 	"math"
 	"os"
 	"os/exec"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/conduit-agent/conduit/agent/agenttest/effort"
 	"github.com/conduit-agent/conduit/plugins/processor/javascript"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
@@ -238,17 +240,26 @@ const maxHostileTime = 2 * time.Minute
 // addressSpace, in KiB, keeps the machine from harm when a script is not bounded.
 const addressSpace = 8_000_000
 
+var processes = flag.Int("hostile", 1, "hostile scripts that run, each in a process of its own; 0 is all")
+
 func TestHostileScripts(t *testing.T) {
-	effort.Long(t)
 	exe, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name := range hostile {
+	all := slices.Sorted(maps.Keys(hostile))
+	names := all
+	if n := *processes; n > 0 {
+		names = nil
+		for i := range n {
+			names = append(names, all[i*len(all)/n])
+		}
+	}
+	for _, name := range names {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			limit := maxHostile
-			if strings.HasPrefix(name, "doubled ") && name != "doubled concat" && !effort.RaceDetector {
+			if strings.HasPrefix(name, "doubled ") && name != "doubled concat" && detectorFactor == 1 {
 				limit = maxDoubled
 			}
 			n, out := peakOf(t, exe, name)

@@ -2,9 +2,7 @@ package executables_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,8 +10,6 @@ import (
 	"testing"
 
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
-	"github.com/conduit-agent/conduit/plugins/plugintest"
-	"github.com/conduit-agent/conduit/plugins/plugintest/protocol"
 	"github.com/conduit-agent/conduit/plugins/sandbox"
 )
 
@@ -64,42 +60,4 @@ func python(t *testing.T) string {
 		t.Fatal(err)
 	}
 	return path
-}
-
-// TestPythonConnector checks the connector as any other is checked.
-func TestPythonConnector(t *testing.T) {
-	path := python(t)
-	plugintest.Run(t, plugintest.Target{
-		Start: protocol.Executable(path, nil),
-		Source: func(t testing.TB, n int) map[string]string {
-			var b strings.Builder
-			for i := range n {
-				fmt.Fprintln(&b, "line", i)
-			}
-			in := filepath.Join(t.TempDir(), "in")
-			if err := os.WriteFile(in, []byte(b.String()), 0o600); err != nil {
-				t.Fatal(err)
-			}
-			return map[string]string{"path": in}
-		},
-		Destination: func(t testing.TB) map[string]string {
-			return map[string]string{"path": filepath.Join(t.TempDir(), "out")}
-		},
-		Written: written,
-	})
-}
-
-func written(t testing.TB, settings map[string]string) (payloads []string) {
-	content, err := os.ReadFile(settings["path"])
-	if err != nil {
-		t.Fatal(err)
-	}
-	for line := range strings.Lines(string(content)) {
-		var r struct{ After string }
-		if err := json.Unmarshal([]byte(line), &r); err != nil {
-			t.Fatalf("cannot read %q: %v", line, err)
-		}
-		payloads = append(payloads, r.After)
-	}
-	return payloads
 }

@@ -1,4 +1,4 @@
-package executables_test
+package authors
 
 import (
 	"context"
@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
 	"github.com/conduit-agent/conduit/plugins/plugintest/built"
 	"github.com/conduit-agent/conduit/plugins/processor/wasm"
 	"github.com/conduit-agent/conduit/plugins/record"
@@ -18,15 +17,13 @@ import (
 	"github.com/conduit-agent/conduit/plugins/standalone"
 )
 
-// TestStarter builds a connector as a newcomer does, who has no checkout.
-func TestStarter(t *testing.T) {
-	load.Parallel(t, load.CPU)
+// TestBuildConnector builds a connector as a newcomer does, who has no checkout.
+func TestBuildConnector(t *testing.T) {
 	specify(t, build(t, starter.Connector))
 }
 
-// TestStarterOfAProcessor builds a processor and has it process a record.
-func TestStarterOfAProcessor(t *testing.T) {
-	load.Parallel(t, load.CPU)
+// TestBuildProcessor builds a processor and has it process a record.
+func TestBuildProcessor(t *testing.T) {
 	path := build(t, starter.Processor, "GOOS=wasip1", "GOARCH=wasm", "CGO_ENABLED=0")
 	old := time.Now().Add(-time.Hour) // not in the making
 	if err := os.Chtimes(path, old, old); err != nil {
@@ -65,14 +62,14 @@ func build(t *testing.T, kind starter.Kind, environment ...string) string {
 	if err := (starter.Plugin{Kind: kind, Name: "mine", Version: "v0.0.0"}).Write(dir); err != nil {
 		t.Fatal(err)
 	}
-	run(t, dir, environment, "build", "-trimpath", "-mod=readonly", "-ldflags=-w", "-o", "mine", ".") // which a cache serves in any directory
+	goCommand(t, dir, environment, "build", "-trimpath", "-mod=readonly", "-ldflags=-w", "-o", "mine", ".") // which a cache serves in any directory
 	if kind == starter.Processor {
-		run(t, dir, nil, "test", "-trimpath", "-mod=readonly", ".")
+		goCommand(t, dir, nil, "test", "-trimpath", "-mod=readonly", ".")
 	}
 	return filepath.Join(dir, "mine")
 }
 
-func run(t *testing.T, dir string, environment []string, args ...string) {
+func goCommand(t *testing.T, dir string, environment []string, args ...string) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "go", args...)
 	cmd.Dir = dir

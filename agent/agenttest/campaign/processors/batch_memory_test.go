@@ -1,4 +1,4 @@
-package processor_test
+package processors
 
 import (
 	"context"
@@ -92,9 +92,6 @@ func TestBatchMemory(t *testing.T) {
 		"pieces, a script": {"custom.javascript", settings("script", `function process(r) { return new Array(20).fill(r) }`), text(""), nil, 20, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if test.slow && testing.Short() {
-				t.Skip("it takes seconds")
-			}
 			p := spec.Processor{ID: "p", Plugin: test.plugin, Settings: test.settings}
 			if test.plugin == "filter" {
 				p.Condition = `{{ ne .Payload.After.f0 nil }}`

@@ -1,0 +1,2 @@
+// Package processors tries processors where that takes other programs, or minutes.
+package processors
