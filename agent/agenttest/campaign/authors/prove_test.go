@@ -1,8 +1,9 @@
-package prove_test
+package authors
 
 import (
 	"bytes"
 	"context"
+	"flag"
 	"fmt"
 	"log/slog"
 	"os"
@@ -17,10 +18,8 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/agent"
-	"github.com/conduit-agent/conduit/agent/agenttest/effort"
 	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/agent/prove"
-	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/plugins/processor"
 	"github.com/conduit-agent/conduit/plugins/sandbox"
 	"github.com/conduit-agent/conduit/spec"
@@ -38,7 +37,6 @@ func TestMain(m *testing.M) {
 			os.Exit(1)
 		}
 	default:
-		wait.Overlap(2)
 		os.Exit(m.Run())
 	}
 }
@@ -103,28 +101,17 @@ func run(t *testing.T, sabotage string, kills, seed int) *prove.Report {
 	return r
 }
 
-// setting returns what a variable says, for longer campaigns.
-func setting(t *testing.T, name string, standard int) int {
-	t.Helper()
-	if s := os.Getenv(name); s != "" {
-		n, err := strconv.Atoi(s)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return n
-	}
-	return standard
-}
+var (
+	kills = flag.Int("kills", 6, "kills of an agent whose connectors are executables")
+	seed  = flag.Int("seed", 1, "seed of the first proof")
+)
 
 // killsOfOne is how many kills one proof has. More are those of several, some of which run at once.
 const killsOfOne = 100
 
 // The agent keeps its promises for pipelines of which all systems are out of reach.
-// CONDUIT_PROVE_KILLS sets how often it is killed.
 func TestPromisesHold(t *testing.T) {
-	effort.Long(t)
-	t.Parallel()
-	kills, seed := setting(t, "CONDUIT_PROVE_KILLS", 6), setting(t, "CONDUIT_SEED", 1)
+	kills, seed := *kills, *seed
 	var all sum
 	t.Run("proofs", func(t *testing.T) {
 		for first := 0; first < kills; first += killsOfOne {
@@ -188,8 +175,6 @@ func promisesHold(t *testing.T, kills, seed int) *prove.Report {
 
 // A destination that loses, repeats or reorders what it acknowledged makes the proof fail.
 func TestBrokenPromisesAreFound(t *testing.T) {
-	effort.Long(t)
-	t.Parallel()
 	for sabotage, wants := range map[string][]string{
 		"lose":    {"records are lost"},
 		"double":  {"the stream went back", "records are repeated after a stop with SIGTERM"}, // as it comes before or behind a kill
