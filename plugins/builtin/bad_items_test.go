@@ -16,7 +16,7 @@ var badItems = map[string][]string{
 	"exec":      {"exec/TestBadLines"},
 	"file":      {"file/TestOneBadFileAmongSeveral", "file/TestDamagedInTheMiddle", "file/TestEndlessLine", "file/TestHoles"},
 	"generator": {}, // it makes its items
-	"http":      {"http/TestPollBadItems", "../processor/jsonvalue/TestLargeElements"},
+	"http":      {"http/TestPollBadItems", "../processor/TestLargeElements"},
 	"journald":  {"journald/TestBadItems"},
 	"kafka":     {withServers + "kafka/TestBadItems"},
 	"mqtt":      {withServers + "mqtt/TestBadItems"},
