@@ -1,9 +1,5 @@
-<<<<<<<< HEAD:agent/agenttest/campaign/prove/prove_test.go
 // Package prove_test has the agent be killed as conduit prove kills it.
 package prove_test
-========
-package authors
->>>>>>>> bin:agent/agenttest/campaign/authors/prove_test.go
 
 import (
 	"bytes"
@@ -23,10 +19,7 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/agent"
-<<<<<<<< HEAD:agent/agenttest/campaign/prove/prove_test.go
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
-========
->>>>>>>> bin:agent/agenttest/campaign/authors/prove_test.go
 	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/agent/prove"
 	"github.com/conduit-agent/conduit/plugins/processor"
@@ -111,13 +104,8 @@ func run(t *testing.T, sabotage string, kills, seed int) *prove.Report {
 }
 
 var (
-<<<<<<<< HEAD:agent/agenttest/campaign/prove/prove_test.go
 	kills = flag.Int("kills", 3, "how often the agent is killed")
 	seed  = flag.Int("seed", 1, "of the first proof")
-========
-	kills = flag.Int("kills", 6, "kills of an agent whose connectors are executables")
-	seed  = flag.Int("seed", 1, "seed of the first proof")
->>>>>>>> bin:agent/agenttest/campaign/authors/prove_test.go
 )
 
 // killsOfOne is how many kills one proof has. More are those of several, some of which run at once.
@@ -125,11 +113,7 @@ const killsOfOne = 100
 
 // The agent keeps its promises for pipelines of which all systems are out of reach.
 func TestPromisesHold(t *testing.T) {
-<<<<<<<< HEAD:agent/agenttest/campaign/prove/prove_test.go
 	load.Parallel(t, load.CPU)
-========
-	kills, seed := *kills, *seed
->>>>>>>> bin:agent/agenttest/campaign/authors/prove_test.go
 	var all sum
 	t.Run("proofs", func(t *testing.T) {
 		for first := 0; first < *kills; first += killsOfOne {
@@ -193,10 +177,7 @@ func promisesHold(t *testing.T, kills, seed int) *prove.Report {
 
 // A destination that loses, repeats or reorders what it acknowledged makes the proof fail.
 func TestBrokenPromisesAreFound(t *testing.T) {
-<<<<<<<< HEAD:agent/agenttest/campaign/prove/prove_test.go
 	load.Parallel(t, load.CPU)
-========
->>>>>>>> bin:agent/agenttest/campaign/authors/prove_test.go
 	for sabotage, wants := range map[string][]string{
 		"lose":    {"records are lost"},
 		"double":  {"the stream went back", "records are repeated after a stop with SIGTERM"}, // as it comes before or behind a kill
