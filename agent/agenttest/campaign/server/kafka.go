@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"fmt"
+	"github.com/conduit-agent/conduit/plugins/plugintest/network"
 	"net"
 	"os"
 	"os/exec"
@@ -34,7 +35,7 @@ type KafkaOptions struct {
 func StartKafka(t testing.TB, o KafkaOptions) *Kafka {
 	t.Helper()
 	path := goServer(t, "kfake")
-	k := &Kafka{Addr: fmt.Sprintf("127.0.0.1:%d", FreePort(t)), dir: Dir(t)}
+	k := &Kafka{Addr: fmt.Sprintf("127.0.0.1:%d", network.FreePort(t)), dir: Dir(t)}
 	_, port, _ := strings.Cut(k.Addr, ":")
 	args := []string{"-port", port, "-data", filepath.Join(k.dir, "data"), "-advertise", k.file("advertise"), "-topics", o.Topics, "-config", o.Config}
 	if len(o.Users) > 0 {

@@ -1,4 +1,4 @@
-package server_test
+package network_test
 
 import (
 	"fmt"
@@ -6,7 +6,7 @@ import (
 	"runtime"
 	"testing"
 
-	"github.com/conduit-agent/conduit/plugins/plugintest/server"
+	"github.com/conduit-agent/conduit/plugins/plugintest/network"
 )
 
 // TestFreePortsAreReserved checks that the tests of another process are not given the same port.
@@ -14,7 +14,7 @@ func TestFreePortsAreReserved(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("ports are reserved on Linux only")
 	}
-	l, err := net.Listen("unix", fmt.Sprintf("@conduit-test-port-%d", server.FreePort(t)))
+	l, err := net.Listen("unix", fmt.Sprintf("@conduit-test-port-%d", network.FreePort(t)))
 	if err == nil {
 		_ = l.Close()
 		t.Error("another process could reserve it, too")

@@ -3,17 +3,16 @@ package browser
 import (
 	"context"
 	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
-)
 
-// axe is the variable that names the script of axe-core, which finds what keeps people with
-// disabilities from using a page.
-const axe = "CONDUIT_AXE"
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/npm"
+)
 
 // Fits checks that the page in a tab is no wider than the window, and accessible.
 func Fits(ctx context.Context, t testing.TB, view string) {
@@ -22,12 +21,8 @@ func Fits(ctx context.Context, t testing.TB, view string) {
 	if err != nil || wide {
 		t.Errorf("%s: the page is wider than the window: %v, error %v", view, wide, err)
 	}
-	path := os.Getenv(axe)
-	if path == "" {
-		t.Errorf("the variable %s does not name the script of axe-core", axe)
-		return
-	}
-	found, err := violations(ctx, path)
+	// It finds what keeps people with disabilities from using a page.
+	found, err := violations(ctx, filepath.Join(npm.Dir(t, "axe-core"), "axe.min.js"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package server_test
+package network_test
 
 import (
 	"io"
@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/conduit-agent/conduit/plugins/plugintest/server"
+	"github.com/conduit-agent/conduit/plugins/plugintest/network"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 )
 
@@ -21,7 +21,7 @@ func TestUnplug(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = l.Close() }()
-	p := server.NewProxy(t, l.Addr().String())
+	p := network.NewProxy(t, l.Addr().String())
 	c := dial(t, p)
 	other, err := l.Accept()
 	if err != nil {

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"fmt"
+	"github.com/conduit-agent/conduit/plugins/plugintest/network"
 	"path/filepath"
 	"testing"
 )
@@ -13,7 +14,7 @@ func StartMariaDB(t testing.TB, options ...string) *MySQL {
 	path := Need(t, "mariadbd", "mariadb-server", "/usr/sbin")
 	install := Need(t, "mariadb-install-db", "mariadb-server", "/usr/bin")
 	dir := Dir(t)
-	data, port := filepath.Join(dir, "data"), FreePort(t)
+	data, port := filepath.Join(dir, "data"), network.FreePort(t)
 	// A server that starts removes the temporary tables of all others in the same directory.
 	tmp := "--tmpdir=" + dir
 	Run(t, dir, install, "--no-defaults", "--datadir="+data, tmp, "--auth-root-authentication-method=normal", "--skip-test-db", "--skip-log-bin", "--innodb-flush-method=nosync")

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"fmt"
+	"github.com/conduit-agent/conduit/plugins/plugintest/network"
 	"net"
 	"os"
 	"path/filepath"
@@ -21,7 +22,7 @@ type Rsyslog struct {
 func StartRsyslog(t testing.TB, more string) *Rsyslog {
 	t.Helper()
 	path := Need(t, "rsyslogd", "rsyslog", "/usr/sbin")
-	dir, port := Dir(t), FreePort(t)
+	dir, port := Dir(t), network.FreePort(t)
 	r := &Rsyslog{Addr: fmt.Sprintf("127.0.0.1:%d", port), Output: filepath.Join(dir, "out")}
 	config := fmt.Sprintf(`global(workDirectory=%q maxMessageSize="64k")
 module(load="imtcp")

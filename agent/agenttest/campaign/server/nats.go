@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"fmt"
+	"github.com/conduit-agent/conduit/plugins/plugintest/network"
 	"os"
 	"path/filepath"
 	"strings"
@@ -26,10 +27,10 @@ func StartNATS(t testing.TB, count int, lines ...string) []*NATS {
 	path := goServer(t, "natsd")
 	servers, routes := make([]*NATS, count), make([]string, count)
 	for i := range routes {
-		routes[i] = fmt.Sprintf("nats-route://127.0.0.1:%d", FreePort(t))
+		routes[i] = fmt.Sprintf("nats-route://127.0.0.1:%d", network.FreePort(t))
 	}
 	for i := range servers {
-		n := &NATS{Addr: fmt.Sprintf("127.0.0.1:%d", FreePort(t))}
+		n := &NATS{Addr: fmt.Sprintf("127.0.0.1:%d", network.FreePort(t))}
 		dir := Dir(t)
 		config := []string{
 			fmt.Sprintf("server_name: n%d", i), "listen: " + n.Addr,

@@ -1,22 +1,25 @@
-package watch_test
+package filesystems_test
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
 
-	"github.com/conduit-agent/conduit/plugins/plugintest/server"
+	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/reconcile/watch"
 )
 
-// mount mounts what is at from at to, or a new file system if from is "". Tests in
-// which that is not permitted are skipped.
+// mount mounts what is at from at to, or a new file system if from is "".
 func mount(t *testing.T, from, to string) {
 	t.Helper()
 	kind, flags := "", uintptr(syscall.MS_BIND)
@@ -25,7 +28,7 @@ func mount(t *testing.T, from, to string) {
 	}
 	err := syscall.Mount(from, to, kind, flags, "")
 	if errors.Is(err, os.ErrPermission) {
-		server.Missing(t, "mounting is not permitted here: %v", err)
+		t.Fatalf("mounting needs root: %v", err)
 	}
 	must(t, err)
 	t.Cleanup(func() { _ = syscall.Unmount(to, syscall.MNT_DETACH) })
@@ -43,7 +46,7 @@ func TestFilesMountedByThemselves(t *testing.T) {
 	mount(t, outside, filepath.Join(dir, "a.yaml"))
 	var log strings.Builder
 	t.Run("at work", func(t *testing.T) { // ends before the log is read
-		o := observeWith(t, &watch.Watcher{Dir: dir, Rescan: 10 * time.Millisecond, Log: slog.New(slog.NewTextHandler(&log, nil))})
+		o := observe(t, &watch.Watcher{Dir: dir, Rescan: 10 * time.Millisecond, Log: slog.New(slog.NewTextHandler(&log, nil))}, func(watch.Snapshot) {})
 		o.until("the files", is("a.yaml=a b.yaml=b"))
 		write(t, outside, "in place")
 		o.until("a change in place", is("a.yaml=in place b.yaml=b"))
@@ -60,7 +63,7 @@ func TestFilesMountedByThemselves(t *testing.T) {
 // What is under a file system that is unmounted is another directory.
 func TestDirectoryIsMountedAndUnmounted(t *testing.T) {
 	dir := t.TempDir()
-	o := observeWith(t, &watch.Watcher{Dir: dir, Rescan: 10 * time.Millisecond})
+	o := observe(t, &watch.Watcher{Dir: dir, Rescan: 10 * time.Millisecond}, func(watch.Snapshot) {})
 	write(t, o.path("under.yaml"), "u")
 	o.until("what is under it", is("under.yaml=u"))
 	id := func() string { all := o.reports(); return all[len(all)-1].Dir }
@@ -88,7 +91,7 @@ func TestQueueOverflow(t *testing.T) {
 	most, err := strconv.Atoi(strings.TrimSpace(string(text)))
 	must(t, err)
 	if most > 1<<17 {
-		server.Missing(t, "the kernel keeps %d events here, too many to overflow in a test", most)
+		t.Fatalf("the kernel keeps %d events here, too many to overflow in a test", most)
 	}
 	outside := filepath.Join(t.TempDir(), "same file")
 	write(t, outside, "a")
@@ -103,12 +106,12 @@ func TestQueueOverflow(t *testing.T) {
 			others = append(others, f)
 		}
 		paused, resume := make(chan struct{}), make(chan struct{})
-		o := observeAs(t, w, func(s watch.Snapshot) {
+		o := observe(t, w, func(s watch.Snapshot) {
 			if content(s) == "a.yaml=a" {
 				close(paused)
 				<-resume
 			}
-		}, func(run func()) { run() })
+		})
 		must(t, os.Link(outside, o.path("a.yaml")))
 		<-paused
 		for i := range most + 10_000 { // some are taken out of the queue and kept elsewhere
@@ -124,4 +127,70 @@ func TestQueueOverflow(t *testing.T) {
 	if !strings.Contains(log.String(), "events of the file system were lost") {
 		t.Errorf("nothing was lost:\n%s", log.String())
 	}
+}
+
+// observer runs a Watcher and keeps what it reports.
+type observer struct {
+	t    *testing.T
+	dir  string
+	mu   sync.Mutex
+	seen []watch.Snapshot
+}
+
+// observe returns an observer that has seen the first report. During each report the watcher waits for during.
+func observe(t *testing.T, w *watch.Watcher, during func(watch.Snapshot)) *observer {
+	t.Helper()
+	o, ended := &observer{t: t, dir: w.Dir}, make(chan error)
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() {
+		ended <- w.Run(ctx, func(s watch.Snapshot) {
+			o.mu.Lock()
+			o.seen = append(o.seen, s)
+			o.mu.Unlock()
+			during(s)
+		})
+	}()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("Run: %v", err)
+		}
+	})
+	o.until("the first report", func(watch.Snapshot) bool { return true })
+	return o
+}
+
+func (o *observer) reports() []watch.Snapshot {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return slices.Clone(o.seen)
+}
+
+// until waits for a last report that fits.
+func (o *observer) until(what string, fits func(watch.Snapshot) bool) {
+	o.t.Helper()
+	wait.For(o.t, what, func() bool {
+		all := o.reports()
+		return len(all) > 0 && fits(all[len(all)-1])
+	}, func() string { return fmt.Sprint(o.reports()) })
+}
+
+func (o *observer) path(name string) string { return filepath.Join(o.dir, name) }
+
+// is fits a report of files, each as NAME=TEXT.
+func is(want string) func(watch.Snapshot) bool {
+	return func(s watch.Snapshot) bool { return s.Err == nil && content(s) == want }
+}
+
+func content(s watch.Snapshot) string {
+	var parts []string
+	for _, f := range s.Files {
+		parts = append(parts, f.Path+"="+string(f.Data))
+	}
+	return strings.Join(parts, " ")
+}
+
+func write(t *testing.T, path, data string) {
+	t.Helper()
+	must(t, os.WriteFile(path, []byte(data), 0o600))
 }

@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"github.com/conduit-agent/conduit/plugins/plugintest/network"
 	"io"
 	"io/fs"
 	"net/http"
@@ -36,7 +37,7 @@ const S3Domain = "s3.test"
 func StartS3(t testing.TB, secret, cert string) *S3 {
 	t.Helper()
 	path := goServer(t, "versitygw")
-	s := &S3{Addr: fmt.Sprintf("127.0.0.1:%d", FreePort(t)), dir: Dir(t)}
+	s := &S3{Addr: fmt.Sprintf("127.0.0.1:%d", network.FreePort(t)), dir: Dir(t)}
 	args := []string{"-addr", s.Addr, "-secret", s.file("secret"), "-data", s.directory(t, "data"), "-versions", s.directory(t, "versions"), "-domain", S3Domain}
 	if cert != "" {
 		args = append(args, "-cert", s.file("cert"))

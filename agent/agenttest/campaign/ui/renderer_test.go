@@ -1,20 +1,17 @@
-package web_test
+package ui_test
 
 import (
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/chromedp/chromedp"
 
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/browser"
 	"github.com/conduit-agent/conduit/api/web"
-	"github.com/conduit-agent/conduit/plugins/plugintest/browser"
 )
-
-func TestMain(m *testing.M) { os.Exit(browser.Run(m)) }
 
 // The signals and the renderer are tested by themselves, in a browser and under the policy
 // of the page.

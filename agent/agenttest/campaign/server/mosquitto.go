@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/conduit-agent/conduit/plugins/plugintest/network"
 	"net"
 	"os"
 	"path/filepath"
@@ -26,7 +27,7 @@ type Mosquitto struct {
 func StartMosquitto(t testing.TB, password, more string) *Mosquitto {
 	t.Helper()
 	path := Need(t, "mosquitto", "mosquitto", "/usr/sbin")
-	dir, port := Dir(t), FreePort(t)
+	dir, port := Dir(t), network.FreePort(t)
 	m := &Mosquitto{Addr: fmt.Sprintf("127.0.0.1:%d", port), db: filepath.Join(dir, "mosquitto.db")}
 	config := fmt.Sprintf("listener %d 127.0.0.1\npersistence true\npersistence_location %s/\nmax_queued_messages 0\nmax_inflight_messages 0\n%s\n", port, dir, more)
 	if password == "" {

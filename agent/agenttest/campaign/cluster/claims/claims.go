@@ -1,4 +1,5 @@
-package storetest
+// Package claims writes claims of a store at the same time, and checks that their answers can be explained.
+package claims
 
 import (
 	"context"
@@ -8,9 +9,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/server"
 	"github.com/conduit-agent/conduit/agent/cluster"
 	"github.com/conduit-agent/conduit/agent/cluster/protocol"
-	"github.com/conduit-agent/conduit/plugins/plugintest/server"
+	"github.com/conduit-agent/conduit/plugins/plugintest/network"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 )
 
@@ -35,7 +37,7 @@ func NewWriters(t *testing.T, stores ...cluster.Store) *Writers {
 }
 
 // Break has each of the links of the writers stall, so that a write has no answer, and cuts it.
-func (w *Writers) Break(proxies []*server.Proxy) {
+func (w *Writers) Break(proxies []*network.Proxy) {
 	w.t.Helper()
 	for _, p := range proxies {
 		before := w.unknown.Load()

