@@ -1,4 +1,4 @@
-package sqlitefile_test
+package binary
 
 import (
 	"os"
@@ -9,7 +9,7 @@ import (
 
 // A build without cgo is refused with one sentence that says what to do.
 func TestWithoutCgo(t *testing.T) {
-	cmd := exec.Command("go", "build", "-o", os.DevNull, "../../cmd/conduit")
+	cmd := exec.Command("go", "build", "-o", os.DevNull, "github.com/conduit-agent/conduit/cmd/conduit")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	out, err := cmd.CombinedOutput()
 	said := strings.TrimSpace(string(out))
