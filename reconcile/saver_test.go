@@ -4,9 +4,7 @@ import (
 	"runtime"
 	"sync/atomic"
 	"testing"
-	"time"
 
-	"github.com/conduit-agent/conduit/plugins/plugintest/server"
 	"github.com/conduit-agent/conduit/reconcile"
 	"github.com/conduit-agent/conduit/spec"
 )
@@ -15,10 +13,11 @@ import (
 // back: whichever comes first, the change is what is saved next.
 func TestAFailedSaveKeepsTheNewerState(t *testing.T) {
 	older, newer := spec.State{PipelineID: "p", Phase: spec.PhaseStarting}, spec.State{PipelineID: "p", Phase: spec.PhaseRunning}
+	rounds := 20_000
 	if runtime.GOMAXPROCS(0) < 2 {
-		server.Missing(t, "nothing happens at the same time on one CPU")
+		rounds = 20 // what waits for the other has to be interrupted, and both hardly meet
 	}
-	for i, began := 0, time.Now(); time.Since(began) < 500*time.Millisecond; i++ {
+	for i := range rounds {
 		s := reconcile.NewSaver()
 		s.Put(older)
 		putBack := s.Fail()

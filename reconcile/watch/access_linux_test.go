@@ -46,7 +46,7 @@ func TestPermissions(t *testing.T) {
 	}
 	put("a.yaml", "a", 0o644)
 	put("b.yaml", "b", 0)
-	o := observeAs(t, &watch.Watcher{Dir: dir, Rescan: time.Hour, Poll: 20 * time.Millisecond}, nil, asNobody)
+	o := observeAs(t, &watch.Watcher{Dir: dir, Rescan: time.Hour, Poll: 20 * time.Millisecond}, asNobody)
 	o.until("what can be read", func(s watch.Snapshot) bool {
 		return content(s) == "a.yaml=a b.yaml!" && strings.Contains(s.Files[1].Err.Error(), "permission denied")
 	})

@@ -29,7 +29,6 @@ type observer struct {
 	t       *testing.T
 	dir     string
 	watcher *watch.Watcher
-	during  func(watch.Snapshot) // called while the watcher waits for its report to be taken; may be nil
 	mu      sync.Mutex
 	seen    []watch.Snapshot
 	news    chan struct{}
@@ -42,13 +41,13 @@ func observe(t *testing.T, dir string) *observer {
 
 func observeWith(t *testing.T, w *watch.Watcher) *observer {
 	t.Helper()
-	return observeAs(t, w, nil, func(run func()) { run() })
+	return observeAs(t, w, func(run func()) { run() })
 }
 
 // observeAs has the watcher run by as.
-func observeAs(t *testing.T, w *watch.Watcher, during func(watch.Snapshot), as func(run func())) *observer {
+func observeAs(t *testing.T, w *watch.Watcher, as func(run func())) *observer {
 	t.Helper()
-	o := &observer{t: t, dir: w.Dir, during: during, news: make(chan struct{}, 1), watcher: w}
+	o := &observer{t: t, dir: w.Dir, news: make(chan struct{}, 1), watcher: w}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error)
 	go as(func() { ended <- o.watcher.Run(ctx, o.report) })
@@ -69,9 +68,6 @@ func (o *observer) report(s watch.Snapshot) {
 	select {
 	case o.news <- struct{}{}:
 	default:
-	}
-	if o.during != nil {
-		o.during(s)
 	}
 }
 

@@ -12,13 +12,13 @@ import (
 	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/api/client"
 	"github.com/conduit-agent/conduit/api/rest"
-	"github.com/conduit-agent/conduit/plugins/plugintest/server"
+	"github.com/conduit-agent/conduit/plugins/plugintest/network"
 	"github.com/conduit-agent/conduit/spec"
 )
 
 // trusting returns a client that trusts the authority a and shows a certificate of by's,
 // unless that is nil.
-func trusting(t *testing.T, a *server.Authority, address string, by *server.Authority) *client.Client {
+func trusting(t *testing.T, a *network.Authority, address string, by *network.Authority) *client.Client {
 	t.Helper()
 	c := &tls.Config{RootCAs: a.Pool()}
 	if by != nil {
@@ -50,7 +50,7 @@ func seesRecord(t *testing.T, at *client.Client) error {
 
 func TestEncryption(t *testing.T) {
 	t.Parallel()
-	trusted, strange := server.NewAuthority(t), server.NewAuthority(t)
+	trusted, strange := network.NewAuthority(t), network.NewAuthority(t)
 	cert, key := trusted.Pair(t)
 	encrypted := config.TLS{CertFile: agenttest.SecretFile(t, cert), KeyFile: agenttest.SecretFile(t, key)}
 	mutual := encrypted
@@ -71,7 +71,7 @@ func TestEncryption(t *testing.T) {
 			}
 			for _, one := range []struct {
 				who  string
-				by   *server.Authority
+				by   *network.Authority
 				want bool
 			}{{"no certificate", nil, c.none}, {"a stranger", strange, c.stranger}, {"a friend", trusted, c.friend}} {
 				at := trusting(t, trusted, w.Address(), one.by)

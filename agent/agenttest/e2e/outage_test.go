@@ -16,7 +16,7 @@ import (
 
 	"github.com/conduit-agent/conduit/agent/agenttest"
 	"github.com/conduit-agent/conduit/agent/config"
-	"github.com/conduit-agent/conduit/plugins/plugintest/server"
+	"github.com/conduit-agent/conduit/plugins/plugintest/network"
 	"github.com/conduit-agent/conduit/spec"
 )
 
@@ -50,7 +50,7 @@ var unreachableSources = map[string]string{
 func TestNoNetwork(t *testing.T) {
 	t.Parallel()
 	sink, arrived := newLineSink(t)
-	network, elsewhere := server.NewProxy(t, strings.TrimPrefix(sink.URL, "http://")), server.NewProxy(t, "")
+	network, elsewhere := network.NewProxy(t, strings.TrimPrefix(sink.URL, "http://")), network.NewProxy(t, "")
 	network.Refuse(true)
 	elsewhere.Refuse(true)
 	a := agenttest.Start(t, "", func(c *config.Config) { c.Pipelines.ErrorRecovery.MaxDelay = 100 * time.Millisecond })
@@ -102,7 +102,7 @@ func TestSourcesWithoutANetwork(t *testing.T) {
 	t.Parallel()
 	page := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `["line"]`) }))
 	t.Cleanup(page.Close)
-	network := server.NewProxy(t, strings.TrimPrefix(page.URL, "http://"))
+	network := network.NewProxy(t, strings.TrimPrefix(page.URL, "http://"))
 	network.Refuse(true)
 	a := agenttest.Start(t, "", func(c *config.Config) { c.Pipelines.ErrorRecovery.MaxDelay = 200 * time.Millisecond })
 	attempts := map[string]func() int{}

@@ -16,7 +16,7 @@ import (
 
 	"github.com/conduit-agent/conduit/plugins/builtin/http"
 	"github.com/conduit-agent/conduit/plugins/plugintest"
-	"github.com/conduit-agent/conduit/plugins/plugintest/server"
+	"github.com/conduit-agent/conduit/plugins/plugintest/network"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
@@ -85,7 +85,7 @@ func TestServerManyRecords(t *testing.T) {
 // A body whose last element cannot be a record is refused before its first one is read.
 func TestServerTakesAllOrNothing(t *testing.T) {
 	s := &http.Source{}
-	addr := "127.0.0.1:" + strconv.Itoa(server.FreePort(t))
+	addr := "127.0.0.1:" + strconv.Itoa(network.FreePort(t))
 	if err := s.Configure(t.Context(), map[string]string{"address": addr}); err != nil {
 		t.Fatal(err)
 	}

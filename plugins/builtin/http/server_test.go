@@ -16,7 +16,7 @@ import (
 
 	"github.com/conduit-agent/conduit/plugins/builtin/http"
 	"github.com/conduit-agent/conduit/plugins/plugintest"
-	"github.com/conduit-agent/conduit/plugins/plugintest/server"
+	"github.com/conduit-agent/conduit/plugins/plugintest/network"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
@@ -30,7 +30,7 @@ func source(t *testing.T, settings map[string]string, pos record.Position) *http
 
 func listening(t *testing.T, settings map[string]string) (*http.Source, string) {
 	t.Helper()
-	settings["address"] = "127.0.0.1:" + strconv.Itoa(server.FreePort(t))
+	settings["address"] = "127.0.0.1:" + strconv.Itoa(network.FreePort(t))
 	return source(t, settings, nil), settings["address"]
 }
 
@@ -307,7 +307,7 @@ func TestServerCredentials(t *testing.T) {
 
 // TestSettings says what is wrong with settings that do not fit together.
 func TestSettings(t *testing.T) {
-	cert, key, _ := server.Certificate(t)
+	cert, key, _ := network.Certificate(t)
 	for want, settings := range map[string]map[string]string{
 		`"url": cannot be set`:            {"address": "127.0.0.1:1", "url": "http://a"},
 		`"address": can be reached`:       {"address": ":1"},

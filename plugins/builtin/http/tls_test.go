@@ -7,13 +7,13 @@ import (
 	"testing"
 
 	"github.com/conduit-agent/conduit/plugins/plugintest"
-	"github.com/conduit-agent/conduit/plugins/plugintest/server"
+	"github.com/conduit-agent/conduit/plugins/plugintest/network"
 )
 
 // TestTLS has the destination send to the source, both with certificates that the other checks.
 func TestTLS(t *testing.T) {
-	serverCert, serverKey, _ := server.Certificate(t)
-	clientCert, clientKey, pair := server.Certificate(t)
+	serverCert, serverKey, _ := network.Certificate(t)
+	clientCert, clientKey, pair := network.Certificate(t)
 	s, addr := listening(t, map[string]string{"tls.cert": serverCert, "tls.key": serverKey, "tls.ca": clientCert})
 	d := destination(t, map[string]string{"url": "https://" + addr + "/", "tls.ca": serverCert, "tls.cert": clientCert, "tls.key": clientKey})
 	written := make(chan error, 1)

@@ -15,7 +15,7 @@ import (
 
 	"github.com/conduit-agent/conduit/plugins/builtin/syslog"
 	"github.com/conduit-agent/conduit/plugins/plugintest"
-	"github.com/conduit-agent/conduit/plugins/plugintest/server"
+	"github.com/conduit-agent/conduit/plugins/plugintest/network"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
@@ -24,7 +24,7 @@ import (
 // source is an opened source, and its address.
 func source(t testing.TB, more ...string) (*syslog.Source, string) {
 	t.Helper()
-	addr := fmt.Sprintf("127.0.0.1:%d", server.FreePort(t))
+	addr := fmt.Sprintf("127.0.0.1:%d", network.FreePort(t))
 	settings := map[string]string{"address": addr}
 	for i := 0; i < len(more); i += 2 {
 		settings[more[i]] = more[i+1]
@@ -179,7 +179,7 @@ func TestMemory(t *testing.T) {
 	t.Parallel()
 	const size, messages = 1000, 50
 	memory := &plugintest.Memory{Bytes: 3 * size}
-	ctx, s, addr := memory.Context(t.Context()), &syslog.Source{}, fmt.Sprintf("127.0.0.1:%d", server.FreePort(t))
+	ctx, s, addr := memory.Context(t.Context()), &syslog.Source{}, fmt.Sprintf("127.0.0.1:%d", network.FreePort(t))
 	if err := errors.Join(s.Configure(ctx, map[string]string{"address": addr, "raw": "true"}), s.Open(ctx, nil)); err != nil {
 		t.Fatal(err)
 	}
@@ -250,8 +250,8 @@ func TestRoundTrip(t *testing.T) {
 // TestTLS has both sides with certificates, and strangers refused.
 func TestTLS(t *testing.T) {
 	t.Parallel()
-	serverCert, serverKey, _ := server.Certificate(t)
-	clientCert, clientKey, _ := server.Certificate(t)
+	serverCert, serverKey, _ := network.Certificate(t)
+	clientCert, clientKey, _ := network.Certificate(t)
 	s, addr := source(t, "protocols", "tcp", "tls.cert", serverCert, "tls.key", serverKey, "tls.ca", clientCert)
 	d := destination(t, addr, "protocol", "tls", "tls.ca", serverCert, "tls.cert", clientCert, "tls.key", clientKey)
 	if n, err := d.Write(t.Context(), some("secret")); n != 1 || err != nil {
@@ -373,7 +373,7 @@ func TestServerGoneWhileSending(t *testing.T) {
 }
 
 func TestSettings(t *testing.T) {
-	cert, key, _ := server.Certificate(t)
+	cert, key, _ := network.Certificate(t)
 	for text, settings := range map[string]map[string]string{
 		`"address": must be`:              {"address": "nowhere"},
 		`"protocols": must be udp`:        {"protocols": "sctp"},

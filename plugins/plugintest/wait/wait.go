@@ -4,8 +4,6 @@ package wait
 import (
 	"context"
 	"fmt"
-	"os"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -58,26 +56,4 @@ func Until(ctx context.Context, done func() bool) bool {
 		}
 		pause = min(pause+pause/4, maxPause)
 	}
-}
-
-// Within returns how long something may take that is to take no longer than limit: limit, or wrong when
-// more wants to run than the machine has CPUs for. Wrong is how long it takes at least when it is not as it is to be.
-func Within(limit, wrong time.Duration) time.Duration {
-	if busy() {
-		return max(limit, wrong)
-	}
-	return limit
-}
-
-// busy reports whether, in the last minute or at this moment, more threads want to run than there are CPUs.
-func busy() bool {
-	b, err := os.ReadFile("/proc/loadavg")
-	if err != nil {
-		return false
-	}
-	var minute, five, fifteen float64
-	var running int
-	_, err = fmt.Sscanf(string(b), "%f %f %f %d/", &minute, &five, &fifteen, &running)
-	cpus := runtime.NumCPU()
-	return err == nil && (minute > float64(cpus) || running > cpus+1) // this thread runs
 }

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/script"
-	"github.com/conduit-agent/conduit/plugins/plugintest/server"
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/server"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 )
 

@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/conduit-agent/conduit/plugins/plugintest/server"
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/server"
 )
 
 // fileVariable names the file that the library reads how far the clock is ahead from.

@@ -20,15 +20,16 @@ import (
 
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/clock"
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/server"
 	"github.com/conduit-agent/conduit/api/rest"
-	"github.com/conduit-agent/conduit/plugins/plugintest/server"
+	"github.com/conduit-agent/conduit/plugins/plugintest/network"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 )
 
 // campaign is a cluster on three NATS servers whose members, links, servers and clocks fail while lines are copied.
 type campaign struct {
 	*fleet
-	proxies [][]*server.Proxy // by member, one to each server
+	proxies [][]*network.Proxy // by member, one to each server
 	clocks  []*clock.Clock
 	wire    *wire
 	sinks   []*sink
@@ -68,7 +69,7 @@ func newCampaign(t *testing.T, members int, report *campaignReport) *campaign {
 		var links []string
 		c.proxies = append(c.proxies, nil)
 		for _, s := range servers {
-			p := server.NewNATSProxy(t, s.Addr)
+			p := network.NewNATSProxy(t, s.Addr)
 			p.Observe(c.wire.of(i))
 			c.proxies[i], links = append(c.proxies[i], p), append(links, "nats://"+p.Addr())
 		}
@@ -98,7 +99,7 @@ type disturbance struct {
 // disturbances are done in turn.
 var disturbances = []disturbance{
 	{"kill -9", true, killMember, startMember},
-	{"stalled links", true, func(c *campaign, at int) { c.links(at, func(p *server.Proxy) { p.Hold(true) }) }, healLinks},
+	{"stalled links", true, func(c *campaign, at int) { c.links(at, func(p *network.Proxy) { p.Hold(true) }) }, healLinks},
 	{"drain", true, drainMember, func(c *campaign, at int) { c.members[at].call("POST", "/v1/cluster/resume") }},
 	{"SIGSTOP", true, func(c *campaign, at int) { c.members[at].signal(syscall.SIGSTOP) }, func(c *campaign, at int) { c.members[at].signal(syscall.SIGCONT) }},
 	{"clocks and kill -9", true, func(c *campaign, at int) {
@@ -107,14 +108,14 @@ var disturbances = []disturbance{
 		}
 		killMember(c, at)
 	}, startMember},
-	{"cut links", true, func(c *campaign, at int) { c.links(at, func(p *server.Proxy) { p.Refuse(true); p.Cut() }) }, healLinks},
+	{"cut links", true, func(c *campaign, at int) { c.links(at, func(p *network.Proxy) { p.Refuse(true); p.Cut() }) }, healLinks},
 	{"links that double and reorder, and kill -9", true, func(c *campaign, at int) {
-		c.links(-1, (*server.Proxy).Muddle)
+		c.links(-1, (*network.Proxy).Muddle)
 		killMember(c, at)
 	}, func(c *campaign, at int) { healLinks(c, -1); startMember(c, at) }},
 	{"kill -9 of a server and of a member", true, func(c *campaign, at int) { killServer(c, at); killMember(c, at) }, func(c *campaign, at int) { startServer(c, at); startMember(c, at) }},
 	{"slow links and kill -9", true, func(c *campaign, at int) {
-		c.links(-1, func(p *server.Proxy) { p.Delay(rand.N(100 * time.Millisecond)) })
+		c.links(-1, func(p *network.Proxy) { p.Delay(rand.N(100 * time.Millisecond)) })
 		killMember(c, at)
 	}, func(c *campaign, at int) { healLinks(c, -1); startMember(c, at) }},
 	{"kill -9 of a server", false, killServer, startServer},
@@ -124,7 +125,7 @@ func killMember(c *campaign, at int)  { c.members[at].kill() }
 func startMember(c *campaign, at int) { c.members[at].start() }
 func drainMember(c *campaign, at int) { c.members[at].call("POST", "/v1/cluster/drain") }
 func killServer(c *campaign, at int)  { c.servers[at%len(c.servers)].Kill() }
-func healLinks(c *campaign, at int)   { c.links(at, (*server.Proxy).Heal) }
+func healLinks(c *campaign, at int)   { c.links(at, (*network.Proxy).Heal) }
 
 func startServer(c *campaign, at int) {
 	if err := c.servers[at%len(c.servers)].Start(context.Background()); err != nil {
@@ -133,7 +134,7 @@ func startServer(c *campaign, at int) {
 }
 
 // links does something to the links of a member; -1: of all.
-func (c *campaign) links(at int, do func(*server.Proxy)) {
+func (c *campaign) links(at int, do func(*network.Proxy)) {
 	for i, all := range c.proxies {
 		if at == -1 || at == i {
 			for _, p := range all {

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/api/rest"
-	"github.com/conduit-agent/conduit/plugins/plugintest/server"
+	"github.com/conduit-agent/conduit/plugins/plugintest/network"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 )
 
@@ -22,13 +22,13 @@ func (f *fleet) awaitTakeOver(at int) {
 // faults are of a member, or of its link to NATS.
 var faults = []struct {
 	name     string
-	do, heal func(m *member, p *server.Proxy)
+	do, heal func(m *member, p *network.Proxy)
 }{
-	{"stalled link", func(_ *member, p *server.Proxy) { p.Hold(true) }, func(_ *member, p *server.Proxy) { p.Heal() }},
-	{"kill -9", func(m *member, _ *server.Proxy) { m.kill() }, func(m *member, _ *server.Proxy) { m.start() }},
-	{"cut link", func(_ *member, p *server.Proxy) { p.Refuse(true); p.Cut() }, func(_ *member, p *server.Proxy) { p.Heal() }},
-	{"SIGSTOP", func(m *member, _ *server.Proxy) { m.signal(syscall.SIGSTOP) }, func(m *member, _ *server.Proxy) { m.signal(syscall.SIGCONT) }},
-	{"slow link", func(_ *member, p *server.Proxy) { p.Delay(300 * time.Millisecond) }, func(_ *member, p *server.Proxy) { p.Heal() }},
+	{"stalled link", func(_ *member, p *network.Proxy) { p.Hold(true) }, func(_ *member, p *network.Proxy) { p.Heal() }},
+	{"kill -9", func(m *member, _ *network.Proxy) { m.kill() }, func(m *member, _ *network.Proxy) { m.start() }},
+	{"cut link", func(_ *member, p *network.Proxy) { p.Refuse(true); p.Cut() }, func(_ *member, p *network.Proxy) { p.Heal() }},
+	{"SIGSTOP", func(m *member, _ *network.Proxy) { m.signal(syscall.SIGSTOP) }, func(m *member, _ *network.Proxy) { m.signal(syscall.SIGCONT) }},
+	{"slow link", func(_ *member, p *network.Proxy) { p.Delay(300 * time.Millisecond) }, func(_ *member, p *network.Proxy) { p.Heal() }},
 }
 
 // busiest returns the member that has most pipelines, once all members agree on who has which.

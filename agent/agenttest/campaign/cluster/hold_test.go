@@ -9,8 +9,9 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/server"
 	"github.com/conduit-agent/conduit/api/rest"
-	"github.com/conduit-agent/conduit/plugins/plugintest/server"
+	"github.com/conduit-agent/conduit/plugins/plugintest/network"
 )
 
 // TestFormerOwnerHolds stalls the link of the owner of a pipeline, and pauses it. It writes nothing more once its position has
@@ -18,7 +19,7 @@ import (
 func TestFormerOwnerHolds(t *testing.T) {
 	load.Parallel(t, load.Server+2*load.Agent)
 	nats := server.StartNATS(t, 1)[0]
-	proxies := []*server.Proxy{server.NewNATSProxy(t, nats.Addr), server.NewNATSProxy(t, nats.Addr)}
+	proxies := []*network.Proxy{network.NewNATSProxy(t, nats.Addr), network.NewNATSProxy(t, nats.Addr)}
 	f := gathered(t, []string{"nats://" + proxies[0].Addr(), "nats://" + proxies[1].Addr()}, 1, 20*time.Second) // a busy machine takes long for what a session must outlive
 	f.behind = ` {{ index .Metadata "conduit.cluster.epoch" }}`
 	f.start()

@@ -5,10 +5,10 @@ import (
 	"testing"
 
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/server"
 	"github.com/conduit-agent/conduit/agent/cluster/protocol"
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/plugins/builtin/postgres/pg"
-	"github.com/conduit-agent/conduit/plugins/plugintest/server"
 )
 
 // TestLagOfAnotherMember locks the row of the claim of one of two pipelines: the member that does not run it, too, knows

@@ -11,8 +11,9 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/server"
 	"github.com/conduit-agent/conduit/api/rest"
-	"github.com/conduit-agent/conduit/plugins/plugintest/server"
+	"github.com/conduit-agent/conduit/plugins/plugintest/network"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 )
 
@@ -24,7 +25,7 @@ func TestLettersWithoutNATS(t *testing.T) {
 	for terms, reason := range map[string]string{"strict": "SelfStopped", "relaxed": "Disconnected"} {
 		t.Run(terms, func(t *testing.T) {
 			load.Parallel(t, load.Server+load.Agent)
-			proxy := server.NewProxy(t, server.StartNATS(t, 1)[0].Addr)
+			proxy := network.NewProxy(t, server.StartNATS(t, 1)[0].Addr)
 			r := &refusing{dir: t.TempDir(), terms: "cluster: " + terms}
 			if err := os.Mkdir(filepath.Join(r.dir, "pipelines"), 0o755); err != nil {
 				t.Fatal(err)

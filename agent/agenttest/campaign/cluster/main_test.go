@@ -17,8 +17,8 @@ import (
 
 	"github.com/conduit-agent/conduit/agent"
 	"github.com/conduit-agent/conduit/agent/agenttest"
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/browser"
 	"github.com/conduit-agent/conduit/agent/config"
-	"github.com/conduit-agent/conduit/plugins/plugintest/browser"
 	"github.com/conduit-agent/conduit/plugins/plugintest/logbuf"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 )

@@ -4,7 +4,8 @@ import (
 	"testing"
 
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
-	"github.com/conduit-agent/conduit/plugins/plugintest/server"
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/server"
+	"github.com/conduit-agent/conduit/plugins/plugintest/network"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 )
 
@@ -13,9 +14,9 @@ import (
 func TestMuddledLinks(t *testing.T) {
 	load.Parallel(t, load.Server+3*load.Agent)
 	nats := server.StartNATS(t, 1)[0]
-	proxies, urls := make([]*server.Proxy, 3), make([]string, 3)
+	proxies, urls := make([]*network.Proxy, 3), make([]string, 3)
 	for i := range proxies {
-		proxies[i] = server.NewNATSProxy(t, nats.Addr)
+		proxies[i] = network.NewNATSProxy(t, nats.Addr)
 		urls[i] = "nats://" + proxies[i].Addr()
 	}
 	const lines = 50

@@ -8,9 +8,9 @@ import (
 
 	"github.com/chromedp/chromedp"
 
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/browser"
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
 	"github.com/conduit-agent/conduit/api/rest"
-	"github.com/conduit-agent/conduit/plugins/plugintest/browser"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 )
 

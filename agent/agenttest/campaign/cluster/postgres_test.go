@@ -7,9 +7,10 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/server"
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/plugins/builtin/postgres/pg"
-	"github.com/conduit-agent/conduit/plugins/plugintest/server"
+	"github.com/conduit-agent/conduit/plugins/plugintest/network"
 )
 
 // eachStore runs a test, which starts so many agents, with each kind of store of the cluster, at its URL.
@@ -32,15 +33,15 @@ func postgresURL(addr string) string {
 type onPostgres struct {
 	*fleet
 	store   *server.Postgres
-	proxies []*server.Proxy // by member
+	proxies []*network.Proxy // by member
 }
 
 func newOnPostgres(t *testing.T) *onPostgres {
 	t.Helper()
 	p := server.StartPostgres(t, "", "fsync=on")
-	proxies, urls := make([]*server.Proxy, 3), make([]string, 3)
+	proxies, urls := make([]*network.Proxy, 3), make([]string, 3)
 	for i := range urls {
-		proxies[i] = server.NewProxy(t, p.Addr)
+		proxies[i] = network.NewProxy(t, p.Addr)
 		urls[i] = postgresURL(proxies[i].Addr())
 	}
 	f := &onPostgres{joined(t, urls, 6, ttl), p, proxies}

@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/server"
 	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/api/rest"
-	"github.com/conduit-agent/conduit/plugins/plugintest/server"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 )
 

@@ -10,9 +10,10 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/server"
 	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/api/rest"
-	"github.com/conduit-agent/conduit/plugins/plugintest/server"
+	"github.com/conduit-agent/conduit/plugins/plugintest/network"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/spec"
 )
@@ -20,7 +21,7 @@ import (
 // TestRelaxedWithoutNATS edits a relaxed pipeline, stops one, and removes the file of one, while NATS is out of reach.
 func TestRelaxedWithoutNATS(t *testing.T) {
 	load.Parallel(t, load.Server+load.Agent)
-	proxy := server.NewProxy(t, server.StartNATS(t, 1)[0].Addr)
+	proxy := network.NewProxy(t, server.StartNATS(t, 1)[0].Addr)
 	f := joined(t, []string{"nats://" + proxy.Addr()}, 0, 5*time.Second, func(c *config.Config) {
 		c.Pipelines.DeletionGrace, c.Pipelines.CleanupDelay = 0, 0
 	})

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
-	"github.com/conduit-agent/conduit/plugins/plugintest/server"
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/server"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 )
 

@@ -8,8 +8,9 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/server"
 	"github.com/conduit-agent/conduit/api/rest"
-	"github.com/conduit-agent/conduit/plugins/plugintest/server"
+	"github.com/conduit-agent/conduit/plugins/plugintest/network"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/spec"
 )
@@ -18,7 +19,7 @@ import (
 // on, and one for other members runs nowhere.
 func TestTerms(t *testing.T) {
 	load.Parallel(t, load.Server+load.Agent)
-	proxy := server.NewProxy(t, server.StartNATS(t, 1)[0].Addr)
+	proxy := network.NewProxy(t, server.StartNATS(t, 1)[0].Addr)
 	f := joined(t, []string{"nats://" + proxy.Addr()}, 0, 5*time.Second)
 	const strict, relaxed, local, inRome = 0, 1, 2, 3
 	f.written = make([]int, 4)
@@ -80,7 +81,7 @@ func TestTerms(t *testing.T) {
 // TestEndsRelaxed ends an agent that cannot reach NATS any more while a relaxed pipeline goes on.
 func TestEndsRelaxed(t *testing.T) {
 	load.Parallel(t, load.Server+load.Agent)
-	proxy := server.NewProxy(t, server.StartNATS(t, 1)[0].Addr)
+	proxy := network.NewProxy(t, server.StartNATS(t, 1)[0].Addr)
 	f := joined(t, []string{"nats://" + proxy.Addr()}, 0, 5*time.Second)
 	f.written, f.terms = make([]int, 1), map[int]string{0: "cluster: relaxed"}
 	f.declare(0)

@@ -14,8 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/server"
 	"github.com/conduit-agent/conduit/agent/cluster/protocol"
-	"github.com/conduit-agent/conduit/plugins/plugintest/server"
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 

@@ -10,8 +10,9 @@ import (
 
 	"github.com/conduit-agent/conduit/agent/agenttest"
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/server"
 	"github.com/conduit-agent/conduit/agent/config"
-	"github.com/conduit-agent/conduit/plugins/plugintest/server"
+	"github.com/conduit-agent/conduit/plugins/plugintest/network"
 	"github.com/conduit-agent/conduit/spec"
 )
 
@@ -80,7 +81,7 @@ func TestRedisExample(t *testing.T) {
 // TestSyslogExample runs the example of the connector's page, with the address and the path of the test.
 func TestSyslogExample(t *testing.T) {
 	load.Parallel(t, load.Agent)
-	a, addr := agenttest.Start(t, ""), fmt.Sprintf("127.0.0.1:%d", server.FreePort(t))
+	a, addr := agenttest.Start(t, ""), fmt.Sprintf("127.0.0.1:%d", network.FreePort(t))
 	file := replace(t, example(t, "plugins/builtin/syslog/README.md"), "127.0.0.1:5514", addr)
 	file = replace(t, file, "path: devices.jsonl", "path: "+a.Path("devices.jsonl"))
 	a.Save("devices.yaml", file)
@@ -153,7 +154,7 @@ func TestPostgresExample(t *testing.T) {
 func TestHTTPExample(t *testing.T) {
 	load.Parallel(t, load.Agent+load.Server)
 	dir := t.TempDir()
-	collector, own := startAPI(t, dir), fmt.Sprintf("127.0.0.1:%d", server.FreePort(t))
+	collector, own := startAPI(t, dir), fmt.Sprintf("127.0.0.1:%d", network.FreePort(t))
 	a := agenttest.Start(t, "")
 	file := example(t, "plugins/builtin/http/README.md")
 	file = replace(t, file, "127.0.0.1:8090", own)

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/conduit-agent/conduit/plugins/plugintest/server"
+	"github.com/conduit-agent/conduit/plugins/plugintest/network"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/spec"
 )
@@ -23,7 +23,7 @@ type flow struct {
 	t        *testing.T
 	dir      string
 	system   *System
-	proxy    *server.Proxy // nil without a network
+	proxy    *network.Proxy // nil without a network
 	pipeline spec.Pipeline
 	agent    *process
 	ledger   ledger

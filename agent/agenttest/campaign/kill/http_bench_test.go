@@ -16,7 +16,7 @@ import (
 
 	"github.com/conduit-agent/conduit/agent/agenttest"
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/kill"
-	"github.com/conduit-agent/conduit/plugins/plugintest/server"
+	"github.com/conduit-agent/conduit/plugins/plugintest/network"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 )
 
@@ -164,7 +164,7 @@ func listens(addr string) bool {
 
 func benchReceive(b *testing.B, format string) {
 	b.StopTimer()
-	dir, addr := agenttest.NewDir(b), fmt.Sprintf("127.0.0.1:%d", server.FreePort(b))
+	dir, addr := agenttest.NewDir(b), fmt.Sprintf("127.0.0.1:%d", network.FreePort(b))
 	writePipeline(b, dir, fmt.Sprintf(`version: "2.2"
 pipelines:
   - id: bench

@@ -10,7 +10,7 @@ import (
 
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/kill"
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
-	"github.com/conduit-agent/conduit/plugins/plugintest/server"
+	"github.com/conduit-agent/conduit/plugins/plugintest/network"
 )
 
 // numbered returns n lines with the numbers from first on.
@@ -28,7 +28,7 @@ func TestHTTPServerSource(t *testing.T) {
 	kill.RunSource(t, kill.Source{
 		Plugin: "builtin:http",
 		System: func(t *testing.T, dir string) *kill.System {
-			own, through := fmt.Sprintf("127.0.0.1:%d", server.FreePort(t)), ""
+			own, through := fmt.Sprintf("127.0.0.1:%d", network.FreePort(t)), ""
 			token, n := filepath.Join(dir, "token"), 0
 			rotate := func(context.Context) error {
 				n++

@@ -24,7 +24,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/conduit-agent/conduit/plugins/plugintest/server"
+	"github.com/conduit-agent/conduit/plugins/plugintest/network"
 	"github.com/conduit-agent/conduit/spec"
 )
 
@@ -274,7 +274,7 @@ func newDir(t *testing.T) string {
 func newFlow(t *testing.T, dir string, s *System) *flow {
 	f := &flow{t: t, dir: dir, system: s, agent: &process{dir: dir}}
 	if s.Addr != "" {
-		f.proxy = server.NewProxy(t, s.Addr)
+		f.proxy = network.NewProxy(t, s.Addr)
 	}
 	t.Cleanup(f.agent.kill)
 	return f

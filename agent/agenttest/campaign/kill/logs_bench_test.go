@@ -14,7 +14,8 @@ import (
 
 	"github.com/conduit-agent/conduit/agent/agenttest"
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/kill"
-	"github.com/conduit-agent/conduit/plugins/plugintest/server"
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/server"
+	"github.com/conduit-agent/conduit/plugins/plugintest/network"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 )
 
@@ -159,7 +160,7 @@ func benchConnection(b *testing.B) {
 
 func benchSyslog(b *testing.B) {
 	b.StopTimer()
-	dir, addr := agenttest.NewDir(b), fmt.Sprintf("127.0.0.1:%d", server.FreePort(b))
+	dir, addr := agenttest.NewDir(b), fmt.Sprintf("127.0.0.1:%d", network.FreePort(b))
 	writePipeline(b, dir, fmt.Sprintf(`version: "2.2"
 pipelines:
   - id: bench

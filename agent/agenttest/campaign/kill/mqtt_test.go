@@ -17,7 +17,8 @@ import (
 
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/kill"
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
-	"github.com/conduit-agent/conduit/plugins/plugintest/server"
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/server"
+	"github.com/conduit-agent/conduit/plugins/plugintest/network"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 )
 
@@ -171,12 +172,12 @@ func TestMQTTDestination(t *testing.T) {
 // the server has nothing to keep.
 type attended struct {
 	*mosquitto
-	proxy *server.Proxy
+	proxy *network.Proxy
 	c     *collector
 }
 
 func attend(t *testing.T, m *mosquitto) attended {
-	a := attended{m, server.NewProxy(t, m.Addr), &collector{m: m}}
+	a := attended{m, network.NewProxy(t, m.Addr), &collector{m: m}}
 	done := make(chan struct{})
 	go func() { defer close(done); a.c.run(t.Context()) }()
 	t.Cleanup(func() { <-done })

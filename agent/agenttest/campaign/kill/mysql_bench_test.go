@@ -8,7 +8,7 @@ import (
 
 	"github.com/conduit-agent/conduit/agent/agenttest"
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/kill"
-	"github.com/conduit-agent/conduit/plugins/plugintest/server"
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/server"
 )
 
 const mysqlRecords = 200_000

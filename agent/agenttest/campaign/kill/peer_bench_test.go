@@ -15,7 +15,8 @@ import (
 
 	"github.com/conduit-agent/conduit/agent/agenttest"
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/kill"
-	"github.com/conduit-agent/conduit/plugins/plugintest/server"
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/server"
+	"github.com/conduit-agent/conduit/plugins/plugintest/network"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 )
 
@@ -108,7 +109,7 @@ output: {kafka_franz: {seed_brokers: ["%s"], topic: bench, max_in_flight: 10, ba
 }
 
 func peerFromHTTP(b *testing.B) {
-	dir, addr := agenttest.NewDir(b), fmt.Sprintf("127.0.0.1:%d", server.FreePort(b))
+	dir, addr := agenttest.NewDir(b), fmt.Sprintf("127.0.0.1:%d", network.FreePort(b))
 	cmd := startPeer(b, dir, fmt.Sprintf(`input: {http_server: {address: "%s", path: /}}
 pipeline: {processors: [{unarchive: {format: lines}}]}
 `, addr)+toLines(dir))

@@ -18,7 +18,7 @@ import (
 
 	"github.com/conduit-agent/conduit/agent/agenttest"
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/kill"
-	"github.com/conduit-agent/conduit/plugins/plugintest/server"
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/server"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 )
 

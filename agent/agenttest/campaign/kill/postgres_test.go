@@ -16,7 +16,7 @@ import (
 
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/kill"
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
-	"github.com/conduit-agent/conduit/plugins/plugintest/server"
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/server"
 )
 
 // postgresSystem is a PostgreSQL whose connector logs in as a role with a password, which a file

@@ -7,7 +7,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/conduit-agent/conduit/agent/agenttest"
-	"github.com/conduit-agent/conduit/plugins/plugintest/server"
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/server"
 )
 
 const redisRecords = 500_000

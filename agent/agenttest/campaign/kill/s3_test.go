@@ -17,7 +17,8 @@ import (
 	"github.com/conduit-agent/conduit/agent/agenttest"
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/kill"
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
-	"github.com/conduit-agent/conduit/plugins/plugintest/server"
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/server"
+	"github.com/conduit-agent/conduit/plugins/plugintest/network"
 	"github.com/conduit-agent/conduit/spec"
 )
 
@@ -144,7 +145,7 @@ func TestS3Example(t *testing.T) {
 	load.Parallel(t, load.Agent+load.Server)
 	a := agenttest.Start(t, "")
 	s := startS3(t, a.Path("."))
-	own, token := fmt.Sprintf("127.0.0.1:%d", server.FreePort(t)), a.Path("token")
+	own, token := fmt.Sprintf("127.0.0.1:%d", network.FreePort(t)), a.Path("token")
 	if err := os.WriteFile(token, []byte("word"), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -11,7 +11,8 @@ import (
 
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/kill"
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
-	"github.com/conduit-agent/conduit/plugins/plugintest/server"
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/server"
+	"github.com/conduit-agent/conduit/plugins/plugintest/network"
 )
 
 // TestSyslogSource receives over one connection, which is delayed. What was received and is not written when the agent ends,
@@ -22,7 +23,7 @@ func TestSyslogSource(t *testing.T) {
 	kill.RunSource(t, kill.Source{
 		Plugin: "builtin:syslog",
 		System: func(t *testing.T, _ string) *kill.System {
-			own, through := fmt.Sprintf("127.0.0.1:%d", server.FreePort(t)), ""
+			own, through := fmt.Sprintf("127.0.0.1:%d", network.FreePort(t)), ""
 			var sender net.Conn
 			t.Cleanup(func() {
 				if sender != nil {

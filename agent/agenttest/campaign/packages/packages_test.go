@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/conduit-agent/conduit/plugins/plugintest/page"
-	"github.com/conduit-agent/conduit/plugins/plugintest/server"
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/page"
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/server"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 )
 

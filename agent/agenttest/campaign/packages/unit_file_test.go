@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/script"
-	"github.com/conduit-agent/conduit/plugins/plugintest/server"
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/server"
 )
 
 // TestUnitFile has systemd verify the unit that is shipped, and say how much it exposes: ten times the level is the

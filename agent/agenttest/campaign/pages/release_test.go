@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/conduit-agent/conduit/plugins/plugintest/server"
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/server"
 )
 
 // TestReleaseIsVerified executes the commands of SECURITY.md where a part of a release is, as .ci/release signs it, and

@@ -15,8 +15,9 @@ import (
 
 	"github.com/conduit-agent/conduit/agent/agenttest"
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/server"
 	"github.com/conduit-agent/conduit/agent/telemetry"
-	"github.com/conduit-agent/conduit/plugins/plugintest/server"
+	"github.com/conduit-agent/conduit/plugins/plugintest/network"
 	"github.com/conduit-agent/conduit/spec"
 )
 
@@ -82,7 +83,7 @@ func startPrometheus(t *testing.T, agent string) promClient {
 	if out, err := exec.Command(tool, "check", "config", "--lint=all", filepath.Join(dir, "prometheus.yml")).CombinedOutput(); err != nil {
 		t.Errorf("promtool: %v\n%s", err, out)
 	}
-	p := promClient{fmt.Sprintf("127.0.0.1:%d", server.FreePort(t))}
+	p := promClient{fmt.Sprintf("127.0.0.1:%d", network.FreePort(t))}
 	process := &server.Process{Path: path, Dir: dir, Args: []string{"--config.file=prometheus.yml", "--storage.tsdb.path=data", "--web.listen-address=" + p.address},
 		Ready: func(ctx context.Context) error { return p.get(ctx, "/api/v1/status/buildinfo", &struct{}{}) }}
 	process.Launch(t)

@@ -9,8 +9,8 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"github.com/conduit-agent/conduit/agent/agenttest"
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/browser"
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
-	"github.com/conduit-agent/conduit/plugins/plugintest/browser"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/spec"
 )

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/conduit-agent/conduit/plugins/plugintest/browser"
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/browser"
 )
 
 var (

@@ -15,9 +15,9 @@ import (
 	"github.com/chromedp/chromedp/kb"
 
 	"github.com/conduit-agent/conduit/agent/agenttest"
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/browser"
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
 	"github.com/conduit-agent/conduit/agent/config"
-	"github.com/conduit-agent/conduit/plugins/plugintest/browser"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/spec"
 )

@@ -11,9 +11,9 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/server"
 	"github.com/conduit-agent/conduit/agent/cluster/natskv"
 	"github.com/conduit-agent/conduit/agent/cluster/protocol"
-	"github.com/conduit-agent/conduit/plugins/plugintest/server"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 )
 

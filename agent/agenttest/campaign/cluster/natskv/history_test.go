@@ -3,11 +3,12 @@ package natskv_test
 import (
 	"testing"
 
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/cluster/claims"
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/server"
 	"github.com/conduit-agent/conduit/agent/cluster"
 	"github.com/conduit-agent/conduit/agent/cluster/natskv"
-	"github.com/conduit-agent/conduit/agent/cluster/storetest"
-	"github.com/conduit-agent/conduit/plugins/plugintest/server"
+	"github.com/conduit-agent/conduit/plugins/plugintest/network"
 )
 
 // TestClaimsAreLinearizable has three members write the same claims while their links stall and are cut, and a server
@@ -15,12 +16,12 @@ import (
 func TestClaimsAreLinearizable(t *testing.T) {
 	load.Parallel(t, 3*load.Server)
 	servers := server.StartNATS(t, 3)
-	proxies, stores := make([]*server.Proxy, len(servers)), make([]cluster.Store, len(servers))
+	proxies, stores := make([]*network.Proxy, len(servers)), make([]cluster.Store, len(servers))
 	for i, s := range servers {
-		proxies[i] = server.NewProxy(t, s.Addr)
+		proxies[i] = network.NewProxy(t, s.Addr)
 		stores[i] = open(t, natskv.Options{URL: "nats://" + proxies[i].Addr(), Cluster: "test", Replicas: 3})
 	}
-	w := storetest.NewWriters(t, stores...)
+	w := claims.NewWriters(t, stores...)
 	w.Break(proxies)
 	servers[0].Kill()
 	w.More()

@@ -19,10 +19,10 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/server"
 	"github.com/conduit-agent/conduit/agent/cluster"
 	"github.com/conduit-agent/conduit/agent/cluster/natskv"
 	"github.com/conduit-agent/conduit/agent/cluster/storetest"
-	"github.com/conduit-agent/conduit/plugins/plugintest/server"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 )
 

@@ -11,11 +11,11 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/server"
 	"github.com/conduit-agent/conduit/agent/cluster"
 	"github.com/conduit-agent/conduit/agent/cluster/natskv"
 	"github.com/conduit-agent/conduit/agent/cluster/protocol"
 	"github.com/conduit-agent/conduit/agent/cluster/storetest"
-	"github.com/conduit-agent/conduit/plugins/plugintest/server"
 )
 
 // needed are the subjects that an agent of a cluster named least publishes to.

@@ -13,10 +13,10 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/server"
 	"github.com/conduit-agent/conduit/agent/cluster"
 	"github.com/conduit-agent/conduit/agent/cluster/natskv"
 	"github.com/conduit-agent/conduit/agent/cluster/protocol"
-	"github.com/conduit-agent/conduit/plugins/plugintest/server"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 )
 

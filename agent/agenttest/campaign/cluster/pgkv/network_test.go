@@ -11,12 +11,13 @@ import (
 	"testing"
 
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/server"
 	"github.com/conduit-agent/conduit/agent/cluster"
 	"github.com/conduit-agent/conduit/agent/cluster/pgkv"
 	"github.com/conduit-agent/conduit/agent/cluster/protocol"
 	"github.com/conduit-agent/conduit/agent/cluster/storetest"
 	"github.com/conduit-agent/conduit/plugins/builtin/postgres/pg"
-	"github.com/conduit-agent/conduit/plugins/plugintest/server"
+	"github.com/conduit-agent/conduit/plugins/plugintest/network"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 )
 
@@ -32,7 +33,7 @@ func write(t *testing.T, dir, name, text string) string {
 // another authority, or for another host, is refused.
 func TestTLS(t *testing.T) {
 	load.Parallel(t, load.Server)
-	dir, authority := server.Dir(t), server.NewAuthority(t)
+	dir, authority := server.Dir(t), network.NewAuthority(t)
 	certificate, key := authority.Pair(t)
 	p := server.StartPostgres(t, "", append([]string{"ssl=on", "ssl_cert_file=" + write(t, dir, "cert.pem", certificate), "ssl_key_file=" + write(t, dir, "key.pem", key)}, durable...)...)
 	_, port, _ := net.SplitHostPort(p.Addr)
@@ -53,7 +54,7 @@ func TestTLS(t *testing.T) {
 		t.Errorf("there are encrypted sessions, and no others: %q, %v", row, err)
 	}
 	for name, refused := range map[string]string{
-		"another authority": url("127.0.0.1", write(t, dir, "other.pem", server.NewAuthority(t).PEM)),
+		"another authority": url("127.0.0.1", write(t, dir, "other.pem", network.NewAuthority(t).PEM)),
 		"another host":      url("localhost", trusted),
 	} {
 		err := ready(t, open(t, refused, "tls"))
@@ -107,7 +108,7 @@ func TestPooler(t *testing.T) {
 	load.Parallel(t, 2*load.Server)
 	p := server.StartPostgres(t, "", durable...)
 	program := server.Need(t, "pgbouncer", "pgbouncer", "/usr/sbin")
-	dir, port := server.Dir(t), server.FreePort(t)
+	dir, port := server.Dir(t), network.FreePort(t)
 	_, behind, _ := net.SplitHostPort(p.Addr)
 	settings := fmt.Sprintf(`[databases]
 postgres = host=127.0.0.1 port=%s dbname=postgres user=postgres

@@ -10,13 +10,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/cluster/claims"
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/server"
 	"github.com/conduit-agent/conduit/agent/cluster"
 	"github.com/conduit-agent/conduit/agent/cluster/pgkv"
 	"github.com/conduit-agent/conduit/agent/cluster/protocol"
 	"github.com/conduit-agent/conduit/agent/cluster/storetest"
 	"github.com/conduit-agent/conduit/plugins/builtin/postgres/pg"
-	"github.com/conduit-agent/conduit/plugins/plugintest/server"
+	"github.com/conduit-agent/conduit/plugins/plugintest/network"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 )
 
@@ -101,12 +103,12 @@ func TestUnfitTables(t *testing.T) {
 func TestClaimsAreLinearizable(t *testing.T) {
 	load.Parallel(t, load.Server)
 	p := server.StartPostgres(t, "", durable...)
-	proxies, stores := make([]*server.Proxy, 3), make([]cluster.Store, 3)
+	proxies, stores := make([]*network.Proxy, 3), make([]cluster.Store, 3)
 	for i := range stores {
-		proxies[i] = server.NewProxy(t, p.Addr)
+		proxies[i] = network.NewProxy(t, p.Addr)
 		stores[i] = opened(t, "postgres://postgres@"+proxies[i].Addr()+"/postgres?sslmode=disable", "test")
 	}
-	w := storetest.NewWriters(t, stores...)
+	w := claims.NewWriters(t, stores...)
 	w.Break(proxies)
 	execute(t, urlOf(p), "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND backend_type = 'client backend'")
 	w.More()

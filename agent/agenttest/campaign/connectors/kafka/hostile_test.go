@@ -12,8 +12,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/server"
 	"github.com/conduit-agent/conduit/plugins/builtin/kafka"
-	"github.com/conduit-agent/conduit/plugins/plugintest/server"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 

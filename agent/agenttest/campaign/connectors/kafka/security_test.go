@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
-	"github.com/conduit-agent/conduit/plugins/plugintest/server"
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/server"
 )
 
 // certificate returns a certificate of 127.0.0.1 and its key, in PEM.

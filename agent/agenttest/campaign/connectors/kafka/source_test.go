@@ -390,7 +390,9 @@ func checkFetched(w *world) {
 	}
 	second := w.open(w.settings(), nil)
 	wait.For(w, "the other member has a partition", func() bool { return take(second, second.readSome()) > 0 })
-	wait.For(w, "all records", func() bool { return take(first, first.readSome())+take(second, second.readSome()) == 0 && len(seen) == 2*n })
+	wait.For(w, "all records", func() bool {
+		return take(first, first.readSome())+take(second, second.readSome()) == 0 && len(seen) == 2*n
+	})
 	for v, times := range seen {
 		if times != 1 {
 			w.Errorf("%s came %d times", v, times)

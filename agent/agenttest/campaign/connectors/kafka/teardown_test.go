@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
-	"github.com/conduit-agent/conduit/plugins/plugintest/server"
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/server"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/plugins/record"
 )

@@ -15,9 +15,10 @@ import (
 	"github.com/eclipse/paho.golang/paho"
 
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/server"
 	"github.com/conduit-agent/conduit/plugins/builtin/mqtt"
 	"github.com/conduit-agent/conduit/plugins/plugintest"
-	"github.com/conduit-agent/conduit/plugins/plugintest/server"
+	"github.com/conduit-agent/conduit/plugins/plugintest/network"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
@@ -119,7 +120,7 @@ func acknowledges(t *testing.T, id string) {
 func TestReconnects(t *testing.T) {
 	load.Parallel(t, load.Server)
 	m := server.StartMosquitto(t, "", "")
-	proxy := server.NewProxy(t, m.Addr)
+	proxy := network.NewProxy(t, m.Addr)
 	s := source(t, settings(proxy.Addr()), nil)
 	subscribed(t, s)
 	var all []record.Record
@@ -259,8 +260,8 @@ func TestRefused(t *testing.T) {
 func TestTLS(t *testing.T) {
 	load.Parallel(t, load.Server)
 	dir := server.Dir(t)
-	serverCert, serverKey, _ := server.Certificate(t)
-	clientCert, clientKey, _ := server.Certificate(t)
+	serverCert, serverKey, _ := network.Certificate(t)
+	clientCert, clientKey, _ := network.Certificate(t)
 	for name, text := range map[string]string{"cert": serverCert, "key": serverKey, "ca": clientCert} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
 			t.Fatal(err)

@@ -6,7 +6,7 @@ import (
 
 	"github.com/conduit-agent/conduit/plugins/builtin/mysql"
 	"github.com/conduit-agent/conduit/plugins/plugintest"
-	"github.com/conduit-agent/conduit/plugins/plugintest/server"
+	"github.com/conduit-agent/conduit/plugins/plugintest/network"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/plugins/record"
 )
@@ -76,7 +76,7 @@ func largeTransaction(w *world) {
 		w.inOrder(ids(s.Next(min(2000, 50_000-at-1))), at+2)
 		s.Close()
 	}
-	proxy := server.NewProxy(w, w.addr)
+	proxy := network.NewProxy(w, w.addr)
 	cut := w.open(w.sourceSettings("t", "address", proxy.Addr()), got[0].Position)
 	for at := 0; at < 40_000; at += 5000 {
 		w.inOrder(ids(cut.Next(5000)), at+2)

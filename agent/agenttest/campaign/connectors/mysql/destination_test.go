@@ -11,9 +11,10 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/server"
 	"github.com/conduit-agent/conduit/plugins/builtin/mysql"
 	"github.com/conduit-agent/conduit/plugins/plugintest"
-	"github.com/conduit-agent/conduit/plugins/plugintest/server"
+	"github.com/conduit-agent/conduit/plugins/plugintest/network"
 	"github.com/conduit-agent/conduit/plugins/plugintest/sqltest"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/plugins/record"
@@ -140,7 +141,7 @@ func engine(t *testing.T, s *server.MySQL) {
 // table none is there twice, although some were committed without an answer.
 func lostAnswer(t *testing.T, s *server.MySQL) {
 	w := in(t, s, "CREATE TABLE t (n int)")
-	proxy := server.NewProxy(t, s.Addr)
+	proxy := network.NewProxy(t, s.Addr)
 	d, ctx := w.destination("positionTable", "conduit_positions", "address", proxy.Addr())
 	stop, done := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -176,7 +177,7 @@ func lostAnswer(t *testing.T, s *server.MySQL) {
 // keeps gets the lock then, and must not hold up the next one.
 func halfOpen(t *testing.T, s *server.MySQL) {
 	w := in(t, s, "CREATE TABLE t (id int PRIMARY KEY, x int); INSERT INTO t VALUES (1, 0)")
-	proxy := server.NewProxy(t, s.Addr)
+	proxy := network.NewProxy(t, s.Addr)
 	d, ctx := w.destination("address", proxy.Addr(), "timeout", "3s")
 	other, err := w.db.BeginTx(ctx, nil)
 	if err == nil {
@@ -241,8 +242,8 @@ func rights(t *testing.T, s *server.MySQL) {
 func TestTLS(t *testing.T) {
 	load.Parallel(t, load.Server)
 	dir := server.Dir(t)
-	cert, key, _ := server.Certificate(t)
-	clientCert, clientKey, _ := server.Certificate(t)
+	cert, key, _ := network.Certificate(t)
+	clientCert, clientKey, _ := network.Certificate(t)
 	info, err := os.Stat(dir)
 	if err != nil {
 		t.Fatal(err)

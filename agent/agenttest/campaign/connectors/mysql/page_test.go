@@ -5,8 +5,8 @@ import (
 	"testing"
 
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
-	"github.com/conduit-agent/conduit/plugins/plugintest/page"
-	"github.com/conduit-agent/conduit/plugins/plugintest/server"
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/page"
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/server"
 )
 
 const readme = "../../../../../plugins/builtin/mysql/README.md"

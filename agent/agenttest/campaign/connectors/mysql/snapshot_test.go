@@ -6,9 +6,10 @@ import (
 	"testing"
 
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/server"
 	"github.com/conduit-agent/conduit/plugins/builtin/mysql"
 	"github.com/conduit-agent/conduit/plugins/plugintest"
-	"github.com/conduit-agent/conduit/plugins/plugintest/server"
+	"github.com/conduit-agent/conduit/plugins/plugintest/network"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/plugins/record"
 )
@@ -111,7 +112,7 @@ func killedSnapshot(w *world) {
 // cutSnapshot loses the connection within a snapshot: it goes on behind the last row.
 func cutSnapshot(w *world) {
 	w.fill(1, 20_000)
-	proxy := server.NewProxy(w, w.addr)
+	proxy := network.NewProxy(w, w.addr)
 	settings := w.sourceSettings("t", "address", proxy.Addr())
 	s := w.open(settings, nil)
 	var got []int
@@ -176,7 +177,7 @@ func heldUp(w *world) {
 // halfOpenSnapshot loses the connection without a sign while the server works on an answer: when that has gone nowhere the session is
 // ended, and reading goes on.
 func halfOpenSnapshot(w *world) {
-	proxy := server.NewProxy(w, w.addr)
+	proxy := network.NewProxy(w, w.addr)
 	s, session, free := holdUp(w, "4s", proxy.Addr())
 	proxy.Blackhole()
 	free()
@@ -191,7 +192,7 @@ func halfOpenSnapshot(w *world) {
 func halfOpenRows(w *world) {
 	const rows = 300
 	w.exec(fmt.Sprintf("CREATE TABLE v (id int PRIMARY KEY, x longtext); INSERT INTO v SELECT n, repeat('x', 100000) FROM (%s) numbers", numbers(1, rows)))
-	proxy := server.NewProxy(w, w.addr)
+	proxy := network.NewProxy(w, w.addr)
 	s := w.open(w.sourceSettings("v", "timeout", "4s", "address", proxy.Addr()), nil)
 	got, session := ids(s.Next(2)), ""
 	wait.For(w, "the server to wait until rows are taken", func() bool {

@@ -19,9 +19,10 @@ import (
 	"github.com/nats-io/nkeys"
 
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/server"
 	"github.com/conduit-agent/conduit/plugins/builtin/nats"
 	"github.com/conduit-agent/conduit/plugins/plugintest"
-	"github.com/conduit-agent/conduit/plugins/plugintest/server"
+	"github.com/conduit-agent/conduit/plugins/plugintest/network"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
@@ -233,7 +234,7 @@ func TestReconnects(t *testing.T) {
 	load.Parallel(t, load.Server)
 	s := start(t)
 	s.stream(t, orders())
-	proxy := server.NewProxy(t, s.Addr)
+	proxy := network.NewProxy(t, s.Addr)
 	src := source(t, settings(s, "url", "nats://"+proxy.Addr()), nil)
 	var all []record.Record
 	for i := range 8 {
@@ -448,7 +449,7 @@ func TestCredentials(t *testing.T) {
 func TestTLS(t *testing.T) {
 	load.Parallel(t, load.Server)
 	dir := server.Dir(t)
-	authority := server.NewAuthority(t)
+	authority := network.NewAuthority(t)
 	cert, key := authority.Pair(t)
 	for name, text := range map[string]string{"cert": cert, "key": key, "ca": authority.PEM} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
@@ -469,7 +470,7 @@ func TestTLS(t *testing.T) {
 		t.Errorf("wrote %d: %v", n, err)
 	}
 	want(t, read(t, src, 1), "x")
-	other, _, _ := server.Certificate(t)
+	other, _, _ := network.Certificate(t)
 	set["tls.ca"] = other
 	distrusts := source(t, set, nil)
 	wait.For(t, "the server is not trusted", func() bool { return strings.Contains(distrusts.Progress().Warning, "unknown authority") })

@@ -8,9 +8,10 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/server"
 	"github.com/conduit-agent/conduit/plugins/builtin/postgres"
 	"github.com/conduit-agent/conduit/plugins/plugintest"
-	"github.com/conduit-agent/conduit/plugins/plugintest/server"
+	"github.com/conduit-agent/conduit/plugins/plugintest/network"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
@@ -175,7 +176,7 @@ func once(w *world) {
 // table none is there twice, although some were committed without an answer.
 func lostAnswer(w *world) {
 	w.exec("CREATE TABLE t (n int)")
-	proxy := server.NewProxy(w.T, w.server.Addr)
+	proxy := network.NewProxy(w.T, w.server.Addr)
 	d := w.destination(map[string]string{"positionTable": "conduit_positions", "url": strings.Replace(w.url(), w.server.Addr, proxy.Addr(), 1)})
 	stop := make(chan struct{})
 	done := make(chan struct{})

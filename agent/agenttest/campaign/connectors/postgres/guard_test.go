@@ -11,8 +11,9 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/server"
 	"github.com/conduit-agent/conduit/plugins/builtin/postgres/pg"
-	"github.com/conduit-agent/conduit/plugins/plugintest/server"
+	"github.com/conduit-agent/conduit/plugins/plugintest/network"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 )
 
@@ -42,7 +43,7 @@ func TestGuard(t *testing.T) {
 				t.Fatal(err)
 			}
 			t.Cleanup(func() { pg.Close(observer) })
-			proxy := server.NewProxy(t, p.Addr)
+			proxy := network.NewProxy(t, p.Addr)
 			conn, err := pg.ConnectGuarded(t.Context(), urlOf(proxy.Addr()), silence, nil)
 			if err != nil {
 				t.Fatal(err)
@@ -55,7 +56,7 @@ func TestGuard(t *testing.T) {
 
 type guarded struct {
 	*testing.T
-	proxy    *server.Proxy
+	proxy    *network.Proxy
 	conn     *pgconn.PgConn
 	observer *pgconn.PgConn // not guarded, and not through the proxy
 	silence  time.Duration

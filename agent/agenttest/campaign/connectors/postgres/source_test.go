@@ -9,10 +9,11 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/server"
 	"github.com/conduit-agent/conduit/plugins/builtin/postgres"
 	"github.com/conduit-agent/conduit/plugins/builtin/postgres/pg"
 	"github.com/conduit-agent/conduit/plugins/plugintest"
-	"github.com/conduit-agent/conduit/plugins/plugintest/server"
+	"github.com/conduit-agent/conduit/plugins/plugintest/network"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/plugins/record"
 )
@@ -482,7 +483,7 @@ func never(w *world) {
 // reconnect cuts the connection: reading goes on by itself, with nothing twice.
 func reconnect(w *world) {
 	w.exec("CREATE TABLE t (id int PRIMARY KEY, x text)")
-	proxy := server.NewProxy(w.T, w.server.Addr)
+	proxy := network.NewProxy(w.T, w.server.Addr)
 	settings := w.settings("t", "url", strings.Replace(w.url(), w.server.Addr, proxy.Addr(), 1))
 	s := w.open(settings, nil).streaming()
 	next := 1

@@ -8,8 +8,9 @@ import (
 	"testing"
 
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/server"
 	"github.com/conduit-agent/conduit/plugins/plugintest"
-	"github.com/conduit-agent/conduit/plugins/plugintest/server"
+	"github.com/conduit-agent/conduit/plugins/plugintest/network"
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
@@ -18,8 +19,8 @@ import (
 func startTLS(t *testing.T) (s *server.Postgres, root, cert, key string) {
 	t.Helper()
 	dir, own := server.Dir(t), t.TempDir()
-	serverCert, serverKey, _ := server.Certificate(t)
-	clientCert, clientKey, _ := server.Certificate(t)
+	serverCert, serverKey, _ := network.Certificate(t)
+	clientCert, clientKey, _ := network.Certificate(t)
 	info, err := os.Stat(dir)
 	if err != nil {
 		t.Fatal(err)

@@ -14,9 +14,10 @@ import (
 	redigo "github.com/gomodule/redigo/redis"
 
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/server"
 	"github.com/conduit-agent/conduit/plugins/builtin/redis"
 	"github.com/conduit-agent/conduit/plugins/plugintest"
-	"github.com/conduit-agent/conduit/plugins/plugintest/server"
+	"github.com/conduit-agent/conduit/plugins/plugintest/network"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
@@ -300,7 +301,7 @@ func TestListLag(t *testing.T) {
 func TestListReconnects(t *testing.T) {
 	load.Parallel(t, load.Server)
 	c := start(t)
-	proxy := server.NewProxy(t, c.addr)
+	proxy := network.NewProxy(t, c.addr)
 	s := c.source(nil, "url", "redis://"+proxy.Addr(), "key", "l", "type", "list", "batch", "7")
 	const n = 500
 	go func() {
@@ -455,7 +456,7 @@ func TestEndOfRead(t *testing.T) {
 func TestFrozenChannels(t *testing.T) {
 	load.Parallel(t, load.Server)
 	c := start(t)
-	proxy := server.NewProxy(t, c.addr)
+	proxy := network.NewProxy(t, c.addr)
 	s := c.source(nil, "url", "redis://"+proxy.Addr(), "key", "a", "type", "pubsub", "timeout", "500ms")
 	done := make(chan []record.Record, 1)
 	go func() { records, _ := read(t, s, 1); done <- records }()
@@ -611,9 +612,9 @@ func TestPassword(t *testing.T) {
 // TestTLS logs in with a certificate, and trusts only the authorities that the settings name.
 func TestTLS(t *testing.T) {
 	load.Parallel(t, load.Server)
-	dir, port := server.Dir(t), server.FreePort(t)
-	serverCert, serverKey, _ := server.Certificate(t)
-	clientCert, clientKey, _ := server.Certificate(t)
+	dir, port := server.Dir(t), network.FreePort(t)
+	serverCert, serverKey, _ := network.Certificate(t)
+	clientCert, clientKey, _ := network.Certificate(t)
 	for name, text := range map[string]string{"cert": serverCert, "key": serverKey, "ca": clientCert} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
 			t.Fatal(err)

@@ -13,8 +13,9 @@ import (
 	"testing"
 
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/server"
 	"github.com/conduit-agent/conduit/plugins/builtin/s3"
-	"github.com/conduit-agent/conduit/plugins/plugintest/server"
+	"github.com/conduit-agent/conduit/plugins/plugintest/network"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
@@ -171,7 +172,7 @@ func once(addr string) map[string]string {
 func TestExactlyOnce(t *testing.T) {
 	load.Parallel(t, load.Server)
 	s := store(t)
-	proxy := server.NewProxy(t, s.Addr)
+	proxy := network.NewProxy(t, s.Addr)
 	d := destination(t, once(s.Addr))
 	write(t, d, made("1", "1"), made("2", "2"), made("2", "2 again"))
 	write(t, d, made("3", "3"))

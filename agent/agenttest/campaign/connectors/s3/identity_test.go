@@ -11,8 +11,9 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/server"
 	"github.com/conduit-agent/conduit/plugins/builtin/s3"
-	"github.com/conduit-agent/conduit/plugins/plugintest/server"
+	"github.com/conduit-agent/conduit/plugins/plugintest/network"
 )
 
 // identities is what gives out access keys: the security token service and the metadata service
@@ -81,8 +82,8 @@ func TestIdentities(t *testing.T) {
 // TestTLS trusts only the authorities that the settings name.
 func TestTLS(t *testing.T) {
 	load.Parallel(t, load.Server)
-	cert, key, _ := server.Certificate(t)
-	other, _, _ := server.Certificate(t)
+	cert, key, _ := network.Certificate(t)
+	other, _, _ := network.Certificate(t)
 	s := server.StartS3(t, secret, cert+key)
 	for ca, wanted := range map[string]string{cert: `bucket "bkt" does not exist`, other: "certificate"} {
 		src := &s3.Source{}

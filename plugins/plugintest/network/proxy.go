@@ -1,0 +1,185 @@
+package network
+
+import (
+	"context"
+	"net"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// Proxy is a network between a client and a server that fails on command.
+type Proxy struct {
+	target   string
+	listener net.Listener
+	done     chan struct{} // closed with the proxy
+
+	mu     sync.Mutex
+	change *sync.Cond            // of the fields below
+	conns  map[net.Conn]struct{} // both ends of all connections
+	links  map[*link]struct{}    // all connections
+	delay  time.Duration         // of every part that is passed on
+	held   bool                  // nothing is passed on, nothing is closed
+	parts  int                   // that wait to be passed on
+	refuse bool                  // new connections are closed at once
+	closed bool
+
+	relay   func(to, from net.Conn) // passes on what comes until either end closes
+	muddled bool                    // guarded by mu: see Muddle
+	observe func(bool, []byte)      // guarded by mu: see Observe; nil for nobody
+	again   atomic.Int64            // messages that were passed on twice
+	late    atomic.Int64            // messages that others may have overtaken
+}
+
+// NewProxy returns a proxy to the server at target. It is closed when the test ends.
+func NewProxy(t testing.TB, target string) *Proxy {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &Proxy{target: target, listener: l, done: make(chan struct{}), conns: map[net.Conn]struct{}{}, links: map[*link]struct{}{}}
+	p.change, p.relay = sync.NewCond(&p.mu), p.copy
+	ended := make(chan struct{})
+	go func() { defer close(ended); p.accept() }()
+	t.Cleanup(func() {
+		close(p.done)
+		p.set(func() { p.closed, p.held = true, false })
+		_ = l.Close()
+		p.Cut()
+		<-ended
+	})
+	return p
+}
+
+// Addr returns where clients connect to.
+func (p *Proxy) Addr() string { return p.listener.Addr().String() }
+
+// Cut closes all connections. New ones are passed on, unless Refuse says otherwise.
+func (p *Proxy) Cut() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for c := range p.conns {
+		if tcp, ok := c.(*net.TCPConn); ok {
+			_ = tcp.SetLinger(0) // the peers see a reset, not an orderly end
+		}
+		_ = c.Close()
+	}
+	p.change.Broadcast()
+}
+
+// Refuse has new connections closed at once, or no longer.
+func (p *Proxy) Refuse(on bool) { p.set(func() { p.refuse = on }) }
+
+// Delay delays everything that is passed on by d from now on, in both directions.
+func (p *Proxy) Delay(d time.Duration) { p.set(func() { p.delay = d }) }
+
+// Hold has connections stall: they stay, and nothing comes through. Without it what was held is
+// passed on.
+func (p *Proxy) Hold(on bool) { p.set(func() { p.held = on }) }
+
+// Holds returns from how many ends of connections something came that is held.
+func (p *Proxy) Holds() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.parts
+}
+
+// Heal ends all faults.
+func (p *Proxy) Heal() {
+	p.set(func() { p.held, p.refuse, p.delay, p.muddled = false, false, 0, false })
+}
+
+func (p *Proxy) set(change func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	change()
+	p.change.Broadcast()
+}
+
+func (p *Proxy) accept() {
+	var copies sync.WaitGroup
+	defer copies.Wait()
+	for {
+		client, err := p.listener.Accept()
+		if err != nil {
+			return
+		}
+		copies.Go(func() { p.serve(client) })
+	}
+}
+
+// refuses reports whether new connections are closed at once.
+func (p *Proxy) refuses() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.refuse || p.closed
+}
+
+func (p *Proxy) serve(client net.Conn) {
+	defer func() { _ = client.Close() }()
+	if p.refuses() {
+		return
+	}
+	dialer := net.Dialer{Timeout: 5 * time.Second}
+	server, err := dialer.DialContext(context.Background(), "tcp", p.target)
+	if err != nil {
+		return
+	}
+	defer func() { _ = server.Close() }()
+	l, refuse := &link{}, false
+	p.set(func() {
+		if refuse = p.refuse || p.closed; !refuse { // by now: Cut does not know of this one
+			p.conns[client], p.conns[server], p.links[l] = struct{}{}, struct{}{}, struct{}{}
+		}
+	})
+	if refuse {
+		return
+	}
+	defer p.set(func() { delete(p.conns, client); delete(p.conns, server); delete(p.links, l) })
+	var both sync.WaitGroup
+	relay := func(to, from net.Conn) {
+		p.relay(end{to, l}, end{from, l})
+		_ = from.Close()
+		if !l.lost.Load() {
+			_ = to.Close()
+		}
+	}
+	both.Go(func() { relay(server, client) })
+	both.Go(func() { relay(client, server) })
+	both.Wait()
+}
+
+func (p *Proxy) copy(to, from net.Conn) {
+	buf := make([]byte, 32<<10)
+	for {
+		n, err := from.Read(buf)
+		if n > 0 {
+			p.pass()
+			if _, err := to.Write(buf[:n]); err != nil {
+				return
+			}
+		}
+		if err != nil {
+			p.pass() // the end comes behind what is held
+			return
+		}
+	}
+}
+
+// pass waits as long as the network is to.
+func (p *Proxy) pass() {
+	p.mu.Lock()
+	delay := p.delay
+	p.parts++
+	for p.held && !p.closed {
+		p.change.Wait()
+	}
+	p.parts--
+	p.mu.Unlock()
+	select {
+	case <-time.After(delay):
+	case <-p.done:
+	}
+}
