@@ -37,7 +37,7 @@ func newHistory(t *testing.T) *history {
 	return &history{t, file}
 }
 
-// operation is a write of a claim; plugins/plugintest/server has it, too.
+// operation is a write of a claim; agent/agenttest/campaign/server has it, too.
 type operation struct {
 	Key      string `json:"key"`
 	Client   int    `json:"client"`

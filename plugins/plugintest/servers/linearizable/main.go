@@ -14,7 +14,7 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// operation is one on a key; plugins/plugintest/server has it, too.
+// operation is one on a key; agent/agenttest/campaign/server has it, too.
 type operation struct {
 	Key      string `json:"key"`
 	Client   int    `json:"client"`
