@@ -140,9 +140,9 @@ func checkTests(t *testing.T, command, dir, pattern string) (in []Campaign) {
 // checkFlags checks that the tests of the package have the flags.
 func checkFlags(t *testing.T, command, dir string, flags []string) {
 	t.Helper()
-	text := sources(t, dir)
 	for _, f := range flags {
-		if name, _, _ := strings.Cut(strings.TrimPrefix(f, "-"), "="); !bytes.Contains(text, []byte(`("`+name+`"`)) {
+		name, _, _ := strings.Cut(strings.TrimPrefix(f, "-"), "=")
+		if !bytes.Contains(sources(t, dir), []byte(`("`+name+`"`)) {
 			t.Errorf("%q: the tests of %s have no flag %s", command, dir, name)
 		}
 	}
