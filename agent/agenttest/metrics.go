@@ -26,6 +26,6 @@ func Scrape(t testing.TB, a *Agent, series string) float64 {
 // MetricsOf returns what /metrics shows.
 func MetricsOf(a *Agent) string {
 	w := httptest.NewRecorder()
-	a.Metrics().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	a.Metrics().ServeHTTP(w, httptest.NewRequestWithContext(a.t.Context(), http.MethodGet, "/metrics", nil))
 	return w.Body.String()
 }

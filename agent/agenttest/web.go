@@ -120,7 +120,7 @@ func (w *Web) Records(connector string, n int) (all []json.RawMessage) {
 		}
 		return nil
 	})
-	if err != errSeen {
+	if !errors.Is(err, errSeen) {
 		w.T.Fatalf("inspecting %s ended after %d records: %v", connector, len(all), err)
 	}
 	return all

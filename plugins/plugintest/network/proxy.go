@@ -1,3 +1,4 @@
+// Package network gives tests free ports, certificates, and links between a client and a server that delay, stall and break.
 package network
 
 import (

@@ -37,16 +37,16 @@ func Client(t *testing.T, path string) *client.Client {
 // dirVariable, when set, makes the test binary an agent in that directory.
 const dirVariable = "CONDUIT_TEST_AGENT_DIR"
 
-// AddressFile, when set, is where that agent writes the address of its API.
+// AddressFile is the variable that says where that agent writes the address of its API.
 const AddressFile = "CONDUIT_TEST_ADDRESS_FILE"
 
-// MemoryLimit, when set, is the setting memory.limit of that agent.
+// MemoryLimit is the variable with the setting memory.limit of that agent.
 const MemoryLimit = "CONDUIT_TEST_MEMORY_LIMIT"
 
-// MaxDelay, when set, is the most that agent waits before it starts a pipeline again that failed.
+// MaxDelay is the variable that says how long that agent waits at most before it starts a pipeline again that failed.
 const MaxDelay = "CONDUIT_TEST_MAX_DELAY"
 
-// NoEvents, when set, has the agent in a process of its own take away from itself what
+// NoEvents is the variable that has the agent in a process of its own take away from itself what
 // it needs to be notified of changes.
 const NoEvents = "CONDUIT_TEST_NO_EVENTS"
 

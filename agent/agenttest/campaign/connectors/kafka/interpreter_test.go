@@ -124,10 +124,9 @@ func (i *interpreter) translate(answer []byte, a asked) []byte {
 	}
 	move := func(host *string, port *int32) {
 		if at, ok := i.at[net.JoinHostPort(*host, strconv.Itoa(int(*port)))]; ok {
-			text := ""
-			*host, text, _ = strings.Cut(at, ":")
+			name, text, _ := strings.Cut(at, ":")
 			n, _ := strconv.Atoi(text)
-			*port = int32(n)
+			*host, *port = name, int32(n)
 		}
 	}
 	switch r := r.(type) {
