@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"os"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,10 +16,10 @@ func TestCanceledWhileTheServerIsAsked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		session, server := net.Pipe()
 		defer func() { _ = server.Close() }()
-		asked := false
+		var asked atomic.Bool
 		g := &guard{Conn: session, pid: 1, silence: time.Minute, env: t.Context(), url: "postgres://postgres@127.0.0.1/postgres?sslmode=disable",
 			redial: func(context.Context) (net.Conn, error) {
-				asked = true
+				asked.Store(true)
 				question, nobody := net.Pipe()
 				t.Cleanup(func() { _ = nobody.Close() })
 				return question, nil
@@ -30,7 +31,7 @@ func TestCanceledWhileTheServerIsAsked(t *testing.T) {
 			ended <- err
 		}()
 		time.Sleep(time.Minute + time.Second)
-		if !asked {
+		if !asked.Load() {
 			t.Fatal("the server is not asked")
 		}
 		canceled := time.Now()
