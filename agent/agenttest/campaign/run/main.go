@@ -18,6 +18,7 @@ import (
 	"os/exec"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -205,30 +206,50 @@ func (c Campaign) flags(full bool, extra []string) []string {
 	return append(flags, extra...)
 }
 
-// printFailures prints what a log says of tests that failed: the lines of each, up to the next test.
+// printFailures prints what a log has of tests that failed, or its end when none did.
 func printFailures(log string) {
 	text, err := os.ReadFile(log)
 	if err != nil {
 		return
 	}
-	lines, shown := strings.Split(string(text), "\n"), false
-	printed := 0
+	lines := failures(strings.Split(string(text), "\n"))
+	for _, line := range lines[:min(len(lines), 200)] {
+		fmt.Println("        " + line)
+	}
+}
+
+// failures returns the lines that failed and skipped tests logged, which come under the name of each, and those of a panic.
+func failures(lines []string) []string {
+	failed := map[string]bool{}
+	result := regexp.MustCompile(`^\s*--- (?:FAIL|SKIP): (\S+)`)
 	for _, line := range lines {
-		trimmed := strings.TrimSpace(line)
-		switch {
-		case strings.HasPrefix(trimmed, "--- FAIL") || strings.HasPrefix(trimmed, "panic:") || strings.HasPrefix(trimmed, "--- SKIP"):
-			shown = true
-		case strings.HasPrefix(trimmed, "--- ") || strings.HasPrefix(trimmed, "=== "):
-			shown = false
-		}
-		if shown && printed < 200 {
-			fmt.Println("        " + line)
-			printed++
+		if m := result.FindStringSubmatch(line); m != nil {
+			failed[m[1]] = true
 		}
 	}
-	if printed == 0 {
-		fmt.Println("        " + strings.Join(lines[max(0, len(lines)-40):], "\n        "))
+	var shown []string
+	of := regexp.MustCompile(`^=== [A-Z]+\s+(\S+)`)
+	show := false
+	for _, line := range lines {
+		switch m := of.FindStringSubmatch(line); {
+		case m != nil:
+			show = failed[m[1]]
+			if !show || !strings.HasPrefix(line, "=== NAME") {
+				continue
+			}
+		case result.MatchString(line) || strings.HasPrefix(line, "panic:"):
+			show = true
+		case strings.HasPrefix(strings.TrimSpace(line), "--- "):
+			show = false
+		}
+		if show {
+			shown = append(shown, line)
+		}
 	}
+	if len(shown) == 0 {
+		return lines[max(0, len(lines)-40):]
+	}
+	return shown
 }
 
 // changed returns the files that differ from the commit that the change began at, with those that are not committed, and

@@ -204,3 +204,26 @@ func (c Campaign) has(dir, test string) bool {
 	skipped := c.Skip != "" && regexp.MustCompile(c.Skip).MatchString(test)
 	return c.Dir == dir && !skipped && regexp.MustCompile(strings.Split(c.Run, "/")[0]).MatchString(test)
 }
+
+// What a failed test logged is shown, wherever it stands, and not what others logged.
+func TestFailures(t *testing.T) {
+	log := strings.Split(`=== RUN   TestA
+=== RUN   TestB
+    b_test.go:1: B is well
+=== NAME  TestA
+    a_test.go:2: A is not well
+=== RUN   TestA/part
+    a_test.go:3: neither is a part of it
+=== NAME  TestB
+    b_test.go:4: B is still well
+--- PASS: TestB (0.00s)
+--- FAIL: TestA (0.00s)
+    --- FAIL: TestA/part (0.00s)`, "\n")
+	want := []string{log[3], log[4], log[6], log[10], log[11]}
+	if got := failures(log); !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if got := failures([]string{"it does not start"}); !slices.Equal(got, []string{"it does not start"}) {
+		t.Errorf("a log without tests: %q", got)
+	}
+}

