@@ -155,7 +155,7 @@ func promisesHold(t *testing.T, kills, seed int) *prove.Report {
 	if !r.Held || len(r.Broken) > 0 || r.Faults.Kills != kills || len(r.Flows) != 4 {
 		t.Errorf("held: %v, broken: %q, %d kills, %d flows", r.Held, r.Broken, r.Faults.Kills, len(r.Flows))
 	}
-	least := min(100, 10*kills) // records come as long as there are faults to make
+	least := int64(min(100, 10*kills)) // records come as long as there are faults to make
 	for _, f := range r.Flows {
 		if f.Arrived < least || f.Acked < least || f.Lost+f.Reordered > 0 {
 			t.Errorf("%+v", f)
