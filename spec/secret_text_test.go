@@ -49,7 +49,7 @@ func FuzzText(f *testing.F) {
 
 // The time that it takes grows with the text, also where all of it is one line.
 func TestTextOfOneLine(t *testing.T) {
-	const size = 1 << 20
+	const size = 1 << 18
 	for _, repeated := range []string{`"a": `, `a: b, `, `{a: b}, `, `a: [`} {
 		text := strings.Repeat(repeated, size/len(repeated))
 		var got string
@@ -57,7 +57,7 @@ func TestTextOfOneLine(t *testing.T) {
 		if got != text {
 			t.Errorf("%s: it was changed", repeated)
 		}
-		if took > 30*time.Second { // the square of the length takes minutes
+		if took > 5*time.Second { // the square of the length takes more
 			t.Errorf("%s: it took %v", repeated, took)
 		}
 	}

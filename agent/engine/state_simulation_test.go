@@ -86,7 +86,7 @@ func TestStateIsNeverAheadOfTheData(t *testing.T) {
 	}
 }
 
-var histories = flag.Int("histories", 3, "simulated histories of each chain of processors and place of it")
+var histories = flag.Int("histories", 1, "simulated histories of each chain of processors and place of it")
 
 // simulations is how many seeds are tried with a chain at a place. A chain with a script, each start of which takes
 // milliseconds, gets a tenth in all of its places.

@@ -24,7 +24,7 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-var topologies = flag.Int("topologies", 30, "pipelines that are drawn")
+var topologies = flag.Int("topologies", 12, "pipelines that are drawn")
 
 // TestEveryTopologyMakesProgress draws pipelines with random connectors, processors, batches, windows and limits. In
 // each of them, sources must be read to their end before a batch or window times out, all records must be settled once

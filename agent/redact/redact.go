@@ -158,7 +158,15 @@ func (r *Redactor) found(all []span, text string, at []int) []span {
 	if len(values) == 0 {
 		return all
 	}
+	var starts [256]bool // a log line is long, and few of its bytes begin a value
+	for _, v := range values {
+		starts[v.value[0]] = true
+	}
 	for i := 0; i < len(text); {
+		if !starts[text[i]] {
+			i++
+			continue
+		}
 		f := slices.IndexFunc(values, func(p pair) bool {
 			return strings.HasPrefix(text[i:], p.value) && isWhole(text, i, i+len(p.value))
 		})

@@ -41,7 +41,7 @@ func checkKnown(ctx context.Context, db *sql.DB) error {
 	return nil
 }
 
-// migrate applies the migrations that are missing, each in a transaction of its own.
+// migrate applies the migrations that are missing, all or none of them.
 func migrate(ctx context.Context, db *sql.DB, now func() time.Time) error {
 	const create = `CREATE TABLE IF NOT EXISTS migrations (name TEXT NOT NULL PRIMARY KEY, applied_at INTEGER NOT NULL) STRICT`
 	if _, err := db.ExecContext(ctx, create); err != nil {
@@ -51,33 +51,32 @@ func migrate(ctx context.Context, db *sql.DB, now func() time.Time) error {
 	if err != nil {
 		return err
 	}
-	for _, name := range migrationNames() {
-		if slices.Contains(applied, name) {
-			continue
-		}
-		if err := migrateOne(ctx, db, name, now()); err != nil {
-			return fmt.Errorf("cannot migrate to %q: %w", name, err)
-		}
-	}
-	return nil
-}
-
-func migrateOne(ctx context.Context, db *sql.DB, name string, now time.Time) error {
-	script, err := migrationFiles.ReadFile("migrations/" + name + ".sql")
-	if err != nil {
-		return err
+	missing := slices.DeleteFunc(migrationNames(), func(name string) bool { return slices.Contains(applied, name) })
+	if len(missing) == 0 {
+		return nil
 	}
 	tx, err := db.BeginTx(ctx, nil)
 	if err != nil {
 		return err
 	}
-	if _, err := tx.ExecContext(ctx, string(script)); err != nil {
-		return errors.Join(err, tx.Rollback())
-	}
-	if _, err := tx.ExecContext(ctx, `INSERT INTO migrations (name, applied_at) VALUES (?, ?)`, name, now.UnixNano()); err != nil {
-		return errors.Join(err, tx.Rollback())
+	for _, name := range missing {
+		if err := migrateOne(ctx, tx, name, now()); err != nil {
+			return errors.Join(fmt.Errorf("cannot migrate to %q: %w", name, err), tx.Rollback())
+		}
 	}
 	return tx.Commit()
+}
+
+func migrateOne(ctx context.Context, tx *sql.Tx, name string, now time.Time) error {
+	script, err := migrationFiles.ReadFile("migrations/" + name + ".sql")
+	if err != nil {
+		return err
+	}
+	if _, err := tx.ExecContext(ctx, string(script)); err != nil {
+		return err
+	}
+	_, err = tx.ExecContext(ctx, `INSERT INTO migrations (name, applied_at) VALUES (?, ?)`, name, now.UnixNano())
+	return err
 }
 
 func appliedMigrations(ctx context.Context, db *sql.DB) ([]string, error) {

@@ -111,6 +111,9 @@ func TestOverwritten(t *testing.T) {
 			body := "\x00\x01t" + id + length(n) + properties + "payload"
 			sent := string(rune(0x30|qos<<1)) + length(len(body)) + body + "\x30\x05\x00\x01t\x00x"
 			for name, in := range readers(sent) {
+				if name == "in bytes" && n > 1<<20+1 {
+					continue // takes long, and where the packet was cut makes no difference then
+				}
 				r := bufio.NewReader(peer.NewReader(in, &peer.MQTT{}))
 				for _, want := range []string{"payload", "x"} {
 					packet, err := packets.ReadPacket(r)

@@ -174,7 +174,7 @@ func TestEveryProcessorEnds(t *testing.T) {
 			}
 			declared := spec.Processor{ID: "x", Plugin: plugin, Settings: c.settings, Condition: c.condition}
 			if c.real {
-				c.run(t, declared, time.Second)
+				c.run(t, declared, 100*time.Millisecond)
 			} else {
 				synctest.Test(t, func(t *testing.T) { c.run(t, declared, 30*time.Second) })
 			}

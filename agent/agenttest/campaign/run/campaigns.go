@@ -161,6 +161,8 @@ var campaigns = []Campaign{
 		Subjects: []string{"agent/prove/...", "agent/engine", "agent/store", "plugins/standalone"}},
 	{Name: "filesystems", Dir: module + "/filesystems", About: "Small, full, slow and mounted file systems, and the owners of files.",
 		Subjects: []string{"agent/sqlitefile", "agent/maintenance", "agent/prove/disk", "reconcile/watch"}},
+	{Name: "paths", Dir: "plugins/builtin", Run: "^TestNoSettingLeadsOutside$", Full: []string{"-every-spelling"}, FullOnly: true,
+		About: "Settings with every spelling of a path that is not allowed, also next to variables of the environment that name one."},
 	{Name: "dead-letter-pages", Dir: module + "/deadletters", Full: []string{"-letters=1000000"}, About: "Pages of very many dead letters come soon.",
 		Subjects: []string{"agent/deadletters"}},
 	{Name: "damaged-files", Dir: "agent/maintenance", Run: "^TestDamageNeverPassesForAStore$", Full: []string{"-damaged-pages=0"}, FullOnly: true, Limit: 4 * time.Hour,
