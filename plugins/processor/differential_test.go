@@ -172,6 +172,10 @@ func plainBase64(v any) (any, error) {
 	case []byte:
 		return base64.StdEncoding.EncodeToString(b), nil
 	}
+	if f, ok := v.(float64); ok {
+		text, err := json.Marshal(f)
+		return base64.StdEncoding.EncodeToString(text), err
+	}
 	return base64.StdEncoding.EncodeToString(fmt.Append(nil, v)), nil
 }
 

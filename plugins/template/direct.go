@@ -1,7 +1,6 @@
 package template
 
 import (
-	"fmt"
 	"strconv"
 	"strings"
 	"text/template/parse"
@@ -273,11 +272,12 @@ func (v value) append(dst []byte, strict bool) ([]byte, bool) {
 	case integer:
 		return strconv.AppendInt(dst, v.n, 10), true
 	case float:
-		return fmt.Append(dst, v.f), true
+		dst, err := record.AppendText(dst, v.f)
+		return dst, err == nil
 	case boolean:
 		return strconv.AppendBool(dst, v.n != 0), true
 	case operation:
 		return append(dst, record.Operation(v.n).String()...), true
 	}
-	return append(dst, "<no value>"...), !strict
+	return dst, !strict
 }

@@ -56,30 +56,30 @@ func comparison(name string, left, right expression) expression {
 
 // equal reports whether a and b are equal, and whether they can be compared here.
 func equal(a, b value) (same, ok bool) {
-	if a.kind != b.kind {
-		return false, a.kind == missing && b.kind == str || a.kind == str && b.kind == missing
-	}
-	switch a.kind {
-	case str:
+	switch {
+	case a.isText() && b.isText():
 		return a.s == b.s, true
-	case integer, boolean:
+	case a.kind == missing || b.kind == missing:
+		return a.kind == b.kind, true
+	case a.kind == b.kind && (a.kind == integer || a.kind == boolean):
 		return a.n == b.n, true
-	case float:
+	case a.kind == b.kind && a.kind == float:
 		return a.f == b.f, true
 	}
 	return false, false
 }
 
+func (v value) isText() bool { return v.kind == str || v.kind == raw }
+
 func compare(a, b value) (int, bool) {
-	if a.kind != b.kind {
-		return 0, false
-	}
-	switch a.kind {
-	case str:
+	switch {
+	case a.isText() && b.isText():
 		return strings.Compare(a.s, b.s), true
-	case integer:
+	case a.kind != b.kind:
+		return 0, false
+	case a.kind == integer:
 		return cmp.Compare(a.n, b.n), true
-	case float:
+	case a.kind == float:
 		return cmp.Compare(a.f, b.f), a.f == a.f && b.f == b.f // NaN is not ordered
 	}
 	return 0, false

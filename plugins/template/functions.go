@@ -1,7 +1,7 @@
 package template
 
 import (
-	"fmt"
+	"maps"
 	"math"
 	"reflect"
 	"regexp"
@@ -14,11 +14,7 @@ import (
 // allFunctions returns the functions of all templates. The map is not modified.
 var allFunctions = sync.OnceValue(func() template.FuncMap {
 	funcs := library()
-	// Functions of text/template that make text are repeated here, to be bounded.
-	funcs["print"], funcs["printf"], funcs["println"] = fmt.Sprint, fmt.Sprintf, fmt.Sprintln
-	funcs["html"] = template.HTMLEscaper
-	funcs["js"] = template.JSEscaper
-	funcs["urlquery"] = template.URLQueryEscaper
+	maps.Copy(funcs, textFunctions())
 	return funcs
 })
 
@@ -44,7 +40,6 @@ var growth = map[string]func(args []reflect.Value) float64{
 		return length(a, 2) / math.Max(1, number(a, 0)) * (length(a, 1) + 1)
 	},
 	"join":                       func(a []reflect.Value) float64 { return items(a, 1) * length(a, 0) },
-	"printf":                     formatted,
 	"split":                      parts(keyedPart, 1, 0),
 	"splitn":                     parts(keyedPart, 2, 0),
 	"splitList":                  parts(listedPart, 1, 0),
@@ -136,16 +131,9 @@ func deep(v reflect.Value) (most int) {
 // mostWidth is the greatest width and precision that fmt knows.
 const mostWidth = 1_000_000
 
-// formatted bounds printf by the widths in its format, and by the arguments that it names by their numbers.
-func formatted(args []reflect.Value) (n float64) {
-	format, longest := textOf(args, 0), 0
-	if len(args) > 1 && args[1].Kind() == reflect.Slice {
-		for i := range args[1].Len() {
-			if v := indirect(args[1].Index(i)); v.Kind() == reflect.String {
-				longest = max(longest, v.Len())
-			}
-		}
-	}
+// formatted bounds printf by the widths in its format, and by the arguments that it names by their numbers, of which the
+// longest text has longest bytes.
+func formatted(format string, longest int) (n float64) {
 	for {
 		i := strings.IndexByte(format, '%')
 		if i < 0 {

@@ -29,7 +29,7 @@ func newMachine(parsed *template.Template, used template.FuncMap, exact bool) *m
 	if err != nil {
 		panic(err) // only html/template has a reason
 	}
-	bounded := template.FuncMap{stepName: m.step}
+	bounded := template.FuncMap{stepName: m.step, textName: m.text}
 	for name, f := range used {
 		bounded[name] = m.bounded(name, f)
 	}
@@ -59,9 +59,6 @@ func (m *machine) run(b *TimeLimit, dst []byte, r *record.Record) ([]byte, error
 func (m *machine) Write(p []byte) (int, error) {
 	if len(m.out)+len(p) > m.limit {
 		return 0, errOutput
-	}
-	if s := string(p); m.exact && (s == "<nil>" || s == "<no value>") {
-		return 0, errNil
 	}
 	m.out = append(m.out, p...)
 	return len(p), nil

@@ -40,7 +40,7 @@ type Mode uint8
 
 // The modes.
 const (
-	Lenient Mode = iota // it prints a key that a map does not have as "<no value>"
+	Lenient Mode = iota // it prints nothing for a key that a map does not have
 	Strict              // such a key is an error
 	Exact               // such a key is an error, and so is printing nil
 )
@@ -70,6 +70,7 @@ func Parse(text string, mode Mode) (*Template, error) {
 	}
 	t.parts = partsOf(parsed)
 	t.direct = compiler{t.strict}.parts(parsed.Root)
+	printByText(parsed)
 	guardLoops(parsed)
 	t.pool.New = func() any { return newMachine(parsed, used, mode == Exact) }
 	return t, nil

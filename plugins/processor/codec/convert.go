@@ -77,7 +77,10 @@ func base64Encode(v any, _ int) (any, error) {
 	case string:
 		b = []byte(v)
 	case bool, int, int8, int16, int32, int64, uint, uint8, uint16, uint32, uint64, float32, float64, time.Duration:
-		b = fmt.Append(nil, v)
+		var err error
+		if b, err = record.AppendText(nil, v); err != nil {
+			return nil, err
+		}
 	default:
 		return nil, unexpected(v)
 	}

@@ -59,7 +59,11 @@ func addRow(r *record.Record, target *fieldref.Ref, row map[string]any) error {
 	for name, v := range row {
 		ref := target.Child(name)
 		if ref.Root() == fieldref.Metadata {
-			v = fmt.Sprint(v)
+			text, err := record.Text(v)
+			if err != nil {
+				return err
+			}
+			v = text
 		}
 		if err := ref.Set(r, record.CloneValue(v)); err != nil {
 			return err

@@ -103,7 +103,11 @@ func (p *file) Process(ctx context.Context, b *sdk.ProcessBatch) error {
 			b.Refuse(i, err)
 			continue
 		}
-		text := textOf(v)
+		text, err := record.Text(v)
+		if err != nil {
+			b.Refuse(i, err)
+			continue
+		}
 		row, ok := p.table[text]
 		if !ok {
 			onMissing(b, i, p.settings.Missing, strconv.Quote(text))
@@ -118,19 +122,6 @@ func (p *file) Process(ctx context.Context, b *sdk.ProcessBatch) error {
 		}
 	}
 	return ctx.Err()
-}
-
-// textOf returns the text that a value is looked up by.
-func textOf(v any) string {
-	switch v := v.(type) {
-	case nil:
-		return ""
-	case []byte:
-		return string(v)
-	case float64:
-		return strconv.FormatFloat(v, 'f', -1, 64)
-	}
-	return fmt.Sprint(v)
 }
 
 // wanted reports whether a column is added.

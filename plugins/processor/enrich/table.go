@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/conduit-agent/conduit/plugins/processor/jsonvalue"
+	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
@@ -99,7 +100,11 @@ func readJSON(b []byte, s fileSettings) (map[string]map[string]any, error) {
 				row[name] = v
 			}
 		}
-		table[textOf(key)] = row
+		text, err := record.Text(key)
+		if err != nil {
+			return nil, fmt.Errorf("item %d: %w", i, err)
+		}
+		table[text] = row
 	}
 	return table, nil
 }

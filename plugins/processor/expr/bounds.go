@@ -35,7 +35,6 @@ var growth = map[string]func(e *environment, args []any) (int, error){
 	"splitAfter": splitSize,
 	"fromJSON":   func(_ *environment, args []any) (int, error) { return jsonSize(textAt(args, 0)), nil },
 	"toJSON":     func(_ *environment, args []any) (int, error) { return textSize(args[0], 2) },
-	"string":     func(_ *environment, args []any) (int, error) { return textSize(args[0], 1) },
 	"uniq":       uniqSize,
 	"flatten":    func(_ *environment, args []any) (int, error) { return textSize(args[0], 1) },
 	"upper":      sameSize,

@@ -77,6 +77,7 @@ func (e *environment) compile(in source, expression string, options ...lang.Opti
 		lang.Function("countStep", e.countStep, new(func(any) any)),
 		lang.DisableBuiltin("now"), lang.Function("now", e.now, new(func() time.Time)),
 		lang.Function("text", e.boundText, new(func(any) string)),
+		lang.Function("string", e.boundText, new(func(any) string)),
 	}, options...)...)
 	if err != nil {
 		return nil, in.describe(err)
@@ -157,15 +158,15 @@ func (n *namesUsed) Visit(node *ast.Node) {
 	}
 }
 
-// text is a function of expressions: raw data as text, and anything else as it is printed.
+// text is a function of expressions, also by the name string: a value as templates print it, and durations and the like as they
+// print themselves.
 func text(args ...any) (any, error) {
 	switch v := args[0].(type) {
-	case nil:
-		return "", nil
-	case []byte:
-		return string(v), nil
+	case time.Time:
+	case fmt.Stringer:
+		return v.String(), nil
 	}
-	return fmt.Sprint(args[0]), nil
+	return record.Text(args[0])
 }
 
 // boundText is text for values that are not too large.
@@ -306,7 +307,11 @@ func ownReflected(v reflect.Value, depth int) (_ any, err error) {
 	case reflect.Map:
 		out := make(map[string]any, v.Len())
 		for _, k := range v.MapKeys() {
-			if out[fmt.Sprint(k.Interface())], err = own(v.MapIndex(k).Interface(), depth+1); err != nil {
+			name, err := record.Text(k.Interface())
+			if err != nil {
+				return nil, err
+			}
+			if out[name], err = own(v.MapIndex(k).Interface(), depth+1); err != nil {
 				return nil, err
 			}
 		}

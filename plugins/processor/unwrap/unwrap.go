@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 
 	"github.com/conduit-agent/conduit/plugins/processor/fieldref"
 	"github.com/conduit-agent/conduit/plugins/processor/jsonvalue"
@@ -125,9 +124,12 @@ func unwrapKey(r *record.Record, budget int) {
 	if !ok {
 		return
 	}
-	if inner, ok := v.(map[string]any); ok {
-		r.Key = record.Structured(inner)
-	} else {
+	switch v := v.(type) {
+	case nil:
+		r.Key = record.Data{}
+	case map[string]any:
+		r.Key = record.Structured(v)
+	default:
 		r.Key = record.Raw([]byte(textOf(v)))
 	}
 	forget(r, record.KeyKeySchemaSubject, record.KeyKeySchemaVersion)
@@ -142,24 +144,6 @@ func forget(r *record.Record, keys ...string) {
 	}
 }
 
-// textOf returns the text of a value in an envelope. Whole numbers have no exponent, lists
-// and objects are JSON.
-func textOf(v any) string {
-	switch v := v.(type) {
-	case string:
-		return v
-	case []byte:
-		return string(v)
-	case float64:
-		return strconv.FormatFloat(v, 'f', -1, 64)
-	case map[string]any, []any:
-		if b, err := record.AppendValue(nil, v); err == nil {
-			return string(b)
-		}
-	}
-	return fmt.Sprint(v)
-}
-
 // flatten puts the values of m into the metadata, each with its path of member names joined by dots as the key. It
 // omits nulls. The caller must sort the metadata afterwards.
 func flatten(md *record.Metadata, prefix string, m map[string]any) {
@@ -172,4 +156,10 @@ func flatten(md *record.Metadata, prefix string, m map[string]any) {
 			md.Add(prefix+k, textOf(v))
 		}
 	}
+}
+
+// textOf returns the text of a value that was read from JSON, all of which have one.
+func textOf(v any) string {
+	text, _ := record.Text(v)
+	return text
 }

@@ -39,10 +39,8 @@ func appendValue(dst []byte, v any, c pg.Column) ([]byte, error) {
 		return strconv.AppendInt(dst, v, 10), nil
 	case uint, uint8, uint16, uint32, uint64:
 		return fmt.Append(dst, v), nil
-	case float32:
-		return strconv.AppendFloat(dst, float64(v), 'g', -1, 32), nil
-	case float64:
-		return strconv.AppendFloat(dst, v, 'g', -1, 64), nil
+	case float32, float64:
+		return record.AppendText(dst, v)
 	case time.Time:
 		return appendTime(dst, v.UTC()), nil
 	case time.Duration:
