@@ -21,6 +21,7 @@ type Campaign struct {
 	// it when one of them, or what it imports, changed.
 	Subjects []string
 	Always   bool // the gate runs it after each change
+	Release  bool // it builds a release, again and again: the gate runs it only when a subject is known to have changed
 	FullOnly bool // the gate never runs it: it needs more time than a gate has, or a quiet machine
 
 	Limit time.Duration // after which a full run counts as hanging; 0 is an hour
@@ -202,11 +203,11 @@ var campaigns = []Campaign{
 		Subjects: []string{"cmd/conduit", "cmd/conduit/..."}},
 	{Name: "unit", Dir: module + "/packages", Run: "^Test(Unit|BillOfMaterials)", About: "The unit of systemd, and the bill of materials.",
 		Subjects: []string{"cmd/conduit/systemd/*", ".ci/sbom", "go.mod"}},
-	{Name: "packages", Dir: module + "/packages", Run: "^TestPackage$", Limit: 2 * time.Hour, About: "Packages of Debian and RPM are installed, updated and removed.",
+	{Name: "packages", Dir: module + "/packages", Run: "^TestPackage$", Release: true, Limit: 2 * time.Hour, About: "Packages of Debian and RPM are installed, updated and removed.",
 		Subjects: []string{".ci/release", "cmd/conduit/package/*", "cmd/conduit/systemd/*"}},
-	{Name: "cross", Dir: module + "/packages", Run: "^Test(CrossBuilds|Container)$", Limit: 3 * time.Hour, About: "Other machines, the static binary and the image.",
+	{Name: "cross", Dir: module + "/packages", Run: "^Test(CrossBuilds|Container)$", Release: true, Limit: 3 * time.Hour, About: "Other machines, the static binary and the image.",
 		Subjects: []string{".ci/release", "go.mod", "**/*.c", "cmd/conduit/package/*"}},
-	{Name: "reproducible", Dir: module + "/packages", Run: "^TestReproducible$", Full: []string{"-compared=amd64 arm64 armv7 static"}, Limit: 3 * time.Hour,
+	{Name: "reproducible", Dir: module + "/packages", Run: "^TestReproducible$", Release: true, Full: []string{"-compared=amd64 arm64 armv7 static"}, Limit: 3 * time.Hour,
 		About:    "Two builds of a commit are equal.",
 		Subjects: []string{".ci/release", ".ci/reproducible", "go.mod"}},
 	{Name: "pages", Dir: module + "/pages", About: "Every command block of the pages does what they say.",

@@ -89,8 +89,8 @@ func choose(top, base string, all bool) ([]Campaign, error) {
 			return nil, err
 		}
 		if since == "" {
-			fmt.Println("there is no commit to compare with, so all campaigns of the gate run: name one with -base")
-			why = func(Campaign) string { return "there is no commit to compare with" }
+			fmt.Println("there is no commit to compare with, so all campaigns of the gate run but builds of a release: name one with -base")
+			why = withoutBase
 		} else {
 			packages, err := list(top)
 			if err != nil {
@@ -117,6 +117,14 @@ func choose(top, base string, all bool) ([]Campaign, error) {
 	}
 	fmt.Printf("%d of %d campaigns run\n", len(chosen), len(campaigns))
 	return chosen, nil
+}
+
+// withoutBase returns why a campaign runs when nobody knows what changed, or "" when it does not.
+func withoutBase(c Campaign) string {
+	if c.Release {
+		return ""
+	}
+	return "there is no commit to compare with"
 }
 
 // runAll runs campaigns one after the other, all of them also after one failed.

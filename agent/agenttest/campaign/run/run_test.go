@@ -227,3 +227,16 @@ func TestFailures(t *testing.T) {
 		t.Errorf("a log without tests: %q", got)
 	}
 }
+
+// Without a commit to compare with everything runs but builds of a release, which take as long as all the rest.
+func TestWithoutBase(t *testing.T) {
+	var left []string
+	for _, c := range campaigns {
+		if withoutBase(c) == "" {
+			left = append(left, c.Name)
+		}
+	}
+	if want := []string{"packages", "cross", "reproducible"}; !slices.Equal(left, want) {
+		t.Errorf("%q do not run, want %q", left, want)
+	}
+}
