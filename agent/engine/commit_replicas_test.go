@@ -1,4 +1,4 @@
-package commit_test
+package engine_test
 
 import (
 	"context"
@@ -23,7 +23,7 @@ func (c copies) Replicate(all []spec.Checkpoint, done func(string, error)) {
 
 // What is saved counts once it is replicated, each for itself; what is dirty meanwhile is
 // saved and replicated afterwards.
-func TestReplicates(t *testing.T) {
+func TestCommitIsReplicated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		broken := errors.New("broken")
 		log := &commitLog{start: time.Now()}
@@ -32,8 +32,8 @@ func TestReplicates(t *testing.T) {
 		done := make(chan error)
 		go func() { done <- c.Run(ctx) }()
 		synctest.Wait()
-		slow, bad, quick := &counting{id: "slow"}, &counting{id: "bad"}, &counting{id: "quick"}
-		for _, s := range []*counting{slow, bad, quick} {
+		slow, bad, quick := &countingSource{id: "slow"}, &countingSource{id: "bad"}, &countingSource{id: "quick"}
+		for _, s := range []*countingSource{slow, bad, quick} {
 			c.MarkDirty(s, false)
 		}
 		time.Sleep(500 * time.Millisecond)

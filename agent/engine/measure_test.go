@@ -1,4 +1,4 @@
-package measure_test
+package engine_test
 
 import (
 	"errors"
@@ -76,7 +76,7 @@ func TestSampler(t *testing.T) {
 }
 
 // Counts go on while a connector is declared, and are forgotten with it.
-func TestPipeline(t *testing.T) {
+func TestMeasuresOfAPipeline(t *testing.T) {
 	var p measure.Pipeline
 	p.Source("p:src").Passed(2, 100)
 	p.Source("p:src").Passed(3, 50)

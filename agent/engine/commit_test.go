@@ -1,4 +1,4 @@
-package commit_test
+package engine_test
 
 import (
 	"context"
@@ -36,17 +36,17 @@ func (l *commitLog) SaveCheckpoints(_ context.Context, positions []spec.Checkpoi
 	return nil
 }
 
-// fakeSource is a source with progress to save.
-type fakeSource struct {
+// dirtySource is a source with progress to save.
+type dirtySource struct {
 	checkpoint func() (spec.Checkpoint, bool)
 	saved      func(error)
 }
 
-func (s fakeSource) Checkpoint() (spec.Checkpoint, bool) { return s.checkpoint() }
-func (s fakeSource) Saved(err error)                     { s.saved(err) }
+func (s dirtySource) Checkpoint() (spec.Checkpoint, bool) { return s.checkpoint() }
+func (s dirtySource) Saved(err error)                     { s.saved(err) }
 
-func source(id string, result *error) fakeSource {
-	return fakeSource{
+func dirty(id string, result *error) dirtySource {
+	return dirtySource{
 		checkpoint: func() (spec.Checkpoint, bool) {
 			return spec.Checkpoint{ConnectorID: id, Position: record.Position("1")}, true
 		},
@@ -63,19 +63,19 @@ func TestCommitsAreGrouped(t *testing.T) {
 		go func() { done <- c.Run(ctx) }()
 		var err error
 		time.Sleep(time.Second)
-		c.MarkDirty(source("first", &err), false) // alone: at once
+		c.MarkDirty(dirty("first", &err), false) // alone: at once
 		synctest.Wait()
 		time.Sleep(10 * time.Millisecond)
-		c.MarkDirty(source("a", &err), false) // within the interval: together, at its end
+		c.MarkDirty(dirty("a", &err), false) // within the interval: together, at its end
 		time.Sleep(10 * time.Millisecond)
-		c.MarkDirty(source("b", &err), false)
+		c.MarkDirty(dirty("b", &err), false)
 		time.Sleep(100 * time.Millisecond)
-		c.MarkDirty(source("c", &err), false)
+		c.MarkDirty(dirty("c", &err), false)
 		time.Sleep(time.Millisecond)
-		c.MarkDirty(source("last", &err), true) // urgent: at once
+		c.MarkDirty(dirty("last", &err), true) // urgent: at once
 		synctest.Wait()
 		time.Sleep(time.Millisecond)
-		c.MarkDirty(source("end", &err), false) // pending when Run ends
+		c.MarkDirty(dirty("end", &err), false) // pending when Run ends
 		cancel()
 		if err := <-done; err != nil {
 			t.Error(err)
@@ -87,7 +87,7 @@ func TestCommitsAreGrouped(t *testing.T) {
 	})
 }
 
-func TestOneSourcesFailureIsNotTheOthers(t *testing.T) {
+func TestCommitThatFailsForOneSource(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bad := errors.New("fenced")
 		log := &commitLog{start: time.Now(), fail: func(ids []string) error {
@@ -103,10 +103,10 @@ func TestOneSourcesFailureIsNotTheOthers(t *testing.T) {
 		unset := errors.New("never reported")
 		results := [3]error{unset, unset, unset}
 		time.Sleep(time.Second)
-		c.MarkDirty(source("warm-up", new(error)), false)
+		c.MarkDirty(dirty("warm-up", new(error)), false)
 		synctest.Wait()
 		for i, id := range []string{"a", "bad", "b"} {
-			c.MarkDirty(source(id, &results[i]), false)
+			c.MarkDirty(dirty(id, &results[i]), false)
 		}
 		time.Sleep(time.Second)
 		cancel()
@@ -119,7 +119,7 @@ func TestOneSourcesFailureIsNotTheOthers(t *testing.T) {
 
 // A source that advances while its checkpoint is being saved may say so at once, and is
 // committed again.
-func TestSourceAdvancesWhileItIsSaved(t *testing.T) {
+func TestCommitOfASourceThatAdvances(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		saving, goOn := make(chan struct{}), make(chan struct{})
 		log := &commitLog{start: time.Now(), fail: func([]string) error {
@@ -132,7 +132,7 @@ func TestSourceAdvancesWhileItIsSaved(t *testing.T) {
 		done := make(chan error)
 		go func() { done <- c.Run(ctx) }()
 		calls := ""
-		s := fakeSource{
+		s := dirtySource{
 			checkpoint: func() (spec.Checkpoint, bool) {
 				calls += "checkpoint "
 				return spec.Checkpoint{ConnectorID: "a"}, true

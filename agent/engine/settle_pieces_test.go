@@ -1,4 +1,4 @@
-package settle_test
+package engine_test
 
 import (
 	"slices"
@@ -27,8 +27,8 @@ func (m *piecesModel) check(t *rapid.T, tr *settle.Tracker) {
 	}
 }
 
-// way is what one destination is still to get or settle of a batch.
-type way struct {
+// pieceWay is what one destination is still to get or settle of a batch.
+type pieceWay struct {
 	batch    *settle.Batch
 	dest     int
 	pieces   []int // records in the model of what is not settled, in order; -1 for those of an emission
@@ -47,7 +47,7 @@ type heldPiece struct {
 // filter, split and hold records at random, and let go of what they hold in emissions.
 func TestTrackerFollowsPieces(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		w := &piecesWorld{T: t, ways: make([][]*way, rapid.IntRange(1, 3).Draw(t, "dests"))}
+		w := &piecesWorld{T: t, ways: make([][]*pieceWay, rapid.IntRange(1, 3).Draw(t, "dests"))}
 		for range rapid.IntRange(1, 80).Draw(t, "steps") {
 			switch rapid.IntRange(0, 3).Draw(t, "step") {
 			case 0:
@@ -56,7 +56,7 @@ func TestTrackerFollowsPieces(t *testing.T) {
 				w.write()
 			default:
 				if k := rapid.IntRange(0, min(3, len(w.held))).Draw(t, "emit"); k > 0 {
-					w.ways, w.held = emit(t, &w.tr, &w.m, w.ways, w.held, k), w.held[k:]
+					w.ways, w.held = emitPieces(t, &w.tr, &w.m, w.ways, w.held, k), w.held[k:]
 				}
 			}
 			w.m.check(t, &w.tr)
@@ -69,7 +69,7 @@ type piecesWorld struct {
 	*rapid.T
 	tr   settle.Tracker
 	m    piecesModel
-	ways [][]*way // each destination settles in order
+	ways [][]*pieceWay // each destination settles in order
 	held []heldPiece
 }
 
@@ -100,7 +100,7 @@ func (w *piecesWorld) read() {
 	b.Records, b.Origins = numbered(0, len(origins)), append([]int32{}, origins...)
 	if len(origins) > 0 {
 		for d := range w.ways {
-			to := &way{batch: b, dest: d}
+			to := &pieceWay{batch: b, dest: d}
 			for _, o := range origins {
 				to.pieces = append(to.pieces, first+int(o))
 			}
@@ -118,10 +118,10 @@ func (w *piecesWorld) write() {
 	}
 	next := w.ways[d][0]
 	if !next.prepared && next.done == nil && rapid.Bool().Draw(w.T, "process") {
-		w.held = append(w.held, process(w.T, &w.tr, &w.m, next, w.fate)...)
+		w.held = append(w.held, processPieces(w.T, &w.tr, &w.m, next, w.fate)...)
 	}
 	next.prepared = true
-	settleSome(w.T, &w.tr, &w.m, next)
+	settlePieces(w.T, &w.tr, &w.m, next)
 	if len(next.pieces) == 0 {
 		w.ways[d] = w.ways[d][1:]
 		if next.done != nil {
@@ -138,8 +138,8 @@ func numbered(first, n int) *record.Batch {
 	return record.NewBatch(records)
 }
 
-// process lets the processors of a destination decide about what it gets of a batch.
-func process(t *rapid.T, tr *settle.Tracker, m *piecesModel, w *way, fate func() int) (held []heldPiece) {
+// processPieces lets the processors of a destination decide about what it gets of a batch.
+func processPieces(t *rapid.T, tr *settle.Tracker, m *piecesModel, w *pieceWay, fate func() int) (held []heldPiece) {
 	var pieces []int
 	var origins []int32
 	for i, model := range w.pieces {
@@ -162,7 +162,7 @@ func process(t *rapid.T, tr *settle.Tracker, m *piecesModel, w *way, fate func()
 	return held
 }
 
-func settleSome(t *rapid.T, tr *settle.Tracker, m *piecesModel, w *way) {
+func settlePieces(t *rapid.T, tr *settle.Tracker, m *piecesModel, w *pieceWay) {
 	if len(w.pieces) == 0 {
 		return
 	}
@@ -182,8 +182,8 @@ func settleSome(t *rapid.T, tr *settle.Tracker, m *piecesModel, w *way) {
 	}
 }
 
-// emit lets go of the first k held pieces in one record, for one destination or all.
-func emit(t *rapid.T, tr *settle.Tracker, m *piecesModel, ways [][]*way, held []heldPiece, k int) [][]*way {
+// emitPieces lets go of the first k held pieces in one record, for one destination or all.
+func emitPieces(t *rapid.T, tr *settle.Tracker, m *piecesModel, ways [][]*pieceWay, held []heldPiece, k int) [][]*pieceWay {
 	settles := slices.Clone(held[:k])
 	release := func() {
 		for _, h := range settles {
@@ -206,7 +206,7 @@ func emit(t *rapid.T, tr *settle.Tracker, m *piecesModel, ways [][]*way, held []
 	for d := range ways {
 		if takes(d) {
 			left++
-			ways[d] = append(ways[d], &way{batch: e, dest: d, pieces: []int{-1}, done: func() {
+			ways[d] = append(ways[d], &pieceWay{batch: e, dest: d, pieces: []int{-1}, done: func() {
 				if left--; left == 0 {
 					release()
 				}

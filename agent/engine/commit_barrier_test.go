@@ -1,4 +1,4 @@
-package commit_test
+package engine_test
 
 import (
 	"context"
@@ -30,21 +30,21 @@ func (d disks) Sync(pipelines []string, done func([]string, error)) {
 	}
 }
 
-// counting is a source of which the position is how often it was asked for it.
-type counting struct {
+// countingSource is a source of which the position is how often it was asked for it.
+type countingSource struct {
 	id    string
 	asked int
 	saved []error
 }
 
-func (s *counting) Checkpoint() (spec.Checkpoint, bool) {
+func (s *countingSource) Checkpoint() (spec.Checkpoint, bool) {
 	s.asked++
 	return spec.Checkpoint{PipelineID: s.id, ConnectorID: fmt.Sprint(s.id, s.asked), Position: record.Position("1")}, true
 }
-func (s *counting) Saved(err error) { s.saved = append(s.saved, err) }
+func (s *countingSource) Saved(err error) { s.saved = append(s.saved, err) }
 
 // What is saved was synced before, each for itself: a slow disk delays only what is on it.
-func TestSyncsBeforeItSaves(t *testing.T) {
+func TestCommitSyncsFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		broken := errors.New("broken")
 		log := &commitLog{start: time.Now()}
@@ -55,7 +55,7 @@ func TestSyncsBeforeItSaves(t *testing.T) {
 		done := make(chan error)
 		go func() { done <- c.Run(ctx) }()
 		synctest.Wait()
-		slow, bad, quick := &counting{id: "slow"}, &counting{id: "bad"}, &counting{id: "quick"}
+		slow, bad, quick := &countingSource{id: "slow"}, &countingSource{id: "bad"}, &countingSource{id: "quick"}
 		c.MarkDirty(slow, false)
 		synctest.Wait()
 		c.MarkDirty(slow, false) // again, while the first checkpoint waits for the disk
@@ -81,13 +81,13 @@ func TestSyncsBeforeItSaves(t *testing.T) {
 	})
 }
 
-// late is a barrier that fails for the first call as the second one comes, which finds nothing to sync.
-type late struct {
+// lateBarrier is a barrier that fails for the first call as the second one comes, which finds nothing to sync.
+type lateBarrier struct {
 	err   error
 	first func([]string, error)
 }
 
-func (l *late) Sync(pipelines []string, done func([]string, error)) {
+func (l *lateBarrier) Sync(pipelines []string, done func([]string, error)) {
 	if l.first == nil {
 		l.first = done
 		return
@@ -96,26 +96,26 @@ func (l *late) Sync(pipelines []string, done func([]string, error)) {
 	done(pipelines, nil)
 }
 
-// sharing is a counting source of a pipeline that has another one.
-type sharing struct{ counting }
+// sharingSource is a counting source of a pipeline that has another one.
+type sharingSource struct{ countingSource }
 
-func (s *sharing) Checkpoint() (spec.Checkpoint, bool) {
-	c, ok := s.counting.Checkpoint()
+func (s *sharingSource) Checkpoint() (spec.Checkpoint, bool) {
+	c, ok := s.countingSource.Checkpoint()
 	c.PipelineID = "p"
 	return c, ok
 }
 
 // A source may depend on data that could not be synced for another source of its pipeline.
-func TestSavesNothingOfAPipelineThatFailed(t *testing.T) {
+func TestCommitOfAPipelineThatCouldNotBeSynced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		broken := errors.New("broken")
 		log := &commitLog{start: time.Now()}
-		c := &commit.Committer{Store: log, Interval: time.Millisecond, Barrier: &late{err: broken}}
+		c := &commit.Committer{Store: log, Interval: time.Millisecond, Barrier: &lateBarrier{err: broken}}
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
 		go func() { done <- c.Run(ctx) }()
 		synctest.Wait()
-		a, b := &sharing{counting{id: "a"}}, &sharing{counting{id: "b"}}
+		a, b := &sharingSource{countingSource{id: "a"}}, &sharingSource{countingSource{id: "b"}}
 		c.MarkDirty(a, false)
 		time.Sleep(time.Second)
 		c.MarkDirty(b, false)

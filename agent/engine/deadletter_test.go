@@ -1,4 +1,4 @@
-package deadletter_test
+package engine_test
 
 import (
 	"errors"
@@ -15,7 +15,7 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-func TestRecord(t *testing.T) {
+func TestDeadLetterEnveloped(t *testing.T) {
 	begin := time.Now()
 	refused := record.Record{Position: record.Position("7"), Operation: record.OperationUpdate,
 		Metadata: record.Metadata{{Key: "k", Value: "v"}}, After: record.Raw([]byte("x"))}
@@ -42,7 +42,7 @@ func TestRecord(t *testing.T) {
 }
 
 // A refusal is tolerated while no more than threshold of the last size records were refused.
-func TestWindow(t *testing.T) {
+func TestDeadLetterWindow(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		size := rapid.IntRange(0, 6).Draw(t, "size")
 		threshold := rapid.IntRange(0, 5).Draw(t, "threshold")
@@ -72,7 +72,7 @@ func TestWindow(t *testing.T) {
 }
 
 // A queue that tolerates no refusal is exceeded by the first, and stays so.
-func TestWindowThatToleratesNone(t *testing.T) {
+func TestDeadLetterWindowThatToleratesNone(t *testing.T) {
 	w := deadletter.NewWindow(&spec.DLQ{WindowSize: 1})
 	w.Ack(1000)
 	got := []bool{w.Nack(), w.Nack()}
@@ -83,7 +83,7 @@ func TestWindowThatToleratesNone(t *testing.T) {
 }
 
 // What is written to the queue of a pipeline has a form in every encoding, whatever was refused.
-func TestEveryRecordCanBeEnveloped(t *testing.T) {
+func TestEveryDeadLetterCanBeEnveloped(t *testing.T) {
 	var nested any = 1.0
 	for range 990 { // as deep as a connector may send it: the envelope is deeper
 		nested = map[string]any{"a": nested}
