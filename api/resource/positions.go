@@ -1,5 +1,4 @@
-// Package position shows where sources resume, and moves that of a pipeline that is stopped.
-package position
+package resource
 
 import (
 	"context"
@@ -10,14 +9,13 @@ import (
 
 	"github.com/conduit-agent/conduit/api/desired"
 	"github.com/conduit-agent/conduit/api/jsonhttp"
-	"github.com/conduit-agent/conduit/api/resource"
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// Store keeps the checkpoints of sources.
-type Store interface {
+// Checkpoints keeps the checkpoints of sources.
+type Checkpoints interface {
 	// Checkpoint returns where the source with this qualified id got, nil if nowhere.
 	Checkpoint(ctx context.Context, connectorID string) (*spec.Checkpoint, error)
 	// MoveCheckpoint replaces the position of a source of d's pipeline, or forgets it when c has
@@ -26,10 +24,10 @@ type Store interface {
 	MoveCheckpoint(ctx context.Context, d *spec.Declaration, c spec.Checkpoint, before record.Position, event spec.Event) error
 }
 
-// Positions shows and moves where sources resume.
+// Positions shows where sources resume, and moves that of a pipeline that is stopped.
 type Positions struct {
-	resource.Base
-	Store Store // nil: it cannot be asked for
+	Base
+	Store Checkpoints // nil: it cannot be asked for
 }
 
 // Get answers with the position of a source and its ETag, and with what moving it would do if a
@@ -39,7 +37,7 @@ func (s *Positions) Get(w http.ResponseWriter, r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	body := present(w, d, at, c)
+	body := s.present(w, d, at, c)
 	if query := r.URL.Query(); query.Has("to") {
 		to, err := base64.StdEncoding.DecodeString(query.Get("to"))
 		if err != nil {
@@ -75,7 +73,7 @@ func (s *Positions) move(w http.ResponseWriter, r *http.Request, to record.Posit
 	if err != nil {
 		return nil, err
 	}
-	if err := desired.Matches(r, tag(c)); err != nil {
+	if err := desired.Matches(r, checkpointTag(c)); err != nil {
 		return nil, err
 	}
 	if err := s.stopped(d); err != nil {
@@ -87,7 +85,7 @@ func (s *Positions) move(w http.ResponseWriter, r *http.Request, to record.Posit
 	if c != nil {
 		before = c.Position
 	}
-	err = s.Store.MoveCheckpoint(r.Context(), d, next, before, event(d, source.ID, before, to))
+	err = s.Store.MoveCheckpoint(r.Context(), d, next, before, positionMoved(d, source.ID, before, to))
 	if errors.Is(err, spec.ErrConflict) {
 		err = desired.OutOfDate()
 	}
@@ -97,7 +95,7 @@ func (s *Positions) move(w http.ResponseWriter, r *http.Request, to record.Posit
 	if c, err = s.Store.Checkpoint(r.Context(), next.ConnectorID); err != nil {
 		return nil, err
 	}
-	return present(w, d, at, c), nil
+	return s.present(w, d, at, c), nil
 }
 
 // source returns the source that the request is about and its checkpoint, nil if it has none.
@@ -127,33 +125,33 @@ func (s *Positions) stopped(d *spec.Declaration) error {
 		Suggest("stop the pipeline first")
 }
 
-// event says what was done to the source with this id.
-func event(d *spec.Declaration, id string, before, after record.Position) spec.Event {
+// positionMoved says what was done to the source with this id.
+func positionMoved(d *spec.Declaration, id string, before, after record.Position) spec.Event {
 	e := spec.Event{Pipeline: d.Pipeline.ID, Type: "normal", Reason: "PositionSet",
-		Message: fmt.Sprintf("source %s resumes from %s, no longer from %s", id, words(after), words(before))}
+		Message: fmt.Sprintf("source %s resumes from %s, no longer from %s", id, positionWords(after), positionWords(before))}
 	if after == nil {
-		e.Reason, e.Message = "PositionReset", fmt.Sprintf("source %s begins anew, and no longer resumes from %s", id, words(before))
+		e.Reason, e.Message = "PositionReset", fmt.Sprintf("source %s begins anew, and no longer resumes from %s", id, positionWords(before))
 	}
 	return e
 }
 
-// words is a position for people.
-func words(p record.Position) string {
+// positionWords is a position for people.
+func positionWords(p record.Position) string {
 	if len(p) == 0 {
 		return "its beginning"
 	}
 	return fmt.Sprintf("%.200q", p)
 }
 
-func tag(c *spec.Checkpoint) string {
+func checkpointTag(c *spec.Checkpoint) string {
 	if c == nil {
 		return desired.Tag(nil)
 	}
 	return desired.Tag(c.Position)
 }
 
-func present(w http.ResponseWriter, d *spec.Declaration, at int, c *spec.Checkpoint) rest.Position {
-	w.Header().Set("ETag", tag(c))
+func (s *Positions) present(w http.ResponseWriter, d *spec.Declaration, at int, c *spec.Checkpoint) rest.Position {
+	w.Header().Set("ETag", checkpointTag(c))
 	source := &d.Pipeline.Connectors[at]
 	body := rest.Position{ConnectorID: d.Pipeline.QualifiedID(source.ID), PipelineID: d.Pipeline.ID, Plugin: source.Plugin}
 	if c != nil {

@@ -1,4 +1,4 @@
-package position
+package resource
 
 import (
 	"bytes"
@@ -27,11 +27,11 @@ func consequence(from, to record.Position) string {
 	case bytes.Equal(from, to):
 		return "That is what it is to resume from."
 	}
-	return fmt.Sprintf("From %s %s", text(to), direction(from, to))
+	return fmt.Sprintf("From %s %s", positionText(to), direction(from, to))
 }
 
-// text is a position as it is typed, or base64 where it is no text.
-func text(p record.Position) string {
+// positionText is a position as it is typed, or base64 where it is no text.
+func positionText(p record.Position) string {
 	if utf8.Valid(p) && !bytes.ContainsFunc(p, unicode.IsControl) {
 		return string(p)
 	}
@@ -40,7 +40,7 @@ func text(p record.Position) string {
 
 // direction says which way a position moves, as far as the fields of the two can be compared.
 func direction(from, to record.Position) string {
-	before, after := fields(from), fields(to)
+	before, after := positionFields(from), positionFields(to)
 	var earlier, later []string
 	for _, name := range slices.Sorted(maps.Keys(after)) {
 		old, known := before[name]
@@ -60,8 +60,8 @@ func direction(from, to record.Position) string {
 	return "it delivers again what is between if that is earlier, and skips it if it is later: only the plugin can compare them."
 }
 
-// fields are the numbers of a position: itself, what it begins with, or the fields of an object.
-func fields(position record.Position) map[string]float64 {
+// positionFields are the numbers of a position: itself, what it begins with, or the fields of an object.
+func positionFields(position record.Position) map[string]float64 {
 	first, _, _ := strings.Cut(string(position), ";")
 	if n, err := strconv.ParseUint(first, 10, 53); err == nil {
 		return map[string]float64{"": float64(n)}
