@@ -1,5 +1,4 @@
-// Package inspected writes for people what the inspector of a connector shows, and why it shows nothing.
-package inspected
+package connectors
 
 import (
 	"bytes"
@@ -14,8 +13,8 @@ import (
 	"github.com/conduit-agent/conduit/cmd/conduit/terminal"
 )
 
-// document is a record as the agent shows it, with numbers and the order of fields as they came.
-type document struct {
+// recordDocument is a record as the agent shows it, with numbers and the order of fields as they came.
+type recordDocument struct {
 	Position  []byte            `json:"position"`
 	Operation string            `json:"operation"`
 	Metadata  map[string]string `json:"metadata"`
@@ -34,7 +33,7 @@ type content struct {
 
 // WriteRecord writes record number n for people: a field to a line, with text as text.
 func WriteRecord(w io.Writer, n int, text []byte, paint func(text, color string) string) error {
-	var r document
+	var r recordDocument
 	if err := json.Unmarshal(text, &r); err != nil {
 		return fmt.Errorf("cannot read a record: %w", err)
 	}

@@ -1,4 +1,4 @@
-package terminal_test
+package main
 
 import (
 	"testing"
@@ -7,7 +7,7 @@ import (
 )
 
 // Lines of an error become one, with a mark between those that end without one.
-func TestOneError(t *testing.T) {
+func TestTerminalOneError(t *testing.T) {
 	for text, want := range map[string]string{
 		"": "", "  a  b ": "a b", "a\n b\n\nc\n": "a; b; c", "wrong:\n\ta,\n\tb": "wrong: a, b",
 		"a\x1b[2J\r\nb": `a\x1b[2J; b`,

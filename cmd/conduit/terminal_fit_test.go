@@ -1,4 +1,4 @@
-package terminal_test
+package main
 
 import (
 	"testing"
@@ -6,7 +6,7 @@ import (
 	"github.com/conduit-agent/conduit/cmd/conduit/terminal"
 )
 
-func TestFit(t *testing.T) {
+func TestTerminalFit(t *testing.T) {
 	for _, c := range []struct {
 		page          string
 		width, height int

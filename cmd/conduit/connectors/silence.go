@@ -1,4 +1,4 @@
-package inspected
+package connectors
 
 import (
 	"fmt"

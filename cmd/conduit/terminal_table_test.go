@@ -1,14 +1,16 @@
-package terminal
+package main
 
 import (
 	"bytes"
 	"testing"
+
+	"github.com/conduit-agent/conduit/cmd/conduit/terminal"
 )
 
-func TestTable(t *testing.T) {
-	var tb Table
+func TestTerminalTable(t *testing.T) {
+	var tb terminal.Table
 	tb.Add("NAME", "PHASE", "ERROR")
-	tb.Add("ü", Cell{"up", "<"}, "")
+	tb.Add("ü", terminal.Colored("up", "<"), "")
 	tb.Add("longer", "", "two\nlines\x1b[2J")
 	var out bytes.Buffer
 	if err := tb.Write(&out, func(text, color string) string { return color + text }); err != nil {

@@ -1,4 +1,4 @@
-package scaffold
+package main
 
 import (
 	"bytes"
@@ -8,31 +8,35 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/conduit-agent/conduit/cmd/conduit/scaffold"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 	"github.com/conduit-agent/conduit/spec"
 	"github.com/conduit-agent/conduit/spec/ref"
 )
 
-func TestDemoIsTheOneInTheCheckout(t *testing.T) {
-	file, err := os.ReadFile("../../../pipelines/demo-pipeline.yaml")
+func TestDemoPipelineIsTheOneInTheCheckout(t *testing.T) {
+	file, err := os.ReadFile("../../pipelines/demo-pipeline.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := Demo("demo-pipeline").Render(); string(got) != string(file) {
+	if got := scaffold.Demo("demo-pipeline").Render(); string(got) != string(file) {
 		t.Errorf("conduit pipelines init writes\n%s", got)
 	}
 }
 
-func TestQuoteIsReadBackTheSame(t *testing.T) {
+func TestScaffoldIsReadBackTheSame(t *testing.T) {
 	for _, s := range []string{
 		"", "word", "a.b-c_1", "1", "1.5", "true", "No", "null", "-", "a b", "a: b", "# a", "it's", `say "x"`,
 		`back\slash`, `{{ index .Metadata "opencdc.collection" }}`, "two\nlines", "tab\t", "<&>", "Zürich", "\x1b[2J",
 		"*", "~", "\u009b2J", "\u0085x", "a\u2028b", "\u202egnp.exe", "\ufeff", "\x7f", "\U0001F600", "\U000E0041",
 	} {
 		t.Run(s, func(t *testing.T) {
-			var back map[string]any
-			if err := yaml.Unmarshal([]byte("k: "+quote(s)+"\n"), &back); err != nil || back["k"] != s {
-				t.Errorf("%q is written %s and read %q, %v", s, quote(s), back["k"], err)
+			var file struct {
+				Pipelines []struct{ Description any }
+			}
+			text := (&scaffold.File{ID: "p", Description: s}).Render()
+			if err := yaml.Unmarshal(text, &file); err != nil || len(file.Pipelines) != 1 || file.Pipelines[0].Description != s {
+				t.Errorf("%q is read %+v, %v, in\n%s", s, file, err, text)
 			}
 		})
 	}
@@ -40,13 +44,13 @@ func TestQuoteIsReadBackTheSame(t *testing.T) {
 
 // The description of a plugin is plain text in the file: no reference, no other setting, and no terminal control
 // sequence.
-func TestPluginsWriteTextOnly(t *testing.T) {
+func TestPluginsWriteTextOnlyIntoAScaffold(t *testing.T) {
 	hostile := []string{"${file:/etc/conduit/secret}", "$HOME", "${X:-y}", "${credential:x}", "$${file:/x}",
 		"a\n      evil: x", "\u2028evil: x", "\u2029evil: x", "\u0085evil: x", "\revil: x",
 		"\x1b]0;x\a\x1b[2J", "\u009b2J", "\u202e", "\xff\x9b", "'", "\"", "\\", "# x", "*a", "&a", "!!binary x",
 		"{a: b}", "- x", "%", "@", "`"}
 	for _, text := range hostile {
-		f := &File{ID: "p", Description: "d"}
+		f := &scaffold.File{ID: "p", Description: "d"}
 		f.Add("evil", spec.TypeSource, sdk.Parameters{
 			"needed": {Default: text, Description: text,
 				Validations: []sdk.Validation{{Type: sdk.ValidationRequired},
@@ -78,7 +82,7 @@ func TestPluginsWriteTextOnly(t *testing.T) {
 			t.Errorf("%q: settings are %q", text, got)
 		}
 	}
-	if again := (&File{ID: "${file:/x}", Description: "$HOME"}).Render(); !bytes.Contains(again,
+	if again := (&scaffold.File{ID: "${file:/x}", Description: "$HOME"}).Render(); !bytes.Contains(again,
 		[]byte("$${file:/x}")) || !bytes.Contains(again, []byte("$$HOME")) {
 		t.Errorf("id and description are references in\n%s", again)
 	}

@@ -1,4 +1,4 @@
-package doctor_test
+package main
 
 import (
 	"errors"
@@ -11,7 +11,7 @@ import (
 )
 
 // A build without clusters finds fault with the settings of one, also when the server can be reached, and with nothing else.
-func TestBuildWithoutClusters(t *testing.T) {
+func TestDoctorOfABuildWithoutClusters(t *testing.T) {
 	server, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -31,9 +31,9 @@ func TestBuildWithoutClusters(t *testing.T) {
 		"only a URL":     {config.Cluster{NATS: config.NATS{URL: url}}, absent, doctor.Error, "this build has no clusters"},
 		"nothing is set": {config.Cluster{}, absent, doctor.OK, "no member of one"},
 	} {
-		all := doctor.Cluster(t.Context(), c.settings, c.absent)
-		if len(all) != 1 || all[0].Level != c.level || !strings.Contains(all[0].Message, c.message) || (all[0].Advice == "") != (c.level == doctor.OK) {
-			t.Errorf("%s: %+v", name, all)
+		found := doctor.Cluster(t.Context(), c.settings, c.absent)
+		if found.Level != c.level || !strings.Contains(found.Message, c.message) || (found.Advice == "") != (c.level == doctor.OK) {
+			t.Errorf("%s: %+v", name, found)
 		}
 	}
 }

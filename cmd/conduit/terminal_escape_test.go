@@ -1,4 +1,4 @@
-package terminal_test
+package main
 
 import (
 	"bytes"
@@ -10,22 +10,22 @@ import (
 	"github.com/conduit-agent/conduit/cmd/conduit/terminal"
 )
 
-// hidden has one character of each kind that a terminal does not show as it is.
-var hidden = []rune{0, 1, '\a', '\b', '\v', 0x1b, 0x7f, 0x80, 0x85, 0x9b, 0xad, 0x34f, 0x61c, 0x115f, 0x180e, 0x200b,
+// hiddenRunes has one character of each kind that a terminal does not show as it is.
+var hiddenRunes = []rune{0, 1, '\a', '\b', '\v', 0x1b, 0x7f, 0x80, 0x85, 0x9b, 0xad, 0x34f, 0x61c, 0x115f, 0x180e, 0x200b,
 	0x200c, 0x200d, 0x200e, 0x200f,
 	0x2028, 0x2029, 0x202a, 0x202b, 0x202c, 0x202d, 0x202e, 0x2060, 0x2061, 0x2066, 0x2067, 0x2068, 0x2069, 0x206a,
 	0x3164, 0xfeff, 0xfff9, 0xe0001, 0xe0041, 0xe007f, 0xf0000}
 
-// Texts that a terminal shows as they are stay as they are.
-var shown = []string{"", "plain", "two\nlines", "größer", "日本語", "Ω≠∞", "🙂", "e\u0301", "\u00a0", "\ufffd"}
+// shownTexts are shown by a terminal as they are, and stay as they are.
+var shownTexts = []string{"", "plain", "two\nlines", "größer", "日本語", "Ω≠∞", "🙂", "e\u0301", "\u00a0", "\ufffd"}
 
-func TestClean(t *testing.T) {
-	for _, s := range shown {
+func TestTerminalClean(t *testing.T) {
+	for _, s := range shownTexts {
 		if got := terminal.Clean(s); got != s {
 			t.Errorf("Clean(%q) is %q", s, got)
 		}
 	}
-	for _, r := range hidden {
+	for _, r := range hiddenRunes {
 		got := terminal.Clean("a" + string(r) + "b")
 		if strings.ContainsRune(got, r) || !strings.HasPrefix(got, `a\`) || !strings.HasSuffix(got, "b") {
 			t.Errorf("%U: %q", r, got)
@@ -40,8 +40,8 @@ func TestClean(t *testing.T) {
 }
 
 // JSON means the same when it is escaped.
-func TestEscapeJSON(t *testing.T) {
-	for _, s := range append(shown, string(hidden)) {
+func TestTerminalEscapeJSON(t *testing.T) {
+	for _, s := range append(shownTexts, string(hiddenRunes)) {
 		b, err := json.Marshal(map[string]string{s: s})
 		if err != nil {
 			t.Fatal(err)
@@ -51,7 +51,7 @@ func TestEscapeJSON(t *testing.T) {
 		if err := json.Unmarshal(escaped, &got); err != nil || got[s] != s {
 			t.Errorf("%q became %q, %v", s, escaped, err)
 		}
-		if i := bytes.IndexFunc(escaped, func(r rune) bool { return strings.ContainsRune(string(hidden), r) }); i >= 0 {
+		if i := bytes.IndexFunc(escaped, func(r rune) bool { return strings.ContainsRune(string(hiddenRunes), r) }); i >= 0 {
 			t.Errorf("%q is left in %q", escaped[i:], escaped)
 		}
 	}
@@ -59,9 +59,9 @@ func TestEscapeJSON(t *testing.T) {
 
 // A Guard passes visible characters and the sequences that commands mark, not those of data, however the text is split
 // into writes.
-func TestGuard(t *testing.T) {
-	text := strings.Join(shown, "|") + "\t" + string(hidden) + "\xff\xf0\x9f"
-	escaped := strings.Join(shown, "|") + "\t" + terminal.Clean(string(hidden)) + `\xff\xf0\x9f`
+func TestTerminalGuard(t *testing.T) {
+	text := strings.Join(shownTexts, "|") + "\t" + string(hiddenRunes) + "\xff\xf0\x9f"
+	escaped := strings.Join(shownTexts, "|") + "\t" + terminal.Clean(string(hiddenRunes)) + `\xff\xf0\x9f`
 	for size := 1; size < 9; size++ {
 		var out bytes.Buffer
 		g := terminal.NewGuard(&out)
