@@ -1,4 +1,4 @@
-package sqlitefile_test
+package store_test
 
 import (
 	"errors"
@@ -9,8 +9,19 @@ import (
 	"github.com/conduit-agent/conduit/agent/sqlitefile"
 )
 
+// A disk of this machine is no network, and has room.
+func TestSQLiteFileOnAnOwnDisk(t *testing.T) {
+	dir := t.TempDir()
+	if err := sqlitefile.RefuseNetwork(filepath.Join(dir, "not", "yet", "conduit.db")); err != nil {
+		t.Errorf("it is taken for a network: %v", err)
+	}
+	if err := sqlitefile.Room(filepath.Join(dir, "conduit.db")); err != nil {
+		t.Errorf("it has no room: %v", err)
+	}
+}
+
 // A new file that lacks what is in its log is not put in place.
-func TestPlaceRefusesAFileWithALog(t *testing.T) {
+func TestSQLiteFileWithALogIsNotPlaced(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store")
 	draft := path + ".new"
 	for _, name := range []string{draft, draft + "-wal", draft + "-shm"} {

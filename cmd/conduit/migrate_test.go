@@ -1,4 +1,4 @@
-package migrate_test
+package main
 
 import (
 	"database/sql"
@@ -20,8 +20,8 @@ import (
 	"github.com/conduit-agent/conduit/spec/ref"
 )
 
-// entries are what a Conduit stores of one pipeline.
-var entries = map[string]string{
+// conduitEntries are what a Conduit stores of one pipeline.
+var conduitEntries = map[string]string{
 	"pipeline:instance:orders": `{"ID":"orders","Config":{"Name":"orders","Description":"of the shop"},"Error":"","Status":2,
 		"DLQ":{"Plugin":"builtin:log","Settings":{"level":"warn"},"WindowSize":5,"WindowNackThreshold":2},
 		"ConnectorIDs":["orders:in","orders:out"],"ProcessorIDs":["orders:p1"]}`,
@@ -35,7 +35,7 @@ var entries = map[string]string{
 	"something:else":                   `1`,
 }
 
-func database(t *testing.T) string {
+func conduitDatabase(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "conduit.db")
 	db, err := sql.Open("sqlite3", path)
@@ -46,7 +46,7 @@ func database(t *testing.T) string {
 	if _, err := db.ExecContext(t.Context(), "CREATE TABLE conduit_kv_store (key TEXT PRIMARY KEY, value BLOB)"); err != nil {
 		t.Fatal(err)
 	}
-	for key, value := range entries {
+	for key, value := range conduitEntries {
 		if _, err := db.ExecContext(t.Context(), "INSERT INTO conduit_kv_store VALUES (?, ?)", key, []byte(value)); err != nil {
 			t.Fatal(err)
 		}
@@ -54,7 +54,7 @@ func database(t *testing.T) string {
 	return path
 }
 
-func orders(url string) spec.Pipeline {
+func conduitOrders(url string) spec.Pipeline {
 	return spec.Pipeline{ID: "orders", Status: spec.StatusStopped, Name: "orders", Description: "of the shop",
 		Connectors: []spec.Connector{
 			{ID: "in", Type: spec.TypeSource, Plugin: "builtin:file@v0.10.8", Name: "in", Settings: map[string]string{"path": "in.txt"}},
@@ -66,16 +66,16 @@ func orders(url string) spec.Pipeline {
 	}
 }
 
-var checkpoint = spec.Checkpoint{ConnectorID: "orders:in", PipelineID: "orders", Plugin: "file", Position: []byte("26")}
+var conduitCheckpoint = spec.Checkpoint{ConnectorID: "orders:in", PipelineID: "orders", Plugin: "file", Position: []byte("26")}
 
 // What the SQLite file of a Conduit has is in the store afterwards: the pipeline, stopped,
 // the position, and which connectors were started with which settings.
-func TestFromDatabase(t *testing.T) {
-	found, err := migrate.FromDatabase(t.Context(), database(t))
+func TestMigrateFromDatabase(t *testing.T) {
+	found, err := migrate.FromDatabase(t.Context(), conduitDatabase(t))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]spec.Pipeline{orders("postgres://me:secret@db")}, found.Pipelines); diff != "" {
+	if diff := cmp.Diff([]spec.Pipeline{conduitOrders("postgres://me:secret@db")}, found.Pipelines); diff != "" {
 		t.Error(diff)
 	}
 	if !found.Running["orders"] {
@@ -112,8 +112,8 @@ func TestFromDatabase(t *testing.T) {
 	}
 }
 
-// replace sets values of the database.
-func replace(t *testing.T, path string, values map[string]string) {
+// replaceEntries sets values of the database.
+func replaceEntries(t *testing.T, path string, values map[string]string) {
 	t.Helper()
 	db, err := sql.Open("sqlite3", path)
 	if err != nil {
@@ -129,9 +129,9 @@ func replace(t *testing.T, path string, values map[string]string) {
 
 // What lists of ids leave out is found by what names its owner, and pipelines that a Conduit would
 // run again count as running.
-func TestFromDatabaseWithoutLists(t *testing.T) {
-	path := database(t)
-	replace(t, path, map[string]string{
+func TestMigrateFromDatabaseWithoutLists(t *testing.T) {
+	path := conduitDatabase(t)
+	replaceEntries(t, path, map[string]string{
 		"pipeline:instance:orders":         `{"ID":"orders","Config":{"Name":"orders","Description":"of the shop"},"Status":3,"DLQ":{"Plugin":"builtin:log","Settings":{"level":"warn"},"WindowSize":5,"WindowNackThreshold":2}}`,
 		"processor:instance:orders:p1":     `{"ID":"orders:p1","Plugin":"field.set","Condition":"{{ true }}","Parent":{"ID":"orders","Type":2},"Config":{"Settings":{"field":".Key"},"Workers":2}}`,
 		"processor:instance:orders:out:p2": `{"ID":"orders:out:p2","Plugin":"filter","Parent":{"ID":"orders:out","Type":1},"Config":{"Workers":1}}`,
@@ -140,7 +140,7 @@ func TestFromDatabaseWithoutLists(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := orders("postgres://me:secret@db")
+	want := conduitOrders("postgres://me:secret@db")
 	if diff := cmp.Diff([]spec.Pipeline{want}, found.Pipelines); diff != "" {
 		t.Error(diff)
 	}
@@ -151,9 +151,9 @@ func TestFromDatabaseWithoutLists(t *testing.T) {
 
 // Values are taken over as they are, though they have the form of references, and so are the
 // settings of the last start. Connectors without their pipeline are listed.
-func TestFromDatabaseKeepsDollarSigns(t *testing.T) {
-	path := database(t)
-	replace(t, path, map[string]string{
+func TestMigrateFromDatabaseKeepsDollarSigns(t *testing.T) {
+	path := conduitDatabase(t)
+	replaceEntries(t, path, map[string]string{
 		"connector:instance:orders:in": `{"Type":1,"Plugin":"builtin:file","PipelineID":"orders","Config":{"Name":"in","Settings":{"path":"a$$b/$HOME","end":"x$"}},
 			"State":{"Position":"MjY="},"LastActiveConfig":{"Settings":{"path":"${HOME}"}}}`,
 		"connector:instance:lost": `{"Type":1,"Plugin":"builtin:file","PipelineID":"gone"}`,
@@ -177,14 +177,14 @@ func TestFromDatabaseKeepsDollarSigns(t *testing.T) {
 	}
 }
 
-// api answers as a running Conduit does, which hides every setting.
-func api(t *testing.T, status string) *client.Client {
+// conduitAPI answers as a running Conduit does, which hides every setting.
+func conduitAPI(t *testing.T, status string) *client.Client {
 	t.Helper()
-	return apiOf(t, "orders", status, map[string]string{"path": "***"})
+	return conduitAPIOf(t, "orders", status, map[string]string{"path": "***"})
 }
 
-// apiOf is api for a pipeline with that id, whose source has those settings.
-func apiOf(t *testing.T, id, status string, settings map[string]string) *client.Client {
+// conduitAPIOf is conduitAPI for a pipeline with that id, whose source has those settings.
+func conduitAPIOf(t *testing.T, id, status string, settings map[string]string) *client.Client {
 	t.Helper()
 	answers := map[string]any{
 		"/v1/pipelines": []any{map[string]any{"id": id, "state": map[string]any{"status": status}, "config": map[string]any{"name": "orders", "description": "of the shop"}}},
@@ -213,16 +213,16 @@ func apiOf(t *testing.T, id, status string, settings map[string]string) *client.
 	return &client.Client{URL: server.URL}
 }
 
-func TestFromAPI(t *testing.T) {
-	file := orders("${DATABASE_URL}")
-	found, err := migrate.FromAPI(t.Context(), api(t, "STATUS_STOPPED"), []spec.Pipeline{file})
+func TestMigrateFromAPI(t *testing.T) {
+	file := conduitOrders("${DATABASE_URL}")
+	found, err := migrate.FromAPI(t.Context(), conduitAPI(t, "STATUS_STOPPED"), []spec.Pipeline{file})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff([]spec.Pipeline{file}, found.Pipelines); diff != "" {
 		t.Error(diff)
 	}
-	if diff := cmp.Diff([]spec.Checkpoint{checkpoint}, found.Checkpoints); diff != "" {
+	if diff := cmp.Diff([]spec.Checkpoint{conduitCheckpoint}, found.Checkpoints); diff != "" {
 		t.Error(diff)
 	}
 	if len(found.Notes)+len(found.Unset) > 0 || len(found.Started) != 2 || found.Started[0].Active["path"] != "in.txt" {
@@ -232,16 +232,20 @@ func TestFromAPI(t *testing.T) {
 
 // Without its file the settings of a pipeline are variables, and the position of one that
 // runs is not taken.
-func TestFromAPIWithoutFiles(t *testing.T) {
-	found, err := migrate.FromAPI(t.Context(), api(t, "STATUS_RUNNING"), nil)
+func TestMigrateFromAPIWithoutFiles(t *testing.T) {
+	found, err := migrate.FromAPI(t.Context(), conduitAPI(t, "STATUS_RUNNING"), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if len(found.Checkpoints) > 0 || len(found.Notes) != 1 || !strings.Contains(found.Notes[0], "stop it there first") || !found.Running["orders"] {
 		t.Errorf("checkpoints %v, notes %q, running %v", found.Checkpoints, found.Notes, found.Running)
 	}
-	want := []migrate.Unset{{"ORDERS_IN_PATH", "path", "orders:in"}, {"ORDERS_OUT_URL", "url", "orders:out"},
-		{"ORDERS_P1_FIELD", "field", "orders:p1"}, {"ORDERS_DEAD_LETTER_QUEUE_LEVEL", "level", "orders:dead-letter-queue"}}
+	want := []migrate.Unset{
+		{Variable: "ORDERS_IN_PATH", Setting: "path", Connector: "orders:in"},
+		{Variable: "ORDERS_OUT_URL", Setting: "url", Connector: "orders:out"},
+		{Variable: "ORDERS_P1_FIELD", Setting: "field", Connector: "orders:p1"},
+		{Variable: "ORDERS_DEAD_LETTER_QUEUE_LEVEL", Setting: "level", Connector: "orders:dead-letter-queue"},
+	}
 	if diff := cmp.Diff(want, found.Unset); diff != "" {
 		t.Error(diff)
 	}
@@ -251,8 +255,8 @@ func TestFromAPIWithoutFiles(t *testing.T) {
 }
 
 // Variables have names that references may have, each of its own, whatever the ids are.
-func TestNamesOfUnsetVariables(t *testing.T) {
-	found, err := migrate.FromAPI(t.Context(), apiOf(t, "3f2a-1", "STATUS_STOPPED", map[string]string{"the.path": "***", "the-path": "***"}), nil)
+func TestMigrateNamesUnsetVariables(t *testing.T) {
+	found, err := migrate.FromAPI(t.Context(), conduitAPIOf(t, "3f2a-1", "STATUS_STOPPED", map[string]string{"the.path": "***", "the-path": "***"}), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

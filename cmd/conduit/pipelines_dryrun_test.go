@@ -1,4 +1,4 @@
-package dryrun_test
+package main
 
 import (
 	"context"
@@ -18,7 +18,7 @@ import (
 	"github.com/conduit-agent/conduit/spec/ref"
 )
 
-const head = `version: "2.2"
+const dryRunFile = `version: "2.2"
 pipelines:
   - id: p
     connectors:
@@ -35,10 +35,10 @@ pipelines:
     processors: [%s]
 `
 
-// dried is what came of a dry run, in short.
-type dried struct{ Out, Plain, Dead []string }
+// dryRunOutcome is what came of a dry run, in short.
+type dryRunOutcome struct{ Out, Plain, Dead []string }
 
-func do(t *testing.T, file string, records ...string) (dried, *rest.DryRun, error) {
+func dryRun(t *testing.T, file string, records ...string) (dryRunOutcome, *rest.DryRun, error) {
 	t.Helper()
 	request := rest.DryRunRequest{File: file, Advance: "1m", Start: new(time.Time)}
 	*request.Start = time.Date(2024, 1, 1, 0, 0, 10, 0, time.UTC)
@@ -48,17 +48,17 @@ func do(t *testing.T, file string, records ...string) (dried, *rest.DryRun, erro
 	lookup := ref.Lookup{Env: func(name string) (string, bool) { return "x", name == "THERE" }}
 	r, err := dryrun.Do(context.Background(), request, dryrun.Options{Registry: &processor.Registry{Builtin: processor.Builtins()}, Timeout: time.Minute}, lookup)
 	if err != nil {
-		return dried{}, nil, err
+		return dryRunOutcome{}, nil, err
 	}
-	var got dried
-	got.Out, got.Plain = payloads(t, r.Destinations["out"]), payloads(t, r.Destinations["plain"])
+	var got dryRunOutcome
+	got.Out, got.Plain = dryRunPayloads(t, r.Destinations["out"]), dryRunPayloads(t, r.Destinations["plain"])
 	for _, l := range r.DeadLetters {
-		got.Dead = append(got.Dead, strings.Join(payloads(t, []json.RawMessage{l.Record}), "")+" "+l.Processor)
+		got.Dead = append(got.Dead, strings.Join(dryRunPayloads(t, []json.RawMessage{l.Record}), "")+" "+l.Processor)
 	}
 	return got, r, nil
 }
 
-func payloads(t *testing.T, records []json.RawMessage) (all []string) {
+func dryRunPayloads(t *testing.T, records []json.RawMessage) (all []string) {
 	t.Helper()
 	for _, text := range records {
 		var r record.Record
@@ -74,29 +74,29 @@ func payloads(t *testing.T, records []json.RawMessage) (all []string) {
 	return all
 }
 
-func TestRefusedPieceIsOneDeadLetterOfTheWhole(t *testing.T) {
-	file := fmt.Sprintf(head, `{id: split, plugin: split, settings: {field: .Payload.After.l}}`,
+func TestDryRunRefusedPieceIsOneDeadLetterOfTheWhole(t *testing.T) {
+	file := fmt.Sprintf(dryRunFile, `{id: split, plugin: split, settings: {field: .Payload.After.l}}`,
 		`{id: no-b, plugin: error, condition: '{{ eq .Payload.After.l "b" }}'}, {id: no-c, plugin: error, condition: '{{ eq .Payload.After.l "c" }}'}`, "")
-	got, _, err := do(t, file, `{"payload":{"after":{"l":["a","b","c"]}}}`, `{"payload":{"after":{"l":["d"]}}}`)
+	got, _, err := dryRun(t, file, `{"payload":{"after":{"l":["a","b","c"]}}}`, `{"payload":{"after":{"l":["d"]}}}`)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := dried{Out: []string{`{"l":"d"}`}, Plain: []string{`{"l":"a"}`, `{"l":"b"}`, `{"l":"c"}`, `{"l":"d"}`}, Dead: []string{`{"l":["a","b","c"]} p:out:no-b`}}
+	want := dryRunOutcome{Out: []string{`{"l":"d"}`}, Plain: []string{`{"l":"a"}`, `{"l":"b"}`, `{"l":"c"}`, `{"l":"d"}`}, Dead: []string{`{"l":["a","b","c"]} p:out:no-b`}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 
-func TestWindowsOfEveryPlaceEnd(t *testing.T) {
+func TestDryRunEndsWindowsOfEveryPlace(t *testing.T) {
 	sum := `{id: sum, plugin: aggregate, settings: {window.size: 20s, fields.n: "sum(.Payload.After.n)"}}`
-	for place, want := range map[int]dried{
+	for place, want := range map[int]dryRunOutcome{
 		0: {Out: []string{`{"n":3}`}, Plain: []string{`{"n":3}`}},
 		1: {Out: []string{`{"n":3}`}, Plain: []string{`{"n":1}`, `{"n":2}`}},
 		2: {Out: []string{`{"n":3}`}, Plain: []string{`{"n":3}`}},
 	} {
 		var at [3]string
 		at[place] = sum
-		got, r, err := do(t, fmt.Sprintf(head, at[0], at[1], at[2]), `{"payload":{"after":{"n":1}}}`, `{"payload":{"after":{"n":2}}}`)
+		got, r, err := dryRun(t, fmt.Sprintf(dryRunFile, at[0], at[1], at[2]), `{"payload":{"after":{"n":1}}}`, `{"payload":{"after":{"n":2}}}`)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -109,12 +109,12 @@ func TestWindowsOfEveryPlaceEnd(t *testing.T) {
 	}
 }
 
-func TestDestinationsDoNotShareRecords(t *testing.T) {
-	got, r, err := do(t, fmt.Sprintf(head, "", `{id: set, plugin: field.set, settings: {field: .Payload.After.a.b, value: $THERE}}`, ""), `{"payload":{"after":{"a":{"b":"y"}}}}`)
+func TestDryRunDestinationsDoNotShareRecords(t *testing.T) {
+	got, r, err := dryRun(t, fmt.Sprintf(dryRunFile, "", `{id: set, plugin: field.set, settings: {field: .Payload.After.a.b, value: $THERE}}`, ""), `{"payload":{"after":{"a":{"b":"y"}}}}`)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(dried{Out: []string{`{"a":{"b":"x"}}`}, Plain: []string{`{"a":{"b":"y"}}`}}, got); diff != "" {
+	if diff := cmp.Diff(dryRunOutcome{Out: []string{`{"a":{"b":"x"}}`}, Plain: []string{`{"a":{"b":"y"}}`}}, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	want := []rest.DryRunRecord{{Number: 1, Steps: []rest.DryRunStep{{Processor: "p:out:set", Diff: []string{`- .Payload.After.a.b: "y"`, `+ .Payload.After.a.b: "x"`}, Records: r.Destinations["out"]}}}}
@@ -123,21 +123,21 @@ func TestDestinationsDoNotShareRecords(t *testing.T) {
 	}
 }
 
-func TestInvalidRequests(t *testing.T) {
-	good := fmt.Sprintf(head, "", "", "")
+func TestDryRunInvalidRequests(t *testing.T) {
+	good := fmt.Sprintf(dryRunFile, "", "", "")
 	for want, c := range map[string]struct{ file, record string }{
 		"line 1, column":                     {"nonsense", "{}"},
 		"record 1: cannot parse record":      {good, `{"operation":"upsert"}`},
-		`cannot find processor "field.sett"`: {fmt.Sprintf(head, "", "", "{id: x, plugin: field.sett}"), "{}"},
-		`"value": is required`:               {fmt.Sprintf(head, "", "", "{id: x, plugin: field.set, settings: {field: .Key}}"), "{}"},
+		`cannot find processor "field.sett"`: {fmt.Sprintf(dryRunFile, "", "", "{id: x, plugin: field.sett}"), "{}"},
+		`"value": is required`:               {fmt.Sprintf(dryRunFile, "", "", "{id: x, plugin: field.set, settings: {field: .Key}}"), "{}"},
 	} {
-		_, _, err := do(t, c.file, c.record)
+		_, _, err := dryRun(t, c.file, c.record)
 		var invalid *dryrun.InvalidError
 		if !errors.As(err, &invalid) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
 		}
 	}
-	if _, _, err := do(t, good, make([]string, 1001)...); err == nil || !strings.Contains(err.Error(), "the most is 1000") {
+	if _, _, err := dryRun(t, good, make([]string, 1001)...); err == nil || !strings.Contains(err.Error(), "the most is 1000") {
 		t.Errorf("too many records: %v", err)
 	}
 }

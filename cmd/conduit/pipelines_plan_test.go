@@ -1,4 +1,4 @@
-package planner_test
+package main
 
 import (
 	"os"
@@ -15,9 +15,9 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// TestOffline compares files with declared state: "p" of p.yaml runs, "s" of s.yaml is
+// TestPlanOffline compares files with declared state: "p" of p.yaml runs, "s" of s.yaml is
 // declared to run and was stopped over the API, "a" belongs to the API, "w" is withdrawn.
-func TestOffline(t *testing.T) {
+func TestPlanOffline(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		files map[string]string // in pipelines.path; those named after it lie next to it
@@ -46,7 +46,7 @@ func TestOffline(t *testing.T) {
 			dir := t.TempDir()
 			t.Chdir(dir)
 			c := config.Config{Pipelines: config.Pipelines{Path: "pipelines"}, DB: config.DB{SQLite: config.SQLite{Path: "conduit.db"}}}
-			declare(t, c.DB.SQLite.Path)
+			declareForPlan(t, c.DB.SQLite.Path)
 			for name, text := range tt.files {
 				path := filepath.Join("pipelines", name)
 				if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -56,7 +56,7 @@ func TestOffline(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			plan, err := planner.Offline(t.Context(), c, requestOf(t, tt.paths...), nothingWrong)
+			plan, err := planner.Offline(t.Context(), c, planRequestOf(t, tt.paths...), nothingWrong)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -67,8 +67,8 @@ func TestOffline(t *testing.T) {
 	}
 }
 
-// requestOf is that of files to be saved, or of one directory.
-func requestOf(t *testing.T, paths ...string) (request rest.PlanRequest) {
+// planRequestOf is that of files to be saved, or of one directory.
+func planRequestOf(t *testing.T, paths ...string) (request rest.PlanRequest) {
 	t.Helper()
 	for _, path := range paths {
 		files, err := planner.Files(t.Context(), path)
@@ -84,7 +84,7 @@ func requestOf(t *testing.T, paths ...string) (request rest.PlanRequest) {
 
 func nothingWrong(*spec.Pipeline) []spec.Problem { return nil }
 
-func declare(t *testing.T, path string) {
+func declareForPlan(t *testing.T, path string) {
 	db, err := store.Open(t.Context(), path)
 	if err != nil {
 		t.Fatal(err)

@@ -1,4 +1,4 @@
-package once_test
+package main
 
 import (
 	"context"
@@ -9,79 +9,81 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/agent/engine/measure"
-	"github.com/conduit-agent/conduit/agent/once"
+	waiting "github.com/conduit-agent/conduit/agent/once"
 	"github.com/conduit-agent/conduit/plugins/progress"
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// scene is one pipeline whose state and lag are functions of the time since it began.
-type scene struct {
+// onceScene is one pipeline whose state and lag are functions of the time since it began.
+type onceScene struct {
 	state func(time.Duration) spec.State
 	lag   func(time.Duration) measure.Lag
 }
 
-func runs(time.Duration) spec.State {
+func onceRuns(time.Duration) spec.State {
 	return spec.State{Phase: spec.PhaseRunning, RunningGeneration: 1}
 }
 
-// reading reads a record each second for so long, and never knows its end.
-func reading(long time.Duration) func(time.Duration) measure.Lag {
+// onceReading reads a record each second for so long, and never knows its end.
+func onceReading(long time.Duration) func(time.Duration) measure.Lag {
 	return func(at time.Duration) measure.Lag {
 		n := uint64(min(at, long) / time.Second)
 		return measure.Lag{Read: n, Acked: n, OpenSince: time.Unix(1, 0)}
 	}
 }
 
-func TestWait(t *testing.T) {
+func TestOnceWaits(t *testing.T) {
 	zero, some := int64(0), int64(5)
 	for name, c := range map[string]struct {
-		scene
+		onceScene
 		want    time.Duration // until it rests
 		applied bool
 	}{
-		"idle":                   {scene{runs, reading(7 * time.Second)}, 17 * time.Second, true},
-		"gaps shorter than idle": {scene{runs, func(at time.Duration) measure.Lag { return reading(time.Minute)(at.Truncate(8 * time.Second)) }}, 74 * time.Second, true},
-		"at its end": {scene{runs, func(at time.Duration) measure.Lag {
-			l := reading(0)(at)
+		"idle":                   {onceScene{onceRuns, onceReading(7 * time.Second)}, 17 * time.Second, true},
+		"gaps shorter than idle": {onceScene{onceRuns, func(at time.Duration) measure.Lag { return onceReading(time.Minute)(at.Truncate(8 * time.Second)) }}, 74 * time.Second, true},
+		"at its end": {onceScene{onceRuns, func(at time.Duration) measure.Lag {
+			l := onceReading(0)(at)
 			l.Behind = progress.Report{Bytes: &zero}
 			return l
 		}}, time.Second, true},
-		"behind": {scene{runs, func(at time.Duration) measure.Lag {
-			l := reading(0)(at)
+		"behind": {onceScene{onceRuns, func(at time.Duration) measure.Lag {
+			l := onceReading(0)(at)
 			l.Behind = progress.Report{Bytes: &some}
 			return l
 		}}, 10 * time.Second, true},
-		"a record is not settled": {scene{runs, func(at time.Duration) measure.Lag {
-			l := reading(0)(at)
+		"a record is not settled": {onceScene{onceRuns, func(at time.Duration) measure.Lag {
+			l := onceReading(0)(at)
 			l.OldestUnacked = max(0, 30*time.Second-at)
 			return l
 		}}, 40 * time.Second, true},
-		"not opened": {scene{runs, func(at time.Duration) measure.Lag {
-			l := reading(0)(at)
+		"not opened": {onceScene{onceRuns, func(at time.Duration) measure.Lag {
+			l := onceReading(0)(at)
 			if at < 20*time.Second {
 				l.OpenSince = time.Time{}
 			}
 			return l
 		}}, 30 * time.Second, true},
-		"degraded": {scene{func(time.Duration) spec.State { return spec.State{Phase: spec.PhaseDegraded} }, reading(0)}, 0, false},
-		"recovers": {scene{func(at time.Duration) spec.State {
+		"degraded": {onceScene{func(time.Duration) spec.State { return spec.State{Phase: spec.PhaseDegraded} }, onceReading(0)}, 0, false},
+		"recovers": {onceScene{func(at time.Duration) spec.State {
 			if at < 5*time.Second {
 				return spec.State{Phase: spec.PhaseRecovering}
 			}
-			return runs(at)
-		}, reading(0)}, 15 * time.Second, true},
-		"rolled back": {scene{func(time.Duration) spec.State {
+			return onceRuns(at)
+		}, onceReading(0)}, 15 * time.Second, true},
+		"rolled back": {onceScene{func(time.Duration) spec.State {
 			return spec.State{Phase: spec.PhaseRunning, RunningGeneration: 7, LastAttempt: &spec.Attempt{Generation: 1, Error: "no"}}
-		}, reading(0)}, 10 * time.Second, false},
+		}, onceReading(0)}, 10 * time.Second, false},
 	} {
-		t.Run(name, func(t *testing.T) { synctest.Test(t, func(t *testing.T) { checkWait(t, c.scene, c.want, c.applied) }) })
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { checkOnce(t, c.onceScene, c.want, c.applied) })
+		})
 	}
 }
 
-// waits returns what waits for the scene.
-func waits(s scene) *once.Wait {
+// waitForOnce returns what waits for the scene.
+func waitForOnce(s onceScene) *waiting.Wait {
 	begin := time.Now()
-	return &once.Wait{
+	return &waiting.Wait{
 		Idle:    10 * time.Second,
 		Scanned: func(context.Context) error { return nil },
 		Declared: func(context.Context) ([]spec.Declaration, error) {
@@ -98,11 +100,11 @@ func waits(s scene) *once.Wait {
 	}
 }
 
-func checkWait(t *testing.T, s scene, want time.Duration, applied bool) {
+func checkOnce(t *testing.T, s onceScene, want time.Duration, applied bool) {
 	begin := time.Now()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
-	all, err := waits(s).Run(ctx)
+	all, err := waitForOnce(s).Run(ctx)
 	if took := time.Since(begin); err != nil || took < want-time.Second || took > want+time.Second {
 		t.Errorf("rests after %v, %v, want %v", took, err, want)
 	}
@@ -112,7 +114,7 @@ func checkWait(t *testing.T, s scene, want time.Duration, applied bool) {
 }
 
 // Incomplete records, batches and windows are completed before a pipeline rests.
-func TestWaitCompletes(t *testing.T) {
+func TestOnceCompletes(t *testing.T) {
 	zero, some := int64(0), int64(5)
 	for name, at := range map[string]*int64{"at its end": &zero, "behind": &some} {
 		t.Run(name, func(t *testing.T) {
@@ -126,7 +128,7 @@ func TestWaitCompletes(t *testing.T) {
 					}
 					return l
 				}
-				w := waits(scene{runs, lag})
+				w := waitForOnce(onceScene{onceRuns, lag})
 				w.Complete = func(string) { completed++; batch = 2 }
 				all, err := w.Run(t.Context())
 				if err != nil || completed != 2 || (len(all[0].Unread) == 0) != (at == &zero) {
@@ -138,7 +140,7 @@ func TestWaitCompletes(t *testing.T) {
 }
 
 // A source may find its end only after a pause, and something unread once it is told that nothing more comes.
-func TestWaitNoticesWhatCompletingFinds(t *testing.T) {
+func TestOnceNoticesWhatCompletingFinds(t *testing.T) {
 	for _, late := range []time.Duration{0, 700 * time.Millisecond, 1500 * time.Millisecond, 9900 * time.Millisecond} {
 		synctest.Test(t, func(t *testing.T) {
 			var told atomic.Bool
@@ -146,9 +148,9 @@ func TestWaitNoticesWhatCompletingFinds(t *testing.T) {
 				if at < time.Second {
 					return spec.State{Phase: spec.PhaseRecovering}
 				}
-				return runs(at)
+				return onceRuns(at)
 			}
-			w := waits(scene{starts, func(at time.Duration) measure.Lag {
+			w := waitForOnce(onceScene{starts, func(at time.Duration) measure.Lag {
 				bytes := int64(0)
 				switch {
 				case at-time.Second < late:
@@ -167,8 +169,8 @@ func TestWaitNoticesWhatCompletingFinds(t *testing.T) {
 	}
 }
 
-// TestUnread says what sources are known to have left.
-func TestUnread(t *testing.T) {
+// TestOnceSaysWhatIsUnread says what sources are known to have left.
+func TestOnceSaysWhatIsUnread(t *testing.T) {
 	zero, some, now, late := int64(0), int64(5), 0.0, 7.0
 	for name, c := range map[string]struct {
 		report  progress.Report
@@ -193,7 +195,7 @@ func TestUnread(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				all, err := waits(scene{runs, func(time.Duration) measure.Lag {
+				all, err := waitForOnce(onceScene{onceRuns, func(time.Duration) measure.Lag {
 					return measure.Lag{Read: 1, Acked: 1, OpenSince: time.Unix(1, 0), Behind: c.report}
 				}}).Run(t.Context())
 				if err != nil || strings.Join(all[0].Unread, "; ") != c.unread ||
@@ -205,11 +207,11 @@ func TestUnread(t *testing.T) {
 	}
 }
 
-func TestWaitEndsWithTheContext(t *testing.T) {
+func TestOnceEndsWithTheContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		w := &once.Wait{
+		w := &waiting.Wait{
 			Idle:    time.Second,
 			Scanned: func(context.Context) error { return nil },
 			Declared: func(context.Context) ([]spec.Declaration, error) {
