@@ -25,7 +25,6 @@ import (
 	"github.com/conduit-agent/conduit/api/cluster"
 	"github.com/conduit-agent/conduit/api/desired"
 	"github.com/conduit-agent/conduit/api/idempotency"
-	"github.com/conduit-agent/conduit/api/position"
 	"github.com/conduit-agent/conduit/api/resource"
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/plugins/record"
@@ -36,7 +35,7 @@ import (
 
 var (
 	_ desired.Store          = membership.Store{}
-	_ position.Store         = membership.Store{}
+	_ resource.Checkpoints   = membership.Store{}
 	_ cluster.Member         = membership.View{}
 	_ resource.Observed      = (*observed)(nil)
 	_ desired.Plugins        = pluginList{}

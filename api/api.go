@@ -23,7 +23,6 @@ import (
 	"github.com/conduit-agent/conduit/api/idempotency"
 	"github.com/conduit-agent/conduit/api/inspect"
 	"github.com/conduit-agent/conduit/api/logs"
-	"github.com/conduit-agent/conduit/api/position"
 	"github.com/conduit-agent/conduit/api/resource"
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/plugins/record"
@@ -52,12 +51,12 @@ type Server struct {
 	DryRun func(ctx context.Context, request rest.DryRunRequest) (*rest.DryRun, error)
 	// Rates returns what the pipelines that run move. nil: it is not measured.
 	Rates       func() []rest.PipelineRates
-	Insight     resource.Insight // what pages show in addition to pipelines; what is nil in it cannot be asked for
-	DeadLetters dlq.Store        // nil: dead letters cannot be asked for
-	Replays     dlq.Replays      // set with DeadLetters
-	Logs        logs.Lines       // nil: the log cannot be asked for
-	Positions   position.Store   // nil: positions of sources cannot be asked for
-	Cluster     cluster.Member   // nil: the agent is no member of a cluster
+	Insight     resource.Insight     // what pages show in addition to pipelines; what is nil in it cannot be asked for
+	DeadLetters dlq.Store            // nil: dead letters cannot be asked for
+	Replays     dlq.Replays          // set with DeadLetters
+	Logs        logs.Lines           // nil: the log cannot be asked for
+	Positions   resource.Checkpoints // nil: positions of sources cannot be asked for
+	Cluster     cluster.Member       // nil: the agent is no member of a cluster
 	// Docs returns a file of the documentation by its name; nil: there is none.
 	Docs func(name string) ([]byte, bool)
 	// Notify sends a notification to every target, and returns what became of it.

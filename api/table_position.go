@@ -3,7 +3,6 @@ package api
 import (
 	"github.com/conduit-agent/conduit/api/guard"
 	"github.com/conduit-agent/conduit/api/openapi"
-	"github.com/conduit-agent/conduit/api/position"
 	"github.com/conduit-agent/conduit/api/resource"
 	"github.com/conduit-agent/conduit/api/rest"
 )
@@ -15,7 +14,7 @@ var (
 
 // positionRoutes returns the operations of where sources resume.
 func (s *Server) positionRoutes(base resource.Base) []route {
-	p := &position.Positions{Base: base, Store: s.Positions}
+	p := &resource.Positions{Base: base, Store: s.Positions}
 	const path = "/v1/connectors/{id}/position"
 	return []route{
 		{openapi.Operation{Method: get, Path: path, ID: "getPosition", Tag: "connectors", Summary: "Get where a source resumes",

@@ -60,7 +60,7 @@ api/editor:              api/rest
 api/client api/jsonhttp api/live: api/rest spec
 api/*:                   api/guard api/jsonhttp api/rest spec
 api/resource:            api/desired api/editor api/guard api/jsonhttp api/live api/rest spec
-api/dlq api/logs api/position: api/desired api/jsonhttp api/resource api/rest spec
+api/dlq api/logs: api/desired api/jsonhttp api/resource api/rest spec
 api:                     api/* spec
 agent/engine/*:          agent/engine/backpressure agent/engine/measure plugins/connector plugins/sdk spec
 agent/engine:            agent/engine/* plugins/connector plugins/sdk spec

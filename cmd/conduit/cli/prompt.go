@@ -14,8 +14,8 @@ type prompt struct {
 	questions, others http.RoundTripper
 }
 
-// promptly returns t with a limit for the answers to questions.
-func promptly(t *http.Transport) http.RoundTripper {
+// Promptly returns t with a limit for the answers to questions.
+func Promptly(t *http.Transport) http.RoundTripper {
 	questions := t.Clone()
 	questions.ResponseHeaderTimeout = answerTimeout
 	return prompt{questions, t}

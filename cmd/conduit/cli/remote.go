@@ -149,7 +149,7 @@ func throughSocket(path string) http.RoundTripper {
 	t.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return (&net.Dialer{Timeout: dialTimeout}).DialContext(ctx, "unix", path)
 	}
-	return promptly(t)
+	return Promptly(t)
 }
 
 // tokenOf returns the agent's own token, if the user may read it.
@@ -180,7 +180,7 @@ func transport(c config.API) (http.RoundTripper, error) {
 		}
 		t.TLSClientConfig.Certificates = []tls.Certificate{pair}
 	}
-	return promptly(t), nil
+	return Promptly(t), nil
 }
 
 func trust(t *tls.Config, c config.API) error {

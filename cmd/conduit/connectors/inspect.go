@@ -14,7 +14,6 @@ import (
 
 	"github.com/conduit-agent/conduit/api/client"
 	"github.com/conduit-agent/conduit/cmd/conduit/cli"
-	"github.com/conduit-agent/conduit/cmd/conduit/inspected"
 	"github.com/conduit-agent/conduit/cmd/conduit/terminal"
 )
 
@@ -130,7 +129,7 @@ func (i *inspection) write(r *cli.Remote, record []byte) error {
 	case r.JSON:
 		format = `{"result":%s}` + "\n"
 	case i.pretty:
-		return inspected.WriteRecord(r.Stdout, int(i.quiet.seen.Load())+1, record, r.Paint)
+		return WriteRecord(r.Stdout, int(i.quiet.seen.Load())+1, record, r.Paint)
 	}
 	text := string(record)
 	if r.Terminal {

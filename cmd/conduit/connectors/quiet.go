@@ -8,7 +8,6 @@ import (
 
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/cmd/conduit/cli"
-	"github.com/conduit-agent/conduit/cmd/conduit/inspected"
 	"github.com/conduit-agent/conduit/cmd/conduit/terminal"
 )
 
@@ -42,7 +41,7 @@ func (q *quiet) run(ctx context.Context) {
 		if err != nil {
 			continue // the inspector reports when the agent is gone
 		}
-		if why := inspected.Silence(&status, q.connector.ID, q.filtered, &idle); why != "" && why != said && ctx.Err() == nil {
+		if why := Silence(&status, q.connector.ID, q.filtered, &idle); why != "" && why != said && ctx.Err() == nil {
 			said = why
 			fmt.Fprintf(q.Stderr, "conduit: %s\n", terminal.Clean(why))
 		}

@@ -43,7 +43,7 @@ Examples:
 			if _, err := cli.Positional(flags, args, 0); err != nil {
 				return err
 			}
-			e := &examination{Program: p, at: at, absent: membership.Absent}
+			e := &examination{Program: p, at: at}
 			e.all(ctx)
 			return e.report(*asJSON)
 		},
@@ -77,14 +77,17 @@ type examination struct {
 	catalog  cli.Catalog
 	pid      int // of the agent that runs on this machine; 0: none, or it is not known
 	findings []Finding
-	absent   func() error // why no agent of this build is a member of a cluster
 }
 
 func (e *examination) add(check string, level Level, advice, format string, args ...any) {
+	e.findings = append(e.findings, finding(check, level, advice, format, args...))
+}
+
+func finding(check string, level Level, advice, format string, args ...any) Finding {
 	if level == OK {
 		advice = ""
 	}
-	e.findings = append(e.findings, Finding{check, level, terminal.OneError(fmt.Sprintf(format, args...)), advice})
+	return Finding{check, level, terminal.OneError(fmt.Sprintf(format, args...)), advice}
 }
 
 // all makes every check. Without settings there is little to examine.
@@ -103,7 +106,7 @@ func (e *examination) all(ctx context.Context) {
 	e.state(ctx)
 	e.permissions()
 	e.notifications()
-	e.cluster(ctx)
+	e.findings = append(e.findings, Cluster(ctx, e.config.Cluster, membership.Absent()))
 	e.agent(ctx)
 	e.machine()
 	e.clock()

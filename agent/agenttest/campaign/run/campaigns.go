@@ -195,7 +195,7 @@ var campaigns = []Campaign{
 		Subjects: []string{"reconcile/watch", "agent/telemetry", "api/README.md", "reconcile/README.md"}},
 
 	{Name: "inspector", Dir: module + "/process", About: "The inspector shows records whose lines are long.",
-		Subjects: []string{"api/inspect", "cmd/conduit/inspected"}},
+		Subjects: []string{"api/inspect", "cmd/conduit/connectors"}},
 	{Name: "fuzz", Dir: module + "/fuzz", FullOnly: true, Limit: 48 * time.Hour, About: "Every parser that has a fuzz test."},
 	{Name: "promises", Dir: module + "/promises", About: "What users see, on the built binary.",
 		Subjects: []string{"cmd/conduit"}},

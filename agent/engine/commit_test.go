@@ -1,0 +1,154 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/conduit-agent/conduit/agent/engine/commit"
+	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// commitLog is a store that notes when which sources were saved.
+type commitLog struct {
+	commit.Store
+	start   time.Time
+	commits []string
+	fail    func(ids []string) error
+}
+
+func (l *commitLog) SaveCheckpoints(_ context.Context, positions []spec.Checkpoint) error {
+	var ids []string
+	for _, p := range positions {
+		ids = append(ids, p.ConnectorID)
+	}
+	if l.fail != nil {
+		if err := l.fail(ids); err != nil {
+			return err
+		}
+	}
+	l.commits = append(l.commits, fmt.Sprint(time.Since(l.start), ids))
+	return nil
+}
+
+// dirtySource is a source with progress to save.
+type dirtySource struct {
+	checkpoint func() (spec.Checkpoint, bool)
+	saved      func(error)
+}
+
+func (s dirtySource) Checkpoint() (spec.Checkpoint, bool) { return s.checkpoint() }
+func (s dirtySource) Saved(err error)                     { s.saved(err) }
+
+func dirty(id string, result *error) dirtySource {
+	return dirtySource{
+		checkpoint: func() (spec.Checkpoint, bool) {
+			return spec.Checkpoint{ConnectorID: id, Position: record.Position("1")}, true
+		},
+		saved: func(err error) { *result = err },
+	}
+}
+
+func TestCommitsAreGrouped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := &commitLog{start: time.Now()}
+		c := &commit.Committer{Store: log, Interval: 50 * time.Millisecond}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- c.Run(ctx) }()
+		var err error
+		time.Sleep(time.Second)
+		c.MarkDirty(dirty("first", &err), false) // alone: at once
+		synctest.Wait()
+		time.Sleep(10 * time.Millisecond)
+		c.MarkDirty(dirty("a", &err), false) // within the interval: together, at its end
+		time.Sleep(10 * time.Millisecond)
+		c.MarkDirty(dirty("b", &err), false)
+		time.Sleep(100 * time.Millisecond)
+		c.MarkDirty(dirty("c", &err), false)
+		time.Sleep(time.Millisecond)
+		c.MarkDirty(dirty("last", &err), true) // urgent: at once
+		synctest.Wait()
+		time.Sleep(time.Millisecond)
+		c.MarkDirty(dirty("end", &err), false) // pending when Run ends
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		want := []string{"1s [first]", "1.05s [a b]", "1.12s [c]", "1.121s [last]", "1.122s [end]"}
+		if !slices.Equal(log.commits, want) {
+			t.Errorf("commits %q, want %q", log.commits, want)
+		}
+	})
+}
+
+func TestCommitThatFailsForOneSource(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		bad := errors.New("fenced")
+		log := &commitLog{start: time.Now(), fail: func(ids []string) error {
+			if slices.Contains(ids, "bad") {
+				return bad
+			}
+			return nil
+		}}
+		c := &commit.Committer{Store: log, Interval: 50 * time.Millisecond}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- c.Run(ctx) }()
+		unset := errors.New("never reported")
+		results := [3]error{unset, unset, unset}
+		time.Sleep(time.Second)
+		c.MarkDirty(dirty("warm-up", new(error)), false)
+		synctest.Wait()
+		for i, id := range []string{"a", "bad", "b"} {
+			c.MarkDirty(dirty(id, &results[i]), false)
+		}
+		time.Sleep(time.Second)
+		cancel()
+		<-done
+		if results != [3]error{nil, bad, nil} {
+			t.Errorf("reported %v", results)
+		}
+	})
+}
+
+// A source that advances while its checkpoint is being saved may say so at once, and is
+// committed again.
+func TestCommitOfASourceThatAdvances(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		saving, goOn := make(chan struct{}), make(chan struct{})
+		log := &commitLog{start: time.Now(), fail: func([]string) error {
+			saving <- struct{}{}
+			<-goOn
+			return nil
+		}}
+		c := &commit.Committer{Store: log, Interval: 50 * time.Millisecond}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- c.Run(ctx) }()
+		calls := ""
+		s := dirtySource{
+			checkpoint: func() (spec.Checkpoint, bool) {
+				calls += "checkpoint "
+				return spec.Checkpoint{ConnectorID: "a"}, true
+			},
+			saved: func(error) { calls += "saved " },
+		}
+		c.MarkDirty(s, false)
+		<-saving
+		c.MarkDirty(s, false)
+		goOn <- struct{}{}
+		<-saving
+		goOn <- struct{}{}
+		cancel()
+		<-done
+		if want := "checkpoint saved checkpoint saved "; calls != want || len(log.commits) != 2 {
+			t.Errorf("called %q, %d commits; want %q and 2", calls, len(log.commits), want)
+		}
+	})
+}

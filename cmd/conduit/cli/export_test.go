@@ -1,4 +1,0 @@
-package cli
-
-// Promptly limits the answers to questions.
-var Promptly = promptly

@@ -1,0 +1,22 @@
+package plugintest_test
+
+import (
+	"fmt"
+	"net"
+	"runtime"
+	"testing"
+
+	"github.com/conduit-agent/conduit/plugins/plugintest/network"
+)
+
+// TestFreePortsAreReserved checks that the tests of another process are not given the same port.
+func TestFreePortsAreReserved(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("ports are reserved on Linux only")
+	}
+	l, err := net.Listen("unix", fmt.Sprintf("@conduit-test-port-%d", network.FreePort(t)))
+	if err == nil {
+		_ = l.Close()
+		t.Error("another process could reserve it, too")
+	}
+}

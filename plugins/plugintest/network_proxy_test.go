@@ -1,0 +1,172 @@
+package plugintest_test
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/conduit-agent/conduit/plugins/plugintest/network"
+	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
+)
+
+// echo answers every byte with itself.
+func echo(t *testing.T) string {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() { _, _ = io.Copy(c, c); _ = c.Close() }()
+		}
+	}()
+	return l.Addr().String()
+}
+
+func dial(t *testing.T, p *network.Proxy) net.Conn {
+	t.Helper()
+	c, err := net.Dial("tcp", p.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+// ask sends a byte and waits for it to come back, no longer than the limit.
+func ask(c net.Conn, limit time.Duration) error {
+	_ = c.SetDeadline(time.Now().Add(limit))
+	if _, err := c.Write([]byte{1}); err != nil {
+		return err
+	}
+	_, err := io.ReadFull(c, make([]byte, 1))
+	return err
+}
+
+func TestProxy(t *testing.T) {
+	p := network.NewProxy(t, echo(t))
+	c := dial(t, p)
+	if err := ask(c, wait.Limit); err != nil {
+		t.Fatalf("a network without faults: %v", err)
+	}
+	p.Delay(30 * time.Millisecond)
+	if err := ask(c, 50*time.Millisecond); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("delayed twice by 30 ms an answer came within 50: %v", err)
+	}
+	_ = c.SetDeadline(time.Now().Add(wait.Limit))
+	if _, err := io.ReadFull(c, make([]byte, 1)); err != nil {
+		t.Errorf("what was delayed does not come: %v", err)
+	}
+	p.Heal()
+	p.Hold(true)
+	if err := ask(c, 50*time.Millisecond); err == nil {
+		t.Error("something came through a stalled connection")
+	}
+	if n := p.Holds(); n != 1 {
+		t.Errorf("something of %d ends is held, want 1", n)
+	}
+	p.Hold(false)
+	if err := ask(c, wait.Limit); err != nil {
+		t.Errorf("what was held does not come: %v", err)
+	}
+	if n := p.Holds(); n != 0 {
+		t.Errorf("something of %d ends is held after it was passed on", n)
+	}
+	c = dial(t, p) // on the other one an answer is left
+	if err := ask(c, wait.Limit); err != nil {
+		t.Fatal(err)
+	}
+	p.Refuse(true)
+	p.Cut()
+	if err := ask(c, wait.Limit); err == nil {
+		t.Error("a connection that was cut answers")
+	}
+	if err := ask(dial(t, p), wait.Limit); err == nil {
+		t.Error("a connection that is refused answers")
+	}
+	p.Heal()
+	if err := ask(dial(t, p), wait.Limit); err != nil {
+		t.Errorf("after the faults: %v", err)
+	}
+}
+
+// TestBlackhole makes a connection half-open: neither end receives anything again, nor the end of the other one.
+func TestBlackhole(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	p := network.NewProxy(t, l.Addr().String())
+	client := dial(t, p)
+	served, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = served.Close() })
+	go func() { _, _ = io.CopyN(served, served, 1) }()
+	if err := ask(client, wait.Limit); err != nil {
+		t.Fatal(err)
+	}
+	if n := p.Blackhole(); n != 1 {
+		t.Errorf("%d connections became half-open", n)
+	}
+	if _, err := client.Write(make([]byte, 16<<20)); err != nil { // more than any buffer has room for
+		t.Errorf("what is sent into a half-open connection is not taken: %v", err)
+	}
+	if err := silent(served); err != nil {
+		t.Errorf("the server: %v", err)
+	}
+	if err := served.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := silent(client); err != nil {
+		t.Errorf("the client: %v", err)
+	}
+	go func() {
+		if c, err := l.Accept(); err == nil {
+			_, _ = io.Copy(c, c)
+			_ = c.Close()
+		}
+	}()
+	if err := ask(dial(t, p), wait.Limit); err != nil {
+		t.Errorf("a new connection does not answer: %v", err)
+	}
+	p.Cut()
+	_ = client.SetDeadline(time.Now().Add(wait.Limit))
+	if _, err := client.Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("a half-open connection that is cut does not end: %v", err)
+	}
+}
+
+// silent returns what is wrong when c receives something, or its end, within a moment.
+func silent(c net.Conn) error {
+	_ = c.SetDeadline(time.Now().Add(50 * time.Millisecond))
+	if n, err := c.Read(make([]byte, 1)); n > 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
+		return fmt.Errorf("received %d bytes and %v", n, err)
+	}
+	return nil
+}
+
+// TestRefusedWhileConnecting refuses connections, and cuts those there are, while the one to the server is being made: none is left.
+func TestRefusedWhileConnecting(t *testing.T) {
+	target := echo(t)
+	for range 200 {
+		p := network.NewProxy(t, target)
+		c := dial(t, p)
+		p.Refuse(true)
+		p.Cut()
+		if err := ask(c, wait.Limit); err == nil {
+			t.Fatal("a connection goes through a proxy that refuses")
+		}
+	}
+}
