@@ -26,7 +26,6 @@ type stand struct {
 // reader has.
 var readers = map[string]stand{
 	"README.md":                      {checkout: true},
-	"CONTRIBUTING.md":                {checkout: true},
 	"agent/README.md":                {},
 	"api/README.md":                  {before: []string{"conduit run"}, replace: []string{"http://localhost:8080", "http://$CONDUIT_API_HTTP_ADDRESS"}},
 	"plugins/README.md":              {},
