@@ -46,8 +46,8 @@ type destinationRun struct {
 	index  int                                           // in settle.Batch
 	out    atomic.Pointer[opened[connector.Destination]] // replaced while write pauses
 	stage  stage                                         // of its own processors
-	before *Tap                                          // what comes to its processors
-	tap    *Tap                                          // what is written
+	before *Tap                                          // records before its processors
+	tap    *Tap                                          // records as written
 	stats  *measure.Connector
 	queue  chan waiting
 	queued atomic.Int64  // bytes of the batches in queue, or about to be
@@ -84,7 +84,8 @@ type part struct {
 }
 
 func newDestinationRun(r *run, index int, o *opened[connector.Destination]) *destinationRun {
-	d := &destinationRun{run: r, id: o.id, index: index, stage: newStage(o.id), before: r.Taps.Acquire(TapIn(o.id)), tap: r.Taps.Acquire(o.id), stats: r.Stats.Destination(o.id),
+	d := &destinationRun{run: r, id: o.id, index: index, stage: newStage(o.id), before: r.Taps.Acquire(TapIn(o.id)),
+		tap: r.Taps.Acquire(o.id), stats: r.Stats.Destination(o.id),
 		queue: make(chan waiting, queueLength), room: notify.NewSignal(),
 		gate: newWriteGate(), ended: make(chan struct{}), empty: notify.NewSignal()}
 	d.out.Store(o)
