@@ -18,9 +18,12 @@ type ClusterMode string
 
 // The modes.
 const (
-	ClusterStrict  ClusterMode = "strict"  // the pipeline stops when its member has lost the store of the cluster for too long
-	ClusterRelaxed ClusterMode = "relaxed" // the pipeline then continues without acknowledging records until another member has the claim
-	ClusterLocal   ClusterMode = "local"   // the pipeline has no claim: every member with its file and labels runs it
+	// ClusterStrict stops the pipeline when its member cannot reach the store of the cluster for too long.
+	ClusterStrict ClusterMode = "strict"
+	// ClusterRelaxed then continues without acknowledging records, until another member has the claim.
+	ClusterRelaxed ClusterMode = "relaxed"
+	// ClusterLocal means that there is no claim: every member with the file and the labels runs the pipeline.
+	ClusterLocal ClusterMode = "local"
 )
 
 // Enum lists the modes.

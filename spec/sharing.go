@@ -16,7 +16,7 @@ type sharingFault struct {
 	Message string
 }
 
-// At returns the JSON pointer of the mistake, relative to the connector.
+// At returns the JSON pointer of the mistake, relative to the connector, processor or dead-letter queue.
 func (f *sharingFault) At() string {
 	if f.Setting == "" {
 		return "/plugin"

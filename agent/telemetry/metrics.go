@@ -1,5 +1,5 @@
-// Package telemetry publishes the counters of the agent: as metrics for Prometheus, with alert rules and a dashboard
-// for Grafana, and as a summary in one line for people. It measures nothing itself.
+// Package telemetry publishes the counters that the parts of the agent keep for themselves: as metrics for Prometheus,
+// with alert rules and a dashboard for Grafana, and as a summary in one line for people.
 package telemetry
 
 import (

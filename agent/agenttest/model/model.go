@@ -299,8 +299,8 @@ func (d *Intent) Confirm(now time.Time) {
 	}
 }
 
-// fit returns the version that can run: the declared one if it has no flaw, the running one if the declared one is
-// rejected before it stops, and the last known good one otherwise.
+// fit returns the version that can run: the declared one if it has no flaw, the running one if the agent rejects the
+// declared one without stopping it, and the last known good one otherwise.
 func (d *Intent) fit() Ran {
 	switch {
 	case d.Flaw == "":

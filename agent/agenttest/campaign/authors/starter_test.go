@@ -56,8 +56,8 @@ func TestBuildProcessor(t *testing.T) {
 	}
 }
 
-// build writes the template of a plugin to a directory, builds it, runs its tests, and returns the path of the
-// executable. environment is added to the environment of the build.
+// build writes the template of a plugin to a directory and builds it, with environment added to the environment of the
+// build. It also runs the tests of a processor, and returns the path of the executable.
 func build(t *testing.T, kind starter.Kind, environment ...string) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "mine")

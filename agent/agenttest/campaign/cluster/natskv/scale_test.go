@@ -50,8 +50,8 @@ var (
 	rest      = flag.Duration("rest", 5*time.Second, "time in which writes are counted while nothing happens")
 )
 
-// TestScale lets five members share pipelines and logs the reads and writes of each step. The number of idle writes
-// must not grow with the number of pipelines.
+// TestScale lets five members share pipelines, and logs the time, the memory, the reads and the writes of each step.
+// The number of idle writes must not grow with the number of pipelines.
 func TestScale(t *testing.T) {
 	load.Parallel(t, *replicas*load.Server+load.Agent)
 	servers := server.StartNATS(t, *replicas)
