@@ -54,11 +54,11 @@ type destinationRun struct {
 	room   notify.Signal // queued is less
 	ended  chan struct{} // closed when everything is written and settled
 
-	gate   *writeGate      // held while something is written, by write or by who read it
+	gate   *writeGate      // held during a write, by write or by the reader
 	writes measure.Sampler // guarded by gate
 	parts  []part          // guarded by gate: to be written
 	joined []*record.Batch // guarded by gate: to be joined
-	only   [1]inFlight     // guarded by gate: what is written by who read it
+	only   [1]inFlight     // guarded by gate: the batch that the reader writes
 	slow   atomic.Bool     // the last Write of a large batch was slow
 
 	writing    atomic.Bool // a call of Write has not returned

@@ -73,8 +73,8 @@ func (g *goroutines) name(name string, n int) {
 	}
 }
 
-// Wait waits until all goroutines have ended. It abandons those that have not ended abandonAfter the end of ctx, and
-// returns an error with their names.
+// Wait waits until all goroutines have ended. It abandons those that have not ended within abandonAfter of the end of
+// ctx, and returns an error with their names.
 func (g *goroutines) Wait(ctx context.Context) error {
 	g.mu.Lock()
 	g.leave()
@@ -86,8 +86,8 @@ func (g *goroutines) Wait(ctx context.Context) error {
 	})
 }
 
-// abandonable calls f and returns its error. If f has not returned abandonAfter the end of ctx, abandonable returns an
-// error with name.
+// abandonable calls f and returns its error. If f has not returned within abandonAfter of the end of ctx, abandonable
+// returns an error with name.
 func abandonable(ctx context.Context, f func() error, name func() string) error {
 	returned := make(chan error, 1)
 	go func() { returned <- f() }()

@@ -26,10 +26,10 @@ type Campaign struct {
 	Limit time.Duration // after which a full run counts as hanging; 0 is an hour
 }
 
-// engine are the packages that any connector depends on to lose and reorder nothing.
+// engine lists the packages in which a fault can lose or reorder the records of any connector.
 var engine = []string{"agent/engine", "agent/store", "agent/deadletters", "plugins/sdk", "plugins/record"}
 
-// clusters are the packages of a cluster.
+// clusters lists the packages that members of a cluster share.
 var clusters = []string{"agent/cluster/...", "agent/membership", "reconcile"}
 
 // of returns more and then subjects.
