@@ -82,7 +82,8 @@ func TestElsewhere(t *testing.T) {
 	w.placed = map[string]rest.Placement{"orders": {Member: "m2", Since: &since}}
 	w.frozen = true
 	w.declare(spec.Declare{Pipeline: spec.Pipeline{ID: "orders", Status: spec.StatusRunning}})
-	w.declare(spec.Declare{Pipeline: spec.Pipeline{ID: "hot", Status: spec.StatusRunning, Terms: spec.Terms{Instances: "2"}}})
+	w.declare(
+		spec.Declare{Pipeline: spec.Pipeline{ID: "hot", Status: spec.StatusRunning, Terms: spec.Terms{Instances: "2"}}})
 	w.states["orders"] = spec.State{PipelineID: "orders", Phase: spec.PhaseStopped}
 	h := newServer(w).Handler()
 	for path, want := range map[string]string{

@@ -162,9 +162,15 @@ var (
 		Settings: []rest.Setting{{Name: "db.commit-interval", Value: "50ms", Origin: "default"}}}
 	exampleCluster = rest.Cluster{Name: "edge", Member: "m1", State: rest.ClusterJoined,
 		Members: []rest.ClusterMember{{Name: "m1", Version: "v1.0.0", Labels: map[string]string{"zone": "a"}, Capacity: 1, State: "live", StartedAt: exampleTime, Pipelines: 1, Address: "10.0.0.1:8080", DeadLetters: 3}},
-		Pipelines: []rest.ClusterPipeline{{ID: "orders", Placement: rest.Placement{Member: "m1", Since: &exampleTime, From: "m2", Reason: "TookOver"},
-			Epoch: 17, Digest: "9f86d081", LagSeconds: 0.01, DeadLetters: []rest.MemberDeadLetters{{Member: "m1", Address: "10.0.0.1:8080", Count: 3}}, Terms: &rest.ClusterTerms{Mode: spec.ClusterRelaxed, Labels: map[string]string{"zone": "a"}, Eligible: true}},
-			{ID: "readings", Instance: 2, Placement: rest.Placement{Member: "m1", Since: &exampleTime, Reason: "Claimed"}, Epoch: 19, Digest: "9f86d081", Terms: &rest.ClusterTerms{Mode: spec.ClusterStrict, Eligible: true, Instances: "3"}}}}
+		Pipelines: []rest.ClusterPipeline{
+			{ID: "orders", Placement: rest.Placement{Member: "m1", Since: &exampleTime, From: "m2", Reason: "TookOver"},
+				Epoch: 17, Digest: "9f86d081", LagSeconds: 0.01,
+				DeadLetters: []rest.MemberDeadLetters{{Member: "m1", Address: "10.0.0.1:8080", Count: 3}},
+				Terms:       &rest.ClusterTerms{Mode: spec.ClusterRelaxed, Labels: map[string]string{"zone": "a"}, Eligible: true}},
+			{ID: "readings", Instance: 2, Placement: rest.Placement{Member: "m1", Since: &exampleTime, Reason: "Claimed"},
+				Epoch: 19, Digest: "9f86d081",
+				Terms: &rest.ClusterTerms{Mode: spec.ClusterStrict, Eligible: true, Instances: "3"}},
+		}}
 	exampleFileContent   = rest.FileContent{Path: "orders.yaml", Content: exampleFile}
 	exampleEditorRequest = rest.EditorRequest{Path: "orders.yaml", Content: "version: \"2.2\"\npipelines:\n  - id: orders\n    sta", Line: 4, Column: 8}
 	exampleEditorAnswer  = rest.EditorAnswer{Problems: []spec.Problem{}, Completions: []rest.Completion{{Label: "status", Detail: "Whether the pipeline should run.", Insert: "status: ", Replace: 3}}, Documents: []rest.PipelineDocument{}}

@@ -489,7 +489,8 @@ func TestHangingInspectorsEndWithTheServer(t *testing.T) {
 	if _, _, err := idle.frame(); err != nil {
 		t.Fatal(err)
 	}
-	stop()                                                                                                           // what waited for its clients would take an hour
+	// A stop that waited for its clients would take an hour.
+	stop()
 	if first, payload, err := idle.frame(); first != 0x88 || !strings.HasPrefix(payload, "\x03\xe9") || err != nil { // 1001
 		t.Errorf("%x %q, error %v", first, payload, err)
 	}

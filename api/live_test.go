@@ -95,7 +95,8 @@ func (l *log) take() []string {
 
 func TestEverythingFirstThenWhatChanged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := &liveWorld{changed: make(chan struct{}), statuses: []rest.PipelineStatus{{ID: "p"}, {ID: "q"}}, events: []spec.Event{{ID: 7, Reason: "Started"}}}
+		w := &liveWorld{changed: make(chan struct{}), statuses: []rest.PipelineStatus{{ID: "p"}, {ID: "q"}},
+			events: []spec.Event{{ID: 7, Reason: "Started"}}}
 		ctx, cancel := context.WithCancel(t.Context())
 		var l log
 		done := make(chan error, 1)

@@ -6,16 +6,16 @@ import (
 	"sync"
 )
 
-// SyncMember is what a destination writes to.
+// SyncMember is a file or another target of a destination that can be synced.
 type SyncMember interface {
-	// Sync makes durable all that was written before it was called. After an error it may
-	// not be, and will not be by another call.
+	// Sync makes all data durable that was written before the call. If it returns an error, the data may not be durable,
+	// and another call does not change that.
 	Sync() error
-	// Device says which disk it is on: a disk that is slow costs those on others nothing.
+	// Device identifies the disk. A slow disk does not delay members on other disks.
 	Device() uint64
 }
 
-// SyncGroup collects members that were written to. The zero Group is ready to use.
+// SyncGroup collects the members that need a sync. The zero SyncGroup is ready to use.
 type SyncGroup struct {
 	mu      sync.Mutex
 	written map[string]syncMembers  // guarded by mu; by pipeline
@@ -23,7 +23,7 @@ type SyncGroup struct {
 	disks   map[uint64]*syncDisk    // guarded by mu; those that are being synced
 }
 
-// syncMembers are those of one pipeline, nearly always a single one.
+// syncMembers are the members of one pipeline, nearly always a single one.
 type syncMembers struct {
 	first SyncMember
 	more  []SyncMember
@@ -39,7 +39,7 @@ type syncJob struct {
 	err    error // of its Sync
 }
 
-// syncWaiting is a pipeline of which members are being synced.
+// syncWaiting is a pipeline whose members are being synced.
 type syncWaiting struct {
 	pipeline string
 	left     int // guarded by Group.mu: members, and 1 for the earlier sync of the pipeline

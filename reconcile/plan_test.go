@@ -114,17 +114,27 @@ var versions = []actionCase{
 	{"runs an equal version", desired(nil), plan.Observed{State: running, Run: v(1, "new")}, nil, "adopt", 0},
 	{"starts an equal version", desired(nil), plan.Observed{State: idle, Run: v(1, "new")}, nil, "", 0},
 	{"runs another version", desired(nil), plan.Observed{State: running, Run: v(1, "old")}, nil, "restart", 0},
-	{"another destination", desired(amended), plan.Observed{State: running, Run: runs(planFlexible("p", "1"))}, nil, "amend", 0},
-	{"another destination, refused", desired(amended), plan.Observed{State: running, Run: runs(planFlexible("p", "1")), Refused: 2}, nil, "", 0},
-	{"another destination, restart asked", desired(amended), plan.Observed{State: running, Run: runs(planFlexible("p", "1")), Again: plan.Restart}, nil, "restart", 0},
-	{"another destination, does not run yet", desired(amended), plan.Observed{State: idle, Run: runs(planFlexible("p", "1"))}, nil, "restart", 0},
-	{"one destination more", desired(added), plan.Observed{State: running, Run: runs(planFlexible("p", "1"))}, nil, "restart", 0},
+	{"another destination", desired(amended), plan.Observed{State: running, Run: runs(planFlexible("p", "1"))}, nil,
+		"amend", 0},
+	{"another destination, refused", desired(amended),
+		plan.Observed{State: running, Run: runs(planFlexible("p", "1")), Refused: 2}, nil, "", 0},
+	{"another destination, restart asked", desired(amended),
+		plan.Observed{State: running, Run: runs(planFlexible("p", "1")), Again: plan.Restart}, nil, "restart", 0},
+	{"another destination, does not run yet", desired(amended),
+		plan.Observed{State: idle, Run: runs(planFlexible("p", "1"))}, nil, "restart", 0},
+	{"one destination more", desired(added), plan.Observed{State: running, Run: runs(planFlexible("p", "1"))}, nil,
+		"restart", 0},
 	{"another source", desired(nil), plan.Observed{State: running, Run: runs(planPipeline("p", "2"))}, nil, "restart", 0},
-	{"is being amended", desired(amended), plan.Observed{State: running, Run: runs(planFlexible("p", "1")), Amending: true}, nil, "", 0},
-	{"opens what is new", desired(amended), plan.Observed{State: idle, Run: runs(planFlexible("p", "1")), OpensBy: now.Add(time.Second)}, nil, "", time.Second},
-	{"opens what is new for long", desired(amended), plan.Observed{State: idle, Run: runs(planFlexible("p", "1")), OpensBy: now}, nil, "restart", 0},
-	{"is being amended, restart asked", desired(amended), plan.Observed{State: running, Run: runs(planFlexible("p", "1")), Amending: true, Again: plan.Restart}, nil, "", 0},
-	{"is being amended, to be stopped", desired(stopped), plan.Observed{State: running, Run: runs(planFlexible("p", "1")), Amending: true}, nil, "stop", 0},
+	{"is being amended", desired(amended),
+		plan.Observed{State: running, Run: runs(planFlexible("p", "1")), Amending: true}, nil, "", 0},
+	{"opens what is new", desired(amended),
+		plan.Observed{State: idle, Run: runs(planFlexible("p", "1")), OpensBy: now.Add(time.Second)}, nil, "", time.Second},
+	{"opens what is new for long", desired(amended),
+		plan.Observed{State: idle, Run: runs(planFlexible("p", "1")), OpensBy: now}, nil, "restart", 0},
+	{"is being amended, restart asked", desired(amended),
+		plan.Observed{State: running, Run: runs(planFlexible("p", "1")), Amending: true, Again: plan.Restart}, nil, "", 0},
+	{"is being amended, to be stopped", desired(stopped),
+		plan.Observed{State: running, Run: runs(planFlexible("p", "1")), Amending: true}, nil, "stop", 0},
 	{"runs another, new one refused", desired(nil), plan.Observed{State: running, Run: v(1, "old"), Refused: 2}, nil, "", 0},
 	{"refused another", desired(nil), plan.Observed{State: running, Run: v(1, "old"), Refused: 1}, nil, "restart", 0},
 	{"backs off while it runs", desired(nil), plan.Observed{State: state(spec.PhaseRunning, func(s *spec.State) { s.RetryAt = in(time.Second) }), Run: v(1, "old")}, nil, "", time.Second},
@@ -262,7 +272,8 @@ func BenchmarkPlan(b *testing.B) {
 	var running []plan.Observed
 	for i := range 1000 {
 		id := fmt.Sprintf("p%04d", i)
-		desired = append(desired, plan.Desired{RunDigest: id, Declaration: spec.Declaration{Generation: 1, Pipeline: planPipeline(id, "1")}})
+		desired = append(desired,
+			plan.Desired{RunDigest: id, Declaration: spec.Declaration{Generation: 1, Pipeline: planPipeline(id, "1")}})
 		running = append(running, plan.Observed{State: spec.State{PipelineID: id, Phase: spec.PhaseRunning, RunningGeneration: 1}, Run: &plan.Version{Generation: 1, Digest: id}})
 	}
 	now := time.Now()

@@ -17,8 +17,8 @@ func EscapePointer(name string) string { return escaper.Replace(name) }
 // UnescapePointer undoes EscapePointer.
 func UnescapePointer(token string) string { return unescaper.Replace(token) }
 
-// AtPointer returns what a JSON pointer leads to in v, which is made of map[string]any and []any, or
-// nil if there is nothing. The empty pointer leads to v.
+// AtPointer returns the value in v at a JSON pointer, or nil if there is none. v is made of map[string]any and []any.
+// The empty pointer returns v.
 func AtPointer(v any, pointer string) any {
 	if pointer == "" {
 		return v

@@ -32,6 +32,7 @@ func (f *FileState) Bound() {
 	f.Problems = slices.Clone(f.Problems)
 	for i := range f.Problems {
 		p := &f.Problems[i]
-		p.Message, p.Path, p.Pipeline = texts.TruncateError(p.Message), texts.TruncateError(p.Path), texts.TruncateError(p.Pipeline)
+		p.Message, p.Path = texts.TruncateError(p.Message), texts.TruncateError(p.Path)
+		p.Pipeline = texts.TruncateError(p.Pipeline)
 	}
 }

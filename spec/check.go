@@ -150,7 +150,8 @@ func checkPlugin(r *report, at, plugin string) {
 	name, version, versioned := strings.Cut(rest, "@")
 	switch {
 	case !slices.Contains(pluginKinds, kind):
-		r.add(at, SeverityError, CodeInvalid, "plugin %q starts with %q, which must be builtin, standalone or any%s", plugin, kind, texts.Hint(kind, pluginKinds))
+		r.add(at, SeverityError, CodeInvalid, "plugin %q starts with %q, which must be builtin, standalone or any%s",
+			plugin, kind, texts.Hint(kind, pluginKinds))
 	case !pluginName().MatchString(name), versioned && !pluginVer().MatchString(version):
 		r.add(at, SeverityError, CodeInvalid, "%q is not the name of a plugin: write name or name@version, with builtin: or standalone: before it where both exist", plugin)
 	}

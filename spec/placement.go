@@ -6,21 +6,24 @@ import (
 	"strconv"
 )
 
-// Terms are those of one pipeline. An agent that is alone pays no attention to them.
+// Terms are the terms of a pipeline in a cluster. A single agent ignores them.
 type Terms struct {
 	Cluster   ClusterMode `json:"cluster,omitempty"` // ClusterStrict when empty
 	Placement Placement   `json:"placement,omitzero"`
 	Instances Instances   `json:"instances,omitempty"`
 }
 
-// ClusterMode says what the claim of a pipeline means for its runs.
+// ClusterMode defines what the claim of a pipeline means for its runs.
 type ClusterMode string
 
 // The modes.
 const (
-	ClusterStrict  ClusterMode = "strict"  // it stops when its member cannot reach the store for too long
-	ClusterRelaxed ClusterMode = "relaxed" // it goes on then, and acknowledges nothing, until another member has the claim
-	ClusterLocal   ClusterMode = "local"   // it has no claim: every member that has its file and the labels runs it
+	// ClusterStrict stops the pipeline when its member cannot reach the store of the cluster for too long.
+	ClusterStrict ClusterMode = "strict"
+	// ClusterRelaxed then continues without acknowledging records, until another member has the claim.
+	ClusterRelaxed ClusterMode = "relaxed"
+	// ClusterLocal means that there is no claim: every member with the file and the labels runs the pipeline.
+	ClusterLocal ClusterMode = "local"
 )
 
 // Enum lists the modes.

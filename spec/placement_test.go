@@ -29,7 +29,8 @@ func TestPlacement(t *testing.T) {
 
 func TestTermsChanges(t *testing.T) {
 	labels := func(all map[string]string) spec.Placement { return spec.Placement{Labels: all} }
-	a := spec.Terms{Cluster: spec.ClusterRelaxed, Placement: labels(map[string]string{"site": "berlin", "gpu": ""}), Instances: "2"}
+	a := spec.Terms{Cluster: spec.ClusterRelaxed, Placement: labels(map[string]string{"site": "berlin", "gpu": ""}),
+		Instances: "2"}
 	b := spec.Terms{Placement: labels(map[string]string{"site": "paris"}), Instances: spec.EachMember}
 	if got, want := a.Changes(b), []string{"/cluster", "/instances", "/placement/labels/gpu", "/placement/labels/site"}; !slices.Equal(got, want) {
 		t.Errorf("changes %v, want %v", got, want)

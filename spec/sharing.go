@@ -10,13 +10,13 @@ import (
 	"github.com/conduit-agent/conduit/spec/ref"
 )
 
-// sharingFault is why several instances cannot run, and what to do about it.
+// sharingFault describes why several instances cannot run, and the remedy.
 type sharingFault struct {
-	Setting string // that is wrong; "" when it is the plugin, or a setting that is not there
+	Setting string // the wrong setting; "" for the plugin or a missing setting
 	Message string
 }
 
-// At returns the JSON pointer of what is wrong, within what names the plugin.
+// At returns the JSON pointer of the mistake, relative to the connector, processor or dead-letter queue.
 func (f *sharingFault) At() string {
 	if f.Setting == "" {
 		return "/plugin"
@@ -24,14 +24,14 @@ func (f *sharingFault) At() string {
 	return "/settings/" + schemas.EscapePointer(f.Setting)
 }
 
-// pluginSettings are those of one plugin.
+// pluginSettings are the settings of a plugin.
 type pluginSettings struct {
 	values    map[string]string
-	resolved  bool      // they have no references
+	resolved  bool      // values contain no references
 	instances Instances // of the pipeline
 }
 
-// get returns the value of a setting. It is not known while it has references.
+// get returns the value of a setting. The value is unknown while it contains references.
 func (s pluginSettings) get(name string) (value string, known bool) {
 	if value = s.values[name]; s.resolved {
 		return value, true
@@ -39,17 +39,17 @@ func (s pluginSettings) get(name string) (value string, known bool) {
 	return ref.Literal(value)
 }
 
-// other reports whether a setting is known to have another value than this one.
+// other reports whether a setting is known to differ from value.
 func (s pluginSettings) other(name, value string) bool {
 	has, known := s.get(name)
 	return known && has != value
 }
 
-// given reports whether a setting has a value that is known.
+// given reports whether a setting is known and not empty.
 func (s pluginSettings) given(name string) bool { return s.other(name, "") }
 
-// checkSharedSource returns why so many instances cannot read a source at the same time; nil when they can, as far as the
-// settings are known. Those that are resolved have no references.
+// checkSharedSource returns the reason why so many instances cannot read a source at the same time, or nil if they can
+// as far as the settings are known. resolved settings contain no references.
 func checkSharedSource(plugin string, values map[string]string, resolved bool, instances Instances) *sharingFault {
 	s := pluginSettings{values, resolved, instances}
 	name := bareName(plugin)
@@ -59,7 +59,8 @@ func checkSharedSource(plugin string, values map[string]string, resolved bool, i
 	case strings.Contains(plugin, "$") && !resolved:
 		return nil
 	case name == "":
-		return &sharingFault{Message: "an executable does not say whether its instances divide the records, so each might read all of them"}
+		return &sharingFault{
+			Message: "an executable does not say whether its instances divide the records, so each might read all of them"}
 	}
 	why := unsharedSources[name]
 	if why == "" {
@@ -80,7 +81,9 @@ var sharedSources = map[string]func(pluginSettings) *sharingFault{
 		queue, known := s.get("queue")
 		switch {
 		case s.other("type", "core"):
-			return &sharingFault{"type", "a stream is read in order by a consumer of its own: read the subjects with type core and a queue, or give each part of them a pipeline"}
+			return &sharingFault{"type",
+				"a stream is read in order by a consumer of its own: " +
+					"read the subjects with type core and a queue, or give each part of them a pipeline"}
 		case known && queue == "":
 			return &sharingFault{"", "the instances divide the messages as a queue group: set queue"}
 		}
@@ -88,12 +91,14 @@ var sharedSources = map[string]func(pluginSettings) *sharingFault{
 	},
 	"mqtt": func(s pluginSettings) *sharingFault {
 		if s.given("clientID") {
-			return &sharingFault{"clientID", "the server has one connection of each client, and every instance is one: leave clientID out"}
+			return &sharingFault{"clientID",
+				"the server has one connection of each client, and every instance is one: leave clientID out"}
 		}
 		topics, known := s.get("topics")
 		for topic := range strings.SplitSeq(topics, ",") {
 			if known && !strings.HasPrefix(strings.TrimSpace(topic), "$share/") {
-				return &sharingFault{"topics", "the server divides the messages of shared subscriptions only: write each topic as $$share/GROUP/TOPIC"}
+				return &sharingFault{"topics",
+					"the server divides the messages of shared subscriptions only: write each topic as $$share/GROUP/TOPIC"}
 			}
 		}
 		return nil
@@ -101,15 +106,18 @@ var sharedSources = map[string]func(pluginSettings) *sharingFault{
 	"redis": func(s pluginSettings) *sharingFault {
 		switch {
 		case s.other("type", "list"):
-			return &sharingFault{"type", "each instance would read all of a stream, or of the channels: only the elements of a list are divided"}
+			return &sharingFault{"type",
+				"each instance would read all of a stream, or of the channels: only the elements of a list are divided"}
 		case s.given("processing"):
-			return &sharingFault{"processing", "each instance has a list of its own for elements that are not acknowledged: leave processing out"}
+			return &sharingFault{"processing",
+				"each instance has a list of its own for elements that are not acknowledged: leave processing out"}
 		}
 		return nil
 	},
 	"http": func(s pluginSettings) *sharingFault {
 		if s.given("url") {
-			return &sharingFault{"url", "each instance would poll all of the records: only requests that are received are divided, by what sends them"}
+			return &sharingFault{"url",
+				"each instance would poll all of the records: only requests that are received are divided, by what sends them"}
 		}
 		return nil
 	},
@@ -126,19 +134,20 @@ var sharedSources = map[string]func(pluginSettings) *sharingFault{
 		}
 		return nil
 	},
-	"syslog": func(pluginSettings) *sharingFault { return nil }, // each receives what is sent to its host
+	// Each instance receives the messages that are sent to its host.
+	"syslog": func(pluginSettings) *sharingFault { return nil },
 }
 
 // prefixesSetting is the setting of s3 that its instances divide.
 const prefixesSetting = "prefixes"
 
-// dividedByNumber reports whether what an instance reads of a source depends on how many instances there are: the settings
-// are divided among them. Other sources divide their records themselves.
+// dividedByNumber reports whether the part of a source that an instance reads depends on the number of instances: its
+// settings are divided among them. Other sources divide their records themselves.
 func dividedByNumber(plugin string, values map[string]string) bool {
 	return bareName(plugin) == "s3" && values[prefixesSetting] != ""
 }
 
-// DivideSource returns the settings with which one of several instances, from 1, reads its part of a source.
+// DivideSource returns the settings with which one of several instances, counted from 1, reads its part of a source.
 func DivideSource(plugin string, values map[string]string, instance int, of Instances) map[string]string {
 	if !dividedByNumber(plugin, values) || !of.Several() {
 		return values
@@ -152,7 +161,7 @@ func DivideSource(plugin string, values map[string]string, instance int, of Inst
 	return withSetting(values, prefixesSetting, strings.Join(own, ","))
 }
 
-// numbered returns the settings of a source with the number of instances, where what it reads depends on that.
+// numbered adds the number of instances to the settings of a source whose part depends on it.
 func numbered(plugin string, values map[string]string, of Instances) map[string]string {
 	if !dividedByNumber(plugin, values) || !of.Several() {
 		return values
@@ -166,7 +175,7 @@ func withSetting(values map[string]string, name, value string) map[string]string
 	return values
 }
 
-// unsharedSources are why other built-in sources cannot divide their records, by name.
+// unsharedSources has the reasons why other built-in sources cannot divide their records, by name.
 var unsharedSources = map[string]string{
 	"postgres":  "a replication slot has one reader",
 	"mysql":     "the binary log is read in order, by one reader",
@@ -177,8 +186,8 @@ var unsharedSources = map[string]string{
 	"generator": "each instance would generate all of the records",
 }
 
-// checkSharedDestination returns why several instances cannot write to a destination at the same time; nil when they can, as
-// far as the settings are known.
+// checkSharedDestination returns the reason why several instances cannot write to a destination at the same time, or
+// nil if they can as far as the settings are known.
 func checkSharedDestination(plugin string, values map[string]string, resolved bool) *sharingFault {
 	s, name := pluginSettings{values: values, resolved: resolved}, bareName(plugin)
 	if name == "spool" {
@@ -186,20 +195,21 @@ func checkSharedDestination(plugin string, values map[string]string, resolved bo
 	}
 	for _, setting := range ownSettings[name] {
 		if s.given(setting) {
-			return &sharingFault{setting, "each instance needs one of its own: leave " + setting + " out, and it is made of the ids of connector and instance"}
+			return &sharingFault{setting, "each instance needs one of its own: leave " + setting +
+				" out, and it is made of the ids of connector and instance"}
 		}
 	}
 	return nil
 }
 
-// ownSettings are the settings that name what one writer has to itself, by name of the built-in destination.
+// ownSettings has the settings whose values only one writer can use, by name of the built-in destination.
 var ownSettings = map[string][]string{
 	"kafka": {"transactionalID", "positionsTopic"},
 	"mqtt":  {"clientID"},
 	"s3":    {"positionsPrefix"},
 }
 
-// checkSharedProcessor returns why several instances cannot have a processor; nil when they can.
+// checkSharedProcessor returns the reason why several instances cannot use a processor, or nil if they can.
 func checkSharedProcessor(plugin string) *sharingFault {
 	switch bareName(plugin) {
 	case "dedupe":

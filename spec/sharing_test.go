@@ -8,7 +8,7 @@ import (
 
 type sharedValues map[string]string
 
-// faultText returns what a fault says, with its setting before it.
+// faultText returns the setting and the message of a fault.
 func faultText(f *sharingFault) string {
 	if f == nil {
 		return ""
@@ -56,15 +56,19 @@ func TestSharedSources(t *testing.T) {
 	} {
 		checkFaults(t, faultText(checkSharedSource(c.plugin, c.settings, false, "2")), c.want, c.plugin, c.settings)
 	}
-	checkFaults(t, faultText(checkSharedSource("s3", sharedValues{"prefixes": "a/,b/"}, false, EachMember)), ": the instances divide the prefixes: set instances to a number")
-	checkFaults(t, faultText(checkSharedSource("mqtt", sharedValues{"topics": "$share/g/a"}, true, "2")), "", "resolved topics")
-	checkFaults(t, faultText(checkSharedSource("mqtt", sharedValues{"topics": "$share/g/a"}, false, "2")), "", "a topic with a reference")
+	checkFaults(t, faultText(checkSharedSource("s3", sharedValues{"prefixes": "a/,b/"}, false, EachMember)),
+		": the instances divide the prefixes: set instances to a number")
+	checkFaults(t, faultText(checkSharedSource("mqtt", sharedValues{"topics": "$share/g/a"}, true, "2")), "",
+		"resolved topics")
+	checkFaults(t, faultText(checkSharedSource("mqtt", sharedValues{"topics": "$share/g/a"}, false, "2")), "",
+		"a topic with a reference")
 }
 
 func TestDivideSource(t *testing.T) {
 	values := sharedValues{"prefixes": "a/, b/,c/,d/,e/", "aws.bucket": "b"}
 	for instance, want := range map[int]string{1: "a/,c/,e/", 2: " b/,d/"} {
-		if got := DivideSource("builtin:s3", values, instance, "2"); got["prefixes"] != want || got["aws.bucket"] != "b" || len(values["prefixes"]) != 15 {
+		if got := DivideSource("builtin:s3", values, instance, "2"); got["prefixes"] != want || got["aws.bucket"] != "b" ||
+			len(values["prefixes"]) != 15 {
 			t.Errorf("instance %d has the settings %v", instance, got)
 		}
 	}
@@ -90,7 +94,8 @@ func TestSharedDestinationsAndProcessors(t *testing.T) {
 	} {
 		checkFaults(t, faultText(checkSharedDestination(c.plugin, c.settings, false)), c.want, c.plugin, c.settings)
 	}
-	for plugin, want := range map[string]string{"builtin:dedupe": ": each instance would remember", "aggregate": ": each instance would have windows", "field.set": ""} {
+	for plugin, want := range map[string]string{"builtin:dedupe": ": each instance would remember",
+		"aggregate": ": each instance would have windows", "field.set": ""} {
 		checkFaults(t, faultText(checkSharedProcessor(plugin)), want, plugin)
 	}
 }

@@ -95,7 +95,7 @@ func upgradeList(in *yaml.Node, key string, each func(*yaml.Node) error) error {
 	return nil
 }
 
-// listFromMap makes a list of a map from ids, each item of which has the id as its first field.
+// listFromMap turns a map of items by id into a list of items with the id as their first field.
 func listFromMap(n *yaml.Node) error {
 	var items []*yaml.Node
 	for i := 0; i+1 < len(n.Content); i += 2 {

@@ -89,7 +89,7 @@ func (d *Desk) Declared(id string) spec.Declaration {
 	return spec.Declaration{}
 }
 
-// Problems returns what is wrong with a pipeline file, one line each.
+// Problems returns the problems of a pipeline file, one per line.
 func (d *Desk) Problems(name string) string {
 	d.T.Helper()
 	all, err := d.Store.FileStates(d.T.Context())
@@ -105,23 +105,27 @@ func (d *Desk) Problems(name string) string {
 	return b.String()
 }
 
-// Runs waits until what runs of a pipeline is what is declared, and that is a version.
+// Runs waits until the given version of a pipeline is declared and runs. The version is the rate of its source.
 func (d *Desk) Runs(id string, version int) {
 	d.T.Helper()
 	d.Wait(fmt.Sprintf("version %d of %s to run", version, id), func() bool {
 		decl, s := d.Declared(id), d.State(id)
-		return decl.Generation != 0 && decl.Withdrawn.IsZero() && decl.Pipeline.Connectors[0].Settings["rate"] == strconv.Itoa(version) &&
+		return decl.Generation != 0 && decl.Withdrawn.IsZero() &&
+			decl.Pipeline.Connectors[0].Settings["rate"] == strconv.Itoa(version) &&
 			s.Phase == spec.PhaseRunning && s.RunningGeneration == decl.Generation
 	})
 }
 
-// Stopped waits until nothing of a pipeline runs.
+// Stopped waits until a pipeline has stopped.
 func (d *Desk) Stopped(id string) {
 	d.T.Helper()
-	d.Wait(id+" to stop", func() bool { s := d.State(id); return s.RunningGeneration == 0 && s.Phase == spec.PhaseStopped })
+	d.Wait(id+" to stop", func() bool {
+		s := d.State(id)
+		return s.RunningGeneration == 0 && s.Phase == spec.PhaseStopped
+	})
 }
 
-// WaitWithdrawn waits until it was noticed that no file declares a pipeline.
+// WaitWithdrawn waits until the agent notices that no file declares a pipeline.
 func (d *Desk) WaitWithdrawn(id string) {
 	d.T.Helper()
 	d.Wait(id+" to be withdrawn", func() bool { return !d.Declared(id).Withdrawn.IsZero() })
@@ -133,13 +137,13 @@ func (d *Desk) WaitProblem(name, text string) {
 	d.Wait("a problem with "+name+": "+text, func() bool { return strings.Contains(d.Problems(name), text) })
 }
 
-// Scan returns after everything that was saved by now has been taken in.
+// Scan scans the pipeline files and returns when the agent has applied them.
 func (d *Desk) Scan() {
 	d.T.Helper()
 	d.Must(d.Files.Reload(d.T.Context(), false))
 }
 
-// Starts returns how often a pipeline was started.
+// Starts returns the number of starts of a pipeline.
 func (d *Desk) Starts(id string) int {
 	times := 0
 	for _, message := range []string{"pipeline runs", "pipeline runs again, rolled back to the last known good version"} {
@@ -148,7 +152,7 @@ func (d *Desk) Starts(id string) int {
 	return times
 }
 
-// WantStarts checks how often a pipeline was started, after all that was saved was taken in.
+// WantStarts scans the pipeline files and then checks the number of starts of a pipeline.
 func (d *Desk) WantStarts(id string, times int) {
 	d.T.Helper()
 	d.Scan()
@@ -159,8 +163,7 @@ func (d *Desk) WantStarts(id string, times int) {
 	}
 }
 
-// Variant is pipeline p, which generates records at the given rate, in a version of which
-// everything but the source may differ.
+// Variant is a version of pipeline p. It generates records at the given rate, and all else may differ between versions.
 type Variant struct {
 	Source, Destination string // plugins; built in when empty
 	Settings            string // of the destination

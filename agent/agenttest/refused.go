@@ -24,7 +24,7 @@ pipelines:
 %[3]s`, dir, condition, more)
 }
 
-// A condition of Picky and more of it.
+// Arguments of Picky: a condition, and keys of the pipeline.
 const (
 	IsBad    = `{{ contains "bad" (printf "%s" .Payload.After) }}` // refuses lines with the word bad
 	Tolerant = "    dead-letter-queue: {window-size: 0}\n"         // any number of refused records is tolerated

@@ -8,7 +8,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/delivery"
 )
 
-// Hasty are limits that find in a moment what takes half a minute otherwise.
+// Hasty shortens the limits of the delivery check, so that it reports in a moment what would take half a minute.
 func Hasty(a *agent.Agent) {
 	a.Delivery.Interval = 20 * time.Millisecond
 	a.Delivery.Limits = &delivery.Limits{Stuck: 500 * time.Millisecond, Report: 100 * time.Millisecond,
@@ -16,16 +16,16 @@ func Hasty(a *agent.Agent) {
 		Steady: 300 * time.Millisecond, Idle: 5 * time.Second, Regular: time.Minute}
 }
 
-// AtOnce has pipelines that are declared no longer stop and be forgotten at once.
+// AtOnce stops and deletes pipelines as soon as no file declares them.
 func AtOnce(c *config.Config) { c.Pipelines.DeletionGrace, c.Pipelines.CleanupDelay = 0, 0 }
 
-// ShortGrace has what no file declares stop soon, and keeps what is known of it.
+// ShortGrace stops pipelines soon after no file declares them, and keeps their state.
 func ShortGrace(c *config.Config) {
 	c.Pipelines.DeletionGrace, c.Pipelines.CleanupDelay = 20*time.Millisecond, time.Hour
 }
 
-// RetryLater leaves what failed as it is until something changes.
+// RetryLater keeps a failed pipeline from being retried before something changes.
 func RetryLater(c *config.Config) { c.Pipelines.ErrorRecovery.MinDelay = time.Hour }
 
-// ConfirmSoon has a version prove itself in a moment.
+// ConfirmSoon shortens probation to a moment.
 func ConfirmSoon(c *config.Config) { c.Pipelines.Confirm = 50 * time.Millisecond }

@@ -17,21 +17,21 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// Web is an agent under test and what a client sees of it.
+// Web is an agent under test with a client of its API.
 type Web struct {
 	*Agent
 	T   testing.TB
 	API *client.Client
 }
 
-// StartWeb is Start for an agent that is asked over HTTP.
+// StartWeb starts an agent like Start, and returns it with a client.
 func StartWeb(t testing.TB, dir string, change ...func(*config.Config)) *Web {
 	t.Helper()
 	a := Start(t, dir, change...)
 	return &Web{Agent: a, T: t, API: &client.Client{URL: "http://" + a.Address()}}
 }
 
-// Answer is what the agent says to a request.
+// Answer is the response to a request.
 type Answer struct {
 	Status int
 	Header http.Header
@@ -162,9 +162,11 @@ func (w *Web) Apply(doc rest.PipelineDocument) rest.DocumentDiff {
 func (w *Web) GenerateOverAPI(id string) {
 	w.T.Helper()
 	w.Must("POST", "/v1/pipelines", fmt.Sprintf(`{"id":%[1]q,"config":{"name":%[1]q}}`, id), nil)
-	w.Must("POST", "/v1/connectors", fmt.Sprintf(`{"id":"src","type":"TYPE_SOURCE","plugin":"builtin:generator","pipelineId":%q,
+	w.Must("POST", "/v1/connectors",
+		fmt.Sprintf(`{"id":"src","type":"TYPE_SOURCE","plugin":"builtin:generator","pipelineId":%q,
 		"config":{"settings":{"rate":"1000","format.type":"structured","format.options.n":"int"}}}`, id), nil)
-	w.Must("POST", "/v1/connectors", fmt.Sprintf(`{"id":"dst","type":"TYPE_DESTINATION","plugin":"builtin:file","pipelineId":%q,
+	w.Must("POST", "/v1/connectors",
+		fmt.Sprintf(`{"id":"dst","type":"TYPE_DESTINATION","plugin":"builtin:file","pipelineId":%q,
 		"config":{"settings":{"path":"%s/%s.jsonl"}}}`, id, w.Dir, id), nil)
 	w.Must("POST", "/v1/pipelines/"+id+"/start", "", nil)
 }

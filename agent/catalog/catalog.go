@@ -1,5 +1,5 @@
-// Package catalog knows which plugins an agent has, what is wrong with how pipelines use them, and which files their
-// settings may name.
+// Package catalog lists the plugins of an agent, finds mistakes in the use of plugins by pipelines, and checks that
+// settings name only allowed files.
 package catalog
 
 import (

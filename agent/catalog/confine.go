@@ -134,8 +134,8 @@ func (p *Paths) resolve(path string) (string, error) {
 	return resolvePath(path)
 }
 
-// resolvePath returns the absolute path that the absolute path leads to, links followed as far as it exists. The path is
-// not cleaned first, since dir/.. may be elsewhere if dir is a link.
+// resolvePath returns the path with all links resolved, as far as it exists. The argument must be absolute. It is not
+// cleaned first: if dir is a link, dir/.. is not the parent of dir in the path.
 func resolvePath(path string) (string, error) {
 	for range maxLinks {
 		real, err := filepath.EvalSymlinks(path)

@@ -45,7 +45,8 @@ func files(t *testing.T) (root string) {
 func TestPaths(t *testing.T) {
 	root := files(t)
 	own := []string{"agent/token"}
-	listed := &catalog.Paths{Allowed: []string{filepath.Join(root, "alias"), "agent", "single.log"}, Own: own, Store: "agent/conduit.db"}
+	listed := &catalog.Paths{Allowed: []string{filepath.Join(root, "alias"), "agent", "single.log"}, Own: own,
+		Store: "agent/conduit.db"}
 	free := &catalog.Paths{Own: own, Store: "agent/conduit.db"}
 	for _, c := range []struct {
 		path         string

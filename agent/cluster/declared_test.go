@@ -20,7 +20,7 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// declaredHost is the API of a member and what it has declared.
+// declaredHost is a member of a cluster with the declarations in its store.
 type declaredHost struct {
 	*testing.T
 	db    *store.DB
@@ -40,7 +40,7 @@ func newDeclaredHost(t *testing.T, name string, m *storetest.Memory) *declaredHo
 	return h
 }
 
-// run has the member take over what others declare.
+// run lets the member take over the declarations of others.
 func (h *declaredHost) run(m *storetest.Memory) *declaredHost {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})

@@ -27,7 +27,8 @@ func TestOf(t *testing.T) {
 		"another executable":   {spec.OwnerFile, "standalone:spooler", "", spec.ClusterStrict},
 	} {
 		d := &spec.Declaration{Owner: spec.Owner{Kind: c.owner}, Pipeline: spec.Pipeline{
-			Connectors: []spec.Connector{{Plugin: "builtin:generator"}, {ID: "out", Plugin: c.plugin}}, Terms: spec.Terms{Cluster: c.declared}}}
+			Connectors: []spec.Connector{{Plugin: "builtin:generator"}, {ID: "out", Plugin: c.plugin}},
+			Terms:      spec.Terms{Cluster: c.declared}}}
 		got := terms.Of(d)
 		if got.Mode != c.want || got.Local() != (got.Reason != "") {
 			t.Errorf("%s: %+v, want %s and a reason if it is local", name, got, c.want)
@@ -53,7 +54,8 @@ func TestSame(t *testing.T) {
 	berlin := terms.Terms{Mode: spec.ClusterStrict, Rules: spec.Placement{Labels: map[string]string{"site": "berlin"}}}
 	local := terms.Terms{Mode: spec.ClusterLocal}
 	there := map[string]string{"site": "berlin"}
-	if !berlin.Same(terms.Terms{Mode: spec.ClusterRelaxed}, there) || berlin.Same(terms.Terms{}, nil) || berlin.Same(local, there) {
+	if !berlin.Same(terms.Terms{Mode: spec.ClusterRelaxed}, there) || berlin.Same(terms.Terms{}, nil) ||
+		berlin.Same(local, there) {
 		t.Error("what differs for an agent is not told apart")
 	}
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// versionsHost is a member, what it has declared of the pipeline p, and what its loop is to go on from.
+// versionsHost is a member with its declaration of pipeline p and the versions that its reconcile loop inherits.
 type versionsHost struct {
 	*testing.T
 	share     *versions.Share
@@ -32,7 +32,8 @@ type versionsHost struct {
 
 func newVersionsHost(t *testing.T, name string, m *storetest.Memory, generation int64, version string) *versionsHost {
 	t.Helper()
-	h := &versionsHost{T: t, store: m, declared: spec.Declaration{Pipeline: versionsPipeline(version), Generation: generation}}
+	h := &versionsHost{T: t, store: m,
+		declared: spec.Declaration{Pipeline: versionsPipeline(version), Generation: generation}}
 	h.share = &versions.Share{Member: name, Store: m, Local: h, Loop: h, Log: slog.New(slog.DiscardHandler), Owner: h.owner}
 	m.Follow(func(e protocol.Entry) { h.share.Note(e) })
 	return h

@@ -325,7 +325,8 @@ func TestForeignFile(t *testing.T) {
 	}
 }
 
-// Pages together have what a filter selects. Each ends when its time is over, with few more dead letters read than until then.
+// TestPages checks that the pages of a list together contain every dead letter that the filter selects. A page ends
+// when its time is over, after few more reads.
 func TestPages(t *testing.T) {
 	const n = 3*deadletters.ScanStep + 10
 	s := openStore(t, deadletters.Limits{})

@@ -44,7 +44,7 @@ type Store struct {
 	Path    string
 	Limits  Limits
 	Clock   WallClock // zero for the clocks of the host
-	Changed func()    // called when what there is changed; must not block; may be nil
+	Changed func()    // called after dead letters were added or removed; must not block; may be nil
 	Log     *slog.Logger
 	// Memory returns what counts the memory of one user of the store; nil: it is not counted.
 	Memory func() Memory

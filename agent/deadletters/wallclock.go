@@ -2,23 +2,22 @@ package deadletters
 
 import "time"
 
-// leastClockJump is what a clock must be set by to count. What is less is a clock that is corrected
-// gradually.
+// leastClockJump is the smallest change that counts as setting the clock. Smaller ones are gradual corrections.
 const leastClockJump = time.Minute
 
-// clockStart is what the monotonic clock is measured from.
+// clockStart is the origin of the monotonic clock.
 var clockStart = time.Now()
 
-// WallClock notices when the clock of the host is set: a host without a battery for it begins in 1970, and is decades
-// older a minute later. It compares the wall clock with one that only measures. The zero Watch is ready to use.
+// WallClock detects when the clock of the host is set. A host without a battery for its clock starts in 1970 and jumps
+// by decades a minute later. WallClock compares the wall clock with a steady one. The zero value is ready to use.
 type WallClock struct {
-	// Read returns the time of day, and a time that goes on evenly and is never set, also while
-	// the host is suspended. nil reads the clocks of the host.
+	// Read returns the wall clock, and a steady clock that is never set and also advances while the host is suspended. nil
+	// reads the clocks of the host.
 	Read func() (wall time.Time, running time.Duration)
 
 	begun bool
-	first time.Duration // of the even time
-	ahead time.Duration // of the wall clock of the even time, when they were compared last
+	first time.Duration // steady clock at the first call
+	ahead time.Duration // wall clock minus steady clock at the last call
 }
 
 // Now returns the time of day.
@@ -34,8 +33,8 @@ func (w *WallClock) clocks() (wall time.Time, running time.Duration) {
 	return readClocks()
 }
 
-// Compare returns the time of day, by how much the clock was set since the call before, and how
-// long ago the first call was.
+// Compare returns the time of day, the amount by which the clock was set since the previous call, and the time since
+// the first call.
 func (w *WallClock) Compare() (now time.Time, jump, since time.Duration) {
 	now, running := w.clocks()
 	ahead := time.Duration(now.UnixNano()) - running

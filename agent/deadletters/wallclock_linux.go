@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// readClocks reads the clock that goes on while the host is suspended, as the monotonic clock of
-// this system does not.
+// readClocks reads the wall clock and CLOCK_BOOTTIME, which also advances while the host is suspended, unlike the
+// monotonic clock of Linux.
 func readClocks() (wall time.Time, running time.Duration) {
 	var at unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &at); err != nil {

@@ -83,7 +83,8 @@ func (a *Amendment) layOut() {
 			continue
 		}
 		o := connectorOf[connector.Destination](a.to, i)
-		if !sameConnector(a.from, a.to, c.ID) || tolerance && !BatchPolicyOf(a.p.Plugins.WithDefaults(o.plugin, o.settings)).Gathers() {
+		if !sameConnector(a.from, a.to, c.ID) ||
+			tolerance && !BatchPolicyOf(a.p.Plugins.WithDefaults(o.plugin, o.settings)).Gathers() {
 			a.destinations[o.id] = o
 		}
 	}

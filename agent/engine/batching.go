@@ -16,8 +16,8 @@ type BatchPolicy struct {
 	limited bool          // a rate is set, which rate may not be able to represent
 }
 
-// BatchPolicyOf reads the policy from settings that include the defaults of the plugin. Invalid values, which the connector
-// refuses or interprets itself, count as no size and as a delay or rate of unknown length.
+// BatchPolicyOf reads the policy from settings that include the defaults of the plugin. Invalid values, which the
+// connector refuses or interprets itself, count as no size and as a delay or rate of unknown length.
 func BatchPolicyOf(settings map[string]string) (p BatchPolicy) {
 	p.Size, _ = strconv.ParseInt(settings["sdk.batch.size"], 10, 64)
 	p.Delay, _ = time.ParseDuration(settings["sdk.batch.delay"])

@@ -33,7 +33,8 @@ func TestBatchPolicies(t *testing.T) {
 		"a delay that is not a time":   {"0", "5", "", true, false, false, ever},
 		"a delay before the beginning": {"0", "-5s", "", true, false, false, ever},
 	} {
-		p := engine.BatchPolicyOf(map[string]string{"sdk.batch.size": c.size, "sdk.batch.delay": c.delay, "sdk.rate.perSecond": c.rate})
+		p := engine.BatchPolicyOf(
+			map[string]string{"sdk.batch.size": c.size, "sdk.batch.delay": c.delay, "sdk.rate.perSecond": c.rate})
 		if p.Gathers() != c.gathers || p.NeverAlone() != c.neverAlone || p.Waits(3) != c.waits ||
 			p.Takes(3) != c.takes {
 			t.Errorf("%s: gathers %v, never alone %v, waits %v, takes %v", name, p.Gathers(), p.NeverAlone(),

@@ -46,19 +46,19 @@ type destinationRun struct {
 	index  int                                           // in settle.Batch
 	out    atomic.Pointer[opened[connector.Destination]] // replaced while write pauses
 	stage  stage                                         // of its own processors
-	before *Tap                                          // what comes to its processors
-	tap    *Tap                                          // what is written
+	before *Tap                                          // records before its processors
+	tap    *Tap                                          // records as written
 	stats  *measure.Connector
 	queue  chan waiting
 	queued atomic.Int64  // bytes of the batches in queue, or about to be
 	room   notify.Signal // queued is less
 	ended  chan struct{} // closed when everything is written and settled
 
-	gate   *writeGate      // held while something is written, by write or by who read it
+	gate   *writeGate      // held during a write, by write or by the reader
 	writes measure.Sampler // guarded by gate
 	parts  []part          // guarded by gate: to be written
 	joined []*record.Batch // guarded by gate: to be joined
-	only   [1]inFlight     // guarded by gate: what is written by who read it
+	only   [1]inFlight     // guarded by gate: the batch that the reader writes
 	slow   atomic.Bool     // the last Write of a large batch was slow
 
 	writing    atomic.Bool // a call of Write has not returned
@@ -84,7 +84,8 @@ type part struct {
 }
 
 func newDestinationRun(r *run, index int, o *opened[connector.Destination]) *destinationRun {
-	d := &destinationRun{run: r, id: o.id, index: index, stage: newStage(o.id), before: r.Taps.Acquire(TapIn(o.id)), tap: r.Taps.Acquire(o.id), stats: r.Stats.Destination(o.id),
+	d := &destinationRun{run: r, id: o.id, index: index, stage: newStage(o.id), before: r.Taps.Acquire(TapIn(o.id)),
+		tap: r.Taps.Acquire(o.id), stats: r.Stats.Destination(o.id),
 		queue: make(chan waiting, queueLength), room: notify.NewSignal(),
 		gate: newWriteGate(), ended: make(chan struct{}), empty: notify.NewSignal()}
 	d.out.Store(o)

@@ -70,7 +70,8 @@ func (q *deadLetters) nack(ctx context.Context, l *deadletter.DeadLetter) error 
 		return err
 	}
 	if l.Stopped {
-		return refusedBy(l.RefusedBy, Permanent(fmt.Errorf("%s refused a record: %w; %w", l.RefusedBy, l.Err, deadletter.ErrThreshold)))
+		return refusedBy(l.RefusedBy,
+			Permanent(fmt.Errorf("%s refused a record: %w; %w", l.RefusedBy, l.Err, deadletter.ErrThreshold)))
 	}
 	q.write.Lock()
 	defer q.write.Unlock()
@@ -149,7 +150,8 @@ func (q *deadLetters) deliver(ctx context.Context, deadLetter *record.Batch) (re
 	if limit > 0 && limit+out.batching.Takes(1) > 0 { // no overflow
 		limit += out.batching.Takes(1)
 		defer time.AfterFunc(limit, func() {
-			q.run.fail(failedIn(q.id, fmt.Errorf("dead-letter queue %s has not answered for %v although a record was written to it", q.id, limit)))
+			q.run.fail(failedIn(q.id,
+				fmt.Errorf("dead-letter queue %s has not answered for %v although a record was written to it", q.id, limit)))
 		}).Stop()
 	}
 	out.awaited.Store(true)

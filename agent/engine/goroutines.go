@@ -14,7 +14,8 @@ import (
 // connector in this process can ignore the end of its context for ever.
 const abandonAfter = 10 * time.Second
 
-// goroutines are those of a run, each with a name for what it does. They can be abandoned when they do not end.
+// goroutines are the goroutines of a run. Each has a name that says what it does. Goroutines that do not end are
+// abandoned.
 type goroutines struct {
 	mu      sync.Mutex
 	running int            // guarded by mu: goroutines, and one more until Wait is called
@@ -56,8 +57,7 @@ func (g *goroutines) leave() {
 	}
 }
 
-// Rename says that a goroutine does something else meanwhile. It must have its former name
-// again when it ends.
+// Rename renames a goroutine while it does something else. The goroutine must have its original name when it ends.
 func (g *goroutines) Rename(from, to string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -65,16 +65,16 @@ func (g *goroutines) Rename(from, to string) {
 	g.name(from, -1)
 }
 
-// name adds n to those with this name, with mu held. There may be less than none for a moment: two renames
-// that undo each other come in any order, and the goroutine may end between them.
+// name adds n to the number of goroutines with this name, with mu held. The number may be negative for a moment: two
+// renames that undo each other can run in any order, and the goroutine may end between them.
 func (g *goroutines) name(name string, n int) {
 	if g.names[name] += n; g.names[name] == 0 {
 		delete(g.names, name)
 	}
 }
 
-// Wait waits until all goroutines have ended. Those that have not ended AbandonAfter ctx
-// did are abandoned; the error names them.
+// Wait waits until all goroutines have ended. It abandons those that have not ended within abandonAfter of the end of
+// ctx, and returns an error with their names.
 func (g *goroutines) Wait(ctx context.Context) error {
 	g.mu.Lock()
 	g.leave()
@@ -86,8 +86,8 @@ func (g *goroutines) Wait(ctx context.Context) error {
 	})
 }
 
-// abandonable returns what f returns, or an error that names what it does when it has not
-// returned AbandonAfter ctx ended.
+// abandonable calls f and returns its error. If f has not returned within abandonAfter of the end of ctx, abandonable
+// returns an error with name.
 func abandonable(ctx context.Context, f func() error, name func() string) error {
 	returned := make(chan error, 1)
 	go func() { returned <- f() }()

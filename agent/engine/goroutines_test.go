@@ -43,7 +43,8 @@ func TestWaitAbandons(t *testing.T) {
 		defer cancel()
 		begin := time.Now()
 		err := g.Wait(ctx)
-		if err == nil || !strings.Contains(err.Error(), "cannot end ack, write: it has not returned 10s after") || time.Since(begin) != time.Hour+abandonAfter {
+		if err == nil || !strings.Contains(err.Error(), "cannot end ack, write: it has not returned 10s after") ||
+			time.Since(begin) != time.Hour+abandonAfter {
 			t.Errorf("error %v after %v", err, time.Since(begin))
 		}
 		close(free)

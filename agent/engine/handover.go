@@ -5,27 +5,27 @@ import (
 	"time"
 )
 
-// handoverLimit is how long a goroutine that is to read may take for a write. It is above the
-// intervals of other timers, which wake a CPU anyway.
+// handoverLimit is the longest write of a goroutine that also reads. It is above the intervals of other timers, which
+// wake a CPU anyway.
 const handoverLimit = 100 * time.Millisecond
 
-// handover lets the goroutine that reads from a source write, too, and has another one read on when that takes long. It
-// watches the writes of one goroutine at a time.
+// handover lets the goroutine that reads from a source also write. If a write takes long, another goroutine takes over
+// reading. A handover watches the writes of one goroutine at a time.
 type handover struct {
-	// TakeOver is called once, in a goroutine of its own, when a write takes longer than Limit.
+	// TakeOver is called once, in a new goroutine, when a write takes longer than handoverLimit.
 	TakeOver func()
 
-	watch *writeWatch // owned by the goroutine that writes; nil: none that is not for an earlier write
+	watch *writeWatch // owned by the goroutine that writes; nil: Do makes a new one
 }
 
-// writeWatch is a timer, and what it is for.
+// writeWatch is the timer of a write.
 type writeWatch struct {
 	timer   *time.Timer
-	writing atomic.Bool // a write goes on that was not taken over
+	writing atomic.Bool // a write is in progress, and TakeOver was not called
 }
 
-// Do calls write. When TakeOver was called meanwhile, over is true: the caller is to leave
-// reading to the other goroutine. That calls Do again only after this call returned.
+// Do calls write. If TakeOver was called in the meantime, over is true and the caller must leave reading to the other
+// goroutine, which calls Do only after this call has returned.
 func (h *handover) Do(write func() error) (over bool, err error) {
 	w := h.watch
 	if w == nil {
@@ -46,7 +46,7 @@ func (h *handover) Do(write func() error) (over bool, err error) {
 	if !w.writing.CompareAndSwap(true, false) {
 		return true, err
 	}
-	if !w.timer.Stop() { // its function is about to run, and would take the next write for this one
+	if !w.timer.Stop() { // its function is about to run, and must not apply to the next write
 		h.watch = nil
 	}
 	return false, err

@@ -11,7 +11,7 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// lifecycleStore keeps what is observed of connectors.
+// lifecycleStore stores the state of connectors.
 type lifecycleStore interface {
 	// ConnectorState returns the state of a connector, nil if it was never started.
 	ConnectorState(ctx context.Context, connectorID string) (*spec.ConnectorState, error)
@@ -20,8 +20,8 @@ type lifecycleStore interface {
 	SaveConnectorState(ctx context.Context, c *spec.ConnectorState) error
 }
 
-// lifecycleStart is a connector that is about to start. It is sent the events of its life, each once: that it is created,
-// and that its settings are updated.
+// lifecycleStart notifies a connector that is about to start of its lifecycle events, each once: that it was created,
+// and that its settings were updated.
 type lifecycleStart struct {
 	Connector  connector.Connector
 	PipelineID string

@@ -7,15 +7,14 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// passage is what is kept of a batch that passes processors, to find the record that goes
-// to the dead-letter queue. It is not changed but by the chain that it was given to last.
+// passage remembers the input of each chain of processors that a batch passes, to find the record for the dead-letter
+// queue. Only the last of these chains may change it.
 type passage struct {
 	Given   []*given   // to each chain, in order
 	Settles []sdk.Held // of an emission: of which records it was made
 }
 
-// given is what a chain was given of a batch. A record that the chain split or held stays
-// in it as it was.
+// given is the input of a chain. Records that the chain split or held stay in it unchanged.
 type given struct {
 	Records []record.Record
 	Origins []int32          // index of the input of each record, ascending; nil: one to one
@@ -67,7 +66,8 @@ func (p *passage) Whole(input int) bool {
 	})
 }
 
-// composeOrigins returns the origins of what a chain made of records with origins of their own.
+// composeOrigins returns the origins of the output of a chain whose input has origins before. after are those that the
+// chain returned.
 func composeOrigins(before, after []int32) []int32 {
 	switch {
 	case after == nil:
@@ -105,7 +105,7 @@ func (p *passage) Filtered(n int, origins []int32, refused func(input int) bool)
 	return filtered
 }
 
-// made is what a chain made of a batch.
+// made is the output of a chain for a batch.
 type made struct {
 	Records []record.Record
 	Origins []int32 // index of the input of each record, ascending; nil: one to one

@@ -19,7 +19,8 @@ func records(positions ...string) (all []record.Record) {
 func samplePassage() *passage {
 	var none *passage
 	return none.With(&given{Records: records("a", "b", "c"), Keeper: map[int32]string{1: "split"}}).
-		With(&given{Records: records("a'", "b1", "b2"), Origins: []int32{0, 1, 1}, Held: []int32{0}, Keeper: map[int32]string{0: "hold"}})
+		With(&given{Records: records("a'", "b1", "b2"), Origins: []int32{0, 1, 1}, Held: []int32{0},
+			Keeper: map[int32]string{0: "hold"}})
 }
 
 func TestOriginal(t *testing.T) {

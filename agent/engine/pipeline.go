@@ -233,7 +233,8 @@ func (p *Pipeline) Run(ctx context.Context, drain <-chan struct{}, started func(
 	defer r.releaseTaps()
 	p.running.Store(r)
 	defer p.running.Store(nil)
-	err := errors.Join(r.begin(started), abandonable(r.ctx, r.dlq.close, func() string { return "writing to the dead-letter queue" }))
+	err := errors.Join(r.begin(started),
+		abandonable(r.ctx, r.dlq.close, func() string { return "writing to the dead-letter queue" }))
 	terr := p.teardown(ctx)
 	// Only now no destination settles anything any more.
 	for _, s := range r.sources {

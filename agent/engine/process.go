@@ -233,7 +233,8 @@ func (r *run) checkHeld() error {
 			return nil
 		}
 	}
-	return Permanent(fmt.Errorf("cannot read on: processors hold more records than may be outstanding, and wait for others before they let them go"))
+	return Permanent(fmt.Errorf(
+		"cannot read on: processors hold more records than may be outstanding, and wait for others before they let them go"))
 }
 
 // recheck makes sources without space check again what they wait for.

@@ -809,7 +809,8 @@ func TestObserversOfProcessors(t *testing.T) {
 	w.processor("dst", "split", split(2))
 	w.processor("dst", "x", eachValue(func(b *sdk.ProcessBatch, i, _ int) { b.Record(i).Metadata.Set("piece", "x") }))
 	seen := map[string]*[]record.Record{}
-	for _, point := range []string{"p:src", engine.TapIn("p:dst"), engine.TapIn("p:dst:split"), engine.TapOut("p:dst:split"), engine.TapIn("p:dst:x"), engine.TapOut("p:dst:x"), "p:dst"} {
+	for _, point := range []string{"p:src", engine.TapIn("p:dst"), engine.TapIn("p:dst:split"),
+		engine.TapOut("p:dst:split"), engine.TapIn("p:dst:x"), engine.TapOut("p:dst:x"), "p:dst"} {
 		seen[point] = new([]record.Record)
 		defer w.taps.Observe(point, keep(seen[point]))()
 	}

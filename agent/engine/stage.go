@@ -37,7 +37,8 @@ func (t *token) input(i int32) int {
 // process runs the chain over what a destination, or all of them, are to get of f: records
 // with their origins. What the chain refuses goes to the dead-letter queue. It returns f,
 // which knows of the chain then, with what is to be got instead.
-func (st stage) process(ctx context.Context, f inFlight, records []record.Record, origins []int32) (inFlight, made, error) {
+func (st stage) process(ctx context.Context, f inFlight, records []record.Record,
+	origins []int32) (inFlight, made, error) {
 	g := &given{Records: records, Origins: origins}
 	f.passage = f.passage.With(g)
 	t := &token{f, origins, st}

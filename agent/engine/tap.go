@@ -89,11 +89,11 @@ func (t *TapPoints) Release(connectorID string) {
 	}
 }
 
-// TapIn is what to observe of a processor for the records that come to it, before its condition,
-// and of a destination for those that come to its processors.
+// TapIn returns the point at which records arrive: at a processor, before its condition, or at a destination, before
+// its processors.
 func TapIn(id string) string { return id + "/in" }
 
-// TapOut is what to observe of a processor for the records that go on behind it.
+// TapOut returns the point at which records leave a processor.
 func TapOut(id string) string { return id + "/out" }
 
 // Publish shows records that pass a processor to its observers. It copies them for that.

@@ -76,8 +76,12 @@ func TestPublishCopy(t *testing.T) {
 func TestPublish(t *testing.T) {
 	var points engine.TapPoints
 	var seen []string
-	defer points.Observe(engine.TapIn("p:proc"), func(b *record.Batch) { seen = append(seen, "in "+string(b.Position(0))) })()
-	defer points.Observe(engine.TapOut("p:proc"), func(b *record.Batch) { seen = append(seen, "out "+string(b.Position(0))) })()
+	defer points.Observe(engine.TapIn("p:proc"), func(b *record.Batch) {
+		seen = append(seen, "in "+string(b.Position(0)))
+	})()
+	defer points.Observe(engine.TapOut("p:proc"), func(b *record.Batch) {
+		seen = append(seen, "out "+string(b.Position(0)))
+	})()
 	points.Publish(engine.TapIn("p:proc"), []record.Record{{Position: record.Position("1")}})
 	points.Publish(engine.TapOut("p:proc"), []record.Record{{Position: record.Position("2")}})
 	points.Publish(engine.TapOut("p:other"), []record.Record{{Position: record.Position("3")}})

@@ -17,7 +17,8 @@ type watchedConnector struct {
 
 // watchConnectors waits until done is closed or ctx ends, and returns why that ended. A connector that does not answer
 // within the limit is the error meanwhile; 0 stands for no limit.
-func watchConnectors(ctx context.Context, done <-chan struct{}, limit time.Duration, connectors []watchedConnector) error {
+func watchConnectors(ctx context.Context, done <-chan struct{}, limit time.Duration,
+	connectors []watchedConnector) error {
 	var tick <-chan time.Time
 	if limit > 0 {
 		ticker := time.NewTicker(max(limit/4, time.Millisecond))

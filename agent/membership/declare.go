@@ -50,7 +50,8 @@ func (m *Membership) share(ctx context.Context, all []spec.Declaration) {
 		}
 		m.obey(ctx, d)
 		if t.Runs = d.Withdrawn.IsZero() && d.Want() == spec.StatusRunning; t.Runs { // obey may have changed it
-			known.Wanted[d.Pipeline.ID] = protocol.Wanted{Digest: d.Digest, Labels: t.Rules.Labels, Relaxed: t.Mode == spec.ClusterRelaxed,
+			known.Wanted[d.Pipeline.ID] = protocol.Wanted{Digest: d.Digest, Labels: t.Rules.Labels,
+				Relaxed:   t.Mode == spec.ClusterRelaxed,
 				Instances: t.Instances.Number(), Each: t.Instances == spec.EachMember}
 		} else if d.Withdrawn.IsZero() {
 			known.Idle[d.Pipeline.ID] = true

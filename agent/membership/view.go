@@ -56,7 +56,8 @@ func (v View) Instances(d *spec.Declaration) *rest.Instances {
 		_, number := protocol.InstanceOf(c.Pipeline)
 		all.Running = append(all.Running, rest.InstancePlacement{Instance: number, Member: c.Owner, Since: c.Since, From: c.From})
 	}
-	if all.Message = ""; d.Want() == spec.StatusRunning && all.Declared != spec.EachMember && len(all.Running) < all.Declared.Number() {
+	if all.Message = ""; d.Want() == spec.StatusRunning && all.Declared != spec.EachMember &&
+		len(all.Running) < all.Declared.Number() {
 		all.Message = "the rest waits for members that may run it and have no other instance of it"
 	}
 	return all

@@ -16,7 +16,7 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// campaign is one Run.
+// campaign is the state of one Run.
 type campaign struct {
 	Options
 	dir       string
@@ -24,12 +24,12 @@ type campaign struct {
 	ledgers   ledgers
 	pipelines []spec.Pipeline
 	flows     []Flow
-	state     *disk.Disk // what the agent keeps its state on
-	clocks    bool       // the agent can be given clocks of its own
+	state     *disk.Disk // file system of the agent's state
+	clocks    bool       // the agent can run with other clocks
 	report    Report
 }
 
-// Bounds of what the agent may take for something.
+// Limits on the time that the agent may take.
 const (
 	progressTimeout = 60 * time.Second
 	endTimeout      = 60 * time.Second

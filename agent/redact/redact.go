@@ -158,7 +158,7 @@ func (r *Redactor) found(all []span, text string, at []int) []span {
 	if len(values) == 0 {
 		return all
 	}
-	var starts [256]bool // a log line is long, and few of its bytes begin a value
+	var starts [256]bool // first bytes of values: few bytes of a long log line are among them
 	for _, v := range values {
 		starts[v.value[0]] = true
 	}

@@ -41,7 +41,7 @@ func checkKnown(ctx context.Context, db *sql.DB) error {
 	return nil
 }
 
-// migrate applies the migrations that are missing, all or none of them.
+// migrate applies the missing migrations in one transaction.
 func migrate(ctx context.Context, db *sql.DB, now func() time.Time) error {
 	const create = `CREATE TABLE IF NOT EXISTS migrations (name TEXT NOT NULL PRIMARY KEY, applied_at INTEGER NOT NULL) STRICT`
 	if _, err := db.ExecContext(ctx, create); err != nil {

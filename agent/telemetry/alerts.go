@@ -20,7 +20,8 @@ type AlertRule struct {
 
 // alertRule returns a rule whose severity is critical or warning.
 func alertRule(name, severity, lasts, expr, summary, advice string) AlertRule {
-	return AlertRule{name, expr, lasts, map[string]string{"severity": severity}, map[string]string{"summary": summary, "description": advice}}
+	return AlertRule{name, expr, lasts, map[string]string{"severity": severity},
+		map[string]string{"summary": summary, "description": advice}}
 }
 
 // AlertRules returns the alert rules.
@@ -42,15 +43,18 @@ func pipelineRules() []AlertRule {
 			pipeline+" reads nothing for longer than its max-silence", "See whether the system of its source still produces records."),
 		alertRule("ConduitSourceWarns", "warning", "10m", metric.SourceWarning+" == 1",
 			"source {{ $labels.component_id }} on {{ $labels.instance }} warns of something", "conduit status {{ $labels.pipeline_id }} shows it."),
-		alertRule("ConduitDeadLetters", "warning", "0s", fmt.Sprintf("%[1]s - (%[1]s offset 15m or 0 * %[1]s) > 0", metric.DeadLetters),
+		alertRule("ConduitDeadLetters", "warning", "0s",
+			fmt.Sprintf("%[1]s - (%[1]s offset 15m or 0 * %[1]s) > 0", metric.DeadLetters),
 			pipeline+" refused {{ $value }} records in 15 minutes", "conduit dlq ls {{ $labels.pipeline_id }} lists them; they can be replayed."),
-		alertRule("ConduitDeadLettersDropped", "critical", "0s", fmt.Sprintf("increase(%s[1h]) > 0", metric.DeadLettersDropped),
+		alertRule("ConduitDeadLettersDropped", "critical", "0s",
+			fmt.Sprintf("increase(%s[1h]) > 0", metric.DeadLettersDropped),
 			pipeline+" lost refused records that were kept", "Raise dead-letters.max-count, max-bytes or max-age, or replay them sooner."),
 		alertRule("ConduitConnectorRestarts", "warning", "0s", fmt.Sprintf("increase(%s[15m]) > 10", metric.PluginRestarts),
 			"connector {{ $labels.plugin }} on {{ $labels.instance }} was started {{ $value }} times in 15 minutes", "conduit events and the log say why it ends."),
 		alertRule("ConduitSpoolFull", "warning", "5m", fmt.Sprintf("%s / %s > 0.8", metric.SpoolBytes, metric.SpoolLimit),
 			"the spool {{ $labels.path }} on {{ $labels.instance }} is at {{ $value | humanizePercentage }} of its limit", "Its readers are slow or away: conduit spool ls shows how far behind they are. Raise limit.bytes; its setting full says what happens at the limit."),
-		alertRule("ConduitSpoolDrops", "critical", "0s", fmt.Sprintf("increase(%s[15m]) > 0 or increase(%s[15m]) > 0", metric.SpoolDropped, metric.SpoolDamaged),
+		alertRule("ConduitSpoolDrops", "critical", "0s",
+			fmt.Sprintf("increase(%s[15m]) > 0 or increase(%s[15m]) > 0", metric.SpoolDropped, metric.SpoolDamaged),
 			"the spool {{ $labels.path }} on {{ $labels.instance }} lost records", "It was full, or its disk fails: conduit spool check {{ $labels.path }}."),
 	}
 }
@@ -60,19 +64,23 @@ func agentRules() []AlertRule {
 	return []AlertRule{
 		alertRule("ConduitAbsent", "critical", "5m", fmt.Sprintf("absent(%s)", metric.Info),
 			"no agent is scraped", "Start it, or mend the scrape configuration."),
-		alertRule("ConduitUpdateFailed", "warning", "0s", fmt.Sprintf(`increase(%s{result="error"}[10m]) > 0`, metric.ReconcileAttempts),
+		alertRule("ConduitUpdateFailed", "warning", "0s",
+			fmt.Sprintf(`increase(%s{result="error"}[10m]) > 0`, metric.ReconcileAttempts),
 			agent+" could not run a version of a pipeline", "The last good one may run: conduit status shows the generation that is declared and the one that runs."),
 		alertRule("ConduitFilesWithProblems", "warning", "5m", metric.FilesWithProblems+" > 0",
 			"{{ $value }} pipeline files on {{ $labels.instance }} have errors", "conduit status names file and line. The last good versions run."),
-		alertRule("ConduitFilesUnavailable", "critical", "5m", fmt.Sprintf(`%s{state=~"missing|unreadable|held"} == 1`, metric.Directory),
+		alertRule("ConduitFilesUnavailable", "critical", "5m",
+			fmt.Sprintf(`%s{state=~"missing|unreadable|held"} == 1`, metric.Directory),
 			"the directory of pipeline files on {{ $labels.instance }} is {{ $labels.state }}", "What ran keeps running. Mount it again, or confirm with conduit reload --prune."),
-		alertRule("ConduitStoreSlow", "warning", "10m", fmt.Sprintf("histogram_quantile(0.99, rate(%s_bucket[10m])) > 0.5", metric.FsyncSeconds),
+		alertRule("ConduitStoreSlow", "warning", "10m",
+			fmt.Sprintf("histogram_quantile(0.99, rate(%s_bucket[10m])) > 0.5", metric.FsyncSeconds),
 			"the disk of "+agent+" takes {{ $value | humanizeDuration }} for an fsync", "Sources are acknowledged only after it. conduit doctor measures the disk."),
 		alertRule("ConduitMemoryShort", "warning", "15m", metric.MemoryWaiting+" > 0",
 			"{{ $value }} sources on {{ $labels.instance }} wait for memory", "A destination is slow, or memory.limit is small."),
 		alertRule("ConduitClusterSessionLost", "critical", "1m", metric.ClusterMembers+" == 0",
 			agent+" has no session in its cluster", "It runs no pipelines of the cluster. conduit cluster status says why."),
-		alertRule("ConduitNotificationsDropped", "warning", "0s", fmt.Sprintf(`increase(%s{result="dropped"}[1h]) > 0`, metric.Notifications),
+		alertRule("ConduitNotificationsDropped", "warning", "0s",
+			fmt.Sprintf(`increase(%s{result="dropped"}[1h]) > 0`, metric.Notifications),
 			agent+" dropped notifications to {{ $labels.target }}", "conduit notify test says what is wrong."),
 		alertRule("ConduitPanics", "warning", "0s", fmt.Sprintf("increase(%s[1h]) > 0", metric.APIPanics),
 			"a request to "+agent+" ended in a panic", "Report it, with the log."),

@@ -44,32 +44,48 @@ func Panels() []Panel {
 	one := func(expr, legend string) []Query { return []Query{{expr, legend}} }
 	return []Panel{
 		{"Pipelines", "stat", "none", 12, "Number of pipelines by status.", one("sum by (status) ("+metric.Pipelines+ofAgent+")", "{{status}}")},
-		{"Degraded or failing", "table", "none", 12, "3 is degraded, 4 recovering: conduit status says why.", one(metric.PipelineStatus+ofConnector+" >= 3", pipelineSelector)},
-		{"Records read", "timeseries", "cps", 12, "By the sources of each pipeline.", one(promPerSecond(metric.Records, promWhere(`type="source"`), "pipeline_id"), pipelineSelector)},
-		{"Records written", "timeseries", "cps", 12, "By each destination.", one(promPerSecond(metric.Records, promWhere(`type="destination"`), "component_id"), "{{component_id}}")},
-		{"Bytes read", "timeseries", "Bps", 12, "Keys and payloads.", one(promPerSecond(metric.Bytes, promWhere(`type="source"`), "pipeline_id"), pipelineSelector)},
+		{"Degraded or failing", "table", "none", 12, "3 is degraded, 4 recovering: conduit status says why.",
+			one(metric.PipelineStatus+ofConnector+" >= 3", pipelineSelector)},
+		{"Records read", "timeseries", "cps", 12, "By the sources of each pipeline.",
+			one(promPerSecond(metric.Records, promWhere(`type="source"`), "pipeline_id"), pipelineSelector)},
+		{"Records written", "timeseries", "cps", 12, "By each destination.",
+			one(promPerSecond(metric.Records, promWhere(`type="destination"`), "component_id"), "{{component_id}}")},
+		{"Bytes read", "timeseries", "Bps", 12, "Keys and payloads.",
+			one(promPerSecond(metric.Bytes, promWhere(`type="source"`), "pipeline_id"), pipelineSelector)},
 		{"Refused and filtered", "timeseries", "cps", 12, "Refused records are dead letters; filtered ones were dropped by processors.", []Query{
-			{promPerSecond(metric.NackedRecords, ofConnector, "component_id"), "{{component_id}} refused"}, {promPerSecond(metric.FilteredRecords, ofConnector, "component_id"), "{{component_id}} filtered"}}},
-		{"Oldest record not acknowledged", "timeseries", "s", 12, "Grows while a destination does not settle.", one(metric.OldestUnacked+ofConnector, "{{component_id}}")},
-		{"Read to written, 99th percentile", "timeseries", "s", 12, "", one(promQuantile(metric.PipelineSeconds, ofConnector, "pipeline_id"), pipelineSelector)},
-		{"Behind its system", "timeseries", "s", 12, "Age of the newest data that a source read.", one(metric.BehindSeconds+ofConnector, "{{component_id}}")},
+			{promPerSecond(metric.NackedRecords, ofConnector, "component_id"), "{{component_id}} refused"},
+			{promPerSecond(metric.FilteredRecords, ofConnector, "component_id"), "{{component_id}} filtered"}}},
+		{"Oldest record not acknowledged", "timeseries", "s", 12, "Grows while a destination does not settle.",
+			one(metric.OldestUnacked+ofConnector, "{{component_id}}")},
+		{"Read to written, 99th percentile", "timeseries", "s", 12, "",
+			one(promQuantile(metric.PipelineSeconds, ofConnector, "pipeline_id"), pipelineSelector)},
+		{"Behind its system", "timeseries", "s", 12, "Age of the newest data that a source read.",
+			one(metric.BehindSeconds+ofConnector, "{{component_id}}")},
 		{"Behind its system, records and bytes", "timeseries", "short", 12, "What the system of a source holds and the source has not confirmed.", []Query{
-			{metric.BehindRecords + ofConnector, "{{component_id}} records"}, {metric.BehindBytes + ofConnector, "{{component_id}} bytes"}}},
+			{metric.BehindRecords + ofConnector, "{{component_id}} records"},
+			{metric.BehindBytes + ofConnector, "{{component_id}} bytes"}}},
 		{"Not delivering", "timeseries", "s", 12, "Since when pipelines deliver nothing: conduit status names the " +
 			"stage that holds them up.", one(metric.NotDelivering+ofConnector+" > 0", pipelineSelector)},
-		{"Failures in a row", "timeseries", "none", 12, "", one(metric.PipelineFailures+ofConnector+" > 0", pipelineSelector)},
-		{"Dead letters kept", "timeseries", "none", 12, "conduit dlq ls lists them.", one(metric.DeadLetters+ofConnector, pipelineSelector)},
-		{"Silent", "timeseries", "bool", 8, "Pipelines with max-silence that read nothing.", one(metric.PipelineSilent+ofConnector, pipelineSelector)},
+		{"Failures in a row", "timeseries", "none", 12, "",
+			one(metric.PipelineFailures+ofConnector+" > 0", pipelineSelector)},
+		{"Dead letters kept", "timeseries", "none", 12, "conduit dlq ls lists them.",
+			one(metric.DeadLetters+ofConnector, pipelineSelector)},
+		{"Silent", "timeseries", "bool", 8, "Pipelines with max-silence that read nothing.",
+			one(metric.PipelineSilent+ofConnector, pipelineSelector)},
 		{"Files with problems", "timeseries", "none", 8, "The last good versions run.", one(metric.FilesWithProblems+ofAgent, "{{instance}}")},
-		{"Versions that were tried", "timeseries", "cps", 8, "", one(promPerSecond(metric.ReconcileAttempts, ofAgent, "result"), "{{result}}")},
-		{"fsync, 99th percentile", "timeseries", "s", 8, "Sources are acknowledged only after it.", one(promQuantile(metric.FsyncSeconds, ofAgent, "instance"), "{{instance}}")},
+		{"Versions that were tried", "timeseries", "cps", 8, "",
+			one(promPerSecond(metric.ReconcileAttempts, ofAgent, "result"), "{{result}}")},
+		{"fsync, 99th percentile", "timeseries", "s", 8, "Sources are acknowledged only after it.",
+			one(promQuantile(metric.FsyncSeconds, ofAgent, "instance"), "{{instance}}")},
 		{"Memory for records", "timeseries", "bytes", 8, "", []Query{{metric.MemoryRecordsUsed + ofAgent, "{{instance}} used"}, {metric.MemoryRecords + ofAgent, "{{instance}} all"}}},
 		{"Sources that wait for memory", "timeseries", "none", 8, "", one(metric.MemoryWaiting+ofAgent, "{{instance}}")},
 		{"Spools", "timeseries", "bytes", 8, "On disk.", one(metric.SpoolBytes+ofAgent, "{{path}}")},
-		{"Connectors started again", "timeseries", "cps", 8, "", one(promPerSecond(metric.PluginRestarts, ofAgent, "plugin"), "{{plugin}}")},
+		{"Connectors started again", "timeseries", "cps", 8, "",
+			one(promPerSecond(metric.PluginRestarts, ofAgent, "plugin"), "{{plugin}}")},
 		{"Memory of connectors' processes", "timeseries", "bytes", 8, "", one(metric.PluginResident+ofAgent, "{{component_id}}")},
 		{"Cluster: members and claim lag", "timeseries", "none", 12, "", []Query{{metric.ClusterMembers + ofAgent, "{{instance}} members"}, {metric.ClusterLag + ofAgent, "{{instance}} lag in seconds"}}},
-		{"Notifications", "timeseries", "cps", 12, "", one(promPerSecond(metric.Notifications, ofAgent, "target, result"), "{{target}} {{result}}")},
+		{"Notifications", "timeseries", "cps", 12, "",
+			one(promPerSecond(metric.Notifications, ofAgent, "target, result"), "{{target}} {{result}}")},
 	}
 }
 
@@ -89,7 +105,8 @@ func Dashboard() []byte {
 		}
 		var targets []jsonObject
 		for j, q := range p.Queries {
-			targets = append(targets, jsonObject{"refId": string(rune('A' + j)), "expr": q.Expr, "legendFormat": q.Legend, "datasource": datasource, "instant": p.Kind != "timeseries"})
+			targets = append(targets, jsonObject{"refId": string(rune('A' + j)), "expr": q.Expr, "legendFormat": q.Legend,
+				"datasource": datasource, "instant": p.Kind != "timeseries"})
 		}
 		panels = append(panels, jsonObject{
 			"id": i + 1, "title": p.Title, "description": p.Help, "type": p.Kind, "datasource": datasource, "targets": targets,
@@ -103,7 +120,8 @@ func Dashboard() []byte {
 		"time": jsonObject{"from": "now-3h", "to": "now"}, "panels": panels,
 		"templating": jsonObject{"list": []jsonObject{
 			{"name": "datasource", "type": "datasource", "query": "prometheus", "label": "Prometheus"},
-			dashboardVariable("instance", metric.Info, "instance"), dashboardVariable("pipeline", metric.PipelineStatus+ofAgent, "pipeline_id"),
+			dashboardVariable("instance", metric.Info, "instance"),
+			dashboardVariable("pipeline", metric.PipelineStatus+ofAgent, "pipeline_id"),
 		}},
 	}, "", "  ")
 	if err != nil {
@@ -114,6 +132,8 @@ func Dashboard() []byte {
 
 // dashboardVariable lets a viewer select some of the values of a label.
 func dashboardVariable(name, of, label string) jsonObject {
-	return jsonObject{"name": name, "type": "query", "datasource": datasource, "query": fmt.Sprintf("label_values(%s, %s)", of, label),
-		"multi": true, "includeAll": true, "allValue": ".*", "refresh": 2, "current": jsonObject{"text": "All", "value": "$__all"}}
+	return jsonObject{"name": name, "type": "query", "datasource": datasource,
+		"query": fmt.Sprintf("label_values(%s, %s)", of, label),
+		"multi": true, "includeAll": true, "allValue": ".*", "refresh": 2,
+		"current": jsonObject{"text": "All", "value": "$__all"}}
 }

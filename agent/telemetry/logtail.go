@@ -11,13 +11,13 @@ import (
 	"github.com/conduit-agent/conduit/spec/sorting"
 )
 
-// Bounds of what is kept.
+// Limits of a LogTail.
 const (
-	maxLogLines      = 200     // of one pipeline or connector
-	maxLogsPerSecond = 100     // of one; those beyond are counted
-	maxLogBytes      = 8 << 20 // of all
-	maxLogText       = 2 << 10 // of a message or a field
-	logLineOverhead  = 200     // bytes that a line takes in addition to its text, about
+	maxLogLines      = 200     // lines of a pipeline or connector
+	maxLogsPerSecond = 100     // lines of a pipeline or connector; more are only counted
+	maxLogBytes      = 8 << 20 // bytes of all lines
+	maxLogText       = 2 << 10 // bytes of a message or field
+	logLineOverhead  = 200     // approximate bytes of a line without its text
 )
 
 // LogTail keeps the last lines that the agent logged of each pipeline and connector. The zero value is ready to use.
@@ -30,17 +30,17 @@ type LogTail struct {
 	last  int64               // id of the newest line; guarded by mu
 }
 
-// logRing is what is kept of one pipeline or connector, oldest first.
+// logRing holds the lines of one pipeline or connector, oldest first.
 type logRing struct {
 	lines   []rest.LogLine
 	bytes   int
-	second  int64 // in which lines are counted
+	second  int64 // Unix time of the second that counted is for
 	counted int
-	dropped int // since the last line that is kept
+	dropped int // lines dropped since the newest one in lines
 }
 
-// admit reports whether a line of one pipeline or connector is to be kept. It costs next to nothing for one
-// that is not, so that a flood of lines costs no more than without Lines.
+// admit reports whether to keep a line of a pipeline or connector. It costs next to nothing for a dropped line, so a
+// flood of lines costs no more than without a LogTail.
 func (l *LogTail) admit(id string, at time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -47,7 +47,8 @@ func (h *logTailHandler) owner(id string, a slog.Attr) string {
 }
 
 func (h *logTailHandler) line(r *slog.Record) rest.LogLine {
-	line := rest.LogLine{At: r.Time, Level: strings.ToLower(r.Level.String()), Message: shortened(r.Message), Fields: map[string]string{}}
+	line := rest.LogLine{At: r.Time, Level: strings.ToLower(r.Level.String()), Message: shortened(r.Message),
+		Fields: map[string]string{}}
 	for _, a := range h.attrs {
 		addLogField(line.Fields, "", a)
 	}

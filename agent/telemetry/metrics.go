@@ -1,6 +1,5 @@
-// Package telemetry makes what the parts of the agent count available: as metrics for
-// Prometheus, with alert rules and a dashboard for Grafana, and as a summary in one line for people. Nothing is measured
-// for it alone.
+// Package telemetry publishes the counters that the parts of the agent keep for themselves: as metrics for Prometheus,
+// with alert rules and a dashboard for Grafana, and as a summary in one line for people.
 package telemetry
 
 import (

@@ -17,7 +17,8 @@ import (
 func TestPipelinesInitOfEveryConnector(t *testing.T) {
 	conduit := func(args ...string) (code int, out string) {
 		var text bytes.Buffer
-		p := &cli.Program{Stdout: &text, Stderr: &text, Environ: []string{"CONDUIT_PIPELINES_PATH=.", "CONDUIT_CONNECTORS_EXEC_ENABLED=true"},
+		p := &cli.Program{Stdout: &text, Stderr: &text,
+			Environ: []string{"CONDUIT_PIPELINES_PATH=.", "CONDUIT_CONNECTORS_EXEC_ENABLED=true"},
 			Catalog: func(c config.Config, log *slog.Logger) cli.Catalog { return plugincatalog.Offline(c, log) }}
 		code = run(t.Context(), p, args)
 		return code, text.String()

@@ -54,7 +54,8 @@ func TestScripts(t *testing.T) {
 			e.Setenv("CONDUIT_API_HTTP_ADDRESS", "127.0.0.1:0")
 			return nil
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "eventually": eventually, "address": address},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "eventually": eventually,
+			"address": address},
 	})
 }
 

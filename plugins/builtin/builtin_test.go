@@ -48,8 +48,9 @@ func TestReadmeListsAll(t *testing.T) {
 	}
 }
 
-// The contract of connectors is checked of each: in its package, in that of the checks, or where it meets its server. Two have tests of
-// their own: syslog cannot read again what it read, and what spool reads is what it wrote.
+// TestContractIsChecked checks that every connector is tested against the contract: in its package, in the package of
+// the checks, or in a campaign with its server. Two have other tests: syslog cannot read a message twice, and spool
+// reads only the records that it wrote.
 func TestContractIsChecked(t *testing.T) {
 	for _, c := range builtin.All() {
 		checked := slices.Contains([]string{"file", "generator", "log", "spool", "syslog"}, c.Name)

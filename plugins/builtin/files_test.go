@@ -56,10 +56,11 @@ func TestNoSettingLeadsOutside(t *testing.T) {
 	}
 }
 
-var everySpelling = flag.Bool("every-spelling", false, "try each spelling of a path, also next to variables that name one")
+var everySpelling = flag.Bool("every-spelling", false,
+	"try each spelling of a path, also next to variables that name one")
 
-// tryAll runs a connector with each value of each setting besides the fewest, or with one of each kind, and returns the number of
-// values.
+// tryAll runs a connector with every value of every setting in addition to the minimal ones, or with one value of each
+// kind, and returns the number of values.
 func tryAll(t *testing.T, place *outside.Place, what string, parameters sdk.Parameters, every bool,
 	run func(ctx context.Context, settings map[string]string)) (tried int) {
 	names, addresses := place.Spellings()

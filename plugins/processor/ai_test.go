@@ -150,7 +150,8 @@ func TestOllamaRefuses(t *testing.T) {
 		}
 	}
 	for _, text := range []string{"text", "[1]"} {
-		if fate := aiProcess(t, "ollama", map[string]string{"url": "http://127.0.0.1:1"}, raws(text)...)[0]; fate.Kind != sdk.Refused || !strings.Contains(fate.Err.Error(), "it is no object") {
+		fate := aiProcess(t, "ollama", map[string]string{"url": "http://127.0.0.1:1"}, raws(text)...)[0]
+		if fate.Kind != sdk.Refused || !strings.Contains(fate.Err.Error(), "it is no object") {
 			t.Errorf("%s: fate is %+v", text, fate)
 		}
 	}
@@ -174,8 +175,9 @@ func TestOpenAITextgen(t *testing.T) {
 		return 200, chatAnswer(strings.ToUpper(messages[1].(map[string]any)["content"].(string)))
 	})
 	records := append(raws("hello world"), record.Record{After: record.Structured(map[string]any{"a": 1})})
-	fates := aiProcess(t, "openai.textgen", openai(f, "developer_message", "uppercase", "max_tokens", "5", "temperature", "0", "stop", "a,b",
-		"logit_bias.50256", "-100", "store", "false", "stream", "true", "metadata.x", "y"), records...)
+	fates := aiProcess(t, "openai.textgen",
+		openai(f, "developer_message", "uppercase", "max_tokens", "5", "temperature", "0", "stop", "a,b",
+			"logit_bias.50256", "-100", "store", "false", "stream", "true", "metadata.x", "y"), records...)
 	if fates[0].Kind != sdk.Kept || after(records[0]) != "HELLO WORLD" || after(records[1]) != `{"A":1}` {
 		t.Errorf("%+v, %v", fates, records)
 	}
@@ -184,10 +186,12 @@ func TestOpenAITextgen(t *testing.T) {
 		`{"logit_bias":{"50256":-100},"max_tokens":5,"messages":[{"content":"uppercase","role":"developer"},{"content":"hello world","role":"user"}],`+rest,
 		`{"logit_bias":{"50256":-100},"max_tokens":5,"messages":[{"content":"uppercase","role":"developer"},{"content":"{\"a\":1}","role":"user"}],`+rest)
 	f.answer = func(map[string]any) (int, any) { return 200, chatAnswer(nil) }
-	if fate := aiProcess(t, "openai.textgen", openai(f, "developer_message", "x"), raws("x")...)[0]; fate.Kind != sdk.Refused || !strings.Contains(fate.Err.Error(), "it has no text") {
+	fate := aiProcess(t, "openai.textgen", openai(f, "developer_message", "x"), raws("x")...)[0]
+	if fate.Kind != sdk.Refused || !strings.Contains(fate.Err.Error(), "it has no text") {
 		t.Errorf("fate is %+v", fate)
 	}
-	if fate := aiProcess(t, "openai.textgen", openai(f, "developer_message", "x"), record.Record{})[0]; fate.Kind != sdk.Refused || !strings.Contains(fate.Err.Error(), "there is no .Payload.After") {
+	fate = aiProcess(t, "openai.textgen", openai(f, "developer_message", "x"), record.Record{})[0]
+	if fate.Kind != sdk.Refused || !strings.Contains(fate.Err.Error(), "there is no .Payload.After") {
 		t.Errorf("fate is %+v", fate)
 	}
 }
@@ -207,7 +211,8 @@ func TestOpenAIEmbeddings(t *testing.T) {
 	})
 	for _, settings := range []map[string]string{openai(f), openai(f, "encoding_format", "base64", "dimensions", "5", "user", "u")} {
 		records := raws("text")
-		if fate := aiProcess(t, "openai.embeddings", settings, records...)[0]; fate.Kind != sdk.Kept || after(records[0]) != want {
+		if fate := aiProcess(t, "openai.embeddings", settings, records...)[0]; fate.Kind != sdk.Kept ||
+			after(records[0]) != want {
 			t.Errorf("%+v, %s", fate, after(records[0]))
 		}
 	}
@@ -266,7 +271,8 @@ func TestCohereCommand(t *testing.T) {
 	} {
 		f.requests = nil
 		records := raws("who are you?")
-		if fate := aiProcess(t, "cohere.command", cohere(f, "prompt", prompt, "response.body", ".Payload.Before"), records...)[0]; fate.Kind != sdk.Kept {
+		settings := cohere(f, "prompt", prompt, "response.body", ".Payload.Before")
+		if fate := aiProcess(t, "cohere.command", settings, records...)[0]; fate.Kind != sdk.Kept {
 			t.Errorf("fate is %+v", fate)
 		}
 		if b, _ := records[0].Before.Raw(); string(b) != "I am a test" || after(records[0]) != "who are you?" {
@@ -276,7 +282,8 @@ func TestCohereCommand(t *testing.T) {
 		wantRequests(t, f, fmt.Sprintf(`{"messages":[{"content":%s,"role":"user"}],"model":"command","stream":false}`, content))
 	}
 	f.answer = func(map[string]any) (int, any) { return 200, map[string]any{"message": map[string]any{}} }
-	if fate := aiProcess(t, "cohere.command", cohere(f, "prompt", "x"), raws("x")...)[0]; fate.Kind != sdk.Refused || !strings.Contains(fate.Err.Error(), "want one text") {
+	if fate := aiProcess(t, "cohere.command", cohere(f, "prompt", "x"), raws("x")...)[0]; fate.Kind != sdk.Refused ||
+		!strings.Contains(fate.Err.Error(), "want one text") {
 		t.Errorf("fate is %+v", fate)
 	}
 }
@@ -340,7 +347,8 @@ func TestCohereEmbedRefusesOne(t *testing.T) {
 	f.answer = func(map[string]any) (int, any) {
 		return 200, map[string]any{"embeddings": map[string]any{"float": []any{}}}
 	}
-	if fate := aiProcess(t, "cohere.embed", cohere(f), raws("a")...)[0]; fate.Kind != sdk.Refused || !strings.Contains(fate.Err.Error(), "0 embeddings for 1 texts") {
+	if fate := aiProcess(t, "cohere.embed", cohere(f), raws("a")...)[0]; fate.Kind != sdk.Refused ||
+		!strings.Contains(fate.Err.Error(), "0 embeddings for 1 texts") {
 		t.Errorf("fate is %+v", fate)
 	}
 }
@@ -353,7 +361,8 @@ func TestCohereRetries(t *testing.T) {
 		}
 		return embedded(r)
 	}
-	if fate := aiProcess(t, "cohere.embed", cohere(f, "backoffRetry.count", "1"), raws("a")...)[0]; fate.Kind != sdk.Kept || len(f.requests) != 2 {
+	fate := aiProcess(t, "cohere.embed", cohere(f, "backoffRetry.count", "1"), raws("a")...)[0]
+	if fate.Kind != sdk.Kept || len(f.requests) != 2 {
 		t.Errorf("%+v after %d requests", fate, len(f.requests))
 	}
 }

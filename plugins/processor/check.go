@@ -48,14 +48,16 @@ func (r *Registry) checkOne(ctx context.Context, at string, d spec.Processor) (p
 		if wrong.Setting == "" {
 			add("/settings", spec.CodeInvalid, "settings of processor %q: %s", d.ID, wrong.Message)
 		} else {
-			add("/settings/"+schemas.EscapePointer(wrong.Setting), spec.CodeInvalid, "setting %q of processor %q: %s", wrong.Setting, d.ID, wrong.Message)
+			add("/settings/"+schemas.EscapePointer(wrong.Setting), spec.CodeInvalid,
+				"setting %q of processor %q: %s", wrong.Setting, d.ID, wrong.Message)
 		}
 	}
 	if len(problems) > 0 || !builtin {
 		return problems
 	}
 	if setting, warning := checkTime(plugin, d.Settings, r.TimeLimit); warning != "" {
-		add("/settings/"+schemas.EscapePointer(setting), spec.CodeInvalid, "setting %q of processor %q: %s", setting, d.ID, warning)
+		add("/settings/"+schemas.EscapePointer(setting), spec.CodeInvalid,
+			"setting %q of processor %q: %s", setting, d.ID, warning)
 		problems[0].Severity = spec.SeverityWarning
 	}
 	return problems

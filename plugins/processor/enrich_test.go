@@ -122,7 +122,7 @@ func TestFileTables(t *testing.T) {
 	want(t, enriched(t, p, ctx, "2"), "filtered")
 }
 
-// enrichService is asked for what is known of an id, and counts that.
+// enrichService answers requests for an id and counts them.
 type enrichService struct{ asked atomic.Int32 }
 
 func (s *enrichService) ServeHTTP(w http.ResponseWriter, r *http.Request) {

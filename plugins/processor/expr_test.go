@@ -21,7 +21,8 @@ func exprConfigure(t testing.TB, plugin sdk.ProcessorPlugin, setting, value stri
 	return p, p.Configure(t.Context(), p.Parameters().ApplyDefaults(map[string]string{setting: value}))
 }
 
-func exprProcess(t testing.TB, plugin sdk.ProcessorPlugin, setting, value string, r record.Record) (sdk.Fate, record.Record) {
+func exprProcess(t testing.TB, plugin sdk.ProcessorPlugin, setting, value string,
+	r record.Record) (sdk.Fate, record.Record) {
 	t.Helper()
 	p, err := exprConfigure(t, plugin, setting, value)
 	if err != nil {

@@ -12,7 +12,8 @@ import (
 
 // The elements equal the result of Parse, and a text that Parse refuses is refused before the first element.
 func TestElementsAreThoseOfParse(t *testing.T) {
-	for _, text := range append(jsonvalueTexts, `[{"a":[1,{"b":"\u00e4\n"}]}, 2 ,"x",[],null,-0]`, ` [ ] `, `[{}`, `["\u12"]`,
+	for _, text := range append(jsonvalueTexts, `[{"a":[1,{"b":"\u00e4\n"}]}, 2 ,"x",[],null,-0]`, ` [ ] `,
+		`[{}`, `["\u12"]`,
 		`[1]]`, "[\"\\", strings.Repeat("[", 999)+strings.Repeat("]", 999)) {
 		value, err := jsonvalue.Parse([]byte(text))
 		e, elementsErr := jsonvalue.ParseElements([]byte(text), 1<<20, nil)

@@ -35,15 +35,16 @@ func TestTemplatesEndWithTheBatch(t *testing.T) {
 	}
 }
 
-// attempts is how often is tried what takes as long as it would if it were wrong when the machine is busy: one that does
-// not is certain.
+// attempts is the number of tries to see a prompt end. On a busy machine even a correct processor may take as long as a
+// wrong one, so one prompt try is enough.
 const attempts = 10
 
-// endOf returns how long after its context a chain with the processor ends.
+// endOf returns the time from the end of its context to the end of a chain with the processor.
 func endOf(t *testing.T, declared spec.Processor) time.Duration {
 	t.Helper()
 	declared.ID = "x"
-	chain, err := processor.Open(t.Context(), "p", []spec.Processor{declared}, processor.Options{Registry: &processor.Registry{Builtin: processor.Builtins()}})
+	chain, err := processor.Open(t.Context(), "p", []spec.Processor{declared},
+		processor.Options{Registry: &processor.Registry{Builtin: processor.Builtins()}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -182,8 +182,8 @@ func TestEveryProcessorEnds(t *testing.T) {
 	}
 }
 
-// run has the processor end. What computes is interrupted, unless it does not return within a second after that, as on a busy
-// machine: then it is tried again.
+// run lets the processor run into its time limit. It must be interrupted within a second after that. On a busy machine
+// that may take longer, so run tries several times.
 func (c timeoutCase) run(t *testing.T, declared spec.Processor, limit time.Duration) {
 	t.Helper()
 	for range attempts - 1 {
@@ -196,7 +196,7 @@ func (c timeoutCase) run(t *testing.T, declared spec.Processor, limit time.Durat
 	}
 }
 
-// end is one try of run. It reports whether the processor is left, which could be interrupted.
+// end is one try of run. It reports whether a processor that can be interrupted was abandoned.
 func (c timeoutCase) end(t *testing.T, declared spec.Processor, limit time.Duration) (left bool) {
 	t.Helper()
 	n := never{make(chan struct{})}

@@ -110,7 +110,8 @@ func TestTumblingWindow(t *testing.T) {
 
 func TestSlidingWindow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := windowOpen(t, map[string]string{"window.size": "1m", "window.slide": "30s", "fields.sum": "sum(.Payload.After.a)"})
+		p := windowOpen(t,
+			map[string]string{"window.size": "1m", "window.slide": "30s", "fields.sum": "sum(.Payload.After.a)"})
 		windowProcess(t, p, "one", object("a", int64(1)))
 		time.Sleep(30 * time.Second)
 		first := windowProcess(t, p, "two", object("a", int64(10)))
@@ -202,7 +203,8 @@ func TestWindowEndsEarlyWhenItHoldsAsManyAsItMay(t *testing.T) {
 }
 
 func TestAggregateRefuses(t *testing.T) {
-	p := windowOpen(t, map[string]string{"window.size": "1h", "fields.sum": "sum(.Payload.After.a)", "fields.max": "max(.Payload.After.m)"})
+	p := windowOpen(t,
+		map[string]string{"window.size": "1h", "fields.sum": "sum(.Payload.After.a)", "fields.max": "max(.Payload.After.m)"})
 	out := windowProcess(t, p, 1, object("a", "text"), object("m", "text"), object("m", int64(1)))
 	want := []string{"cannot compute sum of .Payload.After.a: it is no number", "cannot compute max of .Payload.After.m: cannot compare values of types integer and text"}
 	if diff := cmp.Diff(want, out.refused); diff != "" {

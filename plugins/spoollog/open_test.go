@@ -70,7 +70,7 @@ func huge(t testing.TB) (dir string) {
 	return dir
 }
 
-// BenchmarkOpen opens a huge log, the last segment of which has to be read to find its end.
+// BenchmarkOpen opens a huge log whose last segment must be read to find its end.
 func BenchmarkOpen(b *testing.B) {
 	dir := huge(b)
 	files, err := filepath.Glob(filepath.Join(dir, "*-0000000000000000*.spool"))
@@ -99,7 +99,8 @@ func BenchmarkOpen(b *testing.B) {
 	}
 }
 
-// Opening takes no more memory for a huge log than its names and what is read at once: less than one of its segments.
+// TestOpensHugeLog checks that opening a huge log takes less memory than one of its segments: only that of the file
+// names and of the read buffer.
 func TestOpensHugeLog(t *testing.T) {
 	dir := huge(t)
 	var before, after runtime.MemStats

@@ -164,7 +164,7 @@ func TestFilesThatAreNoPlugins(t *testing.T) {
 		}
 	}
 	d.rescan()
-	d.SpecifyTimeout = 100 * time.Millisecond // from now on: what the others are is known
+	d.SpecifyTimeout = 100 * time.Millisecond // applies to "hangs" only: the others are known
 	d.script("hangs", "exec sleep 60")
 	d.rescan()
 	specs := d.Installed()
@@ -426,7 +426,8 @@ func TestFewAreSpecifiedAtATime(t *testing.T) {
 	d := newDirectory(t)
 	all, done := filepath.Join(filepath.Dir(d.dir), "all.runs"), filepath.Join(filepath.Dir(d.dir), "go")
 	for i := range 6 {
-		d.script(fmt.Sprint("slow", i), fmt.Sprintf("echo + >> %[1]s; until [ -e %[2]s ]; do sleep 0.05; done; sleep 0.2; echo - >> %[1]s; exit 1", all, done))
+		d.script(fmt.Sprint("slow", i), fmt.Sprintf(
+			"echo + >> %[1]s; until [ -e %[2]s ]; do sleep 0.05; done; sleep 0.2; echo - >> %[1]s; exit 1", all, done))
 	}
 	d.run()
 	d.wait("some run", func() bool { return d.runs("all") >= 4 })

@@ -23,10 +23,11 @@ func TestBatchesHaveATimeLimit(t *testing.T) {
 	var timeLimit template.TimeLimit
 	timeLimit.Begin(t.Context())
 	timeLimit.Shorten(20 * time.Millisecond)
-	// One uses all of its own time, and the others no more.
+	// The first execution uses up its own time limit, and the others take no more time.
 	if d := cputime.Of(func() {
 		for i := range 1000 {
-			if _, err := tpl.Append(&timeLimit, nil, sample()); err == nil || !strings.Contains(err.Error(), "of one batch together") {
+			if _, err := tpl.Append(&timeLimit, nil, sample()); err == nil ||
+				!strings.Contains(err.Error(), "of one batch together") {
 				t.Fatalf("execution %d: %v", i, err)
 			}
 		}

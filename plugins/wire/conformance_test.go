@@ -66,8 +66,8 @@ func payloadsIn(t testing.TB, settings map[string]string) (payloads []string) {
 	return payloads
 }
 
-// Connectors keep the contract over the protocol, in this process, and one that is both a source and a destination as an
-// executable. All as executables are a campaign.
+// TestConformance checks the contract of connectors over the protocol: of all connectors within this process, and of
+// one that is both a source and a destination as an executable. A campaign runs all of them as executables.
 func TestConformance(t *testing.T) {
 	exe, err := os.Executable()
 	if err != nil {

@@ -163,7 +163,8 @@ func TestStopOfADestinationThatHasFailed(t *testing.T) {
 		t.Errorf("%d answers, then %v", answers, err)
 	}
 	// Of a destination that has not failed, Stop waits for a minute at most.
-	if _, err = destination.Stop(ctx, &connectorv2.Destination_Stop_Request{LastPosition: []byte("3")}); err == nil || !strings.Contains(err.Error(), "disk full") {
+	if _, err = destination.Stop(ctx, &connectorv2.Destination_Stop_Request{LastPosition: []byte("3")}); err == nil ||
+		!strings.Contains(err.Error(), "disk full") {
 		t.Errorf("Stop returned %v", err)
 	}
 	if _, err := destination.Teardown(ctx, &connectorv2.Destination_Teardown_Request{}); err != nil {

@@ -11,8 +11,8 @@ import (
 const maxName = 200
 
 // PathElement returns one element of a path for a tuple of ids. No other tuple has the same element, not even on a file
-// system that ignores case. An element has no separator, does not begin with a dot, and is at most 200 bytes long. It has a
-// character that no id has, such as the + between two ids, unless it is that of a single id in lower case.
+// system that ignores case. An element has no separator, does not begin with a dot, and is at most 200 bytes long. It
+// has a character that no id has, such as the + between two ids, unless it is that of a single id in lower case.
 func PathElement(ids ...string) string {
 	var b strings.Builder
 	for i, id := range ids {

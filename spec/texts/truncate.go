@@ -28,8 +28,8 @@ const (
 	cutEnd   = " more bytes)"
 )
 
-// Truncate returns a text of at most most bytes, which must be 64 or more. It cuts a longer text after a whole character
-// and appends the number of omitted bytes, including those that an earlier cut omitted.
+// Truncate returns a text of at most most bytes, which must be 64 or more. It cuts a longer text after a whole
+// character and appends the number of omitted bytes, including those that an earlier cut omitted.
 func Truncate(text string, most int) string {
 	if len(text) <= most {
 		return text

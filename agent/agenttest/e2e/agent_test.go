@@ -69,7 +69,9 @@ func TestSavingAFileChangesThatPipelineOnly(t *testing.T) {
 		t.Errorf("the other pipeline is now %+v", s)
 	}
 	before := len(agenttest.Numbers(t, a.Path("two.jsonl")))
-	a.Wait("more records of the other pipeline", func() bool { return len(agenttest.Numbers(t, a.Path("two.jsonl"))) > before })
+	a.Wait("more records of the other pipeline", func() bool {
+		return len(agenttest.Numbers(t, a.Path("two.jsonl"))) > before
+	})
 	a.Stop()
 	agenttest.WantConsecutive(t, agenttest.Numbers(t, a.Path("one.jsonl")))
 	agenttest.WantConsecutive(t, agenttest.Numbers(t, a.Path("two.jsonl")))
@@ -208,7 +210,8 @@ func TestReferencesAreResolvedAtStart(t *testing.T) {
 	t.Setenv("AGENT_TEST_DIR", "")
 	a := agenttest.Start(t, "")
 	t.Setenv("AGENT_TEST_OUTPUT", a.Path("p.jsonl"))
-	file := strings.Replace(agenttest.Generated(a.Dir, "p", 1000, ""), `path: "`+a.Path("p.jsonl")+`"`, "path: '${AGENT_TEST_OUTPUT}'", 1)
+	file := strings.Replace(agenttest.Generated(a.Dir, "p", 1000, ""), `path: "`+a.Path("p.jsonl")+`"`,
+		"path: '${AGENT_TEST_OUTPUT}'", 1)
 	a.Save("p.yaml", file)
 	a.Wait("records", func() bool { return len(agenttest.Numbers(t, a.Path("p.jsonl"))) > 10 })
 	d, err := a.Store.Declarations(t.Context())

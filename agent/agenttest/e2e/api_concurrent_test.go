@@ -98,7 +98,8 @@ func (c *crowdOfClients) run(client, rounds int) {
 		})
 		next := fmt.Sprintf("%d-%d", client, round)
 		c.access(client, access{id, true, seen.value, next}, func() result {
-			got := c.Do("PUT", "/v1/pipelines/"+id, fmt.Sprintf(`{"config":{"name":%q,"description":%q}}`, id, next), "If-Match", etag)
+			body := fmt.Sprintf(`{"config":{"name":%q,"description":%q}}`, id, next)
+			got := c.Do("PUT", "/v1/pipelines/"+id, body, "If-Match", etag)
 			if got.Status != http.StatusOK && got.Status != http.StatusPreconditionFailed {
 				c.T.Errorf("PUT: %d %s", got.Status, got.Body)
 			}
@@ -171,7 +172,8 @@ func watchFile(t *testing.T, w *web, n int) {
 		if got.Status == http.StatusNotFound && last == "" {
 			continue
 		}
-		if err := json.Unmarshal([]byte(got.Body), &p); err != nil || got.Status != http.StatusOK || p.Config.Description < last {
+		if err := json.Unmarshal([]byte(got.Body), &p); err != nil || got.Status != http.StatusOK ||
+			p.Config.Description < last {
 			t.Errorf("after %s: %d %s", last, got.Status, got.Body)
 			return
 		}
@@ -179,7 +181,8 @@ func watchFile(t *testing.T, w *web, n int) {
 			changes++
 		}
 		last = p.Config.Description
-		if got := w.Do("PUT", "/v1/pipelines/z", `{"config":{"name":"z","description":"000000000"}}`); got.Status != http.StatusConflict {
+		got = w.Do("PUT", "/v1/pipelines/z", `{"config":{"name":"z","description":"000000000"}}`)
+		if got.Status != http.StatusConflict {
 			t.Errorf("change of the file's pipeline: %d %s", got.Status, got.Body)
 		}
 	}

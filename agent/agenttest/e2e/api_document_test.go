@@ -105,7 +105,8 @@ func TestDocumentsLeaveFilesAlone(t *testing.T) {
 	w.WaitPhase("p", spec.PhaseRunning, 1)
 	for path, hash := range map[string]string{"/v1/pipelines/plan": "", "/v1/pipelines/apply": `,"hash":"0"`} {
 		got := w.Do("POST", path, `{"config":{"id":"p","status":"stopped"}`+hash+`}`)
-		if got.Status != http.StatusConflict || !strings.Contains(got.Body, `"file":"p.yaml"`) || !strings.Contains(got.Body, `"line":"3"`) || !strings.Contains(got.Body, "change the file instead") {
+		if got.Status != http.StatusConflict || !strings.Contains(got.Body, `"file":"p.yaml"`) ||
+			!strings.Contains(got.Body, `"line":"3"`) || !strings.Contains(got.Body, "change the file instead") {
 			t.Errorf("%s: %d %s", path, got.Status, got.Body)
 		}
 	}

@@ -150,7 +150,8 @@ func TestAnyRequestIsAnswered(t *testing.T) {
 	w.Must("POST", "/v1/pipelines", `{"id":"after","config":{"name":"after"}}`, nil)
 	w.Must("GET", "/readyz", "", nil)
 	if s := w.State("p"); s.Phase != spec.PhaseRunning {
-		if got := w.Do("POST", "/v1/pipelines/p/start", ""); got.Status != http.StatusOK && !strings.Contains(got.Body, "pipeline.running") {
+		if got := w.Do("POST", "/v1/pipelines/p/start", ""); got.Status != http.StatusOK &&
+			!strings.Contains(got.Body, "pipeline.running") {
 			t.Errorf("the pipeline is %s: %d %s", s.Phase, got.Status, got.Body)
 		}
 	}

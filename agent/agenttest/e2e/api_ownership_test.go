@@ -31,10 +31,12 @@ func TestWritesAreRevisions(t *testing.T) {
 	w := startWeb(t, "")
 	w.GenerateOverAPI("p")
 	w.Must("PUT", "/v1/pipelines/p", `{"config":{"name":"p","description":"second"}}`, nil)
-	if got := w.Do("PUT", "/v1/connectors/p:src", `{"config":{"settings":{"rate":"2000"}}}`); got.Status != http.StatusBadRequest {
+	const twiceTheRate = `{"config":{"settings":{"rate":"2000"}}}`
+	if got := w.Do("PUT", "/v1/connectors/p:src", twiceTheRate); got.Status != http.StatusBadRequest {
 		t.Errorf("change of a running pipeline: %d", got.Status)
 	}
-	w.Must("PUT", "/v1/connectors/p:src?live", `{"config":{"settings":{"rate":"2000","format.type":"structured","format.options.n":"int"}}}`, nil)
+	w.Must("PUT", "/v1/connectors/p:src?live",
+		`{"config":{"settings":{"rate":"2000","format.type":"structured","format.options.n":"int"}}}`, nil)
 	running := func(generation int64) {
 		t.Helper()
 		if s := w.status("p"); s.Generation != generation {
@@ -84,7 +86,8 @@ func TestFilesWin(t *testing.T) {
 		{"POST", "/v1/pipelines/import", `{"version":"2.2","pipelines":[{"id":"p","status":"stopped"}]}`},
 	} {
 		got := w.Do(c.method, c.path, c.body)
-		if got.Status != http.StatusConflict || !strings.Contains(got.Body, `"file":"p.yaml"`) || !strings.Contains(got.Body, `"line":"3"`) {
+		if got.Status != http.StatusConflict || !strings.Contains(got.Body, `"file":"p.yaml"`) ||
+			!strings.Contains(got.Body, `"line":"3"`) {
 			t.Errorf("%s %s: %d %s", c.method, c.path, got.Status, got.Body)
 		}
 	}
@@ -136,7 +139,8 @@ func TestOwnershipMovesBothWays(t *testing.T) {
 	w.GenerateOverAPI("p")
 	w.More(t, "p")
 	since := w.State("p").Since
-	if got := w.Do("POST", "/v1/pipelines/p/adopt", "{}"); got.Status != http.StatusBadRequest || !strings.Contains(got.Body, "export") {
+	if got := w.Do("POST", "/v1/pipelines/p/adopt", "{}"); got.Status != http.StatusBadRequest ||
+		!strings.Contains(got.Body, "export") {
 		t.Errorf("adopting without a file: %d %s", got.Status, got.Body)
 	}
 	file := w.Do("POST", "/v1/pipelines/p/export", "")
@@ -232,7 +236,8 @@ func TestImportOfAnExport(t *testing.T) {
 	}
 	other := startWeb(t, "")
 	file = strings.ReplaceAll(file, w.Dir, other.Dir)
-	if got := other.Do("POST", "/v1/pipelines/import", file, "Content-Type", "application/yaml"); got.Status != http.StatusOK {
+	got = other.Do("POST", "/v1/pipelines/import", file, "Content-Type", "application/yaml")
+	if got.Status != http.StatusOK {
 		t.Fatalf("import: %d %s", got.Status, got.Body)
 	}
 	other.WaitPhase("p", spec.PhaseRunning, 0)

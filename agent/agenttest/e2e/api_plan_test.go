@@ -24,7 +24,8 @@ func TestPlanOfAnAgent(t *testing.T) {
 	w.Save("p.yaml", plans.File("p", "running", "1"))
 	w.WaitPhase("p", spec.PhaseRunning, 1)
 
-	if plan, err := w.API.Plan(t.Context()); err != nil || plan.Files != 1 || plan.CleanupDelay == "" || len(plans.Lines(&plan)) != 0 {
+	if plan, err := w.API.Plan(t.Context()); err != nil || plan.Files != 1 || plan.CleanupDelay == "" ||
+		len(plans.Lines(&plan)) != 0 {
 		t.Errorf("nothing changed: %+v, %v", plan, err)
 	}
 	for _, c := range planCases {
@@ -116,7 +117,8 @@ func TestPlanWithoutFiles(t *testing.T) {
 		plan, err := w.API.Plan(t.Context())
 		return err == nil && len(plan.Pipelines) == 0 && slices.Equal(plan.Held, []string{"p.yaml"})
 	})
-	if plan, err := w.API.PlanFiles(t.Context(), rest.PlanRequest{Replace: true}); err != nil || !slices.Equal(plan.Held, []string{"p.yaml"}) {
+	if plan, err := w.API.PlanFiles(t.Context(), rest.PlanRequest{Replace: true}); err != nil ||
+		!slices.Equal(plan.Held, []string{"p.yaml"}) {
 		t.Errorf("no files in an empty directory: %+v, %v", plan, err)
 	}
 	// Files that go from a directory that is followed do not come back by themselves.

@@ -20,10 +20,12 @@ var errEnough = errors.New("enough")
 func TestProcessorsOverTheAPI(t *testing.T) {
 	t.Parallel()
 	w := startWeb(t, "")
-	w.Save("p.yaml", agenttest.Generated(w.Dir, "p", 100, "processors: [{id: mark, plugin: field.set, settings: {field: .Payload.After.mark, value: seen}}]")+
+	w.Save("p.yaml", agenttest.Generated(w.Dir, "p", 100,
+		"processors: [{id: mark, plugin: field.set, settings: {field: .Payload.After.mark, value: seen}}]")+
 		"        processors: [{id: own, plugin: field.set, settings: {field: .Payload.After.own, value: late}}]\n")
 	w.WaitPhase("p", spec.PhaseRunning, 1)
-	if body := w.Do("GET", "/v1/processors/plugins", "").Body; !strings.Contains(body, `"name":"builtin:field.set@`) || !strings.Contains(body, `"custom.javascript`) && !strings.Contains(body, `builtin:custom.javascript@`) {
+	if body := w.Do("GET", "/v1/processors/plugins", "").Body; !strings.Contains(body, `"name":"builtin:field.set@`) ||
+		!strings.Contains(body, `"custom.javascript`) && !strings.Contains(body, `builtin:custom.javascript@`) {
 		t.Errorf("the plugins are %.300s", body)
 	}
 	first := func(path string) string {
@@ -73,7 +75,8 @@ func TestProcessorsOverTheAPI(t *testing.T) {
 			t.Errorf("inspect-%s of none: %d %s", side, got.Status, got.Body)
 		}
 	}
-	if got := w.Do("POST", "/v1/processors", `{"plugin":"field.sett","parent":{"type":"TYPE_PIPELINE","id":"p"},"config":{"settings":{}}}`); got.Status == 200 {
+	const misspelled = `{"plugin":"field.sett","parent":{"type":"TYPE_PIPELINE","id":"p"},"config":{"settings":{}}}`
+	if got := w.Do("POST", "/v1/processors", misspelled); got.Status == 200 {
 		t.Errorf("a file's pipeline took a processor: %s", got.Body)
 	}
 }

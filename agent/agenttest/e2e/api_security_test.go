@@ -43,9 +43,12 @@ func TestPagesOfOtherSitesReachNothing(t *testing.T) {
 		{"another port", "POST", "/v1/pipelines/p/stop", "", []string{"Origin", "http://127.0.0.1:1"}, 403},
 		{"a page without origin", "POST", "/v1/pipelines/p/stop", "", []string{"Origin", "null"}, 403},
 		{"same site, another host", "POST", "/v1/pipelines/p/stop", "", []string{"Sec-Fetch-Site", "same-site"}, 403},
-		{"text of a page", "POST", "/v1/pipelines", `{"config":{"name":"n"}}`, []string{"Content-Type", "text/plain", "Origin", w.API.URL, "Sec-Fetch-Site", "same-origin"}, 415},
+		{"text of a page", "POST", "/v1/pipelines", `{"config":{"name":"n"}}`,
+			[]string{"Content-Type", "text/plain", "Origin", w.API.URL, "Sec-Fetch-Site", "same-origin"}, 415},
 		{"text of another site", "POST", "/v1/pipelines", `{"config":{"name":"n"}}`, []string{"Content-Type", "text/plain", "Sec-Fetch-Site", "cross-site"}, 403},
-		{"a form of a page", "POST", "/v1/pipelines", `{"config":{"name":"n"}}`, []string{"Content-Type", "application/x-www-form-urlencoded", "Origin", w.API.URL, "Sec-Fetch-Site", "same-origin"}, 415},
+		{"a form of a page", "POST", "/v1/pipelines", `{"config":{"name":"n"}}`,
+			[]string{"Content-Type", "application/x-www-form-urlencoded", "Origin", w.API.URL,
+				"Sec-Fetch-Site", "same-origin"}, 415},
 		{"rebound name", "GET", "/v1/pipelines", "", []string{"Host", "evil.example:" + port}, 421},
 		{"rebound name, changing", "DELETE", "/v1/pipelines/p", "", []string{"Host", "evil.example", "Origin", "http://evil.example"}, 421},
 		{"rebound WebSocket", "GET", "/v1/connectors/p:src/inspect", "", append([]string{"Host", "evil.example:" + port, "Origin", "http://evil.example:" + port}, upgrade...), 421},
@@ -53,7 +56,8 @@ func TestPagesOfOtherSitesReachNothing(t *testing.T) {
 		{"WebSocket of a page without origin", "GET", "/v1/connectors/p:src/inspect", "", append([]string{"Origin", "null"}, upgrade...), 403},
 		{"a name with the same beginning", "GET", "/v1/pipelines", "", []string{"Host", "localhost.evil.example"}, 421},
 		{"the explorer by another name", "GET", "/openapi/", "", []string{"Host", "evil.example"}, 421},
-		{"its own page", "POST", "/v1/pipelines", `{"id":"own","config":{"name":"own"}}`, []string{"Origin", w.API.URL, "Sec-Fetch-Site", "same-origin"}, 200},
+		{"its own page", "POST", "/v1/pipelines", `{"id":"own","config":{"name":"own"}}`,
+			[]string{"Origin", w.API.URL, "Sec-Fetch-Site", "same-origin"}, 200},
 	} {
 		got := w.Do(c.method, c.path, c.body, c.headers...)
 		if got.Status != c.status {
@@ -189,7 +193,9 @@ func TestSecretsAreShownNowhere(t *testing.T) {
 	w := startWeb(t, dir)
 	w.Must("POST", "/v1/pipelines", `{"id":"p","config":{"name":"p"}}`, nil)
 	w.Must("POST", "/v1/connectors", fmt.Sprintf(journalSource, "https://user:"+secret+"@host/db"), nil)
-	w.Must("POST", "/v1/connectors", fmt.Sprintf(`{"id":"dst","type":"TYPE_DESTINATION","plugin":"file","pipelineId":"p","config":{"settings":{"path":"%s/out"}}}`, dir), nil)
+	w.Must("POST", "/v1/connectors", fmt.Sprintf(
+		`{"id":"dst","type":"TYPE_DESTINATION","plugin":"file","pipelineId":"p","config":{"settings":{"path":"%s/out"}}}`,
+		dir), nil)
 	w.Must("POST", "/v1/pipelines/p/start", "", nil)
 	for _, c := range []struct{ method, path, body string }{
 		{"POST", "/v1/connectors", fmt.Sprintf(`{"type":"TYPE_SOURCE","plugin":"generator","pipelineId":"p","config":{"settings":{"password":%q,"rate":"-1"}}}`, secret)},
@@ -253,7 +259,8 @@ func TestTokensThatProtectLittle(t *testing.T) {
 		{"as they should be", "r", "s3cret", 0o640, ""},
 	} {
 		cfg := settings(t, "127.0.0.1:0")
-		cfg.API.Auth.ReadTokenFile, cfg.API.Auth.AdminTokenFile = agenttest.SecretFile(t, c.read), agenttest.SecretFile(t, c.admin)
+		cfg.API.Auth.ReadTokenFile = agenttest.SecretFile(t, c.read)
+		cfg.API.Auth.AdminTokenFile = agenttest.SecretFile(t, c.admin)
 		if err := os.Chmod(cfg.API.Auth.AdminTokenFile, c.mode); err != nil {
 			t.Fatal(err)
 		}
@@ -310,7 +317,8 @@ func TestGuessingTokens(t *testing.T) {
 	n := 0
 	for ; guess() == 401 && n < 1000; n++ {
 	}
-	if got := w.Do("GET", "/v1/pipelines", "", "Authorization", "Bearer guess"); n < 10 || n == 1000 || got.Status == 429 && got.Header.Get("Retry-After") == "" {
+	if got := w.Do("GET", "/v1/pipelines", "", "Authorization", "Bearer guess"); n < 10 || n == 1000 ||
+		got.Status == 429 && got.Header.Get("Retry-After") == "" {
 		t.Errorf("after %d guesses: %d %s", n, got.Status, got.Body)
 	}
 	if got := w.Do("GET", "/v1/pipelines", "", "Authorization", "Bearer admin"); got.Status != 200 {
@@ -320,7 +328,8 @@ func TestGuessingTokens(t *testing.T) {
 
 func TestTokensOfAnAgent(t *testing.T) {
 	w := startWeb(t, "", func(c *config.Config) {
-		c.API.Auth = config.Auth{ReadTokenFile: agenttest.SecretFile(t, "reader\n"), AdminTokenFile: agenttest.SecretFile(t, "admin\n")}
+		c.API.Auth = config.Auth{ReadTokenFile: agenttest.SecretFile(t, "reader\n"),
+			AdminTokenFile: agenttest.SecretFile(t, "admin\n")}
 	})
 	w.Save("p.yaml", agenttest.Generated(w.Dir, "p", 100, ""))
 	w.WaitPhase("p", spec.PhaseRunning, 1)

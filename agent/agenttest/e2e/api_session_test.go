@@ -53,7 +53,8 @@ func TestSessionWithIdsOfTheAgent(t *testing.T) {
 	w.Must("POST", "/v1/pipelines", `{"config":{"name":"demo","description":"d"}}`, &p)
 	create := func(typ, plugin, settings string, out any) {
 		t.Helper()
-		w.Must("POST", "/v1/connectors", fmt.Sprintf(`{"type":%q,"plugin":%q,"pipelineId":%q,"config":{"name":"c","settings":%s}}`, typ, plugin, p.ID, settings), out)
+		w.Must("POST", "/v1/connectors", fmt.Sprintf(
+			`{"type":%q,"plugin":%q,"pipelineId":%q,"config":{"name":"c","settings":%s}}`, typ, plugin, p.ID, settings), out)
 	}
 	create("TYPE_SOURCE", "generator", `{"format.type":"structured","format.options.name":"string","format.options.at":"time","rate":"200"}`, &source)
 	create("TYPE_DESTINATION", "log", `{}`, &destination)
@@ -71,7 +72,8 @@ func TestSessionWithIdsOfTheAgent(t *testing.T) {
 		}
 	}
 	for _, path := range []string{"/v1/connectors/" + source.ID, "/v1/pipelines/" + p.ID} {
-		if got := w.Do("DELETE", path, ""); got.Status != http.StatusBadRequest || !strings.Contains(got.Body, "pipeline.running") && !strings.Contains(got.Body, "attached") {
+		if got := w.Do("DELETE", path, ""); got.Status != http.StatusBadRequest ||
+			!strings.Contains(got.Body, "pipeline.running") && !strings.Contains(got.Body, "attached") {
 			t.Errorf("DELETE %s of a running pipeline: %d %s", path, got.Status, got.Body)
 		}
 	}
@@ -109,7 +111,9 @@ func journalAt(t *testing.T) (*web, func() string) {
 	executable.Install(t, dir, "journal")
 	w := startWeb(t, dir)
 	w.Must("POST", "/v1/pipelines", `{"id":"p","config":{"name":"p"}}`, nil)
-	w.Must("POST", "/v1/connectors", fmt.Sprintf(`{"id":"dst","type":"TYPE_DESTINATION","plugin":"file","pipelineId":"p","config":{"settings":{"path":"%s/p.jsonl"}}}`, dir), nil)
+	w.Must("POST", "/v1/connectors", fmt.Sprintf(
+		`{"id":"dst","type":"TYPE_DESTINATION","plugin":"file","pipelineId":"p","config":{"settings":{"path":"%s/p.jsonl"}}}`,
+		dir), nil)
 	read := 0
 	return w, func() string {
 		b, err := os.ReadFile(w.Path("journal"))

@@ -93,8 +93,10 @@ func TestEncryption(t *testing.T) {
 	}{
 		"no key":         {config.TLS{CertFile: encrypted.CertFile}, "api.tls.key-file"},
 		"no certificate": {config.TLS{ClientCAFile: mutual.ClientCAFile}, "api.tls.cert-file"},
-		"no PEM":         {config.TLS{CertFile: encrypted.CertFile, KeyFile: encrypted.KeyFile, ClientCAFile: agenttest.SecretFile(t, "x")}, "no PEM certificate"},
-		"no file":        {config.TLS{CertFile: "/nowhere", KeyFile: "/nowhere"}, "api.tls.cert-file"},
+		"no PEM": {
+			config.TLS{CertFile: encrypted.CertFile, KeyFile: encrypted.KeyFile, ClientCAFile: agenttest.SecretFile(t, "x")},
+			"no PEM certificate"},
+		"no file": {config.TLS{CertFile: "/nowhere", KeyFile: "/nowhere"}, "api.tls.cert-file"},
 	} {
 		cfg := settings(t, "127.0.0.1:0")
 		cfg.API.TLS = c.tls

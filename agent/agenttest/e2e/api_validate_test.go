@@ -13,8 +13,8 @@ import (
 	"github.com/conduit-agent/conduit/api/rest"
 )
 
-// TestValidationIsBounded has a connector be checked with many settings that are all wrong, secret ones among them: with
-// eight times as many it takes about eight times as long, and not 64 times, as if each was compared with each.
+// TestValidationIsBounded validates a connector whose many settings are all wrong, secret ones among them. With eight
+// times as many settings it takes about eight times as long, and not 64 times, as when each is compared with each.
 func TestValidationIsBounded(t *testing.T) { // not in parallel: the CPU time is that of the process
 	a := agenttest.Start(t, "")
 	c := &client.Client{URL: "http://" + a.Address()}
@@ -23,18 +23,20 @@ func TestValidationIsBounded(t *testing.T) { // not in parallel: the CPU time is
 		for i := range count {
 			settings[fmt.Sprintf("raet.%d.password", i)] = fmt.Sprintf("wrong-%d-value", i)
 		}
-		return c.ValidateConnector(ctx, rest.Validation{Type: rest.TypeSource, Plugin: "generator", Config: rest.ConnectorConfig{Settings: settings}})
+		return c.ValidateConnector(ctx,
+			rest.Validation{Type: rest.TypeSource, Plugin: "generator", Config: rest.ConnectorConfig{Settings: settings}})
 	}
 	takes := func(count int) time.Duration {
 		began := cpuTime(t)
 		err := validate(t.Context(), count)
 		var e *rest.Error
-		if !errors.As(err, &e) || len(e.Violations) == 0 || len(e.Violations) > 101 || strings.Contains(fmt.Sprint(e, e.Violations), "wrong-") {
+		if !errors.As(err, &e) || len(e.Violations) == 0 || len(e.Violations) > 101 ||
+			strings.Contains(fmt.Sprint(e, e.Violations), "wrong-") {
 			t.Errorf("%.300v", err)
 		}
 		return cpuTime(t) - began
 	}
-	takes(250) // what is made once
+	takes(250) // initializes caches
 	if few, many := takes(250), takes(2000); many > 32*few {
 		t.Errorf("2000 settings took %v of CPU time, 250 took %v", many, few)
 	}

@@ -164,7 +164,8 @@ func (g *garden) pipeline(dir, id, source, from, destination, to, dlq string) st
 	end := func(name, typ, plugin, fail string) string {
 		switch plugin {
 		case "builtin:generator":
-			return fmt.Sprintf("  - {id: %s, type: %s, plugin: %q, settings: {rate: 100, recordCount: 5, format.type: raw, format.options.n: int}}\n", name, typ, plugin)
+			return fmt.Sprintf("  - {id: %s, type: %s, plugin: %q, "+
+				"settings: {rate: 100, recordCount: 5, format.type: raw, format.options.n: int}}\n", name, typ, plugin)
 		case "builtin:file":
 			return fmt.Sprintf("  - {id: %s, type: %s, plugin: %q, settings: {path: %q}}\n", name, typ, plugin, dir+"/"+id+".out")
 		}
@@ -197,7 +198,8 @@ func TestPlantedSecretsAreShownNowhere(t *testing.T) {
 		for _, path := range append(pathsOf(w, all), "/metrics", "/v1/events", "/v1/pipelines/read/status") {
 			got := w.Do("GET", path, "", "Authorization", "Bearer "+all)
 			if found := g.found(got.Body); len(found) > 0 {
-				t.Errorf("%s with the %s token shows %d secrets, such as %s: %.300s", path, token, len(found), found[0], around(got.Body, found[0]))
+				t.Errorf("%s with the %s token shows %d secrets, such as %s: %.300s", path, token, len(found), found[0],
+					around(got.Body, found[0]))
 			}
 		}
 	}

@@ -19,7 +19,8 @@ func TestDeadLetterThatStopsThePipeline(t *testing.T) {
 	agenttest.AppendTo(t, w.Path("in.log"), "good\nbad one\n")
 	w.Save("p.yaml", agenttest.Picky(w.Dir, agenttest.IsBad, ""))
 	w.WaitPhase("p", spec.PhaseDegraded, 0)
-	if l := w.DeadLetters(); len(l) != 1 || !l[0].Stopped || l[0].Stage != rest.StagePipelineProcessor || l[0].RefusedBy != "p:check" || l[0].Generation != 1 || !strings.Contains(l[0].Error, "it is bad") {
+	if l := w.DeadLetters(); len(l) != 1 || !l[0].Stopped || l[0].Stage != rest.StagePipelineProcessor ||
+		l[0].RefusedBy != "p:check" || l[0].Generation != 1 || !strings.Contains(l[0].Error, "it is bad") {
 		t.Fatalf("kept is %+v", l)
 	}
 	if err := w.API.StartPipeline(t.Context(), "p"); err == nil {
@@ -27,8 +28,12 @@ func TestDeadLetterThatStopsThePipeline(t *testing.T) {
 	}
 	w.Wait("it to be refused again", func() bool { l := w.DeadLetters(); return len(l) == 1 && l[0].Times == 2 })
 	w.Save("p.yaml", agenttest.Picky(w.Dir, agenttest.IsBad, agenttest.Tolerant))
-	w.Wait("it to be settled", func() bool { l := w.DeadLetters(); return len(l) == 1 && !l[0].Stopped && l[0].Generation == 2 })
-	if l, err := w.API.DeadLetter(t.Context(), "p", "1"); err != nil || len(l.Refusals) != 3 || !strings.Contains(string(l.Record), "YmFkIG9uZQ==") {
+	w.Wait("it to be settled", func() bool {
+		l := w.DeadLetters()
+		return len(l) == 1 && !l[0].Stopped && l[0].Generation == 2
+	})
+	if l, err := w.API.DeadLetter(t.Context(), "p", "1"); err != nil || len(l.Refusals) != 3 ||
+		!strings.Contains(string(l.Record), "YmFkIG9uZQ==") {
 		t.Errorf("it is %+v, %v", l, err)
 	}
 }
@@ -65,7 +70,8 @@ func TestReplay(t *testing.T) {
 	if s := w.replay(rest.ReplayRequest{All: true}); s.Read != 4 || s.Settled != 3 || s.Refused != 1 || s.Error != "" || s.Generation != 2 {
 		t.Errorf("through the corrected one: %+v", s)
 	}
-	if got, want := agenttest.Payloads(t, w.Path("out.jsonl")), []string{"good", "bad 1", "bad 2", "bad 4"}; !slices.Equal(got, want) {
+	want := []string{"good", "bad 1", "bad 2", "bad 4"}
+	if got := agenttest.Payloads(t, w.Path("out.jsonl")); !slices.Equal(got, want) {
 		t.Errorf("written is %q, want %q", got, want)
 	}
 	left := w.DeadLetters()
@@ -83,7 +89,8 @@ func TestReplay(t *testing.T) {
 	if s := w.replay(rest.ReplayRequest{IDs: []int64{3}}); s.Settled != 1 {
 		t.Errorf("edited: %+v", s)
 	}
-	if got := agenttest.Payloads(t, w.Path("out.jsonl")); len(got) != 5 || got[4] != "fine 3" || len(w.DeadLetters()) != 0 {
+	if got := agenttest.Payloads(t, w.Path("out.jsonl")); len(got) != 5 || got[4] != "fine 3" ||
+		len(w.DeadLetters()) != 0 {
 		t.Errorf("written is %q, left are %v", got, w.DeadLetters())
 	}
 }
@@ -135,10 +142,13 @@ pipelines:
 		t.Fatalf("%+v", s)
 	}
 	all := "-s0-s2-p0-p2"
-	if got, want := agenttest.Payloads(t, w.Path("one.jsonl")), []string{"good" + all + "-d0-d2", "bad-source" + all + "-d0-d2", "bad-pipeline" + all + "-d0-d2", "bad-one" + all + "-d0-d2"}; !slices.Equal(got, want) {
+	want := []string{"good" + all + "-d0-d2", "bad-source" + all + "-d0-d2", "bad-pipeline" + all + "-d0-d2",
+		"bad-one" + all + "-d0-d2"}
+	if got := agenttest.Payloads(t, w.Path("one.jsonl")); !slices.Equal(got, want) {
 		t.Errorf("one has %q, want %q", got, want)
 	}
-	if got, want := agenttest.Payloads(t, w.Path("two.jsonl")), []string{"bad-one" + all, "good" + all, "bad-source" + all, "bad-pipeline" + all}; !slices.Equal(got, want) {
+	want = []string{"bad-one" + all, "good" + all, "bad-source" + all, "bad-pipeline" + all}
+	if got := agenttest.Payloads(t, w.Path("two.jsonl")); !slices.Equal(got, want) {
 		t.Errorf("two has %q, want %q", got, want)
 	}
 }

@@ -117,7 +117,9 @@ func TestNoConnectorFailsInSilence(t *testing.T) {
 			t.Errorf("destination %s is not tried", c.Name)
 		}
 	}
-	a := agenttest.StartWired(t, dir, agenttest.Hasty, func(c *config.Config) { c.Shutdown.Timeout = 100 * time.Millisecond })
+	a := agenttest.StartWired(t, dir, agenttest.Hasty, func(c *config.Config) {
+		c.Shutdown.Timeout = 100 * time.Millisecond
+	})
 	a.Save("all.yaml", file.String())
 	for id, stage := range blame {
 		a.Wait("a stall of "+stage, func() bool {

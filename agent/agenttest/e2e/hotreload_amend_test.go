@@ -34,7 +34,8 @@ func TestASlowDestinationIsReplaced(t *testing.T) {
 	d.Save("p.yaml", agenttest.Variant{Settings: fmt.Sprintf("path: %q", d.Path("pipe"))}.Text(20000))
 	d.WaitPhase("p", spec.PhaseRunning, 1)
 	got := func(stage string) int {
-		return int(agenttest.Scrape(t, d.Agent, fmt.Sprintf(`conduit_source_sequence{component_id="p:src",pipeline_id="p",pipeline_name="p",stage=%q}`, stage)))
+		return int(agenttest.Scrape(t, d.Agent,
+			fmt.Sprintf(`conduit_source_sequence{component_id="p:src",pipeline_id="p",pipeline_name="p",stage=%q}`, stage)))
 	}
 	d.Wait("records to queue up", func() bool { return got("read")-got("settled") > 500 })
 	d.Save("p.yaml", agenttest.Variant{Settings: fmt.Sprintf("path: %q", d.Path("p.jsonl"))}.Text(20000))
@@ -81,11 +82,13 @@ func TestDestinationsThatCannotTakeOver(t *testing.T) {
 		d.WaitGrowth("p.jsonl")
 	}
 	failed(agenttest.Variant{Settings: "pth: x"}.Text(20000), "p.yaml:12:25") // line and column of the setting
-	failed(agenttest.Variant{Settings: good.Settings, More: "    processors: [{id: x, plugin: no.such}]\n"}.Text(20000), `cannot find processor "no.such"`)
+	failed(agenttest.Variant{Settings: good.Settings, More: "    processors: [{id: x, plugin: no.such}]\n"}.Text(20000),
+		`cannot find processor "no.such"`)
 	if n := d.Starts("p"); n != 1 {
 		t.Errorf("it was started %d times", n)
 	}
-	failed(agenttest.Variant{Settings: fmt.Sprintf("path: %q", d.Path("missing/p.jsonl"))}.Text(20000), "cannot open destination p:dst")
+	failed(agenttest.Variant{Settings: fmt.Sprintf("path: %q", d.Path("missing/p.jsonl"))}.Text(20000),
+		"cannot open destination p:dst")
 	if n := d.Starts("p"); n != 2 {
 		t.Errorf("it was started %d times", n)
 	}

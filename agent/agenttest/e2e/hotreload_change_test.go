@@ -174,28 +174,36 @@ func TestLostPositionsAreReported(t *testing.T) {
 		save func(d *desk)
 		want map[string]int // warnings by reason
 	}{
-		"the id": {func(d *desk) { d.Save("p.yaml", strings.Replace(d.Generated("p", 1), "id: p\n", "id: r\n", 1)) }, map[string]int{"LooksRenamed": 1}},
+		"the id": {func(d *desk) {
+			d.Save("p.yaml", strings.Replace(d.Generated("p", 1), "id: p\n", "id: r\n", 1))
+		}, map[string]int{"LooksRenamed": 1}},
 		"the id and the file": {func(d *desk) {
 			d.Remove("p.yaml")
 			d.WaitWithdrawn("p")
 			d.Save("r.yaml", strings.Replace(d.Generated("p", 1), "id: p\n", "id: r\n    name: other\n", 1))
 		}, map[string]int{"LooksRenamed": 1}},
-		"the file":                  {func(d *desk) { d.Rename("p.yaml", "r.yaml") }, nil},
-		"another pipeline, added":   {func(d *desk) { d.Save("r.yaml", strings.Replace(d.Generated("p", 1), "id: p\n", "id: r\n", 1)) }, nil},
+		"the file": {func(d *desk) { d.Rename("p.yaml", "r.yaml") }, nil},
+		"another pipeline, added": {func(d *desk) {
+			d.Save("r.yaml", strings.Replace(d.Generated("p", 1), "id: p\n", "id: r\n", 1))
+		}, nil},
 		"another pipeline, instead": {func(d *desk) { d.Save("p.yaml", d.Generated("r", 2)) }, nil},
-		"the id of a source":        {func(d *desk) { d.Save("p.yaml", strings.Replace(d.Generated("p", 2), "id: src", "id: other", 1)) }, map[string]int{"PositionLost": 1}},
+		"the id of a source": {func(d *desk) {
+			d.Save("p.yaml", strings.Replace(d.Generated("p", 2), "id: src", "id: other", 1))
+		}, map[string]int{"PositionLost": 1}},
 		"a source that is a destination now": {func(d *desk) {
 			d.Save("p.yaml", strings.NewReplacer("id: src", "id: was-dst", "id: dst", "id: src").Replace(d.Generated("p", 2)))
 		}, map[string]int{"PositionLost": 1}},
 		"the plugin of a source": {func(d *desk) {
-			d.Save("p.yaml", strings.Replace(d.Generated("p", 1), "plugin: builtin:generator\n        settings: {rate: 1, format.type: structured, format.options.n: int}",
+			d.Save("p.yaml", strings.Replace(d.Generated("p", 1),
+				"plugin: builtin:generator\n        settings: {rate: 1, format.type: structured, format.options.n: int}",
 				"plugin: builtin:file\n        settings: {path: "+d.Path("in")+"}", 1))
 		}, map[string]int{"PositionLost": 1}},
 		"how the plugin is called": {func(d *desk) {
 			d.Save("p.yaml", strings.Replace(d.Generated("p", 2), "builtin:generator", "generator", 1))
 		}, nil},
 		"the plugin of a destination": {func(d *desk) {
-			d.Save("p.yaml", strings.Replace(d.Generated("p", 2), "builtin:file\n        settings: {path: \""+d.Path("p.jsonl")+"\"}", "builtin:log", 1))
+			d.Save("p.yaml", strings.Replace(d.Generated("p", 2),
+				"builtin:file\n        settings: {path: \""+d.Path("p.jsonl")+"\"}", "builtin:log", 1))
 		}, nil},
 	}
 	for name, c := range changes {

@@ -112,7 +112,8 @@ func TestWrongFilesStopNothing(t *testing.T) {
 // A file that was never valid affects no other file, not even at the first start.
 func TestAWrongFileAtTheFirstStart(t *testing.T) {
 	dir := agenttest.NewDir(t)
-	for name, content := range map[string]string{"a.yaml": "pipelines: [", "p.yaml": agenttest.Generated(dir, "p", 1, ""), "z.yaml": ""} {
+	for name, content := range map[string]string{"a.yaml": "pipelines: [", "p.yaml": agenttest.Generated(dir, "p", 1, ""),
+		"z.yaml": ""} {
 		if err := os.WriteFile(dir+"/pipelines/"+name, []byte(content), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -141,7 +142,8 @@ func TestSettingsStayAsWritten(t *testing.T) {
 func TestReferencesAreNotExpandedTwice(t *testing.T) {
 	t.Setenv("AGENT_TEST_NAME", "pa$$word$HOME${HOME}")
 	d := deskIn(t, "")
-	d.Save("p.yaml", strings.Replace(d.Generated("p", 1), "/p.jsonl", "/${AGENT_TEST_NAME}$$x-${AGENT_TEST_UNSET:-default}", 1))
+	d.Save("p.yaml",
+		strings.Replace(d.Generated("p", 1), "/p.jsonl", "/${AGENT_TEST_NAME}$$x-${AGENT_TEST_UNSET:-default}", 1))
 	d.Runs("p", 1)
 	d.Wait("the file", func() bool {
 		_, err := os.Stat(d.Path("pa$$word$HOME${HOME}$x-default"))

@@ -122,7 +122,8 @@ func TestTheStateOfTheDirectoryIsShown(t *testing.T) {
 			t.Errorf("%s: files %+v, error %v", state, files, err)
 		}
 		for _, s := range spec.DirectoryStates {
-			if in := agenttest.Scrape(t, d.Agent, `conduit_pipelines_directory{state="`+string(s)+`"}`) == 1; in != (s == state) {
+			in := agenttest.Scrape(t, d.Agent, `conduit_pipelines_directory{state="`+string(s)+`"}`) == 1
+			if in != (s == state) {
 				t.Errorf("%s: the metric of %s is %v", state, s, in)
 			}
 		}

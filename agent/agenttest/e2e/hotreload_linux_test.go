@@ -12,7 +12,8 @@ import (
 func TestTwoAgentsOnOneDirectory(t *testing.T) {
 	t.Parallel()
 	logged := func(version int) string {
-		return strings.Replace(agenttest.Generated("", "p", version, ""), "plugin: builtin:file\n        settings: {path: \"/p.jsonl\"}", "plugin: builtin:log", 1)
+		return strings.Replace(agenttest.Generated("", "p", version, ""),
+			"plugin: builtin:file\n        settings: {path: \"/p.jsonl\"}", "plugin: builtin:log", 1)
 	}
 	one := deskIn(t, "")
 	one.Save("p.yaml", logged(1))

@@ -86,7 +86,8 @@ func TestReferencedFilesOfDestinations(t *testing.T) {
 	d := deskIn(t, "")
 	names := []string{"one.jsonl", "two.jsonl"}
 	d.put("secret", d.Path(names[0]))
-	d.Become(agenttest.Variant{Settings: "path: '${file:" + d.Path("secret") + "}', sdk.record.format: opencdc/json"}, 20000)
+	d.Become(agenttest.Variant{Settings: "path: '${file:" + d.Path("secret") + "}', sdk.record.format: opencdc/json"},
+		20000)
 	for i := 1; i <= 6; i++ {
 		d.WaitGrowth(names[(i+1)%2])
 		d.put("secret", d.Path(names[i%2]))
@@ -153,7 +154,8 @@ func TestReferencedFilesOfRefusedEdits(t *testing.T) {
 			d.put("other", "nonsense")
 			d.Save("p.yaml", d.secretly("p", "secret"))
 			d.waitStarts("p", 1)
-			edited := strings.Replace(d.Generated("p", 1), "rate: 1", "rate: '"+strings.Replace(edit, "other", d.Path("other"), 1)+"'", 1)
+			edited := strings.Replace(d.Generated("p", 1), "rate: 1",
+				"rate: '"+strings.Replace(edit, "other", d.Path("other"), 1)+"'", 1)
 			d.Save("p.yaml", edited)
 			d.refused("p", 2)
 			attempt := d.State("p").LastAttempt.At

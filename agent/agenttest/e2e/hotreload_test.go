@@ -170,7 +170,8 @@ var savesThatChangeNothingCases = map[string]func(d *desk){
 		d.Wait("the new name", func() bool { return d.Declared("p").Pipeline.Name == "other" })
 	},
 	"the order of keys": func(d *desk) {
-		d.Save("p.yaml", strings.Replace(d.Generated("p", 1), "rate: 1, format.type: structured", "format.type: structured, rate: 1", 1))
+		d.Save("p.yaml",
+			strings.Replace(d.Generated("p", 1), "rate: 1, format.type: structured", "format.type: structured, rate: 1", 1))
 	},
 	"other files, editors' files and directories": func(d *desk) {
 		d.Write("notes.txt", d.Generated("x", 1))
@@ -188,7 +189,9 @@ var savesThatChangeNothingCases = map[string]func(d *desk){
 		d.Save("r.yaml", d.Generated("p", 1))
 		d.WaitProblem("r.yaml", "declared in p.yaml already")
 		d.Save("p.yaml", "version: \"2.2\"\npipelines: []\n")
-		d.Wait("the new owner, without problems", func() bool { return d.Declared("p").Owner.Path == "r.yaml" && d.Problems("r.yaml") == "" })
+		d.Wait("the new owner, without problems", func() bool {
+			return d.Declared("p").Owner.Path == "r.yaml" && d.Problems("r.yaml") == ""
+		})
 	},
 	"moved, the old place first": func(d *desk) {
 		d.Save("p.yaml", "version: \"2.2\"\npipelines: []\n")

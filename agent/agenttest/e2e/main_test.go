@@ -24,8 +24,8 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// inMemory has temporary directories be in memory where there is room for what the tests write, and returns the directory
-// that they are in: what hundreds of agents sync to a disk takes time, and shows nothing as long as the power stays on.
+// inMemory moves temporary directories to a file system in memory if it has enough space, and returns the new
+// directory. Syncing the files of hundreds of agents to a disk takes time and tests nothing while the power stays on.
 // Benchmarks write to the disk, as agents do.
 func inMemory() string {
 	if flag.Lookup("test.bench").Value.String() != "" {

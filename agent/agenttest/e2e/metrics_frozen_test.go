@@ -62,7 +62,8 @@ func TestMetricsAreFrozen(t *testing.T) {
 	w := startWeb(t, dir)
 	w.Save("p.yaml", strings.ReplaceAll(everything, "DIR", w.Dir))
 	w.Wait("records and dead letters", func() bool {
-		return agenttest.LineCount(w.Path("p.jsonl")) == 60 && agenttest.LineCount(w.Path("dead.jsonl")) == 60 && agenttest.LineCount(w.Path("unspooled.jsonl")) == 10
+		return agenttest.LineCount(w.Path("p.jsonl")) == 60 && agenttest.LineCount(w.Path("dead.jsonl")) == 60 &&
+			agenttest.LineCount(w.Path("unspooled.jsonl")) == 10
 	})
 	w.WaitPhase("broken", spec.PhaseRecovering, 0)
 	go func() {
@@ -97,7 +98,8 @@ func TestMetricsAreFrozen(t *testing.T) {
 // usedMetricsExist checks that the dashboard and the alert rules are made of metrics that there are.
 func usedMetricsExist(t *testing.T, described string) {
 	used := map[string]bool{}
-	for _, name := range regexp.MustCompile(`\bconduit_\w+`).FindAllString(string(telemetry.Dashboard())+string(telemetry.Alerts(telemetry.AlertRules())), -1) {
+	shown := string(telemetry.Dashboard()) + string(telemetry.Alerts(telemetry.AlertRules()))
+	for _, name := range regexp.MustCompile(`\bconduit_\w+`).FindAllString(shown, -1) {
 		used[strings.TrimSuffix(name, "_bucket")] = true
 	}
 	if len(used) < 25 {
@@ -228,7 +230,8 @@ func TestMetricsCountBytesOfContent(t *testing.T) {
 			if n := counted(); n != 60 {
 				t.Errorf("%s: %s counts %v calls, want one for each record", id, connector, n)
 			}
-			if got := agenttest.Scrape(t, a, "conduit_connector_bytes_sum"+labels); int(got) != want || got != agenttest.Scrape(t, a, "conduit_connector_bytes_total"+labels) {
+			if got := agenttest.Scrape(t, a, "conduit_connector_bytes_sum"+labels); int(got) != want ||
+				got != agenttest.Scrape(t, a, "conduit_connector_bytes_total"+labels) {
 				t.Errorf("%s: %s counts %v bytes, want %d", id, connector, got, want)
 			}
 		}

@@ -57,7 +57,8 @@ func TestMetricsCountWhatPassed(t *testing.T) {
 	if v := agenttest.Scrape(t, a, "conduit_committed_positions_total"); v < 1 || v > n {
 		t.Errorf("%v positions committed for %v records", v, n)
 	}
-	syncs, commits := agenttest.Scrape(t, a, "conduit_fsync_duration_seconds_count"), agenttest.Scrape(t, a, "conduit_commit_duration_seconds_count")
+	syncs, commits := agenttest.Scrape(t, a, "conduit_fsync_duration_seconds_count"),
+		agenttest.Scrape(t, a, "conduit_commit_duration_seconds_count")
 	if took := agenttest.Scrape(t, a, "conduit_fsync_duration_seconds_sum"); syncs < commits || commits < 1 || took <= 0 {
 		t.Errorf("%v writes to the disk in %v s for %v commits", syncs, took, commits)
 	}
@@ -95,13 +96,19 @@ func TestMetricsNameThePipeline(t *testing.T) {
 		a.WaitPhase(id, spec.PhaseRunning, 0)
 	}
 	a.Wait("both to be measured", func() bool {
-		return agenttest.Scrape(t, a, `conduit_connector_execution_duration_seconds_count{component_id="p:src",pipeline_id="p",pipeline_name="Orders",plugin="builtin:generator",type="source"}`) > 0 &&
-			agenttest.Scrape(t, a, `conduit_connector_records_total{component_id="q:dst",pipeline_id="q",pipeline_name="Orders",plugin="builtin:file",type="destination"}`) > 0
+		executions := agenttest.Scrape(t, a, `conduit_connector_execution_duration_seconds_count{component_id="p:src",`+
+			`pipeline_id="p",pipeline_name="Orders",plugin="builtin:generator",type="source"}`)
+		records := agenttest.Scrape(t, a, `conduit_connector_records_total{component_id="q:dst",`+
+			`pipeline_id="q",pipeline_name="Orders",plugin="builtin:file",type="destination"}`)
+		return executions > 0 && records > 0
 	})
-	before := agenttest.Scrape(t, a, `conduit_source_sequence{component_id="p:src",pipeline_id="p",pipeline_name="Orders",stage="acked"}`)
+	before := agenttest.Scrape(t, a,
+		`conduit_source_sequence{component_id="p:src",pipeline_id="p",pipeline_name="Orders",stage="acked"}`)
 	a.Save("p.yaml", agenttest.Generated(a.Dir, "p", 1000, "name: Others"))
 	a.Wait("the new name", func() bool { return strings.Contains(agenttest.MetricsOf(a), `pipeline_name="Others"`) })
-	if after := agenttest.Scrape(t, a, `conduit_source_sequence{component_id="p:src",pipeline_id="p",pipeline_name="Others",stage="acked"}`); after < before {
+	after := agenttest.Scrape(t, a,
+		`conduit_source_sequence{component_id="p:src",pipeline_id="p",pipeline_name="Others",stage="acked"}`)
+	if after < before {
 		t.Errorf("%v records under the new name, %v before", after, before)
 	}
 	if strings.Contains(agenttest.MetricsOf(a), `pipeline_id="p",pipeline_name="Orders"`) {
@@ -118,7 +125,8 @@ func TestMetricsCountWhatIsDeclared(t *testing.T) {
 		a.WaitPhase(id, spec.PhaseRunning, 0)
 	}
 	counts := func(n float64) bool {
-		return agenttest.Scrape(t, a, `conduit_pipelines{status="running"}`) == n && agenttest.Scrape(t, a, `conduit_connectors{type="source"}`) == n
+		return agenttest.Scrape(t, a, `conduit_pipelines{status="running"}`) == n &&
+			agenttest.Scrape(t, a, `conduit_connectors{type="source"}`) == n
 	}
 	if !counts(2) {
 		t.Errorf("%s", agenttest.MetricsOf(a))

@@ -144,7 +144,9 @@ func TestProcessorsWithStateAreExchanged(t *testing.T) {
 		a.WaitPhase("p", spec.PhaseRunning, int64(n-19))
 	}
 	both := func(m agenttest.Output) bool { return m.Payload.After["first"] != m.Payload.After["last"] }
-	a.Wait("a window in which processors were exchanged", func() bool { return slices.ContainsFunc(agenttest.OutputsIn(t, a.Path("p.jsonl")), both) })
+	a.Wait("a window in which processors were exchanged", func() bool {
+		return slices.ContainsFunc(agenttest.OutputsIn(t, a.Path("p.jsonl")), both)
+	})
 	if s := a.State("p"); s.Failures > 0 {
 		t.Errorf("it failed: %s", s.Error)
 	}

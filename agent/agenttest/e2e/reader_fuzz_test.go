@@ -54,7 +54,8 @@ func TestReadersReachNoSecretAndChangeNothing(t *testing.T) {
 	if after := stateOf(t, w); after != before {
 		t.Errorf("the state has changed from\n%s\nto\n%s", before, after)
 	}
-	if least := 10 * *requests; statuses[http.StatusOK] < least || statuses[http.StatusForbidden] < least || statuses[http.StatusUnauthorized] > 0 {
+	if least := 10 * *requests; statuses[http.StatusOK] < least || statuses[http.StatusForbidden] < least ||
+		statuses[http.StatusUnauthorized] > 0 {
 		t.Errorf("the requests did not reach what they should: %v", statuses)
 	}
 	t.Logf("statuses %v", statuses)

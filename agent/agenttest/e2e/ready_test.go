@@ -26,7 +26,8 @@ func onePipeline(t *testing.T) config.Config {
 	dir := agenttest.NewDir(t)
 	cfg.DB.SQLite.Path, cfg.Pipelines.Path, cfg.Connectors.Path = filepath.Join(dir, "conduit.db"), filepath.Join(dir, "pipelines"), filepath.Join(dir, "connectors")
 	cfg.API.Enabled = false
-	if err := os.WriteFile(filepath.Join(dir, "pipelines", "p.yaml"), []byte(agenttest.Generated(dir, "p", 1, "")), 0o600); err != nil {
+	file := []byte(agenttest.Generated(dir, "p", 1, ""))
+	if err := os.WriteFile(filepath.Join(dir, "pipelines", "p.yaml"), file, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	return cfg

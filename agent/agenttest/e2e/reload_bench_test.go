@@ -24,7 +24,8 @@ func crowd(tb testing.TB, n int) string {
 	dir := agenttest.NewDir(tb)
 	for i := range n {
 		id := fmt.Sprintf("p%04d", i)
-		if err := os.WriteFile(filepath.Join(dir, "pipelines", id+".yaml"), []byte(agenttest.Generated(dir, id, 1, "")), 0o600); err != nil {
+		file := []byte(agenttest.Generated(dir, id, 1, ""))
+		if err := os.WriteFile(filepath.Join(dir, "pipelines", id+".yaml"), file, 0o600); err != nil {
 			tb.Fatal(err)
 		}
 	}
@@ -48,12 +49,14 @@ func allRun(a *agent.Agent, n int) func() bool {
 func multitude(tb testing.TB, files, n int) string {
 	tb.Helper()
 	dir := crowd(tb, n)
-	if err := os.WriteFile(filepath.Join(dir, "pipelines", "p0000.yaml"), []byte(agenttest.Generated(dir, "p0000", 1000, "")), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "pipelines", "p0000.yaml"),
+		[]byte(agenttest.Generated(dir, "p0000", 1000, "")), 0o600); err != nil {
 		tb.Fatal(err)
 	}
 	for i := n; i < files; i++ {
 		id := fmt.Sprintf("p%04d", i)
-		if err := os.WriteFile(filepath.Join(dir, "pipelines", id+".yaml"), []byte(agenttest.Generated(dir, id, 1, "status: stopped")), 0o600); err != nil {
+		file := []byte(agenttest.Generated(dir, id, 1, "status: stopped"))
+		if err := os.WriteFile(filepath.Join(dir, "pipelines", id+".yaml"), file, 0o600); err != nil {
 			tb.Fatal(err)
 		}
 	}

@@ -78,7 +78,8 @@ func TestValuesOfReferencesAreNotLoggedByConnectors(t *testing.T) {
 	t.Setenv("LEAK", "canary-51c0a7")
 	d := deskIn(t, "")
 	d.Must(os.WriteFile(d.Path("canary-51c0a7"), []byte("1\n2\n"), 0o600))
-	d.Save("p.yaml", strings.NewReplacer("builtin:generator", "builtin:file", "rate: 1,", "path: '"+d.Dir+"/${LEAK}'} #").Replace(d.Generated("p", 1)))
+	d.Save("p.yaml", strings.NewReplacer("builtin:generator", "builtin:file", "rate: 1,",
+		"path: '"+d.Dir+"/${LEAK}'} #").Replace(d.Generated("p", 1)))
 	d.Wait("records", func() bool { b, _ := os.ReadFile(d.Path("p.jsonl")); return strings.Count(string(b), "\n") == 2 })
 	d = d.again(func() { d.Must(os.Truncate(d.Path("canary-51c0a7"), 2)) })
 	d.Wait("the connector to log", func() bool { return strings.Contains(d.Log(), "/${LEAK}") })
@@ -95,7 +96,8 @@ func TestValuesOfReferencesAreNotInDeadLetters(t *testing.T) {
 	t.Setenv("LEAK", "canary-51c0a7")
 	d := deskIn(t, "")
 	d.Must(os.Symlink("/dev/full", d.Path("canary-51c0a7")))
-	d.Save("p.yaml", strings.Replace(agenttest.Generated(d.Dir, "p", 1, "dead-letter-queue: {window-size: 0}"), "p.jsonl", "${LEAK}", 1))
+	d.Save("p.yaml",
+		strings.Replace(agenttest.Generated(d.Dir, "p", 1, "dead-letter-queue: {window-size: 0}"), "p.jsonl", "${LEAK}", 1))
 	d.Wait("a dead letter", func() bool { return strings.Contains(d.Log(), "cannot write to "+d.Dir+"/${LEAK}") })
 	if strings.Contains(d.Log(), "canary-51c0a7") {
 		t.Error("the log shows it")

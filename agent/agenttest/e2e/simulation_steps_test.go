@@ -32,7 +32,8 @@ func (s *simulation) step() {
 	s.check()
 	for id, d := range s.Model.Declared {
 		b, known := before[id]
-		same := known && b.Generation == d.Generation && b.Running == d.Running && b.Wants() == d.Wants() && d.Running.Generation != 0
+		same := known && b.Generation == d.Generation && b.Running == d.Running && b.Wants() == d.Wants() &&
+			d.Running.Generation != 0
 		if n := s.life(id).opens - opens[id]; same && !s.disturbed[id] && n != 0 {
 			s.differs("%s was restarted for nothing, %d times", id, n)
 		}

@@ -38,9 +38,8 @@ var (
 	firstSeed = flag.Int("seed", 1, "seed of the first sequence that TestSimulatedAgent tries")
 )
 
-// TestSimulatedAgent has everything happen that may happen to the files, the store and
-// the process of an agent, in sequences made of a seed, in virtual time, and compares
-// what it does with the model.
+// TestSimulatedAgent compares an agent with a model of it. In virtual time, random sequences of events happen to the
+// pipeline files, the store and the process of the agent.
 func TestSimulatedAgent(t *testing.T) {
 	t.Parallel()
 	cfg, _, err := config.Load(config.Sources{Path: os.DevNull})
@@ -159,7 +158,8 @@ func (s *simulation) differs(format string, args ...any) {
 func (s *simulation) wrong() bool { return len(s.diffs)+len(s.faults) > 0 }
 
 func (s *simulation) report() string {
-	return strings.Join(s.did, "\n") + "\n-- and then:\n" + strings.Join(append(s.diffs, s.faults...), "\n") + "\n-- want:\n" + s.Model.String()
+	return strings.Join(s.did, "\n") + "\n-- and then:\n" + strings.Join(append(s.diffs, s.faults...), "\n") +
+		"\n-- want:\n" + s.Model.String()
 }
 
 // start starts an agent.
@@ -239,7 +239,8 @@ func (s *simulation) checkDeclared(id string, have *spec.Declaration, want *mode
 		}
 		return
 	}
-	got := model.Intent{Version: versionOf(&have.Pipeline), Owner: have.Owner.Path, Generation: have.Generation, Override: have.Override, Withdrawn: have.Withdrawn, Purge: have.Purge}
+	got := model.Intent{Version: versionOf(&have.Pipeline), Owner: have.Owner.Path, Generation: have.Generation,
+		Override: have.Override, Withdrawn: have.Withdrawn, Purge: have.Purge}
 	near := want.Withdrawn.IsZero() == got.Withdrawn.IsZero() && want.Withdrawn.Sub(got.Withdrawn).Abs() < 22*time.Second
 	if near {
 		want.Withdrawn = got.Withdrawn // the agent found out while time passed
@@ -266,7 +267,8 @@ func (s *simulation) checkRuns(id string, state spec.State, want *model.Intent) 
 	}
 	want.Maybe = model.Ran{}
 	r := want.Running
-	if in != r.In || out != r.Out || state.RunningGeneration != r.Generation || (state.Phase == spec.PhaseRunning) != (r.Generation != 0) {
+	if in != r.In || out != r.Out || state.RunningGeneration != r.Generation ||
+		(state.Phase == spec.PhaseRunning) != (r.Generation != 0) {
 		s.differs("%s runs %d>%d, generation %d, %s (%s), want %s", id, in, out, state.RunningGeneration, state.Phase, state.Error, r)
 	}
 	if !want.Wants() || want.GaveUp == want.Generation {
@@ -275,7 +277,8 @@ func (s *simulation) checkRuns(id string, state spec.State, want *model.Intent) 
 	if a := state.LastAttempt; a == nil || a.Generation != want.Generation || (a.Error != "") != (want.Flaw != "") {
 		s.differs("%s was tried last %+v, want generation %d, flaw %q", id, a, want.Generation, want.Flaw)
 	}
-	if g := state.LastGood; (g == nil) != (want.Good.Generation == 0) || g != nil && (g.Generation != want.Good.Generation || versionOf(&g.Pipeline).Runs() != want.Good.Version) {
+	if g := state.LastGood; (g == nil) != (want.Good.Generation == 0) ||
+		g != nil && (g.Generation != want.Good.Generation || versionOf(&g.Pipeline).Runs() != want.Good.Version) {
 		s.differs("%s was good last %+v, want %+v", id, g, want.Good)
 	}
 }
@@ -314,7 +317,7 @@ func versionOf(p *spec.Pipeline) (v model.Version) {
 	return v
 }
 
-// declaring returns what a file says to declare v.
+// declaring returns the part of a pipeline file that declares v.
 func declaring(id string, v model.Version) string {
 	status, plugin := "running", "builtin:numbers"
 	var flaws [2]string

@@ -82,7 +82,8 @@ func TestStatusFiles(t *testing.T) {
 	})
 	t.Run("changed in place", func(t *testing.T) {
 		d := receiptDesk(t)
-		wantReceipt(t, d.deploy("p.yaml", strings.Replace(d.Generated("p", 1), "p.jsonl", "other.jsonl", 1)), "ok", "p ok running 2/2")
+		wantReceipt(t, d.deploy("p.yaml", strings.Replace(d.Generated("p", 1), "p.jsonl", "other.jsonl", 1)), "ok",
+			"p ok running 2/2")
 	})
 	t.Run("a comment", func(t *testing.T) {
 		d := receiptDesk(t)
@@ -128,7 +129,8 @@ func TestStatusFilesOfFilesThatChangePlaces(t *testing.T) {
 	t.Parallel()
 	t.Run("two pipelines", func(t *testing.T) {
 		d := receiptDesk(t)
-		wantReceipt(t, d.deploy("both.yaml", d.Generated("a", 1)+"---\n"+agenttest.Generated(d.Path("missing"), "b", 1, "")), "failed", "a ok running 1/1", "b failed recovering 0/1")
+		wantReceipt(t, d.deploy("both.yaml", d.Generated("a", 1)+"---\n"+agenttest.Generated(d.Path("missing"), "b", 1, "")),
+			"failed", "a ok running 1/1", "b failed recovering 0/1")
 	})
 	t.Run("one of two dropped", func(t *testing.T) {
 		d := receiptDesk(t)
@@ -219,7 +221,9 @@ func TestStatusFilesAcrossRestarts(t *testing.T) {
 		left, err := filepath.Glob(d.Path("conduit.db.status/*"))
 		return err == nil && len(left) == 1
 	})
-	d.again(func() { d.Must(os.RemoveAll(d.Path("conduit.db.status"))) }, func(c *config.Config) { c.Pipelines.StatusFiles = false }).Runs("q", 1)
+	d.again(func() { d.Must(os.RemoveAll(d.Path("conduit.db.status"))) }, func(c *config.Config) {
+		c.Pipelines.StatusFiles = false
+	}).Runs("q", 1)
 	d.Stop()
 	if _, err := os.Stat(d.Path("conduit.db.status")); !os.IsNotExist(err) {
 		t.Errorf("there are status files although the settings do not want them: %v", err)

@@ -17,12 +17,12 @@ import (
 	"github.com/conduit-agent/conduit/plugins/wire"
 )
 
-// variable, when set, makes the test binary the connector of that name.
+// variable, when set, turns the test binary into the connector of that name.
 const variable = "CONDUIT_TEST_PLUGIN"
 
-// Serve makes the test binary an executable when an agent started it as one that Install put there, and returns
-// otherwise. A TestMain calls it first. The executable is one of the connectors built in, with an x before its name, or
-// with gathering- when it is to write 10,000 records at a time unless set otherwise; journal; chaos; or one of more.
+// Serve runs a connector if an agent started the test binary through a file that Install wrote, and returns otherwise.
+// A TestMain calls it first. The connectors are the built-in ones with the prefix x, those with the prefix gathering-,
+// which write batches of 10,000 records by default, then journal, chaos, and the given ones.
 func Serve(more ...sdk.Connector) {
 	name := os.Getenv(variable)
 	if name == "" {
@@ -42,7 +42,8 @@ func Serve(more ...sdk.Connector) {
 		c.Name = name
 		wire.Serve(c)
 	}
-	more = append(more, sdk.Connector{Name: "journal", Version: "v1.0.0", NewSource: func() sdk.Source { return &journal{} }})
+	more = append(more,
+		sdk.Connector{Name: "journal", Version: "v1.0.0", NewSource: func() sdk.Source { return &journal{} }})
 	for _, c := range more {
 		if c.Name == name {
 			wire.Serve(c)
@@ -51,7 +52,7 @@ func Serve(more ...sdk.Connector) {
 	os.Exit(0)
 }
 
-// Install puts executables into the connectors directory of an agent's directory.
+// Install writes the executables of these names to the connectors directory of an agent.
 func Install(t *testing.T, dir string, names ...string) {
 	t.Helper()
 	exe, err := os.Executable()
@@ -63,9 +64,11 @@ func Install(t *testing.T, dir string, names ...string) {
 	}
 	for _, name := range names {
 		path, tmp := filepath.Join(dir, "connectors", name), filepath.Join(dir, name+".tmp")
-		script := fmt.Sprintf("#!/bin/sh\nGORACE=atexit_sleep_ms=0 JOURNAL=%s/journal %s=%s exec %s\n", dir, variable, name, exe)
+		script := fmt.Sprintf("#!/bin/sh\nGORACE=atexit_sleep_ms=0 JOURNAL=%s/journal %s=%s exec %s\n", dir, variable, name,
+			exe)
 		old := time.Now().Add(-time.Hour)
-		for _, err := range []error{os.WriteFile(tmp, []byte(script), 0o755), os.Chtimes(tmp, old, old), os.Rename(tmp, path)} {
+		for _, err := range []error{os.WriteFile(tmp, []byte(script), 0o755), os.Chtimes(tmp, old, old),
+			os.Rename(tmp, path)} {
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -77,7 +77,8 @@ func (j *journal) Read(ctx context.Context) ([]record.Record, error) {
 	case <-time.After(time.Millisecond):
 	}
 	j.n++
-	return []record.Record{{Position: record.Position(strconv.Itoa(j.n)), Operation: record.OperationCreate, After: record.Raw([]byte("x"))}}, nil
+	return []record.Record{{Position: record.Position(strconv.Itoa(j.n)), Operation: record.OperationCreate,
+		After: record.Raw([]byte("x"))}}, nil
 }
 
 // Journal reads the journal of an agent's directory.

@@ -137,7 +137,7 @@ var homes = map[string][]string{
 
 func TestImportsRunOneWay(t *testing.T) {
 	table, files := tableOf(t), 0
-	// Files are read rather than listed by the go command, so that the result is not taken from the cache when one of them changed.
+	// Parse the files instead of calling go list: reading them keeps a cached test result from surviving a changed file.
 	err := filepath.WalkDir(top, func(name string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -184,7 +184,7 @@ func TestImportsRunOneWay(t *testing.T) {
 // top is the top of the repository.
 const top = "../../.."
 
-// ignored reports whether a file is a program of its own, which "go generate" runs.
+// ignored reports whether a file is a separate program, such as one for "go generate".
 func ignored(file *ast.File) bool {
 	for _, group := range file.Comments {
 		for _, c := range group.List {

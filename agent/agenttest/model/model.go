@@ -1,5 +1,5 @@
-// Package model predicts what an agent makes of its pipeline files, going by complete scans, by what came over the API and
-// by the time.
+// Package model predicts the state of the pipelines of an agent from complete scans of its pipeline files, requests of
+// the API, and the time.
 package model
 
 import (
@@ -13,7 +13,7 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// What the agents are set to.
+// The settings of the agents.
 const (
 	Confirm = 2 * time.Second
 	Grace   = time.Minute
@@ -28,14 +28,14 @@ const (
 	FlawInvalid  = "invalid"  // the file is wrong there, though it names the pipeline
 )
 
-// Version is what is declared of a pipeline.
+// Version is a declared version of a pipeline.
 type Version struct {
 	In, Out int // versions of the source and of the destination
 	Flaw    string
 	Stopped bool
 }
 
-// String says which version of each connector it is, and what is wrong with it.
+// String returns the versions of both connectors, "stopped" where that applies, and the flaw.
 func (v Version) String() string {
 	s := fmt.Sprintf("%d>%d", v.In, v.Out)
 	if v.Stopped {
@@ -44,17 +44,17 @@ func (v Version) String() string {
 	return strings.TrimSpace(s + " " + v.Flaw)
 }
 
-// Runs returns what differs between versions that run differently.
+// Runs returns v without the parts that do not change how it runs.
 func (v Version) Runs() Version { v.Stopped = false; return v }
 
-// Content is what a file says.
+// Content is the content of a pipeline file.
 type Content struct {
-	Broken bool // what it declares is not known completely
-	Empty  bool // there is nothing in it, which is broken, too
+	Broken bool // some of its declarations are unknown
+	Empty  bool // an empty file also counts as broken
 	Says   map[string]Version
 }
 
-// String says what the file declares.
+// String returns the declarations of the file.
 func (c *Content) String() string {
 	s := strings.TrimPrefix(fmt.Sprint(c.Says), "map")
 	if c.Broken {
@@ -63,26 +63,25 @@ func (c *Content) String() string {
 	return s
 }
 
-// Model is what is to be declared and to run, going by nothing but complete scans of the
-// files, by what came over the API, and by the time.
+// Model holds the expected declarations and running versions of an agent.
 type Model struct {
-	Dir     int  // which directory it is: another number, another directory
-	Missing bool // there is none
+	Dir     int  // identifies the directory of the pipeline files
+	Missing bool // the directory does not exist
 	Files   map[string]*Content
 
-	// What is known from the last scans.
-	Known     map[string]bool
-	last      int  // directory
-	populated bool // there were files in it
-	Confirmed bool // or it was confirmed that there need not be
-	Retained  bool // all files are gone, and that counts for nothing
+	// Results of the last scans.
+	Known     map[string]bool // files
+	last      int             // Dir of the last scan
+	populated bool            // the directory had files
+	Confirmed bool            // a user confirmed that all files are gone
+	Retained  bool            // all files are gone, and pipelines stay until a user confirms that
 
 	Declared map[string]*Intent // by pipeline
 	deleted  map[string]int64   // last generations of pipelines that were deleted
 	Faulty   map[string]bool    // files with errors
 }
 
-// Intent is what is declared of a pipeline, and what has come of it.
+// Intent is the declaration of a pipeline and its state.
 type Intent struct {
 	Version
 	Owner      string // path of the file; "" for the API
@@ -91,14 +90,14 @@ type Intent struct {
 	Withdrawn  time.Time // zero while it is declared
 	Purge      bool
 
-	Running Ran       // zero when nothing runs
-	Since   time.Time // when that was to run
-	Good    Ran       // proved itself last
+	Running Ran       // running version; zero for none
+	Since   time.Time // when Running was started
+	Good    Ran       // last known good version
 	GaveUp  int64     // generation that refused a record
-	Maybe   Ran       // may run though withdrawn: the agent may have started it before it scanned
+	Maybe   Ran       // may run although withdrawn: the agent may have started it before its first scan
 }
 
-// String says all of it.
+// String describes the intent with all that Converge may change.
 func (d *Intent) String() string {
 	owner := cmp.Or(d.Owner, "the API")
 	s := fmt.Sprintf("%s of %s, generation %d, running %s, good %s", d.Version, owner, d.Generation, d.Running, d.Good)
@@ -117,7 +116,7 @@ func (d *Intent) String() string {
 	return s
 }
 
-// Ran is a version that runs or did.
+// Ran is a version that runs or has run.
 type Ran struct {
 	Version
 	Generation int64
@@ -131,14 +130,15 @@ func (r Ran) String() string {
 	return fmt.Sprintf("%d>%d (%d)", r.In, r.Out, r.Generation)
 }
 
-// Wants reports whether the pipeline is to run.
+// Wants reports whether the pipeline should run.
 func (d *Intent) Wants() bool {
 	return d.Withdrawn.IsZero() && (d.Override == spec.StatusRunning || d.Override == "" && !d.Stopped)
 }
 
 // New returns the model of an agent that has read nothing yet.
 func New() Model {
-	return Model{Files: map[string]*Content{}, Declared: map[string]*Intent{}, deleted: map[string]int64{}, Known: map[string]bool{}}
+	return Model{Files: map[string]*Content{}, Declared: map[string]*Intent{}, deleted: map[string]int64{},
+		Known: map[string]bool{}}
 }
 
 // Restarted forgets what only a running agent knows.
@@ -151,7 +151,7 @@ func (m *Model) Restarted() {
 	}
 }
 
-// Converge takes in the files and brings about what is declared, until nothing changes.
+// Converge scans the files and starts, stops and deletes pipelines until nothing changes.
 func (m *Model) Converge(now time.Time) {
 	for before := ""; before != m.String(); {
 		before = m.String()
@@ -162,7 +162,7 @@ func (m *Model) Converge(now time.Time) {
 	}
 }
 
-// Scan takes in the files.
+// Scan reads the files and updates the declarations.
 func (m *Model) Scan(now time.Time) {
 	if m.Retained = false; m.Missing {
 		m.populated, m.Confirmed = false, false
@@ -204,7 +204,7 @@ func (m *Model) Scan(now time.Time) {
 	}
 }
 
-// claimed decides which of the files that declare a pipeline gets it.
+// claimed decides which of the files that declare a pipeline owns it.
 func (m *Model) claimed(id string, names []string, now time.Time) {
 	d := m.Declared[id]
 	switch {
@@ -233,11 +233,12 @@ func (m *Model) grant(id, name string) {
 	case v.Flaw != FlawInvalid:
 		m.Declare(id, v, name)
 	case d != nil && d.Owner == name:
-		d.Withdrawn = time.Time{} // back, and what it declares is not known
+		d.Withdrawn = time.Time{} // the file is back, but the declaration in it is unknown
 	}
 }
 
-// Declare makes v what is wanted.
+// Declare makes v the declared version of a pipeline, and increments the generation if v differs from the version
+// before.
 func (m *Model) Declare(id string, v Version, owner string) {
 	d := m.Declared[id]
 	if d == nil {
@@ -251,7 +252,7 @@ func (m *Model) Declare(id string, v Version, owner string) {
 	d.Version, d.Owner, d.Withdrawn = v, owner, time.Time{}
 }
 
-// unclaimed is about a pipeline that no file declares.
+// unclaimed updates a pipeline that no file declares.
 func (m *Model) unclaimed(d *Intent, now time.Time) {
 	broken := m.broken(d.Owner)
 	switch {
@@ -259,7 +260,7 @@ func (m *Model) unclaimed(d *Intent, now time.Time) {
 	case !broken && d.Withdrawn.IsZero():
 		d.Withdrawn = now
 	case broken && !m.Known[d.Owner]:
-		d.Withdrawn = time.Time{} // back, and what it declares is not known
+		d.Withdrawn = time.Time{} // the file is back, but the declaration in it is unknown
 	}
 }
 
@@ -268,7 +269,7 @@ func (m *Model) broken(name string) bool {
 	return c != nil && c.Broken
 }
 
-// run brings about what is declared of a pipeline.
+// run starts, stops or deletes a pipeline as declared.
 func (m *Model) run(id string, d *Intent, now time.Time) {
 	over := func(after time.Duration) bool { return !d.Withdrawn.IsZero() && !now.Before(d.Withdrawn.Add(after)) }
 	switch {
@@ -289,15 +290,17 @@ func (m *Model) run(id string, d *Intent, now time.Time) {
 	}
 }
 
-// Confirm takes what runs for good when it is better than none, no other than what is good
-// already, or has run for long enough.
+// Confirm makes the running version the last known good one if there is none, if it is the same version, or if it has
+// run for long enough.
 func (d *Intent) Confirm(now time.Time) {
-	if d.Running.Generation != 0 && (d.Good.Generation == 0 || d.Good.Version == d.Running.Version || now.Sub(d.Since) >= Confirm) {
+	if d.Running.Generation != 0 &&
+		(d.Good.Generation == 0 || d.Good.Version == d.Running.Version || now.Sub(d.Since) >= Confirm) {
 		d.Good = d.Running
 	}
 }
 
-// fit is what can run of what is declared: what runs, if that refused it at once.
+// fit returns the version that can run: the declared one if it has no flaw, the running one if the agent rejects the
+// declared one without stopping it, and the last known good one otherwise.
 func (d *Intent) fit() Ran {
 	switch {
 	case d.Flaw == "":

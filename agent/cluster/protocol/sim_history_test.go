@@ -12,8 +12,8 @@ import (
 
 var historyPath = flag.String("history", "", "file that gets the writes of claims of all histories")
 
-// history is a file of what agents were answered when they wrote claims, an operation of JSON a line, for those who check that
-// a register would have answered the same.
+// history is a file with the answers to the claims that agents wrote, one JSON operation per line. A checker can
+// compare them with the answers of a linearizable register.
 type history struct {
 	t    *testing.T
 	file *os.File

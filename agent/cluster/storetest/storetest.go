@@ -137,8 +137,8 @@ func expire(t *testing.T, open func() cluster.Store) {
 	}
 }
 
-// renew keeps a key for longer than it lives. Where the machine lets more time pass between two renewals than that, it is
-// no wonder that the key expires, and another one is tried.
+// renew keeps a key for longer than its lifetime by renewing it. If the machine is so slow that a renewal comes too
+// late, the key may expire, and renew tries another one.
 func renew(t *testing.T, open func() cluster.Store) {
 	s := open()
 	wait.For(t, "a key to be renewed in time", func() bool { return renewed(t, s, key(protocol.SessionPrefix)) })

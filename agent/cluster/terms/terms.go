@@ -33,7 +33,8 @@ func IsShared(d *spec.Declaration) bool {
 // Of returns the terms of a declaration. No other member has what the API declared for this one only,
 // nor the records of a spool on the disk of this host, so both are local whatever they declare.
 func Of(d *spec.Declaration) Terms {
-	t := Terms{Mode: cmp.Or(d.Pipeline.Cluster, spec.ClusterStrict), Rules: d.Pipeline.Placement, Instances: d.Pipeline.Instances, Kept: kept(&d.Pipeline),
+	t := Terms{Mode: cmp.Or(d.Pipeline.Cluster, spec.ClusterStrict), Rules: d.Pipeline.Placement,
+		Instances: d.Pipeline.Instances, Kept: kept(&d.Pipeline),
 		Runs: d.Withdrawn.IsZero() && d.Want() == spec.StatusRunning}
 	for i := range d.Pipeline.Connectors {
 		t.Connectors = append(t.Connectors, d.Pipeline.QualifiedID(d.Pipeline.Connectors[i].ID))

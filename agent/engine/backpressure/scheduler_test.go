@@ -23,7 +23,8 @@ type queue struct {
 }
 
 func newQueue(t *testing.T, most int) *queue {
-	return &queue{t: t, scheduler: backpressure.SchedulerWithLimit(most), got: map[int]*backpressure.Lease{}, start: time.Now()}
+	return &queue{t: t, scheduler: backpressure.SchedulerWithLimit(most), got: map[int]*backpressure.Lease{},
+		start: time.Now()}
 }
 
 // acquire asks for a lease in a goroutine, and returns when nothing moves any more.

@@ -1,4 +1,4 @@
-// Package disk makes file systems of which the power can be cut.
+// Package disk makes file systems that can lose their power.
 package disk
 
 import (
@@ -14,13 +14,13 @@ import (
 	"unsafe"
 )
 
-// Disk is a file system of its own, of which the power can be cut. The zero Disk is none.
+// Disk is a file system in a file, whose power can be cut. The zero Disk is no separate file system.
 type Disk struct{ image, dir string }
 
-// diskBytes is the size of it: small, to be filled soon.
+// diskBytes is the size of a Disk. It is small, so that it fills quickly.
 const diskBytes = 128 << 20
 
-// New makes a Disk at dir. why says why there is none.
+// New makes a Disk at dir with its content in the file image. If it cannot, why gives the reason.
 func New(image, dir string) (d *Disk, why string) {
 	if err := os.WriteFile(image, nil, 0o600); err != nil {
 		return &Disk{}, err.Error()
@@ -56,7 +56,7 @@ const (
 	noLogFlush   = 2
 )
 
-// Cut takes the power away: what is not on the disk never gets there.
+// Cut cuts the power: data that was not synced is lost.
 func (d *Disk) Cut() error {
 	f, err := os.Open(d.dir)
 	if err != nil {
@@ -70,7 +70,7 @@ func (d *Disk) Cut() error {
 	return nil
 }
 
-// Restore brings the power back. The connectors of an agent that was killed end soon after it.
+// Restore restores the power. It retries for a while, because the connectors of a killed agent end a little later.
 func (d *Disk) Restore() error {
 	for began := time.Now(); ; time.Sleep(20 * time.Millisecond) {
 		err := d.unmount()

@@ -1,21 +1,21 @@
 //go:build !linux
 
-// Package disk makes file systems of which the power can be cut.
+// Package disk makes file systems that can lose their power.
 package disk
 
-// Disk is a file system of its own. There is none.
+// Disk is not supported on this system.
 type Disk struct{}
 
-// New returns why there is no Disk.
+// New returns the reason why there is no Disk.
 func New(_, _ string) (d *Disk, why string) { return &Disk{}, "only Linux offers it" }
 
 // Separate reports whether there is a disk.
 func (d *Disk) Separate() bool { return false }
 
-// Cut takes the power away.
+// Cut cuts the power.
 func (d *Disk) Cut() error { return nil }
 
-// Restore brings the power back.
+// Restore restores the power.
 func (d *Disk) Restore() error { return nil }
 
 // Fill leaves no space.

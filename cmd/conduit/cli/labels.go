@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// LabelSelector selects pipelines by their labels: what those must be, all of it. The empty one selects everything.
+// LabelSelector selects the pipelines whose labels meet all of its requirements. The empty selector selects every
+// pipeline.
 type LabelSelector []labelRequirement
 
 type labelRequirement struct {
@@ -39,7 +40,7 @@ func ParseLabels(text string) (LabelSelector, error) {
 	return s, nil
 }
 
-// Matches reports whether the labels are what s says.
+// Matches reports whether the labels meet all requirements.
 func (s LabelSelector) Matches(labels map[string]string) bool {
 	for _, r := range s {
 		value, ok := labels[r.key]
@@ -53,7 +54,7 @@ func (s LabelSelector) Matches(labels map[string]string) bool {
 // String implements flag.Value.
 func (s *LabelSelector) String() string { return "" }
 
-// Set adds what text requires, as ParseLabels reads it.
+// Set adds the requirements in text, in the format of ParseLabels.
 func (s *LabelSelector) Set(text string) error {
 	more, err := ParseLabels(text)
 	*s = append(*s, more...)

@@ -28,7 +28,9 @@ const (
 )
 
 // journalFields are the attributes that entries have fields of their own for, with their names.
-var journalFields = map[string]string{"pipeline_id": "PIPELINE_ID", "connector_id": "CONNECTOR_ID", "plugin_name": "PLUGIN_NAME", "component": "COMPONENT"}
+var journalFields = map[string]string{
+	"pipeline_id": "PIPELINE_ID", "connector_id": "CONNECTOR_ID", "plugin_name": "PLUGIN_NAME", "component": "COMPONENT",
+}
 
 // Journal sends entries to the journal in the background: a journal that takes none holds nothing up. What
 // finds no place in the queue is counted, and the journal gets the number when it takes entries again.
@@ -40,7 +42,7 @@ type Journal struct {
 	done    chan struct{} // closed when that is sent
 }
 
-// OpenJournal connects to the journal at the path of its socket.
+// OpenJournal connects to the journal whose socket is at path.
 func OpenJournal(path string) (*Journal, error) {
 	conn, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: path, Net: "unixgram"})
 	if err != nil {
@@ -106,7 +108,8 @@ func (w *Journal) deliver(conn **net.UnixConn, entry []byte) {
 func lostEntries(n uint64) []byte {
 	e := appendJournalField(nil, "PRIORITY", "4")
 	e = appendJournalField(e, "SYSLOG_IDENTIFIER", journalIdentifier)
-	return appendJournalField(e, "MESSAGE", fmt.Sprintf("%d lines of the log are missing: the journal did not take them in time", n))
+	return appendJournalField(e, "MESSAGE",
+		fmt.Sprintf("%d lines of the log are missing: the journal did not take them in time", n))
 }
 
 // send sends an entry. The journal may have been restarted since the last one: then its socket is another.

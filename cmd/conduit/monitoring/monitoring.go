@@ -29,7 +29,9 @@ func alerts(p *cli.Program) *ffcli.Command {
 	return printing(p, "alerts", "Print alert rules for Prometheus.", `They are made of the metrics of this version, for rule_files in prometheus.yml.
 
 Example:
-  conduit alerts > /etc/prometheus/conduit.rules.yml`, func() []byte { return telemetry.Alerts(telemetry.AlertRules()) })
+  conduit alerts > /etc/prometheus/conduit.rules.yml`, func() []byte {
+		return telemetry.Alerts(telemetry.AlertRules())
+	})
 }
 
 // printing returns a command that prints what text returns.

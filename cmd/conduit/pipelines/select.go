@@ -16,7 +16,8 @@ func selectFlag(fs *flag.FlagSet, s *cli.LabelSelector) {
 
 // each does something to the pipeline that the arguments name, or to each one that is selected. What
 // fails does not keep it from the others.
-func each(ctx context.Context, r *cli.Remote, args []string, selected cli.LabelSelector, do func(id string) error) error {
+func each(ctx context.Context, r *cli.Remote, args []string, selected cli.LabelSelector,
+	do func(id string) error) error {
 	switch {
 	case len(args) == 1 && selected == nil:
 		return do(args[0])

@@ -173,7 +173,8 @@ func TestRaw(t *testing.T) {
 		if _, ok := quoted["\"<"].(bool); !ok {
 			t.Fatalf("no field with a quote in its name in %s", raw)
 		}
-		if m.I == nil || m.S == nil || m.T == nil || m.B == nil || m.D == nil || *m.S == "" || m.T.Before(begin) || m.T.After(time.Now()) {
+		if m.I == nil || m.S == nil || m.T == nil || m.B == nil || m.D == nil || *m.S == "" || m.T.Before(begin) ||
+			m.T.After(time.Now()) {
 			t.Fatalf("got %s", raw)
 		}
 	}

@@ -17,7 +17,8 @@ func TestSettings(t *testing.T) {
 		`"namespace": cannot be set with`: {"directory": "x", "namespace": "y"},
 	} {
 		s := &journald.Source{}
-		if err := s.Configure(t.Context(), s.Parameters().ApplyDefaults(settings)); err == nil || !strings.Contains(err.Error(), text) {
+		if err := s.Configure(t.Context(), s.Parameters().ApplyDefaults(settings)); err == nil ||
+			!strings.Contains(err.Error(), text) {
 			t.Errorf("got %v, want %q", err, text)
 		}
 	}

@@ -12,8 +12,7 @@ const (
 	smoothing       = 8        // the last batch counts as one in so many
 )
 
-// fetchLimiter has a client fetch less than its options say as long as messages need much memory for a byte that
-// is fetched.
+// fetchLimiter reduces the size of fetches while fetched messages need much memory per byte.
 type fetchLimiter struct {
 	fetch, partition int32
 	update           func(fetch, partition int32)
@@ -22,17 +21,16 @@ type fetchLimiter struct {
 	expansion float64 // bytes of memory for each byte fetched, a moving average; 0 before the first batch
 }
 
-// newFetchLimiter returns a limiter. fetch and partition are the bytes that the options of the client ask for: in a
-// fetch, and of one partition in it.
+// newFetchLimiter returns a limiter for a client whose options limit a fetch, and each partition in it, to these bytes.
 func newFetchLimiter(fetch, partition int32) *fetchLimiter {
 	return &fetchLimiter{fetch: fetch, partition: partition}
 }
 
-// Limit has update be called with what the next fetches are to ask for. It is called before the client fetches.
+// Limit sets the function that changes the limits of the next fetches. Call Limit before the client fetches.
 func (l *fetchLimiter) Limit(update func(fetch, partition int32)) { l.update = update }
 
-// Fetched takes note of a batch that was fetched: its bytes as the broker keeps it, more than 0, and those of the memory
-// that it takes. It may be called concurrently.
+// Fetched records a fetched batch: its size at the broker in bytes, more than 0, and the bytes of memory that it takes.
+// Fetched may be called concurrently.
 func (l *fetchLimiter) Fetched(kept, memory int) {
 	e := float64(memory) / float64(kept)
 	l.mu.Lock()

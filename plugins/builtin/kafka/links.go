@@ -12,9 +12,10 @@ import (
 	"github.com/conduit-agent/conduit/plugins/peer"
 )
 
-// brokerLinks are the connections of clients. A client has several to each broker, one of which may be idle for long:
-// when an answer does not come over one of them, all of the same broker that were not heard of since it was asked for are
-// half-open, too, most likely. They are ended, so that the client does not wait for its next answers on them as well.
+// brokerLinks are the connections of clients. A client has several connections to each broker, and some of them may be
+// idle for long. If a connection does not deliver an answer, the other connections to that broker that have delivered
+// nothing since the request are probably half-open, too. They are closed, so that the client does not wait for answers
+// on each of them in turn.
 type brokerLinks struct {
 	dialer net.Dialer
 	tls    *tls.Config // nil: connections are not encrypted
@@ -24,11 +25,13 @@ type brokerLinks struct {
 	all map[*brokerLink]struct{}
 }
 
-// newDialer returns what connects to brokers, with TLS unless secure is nil. batch is called with each batch of messages
-// that is fetched; it may be nil. The dialer may be used by several clients at a time. The
-// connections that it makes to a broker are ended together when an answer does not come over one of them: all that were not
-// heard of since it was asked for.
-func newDialer(secure *tls.Config, batch peer.BatchFunc) func(ctx context.Context, network, addr string) (net.Conn, error) {
+// newDialer returns a function that connects to brokers, with TLS unless secure is nil. batch, if not nil, is called
+// with each batch of messages that is fetched. Several clients may use the dialer at the same time. If one connection
+// to a broker does not deliver an answer, the dialer closes it and every other connection to that broker that has
+// delivered nothing since the request.
+func newDialer(
+	secure *tls.Config, batch peer.BatchFunc,
+) func(ctx context.Context, network, addr string) (net.Conn, error) {
 	l := &brokerLinks{dialer: net.Dialer{Timeout: dialTimeout}, tls: secure, batch: batch, all: map[*brokerLink]struct{}{}}
 	return l.dial
 }

@@ -14,7 +14,8 @@ func TestTokens(t *testing.T) {
 	asked, life := 0, "3600"
 	issuer := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		id, secret, _ := r.BasicAuth()
-		if id != "me" || secret != "s%26cret" || r.FormValue("grant_type") != "client_credentials" || r.FormValue("scope") != "a b" {
+		if id != "me" || secret != "s%26cret" || r.FormValue("grant_type") != "client_credentials" ||
+			r.FormValue("scope") != "a b" {
 			w.WriteHeader(http.StatusUnauthorized)
 			return
 		}
@@ -34,7 +35,8 @@ func TestTokens(t *testing.T) {
 			t.Errorf("got %q, want %q: %v", got, want, err)
 		}
 	}
-	if _, err := kafka.Token(t.Context(), kafka.NewTokens(issuer.URL, "me", "hidden", "")); err == nil || !strings.Contains(err.Error(), "401") || strings.Contains(err.Error(), "hidden") {
+	if _, err := kafka.Token(t.Context(), kafka.NewTokens(issuer.URL, "me", "hidden", "")); err == nil ||
+		!strings.Contains(err.Error(), "401") || strings.Contains(err.Error(), "hidden") {
 		t.Errorf("with a wrong secret: %v", err)
 	}
 	base := map[string]string{"servers": "localhost:1", "saslMechanism": "OAUTHBEARER"}

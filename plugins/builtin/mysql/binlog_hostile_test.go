@@ -116,10 +116,11 @@ func wholly(d *binlog.Decoder, events ...[]byte) error {
 	return nil
 }
 
-// TestHostileEvents decodes events of a server that makes much of little. Each is refused before it takes much memory.
+// TestHostileEvents decodes small events of a hostile server that expand to huge values. Each must be refused before it
+// takes much memory.
 func TestHostileEvents(t *testing.T) {
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(64 << 20))
-	const most = 192 << 20 // bytes that a case may allocate, of which decompressors take some that no pool keeps
+	const most = 192 << 20 // bytes that a case may allocate, including those of decompressors
 	wide := zeros(t, 20<<20)
 	var maps [][]byte
 	for i := range 100 {

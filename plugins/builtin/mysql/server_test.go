@@ -8,7 +8,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/builtin/mysql"
 )
 
-// TestMySQLHistory compares positions with what a MySQL has.
+// TestMySQLHistory compares positions with the transactions that a MySQL has executed and purged.
 func TestMySQLHistory(t *testing.T) {
 	const a, b = "3e11fa47-71ca-11e1-9e33-c80aa9429562", "4e11fa47-71ca-11e1-9e33-c80aa9429562"
 	for _, c := range []struct{ set, in, executed, purged, want string }{
@@ -20,21 +20,24 @@ func TestMySQLHistory(t *testing.T) {
 		{"", "", a + ":1-3", "", ""},
 	} {
 		err := mysql.Compare(c.set, c.in, c.executed, c.purged)
-		if (err == nil) != (c.want == "") || err != nil && (!strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "new snapshot is needed")) {
+		if (err == nil) != (c.want == "") ||
+			err != nil && (!strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "new snapshot is needed")) {
 			t.Errorf("%+v: %v", c, err)
 		}
 	}
 }
 
-// TestMySQLVariables names what must be set.
+// TestMySQLVariables checks that the error for a wrong server variable names it.
 func TestMySQLVariables(t *testing.T) {
 	good := func() map[string]string {
-		return map[string]string{"version": "8.4.0", "log_bin": "ON", "binlog_format": "ROW", "binlog_row_image": "FULL", "binlog_row_value_options": "", "gtid_mode": "ON"}
+		return map[string]string{"version": "8.4.0", "log_bin": "ON", "binlog_format": "ROW", "binlog_row_image": "FULL",
+			"binlog_row_value_options": "", "gtid_mode": "ON"}
 	}
 	if err := mysql.Check(good()); err != nil {
 		t.Error(err)
 	}
-	for name, value := range map[string]string{"log_bin": "OFF", "binlog_format": "STATEMENT", "binlog_row_image": "MINIMAL", "binlog_row_value_options": "PARTIAL_JSON"} {
+	for name, value := range map[string]string{"log_bin": "OFF", "binlog_format": "STATEMENT",
+		"binlog_row_image": "MINIMAL", "binlog_row_value_options": "PARTIAL_JSON"} {
 		v := good()
 		v[name] = value
 		if err := mysql.Check(v); err == nil || !strings.Contains(fmt.Sprint(err), name) {

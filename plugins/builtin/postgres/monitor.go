@@ -108,7 +108,8 @@ func (s *Source) watch(ctx context.Context) {
 			conn, err = pg.ConnectGuarded(ctx, s.settings.URL, s.settings.Timeout, nil)
 		}
 		if err == nil {
-			// Locks are waited for so long, which others wait behind. A server that is busy needs some time, however often it is asked.
+			// The timeout bounds the wait for locks, since other sessions would queue behind it. It is not short: a busy server
+			// needs some time to answer.
 			bounded, cancel := context.WithTimeout(ctx, max(3*s.settings.Heartbeat, s.settings.Timeout))
 			err = s.observe(bounded, &setup{&s.settings, conn, s.id})
 			cancel()

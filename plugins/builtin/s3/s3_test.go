@@ -16,7 +16,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// TestSettings says what is wrong with settings.
+// TestSettings checks that the error for a wrong setting names it.
 func TestSettings(t *testing.T) {
 	good := settings("127.0.0.1:1")
 	for setting, more := range map[string][]string{
@@ -53,7 +53,8 @@ func TestEncryption(t *testing.T) {
 				written = r.Header
 			}
 		}))
-		write(t, destination(t, settings(strings.TrimPrefix(s.URL, "http://"), append(more, "format", "json")...)), made("1", "a"))
+		write(t, destination(t, settings(strings.TrimPrefix(s.URL, "http://"), append(more, "format", "json")...)),
+			made("1", "a"))
 		if got := written.Get(name) + " " + written.Get(name+"-Aws-Kms-Key-Id"); got != wanted {
 			t.Errorf("%v: got %q, want %q", more, got, wanted)
 		}
@@ -149,8 +150,10 @@ func destination(t testing.TB, settings map[string]string) sdk.Destination {
 }
 
 func made(position, payload string) record.Record {
-	return record.Record{Position: record.Position(position), Operation: record.OperationCreate, Key: record.Raw([]byte("k<")),
-		Metadata: record.NewMetadata(map[string]string{"a": "1", record.KeySourceConnectorID: "p:s"}), After: record.Raw([]byte(payload))}
+	return record.Record{Position: record.Position(position), Operation: record.OperationCreate,
+		Key:      record.Raw([]byte("k<")),
+		Metadata: record.NewMetadata(map[string]string{"a": "1", record.KeySourceConnectorID: "p:s"}),
+		After:    record.Raw([]byte(payload))}
 }
 
 func write(t testing.TB, d sdk.Destination, records ...record.Record) {

@@ -238,7 +238,8 @@ func TestRoundTrip(t *testing.T) {
 		if m["severity"] != "warning" || m["facility"] != "local7" || m["hostname"] != "a_box" || m["appname"] != "create" || m["procid"] != "9" || !strings.HasPrefix(m["message"].(string), "with") {
 			t.Errorf("%v: got %v", more, m)
 		}
-		if at, err := time.Parse(time.RFC3339Nano, m["timestamp"].(string)); err != nil || at.Before(begin) || at.After(time.Now()) {
+		if at, err := time.Parse(time.RFC3339Nano, m["timestamp"].(string)); err != nil || at.Before(begin) ||
+			at.After(time.Now()) {
 			t.Errorf("%v: got the time %v: %v", more, m["timestamp"], err)
 		}
 		if _, err := d.Write(t.Context(), []record.Record{{Position: record.Position("x")}}); err == nil || errors.As(err, new(interface{ Lost() bool })) {

@@ -83,19 +83,20 @@ func removeUnused(root string, before time.Time) error {
 	return nil
 }
 
-// current has the directories of what this process knows to be up to date: to look at all sources takes the go command
+// current holds the directories that this process knows to be up to date. Checking all sources takes the go command
 // more than a second of CPU time.
 var current sync.Map
 
-// Binary has the go command build pkg, with env added to its environment, and puts the file at path.
-// What was built before and is still up to date is used again. Versions are those of the module that has pkg, as in a
-// release, also for the tests of another module.
+// Binary builds pkg with env added to the environment and copies the executable to path. It reuses an executable that
+// was built before if that is up to date. The versions of dependencies are those of the module of pkg, as in a release,
+// also in tests of another module.
 func Binary(path, pkg string, env ...string) error {
 	module, err := goCommand("list", "-e", "-f", "{{.Module.Dir}}", pkg) // -e: it may be for another system
 	if err != nil {
 		return fmt.Errorf("cannot find the module of %s: %w", pkg, err)
 	}
-	dir, err := stay(module, "bin-"+strings.NewReplacer("/", "-", "=", "-", ".", "-", " ", "-").Replace(strings.Join(append(env, pkg), "-")))
+	dir, err := stay(module,
+		"bin-"+strings.NewReplacer("/", "-", "=", "-", ".", "-", " ", "-").Replace(strings.Join(append(env, pkg), "-")))
 	if err != nil {
 		return err
 	}

@@ -10,16 +10,18 @@ import (
 	"testing"
 )
 
-// Ports of servers are below those that the kernel gives to connections, which could take one before its server does.
+// Ports of servers are below the range from which the kernel takes the ports of outgoing connections: such a connection
+// could take a port before its server does.
 const (
 	firstPort = 10_000
 	portCount = 22_000
 )
 
-var givenPorts sync.Map // those that FreePort returned, with the socket that reserves it
+var givenPorts sync.Map // from ports that FreePort returned to the sockets that reserve them
 
-// FreePort returns a TCP port of 127.0.0.1 on which nothing listened a moment ago, another one each time, on Linux also in
-// tests of other packages that run now. A server that is to come back at the same address needs one of its own choice.
+// FreePort returns a TCP port of 127.0.0.1 that nothing listened on a moment ago. It returns no port twice, on Linux
+// not even to tests of other packages that run at the same time. Use it for a server that must come back at the same
+// address.
 func FreePort(t testing.TB) int {
 	t.Helper()
 	for range 1000 {
@@ -43,7 +45,7 @@ func FreePort(t testing.TB) int {
 	return 0
 }
 
-// reserve keeps a port from other processes that ask for a free one, until this one ends.
+// reserve keeps other processes from getting the same port from FreePort until this process ends.
 func reserve(port int) (io.Closer, error) {
 	if runtime.GOOS != "linux" { // which has names of sockets that end with their process
 		return io.NopCloser(nil), nil

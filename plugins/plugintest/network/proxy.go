@@ -1,4 +1,5 @@
-// Package network gives tests free ports, certificates, and links between a client and a server that delay, stall and break.
+// Package network provides free ports and certificates for tests, and proxies between a client and a server that delay,
+// stall and break connections.
 package network
 
 import (

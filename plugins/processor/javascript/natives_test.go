@@ -32,9 +32,9 @@ const reachable = `
 
 var natives = flag.Int("natives", 1, "functions of the language that are tried; 0 is all")
 
-// No function of the language that converts an object by itself, or by another function of the language, recurses without bound:
-// the stack of this test would outgrow its limit, which nothing recovers from. The race detector enlarges stack frames, so it is
-// not on.
+// TestNativesThatCallThemselves checks that no function of the language that converts an object recurses without bound,
+// whether by itself or through another such function. The stack of this test would outgrow its limit, and the process
+// would end. The test runs without the race detector, which enlarges stack frames.
 func TestNativesThatCallThemselves(t *testing.T) {
 	defer javascript.SetMaxNativeDepth(50)()
 	defer debug.SetMaxStack(debug.SetMaxStack(16 << 20))

@@ -1,3 +1,3 @@
-// Package authors does what authors of connectors and processors do: they start from a template, build, and test, with a network and
-// without, and write in another language.
+// Package authors does the work of the authors of connectors and processors: starting from a template, it builds and
+// tests a plugin with and without a network, and one in another language.
 package authors

@@ -50,19 +50,22 @@ func TestBuildProcessor(t *testing.T) {
 		t.Fatal(err)
 	}
 	records := []record.Record{{After: record.Raw([]byte("x"))}}
-	if err := p.Process(t.Context(), sdk.NewProcessBatch(nil, records, nil)); err != nil || records[0].Metadata.Get("greeting") != "hello" {
+	if err := p.Process(t.Context(), sdk.NewProcessBatch(nil, records, nil)); err != nil ||
+		records[0].Metadata.Get("greeting") != "hello" {
 		t.Errorf("%v, %v", records[0].Map(), err)
 	}
 }
 
-// build writes the folder of a plugin, and builds and tests it. It returns what was built.
+// build writes the template of a plugin to a directory and builds it, with environment added to the environment of the
+// build. It also runs the tests of a processor, and returns the path of the executable.
 func build(t *testing.T, kind starter.Kind, environment ...string) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "mine")
 	if err := (starter.Plugin{Kind: kind, Name: "mine", Version: "v0.0.0"}).Write(dir); err != nil {
 		t.Fatal(err)
 	}
-	goCommand(t, dir, environment, "build", "-trimpath", "-mod=readonly", "-ldflags=-w", "-o", "mine", ".") // which a cache serves in any directory
+	// With -trimpath the build cache serves a build in any directory.
+	goCommand(t, dir, environment, "build", "-trimpath", "-mod=readonly", "-ldflags=-w", "-o", "mine", ".")
 	if kind == starter.Processor {
 		goCommand(t, dir, nil, "test", "-trimpath", "-mod=readonly", ".")
 	}
@@ -79,7 +82,7 @@ func goCommand(t *testing.T, dir string, environment []string, args ...string) {
 	}
 }
 
-// specify checks that the executable says what it is.
+// specify checks the specification that the executable returns.
 func specify(t *testing.T, path string) {
 	t.Helper()
 	s, err := (&standalone.Client{Path: path}).Specify(t.Context())

@@ -27,7 +27,9 @@ func ofBuild(name, tags string, pipelines []string) testCase {
 		if tags != "" {
 			built.binary += "-" + tags
 			if _, err := os.Stat(built.binary); err != nil {
-				if out, err := exec.CommandContext(ctx, "go", "build", "-tags", tags, "-ldflags", "-s -w", "-o", built.binary, repository+"/cmd/conduit").CombinedOutput(); err != nil {
+				build := exec.CommandContext(ctx, "go", "build", "-tags", tags, "-ldflags", "-s -w", "-o", built.binary,
+					repository+"/cmd/conduit")
+				if out, err := build.CombinedOutput(); err != nil {
 					return nil, fmt.Errorf("cannot build with -tags %s: %w: %s", tags, err, out)
 				}
 			}

@@ -23,7 +23,9 @@ func TestScripts(t *testing.T) {
 			e.Setenv("CONDUIT_API_HTTP_ADDRESS", "127.0.0.1:0")
 			return nil
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": script.Exits, "eventually": script.Eventually, "address": address, "declare": declare},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"exits": script.Exits, "eventually": script.Eventually, "address": address, "declare": declare,
+		},
 	})
 }
 

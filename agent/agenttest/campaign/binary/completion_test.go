@@ -16,7 +16,8 @@ import (
 // completion writes the script for a shell to a file, and returns its path.
 func completion(t *testing.T, shell, name string) string {
 	t.Helper()
-	text, err := exec.CommandContext(t.Context(), filepath.Join(script.Binaries(t), "conduit"), "completion", shell).Output()
+	conduit := filepath.Join(script.Binaries(t), "conduit")
+	text, err := exec.CommandContext(t.Context(), conduit, "completion", shell).Output()
 	if err != nil {
 		t.Fatalf("conduit completion %s: %v", shell, err)
 	}

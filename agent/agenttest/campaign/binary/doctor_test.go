@@ -32,7 +32,9 @@ func TestDoctorFindsWhatIsShort(t *testing.T) {
 			c.Close()
 		}
 	}()
-	cmd := exec.CommandContext(t.Context(), "sh", "-c", `ulimit -n 256; exec "$0" doctor --api.http.address "$1" --db.sqlite.path "$2/conduit.db"`, filepath.Join(script.Binaries(t), "conduit"), other.Addr().String(), disk)
+	cmd := exec.CommandContext(t.Context(), "sh", "-c",
+		`ulimit -n 256; exec "$0" doctor --api.http.address "$1" --db.sqlite.path "$2/conduit.db"`,
+		filepath.Join(script.Binaries(t), "conduit"), other.Addr().String(), disk)
 	cmd.Dir = t.TempDir()
 	out, err := cmd.Output()
 	var exit *exec.ExitError

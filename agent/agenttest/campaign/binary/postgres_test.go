@@ -27,7 +27,8 @@ func TestPipelinesInitOfPostgres(t *testing.T) {
 		}
 		return cmd.ProcessState.ExitCode(), string(text)
 	}
-	if code, out := run("pipelines", "init", "p", "--source", "postgres"); code != 0 || !strings.Contains(out, "To have it run, fill in url of postgres-source.\n") {
+	if code, out := run("pipelines", "init", "p", "--source", "postgres"); code != 0 ||
+		!strings.Contains(out, "To have it run, fill in url of postgres-source.\n") {
 		t.Fatalf("exit code %d: %s", code, out)
 	}
 	path := filepath.Join(dir, "p.yaml")
@@ -36,7 +37,8 @@ func TestPipelinesInitOfPostgres(t *testing.T) {
 		t.Fatalf("it has no url to fill in:\n%s", file)
 	}
 	if err == nil {
-		err = os.WriteFile(path, bytes.Replace(file, []byte(`url: ""`), fmt.Appendf(nil, `url: postgres://postgres@%s/postgres`, s.Addr), 1), 0o600)
+		err = os.WriteFile(path,
+			bytes.Replace(file, []byte(`url: ""`), fmt.Appendf(nil, `url: postgres://postgres@%s/postgres`, s.Addr), 1), 0o600)
 	}
 	if err != nil {
 		t.Fatal(err)

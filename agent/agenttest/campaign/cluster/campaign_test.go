@@ -108,7 +108,8 @@ var disturbances = []disturbance{
 		}
 		killMember(c, at)
 	}, startMember},
-	{"cut links", true, func(c *campaign, at int) { c.links(at, func(p *network.Proxy) { p.Refuse(true); p.Cut() }) }, healLinks},
+	{"cut links", true,
+		func(c *campaign, at int) { c.links(at, func(p *network.Proxy) { p.Refuse(true); p.Cut() }) }, healLinks},
 	{"links that double and reorder, and kill -9", true, func(c *campaign, at int) {
 		c.links(-1, (*network.Proxy).Muddle)
 		killMember(c, at)

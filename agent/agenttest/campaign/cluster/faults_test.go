@@ -26,9 +26,12 @@ var faults = []struct {
 }{
 	{"stalled link", func(_ *member, p *network.Proxy) { p.Hold(true) }, func(_ *member, p *network.Proxy) { p.Heal() }},
 	{"kill -9", func(m *member, _ *network.Proxy) { m.kill() }, func(m *member, _ *network.Proxy) { m.start() }},
-	{"cut link", func(_ *member, p *network.Proxy) { p.Refuse(true); p.Cut() }, func(_ *member, p *network.Proxy) { p.Heal() }},
-	{"SIGSTOP", func(m *member, _ *network.Proxy) { m.signal(syscall.SIGSTOP) }, func(m *member, _ *network.Proxy) { m.signal(syscall.SIGCONT) }},
-	{"slow link", func(_ *member, p *network.Proxy) { p.Delay(300 * time.Millisecond) }, func(_ *member, p *network.Proxy) { p.Heal() }},
+	{"cut link", func(_ *member, p *network.Proxy) { p.Refuse(true); p.Cut() },
+		func(_ *member, p *network.Proxy) { p.Heal() }},
+	{"SIGSTOP", func(m *member, _ *network.Proxy) { m.signal(syscall.SIGSTOP) },
+		func(m *member, _ *network.Proxy) { m.signal(syscall.SIGCONT) }},
+	{"slow link", func(_ *member, p *network.Proxy) { p.Delay(300 * time.Millisecond) },
+		func(_ *member, p *network.Proxy) { p.Heal() }},
 }
 
 // busiest returns the member that has most pipelines, once all members agree on who has which.

@@ -20,8 +20,8 @@ import (
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 )
 
-// TestManyPipelines has agents in processes of their own share pipelines that wait for records, and measures what that takes
-// of them and of the servers. What is written while nothing happens does not grow with the number of pipelines.
+// TestManyPipelines starts several agents, each in its own process, which share pipelines that wait for records. It
+// logs the resources that agents and servers use. The number of idle writes must not grow with the number of pipelines.
 func TestManyPipelines(t *testing.T) {
 	load.Parallel(t, *manyServers*load.Server+*manyMembers*load.Agent)
 	pipelines := *manyPipelines

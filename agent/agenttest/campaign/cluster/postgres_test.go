@@ -72,7 +72,9 @@ func TestPostgres(t *testing.T) {
 	f.store.Kill()
 	f.restart()
 	f.after("after the server was killed")
-	withPostgres(t, postgresURL(f.store.Addr), "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'conduit' AND pid <> pg_backend_pid()", "")
+	withPostgres(t, postgresURL(f.store.Addr),
+		"SELECT pg_terminate_backend(pid) FROM pg_stat_activity "+
+			"WHERE application_name = 'conduit' AND pid <> pg_backend_pid()", "")
 	f.after("after all sessions were ended")
 	at, _ := f.busiest()
 	f.members[at].kill()
@@ -82,8 +84,8 @@ func TestPostgres(t *testing.T) {
 	}
 }
 
-// TestPostgresFaults has the server be away for longer than a session lives, pauses a member, and has the links of others be
-// slow and stall: every line arrives, in order.
+// TestPostgresFaults kills the server for longer than the lifetime of a session, pauses a member, and delays and stalls
+// the connections of others. Every line must arrive, in order.
 func TestPostgresFaults(t *testing.T) {
 	load.Parallel(t, load.Server+3*load.Agent)
 	f := newOnPostgres(t)

@@ -15,9 +15,10 @@ import (
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 )
 
-// TestHeavyRefusal has a pipeline refuse every second of many lines, and measures how long it takes until all are dead letters and written lines, and their position is saved: on an agent alone, and in a cluster.
+// TestHeavyRefusal runs a pipeline that refuses every second of many lines. It measures the time until every refused
+// line is a dead letter, every other line is written, and the position is saved: on a single agent and in a cluster.
 func TestHeavyRefusal(t *testing.T) {
-	load.Parallel(t, 3*load.Server+load.Agent) // one of them at a time
+	load.Parallel(t, 3*load.Server+load.Agent) // the subtests run one after the other
 	nats := func(servers int) func(t *testing.T) string {
 		return func(t *testing.T) string { return urlsOf(server.StartNATS(t, servers)) }
 	}

@@ -17,8 +17,9 @@ import (
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 )
 
-// TestServers kills one of three NATS servers, which stops nothing for long. Then it kills another one, which stops all for longer than a session lives: when they are back every member goes on with what it had,
-// also one that comes back later than the other.
+// TestServers kills one of three NATS servers, which interrupts the cluster only briefly. Then it kills a second one,
+// so that every pipeline stops, for longer than the lifetime of a session. When the servers are back, each member
+// resumes the pipelines that it had, even if it returns later than the other member.
 func TestServers(t *testing.T) {
 	load.Parallel(t, 3*load.Server+2*load.Agent)
 	const lives = 15 * time.Second

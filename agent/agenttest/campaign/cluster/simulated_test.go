@@ -16,12 +16,13 @@ import (
 
 var seeds = flag.Int("seeds", 10, "simulated histories of which the writes of claims are checked")
 
-// TestSimulatedClaimsAreLinearizable checks that what agents were answered when they wrote claims is what a register
-// would have answered, in simulated histories with all faults.
+// TestSimulatedClaimsAreLinearizable runs simulated histories with all faults. It checks that the answers to the writes
+// of claims are those of a linearizable register.
 func TestSimulatedClaimsAreLinearizable(t *testing.T) {
 	load.Parallel(t, load.CPU)
 	path := filepath.Join(t.TempDir(), "history")
-	cmd := exec.Command("go", "test", "-run", "^TestSimulation$", ".", "-args", "-seeds", fmt.Sprint(*seeds), "-history", path)
+	cmd := exec.Command("go", "test", "-run", "^TestSimulation$", ".", "-args", "-seeds", fmt.Sprint(*seeds),
+		"-history", path)
 	cmd.Dir = filepath.FromSlash("../../../cluster/protocol")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("the simulation: %v\n%s", err, out)

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// How much is tried. What is small by default is enough for a change; the full run is in the table of campaigns.
+// Sizes of the tests. The defaults are enough for a change; run/campaigns.go has those of the full campaigns.
 var (
 	failovers = flag.Int("failovers", 4, "faults of TestFailovers, in all of its clusters")
 	clusters  = flag.Int("clusters", 1, "clusters of TestFailovers, side by side")
@@ -18,5 +18,6 @@ var (
 	manyPipelines = flag.Int("many.pipelines", 40, "pipelines of TestManyPipelines")
 	manyMembers   = flag.Int("many.members", 2, "members of TestManyPipelines")
 	manyServers   = flag.Int("many.servers", 1, "NATS servers of TestManyPipelines")
-	manyRest      = flag.Duration("many.rest", 5*time.Second, "time in which TestManyPipelines counts what is written while nothing happens")
+	manyRest      = flag.Duration("many.rest", 5*time.Second,
+		"time in which TestManyPipelines counts what is written while nothing happens")
 )

@@ -11,7 +11,7 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// What was answered with a success is there after kill -9, and goes on.
+// TestWritesSurviveAKill checks that writes that the API confirmed survive kill -9, and that their pipelines resume.
 func TestWritesSurviveAKill(t *testing.T) {
 	load.Parallel(t, load.Agent)
 	dir := agenttest.NewDir(t)
@@ -28,7 +28,8 @@ func TestWritesSurviveAKill(t *testing.T) {
 	p.Kill()
 
 	b := agenttest.StartWeb(t, dir)
-	if again := create(b); created.Status != http.StatusOK || again.Body != created.Body || again.Header.Get("Etag") != created.Header.Get("Etag") {
+	if again := create(b); created.Status != http.StatusOK || again.Body != created.Body ||
+		again.Header.Get("Etag") != created.Header.Get("Etag") {
 		t.Errorf("repeated with the same key: %d %s, first %d %s", again.Status, again.Body, created.Status, created.Body)
 	}
 	b.WaitPhase("p", spec.PhaseRunning, 0)

@@ -99,7 +99,8 @@ func (m *killable) written() (all []int) {
 
 func (m *killable) save(condition string) {
 	m.t.Helper()
-	if err := os.WriteFile(filepath.Join(m.dir, "pipelines", "p.yaml"), []byte(agenttest.Picky(m.dir, condition, agenttest.Tolerant)), 0o600); err != nil {
+	file := []byte(agenttest.Picky(m.dir, condition, agenttest.Tolerant))
+	if err := os.WriteFile(filepath.Join(m.dir, "pipelines", "p.yaml"), file, 0o600); err != nil {
 		m.t.Fatal(err)
 	}
 }

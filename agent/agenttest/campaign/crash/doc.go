@@ -1,3 +1,2 @@
-// Package crash holds the tests that end a whole agent: with kill -9, SIGTERM or a power cut, at any moment, and check that
-// nothing was lost.
+// Package crash tests that an agent loses nothing when it ends at any moment, by kill -9, SIGTERM or a power cut.
 package crash

@@ -97,7 +97,8 @@ func TestRecordsComeAgainAfterAFailedFsync(t *testing.T) {
 	load.Parallel(t, load.Agent)
 	dir := agenttest.NewDir(t)
 	out := filepath.Join(dir, "p.jsonl")
-	if err := os.WriteFile(filepath.Join(dir, "pipelines", "p.yaml"), []byte(agenttest.Generated(dir, "p", 2000, "")), 0o600); err != nil {
+	file := []byte(agenttest.Generated(dir, "p", 2000, ""))
+	if err := os.WriteFile(filepath.Join(dir, "pipelines", "p.yaml"), file, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	p := process.Start(t, dir, failSyncs+"="+out)

@@ -12,16 +12,16 @@ import (
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/process"
 )
 
-// repeatBound is how long before a kill a record may have been read that is repeated after it: a commit interval of 50 ms,
-// and what a commit takes when the disk is busy.
+// repeatBound limits the age of repeated records: the time between reading a record and the kill after which it is
+// repeated. That is a commit interval of 50 ms plus the duration of a commit on a busy disk.
 const repeatBound = 30 * time.Second
 
-// killsOfOne is how many kills one agent takes: what it wrote is kept until its end. More are those of
-// several agents, some of which run at once.
+// killsOfOne is the number of kills of one agent, which keeps all of its output until the end. Larger runs use several
+// agents, some of them at the same time.
 const killsOfOne = 250
 
-// A kill -9 at any moment loses nothing and reorders nothing, and what is repeated is
-// what was read since the last commit.
+// TestKillLosesNothing checks that a kill -9 at any moment loses and reorders nothing, and repeats only records that
+// were read since the last commit.
 func TestKillLosesNothing(t *testing.T) {
 	n := *kills
 	load.Parallel(t, load.Agent*(1+(n-1)/killsOfOne))
@@ -43,7 +43,8 @@ func TestKillLosesNothing(t *testing.T) {
 	t.Log("all: ", &all)
 }
 
-// killOften kills an agent n times and checks what it wrote. The file that it follows is rotated about once a second.
+// killOften kills an agent n times and checks its output files. The file that the agent follows is rotated about once a
+// second.
 func killOften(t *testing.T, n int) *killed {
 	const rate = 5000 // records per second in each pipeline
 	dir := t.TempDir()

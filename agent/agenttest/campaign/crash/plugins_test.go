@@ -32,6 +32,8 @@ func TestKillOfTheAgentEndsItsPlugins(t *testing.T) {
 	}
 	p.Kill()
 	began := time.Now()
-	wait.For(t, fmt.Sprintf("the end of the plugins %v", plugins), func() bool { return !slices.ContainsFunc(plugins, executable.Alive) })
+	wait.For(t, fmt.Sprintf("the end of the plugins %v", plugins), func() bool {
+		return !slices.ContainsFunc(plugins, executable.Alive)
+	})
 	t.Logf("the plugins were gone after %v", time.Since(began))
 }

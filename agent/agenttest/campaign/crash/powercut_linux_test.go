@@ -51,7 +51,9 @@ func TestPowerCutsLoseNothing(t *testing.T) {
 			p.AwaitBytes(t, made, rand.Int64N(120_000)) // any moment
 		} else {
 			lines := rand.IntN(6) // any moment of starting
-			p.WaitFor(t, fmt.Sprintf("%d lines of log", lines), func() bool { return strings.Count(p.Log.String(), "\n") >= lines })
+			p.WaitFor(t, fmt.Sprintf("%d lines of log", lines), func() bool {
+				return strings.Count(p.Log.String(), "\n") >= lines
+			})
 		}
 		d.cut(t)
 		p.Kill()

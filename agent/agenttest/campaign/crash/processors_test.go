@@ -49,7 +49,13 @@ pipelines:
 
 const gather = `      - id: gather
         plugin: aggregate
-        settings: {window.size: 10ms, window.records: %d, fields.n: count, fields.first: min(.Payload.After.n), fields.last: max(.Payload.After.n), fields.read: 'min(.Metadata["opencdc.readAt"])'}
+        settings:
+          window.size: 10ms
+          window.records: %d
+          fields.n: count
+          fields.first: min(.Payload.After.n)
+          fields.last: max(.Payload.After.n)
+          fields.read: min(.Metadata["opencdc.readAt"])
 `
 
 // decodedToFile describes a pipeline from input.log to a file that has its name. It decodes
@@ -76,9 +82,9 @@ func processedAs(dir string, n int) string {
 
 var processedPipelines = []string{"cloned", "deduped", "gathered", "split", "plain"}
 
-// A kill -9 at any moment, also while processors are exchanged, loses nothing of what
-// processors split, filter, hold or remember, reorders nothing, and repeats no more than
-// without them: what was read since the last commit.
+// TestKillLosesNothingWithProcessors checks that a kill -9 at any moment, also while processors are replaced, loses and
+// reorders no record that processors split, filter, hold or remember, and that it repeats only records that were read
+// since the last commit, as without processors.
 func TestKillLosesNothingWithProcessors(t *testing.T) {
 	load.Parallel(t, load.Agent)
 	dir := t.TempDir()
@@ -96,7 +102,9 @@ func TestKillLosesNothingWithProcessors(t *testing.T) {
 		p.WaitGrowth(t, outputs...)
 		process.WritePipelines(t, dir, processedAs(dir, i+1))
 		if i == 0 {
-			p.WaitFor(t, "an exchange of processors", func() bool { return strings.Contains(p.Log.String(), "pipeline changed while it runs") })
+			p.WaitFor(t, "an exchange of processors", func() bool {
+				return strings.Contains(p.Log.String(), "pipeline changed while it runs")
+			})
 		}
 		p.AwaitBytes(t, outputs[rand.IntN(len(outputs))], rand.Int64N(40_000)) // any moment
 		p.Kill()
@@ -171,7 +179,9 @@ func feedObjects(ctx context.Context, path string) int {
 }
 
 // checkPieces expects so many pieces of each record that is not dropped.
-func checkPieces(each int, dropped func(n int) bool) func(t *testing.T, all []agenttest.Output, want int, seen *sightings) {
+func checkPieces(
+	each int, dropped func(n int) bool,
+) func(t *testing.T, all []agenttest.Output, want int, seen *sightings) {
 	return func(t *testing.T, all []agenttest.Output, want int, seen *sightings) {
 		pieces, back, last := map[int]map[string]bool{}, 0, 0
 		for _, m := range all {

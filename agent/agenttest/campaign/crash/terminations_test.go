@@ -25,7 +25,8 @@ func TestTerminationsRepeatNothing(t *testing.T) {
 	for i := range n {
 		p := process.Start(t, dir)
 		p.WaitGrowth(t, made, tailed)
-		p.WaitFor(t, fmt.Sprintf("start %d", i), func() bool { return strings.Contains(p.Log.String(), "agent started") }) // before, it would not know SIGTERM
+		// Before this line is logged, SIGTERM would end the process at once.
+		p.WaitFor(t, fmt.Sprintf("start %d", i), func() bool { return strings.Contains(p.Log.String(), "agent started") })
 		p.Terminate(t)
 	}
 	fed()
@@ -33,7 +34,8 @@ func TestTerminationsRepeatNothing(t *testing.T) {
 	process.CatchUp(t, dir, tailed, want)
 	for _, path := range []string{made, tailed} {
 		o := process.Inspect(t, path, nil)
-		t.Logf("%s: %d records, %d times SIGTERM, %d repeated, %d torn lines", filepath.Base(path), o.Last, n, o.Repeated, o.Torn)
+		t.Logf("%s: %d records, %d times SIGTERM, %d repeated, %d torn lines", filepath.Base(path), o.Last, n, o.Repeated,
+			o.Torn)
 		if o.Repeated+o.Torn > 0 {
 			t.Errorf("%s: %d repeated, %d torn lines", path, o.Repeated, o.Torn)
 		}

@@ -32,10 +32,12 @@ func TestPagesComeSoon(t *testing.T) {
 	t.Cleanup(func() { _ = s.Close() })
 	d := &spec.Declaration{Pipeline: spec.Pipeline{ID: "p"}}
 	for i := range *count {
-		l := &deadletter.DeadLetter{SourceID: "p:src", RefusedBy: "p:dst", Err: fmt.Errorf("column %d is too long", i%1000), Record: record.Record{
-			Position: record.Position(fmt.Sprint(i)), Operation: record.OperationCreate, Key: record.Raw(fmt.Appendf(nil, "key-%d", i)),
-			After: record.Structured(map[string]any{"n": int64(i) + 1<<60, "f": 1.5}),
-		}}
+		l := &deadletter.DeadLetter{SourceID: "p:src", RefusedBy: "p:dst", Err: fmt.Errorf("column %d is too long", i%1000),
+			Record: record.Record{
+				Position: record.Position(fmt.Sprint(i)), Operation: record.OperationCreate,
+				Key:   record.Raw(fmt.Appendf(nil, "key-%d", i)),
+				After: record.Structured(map[string]any{"n": int64(i) + 1<<60, "f": 1.5}),
+			}}
 		if i == *count/2 {
 			l.Err = errors.New("rare")
 		}
@@ -74,7 +76,8 @@ func TestPagesComeSoon(t *testing.T) {
 	}
 }
 
-func list(t *testing.T, s *deadletters.Store, f rest.DeadLetterFilter, before int64) (rest.DeadLetterPage, time.Duration) {
+func list(t *testing.T, s *deadletters.Store, f rest.DeadLetterFilter,
+	before int64) (rest.DeadLetterPage, time.Duration) {
 	t.Helper()
 	begin := time.Now()
 	page, err := s.List(t.Context(), "p", f, before, deadletters.MaxPage)

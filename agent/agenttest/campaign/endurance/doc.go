@@ -1,3 +1,3 @@
-// Package endurance holds the tests of what an agent needs: its memory limit with records of many megabytes, resources that
-// stay flat however long it runs, and bounds of what a pipeline may ask for.
+// Package endurance tests the resources of an agent: the memory limit with records of many megabytes, resource use that
+// stays flat over time, and limits on the demands of a pipeline.
 package endurance

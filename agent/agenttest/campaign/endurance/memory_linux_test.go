@@ -62,9 +62,9 @@ const smallBody = 1 << 10
 // greatRecord is the size of the records of TestMemoryLimitIsKept.
 const greatRecord = 16 << 20
 
-// With records of 16 MiB and a dead sink the agent stays within its memory limit, whatever the
-// number of pipelines, and loses nothing: all arrives once the sink is alive.
-// The race detector takes memory of its own, so it is not on.
+// TestMemoryLimitIsKept checks that an agent with records of 16 MiB and a dead sink stays within its memory limit for
+// any number of pipelines, and that all records arrive once the sink is alive. It runs without the race detector, which
+// needs memory itself.
 func TestMemoryLimitIsKept(t *testing.T) {
 	load.Parallel(t, load.Agent)
 	const limit = 512 << 20

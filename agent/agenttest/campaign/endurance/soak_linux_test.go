@@ -115,8 +115,10 @@ func TestSoakStaysFlat(t *testing.T) {
 	process.WritePipelines(t, dir, fmt.Sprintf(soakPipelines, faults.rate, 100))
 	p := process.Start(t, dir, process.AddressFile+"="+address, process.MaxDelay+"=1s")
 	t.Cleanup(p.Kill)
-	p.WaitFor(t, "the connectors to run", func() bool { // before, the agent asks them what they are
-		return agenttest.FileSize(address) > 0 && metric(address, `conduit_pipeline_phases_total{phase="running",pipeline_id="crashing"`) != ""
+	// Until the connectors run, the agent only queries their specifications.
+	p.WaitFor(t, "the connectors to run", func() bool {
+		return agenttest.FileSize(address) > 0 &&
+			metric(address, `conduit_pipeline_phases_total{phase="running",pipeline_id="crashing"`) != ""
 	})
 	length := time.Duration(*seconds) * time.Second
 	var base, most used

@@ -37,7 +37,7 @@ func client(t *testing.T, start string, env ...string) (*standalone.Client, *log
 		Log: slog.New(slog.NewJSONHandler(out, &slog.HandlerOptions{Level: slog.LevelDebug}))}, out
 }
 
-// impatient returns a client that waits only for a moment for what a connector that hangs does not do.
+// impatient returns a client with a short timeout for the call that hangs in the given mode.
 func impatient(t *testing.T, mode string) *standalone.Client {
 	c, _ := client(t, "")
 	switch mode {

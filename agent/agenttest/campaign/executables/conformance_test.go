@@ -32,9 +32,10 @@ func targets() map[string]plugintest.Target {
 		"generator": {Connector: generator.Connector(), Source: func(_ testing.TB, n int) map[string]string {
 			return map[string]string{"format.type": "structured", "format.options.id": "int", "recordCount": strconv.Itoa(n)}
 		}},
-		"file": {Connector: file.Connector(), Source: fileOfLines, Written: payloadsIn, Destination: func(t testing.TB) map[string]string {
-			return map[string]string{"path": out(t)}
-		}},
+		"file": {Connector: file.Connector(), Source: fileOfLines, Written: payloadsIn,
+			Destination: func(t testing.TB) map[string]string {
+				return map[string]string{"path": out(t)}
+			}},
 		"log": {Connector: log.Connector(), Destination: func(testing.TB) map[string]string {
 			return map[string]string{"level": "debug"}
 		}},
@@ -106,7 +107,8 @@ func TestConformance(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			load.Parallel(t, 2*load.Agent)
 			target.Timeout = 30 * time.Second // the machine is busy with other tests
-			target.Connector, target.Start = sdk.Connector{}, protocol.Executable(exe, append(os.Environ(), connectorVariable+"="+name, "GORACE=atexit_sleep_ms=0"))
+			target.Connector, target.Start = sdk.Connector{},
+				protocol.Executable(exe, append(os.Environ(), connectorVariable+"="+name, "GORACE=atexit_sleep_ms=0"))
 			plugintest.Run(t, target)
 		})
 	}

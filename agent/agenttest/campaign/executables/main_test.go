@@ -1,5 +1,5 @@
-// Package executables_test tests what runs programs that others write, or that are built for it: connectors that misbehave in
-// every way, in another language, and as a newcomer builds them; and the agent without some of its parts.
+// Package executables_test tests connectors in separate processes, in Go and Python and with every kind of
+// misbehaviour, and builds of the agent without some of its parts.
 package executables_test
 
 import (

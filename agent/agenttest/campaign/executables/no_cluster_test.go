@@ -9,7 +9,8 @@ import (
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
 )
 
-// A build without clusters has nothing of their packages, and refuses the settings of one.
+// TestBuildWithoutClusters checks that a build without clusters contains no package of package cluster, and rejects
+// cluster settings.
 func TestBuildWithoutClusters(t *testing.T) {
 	load.Parallel(t, load.CPU)
 	membership := filepath.FromSlash("../../../membership")
@@ -22,7 +23,8 @@ func TestBuildWithoutClusters(t *testing.T) {
 			t.Errorf("a build with -tags %s has:\n%s", tag, out)
 		}
 	}
-	out, err := goIn(t, membership, "test", "-trimpath", "-ldflags=-w", "-tags", "no_cluster", "-run", "^TestNoCluster$", "-v", ".")
+	out, err := goIn(t, membership, "test", "-trimpath", "-ldflags=-w", "-tags", "no_cluster", "-run", "^TestNoCluster$",
+		"-v", ".")
 	if err != nil || !strings.Contains(out, "--- PASS: TestNoCluster") {
 		t.Errorf("%v\n%s", err, out)
 	}

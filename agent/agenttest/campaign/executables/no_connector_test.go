@@ -27,7 +27,8 @@ var libraries = map[string]string{
 func TestBuildWithoutConnectors(t *testing.T) {
 	load.Parallel(t, load.CPU)
 	deps := func(tags string) string {
-		out, err := goIn(t, filepath.FromSlash("../../../.."), "list", "-deps", "-tags", tags, "github.com/conduit-agent/conduit/cmd/conduit")
+		out, err := goIn(t, filepath.FromSlash("../../../.."), "list", "-deps", "-tags", tags,
+			"github.com/conduit-agent/conduit/cmd/conduit")
 		if err != nil {
 			t.Fatalf("cannot list packages: %v\n%s", err, out)
 		}

@@ -111,10 +111,11 @@ func TestPipelines(t *testing.T) {
 			if tt.want == "has not answered" {
 				ackTimeout = 500 * time.Millisecond
 			}
-			err := runPipeline(t, plugins{impatient(t, tt.source), impatient(t, tt.destination)}, ackTimeout, s, tt.source, tt.destination, func() bool {
-				c, _ := s.Checkpoint(t.Context(), "")
-				return tt.want == "" && string(c.Position) == "10"
-			})
+			err := runPipeline(t, plugins{impatient(t, tt.source), impatient(t, tt.destination)}, ackTimeout, s, tt.source,
+				tt.destination, func() bool {
+					c, _ := s.Checkpoint(t.Context(), "")
+					return tt.want == "" && string(c.Position) == "10"
+				})
 			says(t, "the run", err, tt.want)
 			if n, _ := strconv.Atoi(string(s.saved.Position)); n > tt.saved {
 				t.Errorf("saved position %d, want at most %d", n, tt.saved)
@@ -124,7 +125,8 @@ func TestPipelines(t *testing.T) {
 }
 
 // runPipeline runs a pipeline of the two and drains it when done says so.
-func runPipeline(t *testing.T, connectors plugins, ackTimeout time.Duration, s *store, source, destination string, done func() bool) error {
+func runPipeline(t *testing.T, connectors plugins, ackTimeout time.Duration, s *store, source, destination string,
+	done func() bool) error {
 	t.Helper()
 	ctx, log := testContext(t), slog.New(slog.DiscardHandler)
 	declared := &spec.Pipeline{ID: "pipe", DLQ: spec.DLQ{Plugin: "chaos", WindowSize: 1}, Connectors: []spec.Connector{
@@ -136,7 +138,8 @@ func runPipeline(t *testing.T, connectors plugins, ackTimeout time.Duration, s *
 	var running sync.WaitGroup
 	running.Go(func() { _ = committer.Run(committing) })
 	defer func() { stop(); running.Wait() }()
-	p := &engine.Pipeline{Declared: declared, Resolved: declared, Plugins: connectors, Store: s, Committer: committer, Window: backpressure.Default, AckTimeout: ackTimeout, Log: log,
+	p := &engine.Pipeline{Declared: declared, Resolved: declared, Plugins: connectors, Store: s, Committer: committer,
+		Window: backpressure.Default, AckTimeout: ackTimeout, Log: log,
 		Recall: func(settings map[string]string) (map[string]string, []string) { return maps.Clone(settings), nil }}
 	if err := p.Prepare(ctx); err != nil {
 		t.Fatal(err)

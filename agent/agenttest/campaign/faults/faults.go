@@ -33,14 +33,15 @@ type Watcher struct {
 	ended  chan struct{}
 }
 
-// image is what is on the disk of one file.
+// image is the content of a file that is on the disk.
 type image struct {
 	content []byte
 	dirty   [][2]int64 // ranges that were written and not synced
 }
 
-// Watch has the process of cmd, which is not started yet and calls Join, ask about files below dir. Until Decide is
-// called, every call goes on. Where the kernel does not ask, the test fails.
+// Watch intercepts the calls of the process of cmd on files below dir. cmd must not be started yet, and its process
+// must call Join. Until Decide is called, every call proceeds. Watch fails the test if the kernel does not support
+// this.
 func Watch(t testing.TB, cmd *exec.Cmd, dir string) *Watcher {
 	t.Helper()
 	var sizes [3]uint16
@@ -68,7 +69,7 @@ func Watch(t testing.TB, cmd *exec.Cmd, dir string) *Watcher {
 	return w
 }
 
-// keep takes what is there for what is on the disk.
+// keep takes the present content of the files as the content on the disk.
 func (w *Watcher) keep() error {
 	entries, err := os.ReadDir(w.dir)
 	for _, e := range entries {
@@ -85,14 +86,16 @@ func (w *Watcher) keep() error {
 	return err
 }
 
-// Decide has f decide about each call from now on: 0 lets it go on. f is called by one goroutine.
+// Decide sets the function that decides about each call: its error is the result of the call, and with 0 the call
+// proceeds. One goroutine calls f.
 func (w *Watcher) Decide(f func(Call) syscall.Errno) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.decide = f
 }
 
-// Join has this process asked about, if its parent watches it. It returns when that is so.
+// Join lets the parent process intercept the calls of this one, if it called Watch. Join returns when the filter is
+// installed.
 func Join() error {
 	path := os.Getenv(socketVariable)
 	if path == "" {

@@ -150,7 +150,8 @@ func TestTheDiskOfTheStateFails(t *testing.T) {
 			load.Parallel(t, load.Agent)
 			dir := agenttest.NewDir(t)
 			out := filepath.Join(dir, "p.jsonl")
-			if err := os.WriteFile(filepath.Join(dir, "pipelines", "p.yaml"), []byte(agenttest.Generated(dir, "p", 500, "")), 0o600); err != nil {
+			file := []byte(agenttest.Generated(dir, "p", 500, ""))
+			if err := os.WriteFile(filepath.Join(dir, "pipelines", "p.yaml"), file, 0o600); err != nil {
 				t.Fatal(err)
 			}
 			p := process.New(dir)
@@ -168,13 +169,17 @@ func TestTheDiskOfTheStateFails(t *testing.T) {
 			defer p.Kill()
 			p.WaitFor(t, "records are written", func() bool { return len(process.Written(t, out)) >= 200 })
 			failing.Store(true)
-			p.WaitFor(t, "the agent says that it cannot save", func() bool { return strings.Contains(p.Log.String(), "the state of the agent cannot be saved") })
+			p.WaitFor(t, "the agent says that it cannot save", func() bool {
+				return strings.Contains(p.Log.String(), "the state of the agent cannot be saved")
+			})
 			p.WaitFor(t, "the pipeline says why", func() bool {
 				return strings.Contains(p.Log.String(), "pipeline failed") && strings.Contains(p.Log.String(), says)
 			})
 			before := len(process.Written(t, out))
 			failing.Store(false)
-			p.WaitFor(t, "the agent saves again", func() bool { return strings.Contains(p.Log.String(), "the state of the agent is saved again") })
+			p.WaitFor(t, "the agent saves again", func() bool {
+				return strings.Contains(p.Log.String(), "the state of the agent is saved again")
+			})
 			p.WaitFor(t, "records go on", func() bool { return len(process.Written(t, out)) > before+500 })
 			p.Terminate(t)
 			times := process.Written(t, out)

@@ -1,5 +1,5 @@
-// Package filesystems_test keeps the agent's files on file systems of its own, and gives them to another user. It needs Linux and
-// root.
+// Package filesystems_test tests the files of an agent on file systems that it mounts, and the owner of restored files.
+// It needs Linux and root.
 package filesystems_test
 
 import (
@@ -58,10 +58,12 @@ func populate(t *testing.T, path string) {
 	must(t, err)
 	epoch, err := db.BeginRun(t.Context(), "p")
 	must(t, err)
-	must(t, db.SaveCheckpoints(t.Context(), []spec.Checkpoint{{ConnectorID: "p:in", PipelineID: "p", Plugin: "file", Position: record.Position("1"), Epoch: epoch, Sequence: 1}}))
+	must(t, db.SaveCheckpoints(t.Context(), []spec.Checkpoint{
+		{ConnectorID: "p:in", PipelineID: "p", Plugin: "file", Position: record.Position("1"), Epoch: epoch, Sequence: 1}}))
 	dead := &deadletters.Store{Path: deadletters.PathOf(path), Log: slog.New(slog.DiscardHandler)}
-	must(t, dead.Keep(t.Context(), &spec.Declaration{Pipeline: spec.Pipeline{ID: "p"}}, &deadletter.DeadLetter{SourceID: "p:in", RefusedBy: "p:out",
-		Entry: "p:out", Err: errors.New("no"), Record: record.Record{Position: record.Position("1")}}))
+	must(t, dead.Keep(t.Context(), &spec.Declaration{Pipeline: spec.Pipeline{ID: "p"}},
+		&deadletter.DeadLetter{SourceID: "p:in", RefusedBy: "p:out",
+			Entry: "p:out", Err: errors.New("no"), Record: record.Record{Position: record.Position("1")}}))
 	must(t, dead.Close())
 	must(t, db.Close())
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/conduit-agent/conduit/reconcile/watch"
 )
 
-// mount mounts what is at from at to, or a new file system if from is "".
+// mount mounts the file or directory from at to, or a new tmpfs if from is "".
 func mount(t *testing.T, from, to string) {
 	t.Helper()
 	kind, flags := "", uintptr(syscall.MS_BIND)
@@ -46,7 +46,9 @@ func TestFilesMountedByThemselves(t *testing.T) {
 	mount(t, outside, filepath.Join(dir, "a.yaml"))
 	var log strings.Builder
 	t.Run("at work", func(t *testing.T) { // ends before the log is read
-		o := observe(t, &watch.Watcher{Dir: dir, Rescan: 10 * time.Millisecond, Log: slog.New(slog.NewTextHandler(&log, nil))}, func(watch.Snapshot) {})
+		o := observe(t,
+			&watch.Watcher{Dir: dir, Rescan: 10 * time.Millisecond, Log: slog.New(slog.NewTextHandler(&log, nil))},
+			func(watch.Snapshot) {})
 		o.until("the files", is("a.yaml=a b.yaml=b"))
 		write(t, outside, "in place")
 		o.until("a change in place", is("a.yaml=in place b.yaml=b"))
@@ -129,7 +131,7 @@ func TestQueueOverflow(t *testing.T) {
 	}
 }
 
-// observer runs a Watcher and keeps what it reports.
+// observer runs a Watcher and keeps its reports.
 type observer struct {
 	t    *testing.T
 	dir  string

@@ -45,8 +45,8 @@ func TestFileSource(t *testing.T) {
 	})
 }
 
-// TestFilesSource reads several files, of which some are rotated now and then. Each call of Produce
-// writes to one of them: order is promised within it.
+// TestFilesSource reads several files and rotates some of them now and then. Each call of Produce writes to one file;
+// the source promises order within each file.
 func TestFilesSource(t *testing.T) {
 	load.Parallel(t, load.Agent)
 	const files = 5

@@ -147,7 +147,8 @@ type api struct {
 
 func startAPI(t *testing.T, dir string) *api {
 	t.Helper()
-	a := &api{dir: server.Dir(t), addr: fmt.Sprintf("127.0.0.1:%d", network.FreePort(t)), token: filepath.Join(dir, "token")}
+	a := &api{dir: server.Dir(t), addr: fmt.Sprintf("127.0.0.1:%d", network.FreePort(t)),
+		token: filepath.Join(dir, "token")}
 	program := filepath.Join(a.dir, "api") // others may not run the one of the test
 	binary, err := os.ReadFile(os.Args[0])
 	if err != nil {

@@ -1,16 +1,15 @@
-// Package kill is the kill suite: it proves on a real server and a real agent, in a process
-// of its own, that a connector loses nothing.
+// Package kill is the kill suite. It proves with a real server, and with a real agent in a separate process, that a
+// connector loses nothing.
 //
-// A case says how to start the server, how to reach it, and how to put numbered records into
-// it or get them out. The suite keeps the ledger: while numbered records flow it kills and
-// restarts agent and server, cuts, delays and stalls the connections between them, makes them
-// half-open, and has credentials replaced; after each fault it waits until all is there, and checks that every
-// number is, in the order that was promised, and repeated only where that was promised.
+// A case defines how to start the server, how to reach it, and how to write numbered records to it or read them back.
+// While numbered records flow, the suite kills and restarts agent and server, cuts, delays and stalls the connections
+// between them, makes connections half-open, and replaces credentials. After each fault it waits until all records have
+// arrived. Then it checks the ledger: every number is there, in the promised order, and repeated only where the
+// connector may repeat it.
 //
-// A test registers a case with RunSource or RunDestination, in a file of its own in this directory, as
-// TestNAMESource or TestNAMEDestination of the connector: -run TestNAME runs all of one. That no position and no
-// acknowledgement matters to a source is what package plugintest checks; its Target belongs into the test of the
-// connector.
+// Each connector has a file in this directory, which registers its cases with RunSource or RunDestination in tests
+// named TestNAMESource or TestNAMEDestination, so -run TestNAME selects all of them. Package plugintest checks that a
+// source ignores the content of positions and acknowledgements; the test of the connector has the Target for it.
 package kill
 
 import (
@@ -28,7 +27,7 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// Server is one that the suite ends and starts again; *server.Process is one.
+// Server is a server that the suite stops and starts again; *server.Process implements it.
 type Server interface {
 	// Start returns when the server answers, at the address it had before.
 	Start(ctx context.Context) error
@@ -37,13 +36,14 @@ type Server interface {
 	Kill()
 }
 
-// The size of a run. Without -all it is small enough for each change, and makes the faults that found the most.
+// The size of a run. Without -all it is small enough for each change and includes the faults that found the most bugs.
 var (
 	rounds = flag.Int("rounds", 1, "how often each fault is made")
-	all    = flag.Bool("all", false, "make all faults, and test processors that keep state in all places with all destinations")
+	all    = flag.Bool("all", false,
+		"make all faults, and test processors that keep state in all places with all destinations")
 )
 
-// All reports whether all is tried that there is, or what tells the most.
+// All reports whether to test every combination, and not only the most telling ones.
 func All() bool { return *all }
 
 // System is a running server, or what else a connector reaches, with one ledger in it.
@@ -119,13 +119,13 @@ const (
 	Everything         Fault = "everything at random"
 )
 
-// maker says of a fault how it is made, and what it needs.
+// maker defines how to make a fault, and its requirements.
 type maker struct {
 	Fault
 	needs func(*flow) bool
 	make  func(*flow) error
-	few   bool // one of those that are made without -all
-	once  bool // made once whatever -rounds says: what it proves takes time
+	few   bool // made without -all, too
+	once  bool // made once whatever -rounds is: it takes long
 }
 
 // faults are made one at a time.
@@ -208,7 +208,8 @@ func (f *flow) run(skip map[Fault]string) {
 	}
 	kinds := append(slices.Clone(faults), maker{Everything, always, (*flow).everything, true, false})
 	// A case that allows none of the few faults has the others made.
-	few := !*all && slices.ContainsFunc(kinds, func(one maker) bool { return one.few && one.needs(f) && skip[one.Fault] == "" })
+	few := !*all &&
+		slices.ContainsFunc(kinds, func(one maker) bool { return one.few && one.needs(f) && skip[one.Fault] == "" })
 	for _, one := range kinds {
 		if few && !one.few || !one.needs(f) {
 			continue

@@ -130,8 +130,8 @@ func (p *postgresSystem) stored(ctx context.Context) ([]int, error) {
 	return all, nil
 }
 
-// eachPostgres runs the suite with the newest version, or with each that is installed: all faults with the newest one, and
-// with the others those that depend on how a server recovers.
+// eachPostgres runs the suite with the newest PostgreSQL, or with each installed version: with all faults for the
+// newest one, and with the faults that depend on recovery for the others.
 func eachPostgres(t *testing.T, run func(t *testing.T, bin string, skip map[kill.Fault]string)) {
 	const done = "the newest version has had it"
 	skip := map[kill.Fault]string{}

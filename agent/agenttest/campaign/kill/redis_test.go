@@ -102,8 +102,8 @@ func TestRedisStreamSource(t *testing.T) {
 	})
 }
 
-// TestRedisListSource takes elements of a list. What a run of the pipeline that failed had not
-// acknowledged comes again.
+// TestRedisListSource takes elements from a list. After a failed run, the source reads the elements again that were not
+// acknowledged.
 func TestRedisListSource(t *testing.T) {
 	load.Parallel(t, load.Agent+load.Server)
 	kill.RunSource(t, kill.Source{

@@ -1,4 +1,4 @@
-// Package load lets tests run at the same time as long as the machine can bear what they start.
+// Package load runs tests in parallel within the capacity of the machine.
 package load
 
 import (
@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// What a test starts, as parts of what one CPU can run at the same time, which is CPU parts.
+// The load of an agent, a server and a browser, in units that one CPU provides CPU times.
 const (
 	Agent   = 1
 	Server  = 1
@@ -22,10 +22,11 @@ var (
 	parts = semaphore.NewWeighted(total)
 )
 
-// Parallel is t.Parallel for a test that starts what weighs so much in all. It returns once there is room for that, which
-// is given back when t and its subtests have ended. A test that weighs more than the machine can bear runs alone.
-// It must be called once, by a test none of whose parents called it: a parent and its subtests would wait for each other.
-// So would subtests that call t.Parallel, as long as tests that wait for room are as many as -parallel lets run.
+// Parallel is t.Parallel for a test that causes the given load. It waits for free capacity, which it takes until t and
+// its subtests have ended. A test with more load than the machine can take runs alone.
+//
+// Call it once, and not in a subtest of a test that called it: the two would wait for each other. For the same reason
+// subtests must not call t.Parallel if as many tests as -parallel allows may wait for capacity.
 func Parallel(t *testing.T, weight int) {
 	t.Helper()
 	t.Parallel()

@@ -1,3 +1,3 @@
-// Package packages tries what a release consists of: packages and the image through their lives, under systemd as process
-// 1, builds for other machines, and that two builds are equal.
+// Package packages tests the artifacts of a release: it installs, updates and removes the packages with systemd as
+// process 1, runs the container image, starts builds for other machines, and checks that builds are reproducible.
 package packages

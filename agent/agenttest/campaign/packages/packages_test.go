@@ -200,6 +200,7 @@ func debian(t *testing.T) string {
 		return root
 	}
 	server.Need(t, "debootstrap", "debootstrap")
-	output(t, exec.Command("debootstrap", "--variant=minbase", "--include=systemd,systemd-sysv,dbus,procps", "bookworm", root))
+	output(t,
+		exec.Command("debootstrap", "--variant=minbase", "--include=systemd,systemd-sysv,dbus,procps", "bookworm", root))
 	return root
 }

@@ -23,19 +23,21 @@ var (
 // systemd is the directory of the unit.
 const systemd = script.Root + "/cmd/conduit/systemd"
 
-// TestReproducible builds what a release consists of twice, the second time without a build cache, and compares the two.
+// TestReproducible builds the artifacts of a release twice, the second time without a build cache, and compares them.
 func TestReproducible(t *testing.T) {
 	server.Need(t, "minisign", "minisign")
 	needCompilers(t, *compared)
 	ci(t, []string{"TARGETS=" + *compared}, "reproducible")
 }
 
-// TestCrossBuilds builds packages for other machines, and the static binary of the image. Each binary is started, by an emulator.
+// TestCrossBuilds builds the packages for other machines and the static binary of the image, and starts each binary in
+// an emulator.
 func TestCrossBuilds(t *testing.T) {
 	dir := crossBuilds(t)
 	for target, files := range map[string][]string{
 		"amd64": {"conduit_*_amd64.deb", "conduit-*.x86_64.rpm"}, "arm64": {"conduit_*_arm64.deb", "conduit-*.aarch64.rpm"},
-		"armv7": {"conduit_*_armhf.deb", "conduit-*.armv7hl.rpm"}, "static": {"conduit-static-linux-amd64", "container/conduit"},
+		"armv7":  {"conduit_*_armhf.deb", "conduit-*.armv7hl.rpm"},
+		"static": {"conduit-static-linux-amd64", "container/conduit"},
 	} {
 		if !strings.Contains(" "+*cross+" ", " "+target+" ") {
 			continue
@@ -48,8 +50,8 @@ func TestCrossBuilds(t *testing.T) {
 	}
 }
 
-// TestBillOfMaterials checks that the software bill of materials has the libraries of the binary, with C in them, and the
-// standard library.
+// TestBillOfMaterials checks that the software bill of materials lists the libraries of the binary, including those in
+// C, and the standard library.
 func TestBillOfMaterials(t *testing.T) {
 	var bill struct {
 		Components []struct{ Name, Version, Purl string }
@@ -102,7 +104,7 @@ var builtOnce = sync.OnceValues(func() (string, error) {
 	return dir, releaseTo(dir, "v0.1.0", *cross)
 })
 
-// release builds what a release of a version has for targets.
+// release builds the release of a version for the given targets into dir.
 func release(t *testing.T, dir, version, targets string) {
 	t.Helper()
 	if err := releaseTo(dir, version, targets); err != nil {
@@ -112,14 +114,16 @@ func release(t *testing.T, dir, version, targets string) {
 
 func releaseTo(dir, version, targets string) error {
 	cmd := exec.Command(script.Root + "/.ci/release")
-	cmd.Env = append(os.Environ(), "OUT="+dir, "TARGETS="+targets, "VERSION="+version, "COMMIT=test", "SOURCE_DATE_EPOCH=1")
+	cmd.Env = append(os.Environ(), "OUT="+dir, "TARGETS="+targets, "VERSION="+version, "COMMIT=test",
+		"SOURCE_DATE_EPOCH=1")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return errors.Join(errors.New("cannot build the release"), err, errors.New(string(out)))
 	}
 	return nil
 }
 
-// ci returns what a script of .ci prints, which must succeed, with env added to its environment.
+// ci runs a script of .ci, with env added to its environment, and returns its output. The test fails if the script
+// fails.
 func ci(t *testing.T, env []string, name string, args ...string) string {
 	t.Helper()
 	cmd := exec.Command(script.Root+"/.ci/"+name, args...)
@@ -127,7 +131,7 @@ func ci(t *testing.T, env []string, name string, args ...string) string {
 	return output(t, cmd)
 }
 
-// output returns what a command prints, which must succeed.
+// output runs a command and returns its standard output. The test fails if the command fails.
 func output(t *testing.T, cmd *exec.Cmd) string {
 	t.Helper()
 	var complaints strings.Builder

@@ -20,11 +20,14 @@ func TestUnitFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	path := filepath.Join(t.TempDir(), "conduit.service")
-	put(t, path, []byte(strings.ReplaceAll(string(text), "/usr/bin/conduit", filepath.Join(script.Binaries(t), "conduit"))), 0o644)
-	if out, err := exec.Command("systemd-analyze", "verify", "--man=no", path).CombinedOutput(); err != nil || len(out) > 0 {
+	conduit := filepath.Join(script.Binaries(t), "conduit")
+	put(t, path, []byte(strings.ReplaceAll(string(text), "/usr/bin/conduit", conduit)), 0o644)
+	if out, err := exec.Command("systemd-analyze", "verify", "--man=no", path).CombinedOutput(); err != nil ||
+		len(out) > 0 {
 		t.Errorf("%v: %s", err, out)
 	}
-	if out, err := exec.Command("systemd-analyze", "security", "--no-pager", "--offline=true", "--threshold=12", path).CombinedOutput(); err != nil {
+	security := exec.Command("systemd-analyze", "security", "--no-pager", "--offline=true", "--threshold=12", path)
+	if out, err := security.CombinedOutput(); err != nil {
 		t.Errorf("%v: %s", err, out)
 	}
 }

@@ -56,7 +56,8 @@ var (
 	runsAgent = regexp.MustCompile(`^(\S*conduit|go run \./cmd/conduit) run\b[^#]*`)
 	// The suite does not run within itself; that the packages and tests of a line are there is
 	// checked.
-	testsOne = regexp.MustCompile(`^(?:cd (\S+) && )?go test (\S+?)/?(?: -run (\S+?)(?:/\S+)?)?(?: -[a-z]+(?:=\S+)?)*\s*(#.*)?$`)
+	testsOne = regexp.MustCompile(
+		`^(?:cd (\S+) && )?go test (\S+?)/?(?: -run (\S+?)(?:/\S+)?)?(?: -[a-z]+(?:=\S+)?)*\s*(#.*)?$`)
 	testsAll = regexp.MustCompile(`^(?:[A-Z_]+=\S+ )?go test \./\.\.\.\s*(#.*)?$`)
 	checks   = regexp.MustCompile(`^(\.ci/[a-z]+)\b[^#]*(#.*)?$`)
 	recipes  = regexp.MustCompile(`^just ([a-z]+)\b[^#]*(#.*)?$`)

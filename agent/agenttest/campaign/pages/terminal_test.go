@@ -18,7 +18,8 @@ import (
 	"time"
 )
 
-var link = flag.Bool("link", false, "have the go command link the binary each time that a page says so, which takes minutes in all")
+var link = flag.Bool("link", false,
+	"have the go command link the binary each time that a page says so, which takes minutes in all")
 
 //go:embed terminal.sh
 var shell string

@@ -26,7 +26,8 @@ func TestDestinationChangesBetweenExecutables(t *testing.T) {
 	}
 	names := []string{"one.jsonl", "two.jsonl"}
 	version := func(i int) agenttest.Variant {
-		return agenttest.Variant{Source: "journal", Destination: "xfile", Settings: fmt.Sprintf("path: %q", d.Path(names[i%2]))}
+		return agenttest.Variant{Source: "journal", Destination: "xfile",
+			Settings: fmt.Sprintf("path: %q", d.Path(names[i%2]))}
 	}
 	d.Become(version(0), 0)
 	d.WaitGrowth(names[0])
@@ -57,7 +58,8 @@ func TestAStuckDestinationIsReplaced(t *testing.T) {
 	d := agenttest.DeskIn(t, dir, func(c *config.Config) { c.Pipelines.DrainTimeout = 200 * time.Millisecond })
 	d.Become(agenttest.Variant{Source: "journal", Destination: "chaos", Settings: "mode: never ack"}, 0)
 	d.Wait("records that are not answered", func() bool {
-		return agenttest.Scrape(t, d.Agent, `conduit_source_sequence{component_id="p:src",pipeline_id="p",pipeline_name="p",stage="read"}`) > 20
+		return agenttest.Scrape(t, d.Agent,
+			`conduit_source_sequence{component_id="p:src",pipeline_id="p",pipeline_name="p",stage="read"}`) > 20
 	})
 	d.Become(agenttest.Variant{Source: "journal", Settings: fmt.Sprintf("path: %q", d.Path("p.jsonl"))}, 0)
 	d.WaitGrowth("p.jsonl")
@@ -75,7 +77,8 @@ func TestDeadLetterQueueChangesUnderLoad(t *testing.T) {
 	names := []string{"one.jsonl", "two.jsonl"}
 	version := func(i, window int) agenttest.Variant {
 		return agenttest.Variant{Source: "journal", Destination: "chaos", Settings: "mode: refuse", More: fmt.Sprintf(
-			"    dead-letter-queue: {plugin: file, settings: {path: %q}, window-size: %d, window-nack-threshold: %[2]d}\n", d.Path(names[i%2]), window)}
+			"    dead-letter-queue: {plugin: file, settings: {path: %q}, window-size: %d, window-nack-threshold: %[2]d}\n",
+			d.Path(names[i%2]), window)}
 	}
 	d.Become(version(0, 0), 0)
 	d.WaitGrowth(names[0])
@@ -84,7 +87,8 @@ func TestDeadLetterQueueChangesUnderLoad(t *testing.T) {
 		d.Become(version(i, 0), 0)
 		d.WaitGrowth(names[i%2])
 	}
-	if now := executable.Children(os.Getpid()); !slices.Equal(slices.Sorted(slices.Values(now)), slices.Sorted(slices.Values(before))) {
+	now := executable.Children(os.Getpid())
+	if !slices.Equal(slices.Sorted(slices.Values(now)), slices.Sorted(slices.Values(before))) {
 		t.Errorf("processes %v became %v", before, now)
 	}
 	d.WantStarts("p", 1)

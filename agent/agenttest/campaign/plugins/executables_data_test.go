@@ -57,7 +57,7 @@ func (s *typed) Read(ctx context.Context) ([]record.Record, error) {
 		Key: record.Structured(map[string]any{"id": int64(s.n)}), After: record.Structured(values())}}, nil
 }
 
-// seen is a destination that writes down the Go types of what it gets.
+// seen is a destination that writes the Go types of the payloads to a file.
 type seen struct {
 	sdk.DestinationBase
 	file *os.File
@@ -209,7 +209,8 @@ func TestTypesFromBuiltIns(t *testing.T) {
 		return lines
 	}
 	a.Wait("records", func() bool {
-		return len(agenttest.CompleteLines(a.Path("p.jsonl"))) > 10 && len(agenttest.CompleteLines(a.Path("q.jsonl"))) > 10 && len(logged()) > 10
+		return len(agenttest.CompleteLines(a.Path("p.jsonl"))) > 10 && len(agenttest.CompleteLines(a.Path("q.jsonl"))) > 10 &&
+			len(logged()) > 10
 	})
 	a.Stop()
 	for _, line := range agenttest.CompleteLines(a.Path("p.jsonl")) {
@@ -232,7 +233,8 @@ func TestARecordThatCrashesAPlugin(t *testing.T) {
 	executable.Install(t, dir, "chaos")
 	a := agenttest.Start(t, dir)
 	save := func(mode string) {
-		s := strings.Replace(executable.Moving(dir, "p", "chaos", "builtin:file", 1), "rate: 1, format.type: structured, format.options.n: int", "mode: "+mode, 1)
+		s := strings.Replace(executable.Moving(dir, "p", "chaos", "builtin:file", 1),
+			"rate: 1, format.type: structured, format.options.n: int", "mode: "+mode, 1)
 		a.Save("p.yaml", s)
 	}
 	a.Save("other.yaml", agenttest.Generated(dir, "other", 1000, ""))

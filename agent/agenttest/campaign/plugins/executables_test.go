@@ -76,7 +76,9 @@ func TestAKilledPluginIsStartedAgain(t *testing.T) {
 		a.Wait("more records", func() bool { return written() > n+100 })
 		var pids []int
 		a.Wait("both plugins run", func() bool {
-			pids = slices.DeleteFunc(executable.Children(os.Getpid()), func(pid int) bool { return slices.Contains(before, pid) })
+			pids = slices.DeleteFunc(executable.Children(os.Getpid()), func(pid int) bool {
+				return slices.Contains(before, pid)
+			})
 			return len(pids) == 2
 		})
 		_ = syscall.Kill(pids[n%2], syscall.SIGKILL)
@@ -241,7 +243,8 @@ func TestLifecycleOfAnExecutable(t *testing.T) {
 	load.Parallel(t, load.Agent)
 	dir := agenttest.NewDir(t)
 	executable.Install(t, dir, "journal")
-	l := &lifecycle{&executable.Journal{T: t, File: filepath.Join(dir, "journal")}, agenttest.Start(t, dir, agenttest.AtOnce)}
+	l := &lifecycle{&executable.Journal{T: t, File: filepath.Join(dir, "journal")},
+		agenttest.Start(t, dir, agenttest.AtOnce)}
 	l.createdWhenItStarts()
 
 	// Started again with equal settings: no event, also when they were others meanwhile.

@@ -58,7 +58,8 @@ func (b *brittle) Write(_ context.Context, records []record.Record) (int, error)
 
 // brittlePipeline tails lines into an executable.
 func brittlePipeline(dir, plugin, more string) string {
-	return strings.Replace(agenttest.Picky(dir, `{{ eq 1 2 }}`, more), "id: dst, type: destination, plugin: builtin:file", "id: dst, type: destination, plugin: standalone:"+plugin, 1)
+	return strings.Replace(agenttest.Picky(dir, `{{ eq 1 2 }}`, more), "id: dst, type: destination, plugin: builtin:file",
+		"id: dst, type: destination, plugin: standalone:"+plugin, 1)
 }
 
 // startBrittle starts an agent whose pipeline tails the lines into the executable.

@@ -16,8 +16,8 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// An executable that is replaced is noticed, disturbs nothing, and is what runs after a
-// restart of the pipeline.
+// TestAReplacedPluginIsUsedAfterARestart replaces an executable while a pipeline uses it. The agent reports that, the
+// running pipeline keeps the old one, and a restart of the pipeline starts the new one.
 func TestAReplacedPluginIsUsedAfterARestart(t *testing.T) {
 	dir := agenttest.NewDir(t)
 	executable.Install(t, dir, "xgenerator")
@@ -52,9 +52,11 @@ func TestAReplacedPluginIsUsedAfterARestart(t *testing.T) {
 	shown := func() spec.Condition {
 		s, err := w.API.Status(t.Context(), "p")
 		d.Must(err)
-		return s.Conditions[slices.IndexFunc(s.Conditions, func(c spec.Condition) bool { return c.Type == spec.ConditionPlugin })]
+		at := slices.IndexFunc(s.Conditions, func(c spec.Condition) bool { return c.Type == spec.ConditionPlugin })
+		return s.Conditions[at]
 	}
-	if c := shown(); c.Status != spec.ConditionTrue || c.Reason != "PluginReplaced" || !strings.Contains(c.Message, "connector p:src ") || !strings.Contains(c.Message, path) {
+	if c := shown(); c.Status != spec.ConditionTrue || c.Reason != "PluginReplaced" ||
+		!strings.Contains(c.Message, "connector p:src ") || !strings.Contains(c.Message, path) {
 		t.Errorf("it is shown as %+v", c)
 	}
 	d.Wait("the event", func() bool {
@@ -67,7 +69,10 @@ func TestAReplacedPluginIsUsedAfterARestart(t *testing.T) {
 		t.Error("replacing the plugin disturbed what runs")
 	}
 	w.Must("POST", "/v1/pipelines/p/restart", "", nil)
-	d.Wait("the new one to run", func() bool { release, _ := plugins(); return release == "new" && d.State("p").RunningGeneration == 1 })
+	d.Wait("the new one to run", func() bool {
+		release, _ := plugins()
+		return release == "new" && d.State("p").RunningGeneration == 1
+	})
 	if c := shown(); c.Status != spec.ConditionFalse || c.Reason != "NotChanged" {
 		t.Errorf("after the restart: %+v", c)
 	}
@@ -82,7 +87,8 @@ func TestDrainsEndInTime(t *testing.T) {
 	dir := agenttest.NewDir(t)
 	executable.Install(t, dir, "chaos")
 	d := agenttest.DeskIn(t, dir, func(c *config.Config) { c.Pipelines.DrainTimeout = 200 * time.Millisecond })
-	d.Save("p.yaml", strings.Replace(executable.Moving(dir, "p", "chaos", "builtin:file", 1), "rate: 1, format.type: structured, format.options.n: int", "mode: hang", 1))
+	d.Save("p.yaml", strings.Replace(executable.Moving(dir, "p", "chaos", "builtin:file", 1),
+		"rate: 1, format.type: structured, format.options.n: int", "mode: hang", 1))
 	d.Wait("records", func() bool {
 		text, err := os.ReadFile(d.Path("p.jsonl"))
 		return err == nil && strings.Count(string(text), "\n") == 5

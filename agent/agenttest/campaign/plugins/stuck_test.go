@@ -32,13 +32,15 @@ func TestForcedStop(t *testing.T) {
 	stuck := func() {
 		t.Helper()
 		w.Wait("records that are not answered", func() bool {
-			return agenttest.Scrape(t, w.Agent, `conduit_source_sequence{component_id="p:src",pipeline_id="p",pipeline_name="p",stage="read"}`) > 20
+			return agenttest.Scrape(t, w.Agent,
+				`conduit_source_sequence{component_id="p:src",pipeline_id="p",pipeline_name="p",stage="read"}`) > 20
 		})
 	}
 	w.Must("POST", "/v1/pipelines", `{"id":"p","config":{"name":"p"}}`, nil)
 	w.Must("POST", "/v1/connectors", `{"id":"src","type":"TYPE_SOURCE","plugin":"builtin:generator","pipelineId":"p",
 		"config":{"settings":{"rate":"1000","format.type":"structured","format.options.n":"int"}}}`, nil)
-	w.Must("POST", "/v1/connectors", `{"id":"dst","type":"TYPE_DESTINATION","plugin":"chaos","pipelineId":"p","config":{"settings":{"mode":"hang"}}}`, nil)
+	w.Must("POST", "/v1/connectors",
+		`{"id":"dst","type":"TYPE_DESTINATION","plugin":"chaos","pipelineId":"p","config":{"settings":{"mode":"hang"}}}`, nil)
 	w.Must("POST", "/v1/pipelines/p/start", "", nil)
 	stuck()
 	w.Must("POST", "/v1/pipelines/p/stop", `{"force":true}`, nil)
@@ -48,7 +50,8 @@ func TestForcedStop(t *testing.T) {
 		t.Errorf("a stop in vain: %d %s", got.Status, got.Body)
 	}
 	w.Must("POST", "/v1/pipelines/p/stop", `{"force":true}`, nil)
-	w.Must("PUT", "/v1/connectors/p:dst", fmt.Sprintf(`{"plugin":"builtin:file","config":{"settings":{"path":%q}}}`, w.Path("p.jsonl")), nil)
+	w.Must("PUT", "/v1/connectors/p:dst",
+		fmt.Sprintf(`{"plugin":"builtin:file","config":{"settings":{"path":%q}}}`, w.Path("p.jsonl")), nil)
 	w.Must("POST", "/v1/pipelines/p/start", "", nil)
 	w.More(t, "p")
 	w.Stop()
@@ -131,7 +134,9 @@ func TestStuckExecutablesAreNamed(t *testing.T) {
 	load.Parallel(t, load.Agent)
 	dir := agenttest.NewDir(t)
 	executable.Install(t, dir, "stuck")
-	a := agenttest.StartWired(t, dir, agenttest.Hasty, func(c *config.Config) { c.Shutdown.Timeout = 100 * time.Millisecond })
+	a := agenttest.StartWired(t, dir, agenttest.Hasty, func(c *config.Config) {
+		c.Shutdown.Timeout = 100 * time.Millisecond
+	})
 	t.Cleanup(func() { // else the agent waits half a minute for their calls
 		for _, pid := range executable.Children(os.Getpid()) {
 			if env, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid)); err == nil &&

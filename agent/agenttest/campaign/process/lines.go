@@ -29,8 +29,8 @@ func Written(t *testing.T, path string) map[int]int {
 	return times
 }
 
-// Pipelines are those of an agent in a directory: made has generated records, so many in a second, tailed the lines that
-// come into input.log.
+// Pipelines is a format for two pipelines: made writes generated records at a rate, and tailed the lines that are added
+// to input.log. Its arguments are the directory and the rate in records per second.
 const Pipelines = `version: "2.2"
 pipelines:
   - id: made
@@ -87,7 +87,7 @@ func Feed(ctx context.Context, path string, each int, line func(n int) string) (
 	}
 }
 
-// Outcome is what an output file shows.
+// Outcome describes an output file.
 type Outcome struct {
 	Last, Repeated, Torn int
 	Oldest               time.Duration // longest time from reading a record that was repeated to the kill before
@@ -99,8 +99,8 @@ type Entry struct {
 	ReadAt time.Time
 }
 
-// Inspect checks that the numbers in the file run from 1 without a gap, stepping back
-// only to repeat what was read shortly before a kill.
+// Inspect checks that the numbers in the file run from 1 without a gap. Numbers may repeat only if they were read
+// shortly before a kill.
 func Inspect(t *testing.T, path string, killed []time.Time) (o Outcome) {
 	t.Helper()
 	seen := []Entry{{}} // as if a record 0 had come before the first
@@ -190,7 +190,8 @@ func CatchUp(t *testing.T, dir, copied string, want int) {
 	t.Helper()
 	p := Start(t, dir)
 	p.WaitFor(t, fmt.Sprintf("the last of %d lines", want), func() bool {
-		return LastSeen(copied) >= want && strings.Contains(p.Log.String(), "agent started") // before, it would not know SIGTERM
+		// Before this line is logged, SIGTERM would end the process at once.
+		return LastSeen(copied) >= want && strings.Contains(p.Log.String(), "agent started")
 	})
 	p.Terminate(t)
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/process"
 )
 
-// TestInspectReadsLongLines has a torn line among the records that is longer than what a
-// bufio.Scanner takes: what follows it is not lost.
+// TestInspectReadsLongLines checks that Inspect reads the records behind a torn line that is longer than a
+// bufio.Scanner allows.
 func TestInspectReadsLongLines(t *testing.T) {
 	record := func(n int) string {
 		position := base64.StdEncoding.EncodeToString([]byte(strconv.Itoa(n)))

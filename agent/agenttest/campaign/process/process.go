@@ -1,4 +1,4 @@
-// Package process runs agents in processes of their own, which tests kill, and checks what came out of them.
+// Package process runs agents in separate processes, which tests can kill, and checks their output files.
 package process
 
 import (
@@ -34,20 +34,20 @@ func Client(t *testing.T, path string) *client.Client {
 	return &client.Client{URL: "http://" + string(bytes.TrimSpace(b))}
 }
 
-// dirVariable, when set, makes the test binary an agent in that directory.
+// dirVariable, when set, turns the test binary into an agent with its files in that directory.
 const dirVariable = "CONDUIT_TEST_AGENT_DIR"
 
-// AddressFile is the variable that says where that agent writes the address of its API.
+// AddressFile is the variable that names the file to which the agent writes the address of its API.
 const AddressFile = "CONDUIT_TEST_ADDRESS_FILE"
 
-// MemoryLimit is the variable with the setting memory.limit of that agent.
+// MemoryLimit is the variable with the setting memory.limit of the agent.
 const MemoryLimit = "CONDUIT_TEST_MEMORY_LIMIT"
 
-// MaxDelay is the variable that says how long that agent waits at most before it starts a pipeline again that failed.
+// MaxDelay is the variable with the longest delay before the agent restarts a failed pipeline.
 const MaxDelay = "CONDUIT_TEST_MAX_DELAY"
 
-// NoEvents is the variable that has the agent in a process of its own take away from itself what
-// it needs to be notified of changes.
+// NoEvents is the variable that makes the agent set its limit of inotify instances to 0, so that it gets no file system
+// events.
 const NoEvents = "CONDUIT_TEST_NO_EVENTS"
 
 // Serve makes the test binary an agent when Start or Try started it, until SIGTERM, like the binary does, and returns
@@ -86,7 +86,7 @@ func run(ctx context.Context, dir string) error {
 	return agent.Run(ctx, agent.Options{Config: cfg, Log: log, Wired: agenttest.Unlimited, Started: started})
 }
 
-// Process is an agent in a process of its own.
+// Process is an agent in a separate process.
 type Process struct {
 	Cmd *exec.Cmd
 	Log logbuf.Buffer
@@ -152,14 +152,14 @@ func (p *Process) WaitGrowth(t *testing.T, paths ...string) {
 	}
 }
 
-// AwaitBytes returns when a file has so many bytes more. It does not rest, so that it ends in the
-// middle of what the agent does.
+// AwaitBytes waits until a file has grown by the given number of bytes. It polls without a pause, so that it returns
+// while the agent is busy.
 func (p *Process) AwaitBytes(t *testing.T, path string, more int64) {
 	t.Helper()
 	p.AwaitSize(t, path, agenttest.FileSize(path)+more)
 }
 
-// AwaitSize returns when a file has so many bytes.
+// AwaitSize waits until a file has the given size in bytes.
 func (p *Process) AwaitSize(t *testing.T, path string, bytes int64) {
 	t.Helper()
 	for deadline := time.Now().Add(wait.Limit); agenttest.FileSize(path) < bytes; runtime.Gosched() {

@@ -1,3 +1,2 @@
-// Package promises shows, on the binary as it is built, that the agent keeps what it promises: one script each, in
-// testdata/script.
+// Package promises checks the documented promises on the built binary, with one script for each in testdata/script.
 package promises

@@ -15,15 +15,15 @@ import (
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 )
 
-// What has no event is found by the rescan, every 15 seconds. A save directly behind what the agent found before comes
-// most of that before the next rescan.
+// Without an event the next rescan finds a saved file: they run every 15 seconds. A save right after the agent found
+// the previous one has to wait for most of that interval.
 const (
 	withoutEvent = 12 * time.Second
 	saves        = 10
 )
 
-// TestSavesAreSeenByEvents shows that a saved file takes effect without a rescan. On a busy machine a save may take as long as a rescan: one
-// of several that does not is certain.
+// TestSavesAreSeenByEvents checks that a saved file takes effect without a rescan. On a busy machine a save may take as
+// long as a rescan, so one fast save of several is enough.
 func TestSavesAreSeenByEvents(t *testing.T) {
 	bin, dir := script.Binaries(t), t.TempDir()
 	log, err := os.Create(filepath.Join(dir, "log"))

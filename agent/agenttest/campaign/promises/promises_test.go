@@ -56,7 +56,8 @@ func TestPromises(t *testing.T) {
 			"start": onHost((*host).start), "unread": onHost((*host).unread), "terminate": onHost((*host).terminate), "crash": onHost((*host).crash), "signal": onHost((*host).signal),
 			"logged": onHost((*host).logged), "lines": onHost((*host).lines), "read": onHost((*host).read), "untouched": onHost((*host).untouched),
 			"waiting": onHost((*host).waiting), "peak": onHost((*host).peak),
-			"processes": processes, "storm": storm, "scribble": scribble, "service": onHost((*host).service), "notified": notified, "silent": silent,
+			"processes": processes, "storm": storm, "scribble": scribble, "service": onHost((*host).service),
+			"notified": notified, "silent": silent,
 		},
 	})
 }

@@ -123,7 +123,8 @@ func TestPromisesHold(t *testing.T) {
 			})
 		}
 	})
-	t.Logf("%d proofs from seed %d on: %+v, %d records, at most %d repeated in a row", all.proofs, *seed, all.faults, all.records, all.longest)
+	t.Logf("%d proofs from seed %d on: %+v, %d records, at most %d repeated in a row", all.proofs, *seed, all.faults,
+		all.records, all.longest)
 }
 
 // sum is what several proofs did.

@@ -198,10 +198,12 @@ func TestAnythingMayHappenToTheFiles(t *testing.T) {
 		// Not in parallel: a process that is just being started holds the locks of all.
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
 			dir := agenttest.NewDir(t)
-			if err := os.WriteFile(dir+"/pipelines/keep.yaml", []byte(agenttest.Generated(dir, "clock", 500, "")), 0o600); err != nil {
+			keep := []byte(agenttest.Generated(dir, "clock", 500, ""))
+			if err := os.WriteFile(dir+"/pipelines/keep.yaml", keep, 0o600); err != nil {
 				t.Fatal(err)
 			}
-			o := &operator{Desk: agenttest.DeskIn(t, dir, longDeletionGrace), Rand: rand.New(rand.NewPCG(seed, 0)), made: 100, Model: model.New()}
+			o := &operator{Desk: agenttest.DeskIn(t, dir, longDeletionGrace), Rand: rand.New(rand.NewPCG(seed, 0)), made: 100,
+				Model: model.New()}
 			o.Files["keep.yaml"] = &model.Content{}
 			defer func() {
 				if t.Failed() {

@@ -43,7 +43,8 @@ func TestDestinationChangesUnderLoad(t *testing.T) {
 // lost, and none comes twice.
 func TestReloadsUnderLoad(t *testing.T) {
 	load.Parallel(t, load.Agent)
-	for name, batches := range map[string]string{"record by record": "", "in batches": ", sdk.batch.size: 1000, sdk.batch.delay: 20ms"} {
+	for name, batches := range map[string]string{"record by record": "",
+		"in batches": ", sdk.batch.size: 1000, sdk.batch.delay: 20ms"} {
 		t.Run(name, func(t *testing.T) {
 			a := agenttest.Start(t, "")
 			version := func(n int) string {
@@ -53,7 +54,10 @@ func TestReloadsUnderLoad(t *testing.T) {
 pipelines:
   - id: p
     connectors:
-      - {id: src, type: source, plugin: "builtin:generator", settings: {rate: %d, format.type: structured, format.options.n: int}}
+      - id: src
+        type: source
+        plugin: builtin:generator
+        settings: {rate: %d, format.type: structured, format.options.n: int}
       - {id: dst, type: destination, plugin: "builtin:file", settings: {path: %q%s}}
 `, rate, out, batches)
 			}
@@ -73,7 +77,8 @@ pipelines:
 			slices.Sort(all)
 			agenttest.WantConsecutive(t, all)
 			slices.Sort(took)
-			t.Logf("%d reloads, %d records, none lost, none twice; a reload took %v in the median, %v at most", *reloads, len(all), took[len(took)/2], took[len(took)-1])
+			t.Logf("%d reloads, %d records, none lost, none twice; a reload took %v in the median, %v at most", *reloads,
+				len(all), took[len(took)/2], took[len(took)-1])
 		})
 	}
 }

@@ -32,7 +32,7 @@ func TestDirectoryIsUnmounted(t *testing.T) {
 	d.Save("p.yaml", d.Generated("p", 1))
 	d.Runs("p", 1)
 	d.Must(syscall.Unmount(d.Path("pipelines"), 0))
-	d.Scan() // there is no event of it
+	d.Scan() // an unmount causes no event
 	d.Wait("that nothing is withdrawn", func() bool { return strings.Contains(d.Log(), "all pipeline files are gone") })
 	mount()
 	d.Save("p.yaml", d.Generated("p", 1))
@@ -47,7 +47,8 @@ func TestNoInotifyInstancesLeft(t *testing.T) {
 	load.Parallel(t, load.Agent)
 	dir := agenttest.NewDir(t)
 	save := func(version int) {
-		if err := os.WriteFile(dir+"/pipelines/p.yaml", []byte(agenttest.Generated(dir, "p", version, "")), 0o644); err != nil {
+		file := []byte(agenttest.Generated(dir, "p", version, ""))
+		if err := os.WriteFile(dir+"/pipelines/p.yaml", file, 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -70,7 +71,8 @@ func TestNoInotifyInstancesLeft(t *testing.T) {
 		p.WaitFor(t, fmt.Sprintf("version %d", version), func() bool { return strings.Contains(status(), running) })
 	}
 	p.Terminate(t)
-	if log := p.Log.String(); !strings.Contains(log, "polling it instead") || !strings.Contains(log, "sysctl fs.inotify.max_user_instances") {
+	if log := p.Log.String(); !strings.Contains(log, "polling it instead") ||
+		!strings.Contains(log, "sysctl fs.inotify.max_user_instances") {
 		t.Errorf("it was not logged that there are no events:\n%s", log)
 	}
 }

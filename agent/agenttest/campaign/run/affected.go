@@ -10,19 +10,19 @@ import (
 // Package is a Go package of the repository.
 type Package struct {
 	Dir     string   // from the top of the repository, with slashes; "." is the top
-	Imports []string // directories of packages of the repository that it imports, those of its tests left out
-	Tests   []string // those that only its tests import
+	Imports []string // directories of the packages of the repository that it imports outside of tests
+	Tests   []string // directories of the packages that only its tests import
 }
 
-// Change is what a change of files means for campaigns.
+// Change is a set of changed files and the packages that they affect.
 type Change struct {
 	files    []string
 	packages map[string]Package
 	causes   map[string]string // by the directory of an affected package: the file that affects it
 }
 
-// NewChange returns what it means that these files were changed, added or removed, which are named from the top of the
-// repository.
+// NewChange returns the change of files that were modified, added or removed. Their names are relative to the top of
+// the repository.
 func NewChange(files []string, packages []Package) *Change {
 	c := &Change{files: files, packages: map[string]Package{}, causes: map[string]string{}}
 	importers := map[string][]string{}
@@ -60,8 +60,8 @@ func (c *Change) note(dir, file string) bool {
 	return true
 }
 
-// home returns the packages that change with the file: the one in whose directory it is, or the next one above, which may embed
-// or test it. Tests change nothing for others, and neither do documents.
+// home returns the package that changes with the file: that of its directory, or the nearest one above, which may embed
+// or test it. Tests and documents affect no other package.
 func (c *Change) home(file string) []string {
 	if strings.HasSuffix(file, "_test.go") || strings.HasSuffix(file, ".md") || strings.Contains(file, "testdata/") {
 		return nil
@@ -114,8 +114,8 @@ func (c *Change) matching(subject string) []string {
 	return dirs
 }
 
-// matches reports whether a subject names a package or file: by its name or a pattern of path.Match, with "/..." at its end also
-// all below it, with "**/" at its beginning in any directory.
+// matches reports whether a subject names a package or file. A subject is a name or a pattern of path.Match. With
+// "/..." at its end it also names everything below, and with "**/" at its beginning it applies in any directory.
 func matches(subject, name string) bool {
 	if base, ok := strings.CutPrefix(subject, "**/"); ok {
 		subject, name = base, path.Base(name)

@@ -1,12 +1,12 @@
-// The program run runs campaigns: the tests that need servers, other programs, many kills, hours or a quiet machine.
+// The program run runs campaigns: tests that need servers, other programs, many kills, hours or a quiet machine.
 //
-//	run                          lists them
-//	run NAME… [-- FLAGS]         runs these, in full; FLAGS are those of the tests, such as -kills 10000
-//	run all                      runs all of them, in full
-//	run -affected [-base REF]    runs in short those that a change since REF affects, as the gate does
-//	run -affected -all           runs all that a gate may run, in short
+//	run                          lists the campaigns
+//	run NAME… [-- FLAGS]         runs these in full; FLAGS are flags of the tests, such as -kills 10000
+//	run all                      runs every campaign in full
+//	run -affected [-base REF]    runs the campaigns that a change since REF affects in short, as the gate does
+//	run -affected -all           runs every campaign that a gate may run in short
 //
-// It runs them one after the other, keeps what each prints in a file, and ends with 1 when one fails.
+// It runs them one after the other, keeps the output of each in a file, and exits with 1 when one fails.
 package main
 
 import (
@@ -34,7 +34,8 @@ func main() {
 func run(args []string) error {
 	flags := flag.NewFlagSet("run", flag.ContinueOnError)
 	affected := flags.Bool("affected", false, "run in short what a change affects")
-	base := flags.String("base", "", "commit that the change began at; without it, the merge base with the main branch of origin")
+	base := flags.String("base", "",
+		"commit that the change began at; without it, the merge base with the main branch of origin")
 	all := flags.Bool("all", false, "with -affected: whatever changed")
 	only := flags.Bool("n", false, "print what would run, and run nothing")
 	if err := flags.Parse(args); err != nil {
@@ -127,7 +128,7 @@ func withoutBase(c Campaign) string {
 	return "there is no commit to compare with"
 }
 
-// runAll runs campaigns one after the other, all of them also after one failed.
+// runAll runs the chosen campaigns one after the other, and continues after a failure.
 func runAll(top string, chosen []Campaign, full bool, extra []string) error {
 	cache, err := os.UserCacheDir()
 	if err != nil {
@@ -214,7 +215,7 @@ func (c Campaign) flags(full bool, extra []string) []string {
 	return append(flags, extra...)
 }
 
-// printFailures prints what a log has of tests that failed, or its end when none did.
+// printFailures prints the failed tests of a log, or the end of the log when no test failed.
 func printFailures(log string) {
 	text, err := os.ReadFile(log)
 	if err != nil {
@@ -226,7 +227,8 @@ func printFailures(log string) {
 	}
 }
 
-// failures returns the lines that failed and skipped tests logged, which come under the name of each, and those of a panic.
+// failures returns the lines that failed and skipped tests logged, below the name of each test, and the lines of a
+// panic.
 func failures(lines []string) []string {
 	failed := map[string]bool{}
 	result := regexp.MustCompile(`^\s*--- (?:FAIL|SKIP): (\S+)`)
@@ -260,8 +262,8 @@ func failures(lines []string) []string {
 	return shown
 }
 
-// changed returns the files that differ from the commit that the change began at, with those that are not committed, and
-// that commit, or "" when there is none.
+// changed returns the files that differ from the commit at which the change began, including those that are not
+// committed. It also returns that commit, or "" if there is none.
 func changed(top, base string) (files []string, since string, err error) {
 	if base == "" {
 		for _, main := range []string{"origin/HEAD", "origin/main", "origin/master"} {
@@ -296,9 +298,10 @@ func changed(top, base string) (files []string, since string, err error) {
 	return files, since, nil
 }
 
-// list returns the packages of the repository's modules, for all that the tags of its files say.
+// list returns the packages of the modules of the repository, whatever the build tags of their files.
 func list(top string) ([]Package, error) {
-	const format = `{{.ImportPath}}{{"\t"}}{{join .Imports " "}}{{"\t"}}{{join .TestImports " "}} {{join .XTestImports " "}}`
+	const format = `{{.ImportPath}}{{"\t"}}{{join .Imports " "}}{{"\t"}}` +
+		`{{join .TestImports " "}} {{join .XTestImports " "}}`
 	var packages []Package
 	for _, dir := range []string{".", module} {
 		text, err := output(filepath.Join(top, filepath.FromSlash(dir)), "go", "list", "-f", format, "./...")
@@ -307,7 +310,8 @@ func list(top string) ([]Package, error) {
 		}
 		for line := range strings.Lines(text) {
 			fields := strings.Split(strings.TrimSuffix(line, "\n"), "\t")
-			packages = append(packages, Package{Dir: directory(fields[0]), Imports: directories(fields[1]), Tests: directories(fields[2])})
+			packages = append(packages,
+				Package{Dir: directory(fields[0]), Imports: directories(fields[1]), Tests: directories(fields[2])})
 		}
 	}
 	return packages, nil

@@ -27,7 +27,8 @@ var small = []Package{
 }
 
 func TestAffects(t *testing.T) {
-	kafka := Campaign{Name: "kafka", Dir: module + "/kill", Subjects: []string{"plugins/builtin/kafka/...", "agent/engine"}}
+	kafka := Campaign{Name: "kafka", Dir: module + "/kill",
+		Subjects: []string{"plugins/builtin/kafka/...", "agent/engine"}}
 	mysql := Campaign{Name: "mysql", Dir: module + "/kill", Subjects: []string{"plugins/builtin/mysql", "agent/engine"}}
 	ui := Campaign{Name: "ui", Dir: module + "/pages", Subjects: []string{"api/web"}}
 	pages := Campaign{Name: "pages", Dir: module + "/pages", Subjects: []string{"**/*.md"}}
@@ -41,14 +42,17 @@ func TestAffects(t *testing.T) {
 		{[]string{"plugins/builtin/kafka/source.go"}, map[string]string{"kafka": "plugins/builtin/kafka/source.go changed"}},
 		{[]string{"plugins/builtin/mysql/binlog/event.go"}, map[string]string{
 			"mysql": "plugins/builtin/mysql/binlog/event.go changed, on which plugins/builtin/mysql depends"}},
-		{[]string{"agent/engine/run.go"}, map[string]string{"kafka": "agent/engine/run.go changed", "mysql": "agent/engine/run.go changed"}},
+		{[]string{"agent/engine/run.go"},
+			map[string]string{"kafka": "agent/engine/run.go changed", "mysql": "agent/engine/run.go changed"}},
 		{[]string{"plugins/sdk/sdk.go"}, map[string]string{
 			"kafka": "plugins/sdk/sdk.go changed, on which plugins/builtin/kafka depends",
 			"mysql": "plugins/sdk/sdk.go changed, on which plugins/builtin/mysql depends"}},
-		{[]string{"api/web/assets/app.js"}, map[string]string{"ui": "api/web/assets/app.js changed, on which api/web depends"}},
+		{[]string{"api/web/assets/app.js"},
+			map[string]string{"ui": "api/web/assets/app.js changed, on which api/web depends"}},
 		{[]string{"agent/run.go"}, map[string]string{}},
 		{[]string{"agent/engine/run_test.go", "plugins/sdk/testdata/a.json"}, map[string]string{}},
-		{[]string{"plugins/builtin/kafka/README.md"}, map[string]string{"pages": "plugins/builtin/kafka/README.md changed", "kafka": "plugins/builtin/kafka/README.md changed"}},
+		{[]string{"plugins/builtin/kafka/README.md"}, map[string]string{"pages": "plugins/builtin/kafka/README.md changed",
+			"kafka": "plugins/builtin/kafka/README.md changed"}},
 		{[]string{"README.md"}, map[string]string{"pages": "README.md changed"}},
 		{[]string{".ci/release"}, map[string]string{"packages": ".ci/release changed"}},
 		{[]string{"plugins/builtin/x/x.c"}, map[string]string{"packages": "plugins/builtin/x/x.c changed"}},
@@ -60,7 +64,8 @@ func TestAffects(t *testing.T) {
 			"pages":    module + "/pages/testdata/deep/file changed, which is part of the campaign",
 			"packages": module + "/pages/testdata/deep/file changed, which is part of the campaign"}},
 		{[]string{"go.sum"}, map[string]string{"kafka": "go.sum changed, on which plugins/builtin/kafka depends",
-			"mysql": "go.sum changed, on which plugins/builtin/mysql depends", "ui": "go.sum changed, on which api/web depends"}},
+			"mysql": "go.sum changed, on which plugins/builtin/mysql depends",
+			"ui":    "go.sum changed, on which api/web depends"}},
 	} {
 		change, got := NewChange(test.files, small), map[string]string{}
 		for _, c := range all {
@@ -205,7 +210,7 @@ func (c Campaign) has(dir, test string) bool {
 	return c.Dir == dir && !skipped && regexp.MustCompile(strings.Split(c.Run, "/")[0]).MatchString(test)
 }
 
-// What a failed test logged is shown, wherever it stands, and not what others logged.
+// TestFailures checks that the log of a failed test is shown, wherever it stands, and that of other tests is not.
 func TestFailures(t *testing.T) {
 	log := strings.Split(`=== RUN   TestA
 === RUN   TestB

@@ -13,7 +13,8 @@ import (
 
 // The forms that the commands of the scoreboard have.
 var (
-	testCommand     = regexp.MustCompile(`^(?:cd (\S+) && )?go test (\./\S+)(?: -run (\S+|'[^']+'))?(?: -v)?(?: -timeout \d+h)?((?: -[a-z.-]+=\S+)*)$`)
+	testCommand = regexp.MustCompile(
+		`^(?:cd (\S+) && )?go test (\./\S+)(?: -run (\S+|'[^']+'))?(?: -v)?(?: -timeout \d+h)?((?: -[a-z.-]+=\S+)*)$`)
 	campaignCommand = regexp.MustCompile(`^just campaign((?: [a-z0-9-]+)+?)(?: --((?: -[a-z.-]+=\S+)+))?$`)
 	program         = regexp.MustCompile(`^go run \./cmd/conduit (\w+)(?: --[a-z]+ \d+)*$`)
 	quoted          = regexp.MustCompile("`([^`]+)`")
@@ -61,14 +62,14 @@ func TestScoreboardCanBeRun(t *testing.T) {
 	}
 }
 
-// When the gate runs what a command does.
+// The possible answers to when the gate runs a command.
 const (
 	always   = "in each gate"
 	affected = "when a change affects it"
 )
 
-// whenRun returns when the gate runs tests of a package, which are in these campaigns. Tests outside of the module of campaigns
-// run with all others, in short if a campaign runs more of them.
+// whenRun returns when the gate runs the tests of a package that these campaigns include. Tests outside of the module
+// of campaigns run in each gate: in short if a campaign runs a larger size.
 func whenRun(dir string, in []Campaign) string {
 	switch {
 	case !matches(module+"/...", dir), slices.ContainsFunc(in, func(c Campaign) bool { return c.Always }):
@@ -79,7 +80,8 @@ func whenRun(dir string, in []Campaign) string {
 	return "never"
 }
 
-// checkCommand checks that there is what a command names, and notes when the gate does it.
+// checkCommand checks that the test, campaign or program of a command exists, and adds the time at which the gate runs
+// it to whens.
 func checkCommand(t *testing.T, command string, whens map[string]bool) {
 	t.Helper()
 	if m := testCommand.FindStringSubmatch(command); m != nil {
@@ -110,7 +112,7 @@ func checkCommand(t *testing.T, command string, whens map[string]bool) {
 	}
 }
 
-// checkTests checks that the package has tests that the pattern selects, and returns the campaigns that have one of them.
+// checkTests checks that the pattern selects tests of the package, and returns the campaigns that include one of them.
 func checkTests(t *testing.T, command, dir, pattern string) (in []Campaign) {
 	t.Helper()
 	selects, err := regexp.Compile(pattern)

@@ -1,4 +1,4 @@
-// Package script has what tests of the built binary share: the programs, and commands of their scripts.
+// Package script holds the parts that tests of the built binary share: the programs and the commands of their scripts.
 package script
 
 import (
@@ -19,11 +19,12 @@ import (
 // Root is the root of the checkout, as a test of a campaign finds it.
 const Root = "../../../.."
 
-// Binaries returns a directory with the binary, and with a connector of its own process that has those built in.
+// Binaries returns a directory with the built binary and with the executable of a generator connector.
 func Binaries(t testing.TB) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
-	for name, pkg := range map[string]string{"conduit": "cmd/conduit", "conduit-connector-generator": "agent/agenttest/campaign/bench/connector"} {
+	for name, pkg := range map[string]string{"conduit": "cmd/conduit",
+		"conduit-connector-generator": "agent/agenttest/campaign/bench/connector"} {
 		if err := built.Binary(filepath.Join(dir, name), "github.com/conduit-agent/conduit/"+pkg); err != nil {
 			t.Fatal(err)
 		}

@@ -24,8 +24,8 @@ type Postgres struct {
 	settings []string
 }
 
-// PostgresDirs returns the directories of the programs of each PostgreSQL, the newest first: that of an npm package, and those
-// of Debian's packages. The test fails when there is none of them.
+// PostgresDirs returns the program directories of every PostgreSQL, the newest first: that of an npm package, then
+// those of Debian packages. The test fails when Debian's are missing.
 func PostgresDirs(t testing.TB) []string {
 	t.Helper()
 	found, err := filepath.Glob("/usr/lib/postgresql/*/bin/postgres")

@@ -1,5 +1,5 @@
-// Package smoke_test runs the built binary as a new user does: the demo, a change of a file, a broken file, and kills while
-// lines are copied.
+// Package smoke_test runs the built binary like a new user: it starts the demo, changes a file, saves a broken file,
+// and kills the agent while it copies lines.
 package smoke_test
 
 import (
@@ -42,7 +42,7 @@ func newUser(t *testing.T) *user {
 	return u
 }
 
-// conduit runs a command, which must succeed, and returns what it prints.
+// conduit runs a command and returns its output. The test fails if the command fails.
 func (u *user) conduit(args ...string) string {
 	u.t.Helper()
 	out, err := u.try(args...)
@@ -130,7 +130,8 @@ func (a *agent) ended(t *testing.T, signal syscall.Signal) {
 	}
 }
 
-// The demo runs; a saved file takes effect; a broken one is refused with its place and stops nothing; the next good one repairs it.
+// TestDemo checks that the demo runs and that a saved file takes effect. A broken file is rejected with the position of
+// the mistake and stops nothing, and the next good one takes effect.
 func TestDemo(t *testing.T) {
 	u := newUser(t)
 	u.conduit("pipelines", "init")
@@ -157,7 +158,8 @@ func TestDemo(t *testing.T) {
 	}, a.log.String)
 	before = records()
 	wait.For(t, "the pipeline goes on with its last good version", func() bool { return records() > before+1000 }, status)
-	if out, err := u.try("pipelines", "validate"); err == nil || !strings.Contains(out, "demo-pipeline.yaml:9:15: error: ") {
+	if out, err := u.try("pipelines", "validate"); err == nil ||
+		!strings.Contains(out, "demo-pipeline.yaml:9:15: error: ") {
 		t.Errorf("validate ended with %v and printed:\n%s", err, out)
 	}
 
@@ -202,7 +204,9 @@ pipelines:
 		}
 		// Killed at another place each time: when some of the new lines have arrived.
 		some := written - *lines + *lines*(round+1)/(*kills+1)
-		wait.For(t, fmt.Sprintf("line %d is copied", some), func() bool { return copied(t, u, written, false) > some }, a.log.String)
+		wait.For(t, fmt.Sprintf("line %d is copied", some), func() bool {
+			return copied(t, u, written, false) > some
+		}, a.log.String)
 		a.ended(t, syscall.SIGKILL)
 	}
 	a := u.run()
@@ -213,8 +217,9 @@ pipelines:
 	}
 }
 
-// copied returns how many of the lines have arrived, and fails the test where one is missing before another, out of order, or not a
-// line. After a kill lines may come again, from any one before. With whole the text must end with a whole line.
+// copied returns the number of lines that have arrived. It fails the test if a line is missing before another one, out
+// of order, or damaged. After a kill, lines may repeat from any earlier one. With whole, the text must end with a
+// complete line.
 func copied(t *testing.T, u *user, written int, whole bool) int {
 	t.Helper()
 	text := []byte(u.read("out.txt"))

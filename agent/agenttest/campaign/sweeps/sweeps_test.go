@@ -13,7 +13,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
 )
 
-// fault is what happens at a call.
+// fault is a fault at a call.
 type fault struct {
 	name  string
 	errno syscall.Errno
@@ -40,7 +40,7 @@ func (p place) String() string { return fmt.Sprintf("%s %d", p.call, p.number) }
 
 var tried = flag.Int("places", 1, "places that are tried of each scenario; 0 is all of them, with every fault")
 
-// TestSweeps kills the agent, or has a call of it fail, at a place in each run of a scenario.
+// TestSweeps kills the agent or makes one of its system calls fail, at one place in each run of a scenario.
 func TestSweeps(t *testing.T) {
 	for _, s := range scenarios() {
 		t.Run(s.name, func(t *testing.T) {

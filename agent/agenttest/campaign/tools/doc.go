@@ -1,3 +1,3 @@
-// Package tools holds the tests of an agent with other programs: editors and whatever else saves files, the shell scripts of
-// the documentation, Prometheus.
+// Package tools tests an agent with other programs: editors and other tools that save files, the shell scripts of the
+// documentation, and Prometheus.
 package tools

@@ -16,8 +16,8 @@ import (
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
 )
 
-// asCurl, when set, makes the test binary a curl that knows what the documentation uses,
-// and that ends after the first line of an answer if it is not to buffer it.
+// asCurl, when set, turns the test binary into a curl with the options that the documentation uses. Without buffering
+// it exits after the first line of the answer.
 const asCurl = "CONDUIT_TEST_CURL"
 
 func curl(args []string) int {
@@ -122,7 +122,7 @@ func TestDocumentedSession(t *testing.T) {
 	}
 }
 
-// The example in the documentation does what it says.
+// TestDocumentedDeployment runs the documented deployment script.
 func TestDocumentedDeployment(t *testing.T) {
 	load.Parallel(t, load.Agent)
 	script := documented(t, "../../../../reconcile/README.md", "\n## For tools that deploy files\n")
@@ -141,7 +141,8 @@ func TestDocumentedDeployment(t *testing.T) {
 		t.Errorf("a good file: %v\n%s", err, out)
 	}
 	d.Runs("orders", 1)
-	if out, err := deploy(agenttest.Generated(d.Path("missing"), "orders", 2, "")); err == nil || !strings.Contains(out, "no such file") {
+	if out, err := deploy(agenttest.Generated(d.Path("missing"), "orders", 2, "")); err == nil ||
+		!strings.Contains(out, "no such file") {
 		t.Errorf("a file that cannot run: %v\n%s", err, out)
 	}
 	if out, err := deploy("pipelines: ["); err == nil || !strings.Contains(out, `"line": 2`) {

@@ -75,7 +75,8 @@ func startPrometheus(t *testing.T, agent string) promClient {
 	file := filepath.Join(dir, "conduit.rules.yml")
 	config := fmt.Sprintf("global: {scrape_interval: 200ms, scrape_timeout: 200ms, evaluation_interval: 200ms}\nrule_files: [%s]\n"+
 		"scrape_configs: [{job_name: conduit, static_configs: [{targets: ['%s']}]}]\n", file, agent)
-	for name, text := range map[string]string{file: string(telemetry.Alerts(rules)), filepath.Join(dir, "prometheus.yml"): config} {
+	for name, text := range map[string]string{file: string(telemetry.Alerts(rules)),
+		filepath.Join(dir, "prometheus.yml"): config} {
 		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}

@@ -17,7 +17,8 @@ func TestUIDelivery(t *testing.T) {
 	w := agenttest.StartWeb(t, "", func(c *config.Config) { c.Shutdown.Timeout = 100 * time.Millisecond })
 	w.Save("works.yaml", agenttest.Generated(w.Dir, "works", 10, ""))
 	w.Save("refused.yaml", fmt.Sprintf(`{version: "2.2", pipelines: [{id: refused, connectors: [
-		{id: in, type: source, plugin: generator, settings: {format.type: structured, format.options.name: string, rate: "5"}},
+		{id: in, type: source, plugin: generator,
+			settings: {format.type: structured, format.options.name: string, rate: "5"}},
 		{id: out, type: destination, plugin: http, settings: {url: "http://%s/"}}]}]}`, agenttest.ClosedPort(t)))
 	p := openPage(t, w.API.URL, "")
 	p.shows("1 of 2 running")

@@ -20,7 +20,8 @@ import (
 // How far a source is behind its system, and how far it has got with a snapshot, is in the status, the metrics and the page.
 func TestUIProgressOfSources(t *testing.T) {
 	load.Parallel(t, load.Agent+load.Browser)
-	w := agenttest.StartWeb(t, "", func(c *config.Config) { c.Shutdown.Timeout = 100 * time.Millisecond }) // it never gets all written
+	// The destination never writes everything, so a graceful stop would wait for this timeout.
+	w := agenttest.StartWeb(t, "", func(c *config.Config) { c.Shutdown.Timeout = 100 * time.Millisecond })
 	db, err := sql.Open("sqlite3", "file:"+w.Path("shop.db")+"?_busy_timeout=10000")
 	if err == nil {
 		_, err = db.ExecContext(t.Context(), "CREATE TABLE orders (id INTEGER PRIMARY KEY); WITH RECURSIVE n (i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n WHERE i < 20000) INSERT INTO orders SELECT i FROM n")
@@ -58,7 +59,9 @@ func TestUIProgressOfSources(t *testing.T) {
 		t.Errorf("the metrics have %v records behind", n)
 	}
 	of := `{component_id="p:src",of="orders",pipeline_id="p",pipeline_name="p"}`
-	if rows, total := agenttest.Scrape(t, w.Agent, "conduit_source_snapshot_rows"+of), agenttest.Scrape(t, w.Agent, "conduit_source_snapshot_total_rows"+of); rows <= 0 || rows >= total || total != 20000 {
+	rows := agenttest.Scrape(t, w.Agent, "conduit_source_snapshot_rows"+of)
+	total := agenttest.Scrape(t, w.Agent, "conduit_source_snapshot_total_rows"+of)
+	if rows <= 0 || rows >= total || total != 20000 {
 		t.Errorf("the metrics have %v of %v rows", rows, total)
 	}
 	if text := behind.String(); !regexp.MustCompile(`^orders \d+ % \(\d+ of 20000 rows, .+ left\), 2 records behind$`).MatchString(text) {

@@ -95,7 +95,8 @@ func TestUIInspectsEveryStage(t *testing.T) {
 	load.Parallel(t, load.Agent+load.Browser)
 	w := agenttest.StartWeb(t, "")
 	own := "        processors: [{id: mark, plugin: field.set, settings: {field: .Payload.After.mark, value: seen}}]\n"
-	w.Save("p.yaml", agenttest.Generated(w.Dir, "p", 20, "processors: [{id: common, plugin: field.set, settings: {field: .Payload.After.common, value: was here}}]")+own)
+	w.Save("p.yaml", agenttest.Generated(w.Dir, "p", 20,
+		"processors: [{id: common, plugin: field.set, settings: {field: .Payload.After.common, value: was here}}]")+own)
 	w.WaitPhase("p", spec.PhaseRunning, 1)
 	p := openPage(t, w.API.URL, "pipelines/p/records")
 	record := `document.querySelector("article.record")?.innerText`

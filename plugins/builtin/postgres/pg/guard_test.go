@@ -17,7 +17,8 @@ func TestCanceledWhileTheServerIsAsked(t *testing.T) {
 		session, server := net.Pipe()
 		defer func() { _ = server.Close() }()
 		var asked atomic.Bool
-		g := &guard{Conn: session, pid: 1, silence: time.Minute, env: t.Context(), url: "postgres://postgres@127.0.0.1/postgres?sslmode=disable",
+		g := &guard{Conn: session, pid: 1, silence: time.Minute, env: t.Context(),
+			url: "postgres://postgres@127.0.0.1/postgres?sslmode=disable",
 			redial: func(context.Context) (net.Conn, error) {
 				asked.Store(true)
 				question, nobody := net.Pipe()

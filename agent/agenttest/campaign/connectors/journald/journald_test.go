@@ -70,7 +70,7 @@ func fails(t *testing.T, s sdk.Source) error {
 
 func TestContract(t *testing.T) {
 	load.Parallel(t, load.Server)
-	plugintest.Run(t, plugintest.Target{Connector: journald.Connector(), Source: func(t testing.TB, n int) map[string]string {
+	source := func(t testing.TB, n int) map[string]string {
 		j := server.NewJournal(t)
 		var messages []string
 		for i := range n {
@@ -78,18 +78,21 @@ func TestContract(t *testing.T) {
 		}
 		write(t, j, "", messages...)
 		return map[string]string{"directory": j.Dir}
-	}})
+	}
+	plugintest.Run(t, plugintest.Target{Connector: journald.Connector(), Source: source})
 }
 
 func TestFollows(t *testing.T) {
 	load.Parallel(t, load.Server)
 	j := server.NewJournal(t)
-	write(t, j, "_SYSTEMD_UNIT=a.service\nPRIORITY=3\nTWICE=1\nTWICE=2\nBINARY\n\x03\x00\x00\x00\x00\x00\x00\x00a\n\xff\n", "one")
+	write(t, j, "_SYSTEMD_UNIT=a.service\nPRIORITY=3\nTWICE=1\nTWICE=2\nBINARY\n\x03\x00\x00\x00\x00\x00\x00\x00a\n\xff\n",
+		"one")
 	write(t, j, "_SYSTEMD_UNIT=b.service\nPRIORITY=6\n", "two")
 	s := source(t, j, nil)
 	records := want(t, s, "one", "two")
 	object, _ := records[0].After.Structured()
-	if b, _ := object["BINARY"].([]byte); string(b) != "a\n\xff" || fmt.Sprint(object["TWICE"]) != "[1 2]" || object["PRIORITY"] != "3" || object["__CURSOR"] != nil {
+	if b, _ := object["BINARY"].([]byte); string(b) != "a\n\xff" || fmt.Sprint(object["TWICE"]) != "[1 2]" ||
+		object["PRIORITY"] != "3" || object["__CURSOR"] != nil {
 		t.Errorf("got %v", object)
 	}
 	if md := records[0].Metadata; md.Get(record.KeyCollection) != "a.service" || md.Get(record.KeyCreatedAt) == "" {
@@ -136,7 +139,8 @@ func TestGap(t *testing.T) {
 		t.Fatal(err)
 	}
 	write(t, j, "", "four")
-	if err := fails(t, source(t, j, pos)); err == nil || !strings.Contains(err.Error(), "entries may have been missed") || !strings.Contains(err.Error(), "set gap to continue") {
+	if err := fails(t, source(t, j, pos)); err == nil || !strings.Contains(err.Error(), "entries may have been missed") ||
+		!strings.Contains(err.Error(), "set gap to continue") {
 		t.Errorf("got %v", err)
 	}
 	s := source(t, j, pos, "gap", "continue")

@@ -14,14 +14,14 @@ import (
 	"github.com/twmb/franz-go/pkg/kversion"
 )
 
-// interpreter stands before each broker of the mock cluster. It says which versions of requests the cluster understands, and
-// that clients reach the brokers at the addresses of the interpreter.
+// interpreter is a proxy in front of each broker of the mock cluster. It reports the versions of requests that the
+// cluster really understands, and it replaces the addresses of the brokers by its own.
 type interpreter struct {
 	t  *testing.T
 	at map[string]string // address of the interpreter, by that of a broker
 }
 
-// understood are the versions of requests that the mock cluster understands, of those that it says it does.
+// understood lists the versions of requests that the mock cluster understands. The cluster claims to understand more.
 var understood = kversion.V2_3_0()
 
 func init() { understood.SetMaxKeyVersion(kmsg.ListOffsets.Int16(), 3) }
@@ -56,7 +56,7 @@ func interpreted(t *testing.T, brokers ...string) (addrs []string) {
 	return addrs
 }
 
-// asked is what a client asked for with a request.
+// asked identifies the kind and version of a request.
 type asked struct{ key, version int16 }
 
 func (i *interpreter) serve(client net.Conn, addr string) {
@@ -104,7 +104,7 @@ func (i *interpreter) serve(client net.Conn, addr string) {
 	}
 }
 
-// refuseVersion returns what a broker answers to a version of ApiVersions that is later than 2, the last it knows.
+// refuseVersion returns the answer of a broker that knows no version of ApiVersions after 2.
 func refuseVersion(correlation []byte) []byte {
 	r := kmsg.NewPtrApiVersionsResponse()
 	r.ErrorCode = 35 // UNSUPPORTED_VERSION

@@ -25,7 +25,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// world is a broker with a topic of its own for each test.
+// world is a broker and a topic that only one test uses.
 type world struct {
 	*testing.T
 	addr   string
@@ -36,7 +36,7 @@ type world struct {
 
 var topics atomic.Int64
 
-// in returns a world with a topic of that many partitions.
+// in returns a world whose topic has the given number of partitions.
 func in(t *testing.T, addr string, partitions int32) *world {
 	t.Helper()
 	w := &world{T: t, addr: addr, topic: newTopic(t, addr, partitions)}
@@ -73,14 +73,16 @@ func newTopic(t testing.TB, addr string, partitions int32) string {
 func (w *world) produce(partition int32, values ...string) {
 	w.Helper()
 	for _, v := range values {
-		if err := w.client.ProduceSync(w.Context(), &kgo.Record{Topic: w.topic, Partition: partition, Value: []byte(v)}).FirstErr(); err != nil {
+		message := &kgo.Record{Topic: w.topic, Partition: partition, Value: []byte(v)}
+		if err := w.client.ProduceSync(w.Context(), message).FirstErr(); err != nil {
 			w.Fatal(err)
 		}
 	}
 }
 
 func (w *world) settings(more ...string) map[string]string {
-	s := map[string]string{"servers": w.addr, "topics": w.topic, "groupID": w.topic, "readFromBeginning": "true", "sessionTimeout": "6s", "commitOffsetsDelay": "20ms"}
+	s := map[string]string{"servers": w.addr, "topics": w.topic, "groupID": w.topic, "readFromBeginning": "true",
+		"sessionTimeout": "6s", "commitOffsetsDelay": "20ms"}
 	for i := 0; i < len(more); i += 2 {
 		s[more[i]] = more[i+1]
 	}
@@ -224,7 +226,8 @@ type destination struct {
 // destination returns one that is configured.
 func (w *world) destination(settings map[string]string) *destination {
 	w.Helper()
-	d := &destination{world: w, Destination: sdk.Standard(kafka.Connector()).NewDestination(), ctx: w.env(w.topic + ":destination")}
+	d := &destination{world: w, Destination: sdk.Standard(kafka.Connector()).NewDestination(),
+		ctx: w.env(w.topic + ":destination")}
 	w.Cleanup(func() { _ = d.Teardown(context.WithoutCancel(d.ctx)) })
 	if err := d.Configure(d.ctx, settings); err != nil {
 		w.Fatal(err)
@@ -274,7 +277,8 @@ func plainValue(settings map[string]string) map[string]string {
 // stored returns the committed messages of the topic, those of each partition in order.
 func (w *world) stored() (all []*kgo.Record) {
 	w.Helper()
-	client := w.newClient(kgo.ConsumeTopics(w.topic), kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.KeepControlRecords(), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
+	client := w.newClient(kgo.ConsumeTopics(w.topic), kgo.FetchIsolationLevel(kgo.ReadCommitted()),
+		kgo.KeepControlRecords(), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
 	ends, err := w.admin.ListCommittedOffsets(w.Context(), w.topic)
 	if err != nil {
 		w.Fatal(err)

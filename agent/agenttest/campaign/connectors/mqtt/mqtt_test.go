@@ -63,12 +63,14 @@ func publish(t testing.TB, addr, topic string, payloads ...string) {
 		t.Fatal(err)
 	}
 	c := paho.NewClient(paho.ClientConfig{Conn: conn})
-	if _, err := c.Connect(t.Context(), &paho.Connect{ClientID: "publisher", CleanStart: true, KeepAlive: 30}); err != nil {
+	connect := &paho.Connect{ClientID: "publisher", CleanStart: true, KeepAlive: 30}
+	if _, err := c.Connect(t.Context(), connect); err != nil {
 		t.Fatal(err)
 	}
 	for _, p := range payloads {
-		if _, err := c.Publish(t.Context(), &paho.Publish{Topic: topic, QoS: 1, Payload: []byte(p), Properties: &paho.PublishProperties{ContentType: "text/plain",
-			User: paho.UserProperties{{Key: "tenant", Value: "acme"}}}}); err != nil {
+		if _, err := c.Publish(t.Context(), &paho.Publish{Topic: topic, QoS: 1, Payload: []byte(p),
+			Properties: &paho.PublishProperties{ContentType: "text/plain",
+				User: paho.UserProperties{{Key: "tenant", Value: "acme"}}}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -79,8 +81,8 @@ func settings(addr string) map[string]string {
 	return map[string]string{"url": "mqtt://" + addr, "clientID": "reader", "topics": "a/+, b", "timeout": "2s"}
 }
 
-// TestAcknowledges has the server keep what was not acknowledged, also while the source is away, whether the client has a
-// name of its own or that of the connector.
+// TestAcknowledges checks that the server keeps messages that were not acknowledged, also while the source is away,
+// whether the settings name the client or the id of the connector does.
 func TestAcknowledges(t *testing.T) {
 	load.Parallel(t, 2*load.Server)
 	for _, id := range []string{"reader", ""} {
@@ -100,7 +102,8 @@ func acknowledges(t *testing.T, id string) {
 		t.Fatalf("got %s", got)
 	}
 	md := records[0].Metadata
-	if md.Get(record.KeyCollection) != "a/x" || md.Get("mqtt.qos") != "1" || md.Get("mqtt.contentType") != "text/plain" || md.Get("mqtt.user.tenant") != "acme" {
+	if md.Get(record.KeyCollection) != "a/x" || md.Get("mqtt.qos") != "1" || md.Get("mqtt.contentType") != "text/plain" ||
+		md.Get("mqtt.user.tenant") != "acme" {
 		t.Errorf("metadata is %v", md)
 	}
 	ack(t, s, records[:1])
@@ -145,7 +148,7 @@ func TestReconnects(t *testing.T) {
 	}
 }
 
-// TestSessionLost reports messages that were missed, each time until the settings say to go on.
+// TestSessionLost checks that a source reports missed messages on each start, until session.lost is set to continue.
 func TestSessionLost(t *testing.T) {
 	load.Parallel(t, load.Server)
 	for name, end := range map[string]func(ctx context.Context, set map[string]string) error{ // as if it had expired
@@ -180,7 +183,8 @@ func sessionLost(t *testing.T, end func(ctx context.Context, set map[string]stri
 		s := source(t, set, records[0].Position)
 		_, err := s.Read(ctx)
 		since := time.Now().UTC().Format("2006-01-02T15:")
-		if err == nil || !strings.Contains(err.Error(), `messages were missed: the session of client "reader" is gone`) || !strings.Contains(err.Error(), since) {
+		if err == nil || !strings.Contains(err.Error(), `messages were missed: the session of client "reader" is gone`) ||
+			!strings.Contains(err.Error(), since) {
 			t.Fatalf("got %v", err)
 		}
 		_ = s.Teardown(t.Context())
@@ -238,7 +242,7 @@ func TestTopicsChanged(t *testing.T) {
 	}
 }
 
-// TestRefused says what a server does not allow.
+// TestRefused checks the error when the server refuses the connection: it must not show the password.
 func TestRefused(t *testing.T) {
 	load.Parallel(t, load.Server)
 	m := server.StartMosquitto(t, "word", "")
@@ -247,7 +251,8 @@ func TestRefused(t *testing.T) {
 		set["auth.username"], set["auth.password"] = "conduit", password
 		ctx, cancel := context.WithTimeout(t.Context(), wait.Limit)
 		defer cancel()
-		if _, err := source(t, set, nil).Read(ctx); err == nil || !strings.Contains(err.Error(), "the server refuses the connection") || strings.Contains(err.Error(), "topsecret") {
+		if _, err := source(t, set, nil).Read(ctx); err == nil ||
+			!strings.Contains(err.Error(), "the server refuses the connection") || strings.Contains(err.Error(), "topsecret") {
 			t.Errorf("got %v", err)
 		}
 	}
@@ -267,7 +272,8 @@ func TestTLS(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	m := server.StartMosquitto(t, "", fmt.Sprintf("certfile %[1]s/cert\nkeyfile %[1]s/key\ncafile %[1]s/ca\nrequire_certificate true", dir))
+	m := server.StartMosquitto(t, "",
+		fmt.Sprintf("certfile %[1]s/cert\nkeyfile %[1]s/key\ncafile %[1]s/ca\nrequire_certificate true", dir))
 	set := settings(m.Addr)
 	set["url"], set["tls.ca"] = "mqtts://"+m.Addr, serverCert
 	without := source(t, set, nil)
@@ -275,13 +281,18 @@ func TestTLS(t *testing.T) {
 	set["tls.cert"], set["tls.key"] = clientCert, clientKey
 	s := source(t, set, nil)
 	subscribed(t, s)
-	d := open(t, map[string]string{"url": "mqtts://" + m.Addr, "topic": "b", "tls.ca": serverCert, "tls.cert": clientCert, "tls.key": clientKey})
-	if n, err := d.Write(t.Context(), []record.Record{{Position: record.Position("1"), Operation: record.OperationCreate, After: record.Raw([]byte("x"))}}); n != 1 || err != nil {
+	d := open(t, map[string]string{"url": "mqtts://" + m.Addr, "topic": "b", "tls.ca": serverCert, "tls.cert": clientCert,
+		"tls.key": clientKey})
+	one := []record.Record{{
+		Position: record.Position("1"), Operation: record.OperationCreate, After: record.Raw([]byte("x")),
+	}}
+	if n, err := d.Write(t.Context(), one); n != 1 || err != nil {
 		t.Errorf("wrote %d: %v", n, err)
 	}
 	plugintest.Read(t, s, 1)
-	other := open(t, map[string]string{"url": "mqtts://" + m.Addr, "topic": "b", "tls.ca": clientCert, "retry.timeout": "0s"})
-	if _, err := other.Write(t.Context(), []record.Record{{Position: record.Position("1"), Operation: record.OperationCreate}}); err == nil || !strings.Contains(err.Error(), "certificate") {
+	other := open(t,
+		map[string]string{"url": "mqtts://" + m.Addr, "topic": "b", "tls.ca": clientCert, "retry.timeout": "0s"})
+	if _, err := other.Write(t.Context(), one); err == nil || !strings.Contains(err.Error(), "certificate") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -301,7 +312,7 @@ func open(t *testing.T, settings map[string]string) sdk.Destination {
 	return d
 }
 
-// collector keeps what is published to a topic.
+// collector keeps the messages that are published to a topic.
 type collector struct {
 	mu  sync.Mutex
 	got []string // guarded by mu
@@ -344,15 +355,20 @@ func TestPublish(t *testing.T) {
 	load.Parallel(t, load.Server)
 	m := server.StartMosquitto(t, "", "max_packet_size 1000")
 	c := collect(t, m.Addr, "out/#")
-	set := map[string]string{"url": "mqtt://" + m.Addr, "topic": `out/{{ index .Metadata "to" }}`, "sdk.record.format": "template", "sdk.record.format.options": `{{ printf "%s" .Payload.After }}`}
+	set := map[string]string{"url": "mqtt://" + m.Addr, "topic": `out/{{ index .Metadata "to" }}`,
+		"sdk.record.format": "template", "sdk.record.format.options": `{{ printf "%s" .Payload.After }}`}
 	d := open(t, set)
 	rec := func(to, payload string) record.Record {
-		return record.Record{Position: record.Position(payload[:1]), Operation: record.OperationCreate, Metadata: record.NewMetadata(map[string]string{"to": to}), After: record.Raw([]byte(payload))}
+		return record.Record{Position: record.Position(payload[:1]), Operation: record.OperationCreate,
+			Metadata: record.NewMetadata(map[string]string{"to": to}), After: record.Raw([]byte(payload))}
 	}
-	if n, err := d.Write(t.Context(), []record.Record{rec("a", "1"), rec("b", "2"), rec("#", "3"), rec("b", "4")}); n != 2 || err == nil || !strings.Contains(err.Error(), `cannot publish to "out/#"`) {
+	four := []record.Record{rec("a", "1"), rec("b", "2"), rec("#", "3"), rec("b", "4")}
+	if n, err := d.Write(t.Context(), four); n != 2 || err == nil ||
+		!strings.Contains(err.Error(), `cannot publish to "out/#"`) {
 		t.Errorf("wrote %d: %v", n, err)
 	}
-	if n, err := d.Write(t.Context(), []record.Record{rec("a", strings.Repeat("x", 2000))}); n != 0 || err == nil || !strings.Contains(err.Error(), "up to 1000") {
+	if n, err := d.Write(t.Context(), []record.Record{rec("a", strings.Repeat("x", 2000))}); n != 0 || err == nil ||
+		!strings.Contains(err.Error(), "up to 1000") {
 		t.Errorf("wrote %d: %v", n, err)
 	}
 	if n, err := d.Write(t.Context(), []record.Record{rec("b", "4")}); n != 1 || err != nil {
@@ -369,7 +385,8 @@ func TestPublish(t *testing.T) {
 	}
 	m.Stop()
 	gone := &mqtt.Destination{}
-	if err := gone.Configure(t.Context(), map[string]string{"url": "mqtt://" + m.Addr, "topic": "x", "retry.timeout": "200ms"}); err != nil {
+	if err := gone.Configure(t.Context(),
+		map[string]string{"url": "mqtt://" + m.Addr, "topic": "x", "retry.timeout": "200ms"}); err != nil {
 		t.Fatal(err)
 	}
 	_ = gone.Open(t.Context())

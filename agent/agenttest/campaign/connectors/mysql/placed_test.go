@@ -12,8 +12,9 @@ import (
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
-// TestWithoutGTIDs reads by places in files, and begins a snapshot with a lock, as with a MySQL that has no GTIDs. The server is a
-// MariaDB that passes for a MySQL: then it sends what it sends to replicas that know no GTIDs.
+// TestWithoutGTIDs reads with file positions and starts the snapshot with a lock, as with a MySQL without GTIDs. The
+// server is a MariaDB behind a proxy that makes it look like a MySQL, so that it sends the events that replicas without
+// GTIDs get.
 func TestWithoutGTIDs(t *testing.T) {
 	load.Parallel(t, load.Server)
 	s := server.StartMariaDB(t, replicated...)
@@ -43,7 +44,7 @@ func disguise(t *testing.T, addr string) string {
 	return l.Addr().String()
 }
 
-// relay passes on what a client and the MariaDB at addr send each other, until either ends.
+// relay forwards data between a client and the MariaDB at addr until one side closes its connection.
 func relay(client net.Conn, addr string) {
 	defer func() { _ = client.Close() }()
 	maria, err := net.Dial("tcp", addr)
@@ -60,13 +61,15 @@ func relay(client net.Conn, addr string) {
 		if err != nil {
 			return
 		}
-		if _, err := client.Write(nameOfMariaDB.ReplaceAll(b[:n], []byte("${1}MySQLDB"))); err != nil { // as long, so packets stay whole
+		// The new name has the same length, so the lengths of packets stay right.
+		if _, err := client.Write(nameOfMariaDB.ReplaceAll(b[:n], []byte("${1}MySQLDB"))); err != nil {
 			return
 		}
 	}
 }
 
-// withoutGTIDs reads from a server by an address at which it has no GTIDs, and changes a table in between where the log names columns.
+// withoutGTIDs reads from a server through an address at which it seems to have no GTIDs. Where the log names columns,
+// it alters the table in between.
 func withoutGTIDs(t *testing.T, s *server.MySQL, address string) {
 	w := in(t, s, "CREATE TABLE t (id int PRIMARY KEY, x text); INSERT INTO t VALUES (1, 'a')")
 	settings := w.sourceSettings("t", "address", address)
@@ -76,9 +79,12 @@ func withoutGTIDs(t *testing.T, s *server.MySQL, address string) {
 	}
 	source := w.open(settings, nil)
 	source.Want(`snapshot t {"id":1} to {"id":1,"x":"a"}`)
-	w.exec("BEGIN; INSERT INTO t VALUES (2, 'b'), (3, 'c'); UPDATE t SET id = 4 WHERE id = 3; COMMIT; FLUSH BINARY LOGS; " + alter + "INSERT INTO t (id, x) VALUES (5, 'd'); DELETE FROM t WHERE id = 5")
+	w.exec(
+		"BEGIN; INSERT INTO t VALUES (2, 'b'), (3, 'c'); UPDATE t SET id = 4 WHERE id = 3; COMMIT; FLUSH BINARY LOGS; " +
+			alter + "INSERT INTO t (id, x) VALUES (5, 'd'); DELETE FROM t WHERE id = 5")
 	lines := []string{
-		`create t {"id":2} to {"id":2,"x":"b"}`, `create t {"id":3} to {"id":3,"x":"c"}`, `delete t {"id":3} from {"id":3,"x":"c"}`, `create t {"id":4} to {"id":4,"x":"c"}`,
+		`create t {"id":2} to {"id":2,"x":"b"}`, `create t {"id":3} to {"id":3,"x":"c"}`,
+		`delete t {"id":3} from {"id":3,"x":"c"}`, `create t {"id":4} to {"id":4,"x":"c"}`,
 		`create t {"id":5} to {"id":5,` + n + `"x":"d"}`, `delete t {"id":5} from {"id":5,` + n + `"x":"d"}`,
 	}
 	got := source.Want(lines...)
@@ -94,7 +100,8 @@ func withoutGTIDs(t *testing.T, s *server.MySQL, address string) {
 	settings = w.sourceSettings("t", "address", address, "snapshot.again", "t/1")
 	w.exec("INSERT INTO t (id, x) VALUES (6, 'e')")
 	source = w.open(settings, got[5].Position)
-	source.Want(`snapshot t {"id":1} to {"id":1,`+n+`"x":"a"}`, `snapshot t {"id":2} to {"id":2,`+n+`"x":"b"}`, `snapshot t {"id":4} to {"id":4,`+n+`"x":"c"}`, `snapshot t {"id":6} to {"id":6,`+n+`"x":"e"}`)
+	source.Want(`snapshot t {"id":1} to {"id":1,`+n+`"x":"a"}`, `snapshot t {"id":2} to {"id":2,`+n+`"x":"b"}`,
+		`snapshot t {"id":4} to {"id":4,`+n+`"x":"c"}`, `snapshot t {"id":6} to {"id":6,`+n+`"x":"e"}`)
 	w.exec("INSERT INTO t (id, x) VALUES (7, 'f')")
 	source.Want(`create t {"id":7} to {"id":7,` + n + `"x":"f"}`)
 	source.Close()

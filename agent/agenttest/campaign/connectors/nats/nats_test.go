@@ -68,7 +68,8 @@ func orders() jetstream.StreamConfig {
 func (s *system) publish(t testing.TB, subject string, payloads ...string) {
 	t.Helper()
 	for _, p := range payloads {
-		if _, err := s.js.PublishMsg(t.Context(), &client.Msg{Subject: subject, Data: []byte(p), Header: client.Header{"Tenant": {"acme"}}}); err != nil {
+		if _, err := s.js.PublishMsg(t.Context(),
+			&client.Msg{Subject: subject, Data: []byte(p), Header: client.Header{"Tenant": {"acme"}}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -127,7 +128,8 @@ func want(t testing.TB, got []record.Record, want string) {
 // TestStream reads in order from where the position says, whatever kind of stream it is.
 func TestStream(t *testing.T) {
 	load.Parallel(t, 3*load.Server)
-	for name, retention := range map[string]jetstream.RetentionPolicy{"limits": jetstream.LimitsPolicy, "interest": jetstream.InterestPolicy, "work queue": jetstream.WorkQueuePolicy} {
+	for name, retention := range map[string]jetstream.RetentionPolicy{"limits": jetstream.LimitsPolicy,
+		"interest": jetstream.InterestPolicy, "work queue": jetstream.WorkQueuePolicy} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := start(t)
@@ -143,7 +145,8 @@ func TestStream(t *testing.T) {
 			records := read(t, src, 4)
 			want(t, records, "1 2 3 4")
 			md := records[0].Metadata
-			if md.Get(record.KeyCollection) != "orders.a" || md.Get("nats.stream") != "ORDERS" || md.Get("nats.sequence") != "1" || md.Get("nats.header.Tenant") != "acme" {
+			if md.Get(record.KeyCollection) != "orders.a" || md.Get("nats.stream") != "ORDERS" ||
+				md.Get("nats.sequence") != "1" || md.Get("nats.header.Tenant") != "acme" {
 				t.Errorf("metadata is %v", md)
 			}
 			ack(t, src, 2)
@@ -197,8 +200,8 @@ func TestUpdated(t *testing.T) {
 	}
 }
 
-// What is received and not read takes no more memory than the host has, and no more than buffer.maxBytes; the rest stays
-// with the server.
+// TestMemory checks that messages that were received and not read yet take no more memory than the host allows, and no
+// more than buffer.maxBytes. The server keeps the rest.
 func TestMemory(t *testing.T) {
 	load.Parallel(t, load.Server)
 	const size, messages, subject = 1000, 50, "orders.a"
@@ -291,7 +294,8 @@ func TestGap(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), wait.Limit)
 		defer cancel()
 		src := source(t, settings(s), pos)
-		if _, err := src.Read(ctx); err == nil || !strings.Contains(err.Error(), "messages were missed") || !strings.Contains(err.Error(), wanted) {
+		if _, err := src.Read(ctx); err == nil || !strings.Contains(err.Error(), "messages were missed") ||
+			!strings.Contains(err.Error(), wanted) {
 			t.Errorf("got %v, want %s", err, wanted)
 		}
 		_ = src.Teardown(t.Context())
@@ -343,7 +347,7 @@ func TestFallsBehind(t *testing.T) {
 	}
 }
 
-// TestCore receives what is published while it is connected, without an answer.
+// TestCore receives messages that are published while the source is connected. The source must not answer requests.
 func TestCore(t *testing.T) {
 	load.Parallel(t, load.Server)
 	s := start(t)
@@ -371,7 +375,7 @@ func TestCore(t *testing.T) {
 	source(t, map[string]string{"url": s.URL(), "type": "core", "subjects": "b"}, records[0].Position)
 }
 
-// TestIdentities logs in with password, token and NKey, and says what is refused.
+// TestIdentities logs in with a password, a token and an NKey, and checks the error without them.
 func TestIdentities(t *testing.T) {
 	load.Parallel(t, load.Server)
 	pair, err := nkeys.CreateUser()
@@ -392,7 +396,8 @@ func TestIdentities(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), wait.Limit)
 		defer cancel()
-		if _, err := source(t, set, nil).Read(ctx); err == nil || !strings.Contains(err.Error(), "the server refuses the connection") {
+		if _, err := source(t, set, nil).Read(ctx); err == nil ||
+			!strings.Contains(err.Error(), "the server refuses the connection") {
 			t.Errorf("%s: got %v", setting, err)
 		}
 		set[setting] = one[1]
@@ -420,7 +425,8 @@ func TestCredentials(t *testing.T) {
 	issue := func(by nkeys.KeyPair, issuer, subject, claims string) string {
 		encode := base64.RawURLEncoding.EncodeToString
 		text := encode([]byte(`{"typ":"JWT","alg":"ed25519-nkey"}`)) + "." +
-			encode(fmt.Appendf(nil, `{"jti":"1","iat":1,"iss":%q,"sub":%q,"name":"test","nats":{"version":2,%s}}`, issuer, subject, claims))
+			encode(fmt.Appendf(nil, `{"jti":"1","iat":1,"iss":%q,"sub":%q,"name":"test","nats":{"version":2,%s}}`, issuer,
+				subject, claims))
 		signature, err := by.Sign([]byte(text))
 		if err != nil {
 			t.Fatal(err)
@@ -428,19 +434,23 @@ func TestCredentials(t *testing.T) {
 		return text + "." + encode(signature)
 	}
 	const unlimited = `"subs":-1,"data":-1,"payload":-1`
-	s := start(t, fmt.Sprintf("operator: %q", issue(operator, operatorID, operatorID, `"type":"operator"`)), "resolver: MEMORY", "jetstream: false", fmt.Sprintf("resolver_preload: {%s: %q}", accountID,
-		issue(operator, operatorID, accountID, `"type":"account","limits":{`+unlimited+`,"imports":-1,"exports":-1,"wildcards":true,"conn":-1,"leaf":-1}`)))
+	s := start(t, fmt.Sprintf("operator: %q", issue(operator, operatorID, operatorID, `"type":"operator"`)),
+		"resolver: MEMORY", "jetstream: false", fmt.Sprintf("resolver_preload: {%s: %q}", accountID,
+			issue(operator, operatorID, accountID,
+				`"type":"account","limits":{`+unlimited+`,"imports":-1,"exports":-1,"wildcards":true,"conn":-1,"leaf":-1}`)))
 	seed, err := user.Seed()
 	if err != nil {
 		t.Fatal(err)
 	}
-	file := fmt.Sprintf("-----BEGIN NATS USER JWT-----\n%s\n------END NATS USER JWT------\n\n-----BEGIN USER NKEY SEED-----\n%s\n------END USER NKEY SEED------\n",
+	file := fmt.Sprintf("-----BEGIN NATS USER JWT-----\n%s\n------END NATS USER JWT------\n\n"+
+		"-----BEGIN USER NKEY SEED-----\n%s\n------END USER NKEY SEED------\n",
 		issue(account, accountID, userID, `"type":"user",`+unlimited), seed)
 	src := source(t, map[string]string{"url": s.URL(), "type": "core", "subjects": "a", "auth.credentials": file}, nil)
 	wait.For(t, "it is subscribed", func() bool { return !src.Progress().At.IsZero() })
 	ctx, cancel := context.WithTimeout(t.Context(), wait.Limit)
 	defer cancel()
-	if _, err := source(t, map[string]string{"url": s.URL(), "type": "core", "subjects": "a"}, nil).Read(ctx); err == nil || !strings.Contains(err.Error(), "the server refuses the connection") {
+	anonymous := source(t, map[string]string{"url": s.URL(), "type": "core", "subjects": "a"}, nil)
+	if _, err := anonymous.Read(ctx); err == nil || !strings.Contains(err.Error(), "the server refuses the connection") {
 		t.Errorf("without credentials: %v", err)
 	}
 }
@@ -456,15 +466,19 @@ func TestTLS(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	s := start(t, fmt.Sprintf("tls: {cert_file: %[1]q, key_file: %[2]q, ca_file: %[3]q, verify_and_map: true}", filepath.Join(dir, "cert"), filepath.Join(dir, "key"), filepath.Join(dir, "ca")),
+	s := start(t, fmt.Sprintf("tls: {cert_file: %[1]q, key_file: %[2]q, ca_file: %[3]q, verify_and_map: true}",
+		filepath.Join(dir, "cert"), filepath.Join(dir, "key"), filepath.Join(dir, "ca")),
 		`authorization: {users: [{user: "CN=test"}]}`)
 	set := map[string]string{"url": "tls://" + s.Addr, "type": "core", "subjects": "a", "tls.ca": authority.PEM}
 	without := source(t, set, nil)
-	wait.For(t, "the server misses the certificate", func() bool { return strings.Contains(without.Progress().Warning, "certificate") })
+	wait.For(t, "the server misses the certificate", func() bool {
+		return strings.Contains(without.Progress().Warning, "certificate")
+	})
 	set["tls.cert"], set["tls.key"] = cert, key
 	src := source(t, set, nil)
 	wait.For(t, "it is subscribed", func() bool { return !src.Progress().At.IsZero() })
-	d := open(t, map[string]string{"url": "tls://" + s.Addr, "type": "core", "subject": "a", "tls.ca": authority.PEM, "tls.cert": cert, "tls.key": key,
+	d := open(t, map[string]string{"url": "tls://" + s.Addr, "type": "core", "subject": "a", "tls.ca": authority.PEM,
+		"tls.cert": cert, "tls.key": key,
 		"sdk.record.format": "template", "sdk.record.format.options": `{{ printf "%s" .Payload.After }}`})
 	if n, err := d.Write(t.Context(), []record.Record{made("a", "x")}); n != 1 || err != nil {
 		t.Errorf("wrote %d: %v", n, err)
@@ -473,7 +487,9 @@ func TestTLS(t *testing.T) {
 	other, _, _ := network.Certificate(t)
 	set["tls.ca"] = other
 	distrusts := source(t, set, nil)
-	wait.For(t, "the server is not trusted", func() bool { return strings.Contains(distrusts.Progress().Warning, "unknown authority") })
+	wait.For(t, "the server is not trusted", func() bool {
+		return strings.Contains(distrusts.Progress().Warning, "unknown authority")
+	})
 }
 
 // open returns an opened destination.
@@ -491,7 +507,8 @@ func open(t testing.TB, set map[string]string) sdk.Destination {
 }
 
 func made(to, payload string) record.Record {
-	return record.Record{Position: record.Position(payload), Operation: record.OperationCreate, After: record.Raw([]byte(payload)),
+	return record.Record{Position: record.Position(payload), Operation: record.OperationCreate,
+		After:    record.Raw([]byte(payload)),
 		Metadata: record.NewMetadata(map[string]string{"to": to, "nats.header.X": "1", "nats.header.Nats-Msg-Id": "no"})}
 }
 
@@ -502,21 +519,27 @@ func TestPublish(t *testing.T) {
 	c := orders()
 	c.MaxMsgSize = 500
 	s.stream(t, c)
-	set := map[string]string{"url": s.URL(), "subject": `orders.{{ index .Metadata "to" }}`, "headers": "true", "retry.timeout": "0s", "timeout": "2s",
+	set := map[string]string{"url": s.URL(), "subject": `orders.{{ index .Metadata "to" }}`, "headers": "true",
+		"retry.timeout": "0s", "timeout": "2s",
 		"sdk.record.format": "template", "sdk.record.format.options": `{{ printf "%s" .Payload.After }}`}
 	d := open(t, set)
-	if n, err := d.Write(t.Context(), []record.Record{made("a", "1"), made("b", "2"), made("*", "3"), made("b", "4")}); n != 2 || err == nil || !strings.Contains(err.Error(), `cannot publish to "orders.*"`) {
+	four := []record.Record{made("a", "1"), made("b", "2"), made("*", "3"), made("b", "4")}
+	if n, err := d.Write(t.Context(), four); n != 2 || err == nil ||
+		!strings.Contains(err.Error(), `cannot publish to "orders.*"`) {
 		t.Errorf("wrote %d: %v", n, err)
 	}
 	large := made("a", strings.Repeat("x", 1000))
-	if n, err := d.Write(t.Context(), []record.Record{made("a", "5"), large, made("a", "6")}); n != 1 || err == nil || !strings.Contains(err.Error(), "the stream refuses the record") {
+	if n, err := d.Write(t.Context(), []record.Record{made("a", "5"), large, made("a", "6")}); n != 1 || err == nil ||
+		!strings.Contains(err.Error(), "the stream refuses the record") {
 		t.Errorf("wrote %d: %v", n, err)
 	}
 	huge := made("a", strings.Repeat("x", 2<<20))
-	if n, err := d.Write(t.Context(), []record.Record{huge}); n != 0 || err == nil || !strings.Contains(err.Error(), "the server takes messages of up to") {
+	if n, err := d.Write(t.Context(), []record.Record{huge}); n != 0 || err == nil ||
+		!strings.Contains(err.Error(), "the server takes messages of up to") {
 		t.Errorf("wrote %d: %v", n, err)
 	}
-	if n, err := open(t, set).Write(t.Context(), []record.Record{made("b", "2"), made("a", "5"), made("a", "6"), made("a", "7")}); n != 4 || err != nil {
+	again := []record.Record{made("b", "2"), made("a", "5"), made("a", "6"), made("a", "7")}
+	if n, err := open(t, set).Write(t.Context(), again); n != 4 || err != nil {
 		t.Errorf("wrote %d: %v", n, err)
 	}
 	records := read(t, source(t, settings(s), nil), 5)
@@ -526,7 +549,8 @@ func TestPublish(t *testing.T) {
 	}
 	set["subject"] = "nowhere"
 	n, err := open(t, set).Write(t.Context(), []record.Record{made("a", "1")})
-	if lost, ok := err.(interface{ Lost() bool }); n != 0 || !ok || !lost.Lost() || !strings.Contains(err.Error(), `no stream has the subject "nowhere"`) {
+	if lost, ok := err.(interface{ Lost() bool }); n != 0 || !ok || !lost.Lost() ||
+		!strings.Contains(err.Error(), `no stream has the subject "nowhere"`) {
 		t.Errorf("wrote %d: %v, want no record's fault", n, err)
 	}
 	set["type"] = "core"
@@ -556,7 +580,8 @@ func TestContract(t *testing.T) {
 		},
 		Destination: func(t testing.TB) map[string]string {
 			set, subject := stream(t)
-			set["subject"], set["sdk.record.format"], set["sdk.record.format.options"] = subject, "template", `{{ with .Payload.After }}{{ printf "%s" . }}{{ end }}`
+			set["subject"], set["sdk.record.format"] = subject, "template"
+			set["sdk.record.format.options"] = `{{ with .Payload.After }}{{ printf "%s" . }}{{ end }}`
 			return set
 		},
 		Written: func(t testing.TB, set map[string]string) (all []string) {
@@ -575,7 +600,8 @@ func TestContract(t *testing.T) {
 		}})
 }
 
-// TestBadItems reads messages that are larger than the buffer, have odd headers, or have nothing in them, and those behind them.
+// TestBadItems reads messages that are larger than the buffer, have odd headers, or are empty, and the messages behind
+// them.
 func TestBadItems(t *testing.T) {
 	load.Parallel(t, load.Server)
 	s := start(t)
@@ -620,7 +646,8 @@ func TestTooManyHeaders(t *testing.T) {
 			if len(records[1].Metadata) > 1 || records[2].Metadata.Get("nats.header.x") != "y" {
 				t.Errorf("metadata is %v and %v", records[1].Metadata, records[2].Metadata)
 			}
-			if text := fmt.Sprint(src.Progress().Skipped); !strings.Contains(text, "message with subject a it has too many headers") {
+			text := fmt.Sprint(src.Progress().Skipped)
+			if !strings.Contains(text, "message with subject a it has too many headers") {
 				t.Errorf("left out: %s", text)
 			}
 		})

@@ -68,9 +68,11 @@ func (g *guarded) query(sql string) error {
 	return err
 }
 
-// state returns what the server says that the guarded session waits for.
+// state returns the event that the guarded session waits for, "-" if it waits for none, and "ended" when there is no
+// such session.
 func (g *guarded) state() string {
-	r, err := pg.Row(g.Context(), g.observer, "SELECT coalesce(wait_event, '-') FROM pg_stat_activity WHERE pid = $1", fmt.Sprint(g.conn.PID()))
+	r, err := pg.Row(g.Context(), g.observer, "SELECT coalesce(wait_event, '-') FROM pg_stat_activity WHERE pid = $1",
+		fmt.Sprint(g.conn.PID()))
 	if err != nil {
 		g.Fatal(err)
 	}
@@ -119,7 +121,8 @@ func lostReply(g *guarded) {
 	g.isGivenUp(<-done)
 }
 
-// lostRows loses the connection while rows come: the server cannot send more. What it has sent is taken by the proxy.
+// lostRows loses the connection while rows arrive. The server can send no more rows, and the proxy drops those that it
+// has sent.
 func lostRows(g *guarded) {
 	g.proxy.Hold(true)
 	done := make(chan error, 1)

@@ -21,7 +21,7 @@ import (
 
 var all = flag.Bool("all", false, "run with every PostgreSQL that is installed, not with the newest alone")
 
-// dirs returns the directories of the programs of those to run with.
+// dirs returns the program directories of the PostgreSQL versions to test.
 func dirs(t *testing.T) []string {
 	found := server.PostgresDirs(t)
 	if !*all {

@@ -147,7 +147,8 @@ func TestContract(t *testing.T) {
 		},
 		Destination: func(testing.TB) map[string]string {
 			n++
-			return c.settings("key", fmt.Sprintf("out%d", n), "type", "list", "sdk.record.format", "template", "sdk.record.format.options", `{{ printf "%s" .Payload.After }}`)
+			return c.settings("key", fmt.Sprintf("out%d", n), "type", "list", "sdk.record.format", "template",
+				"sdk.record.format.options", `{{ printf "%s" .Payload.After }}`)
 		},
 		Written: func(t testing.TB, settings map[string]string) []string {
 			all, err := redigo.Strings(connect(t, c.addr).do("LRANGE", settings["key"], 0, -1), nil)
@@ -166,7 +167,8 @@ func TestStream(t *testing.T) {
 	c.do("XADD", "s", "*", "n", 4, "name", "x", "binary", "\xff")
 	s := c.source(nil, "key", "s", "batch", "3")
 	records := want(t, s, 1, 2, 3)
-	if md := records[0].Metadata; md.Get(record.KeyCollection) != "s" || !strings.HasPrefix(string(records[0].Position), md.Get("redis.id")+":1") {
+	if md := records[0].Metadata; md.Get(record.KeyCollection) != "s" ||
+		!strings.HasPrefix(string(records[0].Position), md.Get("redis.id")+":1") {
 		t.Errorf("metadata %v of position %s", md, records[0].Position)
 	}
 	if r := s.Progress(); r.Records == nil || *r.Records != 1 {
@@ -199,10 +201,13 @@ func TestGap(t *testing.T) {
 		rest    []int // with gap continue
 	}{
 		"trimmed up to the place": {func(key string) { c.do("XTRIM", key, "MAXLEN", 7) }, "", []int{4, 5, 6, 7, 8, 9, 10}},
-		"trimmed behind it":       {func(key string) { c.do("XTRIM", key, "MAXLEN", 5) }, "up to 2 entries of stream", []int{6, 7, 8, 9, 10}},
-		"trimmed to nothing":      {func(key string) { c.do("XTRIM", key, "MAXLEN", 0); c.add(key, 11, 1) }, "up to 7 entries", []int{11}},
-		"recreated":               {func(key string) { c.do("DEL", key); c.do("XADD", key, "1-1", "n", 11) }, "it was recreated", []int{11}},
-		"gone":                    {func(key string) { c.do("DEL", key) }, "does not exist any more", nil},
+		"trimmed behind it": {func(key string) { c.do("XTRIM", key, "MAXLEN", 5) },
+			"up to 2 entries of stream", []int{6, 7, 8, 9, 10}},
+		"trimmed to nothing": {func(key string) { c.do("XTRIM", key, "MAXLEN", 0); c.add(key, 11, 1) },
+			"up to 7 entries", []int{11}},
+		"recreated": {func(key string) { c.do("DEL", key); c.do("XADD", key, "1-1", "n", 11) },
+			"it was recreated", []int{11}},
+		"gone": {func(key string) { c.do("DEL", key) }, "does not exist any more", nil},
 	} {
 		key := name
 		c.add(key, 1, 3)
@@ -215,7 +220,8 @@ func TestGap(t *testing.T) {
 			want(t, s, tt.rest...)
 			continue
 		}
-		if _, err := read(t, s, 1); err == nil || !strings.Contains(err.Error(), tt.says) || !strings.Contains(err.Error(), "set gap to continue") {
+		if _, err := read(t, s, 1); err == nil || !strings.Contains(err.Error(), tt.says) ||
+			!strings.Contains(err.Error(), "set gap to continue") {
 			t.Errorf("%s: got %v, want %q", name, err, tt.says)
 		}
 		if _, err := read(t, first, 1); err == nil || !strings.Contains(err.Error(), tt.says) {
@@ -330,7 +336,8 @@ func TestListReconnects(t *testing.T) {
 		}
 	}
 	teardown(t, s)
-	if keys, _ := redigo.Strings(c.do("KEYS", "l*"), nil); !slices.ContainsFunc(keys, func(k string) bool { return strings.HasSuffix(k, ":removed") }) || len(keys) != 1 {
+	keys, _ := redigo.Strings(c.do("KEYS", "l*"), nil)
+	if len(keys) != 1 || !strings.HasSuffix(keys[0], ":removed") {
 		t.Errorf("the keys are %v", keys)
 	}
 }
@@ -371,7 +378,8 @@ func TestChannels(t *testing.T) {
 	})
 	c.do("PUBLISH", "b.x", "2")
 	records := <-done
-	if len(records) != 2 || records[0].Metadata.Get(record.KeyCollection) != "a" || numberOf(&records[1]) != 2 || records[1].Metadata.Get(record.KeyCollection) != "b.x" {
+	if len(records) != 2 || records[0].Metadata.Get(record.KeyCollection) != "a" || numberOf(&records[1]) != 2 ||
+		records[1].Metadata.Get(record.KeyCollection) != "b.x" {
 		t.Errorf("got %v", records)
 	}
 }
@@ -452,7 +460,8 @@ func TestEndOfRead(t *testing.T) {
 	}
 }
 
-// TestFrozenChannels has the server stop to answer: that is noticed, and when it goes on the source subscribes again.
+// TestFrozenChannels stalls the connection to the server: the source notices, and subscribes again when the connection
+// recovers.
 func TestFrozenChannels(t *testing.T) {
 	load.Parallel(t, load.Server)
 	c := start(t)
@@ -487,7 +496,8 @@ func destination(t testing.TB, settings map[string]string) (context.Context, sdk
 
 func records(first, n int) (all []record.Record) {
 	for i := first; i < first+n; i++ {
-		all = append(all, record.Record{Position: record.Position(strconv.Itoa(i)), Operation: record.OperationCreate, After: record.Raw(strconv.AppendInt(nil, int64(i), 10))})
+		all = append(all, record.Record{Position: record.Position(strconv.Itoa(i)), Operation: record.OperationCreate,
+			After: record.Raw(strconv.AppendInt(nil, int64(i), 10))})
 	}
 	return all
 }
@@ -521,13 +531,15 @@ func TestRefusedRecord(t *testing.T) {
 	load.Parallel(t, load.Server)
 	c := start(t)
 	c.do("SET", "k:b", "text")
-	ctx, d := destination(t, c.settings(append(plain, "key", "k:{{ .Metadata.to }}", "type", "list", "positionKey", "pos")...))
+	ctx, d := destination(t,
+		c.settings(append(plain, "key", "k:{{ .Metadata.to }}", "type", "list", "positionKey", "pos")...))
 	all := records(1, 4)
 	for i, to := range []string{"a", "a", "b", "a"} {
 		all[i].Metadata.Set("to", to)
 	}
 	n, err := d.Write(ctx, all)
-	if n != 2 || err == nil || !strings.Contains(err.Error(), "WRONGTYPE") || errors.As(err, new(interface{ Lost() bool })) {
+	if n != 2 || err == nil || !strings.Contains(err.Error(), "WRONGTYPE") ||
+		errors.As(err, new(interface{ Lost() bool })) {
 		t.Errorf("wrote %d: %v", n, err)
 	}
 	if n, err := d.Write(ctx, all[3:]); n != 1 || err != nil {
@@ -538,7 +550,7 @@ func TestRefusedRecord(t *testing.T) {
 	}
 }
 
-// TestOnce sends records again, as after a kill, some of them several with one position.
+// TestOnce writes records again, as after a kill. Some of them share a position.
 func TestOnce(t *testing.T) {
 	load.Parallel(t, load.Server)
 	c := start(t)
@@ -555,13 +567,15 @@ func TestOnce(t *testing.T) {
 		t.Errorf("got %v", got)
 	}
 	ctx, d := destination(t, settings)
-	if err := d.LifecycleOnUpdated(ctx, settings, c.settings("key", "other", "type", "list", "positionKey", "pos")); err != nil {
+	moved := c.settings("key", "other", "type", "list", "positionKey", "pos")
+	if err := d.LifecycleOnUpdated(ctx, settings, moved); err != nil {
 		t.Fatal(err)
 	}
 	if n := c.do("DBSIZE").(int64); n != 2 {
 		t.Errorf("an update that leaves positions where they are leaves %d keys", n)
 	}
-	if err := d.LifecycleOnUpdated(ctx, settings, c.settings("key", "l", "type", "list", "positionKey", "elsewhere")); err != nil {
+	if err := d.LifecycleOnUpdated(ctx, settings,
+		c.settings("key", "l", "type", "list", "positionKey", "elsewhere")); err != nil {
 		t.Fatal(err)
 	}
 	if n := c.do("DBSIZE").(int64); n != 1 {
@@ -600,10 +614,12 @@ func TestPassword(t *testing.T) {
 	r := server.StartRedis(t, "word", "")
 	c := &client{t: t, addr: r.Addr}
 	s := c.source(nil, "key", "s", "auth.username", "conduit", "auth.password", "secret-not-it")
-	if _, err := read(t, s, 1); err == nil || !strings.Contains(err.Error(), "refuses") || strings.Contains(err.Error(), "secret-not-it") {
+	if _, err := read(t, s, 1); err == nil || !strings.Contains(err.Error(), "refuses") ||
+		strings.Contains(err.Error(), "secret-not-it") {
 		t.Errorf("got %v", err)
 	}
-	ctx, d := destination(t, c.settings(append(plain, "key", "l", "type", "list", "auth.username", "conduit", "auth.password", "word")...))
+	ctx, d := destination(t,
+		c.settings(append(plain, "key", "l", "type", "list", "auth.username", "conduit", "auth.password", "word")...))
 	if n, err := d.Write(ctx, records(1, 1)); n != 1 || err != nil {
 		t.Errorf("wrote %d: %v", n, err)
 	}
@@ -620,8 +636,10 @@ func TestTLS(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	c := connect(t, server.StartRedis(t, "", fmt.Sprintf("tls-port %d\ntls-cert-file %[2]s/cert\ntls-key-file %[2]s/key\ntls-ca-cert-file %[2]s/ca", port, dir)).Addr)
-	settings := append(plain, "url", fmt.Sprintf("rediss://127.0.0.1:%d/1", port), "key", "s", "retry.timeout", "0s", "tls.ca")
+	c := connect(t, server.StartRedis(t, "", fmt.Sprintf(
+		"tls-port %d\ntls-cert-file %[2]s/cert\ntls-key-file %[2]s/key\ntls-ca-cert-file %[2]s/ca", port, dir)).Addr)
+	settings := append(plain, "url", fmt.Sprintf("rediss://127.0.0.1:%d/1", port), "key", "s", "retry.timeout", "0s",
+		"tls.ca")
 	ctx, d := destination(t, c.settings(append(settings, serverCert, "tls.cert", clientCert, "tls.key", clientKey)...))
 	if n, err := d.Write(ctx, records(1, 1)); n != 1 || err != nil {
 		t.Fatalf("wrote %d: %v", n, err)
@@ -638,7 +656,8 @@ func TestTLS(t *testing.T) {
 	}
 }
 
-// TestBadItems reads entries, elements and messages of any bytes and sizes, each as a record that has a form, and what comes behind them.
+// TestBadItems reads entries, elements and messages of any bytes and sizes. Each must become a record that can be
+// encoded, and the items behind it must follow.
 func TestBadItems(t *testing.T) {
 	load.Parallel(t, load.Server)
 	c := start(t)

@@ -23,14 +23,17 @@ func identities(t *testing.T) string {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case r.FormValue("WebIdentityToken") == "web-token" && r.FormValue("RoleArn") == "arn:aws:iam::1:role/r":
-			_, _ = fmt.Fprintf(w, `<AssumeRoleWithWebIdentityResponse xmlns="https://sts.amazonaws.com/doc/2011-06-15/"><AssumeRoleWithWebIdentityResult><Credentials>
-<AccessKeyId>conduit</AccessKeyId><SecretAccessKey>%s</SecretAccessKey><SessionToken></SessionToken><Expiration>%s</Expiration></Credentials></AssumeRoleWithWebIdentityResult></AssumeRoleWithWebIdentityResponse>`, secret, expires)
+			_, _ = fmt.Fprintf(w, `<AssumeRoleWithWebIdentityResponse xmlns="https://sts.amazonaws.com/doc/2011-06-15/">
+<AssumeRoleWithWebIdentityResult><Credentials><AccessKeyId>conduit</AccessKeyId><SecretAccessKey>%s</SecretAccessKey>
+<SessionToken></SessionToken><Expiration>%s</Expiration></Credentials></AssumeRoleWithWebIdentityResult>
+</AssumeRoleWithWebIdentityResponse>`, secret, expires)
 		case r.URL.Path == "/latest/api/token":
 			_, _ = fmt.Fprint(w, "metadata-token")
 		case r.URL.Path == "/latest/meta-data/iam/security-credentials/":
 			_, _ = fmt.Fprint(w, "r")
 		case strings.HasSuffix(r.URL.Path, "/r") && r.Header.Get("X-Aws-Ec2-Metadata-Token") == "metadata-token":
-			_, _ = fmt.Fprintf(w, `{"Code":"Success","AccessKeyId":"conduit","SecretAccessKey":%q,"Token":"","Expiration":%q}`, secret, expires)
+			_, _ = fmt.Fprintf(w, `{"Code":"Success","AccessKeyId":"conduit","SecretAccessKey":%q,"Token":"","Expiration":%q}`,
+				secret, expires)
 		default:
 			w.WriteHeader(http.StatusForbidden)
 		}
@@ -54,8 +57,9 @@ func TestIdentities(t *testing.T) {
 	for name, variables := range map[string]map[string]string{
 		"environment": {"AWS_ACCESS_KEY_ID": "conduit", "AWS_SECRET_ACCESS_KEY": secret},
 		"file":        {"AWS_SHARED_CREDENTIALS_FILE": file},
-		"web":         {"AWS_WEB_IDENTITY_TOKEN_FILE": write("token", "web-token"), "AWS_ROLE_ARN": "arn:aws:iam::1:role/r", "AWS_ENDPOINT_URL_STS": service},
-		"instance":    {"AWS_EC2_METADATA_SERVICE_ENDPOINT": service},
+		"web": {"AWS_WEB_IDENTITY_TOKEN_FILE": write("token", "web-token"), "AWS_ROLE_ARN": "arn:aws:iam::1:role/r",
+			"AWS_ENDPOINT_URL_STS": service},
+		"instance": {"AWS_EC2_METADATA_SERVICE_ENDPOINT": service},
 	} {
 		identity := map[string]string{"web": "role", "instance": "role"}[name]
 		if identity == "" {
@@ -63,7 +67,8 @@ func TestIdentities(t *testing.T) {
 		}
 		for _, identity := range []string{identity, "auto"} {
 			t.Run(name+" "+identity, func(t *testing.T) {
-				for _, v := range []string{"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SHARED_CREDENTIALS_FILE", "AWS_WEB_IDENTITY_TOKEN_FILE"} {
+				for _, v := range []string{"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SHARED_CREDENTIALS_FILE",
+					"AWS_WEB_IDENTITY_TOKEN_FILE"} {
 					t.Setenv(v, variables[v])
 				}
 				for v, value := range variables {

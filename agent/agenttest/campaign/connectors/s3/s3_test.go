@@ -37,7 +37,8 @@ const secret = "topsecret"
 
 // settings reach the bucket b of the store at addr.
 func settings(addr string, more ...string) map[string]string {
-	all := map[string]string{"aws.accessKeyId": "conduit", "aws.secretAccessKey": secret, "aws.region": "us-east-1", "aws.bucket": "bkt", "aws.endpoint": "http://" + addr}
+	all := map[string]string{"aws.accessKeyId": "conduit", "aws.secretAccessKey": secret, "aws.region": "us-east-1",
+		"aws.bucket": "bkt", "aws.endpoint": "http://" + addr}
 	for i := 0; i < len(more); i += 2 {
 		all[more[i]] = more[i+1]
 	}
@@ -57,7 +58,7 @@ func store(t testing.TB) *server.S3 {
 	return s
 }
 
-// reader reads a source and keeps what came early.
+// reader reads records from a source and keeps those beyond the requested number for the next call.
 type reader struct {
 	source sdk.Source
 	ahead  []record.Record
@@ -106,12 +107,15 @@ func want(t *testing.T, got []record.Record, want string) {
 	}
 }
 
-// TestSource reads what is there, and then what comes, in a bucket without versions.
+// TestSource reads the existing objects of a bucket without versions, and then new ones.
 func TestSource(t *testing.T) {
 	load.Parallel(t, load.Server)
 	s := store(t)
 	s.Must(t, "PUT", "/bkt/x/b", "", "2")
-	if _, _, err := s.Do(t.Context(), "PUT", "/bkt/x/a%20%2B%C3%A4", "", http.Header{"Content-Type": {"text/plain"}, "X-Amz-Meta-Tenant": {"acme"}, "X-Amz-Meta-Opencdc.collection": {"no"}}, []byte("1")); err != nil {
+	header := http.Header{
+		"Content-Type": {"text/plain"}, "X-Amz-Meta-Tenant": {"acme"}, "X-Amz-Meta-Opencdc.collection": {"no"},
+	}
+	if _, _, err := s.Do(t.Context(), "PUT", "/bkt/x/a%20%2B%C3%A4", "", header, []byte("1")); err != nil {
 		t.Fatal(err)
 	}
 	s.Must(t, "PUT", "/bkt/y", "", "not this one")
@@ -127,7 +131,9 @@ func TestSource(t *testing.T) {
 	}
 	md := got[0].Metadata.Map()
 	delete(md, "s3.lastModified")
-	if wanted := map[string]string{"s3.header.contentType": "text/plain", "tenant": "acme", "s3.bucket": "bkt", "s3.etag": "c4ca4238a0b923820dcc509a6f75849b"}; !maps.Equal(md, wanted) {
+	wanted := map[string]string{"s3.header.contentType": "text/plain", "tenant": "acme", "s3.bucket": "bkt",
+		"s3.etag": "c4ca4238a0b923820dcc509a6f75849b"}
+	if !maps.Equal(md, wanted) {
 		t.Errorf("metadata is %v", md)
 	}
 	s.Must(t, "PUT", "/bkt/x/b", "", "3")
@@ -136,9 +142,9 @@ func TestSource(t *testing.T) {
 	want(t, r.read(t, 2), "create:x/b=3 create:x/c=4")
 }
 
-// TestVersions reads every version and removal of a bucket with versions, also what was replaced
-// before it was listed. This store gives a version another time, in whole seconds, when the next one comes, so that a removal may
-// come before what it removes.
+// TestVersions reads every version and deletion in a bucket with versions, including versions that were replaced before
+// they were listed. When a newer version arrives, this store changes the time of the older one to whole seconds, so a
+// deletion may come before the version that it removes.
 func TestVersions(t *testing.T) {
 	load.Parallel(t, load.Server)
 	s := store(t)
@@ -150,7 +156,8 @@ func TestVersions(t *testing.T) {
 	s.Must(t, "DELETE", "/bkt/k", "", "")
 	all := r.read(t, 4)
 	got := strings.Fields(text(all))
-	if at := slices.Index(got, "delete:k"); at < 1 || strings.Join(slices.Delete(got, at, at+1), " ") != "create:k=1 update:k=2 update:k=3" {
+	if at := slices.Index(got, "delete:k"); at < 1 ||
+		strings.Join(slices.Delete(got, at, at+1), " ") != "create:k=1 update:k=2 update:k=3" {
 		t.Errorf("got %s", text(all))
 	}
 	if !slices.IsSortedFunc(all, func(a, b record.Record) int { return modified(t, &a).Compare(modified(t, &b)) }) {
@@ -189,7 +196,7 @@ func TestLateInGateway(t *testing.T) {
 	want(t, source(t, quick(s.Addr), all[1].Position).read(t, 1), text(all[2:]))
 }
 
-// TestRefused says what is wrong, without secrets.
+// TestRefused checks the errors of wrong settings: they must not show secrets.
 func TestRefused(t *testing.T) {
 	load.Parallel(t, load.Server)
 	s := store(t)
@@ -207,7 +214,8 @@ func TestRefused(t *testing.T) {
 		if set["aws.bucket"] == "other" {
 			pos = record.Position(`{"modified":"2026-01-02T03:04:05Z","key":"k","@resume":1,"bucket":"bkt"}`)
 		}
-		if err := src.Open(t.Context(), pos); err == nil || !strings.Contains(err.Error(), wanted) || strings.Contains(err.Error(), "topsecret") {
+		if err := src.Open(t.Context(), pos); err == nil || !strings.Contains(err.Error(), wanted) ||
+			strings.Contains(err.Error(), "topsecret") {
 			t.Errorf("got %v, want %s", err, wanted)
 		}
 		_ = src.Teardown(t.Context())
@@ -221,9 +229,11 @@ func TestOneBadObject(t *testing.T) {
 	var denied atomic.Value
 	denied.Store("/bkt/b-denied")
 	gate := httptest.NewServer(&httputil.ReverseProxy{
-		Rewrite: func(r *httputil.ProxyRequest) { r.Out.URL.Scheme, r.Out.URL.Host = "http", s.Addr }, // the Host is part of the signature
+		// Out.Host stays: it is part of the signature.
+		Rewrite: func(r *httputil.ProxyRequest) { r.Out.URL.Scheme, r.Out.URL.Host = "http", s.Addr },
 		ModifyResponse: func(r *http.Response) error {
-			if r.Request.Method == http.MethodGet && strings.HasPrefix(r.Request.URL.Path, denied.Load().(string)) && strings.TrimPrefix(r.Request.URL.Path, "/bkt/") != "" && r.Request.URL.Path != "/bkt" {
+			if r.Request.Method == http.MethodGet && strings.HasPrefix(r.Request.URL.Path, denied.Load().(string)) &&
+				strings.TrimPrefix(r.Request.URL.Path, "/bkt/") != "" && r.Request.URL.Path != "/bkt" {
 				r.StatusCode = http.StatusForbidden
 				r.Body = io.NopCloser(strings.NewReader("<Error><Code>AccessDenied</Code><Message>no</Message></Error>"))
 				r.ContentLength = -1
@@ -299,7 +309,7 @@ func TestContract(t *testing.T) {
 	plugintest.Run(t, target)
 }
 
-// TestPrefixes reads several prefixes of a real store as one: what is there by key, then what comes by time.
+// TestPrefixes reads several prefixes of a real store as one source: existing objects by key, then new ones by time.
 func TestPrefixes(t *testing.T) {
 	load.Parallel(t, load.Server)
 	s := store(t)
@@ -308,7 +318,8 @@ func TestPrefixes(t *testing.T) {
 	}
 	r := source(t, quick(s.Addr, "prefixes", "b/, a/", "listing.delay", "1ms"), nil)
 	all := r.read(t, 3)
-	if got := sorted(all); !slices.Equal(got, []string{"snapshot:a/1=a/1", "snapshot:a/2=a/2", "snapshot:b/1=b/1"}) && !strings.Contains(text(all), "create") {
+	if got := sorted(all); !slices.Equal(got, []string{"snapshot:a/1=a/1", "snapshot:a/2=a/2", "snapshot:b/1=b/1"}) &&
+		!strings.Contains(text(all), "create") {
 		t.Errorf("got %v", got)
 	}
 	s.Must(t, "PUT", "/bkt/a-b/2", "", "not this one")

@@ -26,22 +26,26 @@ func TestRsyslogSends(t *testing.T) {
 	for _, protocol := range []string{"udp", "tcp"} {
 		s, addr := source(t, "protocols", protocol)
 		_, port, _ := net.SplitHostPort(addr)
-		r := server.StartRsyslog(t, fmt.Sprintf(`action(type="omfwd" target="127.0.0.1" port=%q protocol=%q template="RSYSLOG_SyslogProtocol23Format" TCP_Framing="octet-counted")`, port, protocol))
+		r := server.StartRsyslog(t, fmt.Sprintf(`action(type="omfwd" target="127.0.0.1" port=%q protocol=%q `+
+			`template="RSYSLOG_SyslogProtocol23Format" TCP_Framing="octet-counted")`, port, protocol))
 		_, port, _ = net.SplitHostPort(r.Addr)
 		for i := range 5 {
-			if out, err := exec.Command(logger, "--server", "127.0.0.1", "--port", port, "--tcp", "--rfc5424", "--tag", "test", "--priority", "local3.err", "--octet-count", fmt.Sprintf("message %d", i)).CombinedOutput(); err != nil {
+			send := exec.Command(logger, "--server", "127.0.0.1", "--port", port, "--tcp", "--rfc5424", "--tag", "test",
+				"--priority", "local3.err", "--octet-count", fmt.Sprintf("message %d", i))
+			if out, err := send.CombinedOutput(); err != nil {
 				t.Fatalf("%v: %s", err, out)
 			}
 		}
 		for i, m := range fromTest(t, s, 5) {
-			if m["message"] != fmt.Sprintf("message %d", i) || m["severity"] != "err" || m["facility"] != "local3" || m["timestamp"] == nil {
+			if m["message"] != fmt.Sprintf("message %d", i) || m["severity"] != "err" || m["facility"] != "local3" ||
+				m["timestamp"] == nil {
 				t.Errorf("%s: got %v", protocol, m)
 			}
 		}
 	}
 }
 
-// fromTest returns the next messages of the application test: the daemon has some of its own.
+// fromTest returns the next n messages of the application "test", and skips those of the daemon itself.
 func fromTest(t *testing.T, s sdk.Source, n int) (all []map[string]any) {
 	t.Helper()
 	for len(all) < n {
@@ -65,7 +69,8 @@ func TestRsyslogReceives(t *testing.T) {
 		}
 		wait.For(t, "both are there", func() bool {
 			content, _ := os.ReadFile(r.Output)
-			return strings.Contains(strings.ReplaceAll(string(content), "\n ", "\n"), "one "+more[1]+"\n") && strings.Contains(string(content), "two "+more[1]+"\n")
+			return strings.Contains(strings.ReplaceAll(string(content), "\n ", "\n"), "one "+more[1]+"\n") &&
+				strings.Contains(string(content), "two "+more[1]+"\n")
 		})
 	}
 }
@@ -97,7 +102,8 @@ func read(t testing.TB, s sdk.Source, n int) (all []record.Record) {
 
 func destination(t testing.TB, addr string, more ...string) sdk.Destination {
 	t.Helper()
-	settings := map[string]string{"address": addr, "sdk.record.format": "template", "sdk.record.format.options": `{{ printf "%s" .Payload.After }}`, "retry.timeout": "0s"}
+	settings := map[string]string{"address": addr, "sdk.record.format": "template",
+		"sdk.record.format.options": `{{ printf "%s" .Payload.After }}`, "retry.timeout": "0s"}
 	for i := 0; i < len(more); i += 2 {
 		settings[more[i]] = more[i+1]
 	}
@@ -114,7 +120,8 @@ func destination(t testing.TB, addr string, more ...string) sdk.Destination {
 
 func some(texts ...string) (all []record.Record) {
 	for _, text := range texts {
-		r := record.Record{Position: record.Position(text), Operation: record.OperationCreate, After: record.Raw([]byte(text))}
+		r := record.Record{Position: record.Position(text), Operation: record.OperationCreate,
+			After: record.Raw([]byte(text))}
 		r.Metadata.Set("level", "warning")
 		all = append(all, r)
 	}

@@ -1,2 +1,2 @@
-// Package javascript tries scripts that would harm the agent, each in a process of its own.
+// Package javascript runs scripts that could harm the agent, each in a separate process.
 package javascript

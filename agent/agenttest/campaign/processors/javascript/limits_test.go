@@ -9,8 +9,8 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// A regular expression that goes on for longer than its script may is ended, with the time that it may take in the agent. It
-// costs its record; the next one is processed.
+// TestRegularExpressionEnds checks that a regular expression is interrupted at the timeout of the script, which is as
+// long here as in an agent. The record is refused, and the next one is processed.
 func TestRegularExpressionEnds(t *testing.T) {
 	p := javascript.Plugin().New()
 	settings := p.Parameters().ApplyDefaults(map[string]string{"timeout": "1s", "script": `function process(rec) {
@@ -27,7 +27,8 @@ func TestRegularExpressionEnds(t *testing.T) {
 	if err := p.Process(t.Context(), b); err != nil {
 		t.Fatal(err)
 	}
-	if f := b.Fates(); f[0].Kind != sdk.Refused || !strings.Contains(f[0].Err.Error(), "took longer than 1s") || f[1].Kind != sdk.Kept {
+	if f := b.Fates(); f[0].Kind != sdk.Refused || !strings.Contains(f[0].Err.Error(), "took longer than 1s") ||
+		f[1].Kind != sdk.Kept {
 		t.Errorf("fates are %+v", f)
 	}
 }
