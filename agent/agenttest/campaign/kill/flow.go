@@ -65,7 +65,7 @@ func (f *flow) passSnapshot() error {
 
 // maxBacklog is how many records may wait to arrive while more are produced: what a slow connector has to make up
 // for after a fault takes its time, and proves no more than this many do.
-const maxBacklog = 300
+const maxBacklog = 100
 
 // maxAtOnce is how many records are produced with one call at most.
 const maxAtOnce = 20
@@ -178,10 +178,10 @@ func (f *flow) until(enough func(got []int) bool) error {
 }
 
 // maxPause is how long a flow waits at most until it asks again. That asking takes long may be due to others, too.
-const maxPause = 300 * time.Millisecond
+const maxPause = 2 * time.Second
 
-// ask returns what has arrived. As long as it takes little time, it takes a tenth of a CPU at most: proxies and servers
-// of other flows run on the same ones.
+// ask returns what has arrived. Where that takes less than 200 ms, it takes a tenth of a CPU at most: agents, proxies and
+// servers of other flows run on the same ones.
 func (f *flow) ask() ([]int, error) {
 	ctx, cancel := context.WithTimeout(f.t.Context(), time.Minute)
 	defer cancel()
