@@ -65,7 +65,7 @@ func (f *flow) passSnapshot() error {
 
 // maxBacklog is how many records may wait to arrive while more are produced: what a slow connector has to make up
 // for after a fault takes its time, and proves no more than this many do.
-const maxBacklog = 100
+const maxBacklog = 40
 
 // maxAtOnce is how many records are produced with one call at most.
 const maxAtOnce = 20

@@ -196,9 +196,9 @@ func TestStateful(t *testing.T) {
 				if !kill.All() && (d.server || place == "destination") {
 					continue
 				}
-				weight := load.Agent
+				weight := load.Agent / 2 // what is killed again and again mostly waits: to be ready, and for syncs
 				if d.server {
-					weight += load.Server
+					weight += load.Server / 2
 				}
 				t.Run(name+" of the "+place+" and "+behind, func(t *testing.T) {
 					load.Parallel(t, weight)

@@ -11,10 +11,10 @@ import (
 
 // The load of an agent, a server and a browser, in units that one CPU provides CPU times.
 const (
-	Agent   = 1
-	Server  = 1
-	Browser = 2
-	CPU     = 4
+	Agent   = 2
+	Server  = 2
+	Browser = 4
+	CPU     = 8
 )
 
 var (
