@@ -89,10 +89,11 @@ func (p *poller) label(records []record.Record, r *response) []record.Record {
 		all.Set("http.contentType", record.ValidName(t))
 	}
 	for _, h := range p.headers {
-		if v := r.header.Values(h); len(v) > 0 {
-			all.Set("http.header."+h, record.ValidName(strings.Join(v, ", ")))
+		for _, v := range r.header.Values(h) {
+			all.Add("http.header."+h, record.ValidName(v))
 		}
 	}
+	all.SortRepeated()
 	for i := range records {
 		records[i].Operation, records[i].Metadata = record.OperationCreate, all.Clone()
 	}

@@ -275,9 +275,10 @@ func (s *server) metadata(r *http.Request) record.Metadata {
 		all.Set("http.contentType", record.ValidName(t))
 	}
 	for _, h := range s.headers {
-		if v := r.Header.Values(h); len(v) > 0 {
-			all.Set("http.header."+h, record.ValidName(strings.Join(v, ", ")))
+		for _, v := range r.Header.Values(h) {
+			all.Add("http.header."+h, record.ValidName(v))
 		}
 	}
+	all.SortRepeated()
 	return all
 }

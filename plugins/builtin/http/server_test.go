@@ -59,7 +59,7 @@ func request(t *testing.T, addr, body string, headers ...string) *nethttp.Reques
 		t.Fatal(err)
 	}
 	for i := 0; i < len(headers); i += 2 {
-		r.Header.Set(headers[i], headers[i+1])
+		r.Header.Add(headers[i], headers[i+1])
 	}
 	return r
 }
@@ -119,12 +119,13 @@ func stays(t *testing.T, addr string, answers <-chan answer) {
 // TestServerAnswersAcknowledged has a request answered when the last of its records is acknowledged.
 func TestServerAnswersAcknowledged(t *testing.T) {
 	s, addr := listening(t, map[string]string{"metadata.headers": "x-tenant"})
-	answers := post(t, addr, "one\ntwo\n\nthree", "Content-Type", "application/x-ndjson", "X-Tenant", "acme")
+	answers := post(t, addr, "one\ntwo\n\nthree", "Content-Type", "application/x-ndjson", "X-Tenant", "acme", "X-Tenant", "two")
 	records := plugintest.Read(t, s, 3)
 	if got := payloads(t, records); got != "one two three" {
 		t.Errorf("got %q", got)
 	}
-	if m := records[2].Metadata; m.Get("http.header.X-Tenant") != "acme" || m.Get("http.path") != "/" || m.Get("http.method") != "POST" || m.Get("http.contentType") != "application/x-ndjson" {
+	if m := records[2].Metadata; m.Get("http.header.X-Tenant") != "acme" || m.Get("http.header.X-Tenant[1]") != "two" ||
+		m.Get("http.path") != "/" || m.Get("http.method") != "POST" || m.Get("http.contentType") != "application/x-ndjson" {
 		t.Errorf("metadata is %v", m)
 	}
 	stays(t, addr, answers)

@@ -138,7 +138,7 @@ func (c *common) of(m *kgo.Record, arena *record.Arena) record.Metadata {
 	for _, h := range m.Headers {
 		md.Add(headerPrefix+h.Key, arena.String(h.Value))
 	}
-	md.Sort()
+	md.SortRepeated()
 	return append(md, c.fields[:]...)
 }
 

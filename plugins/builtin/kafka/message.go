@@ -99,10 +99,8 @@ func (d *Destination) key(r *record.Record) ([]byte, error) {
 }
 
 func headers(metadata record.Metadata) (all []kgo.RecordHeader) {
-	for _, f := range metadata {
-		if name, ok := strings.CutPrefix(f.Key, headerPrefix); ok {
-			all = append(all, kgo.RecordHeader{Key: name, Value: []byte(f.Value)})
-		}
+	for name, value := range metadata.Repeated(headerPrefix) {
+		all = append(all, kgo.RecordHeader{Key: name, Value: []byte(value)})
 	}
 	return all
 }

@@ -253,10 +253,10 @@ func recordOf(p *paho.Publish) record.Record {
 			r.Metadata.Set(key, value)
 		}
 	}
-	for _, u := range slices.Backward(p.Properties.User) { // the first of those with one name
+	for _, u := range p.Properties.User {
 		r.Metadata.Add("mqtt.user."+u.Key, u.Value)
 	}
-	r.Metadata.Sort()
+	r.Metadata.SortRepeated()
 	return r
 }
 

@@ -116,11 +116,13 @@ func (d *Destination) messages(ctx context.Context, records []record.Record) ([]
 			m.Header = client.Header{jetstream.MsgIDHeader: {ids[i].String()}}
 		}
 		if d.settings.Stream != "" {
-			setHeader(m, jetstream.ExpectedStreamHeader, d.settings.Stream)
+			addHeader(m, jetstream.ExpectedStreamHeader, d.settings.Stream)
 		}
-		for _, f := range records[i].Metadata {
-			if name, ok := strings.CutPrefix(f.Key, "nats.header."); ok && d.settings.Headers && !strings.HasPrefix(name, "Nats-") {
-				setHeader(m, name, f.Value)
+		if d.settings.Headers {
+			for name, value := range records[i].Metadata.Repeated("nats.header.") {
+				if !strings.HasPrefix(name, "Nats-") {
+					addHeader(m, name, value)
+				}
 			}
 		}
 		all = append(all, m)
@@ -128,11 +130,11 @@ func (d *Destination) messages(ctx context.Context, records []record.Record) ([]
 	return all, nil
 }
 
-func setHeader(m *client.Msg, name, value string) {
+func addHeader(m *client.Msg, name, value string) {
 	if m.Header == nil {
 		m.Header = client.Header{}
 	}
-	m.Header[name] = []string{value}
+	m.Header[name] = append(m.Header[name], value)
 }
 
 // recordError is what is wrong with a record.

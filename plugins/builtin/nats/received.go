@@ -71,9 +71,8 @@ func size(m *message) int64 { return int64(len(m.Subject())+len(m.Data())) + siz
 
 func sizeOf(header map[string][]string) (n int64) {
 	for name, values := range header {
-		n += int64(headerSize + len(name))
 		for _, v := range values {
-			n += int64(len(v))
+			n += int64(headerSize + len(name) + len(v))
 		}
 	}
 	return n

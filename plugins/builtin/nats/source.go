@@ -152,9 +152,9 @@ func metadata(r *record.Record, subject string, header map[string][]string, at t
 		r.Metadata.Set(record.KeyCreatedAt, nanoseconds(at))
 	}
 	for name, values := range header {
-		if len(values) > 0 {
-			r.Metadata.Add("nats.header."+name, values[0])
+		for _, v := range values {
+			r.Metadata.Add("nats.header."+name, v)
 		}
 	}
-	r.Metadata.Sort()
+	r.Metadata.SortRepeated()
 }

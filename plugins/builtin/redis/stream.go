@@ -353,7 +353,7 @@ func payload(fields []any, field string) (record.Data, error) {
 		case err != nil:
 			return record.Data{}, err
 		case object != nil:
-			object[record.ValidName(string(name))] = textOrBytes(value)
+			record.AddRepeated(object, record.ValidName(string(name)), textOrBytes(value))
 		case string(name) == field:
 			return record.Raw(value), nil
 		}

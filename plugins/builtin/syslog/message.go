@@ -20,7 +20,7 @@ type message struct {
 	app      string
 	process  string
 	id       string
-	data     map[string]map[string]string // structured data: parameters by element
+	data     map[string]any // structured data: objects of parameters by element
 	text     []byte
 	version  int // 1: RFC 5424; 0: RFC 3164
 }
@@ -101,18 +101,22 @@ func parse5424(b []byte) (m message, err error) {
 }
 
 // parseData parses structured data, and returns what follows it.
-func parseData(b []byte) (data map[string]map[string]string, rest []byte, err error) {
+func parseData(b []byte) (data map[string]any, rest []byte, err error) {
 	if rest, ok := bytes.CutPrefix(b, []byte("-")); ok {
 		return nil, rest, nil
 	}
-	data = map[string]map[string]string{}
+	data = map[string]any{}
 	for len(b) > 0 && b[0] == '[' {
 		end := bytes.IndexAny(b, " ]")
 		if end < 2 {
 			return nil, nil, errFormat
 		}
-		parameters := map[string]string{}
-		data[string(b[1:end])] = parameters
+		id := record.ValidName(string(b[1:end]))
+		parameters, ok := data[id].(map[string]any)
+		if !ok {
+			parameters = map[string]any{}
+			data[id] = parameters
+		}
 		for b = b[end:]; len(b) > 0 && b[0] == ' '; {
 			if b, err = parseParameter(bytes.TrimLeft(b, " "), parameters); err != nil {
 				return nil, nil, err
@@ -130,22 +134,22 @@ func parseData(b []byte) (data map[string]map[string]string, rest []byte, err er
 }
 
 // parseParameter parses name="value", and returns what follows it.
-func parseParameter(b []byte, into map[string]string) (rest []byte, err error) {
+func parseParameter(b []byte, into map[string]any) (rest []byte, err error) {
 	name, value, ok := bytes.Cut(b, []byte(`="`))
 	if !ok || len(name) == 0 || bytes.ContainsAny(name, ` ]"`) {
 		return nil, errFormat
 	}
-	var text []byte
+	var unescaped []byte
 	for i := 0; i < len(value); i++ {
 		switch c := value[i]; {
 		case c == '"':
-			into[string(name)] = string(text)
+			record.AddRepeated(into, record.ValidName(string(name)), text(unescaped))
 			return value[i+1:], nil
 		case c == '\\' && i+1 < len(value) && strings.IndexByte(`"\]`, value[i+1]) >= 0:
 			i++
-			text = append(text, value[i])
+			unescaped = append(unescaped, value[i])
 		default:
-			text = append(text, c)
+			unescaped = append(unescaped, c)
 		}
 	}
 	return nil, errFormat
@@ -235,15 +239,7 @@ func (m *message) payload() map[string]any {
 		object["timestamp"] = m.time.Format(time.RFC3339Nano)
 	}
 	if len(m.data) > 0 {
-		data := map[string]any{}
-		for id, parameters := range m.data {
-			element := map[string]any{}
-			for name, value := range parameters {
-				element[record.ValidName(name)] = text([]byte(value))
-			}
-			data[record.ValidName(id)] = element
-		}
-		object["structured_data"] = data
+		object["structured_data"] = m.data
 	}
 	return object
 }

@@ -54,7 +54,7 @@ func checkRecords(w *world) {
 	r := w.open(w.settings(), nil).want("value")[0]
 	key, _ := r.Key.Raw()
 	millis := m.Timestamp.UnixMilli()
-	want := map[string]string{"opencdc.collection": w.topic, "kafka.header.a": "2", "kafka.topic": w.topic, "kafka.partition": "1", "kafka.offset": "0",
+	want := map[string]string{"opencdc.collection": w.topic, "kafka.header.a": "1", "kafka.header.a[1]": "2", "kafka.topic": w.topic, "kafka.partition": "1", "kafka.offset": "0",
 		"kafka.timestamp": fmt.Sprint(millis), "opencdc.createdAt": fmt.Sprint(millis * 1e6)}
 	for name, value := range want {
 		if got := r.Metadata.Get(name); got != value {

@@ -70,7 +70,7 @@ func publish(t testing.TB, addr, topic string, payloads ...string) {
 	for _, p := range payloads {
 		if _, err := c.Publish(t.Context(), &paho.Publish{Topic: topic, QoS: 1, Payload: []byte(p),
 			Properties: &paho.PublishProperties{ContentType: "text/plain",
-				User: paho.UserProperties{{Key: "tenant", Value: "acme"}}}}); err != nil {
+				User: paho.UserProperties{{Key: "tenant", Value: "acme"}, {Key: "tenant", Value: "two"}}}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -103,7 +103,7 @@ func acknowledges(t *testing.T, id string) {
 	}
 	md := records[0].Metadata
 	if md.Get(record.KeyCollection) != "a/x" || md.Get("mqtt.qos") != "1" || md.Get("mqtt.contentType") != "text/plain" ||
-		md.Get("mqtt.user.tenant") != "acme" {
+		md.Get("mqtt.user.tenant") != "acme" || md.Get("mqtt.user.tenant[1]") != "two" {
 		t.Errorf("metadata is %v", md)
 	}
 	ack(t, s, records[:1])

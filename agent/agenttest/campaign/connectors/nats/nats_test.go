@@ -69,7 +69,7 @@ func (s *system) publish(t testing.TB, subject string, payloads ...string) {
 	t.Helper()
 	for _, p := range payloads {
 		if _, err := s.js.PublishMsg(t.Context(),
-			&client.Msg{Subject: subject, Data: []byte(p), Header: client.Header{"Tenant": {"acme"}}}); err != nil {
+			&client.Msg{Subject: subject, Data: []byte(p), Header: client.Header{"Tenant": {"acme", "two"}}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -146,7 +146,8 @@ func TestStream(t *testing.T) {
 			want(t, records, "1 2 3 4")
 			md := records[0].Metadata
 			if md.Get(record.KeyCollection) != "orders.a" || md.Get("nats.stream") != "ORDERS" ||
-				md.Get("nats.sequence") != "1" || md.Get("nats.header.Tenant") != "acme" {
+				md.Get("nats.sequence") != "1" || md.Get("nats.header.Tenant") != "acme" ||
+				md.Get("nats.header.Tenant[1]") != "two" {
 				t.Errorf("metadata is %v", md)
 			}
 			ack(t, src, 2)
@@ -205,7 +206,7 @@ func TestUpdated(t *testing.T) {
 func TestMemory(t *testing.T) {
 	load.Parallel(t, load.Server)
 	const size, messages, subject = 1000, 50, "orders.a"
-	const header = 100 + len("Tenant") + len("acme") // is counted as well
+	const header = 2*(100+len("Tenant")) + len("acme") + len("two") // is counted as well
 	for name, bound := range map[string]struct {
 		memory int64
 		most   string

@@ -164,7 +164,7 @@ func TestStream(t *testing.T) {
 	load.Parallel(t, load.Server)
 	c := start(t)
 	c.add("s", 1, 3)
-	c.do("XADD", "s", "*", "n", 4, "name", "x", "binary", "\xff")
+	c.do("XADD", "s", "*", "n", 4, "name", "x", "binary", "\xff", "twice", 1, "twice", 2)
 	s := c.source(nil, "key", "s", "batch", "3")
 	records := want(t, s, 1, 2, 3)
 	if md := records[0].Metadata; md.Get(record.KeyCollection) != "s" ||
@@ -176,7 +176,8 @@ func TestStream(t *testing.T) {
 	}
 	last := want(t, s, 4)
 	object, _ := last[0].After.Structured()
-	if b, _ := object["binary"].([]byte); object["name"] != "x" || string(b) != "\xff" {
+	if b, _ := object["binary"].([]byte); object["name"] != "x" || string(b) != "\xff" ||
+		fmt.Sprint(object["twice"]) != "[1 2]" {
 		t.Errorf("got %v", object)
 	}
 	want(t, c.source(records[1].Position, "key", "s"), 3, 4)
