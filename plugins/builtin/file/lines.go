@@ -21,6 +21,7 @@ type lines struct {
 	file   *content
 	begins *regexp.Regexp // matches the first line of each group; nil: lines are not grouped
 	offset int64          // in the file, of the line that comes next
+	before window         // what is before offset
 
 	buf     []byte // what was read and not returned; behind it is spare capacity
 	skip    int64  // bytes between offset and buf, which are left out
@@ -94,6 +95,11 @@ func (l *lines) rest() ([]byte, bool) {
 func (l *lines) take(n, skip int) []byte {
 	line := l.buf[:n:n]
 	l.omitted = omitted{}
+	if l.skip > 0 {
+		l.before = window{}
+	} else {
+		l.before.add(l.buf[:skip])
+	}
 	if l.long || n > maxLine {
 		whole := l.buf[:skip]
 		l.newlines += int64(bytes.Count(whole, []byte{'\n'}))
@@ -149,7 +155,7 @@ func (l *lines) leaveHole() (n int64) {
 		return 0
 	}
 	n = l.skip
-	l.offset, l.skip, l.hole = l.offset+n, 0, false
+	l.offset, l.skip, l.hole, l.before = l.offset+n, 0, false, window{}
 	return n
 }
 

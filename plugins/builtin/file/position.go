@@ -1,7 +1,9 @@
 package file
 
 import (
+	"hash/crc32"
 	"hash/fnv"
+	"math"
 	"net/url"
 	"strconv"
 	"strings"
@@ -12,15 +14,37 @@ import (
 
 // place is where reading stands. Its text form, the position of a record, is
 //
-//	offset ";" line ";" inode ";" head ";" switches
+//	offset ";" line ";" inode ";" head ";" switches ";" length ";" sum
 //
-// with inode and head in hexadecimal and the rest in decimal; or the offset alone.
+// with inode, head and sum in hexadecimal and the rest in decimal; without the last two; or the offset alone.
 type place struct {
 	offset   int64  // behind the record
 	line     int64  // number of the line, from 1
 	inode    uint64 // of the file, 0 when not known
 	head     uint64 // hash of the file's first headBytes, or of those up to offset
 	switches int64  // how many files, or contents of the file, were left behind
+	before   window // the content before offset
+}
+
+// window is a part of a file: a beginning that is the same may be a header that each new content has, so the bytes before a
+// place identify the content as well.
+type window struct {
+	length int64
+	sum    uint32 // CRC-32C
+}
+
+// windowBytes is from which length on a window begins anew.
+const windowBytes = 64 << 10
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// add adds the bytes that come next.
+func (w *window) add(b []byte) {
+	if w.length >= windowBytes {
+		*w = window{}
+	}
+	w.length += int64(len(b))
+	w.sum = crc32.Update(w.sum, castagnoli, b)
 }
 
 // headBytes is how much of its beginning identifies a file.
@@ -33,7 +57,7 @@ func parsePosition(pos record.Position) (place, error) {
 	var p place
 	var err error
 	fields := strings.Split(string(pos), ";")
-	if len(fields) != 1 && len(fields) != 5 {
+	if len(fields) != 1 && len(fields) != 5 && len(fields) != 7 {
 		return p, notPosition(pos)
 	}
 	number := func(s string, base int) (n int64) {
@@ -47,11 +71,17 @@ func parsePosition(pos record.Position) (place, error) {
 		return int64(u)
 	}
 	p.offset = number(fields[0], 10)
-	if len(fields) == 5 {
+	if len(fields) >= 5 {
 		p.line = number(fields[1], 10)
 		p.inode = uint64(number(fields[2], 16))
 		p.head = uint64(number(fields[3], 16))
 		p.switches = number(fields[4], 10)
+	}
+	if len(fields) == 7 {
+		sum := uint64(number(fields[6], 16))
+		if p.before = (window{number(fields[5], 10), uint32(sum)}); sum > math.MaxUint32 || p.before.length > p.offset {
+			err = notPosition(pos)
+		}
 	}
 	return p, err
 }
@@ -79,7 +109,13 @@ func parsePlaces(pos record.Position) (map[string]place, error) {
 // append appends the text form of p.
 func (p *place) append(dst []byte) []byte {
 	dst = append(strconv.AppendInt(dst, p.offset, 10), ';')
-	return p.appendIdentity(strconv.AppendInt(dst, p.line, 10))
+	return p.before.append(p.appendIdentity(strconv.AppendInt(dst, p.line, 10)))
+}
+
+// append appends what ends a position.
+func (w *window) append(dst []byte) []byte {
+	dst = strconv.AppendInt(append(dst, ';'), w.length, 10)
+	return strconv.AppendUint(append(dst, ';'), uint64(w.sum), 16)
 }
 
 // appendPath appends what parsePlaces reads before a place.
@@ -91,7 +127,7 @@ func appendPath(dst []byte, path string) []byte {
 	return append(append(dst, strings.Join(parts, "/")...), '=')
 }
 
-// appendIdentity appends what follows offset and line in a position.
+// appendIdentity appends what is between the line and the window in a position.
 func (p *place) appendIdentity(dst []byte) []byte {
 	dst = append(dst, ';')
 	dst = strconv.AppendUint(dst, p.inode, 16)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io"
 	"io/fs"
 	"os"
@@ -33,7 +34,16 @@ func (t *tail) resume(p place) error {
 		}
 		return t.use(old, p)
 	}
-	t.log.Warn("file is another one than before and the old one is gone: what was not read of it is lost, starting over", "path", t.path)
+	if f != nil && p.isIn(f, false) && p.endsLine(f) {
+		t.log.Info("file was replaced by one that begins with what was read: its new lines come next", "path", t.path)
+		p.switches++
+		return t.use(f, p)
+	}
+	if f != nil && p.hasInode(f) {
+		t.log.Warn("file was cut off and there is no copy of it: what was not read before is lost, starting over", "path", t.path)
+	} else {
+		t.log.Warn("file is another one than before and the old one is gone: what was not read of it is lost, starting over", "path", t.path)
+	}
 	t.switches = p.switches + 1
 	if f == nil {
 		return nil
@@ -49,7 +59,7 @@ func (t *tail) resumeAtOffset(f *content, p place) error {
 	for l.offset < p.offset {
 		if _, ok := l.next(); ok {
 			if l.offset <= p.offset {
-				at.offset, at.line = l.offset, at.line+1
+				at.offset, at.line, at.before = l.offset, at.line+1, l.before
 			}
 			continue
 		}
@@ -69,8 +79,8 @@ func (t *tail) resumeAtOffset(f *content, p place) error {
 	return t.use(f, at)
 }
 
-// isIn reports whether p is a place in f: the beginning is the same, the place exists
-// and, if demanded, the inode is the same.
+// isIn reports whether p is a place in f: the beginning is the same, and so is what is before the place, and, if
+// demanded, the inode.
 func (p *place) isIn(f *content, sameInode bool) bool {
 	info, err := f.Stat()
 	if err != nil || f.packed == nil && info.Size() < p.offset || sameInode && inodeOf(info) != p.inode {
@@ -80,7 +90,17 @@ func (p *place) isIn(f *content, sameInode bool) bool {
 	if _, err := f.ReadAt(head, 0); err != nil && !errors.Is(err, io.EOF) {
 		return false
 	}
-	return headHash(head, p.offset) == p.head
+	if headHash(head, p.offset) != p.head {
+		return false
+	}
+	sum := crc32.New(castagnoli)
+	n, err := io.Copy(sum, io.NewSectionReader(f, p.offset-p.before.length, p.before.length))
+	return err == nil && n == p.before.length && sum.Sum32() == p.before.sum
+}
+
+func (p *place) hasInode(f *content) bool {
+	info, err := f.Stat()
+	return err == nil && inodeOf(info) == p.inode
 }
 
 // find returns the file that p is in, opened, under another name than path: the same
@@ -135,6 +155,9 @@ func isCopyName(base, name string) bool {
 // endsLine reports whether p is behind a newline in f.
 func (p *place) endsLine(f *content) bool {
 	var last [1]byte
+	if p.offset == 0 {
+		return false
+	}
 	_, err := f.ReadAt(last[:], p.offset-1)
 	return err == nil && bytes.Equal(last[:], []byte{'\n'})
 }

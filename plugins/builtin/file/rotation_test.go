@@ -33,7 +33,7 @@ func TestRotation(t *testing.T) {
 	if key, _ := records[1].Key.Raw(); string(key) != "1" {
 		t.Errorf("got key %q of the first line in the new file", key)
 	}
-	if pos := string(records[1].Position); !strings.HasSuffix(pos, ";1") {
+	if pos := strings.Split(string(records[1].Position), ";"); pos[4] != "1" {
 		t.Errorf("got position %q behind one rotation", pos)
 	}
 	write(t, path, "four\n")
@@ -46,10 +46,83 @@ func TestReplacedByRename(t *testing.T) {
 	s := open(t, path, nil)
 	s.want("one")
 	for range 3 {
-		write(t, path+".tmp", "one\ntwo\n")
-		rename(t, path+".tmp", path)
-		s.want("one", "two")
+		for _, content := range []string{"other\ntwo\n", "one\ntwo\n"} {
+			write(t, path+".tmp", content)
+			rename(t, path+".tmp", path)
+			s.want(strings.Fields(content)...)
+		}
 	}
+}
+
+// A file that takes the place of another one and begins with all that was read of it, as rsync brings it, goes on behind
+// that, whether the agent runs or not. Where the old one was rotated, it is a new file.
+func TestReplacedByCopy(t *testing.T) {
+	replace := func(t *testing.T, path, content string) {
+		t.Helper()
+		write(t, path+".tmp", content)
+		rename(t, path+".tmp", path)
+	}
+	t.Run("while it is read", func(t *testing.T) {
+		path := newPath(t)
+		write(t, path, "one\n")
+		s := open(t, path, nil)
+		s.want("one")
+		replace(t, path, "one\ntwo\n")
+		s.want("two")
+		replace(t, path, "one\ntwo\n")
+		s.wantNothing()
+		replace(t, path, "one\ntwo\nthree\n")
+		write(t, path, "four\n")
+		s.want("three", "four")
+		if skipped := s.Source.(sdk.Reporter).Progress().Skipped; len(skipped) > 0 {
+			t.Errorf("left out: %v", skipped)
+		}
+	})
+	t.Run("while it is not", func(t *testing.T) {
+		path := newPath(t)
+		write(t, path, "one\n")
+		pos := open(t, path, nil).want("one")[0].Position
+		replace(t, path, "one\ntwo\n")
+		pos = open(t, path, pos).want("two")[0].Position
+		replace(t, path, "one\ntwo\nthree\n")
+		open(t, path, pos).want("three")
+		replace(t, path, "one\nother\n")
+		open(t, path, pos).want("one", "other")
+	})
+	t.Run("with the old one rotated", func(t *testing.T) {
+		path := newPath(t)
+		write(t, path, "one\n")
+		s := open(t, path, nil)
+		pos := s.want("one")[0].Position
+		rename(t, path, path+".1")
+		write(t, path, "one\ntwo\n")
+		s.want("one", "two")
+		open(t, path, pos).want("one", "two")
+	})
+}
+
+// A file that is written anew, with a beginning that every content has and with more than was read, is read from its
+// beginning, whether the agent runs or not.
+func TestRewrittenWithTheSameBeginning(t *testing.T) {
+	first, second := longHeader+"\nold,1\nold,2\n", longHeader+"\nnew,1\nnew,2\nnew,3\n"
+	rewrite := func(t *testing.T, path, content string) {
+		t.Helper()
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	path := newPath(t)
+	rewrite(t, path, first)
+	s := open(t, path, nil)
+	pos := s.want(longHeader, "old,1", "old,2")[2].Position
+	for range 2 {
+		rewrite(t, path, second)
+		s.want(longHeader, "new,1", "new,2", "new,3")
+		rewrite(t, path, longHeader+"\nanother,1\nanother,2\nanother,3\n")
+		s.want(longHeader, "another,1", "another,2", "another,3")
+	}
+	rewrite(t, path, second)
+	open(t, path, pos).want(longHeader, "new,1", "new,2", "new,3")
 }
 
 func TestRemovedAndCreated(t *testing.T) {

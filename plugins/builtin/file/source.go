@@ -190,7 +190,7 @@ func (s *Source) Teardown(context.Context) error {
 type single struct {
 	tail
 	parked *parked // of several files: why it is not read now; nil: it is
-	// What follows offset and line in a position, as of the first headed bytes of the file.
+	// What is between the line and the window in a position, as of the first headed bytes of the file.
 	identity []byte
 	headed   int64
 }
@@ -280,7 +280,7 @@ func (s *single) appendPosition(dst []byte) []byte {
 		p := s.place()
 		s.identity, s.headed = p.appendIdentity(s.identity[:0]), headed
 	}
-	return append(dst, s.identity...)
+	return s.before.append(append(dst, s.identity...))
 }
 
 var errTooManyFiles = errors.New("where reading stands in each of them does not fit into a position: read them with several sources")

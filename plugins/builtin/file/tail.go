@@ -37,6 +37,7 @@ type tail struct {
 	size     int64     // of the open file on disk, as far as was noticed
 	switches int64     // how many files or contents were left behind
 	head     []byte    // beginning of the open file, up to headBytes, as far as it was read
+	last     []byte    // last bytes that were read of the open file, up to headBytes
 	ended    bool      // nothing will be added to the open file
 	atEnd    bool      // all that the open file had was read when it was tried last
 	skips    *progress.Skips
@@ -115,6 +116,7 @@ func (t *tail) advance(ctx context.Context) (bool, error) {
 	switch {
 	case err == nil:
 		t.grew = time.Now()
+		t.keepLast()
 		return true, t.readHead()
 	case !errors.Is(err, io.EOF):
 		return false, fmt.Errorf("cannot read line %d of %s: %w", t.line+1, t.path, err)
@@ -144,11 +146,11 @@ func (t *tail) use(f *content, p place) error {
 		f.Close()
 		return fmt.Errorf("cannot examine %s: %w", t.path, err)
 	}
-	t.lines = lines{file: f, offset: p.offset, begins: t.groupBegin}
+	t.lines = lines{file: f, offset: p.offset, before: p.before, begins: t.groupBegin}
 	t.gone = time.Time{}
 	t.line, t.switches = p.line, p.switches
 	t.inode, t.written, t.size = inodeOf(info), info.ModTime(), info.Size()
-	t.head, t.ended, t.atEnd = nil, false, false
+	t.head, t.last, t.ended, t.atEnd = nil, nil, false, false
 	return t.readHead()
 }
 
@@ -158,10 +160,17 @@ func (t *tail) leave() (bool, error) {
 	if err != nil {
 		return false, err
 	}
+	if f != nil && t.replacedByCopy(f) {
+		t.log.Info("file was replaced by one that begins with what was read: its new lines come next", "path", t.path)
+		p := t.place()
+		p.switches++
+		t.file.Close()
+		return true, t.use(f, p)
+	}
 	t.file.Close()
 	t.lines = lines{}
 	t.line, t.switches = 0, t.switches+1
-	t.head, t.ended = nil, false
+	t.head, t.last, t.ended = nil, nil, false
 	if f == nil {
 		return false, nil
 	}
@@ -216,8 +225,31 @@ func (t *tail) cutOff(info os.FileInfo) bool {
 		return true
 	}
 	var now [headBytes]byte
-	_, err := t.file.ReadAt(now[:len(t.head)], 0)
-	return err == nil && !bytes.Equal(now[:len(t.head)], t.head)
+	differs := func(known []byte, offset int64) bool {
+		_, err := t.file.ReadAt(now[:len(known)], offset)
+		return err == nil && !bytes.Equal(now[:len(known)], known)
+	}
+	return differs(t.head, 0) || differs(t.last, t.end()-int64(len(t.last)))
+}
+
+// keepLast keeps the bytes that were read last. A hole, or a line that is too long, is not kept.
+func (t *tail) keepLast() {
+	t.last = append(t.last[:0], t.buf[max(0, len(t.buf)-headBytes):]...)
+}
+
+// replacedByCopy reports whether f has taken the path of the open file, which is gone, and begins with all that was read of that:
+// like a file that rsync brings again.
+func (t *tail) replacedByCopy(f *content) bool {
+	p := t.place()
+	if n, err := links(t.file.File); err != nil || n > 0 || f.Name() != t.path || !p.isIn(f, false) || !p.endsLine(f) {
+		return false
+	}
+	rotated := p.find(t.path, time.Time{}, t.openRegular)
+	if rotated == nil {
+		return true
+	}
+	rotated.Close()
+	return false
 }
 
 var errCutOff = errors.New("the file was cut off before they were read, and there is no copy of it")
@@ -269,7 +301,8 @@ func (t *tail) readHead() error {
 
 // place returns where reading stands.
 func (t *tail) place() place {
-	return place{offset: t.offset, line: t.line, inode: t.inode, head: headHash(t.head, t.offset), switches: t.switches}
+	return place{offset: t.offset, line: t.line, inode: t.inode, head: headHash(t.head, t.offset), switches: t.switches,
+		before: t.before}
 }
 
 // behind returns how many bytes of the open file were not read, as they are on the disk.
