@@ -187,7 +187,7 @@ func TestRefusedPieceSendsWhatWasSplit(t *testing.T) {
 
 func TestConditionThatCannotBeEvaluatedRefusesItsRecord(t *testing.T) {
 	s := upper
-	s.condition = `{{ eq .Payload.After "x" }}`
+	s.condition = `{{ eq .Payload.After 1 }}`
 	c := chainOf(t, processor.Options{}, s)
 	out, err := c.Process(context.Background(), 1, recordsOf("a", "b"))
 	if err != nil || len(out.Refused) != 2 || len(out.Records) != 0 || text(out.Refused[0].Record) != "a" {

@@ -37,7 +37,7 @@ plugins/exec:            plugins/builtin/exec plugins/wire
 plugins/standalone/*:    plugins/wire
 plugins/standalone:      plugins plugins/connector plugins/sandbox plugins/schema plugins/sdk plugins/standalone/* plugins/wire plugins/wire/*
 plugins/builtin/*:       plugins/builtin/backoff plugins/builtin/connections plugins/builtin/handover plugins/builtin/inbox plugins/builtin/numbers plugins/builtin/recordid plugins/builtin/settings plugins/builtin/ticks plugins/builtin/tlssettings plugins/schema plugins/sdk plugins/spoollog plugins/template
-plugins/builtin/http:    plugins/builtin/backoff plugins/builtin/connections plugins/builtin/settings plugins/builtin/tlssettings plugins/processor/jsonvalue plugins/sdk
+plugins/builtin/http:    plugins/builtin/backoff plugins/builtin/connections plugins/builtin/settings plugins/builtin/tlssettings plugins/charset plugins/processor/jsonvalue plugins/sdk
 plugins/builtin/mysql: plugins/builtin/backoff plugins/builtin/handover plugins/builtin/mysql/* plugins/builtin/settings plugins/builtin/sqlsink plugins/builtin/sqlsink/* plugins/builtin/tlssettings plugins/sdk
 plugins/builtin/sqlsink: plugins/builtin/backoff plugins/builtin/recordid plugins/sdk plugins/template
 plugins/builtin/sqlsink/sqldb: plugins/builtin/sqlsink
@@ -46,7 +46,7 @@ plugins/builtin/sqlite: plugins/builtin/backoff plugins/builtin/handover plugins
 plugins/builtin/kafka:   plugins/builtin/kafka/* plugins/builtin/recordid plugins/builtin/settings plugins/sdk plugins/template
 plugins/builtin/s3:      plugins/builtin/backoff plugins/builtin/recordid plugins/builtin/settings plugins/builtin/s3/* plugins/builtin/tlssettings plugins/sdk
 plugins/builtin:         plugins/builtin/* plugins/sdk
-plugins/processor/*:     plugins/processor/absent plugins/processor/fieldref plugins/processor/httpcall plugins/processor/jsonvalue plugins/schema plugins/sdk plugins/template
+plugins/processor/*:     plugins/charset plugins/processor/absent plugins/processor/fieldref plugins/processor/httpcall plugins/processor/jsonvalue plugins/schema plugins/sdk plugins/template
 plugins/processor/wasm:  plugins/processor/wasm/* plugins/schema plugins/sdk plugins/wire/*
 plugins/processor:       plugins/connector plugins/processor/* plugins/schema plugins/sdk plugins/template spec
 plugins:                 plugins/connector plugins/schema plugins/sdk

@@ -94,6 +94,9 @@ func (l *lines) rest() ([]byte, bool) {
 // take returns the first n bytes and goes on behind skip.
 func (l *lines) take(n, skip int) []byte {
 	line := l.buf[:n:n]
+	if l.offset == 0 && l.skip == 0 {
+		line = bytes.TrimPrefix(line, []byte("\xef\xbb\xbf")) // a byte order mark is no text
+	}
 	l.omitted = omitted{}
 	if l.skip > 0 {
 		l.before = window{}

@@ -419,3 +419,19 @@ func BenchmarkFileSource(b *testing.B) {
 	}
 	b.ReportMetric(float64(n)/b.Elapsed().Seconds(), "records/s")
 }
+
+// A byte order mark is not part of the first line, and a file in UTF-16 is refused: its bytes would be cut within characters.
+func TestByteOrderMarks(t *testing.T) {
+	path := newPath(t)
+	write(t, path, "\xef\xbb\xbfid,name\n\xef\xbb\xbf1\n")
+	pos := open(t, path, nil).want("id,name", "\xef\xbb\xbf1")[0].Position
+	open(t, path, pos).want("\xef\xbb\xbf1")
+	for _, text := range []string{"\xff\xfea\x00\n\x00", "\xfe\xff\x00a\x00\n"} {
+		path := newPath(t)
+		write(t, path, text)
+		s := open(t, path, nil)
+		if _, err := s.Read(t.Context()); err == nil || !strings.Contains(err.Error(), "UTF-16") {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}

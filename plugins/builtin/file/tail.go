@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/plugins/progress"
+	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
 // tail follows the file under a path. When another file takes the path, it finishes the open
@@ -295,6 +296,10 @@ func (t *tail) readHead() error {
 	}
 	if _, err := t.file.ReadAt(t.head, 0); err != nil && !errors.Is(err, io.EOF) {
 		return fmt.Errorf("cannot read %s: %w", t.path, err)
+	}
+	if bytes.HasPrefix(t.head, []byte("\xff\xfe")) || bytes.HasPrefix(t.head, []byte("\xfe\xff")) {
+		return sdk.Permanent(fmt.Errorf("cannot read lines from %s: its byte order mark says that it is UTF-16; convert it to "+
+			"UTF-8, for example with iconv", t.path))
 	}
 	return nil
 }

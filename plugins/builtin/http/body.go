@@ -2,10 +2,12 @@ package http
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"mime"
 	"strings"
 
+	"github.com/conduit-agent/conduit/plugins/charset"
 	"github.com/conduit-agent/conduit/plugins/processor/jsonvalue"
 	"github.com/conduit-agent/conduit/plugins/record"
 )
@@ -32,6 +34,10 @@ func split(form, contentType string, body []byte, limit int, leave func(n int, e
 	if form == bodyAuto {
 		form = formOf(contentType)
 	}
+	body, err := decoded(form, contentType, body)
+	if err != nil {
+		return nil, err
+	}
 	switch {
 	case form == bodyLines:
 		p := &payloads{lines: body}
@@ -51,6 +57,22 @@ func split(form, contentType string, body []byte, limit int, leave func(n int, e
 		return &payloads{}, nil
 	}
 	return &payloads{left: 1, raw: body}, nil
+}
+
+// errEncoding is wrapped by the error for a body whose text cannot be decoded.
+var errEncoding = errors.New("cannot decode the text of the body")
+
+// decoded returns text as UTF-8: JSON, and lines in an encoding that the content type names. Other bodies are bytes.
+func decoded(form, contentType string, body []byte) ([]byte, error) {
+	name := charset.Of(contentType)
+	if form == bodyRaw || form == bodyLines && name == "" {
+		return body, nil
+	}
+	text, err := charset.UTF8(body, name)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errEncoding, err)
+	}
+	return text, nil
 }
 
 // next returns the next n payloads. Objects are structured, other JSON values stay text.

@@ -109,7 +109,10 @@ func (p *poller) parse(r *response) (pg page, err error) {
 	if s.Records == "" && s.CursorPath == "" && s.PagesPath == "" {
 		pg.payloads, err = p.payloads(r)
 	} else {
-		err = p.parseJSON(&pg, r.body)
+		var body []byte
+		if body, err = decoded(bodyJSON, r.header.Get("Content-Type"), r.body); err == nil {
+			err = p.parseJSON(&pg, body)
+		}
 	}
 	if err != nil {
 		return pg, err

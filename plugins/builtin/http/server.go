@@ -220,6 +220,9 @@ func (s *server) deliver(w http.ResponseWriter, r *http.Request, body []byte) {
 	case errors.Is(err, jsonvalue.ErrMemory):
 		http.Error(w, err.Error(), http.StatusRequestEntityTooLarge)
 		return
+	case errors.Is(err, errEncoding):
+		http.Error(w, err.Error(), http.StatusUnsupportedMediaType)
+		return
 	case err != nil:
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return

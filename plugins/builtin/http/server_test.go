@@ -354,3 +354,37 @@ func TestServerPosition(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// Text is decoded as its sender says. What cannot be decoded is refused, and nothing is replaced.
+func TestServerDecodesText(t *testing.T) {
+	s, addr := listening(t, map[string]string{})
+	for _, test := range []struct{ contentType, body, want string }{
+		{"application/json; charset=iso-8859-1", "{\"n\":\"Zo\xeb\"}", `{"n":"Zoë"}`},
+		{"application/json", "\xef\xbb\xbf{\"n\":\"Zoë\"}", `{"n":"Zoë"}`},
+		{"application/json; charset=utf-16le", "{\x00\"\x00\xeb\x00\"\x00:\x001\x00}\x00", `{"ë":1}`},
+		{"application/x-ndjson; charset=windows-1252", "{\"n\":\"\x80\"}\n", `{"n":"€"}`},
+		{"text/plain; charset=iso-8859-1", "Zo\xeb", "Zo\xeb"}, // bytes, as they came
+		{"application/json", "{\"n\":\"Zo\xeb\"}", "415"},
+		{"application/json; charset=shift_jis", "{}", "415"},
+		{"application/json; charset=utf-16", "{}a", "415"},
+		{"application/json", `{"n":"\ud83d"}`, "400"},
+	} {
+		answers := post(t, addr, test.body, "Content-Type", test.contentType)
+		if _, err := strconv.Atoi(test.want); err == nil {
+			if a := <-answers; strconv.Itoa(a.status) != test.want {
+				t.Errorf("%s %q: answered %d %s", test.contentType, test.body, a.status, a.text)
+			}
+			continue
+		}
+		records := plugintest.Read(t, s, 1)
+		text, err := records[0].After.AppendJSON(nil)
+		if b, raw := records[0].After.Raw(); raw {
+			text = b
+		}
+		if err != nil || string(text) != test.want {
+			t.Errorf("%s %q: got %s, %v; want %s", test.contentType, test.body, text, err, test.want)
+		}
+		ack(t, s, records)
+		<-answers
+	}
+}

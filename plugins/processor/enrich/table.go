@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/conduit-agent/conduit/plugins/charset"
 	"github.com/conduit-agent/conduit/plugins/processor/jsonvalue"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
@@ -39,9 +40,13 @@ func readTable(ctx context.Context, s fileSettings) (map[string]map[string]any, 
 }
 
 func readCSV(b []byte, s fileSettings) (map[string]map[string]any, error) {
+	b, err := charset.UTF8(b, "")
+	if err != nil {
+		return nil, err
+	}
 	in := csv.NewReader(bytes.NewReader(b))
 	names, err := in.Read()
-	if err == io.EOF {
+	if errors.Is(err, io.EOF) {
 		return nil, errors.New("it has no line of names")
 	}
 	if err != nil {
@@ -56,7 +61,7 @@ func readCSV(b []byte, s fileSettings) (map[string]map[string]any, error) {
 	table := map[string]map[string]any{}
 	for {
 		fields, err := in.Read()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return table, nil
 		}
 		if err != nil {

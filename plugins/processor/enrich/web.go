@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"time"
 
+	"github.com/conduit-agent/conduit/plugins/charset"
 	"github.com/conduit-agent/conduit/plugins/processor/fieldref"
 	"github.com/conduit-agent/conduit/plugins/processor/httpcall"
 	"github.com/conduit-agent/conduit/plugins/processor/jsonvalue"
@@ -162,9 +163,13 @@ func (p *web) ask(ctx context.Context, text string) (answer, error) {
 	if got.Status == http.StatusNotFound {
 		return answer{}, nil
 	}
-	a := answer{found: true, value: string(got.Body)}
+	body, err := charset.UTF8(got.Body, charset.Of(got.Header.Get("Content-Type")))
+	if err != nil {
+		return answer{}, fmt.Errorf("cannot read the answer of the service: %w", err)
+	}
+	a := answer{found: true, value: string(body)}
 	if p.settings.Body == "json" {
-		if a.value, err = jsonvalue.ParseWithin(got.Body, sdk.Budget(ctx)); err != nil {
+		if a.value, err = jsonvalue.ParseWithin(body, sdk.Budget(ctx)); err != nil {
 			return answer{}, fmt.Errorf("cannot read the answer of the service: %w", err)
 		}
 	}

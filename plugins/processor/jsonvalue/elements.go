@@ -4,6 +4,8 @@ import (
 	"errors"
 	"math"
 	"strings"
+
+	"github.com/conduit-agent/conduit/plugins/charset"
 )
 
 // Elements are the elements of a JSON array, or a single JSON value, decoded one at a time.
@@ -20,12 +22,16 @@ type Elements struct {
 // ParseElements checks all of a text, and returns its elements. Each may take as many bytes of memory as limit says. Those of an
 // array that take more are left out: leave gets their numbers, from 1; without leave they are an error.
 func ParseElements(b []byte, limit int, leave func(n int, err error)) (*Elements, error) {
+	b, err := charset.UTF8(b, "")
+	if err != nil {
+		return nil, err
+	}
 	e := &Elements{parser: parser{text: string(b), skip: true, limit: limit}, leave: leave}
 	p := &e.parser
 	p.space()
 	start := p.at
 	e.array = p.peek() == '['
-	err := e.check()
+	err = e.check()
 	if p.space(); err == nil && p.at < len(p.text) {
 		err = errSyntax
 	}
@@ -118,8 +124,8 @@ func (p *parser) skipEscaped() error {
 			continue
 		}
 		if p.peek() == 'u' {
-			if _, ok := p.unicode(); !ok {
-				return errSyntax
+			if _, err := p.unicode(); err != nil {
+				return err
 			}
 			continue
 		}

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
+
+	"github.com/conduit-agent/conduit/plugins/charset"
 )
 
 // maxDepth bounds the nesting of arrays and objects.
@@ -17,7 +19,7 @@ const maxDepth = 1000
 
 // Parse returns the value that b holds: nil, bool, string, []any or map[string]any of
 // these, or a number. Numbers are float64, as JSON has no others; only an integer that
-// float64 would change is an int64.
+// float64 would change is an int64. Text that is not Unicode is an error.
 func Parse(b []byte) (any, error) { return ParseWithin(b, maxMemory) }
 
 // maxMemory bounds the memory of the values that Parse makes, in bytes.
@@ -26,6 +28,10 @@ const maxMemory = 256 << 20
 // ParseWithin is Parse with a limit of the memory of the value in bytes: an empty object takes many times the size of
 // its text.
 func ParseWithin(b []byte, limit int) (any, error) {
+	b, err := charset.UTF8(b, "")
+	if err != nil {
+		return nil, err
+	}
 	p := parser{text: string(b), left: limit, limit: limit} // one copy, which keys and texts share
 	p.space()
 	v, err := p.value(0)
@@ -292,7 +298,7 @@ func (p *parser) str() (string, error) {
 			if p.skip {
 				return "", nil
 			}
-			return valid(s), nil
+			return s, nil
 		case c == '\\':
 			return p.escaped(start)
 		case c < ' ':
@@ -301,14 +307,6 @@ func (p *parser) str() (string, error) {
 		p.at++
 	}
 	return "", errSyntax
-}
-
-// valid returns s with every byte that is no UTF-8 replaced.
-func valid(s string) string {
-	if utf8.ValidString(s) {
-		return s
-	}
-	return string([]rune(s)) // U+FFFD for every byte that is wrong
 }
 
 func (p *parser) escaped(start int) (string, error) {
@@ -321,7 +319,7 @@ func (p *parser) escaped(start int) (string, error) {
 		p.at++
 		switch {
 		case c == '"':
-			return valid(string(b)), nil
+			return string(b), nil
 		case c < ' ':
 			return "", errSyntax
 		case c != '\\':
@@ -329,9 +327,9 @@ func (p *parser) escaped(start int) (string, error) {
 			continue
 		}
 		if p.peek() == 'u' {
-			r, ok := p.unicode()
-			if !ok {
-				return "", errSyntax
+			r, err := p.unicode()
+			if err != nil {
+				return "", err
 			}
 			b = utf8.AppendRune(b, r)
 			continue
@@ -346,25 +344,27 @@ func (p *parser) escaped(start int) (string, error) {
 	return "", errSyntax
 }
 
+var errHalf = errors.New("a text in it has one half of a pair of surrogates, such as \\ud83d, which is no character")
+
 // unicode reads u and four hexadecimal digits, and the second half of a surrogate pair.
-func (p *parser) unicode() (rune, bool) {
+func (p *parser) unicode() (rune, error) {
 	r, ok := p.hex(p.at)
 	if !ok {
-		return 0, false
+		return 0, errSyntax
 	}
 	p.at += 5
 	if !utf16.IsSurrogate(r) {
-		return r, true
+		return r, nil
 	}
 	if p.peek() == '\\' {
 		if low, ok := p.hex(p.at + 1); ok {
 			if pair := utf16.DecodeRune(r, low); pair != utf8.RuneError {
 				p.at += 6
-				return pair, true
+				return pair, nil
 			}
 		}
 	}
-	return utf8.RuneError, true
+	return 0, errHalf
 }
 
 func (p *parser) hex(at int) (rune, bool) {
