@@ -63,9 +63,14 @@ func (f *flow) passSnapshot() error {
 	return f.stopAgent()
 }
 
-// maxBacklog is how many records may wait to arrive while more are produced: what a slow connector has to make up
+// maxBacklog returns how many records may wait to arrive while more are produced: what a slow connector has to make up
 // for after a fault takes its time, and proves no more than this many do.
-const maxBacklog = 40
+func maxBacklog() int64 {
+	if *rounds < manyRounds {
+		return 300
+	}
+	return 40
+}
 
 // maxAtOnce is how many records are produced with one call at most.
 const maxAtOnce = 20
@@ -77,7 +82,7 @@ func (f *flow) feed() (stop func()) {
 	var done sync.WaitGroup
 	done.Go(func() {
 		for ctx.Err() == nil {
-			if int64(f.ledger.count()) < max(f.target.Load(), f.reached.Load()+maxBacklog) {
+			if int64(f.ledger.count()) < max(f.target.Load(), f.reached.Load()+maxBacklog()) {
 				f.produceSome(1 + rand.IntN(maxAtOnce))
 			}
 			pause(ctx, max(f.interval, 10*time.Millisecond))

@@ -196,10 +196,13 @@ func RunDestination(t *testing.T, c Destination) {
 	f.run(c.Skip)
 }
 
-// between returns how many records are produced before a fault is made: few, as a rule, so that asking for all of them
-// after hundreds of faults takes no longer than the faults do.
+// manyRounds is from how many rounds on most faults have few records between them. Otherwise asking for all records after
+// hundreds of faults takes longer than the faults do.
+const manyRounds = 5
+
+// between returns how many records are produced before a fault is made.
 func between() int {
-	if rand.IntN(4) == 0 {
+	if *rounds < manyRounds || rand.IntN(4) == 0 {
 		return rand.IntN(200)
 	}
 	return rand.IntN(20)
