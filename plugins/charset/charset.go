@@ -35,8 +35,8 @@ func Of(contentType string) string {
 	return parameters["charset"]
 }
 
-// UTF8 returns text as UTF-8 without a byte order mark. Such a mark says more about the encoding than name, "" for UTF-8. The
-// result may be part of text. It takes up to three times as many bytes.
+// UTF8 returns text as UTF-8 without a byte order mark. Such a mark says more about the encoding than name, "" for
+// UTF-8. The result may be part of text. It takes up to three times as many bytes.
 func UTF8(text []byte, name string) ([]byte, error) {
 	for _, b := range byteOrderMarks {
 		if rest, ok := bytes.CutPrefix(text, []byte(b.mark)); ok {

@@ -17,7 +17,8 @@ var jsonvalueTexts = []string{
 	`tru`, `nul`, `"open`, `{"a":1`, `[`, ``, ` `, `1 2`, `"\`, `123456789012345678901234567890`, `"\u12-4"`, `"\u+123"`, `9007199254740992`, `{"\ud83d":1}`, `"\ud83d\u0041"`,
 }
 
-// same compares with encoding/json, which reads all numbers as float64, and replaces what is not Unicode, which is an error here.
+// same compares with encoding/json, which reads all numbers as float64, and replaces what is not Unicode, which is an
+// error here.
 func same(t *testing.T, b []byte) {
 	t.Helper()
 	got, err := jsonvalue.Parse(b)

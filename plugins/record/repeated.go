@@ -6,8 +6,9 @@ import (
 	"strings"
 )
 
-// A message may have a name several times, for example a header. All of its values are kept: in metadata the first has the
-// name as its key, and each other one the name with a number, as in name[1]; in structured data the value is a list.
+// A message may have a name several times, for example a header. All of its values are kept: in metadata the first has
+// the name as its key, and each other one the name with a number, as in name[1]; in structured data the value is a
+// list.
 
 // SortRepeated is Sort for pairs of which several may have one key, of which all stay.
 func (m *Metadata) SortRepeated() {

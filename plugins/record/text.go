@@ -6,8 +6,9 @@ import (
 	"time"
 )
 
-// AppendText appends a value of structured data as a person writes it: text and bytes as they are, nothing for nil, a time in
-// RFC 3339, and everything else as in JSON. So 1e6 is 1000000, and a list is ["a",1]. It fails where AppendValue does.
+// AppendText appends a value of structured data as a person writes it: text and bytes as they are, nothing for nil, a
+// time in RFC 3339, and everything else as in JSON. So 1e6 is 1000000, and a list is ["a",1]. It fails where
+// AppendValue does.
 func AppendText(dst []byte, v any) ([]byte, error) {
 	switch v := v.(type) {
 	case nil:

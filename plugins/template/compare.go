@@ -65,7 +65,8 @@ func (n numeric) float() float64 {
 
 func (n numeric) isNaN() bool { return n.whole == nil && math.IsNaN(n.f) }
 
-// exact returns the number with more digits than any two of them can be told apart by, except for texts with more than 150.
+// exact returns the number with more digits than any two of them can be told apart by, except for texts with more than
+// 150.
 func (n numeric) exact() *big.Float {
 	x := new(big.Float).SetPrec(512)
 	switch whole := n.whole.(type) {

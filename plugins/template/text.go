@@ -54,8 +54,8 @@ func (m *machine) text(v any) (string, error) {
 	return textFor(v)
 }
 
-// textFor returns the text of a value as templates print it: the one of record.Text for values of records, and the text that
-// other values have themselves, like operations.
+// textFor returns the text of a value as templates print it: the one of record.Text for values of records, and the text
+// that other values have themselves, like operations.
 func textFor(v any) (string, error) {
 	switch v := v.(type) {
 	case nil, string, bool, int, int64, float64, []byte, json.Number, time.Time, map[string]any, []any:
@@ -113,8 +113,8 @@ func textsOf(list any) ([]string, error) {
 	return texts(all)
 }
 
-// textFunctions are the functions that make text of values of any type. They take the place of those of text/template and of
-// sprig, which print values as Go does: 1e+06, map[a:1], <nil>.
+// textFunctions are the functions that make text of values of any type. They take the place of those of text/template
+// and of sprig, which print values as Go does: 1e+06, map[a:1], <nil>.
 func textFunctions() template.FuncMap {
 	each := func(escape func(string) string) func(...any) (string, error) {
 		return func(args ...any) (string, error) {

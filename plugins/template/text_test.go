@@ -133,7 +133,7 @@ func TestComparedNumbers(t *testing.T) {
 	}
 }
 
-// TestExactPrintsNoNil refuses a record of which a value is printed that is not there, and takes text that looks like it.
+// TestExactPrintsNoNil refuses a record when a missing value is printed, and takes text that looks like it.
 func TestExactPrintsNoNil(t *testing.T) {
 	r := &record.Record{Key: record.Structured(map[string]any{"nil": nil, "text": "<nil>"})}
 	for text, want := range map[string]string{

@@ -17,8 +17,8 @@ const dialTimeout = 3 * time.Second
 // errNoPostgres is why a build without PostgreSQL cannot be a member of a cluster there.
 var errNoPostgres = errors.New("this build keeps no claims in PostgreSQL: it was built with -tags no_postgres")
 
-// Cluster checks that a server of the cluster's store can be reached. absent is why no agent of this build is a member of a
-// cluster, nil where it may be one.
+// Cluster checks that a server of the cluster's store can be reached. absent is why no agent of this build is a member
+// of a cluster, nil where it may be one.
 func Cluster(ctx context.Context, c config.Cluster, absent error) Finding {
 	switch {
 	case absent != nil && (c.Name != "" || c.NATS.URL != "" || c.Postgres.URL != ""):

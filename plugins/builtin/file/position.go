@@ -26,8 +26,8 @@ type place struct {
 	before   window // the content before offset
 }
 
-// window is a part of a file: a beginning that is the same may be a header that each new content has, so the bytes before a
-// place identify the content as well.
+// window is a part of a file: a beginning that is the same may be a header that each new content has, so the bytes
+// before a place identify the content as well.
 type window struct {
 	length int64
 	sum    uint32 // CRC-32C

@@ -40,9 +40,11 @@ func (t *tail) resume(p place) error {
 		return t.use(f, p)
 	}
 	if f != nil && p.hasInode(f) {
-		t.log.Warn("file was cut off and there is no copy of it: what was not read before is lost, starting over", "path", t.path)
+		t.log.Warn("file was cut off and there is no copy of it: what was not read before is lost, starting over",
+			"path", t.path)
 	} else {
-		t.log.Warn("file is another one than before and the old one is gone: what was not read of it is lost, starting over", "path", t.path)
+		t.log.Warn("file is another one than before and the old one is gone: what was not read of it is lost, starting over",
+			"path", t.path)
 	}
 	t.switches = p.switches + 1
 	if f == nil {
@@ -73,7 +75,8 @@ func (t *tail) resumeAtOffset(f *content, p place) error {
 		}
 	}
 	if l.end() < p.offset {
-		t.log.Warn("file is shorter than it was, starting over", "path", t.path)
+		t.log.Warn("file is shorter than it was, starting over",
+			"path", t.path)
 		at = place{switches: 1}
 	}
 	return t.use(f, at)

@@ -54,8 +54,8 @@ func TestReplacedByRename(t *testing.T) {
 	}
 }
 
-// A file that takes the place of another one and begins with all that was read of it, as rsync brings it, goes on behind
-// that, whether the agent runs or not. Where the old one was rotated, it is a new file.
+// A file that takes the place of another one and begins with everything that was read from it, as rsync copies it, is
+// read from there on, whether the agent runs or not. Where the old one was rotated, it is a new file.
 func TestReplacedByCopy(t *testing.T) {
 	replace := func(t *testing.T, path, content string) {
 		t.Helper()

@@ -420,7 +420,8 @@ func BenchmarkFileSource(b *testing.B) {
 	b.ReportMetric(float64(n)/b.Elapsed().Seconds(), "records/s")
 }
 
-// A byte order mark is not part of the first line, and a file in UTF-16 is refused: its bytes would be cut within characters.
+// A byte order mark is not part of the first line, and a file in UTF-16 is refused: its bytes would be cut within
+// characters.
 func TestByteOrderMarks(t *testing.T) {
 	path := newPath(t)
 	write(t, path, "\xef\xbb\xbfid,name\n\xef\xbb\xbf1\n")

@@ -238,8 +238,8 @@ func (t *tail) keepLast() {
 	t.last = append(t.last[:0], t.buf[max(0, len(t.buf)-headBytes):]...)
 }
 
-// replacedByCopy reports whether f has taken the path of the open file, which is gone, and begins with all that was read of that:
-// like a file that rsync brings again.
+// replacedByCopy reports whether f has taken the path of the open file, which was removed, and begins with everything
+// that was read from it, like a file that rsync copies again.
 func (t *tail) replacedByCopy(f *content) bool {
 	p := t.place()
 	if n, err := links(t.file.File); err != nil || n > 0 || f.Name() != t.path || !p.isIn(f, false) || !p.endsLine(f) {

@@ -158,8 +158,8 @@ func (n *namesUsed) Visit(node *ast.Node) {
 	}
 }
 
-// text is a function of expressions, also by the name string: a value as templates print it, and durations and the like as they
-// print themselves.
+// text is a function of expressions, also by the name string: a value as templates print it, and durations and the like
+// as they print themselves.
 func text(args ...any) (any, error) {
 	switch v := args[0].(type) {
 	case time.Time:

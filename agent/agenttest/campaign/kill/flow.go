@@ -158,7 +158,8 @@ func distinct(all []int) map[int]struct{} {
 
 var errLate = errors.New("waited too long")
 
-// until waits until what has arrived is enough, for as long as more arrives. A system that cannot be asked now may be later.
+// until waits until what has arrived is enough, for as long as more arrives. A system that cannot be asked now may be
+// later.
 func (f *flow) until(enough func(got []int) bool) error {
 	ctx, stop := context.WithCancel(f.t.Context())
 	defer stop()
@@ -185,8 +186,8 @@ func (f *flow) until(enough func(got []int) bool) error {
 // maxPause is how long a flow waits at most until it asks again. That asking takes long may be due to others, too.
 const maxPause = 2 * time.Second
 
-// ask returns what has arrived. Where that takes less than 200 ms, it takes a tenth of a CPU at most: agents, proxies and
-// servers of other flows run on the same ones.
+// ask returns what has arrived. Where that takes less than 200 ms, it takes a tenth of a CPU at most: agents, proxies
+// and servers of other flows run on the same ones.
 func (f *flow) ask() ([]int, error) {
 	ctx, cancel := context.WithTimeout(f.t.Context(), time.Minute)
 	defer cancel()
@@ -253,8 +254,8 @@ func (f *flow) stall() error {
 	return nil
 }
 
-// halfOpen makes the connections half-open while something is under way on one of them, and waits until a record arrives
-// that was produced later: nothing but the connector itself ends such a connection.
+// halfOpen makes the connections half-open while something is under way on one of them, and waits until a record
+// arrives that was produced later: nothing but the connector itself ends such a connection.
 func (f *flow) halfOpen() error {
 	if err := f.grows(); err != nil {
 		return err

@@ -66,8 +66,8 @@ type System struct {
 	// Stored, of a destination, returns the numbers of the records in the system, in the order
 	// in which they were written as far as the system knows.
 	Stored func(ctx context.Context) ([]int, error)
-	// ByKernel says that nothing but the kernel of the server's machine acknowledges what the connector sends. With a half-open
-	// connection the kernels notice nothing of each other then, and what was acknowledged before arrives.
+	// ByKernel says that nothing but the kernel of the server's machine acknowledges what the connector sends. With a
+	// half-open connection the kernels notice nothing of each other then, and what was acknowledged before arrives.
 	ByKernel bool
 }
 
@@ -196,8 +196,8 @@ func RunDestination(t *testing.T, c Destination) {
 	f.run(c.Skip)
 }
 
-// manyRounds is from how many rounds on most faults have few records between them. Otherwise asking for all records after
-// hundreds of faults takes longer than the faults do.
+// manyRounds is from how many rounds on most faults have few records between them. Otherwise asking for all records
+// after hundreds of faults takes longer than the faults do.
 const manyRounds = 5
 
 // between returns how many records are produced before a fault is made.

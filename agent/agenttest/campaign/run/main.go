@@ -90,7 +90,8 @@ func choose(top, base string, all bool) ([]Campaign, error) {
 			return nil, err
 		}
 		if since == "" {
-			fmt.Println("there is no commit to compare with, so all campaigns of the gate run but builds of a release: name one with -base")
+			fmt.Println("there is no commit to compare with, so all campaigns of the gate run but builds of a release: " +
+				"name one with -base")
 			why = withoutBase
 		} else {
 			packages, err := list(top)
