@@ -37,7 +37,15 @@ func TestASlowDestinationIsReplaced(t *testing.T) {
 		return int(agenttest.Scrape(t, d.Agent,
 			fmt.Sprintf(`conduit_source_sequence{component_id="p:src",pipeline_id="p",pipeline_name="p",stage=%q}`, stage)))
 	}
-	d.Wait("records to queue up", func() bool { return got("read")-got("settled") > 500 })
+	last, same := 0, 0
+	d.Wait("records to queue up, and the source to stop for them", func() bool {
+		read := got("read")
+		if read != last || read <= got("settled") {
+			last, same = read, 0
+		}
+		same++
+		return same == 10
+	})
 	d.Save("p.yaml", agenttest.Variant{Settings: fmt.Sprintf("path: %q", d.Path("p.jsonl"))}.Text(20000))
 	d.Save("q.yaml", d.Generated("q", 1))
 	d.Runs("q", 1)

@@ -127,8 +127,9 @@ func TestHostile(t *testing.T) {
 				b := bound(t, most)
 				before := allocated()
 				f, _ := decode(b, 0, p)
-				// A decompressor has a buffer that grows, and copies it.
-				if n := allocated() - before; n > 7*most {
+				// The text of a batch is in a buffer that grows, which copies it. lz4 has two blocks of 4 MiB, which
+				// it does not always find again in its pool.
+				if n := allocated() - before; n > 5*most+8<<20 {
 					t.Errorf("%d MiB were allocated, with a bound of %d", n>>20, most>>20)
 				}
 				if f.Err == nil || errors.Is(f.Err, batches.ErrLater) || len(f.Records) > 0 {
