@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/conduit-agent/conduit/plugins"
 	"github.com/conduit-agent/conduit/plugins/builtin/exec"
+	"github.com/conduit-agent/conduit/plugins/builtin/file"
 	"github.com/conduit-agent/conduit/plugins/pluginname"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 	"github.com/conduit-agent/conduit/schemas"
@@ -101,6 +103,9 @@ func forbiddenPaths(host *plugins.Host, plugin string, settings map[string]strin
 		path := settings[name]
 		if !namesFile(plugin, name) || path == "" || strings.Contains(path, "$") || host.AllowPath == nil {
 			continue
+		}
+		if plugin == "file" {
+			path = cmp.Or(file.Below(path), path)
 		}
 		if err := host.AllowPath(path); err != nil {
 			wrong = append(wrong, sdk.SettingError{Setting: name, Message: err.Error()})

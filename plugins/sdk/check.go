@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/conduit-agent/conduit/plugins/template"
 	"github.com/conduit-agent/conduit/spec/sorting"
 	"github.com/conduit-agent/conduit/spec/texts"
 )
@@ -87,16 +88,18 @@ func (p Parameters) knows(name string) bool {
 }
 
 // instances returns the parameters that the names with '*' stand for in the settings.
-// A name that is spelled out goes before one with '*'.
+// A name that is spelled out goes before one with '*', and one with fewer of them before one with more.
 func (p Parameters) instances(settings map[string]string) Parameters {
-	out := Parameters{}
+	out, stars := Parameters{}, map[string]int{}
 	for pattern, param := range p {
-		if !isPattern(pattern) {
+		n := strings.Count(pattern, "*")
+		if n == 0 {
 			continue
 		}
 		for setting := range settings {
-			if name, ok := instance(pattern, setting); ok && !p.knows(name) {
-				out[name] = param
+			name, ok := instance(pattern, setting)
+			if before := stars[name]; ok && !p.knows(name) && (before == 0 || n < before) {
+				out[name], stars[name] = param, n
 			}
 		}
 	}
@@ -145,6 +148,14 @@ func (p Parameter) check(errs []SettingError, name, value string) []SettingError
 	}
 	if msg := p.Type.check(value); msg != "" {
 		return append(errs, SettingError{name, msg})
+	}
+	if p.Literal && strings.Contains(value, "{{") {
+		errs = append(errs, SettingError{name, "cannot be a template: \"{{\" would be a part of the name"})
+	}
+	if p.Template && strings.Contains(value, "{{") {
+		if _, err := template.Parse(value, template.Strict); err != nil {
+			errs = append(errs, SettingError{name, err.Error()})
+		}
 	}
 	for _, v := range p.Validations {
 		if msg := v.check(p.Type, value); msg != "" {

@@ -10,6 +10,10 @@ type Parameter struct {
 	Description string
 	Type        ParameterType
 	Validations []Validation
+	// Literal says that the text stands for itself: a value with "{{" is refused, because it would be a part of a name.
+	// Template says that the text may be a template: one that cannot be parsed is refused. The connector protocol has
+	// neither, so that they are false for connectors that run as executables.
+	Literal, Template bool
 }
 
 // ParameterType says how a setting's text is read. The numbers are those of the

@@ -15,6 +15,8 @@ import (
 //	json      name of the setting; dots are part of it. A field without it is no setting.
 //	default   value of a setting that is missing or empty
 //	desc      description
+//	literal   true for a Literal parameter
+//	template  true for a Template parameter
 //	validate  comma list of required, gt=N, lt=N, inclusion=a|b, exclusion=a|b, regex=RE2;
 //	          regex comes last, because it may hold commas
 //
@@ -77,6 +79,8 @@ func (p Parameters) addField(name string, f reflect.StructField, t reflect.Type)
 			Description: f.Tag.Get("desc"),
 			Type:        parameterType(name, t),
 			Validations: validationsOf(name, f.Tag.Get("validate")),
+			Literal:     f.Tag.Get("literal") == "true",
+			Template:    f.Tag.Get("template") == "true",
 		}
 	}
 }

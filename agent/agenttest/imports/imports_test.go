@@ -44,7 +44,7 @@ plugins/builtin/sqlsink/sqldb: plugins/builtin/sqlsink
 plugins/builtin/postgres: plugins/builtin/backoff plugins/builtin/handover plugins/builtin/postgres/* plugins/builtin/sqlsink plugins/schema plugins/sdk
 plugins/builtin/sqlite: plugins/builtin/backoff plugins/builtin/handover plugins/builtin/sqlite/* plugins/builtin/sqlsink plugins/builtin/sqlsink/* plugins/builtin/ticks plugins/sdk
 plugins/builtin/kafka:   plugins/builtin/kafka/* plugins/builtin/recordid plugins/builtin/settings plugins/sdk plugins/template
-plugins/builtin/s3:      plugins/builtin/backoff plugins/builtin/recordid plugins/builtin/settings plugins/builtin/s3/* plugins/builtin/tlssettings plugins/sdk
+plugins/builtin/s3:      plugins/builtin/backoff plugins/builtin/recordid plugins/builtin/settings plugins/builtin/s3/* plugins/builtin/tlssettings plugins/sdk plugins/template
 plugins/builtin:         plugins/builtin/* plugins/sdk
 plugins/processor/*:     plugins/charset plugins/processor/absent plugins/processor/fieldref plugins/processor/httpcall plugins/processor/jsonvalue plugins/schema plugins/sdk plugins/template
 plugins/processor/wasm:  plugins/processor/wasm/* plugins/schema plugins/sdk plugins/wire/*
@@ -76,7 +76,7 @@ agent/replay:            agent/deadletters agent/engine agent/engine/* api/rest 
 agent/config:            spec spec/yamldoc
 agent/reference:         agent/redact reconcile/watch spec
 agent/access:            agent/config agent/host agent/reference api
-agent/catalog:           agent/config api/rest plugins plugins/builtin plugins/builtin/exec plugins/processor plugins/processor/wasm plugins/processor/wasm/egress plugins/sandbox plugins/schema plugins/sdk plugins/standalone spec
+agent/catalog:           agent/config api/rest plugins plugins/builtin plugins/builtin/exec plugins/builtin/file plugins/processor plugins/processor/wasm plugins/processor/wasm/egress plugins/sandbox plugins/schema plugins/sdk plugins/standalone spec
 agent/runner:            agent/catalog agent/engine agent/engine/* agent/poison agent/redact agent/reference plugins plugins/connector plugins/processor reconcile spec
 agent/delivery:          agent/engine agent/engine/measure plugins/processor spec
 agent/telemetry:         agent/delivery agent/engine agent/engine/* agent/telemetry/metric api api/rest plugins plugins/processor plugins/spoollog reconcile reconcile/files spec

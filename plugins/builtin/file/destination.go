@@ -4,48 +4,50 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
+	"maps"
 	"os"
-	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
 
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
+	"github.com/conduit-agent/conduit/plugins/template"
 )
 
 const (
-	writeBytes      = 1 << 20 // what is written at once at least, when a batch is large
-	keepBytes       = 4 << 20 // largest buffer that is kept for the next Write
-	compareInterval = time.Second
+	writeBytes = 1 << 20     // what is written at once at least, when a batch is large
+	keepBytes  = 4 << 20     // largest buffer that is kept for the next Write
+	closeAfter = time.Minute // without a record, for files of a template
 )
 
 type destinationSettings struct {
 	rotateSettings
 
-	Path  string `json:"path" validate:"required" desc:"Path of the file to append to. It is created if it does not exist; its directory must exist."`
-	Fsync bool   `json:"fsync" default:"true" desc:"Whether records are on the disk, safe from a power cut, before they are acknowledged. What is no file, such as a pipe or a terminal, needs none."`
+	Path      string `json:"path" template:"true" validate:"required" desc:"Path of the file to append to, or a template of it, such as out/{{ .Metadata.GetCollection }}.jsonl. The file is created if it does not exist, and with a template the directories behind the first {{, too. Other directories must exist."`
+	OpenFiles int    `json:"openFiles" default:"100" validate:"gt=0" desc:"Most files that are open at a time when path is a template. The one that was written to the longest ago is closed for another."`
+	Fsync     bool   `json:"fsync" default:"true" desc:"Whether records are on the disk, safe from a power cut, before they are acknowledged. What is no file, such as a pipe or a terminal, needs none."`
 }
 
 // Destination appends every record to a file, in the record format of the connector
-// and followed by a newline. It survives that the file is renamed or removed.
+// and followed by a newline. The path may be a template.
 type Destination struct {
 	sdk.DestinationBase
 
-	check    func(*os.File) error                  // returns why an open file may not be written
-	checkIn  func(dir *os.File, name string) error // returns why a file may not be created in an open directory
-	settings destinationSettings
-	file     *os.File
-	info     os.FileInfo // of file, when it was opened
-	size     int64       // of file, unless others write to it too
-	torn     bool        // the file ends in the middle of a line
-	compared time.Time   // when the path was last compared with file
-	buf      []byte      // from buffers, during Write
-	archive  *archive    // one of its own for every Open
-	wrote    time.Time   // when file was last written to
-	durable  *durable    // what syncs file; one of its own for every Open
-	defers   func(sdk.Syncer)
+	settings  destinationSettings
+	path      *template.Template
+	below     string // directory that the files of a template are in
+	timeLimit template.TimeLimit
+	shared    *outputs
+
+	open     map[string]*output // by path
+	only     *output            // the one file of a path that is no template
+	pending  []*output          // those with records in their buffers
+	buffered int                // bytes in these buffers
+	looked   time.Time          // when files were last looked for that are to be closed
+	scratch  []byte
 }
 
 // buffers are shared by all destinations: most of many write nothing at a time.
@@ -55,7 +57,7 @@ var buffers = sync.Pool{New: func() any { return new([]byte) }}
 func (d *Destination) Parameters() sdk.Parameters { return sdk.ParametersOf(destinationSettings{}) }
 
 // Configure checks and keeps the settings.
-func (d *Destination) Configure(ctx context.Context, values map[string]string) error {
+func (d *Destination) Configure(ctx context.Context, values map[string]string) (err error) {
 	d.settings = destinationSettings{}
 	if err := sdk.Decode(values, &d.settings); err != nil {
 		return err
@@ -63,288 +65,274 @@ func (d *Destination) Configure(ctx context.Context, values map[string]string) e
 	if err := d.settings.check(); err != nil {
 		return err
 	}
+	if d.path, err = template.Parse(d.settings.Path, template.Exact); err != nil {
+		return sdk.SettingError{Setting: "path", Message: err.Error()}
+	}
+	d.below = Below(d.settings.Path)
+	if d.below != "" {
+		return sdk.CheckPath(ctx, "path", d.below)
+	}
 	return sdk.CheckPath(ctx, "path", d.settings.Path)
 }
 
-// Open opens the file, creating it if need be.
-func (d *Destination) Open(ctx context.Context) error {
-	d.durable, d.defers = &durable{}, sdk.EnvFrom(ctx).Defer
-	d.check = func(f *os.File) error { return sdk.CheckOpen(ctx, "path", f) }
-	d.checkIn = func(dir *os.File, name string) error { return sdk.CheckCreate(ctx, "path", dir, name) }
-	d.archive = newArchive(d.settings.rotateSettings, sdk.Logger(ctx), d.checkIn)
-	if err := d.open(); err != nil {
-		return err
+// Below returns the directory in which all files are that the setting path of a destination can name; nothing for a
+// path that is no template.
+func Below(path string) string {
+	before, _, isTemplate := strings.Cut(path, "{{")
+	switch end := strings.LastIndexByte(before, '/'); {
+	case !isTemplate:
+		return ""
+	case end < 0:
+		return "."
+	default:
+		return before[:end+1]
 	}
-	return d.tidy()
 }
 
-// Write appends the records. Only one that cannot be encoded is refused. When it fails, it
-// takes back the part of a record or batch that was written, so that repeating it repeats
-// nothing in the file.
+// Open opens the file, creating it if need be. With a template it looks for the directory of the files.
+func (d *Destination) Open(ctx context.Context) error {
+	checkIn := func(dir *os.File, name string) error { return sdk.CheckCreate(ctx, "path", dir, name) }
+	d.shared = &outputs{
+		settings: d.settings,
+		check:    func(f *os.File) error { return sdk.CheckOpen(ctx, "path", f) },
+		checkIn:  checkIn,
+		archive:  newArchive(d.settings.rotateSettings, sdk.Logger(ctx), checkIn),
+		defers:   sdk.EnvFrom(ctx).Defer,
+	}
+	d.open, d.only, d.pending = map[string]*output{}, nil, nil
+	if d.below != "" {
+		dir, err := os.OpenRoot(d.below)
+		if err != nil {
+			return explain(d.below+"x", err)
+		}
+		return dir.Close()
+	}
+	d.only = newOutput(d.shared, d.settings.Path, "")
+	d.open[d.only.path] = d.only
+	if err := d.only.open(); err != nil {
+		return err
+	}
+	return d.only.tidy()
+}
+
+// Write appends the records. Only one that cannot be encoded, or whose path cannot be, is refused. When it fails, it
+// takes back what it wrote of records that it does not count, so that repeating it repeats nothing in the files.
 func (d *Destination) Write(ctx context.Context, records []record.Record) (int, error) {
-	if err := d.follow(); err != nil {
+	d.timeLimit.Begin(ctx)
+	defer d.release()
+	if err := d.closeIdle(); err != nil {
 		return 0, sdk.Unavailable(err)
 	}
 	format := sdk.RecordFormat(ctx)
 	written := 0
-	buf := buffers.Get().(*[]byte)
-	d.buf = *buf
-	defer func() {
-		if *buf, d.buf = d.buf, nil; cap(*buf) <= keepBytes {
-			buffers.Put(buf)
-		}
-	}()
-	d.start()
 	for i := range records {
-		buf, err := format(d.buf, &records[i])
+		if d.buffered >= d.settings.most() {
+			if err := d.flush(); err != nil {
+				return written, sdk.Unavailable(err)
+			}
+			written = i
+		}
+		o, err := d.outputOf(&records[i])
+		if errors.Is(err, errTooMany) {
+			if err := d.flush(); err != nil {
+				return written, sdk.Unavailable(err)
+			}
+			written = i
+			if err = d.closeOldest(); err == nil {
+				o, err = d.outputOf(&records[i])
+			}
+		}
+		if err == nil {
+			err = d.append(o, format, &records[i])
+		}
 		if err != nil {
-			return d.fail(written, i, fmt.Errorf("cannot encode the record: %w", err))
+			return d.fail(written, i, err)
 		}
-		d.buf = append(buf, '\n')
-		if len(d.buf) < d.settings.most() && i < len(records)-1 {
-			continue
-		}
-		if err := d.flush(); err != nil {
-			return written, sdk.Unavailable(err)
-		}
-		written = i + 1
-		d.start()
 	}
-	return written, nil
+	if err := d.flush(); err != nil {
+		return written, sdk.Unavailable(err)
+	}
+	return len(records), nil
 }
 
-// fail writes the records before i, which cannot be encoded because of err.
+// fail writes the records before i, which is not written because of err.
 func (d *Destination) fail(written, i int, err error) (int, error) {
-	if i > written {
-		if failed := d.flush(); failed != nil {
-			return written, sdk.Unavailable(failed)
-		}
+	if failed := d.flush(); failed != nil {
+		return written, sdk.Unavailable(failed)
 	}
 	return i, err
 }
 
-// start empties the buffer, except for the newline that is to end a torn line.
-func (d *Destination) start() { d.buf = append(d.buf[:0], '\n') }
+// append adds a line to the buffer of a file.
+func (d *Destination) append(o *output, format sdk.Format, r *record.Record) error {
+	if o.buf == nil {
+		o.start()
+	}
+	buf, err := format(o.buf, r)
+	if err != nil {
+		if len(o.buf) == 1 {
+			o.release()
+		}
+		return fmt.Errorf("cannot encode the record: %w", err)
+	}
+	d.buffered += len(buf) + 1 - len(o.buf)
+	if len(o.buf) == 1 {
+		d.pending = append(d.pending, o)
+	}
+	o.buf = append(buf, '\n')
+	return nil
+}
 
-// flush writes the buffer, all of it or nothing. When the file has no name any more,
-// what was written there would never be read, so it is written again under the path.
+// flush writes the buffers, all of them or nothing.
 func (d *Destination) flush() error {
-	if err := d.rotate(time.Now()); err != nil {
-		return err
-	}
-	for {
-		if err := d.writeBuffer(); err != nil {
-			return err
-		}
-		if gone, err := d.isGone(); err != nil || !gone {
-			return err
-		}
-		if err := d.reopen(); err != nil {
-			return err
-		}
-	}
-}
-
-func (d *Destination) writeBuffer() error {
-	text := d.buf
-	if !d.torn {
-		text = text[1:]
-	}
-	n, err := d.file.Write(text)
-	if err == nil && d.settings.Fsync {
-		err = d.durable.wrote(d.defers)
-	}
-	if err != nil {
-		d.takeBack(n)
-		return fmt.Errorf("cannot write to %s: %w", d.settings.Path, err)
-	}
-	d.size += int64(n)
-	d.torn = false
-	return nil
-}
-
-// isGone reports whether the file was removed.
-func (d *Destination) isGone() (bool, error) {
-	if !d.info.Mode().IsRegular() {
-		return false, nil
-	}
-	n, err := links(d.file)
-	if err != nil {
-		return false, fmt.Errorf("cannot examine the file to write to: %w", err)
-	}
-	if n > 0 {
-		return false, nil
-	}
-	return d.isMoved() // some file systems count no links
-}
-
-// takeBack removes the last n bytes from the file, unless another process wrote to it.
-func (d *Destination) takeBack(n int) {
-	if n == 0 {
-		return
-	}
-	info, err := d.file.Stat()
-	if err == nil && info.Mode().IsRegular() && info.Size() == d.size+int64(n) && d.file.Truncate(d.size) == nil {
-		return
-	}
-	d.torn = true
-	d.size += int64(n)
-}
-
-// follow opens the path again when the file was moved away from it.
-func (d *Destination) follow() error {
-	if d.file == nil {
-		return d.open()
-	}
-	if time.Since(d.compared) < compareInterval {
-		return nil
-	}
-	d.compared = time.Now()
-	if moved, err := d.isMoved(); err != nil || !moved {
-		return err
-	}
-	return d.reopen()
-}
-
-// isMoved reports whether the path leads to another file than the open one, or to none.
-func (d *Destination) isMoved() (bool, error) {
-	same, err := leadsTo(d.settings.Path, d.info)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return false, fmt.Errorf("cannot examine the file to write to: %w", err)
-	}
-	return !same, nil
-}
-
-func (d *Destination) reopen() error {
-	if err := d.close(); err != nil {
-		return err
-	}
-	return d.open()
-}
-
-func (d *Destination) open() error {
-	path := d.settings.Path
-	// Opening a pipe without a reader fails rather than waits.
-	f, err := d.openOrCreate(path)
-	if err != nil {
-		return explain(path, err)
-	}
-	err = d.check(f)
-	if err == nil {
-		err = d.use(f)
-	}
-	if err != nil {
-		f.Close()
-		return fmt.Errorf("cannot open the file to write to: %w", err)
-	}
-	return nil
-}
-
-// openOrCreate opens a file for writing. One that is missing is created in a directory that was
-// opened and checked, where no link leads elsewhere, whatever is put in the way meanwhile.
-func (d *Destination) openOrCreate(path string) (*os.File, error) {
-	const flags, maxLinks = os.O_WRONLY | os.O_APPEND | syscall.O_NONBLOCK, 40
-	for range maxLinks {
-		f, err := os.OpenFile(path, flags, 0)
-		if !errors.Is(err, fs.ErrNotExist) {
-			return f, err
-		}
-		if target, err := os.Readlink(path); err == nil { // what it leads to is missing
-			if !filepath.IsAbs(target) {
-				target = filepath.Join(filepath.Dir(path), target)
+	for i, o := range d.pending {
+		if err := o.flush(); err != nil {
+			for _, o := range d.pending[:i] {
+				o.undo()
 			}
-			path = target
-			continue
+			d.release()
+			return err
 		}
-		root, err := os.OpenRoot(filepath.Dir(path))
-		if err != nil {
+	}
+	d.release()
+	return nil
+}
+
+// release empties the buffers.
+func (d *Destination) release() {
+	for _, o := range d.pending {
+		o.release()
+	}
+	if d.only != nil {
+		d.only.release()
+	}
+	d.pending, d.buffered = d.pending[:0], 0
+}
+
+// errTooMany is that as many files are open as may be.
+var errTooMany = errors.New("too many files are open")
+
+// outputOf returns the file for a record, open.
+func (d *Destination) outputOf(r *record.Record) (*output, error) {
+	if o := d.only; o != nil {
+		if o.buf != nil {
+			return o, nil
+		}
+		return o, sdk.Unavailable(o.follow())
+	}
+	path, err := d.path.Append(&d.timeLimit, d.scratch[:0], r)
+	if err != nil {
+		return nil, fmt.Errorf("cannot make the path: %w", err)
+	}
+	d.scratch = path
+	o := d.open[string(path)]
+	if o == nil {
+		if err := checkName(string(path), d.below); err != nil {
+			return nil, fmt.Errorf("cannot write to %q: %w", path, err)
+		}
+		if len(d.open) >= d.settings.OpenFiles {
+			return nil, errTooMany
+		}
+		o = newOutput(d.shared, string(path), d.below)
+	}
+	if o.buf != nil {
+		return o, nil
+	}
+	isNew := o.file == nil
+	if err := o.follow(); err != nil {
+		if isFaultOfName(err) {
 			return nil, err
 		}
-		f, err = d.createIn(root, filepath.Base(path), flags)
-		err = errors.Join(err, root.Close())
-		if !errors.Is(err, fs.ErrExist) {
-			return f, err
-		}
+		return nil, sdk.Unavailable(err)
 	}
-	return nil, errors.New("too many links, or files that come and go")
+	d.open[o.path] = o
+	if isNew {
+		return o, sdk.Unavailable(o.tidy())
+	}
+	return o, nil
 }
 
-// createIn creates a file in a directory, if it may be written there.
-func (d *Destination) createIn(root *os.Root, name string, flags int) (*os.File, error) {
-	dir, err := root.Open(".")
-	if err != nil {
-		return nil, err
-	}
-	defer dir.Close()
-	if err := d.checkIn(dir, name); err != nil {
-		return nil, err
-	}
-	return root.OpenFile(name, flags|os.O_CREATE|os.O_EXCL, 0o644)
-}
+const (
+	longest = 255 // bytes of the name of a file or directory
+	deepest = 32  // directories that a record may name
+)
 
-// use makes f the file to write to.
-func (d *Destination) use(f *os.File) error {
-	info, err := f.Stat()
-	if err != nil {
-		return err
-	}
-	torn, err := isTorn(f.Name(), info)
-	if err != nil {
-		return err
-	}
-	if d.settings.Fsync {
-		if err := d.durable.use(f, info); err != nil {
-			return err
+// checkName returns why a record may not name a file: it is to be below the directory, whatever is in the record.
+func checkName(path, below string) error {
+	name := path
+	if below != "." {
+		var ok bool
+		if name, ok = strings.CutPrefix(path, below); !ok {
+			return fmt.Errorf("it is not in %s", below)
 		}
 	}
-	d.file, d.info, d.size, d.torn, d.compared = f, info, info.Size(), torn, time.Now()
-	d.wrote = info.ModTime()
+	if n := strings.Count(name, "/"); n > deepest {
+		return fmt.Errorf("there are %d directories in it, more than %d", n, deepest)
+	}
+	for element := range strings.SplitSeq(name, "/") {
+		switch {
+		case element == "" || element == "." || element == "..":
+			return fmt.Errorf("%q is no name of a file or directory", element)
+		case len(element) > longest:
+			return fmt.Errorf("a name in it has %d bytes, more than %d", len(element), longest)
+		case strings.ContainsFunc(element, func(c rune) bool { return c < ' ' || c == 0x7f }):
+			return errors.New("a name in it has a control character")
+		}
+	}
 	return nil
 }
 
-// Teardown closes the file.
-func (d *Destination) Teardown(context.Context) error {
-	if d.archive != nil {
-		d.archive.close()
+// isFaultOfName reports whether a file cannot be opened because of its name, which is a record's.
+func isFaultOfName(err error) bool {
+	var setting sdk.SettingError
+	if errors.As(err, &setting) {
+		return true
 	}
-	return d.close()
+	for _, fault := range []error{
+		syscall.ENAMETOOLONG, syscall.ENOTDIR, syscall.EISDIR, syscall.ELOOP, syscall.EINVAL, syscall.EILSEQ,
+	} {
+		if errors.Is(err, fault) {
+			return true
+		}
+	}
+	// A link leads out of the directory: package os has no error to compare with.
+	var wrong *os.PathError
+	var number syscall.Errno
+	return errors.As(err, &wrong) && !errors.As(err, &number)
 }
 
-func (d *Destination) close() error {
-	if d.file == nil {
+// closeIdle closes files of a template to which nothing was written for a while.
+func (d *Destination) closeIdle() error {
+	if d.only != nil || time.Since(d.looked) < compareInterval {
 		return nil
 	}
-	err := errors.Join(d.durable.use(nil, nil), d.file.Close())
-	d.file = nil
-	if err != nil {
-		return fmt.Errorf("cannot close %s: %w", d.settings.Path, err)
+	d.looked = time.Now()
+	var errs []error
+	for path, o := range d.open {
+		if time.Since(o.used) >= closeAfter {
+			delete(d.open, path)
+			errs = append(errs, o.close())
+		}
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
-// explain says what is in the way of opening path.
-func explain(path string, err error) error {
-	dir := filepath.Dir(path)
-	if _, missing := os.Stat(dir); errors.Is(missing, fs.ErrNotExist) {
-		return fmt.Errorf("cannot open the file to write to: the directory %s does not exist: %w", dir, err)
-	}
-	return fmt.Errorf("cannot open the file to write to: %w", err)
+// closeOldest closes the file to which nothing was written for the longest time.
+func (d *Destination) closeOldest() error {
+	oldest := slices.MinFunc(slices.Collect(maps.Values(d.open)), func(a, b *output) int { return a.used.Compare(b.used) })
+	delete(d.open, oldest.path)
+	return sdk.Unavailable(oldest.close())
 }
 
-// isTorn reports whether the file ends in the middle of a line, as it does after its
-// writer was killed.
-func isTorn(path string, info os.FileInfo) (bool, error) {
-	if !info.Mode().IsRegular() || info.Size() == 0 {
-		return false, nil
+// Teardown closes the files.
+func (d *Destination) Teardown(context.Context) error {
+	if d.shared != nil {
+		d.shared.archive.close()
 	}
-	f, err := os.Open(path)
-	if err != nil {
-		return false, err
+	var errs []error
+	for path, o := range d.open {
+		delete(d.open, path)
+		errs = append(errs, o.close())
 	}
-	defer f.Close()
-	var last [1]byte
-	if _, err := f.ReadAt(last[:], info.Size()-1); err != nil {
-		return false, err
-	}
-	return last[0] != '\n', nil
+	return errors.Join(errs...)
 }

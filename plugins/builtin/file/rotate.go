@@ -58,59 +58,59 @@ func (s *rotateSettings) due(size, more int64, written, now time.Time) bool {
 // rotate renames the file, and begins another one, if it is time for it. What was written is
 // durable under either name: it is synced before, and the directory before anything else is
 // acknowledged.
-func (d *Destination) rotate(now time.Time) error {
-	if !d.settings.on() || !d.info.Mode().IsRegular() {
+func (o *output) rotate(now time.Time) error {
+	if !o.settings.on() || !o.info.Mode().IsRegular() {
 		return nil
 	}
-	written, more := d.wrote, int64(len(d.buf))
-	d.wrote = now
-	if !d.settings.due(d.size, more, written, now) {
+	written, more := o.wrote, int64(len(o.buf))
+	o.wrote = now
+	if !o.settings.due(o.size, more, written, now) {
 		return nil
 	}
-	if moved, err := d.isMoved(); err != nil || moved { // another process rotates it, too
-		return errors.Join(err, d.reopen())
+	if moved, err := o.isMoved(); err != nil || moved { // another process rotates it, too
+		return errors.Join(err, o.reopen())
 	}
-	if err := d.close(); err != nil {
+	if err := o.close(); err != nil {
 		return err
 	}
-	path, err := filepath.EvalSymlinks(d.settings.Path)
+	path, err := filepath.EvalSymlinks(o.path)
 	if err == nil {
-		err = d.rename(path, now)
+		err = o.rename(path, now)
 	}
 	if err != nil {
-		return fmt.Errorf("cannot rotate %s: %w", d.settings.Path, err)
+		return fmt.Errorf("cannot rotate %s: %w", o.path, err)
 	}
-	if err := d.open(); err != nil {
+	if err := o.open(); err != nil {
 		return err
 	}
-	return d.tidy()
+	return o.tidy()
 }
 
 // tidy compresses and removes rotated files.
-func (d *Destination) tidy() error {
-	if !d.settings.on() || !d.info.Mode().IsRegular() {
+func (o *output) tidy() error {
+	if !o.settings.on() || !o.info.Mode().IsRegular() {
 		return nil
 	}
-	path, err := filepath.EvalSymlinks(d.settings.Path)
+	path, err := filepath.EvalSymlinks(o.path)
 	if err != nil {
-		return fmt.Errorf("cannot find out where %s leads to: %w", d.settings.Path, err)
+		return fmt.Errorf("cannot find out where %s leads to: %w", o.path, err)
 	}
-	d.archive.tidy(path)
+	o.archive.tidy(path)
 	return nil
 }
 
 // rename gives a file the first name of a rotated one that is free.
-func (d *Destination) rename(path string, now time.Time) error {
+func (o *output) rename(path string, now time.Time) error {
 	return inDirectory(path, func(root *os.Root, dir *os.File) error {
 		for n := 0; ; n++ {
 			to := rotatedNameOf(filepath.Base(path), now, n)
-			if err := d.checkIn(dir, to); err != nil {
+			if err := o.checkIn(dir, to); err != nil {
 				return err
 			}
 			if isTaken(root, to) {
 				continue
 			}
-			if err := root.Rename(filepath.Base(path), to); err != nil || !d.settings.Fsync {
+			if err := root.Rename(filepath.Base(path), to); err != nil || !o.settings.Fsync {
 				return err
 			}
 			return syncFile(dir)

@@ -34,7 +34,7 @@ type collectionSettings struct {
 	Format     struct {
 		Type    string            `json:"type" validate:"inclusion=raw|structured|file" desc:"What the payload is: structured (an object), raw (the JSON text of an object) or file (the content of a file)."`
 		Options map[string]string `json:"options" desc:"For raw and structured: the type of the field of this name: int, string, time, bool or duration."`
-		Path    string            `json:"options.path" desc:"For file: the path of the file."`
+		Path    string            `json:"options.path" literal:"true" desc:"For file: the path of the file."`
 	} `json:"format"`
 }
 

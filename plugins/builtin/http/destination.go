@@ -14,15 +14,15 @@ import (
 )
 
 type destinationSettings struct {
-	URL         string            `json:"url" validate:"required" desc:"URL to send records to."`
+	URL         string            `json:"url" literal:"true" validate:"required" desc:"URL to send records to."`
 	Method      string            `json:"method" default:"POST" validate:"inclusion=POST|PUT|PATCH" desc:"Method of the requests."`
-	Headers     map[string]string `json:"headers" desc:"Header of the requests, by name."`
+	Headers     map[string]string `json:"headers" literal:"true" desc:"Header of the requests, by name."`
 	Body        string            `json:"body.format" default:"single" validate:"inclusion=single|json|lines" desc:"single: a record a request. json: a JSON array of records a request. lines: one record a line. Each record is in the format of sdk.record.format."`
-	ContentType string            `json:"body.contentType" desc:"Content-Type of the requests. Nothing: application/json, or application/x-ndjson with lines."`
+	ContentType string            `json:"body.contentType" literal:"true" desc:"Content-Type of the requests. Nothing: application/json, or application/x-ndjson with lines."`
 	Compression string            `json:"body.compression" default:"none" validate:"inclusion=none|gzip" desc:"How bodies are compressed."`
 	MaxRecords  int               `json:"batch.maxRecords" default:"100" validate:"gt=0" desc:"Most records in a request, with json and lines."`
 	MaxBytes    int               `json:"batch.maxBytes" default:"1048576" validate:"gt=0" desc:"Most bytes of a body with several records, before it is compressed."`
-	Idempotency string            `json:"idempotency.header" default:"Idempotency-Key" desc:"Header with a key that is the same each time the same records are sent, also after a restart with single."`
+	Idempotency string            `json:"idempotency.header" literal:"true" default:"Idempotency-Key" desc:"Header with a key that is the same each time the same records are sent, also after a restart with single."`
 	Timeout     time.Duration     `json:"timeout" default:"30s" validate:"gt=0" desc:"How long a request may take."`
 	RetryFor    time.Duration     `json:"retry.timeout" default:"1m" validate:"gt=-1" desc:"How long a request is sent again that failed in a way that may pass. Then the pipeline starts again, with pauses, for ever."`
 

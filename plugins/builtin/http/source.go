@@ -28,10 +28,10 @@ type sourceSettings struct {
 	Rate           float64       `json:"limit.requestsPerSecond" default:"0" validate:"gt=-1" desc:"Most requests per second. More are answered 429. 0: no limit."`
 	AllowAnonymous bool          `json:"auth.allowAnonymous" default:"false" desc:"Whether others than this machine may send requests without any credentials."`
 
-	URL           string            `json:"url" desc:"URL to poll. Without one, requests are received."`
+	URL           string            `json:"url" literal:"true" desc:"URL to poll. Without one, requests are received."`
 	Method        string            `json:"method" default:"GET" validate:"inclusion=GET|POST" desc:"Method of the requests that poll."`
 	Request       string            `json:"request.body" desc:"Body of the requests that poll."`
-	RequestHeader map[string]string `json:"headers" desc:"Header of the requests that poll, by name."`
+	RequestHeader map[string]string `json:"headers" literal:"true" desc:"Header of the requests that poll, by name."`
 	Period        time.Duration     `json:"pollingPeriod" default:"1m" validate:"gt=0" desc:"Pause between two polls, when the last one found nothing more."`
 	Timeout       time.Duration     `json:"timeout" default:"30s" validate:"gt=0" desc:"How long it may take to send, or to receive, a request or a response."`
 	Records       string            `json:"records.path" desc:"Where the records are in a JSON response, such as data.items."`

@@ -18,9 +18,9 @@ import (
 )
 
 type settings struct {
-	Directory string   `json:"directory" desc:"Directory with journal files. Nothing: the journal of this machine."`
-	Namespace string   `json:"namespace" desc:"Namespace of the journal."`
-	Units     []string `json:"units" desc:"Units whose entries are read, such as nginx.service or ssh*. Nothing: all."`
+	Directory string   `json:"directory" literal:"true" desc:"Directory with journal files. Nothing: the journal of this machine."`
+	Namespace string   `json:"namespace" literal:"true" desc:"Namespace of the journal."`
+	Units     []string `json:"units" literal:"true" desc:"Units whose entries are read, such as nginx.service or ssh*. Nothing: all."`
 	Priority  string   `json:"priority" validate:"inclusion=emerg|alert|crit|err|warning|notice|info|debug" desc:"Lowest priority of the entries that are read: emerg, alert, crit, err, warning, notice, info or debug. Nothing: all."`
 	Matches   []string `json:"matches" desc:"Fields that entries have, as NAME=VALUE. Those with the same name are alternatives."`
 	Start     string   `json:"start" default:"oldest" validate:"inclusion=oldest|boot|newest" desc:"Where to begin without a position: with the oldest entry, the first one since the machine started, or with those that come."`

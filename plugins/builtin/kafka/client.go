@@ -22,7 +22,7 @@ import (
 // clientSettings say how to connect. Both sides have them.
 type clientSettings struct {
 	Servers            []string      `json:"servers" validate:"required" desc:"Brokers to connect to first, as host:port. They name the others."`
-	ClientID           string        `json:"clientID" default:"conduit-connector-kafka" desc:"Name under which brokers log this client and limit its rate."`
+	ClientID           string        `json:"clientID" literal:"true" default:"conduit-connector-kafka" desc:"Name under which brokers log this client and limit its rate."`
 	TLS                bool          `json:"tls.enabled" default:"false" desc:"Whether connections are encrypted. Without it the certificates have no effect."`
 	CACert             string        `json:"caCert" desc:"Certificates, in PEM, to trust in addition to those of the system."`
 	ClientCert         string        `json:"clientCert" desc:"Certificate of this client, in PEM."`

@@ -20,7 +20,7 @@ import (
 
 type destinationSettings struct {
 	clientSettings
-	Topic           string        `json:"topic" default:"{{ index .Metadata \"opencdc.collection\" }}" desc:"Topic, or a Go template that makes its name of each record."`
+	Topic           string        `json:"topic" template:"true" default:"{{ index .Metadata \"opencdc.collection\" }}" desc:"Topic, or a Go template that makes its name of each record."`
 	Acks            string        `json:"acks" default:"all" validate:"inclusion=none|one|all" desc:"How many replicas have a message before it counts as written. With less than all, messages can be lost, repeated and reordered."`
 	Compression     string        `json:"compression" default:"snappy" validate:"inclusion=none|gzip|snappy|lz4|zstd" desc:"Compression of batches, if the brokers know it."`
 	BatchBytes      int32         `json:"batchBytes" default:"1000012" validate:"gt=0" desc:"Largest batch of messages, before compression. No more than max.message.bytes of the topic."`
@@ -28,7 +28,7 @@ type destinationSettings struct {
 
 	Headers    bool   `json:"headers" default:"false" desc:"Whether metadata kafka.header.NAME become headers."`
 	Timestamp  string `json:"timestamp" default:"now" validate:"inclusion=now|record" desc:"Time of messages. now: when they are written. record: when the record came to be (opencdc.createdAt), if it says so."`
-	Partition  string `json:"partition" desc:"Partition, or a Go template that makes its number of each record. Empty: by the key."`
+	Partition  string `json:"partition" template:"true" desc:"Partition, or a Go template that makes its number of each record. Empty: by the key."`
 	Tombstones bool   `json:"tombstones" default:"false" desc:"Whether records that delete become messages without a value, for compacted topics."`
 
 	onceSettings

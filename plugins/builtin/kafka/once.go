@@ -15,8 +15,8 @@ import (
 
 type onceSettings struct {
 	ExactlyOnce     bool   `json:"exactlyOnce" default:"false" desc:"Whether records are written in transactions, together with their positions, so that none is there twice after a restart. For consumers that read committed transactions only."`
-	TransactionalID string `json:"transactionalID" desc:"Transactional id, of this destination alone. Empty: conduit- and a name made of the connector's id."`
-	PositionsTopic  string `json:"positionsTopic" desc:"Topic for the positions of the records written last, of this destination alone and with one partition. Empty: conduit-positions- and a name made of the connector's id. It is made if it does not exist."`
+	TransactionalID string `json:"transactionalID" literal:"true" desc:"Transactional id, of this destination alone. Empty: conduit- and a name made of the connector's id."`
+	PositionsTopic  string `json:"positionsTopic" literal:"true" desc:"Topic for the positions of the records written last, of this destination alone and with one partition. Empty: conduit-positions- and a name made of the connector's id. It is made if it does not exist."`
 }
 
 // once writes records in transactions that have their positions, too. After a restart an agent

@@ -23,8 +23,8 @@ import (
 
 type sourceSettings struct {
 	clientSettings
-	Topics               []string      `json:"topics" validate:"required" desc:"Topics to read, by their exact names."`
-	GroupID              string        `json:"groupID" desc:"Consumer group. Empty: one of its own, whose name is kept in the position."`
+	Topics               []string      `json:"topics" literal:"true" validate:"required" desc:"Topics to read, by their exact names."`
+	GroupID              string        `json:"groupID" literal:"true" desc:"Consumer group. Empty: one of its own, whose name is kept in the position."`
 	ReadFromBeginning    bool          `json:"readFromBeginning" default:"false" desc:"Where a partition begins for which neither position nor group has an offset: with its oldest message, or with those to come."`
 	RetryGroupJoinErrors bool          `json:"retryGroupJoinErrors" default:"true" desc:"Whether joining the group is tried again after an error. Otherwise the pipeline fails."`
 	CommitOffsetsSize    int           `json:"commitOffsetsSize" default:"1000" validate:"gt=-1" desc:"Number of acknowledged messages after which offsets are committed to the group."`

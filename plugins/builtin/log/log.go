@@ -27,7 +27,7 @@ func Connector() sdk.Connector {
 
 type settings struct {
 	Level   string `json:"level" default:"info" validate:"inclusion=trace|debug|info|warn|error" desc:"Level of the log entries. Entries below the level of the agent's log are not written."`
-	Message string `json:"message" desc:"Message of the log entries."`
+	Message string `json:"message" literal:"true" desc:"Message of the log entries."`
 }
 
 // levels are the levels by name. trace is one that slog has no name for.

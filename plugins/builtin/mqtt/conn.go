@@ -22,7 +22,7 @@ import (
 // serverSettings say how to reach a server, on both sides.
 type serverSettings struct {
 	URL       string        `json:"url" validate:"required" desc:"mqtt://HOST:PORT, or mqtts://HOST:PORT for TLS."`
-	ClientID  string        `json:"clientID" desc:"Name of the client at the server, of which it has one connection. Nothing: one made of the connector's id, which stays the same."`
+	ClientID  string        `json:"clientID" literal:"true" desc:"Name of the client at the server, of which it has one connection. Nothing: one made of the connector's id, which stays the same."`
 	Username  string        `json:"auth.username" desc:"User."`
 	Password  string        `json:"auth.password" desc:"Password. By reference, such as ${file:/etc/conduit/mqtt-password}."`
 	KeepAlive time.Duration `json:"keepAlive" default:"30s" validate:"gt=0" desc:"After so long without a packet the server is asked for one. One that does not answer in half as long more is lost."`

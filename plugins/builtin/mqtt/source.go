@@ -21,7 +21,7 @@ import (
 type sourceSettings struct {
 	serverSettings
 
-	Topics  []string      `json:"topics" validate:"required" desc:"Topics, or filters with + and #, such as sensors/+/temperature."`
+	Topics  []string      `json:"topics" literal:"true" validate:"required" desc:"Topics, or filters with + and #, such as sensors/+/temperature."`
 	QoS     int           `json:"qos" default:"1" validate:"inclusion=0|1" desc:"0: messages may be lost. 1: none is while the session exists."`
 	Expiry  time.Duration `json:"session.expiry" default:"24h" validate:"gt=0" desc:"How long the server keeps the session, and messages for it, while the source is away. The server may keep it for less."`
 	Lost    string        `json:"session.lost" default:"stop" validate:"inclusion=stop|continue" desc:"When the session is gone, and messages with it: stop with an error, or log one and continue with what comes."`

@@ -16,7 +16,7 @@ import (
 type sourceSettings struct {
 	server
 
-	Tables       []string      `json:"tables" default:"*" validate:"required" desc:"Tables to read: name, of the database above, or database.name. * alone stands for all of the database, database.* for all of that one, also those that come later."`
+	Tables       []string      `json:"tables" literal:"true" default:"*" validate:"required" desc:"Tables to read: name, of the database above, or database.name. * alone stands for all of the database, database.* for all of that one, also those that come later."`
 	SnapshotMode string        `json:"snapshotMode" default:"initial" validate:"inclusion=initial|never" desc:"initial: first the rows that are there, then changes. never: only changes from now on."`
 	Again        []string      `json:"snapshot.again" desc:"Tables to read whole again: table/word, where another word asks once more. Changes wait meanwhile."`
 	ServerID     uint32        `json:"serverId" default:"0" desc:"Number of the source among the replicas of the server, of this source alone. 0: a random one each time."`

@@ -15,11 +15,11 @@ import (
 // settings of the source. Names and defaults up to withAvroSchema are Conduit's.
 type settings struct {
 	URL            string   `json:"url" validate:"required" desc:"How to connect: postgres://user:password@host:5432/database, or key=value pairs. TLS as with libpq: sslmode, sslrootcert, sslcert, sslkey."`
-	Tables         []string `json:"tables" default:"*" validate:"required" desc:"Tables to read: name or schema.name, public without a schema. * alone stands for all of schema public, schema.* for all of that schema, orders_* for those that begin so, also such as come later."`
+	Tables         []string `json:"tables" literal:"true" default:"*" validate:"required" desc:"Tables to read: name or schema.name, public without a schema. * alone stands for all of schema public, schema.* for all of that schema, orders_* for those that begin so, also such as come later."`
 	SnapshotMode   string   `json:"snapshotMode" default:"initial" validate:"inclusion=initial|never" desc:"initial: first the rows that are there, then changes. never: only changes from now on."`
 	FetchSize      int      `json:"snapshot.fetchSize" default:"50000" validate:"gt=0" desc:"Most rows of a snapshot handed on at once. Above 512 it has no effect: memory is bounded."`
 	CDCMode        string   `json:"cdcMode" default:"auto" validate:"inclusion=auto|logrepl" desc:"How changes are read. Both values mean logical replication."`
-	Publication    string   `json:"logrepl.publicationName" default:"conduitpub" desc:"Publication that names the tables. It is made if it does not exist."`
+	Publication    string   `json:"logrepl.publicationName" literal:"true" default:"conduitpub" desc:"Publication that names the tables. It is made if it does not exist."`
 	Slot           string   `json:"logrepl.slotName" default:"conduitslot" validate:"regex=^[a-z0-9_]+$" desc:"Replication slot, of this source alone. It is made if it does not exist."`
 	AutoCleanup    bool     `json:"logrepl.autoCleanup" default:"true" desc:"Whether slot and publication are removed when the pipeline is deleted. A slot that stays holds write-ahead log for ever."`
 	WithAvroSchema bool     `json:"logrepl.withAvroSchema" default:"true" desc:"Whether records name an Avro schema, made of the types of the columns: TABLE_key and TABLE_payload."`

@@ -19,10 +19,10 @@ type destinationSettings struct {
 	serverSettings
 
 	Type      string        `json:"type" default:"stream" validate:"inclusion=stream|list|pubsub" desc:"What to write to: a stream, a list, or a channel."`
-	Key       string        `json:"key" validate:"required" desc:"Stream, list or channel, or a template of it, such as orders:{{ .Metadata.region }}."`
-	Field     string        `json:"field" default:"record" desc:"Field of a stream's entry that gets the record, in the format of sdk.record.format."`
+	Key       string        `json:"key" template:"true" validate:"required" desc:"Stream, list or channel, or a template of it, such as orders:{{ .Metadata.region }}."`
+	Field     string        `json:"field" literal:"true" default:"record" desc:"Field of a stream's entry that gets the record, in the format of sdk.record.format."`
 	MaxLength int64         `json:"maxLength" default:"0" validate:"gt=-1" desc:"How many entries of a stream are kept, about. 0: all."`
-	Positions string        `json:"positionKey" desc:"List, with digits behind it that are made of the connector's id, in which the transaction that writes records notes their positions: then each has its effect exactly once, on one node. Empty: at least once."`
+	Positions string        `json:"positionKey" literal:"true" desc:"List, with digits behind it that are made of the connector's id, in which the transaction that writes records notes their positions: then each has its effect exactly once, on one node. Empty: at least once."`
 	RetryFor  time.Duration `json:"retry.timeout" default:"1m" validate:"gt=-1" desc:"How long connecting and writing are tried again. Then the pipeline starts again, with pauses, for ever."`
 }
 

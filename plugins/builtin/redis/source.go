@@ -20,11 +20,11 @@ type sourceSettings struct {
 	serverSettings
 
 	Type       string   `json:"type" default:"stream" validate:"inclusion=stream|list|pubsub" desc:"What key is: a stream, a list, or channels."`
-	Key        []string `json:"key" validate:"required" desc:"Stream or list to read, or channels to subscribe to, also as patterns such as orders.*."`
-	Field      string   `json:"field" desc:"Field of a stream's entry whose value becomes the payload. Nothing: all fields do, as an object."`
+	Key        []string `json:"key" literal:"true" validate:"required" desc:"Stream or list to read, or channels to subscribe to, also as patterns such as orders.*."`
+	Field      string   `json:"field" literal:"true" desc:"Field of a stream's entry whose value becomes the payload. Nothing: all fields do, as an object."`
 	Start      string   `json:"start" default:"oldest" validate:"inclusion=oldest|newest" desc:"Where to begin a stream without a position: with the oldest entry, or with those that come."`
 	Gap        string   `json:"gap" default:"stop" validate:"inclusion=stop|continue" desc:"When entries of a stream are gone before they were read: stop with an error, or log one and continue with what there is."`
-	Processing string   `json:"processing" desc:"List in which elements of a list wait to be acknowledged, one for each source. Nothing: the key, and behind it :conduit: and digits made of the connector's id."`
+	Processing string   `json:"processing" literal:"true" desc:"List in which elements of a list wait to be acknowledged, one for each source. Nothing: the key, and behind it :conduit: and digits made of the connector's id."`
 	Maximum    int      `json:"batch" default:"500" validate:"gt=0" desc:"Most entries or elements that are read at once."`
 }
 

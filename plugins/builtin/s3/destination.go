@@ -6,24 +6,27 @@ import (
 	"fmt"
 	"net/http"
 	"path"
+	"strings"
 	"time"
 
 	"github.com/conduit-agent/conduit/plugins/builtin/backoff"
 	"github.com/conduit-agent/conduit/plugins/builtin/recordid"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
+	"github.com/conduit-agent/conduit/plugins/template"
 )
 
 type destinationSettings struct {
 	bucketSettings
 
+	Prefix      string        `json:"prefix" template:"true" desc:"What the keys of the objects begin with, or a template of it, such as {{ .Metadata.GetCollection }}/{{ .Metadata.GetCreatedAt.UTC.Format \"2006/01/02/15\" }}. Objects have records of one prefix then."`
 	Format      string        `json:"format" validate:"required,inclusion=parquet|json|lines" desc:"json and parquet: operation, position, payload, key and metadata of each record. lines: each record in the format of sdk.record.format on a line."`
 	Compression string        `json:"compression" default:"none" validate:"inclusion=none|gzip" desc:"How objects of json and lines are compressed. Parquet is always."`
 	Largest     int           `json:"object.maxBytes" default:"67108864" validate:"gt=0" desc:"Most bytes of an object with several records, before it is compressed."`
 	Encryption  string        `json:"encryption" default:"AES256" validate:"inclusion=AES256|aws:kms|none" desc:"How the store encrypts objects. none: as the bucket says."`
 	KMSKey      string        `json:"encryption.kmsKey" desc:"Id of the key for aws:kms. Nothing: the one of the account."`
 	ExactlyOnce bool          `json:"exactlyOnce" default:"false" desc:"Whether the positions of records are kept in the bucket, so that none is there twice after a restart. The store must know conditional writes."`
-	Ledger      string        `json:"positionsPrefix" desc:"What the keys of the objects with positions begin with, of this destination alone. Nothing: .conduit-positions/, a name made of the connector's id, and /."`
+	Ledger      string        `json:"positionsPrefix" literal:"true" desc:"What the keys of the objects with positions begin with, of this destination alone. Nothing: .conduit-positions/, a name made of the connector's id, and /."`
 	RetryFor    time.Duration `json:"retry.timeout" default:"1m" validate:"gt=-1" desc:"How long a request is sent again that failed in a way that may pass. Then the pipeline starts again, with pauses, for ever."`
 }
 
@@ -31,19 +34,25 @@ type destinationSettings struct {
 type Destination struct {
 	sdk.DestinationBase
 
-	settings destinationSettings
-	bucket   *bucket // nil before Open
-	ledger   *ledger // nil without an effect of exactly once
-	ids      recordid.Sequence
-	last     int64 // number of the last object
+	settings  destinationSettings
+	prefix    *template.Template
+	timeLimit template.TimeLimit
+	bucket    *bucket // nil before Open
+	ledger    *ledger // nil without an effect of exactly once
+	ids       recordid.Sequence
+	last      int64 // number of the last object
 }
 
 // Parameters describes the settings.
 func (d *Destination) Parameters() sdk.Parameters { return sdk.ParametersOf(destinationSettings{}) }
 
 // Configure checks and keeps the settings.
-func (d *Destination) Configure(ctx context.Context, values map[string]string) error {
-	return d.settings.parse(ctx, values)
+func (d *Destination) Configure(ctx context.Context, values map[string]string) (err error) {
+	if err := d.settings.parse(ctx, values); err != nil {
+		return err
+	}
+	d.prefix, err = d.settings.template()
+	return err
 }
 
 func (s *destinationSettings) parse(ctx context.Context, values map[string]string) error {
@@ -54,7 +63,20 @@ func (s *destinationSettings) parse(ctx context.Context, values map[string]strin
 	if s.KMSKey != "" && s.Encryption != "aws:kms" {
 		return sdk.SettingError{Setting: "encryption.kmsKey", Message: "needs encryption aws:kms"}
 	}
+	if s.ExactlyOnce && strings.Contains(s.Prefix, "{{") {
+		return sdk.SettingError{Setting: "exactlyOnce", Message: "cannot be with a template as the prefix: " +
+			"the keys of objects must not depend on what is in them. Set it to false, or prefix to a text"}
+	}
 	return s.check(ctx)
+}
+
+// template returns the template that the prefix is.
+func (s *destinationSettings) template() (*template.Template, error) {
+	t, err := template.Parse(s.Prefix, template.Exact)
+	if err != nil {
+		return nil, sdk.SettingError{Setting: "prefix", Message: err.Error()}
+	}
+	return t, nil
 }
 
 // Open returns when the bucket was found. One that the key may not list is found by writing.
@@ -75,31 +97,72 @@ func (d *Destination) Open(ctx context.Context) (err error) {
 // item is a record to be written.
 type item struct {
 	*record.Record
-	index int // among the records of a Write
-	id    recordid.ID
+	index  int // among the records of a Write
+	id     recordid.ID
+	prefix string // if prefixes are made by a template
 }
 
 // Write writes the records in as few objects as possible.
 func (d *Destination) Write(ctx context.Context, records []record.Record) (n int, err error) {
+	d.timeLimit.Begin(ctx)
 	defer func() { d.ids.Wrote(n, err) }()
-	left := d.unwritten(records)
-	for len(left) > 0 {
-		body, encoded, refused := d.encode(ctx, left)
-		if encoded > 0 {
-			switch err := d.store(ctx, body, left[:encoded]); {
-			case errors.Is(err, errTaken):
-				left = d.ledger.without(left)
-				continue
-			case err != nil:
-				return left[0].index, err
-			}
-			left = left[encoded:]
-		}
-		if refused != nil {
-			return left[0].index, refused
-		}
+	if n, err := d.write(ctx, d.unwritten(records)); err != nil {
+		return n, err
 	}
 	return len(records), nil
+}
+
+// write writes the items. When it fails, it returns the index of the first that is not written, which is the one that
+// a refusal is about.
+func (d *Destination) write(ctx context.Context, left []item) (int, error) {
+	for len(left) > 0 {
+		parts, n, refused := d.parts(ctx, left)
+		for i, o := range parts {
+			err := d.store(ctx, o)
+			switch {
+			case errors.Is(err, errTaken):
+				left = d.ledger.without(left)
+			case code(err) == entityTooLarge && len(o.items) == 1:
+				return d.writeBefore(ctx, o.items[0].index, parts[i+1:], err)
+			case err != nil:
+				return first(parts[i:]), err
+			}
+			if err != nil {
+				n, refused = 0, nil
+				break
+			}
+		}
+		if refused != nil {
+			return left[n].index, refused
+		}
+		left = left[n:]
+	}
+	return 0, nil
+}
+
+// writeBefore writes the items of parts that come before the one with the index, which is refused because of err.
+func (d *Destination) writeBefore(ctx context.Context, index int, parts []part, err error) (int, error) {
+	var before []item
+	for _, o := range parts {
+		for _, it := range o.items {
+			if it.index < index {
+				before = append(before, it)
+			}
+		}
+	}
+	if n, err := d.write(ctx, before); err != nil {
+		return n, err
+	}
+	return index, err
+}
+
+// first returns the lowest index in parts.
+func first(parts []part) int {
+	lowest := parts[0].items[0].index
+	for _, o := range parts {
+		lowest = min(lowest, o.items[0].index)
+	}
+	return lowest
 }
 
 // unwritten returns the records but those that were written before a restart.
@@ -118,24 +181,26 @@ func (d *Destination) unwritten(records []record.Record) []item {
 }
 
 // store writes an object, again after failures that may pass.
-func (d *Destination) store(ctx context.Context, body []byte, items []item) error {
+func (d *Destination) store(ctx context.Context, o part) error {
 	number := max(time.Now().UnixNano(), d.last+1)
 	d.last = number
-	return d.retry(ctx, len(items) == 1, func() error {
+	return d.retry(ctx, len(o.items) == 1, func() error {
 		if d.ledger != nil {
-			return d.ledger.put(ctx, d.settings.header(), body, items)
+			return d.ledger.put(ctx, d.settings.header(), o.body, o.items)
 		}
-		return d.bucket.put(ctx, d.settings.key(number), body, d.settings.header())
+		return d.bucket.put(ctx, d.settings.keyBelow(o.prefix, number), o.body, d.settings.header())
 	})
 }
 
-// key returns the key of the object with a number.
-func (s *destinationSettings) key(number int64) string {
+// key returns the key of the object with a number, if the prefix is no template.
+func (s *destinationSettings) key(number int64) string { return s.keyBelow(s.Prefix, number) }
+
+func (s *destinationSettings) keyBelow(prefix string, number int64) string {
 	suffix := map[string]string{"json": "json", "parquet": "parquet", "lines": "jsonl"}[s.Format]
 	if s.zipped() {
 		suffix += ".gz"
 	}
-	return path.Join(s.Prefix, fmt.Sprintf("%d.%s", number, suffix))
+	return path.Join(prefix, fmt.Sprintf("%d.%s", number, suffix))
 }
 
 func (s *destinationSettings) zipped() bool { return s.Compression == "gzip" && s.Format != "parquet" }

@@ -6,12 +6,92 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/conduit-agent/conduit/plugins/builtin/s3/parquet"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
+
+// part is an object to be written, with items of one prefix.
+type part struct {
+	prefix string
+	items  []item
+	body   []byte
+}
+
+// parts returns objects with the first n of the items: one of them, or with a template one for each prefix and more
+// if there are many records. The error says what is wrong with the item behind them.
+func (d *Destination) parts(ctx context.Context, items []item) (parts []part, n int, err error) {
+	if _, constant := d.prefix.Constant(); constant {
+		body, n, err := d.encode(ctx, items)
+		if n == 0 {
+			return nil, 0, err
+		}
+		return []part{{d.settings.Prefix, items[:n], body}}, n, err
+	}
+	groups, n, err := d.byPrefix(items)
+	for _, group := range groups {
+		for len(group) > 0 {
+			body, encoded, wrong := d.encode(ctx, group)
+			if wrong != nil {
+				at := slices.IndexFunc(items, func(i item) bool { return i.index == group[encoded].index })
+				if parts, n, err = d.parts(ctx, items[:at]); err != nil {
+					return parts, n, err
+				}
+				return parts, at, wrong
+			}
+			parts = append(parts, part{group[0].prefix, group[:encoded], body})
+			group = group[encoded:]
+		}
+	}
+	return parts, n, err
+}
+
+// byPrefix groups the first n of the items by their prefixes. The error says what is wrong with that of the next.
+func (d *Destination) byPrefix(items []item) (groups [][]item, n int, err error) {
+	group := map[string]int{}
+	var prefix []byte
+	for n = range items {
+		if prefix, err = d.prefix.Append(&d.timeLimit, prefix[:0], items[n].Record); err != nil {
+			return groups, n, fmt.Errorf("cannot make the prefix: %w", err)
+		}
+		g, ok := group[string(prefix)]
+		if !ok {
+			if err := checkPrefix(string(prefix)); err != nil {
+				return groups, n, fmt.Errorf("cannot write below %.200q: %w", prefix, err)
+			}
+			g = len(groups)
+			group[string(prefix)], groups = g, append(groups, nil)
+		}
+		it := items[n]
+		it.prefix = string(prefix)
+		groups[g] = append(groups[g], it)
+	}
+	return groups, len(items), nil
+}
+
+// longestPrefix leaves room for the name of the object: keys have 1024 bytes at most.
+const longestPrefix = 900
+
+// checkPrefix returns why no record may have the prefix: it is to be below the text before the template.
+func checkPrefix(prefix string) error {
+	if len(prefix) > longestPrefix {
+		return fmt.Errorf("it has %d bytes, more than %d", len(prefix), longestPrefix)
+	}
+	if !utf8.ValidString(prefix) || strings.ContainsFunc(prefix, unicode.IsControl) {
+		return errors.New("it is no text, or has a control character")
+	}
+	for element := range strings.SplitSeq(strings.TrimSuffix(prefix, "/"), "/") {
+		if element == "" || element == "." || element == ".." {
+			return fmt.Errorf("%q is no part of a prefix", element)
+		}
+	}
+	return nil
+}
 
 // encode returns an object with the first n of the records. The error says what is wrong with the
 // record behind them.

@@ -15,8 +15,8 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// bucketSettings say how to reach a bucket, on both sides. Keys, region, bucket, endpoint, path style and
-// prefix are Conduit's.
+// bucketSettings say how to reach a bucket, on both sides. Keys, region, bucket, endpoint, and path style
+// are Conduit's.
 type bucketSettings struct {
 	Bucket          string        `json:"aws.bucket" validate:"required" desc:"Name of the bucket."`
 	Region          string        `json:"aws.region" validate:"required,regex=^[A-Za-z0-9._-]+$" desc:"Region of the bucket."`
@@ -27,7 +27,6 @@ type bucketSettings struct {
 	SecretAccessKey string        `json:"aws.secretAccessKey" desc:"Its secret. By reference, such as ${file:/etc/conduit/s3-secret}."`
 	SessionToken    string        `json:"aws.sessionToken" desc:"Its session token, of a temporary key."`
 	Profile         string        `json:"aws.profile" desc:"Profile in the file of the identity. Nothing: AWS_PROFILE, or default."`
-	Prefix          string        `json:"prefix" desc:"What the keys of the objects begin with."`
 	Timeout         time.Duration `json:"timeout" default:"30s" validate:"gt=0" desc:"How long a request may take. Bodies have a second more for each 256 KiB."`
 
 	tlssettings.Settings

@@ -18,7 +18,8 @@ import (
 type sourceSettings struct {
 	bucketSettings
 
-	Prefixes []string      `json:"prefixes" desc:"Several prefixes instead of one, none of which begins with another. Several instances of the pipeline divide them."`
+	Prefix   string        `json:"prefix" literal:"true" desc:"What the keys of the objects to read begin with."`
+	Prefixes []string      `json:"prefixes" literal:"true" desc:"Several prefixes instead of one, none of which begins with another. Several instances of the pipeline divide them."`
 	Period   time.Duration `json:"pollingPeriod" default:"1s" validate:"gt=0" desc:"How often the bucket is listed for changes."`
 	Delay    time.Duration `json:"listing.delay" default:"2s" validate:"gt=0" desc:"How old an object must be to be read. Longer than the clocks of the store differ, and than objects of one second take to appear."`
 	Lookback time.Duration `json:"listing.lookback" default:"5m" validate:"gt=0" desc:"How much later than its time says an object may appear, or the clock of the store be set back, so that the object is read."`

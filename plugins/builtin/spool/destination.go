@@ -10,7 +10,7 @@ import (
 )
 
 type destinationSettings struct {
-	Path  string        `json:"path" validate:"required" desc:"Directory of the spool, which is created if it does not exist. Nothing else is to be in it."`
+	Path  string        `json:"path" literal:"true" validate:"required" desc:"Directory of the spool, which is created if it does not exist. Nothing else is to be in it."`
 	Bytes int64         `json:"limit.bytes" default:"0" validate:"gt=-1" desc:"Most bytes that the spool takes on disk, about. 0: no limit."`
 	Age   time.Duration `json:"limit.age" default:"0s" desc:"Greatest age of a record that not every source of the spool has acknowledged. 0: no limit."`
 	Mode  string        `json:"mode" default:"disk" validate:"inclusion=disk|hybrid" desc:"disk: every record goes to the disk. hybrid: only those that the sources of the spool do not acknowledge in time."`

@@ -25,7 +25,7 @@ const (
 )
 
 type sourceSettings struct {
-	Path  string `json:"path" validate:"required" desc:"Directory of the spool, which is created if it does not exist."`
+	Path  string `json:"path" literal:"true" validate:"required" desc:"Directory of the spool, which is created if it does not exist."`
 	Order string `json:"order" default:"oldest-first" validate:"inclusion=oldest-first|newest-first" desc:"oldest-first: records come in order. newest-first: those that come now go before those that have waited."`
 }
 

@@ -26,7 +26,7 @@ import (
 type sourceSettings struct {
 	fileSettings
 
-	Tables       []string      `json:"tables" default:"*" validate:"required" desc:"Tables to read. * alone stands for all, also those that come later."`
+	Tables       []string      `json:"tables" literal:"true" default:"*" validate:"required" desc:"Tables to read. * alone stands for all, also those that come later."`
 	SnapshotMode string        `json:"snapshotMode" default:"initial" validate:"inclusion=initial|never" desc:"initial: first the rows that are there, then changes. never: only changes from now on."`
 	Again        []string      `json:"snapshot.again" desc:"Tables to read whole again: table/word, where another word asks once more. Changes go on meanwhile."`
 	Changes      string        `json:"changes.table" default:"conduit_changes" validate:"regex=^[A-Za-z_][A-Za-z0-9_]*$" desc:"Table in which triggers note changes, of this source alone. It is made, with others whose names begin like it."`

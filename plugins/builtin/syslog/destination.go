@@ -26,12 +26,12 @@ type destinationSettings struct {
 	Protocol string        `json:"protocol" default:"tcp" validate:"inclusion=udp|tcp|tls" desc:"How messages are sent."`
 	Format   string        `json:"format" default:"rfc5424" validate:"inclusion=rfc5424|rfc3164" desc:"Format of the messages."`
 	Framing  string        `json:"framing" default:"octet-counting" validate:"inclusion=octet-counting|newline" desc:"What separates messages on a connection: their lengths, or newlines. Newlines in a message become spaces then."`
-	Facility string        `json:"facility" default:"user" desc:"Facility, such as local0, or a template of it."`
-	Severity string        `json:"severity" default:"info" desc:"Severity, such as warning, or a template of it, such as {{ .Payload.After.level }}."`
-	Host     string        `json:"hostname" desc:"Host, or a template of it. Nothing: that of this machine."`
-	App      string        `json:"appname" default:"conduit" desc:"Application, or a template of it."`
-	Process  string        `json:"procid" desc:"Process, or a template of it."`
-	ID       string        `json:"msgid" desc:"Kind of the message, or a template of it. Not with rfc3164."`
+	Facility string        `json:"facility" template:"true" default:"user" desc:"Facility, such as local0, or a template of it."`
+	Severity string        `json:"severity" template:"true" default:"info" desc:"Severity, such as warning, or a template of it, such as {{ .Payload.After.level }}."`
+	Host     string        `json:"hostname" template:"true" desc:"Host, or a template of it. Nothing: that of this machine."`
+	App      string        `json:"appname" template:"true" default:"conduit" desc:"Application, or a template of it."`
+	Process  string        `json:"procid" template:"true" desc:"Process, or a template of it."`
+	ID       string        `json:"msgid" template:"true" desc:"Kind of the message, or a template of it. Not with rfc3164."`
 	Timeout  time.Duration `json:"timeout" default:"10s" validate:"gt=0" desc:"How long connecting and sending may take, and how long the server's machine may acknowledge nothing of what was sent."`
 	RetryFor time.Duration `json:"retry.timeout" default:"1m" validate:"gt=-1" desc:"How long connecting and sending are tried again. Then the pipeline starts again, with pauses, for ever."`
 

@@ -23,7 +23,7 @@ import (
 
 // Settings are embedded in those of source and destination.
 type Settings struct {
-	Path    string        `json:"path" validate:"required" desc:"The database file. It must be on a disk of this machine: locks of network file systems are not to be relied on."`
+	Path    string        `json:"path" literal:"true" validate:"required" desc:"The database file. It must be on a disk of this machine: locks of network file systems are not to be relied on."`
 	Timeout time.Duration `json:"timeout" default:"5s" validate:"gt=0" desc:"How long to wait for others that write to the database."`
 }
 

@@ -1,0 +1,77 @@
+package builtin_test
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/conduit-agent/conduit/plugins/builtin"
+	"github.com/conduit-agent/conduit/plugins/builtin/exec"
+	"github.com/conduit-agent/conduit/plugins/sdk"
+)
+
+// anyText are settings whose text is not a name that a pipeline makes or looks for: what is wrong with it shows when it
+// is used, or "{{" is as good as any other text. A name that ends in a dot stands for all that begin with it.
+var anyText = []string{
+	"auth.", "aws.", "caCert", "clientCert", "clientKey", "sasl", "tls.", // secrets and certificates
+	"address", "servers", "postgres url", "mqtt url", "nats url", "redis url", // what is reached, or not
+	"command", "shell", "setup", "request.body", "multiline.start", "matches", // languages of their own
+	"encryption.kmsKey", "timezone", "protocols", "methods", "operations", "slot.max-lag", "user", "password", "database", // checked
+	"cursor.", "pagination.", "records.path", "metadata.headers", "snapshot.again", "format.options.", "collections.",
+}
+
+// templates are settings that may be templates.
+var templates = []string{
+	"file path", "s3 prefix", "kafka topic", "kafka partition", "mqtt topic", "nats subject", "redis key",
+	"postgres table", "mysql table", "sqlite table",
+	"syslog appname", "syslog facility", "syslog hostname", "syslog msgid", "syslog procid", "syslog severity",
+}
+
+// TestTemplatesAreNotTakenLiterally looks at all settings that are texts. One that names something is a template, or
+// refuses "{{": it would make or look for something with that name.
+func TestTemplatesAreNotTakenLiterally(t *testing.T) {
+	seen := 0
+	for _, c := range builtin.With(exec.Options{Enabled: true}) {
+		sides := map[bool]sdk.Parameters{}
+		if c.NewSource != nil {
+			sides[false] = c.NewSource().Parameters()
+		}
+		if c.NewDestination != nil {
+			sides[true] = c.NewDestination().Parameters()
+		}
+		for isDestination, params := range sides {
+			for _, name := range slices.Sorted(maps.Keys(params)) {
+				p := params[name]
+				limited := func(v sdk.Validation) bool { return v.Type == sdk.ValidationInclusion || v.Type == sdk.ValidationRegex }
+				if p.Type != sdk.TypeString || slices.ContainsFunc(p.Validations, limited) {
+					continue
+				}
+				seen++
+				full := c.Name + " " + name
+				known := func(all []string) bool {
+					return slices.ContainsFunc(all, func(s string) bool {
+						return s == full || s == name || strings.HasSuffix(s, ".") && strings.HasPrefix(name, s) || s == "sasl" && strings.HasPrefix(name, s)
+					})
+				}
+				isTemplate := isDestination && slices.Contains(templates, full)
+				setting := strings.ReplaceAll(name, "*", "x")
+				refuses := func(text string) bool {
+					return slices.ContainsFunc(params.Check(map[string]string{setting: text}), func(e sdk.SettingError) bool {
+						return e.Setting == setting && strings.Contains(e.Message, "template")
+					})
+				}
+				isFree := known(anyText) && !strings.HasSuffix(name, "options.path")
+				if got, want := refuses("a{{ .Operation }}"), !isTemplate && !isFree; got != want {
+					t.Errorf("%s (destination: %t) refuses a template: %t, want %t", full, isDestination, got, want)
+				}
+				if isTemplate && !refuses("{{ .Operation") {
+					t.Errorf("%s (destination: %t) takes a template that is none", full, isDestination)
+				}
+			}
+		}
+	}
+	if seen < 100 {
+		t.Errorf("%d settings were looked at", seen)
+	}
+}
