@@ -122,6 +122,27 @@ func TestFileTables(t *testing.T) {
 	want(t, enriched(t, p, ctx, "2"), "filtered")
 }
 
+// A table with two columns of one name is an error, unless neither of them is asked for.
+func TestColumnsOfOneName(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "t.csv")
+	if err := os.WriteFile(path, []byte("id,name,city,name\n1,Ann,Bern,Bob\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for columns, fails := range map[string]bool{"": true, "name": true, "city": false} {
+		for _, column := range []string{"", "name"} {
+			settings := map[string]string{"path": path, "key": ".Key", "columns": columns, "column": column}
+			p := enrich.Plugins()[0].New()
+			if err := p.Configure(t.Context(), p.Parameters().ApplyDefaults(settings)); err != nil {
+				t.Fatal(err)
+			}
+			err := p.Open(t.Context())
+			if want := fails || column == "name"; (err != nil) != want || want && !strings.Contains(err.Error(), `columns 2 and 4 have the same name "name"`) {
+				t.Errorf("columns %q, column %q: %v", columns, column, err)
+			}
+		}
+	}
+}
+
 // enrichService answers requests for an id and counts them.
 type enrichService struct{ asked atomic.Int32 }
 

@@ -52,6 +52,11 @@ func readCSV(b []byte, s fileSettings) (map[string]map[string]any, error) {
 	if err != nil {
 		return nil, err
 	}
+	for i, name := range names {
+		if first := slices.Index(names, name); first < i && (s.wanted(name, "") || name == s.Column) {
+			return nil, fmt.Errorf("columns %d and %d have the same name %q: rename one of them", first+1, i+1, name)
+		}
+	}
 	key := 0
 	if s.Column != "" {
 		if key = slices.Index(names, s.Column); key < 0 {

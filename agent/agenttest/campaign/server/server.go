@@ -215,6 +215,11 @@ func (p *Process) end(signal syscall.Signal) {
 	if now == nil {
 		return
 	}
+	select {
+	case <-now.done: // its id may be that of another process by now
+		return
+	default:
+	}
 	if signal == syscall.SIGKILL {
 		_ = syscall.Kill(-now.cmd.Process.Pid, signal)
 	} else {
