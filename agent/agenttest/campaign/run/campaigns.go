@@ -93,7 +93,7 @@ var campaigns = []Campaign{
 	connector("sqlite", "`sqlite` next to other programs that use the same database."),
 	connector("syslog", "`syslog` with rsyslog, and with a server that drops off the network."),
 
-	{Name: "executables", Dir: module + "/executables", Skip: "^TestBuildWithout", Limit: 2 * time.Hour,
+	{Name: "executables", Dir: module + "/executables", Skip: "^TestBuildWithout", Full: []string{"-every-connector"}, Limit: 2 * time.Hour,
 		About:    "Connectors as executables, in Go and in Python: well and badly behaved, and in the sandbox.",
 		Subjects: []string{"plugins", "plugins/standalone", "plugins/wire/...", "plugins/sandbox", "plugins/plugintest/..."}},
 	{Name: "left-out", Dir: module + "/executables", Run: "^TestBuildWithout", FullOnly: true,
