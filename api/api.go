@@ -51,7 +51,7 @@ type Server struct {
 	DryRun func(ctx context.Context, request rest.DryRunRequest) (*rest.DryRun, error)
 	// Rates returns what the pipelines that run move. nil: it is not measured.
 	Rates       func() []rest.PipelineRates
-	Insight     resource.Insight     // what pages show in addition to pipelines; what is nil in it cannot be asked for
+	Insight     resource.Insight     // content of pages besides pipelines; a nil field cannot be requested
 	DeadLetters dlq.Store            // nil: dead letters cannot be asked for
 	Replays     dlq.Replays          // set with DeadLetters
 	Logs        logs.Lines           // nil: the log cannot be asked for

@@ -23,7 +23,7 @@ type SyncGroup struct {
 	disks   map[uint64]*syncDisk    // guarded by mu; those that are being synced
 }
 
-// syncMembers are the members of one pipeline, nearly always a single one.
+// syncMembers are the members for one pipeline, nearly always a single one.
 type syncMembers struct {
 	first SyncMember
 	more  []SyncMember

@@ -13,7 +13,7 @@ type Terms struct {
 	Instances Instances   `json:"instances,omitempty"`
 }
 
-// ClusterMode defines what the claim of a pipeline means for its runs.
+// ClusterMode defines the effect of a pipeline's claim on its runs.
 type ClusterMode string
 
 // The modes.

@@ -8,7 +8,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/delivery"
 )
 
-// Hasty shortens the limits of the delivery check, so that it reports in a moment what would take half a minute.
+// Hasty shortens the limits of the delivery check, so that it reports within a moment instead of half a minute.
 func Hasty(a *agent.Agent) {
 	a.Delivery.Interval = 20 * time.Millisecond
 	a.Delivery.Limits = &delivery.Limits{Stuck: 500 * time.Millisecond, Report: 100 * time.Millisecond,

@@ -17,7 +17,7 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// Web is an agent under test with a client of its API.
+// Web is an agent under test, with a client for the API.
 type Web struct {
 	*Agent
 	T   testing.TB

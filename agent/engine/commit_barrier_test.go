@@ -30,7 +30,7 @@ func (d disks) Sync(pipelines []string, done func([]string, error)) {
 	}
 }
 
-// countingSource is a source of which the position is how often it was asked for it.
+// countingSource is a source whose position is the number of calls that asked for it.
 type countingSource struct {
 	id    string
 	asked int

@@ -11,10 +11,10 @@ import (
 )
 
 // abandonAfter is how long the goroutines of a run may take to end after its context. A
-// connector in this process can ignore the end of its context for ever.
+// connector in this process can ignore that its context has ended.
 const abandonAfter = 10 * time.Second
 
-// goroutines are the goroutines of a run. Each has a name that says what it does. Goroutines that do not end are
+// goroutines are the goroutines of a run. Each has a name that says its purpose. Goroutines that do not end are
 // abandoned.
 type goroutines struct {
 	mu      sync.Mutex

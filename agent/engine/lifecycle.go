@@ -20,8 +20,8 @@ type lifecycleStore interface {
 	SaveConnectorState(ctx context.Context, c *spec.ConnectorState) error
 }
 
-// lifecycleStart notifies a connector that is about to start of its lifecycle events, each once: that it was created,
-// and that its settings were updated.
+// lifecycleStart notifies a connector that is about to start about its lifecycle events, each once: that it was
+// created, and that its settings were updated.
 type lifecycleStart struct {
 	Connector  connector.Connector
 	PipelineID string

@@ -27,7 +27,7 @@ func (m *piecesModel) check(t *rapid.T, tr *settle.Tracker) {
 	}
 }
 
-// pieceWay is what one destination is still to get or settle of a batch.
+// pieceWay holds the records of a batch that one destination has not got or settled yet.
 type pieceWay struct {
 	batch    *settle.Batch
 	dest     int
@@ -138,7 +138,7 @@ func numbered(first, n int) *record.Batch {
 	return record.NewBatch(records)
 }
 
-// processPieces lets the processors of a destination decide about what it gets of a batch.
+// processPieces lets the processors of a destination decide about its records of a batch.
 func processPieces(t *rapid.T, tr *settle.Tracker, m *piecesModel, w *pieceWay, fate func() int) (held []heldPiece) {
 	var pieces []int
 	var origins []int32
@@ -183,7 +183,9 @@ func settlePieces(t *rapid.T, tr *settle.Tracker, m *piecesModel, w *pieceWay) {
 }
 
 // emitPieces lets go of the first k held pieces in one record, for one destination or all.
-func emitPieces(t *rapid.T, tr *settle.Tracker, m *piecesModel, ways [][]*pieceWay, held []heldPiece, k int) [][]*pieceWay {
+func emitPieces(
+	t *rapid.T, tr *settle.Tracker, m *piecesModel, ways [][]*pieceWay, held []heldPiece, k int,
+) [][]*pieceWay {
 	settles := slices.Clone(held[:k])
 	release := func() {
 		for _, h := range settles {

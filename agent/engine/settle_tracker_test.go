@@ -17,7 +17,7 @@ type tracker struct {
 	all       []*settle.Batch
 	observers []*trackerObserver // of each
 	awaiting  []*trackerObserver // of marks
-	over      int                // settled ranges of which all is acknowledged
+	over      int                // settled ranges that are acknowledged completely
 }
 
 // add takes a batch of records with the given positions into account; origins says which

@@ -89,7 +89,7 @@ func TestStateIsNeverAheadOfTheData(t *testing.T) {
 var histories = flag.Int("histories", 1, "simulated histories of each chain of processors and place of it")
 
 // simulations returns the number of seeds for a chain at a place. A chain with a script takes milliseconds to start, so
-// all of its places together get a tenth of the seeds.
+// all its places together get a tenth of the seeds.
 func simulations(chain []spec.Processor, place int) int {
 	if slices.ContainsFunc(chain, func(p spec.Processor) bool { return p.Plugin == "custom.javascript" }) {
 		return (*histories*(place+1)+5)/10 - (*histories*place+5)/10

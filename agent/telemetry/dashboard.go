@@ -7,7 +7,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/telemetry/metric"
 )
 
-// Panel is a part of the dashboard: queries, with what each series of theirs is called.
+// Panel is a part of the dashboard: queries, with the name of each series.
 type Panel struct {
 	Title   string
 	Kind    string // of Grafana: timeseries, stat, table
@@ -36,14 +36,19 @@ func promPerSecond(counter, selector, by string) string {
 
 // promQuantile is the 99th percentile of a histogram, by labels.
 func promQuantile(histogram, selector, by string) string {
-	return fmt.Sprintf("histogram_quantile(0.99, sum by (le, %s) (rate(%s_bucket%s[$__rate_interval])))", by, histogram, selector)
+	return fmt.Sprintf(
+		"histogram_quantile(0.99, sum by (le, %s) (rate(%s_bucket%s[$__rate_interval])))", by, histogram, selector,
+	)
 }
 
 // Panels returns the panels of the dashboard, what needs attention first.
 func Panels() []Panel {
 	one := func(expr, legend string) []Query { return []Query{{expr, legend}} }
 	return []Panel{
-		{"Pipelines", "stat", "none", 12, "Number of pipelines by status.", one("sum by (status) ("+metric.Pipelines+ofAgent+")", "{{status}}")},
+		{
+			"Pipelines", "stat", "none", 12, "Number of pipelines by status.",
+			one("sum by (status) ("+metric.Pipelines+ofAgent+")", "{{status}}"),
+		},
 		{"Degraded or failing", "table", "none", 12, "3 is degraded, 4 recovering: conduit status says why.",
 			one(metric.PipelineStatus+ofConnector+" >= 3", pipelineSelector)},
 		{"Records read", "timeseries", "cps", 12, "By the sources of each pipeline.",
@@ -52,18 +57,26 @@ func Panels() []Panel {
 			one(promPerSecond(metric.Records, promWhere(`type="destination"`), "component_id"), "{{component_id}}")},
 		{"Bytes read", "timeseries", "Bps", 12, "Keys and payloads.",
 			one(promPerSecond(metric.Bytes, promWhere(`type="source"`), "pipeline_id"), pipelineSelector)},
-		{"Refused and filtered", "timeseries", "cps", 12, "Refused records are dead letters; filtered ones were dropped by processors.", []Query{
-			{promPerSecond(metric.NackedRecords, ofConnector, "component_id"), "{{component_id}} refused"},
-			{promPerSecond(metric.FilteredRecords, ofConnector, "component_id"), "{{component_id}} filtered"}}},
+		{
+			"Refused and filtered", "timeseries", "cps", 12,
+			"Refused records are dead letters; filtered ones were dropped by processors.",
+			[]Query{
+				{promPerSecond(metric.NackedRecords, ofConnector, "component_id"), "{{component_id}} refused"},
+				{promPerSecond(metric.FilteredRecords, ofConnector, "component_id"), "{{component_id}} filtered"}},
+		},
 		{"Oldest record not acknowledged", "timeseries", "s", 12, "Grows while a destination does not settle.",
 			one(metric.OldestUnacked+ofConnector, "{{component_id}}")},
 		{"Read to written, 99th percentile", "timeseries", "s", 12, "",
 			one(promQuantile(metric.PipelineSeconds, ofConnector, "pipeline_id"), pipelineSelector)},
 		{"Behind its system", "timeseries", "s", 12, "Age of the newest data that a source read.",
 			one(metric.BehindSeconds+ofConnector, "{{component_id}}")},
-		{"Behind its system, records and bytes", "timeseries", "short", 12, "What the system of a source holds and the source has not confirmed.", []Query{
-			{metric.BehindRecords + ofConnector, "{{component_id}} records"},
-			{metric.BehindBytes + ofConnector, "{{component_id}} bytes"}}},
+		{
+			"Behind its system, records and bytes", "timeseries", "short", 12,
+			"What the system of a source holds and the source has not confirmed.",
+			[]Query{
+				{metric.BehindRecords + ofConnector, "{{component_id}} records"},
+				{metric.BehindBytes + ofConnector, "{{component_id}} bytes"}},
+		},
 		{"Not delivering", "timeseries", "s", 12, "Since when pipelines deliver nothing: conduit status names the " +
 			"stage that holds them up.", one(metric.NotDelivering+ofConnector+" > 0", pipelineSelector)},
 		{"Failures in a row", "timeseries", "none", 12, "",
@@ -72,18 +85,35 @@ func Panels() []Panel {
 			one(metric.DeadLetters+ofConnector, pipelineSelector)},
 		{"Silent", "timeseries", "bool", 8, "Pipelines with max-silence that read nothing.",
 			one(metric.PipelineSilent+ofConnector, pipelineSelector)},
-		{"Files with problems", "timeseries", "none", 8, "The last good versions run.", one(metric.FilesWithProblems+ofAgent, "{{instance}}")},
+		{
+			"Files with problems", "timeseries", "none", 8, "The last good versions run.",
+			one(metric.FilesWithProblems+ofAgent, "{{instance}}"),
+		},
 		{"Versions that were tried", "timeseries", "cps", 8, "",
 			one(promPerSecond(metric.ReconcileAttempts, ofAgent, "result"), "{{result}}")},
 		{"fsync, 99th percentile", "timeseries", "s", 8, "Sources are acknowledged only after it.",
 			one(promQuantile(metric.FsyncSeconds, ofAgent, "instance"), "{{instance}}")},
-		{"Memory for records", "timeseries", "bytes", 8, "", []Query{{metric.MemoryRecordsUsed + ofAgent, "{{instance}} used"}, {metric.MemoryRecords + ofAgent, "{{instance}} all"}}},
+		{
+			"Memory for records", "timeseries", "bytes", 8, "",
+			[]Query{
+				{metric.MemoryRecordsUsed + ofAgent, "{{instance}} used"}, {metric.MemoryRecords + ofAgent, "{{instance}} all"},
+			},
+		},
 		{"Sources that wait for memory", "timeseries", "none", 8, "", one(metric.MemoryWaiting+ofAgent, "{{instance}}")},
 		{"Spools", "timeseries", "bytes", 8, "On disk.", one(metric.SpoolBytes+ofAgent, "{{path}}")},
 		{"Connectors started again", "timeseries", "cps", 8, "",
 			one(promPerSecond(metric.PluginRestarts, ofAgent, "plugin"), "{{plugin}}")},
-		{"Memory of connectors' processes", "timeseries", "bytes", 8, "", one(metric.PluginResident+ofAgent, "{{component_id}}")},
-		{"Cluster: members and claim lag", "timeseries", "none", 12, "", []Query{{metric.ClusterMembers + ofAgent, "{{instance}} members"}, {metric.ClusterLag + ofAgent, "{{instance}} lag in seconds"}}},
+		{
+			"Memory of connectors' processes", "timeseries", "bytes", 8, "",
+			one(metric.PluginResident+ofAgent, "{{component_id}}"),
+		},
+		{
+			"Cluster: members and claim lag", "timeseries", "none", 12, "",
+			[]Query{
+				{metric.ClusterMembers + ofAgent, "{{instance}} members"},
+				{metric.ClusterLag + ofAgent, "{{instance}} lag in seconds"},
+			},
+		},
 		{"Notifications", "timeseries", "cps", 12, "",
 			one(promPerSecond(metric.Notifications, ofAgent, "target, result"), "{{target}} {{result}}")},
 	}
@@ -116,7 +146,8 @@ func Dashboard() []byte {
 		x += p.Width
 	}
 	text, err := json.MarshalIndent(jsonObject{
-		"uid": "conduit", "title": "conduit", "tags": []string{"conduit"}, "schemaVersion": 39, "refresh": "30s", "editable": true,
+		"uid": "conduit", "title": "conduit", "tags": []string{"conduit"},
+		"schemaVersion": 39, "refresh": "30s", "editable": true,
 		"time": jsonObject{"from": "now-3h", "to": "now"}, "panels": panels,
 		"templating": jsonObject{"list": []jsonObject{
 			{"name": "datasource", "type": "datasource", "query": "prometheus", "label": "Prometheus"},

@@ -60,7 +60,7 @@ func direction(from, to record.Position) string {
 	return "it delivers again what is between if that is earlier, and skips it if it is later: only the plugin can compare them."
 }
 
-// positionFields are the numbers of a position: itself, what it begins with, or the fields of an object.
+// positionFields are the numbers of a position: the whole position, its beginning, or the fields of an object.
 func positionFields(position record.Position) map[string]float64 {
 	first, _, _ := strings.Cut(string(position), ";")
 	if n, err := strconv.ParseUint(first, 10, 53); err == nil {

@@ -125,12 +125,14 @@ func (s *Positions) stopped(d *spec.Declaration) error {
 		Suggest("stop the pipeline first")
 }
 
-// positionMoved says what was done to the source with this id.
+// positionMoved describes the change of the source with this id.
 func positionMoved(d *spec.Declaration, id string, before, after record.Position) spec.Event {
 	e := spec.Event{Pipeline: d.Pipeline.ID, Type: "normal", Reason: "PositionSet",
 		Message: fmt.Sprintf("source %s resumes from %s, no longer from %s", id, positionWords(after), positionWords(before))}
 	if after == nil {
-		e.Reason, e.Message = "PositionReset", fmt.Sprintf("source %s begins anew, and no longer resumes from %s", id, positionWords(before))
+		e.Reason, e.Message = "PositionReset", fmt.Sprintf(
+			"source %s begins anew, and no longer resumes from %s", id, positionWords(before),
+		)
 	}
 	return e
 }

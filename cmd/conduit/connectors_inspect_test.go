@@ -19,7 +19,8 @@ func TestInspectedRecordsForPeople(t *testing.T) {
 		"bytes":      {`{"position":"AP8=","operation":"OPERATION_DELETE","metadata":{},"key":{},"payload":{"before":null,"after":{"rawData":"G1sz"}}}`, "record 7: delete\n  position  00 ff (2 bytes, not text)\n  key\n  after     1b 5b 33 (3 bytes, not text)\n\n"},
 	} {
 		var b bytes.Buffer
-		if err := connectors.WriteRecord(&b, 7, []byte(c.record), func(text, _ string) string { return text }); err != nil || b.String() != c.want {
+		if err := connectors.WriteRecord(&b, 7, []byte(c.record), func(text, _ string) string { return text }); err != nil ||
+			b.String() != c.want {
 			t.Errorf("%s: %v\n%s, want\n%s", name, err, b.String(), c.want)
 		}
 	}
@@ -66,10 +67,12 @@ func TestInspectorSaysSinceWhenNothingComes(t *testing.T) {
 	}
 	idle = idle.Add(-time.Second)
 	was := idle
-	if again := connectors.Silence(status(1, 0, 0), "p:in", false, &idle); idle != was || !strings.HasSuffix(again, terminal.Moment(was)) {
+	if again := connectors.Silence(status(1, 0, 0), "p:in", false, &idle); idle != was ||
+		!strings.HasSuffix(again, terminal.Moment(was)) {
 		t.Errorf("%s after %s", again, was)
 	}
-	if later := connectors.Silence(status(1), "p:in", false, &idle); !idle.After(was) || !strings.HasSuffix(later, terminal.Moment(idle)) {
+	if later := connectors.Silence(status(1), "p:in", false, &idle); !idle.After(was) ||
+		!strings.HasSuffix(later, terminal.Moment(idle)) {
 		t.Errorf("%s after %s", later, was)
 	}
 	passing := status(1, 0, 0)

@@ -32,7 +32,8 @@ func TestDoctorOfABuildWithoutClusters(t *testing.T) {
 		"nothing is set": {config.Cluster{}, absent, doctor.OK, "no member of one"},
 	} {
 		found := doctor.Cluster(t.Context(), c.settings, c.absent)
-		if found.Level != c.level || !strings.Contains(found.Message, c.message) || (found.Advice == "") != (c.level == doctor.OK) {
+		if found.Level != c.level || !strings.Contains(found.Message, c.message) ||
+			(found.Advice == "") != (c.level == doctor.OK) {
 			t.Errorf("%s: %+v", name, found)
 		}
 	}

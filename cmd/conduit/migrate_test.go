@@ -20,7 +20,7 @@ import (
 	"github.com/conduit-agent/conduit/spec/ref"
 )
 
-// conduitEntries are what a Conduit stores of one pipeline.
+// conduitEntries are the entries that a Conduit stores for one pipeline.
 var conduitEntries = map[string]string{
 	"pipeline:instance:orders": `{"ID":"orders","Config":{"Name":"orders","Description":"of the shop"},"Error":"","Status":2,
 		"DLQ":{"Plugin":"builtin:log","Settings":{"level":"warn"},"WindowSize":5,"WindowNackThreshold":2},
@@ -66,7 +66,9 @@ func conduitOrders(url string) spec.Pipeline {
 	}
 }
 
-var conduitCheckpoint = spec.Checkpoint{ConnectorID: "orders:in", PipelineID: "orders", Plugin: "file", Position: []byte("26")}
+var conduitCheckpoint = spec.Checkpoint{
+	ConnectorID: "orders:in", PipelineID: "orders", Plugin: "file", Position: []byte("26"),
+}
 
 // What the SQLite file of a Conduit has is in the store afterwards: the pipeline, stopped,
 // the position, and which connectors were started with which settings.
@@ -256,7 +258,10 @@ func TestMigrateFromAPIWithoutFiles(t *testing.T) {
 
 // Variables have names that references may have, each of its own, whatever the ids are.
 func TestMigrateNamesUnsetVariables(t *testing.T) {
-	found, err := migrate.FromAPI(t.Context(), conduitAPIOf(t, "3f2a-1", "STATUS_STOPPED", map[string]string{"the.path": "***", "the-path": "***"}), nil)
+	found, err := migrate.FromAPI(
+		t.Context(), conduitAPIOf(t, "3f2a-1", "STATUS_STOPPED", map[string]string{"the.path": "***", "the-path": "***"}),
+		nil,
+	)
 	if err != nil {
 		t.Fatal(err)
 	}

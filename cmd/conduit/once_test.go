@@ -39,8 +39,10 @@ func TestOnceWaits(t *testing.T) {
 		want    time.Duration // until it rests
 		applied bool
 	}{
-		"idle":                   {onceScene{onceRuns, onceReading(7 * time.Second)}, 17 * time.Second, true},
-		"gaps shorter than idle": {onceScene{onceRuns, func(at time.Duration) measure.Lag { return onceReading(time.Minute)(at.Truncate(8 * time.Second)) }}, 74 * time.Second, true},
+		"idle": {onceScene{onceRuns, onceReading(7 * time.Second)}, 17 * time.Second, true},
+		"gaps shorter than idle": {onceScene{onceRuns,
+			func(at time.Duration) measure.Lag { return onceReading(time.Minute)(at.Truncate(8 * time.Second)) }},
+			74 * time.Second, true},
 		"at its end": {onceScene{onceRuns, func(at time.Duration) measure.Lag {
 			l := onceReading(0)(at)
 			l.Behind = progress.Report{Bytes: &zero}
@@ -63,7 +65,9 @@ func TestOnceWaits(t *testing.T) {
 			}
 			return l
 		}}, 30 * time.Second, true},
-		"degraded": {onceScene{func(time.Duration) spec.State { return spec.State{Phase: spec.PhaseDegraded} }, onceReading(0)}, 0, false},
+		"degraded": {onceScene{func(time.Duration) spec.State { return spec.State{Phase: spec.PhaseDegraded} },
+			onceReading(0)},
+			0, false},
 		"recovers": {onceScene{func(at time.Duration) spec.State {
 			if at < 5*time.Second {
 				return spec.State{Phase: spec.PhaseRecovering}

@@ -35,7 +35,7 @@ pipelines:
     processors: [%s]
 `
 
-// dryRunOutcome is what came of a dry run, in short.
+// dryRunOutcome is the outcome of a dry run, in short.
 type dryRunOutcome struct{ Out, Plain, Dead []string }
 
 func dryRun(t *testing.T, file string, records ...string) (dryRunOutcome, *rest.DryRun, error) {
@@ -81,7 +81,10 @@ func TestDryRunRefusedPieceIsOneDeadLetterOfTheWhole(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := dryRunOutcome{Out: []string{`{"l":"d"}`}, Plain: []string{`{"l":"a"}`, `{"l":"b"}`, `{"l":"c"}`, `{"l":"d"}`}, Dead: []string{`{"l":["a","b","c"]} p:out:no-b`}}
+	want := dryRunOutcome{
+		Out: []string{`{"l":"d"}`}, Plain: []string{`{"l":"a"}`, `{"l":"b"}`, `{"l":"c"}`, `{"l":"d"}`},
+		Dead: []string{`{"l":["a","b","c"]} p:out:no-b`},
+	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -96,7 +99,9 @@ func TestDryRunEndsWindowsOfEveryPlace(t *testing.T) {
 	} {
 		var at [3]string
 		at[place] = sum
-		got, r, err := dryRun(t, fmt.Sprintf(dryRunFile, at[0], at[1], at[2]), `{"payload":{"after":{"n":1}}}`, `{"payload":{"after":{"n":2}}}`)
+		got, r, err := dryRun(
+			t, fmt.Sprintf(dryRunFile, at[0], at[1], at[2]), `{"payload":{"after":{"n":1}}}`, `{"payload":{"after":{"n":2}}}`,
+		)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -110,11 +115,16 @@ func TestDryRunEndsWindowsOfEveryPlace(t *testing.T) {
 }
 
 func TestDryRunDestinationsDoNotShareRecords(t *testing.T) {
-	got, r, err := dryRun(t, fmt.Sprintf(dryRunFile, "", `{id: set, plugin: field.set, settings: {field: .Payload.After.a.b, value: $THERE}}`, ""), `{"payload":{"after":{"a":{"b":"y"}}}}`)
+	got, r, err := dryRun(
+		t,
+		fmt.Sprintf(dryRunFile, "", `{id: set, plugin: field.set, settings: {field: .Payload.After.a.b, value: $THERE}}`, ""),
+		`{"payload":{"after":{"a":{"b":"y"}}}}`,
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(dryRunOutcome{Out: []string{`{"a":{"b":"x"}}`}, Plain: []string{`{"a":{"b":"y"}}`}}, got); diff != "" {
+	if diff := cmp.Diff(dryRunOutcome{Out: []string{`{"a":{"b":"x"}}`}, Plain: []string{`{"a":{"b":"y"}}`}},
+		got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	want := []rest.DryRunRecord{{Number: 1, Steps: []rest.DryRunStep{{Processor: "p:out:set", Diff: []string{`- .Payload.After.a.b: "y"`, `+ .Payload.After.a.b: "x"`}, Records: r.Destinations["out"]}}}}
@@ -129,7 +139,8 @@ func TestDryRunInvalidRequests(t *testing.T) {
 		"line 1, column":                     {"nonsense", "{}"},
 		"record 1: cannot parse record":      {good, `{"operation":"upsert"}`},
 		`cannot find processor "field.sett"`: {fmt.Sprintf(dryRunFile, "", "", "{id: x, plugin: field.sett}"), "{}"},
-		`"value": is required`:               {fmt.Sprintf(dryRunFile, "", "", "{id: x, plugin: field.set, settings: {field: .Key}}"), "{}"},
+		`"value": is required`: {fmt.Sprintf(dryRunFile, "", "", "{id: x, plugin: field.set, settings: {field: .Key}}"),
+			"{}"},
 	} {
 		_, _, err := dryRun(t, c.file, c.record)
 		var invalid *dryrun.InvalidError
@@ -137,7 +148,8 @@ func TestDryRunInvalidRequests(t *testing.T) {
 			t.Errorf("%v, want %s", err, want)
 		}
 	}
-	if _, _, err := dryRun(t, good, make([]string, 1001)...); err == nil || !strings.Contains(err.Error(), "the most is 1000") {
+	if _, _, err := dryRun(t, good, make([]string, 1001)...); err == nil ||
+		!strings.Contains(err.Error(), "the most is 1000") {
 		t.Errorf("too many records: %v", err)
 	}
 }

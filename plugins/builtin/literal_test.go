@@ -11,13 +11,14 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// anyText are settings whose text is not a name that a pipeline makes or looks for: what is wrong with it shows when it
+// anyText are settings whose text is not a name that a pipeline makes or looks for: a mistake shows when the setting
 // is used, or "{{" is as good as any other text. A name that ends in a dot stands for all that begin with it.
 var anyText = []string{
 	"auth.", "aws.", "caCert", "clientCert", "clientKey", "sasl", "tls.", // secrets and certificates
-	"address", "servers", "postgres url", "mqtt url", "nats url", "redis url", // what is reached, or not
+	"address", "servers", "postgres url", "mqtt url", "nats url", "redis url", // a wrong one is not reached
 	"command", "shell", "setup", "request.body", "multiline.start", "matches", // languages of their own
-	"encryption.kmsKey", "timezone", "protocols", "methods", "operations", "slot.max-lag", "user", "password", "database", // checked
+	"encryption.kmsKey", "timezone", "protocols", "methods", "operations",
+	"slot.max-lag", "user", "password", "database", // checked
 	"cursor.", "pagination.", "records.path", "metadata.headers", "snapshot.again", "format.options.", "collections.",
 }
 
@@ -51,7 +52,8 @@ func TestTemplatesAreNotTakenLiterally(t *testing.T) {
 				full := c.Name + " " + name
 				known := func(all []string) bool {
 					return slices.ContainsFunc(all, func(s string) bool {
-						return s == full || s == name || strings.HasSuffix(s, ".") && strings.HasPrefix(name, s) || s == "sasl" && strings.HasPrefix(name, s)
+						return s == full || s == name || strings.HasSuffix(s, ".") && strings.HasPrefix(name, s) ||
+							s == "sasl" && strings.HasPrefix(name, s)
 					})
 				}
 				isTemplate := isDestination && slices.Contains(templates, full)

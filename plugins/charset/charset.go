@@ -113,7 +113,7 @@ func fromUTF16(text []byte, unit func([]byte) uint16) ([]byte, error) {
 	return out, nil
 }
 
-// tables are the encodings of one byte a character, by their names without punctuation.
+// tables are the encodings with one byte a character, by their names without punctuation.
 var tables = sync.OnceValue(func() map[string]*charmap.Charmap {
 	all := map[string]*charmap.Charmap{}
 	for _, e := range charmap.All {
@@ -125,7 +125,8 @@ var tables = sync.OnceValue(func() map[string]*charmap.Charmap {
 		"latin1": "iso88591", "l1": "iso88591", "iso8859": "iso88591", "latin2": "iso88592", "latin9": "iso885915",
 		"ibm437": "ibmcodepage437", "ibm850": "ibmcodepage850", "ibm852": "ibmcodepage852", "ibm866": "ibmcodepage866",
 		"cp437": "ibmcodepage437", "cp850": "ibmcodepage850", "cp852": "ibmcodepage852", "cp866": "ibmcodepage866",
-		"cp1250": "windows1250", "cp1251": "windows1251", "cp1252": "windows1252", "cp1253": "windows1253", "cp1254": "windows1254",
+		"cp1250": "windows1250", "cp1251": "windows1251", "cp1252": "windows1252",
+		"cp1253": "windows1253", "cp1254": "windows1254",
 		"cp1255": "windows1255", "cp1256": "windows1256", "cp1257": "windows1257", "cp1258": "windows1258",
 	} {
 		if all[name] != nil {

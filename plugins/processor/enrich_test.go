@@ -122,7 +122,7 @@ func TestFileTables(t *testing.T) {
 	want(t, enriched(t, p, ctx, "2"), "filtered")
 }
 
-// A table with two columns of one name is an error, unless neither of them is asked for.
+// A table with two columns of one name is an error, unless it is about other columns.
 func TestColumnsOfOneName(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "t.csv")
 	if err := os.WriteFile(path, []byte("id,name,city,name\n1,Ann,Bern,Bob\n"), 0o600); err != nil {
@@ -136,7 +136,8 @@ func TestColumnsOfOneName(t *testing.T) {
 				t.Fatal(err)
 			}
 			err := p.Open(t.Context())
-			if want := fails || column == "name"; (err != nil) != want || want && !strings.Contains(err.Error(), `columns 2 and 4 have the same name "name"`) {
+			if want := fails || column == "name"; (err != nil) != want ||
+				want && !strings.Contains(err.Error(), `columns 2 and 4 have the same name "name"`) {
 				t.Errorf("columns %q, column %q: %v", columns, column, err)
 			}
 		}

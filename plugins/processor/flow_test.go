@@ -50,8 +50,10 @@ func withKeys(keys ...string) []record.Record {
 	return records
 }
 
-// processKeys returns the keys that go on, and the batch.
-func processKeys(t *testing.T, p sdk.Processor, ctx context.Context, token any, keys ...string) ([]string, *sdk.ProcessBatch) {
+// processKeys returns the keys that are not filtered, and the batch.
+func processKeys(
+	t *testing.T, p sdk.Processor, ctx context.Context, token any, keys ...string,
+) ([]string, *sdk.ProcessBatch) {
 	t.Helper()
 	records := withKeys(keys...)
 	b := sdk.NewProcessBatch(token, records, nil)

@@ -17,14 +17,15 @@ var jsonvalueTexts = []string{
 	`tru`, `nul`, `"open`, `{"a":1`, `[`, ``, ` `, `1 2`, `"\`, `123456789012345678901234567890`, `"\u12-4"`, `"\u+123"`, `9007199254740992`, `{"\ud83d":1}`, `"\ud83d\u0041"`,
 }
 
-// same compares with encoding/json, which reads all numbers as float64, and replaces what is not Unicode, which is an
-// error here.
+// same compares with encoding/json, which reads all numbers as float64, and replaces bytes that are not Unicode,
+// which is an error here.
 func same(t *testing.T, b []byte) {
 	t.Helper()
 	got, err := jsonvalue.Parse(b)
 	var want any
 	wantErr := json.Unmarshal(b, &want)
-	if bytes.HasPrefix(b, []byte("\xef\xbb\xbf")) || bytes.HasPrefix(b, []byte("\xff\xfe")) || bytes.HasPrefix(b, []byte("\xfe\xff")) {
+	if bytes.HasPrefix(b, []byte("\xef\xbb\xbf")) || bytes.HasPrefix(b, []byte("\xff\xfe")) ||
+		bytes.HasPrefix(b, []byte("\xfe\xff")) {
 		return // encoding/json knows no byte order marks
 	}
 	if err != nil && wantErr == nil && (!utf8.Valid(b) || strings.Contains(err.Error(), "surrogates") && replaces(want)) {
@@ -44,7 +45,8 @@ func replaces(v any) bool {
 // Text that is not Unicode is an error that says where.
 func TestTextThatIsNotUnicode(t *testing.T) {
 	for text, want := range map[string]string{
-		"\"Zo\xeb\"": "byte 4 is 0xeb", `{"a":"\ud83d"}`: `\ud83d`, `{"\udc00":1}`: "surrogates", "\xff\xfe\"\x00": "", "\xef\xbb\xbf\xff": "not UTF-8",
+		"\"Zo\xeb\"": "byte 4 is 0xeb", `{"a":"\ud83d"}`: `\ud83d`,
+		`{"\udc00":1}`: "surrogates", "\xff\xfe\"\x00": "", "\xef\xbb\xbf\xff": "not UTF-8",
 	} {
 		if _, err := jsonvalue.Parse([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %s", text, err, want)

@@ -39,7 +39,7 @@ func TestTemplatesEndWithTheBatch(t *testing.T) {
 // wrong one, so one prompt try is enough.
 const attempts = 10
 
-// endOf returns the time from the end of its context to the end of a chain with the processor.
+// endOf returns the time from the end of the context to the end of a chain with the processor.
 func endOf(t *testing.T, declared spec.Processor) time.Duration {
 	t.Helper()
 	declared.ID = "x"

@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// A message may have a name several times, for example a header. All of its values are kept: in metadata the first has
+// A message may have a name several times, for example a header. All values are kept: in metadata the first has
 // the name as its key, and each other one the name with a number, as in name[1]; in structured data the value is a
 // list.
 
-// SortRepeated is Sort for pairs of which several may have one key, of which all stay.
+// SortRepeated is Sort for pairs that may share keys. All pairs stay.
 func (m *Metadata) SortRepeated() {
 	s := *m
 	for i := 1; i < len(s); i++ {
@@ -22,7 +22,7 @@ func (m *Metadata) SortRepeated() {
 	m.Sort()
 }
 
-// number gives a number to each key but the first of those that are the same.
+// number gives a number to each repeated key.
 func (m *Metadata) number() {
 	next := make(map[string]int, len(*m))
 	for _, f := range *m {

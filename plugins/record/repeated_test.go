@@ -48,7 +48,9 @@ func TestRepeatedNamesComeBack(t *testing.T) {
 		}
 	}
 	// Names that only look like repetitions are names.
-	m := record.NewMetadata(map[string]string{"h.a[1]": "1", "h.b": "2", "h.b[2]": "3", "h.b[01]": "4", "h.c[": "5", "h.]": "6", "h.[1]": "7"})
+	m := record.NewMetadata(
+		map[string]string{"h.a[1]": "1", "h.b": "2", "h.b[2]": "3", "h.b[01]": "4", "h.c[": "5", "h.]": "6", "h.[1]": "7"},
+	)
 	var names []string
 	for name := range m.Repeated("h.") {
 		names = append(names, name)

@@ -88,7 +88,7 @@ func (p Parameters) knows(name string) bool {
 }
 
 // instances returns the parameters that the names with '*' stand for in the settings.
-// A name that is spelled out goes before one with '*', and one with fewer of them before one with more.
+// A name that is spelled out goes before one with '*', and one with fewer '*' before one with more.
 func (p Parameters) instances(settings map[string]string) Parameters {
 	out, stars := Parameters{}, map[string]int{}
 	for pattern, param := range p {

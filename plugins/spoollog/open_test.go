@@ -99,7 +99,7 @@ func BenchmarkOpen(b *testing.B) {
 	}
 }
 
-// TestOpensHugeLog checks that opening a huge log takes less memory than one of its segments: only that of the file
+// TestOpensHugeLog checks that opening a huge log takes less memory than one segment: only that of the file
 // names and of the read buffer.
 func TestOpensHugeLog(t *testing.T) {
 	dir := huge(t)

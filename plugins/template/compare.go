@@ -65,7 +65,7 @@ func (n numeric) float() float64 {
 
 func (n numeric) isNaN() bool { return n.whole == nil && math.IsNaN(n.f) }
 
-// exact returns the number with more digits than any two of them can be told apart by, except for texts with more than
+// exact returns the number with more digits than are needed to distinguish any two, except for texts with more than
 // 150.
 func (n numeric) exact() *big.Float {
 	x := new(big.Float).SetPrec(512)
@@ -83,7 +83,7 @@ func (n numeric) exact() *big.Float {
 	return x.SetFloat64(n.f)
 }
 
-// compareNumbers returns how a and b, neither of which is NaN, are ordered.
+// compareNumbers returns the order of a and b. Neither may be NaN.
 func compareNumbers(a, b numeric) int {
 	if x, ok := a.whole.(int64); ok {
 		if y, ok := b.whole.(int64); ok {
@@ -98,7 +98,7 @@ func compareNumbers(a, b numeric) int {
 
 var errIncomparable = errors.New("incompatible types for comparison")
 
-// comparableOf returns bytes as text, which is what they are compared with.
+// comparableOf returns bytes as text, because they are compared with text.
 func comparableOf(v any) any {
 	switch v := v.(type) {
 	case text:

@@ -131,7 +131,7 @@ func deep(v reflect.Value) (most int) {
 // mostWidth is the greatest width and precision that fmt knows.
 const mostWidth = 1_000_000
 
-// formatted bounds printf by the widths in its format, and by the arguments that it names by their numbers, of which
+// formatted bounds printf by the widths in its format, and by the arguments that it names by their numbers, where
 // the longest text has longest bytes.
 func formatted(format string, longest int) (n float64) {
 	for {

@@ -234,7 +234,8 @@ func TestDirectAccessTakesNoMemory(t *testing.T) {
 func TestBoundedFunctions(t *testing.T) {
 	for text, want := range map[string]string{
 		`{{ (split "," "a,b")._1 }}`: "b", `{{ splitList "," "a,b" | len }}`: "2", `{{ (splitn "," 2 "a,b,c")._1 }}`: "b,c",
-		`{{ regexFindAll "[a-c]" "abcd" 2 }}`: `["a","b"]`, `{{ regexSplit "," "a,b" -1 | len }}`: "2", `{{ (fromJson "{\"a\":[1,2]}").a }}`: "[1,2]",
+		`{{ regexFindAll "[a-c]" "abcd" 2 }}`: `["a","b"]`,
+		`{{ regexSplit "," "a,b" -1 | len }}`: "2", `{{ (fromJson "{\"a\":[1,2]}").a }}`: "[1,2]",
 		`{{ toPrettyJson (list 1) }}`: "[\n  1\n]", `{{ printf "%05d|%-3s|%[2]s|%.2f|100%%" 7 "x" 1.5 }}`: "00007|x  |x|1.50|100%",
 		`{{ genPrivateKey "ed25519" | contains "PRIVATE KEY" }}`: "true", `{{ genPrivateKey "ecdsa" | contains "PRIVATE KEY" }}`: "true",
 		`{{ (genCAWithKey "x" 1 (genPrivateKey "ecdsa")).Cert | contains "CERTIFICATE" }}`: "true",

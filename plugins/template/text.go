@@ -19,7 +19,7 @@ import (
 // textName is the function that makes text of every value that a template prints.
 const textName = "conduit_text"
 
-// printByText has every action of t print what the function textName returns.
+// printByText has every action of t print the result of the function textName.
 func printByText(t *template.Template) {
 	trees, err := parse.Parse("", "{{0 | "+textName+"}}", "", "", map[string]any{textName: (*machine).text})
 	if err != nil {
@@ -113,7 +113,7 @@ func textsOf(list any) ([]string, error) {
 	return texts(all)
 }
 
-// textFunctions are the functions that make text of values of any type. They take the place of those of text/template
+// textFunctions are the functions that make text from values of any type. They take the place of those of text/template
 // and of sprig, which print values as Go does: 1e+06, map[a:1], <nil>.
 func textFunctions() template.FuncMap {
 	each := func(escape func(string) string) func(...any) (string, error) {

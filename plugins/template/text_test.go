@@ -38,27 +38,30 @@ var values = map[string]struct {
 	"no object": {map[string]any(nil), ""},
 }
 
-// TestTextOfValues prints each value of a record in each way that a template has: Go's own forms are in none of them.
+// TestTextOfValues prints each value of a record in each way that a template has: No output has Go's own form.
 func TestTextOfValues(t *testing.T) {
 	for name, value := range values {
-		r := &record.Record{Metadata: record.NewMetadata(nil), After: record.Structured(map[string]any{"v": value.v, "l": []any{value.v}})}
+		r := &record.Record{
+			Metadata: record.NewMetadata(nil), After: record.Structured(map[string]any{"v": value.v, "l": []any{value.v}}),
+		}
 		listed := value.text
 		if name == "nil" || name == "no list" || name == "no object" {
 			listed = ""
 		}
 		for text, want := range map[string]string{
-			`{{ .Payload.After.v }}`:                        value.text,
-			`{{ index .Payload.After "v" }}`:                value.text,
-			`{{ $v := .Payload.After.v }}{{ $v }}`:          value.text,
-			`{{ with $ }}{{ .Payload.After.v }}{{ end }}`:   value.text,
-			`{{ print .Payload.After.v }}`:                  value.text,
-			`{{ println .Payload.After.v }}`:                value.text + "\n",
-			`{{ printf "%s" .Payload.After.v }}`:            value.text,
-			`{{ printf "<%v>" .Payload.After.v }}`:          "<" + value.text + ">",
-			`{{ .Payload.After.v | toString }}`:             value.text,
-			`{{ cat .Payload.After.v }}`:                    value.text,
-			`{{ join "," .Payload.After.l }}`:               listed,
-			`{{ html (printf "%v" .Payload.After.v) }}`:     strings.NewReplacer("<", "&lt;", ">", "&gt;", "&", "&amp;", `"`, "&#34;").Replace(value.text),
+			`{{ .Payload.After.v }}`:                      value.text,
+			`{{ index .Payload.After "v" }}`:              value.text,
+			`{{ $v := .Payload.After.v }}{{ $v }}`:        value.text,
+			`{{ with $ }}{{ .Payload.After.v }}{{ end }}`: value.text,
+			`{{ print .Payload.After.v }}`:                value.text,
+			`{{ println .Payload.After.v }}`:              value.text + "\n",
+			`{{ printf "%s" .Payload.After.v }}`:          value.text,
+			`{{ printf "<%v>" .Payload.After.v }}`:        "<" + value.text + ">",
+			`{{ .Payload.After.v | toString }}`:           value.text,
+			`{{ cat .Payload.After.v }}`:                  value.text,
+			`{{ join "," .Payload.After.l }}`:             listed,
+			`{{ html (printf "%v" .Payload.After.v) }}`: strings.NewReplacer("<",
+				"&lt;", ">", "&gt;", "&", "&amp;", `"`, "&#34;").Replace(value.text),
 			`{{ eq (toString .Payload.After.v) "other" }}`:  "false",
 			`{{ eq .Payload.After.v .Payload.After.none }}`: map[bool]string{true: "true", false: "false"}[value.v == nil],
 		} {
@@ -90,7 +93,9 @@ func TestVerbsOfNumbers(t *testing.T) {
 		`{{ list 1.0 1000000.0 }}|{{ dict "a" 1000000.0 }}`:   `[1,1000000]|{"a":1000000}`,
 		`{{ .Key }}`: `{"f":5,"i":5,"n":5,"p":3.14159,"t":true}`,
 	} {
-		r := &record.Record{Key: record.Structured(map[string]any{"f": 5.0, "i": int64(5), "n": json.Number("5"), "p": 3.14159, "t": true})}
+		r := &record.Record{
+			Key: record.Structured(map[string]any{"f": 5.0, "i": int64(5), "n": json.Number("5"), "p": 3.14159, "t": true}),
+		}
 		got, err := run(text, false, r)
 		if reason, fails := strings.CutPrefix(want, "error "); fails {
 			if err == nil || !strings.Contains(err.Error(), reason) {
@@ -104,13 +109,19 @@ func TestVerbsOfNumbers(t *testing.T) {
 
 // TestComparedNumbers compares numbers of all types by their values.
 func TestComparedNumbers(t *testing.T) {
-	numbers := []any{math.Inf(-1), -1.5, int64(-1), 0.0, int64(1), 1.5, json.Number("1.75"), int64(1 << 53), json.Number("9007199254740993"),
-		9007199254740994.0, uint64(math.MaxInt64), uint64(math.MaxUint64), 1e300, json.Number("1e400"), math.Inf(1)}
+	numbers := []any{
+		math.Inf(-1), -1.5, int64(-1), 0.0, int64(1), 1.5, json.Number("1.75"), int64(1 << 53),
+		json.Number("9007199254740993"), 9007199254740994.0, uint64(math.MaxInt64), uint64(math.MaxUint64), 1e300,
+		json.Number("1e400"), math.Inf(1),
+	}
 	for i, a := range numbers {
 		for j, b := range numbers {
 			r := &record.Record{Key: record.Structured(map[string]any{"a": a, "b": b})}
-			for name, want := range map[string]bool{"eq": i == j, "ne": i != j, "lt": i < j, "le": i <= j, "gt": i > j, "ge": i >= j} {
-				for _, text := range []string{"{{ " + name + " .Key.a .Key.b }}", "{{ with $ }}{{ " + name + " .Key.a .Key.b }}{{ end }}"} {
+			for name, want := range map[string]bool{
+				"eq": i == j, "ne": i != j, "lt": i < j, "le": i <= j, "gt": i > j, "ge": i >= j,
+			} {
+				call := "{{ " + name + " .Key.a .Key.b }}"
+				for _, text := range []string{call, "{{ with $ }}" + call + "{{ end }}"} {
 					c, err := template.ParseCondition(text)
 					if err != nil {
 						t.Fatal(err)
@@ -123,7 +134,8 @@ func TestComparedNumbers(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{
-		`{{ eq .Key.n 1 1.0 }}`: "true", `{{ eq .Key.n 2 "x" }}`: "incompatible types", `{{ lt .Key.n .Key.none }}`: "incompatible types",
+		`{{ eq .Key.n 1 1.0 }}`: "true", `{{ eq .Key.n 2 "x" }}`: "incompatible types",
+		`{{ lt .Key.n .Key.none }}`:    "incompatible types",
 		`{{ eq .Key.none .Key.none }}`: "true", `{{ ne .Key.n .Key.none }}`: "true", `{{ eq .Key.nan .Key.nan }}`: "false",
 	} {
 		r := &record.Record{Key: record.Structured(map[string]any{"n": int64(1), "nan": math.NaN()})}

@@ -67,7 +67,7 @@ func payloadsIn(t testing.TB, settings map[string]string) (payloads []string) {
 }
 
 // TestConformance checks the contract of connectors over the protocol: of all connectors within this process, and of
-// one that is both a source and a destination as an executable. A campaign runs all of them as executables.
+// one that is both a source and a destination as an executable. A campaign runs them all as executables.
 func TestConformance(t *testing.T) {
 	exe, err := os.Executable()
 	if err != nil {

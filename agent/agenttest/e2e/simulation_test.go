@@ -38,7 +38,7 @@ var (
 	firstSeed = flag.Int("seed", 1, "seed of the first sequence that TestSimulatedAgent tries")
 )
 
-// TestSimulatedAgent compares an agent with a model of it. In virtual time, random sequences of events happen to the
+// TestSimulatedAgent compares an agent with a model. In virtual time, random sequences of events happen to the
 // pipeline files, the store and the process of the agent.
 func TestSimulatedAgent(t *testing.T) {
 	t.Parallel()

@@ -49,7 +49,7 @@ func (v Version) Runs() Version { v.Stopped = false; return v }
 
 // Content is the content of a pipeline file.
 type Content struct {
-	Broken bool // some of its declarations are unknown
+	Broken bool // some declarations are unknown
 	Empty  bool // an empty file also counts as broken
 	Says   map[string]Version
 }

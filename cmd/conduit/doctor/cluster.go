@@ -22,7 +22,11 @@ var errNoPostgres = errors.New("this build keeps no claims in PostgreSQL: it was
 func Cluster(ctx context.Context, c config.Cluster, absent error) Finding {
 	switch {
 	case absent != nil && (c.Name != "" || c.NATS.URL != "" || c.Postgres.URL != ""):
-		return finding("cluster", Error, "remove cluster.* from the settings, or use a build with clusters: with cluster.name the agent does not start", "%v", absent)
+		return finding(
+			"cluster", Error,
+			"remove cluster.* from the settings, or use a build with clusters: with cluster.name the agent does not start",
+			"%v", absent,
+		)
 	case c.Name == "":
 		return finding("cluster", OK, "", "the agent is no member of one")
 	}
@@ -33,7 +37,11 @@ func Cluster(ctx context.Context, c config.Cluster, absent error) Finding {
 		case errors.Is(err, errNoPostgres):
 			return finding("cluster", Error, "use another build, or NATS: the agent does not start", "%s: %v", c.Name, err)
 		case err != nil:
-			return finding("cluster", Error, "start or mend the PostgreSQL server, or correct cluster.postgres.url: until then no pipeline of the cluster is claimed", "%s: %v", c.Name, err)
+			return finding(
+				"cluster", Error,
+				"start or mend the PostgreSQL server, or correct cluster.postgres.url: until then no pipeline of the cluster is claimed",
+				"%s: %v", c.Name, err,
+			)
 		}
 		return finding("cluster", OK, "", "%s: PostgreSQL can keep its claims", c.Name)
 	}
@@ -46,7 +54,11 @@ func Cluster(ctx context.Context, c config.Cluster, absent error) Finding {
 		}
 		last = err
 	}
-	return finding("cluster", Error, "start the NATS server, or correct cluster.nats.url: until then no pipeline of the cluster is claimed", "%s: no server can be reached: %v", c.Name, last)
+	return finding(
+		"cluster", Error,
+		"start the NATS server, or correct cluster.nats.url: until then no pipeline of the cluster is claimed",
+		"%s: no server can be reached: %v", c.Name, last,
+	)
 }
 
 // natsAddress returns the host and port of a server's URL, without what lets in.

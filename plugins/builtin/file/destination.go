@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	writeBytes = 1 << 20     // what is written at once at least, when a batch is large
+	writeBytes = 1 << 20     // least that is written at once, when a batch is large
 	keepBytes  = 4 << 20     // largest buffer that is kept for the next Write
 	closeAfter = time.Minute // without a record, for files of a template
 )
@@ -46,7 +46,7 @@ type Destination struct {
 	only     *output            // the one file of a path that is no template
 	pending  []*output          // those with records in their buffers
 	buffered int                // bytes in these buffers
-	looked   time.Time          // when files were last looked for that are to be closed
+	looked   time.Time          // when idle files were last looked for
 	scratch  []byte
 }
 
@@ -115,8 +115,8 @@ func (d *Destination) Open(ctx context.Context) error {
 	return d.only.tidy()
 }
 
-// Write appends the records. Only one that cannot be encoded, or whose path cannot be, is refused. When it fails, it
-// takes back what it wrote of records that it does not count, so that repeating it repeats nothing in the files.
+// Write appends the records. It refuses only a record that it cannot encode, or that has no valid path. When it fails,
+// it removes the records again that it does not count, so that another try repeats nothing in the files.
 func (d *Destination) Write(ctx context.Context, records []record.Record) (int, error) {
 	d.timeLimit.Begin(ctx)
 	defer d.release()
@@ -183,7 +183,7 @@ func (d *Destination) append(o *output, format sdk.Format, r *record.Record) err
 	return nil
 }
 
-// flush writes the buffers, all of them or nothing.
+// flush writes all buffers, or nothing.
 func (d *Destination) flush() error {
 	for i, o := range d.pending {
 		if err := o.flush(); err != nil {
@@ -257,7 +257,7 @@ const (
 	deepest = 32  // directories that a record may name
 )
 
-// checkName returns why a record may not name a file: it is to be below the directory, whatever is in the record.
+// checkName returns why a record may not name a file: every file is below the directory, whatever the record says.
 func checkName(path, below string) error {
 	name := path
 	if below != "." {
@@ -282,7 +282,7 @@ func checkName(path, below string) error {
 	return nil
 }
 
-// isFaultOfName reports whether a file cannot be opened because of its name, which is a record's.
+// isFaultOfName reports whether a file cannot be opened because of the name, which a record has made.
 func isFaultOfName(err error) bool {
 	var setting sdk.SettingError
 	if errors.As(err, &setting) {

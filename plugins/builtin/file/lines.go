@@ -21,7 +21,7 @@ type lines struct {
 	file   *content
 	begins *regexp.Regexp // matches the first line of each group; nil: lines are not grouped
 	offset int64          // in the file, of the line that comes next
-	before window         // what is before offset
+	before window         // bytes before offset
 
 	buf     []byte // what was read and not returned; behind it is spare capacity
 	skip    int64  // bytes between offset and buf, which are left out

@@ -14,12 +14,12 @@ import (
 
 const compareInterval = time.Second
 
-// outputs is what the files that a destination writes to have in common.
+// outputs is shared by the files that a destination writes to.
 type outputs struct {
 	settings destinationSettings
 	check    func(*os.File) error                  // returns why an open file may not be written
 	checkIn  func(dir *os.File, name string) error // returns why a file may not be created in an open directory
-	archive  *archive                              // one of its own for every Open
+	archive  *archive                              // a new one for every Open
 	defers   func(sdk.Syncer)
 }
 
@@ -34,7 +34,7 @@ type output struct {
 	size     int64       // of file, unless others write to it too
 	torn     bool        // the file ends in the middle of a line
 	compared time.Time   // when the path was last compared with file
-	buf      []byte      // what is to be written, behind a newline
+	buf      []byte      // the next lines, behind a newline
 	wrote    time.Time   // when file was last written to, also before it was opened
 	used     time.Time   // when it was opened, or a flush began
 	durable  *durable    // what syncs file
@@ -47,7 +47,7 @@ func newOutput(all *outputs, path, below string) *output {
 	return &output{outputs: all, path: path, below: below, durable: &durable{}}
 }
 
-// start takes a buffer, with the newline that is to end a torn line.
+// start takes a buffer, with the newline that ends a torn line.
 func (o *output) start() { o.buf = append((*buffers.Get().(*[]byte))[:0], '\n') }
 
 // release gives the buffer back.
@@ -58,8 +58,8 @@ func (o *output) release() {
 	o.buf = nil
 }
 
-// flush writes the buffer, all of it or nothing. When the file has no name any more,
-// what was written there would never be read, so it is written again under the path.
+// flush writes the whole buffer or nothing. When the file has no name any more, nobody
+// would read it, so the buffer is written again under the path.
 func (o *output) flush() error {
 	o.used = time.Now()
 	if err := o.rotate(o.used); err != nil {
@@ -125,7 +125,7 @@ func (o *output) takeBack(n int) {
 	o.size += int64(n)
 }
 
-// undo takes back what the last flush wrote, unless another process wrote to the file since.
+// undo removes the bytes of the last flush, unless another process wrote to the file since.
 func (o *output) undo() {
 	info, err := o.file.Stat()
 	if err == nil && info.Mode().IsRegular() && info.Size() == o.size && o.file.Truncate(o.before) == nil {
@@ -196,7 +196,7 @@ func (o *output) openOrCreate() (*os.File, error) {
 		if !errors.Is(err, fs.ErrNotExist) {
 			return f, err
 		}
-		if target, err := os.Readlink(path); err == nil { // what it leads to is missing
+		if target, err := os.Readlink(path); err == nil { // its target is missing
 			if !filepath.IsAbs(target) {
 				target = filepath.Join(filepath.Dir(path), target)
 			}
@@ -314,7 +314,7 @@ func (o *output) close() error {
 	return nil
 }
 
-// explain says what is in the way of opening path.
+// explain says why path cannot be opened.
 func explain(path string, err error) error {
 	dir := filepath.Dir(path)
 	if _, missing := os.Stat(dir); errors.Is(missing, fs.ErrNotExist) {

@@ -28,7 +28,7 @@ func of(collections ...string) []record.Record {
 	return records
 }
 
-// filesBelow returns what the files below dir have in them, by path.
+// filesBelow returns the content of the files below dir, by path.
 func filesBelow(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	found := map[string]string{}
@@ -72,7 +72,9 @@ func TestAFileForEachCollection(t *testing.T) {
 	records := of("a", "b", "a", "c", "b", "a", "dir/e")
 	mustWrite(t, d, records[:4])
 	mustWrite(t, d, records[4:])
-	wantFiles(t, dir, records, map[string][]int{"a.jsonl": {0, 2, 5}, "b.jsonl": {1, 4}, "c.jsonl": {3}, "dir/e.jsonl": {6}})
+	wantFiles(
+		t, dir, records, map[string][]int{"a.jsonl": {0, 2, 5}, "b.jsonl": {1, 4}, "c.jsonl": {3}, "dir/e.jsonl": {6}},
+	)
 }
 
 func TestAFileForEachHour(t *testing.T) {
@@ -87,8 +89,8 @@ func TestAFileForEachHour(t *testing.T) {
 	wantFiles(t, dir, records, map[string][]int{"2026-02-28/23.jsonl": {0, 1}, "2026-03-01/00.jsonl": {2}})
 }
 
-// What a record says leads to no file outside of the directory before the template. Such a record is refused, and those
-// before it are written.
+// No record names a file outside the directory before the template. Such a record is refused, and the records before
+// it are written.
 func TestNoRecordLeadsOutside(t *testing.T) {
 	root := t.TempDir()
 	dir := filepath.Join(root, "in")
@@ -125,7 +127,7 @@ func TestNoRecordLeadsOutside(t *testing.T) {
 	}
 }
 
-// What the agent forbids is refused, too, and makes no directory.
+// A path that the agent forbids is refused, too, and makes no directory.
 func TestForbiddenPathOfARecord(t *testing.T) {
 	dir := t.TempDir()
 	ctx := sdk.WithEnv(t.Context(), &sdk.Env{Logger: slog.New(slog.DiscardHandler), AllowPath: func(path string) error {
@@ -147,7 +149,8 @@ func TestForbiddenPathOfARecord(t *testing.T) {
 	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 1 {
 		t.Errorf("there are %v, %v", entries, err)
 	}
-	if err := file.Connector().NewDestination().Configure(ctx, settingsOf("/forbidden/{{ .Operation }}", nil)); err == nil {
+	if err := file.Connector().NewDestination().Configure(ctx,
+		settingsOf("/forbidden/{{ .Operation }}", nil)); err == nil {
 		t.Error("a forbidden directory is taken")
 	}
 }

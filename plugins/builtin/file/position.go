@@ -127,7 +127,7 @@ func appendPath(dst []byte, path string) []byte {
 	return append(append(dst, strings.Join(parts, "/")...), '=')
 }
 
-// appendIdentity appends what is between the line and the window in a position.
+// appendIdentity appends the part of a position between the line and the window.
 func (p *place) appendIdentity(dst []byte) []byte {
 	dst = append(dst, ';')
 	dst = strconv.AppendUint(dst, p.inode, 16)

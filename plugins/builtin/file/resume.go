@@ -82,7 +82,7 @@ func (t *tail) resumeAtOffset(f *content, p place) error {
 	return t.use(f, at)
 }
 
-// isIn reports whether p is a place in f: the beginning is the same, and so is what is before the place, and, if
+// isIn reports whether p is a place in f: the beginning is the same, and so are the bytes before the place, and, if
 // demanded, the inode.
 func (p *place) isIn(f *content, sameInode bool) bool {
 	info, err := f.Stat()

@@ -190,7 +190,7 @@ func (s *Source) Teardown(context.Context) error {
 type single struct {
 	tail
 	parked *parked // of several files: why it is not read now; nil: it is
-	// What is between the line and the window in a position, as of the first headed bytes of the file.
+	// The part of a position between the line and the window, for the first headed bytes of the file.
 	identity []byte
 	headed   int64
 }

@@ -298,8 +298,10 @@ func (t *tail) readHead() error {
 		return fmt.Errorf("cannot read %s: %w", t.path, err)
 	}
 	if bytes.HasPrefix(t.head, []byte("\xff\xfe")) || bytes.HasPrefix(t.head, []byte("\xfe\xff")) {
-		return sdk.Permanent(fmt.Errorf("cannot read lines from %s: its byte order mark says that it is UTF-16; convert it to "+
-			"UTF-8, for example with iconv", t.path))
+		return sdk.Permanent(
+			fmt.Errorf("cannot read lines from %s: its byte order mark says that it is UTF-16; convert it to "+
+				"UTF-8, for example with iconv", t.path),
+		)
 	}
 	return nil
 }

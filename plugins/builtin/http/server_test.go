@@ -119,7 +119,9 @@ func stays(t *testing.T, addr string, answers <-chan answer) {
 // TestServerAnswersAcknowledged has a request answered when the last of its records is acknowledged.
 func TestServerAnswersAcknowledged(t *testing.T) {
 	s, addr := listening(t, map[string]string{"metadata.headers": "x-tenant"})
-	answers := post(t, addr, "one\ntwo\n\nthree", "Content-Type", "application/x-ndjson", "X-Tenant", "acme", "X-Tenant", "two")
+	answers := post(
+		t, addr, "one\ntwo\n\nthree", "Content-Type", "application/x-ndjson", "X-Tenant", "acme", "X-Tenant", "two",
+	)
 	records := plugintest.Read(t, s, 3)
 	if got := payloads(t, records); got != "one two three" {
 		t.Errorf("got %q", got)

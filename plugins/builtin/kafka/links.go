@@ -12,10 +12,10 @@ import (
 	"github.com/conduit-agent/conduit/plugins/peer"
 )
 
-// brokerLinks are the connections of clients. A client has several connections to each broker, and some of them may be
+// brokerLinks are the connections of clients. A client has several connections to each broker, and some may be
 // idle for long. If a connection does not deliver an answer, the other connections to that broker that have delivered
 // nothing since the request are probably half-open, too. They are closed, so that the client does not wait for answers
-// on each of them in turn.
+// on each in turn.
 type brokerLinks struct {
 	dialer net.Dialer
 	tls    *tls.Config // nil: connections are not encrypted

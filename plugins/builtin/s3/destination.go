@@ -19,7 +19,7 @@ import (
 type destinationSettings struct {
 	bucketSettings
 
-	Prefix      string        `json:"prefix" template:"true" desc:"What the keys of the objects begin with, or a template of it, such as {{ .Metadata.GetCollection }}/{{ .Metadata.GetCreatedAt.UTC.Format \"2006/01/02/15\" }}. Objects have records of one prefix then."`
+	Prefix      string        `json:"prefix" template:"true" desc:"Beginning of the keys of the objects, or a template of it, such as {{ .Metadata.GetCollection }}/{{ .Metadata.GetCreatedAt.UTC.Format \"2006/01/02/15\" }}. Objects have records of one prefix then."`
 	Format      string        `json:"format" validate:"required,inclusion=parquet|json|lines" desc:"json and parquet: operation, position, payload, key and metadata of each record. lines: each record in the format of sdk.record.format on a line."`
 	Compression string        `json:"compression" default:"none" validate:"inclusion=none|gzip" desc:"How objects of json and lines are compressed. Parquet is always."`
 	Largest     int           `json:"object.maxBytes" default:"67108864" validate:"gt=0" desc:"Most bytes of an object with several records, before it is compressed."`

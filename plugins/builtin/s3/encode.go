@@ -16,15 +16,15 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// part is an object to be written, with items of one prefix.
+// part is an object to be written. All its items have the same prefix.
 type part struct {
 	prefix string
 	items  []item
 	body   []byte
 }
 
-// parts returns objects with the first n of the items: one of them, or with a template one for each prefix and more
-// if there are many records. The error says what is wrong with the item behind them.
+// parts returns objects with the first n items: a single object, or with a template one for each prefix, and more
+// if there are many records. The error is about the next item.
 func (d *Destination) parts(ctx context.Context, items []item) (parts []part, n int, err error) {
 	if _, constant := d.prefix.Constant(); constant {
 		body, n, err := d.encode(ctx, items)
@@ -51,7 +51,7 @@ func (d *Destination) parts(ctx context.Context, items []item) (parts []part, n 
 	return parts, n, err
 }
 
-// byPrefix groups the first n of the items by their prefixes. The error says what is wrong with that of the next.
+// byPrefix groups the first n items by their prefixes. The error is about the prefix of the next item.
 func (d *Destination) byPrefix(items []item) (groups [][]item, n int, err error) {
 	group := map[string]int{}
 	var prefix []byte
@@ -77,7 +77,7 @@ func (d *Destination) byPrefix(items []item) (groups [][]item, n int, err error)
 // longestPrefix leaves room for the name of the object: keys have 1024 bytes at most.
 const longestPrefix = 900
 
-// checkPrefix returns why no record may have the prefix: it is to be below the text before the template.
+// checkPrefix returns why no record may have the prefix: all prefixes are below the text before the template.
 func checkPrefix(prefix string) error {
 	if len(prefix) > longestPrefix {
 		return fmt.Errorf("it has %d bytes, more than %d", len(prefix), longestPrefix)

@@ -18,7 +18,7 @@ import (
 type sourceSettings struct {
 	bucketSettings
 
-	Prefix   string        `json:"prefix" literal:"true" desc:"What the keys of the objects to read begin with."`
+	Prefix   string        `json:"prefix" literal:"true" desc:"Beginning of the keys of the objects to read."`
 	Prefixes []string      `json:"prefixes" literal:"true" desc:"Several prefixes instead of one, none of which begins with another. Several instances of the pipeline divide them."`
 	Period   time.Duration `json:"pollingPeriod" default:"1s" validate:"gt=0" desc:"How often the bucket is listed for changes."`
 	Delay    time.Duration `json:"listing.delay" default:"2s" validate:"gt=0" desc:"How old an object must be to be read. Longer than the clocks of the store differ, and than objects of one second take to appear."`

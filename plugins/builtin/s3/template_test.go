@@ -16,8 +16,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// stored are the objects that a store has got, by the directories of their keys. Bodies with what it refuses are too
-// large for it.
+// stored are the objects that a store has got, by the directories of their keys.
 type stored map[string][]string
 
 func (s *stored) serve(t *testing.T, refuses string) string {
@@ -50,7 +49,9 @@ func in(collection string, hour int, payload string) record.Record {
 	return r
 }
 
-var raw = []string{"format", "lines", "sdk.record.format", "template", "sdk.record.format.options", "{{ printf `%s` .Payload.After }}"}
+var raw = []string{
+	"format", "lines", "sdk.record.format", "template", "sdk.record.format.options", "{{ printf `%s` .Payload.After }}",
+}
 
 func byTemplate(t *testing.T, addr, prefix string, more ...string) sdk.Destination {
 	t.Helper()
@@ -86,7 +87,10 @@ func TestRefusedPrefixes(t *testing.T) {
 		if name == "no line" {
 			d = destination(t, settings(got.serve(t, ""), "format", "json", "prefix", prefix))
 		}
-		n, err := d.Write(t.Context(), []record.Record{in("a", 7, "1"), in("b", 7, "2"), in("a", 7, "3"), bad, in("b", 7, "4"), in("d", 7, "5")})
+		n, err := d.Write(
+			t.Context(),
+			[]record.Record{in("a", 7, "1"), in("b", 7, "2"), in("a", 7, "3"), bad, in("b", 7, "4"), in("d", 7, "5")},
+		)
 		var lost interface{ Lost() bool }
 		if n != 3 || err == nil || errors.As(err, &lost) {
 			t.Errorf("%s: wrote %d, %v", name, n, err)
@@ -104,7 +108,8 @@ func TestRefusedPrefixes(t *testing.T) {
 func TestTemplatesThatCannotBe(t *testing.T) {
 	t.Parallel()
 	for _, more := range [][]string{
-		{"prefix", "{{ nothing }}"}, {"prefix", "{{ .Operation }}", "exactlyOnce", "true"}, {"positionsPrefix", "{{ .Operation }}"},
+		{"prefix", "{{ nothing }}"}, {"prefix", "{{ .Operation }}", "exactlyOnce", "true"},
+		{"positionsPrefix", "{{ .Operation }}"},
 	} {
 		err := (&s3.Destination{}).Configure(t.Context(), settings("127.0.0.1:1", append(more, "format", "json")...))
 		var setting sdk.SettingError

@@ -158,7 +158,7 @@ func flatten(md *record.Metadata, prefix string, m map[string]any) {
 	}
 }
 
-// textOf returns the text of a value that was read from JSON, all of which have one.
+// textOf returns the text of a value that was read from JSON. Every such value has one.
 func textOf(v any) string {
 	text, _ := record.Text(v)
 	return text

@@ -16,8 +16,8 @@ import (
 // repeated. That is a commit interval of 50 ms plus the duration of a commit on a busy disk.
 const repeatBound = 30 * time.Second
 
-// killsOfOne is the number of kills of one agent, which keeps all of its output until the end. Larger runs use several
-// agents, some of them at the same time.
+// killsOfOne is the number of kills of one agent, which keeps all its output until the end. Larger runs use several
+// agents, some at the same time.
 const killsOfOne = 250
 
 // TestKillLosesNothing checks that a kill -9 at any moment loses and reorders nothing, and repeats only records that

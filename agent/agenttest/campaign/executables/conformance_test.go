@@ -24,7 +24,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// everyConnector has all targets checked, instead of file alone: the host is the same for all of them.
+// everyConnector checks all targets instead of file alone. The host is the same for all.
 var everyConnector = flag.Bool("every-connector", false, "check every connector as an executable")
 
 // connectorVariable makes this test binary one of the targets, by its name.

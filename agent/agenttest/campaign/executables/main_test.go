@@ -1,5 +1,5 @@
 // Package executables_test tests connectors in separate processes, in Go and Python and with every kind of
-// misbehaviour, and builds of the agent without some of its parts.
+// misbehaviour, and builds of the agent without some parts.
 package executables_test
 
 import (

@@ -45,7 +45,7 @@ func TestFileSource(t *testing.T) {
 	})
 }
 
-// TestFilesSource reads several files and rotates some of them now and then. Each call of Produce writes to one file;
+// TestFilesSource reads several files and rotates some now and then. Each call of Produce writes to one file;
 // the source promises order within each file.
 func TestFilesSource(t *testing.T) {
 	load.Parallel(t, load.Agent)

@@ -63,8 +63,8 @@ func (f *flow) passSnapshot() error {
 	return f.stopAgent()
 }
 
-// maxBacklog returns how many records may wait to arrive while more are produced: what a slow connector has to make up
-// for after a fault takes its time, and proves no more than this many do.
+// maxBacklog returns how many records may wait to arrive while more are produced: a larger
+// backlog of a slow connector takes longer after each fault, and proves no more.
 func maxBacklog() int64 {
 	if *rounds < manyRounds {
 		return 300
@@ -158,7 +158,7 @@ func distinct(all []int) map[int]struct{} {
 
 var errLate = errors.New("waited too long")
 
-// until waits until what has arrived is enough, for as long as more arrives. A system that cannot be asked now may be
+// until waits until enough has arrived, for as long as more arrives. A system that cannot be asked now may be
 // later.
 func (f *flow) until(enough func(got []int) bool) error {
 	ctx, stop := context.WithCancel(f.t.Context())
@@ -186,8 +186,8 @@ func (f *flow) until(enough func(got []int) bool) error {
 // maxPause is how long a flow waits at most until it asks again. That asking takes long may be due to others, too.
 const maxPause = 2 * time.Second
 
-// ask returns what has arrived. Where that takes less than 200 ms, it takes a tenth of a CPU at most: agents, proxies
-// and servers of other flows run on the same ones.
+// ask returns the records that have arrived. Where that takes less than 200 ms, it takes a tenth of a CPU at most:
+// agents, proxies and servers of other flows run on the same ones.
 func (f *flow) ask() ([]int, error) {
 	ctx, cancel := context.WithTimeout(f.t.Context(), time.Minute)
 	defer cancel()
@@ -254,7 +254,7 @@ func (f *flow) stall() error {
 	return nil
 }
 
-// halfOpen makes the connections half-open while something is under way on one of them, and waits until a record
+// halfOpen makes the connections half-open while something is under way on one, and waits until a record
 // arrives that was produced later: nothing but the connector itself ends such a connection.
 func (f *flow) halfOpen() error {
 	if err := f.grows(); err != nil {

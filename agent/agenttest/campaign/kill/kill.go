@@ -66,8 +66,8 @@ type System struct {
 	// Stored, of a destination, returns the numbers of the records in the system, in the order
 	// in which they were written as far as the system knows.
 	Stored func(ctx context.Context) ([]int, error)
-	// ByKernel says that nothing but the kernel of the server's machine acknowledges what the connector sends. With a
-	// half-open connection the kernels notice nothing of each other then, and what was acknowledged before arrives.
+	// ByKernel says that only the kernel of the server's machine acknowledges the bytes that the connector sends. With a
+	// half-open connection the kernels notice nothing of each other then, and bytes that were acknowledged before arrive.
 	ByKernel bool
 }
 

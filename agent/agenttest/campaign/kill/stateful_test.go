@@ -196,7 +196,7 @@ func TestStateful(t *testing.T) {
 				if !kill.All() && (d.server || place == "destination") {
 					continue
 				}
-				weight := load.Agent / 2 // what is killed again and again mostly waits: to be ready, and for syncs
+				weight := load.Agent / 2 // a process that is killed again and again mostly waits: to be ready, and for syncs
 				if d.server {
 					weight += load.Server / 2
 				}

@@ -37,7 +37,7 @@ func Client(t *testing.T, path string) *client.Client {
 // dirVariable, when set, turns the test binary into an agent with its files in that directory.
 const dirVariable = "CONDUIT_TEST_AGENT_DIR"
 
-// AddressFile is the variable that names the file to which the agent writes the address of its API.
+// AddressFile is the variable that names the file to which the agent writes the address of the API.
 const AddressFile = "CONDUIT_TEST_ADDRESS_FILE"
 
 // MemoryLimit is the variable with the setting memory.limit of the agent.

@@ -16,7 +16,7 @@ import (
 )
 
 // Without an event the next rescan finds a saved file: they run every 15 seconds. A save right after the agent found
-// the previous one has to wait for most of that interval.
+// the previous one has to wait for nearly that interval.
 const (
 	withoutEvent = 12 * time.Second
 	saves        = 10

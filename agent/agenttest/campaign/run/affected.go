@@ -60,8 +60,8 @@ func (c *Change) note(dir, file string) bool {
 	return true
 }
 
-// home returns the package that changes with the file: that of its directory, or the nearest one above, which may embed
-// or test it. Tests and documents affect no other package.
+// home returns the package that changes with the file: the package in its directory, or the nearest one above, which
+// may embed or test it. Tests and documents affect no other package.
 func (c *Change) home(file string) []string {
 	if strings.HasSuffix(file, "_test.go") || strings.HasSuffix(file, ".md") || strings.Contains(file, "testdata/") {
 		return nil

@@ -18,7 +18,7 @@ type Campaign struct {
 	Full  []string // flags of the full run; without them tests have the sizes of the gate
 
 	// Subjects are the code under test: packages, with "/..." those below as well, or patterns of files. The gate runs
-	// the campaign when one of them or one of their imports changes.
+	// the campaign when a subject or one of its imports changes.
 	Subjects []string
 	Always   bool // the gate runs it after each change
 	Release  bool // it builds a release, again and again: the gate runs it only when a subject is known to have changed
@@ -93,7 +93,9 @@ var campaigns = []Campaign{
 	connector("sqlite", "`sqlite` next to other programs that use the same database."),
 	connector("syslog", "`syslog` with rsyslog, and with a server that drops off the network."),
 
-	{Name: "executables", Dir: module + "/executables", Skip: "^TestBuildWithout", Full: []string{"-every-connector"}, Limit: 2 * time.Hour,
+	{
+		Name: "executables", Dir: module + "/executables", Skip: "^TestBuildWithout",
+		Full: []string{"-every-connector"}, Limit: 2 * time.Hour,
 		About:    "Connectors as executables, in Go and in Python: well and badly behaved, and in the sandbox.",
 		Subjects: []string{"plugins", "plugins/standalone", "plugins/wire/...", "plugins/sandbox", "plugins/plugintest/..."}},
 	{Name: "left-out", Dir: module + "/executables", Run: "^TestBuildWithout", FullOnly: true,

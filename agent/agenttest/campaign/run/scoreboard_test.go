@@ -112,7 +112,7 @@ func checkCommand(t *testing.T, command string, whens map[string]bool) {
 	}
 }
 
-// checkTests checks that the pattern selects tests of the package, and returns the campaigns that include one of them.
+// checkTests checks that the pattern selects tests of the package, and returns the campaigns that include such a test.
 func checkTests(t *testing.T, command, dir, pattern string) (in []Campaign) {
 	t.Helper()
 	selects, err := regexp.Compile(pattern)

@@ -54,8 +54,16 @@ func checkRecords(w *world) {
 	r := w.open(w.settings(), nil).want("value")[0]
 	key, _ := r.Key.Raw()
 	millis := m.Timestamp.UnixMilli()
-	want := map[string]string{"opencdc.collection": w.topic, "kafka.header.a": "1", "kafka.header.a[1]": "2", "kafka.topic": w.topic, "kafka.partition": "1", "kafka.offset": "0",
-		"kafka.timestamp": fmt.Sprint(millis), "opencdc.createdAt": fmt.Sprint(millis * 1e6)}
+	want := map[string]string{
+		"opencdc.collection": w.topic,
+		"kafka.header.a":     "1",
+		"kafka.header.a[1]":  "2",
+		"kafka.topic":        w.topic,
+		"kafka.partition":    "1",
+		"kafka.offset":       "0",
+		"kafka.timestamp":    fmt.Sprint(millis),
+		"opencdc.createdAt":  fmt.Sprint(millis * 1e6),
+	}
 	for name, value := range want {
 		if got := r.Metadata.Get(name); got != value {
 			w.Errorf("%s is %q, want %q", name, got, value)

@@ -551,7 +551,7 @@ func TestRefusedRecord(t *testing.T) {
 	}
 }
 
-// TestOnce writes records again, as after a kill. Some of them share a position.
+// TestOnce writes records again, as after a kill. Some records share a position.
 func TestOnce(t *testing.T) {
 	load.Parallel(t, load.Server)
 	c := start(t)
