@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -100,6 +102,39 @@ func TestFileDestination(t *testing.T) {
 						"sdk.record.format": "template", "sdk.record.format.options": "{{ toJson .Payload.After }}"}
 				},
 				Stored: func(ctx context.Context) ([]int, error) { return rotatedNumbers(ctx, path) },
+			}
+		},
+	})
+}
+
+// TestFilesDestination writes files by a template, of which some are open at a time, and which are rotated. Order is
+// promised within each file.
+func TestFilesDestination(t *testing.T) {
+	load.Parallel(t, load.Agent)
+	const files, open = 5, 3
+	kill.RunDestination(t, kill.Destination{
+		Plugin: "builtin:file",
+		Group:  func(number int) int { return number % files },
+		System: func(_ *testing.T, dir string) *kill.System {
+			return &kill.System{
+				Settings: func(string) map[string]string {
+					return map[string]string{
+						"path":        dir + fmt.Sprintf("/{{ mod .Payload.After.n %d }}/out.jsonl", files),
+						"openFiles":   strconv.Itoa(open),
+						"rotate.size": "3000", "rotate.compression": "zstd",
+						"sdk.record.format": "template", "sdk.record.format.options": "{{ toJson .Payload.After }}",
+					}
+				},
+				Stored: func(ctx context.Context) (all []int, err error) {
+					for k := range files {
+						numbers, err := rotatedNumbers(ctx, filepath.Join(dir, strconv.Itoa(k), "out.jsonl"))
+						if err != nil && !errors.Is(err, fs.ErrNotExist) {
+							return nil, err
+						}
+						all = append(all, numbers...)
+					}
+					return all, nil
+				},
 			}
 		},
 	})

@@ -90,13 +90,14 @@ type Source struct {
 type Destination struct {
 	Plugin     string
 	System     func(t *testing.T, dir string) *System
-	Processors []spec.Processor // of the destination
-	Shared     bool             // Processors are those of the pipeline instead
-	Refused    bool             // all records become dead letters, which Stored returns
-	Unordered  bool             // the system does not know the order of writing
-	Once       bool             // effect-once: no fault repeats a record
-	Reread     bool             // faults of network and server may repeat records, as a kill of the agent may
-	Times      int              // how often a round makes a fault; 0: once
+	Processors []spec.Processor     // of the destination
+	Shared     bool                 // Processors are those of the pipeline instead
+	Refused    bool                 // all records become dead letters, which Stored returns
+	Group      func(number int) int // order is promised among the numbers of a group; nil: all are one
+	Unordered  bool                 // the system does not know the order of writing
+	Once       bool                 // effect-once: no fault repeats a record
+	Reread     bool                 // faults of network and server may repeat records, as a kill of the agent may
+	Times      int                  // how often a round makes a fault; 0: once
 	Skip       map[Fault]string
 }
 
@@ -191,7 +192,7 @@ func RunDestination(t *testing.T, c Destination) {
 	}
 	f.produce = func(_ context.Context, first, n int) error { return appendLines(input, first, n) }
 	f.arrived = f.system.Stored
-	f.promise = promise{unordered: c.Unordered, once: c.Once, reread: c.Reread}
+	f.promise = promise{group: c.Group, unordered: c.Unordered, once: c.Once, reread: c.Reread}
 	f.times, f.writes = c.Times, true
 	f.run(c.Skip)
 }
