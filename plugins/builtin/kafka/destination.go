@@ -125,7 +125,7 @@ func (d *Destination) Configure(ctx context.Context, values map[string]string) (
 		return sdk.SettingError{Setting: "topic", Message: "topic is neither a valid static Kafka topic nor a valid Go template"}
 	}
 	if d.topic, err = parseText(d.settings.Topic); err != nil {
-		return sdk.SettingError{Setting: "topic", Message: "topic is neither a valid static Kafka topic nor a valid Go template: " + err.Error()}
+		return sdk.SettingError{Setting: "topic", Message: err.Error()}
 	}
 	if d.partition, err = parseText(d.settings.Partition); err != nil {
 		return sdk.SettingError{Setting: "partition", Message: err.Error()}

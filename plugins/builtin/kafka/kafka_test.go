@@ -25,7 +25,7 @@ func TestSettings(t *testing.T) {
 	for _, c := range []struct{ name, value, want string }{
 		{"topic", "no topic", "topic is neither a valid static Kafka topic nor a valid Go template"},
 		{"topic", strings.Repeat("x", 250), "topic is neither a valid static Kafka topic nor a valid Go template"},
-		{"topic", "{{ nothing }}", "topic is neither a valid static Kafka topic nor a valid Go template"},
+		{"topic", "{{ nothing }}", `function "nothing" not defined`},
 		{"saslUsername", "me", "invalid sasl auth, please specify both saslUsername and saslPassword"},
 		{"saslMechanism", "OAUTHBEARER", "needs either saslToken or saslTokenURL"},
 		{"exactlyOnce", "true", "needs acks: all"},
