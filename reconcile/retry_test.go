@@ -207,3 +207,30 @@ func TestErrorsAreBrief(t *testing.T) {
 		})
 	}
 }
+
+// TestDegradedSaysSo has a pipeline fail for good: its error says what starts it again, and names the cause.
+func TestDegradedSaysSo(t *testing.T) {
+	long := errors.New(strings.Repeat("x", 1<<20))
+	for name, c := range map[string]struct {
+		err     error
+		retries int
+	}{"permanent": {fatal{errBroken}, -1}, "no retry is left": {errBroken, 0}, "long": {fatal{long}, -1}} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				w.loop.Policy.MaxRetries = c.retries
+				w.plant.with(func() { w.plant.badPrepare["1"] = c.err })
+				w.declare(pipeline("p", "1"))
+				s := w.state("degraded gen=0 tried=1!")
+				for what, text := range map[string]string{"state": s.Error, "stall": s.Stall.Message} {
+					if !strings.HasSuffix(text, spec.NotAgain("p")) || !strings.HasPrefix(text, c.err.Error()[:4]) ||
+						len(text) > texts.MaxError {
+						t.Errorf("the %s says: %s", what, text)
+					}
+				}
+				if strings.Contains(s.LastAttempt.Error, spec.NotAgain("p")) {
+					t.Errorf("the attempt says: %s", s.LastAttempt.Error)
+				}
+			})
+		})
+	}
+}
