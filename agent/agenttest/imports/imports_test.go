@@ -100,7 +100,7 @@ agent/agenttest agent/agenttest/*: agent agent/agenttest agent/config agent/deli
 cmd/conduit/terminal cmd/conduit/logging: cmd/conduit/terminal
 cmd/conduit/docs:        . agent/config api/web cmd/conduit/cli cmd/conduit/scaffold plugins/builtin plugins/processor plugins/sdk
 cmd/conduit/cli:         agent agent/config api/client api/rest cmd/conduit/terminal plugins plugins/processor plugins/sdk spec
-cmd/conduit/*:           agent/* api/client api/rest cmd/conduit/* plugins plugins/processor plugins/sandbox plugins/sdk plugins/sdk/starter plugins/spoollog reconcile/watch spec
+cmd/conduit/*:           agent/* api/client api/rest cmd/conduit/* plugins plugins/processor plugins/processor/examples plugins/sandbox plugins/sdk plugins/sdk/starter plugins/spoollog reconcile/watch spec
 cmd/conduit:             agent agent/* api/client api/rest cmd/conduit/* plugins/sandbox spec
 `
 
