@@ -73,7 +73,7 @@ func TestRollbackWritesTheFile(t *testing.T) {
 			return "anchors"
 		},
 		"an error": func() string {
-			write(text("three")+"  - id: wrong\n")
+			write(text("three") + "  - id: wrong\n")
 			return "has an error"
 		},
 	} {
