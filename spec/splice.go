@@ -11,9 +11,9 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Splice returns the pipeline file with p in place of the pipeline that has its id. Everything else of the file stays as
-// it is, byte for byte; within the pipeline, comments and values that p does not change stay. It refuses a file in which
-// that is not certain: one with errors, with anchors or aliases in the pipeline, or with the list in braces.
+// Splice returns the pipeline file with p in place of the pipeline that has its id. Everything else of the file stays
+// as it is, byte for byte; within the pipeline, comments and values that p does not change stay. It refuses a file in
+// which that is not certain: one with errors, with anchors or aliases in the pipeline, or with the list in braces.
 func Splice(file []byte, p *Pipeline) ([]byte, error) {
 	before := ParseFile("", file)
 	if i := slices.IndexFunc(before.Problems, isError); i >= 0 {

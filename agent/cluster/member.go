@@ -279,7 +279,8 @@ func log(to *slog.Logger, n protocol.Notice) {
 	if notice.Warns(n) {
 		level = slog.LevelWarn
 	}
-	to.Log(context.Background(), level, notice.Text(n), "component", "cluster", "reason", n.Reason, "pipeline_id", pipeline, "member", n.Other)
+	to.Log(context.Background(), level, notice.Text(n), "component", "cluster", "reason", n.Reason,
+		"pipeline_id", pipeline, "member", n.Other)
 }
 
 // adopted has a pipeline run or be cleaned up after, or gives it up when its state cannot be taken over.

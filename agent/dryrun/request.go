@@ -116,7 +116,8 @@ func chooseSource(p *spec.Pipeline, id string) (string, error) {
 // report is a dry run in the making.
 type report struct{ rest.DryRun }
 
-func (r *report) feed(ctx context.Context, run *Run, source string, request *rest.DryRunRequest, advance time.Duration) error {
+func (r *report) feed(ctx context.Context, run *Run, source string, request *rest.DryRunRequest,
+	advance time.Duration) error {
 	parse := record.ParseReadable
 	if request.Base64 {
 		parse = func(text []byte) (r record.Record, err error) { return r, json.Unmarshal(text, &r) }

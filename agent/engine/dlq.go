@@ -75,7 +75,8 @@ func (q *deadLetters) nack(ctx context.Context, l *deadletter.DeadLetter) error 
 		return err
 	}
 	if l.Stopped {
-		return refusedBy(l.RefusedBy, Permanent(fmt.Errorf("%s refused a record: %w; %w", l.RefusedBy, brief(l.Err), exceeded)))
+		return refusedBy(l.RefusedBy,
+			Permanent(fmt.Errorf("%s refused a record: %w; %w", l.RefusedBy, brief(l.Err), exceeded)))
 	}
 	q.write.Lock()
 	defer q.write.Unlock()

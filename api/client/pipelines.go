@@ -104,8 +104,10 @@ func (c *Client) Rollback(ctx context.Context, id string, revision int64, option
 }
 
 // RollbackFile writes what the revision declared, but for the status, to the file that declares the pipeline.
-func (c *Client) RollbackFile(ctx context.Context, id string, revision int64, options ...Option) (rest.Pipeline, string, error) {
-	return with[rest.Pipeline](ctx, c, http.MethodPost, at(pipelines, id, "/rollback"), rest.Rollback{Revision: revision, File: true}, options)
+func (c *Client) RollbackFile(ctx context.Context, id string, revision int64, options ...Option) (
+	rest.Pipeline, string, error) {
+	return with[rest.Pipeline](ctx, c, http.MethodPost, at(pipelines, id, "/rollback"),
+		rest.Rollback{Revision: revision, File: true}, options)
 }
 
 // Adopt hands a pipeline over to the file that declares it. path may be empty if only

@@ -95,13 +95,15 @@ func (s *History) Rollback(w http.ResponseWriter, r *http.Request) (any, error) 
 }
 
 // restoreFile writes what restore makes of a pipeline to the file that declares it.
-func (s *History) restoreFile(r *http.Request, id string, revision int64, restore func(p *spec.Pipeline) error) (*spec.Declaration, error) {
+func (s *History) restoreFile(r *http.Request, id string, revision int64,
+	restore func(p *spec.Pipeline) error) (*spec.Declaration, error) {
 	d, err := s.Desired.Pipeline(r.Context(), id)
 	switch {
 	case err != nil:
 		return nil, err
 	case d.Owner.Kind != spec.OwnerFile:
-		return nil, jsonhttp.FieldError(spec.CodeInvalid, "file", fmt.Sprintf("pipeline %q belongs to the API, not to a file", id))
+		return nil, jsonhttp.FieldError(spec.CodeInvalid, "file",
+			fmt.Sprintf("pipeline %q belongs to the API, not to a file", id))
 	case s.WriteFile == nil:
 		return nil, jsonhttp.NotFound()
 	}
@@ -116,7 +118,8 @@ func (s *History) restoreFile(r *http.Request, id string, revision int64, restor
 		if r.Context().Err() != nil {
 			return nil, r.Context().Err()
 		}
-		return nil, rest.Errorf(rest.FailedPrecondition, rest.ReasonFileNotWritten, "cannot write revision %d to %s: %v", revision, d.Owner.Path, err).
+		return nil, rest.Errorf(rest.FailedPrecondition, rest.ReasonFileNotWritten,
+			"cannot write revision %d to %s: %v", revision, d.Owner.Path, err).
 			With("file", d.Owner.Path).
 			Suggest("save the text of POST /v1/pipelines/%s/export?revision=%d in the file yourself", id, revision)
 	}
@@ -127,7 +130,8 @@ func (s *History) restoreFile(r *http.Request, id string, revision int64, restor
 func revisionOf(revisions []spec.Revision, id string, number int64) (*spec.Pipeline, error) {
 	i := slices.IndexFunc(revisions, func(v spec.Revision) bool { return v.Number == number && v.Spec != nil })
 	if i < 0 {
-		return nil, rest.Errorf(rest.NotFound, rest.ReasonRevisionNotFound, "revision %d of pipeline %q not found", number, id).
+		return nil, rest.Errorf(rest.NotFound, rest.ReasonRevisionNotFound,
+			"revision %d of pipeline %q not found", number, id).
 			With("configPath", "revision").Suggest("GET /v1/pipelines/%s/history lists the revisions there are", id)
 	}
 	return revisions[i].Spec, nil

@@ -38,7 +38,8 @@ func (s *Transfer) exportRevision(w http.ResponseWriter, r *http.Request, wanted
 	id := r.PathValue("id")
 	number, err := strconv.ParseInt(wanted, 10, 64)
 	if err != nil {
-		return nil, jsonhttp.FieldError(spec.CodeInvalid, "revision", fmt.Sprintf("revision must be a number, not %q", wanted))
+		return nil, jsonhttp.FieldError(spec.CodeInvalid, "revision",
+			fmt.Sprintf("revision must be a number, not %q", wanted))
 	}
 	revisions, err := s.Desired.History(r.Context(), id)
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 // bytesPrefix begins the text of bytes that are no text in the readable form of a record.
 const bytesPrefix = "base64:"
 
-// AppendReadable appends the form of r that people read and write, on one line: that of AppendJSON, but with the position
-// and raw data as text. Bytes that are no UTF-8, and text that begins with "base64:", are base64 behind that prefix, so
+// AppendReadable appends the form of r that people read and write, on one line: that of AppendJSON, but with the
+// position and raw data as text. Bytes that are no UTF-8, and text that begins with "base64:", are base64 behind that prefix, so
 // that ParseReadable returns the same bytes. Bytes within structured data are text in the same way. The characters of
 // HTML are not escaped.
 func AppendReadable(dst []byte, r *Record) ([]byte, error) {
@@ -154,8 +154,8 @@ type document struct {
 	} `json:"payload"`
 }
 
-// ParseReadable reads the readable form of a record. What it leaves out is empty; a member that the form does not have is
-// an error.
+// ParseReadable reads the readable form of a record. What it leaves out is empty; a member that the form does not have
+// is an error.
 func ParseReadable(text []byte) (r Record, err error) {
 	var d document
 	decoder := json.NewDecoder(bytes.NewReader(text))
@@ -202,7 +202,10 @@ func (d *document) each(replace func(string) (string, error)) error {
 	for _, part := range []struct {
 		name  string
 		value *json.RawMessage
-	}{{"position", &d.Position}, {"key", &d.Key}, {"payload.before", &d.Payload.Before}, {"payload.after", &d.Payload.After}} {
+	}{
+		{"position", &d.Position}, {"key", &d.Key},
+		{"payload.before", &d.Payload.Before}, {"payload.after", &d.Payload.After},
+	} {
 		if len(*part.value) == 0 || (*part.value)[0] != '"' {
 			continue
 		}

@@ -110,7 +110,8 @@ func listProcessors(p *cli.Program, registry *processor.Registry, refused []plug
 	tw := tabwriter.NewWriter(p.Stdout, 0, 0, 3, ' ', 0)
 	fmt.Fprintln(tw, "NAME\tVERSION\tKIND\tSUMMARY")
 	for _, one := range all {
-		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\n", one.plugin.Name, one.plugin.Version, one.name().Kind, terminal.OneLine(one.plugin.Summary))
+		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\n", one.plugin.Name, one.plugin.Version, one.name().Kind,
+			terminal.OneLine(one.plugin.Summary))
 	}
 	if err := tw.Flush(); err != nil {
 		return err
@@ -128,8 +129,8 @@ func describeProcessor(p *cli.Program, plugin sdk.ProcessorPlugin, builtin bool,
 	}
 	writeParameters(p, "Settings as a processor", processor.Parameters(plugin))
 	if strings.HasSuffix(named, ".js") {
-		fmt.Fprintf(p.Stdout, "\nFor the script %s:\n\nprocessors:\n  - id: script\n    plugin: %s\n    settings:\n      script.path: %s\n",
-			terminal.OneLine(named), script, terminal.OneLine(named))
+		fmt.Fprintf(p.Stdout, "\nFor the script %s:\n\nprocessors:\n  - id: script\n    plugin: %s\n    settings:\n"+
+			"      script.path: %s\n", terminal.OneLine(named), script, terminal.OneLine(named))
 		return nil
 	}
 	example, err := exampleOf(&one)

@@ -1,5 +1,5 @@
-// Package examples has the examples of the processors that are compiled in: for the page, for 'conduit plugins describe',
-// and for the test that runs them.
+// Package examples has the examples of the processors that are compiled in: for the page, for
+// 'conduit plugins describe', and for the test that runs them.
 package examples
 
 import (
