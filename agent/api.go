@@ -66,6 +66,7 @@ func (a *Agent) serveAPI() (func(ctx context.Context) error, error) {
 		Debug:       c.Debug,
 		Reload:      a.reload,
 		Plan:        a.plan,
+		WriteFile:   a.writeFile,
 		DryRun:      dryRun(a),
 		Rates:       a.rates.All,
 		Insight:     a.insight(),

@@ -26,6 +26,7 @@ import (
 	"github.com/conduit-agent/conduit/api/resource"
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/spec"
 )
 
 // Server serves the API. Desired, Observed, Plugins, Taps and Answers must be set, before first use.
@@ -46,6 +47,9 @@ type Server struct {
 	// Plan returns what the pipeline files, with those of the request saved among them, would
 	// change, without changing anything. nil: it cannot be asked for.
 	Plan func(ctx context.Context, request rest.PlanRequest) (*rest.Plan, error)
+	// WriteFile puts p into the file of its owner in place of what the file declares of it, and returns when desired
+	// state is in line with the file, or why the file is as it was. nil: files cannot be written.
+	WriteFile func(ctx context.Context, owner spec.Owner, p *spec.Pipeline) error
 	// DryRun returns what the processors of a pipeline make of records. nil: it cannot be
 	// asked for.
 	DryRun func(ctx context.Context, request rest.DryRunRequest) (*rest.DryRun, error)

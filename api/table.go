@@ -75,9 +75,9 @@ func (*Server) pipelineRoutes(base resource.Base) []route {
 }
 
 // stateRoutes returns the operations of what pipelines are and were as a whole.
-func (*Server) stateRoutes(base resource.Base) []route {
+func (s *Server) stateRoutes(base resource.Base) []route {
 	status := &resource.Status{Base: base}
-	history := &resource.History{Base: base}
+	history := &resource.History{Base: base, WriteFile: s.WriteFile}
 	owners := &resource.Owners{Base: base}
 	transfer := &resource.Transfer{Base: base}
 	documents := &resource.Documents{Base: base}
@@ -94,12 +94,14 @@ func (*Server) stateRoutes(base resource.Base) []route {
 			Query:       []openapi.Param{{Name: "from", Description: "generation, or the word running"}, {Name: "to", Description: "generation, or the word running; default the latest"}},
 			Response:    exampleDiff, Errors: []int{400, 404}}, history.Diff, guard.Read, nil},
 		{openapi.Operation{Method: post, Path: "/v1/pipelines/{id}/rollback", ID: "rollbackPipeline", Tag: "pipelines", Summary: "Declare what a revision declared",
-			Description: "The pipeline stays running or stopped as it is.",
+			Description: "The pipeline stays running or stopped as it is. That of a file is written to the file with \"file\": true: the other pipelines and the comments of the file stay.",
 			Query:       live, Headers: actHeaders, Request: exampleRollback, Answer: generation, Response: examplePipeline, Errors: []int{400, 404, 409, 412}}, history.Rollback, guard.Admin, nil},
 		{openapi.Operation{Method: post, Path: "/v1/pipelines/{id}/adopt", ID: "adoptPipeline", Tag: "pipelines", Summary: "Hand a pipeline over to the file that declares it, or to the API",
 			Headers: actHeaders, Request: exampleAdopt, Optional: true, Answer: generation, Response: examplePipeline, Errors: []int{400, 404, 409, 412}}, owners.Adopt, guard.Admin, nil},
 		{openapi.Operation{Method: post, Path: "/v1/pipelines/{id}/export", ID: "exportPipeline", Tag: "pipelines", Summary: "Get a pipeline as a pipeline file",
-			Description: "Secrets are *** in it.", Response: exampleFile, MediaType: resource.MediaYAML, Errors: []int{404}}, transfer.Export, guard.Read, nil},
+			Description: "As it is declared, or as a revision declared it, also after it was deleted. Secrets are *** in it.",
+			Query:       []openapi.Param{{Name: "revision", Description: "number of a revision of the history"}},
+			Response:    exampleFile, MediaType: resource.MediaYAML, Errors: []int{400, 404}}, transfer.Export, guard.Read, nil},
 		{openapi.Operation{Method: post, Path: "/v1/pipelines/import", ID: "importPipelines", Tag: "pipelines", Summary: "Declare the pipelines of a pipeline file, all or none",
 			Description: "The body is a pipeline file in JSON, or in YAML with the media type application/yaml. Pipelines that exist are replaced.",
 			Query:       live, Headers: postHeaders, Request: exampleImport, Answer: generation, Response: list(examplePipeline), Errors: []int{400, 409}}, transfer.Import, guard.Admin, []string{resource.MediaYAML}},

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -415,8 +416,14 @@ func (l *Loop) wait(ctx context.Context, all <-chan time.Time) {
 	l.mail.drain()
 }
 
-// shutdown drains everything at once and keeps running what is posted until all is over.
+// shutdown drains everything at once and keeps running what is posted until all is over. It logs which pipelines it waits for.
 func (l *Loop) shutdown(hard context.CancelFunc) {
+	limit := cmp.Or(l.ShutdownTimeout, 30*time.Second)
+	waits := l.waits()
+	if waits != "" {
+		l.Log.Info("the agent stops when its pipelines have settled what they have read", "component", "reconcile",
+			"pipelines", waits, "limit", limit)
+	}
 	for _, p := range l.pipelines {
 		if p.next != nil {
 			p.next.cancel()
@@ -425,16 +432,41 @@ func (l *Loop) shutdown(hard context.CancelFunc) {
 			p.stop(0)
 		}
 	}
-	timer := time.NewTimer(cmp.Or(l.ShutdownTimeout, 30*time.Second))
+	timer, again := time.NewTimer(limit), time.NewTicker(waitsInterval)
 	defer timer.Stop()
+	defer again.Stop()
 	for l.mail.workers > 0 {
 		l.checks.answer()
 		select {
 		case f := <-l.mail.posts:
 			f()
+		case <-again.C:
+			if waits = l.waits(); waits != "" {
+				l.Log.Info("pipelines still have something to settle", "component", "reconcile", "pipelines", waits)
+			}
 		case <-timer.C:
-			l.Log.Warn("pipelines did not drain in time, ending them", "component", "reconcile")
+			again.Stop()
+			l.Log.Warn("pipelines did not drain in time, ending them", "component", "reconcile", "pipelines", l.waits())
 			hard()
 		}
 	}
+}
+
+// waitsInterval is how often a loop that shuts down logs what it waits for.
+const waitsInterval = 5 * time.Second
+
+// waits returns the ids of the pipelines that run or are being started, as many as a line of the log takes.
+func (l *Loop) waits() string {
+	const most = 20
+	var ids []string
+	for id, p := range l.pipelines {
+		if p.run != nil || p.next != nil {
+			ids = append(ids, id)
+		}
+	}
+	slices.Sort(ids)
+	if more := len(ids) - most; more > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(ids[:most], ", "), more)
+	}
+	return strings.Join(ids, ", ")
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/conduit-agent/conduit/reconcile/plan"
 	"github.com/conduit-agent/conduit/spec"
+	"github.com/conduit-agent/conduit/spec/texts"
 )
 
 // Event types.
@@ -261,12 +262,17 @@ func (p *pipelineState) notStarted(v plan.Version, err error) {
 // recover schedules a restart of the pipeline after a failure of version v, unless a restart is pointless.
 func (p *pipelineState) recover(v plan.Version, err error) {
 	retries := p.backOff()
+	final := permanent(err) || p.loop.Policy.MaxRetries >= 0 && retries > p.loop.Policy.MaxRetries
+	cause := err
+	if final {
+		err = finalError{cause, p.State.PipelineID}
+	}
 	p.stalled(v, err)
 	s := p.State
-	if permanent(err) || p.loop.Policy.MaxRetries >= 0 && retries > p.loop.Policy.MaxRetries {
+	if final {
 		p.update(func(s *spec.State) { s.Phase, s.Error, s.RetryAt = spec.PhaseDegraded, err.Error(), nil })
 		p.event(warning, "Degraded", err.Error())
-		p.log().Error("pipeline failed and is not tried again until something changes", "err", err)
+		p.log().Error("pipeline failed and is not tried again until something changes", "err", cause)
 		return
 	}
 	p.update(func(s *spec.State) { s.Phase, s.Error = spec.PhaseRecovering, err.Error() })
@@ -337,6 +343,20 @@ func (p *pipelineState) backOff() int {
 	p.update(func(s *spec.State) { s.Failures, s.RetryAt = n, &at })
 	return n
 }
+
+// finalError is the error of a pipeline that does not start again by itself, which its text says.
+type finalError struct {
+	error
+	pipeline string
+}
+
+func (e finalError) Error() string {
+	end := spec.NotAgain(e.pipeline)
+	return texts.Truncate(e.error.Error(), texts.MaxError-len(end)) + end
+}
+
+// Unwrap returns the cause.
+func (e finalError) Unwrap() error { return e.error }
 
 func environmental(err error) bool {
 	var e Environmental

@@ -3,12 +3,15 @@ package reconcile_test
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/conduit-agent/conduit/reconcile"
 	"github.com/conduit-agent/conduit/reconcile/plan"
 	"github.com/conduit-agent/conduit/spec"
 	"github.com/conduit-agent/conduit/spec/texts"
@@ -206,4 +209,78 @@ func TestErrorsAreBrief(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestDegradedSaysSo has a pipeline fail for good: its error says what starts it again, and names the cause.
+func TestDegradedSaysSo(t *testing.T) {
+	long := errors.New(strings.Repeat("x", 1<<20))
+	for name, c := range map[string]struct {
+		err     error
+		retries int
+	}{"permanent": {fatal{errBroken}, -1}, "no retry is left": {errBroken, 0}, "long": {fatal{long}, -1}} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				w.loop.Policy.MaxRetries = c.retries
+				w.plant.with(func() { w.plant.badPrepare["1"] = c.err })
+				w.declare(pipeline("p", "1"))
+				s := w.state("degraded gen=0 tried=1!")
+				for what, text := range map[string]string{"state": s.Error, "stall": s.Stall.Message} {
+					if !strings.HasSuffix(text, spec.NotAgain("p")) || !strings.HasPrefix(text, c.err.Error()[:4]) ||
+						len(text) > texts.MaxError {
+						t.Errorf("the %s says: %s", what, text)
+					}
+				}
+				if strings.Contains(s.LastAttempt.Error, spec.NotAgain("p")) {
+					t.Errorf("the attempt says: %s", s.LastAttempt.Error)
+				}
+			})
+		})
+	}
+}
+
+// TestShutdownNamesWhatItWaitsFor ends a loop with pipelines that settle at once, soon, and never.
+func TestShutdownNamesWhatItWaitsFor(t *testing.T) {
+	inWorld(t, func(w *world) {
+		var log bytes.Buffer
+		w.log = slog.New(slog.NewTextHandler(&log, nil))
+		w.set = func(l *reconcile.Loop) { l.ShutdownTimeout = 17 * time.Second }
+		w.policy(plan.DefaultPolicy())
+		w.plant.with(func() {
+			w.plant.slowDrain["soon"], w.plant.slowDrain["never"] = 7*time.Second, time.Hour
+			w.plant.hangPrepare["starts"] = true
+		})
+		w.declare(pipeline("p", "1"), pipeline("q", "soon"), pipeline("r", "never"), pipeline("s", "starts"), halted(pipeline("t", "1")))
+		w.end()
+		var got []string
+		for line := range strings.SplitSeq(log.String(), "\n") {
+			if _, pipelines, ok := strings.Cut(line, "pipelines="); ok {
+				got = append(got, pipelines)
+			}
+		}
+		want := []string{`"p, q, r, s" limit=17s`, `"q, r"`, "r", "r", "r"}
+		if !slices.Equal(got, want) {
+			t.Errorf("logged %q, want %q:\n%s", got, want, log.String())
+		}
+		w.start()
+	})
+}
+
+// TestShutdownNamesAFewOfMany has the line of the log stay short.
+func TestShutdownNamesAFewOfMany(t *testing.T) {
+	inWorld(t, func(w *world) {
+		var log bytes.Buffer
+		w.log = slog.New(slog.NewTextHandler(&log, nil))
+		policy := plan.DefaultPolicy()
+		w.policy(policy)
+		var all []spec.Pipeline
+		for i := range 100 {
+			all = append(all, pipeline(fmt.Sprintf("p%02d", i), "1"))
+		}
+		w.declare(all...)
+		w.end()
+		if !strings.Contains(log.String(), "p18, p19 and 80 more\"") {
+			t.Errorf("logged %s", log.String())
+		}
+		w.start()
+	})
 }

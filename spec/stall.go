@@ -73,6 +73,11 @@ func (p *Pipeline) StageKind(id string) string {
 	return StageProcessor
 }
 
+// NotAgain ends the error of a degraded pipeline: it says that the pipeline stays stopped, and how to start it.
+func NotAgain(id string) string {
+	return "; the pipeline does not start again by itself: change it, or run 'conduit pipelines start " + id + "'"
+}
+
 // Failure returns the stall of a pipeline whose run ended with an error at now. before is its previous stall or nil.
 // stage is the qualified id of the failed stage of this kind, or "". refused reports whether the stage refused a
 // record.

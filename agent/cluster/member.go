@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/conduit-agent/conduit/agent/cluster/notice"
 	"github.com/conduit-agent/conduit/agent/cluster/protocol"
 )
 
@@ -274,7 +275,12 @@ func log(to *slog.Logger, n protocol.Notice) {
 	if number > 1 {
 		to = to.With("instance", number)
 	}
-	to.Info("cluster", "component", "cluster", "reason", n.Reason, "pipeline_id", pipeline, "member", n.Other)
+	level := slog.LevelInfo
+	if notice.Warns(n) {
+		level = slog.LevelWarn
+	}
+	to.Log(context.Background(), level, notice.Text(n), "component", "cluster", "reason", n.Reason,
+		"pipeline_id", pipeline, "member", n.Other)
 }
 
 // adopted has a pipeline run or be cleaned up after, or gives it up when its state cannot be taken over.

@@ -4,14 +4,14 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
 // Fields returns what r holds, as text by reference: .Payload.After.id is 7. Raw data is a
-// quoted text, or base64 when it is none.
+// quoted text, as in the readable form of a record.
 func Fields(r *record.Record) map[string]string {
 	fields := map[string]string{".Operation": r.Operation.String()}
 	if len(r.Position) > 0 {
@@ -26,12 +26,7 @@ func Fields(r *record.Record) map[string]string {
 	return fields
 }
 
-func quote(b []byte) string {
-	if utf8.Valid(b) {
-		return fmt.Sprintf("%q", b)
-	}
-	return fmt.Sprintf("base64 %s", text(b))
-}
+func quote(b []byte) string { return strconv.Quote(record.ReadableBytes(b)) }
 
 func dataFields(fields map[string]string, at string, d record.Data) {
 	if b, ok := d.Raw(); ok {

@@ -57,7 +57,7 @@ func Do(ctx context.Context, request rest.DryRunRequest, o Options, lookup ref.L
 	if err != nil {
 		return nil, invalidf("%v", err)
 	}
-	err = r.feed(ctx, run, source, request.Records, advance)
+	err = r.feed(ctx, run, source, &request, advance)
 	if err := errors.Join(err, run.Close(ctx)); err != nil {
 		return nil, err
 	}
@@ -116,10 +116,15 @@ func chooseSource(p *spec.Pipeline, id string) (string, error) {
 // report is a dry run in the making.
 type report struct{ rest.DryRun }
 
-func (r *report) feed(ctx context.Context, run *Run, source string, records []json.RawMessage, advance time.Duration) error {
-	for i, text := range records {
-		var rec record.Record
-		if err := json.Unmarshal(text, &rec); err != nil {
+func (r *report) feed(ctx context.Context, run *Run, source string, request *rest.DryRunRequest,
+	advance time.Duration) error {
+	parse := record.ParseReadable
+	if request.Base64 {
+		parse = func(text []byte) (r record.Record, err error) { return r, json.Unmarshal(text, &r) }
+	}
+	for i, text := range request.Records {
+		rec, err := parse(text)
+		if err != nil {
 			return invalidf("record %d: %v", i+1, err)
 		}
 		if rec.Operation == 0 {
@@ -171,7 +176,7 @@ func (r *report) finish(run *Run, p *spec.Pipeline) {
 func asJSON(records []record.Record) []json.RawMessage {
 	all := make([]json.RawMessage, len(records))
 	for i := range records {
-		b, err := records[i].MarshalJSON()
+		b, err := record.AppendReadable(nil, &records[i])
 		if err != nil { // a value that JSON cannot hold
 			b, _ = json.Marshal(map[string]string{"error": err.Error()})
 		}

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -12,6 +13,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/connector"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/spec"
+	"github.com/conduit-agent/conduit/spec/texts"
 )
 
 // deadLetters is the dead-letter queue of a running pipeline: a destination for records
@@ -64,14 +66,17 @@ func (q *deadLetters) acked(n int) {
 // An error is to stop the pipeline.
 func (q *deadLetters) nack(ctx context.Context, l *deadletter.DeadLetter) error {
 	q.mu.Lock()
-	l.Stopped = !q.window.Nack()
+	var exceeded error
+	if l.Stopped = !q.window.Nack(); l.Stopped {
+		exceeded = q.window.Err()
+	}
 	q.mu.Unlock()
 	if err := q.keep(ctx, l); err != nil {
 		return err
 	}
 	if l.Stopped {
 		return refusedBy(l.RefusedBy,
-			Permanent(fmt.Errorf("%s refused a record: %w; %w", l.RefusedBy, l.Err, deadletter.ErrThreshold)))
+			Permanent(fmt.Errorf("%s refused a record: %w; %w", l.RefusedBy, brief(l.Err), exceeded)))
 	}
 	q.write.Lock()
 	defer q.write.Unlock()
@@ -79,6 +84,15 @@ func (q *deadLetters) nack(ctx context.Context, l *deadletter.DeadLetter) error 
 		return context.Cause(ctx)
 	}
 	return q.put(ctx, l)
+}
+
+// brief returns err with so short a text that what is said after it is not cut off. The dead letter has all of it.
+func brief(err error) error {
+	const most = texts.MaxError / 2
+	if text := err.Error(); len(text) > most {
+		return errors.New(texts.Truncate(text, most))
+	}
+	return err
 }
 
 // put writes a dead letter. One that the destination refuses, as because of a character that its system has no form for, it

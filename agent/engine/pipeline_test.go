@@ -26,6 +26,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 	"github.com/conduit-agent/conduit/reconcile"
 	"github.com/conduit-agent/conduit/spec"
+	"github.com/conduit-agent/conduit/spec/texts"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -532,6 +533,7 @@ func TestDeadLetterQueueWindow(t *testing.T) {
 				t.Errorf("run ended with %v, want an error: %v", err, test.stops)
 			}
 			wantPermanent(t, err)
+			wantRemedies(t, err, test.threshold)
 			if len(w.dlq.records()) != test.deadLetters {
 				t.Errorf("%d dead letters, want %d", len(w.dlq.records()), test.deadLetters)
 			}
@@ -539,6 +541,32 @@ func TestDeadLetterQueueWindow(t *testing.T) {
 				t.Errorf("saved %d although record %d went nowhere", saved, (test.deadLetters+1)*test.every)
 			}
 		})
+	}
+}
+
+// wantRemedies checks that err, if any, names what lets a pipeline run on after refused records, for all that the
+// error of the record is long.
+func wantRemedies(t *testing.T, err error, threshold int) {
+	t.Helper()
+	if err == nil {
+		return
+	}
+	text := texts.TruncateError(err.Error())
+	if !strings.Contains(text, "set window-size: 0 in dead-letter-queue") ||
+		strings.Contains(text, "raise window-nack-threshold") != (threshold > 0) {
+		t.Errorf("no remedies: %v", text)
+	}
+}
+
+// TestLongRefusalNamesTheRemedies has a destination refuse a record with a long error.
+func TestLongRefusalNamesTheRemedies(t *testing.T) {
+	w := newWorld(t)
+	w.source("src", 1)
+	long := errors.New(strings.Repeat("x", 1<<20))
+	w.destination("dst", &fakeDestination{refuse: func(record.Record) error { return long }})
+	err := w.run(func() bool { return false })
+	if wantRemedies(t, err, 0); err == nil || !strings.HasPrefix(err.Error(), "p:dst refused a record: xxx") {
+		t.Errorf("the run ended with %v", err)
 	}
 }
 

@@ -152,7 +152,11 @@ func (e *Expectation) check() error {
 
 // record returns the record, with the defaults of one that is read as number n.
 func (t Record) record(n int) (r record.Record, err error) {
-	r = record.Record{Position: record.Position(t.Position), Operation: record.OperationCreate, Metadata: record.NewMetadata(t.Metadata)}
+	position, err := record.ParseReadableBytes(t.Position)
+	if err != nil {
+		return r, err
+	}
+	r = record.Record{Position: position, Operation: record.OperationCreate, Metadata: record.NewMetadata(t.Metadata)}
 	if t.Position == "" {
 		r.Position = fmt.Append(nil, n+1)
 	}
@@ -174,7 +178,8 @@ func data(v any) (record.Data, error) {
 	case nil:
 		return record.Data{}, nil
 	case string:
-		return record.Raw([]byte(v)), nil
+		b, err := record.ParseReadableBytes(v)
+		return record.Raw(b), err
 	case map[string]any:
 		m, _ := record.FromYAML(v).(map[string]any)
 		return record.Structured(m), nil

@@ -5,6 +5,7 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"strconv"
 
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/spec"
@@ -102,6 +103,13 @@ func (c *Client) Rollback(ctx context.Context, id string, revision int64, option
 	return with[rest.Pipeline](ctx, c, http.MethodPost, at(pipelines, id, "/rollback"), rest.Rollback{Revision: revision}, options)
 }
 
+// RollbackFile writes what the revision declared, but for the status, to the file that declares the pipeline.
+func (c *Client) RollbackFile(ctx context.Context, id string, revision int64, options ...Option) (
+	rest.Pipeline, string, error) {
+	return with[rest.Pipeline](ctx, c, http.MethodPost, at(pipelines, id, "/rollback"),
+		rest.Rollback{Revision: revision, File: true}, options)
+}
+
 // Adopt hands a pipeline over to the file that declares it. path may be empty if only
 // one does.
 func (c *Client) Adopt(ctx context.Context, id, path string, options ...Option) (rest.Pipeline, string, error) {
@@ -117,6 +125,14 @@ func (c *Client) Release(ctx context.Context, id string, options ...Option) (res
 func (c *Client) Export(ctx context.Context, id string) ([]byte, error) {
 	var file []byte
 	_, err := c.call(ctx, http.MethodPost, at(pipelines, id, "/export"), nil, &file, nil)
+	return file, err
+}
+
+// ExportRevision returns what a revision of a pipeline declared as a pipeline file.
+func (c *Client) ExportRevision(ctx context.Context, id string, revision int64) ([]byte, error) {
+	var file []byte
+	_, err := c.call(ctx, http.MethodPost, at(pipelines, id, "/export"), nil, &file,
+		[]Option{Query("revision", strconv.FormatInt(revision, 10))})
 	return file, err
 }
 

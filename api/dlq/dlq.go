@@ -3,7 +3,6 @@ package dlq
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"net/http"
 	"strconv"
@@ -94,7 +93,7 @@ func (s *DeadLetters) Get(_ http.ResponseWriter, r *http.Request) (any, error) {
 		return nil, err
 	}
 	l, err := s.Store.Get(r.Context(), r.PathValue("id"), id)
-	return found(s, r, l, err)
+	return s.readable(r, l, err)
 }
 
 // Update replaces the record of a dead letter.
@@ -107,14 +106,22 @@ func (s *DeadLetters) Update(w http.ResponseWriter, r *http.Request) (any, error
 	if err := jsonhttp.Read(w, r, &body); err != nil {
 		return nil, err
 	}
-	var edited record.Record
-	if err := json.Unmarshal(body.Record, &edited); err != nil {
+	edited, err := record.ParseReadable(body.Record)
+	if err != nil {
 		return nil, jsonhttp.FieldError(spec.CodeInvalid, "record", err.Error())
 	}
 	if len(edited.Position) == 0 {
 		return nil, jsonhttp.FieldError(spec.CodeRequired, "record.position", "record.position is missing; leave it as it was")
 	}
 	l, err := s.Store.Edit(r.Context(), r.PathValue("id"), id, &edited)
+	return s.readable(r, l, err)
+}
+
+// readable answers with a dead letter, whose record is stored in the JSON form, in the form that people read.
+func (s *DeadLetters) readable(r *http.Request, l rest.DeadLetter, err error) (any, error) {
+	if err == nil && len(l.Record) > 0 {
+		l.Record, err = record.Readable(l.Record)
+	}
 	return found(s, r, l, err)
 }
 

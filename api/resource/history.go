@@ -1,6 +1,7 @@
 package resource
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -14,7 +15,12 @@ import (
 )
 
 // History lists and compares the revisions of pipelines, and restores them.
-type History struct{ Base }
+type History struct {
+	Base
+	// WriteFile puts p into the file of its owner in place of what the file declares of it, and returns when desired
+	// state is in line with the file, or why the file is as it was. nil: files cannot be written.
+	WriteFile func(ctx context.Context, owner spec.Owner, p *spec.Pipeline) error
+}
 
 // List answers for pipelines that are deleted, too.
 func (s *History) List(_ http.ResponseWriter, r *http.Request) (any, error) {
@@ -53,7 +59,7 @@ func (s *History) Purge(_ http.ResponseWriter, r *http.Request) (any, error) {
 }
 
 // Rollback declares what a revision declared, but for the status: what runs goes on
-// running, and what is stopped stays so.
+// running, and what is stopped stays so. That of a file is written to the file if the request says so.
 func (s *History) Rollback(w http.ResponseWriter, r *http.Request) (any, error) {
 	var body rest.Rollback
 	if err := jsonhttp.Read(w, r, &body); err != nil {
@@ -64,21 +70,71 @@ func (s *History) Rollback(w http.ResponseWriter, r *http.Request) (any, error) 
 	if err != nil {
 		return nil, err
 	}
+	restore := func(p *spec.Pipeline) error {
+		was, err := revisionOf(revisions, id, body.Revision)
+		if err != nil {
+			return err
+		}
+		status := p.Status
+		*p = *was.Clone()
+		p.Status = status
+		return nil
+	}
+	if body.File {
+		d, err := s.restoreFile(r, id, body.Revision, restore)
+		return s.present(w, d, err)
+	}
 	d, err := s.edit(w, r, &desired.Edit{
-		ID: id, Current: pipelineTag, Origin: fmt.Sprintf("rollback to %d", body.Revision),
-		Apply: func(p *spec.Pipeline) error {
-			i := slices.IndexFunc(revisions, func(v spec.Revision) bool { return v.Number == body.Revision && v.Spec != nil })
-			if i < 0 {
-				return rest.Errorf(rest.NotFound, rest.ReasonRevisionNotFound, "revision %d of pipeline %q not found", body.Revision, id).
-					With("configPath", "revision").Suggest("GET /v1/pipelines/%s/history lists the revisions there are", id)
-			}
-			status := p.Status
-			*p = *revisions[i].Spec.Clone()
-			p.Status = status
-			return nil
-		},
+		ID: id, Current: pipelineTag, Origin: fmt.Sprintf("rollback to %d", body.Revision), Apply: restore,
 	})
+	var owned *rest.Error
+	if errors.As(err, &owned) && owned.Reason == rest.ReasonOwnedByFile && s.WriteFile != nil {
+		owned.Suggest("have the revision written to the file: \"file\": true")
+	}
 	return s.present(w, d, err)
+}
+
+// restoreFile writes what restore makes of a pipeline to the file that declares it.
+func (s *History) restoreFile(r *http.Request, id string, revision int64,
+	restore func(p *spec.Pipeline) error) (*spec.Declaration, error) {
+	d, err := s.Desired.Pipeline(r.Context(), id)
+	switch {
+	case err != nil:
+		return nil, err
+	case d.Owner.Kind != spec.OwnerFile:
+		return nil, jsonhttp.FieldError(spec.CodeInvalid, "file",
+			fmt.Sprintf("pipeline %q belongs to the API, not to a file", id))
+	case s.WriteFile == nil:
+		return nil, jsonhttp.NotFound()
+	}
+	if err := desired.Matches(r, pipelineTag(&d.Pipeline)); err != nil {
+		return nil, err
+	}
+	p := d.Pipeline.Clone()
+	if err := restore(p); err != nil {
+		return nil, err
+	}
+	if err := s.WriteFile(r.Context(), d.Owner, p); err != nil {
+		if r.Context().Err() != nil {
+			return nil, r.Context().Err()
+		}
+		return nil, rest.Errorf(rest.FailedPrecondition, rest.ReasonFileNotWritten,
+			"cannot write revision %d to %s: %v", revision, d.Owner.Path, err).
+			With("file", d.Owner.Path).
+			Suggest("save the text of POST /v1/pipelines/%s/export?revision=%d in the file yourself", id, revision)
+	}
+	return s.Desired.Pipeline(r.Context(), id)
+}
+
+// revisionOf returns what the revision of the pipeline declared.
+func revisionOf(revisions []spec.Revision, id string, number int64) (*spec.Pipeline, error) {
+	i := slices.IndexFunc(revisions, func(v spec.Revision) bool { return v.Number == number && v.Spec != nil })
+	if i < 0 {
+		return nil, rest.Errorf(rest.NotFound, rest.ReasonRevisionNotFound,
+			"revision %d of pipeline %q not found", number, id).
+			With("configPath", "revision").Suggest("GET /v1/pipelines/%s/history lists the revisions there are", id)
+	}
+	return revisions[i].Spec, nil
 }
 
 // wordRunning stands for the generation that runs.

@@ -19,14 +19,42 @@ const MediaYAML = "application/yaml"
 // Transfer writes pipelines as files, and reads them.
 type Transfer struct{ Base }
 
-// Export answers with a pipeline file. Secrets are left out of it as they are elsewhere.
+// Export answers with a pipeline file, of a revision if the request names one: that of a deleted pipeline, too. Secrets
+// are left out of it as they are elsewhere.
 func (s *Transfer) Export(w http.ResponseWriter, r *http.Request) (any, error) {
+	if wanted := r.URL.Query().Get("revision"); wanted != "" {
+		return s.exportRevision(w, r, wanted)
+	}
 	d, err := s.Desired.Pipeline(r.Context(), r.PathValue("id"))
 	if err != nil {
 		return nil, err
 	}
 	w.Header().Set("ETag", desired.Tag(d.Pipeline))
 	jsonhttp.Write(w, http.StatusOK, MediaYAML, exported(s.view(r), &d.Pipeline))
+	return nil, nil
+}
+
+func (s *Transfer) exportRevision(w http.ResponseWriter, r *http.Request, wanted string) (any, error) {
+	id := r.PathValue("id")
+	number, err := strconv.ParseInt(wanted, 10, 64)
+	if err != nil {
+		return nil, jsonhttp.FieldError(spec.CodeInvalid, "revision",
+			fmt.Sprintf("revision must be a number, not %q", wanted))
+	}
+	revisions, err := s.Desired.History(r.Context(), id)
+	if err != nil {
+		return nil, err
+	}
+	if len(revisions) == 0 {
+		if _, err := s.Desired.Pipeline(r.Context(), id); err != nil {
+			return nil, err
+		}
+	}
+	p, err := revisionOf(revisions, id, number)
+	if err != nil {
+		return nil, err
+	}
+	jsonhttp.Write(w, http.StatusOK, MediaYAML, exported(s.view(r), p))
 	return nil, nil
 }
 

@@ -26,7 +26,7 @@ type DeadLetter struct {
 	Bytes      int64           `json:"bytes"`
 
 	Refusals []Refusal       `json:"refusals,omitempty" doc:"The first and the last ones, oldest first; not in lists."`
-	Record   json.RawMessage `json:"record,omitempty" doc:"The record as it was refused, or edited; not in lists."`
+	Record   json.RawMessage `json:"record,omitempty" doc:"The record as it was refused, or edited; not in lists. The position and raw data are text; bytes that are no text are base64 behind \"base64:\"."`
 }
 
 // DeadLetterStage is where in a pipeline a record was refused.

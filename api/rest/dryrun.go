@@ -11,7 +11,8 @@ type DryRunRequest struct {
 	File     string            `json:"file" doc:"Content of a pipeline file."`
 	Pipeline string            `json:"pipeline,omitempty" doc:"Id of the pipeline, when the file declares several."`
 	Source   string            `json:"source,omitempty" doc:"Id of the source that reads the records, when the pipeline has several."`
-	Records  []json.RawMessage `json:"records" doc:"Records as the file destination writes them; all but the payload may be left out."`
+	Records  []json.RawMessage `json:"records" doc:"Records in the form of a dead letter; all but the payload may be left out. Raw data is text, or base64 behind \"base64:\"."`
+	Base64   bool              `json:"base64,omitempty" doc:"Positions and raw data of the records are in base64, as in a file in the format opencdc/json."`
 	Start    *time.Time        `json:"start,omitempty" doc:"Time at the beginning; now when left out."`
 	Advance  string            `json:"advance,omitempty" doc:"Time that passes after the last record, for windows to end, such as 1m."`
 }

@@ -73,6 +73,7 @@ const (
 	ReasonOwnedByFile          = "orchestrator.immutable_provisioned_by_config"
 	ReasonNoFile               = "pipeline.no_file_declares_it"
 	ReasonRevisionNotFound     = "pipeline.revision_not_found"
+	ReasonFileNotWritten       = "pipeline.file_not_written"
 	ReasonPlanStale            = "provisioning.plan_stale"
 	ReasonChanged              = "request.resource_changed"
 	ReasonBusy                 = "request.busy"

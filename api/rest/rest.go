@@ -323,6 +323,7 @@ type Stop struct {
 // Rollback says which revision to go back to.
 type Rollback struct {
 	Revision int64 `json:"revision"`
+	File     bool  `json:"file,omitempty" doc:"Write it to the file that declares the pipeline. Without this, a pipeline of a file is left alone."`
 }
 
 // Adopt says who takes a pipeline over: a file, or the API from the file that has it.

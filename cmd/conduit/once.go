@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/conduit-agent/conduit/agent"
@@ -185,7 +186,7 @@ func counts(a *agent.Agent, id string) (read, refused uint64) {
 func failure(r *waiting.Rest) string {
 	switch a := r.State.LastAttempt; {
 	case r.State.Phase == spec.PhaseDegraded:
-		return "degraded: " + r.State.Error
+		return "degraded: " + strings.TrimSuffix(r.State.Error, spec.NotAgain(r.ID)) // this agent ends with it
 	case !r.Applied && a != nil:
 		return fmt.Sprintf("generation %d cannot start: %s", a.Generation, a.Error)
 	case !r.Applied:

@@ -170,8 +170,22 @@ func (fakeCatalog) Plugins(context.Context) ([]plugins.Installed, []plugins.Prob
 	return fakePlugins, []plugins.Problem{{Path: "connectors/notes.txt", Reason: "it is not\nexecutable"}}
 }
 
+// fakeProcessor is that of a module.
+type fakeProcessor struct{ sdk.ProcessorBase }
+
+func (fakeProcessor) Configure(context.Context, map[string]string) error { return nil }
+
+func (fakeProcessor) Process(context.Context, *sdk.ProcessBatch) error { return nil }
+
+func (fakeProcessor) Parameters() sdk.Parameters {
+	return sdk.Parameters{"field": {Description: "What it changes.", Type: sdk.TypeString, Validations: []sdk.Validation{{Type: sdk.ValidationRequired}}}}
+}
+
 func (fakeCatalog) KnownProcessors(context.Context) *processor.Registry {
-	return &processor.Registry{Builtin: processor.Builtins()}
+	return &processor.Registry{Builtin: processor.Builtins(), Standalone: func() []sdk.ProcessorPlugin {
+		return []sdk.ProcessorPlugin{{Name: "mine", Version: "v0.2.0", Author: "Somebody", Summary: "Does \x1b[31mthings.",
+			New: func() sdk.Processor { return fakeProcessor{} }}}
+	}}
 }
 
 func (fakeCatalog) Plugin(_ context.Context, ref string) (plugins.Installed, error) {

@@ -1,22 +1,19 @@
 package processor_test
 
 import (
-	"bytes"
 	"context"
 	"flag"
 	"fmt"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"go.yaml.in/yaml/v3"
 
 	"github.com/conduit-agent/conduit/plugins/connector"
 	"github.com/conduit-agent/conduit/plugins/processor"
+	"github.com/conduit-agent/conduit/plugins/processor/examples"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/schema"
 	"github.com/conduit-agent/conduit/plugins/sdk"
@@ -25,29 +22,7 @@ import (
 
 var update = flag.Bool("update", false, "write the pages of the processors into README.md")
 
-// example is what a processor makes of one record. In its file, text is raw data, an
-// object structured data.
-type example struct {
-	Title     string            `yaml:"title"`
-	Settings  map[string]string `yaml:"settings"`
-	Condition string            `yaml:"condition"`
-	Schemas   []string          `yaml:"schemas"` // that are registered, with the ids 1, 2, …
-	Before    []exampleRecord   `yaml:"before"`  // records that went before
-	In        exampleRecord     `yaml:"in"`
-	Out       []exampleRecord   `yaml:"out"`
-	Error     string            `yaml:"error"` // why the record is refused
-	NoRun     bool              `yaml:"norun"` // it needs a service; tests of its package run it
-}
-
-type exampleRecord struct {
-	Operation string            `yaml:"operation,omitempty"`
-	Metadata  map[string]string `yaml:"metadata,omitempty,flow"`
-	Key       any               `yaml:"key,omitempty,flow"`
-	Before    any               `yaml:"before,omitempty,flow"`
-	After     any               `yaml:"after,omitempty,flow"`
-}
-
-func (e exampleRecord) record(t *testing.T) record.Record {
+func exampleRecord(t *testing.T, e examples.Record) record.Record {
 	t.Helper()
 	r := record.Record{Position: record.Position("1"), Operation: record.OperationCreate, Metadata: record.NewMetadata(e.Metadata)}
 	if e.Operation != "" {
@@ -75,19 +50,13 @@ func exampleData(t *testing.T, v any) record.Data {
 	return record.Data{}
 }
 
-func examplesOf(t *testing.T, name string) []example {
+func examplesOf(t *testing.T, name string) []examples.Example {
 	t.Helper()
-	b, err := os.ReadFile(filepath.Join("testdata", "examples", name+".yaml"))
-	if err != nil {
-		t.Fatal(err)
+	all, err := examples.Of(name)
+	if err != nil || len(all) == 0 {
+		t.Fatalf("%s has %d examples: %v", name, len(all), err)
 	}
-	var examples []example
-	d := yaml.NewDecoder(bytes.NewReader(b))
-	d.KnownFields(true)
-	if err := d.Decode(&examples); err != nil {
-		t.Fatalf("%s: %v", name, err)
-	}
-	return examples
+	return all
 }
 
 // TestExamples runs all examples but those that need a service: their settings are checked, and
@@ -108,7 +77,7 @@ func TestExamples(t *testing.T) {
 }
 
 // declareExample returns the processor of an example, the settings of which are right.
-func declareExample(t *testing.T, plugin sdk.ProcessorPlugin, e example) (processor.Options, []spec.Processor) {
+func declareExample(t *testing.T, plugin sdk.ProcessorPlugin, e examples.Example) (processor.Options, []spec.Processor) {
 	t.Helper()
 	schemas, ctx := &schema.Memory{}, context.Background()
 	for i, text := range e.Schemas {
@@ -124,7 +93,7 @@ func declareExample(t *testing.T, plugin sdk.ProcessorPlugin, e example) (proces
 	return o, declared
 }
 
-func runExample(t *testing.T, o processor.Options, declared []spec.Processor, e example) {
+func runExample(t *testing.T, o processor.Options, declared []spec.Processor, e examples.Example) {
 	t.Helper()
 	ctx := context.Background()
 	c, err := processor.Open(ctx, "p", declared, o)
@@ -137,18 +106,18 @@ func runExample(t *testing.T, o processor.Options, declared []spec.Processor, e 
 		}
 	}()
 	for i, r := range e.Before {
-		if _, err := c.Process(ctx, -i, []record.Record{r.record(t)}); err != nil {
+		if _, err := c.Process(ctx, -i, []record.Record{exampleRecord(t, r)}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	out, err := c.Process(ctx, 1, []record.Record{e.In.record(t)})
+	out, err := c.Process(ctx, 1, []record.Record{exampleRecord(t, e.In)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	compareExample(t, e, out)
 }
 
-func compareExample(t *testing.T, e example, out connector.Outcome) {
+func compareExample(t *testing.T, e examples.Example, out connector.Outcome) {
 	t.Helper()
 	if e.Error != "" {
 		if len(out.Refused) != 1 || !strings.Contains(out.Refused[0].Err.Error(), e.Error) {
@@ -165,7 +134,7 @@ func compareExample(t *testing.T, e example, out connector.Outcome) {
 		got = append(got, emitted.Records...)
 	}
 	for _, r := range e.Out {
-		want = append(want, r.record(t))
+		want = append(want, exampleRecord(t, r))
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("records (-want +got):\n%s", diff)
@@ -203,14 +172,9 @@ func wantEverySetting(t *testing.T, plugin sdk.ProcessorPlugin, set map[string]s
 }
 
 func TestEveryExampleIsOfAProcessor(t *testing.T) {
-	files, err := filepath.Glob("testdata/examples/*.yaml")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("%d files, %v", len(files), err)
-	}
-	for _, f := range files {
-		name := strings.TrimSuffix(filepath.Base(f), ".yaml")
+	for _, name := range examples.Names() {
 		if !slices.ContainsFunc(processor.Builtins(), func(p sdk.ProcessorPlugin) bool { return p.Name == name }) {
-			t.Errorf("%s: there is no processor %s", f, name)
+			t.Errorf("there is no processor %s", name)
 		}
 	}
 }

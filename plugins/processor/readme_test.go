@@ -1,7 +1,6 @@
 package processor_test
 
 import (
-	"bytes"
 	"cmp"
 	"fmt"
 	"maps"
@@ -9,8 +8,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"go.yaml.in/yaml/v3"
 
 	"github.com/conduit-agent/conduit/plugins/processor"
 	"github.com/conduit-agent/conduit/plugins/sdk"
@@ -62,7 +59,11 @@ func writePage(t *testing.T, w *strings.Builder, p sdk.ProcessorPlugin) {
 		fmt.Fprintf(w, "| `%s` | %s | %s%s |\n", name, def, strings.ReplaceAll(param.Description, "|", `\|`), rules(param))
 	}
 	for _, e := range examplesOf(t, p.Name) {
-		fmt.Fprintf(w, "\n**%s**\n\n```yaml\n%s```\n", e.Title, exampleText(t, e))
+		text, err := e.Text()
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(w, "\n**%s**\n\n```yaml\n%s```\n", e.Title, text)
 	}
 }
 
@@ -80,35 +81,4 @@ func rules(p sdk.Parameter) string {
 		return ""
 	}
 	return " (" + strings.Join(all, "; ") + ")"
-}
-
-// exampleText is the example as YAML: the declaration, and the records in comments of it.
-func exampleText(t *testing.T, e example) string {
-	var text bytes.Buffer
-	write := func(v any) {
-		enc := yaml.NewEncoder(&text)
-		enc.SetIndent(2)
-		if err := enc.Encode(v); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if e.Condition != "" {
-		write(map[string]any{"condition": e.Condition})
-	}
-	if len(e.Settings) > 0 {
-		write(map[string]any{"settings": e.Settings})
-	}
-	for _, r := range e.Before {
-		write(map[string]any{"before": r})
-	}
-	write(map[string]any{"in": e.In})
-	switch {
-	case e.Error != "":
-		write(map[string]any{"refused": e.Error})
-	case len(e.Out) == 0:
-		fmt.Fprintln(&text, "out: []")
-	default:
-		write(map[string]any{"out": e.Out})
-	}
-	return text.String()
 }

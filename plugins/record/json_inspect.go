@@ -2,6 +2,8 @@ package record
 
 import (
 	"encoding/base64"
+	"encoding/json"
+	"fmt"
 	"strconv"
 	"strings"
 )
@@ -22,6 +24,45 @@ func AppendInspectJSON(dst []byte, r *Record) ([]byte, error) {
 		return dst, err
 	}
 	return append(dst, '}', '}'), nil
+}
+
+// ParseInspectJSON reads the form that AppendInspectJSON writes.
+func ParseInspectJSON(text []byte) (r Record, err error) {
+	type data struct {
+		Raw        []byte          `json:"rawData"`
+		Structured json.RawMessage `json:"structuredData"`
+	}
+	var in struct {
+		Position  []byte            `json:"position"`
+		Operation string            `json:"operation"`
+		Metadata  map[string]string `json:"metadata"`
+		Key       *data             `json:"key"`
+		Payload   struct {
+			Before *data `json:"before"`
+			After  *data `json:"after"`
+		} `json:"payload"`
+	}
+	if err := json.Unmarshal(text, &in); err != nil {
+		return r, fmt.Errorf("cannot parse record: %w", err)
+	}
+	r = Record{Position: in.Position, Metadata: NewMetadata(in.Metadata)}
+	if name := strings.ToLower(strings.TrimPrefix(in.Operation, "OPERATION_")); name != "unspecified" {
+		if r.Operation, err = ParseOperation(name); err != nil {
+			return r, fmt.Errorf("cannot parse record: %w", err)
+		}
+	}
+	for to, from := range map[*Data]*data{&r.Key: in.Key, &r.Before: in.Payload.Before, &r.After: in.Payload.After} {
+		switch {
+		case from == nil:
+		case from.Structured != nil:
+			if err := to.UnmarshalJSON(from.Structured); err != nil {
+				return r, err
+			}
+		default:
+			*to = Raw(append([]byte{}, from.Raw...))
+		}
+	}
+	return r, nil
 }
 
 func (d Data) appendInspectJSON(dst []byte) ([]byte, error) {

@@ -33,12 +33,17 @@ func CheckFormat(settings map[string]string) []SettingError {
 	return nil
 }
 
+// formatReadable is the form that people read: text as text.
+const formatReadable = "opencdc/text"
+
 const settingFormatOptions = "sdk.record.format.options"
 
 // newFormat returns the format of that name, nil for the default JSON form. A template
 // executes within timeLimit.
 func newFormat(name, options string, timeLimit *template.TimeLimit) (Format, error) {
 	switch name {
+	case formatReadable:
+		return record.AppendReadable, nil
 	case "debezium/json":
 		return newDebezium(options)
 	case "template":

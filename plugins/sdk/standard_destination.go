@@ -22,7 +22,7 @@ type destinationOptions struct {
 	BatchDelay     time.Duration `json:"sdk.batch.delay" default:"0" desc:"Longest wait for more records before a write."`
 	RatePerSecond  float64       `json:"sdk.rate.perSecond" default:"0" validate:"gt=-1" desc:"Most records per second. 0: no limit."`
 	RateBurst      int           `json:"sdk.rate.burst" default:"0" validate:"gt=-1" desc:"Most records at once under a rate limit. 0: the records of one second."`
-	Format         string        `json:"sdk.record.format" default:"opencdc/json" validate:"inclusion=opencdc/json|debezium/json|template" desc:"Format of records that are written as text."`
+	Format         string        `json:"sdk.record.format" default:"opencdc/json" validate:"inclusion=opencdc/json|opencdc/text|debezium/json|template" desc:"Format of records that are written as text. opencdc/json has raw data in base64, opencdc/text as text."`
 	FormatOptions  string        `json:"sdk.record.format.options" desc:"The template, or a comma list of options such as debezium.schema.name=orders."`
 	PayloadEnabled bool          `json:"sdk.schema.extract.payload.enabled" default:"true" desc:"Whether payloads that name a schema are decoded."`
 	KeyEnabled     bool          `json:"sdk.schema.extract.key.enabled" default:"true" desc:"Whether keys that name a schema are decoded."`

@@ -274,10 +274,10 @@ func TestTheDemoLogsWhatTheSpecNames(t *testing.T) {
 		ConnectorID    string `json:"connector_id"`
 		PluginName     string `json:"plugin_name"`
 		Record         struct {
-			Position  []byte
+			Position  string
 			Operation string
 			Metadata  map[string]string
-			Key       []byte
+			Key       string
 			Payload   struct {
 				Before any
 				After  struct{ Airline, ScheduledDeparture string }
@@ -299,7 +299,7 @@ func TestTheDemoLogsWhatTheSpecNames(t *testing.T) {
 		t.Errorf("fields of the line: %+v", line)
 	}
 	r := line.Record
-	if string(r.Position) != "1" || r.Operation != "create" || len(r.Key) == 0 || r.Payload.Before != nil || r.Payload.After.Airline == "" {
+	if r.Position != "1" || r.Operation != "create" || len(r.Key) == 0 || r.Payload.Before != nil || r.Payload.After.Airline == "" {
 		t.Errorf("record: %+v", r)
 	}
 	if _, err := time.Parse(time.RFC3339Nano, r.Payload.After.ScheduledDeparture); err != nil {

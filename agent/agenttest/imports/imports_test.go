@@ -91,7 +91,7 @@ agent/cluster/declared:  agent/cluster agent/cluster/protocol agent/cluster/term
 agent/cluster/letters:   agent/cluster agent/cluster/protocol agent/deadletters agent/engine/commit agent/engine/deadletter api/rest spec
 agent/cluster/versions:  agent/cluster agent/cluster/protocol reconcile spec
 agent/cluster/pgkv:      agent/cluster/protocol plugins/builtin/postgres/pg
-agent/cluster:           agent/cluster/protocol spec
+agent/cluster:           agent/cluster/notice agent/cluster/protocol spec
 agent/membership:        agent/access agent/cluster agent/cluster/* agent/config agent/deadletters agent/engine agent/engine/* agent/replay agent/store agent/telemetry api/dlq api/rest plugins/schema reconcile spec
 agent/notification:      spec
 agent/migrate:           agent/store agent/store/conduitstate api/client api/rest spec
@@ -100,7 +100,7 @@ agent/agenttest agent/agenttest/*: agent agent/agenttest agent/config agent/deli
 cmd/conduit/terminal cmd/conduit/logging: cmd/conduit/terminal
 cmd/conduit/docs:        . agent/config api/web cmd/conduit/cli cmd/conduit/scaffold plugins/builtin plugins/processor plugins/sdk
 cmd/conduit/cli:         agent agent/config api/client api/rest cmd/conduit/terminal plugins plugins/processor plugins/sdk spec
-cmd/conduit/*:           agent/* api/client api/rest cmd/conduit/* plugins plugins/processor plugins/sandbox plugins/sdk plugins/sdk/starter plugins/spoollog reconcile/watch spec
+cmd/conduit/*:           agent/* api/client api/rest cmd/conduit/* plugins plugins/processor plugins/processor/examples plugins/sandbox plugins/sdk plugins/sdk/starter plugins/spoollog reconcile/watch spec
 cmd/conduit:             agent agent/* api/client api/rest cmd/conduit/* plugins/sandbox spec
 `
 

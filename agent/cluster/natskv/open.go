@@ -143,7 +143,7 @@ func (s *Store) Ready(ctx context.Context, o Options) error {
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("cannot open the stream %s: %w", want.Name, err)
+		return fmt.Errorf("cannot open the stream %s: %w%s", want.Name, err, remedy(err, o.Replicas))
 	}
 	if wrong := differences(want, stream.CachedInfo().Config); len(wrong) > 0 {
 		return &UnfitError{wrong}
@@ -151,6 +151,34 @@ func (s *Store) Ready(ctx context.Context, o Options) error {
 	s.begun.Store(stream.CachedInfo().Created.UnixNano())
 	s.stream.Store(&stream)
 	return nil
+}
+
+// The codes of errors of JetStream that the client has no names for.
+const (
+	codeNoPeers             = 10005 // the servers of the cluster that can keep a stream are too few
+	codeReplicasUnsupported = 10074 // the server is none of a cluster
+)
+
+// remedy says what mends an error of JetStream, "" when that is not known.
+func remedy(err error, replicas int) string {
+	const noJetStream = ": start the server with --jetstream, and allow JetStream to the account"
+	if errors.Is(err, nats.ErrNoResponders) { // nobody takes the requests of JetStream
+		return noJetStream
+	}
+	var answer jetstream.JetStreamError
+	if !errors.As(err, &answer) || answer.APIError() == nil {
+		return ""
+	}
+	switch answer.APIError().ErrorCode {
+	case codeReplicasUnsupported:
+		return fmt.Sprintf(": this is a single server, which keeps one copy, and cluster.nats.replicas is %d; "+
+			"set cluster.nats.replicas to 1, or connect to a cluster of %d servers", replicas, max(3, replicas))
+	case codeNoPeers:
+		return fmt.Sprintf(": cluster.nats.replicas is %d; start as many servers with JetStream, or set fewer", replicas)
+	case jetstream.JSErrCodeJetStreamNotEnabled, jetstream.JSErrCodeJetStreamNotEnabledForAccount:
+		return noJetStream
+	}
+	return ""
 }
 
 // differences returns what a stream lacks. Its number of replicas and its limits are up to

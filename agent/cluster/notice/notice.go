@@ -43,6 +43,9 @@ var texts = map[protocol.Reason]string{
 	protocol.Unplaced:     "no member of the cluster that takes pipelines has the labels that the pipeline asks for",
 }
 
+// Warns reports whether people should see the notice.
+func Warns(n protocol.Notice) bool { return warned[n.Reason] }
+
 // warned are the reasons of notices that people should see.
 var warned = map[protocol.Reason]bool{
 	protocol.SessionLost: true, protocol.NameTaken: true, protocol.TookOver: true, protocol.Fenced: true, protocol.RolledBack: true,
@@ -71,7 +74,7 @@ func (l *Log) Add(n protocol.Notice) {
 	if number > 1 {
 		e.Message = fmt.Sprintf("instance %d: %s", number, e.Message)
 	}
-	if warned[n.Reason] {
+	if Warns(n) {
 		e.Type = "warning"
 	}
 	l.mu.Lock()

@@ -7,6 +7,7 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -91,12 +92,10 @@ func visible(text string) string {
 	}, text[:min(len(text), most)])
 }
 
-// ErrThreshold says that more records were refused than the pipeline tolerates.
-var ErrThreshold = errors.New("the dead-letter queue's window-nack-threshold is exceeded")
-
 // Window is a sliding window over the last size records that counts the refused ones.
 // Once there are more than threshold, it stays exceeded.
 type Window struct {
+	declared        *spec.DLQ
 	size, threshold int
 	seen            int64   // records counted
 	refused         []int64 // numbers of the refused ones within the window; at most threshold+1
@@ -105,11 +104,23 @@ type Window struct {
 
 // NewWindow returns the window of a declared dead-letter queue, in which nothing was refused.
 func NewWindow(declared *spec.DLQ) Window {
-	w := Window{size: declared.WindowSize, threshold: declared.WindowNackThreshold}
+	w := Window{declared: declared, size: declared.WindowSize, threshold: declared.WindowNackThreshold}
 	if !declared.Tolerant() {
 		w.size = 1 // the first refusal exceeds it, whatever its size
 	}
 	return w
+}
+
+// Err returns the error of a pipeline that more records were refused than the window tolerates. It names the remedies.
+func (w *Window) Err() error {
+	const exceeded = "the dead-letter queue's window-nack-threshold is exceeded: "
+	if !w.declared.Tolerant() {
+		return errors.New(exceeded + "it tolerates no refused record; correct the cause, or set window-size: 0 in " +
+			"dead-letter-queue to tolerate any number")
+	}
+	return fmt.Errorf(exceeded+"more than %d of the latest %d records were refused; correct the cause, raise "+
+		"window-nack-threshold, or set window-size: 0 in dead-letter-queue to tolerate any number",
+		w.declared.WindowNackThreshold, w.declared.WindowSize)
 }
 
 // Ack counts n records that were not refused.

@@ -2,7 +2,7 @@
 
 import { h, signal } from './ui.js';
 import * as agent from './agent.js';
-import { asText, bytes, clock, count, fromBase64, plural } from './format.js';
+import { bytes, clock, count, plural } from './format.js';
 import { action, ask, empty } from './parts.js';
 
 const blank = { error: '', key: '', stage: '', since: '', until: '' };
@@ -147,7 +147,7 @@ function list(p) {
 /** Raw data of a record as text. */
 function readable(record) {
   return Object.entries({ key: record.key, before: record.payload?.before, after: record.payload?.after })
-    .map(([name, v]) => [name, typeof v === 'string' ? asText(fromBase64(v)) : null]).filter(([, v]) => v);
+    .map(([name, v]) => [name, typeof v === 'string' && !v.startsWith('base64:') ? v : null]).filter(([, v]) => v);
 }
 
 const fact = (name, value) => [h('dt', null, name), h('dd', null, value)];
@@ -172,7 +172,7 @@ function editor() {
   let wrong = '';
   try { JSON.parse(edited()); } catch (e) { wrong = e.message; }
   return h('form', { class: 'stack', onsubmit: (e) => { e.preventDefault(); save(); } },
-    h('label', { for: 'dead-letter-record' }, 'Record; raw data is in base64'),
+    h('label', { for: 'dead-letter-record' }, 'Record; raw data is text, or base64 behind base64:'),
     h('textarea', { id: 'dead-letter-record', class: 'lines', rows: 16, spellcheck: 'false', value: edited(), oninput: (e) => edited.set(e.target.value) }),
     wrong ? h('p', { class: 'problem bad', role: 'alert' }, wrong) : null,
     h('div', { class: 'actions' }, h('button', { type: 'button', onclick: () => edited.set(null) }, 'Cancel'), h('button', { class: 'primary', disabled: !!wrong }, 'Save')));

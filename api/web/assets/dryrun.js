@@ -2,6 +2,7 @@
 
 import { h, signal } from './ui.js';
 import * as agent from './agent.js';
+import { readableRecord } from './format.js';
 import { empty } from './parts.js';
 import { tree } from './inspector.js';
 
@@ -10,9 +11,6 @@ const result = signal(null);
 const state = signal('');
 let of = '';
 
-const operation = (o) => o.slice('OPERATION_'.length).toLowerCase();
-const data = (d) => (d ? d.structuredData ?? d.rawData ?? null : null);
-const written = (r) => ({ position: r.position, operation: operation(r.operation), metadata: r.metadata, key: data(r.key), payload: { before: data(r.payload.before), after: data(r.payload.after) } });
 const line = (r) => JSON.stringify(r, (_, v) => (typeof v === 'bigint' ? (JSON.rawJSON ? JSON.rawJSON(String(v)) : Number(v)) : v));
 
 const wanted = 5;
@@ -24,7 +22,7 @@ function take(source) {
   const close = agent.inspect(`/v1/connectors/${encodeURIComponent(source)}/inspect?rate=${wanted}`, {
     message(m) {
       if (!m.result) return;
-      got.push(line(written(m.result)));
+      got.push(line(readableRecord(m.result)));
       records.set(got.join('\n'));
       state.set(`${got.length} of ${wanted}`);
       if (got.length === wanted) { close(); state.set(''); }

@@ -57,6 +57,18 @@ export function fromBase64(text) {
   return Uint8Array.from(binary, (c) => c.charCodeAt(0));
 }
 
+/** Bytes in base64 as the JSON form of a record has them: text, or "base64:…" when they are none. */
+export function readableBytes(base64) {
+  const text = asText(fromBase64(base64));
+  return text === null || text.startsWith('base64:') ? 'base64:' + base64 : text;
+}
+
+/** A record of the inspector in the form of dead letters and of dry runs. */
+export function readableRecord(r) {
+  const data = (d) => (d ? d.structuredData ?? readableBytes(d.rawData) : null);
+  return { position: readableBytes(r.position), operation: r.operation.slice('OPERATION_'.length).toLowerCase(), metadata: r.metadata, key: data(r.key), payload: { before: data(r.payload.before), after: data(r.payload.after) } };
+}
+
 /** Text of bytes, or null when they are none. */
 export function asText(raw) {
   try { return new TextDecoder('utf-8', { fatal: true }).decode(raw); } catch { return null; }

@@ -2,7 +2,7 @@
 
 import { h, signal } from './ui.js';
 import * as agent from './agent.js';
-import { asText, clock, count, fromBase64, hex, nanos, plural } from './format.js';
+import { asText, clock, count, fromBase64, hex, nanos, plural, readableRecord } from './format.js';
 import { copyButton, empty } from './parts.js';
 
 const kept = 10;
@@ -92,7 +92,7 @@ function recordHead(r) {
   const position = fromBase64(r.position), text = asText(position);
   return h('header', null, h('span', { class: 'badge op-' + r.operation.slice(10).toLowerCase() }, r.operation.slice(10).toLowerCase()),
     h('time', { class: 'quiet' }, clock(r.at)), h('code', { class: 'clip quiet', title: 'position' }, text ?? hex(position).slice(8, 56)),
-    h('span', { class: 'grow' }), copyButton(() => JSON.stringify({ ...r, id: undefined, at: undefined, was: undefined }, (_, v) => (typeof v === 'bigint' ? (JSON.rawJSON ? JSON.rawJSON(String(v)) : String(v)) : v), 2)));
+    h('span', { class: 'grow' }), copyButton(() => JSON.stringify(readableRecord(r), (_, v) => (typeof v === 'bigint' ? (JSON.rawJSON ? JSON.rawJSON(String(v)) : String(v)) : v), 2)));
 }
 
 function recordBody(r) {

@@ -35,7 +35,7 @@ function load(s) {
     }).catch((e) => { loading = ''; if (e.status !== 404) agent.toast(e.message, 'bad'); });
 }
 
-const exported = (id) => agent.call('POST', agent.pipelinePath(id) + '/export', {}).catch(() => '');
+const exported = (id, revision) => agent.call('POST', agent.pipelinePath(id) + '/export' + (revision ? `?revision=${revision}` : ''), {}).catch(() => '');
 
 export function pipeline(id, tab = '') {
   const s = agent.pipelines().get(id);
@@ -196,14 +196,15 @@ function revisions(s) {
     h('ol', { class: 'history card' }, list.map((r, i) => h('li', { key: r.number, class: compared()?.number === r.number ? 'chosen' : '' },
       h('button', { class: 'plain', onclick: () => compare(s, r, list[i + 1]) }, h('b', null, `version ${r.generation}`), ' ', h('span', { class: 'quiet' }, `revision ${r.number} · ${r.action}`), r.generation === s.state.runningGeneration ? h('span', { class: 'badge good' }, 'runs') : null,
         h('br'), h('small', { class: 'quiet' }, `${r.origin} · ${clock(r.at)}`)),
-      r.spec && r.number !== list[0].number && s.owner.kind === 'api' ? action('Roll back to this', 'rollback' + r.number, () => rollback(s, r)) : null))),
-    h('section', { class: 'card', 'aria-live': 'polite' }, compared() ? comparison(compared()) : h('p', { class: 'quiet' }, 'Choose a revision to see what it changed.', s.owner.kind === 'file' ? ` To go back, save the earlier text in ${s.owner.path}.` : '')));
+      r.spec && r.number !== list[0].number && !s.withdrawn ? action(s.owner.kind === 'api' ? 'Roll back to this' : 'Write this to the file', 'rollback' + r.number, () => rollback(s, r)) : null))),
+    h('section', { class: 'card', 'aria-live': 'polite' }, compared() ? comparison(compared()) : h('p', { class: 'quiet' }, 'Choose a revision to see what it changed and declared.')));
 }
 
 async function compare(s, r, before) {
-  if (!before) return compared.set({ number: r.number, title: `Revision ${r.number} is the first that is kept.`, changes: [] });
+  const text = r.spec ? await exported(s.id, r.number) : '';
+  if (!before) return compared.set({ number: r.number, title: `Revision ${r.number} is the first that is kept.`, changes: [], text });
   const from = before.spec || {}, to = r.spec || {};
-  compared.set({ number: r.number, title: `What revision ${r.number} changed`, changes: fields(from, to) });
+  compared.set({ number: r.number, title: `What revision ${r.number} changed`, changes: fields(from, to), text });
 }
 
 /** The fields in which two declarations differ. */
@@ -222,13 +223,15 @@ function fields(a, b) {
 
 function comparison(c) {
   return [h('h2', null, c.title), c.changes.length ? h('div', { class: 'scroll', tabindex: 0 }, h('table', { class: 'diff' }, h('thead', null, h('tr', null, h('th', { scope: 'col' }, 'Field'), h('th', { scope: 'col' }, 'Before'), h('th', { scope: 'col' }, 'After'))),
-    h('tbody', null, c.changes.map((d) => h('tr', { key: d.path }, h('th', { scope: 'row', class: 'mono' }, d.path), h('td', { class: 'removed' }, d.from === undefined ? '' : String(d.from)), h('td', { class: 'added' }, d.to === undefined ? '' : String(d.to))))))) : h('p', { class: 'quiet' }, 'Nothing that affects what runs.')];
+    h('tbody', null, c.changes.map((d) => h('tr', { key: d.path }, h('th', { scope: 'row', class: 'mono' }, d.path), h('td', { class: 'removed' }, d.from === undefined ? '' : String(d.from)), h('td', { class: 'added' }, d.to === undefined ? '' : String(d.to))))))) : h('p', { class: 'quiet' }, 'Nothing that affects what runs.'),
+    c.text ? [h('h3', null, 'What it declared'), h('pre', { class: 'scroll', tabindex: 0 }, c.text)] : null];
 }
 
 async function rollback(s, r) {
   const now = history.peek()[0].spec || {};
-  if (!await ask({ title: `Roll back to revision ${r.number}?`, body: comparison({ title: 'What this changes', changes: fields(now, r.spec) }), yes: 'Roll back' })) return;
-  await agent.attempt(`rolled back to revision ${r.number}`, () => agent.post(agent.pipelinePath(s.id) + '/rollback?live', { revision: r.number }));
+  const file = s.owner.kind === 'file';
+  if (!await ask({ title: file ? `Write revision ${r.number} to ${s.owner.path}?` : `Roll back to revision ${r.number}?`, body: comparison({ title: 'What this changes', changes: fields(now, r.spec) }), yes: file ? 'Write' : 'Roll back' })) return;
+  await agent.attempt(`rolled back to revision ${r.number}`, () => agent.post(agent.pipelinePath(s.id) + '/rollback?live', file ? { revision: r.number, file: true } : { revision: r.number }));
 }
 
 function deadLetterTab(s) {

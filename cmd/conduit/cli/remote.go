@@ -303,6 +303,7 @@ var advice = map[string]string{
 	rest.ReasonPipelineNotFound:   "'conduit pipelines ls' lists the pipelines there are",
 	rest.ReasonConnectorNotFound:  "'conduit connectors ls' lists the connectors there are; an id has the form PIPELINE:CONNECTOR",
 	rest.ReasonRevisionNotFound:   "'conduit pipelines history %[1]s' lists what there is",
+	rest.ReasonFileNotWritten:     "print the revision with 'conduit pipelines export %[1]s --revision N', and save the text in the file yourself",
 	rest.ReasonPipelineNotDeleted: "remove its file, or, if it belongs to the API, conduit pipelines delete %[1]s; it is deleted after pipelines.cleanup-delay",
 	rest.ReasonPipelineRunning:    "stop it first: conduit pipelines stop %[1]s; to start it again: conduit pipelines restart %[1]s",
 	rest.ReasonPipelineNotRunning: "'conduit pipelines describe %[1]s' says why",

@@ -15,6 +15,7 @@ import (
 	"github.com/conduit-agent/conduit/api/client"
 	"github.com/conduit-agent/conduit/cmd/conduit/cli"
 	"github.com/conduit-agent/conduit/cmd/conduit/terminal"
+	"github.com/conduit-agent/conduit/plugins/record"
 )
 
 // inspection is what to see of the records that pass.
@@ -43,7 +44,8 @@ func inspectCommand(p *cli.Program) *ffcli.Command {
 		Short: "Show the records that pass a connector, as they do.",
 		Long: `ID is PIPELINE:CONNECTOR. Shows records of a source as they were read, of a destination as they are
 written. On a terminal every field has a line, and text is shown as text; elsewhere each record is a line
-of JSON, in which data that is not structured is base64. --pretty and --pretty=false choose.
+of JSON as in dead letters: raw data is text, or "base64:…" when it is bytes that are no text. --pretty and
+--pretty=false choose.
 
 It goes on over restarts of the pipeline, and slows nothing down: what is too much to show is left
 out, and counted. When no record comes it says why.
@@ -123,18 +125,26 @@ func (i *inspection) show(r *cli.Remote, m client.Message) error {
 	return nil
 }
 
-func (i *inspection) write(r *cli.Remote, record []byte) error {
+func (i *inspection) write(r *cli.Remote, inspected []byte) error {
 	format := "%s\n"
 	switch {
 	case r.JSON:
 		format = `{"result":%s}` + "\n"
 	case i.pretty:
-		return WriteRecord(r.Stdout, int(i.quiet.seen.Load())+1, record, r.Paint)
+		return WriteRecord(r.Stdout, int(i.quiet.seen.Load())+1, inspected, r.Paint)
 	}
-	text := string(record)
+	one, err := record.ParseInspectJSON(inspected)
+	if err != nil {
+		return fmt.Errorf("cannot read a record: %w", err)
+	}
+	readable, err := record.AppendReadable(nil, &one)
+	if err != nil {
+		return fmt.Errorf("cannot show a record: %w", err)
+	}
+	text := string(readable)
 	if r.Terminal {
 		text = terminal.Clean(text) // records are untrusted
 	}
-	_, err := fmt.Fprintf(r.Stdout, format, text)
+	_, err = fmt.Fprintf(r.Stdout, format, text)
 	return err
 }

@@ -158,7 +158,7 @@ func showCommand(p *cli.Program) *ffcli.Command {
 	return p.Remote("show", cli.RemoteCommand{
 		Usage: "conduit dlq show PIPELINE ID",
 		Short: "Show a dead letter: where, when and why it was refused, and its record.",
-		Long: `The record is in the form of opencdc; raw data is in base64.
+		Long: `Raw data and the position are text, or "base64:…" when they are bytes that are no text.
 
 Example:
   conduit dlq show orders 17`,

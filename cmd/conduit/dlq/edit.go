@@ -23,8 +23,8 @@ func editCommand(p *cli.Program) *ffcli.Command {
 	return p.Remote("edit", cli.RemoteCommand{
 		Usage: "conduit dlq edit PIPELINE ID",
 		Short: "Change the record of a dead letter, to replay it so.",
-		Long: `The record, in the form of opencdc, is opened in the editor that VISUAL or EDITOR
-names. Raw data is in base64.
+		Long: `The record is opened in the editor that VISUAL or EDITOR names, or read from a file. Raw data and the
+position are text, or "base64:…" when they are bytes that are no text.
 
 Examples:
   conduit dlq edit orders 17

@@ -28,6 +28,7 @@ func dryRunCommand(p *cli.Program) *ffcli.Command {
 	var a dryRun
 	flags.IntVar(&a.take, "take", 0, "take this `NUMBER` of records from what the source reads in the running agent")
 	flags.StringVar(&a.input, "input", "-", "file with one record a line, as JSON; - is standard input")
+	flags.BoolVar(&a.Base64, "base64", false, "raw data in the input is base64, as in a file of the file destination")
 	flags.StringVar(&a.Pipeline, "pipeline", "", "id of the pipeline, when the file declares several")
 	flags.StringVar(&a.Source, "source", "", "id of the source that reads the records, when there are several")
 	flags.DurationVar(&a.advance, "advance", 0, "time that passes after the last record, for windows to end")
@@ -38,9 +39,11 @@ func dryRunCommand(p *cli.Program) *ffcli.Command {
 		ShortUsage: "conduit pipelines dry-run FILE [--input RECORDS | --take NUMBER] [flags]",
 		ShortHelp:  "Show what the processors of a pipeline make of records.",
 		LongHelp: `Runs records through the processors of a pipeline file and shows, for each processor, which fields
-it changed. No connector is opened, and time is virtual. Records have the form that the file
-destination writes: {"position":…,"operation":…,"metadata":…,"key":…,"payload":{"before":…,"after":…}},
-where raw data is base64 and all but the payload may be left out.
+it changed. No connector is opened, and time is virtual. Records have the form of dead letters and of the
+log: {"position":…,"operation":…,"metadata":…,"key":…,"payload":{"before":…,"after":…}}, where raw data is
+text, or "base64:…" when it is bytes that are no text, and all but the payload may be left out. With --base64
+all positions and raw data are base64, as the file destination writes them unless sdk.record.format is
+opencdc/text.
 
 With --take they are the next ones that the source reads in the running agent, which goes on with them as it would.
 
@@ -85,6 +88,7 @@ func runDry(ctx context.Context, p *cli.Program, path string, at *cli.AgentFlags
 		a.Start = &start
 	}
 	if a.take > 0 {
+		a.Base64 = false
 		err = takeRecords(ctx, p, c, at.Address, a)
 	} else {
 		a.Records, err = readRecords(a.input)

@@ -2,6 +2,7 @@ package pipelines
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"strconv"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	"github.com/peterbourgon/ff/v3/ffcli"
 
 	"github.com/conduit-agent/conduit/api/client"
+	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/cmd/conduit/cli"
 	"github.com/conduit-agent/conduit/cmd/conduit/terminal"
 	"github.com/conduit-agent/conduit/spec"
@@ -85,21 +87,46 @@ func changedWords(before, after *spec.Pipeline) string {
 }
 
 func rollbackCommand(p *cli.Program) *ffcli.Command {
+	var file bool
 	return p.Remote("rollback", cli.RemoteCommand{
-		Usage: "conduit pipelines rollback ID REVISION",
+		Usage: "conduit pipelines rollback ID REVISION [--file]",
 		Short: "Declare again what a revision declared.",
 		Long: `It takes effect at once, also while the pipeline runs, and is a revision of its own. What is
-running stays so, and what is stopped. The pipeline of a file is rolled back by changing the file.
+running stays so, and what is stopped.
 
-Example:
-  conduit pipelines rollback orders 4`,
+The pipeline of a file takes --file: the agent writes the revision into the file, where other
+pipelines and comments stay as they are, and applies it as after any other save. It refuses when the
+file is a link, has errors, or is written in a way that it cannot keep. 'conduit pipelines export ID
+--revision REVISION' prints the revision instead.
+
+Examples:
+  conduit pipelines rollback orders 4
+  conduit pipelines rollback orders 4 --file`,
 		Arguments: 2,
+		Flags: func(fs *flag.FlagSet) {
+			fs.BoolVar(&file, "file", false, "write it to the file that declares the pipeline")
+		},
 		Exec: func(ctx context.Context, r *cli.Remote, args []string) error {
 			revision, err := strconv.ParseInt(args[1], 10, 64)
 			if err != nil {
 				return cli.Invalidf("not a revision: %q; 'conduit pipelines history %s' lists them", args[1], args[0])
 			}
+			if file {
+				now, _, err := r.RollbackFile(ctx, args[0], revision)
+				if err != nil {
+					return err
+				}
+				status, err := r.Status(ctx, args[0])
+				if err != nil {
+					return err
+				}
+				return r.Say(now, "%s declares what revision %d declared of %s", status.Owner.Path, revision, args[0])
+			}
 			now, _, err := r.Rollback(ctx, args[0], revision, client.Live())
+			if client.Reason(err) == rest.ReasonOwnedByFile {
+				return cli.Invalidf("pipeline %q is declared in a file: to have the agent write revision %d there, add --file; to see it, "+
+					"conduit pipelines export %s --revision %d", args[0], revision, args[0], revision)
+			}
 			if err != nil {
 				return err
 			}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/peterbourgon/ff/v3/ffcli"
 
@@ -25,24 +26,66 @@ func listCommand(p *cli.Program) *ffcli.Command {
 		Long:  "Examples:\n  conduit pipelines ls --json\n  conduit pipelines ls -l team=shop,site!=berlin",
 		Flags: func(fs *flag.FlagSet) { selectFlag(fs, &selected) },
 		Exec: func(ctx context.Context, r *cli.Remote, _ []string) error {
-			list, err := r.Pipelines(ctx)
+			list, err := listed(ctx, r)
 			if err != nil {
 				return err
 			}
-			list = slices.DeleteFunc(list, func(p rest.Pipeline) bool { return !selected.Matches(p.Config.Labels) })
+			list = slices.DeleteFunc(list, func(p owned) bool { return !selected.Matches(p.Config.Labels) })
 			if len(list) == 0 && !r.JSON {
 				return r.Say(nil, "no pipelines")
 			}
 			var t terminal.Table
-			t.Add("PIPELINE", "STATUS", "CONNECTORS", "PROCESSORS", "CHANGED", "NAME", "LABELS")
+			t.Add("PIPELINE", "STATUS", "OWNER", "CONNECTORS", "PROCESSORS", "CHANGED", "NAME", "LABELS")
 			for _, one := range list {
 				status := strings.ToLower(strings.TrimPrefix(string(one.State.Status), "STATUS_"))
-				t.Add(one.ID, terminal.Colored(status, PhaseColors[spec.Phase(status)]), len(one.ConnectorIDs),
-					len(one.ProcessorIDs), terminal.Moment(one.UpdatedAt), one.Config.Name, cli.LabelText(one.Config.Labels))
+				t.Add(one.ID, terminal.Colored(status, PhaseColors[spec.Phase(status)]), one.ownerWords(),
+					len(one.ConnectorIDs), len(one.ProcessorIDs), terminal.Moment(one.UpdatedAt), one.Config.Name, cli.LabelText(one.Config.Labels))
 			}
 			return r.Show(list, &t)
 		},
 	})
+}
+
+// owned is a pipeline with who declares it.
+type owned struct {
+	rest.Pipeline
+
+	Owner     spec.Owner `json:"owner,omitzero"` // zero of one that was made or deleted meanwhile
+	Withdrawn *time.Time `json:"withdrawn,omitempty"`
+}
+
+// listed returns all pipelines with their owners, which the API has in another list.
+func listed(ctx context.Context, r *cli.Remote) ([]owned, error) {
+	list, err := r.Pipelines(ctx)
+	if err != nil {
+		return nil, err
+	}
+	statuses, err := r.Statuses(ctx)
+	if err != nil {
+		return nil, err
+	}
+	byID := make(map[string]*rest.PipelineStatus, len(statuses))
+	for i := range statuses {
+		byID[statuses[i].ID] = &statuses[i]
+	}
+	all := make([]owned, len(list))
+	for i, one := range list {
+		all[i].Pipeline = one
+		if s := byID[one.ID]; s != nil {
+			all[i].Owner, all[i].Withdrawn = s.Owner, s.Withdrawn
+		}
+	}
+	return all, nil
+}
+
+func (o *owned) ownerWords() string {
+	switch {
+	case o.Owner.Kind == "":
+		return "-"
+	case o.Withdrawn != nil:
+		return ownerWords(o.Owner) + ", withdrawn"
+	}
+	return ownerWords(o.Owner)
 }
 
 // PhaseColors are those of phases that need attention, and of the one that is fine.

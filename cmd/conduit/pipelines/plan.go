@@ -1,6 +1,7 @@
 package pipelines
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,6 +30,9 @@ Each change stands with its line and its effect; values of settings are never sh
 When no agent answers, or --db.sqlite.path or a directory is given by a flag, the store is read
 instead, and the plan is what an agent would do that starts now. References such as ${VAR} are
 looked up by the agent only. Files are named by their paths from where one stands.
+
+The agent applies a file in its pipelines.path as soon as it is saved. A plan of that directory has
+nothing left to show then: plan a copy in another directory, such as a checkout, before it is saved.
 
   +    the pipeline is new
   ~    it changes while its sources stay open, or while it is stopped
@@ -73,7 +77,7 @@ func makePlan(ctx context.Context, p *cli.Program, at *cli.AgentFlags, asJSON bo
 	case asJSON:
 		return plan, p.WriteJSON(plan)
 	}
-	return plan, writePlan(p, plan)
+	return plan, m.write(plan)
 }
 
 // detailed is the outcome whose exit code is 1 for every error, and 2 for changes only.
@@ -89,7 +93,8 @@ func detailed(plan *rest.Plan, err error) error {
 	return nil
 }
 
-func writePlan(p *cli.Program, plan *rest.Plan) error {
+func (m *planMaker) write(plan *rest.Plan) error {
+	p := m.Program
 	counts := map[string]int{}
 	for i := range plan.Pipelines {
 		one := &plan.Pipelines[i]
@@ -109,12 +114,12 @@ func writePlan(p *cli.Program, plan *rest.Plan) error {
 		fmt.Fprintf(p.Stdout, "%d to add, %d to change, %d to restart, %d to remove\n", counts["+"], counts["~"], counts["-/+"], counts["-"])
 		return nil
 	}
-	_, err := fmt.Fprintln(p.Stdout, nothingWords(plan))
+	_, err := fmt.Fprintln(p.Stdout, m.nothingWords(plan))
 	return err
 }
 
 // nothingWords says why nothing would change.
-func nothingWords(plan *rest.Plan) string {
+func (m *planMaker) nothingWords(plan *rest.Plan) string {
 	switch {
 	case len(plan.Held) > 0:
 		return "no changes: all pipeline files are gone, and nothing is withdrawn until one appears; to confirm that it is meant: conduit reload --prune"
@@ -123,7 +128,12 @@ func nothingWords(plan *rest.Plan) string {
 	case cli.HasErrors(plan.Problems):
 		return "no changes: what has errors stays as it is declared"
 	}
-	return "no changes: the files say what is declared"
+	words := "no changes: the files say what is declared"
+	if m.live {
+		words += "; the agent applies a file in " + terminal.Line(cmp.Or(m.dir, "its directory")) +
+			" as soon as it is saved: to see a change before that, plan a copy of the file in another directory"
+	}
+	return words
 }
 
 // writePlanned writes a line for each change of a pipeline that stays.

@@ -7,7 +7,9 @@ import (
 	"io/fs"
 	"log/slog"
 	"net/url"
+	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/agent/planner"
@@ -27,6 +29,7 @@ type planMaker struct {
 
 	named map[string]string // the path of a file that was read here, by its name in the plan
 	dir   string            // where all other names are, "" when that is not known
+	live  bool              // the plan is of files that the agent follows, which it applies when they are saved
 }
 
 func (m *planMaker) make(ctx context.Context, paths []string) (*rest.Plan, error) {
@@ -34,7 +37,7 @@ func (m *planMaker) make(ctx context.Context, paths []string) (*rest.Plan, error
 	if err != nil {
 		return nil, err
 	}
-	plan, err := m.ask(ctx, request, len(paths) == 0)
+	plan, err := m.ask(ctx, request, paths)
 	if err == nil && plan == nil {
 		m.dir = m.config.Pipelines.Path
 		plan, err = m.fromStore(ctx, request)
@@ -97,9 +100,9 @@ func (m *planMaker) read(ctx context.Context, paths []string) (request rest.Plan
 	return request, nil
 }
 
-// ask has the agent make the plan; present means from the files as they are. It returns
+// ask has the agent make the plan, without paths from the files as they are. It returns
 // nothing when the store is to be read instead.
-func (m *planMaker) ask(ctx context.Context, request rest.PlanRequest, present bool) (*rest.Plan, error) {
+func (m *planMaker) ask(ctx context.Context, request rest.PlanRequest, paths []string) (*rest.Plan, error) {
 	elsewhere := !m.config.API.Enabled
 	for _, key := range []string{"db.sqlite.path", "pipelines.path", "connectors.path", "processors.path"} {
 		_, given := m.at.Given[key]
@@ -113,13 +116,13 @@ func (m *planMaker) ask(ctx context.Context, request rest.PlanRequest, present b
 		return nil, err
 	}
 	var plan rest.Plan
-	if present {
+	if len(paths) == 0 {
 		plan, err = r.Plan(ctx)
 	} else {
 		plan, err = r.PlanFiles(ctx, request)
 	}
 	if err == nil {
-		m.follow(ctx, r, present)
+		m.follow(ctx, r, paths)
 	}
 	if err == nil || m.at.Address != "" || !unanswered(err) {
 		return &plan, r.Explain(err)
@@ -131,16 +134,34 @@ func (m *planMaker) ask(ctx context.Context, request rest.PlanRequest, present b
 }
 
 // follow notes where the files of the agent are, and says so when files here are not meant.
-func (m *planMaker) follow(ctx context.Context, r *cli.Remote, present bool) {
+func (m *planMaker) follow(ctx context.Context, r *cli.Remote, paths []string) {
 	follows := r.Follows(ctx)
 	if follows != "" {
 		m.dir = cli.Here(follows)
 	}
-	if present && !m.json && cli.Elsewhere(follows, m.config.Pipelines.Path) {
+	m.live = !slices.ContainsFunc(paths, func(path string) bool { return !within(follows, path) })
+	if len(paths) == 0 && !m.json && cli.Elsewhere(follows, m.config.Pipelines.Path) {
 		here := terminal.Line(m.config.Pipelines.Path)
 		fmt.Fprintf(m.Stderr, "conduit: the agent at %s follows %s, not %s; for the files here: conduit pipelines plan %s\n",
 			r.URL, terminal.Line(follows), here, here)
 	}
+}
+
+// within reports whether path is the directory dir, by whatever name, or in it.
+func within(dir, path string) bool {
+	there, err := os.Stat(dir)
+	if dir == "" || err != nil {
+		return false
+	}
+	for path, err = filepath.Abs(path); err == nil; path = filepath.Dir(path) {
+		if info, err := os.Stat(path); err == nil && os.SameFile(info, there) {
+			return true
+		}
+		if path == filepath.Dir(path) {
+			break
+		}
+	}
+	return false
 }
 
 // unanswered reports whether an error is not the answer of an agent, or says that the

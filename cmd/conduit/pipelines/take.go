@@ -1,18 +1,16 @@
 package pipelines
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/agent/dryrun"
 	"github.com/conduit-agent/conduit/api/client"
-	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/cmd/conduit/cli"
+	"github.com/conduit-agent/conduit/plugins/record"
 )
 
 // errTaken ends the inspection that takes records.
@@ -49,28 +47,11 @@ func takeRecords(ctx context.Context, p *cli.Program, c config.Config, address s
 	return r.Explain(err)
 }
 
-// fromInspected returns a record as the file destination writes it.
+// fromInspected returns a record of the inspector in the form of a dry run.
 func fromInspected(text []byte) (json.RawMessage, error) {
-	var in rest.InspectedRecord
-	d := json.NewDecoder(bytes.NewReader(text))
-	d.UseNumber() // integers stay exact
-	if err := d.Decode(&in); err != nil {
+	r, err := record.ParseInspectJSON(text)
+	if err != nil {
 		return nil, err
 	}
-	data := func(d *rest.InspectedData) any {
-		switch {
-		case d == nil:
-			return nil
-		case d.StructuredData != nil:
-			return d.StructuredData
-		}
-		return append([]byte{}, d.RawData...)
-	}
-	return json.Marshal(map[string]any{
-		"position":  in.Position,
-		"operation": strings.ToLower(strings.TrimPrefix(string(in.Operation), "OPERATION_")),
-		"metadata":  in.Metadata,
-		"key":       data(in.Key),
-		"payload":   map[string]any{"before": data(in.Payload.Before), "after": data(in.Payload.After)},
-	})
+	return record.AppendReadable(nil, &r)
 }

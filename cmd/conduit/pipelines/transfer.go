@@ -12,17 +12,23 @@ import (
 )
 
 func exportCommand(p *cli.Program) *ffcli.Command {
+	var revision int64
 	return p.Remote("export", cli.RemoteCommand{
-		Usage: "conduit pipelines export ID",
+		Usage: "conduit pipelines export ID [--revision N]",
 		Short: "Print a pipeline as a pipeline file.",
 		Long: `Secrets are *** in it: replace them by their values or by references such as ${file:/path}.
-A file in which something is *** is not accepted.
+A file in which something is *** is not accepted. With --revision it is what that revision declared,
+also of a pipeline that was deleted; 'conduit pipelines history ID' lists them.
 
-Example:
-  conduit pipelines export orders > pipelines/orders.yaml`,
+Examples:
+  conduit pipelines export orders > pipelines/orders.yaml
+  conduit pipelines export orders --revision 4`,
 		Arguments: 1,
+		Flags: func(fs *flag.FlagSet) {
+			fs.Int64Var(&revision, "revision", 0, "what the revision `N` declared")
+		},
 		Exec: func(ctx context.Context, r *cli.Remote, args []string) error {
-			file, err := r.Export(ctx, args[0])
+			file, err := export(ctx, r, args[0], revision)
 			if err != nil {
 				return err
 			}
@@ -37,6 +43,14 @@ Example:
 			return r.WriteJSON(pipelines)
 		},
 	})
+}
+
+// export returns the pipeline as a file, as a revision declared it if that is not 0.
+func export(ctx context.Context, r *cli.Remote, id string, revision int64) ([]byte, error) {
+	if revision == 0 {
+		return r.Export(ctx, id)
+	}
+	return r.ExportRevision(ctx, id, revision)
 }
 
 func adoptCommand(p *cli.Program) *ffcli.Command {

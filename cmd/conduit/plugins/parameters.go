@@ -12,12 +12,12 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// writeParameters explains every setting of one side of a plugin, if it has that side.
-func writeParameters(p *cli.Program, side string, parameters sdk.Parameters) {
+// writeParameters explains every setting below a title, if there are settings.
+func writeParameters(p *cli.Program, title string, parameters sdk.Parameters) {
 	if parameters == nil {
 		return
 	}
-	fmt.Fprintf(p.Stdout, "\nSettings as a %s:\n", side)
+	fmt.Fprintf(p.Stdout, "\n%s:\n", title)
 	if len(parameters) == 0 {
 		fmt.Fprintln(p.Stdout, "  it lists none")
 	}

@@ -21,12 +21,14 @@ func Command(p *cli.Program) *ffcli.Command {
 	return p.Group(&ffcli.Command{
 		Name:       "plugins",
 		ShortUsage: "conduit plugins COMMAND [flags]",
-		ShortHelp:  "Show the connector plugins there are, and write new ones.",
-		LongHelp: `Plugins are built in, or executables in the directory that the setting connectors.path
-names. No agent needs to run: every executable is asked what it is.
+		ShortHelp:  "Show the connectors and processors there are, and write new ones.",
+		LongHelp: `Plugins are built in, or files: executables in the directory that the setting connectors.path
+names are connectors, WebAssembly modules in processors.path are processors. No agent needs to run:
+every file is asked what it is.
 
-Example:
-  conduit plugins describe file`,
+Examples:
+  conduit plugins describe file
+  conduit plugins describe field.mask`,
 		Subcommands: append([]*ffcli.Command{listCommand(p), describeCommand(p)}, initCommands(p)...),
 	})
 }
@@ -35,15 +37,17 @@ func listCommand(p *cli.Program) *ffcli.Command {
 	flags := cli.NewFlags("ls")
 	at := cli.SettingFlags(flags, "connectors.path", "processors.path")
 	asJSON := flags.Bool("json", false, "print JSON")
+	processors := flags.Bool("processors", false, "list the processors")
 	return &ffcli.Command{
 		Name:       "ls",
 		ShortUsage: "conduit plugins ls [flags]",
 		ShortHelp:  "List the plugins.",
-		LongHelp: `Lists the plugins, and behind them the files in connectors.path that are not used, each
-with the reason.
+		LongHelp: `Lists the connectors, or with --processors the processors, and behind them the files in
+connectors.path and processors.path that are not used, each with the reason.
 
-Example:
-  conduit plugins ls --json`,
+Examples:
+  conduit plugins ls --json
+  conduit plugins ls --processors`,
 		FlagSet: flags,
 		Exec: func(ctx context.Context, args []string) error {
 			if _, err := cli.Positional(flags, args, 0); err != nil {
@@ -54,6 +58,9 @@ Example:
 				return err
 			}
 			found, refused := plugins.Plugins(ctx)
+			if *processors {
+				return listProcessors(p, plugins.KnownProcessors(ctx), refused, *asJSON)
+			}
 			if *asJSON {
 				return p.WriteJSON(pluginListJSON(found, refused))
 			}
@@ -70,10 +77,13 @@ func describeCommand(p *cli.Program) *ffcli.Command {
 		Name:       "describe",
 		ShortUsage: "conduit plugins describe NAME [flags]",
 		ShortHelp:  "Explain a plugin and all its settings.",
-		LongHelp: `NAME is written as in a pipeline file: file, builtin:file, standalone:kafka@v0.9.1.
+		LongHelp: `NAME is that of a connector or a processor, written as in a pipeline file: file, builtin:file,
+standalone:kafka@v0.9.1, field.mask. A processor that is built in has an example. The name of a script
+(FILE.js) stands for custom.javascript, which runs scripts; modules go by the names that they have themselves.
 
-Example:
-  conduit plugins describe generator`,
+Examples:
+  conduit plugins describe generator
+  conduit plugins describe expr.map`,
 		FlagSet: flags,
 		Exec: func(ctx context.Context, args []string) error {
 			name, err := cli.Argument(flags, args, "which plugin? 'conduit plugins ls' lists them")
@@ -84,14 +94,7 @@ Example:
 			if err != nil {
 				return err
 			}
-			plugin, err := plugins.Plugin(ctx, name)
-			if err != nil {
-				return cli.Invalidf("%v", err)
-			}
-			if *asJSON {
-				return p.WriteJSON(pluginDescriptionJSON(plugin))
-			}
-			return describePlugin(p, plugin)
+			return describe(ctx, p, plugins, name, *asJSON)
 		},
 	}
 }
@@ -113,13 +116,17 @@ func writePlugins(p *cli.Program, all []plugins.Installed, refused []plugins.Pro
 	if err := tw.Flush(); err != nil {
 		return err
 	}
+	writeRefused(p, refused)
+	return nil
+}
+
+func writeRefused(p *cli.Program, refused []plugins.Problem) {
 	if len(refused) > 0 {
 		fmt.Fprintln(p.Stdout, "\nNot used:")
 	}
 	for _, r := range refused {
 		fmt.Fprintf(p.Stdout, "  %s: %s\n", r.Path, terminal.OneLine(r.Reason))
 	}
-	return nil
 }
 
 func pluginTypes(p plugins.Installed) []string {
@@ -134,17 +141,22 @@ func pluginTypes(p plugins.Installed) []string {
 }
 
 func describePlugin(p *cli.Program, plugin plugins.Installed) error {
-	fmt.Fprintln(p.Stdout, plugin.FullName())
-	for _, text := range []string{plugin.Summary, plugin.Description} {
+	writeAbout(p, plugin.FullName(), plugin.Summary, plugin.Description, plugin.Author)
+	if plugin.Path != "" {
+		fmt.Fprintf(p.Stdout, "File:   %s\n", plugin.Path)
+	}
+	writeParameters(p, "Settings as a source", plugin.Source)
+	writeParameters(p, "Settings as a destination", plugin.Destination)
+	return nil
+}
+
+// writeAbout writes what a plugin says of itself.
+func writeAbout(p *cli.Program, name fmt.Stringer, summary, description, author string) {
+	fmt.Fprintln(p.Stdout, name)
+	for _, text := range []string{summary, description} {
 		if text = strings.TrimSpace(terminal.Clean(text)); text != "" {
 			fmt.Fprintf(p.Stdout, "%s\n", text)
 		}
 	}
-	fmt.Fprintf(p.Stdout, "\nAuthor: %s\n", cmp.Or(terminal.OneLine(plugin.Author), "unknown"))
-	if plugin.Path != "" {
-		fmt.Fprintf(p.Stdout, "File:   %s\n", plugin.Path)
-	}
-	writeParameters(p, "source", plugin.Source)
-	writeParameters(p, "destination", plugin.Destination)
-	return nil
+	fmt.Fprintf(p.Stdout, "\nAuthor: %s\n", cmp.Or(terminal.OneLine(author), "unknown"))
 }

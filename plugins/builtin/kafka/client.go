@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"strings"
 	"sync"
 	"time"
 
@@ -121,7 +122,7 @@ func reach(ctx context.Context, client *kgo.Client, servers []string, net *netwo
 	if cause := net.failed(); cause != nil && ctx.Err() != nil {
 		err = cause
 	}
-	return sdk.Unavailable(fmt.Errorf("cannot reach any broker of %v: failed to dial broker: %w", servers, err))
+	return sdk.Unavailable(fmt.Errorf("cannot reach any broker of %v: %w", servers, dialed(err)))
 }
 
 // network follows whether brokers can be connected to. It is a hook of the client.
@@ -145,10 +146,18 @@ func (n *network) OnBrokerConnect(meta kgo.BrokerMetadata, _ time.Duration, _ ne
 	n.mu.Unlock()
 	switch {
 	case err != nil && before == nil:
-		n.log.Warn("cannot connect to a broker, trying again with exponential backoff", "broker", net.JoinHostPort(meta.Host, fmt.Sprint(meta.Port)), "err", err)
+		n.log.Warn("cannot connect to a broker, trying again with exponential backoff", "broker", net.JoinHostPort(meta.Host, fmt.Sprint(meta.Port)), "err", dialed(err))
 	case err == nil && before != nil:
 		n.log.Info("connected to a broker again", "broker", net.JoinHostPort(meta.Host, fmt.Sprint(meta.Port)))
 	}
+}
+
+// dialed returns err without the words of the client for a connection that could not be made, which err has twice.
+func dialed(err error) error {
+	if cause := errors.Unwrap(err); cause != nil && strings.HasPrefix(err.Error(), "unable to dial: ") {
+		return cause
+	}
+	return err
 }
 
 func (n *network) failed() error {

@@ -22,6 +22,8 @@ func Connector() sdk.Connector {
 		Version:        version,
 		Author:         "conduit",
 		NewDestination: func() sdk.Destination { return &Destination{} },
+		// People read the log.
+		DestinationDefaults: map[string]string{"sdk.record.format": "opencdc/text"},
 	}
 }
 

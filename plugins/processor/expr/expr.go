@@ -13,7 +13,7 @@ func Map() sdk.ProcessorPlugin {
 		Name:    "expr.map",
 		Summary: "Set fields to what expressions make of a record.",
 		Description: "Evaluates a line \"reference = expression\" for each field to set. All expressions see the record as it came. " +
-			"They may refer to operation, position, metadata, key, before and after.",
+			"They may refer to operation, position, metadata, key, before and after." + language,
 		Version: "v0.1.0", Author: "conduit",
 		New: newMapper,
 	}
@@ -25,7 +25,7 @@ func Filter() sdk.ProcessorPlugin {
 		Name:    "expr.filter",
 		Summary: "Let those records go on for which an expression is true.",
 		Description: "Evaluates an expression for every record. When it is false the record ends here, as handled. " +
-			"The expression may refer to operation, position, metadata, key, before and after.",
+			"The expression may refer to operation, position, metadata, key, before and after." + language,
 		Version: "v0.1.0", Author: "conduit",
 		New: newFilter,
 	}

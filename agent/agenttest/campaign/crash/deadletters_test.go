@@ -57,8 +57,8 @@ func (m *killable) deadLetters() (all []int) {
 			if err != nil {
 				m.t.Fatal(err)
 			}
-			var r record.Record
-			if err := json.Unmarshal(one.Record, &r); err != nil {
+			r, err := record.ParseReadable(one.Record)
+			if err != nil {
 				m.t.Fatal(err)
 			}
 			raw, _ := r.After.Raw()

@@ -1,7 +1,6 @@
 package ui_test
 
 import (
-	"encoding/base64"
 	"slices"
 	"testing"
 
@@ -68,7 +67,7 @@ func (p *page) editsADeadLetter() {
 	p.shows("pipeline-processor")
 	p.fits("dead-letter")
 	p.press("Edit")
-	before, after := base64.StdEncoding.EncodeToString([]byte("bad worse 4")), base64.StdEncoding.EncodeToString([]byte("mended 4"))
+	const before, after = "bad worse 4", "mended 4"
 	p.until("there is no record to edit", `document.querySelector("#dead-letter-record").value.includes(`+quoted(before)+`)`)
 	p.fits("dead-letter-edited")
 	p.eval(`window.record = document.querySelector("#dead-letter-record").value.replace(` + quoted(before) + `, ` + quoted(after) + `)`)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"strings"
 	"time"
 
@@ -60,10 +61,40 @@ func connect(ctx context.Context, url string, params map[string]string, password
 	}
 	conn, err := pgconn.ConnectConfig(ctx, c)
 	if err != nil {
-		return nil, fmt.Errorf("cannot connect to PostgreSQL: %w", withoutURL(err, url))
+		return nil, fmt.Errorf("cannot connect to PostgreSQL: %w", withoutRepeats(withoutURL(err, url)))
 	}
 	return conn, nil
 }
+
+// withoutRepeats leaves out of the error of a connection what pgx has in it once more: it tries each address of the
+// server with TLS and without, and most of what fails does so both times.
+func withoutRepeats(err error) error {
+	var kept []string
+	for line := range strings.SplitSeq(err.Error(), "\n") {
+		if line = strings.TrimSpace(line); line != "" && !slices.Contains(kept, line) {
+			kept = append(kept, line)
+		}
+	}
+	if len(kept) == 0 {
+		return err
+	}
+	text := kept[0] // "failed to connect to …:"
+	if len(kept) > 1 {
+		text += " " + strings.Join(kept[1:], "; ")
+	}
+	return connectError{err, text}
+}
+
+// connectError is an error with a shorter text.
+type connectError struct {
+	error
+	text string
+}
+
+func (e connectError) Error() string { return e.text }
+
+// Unwrap returns the whole error.
+func (e connectError) Unwrap() error { return e.error }
 
 // Close ends a session without waiting for long.
 func Close(conn *pgconn.PgConn) {

@@ -136,6 +136,37 @@ func TestSmallMessages(t *testing.T) {
 	}, func() string { return last })
 }
 
+// TestServersThatCannotKeepTheStream asks servers for what they are not set up for: the error names what mends it.
+func TestServersThatCannotKeepTheStream(t *testing.T) {
+	load.Parallel(t, 2*load.Server)
+	for name, c := range map[string]struct {
+		servers, replicas int
+		lines             []string
+		wants             string
+	}{
+		"one server":   {1, 3, nil, "cluster.nats.replicas is 3; set cluster.nats.replicas to 1, or connect to a cluster of 3 servers"},
+		"two servers":  {2, 3, nil, "cluster.nats.replicas is 3; start as many servers with JetStream, or set fewer"},
+		"no JetStream": {1, 1, []string{"jetstream: disabled"}, "start the server with --jetstream"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := natskv.Options{URL: urls(server.StartNATS(t, c.servers, c.lines...)), Cluster: "c", Replicas: c.replicas,
+				Log: slog.New(slog.DiscardHandler)}
+			s, err := natskv.Open(o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer s.Close()
+			var last string
+			wait.For(t, "the remedy to be named", func() bool {
+				ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+				defer cancel()
+				last = fmt.Sprint(s.Ready(ctx, o))
+				return strings.Contains(last, c.wants)
+			}, func() string { return last })
+		})
+	}
+}
+
 // TestUnfitChanges takes a stream as it is made, and changes one thing.
 func TestUnfitChanges(t *testing.T) {
 	load.Parallel(t, load.Server)

@@ -1,0 +1,92 @@
+package agent
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// writeFile puts p into the pipeline file of its owner in place of what the file declares of it, and has the file read.
+// The file is replaced at once, so that nobody sees a part of it.
+func (a *Agent) writeFile(ctx context.Context, owner spec.Owner, p *spec.Pipeline) error {
+	path := filepath.Join(a.options.Config.Pipelines.Path, filepath.FromSlash(owner.Path))
+	if err := replaceInFile(path, p); err != nil {
+		return err
+	}
+	return a.Files.Reload(ctx, false)
+}
+
+func replaceInFile(path string, p *spec.Pipeline) error {
+	info, err := os.Lstat(path)
+	switch {
+	case err != nil:
+		return withoutPath(err)
+	case info.Mode()&fs.ModeSymlink != 0:
+		return errors.New("it is a link, as of a ConfigMap: change what it leads to")
+	case !info.Mode().IsRegular():
+		return errors.New("it is no regular file")
+	}
+	before, err := os.ReadFile(path)
+	if err != nil {
+		return withoutPath(err)
+	}
+	after, err := spec.Splice(before, p)
+	if err != nil {
+		return err
+	}
+	if bytes.Equal(before, after) {
+		return nil
+	}
+	return replaceFile(path, info, before, after)
+}
+
+// replaceFile replaces a file that has a content by one of the same owner and mode. The name of the draft is one that
+// the agent does not read.
+func replaceFile(path string, info fs.FileInfo, before, after []byte) (err error) {
+	draft, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
+	if err != nil {
+		return fmt.Errorf("its directory cannot be written: %w", withoutPath(err))
+	}
+	defer func() {
+		if err != nil {
+			_ = os.Remove(draft.Name())
+		}
+	}()
+	_, err = draft.Write(after)
+	if err == nil {
+		err = keepOwner(draft, info)
+	}
+	if err == nil {
+		err = errors.Join(draft.Chmod(info.Mode().Perm()), draft.Sync())
+	}
+	if err = errors.Join(err, draft.Close()); err != nil {
+		return withoutPath(err)
+	}
+	if now, err := os.ReadFile(path); err != nil || !bytes.Equal(now, before) {
+		return errors.New("it has just been changed; look at it, and try again")
+	}
+	if err = os.Rename(draft.Name(), path); err != nil {
+		return withoutPath(err)
+	}
+	dir, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return nil //nolint:nilerr // it is written, but may be lost with the power
+	}
+	_ = dir.Sync()
+	return dir.Close()
+}
+
+// withoutPath returns the cause of an error that names the path, which the caller does.
+func withoutPath(err error) error {
+	var at *fs.PathError
+	if errors.As(err, &at) {
+		return at.Err
+	}
+	return err
+}

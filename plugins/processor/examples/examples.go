@@ -1,0 +1,93 @@
+// Package examples has the examples of the processors that are compiled in: for the page, for
+// 'conduit plugins describe', and for the test that runs them.
+package examples
+
+import (
+	"bytes"
+	"embed"
+	"fmt"
+
+	"go.yaml.in/yaml/v3"
+)
+
+//go:embed *.yaml
+var files embed.FS
+
+// Example is what a processor makes of one record. In its file, text is raw data, and an object is structured data.
+type Example struct {
+	Title     string            `yaml:"title"`
+	Settings  map[string]string `yaml:"settings"`
+	Condition string            `yaml:"condition"`
+	Schemas   []string          `yaml:"schemas"` // that are registered, with the ids 1, 2, …
+	Before    []Record          `yaml:"before"`  // records that went before
+	In        Record            `yaml:"in"`
+	Out       []Record          `yaml:"out"`
+	Error     string            `yaml:"error"` // why the record is refused
+	NoRun     bool              `yaml:"norun"` // it needs a service; tests of its package run it
+}
+
+// Record is a record of an example.
+type Record struct {
+	Operation string            `yaml:"operation,omitempty"`
+	Metadata  map[string]string `yaml:"metadata,omitempty,flow"`
+	Key       any               `yaml:"key,omitempty,flow"`
+	Before    any               `yaml:"before,omitempty,flow"`
+	After     any               `yaml:"after,omitempty,flow"`
+}
+
+// Of returns the examples of the processor with this name, none of one that is not compiled in.
+func Of(name string) ([]Example, error) {
+	b, err := files.ReadFile(name + ".yaml")
+	if err != nil {
+		return nil, nil //nolint:nilerr // modules have no examples
+	}
+	var all []Example
+	d := yaml.NewDecoder(bytes.NewReader(b))
+	d.KnownFields(true)
+	if err := d.Decode(&all); err != nil {
+		return nil, fmt.Errorf("cannot read the examples of %s: %w", name, err)
+	}
+	return all, nil
+}
+
+// Names returns the names of the processors with examples.
+func Names() []string {
+	var names []string
+	found, _ := files.ReadDir(".") // of the files that are compiled in
+	for _, f := range found {
+		names = append(names, f.Name()[:len(f.Name())-len(".yaml")])
+	}
+	return names
+}
+
+// Text returns the example as YAML: the declaration, and the records.
+func (e *Example) Text() (string, error) {
+	var text bytes.Buffer
+	var failed error
+	write := func(name string, v any) {
+		enc := yaml.NewEncoder(&text)
+		enc.SetIndent(2)
+		if err := enc.Encode(map[string]any{name: v}); err != nil && failed == nil {
+			failed = err
+		}
+	}
+	if e.Condition != "" {
+		write("condition", e.Condition)
+	}
+	if len(e.Settings) > 0 {
+		write("settings", e.Settings)
+	}
+	for _, r := range e.Before {
+		write("before", r)
+	}
+	write("in", e.In)
+	switch {
+	case e.Error != "":
+		write("refused", e.Error)
+	case len(e.Out) == 0:
+		fmt.Fprintln(&text, "out: []")
+	default:
+		write("out", e.Out)
+	}
+	return text.String(), failed
+}
