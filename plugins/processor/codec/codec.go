@@ -13,7 +13,7 @@ import (
 // Plugins returns the processors of this package.
 func Plugins() []sdk.ProcessorPlugin {
 	return []sdk.ProcessorPlugin{
-		plugin("avro.decode", "Decodes a field from Avro.", "The data begins with a zero byte and the id of its schema in four bytes, as the schema registry of Confluent has it.",
+		plugin("avro.decode", "Decodes a field from Avro.", "The data begins with a zero byte and the id of its schema in four bytes, as the schema registry of Confluent has it. The schema is fetched once from the registry that `schema-registry` names, with the types that it refers to in other subjects. A record is refused when the registry has no such schema; when the registry cannot be reached, the pipeline is started again.",
 			func() sdk.Processor { return &avroDecode{} }),
 		plugin("avro.encode", "Encodes a field to Avro.", "The data begins with a zero byte and the id of its schema in four bytes. The schema is one that is registered, or is inferred from the data and registered, once for every shape of data.",
 			func() sdk.Processor { return &avroEncode{} }),
