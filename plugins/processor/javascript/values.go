@@ -25,6 +25,7 @@ const maxDepth = 1000
 type call struct {
 	vm       *goja.Runtime
 	date     *goja.Object // the constructor Date
+	raw      *goja.Object // the prototype of raw data
 	over     bool
 	position record.Position // of the record that is processed
 	limit    uint64          // of made
@@ -65,7 +66,7 @@ func (c *call) wrap(v any) goja.Value {
 	case []any:
 		return c.vm.NewDynamicArray(&list{call: c, items: v})
 	case []byte:
-		return c.vm.NewDynamicArray(&octets{call: c, b: v})
+		return c.rawData(&octets{call: c, b: v})
 	case time.Time:
 		date, err := c.vm.New(c.date, c.vm.ToValue(v.UnixMilli()))
 		if err != nil {
@@ -82,6 +83,13 @@ func (c *call) wrap(v any) goja.Value {
 		}
 	}
 	return c.vm.ToValue(fmt.Sprint(v))
+}
+
+// rawData returns raw data as the script sees it: a list of numbers that has the method text, too.
+func (c *call) rawData(o *octets) goja.Value {
+	v := c.vm.NewDynamicArray(o)
+	_ = v.SetPrototype(c.raw) // cannot fail: it is new
+	return v
 }
 
 // editable reports whether the wrapped v can be changed in place.
