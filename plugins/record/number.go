@@ -95,12 +95,6 @@ func significant(dst []byte, text string) (digits []byte, exponent int, ok bool)
 	return bytes.TrimRight(dst, "0"), exponent, true
 }
 
-// float returns the nearest float64 of a number of JSON, an infinity where it is out of range.
-func float(n json.Number) float64 {
-	f, _ := strconv.ParseFloat(string(n), 64)
-	return f
-}
-
 // maxExactInteger is the greatest integer up to which a float64 holds all.
 const maxExactInteger = 1 << 53
 

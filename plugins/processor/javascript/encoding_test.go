@@ -3,6 +3,9 @@
 package javascript_test
 
 import (
+	"maps"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -59,13 +62,30 @@ var encodings = map[string]string{
 }
 
 func TestEncodings(t *testing.T) {
-	for expression, want := range encodings {
-		script := "function process(rec) { const raw = rec.Payload.After; rec.Payload.After = {v: String(" + expression + ")}; return rec }"
-		f, r := process(t, script, record.Record{Position: record.Position("1"), After: record.Raw([]byte("Zoë"))})
-		m, _ := r.After.Structured()
-		failed := strings.HasPrefix(want, "TypeError") || strings.HasPrefix(want, "RangeError")
-		if failed && (f.Err == nil || !strings.Contains(f.Err.Error(), want)) || !failed && (f.Err != nil || m["v"] != want) {
-			t.Errorf("%s: %v, %v; want %s", expression, m["v"], f.Err, want)
+	evaluate(t, "raw = rec.Payload.After", encodings, func() record.Record {
+		return record.Record{Position: record.Position("1"), After: record.Raw([]byte("Zoë"))}
+	})
+}
+
+// evaluate evaluates expressions in one script, after a declaration, and compares their texts with those that are wanted, or
+// their error with one that has Error in it.
+func evaluate(t *testing.T, declaration string, expressions map[string]string, newRecord func() record.Record) {
+	t.Helper()
+	all := slices.Sorted(maps.Keys(expressions))
+	script := "const all = ["
+	for _, expression := range all {
+		script += "rec => { const " + declaration + "; return " + expression + " },\n"
+	}
+	p := open(t, map[string]string{"script": script + "]\nfunction process(rec) { rec.Key = String(all[rec.Metadata.i](rec)); return rec }"}, nil)
+	for i, expression := range all {
+		r := newRecord()
+		r.Metadata = record.Metadata{{Key: "i", Value: strconv.Itoa(i)}}
+		f, r := feed(t, p, r)
+		got, _ := r.Key.Raw()
+		want := expressions[expression]
+		failed := strings.Contains(want, "Error")
+		if failed && (f.Err == nil || !strings.Contains(f.Err.Error(), want)) || !failed && (f.Err != nil || string(got) != want) {
+			t.Errorf("%s: %q, %v; want %s", expression, got, f.Err, want)
 		}
 	}
 }

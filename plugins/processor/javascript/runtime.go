@@ -65,6 +65,7 @@ func newRuntime(program *goja.Program, l *scriptLog, g *guard) (*runtime, error)
 func (r *runtime) defineGlobals(l *scriptLog, b *bounds) error {
 	return errors.Join(
 		r.defineEncoding(b),
+		r.defineNumbers(b),
 		r.vm.Set("Record", r.constructor(b, func(goja.ConstructorCall) *goja.Object {
 			return r.call.newRecord(record.Record{}).self
 		})),
@@ -123,7 +124,7 @@ func (r *runtime) run(in *record.Record) (out outcome, err error) {
 			out, err, r.broken = outcome{}, fmt.Errorf("the JavaScript engine failed: %v", p), true
 		}
 		c.over, r.out = true, outcome{}
-		r.call = &call{vm: r.vm, date: r.date, raw: c.raw, limit: c.limit, over: true}
+		r.call = &call{vm: r.vm, date: r.date, raw: c.raw, exact: c.exact, limit: c.limit, over: true}
 	}()
 	arg := c.newRecord(*in)
 	v, err := r.process(goja.Undefined(), arg.self)
