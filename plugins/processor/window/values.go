@@ -164,6 +164,12 @@ func compare(a, b any) (int, error) {
 			return cmp.Compare(x, y), nil
 		}
 	}
+	if f, ok := number(b); ok && math.IsInf(f, 0) && isText(a) {
+		return cmp.Compare(0, f), nil
+	}
+	if f, ok := number(a); ok && math.IsInf(f, 0) && isText(b) {
+		return cmp.Compare(f, 0), nil
+	}
 	if isText(a) || isText(b) {
 		x, _, errX := exactly(a)
 		y, _, errY := exactly(b)

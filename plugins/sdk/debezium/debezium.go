@@ -94,9 +94,11 @@ func (f Format) object(data record.Data) record.Data {
 	if !ok {
 		return data
 	}
-	var m map[string]any
-	if json.Unmarshal(b, &m) == nil && m != nil {
-		return record.Structured(m)
+	var d record.Data // which keeps all digits of numbers
+	if d.UnmarshalJSON(b) == nil {
+		if m, ok := d.Structured(); ok && m != nil {
+			return d
+		}
 	}
 	return record.Structured(map[string]any{f.RawKey: b})
 }
@@ -143,7 +145,7 @@ func valueSchema(v any) connectSchema {
 		return connectSchema{Type: "boolean"}
 	case float32:
 		return connectSchema{Type: "float"}
-	case float64:
+	case float64, json.Number:
 		return connectSchema{Type: "double"}
 	case []byte:
 		return connectSchema{Type: "bytes"}
