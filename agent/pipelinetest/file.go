@@ -5,6 +5,7 @@ package pipelinetest
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -69,11 +70,50 @@ type Record struct {
 	Position  string            `yaml:"position"`
 	Operation string            `yaml:"operation"`
 	Metadata  map[string]string `yaml:"metadata"`
-	Key       any               `yaml:"key"`
+	Key       value             `yaml:"key"`
 	Payload   struct {
-		Before any `yaml:"before"`
-		After  any `yaml:"after"`
+		Before value `yaml:"before"`
+		After  value `yaml:"after"`
 	} `yaml:"payload"`
+}
+
+// value is a value of YAML whose numbers have all the digits that are written.
+type value struct{ of any }
+
+// UnmarshalYAML implements yaml.Unmarshaler.
+func (v *value) UnmarshalYAML(node *yaml.Node) error {
+	if err := node.Decode(&v.of); err != nil {
+		return err
+	}
+	v.of = exact(node, v.of)
+	return nil
+}
+
+// exact returns v, which the node was decoded to, with the numbers that a float64 would change as they are written.
+func exact(node *yaml.Node, v any) any {
+	if node.Kind == yaml.AliasNode {
+		return exact(node.Alias, v)
+	}
+	switch v := v.(type) {
+	case map[string]any:
+		for i := 0; i+1 < len(node.Content); i += 2 {
+			key := node.Content[i].Value
+			if inner, ok := v[key]; ok {
+				v[key] = exact(node.Content[i+1], inner)
+			}
+		}
+	case []any:
+		for i := range min(len(v), len(node.Content)) {
+			v[i] = exact(node.Content[i], v[i])
+		}
+	case float64, uint64:
+		if node.Kind == yaml.ScalarNode && record.IsNumber(node.Value) {
+			if n, ok := record.Number(node.Value).(json.Number); ok {
+				return n
+			}
+		}
+	}
+	return v
 }
 
 // Parse reads a file of tests. Errors name the line.
@@ -165,7 +205,7 @@ func (t Record) record(n int) (r record.Record, err error) {
 			return r, err
 		}
 	}
-	for d, v := range map[*record.Data]any{&r.Key: t.Key, &r.Before: t.Payload.Before, &r.After: t.Payload.After} {
+	for d, v := range map[*record.Data]any{&r.Key: t.Key.of, &r.Before: t.Payload.Before.of, &r.After: t.Payload.After.of} {
 		if *d, err = data(v); err != nil {
 			return r, err
 		}

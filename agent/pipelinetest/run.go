@@ -22,6 +22,9 @@ type Result struct {
 	Failures []Failure `json:"failures,omitempty"`
 }
 
+// deadLetters is what failures of the dead-letter queue are of.
+const deadLetters = "dead-letters"
+
 // Failure is an expectation that was not met.
 type Failure struct {
 	Of      string   `json:"of"` // destination, or dead-letters; empty when the test could not run
@@ -77,7 +80,24 @@ func (r *Runner) run(ctx context.Context, f *File, t *Test, pipelines []spec.Par
 	for i := range t.Expect {
 		failures = append(failures, t.Expect[i].compare(run, p)...)
 	}
+	if len(failures) > 0 {
+		failures = append(failures, refusals(run.DeadLetters())...)
+	}
 	return failures, nil
+}
+
+// maxRefusals bounds how many refusals of a test are shown.
+const maxRefusals = 10
+
+// refusals say which records were refused, and why: without them a test that misses a record shows only that it is missing.
+func refusals(letters []dryrun.DeadLetter) (all []Failure) {
+	for i, l := range letters {
+		if i == maxRefusals {
+			return append(all, Failure{Of: deadLetters, Message: fmt.Sprintf("%d more records were refused", len(letters)-i)})
+		}
+		all = append(all, Failure{Of: deadLetters, Message: fmt.Sprintf("record %q was refused by %s: %v", l.Record.Position, l.Processor, l.Err)})
+	}
+	return all
 }
 
 func choose(id string, pipelines []spec.Parsed) (*spec.Pipeline, error) {
@@ -198,7 +218,7 @@ func (e *Expectation) got(run *dryrun.Run, p *spec.Pipeline) (of string, got []r
 		for _, l := range run.DeadLetters() {
 			got = append(got, l.Record)
 		}
-		return "dead-letters", got, nil
+		return deadLetters, got, nil
 	}
 	if of, err = connector(e.Destination, p, spec.TypeDestination); err != nil {
 		return "", nil, err

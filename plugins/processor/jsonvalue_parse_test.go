@@ -3,6 +3,8 @@ package processor_test
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
+	"math"
 	"reflect"
 	"strings"
 	"testing"
@@ -30,6 +32,9 @@ func same(t *testing.T, b []byte) {
 	}
 	if err != nil && wantErr == nil && (!utf8.Valid(b) || strings.Contains(err.Error(), "surrogates") && replaces(want)) {
 		return
+	}
+	if outOfRange := (*json.UnmarshalTypeError)(nil); err == nil && errors.As(wantErr, &outOfRange) {
+		return // a number that is kept as it is written
 	}
 	if (err == nil) != (wantErr == nil) || err == nil && !reflect.DeepEqual(asFloats(got), want) {
 		t.Errorf("%q: %#v, %v; encoding/json: %#v, %v", b, got, err, want, wantErr)
@@ -64,6 +69,9 @@ func asFloats(v any) any {
 	switch v := v.(type) {
 	case int64:
 		return float64(v)
+	case json.Number:
+		f, _ := v.Float64()
+		return f
 	case []any:
 		for i := range v {
 			v[i] = asFloats(v[i])
@@ -92,7 +100,9 @@ func FuzzParse(f *testing.F) {
 func TestIntegersAreExact(t *testing.T) {
 	for text, want := range map[string]any{
 		"9007199254740992": float64(1 << 53), "9007199254740993": int64(1<<53 + 1), "-9007199254740993": int64(-1<<53 - 1),
-		"9223372036854775807": int64(1<<63 - 1), "42": 42.0, "9223372036854775808": float64(1 << 63),
+		"9223372036854775807": int64(1<<63 - 1), "42": 42.0, "9223372036854775808": json.Number("9223372036854775808"),
+		"1152921504606846976": int64(1 << 60), "-0": math.Copysign(0, -1), "0": 0.0, "-1e0": -1.0, "1e400": json.Number("1e400"),
+		"12345678901234567890.12": json.Number("12345678901234567890.12"), "1234567.891234567891": json.Number("1234567.891234567891"),
 	} {
 		if got, err := jsonvalue.Parse([]byte(text)); err != nil || got != want {
 			t.Errorf("%s: %T %v, %v; want %T %v", text, got, got, err, want, want)

@@ -2,7 +2,9 @@ package processor_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -104,6 +106,39 @@ func TestTumblingWindow(t *testing.T) {
 		}
 		if len(out.settled) != 5 || !p.(sdk.TimedProcessor).Deadline().IsZero() {
 			t.Errorf("settled %v, next deadline %v", out.settled, p.(sdk.TimedProcessor).Deadline())
+		}
+	})
+}
+
+// Numbers that a float64 would change are added and compared with all digits.
+func TestWindowOfNumbersWithAllDigits(t *testing.T) {
+	const a, b = json.Number("12345678901234567890.12"), json.Number("12345678901234567890.13")
+	for _, test := range []struct {
+		values        []any
+		sum, min, max any
+	}{
+		{[]any{a, b}, json.Number("24691357802469135780.25"), a, b},
+		{[]any{b, a, int64(1), 0.5}, json.Number("24691357802469135781.75"), 0.5, b},
+		{[]any{a, json.Number("-12345678901234567890.12")}, 0.0, json.Number("-12345678901234567890.12"), a},
+		{[]any{json.Number("1e300"), 1.5}, json.Number("1" + strings.Repeat("0", 299) + "1.5"), 1.5, json.Number("1e300")},
+		{[]any{a, math.Inf(1)}, math.Inf(1), a, math.Inf(1)},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			p := windowOpen(t, map[string]string{"window.size": "1m", "fields.sum": "sum(.Payload.After.a)", "fields.min": "min(.Payload.After.a)", "fields.max": "max(.Payload.After.a)"})
+			for i, v := range test.values {
+				windowProcess(t, p, i, object("a", v))
+			}
+			time.Sleep(time.Until(p.(sdk.TimedProcessor).Deadline()))
+			out := windowProcess(t, p, nil)
+			if len(out.after) != 1 || fmt.Sprint(out.after[0]["sum"]) != fmt.Sprint(test.sum) || out.after[0]["min"] != test.min || out.after[0]["max"] != test.max {
+				t.Errorf("%v: got %v, %v", test.values, out.after, out.refused)
+			}
+		})
+	}
+	synctest.Test(t, func(t *testing.T) {
+		p := windowOpen(t, map[string]string{"window.size": "1m", "fields.sum": "sum(.Payload.After.a)"})
+		if out := windowProcess(t, p, 1, object("a", json.Number("1e99999"))); len(out.refused) != 1 || !strings.Contains(out.refused[0], "exponent") {
+			t.Errorf("a number that takes too much memory: %+v", out)
 		}
 	})
 }

@@ -2,6 +2,7 @@ package record
 
 import (
 	"encoding/base64"
+	"encoding/json"
 	"math/bits"
 	"time"
 	"unicode/utf8"
@@ -46,6 +47,8 @@ func avroLength(v any, depth int) (n int) {
 	case string:
 		return avroTextLength(len(v))
 	case []byte:
+		return avroTextLength(len(v))
+	case json.Number:
 		return avroTextLength(len(v))
 	case nil, bool:
 		return 1

@@ -61,7 +61,13 @@ func wireValueLength(buf []byte, outer *fields, depth int) int {
 		case f.num == 2 && f.typ == typeFixed64:
 			return jsonLength(math.Float64frombits(binary.LittleEndian.Uint64(buf[f.lo:f.hi])), 0)
 		case f.num == 3 && f.typ == typeBytes:
-			return nameLength(buf[f.lo:f.hi])
+			n, number := nameLength(buf[f.lo:f.hi]), f.hi-f.lo
+			for f.next() {
+				if f.num == numberMark && f.typ == typeVarint && f.value != 0 {
+					n = number
+				}
+			}
+			return n
 		case f.num == 4 && f.typ == typeVarint:
 			return jsonLength(f.value != 0, 0)
 		case f.num == 5 && f.typ == typeBytes:

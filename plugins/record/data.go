@@ -26,8 +26,8 @@ const (
 func Raw(b []byte) Data { return Data{raw: b, kind: raw} }
 
 // Structured returns data that holds the object m, which it keeps. Values are nil,
-// bool, string, []byte, integers, floats, time.Time, time.Duration, []any and
-// map[string]any of the same.
+// bool, string, []byte, integers, floats, json.Number for a number that neither of these would
+// keep (see Number), time.Time, time.Duration, []any and map[string]any of the same.
 func Structured(m map[string]any) Data { return Data{structured: m, kind: structured} }
 
 // IsNone reports whether d holds nothing.

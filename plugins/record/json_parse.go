@@ -3,15 +3,11 @@ package record
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"strconv"
-	"strings"
 )
 
 // UnmarshalJSON reads the form that AppendJSON writes. Keys may be missing and
-// unknown ones are ignored. Integers that fit become int64, other numbers float64, and those that
-// are too great for it json.Number.
+// unknown ones are ignored. Numbers become what Number returns.
 func (r *Record) UnmarshalJSON(b []byte) error {
 	var in struct {
 		Position  []byte            `json:"position"`
@@ -66,45 +62,29 @@ func (d *Data) UnmarshalJSON(b []byte) error {
 	if err := dec.Decode(&m); err != nil {
 		return fmt.Errorf("cannot parse structured data: %w", err)
 	}
-	if err := fixNumbers(m); err != nil {
-		return fmt.Errorf("cannot parse structured data: %w", err)
-	}
+	fixNumbers(m)
 	*d = Structured(m)
 	return nil
 }
 
-// fixNumbers replaces every json.Number inside v, a map or a slice, by int64 or float64.
-func fixNumbers(v any) (err error) {
+// fixNumbers replaces every json.Number inside v, a map or a slice, by what Number returns.
+func fixNumbers(v any) {
 	switch v := v.(type) {
 	case map[string]any:
 		for k, e := range v {
-			if v[k], err = fixNumber(e); err != nil {
-				return err
+			if n, ok := e.(json.Number); ok {
+				v[k] = Number(string(n))
+			} else {
+				fixNumbers(e)
 			}
 		}
 	case []any:
 		for i, e := range v {
-			if v[i], err = fixNumber(e); err != nil {
-				return err
+			if n, ok := e.(json.Number); ok {
+				v[i] = Number(string(n))
+			} else {
+				fixNumbers(e)
 			}
 		}
 	}
-	return nil
-}
-
-func fixNumber(v any) (any, error) {
-	n, ok := v.(json.Number)
-	if !ok {
-		return v, fixNumbers(v)
-	}
-	if !strings.ContainsAny(string(n), ".eE") {
-		if i, err := strconv.ParseInt(string(n), 10, 64); err == nil && n != "-0" {
-			return i, nil
-		}
-	}
-	f, err := strconv.ParseFloat(string(n), 64)
-	if errors.Is(err, strconv.ErrRange) {
-		return n, nil // as it is written
-	}
-	return f, err
 }

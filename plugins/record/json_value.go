@@ -209,8 +209,7 @@ func appendJSONNumber(dst []byte, n json.Number) []byte {
 	if n == "" {
 		return append(dst, '0')
 	}
-	isDigit := func(c byte) bool { return c >= '0' && c <= '9' }
-	if (n[0] == '-' || isDigit(n[0])) && isDigit(n[len(n)-1]) && json.Valid([]byte(n)) {
+	if IsNumber(string(n)) {
 		return append(dst, n...)
 	}
 	return appendText(dst, string(n))

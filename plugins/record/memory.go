@@ -1,5 +1,7 @@
 package record
 
+import "encoding/json"
+
 // Memory estimates the bytes of memory that a copy of r takes. Texts are counted as if they were not shared.
 func (r *Record) Memory() int {
 	n := decodedOverhead + len(r.Position) + r.Metadata.memory()
@@ -43,6 +45,8 @@ func valueMemory(v any, depth int) (n int) {
 	case string:
 		return len(v)
 	case []byte:
+		return len(v)
+	case json.Number:
 		return len(v)
 	case []any:
 		if depth > maxJSONDepth {

@@ -1,11 +1,13 @@
 package record
 
 import (
+	"bytes"
 	"encoding/base64"
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"math"
+	"strconv"
 	"time"
 	"unicode/utf8"
 )
@@ -128,17 +130,23 @@ func appendWireValue(dst []byte, v any, depth int) ([]byte, error) {
 	case []byte:
 		return appendBytes(dst, 3, base64.StdEncoding.EncodeToString(v)), nil
 	case json.Number:
-		if f, err := v.Float64(); err == nil {
+		if f, exact := ExactFloat(string(v)); exact {
 			return appendNumber(dst, f), nil
 		}
-		return appendWireValue(dst, string(v), depth) // greater than every double, or none at all
+		return appendNumberText(dst, string(v)), nil
 	case time.Time:
 		return appendBytes(dst, 3, AppendTime(nil, v)), nil
 	}
 	if n, ok := asInt(v); ok {
+		if !isExactInteger(n) {
+			return appendNumberText(dst, strconv.FormatInt(n, 10)), nil
+		}
 		return appendNumber(dst, float64(n)), nil
 	}
 	if n, ok := asUint(v); ok {
+		if n > maxExactInteger {
+			return appendNumberText(dst, strconv.FormatUint(n, 10)), nil
+		}
 		return appendNumber(dst, float64(n)), nil
 	}
 	return appendOther(dst, v, depth)
@@ -165,7 +173,9 @@ func appendOther(dst []byte, v any, depth int) ([]byte, error) {
 		return dst, err
 	}
 	var plain any
-	if err := json.Unmarshal(text, &plain); err != nil {
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.UseNumber()
+	if err := d.Decode(&plain); err != nil {
 		return dst, err
 	}
 	return appendWireValue(dst, plain, depth)
@@ -174,6 +184,18 @@ func appendOther(dst []byte, v any, depth int) ([]byte, error) {
 func appendNumber(dst []byte, f float64) []byte {
 	dst = append(dst, 2<<3|typeFixed64)
 	return binary.LittleEndian.AppendUint64(dst, math.Float64bits(f))
+}
+
+// numberMark is a field that google.protobuf.Value does not have. It says that the text of a value is a number that a double
+// would change. A reader that does not know it gets the text, which has all digits.
+const numberMark = 15
+
+// appendNumberText appends a number that a double would change, as its text with numberMark. What is no number of JSON is text.
+func appendNumberText(dst []byte, text string) []byte {
+	if !IsNumber(text) {
+		return appendBytes(dst, 3, ValidName(text))
+	}
+	return append(appendBytes(dst, 3, text), numberMark<<3|typeVarint, 1)
 }
 
 func appendBytes[T string | []byte | Position](dst []byte, num byte, b T) []byte {

@@ -10,7 +10,7 @@ import (
 )
 
 // ParseWire reads the protobuf message opencdc.v1.Record. The record does not refer
-// to b. Numbers in structured data are float64.
+// to b. Numbers in structured data are float64, except those that a float64 would change: see Number.
 func ParseWire(b []byte) (Record, error) {
 	w := wireParser{b: bytes.Clone(b), s: string(b)}
 	r, err := w.record(0, len(b))
@@ -167,10 +167,13 @@ func (w *wireParser) value(outer *fields, v any, depth int) (_ any, err error) {
 		return nil, errTooDeep
 	}
 	f := w.fields(outer.lo, outer.hi)
+	marked := false
 	for err == nil && f.next() {
 		switch {
 		case f.num == 1 && f.typ == typeVarint:
 			v = nil
+		case f.num == numberMark && f.typ == typeVarint:
+			marked = f.value != 0
 		case f.num == 2 && f.typ == typeFixed64:
 			v = math.Float64frombits(binary.LittleEndian.Uint64(w.b[f.lo:f.hi]))
 		case f.num == 3 && f.typ == typeBytes:
@@ -187,6 +190,9 @@ func (w *wireParser) value(outer *fields, v any, depth int) (_ any, err error) {
 			list, _ := v.([]any)
 			v, err = w.list(&f, list, depth)
 		}
+	}
+	if text, ok := v.(string); ok && marked && IsNumber(text) {
+		v = Number(text)
 	}
 	return v, errors.Join(err, f.err)
 }

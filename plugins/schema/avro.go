@@ -60,6 +60,9 @@ func (w *avroWriter) value(n *node, optional bool, path string) {
 	if kinds&kindLong != 0 {
 		kinds &^= kindDuration // a union has one long at most
 	}
+	if kinds&kindNumber != 0 {
+		kinds &^= kindString // and one string
+	}
 	union := kinds&(kinds-1) != 0
 	if union {
 		w.print("[")
@@ -93,6 +96,8 @@ func (w *avroWriter) kind(n *node, k kind, path string) {
 		w.print(`{"type":"long","logicalType":"time-micros"}`)
 	case kindDouble:
 		w.print(`"double"`)
+	case kindNumber:
+		w.print(`{"type":"string","logicalType":"json"}`)
 	case kindString:
 		w.print(`"string"`)
 	case kindBytes:

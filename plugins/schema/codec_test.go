@@ -2,6 +2,7 @@ package schema_test
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"math"
 	"strings"
@@ -45,10 +46,27 @@ func TestCodec(t *testing.T) {
 		"date before 1970":    {field(`{"type":"int","logicalType":"date"}`), time.Unix(-1, 0), time.Date(1969, 12, 31, 0, 0, 0, 0, time.UTC)},
 		"time of day":         {field(`{"type":"long","logicalType":"time-micros"}`), time.Hour, time.Hour},
 		"time of day, coarse": {field(`{"type":"int","logicalType":"time-millis"}`), time.Hour, time.Hour},
-		"decimal":             {field(`{"type":"bytes","logicalType":"decimal","precision":9,"scale":2}`), "-12.34", "-617/50"},
-		"small decimal":       {field(`{"type":"bytes","logicalType":"decimal","precision":9,"scale":3}`), 0.005, "1/200"},
+		"decimal":             {field(`{"type":"bytes","logicalType":"decimal","precision":9,"scale":2}`), "-12.34", "-12.34"},
+		"small decimal":       {field(`{"type":"bytes","logicalType":"decimal","precision":9,"scale":3}`), 0.005, "0.005"},
 		"negative power":      {field(`{"type":"bytes","logicalType":"decimal","precision":9,"scale":0}`), -128, "-128"},
-		"fixed decimal":       {field(`{"type":"fixed","name":"f","size":4,"logicalType":"decimal","precision":9,"scale":2}`), "-1", "-1"},
+		"fixed decimal":       {field(`{"type":"fixed","name":"f","size":4,"logicalType":"decimal","precision":9,"scale":2}`), "-1", "-1.00"},
+		"decimal of zero":     {field(`{"type":"bytes","logicalType":"decimal","precision":9,"scale":2}`), 0, "0.00"},
+		"decimal of a number": {field(`{"type":"bytes","logicalType":"decimal","precision":30,"scale":4}`), json.Number("12345678901234567890.12"), "12345678901234567890.1200"},
+		"decimal of a float":  {field(`{"type":"bytes","logicalType":"decimal","precision":9,"scale":2}`), 1234.56, "1234.56"},
+		"decimal, all digits": {field(`{"type":"fixed","name":"f","size":2,"logicalType":"decimal","precision":4,"scale":4}`), "-0.9999", "-0.9999"},
+		"decimal in a union":  {field(`["null",{"type":"bytes","logicalType":"decimal","precision":9,"scale":2}]`), "7.5", "7.50"},
+		"nanoseconds":         {field(`{"type":"long","logicalType":"timestamp-nanos"}`), at.Add(1), at.Add(1)},
+		"local nanoseconds":   {field(`{"type":"long","logicalType":"local-timestamp-nanos"}`), at, at},
+		"uuid":                {field(`{"type":"fixed","name":"f","size":16,"logicalType":"uuid"}`), "00112233-4455-6677-8899-AABBCCDDEEFF", "00112233-4455-6677-8899-aabbccddeeff"},
+		"uuid in text":        {field(`{"type":"string","logicalType":"uuid"}`), "00112233-4455-6677-8899-aabbccddeeff", "00112233-4455-6677-8899-aabbccddeeff"},
+		"span":                {field(`{"type":"fixed","name":"f","size":12,"logicalType":"duration"}`), "P1Y2M1W3DT1H2M3.45S", "P14M10DT3723.45S"},
+		"span of nothing":     {field(`{"type":"fixed","name":"f","size":12,"logicalType":"duration"}`), make([]byte, 12), "PT0S"},
+		"span without time":   {field(`{"type":"fixed","name":"f","size":12,"logicalType":"duration"}`), "P4294967295M", "P4294967295M"},
+		"number to a long":    {field(`"long"`), json.Number("-7"), int64(-7)},
+		"number to a double":  {field(`"double"`), json.Number("12345678901234567890.12"), 12345678901234567890.12},
+		"number as JSON":      {field(`{"type":"string","logicalType":"json"}`), json.Number("12345678901234567890.12"), json.Number("12345678901234567890.12")},
+		"text as JSON":        {field(`{"type":"string","logicalType":"json"}`), "5", "5"},
+		"object as JSON":      {field(`["null",{"type":"string","logicalType":"json"}]`), object{"a": []any{1.5, nil}}, object{"a": []any{1.5, nil}}},
 		"fixed":               {field(`{"type":"fixed","name":"f","size":2}`), []byte("ab"), []byte("ab")},
 		"enum":                {field(`{"type":"enum","name":"e","symbols":["A","B"]}`), "B", "B"},
 		"map":                 {field(`{"type":"map","values":"long"}`), object{"x": 1, "a": 2}, object{"x": int64(1), "a": int64(2)}},
@@ -191,6 +209,12 @@ func TestCodecRefuses(t *testing.T) {
 		"union":          {field(`["null","long"]`), object{"v": true}, "no branch of the union holds a bool"},
 		"symbol":         {field(`{"type":"enum","name":"e","symbols":["A"]}`), object{"v": "C"}, "a string is no enum"},
 		"fixed":          {field(`{"type":"fixed","name":"f","size":2}`), object{"v": []byte("a")}, "want 2 bytes"},
+		"digits":         {field(`{"type":"bytes","logicalType":"decimal","precision":4,"scale":2}`), object{"v": "123.45"}, "more than 4 digits, 2 of them behind"},
+		"no uuid":        {field(`{"type":"fixed","name":"f","size":16,"logicalType":"uuid"}`), object{"v": "x"}, "no UUID"},
+		"no span":        {field(`{"type":"fixed","name":"f","size":12,"logicalType":"duration"}`), object{"v": "P1.5D"}, "such as P1M2DT3.004S"},
+		"long span":      {field(`{"type":"fixed","name":"f","size":12,"logicalType":"duration"}`), object{"v": "P4294967296D"}, "out of range"},
+		"late nanos":     {field(`{"type":"long","logicalType":"timestamp-nanos"}`), object{"v": time.Date(2300, 1, 1, 0, 0, 0, 0, time.UTC)}, "out of range"},
+		"great number":   {field(`"long"`), object{"v": json.Number("18446744073709551615")}, "out of range"},
 		"decimals":       {field(`{"type":"bytes","logicalType":"decimal","precision":9,"scale":1}`), object{"v": "1.23"}, "more than 1 decimals"},
 		"item":           {field(`{"type":"array","items":"long"}`), object{"v": []any{1, "x"}}, "v: [1]: a string is no long"},
 		"far time":       {field(`{"type":"long","logicalType":"timestamp-micros"}`), object{"v": time.Unix(1<<50, 0)}, "number out of range"},
@@ -255,9 +279,9 @@ func TestDecodeIsBounded(t *testing.T) {
 
 func values(depth int) *rapid.Generator[any] {
 	return rapid.Custom(func(t *rapid.T) any {
-		kinds := 8
+		kinds := 9
 		if depth > 0 {
-			kinds = 10
+			kinds = 11
 		}
 		switch rapid.IntRange(0, kinds-1).Draw(t, "kind") {
 		case 0:
@@ -275,6 +299,8 @@ func values(depth int) *rapid.Generator[any] {
 		case 7:
 			return time.UnixMicro(rapid.Int64Range(-1e15, 4e15).Draw(t, "v")).UTC()
 		case 8:
+			return json.Number(rapid.SampledFrom([]string{"12345678901234567890.12", "18446744073709551615", "1e400"}).Draw(t, "v"))
+		case 9:
 			return append([]any{}, rapid.SliceOfN(values(depth-1), 0, 3).Draw(t, "v")...)
 		}
 		return objects(depth-1).Draw(t, "v")
@@ -366,8 +392,8 @@ func FuzzDecode(f *testing.F) {
 		}
 		b, err := c.Append(nil, m)
 		if err != nil {
-			if strings.Contains(err.Error(), "out of range") || strings.Contains(err.Error(), "decimal number") {
-				return // times that Go can hold and Avro can not
+			if strings.Contains(err.Error(), "out of range") || strings.Contains(err.Error(), "decimal number") || strings.Contains(err.Error(), "digits") {
+				return // times that Go can hold and Avro can not, decimals of more digits than the schema says
 			}
 			t.Fatalf("cannot encode what was decoded: %v", err)
 		}

@@ -3,6 +3,10 @@ package schema_test
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
+	"io"
+	"log"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
@@ -10,16 +14,21 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/conduit-agent/conduit/plugins/schema"
 	"github.com/conduit-agent/conduit/plugins/schema/confluent"
 )
 
 // server speaks the part of the interface that is used, and checks what it is asked.
 type server struct {
-	mu       sync.Mutex
-	subjects map[string][]string
-	ids      []string
-	want     string // Authorization
+	mu         sync.Mutex
+	subjects   map[string][]string
+	ids        []string
+	want       string                      // Authorization
+	references map[string][]map[string]any // by text
+	types      map[string]string           // by text, AVRO unless it is here
+	gets       int
 }
 
 const media = "application/vnd.schemaregistry.v1+json"
@@ -32,6 +41,18 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
+	if r.Method == http.MethodGet {
+		s.gets++
+	}
+	if r.Method == http.MethodGet && len(parts) == 3 && parts[0] == "schemas" && parts[1] == "ids" {
+		n, _ := strconv.Atoi(parts[2])
+		if n < 1 || n > len(s.ids) {
+			s.fail(w, http.StatusNotFound, 40403, "Schema not found")
+			return
+		}
+		s.answer(w, s.described(map[string]any{"schema": s.ids[n-1]}))
+		return
+	}
 	if len(parts) < 2 || parts[0] != "subjects" {
 		s.fail(w, http.StatusNotFound, 404, "HTTP 404 Not Found")
 		return
@@ -79,7 +100,19 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 func (s *server) version(w http.ResponseWriter, subject string, n int) {
 	text := s.subjects[subject][n-1]
-	s.answer(w, map[string]any{"subject": subject, "version": n, "id": 1 + index(s.ids, text), "schema": text})
+	s.answer(w, s.described(map[string]any{"subject": subject, "version": n, "id": 1 + index(s.ids, text), "schema": text}))
+}
+
+// described adds what an answer says of some schemas only.
+func (s *server) described(answer map[string]any) map[string]any {
+	text := answer["schema"].(string)
+	if typ, ok := s.types[text]; ok {
+		answer["schemaType"] = typ
+	}
+	if references := s.references[text]; references != nil {
+		answer["references"] = references
+	}
+	return answer
 }
 
 func (s *server) fail(w http.ResponseWriter, status, code int, message string) {
@@ -100,7 +133,12 @@ func index(all []string, one string) int {
 
 func serve(t *testing.T, want string) *confluent.Registry {
 	t.Helper()
-	ts := httptest.NewServer(&server{subjects: map[string][]string{}, want: want})
+	return connect(t, &server{subjects: map[string][]string{}, want: want})
+}
+
+func connect(t *testing.T, s *server) *confluent.Registry {
+	t.Helper()
+	ts := httptest.NewServer(s)
 	t.Cleanup(ts.Close)
 	r, err := confluent.New(ts.URL + "/")
 	if err != nil {
@@ -167,5 +205,135 @@ func TestConfluentConnectionStrings(t *testing.T) {
 		if _, err := confluent.New(s); err == nil {
 			t.Errorf("%q is taken", s)
 		}
+	}
+}
+
+// A schema is found by its id alone, asked for once, and what is wrong with it is said.
+func TestConfluentByID(t *testing.T) {
+	s := &server{subjects: map[string][]string{}, want: "Bearer token", ids: []string{text("a"), text("b"), "message M {}"},
+		types: map[string]string{text("b"): "AVRO", "message M {}": "PROTOBUF"}}
+	r := connect(t, s)
+	if _, err := r.ByID(t.Context(), 1); err == nil || !strings.Contains(err.Error(), "401") || !strings.Contains(err.Error(), "confluent.auth") {
+		t.Errorf("without credentials: %v", err)
+	}
+	r.Token = "token"
+	cache := &schema.Cache{Registry: r}
+	s.gets = 0
+	for range 3 {
+		for id, want := range map[int]string{1: text("a"), 2: text("b")} {
+			if got, err := cache.ByID(t.Context(), id); err != nil || got != (schema.Schema{ID: id, Type: schema.TypeAvro, Text: want}) {
+				t.Errorf("schema %d: got %v, %v", id, got, err)
+			}
+		}
+	}
+	if s.gets != 2 {
+		t.Errorf("two schemas took %d requests", s.gets)
+	}
+	if _, err := cache.ByID(t.Context(), 3); !errors.Is(err, schema.ErrInvalidSchema) || !strings.Contains(err.Error(), "PROTOBUF") {
+		t.Error(err)
+	}
+	if _, err := cache.ByID(t.Context(), 4); !errors.Is(err, schema.ErrSubjectNotFound) {
+		t.Error(err)
+	}
+}
+
+// What does not speak the interface is told from a registry without the schema.
+func TestConfluentIsNoRegistry(t *testing.T) {
+	ts := httptest.NewServer(http.NotFoundHandler())
+	defer ts.Close()
+	r, err := confluent.New(ts.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err = r.ByID(t.Context(), 1); errors.Is(err, schema.ErrSubjectNotFound) || !strings.Contains(fmt.Sprint(err), "connection-string") {
+		t.Error(err)
+	}
+}
+
+func TestConfluentTLS(t *testing.T) {
+	ts := httptest.NewTLSServer(&server{})
+	ts.Config.ErrorLog = log.New(io.Discard, "", 0) // the client ends the connection
+	defer ts.Close()
+	r, err := confluent.New(ts.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err = r.ByID(t.Context(), 1); !strings.Contains(fmt.Sprint(err), "SSL_CERT_FILE") {
+		t.Error(err)
+	}
+}
+
+const (
+	country = `{"type":"enum","name":"Country","namespace":"geo","symbols":["FI","NL"]}`
+	address = `{"type":"record","name":"geo.Address","fields":[{"name":"street","type":"string"},{"name":"country","type":"Country"},
+		{"name":"mark","type":"Mark"}]}`
+	mark  = `{"type":"fixed","name":"Mark","size":2}`
+	order = `{"type":"record","name":"Order","namespace":"shop","fields":[{"name":"id","type":"long","default":9007199254740993},
+		{"name":"mark","type":"Mark"},{"name":"to","type":["null","geo.Address"]},{"name":"from","type":{"type":"geo.Address"}},
+		{"name":"all","type":{"type":"array","items":{"type":"map","values":"geo.Country"}}},{"name":"again","type":"Mark"}]}`
+)
+
+func referringTo(s *server) {
+	ref := func(name, subject string) map[string]any {
+		return map[string]any{"name": name, "subject": subject, "version": 1}
+	}
+	s.ids = []string{country, address, mark, order}
+	s.subjects = map[string][]string{"country": {country}, "address": {address}, "mark": {mark}, "order": {order}}
+	s.references = map[string][]map[string]any{address: {ref("geo.Country", "country"), ref("Mark", "mark")},
+		order: {ref("geo.Address", "address"), ref("geo.Country", "country"), ref("Mark", "mark")}}
+}
+
+// A schema that refers to types of other subjects is complete.
+func TestConfluentReferences(t *testing.T) {
+	s := &server{}
+	referringTo(s)
+	r := connect(t, s)
+	byID, err := r.ByID(t.Context(), 4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := r.Get(t.Context(), "order", 1)
+	if err != nil || got.Text != byID.Text {
+		t.Errorf("by version: %v, %v", got, err)
+	}
+	codec, err := schema.Parse(byID.Text)
+	if err != nil {
+		t.Fatalf("%v: %s", err, byID.Text)
+	}
+	at := map[string]any{"street": "Katu", "country": "FI", "mark": []byte("ef")}
+	want := map[string]any{"id": int64(9007199254740993), "mark": []byte("ab"), "to": at, "from": at,
+		"all": []any{map[string]any{"a": "NL"}}, "again": []byte("cd")}
+	given := maps.Clone(want)
+	delete(given, "id") // it has a default
+	b, err := codec.Append(nil, given)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m, err := codec.Decode(b); err != nil || !cmp.Equal(want, m) {
+		t.Errorf("%v: %s", err, cmp.Diff(want, m))
+	}
+}
+
+func TestConfluentReferencesThatAreWrong(t *testing.T) {
+	for want, spoil := range map[string]func(*server){
+		`version 1 of subject "mark"`: func(s *server) { delete(s.subjects, "mark") },
+		"does not define the type":    func(s *server) { s.references[order][2]["name"] = "Brand" },
+		"more than 200":               func(s *server) { endless(s) },
+	} {
+		s := &server{}
+		referringTo(s)
+		spoil(s)
+		if _, err := connect(t, s).ByID(t.Context(), 4); !strings.Contains(fmt.Sprint(err), want) {
+			t.Errorf("got %v, want %s", err, want)
+		}
+	}
+}
+
+// endless has the schema order refer to 300 others.
+func endless(s *server) {
+	for i := range 300 {
+		name := fmt.Sprint("F", i)
+		s.subjects[name] = []string{`{"type":"fixed","size":1,"name":"` + name + `"}`}
+		s.references[order] = append(s.references[order], map[string]any{"name": name, "subject": name, "version": 1})
 	}
 }

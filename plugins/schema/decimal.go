@@ -26,6 +26,9 @@ func decimalBytes(t *avroType, v any, size int) ([]byte, error) {
 		return nil, fmt.Errorf("a number with more than %d decimals", t.scale)
 	}
 	n := r.Num()
+	if t.digits > 0 && len(new(big.Int).Abs(n).String()) > t.digits {
+		return nil, fmt.Errorf("a number with more than %d digits, %d of them behind the point", t.digits, t.scale)
+	}
 	width := n.BitLen()/8 + 1
 	if size == 0 {
 		size = width
@@ -74,6 +77,20 @@ func decimalText(t *avroType, b []byte) (string, error) {
 	if len(b) > 0 && b[0]&0x80 != 0 {
 		n.Sub(n, new(big.Int).Lsh(big.NewInt(1), uint(8*len(b))))
 	}
-	unit := new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(t.scale)), nil)
-	return new(big.Rat).SetFrac(n, unit).RatString(), nil
+	return withScale(n, t.scale), nil
+}
+
+// withScale returns the text of a number of units of 10 to the power of -scale: 123456 of scale 2 is 1234.56, 100 is 1.00.
+func withScale(n *big.Int, scale int) string {
+	digits := new(big.Int).Abs(n).String()
+	if missing := scale + 1 - len(digits); missing > 0 {
+		digits = strings.Repeat("0", missing) + digits
+	}
+	if scale > 0 {
+		digits = digits[:len(digits)-scale] + "." + digits[len(digits)-scale:]
+	}
+	if n.Sign() < 0 {
+		return "-" + digits
+	}
+	return digits
 }

@@ -170,6 +170,9 @@ func (d *decoder) primitive(t *avroType) (any, error) {
 		if err == nil {
 			err = d.spend(len(b))
 		}
+		if err == nil && t.logical == logicalJSON {
+			return d.json(b)
+		}
 		return string(b), err
 	case avroBytes:
 		b, err := d.bytes()
@@ -185,8 +188,13 @@ func (d *decoder) primitive(t *avroType) (any, error) {
 }
 
 func bytesValue(t *avroType, b []byte) (any, error) {
-	if t.logical == logicalDecimal {
+	switch t.logical {
+	case logicalDecimal:
 		return decimalText(t, b)
+	case logicalUUID:
+		return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:]), nil
+	case logicalDuration:
+		return durationText(b), nil
 	}
 	return append([]byte{}, b...), nil
 }
@@ -197,6 +205,8 @@ func integerValue(t *avroType, n int64) any {
 		return time.UnixMicro(n).UTC()
 	case logicalTimestampMillis, logicalLocalTimestampMillis:
 		return time.UnixMilli(n).UTC()
+	case logicalTimestampNanos, logicalLocalTimestampNanos:
+		return time.Unix(0, n).UTC()
 	case logicalDate:
 		return time.Unix(n*86400, 0).UTC()
 	case logicalTimeMicros:

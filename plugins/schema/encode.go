@@ -2,12 +2,16 @@ package schema
 
 import (
 	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
 	"math"
 	"slices"
+	"strconv"
 	"time"
+
+	"github.com/conduit-agent/conduit/plugins/record"
 )
 
 // maxDepth bounds the nesting of values.
@@ -206,6 +210,10 @@ func appendPrimitive(dst []byte, t *avroType, v any) ([]byte, error) {
 			b, err := decimalBytes(t, v, 0)
 			return append(binary.AppendVarint(dst, int64(len(b))), b...), err
 		}
+		if t.logical == logicalJSON {
+			text, err := record.AppendValue(nil, v)
+			return append(binary.AppendVarint(dst, int64(len(text))), text...), err
+		}
 		switch v := v.(type) {
 		case string:
 			return appendString(dst, v), nil
@@ -226,6 +234,15 @@ func appendFixed(dst []byte, t *avroType, v any) ([]byte, error) {
 		return append(dst, b...), err
 	}
 	b, ok := v.([]byte)
+	if text, isText := v.(string); isText && t.logical != "" {
+		var err error
+		if t.logical == logicalUUID {
+			b, err = uuidBytes(text)
+		} else {
+			b, err = durationBytes(text)
+		}
+		return append(dst, b...), err
+	}
 	if !ok || len(b) != t.size {
 		return nil, fmt.Errorf("want %d bytes", t.size)
 	}
@@ -258,6 +275,11 @@ func fromTime(logical string, t time.Time) (int64, error) {
 		return t.UnixMicro(), nil
 	case logicalTimestampMillis, logicalLocalTimestampMillis:
 		return t.UnixMilli(), nil
+	case logicalTimestampNanos, logicalLocalTimestampNanos:
+		if n := t.UnixNano(); time.Unix(0, n).Equal(t) {
+			return n, nil
+		}
+		return 0, errRange
 	case logicalDate:
 		return floorDiv(t.Unix(), 86400), nil
 	}
@@ -295,6 +317,12 @@ func toInt(v any) (n int64, ok bool, err error) {
 		return int64(v), true, nil
 	case time.Duration:
 		return int64(v), true, nil
+	case json.Number:
+		n, err := v.Int64()
+		if errors.Is(err, strconv.ErrRange) {
+			return 0, true, errRange
+		}
+		return n, err == nil, nil
 	case float64: // a whole number that came through JSON
 		if n = int64(v); v >= -1<<53 && v <= 1<<53 && float64(n) == v {
 			return n, true, nil
@@ -316,6 +344,9 @@ func toFloat(v any) (float64, bool) {
 		return v, true
 	case float32:
 		return float64(v), true
+	case json.Number: // the schema says that it becomes a double, if there is one near it
+		f, err := v.Float64()
+		return f, err == nil
 	}
 	n, ok, err := toInt(v)
 	return float64(n), ok && err == nil

@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -11,7 +12,7 @@ import (
 // Shape is the structure of objects: the names of their fields and the kinds of values
 // seen in each. A Shape never changes; the zero Shape has no fields.
 //
-// Integers are long, floats double, times long with the logical type timestamp-micros, durations
+// Integers are long, floats double, numbers that neither holds text with the logical type json, times long with the logical type timestamp-micros, durations
 // long with time-micros, nil makes a union with null, and an object is a record. Durations
 // together with integers are nanoseconds.
 type Shape struct {
@@ -41,6 +42,7 @@ const (
 	kindTime
 	kindDuration
 	kindDouble
+	kindNumber // that neither a long nor a double holds
 	kindString
 	kindBytes
 	kindArray
@@ -55,6 +57,8 @@ func kindOf(v any) kind {
 		return kindString
 	case int, int64, int32, int16, int8, uint, uint64, uint32, uint16, uint8:
 		return kindLong
+	case json.Number:
+		return kindNumber
 	case bool:
 		return kindBool
 	case float64, float32:

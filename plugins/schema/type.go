@@ -45,6 +45,13 @@ const (
 	logicalTimestampMicros      = "timestamp-micros"
 	logicalLocalTimestampMillis = "local-timestamp-millis"
 	logicalLocalTimestampMicros = "local-timestamp-micros"
+	logicalTimestampNanos       = "timestamp-nanos"
+	logicalLocalTimestampNanos  = "local-timestamp-nanos"
+	logicalUUID                 = "uuid"
+	logicalDuration             = "duration"
+	// logicalJSON is no logical type of Avro, whose other readers see text: it is JSON of any value. Numbers that a double
+	// would change are written so, and columns of databases that hold JSON.
+	logicalJSON = "json"
 )
 
 // logicals says which type each logical type annotates.
@@ -52,6 +59,8 @@ var logicals = map[string][]avroKind{
 	logicalDecimal: {avroBytes, avroFixed}, logicalDate: {avroInt}, logicalTimeMillis: {avroInt}, logicalTimeMicros: {avroLong},
 	logicalTimestampMillis: {avroLong}, logicalTimestampMicros: {avroLong},
 	logicalLocalTimestampMillis: {avroLong}, logicalLocalTimestampMicros: {avroLong},
+	logicalTimestampNanos: {avroLong}, logicalLocalTimestampNanos: {avroLong},
+	logicalUUID: {avroFixed}, logicalDuration: {avroFixed}, logicalJSON: {avroString},
 }
 
 // avroType is a type of a parsed schema, prepared for encoding and decoding. References
@@ -69,6 +78,7 @@ type avroType struct {
 	indexOf  map[string]int // of a symbol
 	size     int            // of a fixed
 	scale    int            // of a decimal
+	digits   int            // a decimal has at most; 0: any number
 }
 
 type avroField struct {
@@ -106,7 +116,10 @@ func (c *compiler) compile(n *avro.Node, namespace string) (*avroType, error) {
 	if !known {
 		return c.reference(n.Type, namespace)
 	}
-	t := &avroType{kind: k, name: n.Type, logical: logicalOf(k, n.LogicalType), size: n.Size, scale: n.Scale, symbols: n.Symbols}
+	t := &avroType{kind: k, name: n.Type, logical: logicalOf(k, n.LogicalType), size: n.Size, scale: n.Scale, digits: n.Precision, symbols: n.Symbols}
+	if t.logical == logicalUUID && t.size != 16 || t.logical == logicalDuration && t.size != 12 {
+		t.logical = "" // as it has no such value
+	}
 	t.natural = naturalKind(t)
 	if err := checkScale(t); err != nil {
 		return nil, err
@@ -204,6 +217,9 @@ func naturalKind(t *avroType) kind {
 	case avroFloat, avroDouble:
 		return kindDouble
 	case avroString, avroEnum:
+		if t.logical == logicalJSON {
+			return kindNumber
+		}
 		return kindString
 	case avroBytes, avroFixed:
 		return kindBytes

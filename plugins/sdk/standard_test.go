@@ -628,14 +628,14 @@ const debeziumTransaction = `{"type":"struct","optional":true,"fields":[{"type":
 func TestDebeziumOfRawJSON(t *testing.T) {
 	s := &sink{}
 	d := openDestination(t, t.Context(), s, map[string]string{"sdk.record.format": "debezium/json"})
-	r := record.Record{Position: record.Position("p"), Operation: record.OperationCreate, After: record.Raw([]byte(`{"id":7161666510241023999}`))}
+	r := record.Record{Position: record.Position("p"), Operation: record.OperationCreate, After: record.Raw([]byte(`{"id":7161666510241023999,"n":7}`))}
 	if n, err := d.Write(t.Context(), []record.Record{r}); n != 1 || err != nil {
 		t.Fatal(n, err)
 	}
-	want := `{"schema":{"type":"struct","fields":[{"type":"struct","optional":true,"fields":[{"type":"double","field":"id"}],"field":"before"},` +
-		`{"type":"struct","optional":true,"fields":[{"type":"double","field":"id"}],"field":"after"},{"type":"struct","optional":true,"field":"source"},` +
+	want := `{"schema":{"type":"struct","fields":[{"type":"struct","optional":true,"fields":[{"type":"int64","field":"id"},{"type":"double","field":"n"}],"field":"before"},` +
+		`{"type":"struct","optional":true,"fields":[{"type":"int64","field":"id"},{"type":"double","field":"n"}],"field":"after"},{"type":"struct","optional":true,"field":"source"},` +
 		`{"type":"string","field":"op"},{"type":"int64","optional":true,"field":"ts_ms"},` + debeziumTransaction + `]},` +
-		`"payload":{"before":null,"after":{"id":7161666510241024000},"source":null,"op":"c","ts_ms":null,"transaction":null}}`
+		`"payload":{"before":null,"after":{"id":7161666510241023999,"n":7},"source":null,"op":"c","ts_ms":null,"transaction":null}}`
 	if diff := cmp.Diff(want+"\n", s.text); diff != "" {
 		t.Error(diff)
 	}

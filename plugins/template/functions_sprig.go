@@ -20,6 +20,8 @@ func library() template.FuncMap {
 	for _, name := range []string{"toPrettyJson", "toRawJson"} { // those that return an error in place of nothing
 		funcs[name] = funcs["mustT"+name[1:]]
 	}
+	funcs["mustFromJson"] = fromJSON
+	funcs["fromJson"] = func(text string) any { v, _ := fromJSON(text); return v } // which is nothing where it fails
 	funcs["genPrivateKey"] = genPrivateKey(funcs["genPrivateKey"].(func(string) string))
 	for _, name := range []string{"genCA", "genSelfSignedCert", "genSignedCert"} {
 		funcs[name] = noKey(name)

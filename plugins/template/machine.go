@@ -122,7 +122,7 @@ func (m *machine) bounded(name string, f any) any {
 	if fn.Type().IsVariadic() {
 		call = fn.CallSlice
 	}
-	grows := growth[name]
+	grows, whole := growth[name], integers[name]
 	return reflect.MakeFunc(fn.Type(), func(args []reflect.Value) []reflect.Value {
 		if _, err := m.step(); err != nil {
 			panic(err)
@@ -132,6 +132,11 @@ func (m *machine) bounded(name string, f any) any {
 		}
 		if mutators[name] {
 			if err := refuseCycle(args); err != nil {
+				panic(err)
+			}
+		}
+		if whole {
+			if err := truncateNumbers(args); err != nil {
 				panic(err)
 			}
 		}

@@ -2,6 +2,7 @@ package http
 
 import (
 	"fmt"
+	"math/big"
 	"strconv"
 	"time"
 
@@ -213,6 +214,16 @@ func (p *poller) cursorOf(payload record.Data) (value, hash string, err error) {
 	return value, hash, err
 }
 
+// compareDigits compares two numbers with all their digits, except for those with more than 150.
+func compareDigits(a, b string) int {
+	x, _, errX := big.ParseFloat(a, 10, 512, big.ToNearestEven)
+	y, _, errY := big.ParseFloat(b, 10, 512, big.ToNearestEven)
+	if errX != nil || errY != nil {
+		return 0
+	}
+	return x.Cmp(y)
+}
+
 // compare compares two values of a cursor: as numbers or times if both are, else as text.
 func compare(a, b string) int {
 	if x, err := strconv.ParseInt(a, 10, 64); err == nil {
@@ -222,6 +233,9 @@ func compare(a, b string) int {
 	}
 	if x, err := strconv.ParseFloat(a, 64); err == nil {
 		if y, err := strconv.ParseFloat(b, 64); err == nil {
+			if x == y { // perhaps only in the digits that a float64 has
+				return compareDigits(a, b)
+			}
 			return sign(x < y, x > y)
 		}
 	}

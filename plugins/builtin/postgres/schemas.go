@@ -93,8 +93,10 @@ func avroTypes(oid uint32) []any {
 		return []any{"float"}
 	case pg.OIDFloat8:
 		return []any{"double"}
-	case pg.OIDBytea, pg.OIDJSON, pg.OIDJSONB:
+	case pg.OIDBytea:
 		return []any{"bytes"}
+	case pg.OIDJSON, pg.OIDJSONB: // text for other readers
+		return []any{map[string]string{"type": "string", "logicalType": "json"}}
 	case pg.OIDDate, pg.OIDTimestamp, pg.OIDTimestamptz: // text is for infinity
 		return []any{map[string]string{"type": "long", "logicalType": "timestamp-micros"}, "string"}
 	}

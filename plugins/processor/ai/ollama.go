@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/conduit-agent/conduit/plugins/processor/jsonvalue"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/schema"
 	"github.com/conduit-agent/conduit/plugins/sdk"
@@ -86,8 +87,9 @@ func (p *ollama) processOne(ctx context.Context, r *record.Record) error {
 	if !answer.Done {
 		return errors.New("cannot use the answer of the model: it is not complete")
 	}
-	var made map[string]any
-	if err := json.Unmarshal([]byte(answer.Response), &made); err != nil || made == nil {
+	value, _ := jsonvalue.Parse([]byte(answer.Response))
+	made, ok := value.(map[string]any)
+	if !ok {
 		return errors.New("cannot use the answer of the model: it is no JSON object")
 	}
 	return p.field.ref.Set(r, made)

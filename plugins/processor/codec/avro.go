@@ -68,7 +68,8 @@ func registry(ctx context.Context) (schema.IDRegistry, error) {
 
 // Process implements sdk.Processor.
 func (d *avroDecode) Process(ctx context.Context, b *sdk.ProcessBatch) error {
-	return b.EachUntil(ctx, func(r *record.Record) error {
+	var broken error
+	err := b.EachUntil(ctx, func(r *record.Record) error {
 		v, _, err := d.ref.Get(r)
 		if err != nil {
 			return err
@@ -77,7 +78,17 @@ func (d *avroDecode) Process(ctx context.Context, b *sdk.ProcessBatch) error {
 		if !ok {
 			return fmt.Errorf("%s: %w", d.ref, unexpected(v))
 		}
-		m, n, err := d.decode(ctx, data)
+		if len(data) < header || data[0] != 0 {
+			return fmt.Errorf("cannot decode %s: the data does not begin with a zero byte and the id of a schema", d.ref)
+		}
+		codec, err := d.codec(ctx, binary.BigEndian.Uint32(data[1:]))
+		if err != nil {
+			if isUnreachable(err) {
+				broken = err
+			}
+			return fmt.Errorf("cannot decode %s: %w", d.ref, err)
+		}
+		m, n, err := codec.DecodeWithin(data[header:], sdk.Budget(ctx))
 		if err != nil {
 			return fmt.Errorf("cannot decode %s: %w", d.ref, err)
 		}
@@ -86,33 +97,50 @@ func (d *avroDecode) Process(ctx context.Context, b *sdk.ProcessBatch) error {
 		}
 		return d.ref.Set(r, m)
 	})
+	if err != nil {
+		return err
+	}
+	return broken
 }
 
-// decode returns the decoded object, and how many bytes of memory it takes.
-func (d *avroDecode) decode(ctx context.Context, data []byte) (m map[string]any, memory int, err error) {
-	if len(data) < header || data[0] != 0 {
-		return nil, 0, errors.New("the data does not begin with a zero byte and the id of a schema")
+// isUnreachable reports whether err, of a registry, says nothing of the schema: another record would fail for the same
+// reason, and this one will not once the registry can be reached.
+func isUnreachable(err error) bool {
+	for _, answer := range []error{schema.ErrInvalidSchema, schema.ErrSubjectNotFound, schema.ErrVersionNotFound} {
+		if errors.Is(err, answer) {
+			return false
+		}
 	}
-	id := binary.BigEndian.Uint32(data[1:])
-	codec := d.codecs[id]
-	if codec == nil {
-		r, err := registry(ctx)
-		if err != nil {
-			return nil, 0, err
-		}
-		s, err := r.ByID(ctx, int(id))
-		if err != nil {
-			return nil, 0, fmt.Errorf("cannot get schema %d: %w", id, err)
-		}
-		if codec, err = schema.Parse(s.Text); err != nil {
-			return nil, 0, err
-		}
-		if d.codecs == nil || len(d.codecs) >= maxCodecs {
-			d.codecs = map[uint32]*schema.Codec{}
-		}
-		d.codecs[id] = codec
+	return true
+}
+
+// codec returns the codec of the schema with this id.
+func (d *avroDecode) codec(ctx context.Context, id uint32) (*schema.Codec, error) {
+	if codec := d.codecs[id]; codec != nil {
+		return codec, nil
 	}
-	return codec.DecodeWithin(data[header:], sdk.Budget(ctx))
+	r, err := registry(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s, err := r.ByID(ctx, int(id))
+	if err != nil {
+		err = fmt.Errorf("cannot get schema %d: %w", id, err)
+		if errors.Is(err, schema.ErrSubjectNotFound) {
+			err = fmt.Errorf("%w: the schema registry has no schema with this id; set schema-registry to the one at which the "+
+				"producer registered it", err)
+		}
+		return nil, err
+	}
+	codec, err := schema.Parse(s.Text)
+	if err != nil {
+		return nil, fmt.Errorf("cannot use schema %d: %w", id, err)
+	}
+	if d.codecs == nil || len(d.codecs) >= maxCodecs {
+		d.codecs = map[uint32]*schema.Codec{}
+	}
+	d.codecs[id] = codec
+	return codec, nil
 }
 
 // avroEncode encodes a field with a registered schema, or with one for its shape.
@@ -188,7 +216,7 @@ func (e *avroEncode) Process(ctx context.Context, b *sdk.ProcessBatch) error {
 		}
 		k, err := e.encoding(ctx, m)
 		if err != nil {
-			if !errors.Is(err, schema.ErrInvalidSchema) {
+			if isUnreachable(err) {
 				broken = err
 			}
 			return err

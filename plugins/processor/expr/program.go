@@ -4,6 +4,7 @@ package expr
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"reflect"
@@ -69,8 +70,10 @@ func (e *environment) compile(in source, expression string, options ...lang.Opti
 	}
 	uses := &namesUsed{used: e.used}
 	options = append(options, e.boundFunctions()...)
-	compiled, err := lang.Compile(expression, append([]lang.Option{
-		lang.Env(names), lang.MaxNodes(maxNodes),
+	compile := func(further ...lang.Option) (*vm.Program, error) {
+		return lang.Compile(expression, append(append([]lang.Option{lang.Env(names), lang.MaxNodes(maxNodes)}, further...), options...)...)
+	}
+	options = append([]lang.Option{
 		lang.Patch(countSteps{}), lang.Patch(uses), lang.Patch(bound{map[ast.Node]bool{}}),
 		lang.Function("countText", e.countText, new(func(string) string)), lang.Function("countAny", e.countText, new(func(any) any)),
 		lang.Function("checkEqual", e.checkEqual, new(func(any) any)),
@@ -78,11 +81,12 @@ func (e *environment) compile(in source, expression string, options ...lang.Opti
 		lang.DisableBuiltin("now"), lang.Function("now", e.now, new(func() time.Time)),
 		lang.Function("text", e.boundText, new(func(any) string)),
 		lang.Function("string", e.boundText, new(func(any) string)),
-	}, options...)...)
+	}, options...)
+	compiled, err := compile()
 	if err != nil {
 		return nil, in.describe(err)
 	}
-	return &program{source: in, compiled: compiled}, nil
+	return &program{source: in, compiled: compiled, compile: compile}, nil
 }
 
 func (e *environment) now(...any) (any, error) {
@@ -224,12 +228,19 @@ func value(d record.Data) any {
 type program struct {
 	source   source
 	compiled *vm.Program
+	exact    *vm.Program // the same with checks for numbers that are kept as text; nil until there is one
+	compile  compiler
 }
 
 // run evaluates the expression for the record that the environment was shown.
 func (p *program) run(e *environment) (any, error) {
 	e.steps = 0
+	made := e.text
 	v, err := e.vm.Run(p.compiled, e.values)
+	if err != nil && e.ended() == nil {
+		e.text = made
+		v, err = p.rerun(e, err)
+	}
 	if err == nil {
 		err = checkSize(v)
 	}
@@ -276,7 +287,7 @@ func own(v any, depth int) (any, error) {
 	switch v := v.(type) {
 	case int:
 		return int64(v), nil
-	case nil, bool, string, int8, int16, int32, int64, uint, uint8, uint16, uint32, uint64, float32, float64, time.Time, time.Duration:
+	case nil, bool, string, int8, int16, int32, int64, uint, uint8, uint16, uint32, uint64, float32, float64, json.Number, time.Time, time.Duration:
 		return v, nil
 	case []byte:
 		return append([]byte{}, v...), nil

@@ -1,6 +1,7 @@
 package fieldref
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
@@ -169,7 +170,7 @@ func Kind(v any) string {
 		return "boolean"
 	case int, int8, int16, int32, int64, uint, uint8, uint16, uint32, uint64:
 		return "integer"
-	case float32, float64:
+	case float32, float64, json.Number:
 		return "number"
 	case []any:
 		return "list"

@@ -257,6 +257,9 @@ type bounds struct {
 	calls *calls
 	err   error
 
+	exact      *goja.Object // the prototype of an exactNumber
+	exactToken string       // begins what stands for numbers in JSON
+
 	describe func(goja.FunctionCall) goja.Value // Object.getOwnPropertyDescriptor
 }
 

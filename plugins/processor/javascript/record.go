@@ -71,7 +71,7 @@ func (o *recordObject) Get(key string) goja.Value {
 		return o.call.vm.ToValue(o.operation())
 	case "Position":
 		if o.position == nil {
-			o.position = o.call.vm.NewDynamicArray(&octets{call: o.call, b: o.r.Position})
+			o.position = o.call.rawData(&octets{call: o.call, b: o.r.Position})
 		}
 		return o.position
 	}

@@ -5,6 +5,7 @@ package javascript
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/dop251/goja"
 	"github.com/dop251/goja/parser"
@@ -63,15 +64,21 @@ func newRuntime(program *goja.Program, l *scriptLog, g *guard) (*runtime, error)
 
 func (r *runtime) defineGlobals(l *scriptLog, b *bounds) error {
 	return errors.Join(
+		r.defineEncoding(b),
+		r.defineNumbers(b),
 		r.vm.Set("Record", r.constructor(b, func(goja.ConstructorCall) *goja.Object {
 			return r.call.newRecord(record.Record{}).self
 		})),
 		r.vm.Set("RawData", r.constructor(b, func(c goja.ConstructorCall) *goja.Object {
-			var b []byte
+			var data []byte
 			if len(c.Arguments) > 0 {
-				b = []byte(c.Arguments[0].String())
+				if bytes, ok := b.bytesOf(c.Arguments[0]); ok && !goja.IsUndefined(c.Arguments[0]) {
+					data = slices.Clone(bytes)
+				} else {
+					data = []byte(c.Arguments[0].String())
+				}
 			}
-			return r.vm.NewDynamicArray(&octets{call: r.call, b: b, owned: true})
+			return r.call.rawData(&octets{call: r.call, b: data, owned: true}).(*goja.Object)
 		})),
 		r.vm.Set("StructuredData", r.constructor(b, func(goja.ConstructorCall) *goja.Object {
 			return r.vm.NewObject()
@@ -117,7 +124,7 @@ func (r *runtime) run(in *record.Record) (out outcome, err error) {
 			out, err, r.broken = outcome{}, fmt.Errorf("the JavaScript engine failed: %v", p), true
 		}
 		c.over, r.out = true, outcome{}
-		r.call = &call{vm: r.vm, date: r.date, limit: c.limit, over: true}
+		r.call = &call{vm: r.vm, date: r.date, raw: c.raw, exact: c.exact, limit: c.limit, over: true}
 	}()
 	arg := c.newRecord(*in)
 	v, err := r.process(goja.Undefined(), arg.self)

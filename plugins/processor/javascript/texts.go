@@ -183,7 +183,11 @@ func (b *bounds) stringifies(json *goja.Object) {
 		if gap := c.Argument(2); isNothing(gap) {
 			s.indent = 0
 		}
-		return raw(goja.FunctionCall{This: c.This, Arguments: []goja.Value{c.Argument(0), b.vm.ToValue(s.replace), c.Argument(2)}})
+		text := raw(goja.FunctionCall{This: c.This, Arguments: []goja.Value{c.Argument(0), b.vm.ToValue(s.replace), c.Argument(2)}})
+		if s.exact {
+			return b.vm.ToValue(b.unmarkExact(text.String()))
+		}
+		return text
 	}), original))
 }
 
@@ -209,6 +213,7 @@ type stringifier struct {
 	names          []string      // nil: all
 	indent         int           // bytes of it for each level, at most
 	elements, text int           // that may still come
+	exact          bool          // there are numbers that markExact marked
 	open           []opened      // the objects that the engine is in
 }
 
@@ -227,6 +232,12 @@ func (s *stringifier) replace(c goja.FunctionCall) goja.Value {
 			panic(err)
 		}
 		v = replaced
+	}
+	if isExact(v) {
+		var digits int
+		v, digits = s.markExact(v)
+		s.exact = true
+		s.text -= digits
 	}
 	s.elements--
 	s.text -= 8 + textLength(key) + textLength(v) + s.indent*(len(s.open)+1)
@@ -297,7 +308,13 @@ func (b *bounds) parses(json *goja.Object) {
 	b.define(json, "parse", b.named(b.count(func(c goja.FunctionCall) goja.Value {
 		text := b.textOf(c.Argument(0))
 		b.measureJSON(text.String())
-		v := raw(goja.FunctionCall{This: c.This, Arguments: []goja.Value{text}})
+		arguments := []goja.Value{text}
+		if marked, changed := b.markNumbers(text.String()); changed {
+			arguments = []goja.Value{b.vm.ToValue(marked), b.vm.ToValue(func(c goja.FunctionCall) goja.Value {
+				return b.unmarkNumber(c.Argument(1))
+			})}
+		}
+		v := raw(goja.FunctionCall{This: c.This, Arguments: arguments})
 		reviver, ok := goja.AssertFunction(c.Argument(1))
 		if !ok {
 			return v

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/big"
 	"reflect"
 	"slices"
 	"strconv"
@@ -25,6 +26,8 @@ const maxDepth = 1000
 type call struct {
 	vm       *goja.Runtime
 	date     *goja.Object // the constructor Date
+	raw      *goja.Object // the prototype of raw data
+	exact    *goja.Object // the prototype of an exactNumber
 	over     bool
 	position record.Position // of the record that is processed
 	limit    uint64          // of made
@@ -52,20 +55,30 @@ func (c *call) check() {
 	}
 }
 
+// maxInteger is the greatest integer up to which JavaScript holds all.
+const maxInteger = 1 << 53
+
 // wrap returns v, a value of structured data, as the script sees it. Objects and lists are
 // wrapped, not copied.
 func (c *call) wrap(v any) goja.Value {
 	switch v := v.(type) {
 	case nil:
 		return goja.Null()
-	case string, bool, int, int64, float64:
+	case int64:
+		if v > maxInteger || v < -maxInteger {
+			return c.number(strconv.FormatInt(v, 10))
+		}
 		return c.vm.ToValue(v)
+	case string, bool, float64:
+		return c.vm.ToValue(v)
+	case int:
+		return c.wrap(int64(v))
 	case map[string]any:
 		return c.vm.NewDynamicObject(&object{call: c, m: v})
 	case []any:
 		return c.vm.NewDynamicArray(&list{call: c, items: v})
 	case []byte:
-		return c.vm.NewDynamicArray(&octets{call: c, b: v})
+		return c.rawData(&octets{call: c, b: v})
 	case time.Time:
 		date, err := c.vm.New(c.date, c.vm.ToValue(v.UnixMilli()))
 		if err != nil {
@@ -73,15 +86,26 @@ func (c *call) wrap(v any) goja.Value {
 		}
 		return date
 	case time.Duration:
-		return c.vm.ToValue(int64(v))
-	case int8, int16, int32, uint8, uint16, uint32, uint, uint64, float32:
+		return c.wrap(int64(v))
+	case uint64:
+		return c.number(strconv.FormatUint(v, 10))
+	case uint:
+		return c.wrap(uint64(v))
+	case int8, int16, int32, uint8, uint16, uint32, float32:
 		return c.vm.ToValue(v)
 	case json.Number:
-		if f, err := v.Float64(); err == nil {
-			return c.vm.ToValue(f)
+		if record.IsNumber(string(v)) {
+			return c.number(string(v))
 		}
 	}
 	return c.vm.ToValue(fmt.Sprint(v))
+}
+
+// rawData returns raw data as the script sees it: a list of numbers that has the method text, too.
+func (c *call) rawData(o *octets) goja.Value {
+	v := c.vm.NewDynamicArray(o)
+	_ = v.SetPrototype(c.raw) // cannot fail: it is new
+	return v
 }
 
 // editable reports whether the wrapped v can be changed in place.
@@ -114,6 +138,10 @@ func (c *call) unwrap(v goja.Value, depth int) (any, error) {
 		return anyMap(w.record.r.Metadata), c.make(memberBytes * len(w.record.r.Metadata))
 	case *recordObject, *payloadObject:
 		return nil, errors.New("a record or payload cannot be a value inside of another")
+	case *exactNumber:
+		return json.Number(w.text), c.make(len(w.text))
+	case *big.Int: // a BigInt object
+		return fromBigInt(w)
 	case time.Time:
 		return w, nil
 	case goja.ArrayBuffer:
@@ -141,6 +169,8 @@ func unwrapPrimitive(v goja.Value) (any, error) {
 	switch e := v.Export().(type) {
 	case nil, bool, string, int64:
 		return e, nil
+	case *big.Int:
+		return fromBigInt(e)
 	case float64:
 		if math.IsNaN(e) || math.IsInf(e, 0) {
 			return nil, fmt.Errorf("%v cannot be a value of a record", e)
@@ -196,6 +226,8 @@ func typedArray(o *goja.Object) ([]byte, bool) {
 	b, ok := exported(o).([]byte)
 	return slices.Clone(b), ok
 }
+
+var bigInt = reflect.TypeFor[*big.Int]()
 
 var collections = []reflect.Type{reflect.TypeFor[map[string]any](), reflect.TypeFor[[]any](), reflect.TypeFor[[][2]any]()}
 

@@ -5,21 +5,21 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"strconv"
 	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
 
 	"github.com/conduit-agent/conduit/plugins/charset"
+	"github.com/conduit-agent/conduit/plugins/record"
 )
 
 // maxDepth bounds the nesting of arrays and objects.
 const maxDepth = 1000
 
 // Parse returns the value that b holds: nil, bool, string, []any or map[string]any of
-// these, or a number. Numbers are float64, as JSON has no others; only an integer that
-// float64 would change is an int64. Text that is not Unicode is an error.
+// these, or a number. Numbers are float64, as JSON has no others, unless that would change them: then an integer is int64,
+// and what that does not hold either json.Number, as record.Number has it. Text that is not Unicode is an error.
 func Parse(b []byte) (any, error) { return ParseWithin(b, maxMemory) }
 
 // maxMemory bounds the memory of the values that Parse makes, in bytes.
@@ -256,7 +256,7 @@ func (p *parser) number() (any, error) {
 			return nil, errSyntax
 		}
 	}
-	return parseNumber(p.text[start:p.at], integer)
+	return parseNumber(p.text[start:p.at], integer), nil
 }
 
 func (p *parser) digits() bool {
@@ -267,20 +267,20 @@ func (p *parser) digits() bool {
 	return p.at > start
 }
 
-func parseNumber(s string, integer bool) (any, error) {
-	if integer && len(s) < 20 {
-		if n, err := strconv.ParseInt(s, 10, 64); err == nil && !(n == 0 && s[0] == '-') {
-			if f := float64(n); n > -1<<53 && n < 1<<53 || f < math.MaxInt64 && int64(f) == n {
-				return f, nil
-			}
-			return n, nil
+// maxFloatInteger is the greatest integer up to which a float64 holds all.
+const maxFloatInteger = 1 << 53
+
+func parseNumber(s string, integer bool) any {
+	if integer && len(s) <= len("9007199254740992") { // most numbers
+		if n, err := strconv.ParseInt(s, 10, 64); err == nil && n != 0 && n >= -maxFloatInteger && n <= maxFloatInteger {
+			return float64(n)
 		}
 	}
-	f, err := strconv.ParseFloat(s, 64)
-	if err != nil {
-		return nil, fmt.Errorf("number %s is out of range", s)
+	v := record.Number(s)
+	if n, ok := v.(int64); ok && n >= -maxFloatInteger && n <= maxFloatInteger {
+		return float64(n)
 	}
-	return f, nil
+	return v
 }
 
 // str reads a string. What has no escapes shares the text.

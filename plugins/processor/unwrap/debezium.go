@@ -1,6 +1,7 @@
 package unwrap
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -100,6 +101,10 @@ func nanoseconds(v any) (text string, ok bool, err error) {
 	case float64:
 		if math.Abs(v) < math.MaxInt64/1e6 {
 			return strconv.FormatInt(int64(v)*1e6, 10), true, nil
+		}
+	case json.Number: // of a fraction of a millisecond
+		if f, err := v.Float64(); err == nil {
+			return nanoseconds(f)
 		}
 	case int64:
 		if v < math.MaxInt64/1_000_000 && v > math.MinInt64/1_000_000 {

@@ -3,6 +3,7 @@ package window
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"math"
@@ -239,6 +240,10 @@ func (a *aggregate) timeIn(r *record.Record) (at time.Time, err error) {
 		return time.Unix(0, v), nil
 	case float64:
 		return time.Unix(0, int64(v)), nil
+	case json.Number:
+		if f, err := v.Float64(); err == nil && math.Abs(f) < math.MaxInt64 {
+			return time.Unix(0, int64(f)), nil
+		}
 	case string:
 		if n, err := strconv.ParseInt(v, 10, 64); err == nil {
 			return time.Unix(0, n), nil

@@ -2,9 +2,12 @@ package window
 
 import (
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
+	"math/big"
+	"strconv"
 	"strings"
 	"time"
 
@@ -23,6 +26,9 @@ var errNumber = errors.New("it is no number")
 // check reports whether v can go into the column next.
 func (c *column) check(v any) error {
 	if c.function == "sum" {
+		if n, ok := v.(json.Number); ok && len(n) > maxExponent {
+			return fmt.Errorf("%.50s has too many digits to be added", n)
+		}
 		_, err := add(int64(0), v)
 		return err
 	}
@@ -48,7 +54,8 @@ func (c *column) take(a *value, v any) error {
 	return err
 }
 
-// add adds two numbers: integers as such, unless the sum is out of their range.
+// add adds two numbers: integers as such, unless the sum is out of their range, and with all digits where one of them is kept
+// as text, because a float64 would change it.
 func add(a, b any) (any, error) {
 	x, okX := integer(a)
 	y, okY := integer(b)
@@ -56,6 +63,9 @@ func add(a, b any) (any, error) {
 		if sum := x + y; (sum > x) == (y > 0) {
 			return sum, nil
 		}
+	}
+	if isText(a) || isText(b) {
+		return addTexts(a, b)
 	}
 	f, okF := number(a)
 	g, okG := number(b)
@@ -73,6 +83,62 @@ func integer(v any) (int64, bool) {
 		return int64(v), true
 	}
 	return 0, false
+}
+
+func isText(v any) bool { _, ok := v.(json.Number); return ok }
+
+// maxExponent bounds the exponents of numbers that are added with all digits.
+const maxExponent = 1000
+
+// maxSum bounds the digits of a sum: it has more than those of the numbers that were added.
+const maxSum = 10 * maxExponent
+
+// addTexts adds two numbers with all digits.
+func addTexts(a, b any) (any, error) {
+	for _, v := range []any{a, b} {
+		if f, ok := number(v); ok && math.IsInf(f, 0) {
+			return f, nil
+		}
+	}
+	x, places, errX := exactly(a)
+	y, placesY, errY := exactly(b)
+	if err := errors.Join(errX, errY); err != nil {
+		return nil, err
+	}
+	places = max(places, placesY)
+	return record.Number(x.Add(x, y).FloatString(places)), nil
+}
+
+// exactly returns a number, and how many digits it has behind the point.
+func exactly(v any) (n *big.Rat, places int, err error) {
+	f, isFloat := number(v)
+	_, isInteger := integer(v)
+	if !isFloat && !isText(v) || isFloat && !isInteger && math.IsInf(f, 0) {
+		return nil, 0, errNumber
+	}
+	text, err := record.Text(v)
+	if err != nil {
+		return nil, 0, err
+	}
+	digits, exponent, _ := strings.Cut(strings.ToLower(text), "e")
+	if i := strings.IndexByte(digits, '.'); i >= 0 {
+		places = len(digits) - i - 1
+	}
+	if exponent != "" {
+		n, err := strconv.Atoi(exponent)
+		if err != nil || n > maxExponent || n < -maxExponent {
+			return nil, 0, fmt.Errorf("the exponent of %.50s is too great to be added", text)
+		}
+		places = max(0, places-n)
+	}
+	if len(digits) > maxSum {
+		return nil, 0, fmt.Errorf("%.50s has too many digits to be added", text)
+	}
+	n, ok := new(big.Rat).SetString(text)
+	if !ok {
+		return nil, 0, errNumber
+	}
+	return n, places, nil
 }
 
 func number(v any) (float64, bool) {
@@ -96,6 +162,19 @@ func compare(a, b any) (int, error) {
 	if x, ok := number(a); ok {
 		if y, ok := number(b); ok {
 			return cmp.Compare(x, y), nil
+		}
+	}
+	if f, ok := number(b); ok && math.IsInf(f, 0) && isText(a) {
+		return cmp.Compare(0, f), nil
+	}
+	if f, ok := number(a); ok && math.IsInf(f, 0) && isText(b) {
+		return cmp.Compare(f, 0), nil
+	}
+	if isText(a) || isText(b) {
+		x, _, errX := exactly(a)
+		y, _, errY := exactly(b)
+		if errX == nil && errY == nil {
+			return x.Cmp(y), nil
 		}
 	}
 	switch x := a.(type) {

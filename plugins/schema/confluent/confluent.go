@@ -5,6 +5,7 @@ package confluent
 import (
 	"bytes"
 	"context"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -26,7 +27,7 @@ type Registry struct {
 	Token    string // for bearer authentication; empty: none
 }
 
-var _ schema.Registry = (*Registry)(nil)
+var _ schema.IDRegistry = (*Registry)(nil)
 
 // New returns the registry at connection, the URL of a server.
 func New(connection string) (*Registry, error) {
@@ -49,16 +50,19 @@ const mediaType = "application/vnd.schemaregistry.v1+json"
 const (
 	codeSubjectNotFound = 40401
 	codeVersionNotFound = 40402
+	codeSchemaNotFound  = 40403
 	codeInvalidSchema   = 42201
 )
 
 type answer struct {
-	Subject string `json:"subject"`
-	Version int    `json:"version"`
-	ID      int    `json:"id"`
-	Schema  string `json:"schema"`
-	Code    int    `json:"error_code"`
-	Message string `json:"message"`
+	Subject    string      `json:"subject"`
+	Version    int         `json:"version"`
+	ID         int         `json:"id"`
+	Type       string      `json:"schemaType"` // empty: Avro
+	Schema     string      `json:"schema"`
+	References []reference `json:"references"`
+	Code       int         `json:"error_code"`
+	Message    string      `json:"message"`
 }
 
 type request struct {
@@ -85,13 +89,38 @@ func (r *Registry) Create(ctx context.Context, subject string, typ schema.Type, 
 	return schema.Schema{Subject: subject, Version: found.Version, ID: found.ID, Type: typ, Text: text}, nil
 }
 
-// Get is schema.Registry.Get.
+// Get is schema.Registry.Get. The text has the definitions of the types that the schema refers to in other subjects.
 func (r *Registry) Get(ctx context.Context, subject string, version int) (schema.Schema, error) {
-	found, err := r.do(ctx, http.MethodGet, nil, "subjects", subject, "versions", strconv.Itoa(version))
+	found, text, err := r.get(ctx, "subjects", subject, "versions", strconv.Itoa(version))
 	if err != nil {
 		return schema.Schema{}, fmt.Errorf("cannot get version %d of subject %q: %w", version, subject, err)
 	}
-	return schema.Schema{Subject: subject, Version: found.Version, ID: found.ID, Type: schema.TypeAvro, Text: found.Schema}, nil
+	return schema.Schema{Subject: subject, Version: version, ID: found.ID, Type: schema.TypeAvro, Text: text}, nil
+}
+
+// ByID is schema.IDRegistry.ByID. The text is as that of Get.
+func (r *Registry) ByID(ctx context.Context, id int) (schema.Schema, error) {
+	_, text, err := r.get(ctx, "schemas", "ids", strconv.Itoa(id))
+	if err != nil {
+		return schema.Schema{}, fmt.Errorf("cannot get the schema with id %d: %w", id, err)
+	}
+	return schema.Schema{ID: id, Type: schema.TypeAvro, Text: text}, nil
+}
+
+// get returns the answer for one schema, and the text of the schema with what it refers to.
+func (r *Registry) get(ctx context.Context, path ...string) (*answer, string, error) {
+	found, err := r.do(ctx, http.MethodGet, nil, path...)
+	if err != nil {
+		return nil, "", err
+	}
+	if found.Type != "" && found.Type != "AVRO" {
+		return nil, "", fmt.Errorf("%w: it is of the type %s, and only AVRO is known", schema.ErrInvalidSchema, found.Type)
+	}
+	if len(found.References) == 0 {
+		return found, found.Schema, nil
+	}
+	text, err := r.resolve(ctx, found)
+	return found, text, err
 }
 
 // do sends a request to the path of these elements and returns the answer.
@@ -125,6 +154,10 @@ func (r *Registry) do(ctx context.Context, method string, body any, elements ...
 	}
 	resp, err := client.Do(req)
 	if err != nil {
+		if unknown := (x509.UnknownAuthorityError{}); errors.As(err, &unknown) {
+			err = fmt.Errorf("%w: add the certificate of its authority to those of the system, or name a file with it in "+
+				"the variable SSL_CERT_FILE of the agent", err)
+		}
 		return nil, err
 	}
 	defer resp.Body.Close()
@@ -132,6 +165,13 @@ func (r *Registry) do(ctx context.Context, method string, body any, elements ...
 }
 
 var client = &http.Client{Transport: peer.Transport()}
+
+// remedies say what to do about a status.
+var remedies = map[int]string{
+	http.StatusUnauthorized: ": set schema-registry.confluent.auth to credentials that it accepts",
+	http.StatusForbidden:    ": the credentials in schema-registry.confluent.auth may not do this",
+	http.StatusNotFound:     ": check that schema-registry.confluent.connection-string is the URL of a schema registry, with its path",
+}
 
 func read(resp *http.Response) (*answer, error) {
 	text, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
@@ -141,16 +181,17 @@ func read(resp *http.Response) (*answer, error) {
 	var a answer
 	err = json.Unmarshal(text, &a)
 	switch {
-	case a.Code == codeSubjectNotFound:
+	case a.Code == codeSubjectNotFound || a.Code == codeSchemaNotFound:
 		return nil, schema.ErrSubjectNotFound
 	case a.Code == codeVersionNotFound:
 		return nil, schema.ErrVersionNotFound
 	case a.Code == codeInvalidSchema:
 		return nil, fmt.Errorf("%w: %s", schema.ErrInvalidSchema, a.Message)
-	case resp.StatusCode != http.StatusOK && a.Message != "":
-		return nil, fmt.Errorf("the schema registry answers %s: %s", resp.Status, a.Message)
 	case resp.StatusCode != http.StatusOK:
-		return nil, fmt.Errorf("the schema registry answers %s", resp.Status)
+		if a.Message != "" {
+			resp.Status += ": " + a.Message
+		}
+		return nil, fmt.Errorf("the schema registry answers %s%s", resp.Status, remedies[resp.StatusCode])
 	case err != nil:
 		return nil, fmt.Errorf("the schema registry answers with no JSON: %w", err)
 	}

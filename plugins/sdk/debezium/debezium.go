@@ -94,11 +94,36 @@ func (f Format) object(data record.Data) record.Data {
 	if !ok {
 		return data
 	}
-	var m map[string]any
-	if json.Unmarshal(b, &m) == nil && m != nil {
-		return record.Structured(m)
+	var d record.Data // which keeps all digits of numbers
+	if d.UnmarshalJSON(b) == nil {
+		if m, ok := d.Structured(); ok && m != nil {
+			toDoubles(m)
+			return d
+		}
 	}
 	return record.Structured(map[string]any{f.RawKey: b})
+}
+
+// toDoubles makes the integers in v, an object or a list, doubles unless that changes them: JSON has one type for numbers, and a
+// field must not have another type in the schema whenever its number happens to be whole.
+func toDoubles(v any) {
+	double := func(v any) any {
+		if n, ok := v.(int64); ok && n >= -1<<53 && n <= 1<<53 {
+			return float64(n)
+		}
+		toDoubles(v)
+		return v
+	}
+	switch v := v.(type) {
+	case map[string]any:
+		for k := range v {
+			v[k] = double(v[k])
+		}
+	case []any:
+		for i := range v {
+			v[i] = double(v[i])
+		}
+	}
 }
 
 func operation(o record.Operation) string {
@@ -143,7 +168,7 @@ func valueSchema(v any) connectSchema {
 		return connectSchema{Type: "boolean"}
 	case float32:
 		return connectSchema{Type: "float"}
-	case float64:
+	case float64, json.Number:
 		return connectSchema{Type: "double"}
 	case []byte:
 		return connectSchema{Type: "bytes"}

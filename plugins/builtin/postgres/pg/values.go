@@ -3,9 +3,12 @@ package pg
 import (
 	"bytes"
 	"encoding/hex"
+	"encoding/json"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/conduit-agent/conduit/plugins/record"
 )
 
 // OIDs of the types that have a form of their own in records. All others are text.
@@ -53,7 +56,7 @@ func Decode(oid uint32, text []byte) any {
 			return b
 		}
 	case OIDJSON, OIDJSONB:
-		return append([]byte(nil), text...)
+		return decodeJSON(text)
 	case OIDDate:
 		if t, err := time.Parse("2006-01-02", string(text)); err == nil {
 			return t
@@ -73,6 +76,20 @@ func Decode(oid uint32, text []byte) any {
 		}
 	}
 	return string(text)
+}
+
+// decodeJSON returns what JSON is: an object, a list, a number or a boolean. JSON of a text or of null stays the text that it is, with
+// its quotes, so that it is told from a column that is NULL and is JSON for whoever writes it to such a column.
+func decodeJSON(text []byte) any {
+	var d record.Data
+	if first := bytes.TrimLeft(text, " \t\r\n"); len(first) == 0 || first[0] == '"' || first[0] == 'n' || !json.Valid(text) {
+		return string(text)
+	}
+	if d.UnmarshalJSON(append(append([]byte(`{"v":`), text...), '}')) != nil {
+		return string(text)
+	}
+	m, _ := d.Structured()
+	return m["v"]
 }
 
 // parseTime parses a time such as 2006-01-02 15:04:05.999999, of which the digits behind the point may be fewer or none.

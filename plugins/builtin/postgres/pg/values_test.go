@@ -1,8 +1,11 @@
 package pg_test
 
 import (
+	"encoding/json"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/conduit-agent/conduit/plugins/builtin/postgres/pg"
 	"github.com/conduit-agent/conduit/plugins/record"
@@ -53,6 +56,22 @@ func TestBadValues(t *testing.T) {
 	for text, oid := range map[string]uint32{"infinity": pg.OIDTimestamptz, "-infinity": pg.OIDTimestamp, "0044-03-15 BC": pg.OIDDate, "5874897-12-31": pg.OIDDate, "NaN": 1700} {
 		if got := pg.Decode(oid, []byte(text)); got != text {
 			t.Errorf("%s is %v", text, got)
+		}
+	}
+}
+
+// JSON is what it says, with all digits of its numbers.
+func TestJSON(t *testing.T) {
+	for text, want := range map[string]any{
+		`{"a": [1, 12345678901234567890.12, null], "b": "x"}`: map[string]any{"a": []any{int64(1), json.Number("12345678901234567890.12"), nil}, "b": "x"},
+		`[{"a": 1.50}]`: []any{map[string]any{"a": 1.5}}, ` {}`: map[string]any{}, "5": int64(5), "-1.5": -1.5, "true": true, "false": false,
+		"18446744073709551615": json.Number("18446744073709551615"),
+		`"x"`:                  `"x"`, `"5"`: `"5"`, "null": "null", "": "", "{": "{", `1,"v":2`: `1,"v":2`,
+	} {
+		for _, oid := range []uint32{pg.OIDJSON, pg.OIDJSONB} {
+			if got := pg.Decode(oid, []byte(text)); !cmp.Equal(got, want) {
+				t.Errorf("%s: got %#v, want %#v", text, got, want)
+			}
 		}
 	}
 }

@@ -153,7 +153,7 @@ func types(w *world) {
 		w.Errorf("a snapshot reads\n%s\na change\n%s", snapshot, change)
 	}
 	const want = `{"a":"{1,NULL}","b":true,"ba":"AP8=","bits":"101","c":"ab ","d":"2026-01-02T00:00:00Z","dom":"4","e":"ok","f4":1.5,"f8":2.25,"i2":-2,"i4":3,"id":1,` +
-		`"inf":"infinity","ip":"10.0.0.1","iv":"1 day 02:00:00","j":"eyJhIjogMX0=","jb":"eyJiIjogMn0=","m":"$1.50","mac":"08:00:2b:01:02:03","n":"12345678901234567890.123",` +
+		`"inf":"infinity","ip":"10.0.0.1","iv":"1 day 02:00:00","j":{"a":1},"jb":{"b":2},"m":"$1.50","mac":"08:00:2b:01:02:03","n":"12345678901234567890.123",` +
 		`"nul":null,"p":"(1,z)","pt":"(1,2)","r":"[1,5)","ti":"03:04:05","ts":"2026-01-02T03:04:05.678Z","tsv":"'a' 'b'","tz":"2026-01-02T01:04:05Z","u":"6b86b273-ff34-4ce1-9d6b-804eff5a3f57","v":"vc","x":"\u003cx/\u003e"}`
 	if got := strings.ReplaceAll(strings.ReplaceAll(string(snapshot), "<", `\u003c`), ">", `\u003e`); got != want {
 		w.Errorf("got\n%s\nwant\n%s", got, want)

@@ -1,0 +1,165 @@
+//go:build !minimal
+
+package javascript
+
+import (
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"math/big"
+	"strconv"
+	"strings"
+
+	"github.com/dop251/goja"
+
+	"github.com/conduit-agent/conduit/plugins/record"
+)
+
+// exactNumber is a number that a double would change and that is no BigInt, as the script sees it: an object that keeps the
+// text, and is rounded where it is computed with.
+type exactNumber struct{ text string }
+
+// maxBigInt bounds the digits of a whole number that scripts see as a BigInt: to make one takes more than linear time.
+const maxBigInt = 1000
+
+// number returns a number of JSON as the script sees it: a number unless that would change it, then a BigInt if it is whole.
+func (c *call) number(text string) goja.Value { return numberValue(c.vm, c.exact, text) }
+
+func numberValue(vm *goja.Runtime, prototype *goja.Object, text string) goja.Value {
+	if f, exact := record.ExactFloat(text); exact {
+		return vm.ToValue(f)
+	}
+	if len(text) <= maxBigInt && !strings.ContainsAny(text, ".eE") {
+		if n, ok := new(big.Int).SetString(text, 10); ok {
+			return vm.ToValue(n)
+		}
+	}
+	o := vm.ToValue(&exactNumber{text}).(*goja.Object)
+	_ = o.SetPrototype(prototype) // cannot fail: it is new
+	return o
+}
+
+// fromBigInt returns a BigInt as structured data holds it.
+func fromBigInt(n *big.Int) (any, error) {
+	if n.IsInt64() {
+		return n.Int64(), nil
+	}
+	if n.BitLen() > maxBits {
+		return nil, fmt.Errorf("a BigInt of %d bits cannot be a value of a record", n.BitLen())
+	}
+	return json.Number(n.String()), nil
+}
+
+// defineNumbers makes the prototype of exactNumber.
+func (r *runtime) defineNumbers(b *bounds) error {
+	numbers := r.vm.Get("Number").(*goja.Object).Get("prototype").(*goja.Object)
+	r.call.exact = r.vm.CreateObject(numbers)
+	value := func(v goja.Value) (double goja.Value, text string) {
+		text = held[*exactNumber](b, v, "number of a record").text
+		f, _ := strconv.ParseFloat(text, 64)
+		return b.vm.ToValue(f), text
+	}
+	b.method(r.call.exact, "valueOf", func(c goja.FunctionCall) goja.Value {
+		double, _ := value(c.This)
+		return double
+	})
+	for _, name := range []string{"toString", "toLocaleString"} {
+		b.method(r.call.exact, name, func(c goja.FunctionCall) goja.Value {
+			_, text := value(c.This)
+			return b.vm.ToValue(text)
+		})
+	}
+	for _, name := range []string{"toFixed", "toPrecision", "toExponential"} {
+		original := native(numbers.Get(name).(*goja.Object))
+		b.method(r.call.exact, name, func(c goja.FunctionCall) goja.Value {
+			c.This, _ = value(c.This)
+			return original(c)
+		})
+	}
+	b.exact, b.exactToken = r.call.exact, "number"+rand.Text()
+	return b.err
+}
+
+// markExact returns the text that stands for v in JSON until unmarkExact: v is an exactNumber or a BigInt.
+func (b *bounds) markExact(v goja.Value) (marked goja.Value, digits int) {
+	text := ""
+	switch w := v.Export().(type) {
+	case *exactNumber:
+		text = w.text
+	case *big.Int:
+		if w.BitLen() > maxBits {
+			b.throw("a BigInt is too large for a text")
+		}
+		text = w.String()
+	}
+	return b.vm.ToValue(b.exactToken + text), len(text)
+}
+
+// isExact reports whether v is an exactNumber or a BigInt.
+func isExact(v goja.Value) bool {
+	switch w := v.(type) {
+	case *goja.Object:
+		_, ok := exported(w).(*exactNumber)
+		return ok
+	case nil:
+		return false
+	}
+	return v.ExportType() == bigInt
+}
+
+// unmarkExact returns JSON in which numbers stand in the place of what markExact returned.
+func (b *bounds) unmarkExact(text string) string {
+	parts := strings.Split(text, `"`+b.exactToken)
+	for i, part := range parts[1:] {
+		if end := strings.IndexByte(part, '"'); end >= 0 {
+			parts[i+1] = part[:end] + part[end+1:]
+		}
+	}
+	return strings.Join(parts, "")
+}
+
+// markNumbers returns JSON text in which texts stand for the numbers that a double would change, and whether there is one.
+// What is no JSON may be returned as other text that is none.
+func (b *bounds) markNumbers(text string) (marked string, changed bool) {
+	var out strings.Builder
+	done, quoted := 0, false
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case c == '\\' && quoted:
+			i++
+		case c == '"':
+			quoted = !quoted
+		case quoted || c != '-' && (c < '0' || c > '9'):
+		default:
+			start := i
+			for i < len(text) && (text[i] >= '0' && text[i] <= '9' || strings.IndexByte("+-.eE", text[i]) >= 0) {
+				i++
+			}
+			number := text[start:i]
+			i--
+			if len(number) < len("1e400") {
+				continue
+			}
+			if _, exact := record.ExactFloat(number); !exact && record.IsNumber(number) {
+				out.WriteString(text[done:start])
+				out.WriteString(`"` + b.exactToken + number + `"`)
+				done, changed = start+len(number), true
+			}
+		}
+	}
+	if !changed {
+		return text, false
+	}
+	out.WriteString(text[done:])
+	return out.String(), true
+}
+
+// unmarkNumber returns v, or the number that it stands for.
+func (b *bounds) unmarkNumber(v goja.Value) goja.Value {
+	if s, ok := v.(goja.String); ok && s.Length() > len(b.exactToken) {
+		if text, ok := strings.CutPrefix(s.String(), b.exactToken); ok {
+			return numberValue(b.vm, b.exact, text)
+		}
+	}
+	return v
+}
