@@ -18,10 +18,10 @@ type Table struct {
 	Schema, Name string
 	Estimate     int64    // of its rows; 0: unknown
 	Columns      []Column // that are not generated
-	Key          []string // columns of the primary key in its order, or of the replica identity's index; nothing: it has none
+	Key          []string // columns of the replica identity's index, or of the primary key in its order; nothing: it has none
+	Partitions   bool     // it has partitions, which hold all of its rows
 
 	collection *Table // parent named in the records of this table; nil: this table
-	partitions bool   // it has partitions, which hold all of its rows
 }
 
 // LeftOut is a table that cannot be captured without harm to the programs that write to it.
@@ -46,7 +46,7 @@ func (t *Table) SQL() string { return Quote(t.Schema) + "." + Quote(t.Name) }
 
 // Only is the table in SQL without its heirs, which are separate tables.
 func (t *Table) Only() string {
-	if t.partitions {
+	if t.Partitions {
 		return t.SQL()
 	}
 	return "ONLY " + t.SQL()
@@ -145,7 +145,7 @@ func Resolve(ctx context.Context, conn *pgconn.PgConn, items []string) (all []*T
 		}
 	}
 	for _, t := range slices.Concat(r.all, r.leftTables()) {
-		if t.partitions {
+		if t.Partitions {
 			continue
 		}
 		heirs, err := Rows(ctx, conn, heirsQuery, strconv.FormatUint(uint64(t.OID), 10))
@@ -174,7 +174,7 @@ func (r *resolver) add(row []string, collection *Table, named bool) {
 	oid, _ := strconv.ParseUint(row[0], 10, 32)
 	estimate, _ := strconv.ParseInt(row[4], 10, 64)
 	t := &Table{OID: uint32(oid), Schema: row[1], Name: row[2], Estimate: estimate, collection: collection,
-		partitions: row[5] == "t"}
+		Partitions: row[5] == "t"}
 	if r.seen[t.OID] {
 		return
 	}
@@ -203,10 +203,12 @@ FROM pg_catalog.pg_attribute a
 WHERE a.attrelid = $1::oid AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = ''
 ORDER BY a.attnum`
 
+// keyQuery selects the columns of the key. The index of the replica identity comes before the primary key: the server
+// sends no other columns of a row that was deleted.
 const keyQuery = `
 SELECT a.attname
 FROM (SELECT indrelid, indkey, indnkeyatts FROM pg_catalog.pg_index
-      WHERE indrelid = $1::oid AND (indisprimary OR indisreplident) ORDER BY indisprimary DESC LIMIT 1) i,
+      WHERE indrelid = $1::oid AND (indisprimary OR indisreplident) ORDER BY indisreplident DESC LIMIT 1) i,
      pg_catalog.generate_subscripts(i.indkey, 1) k
      JOIN pg_catalog.pg_attribute a ON true
 WHERE a.attrelid = i.indrelid AND a.attnum = i.indkey[k] AND k < i.indnkeyatts
