@@ -40,6 +40,7 @@ type Source struct {
 	begun    items                     // rows are being read
 	reading  *table                    // the one that is being read
 	seen     *seen
+	cascades []string // foreign keys that were warned of
 
 	monitor monitor
 }
@@ -138,7 +139,10 @@ func (s *Source) connect(ctx context.Context) error {
 	if s.charsets, err = catalog.NewCharsets(ctx, db, s.server.maria); err != nil {
 		return err
 	}
-	return s.describeTables(ctx)
+	if err := s.describeTables(ctx); err != nil {
+		return err
+	}
+	return s.warnOfCascades(ctx)
 }
 
 func (s *Source) describeTables(ctx context.Context) error {

@@ -92,6 +92,11 @@ func (s *sourceSettings) wants(schema, name string) bool {
 	return slices.ContainsFunc(s.patterns, func(p pattern) bool { return p.Matches(schema, name) })
 }
 
+// wantsAny reports whether a table of this database is to be read.
+func (s *sourceSettings) wantsAny(schema string) bool {
+	return slices.ContainsFunc(s.patterns, func(p pattern) bool { return p.Schema == schema })
+}
+
 // items returns those of all entries.
 func (s *sourceSettings) items() (all items) {
 	for _, p := range s.patterns {

@@ -14,7 +14,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/builtin/postgres/pgoutput"
 )
 
-// currentRows reads rows as they are now. Its session is opened for the first row.
+// currentRows reads rows and partitions as they are now. Its session is opened when it is needed first.
 type currentRows struct {
 	settings *settings
 	conn     *pgconn.PgConn
@@ -22,17 +22,43 @@ type currentRows struct {
 
 func (c *currentRows) close() { pg.Close(c.conn) }
 
+func (c *currentRows) connect(ctx context.Context) (err error) {
+	if c.conn != nil && !c.conn.IsClosed() {
+		return nil
+	}
+	if c.conn, err = pg.ConnectGuarded(ctx, c.settings.URL, c.settings.Timeout, pg.Styles); err != nil {
+		return err
+	}
+	if err = pg.Execute(ctx, c.conn, "SET row_security = off"); err != nil {
+		return fmt.Errorf("cannot prepare to read rows: %w", err)
+	}
+	return nil
+}
+
+// ancestors returns the partitioned tables above a partition, none for any other table.
+func (c *currentRows) ancestors(ctx context.Context, table uint32) (above []uint32, err error) {
+	if err := c.connect(ctx); err != nil {
+		return nil, err
+	}
+	id := strconv.FormatUint(uint64(table), 10)
+	rows, err := pg.Rows(ctx, c.conn, "SELECT relid::oid FROM pg_catalog.pg_partition_ancestors($1::oid::regclass) WHERE relid IS NOT NULL", id)
+	if err != nil {
+		return nil, fmt.Errorf("cannot look up what table %s is a partition of: %w", id, err)
+	}
+	for _, r := range rows {
+		if r[0] != id {
+			above = append(above, idOf(r[0]))
+		}
+	}
+	return above, nil
+}
+
 // complete fills in the columns of row that the server did not send. It waits until the transaction with this id is
 // visible: the server sends a transaction a moment before other sessions see it. exists is false when the table has no
 // such row any more.
 func (c *currentRows) complete(ctx context.Context, r *relation, row pgoutput.Tuple, xid uint32) (exists bool, err error) {
-	if c.conn == nil || c.conn.IsClosed() {
-		if c.conn, err = pg.ConnectGuarded(ctx, c.settings.URL, c.settings.Timeout, pg.Styles); err != nil {
-			return false, err
-		}
-		if err = pg.Execute(ctx, c.conn, "SET row_security = off"); err != nil {
-			return false, fmt.Errorf("cannot prepare to read rows: %w", err)
-		}
+	if err := c.connect(ctx); err != nil {
+		return false, err
 	}
 	for wait := (backoff.Backoff{}); ; {
 		visible, exists, err := c.read(ctx, r, row, xid)

@@ -121,7 +121,11 @@ func copyStatement(t *pg.Table, after []string) string {
 	for i, c := range t.Columns {
 		names[i] = pg.Quote(c.Name)
 	}
-	sql := "COPY (SELECT " + strings.Join(names, ", ") + " FROM " + t.Only()
+	sql, where := "COPY (SELECT "+strings.Join(names, ", ")+" FROM "+t.Only(), []string(nil)
+	if t.Filter != "" {
+		where = append(where, "("+t.Filter+")")
+	}
+	by := ""
 	if len(t.Key) > 0 {
 		keys := make([]string, len(t.Key))
 		for i, k := range t.Key {
@@ -132,11 +136,14 @@ func copyStatement(t *pg.Table, after []string) string {
 			for i, k := range t.Key {
 				values[i] = pg.Literal(after[i]) + "::" + t.TypeOf(k)
 			}
-			sql += " WHERE (" + strings.Join(keys, ", ") + ") > (" + strings.Join(values, ", ") + ")"
+			where = append(where, "("+strings.Join(keys, ", ")+") > ("+strings.Join(values, ", ")+")")
 		}
-		sql += " ORDER BY " + strings.Join(keys, ", ")
+		by = " ORDER BY " + strings.Join(keys, ", ")
 	}
-	return sql + ") TO STDOUT"
+	if len(where) > 0 {
+		sql += " WHERE " + strings.Join(where, " AND ")
+	}
+	return sql + by + ") TO STDOUT"
 }
 
 // rowReader makes records of the rows of a COPY and hands them on.

@@ -44,6 +44,7 @@ type Source struct {
 	seen   *visibility
 	pids   []uint32 // of the last sessions that were to use the slot
 
+	presence  presence
 	confirmer confirmer
 	monitor   monitor
 }
@@ -125,6 +126,10 @@ func (s *Source) prepare(ctx context.Context, pos *position) error {
 	if err != nil {
 		return err
 	}
+	s.warnOfOmitted(made.omits)
+	if err := s.notice(ctx, set, made.tables, made.left); err != nil {
+		return err
+	}
 	s.tables = map[uint32]*pg.Table{}
 	for _, t := range made.tables {
 		if len(t.Key) == 0 {
@@ -192,6 +197,7 @@ type prepared struct {
 	added   []*pg.Table  // tables newly added to the publication
 	left    []pg.LeftOut // tables that are not read
 	pending []string     // tables to snapshot in addition to those in the position
+	omits   string       // operations that the publication does not publish, as a warning
 }
 
 // prepare creates or changes the publication and the slot to match the settings.
@@ -206,10 +212,12 @@ func (s *setup) prepare(ctx context.Context, begun bool, again []string) (made p
 	if err := s.refuse(ctx, p, made.left); err != nil {
 		return made, err
 	}
+	made.omits = s.omits(p)
 	for _, t := range made.tables {
 		if err := t.Describe(ctx, s.conn); err != nil {
 			return made, err
 		}
+		p.narrow(t)
 	}
 	// The publication comes first: the slot must not stand before it in the log.
 	if made.added, made.pending, err = s.publish(ctx, p, made.tables, again); err != nil {
@@ -236,7 +244,7 @@ func (s *setup) refuse(ctx context.Context, p *publication, left []pg.LeftOut) e
 	var members []string
 	var named error
 	for _, l := range left {
-		if slices.Contains(p.members, l.ID()) {
+		if p.members[l.ID()].listed {
 			members = append(members, l.ID())
 		}
 		if l.Named && named == nil {
@@ -260,6 +268,15 @@ func (s *Source) leaveOut(left []pg.LeftOut) {
 		if s.monitor.skips.Add(l.ID(), l.Err) {
 			s.log.Warn("a table is left out", "table", l.ID(), "err", l.Err)
 		}
+	}
+}
+
+// warnOfOmitted reports operations that the publication does not publish. It logs them once.
+func (s *Source) warnOfOmitted(omits string) {
+	news := false
+	s.monitor.set(func() { news, s.monitor.omits = omits != s.monitor.omits, omits })
+	if news && omits != "" {
+		s.log.Warn(omits)
 	}
 }
 

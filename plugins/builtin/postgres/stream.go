@@ -39,8 +39,13 @@ type stream struct {
 	records []record.Record
 	bytes   int
 
-	// complete fills in the columns of a row that the server did not send; see currentRows.
-	complete func(ctx context.Context, r *relation, row pgoutput.Tuple, xid uint32) (exists bool, err error)
+	now current
+}
+
+// current looks things up as they are now; see currentRows.
+type current interface {
+	complete(ctx context.Context, r *relation, row pgoutput.Tuple, xid uint32) (exists bool, err error)
+	ancestors(ctx context.Context, table uint32) ([]uint32, error)
 }
 
 // stream reads changes from behind s.at, and hands them on.
@@ -55,9 +60,9 @@ func (s *Source) stream(ctx context.Context, connected func()) error {
 	}
 	defer pg.Close(conn)
 	s.pids = append(s.pids[max(0, len(s.pids)-maxSessions+1):], conn.PID())
-	current := &currentRows{settings: &s.settings}
-	defer current.close()
-	st := &stream{Source: s, conn: conn, relations: map[uint32]*relation{}, complete: current.complete}
+	now := &currentRows{settings: &s.settings}
+	defer now.close()
+	st := &stream{Source: s, conn: conn, relations: map[uint32]*relation{}, now: now}
 	if err := st.start(ctx); err != nil {
 		return err
 	}
@@ -141,7 +146,7 @@ func (st *stream) inUse(ctx context.Context, cause error) error {
 		if r == nil || r[0] == "0" {
 			return pg.ErrAgain
 		}
-		if slices.Contains(st.pids, pidOf(r[0])) {
+		if slices.Contains(st.pids, idOf(r[0])) {
 			if _, err := pg.Rows(ctx, conn, "SELECT pg_catalog.pg_terminate_backend($1::int)", r[0]); err != nil {
 				return fmt.Errorf("cannot end the earlier session: %w", err)
 			}
@@ -158,8 +163,8 @@ func (st *stream) inUse(ctx context.Context, cause error) error {
 // maxSessions is how many sessions of a source are remembered.
 const maxSessions = 8
 
-// pidOf returns the number of a session that the server wrote.
-func pidOf(text string) uint32 {
+// idOf returns the number of a session or an object that the server wrote.
+func idOf(text string) uint32 {
 	pid, _ := strconv.ParseUint(text, 10, 32)
 	return uint32(pid)
 }
@@ -355,7 +360,7 @@ func (st *stream) create(ctx context.Context, r *relation, row pgoutput.Tuple) e
 		if err := r.checkKey(row); err != nil {
 			return err
 		}
-		exists, err := st.complete(ctx, r, row, st.begin.XID)
+		exists, err := st.now.complete(ctx, r, row, st.begin.XID)
 		if err != nil {
 			return err
 		}
@@ -426,11 +431,12 @@ func (st *stream) flush(ctx context.Context) bool {
 	return true
 }
 
-// truncated says that tables were emptied, for which records have no form.
+// truncated warns of tables that were emptied: no operation of a record says so.
 func (st *stream) truncated(m *pgoutput.Truncate) {
 	for _, oid := range m.Relations {
-		if r := st.relations[oid]; r != nil && r.wanted {
-			st.log.Warn("a table was truncated: its rows are gone, and no records say so", "table", r.id())
+		if r := st.relations[oid]; r != nil && r.wanted && !st.skip {
+			st.log.Warn("a table was truncated: its rows are gone, and no records say so: remove them at the destination",
+				"table", r.id(), "lsn", st.begin.Commit.String(), "at", st.begin.Time.Format(time.RFC3339))
 		}
 	}
 }
@@ -483,12 +489,12 @@ func (r *relation) id() string { return r.schema + "." + r.name }
 
 func (st *stream) relation(ctx context.Context, m *pgoutput.Relation) (*relation, error) {
 	r := &relation{oid: m.OID, schema: m.Schema, name: m.Name, full: m.Identity == 'f', ctx: ctx, attached: map[string]record.Metadata{}}
-	known := st.tables[m.OID]
-	if known == nil {
-		known = st.tableOf(r.id())
+	known, err := st.known(ctx, m.OID, r.id())
+	if err != nil {
+		return nil, err
 	}
 	r.wanted = known != nil
-	if known != nil && known.IsHeir() {
+	if known != nil && (known.IsHeir() || known.Partitions) {
 		r.schema, r.name = known.Collection()
 	}
 	for i, c := range m.Columns {
@@ -506,6 +512,24 @@ func (st *stream) relation(ctx context.Context, m *pgoutput.Relation) (*relation
 		}
 	}
 	return r, st.describeSchema(ctx, r)
+}
+
+// known returns the table that changes of a table of the stream are of: itself, or the partitioned one of a publication
+// that publishes partitions. It is nil if the source does not read it.
+func (st *stream) known(ctx context.Context, oid uint32, id string) (*pg.Table, error) {
+	if t := st.tables[oid]; t != nil {
+		return t, nil
+	}
+	if t := st.tableOf(id); t != nil {
+		return t, nil
+	}
+	above, err := st.now.ancestors(ctx, oid)
+	for _, a := range above {
+		if t := st.tables[a]; t != nil {
+			return t, err
+		}
+	}
+	return nil, err
 }
 
 // describeSchema registers the schema of whole rows, so that an error ends the session.

@@ -20,6 +20,7 @@ type Table struct {
 	Columns      []Column // that are not generated
 	Key          []string // columns of the replica identity's index, or of the primary key in its order; nothing: it has none
 	Partitions   bool     // it has partitions, which hold all of its rows
+	Filter       string   // condition in SQL for the rows that are read; "": all
 
 	collection *Table // parent named in the records of this table; nil: this table
 }

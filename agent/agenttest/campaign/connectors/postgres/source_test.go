@@ -2,6 +2,7 @@ package postgres_test
 
 import (
 	"fmt"
+	"log/slog"
 	"maps"
 	"strconv"
 	"strings"
@@ -14,9 +15,11 @@ import (
 	"github.com/conduit-agent/conduit/plugins/builtin/postgres"
 	"github.com/conduit-agent/conduit/plugins/builtin/postgres/pg"
 	"github.com/conduit-agent/conduit/plugins/plugintest"
+	"github.com/conduit-agent/conduit/plugins/plugintest/logbuf"
 	"github.com/conduit-agent/conduit/plugins/plugintest/network"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
 // TestSource runs against every PostgreSQL of dirs.
@@ -37,7 +40,7 @@ func TestSource(t *testing.T) {
 				"Lifecycle": lifecycle, "Hidden": hidden, "Reconnect": reconnect, "KeyChange": keyChange, "Confirms": confirms, "Rights": rights,
 				"Failover": failover, "AnotherServer": anotherServer, "ResumeChanges": resumeChanges, "Never": never,
 				"ProgramsGoOnWriting": programsGoOnWriting, "Keyless": keyless, "KeyDropped": keyDropped,
-				"Upgraded": upgraded, "Inherited": inherited, "IncompleteRows": incompleteRows, "IdentityIndex": identityIndex, "RowSecurity": rowSecurity,
+				"Upgraded": upgraded, "Inherited": inherited, "IncompleteRows": incompleteRows, "IdentityIndex": identityIndex, "RowSecurity": rowSecurity, "Unlogged": unlogged,
 			} {
 				t.Run(name, func(t *testing.T) {
 					t.Parallel()
@@ -207,6 +210,52 @@ func identityIndex(w *world) {
 	s.Want(`snapshot t {"mail":"a"} to {"id":1,"mail":"a"}`)
 	w.exec("UPDATE t SET id = 2; UPDATE t SET mail = 'b'; DELETE FROM t")
 	s.Want(`update t {"mail":"a"} to {"id":2,"mail":"a"}`, `delete t {"mail":"a"} from {"mail":"a"}`, `create t {"mail":"b"} to {"id":2,"mail":"b"}`, `delete t {"mail":"b"} from {"mail":"b"}`)
+}
+
+// unlogged has rows go and come without a change of a row: the source warns of each.
+func unlogged(w *world) {
+	w.exec(`CREATE TABLE t (id int PRIMARY KEY); CREATE TABLE gone (id int PRIMARY KEY); CREATE TABLE p (id int PRIMARY KEY) PARTITION BY RANGE (id);
+		CREATE TABLE p_1 PARTITION OF p FOR VALUES FROM (0) TO (10); CREATE TABLE p_2 (id int PRIMARY KEY); INSERT INTO p_2 VALUES (11)`)
+	w.exec(fmt.Sprintf("CREATE PUBLICATION %s WITH (publish = 'insert, update')", w.db))
+	s := w.newSource(w.db + ":source")
+	var log logbuf.Buffer
+	w.Cleanup(func() {
+		if w.Failed() {
+			w.Log(log.String())
+		}
+	})
+	s.Ctx = sdk.WithEnv(s.Ctx, &sdk.Env{ConnectorID: w.db + ":source", Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
+	if err := s.TryOpen(w.settings("t,gon*,p"), nil); err != nil {
+		w.Fatal(err)
+	}
+	s.streaming()
+	says := func(words string) {
+		w.Helper()
+		wait.For(w, words, func() bool { return strings.Contains(log.String(), words) })
+	}
+	says("does not publish delete, truncate")
+	if !strings.Contains(s.Progress().Warning, "does not publish delete, truncate") {
+		w.Errorf("the status is %q", s.Progress().Warning)
+	}
+	w.exec(fmt.Sprintf("ALTER PUBLICATION %s SET (publish = 'insert, update, delete, truncate')", w.db))
+	wait.For(w, "no warning", func() bool { return s.Progress().Warning == "" })
+	s.Close()
+	w.exec(fmt.Sprintf("ALTER PUBLICATION %s SET (publish = 'insert, update, delete')", w.db)) // as versions before made it
+	s = w.newSource(w.db + ":source")
+	s.Ctx = sdk.WithEnv(s.Ctx, &sdk.Env{ConnectorID: w.db + ":source", Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
+	if err := s.TryOpen(w.settings("t,gon*,p"), nil); err != nil {
+		w.Fatal(err)
+	}
+	s.streaming()
+	w.exec("TRUNCATE t")
+	says("table=public.t lsn=")
+	w.exec("CREATE TABLE p_3 PARTITION OF p FOR VALUES FROM (20) TO (30); INSERT INTO p VALUES (21); ALTER TABLE p ATTACH PARTITION p_2 FOR VALUES FROM (10) TO (20); ALTER TABLE p DETACH PARTITION p_1; DROP TABLE gone")
+	says("partition public.p_2 was attached to table public.p")
+	says("partition public.p_1 of table public.p was dropped or detached")
+	says("table public.gone was dropped")
+	if strings.Contains(log.String(), "p_3") {
+		w.Errorf("a new partition is warned of:\n%s", log.String())
+	}
 }
 
 // rowSecurity has a policy hide rows from the role: an error, as changes of them come.
