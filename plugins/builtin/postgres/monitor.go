@@ -27,6 +27,7 @@ type monitor struct {
 	slot      string    // what is wrong with the slot
 	tables    string    // which tables cannot be read
 	omits     string    // which operations the publication does not publish
+	unmatched string    // which patterns match no table
 	snapshots []*snapshotProgress
 
 	skips progress.Skips // tables that were left out; has its own lock
@@ -91,7 +92,7 @@ func (m *monitor) report() progress.Report {
 			r.Snapshots = append(r.Snapshots, progress.Snapshot{Of: p.of, Rows: p.rows.Load(), Total: p.total, Resumed: p.resumed, StartedAt: p.started})
 		}
 	}
-	r.Warn(m.lost, m.slot, m.tables, m.omits)
+	r.Warn(m.lost, m.slot, m.tables, m.omits, m.unmatched)
 	r.Skipped = m.skips.List()
 	return r
 }
@@ -207,8 +208,8 @@ func (s *Source) findTables(ctx context.Context, set *setup) error {
 	if err != nil {
 		return err
 	}
-	s.warnOfOmitted(set.omits(&p))
-	tables, left, err := set.resolve(ctx, &p)
+	s.warn(&s.monitor.omits, set.omits(&p))
+	found, err := set.resolve(ctx, &p)
 	if err != nil {
 		news := false
 		s.monitor.set(func() { news, s.monitor.tables = s.monitor.tables != err.Error(), err.Error() })
@@ -217,6 +218,8 @@ func (s *Source) findTables(ctx context.Context, set *setup) error {
 		}
 		return nil
 	}
+	tables, left := found.Tables, found.Left
+	s.warn(&s.monitor.unmatched, unmatched(found.Unmatched))
 	if err := s.notice(ctx, set, tables, left); err != nil {
 		return err
 	}

@@ -126,7 +126,8 @@ func (s *Source) prepare(ctx context.Context, pos *position) error {
 	if err != nil {
 		return err
 	}
-	s.warnOfOmitted(made.omits)
+	s.warn(&s.monitor.omits, made.omits)
+	s.warn(&s.monitor.unmatched, made.unmatched)
 	if err := s.notice(ctx, set, made.tables, made.left); err != nil {
 		return err
 	}
@@ -197,7 +198,10 @@ type prepared struct {
 	added   []*pg.Table  // tables newly added to the publication
 	left    []pg.LeftOut // tables that are not read
 	pending []string     // tables to snapshot in addition to those in the position
-	omits   string       // operations that the publication does not publish, as a warning
+
+	// Warnings, "" for none.
+	omits     string // of operations that the publication does not publish
+	unmatched string // of patterns that match no table
 }
 
 // prepare creates or changes the publication and the slot to match the settings.
@@ -206,9 +210,12 @@ func (s *setup) prepare(ctx context.Context, begun bool, again []string) (made p
 	if err != nil {
 		return made, err
 	}
-	if made.tables, made.left, err = s.resolve(ctx, p); err != nil {
+	found, err := s.resolve(ctx, p)
+	if err != nil {
 		return made, err
 	}
+	made.tables, made.left = found.Tables, found.Left
+	made.unmatched = unmatched(found.Unmatched)
 	if err := s.refuse(ctx, p, made.left); err != nil {
 		return made, err
 	}
@@ -226,16 +233,28 @@ func (s *setup) prepare(ctx context.Context, begun bool, again []string) (made p
 	return made, s.ensureSlot(ctx, begun)
 }
 
-// resolve returns the tables of the settings, and the tables left out of them. It keeps a table of a publication that
-// the source cannot change: leaving it out would help nobody.
-func (s *setup) resolve(ctx context.Context, p *publication) (tables []*pg.Table, left []pg.LeftOut, err error) {
-	tables, left, err = pg.Resolve(ctx, s.conn, s.Tables)
-	for _, l := range left {
+// resolve returns the tables of the settings. It keeps a table of a publication that the source cannot change: leaving it
+// out would help nobody.
+func (s *setup) resolve(ctx context.Context, p *publication) (*pg.Selection, error) {
+	found, err := pg.Resolve(ctx, s.conn, s.Tables)
+	if err != nil {
+		return nil, err
+	}
+	for _, l := range found.Left {
 		if p.isFixed(l.Table) {
-			tables = append(tables, l.Table)
+			found.Tables = append(found.Tables, l.Table)
 		}
 	}
-	return tables, slices.DeleteFunc(left, func(l pg.LeftOut) bool { return p.isFixed(l.Table) }), err
+	found.Left = slices.DeleteFunc(found.Left, func(l pg.LeftOut) bool { return p.isFixed(l.Table) })
+	return found, nil
+}
+
+// unmatched describes the patterns of tables that match none; "" is none.
+func unmatched(patterns []string) string {
+	if len(patterns) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("no table matches %s yet: a pattern is the name of a schema, a dot, and the name of a table in which * stands for any characters", pg.List(patterns))
 }
 
 // refuse returns an error if the settings name a table that must be left out. It removes such a table from the
@@ -271,12 +290,12 @@ func (s *Source) leaveOut(left []pg.LeftOut) {
 	}
 }
 
-// warnOfOmitted reports operations that the publication does not publish. It logs them once.
-func (s *Source) warnOfOmitted(omits string) {
+// warn sets one of the warnings of the status, "" for none. It logs a new one.
+func (s *Source) warn(which *string, warning string) {
 	news := false
-	s.monitor.set(func() { news, s.monitor.omits = omits != s.monitor.omits, omits })
-	if news && omits != "" {
-		s.log.Warn(omits)
+	s.monitor.set(func() { news, *which = warning != *which, warning })
+	if news && warning != "" {
+		s.log.Warn(warning)
 	}
 }
 

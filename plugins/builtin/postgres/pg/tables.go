@@ -115,20 +115,29 @@ ORDER BY n.nspname, c.relname`
 // like has LIKE match what a name with * stands for.
 var like = strings.NewReplacer(`\`, `\\`, "_", `\_`, "%", `\%`, "*", "%")
 
+// Selection holds the tables that the setting tables stands for.
+type Selection struct {
+	Tables    []*Table
+	Left      []LeftOut // tables that cannot be captured, since programs could no longer update them
+	Unmatched []string  // patterns that match no table
+}
+
 // Resolve returns the tables that match the items of the setting tables, and the tables that inherit from them, without
-// columns. left lists those that cannot be captured, since programs could no longer update them. A pattern matches no
-// table of an extension.
-func Resolve(ctx context.Context, conn *pgconn.PgConn, items []string) (all []*Table, left []LeftOut, err error) {
+// columns. A pattern matches no table of an extension.
+func Resolve(ctx context.Context, conn *pgconn.PgConn, items []string) (*Selection, error) {
 	r := resolver{seen: map[uint32]bool{}}
 	for _, item := range items {
 		schema, name := ParsePattern(item)
 		several := strings.Contains(name, "*")
 		found, err := Rows(ctx, conn, tablesQuery, schema, like.Replace(name))
 		if err != nil {
-			return nil, nil, fmt.Errorf("cannot look up table %s: %w", item, err)
+			return nil, fmt.Errorf("cannot look up table %s: %w", item, err)
+		}
+		if len(found) == 0 && several {
+			r.Unmatched = append(r.Unmatched, item)
 		}
 		if len(found) == 0 && !several {
-			return nil, nil, fmt.Errorf("cannot find table %s: there is none of that name in schema %s of this "+
+			return nil, fmt.Errorf("cannot find table %s: there is none of that name in schema %s of this "+
 				"database", item, schema)
 		}
 		for _, row := range found {
@@ -139,19 +148,19 @@ func Resolve(ctx context.Context, conn *pgconn.PgConn, items []string) (all []*T
 				if several {
 					continue
 				}
-				return nil, nil, fmt.Errorf("cannot read changes of table %s: it is unlogged or temporary, so that "+
+				return nil, fmt.Errorf("cannot read changes of table %s: it is unlogged or temporary, so that "+
 					"they are not in the write-ahead log", item)
 			}
 			r.add(row, nil, !several)
 		}
 	}
-	for _, t := range slices.Concat(r.all, r.leftTables()) {
+	for _, t := range slices.Concat(r.Tables, r.leftTables()) {
 		if t.Partitions {
 			continue
 		}
 		heirs, err := Rows(ctx, conn, heirsQuery, strconv.FormatUint(uint64(t.OID), 10))
 		if err != nil {
-			return nil, nil, fmt.Errorf("cannot look up the tables that inherit from %s: %w", t.ID(), err)
+			return nil, fmt.Errorf("cannot look up the tables that inherit from %s: %w", t.ID(), err)
 		}
 		for _, row := range heirs {
 			if row[3] == "p" {
@@ -159,13 +168,12 @@ func Resolve(ctx context.Context, conn *pgconn.PgConn, items []string) (all []*T
 			}
 		}
 	}
-	return r.all, r.left, nil
+	return &r.Selection, nil
 }
 
 // resolver gathers tables.
 type resolver struct {
-	all  []*Table
-	left []LeftOut
+	Selection
 	seen map[uint32]bool
 }
 
@@ -184,14 +192,14 @@ func (r *resolver) add(row []string, collection *Table, named bool) {
 		err := fmt.Errorf("%s has no primary key that is checked at once and no other replica identity, so that "+
 			"UPDATE and DELETE on it would fail on the server: "+
 			"ALTER TABLE %s ADD PRIMARY KEY (…), or ALTER TABLE %s REPLICA IDENTITY FULL", without, without, without)
-		r.left = append(r.left, LeftOut{t, named, err})
+		r.Left = append(r.Left, LeftOut{t, named, err})
 		return
 	}
-	r.all = append(r.all, t)
+	r.Tables = append(r.Tables, t)
 }
 
 func (r *resolver) leftTables() (all []*Table) {
-	for _, l := range r.left {
+	for _, l := range r.Left {
 		all = append(all, l.Table)
 	}
 	return all
