@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/conduit-agent/conduit/plugins/builtin/mysql/binlog"
 )
@@ -32,7 +33,7 @@ func TestIncompleteRows(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := &relation{keys: []int{0}, before: c.before, after: c.after, Table: &binlog.Table{Schema: "shop", Name: "docs",
+			r := &relation{keys: []int{0}, end: -1, before: c.before, after: c.after, Table: &binlog.Table{Schema: "shop", Name: "docs",
 				Columns: []binlog.Column{{Name: "id"}, {Name: "text"}, {Name: "big"}, {Name: "made", Skip: true}}}}
 			st := &stream{Source: &Source{}}
 			err := st.row(r, c.kind)
@@ -55,6 +56,51 @@ func TestIncompleteRows(t *testing.T) {
 			}
 			if !slices.Equal(got, c.want) {
 				t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(c.want, "\n"))
+			}
+		})
+	}
+}
+
+// TestVersionedRows has changes of a table with system versioning: records are of rows that are current.
+func TestVersionedRows(t *testing.T) {
+	t.Parallel()
+	open, later, done := time.Unix(1<<31-1, 999999000), time.Unix(1<<32-1, 999999000), time.Unix(1795817048, 0)
+	for name, c := range map[string]struct {
+		kind          binlog.Kind
+		before, after any // end of the row
+		want          string
+	}{
+		"a new row":                   {binlog.Insert, nil, open, "create"},
+		"a new row of MariaDB 11.5":   {binlog.Insert, nil, later, "create"},
+		"a new row by transactions":   {binlog.Insert, nil, uint64(1<<64 - 1), "create"},
+		"a version for the history":   {binlog.Insert, nil, done, ""},
+		"a change":                    {binlog.Update, open, open, "update"},
+		"a row that ends":             {binlog.Update, open, done, "delete"},
+		"a change of only some":       {binlog.Update, binlog.Absent, binlog.Absent, "update"},
+		"a row that ends, of some":    {binlog.Update, binlog.Absent, done, "delete"},
+		"a change of the history":     {binlog.Update, done, done, ""},
+		"a row that is current again": {binlog.Update, done, open, "create"},
+		"a row that is removed":       {binlog.Delete, open, nil, "delete"},
+		"history that is removed":     {binlog.Delete, done, nil, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := &relation{keys: []int{0}, end: 1, before: []any{1, c.before, "x"}, after: []any{1, c.after, "x"},
+				Table: &binlog.Table{Schema: "shop", Name: "t", Columns: []binlog.Column{{Name: "id"}, {Name: "row_end"}, {Name: "x"}}}}
+			st := &stream{Source: &Source{}}
+			if err := st.row(r, c.kind); err != nil {
+				t.Fatal(err)
+			}
+			got := ""
+			for _, rec := range st.records {
+				before, _ := rec.Before.Structured()
+				after, _ := rec.After.Structured()
+				if got += rec.Operation.String(); before["row_end"] != nil || after["row_end"] != nil {
+					t.Errorf("the record has the end of the row: %v %v", before, after)
+				}
+			}
+			if got != c.want {
+				t.Errorf("got %q, want %q", got, c.want)
 			}
 		})
 	}

@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"github.com/conduit-agent/conduit/plugins/builtin/mysql/binlog"
+	"github.com/conduit-agent/conduit/plugins/builtin/mysql/catalog"
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
@@ -43,8 +44,31 @@ func (st *stream) rows(ctx context.Context, h *binlog.Header, rows *binlog.Rows)
 	return nil
 }
 
+// current returns the kind of a change of the rows that are current: a row that ends is deleted. ok is false for a
+// change of history.
+func (r *relation) current(kind binlog.Kind) (now binlog.Kind, ok bool) {
+	if r.end < 0 {
+		return kind, true
+	}
+	before := kind != binlog.Insert && catalog.IsCurrent(r.before[r.end])
+	after := kind != binlog.Delete && catalog.IsCurrent(r.after[r.end])
+	switch {
+	case before && after:
+		return binlog.Update, true
+	case before:
+		return binlog.Delete, true
+	case after:
+		return binlog.Insert, true
+	}
+	return kind, false
+}
+
 // row hands on the change of a row.
 func (st *stream) row(r *relation, kind binlog.Kind) error {
+	kind, ok := r.current(kind)
+	if !ok {
+		return nil
+	}
 	switch kind {
 	case binlog.Insert:
 		return st.add(r, record.OperationCreate, r.after, nil, r.after)
@@ -78,7 +102,7 @@ func (st *stream) update(r *relation) error {
 // Without them destinations would make an incomplete row, or find none.
 func (r *relation) checkWhole(op record.Operation, key []any) error {
 	for i, v := range key {
-		if v == binlog.Absent && (slices.Contains(r.keys, i) || op == record.OperationCreate && !r.Columns[i].Skip) {
+		if v == binlog.Absent && (slices.Contains(r.keys, i) || op == record.OperationCreate && !r.Columns[i].Skip && i != r.end) {
 			id := r.Schema + "." + r.Name
 			return fmt.Errorf("cannot read a change of table %s: the log does not have column %s of the row: binlog_row_image was not FULL in the session that wrote it. "+
 				"Have the session write with binlog_row_image = FULL; to go on behind this change, put %s/1, or another word behind the slash, into snapshot.again: "+
@@ -122,7 +146,7 @@ func (st *stream) add(r *relation, op record.Operation, key, before, after []any
 func (st *stream) values(r *relation, row []any) map[string]any {
 	values := make(map[string]any, len(row))
 	for i, v := range row {
-		if v == binlog.Absent || r.Columns[i].Skip {
+		if v == binlog.Absent || r.Columns[i].Skip || i == r.end {
 			continue
 		}
 		values[r.Columns[i].Name] = v

@@ -25,7 +25,7 @@ func TestSource(t *testing.T) {
 	for name, test := range map[string]func(*world){
 		"SnapshotAndChanges": snapshotAndChanges, "Types": types, "InsideTransaction": insideTransaction, "Interleaved": interleaved, "LargeTransaction": largeTransaction,
 		"TableChanges": tableChanges, "Minimal": minimal, "Unnamed": unnamed, "Compressed": compressed, "Keys": keys,
-		"Sequences": sequences, "Unlogged": unlogged,
+		"Sequences": sequences, "Unlogged": unlogged, "Kinds": kinds,
 	} {
 		t.Run(name, func(t *testing.T) { test(in(t, s, "DO 1")) })
 	}
