@@ -61,7 +61,7 @@ func (p *presence) compare(ctx context.Context, set *setup, tables []*pg.Table) 
 // since describes how the tables and partitions differ from those before.
 func (now *sighting) since(ctx context.Context, set *setup, before *sighting) (warnings []string) {
 	for oid, name := range before.tables {
-		if now.tables[oid] == "" {
+		if now.tables[oid] == "" && now.partitions[oid].table == "" {
 			warnings = append(warnings, fmt.Sprintf("table %s was dropped, or has another name or schema now: if its rows are gone, no records say so", name))
 		}
 	}

@@ -41,6 +41,7 @@ type publication struct {
 	exists    bool
 	owned     bool // the role may alter it
 	allTables bool
+	generated bool              // it can publish generated columns
 	members   map[string]member // tables whose changes it publishes, partitioned ones only with all of their partitions
 	omitted   []string          // operations that it does not publish
 	mark      *mark             // nil: it has no comment of ours
@@ -59,7 +60,7 @@ const published = "insert, update, delete, truncate"
 
 const publicationQuery = `
 SELECT pg_catalog.pg_has_role(pubowner, 'USAGE'), puballtables, coalesce(pg_catalog.obj_description(oid, 'pg_publication'), ''),
-  pubinsert, pubupdate, pubdelete, pubtruncate
+  pubinsert, pubupdate, pubdelete, pubtruncate, current_setting('server_version_num')::int >= 180000
 FROM pg_catalog.pg_publication WHERE pubname = $1`
 
 // membersQuery selects the tables that a publication publishes: name, whether it is listed, columns and filter. A
@@ -93,7 +94,7 @@ func (s *setup) publication(ctx context.Context) (p publication, err error) {
 			p.omitted = append(p.omitted, operation)
 		}
 	}
-	p.members = map[string]member{}
+	p.generated, p.members = r[7] == "t", map[string]member{}
 	rows, err := pg.Rows(ctx, s.conn, membersQuery, s.Publication)
 	for _, m := range rows {
 		one := member{listed: m[1] == "t", filter: m[3]}
@@ -143,9 +144,7 @@ func (p *publication) isFixed(t *pg.Table) bool {
 func (p *publication) narrow(t *pg.Table) {
 	m := p.members[t.ID()]
 	t.Filter = m.filter
-	if m.columns != nil {
-		t.Columns = slices.DeleteFunc(t.Columns, func(c pg.Column) bool { return !slices.Contains(m.columns, c.Name) })
-	}
+	t.Narrow(m.columns, p.generated)
 }
 
 // withdraw removes tables from the publication.

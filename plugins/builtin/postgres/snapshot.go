@@ -122,8 +122,8 @@ func copyStatement(t *pg.Table, after []string) string {
 		names[i] = pg.Quote(c.Name)
 	}
 	sql, where := "COPY (SELECT "+strings.Join(names, ", ")+" FROM "+t.Only(), []string(nil)
-	if t.Filter != "" {
-		where = append(where, "("+t.Filter+")")
+	if c := t.Condition(); c != "" {
+		where = append(where, c)
 	}
 	by := ""
 	if len(t.Key) > 0 {

@@ -40,7 +40,7 @@ func TestSource(t *testing.T) {
 				"Lifecycle": lifecycle, "Hidden": hidden, "Reconnect": reconnect, "KeyChange": keyChange, "Confirms": confirms, "Rights": rights,
 				"Failover": failover, "AnotherServer": anotherServer, "ResumeChanges": resumeChanges, "Never": never,
 				"ProgramsGoOnWriting": programsGoOnWriting, "Keyless": keyless, "KeyDropped": keyDropped,
-				"Upgraded": upgraded, "Inherited": inherited, "IncompleteRows": incompleteRows, "IdentityIndex": identityIndex, "RowSecurity": rowSecurity, "Unlogged": unlogged,
+				"Upgraded": upgraded, "Inherited": inherited, "IncompleteRows": incompleteRows, "IdentityIndex": identityIndex, "RowSecurity": rowSecurity, "Unlogged": unlogged, "Kinds": kinds,
 			} {
 				t.Run(name, func(t *testing.T) {
 					t.Parallel()
