@@ -21,7 +21,8 @@ const codeReadTwice = "connector.read_twice"
 // selecting are the settings with which built-in sources select what they read.
 var selecting = []string{"tables", "topics", "subjects", "key", "path", "matches", "units", "prefix", "prefixes"}
 
-// checkSelections returns the settings of built-in sources that select something twice, or less than they look like, and
+// checkSelections returns the settings of built-in sources that select something twice, or less than they look like,
+// and
 // warnings of sources that read the same as another one of the pipeline.
 func checkSelections(ctx context.Context, host *plugins.Host, p *spec.Pipeline) (problems []spec.Problem) {
 	var sources []chosen
@@ -43,7 +44,8 @@ func checkSelections(ctx context.Context, host *plugins.Host, p *spec.Pipeline) 
 		now := chosen{id: c.ID, plugin: connector.Name, settings: s.Parameters().ApplyDefaults(c.Settings)}
 		for _, other := range sources {
 			if now.readsSame(&other) {
-				found := problem(path, codeReadTwice, fmt.Sprintf("sources %q and %q have the same settings: every record comes twice", other.id, now.id))
+				found := problem(path, codeReadTwice, fmt.Sprintf("sources %q and %q have the same settings: every "+
+					"record comes twice", other.id, now.id))
 				found.Severity = spec.SeverityWarning
 				problems = append(problems, found)
 			}

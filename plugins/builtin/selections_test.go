@@ -35,7 +35,8 @@ var selections = map[string]struct {
 	"journald units": {setting: "units", values: map[string]string{"ssh*,nginx.service": "", "a.service,a.service": "twice"}},
 	"kafka": {setting: "topics", with: map[string]string{"servers": "127.0.0.1:1"}, values: map[string]string{
 		"orders": "", "orders,Orders.v1_x-y": "",
-		"orders.*": "exact names", "^orders$": "exact names", "orders-[0-9]+": "exact names", "a|b": "exact names", "orders,orders": "twice", strings.Repeat("a", 250): "exact names",
+		"orders.*": "exact names", "^orders$": "exact names", "orders-[0-9]+": "exact names", "a|b": "exact " +
+			"names", "orders,orders": "twice", strings.Repeat("a", 250): "exact names",
 	}},
 	"mqtt": {setting: "topics", with: map[string]string{"url": "mqtt://127.0.0.1:1"}, values: map[string]string{
 		"a/#": "", "a/+,b/+/c": "", "a/+/c,a/b/d": "", "#,$SYS/#": "", "+/a,$SYS/a": "", "$share/g/a/#": "", "a,b": "", "a/b,a/b/c": "", "/a,a": "",
@@ -44,18 +45,21 @@ var selections = map[string]struct {
 	}},
 	"mysql": {setting: "tables", with: map[string]string{"address": "127.0.0.1:1", "database": "shop", "user": "u"}, values: map[string]string{
 		"*": "", "a,b": "", "shop.*": "", "a,other.a": "", "a,shop.*": "", "orders_%": "",
-		"ord*": "within a name", "shop.ord*": "within a name", "*.orders": "within a name", "*.*": "within a name", "shop.orders_.*": "within a name",
+		"ord*": "within a name", "shop.ord*": "within a name", "*.orders": "within a name", "*.*": "within a " +
+			"name", "shop.orders_.*": "within a name",
 		"a,a": "twice", "a,shop.a": "and", "*,a": "stands alone",
 	}},
 	"nats": {setting: "subjects", with: map[string]string{"url": "nats://127.0.0.1:1", "type": "core"}, values: map[string]string{
 		"a.>": "", "a.*,b.*": "", "a.*.c,a.b.d": "", "a,a.b": "", "a.*,a.b.c": "", "a.>,a": "",
 		"a.>,a.b": "and", "a.*,a.b": "and", "*.b,a.*": "and", ">,a": "and", "a,a": "twice",
-		"a*": "*", "a.b*": "*", "a.>.b": ">", "a>": ">", "a..b": "no subject", ".a": "no subject", "a b": "no subject", "a/#": "MQTT", "a/+/b": "MQTT",
+		"a*": "*", "a.b*": "*", "a.>.b": ">", "a>": ">", "a..b": "no subject", ".a": "no subject", "a b": "no " +
+			"subject", "a/#": "MQTT", "a/+/b": "MQTT",
 	}},
 	"nats stream": {setting: "subjects", with: map[string]string{"url": "nats://127.0.0.1:1", "stream": "S"}, values: map[string]string{"a.>,a.b": "and", "a.*": ""}},
 	"postgres": {setting: "tables", with: map[string]string{"url": "postgres://u@127.0.0.1:1/d"}, values: map[string]string{
 		"*": "", "orders_*,s.*": "", "a,s.a": "", "orders_*,orders_2026": "", "a b": "", "s.a.b": "",
-		"public.orders_.*": "regular expression", "orders_[0-9]*": "regular expression", "^orders*": "regular expression", "(a|b)*": "regular expression", "orders%*": "LIKE",
+		"public.orders_.*": "regular expression", "orders_[0-9]*": "regular expression", "^orders*": "regular " +
+			"expression", "(a|b)*": "regular expression", "orders%*": "LIKE",
 		"*.orders": "each schema", "*.*": "each schema", "a,a": "twice", "a,public.a": "and", "*,a": "stands alone",
 	}},
 	"redis": {setting: "key", with: map[string]string{"url": "redis://127.0.0.1:1"}, values: map[string]string{
@@ -72,7 +76,8 @@ var selections = map[string]struct {
 		"a/,b/": "", "a/,a/b/": "twice", "a/,a/": "twice", "a/*,b/": "as it is",
 	}},
 	"sqlite": {setting: "tables", with: map[string]string{"path": "a.db"}, values: map[string]string{
-		"*": "", "a,b": "", "a,a": "twice", "a,A": "and", "ord*": "within a name", "main.*": "within a name", "*,a": "stands alone",
+		"*": "", "a,b": "", "a,a": "twice", "a,A": "and", "ord*": "within a name", "main.*": "within a " +
+			"name", "*,a": "stands alone",
 	}},
 }
 
@@ -84,7 +89,8 @@ func TestSelections(t *testing.T) {
 			continue
 		}
 		if _, listed := selections[c.Name]; !listed {
-			t.Errorf("source %s: which settings select what is read, and can they select something twice, or less than they look like? Add it to selections", c.Name)
+			t.Errorf("source %s: which settings select what is read, and can they select something twice, or less "+
+				"than they look like? Add it to selections", c.Name)
 		}
 		for name, selection := range selections {
 			if source, _, _ := strings.Cut(name, " "); source != c.Name {

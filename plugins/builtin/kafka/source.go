@@ -57,7 +57,8 @@ func wrongTopic(topic string) string {
 	if topicName().MatchString(topic) {
 		return ""
 	}
-	return "is no name of a topic, which has letters, digits, dots, _ and -: topics are read by their exact names, not by patterns"
+	return "is no name of a topic, which has letters, digits, dots, _ and -: topics are read by their exact names, " +
+		"not by patterns"
 }
 
 // Source consumes topics.

@@ -69,10 +69,13 @@ func TestStatementsThatChangeRows(t *testing.T) {
 // TestForeignKeys reads the foreign keys of a table as servers write them.
 func TestForeignKeys(t *testing.T) {
 	t.Parallel()
-	got := fmt.Sprintf("%+v", ddl.ForeignKeys("CREATE TABLE `c` (\n  `id` int(11) NOT NULL COMMENT 'CONSTRAINT x REFERENCES y (z) ON DELETE CASCADE',\n  `p` int(11),\n  PRIMARY KEY (`id`),\n"+
-		"  CONSTRAINT `a``b` FOREIGN KEY (`p`, `q`) REFERENCES `p` (`id`, `on`) ON DELETE CASCADE ON UPDATE SET NULL,\n"+
+	got := fmt.Sprintf("%+v", ddl.ForeignKeys("CREATE TABLE `c` (\n  `id` int(11) NOT NULL COMMENT 'CONSTRAINT x "+
+		"REFERENCES y (z) ON DELETE CASCADE',\n  `p` int(11),\n  PRIMARY KEY (`id`),\n"+
+		"  CONSTRAINT `a``b` FOREIGN KEY (`p`, `q`) REFERENCES `p` (`id`, `on`) ON DELETE CASCADE ON UPDATE SET "+
+		"NULL,\n"+
 		"  CONSTRAINT `c` FOREIGN KEY (`p`) REFERENCES `shop`.`p` (`id`),\n"+
-		"  CONSTRAINT `d` FOREIGN KEY (`p`) REFERENCES `p` (`id`) ON UPDATE NO ACTION,\n  CONSTRAINT `e` CHECK (`p` > 0)\n) ENGINE=InnoDB"))
+		"  CONSTRAINT `d` FOREIGN KEY (`p`) REFERENCES `p` (`id`) ON UPDATE NO ACTION,\n  CONSTRAINT `e` CHECK (`p` "+
+		"> 0)\n) ENGINE=InnoDB"))
 	want := "[{Name:a`b Parent:{Schema: Name:p} OnDelete:CASCADE OnUpdate:SET NULL} {Name:c Parent:{Schema:shop Name:p} OnDelete: OnUpdate:} " +
 		"{Name:d Parent:{Schema: Name:p} OnDelete: OnUpdate:NO ACTION}]"
 	if got != want {

@@ -104,8 +104,10 @@ func (r *relation) checkWhole(op record.Operation, key []any) error {
 	for i, v := range key {
 		if v == binlog.Absent && (slices.Contains(r.keys, i) || op == record.OperationCreate && !r.Columns[i].Skip && i != r.end) {
 			id := r.Schema + "." + r.Name
-			return fmt.Errorf("cannot read a change of table %s: the log does not have column %s of the row: binlog_row_image was not FULL in the session that wrote it. "+
-				"Have the session write with binlog_row_image = FULL; to go on behind this change, put %s/1, or another word behind the slash, into snapshot.again: "+
+			return fmt.Errorf("cannot read a change of table %s: the log does not have column %s of the row: "+
+				"binlog_row_image was not FULL in the session that wrote it. "+
+				"Have the session write with binlog_row_image = FULL; to go on behind this change, put %s/1, or "+
+				"another word behind the slash, into snapshot.again: "+
 				"then the table is read again", id, r.Columns[i].Name, id)
 		}
 	}

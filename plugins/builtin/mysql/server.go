@@ -22,7 +22,9 @@ type serverInfo struct {
 	user      string // that privileges are granted to, as SQL writes it
 }
 
-const variablesQuery = "SHOW GLOBAL VARIABLES WHERE variable_name IN ('version', 'log_bin', 'binlog_format', 'binlog_row_image', 'binlog_row_value_options', 'gtid_mode', 'server_uuid', 'server_uid', 'server_id', 'hostname', 'port', 'innodb_native_foreign_keys')"
+const variablesQuery = "SHOW GLOBAL VARIABLES WHERE variable_name IN ('version', 'log_bin', 'binlog_format', " +
+	"'binlog_row_image', 'binlog_row_value_options', 'gtid_mode', 'server_uuid', 'server_uid', 'server_id', " +
+	"'hostname', 'port', 'innodb_native_foreign_keys')"
 
 func identify(ctx context.Context, db *sql.DB) (info serverInfo, err error) {
 	info.variables = map[string]string{}

@@ -165,7 +165,8 @@ func (s *Source) describeTables(ctx context.Context) error {
 func (s *Source) warnOfUnmatched(tables []*catalog.Table) {
 	for _, p := range s.settings.patterns[:len(s.settings.Tables)] {
 		if !slices.ContainsFunc(tables, func(t *catalog.Table) bool { return p.Matches(t.Schema, t.Name) }) {
-			s.log.Warn("a database has no table, or none that the user may read: GRANT SELECT ON "+catalog.Quote(p.Schema)+".* TO "+s.server.user, "database", p.Schema)
+			s.log.Warn("a database has no table, or none that the user may read: GRANT SELECT "+
+				"ON "+catalog.Quote(p.Schema)+".* TO "+s.server.user, "database", p.Schema)
 		}
 	}
 }

@@ -14,7 +14,8 @@ func wrongSubject(subject string) string {
 		case strings.Contains(token, ">") && (token != ">" || i < len(tokens)-1):
 			return "has > that is not the last word: it stands alone there, for all words that follow"
 		case strings.HasSuffix(token, "/#") || strings.Contains(token+"/", "/+/"):
-			return "has the wildcards of MQTT: NATS has dots between words, * for one word, and > at the end for all that follow"
+			return "has the wildcards of MQTT: NATS has dots between words, * for one word, and > at the end for " +
+				"all that follow"
 		}
 	}
 	return ""

@@ -41,7 +41,8 @@ func (c *currentRows) ancestors(ctx context.Context, table uint32) (above []uint
 		return nil, err
 	}
 	id := strconv.FormatUint(uint64(table), 10)
-	rows, err := pg.Rows(ctx, c.conn, "SELECT relid::oid FROM pg_catalog.pg_partition_ancestors($1::oid::regclass) WHERE relid IS NOT NULL", id)
+	rows, err := pg.Rows(ctx, c.conn, "SELECT relid::oid FROM pg_catalog.pg_partition_ancestors($1::oid::regclass) "+
+		"WHERE relid IS NOT NULL", id)
 	if err != nil {
 		return nil, fmt.Errorf("cannot look up what table %s is a partition of: %w", id, err)
 	}
@@ -96,7 +97,8 @@ func (c *currentRows) read(ctx context.Context, r *relation, row pgoutput.Tuple,
 		return false, false, unreadable(result.Err, r, table)
 	}
 	if len(result.Rows) != 1 {
-		return false, false, fmt.Errorf("cannot read a row of table %s: the server returned %d", r.id(), len(result.Rows))
+		return false, false, fmt.Errorf("cannot read a row of table %s: the server returned "+
+			"%d", r.id(), len(result.Rows))
 	}
 	values := result.Rows[0]
 	if !parseSeen(&seen{Snapshot: string(values[0]), Until: latest}).contains(xid, 0) {
@@ -122,7 +124,8 @@ func currentRowQuery(table string, r *relation, row pgoutput.Tuple) (sql string,
 		keys, types = append(keys, row[k].Text), append(types, r.columns[k].OID)
 		conditions = append(conditions, fmt.Sprintf("%s = $%d", pg.Quote(r.columns[k].Name), len(keys)))
 	}
-	return "SELECT pg_catalog.txid_current_snapshot(), t.* FROM (SELECT 1) one LEFT JOIN (SELECT " + strings.Join(columns, ", ") +
+	return "SELECT pg_catalog.txid_current_snapshot(), t.* FROM (SELECT 1) one LEFT JOIN " +
+		"(SELECT " + strings.Join(columns, ", ") +
 		" FROM " + table + " WHERE " + strings.Join(conditions, " AND ") + ") t ON true", keys, types
 }
 
@@ -144,7 +147,8 @@ func fill(row pgoutput.Tuple, values [][]byte) {
 // unreadable explains why the current row of a table cannot be read.
 func unreadable(err error, r *relation, t *pg.Table) error {
 	if pg.Code(err) == pg.CodeUndefinedColumn {
-		return r.incomplete(fmt.Errorf("the server did not send a large value that the change left alone, and the table has lost its column: %w", err))
+		return r.incomplete(fmt.Errorf("the server did not send a large value that the change left alone, and the "+
+			"table has lost its column: %w", err))
 	}
 	return explainRead(err, t)
 }
@@ -157,14 +161,17 @@ func explainRead(err error, t *pg.Table) error {
 	case pg.Code(err) != pg.CodePrivilege:
 		return err
 	case errors.As(err, &server) && strings.Contains(server.Message, "row-level security"):
-		return fmt.Errorf("%w: the policies of the table hide rows from the role, while changes of all rows come: ALTER ROLE … BYPASSRLS", err)
+		return fmt.Errorf("%w: the policies of the table hide rows from the role, while changes of all rows come: "+
+			"ALTER ROLE … BYPASSRLS", err)
 	}
 	return fmt.Errorf("%w: GRANT SELECT ON %s TO the role", err, t.SQL())
 }
 
 // incomplete returns the error of a change that has too little of a row.
 func (r *relation) incomplete(why error) error {
-	return fmt.Errorf("cannot read a change of table %s: %w. ALTER TABLE %s REPLICA IDENTITY FULL has the server send all of each row from then on; "+
-		"to go on behind this change, put %s/1, or another word behind the slash, into snapshot.again: then the table is read again", r.id(), why,
+	return fmt.Errorf("cannot read a change of table %s: %w. ALTER TABLE %s REPLICA IDENTITY FULL has the server "+
+		"send all of each row from then on; "+
+		"to go on behind this change, put %s/1, or another word behind the slash, into snapshot.again: then the "+
+		"table is read again", r.id(), why,
 		pg.Quote(r.schema)+"."+pg.Quote(r.name), r.id())
 }

@@ -61,22 +61,32 @@ func TestIncompleteRows(t *testing.T) {
 	}{
 		"an update without a large value": {message: &pgoutput.Update{New: tuple("1 ? 2")}, keys: []int{0},
 			want: []string{`update {"id":"1"} {"id":"1","v":"2"}`}},
-		"a new key without a large value": {message: &pgoutput.Update{Old: tuple("1 - -"), OldKey: true, New: tuple("10 ? 2")}, keys: []int{0}, now: "10 large 3",
+		"a new key without a large value": {message: &pgoutput.Update{Old: tuple("1 - " +
+			"-"), OldKey: true, New: tuple("10 ? 2")}, keys: []int{0}, now: "10 large 3",
 			want: []string{`delete {"id":"1"} null`, `create {"id":"10"} {"big":"large","id":"10","v":"2"}`}},
-		"a new key, and the large value is NULL now": {message: &pgoutput.Update{Old: tuple("1 - -"), OldKey: true, New: tuple("10 ? 2")}, keys: []int{0}, now: "10 - 3",
+		"a new key, and the large value is NULL now": {message: &pgoutput.Update{Old: tuple("1 - " +
+			"-"), OldKey: true, New: tuple("10 ? 2")}, keys: []int{0}, now: "10 - 3",
 			want: []string{`delete {"id":"1"} null`, `create {"id":"10"} {"big":null,"id":"10","v":"2"}`}},
-		"a new key of a row that is gone": {message: &pgoutput.Update{Old: tuple("1 - -"), OldKey: true, New: tuple("10 ? 2")}, keys: []int{0},
+		"a new key of a row that is gone": {message: &pgoutput.Update{Old: tuple("1 - " +
+			"-"), OldKey: true, New: tuple("10 ? 2")}, keys: []int{0},
 			want: []string{`delete {"id":"1"} null`}},
-		"a new key with the whole old row": {message: &pgoutput.Update{Old: tuple("1 large 1"), New: tuple("10 ? 2")}, keys: []int{0},
+		"a new key with the whole old row": {message: &pgoutput.Update{Old: tuple("1 large 1"), New: tuple("10 ? " +
+			"2")}, keys: []int{0},
 			want: []string{`delete {"id":"1"} null`, `create {"id":"10"} {"big":"large","id":"10","v":"2"}`}},
-		"a large value of the key": {message: &pgoutput.Update{Old: tuple("1 large -"), OldKey: true, New: tuple("1 ? 2")}, keys: []int{0, 1},
+		"a large value of the key": {message: &pgoutput.Update{Old: tuple("1 large -"), OldKey: true, New: tuple("1 " +
+			"? 2")}, keys: []int{0, 1},
 			want: []string{`update {"big":"large","id":"1"} {"big":"large","id":"1","v":"2"}`}},
-		"a new key with a large value": {message: &pgoutput.Update{Old: tuple("1 large -"), OldKey: true, New: tuple("10 ? 2")}, keys: []int{0, 1},
+		"a new key with a large value": {message: &pgoutput.Update{Old: tuple("1 large " +
+			"-"), OldKey: true, New: tuple("10 ? 2")}, keys: []int{0, 1},
 			want: []string{`delete {"big":"large","id":"1"} null`, `create {"big":"large","id":"10"} {"big":"large","id":"10","v":"2"}`}},
-		"a large value of the key that is nowhere": {message: &pgoutput.Update{New: tuple("1 ? 2")}, keys: []int{0, 1}, fails: "column big of its key"},
-		"an old key that is not all":               {message: &pgoutput.Update{Old: tuple("- large -"), OldKey: true, New: tuple("1 x 2")}, keys: []int{0}, fails: "column id of its key"},
-		"a delete without the key":                 {message: &pgoutput.Delete{Old: tuple("- large -"), OldKey: true}, keys: []int{0}, fails: "column id of its key"},
-		"an insert":                                {message: &pgoutput.Insert{New: tuple("1 - 2")}, keys: []int{0}, want: []string{`create {"id":"1"} {"big":null,"id":"1","v":"2"}`}},
+		"a large value of the key that is nowhere": {message: &pgoutput.Update{New: tuple("1 ? " +
+			"2")}, keys: []int{0, 1}, fails: "column big of its key"},
+		"an old key that is not all": {message: &pgoutput.Update{Old: tuple("- large " +
+			"-"), OldKey: true, New: tuple("1 x 2")}, keys: []int{0}, fails: "column id of its key"},
+		"a delete without the key": {message: &pgoutput.Delete{Old: tuple("- large " +
+			"-"), OldKey: true}, keys: []int{0}, fails: "column id of its key"},
+		"an insert": {message: &pgoutput.Insert{New: tuple("1 - " +
+			"2")}, keys: []int{0}, want: []string{`create {"id":"1"} {"big":null,"id":"1","v":"2"}`}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -76,7 +76,8 @@ func wrongTable(item string) string {
 	case strings.Contains(schema, "*"):
 		return "has * for schemas: it stands for names of tables only; give each schema"
 	case strings.Contains(name, "*") && strings.ContainsAny(name, `.\^$|()[]{}+?%`):
-		return "looks like a regular expression, or a pattern of LIKE: in the name of a table * stands for any characters, and all else for itself"
+		return "looks like a regular expression, or a pattern of LIKE: in the name of a table * stands for any " +
+			"characters, and all else for itself"
 	}
 	return ""
 }

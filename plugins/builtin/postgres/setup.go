@@ -227,7 +227,8 @@ func (s *setup) alter(p *publication, tables, missing []*pg.Table) []string {
 	}
 	switch {
 	case !p.exists && len(tables) == 0:
-		return []string{"CREATE PUBLICATION " + pg.Quote(s.Publication) + " WITH (publish = '" + published + "', publish_via_partition_root = true)"}
+		return []string{"CREATE PUBLICATION " + pg.Quote(s.Publication) + " WITH (publish = '" + published + "', " +
+			"publish_via_partition_root = true)"}
 	case !p.exists:
 		return []string{"CREATE PUBLICATION " + pg.Quote(s.Publication) + " FOR TABLE " + names(tables) +
 			" WITH (publish = '" + published + "', publish_via_partition_root = true)"}
@@ -265,7 +266,8 @@ func (s *setup) omits(p *publication) string {
 	if len(p.omitted) == 0 || p.madeBefore() && p.owned || !p.exists {
 		return ""
 	}
-	return fmt.Sprintf("publication %s does not publish %s: such changes do not come. %s has them published", s.Publication, pg.List(p.omitted), s.publishStatement())
+	return fmt.Sprintf("publication %s does not publish %s: such changes do not come. %s has them "+
+		"published", s.Publication, pg.List(p.omitted), s.publishStatement())
 }
 
 func (s *setup) commentStatement(m *mark) string {

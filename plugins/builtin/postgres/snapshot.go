@@ -65,7 +65,8 @@ func (s *Source) tableOf(id string) *pg.Table {
 func (s *Source) beginSnapshot(ctx context.Context, conn *pgconn.PgConn) error {
 	// Without sorting, rows come in the order of the key's index as they are read, and the first at once. Without row
 	// security, a policy that hides rows from the role is an error: their changes come all the same.
-	if err := pg.Execute(ctx, conn, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL enable_sort = off; SET LOCAL statement_timeout = 0; "+
+	if err := pg.Execute(ctx, conn, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL enable_sort = off; "+
+		"SET LOCAL statement_timeout = 0; "+
 		"SET LOCAL idle_in_transaction_session_timeout = 0; SET LOCAL row_security = off"); err != nil {
 		return fmt.Errorf("cannot begin to read tables: %w", err)
 	}

@@ -233,7 +233,8 @@ func (s *setup) prepare(ctx context.Context, begun bool, again []string) (made p
 	return made, s.ensureSlot(ctx, begun)
 }
 
-// resolve returns the tables of the settings. It keeps a table of a publication that the source cannot change: leaving it
+// resolve returns the tables of the settings. It keeps a table of a publication that the source cannot change: leaving
+// it
 // out would help nobody.
 func (s *setup) resolve(ctx context.Context, p *publication) (*pg.Selection, error) {
 	found, err := pg.Resolve(ctx, s.conn, s.Tables)
@@ -254,7 +255,8 @@ func unmatched(patterns []string) string {
 	if len(patterns) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("no table matches %s yet: a pattern is the name of a schema, a dot, and the name of a table in which * stands for any characters", pg.List(patterns))
+	return fmt.Sprintf("no table matches %s yet: a pattern is the name of a schema, a dot, and the name of a table "+
+		"in which * stands for any characters", pg.List(patterns))
 }
 
 // refuse returns an error if the settings name a table that must be left out. It removes such a table from the

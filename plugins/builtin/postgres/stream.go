@@ -366,7 +366,8 @@ func (st *stream) create(ctx context.Context, r *relation, row pgoutput.Tuple) e
 		}
 		if !exists {
 			st.index++
-			st.log.Warn("a row with a new key was gone again before its large values could be read: the record of its creation is left out; "+
+			st.log.Warn("a row with a new key was gone again before its large values could be read: the record of "+
+				"its creation is left out; "+
 				"REPLICA IDENTITY FULL would have the server send them", "table", r.id())
 			return nil
 		}
@@ -435,7 +436,8 @@ func (st *stream) flush(ctx context.Context) bool {
 func (st *stream) truncated(m *pgoutput.Truncate) {
 	for _, oid := range m.Relations {
 		if r := st.relations[oid]; r != nil && r.wanted && !st.skip {
-			st.log.Warn("a table was truncated: its rows are gone, and no records say so: remove them at the destination",
+			st.log.Warn("a table was truncated: its rows are gone, and no records say so: remove them at the "+
+				"destination",
 				"table", r.id(), "lsn", st.begin.Commit.String(), "at", st.begin.Time.Format(time.RFC3339))
 		}
 	}

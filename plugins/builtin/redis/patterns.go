@@ -2,7 +2,8 @@ package redis
 
 import "strings"
 
-// wrongKey returns what is wrong with a key, "" if nothing is. A key can hold *, but those who write it expect a pattern.
+// wrongKey returns what is wrong with a key, "" if nothing is. A key can hold *, but those who write it expect a
+// pattern.
 func (s *sourceSettings) wrongKey(key string) string {
 	switch {
 	case s.Type != "pubsub" && strings.Contains(key, "*"):

@@ -18,7 +18,8 @@ func (s *sourceSettings) check(ctx context.Context) error {
 	for i, prefix := range all {
 		switch {
 		case strings.Contains(prefix, "*"):
-			return sdk.SettingError{Setting: s.named(), Message: fmt.Sprintf("has %q with *: objects are read whose keys begin with it as it is", prefix)}
+			return sdk.SettingError{Setting: s.named(), Message: fmt.Sprintf("has %q with *: objects are read whose "+
+				"keys begin with it as it is", prefix)}
 		case len(s.Prefixes) == 0:
 		case s.Prefix != "":
 			return wrong("cannot be set with prefix")

@@ -8,7 +8,8 @@ import (
 )
 
 // CheckItems returns an sdk.SettingError if an item of a list is wrong, is in it twice, or selects some of what another
-// item selects. wrong returns what is wrong with an item, "" if nothing is. overlap reports whether two items select the
+// item selects. wrong returns what is wrong with an item, "" if nothing is. overlap reports whether two items select
+// the
 // same; nil: only equal ones do.
 func CheckItems(setting string, items []string, wrong func(item string) string, overlap func(a, b string) bool) error {
 	for i, item := range items {
@@ -20,7 +21,8 @@ func CheckItems(setting string, items []string, wrong func(item string) string, 
 		}
 		for _, other := range items[:i] {
 			if overlap != nil && overlap(other, item) {
-				return sdk.SettingError{Setting: setting, Message: fmt.Sprintf("%q and %q select some of the same, which may come twice: "+
+				return sdk.SettingError{Setting: setting, Message: fmt.Sprintf("%q and %q select some of the same, "+
+					"which may come twice: "+
 					"leave one out, or read it with a pipeline of its own", other, item)}
 			}
 		}

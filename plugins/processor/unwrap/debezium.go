@@ -54,7 +54,8 @@ func debezium(r *record.Record, ref *fieldref.Ref, budget int) error {
 	before, _ = available(before)
 	after, unknown := available(after)
 	if len(unknown) > 0 && op != record.OperationUpdate {
-		return fmt.Errorf("the new row lacks the large value of %s, which the database did not send to Debezium: ALTER TABLE … REPLICA IDENTITY FULL in PostgreSQL has it sent",
+		return fmt.Errorf("the new row lacks the large value of %s, which the database did not send to Debezium: "+
+			"ALTER TABLE … REPLICA IDENTITY FULL in PostgreSQL has it sent",
 			strings.Join(unknown, ", "))
 	}
 	if err := debeziumMetadata(r, p); err != nil {

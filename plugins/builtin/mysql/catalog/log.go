@@ -48,7 +48,8 @@ func (t *Table) Complete(ctx context.Context, logged *binlog.Table, charsets *Ch
 	return keys, nil
 }
 
-// End returns the position of the column that says until when a row is current, in a table with system versioning; -1 in
+// End returns the position of the column that says until when a row is current, in a table with system versioning; -1
+// in
 // any other one. A table that does not exist any more has none, but its hidden columns have names.
 func (t *Table) End(logged *binlog.Table) int {
 	end := t.rowEnd

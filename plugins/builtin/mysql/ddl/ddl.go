@@ -46,7 +46,8 @@ func (s *scanner) renamed() (all []Change) {
 		for !s.done() && !s.take("TO") { // WAIT 5, NOWAIT
 			s.next()
 		}
-		all = append(all, Change{"was renamed", []Table{from}}, Change{"came by a rename, with its rows", []Table{s.table()}})
+		all = append(all, Change{"was renamed", []Table{from}}, Change{"came by a rename, with its " +
+			"rows", []Table{s.table()}})
 		if !s.take(",") {
 			return all
 		}
@@ -81,7 +82,8 @@ func (s *scanner) altered() (all []Change) {
 	table := s.table()
 	for !s.done() {
 		if s.take("RENAME", "TO") || s.take("RENAME", "AS") || s.takeRename() {
-			return append(all, Change{"was renamed", []Table{table}}, Change{"came by a rename, with its rows", []Table{s.table()}})
+			return append(all, Change{"was renamed", []Table{table}}, Change{"came by a rename, with its " +
+				"rows", []Table{s.table()}})
 		}
 		matched := false
 		for _, a := range alterations {
@@ -207,7 +209,8 @@ func (s *scanner) list() []Table {
 	return all
 }
 
-// split returns the words of a statement, without comments. What servers of some versions only run, in /*! and */, counts.
+// split returns the words of a statement, without comments. What servers of some versions only run, in /*! and */,
+// counts.
 func split(sql string) (words []word) {
 	for sql != "" {
 		c := sql[0]

@@ -191,11 +191,14 @@ func missing(ctx context.Context, conn *pgconn.PgConn, schema, name string) erro
 	case err != nil:
 		return fmt.Errorf("cannot look up table %s.%s: %w", schema, name, err)
 	case r == nil:
-		return fmt.Errorf("cannot find table %s: there is none of that name in schema %s of this database", name, schema)
+		return fmt.Errorf("cannot find table %s: there is none of that name in schema %s of this "+
+			"database", name, schema)
 	case r[0] == "partition":
-		return fmt.Errorf("cannot read table %s.%s by itself: it is a partition: name the partitioned table %s", schema, name, r[1])
+		return fmt.Errorf("cannot read table %s.%s by itself: it is a partition: name the partitioned table "+
+			"%s", schema, name, r[1])
 	}
-	return fmt.Errorf("cannot read changes of %s.%s: it is a %s, which has none in the write-ahead log: name the tables that its rows come from", schema, name, r[0])
+	return fmt.Errorf("cannot read changes of %s.%s: it is a %s, which has none in the write-ahead log: name the "+
+		"tables that its rows come from", schema, name, r[0])
 }
 
 // resolver gathers tables.
@@ -243,7 +246,8 @@ func (r *resolver) exclude(ctx context.Context, conn *pgconn.PgConn, t *Table) e
 		oid, _ := strconv.ParseUint(row[0], 10, 32)
 		t.excluded = append(t.excluded, row[0])
 		r.Left = append(r.Left, LeftOut{Table: &Table{OID: uint32(oid), Schema: row[1], Name: row[2]},
-			Err: fmt.Errorf("this partition of %s is %s, so that its changes are not in the write-ahead log: neither these nor its rows are read", t.ID(), row[3])})
+			Err: fmt.Errorf("this partition of %s is %s, so that its changes are not in the write-ahead log: "+
+				"neither these nor its rows are read", t.ID(), row[3])})
 	}
 	return nil
 }
@@ -292,7 +296,8 @@ FROM pg_catalog.pg_attribute a
 WHERE a.attrelid = $1::oid AND a.attnum > 0 AND NOT a.attisdropped
 ORDER BY a.attnum`
 
-// Narrow leaves in the table the columns that a publication has; nil is all but generated ones. generated reports whether
+// Narrow leaves in the table the columns that a publication has; nil is all but generated ones. generated reports
+// whether
 // the server can publish these: before PostgreSQL 18 it names them, and does not send them. Without all columns of its
 // key a table has none.
 func (t *Table) Narrow(published []string, generated bool) {

@@ -161,12 +161,15 @@ func (c *Capture) prepare(ctx context.Context, conn *sql.Conn, tables, again []s
 	return conn.QueryRowContext(ctx, "PRAGMA schema_version").Scan(&c.Version)
 }
 
-// warnIfGone warns of a captured table that does not exist any more: SQLite runs no triggers for rows that go with their table.
+// warnIfGone warns of a captured table that does not exist any more: SQLite runs no triggers for rows that go with
+// their table.
 func (c *Capture) warnIfGone(ctx context.Context, conn *sql.Conn, table string) error {
 	var exists bool
-	err := conn.QueryRowContext(ctx, "SELECT count(*) > 0 FROM sqlite_schema WHERE type = 'table' AND name = ?", table).Scan(&exists)
+	err := conn.QueryRowContext(ctx, "SELECT count(*) > 0 FROM sqlite_schema WHERE type = 'table' AND name = "+
+		"?", table).Scan(&exists)
 	if err == nil && !exists {
-		c.Log.Warn("a table was dropped or has another name now: if its rows are gone, no records say so", "table", table)
+		c.Log.Warn("a table was dropped or has another name now: if its rows are gone, no records say "+
+			"so", "table", table)
 	}
 	return err
 }
@@ -221,7 +224,8 @@ func (c *Capture) capture(ctx context.Context, conn *sql.Conn, w *Shape, read bo
 	return nil
 }
 
-const recreated = "the triggers of a table were gone, as after it was recreated: changes were missed, and its rows are read again; rows deleted meanwhile are not noticed"
+const recreated = "the triggers of a table were gone, as after it was recreated: changes were missed, and its rows " +
+	"are read again; rows deleted meanwhile are not noticed"
 
 // run notes that the rows of a table are to be read.
 func (c *Capture) run(ctx context.Context, conn *sql.Conn, table string) error {

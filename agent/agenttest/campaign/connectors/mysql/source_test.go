@@ -62,7 +62,8 @@ func unlogged(w *world) {
 	}
 	s.Next(1)
 	streaming(s)
-	if got := log.String(); strings.Count(got, "foreign key") != 1 || !strings.Contains(got, w.name+".c constraint=c_p") || !strings.Contains(got, "onDelete=CASCADE") {
+	if got := log.String(); strings.Count(got, "foreign key") != 1 || !strings.Contains(got, w.name+".c "+
+		"constraint=c_p") || !strings.Contains(got, "onDelete=CASCADE") {
 		w.Errorf("at the start the log has\n%s", got)
 	}
 	for _, c := range []struct{ sql, words string }{
@@ -71,7 +72,8 @@ func unlogged(w *world) {
 		{"ALTER TABLE parts EXCHANGE PARTITION p0 WITH TABLE beside", ".parts had a partition exchanged"},
 		{"ALTER TABLE parts DROP PARTITION p1", ".parts had a partition dropped"},
 		{"CREATE OR REPLACE TABLE parts (id int PRIMARY KEY)", ".parts was replaced"},
-		{"ALTER TABLE kept ADD CONSTRAINT late FOREIGN KEY (p) REFERENCES p (id) ON DELETE SET NULL", "constraint=late"},
+		{"ALTER TABLE kept ADD CONSTRAINT late FOREIGN KEY (p) REFERENCES p (id) ON DELETE SET " +
+			"NULL", "constraint=late"},
 		{"TRUNCATE other", ""},
 		{"DROP TABLE c", ".c was dropped"},
 	} {

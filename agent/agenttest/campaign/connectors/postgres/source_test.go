@@ -184,7 +184,8 @@ func incompleteRows(w *world) {
 	w.exec("ALTER TABLE t ALTER j TYPE jsonb; UPDATE t SET id = 5; ALTER TABLE t DROP j")
 	before := w.settings("t,k")
 	s = w.open(before, got4[3].Position)
-	if err := s.Fails(); !strings.Contains(err.Error(), "has lost its column") || !strings.Contains(err.Error(), "put public.t/1") {
+	if err := s.Fails(); !strings.Contains(err.Error(), "has lost its "+
+		"column") || !strings.Contains(err.Error(), "put public.t/1") {
 		w.Fatalf("got %v", err)
 	}
 	s.Close()
@@ -240,7 +241,8 @@ func unlogged(w *world) {
 	w.exec(fmt.Sprintf("ALTER PUBLICATION %s SET (publish = 'insert, update, delete, truncate')", w.db))
 	wait.For(w, "no warning", func() bool { return s.Progress().Warning == "" })
 	s.Close()
-	w.exec(fmt.Sprintf("ALTER PUBLICATION %s SET (publish = 'insert, update, delete')", w.db)) // as versions before made it
+	w.exec(fmt.Sprintf("ALTER PUBLICATION %s SET (publish = 'insert, update, "+
+		"delete')", w.db)) // as versions before made it
 	s = w.newSource(w.db + ":source")
 	s.Ctx = sdk.WithEnv(s.Ctx, &sdk.Env{ConnectorID: w.db + ":source", Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
 	if err := s.TryOpen(w.settings("t,gon*,p"), nil); err != nil {
@@ -249,7 +251,8 @@ func unlogged(w *world) {
 	s.streaming()
 	w.exec("TRUNCATE t")
 	says("table=public.t lsn=")
-	w.exec("CREATE TABLE p_3 PARTITION OF p FOR VALUES FROM (20) TO (30); INSERT INTO p VALUES (21); ALTER TABLE p ATTACH PARTITION p_2 FOR VALUES FROM (10) TO (20); ALTER TABLE p DETACH PARTITION p_1; DROP TABLE gone")
+	w.exec("CREATE TABLE p_3 PARTITION OF p FOR VALUES FROM (20) TO (30); INSERT INTO p VALUES (21); ALTER TABLE p " +
+		"ATTACH PARTITION p_2 FOR VALUES FROM (10) TO (20); ALTER TABLE p DETACH PARTITION p_1; DROP TABLE gone")
 	says("partition public.p_2 was attached to table public.p")
 	says("partition public.p_1 of table public.p was dropped or detached")
 	says("table public.gone was dropped")
