@@ -44,6 +44,7 @@ func (c *Catalog) check(ctx context.Context, host *plugins.Host, p *spec.Pipelin
 	}
 	problems = append(problems, c.checkPlugin(host, "/dead-letter-queue", p.DLQ.Plugin, spec.TypeDestination, p.DLQ.Settings)...)
 	problems = append(problems, c.Processors.Check(ctx, "/processors", p.Processors)...)
+	problems = append(problems, checkSelections(ctx, host, p)...)
 	return append(problems, checkHeld(ctx, host, p)...)
 }
 

@@ -3,10 +3,8 @@ package catalog
 import (
 	"context"
 	"fmt"
-	"maps"
 	"math"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/conduit-agent/conduit/plugins"
@@ -103,31 +101,22 @@ func duration(text string) time.Duration {
 // limits returns how many records of a source may be unacknowledged, and how long its senders wait for an
 // acknowledgement. Zero means unbounded or unknown. Settings that contain references count as their defaults.
 func limits(ctx context.Context, host *plugins.Host, c *spec.Connector) (records int, patience time.Duration) {
-	found, err := host.Find(c.Plugin)
-	if err != nil || found.Kind != pluginname.Builtin {
+	connector := builtinConnector(host, c.Plugin)
+	if connector == nil || connector.NewSource == nil {
 		return 0, 0
 	}
-	for _, builtin := range host.Builtin {
-		if builtin.Name != found.Name || builtin.NewSource == nil {
-			continue
-		}
-		s := builtin.NewSource()
-		l, limited := s.(sdk.LimitedSource)
-		a, awaited := s.(sdk.AwaitedSource)
-		if !limited && !awaited {
-			continue
-		}
-		params, settings := s.Parameters(), maps.Clone(c.Settings)
-		maps.DeleteFunc(settings, func(name, value string) bool {
-			return strings.Contains(value, "$") && params[name].Default != ""
-		})
-		_ = s.Configure(ctx, params.ApplyDefaults(settings)) // errors are reported elsewhere
-		if limited {
-			records = l.MaxUnacked()
-		}
-		if awaited {
-			patience = a.AckTimeout()
-		}
+	s := connector.NewSource()
+	l, limited := s.(sdk.LimitedSource)
+	a, awaited := s.(sdk.AwaitedSource)
+	if !limited && !awaited {
+		return 0, 0
+	}
+	_ = s.Configure(ctx, withoutReferences(s.Parameters(), c.Settings)) // errors are reported elsewhere
+	if limited {
+		records = l.MaxUnacked()
+	}
+	if awaited {
+		patience = a.AckTimeout()
 	}
 	return records, patience
 }

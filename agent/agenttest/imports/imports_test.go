@@ -41,8 +41,8 @@ plugins/builtin/http:    plugins/builtin/backoff plugins/builtin/connections plu
 plugins/builtin/mysql: plugins/builtin/backoff plugins/builtin/handover plugins/builtin/mysql/* plugins/builtin/settings plugins/builtin/sqlsink plugins/builtin/sqlsink/* plugins/builtin/tlssettings plugins/sdk
 plugins/builtin/sqlsink: plugins/builtin/backoff plugins/builtin/recordid plugins/sdk plugins/template
 plugins/builtin/sqlsink/sqldb: plugins/builtin/sqlsink
-plugins/builtin/postgres: plugins/builtin/backoff plugins/builtin/handover plugins/builtin/postgres/* plugins/builtin/sqlsink plugins/schema plugins/sdk
-plugins/builtin/sqlite: plugins/builtin/backoff plugins/builtin/handover plugins/builtin/sqlite/* plugins/builtin/sqlsink plugins/builtin/sqlsink/* plugins/builtin/ticks plugins/sdk
+plugins/builtin/postgres: plugins/builtin/backoff plugins/builtin/handover plugins/builtin/postgres/* plugins/builtin/settings plugins/builtin/sqlsink plugins/schema plugins/sdk
+plugins/builtin/sqlite: plugins/builtin/backoff plugins/builtin/handover plugins/builtin/settings plugins/builtin/sqlite/* plugins/builtin/sqlsink plugins/builtin/sqlsink/* plugins/builtin/ticks plugins/sdk
 plugins/builtin/kafka:   plugins/builtin/kafka/* plugins/builtin/recordid plugins/builtin/settings plugins/sdk plugins/template
 plugins/builtin/s3:      plugins/builtin/backoff plugins/builtin/recordid plugins/builtin/settings plugins/builtin/s3/* plugins/builtin/tlssettings plugins/sdk plugins/template
 plugins/builtin:         plugins/builtin/* plugins/sdk

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
 const (
@@ -31,6 +32,28 @@ func isSeveral(path string) bool {
 		return info.IsDir()
 	}
 	return fixedPart(path) != path
+}
+
+// checkPattern returns an error for a path with what is a pattern elsewhere and none here, unless there is such a file.
+func checkPattern(path string) error {
+	wrong := func(message string) error { return sdk.SettingError{Setting: "path", Message: message} }
+	_, err := filepath.Match(path, "")
+	open := strings.IndexByte(path, '{')
+	switch _, missing := os.Lstat(path); {
+	case missing == nil:
+		return nil
+	case err != nil:
+		return wrong("has a [ without its ]: it is no pattern")
+	case strings.Contains(path, "**"):
+		return wrong("has **, which is no pattern here: * stands for names in one directory, so that logs/*/*.log " +
+			"has the files one directory below logs")
+	case open >= 0 && strings.Contains(path[open:], ",") && strings.Contains(path[open:], "}"):
+		return wrong("has {…,…}, which is no pattern here: give each of them to a source of its own, or use *, ? " +
+			"and [a-z]")
+	case strings.HasPrefix(path, "~/"):
+		return wrong("has ~, which only a shell knows: write the directory")
+	}
+	return nil
 }
 
 // fixedPart returns the path without the parts from the first one on that is a pattern.

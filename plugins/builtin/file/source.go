@@ -86,7 +86,10 @@ func (s *Source) Configure(ctx context.Context, values map[string]string) (err e
 	if s.options, err = s.settings.options(); err != nil {
 		return err
 	}
-	return sdk.CheckPath(ctx, "path", fixedPart(s.settings.Path))
+	if err := sdk.CheckPath(ctx, "path", fixedPart(s.settings.Path)); err != nil {
+		return err
+	}
+	return checkPattern(s.settings.Path)
 }
 
 // Open finds the files that pos is in, also those that are not at their path any more. A file

@@ -12,6 +12,7 @@ import (
 
 	"github.com/conduit-agent/conduit/plugins/builtin/backoff"
 	"github.com/conduit-agent/conduit/plugins/progress"
+	common "github.com/conduit-agent/conduit/plugins/builtin/settings"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 	"github.com/conduit-agent/conduit/spec/lazy"
@@ -34,6 +35,18 @@ func (s *settings) check(ctx context.Context) error {
 		if !match().MatchString(m) {
 			return sdk.SettingError{Setting: "matches", Message: fmt.Sprintf("must be fields such as SYSLOG_IDENTIFIER=cron, not %q", m)}
 		}
+	}
+	wrong := func(m string) string {
+		if strings.Contains(m, "*") {
+			return "has *: a field is compared as it is; units has patterns"
+		}
+		return ""
+	}
+	if err := common.CheckItems("matches", s.Matches, wrong, nil); err != nil {
+		return err
+	}
+	if err := common.CheckItems("units", s.Units, func(string) string { return "" }, nil); err != nil {
+		return err
 	}
 	if s.Directory != "" && s.Namespace != "" {
 		return sdk.SettingError{Setting: "namespace", Message: "cannot be set with directory"}

@@ -15,9 +15,11 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/conduit-agent/conduit/plugins/builtin/kafka/batches"
+	"github.com/conduit-agent/conduit/plugins/builtin/settings"
 	"github.com/conduit-agent/conduit/plugins/progress"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
+	"github.com/conduit-agent/conduit/spec/lazy"
 	"github.com/conduit-agent/conduit/spec/notify"
 )
 
@@ -42,7 +44,21 @@ func (s *sourceSettings) parse(values map[string]string) ([]kgo.Opt, error) {
 	if err := sdk.Decode(values, s); err != nil {
 		return nil, err
 	}
+	if err := settings.CheckItems("topics", s.Topics, wrongTopic, nil); err != nil {
+		return nil, err
+	}
 	return s.options()
+}
+
+var topicName = lazy.Regexp(`^[A-Za-z0-9._-]{1,249}$`)
+
+// wrongTopic returns what is wrong with the name of a topic, "" if nothing is.
+func wrongTopic(topic string) string {
+	if topicName().MatchString(topic) {
+		return ""
+	}
+	return "is no name of a topic, which has letters, digits, dots, _ and -: topics are read by their exact names, " +
+		"not by patterns"
 }
 
 // Source consumes topics.

@@ -51,7 +51,12 @@ func (s *Source) Parameters() sdk.Parameters { return sdk.ParametersOf(sourceSet
 
 // Configure checks and keeps the settings.
 func (s *Source) Configure(_ context.Context, values map[string]string) error {
-	return settings.Parse(values, &s.settings, s.settings.check)
+	return settings.Parse(values, &s.settings, func() error {
+		if err := settings.CheckItems("topics", s.settings.Topics, wrongFilter, overlap); err != nil {
+			return err
+		}
+		return s.settings.check()
+	})
 }
 
 // Open begins to connect. A server that is away is waited for.

@@ -23,6 +23,7 @@ type relation struct {
 	wanted     bool
 	generation int   // of the catalogue
 	keys       []int // columns of the primary key
+	end        int   // column that says until when a row is current; -1: all rows are
 	before     []any // of a row
 	after      []any
 
@@ -36,25 +37,33 @@ func (st *stream) relationOf(ctx context.Context, t *binlog.Table) (*relation, e
 		return r, nil
 	}
 	r := &relation{Table: t, generation: st.generation, wanted: st.settings.wants(t.Schema, t.Name)}
-	if r.wanted && st.server.maria {
-		sequence, err := catalog.IsSequence(ctx, st.db, t.Schema, t.Name)
-		if err != nil {
-			return nil, err
-		}
-		r.wanted = !sequence
+	if r.wanted && isSequence(t) {
+		r.wanted = false
 	}
 	if r.wanted {
 		info, err := st.describe(ctx, t.Schema, t.Name)
-		if err == nil {
+		if err != nil {
+			return nil, err
+		}
+		r.wanted = info.IsRead()
+		if r.wanted {
 			r.keys, err = info.Complete(ctx, t, st.charsets, st.server.maria)
 		}
 		if err != nil {
 			return nil, err
 		}
+		if r.end = info.End(t); r.end >= 0 {
+			t.Columns[r.end].Skip = false // to know which rows are current
+		}
 		r.before, r.after = make([]any, len(t.Columns)), make([]any, len(t.Columns))
 	}
 	t.Tag = r
 	return r, nil
+}
+
+// isSequence reports whether the log describes a sequence of MariaDB, which may not exist any more.
+func isSequence(t *binlog.Table) bool {
+	return t.Named && len(t.Columns) == 8 && t.Columns[0].Name == "next_not_cached_value" && t.Columns[7].Name == "cycle_count"
 }
 
 // describe returns what the catalogue says of a table. What it said stays until a statement changes tables.

@@ -4,9 +4,11 @@ import (
 	"context"
 	"fmt"
 	"reflect"
+	"slices"
 	"strconv"
 
 	"github.com/conduit-agent/conduit/plugins/builtin/mysql/binlog"
+	"github.com/conduit-agent/conduit/plugins/builtin/mysql/catalog"
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
@@ -30,13 +32,8 @@ func (st *stream) rows(ctx context.Context, h *binlog.Header, rows *binlog.Rows)
 		if err := rows.Next(r.before, r.after, false); err != nil {
 			return err
 		}
-		switch rows.Kind {
-		case binlog.Insert:
-			st.add(r, record.OperationCreate, r.after, nil, r.after)
-		case binlog.Delete:
-			st.add(r, record.OperationDelete, r.before, r.before, nil)
-		case binlog.Update:
-			st.update(r)
+		if err := st.row(r, rows.Kind); err != nil {
+			return err
 		}
 		if len(st.records) >= maxRecords || st.bytes >= maxBytes {
 			if !st.flush(ctx) {
@@ -47,9 +44,44 @@ func (st *stream) rows(ctx context.Context, h *binlog.Header, rows *binlog.Rows)
 	return nil
 }
 
+// current returns the kind of a change of the rows that are current: a row that ends is deleted. ok is false for a
+// change of history.
+func (r *relation) current(kind binlog.Kind) (now binlog.Kind, ok bool) {
+	if r.end < 0 {
+		return kind, true
+	}
+	before := kind != binlog.Insert && catalog.IsCurrent(r.before[r.end])
+	after := kind != binlog.Delete && catalog.IsCurrent(r.after[r.end])
+	switch {
+	case before && after:
+		return binlog.Update, true
+	case before:
+		return binlog.Delete, true
+	case after:
+		return binlog.Insert, true
+	}
+	return kind, false
+}
+
+// row hands on the change of a row.
+func (st *stream) row(r *relation, kind binlog.Kind) error {
+	kind, ok := r.current(kind)
+	if !ok {
+		return nil
+	}
+	switch kind {
+	case binlog.Insert:
+		return st.add(r, record.OperationCreate, r.after, nil, r.after)
+	case binlog.Delete:
+		return st.add(r, record.OperationDelete, r.before, r.before, nil)
+	default:
+		return st.update(r)
+	}
+}
+
 // update hands on a row that changed: as one record or, when its key changed, as the end of the row with the former key and the
 // beginning of another.
-func (st *stream) update(r *relation) {
+func (st *stream) update(r *relation) error {
 	for i, v := range r.after { // a log that has only what changed
 		if v == binlog.Absent {
 			r.after[i] = r.before[i]
@@ -57,20 +89,40 @@ func (st *stream) update(r *relation) {
 	}
 	for _, k := range r.keys {
 		if r.before[k] != binlog.Absent && !reflect.DeepEqual(r.before[k], r.after[k]) {
-			st.add(r, record.OperationDelete, r.before, r.before, nil)
-			st.add(r, record.OperationCreate, r.after, nil, r.after)
-			return
+			if err := st.add(r, record.OperationDelete, r.before, r.before, nil); err != nil {
+				return err
+			}
+			return st.add(r, record.OperationCreate, r.after, nil, r.after)
 		}
 	}
-	st.add(r, record.OperationUpdate, r.after, r.before, r.after)
+	return st.add(r, record.OperationUpdate, r.after, r.before, r.after)
+}
+
+// checkWhole returns an error if the log lacks columns that the record needs: those of the key and, for a new row, all.
+// Without them destinations would make an incomplete row, or find none.
+func (r *relation) checkWhole(op record.Operation, key []any) error {
+	for i, v := range key {
+		if v == binlog.Absent && (slices.Contains(r.keys, i) || op == record.OperationCreate && !r.Columns[i].Skip && i != r.end) {
+			id := r.Schema + "." + r.Name
+			return fmt.Errorf("cannot read a change of table %s: the log does not have column %s of the row: "+
+				"binlog_row_image was not FULL in the session that wrote it. "+
+				"Have the session write with binlog_row_image = FULL; to go on behind this change, put %s/1, or "+
+				"another word behind the slash, into snapshot.again: "+
+				"then the table is read again", id, r.Columns[i].Name, id)
+		}
+	}
+	return nil
 }
 
 // add adds a record, unless it was handed on before.
-func (st *stream) add(r *relation, op record.Operation, key, before, after []any) {
+func (st *stream) add(r *relation, op record.Operation, key, before, after []any) error {
 	tx := &st.tx
 	tx.index++
 	if tx.index <= tx.skip || tx.hidden && st.seen.of(st.settings.patterns, r.Schema, r.Name) {
-		return
+		return nil
+	}
+	if err := r.checkWhole(op, key); err != nil {
+		return err
 	}
 	rec := record.Record{Operation: op, Metadata: r.metadata(tx)}
 	position := append(make(record.Position, 0, len(tx.prefix)+len(tx.suffix)+20), tx.prefix...)
@@ -89,13 +141,14 @@ func (st *stream) add(r *relation, op record.Operation, key, before, after []any
 		rec.After = record.Structured(st.values(r, after))
 	}
 	st.records, st.indexes = append(st.records, rec), append(st.indexes, tx.index)
+	return nil
 }
 
 // values returns the columns of a row that there are, and adds their size.
 func (st *stream) values(r *relation, row []any) map[string]any {
 	values := make(map[string]any, len(row))
 	for i, v := range row {
-		if v == binlog.Absent || r.Columns[i].Skip {
+		if v == binlog.Absent || r.Columns[i].Skip || i == r.end {
 			continue
 		}
 		values[r.Columns[i].Name] = v

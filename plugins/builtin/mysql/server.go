@@ -22,7 +22,9 @@ type serverInfo struct {
 	user      string // that privileges are granted to, as SQL writes it
 }
 
-const variablesQuery = "SHOW GLOBAL VARIABLES WHERE variable_name IN ('version', 'log_bin', 'binlog_format', 'binlog_row_image', 'binlog_row_value_options', 'gtid_mode', 'server_uuid', 'server_uid', 'server_id', 'hostname', 'port')"
+const variablesQuery = "SHOW GLOBAL VARIABLES WHERE variable_name IN ('version', 'log_bin', 'binlog_format', " +
+	"'binlog_row_image', 'binlog_row_value_options', 'gtid_mode', 'server_uuid', 'server_uid', 'server_id', " +
+	"'hostname', 'port', 'innodb_native_foreign_keys')"
 
 func identify(ctx context.Context, db *sql.DB) (info serverInfo, err error) {
 	info.variables = map[string]string{}
@@ -51,6 +53,10 @@ func identify(ctx context.Context, db *sql.DB) (info serverInfo, err error) {
 	}
 	return info, nil
 }
+
+// logsCascades reports whether the log has the changes that foreign keys make: MySQL 9.6 and later make them above the
+// engine, unless innodb_native_foreign_keys is ON.
+func (s *serverInfo) logsCascades() bool { return s.variables["innodb_native_foreign_keys"] == "OFF" }
 
 // check returns what must be changed so that changes can be read.
 func (s *serverInfo) check() error {

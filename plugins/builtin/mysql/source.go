@@ -40,6 +40,7 @@ type Source struct {
 	begun    items                     // rows are being read
 	reading  *table                    // the one that is being read
 	seen     *seen
+	cascades []string // foreign keys that were warned of
 
 	monitor monitor
 }
@@ -138,7 +139,10 @@ func (s *Source) connect(ctx context.Context) error {
 	if s.charsets, err = catalog.NewCharsets(ctx, db, s.server.maria); err != nil {
 		return err
 	}
-	return s.describeTables(ctx)
+	if err := s.describeTables(ctx); err != nil {
+		return err
+	}
+	return s.warnOfCascades(ctx)
 }
 
 func (s *Source) describeTables(ctx context.Context) error {
@@ -146,6 +150,7 @@ func (s *Source) describeTables(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	s.warnOfUnmatched(all)
 	s.tables = map[string]*catalog.Table{}
 	for _, t := range all {
 		if err := t.Describe(ctx, s.db); err != nil {
@@ -154,6 +159,16 @@ func (s *Source) describeTables(ctx context.Context) error {
 		s.tables[t.ID()] = t
 	}
 	return nil
+}
+
+// warnOfUnmatched warns of entries of tables with * that stand for no table, which may come later.
+func (s *Source) warnOfUnmatched(tables []*catalog.Table) {
+	for _, p := range s.settings.patterns[:len(s.settings.Tables)] {
+		if !slices.ContainsFunc(tables, func(t *catalog.Table) bool { return p.Matches(t.Schema, t.Name) }) {
+			s.log.Warn("a database has no table, or none that the user may read: GRANT SELECT "+
+				"ON "+catalog.Quote(p.Schema)+".* TO "+s.server.user, "database", p.Schema)
+		}
+	}
 }
 
 func (s *Source) disconnect() {

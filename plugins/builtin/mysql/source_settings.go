@@ -10,6 +10,7 @@ import (
 
 	"github.com/conduit-agent/conduit/plugins/builtin/mysql/catalog"
 	"github.com/conduit-agent/conduit/plugins/builtin/mysql/replica"
+	"github.com/conduit-agent/conduit/plugins/builtin/settings"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
@@ -51,11 +52,15 @@ func (s *sourceSettings) parse(_ context.Context, given map[string]string) error
 	if err := sdk.Decode(given, s); err != nil {
 		return err
 	}
-	if _, err := s.config(); err != nil {
-		return err
-	}
 	if slices.Contains(s.Tables, "*") && len(s.Tables) > 1 {
 		return sdk.SettingError{Setting: "tables", Message: "* stands alone"}
+	}
+	sameTable := func(a, b string) bool { return s.patternOf(a) == s.patternOf(b) }
+	if err := settings.CheckItems("tables", s.Tables, wrongTable, sameTable); err != nil {
+		return err
+	}
+	if _, err := s.config(); err != nil {
+		return err
 	}
 	s.patterns = nil
 	for _, t := range s.Tables {
@@ -78,6 +83,18 @@ func (s *sourceSettings) parse(_ context.Context, given map[string]string) error
 	return nil
 }
 
+// wrongTable returns what is wrong with an item of tables, "" if nothing is.
+func wrongTable(item string) string {
+	schema, name, ok := strings.Cut(item, ".")
+	if !ok {
+		schema, name = "", item
+	}
+	if strings.Contains(schema, "*") || name != "*" && strings.Contains(name, "*") {
+		return "has * within a name: * alone stands for all tables of the database, and database.* for all of that one"
+	}
+	return ""
+}
+
 // againOf cuts an entry of snapshot.again.
 func againOf(entry string) (table, word string) {
 	i := strings.LastIndexByte(entry, '/')
@@ -90,6 +107,11 @@ func againOf(entry string) (table, word string) {
 // wants reports whether a table is to be read.
 func (s *sourceSettings) wants(schema, name string) bool {
 	return slices.ContainsFunc(s.patterns, func(p pattern) bool { return p.Matches(schema, name) })
+}
+
+// wantsAny reports whether a table of this database is to be read.
+func (s *sourceSettings) wantsAny(schema string) bool {
+	return slices.ContainsFunc(s.patterns, func(p pattern) bool { return p.Schema == schema })
 }
 
 // items returns those of all entries.

@@ -36,6 +36,9 @@ func (s *sourceSettings) check() error {
 	case !core && s.Queue != "":
 		return wrong("queue", "needs type core")
 	}
+	if err := settings.CheckItems("subjects", s.Subjects, wrongSubject, overlap); err != nil {
+		return err
+	}
 	return s.serverSettings.check()
 }
 

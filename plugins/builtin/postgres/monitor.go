@@ -26,6 +26,8 @@ type monitor struct {
 	lost      string    // why there is no connection
 	slot      string    // what is wrong with the slot
 	tables    string    // which tables cannot be read
+	omits     string    // which operations the publication does not publish
+	unmatched string    // which patterns match no table
 	snapshots []*snapshotProgress
 
 	skips progress.Skips // tables that were left out; has its own lock
@@ -90,7 +92,7 @@ func (m *monitor) report() progress.Report {
 			r.Snapshots = append(r.Snapshots, progress.Snapshot{Of: p.of, Rows: p.rows.Load(), Total: p.total, Resumed: p.resumed, StartedAt: p.started})
 		}
 	}
-	r.Warn(m.lost, m.slot, m.tables)
+	r.Warn(m.lost, m.slot, m.tables, m.omits, m.unmatched)
 	r.Skipped = m.skips.List()
 	return r
 }
@@ -186,6 +188,19 @@ func (s *Source) judge(ctx context.Context, set *setup, held int64, status strin
 	return nil
 }
 
+// notice warns of tables and partitions that went or came with their rows.
+func (s *Source) notice(ctx context.Context, set *setup, tables []*pg.Table, left []pg.LeftOut) error {
+	all := slices.Clone(tables)
+	for _, l := range left {
+		all = append(all, l.Table)
+	}
+	warnings, err := s.presence.compare(ctx, set, all)
+	for _, w := range warnings {
+		s.log.Warn(w)
+	}
+	return err
+}
+
 // findTables has the reading goroutine take up tables that came since. One that lost its key is removed from the
 // publication at once: programs cannot update it until then.
 func (s *Source) findTables(ctx context.Context, set *setup) error {
@@ -193,10 +208,20 @@ func (s *Source) findTables(ctx context.Context, set *setup) error {
 	if err != nil {
 		return err
 	}
-	tables, left, err := set.resolve(ctx, &p)
+	s.warn(&s.monitor.omits, set.omits(&p))
+	found, err := set.resolve(ctx, &p)
 	if err != nil {
-		s.monitor.set(func() { s.monitor.tables = err.Error() })
+		news := false
+		s.monitor.set(func() { news, s.monitor.tables = s.monitor.tables != err.Error(), err.Error() })
+		if news && ctx.Err() == nil {
+			s.log.Warn("cannot look for tables", "err", err)
+		}
 		return nil
+	}
+	tables, left := found.Tables, found.Left
+	s.warn(&s.monitor.unmatched, unmatched(found.Unmatched))
+	if err := s.notice(ctx, set, tables, left); err != nil {
+		return err
 	}
 	if err := set.refuse(ctx, &p, left); err != nil {
 		s.Fail(ctx, err)
@@ -204,7 +229,7 @@ func (s *Source) findTables(ctx context.Context, set *setup) error {
 	}
 	var lost []string
 	for _, l := range left {
-		if slices.Contains(p.members, l.ID()) {
+		if p.members[l.ID()].listed {
 			lost = append(lost, l.ID())
 		}
 	}
@@ -217,7 +242,7 @@ func (s *Source) findTables(ctx context.Context, set *setup) error {
 	s.leaveOut(left) // now programs can write to them
 	var missing []string
 	for _, t := range tables {
-		if !slices.Contains(p.members, t.ID()) {
+		if !p.has(t.ID()) {
 			missing = append(missing, t.ID())
 		}
 	}

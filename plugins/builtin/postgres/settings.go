@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/plugins/builtin/postgres/pg"
+	common "github.com/conduit-agent/conduit/plugins/builtin/settings"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 	"github.com/conduit-agent/conduit/spec/lazy"
 )
@@ -40,6 +41,19 @@ func (s *settings) parse(ctx context.Context, given map[string]string) error {
 	if err := sdk.Decode(given, s); err != nil {
 		return err
 	}
+	for _, t := range s.Tables {
+		if t == "*" && len(s.Tables) > 1 {
+			return sdk.SettingError{Setting: "tables", Message: "* stands alone"}
+		}
+	}
+	sameTable := func(a, b string) bool {
+		schema, name := pg.ParsePattern(a)
+		otherSchema, other := pg.ParsePattern(b)
+		return schema == otherSchema && name == other
+	}
+	if err := common.CheckItems("tables", s.Tables, wrongTable, sameTable); err != nil {
+		return err
+	}
 	if err := pg.CheckURL(ctx, s.URL); err != nil {
 		return err
 	}
@@ -47,17 +61,25 @@ func (s *settings) parse(ctx context.Context, given map[string]string) error {
 	if s.maxLag, err = parseBytes(s.MaxLag); err != nil {
 		return sdk.SettingError{Setting: "slot.max-lag", Message: err.Error()}
 	}
-	for _, t := range s.Tables {
-		if t == "*" && len(s.Tables) > 1 {
-			return sdk.SettingError{Setting: "tables", Message: "* stands alone"}
-		}
-	}
 	for _, a := range s.Again {
 		if table, word, ok := strings.Cut(a, "/"); !ok || table == "" || word == "" {
 			return sdk.SettingError{Setting: "snapshot.again", Message: fmt.Sprintf("%q: want table/word, for example orders/1", a)}
 		}
 	}
 	return nil
+}
+
+// wrongTable returns what is wrong with an item of tables, "" if nothing is.
+func wrongTable(item string) string {
+	schema, name := pg.ParsePattern(item)
+	switch {
+	case strings.Contains(schema, "*"):
+		return "has * for schemas: it stands for names of tables only; give each schema"
+	case strings.Contains(name, "*") && strings.ContainsAny(name, `.\^$|()[]{}+?%`):
+		return "looks like a regular expression, or a pattern of LIKE: in the name of a table * stands for any " +
+			"characters, and all else for itself"
+	}
+	return ""
 }
 
 var bytesPattern = lazy.Regexp(`^(\d+)\s*([kKMGT]?)(i?)B?$`)

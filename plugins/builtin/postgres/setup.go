@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -40,16 +41,46 @@ type publication struct {
 	exists    bool
 	owned     bool // the role may alter it
 	allTables bool
-	members   []string
-	mark      *mark // nil: it has no comment of ours
-	foreign   bool  // it has a comment that is not ours
+	generated bool              // it can publish generated columns
+	members   map[string]member // tables whose changes it publishes, partitioned ones only with all of their partitions
+	omitted   []string          // operations that it does not publish
+	mark      *mark             // nil: it has no comment of ours
+	foreign   bool              // it has a comment that is not ours
 }
 
+// member is a table of a publication.
+type member struct {
+	listed  bool     // by its name, so that it can be removed
+	columns []string // that are published; nil: all
+	filter  string   // condition for the rows that are published; "": all
+}
+
+// published are the operations that a publication of the source publishes. A TRUNCATE becomes a warning.
+const published = "insert, update, delete, truncate"
+
 const publicationQuery = `
-SELECT pg_catalog.pg_has_role(pubowner, 'USAGE'), puballtables, coalesce(pg_catalog.obj_description(oid, 'pg_publication'), '')
+SELECT pg_catalog.pg_has_role(pubowner, 'USAGE'), puballtables, coalesce(pg_catalog.obj_description(oid, 'pg_publication'), ''),
+  pubinsert, pubupdate, pubdelete, pubtruncate, current_setting('server_version_num')::int >= 180000
 FROM pg_catalog.pg_publication WHERE pubname = $1`
 
-const membersQuery = `SELECT schemaname || '.' || tablename FROM pg_catalog.pg_publication_tables WHERE pubname = $1`
+// membersQuery selects the tables that a publication publishes: name, whether it is listed, columns and filter. A
+// publication may publish partitions instead of the partitioned table, which is a member if all of them are.
+const membersQuery = `
+WITH published AS (
+  SELECT c.oid, t.schemaname || '.' || t.tablename AS name, to_jsonb(t) AS t
+  FROM pg_catalog.pg_publication_tables t
+    JOIN pg_catalog.pg_namespace n ON n.nspname = t.schemaname JOIN pg_catalog.pg_class c ON c.relnamespace = n.oid AND c.relname = t.tablename
+  WHERE t.pubname = $1),
+listed AS (SELECT r.prrelid AS oid FROM pg_catalog.pg_publication_rel r JOIN pg_catalog.pg_publication p ON p.oid = r.prpubid WHERE p.pubname = $1),
+roots AS (
+  SELECT c.oid, n.nspname || '.' || c.relname AS name
+  FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+  WHERE c.relkind = 'p' AND NOT c.relispartition AND c.oid NOT IN (SELECT oid FROM published)
+    AND (c.oid IN (SELECT oid FROM listed)
+      OR (SELECT count(*) > 0 AND bool_and(l.relid::oid IN (SELECT oid FROM published)) FROM pg_catalog.pg_partition_tree(c.oid) l WHERE l.isleaf AND l.level > 0)
+      OR (SELECT puballtables FROM pg_catalog.pg_publication WHERE pubname = $1)))
+SELECT name, oid IN (SELECT oid FROM listed), coalesce(t->>'attnames', ''), coalesce(t->>'rowfilter', '') FROM published
+UNION ALL SELECT name, oid IN (SELECT oid FROM listed), '', '' FROM roots`
 
 func (s *setup) publication(ctx context.Context) (p publication, err error) {
 	r, err := pg.Row(ctx, s.conn, publicationQuery, s.Publication)
@@ -58,9 +89,19 @@ func (s *setup) publication(ctx context.Context) (p publication, err error) {
 	}
 	p = publication{exists: true, owned: r[0] == "t", allTables: r[1] == "t"}
 	p.mark, p.foreign = parseComment(r[2])
-	members, err := pg.Rows(ctx, s.conn, membersQuery, s.Publication)
-	for _, m := range members {
-		p.members = append(p.members, m[0])
+	for i, operation := range strings.Split(published, ", ") {
+		if r[3+i] != "t" {
+			p.omitted = append(p.omitted, operation)
+		}
+	}
+	p.generated, p.members = r[7] == "t", map[string]member{}
+	rows, err := pg.Rows(ctx, s.conn, membersQuery, s.Publication)
+	for _, m := range rows {
+		one := member{listed: m[1] == "t", filter: m[3]}
+		if m[2] != "" {
+			err = errors.Join(err, json.Unmarshal([]byte(m[2]), &one.columns))
+		}
+		p.members[m[0]] = one
 	}
 	return p, err
 }
@@ -88,9 +129,22 @@ func (s *setup) find(ctx context.Context) (*publication, error) {
 	return &p, nil
 }
 
+func (p *publication) has(table string) bool {
+	_, ok := p.members[table]
+	return ok
+}
+
 // isFixed reports whether a table is in the publication and the source cannot remove it.
 func (p *publication) isFixed(t *pg.Table) bool {
-	return (p.allTables || !p.owned) && slices.Contains(p.members, t.ID())
+	m, ok := p.members[t.ID()]
+	return ok && (!p.owned || !m.listed)
+}
+
+// narrow has the rows of a table be read like its changes come: with the columns and the filter of the publication.
+func (p *publication) narrow(t *pg.Table) {
+	m := p.members[t.ID()]
+	t.Filter = m.filter
+	t.Narrow(m.columns, p.generated)
 }
 
 // withdraw removes tables from the publication.
@@ -117,7 +171,7 @@ func (s *setup) publish(ctx context.Context, p *publication, tables []*pg.Table,
 	pending []string, err error) {
 	var missing []*pg.Table
 	for _, t := range tables {
-		if !slices.Contains(p.members, t.ID()) {
+		if !p.has(t.ID()) {
 			missing = append(missing, t)
 		}
 	}
@@ -173,25 +227,47 @@ func (s *setup) alter(p *publication, tables, missing []*pg.Table) []string {
 	}
 	switch {
 	case !p.exists && len(tables) == 0:
-		return []string{"CREATE PUBLICATION " + pg.Quote(s.Publication) + " WITH (publish = 'insert, update, delete', publish_via_partition_root = true)"}
+		return []string{"CREATE PUBLICATION " + pg.Quote(s.Publication) + " WITH (publish = '" + published + "', " +
+			"publish_via_partition_root = true)"}
 	case !p.exists:
 		return []string{"CREATE PUBLICATION " + pg.Quote(s.Publication) + " FOR TABLE " + names(tables) +
-			" WITH (publish = 'insert, update, delete', publish_via_partition_root = true)"}
+			" WITH (publish = '" + published + "', publish_via_partition_root = true)"}
 	case p.allTables:
 		return nil
 	}
 	var all []string
+	if p.madeBefore() && p.owned {
+		all = append(all, s.publishStatement())
+	}
 	if len(missing) > 0 {
 		all = append(all, "ALTER PUBLICATION "+pg.Quote(s.Publication)+" ADD TABLE "+names(missing))
 	}
 	if p.mark != nil { // it is the source's own
-		for _, member := range p.members {
-			if !slices.Contains(pg.IDs(tables), member) {
-				all = append(all, s.dropStatement(member))
+		for _, name := range slices.Sorted(maps.Keys(p.members)) {
+			if p.members[name].listed && !slices.Contains(pg.IDs(tables), name) {
+				all = append(all, s.dropStatement(name))
 			}
 		}
 	}
 	return all
+}
+
+// madeBefore reports whether the publication is one of a source that did not have TRUNCATE published yet.
+func (p *publication) madeBefore() bool {
+	return p.mark != nil && slices.Equal(p.omitted, []string{"truncate"})
+}
+
+func (s *setup) publishStatement() string {
+	return "ALTER PUBLICATION " + pg.Quote(s.Publication) + " SET (publish = '" + published + "')"
+}
+
+// omits describes the operations that the publication does not publish; "" is none.
+func (s *setup) omits(p *publication) string {
+	if len(p.omitted) == 0 || p.madeBefore() && p.owned || !p.exists {
+		return ""
+	}
+	return fmt.Sprintf("publication %s does not publish %s: such changes do not come. %s has them "+
+		"published", s.Publication, pg.List(p.omitted), s.publishStatement())
 }
 
 func (s *setup) commentStatement(m *mark) string {

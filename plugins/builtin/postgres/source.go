@@ -44,6 +44,7 @@ type Source struct {
 	seen   *visibility
 	pids   []uint32 // of the last sessions that were to use the slot
 
+	presence  presence
 	confirmer confirmer
 	monitor   monitor
 }
@@ -125,6 +126,11 @@ func (s *Source) prepare(ctx context.Context, pos *position) error {
 	if err != nil {
 		return err
 	}
+	s.warn(&s.monitor.omits, made.omits)
+	s.warn(&s.monitor.unmatched, made.unmatched)
+	if err := s.notice(ctx, set, made.tables, made.left); err != nil {
+		return err
+	}
 	s.tables = map[uint32]*pg.Table{}
 	for _, t := range made.tables {
 		if len(t.Key) == 0 {
@@ -192,6 +198,10 @@ type prepared struct {
 	added   []*pg.Table  // tables newly added to the publication
 	left    []pg.LeftOut // tables that are not read
 	pending []string     // tables to snapshot in addition to those in the position
+
+	// Warnings, "" for none.
+	omits     string // of operations that the publication does not publish
+	unmatched string // of patterns that match no table
 }
 
 // prepare creates or changes the publication and the slot to match the settings.
@@ -200,16 +210,21 @@ func (s *setup) prepare(ctx context.Context, begun bool, again []string) (made p
 	if err != nil {
 		return made, err
 	}
-	if made.tables, made.left, err = s.resolve(ctx, p); err != nil {
+	found, err := s.resolve(ctx, p)
+	if err != nil {
 		return made, err
 	}
+	made.tables, made.left = found.Tables, found.Left
+	made.unmatched = unmatched(found.Unmatched)
 	if err := s.refuse(ctx, p, made.left); err != nil {
 		return made, err
 	}
+	made.omits = s.omits(p)
 	for _, t := range made.tables {
 		if err := t.Describe(ctx, s.conn); err != nil {
 			return made, err
 		}
+		p.narrow(t)
 	}
 	// The publication comes first: the slot must not stand before it in the log.
 	if made.added, made.pending, err = s.publish(ctx, p, made.tables, again); err != nil {
@@ -218,16 +233,30 @@ func (s *setup) prepare(ctx context.Context, begun bool, again []string) (made p
 	return made, s.ensureSlot(ctx, begun)
 }
 
-// resolve returns the tables of the settings, and the tables left out of them. It keeps a table of a publication that
-// the source cannot change: leaving it out would help nobody.
-func (s *setup) resolve(ctx context.Context, p *publication) (tables []*pg.Table, left []pg.LeftOut, err error) {
-	tables, left, err = pg.Resolve(ctx, s.conn, s.Tables)
-	for _, l := range left {
+// resolve returns the tables of the settings. It keeps a table of a publication that the source cannot change: leaving
+// it
+// out would help nobody.
+func (s *setup) resolve(ctx context.Context, p *publication) (*pg.Selection, error) {
+	found, err := pg.Resolve(ctx, s.conn, s.Tables)
+	if err != nil {
+		return nil, err
+	}
+	for _, l := range found.Left {
 		if p.isFixed(l.Table) {
-			tables = append(tables, l.Table)
+			found.Tables = append(found.Tables, l.Table)
 		}
 	}
-	return tables, slices.DeleteFunc(left, func(l pg.LeftOut) bool { return p.isFixed(l.Table) }), err
+	found.Left = slices.DeleteFunc(found.Left, func(l pg.LeftOut) bool { return p.isFixed(l.Table) })
+	return found, nil
+}
+
+// unmatched describes the patterns of tables that match none; "" is none.
+func unmatched(patterns []string) string {
+	if len(patterns) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("no table matches %s yet: a pattern is the name of a schema, a dot, and the name of a table "+
+		"in which * stands for any characters", pg.List(patterns))
 }
 
 // refuse returns an error if the settings name a table that must be left out. It removes such a table from the
@@ -236,7 +265,7 @@ func (s *setup) refuse(ctx context.Context, p *publication, left []pg.LeftOut) e
 	var members []string
 	var named error
 	for _, l := range left {
-		if slices.Contains(p.members, l.ID()) {
+		if p.members[l.ID()].listed {
 			members = append(members, l.ID())
 		}
 		if l.Named && named == nil {
@@ -260,6 +289,15 @@ func (s *Source) leaveOut(left []pg.LeftOut) {
 		if s.monitor.skips.Add(l.ID(), l.Err) {
 			s.log.Warn("a table is left out", "table", l.ID(), "err", l.Err)
 		}
+	}
+}
+
+// warn sets one of the warnings of the status, "" for none. It logs a new one.
+func (s *Source) warn(which *string, warning string) {
+	news := false
+	s.monitor.set(func() { news, *which = warning != *which, warning })
+	if news && warning != "" {
+		s.log.Warn(warning)
 	}
 }
 

@@ -38,6 +38,14 @@ type stream struct {
 
 	records []record.Record
 	bytes   int
+
+	now current
+}
+
+// current looks things up as they are now; see currentRows.
+type current interface {
+	complete(ctx context.Context, r *relation, row pgoutput.Tuple, xid uint32) (exists bool, err error)
+	ancestors(ctx context.Context, table uint32) ([]uint32, error)
 }
 
 // stream reads changes from behind s.at, and hands them on.
@@ -52,7 +60,9 @@ func (s *Source) stream(ctx context.Context, connected func()) error {
 	}
 	defer pg.Close(conn)
 	s.pids = append(s.pids[max(0, len(s.pids)-maxSessions+1):], conn.PID())
-	st := &stream{Source: s, conn: conn, relations: map[uint32]*relation{}}
+	now := &currentRows{settings: &s.settings}
+	defer now.close()
+	st := &stream{Source: s, conn: conn, relations: map[uint32]*relation{}, now: now}
 	if err := st.start(ctx); err != nil {
 		return err
 	}
@@ -136,7 +146,7 @@ func (st *stream) inUse(ctx context.Context, cause error) error {
 		if r == nil || r[0] == "0" {
 			return pg.ErrAgain
 		}
-		if slices.Contains(st.pids, pidOf(r[0])) {
+		if slices.Contains(st.pids, idOf(r[0])) {
 			if _, err := pg.Rows(ctx, conn, "SELECT pg_catalog.pg_terminate_backend($1::int)", r[0]); err != nil {
 				return fmt.Errorf("cannot end the earlier session: %w", err)
 			}
@@ -153,8 +163,8 @@ func (st *stream) inUse(ctx context.Context, cause error) error {
 // maxSessions is how many sessions of a source are remembered.
 const maxSessions = 8
 
-// pidOf returns the number of a session that the server wrote.
-func pidOf(text string) uint32 {
+// idOf returns the number of a session or an object that the server wrote.
+func idOf(text string) uint32 {
 	pid, _ := strconv.ParseUint(text, 10, 32)
 	return uint32(pid)
 }
@@ -257,11 +267,13 @@ func (st *stream) message(ctx context.Context, m pgoutput.Message) error {
 		}
 		st.relations[m.OID] = rel
 	case *pgoutput.Insert:
-		return st.change(m.Relation, len(m.New), func(r *relation) { st.add(r, record.OperationCreate, m.New, nil, m.New) })
+		return st.change(m.Relation, len(m.New), func(r *relation) error { return st.create(ctx, r, m.New) })
 	case *pgoutput.Update:
-		return st.change(m.Relation, len(m.New), func(r *relation) { st.update(r, m) })
+		return st.change(m.Relation, max(len(m.New), len(m.Old)), func(r *relation) error { return st.update(ctx, r, m) })
 	case *pgoutput.Delete:
-		return st.change(m.Relation, len(m.Old), func(r *relation) { st.add(r, record.OperationDelete, m.Old, m.Old, nil) })
+		return st.change(m.Relation, len(m.Old), func(r *relation) error {
+			return st.add(r, record.OperationDelete, m.Old, m.Old, nil)
+		})
 	case *pgoutput.Truncate:
 		st.truncated(m)
 	}
@@ -291,7 +303,7 @@ func (st *stream) beginTransaction(m *pgoutput.Begin) {
 }
 
 // change calls do for a change of a table that is read, if it is to be handed on.
-func (st *stream) change(oid uint32, columns int, do func(*relation)) error {
+func (st *stream) change(oid uint32, columns int, do func(*relation) error) error {
 	r := st.relations[oid]
 	if r == nil {
 		return fmt.Errorf("cannot read a change of a table: the server did not describe %d", oid)
@@ -299,52 +311,94 @@ func (st *stream) change(oid uint32, columns int, do func(*relation)) error {
 	if columns > len(r.columns) {
 		return fmt.Errorf("cannot read a change of table %s: it has %d columns instead of %d", r.id(), columns, len(r.columns))
 	}
-	do(r)
-	return nil
+	return do(r)
 }
 
 // next counts a change, and reports whether it is to be handed on.
 func (st *stream) next(r *relation) bool {
 	st.index++
-	behind := st.skip || st.begin.Commit == st.at.commit && st.index <= st.at.index
+	return st.wants(r, st.index)
+}
+
+// wants reports whether the change of this number is to be handed on.
+func (st *stream) wants(r *relation, index int64) bool {
+	behind := st.skip || st.begin.Commit == st.at.commit && index <= st.at.index
 	return !behind && r.wanted && !(st.hidden && st.seen.of(r.id()))
 }
 
 // update hands on a row that changed: as one record or, when its key changed, as the end of
 // the row with the old key and the beginning of another.
-func (st *stream) update(r *relation, m *pgoutput.Update) {
-	if m.Old != nil && !m.OldKey {
-		for i := range m.New { // a full replica identity has what the change did not touch
-			if m.New[i].Kind == pgoutput.Unchanged && i < len(m.Old) {
-				m.New[i] = m.Old[i]
-			}
+func (st *stream) update(ctx context.Context, r *relation, m *pgoutput.Update) error {
+	for i := range m.New { // the old row may have what the change did not touch: of the key, or with a full replica identity
+		if m.New[i].Kind == pgoutput.Unchanged && i < len(m.Old) && m.Old[i].Kind == pgoutput.Text {
+			m.New[i] = m.Old[i]
+		}
+	}
+	if m.Old != nil && st.wants(r, st.index+1) {
+		if err := r.checkKey(m.Old); err != nil { // whether it changed is not known
+			return err
 		}
 	}
 	if m.Old != nil && r.keyChanged(m.Old, m.New) {
-		st.add(r, record.OperationDelete, m.Old, m.Old, nil)
-		st.add(r, record.OperationCreate, m.New, nil, m.New)
-		return
+		if err := st.add(r, record.OperationDelete, m.Old, m.Old, nil); err != nil {
+			return err
+		}
+		return st.create(ctx, r, m.New)
 	}
 	before := m.Old
 	if m.OldKey {
 		before = nil
 	}
-	st.add(r, record.OperationUpdate, m.New, before, m.New)
+	return st.add(r, record.OperationUpdate, m.New, before, m.New)
+}
+
+// create hands on a row that is new or has a new key. A record of it without some columns would have destinations make
+// an incomplete row. So these are read from the table, where they may be newer already: the change that made them so
+// follows. A row that does not exist any more has no record, since its end follows.
+func (st *stream) create(ctx context.Context, r *relation, row pgoutput.Tuple) error {
+	if r.absent(row) != "" && st.wants(r, st.index+1) {
+		if err := r.checkKey(row); err != nil {
+			return err
+		}
+		exists, err := st.now.complete(ctx, r, row, st.begin.XID)
+		if err != nil {
+			return err
+		}
+		if !exists {
+			st.index++
+			st.log.Warn("a row with a new key was gone again before its large values could be read: the record of "+
+				"its creation is left out; "+
+				"REPLICA IDENTITY FULL would have the server send them", "table", r.id())
+			return nil
+		}
+	}
+	return st.add(r, record.OperationCreate, row, nil, row)
+}
+
+// checkKey returns an error if the server did not send all columns of the key.
+func (r *relation) checkKey(row pgoutput.Tuple) error {
+	for _, k := range r.keys {
+		if k >= len(row) || row[k].Kind != pgoutput.Text {
+			return r.incomplete(fmt.Errorf("the server did not send column %s of its key", r.columns[k].Name))
+		}
+	}
+	return nil
 }
 
 // add adds a record.
-func (st *stream) add(r *relation, op record.Operation, key, before, after pgoutput.Tuple) {
+func (st *stream) add(r *relation, op record.Operation, key, before, after pgoutput.Tuple) error {
 	if !st.next(r) {
-		return
+		return nil
+	}
+	if err := r.checkKey(key); err != nil {
+		return err
 	}
 	rec := record.Record{Operation: op, Metadata: r.recordMetadata(st, before, after)}
 	rec.Position = appendStream(make(record.Position, 0, 96+len(st.seenJSON)), st.begin.Commit, st.index, st.system, st.seenJSON)
 	if len(r.keys) > 0 {
 		values := make(map[string]any, len(r.keys))
 		for _, k := range r.keys {
-			if k < len(key) && key[k].Kind == pgoutput.Text {
-				values[r.columns[k].Name] = pg.Decode(r.columns[k].OID, key[k].Text)
-			}
+			values[r.columns[k].Name] = pg.Decode(r.columns[k].OID, key[k].Text)
 		}
 		rec.Key = record.Structured(values)
 	}
@@ -361,6 +415,7 @@ func (st *stream) add(r *relation, op record.Operation, key, before, after pgout
 			st.bytes += len(t[i].Text) + 16
 		}
 	}
+	return nil
 }
 
 // flush hands the records on.
@@ -377,11 +432,13 @@ func (st *stream) flush(ctx context.Context) bool {
 	return true
 }
 
-// truncated says that tables were emptied, for which records have no form.
+// truncated warns of tables that were emptied: no operation of a record says so.
 func (st *stream) truncated(m *pgoutput.Truncate) {
 	for _, oid := range m.Relations {
-		if r := st.relations[oid]; r != nil && r.wanted {
-			st.log.Warn("a table was truncated: its rows are gone, and no records say so", "table", r.id())
+		if r := st.relations[oid]; r != nil && r.wanted && !st.skip {
+			st.log.Warn("a table was truncated: its rows are gone, and no records say so: remove them at the "+
+				"destination",
+				"table", r.id(), "lsn", st.begin.Commit.String(), "at", st.begin.Time.Format(time.RFC3339))
 		}
 	}
 }
@@ -417,6 +474,7 @@ func (st *stream) status(reply bool) error {
 
 // relation is a table as the stream describes it.
 type relation struct {
+	oid          uint32
 	schema, name string
 	wanted       bool
 	full         bool // replica identity
@@ -432,13 +490,13 @@ type relation struct {
 func (r *relation) id() string { return r.schema + "." + r.name }
 
 func (st *stream) relation(ctx context.Context, m *pgoutput.Relation) (*relation, error) {
-	r := &relation{schema: m.Schema, name: m.Name, full: m.Identity == 'f', ctx: ctx, attached: map[string]record.Metadata{}}
-	known := st.tables[m.OID]
-	if known == nil {
-		known = st.tableOf(r.id())
+	r := &relation{oid: m.OID, schema: m.Schema, name: m.Name, full: m.Identity == 'f', ctx: ctx, attached: map[string]record.Metadata{}}
+	known, err := st.known(ctx, m.OID, r.id())
+	if err != nil {
+		return nil, err
 	}
 	r.wanted = known != nil
-	if known != nil && known.IsHeir() {
+	if known != nil && (known.IsHeir() || known.Partitions) {
 		r.schema, r.name = known.Collection()
 	}
 	for i, c := range m.Columns {
@@ -447,7 +505,7 @@ func (st *stream) relation(ctx context.Context, m *pgoutput.Relation) (*relation
 			r.keys = append(r.keys, i)
 		}
 	}
-	if known != nil && (r.full || m.Identity == 'n' || m.Identity == 'i') && len(known.Key) > 0 {
+	if known != nil && (r.full || m.Identity == 'n') && len(known.Key) > 0 {
 		r.keys = nil
 		for _, k := range known.Key {
 			if i := slices.IndexFunc(r.columns, func(c pg.Column) bool { return c.Name == k }); i >= 0 {
@@ -456,6 +514,24 @@ func (st *stream) relation(ctx context.Context, m *pgoutput.Relation) (*relation
 		}
 	}
 	return r, st.describeSchema(ctx, r)
+}
+
+// known returns the table that changes of a table of the stream are of: itself, or the partitioned one of a publication
+// that publishes partitions. It is nil if the source does not read it.
+func (st *stream) known(ctx context.Context, oid uint32, id string) (*pg.Table, error) {
+	if t := st.tables[oid]; t != nil {
+		return t, nil
+	}
+	if t := st.tableOf(id); t != nil {
+		return t, nil
+	}
+	above, err := st.now.ancestors(ctx, oid)
+	for _, a := range above {
+		if t := st.tables[a]; t != nil {
+			return t, err
+		}
+	}
+	return nil, err
 }
 
 // describeSchema registers the schema of whole rows, so that an error ends the session.
@@ -534,7 +610,8 @@ func (r *relation) values(t pgoutput.Tuple, keyOnly bool) map[string]any {
 
 func (r *relation) keyChanged(before, after pgoutput.Tuple) bool {
 	for _, k := range r.keys {
-		if k < len(before) && k < len(after) && after[k].Kind == pgoutput.Text && string(before[k].Text) != string(after[k].Text) {
+		if k < len(before) && k < len(after) && before[k].Kind == pgoutput.Text && after[k].Kind == pgoutput.Text &&
+			string(before[k].Text) != string(after[k].Text) {
 			return true
 		}
 	}

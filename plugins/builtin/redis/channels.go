@@ -2,7 +2,6 @@ package redis
 
 import (
 	"context"
-	"strings"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -27,7 +26,7 @@ func newChannels(settings *sourceSettings, pos record.Position) (*channels, erro
 func (s *channels) connected(_ context.Context, c redis.Conn) error {
 	for _, channel := range s.settings.Key {
 		command := "SUBSCRIBE"
-		if strings.ContainsAny(channel, `*?[\`) {
+		if isPattern(channel) {
 			command = "PSUBSCRIBE"
 		}
 		if err := c.Send(command, channel); err != nil {

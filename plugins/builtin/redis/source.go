@@ -39,6 +39,9 @@ func (s *sourceSettings) check() error {
 	case s.Processing != "" && s.Processing == s.Key[0]:
 		return sdk.SettingError{Setting: "processing", Message: "must be another key than key"}
 	}
+	if err := settings.CheckItems("key", s.Key, s.wrongKey, overlap); err != nil {
+		return err
+	}
 	return s.serverSettings.check()
 }
 

@@ -17,6 +17,9 @@ func (s *sourceSettings) check(ctx context.Context) error {
 	all := s.all()
 	for i, prefix := range all {
 		switch {
+		case strings.Contains(prefix, "*"):
+			return sdk.SettingError{Setting: s.named(), Message: fmt.Sprintf("has %q with *: objects are read whose "+
+				"keys begin with it as it is", prefix)}
 		case len(s.Prefixes) == 0:
 		case s.Prefix != "":
 			return wrong("cannot be set with prefix")
@@ -29,6 +32,14 @@ func (s *sourceSettings) check(ctx context.Context) error {
 		}
 	}
 	return s.bucketSettings.check(ctx)
+}
+
+// named returns the name of the setting that has prefixes.
+func (s *sourceSettings) named() string {
+	if len(s.Prefixes) == 0 {
+		return "prefix"
+	}
+	return "prefixes"
 }
 
 // all returns the prefixes in the order of the keys below them.

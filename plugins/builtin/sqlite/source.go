@@ -15,6 +15,7 @@ import (
 
 	"github.com/conduit-agent/conduit/plugins/builtin/backoff"
 	"github.com/conduit-agent/conduit/plugins/builtin/handover"
+	"github.com/conduit-agent/conduit/plugins/builtin/settings"
 	"github.com/conduit-agent/conduit/plugins/builtin/sqlite/capture"
 	"github.com/conduit-agent/conduit/plugins/builtin/sqlite/file"
 	"github.com/conduit-agent/conduit/plugins/builtin/ticks"
@@ -41,6 +42,16 @@ func (s *sourceSettings) parse(ctx context.Context, given map[string]string) err
 	}
 	if slices.Contains(s.Tables, "*") && len(s.Tables) > 1 {
 		return sdk.SettingError{Setting: "tables", Message: "* stands alone"}
+	}
+	wrong := func(table string) string {
+		if table != "*" && strings.Contains(table, "*") {
+			return "has * within a name: * alone stands for all tables"
+		}
+		return ""
+	}
+	sameTable := func(a, b string) bool { return strings.EqualFold(a, b) }
+	if err := settings.CheckItems("tables", s.Tables, wrong, sameTable); err != nil {
+		return err
 	}
 	for _, a := range s.Again {
 		if table, word, ok := cutLast(a); !ok || table == "" || word == "" {

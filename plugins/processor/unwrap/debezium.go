@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/conduit-agent/conduit/plugins/processor/fieldref"
@@ -50,6 +51,13 @@ func debezium(r *record.Record, ref *fieldref.Ref, budget int) error {
 	after, err := side(p["after"])
 	if err != nil {
 		return fmt.Errorf("cannot unwrap after: %w", err)
+	}
+	before, _ = available(before)
+	after, unknown := available(after)
+	if len(unknown) > 0 && op != record.OperationUpdate {
+		return fmt.Errorf("the new row lacks the large value of %s, which the database did not send to Debezium: "+
+			"ALTER TABLE … REPLICA IDENTITY FULL in PostgreSQL has it sent",
+			strings.Join(unknown, ", "))
 	}
 	if err := debeziumMetadata(r, p); err != nil {
 		return err
@@ -128,7 +136,12 @@ func kafkaConnect(r *record.Record, ref *fieldref.Ref, budget int) error {
 	if !ok {
 		return errors.New("referenced record field doesn't contain a payload field")
 	}
-	r.Operation, r.Before, r.After = record.OperationCreate, record.Data{}, record.Structured(after)
+	operation := record.OperationCreate
+	row, unknown := available(record.Structured(after))
+	if len(unknown) > 0 { // only an update has such values
+		operation = record.OperationUpdate
+	}
+	r.Operation, r.Before, r.After = operation, record.Data{}, row
 	forget(r, record.KeyPayloadSchemaSubject, record.KeyPayloadSchemaVersion)
 	unwrapKey(r, budget)
 	return nil

@@ -18,11 +18,18 @@ import (
 // Plugins returns the processors of this package.
 func Plugins() []sdk.ProcessorPlugin {
 	return []sdk.ProcessorPlugin{
-		plugin("unwrap.debezium", "Unwraps a record of Debezium.", "The field holds the envelope, structured or as JSON. Operation, before and after come from its payload; the members of its source go to the metadata, the others too, below debezium. A tombstone, which holds nothing, is left as it is.",
+		plugin("unwrap.debezium", "Unwraps a record of Debezium.", "The field holds the envelope, structured or as "+
+			"JSON. Operation, before and after come from its payload; the members of its source go to the metadata, "+
+			"the others too, below debezium. A tombstone, which holds nothing, is left as it is. An update leaves "+
+			"out the fields with the placeholder `__debezium_unavailable_value`, whose values Debezium did not get; "+
+			"a new row with one is refused.",
 			func() sdk.Processor {
 				return &unwrapper{parameters: sdk.ParametersOf(payloadSettings{}), unwrap: debezium}
 			}),
-		plugin("unwrap.kafkaconnect", "Unwraps a record of Kafka Connect.", "The field holds the envelope, structured or as JSON. The object in its payload becomes the payload of a record that was created.",
+		plugin("unwrap.kafkaconnect", "Unwraps a record of Kafka Connect.", "The field holds the envelope, "+
+			"structured or as JSON. The object in its payload becomes the payload of a record that was created. "+
+			"Fields with Debezium's placeholder `__debezium_unavailable_value` are left out, and the record is then "+
+			"an update.",
 			func() sdk.Processor {
 				return &unwrapper{parameters: sdk.ParametersOf(payloadSettings{}), unwrap: kafkaConnect}
 			}),

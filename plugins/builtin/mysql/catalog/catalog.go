@@ -27,7 +27,10 @@ type Table struct {
 	Estimate      int64
 	Transactional bool
 	Columns       []Column
-	Key           []string // columns of the primary key in its order
+	Key           []string // columns of the primary key in its order, without those of the system
+
+	kind             string // table_type; "" is a table that does not exist any more
+	rowStart, rowEnd string // columns of the system in a table with system versioning; "" otherwise
 }
 
 // Column is a column of a table.
@@ -61,7 +64,17 @@ func Quote(name string) string { return "`" + strings.ReplaceAll(name, "`", "``"
 // SQL is the name in SQL.
 func (t *Table) SQL() string { return Quote(t.Schema) + "." + Quote(t.Name) }
 
-const tablesQuery = "SELECT table_schema, table_name, coalesce(table_rows, 0), coalesce(engine, '') FROM information_schema.tables WHERE table_schema = ? AND table_type = 'BASE TABLE' ORDER BY table_name"
+// The types of tables that are read. Views have no changes of their own, and the internals of a sequence are no rows.
+const (
+	baseTable = "BASE TABLE"
+	versioned = "SYSTEM VERSIONED" // of MariaDB
+)
+
+// IsRead reports whether the source reads tables of this type. A table that does not exist any more counts as one that
+// was read.
+func (t *Table) IsRead() bool { return t.kind == "" || t.kind == baseTable || t.kind == versioned }
+
+const tablesQuery = "SELECT table_schema, table_name, coalesce(table_rows, 0), coalesce(engine, '') FROM information_schema.tables WHERE table_schema = ? AND table_type IN ('" + baseTable + "', '" + versioned + "') ORDER BY table_name"
 
 // Resolve returns the tables that the patterns stand for, in the order of their ids, without their columns. It is
 // an error when there is no table of the name in a pattern.
@@ -79,7 +92,7 @@ func Resolve(ctx context.Context, db *sql.DB, patterns []Pattern) (all []*Table,
 		}
 		for _, p := range patterns {
 			if p.Schema == schema && p.Name != "*" && !slices.ContainsFunc(found, func(t *Table) bool { return t.Name == p.Name }) {
-				return nil, fmt.Errorf("cannot find table %s in database %s: there is none of that name, or the user may not read it: GRANT SELECT ON %s.* TO the user", p.Name, schema, Quote(schema))
+				return nil, missing(ctx, db, p)
 			}
 		}
 		for _, t := range found {
@@ -90,6 +103,16 @@ func Resolve(ctx context.Context, db *sql.DB, patterns []Pattern) (all []*Table,
 	}
 	slices.SortFunc(all, func(a, b *Table) int { return strings.Compare(a.ID(), b.ID()) })
 	return all, nil
+}
+
+// missing returns why there is no table that is read by the name of a pattern.
+func missing(ctx context.Context, db *sql.DB, p Pattern) error {
+	kind := ""
+	err := sqldb.EachRow(ctx, db, kindQuery, func(rows *sql.Rows) error { return rows.Scan(&kind) }, p.Schema, p.Name)
+	if err == nil && kind != "" {
+		return fmt.Errorf("cannot read table %s of database %s: it is of the type %s, which has no changes of its own: name the tables that its rows come from", p.Name, p.Schema, kind)
+	}
+	return fmt.Errorf("cannot find table %s in database %s: there is none of that name, or the user may not read it: GRANT SELECT ON %s.* TO the user", p.Name, p.Schema, Quote(p.Schema))
 }
 
 func tablesOf(ctx context.Context, db *sql.DB, schema string) (all []*Table, err error) {
@@ -137,18 +160,52 @@ func (t *Table) Describe(ctx context.Context, db *sql.DB) error {
 	if err != nil {
 		return fmt.Errorf("cannot look up the key of %s: %w", t.ID(), err)
 	}
+	return t.describeKind(ctx, db)
+}
+
+const (
+	kindQuery   = "SELECT table_type FROM information_schema.tables WHERE table_schema = ? AND table_name = ?"
+	periodQuery = "SELECT column_name, generation_expression FROM information_schema.columns WHERE table_schema = ? AND table_name = ? AND generation_expression IN ('ROW START', 'ROW END')"
+)
+
+// describeKind fills in the type of the table, and with system versioning the columns of the system: they have names of
+// the user, or are hidden ones behind all others.
+func (t *Table) describeKind(ctx context.Context, db *sql.DB) error {
+	t.kind, t.rowStart, t.rowEnd = "", "", ""
+	err := sqldb.EachRow(ctx, db, kindQuery, func(rows *sql.Rows) error { return rows.Scan(&t.kind) }, t.Schema, t.Name)
+	if err == nil && t.kind == versioned {
+		err = sqldb.EachRow(ctx, db, periodQuery, func(rows *sql.Rows) error {
+			var name, bound string
+			err := rows.Scan(&name, &bound)
+			if bound == "ROW START" {
+				t.rowStart = name
+			} else {
+				t.rowEnd = name
+			}
+			return err
+		}, t.Schema, t.Name)
+	}
+	if err != nil {
+		return fmt.Errorf("cannot look up table %s: %w", t.ID(), err)
+	}
+	if t.kind == versioned && t.rowEnd == "" {
+		t.rowStart, t.rowEnd = hiddenStart, hiddenEnd
+		for _, name := range []string{hiddenStart, hiddenEnd} {
+			t.Columns = append(t.Columns, Column{Name: name, Type: "timestamp", Precision: 6, Generated: true})
+		}
+	}
+	t.Key = slices.DeleteFunc(t.Key, t.isOfSystem)
 	return nil
 }
 
-// IsSequence reports whether MariaDB has a sequence of this name, whose changes are in the log like those of a table.
-func IsSequence(ctx context.Context, db *sql.DB, schema, name string) (is bool, err error) {
-	err = sqldb.EachRow(ctx, db, "SELECT table_type = 'SEQUENCE' FROM information_schema.tables WHERE table_schema = ? AND table_name = ?", func(rows *sql.Rows) error {
-		return rows.Scan(&is)
-	}, schema, name)
-	if err != nil {
-		err = fmt.Errorf("cannot look up %s.%s: %w", schema, name, err)
-	}
-	return is, err
+// The names of the columns that MariaDB gives a table with system versioning which declares none.
+const (
+	hiddenStart = "row_start"
+	hiddenEnd   = "row_end"
+)
+
+func (t *Table) isOfSystem(column string) bool {
+	return column != "" && (column == t.rowStart || column == t.rowEnd)
 }
 
 // members returns the values in enum('a','b').

@@ -3,7 +3,9 @@ package catalog
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
+	"time"
 
 	"github.com/conduit-agent/conduit/plugins/builtin/mysql/binlog"
 )
@@ -38,12 +40,39 @@ func (t *Table) Complete(ctx context.Context, logged *binlog.Table, charsets *Ch
 		}
 	}
 	if logged.Named {
-		return logged.Key, nil
+		return slices.DeleteFunc(slices.Clone(logged.Key), func(k int) bool { return t.isOfSystem(logged.Columns[k].Name) }), nil
 	}
 	for _, k := range t.Key {
 		keys = append(keys, slices.IndexFunc(logged.Columns, func(c binlog.Column) bool { return c.Name == k }))
 	}
 	return keys, nil
+}
+
+// End returns the position of the column that says until when a row is current, in a table with system versioning; -1
+// in
+// any other one. A table that does not exist any more has none, but its hidden columns have names.
+func (t *Table) End(logged *binlog.Table) int {
+	end := t.rowEnd
+	if n := len(logged.Columns); t.kind == "" && n > 2 && logged.Columns[n-2].Name == hiddenStart && logged.Columns[n-1].Name == hiddenEnd {
+		end = hiddenEnd
+	}
+	if end == "" {
+		return -1
+	}
+	return slices.IndexFunc(logged.Columns, func(c binlog.Column) bool { return c.Name == end })
+}
+
+// IsCurrent reports whether a value of the column End is that of a row that has not ended.
+func IsCurrent(end any) bool {
+	switch end := end.(type) {
+	case time.Time:
+		return end.Unix() == math.MaxInt32 || end.Unix() == math.MaxUint32 // since MariaDB 11.5
+	case uint64:
+		return end == math.MaxUint64
+	case int64:
+		return end == -1
+	}
+	return end == binlog.Absent // a log that has only what changed
 }
 
 // complete says how the bytes of a column become a value.

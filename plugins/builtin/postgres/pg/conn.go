@@ -160,6 +160,7 @@ const (
 	CodeDeadlock        = "40P01"
 	CodeReadOnly        = "25006"
 	CodeUndefinedTable  = "42P01"
+	CodeUndefinedColumn = "42703"
 	CodeInvalidPassword = "28P01"
 	CodeInvalidAuth     = "28000"
 	classConnection     = "08"

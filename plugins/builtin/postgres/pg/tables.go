@@ -17,11 +17,14 @@ type Table struct {
 	OID          uint32
 	Schema, Name string
 	Estimate     int64    // of its rows; 0: unknown
-	Columns      []Column // that are not generated
-	Key          []string // columns of the primary key in its order, or of the replica identity's index; nothing: it has none
+	Columns      []Column // without generated ones, unless a publication has them
+	Key          []string // columns of the replica identity's index, or of the primary key in its order; nothing: it has none
+	Partitions   bool     // it has partitions, which hold all of its rows
+	Filter       string   // condition in SQL for the rows that are read; "": all
+
+	excluded []string // OIDs of partitions that are not read
 
 	collection *Table // parent named in the records of this table; nil: this table
-	partitions bool   // it has partitions, which hold all of its rows
 }
 
 // LeftOut is a table that cannot be captured without harm to the programs that write to it.
@@ -36,6 +39,8 @@ type Column struct {
 	Name     string
 	OID      uint32 // of its type
 	TypeName string // as SQL writes it
+
+	generated bool
 }
 
 // ID is schema.name.
@@ -46,7 +51,7 @@ func (t *Table) SQL() string { return Quote(t.Schema) + "." + Quote(t.Name) }
 
 // Only is the table in SQL without its heirs, which are separate tables.
 func (t *Table) Only() string {
-	if t.partitions {
+	if t.Partitions {
 		return t.SQL()
 	}
 	return "ONLY " + t.SQL()
@@ -90,8 +95,8 @@ const tableColumns = `c.oid, n.nspname, c.relname, c.relpersistence, greatest(c.
         WHERE a.attrelid = r.oid AND a.attgenerated <> '' AND NOT a.attisdropped))
       ELSE EXISTS (SELECT FROM pg_catalog.pg_index i
         WHERE i.indrelid = r.oid AND i.indisvalid AND i.indimmediate AND CASE r.relreplident WHEN 'i' THEN i.indisreplident ELSE i.indisprimary END
-          AND NOT (checks_generated AND EXISTS (SELECT FROM pg_catalog.pg_attribute a
-            WHERE a.attrelid = r.oid AND a.attnum = ANY (i.indkey) AND a.attgenerated <> '')))
+          AND NOT EXISTS (SELECT FROM pg_catalog.pg_attribute a
+            WHERE a.attrelid = r.oid AND a.attnum = ANY (i.indkey) AND a.attgenerated <> ''))
       END
     ORDER BY 1 LIMIT 1), '')`
 
@@ -114,21 +119,29 @@ ORDER BY n.nspname, c.relname`
 // like has LIKE match what a name with * stands for.
 var like = strings.NewReplacer(`\`, `\\`, "_", `\_`, "%", `\%`, "*", "%")
 
+// Selection holds the tables that the setting tables stands for.
+type Selection struct {
+	Tables    []*Table
+	Left      []LeftOut // tables that cannot be captured, since programs could no longer update them
+	Unmatched []string  // patterns that match no table
+}
+
 // Resolve returns the tables that match the items of the setting tables, and the tables that inherit from them, without
-// columns. left lists those that cannot be captured, since programs could no longer update them. A pattern matches no
-// table of an extension.
-func Resolve(ctx context.Context, conn *pgconn.PgConn, items []string) (all []*Table, left []LeftOut, err error) {
+// columns. A pattern matches no table of an extension.
+func Resolve(ctx context.Context, conn *pgconn.PgConn, items []string) (*Selection, error) {
 	r := resolver{seen: map[uint32]bool{}}
 	for _, item := range items {
 		schema, name := ParsePattern(item)
 		several := strings.Contains(name, "*")
 		found, err := Rows(ctx, conn, tablesQuery, schema, like.Replace(name))
 		if err != nil {
-			return nil, nil, fmt.Errorf("cannot look up table %s: %w", item, err)
+			return nil, fmt.Errorf("cannot look up table %s: %w", item, err)
+		}
+		if len(found) == 0 && several {
+			r.Unmatched = append(r.Unmatched, item)
 		}
 		if len(found) == 0 && !several {
-			return nil, nil, fmt.Errorf("cannot find table %s: there is none of that name in schema %s of this "+
-				"database", item, schema)
+			return nil, missing(ctx, conn, schema, name)
 		}
 		for _, row := range found {
 			if several && row[6] == "t" {
@@ -138,19 +151,22 @@ func Resolve(ctx context.Context, conn *pgconn.PgConn, items []string) (all []*T
 				if several {
 					continue
 				}
-				return nil, nil, fmt.Errorf("cannot read changes of table %s: it is unlogged or temporary, so that "+
+				return nil, fmt.Errorf("cannot read changes of table %s: it is unlogged or temporary, so that "+
 					"they are not in the write-ahead log", item)
 			}
 			r.add(row, nil, !several)
 		}
 	}
-	for _, t := range slices.Concat(r.all, r.leftTables()) {
-		if t.partitions {
+	for _, t := range slices.Concat(r.Tables, r.leftTables()) {
+		if t.Partitions {
+			if err := r.exclude(ctx, conn, t); err != nil {
+				return nil, err
+			}
 			continue
 		}
 		heirs, err := Rows(ctx, conn, heirsQuery, strconv.FormatUint(uint64(t.OID), 10))
 		if err != nil {
-			return nil, nil, fmt.Errorf("cannot look up the tables that inherit from %s: %w", t.ID(), err)
+			return nil, fmt.Errorf("cannot look up the tables that inherit from %s: %w", t.ID(), err)
 		}
 		for _, row := range heirs {
 			if row[3] == "p" {
@@ -158,13 +174,36 @@ func Resolve(ctx context.Context, conn *pgconn.PgConn, items []string) (all []*T
 			}
 		}
 	}
-	return r.all, r.left, nil
+	return &r.Selection, nil
+}
+
+// kindQuery selects the kind of the relation $2 of the schema $1, and the table that it is a partition of.
+const kindQuery = `
+SELECT CASE WHEN c.relispartition THEN 'partition' ELSE CASE c.relkind WHEN 'v' THEN 'view' WHEN 'm' THEN 'materialized view' WHEN 'f' THEN 'foreign table'
+  WHEN 'S' THEN 'sequence' ELSE 'relation without rows' END END,
+  coalesce((SELECT a.relid::regclass::text FROM pg_catalog.pg_partition_ancestors(c.oid) a JOIN pg_catalog.pg_class r ON r.oid = a.relid WHERE NOT r.relispartition), '')
+FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = $1 AND c.relname = $2`
+
+// missing returns why a table cannot be read that is none of those that can.
+func missing(ctx context.Context, conn *pgconn.PgConn, schema, name string) error {
+	r, err := Row(ctx, conn, kindQuery, schema, name)
+	switch {
+	case err != nil:
+		return fmt.Errorf("cannot look up table %s.%s: %w", schema, name, err)
+	case r == nil:
+		return fmt.Errorf("cannot find table %s: there is none of that name in schema %s of this "+
+			"database", name, schema)
+	case r[0] == "partition":
+		return fmt.Errorf("cannot read table %s.%s by itself: it is a partition: name the partitioned table "+
+			"%s", schema, name, r[1])
+	}
+	return fmt.Errorf("cannot read changes of %s.%s: it is a %s, which has none in the write-ahead log: name the "+
+		"tables that its rows come from", schema, name, r[0])
 }
 
 // resolver gathers tables.
 type resolver struct {
-	all  []*Table
-	left []LeftOut
+	Selection
 	seen map[uint32]bool
 }
 
@@ -174,23 +213,59 @@ func (r *resolver) add(row []string, collection *Table, named bool) {
 	oid, _ := strconv.ParseUint(row[0], 10, 32)
 	estimate, _ := strconv.ParseInt(row[4], 10, 64)
 	t := &Table{OID: uint32(oid), Schema: row[1], Name: row[2], Estimate: estimate, collection: collection,
-		partitions: row[5] == "t"}
+		Partitions: row[5] == "t"}
 	if r.seen[t.OID] {
 		return
 	}
 	r.seen[t.OID] = true
 	if without := row[7]; without != "" {
-		err := fmt.Errorf("%s has no primary key that is checked at once and no other replica identity, so that "+
-			"UPDATE and DELETE on it would fail on the server: "+
+		err := fmt.Errorf("%s has no primary key that is checked at once and has no generated column, and no other "+
+			"replica identity, so that UPDATE and DELETE on it would fail on the server, or come without a key: "+
 			"ALTER TABLE %s ADD PRIMARY KEY (…), or ALTER TABLE %s REPLICA IDENTITY FULL", without, without, without)
-		r.left = append(r.left, LeftOut{t, named, err})
+		r.Left = append(r.Left, LeftOut{t, named, err})
 		return
 	}
-	r.all = append(r.all, t)
+	r.Tables = append(r.Tables, t)
+}
+
+// unloggedQuery selects the partitions of a table of which the write-ahead log has no changes.
+const unloggedQuery = `
+SELECT c.oid, n.nspname, c.relname, CASE c.relkind WHEN 'f' THEN 'a foreign table' ELSE 'unlogged or temporary' END
+FROM pg_catalog.pg_partition_tree($1::oid::regclass) t
+  JOIN pg_catalog.pg_class c ON c.oid = t.relid JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+WHERE t.isleaf AND (c.relkind = 'f' OR c.relkind = 'r' AND c.relpersistence <> 'p')
+ORDER BY n.nspname, c.relname`
+
+// exclude leaves out partitions of which no changes come: their rows are not read either.
+func (r *resolver) exclude(ctx context.Context, conn *pgconn.PgConn, t *Table) error {
+	rows, err := Rows(ctx, conn, unloggedQuery, strconv.FormatUint(uint64(t.OID), 10))
+	if err != nil {
+		return fmt.Errorf("cannot look up the partitions of %s: %w", t.ID(), err)
+	}
+	for _, row := range rows {
+		oid, _ := strconv.ParseUint(row[0], 10, 32)
+		t.excluded = append(t.excluded, row[0])
+		r.Left = append(r.Left, LeftOut{Table: &Table{OID: uint32(oid), Schema: row[1], Name: row[2]},
+			Err: fmt.Errorf("this partition of %s is %s, so that its changes are not in the write-ahead log: "+
+				"neither these nor its rows are read", t.ID(), row[3])})
+	}
+	return nil
+}
+
+// Condition returns the condition in SQL for the rows of the table that are read; "" is none.
+func (t *Table) Condition() string {
+	var all []string
+	if t.Filter != "" {
+		all = append(all, "("+t.Filter+")")
+	}
+	if len(t.excluded) > 0 {
+		all = append(all, "tableoid NOT IN ("+strings.Join(t.excluded, ", ")+")")
+	}
+	return strings.Join(all, " AND ")
 }
 
 func (r *resolver) leftTables() (all []*Table) {
-	for _, l := range r.left {
+	for _, l := range r.Left {
 		all = append(all, l.Table)
 	}
 	return all
@@ -203,26 +278,51 @@ FROM pg_catalog.pg_attribute a
 WHERE a.attrelid = $1::oid AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = ''
 ORDER BY a.attnum`
 
+// keyQuery selects the columns of the key. The index of the replica identity comes before the primary key: the server
+// sends no other columns of a row that was deleted.
 const keyQuery = `
 SELECT a.attname
 FROM (SELECT indrelid, indkey, indnkeyatts FROM pg_catalog.pg_index
-      WHERE indrelid = $1::oid AND (indisprimary OR indisreplident) ORDER BY indisprimary DESC LIMIT 1) i,
+      WHERE indrelid = $1::oid AND (indisprimary OR indisreplident) ORDER BY indisreplident DESC LIMIT 1) i,
      pg_catalog.generate_subscripts(i.indkey, 1) k
      JOIN pg_catalog.pg_attribute a ON true
 WHERE a.attrelid = i.indrelid AND a.attnum = i.indkey[k] AND k < i.indnkeyatts
 ORDER BY k`
 
-// Describe fills in the columns and the key.
+// allColumnsQuery is ColumnsQuery with generated columns, and whether a column is one.
+const allColumnsQuery = `
+SELECT a.attname, a.atttypid, pg_catalog.format_type(a.atttypid, a.atttypmod), a.attgenerated <> ''
+FROM pg_catalog.pg_attribute a
+WHERE a.attrelid = $1::oid AND a.attnum > 0 AND NOT a.attisdropped
+ORDER BY a.attnum`
+
+// Narrow leaves in the table the columns that a publication has; nil is all but generated ones. generated reports
+// whether
+// the server can publish these: before PostgreSQL 18 it names them, and does not send them. Without all columns of its
+// key a table has none.
+func (t *Table) Narrow(published []string, generated bool) {
+	t.Columns = slices.DeleteFunc(t.Columns, func(c Column) bool {
+		return c.generated && (!generated || published == nil) || published != nil && !slices.Contains(published, c.Name)
+	})
+	for _, k := range t.Key {
+		if !slices.ContainsFunc(t.Columns, func(c Column) bool { return c.Name == k }) {
+			t.Key = nil
+			return
+		}
+	}
+}
+
+// Describe fills in all columns, and the key.
 func (t *Table) Describe(ctx context.Context, conn *pgconn.PgConn) error {
 	oid := strconv.FormatUint(uint64(t.OID), 10)
-	columns, err := Rows(ctx, conn, ColumnsQuery, oid)
+	columns, err := Rows(ctx, conn, allColumnsQuery, oid)
 	if err != nil {
 		return fmt.Errorf("cannot look up the columns of %s: %w", t.ID(), err)
 	}
 	t.Columns, t.Key = nil, nil
 	for _, c := range columns {
 		typ, _ := strconv.ParseUint(c[1], 10, 32)
-		t.Columns = append(t.Columns, Column{c[0], uint32(typ), c[2]})
+		t.Columns = append(t.Columns, Column{c[0], uint32(typ), c[2], c[3] == "t"})
 	}
 	key, err := Rows(ctx, conn, keyQuery, oid)
 	if err != nil {

@@ -140,6 +140,9 @@ func (c *Capture) prepare(ctx context.Context, conn *sql.Conn, tables, again []s
 	}
 	for _, s := range c.Tables {
 		if s.Active && !slices.ContainsFunc(wanted, func(w *Shape) bool { return w.Name == s.Name }) {
+			if err := c.warnIfGone(ctx, conn, s.Name); err != nil {
+				return err
+			}
 			if err := c.drop(ctx, conn, s); err != nil {
 				return err
 			}
@@ -158,13 +161,34 @@ func (c *Capture) prepare(ctx context.Context, conn *sql.Conn, tables, again []s
 	return conn.QueryRowContext(ctx, "PRAGMA schema_version").Scan(&c.Version)
 }
 
+// warnIfGone warns of a captured table that does not exist any more: SQLite runs no triggers for rows that go with
+// their table.
+func (c *Capture) warnIfGone(ctx context.Context, conn *sql.Conn, table string) error {
+	var exists bool
+	err := conn.QueryRowContext(ctx, "SELECT count(*) > 0 FROM sqlite_schema WHERE type = 'table' AND name = "+
+		"?", table).Scan(&exists)
+	if err == nil && !exists {
+		c.Log.Warn("a table was dropped or has another name now: if its rows are gone, no records say "+
+			"so", "table", table)
+	}
+	return err
+}
+
 // capture makes the triggers of a table, if they are not there as they should be, and notes that it
 // is to be read whole, if it is.
 func (c *Capture) capture(ctx context.Context, conn *sql.Conn, w *Shape, read bool) error {
 	old := c.Of(w.Name)
 	if old == nil || !slices.Equal(old.Columns, w.Columns) {
 		if old != nil {
-			c.Log.Info("the columns of a table changed: its rows are read again", "table", w.Name)
+			there, err := c.triggers(ctx, conn, old)
+			if err != nil {
+				return err
+			}
+			if len(there) < len(c.statements(old)) {
+				c.Log.Warn(recreated, "table", w.Name)
+			} else {
+				c.Log.Info("the columns of a table changed: its rows are read again", "table", w.Name)
+			}
 			if err := c.drop(ctx, conn, old); err != nil {
 				return err
 			}
@@ -180,7 +204,7 @@ func (c *Capture) capture(ctx context.Context, conn *sql.Conn, w *Shape, read bo
 	}
 	if !slices.Equal(there, c.statements(old)) {
 		if len(there) < len(c.statements(old)) {
-			c.Log.Warn("the triggers of a table were gone, as after it was recreated: changes were missed, and its rows are read again; rows deleted meanwhile are not noticed", "table", w.Name)
+			c.Log.Warn(recreated, "table", w.Name)
 			read = read || c.Snapshot
 		}
 		if err := c.trigger(ctx, conn, old); err != nil {
@@ -199,6 +223,9 @@ func (c *Capture) capture(ctx context.Context, conn *sql.Conn, w *Shape, read bo
 	}
 	return nil
 }
+
+const recreated = "the triggers of a table were gone, as after it was recreated: changes were missed, and its rows " +
+	"are read again; rows deleted meanwhile are not noticed"
 
 // run notes that the rows of a table are to be read.
 func (c *Capture) run(ctx context.Context, conn *sql.Conn, table string) error {

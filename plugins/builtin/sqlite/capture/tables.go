@@ -68,10 +68,7 @@ func (l *list) choose(items []string) ([]string, error) {
 	if slices.Contains(items, "*") {
 		return l.tables, nil
 	}
-	for i, item := range items {
-		if slices.Contains(items[:i], item) {
-			return nil, fmt.Errorf("table %s is named twice", item)
-		}
+	for _, item := range items {
 		if why := l.refused[item]; why != "" {
 			return nil, fmt.Errorf("cannot capture table %s: %s", item, why)
 		}

@@ -1,14 +1,18 @@
 package mysql_test
 
 import (
+	"log/slog"
+	"strings"
 	"testing"
 
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/server"
 	"github.com/conduit-agent/conduit/plugins/builtin/mysql"
 	"github.com/conduit-agent/conduit/plugins/plugintest"
+	"github.com/conduit-agent/conduit/plugins/plugintest/logbuf"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
 // replicated are the options of a server whose log has all of each row.
@@ -21,7 +25,7 @@ func TestSource(t *testing.T) {
 	for name, test := range map[string]func(*world){
 		"SnapshotAndChanges": snapshotAndChanges, "Types": types, "InsideTransaction": insideTransaction, "Interleaved": interleaved, "LargeTransaction": largeTransaction,
 		"TableChanges": tableChanges, "Minimal": minimal, "Unnamed": unnamed, "Compressed": compressed, "Keys": keys,
-		"Sequences": sequences,
+		"Sequences": sequences, "Unlogged": unlogged, "Kinds": kinds,
 	} {
 		t.Run(name, func(t *testing.T) { test(in(t, s, "DO 1")) })
 	}
@@ -40,6 +44,53 @@ func (w *world) open(settings map[string]string, pos record.Position) *plugintes
 		w.Fatal(err)
 	}
 	return s
+}
+
+// unlogged has rows change of which the log says nothing: the source warns of each.
+func unlogged(w *world) {
+	user := w.name + "user"
+	w.exec(`CREATE TABLE p (id int PRIMARY KEY); CREATE TABLE c (id int PRIMARY KEY, p int, CONSTRAINT c_p FOREIGN KEY (p) REFERENCES p (id) ON DELETE CASCADE);
+		CREATE TABLE kept (id int PRIMARY KEY, p int, FOREIGN KEY (p) REFERENCES p (id)); CREATE TABLE other (id int PRIMARY KEY, p int, FOREIGN KEY (p) REFERENCES p (id) ON DELETE CASCADE);
+		CREATE TABLE parts (id int PRIMARY KEY) PARTITION BY RANGE (id) (PARTITION p0 VALUES LESS THAN (10), PARTITION p1 VALUES LESS THAN (20));
+		CREATE TABLE beside (id int PRIMARY KEY); INSERT INTO p VALUES (1); INSERT INTO c VALUES (1, 1);
+		CREATE USER ` + user + `@'127.0.0.1'; GRANT REPLICATION SLAVE, BINLOG MONITOR ON *.* TO ` + user + `@'127.0.0.1'; GRANT SELECT ON ` + w.name + `.* TO ` + user + `@'127.0.0.1'`)
+	s := plugintest.NewOpened(w, mysql.Connector(), w.name+":source")
+	var log logbuf.Buffer
+	s.Ctx = sdk.WithEnv(s.Ctx, &sdk.Env{ConnectorID: w.name + ":source", Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	if err := s.TryOpen(w.sourceSettings("c,kept,parts", "user", user), nil); err != nil {
+		w.Fatal(err)
+	}
+	s.Next(1)
+	streaming(s)
+	if got := log.String(); strings.Count(got, "foreign key") != 1 || !strings.Contains(got, w.name+".c "+
+		"constraint=c_p") || !strings.Contains(got, "onDelete=CASCADE") {
+		w.Errorf("at the start the log has\n%s", got)
+	}
+	for _, c := range []struct{ sql, words string }{
+		{"TRUNCATE c", ".c was truncated"},
+		{"ALTER TABLE parts TRUNCATE PARTITION p0", ".parts had a partition truncated"},
+		{"ALTER TABLE parts EXCHANGE PARTITION p0 WITH TABLE beside", ".parts had a partition exchanged"},
+		{"ALTER TABLE parts DROP PARTITION p1", ".parts had a partition dropped"},
+		{"CREATE OR REPLACE TABLE parts (id int PRIMARY KEY)", ".parts was replaced"},
+		{"ALTER TABLE kept ADD CONSTRAINT late FOREIGN KEY (p) REFERENCES p (id) ON DELETE SET " +
+			"NULL", "constraint=late"},
+		{"TRUNCATE other", ""},
+		{"DROP TABLE c", ".c was dropped"},
+	} {
+		before := log.String()
+		w.exec(c.sql)
+		if table, what, ok := strings.Cut(c.words, " "); ok {
+			wait.For(w, c.words, func() bool {
+				news := log.String()[len(before):]
+				return strings.Contains(news, "a table "+what) && strings.Contains(news, w.name+table)
+			})
+		} else if c.words != "" {
+			wait.For(w, c.words, func() bool { return strings.Contains(log.String()[len(before):], c.words) })
+		}
+	}
+	if strings.Contains(log.String(), ".other") {
+		w.Errorf("the log has a table that is not read:\n%s", log.String())
+	}
 }
 
 // sequences reads all tables, of which a sequence is none.

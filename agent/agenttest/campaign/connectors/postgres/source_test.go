@@ -2,6 +2,8 @@ package postgres_test
 
 import (
 	"fmt"
+	"log/slog"
+	"maps"
 	"strconv"
 	"strings"
 	"syscall"
@@ -13,9 +15,11 @@ import (
 	"github.com/conduit-agent/conduit/plugins/builtin/postgres"
 	"github.com/conduit-agent/conduit/plugins/builtin/postgres/pg"
 	"github.com/conduit-agent/conduit/plugins/plugintest"
+	"github.com/conduit-agent/conduit/plugins/plugintest/logbuf"
 	"github.com/conduit-agent/conduit/plugins/plugintest/network"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
 // TestSource runs against every PostgreSQL of dirs.
@@ -36,7 +40,7 @@ func TestSource(t *testing.T) {
 				"Lifecycle": lifecycle, "Hidden": hidden, "Reconnect": reconnect, "KeyChange": keyChange, "Confirms": confirms, "Rights": rights,
 				"Failover": failover, "AnotherServer": anotherServer, "ResumeChanges": resumeChanges, "Never": never,
 				"ProgramsGoOnWriting": programsGoOnWriting, "Keyless": keyless, "KeyDropped": keyDropped,
-				"Upgraded": upgraded, "Inherited": inherited,
+				"Upgraded": upgraded, "Inherited": inherited, "IncompleteRows": incompleteRows, "IdentityIndex": identityIndex, "RowSecurity": rowSecurity, "Unlogged": unlogged, "Kinds": kinds,
 			} {
 				t.Run(name, func(t *testing.T) {
 					t.Parallel()
@@ -131,6 +135,141 @@ func keyChange(w *world) {
 	s.Close()
 	s = w.open(w.settings("t"), got[1].Position)
 	s.Want(`create t {"id":2} to {"id":2,"x":"a"}`)
+}
+
+// incompleteRows has the key of rows change whose large values the server does not send: they come all the same.
+func incompleteRows(w *world) {
+	w.exec(`CREATE TABLE t (id int PRIMARY KEY, n int, big text, j jsonb, a text[]); ALTER TABLE t ALTER big SET STORAGE EXTERNAL, ALTER j SET STORAGE EXTERNAL, ALTER a SET STORAGE EXTERNAL;
+		CREATE TABLE k (id int, name text, n int, PRIMARY KEY (id, name)); ALTER TABLE k ALTER name SET STORAGE EXTERNAL`)
+	s := w.open(w.settings("t,k"), nil).streaming()
+	w.exec(`INSERT INTO t VALUES (1, 1, repeat('x', 9000), jsonb_build_object('b', repeat('y', 9000)), ARRAY[repeat('z', 9000), NULL]); INSERT INTO k VALUES (1, repeat('n', 2500), 1)`)
+	whole := s.Next(2)
+	check := func(got record.Record, as record.Record, changed map[string]any) {
+		w.Helper()
+		want, _ := as.After.Structured()
+		want = maps.Clone(want)
+		maps.Copy(want, changed)
+		if after, _ := got.After.Structured(); fmt.Sprint(after) != fmt.Sprint(want) {
+			w.Errorf("the row is %.200v, want %.200v", after, want)
+		}
+	}
+	w.exec("UPDATE t SET id = 2, n = 2")
+	s.Next(1)
+	check(s.Next(1)[0], whole[0], map[string]any{"id": int32(2), "n": int32(2)})
+	w.exec("UPDATE k SET n = 2")
+	got := s.Next(1)[0]
+	check(got, whole[1], map[string]any{"n": int32(2)})
+	if fields, _ := got.Key.Structured(); fmt.Sprint(fields["name"]) != strings.Repeat("n", 2500) {
+		key, _ := got.Key.MarshalJSON()
+		w.Errorf("the key is %.100s", key)
+	}
+	w.exec("UPDATE k SET id = 2")
+	s.Next(1)
+	check(s.Next(1)[0], whole[1], map[string]any{"id": int32(2), "n": int32(2)})
+
+	// The row goes on changing before the source reads it.
+	w.exec(`BEGIN; UPDATE t SET id = 3; UPDATE t SET id = 4; UPDATE t SET big = 'small'; COMMIT`)
+	got4 := s.Next(4)
+	for i, op := range []string{`delete {"id":2}`, `delete {"id":3}`, `create {"id":4}`, `update {"id":4}`} {
+		key, _ := got4[i].Key.MarshalJSON()
+		if have := fmt.Sprintf("%s %s", got4[i].Operation, key); have != op {
+			w.Errorf("record %d is %s, want %s", i, have, op)
+		}
+	}
+	check(got4[2], whole[0], map[string]any{"id": int32(4), "n": int32(2), "big": "small"})
+
+	// The columns are gone: an error, behind which the source gets by reading the table again.
+	s.Settle(got4[3])
+	s.Close()
+	w.exec("ALTER TABLE t ALTER j TYPE jsonb; UPDATE t SET id = 5; ALTER TABLE t DROP j")
+	before := w.settings("t,k")
+	s = w.open(before, got4[3].Position)
+	if err := s.Fails(); !strings.Contains(err.Error(), "has lost its "+
+		"column") || !strings.Contains(err.Error(), "put public.t/1") {
+		w.Fatalf("got %v", err)
+	}
+	s.Close()
+	after := w.settings("t,k", "snapshot.again", "public.t/1")
+	s = w.newSource(w.db + ":source")
+	if err := s.LifecycleOnUpdated(s.Ctx, before, after); err != nil {
+		w.Fatal(err)
+	}
+	if err := s.TryOpen(after, got4[3].Position); err != nil {
+		w.Fatal(err)
+	}
+	if got := s.Next(1)[0]; got.Operation != record.OperationSnapshot {
+		w.Errorf("got %v", got)
+	}
+}
+
+// identityIndex has tables whose replica identity is an index beside the primary key: of a row that was deleted the
+// server sends the columns of the index only, so that these are the key of all records.
+func identityIndex(w *world) {
+	w.exec(`CREATE TABLE t (id int PRIMARY KEY, mail text NOT NULL); CREATE UNIQUE INDEX t_mail ON t (mail); ALTER TABLE t REPLICA IDENTITY USING INDEX t_mail;
+		INSERT INTO t VALUES (1, 'a')`)
+	s := w.open(w.settings("t"), nil)
+	s.Want(`snapshot t {"mail":"a"} to {"id":1,"mail":"a"}`)
+	w.exec("UPDATE t SET id = 2; UPDATE t SET mail = 'b'; DELETE FROM t")
+	s.Want(`update t {"mail":"a"} to {"id":2,"mail":"a"}`, `delete t {"mail":"a"} from {"mail":"a"}`, `create t {"mail":"b"} to {"id":2,"mail":"b"}`, `delete t {"mail":"b"} from {"mail":"b"}`)
+}
+
+// unlogged has rows go and come without a change of a row: the source warns of each.
+func unlogged(w *world) {
+	w.exec(`CREATE TABLE t (id int PRIMARY KEY); CREATE TABLE gone (id int PRIMARY KEY); CREATE TABLE p (id int PRIMARY KEY) PARTITION BY RANGE (id);
+		CREATE TABLE p_1 PARTITION OF p FOR VALUES FROM (0) TO (10); CREATE TABLE p_2 (id int PRIMARY KEY); INSERT INTO p_2 VALUES (11)`)
+	w.exec(fmt.Sprintf("CREATE PUBLICATION %s WITH (publish = 'insert, update')", w.db))
+	s := w.newSource(w.db + ":source")
+	var log logbuf.Buffer
+	w.Cleanup(func() {
+		if w.Failed() {
+			w.Log(log.String())
+		}
+	})
+	s.Ctx = sdk.WithEnv(s.Ctx, &sdk.Env{ConnectorID: w.db + ":source", Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
+	if err := s.TryOpen(w.settings("t,gon*,p"), nil); err != nil {
+		w.Fatal(err)
+	}
+	s.streaming()
+	says := func(words string) {
+		w.Helper()
+		wait.For(w, words, func() bool { return strings.Contains(log.String(), words) })
+	}
+	says("does not publish delete, truncate")
+	if !strings.Contains(s.Progress().Warning, "does not publish delete, truncate") {
+		w.Errorf("the status is %q", s.Progress().Warning)
+	}
+	w.exec(fmt.Sprintf("ALTER PUBLICATION %s SET (publish = 'insert, update, delete, truncate')", w.db))
+	wait.For(w, "no warning", func() bool { return s.Progress().Warning == "" })
+	s.Close()
+	w.exec(fmt.Sprintf("ALTER PUBLICATION %s SET (publish = 'insert, update, "+
+		"delete')", w.db)) // as versions before made it
+	s = w.newSource(w.db + ":source")
+	s.Ctx = sdk.WithEnv(s.Ctx, &sdk.Env{ConnectorID: w.db + ":source", Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
+	if err := s.TryOpen(w.settings("t,gon*,p"), nil); err != nil {
+		w.Fatal(err)
+	}
+	s.streaming()
+	w.exec("TRUNCATE t")
+	says("table=public.t lsn=")
+	w.exec("CREATE TABLE p_3 PARTITION OF p FOR VALUES FROM (20) TO (30); INSERT INTO p VALUES (21); ALTER TABLE p " +
+		"ATTACH PARTITION p_2 FOR VALUES FROM (10) TO (20); ALTER TABLE p DETACH PARTITION p_1; DROP TABLE gone")
+	says("partition public.p_2 was attached to table public.p")
+	says("partition public.p_1 of table public.p was dropped or detached")
+	says("table public.gone was dropped")
+	if strings.Contains(log.String(), "p_3") {
+		w.Errorf("a new partition is warned of:\n%s", log.String())
+	}
+}
+
+// rowSecurity has a policy hide rows from the role: an error, as changes of them come.
+func rowSecurity(w *world) {
+	role := w.db + "_ruled"
+	w.exec(fmt.Sprintf(`CREATE TABLE t (id int PRIMARY KEY); INSERT INTO t VALUES (1), (2); ALTER TABLE t ENABLE ROW LEVEL SECURITY; CREATE POLICY p ON t USING (id = 1);
+		CREATE ROLE %s LOGIN REPLICATION; GRANT SELECT ON t TO %s; CREATE PUBLICATION %s FOR TABLE t`, role, role, w.db))
+	s := w.open(w.settings("t", "url", strings.Replace(w.url(), "postgres@", role+"@", 1)), nil)
+	if err := s.Fails(); !strings.Contains(err.Error(), "BYPASSRLS") {
+		w.Errorf("got %v", err)
+	}
 }
 
 // types has a column of every type, and reads the same from a snapshot and from a change.

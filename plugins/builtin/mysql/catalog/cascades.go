@@ -1,0 +1,35 @@
+package catalog
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"strings"
+
+	"github.com/conduit-agent/conduit/plugins/builtin/mysql/ddl"
+	"github.com/conduit-agent/conduit/plugins/builtin/sqlsink/sqldb"
+)
+
+// Cascades returns the foreign keys of the table with which a change of another table changes rows of this one. It
+// reads
+// the statement that makes the table: a user who may only read tables does not see foreign keys in information_schema.
+func (t *Table) Cascades(ctx context.Context, db *sql.DB) (all []ddl.ForeignKey, err error) {
+	err = sqldb.EachRow(ctx, db, "SHOW CREATE TABLE "+t.SQL(), func(rows *sql.Rows) error {
+		var name, statement string
+		if err := rows.Scan(&name, &statement); err != nil {
+			return err
+		}
+		for _, key := range ddl.ForeignKeys(statement) {
+			if cascades(key.OnDelete) || cascades(key.OnUpdate) {
+				all = append(all, key)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("cannot look up the foreign keys of %s: %w", t.ID(), err)
+	}
+	return all, nil
+}
+
+func cascades(rule string) bool { return rule == "CASCADE" || strings.HasPrefix(rule, "SET ") }

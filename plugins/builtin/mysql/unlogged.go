@@ -1,0 +1,57 @@
+package mysql
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/conduit-agent/conduit/plugins/builtin/mysql/binlog"
+	"github.com/conduit-agent/conduit/plugins/builtin/mysql/ddl"
+)
+
+// warnOfStatement warns of a statement that changes rows of tables that are read: the log does not have the rows.
+func (st *stream) warnOfStatement(q *binlog.Query) {
+	for _, c := range ddl.Changes(q.SQL) {
+		for _, t := range c.Tables {
+			if t.Schema == "" {
+				t.Schema = q.Schema
+			}
+			if t.Name != "" && st.settings.wants(t.Schema, t.Name) || t.Name == "" && st.settings.wantsAny(t.Schema) {
+				st.log.Warn("a table "+c.What+": its rows changed, and no records say "+
+					"so", "table", strings.TrimSuffix(t.Schema+"."+t.Name, "."),
+					"statement", q.SQL, "gtid", st.tx.gtid)
+			}
+		}
+	}
+}
+
+// warnOfCascades warns of foreign keys that change rows of the tables that are read: the engine changes them, and the
+// log
+// does not have them. It warns of each once.
+func (s *Source) warnOfCascades(ctx context.Context) error {
+	if s.server.logsCascades() {
+		return nil
+	}
+	tables, err := resolve(ctx, s.db, s.settings.patterns)
+	if err != nil {
+		return err
+	}
+	for _, t := range tables {
+		keys, err := t.Cascades(ctx, s.db)
+		if isNumber(err, noSuchTable) {
+			continue // it was dropped meanwhile
+		}
+		if err != nil {
+			return err
+		}
+		for _, k := range keys {
+			if text := t.ID() + "." + k.Name; !slices.Contains(s.cascades, text) {
+				s.cascades = append(s.cascades, text)
+				s.log.Warn("changes that a foreign key makes are not in the log of the server: rows that a cascade "+
+					"removes or changes stay at the destination as they were",
+					"table", t.ID(), "constraint", k.Name, "parent", k.Parent.Name, "onDelete", k.OnDelete, "onUpdate", k.OnUpdate)
+			}
+		}
+	}
+	return nil
+}

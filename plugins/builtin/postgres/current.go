@@ -1,0 +1,177 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/conduit-agent/conduit/plugins/builtin/backoff"
+	"github.com/conduit-agent/conduit/plugins/builtin/postgres/pg"
+	"github.com/conduit-agent/conduit/plugins/builtin/postgres/pgoutput"
+)
+
+// currentRows reads rows and partitions as they are now. Its session is opened when it is needed first.
+type currentRows struct {
+	settings *settings
+	conn     *pgconn.PgConn
+}
+
+func (c *currentRows) close() { pg.Close(c.conn) }
+
+func (c *currentRows) connect(ctx context.Context) (err error) {
+	if c.conn != nil && !c.conn.IsClosed() {
+		return nil
+	}
+	if c.conn, err = pg.ConnectGuarded(ctx, c.settings.URL, c.settings.Timeout, pg.Styles); err != nil {
+		return err
+	}
+	if err = pg.Execute(ctx, c.conn, "SET row_security = off"); err != nil {
+		return fmt.Errorf("cannot prepare to read rows: %w", err)
+	}
+	return nil
+}
+
+// ancestors returns the partitioned tables above a partition, none for any other table.
+func (c *currentRows) ancestors(ctx context.Context, table uint32) (above []uint32, err error) {
+	if err := c.connect(ctx); err != nil {
+		return nil, err
+	}
+	id := strconv.FormatUint(uint64(table), 10)
+	rows, err := pg.Rows(ctx, c.conn, "SELECT relid::oid FROM pg_catalog.pg_partition_ancestors($1::oid::regclass) "+
+		"WHERE relid IS NOT NULL", id)
+	if err != nil {
+		return nil, fmt.Errorf("cannot look up what table %s is a partition of: %w", id, err)
+	}
+	for _, r := range rows {
+		if r[0] != id {
+			above = append(above, idOf(r[0]))
+		}
+	}
+	return above, nil
+}
+
+// complete fills in the columns of row that the server did not send. It waits until the transaction with this id is
+// visible: the server sends a transaction a moment before other sessions see it. exists is false when the table has no
+// such row any more.
+func (c *currentRows) complete(ctx context.Context, r *relation, row pgoutput.Tuple, xid uint32) (exists bool, err error) {
+	if err := c.connect(ctx); err != nil {
+		return false, err
+	}
+	for wait := (backoff.Backoff{}); ; {
+		visible, exists, err := c.read(ctx, r, row, xid)
+		if err != nil || visible {
+			return exists, err
+		}
+		if err := wait.Wait(ctx); err != nil {
+			return false, err
+		}
+	}
+}
+
+// relationQuery finds a table by its OID, whatever its name is now.
+const relationQuery = `SELECT n.nspname, c.relname, c.relkind FROM pg_catalog.pg_class c
+JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = $1::oid`
+
+// latest is a place behind every change.
+const latest = "FFFFFFFF/FFFFFFFF"
+
+func (c *currentRows) read(ctx context.Context, r *relation, row pgoutput.Tuple, xid uint32) (visible, exists bool, err error) {
+	found, err := pg.Row(ctx, c.conn, relationQuery, strconv.FormatUint(uint64(r.oid), 10))
+	if err != nil {
+		return false, false, fmt.Errorf("cannot look up table %s: %w", r.id(), err)
+	}
+	if found == nil {
+		return true, false, nil // the table was dropped, and its rows with it
+	}
+	table := &pg.Table{Schema: found[0], Name: found[1], Partitions: found[2] == "p"}
+	sql, keys, types := currentRowQuery(table.Only(), r, row)
+	result := c.conn.ExecParams(ctx, sql, keys, types, nil, nil).Read()
+	if pg.Code(result.Err) == pg.CodeUndefinedTable {
+		return false, false, nil // it was renamed or dropped meanwhile
+	}
+	if result.Err != nil {
+		return false, false, unreadable(result.Err, r, table)
+	}
+	if len(result.Rows) != 1 {
+		return false, false, fmt.Errorf("cannot read a row of table %s: the server returned "+
+			"%d", r.id(), len(result.Rows))
+	}
+	values := result.Rows[0]
+	if !parseSeen(&seen{Snapshot: string(values[0]), Until: latest}).contains(xid, 0) {
+		return false, false, nil
+	}
+	if values[1] == nil {
+		return true, false, nil
+	}
+	fill(row, values[2:])
+	return true, true, nil
+}
+
+// currentRowQuery returns the query of the unsent columns of the row with the key of row, and its arguments. The
+// snapshot in its result is that of the query itself.
+func currentRowQuery(table string, r *relation, row pgoutput.Tuple) (sql string, keys [][]byte, types []uint32) {
+	columns, conditions := []string{"true AS found"}, []string(nil)
+	for i := range row {
+		if row[i].Kind == pgoutput.Unchanged {
+			columns = append(columns, pg.Quote(r.columns[i].Name))
+		}
+	}
+	for _, k := range r.keys {
+		keys, types = append(keys, row[k].Text), append(types, r.columns[k].OID)
+		conditions = append(conditions, fmt.Sprintf("%s = $%d", pg.Quote(r.columns[k].Name), len(keys)))
+	}
+	return "SELECT pg_catalog.txid_current_snapshot(), t.* FROM (SELECT 1) one LEFT JOIN " +
+		"(SELECT " + strings.Join(columns, ", ") +
+		" FROM " + table + " WHERE " + strings.Join(conditions, " AND ") + ") t ON true", keys, types
+}
+
+// fill puts the values into the unsent columns of row.
+func fill(row pgoutput.Tuple, values [][]byte) {
+	next := 0
+	for i := range row {
+		if row[i].Kind != pgoutput.Unchanged {
+			continue
+		}
+		row[i] = pgoutput.Value{Kind: pgoutput.Null}
+		if v := values[next]; v != nil {
+			row[i] = pgoutput.Value{Kind: pgoutput.Text, Text: v}
+		}
+		next++
+	}
+}
+
+// unreadable explains why the current row of a table cannot be read.
+func unreadable(err error, r *relation, t *pg.Table) error {
+	if pg.Code(err) == pg.CodeUndefinedColumn {
+		return r.incomplete(fmt.Errorf("the server did not send a large value that the change left alone, and the "+
+			"table has lost its column: %w", err))
+	}
+	return explainRead(err, t)
+}
+
+// explainRead explains why rows of a table cannot be read.
+func explainRead(err error, t *pg.Table) error {
+	err = fmt.Errorf("cannot read table %s: %w", t.ID(), err)
+	var server *pgconn.PgError
+	switch {
+	case pg.Code(err) != pg.CodePrivilege:
+		return err
+	case errors.As(err, &server) && strings.Contains(server.Message, "row-level security"):
+		return fmt.Errorf("%w: the policies of the table hide rows from the role, while changes of all rows come: "+
+			"ALTER ROLE … BYPASSRLS", err)
+	}
+	return fmt.Errorf("%w: GRANT SELECT ON %s TO the role", err, t.SQL())
+}
+
+// incomplete returns the error of a change that has too little of a row.
+func (r *relation) incomplete(why error) error {
+	return fmt.Errorf("cannot read a change of table %s: %w. ALTER TABLE %s REPLICA IDENTITY FULL has the server "+
+		"send all of each row from then on; "+
+		"to go on behind this change, put %s/1, or another word behind the slash, into snapshot.again: then the "+
+		"table is read again", r.id(), why,
+		pg.Quote(r.schema)+"."+pg.Quote(r.name), r.id())
+}

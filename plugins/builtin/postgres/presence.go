@@ -1,0 +1,113 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/conduit-agent/conduit/plugins/builtin/postgres/pg"
+)
+
+// presence holds the tables and partitions that the source has seen last. It notices those that went or came with their
+// rows: the server sends no changes of these rows.
+type presence struct {
+	mu   sync.Mutex
+	last *sighting // guarded by mu; nil: nothing was seen yet
+}
+
+// sighting holds the tables and partitions at one time.
+type sighting struct {
+	tables     map[uint32]string
+	partitions map[uint32]partition
+}
+
+type partition struct{ table, name string }
+
+// partitionsQuery asks for the partitions with rows of partitioned tables.
+const partitionsQuery = `
+SELECT t.relid::oid, n.nspname || '.' || c.relname, root
+FROM unnest($1::oid[]) root, pg_catalog.pg_partition_tree(root) t
+  JOIN pg_catalog.pg_class c ON c.oid = t.relid JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+WHERE t.isleaf AND t.relid <> root`
+
+// olderRowQuery asks whether the partition with the name %[1]s and the OID $1 has rows of before it was attached.
+const olderRowQuery = `SELECT EXISTS (SELECT FROM %[1]s t, pg_catalog.pg_inherits i WHERE i.inhrelid = $1::oid AND age(t.xmin) > age(i.xmin))`
+
+// compare looks for tables and partitions that went or came since the last call, and returns warnings of them.
+func (p *presence) compare(ctx context.Context, set *setup, tables []*pg.Table) (warnings []string, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := &sighting{tables: map[uint32]string{}}
+	var roots []string
+	for _, t := range tables {
+		now.tables[t.OID] = t.ID()
+		if t.Partitions {
+			roots = append(roots, strconv.FormatUint(uint64(t.OID), 10))
+		}
+	}
+	if now.partitions, err = partitionsOf(ctx, set, now.tables, roots); err != nil {
+		return nil, err
+	}
+	before := p.last
+	if p.last = now; before == nil {
+		return nil, nil
+	}
+	return now.since(ctx, set, before), nil
+}
+
+// since describes how the tables and partitions differ from those before.
+func (now *sighting) since(ctx context.Context, set *setup, before *sighting) (warnings []string) {
+	for oid, name := range before.tables {
+		if now.tables[oid] == "" && now.partitions[oid].table == "" {
+			warnings = append(warnings, fmt.Sprintf("table %s was dropped, or has another name or schema now: if "+
+				"its rows are gone, no records say so", name))
+		}
+	}
+	for oid, was := range before.partitions {
+		if now.partitions[oid].table == "" && now.has(was.table) {
+			warnings = append(warnings, fmt.Sprintf("partition %s of table %s was dropped or detached: its rows are "+
+				"gone, and no records say so: remove them at the destination", was.name, was.table))
+		}
+	}
+	for oid, is := range now.partitions {
+		if before.partitions[oid].table != "" || !before.has(is.table) {
+			continue
+		}
+		schema, name, _ := strings.Cut(is.name, ".")
+		older, err := pg.Row(ctx, set.conn, fmt.Sprintf(olderRowQuery, pg.Quote(schema)+"."+pg.Quote(name)), strconv.FormatUint(uint64(oid), 10))
+		if err == nil && older[0] == "t" || pg.Code(err) == pg.CodePrivilege {
+			warnings = append(warnings, fmt.Sprintf("partition %s was attached to table %s: no records have the "+
+				"rows that it had before: put %s/1, or another word behind the slash, "+
+				"into snapshot.again to have the table read again", is.name, is.table, is.table))
+		}
+	}
+	slices.Sort(warnings)
+	return warnings
+}
+
+func (now *sighting) has(table string) bool {
+	for _, name := range now.tables {
+		if name == table {
+			return true
+		}
+	}
+	return false
+}
+
+func partitionsOf(ctx context.Context, set *setup, tables map[uint32]string, roots []string) (map[uint32]partition, error) {
+	all := map[uint32]partition{}
+	if len(roots) == 0 {
+		return all, nil
+	}
+	rows, err := pg.Rows(ctx, set.conn, partitionsQuery, "{"+strings.Join(roots, ",")+"}")
+	if err != nil {
+		return nil, fmt.Errorf("cannot look up partitions: %w", err)
+	}
+	for _, r := range rows {
+		all[idOf(r[0])] = partition{tables[idOf(r[2])], r[1]}
+	}
+	return all, nil
+}

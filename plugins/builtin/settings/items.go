@@ -1,0 +1,31 @@
+package settings
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/conduit-agent/conduit/plugins/sdk"
+)
+
+// CheckItems returns an sdk.SettingError if an item of a list is wrong, is in it twice, or selects some of what another
+// item selects. wrong returns what is wrong with an item, "" if nothing is. overlap reports whether two items select
+// the
+// same; nil: only equal ones do.
+func CheckItems(setting string, items []string, wrong func(item string) string, overlap func(a, b string) bool) error {
+	for i, item := range items {
+		if message := wrong(item); message != "" {
+			return sdk.SettingError{Setting: setting, Message: fmt.Sprintf("%q %s", item, message)}
+		}
+		if slices.Contains(items[:i], item) {
+			return sdk.SettingError{Setting: setting, Message: fmt.Sprintf("%q is there twice: remove one", item)}
+		}
+		for _, other := range items[:i] {
+			if overlap != nil && overlap(other, item) {
+				return sdk.SettingError{Setting: setting, Message: fmt.Sprintf("%q and %q select some of the same, "+
+					"which may come twice: "+
+					"leave one out, or read it with a pipeline of its own", other, item)}
+			}
+		}
+	}
+	return nil
+}
