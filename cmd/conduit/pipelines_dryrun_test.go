@@ -60,7 +60,9 @@ func dryRun(t *testing.T, file string, records ...string) (dryRunOutcome, *rest.
 func dryRunPayloads(t *testing.T, records []json.RawMessage) (all []string) {
 	t.Helper()
 	for _, text := range records {
-		var r struct{ Payload struct{ After json.RawMessage } }
+		var r struct {
+			Payload struct{ After json.RawMessage }
+		}
 		if err := json.Unmarshal(text, &r); err != nil {
 			t.Fatal(err)
 		}
