@@ -30,6 +30,15 @@ func Number(text string) any {
 // IsNumber reports whether text is a number as JSON writes it.
 func IsNumber[T string | []byte](text T) bool {
 	isDigit := func(c byte) bool { return c >= '0' && c <= '9' }
+	if len(text) > 1 && text[0] >= '1' && text[0] <= '9' { // a whole number, most often
+		i := 1
+		for i < len(text) && isDigit(text[i]) {
+			i++
+		}
+		if i == len(text) {
+			return true
+		}
+	}
 	return len(text) > 0 && (text[0] == '-' || isDigit(text[0])) && isDigit(text[len(text)-1]) && json.Valid([]byte(text))
 }
 

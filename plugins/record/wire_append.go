@@ -139,7 +139,8 @@ func appendWireValue(dst []byte, v any, depth int) ([]byte, error) {
 	}
 	if n, ok := asInt(v); ok {
 		if !isExactInteger(n) {
-			return appendNumberText(dst, strconv.FormatInt(n, 10)), nil
+			var scratch [20]byte
+			return appendMarked(dst, strconv.AppendInt(scratch[:0], n, 10)), nil
 		}
 		return appendNumber(dst, float64(n)), nil
 	}
@@ -195,7 +196,11 @@ func appendNumberText(dst []byte, text string) []byte {
 	if !IsNumber(text) {
 		return appendBytes(dst, 3, ValidName(text))
 	}
-	return append(appendBytes(dst, 3, text), numberMark<<3|typeVarint, 1)
+	return appendMarked(dst, text)
+}
+
+func appendMarked[T string | []byte](dst []byte, number T) []byte {
+	return append(appendBytes(dst, 3, number), numberMark<<3|typeVarint, 1)
 }
 
 func appendBytes[T string | []byte | Position](dst []byte, num byte, b T) []byte {

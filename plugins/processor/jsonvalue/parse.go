@@ -276,6 +276,12 @@ func parseNumber(s string, integer bool) any {
 			return float64(n)
 		}
 	}
+	if !integer {
+		if f, exact := record.ExactFloat(s); exact {
+			return f
+		}
+		return json.Number(s)
+	}
 	v := record.Number(s)
 	if n, ok := v.(int64); ok && n >= -maxFloatInteger && n <= maxFloatInteger {
 		return float64(n)
