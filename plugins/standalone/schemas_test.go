@@ -191,7 +191,7 @@ func TestStructuredDataLeavesEncoded(t *testing.T) {
 	if err := d.Flush(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if got, want := lines(t, path), "int64(1152921504606846977) float64(1.152921504606847e+18)"; got != want {
+	if got, want := lines(t, path), "int64(1152921504606846977) int64(1152921504606846978)"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 	records, err := b.Records()

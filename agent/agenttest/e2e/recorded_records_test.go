@@ -88,7 +88,7 @@ func (p *recordedPipeline) file(id, dir string) string {
 // Records are written as a real Conduit writes them, byte for byte but for times, ids and what the
 // generator makes up. What differs on purpose is in the table of spec/README.md: the position of
 // the file source, that of a generator of several collections, dead letters of structured
-// records, and formats that a real Conduit replaces by JSON.
+// records, great numbers in raw JSON, and formats that a real Conduit replaces by JSON.
 func TestRecordedRecords(t *testing.T) {
 	t.Parallel()
 	recorded := recordedLines(t)
@@ -235,6 +235,8 @@ func normalize(t *testing.T, id, line string) string {
 	switch {
 	case strings.HasPrefix(id, "file2file"): // what says which file it is, behind the place in it
 		line = regexp.MustCompile(`"position":b64"(\d+);[^"]*"`).ReplaceAllString(line, `"position":b64"$1"`)
+	case id == "fmt_debezium_raw": // a number in JSON that a double would change keeps its digits
+		line = strings.ReplaceAll(line, `{"type":"int64","field":"id"}`, `{"type":"double","field":"id"}`)
 	case id == "dlq": // why it was refused, and in which form its payload is kept
 		line = regexp.MustCompile(`"conduit.dlq.nack.error":"(?:[^"\\]|\\.)*"`).ReplaceAllString(line, `"conduit.dlq.nack.error":"ERROR"`)
 		line = strings.ReplaceAll(line, `"after":avro{`, `"after":{`)
