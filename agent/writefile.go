@@ -12,8 +12,8 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// writeFile puts p into the pipeline file of its owner in place of what the file declares of it, and has the file read.
-// The file is replaced at once, so that nobody sees a part of it.
+// writeFile puts p into the pipeline file of its owner in place of the declaration there, and has the file read.
+// The file is replaced at once, so that nobody sees it half written.
 func (a *Agent) writeFile(ctx context.Context, owner spec.Owner, p *spec.Pipeline) error {
 	path := filepath.Join(a.options.Config.Pipelines.Path, filepath.FromSlash(owner.Path))
 	if err := replaceInFile(path, p); err != nil {

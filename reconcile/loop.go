@@ -416,7 +416,7 @@ func (l *Loop) wait(ctx context.Context, all <-chan time.Time) {
 	l.mail.drain()
 }
 
-// shutdown drains everything at once and keeps running what is posted until all is over. It logs which pipelines it waits for.
+// shutdown drains everything at once, and runs posted functions until all is over. It logs which pipelines it waits for.
 func (l *Loop) shutdown(hard context.CancelFunc) {
 	limit := cmp.Or(l.ShutdownTimeout, 30*time.Second)
 	waits := l.waits()
@@ -452,7 +452,7 @@ func (l *Loop) shutdown(hard context.CancelFunc) {
 	}
 }
 
-// waitsInterval is how often a loop that shuts down logs what it waits for.
+// waitsInterval is how often a loop that shuts down logs the pipelines that it waits for.
 const waitsInterval = 5 * time.Second
 
 // waits returns the ids of the pipelines that run or are being started, as many as a line of the log takes.

@@ -61,7 +61,7 @@ func onlyChanges(before, after []Parsed, p *Pipeline) bool {
 type listItem struct {
 	file       []byte
 	begin, end int
-	indent     int // of its keys
+	indent     int // the keys
 }
 
 // findItem returns where the pipeline with this id is in the file.
@@ -204,7 +204,7 @@ func withoutKey(content []*yaml.Node, key string) []*yaml.Node {
 	return content
 }
 
-// merge makes is say what want says. What is the same in both stays as it is written, with its comments.
+// merge gives is the content of want. Parts that are the same stay as they are written, with their comments.
 func merge(is, want *yaml.Node) {
 	switch {
 	case is.Kind != want.Kind, is.Kind == yaml.ScalarNode && is.Value != want.Value:

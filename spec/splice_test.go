@@ -128,7 +128,7 @@ pipelines:
 	}
 }
 
-// TestSpliceOfItself puts each pipeline of the good files into its file, as it is: what the file declares stays.
+// TestSpliceOfItself puts each pipeline of the good files into its file, unchanged: the file declares the same.
 func TestSpliceOfItself(t *testing.T) {
 	files, err := filepath.Glob("testdata/good/*.yaml")
 	if err != nil || len(files) == 0 {

@@ -18,12 +18,11 @@ import (
 // codeReadTwice is the code of the warning that two sources of a pipeline read the same.
 const codeReadTwice = "connector.read_twice"
 
-// selecting are the settings with which built-in sources select what they read.
+// selecting are the settings with which built-in sources select their tables, topics and so on.
 var selecting = []string{"tables", "topics", "subjects", "key", "path", "matches", "units", "prefix", "prefixes"}
 
 // checkSelections returns the settings of built-in sources that select something twice, or less than they look like,
-// and
-// warnings of sources that read the same as another one of the pipeline.
+// and warnings of sources that read the same as another one of the pipeline.
 func checkSelections(ctx context.Context, host *plugins.Host, p *spec.Pipeline) (problems []spec.Problem) {
 	var sources []chosen
 	for i, c := range p.Connectors {
@@ -89,7 +88,7 @@ func builtinConnector(host *plugins.Host, plugin string) *sdk.Connector {
 	return nil
 }
 
-// withoutReferences returns the settings with their defaults, also in place of those with references.
+// withoutReferences returns the settings with their defaults, also where they have references.
 func withoutReferences(params sdk.Parameters, given map[string]string) map[string]string {
 	settings := maps.Clone(given)
 	maps.DeleteFunc(settings, func(name, value string) bool { return strings.Contains(value, "$") && params[name].Default != "" })

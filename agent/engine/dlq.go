@@ -86,7 +86,7 @@ func (q *deadLetters) nack(ctx context.Context, l *deadletter.DeadLetter) error 
 	return q.put(ctx, l)
 }
 
-// brief returns err with so short a text that what is said after it is not cut off. The dead letter has all of it.
+// brief returns err with so short a text that the text behind it is not cut off. The dead letter has the whole error.
 func brief(err error) error {
 	const most = texts.MaxError / 2
 	if text := err.Error(); len(text) > most {

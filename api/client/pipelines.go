@@ -103,7 +103,7 @@ func (c *Client) Rollback(ctx context.Context, id string, revision int64, option
 	return with[rest.Pipeline](ctx, c, http.MethodPost, at(pipelines, id, "/rollback"), rest.Rollback{Revision: revision}, options)
 }
 
-// RollbackFile writes what the revision declared, but for the status, to the file that declares the pipeline.
+// RollbackFile writes the declaration of the revision, but for the status, to the file that declares the pipeline.
 func (c *Client) RollbackFile(ctx context.Context, id string, revision int64, options ...Option) (
 	rest.Pipeline, string, error) {
 	return with[rest.Pipeline](ctx, c, http.MethodPost, at(pipelines, id, "/rollback"),
@@ -128,7 +128,7 @@ func (c *Client) Export(ctx context.Context, id string) ([]byte, error) {
 	return file, err
 }
 
-// ExportRevision returns what a revision of a pipeline declared as a pipeline file.
+// ExportRevision returns a revision of a pipeline as a pipeline file.
 func (c *Client) ExportRevision(ctx context.Context, id string, revision int64) ([]byte, error) {
 	var file []byte
 	_, err := c.call(ctx, http.MethodPost, at(pipelines, id, "/export"), nil, &file,

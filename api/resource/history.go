@@ -17,8 +17,8 @@ import (
 // History lists and compares the revisions of pipelines, and restores them.
 type History struct {
 	Base
-	// WriteFile puts p into the file of its owner in place of what the file declares of it, and returns when desired
-	// state is in line with the file, or why the file is as it was. nil: files cannot be written.
+	// WriteFile puts p into the file of its owner in place of the declaration there, and returns when desired
+	// state is in line with the file, or why the file is unchanged. nil: files cannot be written.
 	WriteFile func(ctx context.Context, owner spec.Owner, p *spec.Pipeline) error
 }
 
@@ -58,8 +58,8 @@ func (s *History) Purge(_ http.ResponseWriter, r *http.Request) (any, error) {
 	return struct{}{}, err
 }
 
-// Rollback declares what a revision declared, but for the status: what runs goes on
-// running, and what is stopped stays so. That of a file is written to the file if the request says so.
+// Rollback declares a revision again, but for the status: a pipeline that runs keeps running, and one that is
+// stopped stays stopped. For a pipeline of a file the revision is written to the file if the request says so.
 func (s *History) Rollback(w http.ResponseWriter, r *http.Request) (any, error) {
 	var body rest.Rollback
 	if err := jsonhttp.Read(w, r, &body); err != nil {
@@ -126,7 +126,7 @@ func (s *History) restoreFile(r *http.Request, id string, revision int64,
 	return s.Desired.Pipeline(r.Context(), id)
 }
 
-// revisionOf returns what the revision of the pipeline declared.
+// revisionOf returns the declaration of a pipeline in a revision.
 func revisionOf(revisions []spec.Revision, id string, number int64) (*spec.Pipeline, error) {
 	i := slices.IndexFunc(revisions, func(v spec.Revision) bool { return v.Number == number && v.Spec != nil })
 	if i < 0 {

@@ -20,7 +20,7 @@ const MediaYAML = "application/yaml"
 type Transfer struct{ Base }
 
 // Export answers with a pipeline file, of a revision if the request names one: that of a deleted pipeline, too. Secrets
-// are left out of it as they are elsewhere.
+// are left out as they are elsewhere.
 func (s *Transfer) Export(w http.ResponseWriter, r *http.Request) (any, error) {
 	if wanted := r.URL.Query().Get("revision"); wanted != "" {
 		return s.exportRevision(w, r, wanted)

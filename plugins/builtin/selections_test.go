@@ -12,7 +12,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// selections has, for each source, settings that select what is read, and part of the error of those that would select
+// selections has, for each source, settings that select tables and so on, and part of the error where they would select
 // something twice or less than they look like. Without an error they are right.
 var selections = map[string]struct {
 	setting string
@@ -22,7 +22,7 @@ var selections = map[string]struct {
 	"exec":      {}, // it reads one command
 	"generator": {}, // it makes its items
 	"http":      {}, // it reads one path or one URL
-	"spool":     {}, // it reads one directory of its own
+	"spool":     {}, // it reads a single directory
 	"syslog":    {}, // it reads all that is sent to it
 	"file": {setting: "path", values: map[string]string{
 		"/no/such/*.log": "", "/no/such/[ab]?.log": "", "/no/such/name": "", "/no/such/{name}": "",
@@ -81,7 +81,7 @@ var selections = map[string]struct {
 	}},
 }
 
-// TestSelections fails for a source of which it is not known which settings select what it reads.
+// TestSelections fails for a source that is missing in its table.
 func TestSelections(t *testing.T) {
 	t.Parallel()
 	for _, c := range builtin.All() {

@@ -11,11 +11,11 @@ import (
 )
 
 // Encoding is an encoding of the Encoding Standard (encoding.spec.whatwg.org), which says how programs of the web read text:
-// latin1 and ascii are windows-1252, for example. Known are UTF-8, UTF-16 and those of one byte a character.
+// latin1 and ascii are windows-1252, for example. Known are UTF-8, UTF-16 and those with one byte a character.
 type Encoding struct {
 	name  string
 	unit  func([]byte) uint16 // of UTF-16
-	table *charmap.Charmap    // of one byte a character
+	table *charmap.Charmap    // with one byte a character
 }
 
 // Name returns the name that the standard has for the encoding.
@@ -46,7 +46,7 @@ var labels = map[string]string{
 	"koi8-u":       "koi8-ru",
 }
 
-// singleByte are the encodings of one byte a character that the standard has.
+// singleByte are the encodings with one byte a character that the standard has.
 var singleByte = []string{"ibm866", "iso-8859-2", "iso-8859-3", "iso-8859-4", "iso-8859-5", "iso-8859-6", "iso-8859-7", "iso-8859-8",
 	"iso-8859-10", "iso-8859-13", "iso-8859-14", "iso-8859-15", "iso-8859-16", "koi8-r", "koi8-u", "macintosh", "windows-874",
 	"windows-1250", "windows-1251", "windows-1252", "windows-1253", "windows-1254", "windows-1255", "windows-1256", "windows-1257",
@@ -91,8 +91,8 @@ func (e *Encoding) Mark() string {
 	return ""
 }
 
-// Decode returns text as UTF-8, in which U+FFFD stands for what cannot be decoded, as the standard has it, and an error for
-// the first of that. When more text will follow, rest are the bytes at the end that are the beginning of a character.
+// Decode returns text as UTF-8, in which U+FFFD stands for bytes that cannot be decoded, as the standard has it, and an
+// error for the first ones. When more text will follow, rest are the bytes at the end that begin a character.
 func (e *Encoding) Decode(text []byte, more bool) (out, rest []byte, err error) {
 	switch {
 	case e.table != nil:
@@ -127,10 +127,10 @@ func (e *Encoding) note(err error, text []byte, i int) error {
 	return fmt.Errorf("it is not %s: byte %d is %#02x", e.name, i+1, text[i])
 }
 
-// truncated returns how many bytes at the beginning of text, which is no character of UTF-8, are the beginning of one, at
-// least 1, and whether they are all of text.
+// truncated returns how many bytes at the beginning of text, which is no character of UTF-8, could begin one, at least 1,
+// and whether text has no others.
 func truncated(text []byte) (n int, all bool) {
-	for n = 1; n < len(text) && !utf8.FullRune(text[:n]); n++ { // a character is full once nothing can make one of it
+	for n = 1; n < len(text) && !utf8.FullRune(text[:n]); n++ { // a character is full once no further byte can complete it
 	}
 	if utf8.FullRune(text[:n]) {
 		return max(1, n-1), false

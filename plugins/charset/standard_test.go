@@ -27,7 +27,7 @@ func TestStandard(t *testing.T) {
 		if string(out) != test.want || len(rest) > 0 || (err == nil) != (test.invalid == "") || err != nil && !strings.Contains(err.Error(), test.invalid) {
 			t.Errorf("%q in %s: %q, %q, %v; want %q", test.text, test.label, out, rest, err, test.want)
 		}
-		// The same in pieces of one byte.
+		// The same in single bytes.
 		var all, kept []byte
 		for i := range len(test.text) {
 			out, rest, _ = e.Decode(append(kept, test.text[i]), true)

@@ -20,7 +20,7 @@ type failing struct {
 
 func (f *failing) ByID(context.Context, int) (schema.Schema, error) { return schema.Schema{}, f.err }
 
-// A record is refused for what a registry says of its schema. A registry that cannot be asked ends the run, which begins
+// A record is refused if a registry does not have its schema. A registry that cannot be asked ends the run, which begins
 // again: the record is not to blame.
 func TestAvroDecodeWithoutSchema(t *testing.T) {
 	for _, c := range []struct {

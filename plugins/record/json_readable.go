@@ -154,7 +154,7 @@ type document struct {
 	} `json:"payload"`
 }
 
-// ParseReadable reads the readable form of a record. What it leaves out is empty; a member that the form does not have
+// ParseReadable reads the readable form of a record. Missing members are empty; a member that the form does not have
 // is an error.
 func ParseReadable(text []byte) (r Record, err error) {
 	var d document

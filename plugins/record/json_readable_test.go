@@ -10,7 +10,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
-// TestReadable writes records in the form for people, from the record and from what is stored, and reads them again.
+// TestReadable writes records in the form for people, from the record and from the stored form, and reads them again.
 func TestReadable(t *testing.T) {
 	for name, c := range map[string]struct {
 		raw  string

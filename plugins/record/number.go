@@ -107,5 +107,5 @@ func significant(dst []byte, text string) (digits []byte, exponent int, ok bool)
 // maxExactInteger is the greatest integer up to which a float64 holds all.
 const maxExactInteger = 1 << 53
 
-// isExactInteger reports whether a float64 holds n, so that its shortest text has all of its digits.
+// isExactInteger reports whether a float64 holds n, so that its shortest text has all digits.
 func isExactInteger(n int64) bool { return n >= -maxExactInteger && n <= maxExactInteger }

@@ -105,7 +105,7 @@ func TestNumbersAreExactOnTheWire(t *testing.T) {
 	}
 }
 
-// Text that is no number stays text, whatever a process says of it.
+// Text that is no number stays text, whatever a process says about it.
 func TestMarkedTextThatIsNoNumber(t *testing.T) {
 	for text, want := range map[string]any{"x": "x", "": "", "1 ": "1 ", "0x1": "0x1", "7": int64(7)} {
 		value := "\x1a" + string(rune(len(text))) + text + "\x78\x01"

@@ -191,7 +191,7 @@ func appendNumber(dst []byte, f float64) []byte {
 // would change. A reader that does not know it gets the text, which has all digits.
 const numberMark = 15
 
-// appendNumberText appends a number that a double would change, as its text with numberMark. What is no number of JSON is text.
+// appendNumberText appends a number that a double would change, as its text with numberMark. Text that is not a JSON number stays text.
 func appendNumberText(dst []byte, text string) []byte {
 	if !IsNumber(text) {
 		return appendBytes(dst, 3, ValidName(text))

@@ -103,7 +103,7 @@ func (s *server) version(w http.ResponseWriter, subject string, n int) {
 	s.answer(w, s.described(map[string]any{"subject": subject, "version": n, "id": 1 + index(s.ids, text), "schema": text}))
 }
 
-// described adds what an answer says of some schemas only.
+// described adds members that only some schemas have in an answer.
 func (s *server) described(answer map[string]any) map[string]any {
 	text := answer["schema"].(string)
 	if typ, ok := s.types[text]; ok {
@@ -208,7 +208,7 @@ func TestConfluentConnectionStrings(t *testing.T) {
 	}
 }
 
-// A schema is found by its id alone, asked for once, and what is wrong with it is said.
+// A schema is found by its id alone, asked for once, and errors name the cause.
 func TestConfluentByID(t *testing.T) {
 	s := &server{subjects: map[string][]string{}, want: "Bearer token", ids: []string{text("a"), text("b"), "message M {}"},
 		types: map[string]string{text("b"): "AVRO", "message M {}": "PROTOBUF"}}

@@ -50,7 +50,7 @@ func listCommand(p *cli.Program) *ffcli.Command {
 type owned struct {
 	rest.Pipeline
 
-	Owner     spec.Owner `json:"owner,omitzero"` // zero of one that was made or deleted meanwhile
+	Owner     spec.Owner `json:"owner,omitzero"` // zero if the pipeline was made or deleted meanwhile
 	Withdrawn *time.Time `json:"withdrawn,omitempty"`
 }
 

@@ -150,7 +150,7 @@ func describePlugin(p *cli.Program, plugin plugins.Installed) error {
 	return nil
 }
 
-// writeAbout writes what a plugin says of itself.
+// writeAbout writes a plugin's description of itself.
 func writeAbout(p *cli.Program, name fmt.Stringer, summary, description, author string) {
 	fmt.Fprintln(p.Stdout, name)
 	for _, text := range []string{summary, description} {

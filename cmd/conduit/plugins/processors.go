@@ -120,7 +120,7 @@ func listProcessors(p *cli.Program, registry *processor.Registry, refused []plug
 	return nil
 }
 
-// describeProcessor explains a processor. named is what the user called it.
+// describeProcessor explains a processor. named is the name that the user gave.
 func describeProcessor(p *cli.Program, plugin sdk.ProcessorPlugin, builtin bool, named string) error {
 	one := known{plugin, builtin}
 	writeAbout(p, one.name(), plugin.Summary, plugin.Description, plugin.Author)

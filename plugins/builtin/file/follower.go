@@ -34,7 +34,7 @@ func isSeveral(path string) bool {
 	return fixedPart(path) != path
 }
 
-// checkPattern returns an error for a path with what is a pattern elsewhere and none here, unless there is such a file.
+// checkPattern returns an error for a path with a pattern of other programs, unless there is such a file.
 func checkPattern(path string) error {
 	wrong := func(message string) error { return sdk.SettingError{Setting: "path", Message: message} }
 	_, err := filepath.Match(path, "")

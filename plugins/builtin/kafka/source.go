@@ -52,7 +52,7 @@ func (s *sourceSettings) parse(values map[string]string) ([]kgo.Opt, error) {
 
 var topicName = lazy.Regexp(`^[A-Za-z0-9._-]{1,249}$`)
 
-// wrongTopic returns what is wrong with the name of a topic, "" if nothing is.
+// wrongTopic returns why no topic can have the name, "" if one can.
 func wrongTopic(topic string) string {
 	if topicName().MatchString(topic) {
 		return ""

@@ -2,7 +2,7 @@ package mqtt
 
 import "strings"
 
-// wrongFilter returns what is wrong with a topic filter, "" if nothing is. A topic can hold *, but those who write it
+// wrongFilter returns the mistake in a topic filter, "" if there is none. A topic can hold *, but those who write it
 // expect a pattern.
 func wrongFilter(filter string) string {
 	_, topic := shared(filter)

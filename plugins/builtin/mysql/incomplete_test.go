@@ -10,8 +10,8 @@ import (
 	"github.com/conduit-agent/conduit/plugins/builtin/mysql/binlog"
 )
 
-// TestIncompleteRows has changes of which the log has only some columns, as sessions write them that set
-// binlog_row_image: no record of a new row, and no key, lacks one of them.
+// TestIncompleteRows reads changes with only some columns in the log, as sessions write them that set
+// binlog_row_image: every record of a new row, and every key, is complete.
 func TestIncompleteRows(t *testing.T) {
 	t.Parallel()
 	none := any(binlog.Absent)

@@ -83,7 +83,7 @@ func (s *sourceSettings) parse(_ context.Context, given map[string]string) error
 	return nil
 }
 
-// wrongTable returns what is wrong with an item of tables, "" if nothing is.
+// wrongTable returns the mistake in an item of tables, "" if there is none.
 func wrongTable(item string) string {
 	schema, name, ok := strings.Cut(item, ".")
 	if !ok {
@@ -109,7 +109,7 @@ func (s *sourceSettings) wants(schema, name string) bool {
 	return slices.ContainsFunc(s.patterns, func(p pattern) bool { return p.Matches(schema, name) })
 }
 
-// wantsAny reports whether a table of this database is to be read.
+// wantsAny reports whether the source reads a table of this database.
 func (s *sourceSettings) wantsAny(schema string) bool {
 	return slices.ContainsFunc(s.patterns, func(p pattern) bool { return p.Schema == schema })
 }

@@ -26,8 +26,7 @@ func (st *stream) warnOfStatement(q *binlog.Query) {
 }
 
 // warnOfCascades warns of foreign keys that change rows of the tables that are read: the engine changes them, and the
-// log
-// does not have them. It warns of each once.
+// log does not have them. It warns of each once.
 func (s *Source) warnOfCascades(ctx context.Context) error {
 	if s.server.logsCascades() {
 		return nil

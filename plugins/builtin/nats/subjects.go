@@ -2,7 +2,7 @@ package nats
 
 import "strings"
 
-// wrongSubject returns what is wrong with a subject, "" if nothing is.
+// wrongSubject returns the mistake in a subject, "" if there is none.
 func wrongSubject(subject string) string {
 	tokens := strings.Split(subject, ".")
 	for i, token := range tokens {
@@ -21,7 +21,7 @@ func wrongSubject(subject string) string {
 	return ""
 }
 
-// overlap reports whether a subject matches both. A message of it comes twice, and a stream refuses both together.
+// overlap reports whether a subject matches both. Its messages come twice, and a stream refuses both together.
 func overlap(a, b string) bool {
 	x, y := strings.Split(a, "."), strings.Split(b, ".")
 	for i := 0; i < len(x) && i < len(y); i++ {

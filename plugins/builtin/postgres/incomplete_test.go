@@ -47,8 +47,8 @@ func (n rowNow) complete(_ context.Context, _ *relation, row pgoutput.Tuple, _ u
 
 func (rowNow) ancestors(context.Context, uint32) ([]uint32, error) { return nil, nil }
 
-// TestIncompleteRows has changes of which the server does not send all columns: no record of a new row, and no key,
-// lacks one of them.
+// TestIncompleteRows reads changes for which the server does not send all columns: every record of a new row, and
+// every key, is complete.
 func TestIncompleteRows(t *testing.T) {
 	t.Parallel()
 	const remedy = "REPLICA IDENTITY FULL"

@@ -36,7 +36,7 @@ WHERE t.isleaf AND t.relid <> root`
 // olderRowQuery asks whether the partition with the name %[1]s and the OID $1 has rows of before it was attached.
 const olderRowQuery = `SELECT EXISTS (SELECT FROM %[1]s t, pg_catalog.pg_inherits i WHERE i.inhrelid = $1::oid AND age(t.xmin) > age(i.xmin))`
 
-// compare looks for tables and partitions that went or came since the last call, and returns warnings of them.
+// compare looks for tables and partitions that went or came since the last call, and returns warnings about them.
 func (p *presence) compare(ctx context.Context, set *setup, tables []*pg.Table) (warnings []string, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -69,7 +69,7 @@ func (s *settings) parse(ctx context.Context, given map[string]string) error {
 	return nil
 }
 
-// wrongTable returns what is wrong with an item of tables, "" if nothing is.
+// wrongTable returns the mistake in an item of tables, "" if there is none.
 func wrongTable(item string) string {
 	schema, name := pg.ParsePattern(item)
 	switch {

@@ -64,7 +64,7 @@ SELECT pg_catalog.pg_has_role(pubowner, 'USAGE'), puballtables, coalesce(pg_cata
 FROM pg_catalog.pg_publication WHERE pubname = $1`
 
 // membersQuery selects the tables that a publication publishes: name, whether it is listed, columns and filter. A
-// publication may publish partitions instead of the partitioned table, which is a member if all of them are.
+// publication may publish partitions instead of the partitioned table, which is a member if all partitions are.
 const membersQuery = `
 WITH published AS (
   SELECT c.oid, t.schemaname || '.' || t.tablename AS name, to_jsonb(t) AS t

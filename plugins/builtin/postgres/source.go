@@ -233,9 +233,8 @@ func (s *setup) prepare(ctx context.Context, begun bool, again []string) (made p
 	return made, s.ensureSlot(ctx, begun)
 }
 
-// resolve returns the tables of the settings. It keeps a table of a publication that the source cannot change: leaving
-// it
-// out would help nobody.
+// resolve returns the tables of the settings. It keeps a table of a publication that the source cannot change:
+// leaving it out would help nobody.
 func (s *setup) resolve(ctx context.Context, p *publication) (*pg.Selection, error) {
 	found, err := pg.Resolve(ctx, s.conn, s.Tables)
 	if err != nil {

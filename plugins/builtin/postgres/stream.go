@@ -320,7 +320,7 @@ func (st *stream) next(r *relation) bool {
 	return st.wants(r, st.index)
 }
 
-// wants reports whether the change of this number is to be handed on.
+// wants reports whether the source hands on the change with this number.
 func (st *stream) wants(r *relation, index int64) bool {
 	behind := st.skip || st.begin.Commit == st.at.commit && index <= st.at.index
 	return !behind && r.wanted && !(st.hidden && st.seen.of(r.id()))
@@ -329,7 +329,7 @@ func (st *stream) wants(r *relation, index int64) bool {
 // update hands on a row that changed: as one record or, when its key changed, as the end of
 // the row with the old key and the beginning of another.
 func (st *stream) update(ctx context.Context, r *relation, m *pgoutput.Update) error {
-	for i := range m.New { // the old row may have what the change did not touch: of the key, or with a full replica identity
+	for i := range m.New { // the old row may have values that the change did not touch: of the key, or with a full replica identity
 		if m.New[i].Kind == pgoutput.Unchanged && i < len(m.Old) && m.Old[i].Kind == pgoutput.Text {
 			m.New[i] = m.Old[i]
 		}
@@ -352,8 +352,8 @@ func (st *stream) update(ctx context.Context, r *relation, m *pgoutput.Update) e
 	return st.add(r, record.OperationUpdate, m.New, before, m.New)
 }
 
-// create hands on a row that is new or has a new key. A record of it without some columns would have destinations make
-// an incomplete row. So these are read from the table, where they may be newer already: the change that made them so
+// create hands on a row that is new or has a new key. From a record without some columns a destination would make an
+// incomplete row. So these are read from the table, where they may be newer already: the change that made them so
 // follows. A row that does not exist any more has no record, since its end follows.
 func (st *stream) create(ctx context.Context, r *relation, row pgoutput.Tuple) error {
 	if r.absent(row) != "" && st.wants(r, st.index+1) {

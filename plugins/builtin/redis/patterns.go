@@ -2,7 +2,7 @@ package redis
 
 import "strings"
 
-// wrongKey returns what is wrong with a key, "" if nothing is. A key can hold *, but those who write it expect a
+// wrongKey returns the mistake in a key, "" if there is none. A key can hold *, but those who write it expect a
 // pattern.
 func (s *sourceSettings) wrongKey(key string) string {
 	switch {
@@ -79,14 +79,14 @@ func class(text string, i int) (set [256]bool, end int) {
 	return set, i
 }
 
-// overlap reports whether a channel matches both: a message of it comes twice.
+// overlap reports whether a channel matches both, so that its messages come twice.
 func overlap(a, b string) bool {
 	x, y := parts(a), parts(b)
 	// reached[j] says that x up to i and y up to j match a common text.
 	reached := make([]bool, len(y)+1)
 	reached[0] = true
 	for i := 0; ; i++ {
-		for j := range y { // y goes on alone where x has a star, or a star of y matches nothing
+		for j := range y { // y advances alone where x has a star, or a star of y matches nothing
 			if reached[j] && (y[j].star || i > 0 && x[i-1].star) {
 				reached[j+1] = true
 			}

@@ -8,9 +8,8 @@ import (
 )
 
 // CheckItems returns an sdk.SettingError if an item of a list is wrong, is in it twice, or selects some of what another
-// item selects. wrong returns what is wrong with an item, "" if nothing is. overlap reports whether two items select
-// the
-// same; nil: only equal ones do.
+// item selects. wrong returns the mistake in an item, "" if there is none. overlap reports whether two items
+// select the same; nil: only equal ones do.
 func CheckItems(setting string, items []string, wrong func(item string) string, overlap func(a, b string) bool) error {
 	for i, item := range items {
 		if message := wrong(item); message != "" {

@@ -13,7 +13,7 @@ import (
 //go:embed *.yaml
 var files embed.FS
 
-// Example is what a processor makes of one record. In its file, text is raw data, and an object is structured data.
+// Example is a record, and the result of a processor. In its file, text is raw data, and an object is structured data.
 type Example struct {
 	Title     string            `yaml:"title"`
 	Settings  map[string]string `yaml:"settings"`
@@ -23,7 +23,7 @@ type Example struct {
 	In        Record            `yaml:"in"`
 	Out       []Record          `yaml:"out"`
 	Error     string            `yaml:"error"` // why the record is refused
-	NoRun     bool              `yaml:"norun"` // it needs a service; tests of its package run it
+	NoRun     bool              `yaml:"norun"` // it needs a service; the tests in its package run it
 }
 
 // Record is a record of an example.
@@ -35,7 +35,7 @@ type Record struct {
 	After     any               `yaml:"after,omitempty,flow"`
 }
 
-// Of returns the examples of the processor with this name, none of one that is not compiled in.
+// Of returns the examples of the processor with this name, none if it is not compiled in.
 func Of(name string) ([]Example, error) {
 	b, err := files.ReadFile(name + ".yaml")
 	if err != nil {

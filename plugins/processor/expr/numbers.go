@@ -17,7 +17,7 @@ import (
 
 // A number that a float64 would change is a json.Number, which no operator of expressions knows: an expression that computes with
 // one, or orders it, fails. Only then is it compiled again, with checks around operators and functions, and evaluated so. All
-// other expressions cost what they cost without such numbers.
+// other expressions cost no more than without such numbers.
 
 // hasNumbers reports whether a value that expressions see has a number that is kept as text.
 func hasNumbers(v any, depth int) bool {
@@ -161,7 +161,7 @@ func rounded(args ...any) (any, error) {
 
 var errWhole = errors.New("it is no integer of 64 bits")
 
-// whole is rounded for the function int, which takes what is out of its range for another number.
+// whole rounds for the function int, which takes a number beyond its range for another one.
 func whole(args ...any) (any, error) {
 	v, err := rounded(args...)
 	if f, ok := v.(float64); ok && math.Abs(f) >= 1<<63 {
@@ -170,7 +170,7 @@ func whole(args ...any) (any, error) {
 	return v, err
 }
 
-// compareNumbers returns how two numbers, at least one of which is kept as text, are ordered, with all of their digits.
+// compareNumbers returns the order of two numbers by all their digits. At least one is kept as text.
 func compareNumbers(a, b any) (order int, ok bool) {
 	_, textA := a.(json.Number)
 	_, textB := b.(json.Number)

@@ -12,7 +12,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/charset"
 )
 
-// textDecoder is what a TextDecoder of the script holds.
+// textDecoder is the state of a TextDecoder in the script.
 type textDecoder struct {
 	encoding         *charset.Encoding
 	fatal, ignoreBOM bool
@@ -20,7 +20,7 @@ type textDecoder struct {
 	rest             []byte // the beginning of a character, of a stream
 }
 
-// textEncoder is what a TextEncoder of the script holds.
+// textEncoder is the state of a TextEncoder in the script.
 type textEncoder struct{ _ int }
 
 // defineEncoding defines TextDecoder and TextEncoder of the Encoding Standard, and the method text of raw data.
@@ -106,7 +106,7 @@ func encodeInto(text string, into []byte) (read, written int) {
 	return read, written
 }
 
-// class returns a constructor of objects that hold what it makes, and their prototype.
+// class returns a constructor of objects that hold a Go value, and their prototype.
 func (b *bounds) class(name string, construct func(goja.ConstructorCall) any) (constructor, prototype *goja.Object) {
 	constructor = b.vm.ToValue(func(c goja.ConstructorCall) *goja.Object {
 		b.enter()
@@ -133,7 +133,7 @@ func (b *bounds) getter(prototype *goja.Object, name string, f func(goja.Functio
 	b.keep(prototype.DefineAccessorProperty(name, b.vm.ToValue(b.count(f)), nil, goja.FLAG_TRUE, goja.FLAG_TRUE))
 }
 
-// held returns what an object of a class holds.
+// held returns the Go value in an object of a class.
 func held[T any](b *bounds, v goja.Value, class string) T {
 	if o, ok := v.(*goja.Object); ok {
 		if h, ok := exported(o).(T); ok {

@@ -12,7 +12,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
-// Expressions with what they make; an error where it begins with TypeError or RangeError. raw is the record's raw payload, "Zoë".
+// Expressions and their results; an error where it begins with TypeError or RangeError. raw is the record's raw payload, "Zoë".
 var encodings = map[string]string{
 	`raw.text()`:                                   "Zoë",
 	`RawData("ü€😀").text()`:                        "ü€😀",

@@ -119,7 +119,7 @@ func (b *bounds) unmarkExact(text string) string {
 }
 
 // markNumbers returns JSON text in which texts stand for the numbers that a double would change, and whether there is one.
-// What is no JSON may be returned as other text that is none.
+// Text that is not JSON may be returned as other text that is not JSON.
 func (b *bounds) markNumbers(text string) (marked string, changed bool) {
 	var out strings.Builder
 	done, quoted := 0, false

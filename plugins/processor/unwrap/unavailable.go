@@ -18,8 +18,8 @@ var placeholders = []string{
 	"b68a35a7-17ad-35b3-af2a-ae46edb4545a",
 }
 
-// isUnavailable reports whether v stands for a value that is not known: the placeholder, an array of it or of its
-// bytes, or a map from it to itself.
+// isUnavailable reports whether v stands for a value that is not known: the placeholder, an array of placeholders or of
+// the bytes of one, or a map from it to itself.
 func isUnavailable(v any) bool {
 	switch v := v.(type) {
 	case string:

@@ -54,7 +54,7 @@ func (c *column) take(a *value, v any) error {
 	return err
 }
 
-// add adds two numbers: integers as such, unless the sum is out of their range, and with all digits where one of them is kept
+// add adds two numbers: integers as such, unless the sum is out of their range, and with all digits where one is kept
 // as text, because a float64 would change it.
 func add(a, b any) (any, error) {
 	x, okX := integer(a)

@@ -107,7 +107,7 @@ func (r *Registry) ByID(ctx context.Context, id int) (schema.Schema, error) {
 	return schema.Schema{ID: id, Type: schema.TypeAvro, Text: text}, nil
 }
 
-// get returns the answer for one schema, and the text of the schema with what it refers to.
+// get returns the answer for one schema, and the text of the schema with its references resolved.
 func (r *Registry) get(ctx context.Context, path ...string) (*answer, string, error) {
 	found, err := r.do(ctx, http.MethodGet, nil, path...)
 	if err != nil {
@@ -166,7 +166,7 @@ func (r *Registry) do(ctx context.Context, method string, body any, elements ...
 
 var client = &http.Client{Transport: peer.Transport()}
 
-// remedies say what to do about a status.
+// remedies are remedies by status.
 var remedies = map[int]string{
 	http.StatusUnauthorized: ": set schema-registry.confluent.auth to credentials that it accepts",
 	http.StatusForbidden:    ": the credentials in schema-registry.confluent.auth may not do this",

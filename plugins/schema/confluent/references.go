@@ -20,7 +20,7 @@ type reference struct {
 	Version int    `json:"version"`
 }
 
-// Limits of what a schema refers to, directly or not.
+// Limits of references, direct and indirect.
 const (
 	maxReferences = 200
 	maxReferred   = 4 << 20 // bytes of schemas
@@ -36,7 +36,7 @@ type resolver struct {
 	nesting     int
 }
 
-// resolve returns the text of a schema in which the first use of each type of another subject is the definition of it.
+// resolve returns the text of a schema in which the first use of each type from another subject is its definition.
 func (r *Registry) resolve(ctx context.Context, a *answer) (string, error) {
 	s := resolver{registry: r, seen: map[reference]bool{}, definitions: map[string]map[string]any{}}
 	if err := s.fetch(ctx, a.References); err != nil {
@@ -67,7 +67,7 @@ func parse(text string) (v any, err error) {
 	return v, nil
 }
 
-// fetch gets the definitions of types, and of those that they refer to.
+// fetch gets the definitions of types, and of the types that they refer to.
 func (s *resolver) fetch(ctx context.Context, all []reference) error {
 	for _, ref := range all {
 		if s.seen[ref] {
@@ -103,7 +103,7 @@ func (s *resolver) fetch(ctx context.Context, all []reference) error {
 	return nil
 }
 
-// fullName returns the name of the type that a definition in this namespace defines, "" of one that defines none.
+// fullName returns the name of the type that a definition in this namespace defines, "" if it defines none.
 func fullName(definition map[string]any, namespace string) string {
 	name, _ := definition["name"].(string)
 	if own, ok := definition["namespace"].(string); ok {

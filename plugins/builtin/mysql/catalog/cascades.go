@@ -11,8 +11,8 @@ import (
 )
 
 // Cascades returns the foreign keys of the table with which a change of another table changes rows of this one. It
-// reads
-// the statement that makes the table: a user who may only read tables does not see foreign keys in information_schema.
+// reads the statement that makes the table: a user who may only read tables does not see foreign keys in
+// information_schema.
 func (t *Table) Cascades(ctx context.Context, db *sql.DB) (all []ddl.ForeignKey, err error) {
 	err = sqldb.EachRow(ctx, db, "SHOW CREATE TABLE "+t.SQL(), func(rows *sql.Rows) error {
 		var name, statement string

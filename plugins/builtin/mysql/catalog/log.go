@@ -49,8 +49,7 @@ func (t *Table) Complete(ctx context.Context, logged *binlog.Table, charsets *Ch
 }
 
 // End returns the position of the column that says until when a row is current, in a table with system versioning; -1
-// in
-// any other one. A table that does not exist any more has none, but its hidden columns have names.
+// in any other one. A table that does not exist any more has none, but its hidden columns have names.
 func (t *Table) End(logged *binlog.Table) int {
 	end := t.rowEnd
 	if n := len(logged.Columns); t.kind == "" && n > 2 && logged.Columns[n-2].Name == hiddenStart && logged.Columns[n-1].Name == hiddenEnd {

@@ -6,10 +6,10 @@ import "strings"
 // Table is the name of a table. Without a schema it is one of the database of the session.
 type Table struct{ Schema, Name string }
 
-// Change is what a statement does to rows of tables.
+// Change is the effect of a statement on rows of tables.
 type Change struct {
 	What   string  // as a clause, for example "was truncated"
-	Tables []Table // without names, and with a Schema: all of that database
+	Tables []Table // without names, and with a Schema: all in that database
 }
 
 // Changes returns the changes of rows that a statement makes without the log having them. It returns none for any other

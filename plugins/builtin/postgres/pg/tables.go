@@ -19,7 +19,7 @@ type Table struct {
 	Estimate     int64    // of its rows; 0: unknown
 	Columns      []Column // without generated ones, unless a publication has them
 	Key          []string // columns of the replica identity's index, or of the primary key in its order; nothing: it has none
-	Partitions   bool     // it has partitions, which hold all of its rows
+	Partitions   bool     // it has partitions, which hold all its rows
 	Filter       string   // condition in SQL for the rows that are read; "": all
 
 	excluded []string // OIDs of partitions that are not read
@@ -184,7 +184,7 @@ SELECT CASE WHEN c.relispartition THEN 'partition' ELSE CASE c.relkind WHEN 'v' 
   coalesce((SELECT a.relid::regclass::text FROM pg_catalog.pg_partition_ancestors(c.oid) a JOIN pg_catalog.pg_class r ON r.oid = a.relid WHERE NOT r.relispartition), '')
 FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = $1 AND c.relname = $2`
 
-// missing returns why a table cannot be read that is none of those that can.
+// missing returns why a table that cannot be read cannot be read.
 func missing(ctx context.Context, conn *pgconn.PgConn, schema, name string) error {
 	r, err := Row(ctx, conn, kindQuery, schema, name)
 	switch {
@@ -228,7 +228,7 @@ func (r *resolver) add(row []string, collection *Table, named bool) {
 	r.Tables = append(r.Tables, t)
 }
 
-// unloggedQuery selects the partitions of a table of which the write-ahead log has no changes.
+// unloggedQuery selects the partitions of a table whose changes are not in the write-ahead log.
 const unloggedQuery = `
 SELECT c.oid, n.nspname, c.relname, CASE c.relkind WHEN 'f' THEN 'a foreign table' ELSE 'unlogged or temporary' END
 FROM pg_catalog.pg_partition_tree($1::oid::regclass) t
@@ -236,7 +236,7 @@ FROM pg_catalog.pg_partition_tree($1::oid::regclass) t
 WHERE t.isleaf AND (c.relkind = 'f' OR c.relkind = 'r' AND c.relpersistence <> 'p')
 ORDER BY n.nspname, c.relname`
 
-// exclude leaves out partitions of which no changes come: their rows are not read either.
+// exclude leaves out partitions without changes: their rows are not read either.
 func (r *resolver) exclude(ctx context.Context, conn *pgconn.PgConn, t *Table) error {
 	rows, err := Rows(ctx, conn, unloggedQuery, strconv.FormatUint(uint64(t.OID), 10))
 	if err != nil {
@@ -297,9 +297,8 @@ WHERE a.attrelid = $1::oid AND a.attnum > 0 AND NOT a.attisdropped
 ORDER BY a.attnum`
 
 // Narrow leaves in the table the columns that a publication has; nil is all but generated ones. generated reports
-// whether
-// the server can publish these: before PostgreSQL 18 it names them, and does not send them. Without all columns of its
-// key a table has none.
+// whether the server can publish these: before PostgreSQL 18 it names them, and does not send them. A table without all
+// columns of the key has no key.
 func (t *Table) Narrow(published []string, generated bool) {
 	t.Columns = slices.DeleteFunc(t.Columns, func(c Column) bool {
 		return c.generated && (!generated || published == nil) || published != nil && !slices.Contains(published, c.Name)

@@ -60,7 +60,7 @@ func TestBadValues(t *testing.T) {
 	}
 }
 
-// JSON is what it says, with all digits of its numbers.
+// JSON comes as JSON, with all digits of the numbers.
 func TestJSON(t *testing.T) {
 	for text, want := range map[string]any{
 		`{"a": [1, 12345678901234567890.12, null], "b": "x"}`: map[string]any{"a": []any{int64(1), json.Number("12345678901234567890.12"), nil}, "b": "x"},

@@ -136,7 +136,7 @@ func TestSmallMessages(t *testing.T) {
 	}, func() string { return last })
 }
 
-// TestServersThatCannotKeepTheStream asks servers for what they are not set up for: the error names what mends it.
+// TestServersThatCannotKeepTheStream asks servers for a stream that they are not set up for: the error names the remedy.
 func TestServersThatCannotKeepTheStream(t *testing.T) {
 	load.Parallel(t, 2*load.Server)
 	for name, c := range map[string]struct {

@@ -46,7 +46,7 @@ func (w *world) open(settings map[string]string, pos record.Position) *plugintes
 	return s
 }
 
-// unlogged has rows change of which the log says nothing: the source warns of each.
+// unlogged changes rows without a trace in the log: the source warns each time.
 func unlogged(w *world) {
 	user := w.name + "user"
 	w.exec(`CREATE TABLE p (id int PRIMARY KEY); CREATE TABLE c (id int PRIMARY KEY, p int, CONSTRAINT c_p FOREIGN KEY (p) REFERENCES p (id) ON DELETE CASCADE);

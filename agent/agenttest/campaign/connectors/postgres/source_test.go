@@ -167,7 +167,7 @@ func incompleteRows(w *world) {
 	s.Next(1)
 	check(s.Next(1)[0], whole[1], map[string]any{"id": int32(2), "n": int32(2)})
 
-	// The row goes on changing before the source reads it.
+	// The row changes again before the source reads it.
 	w.exec(`BEGIN; UPDATE t SET id = 3; UPDATE t SET id = 4; UPDATE t SET big = 'small'; COMMIT`)
 	got4 := s.Next(4)
 	for i, op := range []string{`delete {"id":2}`, `delete {"id":3}`, `create {"id":4}`, `update {"id":4}`} {
@@ -261,7 +261,7 @@ func unlogged(w *world) {
 	}
 }
 
-// rowSecurity has a policy hide rows from the role: an error, as changes of them come.
+// rowSecurity has a policy hide rows from the role. It is an error, because their changes come.
 func rowSecurity(w *world) {
 	role := w.db + "_ruled"
 	w.exec(fmt.Sprintf(`CREATE TABLE t (id int PRIMARY KEY); INSERT INTO t VALUES (1), (2); ALTER TABLE t ENABLE ROW LEVEL SECURITY; CREATE POLICY p ON t USING (id = 1);
