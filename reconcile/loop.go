@@ -416,7 +416,8 @@ func (l *Loop) wait(ctx context.Context, all <-chan time.Time) {
 	l.mail.drain()
 }
 
-// shutdown drains everything at once, and runs posted functions until all is over. It logs which pipelines it waits for.
+// shutdown drains everything at once, and runs posted functions until all is over. It logs which pipelines it waits
+// for.
 func (l *Loop) shutdown(hard context.CancelFunc) {
 	limit := cmp.Or(l.ShutdownTimeout, 30*time.Second)
 	waits := l.waits()

@@ -249,7 +249,8 @@ func TestShutdownNamesWhatItWaitsFor(t *testing.T) {
 			w.plant.slowDrain["soon"], w.plant.slowDrain["never"] = 7*time.Second, time.Hour
 			w.plant.hangPrepare["starts"] = true
 		})
-		w.declare(pipeline("p", "1"), pipeline("q", "soon"), pipeline("r", "never"), pipeline("s", "starts"), halted(pipeline("t", "1")))
+		w.declare(pipeline("p", "1"), pipeline("q", "soon"), pipeline("r", "never"),
+			pipeline("s", "starts"), halted(pipeline("t", "1")))
 		w.end()
 		var got []string
 		for line := range strings.SplitSeq(log.String(), "\n") {

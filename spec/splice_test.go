@@ -69,14 +69,18 @@ func TestSplice(t *testing.T) {
 		without []string
 		refuses string
 	}{
-		"one of three": {spliced, back, []string{"# shop", "  # the first one", "  - id: orders # of the shop", "      # where from",
-			"          path: new.txt # moved in May", "  # the last one", "      window-size: 0"}, []string{"old", "gone", "status"}, ""},
+		"one of three": {spliced, back,
+			[]string{"# shop", "  # the first one", "  - id: orders # of the shop", "      # where from",
+				"          path: new.txt # moved in May", "  # the last one", "      window-size: 0"},
+			[]string{"old", "gone", "status"}, ""},
 		"nothing changes": {spliced, func(*spec.Pipeline) {}, []string{"          path: old.txt # moved in May"}, nil, ""},
 		"a connector more": {spliced, func(p *spec.Pipeline) {
 			p.Connectors = append(p.Connectors, spec.Connector{ID: "more", Type: spec.TypeDestination, Plugin: "log"})
 		}, []string{"      - id: more", "          path: old.txt # moved in May"}, nil, ""},
-		"CRLF":              {strings.ReplaceAll(spliced, "\n", "\r\n"), back, []string{"          path: new.txt # moved in May\r"}, []string{"old"}, ""},
-		"several documents": {spliced + "---\n# second\n" + strings.ReplaceAll(spliced, "id: ", "id: x"), back, []string{"# second", "  - id: xorders # of the shop"}, nil, ""},
+		"CRLF": {strings.ReplaceAll(spliced, "\n", "\r\n"), back,
+			[]string{"          path: new.txt # moved in May\r"}, []string{"old"}, ""},
+		"several documents": {spliced + "---\n# second\n" + strings.ReplaceAll(spliced, "id: ", "id: x"),
+			back, []string{"# second", "  - id: xorders # of the shop"}, nil, ""},
 		"the last line has no end": {strings.TrimSuffix(`version: "2.2"
 pipelines:
 - id: orders
@@ -85,7 +89,9 @@ pipelines:
   - {id: out, type: destination, plugin: log}
 `, "\n"), func(p *spec.Pipeline) { p.Connectors[0].Settings["path"] = "new.txt" },
 			[]string{"    - {id: out, type: destination, plugin: log}"}, []string{"old"}, ""},
-		"anchors": {strings.Replace(spliced, "settings:\n          path: old.txt", "settings: &s\n          path: old.txt", 1), back, nil, nil, "anchors"},
+		"anchors": {strings.Replace(spliced, "settings:\n          path: old.txt",
+			"settings: &s\n          path: old.txt", 1),
+			back, nil, nil, "anchors"},
 		"braces": {`{version: "2.2", pipelines: [{id: orders, connectors: [{id: in, type: source, plugin: file, settings: {path: a}}, {id: out, type: destination, plugin: log}]}]}`,
 			back, nil, nil, "in braces"},
 		"an error": {spliced + "  - id: orders\n", back, nil, nil, "has an error"},

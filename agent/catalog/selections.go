@@ -36,9 +36,11 @@ func checkSelections(ctx context.Context, host *plugins.Host, p *spec.Pipeline) 
 		s := sdk.Standard(*connector).NewSource()
 		path := fmt.Sprintf("/connectors/%d", i)
 		var wrong sdk.SettingError
-		if err := s.Configure(ctx, withoutReferences(s.Parameters(), c.Settings)); errors.As(err, &wrong) && slices.Contains(selecting, wrong.Setting) &&
+		if err := s.Configure(ctx, withoutReferences(s.Parameters(), c.Settings)); errors.As(err,
+			&wrong) && slices.Contains(selecting, wrong.Setting) &&
 			!strings.Contains(c.Settings[wrong.Setting], "$") && len(s.Parameters().Check(c.Settings)) == 0 {
-			problems = append(problems, problem(path+"/settings/"+schemas.EscapePointer(wrong.Setting), "config.field_invalid", wrong.Error()))
+			problems = append(problems,
+				problem(path+"/settings/"+schemas.EscapePointer(wrong.Setting), "config.field_invalid", wrong.Error()))
 		}
 		now := chosen{id: c.ID, plugin: connector.Name, settings: s.Parameters().ApplyDefaults(c.Settings)}
 		for _, other := range sources {
@@ -68,7 +70,8 @@ func (c *chosen) readsSame(o *chosen) bool {
 		return false
 	case c.plugin == "generator" || c.plugin == "exec":
 		return false
-	case c.plugin == "kafka" && s["groupID"] != "", c.plugin == "redis" && s["type"] == "list", c.plugin == "nats" && s["queue"] != "":
+	case c.plugin == "kafka" && s["groupID"] != "",
+		c.plugin == "redis" && s["type"] == "list", c.plugin == "nats" && s["queue"] != "":
 		return false
 	}
 	return true
@@ -91,6 +94,7 @@ func builtinConnector(host *plugins.Host, plugin string) *sdk.Connector {
 // withoutReferences returns the settings with their defaults, also where they have references.
 func withoutReferences(params sdk.Parameters, given map[string]string) map[string]string {
 	settings := maps.Clone(given)
-	maps.DeleteFunc(settings, func(name, value string) bool { return strings.Contains(value, "$") && params[name].Default != "" })
+	maps.DeleteFunc(settings,
+		func(name, value string) bool { return strings.Contains(value, "$") && params[name].Default != "" })
 	return params.ApplyDefaults(settings)
 }

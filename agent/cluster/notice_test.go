@@ -19,7 +19,8 @@ import (
 func TestEveryNoticeHasAText(t *testing.T) {
 	for _, reason := range []protocol.Reason{protocol.Joined, protocol.SessionLost, protocol.NameTaken, protocol.Claimed, protocol.TookOver,
 		protocol.Released, protocol.Fenced, protocol.RolledBack, protocol.Differs, protocol.NewerFormat, protocol.SelfStopped,
-		protocol.Disconnected, protocol.Reconnected, protocol.Unplaced, protocol.Waiting, protocol.Withdrawn, protocol.Retiring,
+		protocol.Disconnected, protocol.Reconnected, protocol.Unplaced,
+		protocol.Waiting, protocol.Withdrawn, protocol.Retiring,
 		protocol.Deleted, protocol.Outdated} {
 		if text := notice.Text(protocol.Notice{Reason: reason, Other: "b"}); len(strings.Fields(text)) < 5 {
 			t.Errorf("%s: %q", reason, text)

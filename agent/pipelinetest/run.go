@@ -89,13 +89,16 @@ func (r *Runner) run(ctx context.Context, f *File, t *Test, pipelines []spec.Par
 // maxRefusals bounds how many refusals of a test are shown.
 const maxRefusals = 10
 
-// refusals say which records were refused, and why: without them a test that misses a record shows only that it is missing.
+// refusals say which records were refused, and why: without them a test that misses a record shows only that it is
+// missing.
 func refusals(letters []dryrun.DeadLetter) (all []Failure) {
 	for i, l := range letters {
 		if i == maxRefusals {
 			return append(all, Failure{Of: deadLetters, Message: fmt.Sprintf("%d more records were refused", len(letters)-i)})
 		}
-		all = append(all, Failure{Of: deadLetters, Message: fmt.Sprintf("record %q was refused by %s: %v", l.Record.Position, l.Processor, l.Err)})
+		all = append(all,
+			Failure{Of: deadLetters,
+				Message: fmt.Sprintf("record %q was refused by %s: %v", l.Record.Position, l.Processor, l.Err)})
 	}
 	return all
 }

@@ -178,7 +178,8 @@ func (fakeProcessor) Configure(context.Context, map[string]string) error { retur
 func (fakeProcessor) Process(context.Context, *sdk.ProcessBatch) error { return nil }
 
 func (fakeProcessor) Parameters() sdk.Parameters {
-	return sdk.Parameters{"field": {Description: "What it changes.", Type: sdk.TypeString, Validations: []sdk.Validation{{Type: sdk.ValidationRequired}}}}
+	return sdk.Parameters{"field": {Description: "What it changes.", Type: sdk.TypeString,
+		Validations: []sdk.Validation{{Type: sdk.ValidationRequired}}}}
 }
 
 func (fakeCatalog) KnownProcessors(context.Context) *processor.Registry {

@@ -26,55 +26,69 @@ var selections = map[string]struct {
 	"syslog":    {}, // it reads all that is sent to it
 	"file": {setting: "path", values: map[string]string{
 		"/no/such/*.log": "", "/no/such/[ab]?.log": "", "/no/such/name": "", "/no/such/{name}": "",
-		"/no/such/**/*.log": "**", "/no/such/**": "**", "/no/such/{a,b}.log": "{…,…}", "/no/such/[ab.log": "[", "~/a.log": "~",
+		"/no/such/**/*.log": "**", "/no/such/**": "**",
+		"/no/such/{a,b}.log": "{…,…}", "/no/such/[ab.log": "[", "~/a.log": "~",
 	}},
 	"journald": {setting: "matches", values: map[string]string{
 		"_UID=1000": "", "_UID=1000,_UID=1001": "",
 		"_SYSTEMD_UNIT=ssh*": "units has patterns", "_UID=1,_UID=1": "twice",
 	}},
-	"journald units": {setting: "units", values: map[string]string{"ssh*,nginx.service": "", "a.service,a.service": "twice"}},
+	"journald units": {setting: "units",
+		values: map[string]string{"ssh*,nginx.service": "", "a.service,a.service": "twice"}},
 	"kafka": {setting: "topics", with: map[string]string{"servers": "127.0.0.1:1"}, values: map[string]string{
 		"orders": "", "orders,Orders.v1_x-y": "",
 		"orders.*": "exact names", "^orders$": "exact names", "orders-[0-9]+": "exact names", "a|b": "exact " +
 			"names", "orders,orders": "twice", strings.Repeat("a", 250): "exact names",
 	}},
 	"mqtt": {setting: "topics", with: map[string]string{"url": "mqtt://127.0.0.1:1"}, values: map[string]string{
-		"a/#": "", "a/+,b/+/c": "", "a/+/c,a/b/d": "", "#,$SYS/#": "", "+/a,$SYS/a": "", "$share/g/a/#": "", "a,b": "", "a/b,a/b/c": "", "/a,a": "",
-		"a/#,a/b": `"a/#" and "a/b"`, "a/b,a/#": "and", "a/#,a": "and", "#,a": "and", "+/b,a/+": "and", "a/+/#,a/b": "and", "$share/g/a/#,a/b": "and", "$SYS/#,$SYS/a": "and",
+		"a/#": "", "a/+,b/+/c": "", "a/+/c,a/b/d": "", "#,$SYS/#": "",
+		"+/a,$SYS/a": "", "$share/g/a/#": "", "a,b": "", "a/b,a/b/c": "", "/a,a": "",
+		"a/#,a/b": `"a/#" and "a/b"`, "a/b,a/#": "and", "a/#,a": "and", "#,a": "and",
+		"+/b,a/+": "and", "a/+/#,a/b": "and", "$share/g/a/#,a/b": "and", "$SYS/#,$SYS/a": "and",
 		"a,a": "twice", "a/*": "*", "a*": "*", "a/b#": "#", "a/#/b": "#", "a/b+": "+", "+a/b": "+", "$share/g": "$share",
 	}},
-	"mysql": {setting: "tables", with: map[string]string{"address": "127.0.0.1:1", "database": "shop", "user": "u"}, values: map[string]string{
-		"*": "", "a,b": "", "shop.*": "", "a,other.a": "", "a,shop.*": "", "orders_%": "",
-		"ord*": "within a name", "shop.ord*": "within a name", "*.orders": "within a name", "*.*": "within a " +
-			"name", "shop.orders_.*": "within a name",
-		"a,a": "twice", "a,shop.a": "and", "*,a": "stands alone",
-	}},
-	"nats": {setting: "subjects", with: map[string]string{"url": "nats://127.0.0.1:1", "type": "core"}, values: map[string]string{
-		"a.>": "", "a.*,b.*": "", "a.*.c,a.b.d": "", "a,a.b": "", "a.*,a.b.c": "", "a.>,a": "",
-		"a.>,a.b": "and", "a.*,a.b": "and", "*.b,a.*": "and", ">,a": "and", "a,a": "twice",
-		"a*": "*", "a.b*": "*", "a.>.b": ">", "a>": ">", "a..b": "no subject", ".a": "no subject", "a b": "no " +
-			"subject", "a/#": "MQTT", "a/+/b": "MQTT",
-	}},
-	"nats stream": {setting: "subjects", with: map[string]string{"url": "nats://127.0.0.1:1", "stream": "S"}, values: map[string]string{"a.>,a.b": "and", "a.*": ""}},
-	"postgres": {setting: "tables", with: map[string]string{"url": "postgres://u@127.0.0.1:1/d"}, values: map[string]string{
-		"*": "", "orders_*,s.*": "", "a,s.a": "", "orders_*,orders_2026": "", "a b": "", "s.a.b": "",
-		"public.orders_.*": "regular expression", "orders_[0-9]*": "regular expression", "^orders*": "regular " +
-			"expression", "(a|b)*": "regular expression", "orders%*": "LIKE",
-		"*.orders": "each schema", "*.*": "each schema", "a,a": "twice", "a,public.a": "and", "*,a": "stands alone",
-	}},
+	"mysql": {setting: "tables",
+		with: map[string]string{"address": "127.0.0.1:1", "database": "shop", "user": "u"}, values: map[string]string{
+			"*": "", "a,b": "", "shop.*": "", "a,other.a": "", "a,shop.*": "", "orders_%": "",
+			"ord*": "within a name", "shop.ord*": "within a name", "*.orders": "within a name", "*.*": "within a " +
+				"name", "shop.orders_.*": "within a name",
+			"a,a": "twice", "a,shop.a": "and", "*,a": "stands alone",
+		}},
+	"nats": {setting: "subjects",
+		with: map[string]string{"url": "nats://127.0.0.1:1", "type": "core"}, values: map[string]string{
+			"a.>": "", "a.*,b.*": "", "a.*.c,a.b.d": "", "a,a.b": "", "a.*,a.b.c": "", "a.>,a": "",
+			"a.>,a.b": "and", "a.*,a.b": "and", "*.b,a.*": "and", ">,a": "and", "a,a": "twice",
+			"a*": "*", "a.b*": "*", "a.>.b": ">", "a>": ">", "a..b": "no subject", ".a": "no subject", "a b": "no " +
+				"subject", "a/#": "MQTT", "a/+/b": "MQTT",
+		}},
+	"nats stream": {setting: "subjects", with: map[string]string{"url": "nats://127.0.0.1:1", "stream": "S"},
+		values: map[string]string{"a.>,a.b": "and", "a.*": ""}},
+	"postgres": {setting: "tables",
+		with: map[string]string{"url": "postgres://u@127.0.0.1:1/d"}, values: map[string]string{
+			"*": "", "orders_*,s.*": "", "a,s.a": "", "orders_*,orders_2026": "", "a b": "", "s.a.b": "",
+			"public.orders_.*": "regular expression", "orders_[0-9]*": "regular expression", "^orders*": "regular " +
+				"expression", "(a|b)*": "regular expression", "orders%*": "LIKE",
+			"*.orders": "each schema", "*.*": "each schema", "a,a": "twice", "a,public.a": "and", "*,a": "stands alone",
+		}},
 	"redis": {setting: "key", with: map[string]string{"url": "redis://127.0.0.1:1"}, values: map[string]string{
 		"orders": "", "a?b": "", "a[1]": "", "orders:*": "exact key", "*": "exact key", "a,b": "one key",
 	}},
-	"redis list": {setting: "key", with: map[string]string{"url": "redis://127.0.0.1:1", "type": "list"}, values: map[string]string{"jobs": "", "jobs*": "exact key"}},
-	"redis channels": {setting: "key", with: map[string]string{"url": "redis://127.0.0.1:1", "type": "pubsub"}, values: map[string]string{
-		"a,b": "", "a.*,b.*": "", "a?,a": "", "a[12],a[34]": "", "a[^1],a1": "", `a\*,ab`: "", "a*x,a*y": "", "[a-c]1,d1": "",
-		"a.*,a.b": "and", "a.b,a.*": "and", "a*,*b": "and", "*,a": "and", "a?,ab": "and", "a[1-3],a2": "and", "a[^1],a[2]": "and", "a[12],a[23]": "and", `a\*,a*`: "and", "*a*b,a*c*b": "and", "**,x": "and",
-		"a,a": "twice", "a.>": "another system", "a/#": "another system",
-	}},
-	"s3": {setting: "prefix", with: map[string]string{"aws.bucket": "b", "aws.region": "eu-west-1"}, values: map[string]string{"": "", "logs/2026": "", "logs/*.json": "begin with it as it is"}},
-	"s3 prefixes": {setting: "prefixes", with: map[string]string{"aws.bucket": "b", "aws.region": "eu-west-1"}, values: map[string]string{
-		"a/,b/": "", "a/,a/b/": "twice", "a/,a/": "twice", "a/*,b/": "as it is",
-	}},
+	"redis list": {setting: "key", with: map[string]string{"url": "redis://127.0.0.1:1", "type": "list"},
+		values: map[string]string{"jobs": "", "jobs*": "exact key"}},
+	"redis channels": {setting: "key",
+		with: map[string]string{"url": "redis://127.0.0.1:1", "type": "pubsub"}, values: map[string]string{
+			"a,b": "", "a.*,b.*": "", "a?,a": "", "a[12],a[34]": "",
+			"a[^1],a1": "", `a\*,ab`: "", "a*x,a*y": "", "[a-c]1,d1": "",
+			"a.*,a.b": "and", "a.b,a.*": "and", "a*,*b": "and", "*,a": "and", "a?,ab": "and", "a[1-3],a2": "and",
+			"a[^1],a[2]": "and", "a[12],a[23]": "and", `a\*,a*`: "and", "*a*b,a*c*b": "and", "**,x": "and",
+			"a,a": "twice", "a.>": "another system", "a/#": "another system",
+		}},
+	"s3": {setting: "prefix", with: map[string]string{"aws.bucket": "b", "aws.region": "eu-west-1"},
+		values: map[string]string{"": "", "logs/2026": "", "logs/*.json": "begin with it as it is"}},
+	"s3 prefixes": {setting: "prefixes",
+		with: map[string]string{"aws.bucket": "b", "aws.region": "eu-west-1"}, values: map[string]string{
+			"a/,b/": "", "a/,a/b/": "twice", "a/,a/": "twice", "a/*,b/": "as it is",
+		}},
 	"sqlite": {setting: "tables", with: map[string]string{"path": "a.db"}, values: map[string]string{
 		"*": "", "a,b": "", "a,a": "twice", "a,A": "and", "ord*": "within a name", "main.*": "within a " +
 			"name", "*,a": "stands alone",
@@ -110,7 +124,8 @@ func TestSelections(t *testing.T) {
 					switch {
 					case words == "" && err != nil:
 						t.Errorf("refused: %v", err)
-					case words != "" && (!errors.As(err, &wrong) || wrong.Setting != selection.setting || !strings.Contains(wrong.Message, words)):
+					case words != "" && (!errors.As(err,
+						&wrong) || wrong.Setting != selection.setting || !strings.Contains(wrong.Message, words)):
 						t.Errorf("got %v, want an error of %s with %q", err, selection.setting, words)
 					}
 				})

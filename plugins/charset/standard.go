@@ -10,8 +10,9 @@ import (
 	"golang.org/x/text/encoding/charmap"
 )
 
-// Encoding is an encoding of the Encoding Standard (encoding.spec.whatwg.org), which says how programs of the web read text:
-// latin1 and ascii are windows-1252, for example. Known are UTF-8, UTF-16 and those with one byte a character.
+// Encoding is an encoding of the Encoding Standard (encoding.spec.whatwg.org), which says how programs of the web
+// read text: latin1 and ascii are windows-1252, for example. Known are UTF-8, UTF-16 and those with one byte a
+// character.
 type Encoding struct {
 	name  string
 	unit  func([]byte) uint16 // of UTF-16
@@ -47,9 +48,12 @@ var labels = map[string]string{
 }
 
 // singleByte are the encodings with one byte a character that the standard has.
-var singleByte = []string{"ibm866", "iso-8859-2", "iso-8859-3", "iso-8859-4", "iso-8859-5", "iso-8859-6", "iso-8859-7", "iso-8859-8",
-	"iso-8859-10", "iso-8859-13", "iso-8859-14", "iso-8859-15", "iso-8859-16", "koi8-r", "koi8-u", "macintosh", "windows-874",
-	"windows-1250", "windows-1251", "windows-1252", "windows-1253", "windows-1254", "windows-1255", "windows-1256", "windows-1257",
+var singleByte = []string{"ibm866", "iso-8859-2", "iso-8859-3",
+	"iso-8859-4", "iso-8859-5", "iso-8859-6", "iso-8859-7", "iso-8859-8",
+	"iso-8859-10", "iso-8859-13", "iso-8859-14", "iso-8859-15",
+	"iso-8859-16", "koi8-r", "koi8-u", "macintosh", "windows-874",
+	"windows-1250", "windows-1251", "windows-1252", "windows-1253",
+	"windows-1254", "windows-1255", "windows-1256", "windows-1257",
 	"windows-1258"}
 
 // Standard returns the encoding with this label, nil for one that is not known.
@@ -127,8 +131,8 @@ func (e *Encoding) note(err error, text []byte, i int) error {
 	return fmt.Errorf("it is not %s: byte %d is %#02x", e.name, i+1, text[i])
 }
 
-// truncated returns how many bytes at the beginning of text, which is no character of UTF-8, could begin one, at least 1,
-// and whether text has no others.
+// truncated returns how many bytes at the beginning of text, which is no character of UTF-8, could begin one, at
+// least 1, and whether text has no others.
 func truncated(text []byte) (n int, all bool) {
 	for n = 1; n < len(text) && !utf8.FullRune(text[:n]); n++ { // a character is full once no further byte can complete it
 	}

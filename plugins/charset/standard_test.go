@@ -10,12 +10,17 @@ import (
 func TestStandard(t *testing.T) {
 	for _, test := range []struct{ label, name, text, want, invalid string }{
 		{"utf-8", "utf-8", "Zoë 😀", "Zoë 😀", ""}, {" UTF8\n", "utf-8", "a\xff\xe2\x82b", "a\ufffd\ufffdb", "byte 2 is 0xff"},
-		{"utf-8", "utf-8", "\xe2\x82", "\ufffd", "byte 1"}, {"utf-8", "utf-8", "\xf0\x9f\x98", "\ufffd", "byte 1"}, {"utf-8", "utf-8", "\xed\xa0\x80", "\ufffd\ufffd\ufffd", "byte 1"},
+		{"utf-8", "utf-8", "\xe2\x82", "\ufffd", "byte 1"}, {"utf-8", "utf-8", "\xf0\x9f\x98", "\ufffd", "byte 1"},
+		{"utf-8", "utf-8", "\xed\xa0\x80", "\ufffd\ufffd\ufffd", "byte 1"},
 		{"utf-8", "utf-8", "\xf0\x80\x80", "\ufffd\ufffd\ufffd", "byte 1"}, {"utf-8", "utf-8", "\xc3(", "\ufffd(", "byte 1"},
-		{"utf-16", "utf-16le", "a\x00=\xd8\x00\xde", "a😀", ""}, {"utf-16be", "utf-16be", "\x00a\xd8=", "a\ufffd", "byte 3"}, {"utf-16le", "utf-16le", "a", "\ufffd", "byte 1"},
-		{"utf-16le", "utf-16le", "\x00\xdea\x00", "\ufffda", "byte 1"}, {"utf-16le", "utf-16le", "\x00\xd8a\x00", "\ufffda", "byte 1"},
-		{"latin1", "windows-1252", "Zo\xeb \x80\x81", "Zoë €\u0081", ""}, {"ascii", "windows-1252", "\xeb", "ë", ""}, {"iso-8859-15", "iso-8859-15", "\xa4", "€", ""},
-		{"koi8-r", "koi8-r", "\xc1", "а", ""}, {"windows-1253", "windows-1253", "\xaa", "\ufffd", "byte 1 is 0xaa"}, {"cp866", "ibm866", "\x80", "А", ""}, {"latin5", "windows-1254", "\xdd", "İ", ""},
+		{"utf-16", "utf-16le", "a\x00=\xd8\x00\xde", "a😀", ""},
+		{"utf-16be", "utf-16be", "\x00a\xd8=", "a\ufffd", "byte 3"}, {"utf-16le", "utf-16le", "a", "\ufffd", "byte 1"},
+		{"utf-16le", "utf-16le", "\x00\xdea\x00", "\ufffda", "byte 1"},
+		{"utf-16le", "utf-16le", "\x00\xd8a\x00", "\ufffda", "byte 1"},
+		{"latin1", "windows-1252", "Zo\xeb \x80\x81", "Zoë €\u0081", ""},
+		{"ascii", "windows-1252", "\xeb", "ë", ""}, {"iso-8859-15", "iso-8859-15", "\xa4", "€", ""},
+		{"koi8-r", "koi8-r", "\xc1", "а", ""}, {"windows-1253", "windows-1253", "\xaa", "\ufffd", "byte 1 is 0xaa"},
+		{"cp866", "ibm866", "\x80", "А", ""}, {"latin5", "windows-1254", "\xdd", "İ", ""},
 		{"tis-620", "windows-874", "\xa1", "ก", ""}, {"mac", "macintosh", "\x80", "Ä", ""},
 	} {
 		e := charset.Standard(test.label)
@@ -24,7 +29,8 @@ func TestStandard(t *testing.T) {
 			continue
 		}
 		out, rest, err := e.Decode([]byte(test.text), false)
-		if string(out) != test.want || len(rest) > 0 || (err == nil) != (test.invalid == "") || err != nil && !strings.Contains(err.Error(), test.invalid) {
+		if string(out) != test.want || len(rest) > 0 || (err == nil) != (test.invalid == "") || err != nil && !strings.Contains(err.Error(),
+			test.invalid) {
 			t.Errorf("%q in %s: %q, %q, %v; want %q", test.text, test.label, out, rest, err, test.want)
 		}
 		// The same in single bytes.

@@ -20,8 +20,8 @@ type failing struct {
 
 func (f *failing) ByID(context.Context, int) (schema.Schema, error) { return schema.Schema{}, f.err }
 
-// A record is refused if a registry does not have its schema. A registry that cannot be asked ends the run, which begins
-// again: the record is not to blame.
+// A record is refused if a registry does not have its schema. A registry that cannot be asked ends the run, which
+// begins again: the record is not to blame.
 func TestAvroDecodeWithoutSchema(t *testing.T) {
 	for _, c := range []struct {
 		err     error
@@ -31,7 +31,8 @@ func TestAvroDecodeWithoutSchema(t *testing.T) {
 		{schema.ErrInvalidSchema, "cannot get schema 7: invalid schema"},
 		{errors.New("connection refused"), ""},
 	} {
-		options := processor.Options{Registry: &processor.Registry{Builtin: processor.Builtins()}, Schemas: &failing{err: c.err}}
+		options := processor.Options{Registry: &processor.Registry{Builtin: processor.Builtins()},
+			Schemas: &failing{err: c.err}}
 		chain, err := processor.Open(t.Context(), "p", []spec.Processor{{ID: "d", Plugin: "avro.decode"}}, options)
 		if err != nil {
 			t.Fatal(err)

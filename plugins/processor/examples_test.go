@@ -77,7 +77,8 @@ func TestExamples(t *testing.T) {
 }
 
 // declareExample returns the processor of an example, the settings of which are right.
-func declareExample(t *testing.T, plugin sdk.ProcessorPlugin, e examples.Example) (processor.Options, []spec.Processor) {
+func declareExample(t *testing.T, plugin sdk.ProcessorPlugin,
+	e examples.Example) (processor.Options, []spec.Processor) {
 	t.Helper()
 	schemas, ctx := &schema.Memory{}, context.Background()
 	for i, text := range e.Schemas {

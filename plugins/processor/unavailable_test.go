@@ -49,12 +49,14 @@ func TestUnavailableValues(t *testing.T) {
 			t.Run(name+"/"+op, func(t *testing.T) {
 				envelope, _ := json.Marshal(map[string]any{"payload": map[string]any{"op": op, "source": map[string]any{}, "before": nil,
 					"after": map[string]any{"id": 1, "value": c.value}}})
-				out, err := chain.Process(t.Context(), 1, []record.Record{{Position: record.Position("1"), After: record.Raw(envelope)}})
+				out, err := chain.Process(t.Context(), 1,
+					[]record.Record{{Position: record.Position("1"), After: record.Raw(envelope)}})
 				if err != nil {
 					t.Fatal(err)
 				}
 				if !c.known && newRow {
-					if len(out.Refused) != 1 || !strings.Contains(out.Refused[0].Err.Error(), "value") || !strings.Contains(out.Refused[0].Err.Error(), "REPLICA IDENTITY FULL") {
+					if len(out.Refused) != 1 || !strings.Contains(out.Refused[0].Err.Error(),
+						"value") || !strings.Contains(out.Refused[0].Err.Error(), "REPLICA IDENTITY FULL") {
 						t.Fatalf("a row without the value is not refused: %+v", out)
 					}
 					return

@@ -124,7 +124,9 @@ func TestWindowOfNumbersWithAllDigits(t *testing.T) {
 		{[]any{a, math.Inf(1)}, math.Inf(1), a, math.Inf(1)},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			p := windowOpen(t, map[string]string{"window.size": "1m", "fields.sum": "sum(.Payload.After.a)", "fields.min": "min(.Payload.After.a)", "fields.max": "max(.Payload.After.a)"})
+			p := windowOpen(t,
+				map[string]string{"window.size": "1m", "fields.sum": "sum(.Payload.After.a)",
+					"fields.min": "min(.Payload.After.a)", "fields.max": "max(.Payload.After.a)"})
 			for i, v := range test.values {
 				windowProcess(t, p, i, object("a", v))
 			}
@@ -137,7 +139,8 @@ func TestWindowOfNumbersWithAllDigits(t *testing.T) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		p := windowOpen(t, map[string]string{"window.size": "1m", "fields.sum": "sum(.Payload.After.a)"})
-		if out := windowProcess(t, p, 1, object("a", json.Number("1e99999"))); len(out.refused) != 1 || !strings.Contains(out.refused[0], "exponent") {
+		if out := windowProcess(t, p, 1,
+			object("a", json.Number("1e99999"))); len(out.refused) != 1 || !strings.Contains(out.refused[0], "exponent") {
 			t.Errorf("a number that takes too much memory: %+v", out)
 		}
 	})

@@ -14,9 +14,9 @@ import (
 const bytesPrefix = "base64:"
 
 // AppendReadable appends the form of r that people read and write, on one line: that of AppendJSON, but with the
-// position and raw data as text. Bytes that are no UTF-8, and text that begins with "base64:", are base64 behind that prefix, so
-// that ParseReadable returns the same bytes. Bytes within structured data are text in the same way. The characters of
-// HTML are not escaped.
+// position and raw data as text. Bytes that are no UTF-8, and text that begins with "base64:", are base64 behind that
+// prefix, so that ParseReadable returns the same bytes. Bytes within structured data are text in the same way. The
+// characters of HTML are not escaped.
 func AppendReadable(dst []byte, r *Record) ([]byte, error) {
 	start := len(dst)
 	dst = append(dst, `{"position":`...)

@@ -28,8 +28,10 @@ func TestReadable(t *testing.T) {
 		"NUL":                    {"a\x00b", `"a\u0000b"`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := record.Record{Position: record.Position("p" + c.raw), Operation: record.OperationUpdate, Metadata: record.NewMetadata(map[string]string{"a": "b"}),
-				Key: record.Raw([]byte(c.raw)), Before: record.Structured(map[string]any{"n": 1.5, "text": "base64:x"}), After: record.Raw([]byte(c.raw))}
+			r := record.Record{Position: record.Position("p" + c.raw),
+				Operation: record.OperationUpdate, Metadata: record.NewMetadata(map[string]string{"a": "b"}),
+				Key: record.Raw([]byte(c.raw)), Before: record.Structured(map[string]any{"n": 1.5, "text": "base64:x"}),
+				After: record.Raw([]byte(c.raw))}
 			text, err := record.AppendReadable(nil, &r)
 			if err != nil {
 				t.Fatal(err)
@@ -58,7 +60,9 @@ func TestReadable(t *testing.T) {
 
 // TestReadableNested has bytes within structured data, as a dead letter on its way to the log.
 func TestReadableNested(t *testing.T) {
-	r := record.Record{Operation: record.OperationCreate, After: record.Structured(map[string]any{"position": []byte("7"), "list": []any{[]byte("\xff"), "x", 1}, "none": []byte(nil)})}
+	r := record.Record{Operation: record.OperationCreate,
+		After: record.Structured(map[string]any{"position": []byte("7"),
+			"list": []any{[]byte("\xff"), "x", 1}, "none": []byte(nil)})}
 	text, err := record.AppendReadable(nil, &r)
 	const want = `{"position":null,"operation":"create","metadata":{},"key":null,"payload":{"before":null,"after":{"list":["base64:/w==","x",1],"none":null,"position":"7"}}}`
 	if err != nil || string(text) != want {

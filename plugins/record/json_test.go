@@ -127,7 +127,8 @@ func TestUnmarshalJSON(t *testing.T) {
 			record.Record{
 				Key: record.Raw([]byte{}),
 				After: record.Structured(map[string]any{"i": int64(9007199254740993), "f": 1.5, "e": 1000.0,
-					"big": json.Number("18446744073709551616"), "huge": json.Number("1e999"), "l": []any{int64(1), map[string]any{"m": int64(2)}}}),
+					"big": json.Number("18446744073709551616"), "huge": json.Number("1e999"),
+					"l": []any{int64(1), map[string]any{"m": int64(2)}}}),
 			}},
 		{` {"position":"MQ==", "metadata":{"k":"v"}, "key": null , "payload":{"before":"aGk="} }`,
 			record.Record{Position: record.Position("1"), Metadata: record.Metadata{{Key: "k", Value: "v"}},

@@ -8,13 +8,14 @@ import (
 	"strings"
 )
 
-// exactDigits is how many significant digits every decimal number may have that a float64 holds so that its shortest text is
-// that number again, if its exponent is not extreme.
+// exactDigits is how many significant digits every decimal number may have that a float64 holds so that its shortest
+// text is that number again, if its exponent is not extreme.
 const exactDigits = 15
 
-// Number returns the value of structured data for a number as JSON writes it. Whole numbers of 64 bits are int64, others
-// float64; a number that a float64 would change is a json.Number, which keeps its text. To change means that the shortest text
-// of the float64 is another number: 0.1 and 1.50 do not change, 12345678901234567890.12, 1e400 and 18446744073709551615 do.
+// Number returns the value of structured data for a number as JSON writes it. Whole numbers of 64 bits are int64,
+// others float64; a number that a float64 would change is a json.Number, which keeps its text. To change means that
+// the shortest text of the float64 is another number: 0.1 and 1.50 do not change, 12345678901234567890.12, 1e400 and
+// 18446744073709551615 do.
 func Number(text string) any {
 	if len(text) <= len("-9223372036854775808") && isWhole(text) {
 		if n, err := strconv.ParseInt(text, 10, 64); err == nil && !(n == 0 && text[0] == '-') {
@@ -75,8 +76,8 @@ func ExactFloat(text string) (f float64, exact bool) {
 	return f, exponent == exponentAgain && bytes.Equal(digits, again)
 }
 
-// significant appends the digits of a number from its first to its last that is not 0, and returns the exponent of the number
-// as 0.digits times a power of ten. It gives up where the exponent has too many digits.
+// significant appends the digits of a number from its first to its last that is not 0, and returns the exponent of
+// the number as 0.digits times a power of ten. It gives up where the exponent has too many digits.
 func significant(dst []byte, text string) (digits []byte, exponent int, ok bool) {
 	if i := strings.IndexAny(text, "eE"); i >= 0 {
 		n, err := strconv.Atoi(strings.TrimPrefix(text[i+1:], "+"))

@@ -14,14 +14,22 @@ import (
 
 func TestNumber(t *testing.T) {
 	for text, want := range map[string]any{
-		"0": int64(0), "-0": math.Copysign(0, -1), "7": int64(7), "9223372036854775807": int64(math.MaxInt64), "-9223372036854775808": int64(math.MinInt64),
-		"9223372036854775808": json.Number("9223372036854775808"), "1.5": 1.5, "1.50": 1.5, "0.1": 0.1, "1e3": 1000.0, "100000000000000000000": 1e20, "0e999": 0.0,
-		"0.30000000000000004": 0.30000000000000004, "0.1000000000000000055511151231257827": json.Number("0.1000000000000000055511151231257827"),
-		"12345678901234567890.12": json.Number("12345678901234567890.12"), "1234567.891234567891": json.Number("1234567.891234567891"),
-		"1.7976931348623157e308": math.MaxFloat64, "1e400": json.Number("1e400"), "-1e400": json.Number("-1e400"), "1e-400": json.Number("1e-400"),
-		"5e-324": 5e-324, "4.9406564584124654e-324": json.Number("4.9406564584124654e-324"), "2.2250738585072014e-308": 2.2250738585072014e-308,
-		"0.000000000000000000000000000000000000001234567890123456": 1.234567890123456e-39, "18446744073709551615": json.Number("18446744073709551615"),
-		"1e99999999999999999999": json.Number("1e99999999999999999999"), "123456789012345000000000": 1.23456789012345e23,
+		"0": int64(0), "-0": math.Copysign(0, -1), "7": int64(7),
+		"9223372036854775807": int64(math.MaxInt64), "-9223372036854775808": int64(math.MinInt64),
+		"9223372036854775808": json.Number("9223372036854775808"), "1.5": 1.5, "1.50": 1.5,
+		"0.1": 0.1, "1e3": 1000.0, "100000000000000000000": 1e20, "0e999": 0.0,
+		"0.30000000000000004":                  0.30000000000000004,
+		"0.1000000000000000055511151231257827": json.Number("0.1000000000000000055511151231257827"),
+		"12345678901234567890.12":              json.Number("12345678901234567890.12"),
+		"1234567.891234567891":                 json.Number("1234567.891234567891"),
+		"1.7976931348623157e308":               math.MaxFloat64, "1e400": json.Number("1e400"),
+		"-1e400": json.Number("-1e400"), "1e-400": json.Number("1e-400"),
+		"5e-324": 5e-324, "4.9406564584124654e-324": json.Number("4.9406564584124654e-324"),
+		"2.2250738585072014e-308":                                  2.2250738585072014e-308,
+		"0.000000000000000000000000000000000000001234567890123456": 1.234567890123456e-39,
+		"18446744073709551615":                                     json.Number("18446744073709551615"),
+		"1e99999999999999999999":                                   json.Number("1e99999999999999999999"),
+		"123456789012345000000000":                                 1.23456789012345e23,
 	} {
 		got := record.Number(text)
 		f, isFloat := got.(float64)
@@ -78,9 +86,11 @@ func TestNumberIsPrintedAsItIs(t *testing.T) {
 
 // Numbers that a double would change reach the other side of the wire, in every form of a record, with all digits.
 func TestNumbersAreExactOnTheWire(t *testing.T) {
-	m := map[string]any{"i": int64(9007199254740993), "u": uint64(math.MaxUint64), "d": json.Number("12345678901234567890.12"), "exact": json.Number("12.50"),
+	m := map[string]any{"i": int64(9007199254740993), "u": uint64(math.MaxUint64),
+		"d": json.Number("12345678901234567890.12"), "exact": json.Number("12.50"),
 		"huge": json.Number("1e400"), "no number": json.Number("x"), "l": []any{int64(-9007199254740993)}, "small": int64(7)}
-	want := map[string]any{"i": int64(9007199254740993), "u": json.Number("18446744073709551615"), "d": json.Number("12345678901234567890.12"), "exact": 12.5,
+	want := map[string]any{"i": int64(9007199254740993), "u": json.Number("18446744073709551615"),
+		"d": json.Number("12345678901234567890.12"), "exact": 12.5,
 		"huge": json.Number("1e400"), "no number": "x", "l": []any{int64(-9007199254740993)}, "small": 7.0}
 	r := record.Record{After: record.Structured(m)}
 	b, err := record.AppendWire(nil, &r)
@@ -92,7 +102,8 @@ func TestNumbersAreExactOnTheWire(t *testing.T) {
 		t.Fatal(err)
 	}
 	encoded := record.Record{After: got.After.Clone()}
-	if n, text := encoded.Content(), len(`{"d":12345678901234567890.12,"exact":12.5,"huge":1e400,"i":9007199254740993,"l":[-9007199254740993],"no number":"x","small":7,"u":18446744073709551615}`); n != text {
+	if n, text := encoded.Content(),
+		len(`{"d":12345678901234567890.12,"exact":12.5,"huge":1e400,"i":9007199254740993,"l":[-9007199254740993],"no number":"x","small":7,"u":18446744073709551615}`); n != text {
 		t.Errorf("it has %d bytes, want %d", n, text)
 	}
 	if !got.After.Equal(record.Structured(want)) {
@@ -100,7 +111,8 @@ func TestNumbersAreExactOnTheWire(t *testing.T) {
 		t.Errorf("got %#v", m)
 	}
 	text, err := record.AppendJSON(nil, &got)
-	if err != nil || !strings.Contains(string(text), `"d":12345678901234567890.12,"exact":12.5,"huge":1e400,"i":9007199254740993`) {
+	if err != nil || !strings.Contains(string(text),
+		`"d":12345678901234567890.12,"exact":12.5,"huge":1e400,"i":9007199254740993`) {
 		t.Errorf("%s, %v", text, err)
 	}
 }

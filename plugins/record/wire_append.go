@@ -187,11 +187,12 @@ func appendNumber(dst []byte, f float64) []byte {
 	return binary.LittleEndian.AppendUint64(dst, math.Float64bits(f))
 }
 
-// numberMark is a field that google.protobuf.Value does not have. It says that the text of a value is a number that a double
-// would change. A reader that does not know it gets the text, which has all digits.
+// numberMark is a field that google.protobuf.Value does not have. It says that the text of a value is a number that a
+// double would change. A reader that does not know it gets the text, which has all digits.
 const numberMark = 15
 
-// appendNumberText appends a number that a double would change, as its text with numberMark. Text that is not a JSON number stays text.
+// appendNumberText appends a number that a double would change, as its text with numberMark. Text that is not a JSON
+// number stays text.
 func appendNumberText(dst []byte, text string) []byte {
 	if !IsNumber(text) {
 		return appendBytes(dst, 3, ValidName(text))

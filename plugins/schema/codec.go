@@ -38,9 +38,9 @@ func (c *Codec) Append(dst []byte, m map[string]any) ([]byte, error) {
 }
 
 // Decode returns the object that data encodes. Integers come as int64, floats as float32, doubles as float64,
-// timestamps and dates as time.Time in UTC, times of day as time.Duration, enums as string, decimals as text with all digits
-// of their scale, such as 1234.50, a uuid as its text, a duration as ISO 8601 has it, such as P1M2DT3.004S. Text with the
-// logical type json is the value that it is JSON of.
+// timestamps and dates as time.Time in UTC, times of day as time.Duration, enums as string, decimals as text with all
+// digits of their scale, such as 1234.50, a uuid as its text, a duration as ISO 8601 has it, such as P1M2DT3.004S.
+// Text with the logical type json is the value that it is JSON of.
 func (c *Codec) Decode(data []byte) (map[string]any, error) {
 	m, _, err := c.DecodeWithin(data, maxDecoded)
 	return m, err

@@ -100,7 +100,8 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 func (s *server) version(w http.ResponseWriter, subject string, n int) {
 	text := s.subjects[subject][n-1]
-	s.answer(w, s.described(map[string]any{"subject": subject, "version": n, "id": 1 + index(s.ids, text), "schema": text}))
+	s.answer(w,
+		s.described(map[string]any{"subject": subject, "version": n, "id": 1 + index(s.ids, text), "schema": text}))
 }
 
 // described adds members that only some schemas have in an answer.
@@ -158,9 +159,11 @@ func TestConfluentRegistry(t *testing.T) {
 		subject, text string
 		version, id   int
 	}{
-		{"p:s:payload", text("a"), 1, 1}, {"p:s:payload", text("b"), 2, 2}, {"p:s:payload", text("a"), 1, 1}, {"a b", text("b"), 1, 2},
+		{"p:s:payload", text("a"), 1, 1}, {"p:s:payload", text("b"), 2, 2},
+		{"p:s:payload", text("a"), 1, 1}, {"a b", text("b"), 1, 2},
 	} {
-		want := schema.Schema{Subject: step.subject, Version: step.version, ID: step.id, Type: schema.TypeAvro, Text: step.text}
+		want := schema.Schema{Subject: step.subject, Version: step.version,
+			ID: step.id, Type: schema.TypeAvro, Text: step.text}
 		if s, err := r.Create(t.Context(), step.subject, schema.TypeAvro, step.text); err != nil || s != want {
 			t.Errorf("step %d: got %v, %v", i, s, err)
 		}
@@ -179,7 +182,8 @@ func TestConfluentRegistry(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if _, err := r.Create(t.Context(), "s", schema.TypeAvro, text("incompatible")); err == nil || !strings.Contains(err.Error(), "409") {
+	if _, err := r.Create(t.Context(), "s", schema.TypeAvro,
+		text("incompatible")); err == nil || !strings.Contains(err.Error(), "409") {
 		t.Error(err)
 	}
 }
@@ -210,10 +214,12 @@ func TestConfluentConnectionStrings(t *testing.T) {
 
 // A schema is found by its id alone, asked for once, and errors name the cause.
 func TestConfluentByID(t *testing.T) {
-	s := &server{subjects: map[string][]string{}, want: "Bearer token", ids: []string{text("a"), text("b"), "message M {}"},
+	s := &server{subjects: map[string][]string{}, want: "Bearer token",
+		ids:   []string{text("a"), text("b"), "message M {}"},
 		types: map[string]string{text("b"): "AVRO", "message M {}": "PROTOBUF"}}
 	r := connect(t, s)
-	if _, err := r.ByID(t.Context(), 1); err == nil || !strings.Contains(err.Error(), "401") || !strings.Contains(err.Error(), "confluent.auth") {
+	if _, err := r.ByID(t.Context(), 1); err == nil || !strings.Contains(err.Error(),
+		"401") || !strings.Contains(err.Error(), "confluent.auth") {
 		t.Errorf("without credentials: %v", err)
 	}
 	r.Token = "token"
@@ -221,7 +227,8 @@ func TestConfluentByID(t *testing.T) {
 	s.gets = 0
 	for range 3 {
 		for id, want := range map[int]string{1: text("a"), 2: text("b")} {
-			if got, err := cache.ByID(t.Context(), id); err != nil || got != (schema.Schema{ID: id, Type: schema.TypeAvro, Text: want}) {
+			if got, err := cache.ByID(t.Context(),
+				id); err != nil || got != (schema.Schema{ID: id, Type: schema.TypeAvro, Text: want}) {
 				t.Errorf("schema %d: got %v, %v", id, got, err)
 			}
 		}
@@ -229,7 +236,8 @@ func TestConfluentByID(t *testing.T) {
 	if s.gets != 2 {
 		t.Errorf("two schemas took %d requests", s.gets)
 	}
-	if _, err := cache.ByID(t.Context(), 3); !errors.Is(err, schema.ErrInvalidSchema) || !strings.Contains(err.Error(), "PROTOBUF") {
+	if _, err := cache.ByID(t.Context(), 3); !errors.Is(err,
+		schema.ErrInvalidSchema) || !strings.Contains(err.Error(), "PROTOBUF") {
 		t.Error(err)
 	}
 	if _, err := cache.ByID(t.Context(), 4); !errors.Is(err, schema.ErrSubjectNotFound) {
@@ -245,7 +253,8 @@ func TestConfluentIsNoRegistry(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err = r.ByID(t.Context(), 1); errors.Is(err, schema.ErrSubjectNotFound) || !strings.Contains(fmt.Sprint(err), "connection-string") {
+	if _, err = r.ByID(t.Context(), 1); errors.Is(err,
+		schema.ErrSubjectNotFound) || !strings.Contains(fmt.Sprint(err), "connection-string") {
 		t.Error(err)
 	}
 }

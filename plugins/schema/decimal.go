@@ -80,7 +80,8 @@ func decimalText(t *avroType, b []byte) (string, error) {
 	return withScale(n, t.scale), nil
 }
 
-// withScale returns the text of a number of units of 10 to the power of -scale: 123456 of scale 2 is 1234.56, 100 is 1.00.
+// withScale returns the text of a number of units of 10 to the power of -scale: 123456 of scale 2 is 1234.56, 100 is
+// 1.00.
 func withScale(n *big.Int, scale int) string {
 	digits := new(big.Int).Abs(n).String()
 	if missing := scale + 1 - len(digits); missing > 0 {

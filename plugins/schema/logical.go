@@ -47,10 +47,11 @@ func uuidBytes(text string) ([]byte, error) {
 	return b, nil
 }
 
-// durationText returns a duration of Avro, numbers of months, days and milliseconds in four bytes each, in the form of ISO 8601
-// that keeps the three apart: P1M2DT3.004S.
+// durationText returns a duration of Avro, numbers of months, days and milliseconds in four bytes each, in the form
+// of ISO 8601 that keeps the three apart: P1M2DT3.004S.
 func durationText(b []byte) string {
-	months, days, millis := binary.LittleEndian.Uint32(b), binary.LittleEndian.Uint32(b[4:]), binary.LittleEndian.Uint32(b[8:])
+	months, days, millis := binary.LittleEndian.Uint32(b),
+		binary.LittleEndian.Uint32(b[4:]), binary.LittleEndian.Uint32(b[8:])
 	text := "P"
 	if months > 0 {
 		text += strconv.FormatUint(uint64(months), 10) + "M"

@@ -12,9 +12,9 @@ import (
 // Shape is the structure of objects: the names of their fields and the kinds of values
 // seen in each. A Shape never changes; the zero Shape has no fields.
 //
-// Integers are long, floats double, numbers that neither holds text with the logical type json, times long with the logical type timestamp-micros, durations
-// long with time-micros, nil makes a union with null, and an object is a record. Durations
-// together with integers are nanoseconds.
+// Integers are long, floats double, numbers that neither holds text with the logical type json, times long with the
+// logical type timestamp-micros, durations long with time-micros, nil makes a union with null, and an object is a
+// record. Durations together with integers are nanoseconds.
 type Shape struct {
 	root node
 }

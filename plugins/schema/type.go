@@ -116,7 +116,8 @@ func (c *compiler) compile(n *avro.Node, namespace string) (*avroType, error) {
 	if !known {
 		return c.reference(n.Type, namespace)
 	}
-	t := &avroType{kind: k, name: n.Type, logical: logicalOf(k, n.LogicalType), size: n.Size, scale: n.Scale, digits: n.Precision, symbols: n.Symbols}
+	t := &avroType{kind: k, name: n.Type, logical: logicalOf(k, n.LogicalType),
+		size: n.Size, scale: n.Scale, digits: n.Precision, symbols: n.Symbols}
 	if t.logical == logicalUUID && t.size != 16 || t.logical == logicalDuration && t.size != 12 {
 		t.logical = "" // as it has no such value
 	}

@@ -131,7 +131,8 @@ func TestStandardParameters(t *testing.T) {
 		"destination": {c.NewDestination().Parameters(), []string{
 			"sdk.batch.delay duration 0 []", "sdk.batch.size int 0 [{2 -1}]",
 			"sdk.rate.burst int 0 [{2 -1}]", "sdk.rate.perSecond float 0 [{2 -1}]",
-			"sdk.record.format string opencdc/json [{4 opencdc/json,opencdc/text,debezium/json,template}]", "sdk.record.format.options string  []",
+			"sdk.record.format string opencdc/json [{4 opencdc/json,opencdc/text,debezium/json,template}]",
+			"sdk.record.format.options string  []",
 			"sdk.schema.extract.key.enabled bool true []", "sdk.schema.extract.payload.enabled bool true []",
 		}},
 	}
@@ -628,7 +629,8 @@ const debeziumTransaction = `{"type":"struct","optional":true,"fields":[{"type":
 func TestDebeziumOfRawJSON(t *testing.T) {
 	s := &sink{}
 	d := openDestination(t, t.Context(), s, map[string]string{"sdk.record.format": "debezium/json"})
-	r := record.Record{Position: record.Position("p"), Operation: record.OperationCreate, After: record.Raw([]byte(`{"id":7161666510241023999,"n":7}`))}
+	r := record.Record{Position: record.Position("p"), Operation: record.OperationCreate,
+		After: record.Raw([]byte(`{"id":7161666510241023999,"n":7}`))}
 	if n, err := d.Write(t.Context(), []record.Record{r}); n != 1 || err != nil {
 		t.Fatal(n, err)
 	}

@@ -11,14 +11,15 @@ import (
 
 // integers are the functions that compute with integers of 64 bits.
 var integers = map[string]bool{
-	"add": true, "add1": true, "sub": true, "mul": true, "div": true, "mod": true, "max": true, "min": true, "biggest": true,
+	"add": true, "add1": true, "sub": true, "mul": true, "div": true,
+	"mod": true, "max": true, "min": true, "biggest": true,
 	"int": true, "int64": true, "atoi": true, "until": true, "untilStep": true, "seq": true,
 }
 
 var anyType = reflect.TypeFor[any]()
 
-// truncateNumbers replaces the arguments of a function of integers that are numbers kept as text by their whole part, as the
-// function does with floats. It fails where that has no 64 bits: the function would take it for 0.
+// truncateNumbers replaces the arguments of a function of integers that are numbers kept as text by their whole part,
+// as the function does with floats. It fails where that has no 64 bits: the function would take it for 0.
 func truncateNumbers(args []reflect.Value) error {
 	for i, arg := range args {
 		switch {
@@ -54,7 +55,8 @@ func truncate(n json.Number) (int64, error) {
 	}
 	f, err := n.Float64()
 	if err != nil || math.Abs(f) >= 1<<63 {
-		return 0, fmt.Errorf("cannot compute with %.50s, which is no integer of 64 bits: use addf, subf, mulf or divf, which round", n)
+		return 0,
+			fmt.Errorf("cannot compute with %.50s, which is no integer of 64 bits: use addf, subf, mulf or divf, which round", n)
 	}
 	return int64(f), nil
 }

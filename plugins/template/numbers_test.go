@@ -10,10 +10,11 @@ import (
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
-// Numbers that a float64 would change are printed and compared with all digits. Functions of integers take their whole part,
-// or fail: they never take them for 0.
+// Numbers that a float64 would change are printed and compared with all digits. Functions of integers take their
+// whole part, or fail: they never take them for 0.
 func TestNumbersWithAllDigits(t *testing.T) {
-	r := &record.Record{Key: record.Structured(map[string]any{"d": json.Number("12345678901234567890.12"), "e": json.Number("1234567.891234567891"),
+	r := &record.Record{Key: record.Structured(map[string]any{"d": json.Number("12345678901234567890.12"),
+		"e": json.Number("1234567.891234567891"),
 		"u": json.Number("18446744073709551615"), "i": int64(9007199254740993), "l": []any{json.Number("1e400")}})}
 	for text, want := range map[string]string{
 		`{{ .Key.d }} {{ .Key.u }} {{ .Key.l }} {{ toJson .Key.d }}`:                                   "12345678901234567890.12 18446744073709551615 [1e400] 12345678901234567890.12",

@@ -84,7 +84,8 @@ func TestRollbackWritesTheFile(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := w.Do("POST", "/v1/pipelines/p/rollback", `{"revision":2,"file":true}`)
-		if got.Status != http.StatusBadRequest || !strings.Contains(got.Body, why) || !strings.Contains(got.Body, "pipeline.file_not_written") {
+		if got.Status != http.StatusBadRequest || !strings.Contains(got.Body,
+			why) || !strings.Contains(got.Body, "pipeline.file_not_written") {
 			t.Errorf("%s: %d %s", name, got.Status, got.Body)
 		}
 		if after, err := os.ReadFile(file); err != nil || string(after) != string(before) {
@@ -97,7 +98,8 @@ func TestRollbackWritesTheFile(t *testing.T) {
 
 	// A pipeline of the API has no file.
 	w.GenerateOverAPI("q")
-	if got := w.Do("POST", "/v1/pipelines/q/rollback?live", `{"revision":1,"file":true}`); got.Status != http.StatusBadRequest ||
+	if got := w.Do("POST", "/v1/pipelines/q/rollback?live",
+		`{"revision":1,"file":true}`); got.Status != http.StatusBadRequest ||
 		!strings.Contains(got.Body, "belongs to the API") {
 		t.Errorf("a pipeline of the API: %d %s", got.Status, got.Body)
 	}

@@ -39,7 +39,8 @@ func listCommand(p *cli.Program) *ffcli.Command {
 			for _, one := range list {
 				status := strings.ToLower(strings.TrimPrefix(string(one.State.Status), "STATUS_"))
 				t.Add(one.ID, terminal.Colored(status, PhaseColors[spec.Phase(status)]), one.ownerWords(),
-					len(one.ConnectorIDs), len(one.ProcessorIDs), terminal.Moment(one.UpdatedAt), one.Config.Name, cli.LabelText(one.Config.Labels))
+					len(one.ConnectorIDs), len(one.ProcessorIDs), terminal.Moment(one.UpdatedAt),
+					one.Config.Name, cli.LabelText(one.Config.Labels))
 			}
 			return r.Show(list, &t)
 		},

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -15,6 +14,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/processor"
 	"github.com/conduit-agent/conduit/plugins/processor/examples"
 	"github.com/conduit-agent/conduit/plugins/sdk"
+	"github.com/conduit-agent/conduit/spec/sorting"
 	"github.com/conduit-agent/conduit/spec/texts"
 )
 
@@ -91,7 +91,7 @@ func allProcessors(registry *processor.Registry) []known {
 			all = append(all, known{plugin, false})
 		}
 	}
-	slices.SortStableFunc(all, func(a, b known) int { return cmp.Compare(a.plugin.Name, b.plugin.Name) })
+	sorting.StableBy(all, func(a, b known) int { return cmp.Compare(a.plugin.Name, b.plugin.Name) })
 	return all
 }
 

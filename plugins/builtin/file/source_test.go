@@ -212,7 +212,8 @@ func TestResumeInTheMiddleOfALine(t *testing.T) {
 func TestOpenRefusesPositions(t *testing.T) {
 	path := newPath(t)
 	for _, pos := range []string{
-		"x", "-1", "1;2", "1;2;3;4;x", "1;2;z;4;5", "9999999999999999999", "1;2;3;4;5;6", "1;2;3;4;5;6;7", "9;2;3;4;5;6;1ffffffff",
+		"x", "-1", "1;2", "1;2;3;4;x", "1;2;z;4;5", "9999999999999999999",
+		"1;2;3;4;5;6", "1;2;3;4;5;6;7", "9;2;3;4;5;6;1ffffffff",
 	} {
 		if _, err := tryOpen(t, path, record.Position(pos)); err == nil {
 			t.Errorf("opened at position %q", pos)

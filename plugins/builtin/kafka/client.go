@@ -146,7 +146,8 @@ func (n *network) OnBrokerConnect(meta kgo.BrokerMetadata, _ time.Duration, _ ne
 	n.mu.Unlock()
 	switch {
 	case err != nil && before == nil:
-		n.log.Warn("cannot connect to a broker, trying again with exponential backoff", "broker", net.JoinHostPort(meta.Host, fmt.Sprint(meta.Port)), "err", dialed(err))
+		n.log.Warn("cannot connect to a broker, trying again with exponential backoff",
+			"broker", net.JoinHostPort(meta.Host, fmt.Sprint(meta.Port)), "err", dialed(err))
 	case err == nil && before != nil:
 		n.log.Info("connected to a broker again", "broker", net.JoinHostPort(meta.Host, fmt.Sprint(meta.Port)))
 	}

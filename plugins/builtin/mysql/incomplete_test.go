@@ -21,20 +21,25 @@ func TestIncompleteRows(t *testing.T) {
 		want          []string
 		fails         string // the column that lacks
 	}{
-		"MINIMAL update":           {binlog.Update, []any{1, none, none, none}, []any{none, "x", none, none}, []string{`update {"id":1} {"id":1,"text":"x"}`}, ""},
-		"MINIMAL new key":          {binlog.Update, []any{1, none, none, none}, []any{2, none, none, none}, nil, "text"},
-		"MINIMAL insert":           {binlog.Insert, nil, []any{1, none, "y", none}, nil, "text"},
-		"MINIMAL delete":           {binlog.Delete, []any{1, none, none, none}, nil, []string{`delete {"id":1} null`}, ""},
-		"NOBLOB update":            {binlog.Update, []any{1, "x", none, 2}, []any{1, "y", none, 2}, []string{`update {"id":1} {"id":1,"text":"y"}`}, ""},
-		"NOBLOB new key":           {binlog.Update, []any{1, "x", none, 2}, []any{2, "x", none, 3}, nil, "big"},
-		"FULL new key":             {binlog.Update, []any{1, "x", nil, 2}, []any{2, "x", nil, 3}, []string{`delete {"id":1} null`, `create {"id":2} {"big":null,"id":2,"text":"x"}`}, ""},
-		"a generated column lacks": {binlog.Insert, nil, []any{1, "x", "y", none}, []string{`create {"id":1} {"big":"y","id":1,"text":"x"}`}, ""},
-		"the key lacks":            {binlog.Delete, []any{none, "x", "y", 2}, nil, nil, "id"},
+		"MINIMAL update": {binlog.Update, []any{1, none, none, none},
+			[]any{none, "x", none, none}, []string{`update {"id":1} {"id":1,"text":"x"}`}, ""},
+		"MINIMAL new key": {binlog.Update, []any{1, none, none, none}, []any{2, none, none, none}, nil, "text"},
+		"MINIMAL insert":  {binlog.Insert, nil, []any{1, none, "y", none}, nil, "text"},
+		"MINIMAL delete":  {binlog.Delete, []any{1, none, none, none}, nil, []string{`delete {"id":1} null`}, ""},
+		"NOBLOB update": {binlog.Update, []any{1, "x", none, 2},
+			[]any{1, "y", none, 2}, []string{`update {"id":1} {"id":1,"text":"y"}`}, ""},
+		"NOBLOB new key": {binlog.Update, []any{1, "x", none, 2}, []any{2, "x", none, 3}, nil, "big"},
+		"FULL new key": {binlog.Update, []any{1, "x", nil, 2}, []any{2, "x", nil, 3},
+			[]string{`delete {"id":1} null`, `create {"id":2} {"big":null,"id":2,"text":"x"}`}, ""},
+		"a generated column lacks": {binlog.Insert, nil, []any{1, "x", "y", none},
+			[]string{`create {"id":1} {"big":"y","id":1,"text":"x"}`}, ""},
+		"the key lacks": {binlog.Delete, []any{none, "x", "y", 2}, nil, nil, "id"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := &relation{keys: []int{0}, end: -1, before: c.before, after: c.after, Table: &binlog.Table{Schema: "shop", Name: "docs",
-				Columns: []binlog.Column{{Name: "id"}, {Name: "text"}, {Name: "big"}, {Name: "made", Skip: true}}}}
+			r := &relation{keys: []int{0}, end: -1, before: c.before,
+				after: c.after, Table: &binlog.Table{Schema: "shop", Name: "docs",
+					Columns: []binlog.Column{{Name: "id"}, {Name: "text"}, {Name: "big"}, {Name: "made", Skip: true}}}}
 			st := &stream{Source: &Source{}}
 			err := st.row(r, c.kind)
 			if c.fails != "" {
@@ -87,7 +92,8 @@ func TestVersionedRows(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := &relation{keys: []int{0}, end: 1, before: []any{1, c.before, "x"}, after: []any{1, c.after, "x"},
-				Table: &binlog.Table{Schema: "shop", Name: "t", Columns: []binlog.Column{{Name: "id"}, {Name: "row_end"}, {Name: "x"}}}}
+				Table: &binlog.Table{Schema: "shop", Name: "t",
+					Columns: []binlog.Column{{Name: "id"}, {Name: "row_end"}, {Name: "x"}}}}
 			st := &stream{Source: &Source{}}
 			if err := st.row(r, c.kind); err != nil {
 				t.Fatal(err)

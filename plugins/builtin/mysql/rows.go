@@ -102,7 +102,8 @@ func (st *stream) update(r *relation) error {
 // Without them destinations would make an incomplete row, or find none.
 func (r *relation) checkWhole(op record.Operation, key []any) error {
 	for i, v := range key {
-		if v == binlog.Absent && (slices.Contains(r.keys, i) || op == record.OperationCreate && !r.Columns[i].Skip && i != r.end) {
+		if v == binlog.Absent && (slices.Contains(r.keys,
+			i) || op == record.OperationCreate && !r.Columns[i].Skip && i != r.end) {
 			id := r.Schema + "." + r.Name
 			return fmt.Errorf("cannot read a change of table %s: the log does not have column %s of the row: "+
 				"binlog_row_image was not FULL in the session that wrote it. "+

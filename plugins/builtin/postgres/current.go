@@ -57,7 +57,8 @@ func (c *currentRows) ancestors(ctx context.Context, table uint32) (above []uint
 // complete fills in the columns of row that the server did not send. It waits until the transaction with this id is
 // visible: the server sends a transaction a moment before other sessions see it. exists is false when the table has no
 // such row any more.
-func (c *currentRows) complete(ctx context.Context, r *relation, row pgoutput.Tuple, xid uint32) (exists bool, err error) {
+func (c *currentRows) complete(ctx context.Context, r *relation,
+	row pgoutput.Tuple, xid uint32) (exists bool, err error) {
 	if err := c.connect(ctx); err != nil {
 		return false, err
 	}
@@ -79,7 +80,8 @@ JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = $1::oid`
 // latest is a place behind every change.
 const latest = "FFFFFFFF/FFFFFFFF"
 
-func (c *currentRows) read(ctx context.Context, r *relation, row pgoutput.Tuple, xid uint32) (visible, exists bool, err error) {
+func (c *currentRows) read(ctx context.Context, r *relation,
+	row pgoutput.Tuple, xid uint32) (visible, exists bool, err error) {
 	found, err := pg.Row(ctx, c.conn, relationQuery, strconv.FormatUint(uint64(r.oid), 10))
 	if err != nil {
 		return false, false, fmt.Errorf("cannot look up table %s: %w", r.id(), err)

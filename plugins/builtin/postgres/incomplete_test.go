@@ -78,7 +78,8 @@ func TestIncompleteRows(t *testing.T) {
 			want: []string{`update {"big":"large","id":"1"} {"big":"large","id":"1","v":"2"}`}},
 		"a new key with a large value": {message: &pgoutput.Update{Old: tuple("1 large " +
 			"-"), OldKey: true, New: tuple("10 ? 2")}, keys: []int{0, 1},
-			want: []string{`delete {"big":"large","id":"1"} null`, `create {"big":"large","id":"10"} {"big":"large","id":"10","v":"2"}`}},
+			want: []string{`delete {"big":"large","id":"1"} null`,
+				`create {"big":"large","id":"10"} {"big":"large","id":"10","v":"2"}`}},
 		"a large value of the key that is nowhere": {message: &pgoutput.Update{New: tuple("1 ? " +
 			"2")}, keys: []int{0, 1}, fails: "column big of its key"},
 		"an old key that is not all": {message: &pgoutput.Update{Old: tuple("- large " +
@@ -90,13 +91,16 @@ func TestIncompleteRows(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := &relation{schema: "public", name: "docs", wanted: true, keys: c.keys, ctx: t.Context(), attached: map[string]record.Metadata{},
+			r := &relation{schema: "public", name: "docs", wanted: true,
+				keys: c.keys, ctx: t.Context(), attached: map[string]record.Metadata{},
 				columns: []pg.Column{{Name: "id"}, {Name: "big"}, {Name: "v"}}}
-			st := &stream{Source: &Source{log: slog.New(slog.DiscardHandler)}, relations: map[uint32]*relation{0: r}, begin: pgoutput.Begin{Commit: 1}}
+			st := &stream{Source: &Source{log: slog.New(slog.DiscardHandler)},
+				relations: map[uint32]*relation{0: r}, begin: pgoutput.Begin{Commit: 1}}
 			st.now = rowNow(c.now)
 			err := st.message(t.Context(), c.message)
 			if c.fails != "" {
-				if err == nil || !strings.Contains(err.Error(), c.fails) || !strings.Contains(err.Error(), remedy) || !strings.Contains(err.Error(), "put public.docs/1") {
+				if err == nil || !strings.Contains(err.Error(), c.fails) || !strings.Contains(err.Error(),
+					remedy) || !strings.Contains(err.Error(), "put public.docs/1") {
 					t.Fatalf("got %v", err)
 				}
 				st.skip = true // as when the table was read again since

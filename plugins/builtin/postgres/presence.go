@@ -77,7 +77,8 @@ func (now *sighting) since(ctx context.Context, set *setup, before *sighting) (w
 			continue
 		}
 		schema, name, _ := strings.Cut(is.name, ".")
-		older, err := pg.Row(ctx, set.conn, fmt.Sprintf(olderRowQuery, pg.Quote(schema)+"."+pg.Quote(name)), strconv.FormatUint(uint64(oid), 10))
+		older, err := pg.Row(ctx, set.conn, fmt.Sprintf(olderRowQuery, pg.Quote(schema)+"."+pg.Quote(name)),
+			strconv.FormatUint(uint64(oid), 10))
 		if err == nil && older[0] == "t" || pg.Code(err) == pg.CodePrivilege {
 			warnings = append(warnings, fmt.Sprintf("partition %s was attached to table %s: no records have the "+
 				"rows that it had before: put %s/1, or another word behind the slash, "+
@@ -97,7 +98,8 @@ func (now *sighting) has(table string) bool {
 	return false
 }
 
-func partitionsOf(ctx context.Context, set *setup, tables map[uint32]string, roots []string) (map[uint32]partition, error) {
+func partitionsOf(ctx context.Context, set *setup,
+	tables map[uint32]string, roots []string) (map[uint32]partition, error) {
 	all := map[uint32]partition{}
 	if len(roots) == 0 {
 		return all, nil

@@ -59,7 +59,8 @@ type member struct {
 const published = "insert, update, delete, truncate"
 
 const publicationQuery = `
-SELECT pg_catalog.pg_has_role(pubowner, 'USAGE'), puballtables, coalesce(pg_catalog.obj_description(oid, 'pg_publication'), ''),
+SELECT pg_catalog.pg_has_role(pubowner, 'USAGE'), puballtables,
+coalesce(pg_catalog.obj_description(oid, 'pg_publication'), ''),
   pubinsert, pubupdate, pubdelete, pubtruncate, current_setting('server_version_num')::int >= 180000
 FROM pg_catalog.pg_publication WHERE pubname = $1`
 

@@ -26,7 +26,9 @@ func TestRowsThatGoUnnamed(t *testing.T) {
 		"cascade": {"PRAGMA foreign_keys = ON; DELETE FROM p WHERE id = " +
 			"1", []string{`delete t {"id":1} from {"id":1,"p":1}`, `delete p {"id":1} from {"id":1}`}, ""},
 		"cascade of an update": {"PRAGMA foreign_keys = ON; UPDATE p SET id = 3 WHERE id = 1",
-			[]string{`update t {"id":1} from {"id":1,"p":1} to {"id":1,"p":3}`, `delete p {"id":1} from {"id":1}`, `create p {"id":3} to {"id":3}`}, ""},
+			[]string{`update t {"id":1} from {"id":1,"p":1} to {"id":1,"p":3}`,
+				`delete p {"id":1} from {"id":1}`, `create p {"id":3} to {"id":3}`},
+			""},
 		"dropped": {"DROP TABLE t", nil, "was dropped or has another name now"},
 		"renamed": {"ALTER TABLE t RENAME TO " +
 			"u", []string{`snapshot u {"id":1} to {"id":1,"p":1}`, `snapshot u {"id":2} to {"id":2,"p":2}`}, "was " +

@@ -1,17 +1,13 @@
-// Package examples has the examples of the processors that are compiled in: for the page, for
+// Package examples has the examples of the processors that are compiled in, none in a minimal build: for the page, for
 // 'conduit plugins describe', and for the test that runs them.
 package examples
 
 import (
 	"bytes"
-	"embed"
 	"fmt"
 
 	"go.yaml.in/yaml/v3"
 )
-
-//go:embed *.yaml
-var files embed.FS
 
 // Example is a record, and the result of a processor. In its file, text is raw data, and an object is structured data.
 type Example struct {

@@ -10,8 +10,8 @@ import (
 	"github.com/expr-lang/expr/builtin"
 )
 
-// TestLanguage compares the functions in the description with those that expressions have, and compiles the texts between
-// back quotes.
+// TestLanguage compares the functions in the description with those that expressions have, and compiles the texts
+// between back quotes.
 func TestLanguage(t *testing.T) {
 	described := map[string]bool{"text": true}
 	var functions string
@@ -28,8 +28,10 @@ func TestLanguage(t *testing.T) {
 			t.Errorf("%s is not described", name)
 		}
 	}
-	sample := strings.NewReplacer("list", "after.list", "(s", "(after.s", ", old, new", `, "a", "b"`, ", by", `, ","`, ", part", `, "a"`, ", p)", `, "a")`,
-		", n)", ", 2)", "(n", "(2", "(a, b)", "(1, 2)", "(a", "(1", "(o", "(after", ", name", `, "a"`, "(v", "(after", ", layout, zone", `, "2006-01-02", "UTC"`,
+	sample := strings.NewReplacer("list", "after.list", "(s", "(after.s",
+		", old, new", `, "a", "b"`, ", by", `, ","`, ", part", `, "a"`, ", p)", `, "a")`,
+		", n)", ", 2)", "(n", "(2", "(a, b)", "(1, 2)", "(a", "(1", "(o", "(after",
+		", name", `, "a"`, "(v", "(after", ", layout, zone", `, "2006-01-02", "UTC"`,
 		"(d)", `(duration("1h"))`)
 	for _, m := range regexp.MustCompile("`([a-zA-Z0-9]+\\([^`]*\\))`").FindAllStringSubmatch(functions, -1) {
 		expression := sample.Replace(m[1])

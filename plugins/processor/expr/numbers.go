@@ -15,9 +15,9 @@ import (
 	"github.com/expr-lang/expr/vm/runtime"
 )
 
-// A number that a float64 would change is a json.Number, which no operator of expressions knows: an expression that computes with
-// one, or orders it, fails. Only then is it compiled again, with checks around operators and functions, and evaluated so. All
-// other expressions cost no more than without such numbers.
+// A number that a float64 would change is a json.Number, which no operator of expressions knows: an expression that
+// computes with one, or orders it, fails. Only then is it compiled again, with checks around operators and functions,
+// and evaluated so. All other expressions cost no more than without such numbers.
 
 // hasNumbers reports whether a value that expressions see has a number that is kept as text.
 func hasNumbers(v any, depth int) bool {
@@ -133,8 +133,8 @@ func (p numbers) arguments(function string, all []ast.Node) {
 	}
 }
 
-// rounded returns the float64 that is next to a number that is kept as text, and other values as they are. Of a list it does so with
-// each element.
+// rounded returns the float64 that is next to a number that is kept as text, and other values as they are. Of a list
+// it does so with each element.
 func rounded(args ...any) (any, error) {
 	switch v := args[0].(type) {
 	case json.Number:
@@ -182,7 +182,8 @@ func compareNumbers(a, b any) (order int, ok bool) {
 	return x.Cmp(y), true
 }
 
-// exactly returns a number with more digits than numbers that differ have in common, except for texts with more than 150.
+// exactly returns a number with more digits than numbers that differ have in common, except for texts with more than
+// 150.
 func exactly(v any) (*big.Float, bool) {
 	x := new(big.Float).SetPrec(512)
 	switch v := v.(type) {

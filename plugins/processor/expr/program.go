@@ -71,7 +71,8 @@ func (e *environment) compile(in source, expression string, options ...lang.Opti
 	uses := &namesUsed{used: e.used}
 	options = append(options, e.boundFunctions()...)
 	compile := func(further ...lang.Option) (*vm.Program, error) {
-		return lang.Compile(expression, append(append([]lang.Option{lang.Env(names), lang.MaxNodes(maxNodes)}, further...), options...)...)
+		return lang.Compile(expression,
+			append(append([]lang.Option{lang.Env(names), lang.MaxNodes(maxNodes)}, further...), options...)...)
 	}
 	options = append([]lang.Option{
 		lang.Patch(countSteps{}), lang.Patch(uses), lang.Patch(bound{map[ast.Node]bool{}}),
@@ -287,7 +288,8 @@ func own(v any, depth int) (any, error) {
 	switch v := v.(type) {
 	case int:
 		return int64(v), nil
-	case nil, bool, string, int8, int16, int32, int64, uint, uint8, uint16, uint32, uint64, float32, float64, json.Number, time.Time, time.Duration:
+	case nil, bool, string, int8, int16, int32, int64, uint, uint8, uint16,
+		uint32, uint64, float32, float64, json.Number, time.Time, time.Duration:
 		return v, nil
 	case []byte:
 		return append([]byte{}, v...), nil

@@ -92,8 +92,8 @@ func (r *runtime) defineEncoding(b *bounds) error {
 	return errors.Join(b.err, r.vm.Set("TextDecoder", decoders), r.vm.Set("TextEncoder", encoders))
 }
 
-// encodeInto writes as many whole characters of text as into has space for, and returns how many units of UTF-16 it read and
-// how many bytes it wrote.
+// encodeInto writes as many whole characters of text as into has space for, and returns how many units of UTF-16 it
+// read and how many bytes it wrote.
 func encodeInto(text string, into []byte) (read, written int) {
 	for i, r := range text {
 		size := len(string(r))
@@ -117,7 +117,8 @@ func (b *bounds) class(name string, construct func(goja.ConstructorCall) any) (c
 	}).(*goja.Object)
 	b.keep(constructor.DefineDataProperty("name", b.vm.ToValue(name), goja.FLAG_FALSE, goja.FLAG_TRUE, goja.FLAG_FALSE))
 	prototype = constructor.Get("prototype").(*goja.Object)
-	b.keep(prototype.DefineDataPropertySymbol(goja.SymToStringTag, b.vm.ToValue(name), goja.FLAG_FALSE, goja.FLAG_TRUE, goja.FLAG_FALSE))
+	b.keep(prototype.DefineDataPropertySymbol(goja.SymToStringTag,
+		b.vm.ToValue(name), goja.FLAG_FALSE, goja.FLAG_TRUE, goja.FLAG_FALSE))
 	return constructor, prototype
 }
 
@@ -148,9 +149,11 @@ func (b *bounds) newDecoder(label, options goja.Value) *textDecoder {
 	if !goja.IsUndefined(label) {
 		name = b.textOf(label).String()
 	}
-	d := &textDecoder{encoding: charset.Standard(name), fatal: b.option(options, "fatal"), ignoreBOM: b.option(options, "ignoreBOM")}
+	d := &textDecoder{encoding: charset.Standard(name),
+		fatal: b.option(options, "fatal"), ignoreBOM: b.option(options, "ignoreBOM")}
 	if d.encoding == nil {
-		b.throw(fmt.Sprintf("the encoding %.50q is not known: there are utf-8, utf-16le, utf-16be and those of one byte a character, such as windows-1252", name))
+		b.throw(fmt.Sprintf("the encoding %.50q is not known: there are utf-8, utf-16le, utf-16be and those of one byte a character, such as windows-1252",
+			name))
 	}
 	return d
 }

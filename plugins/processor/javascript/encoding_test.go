@@ -12,7 +12,8 @@ import (
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
-// Expressions and their results; an error where it begins with TypeError or RangeError. raw is the record's raw payload, "Zoë".
+// Expressions and their results; an error where it begins with TypeError or RangeError. raw is the record's raw
+// payload, "Zoë".
 var encodings = map[string]string{
 	`raw.text()`:                                   "Zoë",
 	`RawData("ü€😀").text()`:                        "ü€😀",
@@ -67,8 +68,8 @@ func TestEncodings(t *testing.T) {
 	})
 }
 
-// evaluate evaluates expressions in one script, after a declaration, and compares their texts with those that are wanted, or
-// their error with one that has Error in it.
+// evaluate evaluates expressions in one script, after a declaration, and compares their texts with those that are
+// wanted, or their error with one that has Error in it.
 func evaluate(t *testing.T, declaration string, expressions map[string]string, newRecord func() record.Record) {
 	t.Helper()
 	all := slices.Sorted(maps.Keys(expressions))
@@ -76,7 +77,9 @@ func evaluate(t *testing.T, declaration string, expressions map[string]string, n
 	for _, expression := range all {
 		script += "rec => { const " + declaration + "; return " + expression + " },\n"
 	}
-	p := open(t, map[string]string{"script": script + "]\nfunction process(rec) { rec.Key = String(all[rec.Metadata.i](rec)); return rec }"}, nil)
+	p := open(t,
+		map[string]string{"script": script + "]\nfunction process(rec) { rec.Key = String(all[rec.Metadata.i](rec)); return rec }"},
+		nil)
 	for i, expression := range all {
 		r := newRecord()
 		r.Metadata = record.Metadata{{Key: "i", Value: strconv.Itoa(i)}}
@@ -84,7 +87,8 @@ func evaluate(t *testing.T, declaration string, expressions map[string]string, n
 		got, _ := r.Key.Raw()
 		want := expressions[expression]
 		failed := strings.Contains(want, "Error")
-		if failed && (f.Err == nil || !strings.Contains(f.Err.Error(), want)) || !failed && (f.Err != nil || string(got) != want) {
+		if failed && (f.Err == nil || !strings.Contains(f.Err.Error(),
+			want)) || !failed && (f.Err != nil || string(got) != want) {
 			t.Errorf("%s: %q, %v; want %s", expression, got, f.Err, want)
 		}
 	}

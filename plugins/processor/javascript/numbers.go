@@ -15,14 +15,15 @@ import (
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
-// exactNumber is a number that a double would change and that is no BigInt, as the script sees it: an object that keeps the
-// text, and is rounded where it is computed with.
+// exactNumber is a number that a double would change and that is no BigInt, as the script sees it: an object that
+// keeps the text, and is rounded where it is computed with.
 type exactNumber struct{ text string }
 
 // maxBigInt bounds the digits of a whole number that scripts see as a BigInt: to make one takes more than linear time.
 const maxBigInt = 1000
 
-// number returns a number of JSON as the script sees it: a number unless that would change it, then a BigInt if it is whole.
+// number returns a number of JSON as the script sees it: a number unless that would change it, then a BigInt if it is
+// whole.
 func (c *call) number(text string) goja.Value { return numberValue(c.vm, c.exact, text) }
 
 func numberValue(vm *goja.Runtime, prototype *goja.Object, text string) goja.Value {
@@ -118,8 +119,8 @@ func (b *bounds) unmarkExact(text string) string {
 	return strings.Join(parts, "")
 }
 
-// markNumbers returns JSON text in which texts stand for the numbers that a double would change, and whether there is one.
-// Text that is not JSON may be returned as other text that is not JSON.
+// markNumbers returns JSON text in which texts stand for the numbers that a double would change, and whether there is
+// one. Text that is not JSON may be returned as other text that is not JSON.
 func (b *bounds) markNumbers(text string) (marked string, changed bool) {
 	var out strings.Builder
 	done, quoted := 0, false

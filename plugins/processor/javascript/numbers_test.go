@@ -14,7 +14,8 @@ import (
 )
 
 func exact() map[string]any {
-	return map[string]any{"d": json.Number("12345678901234567890.12"), "i": int64(9007199254740993), "u": json.Number("18446744073709551615"), "huge": json.Number("1e400"),
+	return map[string]any{"d": json.Number("12345678901234567890.12"), "i": int64(9007199254740993),
+		"u": json.Number("18446744073709551615"), "huge": json.Number("1e400"),
 		"l": []any{json.Number("0.1234567890123456789"), int64(-1152921504606846976)}, "n": int64(7), "f": 1.5}
 }
 
@@ -77,12 +78,14 @@ var exactNumbers = map[string]string{
 }
 
 func TestNumbersThatADoubleWouldChange(t *testing.T) {
-	evaluate(t, "a = rec.Payload.After", exactNumbers, func() record.Record { return record.Record{After: record.Structured(exact())} })
+	evaluate(t, "a = rec.Payload.After", exactNumbers,
+		func() record.Record { return record.Record{After: record.Structured(exact())} })
 }
 
 func TestBigIntsOfScripts(t *testing.T) {
 	for expression, want := range map[string]any{
-		"5n": int64(5), "-(2n ** 63n)": int64(math.MinInt64), "2n ** 64n": json.Number("18446744073709551616"), "Object(7n)": int64(7), "[3n]": []any{int64(3)},
+		"5n": int64(5), "-(2n ** 63n)": int64(math.MinInt64),
+		"2n ** 64n": json.Number("18446744073709551616"), "Object(7n)": int64(7), "[3n]": []any{int64(3)},
 	} {
 		f, r := process(t, "function process(rec) { rec.Key = {v: "+expression+"}; return rec }", record.Record{})
 		m, _ := r.Key.Structured()

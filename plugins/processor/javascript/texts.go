@@ -183,7 +183,8 @@ func (b *bounds) stringifies(json *goja.Object) {
 		if gap := c.Argument(2); isNothing(gap) {
 			s.indent = 0
 		}
-		text := raw(goja.FunctionCall{This: c.This, Arguments: []goja.Value{c.Argument(0), b.vm.ToValue(s.replace), c.Argument(2)}})
+		text := raw(goja.FunctionCall{This: c.This,
+			Arguments: []goja.Value{c.Argument(0), b.vm.ToValue(s.replace), c.Argument(2)}})
 		if s.exact {
 			return b.vm.ToValue(b.unmarkExact(text.String()))
 		}

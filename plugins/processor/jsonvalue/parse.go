@@ -17,9 +17,9 @@ import (
 // maxDepth bounds the nesting of arrays and objects.
 const maxDepth = 1000
 
-// Parse returns the value that b holds: nil, bool, string, []any or map[string]any of
-// these, or a number. Numbers are float64, as JSON has no others, unless that would change them: then an integer is int64,
-// and any other number json.Number, as record.Number has it. Text that is not Unicode is an error.
+// Parse returns the value that b holds: nil, bool, string, []any or map[string]any of these, or a number. Numbers are
+// float64, as JSON has no others, unless that would change them: then an integer is int64, and any other number
+// json.Number, as record.Number has it. Text that is not Unicode is an error.
 func Parse(b []byte) (any, error) { return ParseWithin(b, maxMemory) }
 
 // maxMemory bounds the memory of the values that Parse makes, in bytes.

@@ -104,8 +104,8 @@ func (f Format) object(data record.Data) record.Data {
 	return record.Structured(map[string]any{f.RawKey: b})
 }
 
-// toDoubles makes the integers in v, an object or a list, doubles unless that changes them: JSON has one type for numbers, and a
-// field must not have another type in the schema whenever its number happens to be whole.
+// toDoubles makes the integers in v, an object or a list, doubles unless that changes them: JSON has one type for
+// numbers, and a field must not have another type in the schema whenever its number happens to be whole.
 func toDoubles(v any) {
 	double := func(v any) any {
 		if n, ok := v.(int64); ok && n >= -1<<53 && n <= 1<<53 {

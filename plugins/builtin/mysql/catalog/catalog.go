@@ -110,9 +110,11 @@ func missing(ctx context.Context, db *sql.DB, p Pattern) error {
 	kind := ""
 	err := sqldb.EachRow(ctx, db, kindQuery, func(rows *sql.Rows) error { return rows.Scan(&kind) }, p.Schema, p.Name)
 	if err == nil && kind != "" {
-		return fmt.Errorf("cannot read table %s of database %s: it is of the type %s, which has no changes of its own: name the tables that its rows come from", p.Name, p.Schema, kind)
+		return fmt.Errorf("cannot read table %s of database %s: it is of the type %s, which has no changes of its own: name the tables that its rows come from",
+			p.Name, p.Schema, kind)
 	}
-	return fmt.Errorf("cannot find table %s in database %s: there is none of that name, or the user may not read it: GRANT SELECT ON %s.* TO the user", p.Name, p.Schema, Quote(p.Schema))
+	return fmt.Errorf("cannot find table %s in database %s: there is none of that name, or the user may not read it: GRANT SELECT ON %s.* TO the user",
+		p.Name, p.Schema, Quote(p.Schema))
 }
 
 func tablesOf(ctx context.Context, db *sql.DB, schema string) (all []*Table, err error) {

@@ -40,7 +40,8 @@ func (t *Table) Complete(ctx context.Context, logged *binlog.Table, charsets *Ch
 		}
 	}
 	if logged.Named {
-		return slices.DeleteFunc(slices.Clone(logged.Key), func(k int) bool { return t.isOfSystem(logged.Columns[k].Name) }), nil
+		return slices.DeleteFunc(slices.Clone(logged.Key), func(k int) bool { return t.isOfSystem(logged.Columns[k].Name) }),
+			nil
 	}
 	for _, k := range t.Key {
 		keys = append(keys, slices.IndexFunc(logged.Columns, func(c binlog.Column) bool { return c.Name == k }))

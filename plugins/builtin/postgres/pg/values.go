@@ -78,11 +78,13 @@ func Decode(oid uint32, text []byte) any {
 	return string(text)
 }
 
-// decodeJSON returns what JSON is: an object, a list, a number or a boolean. JSON of a text or of null stays the text that it is, with
-// its quotes, so that it is told from a column that is NULL and is JSON for whoever writes it to such a column.
+// decodeJSON returns what JSON is: an object, a list, a number or a boolean. JSON of a text or of null stays the text
+// that it is, with its quotes, so that it is told from a column that is NULL and is JSON for whoever writes it to
+// such a column.
 func decodeJSON(text []byte) any {
 	var d record.Data
-	if first := bytes.TrimLeft(text, " \t\r\n"); len(first) == 0 || first[0] == '"' || first[0] == 'n' || !json.Valid(text) {
+	if first := bytes.TrimLeft(text,
+		" \t\r\n"); len(first) == 0 || first[0] == '"' || first[0] == 'n' || !json.Valid(text) {
 		return string(text)
 	}
 	if d.UnmarshalJSON(append(append([]byte(`{"v":`), text...), '}')) != nil {

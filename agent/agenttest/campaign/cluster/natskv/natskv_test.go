@@ -136,7 +136,8 @@ func TestSmallMessages(t *testing.T) {
 	}, func() string { return last })
 }
 
-// TestServersThatCannotKeepTheStream asks servers for a stream that they are not set up for: the error names the remedy.
+// TestServersThatCannotKeepTheStream asks servers for a stream that they are not set up for: the error names the
+// remedy.
 func TestServersThatCannotKeepTheStream(t *testing.T) {
 	load.Parallel(t, 2*load.Server)
 	for name, c := range map[string]struct {
@@ -144,7 +145,8 @@ func TestServersThatCannotKeepTheStream(t *testing.T) {
 		lines             []string
 		wants             string
 	}{
-		"one server":   {1, 3, nil, "cluster.nats.replicas is 3; set cluster.nats.replicas to 1, or connect to a cluster of 3 servers"},
+		"one server": {1, 3, nil,
+			"cluster.nats.replicas is 3; set cluster.nats.replicas to 1, or connect to a cluster of 3 servers"},
 		"two servers":  {2, 3, nil, "cluster.nats.replicas is 3; start as many servers with JetStream, or set fewer"},
 		"no JetStream": {1, 1, []string{"jetstream: disabled"}, "start the server with --jetstream"},
 	} {

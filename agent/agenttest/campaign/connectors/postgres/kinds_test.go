@@ -18,7 +18,8 @@ var relationKinds = []struct {
 }{
 	{name: "ordinary", schema: "CREATE TABLE r (id int PRIMARY KEY, x int); INSERT INTO r VALUES (1, " +
 		"1)", program: "UPDATE r SET x = 2; DELETE FROM r",
-		rows: []string{`snapshot r {"id":1} to {"id":1,"x":1}`}, changes: []string{`update r {"id":1} to {"id":1,"x":2}`, `delete r {"id":1} from {"id":1}`}},
+		rows:    []string{`snapshot r {"id":1} to {"id":1,"x":1}`},
+		changes: []string{`update r {"id":1} to {"id":1,"x":2}`, `delete r {"id":1} from {"id":1}`}},
 	{name: "generated column", schema: "CREATE TABLE r (id int PRIMARY KEY, g int GENERATED ALWAYS AS (id * 2) " +
 		"STORED); INSERT INTO r VALUES (1)", program: "INSERT INTO r VALUES (2)",
 		rows: []string{`snapshot r {"id":1} to {"id":1}`}, changes: []string{`create r {"id":2} to {"id":2}`}},
@@ -44,16 +45,18 @@ var relationKinds = []struct {
 		"PARTITION OF r_2 FOR VALUES FROM (10) TO (20); INSERT INTO r VALUES (1), (11)",
 		program: "UPDATE r SET id = 12 WHERE id = 1; CREATE TABLE r_4 PARTITION OF r FOR VALUES FROM (20) TO (30); " +
 			"INSERT INTO r VALUES (21); DELETE FROM r_3 WHERE id = 11",
-		rows:    []string{`snapshot r {"id":1} to {"id":1}`, `snapshot r {"id":11} to {"id":11}`},
-		changes: []string{`delete r {"id":1} from {"id":1}`, `create r {"id":12} to {"id":12}`, `create r {"id":21} to {"id":21}`, `delete r {"id":11} from {"id":11}`}},
+		rows: []string{`snapshot r {"id":1} to {"id":1}`, `snapshot r {"id":11} to {"id":11}`},
+		changes: []string{`delete r {"id":1} from {"id":1}`, `create r {"id":12} to {"id":12}`,
+			`create r {"id":21} to {"id":21}`, `delete r {"id":11} from {"id":11}`}},
 	{name: "partitions that are published as such", schema: "CREATE TABLE r (id int PRIMARY KEY, x int) PARTITION " +
 		"BY RANGE (id); CREATE TABLE r_1 (x int, id int PRIMARY KEY); " +
 		"ALTER TABLE r ATTACH PARTITION r_1 FOR VALUES FROM (0) TO (10); INSERT INTO r VALUES (1, " +
 		"1)", publication: "CREATE PUBLICATION %s FOR ALL TABLES",
 		program: "UPDATE r SET x = 2; CREATE TABLE r_2 PARTITION OF r FOR VALUES FROM (10) TO (20); INSERT INTO r " +
 			"VALUES (11, 3); DELETE FROM r WHERE id = 1",
-		rows:    []string{`snapshot r {"id":1} to {"id":1,"x":1}`},
-		changes: []string{`update r {"id":1} to {"id":1,"x":2}`, `create r {"id":11} to {"id":11,"x":3}`, `delete r {"id":1} from {"id":1}`}},
+		rows: []string{`snapshot r {"id":1} to {"id":1,"x":1}`},
+		changes: []string{`update r {"id":1} to {"id":1,"x":2}`,
+			`create r {"id":11} to {"id":11,"x":3}`, `delete r {"id":1} from {"id":1}`}},
 	{name: "partitioned table in a publication of partitions", schema: "CREATE TABLE r (id int PRIMARY KEY) " +
 		"PARTITION BY RANGE (id); CREATE TABLE r_1 PARTITION OF r DEFAULT; INSERT INTO r VALUES (1)",
 		publication: "CREATE PUBLICATION %s FOR TABLE r", program: "INSERT INTO r VALUES (2)",
@@ -64,13 +67,16 @@ var relationKinds = []struct {
 		"CREATE FOREIGN TABLE r_f PARTITION OF r FOR VALUES FROM (20) TO (30) SERVER files OPTIONS (program 'echo " +
 		"25'); INSERT INTO r VALUES (1)",
 		program: "INSERT INTO r VALUES " +
-			"(2)", rows: []string{`snapshot r null to {"id":1}`}, changes: []string{`create r null to {"id":2}`}, left: "public.r_f"},
+			"(2)", rows: []string{`snapshot r null to {"id":1}`},
+		changes: []string{`create r null to {"id":2}`}, left: "public.r_f"},
 	{name: "inherited", schema: "CREATE TABLE r (id int PRIMARY KEY); CREATE TABLE s (PRIMARY KEY (id)) INHERITS " +
 		"(r); INSERT INTO r VALUES (1); INSERT INTO s VALUES (2)", program: "INSERT INTO s VALUES (3)",
-		rows: []string{`snapshot r {"id":1} to {"id":1}`, `snapshot s {"id":2} to {"id":2}`}, changes: []string{`create s {"id":3} to {"id":3}`}},
+		rows:    []string{`snapshot r {"id":1} to {"id":1}`, `snapshot s {"id":2} to {"id":2}`},
+		changes: []string{`create s {"id":3} to {"id":3}`}},
 	{name: "view", schema: "CREATE TABLE t (id int PRIMARY KEY); CREATE VIEW r AS SELECT id FROM t; INSERT INTO r " +
 		"VALUES (1)", program: "INSERT INTO r VALUES (2)",
-		rows: []string{`snapshot t {"id":1} to {"id":1}`}, changes: []string{`create t {"id":2} to {"id":2}`}, named: "it is a view"},
+		rows:    []string{`snapshot t {"id":1} to {"id":1}`},
+		changes: []string{`create t {"id":2} to {"id":2}`}, named: "it is a view"},
 	{name: "materialized view", schema: "CREATE MATERIALIZED VIEW r AS SELECT 1 AS id", program: "REFRESH " +
 		"MATERIALIZED VIEW r", named: "it is a materialized view"},
 	{name: "sequence", schema: "CREATE SEQUENCE r", program: "SELECT nextval('r')", named: "it is a sequence"},
@@ -79,7 +85,8 @@ var relationKinds = []struct {
 		program: "SELECT * FROM r", named: "it is a foreign table"},
 	{name: "partition", schema: "CREATE TABLE p (id int PRIMARY KEY) PARTITION BY RANGE (id); CREATE TABLE r " +
 		"PARTITION OF p DEFAULT; INSERT INTO r VALUES (1)", program: "INSERT INTO r VALUES (2)",
-		rows: []string{`snapshot p {"id":1} to {"id":1}`}, changes: []string{`create p {"id":2} to {"id":2}`}, named: "it is a partition: name the partitioned table p"},
+		rows: []string{`snapshot p {"id":1} to {"id":1}`}, changes: []string{`create p {"id":2} to {"id":2}`},
+		named: "it is a partition: name the partitioned table p"},
 	{name: "unlogged", schema: "CREATE UNLOGGED TABLE r (id int PRIMARY KEY); INSERT INTO r VALUES " +
 		"(1)", program: "INSERT INTO r VALUES (2)", named: "unlogged or temporary"},
 	{name: "nothing", schema: "SELECT 1", program: "SELECT 1", named: "there is none of that name"},
@@ -130,7 +137,8 @@ func kinds(w *world) {
 			if k.named == "" {
 				return
 			}
-			if err := w.newSource(w.db+":source").TryOpen(w.settings("r"), nil); err == nil || !strings.Contains(err.Error(), k.named) {
+			if err := w.newSource(w.db+":source").TryOpen(w.settings("r"),
+				nil); err == nil || !strings.Contains(err.Error(), k.named) {
 				w.Errorf("by its name: got %v, want %q", err, k.named)
 			}
 		})

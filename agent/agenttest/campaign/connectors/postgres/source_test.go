@@ -40,7 +40,8 @@ func TestSource(t *testing.T) {
 				"Lifecycle": lifecycle, "Hidden": hidden, "Reconnect": reconnect, "KeyChange": keyChange, "Confirms": confirms, "Rights": rights,
 				"Failover": failover, "AnotherServer": anotherServer, "ResumeChanges": resumeChanges, "Never": never,
 				"ProgramsGoOnWriting": programsGoOnWriting, "Keyless": keyless, "KeyDropped": keyDropped,
-				"Upgraded": upgraded, "Inherited": inherited, "IncompleteRows": incompleteRows, "IdentityIndex": identityIndex, "RowSecurity": rowSecurity, "Unlogged": unlogged, "Kinds": kinds,
+				"Upgraded": upgraded, "Inherited": inherited, "IncompleteRows": incompleteRows,
+				"IdentityIndex": identityIndex, "RowSecurity": rowSecurity, "Unlogged": unlogged, "Kinds": kinds,
 			} {
 				t.Run(name, func(t *testing.T) {
 					t.Parallel()
@@ -210,7 +211,8 @@ func identityIndex(w *world) {
 	s := w.open(w.settings("t"), nil)
 	s.Want(`snapshot t {"mail":"a"} to {"id":1,"mail":"a"}`)
 	w.exec("UPDATE t SET id = 2; UPDATE t SET mail = 'b'; DELETE FROM t")
-	s.Want(`update t {"mail":"a"} to {"id":2,"mail":"a"}`, `delete t {"mail":"a"} from {"mail":"a"}`, `create t {"mail":"b"} to {"id":2,"mail":"b"}`, `delete t {"mail":"b"} from {"mail":"b"}`)
+	s.Want(`update t {"mail":"a"} to {"id":2,"mail":"a"}`, `delete t {"mail":"a"} from {"mail":"a"}`,
+		`create t {"mail":"b"} to {"id":2,"mail":"b"}`, `delete t {"mail":"b"} from {"mail":"b"}`)
 }
 
 // unlogged has rows go and come without a change of a row: the source warns of each.
@@ -225,7 +227,9 @@ func unlogged(w *world) {
 			w.Log(log.String())
 		}
 	})
-	s.Ctx = sdk.WithEnv(s.Ctx, &sdk.Env{ConnectorID: w.db + ":source", Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
+	s.Ctx = sdk.WithEnv(s.Ctx,
+		&sdk.Env{ConnectorID: w.db + ":source",
+			Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
 	if err := s.TryOpen(w.settings("t,gon*,p"), nil); err != nil {
 		w.Fatal(err)
 	}
@@ -244,7 +248,9 @@ func unlogged(w *world) {
 	w.exec(fmt.Sprintf("ALTER PUBLICATION %s SET (publish = 'insert, update, "+
 		"delete')", w.db)) // as versions before made it
 	s = w.newSource(w.db + ":source")
-	s.Ctx = sdk.WithEnv(s.Ctx, &sdk.Env{ConnectorID: w.db + ":source", Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
+	s.Ctx = sdk.WithEnv(s.Ctx,
+		&sdk.Env{ConnectorID: w.db + ":source",
+			Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
 	if err := s.TryOpen(w.settings("t,gon*,p"), nil); err != nil {
 		w.Fatal(err)
 	}

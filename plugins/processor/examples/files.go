@@ -1,0 +1,8 @@
+//go:build !minimal
+
+package examples
+
+import "embed"
+
+//go:embed *.yaml
+var files embed.FS
