@@ -149,7 +149,7 @@ var campaigns = []Campaign{
 		About: "A simulation of the cluster protocol."},
 	{Name: "shared-letters", Dir: "agent/cluster/letters", Run: "^TestFaults$", Full: []string{"-seeds=5", "-owners=12"},
 		FullOnly: true,
-		About:    "Dead letters of a cluster, with faults of its store."},
+		About:    "Dead letters of a cluster, with faults in its store."},
 	{Name: "claims-nats", Dir: module + "/cluster/natskv",
 		About:    "Claims in NATS are linearizable, survive restarts and need few rights.",
 		Full:     []string{"-pipelines=10000", "-servers=3", "-rest=20s"},
