@@ -12,7 +12,7 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// writeFile puts p into the pipeline file of its owner in place of the declaration there, and has the file read.
+// writeFile puts p into the pipeline file of the owner in place of the declaration there, and has the file read.
 // The file is replaced at once, so that nobody sees it half written.
 func (a *Agent) writeFile(ctx context.Context, owner spec.Owner, p *spec.Pipeline) error {
 	path := filepath.Join(a.options.Config.Pipelines.Path, filepath.FromSlash(owner.Path))

@@ -47,7 +47,7 @@ type Server struct {
 	// Plan returns what the pipeline files, with those of the request saved among them, would
 	// change, without changing anything. nil: it cannot be asked for.
 	Plan func(ctx context.Context, request rest.PlanRequest) (*rest.Plan, error)
-	// WriteFile puts p into the file of its owner in place of the declaration there, and returns when desired
+	// WriteFile puts p into the file of the owner in place of the declaration there, and returns when desired
 	// state is in line with the file, or why the file is unchanged. nil: files cannot be written.
 	WriteFile func(ctx context.Context, owner spec.Owner, p *spec.Pipeline) error
 	// DryRun returns what the processors of a pipeline make of records. nil: it cannot be

@@ -17,7 +17,7 @@ import (
 // History lists and compares the revisions of pipelines, and restores them.
 type History struct {
 	Base
-	// WriteFile puts p into the file of its owner in place of the declaration there, and returns when desired
+	// WriteFile puts p into the file of the owner in place of the declaration there, and returns when desired
 	// state is in line with the file, or why the file is unchanged. nil: files cannot be written.
 	WriteFile func(ctx context.Context, owner spec.Owner, p *spec.Pipeline) error
 }

@@ -16,7 +16,7 @@ import (
 // repeated. That is a commit interval of 50 ms plus the duration of a commit on a busy disk.
 const repeatBound = 30 * time.Second
 
-// killsOfOne is the number of kills of one agent, which keeps all its output until the end. Larger runs use several
+// killsOfOne is how often one agent is killed, which keeps all its output until the end. Larger runs use several
 // agents, some at the same time.
 const killsOfOne = 250
 

@@ -107,7 +107,7 @@ func TestFileDestination(t *testing.T) {
 	})
 }
 
-// TestFilesDestination writes files by a template, of which some are open at a time, and which are rotated. Order is
+// TestFilesDestination writes files by a template. Not all are open at a time, and they are rotated. Order is
 // promised within each file.
 func TestFilesDestination(t *testing.T) {
 	load.Parallel(t, load.Agent)

@@ -18,7 +18,7 @@ type Campaign struct {
 	Full  []string // flags of the full run; without them tests have the sizes of the gate
 
 	// Subjects are the code under test: packages, with "/..." those below as well, or patterns of files. The gate runs
-	// the campaign when a subject or one of its imports changes.
+	// the campaign when a subject or a package that it imports changes.
 	Subjects []string
 	Always   bool // the gate runs it after each change
 	Release  bool // it builds a release, again and again: the gate runs it only when a subject is known to have changed

@@ -2,7 +2,7 @@ package mysql_test
 
 import "github.com/conduit-agent/conduit/plugins/plugintest/wait"
 
-// relationKinds are the kinds of relations of MariaDB, with a program that changes one, and the records of its snapshot
+// relationKinds are the kinds of relations of MariaDB, with a program that changes one, and the records from the snapshot
 // and of the program. Snapshot and changes are of the same tables and columns.
 var relationKinds = []struct {
 	name, schema, program string

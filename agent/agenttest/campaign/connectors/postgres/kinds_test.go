@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// relationKinds are the kinds of relations, with a program that changes one, and the records of its snapshot and of the
+// relationKinds are the kinds of relations, with a program that changes one, and the records from the snapshot and of the
 // program. Snapshot and changes are of the same tables, rows and columns. publication is a publication of another role;
 // nothing: the source makes it. named is the error when tables names the relation r; left the relations left out.
 var relationKinds = []struct {
