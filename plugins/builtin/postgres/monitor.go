@@ -92,7 +92,8 @@ func (m *monitor) report() progress.Report {
 			r.Snapshots = append(r.Snapshots, progress.Snapshot{Of: p.of, Rows: p.rows.Load(), Total: p.total, Resumed: p.resumed, StartedAt: p.started})
 		}
 	}
-	r.Warn(m.lost, m.slot, m.tables, m.omits, m.unmatched)
+	r.Warn(m.lost, m.slot, m.tables, m.omits)
+	r.Nothing = m.unmatched
 	r.Skipped = m.skips.List()
 	return r
 }
