@@ -13,17 +13,16 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/conduit-agent/conduit/agent/catalog"
+	"github.com/conduit-agent/conduit/agent/cluster/member"
 	"github.com/conduit-agent/conduit/agent/config"
-	"github.com/conduit-agent/conduit/agent/deadletters"
+	"github.com/conduit-agent/conduit/agent/deadletter"
 	"github.com/conduit-agent/conduit/agent/delivery"
 	"github.com/conduit-agent/conduit/agent/engine"
 	"github.com/conduit-agent/conduit/agent/engine/commit"
 	"github.com/conduit-agent/conduit/agent/engine/measure"
 	"github.com/conduit-agent/conduit/agent/host"
-	"github.com/conduit-agent/conduit/agent/membership"
 	"github.com/conduit-agent/conduit/agent/notification"
 	"github.com/conduit-agent/conduit/agent/reference"
-	"github.com/conduit-agent/conduit/agent/replay"
 	"github.com/conduit-agent/conduit/agent/runner"
 	"github.com/conduit-agent/conduit/agent/store"
 	"github.com/conduit-agent/conduit/agent/telemetry"
@@ -62,10 +61,10 @@ type Agent struct {
 	Delivery  *delivery.Watch
 
 	options     Options
-	deadLetters *deadletters.Store
-	letters     membership.DeadLetters // deadLetters, and in a cluster those of all members
-	replays     *replay.Replays
-	cluster     *membership.Membership // nil for an agent that is alone
+	deadLetters *deadletter.Store
+	letters     member.DeadLetters // deadLetters, and in a cluster those of all members
+	replays     *deadletter.Replays
+	cluster     *member.Membership // nil for an agent that is alone
 	references  *reference.Resolver
 	taps        engine.TapPoints
 	logs        *telemetry.LogTail
@@ -94,7 +93,7 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil || db == nil {
 		return err
 	}
-	registry, err := schemaRegistry(o.Config.Schemas, membership.Schemas(o.Config.Cluster, db.Schemas()))
+	registry, err := schemaRegistry(o.Config.Schemas, member.Schemas(o.Config.Cluster, db.Schemas()))
 	if err != nil {
 		return errors.Join(err, db.Close())
 	}

@@ -12,19 +12,17 @@ import (
 
 	"github.com/conduit-agent/conduit/agent/access"
 	"github.com/conduit-agent/conduit/agent/catalog"
-	"github.com/conduit-agent/conduit/agent/deadletters"
+	"github.com/conduit-agent/conduit/agent/cluster/member"
+	"github.com/conduit-agent/conduit/agent/deadletter"
 	"github.com/conduit-agent/conduit/agent/dryrun"
 	"github.com/conduit-agent/conduit/agent/engine/backpressure"
-	"github.com/conduit-agent/conduit/agent/membership"
 	"github.com/conduit-agent/conduit/agent/planner"
 	"github.com/conduit-agent/conduit/agent/redact"
 	"github.com/conduit-agent/conduit/agent/reference"
 	"github.com/conduit-agent/conduit/agent/runner"
 	"github.com/conduit-agent/conduit/agent/store"
 	"github.com/conduit-agent/conduit/api"
-	"github.com/conduit-agent/conduit/api/cluster"
-	"github.com/conduit-agent/conduit/api/desired"
-	"github.com/conduit-agent/conduit/api/idempotency"
+	"github.com/conduit-agent/conduit/api/guard"
 	"github.com/conduit-agent/conduit/api/resource"
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/plugins/record"
@@ -34,13 +32,13 @@ import (
 )
 
 var (
-	_ desired.Store          = membership.Store{}
-	_ resource.Checkpoints   = membership.Store{}
-	_ cluster.Member         = membership.View{}
-	_ resource.Observed      = (*observed)(nil)
-	_ desired.Plugins        = pluginList{}
-	_ membership.DeadLetters = (*deadletters.Store)(nil)
-	_ idempotency.Answers    = (*store.DB)(nil)
+	_ resource.Store        = member.Store{}
+	_ resource.Checkpoints  = member.Store{}
+	_ resource.Member       = member.View{}
+	_ resource.Observed     = (*observed)(nil)
+	_ resource.KnownPlugins = pluginList{}
+	_ member.DeadLetters    = (*deadletter.Store)(nil)
+	_ guard.Answers         = (*store.DB)(nil)
 )
 
 // serveAPI listens, so that a failure to is the agent's failure to start, and returns
@@ -50,8 +48,8 @@ func (a *Agent) serveAPI() (func(ctx context.Context) error, error) {
 	if !c.Enabled {
 		return func(context.Context) error { return nil }, nil
 	}
-	declared := membership.Store{DB: a.Store, DeadLetters: a.letters, Membership: a.cluster}
-	view := membership.View{Membership: a.cluster}
+	declared := member.Store{DB: a.Store, DeadLetters: a.letters, Membership: a.cluster}
+	view := member.View{Membership: a.cluster}
 	server := &api.Server{
 		Desired:     declared,
 		Observed:    &observed{a, view},
@@ -173,7 +171,7 @@ func (a *Agent) reload(ctx context.Context, prune bool) error {
 // observed is what runs as the API sees it.
 type observed struct {
 	*Agent
-	membership.View
+	member.View
 }
 
 // State returns the state of a pipeline.
@@ -243,7 +241,7 @@ func (l pluginList) Check(ctx context.Context, typ spec.ConnectorType, plugin st
 		return err // it is there, and cannot do that
 	}
 	if err != nil {
-		return fmt.Errorf("%w: %w", desired.ErrPluginNotFound, err)
+		return fmt.Errorf("%w: %w", resource.ErrPluginNotFound, err)
 	}
 	var secrets redact.Redactor
 	if settings, err = l.resolve(ctx, settings, &secrets); err != nil {
@@ -260,7 +258,7 @@ func (l pluginList) Check(ctx context.Context, typ spec.ConnectorType, plugin st
 	all := catalog.Wrong(typ, params, settings)
 	var wrong []error
 	for _, s := range all[:min(len(all), maxProblems)] {
-		wrong = append(wrong, &desired.SettingError{Setting: s.Setting, Message: secrets.Text(s.Message)})
+		wrong = append(wrong, &resource.SettingError{Setting: s.Setting, Message: secrets.Text(s.Message)})
 	}
 	if more := len(all) - maxProblems; more > 0 {
 		wrong = append(wrong, fmt.Errorf("and %d more problems", more))
@@ -290,7 +288,7 @@ func (l pluginList) resolve(ctx context.Context, settings map[string]string, sec
 		path := strings.TrimPrefix(problem.Path, "/connectors/0/settings/")
 		name := schemas.UnescapePointer(path)
 		message := strings.TrimPrefix(problem.Message, fmt.Sprintf("setting %q of connector %q: ", name, ""))
-		wrong = append(wrong, &desired.SettingError{Setting: name, Message: message})
+		wrong = append(wrong, &resource.SettingError{Setting: name, Message: message})
 	}
 	return resolved, errors.Join(wrong...)
 }

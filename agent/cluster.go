@@ -1,14 +1,14 @@
 package agent
 
 import (
-	"github.com/conduit-agent/conduit/agent/membership"
+	"github.com/conduit-agent/conduit/agent/cluster/member"
 	"github.com/conduit-agent/conduit/spec"
 )
 
 // wireCluster makes the agent a member of the cluster that the settings name, if they do, and connects what members
 // have in the place of its own parts.
 func (a *Agent) wireCluster() error {
-	m, err := membership.New(membership.Needs{
+	m, err := member.New(member.Needs{
 		Settings:    a.options.Config.Cluster,
 		Version:     a.options.Version,
 		Log:         a.options.Log,

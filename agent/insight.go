@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/conduit-agent/conduit/agent/deadletters"
+	"github.com/conduit-agent/conduit/agent/deadletter"
 	"github.com/conduit-agent/conduit/agent/engine/backpressure"
 	"github.com/conduit-agent/conduit/agent/host"
 	"github.com/conduit-agent/conduit/agent/reference"
@@ -30,7 +30,7 @@ func (a *Agent) insight() resource.Insight {
 // describe returns what the agent says of itself.
 func (a *Agent) describe(context.Context) (rest.Agent, error) {
 	d := a.facts(cmp.Or(a.Store.InPlace(), a.Store.Fault()))
-	stored := host.Store(deadletters.PathOf(d.Store.Path), a.deadLetters.Fault())
+	stored := host.Store(deadletter.PathOf(d.Store.Path), a.deadLetters.Fault())
 	d.DeadLetters, d.Memory.Records = &stored, memory(a.Runner.Window.Shared)()
 	return d, nil
 }

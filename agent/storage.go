@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"context"
 
-	"github.com/conduit-agent/conduit/agent/deadletters"
+	"github.com/conduit-agent/conduit/agent/deadletter"
 	"github.com/conduit-agent/conduit/agent/sqlitefile"
 	"github.com/conduit-agent/conduit/agent/store"
 )
@@ -12,7 +12,7 @@ import (
 // storage is what the agent saves in: the store at path and the dead-letter store next to it.
 type storage struct {
 	store       *store.DB
-	deadLetters *deadletters.Store
+	deadLetters *deadletter.Store
 	path        string
 }
 

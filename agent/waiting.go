@@ -12,7 +12,6 @@ import (
 	"github.com/conduit-agent/conduit/agent/host"
 	"github.com/conduit-agent/conduit/agent/sqlitefile"
 	"github.com/conduit-agent/conduit/agent/store"
-	"github.com/conduit-agent/conduit/agent/store/restored"
 	"github.com/conduit-agent/conduit/api"
 	"github.com/conduit-agent/conduit/api/resource"
 	"github.com/conduit-agent/conduit/api/rest"
@@ -50,7 +49,7 @@ func sayAdopted(db *store.DB, o Options) {
 	}
 	o.Log.Warn("an earlier file was put in the place of the store: what sources delivered since is delivered again", "component", "agent", "sources", len(db.Adopted().Sources))
 	for _, c := range db.Adopted().Sources {
-		o.Log.Warn("source goes on after an earlier position", "component", "agent", "pipeline_id", c.PipelineID, "connector_id", c.ConnectorID, "position", restored.PositionText(c.Position))
+		o.Log.Warn("source goes on after an earlier position", "component", "agent", "pipeline_id", c.PipelineID, "connector_id", c.ConnectorID, "position", store.PositionText(c.Position))
 	}
 }
 

@@ -9,16 +9,15 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/agent/catalog"
+	"github.com/conduit-agent/conduit/agent/cluster/member"
 	"github.com/conduit-agent/conduit/agent/config"
-	"github.com/conduit-agent/conduit/agent/deadletters"
+	"github.com/conduit-agent/conduit/agent/deadletter"
 	"github.com/conduit-agent/conduit/agent/delivery"
 	"github.com/conduit-agent/conduit/agent/engine"
 	"github.com/conduit-agent/conduit/agent/engine/backpressure"
 	"github.com/conduit-agent/conduit/agent/engine/commit"
 	"github.com/conduit-agent/conduit/agent/host"
-	"github.com/conduit-agent/conduit/agent/membership"
 	"github.com/conduit-agent/conduit/agent/reference"
-	"github.com/conduit-agent/conduit/agent/replay"
 	"github.com/conduit-agent/conduit/agent/runner"
 	"github.com/conduit-agent/conduit/agent/store"
 	"github.com/conduit-agent/conduit/agent/telemetry"
@@ -43,10 +42,10 @@ func (a *Agent) wire() {
 	h := c.DB.History
 	a.Store.Retention = store.Retention{Age: h.MaxAge, Pipelines: h.MaxPipelines, Bytes: int64(h.MaxBytes)}
 	w := window(host.MemoryLimitOf(c.Memory.Limit))
-	a.deadLetters = &deadletters.Store{
-		Memory: func() deadletters.Memory { return w.Shared.Part(backpressure.DeadLetters).Holder() },
-		Path:   deadletters.PathOf(c.DB.SQLite.Path),
-		Limits: deadletters.Limits{Count: int64(c.DeadLetters.MaxCount), Bytes: int64(c.DeadLetters.MaxBytes), Age: c.DeadLetters.MaxAge},
+	a.deadLetters = &deadletter.Store{
+		Memory: func() deadletter.Memory { return w.Shared.Part(backpressure.DeadLetters).Holder() },
+		Path:   deadletter.PathOf(c.DB.SQLite.Path),
+		Limits: deadletter.Limits{Count: int64(c.DeadLetters.MaxCount), Bytes: int64(c.DeadLetters.MaxBytes), Age: c.DeadLetters.MaxAge},
 		Log:    log,
 	}
 	a.letters = a.deadLetters
@@ -79,8 +78,8 @@ func (a *Agent) wire() {
 		StateDir:         c.DB.SQLite.Path + ".processors",
 		Log:              log,
 	}
-	a.replays = &replay.Replays{
-		DeadLetters: deadletters.Unshared{Store: a.deadLetters},
+	a.replays = &deadletter.Replays{
+		DeadLetters: deadletter.Unshared{Store: a.deadLetters},
 		Store:       a.Store,
 		Declared:    a.Store.Get,
 		Assemble:    a.Runner.Assemble,
@@ -126,7 +125,7 @@ func (a *Agent) wireTelemetry() {
 		Loop:     a.Loop,
 		Runs:     a.Runner,
 		Silent:   func(id string) (time.Time, bool) { return a.silence.Of(id) },
-		Unplaced: func(id string) bool { return membership.View{Membership: a.cluster}.Unplaced(id) },
+		Unplaced: func(id string) bool { return member.View{Membership: a.cluster}.Unplaced(id) },
 		Log:      a.options.Log,
 	}
 	a.rates = &telemetry.Rates{Runs: a.Runner, Stages: a.Delivery.Stages}
@@ -163,7 +162,7 @@ func (s withState) DeletePipeline(ctx context.Context, id string) error {
 // checkpoints saves checkpoints once the dead letters that they cover are durable.
 type checkpoints struct {
 	store       commit.Store
-	deadLetters *deadletters.Store
+	deadLetters *deadletter.Store
 }
 
 // SaveCheckpoints implements commit.Store.
@@ -175,7 +174,7 @@ func (c checkpoints) SaveCheckpoints(ctx context.Context, all []spec.Checkpoint)
 }
 
 // totalsOf returns a function that reports what there is of dead letters, nothing while that cannot be read.
-func totalsOf(count func(context.Context) ([]rest.DeadLetterTotals, error), store *deadletters.Store, log *slog.Logger) func(context.Context) ([]rest.DeadLetterTotals, uint64) {
+func totalsOf(count func(context.Context) ([]rest.DeadLetterTotals, error), store *deadletter.Store, log *slog.Logger) func(context.Context) ([]rest.DeadLetterTotals, uint64) {
 	return func(ctx context.Context) ([]rest.DeadLetterTotals, uint64) {
 		totals, err := count(ctx)
 		if err != nil {

@@ -16,13 +16,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/conduit-agent/conduit/api/cluster"
-	"github.com/conduit-agent/conduit/api/desired"
-	"github.com/conduit-agent/conduit/api/dlq"
 	"github.com/conduit-agent/conduit/api/guard"
-	"github.com/conduit-agent/conduit/api/idempotency"
 	"github.com/conduit-agent/conduit/api/inspect"
-	"github.com/conduit-agent/conduit/api/logs"
 	"github.com/conduit-agent/conduit/api/resource"
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/plugins/record"
@@ -31,12 +26,12 @@ import (
 
 // Server serves the API. Desired, Observed, Plugins, Taps and Answers must be set, before first use.
 type Server struct {
-	Desired  desired.Store
+	Desired  resource.Store
 	Observed resource.Observed
-	Plugins  desired.Plugins
+	Plugins  resource.KnownPlugins
 	Taps     inspect.Taps
 	Memory   inspect.Memory // bounds what inspecting takes; nil: it has bounds of its own only
-	Answers  idempotency.Answers
+	Answers  guard.Answers
 	// Show makes of a record what the inspector shows of it: structured data may pass
 	// connectors encoded. It may be called concurrently. nil: records are shown as they pass.
 	Show    func(*record.Record)
@@ -55,12 +50,12 @@ type Server struct {
 	DryRun func(ctx context.Context, request rest.DryRunRequest) (*rest.DryRun, error)
 	// Rates returns what the pipelines that run move. nil: it is not measured.
 	Rates       func() []rest.PipelineRates
-	Insight     resource.Insight     // content of pages besides pipelines; a nil field cannot be requested
-	DeadLetters dlq.Store            // nil: dead letters cannot be asked for
-	Replays     dlq.Replays          // set with DeadLetters
-	Logs        logs.Lines           // nil: the log cannot be asked for
-	Positions   resource.Checkpoints // nil: positions of sources cannot be asked for
-	Cluster     cluster.Member       // nil: the agent is no member of a cluster
+	Insight     resource.Insight         // content of pages besides pipelines; a nil field cannot be requested
+	DeadLetters resource.DeadLetterStore // nil: dead letters cannot be asked for
+	Replays     resource.Replays         // set with DeadLetters
+	Logs        resource.Lines           // nil: the log cannot be asked for
+	Positions   resource.Checkpoints     // nil: positions of sources cannot be asked for
+	Cluster     resource.Member          // nil: the agent is no member of a cluster
 	// Docs returns a file of the documentation by its name; nil: there is none.
 	Docs func(name string) ([]byte, bool)
 	// Notify sends a notification to every target, and returns what became of it.
@@ -81,10 +76,10 @@ type Server struct {
 	once      sync.Once
 	handler   http.Handler
 	log       *slog.Logger
-	state     *desired.State
+	state     *resource.State
 	guard     *guard.Guard
 	inspector *inspect.Hub
-	requests  *idempotency.Requests
+	requests  *guard.Requests
 	closing   chan struct{} // closed when long answers are to end
 	closeOnce sync.Once
 	limits    *inspect.Limits // of the inspector's sessions, if not those of DefaultLimits
@@ -100,10 +95,10 @@ func (s *Server) init() {
 		if s.limits == nil {
 			s.limits = &inspect.DefaultLimits
 		}
-		s.state = &desired.State{Store: s.Desired, States: s.Observed, Plugins: s.Plugins}
+		s.state = &resource.State{Store: s.Desired, States: s.Observed, Plugins: s.Plugins}
 		s.guard = &guard.Guard{Hosts: s.Hosts, Origins: s.Origins, ReadToken: s.ReadToken, AdminToken: s.AdminToken, Log: s.log}
 		s.inspector = &inspect.Hub{Taps: s.Taps, Show: s.Show, Closing: s.closing, Changed: s.Observed.Changed, Gone: s.state.Forgotten, Limits: *s.limits, Memory: s.Memory}
-		s.requests = &idempotency.Requests{Answers: s.Answers, Log: s.log}
+		s.requests = &guard.Requests{Answers: s.Answers, Log: s.log}
 		base := resource.Base{Desired: s.state, Observed: s.Observed, Guard: s.guard, Rates: s.Rates, Closing: s.closing}
 		s.handler = s.guard.Protect(s.router(base))
 	})

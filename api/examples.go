@@ -4,9 +4,9 @@ import (
 	"encoding/json"
 	"time"
 
-	"github.com/conduit-agent/conduit/api/desired"
 	"github.com/conduit-agent/conduit/api/guard"
 	"github.com/conduit-agent/conduit/api/jsonhttp"
+	"github.com/conduit-agent/conduit/api/resource"
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/plugins/progress"
 	"github.com/conduit-agent/conduit/spec"
@@ -141,8 +141,8 @@ var exampleErrors = []*rest.Error{
 	guard.TokenNeeded(),
 	guard.ReadOnly(),
 	rest.Errorf(rest.NotFound, rest.ReasonPipelineNotFound, "pipeline %q not found", "orders").Suggest("GET /v1/pipelines lists the pipelines there are"),
-	desired.OwnedByFile(&spec.Declaration{Pipeline: exampleDeclared, Owner: spec.Owner{Kind: spec.OwnerFile, Path: "orders.yaml", Line: 3}}),
-	desired.OutOfDate(),
+	resource.OwnedByFile(&spec.Declaration{Pipeline: exampleDeclared, Owner: spec.Owner{Kind: spec.OwnerFile, Path: "orders.yaml", Line: 3}}),
+	resource.OutOfDate(),
 	jsonhttp.TooLarge(),
 	jsonhttp.NotJSON(),
 	rest.Errorf(rest.Misdirected, rest.ReasonHost, "the Host header %q is not a name of this server", "example.org").Suggest("use localhost, or add the name to api.allowed-hosts"),

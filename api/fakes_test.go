@@ -18,7 +18,6 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/api"
-	"github.com/conduit-agent/conduit/api/desired"
 	"github.com/conduit-agent/conduit/api/resource"
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/plugins/record"
@@ -343,7 +342,7 @@ func (w *world) Check(_ context.Context, _ spec.ConnectorType, plugin string, se
 	defer w.mu.Unlock()
 	w.checks++
 	if name := strings.TrimPrefix(plugin, "builtin:"); name != "generator" && name != "log" && name != "file" {
-		return fmt.Errorf("cannot find plugin %q: %w", plugin, desired.ErrPluginNotFound)
+		return fmt.Errorf("cannot find plugin %q: %w", plugin, resource.ErrPluginNotFound)
 	}
 	for _, value := range settings {
 		if value == rest.Redacted {
@@ -352,7 +351,7 @@ func (w *world) Check(_ context.Context, _ spec.ConnectorType, plugin string, se
 	}
 	if rate := settings["rate"]; rate != "" {
 		if _, err := strconv.ParseFloat(rate, 64); err != nil {
-			return errors.Join(&desired.SettingError{Setting: "rate", Message: "must be a number, not " + strconv.Quote(rate)})
+			return errors.Join(&resource.SettingError{Setting: "rate", Message: "must be a number, not " + strconv.Quote(rate)})
 		}
 	}
 	return nil

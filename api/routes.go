@@ -10,7 +10,6 @@ import (
 
 	"github.com/julienschmidt/httprouter"
 
-	"github.com/conduit-agent/conduit/api/desired"
 	"github.com/conduit-agent/conduit/api/guard"
 	"github.com/conduit-agent/conduit/api/jsonhttp"
 	"github.com/conduit-agent/conduit/api/openapi"
@@ -269,7 +268,7 @@ func (s *Server) inspectDestination(side string) handle {
 		case d.Pipeline.Connectors[at].Type != spec.TypeDestination:
 			return nil, rest.Errorf(rest.InvalidArgument, spec.CodeInvalid, "connector %q is a source: only destinations have records before and behind their processors", id).
 				Suggest("GET /v1/connectors/%s/inspect shows what it reads", id)
-		case side == desired.InspectIn:
+		case side == resource.InspectIn:
 			id += side
 		}
 		return nil, s.inspector.Serve(w, r, id)

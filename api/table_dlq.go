@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"time"
 
-	"github.com/conduit-agent/conduit/api/dlq"
 	"github.com/conduit-agent/conduit/api/guard"
 	"github.com/conduit-agent/conduit/api/openapi"
 	"github.com/conduit-agent/conduit/api/resource"
@@ -39,7 +38,7 @@ var (
 // deadLetterRoutes returns the operations of dead letters. Whoever may read sees their records, as
 // in inspectors.
 func (s *Server) deadLetterRoutes(base resource.Base) []route {
-	l := &dlq.DeadLetters{Base: base, Store: s.DeadLetters, Replays: s.Replays}
+	l := &resource.DeadLetters{Base: base, Store: s.DeadLetters, Replays: s.Replays}
 	return []route{
 		{openapi.Operation{Method: get, Path: "/v1/dead-letters", ID: "countDeadLetters", Tag: "dead letters", Summary: "Count the dead letters of each pipeline",
 			Response: list(exampleTotals), Errors: []int{404}}, l.Totals, guard.Read, nil},

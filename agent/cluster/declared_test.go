@@ -10,10 +10,8 @@ import (
 	"testing"
 
 	"github.com/conduit-agent/conduit/agent/cluster"
-	"github.com/conduit-agent/conduit/agent/cluster/declared"
 	"github.com/conduit-agent/conduit/agent/cluster/protocol"
 	"github.com/conduit-agent/conduit/agent/cluster/storetest"
-	"github.com/conduit-agent/conduit/agent/cluster/terms"
 	"github.com/conduit-agent/conduit/agent/store"
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
@@ -24,7 +22,7 @@ import (
 type declaredHost struct {
 	*testing.T
 	db    *store.DB
-	share *declared.Share
+	share *cluster.Declarations
 }
 
 func newDeclaredHost(t *testing.T, name string, m *storetest.Memory) *declaredHost {
@@ -33,7 +31,7 @@ func newDeclaredHost(t *testing.T, name string, m *storetest.Memory) *declaredHo
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := &declaredHost{t, db, &declared.Share{
+	h := &declaredHost{t, db, &cluster.Declarations{
 		Member: &cluster.Member{Store: m, Self: protocol.Session{Agent: name}}, Store: db, Log: slog.New(slog.DiscardHandler), Changed: func() {},
 	}}
 	t.Cleanup(func() { _ = db.Close() })
@@ -90,7 +88,7 @@ func (h *declaredHost) await(name string) {
 	h.Helper()
 	wait.For(h, "the pipeline "+name, func() bool {
 		d := h.get()
-		return d.Pipeline.Name == name && terms.IsShared(&d) && d.Withdrawn.IsZero()
+		return d.Pipeline.Name == name && cluster.IsShared(&d) && d.Withdrawn.IsZero()
 	})
 }
 
@@ -118,7 +116,7 @@ func TestOfTwoChangesOneWins(t *testing.T) {
 		if err := b.declare(pipeline("by b"), api, version); !errors.Is(err, spec.ErrConflict) {
 			t.Fatalf("a change of another version: %v", err)
 		}
-		if d, got := a.get(), b.get(); !terms.IsShared(&got) || got.Pipeline.Name != d.Pipeline.Name {
+		if d, got := a.get(), b.get(); !cluster.IsShared(&got) || got.Pipeline.Name != d.Pipeline.Name {
 			t.Errorf("afterwards b has %+v", got)
 		}
 		d := a.get()
@@ -241,12 +239,12 @@ func TestLocalStaysLocal(t *testing.T) {
 	m := &storetest.Memory{}
 	a := newDeclaredHost(t, "a", m)
 	must(t, a.declare(pipeline("1", "builtin:spool"), api, ""))
-	if d := a.get(); terms.IsShared(&d) || len(m.All()) != 0 {
+	if d := a.get(); cluster.IsShared(&d) || len(m.All()) != 0 {
 		t.Errorf("a pipeline with a spool is shared: %+v", d)
 	}
 	d := a.get()
 	must(t, a.declare(pipeline("2", "builtin:log"), api, d.Version()))
-	if d := a.get(); terms.IsShared(&d) || len(m.All()) != 0 || d.Pipeline.Name != "2" {
+	if d := a.get(); cluster.IsShared(&d) || len(m.All()) != 0 || d.Pipeline.Name != "2" {
 		t.Errorf("what the API declared for its agent is shared: %+v", d)
 	}
 	b := newDeclaredHost(t, "b", m)

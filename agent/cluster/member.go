@@ -12,7 +12,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/conduit-agent/conduit/agent/cluster/notice"
 	"github.com/conduit-agent/conduit/agent/cluster/protocol"
 )
 
@@ -276,10 +275,10 @@ func log(to *slog.Logger, n protocol.Notice) {
 		to = to.With("instance", number)
 	}
 	level := slog.LevelInfo
-	if notice.Warns(n) {
+	if warns(n) {
 		level = slog.LevelWarn
 	}
-	to.Log(context.Background(), level, notice.Text(n), "component", "cluster", "reason", n.Reason,
+	to.Log(context.Background(), level, NoticeText(n), "component", "cluster", "reason", n.Reason,
 		"pipeline_id", pipeline, "member", n.Other)
 }
 

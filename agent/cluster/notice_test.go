@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/agent/cluster"
-	"github.com/conduit-agent/conduit/agent/cluster/notice"
 	"github.com/conduit-agent/conduit/agent/cluster/protocol"
 )
 
@@ -22,7 +21,7 @@ func TestEveryNoticeHasAText(t *testing.T) {
 		protocol.Disconnected, protocol.Reconnected, protocol.Unplaced,
 		protocol.Waiting, protocol.Withdrawn, protocol.Retiring,
 		protocol.Deleted, protocol.Outdated} {
-		if text := notice.Text(protocol.Notice{Reason: reason, Other: "b"}); len(strings.Fields(text)) < 5 {
+		if text := cluster.NoticeText(protocol.Notice{Reason: reason, Other: "b"}); len(strings.Fields(text)) < 5 {
 			t.Errorf("%s: %q", reason, text)
 		}
 	}

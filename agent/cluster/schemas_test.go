@@ -10,8 +10,8 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/conduit-agent/conduit/agent/cluster"
 	"github.com/conduit-agent/conduit/agent/cluster/protocol"
-	"github.com/conduit-agent/conduit/agent/cluster/schemas"
 	"github.com/conduit-agent/conduit/agent/store"
 	"github.com/conduit-agent/conduit/plugins/schema"
 )
@@ -56,7 +56,7 @@ func (s *shared) Watch(context.Context, func(protocol.Entry), func()) error { re
 func text(n int) string { return fmt.Sprintf(`{"type":"fixed","name":"f","size":%d}`, n) }
 
 // member returns the registry of another member, and its own store.
-func member(t *testing.T, s *shared) (*schemas.Registry, *store.Schemas) {
+func member(t *testing.T, s *shared) (*cluster.SchemaRegistry, *store.Schemas) {
 	t.Helper()
 	db, err := store.Open(t.Context(), filepath.Join(t.TempDir(), "conduit.db"))
 	if err != nil {
@@ -64,7 +64,7 @@ func member(t *testing.T, s *shared) (*schemas.Registry, *store.Schemas) {
 	}
 	t.Cleanup(func() { _ = db.Close() })
 	isShared := func(subject string) bool { return !strings.HasPrefix(subject, "local:") }
-	return &schemas.Registry{Local: db.Schemas(), Cluster: "test", Store: s, Shared: isShared}, db.Schemas()
+	return &cluster.SchemaRegistry{Local: db.Schemas(), Cluster: "test", Store: s, Shared: isShared}, db.Schemas()
 }
 
 func create(t *testing.T, r schema.Registry, subject string, n int) schema.Schema {
@@ -158,7 +158,7 @@ func TestSchemasWithoutStore(t *testing.T) {
 		t.Errorf("a schema of a local pipeline is %+v", is)
 	}
 	synctest.Test(t, func(t *testing.T) {
-		unknown := &schemas.Registry{Local: &schema.Memory{}, Store: store, Shared: func(string) bool { return true }}
+		unknown := &cluster.SchemaRegistry{Local: &schema.Memory{}, Store: store, Shared: func(string) bool { return true }}
 		if is, err := unknown.Create(t.Context(), "p:in:payload", schema.TypeAvro, text(2)); err == nil || !strings.Contains(err.Error(), "out of reach") {
 			t.Errorf("a new schema is %+v, %v", is, err)
 		}

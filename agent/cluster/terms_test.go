@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/conduit-agent/conduit/agent/cluster/terms"
+	"github.com/conduit-agent/conduit/agent/cluster"
 	"github.com/conduit-agent/conduit/spec"
 )
 
@@ -29,7 +29,7 @@ func TestOf(t *testing.T) {
 		d := &spec.Declaration{Owner: spec.Owner{Kind: c.owner}, Pipeline: spec.Pipeline{
 			Connectors: []spec.Connector{{Plugin: "builtin:generator"}, {ID: "out", Plugin: c.plugin}},
 			Terms:      spec.Terms{Cluster: c.declared}}}
-		got := terms.Of(d)
+		got := cluster.PlacementOf(d)
 		if got.Mode != c.want || got.Local() != (got.Reason != "") {
 			t.Errorf("%s: %+v, want %s and a reason if it is local", name, got, c.want)
 		}
@@ -45,16 +45,16 @@ func TestKept(t *testing.T) {
 		DLQ:        spec.DLQ{Plugin: "builtin:file"},
 	}
 	want := []string{`connector "in": files`, `processor "once": the keys it has seen`, `processor "all": the keys it has seen`, "dead-letter queue: files"}
-	if got := terms.Of(&spec.Declaration{Pipeline: p}).Kept; !slices.Equal(got, want) {
+	if got := cluster.PlacementOf(&spec.Declaration{Pipeline: p}).Kept; !slices.Equal(got, want) {
 		t.Errorf("kept are %q, want %q", got, want)
 	}
 }
 
 func TestSame(t *testing.T) {
-	berlin := terms.Terms{Mode: spec.ClusterStrict, Rules: spec.Placement{Labels: map[string]string{"site": "berlin"}}}
-	local := terms.Terms{Mode: spec.ClusterLocal}
+	berlin := cluster.Placement{Mode: spec.ClusterStrict, Rules: spec.Placement{Labels: map[string]string{"site": "berlin"}}}
+	local := cluster.Placement{Mode: spec.ClusterLocal}
 	there := map[string]string{"site": "berlin"}
-	if !berlin.Same(terms.Terms{Mode: spec.ClusterRelaxed}, there) || berlin.Same(terms.Terms{}, nil) ||
+	if !berlin.Same(cluster.Placement{Mode: spec.ClusterRelaxed}, there) || berlin.Same(cluster.Placement{}, nil) ||
 		berlin.Same(local, there) {
 		t.Error("what differs for an agent is not told apart")
 	}
@@ -75,7 +75,7 @@ func TestProblems(t *testing.T) {
 			if mode != "" {
 				says = "cluster: " + string(mode) + ", "
 			}
-			f := terms.InFile("f.yaml", spec.ParseFile("f.yaml", []byte("version: \"2.2\"\npipelines:\n  - {id: p, status: running, "+says+text+"}\n")))
+			f := cluster.ProblemsInFile("f.yaml", spec.ParseFile("f.yaml", []byte("version: \"2.2\"\npipelines:\n  - {id: p, status: running, "+says+text+"}\n")))
 			if !slices.Contains(wrong, mode) {
 				if len(f.Pipelines) != 1 || len(f.Invalid) != 0 || len(f.Problems) != 0 {
 					t.Errorf("cluster %q, %s: %+v", mode, text, f)

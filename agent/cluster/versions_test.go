@@ -12,9 +12,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/conduit-agent/conduit/agent/cluster"
 	"github.com/conduit-agent/conduit/agent/cluster/protocol"
 	"github.com/conduit-agent/conduit/agent/cluster/storetest"
-	"github.com/conduit-agent/conduit/agent/cluster/versions"
 	"github.com/conduit-agent/conduit/reconcile"
 	"github.com/conduit-agent/conduit/spec"
 )
@@ -22,7 +22,7 @@ import (
 // versionsHost is a member with its declaration of pipeline p and the versions that its reconcile loop inherits.
 type versionsHost struct {
 	*testing.T
-	share     *versions.Share
+	share     *cluster.Versions
 	store     *storetest.Memory
 	declared  spec.Declaration
 	revisions []spec.Revision
@@ -34,7 +34,7 @@ func newVersionsHost(t *testing.T, name string, m *storetest.Memory, generation 
 	t.Helper()
 	h := &versionsHost{T: t, store: m,
 		declared: spec.Declaration{Pipeline: versionsPipeline(version), Generation: generation}}
-	h.share = &versions.Share{Member: name, Store: m, Local: h, Loop: h, Log: slog.New(slog.DiscardHandler), Owner: h.owner}
+	h.share = &cluster.Versions{Member: name, Store: m, Local: h, Loop: h, Log: slog.New(slog.DiscardHandler), Owner: h.owner}
 	m.Follow(func(e protocol.Entry) { h.share.Note(e) })
 	return h
 }

@@ -10,7 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/conduit-agent/conduit/agent/engine/deadletter"
+	"github.com/conduit-agent/conduit/agent/engine"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/spec"
 )
@@ -19,7 +19,7 @@ func TestDeadLetterEnveloped(t *testing.T) {
 	begin := time.Now()
 	refused := record.Record{Position: record.Position("7"), Operation: record.OperationUpdate,
 		Metadata: record.Metadata{{Key: "k", Value: "v"}}, After: record.Raw([]byte("x"))}
-	l := deadletter.DeadLetter{SourceID: "p:src", Record: refused, RefusedBy: "p:dst", Destination: true, Err: errors.New("it is full")}
+	l := engine.DeadLetter{SourceID: "p:src", Record: refused, RefusedBy: "p:dst", Destination: true, Err: errors.New("it is full")}
 	got := l.Enveloped()
 	if string(got.Position) != "p:src/7" || got.Operation != record.OperationCreate {
 		t.Errorf("position %s, operation %v", got.Position, got.Operation)
@@ -27,7 +27,7 @@ func TestDeadLetterEnveloped(t *testing.T) {
 	if e, n := got.Metadata.Get(record.KeyDLQNackError), got.Metadata.Get(record.KeyDLQNackNodeID); e != "it is full" || n != "p:dst-acker" {
 		t.Errorf("error %q, node %q", e, n)
 	}
-	byProcessor := deadletter.DeadLetter{RefusedBy: "p:check", Err: errors.New("no")}
+	byProcessor := engine.DeadLetter{RefusedBy: "p:check", Err: errors.New("no")}
 	if n := byProcessor.Enveloped().Metadata.Get(record.KeyDLQNackNodeID); n != "p:check" {
 		t.Errorf("node %q", n)
 	}
@@ -46,7 +46,7 @@ func TestDeadLetterWindow(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		size := rapid.IntRange(0, 6).Draw(t, "size")
 		threshold := rapid.IntRange(0, 5).Draw(t, "threshold")
-		w := deadletter.NewWindow(&spec.DLQ{WindowSize: size, WindowNackThreshold: threshold})
+		w := engine.NewRefusalWindow(&spec.DLQ{WindowSize: size, WindowNackThreshold: threshold})
 		var all []bool // of every record, whether it was refused
 		exceeded := false
 		for range rapid.IntRange(1, 40).Draw(t, "steps") {
@@ -73,7 +73,7 @@ func TestDeadLetterWindow(t *testing.T) {
 
 // A queue that tolerates no refusal is exceeded by the first, and stays so.
 func TestDeadLetterWindowThatToleratesNone(t *testing.T) {
-	w := deadletter.NewWindow(&spec.DLQ{WindowSize: 1})
+	w := engine.NewRefusalWindow(&spec.DLQ{WindowSize: 1})
 	w.Ack(1000)
 	got := []bool{w.Nack(), w.Nack()}
 	w.Ack(1000)
@@ -89,7 +89,7 @@ func TestEveryDeadLetterCanBeEnveloped(t *testing.T) {
 		nested = map[string]any{"a": nested}
 	}
 	for name, v := range map[string]any{"NaN": math.NaN(), "Latin-1": "\xe9", "channel": make(chan int), "depth": nested} {
-		l := deadletter.DeadLetter{SourceID: "p:src", Err: errors.New("caf\xe9"), Record: record.Record{
+		l := engine.DeadLetter{SourceID: "p:src", Err: errors.New("caf\xe9"), Record: record.Record{
 			Position: record.Position("\xff"), Metadata: record.Metadata{{Key: "\xff"}}, After: record.Structured(map[string]any{"v": v})}}
 		e := l.Enveloped()
 		if _, err := record.AppendJSON(nil, &e); err != nil {

@@ -8,7 +8,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/conduit-agent/conduit/agent/engine/deadletter"
 	"github.com/conduit-agent/conduit/agent/engine/measure"
 	"github.com/conduit-agent/conduit/plugins/connector"
 	"github.com/conduit-agent/conduit/plugins/record"
@@ -24,7 +23,7 @@ type deadLetters struct {
 	stats *measure.Connector
 
 	mu     sync.Mutex
-	window deadletter.Window // guarded by mu
+	window RefusalWindow // guarded by mu
 
 	write sync.Mutex                       // one record at a time
 	over  bool                             // guarded by write: nothing more is written
@@ -43,7 +42,7 @@ func newDeadLetterWriter(o *opened[connector.Destination]) *deadLetterWriter {
 }
 
 func newDeadLetters(r *run, o *opened[connector.Destination]) *deadLetters {
-	q := &deadLetters{run: r, id: o.id, stats: &r.Stats.DeadLetters, window: deadletter.NewWindow(&r.Declared.DLQ)}
+	q := &deadLetters{run: r, id: o.id, stats: &r.Stats.DeadLetters, window: NewRefusalWindow(&r.Declared.DLQ)}
 	q.out.Store(newDeadLetterWriter(o))
 	return q
 }
@@ -52,7 +51,7 @@ func newDeadLetters(r *run, o *opened[connector.Destination]) *deadLetters {
 func (q *deadLetters) setWindow(declared *spec.DLQ) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.window = deadletter.NewWindow(declared)
+	q.window = NewRefusalWindow(declared)
 }
 
 // acked counts n records in the window that were not refused.
@@ -64,7 +63,7 @@ func (q *deadLetters) acked(n int) {
 
 // nack takes over a refused record: on return it is durable in the dead-letter queue.
 // An error is to stop the pipeline.
-func (q *deadLetters) nack(ctx context.Context, l *deadletter.DeadLetter) error {
+func (q *deadLetters) nack(ctx context.Context, l *DeadLetter) error {
 	q.mu.Lock()
 	var exceeded error
 	if l.Stopped = !q.window.Nack(); l.Stopped {
@@ -98,7 +97,7 @@ func brief(err error) error {
 // put writes a dead letter. One that the destination refuses, as because of a character that its system has no form for, it
 // writes in a plainer form, and at last in one that says no more than that the agent keeps the record. A destination that
 // refuses even that does not take dead letters at all, and the run ends: so it does when the destination fails otherwise.
-func (q *deadLetters) put(ctx context.Context, l *deadletter.DeadLetter) error {
+func (q *deadLetters) put(ctx context.Context, l *DeadLetter) error {
 	forms := []func() record.Record{l.Enveloped, l.Escaped}
 	if q.run.Keep != nil { // the whole record is in the store
 		forms = append(forms, l.Bare)
@@ -130,7 +129,7 @@ func (q *deadLetters) put(ctx context.Context, l *deadletter.DeadLetter) error {
 }
 
 // keep hands a refused record, with an error without secrets, to the dead-letter store.
-func (q *deadLetters) keep(ctx context.Context, l *deadletter.DeadLetter) error {
+func (q *deadLetters) keep(ctx context.Context, l *DeadLetter) error {
 	l.Err = q.run.redacted(l.Err)
 	if q.run.Keep == nil {
 		return nil

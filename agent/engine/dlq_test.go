@@ -9,7 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/conduit-agent/conduit/agent/engine/deadletter"
+	"github.com/conduit-agent/conduit/agent/engine"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 	"github.com/conduit-agent/conduit/reconcile"
@@ -226,7 +226,7 @@ func TestDeadLetterQueuesThatRefuse(t *testing.T) {
 			}
 			kept := 0
 			if test.kept {
-				w.keep = func(context.Context, *deadletter.DeadLetter) error { kept++; return nil }
+				w.keep = func(context.Context, *engine.DeadLetter) error { kept++; return nil }
 			}
 			err := w.run(func() bool { return s.ackedUpTo() == 20 })
 			if test.failed == "" && err != nil || test.failed != "" && (err == nil || !strings.Contains(err.Error(), test.failed)) {

@@ -13,7 +13,6 @@ import (
 
 	"github.com/conduit-agent/conduit/agent/engine/backpressure"
 	"github.com/conduit-agent/conduit/agent/engine/commit"
-	"github.com/conduit-agent/conduit/agent/engine/deadletter"
 	"github.com/conduit-agent/conduit/agent/engine/measure"
 	"github.com/conduit-agent/conduit/plugins/connector"
 	"github.com/conduit-agent/conduit/plugins/pluginname"
@@ -48,7 +47,7 @@ type Pipeline struct {
 	Redact func(error) error
 	// Keep takes over every refused record, also the one that ends the run. It makes it
 	// durable before a checkpoint that covers the record. nil: they only go to the queue.
-	Keep func(ctx context.Context, l *deadletter.DeadLetter) error
+	Keep func(ctx context.Context, l *DeadLetter) error
 	Log  *slog.Logger
 
 	version      atomic.Pointer[version] // that runs, or is to begin

@@ -18,7 +18,6 @@ import (
 	"github.com/conduit-agent/conduit/agent/engine"
 	"github.com/conduit-agent/conduit/agent/engine/backpressure"
 	"github.com/conduit-agent/conduit/agent/engine/commit"
-	"github.com/conduit-agent/conduit/agent/engine/deadletter"
 	"github.com/conduit-agent/conduit/agent/engine/measure"
 	"github.com/conduit-agent/conduit/plugins/connector"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
@@ -44,7 +43,7 @@ type world struct {
 	stats     *measure.Pipeline
 
 	ackTimeout time.Duration
-	keep       func(context.Context, *deadletter.DeadLetter) error // nil: nothing is kept
+	keep       func(context.Context, *engine.DeadLetter) error // nil: nothing is kept
 }
 
 func newWorld(t *testing.T) *world { return newWorldCommitting(t, time.Millisecond) }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/conduit-agent/conduit/agent/engine/deadletter"
 	"github.com/conduit-agent/conduit/plugins/connector"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
@@ -14,7 +13,7 @@ import (
 // queue. It returns the inputs of that batch among it.
 func (r *run) refuseAll(ctx context.Context, t *token, refusals []connector.Refusal) (inputs []int32, err error) {
 	for _, refusal := range refusals {
-		l := deadletter.DeadLetter{Record: refusal.Record, RefusedBy: refusal.Processor, Entry: refusal.Entry, Err: refusal.Err}
+		l := DeadLetter{Record: refusal.Record, RefusedBy: refusal.Processor, Entry: refusal.Entry, Err: refusal.Err}
 		if refusal.Index < 0 {
 			err = r.refuseSettled(ctx, refusal.Settles, l)
 			r.release(refusal.Settles)
@@ -31,7 +30,7 @@ func (r *run) refuseAll(ctx context.Context, t *token, refusals []connector.Refu
 }
 
 // refuseSettled sends the records of which an emission was made to the dead-letter queue.
-func (r *run) refuseSettled(ctx context.Context, settles []sdk.Held, l deadletter.DeadLetter) error {
+func (r *run) refuseSettled(ctx context.Context, settles []sdk.Held, l DeadLetter) error {
 	if n := len(settles) - 1; n > 0 {
 		l.Err = fmt.Errorf("the record made of this one and %d others: %w", n, l.Err)
 	}
@@ -49,7 +48,7 @@ func (r *run) refuseSettled(ctx context.Context, settles []sdk.Held, l deadlette
 // refuse sends a dead letter to the queue for an input of f, unless there is one for
 // it already: then it is only kept. It has the input as it was before it was split or held, if
 // it was. For an emission it is the records of which that was made that go there.
-func (f inFlight) refuse(ctx context.Context, input int, l deadletter.DeadLetter) error {
+func (f inFlight) refuse(ctx context.Context, input int, l DeadLetter) error {
 	f.src().mu.Lock()
 	first := f.Refuse(input)
 	f.src().mu.Unlock()
@@ -71,7 +70,7 @@ func (f inFlight) refuse(ctx context.Context, input int, l deadletter.DeadLetter
 // refuseAt sends the input of record i for the destination, which refused it, to the
 // dead-letter queue.
 func (d *destinationRun) refuseAt(p part, i int, r record.Record, cause error) error {
-	l := deadletter.DeadLetter{SourceID: p.src().id, Record: r, RefusedBy: d.id, Destination: true, Entry: d.id, Err: cause}
+	l := DeadLetter{SourceID: p.src().id, Record: r, RefusedBy: d.id, Destination: true, Entry: d.id, Err: cause}
 	if p.passage == nil {
 		return d.run.dlq.nack(d.run.ctx, &l)
 	}

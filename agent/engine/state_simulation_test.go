@@ -19,7 +19,6 @@ import (
 
 	"github.com/conduit-agent/conduit/agent/engine"
 	"github.com/conduit-agent/conduit/agent/engine/commit"
-	"github.com/conduit-agent/conduit/agent/engine/deadletter"
 	"github.com/conduit-agent/conduit/plugins/processor"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/spec"
@@ -461,7 +460,7 @@ func (s *stateSimulation) SaveConnectorState(ctx context.Context, c *spec.Connec
 }
 
 // keep takes a dead letter, which is durable with the next position.
-func (s *stateSimulation) keep(_ context.Context, l *deadletter.DeadLetter) error {
+func (s *stateSimulation) keep(_ context.Context, l *engine.DeadLetter) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.dead {

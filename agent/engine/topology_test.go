@@ -20,7 +20,6 @@ import (
 	"github.com/conduit-agent/conduit/plugins/processor/window"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
-	"github.com/conduit-agent/conduit/plugins/sdk/writes"
 	"github.com/conduit-agent/conduit/spec"
 )
 
@@ -325,7 +324,7 @@ func (s *sink) String() string { return s.id }
 
 // connector returns a destination that writes to the sink.
 func (s *sink) connector(executable bool) connector.Destination {
-	d := &drawnDestination{latency: s.latency, buffer: writes.Buffer{Begin: func(context.Context) {}, Write: s.write,
+	d := &drawnDestination{latency: s.latency, buffer: sdk.WriteBuffer{Begin: func(context.Context) {}, Write: s.write,
 		Breaks: func(error) bool { return false }, Size: s.size, Delay: s.delay}}
 	if executable {
 		return d
@@ -338,7 +337,7 @@ func (s *sink) connector(executable bool) connector.Destination {
 type drawnDestination struct {
 	fakeConnector
 	latency time.Duration
-	buffer  writes.Buffer
+	buffer  sdk.WriteBuffer
 	settled func(int, error)
 }
 

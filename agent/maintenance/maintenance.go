@@ -10,10 +10,9 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/conduit-agent/conduit/agent/deadletters"
+	"github.com/conduit-agent/conduit/agent/deadletter"
 	"github.com/conduit-agent/conduit/agent/sqlitefile"
 	"github.com/conduit-agent/conduit/agent/store"
-	"github.com/conduit-agent/conduit/agent/store/restored"
 	"github.com/conduit-agent/conduit/spec"
 )
 
@@ -36,7 +35,7 @@ type part struct {
 func parts(path string) []part {
 	return []part{
 		{store.File(path), "store", store.Identify, store.Create, store.Mend, store.Readable, store.RemoveUnreadable},
-		{File: sqlitefile.File{Path: deadletters.PathOf(path)}, name: "dead letters", identify: deadletters.Identify, create: deadletters.Create, mend: deadletters.Mend},
+		{File: sqlitefile.File{Path: deadletter.PathOf(path)}, name: "dead letters", identify: deadletter.Identify, create: deadletter.Create, mend: deadletter.Mend},
 	}
 }
 
@@ -155,12 +154,12 @@ func (o *Outcome) outcome(ctx context.Context, path string, before []spec.Checkp
 	}
 	for _, c := range adopted.Sources {
 		known[c.ConnectorID] = true
-		m := Moved{ConnectorID: c.ConnectorID, PipelineID: c.PipelineID, From: restored.PositionText(c.Position)}
+		m := Moved{ConnectorID: c.ConnectorID, PipelineID: c.PipelineID, From: store.PositionText(c.Position)}
 		if b, ok := was[c.ConnectorID]; ok {
 			if string(b.Position) == string(c.Position) {
 				continue
 			}
-			m.Was = restored.PositionText(b.Position)
+			m.Was = store.PositionText(b.Position)
 		}
 		o.Moved = append(o.Moved, m)
 	}

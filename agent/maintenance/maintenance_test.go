@@ -14,8 +14,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/conduit-agent/conduit/agent/deadletters"
-	"github.com/conduit-agent/conduit/agent/engine/deadletter"
+	"github.com/conduit-agent/conduit/agent/deadletter"
+	"github.com/conduit-agent/conduit/agent/engine"
 	"github.com/conduit-agent/conduit/agent/maintenance"
 	"github.com/conduit-agent/conduit/agent/sqlitefile"
 	"github.com/conduit-agent/conduit/agent/store"
@@ -75,23 +75,23 @@ func begin(t testing.TB, db *store.DB) int64 {
 	return epoch
 }
 
-func openDead(t testing.TB, path string) *deadletters.Store {
-	s := &deadletters.Store{Path: deadletters.PathOf(path), Log: slog.New(slog.DiscardHandler)}
+func openDead(t testing.TB, path string) *deadletter.Store {
+	s := &deadletter.Store{Path: deadletter.PathOf(path), Log: slog.New(slog.DiscardHandler)}
 	t.Cleanup(func() { s.Close() })
 	return s
 }
 
-func refuse(t testing.TB, s *deadletters.Store, from, to int) {
+func refuse(t testing.TB, s *deadletter.Store, from, to int) {
 	t.Helper()
 	p := pipeline("p")
 	for n := from; n < to; n++ {
-		must(t, s.Keep(t.Context(), &spec.Declaration{Pipeline: p}, &deadletter.DeadLetter{SourceID: "p:in", RefusedBy: "p:out", Entry: "p:out", Err: errors.New("no"),
+		must(t, s.Keep(t.Context(), &spec.Declaration{Pipeline: p}, &engine.DeadLetter{SourceID: "p:in", RefusedBy: "p:out", Entry: "p:out", Err: errors.New("no"),
 			Record: record.Record{Position: record.Position(strconv.Itoa(n)), After: record.Raw([]byte(strings.Repeat(strconv.Itoa(n), 100)))}}))
 	}
 	must(t, s.Flush(t.Context()))
 }
 
-func count(t testing.TB, s *deadletters.Store) (n int64) {
+func count(t testing.TB, s *deadletter.Store) (n int64) {
 	t.Helper()
 	totals, err := s.Totals(t.Context())
 	must(t, err)
@@ -293,7 +293,7 @@ func TestDamageNeverPassesForAStore(t *testing.T) {
 	whole := filepath.Join(t.TempDir(), "conduit.db")
 	populated(t, whole)
 	const page = 4096
-	for _, file := range []string{whole, deadletters.PathOf(whole)} {
+	for _, file := range []string{whole, deadletter.PathOf(whole)} {
 		good, err := os.ReadFile(file)
 		must(t, err)
 		all := rand.Perm(len(good) / page)
@@ -316,7 +316,7 @@ func TestDamageNeverPassesForAStore(t *testing.T) {
 				tried++
 				path := filepath.Join(t.TempDir(), "conduit.db")
 				copyFile(t, whole, path)
-				copyFile(t, deadletters.PathOf(whole), deadletters.PathOf(path))
+				copyFile(t, deadletter.PathOf(whole), deadletter.PathOf(path))
 				must(t, os.WriteFile(strings.Replace(file, whole, path, 1), bad, 0o600))
 				damaged(t, fmt.Sprintf("%s %s of page %d", filepath.Base(file), how, n), path, file == whole, how == "flip")
 			}
@@ -329,13 +329,13 @@ func TestUnknownFormat(t *testing.T) {
 	const lastOfFormat = 47 // its place in the header
 	whole := filepath.Join(t.TempDir(), "conduit.db")
 	populated(t, whole)
-	for _, file := range []string{whole, deadletters.PathOf(whole)} {
+	for _, file := range []string{whole, deadletter.PathOf(whole)} {
 		bad, err := os.ReadFile(file)
 		must(t, err)
 		bad[lastOfFormat] = 9
 		path := filepath.Join(t.TempDir(), "conduit.db")
 		copyFile(t, whole, path)
-		copyFile(t, deadletters.PathOf(whole), deadletters.PathOf(path))
+		copyFile(t, deadletter.PathOf(whole), deadletter.PathOf(path))
 		must(t, os.WriteFile(strings.Replace(file, whole, path, 1), bad, 0o600))
 		damaged(t, filepath.Base(file), path, file == whole, false)
 	}
@@ -344,7 +344,7 @@ func TestUnknownFormat(t *testing.T) {
 // TestRepairOfAnother refuses to repair files of which the header says that they are another application's, and to restore them.
 func TestRepairOfAnother(t *testing.T) {
 	const applicationID = 68 // its place in the header
-	for _, damage := range []func(path string) string{func(path string) string { return path }, deadletters.PathOf} {
+	for _, damage := range []func(path string) string{func(path string) string { return path }, deadletter.PathOf} {
 		path := filepath.Join(t.TempDir(), "conduit.db")
 		populated(t, path)
 		file := damage(path)
@@ -381,7 +381,7 @@ func damaged(t *testing.T, what, path string, inStore, values bool) {
 	} else if !inStore || !errors.Is(err, store.ErrDamaged) && !errors.Is(err, store.ErrOther) && !errors.Is(err, store.ErrNewer) {
 		t.Errorf("%s: %v", what, err)
 	}
-	dead := &deadletters.Store{Path: deadletters.PathOf(path), Log: slog.New(slog.DiscardHandler)}
+	dead := &deadletter.Store{Path: deadletter.PathOf(path), Log: slog.New(slog.DiscardHandler)}
 	totals, deadErr := dead.Totals(ctx)
 	if deadErr == nil && !values && (len(totals) != 1 || totals[0].Count != 100) {
 		t.Errorf("%s: dead letters are opened, and there are %v", what, totals)

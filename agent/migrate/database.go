@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/conduit-agent/conduit/agent/store/conduitstate"
+	"github.com/conduit-agent/conduit/agent/store"
 	"github.com/conduit-agent/conduit/plugins/pluginname"
 	"github.com/conduit-agent/conduit/spec"
 	"github.com/conduit-agent/conduit/spec/ref"
@@ -53,7 +53,7 @@ type instance struct {
 
 // FromDatabase returns what the SQLite file of a Conduit has. That Conduit must not run.
 func FromDatabase(ctx context.Context, path string) (*Found, error) {
-	entries, err := conduitstate.Read(ctx, path)
+	entries, err := store.ReadConduit(ctx, path)
 	if err != nil {
 		return nil, err
 	}

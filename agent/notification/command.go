@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/conduit-agent/conduit/plugins/children"
+	"github.com/conduit-agent/conduit/plugins/subprocess"
 )
 
 // endTimeout is how long the output of a command that was killed is waited for.
@@ -45,7 +45,7 @@ func (c *Command) Send(ctx context.Context, _ *Notification, body []byte) error 
 	out := &tail{}
 	cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr, cmd.WaitDelay = c.env, bytes.NewReader(body), out, out, endTimeout
 	group(cmd)
-	err := children.Run(cmd)
+	err := subprocess.Run(cmd)
 	switch {
 	case err == nil:
 		return nil

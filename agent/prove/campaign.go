@@ -12,7 +12,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/conduit-agent/conduit/agent/prove/disk"
 	"github.com/conduit-agent/conduit/spec"
 )
 
@@ -24,8 +23,8 @@ type campaign struct {
 	ledgers   ledgers
 	pipelines []spec.Pipeline
 	flows     []Flow
-	state     *disk.Disk // file system of the agent's state
-	clocks    bool       // the agent can run with other clocks
+	state     *Disk // file system of the agent's state
+	clocks    bool  // the agent can run with other clocks
 	report    Report
 }
 
@@ -53,7 +52,7 @@ func (c *campaign) prepare() error {
 		}
 	}
 	var why string
-	c.state, why = disk.New(filepath.Join(c.dir, "image"), filepath.Join(c.dir, "state"))
+	c.state, why = New(filepath.Join(c.dir, "image"), filepath.Join(c.dir, "state"))
 	if why != "" {
 		c.skip("power cuts", why)
 		c.skip("a full disk", why)

@@ -6,7 +6,6 @@ import (
 	"sync/atomic"
 
 	"github.com/conduit-agent/conduit/agent/engine"
-	"github.com/conduit-agent/conduit/agent/engine/deadletter"
 	"github.com/conduit-agent/conduit/agent/redact"
 	"github.com/conduit-agent/conduit/agent/reference"
 	"github.com/conduit-agent/conduit/plugins/connector"
@@ -48,7 +47,7 @@ func (o *run) guard(plugin, id string, d connector.Destination) connector.Destin
 }
 
 // keep hands over a refused record.
-func (o *run) keep(ctx context.Context, l *deadletter.DeadLetter) error {
+func (o *run) keep(ctx context.Context, l *engine.DeadLetter) error {
 	if o.runner.Keep == nil {
 		return nil
 	}

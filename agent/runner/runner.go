@@ -16,9 +16,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/engine"
 	"github.com/conduit-agent/conduit/agent/engine/backpressure"
 	"github.com/conduit-agent/conduit/agent/engine/commit"
-	"github.com/conduit-agent/conduit/agent/engine/deadletter"
 	"github.com/conduit-agent/conduit/agent/engine/measure"
-	"github.com/conduit-agent/conduit/agent/poison"
 	"github.com/conduit-agent/conduit/agent/redact"
 	"github.com/conduit-agent/conduit/agent/reference"
 	"github.com/conduit-agent/conduit/plugins/pluginname"
@@ -41,7 +39,7 @@ type Runner struct {
 	Committer  *commit.Committer
 	Taps       *engine.TapPoints
 	// Keep takes over the records that the version d of a pipeline refuses; nil: they are not kept.
-	Keep func(ctx context.Context, d *spec.Declaration, l *deadletter.DeadLetter) error
+	Keep func(ctx context.Context, d *spec.Declaration, l *engine.DeadLetter) error
 	// Instance returns which of several instances of a pipeline, from 1, this agent runs; nil: there is one.
 	Instance func(pipelineID string) int
 	// Epoch returns that of the claim with which this agent runs a pipeline, false when there is none; nil: there never is.
@@ -68,7 +66,7 @@ type Runner struct {
 
 	logged map[string]*refusals // by pipeline id; guarded by mu
 
-	poison poison.Guard
+	poison Guard
 }
 
 // Prepare makes a run of d's pipeline ready to go.

@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"fmt"
 
-	"github.com/conduit-agent/conduit/agent/store/rowcache"
 	"github.com/conduit-agent/conduit/spec"
 )
 
@@ -157,7 +156,7 @@ func findDeclaration(tx *sql.Tx, id string) (*spec.Declaration, string, error) {
 	return &found[0], text, nil
 }
 
-func loadDeclarations(ctx context.Context, q querier, columns string, into *rowcache.Cache[spec.Declaration]) error {
+func loadDeclarations(ctx context.Context, q querier, columns string, into *Cache[spec.Declaration]) error {
 	scan := func(s scanner) (spec.Declaration, error) {
 		d, _, err := scanDeclaration(s)
 		return d, err

@@ -5,8 +5,6 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
-
-	"github.com/conduit-agent/conduit/agent/store/rowcache"
 )
 
 // table is a table of JSON documents by id.
@@ -37,11 +35,11 @@ func (t table[T]) remove(tx *sql.Tx, id string) error {
 // docs is a table of documents that is held in memory too.
 type docs[T any] struct {
 	table[T]
-	rowcache.Cache[T]
+	Cache[T]
 }
 
 func newDocs[T any](name string, key func(*T) string) docs[T] {
-	return docs[T]{table: table[T](name), Cache: rowcache.Cache[T]{Key: key}}
+	return docs[T]{table: table[T](name), Cache: Cache[T]{Key: key}}
 }
 
 func (d *docs[T]) load(ctx context.Context, q querier) error {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"github.com/conduit-agent/conduit/agent/sqlitefile"
-	"github.com/conduit-agent/conduit/agent/store/conduitstate"
 )
 
 // What a caller may branch on, with errors.Is, in addition to spec.ErrNotFound, spec.ErrConflict
@@ -15,7 +14,7 @@ var (
 	ErrOutOfOrder       = errors.New("position is behind the one saved before")
 	ErrNewer            = errors.New("store was written by a newer version")
 	ErrOther            = errors.New("it is no store")
-	ErrForeign          = conduitstate.Err
+	ErrForeign          = errConduit
 	ErrMoved      error = environmentError("store is not in its place any more")
 	ErrClosed           = errors.New("store is closed")
 

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/agent/sqlitefile"
-	"github.com/conduit-agent/conduit/agent/store/conduitstate"
 )
 
 // applicationID is that of every store, in the header of the file.
@@ -58,7 +57,7 @@ func Identify(path string) error {
 		return err
 	}
 	if info.IsDir() {
-		if err := conduitstate.Directory(path); err != nil {
+		if err := refuseConduitDirectory(path); err != nil {
 			return err
 		}
 	}
@@ -71,7 +70,7 @@ func Identify(path string) error {
 	}
 	if id != applicationID {
 		if id == 0 {
-			if err := conduitstate.Database(path); err != nil {
+			if err := refuseConduitDatabase(path); err != nil {
 				return err
 			}
 		}

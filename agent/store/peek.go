@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/agent/sqlitefile"
-	"github.com/conduit-agent/conduit/agent/store/restored"
 	"github.com/conduit-agent/conduit/spec"
 )
 
@@ -64,7 +63,7 @@ func Checkpoints(ctx context.Context, path string) (all []spec.Checkpoint, err e
 	}
 	reader := openReader(path, nil)
 	defer reader.Close()
-	all, err = restored.Checkpoints(ctx, reader)
+	all, err = readCheckpoints(ctx, reader)
 	return all, wrap(sqlitefile.Explain(path, err), "cannot read store %q", path)
 }
 

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/agent/sqlitefile"
-	"github.com/conduit-agent/conduit/agent/store/restored"
 	"github.com/conduit-agent/conduit/spec"
 	"github.com/conduit-agent/conduit/spec/private"
 )
@@ -240,7 +239,7 @@ func (q *sqlite) prepare(ctx context.Context, p *pools) error {
 		return err
 	}
 	if a := q.adopted; a != nil && !a.done {
-		sources, err := restored.Fence(ctx, p.writer, a.generation, q.now())
+		sources, err := fenceRestored(ctx, p.writer, a.generation, q.now())
 		if err != nil {
 			return fmt.Errorf("cannot take over a file that was put in place: %w", err)
 		}

@@ -20,7 +20,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/conduit-agent/conduit/agent/store/rowcache"
 	"github.com/conduit-agent/conduit/spec"
 )
 
@@ -41,7 +40,7 @@ type DB struct {
 	logKept    atomic.Bool  // the write-ahead log holds deleted data
 	eventBytes atomic.Int64 // of events, or more; 0: not known
 
-	declarations rowcache.Cache[spec.Declaration] // as committed; loaded together with pools
+	declarations Cache[spec.Declaration] // as committed; loaded together with pools
 	files        docs[spec.FileState]
 	connectors   docs[spec.ConnectorState]
 }
@@ -87,7 +86,7 @@ func newDB(path string) *DB {
 		sqlite:       file,
 		checkpoints:  checkpoints{file},
 		answers:      answers{file},
-		declarations: rowcache.Cache[spec.Declaration]{Key: func(d *spec.Declaration) string { return d.Pipeline.ID }},
+		declarations: Cache[spec.Declaration]{Key: func(d *spec.Declaration) string { return d.Pipeline.ID }},
 		files:        newDocs("files", func(f *spec.FileState) string { return f.Path }),
 		connectors:   newDocs("connectors", func(c *spec.ConnectorState) string { return c.ID }),
 	}

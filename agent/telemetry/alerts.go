@@ -5,8 +5,6 @@ import (
 	"fmt"
 
 	"go.yaml.in/yaml/v3"
-
-	"github.com/conduit-agent/conduit/agent/telemetry/metric"
 )
 
 // AlertRule is an alert rule of Prometheus.
@@ -32,29 +30,29 @@ func AlertRules() []AlertRule {
 func pipelineRules() []AlertRule {
 	const pipeline = "pipeline {{ $labels.pipeline_id }} on {{ $labels.instance }}"
 	return []AlertRule{
-		alertRule("ConduitPipelineDegraded", "critical", "1m", metric.PipelineStatus+" == 3",
+		alertRule("ConduitPipelineDegraded", "critical", "1m", PipelineStatus+" == 3",
 			pipeline+" failed and is not tried again", "conduit status {{ $labels.pipeline_id }} says why. It runs again when its file, or what it needs, is mended."),
-		alertRule("ConduitPipelineFailing", "warning", "10m", metric.PipelineFailures+" > 0",
+		alertRule("ConduitPipelineFailing", "warning", "10m", PipelineFailures+" > 0",
 			pipeline+" has failed {{ $value }} times in a row", "It is tried again with growing pauses. conduit status {{ $labels.pipeline_id }} says why."),
-		alertRule("ConduitPipelineStuck", "warning", "2m", metric.NotDelivering+" > 60",
+		alertRule("ConduitPipelineStuck", "warning", "2m", NotDelivering+" > 60",
 			pipeline+" has delivered nothing for {{ $value | humanizeDuration }}",
 			"conduit status {{ $labels.pipeline_id }} names the stage that holds it up, and why."),
-		alertRule("ConduitPipelineSilent", "warning", "1m", metric.PipelineSilent+" == 1",
+		alertRule("ConduitPipelineSilent", "warning", "1m", PipelineSilent+" == 1",
 			pipeline+" reads nothing for longer than its max-silence", "See whether the system of its source still produces records."),
-		alertRule("ConduitSourceWarns", "warning", "10m", metric.SourceWarning+" == 1",
+		alertRule("ConduitSourceWarns", "warning", "10m", SourceWarning+" == 1",
 			"source {{ $labels.component_id }} on {{ $labels.instance }} warns of something", "conduit status {{ $labels.pipeline_id }} shows it."),
 		alertRule("ConduitDeadLetters", "warning", "0s",
-			fmt.Sprintf("%[1]s - (%[1]s offset 15m or 0 * %[1]s) > 0", metric.DeadLetters),
+			fmt.Sprintf("%[1]s - (%[1]s offset 15m or 0 * %[1]s) > 0", DeadLetters),
 			pipeline+" refused {{ $value }} records in 15 minutes", "conduit dlq ls {{ $labels.pipeline_id }} lists them; they can be replayed."),
 		alertRule("ConduitDeadLettersDropped", "critical", "0s",
-			fmt.Sprintf("increase(%s[1h]) > 0", metric.DeadLettersDropped),
+			fmt.Sprintf("increase(%s[1h]) > 0", DeadLettersDropped),
 			pipeline+" lost refused records that were kept", "Raise dead-letters.max-count, max-bytes or max-age, or replay them sooner."),
-		alertRule("ConduitConnectorRestarts", "warning", "0s", fmt.Sprintf("increase(%s[15m]) > 10", metric.PluginRestarts),
+		alertRule("ConduitConnectorRestarts", "warning", "0s", fmt.Sprintf("increase(%s[15m]) > 10", PluginRestarts),
 			"connector {{ $labels.plugin }} on {{ $labels.instance }} was started {{ $value }} times in 15 minutes", "conduit events and the log say why it ends."),
-		alertRule("ConduitSpoolFull", "warning", "5m", fmt.Sprintf("%s / %s > 0.8", metric.SpoolBytes, metric.SpoolLimit),
+		alertRule("ConduitSpoolFull", "warning", "5m", fmt.Sprintf("%s / %s > 0.8", SpoolBytes, SpoolLimit),
 			"the spool {{ $labels.path }} on {{ $labels.instance }} is at {{ $value | humanizePercentage }} of its limit", "Its readers are slow or away: conduit spool ls shows how far behind they are. Raise limit.bytes; its setting full says what happens at the limit."),
 		alertRule("ConduitSpoolDrops", "critical", "0s",
-			fmt.Sprintf("increase(%s[15m]) > 0 or increase(%s[15m]) > 0", metric.SpoolDropped, metric.SpoolDamaged),
+			fmt.Sprintf("increase(%s[15m]) > 0 or increase(%s[15m]) > 0", SpoolDropped, SpoolDamaged),
 			"the spool {{ $labels.path }} on {{ $labels.instance }} lost records", "It was full, or its disk fails: conduit spool check {{ $labels.path }}."),
 	}
 }
@@ -62,27 +60,27 @@ func pipelineRules() []AlertRule {
 func agentRules() []AlertRule {
 	const agent = "the agent on {{ $labels.instance }}"
 	return []AlertRule{
-		alertRule("ConduitAbsent", "critical", "5m", fmt.Sprintf("absent(%s)", metric.Info),
+		alertRule("ConduitAbsent", "critical", "5m", fmt.Sprintf("absent(%s)", Info),
 			"no agent is scraped", "Start it, or mend the scrape configuration."),
 		alertRule("ConduitUpdateFailed", "warning", "0s",
-			fmt.Sprintf(`increase(%s{result="error"}[10m]) > 0`, metric.ReconcileAttempts),
+			fmt.Sprintf(`increase(%s{result="error"}[10m]) > 0`, ReconcileAttempts),
 			agent+" could not run a version of a pipeline", "The last good one may run: conduit status shows the generation that is declared and the one that runs."),
-		alertRule("ConduitFilesWithProblems", "warning", "5m", metric.FilesWithProblems+" > 0",
+		alertRule("ConduitFilesWithProblems", "warning", "5m", FilesWithProblems+" > 0",
 			"{{ $value }} pipeline files on {{ $labels.instance }} have errors", "conduit status names file and line. The last good versions run."),
 		alertRule("ConduitFilesUnavailable", "critical", "5m",
-			fmt.Sprintf(`%s{state=~"missing|unreadable|held"} == 1`, metric.Directory),
+			fmt.Sprintf(`%s{state=~"missing|unreadable|held"} == 1`, Directory),
 			"the directory of pipeline files on {{ $labels.instance }} is {{ $labels.state }}", "What ran keeps running. Mount it again, or confirm with conduit reload --prune."),
 		alertRule("ConduitStoreSlow", "warning", "10m",
-			fmt.Sprintf("histogram_quantile(0.99, rate(%s_bucket[10m])) > 0.5", metric.FsyncSeconds),
+			fmt.Sprintf("histogram_quantile(0.99, rate(%s_bucket[10m])) > 0.5", FsyncSeconds),
 			"the disk of "+agent+" takes {{ $value | humanizeDuration }} for an fsync", "Sources are acknowledged only after it. conduit doctor measures the disk."),
-		alertRule("ConduitMemoryShort", "warning", "15m", metric.MemoryWaiting+" > 0",
+		alertRule("ConduitMemoryShort", "warning", "15m", MemoryWaiting+" > 0",
 			"{{ $value }} sources on {{ $labels.instance }} wait for memory", "A destination is slow, or memory.limit is small."),
-		alertRule("ConduitClusterSessionLost", "critical", "1m", metric.ClusterMembers+" == 0",
+		alertRule("ConduitClusterSessionLost", "critical", "1m", ClusterMembers+" == 0",
 			agent+" has no session in its cluster", "It runs no pipelines of the cluster. conduit cluster status says why."),
 		alertRule("ConduitNotificationsDropped", "warning", "0s",
-			fmt.Sprintf(`increase(%s{result="dropped"}[1h]) > 0`, metric.Notifications),
+			fmt.Sprintf(`increase(%s{result="dropped"}[1h]) > 0`, Notifications),
 			agent+" dropped notifications to {{ $labels.target }}", "conduit notify test says what is wrong."),
-		alertRule("ConduitPanics", "warning", "0s", fmt.Sprintf("increase(%s[1h]) > 0", metric.APIPanics),
+		alertRule("ConduitPanics", "warning", "0s", fmt.Sprintf("increase(%s[1h]) > 0", APIPanics),
 			"a request to "+agent+" ended in a panic", "Report it, with the log."),
 	}
 }

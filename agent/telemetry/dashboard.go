@@ -3,8 +3,6 @@ package telemetry
 import (
 	"encoding/json"
 	"fmt"
-
-	"github.com/conduit-agent/conduit/agent/telemetry/metric"
 )
 
 // Panel is a part of the dashboard: queries, with the name of each series.
@@ -47,75 +45,75 @@ func Panels() []Panel {
 	return []Panel{
 		{
 			"Pipelines", "stat", "none", 12, "Number of pipelines by status.",
-			one("sum by (status) ("+metric.Pipelines+ofAgent+")", "{{status}}"),
+			one("sum by (status) ("+Pipelines+ofAgent+")", "{{status}}"),
 		},
 		{"Degraded or failing", "table", "none", 12, "3 is degraded, 4 recovering: conduit status says why.",
-			one(metric.PipelineStatus+ofConnector+" >= 3", pipelineSelector)},
+			one(PipelineStatus+ofConnector+" >= 3", pipelineSelector)},
 		{"Records read", "timeseries", "cps", 12, "By the sources of each pipeline.",
-			one(promPerSecond(metric.Records, promWhere(`type="source"`), "pipeline_id"), pipelineSelector)},
+			one(promPerSecond(Records, promWhere(`type="source"`), "pipeline_id"), pipelineSelector)},
 		{"Records written", "timeseries", "cps", 12, "By each destination.",
-			one(promPerSecond(metric.Records, promWhere(`type="destination"`), "component_id"), "{{component_id}}")},
+			one(promPerSecond(Records, promWhere(`type="destination"`), "component_id"), "{{component_id}}")},
 		{"Bytes read", "timeseries", "Bps", 12, "Keys and payloads.",
-			one(promPerSecond(metric.Bytes, promWhere(`type="source"`), "pipeline_id"), pipelineSelector)},
+			one(promPerSecond(Bytes, promWhere(`type="source"`), "pipeline_id"), pipelineSelector)},
 		{
 			"Refused and filtered", "timeseries", "cps", 12,
 			"Refused records are dead letters; filtered ones were dropped by processors.",
 			[]Query{
-				{promPerSecond(metric.NackedRecords, ofConnector, "component_id"), "{{component_id}} refused"},
-				{promPerSecond(metric.FilteredRecords, ofConnector, "component_id"), "{{component_id}} filtered"}},
+				{promPerSecond(NackedRecords, ofConnector, "component_id"), "{{component_id}} refused"},
+				{promPerSecond(FilteredRecords, ofConnector, "component_id"), "{{component_id}} filtered"}},
 		},
 		{"Oldest record not acknowledged", "timeseries", "s", 12, "Grows while a destination does not settle.",
-			one(metric.OldestUnacked+ofConnector, "{{component_id}}")},
+			one(OldestUnacked+ofConnector, "{{component_id}}")},
 		{"Read to written, 99th percentile", "timeseries", "s", 12, "",
-			one(promQuantile(metric.PipelineSeconds, ofConnector, "pipeline_id"), pipelineSelector)},
+			one(promQuantile(PipelineSeconds, ofConnector, "pipeline_id"), pipelineSelector)},
 		{"Behind its system", "timeseries", "s", 12, "Age of the newest data that a source read.",
-			one(metric.BehindSeconds+ofConnector, "{{component_id}}")},
+			one(BehindSeconds+ofConnector, "{{component_id}}")},
 		{
 			"Behind its system, records and bytes", "timeseries", "short", 12,
 			"What the system of a source holds and the source has not confirmed.",
 			[]Query{
-				{metric.BehindRecords + ofConnector, "{{component_id}} records"},
-				{metric.BehindBytes + ofConnector, "{{component_id}} bytes"}},
+				{BehindRecords + ofConnector, "{{component_id}} records"},
+				{BehindBytes + ofConnector, "{{component_id}} bytes"}},
 		},
 		{"Not delivering", "timeseries", "s", 12, "Since when pipelines deliver nothing: conduit status names the " +
-			"stage that holds them up.", one(metric.NotDelivering+ofConnector+" > 0", pipelineSelector)},
+			"stage that holds them up.", one(NotDelivering+ofConnector+" > 0", pipelineSelector)},
 		{"Failures in a row", "timeseries", "none", 12, "",
-			one(metric.PipelineFailures+ofConnector+" > 0", pipelineSelector)},
+			one(PipelineFailures+ofConnector+" > 0", pipelineSelector)},
 		{"Dead letters kept", "timeseries", "none", 12, "conduit dlq ls lists them.",
-			one(metric.DeadLetters+ofConnector, pipelineSelector)},
+			one(DeadLetters+ofConnector, pipelineSelector)},
 		{"Silent", "timeseries", "bool", 8, "Pipelines with max-silence that read nothing.",
-			one(metric.PipelineSilent+ofConnector, pipelineSelector)},
+			one(PipelineSilent+ofConnector, pipelineSelector)},
 		{
 			"Files with problems", "timeseries", "none", 8, "The last good versions run.",
-			one(metric.FilesWithProblems+ofAgent, "{{instance}}"),
+			one(FilesWithProblems+ofAgent, "{{instance}}"),
 		},
 		{"Versions that were tried", "timeseries", "cps", 8, "",
-			one(promPerSecond(metric.ReconcileAttempts, ofAgent, "result"), "{{result}}")},
+			one(promPerSecond(ReconcileAttempts, ofAgent, "result"), "{{result}}")},
 		{"fsync, 99th percentile", "timeseries", "s", 8, "Sources are acknowledged only after it.",
-			one(promQuantile(metric.FsyncSeconds, ofAgent, "instance"), "{{instance}}")},
+			one(promQuantile(FsyncSeconds, ofAgent, "instance"), "{{instance}}")},
 		{
 			"Memory for records", "timeseries", "bytes", 8, "",
 			[]Query{
-				{metric.MemoryRecordsUsed + ofAgent, "{{instance}} used"}, {metric.MemoryRecords + ofAgent, "{{instance}} all"},
+				{MemoryRecordsUsed + ofAgent, "{{instance}} used"}, {MemoryRecords + ofAgent, "{{instance}} all"},
 			},
 		},
-		{"Sources that wait for memory", "timeseries", "none", 8, "", one(metric.MemoryWaiting+ofAgent, "{{instance}}")},
-		{"Spools", "timeseries", "bytes", 8, "On disk.", one(metric.SpoolBytes+ofAgent, "{{path}}")},
+		{"Sources that wait for memory", "timeseries", "none", 8, "", one(MemoryWaiting+ofAgent, "{{instance}}")},
+		{"Spools", "timeseries", "bytes", 8, "On disk.", one(SpoolBytes+ofAgent, "{{path}}")},
 		{"Connectors started again", "timeseries", "cps", 8, "",
-			one(promPerSecond(metric.PluginRestarts, ofAgent, "plugin"), "{{plugin}}")},
+			one(promPerSecond(PluginRestarts, ofAgent, "plugin"), "{{plugin}}")},
 		{
 			"Memory of connectors' processes", "timeseries", "bytes", 8, "",
-			one(metric.PluginResident+ofAgent, "{{component_id}}"),
+			one(PluginResident+ofAgent, "{{component_id}}"),
 		},
 		{
 			"Cluster: members and claim lag", "timeseries", "none", 12, "",
 			[]Query{
-				{metric.ClusterMembers + ofAgent, "{{instance}} members"},
-				{metric.ClusterLag + ofAgent, "{{instance}} lag in seconds"},
+				{ClusterMembers + ofAgent, "{{instance}} members"},
+				{ClusterLag + ofAgent, "{{instance}} lag in seconds"},
 			},
 		},
 		{"Notifications", "timeseries", "cps", 12, "",
-			one(promPerSecond(metric.Notifications, ofAgent, "target, result"), "{{target}} {{result}}")},
+			one(promPerSecond(Notifications, ofAgent, "target, result"), "{{target}} {{result}}")},
 	}
 }
 
@@ -151,8 +149,8 @@ func Dashboard() []byte {
 		"time": jsonObject{"from": "now-3h", "to": "now"}, "panels": panels,
 		"templating": jsonObject{"list": []jsonObject{
 			{"name": "datasource", "type": "datasource", "query": "prometheus", "label": "Prometheus"},
-			dashboardVariable("instance", metric.Info, "instance"),
-			dashboardVariable("pipeline", metric.PipelineStatus+ofAgent, "pipeline_id"),
+			dashboardVariable("instance", Info, "instance"),
+			dashboardVariable("pipeline", PipelineStatus+ofAgent, "pipeline_id"),
 		}},
 	}, "", "  ")
 	if err != nil {

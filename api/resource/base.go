@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/conduit-agent/conduit/api/desired"
 	"github.com/conduit-agent/conduit/api/guard"
 	"github.com/conduit-agent/conduit/api/jsonhttp"
 	"github.com/conduit-agent/conduit/api/rest"
@@ -60,7 +59,7 @@ type Observed interface {
 
 // Base is what all resources share.
 type Base struct {
-	Desired  *desired.State
+	Desired  *State
 	Observed Observed
 	Guard    *guard.Guard
 	Rates    func() []rest.PipelineRates // of the pipelines that run; nil: they are not measured
@@ -68,7 +67,7 @@ type Base struct {
 }
 
 // view returns what the client sees of settings.
-func (s *Base) view(r *http.Request) *desired.View {
+func (s *Base) view(r *http.Request) *View {
 	return s.Desired.View(s.Guard.RoleOf(r) < guard.Admin)
 }
 
@@ -137,13 +136,13 @@ func (s *Base) present(w http.ResponseWriter, d *spec.Declaration, err error) (a
 	if err != nil {
 		return nil, err
 	}
-	w.Header().Set("ETag", desired.Tag(d.Pipeline))
+	w.Header().Set("ETag", Tag(d.Pipeline))
 	jsonhttp.SetGeneration(w, d)
 	return s.shown(d), nil
 }
 
 // edit performs e for the request. The answer has the generation that it led to in a header.
-func (s *Base) edit(w http.ResponseWriter, r *http.Request, e *desired.Edit) (*spec.Declaration, error) {
+func (s *Base) edit(w http.ResponseWriter, r *http.Request, e *Edit) (*spec.Declaration, error) {
 	d, err := s.Desired.Edit(r, e)
 	if err == nil {
 		jsonhttp.SetGeneration(w, d)
@@ -211,7 +210,7 @@ func (s *Base) replaceable(r *http.Request, id string) (*spec.Declaration, error
 	if err != nil {
 		return nil, s.vacant(r, id)
 	}
-	return d, desired.Owned(d)
+	return d, Owned(d)
 }
 
 // elsewhere is the error of what only the member can do that runs the pipeline, nil if that is this agent.

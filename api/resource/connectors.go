@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/conduit-agent/conduit/api/desired"
 	"github.com/conduit-agent/conduit/api/jsonhttp"
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/spec"
@@ -35,7 +34,7 @@ func connectorType(t rest.ConnectorType) (spec.ConnectorType, error) {
 }
 
 // shown returns connector i of d as the API shows it.
-func (s *Connectors) shown(ctx context.Context, view *desired.View, d *spec.Declaration, i int) (rest.Connector, error) {
+func (s *Connectors) shown(ctx context.Context, view *View, d *spec.Declaration, i int) (rest.Connector, error) {
 	c := &d.Pipeline.Connectors[i]
 	body := rest.Connector{
 		ID: d.Pipeline.QualifiedID(c.ID), Type: rest.TypeDestination, Plugin: c.Plugin, PipelineID: d.Pipeline.ID,
@@ -81,11 +80,11 @@ func (s *Connectors) List(_ http.ResponseWriter, r *http.Request) (any, error) {
 
 // present answers with the connector id of d and its ETag.
 func (s *Connectors) present(w http.ResponseWriter, r *http.Request, d *spec.Declaration, id string) (any, error) {
-	i := desired.ConnectorIn(&d.Pipeline, id)
+	i := ConnectorIn(&d.Pipeline, id)
 	if i < 0 { // another change was faster
-		return nil, desired.ConnectorNotFound(id)
+		return nil, ConnectorNotFound(id)
 	}
-	w.Header().Set("ETag", desired.Tag(d.Pipeline.Connectors[i]))
+	w.Header().Set("ETag", Tag(d.Pipeline.Connectors[i]))
 	return s.shown(r.Context(), s.view(r), d, i)
 }
 
@@ -116,17 +115,17 @@ func (s *Connectors) Create(w http.ResponseWriter, r *http.Request) (any, error)
 	if err != nil {
 		return nil, jsonhttp.About(err, "pipelineId")
 	}
-	settings, err := desired.Keep(body.Config.Settings, nil, "config.settings")
+	settings, err := Keep(body.Config.Settings, nil, "config.settings")
 	if err != nil {
 		return nil, err
 	}
-	c := spec.Connector{ID: desired.Identify(body.ID, body.PipelineID), Type: typ, Plugin: body.Plugin, Name: body.Config.Name, Settings: settings}
+	c := spec.Connector{ID: Identify(body.ID, body.PipelineID), Type: typ, Plugin: body.Plugin, Name: body.Config.Name, Settings: settings}
 	id := d.Pipeline.QualifiedID(c.ID)
-	if desired.ConnectorIn(&d.Pipeline, id) >= 0 {
+	if ConnectorIn(&d.Pipeline, id) >= 0 {
 		return nil, rest.Errorf(rest.AlreadyExists, rest.ReasonConnectorExists, "connector %q exists already", id).
 			With("configPath", "id").Suggest("choose another id, or leave it out to get one")
 	}
-	e := &desired.Edit{ID: body.PipelineID, Of: d}
+	e := &Edit{ID: body.PipelineID, Of: d}
 	e.Apply = func(p *spec.Pipeline) error {
 		e.Path = "/connectors/" + strconv.Itoa(len(p.Connectors))
 		p.Connectors = append(p.Connectors, c)
@@ -140,17 +139,17 @@ func (s *Connectors) Create(w http.ResponseWriter, r *http.Request) (any, error)
 
 // change changes the connector of d with the qualified id. It returns what that led to.
 func (s *Connectors) change(w http.ResponseWriter, r *http.Request, d *spec.Declaration, id string, apply func(p *spec.Pipeline, i int) error) (*spec.Declaration, error) {
-	e := &desired.Edit{ID: d.Pipeline.ID, Of: d}
+	e := &Edit{ID: d.Pipeline.ID, Of: d}
 	e.Current = func(p *spec.Pipeline) string {
-		if i := desired.ConnectorIn(p, id); i >= 0 {
-			return desired.Tag(p.Connectors[i])
+		if i := ConnectorIn(p, id); i >= 0 {
+			return Tag(p.Connectors[i])
 		}
 		return ""
 	}
 	e.Apply = func(p *spec.Pipeline) error {
-		i := desired.ConnectorIn(p, id)
+		i := ConnectorIn(p, id)
 		if i < 0 {
-			return desired.ConnectorNotFound(id)
+			return ConnectorNotFound(id)
 		}
 		e.Path = "/connectors/" + strconv.Itoa(i)
 		return apply(p, i)
@@ -172,15 +171,15 @@ func (s *Connectors) Update(w http.ResponseWriter, r *http.Request) (any, error)
 	d, err = s.change(w, r, d, id, func(p *spec.Pipeline, i int) error {
 		c := &p.Connectors[i]
 		if body.ID != "" && body.ID != id {
-			return desired.Mismatch("id", id, body.ID)
+			return Mismatch("id", id, body.ID)
 		}
 		if typ, ok := connectorTypes[body.Type]; body.Type != "" && (!ok || typ != c.Type) {
 			return jsonhttp.FieldError(rest.ReasonConnectorType, "type", "the type of a connector cannot be changed; delete it and create another")
 		}
 		if body.PipelineID != "" && body.PipelineID != p.ID {
-			return desired.Mismatch("pipelineId", p.ID, body.PipelineID)
+			return Mismatch("pipelineId", p.ID, body.PipelineID)
 		}
-		settings, err := desired.Keep(body.Config.Settings, c.Settings, "config.settings")
+		settings, err := Keep(body.Config.Settings, c.Settings, "config.settings")
 		c.Settings = settings
 		if body.Plugin != "" {
 			c.Plugin = body.Plugin
@@ -230,7 +229,7 @@ func (s *Connectors) Delete(w http.ResponseWriter, r *http.Request) (any, error)
 
 // needed returns an error if a pipeline that runs could not do so without its connector i.
 func (s *Connectors) needed(d *spec.Declaration, i int) error {
-	if desired.Owned(d) != nil || !s.Desired.Active(d) {
+	if Owned(d) != nil || !s.Desired.Active(d) {
 		return nil
 	}
 	c := &d.Pipeline.Connectors[i]
@@ -290,7 +289,7 @@ func (s *Connectors) Validate(w http.ResponseWriter, r *http.Request) (any, erro
 	p := &spec.Pipeline{ID: "validate", Status: spec.StatusStopped, Connectors: []spec.Connector{
 		{ID: "connector", Type: typ, Plugin: body.Plugin, Name: body.Config.Name, Settings: body.Config.Settings}}}
 	spec.Normalize(p)
-	if err := desired.Validate(p, desired.Within("/connectors/0")); err != nil {
+	if err := Validate(p, Within("/connectors/0")); err != nil {
 		return nil, err
 	}
 	err = s.Desired.CheckPlugin(r.Context(), typ, body.Plugin, body.Config.Settings, "plugin", "config.settings")

@@ -3,7 +3,6 @@ package resource
 import (
 	"net/http"
 
-	"github.com/conduit-agent/conduit/api/desired"
 	"github.com/conduit-agent/conduit/api/jsonhttp"
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/spec"
@@ -17,7 +16,7 @@ func (s *DLQ) present(w http.ResponseWriter, r *http.Request, d *spec.Declaratio
 		return nil, err
 	}
 	q := &d.Pipeline.DLQ
-	w.Header().Set("ETag", desired.Tag(*q))
+	w.Header().Set("ETag", Tag(*q))
 	return rest.DLQ{Plugin: q.Plugin, Settings: s.view(r).Settings(spec.TypeDestination, q.Plugin, q.Settings),
 		WindowSize: rest.Count(q.WindowSize), WindowNackThreshold: rest.Count(q.WindowNackThreshold)}, nil
 }
@@ -35,12 +34,12 @@ func (s *DLQ) Update(w http.ResponseWriter, r *http.Request) (any, error) {
 	if err := jsonhttp.Read(w, r, &body); err != nil {
 		return nil, err
 	}
-	d, err := s.edit(w, r, &desired.Edit{
-		ID: r.PathValue("id"), Path: desired.DLQPath,
-		Current: func(p *spec.Pipeline) string { return desired.Tag(p.DLQ) },
+	d, err := s.edit(w, r, &Edit{
+		ID: r.PathValue("id"), Path: DLQPath,
+		Current: func(p *spec.Pipeline) string { return Tag(p.DLQ) },
 		Apply: func(p *spec.Pipeline) error {
 			q := dlqIn(&body)
-			settings, err := desired.Keep(q.Settings, p.DLQ.Settings, "settings")
+			settings, err := Keep(q.Settings, p.DLQ.Settings, "settings")
 			q.Settings = settings
 			p.DLQ = q
 			return err

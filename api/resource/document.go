@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/conduit-agent/conduit/api/desired"
 	"github.com/conduit-agent/conduit/api/jsonhttp"
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/spec"
@@ -56,9 +55,9 @@ func (s *Documents) Apply(w http.ResponseWriter, r *http.Request) (any, error) {
 	if err := s.feasible(r, d); err != nil {
 		return nil, err
 	}
-	changes := &spec.Changes{Declare: []spec.Declare{{Pipeline: *d.pipeline, Owner: spec.Owner{Kind: spec.OwnerAPI}, Origin: desired.Origin + ": apply"}}}
+	changes := &spec.Changes{Declare: []spec.Declare{{Pipeline: *d.pipeline, Owner: spec.Owner{Kind: spec.OwnerAPI}, Origin: Origin + ": apply"}}}
 	err = s.Desired.Apply(r.Context(), changes, map[string]*spec.Declaration{d.pipeline.ID: d.basis})
-	if errors.Is(err, desired.ErrStale) {
+	if errors.Is(err, ErrStale) {
 		err = planStale(d.pipeline.ID)
 	}
 	if err != nil {
@@ -91,17 +90,17 @@ func (s *Documents) draft(r *http.Request, doc *rest.PipelineDocument) (*draft, 
 	if err != nil {
 		return nil, err
 	}
-	if err := desired.Validate(p, documentField); err != nil {
+	if err := Validate(p, documentField); err != nil {
 		return nil, err
 	}
 	old, seen := &spec.Pipeline{}, []any{p}
 	if basis != nil {
 		old, seen = &basis.Pipeline, append(seen, basis.Version(), basis.Generation, basis.CreatedAt)
 	}
-	if err := desired.KeepAll(p, old, documentField); err != nil {
+	if err := KeepAll(p, old, documentField); err != nil {
 		return nil, err
 	}
-	diff := rest.DocumentDiff{PipelineID: p.ID, Changes: desired.Diff(basis, p), Hash: strings.Trim(desired.Tag(seen), `"`)}
+	diff := rest.DocumentDiff{PipelineID: p.ID, Changes: Diff(basis, p), Hash: strings.Trim(Tag(seen), `"`)}
 	return &draft{basis, old, p, diff}, nil
 }
 
@@ -112,7 +111,7 @@ func (s *Documents) feasible(r *http.Request, d *draft) error {
 	if err != nil {
 		return err
 	}
-	if err := desired.Unique(&spec.Changes{Declare: []spec.Declare{{Pipeline: *d.pipeline}}}, all); err != nil {
+	if err := Unique(&spec.Changes{Declare: []spec.Declare{{Pipeline: *d.pipeline}}}, all); err != nil {
 		return err
 	}
 	return s.Desired.CheckPlugins(r.Context(), d.old, d.pipeline, documentField)
@@ -165,5 +164,5 @@ func dlqIn(doc *rest.DLQDocument) spec.DLQ {
 // documentField returns the path in a request with a document of what pointer leads to
 // in the pipeline.
 func documentField(pointer string) string {
-	return jsonhttp.Follow("config", strings.TrimPrefix(desired.InDocument(pointer), "/"))
+	return jsonhttp.Follow("config", strings.TrimPrefix(InDocument(pointer), "/"))
 }

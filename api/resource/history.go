@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/conduit-agent/conduit/api/desired"
 	"github.com/conduit-agent/conduit/api/jsonhttp"
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/spec"
@@ -84,7 +83,7 @@ func (s *History) Rollback(w http.ResponseWriter, r *http.Request) (any, error) 
 		d, err := s.restoreFile(r, id, body.Revision, restore)
 		return s.present(w, d, err)
 	}
-	d, err := s.edit(w, r, &desired.Edit{
+	d, err := s.edit(w, r, &Edit{
 		ID: id, Current: pipelineTag, Origin: fmt.Sprintf("rollback to %d", body.Revision), Apply: restore,
 	})
 	var owned *rest.Error
@@ -107,7 +106,7 @@ func (s *History) restoreFile(r *http.Request, id string, revision int64,
 	case s.WriteFile == nil:
 		return nil, jsonhttp.NotFound()
 	}
-	if err := desired.Matches(r, pipelineTag(&d.Pipeline)); err != nil {
+	if err := Matches(r, pipelineTag(&d.Pipeline)); err != nil {
 		return nil, err
 	}
 	p := d.Pipeline.Clone()
@@ -206,7 +205,7 @@ func before(to *spec.Revision, revisions []spec.Revision) *spec.Revision {
 }
 
 // compared returns the difference with the values that the client sees.
-func compared(view *desired.View, id string, from, to *spec.Revision) rest.Diff {
+func compared(view *View, id string, from, to *spec.Revision) rest.Diff {
 	d := rest.Diff{ID: id, To: versionOf(to), Changes: []rest.ValueChanged{}}
 	var old, shownOld *spec.Pipeline
 	if from != nil {

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/conduit-agent/conduit/api/desired"
 	"github.com/conduit-agent/conduit/api/jsonhttp"
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/spec"
@@ -108,7 +107,7 @@ func (s *Runs) unchanged(w http.ResponseWriter, r *http.Request, id string) (*sp
 		return nil, 0, err
 	}
 	jsonhttp.SetGeneration(w, d)
-	return d, limit, desired.Matches(r, pipelineTag(&d.Pipeline))
+	return d, limit, Matches(r, pipelineTag(&d.Pipeline))
 }
 
 // Restart stops a pipeline and starts it again.
@@ -146,7 +145,7 @@ func (s *Runs) setStatus(w http.ResponseWriter, r *http.Request, d *spec.Declara
 		}
 		return err
 	}
-	_, err := s.edit(w, r, &desired.Edit{ID: d.Pipeline.ID, Of: d, Live: true, Current: pipelineTag, Apply: func(p *spec.Pipeline) error {
+	_, err := s.edit(w, r, &Edit{ID: d.Pipeline.ID, Of: d, Live: true, Current: pipelineTag, Apply: func(p *spec.Pipeline) error {
 		p.Status = status
 		return runnable(p)
 	}})
@@ -158,7 +157,7 @@ func runnable(p *spec.Pipeline) error {
 	if p.Status != spec.StatusRunning {
 		return nil
 	}
-	err := desired.Validate(p, desired.Within(""))
+	err := Validate(p, Within(""))
 	if e, ok := err.(*rest.Error); ok {
 		e.Kind = rest.FailedPrecondition
 	}

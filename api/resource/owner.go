@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"slices"
 
-	"github.com/conduit-agent/conduit/api/desired"
 	"github.com/conduit-agent/conduit/api/jsonhttp"
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/spec"
@@ -31,7 +30,7 @@ func (s *Owners) Adopt(w http.ResponseWriter, r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := desired.Matches(r, desired.Tag(d.Pipeline)); err != nil {
+	if err := Matches(r, Tag(d.Pipeline)); err != nil {
 		return nil, err
 	}
 	by, p := cmp.Or(owner.Path, "the API"), d.Pipeline
@@ -68,7 +67,7 @@ func (s *Owners) newOwner(r *http.Request, d *spec.Declaration, body *rest.Adopt
 
 // conflict returns desired.ErrStale as the client sees it.
 func conflict(err error) error {
-	if errors.Is(err, desired.ErrStale) {
+	if errors.Is(err, ErrStale) {
 		return rest.Errorf(rest.Aborted, rest.ReasonChanged, "another client changed it in the meantime").Suggest("try again")
 	}
 	return err

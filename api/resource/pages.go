@@ -9,10 +9,8 @@ import (
 	"strings"
 	"sync/atomic"
 
-	"github.com/conduit-agent/conduit/api/editor"
 	"github.com/conduit-agent/conduit/api/guard"
 	"github.com/conduit-agent/conduit/api/jsonhttp"
-	"github.com/conduit-agent/conduit/api/live"
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/plugins/pluginname"
 	"github.com/conduit-agent/conduit/spec"
@@ -82,8 +80,8 @@ func (s *Pages) Watch(w http.ResponseWriter, r *http.Request) (any, error) {
 	return nil, nil
 }
 
-func (s *Pages) source(r *http.Request) *live.Source {
-	return &live.Source{
+func (s *Pages) source(r *http.Request) *Source {
+	return &Source{
 		Statuses: func(ctx context.Context) ([]rest.PipelineStatus, error) { return s.Status.All(r.WithContext(ctx)) },
 		Files: func(ctx context.Context) ([]spec.FileState, error) {
 			return s.Files.all(ctx)
@@ -152,16 +150,16 @@ func (s *Pages) Edit(w http.ResponseWriter, r *http.Request) (any, error) {
 		answer.Problems[i].File = body.Path
 	}
 	if body.Line > 0 {
-		answer.Completions = append(answer.Completions, editor.Complete(body.Content, body.Line, body.Column, s.plugins())...)
+		answer.Completions = append(answer.Completions, Complete(body.Content, body.Line, body.Column, s.plugins())...)
 	}
 	return answer, nil
 }
 
 // plugins returns the plugins that a file may name.
-func (s *Pages) plugins() []editor.Plugin {
-	var all []editor.Plugin
+func (s *Pages) plugins() []Plugin {
+	var all []Plugin
 	for _, p := range s.Desired.Plugins.Plugins() {
-		one := editor.Plugin{Name: pluginname.Bare(p.Name), Summary: p.Summary}
+		one := Plugin{Name: pluginname.Bare(p.Name), Summary: p.Summary}
 		if len(p.SourceParams) > 0 {
 			one.Source = p.SourceParams
 		}
@@ -171,7 +169,7 @@ func (s *Pages) plugins() []editor.Plugin {
 		all = append(all, one)
 	}
 	for _, p := range s.Desired.Plugins.Processors() {
-		all = append(all, editor.Plugin{Name: pluginname.Bare(p.Name), Summary: p.Summary, Processor: p.Parameters})
+		all = append(all, Plugin{Name: pluginname.Bare(p.Name), Summary: p.Summary, Processor: p.Parameters})
 	}
 	return all
 }

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"net/http"
 
-	"github.com/conduit-agent/conduit/api/desired"
 	"github.com/conduit-agent/conduit/api/jsonhttp"
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/spec"
@@ -44,17 +43,17 @@ func (s *Pipelines) Create(w http.ResponseWriter, r *http.Request) (any, error) 
 	if body.Config.Name == "" {
 		return nil, nameMissing()
 	}
-	p := &spec.Pipeline{ID: desired.Identify(body.ID, ""), Status: spec.StatusStopped, Name: body.Config.Name, Description: body.Config.Description, Labels: body.Config.Labels}
+	p := &spec.Pipeline{ID: Identify(body.ID, ""), Status: spec.StatusStopped, Name: body.Config.Name, Description: body.Config.Description, Labels: body.Config.Labels}
 	spec.Normalize(p)
-	if err := desired.Validate(p, desired.Within("")); err != nil {
+	if err := Validate(p, Within("")); err != nil {
 		return nil, err
 	}
 	if err := s.vacant(r, p.ID); err != nil {
 		return nil, err
 	}
-	changes := &spec.Changes{Declare: []spec.Declare{{Pipeline: *p, Owner: spec.Owner{Kind: spec.OwnerAPI}, Origin: desired.Origin}}}
+	changes := &spec.Changes{Declare: []spec.Declare{{Pipeline: *p, Owner: spec.Owner{Kind: spec.OwnerAPI}, Origin: Origin}}}
 	err := s.Desired.Apply(r.Context(), changes, map[string]*spec.Declaration{p.ID: nil})
-	if errors.Is(err, desired.ErrStale) {
+	if errors.Is(err, ErrStale) {
 		err = pipelineExists(p.ID)
 	}
 	if err != nil {
@@ -78,11 +77,11 @@ func (s *Pipelines) Update(w http.ResponseWriter, r *http.Request) (any, error) 
 	id := r.PathValue("id")
 	switch {
 	case body.ID != "" && body.ID != id:
-		return nil, desired.Mismatch("id", id, body.ID)
+		return nil, Mismatch("id", id, body.ID)
 	case body.Config.Name == "":
 		return nil, nameMissing()
 	}
-	d, err := s.edit(w, r, &desired.Edit{ID: id, Live: true, Current: pipelineTag, Apply: func(p *spec.Pipeline) error {
+	d, err := s.edit(w, r, &Edit{ID: id, Live: true, Current: pipelineTag, Apply: func(p *spec.Pipeline) error {
 		p.Name, p.Description = body.Config.Name, body.Config.Description
 		if body.Config.Labels != nil {
 			p.Labels = body.Config.Labels
@@ -92,7 +91,7 @@ func (s *Pipelines) Update(w http.ResponseWriter, r *http.Request) (any, error) 
 	return s.present(w, d, err)
 }
 
-func pipelineTag(p *spec.Pipeline) string { return desired.Tag(*p) }
+func pipelineTag(p *spec.Pipeline) string { return Tag(*p) }
 
 // Delete answers when the pipeline's clean-up is done. A pipeline that its file
 // withdrew may be deleted, too, which ends the wait for the file to come back.
@@ -107,13 +106,13 @@ func (s *Pipelines) Delete(w http.ResponseWriter, r *http.Request) (any, error) 
 		if err != nil {
 			return nil, err
 		}
-		changes := &spec.Changes{Withdraw: []spec.Withdraw{{ID: id, Origin: desired.Origin, Purge: true}}}
+		changes := &spec.Changes{Withdraw: []spec.Withdraw{{ID: id, Origin: Origin, Purge: true}}}
 		basis := map[string]*spec.Declaration{id: d}
 		if !d.Withdrawn.IsZero() {
 			basis[id] = nil
 		}
 		err = s.Desired.Apply(r.Context(), changes, basis)
-		if errors.Is(err, desired.ErrStale) && r.Context().Err() == nil {
+		if errors.Is(err, ErrStale) && r.Context().Err() == nil {
 			continue
 		}
 		if err != nil {
@@ -132,12 +131,12 @@ func (s *Pipelines) deletable(r *http.Request, id string) (*spec.Declaration, er
 	if err != nil {
 		return nil, err
 	}
-	if err := s.Desired.Editable(r, d, &desired.Edit{Live: true, Current: pipelineTag}); err != nil {
+	if err := s.Desired.Editable(r, d, &Edit{Live: true, Current: pipelineTag}); err != nil {
 		return nil, err
 	}
 	switch {
 	case s.Desired.Active(d):
-		return nil, desired.Running(id).Suggest("stop it first")
+		return nil, Running(id).Suggest("stop it first")
 	case len(d.Pipeline.Connectors) > 0:
 		return nil, rest.Errorf(rest.FailedPrecondition, rest.ReasonPipelineConnectors, "pipeline %q has %d connectors", id, len(d.Pipeline.Connectors)).
 			Suggest("delete its connectors first")

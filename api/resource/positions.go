@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/http"
 
-	"github.com/conduit-agent/conduit/api/desired"
 	"github.com/conduit-agent/conduit/api/jsonhttp"
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/plugins/record"
@@ -73,7 +72,7 @@ func (s *Positions) move(w http.ResponseWriter, r *http.Request, to record.Posit
 	if err != nil {
 		return nil, err
 	}
-	if err := desired.Matches(r, checkpointTag(c)); err != nil {
+	if err := Matches(r, checkpointTag(c)); err != nil {
 		return nil, err
 	}
 	if err := s.stopped(d); err != nil {
@@ -87,7 +86,7 @@ func (s *Positions) move(w http.ResponseWriter, r *http.Request, to record.Posit
 	}
 	err = s.Store.MoveCheckpoint(r.Context(), d, next, before, positionMoved(d, source.ID, before, to))
 	if errors.Is(err, spec.ErrConflict) {
-		err = desired.OutOfDate()
+		err = OutOfDate()
 	}
 	if err != nil {
 		return nil, err
@@ -147,9 +146,9 @@ func positionWords(p record.Position) string {
 
 func checkpointTag(c *spec.Checkpoint) string {
 	if c == nil {
-		return desired.Tag(nil)
+		return Tag(nil)
 	}
-	return desired.Tag(c.Position)
+	return Tag(c.Position)
 }
 
 func (s *Positions) present(w http.ResponseWriter, d *spec.Declaration, at int, c *spec.Checkpoint) rest.Position {

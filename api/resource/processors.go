@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/conduit-agent/conduit/api/desired"
 	"github.com/conduit-agent/conduit/api/jsonhttp"
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/spec"
@@ -18,7 +17,7 @@ func sortByID[T any](list []T, id func(T) string) {
 	sorting.StableBy(list, func(a, b T) int { return strings.Compare(id(a), id(b)) })
 }
 
-func shownProcessor(view *desired.View, d *spec.Declaration, c desired.Chain, i int) rest.Processor {
+func shownProcessor(view *View, d *spec.Declaration, c Chain, i int) rest.Processor {
 	p := &(*c.List)[i]
 	return rest.Processor{
 		ID: c.Parent.ID + ":" + p.ID, Plugin: p.Plugin, Condition: p.Condition, Parent: c.Parent,
@@ -35,7 +34,7 @@ func (s *Processors) List(_ http.ResponseWriter, r *http.Request) (any, error) {
 	all, err := s.Desired.Declared(r.Context())
 	view, list, of := s.view(r), []rest.Processor{}, r.URL.Query()["parentIds"]
 	for i := range all {
-		for _, c := range desired.Chains(&all[i].Pipeline) {
+		for _, c := range Chains(&all[i].Pipeline) {
 			if len(of) > 0 && !slices.Contains(of, c.Parent.ID) {
 				continue
 			}
@@ -50,11 +49,11 @@ func (s *Processors) List(_ http.ResponseWriter, r *http.Request) (any, error) {
 
 // present answers with the processor id of d and its ETag.
 func (s *Processors) present(w http.ResponseWriter, r *http.Request, d *spec.Declaration, id string) (any, error) {
-	c, i, ok := desired.ProcessorIn(&d.Pipeline, id)
+	c, i, ok := ProcessorIn(&d.Pipeline, id)
 	if !ok { // another change was faster
-		return nil, desired.ProcessorNotFound(id)
+		return nil, ProcessorNotFound(id)
 	}
-	w.Header().Set("ETag", desired.Tag((*c.List)[i]))
+	w.Header().Set("ETag", Tag((*c.List)[i]))
 	return shownProcessor(s.view(r), d, c, i), nil
 }
 
@@ -69,13 +68,13 @@ func (s *Processors) Get(w http.ResponseWriter, r *http.Request) (any, error) {
 }
 
 // chainOf returns the chain of the parent within p.
-func chainOf(p *spec.Pipeline, parent rest.Parent) (desired.Chain, error) {
-	for _, c := range desired.Chains(p) {
+func chainOf(p *spec.Pipeline, parent rest.Parent) (Chain, error) {
+	for _, c := range Chains(p) {
 		if c.Parent == parent {
 			return c, nil
 		}
 	}
-	return desired.Chain{}, desired.ConnectorNotFound(parent.ID)
+	return Chain{}, ConnectorNotFound(parent.ID)
 }
 
 // parentPipeline returns the pipeline that parent is or is part of.
@@ -101,19 +100,19 @@ func (s *Processors) Create(w http.ResponseWriter, r *http.Request) (any, error)
 	if err != nil {
 		return nil, err
 	}
-	settings, err := desired.Keep(body.Config.Settings, nil, "config.settings")
+	settings, err := Keep(body.Config.Settings, nil, "config.settings")
 	if err != nil {
 		return nil, err
 	}
-	added := spec.Processor{ID: desired.Identify(body.ID, body.Parent.ID), Plugin: cmp.Or(body.Plugin, body.Type), Condition: body.Condition, Settings: settings, Workers: body.Config.Workers}
+	added := spec.Processor{ID: Identify(body.ID, body.Parent.ID), Plugin: cmp.Or(body.Plugin, body.Type), Condition: body.Condition, Settings: settings, Workers: body.Config.Workers}
 	id := body.Parent.ID + ":" + added.ID
-	e := &desired.Edit{ID: d.Pipeline.ID, Of: d}
+	e := &Edit{ID: d.Pipeline.ID, Of: d}
 	e.Apply = func(p *spec.Pipeline) error {
 		c, err := chainOf(p, body.Parent)
 		if err != nil {
 			return err
 		}
-		if _, _, there := desired.ProcessorIn(p, id); there {
+		if _, _, there := ProcessorIn(p, id); there {
 			return rest.Errorf(rest.AlreadyExists, rest.ReasonProcessorExists, "processor %q exists already", id).
 				With("configPath", "id").Suggest("choose another id, or leave it out to get one")
 		}
@@ -128,22 +127,22 @@ func (s *Processors) Create(w http.ResponseWriter, r *http.Request) (any, error)
 }
 
 // change changes the processor with the qualified id. It returns what that led to.
-func (s *Processors) change(w http.ResponseWriter, r *http.Request, id string, apply func(c desired.Chain, i int) error) (*spec.Declaration, error) {
+func (s *Processors) change(w http.ResponseWriter, r *http.Request, id string, apply func(c Chain, i int) error) (*spec.Declaration, error) {
 	d, _, _, err := s.Desired.Processor(r.Context(), id)
 	if err != nil {
 		return nil, err
 	}
-	e := &desired.Edit{ID: d.Pipeline.ID, Of: d}
+	e := &Edit{ID: d.Pipeline.ID, Of: d}
 	e.Current = func(p *spec.Pipeline) string {
-		if c, i, ok := desired.ProcessorIn(p, id); ok {
-			return desired.Tag((*c.List)[i])
+		if c, i, ok := ProcessorIn(p, id); ok {
+			return Tag((*c.List)[i])
 		}
 		return ""
 	}
 	e.Apply = func(p *spec.Pipeline) error {
-		c, i, ok := desired.ProcessorIn(p, id)
+		c, i, ok := ProcessorIn(p, id)
 		if !ok {
-			return desired.ProcessorNotFound(id)
+			return ProcessorNotFound(id)
 		}
 		e.Path = c.Path + "/" + strconv.Itoa(i)
 		return apply(c, i)
@@ -158,15 +157,15 @@ func (s *Processors) Update(w http.ResponseWriter, r *http.Request) (any, error)
 		return nil, err
 	}
 	id := r.PathValue("id")
-	d, err := s.change(w, r, id, func(c desired.Chain, i int) error {
+	d, err := s.change(w, r, id, func(c Chain, i int) error {
 		p := &(*c.List)[i]
 		if body.ID != "" && body.ID != id {
-			return desired.Mismatch("id", id, body.ID)
+			return Mismatch("id", id, body.ID)
 		}
 		if body.Parent != (rest.Parent{}) && body.Parent != c.Parent {
-			return desired.Mismatch("parent.id", c.Parent.ID, body.Parent.ID)
+			return Mismatch("parent.id", c.Parent.ID, body.Parent.ID)
 		}
-		settings, err := desired.Keep(body.Config.Settings, p.Settings, "config.settings")
+		settings, err := Keep(body.Config.Settings, p.Settings, "config.settings")
 		p.Settings = settings
 		p.Plugin = cmp.Or(body.Plugin, body.Type, p.Plugin)
 		if body.Condition != nil {
@@ -185,7 +184,7 @@ func (s *Processors) Update(w http.ResponseWriter, r *http.Request) (any, error)
 
 // Delete removes a processor.
 func (s *Processors) Delete(w http.ResponseWriter, r *http.Request) (any, error) {
-	_, err := s.change(w, r, r.PathValue("id"), func(c desired.Chain, i int) error {
+	_, err := s.change(w, r, r.PathValue("id"), func(c Chain, i int) error {
 		*c.List = slices.Delete(*c.List, i, i+1)
 		return nil
 	})

@@ -3,7 +3,6 @@ package resource
 import (
 	"net/http"
 
-	"github.com/conduit-agent/conduit/api/desired"
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/spec"
 )
@@ -68,7 +67,7 @@ func (s *Status) All(r *http.Request) ([]rest.PipelineStatus, error) {
 }
 
 // statusOf returns what is known of d's pipeline.
-func (s *Status) statusOf(view *desired.View, d *spec.Declaration, files []spec.FileState, changes []spec.PluginChange) rest.PipelineStatus {
+func (s *Status) statusOf(view *View, d *spec.Declaration, files []spec.FileState, changes []spec.PluginChange) rest.PipelineStatus {
 	state, known := s.Observed.State(d.Pipeline.ID)
 	if !known {
 		state = spec.State{PipelineID: d.Pipeline.ID, Phase: spec.PhaseStopped, StoppedByUser: true, Since: d.CreatedAt}

@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/conduit-agent/conduit/api/desired"
 	"github.com/conduit-agent/conduit/api/jsonhttp"
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/spec"
@@ -29,7 +28,7 @@ func (s *Transfer) Export(w http.ResponseWriter, r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	w.Header().Set("ETag", desired.Tag(d.Pipeline))
+	w.Header().Set("ETag", Tag(d.Pipeline))
 	jsonhttp.Write(w, http.StatusOK, MediaYAML, exported(s.view(r), &d.Pipeline))
 	return nil, nil
 }
@@ -59,10 +58,10 @@ func (s *Transfer) exportRevision(w http.ResponseWriter, r *http.Request, wanted
 }
 
 // exported returns p as a pipeline file, which says what it lacks.
-func exported(view *desired.View, p *spec.Pipeline) []byte {
+func exported(view *View, p *spec.Pipeline) []byte {
 	shown := view.Pipeline(p)
 	file, lacks := spec.Marshal(shown), false
-	desired.EachSettings(&shown, func(_, _ string, settings *map[string]string) {
+	EachSettings(&shown, func(_, _ string, settings *map[string]string) {
 		for _, value := range *settings {
 			lacks = lacks || value == rest.Redacted
 		}
@@ -89,7 +88,7 @@ func (s *Transfer) Import(w http.ResponseWriter, r *http.Request) (any, error) {
 	}
 	for {
 		err := s.importOnce(r, &file, live)
-		if errors.Is(err, desired.ErrStale) && r.Context().Err() == nil {
+		if errors.Is(err, ErrStale) && r.Context().Err() == nil {
 			continue
 		}
 		if err != nil {
@@ -122,16 +121,16 @@ func (s *Transfer) importOnce(r *http.Request, file *spec.File, live bool) error
 		if d != nil {
 			old = &d.Pipeline
 		}
-		err = desired.KeepAll(p, old, field)
+		err = KeepAll(p, old, field)
 		if err == nil && d != nil && !live && s.Desired.Active(d) && len(spec.Diff(old, p)) > 0 {
-			return desired.Running(p.ID)
+			return Running(p.ID)
 		}
 		if err == nil {
 			err = s.Desired.CheckPlugins(r.Context(), old, p, field)
 		}
-		wrong = desired.Join(wrong, err)
+		wrong = Join(wrong, err)
 		basis[p.ID] = d
-		changes.Declare = append(changes.Declare, spec.Declare{Pipeline: *p, Owner: spec.Owner{Kind: spec.OwnerAPI}, Origin: desired.Origin + ": import"})
+		changes.Declare = append(changes.Declare, spec.Declare{Pipeline: *p, Owner: spec.Owner{Kind: spec.OwnerAPI}, Origin: Origin + ": import"})
 	}
 	if wrong != nil {
 		return wrong
@@ -140,7 +139,7 @@ func (s *Transfer) importOnce(r *http.Request, file *spec.File, live bool) error
 }
 
 // fileField names fields of the pipeline with this number in a pipeline file.
-func fileField(i int) desired.Naming {
+func fileField(i int) Naming {
 	return func(pointer string) string {
 		return jsonhttp.Follow("pipelines["+strconv.Itoa(i)+"]", strings.TrimPrefix(pointer, "/"))
 	}

@@ -17,21 +17,21 @@ import (
 	plugincatalog "github.com/conduit-agent/conduit/agent/catalog"
 	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/cmd/conduit/cli"
+	"github.com/conduit-agent/conduit/cmd/conduit/docs"
 	"github.com/conduit-agent/conduit/cmd/conduit/logging"
-	"github.com/conduit-agent/conduit/cmd/conduit/prove"
 	"github.com/conduit-agent/conduit/cmd/conduit/terminal"
 	"github.com/conduit-agent/conduit/plugins/sandbox"
 )
 
 func main() {
 	sandbox.Launch()
-	if prove.StandIn() {
+	if cli.StandIn() {
 		return
 	}
 	p := &cli.Program{
 		Stdout:      os.Stdout,
 		Stderr:      os.Stderr,
-		Version:     thisBuild().Version,
+		Version:     cli.Version(),
 		Environ:     os.Environ(),
 		Terminal:    term.IsTerminal(int(os.Stdout.Fd())),
 		Journal:     isJournal(os.Stdout, os.Getenv("JOURNAL_STREAM")),
@@ -40,6 +40,7 @@ func main() {
 			return plugincatalog.Offline(c, log)
 		},
 		Agent: agent.Run,
+		Site:  docs.Of,
 	}
 	if info, err := os.Stdout.Stat(); err == nil && p.Journal && info.Mode()&os.ModeSocket != 0 {
 		p.JournalSocket = logging.JournalSocket
@@ -47,7 +48,7 @@ func main() {
 	if term.IsTerminal(int(os.Stdin.Fd())) {
 		p.Ask = ask
 	}
-	os.Exit(run(context.Background(), p, os.Args[1:]))
+	os.Exit(cli.Run(context.Background(), p, os.Args[1:]))
 }
 
 // ask asks a question on the terminal and reports whether the answer is yes.
@@ -66,9 +67,4 @@ func isJournal(f *os.File, stream string) bool {
 	}
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	return ok && stream == fmt.Sprintf("%d:%d", stat.Dev, stat.Ino)
-}
-
-// run runs the command that args name and returns the exit code.
-func run(ctx context.Context, p *cli.Program, args []string) int {
-	return p.Run(ctx, root(p), args)
 }

@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/conduit-agent/conduit/plugins/builtin/connections"
+	"github.com/conduit-agent/conduit/plugins/builtin/sources"
 )
 
 // locked is a log that several goroutines write.
@@ -43,7 +43,7 @@ func serve(t *testing.T, limit int) (addr string, waiting, idle chan struct{}, l
 		t.Fatal(err)
 	}
 	waiting, idle, log = make(chan struct{}), make(chan struct{}, 10), new(locked)
-	limited := connections.Limit(l, limit, slog.New(slog.NewTextHandler(log, nil)))
+	limited := sources.LimitConnections(l, limit, slog.New(slog.NewTextHandler(log, nil)))
 	observe := func(c net.Conn, state http.ConnState) {
 		if limited.Observe(c, state); state == http.StateIdle {
 			idle <- struct{}{}
@@ -117,11 +117,11 @@ func TestShareOfDescriptors(t *testing.T) {
 	}
 	most := min(limit.Cur, 1<<20) / 2
 	taken := uint64(0)
-	for ; taken <= most && connections.Take(); taken++ {
+	for ; taken <= most && sources.TakeConnection(); taken++ {
 	}
 	defer func() {
 		for range taken {
-			connections.Release()
+			sources.ReleaseConnection()
 		}
 	}()
 	if limit.Cur <= 1<<20 && taken != most {

@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/conduit-agent/conduit/plugins/record"
-	"github.com/conduit-agent/conduit/plugins/sdk/writes"
 )
 
 // AsyncDestination is a destination that may hold records back to write them together.
@@ -37,4 +36,4 @@ type OverlappingDestination interface {
 }
 
 // WriteResult waits until it is known what became of records that a destination began to write.
-type WriteResult = writes.Result
+type WriteResult = Result

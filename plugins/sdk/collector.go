@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/plugins/record"
-	"github.com/conduit-agent/conduit/plugins/sdk/writes"
 	"github.com/conduit-agent/conduit/spec/notify"
 )
 
@@ -41,7 +40,7 @@ type readResult struct {
 func (c *collector) Read(ctx context.Context) ([]record.Record, error) {
 	size := c.size
 	if size <= 0 {
-		size = writes.Unlimited
+		size = Unlimited
 	}
 	c.fill(ctx, size)
 	batch := c.buffered

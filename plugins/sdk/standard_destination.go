@@ -13,7 +13,6 @@ import (
 
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/schema"
-	"github.com/conduit-agent/conduit/plugins/sdk/writes"
 	"github.com/conduit-agent/conduit/plugins/template"
 )
 
@@ -38,8 +37,8 @@ type standardDestination struct {
 	limiter   *rate.Limiter      // nil: no limit
 	schemas   *schema.Cache      // nil: nothing to decode or encode with
 	chunk     int                // most records in one call of the connector
-	buffer    writes.Buffer      // gathers batches
-	overlap   *writes.Overlap    // instead of buffer; nil where writes do not overlap
+	buffer    WriteBuffer        // gathers batches
+	overlap   *Overlap           // instead of buffer; nil where writes do not overlap
 }
 
 func (d *standardDestination) Parameters() Parameters {
@@ -78,14 +77,14 @@ func (d *standardDestination) Open(ctx context.Context) error {
 		d.schemas = &schema.Cache{Registry: env.Schemas}
 	}
 	ctx = d.context(ctx)
-	d.buffer = writes.Buffer{Begin: d.timeLimit.Begin, Write: d.contained, Breaks: breaks, Size: d.options.BatchSize, Delay: d.options.BatchDelay}
+	d.buffer = WriteBuffer{Begin: d.timeLimit.Begin, Write: d.contained, Breaks: breaks, Size: d.options.BatchSize, Delay: d.options.BatchDelay}
 	d.buffer.Open(ctx)
 	if err := d.Destination.Open(ctx); err != nil {
 		return err
 	}
 	o, ok := d.Destination.(OverlappingDestination)
 	if ok && d.options.BatchSize == 0 && d.options.BatchDelay == 0 && d.limiter == nil && o.Overlaps() {
-		d.overlap = &writes.Overlap{Begin: func(ctx context.Context, records []record.Record) (int, WriteResult, error) {
+		d.overlap = &Overlap{Begin: func(ctx context.Context, records []record.Record) (int, WriteResult, error) {
 			return d.begin(ctx, o, records)
 		}, Breaks: breaks}
 		d.overlap.Open(ctx)

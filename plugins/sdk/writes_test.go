@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/plugins/record"
-	"github.com/conduit-agent/conduit/plugins/sdk/writes"
+	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
 var errLost = errors.New("lost")
@@ -34,7 +34,7 @@ func records(positions ...string) (all []record.Record) {
 }
 
 // begin refuses "refused" at once, "late" when it is written, and breaks with "lost".
-func (s *server) begin(_ context.Context, rs []record.Record) (n int, _ writes.Result, err error) {
+func (s *server) begin(_ context.Context, rs []record.Record) (n int, _ sdk.Result, err error) {
 	if n = slices.IndexFunc(rs, func(r record.Record) bool { return string(r.Position) == "refused" }); n >= 0 {
 		err = errors.New("refused")
 	} else {
@@ -73,10 +73,10 @@ func (s *server) note(n int, err error) {
 	s.settled, s.at = append(s.settled, fmt.Sprint(n, err)), append(s.at, time.Since(s.start))
 }
 
-func open(t *testing.T, s *server) *writes.Overlap {
+func open(t *testing.T, s *server) *sdk.Overlap {
 	t.Helper()
 	s.start = time.Now()
-	o := &writes.Overlap{Begin: s.begin, Breaks: func(err error) bool { return errors.Is(err, errLost) }}
+	o := &sdk.Overlap{Begin: s.begin, Breaks: func(err error) bool { return errors.Is(err, errLost) }}
 	o.Open(t.Context())
 	t.Cleanup(o.Close)
 	return o
@@ -146,8 +146,8 @@ func TestOverlapLies(t *testing.T) {
 		begun  int
 		result int
 	}{{3, 0}, {1, 0}, {-1, 0}, {2, 3}, {2, 1}, {2, -1}} {
-		o := &writes.Overlap{Breaks: func(error) bool { return false }}
-		o.Begin = func(context.Context, []record.Record) (int, writes.Result, error) {
+		o := &sdk.Overlap{Breaks: func(error) bool { return false }}
+		o.Begin = func(context.Context, []record.Record) (int, sdk.Result, error) {
 			return c.begun, func(context.Context) (int, error) { return c.result, nil }, nil
 		}
 		o.Open(t.Context())
@@ -163,14 +163,14 @@ func TestOverlapLies(t *testing.T) {
 // TestOverlapEnds ends with the context of a call, and with Close, whatever is under way.
 func TestOverlapEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		for name, call := range map[string]func(*writes.Overlap, context.Context, *server) error{
-			"put": func(o *writes.Overlap, ctx context.Context, s *server) (err error) {
+		for name, call := range map[string]func(*sdk.Overlap, context.Context, *server) error{
+			"put": func(o *sdk.Overlap, ctx context.Context, s *server) (err error) {
 				for err == nil {
 					err = o.Put(ctx, records("x"), s.note)
 				}
 				return err
 			},
-			"flush": func(o *writes.Overlap, ctx context.Context, s *server) error {
+			"flush": func(o *sdk.Overlap, ctx context.Context, s *server) error {
 				return errors.Join(o.Put(ctx, records("x"), s.note), o.Flush(ctx))
 			},
 		} {

@@ -5,30 +5,30 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/conduit-agent/conduit/plugins/children"
+	"github.com/conduit-agent/conduit/plugins/subprocess"
 )
 
 // A command is left alone from its start until it was waited for.
 func TestOthers(t *testing.T) {
 	cmd := exec.Command("sleep", "600")
-	if err := children.Start(cmd); err != nil {
+	if err := subprocess.Start(cmd); err != nil {
 		t.Fatal(err)
 	}
 	others := func() (all []int) {
-		children.Others(func() []int { return []int{cmd.Process.Pid, -7} }, func(pid int) { all = append(all, pid) })
+		subprocess.Others(func() []int { return []int{cmd.Process.Pid, -7} }, func(pid int) { all = append(all, pid) })
 		return all
 	}
 	if got := others(); !slices.Equal(got, []int{-7}) {
 		t.Errorf("others are %v", got)
 	}
 	_ = cmd.Process.Kill()
-	if err := children.Wait(cmd); err == nil {
+	if err := subprocess.Wait(cmd); err == nil {
 		t.Error("the command was killed, and Wait returns no error")
 	}
 	if got := others(); !slices.Equal(got, []int{cmd.Process.Pid, -7}) {
 		t.Errorf("others are %v once it has ended", got)
 	}
-	if err := children.Run(exec.Command("true")); err != nil {
+	if err := subprocess.Run(exec.Command("true")); err != nil {
 		t.Error(err)
 	}
 }

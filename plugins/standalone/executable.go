@@ -17,7 +17,6 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/plugins/sandbox"
-	"github.com/conduit-agent/conduit/plugins/standalone/orphans"
 	"github.com/conduit-agent/conduit/plugins/wire"
 	hclog "github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/go-plugin/runner"
@@ -117,7 +116,7 @@ func (r *executable) Start(context.Context) error {
 func (r *executable) run(started chan<- error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	err := orphans.Start(r.cmd)
+	err := Start(r.cmd)
 	if err != nil {
 		started <- err
 		return
@@ -132,7 +131,7 @@ func (r *executable) run(started chan<- error) {
 		r.err = errors.New("exit status 0")
 	}
 	r.setReaped()
-	orphans.Ended(pid)
+	Ended(pid)
 	r.served.stop()
 	r.stdout.close()
 	_ = r.feed.Close()

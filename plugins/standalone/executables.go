@@ -16,7 +16,6 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sandbox"
 	"github.com/conduit-agent/conduit/plugins/schema"
 	"github.com/conduit-agent/conduit/plugins/sdk"
-	"github.com/conduit-agent/conduit/plugins/standalone/orphans"
 	"github.com/conduit-agent/conduit/spec/fingerprint"
 	"github.com/conduit-agent/conduit/spec/notify"
 )
@@ -105,7 +104,7 @@ func (e *Executables) init() {
 // are left if this one is killed. Run calls it if nothing else has.
 func (e *Executables) Prepare() {
 	e.init()
-	e.prepare.Do(func() { e.endOrphans = orphans.Prepare(e.Record, e.Log) })
+	e.prepare.Do(func() { e.endOrphans = Prepare(e.Record, e.Log) })
 }
 
 // Run watches the directory until ctx ends. The processes of connectors outlive it.

@@ -14,12 +14,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/conduit-agent/conduit/plugins/children"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 	"github.com/conduit-agent/conduit/plugins/standalone"
-	"github.com/conduit-agent/conduit/plugins/standalone/orphans"
+	"github.com/conduit-agent/conduit/plugins/subprocess"
 	"github.com/conduit-agent/conduit/plugins/wire"
 	"golang.org/x/sys/unix"
 )
@@ -49,9 +48,9 @@ func hostOfOrphans() {
 	_ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan struct{})
-	go func() { orphans.Prepare("", slog.New(slog.DiscardHandler))(ctx); close(done) }()
+	go func() { standalone.Prepare("", slog.New(slog.DiscardHandler))(ctx); close(done) }()
 	own := exec.Command("sleep", "1000")
-	if err := children.Start(own); err != nil {
+	if err := subprocess.Start(own); err != nil {
 		panic(err)
 	}
 	s, orphan := openParent(ctx, "first")
@@ -68,7 +67,7 @@ func hostOfOrphans() {
 	fmt.Print(running(orphan), " ")
 	teardown(s, orphan)
 	fmt.Println(unix.Kill(orphan, 0))
-	fmt.Println(own.Process.Signal(os.Interrupt), children.Wait(own))
+	fmt.Println(own.Process.Signal(os.Interrupt), subprocess.Wait(own))
 	stop()
 	<-done
 }
@@ -138,7 +137,7 @@ func serveFork() {
 // hostThatRecords runs a forkSource until it is killed.
 func hostThatRecords() {
 	_ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-	go orphans.Prepare(os.Getenv(recordVariable), slog.New(slog.DiscardHandler))(context.Background())
+	go standalone.Prepare(os.Getenv(recordVariable), slog.New(slog.DiscardHandler))(context.Background())
 	exe, _ := os.Executable()
 	c := &standalone.Client{Path: exe, Env: append(os.Environ(), roleVariable+"=fork")}
 	s, err := c.Source(context.Background(), "pipe:src")
@@ -209,7 +208,7 @@ func TestWhatAKilledHostLeaves(t *testing.T) {
 	defer func() { _ = bystander.Process.Kill(); _ = bystander.Wait() }()
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan struct{})
-	end := orphans.Prepare(file, slog.New(slog.DiscardHandler))
+	end := standalone.Prepare(file, slog.New(slog.DiscardHandler))
 	go func() { end(ctx); close(done) }()
 	wait.For(t, "all are ended", func() bool { return !slices.ContainsFunc(left, running) }, func() string {
 		return fmt.Sprint(slices.DeleteFunc(slices.Clone(left), func(pid int) bool { return !running(pid) }), " run")

@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"github.com/conduit-agent/conduit/plugins/logthrottle"
+	"github.com/conduit-agent/conduit/plugins/subprocess"
 	"github.com/conduit-agent/conduit/plugins/wire"
 	"github.com/conduit-agent/conduit/spec/sorting"
 	"github.com/conduit-agent/conduit/spec/texts"
@@ -26,7 +26,7 @@ const (
 // logWriter logs lines that a plugin writes. Plugins write JSON objects with @level
 // and @message or plain text.
 type logWriter struct {
-	throttle *logthrottle.Throttle
+	throttle *subprocess.Throttle
 	mu       sync.Mutex
 	log      *slog.Logger        // guarded by mu
 	redact   func(string) string // guarded by mu; nil: nothing is secret
@@ -38,7 +38,7 @@ type logWriter struct {
 }
 
 func newLogWriter(log *slog.Logger) *logWriter {
-	return &logWriter{log: log, throttle: logthrottle.New(log)}
+	return &logWriter{log: log, throttle: subprocess.New(log)}
 }
 
 // logTo has lines logged to another log from now on, and those that are kept redacted.

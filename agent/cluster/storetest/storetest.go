@@ -1,4 +1,3 @@
-// Package storetest is what every store of a cluster has to pass.
 package storetest
 
 import (

@@ -14,7 +14,6 @@ import (
 	"github.com/peterbourgon/ff/v3/ffcli"
 
 	"github.com/conduit-agent/conduit/agent/config"
-	"github.com/conduit-agent/conduit/cmd/conduit/cli"
 	"github.com/conduit-agent/conduit/cmd/conduit/scaffold"
 	"github.com/conduit-agent/conduit/plugins/builtin"
 	"github.com/conduit-agent/conduit/plugins/processor"
@@ -96,12 +95,12 @@ func settingsPage() page {
 }
 
 // commandsPage is the help of every command.
-func commandsPage(root *ffcli.Command) page {
+func commandsPage(root *ffcli.Command, usage func(*ffcli.Command) string) page {
 	var b strings.Builder
 	b.WriteString("# Commands\n")
 	var walk func(c *ffcli.Command, words string)
 	walk = func(c *ffcli.Command, words string) {
-		fmt.Fprintf(&b, "\n## %s\n\n~~~~\n%s~~~~\n", words, cli.Usage(c))
+		fmt.Fprintf(&b, "\n## %s\n\n~~~~\n%s~~~~\n", words, usage(c))
 		for _, below := range c.Subcommands {
 			walk(below, words+" "+below.Name)
 		}

@@ -54,7 +54,7 @@ var written = []page{
 const moving = "## Conduit, and this\n"
 
 // pages returns all pages but the first.
-func pages(root *ffcli.Command) ([]page, error) {
+func pages(root *ffcli.Command, usage func(*ffcli.Command) string) ([]page, error) {
 	var all []page
 	for _, p := range written {
 		text, err := readPage(p.Source)
@@ -74,7 +74,7 @@ func pages(root *ffcli.Command) ([]page, error) {
 	if err != nil {
 		return nil, err
 	}
-	return append(append(append(all, own...), processorPages()...), pipelineFilePage(), settingsPage(), commandsPage(root)), nil
+	return append(append(append(all, own...), processorPages()...), pipelineFilePage(), settingsPage(), commandsPage(root, usage)), nil
 }
 
 // sections are in the order of the site.
@@ -114,8 +114,8 @@ type menu struct {
 }
 
 // build makes the site.
-func build(root *ffcli.Command, version string) (Site, error) {
-	all, err := pages(root)
+func build(root *ffcli.Command, version string, usage func(*ffcli.Command) string) (map[string][]byte, error) {
+	all, err := pages(root, usage)
 	if err != nil {
 		return nil, err
 	}
@@ -129,7 +129,7 @@ func build(root *ffcli.Command, version string) (Site, error) {
 		}
 		menus = append(menus, m)
 	}
-	site := Site{}
+	site := map[string][]byte{}
 	all = append(all, front(menus, version))
 	convert := newConverter(all)
 	for i := range all {
@@ -140,7 +140,7 @@ func build(root *ffcli.Command, version string) (Site, error) {
 	return site, addAssets(site)
 }
 
-func addAssets(site Site) error {
+func addAssets(site map[string][]byte) error {
 	for _, name := range []string{"docs.js", "docs.css"} {
 		content, err := fs.ReadFile(assets, path.Join("assets", name))
 		if err != nil {

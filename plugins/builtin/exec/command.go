@@ -15,7 +15,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/conduit-agent/conduit/plugins/logthrottle"
+	"github.com/conduit-agent/conduit/plugins/subprocess"
 )
 
 // commandSettings say what to run, and when to run it again.
@@ -51,7 +51,7 @@ const endTimeout = 2 * time.Second
 
 // newCommand returns the command, which ends with ctx and logs what it says on stderr, as far as throttle
 // allows. env is its environment; nil: that of this process.
-func newCommand(ctx context.Context, args, env []string, log *slog.Logger, throttle *logthrottle.Throttle) *exec.Cmd {
+func newCommand(ctx context.Context, args, env []string, log *slog.Logger, throttle *subprocess.Throttle) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = endTimeout
@@ -125,7 +125,7 @@ func readLine(r *bufio.Reader) ([]byte, error) {
 // logWriter logs lines.
 type logWriter struct {
 	log      *slog.Logger
-	throttle *logthrottle.Throttle
+	throttle *subprocess.Throttle
 	buf      []byte
 }
 

@@ -12,10 +12,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/conduit-agent/conduit/plugins/children"
-	"github.com/conduit-agent/conduit/plugins/logthrottle"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
+	"github.com/conduit-agent/conduit/plugins/subprocess"
 )
 
 type destinationSettings struct {
@@ -30,7 +29,7 @@ type destination struct {
 	settings destinationSettings
 	args     []string
 	log      *slog.Logger
-	throttle *logthrottle.Throttle
+	throttle *subprocess.Throttle
 
 	ctx    context.Context // of the command
 	cancel context.CancelFunc
@@ -57,7 +56,7 @@ func (d *destination) Configure(_ context.Context, settings map[string]string) (
 // Open starts the command.
 func (d *destination) Open(ctx context.Context) error {
 	d.log = sdk.Logger(ctx)
-	d.throttle = logthrottle.New(d.log)
+	d.throttle = subprocess.New(d.log)
 	d.ctx, d.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	return d.start()
 }
@@ -78,7 +77,7 @@ func (d *destination) start() (err error) {
 	} else {
 		cmd.Stdout = &logWriter{log: d.log, throttle: d.throttle}
 	}
-	if err := children.Start(cmd); err != nil {
+	if err := subprocess.Start(cmd); err != nil {
 		return fmt.Errorf("cannot start command: %w", err)
 	}
 	d.cmd = cmd
@@ -183,7 +182,7 @@ func (d *destination) end() error {
 	cmd := d.cmd
 	d.cmd = nil
 	_ = d.stdin.Close()
-	return children.Wait(cmd)
+	return subprocess.Wait(cmd)
 }
 
 // Teardown lets the command finish what it was given.

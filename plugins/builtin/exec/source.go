@@ -13,11 +13,10 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/conduit-agent/conduit/plugins/children"
-	"github.com/conduit-agent/conduit/plugins/logthrottle"
 	"github.com/conduit-agent/conduit/plugins/progress"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
+	"github.com/conduit-agent/conduit/plugins/subprocess"
 )
 
 type sourceSettings struct {
@@ -36,7 +35,7 @@ type source struct {
 	place    place // of the last record; owned, with skip, by the goroutine that runs the command
 	skip     int64 // lines of the command that were read in its earlier runs
 	log      *slog.Logger
-	throttle *logthrottle.Throttle
+	throttle *subprocess.Throttle
 	out      chan record.Record
 	failed   chan error
 	cancel   context.CancelFunc
@@ -67,7 +66,7 @@ func (s *source) Open(ctx context.Context, pos record.Position) (err error) {
 		return fmt.Errorf("cannot make a directory for the state: %w", err)
 	}
 	s.log = sdk.Logger(ctx)
-	s.throttle = logthrottle.New(s.log)
+	s.throttle = subprocess.New(s.log)
 	s.out, s.failed, s.done = make(chan record.Record, 1000), make(chan error, 1), make(chan struct{})
 	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	s.cancel = cancel
@@ -168,7 +167,7 @@ func (s *source) runOnce(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := children.Start(cmd); err != nil {
+	if err := subprocess.Start(cmd); err != nil {
 		return fmt.Errorf("cannot start: %w", err)
 	}
 	defer context.AfterFunc(ctx, func() { _ = stdout.Close() })() // a child of it may not
@@ -176,7 +175,7 @@ func (s *source) runOnce(ctx context.Context) error {
 	if err != nil {
 		cancel()
 	}
-	err = errors.Join(err, children.Wait(cmd))
+	err = errors.Join(err, subprocess.Wait(cmd))
 	switch {
 	case len(rest) == 0:
 		return err

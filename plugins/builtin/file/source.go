@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/conduit-agent/conduit/plugins/builtin/ticks"
+	"github.com/conduit-agent/conduit/plugins/builtin/sources"
 	"github.com/conduit-agent/conduit/plugins/progress"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
@@ -173,7 +173,7 @@ func (s *Source) Progress() progress.Report {
 // often while nothing happens.
 func (s *Source) wait(ctx context.Context) {
 	s.pause = min(max(2*s.pause, shortestPause), longestPause)
-	timer := time.NewTimer(ticks.Before(s.pause))
+	timer := time.NewTimer(sources.TickBefore(s.pause))
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/plugins/builtin/backoff"
-	"github.com/conduit-agent/conduit/plugins/builtin/tlssettings"
+	"github.com/conduit-agent/conduit/plugins/builtin/settings"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
@@ -27,7 +27,7 @@ type destinationSettings struct {
 	RetryFor    time.Duration     `json:"retry.timeout" default:"1m" validate:"gt=-1" desc:"How long a request is sent again that failed in a way that may pass. Then the pipeline starts again, with pauses, for ever."`
 
 	authSettings
-	tlssettings.Settings
+	settings.TLS
 }
 
 // maxAnswer is how much of a response is read: nothing but errors show it.
@@ -63,7 +63,7 @@ func (d *Destination) Configure(_ context.Context, values map[string]string) err
 	if err := d.settings.checkHeaders(d.settings.Headers); err != nil {
 		return err
 	}
-	_, err := d.settings.Settings.Client()
+	_, err := d.settings.TLS.Client()
 	return err
 }
 
@@ -79,7 +79,7 @@ func (d *Destination) Open(context.Context) (err error) {
 			s.ContentType = "application/x-ndjson"
 		}
 	}
-	if d.client, err = newClient(&s.authSettings, &s.Settings, s.Headers, s.Timeout, maxAnswer, false); err == nil && s.Body != "single" {
+	if d.client, err = newClient(&s.authSettings, &s.TLS, s.Headers, s.Timeout, maxAnswer, false); err == nil && s.Body != "single" {
 		d.client.transport.WriteBufferSize = requestBytes
 	}
 	return err

@@ -49,7 +49,7 @@ func (p *poller) open(ctx context.Context, pos record.Position) (err error) {
 	if p.url, err = checkURL(s.URL); err != nil {
 		return err
 	}
-	if p.client, err = newClient(&s.authSettings, &s.Settings, s.RequestHeader, s.Timeout, s.MaxBody, true); err != nil {
+	if p.client, err = newClient(&s.authSettings, &s.TLS, s.RequestHeader, s.Timeout, s.MaxBody, true); err != nil {
 		return err
 	}
 	for _, h := range s.Headers {

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/plugins/builtin/settings"
-	"github.com/conduit-agent/conduit/plugins/builtin/tlssettings"
 	"github.com/conduit-agent/conduit/plugins/progress"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
@@ -44,7 +43,7 @@ type sourceSettings struct {
 	PagesParam    string            `json:"pagination.param" desc:"Parameter of the query that gets the token, or the number of the page, from 1."`
 
 	authSettings
-	tlssettings.Settings
+	settings.TLS
 }
 
 // check returns what is wrong with the settings together.
@@ -71,7 +70,7 @@ func (s *sourceSettings) checkServer() error {
 	if s.none() && s.CA == "" && !s.AllowAnonymous && !isLoopback(host) {
 		return sdk.SettingError{Setting: "address", Message: "can be reached from other machines: set auth.token, auth.password, auth.hmac.secret or tls.ca, or auth.allowAnonymous to true"}
 	}
-	_, err = s.Settings.Server()
+	_, err = s.TLS.Server()
 	return err
 }
 

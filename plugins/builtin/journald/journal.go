@@ -15,7 +15,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/conduit-agent/conduit/plugins/children"
+	"github.com/conduit-agent/conduit/plugins/subprocess"
 )
 
 const program = "journalctl"
@@ -43,7 +43,7 @@ func start(args []string, log *slog.Logger) (*journal, error) {
 	j.cmd.Stderr = j.errors
 	out, err := j.cmd.StdoutPipe()
 	if err == nil {
-		err = children.Start(j.cmd)
+		err = subprocess.Start(j.cmd)
 	}
 	if err != nil {
 		cancel()
@@ -62,7 +62,7 @@ func command(ctx context.Context, args []string) *exec.Cmd {
 // close ends journalctl.
 func (j *journal) close() {
 	j.kill()
-	_ = children.Wait(j.cmd)
+	_ = subprocess.Wait(j.cmd)
 }
 
 const mostEntries = 500
@@ -103,7 +103,7 @@ func (j *journal) failed(err error) error {
 	if !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
 		return fmt.Errorf("cannot read what %s prints: %w", program, err)
 	}
-	err = children.Wait(j.cmd)
+	err = subprocess.Wait(j.cmd)
 	if text := j.errors.text(); text != "" {
 		return fmt.Errorf("%s has ended: %s", program, text)
 	}
@@ -116,7 +116,7 @@ func (s *settings) at(ctx context.Context, cursor string) (string, error) {
 	cmd := command(ctx, append(s.where(), "--cursor="+cursor, "--lines=1"))
 	var out, failure bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &failure
-	err := children.Run(cmd)
+	err := subprocess.Run(cmd)
 	if text := strings.TrimSpace(failure.String()); err != nil && text != "" {
 		return "", fmt.Errorf("%s has failed: %s", program, text)
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"github.com/conduit-agent/conduit/plugins/builtin/kafka/batches"
+	"github.com/conduit-agent/conduit/plugins/builtin/kafka"
 )
 
 var codecs = map[string]kgo.CompressionCodec{
@@ -75,7 +75,7 @@ func old(magic int8, offset int64, codec int8, value []byte) []byte {
 }
 
 // decode has the client read an answer from an offset on. The batches in it are marked as on a connection.
-func decode(b *batches.Bound, offset int64, all ...[]byte) (kgo.FetchPartition, int64) {
+func decode(b *kafka.Bound, offset int64, all ...[]byte) (kgo.FetchPartition, int64) {
 	var earlier int64
 	for _, p := range all {
 		if p[16] == 2 {
@@ -87,9 +87,9 @@ func decode(b *batches.Bound, offset int64, all ...[]byte) (kgo.FetchPartition, 
 	return kgo.ProcessFetchPartition(kgo.ProcessFetchPartitionOpts{Offset: offset, Topic: "t"}, &answer, b, nil)
 }
 
-func bound(t testing.TB, most int) *batches.Bound {
+func bound(t testing.TB, most int) *kafka.Bound {
 	t.Helper()
-	b, err := batches.New(most)
+	b, err := kafka.New(most)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -132,7 +132,7 @@ func TestHostile(t *testing.T) {
 				if n := allocated() - before; n > 5*most+8<<20 {
 					t.Errorf("%d MiB were allocated, with a bound of %d", n>>20, most>>20)
 				}
-				if f.Err == nil || errors.Is(f.Err, batches.ErrLater) || len(f.Records) > 0 {
+				if f.Err == nil || errors.Is(f.Err, kafka.ErrLater) || len(f.Records) > 0 {
 					t.Errorf("%d messages were read: %v", len(f.Records), f.Err)
 				}
 			})
@@ -226,7 +226,7 @@ func TestLater(t *testing.T) {
 				all = append(all, batch(t, codec, offset, each, messages))
 			}
 			f, end := decode(b, next, all...)
-			n, full := end-next, errors.Is(f.Err, batches.ErrLater)
+			n, full := end-next, errors.Is(f.Err, kafka.ErrLater)
 			if n > 4*each || n == 0 && (since == 0 || !full) || n > 0 && f.Err != nil {
 				t.Fatalf("%s: an answer has %d messages behind %d: %v", name, n, since, f.Err)
 			} else if since += n; since > 8*each {

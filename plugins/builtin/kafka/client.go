@@ -14,7 +14,6 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/conduit-agent/conduit/plugins/builtin/kafka/batches"
 	"github.com/conduit-agent/conduit/plugins/builtin/settings"
 	"github.com/conduit-agent/conduit/plugins/peer"
 	"github.com/conduit-agent/conduit/plugins/sdk"
@@ -76,8 +75,8 @@ func (s *clientSettings) dialer(batch peer.BatchFunc) (kgo.Opt, error) {
 }
 
 // bounded returns the options of a client that fetches messages, and the bound on their memory.
-func (s *clientSettings) bounded(most int) ([]kgo.Opt, *batches.Bound, error) {
-	bound, err := batches.New(most)
+func (s *clientSettings) bounded(most int) ([]kgo.Opt, *Bound, error) {
+	bound, err := New(most)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -10,7 +10,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/conduit-agent/conduit/plugins/builtin/kafka/batches"
 	"github.com/conduit-agent/conduit/plugins/builtin/recordid"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
@@ -133,13 +132,13 @@ func bounds(ctx context.Context, client *kgo.Client, topic string) (start, end i
 }
 
 // readHashes adds the hashes between two offsets.
-func readHashes(ctx context.Context, client *kgo.Client, bound *batches.Bound, topic string, from, to int64, known map[hash]struct{}) error {
+func readHashes(ctx context.Context, client *kgo.Client, bound *Bound, topic string, from, to int64, known map[hash]struct{}) error {
 	client.AddConsumePartitions(map[string]map[int32]kgo.Offset{topic: {0: kgo.NewOffset().At(from)}})
 	defer client.RemoveConsumePartitions(map[string][]int32{topic: {0}})
 	for from < to {
 		fetches := client.PollFetches(ctx)
 		bound.Release()
-		if err := fetches.Err(); err != nil && !errors.Is(err, batches.ErrLater) {
+		if err := fetches.Err(); err != nil && !errors.Is(err, ErrLater) {
 			return err
 		}
 		fetches.EachRecord(func(m *kgo.Record) {

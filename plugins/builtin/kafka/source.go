@@ -14,7 +14,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/conduit-agent/conduit/plugins/builtin/kafka/batches"
 	"github.com/conduit-agent/conduit/plugins/builtin/settings"
 	"github.com/conduit-agent/conduit/plugins/progress"
 	"github.com/conduit-agent/conduit/plugins/record"
@@ -83,7 +82,7 @@ type Source struct {
 
 	fetched   []fetched                   // owned by Read, which has not returned it yet
 	mostBytes int                         // that a batch may take in memory
-	bound     *batches.Bound              // on the memory of messages that the client decodes
+	bound     *Bound                      // on the memory of messages that the client decodes
 	failures  []kgo.FetchError            // owned by Read: they come behind fetched
 	attempts  map[topicPartition]attempts // owned by Read
 	skips     progress.Skips              // has a lock of its own
@@ -275,7 +274,7 @@ func (s *Source) failure(errs []kgo.FetchError) error {
 			return s.truncated(loss)
 		case errors.As(e.Err, &large):
 			s.leaveOut(e.Topic, e.Partition, large.NextOffset, fmt.Errorf("the batch of messages takes more than %d MiB of memory once it is decoded: raise memory.limit", s.mostBytes>>20))
-		case errors.Is(e.Err, batches.ErrLater):
+		case errors.Is(e.Err, ErrLater):
 		case errors.Is(e.Err, kerr.OffsetOutOfRange):
 			return s.outOfRange(e.Topic, e.Partition)
 		case isDamage(e.Err):

@@ -5,7 +5,7 @@ import (
 
 	"github.com/eclipse/paho.golang/paho"
 
-	"github.com/conduit-agent/conduit/plugins/builtin/inbox"
+	"github.com/conduit-agent/conduit/plugins/builtin/sources"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
@@ -14,7 +14,7 @@ import (
 // what it does not know of, under the same packet ids, marked as duplicates: what was read is
 // recognized by them and not read again.
 type received struct {
-	*inbox.Inbox[*message]
+	*sources.Inbox[*message]
 	most   int        // messages that wait
 	buffer sdk.Buffer // of the host: messages of Queue
 
@@ -40,7 +40,7 @@ type leftOut struct {
 }
 
 func newReceived(most int, buffer sdk.Buffer) *received {
-	return &received{Inbox: inbox.New[*message](), most: most, buffer: buffer, byID: map[uint16]*message{}}
+	return &received{Inbox: sources.NewInbox[*message](), most: most, buffer: buffer, byID: map[uint16]*message{}}
 }
 
 // put takes a message. It returns false when it is dropped: the server bounds how many wait,

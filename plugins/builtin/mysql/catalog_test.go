@@ -7,15 +7,15 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/conduit-agent/conduit/plugins/builtin/mysql"
 	"github.com/conduit-agent/conduit/plugins/builtin/mysql/binlog"
-	"github.com/conduit-agent/conduit/plugins/builtin/mysql/catalog"
 )
 
 // orders is a table with a key of two columns.
-func orders() *catalog.Table {
-	return &catalog.Table{
+func orders() *mysql.Table {
+	return &mysql.Table{
 		Schema: "shop", Name: "or`ders",
-		Columns: []catalog.Column{
+		Columns: []mysql.Column{
 			{Name: "name", Type: "varchar", Charset: "utf8mb4"}, {Name: "id", Type: "varbinary"},
 			{Name: "price", Type: "float"}, {Name: "total", Type: "double", Generated: true},
 		},
@@ -60,7 +60,7 @@ func TestTableChangedAfterTheLog(t *testing.T) {
 	} {
 		table := orders()
 		table.Columns[3].Precision = 3
-		if _, err := table.Complete(context.Background(), logged, &catalog.Charsets{}, true); err == nil || !strings.Contains(err.Error(), words) {
+		if _, err := table.Complete(context.Background(), logged, &mysql.Charsets{}, true); err == nil || !strings.Contains(err.Error(), words) {
 			t.Errorf("got %v, want words %q", err, words)
 		}
 	}

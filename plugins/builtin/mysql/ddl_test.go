@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/conduit-agent/conduit/plugins/builtin/mysql/ddl"
+	"github.com/conduit-agent/conduit/plugins/builtin/mysql"
 )
 
 // TestStatementsThatChangeRows has the statements that change rows of tables without the log having the rows.
@@ -53,7 +53,7 @@ func TestStatementsThatChangeRows(t *testing.T) {
 		"DROP TABLE `a":                                                                           "a was dropped",
 	} {
 		var got []string
-		for _, c := range ddl.Changes(sql) {
+		for _, c := range mysql.Changes(sql) {
 			var names []string
 			for _, table := range c.Tables {
 				names = append(names, strings.TrimPrefix(table.Schema+"."+table.Name, "."))
@@ -69,7 +69,7 @@ func TestStatementsThatChangeRows(t *testing.T) {
 // TestForeignKeys reads the foreign keys of a table as servers write them.
 func TestForeignKeys(t *testing.T) {
 	t.Parallel()
-	got := fmt.Sprintf("%+v", ddl.ForeignKeys("CREATE TABLE `c` (\n  `id` int(11) NOT NULL COMMENT 'CONSTRAINT x "+
+	got := fmt.Sprintf("%+v", mysql.ForeignKeys("CREATE TABLE `c` (\n  `id` int(11) NOT NULL COMMENT 'CONSTRAINT x "+
 		"REFERENCES y (z) ON DELETE CASCADE',\n  `p` int(11),\n  PRIMARY KEY (`id`),\n"+
 		"  CONSTRAINT `a``b` FOREIGN KEY (`p`, `q`) REFERENCES `p` (`id`, `on`) ON DELETE CASCADE ON UPDATE SET "+
 		"NULL,\n"+

@@ -7,8 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/conduit-agent/conduit/plugins/builtin/mysql/catalog"
-	"github.com/conduit-agent/conduit/plugins/builtin/sqlsink/sqldb"
+	"github.com/conduit-agent/conduit/plugins/builtin/sqlsink"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
@@ -18,10 +17,10 @@ type destinationSettings struct {
 }
 
 // Destination writes records to tables.
-type Destination struct{ sqldb.Destination }
+type Destination struct{ sqlsink.Destination }
 
 func newDestination() sdk.Destination {
-	return &Destination{sqldb.Destination{Lifecycle: forget}}
+	return &Destination{sqlsink.Destination{Lifecycle: forget}}
 }
 
 // Parameters implements sdk.Destination.
@@ -36,7 +35,7 @@ func (d *Destination) Configure(_ context.Context, given map[string]string) erro
 	return d.Use(db, s.tableSettings)
 }
 
-func parse(given map[string]string) (*sqldb.DB, *destinationSettings, error) {
+func parse(given map[string]string) (*sqlsink.DB, *destinationSettings, error) {
 	s := &destinationSettings{}
 	if err := sdk.Decode(given, s); err != nil {
 		return nil, nil, err
@@ -44,7 +43,7 @@ func parse(given map[string]string) (*sqldb.DB, *destinationSettings, error) {
 	if _, err := s.config(); err != nil {
 		return nil, nil, err
 	}
-	return &sqldb.DB{Dialect: &dialect{settings: s}, Positions: s.PositionTable}, s, nil
+	return &sqlsink.DB{Dialect: &dialect{settings: s}, Positions: s.PositionTable}, s, nil
 }
 
 // forget removes the connector from the table of positions, if there is one.
@@ -85,20 +84,20 @@ func (d *dialect) Open(ctx context.Context) (*sql.DB, error) {
 }
 
 // Quote implements sqldb.Dialect.
-func (d *dialect) Quote(name string) string { return catalog.Quote(name) }
+func (d *dialect) Quote(name string) string { return Quote(name) }
 
 // Describe implements sqldb.Dialect.
-func (d *dialect) Describe(ctx context.Context, conn *sql.Conn, schema, name string) (found sqldb.Description, err error) {
+func (d *dialect) Describe(ctx context.Context, conn *sql.Conn, schema, name string) (found sqlsink.Description, err error) {
 	if schema == "" {
 		schema = d.settings.Database
 	}
-	found.Columns = map[string]sqldb.Column{}
+	found.Columns = map[string]sqlsink.Column{}
 	engine := ""
-	err = sqldb.EachRow(ctx, conn, "SELECT c.column_name, c.data_type, coalesce(t.engine, '') FROM information_schema.columns c JOIN information_schema.tables t USING (table_schema, table_name) "+
+	err = sqlsink.EachRow(ctx, conn, "SELECT c.column_name, c.data_type, coalesce(t.engine, '') FROM information_schema.columns c JOIN information_schema.tables t USING (table_schema, table_name) "+
 		"WHERE c.table_schema = ? AND c.table_name = ? AND c.extra NOT LIKE '%GENERATED'", func(rows *sql.Rows) error {
 		var column, declared string
 		err := rows.Scan(&column, &declared, &engine)
-		found.Columns[column] = sqldb.Column{Type: strings.ToLower(declared)}
+		found.Columns[column] = sqlsink.Column{Type: strings.ToLower(declared)}
 		return err
 	}, schema, name)
 	if err != nil {
@@ -108,14 +107,14 @@ func (d *dialect) Describe(ctx context.Context, conn *sql.Conn, schema, name str
 		return found, fmt.Errorf("its engine %s is not InnoDB: without transactions nothing can be written exactly once", engine)
 	}
 	// An index on the beginning of a column says nothing of the whole.
-	found.Unique, err = sqldb.Indexes(ctx, conn, "SELECT index_name, column_name FROM information_schema.statistics WHERE table_schema = ? AND table_name = ? AND non_unique = 0 "+
+	found.Unique, err = sqlsink.Indexes(ctx, conn, "SELECT index_name, column_name FROM information_schema.statistics WHERE table_schema = ? AND table_name = ? AND non_unique = 0 "+
 		"AND index_name NOT IN (SELECT index_name FROM information_schema.statistics WHERE table_schema = ? AND table_name = ? AND (sub_part IS NOT NULL OR column_name IS NULL)) "+
 		"ORDER BY index_name, BINARY column_name", schema, name, schema, name)
 	return found, err
 }
 
 // Value implements sqldb.Dialect. Times are in UTC, as the session.
-func (d *dialect) Value(v any, column sqldb.Column) (any, error) {
+func (d *dialect) Value(v any, column sqlsink.Column) (any, error) {
 	switch v := v.(type) {
 	case time.Time:
 		return v.UTC().Format("2006-01-02 15:04:05.999999"), nil
@@ -126,7 +125,7 @@ func (d *dialect) Value(v any, column sqldb.Column) (any, error) {
 }
 
 // timeText returns the text of a time as columns take it; that of JSON has a zone.
-func timeText(text string, column sqldb.Column) string {
+func timeText(text string, column sqlsink.Column) string {
 	switch column.Type {
 	case "datetime", "timestamp", "date":
 		if t, err := time.Parse(time.RFC3339Nano, text); err == nil {
@@ -138,7 +137,7 @@ func timeText(text string, column sqldb.Column) string {
 
 // Upsert implements sqldb.Dialect. With several unique indexes the row that is updated might be the one of another
 // key: such a table is written to in two steps.
-func (d *dialect) Upsert(found *sqldb.Description, key, columns []string) (string, bool) {
+func (d *dialect) Upsert(found *sqlsink.Description, key, columns []string) (string, bool) {
 	if len(found.Unique) > 1 {
 		return "", false
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/conduit-agent/conduit/plugins/builtin/mysql/binlog"
-	"github.com/conduit-agent/conduit/plugins/builtin/mysql/catalog"
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
@@ -67,12 +66,12 @@ func isSequence(t *binlog.Table) bool {
 }
 
 // describe returns what the catalogue says of a table. What it said stays until a statement changes tables.
-func (st *stream) describe(ctx context.Context, schema, name string) (*catalog.Table, error) {
+func (st *stream) describe(ctx context.Context, schema, name string) (*Table, error) {
 	id := schema + "." + name
 	if info := st.tables[id]; info != nil {
 		return info, nil
 	}
-	info := &catalog.Table{Schema: schema, Name: name}
+	info := &Table{Schema: schema, Name: name}
 	if err := info.Describe(ctx, st.db); err != nil {
 		return nil, err
 	}

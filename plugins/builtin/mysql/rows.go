@@ -8,7 +8,6 @@ import (
 	"strconv"
 
 	"github.com/conduit-agent/conduit/plugins/builtin/mysql/binlog"
-	"github.com/conduit-agent/conduit/plugins/builtin/mysql/catalog"
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
@@ -50,8 +49,8 @@ func (r *relation) current(kind binlog.Kind) (now binlog.Kind, ok bool) {
 	if r.end < 0 {
 		return kind, true
 	}
-	before := kind != binlog.Insert && catalog.IsCurrent(r.before[r.end])
-	after := kind != binlog.Delete && catalog.IsCurrent(r.after[r.end])
+	before := kind != binlog.Insert && IsCurrent(r.before[r.end])
+	after := kind != binlog.Delete && IsCurrent(r.after[r.end])
 	switch {
 	case before && after:
 		return binlog.Update, true

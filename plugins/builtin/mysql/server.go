@@ -8,9 +8,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/conduit-agent/conduit/plugins/builtin/mysql/catalog"
 	"github.com/conduit-agent/conduit/plugins/builtin/mysql/gtid"
-	"github.com/conduit-agent/conduit/plugins/builtin/sqlsink/sqldb"
+	"github.com/conduit-agent/conduit/plugins/builtin/sqlsink"
 )
 
 // serverInfo is what a server says of itself.
@@ -28,7 +27,7 @@ const variablesQuery = "SHOW GLOBAL VARIABLES WHERE variable_name IN ('version',
 
 func identify(ctx context.Context, db *sql.DB) (info serverInfo, err error) {
 	info.variables = map[string]string{}
-	err = sqldb.EachRow(ctx, db, variablesQuery, func(rows *sql.Rows) error {
+	err = sqlsink.EachRow(ctx, db, variablesQuery, func(rows *sql.Rows) error {
 		var name, value string
 		err := rows.Scan(&name, &value)
 		info.variables[strings.ToLower(name)] = value
@@ -49,7 +48,7 @@ func identify(ctx context.Context, db *sql.DB) (info serverInfo, err error) {
 		return info, fmt.Errorf("cannot ask the server who the user is: %w", err)
 	}
 	if i := strings.LastIndexByte(info.user, '@'); i >= 0 {
-		info.user = catalog.Quote(info.user[:i]) + "@" + catalog.Quote(info.user[i+1:])
+		info.user = Quote(info.user[:i]) + "@" + Quote(info.user[i+1:])
 	}
 	return info, nil
 }
@@ -187,7 +186,7 @@ func (s *serverInfo) beginMaria(ctx context.Context, conn *sql.Conn) (at place, 
 	if _, err := conn.ExecContext(ctx, "START TRANSACTION WITH CONSISTENT SNAPSHOT"); err != nil {
 		return at, err
 	}
-	err = sqldb.EachRow(ctx, conn, "SHOW STATUS LIKE 'binlog_snapshot_%'", func(rows *sql.Rows) error {
+	err = sqlsink.EachRow(ctx, conn, "SHOW STATUS LIKE 'binlog_snapshot_%'", func(rows *sql.Rows) error {
 		var name, value string
 		err := rows.Scan(&name, &value)
 		switch strings.ToLower(name) {
@@ -335,7 +334,7 @@ func (s *Source) checkPlace(ctx context.Context, file *logFile) error {
 		return anew
 	}
 	events := fmt.Sprintf("SHOW BINLOG EVENTS IN '%s' FROM %d LIMIT 1", strings.ReplaceAll(file.name, "'", "''"), max(s.at.pos, 4))
-	err := sqldb.EachRow(ctx, s.db, events, func(rows *sql.Rows) error {
+	err := sqlsink.EachRow(ctx, s.db, events, func(rows *sql.Rows) error {
 		var info string
 		var skipped sql.RawBytes
 		err := rows.Scan(&skipped, &skipped, &skipped, &skipped, &skipped, &info)

@@ -12,12 +12,11 @@ import (
 	"github.com/conduit-agent/conduit/plugins/builtin/mysql/replica"
 	"github.com/conduit-agent/conduit/plugins/builtin/settings"
 	"github.com/conduit-agent/conduit/plugins/builtin/sqlsink"
-	"github.com/conduit-agent/conduit/plugins/builtin/tlssettings"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
 type (
-	tlsSettings   = tlssettings.Settings
+	tlsSettings   = settings.TLS
 	tableSettings = sqlsink.Settings
 )
 

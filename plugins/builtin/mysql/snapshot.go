@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/conduit-agent/conduit/plugins/builtin/mysql/catalog"
 	"github.com/conduit-agent/conduit/plugins/progress"
 	"github.com/conduit-agent/conduit/plugins/record"
 )
@@ -32,17 +31,17 @@ func (s *Source) pending() bool {
 }
 
 // toRead returns the tables whose rows are still to be read, in the order of their ids.
-func (s *Source) toRead(ctx context.Context) ([]*catalog.Table, error) {
+func (s *Source) toRead(ctx context.Context) ([]*Table, error) {
 	patterns := slices.DeleteFunc(slices.Clone(s.settings.patterns), func(p pattern) bool { return !s.begun.has(p.item) })
 	all, err := resolve(ctx, s.db, patterns)
 	if err != nil {
 		return nil, err
 	}
-	covered := func(t *catalog.Table) bool { // by another entry, whose rows were read
+	covered := func(t *Table) bool { // by another entry, whose rows were read
 		return (s.done.has(itemOf(t.ID())) || s.done.has(itemOf(t.Schema+".*"))) &&
 			!slices.ContainsFunc(patterns, func(p pattern) bool { return p.Name == t.Name && p.Schema == t.Schema })
 	}
-	all = slices.DeleteFunc(all, func(t *catalog.Table) bool { return s.reading != nil && t.ID() < s.reading.Name || covered(t) })
+	all = slices.DeleteFunc(all, func(t *Table) bool { return s.reading != nil && t.ID() < s.reading.Name || covered(t) })
 	for _, t := range all {
 		if err := t.Describe(ctx, s.db); err != nil {
 			return nil, err
@@ -130,7 +129,7 @@ type rowReader struct {
 	source *Source
 	conn   *sql.Conn
 
-	table    *catalog.Table
+	table    *Table
 	keys     []int // columns to go on behind
 	progress progress.Snapshot
 	metadata record.Metadata
@@ -142,7 +141,7 @@ type rowReader struct {
 }
 
 // read reads the rows of a table behind the key in the position, in the order of the key.
-func (r *rowReader) read(ctx context.Context, t *catalog.Table) error {
+func (r *rowReader) read(ctx context.Context, t *Table) error {
 	s := r.source
 	r.prepare(t)
 	for {
@@ -159,7 +158,7 @@ func (r *rowReader) read(ctx context.Context, t *catalog.Table) error {
 	}
 }
 
-func (r *rowReader) prepare(t *catalog.Table) {
+func (r *rowReader) prepare(t *Table) {
 	s := r.source
 	r.table, r.keys = t, t.Ordered()
 	r.metadata = record.NewMetadata(map[string]string{record.KeyCollection: t.Name, metaDatabase: t.Schema})

@@ -11,9 +11,8 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/plugins/builtin/backoff"
-	"github.com/conduit-agent/conduit/plugins/builtin/handover"
-	"github.com/conduit-agent/conduit/plugins/builtin/mysql/catalog"
 	"github.com/conduit-agent/conduit/plugins/builtin/mysql/replica"
+	"github.com/conduit-agent/conduit/plugins/builtin/sources"
 	"github.com/conduit-agent/conduit/plugins/progress"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
@@ -26,19 +25,19 @@ type Source struct {
 	settings sourceSettings
 	log      *slog.Logger
 
-	*handover.Queue
+	*sources.Queue
 	cancel  context.CancelFunc
 	running sync.WaitGroup
 
 	// Owned by Open until it returns, then by run.
 	db       *sql.DB
 	server   serverInfo
-	charsets *catalog.Charsets
-	tables   map[string]*catalog.Table // as the catalogue describes them, by id, before the changes that are still to come
-	at       place                     // of the last record handed on, or skipped; without a file: there is none yet
-	done     items                     // of the settings: rows are read
-	begun    items                     // rows are being read
-	reading  *table                    // the one that is being read
+	charsets *Charsets
+	tables   map[string]*Table // as the catalogue describes them, by id, before the changes that are still to come
+	at       place             // of the last record handed on, or skipped; without a file: there is none yet
+	done     items             // of the settings: rows are read
+	begun    items             // rows are being read
+	reading  *table            // the one that is being read
 	seen     *seen
 	cascades []string // foreign keys that were warned of
 
@@ -72,7 +71,7 @@ func (s *Source) Open(ctx context.Context, p record.Position) error {
 		return err
 	}
 	ctx, s.cancel = context.WithCancel(context.WithoutCancel(ctx))
-	s.Queue = handover.New(ctx, maxBatches)
+	s.Queue = sources.NewQueue(ctx, maxBatches)
 	s.running.Go(func() { s.run(ctx) })
 	s.running.Go(func() {
 		if err := sdk.Contain(func() error { s.watch(ctx); return nil }); err != nil {
@@ -136,7 +135,7 @@ func (s *Source) connect(ctx context.Context) error {
 	if err := s.checkHistory(ctx); err != nil {
 		return err
 	}
-	if s.charsets, err = catalog.NewCharsets(ctx, db, s.server.maria); err != nil {
+	if s.charsets, err = NewCharsets(ctx, db, s.server.maria); err != nil {
 		return err
 	}
 	if err := s.describeTables(ctx); err != nil {
@@ -151,7 +150,7 @@ func (s *Source) describeTables(ctx context.Context) error {
 		return err
 	}
 	s.warnOfUnmatched(all)
-	s.tables = map[string]*catalog.Table{}
+	s.tables = map[string]*Table{}
 	for _, t := range all {
 		if err := t.Describe(ctx, s.db); err != nil {
 			return err
@@ -162,11 +161,11 @@ func (s *Source) describeTables(ctx context.Context) error {
 }
 
 // warnOfUnmatched warns of entries of tables with * that stand for no table, which may come later.
-func (s *Source) warnOfUnmatched(tables []*catalog.Table) {
+func (s *Source) warnOfUnmatched(tables []*Table) {
 	for _, p := range s.settings.patterns[:len(s.settings.Tables)] {
-		if !slices.ContainsFunc(tables, func(t *catalog.Table) bool { return p.Matches(t.Schema, t.Name) }) {
+		if !slices.ContainsFunc(tables, func(t *Table) bool { return p.Matches(t.Schema, t.Name) }) {
 			s.log.Warn("a database has no table, or none that the user may read: GRANT SELECT "+
-				"ON "+catalog.Quote(p.Schema)+".* TO "+s.server.user, "database", p.Schema)
+				"ON "+Quote(p.Schema)+".* TO "+s.server.user, "database", p.Schema)
 		}
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/conduit-agent/conduit/plugins/builtin/mysql/catalog"
 	"github.com/conduit-agent/conduit/plugins/builtin/mysql/replica"
 	"github.com/conduit-agent/conduit/plugins/builtin/settings"
 	"github.com/conduit-agent/conduit/plugins/sdk"
@@ -28,24 +27,24 @@ type sourceSettings struct {
 
 // pattern is an entry of the setting tables.
 type pattern struct {
-	catalog.Pattern
+	Pattern
 	item string
 }
 
 // resolve returns the tables that the patterns stand for, in the order of their ids, without their columns.
-func resolve(ctx context.Context, db *sql.DB, patterns []pattern) ([]*catalog.Table, error) {
-	all := make([]catalog.Pattern, len(patterns))
+func resolve(ctx context.Context, db *sql.DB, patterns []pattern) ([]*Table, error) {
+	all := make([]Pattern, len(patterns))
 	for i, p := range patterns {
 		all[i] = p.Pattern
 	}
-	return catalog.Resolve(ctx, db, all)
+	return Resolve(ctx, db, all)
 }
 
 func (s *sourceSettings) patternOf(entry string) pattern {
 	if schema, name, ok := strings.Cut(entry, "."); ok {
-		return pattern{Pattern: catalog.Pattern{Schema: schema, Name: name}}
+		return pattern{Pattern: Pattern{Schema: schema, Name: name}}
 	}
-	return pattern{Pattern: catalog.Pattern{Schema: s.Database, Name: entry}}
+	return pattern{Pattern: Pattern{Schema: s.Database, Name: entry}}
 }
 
 func (s *sourceSettings) parse(_ context.Context, given map[string]string) error {

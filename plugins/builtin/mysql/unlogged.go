@@ -6,12 +6,11 @@ import (
 	"strings"
 
 	"github.com/conduit-agent/conduit/plugins/builtin/mysql/binlog"
-	"github.com/conduit-agent/conduit/plugins/builtin/mysql/ddl"
 )
 
 // warnOfStatement warns of a statement that changes rows of tables that are read: the log does not have the rows.
 func (st *stream) warnOfStatement(q *binlog.Query) {
-	for _, c := range ddl.Changes(q.SQL) {
+	for _, c := range Changes(q.SQL) {
 		for _, t := range c.Tables {
 			if t.Schema == "" {
 				t.Schema = q.Schema

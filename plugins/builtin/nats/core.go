@@ -11,7 +11,7 @@ import (
 	client "github.com/nats-io/nats.go"
 
 	"github.com/conduit-agent/conduit/plugins/builtin/backoff"
-	"github.com/conduit-agent/conduit/plugins/builtin/numbers"
+	"github.com/conduit-agent/conduit/plugins/builtin/sources"
 	"github.com/conduit-agent/conduit/plugins/peer"
 	"github.com/conduit-agent/conduit/plugins/progress"
 	"github.com/conduit-agent/conduit/plugins/record"
@@ -24,7 +24,7 @@ import (
 type subscriber struct {
 	settings *sourceSettings
 	log      *slog.Logger
-	numbers  numbers.Numbers // owned by read
+	numbers  sources.Numbers // owned by read
 	latest   progress.Latest
 	skips    progress.Skips // safe for concurrent use
 
@@ -40,7 +40,7 @@ type subscriber struct {
 }
 
 func (s *subscriber) open(ctx context.Context, pos record.Position) (err error) {
-	if s.numbers, err = numbers.New(pos); err != nil {
+	if s.numbers, err = sources.NewNumbers(pos); err != nil {
 		return err
 	}
 	s.buffer = sdk.NewBuffer(ctx)

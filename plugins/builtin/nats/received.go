@@ -8,7 +8,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/conduit-agent/conduit/plugins/builtin/inbox"
+	"github.com/conduit-agent/conduit/plugins/builtin/sources"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 	"github.com/conduit-agent/conduit/spec/notify"
 )
@@ -17,7 +17,7 @@ import (
 // acknowledged. After a lost connection the server delivers them again; they are recognized by their
 // sequence numbers and not read again.
 type received struct {
-	*inbox.Inbox[*message]
+	*sources.Inbox[*message]
 
 	most   int64      // bytes of Queue, of one message at least
 	buffer sdk.Buffer // of the host, that they are counted in
@@ -38,7 +38,7 @@ type message struct {
 }
 
 func newReceived(at uint64, most int64, buffer sdk.Buffer) *received {
-	return &received{Inbox: inbox.New[*message](), most: most, buffer: buffer, last: at, acked: at, freed: notify.NewSignal()}
+	return &received{Inbox: sources.NewInbox[*message](), most: most, buffer: buffer, last: at, acked: at, freed: notify.NewSignal()}
 }
 
 // put takes a message.

@@ -3,7 +3,6 @@
 package postgres
 
 import (
-	"github.com/conduit-agent/conduit/plugins/builtin/postgres/sink"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
@@ -18,7 +17,7 @@ func Connector() sdk.Connector {
 		Version:        version,
 		Author:         "conduit",
 		NewSource:      func() sdk.Source { return &Source{} },
-		NewDestination: sink.New,
+		NewDestination: New,
 
 		// The source knows the types of its columns and names the schemas itself.
 		SourceDefaults: sdk.NoSchemas(),

@@ -13,9 +13,9 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/conduit-agent/conduit/plugins/builtin/backoff"
-	"github.com/conduit-agent/conduit/plugins/builtin/handover"
 	"github.com/conduit-agent/conduit/plugins/builtin/postgres/pg"
 	"github.com/conduit-agent/conduit/plugins/builtin/postgres/pgoutput"
+	"github.com/conduit-agent/conduit/plugins/builtin/sources"
 	"github.com/conduit-agent/conduit/plugins/progress"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
@@ -28,7 +28,7 @@ type Source struct {
 	log      *slog.Logger
 	schemas  *schemas
 
-	*handover.Queue
+	*sources.Queue
 	cancel context.CancelFunc
 	done   sync.WaitGroup
 	rescan chan struct{} // of capacity one: tables came
@@ -100,7 +100,7 @@ func (s *Source) Open(ctx context.Context, p record.Position) error {
 // start starts the goroutines that Teardown ends.
 func (s *Source) start(ctx context.Context) {
 	ctx, s.cancel = context.WithCancel(context.WithoutCancel(ctx))
-	s.Queue, s.rescan = handover.New(ctx, maxBatches), make(chan struct{}, 1)
+	s.Queue, s.rescan = sources.NewQueue(ctx, maxBatches), make(chan struct{}, 1)
 	s.confirmer.snapshot(len(s.todo) > 0)
 	s.done.Go(func() { s.run(ctx) })
 	s.done.Go(func() {

@@ -6,7 +6,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
-	"github.com/conduit-agent/conduit/plugins/builtin/numbers"
+	"github.com/conduit-agent/conduit/plugins/builtin/sources"
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
@@ -14,11 +14,11 @@ import (
 // server keeps nothing.
 type channels struct {
 	settings *sourceSettings
-	numbers  numbers.Numbers
+	numbers  sources.Numbers
 }
 
 func newChannels(settings *sourceSettings, pos record.Position) (*channels, error) {
-	n, err := numbers.New(pos)
+	n, err := sources.NewNumbers(pos)
 	return &channels{settings: settings, numbers: n}, err
 }
 

@@ -10,14 +10,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/conduit-agent/conduit/plugins/builtin/sqlite/file"
 	"github.com/conduit-agent/conduit/plugins/builtin/sqlsink"
-	"github.com/conduit-agent/conduit/plugins/builtin/sqlsink/sqldb"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
 type (
-	fileSettings  = file.Settings
+	fileSettings  = databaseSettings
 	tableSettings = sqlsink.Settings
 )
 
@@ -29,10 +27,10 @@ type destinationSettings struct {
 }
 
 // Destination writes records to tables.
-type Destination struct{ sqldb.Destination }
+type Destination struct{ sqlsink.Destination }
 
 func newDestination() sdk.Destination {
-	return &Destination{sqldb.Destination{Lifecycle: forget}}
+	return &Destination{sqlsink.Destination{Lifecycle: forget}}
 }
 
 // Parameters implements sdk.Destination.
@@ -47,7 +45,7 @@ func (d *Destination) Configure(ctx context.Context, given map[string]string) er
 	if err := s.Check(ctx); err != nil {
 		return err
 	}
-	return d.Use(&sqldb.DB{Dialect: &dialect{s}, Positions: s.PositionTable}, s.tableSettings)
+	return d.Use(&sqlsink.DB{Dialect: &dialect{s}, Positions: s.PositionTable}, s.tableSettings)
 }
 
 // forget removes the connector from the table of positions, if there is one.
@@ -60,7 +58,7 @@ func forget(ctx context.Context, given map[string]string) error {
 		return nil
 	}
 	s.Setup = ""
-	db := &sqldb.DB{Dialect: &dialect{s}, Positions: s.PositionTable}
+	db := &sqlsink.DB{Dialect: &dialect{s}, Positions: s.PositionTable}
 	return db.Forget(ctx, sdk.EnvFrom(ctx).ConnectorID)
 }
 
@@ -83,7 +81,7 @@ func (d *dialect) Open(ctx context.Context) (*sql.DB, error) {
 // setUp runs the SQL of the settings, and checks that the table can be written to, as far as it is known.
 func (d *dialect) setUp(ctx context.Context, db *sql.DB) error {
 	if d.settings.Setup != "" {
-		if err := file.Setup(ctx, db, d.settings.Setup, d.settings.SetupTimeout); err != nil {
+		if err := setupDatabase(ctx, db, d.settings.Setup, d.settings.SetupTimeout); err != nil {
 			return fmt.Errorf("cannot run the SQL of the setting setup: %w", err)
 		}
 	}
@@ -93,16 +91,16 @@ func (d *dialect) setUp(ctx context.Context, db *sql.DB) error {
 	}
 	defer func() { _ = conn.Close() }()
 	if table := d.settings.Table; !strings.Contains(table, "{{") {
-		return file.CheckModules(ctx, conn, strings.TrimPrefix(table, "main."))
+		return CheckModules(ctx, conn, strings.TrimPrefix(table, "main."))
 	}
 	return nil
 }
 
 // Quote implements sqldb.Dialect.
-func (d *dialect) Quote(name string) string { return file.Quote(name) }
+func (d *dialect) Quote(name string) string { return Quote(name) }
 
 // Describe implements sqldb.Dialect.
-func (d *dialect) Describe(ctx context.Context, conn *sql.Conn, schema, name string) (found sqldb.Description, err error) {
+func (d *dialect) Describe(ctx context.Context, conn *sql.Conn, schema, name string) (found sqlsink.Description, err error) {
 	if schema != "" && schema != "main" { // of a database that is attached: there is none
 		return found, nil
 	}
@@ -111,7 +109,7 @@ func (d *dialect) Describe(ctx context.Context, conn *sql.Conn, schema, name str
 		return found, err
 	}
 	defer func() { _ = rows.Close() }()
-	found.Columns = map[string]sqldb.Column{}
+	found.Columns = map[string]sqlsink.Column{}
 	var key []string
 	for rows.Next() {
 		var column, declared string
@@ -119,7 +117,7 @@ func (d *dialect) Describe(ctx context.Context, conn *sql.Conn, schema, name str
 		if err := rows.Scan(&column, &declared, &pk); err != nil {
 			return found, err
 		}
-		found.Columns[column] = sqldb.Column{Type: declared}
+		found.Columns[column] = sqlsink.Column{Type: declared}
 		if pk > 0 {
 			key = append(key, column)
 		}
@@ -127,20 +125,20 @@ func (d *dialect) Describe(ctx context.Context, conn *sql.Conn, schema, name str
 	if err := rows.Err(); err != nil {
 		return found, err
 	}
-	if err := file.CheckModules(ctx, conn, name); err != nil {
+	if err := CheckModules(ctx, conn, name); err != nil {
 		return found, err
 	}
 	if slices.Sort(key); len(key) > 0 {
 		found.Unique = append(found.Unique, key)
 	}
 	// An upsert can name indexes that are unique, and of all rows.
-	indexes, err := sqldb.Indexes(ctx, conn, `SELECT i.name, c.name FROM pragma_index_list(?) i, pragma_index_info(i.name) c WHERE i."unique" AND NOT i.partial AND c.name IS NOT NULL ORDER BY i.name, c.name`, name)
+	indexes, err := sqlsink.Indexes(ctx, conn, `SELECT i.name, c.name FROM pragma_index_list(?) i, pragma_index_info(i.name) c WHERE i."unique" AND NOT i.partial AND c.name IS NOT NULL ORDER BY i.name, c.name`, name)
 	found.Unique = append(found.Unique, indexes...)
 	return found, err
 }
 
 // Value implements sqldb.Dialect: a time is text in UTC that SQLite's date functions read, and sorts.
-func (d *dialect) Value(v any, _ sqldb.Column) (any, error) {
+func (d *dialect) Value(v any, _ sqlsink.Column) (any, error) {
 	if t, ok := v.(time.Time); ok {
 		return t.UTC().Format("2006-01-02 15:04:05.999999999Z07:00"), nil
 	}
@@ -148,7 +146,7 @@ func (d *dialect) Value(v any, _ sqldb.Column) (any, error) {
 }
 
 // Upsert implements sqldb.Dialect.
-func (d *dialect) Upsert(_ *sqldb.Description, key, columns []string) (string, bool) {
+func (d *dialect) Upsert(_ *sqlsink.Description, key, columns []string) (string, bool) {
 	sets := make([]string, len(columns))
 	for i, c := range columns {
 		sets[i] = c + " = excluded." + c
@@ -172,12 +170,12 @@ func (d *dialect) Positions() string {
 }
 
 // Transient implements sqldb.Dialect.
-func (d *dialect) Transient(err error) bool { return file.Transient(err) }
+func (d *dialect) Transient(err error) bool { return Transient(err) }
 
 // Refused implements sqldb.Dialect.
-func (d *dialect) Refused(err error) bool { return file.Refused(err) }
+func (d *dialect) Refused(err error) bool { return Refused(err) }
 
 // Missing implements sqldb.Dialect.
 func (d *dialect) Missing(err error) bool {
-	return file.Refused(err) && strings.Contains(err.Error(), "no such table")
+	return Refused(err) && strings.Contains(err.Error(), "no such table")
 }

@@ -1,12 +1,10 @@
-package sqlite_test
+package sqlite
 
 import (
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
-
-	"github.com/conduit-agent/conduit/plugins/builtin/sqlite/file"
 )
 
 // A device, a FIFO or a directory is no database, and nothing waits for one.
@@ -16,7 +14,7 @@ func TestOddFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, path := range []string{"/dev/zero", "/dev/null", fifo, t.TempDir()} {
-		s := file.Settings{Path: path}
+		s := databaseSettings{Path: path}
 		for _, create := range []bool{false, true} {
 			if db, err := s.Open(t.Context(), create); err == nil || !strings.Contains(err.Error(), "not a regular file") {
 				t.Errorf("%s, create %t: %v, %v", path, create, db, err)

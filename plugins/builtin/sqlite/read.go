@@ -9,8 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/conduit-agent/conduit/plugins/builtin/sqlite/capture"
-	"github.com/conduit-agent/conduit/plugins/builtin/sqlite/file"
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
@@ -47,7 +45,7 @@ func (s *Source) read(ctx context.Context) (records []record.Record, all bool, e
 		return records, false, err
 	}
 	for all && len(records) < maxRecords {
-		i := slices.IndexFunc(s.captured.Runs, func(r capture.Run) bool { return r.Number > s.at.Run || r.Number == s.at.Run && s.at.Key != nil })
+		i := slices.IndexFunc(s.captured.Runs, func(r captureRun) bool { return r.Number > s.at.Run || r.Number == s.at.Run && s.at.Key != nil })
 		if i < 0 {
 			return records, true, nil
 		}
@@ -78,7 +76,7 @@ func (s *Source) missed() (again bool, err error) {
 
 // readChanges returns changes behind the position. all is whether there are no more.
 func (s *Source) readChanges(ctx context.Context) (records []record.Record, all bool, err error) {
-	rows, err := s.conn.QueryContext(ctx, "SELECT * FROM "+file.Quote(s.settings.Changes)+" WHERE id > ? ORDER BY id LIMIT ?", s.at.ID, maxRecords)
+	rows, err := s.conn.QueryContext(ctx, "SELECT * FROM "+Quote(s.settings.Changes)+" WHERE id > ? ORDER BY id LIMIT ?", s.at.ID, maxRecords)
 	if err != nil {
 		return nil, false, fmt.Errorf("cannot read changes: %w", err)
 	}
@@ -152,9 +150,9 @@ func (s *Source) change(row []any) (r record.Record, err error) {
 	}
 	named := after
 	switch op {
-	case capture.Insert:
+	case Insert:
 		r.Operation, r.After = record.OperationCreate, record.Structured(after)
-	case capture.Update:
+	case Update:
 		r.Operation, r.Before, r.After = record.OperationUpdate, record.Structured(before), record.Structured(after)
 	default:
 		named = before
@@ -170,14 +168,14 @@ func (s *Source) change(row []any) (r record.Record, err error) {
 }
 
 // value returns what a column holds. SQLite has no type for booleans.
-func value(c capture.Column, v any) any {
+func value(c Column, v any) any {
 	if n, ok := v.(int64); ok && (n == 0 || n == 1) && (strings.EqualFold(c.Type, "BOOLEAN") || strings.EqualFold(c.Type, "BOOL")) {
 		return n == 1
 	}
 	return v
 }
 
-func keyOf(t *capture.Shape, fields map[string]any) record.Data {
+func keyOf(t *Shape, fields map[string]any) record.Data {
 	key := map[string]any{}
 	for _, c := range t.Columns {
 		if c.Key > 0 {
@@ -191,7 +189,7 @@ func keyOf(t *capture.Shape, fields map[string]any) record.Data {
 }
 
 // metadata has room for what a host adds.
-func metadata(t *capture.Shape, at int64) record.Metadata {
+func metadata(t *Shape, at int64) record.Metadata {
 	m := make(record.Metadata, 0, 4)
 	m.Set(record.KeyCollection, t.Name)
 	if at > 0 {

@@ -7,15 +7,13 @@ import (
 	"strings"
 	"time"
 
-	"github.com/conduit-agent/conduit/plugins/builtin/sqlite/capture"
-	"github.com/conduit-agent/conduit/plugins/builtin/sqlite/file"
 	"github.com/conduit-agent/conduit/plugins/progress"
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
 // order returns the expressions that the rows of a table are read in the order of: the primary key, or the
 // number of the row where a key may be NULL.
-func order(t *capture.Shape) []string {
+func order(t *Shape) []string {
 	var names []string
 	key := t.Key()
 	for _, k := range key {
@@ -23,7 +21,7 @@ func order(t *capture.Shape) []string {
 		if c.Null && !(len(key) == 1 && strings.EqualFold(c.Type, "INTEGER")) {
 			return []string{rowid(t)}
 		}
-		names = append(names, file.Quote(c.Name))
+		names = append(names, Quote(c.Name))
 	}
 	if len(names) == 0 {
 		return []string{rowid(t)}
@@ -32,9 +30,9 @@ func order(t *capture.Shape) []string {
 }
 
 // rowid returns a name of the number of a row that no column has.
-func rowid(t *capture.Shape) string {
+func rowid(t *Shape) string {
 	for _, name := range []string{"rowid", "_rowid_"} {
-		if !slices.ContainsFunc(t.Columns, func(c capture.Column) bool { return strings.EqualFold(c.Name, name) }) {
+		if !slices.ContainsFunc(t.Columns, func(c Column) bool { return strings.EqualFold(c.Name, name) }) {
 			return name
 		}
 	}
@@ -42,7 +40,7 @@ func rowid(t *capture.Shape) string {
 }
 
 // readRows returns the next rows of a table that is read whole. done is whether they are the last ones.
-func (s *Source) readRows(ctx context.Context, run capture.Run) (records []record.Record, done bool, err error) {
+func (s *Source) readRows(ctx context.Context, run captureRun) (records []record.Record, done bool, err error) {
 	t := s.captured.Of(run.Table)
 	var after []string
 	if s.at.Run == run.Number {
@@ -83,19 +81,19 @@ func (s *Source) readRows(ctx context.Context, run capture.Run) (records []recor
 }
 
 // begin begins to read a table, or goes on after a restart.
-func (s *Source) begin(ctx context.Context, run capture.Run, after []string) error {
+func (s *Source) begin(ctx context.Context, run captureRun, after []string) error {
 	s.reading = progress.Snapshot{Of: run.Table, StartedAt: time.Now()}
 	if after != nil {
 		s.reading.Rows, s.reading.Resumed = s.at.N, s.at.N
 	}
-	if err := s.conn.QueryRowContext(ctx, "SELECT count(*) FROM "+file.Quote(run.Table)).Scan(&s.reading.Total); err != nil {
+	if err := s.conn.QueryRowContext(ctx, "SELECT count(*) FROM "+Quote(run.Table)).Scan(&s.reading.Total); err != nil {
 		return fmt.Errorf("cannot read table %s: %w", run.Table, err)
 	}
 	return nil
 }
 
 // finish has the position say that the table was read.
-func (s *Source) finish(run capture.Run, records []record.Record) {
+func (s *Source) finish(run captureRun, records []record.Record) {
 	s.at.Run, s.at.Key, s.at.N, s.reading = run.Number, nil, 0, progress.Snapshot{}
 	if n := len(records); n > 0 {
 		records[n-1].Position = s.at.append()
@@ -115,15 +113,15 @@ func (s *Source) unstable() []string {
 }
 
 // rowsQuery returns the query of the rows behind a key, and its arguments but the limit.
-func rowsQuery(t *capture.Shape, by, after []string) (string, []any, error) {
+func rowsQuery(t *Shape, by, after []string) (string, []any, error) {
 	names := slices.Clone(by)
 	for _, c := range t.Columns {
-		names = append(names, "+"+file.Quote(c.Name)) // an expression has no declared type: the driver leaves its values as they are
+		names = append(names, "+"+Quote(c.Name)) // an expression has no declared type: the driver leaves its values as they are
 	}
 	for i := range by {
 		names[i] = "+" + by[i]
 	}
-	query := "SELECT " + strings.Join(names, ", ") + " FROM " + file.Quote(t.Name)
+	query := "SELECT " + strings.Join(names, ", ") + " FROM " + Quote(t.Name)
 	var args []any
 	if len(after) == len(by) {
 		query += " WHERE (" + strings.Join(by, ", ") + ") > (" + strings.Repeat("?, ", len(by)-1) + "?)"
@@ -139,7 +137,7 @@ func rowsQuery(t *capture.Shape, by, after []string) (string, []any, error) {
 }
 
 // row returns the record of a row, whose first n values are what rows are ordered by, and moves the position there.
-func (s *Source) row(run capture.Run, t *capture.Shape, row []any, n int) record.Record {
+func (s *Source) row(run captureRun, t *Shape, row []any, n int) record.Record {
 	if s.at.Run != run.Number {
 		s.at.Run, s.at.N = run.Number, 0
 	}

@@ -14,11 +14,8 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/plugins/builtin/backoff"
-	"github.com/conduit-agent/conduit/plugins/builtin/handover"
 	"github.com/conduit-agent/conduit/plugins/builtin/settings"
-	"github.com/conduit-agent/conduit/plugins/builtin/sqlite/capture"
-	"github.com/conduit-agent/conduit/plugins/builtin/sqlite/file"
-	"github.com/conduit-agent/conduit/plugins/builtin/ticks"
+	"github.com/conduit-agent/conduit/plugins/builtin/sources"
 	"github.com/conduit-agent/conduit/plugins/progress"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
@@ -71,9 +68,9 @@ func cutLast(item string) (table, word string, ok bool) {
 }
 
 // capture returns what the source has in the database.
-func (s *sourceSettings) capture(ctx context.Context) *capture.Capture {
+func (s *sourceSettings) capture(ctx context.Context) *Capture {
 	env := sdk.EnvFrom(ctx)
-	return &capture.Capture{Table: s.Changes, Connector: env.ConnectorID, Snapshot: s.SnapshotMode == "initial", Max: s.Max, Reread: s.OnMax == "snapshot", Log: env.Logger}
+	return &Capture{Table: s.Changes, Connector: env.ConnectorID, Snapshot: s.SnapshotMode == "initial", Max: s.Max, Reread: s.OnMax == "snapshot", Log: env.Logger}
 }
 
 // Source reads tables and their changes.
@@ -81,12 +78,12 @@ type Source struct {
 	settings sourceSettings
 	log      *slog.Logger
 
-	*handover.Queue
+	*sources.Queue
 	cancel context.CancelFunc
 	done   sync.WaitGroup
 
 	// Owned by Open until it returns, then by run.
-	captured *capture.Capture
+	captured *Capture
 	at       position
 	whole    bool // nothing was read: the rows that are there contain every change so far
 	db       *sql.DB
@@ -117,7 +114,7 @@ func (s *Source) Open(ctx context.Context, p record.Position) (err error) {
 	}
 	s.monitor.acked = s.at
 	ctx, s.cancel = context.WithCancel(context.WithoutCancel(ctx))
-	s.Queue = handover.New(ctx, 0)
+	s.Queue = sources.NewQueue(ctx, 0)
 	s.done.Go(func() { s.run(ctx) })
 	return nil
 }
@@ -183,7 +180,7 @@ func (s *Source) leaveOut() {
 		s.log.Warn("rows that INSERT OR REPLACE removes because of a unique index are captured only with PRAGMA recursive_triggers = ON", "tables", now)
 	}
 	for _, skip := range s.monitor.skips.List() {
-		if !slices.ContainsFunc(s.captured.LeftOut, func(l capture.LeftOut) bool { return l.Table == skip.Of }) {
+		if !slices.ContainsFunc(s.captured.LeftOut, func(l LeftOut) bool { return l.Table == skip.Of }) {
 			s.monitor.skips.Remove(skip.Of)
 		}
 	}
@@ -233,7 +230,7 @@ func (s *Source) run(ctx context.Context) {
 	backoff.Repeat(ctx, func(works func()) error {
 		return s.session(ctx, func() { works(); s.monitor.set(func() { s.monitor.lost = "" }) })
 	}, func(err error) bool {
-		if !file.Transient(err) && !errors.Is(err, errReplaced) {
+		if !Transient(err) && !errors.Is(err, errReplaced) {
 			s.Fail(ctx, err)
 			return false
 		}
@@ -292,7 +289,7 @@ func (s *Source) session(ctx context.Context, works func()) error {
 func (s *Source) pause(ctx context.Context) {
 	select {
 	case <-ctx.Done():
-	case <-time.After(ticks.Before(s.settings.Poll)):
+	case <-time.After(sources.TickBefore(s.settings.Poll)):
 	}
 }
 
@@ -335,7 +332,7 @@ func (s *Source) send(ctx context.Context, records []record.Record) bool {
 
 // lifecycle opens the database for a lifecycle call, with settings that are not those of
 // Configure. One that does not exist has nothing to clean up.
-func lifecycle(ctx context.Context, given map[string]string, do func(*sourceSettings, *capture.Capture, *sql.Conn) error) error {
+func lifecycle(ctx context.Context, given map[string]string, do func(*sourceSettings, *Capture, *sql.Conn) error) error {
 	s := &sourceSettings{}
 	if err := s.parse(ctx, given); err != nil {
 		return err
@@ -355,7 +352,7 @@ func lifecycle(ctx context.Context, given map[string]string, do func(*sourceSett
 
 // LifecycleOnCreated implements sdk.Source: changes are captured from now on.
 func (s *Source) LifecycleOnCreated(ctx context.Context, given map[string]string) error {
-	return lifecycle(ctx, given, func(s *sourceSettings, c *capture.Capture, conn *sql.Conn) error {
+	return lifecycle(ctx, given, func(s *sourceSettings, c *Capture, conn *sql.Conn) error {
 		return c.Prepare(ctx, conn, s.Tables, nil, true)
 	})
 }
@@ -367,7 +364,7 @@ func (s *Source) LifecycleOnUpdated(ctx context.Context, before, after map[strin
 	if err := old.parse(ctx, before); err != nil {
 		return err
 	}
-	err := lifecycle(ctx, after, func(s *sourceSettings, c *capture.Capture, conn *sql.Conn) error {
+	err := lifecycle(ctx, after, func(s *sourceSettings, c *Capture, conn *sql.Conn) error {
 		var again []string
 		for _, item := range s.Again {
 			if table, _, ok := cutLast(item); ok && !slices.Contains(old.Again, item) {
@@ -388,7 +385,7 @@ func (s *Source) LifecycleOnUpdated(ctx context.Context, before, after map[strin
 
 // LifecycleOnDeleted implements sdk.Source: it removes triggers and tables.
 func (s *Source) LifecycleOnDeleted(ctx context.Context, given map[string]string) error {
-	err := lifecycle(ctx, given, func(_ *sourceSettings, c *capture.Capture, conn *sql.Conn) error { return c.Drop(ctx, conn) })
+	err := lifecycle(ctx, given, func(_ *sourceSettings, c *Capture, conn *sql.Conn) error { return c.Drop(ctx, conn) })
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}

@@ -15,7 +15,6 @@ import (
 
 	"github.com/conduit-agent/conduit/plugins/builtin/backoff"
 	"github.com/conduit-agent/conduit/plugins/builtin/settings"
-	"github.com/conduit-agent/conduit/plugins/builtin/tlssettings"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 	"github.com/conduit-agent/conduit/plugins/template"
@@ -35,7 +34,7 @@ type destinationSettings struct {
 	Timeout  time.Duration `json:"timeout" default:"10s" validate:"gt=0" desc:"How long connecting and sending may take, and how long the server's machine may acknowledge nothing of what was sent."`
 	RetryFor time.Duration `json:"retry.timeout" default:"1m" validate:"gt=-1" desc:"How long connecting and sending are tried again. Then the pipeline starts again, with pauses, for ever."`
 
-	tlssettings.Settings
+	settings.TLS
 }
 
 // Destination sends messages to a server.

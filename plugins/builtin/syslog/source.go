@@ -13,10 +13,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/conduit-agent/conduit/plugins/builtin/connections"
-	"github.com/conduit-agent/conduit/plugins/builtin/numbers"
 	"github.com/conduit-agent/conduit/plugins/builtin/settings"
-	"github.com/conduit-agent/conduit/plugins/builtin/tlssettings"
+	"github.com/conduit-agent/conduit/plugins/builtin/sources"
 	"github.com/conduit-agent/conduit/plugins/progress"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
@@ -32,7 +30,7 @@ type sourceSettings struct {
 	Idle        time.Duration `json:"idleTimeout" default:"0s" validate:"gt=-1" desc:"After so long without a message a connection is closed. 0: never."`
 	Zone        string        `json:"timezone" default:"UTC" desc:"Time zone of times without one, such as Local or Europe/Vienna."`
 
-	tlssettings.Settings
+	settings.TLS
 }
 
 func (s *sourceSettings) check() error {
@@ -67,7 +65,7 @@ type Source struct {
 	log      *slog.Logger
 	zone     *time.Location
 	tls      *tls.Config // nil: without
-	numbers  numbers.Numbers
+	numbers  sources.Numbers
 	inbox    *inbox
 	latest   progress.Latest
 	cut      atomic.Int64 // messages whose end was cut off
@@ -90,7 +88,7 @@ func (s *Source) Configure(_ context.Context, values map[string]string) error {
 // Open listens.
 func (s *Source) Open(ctx context.Context, pos record.Position) (err error) {
 	s.log, s.inbox, s.conns = sdk.Logger(ctx), newInbox(s.settings.Waiting, sdk.NewBuffer(ctx)), map[net.Conn]struct{}{}
-	if s.numbers, err = numbers.New(pos); err != nil {
+	if s.numbers, err = sources.NewNumbers(pos); err != nil {
 		return err
 	}
 	if s.zone, err = time.LoadLocation(s.settings.Zone); err != nil {
@@ -150,7 +148,7 @@ func (s *Source) admit(c net.Conn) bool {
 	if s.conns == nil {
 		return false
 	}
-	if len(s.conns) >= s.settings.Connections || !connections.Take() {
+	if len(s.conns) >= s.settings.Connections || !sources.TakeConnection() {
 		s.log.Warn("connection is closed: there are limit.connections already, or as many as half of the file "+
 			"descriptors of the agent allow", "remote", c.RemoteAddr().String())
 		return false
@@ -165,7 +163,7 @@ func (s *Source) serve(c net.Conn) {
 		_ = c.Close()
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		connections.Release()
+		sources.ReleaseConnection()
 		delete(s.conns, c)
 	}()
 	protocol := "tcp"

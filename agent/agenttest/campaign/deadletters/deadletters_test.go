@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/conduit-agent/conduit/agent/deadletters"
-	"github.com/conduit-agent/conduit/agent/engine/deadletter"
+	"github.com/conduit-agent/conduit/agent/deadletter"
+	"github.com/conduit-agent/conduit/agent/engine"
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/spec"
@@ -28,11 +28,11 @@ const (
 
 // Every page comes soon, whatever is asked for.
 func TestPagesComeSoon(t *testing.T) {
-	s := &deadletters.Store{Path: filepath.Join(t.TempDir(), "refused.db"), Log: slog.New(slog.DiscardHandler)}
+	s := &deadletter.Store{Path: filepath.Join(t.TempDir(), "refused.db"), Log: slog.New(slog.DiscardHandler)}
 	t.Cleanup(func() { _ = s.Close() })
 	d := &spec.Declaration{Pipeline: spec.Pipeline{ID: "p"}}
 	for i := range *count {
-		l := &deadletter.DeadLetter{SourceID: "p:src", RefusedBy: "p:dst", Err: fmt.Errorf("column %d is too long", i%1000),
+		l := &engine.DeadLetter{SourceID: "p:src", RefusedBy: "p:dst", Err: fmt.Errorf("column %d is too long", i%1000),
 			Record: record.Record{
 				Position: record.Position(fmt.Sprint(i)), Operation: record.OperationCreate,
 				Key:   record.Raw(fmt.Appendf(nil, "key-%d", i)),
@@ -76,11 +76,11 @@ func TestPagesComeSoon(t *testing.T) {
 	}
 }
 
-func list(t *testing.T, s *deadletters.Store, f rest.DeadLetterFilter,
+func list(t *testing.T, s *deadletter.Store, f rest.DeadLetterFilter,
 	before int64) (rest.DeadLetterPage, time.Duration) {
 	t.Helper()
 	begin := time.Now()
-	page, err := s.List(t.Context(), "p", f, before, deadletters.MaxPage)
+	page, err := s.List(t.Context(), "p", f, before, deadletter.MaxPage)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,8 +22,8 @@ import (
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/faults"
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/process"
-	"github.com/conduit-agent/conduit/agent/deadletters"
-	"github.com/conduit-agent/conduit/agent/engine/deadletter"
+	"github.com/conduit-agent/conduit/agent/deadletter"
+	"github.com/conduit-agent/conduit/agent/engine"
 	"github.com/conduit-agent/conduit/agent/store"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/spec"
@@ -64,7 +64,7 @@ func saveAll(path string) error {
 	if err := until(func() (err error) { epoch, err = db.BeginRun(ctx, "p"); return err }); err != nil {
 		return err
 	}
-	dead := &deadletters.Store{Path: deadletters.PathOf(path), Log: slog.New(slog.DiscardHandler)}
+	dead := &deadletter.Store{Path: deadletter.PathOf(path), Log: slog.New(slog.DiscardHandler)}
 	for n := int64(1); n <= rounds; n++ {
 		if err := until(func() error {
 			return dead.Keep(ctx, &spec.Declaration{Pipeline: spec.Pipeline{ID: "p"}}, deadLetter(n))
@@ -110,8 +110,8 @@ func until(try func() error) error {
 	return errors.New("it never recovers")
 }
 
-func deadLetter(n int64) *deadletter.DeadLetter {
-	return &deadletter.DeadLetter{SourceID: "p:in", RefusedBy: "p:out", Entry: "p:out", Err: errors.New("no"),
+func deadLetter(n int64) *engine.DeadLetter {
+	return &engine.DeadLetter{SourceID: "p:in", RefusedBy: "p:out", Entry: "p:out", Err: errors.New("no"),
 		Record: record.Record{Position: record.Position(strconv.FormatInt(n, 10)), After: record.Raw([]byte(strconv.FormatInt(n, 10)))}}
 }
 
@@ -174,7 +174,7 @@ func prepared(t *testing.T) string {
 	if err == nil {
 		err = db.Close()
 	}
-	dead := &deadletters.Store{Path: deadletters.PathOf(path), Log: slog.New(slog.DiscardHandler)}
+	dead := &deadletter.Store{Path: deadletter.PathOf(path), Log: slog.New(slog.DiscardHandler)}
 	if err = errors.Join(err, dead.Keep(t.Context(), &spec.Declaration{Pipeline: spec.Pipeline{ID: "p"}}, deadLetter(0)), dead.Close()); err != nil {
 		t.Fatal(err)
 	}
@@ -308,7 +308,7 @@ func there(t *testing.T, what, path string, saved map[string]int64) {
 	if err != nil || saved["position"] > 0 && (c == nil || c.Sequence < saved["position"]) {
 		t.Errorf("%s: position %d was saved, there is %+v, %v", what, saved["position"], c, err)
 	}
-	dead := &deadletters.Store{Path: deadletters.PathOf(path), Log: slog.New(slog.DiscardHandler)}
+	dead := &deadletter.Store{Path: deadletter.PathOf(path), Log: slog.New(slog.DiscardHandler)}
 	defer dead.Close()
 	totals, err := dead.Totals(t.Context())
 	if err != nil || len(totals) != 1 || totals[0].Count < saved["dead-letter"]+1 {

@@ -7,14 +7,14 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/conduit-agent/conduit/agent/prove/disk"
+	"github.com/conduit-agent/conduit/agent/prove"
 )
 
 // A disk that was filled has space again after a power cut, also when it did not get to know that what filled
 // it was removed.
 func TestDiskHasSpaceAfterACut(t *testing.T) {
 	dir := t.TempDir()
-	d, why := disk.New(filepath.Join(t.TempDir(), "image"), dir)
+	d, why := prove.New(filepath.Join(t.TempDir(), "image"), dir)
 	if why != "" {
 		t.Fatalf("there is no disk to cut the power of, which needs root and the package e2fsprogs: %s", why)
 	}

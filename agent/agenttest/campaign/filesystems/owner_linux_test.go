@@ -10,8 +10,8 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/conduit-agent/conduit/agent/deadletters"
-	"github.com/conduit-agent/conduit/agent/engine/deadletter"
+	"github.com/conduit-agent/conduit/agent/deadletter"
+	"github.com/conduit-agent/conduit/agent/engine"
 	"github.com/conduit-agent/conduit/agent/maintenance"
 	"github.com/conduit-agent/conduit/agent/store"
 	"github.com/conduit-agent/conduit/plugins/record"
@@ -60,9 +60,9 @@ func populate(t *testing.T, path string) {
 	must(t, err)
 	must(t, db.SaveCheckpoints(t.Context(), []spec.Checkpoint{
 		{ConnectorID: "p:in", PipelineID: "p", Plugin: "file", Position: record.Position("1"), Epoch: epoch, Sequence: 1}}))
-	dead := &deadletters.Store{Path: deadletters.PathOf(path), Log: slog.New(slog.DiscardHandler)}
+	dead := &deadletter.Store{Path: deadletter.PathOf(path), Log: slog.New(slog.DiscardHandler)}
 	must(t, dead.Keep(t.Context(), &spec.Declaration{Pipeline: spec.Pipeline{ID: "p"}},
-		&deadletter.DeadLetter{SourceID: "p:in", RefusedBy: "p:out",
+		&engine.DeadLetter{SourceID: "p:in", RefusedBy: "p:out",
 			Entry: "p:out", Err: errors.New("no"), Record: record.Record{Position: record.Position("1")}}))
 	must(t, dead.Close())
 	must(t, db.Close())

@@ -1,0 +1,107 @@
+package deadletters
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/conduit-agent/conduit/agent/cluster"
+	"github.com/conduit-agent/conduit/agent/deadletter"
+	"github.com/conduit-agent/conduit/agent/engine"
+	"github.com/conduit-agent/conduit/spec"
+	"github.com/conduit-agent/conduit/spec/notify"
+)
+
+const (
+	writeInterval = 100 * time.Millisecond // in which a commit of positions may write what waits
+	tidyInterval  = time.Minute            // between two looks for what is too much or too old
+)
+
+// Keep takes over a record that the pipeline of d refused. It is in the store of the cluster, or on the disk of this agent, before
+// a position that covers it counts.
+func (s *Share) Keep(ctx context.Context, d *spec.Declaration, l *engine.DeadLetter) error {
+	id := d.Pipeline.ID
+	if !s.Clustered(id) {
+		return s.needs.Local.Keep(ctx, d, l)
+	}
+	claim, epoch, owned := s.needs.Owner(id)
+	if !owned {
+		return fmt.Errorf("cannot keep a refused record of pipeline %q: %w", id, cluster.ErrNotOwner)
+	}
+	one := deadletter.NewLetter(d, l, s.needs.Local.Clock.Now())
+	if !s.fits(one) {
+		return s.needs.Local.Keep(ctx, d, l)
+	}
+	if !s.outbox.put(claim, epoch, one) {
+		return s.outbox.flush(ctx, claim)
+	}
+	s.wake.Notify()
+	return nil
+}
+
+// fits reports whether the store of the cluster takes a dead letter.
+func (s *Share) fits(l *deadletter.Letter) bool {
+	var err error
+	if sizeOf(l) > maxPacked {
+		_, err = pack([]*deadletter.Letter{l})
+	}
+	if err != nil {
+		s.needs.Log.Warn("a refused record is too large for the cluster's store, and is kept on this host", "component", "dead-letters", "pipeline_id", l.PipelineID, "bytes", l.Bytes)
+	}
+	return err == nil
+}
+
+// Replicate implements commit.Replicas: dead letters come before the positions that cover them.
+func (s *Share) Replicate(checkpoints []spec.Checkpoint, done func(pipeline string, err error)) {
+	var free []spec.Checkpoint
+	waiting := map[string][]spec.Checkpoint{} // by claim
+	for _, c := range checkpoints {
+		if claim := s.outbox.waits(c.PipelineID); claim != "" {
+			waiting[claim] = append(waiting[claim], c)
+			continue
+		}
+		free = append(free, c)
+	}
+	for claim, all := range waiting {
+		go func() {
+			if err := s.outbox.flush(s.running, claim); err != nil {
+				done(all[0].PipelineID, err)
+				return
+			}
+			s.Replicas.Replicate(all, done)
+		}()
+	}
+	if len(free) > 0 {
+		s.Replicas.Replicate(free, done)
+	}
+}
+
+// Run writes what waits although no position is saved, and drops what is too much or too old, until ctx ends.
+func (s *Share) Run(ctx context.Context) {
+	defer s.end()
+	fails := notify.Throttle{Fails: "cannot keep refused records in the store of the cluster, trying again", Recovered: "refused records are kept in the store of the cluster again"}
+	tidy := time.NewTicker(tidyInterval)
+	defer tidy.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tidy.C:
+			s.bounds.tidy(ctx)
+			continue
+		case <-s.wake:
+		}
+		select { // the commit of a position may be faster
+		case <-ctx.Done():
+			return
+		case <-time.After(writeInterval):
+		}
+		err := s.outbox.flushAll(ctx)
+		if ctx.Err() == nil {
+			fails.Observe(s.needs.Log.With("component", "dead-letters"), err)
+		}
+		if err != nil {
+			time.AfterFunc(time.Second, s.wake.Notify)
+		}
+	}
+}

@@ -1,0 +1,148 @@
+// Package letters keeps the dead letters of the pipelines of a cluster in its store, where every member lists, replays and
+// drops them.
+//
+// Each claim has a queue: the newest dead letters are the state of its head, a key that changes by compare-and-swap, and those
+// before are in segments, keys of their own that the head counts. The head has the epoch of the claim, so that what a former
+// owner would append is refused. Members watch how many there are where, and read dead letters when they are asked for them.
+package deadletters
+
+import (
+	"context"
+	"crypto/rand"
+	"log/slog"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/conduit-agent/conduit/agent/cluster"
+	"github.com/conduit-agent/conduit/agent/cluster/protocol"
+	"github.com/conduit-agent/conduit/agent/deadletter"
+	"github.com/conduit-agent/conduit/agent/engine/commit"
+	"github.com/conduit-agent/conduit/api/rest"
+	"github.com/conduit-agent/conduit/spec/notify"
+)
+
+// Local is the dead-letter store of this agent: for pipelines that are not the cluster's, and for what no store of a cluster
+// takes.
+type Local = deadletter.Store
+
+// Needs is what a Share needs of the agent.
+type Needs struct {
+	Local  *Local
+	Member string // name of this agent
+	Store  cluster.Store
+	Log    *slog.Logger
+	// Owner returns the claim of a pipeline that this agent has, and its epoch; ok is false when it has none.
+	Owner func(pipeline string) (claim string, epoch uint64, ok bool)
+}
+
+// Share is the dead letters of this agent and of the cluster. Set the exported fields of what New returns, hand it what the store
+// of the cluster shows, and call Run.
+type Share struct {
+	Replicas commit.Replicas // of positions
+	// Clustered reports whether a pipeline is one of the cluster's.
+	Clustered func(pipeline string) bool
+	// Counts returns a function that reports whether this agent is the one that counts the dead letters of a claim in its
+	// metrics.
+	Counts func(ctx context.Context) func(claim string) bool
+
+	needs   Needs
+	queues  queues
+	leases  leases
+	bounds  bounds
+	outbox  outbox
+	wake    notify.Signal
+	running context.Context // ends with Run: what saves positions has none
+	end     context.CancelFunc
+}
+
+// New returns the dead letters of a member.
+func New(n Needs) *Share {
+	s := &Share{needs: n, wake: notify.NewSignal()}
+	s.running, s.end = context.WithCancel(context.Background())
+	k := keys{store: n.Store, noted: func(e protocol.Entry) { s.Note(e) }}
+	s.queues = queues{keys: k, me: rand.Text(), byClaim: map[string]*queue{}}
+	s.leases = leases{keys: k, member: n.Member, seen: map[string]seenLease{}, reserved: map[string]*reservation{}}
+	s.bounds = bounds{queues: &s.queues, local: n.Local, log: n.Log, begun: time.Now()}
+	s.outbox = outbox{queues: &s.queues, bounds: &s.bounds, owner: n.Owner, written: &n.Local.Kept, byClaim: map[string]*pending{}}
+	if n.Local.Memory != nil {
+		s.outbox.memory = n.Local.Memory()
+	}
+	return s
+}
+
+// Note implements cluster.Noter.
+func (s *Share) Note(e protocol.Entry) bool {
+	key, is := strings.CutPrefix(e.Key, protocol.LettersPrefix)
+	switch {
+	case !is:
+		return false
+	case isLease(key):
+		s.leases.note(e)
+	default:
+		s.queues.note(key, e)
+	}
+	return true
+}
+
+// claims returns the claims of a pipeline that have dead letters, or may have some, those of its last instance first.
+func (s *Share) claims(pipeline string) (all []string) {
+	s.queues.mu.Lock()
+	defer s.queues.mu.Unlock()
+	for number := protocol.MaxInstances; number > 1; number-- {
+		if id := protocol.InstanceID(pipeline, number); s.queues.byClaim[id] != nil {
+			all = append(all, id)
+		}
+	}
+	if q := s.queues.byClaim[pipeline]; s.Clustered(pipeline) || q != nil && q.revision > 0 {
+		all = append(all, pipeline)
+	}
+	return all
+}
+
+// Totals implements resource.DeadLetterStore.
+func (s *Share) Totals(ctx context.Context) ([]rest.DeadLetterTotals, error) {
+	return s.totals(ctx, func(string) bool { return true })
+}
+
+// TotalsHere returns what there is on the disk of this agent, and of the claims whose dead letters it counts.
+func (s *Share) TotalsHere(ctx context.Context) ([]rest.DeadLetterTotals, error) {
+	return s.totals(ctx, s.Counts(ctx))
+}
+
+// InStore returns how many dead letters of which pipelines are in the store of the cluster.
+func (s *Share) InStore() map[string]int64 {
+	s.queues.mu.Lock()
+	defer s.queues.mu.Unlock()
+	all := map[string]int64{}
+	for claim, q := range s.queues.byClaim {
+		if n, _ := q.total(); n > 0 {
+			pipeline, _ := protocol.InstanceOf(claim)
+			all[pipeline] += n
+		}
+	}
+	return all
+}
+
+func (s *Share) totals(ctx context.Context, which func(claim string) bool) ([]rest.DeadLetterTotals, error) {
+	all, err := s.needs.Local.Totals(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s.queues.mu.Lock()
+	defer s.queues.mu.Unlock()
+	for claim, q := range s.queues.byClaim {
+		if q.revision == 0 || !which(claim) {
+			continue
+		}
+		pipeline, _ := protocol.InstanceOf(claim)
+		i := slices.IndexFunc(all, func(t rest.DeadLetterTotals) bool { return t.PipelineID == pipeline })
+		if i < 0 {
+			all, i = append(all, rest.DeadLetterTotals{PipelineID: pipeline}), len(all)
+		}
+		count, bytes := q.total()
+		all[i].Count, all[i].Bytes, all[i].Dropped = all[i].Count+count, all[i].Bytes+bytes, all[i].Dropped+q.head.Dropped
+	}
+	slices.SortFunc(all, func(a, b rest.DeadLetterTotals) int { return strings.Compare(a.PipelineID, b.PipelineID) })
+	return all, nil
+}

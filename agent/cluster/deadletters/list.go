@@ -1,0 +1,270 @@
+package deadletters
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/conduit-agent/conduit/agent/cluster/protocol"
+	"github.com/conduit-agent/conduit/agent/deadletter"
+	"github.com/conduit-agent/conduit/api/rest"
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// Ids. Those of an instance of a pipeline begin behind those of the one before it, and those on the disk of this agent behind all
+// of the cluster. Browsers know whole numbers up to 1 << 53.
+const (
+	instanceIDs = 1 << 40
+	hostIDs     = 1 << 47
+)
+
+// firstID returns the least id of a claim.
+func firstID(claim string) int64 {
+	_, number := protocol.InstanceOf(claim)
+	return int64(number-1)*instanceIDs + 1
+}
+
+// claimOf returns the claim that a dead letter of a pipeline belongs to; local is true for one on the disk of this agent, which
+// has the id own there.
+func (s *Share) claimOf(pipeline string, id int64) (claim string, own int64, local bool) {
+	all := s.claims(pipeline)
+	switch {
+	case len(all) == 0:
+		return "", id, true
+	case id > hostIDs:
+		return "", id - hostIDs, true
+	}
+	return protocol.InstanceID(pipeline, int(id/instanceIDs)+1), id, false
+}
+
+const (
+	scanTime   = 50 * time.Millisecond // that a page takes, plus the reading of one segment
+	askTimeout = 10 * time.Second      // of a request
+	copies     = 4                     // of a record that is shown or looked at
+)
+
+// refusal of a request for want of the store.
+func unavailable(pipeline string, err error) error {
+	return fmt.Errorf("cannot use the dead letters of pipeline %q in the cluster: %w", pipeline, err)
+}
+
+// List implements resource.DeadLetterStore: first those on the disk of this agent, then those of the cluster.
+func (s *Share) List(ctx context.Context, pipeline string, f rest.DeadLetterFilter, before int64, limit int) (rest.DeadLetterPage, error) {
+	claims := s.claims(pipeline)
+	if len(claims) == 0 {
+		return s.needs.Local.List(ctx, pipeline, f, before, limit)
+	}
+	limit = min(limit, deadletter.MaxPage)
+	page, err := s.listHost(ctx, pipeline, f, before, limit)
+	if err != nil || page.Next > 0 {
+		return page, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	if err := deadletter.ReserveFor(ctx, s.needs.Local.Memory, copies*segmentBytes); err != nil {
+		return page, err
+	}
+	scan := scan{queues: &s.queues, filter: f, before: before, limit: limit, until: time.Now().Add(scanTime), page: &page}
+	for _, claim := range claims {
+		if err := scan.queue(ctx, claim); err != nil {
+			return page, unavailable(pipeline, err)
+		}
+		if page.Next > 0 {
+			break
+		}
+	}
+	totals, err := s.Totals(ctx)
+	if i := slices.IndexFunc(totals, func(t rest.DeadLetterTotals) bool { return t.PipelineID == pipeline }); i >= 0 {
+		page.Totals = totals[i]
+	}
+	return page, err
+}
+
+// listHost lists what is on the disk of this agent.
+func (s *Share) listHost(ctx context.Context, pipeline string, f rest.DeadLetterFilter, before int64, limit int) (rest.DeadLetterPage, error) {
+	if before > 0 && before <= hostIDs {
+		return rest.DeadLetterPage{DeadLetters: []rest.DeadLetter{}, Totals: rest.DeadLetterTotals{PipelineID: pipeline}}, nil
+	}
+	page, err := s.needs.Local.List(ctx, pipeline, f, max(before-hostIDs, 0), limit)
+	for i := range page.DeadLetters {
+		page.DeadLetters[i].ID += hostIDs
+	}
+	if page.Next > 0 {
+		page.Next += hostIDs
+	}
+	return page, err
+}
+
+// scan makes a page of what the queues of a pipeline have.
+type scan struct {
+	queues *queues
+	filter rest.DeadLetterFilter
+	before int64
+	limit  int
+	until  time.Time
+	page   *rest.DeadLetterPage
+}
+
+// queue adds those of a queue to the page, newest first, until it is full or the time is over.
+func (c *scan) queue(ctx context.Context, claim string) error {
+	_, err := c.queues.walk(ctx, always, claim, newestFirst, c.want, func(all []*deadletter.Letter) (bool, error) {
+		for _, l := range slices.Backward(all) {
+			if c.before > 0 && l.ID >= c.before || !l.Selected(&c.filter) {
+				continue
+			}
+			c.page.DeadLetters = append(c.page.DeadLetters, l.Listed())
+			if len(c.page.DeadLetters) == c.limit {
+				c.page.Next = l.ID
+				return false, nil
+			}
+		}
+		if time.Now().After(c.until) && all[0].ID > 1 {
+			c.page.Next = all[0].ID
+			return false, nil
+		}
+		return true, nil
+	})
+	return err
+}
+
+// want reports whether a part may have what is looked for.
+func (c *scan) want(p part) bool {
+	return (c.before == 0 || p.First < c.before) && overlaps(p, &c.filter)
+}
+
+func overlaps(p part, f *rest.DeadLetterFilter) bool {
+	return (f.Since.IsZero() || !p.To.Before(f.Since)) && (f.Until.IsZero() || p.From.Before(f.Until))
+}
+
+// Get implements resource.DeadLetterStore.
+func (s *Share) Get(ctx context.Context, pipeline string, id int64) (found rest.DeadLetter, err error) {
+	claim, own, local := s.claimOf(pipeline, id)
+	if local {
+		found, err = s.needs.Local.Get(ctx, pipeline, own)
+		found.ID += id - own
+		return found, err
+	}
+	try, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	var short error
+	_, err = s.queues.walk(try, always, claim, newestFirst, withIDs(map[int64]bool{id: true}), func(all []*deadletter.Letter) (bool, error) {
+		i := slices.IndexFunc(all, func(l *deadletter.Letter) bool { return l.ID == id })
+		if i < 0 {
+			return true, nil
+		}
+		found = all[i].Whole()
+		short = deadletter.ReserveFor(ctx, s.needs.Local.Memory, copies*int(found.Bytes))
+		return false, nil
+	})
+	switch {
+	case err != nil:
+		return rest.DeadLetter{}, unavailable(pipeline, err)
+	case short != nil:
+		return rest.DeadLetter{}, short
+	case found.ID == 0:
+		return found, spec.ErrNotFound
+	}
+	return found, nil
+}
+
+// Select implements replay.DeadLetters.
+func (s *Share) Select(ctx context.Context, pipeline string, request rest.ReplayRequest, reserve deadletter.Reserve) (deadletter.Next, error) {
+	claims := s.claims(pipeline)
+	if len(claims) == 0 {
+		return s.needs.Local.Select(ctx, pipeline, request, reserve)
+	}
+	var all []deadletter.Next
+	ids, own := map[int64]bool{}, []int64(nil)
+	for _, id := range request.IDs {
+		if _, here, local := s.claimOf(pipeline, id); local {
+			own = append(own, here)
+		} else {
+			ids[id] = true
+		}
+	}
+	named := len(request.IDs) > 0
+	for _, claim := range slices.Backward(claims) {
+		next, err := s.cursor(ctx, claim, request.Filter, ids, named, reserve)
+		if err != nil {
+			return nil, unavailable(pipeline, err)
+		}
+		all = append(all, next)
+	}
+	if !named || len(own) > 0 {
+		request.IDs = own
+		next, err := s.needs.Local.Select(ctx, pipeline, request, reserve)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, onHost(next))
+	}
+	return chained(all), nil
+}
+
+// chained goes through one after the other.
+func chained(all []deadletter.Next) deadletter.Next {
+	return func(ctx context.Context) (some []deadletter.Replay, skipped int, err error) {
+		for len(all) > 0 {
+			if some, skipped, err = all[0](ctx); err != nil || len(some)+skipped > 0 {
+				return some, skipped, err
+			}
+			all = all[1:]
+		}
+		return nil, 0, nil
+	}
+}
+
+// onHost gives dead letters on the disk of this agent the ids that they have among all.
+func onHost(next deadletter.Next) deadletter.Next {
+	return func(ctx context.Context) ([]deadletter.Replay, int, error) {
+		some, skipped, err := next(ctx)
+		for i := range some {
+			some[i].ID += hostIDs
+		}
+		return some, skipped, err
+	}
+}
+
+// cursor goes through what a queue has now, as far as it is named or the filter selects it.
+func (s *Share) cursor(ctx context.Context, claim string, f *rest.DeadLetterFilter, ids map[int64]bool, named bool, reserve deadletter.Reserve) (deadletter.Next, error) {
+	try, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	h, err := s.queues.walk(try, always, claim, newestFirst, func(part) bool { return false }, nil)
+	if err != nil {
+		return nil, err
+	}
+	if f == nil {
+		f = &rest.DeadLetterFilter{}
+	}
+	after, within := int64(0), withIDs(ids)
+	want := func(p part) bool {
+		return p.Last > after && p.First < h.NextID && overlaps(p, f) && (!named || within(p))
+	}
+	return func(ctx context.Context) (some []deadletter.Replay, skipped int, err error) {
+		_, err = s.queues.walk(ctx, always, claim, oldestFirst, want, func(all []*deadletter.Letter) (bool, error) {
+			for _, l := range all {
+				if l.ID <= after || l.ID >= h.NextID || !l.Selected(f) || named && !ids[l.ID] {
+					continue
+				}
+				after = l.ID
+				if l.Stopped {
+					skipped++
+					continue
+				}
+				if reserve != nil {
+					if err := reserve(ctx, int(2*l.Bytes)); err != nil { // the JSON of a record and the record
+						return false, err
+					}
+				}
+				r, err := l.Replay()
+				if err != nil {
+					return false, err
+				}
+				some = append(some, r)
+			}
+			return len(some)+skipped == 0, nil
+		})
+		return some, skipped, err
+	}, nil
+}

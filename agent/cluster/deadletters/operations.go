@@ -1,0 +1,238 @@
+package deadletters
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/conduit-agent/conduit/agent/deadletter"
+	"github.com/conduit-agent/conduit/agent/engine"
+	"github.com/conduit-agent/conduit/api/rest"
+	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// changeOne has f change a dead letter. It reports whether there is one.
+func (s *Share) changeOne(ctx context.Context, pipeline, claim string, id int64, f func(*deadletter.Letter)) (found bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	all, err := s.queues.change(ctx, always, claim, withIDs(map[int64]bool{id: true}), func(l *deadletter.Letter) verdict {
+		if l.ID != id {
+			return leave
+		}
+		f(l)
+		return changed
+	})
+	if err != nil {
+		err = unavailable(pipeline, err)
+	}
+	return len(all) > 0, err
+}
+
+// Edit implements resource.DeadLetterStore.
+func (s *Share) Edit(ctx context.Context, pipeline string, id int64, r *record.Record) (rest.DeadLetter, error) {
+	claim, own, local := s.claimOf(pipeline, id)
+	if local {
+		l, err := s.needs.Local.Edit(ctx, pipeline, own, r)
+		l.ID += id - own
+		return l, err
+	}
+	found, err := s.changeOne(ctx, pipeline, claim, id, func(l *deadletter.Letter) { l.Edit(r) })
+	switch {
+	case errors.Is(err, errTooLarge):
+		return rest.DeadLetter{}, rest.Errorf(rest.InvalidArgument, spec.CodeInvalid, "%v: make the record smaller", err)
+	case err != nil:
+		return rest.DeadLetter{}, err
+	case !found:
+		return rest.DeadLetter{}, spec.ErrNotFound
+	}
+	return s.Get(ctx, pipeline, id)
+}
+
+// Drop implements resource.DeadLetterStore.
+func (s *Share) Drop(ctx context.Context, pipeline string, ids []int64) (int64, error) {
+	return s.remove(ctx, pipeline, ids, func(*deadletter.Letter) bool { return true }, func(own []int64) (int64, error) {
+		return s.needs.Local.Drop(ctx, pipeline, own)
+	})
+}
+
+// Settled implements replay.DeadLetters.
+func (s *Share) Settled(ctx context.Context, pipeline string, all []deadletter.Replay) error {
+	edits, ids, onHost := map[int64]int64{}, []int64(nil), map[int64]deadletter.Replay{}
+	for _, r := range all {
+		ids, edits[r.ID] = append(ids, r.ID), r.Edits
+		if _, own, local := s.claimOf(pipeline, r.ID); local {
+			r.ID = own
+			onHost[own] = r
+		}
+	}
+	n, err := s.remove(ctx, pipeline, ids, func(l *deadletter.Letter) bool { return l.Edits == edits[l.ID] }, func(own []int64) (int64, error) {
+		settled := make([]deadletter.Replay, len(own))
+		for i, id := range own {
+			settled[i] = onHost[id]
+		}
+		return 0, s.needs.Local.Settled(ctx, pipeline, settled)
+	})
+	s.needs.Local.Replayed.Add(uint64(n))
+	return err
+}
+
+// remove removes dead letters of these ids that still are to be removed. Those on the disk of this agent are left to local.
+func (s *Share) remove(ctx context.Context, pipeline string, ids []int64, still func(*deadletter.Letter) bool, local func(own []int64) (int64, error)) (n int64, err error) {
+	var here []int64
+	byClaim := map[string]map[int64]bool{}
+	for _, id := range ids {
+		claim, own, isLocal := s.claimOf(pipeline, id)
+		if isLocal {
+			here = append(here, own)
+			continue
+		}
+		if byClaim[claim] == nil {
+			byClaim[claim] = map[int64]bool{}
+		}
+		byClaim[claim][id] = true
+	}
+	if len(here) > 0 {
+		if n, err = local(here); err != nil {
+			return n, err
+		}
+	}
+	for _, claim := range slices.Sorted(maps.Keys(byClaim)) {
+		k, err := s.dropFrom(ctx, pipeline, claim, withIDs(byClaim[claim]), func(l *deadletter.Letter) bool { return byClaim[claim][l.ID] && still(l) })
+		if n += k; err != nil {
+			return n, err
+		}
+	}
+	return n, nil
+}
+
+// dropFrom removes the dead letters of a queue that match. It may take as long as the queue is, but gives up when none is seen for askTimeout.
+func (s *Share) dropFrom(ctx context.Context, pipeline, claim string, within func(part) bool, match func(*deadletter.Letter) bool) (int64, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	limit := time.AfterFunc(askTimeout, cancel)
+	defer limit.Stop()
+	seen := map[int64]bool{}
+	all, err := s.queues.change(ctx, always, claim, within, func(l *deadletter.Letter) verdict {
+		if !seen[l.ID] {
+			seen[l.ID] = true
+			limit.Reset(askTimeout)
+		}
+		if match(l) {
+			return remove
+		}
+		return leave
+	})
+	if err != nil {
+		err = unavailable(pipeline, err)
+	}
+	return int64(len(all)), err
+}
+
+// DropAll implements resource.DeadLetterStore.
+func (s *Share) DropAll(ctx context.Context, pipeline string, f rest.DeadLetterFilter) (n int64, err error) {
+	for _, claim := range s.claims(pipeline) {
+		until, err := s.queues.nextID(ctx, claim)
+		if err != nil {
+			return n, unavailable(pipeline, err)
+		}
+		k, err := s.dropFrom(ctx, pipeline, claim, func(p part) bool { return overlaps(p, &f) }, func(l *deadletter.Letter) bool { return l.ID < until && l.Selected(&f) })
+		if n += k; err != nil {
+			return n, err
+		}
+	}
+	own, err := s.needs.Local.DropAll(ctx, pipeline, f)
+	return n + own, err
+}
+
+// Again implements replay.DeadLetters.
+func (s *Share) Again(ctx context.Context, d *spec.Declaration, id int64, l *engine.DeadLetter, first bool) error {
+	pipeline := d.Pipeline.ID
+	claim, own, local := s.claimOf(pipeline, id)
+	if local {
+		return s.needs.Local.Again(ctx, d, own, l, first)
+	}
+	l.Stopped = false
+	one := deadletter.NewLetter(d, l, s.needs.Local.Clock.Now())
+	one.Refusals[0].Replay = true
+	switch {
+	case first:
+		_, err := s.changeOne(ctx, pipeline, claim, id, func(there *deadletter.Letter) { there.Replace(one) })
+		return err
+	case !s.fits(one):
+		return s.needs.Local.Again(ctx, d, own, l, false)
+	}
+	return s.append(ctx, pipeline, claim, one)
+}
+
+// append appends a dead letter of a replay, whichever member owns the claim.
+func (s *Share) append(ctx context.Context, pipeline, claim string, one *deadletter.Letter) error {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	if err := s.queues.add(ctx, claim, 0, []*deadletter.Letter{one}, always); err != nil {
+		return unavailable(pipeline, err)
+	}
+	return nil
+}
+
+// Replayed is a Share as a replay sees it, for which this agent need not own the pipeline.
+type Replayed struct{ *Share }
+
+// Keep implements replay.DeadLetters.
+func (s Replayed) Keep(ctx context.Context, d *spec.Declaration, l *engine.DeadLetter) error {
+	claims := s.claims(d.Pipeline.ID)
+	if len(claims) == 0 {
+		return s.needs.Local.Keep(ctx, d, l)
+	}
+	one := deadletter.NewLetter(d, l, s.needs.Local.Clock.Now())
+	if !s.fits(one) {
+		return s.needs.Local.Keep(ctx, d, l)
+	}
+	return s.append(ctx, d.Pipeline.ID, claims[len(claims)-1], one)
+}
+
+// Forget drops all dead letters of a pipeline, and what was counted of them. It reports whether there was anything.
+func (s *Share) Forget(ctx context.Context, pipeline string) (found bool, err error) {
+	for _, claim := range s.claims(pipeline) {
+		there, err := s.queues.forgetQueue(ctx, claim, ^uint64(0), 0)
+		if found = found || there; err != nil {
+			return found, unavailable(pipeline, err)
+		}
+	}
+	own, err := s.needs.Local.Forget(ctx, pipeline)
+	return found || own, err
+}
+
+// Deleted drops the dead letters of a claim that was deleted from the cluster at a revision, unless a later owner
+// has some. ttl is for how long it is remembered that there were some. Every member tries it, once.
+func (s *Share) Deleted(ctx context.Context, claim string, revision uint64, ttl time.Duration) {
+	if !s.queues.has(claim) {
+		return
+	}
+	if _, err := s.queues.forgetQueue(ctx, claim, revision, ttl); err != nil {
+		s.needs.Log.Warn("dead letters of a deleted pipeline are left in the store of the cluster", "component", "dead-letters", "pipeline_id", claim, "err", err)
+	}
+}
+
+// Begin implements replay.DeadLetters.
+func (s *Share) Begin(ctx context.Context, pipeline string, status func() rest.Replay, cancel func(why error)) (end func(rest.Replay), err error) {
+	if len(s.claims(pipeline)) == 0 {
+		return func(rest.Replay) {}, nil
+	}
+	return s.leases.begin(ctx, pipeline, status, cancel)
+}
+
+// Elsewhere implements replay.DeadLetters.
+func (s *Share) Elsewhere(ctx context.Context, pipeline string) (status rest.Replay, ok bool) {
+	return s.leases.status(ctx, pipeline)
+}
+
+// Cancel implements replay.DeadLetters. It waits for some seconds for the member that replays to answer.
+func (s *Share) Cancel(ctx context.Context, pipeline string) error {
+	if len(s.claims(pipeline)) == 0 {
+		return nil
+	}
+	return s.leases.cancel(ctx, pipeline)
+}

@@ -1,0 +1,165 @@
+package deadletters
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/conduit-agent/conduit/agent/cluster"
+	"github.com/conduit-agent/conduit/agent/cluster/protocol"
+	"github.com/conduit-agent/conduit/agent/deadletter"
+)
+
+const (
+	maxPending   = 8 << 20         // bytes that may wait to be written; more have to wait themselves
+	writeTimeout = 5 * time.Second // of a write that no commit waits for
+)
+
+// outbox is the dead letters of this agent that wait to be written.
+type outbox struct {
+	queues  *queues
+	bounds  *bounds
+	owner   func(pipeline string) (claim string, epoch uint64, ok bool)
+	memory  deadletter.Memory // nil: not counted
+	written *atomic.Uint64
+
+	mu      sync.Mutex
+	byClaim map[string]*pending // the map, and all of what is in it but flushing, are guarded by mu
+	bytes   int                 // guarded by mu: of all that waits
+}
+
+// pending is what waits for the queue of a claim.
+type pending struct {
+	flushing sync.Mutex // one write at a time
+	all      []*deadletter.Letter
+	epoch    uint64
+}
+
+// of returns what waits for a claim.
+func (o *outbox) of(claim string) *pending {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.at(claim)
+}
+
+// at returns what waits for a claim. mu is held.
+func (o *outbox) at(claim string) *pending {
+	p := o.byClaim[claim]
+	if p == nil {
+		p = &pending{}
+		o.byClaim[claim] = p
+	}
+	return p
+}
+
+// put has a dead letter wait to be written, and reports whether there is memory for more.
+func (o *outbox) put(claim string, epoch uint64, l *deadletter.Letter) (more bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	p, n := o.at(claim), len(l.Record)
+	if p.epoch != epoch { // what waits was refused under a claim that this agent lost: the next owner reads it again
+		o.forget(p, len(p.all))
+	}
+	p.epoch, p.all = epoch, append(p.all, l)
+	o.bytes += n
+	if o.memory == nil || o.memory.Take(n) {
+		return o.bytes <= maxPending
+	}
+	o.memory.Add(n)
+	return false
+}
+
+// forget takes the first n away from what waits. mu is held.
+func (o *outbox) forget(p *pending, n int) {
+	for _, l := range p.all[:n] {
+		size := len(l.Record)
+		o.bytes -= size
+		if o.memory != nil {
+			o.memory.Add(-size)
+		}
+	}
+	p.all = slices.Clone(p.all[n:])
+}
+
+// flush writes what waits for a claim. It goes on trying as long as this agent owns it.
+func (o *outbox) flush(ctx context.Context, claim string) error {
+	p := o.of(claim)
+	p.flushing.Lock()
+	defer p.flushing.Unlock()
+	pipeline, _ := protocol.InstanceOf(claim)
+	_, now, _ := o.owner(pipeline)
+	o.mu.Lock()
+	if p.epoch != now {
+		o.forget(p, len(p.all))
+	}
+	all, epoch := p.all, p.epoch
+	o.mu.Unlock()
+	if len(all) == 0 {
+		return nil
+	}
+	err := o.queues.add(ctx, claim, epoch, copied(all), func() bool {
+		now, at, ok := o.owner(pipeline)
+		return ok && now == claim && at == epoch
+	})
+	o.mu.Lock()
+	if lost := errors.Is(err, cluster.ErrNotOwner); (err == nil || lost) && p.epoch == epoch {
+		o.forget(p, len(all))
+	}
+	o.mu.Unlock()
+	if err != nil {
+		return fmt.Errorf("cannot keep refused records of pipeline %q in the store of the cluster: %w", pipeline, err)
+	}
+	o.written.Add(uint64(len(all)))
+	o.bounds.enforce(ctx)
+	return nil
+}
+
+// copied returns dead letters of which what is added to one is not added to those that wait, should they be written again.
+func copied(all []*deadletter.Letter) []*deadletter.Letter {
+	copies := make([]*deadletter.Letter, len(all))
+	for i, l := range all {
+		one := *l
+		one.Refusals = slices.Clip(one.Refusals)
+		copies[i] = &one
+	}
+	return copies
+}
+
+// waits returns the claim of a pipeline of which dead letters wait, "" for none.
+func (o *outbox) waits(pipeline string) string {
+	claim, _, owned := o.owner(pipeline)
+	if !owned {
+		return ""
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if p := o.byClaim[claim]; p == nil || len(p.all) == 0 {
+		return ""
+	}
+	return claim
+}
+
+// flushAll writes all that waits.
+func (o *outbox) flushAll(ctx context.Context) (err error) {
+	o.mu.Lock()
+	var claims []string
+	for claim, p := range o.byClaim {
+		if len(p.all) > 0 {
+			claims = append(claims, claim)
+		}
+	}
+	o.mu.Unlock()
+	for _, claim := range claims {
+		try, cancel := context.WithTimeout(ctx, writeTimeout)
+		failed := o.flush(try, claim)
+		cancel()
+		if failed != nil && !errors.Is(failed, cluster.ErrNotOwner) {
+			err = failed
+		}
+	}
+	return err
+}

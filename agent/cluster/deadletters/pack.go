@@ -1,0 +1,112 @@
+package deadletters
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/conduit-agent/conduit/agent/deadletter"
+)
+
+// The sizes of what is written: about, as JSON, but for maxPacked. NATS takes messages of 1 MiB.
+const (
+	tailBytes      = 64 << 10
+	segmentBytes   = 512 << 10
+	segmentLetters = 1000
+	maxPacked      = 768 << 10
+	maxUnpacked    = 256 << 20
+)
+
+var (
+	errTooLarge = errors.New("the dead letter is too large for the store of the cluster")
+	errNewer    = errors.New("a newer version of conduit wrote the dead letters of the pipeline")
+)
+
+// pack returns dead letters as the store has them.
+func pack(all []*deadletter.Letter) ([]byte, error) {
+	if len(all) == 0 {
+		return nil, nil
+	}
+	var b bytes.Buffer
+	w, _ := gzip.NewWriterLevel(&b, gzip.BestSpeed) // the level is valid
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	for _, l := range all {
+		if err := e.Encode(l); err != nil {
+			return nil, fmt.Errorf("cannot encode a dead letter: %w", err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		return nil, fmt.Errorf("cannot compress dead letters: %w", err)
+	}
+	if b.Len() > maxPacked {
+		return nil, errTooLarge
+	}
+	return b.Bytes(), nil
+}
+
+func unpack(state []byte) (all []*deadletter.Letter, err error) {
+	if len(state) == 0 {
+		return nil, nil
+	}
+	r, err := gzip.NewReader(bytes.NewReader(state))
+	if err != nil {
+		return nil, fmt.Errorf("cannot read dead letters in the store of the cluster: %w", err)
+	}
+	for d := json.NewDecoder(io.LimitReader(r, maxUnpacked)); ; {
+		l := &deadletter.Letter{}
+		switch err := d.Decode(l); {
+		case errors.Is(err, io.EOF):
+			return all, nil
+		case err != nil:
+			return nil, fmt.Errorf("cannot read dead letters in the store of the cluster: %w", err)
+		}
+		all = append(all, l)
+	}
+}
+
+// partOf returns what there is.
+func partOf(all []*deadletter.Letter) (p part) {
+	for i, l := range all {
+		if i == 0 {
+			p.First, p.From = l.ID, l.Time
+		}
+		p.Count++
+		p.Bytes += l.Bytes
+		p.Last, p.To = l.ID, l.Time
+	}
+	return p
+}
+
+// sizeOf returns about how many bytes a dead letter has as JSON.
+func sizeOf(l *deadletter.Letter) int {
+	n := 600 + len(l.Record) + len(l.Key) + len(l.Error)
+	for _, r := range l.Refusals {
+		n += 150 + len(r.Error)
+	}
+	return n
+}
+
+// divide returns what is to be in segments, and the rest, which is to be in the tail.
+func divide(all []*deadletter.Letter) (segments [][]*deadletter.Letter, tail []*deadletter.Letter) {
+	size := 0
+	for _, l := range all {
+		size += sizeOf(l)
+	}
+	for size > tailBytes {
+		n, bytes := 0, 0
+		for n < len(all) && n < segmentLetters {
+			one := sizeOf(all[n])
+			if n > 0 && bytes+one > segmentBytes {
+				break
+			}
+			bytes += one
+			n++
+		}
+		segments, all, size = append(segments, all[:n:n]), all[n:], size-bytes
+	}
+	return segments, all
+}

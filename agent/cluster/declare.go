@@ -1,0 +1,246 @@
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/conduit-agent/conduit/agent/cluster/protocol"
+	"github.com/conduit-agent/conduit/api/rest"
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// declareTimeout bounds how long it may take to change what is declared for the cluster.
+const declareTimeout = 10 * time.Second
+
+// declarationChange is one change of what is declared for the cluster.
+type declarationChange struct {
+	id      string
+	have    ownDeclaration // what this agent had when it was made: nothing else may be replaced
+	record  declarationRecord
+	state   []byte
+	changes spec.Changes // of the store of this agent
+}
+
+// ApplyIf performs changes as desired.Store has it. What the API declares goes to the store of the cluster first, one pipeline after
+// another, unless it is local; what is not the cluster's goes into that of this agent, last. spec.ErrConflict is returned when
+// another member was faster; the store of this agent then has what that declared.
+func (s *Declarations) ApplyIf(ctx context.Context, c *spec.Changes, expect map[string]string) error {
+	has := map[string]ownDeclaration{}
+	rest, all, err := s.divide(ctx, c, has)
+	if err != nil {
+		return err
+	}
+	if len(all) == 0 {
+		return s.Store.ApplyIf(ctx, c, expect)
+	}
+	left := map[string]string{}
+	for id, version := range expect {
+		d, err := s.snapshot(ctx, id, has)
+		if err != nil {
+			return err
+		}
+		if d.live && version != d.Version() || !d.live && version != "" {
+			return fmt.Errorf("pipeline %q: %w", id, spec.ErrConflict)
+		}
+		left[id] = version
+	}
+	for i := range all {
+		if err := s.publish(ctx, &all[i]); err != nil {
+			return err
+		}
+		delete(left, all[i].id)
+	}
+	return s.Store.ApplyIf(context.WithoutCancel(ctx), rest, left)
+}
+
+// snapshot is own, read once for a change: has keeps what was read.
+func (s *Declarations) snapshot(ctx context.Context, id string, has map[string]ownDeclaration) (ownDeclaration, error) {
+	have, known := has[id]
+	if known {
+		return have, nil
+	}
+	have, err := s.own(ctx, id)
+	has[id] = have
+	return have, err
+}
+
+// divide returns which changes are of the cluster, and the rest. It adds what this agent has to has.
+func (s *Declarations) divide(ctx context.Context, c *spec.Changes, has map[string]ownDeclaration) (rest *spec.Changes, all []declarationChange, err error) {
+	rest = &spec.Changes{Files: c.Files, Forget: c.Forget, Events: c.Events}
+	for _, d := range c.Declare {
+		have, err := s.snapshot(ctx, d.Pipeline.ID, has)
+		if err != nil {
+			return nil, nil, err
+		}
+		one, err := s.declare(d, have)
+		if err != nil {
+			return nil, nil, err
+		}
+		if one == nil {
+			rest.Declare = append(rest.Declare, d)
+			continue
+		}
+		all = append(all, *one)
+	}
+	for _, w := range c.Withdraw {
+		have, err := s.snapshot(ctx, w.ID, has)
+		if err != nil {
+			return nil, nil, err
+		}
+		if have.Declaration == nil || !have.shared || !have.live {
+			rest.Withdraw = append(rest.Withdraw, w)
+			continue
+		}
+		one := declarationChange{id: w.ID, have: have, record: s.recordOf(w.ID, w.Origin), changes: spec.Changes{Withdraw: []spec.Withdraw{w}}}
+		one.record.Deleted, one.record.Files = true, !w.Purge
+		all = append(all, one)
+	}
+	return rest, all, nil
+}
+
+// declare returns what a declaration changes of what is the cluster's; nil for nothing.
+func (s *Declarations) declare(d spec.Declare, have ownDeclaration) (*declarationChange, error) {
+	one := &declarationChange{id: d.Pipeline.ID, have: have, record: s.recordOf(d.Pipeline.ID, d.Origin)}
+	was := have.Declaration != nil && have.live && have.shared
+	if d.Owner.Kind == spec.OwnerFile {
+		one.record.Deleted, one.record.Files = true, true
+		one.changes.Declare = []spec.Declare{d}
+		if !was {
+			return nil, nil
+		}
+		return one, nil
+	}
+	d.Owner = owner
+	local := PlacementOf(&spec.Declaration{Pipeline: d.Pipeline, Owner: d.Owner})
+	switch {
+	case local.Local() && was:
+		return nil, rest.Errorf(rest.FailedPrecondition, spec.CodeInvalid, "pipeline %q is declared for all members of the cluster and cannot become one of this member only: %s", one.id, local.Reason).
+			Suggest("import the whole pipeline under another id, which is this member's alone then")
+	case local.Local(), have.live && have.Owner.Kind == spec.OwnerAPI && !was:
+		return nil, nil // it is, or stays, this agent's alone
+	}
+	if wrong := Problems(&d.Pipeline); len(wrong) > 0 {
+		return nil, rest.Errorf(rest.FailedPrecondition, spec.CodeInvalid, "%s", wrong[0].Message).Suggest("import the whole pipeline, from a file that says which")
+	}
+	state, err := json.Marshal(&d.Pipeline)
+	if err != nil {
+		return nil, fmt.Errorf("cannot encode pipeline %q: %w", one.id, err)
+	}
+	one.record.Content, one.record.Adopted, one.state = contentOf(&d.Pipeline), have.live && have.Owner.Kind == spec.OwnerFile, state
+	one.changes.Declare = []spec.Declare{d}
+	return one, nil
+}
+
+// publish writes a change to the store of the cluster, and then to that of this agent.
+func (s *Declarations) publish(ctx context.Context, c *declarationChange) error {
+	try, cancel := context.WithTimeout(ctx, declareTimeout)
+	defer cancel()
+	var there protocol.Entry // what another member declared meanwhile
+	var written uint64
+	swap := Swap
+	if c.record.Deleted {
+		swap = forgetting
+	}
+	err := swap(try, s.Member.Store, protocol.DeclaredKey(c.id), func(e *protocol.Entry) (done bool, err error) {
+		var present declarationRecord
+		_ = json.Unmarshal(e.Value, &present) // none is there, or an empty one
+		if present.Stamp == c.record.Stamp {
+			return true, nil // by a try before
+		}
+		if err := s.mayReplace(try, c, &present, e.State); err != nil {
+			there = *e
+			return false, err
+		}
+		c.record.Adopted = c.record.Adopted || !c.record.Deleted && !present.Deleted && present.Adopted
+		e.State = c.state
+		e.Value, err = json.Marshal(&c.record)
+		return false, err
+	}, func(e protocol.Entry) { written = e.Revision; s.Note(e) })
+	refused := new(rest.Error)
+	switch {
+	case err == nil:
+		return s.keep(context.WithoutCancel(ctx), c, written)
+	case errors.Is(err, spec.ErrConflict):
+		if err := s.take(context.WithoutCancel(ctx), c.id, there); err != nil {
+			return unavailable(c.id, err)
+		}
+		return err
+	case errors.As(err, &refused):
+		return refused
+	}
+	return unavailable(c.id, err)
+}
+
+func unavailable(id string, err error) error {
+	return rest.Errorf(rest.Unavailable, rest.ReasonCluster, "cannot change pipeline %q for the cluster: %v", id, err).
+		Suggest("try again when the store of the cluster can be reached; it may have taken effect nevertheless")
+}
+
+// keep brings a change of this agent into its store, unless another member was faster with the next one, which Run brings.
+func (s *Declarations) keep(ctx context.Context, c *declarationChange, revision uint64) error {
+	s.applying.Lock()
+	defer s.applying.Unlock()
+	s.mu.Lock()
+	newer := s.known[c.id].revision > revision
+	s.mu.Unlock()
+	if newer {
+		return nil
+	}
+	return s.Store.Apply(ctx, &c.changes)
+}
+
+// forgetting is cluster.Swap for what is forgotten after a while.
+func forgetting(ctx context.Context, store Store, key string, change func(*protocol.Entry) (bool, error), swapped func(protocol.Entry)) error {
+	return Swap(ctx, expiring{store}, key, change, swapped)
+}
+
+// expiring is a store whose writes are forgotten after a while.
+type expiring struct{ Store }
+
+// Write implements cluster.Store.
+func (s expiring) Write(ctx context.Context, w protocol.Write) protocol.Outcome {
+	w.TTL = deletionMemory
+	return s.Store.Write(ctx, w)
+}
+
+// mayReplace returns why a change may not be made of what the store of the cluster has: spec.ErrConflict when that is
+// another version than the change was made of.
+func (s *Declarations) mayReplace(ctx context.Context, c *declarationChange, present *declarationRecord, state []byte) error {
+	if present.Format > declarationFormat {
+		return errNewer
+	}
+	if err := present.read(state); err != nil {
+		return err
+	}
+	have := c.have
+	live := present.ID != "" && !present.Deleted
+	if live && !have.follows(present) || !live && have.shared && have.live {
+		return spec.ErrConflict
+	}
+	if live || have.live { // of its own, or adopted from a file
+		return nil
+	}
+	return s.vacant(ctx, c.id, present)
+}
+
+// vacant returns why no pipeline may be declared with an id of which neither the API nor this agent has one: the claim says that
+// another member has it in a file, or that one is still being deleted.
+func (s *Declarations) vacant(ctx context.Context, id string, present *declarationRecord) error {
+	e, err := s.Member.Store.Read(ctx, protocol.ClaimKey(id))
+	if err != nil {
+		return err
+	}
+	var claim protocol.Claim
+	if e.Value == nil || json.Unmarshal(e.Value, &claim) == nil && claim.Deleted {
+		return nil
+	}
+	if claim.Withdrawn != "" || claim.Retiring || present.Deleted && !present.Files {
+		return rest.Errorf(rest.Aborted, rest.ReasonPipelineBeingDeleted, "pipeline %q was deleted, and the cluster keeps its claim until its connectors are cleaned up after", id).
+			Suggest("try again when conduit cluster status does not have it any more, or choose another id")
+	}
+	return rest.Errorf(rest.AlreadyExists, rest.ReasonPipelineExists, "a member of the cluster has a pipeline %q in a file that this member has not", id).With("pipelineId", id).
+		Suggest("choose another id; conduit cluster status shows which member runs it")
+}

@@ -1,0 +1,157 @@
+//go:build !minimal && !no_cluster
+
+package member
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/conduit-agent/conduit/agent/cluster"
+	"github.com/conduit-agent/conduit/agent/cluster/protocol"
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// declare keeps the member informed of what there is to run.
+func (m *Membership) declare(ctx context.Context) {
+	m.declared.Notify()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-m.declared:
+		}
+		all, err := m.needs.Store.Declarations(ctx)
+		if err != nil {
+			m.needs.Log.Error("cannot read what is declared for the cluster, trying again", "component", "cluster", "err", err)
+			time.AfterFunc(time.Second, m.declared.Notify)
+			continue
+		}
+		m.share(ctx, all)
+	}
+}
+
+// share has the cluster run what is declared, as far as that is the cluster's, and this agent
+// what is not.
+func (m *Membership) share(ctx context.Context, all []spec.Declaration) {
+	of := map[string]cluster.Placement{}
+	known := protocol.Declared{Wanted: map[string]protocol.Wanted{}, Idle: map[string]bool{}, Gone: map[string]protocol.Wanted{}}
+	for i := range all {
+		d := &all[i]
+		t := cluster.PlacementOf(d)
+		of[d.Pipeline.ID] = t
+		if t.Local() {
+			known.Idle[d.Pipeline.ID] = d.Withdrawn.IsZero()
+			continue
+		}
+		if m.apis.Taken(d.Pipeline.ID) {
+			continue // it is not the pipeline that the cluster has under this id
+		}
+		m.obey(ctx, d)
+		if t.Runs = d.Withdrawn.IsZero() && d.Want() == spec.StatusRunning; t.Runs { // obey may have changed it
+			known.Wanted[d.Pipeline.ID] = protocol.Wanted{Digest: d.Digest, Labels: t.Rules.Labels,
+				Relaxed:   t.Mode == spec.ClusterRelaxed,
+				Instances: t.Instances.Number(), Each: t.Instances == spec.EachMember}
+		} else if d.Withdrawn.IsZero() {
+			known.Idle[d.Pipeline.ID] = true
+		} else {
+			known.Gone[d.Pipeline.ID] = protocol.Wanted{Labels: t.Rules.Labels, Purge: d.Purge && cluster.IsShared(d)}
+		}
+	}
+	forgotten := m.forget(ctx, known.Gone)
+	m.mu.Lock()
+	before, had := m.terms, m.forgotten
+	m.terms, m.forgotten = of, forgotten
+	m.mu.Unlock()
+	m.member.Declare(ctx, known)
+	for id, t := range of {
+		if !t.Same(before[id], m.member.Self.Labels) || forgotten[id] != had[id] {
+			_ = m.needs.Loop.Replan(ctx, id, false) // fails when the agent ends, which ends all
+		}
+	}
+}
+
+// forget forgets what this agent has of pipelines that were deleted from the cluster, and returns which.
+func (m *Membership) forget(ctx context.Context, gone map[string]protocol.Wanted) map[string]bool {
+	forgotten := map[string]bool{}
+	for id, w := range gone {
+		claim := m.member.Claims(id)[0]
+		if never := w.Purge && claim.Pipeline == "" && m.member.Joined(); !claim.Deleted && !never {
+			continue
+		}
+		if err := m.shared.Forget(ctx, id); err != nil {
+			m.needs.Log.Error("cannot forget a pipeline that was deleted from the cluster, trying again", "component", "cluster", "pipeline_id", id, "err", err)
+			time.AfterFunc(time.Second, m.declared.Notify)
+			continue
+		}
+		forgotten[id] = true
+	}
+	return forgotten
+}
+
+// obey has a pipeline run or stop as a person asked of another member.
+func (m *Membership) obey(ctx context.Context, d *spec.Declaration) {
+	o := m.member.Override(d.Pipeline.ID)
+	if o.Pipeline == "" || o.Digest != d.Digest || o.Status == d.Want() || !d.Withdrawn.IsZero() {
+		return
+	}
+	if err := m.needs.Store.SetOverride(ctx, d.Pipeline.ID, o.Status); err != nil && !errors.Is(err, spec.ErrNotFound) {
+		m.needs.Log.Error("cannot do what another member was asked for, trying again", "component", "cluster", "pipeline_id", d.Pipeline.ID, "err", err)
+		time.AfterFunc(time.Second, m.declared.Notify)
+		return
+	}
+	if o.Status == d.Pipeline.Status {
+		d.Override = ""
+	} else {
+		d.Override = o.Status
+	}
+}
+
+// Problems returns why members of a cluster do not run a pipeline as it is declared; none for an agent that is alone.
+func (m *Membership) Problems(p *spec.Pipeline) []spec.Problem {
+	if m == nil {
+		return nil
+	}
+	return cluster.Problems(p)
+}
+
+// termsOf returns the terms of a pipeline. One that is not declared yet is taken for one of the cluster's.
+func (m *Membership) termsOf(id string) cluster.Placement {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.terms[id]
+}
+
+// pipelineOf returns the pipeline of a connector; ok is false when that is not one of the cluster's.
+func (m *Membership) pipelineOf(connectorID string) (pipeline string, ok bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for id, t := range m.terms {
+		if !t.Local() && slices.Contains(t.Connectors, connectorID) {
+			return id, true
+		}
+	}
+	return "", false
+}
+
+// clustered reports whether a pipeline is one of the cluster's.
+func (m *Membership) clustered(id string) bool { return !m.termsOf(id).Local() }
+
+// elsewhere reports whether this agent is not to run a pipeline. One of the cluster that is withdrawn here may be
+// declared on other members: until all have deleted it nothing of it is cleaned up, also while this agent still has its claim.
+func (m *Membership) elsewhere(id string, withdrawn bool) bool {
+	if t := m.termsOf(id); t.Local() {
+		return !t.Rules.Allow(m.member.Self.Labels)
+	}
+	m.mu.Lock()
+	forgotten := m.forgotten[id] // then it may be deleted here, too
+	m.mu.Unlock()
+	return !forgotten && (withdrawn || !m.member.Here(id))
+}
+
+// KeepsConnectors reports whether the connectors of a pipeline that is the cluster's, and that this member does not own, are left
+// to its next owner, or to who deletes it.
+func (m *Membership) KeepsConnectors(pipeline string) bool {
+	return m != nil && m.clustered(pipeline) && !m.member.Here(pipeline)
+}

@@ -1,0 +1,17 @@
+//go:build !minimal && !no_cluster
+
+package member
+
+import (
+	"github.com/conduit-agent/conduit/agent/cluster"
+	"github.com/conduit-agent/conduit/api/rest"
+)
+
+// WithRefused returns rows of the pipelines of a cluster with the dead letters that are in its store, and that members report.
+func WithRefused(shared map[string]int64, reports []cluster.Report, rows []rest.ClusterPipeline) []rest.ClusterPipeline {
+	r := &refused{shared, reports, map[string]bool{}}
+	for i := range rows {
+		r.show(&rows[i])
+	}
+	return append(rows, r.rest(func(string) *rest.ClusterTerms { return nil })...)
+}

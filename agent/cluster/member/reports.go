@@ -1,0 +1,106 @@
+//go:build !minimal && !no_cluster
+
+package member
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/conduit-agent/conduit/agent/cluster"
+	"github.com/conduit-agent/conduit/agent/cluster/protocol"
+	"github.com/conduit-agent/conduit/agent/telemetry"
+	"github.com/conduit-agent/conduit/api/rest"
+	"github.com/conduit-agent/conduit/spec/notify"
+)
+
+const (
+	reportInterval = 3 * time.Second // between two looks at what the others are to know
+	reportTimeout  = 2 * time.Second // bounds one
+)
+
+// report keeps the other members informed of the dead letters on the disk of this one, and of its lags, until ctx ends.
+func (m *Membership) report(ctx context.Context) {
+	fails := notify.Throttle{Fails: "cannot publish to the cluster how many dead letters are here, trying again", Recovered: "the cluster knows again how many dead letters are here"}
+	ticker := time.NewTicker(reportInterval)
+	defer ticker.Stop()
+	for {
+		try, cancel := context.WithTimeout(ctx, reportTimeout)
+		err := m.publish(try)
+		cancel()
+		if ctx.Err() == nil {
+			fails.Observe(m.needs.Log.With("component", "cluster"), err)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+func (m *Membership) publish(ctx context.Context) error {
+	totals, err := m.needs.DeadLetters.Totals(ctx)
+	if err != nil {
+		return err
+	}
+	r := cluster.Report{Member: m.member.Self.Agent, Address: m.needs.Address(), DeadLetters: map[string]int64{}, Lags: cluster.Lags(ctx, m.member), At: time.Now()}
+	for i := range totals {
+		if totals[i].Count > 0 {
+			r.DeadLetters[totals[i].PipelineID] = totals[i].Count
+		}
+	}
+	return m.reports.Publish(ctx, r)
+}
+
+// onDisks returns how many dead letters of a pipeline are on the disks of the members, but for one of them.
+func onDisks(reports []cluster.Report, id, but string) (all []rest.MemberDeadLetters) {
+	for _, r := range reports {
+		if n := r.DeadLetters[id]; n > 0 && r.Member != but {
+			all = append(all, rest.MemberDeadLetters{Member: r.Member, Address: r.Address, Count: n})
+		}
+	}
+	return all
+}
+
+// lagsOf returns for how many seconds positions have waited to be in claims, as those of the members that are not gone
+// said, by member and id of the claim.
+func lagsOf(reports []cluster.Report, members []protocol.MemberView) map[string]map[string]float64 {
+	all := map[string]map[string]float64{}
+	for _, r := range reports {
+		if slices.ContainsFunc(members, func(m protocol.MemberView) bool { return m.Agent == r.Member && !m.Gone }) {
+			all[r.Member] = r.Lags
+		}
+	}
+	return all
+}
+
+// reportedBy returns what a member said of itself: the address of its API, and how many dead letters it has.
+func reportedBy(reports []cluster.Report, member string) (address string, deadLetters int64) {
+	for _, r := range reports {
+		if r.Member == member {
+			address = r.Address
+			for _, n := range r.DeadLetters {
+				deadLetters += n
+			}
+		}
+	}
+	return address, deadLetters
+}
+
+// stats returns what is counted of the cluster, for metrics.
+func (m *Membership) stats() telemetry.Cluster {
+	ctx, cancel := context.WithTimeout(context.Background(), viewTimeout)
+	defer cancel()
+	s := m.member.Stats(ctx)
+	notices := map[string]uint64{}
+	for reason, n := range s.Notices {
+		notices[string(reason)] = n
+	}
+	var claims []telemetry.Claim
+	for _, claim := range cluster.Owned(m.member) {
+		pipeline, number := protocol.InstanceOf(claim.Pipeline)
+		claims = append(claims, telemetry.Claim{Pipeline: pipeline, Number: number, Since: claim.Since})
+	}
+	return telemetry.Cluster{Members: s.Members, Pipelines: s.Pipelines, Lag: s.Lag, Notices: notices, Claims: claims}
+}

@@ -1,0 +1,215 @@
+//go:build !minimal && !no_cluster
+
+package member
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/conduit-agent/conduit/agent/cluster"
+	"github.com/conduit-agent/conduit/agent/cluster/protocol"
+	"github.com/conduit-agent/conduit/api/rest"
+	"github.com/conduit-agent/conduit/spec"
+	"github.com/conduit-agent/conduit/spec/sorting"
+)
+
+// viewTimeout bounds how long it may take to learn what the member knows. One whose store has
+// not answered yet does not take part.
+const viewTimeout = 2 * time.Second
+
+// Placement returns where a pipeline runs, if it is to run, that another member of a cluster is to run.
+func (v View) Placement(id string) *rest.Placement {
+	if v.Membership == nil || !v.Membership.elsewhere(id, false) {
+		return nil
+	}
+	if !v.Membership.clustered(id) {
+		return &rest.Placement{} // this agent lacks a label
+	}
+	claims := v.Membership.member.Claims(id)
+	owned := max(0, slices.IndexFunc(claims, func(c protocol.Claim) bool { return c.Owner != "" }))
+	p := placementOf(claims[owned])
+	p.Failed = v.Membership.failed(cmp.Or(claims[owned].Pipeline, id))
+	return &p
+}
+
+// Unplaced reports whether a pipeline belongs to the cluster but no member has it.
+func (v View) Unplaced(id string) bool {
+	if v.Membership == nil || !v.Membership.elsewhere(id, false) || !v.Membership.clustered(id) {
+		return false
+	}
+	return !slices.ContainsFunc(v.Membership.member.Claims(id), func(c protocol.Claim) bool { return c.Owner != "" })
+}
+
+// Instances returns those of a pipeline that is to have several, nil for one that has one.
+func (v View) Instances(d *spec.Declaration) *rest.Instances {
+	all := alone(d)
+	if all == nil || v.Membership == nil || !v.Membership.clustered(d.Pipeline.ID) {
+		return all
+	}
+	for _, c := range v.Membership.member.Claims(d.Pipeline.ID) {
+		if c.Owner == "" {
+			continue
+		}
+		_, number := protocol.InstanceOf(c.Pipeline)
+		all.Running = append(all.Running, rest.InstancePlacement{Instance: number, Member: c.Owner, Since: c.Since, From: c.From})
+	}
+	if all.Message = ""; d.Want() == spec.StatusRunning && all.Declared != spec.EachMember &&
+		len(all.Running) < all.Declared.Number() {
+		all.Message = "the rest waits for members that may run it and have no other instance of it"
+	}
+	return all
+}
+
+func placementOf(c protocol.Claim) rest.Placement {
+	if c.Owner == "" {
+		return rest.Placement{}
+	}
+	return rest.Placement{Member: c.Owner, Since: &c.Since, From: c.From}
+}
+
+// failed returns the declared version of the pipeline that a claim is of, if it failed and the last known good one runs in
+// its place.
+func (m *Membership) failed(claim string) *rest.FailedVersion {
+	f := m.versions.Failed(context.Background(), claim)
+	if f == nil {
+		return nil
+	}
+	return &rest.FailedVersion{Generation: f.Generation, Member: f.Member, At: f.At, Error: f.Error}
+}
+
+// past are what was noticed of a claim before it had the owner that it has.
+var past = map[protocol.Reason]bool{"": true, protocol.Released: true, protocol.Unplaced: true, protocol.Waiting: true}
+
+// why returns why a pipeline runs where it does: what this agent noticed of it last, or else how its owner got it.
+func why(c *protocol.ClaimView) protocol.Reason {
+	switch {
+	case c.Owner == "" || !past[c.Last.Reason]:
+		return c.Last.Reason
+	case c.From != "":
+		return protocol.TookOver
+	}
+	return protocol.Claimed
+}
+
+// Cluster returns what this agent knows of the cluster, which it has a Membership of.
+func (v View) Cluster(ctx context.Context) (rest.Cluster, error) {
+	m := v.Membership
+	body := rest.Cluster{Name: m.needs.Settings.Name, Member: m.member.Self.Agent, State: rest.ClusterJoining, Members: []rest.ClusterMember{}, Pipelines: []rest.ClusterPipeline{}}
+	ctx, cancel := context.WithTimeout(ctx, viewTimeout)
+	defer cancel()
+	seen, err := m.member.View(ctx)
+	if err != nil {
+		body.Message = m.claims.product + " has not answered yet"
+		return body, nil
+	}
+	body.State, body.Message = stateOf(&seen)
+	reports, refused := m.reports.All(), m.refused()
+	runs, lags := map[string]int{}, lagsOf(reports, seen.Members)
+	for _, one := range seen.Claims {
+		runs[one.Owner]++
+		id, number := protocol.InstanceOf(one.Pipeline)
+		p := rest.ClusterPipeline{ID: id, Placement: placementOf(one.Claim), Epoch: one.Epoch, Digest: one.Digest, LagSeconds: one.Pending.Seconds(), Terms: m.declaredTerms(id)}
+		p.Failed = m.failed(one.Pipeline)
+		if p.LagSeconds == 0 && one.Owner != m.member.Self.Agent {
+			p.LagSeconds = lags[one.Owner][one.Pipeline]
+		}
+		p.Held = p.Terms != nil && p.Terms.Mode == spec.ClusterStrict && p.LagSeconds >= m.member.Timing.Overdue.Seconds()
+		if p.Reason = string(why(&one)); number > 1 || m.termsOf(id).Instances.Several() {
+			p.Instance = number
+		}
+		refused.show(&p)
+		body.Pipelines = append(body.Pipelines, p)
+	}
+	body.Pipelines = append(body.Pipelines, m.local(refused)...)
+	body.Pipelines = append(body.Pipelines, refused.rest(m.declaredTerms)...)
+	sorting.StableBy(body.Pipelines, func(a, b rest.ClusterPipeline) int {
+		return cmp.Or(cmp.Compare(a.ID, b.ID), cmp.Compare(a.Instance, b.Instance))
+	})
+	for _, one := range seen.Members {
+		member := rest.ClusterMember{Name: one.Agent, Version: one.Version, Labels: one.Labels, Capacity: one.Capacity, State: "live",
+			StartedAt: one.Started, SilentSeconds: one.Silent.Seconds(), Pipelines: runs[one.Agent]}
+		member.Address, member.DeadLetters = reportedBy(reports, one.Agent)
+		switch {
+		case one.Gone:
+			member.State = "gone"
+		case one.Draining:
+			member.State = "draining"
+		}
+		body.Members = append(body.Members, member)
+	}
+	return body, nil
+}
+
+// Refused returns how many dead letters of a pipeline other members of the cluster have.
+func (v View) Refused(id string) []rest.MemberDeadLetters {
+	if v.Membership == nil {
+		return nil
+	}
+	return onDisks(v.Membership.reports.All(), id, v.Membership.member.Self.Agent)
+}
+
+// Terms returns how a pipeline takes part in the cluster; nil for an agent that is alone.
+func (v View) Terms(id string) *rest.ClusterTerms {
+	if v.Membership == nil {
+		return nil
+	}
+	return v.Membership.declaredTerms(id)
+}
+
+// local returns the pipelines that this agent runs without a claim.
+func (m *Membership) local(refused *refused) (all []rest.ClusterPipeline) {
+	m.mu.Lock()
+	ids := slices.Collect(maps.Keys(m.terms))
+	m.mu.Unlock()
+	for _, id := range ids {
+		if t := m.termsOf(id); t.Local() && t.Runs && !m.elsewhere(id, false) {
+			p := rest.ClusterPipeline{ID: id, Placement: rest.Placement{Member: m.member.Self.Agent, Reason: "Local"}, Terms: m.declaredTerms(id)}
+			refused.show(&p)
+			all = append(all, p)
+		}
+	}
+	return all
+}
+
+// declaredTerms returns what this agent's declaration of a pipeline says; nil without one.
+func (m *Membership) declaredTerms(id string) *rest.ClusterTerms {
+	t := m.termsOf(id)
+	if t.Mode == "" {
+		return nil
+	}
+	if m.apis.Taken(id) && !t.Local() {
+		t.Reason = "the API of another member declared a pipeline of this id for the cluster, which this member leaves alone, and this one runs nowhere: choose another id"
+	}
+	return &rest.ClusterTerms{Mode: t.Mode, Reason: t.Reason, Labels: t.Rules.Labels, Eligible: t.Rules.Allow(m.member.Self.Labels), OnHost: t.Kept, Instances: t.Instances}
+}
+
+// stateOf says what this agent has to do with the cluster, and why it runs nothing of it.
+func stateOf(v *protocol.View) (rest.ClusterState, string) {
+	switch {
+	case v.Draining && v.Held:
+		return rest.ClusterDraining, ""
+	case v.Draining:
+		return rest.ClusterDrained, "it was drained, and takes no pipelines until it is resumed"
+	case v.Held:
+		return rest.ClusterJoined, ""
+	case v.Last.Reason == protocol.SelfStopped || v.Last.Reason == protocol.SessionLost:
+		return rest.ClusterDisconnected, cluster.NoticeText(v.Last)
+	case v.Last.Reason != "":
+		return rest.ClusterJoining, cluster.NoticeText(v.Last)
+	}
+	return rest.ClusterJoining, ""
+}
+
+// Drain gives this agent's pipelines to other members, and takes no more. It returns when it has none, or with an error
+// when ctx ends before. It has a Membership.
+func (v View) Drain(ctx context.Context) error { return v.Membership.member.Drain(ctx) }
+
+// Resume takes pipelines again after Drain. It has a Membership.
+func (v View) Resume(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, viewTimeout)
+	defer cancel()
+	return v.Membership.member.Resume(ctx)
+}

@@ -1,0 +1,129 @@
+package cluster
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+
+	"github.com/conduit-agent/conduit/plugins/pluginname"
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// Placement are those of one pipeline.
+type Placement struct {
+	Mode       spec.ClusterMode
+	Reason     string         // why it is local; "" when it is not
+	Rules      spec.Placement // on which members it may run
+	Instances  spec.Instances
+	Runs       bool     // it is declared, and is to run
+	Connectors []string // qualified ids
+	Kept       []string // what stays on the disk of the host that runs it, for people
+}
+
+// SharedPlacement is the place of pipelines that the API declared for all members of a cluster: its store.
+const SharedPlacement spec.Places = "cluster"
+
+// IsShared reports whether the API declared the pipeline for all members.
+func IsShared(d *spec.Declaration) bool {
+	return d.Owner.Kind == spec.OwnerAPI && d.Owner.Places == SharedPlacement
+}
+
+// PlacementOf returns the terms of a declaration. No other member has what the API declared for this one only,
+// nor the records of a spool on the disk of this host, so both are local whatever they declare.
+func PlacementOf(d *spec.Declaration) Placement {
+	t := Placement{Mode: cmp.Or(d.Pipeline.Cluster, spec.ClusterStrict), Rules: d.Pipeline.Placement,
+		Instances: d.Pipeline.Instances, Kept: kept(&d.Pipeline),
+		Runs: d.Withdrawn.IsZero() && d.Want() == spec.StatusRunning}
+	for i := range d.Pipeline.Connectors {
+		t.Connectors = append(t.Connectors, d.Pipeline.QualifiedID(d.Pipeline.Connectors[i].ID))
+	}
+	switch spool := spoolOf(&d.Pipeline); {
+	case d.Owner.Kind == spec.OwnerAPI && !IsShared(d) && t.Mode != spec.ClusterLocal && spool == "":
+		t.Mode, t.Reason = spec.ClusterLocal, "the API of this agent declared it when that was not for the cluster"
+	case spool != "":
+		t.Mode, t.Reason = spec.ClusterLocal, fmt.Sprintf("connector %q keeps records on the disk of this host", spool)
+	case t.Mode == spec.ClusterLocal:
+		t.Reason = "its declaration says so"
+	}
+	if t.Local() {
+		t.Instances = ""
+	}
+	return t
+}
+
+// Local reports whether the pipeline has no claim.
+func (t Placement) Local() bool { return t.Mode == spec.ClusterLocal }
+
+// Same reports whether an agent with these labels runs the pipeline under t as it does under o.
+func (t Placement) Same(o Placement, labels map[string]string) bool {
+	return t.Local() == o.Local() && t.Rules.Allow(labels) == o.Rules.Allow(labels)
+}
+
+// spoolOf returns the id of a spool, "" when there is none.
+func spoolOf(p *spec.Pipeline) string {
+	for i := range p.Connectors {
+		if nameOf(p.Connectors[i].Plugin) == "spool" {
+			return p.Connectors[i].ID
+		}
+	}
+	return ""
+}
+
+// onHost says of connectors that are compiled in what they have on the host.
+var onHost = map[string]string{
+	"file":     "files",
+	"sqlite":   "a database file",
+	"journald": "the journal",
+	"spool":    "records",
+}
+
+// kept returns what a member that takes the pipeline over finds on its own host only.
+func kept(p *spec.Pipeline) (all []string) {
+	for i := range p.Connectors {
+		c := &p.Connectors[i]
+		if what := onHost[nameOf(c.Plugin)]; what != "" {
+			all = append(all, fmt.Sprintf("connector %q: %s", c.ID, what))
+		}
+		all = append(all, remembered(c.Processors)...)
+	}
+	all = append(all, remembered(p.Processors)...)
+	if what := onHost[nameOf(p.DLQ.Plugin)]; what != "" {
+		all = append(all, "dead-letter queue: "+what)
+	}
+	return all
+}
+
+// remembered returns what processors remember on the host.
+func remembered(processors []spec.Processor) (all []string) {
+	for i := range processors {
+		if nameOf(processors[i].Plugin) == "dedupe" {
+			all = append(all, fmt.Sprintf("processor %q: the keys it has seen", processors[i].ID))
+		}
+	}
+	return all
+}
+
+// nameOf returns the bare name of a plugin, "" when it cannot be read or is an executable's.
+func nameOf(plugin string) string {
+	name, err := pluginname.Parse(plugin)
+	if err != nil || name.Kind == pluginname.Standalone {
+		return ""
+	}
+	return name.Name
+}
+
+// ParseLabels reads the labels of a member, name=value, separated by commas.
+func ParseLabels(text string) (map[string]string, error) {
+	labels := map[string]string{}
+	for part := range strings.SplitSeq(text, ",") {
+		if part = strings.TrimSpace(part); part == "" {
+			continue
+		}
+		name, value, ok := strings.Cut(part, "=")
+		if !ok {
+			return nil, fmt.Errorf("cluster.labels: %q is not of the form name=value", part)
+		}
+		labels[strings.TrimSpace(name)] = strings.TrimSpace(value)
+	}
+	return labels, nil
+}

@@ -1,0 +1,61 @@
+package cluster
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/conduit-agent/conduit/spec"
+	"github.com/conduit-agent/conduit/spec/sorting"
+)
+
+// Problems returns what the file of p must say before a member of a cluster runs it: whether a pipeline stays where its
+// state is, or moves without that. Paths are JSON pointers within p. Windows that processors hold open are no such state: their
+// records are not acknowledged, so that the next owner reads them again.
+func Problems(p *spec.Pipeline) (problems []spec.Problem) {
+	if p.Cluster == spec.ClusterLocal {
+		return nil
+	}
+	add := func(at, message string) {
+		problems = append(problems, spec.Problem{Path: at, Pipeline: p.ID, Severity: spec.SeverityError, Code: spec.CodeInvalid, Message: message})
+	}
+	processors := func(at string, all []spec.Processor) {
+		for i := range all {
+			if nameOf(all[i].Plugin) == "dedupe" && p.Cluster == "" {
+				add(fmt.Sprintf("%s/processors/%d", at, i), fmt.Sprintf("processor %q remembers keys on the disk of the host, so pipeline %q would let through again what it saw before it moved to another member of the cluster: "+
+					"set cluster: local, which needs placement.labels that one member has, or cluster: strict or relaxed to have it move nevertheless", all[i].ID, p.ID))
+			}
+		}
+	}
+	for i := range p.Connectors {
+		c, at := &p.Connectors[i], fmt.Sprintf("/connectors/%d", i)
+		if nameOf(c.Plugin) == "spool" {
+			add(at, fmt.Sprintf("connector %q keeps records on the disk of the host, so pipeline %q cannot move to another member of the cluster: "+
+				"set cluster: local, with which every member runs it that has the labels of placement.labels", c.ID, p.ID))
+		}
+		processors(at, c.Processors)
+	}
+	processors("", p.Processors)
+	return problems
+}
+
+// ProblemsInFile returns f with the Problems of its pipelines, which then are invalid. Path names the file.
+func ProblemsInFile(path string, f spec.File) spec.File {
+	valid := f.Pipelines[:0:0]
+	for i := range f.Pipelines {
+		one := &f.Pipelines[i]
+		wrong := Problems(&one.Pipeline)
+		for _, problem := range wrong {
+			f.Problems = append(f.Problems, one.Locate(problem, path))
+		}
+		if len(wrong) == 0 {
+			valid = append(valid, *one)
+		} else {
+			f.Invalid = append(f.Invalid, one.Pipeline.ID)
+		}
+	}
+	f.Pipelines = valid
+	slices.Sort(f.Invalid)
+	sorting.StableBy(f.Problems, func(a, b spec.Problem) int { return cmp.Or(a.Line-b.Line, a.Column-b.Column) })
+	return f
+}

@@ -1,0 +1,278 @@
+package cluster
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/conduit-agent/conduit/agent/cluster/protocol"
+	"github.com/conduit-agent/conduit/reconcile"
+	"github.com/conduit-agent/conduit/spec"
+	"github.com/conduit-agent/conduit/spec/notify"
+)
+
+// versionFormat is that of the records that this version writes, and the newest that it reads.
+const versionFormat = 1
+
+const (
+	maxError       = 1000            // bytes of why a version failed
+	readTries      = 3               // of a record, before a pipeline is given up
+	versionTimeout = 2 * time.Second // of one read
+	swapWithin     = 10 * time.Second
+)
+
+// versionRecord is what the store has of the versions of a pipeline, or of an instance of it. The state beside it is the last
+// known good version.
+type versionRecord struct {
+	Format     int            `json:"format"`
+	ID         string         `json:"id"`              // of the claim
+	Stamp      string         `json:"stamp,omitempty"` // random: no two writes have the same
+	Epoch      uint64         `json:"epoch,omitempty"` // of the owner that wrote it
+	Member     string         `json:"member,omitempty"`
+	At         time.Time      `json:"at,omitzero"`          // by the clock of that member, for people
+	Good       string         `json:"good,omitempty"`       // digest of the last known good version; "" for none
+	Generation int64          `json:"generation,omitempty"` // of that, as the member counts
+	Failed     *FailedVersion `json:"failed,omitempty"`     // the version that the good one runs in place of
+}
+
+// FailedVersion is a version that failed before it had proved itself.
+type FailedVersion struct {
+	Digest     string    `json:"digest"`     // spec.RunDigest
+	Generation int64     `json:"generation"` // as the member counts
+	Member     string    `json:"member"`     // that it failed on
+	At         time.Time `json:"at"`         // by the clock of that member, for people
+	Error      string    `json:"error"`
+}
+
+// LocalVersions is an agent's own store.
+type LocalVersions interface {
+	Get(ctx context.Context, id string) (spec.Declaration, error)
+	History(ctx context.Context, id string) ([]spec.Revision, error)
+	RaiseGeneration(ctx context.Context, id string, least int64) error
+}
+
+// VersionLoop runs the pipelines of the agent.
+type VersionLoop interface {
+	Inherit(ctx context.Context, id string, t reconcile.Tried) error
+}
+
+// Versions is what a member knows of the versions of all pipelines. Set the exported fields, hand it what the store shows, and
+// call Run.
+type Versions struct {
+	Member string // name of this agent
+	Store  Store
+	Local  LocalVersions
+	Loop   VersionLoop
+	Log    *slog.Logger
+	// Owner returns the claim of a pipeline that this agent has, and its epoch; ok is false when it has none.
+	Owner func(pipeline string) (claim string, epoch uint64, ok bool)
+
+	once    sync.Once
+	pending *notify.Queue[reconcile.Tried] // to be published, by pipeline
+	mu      sync.Mutex
+	known   map[string]notedVersion // guarded by mu: by id of the claim
+}
+
+// notedVersion is a record as the store had it last.
+type notedVersion struct {
+	versionRecord
+	revision uint64
+}
+
+func (s *Versions) init() {
+	s.once.Do(func() {
+		s.known, s.pending = map[string]notedVersion{}, notify.NewQueue[reconcile.Tried]()
+	})
+}
+
+// Note implements cluster.Noter.
+func (s *Versions) Note(e protocol.Entry) bool {
+	if !strings.HasPrefix(e.Key, protocol.VersionsPrefix) {
+		return false
+	}
+	s.init()
+	n := notedVersion{revision: e.Revision}
+	if json.Unmarshal(e.Value, &n.versionRecord) != nil || n.Format > versionFormat {
+		return true
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if e.Revision > s.known[n.ID].revision {
+		s.known[n.ID] = n
+	}
+	return true
+}
+
+// FailedVersion returns the version of a pipeline, or of an instance, by the id of its claim, that the last known good one runs in
+// place of; nil when there is none, or this agent has another version declared.
+func (s *Versions) Failed(ctx context.Context, id string) *FailedVersion {
+	f := s.of(id).Failed
+	if f == nil {
+		return nil
+	}
+	pipeline, _ := protocol.InstanceOf(id)
+	if d, err := s.Local.Get(ctx, pipeline); err == nil && spec.RunDigest(&d.Pipeline) != f.Digest {
+		return nil
+	}
+	return f
+}
+
+func (s *Versions) of(id string) versionRecord {
+	s.init()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.known[id].versionRecord
+}
+
+// Tried takes what the loop of this agent says of the versions of a pipeline, to be published while the agent owns it. It does
+// not block.
+func (s *Versions) Tried(pipeline string, t reconcile.Tried) {
+	s.init()
+	s.pending.Put(pipeline, t)
+}
+
+// Run publishes what was tried until ctx ends.
+func (s *Versions) Run(ctx context.Context) {
+	s.init()
+	fails := &notify.Throttle{Fails: "cannot publish to the cluster which versions of pipelines work, trying again", Recovered: "the cluster knows again which versions of pipelines work"}
+	s.pending.Run(ctx, s.Log.With("component", "cluster"), fails, s.publish)
+}
+
+// publish replaces the record of a pipeline that this agent owns, unless it says the same, or is of a later owner.
+func (s *Versions) publish(ctx context.Context, pipeline string, t reconcile.Tried) error {
+	claim, epoch, owned := s.Owner(pipeline)
+	if !owned || t.Good == nil {
+		return nil
+	}
+	r := s.recordOf(claim, epoch, t)
+	if known := s.of(r.ID); known.Good == r.Good && known.Failed.same(r.Failed) {
+		return nil
+	}
+	value, err := json.Marshal(r)
+	if err != nil {
+		return fmt.Errorf("cannot encode what is known of the versions of pipeline %q: %w", pipeline, err)
+	}
+	good, err := json.Marshal(&t.Good.Pipeline)
+	if err != nil {
+		return fmt.Errorf("cannot encode the last known good version of pipeline %q: %w", pipeline, err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, swapWithin)
+	defer cancel()
+	err = Swap(ctx, s.Store, protocol.VersionsKey(r.ID), func(e *protocol.Entry) (done bool, err error) {
+		var present versionRecord
+		there := json.Unmarshal(e.Value, &present) == nil
+		done = there && (present.Stamp == r.Stamp || present.Format > versionFormat || present.Epoch > r.Epoch) // by a try before, or by a later owner
+		if !done {
+			e.Value, e.State = value, good
+		}
+		return done, nil
+	}, func(e protocol.Entry) { s.Note(e) })
+	if err != nil {
+		return fmt.Errorf("cannot publish which version of pipeline %q works: %w", pipeline, err)
+	}
+	return nil
+}
+
+func (s *Versions) recordOf(id string, epoch uint64, t reconcile.Tried) versionRecord {
+	r := versionRecord{
+		Format: versionFormat, ID: id, Stamp: rand.Text(), Epoch: epoch, Member: s.Member, At: time.Now(),
+		Good: spec.RunDigest(&t.Good.Pipeline), Generation: t.Good.Generation,
+	}
+	f := t.Failed
+	if f == nil {
+		return r
+	}
+	r.Failed = &FailedVersion{Digest: f.RunDigest, Generation: f.Generation, Member: s.Member, At: f.At, Error: strings.ToValidUTF8(f.Error[:min(len(f.Error), maxError)], "")}
+	if known := s.of(id).Failed; known != nil && known.Digest == f.RunDigest && known.At.Equal(f.At) { // it failed on another member
+		r.Failed = known
+	}
+	return r
+}
+
+// same reports whether both are about one attempt.
+func (f *FailedVersion) same(o *FailedVersion) bool {
+	if f == nil || o == nil {
+		return f == o
+	}
+	return f.Digest == o.Digest && f.At.Equal(o.At)
+}
+
+// Inherit has this agent, which owns the claim now and runs nothing of the pipeline yet, go on from what its last owner
+// tried. Its generations follow those of the other: the version that failed has a greater one than the good one.
+func (s *Versions) Inherit(ctx context.Context, id string) error {
+	e, err := s.read(ctx, protocol.VersionsKey(id))
+	if err != nil {
+		return fmt.Errorf("cannot read which version of a pipeline works: %w", err)
+	}
+	var r versionRecord
+	if e.Value == nil || json.Unmarshal(e.Value, &r) != nil || r.Format > versionFormat || r.Good == "" {
+		return nil
+	}
+	s.Note(e)
+	good := spec.LastGood{Generation: r.Generation}
+	if err := json.Unmarshal(e.State, &good.Pipeline); err != nil {
+		return fmt.Errorf("cannot read the last known good version of a pipeline: %w", err)
+	}
+	pipeline, _ := protocol.InstanceOf(id)
+	if good.Generation, err = s.number(ctx, pipeline, &r); err != nil {
+		return err
+	}
+	t := reconcile.Tried{Good: &good}
+	if f := r.Failed; f != nil {
+		t.Failed = &reconcile.FailedVersion{RunDigest: f.Digest, Attempt: spec.Attempt{Generation: f.Generation, At: f.At, Error: f.Error}}
+		if f.Member != s.Member {
+			t.Failed.Error = fmt.Sprintf("on the member %s of the cluster: %s", f.Member, f.Error)
+		}
+	}
+	return s.Loop.Inherit(ctx, pipeline, t)
+}
+
+func (s *Versions) read(ctx context.Context, key string) (e protocol.Entry, err error) {
+	for range readTries {
+		try, cancel := context.WithTimeout(ctx, versionTimeout)
+		e, err = s.Store.Read(try, key)
+		cancel()
+		if err == nil || ctx.Err() != nil {
+			return e, err
+		}
+	}
+	return e, err
+}
+
+// number returns which generation the last known good version is on this agent. One that it never had declared gets that of
+// the member that ran it, and the declared version a greater one.
+func (s *Versions) number(ctx context.Context, pipeline string, r *versionRecord) (int64, error) {
+	d, err := s.Local.Get(ctx, pipeline)
+	if err != nil {
+		return 0, err
+	}
+	declared := spec.RunDigest(&d.Pipeline)
+	if declared == r.Good {
+		return d.Generation, nil
+	}
+	least := d.Generation
+	if r.Failed != nil && r.Failed.Digest == declared {
+		least = max(least, r.Failed.Generation)
+	}
+	revisions, err := s.Local.History(ctx, pipeline)
+	if err != nil {
+		return 0, err
+	}
+	number := int64(0)
+	for i := range revisions {
+		if v := &revisions[i]; v.Spec != nil && v.Generation < d.Generation && spec.RunDigest(v.Spec) == r.Good {
+			number = v.Generation
+		}
+	}
+	number = cmp.Or(number, r.Generation)
+	if least = max(least, number+1); least == d.Generation {
+		return number, nil
+	}
+	return number, s.Local.RaiseGeneration(ctx, pipeline, least)
+}

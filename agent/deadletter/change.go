@@ -1,0 +1,170 @@
+package deadletter
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/conduit-agent/conduit/api/rest"
+	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// Edit replaces the record of a dead letter.
+func (s *Store) Edit(ctx context.Context, pipeline string, id int64, r *record.Record) (l rest.DeadLetter, err error) {
+	body := encode(*r)
+	if err := s.Flush(ctx); err != nil {
+		return l, err
+	}
+	if !exists(s.Path) {
+		return l, spec.ErrNotFound
+	}
+	err = s.change(ctx, func(tx *sql.Tx) error {
+		var before int64
+		if err := tx.QueryRow(`SELECT bytes FROM letters WHERE pipeline_id = ? AND id = ?`, pipeline, id).Scan(&before); errors.Is(err, sql.ErrNoRows) {
+			return spec.ErrNotFound
+		} else if err != nil {
+			return err
+		}
+		if _, err := tx.Exec(`UPDATE letters SET key = ?, bytes = ?, edited = edited + 1 WHERE id = ?`, keyText(r.Key), len(body), id); err != nil {
+			return err
+		}
+		if _, err := tx.Exec(`UPDATE bodies SET record = ? WHERE id = ?`, body, id); err != nil {
+			return err
+		}
+		_, err := tx.Exec(`UPDATE totals SET bytes = bytes + ? WHERE pipeline_id = ?`, int64(len(body))-before, pipeline)
+		return err
+	})
+	if err != nil {
+		return l, err
+	}
+	return s.Get(ctx, pipeline, id)
+}
+
+// removeAtOnce is how many dead letters one transaction removes.
+const removeAtOnce = 10_000
+
+// Drop drops the dead letters of a pipeline with these ids.
+func (s *Store) Drop(ctx context.Context, pipeline string, ids []int64) (n int64, err error) {
+	if err := s.Flush(ctx); err != nil {
+		return 0, err
+	}
+	return s.remove(ctx, pipeline, ids)
+}
+
+// remove removes dead letters.
+func (s *Store) remove(ctx context.Context, pipeline string, ids []int64) (n int64, err error) {
+	if len(ids) == 0 || !exists(s.Path) {
+		return 0, nil
+	}
+	err = s.change(ctx, func(tx *sql.Tx) (err error) {
+		n, err = remove(tx, pipeline, `SELECT id FROM letters WHERE pipeline_id = ? AND id IN (`+list(ids)+`)`, pipeline)
+		return err
+	})
+	return n, err
+}
+
+// list returns ids as SQL has them.
+func list(ids []int64) string {
+	var text strings.Builder
+	for i, id := range ids {
+		if i > 0 {
+			text.WriteByte(',')
+		}
+		fmt.Fprint(&text, id)
+	}
+	return text.String()
+}
+
+// DropAll drops the dead letters of a pipeline that the filter selects and that there are now.
+func (s *Store) DropAll(ctx context.Context, pipeline string, f rest.DeadLetterFilter) (n int64, err error) {
+	err = s.each(ctx, pipeline, f, removeAtOnce, func(found []rest.DeadLetter) error {
+		ids := make([]int64, len(found))
+		for i := range found {
+			ids[i] = found[i].ID
+		}
+		k, err := s.remove(ctx, pipeline, ids)
+		n += k
+		return err
+	})
+	return n, err
+}
+
+// Forget drops all dead letters of a pipeline, and what was counted of them. It reports
+// whether there was anything.
+func (s *Store) Forget(ctx context.Context, pipeline string) (found bool, err error) {
+	if _, err := s.DropAll(ctx, pipeline, rest.DeadLetterFilter{}); err != nil || !exists(s.Path) {
+		return false, err
+	}
+	err = s.change(ctx, func(tx *sql.Tx) error {
+		result, err := tx.Exec(`DELETE FROM totals WHERE pipeline_id = ?`, pipeline)
+		if err != nil {
+			return err
+		}
+		n, err := result.RowsAffected()
+		found = n > 0
+		return err
+	})
+	if err != nil || !found {
+		return found, err
+	}
+	return found, s.use(ctx, func(db *sql.DB) error {
+		_, err := db.ExecContext(ctx, `PRAGMA wal_checkpoint(TRUNCATE)`) // the log still has what was deleted
+		return err
+	})
+}
+
+// each calls f with the dead letters of a pipeline that the filter selects and that there are
+// now, oldest first, up to n at a time.
+func (s *Store) each(ctx context.Context, pipeline string, filter rest.DeadLetterFilter, n int, f func([]rest.DeadLetter) error) error {
+	if err := s.Flush(ctx); err != nil || !exists(s.Path) {
+		return err
+	}
+	low, high, err := idsBetween(ctx, s, pipeline, filter)
+	if err != nil {
+		return err
+	}
+	for low > 0 {
+		var found []rest.DeadLetter
+		err := s.use(ctx, func(db *sql.DB) (err error) {
+			scan := scanner{db: db, pipeline: pipeline, filter: filter, limit: n, until: time.Now().Add(scanTime)}
+			found, low, err = scan.run(ctx, low, high)
+			return err
+		})
+		if err == nil && len(found) > 0 {
+			err = f(found)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// idsBetween returns the ids between which the dead letters of a filter are that there are now.
+func idsBetween(ctx context.Context, s *Store, pipeline string, f rest.DeadLetterFilter) (low, high int64, err error) {
+	err = s.use(ctx, func(db *sql.DB) (err error) {
+		var newest int64
+		if err := db.QueryRowContext(ctx, `SELECT coalesce(max(id), 0) FROM letters WHERE pipeline_id = ?`, pipeline).Scan(&newest); err != nil {
+			return err
+		}
+		low, high, err = timeBounds(ctx, db, pipeline, f)
+		low, high = max(low, 1), min(high, newest+1)
+		return err
+	})
+	return low, high, err
+}
+
+// Replay is a dead letter as it is replayed.
+type Replay struct {
+	ID       int64
+	Edits    int64 // how often it was edited
+	Stage    rest.DeadLetterStage
+	Stopped  bool
+	SourceID string
+	Entry    Entry
+	Record   record.Record
+}

@@ -1,0 +1,207 @@
+package deadletter
+
+import (
+	"context"
+	"crypto/sha256"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/conduit-agent/conduit/agent/engine"
+	"github.com/conduit-agent/conduit/api/rest"
+	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// What is kept of texts in the lists, and of refusals of one record.
+const (
+	maxKey      = 256
+	maxError    = 1 << 10
+	maxFullText = 64 << 10
+	maxRefusals = 10
+)
+
+// maxQueued is how many bytes may wait to be written; more have to wait themselves.
+const maxQueued = 8 << 20
+
+// deadLetter is one to be written.
+type deadLetter struct {
+	pipeline, source, refusedBy string
+	stage                       rest.DeadLetterStage
+	entry                       Entry
+	hash, body                  []byte
+	refusal                     rest.Refusal
+	digest, key                 string
+	stopped                     bool
+}
+
+// Keep takes over a record that the pipeline of d refused. It is on disk when Flush, or
+// Before with its pipeline, returns nil.
+func (s *Store) Keep(ctx context.Context, d *spec.Declaration, l *engine.DeadLetter) error {
+	one := newDeadLetter(d, l, s.Clock.Now())
+	s.init()
+	if !s.queue.add(one) {
+		return s.Flush(ctx)
+	}
+	s.wake.Notify()
+	return nil
+}
+
+func newDeadLetter(d *spec.Declaration, l *engine.DeadLetter, at time.Time) *deadLetter {
+	body := appendExact(encode(l.Record), &l.Record)
+	p := &d.Pipeline
+	one := &deadLetter{
+		pipeline: p.ID, source: l.SourceID, refusedBy: l.RefusedBy, stage: stageOf(p, l.RefusedBy), entry: entryOf(p, l.Entry),
+		body: body, digest: d.Digest, key: keyText(l.Record.Key), stopped: l.Stopped,
+		refusal: rest.Refusal{Time: at, By: l.RefusedBy, Generation: d.Generation, Error: cut(l.Err.Error(), maxFullText)},
+	}
+	one.hash = one.identity(l.Record)
+	return one
+}
+
+// encode returns the JSON form of a record. What has none is kept as text.
+func encode(r record.Record) []byte {
+	size := r.Size()
+	buffer := make([]byte, 0, size+size/2) // growing it would take several times as much
+	if body, err := record.AppendJSON(buffer, &r); err == nil {
+		return body
+	}
+	r = r.Encodable()
+	body, _ := record.AppendJSON(nil, &r) // which has a form
+	return body
+}
+
+// identity returns what is the same when a source delivers a record again and it is refused
+// at the same place again. Metadata may differ by then, such as the time it was read.
+func (l *deadLetter) identity(r record.Record) []byte {
+	r.Metadata = nil
+	h := sha256.New()
+	for _, part := range [][]byte{[]byte(l.pipeline), []byte(l.source), []byte(l.refusedBy), encode(r)} {
+		fmt.Fprintf(h, "%d:", len(part))
+		_, _ = h.Write(part) // a hash takes all
+	}
+	return h.Sum(nil)[:16]
+}
+
+// keyText returns a key as text.
+func keyText(key record.Data) string {
+	if b, ok := key.Raw(); ok {
+		return cut(strings.ToValidUTF8(string(b), "\uFFFD"), maxKey)
+	}
+	text, err := key.AppendJSON(nil)
+	if err != nil || string(text) == "null" {
+		return ""
+	}
+	return cut(string(text), maxKey)
+}
+
+// cut returns the beginning of text, whole characters only.
+func cut(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	text = text[:most]
+	for !utf8.ValidString(text) && len(text) > most-utf8.UTFMax {
+		text = text[:len(text)-1]
+	}
+	return text + "…"
+}
+
+// Before makes durable the dead letters of the pipelines whose checkpoints are about to be
+// saved. Other pipelines are not held up by an error.
+func (s *Store) Before(ctx context.Context, checkpoints []spec.Checkpoint) error {
+	if !s.queue.concerns(checkpoints) {
+		return nil
+	}
+	return s.Flush(ctx)
+}
+
+// Flush makes durable what was taken over. After an error it is written by the next call.
+func (s *Store) Flush(ctx context.Context) error {
+	if len(s.queue.all()) == 0 {
+		return nil
+	}
+	written := 0
+	err := s.use(ctx, func(db *sql.DB) (err error) {
+		all := s.queue.all()
+		if err := s.bounded(ctx, db, func(tx *sql.Tx) error {
+			for _, l := range all {
+				if err := s.insert(tx, l); err != nil {
+					return err
+				}
+			}
+			return nil
+		}); err != nil {
+			return err
+		}
+		written = len(all)
+		s.queue.forget(written)
+		return nil
+	})
+	if err != nil || written == 0 {
+		return err
+	}
+	s.Kept.Add(uint64(written))
+	s.changed()
+	return nil
+}
+
+// insert inserts a dead letter. One that is there already was refused again.
+func (s *Store) insert(tx *sql.Tx, l *deadLetter) error {
+	var id int64
+	switch err := tx.QueryRow(`SELECT id FROM letters WHERE hash = ?`, l.hash).Scan(&id); {
+	case err == nil:
+		return refuseAgain(tx, id, &l.refusal, l.digest, l.stopped)
+	case !errors.Is(err, sql.ErrNoRows):
+		return err
+	}
+	s.last = max(nanos(l.refusal.Time), s.last+1)
+	l.refusal.Time = fromNanos(s.last)
+	entry, refusals := toJSON(l.entry), toJSON([]rest.Refusal{l.refusal})
+	result, err := tx.Exec(`INSERT INTO letters (pipeline_id, hash, at, last_at, times, source_id, stage, refused_by, entry, generation, digest, key, error, stopped, bytes)
+		VALUES (?, ?, ?, ?, 1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, l.pipeline, l.hash, s.last, s.last, l.source, string(l.stage), l.refusedBy, entry,
+		l.refusal.Generation, l.digest, l.key, cut(l.refusal.Error, maxError), l.stopped, len(l.body))
+	if err != nil {
+		return err
+	}
+	if id, err = result.LastInsertId(); err != nil {
+		return err
+	}
+	if _, err := tx.Exec(`INSERT INTO bodies (id, record, refusals) VALUES (?, ?, ?)`, id, l.body, refusals); err != nil {
+		return err
+	}
+	_, err = tx.Exec(`INSERT INTO totals (pipeline_id, count, bytes, kept) VALUES (?1, 1, ?2, 1)
+		ON CONFLICT (pipeline_id) DO UPDATE SET count = count + 1, bytes = bytes + ?2, kept = kept + 1`, l.pipeline, len(l.body))
+	return err
+}
+
+// refuseAgain notes that a dead letter was refused once more.
+func refuseAgain(tx *sql.Tx, id int64, r *rest.Refusal, digest string, stopped bool) error {
+	var text string
+	if err := tx.QueryRow(`SELECT refusals FROM bodies WHERE id = ?`, id).Scan(&text); err != nil {
+		return err
+	}
+	var refusals []rest.Refusal
+	if err := json.Unmarshal([]byte(text), &refusals); err != nil {
+		return err
+	}
+	if _, err := tx.Exec(`UPDATE bodies SET refusals = ? WHERE id = ?`, toJSON(keepRefusals(refusals, *r)), id); err != nil {
+		return err
+	}
+	_, err := tx.Exec(`UPDATE letters SET last_at = ?, times = times + 1, generation = ?, digest = ?, error = ?, stopped = ? WHERE id = ?`,
+		nanos(r.Time), r.Generation, digest, cut(r.Error, maxError), stopped, id)
+	return err
+}
+
+// toJSON returns v as JSON, which it always has.
+func toJSON(v any) string {
+	text, err := json.Marshal(v)
+	if err != nil {
+		panic(err)
+	}
+	return string(text)
+}

@@ -1,0 +1,53 @@
+package deadletter
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/conduit-agent/conduit/api/rest"
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// Entry is where in a pipeline a replayed record enters. The ids are those in the pipeline
+// file.
+type Entry struct {
+	Connector string `json:"connector,omitempty"` // whose processors they are, or that is written to; "": the pipeline's
+	Processor string `json:"processor,omitempty"` // "": the destination itself
+	Index     int    `json:"index,omitempty"`     // of the processor among those of its place
+}
+
+// entryOf returns the entry for the qualified id of a processor or destination of p.
+func entryOf(p *spec.Pipeline, qualified string) Entry {
+	for _, c := range p.Connectors {
+		id := p.QualifiedID(c.ID)
+		if qualified == id {
+			return Entry{Connector: c.ID}
+		}
+		if i := indexOf(c.Processors, id, qualified); i >= 0 {
+			return Entry{Connector: c.ID, Processor: c.Processors[i].ID, Index: i}
+		}
+	}
+	if i := indexOf(p.Processors, p.ID, qualified); i >= 0 {
+		return Entry{Processor: p.Processors[i].ID, Index: i}
+	}
+	return Entry{Processor: strings.TrimPrefix(qualified, p.ID+":")} // of a version that was just replaced
+}
+
+func indexOf(all []spec.Processor, parent, qualified string) int {
+	return slices.IndexFunc(all, func(d spec.Processor) bool { return parent+":"+d.ID == qualified })
+}
+
+// stageOf returns the stage of what has the qualified id.
+func stageOf(p *spec.Pipeline, qualified string) rest.DeadLetterStage {
+	e := entryOf(p, qualified)
+	i := slices.IndexFunc(p.Connectors, func(c spec.Connector) bool { return c.ID == e.Connector })
+	switch {
+	case i < 0:
+		return rest.StagePipelineProcessor
+	case p.Connectors[i].Type == spec.TypeSource:
+		return rest.StageSourceProcessor
+	case e.Processor != "":
+		return rest.StageDestinationProcessor
+	}
+	return rest.StageDestination
+}

@@ -1,0 +1,241 @@
+package deadletter
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/conduit-agent/conduit/agent/engine"
+	"github.com/conduit-agent/conduit/api/rest"
+	"github.com/conduit-agent/conduit/plugins/sdk"
+	"github.com/conduit-agent/conduit/spec"
+	"github.com/conduit-agent/conduit/spec/texts"
+)
+
+// DeadLetters is the dead-letter store.
+type DeadLetters interface {
+	// Begin reserves the replay of a pipeline until end is called with how it ended. It fails when another member of a cluster has
+	// it. status is asked how far the replay is, for other members. cancel is called when one of them asks it to end, or with
+	// why it must; it must not block, and may be called again.
+	Begin(ctx context.Context, pipeline string, status func() rest.Replay, cancel func(why error)) (end func(rest.Replay), err error)
+	// Elsewhere returns the replay of a pipeline that another member of a cluster runs, or that one ran last; ok is false when
+	// none is known.
+	Elsewhere(ctx context.Context, pipeline string) (status rest.Replay, ok bool)
+	// Cancel asks the replay of a pipeline that another member runs, if one does, to end. It waits for some seconds for that member
+	// to know; Elsewhere says whether it does.
+	Cancel(ctx context.Context, pipeline string) error
+	// Select returns what goes through the dead letters of a pipeline that there are now and the request selects.
+	Select(ctx context.Context, pipeline string, request rest.ReplayRequest, reserve Reserve) (Next, error)
+	// Settled removes those that were settled as they were loaded; one that was edited since stays.
+	Settled(ctx context.Context, pipeline string, all []Replay) error
+	// Again takes back one that was refused again: the first time in its place, then as another one.
+	Again(ctx context.Context, d *spec.Declaration, id int64, l *engine.DeadLetter, first bool) error
+	// Keep takes over another record that the pipeline of d refused.
+	Keep(ctx context.Context, d *spec.Declaration, l *engine.DeadLetter) error
+}
+
+// Replays runs replays, at most one of each pipeline. Set the exported fields before use.
+type Replays struct {
+	DeadLetters DeadLetters
+	Store       engine.Store
+	// Declared returns the present version of a pipeline.
+	Declared func(ctx context.Context, id string) (spec.Declaration, error)
+	// Assemble returns a run of d's pipeline that is not prepared, and what keeps secrets out
+	// of its errors.
+	Assemble func(ctx context.Context, d *spec.Declaration) (p *engine.Pipeline, redact func(error) error, err error)
+	Changed  func() // called when there is progress; must not block
+	Log      *slog.Logger
+
+	starting sync.Mutex // one at a time
+
+	mu     sync.Mutex
+	last   map[string]*run // by pipeline id: that runs, or ran last; guarded by mu
+	closed bool            // guarded by mu
+	wg     sync.WaitGroup
+}
+
+// Start begins to replay dead letters of a pipeline, unless that is being done (spec.ErrConflict).
+func (s *Replays) Start(ctx context.Context, pipeline string, request rest.ReplayRequest) (rest.Replay, error) {
+	d, err := s.Declared(ctx, pipeline)
+	if err != nil {
+		return rest.Replay{}, err
+	}
+	s.starting.Lock()
+	defer s.starting.Unlock()
+	if err := s.free(pipeline); err != nil {
+		return rest.Replay{}, err
+	}
+	r := newRun(s, &d)
+	if r.end, err = s.DeadLetters.Begin(ctx, pipeline, r.status, r.endEarly); err != nil {
+		return rest.Replay{}, err
+	}
+	if r.next, err = s.DeadLetters.Select(ctx, pipeline, request, sdk.Reserve); err != nil {
+		r.end(r.ended(err))
+		return rest.Replay{}, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		go r.end(r.ended(errEnding))
+		return rest.Replay{}, errEnding
+	}
+	if s.last == nil {
+		s.last = map[string]*run{}
+	}
+	s.last[pipeline] = r
+	s.wg.Go(r.do)
+	return r.status(), nil
+}
+
+// free returns an error unless the dead letters of a pipeline can be replayed by this agent.
+func (s *Replays) free(pipeline string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.closed:
+		return errEnding
+	case s.last[pipeline] != nil && s.last[pipeline].status().Running:
+		return fmt.Errorf("its dead letters are being replayed: %w", spec.ErrConflict)
+	}
+	return nil
+}
+
+var errEnding = errors.New("the agent is ending")
+
+// Status returns the replay of a pipeline that runs, or that ran last, on another member of a cluster, too; ok is false when
+// none is known since the agent started.
+func (s *Replays) Status(ctx context.Context, pipeline string) (status rest.Replay, ok bool) {
+	if r := s.here(pipeline); r != nil {
+		status, ok = r.status(), true
+	}
+	if status.Running {
+		return status, true
+	}
+	if other, there := s.DeadLetters.Elsewhere(ctx, pipeline); there && (!ok || other.Running || other.Started.After(status.Started)) {
+		return other, true
+	}
+	return status, ok
+}
+
+// here returns the replay of a pipeline that runs on this agent, or ran last; nil for none.
+func (s *Replays) here(pipeline string) *run {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.last[pipeline]
+}
+
+// Cancel ends a replay once what is outstanding is settled, on whichever member of a cluster it runs, and returns what Status
+// does. It does not wait for the end, and may be called again.
+func (s *Replays) Cancel(ctx context.Context, pipeline string) (status rest.Replay, ok bool, err error) {
+	if r := s.here(pipeline); r != nil && r.status().Running {
+		r.endEarly(nil)
+		return r.status(), true, nil
+	}
+	if err := s.DeadLetters.Cancel(ctx, pipeline); err != nil {
+		return status, false, err
+	}
+	status, ok = s.Status(ctx, pipeline)
+	return status, ok, nil
+}
+
+// drainTimeout is how long what is outstanding may take to settle when the agent ends.
+const drainTimeout = 10 * time.Second
+
+// Run keeps replays possible until ctx ends. Then it ends them and returns when they have.
+func (s *Replays) Run(ctx context.Context) error {
+	<-ctx.Done()
+	s.mu.Lock()
+	s.closed = true
+	for _, r := range s.last {
+		r.exhausted()
+		stop := time.AfterFunc(drainTimeout, func() { r.cancel(errors.New("the agent has ended")) })
+		defer stop.Stop()
+	}
+	s.mu.Unlock()
+	s.wg.Wait()
+	return nil
+}
+
+// fail says why a replay ended.
+func (s *Replays) fail(r *run, err error) {
+	s.Log.Warn("a replay of dead letters has failed", "component", "dead-letters", "pipeline_id", r.declared.Pipeline.ID, "err", err)
+}
+
+// progress is how far a replay is.
+type progress = rest.Replay
+
+// count changes the progress of a run.
+func (r *run) count(change func(p *progress)) {
+	r.mu.Lock()
+	change(&r.progress)
+	r.mu.Unlock()
+	if r.replays.Changed != nil {
+		r.replays.Changed()
+	}
+}
+
+func (r *run) status() rest.Replay {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.progress
+}
+
+// exhausted ends the run once what is outstanding is settled.
+func (r *run) exhausted() { r.drainOnce.Do(func() { close(r.drain) }) }
+
+// endEarly ends the run as exhausted does, because somebody asked for it, or else for a reason.
+func (r *run) endEarly(why error) {
+	r.mu.Lock()
+	if r.progress.Cancelled = true; r.why == nil {
+		r.why = why
+	}
+	r.mu.Unlock()
+	r.exhausted()
+}
+
+// do performs the run.
+func (r *run) do() {
+	err := r.perform()
+	r.mu.Lock()
+	err = cmp.Or(err, r.why)
+	r.mu.Unlock()
+	last := r.ended(err)
+	r.end(last) // before another one may begin
+	if err != nil {
+		r.replays.fail(r, err)
+	}
+	r.count(func(p *progress) { *p = last })
+}
+
+// ended returns how far the run is that ended now.
+func (r *run) ended(err error) rest.Replay {
+	last := r.status()
+	last.Running, last.Ended = false, time.Now().UTC()
+	if err != nil {
+		last.Error = texts.TruncateError(err.Error())
+	}
+	return last
+}
+
+// perform assembles the pipeline, and runs it.
+func (r *run) perform() error {
+	p, redact, err := r.replays.Assemble(r.ctx, r.declared)
+	if err != nil {
+		return err
+	}
+	r.secrets = redact
+	stop := r.adapt(p)
+	defer stop()
+	if err := p.Prepare(r.ctx); err != nil {
+		return redact(fmt.Errorf("cannot start the replay: %w", err))
+	}
+	err = p.Run(r.ctx, r.drain, func() {})
+	if cause := context.Cause(r.ctx); cause != nil && err != nil {
+		err = cause
+	}
+	return redact(err)
+}

@@ -1,0 +1,384 @@
+// Package deadletters keeps refused records on disk until they are replayed or dropped:
+// the dead-letter store.
+//
+// It is a SQLite file of its own next to the desired state, made with the first dead letter.
+// Dead letters are durable before the positions that cover them (Store.Before), so that no
+// source is acknowledged a refused record that is not on disk. One fsync covers all that were
+// refused since the one before.
+package deadletter
+
+import (
+	"context"
+	"database/sql"
+	_ "embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net/url"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	_ "github.com/mattn/go-sqlite3" // the driver
+
+	"github.com/conduit-agent/conduit/agent/sqlitefile"
+	"github.com/conduit-agent/conduit/api/rest"
+	"github.com/conduit-agent/conduit/spec"
+	"github.com/conduit-agent/conduit/spec/notify"
+	"github.com/conduit-agent/conduit/spec/private"
+)
+
+// Limits bound the store. The oldest dead letters of the pipeline that has most of them are
+// dropped first.
+type Limits struct {
+	Count int64
+	Bytes int64
+	Age   time.Duration // 0 for ever
+}
+
+// Store keeps dead letters. Set the exported fields before use. Its methods may be called
+// from any goroutine.
+type Store struct {
+	Path    string
+	Limits  Limits
+	Clock   WallClock // zero for the clocks of the host
+	Changed func()    // called after dead letters were added or removed; must not block; may be nil
+	Log     *slog.Logger
+	// Memory returns what counts the memory of one user of the store; nil: it is not counted.
+	Memory func() Memory
+
+	Kept     atomic.Uint64 // dead letters written since the start
+	Replayed atomic.Uint64 // dead letters settled by a replay since the start
+
+	sqlitefile.Health
+
+	mu      sync.Mutex    // one transaction at a time
+	db      *sql.DB       // guarded by mu; nil while it is not open
+	failed  bool          // guarded by mu: what db believes about the file may be wrong
+	checked bool          // guarded by mu: all of the file was read, and nothing was damaged
+	last    int64         // guarded by mu: the time of the newest dead letter
+	jump    time.Duration // guarded by mu: by which the clock was set, and the times of dead letters were not moved
+	closed  bool          // guarded by mu
+	limiter limiter       // guarded by mu
+
+	queue queue
+	wake  notify.Signal
+	once  sync.Once
+}
+
+// Memory counts what dead letters take.
+type Memory interface {
+	// Take counts n bytes, and reports false, having counted none, when that is too much.
+	Take(n int) bool
+	// Add counts n bytes more whatever there is, or -n less.
+	Add(n int)
+	// Close counts nothing any more.
+	Close()
+}
+
+//go:embed schema.sql
+var schema string
+
+const (
+	applicationID = 0x636f6e65 // of the file, so that it is not taken for another
+	version       = 1
+)
+
+// dsn has every commit synced, and what is deleted overwritten.
+const dsn = "_synchronous=FULL&_foreign_keys=on&_busy_timeout=5000&_txlock=immediate&_journal_mode=WAL&_secure_delete=on&_auto_vacuum=incremental&_stmt_cache_size=32"
+
+func (s *Store) init() {
+	s.once.Do(func() {
+		s.wake = notify.NewSignal()
+		if s.Memory != nil {
+			s.queue.memory = s.Memory()
+		}
+	})
+}
+
+// ReserveFor takes n bytes of memory for a request, until ctx ends. A nil memory has no limit.
+func ReserveFor(ctx context.Context, memory func() Memory, n int) error {
+	if memory == nil {
+		return nil
+	}
+	m := memory()
+	if !m.Take(n) {
+		m.Close()
+		return rest.Errorf(rest.ResourceExhausted, rest.ReasonTooMany, "there is no memory to show dead letters of %d bytes: try again, or raise memory.limit", n)
+	}
+	context.AfterFunc(ctx, m.Close)
+	return nil
+}
+
+// exists reports whether there ever was a dead letter in the store at path.
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return !errors.Is(err, fs.ErrNotExist)
+}
+
+// use calls f with the open database. After an error it is closed, since what it holds in
+// memory may not be what is on disk, and the next call opens it again.
+func (s *Store) use(ctx context.Context, f func(db *sql.DB) error) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return errors.New("the dead-letter store is closed")
+	}
+	err := sqlitefile.Explain(s.Path, s.reopen(ctx))
+	if err != nil {
+		err = fmt.Errorf("cannot open the dead-letter store %s: %w", s.Path, err)
+		s.Failed(err)
+		return err
+	}
+	err = f(s.db)
+	if err == nil || errors.Is(err, spec.ErrNotFound) || ctx.Err() != nil {
+		s.Passed()
+		return err
+	}
+	if s.failed = sqlitefile.Untrustworthy(err); !s.failed {
+		_ = s.db.Close() // err says more
+		s.db = nil
+	}
+	err = fmt.Errorf("cannot use the dead-letter store %s: %w", s.Path, sqlitefile.Explain(s.Path, err))
+	s.checked = s.checked && !errors.Is(err, sqlitefile.ErrDamaged)
+	s.Failed(err)
+	return err
+}
+
+// Probe returns nil when something was written to the store, if there is one.
+func (s *Store) Probe(ctx context.Context) error {
+	if !exists(s.Path) {
+		return s.Flush(ctx)
+	}
+	return s.use(ctx, func(db *sql.DB) error {
+		_, err := db.ExecContext(ctx, fmt.Sprintf(`PRAGMA user_version = %d`, version))
+		return err
+	})
+}
+
+// reopen opens the database unless it is open. One that failed is closed first, which writes its log
+// back, so the log has to be durable before.
+func (s *Store) reopen(ctx context.Context) error {
+	if s.failed {
+		if err := sqlitefile.RewriteLog(s.Path); err != nil {
+			return err
+		}
+		_ = s.db.Close() // what is in the log is not lost
+		s.db, s.failed = nil, false
+	}
+	if s.db != nil {
+		return nil
+	}
+	return s.open(ctx)
+}
+
+// open opens the database, and makes it when there is none.
+func (s *Store) open(ctx context.Context) (err error) {
+	if err := create(ctx, s.Path); err != nil {
+		return err
+	}
+	if err := sqlitefile.RewriteLog(s.Path); err != nil { // its last fsync may have failed in a process that is no more
+		return err
+	}
+	db, err := connect(s.Path)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, db.Close())
+		}
+	}()
+	if err := migrate(ctx, db); err != nil {
+		return err
+	}
+	if !s.checked {
+		if err := sqlitefile.QuickCheck(ctx, db); err != nil {
+			return err
+		}
+		s.checked = true
+	}
+	if err := db.QueryRowContext(ctx, `SELECT coalesce(max(at), 0) FROM letters WHERE id = (SELECT max(id) FROM letters)`).Scan(&s.last); err != nil {
+		return err
+	}
+	private.Tighten(s.Log.With("component", "dead-letters"), "the dead-letter store, which holds records", s.Path, s.Path+"-wal", s.Path+"-shm")
+	s.db = db
+	return nil
+}
+
+func connect(path string) (*sql.DB, error) {
+	db, err := sql.Open("sqlite3", "file:"+(&url.URL{Path: path}).EscapedPath()+"?"+dsn)
+	if err == nil {
+		db.SetMaxOpenConns(1)
+	}
+	return db, err
+}
+
+// create makes the file, readable by its owner only, if there is none. It gets its name when it is complete, so
+// that an empty one is known to be damaged.
+func create(ctx context.Context, path string) error {
+	if info, err := os.Stat(path); err == nil && info.Size() == 0 {
+		return fmt.Errorf("%w: %s is empty; put a backup in its place with conduit store restore FILE, or move it away: what was in it is lost", sqlitefile.ErrDamaged, path)
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	draft := path + ".new"
+	if err := Create(ctx, draft); err != nil {
+		return err
+	}
+	return sqlitefile.Place(draft, path)
+}
+
+// PathOf returns where the dead letters of the agent are whose store is at path.
+func PathOf(store string) string { return store + ".dead-letters" }
+
+// Mend are statements that remove what has lost what it belongs to, after a repair, and count
+// what is left.
+var Mend = []string{
+	`DELETE FROM bodies WHERE id NOT IN (SELECT id FROM letters)`,
+	`DELETE FROM letters WHERE id NOT IN (SELECT id FROM bodies)`,
+	`INSERT OR IGNORE INTO totals (pipeline_id) SELECT DISTINCT pipeline_id FROM letters`,
+	`UPDATE totals SET count = (SELECT count(*) FROM letters l WHERE l.pipeline_id = totals.pipeline_id),
+		bytes = (SELECT coalesce(sum(l.bytes), 0) FROM letters l WHERE l.pipeline_id = totals.pipeline_id)`,
+}
+
+// Create creates an empty dead-letter store at path, replacing what is there.
+func Create(ctx context.Context, path string) error {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_TRUNC, private.Mode)
+	if err != nil {
+		return err
+	}
+	if err := f.Close(); err != nil {
+		return err
+	}
+	db, err := connect(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(migrate(ctx, db), db.Close())
+}
+
+// Identify returns an error unless the file at path is a dead-letter store that this agent can read, as its
+// header says. SQLite does not get to touch it.
+func Identify(path string) error {
+	id, err := sqlitefile.ApplicationID(path)
+	if err != nil {
+		return err
+	}
+	state, err := sqlitefile.StateOf(path)
+	if err != nil {
+		return err
+	}
+	return identify(int(id), int(state.Generation))
+}
+
+// identify returns an error unless a file with this header is a dead-letter store that this agent can read.
+func identify(id, have int) error {
+	switch {
+	case id == applicationID && have == version:
+		return nil
+	case id == applicationID && have > version:
+		return fmt.Errorf("it was written by a later version of the agent (version %d of its tables, this agent knows %d); run that one, or move the file away", have, version)
+	}
+	return errors.New("it is no dead-letter store; move the file away")
+}
+
+// migrate makes the tables, and refuses files that are something else.
+func migrate(ctx context.Context, db *sql.DB) error {
+	var id, have int
+	if err := db.QueryRowContext(ctx, `SELECT application_id, user_version FROM pragma_application_id, pragma_user_version`).Scan(&id, &have); err != nil {
+		return err
+	}
+	if id != 0 || have != 0 {
+		return identify(id, have)
+	}
+	tx, err := db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	if _, err := tx.ExecContext(ctx, schema+fmt.Sprintf("; PRAGMA application_id = %d; PRAGMA user_version = %d", applicationID, version)); err != nil {
+		return errors.Join(err, tx.Rollback())
+	}
+	return tx.Commit()
+}
+
+// transact performs do in a transaction, all of it or nothing. It does not end with ctx, since
+// its outcome is to be known.
+func transact(ctx context.Context, db *sql.DB, do func(tx *sql.Tx) error) error {
+	tx, err := db.BeginTx(context.WithoutCancel(ctx), nil)
+	if err != nil {
+		return err
+	}
+	if err := do(tx); err != nil {
+		_ = tx.Rollback() // err says more
+		return err
+	}
+	return tx.Commit()
+}
+
+// change performs do in a transaction and notifies.
+func (s *Store) change(ctx context.Context, do func(tx *sql.Tx) error) error {
+	err := s.use(ctx, func(db *sql.DB) error { return transact(ctx, db, do) })
+	if err == nil {
+		s.changed()
+	}
+	return err
+}
+
+// changed notifies who follows the store.
+func (s *Store) changed() {
+	if s.Changed != nil {
+		s.Changed()
+	}
+}
+
+// Close writes what is not written and closes the store.
+func (s *Store) Close() error {
+	err := s.Flush(context.Background())
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	if s.db == nil {
+		return err
+	}
+	if s.failed {
+		err = errors.Join(err, sqlitefile.RewriteLog(s.Path))
+	}
+	err = errors.Join(err, s.db.Close())
+	s.db = nil
+	sqlitefile.WarnOfLog(s.Log.With("component", "dead-letters"), s.Path)
+	return err
+}
+
+// Totals returns what there is, by pipeline id.
+func (s *Store) Totals(ctx context.Context) ([]rest.DeadLetterTotals, error) {
+	if err := s.Flush(ctx); err != nil {
+		return nil, err
+	}
+	all := []rest.DeadLetterTotals{}
+	if !exists(s.Path) {
+		return all, nil
+	}
+	err := s.use(ctx, func(db *sql.DB) error {
+		rows, err := db.QueryContext(ctx, `SELECT pipeline_id, count, bytes, dropped FROM totals ORDER BY pipeline_id`)
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		for rows.Next() {
+			var t rest.DeadLetterTotals
+			if err := rows.Scan(&t.PipelineID, &t.Count, &t.Bytes, &t.Dropped); err != nil {
+				return err
+			}
+			all = append(all, t)
+		}
+		return rows.Err()
+	})
+	return all, err
+}
+
+func nanos(t time.Time) int64 { return t.UnixNano() }
+
+func fromNanos(n int64) time.Time { return time.Unix(0, n).UTC() }

@@ -1,8 +1,0 @@
-//go:build !linux
-
-package deadletters
-
-import "time"
-
-// readClocks measures by the monotonic clock.
-func readClocks() (wall time.Time, running time.Duration) { return time.Now(), time.Since(clockStart) }

@@ -1,0 +1,225 @@
+package dryrun
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/plugins/template"
+	"github.com/conduit-agent/conduit/reconcile/watch"
+)
+
+// PipelineFile returns the path of the pipeline file that the test file at path is of.
+func PipelineFile(path string) (string, bool) {
+	if !watch.IsTestFile(filepath.Base(path)) {
+		return "", false
+	}
+	ext := filepath.Ext(path)
+	stem := strings.TrimSuffix(path, ext)
+	return strings.TrimSuffix(stem, filepath.Ext(stem)) + ext, true
+}
+
+// File is a file of tests.
+type File struct {
+	Variables map[string]string `yaml:"variables"` // what references such as ${NAME} stand for
+	Tests     []Test            `yaml:"tests"`
+}
+
+// Test is one test.
+type Test struct {
+	Line     int           `yaml:"-"`
+	Name     string        `yaml:"name"`
+	Pipeline string        `yaml:"pipeline"` // may be left out when the file declares one
+	Start    time.Time     `yaml:"start"`    // the time at the beginning
+	Input    []Input       `yaml:"input"`
+	Advance  time.Duration `yaml:"advance"` // time that passes after the last record
+	Expect   []Expectation `yaml:"expect"`
+}
+
+// Input is a record that a source reads.
+type Input struct {
+	Source string        `yaml:"source"` // may be left out when the pipeline has one
+	After  time.Duration `yaml:"wait"`   // time that passes before it
+	Record Record        `yaml:"record"`
+}
+
+// Expectation is what one destination, or the dead-letter queue, must have got.
+type Expectation struct {
+	Destination string    `yaml:"destination"` // may be left out when the pipeline has one
+	DeadLetters bool      `yaml:"dead-letters"`
+	Equal       *[]Record `yaml:"equal"`    // exactly these records, in order
+	Contains    []Record  `yaml:"contains"` // records that have these fields, in order; others may be between
+	Each        string    `yaml:"each"`     // a condition that every record meets
+	Count       *int      `yaml:"count"`    // number of records
+	Error       string    `yaml:"error"`    // text in the reason of every dead letter
+}
+
+// Record is a record as tests write it: text is raw data, an object structured data.
+type Record struct {
+	Position  string            `yaml:"position"`
+	Operation string            `yaml:"operation"`
+	Metadata  map[string]string `yaml:"metadata"`
+	Key       value             `yaml:"key"`
+	Payload   struct {
+		Before value `yaml:"before"`
+		After  value `yaml:"after"`
+	} `yaml:"payload"`
+}
+
+// value is a value of YAML whose numbers have all the digits that are written.
+type value struct{ of any }
+
+// UnmarshalYAML implements yaml.Unmarshaler.
+func (v *value) UnmarshalYAML(node *yaml.Node) error {
+	if err := node.Decode(&v.of); err != nil {
+		return err
+	}
+	v.of = exact(node, v.of)
+	return nil
+}
+
+// exact returns v, which the node was decoded to, with the numbers that a float64 would change as they are written.
+func exact(node *yaml.Node, v any) any {
+	if node.Kind == yaml.AliasNode {
+		return exact(node.Alias, v)
+	}
+	switch v := v.(type) {
+	case map[string]any:
+		for i := 0; i+1 < len(node.Content); i += 2 {
+			key := node.Content[i].Value
+			if inner, ok := v[key]; ok {
+				v[key] = exact(node.Content[i+1], inner)
+			}
+		}
+	case []any:
+		for i := range min(len(v), len(node.Content)) {
+			v[i] = exact(node.Content[i], v[i])
+		}
+	case float64, uint64:
+		if node.Kind == yaml.ScalarNode && record.IsNumber(node.Value) {
+			if n, ok := record.Number(node.Value).(json.Number); ok {
+				return n
+			}
+		}
+	}
+	return v
+}
+
+// Parse reads a file of tests. Errors name the line.
+func Parse(data []byte) (*File, error) {
+	var f File
+	d := yaml.NewDecoder(bytes.NewReader(data))
+	d.KnownFields(true)
+	if err := d.Decode(&f); err != nil && !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	var nodes struct {
+		Tests []yaml.Node `yaml:"tests"`
+	}
+	if err := yaml.Unmarshal(data, &nodes); err != nil {
+		return nil, err
+	}
+	if len(f.Tests) == 0 {
+		return nil, errors.New("line 1: it has no tests: want a list under tests")
+	}
+	for i := range f.Tests {
+		f.Tests[i].Line = nodes.Tests[i].Line
+		if err := f.Tests[i].check(); err != nil {
+			return nil, fmt.Errorf("line %d: test %q: %w", f.Tests[i].Line, f.Tests[i].Name, err)
+		}
+	}
+	return &f, nil
+}
+
+func (t *Test) check() error {
+	if t.Name == "" {
+		return errors.New("it has no name")
+	}
+	if len(t.Expect) == 0 {
+		return errors.New("it expects nothing: want a list under expect")
+	}
+	for _, in := range t.Input {
+		if _, err := in.Record.record(0); err != nil {
+			return err
+		}
+		if in.After < 0 {
+			return errors.New("wait must not be negative")
+		}
+	}
+	if t.Advance < 0 {
+		return errors.New("advance must not be negative")
+	}
+	for _, e := range t.Expect {
+		if err := e.check(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (e *Expectation) check() error {
+	if e.Equal == nil && len(e.Contains) == 0 && e.Each == "" && e.Count == nil && e.Error == "" {
+		return errors.New("an expectation says nothing: want equal, contains, each, count or error")
+	}
+	if e.DeadLetters && e.Destination != "" || e.Error != "" && !e.DeadLetters {
+		return errors.New("an expectation is of a destination, or of dead-letters, which alone have an error")
+	}
+	if _, err := template.ParseCondition(e.Each); err != nil {
+		return err
+	}
+	records := e.Contains
+	if e.Equal != nil {
+		records = append(records[:len(records):len(records)], *e.Equal...)
+	}
+	for _, r := range records {
+		if _, err := r.record(0); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// record returns the record, with the defaults of one that is read as number n.
+func (t Record) record(n int) (r record.Record, err error) {
+	position, err := record.ParseReadableBytes(t.Position)
+	if err != nil {
+		return r, err
+	}
+	r = record.Record{Position: position, Operation: record.OperationCreate, Metadata: record.NewMetadata(t.Metadata)}
+	if t.Position == "" {
+		r.Position = fmt.Append(nil, n+1)
+	}
+	if t.Operation != "" {
+		if r.Operation, err = record.ParseOperation(t.Operation); err != nil {
+			return r, err
+		}
+	}
+	for d, v := range map[*record.Data]any{&r.Key: t.Key.of, &r.Before: t.Payload.Before.of, &r.After: t.Payload.After.of} {
+		if *d, err = data(v); err != nil {
+			return r, err
+		}
+	}
+	return r, nil
+}
+
+func data(v any) (record.Data, error) {
+	switch v := v.(type) {
+	case nil:
+		return record.Data{}, nil
+	case string:
+		b, err := record.ParseReadableBytes(v)
+		return record.Raw(b), err
+	case map[string]any:
+		m, _ := record.FromYAML(v).(map[string]any)
+		return record.Structured(m), nil
+	}
+	return record.Data{}, fmt.Errorf("key, before and after are text or an object, not %v", v)
+}

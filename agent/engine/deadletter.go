@@ -1,0 +1,139 @@
+package engine
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// DeadLetter is a refused record on its way to the dead-letter store.
+type DeadLetter struct {
+	SourceID    string        // qualified, of the source it came from
+	Record      record.Record // as it was refused; before it was split or held, if it was
+	RefusedBy   string        // qualified id of the processor or destination
+	Destination bool          // RefusedBy is one
+	// Entry is the qualified id of the processor or destination that the record was to get
+	// to next: RefusedBy, or the processor that split it or held it.
+	Entry   string
+	Err     error // without secrets
+	Stopped bool  // it ends the run, and the source delivers it again
+}
+
+// ackerSuffix ends the name of the node that, in Conduit, receives the acknowledgements of a destination.
+const ackerSuffix = "-acker"
+
+// Enveloped returns the record of a dead letter in the format of Conduit, so that readers of its
+// dead-letter queues can read ours.
+func (l *DeadLetter) Enveloped() record.Record {
+	node := l.RefusedBy
+	if l.Destination {
+		node += ackerSuffix
+	}
+	var md record.Metadata
+	md.Set(record.KeyDLQNackError, l.Err.Error())
+	md.Set(record.KeyDLQNackNodeID, node)
+	md.Set(record.KeyCreatedAt, strconv.FormatInt(time.Now().UnixNano(), 10))
+	return record.Record{
+		Position:  record.Position(l.SourceID + "/" + string(l.Record.Position)),
+		Operation: record.OperationCreate,
+		Metadata:  md,
+		After:     record.Structured(l.Record.Encodable().Map()),
+	}
+}
+
+// mostEscaped is how many bytes the JSON form of a record has that Escaped keeps.
+const mostEscaped = 256 << 10
+
+// Escaped returns the record of a dead letter in a form for destinations that refuse that of Enveloped: because of a character, a number
+// or the depth of a value. All of it is text of visible ASCII characters; the record is its JSON form in base64, in the field
+// recordBase64, unless it is large.
+func (l *DeadLetter) Escaped() record.Record {
+	after := map[string]any{"error": visible(l.Err.Error()), "refusedBy": visible(l.RefusedBy), "source": visible(l.SourceID)}
+	body := l.Record.Encodable()
+	if text, err := record.AppendJSON(nil, &body); err == nil && len(text) <= mostEscaped {
+		after["recordBase64"] = base64.StdEncoding.EncodeToString(text)
+	}
+	return l.standIn(after)
+}
+
+// Bare returns a record that says no more of a dead letter than what it is of. A destination that refuses it refuses everything.
+func (l *DeadLetter) Bare() record.Record {
+	return l.standIn(map[string]any{"error": "the destination refuses this dead letter, which the agent keeps", "source": visible(l.SourceID)})
+}
+
+func (l *DeadLetter) standIn(after map[string]any) record.Record {
+	sum := sha256.Sum256(l.Record.Position)
+	var md record.Metadata
+	md.Set(record.KeyDLQNackError, after["error"].(string))
+	md.Set(record.KeyDLQNackNodeID, visible(l.RefusedBy))
+	md.Set(record.KeyCreatedAt, strconv.FormatInt(time.Now().UnixNano(), 10))
+	return record.Record{Position: record.Position(visible(l.SourceID) + "/" + hex.EncodeToString(sum[:])), Operation: record.OperationCreate,
+		Metadata: md, After: record.Structured(after)}
+}
+
+// visible returns the beginning of a text in visible ASCII characters.
+func visible(text string) string {
+	const most = 1 << 10
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r > '~' {
+			return '?'
+		}
+		return r
+	}, text[:min(len(text), most)])
+}
+
+// RefusalWindow is a sliding window over the last size records that counts the refused ones.
+// Once there are more than threshold, it stays exceeded.
+type RefusalWindow struct {
+	declared        *spec.DLQ
+	size, threshold int
+	seen            int64   // records counted
+	refused         []int64 // numbers of the refused ones within the window; at most threshold+1
+	exceeded        bool
+}
+
+// NewRefusalWindow returns the window of a declared dead-letter queue, in which nothing was refused.
+func NewRefusalWindow(declared *spec.DLQ) RefusalWindow {
+	w := RefusalWindow{declared: declared, size: declared.WindowSize, threshold: declared.WindowNackThreshold}
+	if !declared.Tolerant() {
+		w.size = 1 // the first refusal exceeds it, whatever its size
+	}
+	return w
+}
+
+// Err returns the error of a pipeline that more records were refused than the window tolerates. It names the remedies.
+func (w *RefusalWindow) Err() error {
+	const exceeded = "the dead-letter queue's window-nack-threshold is exceeded: "
+	if !w.declared.Tolerant() {
+		return errors.New(exceeded + "it tolerates no refused record; correct the cause, or set window-size: 0 in " +
+			"dead-letter-queue to tolerate any number")
+	}
+	return fmt.Errorf(exceeded+"more than %d of the latest %d records were refused; correct the cause, raise "+
+		"window-nack-threshold, or set window-size: 0 in dead-letter-queue to tolerate any number",
+		w.declared.WindowNackThreshold, w.declared.WindowSize)
+}
+
+// Ack counts n records that were not refused.
+func (w *RefusalWindow) Ack(n int) { w.seen += int64(n) }
+
+// Nack counts a refusal and reports whether it is tolerated.
+func (w *RefusalWindow) Nack() bool {
+	if w.size == 0 || w.exceeded {
+		return !w.exceeded
+	}
+	w.seen++
+	for len(w.refused) > 0 && w.refused[0] <= w.seen-int64(w.size) {
+		w.refused = w.refused[1:]
+	}
+	w.refused = append(w.refused, w.seen)
+	w.exceeded = len(w.refused) > w.threshold
+	return !w.exceeded
+}

@@ -1,0 +1,53 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+)
+
+// conduitTable is the one in which Conduit keeps its state.
+const conduitTable = "conduit_kv_store"
+
+// errConduit reports that something is the state of a Conduit.
+var errConduit = errors.New("it is the state of a Conduit")
+
+// refuseConduitDirectory returns an Err when the directory is one in which Conduit keeps
+// its state: with a SQLite file, or a badger database.
+func refuseConduitDirectory(path string) error {
+	if inner := filepath.Join(path, "conduit.db"); isFile(inner) {
+		return refuseConduit(path, "conduit migrate --from "+inner)
+	}
+	if isFile(filepath.Join(path, "MANIFEST")) || isFile(filepath.Join(path, "KEYREGISTRY")) {
+		return refuseConduit(path, "conduit migrate --from http://localhost:8080 --files DIR, while that Conduit serves its API there")
+	}
+	return nil
+}
+
+// refuseConduitDatabase returns an Err when the SQLite file at path is Conduit's. It
+// changes nothing: the file is opened as one that does not change.
+func refuseConduitDatabase(path string) error {
+	db, err := sql.Open("sqlite3", "file:"+(&url.URL{Path: path}).EscapedPath()+"?mode=ro&immutable=1")
+	if err != nil {
+		return nil //nolint:nilerr // what cannot be opened is no store of Conduit
+	}
+	defer db.Close()
+	var n int
+	if db.QueryRowContext(context.Background(), "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = ?", conduitTable).Scan(&n) != nil || n == 0 {
+		return nil
+	}
+	return refuseConduit(path, "conduit migrate --from "+path)
+}
+
+func refuseConduit(path, command string) error {
+	return fmt.Errorf("%w, which is left as it is: give db.sqlite.path another name than %s, and take the state over with: %s", errConduit, path, command)
+}
+
+func isFile(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular()
+}

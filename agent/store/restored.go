@@ -1,0 +1,91 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// epochGap is how far epochs are moved on in a file that was put in place, beyond those of runs that it
+// does not know of.
+const epochGap = 1 << 20
+
+// fenceRestored raises all epochs: runs that began after the backup was made can save no position any more, and those to come
+// have higher epochs. It records an event for each source, sets the generation of the file, and returns the checkpoints
+// of the sources by id of the connector.
+func fenceRestored(ctx context.Context, writer *sql.DB, generation int32, now time.Time) ([]spec.Checkpoint, error) {
+	sources, err := readCheckpoints(ctx, writer)
+	if err != nil {
+		return nil, err
+	}
+	tx, err := writer.BeginTx(ctx, nil)
+	if err != nil {
+		return nil, err
+	}
+	if err := fence(ctx, tx, sources, generation, now); err != nil {
+		return nil, errors.Join(err, tx.Rollback())
+	}
+	return sources, tx.Commit()
+}
+
+func fence(ctx context.Context, tx *sql.Tx, sources []spec.Checkpoint, generation int32, now time.Time) error {
+	if _, err := tx.ExecContext(ctx, `INSERT INTO runs (pipeline_id, epoch) VALUES ('', 0) ON CONFLICT (pipeline_id) DO NOTHING`); err != nil {
+		return err
+	}
+	if _, err := tx.ExecContext(ctx, `UPDATE runs SET epoch = epoch + ?`, epochGap); err != nil {
+		return err
+	}
+	for i := range sources {
+		c := &sources[i]
+		if _, err := tx.ExecContext(ctx, `INSERT INTO events (at, pipeline_id, file, type, reason, message) VALUES (?, ?, '', 'warning', 'StoreReplaced', ?)`, now.UnixNano(), c.PipelineID,
+			fmt.Sprintf("an earlier file was put in the place of the store: source %s goes on after position %s, and what it delivered since is delivered again", c.ConnectorID, PositionText(c.Position))); err != nil {
+			return err
+		}
+	}
+	_, err := tx.ExecContext(ctx, fmt.Sprintf(`PRAGMA user_version = %d`, generation))
+	return err
+}
+
+// readCheckpoints returns all checkpoints in a store, by id of the connector.
+func readCheckpoints(ctx context.Context, db *sql.DB) (all []spec.Checkpoint, err error) {
+	rows, err := db.QueryContext(ctx, `SELECT connector_id, pipeline_id, position, epoch, sequence FROM positions ORDER BY connector_id`)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var c spec.Checkpoint
+		if err := rows.Scan(&c.ConnectorID, &c.PipelineID, (*[]byte)(&c.Position), &c.Epoch, &c.Sequence); err != nil {
+			return nil, err
+		}
+		all = append(all, c)
+	}
+	return all, rows.Err()
+}
+
+// maxPositionText is how much of a position is shown.
+const maxPositionText = 80
+
+// PositionText returns a position as people can read it.
+func PositionText(p record.Position) string {
+	text := string(p)
+	printable := utf8.ValidString(text)
+	for _, r := range text {
+		printable = printable && unicode.IsPrint(r)
+	}
+	if !printable {
+		text = "base64:" + base64.StdEncoding.EncodeToString(p)
+	}
+	if len(text) > maxPositionText {
+		text = text[:maxPositionText] + "…"
+	}
+	return text
+}

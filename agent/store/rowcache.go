@@ -1,0 +1,128 @@
+package store
+
+import (
+	"maps"
+	"slices"
+	"sort"
+	"strings"
+	"sync"
+
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// Cache holds the rows of a table as last committed. Values are replaced, never modified. Its methods
+// may be called from any goroutine.
+type Cache[T any] struct {
+	Key func(*T) string // of a row; set before use
+
+	mu     sync.Mutex
+	rows   map[string]T
+	sorted []T // rows by key; nil when they are to be sorted again
+	// changed are the keys that were put or dropped last, in that order; the first of
+	// them made revision first+1.
+	changed []string
+	first   int64
+}
+
+// maxChanged is how many changes are remembered at least, and half of how many at most.
+const maxChanged = 1000
+
+// Reset replaces everything by rows.
+func (c *Cache[T]) Reset(rows []T) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.rows = make(map[string]T, len(rows))
+	for i := range rows {
+		c.rows[c.Key(&rows[i])] = rows[i]
+	}
+	c.sorted = nil
+	c.first += int64(len(c.changed)) + 1
+	c.changed = nil
+}
+
+// Put replaces the row with the key of v, or adds one.
+func (c *Cache[T]) Put(v T) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	key := c.Key(&v)
+	c.note(key)
+	if _, known := c.rows[key]; !known {
+		c.sorted = nil
+	} else if i, ok := c.place(key); ok {
+		c.sorted[i] = v
+	}
+	c.rows[key] = v
+}
+
+// Drop removes the row with the key.
+func (c *Cache[T]) Drop(key string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.note(key)
+	delete(c.rows, key)
+	if i, ok := c.place(key); ok {
+		c.sorted = slices.Delete(c.sorted, i, i+1)
+	}
+}
+
+// note takes down that a row changed. c.mu is held.
+func (c *Cache[T]) note(key string) {
+	if len(c.changed) == 2*maxChanged {
+		c.changed = append(make([]string, 0, 2*maxChanged), c.changed[maxChanged:]...)
+		c.first += maxChanged
+	}
+	c.changed = append(c.changed, key)
+}
+
+// place returns where key is in sorted. c.mu is held.
+func (c *Cache[T]) place(key string) (int, bool) {
+	return sort.Find(len(c.sorted), func(i int) int { return strings.Compare(key, c.Key(&c.sorted[i])) })
+}
+
+// Get returns the row with the key, and whether there is one.
+func (c *Cache[T]) Get(key string) (T, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	v, ok := c.rows[key]
+	return v, ok
+}
+
+// All returns every row by key, in a slice of the caller's own.
+func (c *Cache[T]) All() []T {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.list()
+}
+
+// list does the work of All. c.mu is held.
+func (c *Cache[T]) list() []T {
+	if c.sorted == nil {
+		c.sorted = make([]T, 0, len(c.rows))
+		for _, key := range slices.Sorted(maps.Keys(c.rows)) {
+			c.sorted = append(c.sorted, c.rows[key])
+		}
+	}
+	return append([]T{}, c.sorted...)
+}
+
+// Since returns what changed since revision. That is not known of 0, and of a revision
+// that is long ago or from before a reset.
+func (c *Cache[T]) Since(revision int64) spec.Delta[T] {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := c.first + int64(len(c.changed))
+	if revision < c.first || revision > now {
+		return spec.Delta[T]{Revision: now, All: true, Rows: c.list()}
+	}
+	d := spec.Delta[T]{Revision: now}
+	keys := slices.Clone(c.changed[revision-c.first:])
+	slices.Sort(keys)
+	for _, key := range slices.Compact(keys) {
+		if v, ok := c.rows[key]; ok {
+			d.Rows = append(d.Rows, v)
+		} else {
+			d.Gone = append(d.Gone, key)
+		}
+	}
+	return d
+}

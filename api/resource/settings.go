@@ -1,0 +1,64 @@
+package resource
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+
+	"github.com/conduit-agent/conduit/api/jsonhttp"
+	"github.com/conduit-agent/conduit/api/rest"
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// Keep replaces *** in settings by what old has there. at is where the settings are in
+// the request.
+func Keep(settings, old map[string]string, at string) (map[string]string, error) {
+	settings = maps.Clone(settings)
+	for _, name := range slices.Sorted(maps.Keys(settings)) {
+		if settings[name] != rest.Redacted {
+			continue
+		}
+		value, ok := old[name]
+		if !ok {
+			field := jsonhttp.Join(at, name)
+			return nil, jsonhttp.FieldError(spec.CodeInvalid, field, fmt.Sprintf("%s is %s, which keeps a secret, but there is none yet", field, rest.Redacted)).
+				Suggest("write the value or a reference such as ${file:/path}")
+		}
+		settings[name] = value
+	}
+	return settings, nil
+}
+
+// KeepAll does as keep does for all settings of p, old being what it replaces.
+func KeepAll(p, old *spec.Pipeline, field Naming) error {
+	before := map[string]map[string]string{}
+	EachSettings(old.Clone(), func(of, _ string, settings *map[string]string) { before[of] = *settings })
+	var failed error
+	EachSettings(p, func(of, at string, settings *map[string]string) {
+		kept, err := Keep(*settings, before[of], field(at))
+		if err != nil && failed == nil {
+			failed = err
+		}
+		*settings = kept
+	})
+	return failed
+}
+
+// EachSettings calls do for all settings of p, with ids to say what they are of and a
+// JSON pointer to say where they are.
+func EachSettings(p *spec.Pipeline, do func(of, at string, settings *map[string]string)) {
+	for i := range p.Connectors {
+		c, at := &p.Connectors[i], "/connectors/"+strconv.Itoa(i)
+		do("/connectors/"+c.ID, at+"/settings", &c.Settings)
+		eachProcessor("/connectors/"+c.ID, at, c.Processors, do)
+	}
+	eachProcessor("", "", p.Processors, do)
+	do(DLQPath, DLQPath+"/settings", &p.DLQ.Settings)
+}
+
+func eachProcessor(of, at string, all []spec.Processor, do func(of, at string, settings *map[string]string)) {
+	for i := range all {
+		do(of+"/processors/"+all[i].ID, at+"/processors/"+strconv.Itoa(i)+"/settings", &all[i].Settings)
+	}
+}

@@ -1,0 +1,192 @@
+package resource
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"unicode/utf8"
+
+	"github.com/conduit-agent/conduit/api/rest"
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// ErrPluginNotFound is what Plugins.Check returns for the caller to branch on.
+var ErrPluginNotFound = errors.New("plugin not found")
+
+// Store holds the desired state of all pipelines.
+type Store interface {
+	// Declarations returns all desired state, withdrawn pipelines included, by id.
+	Declarations(ctx context.Context) ([]spec.Declaration, error)
+	// Get returns the desired state of one pipeline, withdrawn or not, or an error that is
+	// spec.ErrNotFound.
+	Get(ctx context.Context, id string) (spec.Declaration, error)
+	// ApplyIf performs c in one transaction if every pipeline named in expect is declared in
+	// that version (spec.Declaration.Version), an empty one meaning that it is not declared or
+	// is withdrawn. Otherwise it changes nothing and returns an error that is spec.ErrConflict.
+	ApplyIf(ctx context.Context, c *spec.Changes, expect map[string]string) error
+	// SetOverride makes the pipeline run or stop whatever its declaration says, until the
+	// declaration changes. The declared status ends an override.
+	SetOverride(ctx context.Context, id string, status spec.Status) error
+	// History returns the revisions of a pipeline that are kept, oldest first.
+	History(ctx context.Context, id string) ([]spec.Revision, error)
+	// Purge forgets the history and the events of a deleted pipeline. The error is
+	// spec.ErrNotFound when nothing is known of it, spec.ErrConflict when it is not deleted.
+	Purge(ctx context.Context, id string) error
+	// FileStates returns what is known of the pipeline files, by path.
+	FileStates(ctx context.Context) ([]spec.FileState, error)
+	// Events returns up to limit events with an id above after, oldest first; when after
+	// is negative the newest ones instead, oldest first too.
+	Events(ctx context.Context, after int64, limit int) ([]spec.Event, error)
+}
+
+// States is what is observed of pipelines.
+type States interface {
+	// State returns the state of a pipeline, false when nothing was observed of it.
+	State(id string) (spec.State, bool)
+}
+
+// KnownPlugins is what is known of the plugins of connectors and processors.
+type KnownPlugins interface {
+	// KnownPlugins describes all plugins, by name.
+	Plugins() []rest.Plugin
+	// Check has a new instance of the plugin accept the settings, references in them
+	// resolved, and tears it down. The error is ErrPluginNotFound, contains a
+	// SettingError for every setting that is wrong, or says why the plugin refuses.
+	Check(ctx context.Context, typ spec.ConnectorType, plugin string, settings map[string]string) error
+	// Processors describes all processor plugins, by name.
+	Processors() []rest.ProcessorPlugin
+	// CheckProcessors returns what is wrong with processors: plugins that are not there
+	// (spec.CodeProcessorNotFound), settings and conditions. at is the JSON pointer of the list.
+	CheckProcessors(ctx context.Context, at string, declared []spec.Processor) []spec.Problem
+}
+
+// SettingError says what is wrong with one setting. Check may join several.
+type SettingError struct {
+	Setting string
+	Message string
+}
+
+// Error returns the message with the setting before it.
+func (e *SettingError) Error() string { return "setting " + e.Setting + ": " + e.Message }
+
+// maxID is the longest id of a pipeline, 256 characters, in bytes.
+const maxID = 256 * utf8.UTFMax
+
+// State is desired state as requests read and change it. The exported fields must be set,
+// before first use.
+type State struct {
+	Store
+	States  States
+	Plugins KnownPlugins
+
+	unique sync.Mutex // held to change what no two pipelines may share
+}
+
+// Declared returns the pipelines that are declared, by id.
+func (s *State) Declared(ctx context.Context) ([]spec.Declaration, error) {
+	all, err := s.Declarations(ctx)
+	if err != nil {
+		return nil, err
+	}
+	kept := make([]spec.Declaration, 0, len(all))
+	for _, d := range all {
+		if d.Withdrawn.IsZero() {
+			kept = append(kept, d)
+		}
+	}
+	return kept, nil
+}
+
+// Pipeline returns the declaration of a pipeline.
+func (s *State) Pipeline(ctx context.Context, id string) (*spec.Declaration, error) {
+	d, err := s.Get(ctx, id)
+	switch {
+	case errors.Is(err, spec.ErrNotFound), err == nil && !d.Withdrawn.IsZero():
+		return nil, rest.Errorf(rest.NotFound, rest.ReasonPipelineNotFound, "pipeline %q not found", id).
+			Suggest("GET /v1/pipelines lists the pipelines there are")
+	case err != nil:
+		return nil, err
+	}
+	return &d, nil
+}
+
+// Connector returns the declaration that a connector is part of, and its index there.
+func (s *State) Connector(ctx context.Context, id string) (d *spec.Declaration, at int, err error) {
+	d, err = s.holder(ctx, id, func(d *spec.Declaration) bool {
+		at = ConnectorIn(&d.Pipeline, id)
+		return at >= 0 && d.Withdrawn.IsZero()
+	})
+	if d == nil && err == nil {
+		err = ConnectorNotFound(id).
+			Suggest("GET /v1/connectors lists the connectors there are; an id has the form <pipeline>:<connector>")
+	}
+	return d, at, err
+}
+
+// ConnectorNotFound is the error about a connector that there is not.
+func ConnectorNotFound(id string) *rest.Error {
+	return rest.Errorf(rest.NotFound, rest.ReasonConnectorNotFound, "connector %q not found", id)
+}
+
+// Processor returns the declaration that a processor is part of, and where it is there.
+func (s *State) Processor(ctx context.Context, id string) (d *spec.Declaration, c Chain, at int, err error) {
+	d, err = s.holder(ctx, id, func(d *spec.Declaration) (ok bool) {
+		c, at, ok = ProcessorIn(&d.Pipeline, id)
+		return ok && d.Withdrawn.IsZero()
+	})
+	if d == nil && err == nil {
+		err = ProcessorNotFound(id).Suggest("GET /v1/processors lists the processors there are")
+	}
+	return d, c, at, err
+}
+
+// ProcessorNotFound is the error about a processor that there is not.
+func ProcessorNotFound(id string) *rest.Error {
+	return rest.Errorf(rest.NotFound, rest.ReasonProcessorNotFound, "processor %q not found", id)
+}
+
+// holder returns the pipeline that has what the qualified id says, nil if there is none. Ids
+// may contain colons, so it may be one of several pipelines.
+func (s *State) holder(ctx context.Context, id string, has func(*spec.Declaration) bool) (*spec.Declaration, error) {
+	for i := range min(len(id), maxID) {
+		if id[i] != ':' {
+			continue
+		}
+		d, err := s.Get(ctx, id[:i])
+		switch {
+		case errors.Is(err, spec.ErrNotFound):
+		case err != nil:
+			return nil, err
+		case has(&d):
+			return &d, nil
+		}
+	}
+	return nil, nil
+}
+
+// What to observe of a processor: the records that it is given, and those that it lets go on.
+// InspectIn of a destination are the records that come to its processors.
+const (
+	InspectIn  = "/in"
+	InspectOut = "/out"
+)
+
+// Forgotten reports whether there is no connector with this id, not even in a pipeline that
+// its file withdrew and may bring back.
+//
+// The id of an observed point that is not a connector ends in InspectIn or InspectOut.
+func (s *State) Forgotten(id string) bool {
+	holds := func(d *spec.Declaration) bool { return ConnectorIn(&d.Pipeline, id) >= 0 }
+	for _, side := range []string{InspectIn, InspectOut} {
+		if observed, ok := strings.CutSuffix(id, side); ok {
+			id = observed
+			holds = func(d *spec.Declaration) bool {
+				_, _, ok := ProcessorIn(&d.Pipeline, observed)
+				return ok || ConnectorIn(&d.Pipeline, observed) >= 0
+			}
+		}
+	}
+	d, err := s.holder(context.Background(), id, holds)
+	return d == nil && err == nil
+}

@@ -1,0 +1,71 @@
+package cli
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/conduit-agent/conduit/api/rest"
+	"github.com/conduit-agent/conduit/cmd/conduit/terminal"
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// silence says why no record passes a connector of the pipeline, "" when no reason is known; filtered is whether the
+// inspector has filters. It keeps in idle since when the sources read nothing, so that the next call says the same.
+func silence(s *rest.PipelineStatus, connector string, filtered bool, idle *time.Time) string {
+	state := &s.State
+	switch {
+	case s.Placement != nil && s.Placement.Member != "":
+		return fmt.Sprintf("pipeline %s runs on the member %s of the cluster: inspect it there", s.ID, s.Placement.Member)
+	case s.Withdrawn != nil:
+		return fmt.Sprintf("pipeline %s is declared no more", s.ID)
+	case state.Phase == spec.PhaseStopped && s.Override == spec.StatusStopped:
+		return fmt.Sprintf("pipeline %s is stopped by hand since %s; to start it: conduit pipelines start %s", s.ID, terminal.Moment(state.Since), s.ID)
+	case state.Phase == spec.PhaseStopped && s.Declared == spec.StatusStopped:
+		return fmt.Sprintf("pipeline %s is declared stopped; to start it: conduit pipelines start %s", s.ID, s.ID)
+	case state.Phase == spec.PhaseDegraded:
+		return fmt.Sprintf("pipeline %s is degraded: %s", s.ID, state.Error)
+	case state.Phase == spec.PhaseRecovering:
+		return fmt.Sprintf("pipeline %s failed and is tried again: %s", s.ID, state.Error)
+	case state.Phase != spec.PhaseRunning:
+		return fmt.Sprintf("pipeline %s is %s", s.ID, state.Phase)
+	}
+	return idleness(s, connector, filtered, idle)
+}
+
+// accuracy is how much the times differ that are computed of one second of a series.
+const accuracy = 2 * time.Second
+
+// idleness says why no record passes a connector of a pipeline that runs.
+func idleness(s *rest.PipelineStatus, connector string, filtered bool, idle *time.Time) string {
+	const measured = "pipeline %s runs, and what it moves is not measured yet"
+	if s.Rates == nil {
+		return fmt.Sprintf(measured, s.ID)
+	}
+	stage := s.Rates.Stages[connector]
+	switch {
+	case stage.Waiting != "":
+		return connector + ": " + stage.Waiting
+	case stage.Records > 0 && filtered:
+		return "records pass, and the filters select none of them"
+	case stage.Records > 0:
+		return "" // the mean of seconds, of which the last had none
+	case stage.Slow != "":
+		return stage.Slow
+	}
+	series := s.Rates.Series
+	for i := len(series) - 1; i >= 0; i-- {
+		if series[i] > 0 {
+			since := time.Now().Add(-time.Duration(len(series)-1-i) * time.Second)
+			if since.Sub(*idle).Abs() > accuracy {
+				*idle = since
+			}
+			return fmt.Sprintf("idle: the pipeline runs, and its sources have read nothing since %s", terminal.Moment(*idle))
+		}
+	}
+	for id, other := range s.Rates.Stages {
+		if other.Waiting != "" {
+			return fmt.Sprintf("idle: %s: %s", id, other.Waiting)
+		}
+	}
+	return "idle: the pipeline runs, and its sources have read nothing for minutes"
+}

@@ -1,0 +1,272 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/peterbourgon/ff/v3/ffcli"
+
+	"github.com/conduit-agent/conduit/api/rest"
+	"github.com/conduit-agent/conduit/cmd/conduit/terminal"
+)
+
+// dlqCommand returns 'conduit dlq' and the commands below it.
+func dlqCommand(p *Program) *ffcli.Command {
+	return p.Group(&ffcli.Command{
+		Name:       "dlq",
+		ShortUsage: "conduit dlq COMMAND [flags]",
+		ShortHelp:  "See, edit, replay and drop the records that pipelines refused.",
+		LongHelp: `Whatever the dead-letter queue of a pipeline is, the agent keeps its refused
+records on disk, also the one that stopped it. They ask the running agent.
+
+Examples:
+  conduit dlq ls                          what there is of each pipeline
+  conduit dlq ls orders --error timeout   those with a certain error
+  conduit dlq show orders 17              one with its record`,
+		Subcommands: []*ffcli.Command{dlqListCommand(p), showCommand(p), editCommand(p), replayCommand(p), cancelCommand(p), dropCommand(p)},
+	})
+}
+
+// deadLetterFilter is the flags that select dead letters.
+type deadLetterFilter struct{ rest.DeadLetterFilter }
+
+func (f *deadLetterFilter) flags(fs *flag.FlagSet) {
+	fs.StringVar(&f.Error, "error", "", "only those whose error contains this `TEXT`, in any case")
+	fs.StringVar(&f.Key, "key", "", "only those whose key contains this `TEXT`")
+	fs.StringVar((*string)(&f.Stage), "stage", "", "only those of this `STAGE`: source-processor, pipeline-processor, destination-processor or destination")
+	fs.Func("since", "only those refused since this `TIME`: 2026-01-02T15:04:05Z, or 2h for two hours ago", f.time(&f.Since))
+	fs.Func("until", "only those refused before this `TIME`", f.time(&f.Until))
+}
+
+func (f *deadLetterFilter) time(to *time.Time) func(string) error {
+	return func(text string) (err error) {
+		if ago, err := time.ParseDuration(text); err == nil {
+			*to = time.Now().Add(-ago)
+			return nil
+		}
+		if *to, err = time.Parse(time.RFC3339, text); err != nil {
+			return fmt.Errorf("must be a time such as 2026-01-02T15:04:05Z, or how long ago, such as 2h")
+		}
+		return nil
+	}
+}
+
+// empty reports whether nothing is selected.
+func (f *deadLetterFilter) empty() bool { return f.DeadLetterFilter == rest.DeadLetterFilter{} }
+
+// pageSize is how many dead letters are asked for at once.
+const pageSize = 500
+
+func dlqListCommand(p *Program) *ffcli.Command {
+	var f deadLetterFilter
+	var limit int
+	var before int64
+	return p.Remote("ls", RemoteCommand{
+		Usage: "conduit dlq ls [PIPELINE]",
+		Short: "List dead letters, newest first, or how many there are of each pipeline.",
+		Long: `DROPPED is how many were dropped because of dead-letters.max-count and its like. An agent lists
+those on its own disk and those of its cluster, and says which other members have some on theirs.
+
+Examples:
+  conduit dlq ls
+  conduit dlq ls orders --error timeout --since 2h`,
+		Optional: 1,
+		Flags: func(fs *flag.FlagSet) {
+			f.flags(fs)
+			fs.IntVar(&limit, "limit", 50, "at most this `NUMBER`")
+			fs.Int64Var(&before, "before", 0, "only those before the one with this `ID`")
+		},
+		Exec: func(ctx context.Context, r *Remote, args []string) error {
+			if len(args) == 0 {
+				return listTotals(ctx, r)
+			}
+			return listDeadLetters(ctx, r, args[0], f.DeadLetterFilter, before, max(1, limit))
+		},
+	})
+}
+
+func listTotals(ctx context.Context, r *Remote) error {
+	totals, err := r.DeadLetterTotals(ctx)
+	if err != nil {
+		return err
+	}
+	if len(totals) == 0 && !r.JSON {
+		return r.Say(nil, "no dead letters")
+	}
+	var t terminal.Table
+	t.Add("PIPELINE", "DEAD LETTERS", "BYTES", "DROPPED")
+	for _, one := range totals {
+		t.Add(one.PipelineID, one.Count, one.Bytes, one.Dropped)
+	}
+	return r.Show(totals, &t)
+}
+
+func listDeadLetters(ctx context.Context, r *Remote, pipeline string, f rest.DeadLetterFilter, before int64, limit int) error {
+	all := []rest.DeadLetter{}
+	var elsewhere []rest.MemberDeadLetters
+	var replay *rest.Replay
+	for {
+		page, err := r.DeadLetters(ctx, pipeline, f, before, min(pageSize, limit-len(all)))
+		if err != nil {
+			return err
+		}
+		all, elsewhere, replay = append(all, page.DeadLetters...), page.Elsewhere, page.Replay
+		if before = page.Next; before == 0 || len(all) >= limit {
+			break
+		}
+	}
+	if replay != nil && !r.JSON {
+		defer fmt.Fprintf(r.Stdout, "those of %s are being replayed%s: %d settled, %d refused again\n", pipeline, onMember(replay), replay.Settled, replay.Refused)
+	}
+	if len(elsewhere) > 0 && !r.JSON {
+		defer fmt.Fprintf(r.Stdout, "on other members, to be asked with --api.address: %s\n", rest.DeadLettersText(elsewhere))
+	}
+	if len(all) == 0 && !r.JSON {
+		return r.Say(nil, "no dead letters")
+	}
+	var t terminal.Table
+	t.Add("ID", "AT", "STAGE", "REFUSED BY", "KEY", "TIMES", "ERROR")
+	for i := range all {
+		l := &all[i]
+		t.Add(l.ID, terminal.Moment(l.LastTime), l.Stage, l.RefusedBy, terminal.Dash(excerpt(l.Key)), l.Times, excerpt(l.Error))
+	}
+	if err := r.Show(all, &t); err != nil || r.JSON || before == 0 {
+		return err
+	}
+	_, err := fmt.Fprintf(r.Stdout, "older ones: --before %d\n", before)
+	return err
+}
+
+// shortText is how many characters of a text a table shows.
+const shortText = 80
+
+func excerpt(text string) string {
+	if runes := []rune(text); len(runes) > shortText {
+		return string(runes[:shortText]) + "…"
+	}
+	return text
+}
+
+func showCommand(p *Program) *ffcli.Command {
+	return p.Remote("show", RemoteCommand{
+		Usage: "conduit dlq show PIPELINE ID",
+		Short: "Show a dead letter: where, when and why it was refused, and its record.",
+		Long: `Raw data and the position are text, or "base64:…" when they are bytes that are no text.
+
+Example:
+  conduit dlq show orders 17`,
+		Arguments: 2,
+		Exec: func(ctx context.Context, r *Remote, args []string) error {
+			l, err := r.DeadLetter(ctx, args[0], args[1])
+			if err != nil || r.JSON {
+				return showJSON(r, l, err)
+			}
+			return showDeadLetter(r, &l)
+		},
+	})
+}
+
+func showJSON(r *Remote, v any, err error) error {
+	if err != nil {
+		return err
+	}
+	return r.WriteJSON(v)
+}
+
+func showDeadLetter(r *Remote, l *rest.DeadLetter) error {
+	var t terminal.Table
+	t.Add("id", l.ID)
+	t.Add("pipeline", fmt.Sprintf("%s, generation %d", l.PipelineID, l.Generation))
+	t.Add("refused by", fmt.Sprintf("%s (%s)", l.RefusedBy, l.Stage))
+	t.Add("source", l.SourceID)
+	t.Add("key", terminal.Dash(l.Key))
+	t.Add("times", l.Times)
+	if l.Stopped {
+		t.Add("stopped", "the pipeline; its source delivers the record again when it runs")
+	}
+	if l.Edited {
+		t.Add("edited", "yes")
+	}
+	for i, refusal := range l.Refusals {
+		label := ""
+		if i == 0 {
+			label = "refused"
+		}
+		again := ""
+		if refusal.Replay {
+			again = ", replayed"
+		}
+		t.Add(label, fmt.Sprintf("%s by generation %d%s: %s", terminal.Moment(refusal.Time), refusal.Generation, again, refusal.Error))
+	}
+	if err := t.Write(r.Stdout, r.Paint); err != nil {
+		return err
+	}
+	var text bytes.Buffer
+	if err := json.Indent(&text, l.Record, "", "  "); err != nil {
+		return fmt.Errorf("cannot print the record: %w", err)
+	}
+	_, err := fmt.Fprintf(r.Stdout, "\n%s\n", terminal.Clean(text.String()))
+	return err
+}
+
+func dropCommand(p *Program) *ffcli.Command {
+	var f deadLetterFilter
+	var all bool
+	return p.Remote("drop", RemoteCommand{
+		Usage: "conduit dlq drop PIPELINE [ID...]",
+		Short: "Drop dead letters for good.",
+		Long: `Which ones is said by their ids, by the flags of 'conduit dlq ls', or by --all.
+
+Examples:
+  conduit dlq drop orders 17 18
+  conduit dlq drop orders --error timeout
+  conduit dlq drop orders --all`,
+		Arguments: 1,
+		Optional:  maxSelected,
+		Flags: func(fs *flag.FlagSet) {
+			f.flags(fs)
+			fs.BoolVar(&all, "all", false, "all of the pipeline")
+		},
+		Exec: func(ctx context.Context, r *Remote, args []string) error {
+			ids, err := selection(args[1:], &f, all)
+			if err != nil {
+				return err
+			}
+			n, err := r.DropDeadLetters(ctx, args[0], ids, f.DeadLetterFilter)
+			if err != nil {
+				return err
+			}
+			return r.Say(rest.DeadLettersDropped{Dropped: n}, "dropped %s", terminal.Count(int(n), "dead letter"))
+		},
+	})
+}
+
+// maxSelected is how many dead letters a command names.
+const maxSelected = 1000
+
+// selection returns the ids among the arguments, and refuses what does not say clearly which
+// dead letters are meant.
+func selection(args []string, f *deadLetterFilter, all bool) (ids []int64, err error) {
+	for _, text := range args {
+		id, err := strconv.ParseInt(text, 10, 64)
+		if err != nil {
+			return nil, Invalidf("not the id of a dead letter: %q; 'conduit dlq ls PIPELINE' lists them", text)
+		}
+		ids = append(ids, id)
+	}
+	ways := 0
+	for _, given := range []bool{len(ids) > 0, !f.empty(), all} {
+		if given {
+			ways++
+		}
+	}
+	if ways != 1 {
+		return nil, Invalidf("say which dead letters: give either ids, or flags that select some, or --all")
+	}
+	return ids, nil
+}

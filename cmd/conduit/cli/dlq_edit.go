@@ -1,0 +1,107 @@
+package cli
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+
+	"github.com/peterbourgon/ff/v3/ffcli"
+)
+
+func editCommand(p *Program) *ffcli.Command {
+	var file string
+	return p.Remote("edit", RemoteCommand{
+		Usage: "conduit dlq edit PIPELINE ID",
+		Short: "Change the record of a dead letter, to replay it so.",
+		Long: `The record is opened in the editor that VISUAL or EDITOR names, or read from a file. Raw data and the
+position are text, or "base64:…" when they are bytes that are no text.
+
+Examples:
+  conduit dlq edit orders 17
+  conduit dlq edit orders 17 --file record.json`,
+		Arguments: 2,
+		Flags: func(fs *flag.FlagSet) {
+			fs.StringVar(&file, "file", "", "take the record from this `FILE`, - for the standard input, and start no editor")
+		},
+		Exec: func(ctx context.Context, r *Remote, args []string) error {
+			edited, err := editedRecord(ctx, r, args, file)
+			if err != nil {
+				return err
+			}
+			if edited == nil {
+				return r.Say(struct{}{}, "nothing was changed")
+			}
+			l, err := r.EditDeadLetter(ctx, args[0], args[1], edited)
+			if err != nil {
+				return err
+			}
+			return r.Say(l, "dead letter %d of %s was changed", l.ID, l.PipelineID)
+		},
+	})
+}
+
+// editedRecord returns the record as the file or the editor has it, nil when that changed
+// nothing.
+func editedRecord(ctx context.Context, r *Remote, args []string, file string) (json.RawMessage, error) {
+	var text []byte
+	var err error
+	switch file {
+	case "":
+		l, err := r.DeadLetter(ctx, args[0], args[1])
+		if err != nil {
+			return nil, err
+		}
+		if text, err = edit(ctx, r.Program, l.Record); err != nil || text == nil {
+			return nil, err
+		}
+	case "-":
+		text, err = io.ReadAll(os.Stdin)
+	default:
+		text, err = os.ReadFile(file)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cannot read the record: %w", err)
+	}
+	if !json.Valid(text) {
+		return nil, Invalidf("the record is not JSON")
+	}
+	return text, nil
+}
+
+// edit has a person edit a record, and returns nil when nothing changed.
+func edit(ctx context.Context, p *Program, record json.RawMessage) ([]byte, error) {
+	var before bytes.Buffer
+	if err := json.Indent(&before, record, "", "  "); err != nil {
+		return nil, fmt.Errorf("cannot print the record: %w", err)
+	}
+	before.WriteByte('\n')
+	dir, err := os.MkdirTemp("", "conduit-dlq-")
+	if err != nil {
+		return nil, fmt.Errorf("cannot make a place to edit the record: %w", err)
+	}
+	defer os.RemoveAll(dir)
+	path := filepath.Join(dir, "record.json")
+	if err := os.WriteFile(path, before.Bytes(), 0o600); err != nil {
+		return nil, fmt.Errorf("cannot write the record to edit: %w", err)
+	}
+	editor := cmp.Or(p.Getenv("VISUAL"), p.Getenv("EDITOR"), "vi")
+	c := exec.CommandContext(ctx, "sh", "-c", editor+` "$1"`, "sh", path) // may have arguments
+	c.Stdin = os.Stdin
+	c.Stdout, c.Stderr = p.Streams()
+	if err := c.Run(); err != nil {
+		return nil, errors.Join(Invalidf("the editor %q failed; set VISUAL or EDITOR, or use --file", editor), err)
+	}
+	after, err := os.ReadFile(path)
+	if err != nil || bytes.Equal(after, before.Bytes()) {
+		return nil, err
+	}
+	return after, nil
+}

@@ -1,0 +1,130 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"time"
+
+	"github.com/peterbourgon/ff/v3/ffcli"
+
+	"github.com/conduit-agent/conduit/api/rest"
+	"github.com/conduit-agent/conduit/cmd/conduit/terminal"
+)
+
+func replayCommand(p *Program) *ffcli.Command {
+	var f deadLetterFilter
+	var all, noWait bool
+	return p.Remote("replay", RemoteCommand{
+		Usage: "conduit dlq replay PIPELINE [ID...]",
+		Short: "Send dead letters through the present version of their pipeline again.",
+		Long: `In the order in which they were refused, each enters at the processor, or goes to
+the destination, that refused it. One is gone when its record is settled; one that is
+refused again comes back with both errors. Which ones is said by their ids, by the
+flags of 'conduit dlq ls', or by --all. The pipeline need not run. Ctrl-C ends it once
+what is outstanding is settled, and so does 'conduit dlq cancel'.
+
+Examples:
+  conduit dlq replay orders 17
+  conduit dlq replay orders --error timeout
+  conduit dlq replay orders --all`,
+		Arguments: 1,
+		Optional:  maxSelected,
+		Flags: func(fs *flag.FlagSet) {
+			f.flags(fs)
+			fs.BoolVar(&all, "all", false, "all of the pipeline")
+			fs.BoolVar(&noWait, "no-wait", false, "do not wait for the end")
+		},
+		Exec: func(ctx context.Context, r *Remote, args []string) error {
+			ids, err := selection(args[1:], &f, all)
+			if err != nil {
+				return err
+			}
+			request := rest.ReplayRequest{IDs: ids, All: all}
+			if !f.empty() {
+				request.Filter = &f.DeadLetterFilter
+			}
+			status, err := r.ReplayDeadLetters(ctx, args[0], request)
+			if err == nil && !noWait {
+				status, err = replayed(ctx, r, args[0], status)
+			}
+			if err != nil {
+				return err
+			}
+			return sayReplay(r, &status)
+		},
+	})
+}
+
+func cancelCommand(p *Program) *ffcli.Command {
+	return p.Remote("cancel", RemoteCommand{
+		Usage: "conduit dlq cancel PIPELINE",
+		Short: "End a replay of dead letters once what is outstanding is settled.",
+		Long: `In a cluster any member can be asked, whichever replays them. It does not wait for the end. What is
+not settled stays, and can be replayed again.
+
+Example:
+  conduit dlq cancel orders`,
+		Arguments: 1,
+		Exec: func(ctx context.Context, r *Remote, args []string) error {
+			status, err := r.CancelReplay(ctx, args[0])
+			if err != nil {
+				return err
+			}
+			if !status.Running {
+				return sayReplay(r, &status)
+			}
+			return r.Say(status, "the replay%s ends once what is outstanding is settled; %s", onMember(&status), cmp.Or(status.Message, fmt.Sprintf("%d settled and %d refused again until now", status.Settled, status.Refused)))
+		},
+	})
+}
+
+// onMember says which other member of a cluster replays.
+func onMember(s *rest.Replay) string {
+	if s.Member == "" {
+		return ""
+	}
+	return " on " + s.Member
+}
+
+// replayInterval is how often the progress of a replay is polled.
+const replayInterval = 100 * time.Millisecond
+
+// replayed returns when the replay has ended. A signal ends it.
+func replayed(ctx context.Context, r *Remote, pipeline string, status rest.Replay) (rest.Replay, error) {
+	interrupted, stop := UntilSignal(ctx)
+	defer stop()
+	signal := interrupted.Done()
+	tick := time.NewTicker(replayInterval)
+	defer tick.Stop()
+	for started := status.Started; status.Running && status.Started.Equal(started); {
+		var err error
+		select {
+		case <-signal:
+			signal = nil
+			_, err = r.CancelReplay(ctx, pipeline)
+		case <-tick.C:
+			status, err = r.Replay(ctx, pipeline)
+		}
+		if err != nil {
+			return status, err
+		}
+	}
+	return status, nil
+}
+
+func sayReplay(r *Remote, s *rest.Replay) error {
+	if s.Running {
+		return r.Say(s, "the replay has begun")
+	}
+	err := r.Say(s, "%s, of which %d settled and %d refused again", terminal.Count(int(s.Read), "dead letter")+" replayed", s.Settled, s.Refused)
+	if err == nil && s.Skipped > 0 && !r.JSON {
+		err = r.Say(s, "%d left out: they stopped the pipeline, and their source delivers them again when it runs", s.Skipped)
+	}
+	if err == nil && s.Error != "" {
+		err = errors.New(s.Error)
+	}
+	return err
+}

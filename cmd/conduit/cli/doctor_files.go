@@ -1,0 +1,133 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/conduit-agent/conduit/agent/config"
+	"github.com/conduit-agent/conduit/agent/planner"
+	"github.com/conduit-agent/conduit/agent/reference"
+	"github.com/conduit-agent/conduit/agent/sqlitefile"
+	"github.com/conduit-agent/conduit/cmd/conduit/terminal"
+	"github.com/conduit-agent/conduit/reconcile/watch"
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// pipelines checks the directory of pipeline files, the files, and what they refer to.
+func (e *examination) pipelines(ctx context.Context) {
+	dir := e.config.Pipelines.Path
+	files, err := planner.FilesAt(ctx, dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		e.add("pipeline files", Error, "'conduit init' makes the directory; or set pipelines.path", "there is no directory %s", dir)
+		return
+	case err != nil:
+		e.add("pipeline files", Error, "let the agent's user read it", "%v", err)
+		return
+	}
+	if kind, network := sqlitefile.FileSystem(dir); network {
+		e.add("pipelines directory", Warning, "changes made on other machines are found by polling; a local directory is followed at once", "%s is on %s", dir, kind)
+	} else {
+		e.add("pipelines directory", OK, "", "changes in %s are followed at once (%s)", dir, cmp.Or(kind, "a file system without a name here"))
+	}
+	e.directoriesBelow(dir)
+	before, broken, pipelines := len(e.findings), 0, 0
+	var claims planner.Claims
+	for _, f := range files {
+		f.Path = filepath.Join(dir, f.Path)
+		parsed, ok := e.file(f)
+		if !ok {
+			broken++
+		}
+		pipelines += len(parsed)
+		for i := range parsed {
+			for _, problem := range claims.Add(f.Path, &parsed[i]) {
+				e.add("pipeline files", Error, "", "%s", placed(&problem))
+				broken++
+			}
+			e.references(ctx, f.Path, &parsed[i])
+		}
+	}
+	if !slices.ContainsFunc(e.findings[before:], func(f Finding) bool { return f.Check == "references" }) {
+		e.add("references", OK, "", "all lead to a value")
+	}
+	if broken == 0 {
+		e.add("pipeline files", OK, "", "%s with %s in %s", terminal.Count(len(files), "file"), terminal.Count(pipelines, "pipeline"), dir)
+	}
+}
+
+// file returns the pipelines of a file, and whether the file has no error.
+func (e *examination) file(f watch.File) ([]spec.Parsed, bool) {
+	if f.Err != nil {
+		e.add("pipeline files", Error, "", "%s:1:1: %v", f.Path, f.Err)
+		return nil, false
+	}
+	parsed := spec.Parser{Env: os.LookupEnv, AllowEnv: config.CheckVariable}.File(f.Path, f.Data)
+	var lines []string
+	for _, p := range parsed.Problems {
+		lines = append(lines, placed(&p))
+	}
+	switch {
+	case HasErrors(parsed.Problems):
+		e.add("pipeline files", Error, "'conduit pipelines validate' shows all of it; what ran before goes on", "%s", strings.Join(lines, "; "))
+		return parsed.Pipelines, false
+	case len(lines) > 0:
+		e.add("pipeline files", Warning, "", "%s", strings.Join(lines, "; "))
+	}
+	return parsed.Pipelines, true
+}
+
+// placed is a problem with its place.
+func placed(p *spec.Problem) string {
+	return fmt.Sprintf("%s:%d:%d: %s", p.File, max(p.Line, 1), max(p.Column, 1), p.Message)
+}
+
+// directoriesBelow warns of pipeline files where the agent does not look for them.
+func (e *examination) directoriesBelow(dir string) {
+	below, _ := filepath.Glob(filepath.Join(dir, "[^.]*", "*"))
+	var unread []string
+	for _, path := range below {
+		if watch.IsPipelineFile(filepath.Base(path)) {
+			rel, _ := filepath.Rel(dir, path)
+			unread = append(unread, rel)
+		}
+	}
+	if len(unread) > 0 {
+		e.add("pipeline files", Warning, "move what is to run into the directory itself", "directories below %s are not read: %s", dir, strings.Join(unread, ", "))
+	}
+}
+
+// references checks what the settings of a pipeline in the file at path refer to, and then the plugins
+// that it names.
+func (e *examination) references(ctx context.Context, path string, p *spec.Parsed) {
+	_, problems := (&reference.Resolver{}).Resolve(ctx, &spec.Declaration{Pipeline: p.Pipeline})
+	for _, problem := range problems {
+		problem = p.Locate(problem, path)
+		e.add("references", Warning, "set it for the agent: for a service in its unit, see systemctl edit conduit", "%s", placed(&problem))
+	}
+	if p.Pipeline.Status == spec.StatusStopped {
+		return
+	}
+	for _, problem := range e.catalog.Check(ctx, &p.Pipeline) {
+		if problem.Severity == spec.SeverityError {
+			problem = p.Locate(problem, path)
+			e.add("plugins", Error, "'conduit plugins describe PLUGIN' says what settings it has", "%s", placed(&problem))
+		}
+	}
+}
+
+// plugins checks the directory of executables.
+func (e *examination) plugins(ctx context.Context) {
+	installed, problems := e.catalog.Plugins(ctx)
+	for _, p := range problems {
+		e.add("plugins", Warning, "replace or remove the file", "%s: %s", p.Path, p.Reason)
+	}
+	e.add("plugins", OK, "", "%s can be used", terminal.Count(len(installed), "plugin"))
+}

@@ -1,0 +1,165 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+
+	"github.com/conduit-agent/conduit/agent/host"
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// agent checks the agent that runs, or that one could.
+func (e *examination) agent(ctx context.Context) {
+	r, err := e.Dial(e.config, e.at.Address)
+	if err != nil {
+		e.add("agent", Error, "", "%v", err)
+		return
+	}
+	info, err := r.Info(ctx)
+	var unreachable *url.Error
+	switch {
+	case errors.As(err, &unreachable):
+		e.port()
+		return
+	case err != nil:
+		e.add("agent", Error, "", "%v", r.Explain(err))
+		return
+	}
+	if info.Version == e.Version {
+		e.add("agent", OK, "", "version %s answers at %s", info.Version, r.URL)
+	} else {
+		e.add("agent", Warning, "restart the agent to have it run the version that is installed", "version %s runs, and this is %s", info.Version, e.Version)
+	}
+	if a, err := r.Client.Agent(ctx); err == nil && OnThisMachine(&a) {
+		e.pid = a.PID
+	}
+	if follows := r.Follows(ctx); Elsewhere(follows, e.config.Pipelines.Path) {
+		e.add("agent", Warning, "run doctor where that agent was started, or name its settings with --config.path", "the agent follows %s, and the files checked here are in %s", follows, e.config.Pipelines.Path)
+	}
+	statuses, err := r.Statuses(ctx)
+	if err != nil {
+		e.add("pipelines", Unknown, "", "%v", r.Explain(err))
+		return
+	}
+	failed := 0
+	for _, s := range statuses {
+		if s.State.Phase == spec.PhaseDegraded || s.State.Phase == spec.PhaseRecovering || s.State.Stale() ||
+			s.State.Stall != nil {
+			failed++
+			e.add("pipelines", Error, "'conduit pipelines describe "+s.ID+"' says more", "%s is %s: %s", s.ID,
+				doing(&s.State), reason(&s.State))
+		}
+	}
+	if failed == 0 {
+		e.add("pipelines", OK, "", "none of %d fails", len(statuses))
+	}
+}
+
+// doing is the phase of a pipeline, unless it runs and delivers nothing.
+func doing(s *spec.State) string {
+	if s.Stall != nil && s.Phase == spec.PhaseRunning {
+		return s.Stall.State()
+	}
+	return string(s.Phase)
+}
+
+// reason returns why a pipeline fails.
+func reason(s *spec.State) string {
+	switch {
+	case s.Error != "":
+		return s.Error
+	case s.Stall != nil:
+		return s.Stall.Message
+	}
+	return s.LastAttempt.Error
+}
+
+// port checks that an agent could serve its API.
+func (e *examination) port() {
+	e.add("pipelines", Unknown, "", "no agent runs")
+	address := e.config.API.HTTP.Address
+	l, err := net.Listen("tcp", address)
+	if err == nil {
+		l.Close()
+		e.add("agent", OK, "", "none runs; %s is free", address)
+		return
+	}
+	_, port, _ := net.SplitHostPort(address)
+	number, _ := strconv.Atoi(port)
+	who := host.PortOwner(number)
+	if who != "" { // which nobody but root knows of the process of another user
+		who = ", by " + who
+	}
+	e.add("agent", Error, "set another api.http.address", "none answers, and %v%s", err, who)
+}
+
+// mostExposed is the exposure that systemd-analyze may find of the unit as it is shipped.
+const mostExposed = 1.5
+
+// unit checks the service, where systemd runs and knows it.
+func (e *examination) unit(ctx context.Context) {
+	if _, err := os.Stat("/run/systemd/system"); err != nil {
+		e.add("unit", OK, "", "systemd does not run here")
+		e.add("sandbox", OK, "", "systemd does not run here")
+		return
+	}
+	out, err := exec.CommandContext(ctx, "systemctl", "show", "--property=LoadState,ActiveState,NRestarts,StatusText", "conduit.service").Output()
+	if err != nil {
+		e.add("unit", Unknown, "", "cannot ask systemd: %v", err)
+		return
+	}
+	shown := map[string]string{}
+	for line := range strings.Lines(string(out)) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), "=")
+		shown[name] = value
+	}
+	switch version := systemdVersion(ctx); {
+	case shown["LoadState"] != "loaded":
+		e.add("unit", OK, "", "conduit is not installed as a service")
+		e.add("sandbox", OK, "", "conduit is not installed as a service")
+		return
+	case version > 0 && version < leastSystemd:
+		e.add("unit", Warning, "'systemd-analyze verify conduit.service' names the lines that it ignores", "the unit is for systemd %d, and this is %d", leastSystemd, version)
+	case shown["ActiveState"] != "active":
+		e.add("unit", Error, "'journalctl -u conduit' says why", "the service is %s", shown["ActiveState"])
+	case shown["NRestarts"] != "0":
+		e.add("unit", Warning, "'journalctl -u conduit' says why", "the service was started again %s times", shown["NRestarts"])
+	default:
+		e.add("unit", OK, "", "active: %s", shown["StatusText"])
+	}
+	e.exposure(ctx)
+}
+
+// leastSystemd is the version of systemd that the unit is written for.
+const leastSystemd = 252
+
+// systemdVersion returns the version of systemd, 0 if it is not known.
+func systemdVersion(ctx context.Context) (version int) {
+	out, err := exec.CommandContext(ctx, "systemctl", "--version").Output()
+	if err == nil {
+		_, _ = fmt.Sscanf(string(out), "systemd %d", &version) // 0 is for what is not understood
+	}
+	return version
+}
+
+// exposure checks that the sandbox of the service is as it was shipped.
+func (e *examination) exposure(ctx context.Context) {
+	out, err := exec.CommandContext(ctx, "systemd-analyze", "security", "--no-pager", "conduit.service").Output()
+	_, rest, found := strings.Cut(string(out), "Overall exposure level for conduit.service: ")
+	score, serr := strconv.ParseFloat(strings.Fields(rest + " -")[0], 64)
+	switch {
+	case err != nil || !found || serr != nil:
+		e.add("sandbox", Unknown, "", "systemd-analyze does not say how exposed the service is")
+	case score > mostExposed:
+		e.add("sandbox", Warning, "'systemd-analyze security conduit' shows what a drop-in opened", "exposure %.1f of 10", score)
+	default:
+		e.add("sandbox", OK, "", "exposure %.1f of 10", score)
+	}
+}

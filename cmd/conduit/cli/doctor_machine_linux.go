@@ -1,0 +1,119 @@
+package cli
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/conduit-agent/conduit/agent/host"
+	"github.com/conduit-agent/conduit/cmd/conduit/terminal"
+	"github.com/conduit-agent/conduit/plugins/sandbox"
+)
+
+// leastWatches is how many inotify watches, and instances, an agent with hundreds of files needs.
+var leastWatches = map[string]int{"max_user_watches": 4096, "max_user_instances": 32}
+
+// machine checks limits of the kernel and of the control group, as they are for the agent that runs or else for
+// this process.
+func (e *examination) machine() {
+	for _, name := range []string{"max_user_watches", "max_user_instances"} {
+		text, err := os.ReadFile("/proc/sys/fs/inotify/" + name)
+		n, perr := strconv.Atoi(strings.TrimSpace(string(text)))
+		switch {
+		case err != nil || perr != nil:
+			e.add("inotify", Unknown, "", "the limit %s is not known", name)
+		case n < leastWatches[name]:
+			e.add("inotify", Warning, fmt.Sprintf("sysctl fs.inotify.%s=%d: beyond it changes of files are found by polling", name, 2*leastWatches[name]), "%s is %d", name, n)
+		default:
+			e.add("inotify", OK, "", "%s is %d", name, n)
+		}
+	}
+	e.openFiles()
+	e.memory()
+	e.cpu()
+	e.kernel()
+}
+
+const leastOpenFiles = 4096
+
+func (e *examination) openFiles() {
+	var files unix.Rlimit
+	if err := unix.Prlimit(e.pid, unix.RLIMIT_NOFILE, nil, &files); err != nil {
+		e.add("open files", Unknown, "", "cannot read the limit of process %d: %v", e.pid, err)
+		return
+	}
+	level := OK
+	if files.Max < leastOpenFiles {
+		level = Warning
+	}
+	e.add("open files", level, "raise it, for a service by LimitNOFILE=", "at most %d", files.Max)
+}
+
+func (e *examination) memory() {
+	limit := host.MemoryLimit(e.pid)
+	switch {
+	case limit == 0:
+		e.add("memory", OK, "", "the control group has no limit")
+	case limit < 32<<20:
+		e.add("memory", Warning, "ten pipelines need about 32 MiB, and the executable some to be read into", "the control group allows %d MiB", limit>>20)
+	default:
+		e.add("memory", OK, "", "the control group allows %d MiB", limit>>20)
+	}
+}
+
+// leastCPU is the part of a CPU with which ten pipelines at a record a second were tried.
+const leastCPU = 0.01
+
+func (e *examination) cpu() {
+	limit := host.CPULimit(e.pid)
+	switch {
+	case limit == 0:
+		e.add("cpu", OK, "", "the control group has no limit; %s", terminal.Count(runtime.NumCPU(), "CPU"))
+	case limit < leastCPU:
+		e.add("cpu", Warning, "raise it, for a service by CPUQuota=: what hangs and what is slow cannot be distinguished", "the control group allows %.2g %% of a CPU", 100*limit)
+	default:
+		e.add("cpu", OK, "", "the control group allows %.3g %% of a CPU", 100*limit)
+	}
+}
+
+// kernel checks that the kernel can confine connectors if they are to be.
+func (e *examination) kernel() {
+	var name unix.Utsname
+	_ = unix.Uname(&name) // fails for a bad address only
+	release := unix.ByteSliceToString(name.Release[:])
+	switch {
+	case e.config.Connectors.Sandbox == "off":
+		e.add("kernel", OK, "", "Linux %s", release)
+	case sandbox.Version() == 0:
+		e.add("kernel", Error, "start it with lsm=landlock among others, or set connectors.sandbox: off", "Linux %s has no Landlock, with which connectors are to be confined", release)
+	default:
+		e.add("kernel", OK, "", "Linux %s, which can confine connectors", release)
+	}
+}
+
+// clockSynchronized reports whether something keeps the clock right.
+func clockSynchronized() (synchronized, known bool) {
+	var t unix.Timex
+	if _, err := unix.Adjtimex(&t); err != nil {
+		return false, false
+	}
+	return t.Status&unix.STA_UNSYNC == 0, true
+}
+
+// freeSpace returns how many bytes and how many inodes are free at dir, and -1 for inodes where there is
+// no such limit.
+func freeSpace(dir string) (bytes, inodes int64, err error) {
+	var st unix.Statfs_t
+	if err := unix.Statfs(dir, &st); err != nil {
+		return 0, 0, fmt.Errorf("cannot inspect the disk of %s: %w", dir, err)
+	}
+	inodes = int64(st.Ffree)
+	if st.Files == 0 { // btrfs, and others that make them as they are needed
+		inodes = -1
+	}
+	return int64(st.Bavail) * int64(st.Bsize), inodes, nil
+}

@@ -1,0 +1,68 @@
+package cli
+
+import (
+	"encoding/json"
+	"net"
+	"net/url"
+	"os"
+	"os/exec"
+	"strings"
+
+	"github.com/conduit-agent/conduit/agent/notification"
+)
+
+// notifications checks where notifications are to go, and sends none.
+func (e *examination) notifications() {
+	c := e.config.Notify
+	if c.Webhook.URL == "" && c.Command.Run == "" {
+		e.add("notifications", OK, "", "none are to be sent")
+		return
+	}
+	before := len(e.findings)
+	if _, err := notification.ParseKinds(c.Kinds); err != nil {
+		e.add("notifications", Error, "correct notify.kinds", "%v", err)
+	}
+	if c.Webhook.URL != "" {
+		e.webhook()
+	}
+	if c.Command.Run != "" {
+		e.notifyCommand()
+	}
+	if len(e.findings) == before {
+		e.add("notifications", OK, "", "in order; 'conduit notify test' sends one")
+	}
+}
+
+func (e *examination) webhook() {
+	c := e.config.Notify.Webhook
+	if _, err := notification.NewWebhook(c.URL, nil, ""); err != nil {
+		e.add("notifications", Error, "correct notify.webhook.url", "%v", err)
+		return
+	}
+	if u, err := url.Parse(c.URL); err == nil && u.Scheme == "http" && u.Hostname() != "localhost" && !net.ParseIP(u.Hostname()).IsLoopback() {
+		e.add("notifications", Warning, "use https: anyone on the way can read what is sent", "notify.webhook.url is not encrypted")
+	}
+	switch info, err := os.Stat(c.SecretFile); {
+	case c.SecretFile == "":
+		e.add("notifications", Warning, "'openssl rand -base64 32' makes a secret for the file that notify.webhook.secret-file names", "the receiver cannot know who sends: notifications are not signed")
+	case !strings.ContainsRune(c.SecretFile, os.PathSeparator):
+		e.add("notifications", Unknown, "", "%s may be a credential of systemd, which only the service sees", c.SecretFile)
+	case err != nil:
+		e.add("notifications", Error, "let the agent's user read it", "%v", err)
+	case info.Mode().Perm()&0o007 != 0:
+		e.add("notifications", Warning, "chmod o= "+c.SecretFile, "every user of this machine can read %s", c.SecretFile)
+	}
+}
+
+func (e *examination) notifyCommand() {
+	c := e.config.Notify.Command
+	if _, err := notification.NewCommand(c.Run, nil, c.Timeout); err != nil {
+		e.add("notifications", Error, "correct notify.command.run", "%v", err)
+		return
+	}
+	var args []string
+	_ = json.Unmarshal([]byte(c.Run), &args) // it is a list, see above
+	if _, err := exec.LookPath(args[0]); err != nil {
+		e.add("notifications", Error, "install it, or correct notify.command.run", "%v", err)
+	}
+}

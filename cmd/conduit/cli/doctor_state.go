@@ -1,0 +1,162 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/conduit-agent/conduit/agent/maintenance"
+	"github.com/conduit-agent/conduit/agent/sqlitefile"
+)
+
+// state checks the store and the disk under it.
+func (e *examination) state(ctx context.Context) {
+	path := e.config.DB.SQLite.Path
+	switch info, err := os.Stat(path); {
+	case errors.Is(err, fs.ErrNotExist):
+		e.add("store", OK, "", "%s is made by the first run", path)
+	case err != nil:
+		e.add("store", Error, "let the agent's user read it", "%v", err)
+	case info.Mode().Perm()&0o077 != 0:
+		e.add("store", Warning, "chmod 600 "+path+": it holds settings and positions", "others can open %s (mode %o)", path, info.Mode().Perm())
+		e.whole(ctx, path)
+	default:
+		e.whole(ctx, path)
+	}
+	e.fileSystem(path)
+	e.disk(filepath.Dir(path))
+	e.syncing(filepath.Dir(path))
+}
+
+// permissions checks that no other user reads what lets in, or keeps what is sent secret.
+func (e *examination) permissions() {
+	before := len(e.findings)
+	api := e.config.API
+	for _, file := range []string{api.Auth.AdminTokenFile, api.Auth.ReadTokenFile, api.TLS.KeyFile} {
+		switch info, err := os.Stat(file); {
+		case file == "":
+		case errors.Is(err, fs.ErrPermission): // of another user, who may be the agent's
+			e.add("permissions", Unknown, "", "%v", err)
+		case err != nil:
+			e.add("permissions", Error, "correct the setting, or make the file", "%v", err)
+		case info.Mode().Perm()&0o077 != 0:
+			e.add("permissions", Warning, "chmod 600 "+file, "others can read %s (mode %o)", file, info.Mode().Perm())
+		}
+	}
+	if len(e.findings) == before {
+		e.add("permissions", OK, "", "tokens and keys are for the agent alone")
+	}
+}
+
+func (e *examination) whole(ctx context.Context, path string) {
+	const advice = "'conduit store repair' saves what can be read; or restore a backup"
+	all, err := maintenance.Check(ctx, path)
+	if err != nil {
+		e.add("store", Error, advice, "%v", err)
+		return
+	}
+	for _, one := range all {
+		if len(one.Found) > 0 {
+			e.add("store", Error, advice, "%s: %s", one.Path, strings.Join(one.Found, "; "))
+			continue
+		}
+		e.add("store", OK, "", "%s: %d bytes, whole", one.Path, one.Bytes)
+	}
+}
+
+// The room that a disk should have: below the first it is an error, below the second a warning.
+const (
+	noRoom       = 16 << 20
+	littleRoom   = 256 << 20
+	noInodes     = 16
+	littleInodes = 1024
+)
+
+func (e *examination) disk(dir string) {
+	free, inodes, err := freeSpace(dir)
+	if err != nil {
+		e.add("disk", Unknown, "", "%v", err)
+		return
+	}
+	const advice = "make room: when the disk is full pipelines wait, and nothing is lost"
+	e.add("disk", roomLevel(free, noRoom, littleRoom), advice, "%d MiB free at %s", free>>20, dir)
+	if inodes < 0 {
+		e.add("inodes", OK, "", "the file system at %s has no limit of files", dir)
+		return
+	}
+	e.add("inodes", roomLevel(inodes, noInodes, littleInodes), "remove files: without inodes no file can be made, as if the disk were full", "%d free at %s", inodes, dir)
+}
+
+func roomLevel(free, none, little int64) Level {
+	switch {
+	case free < none:
+		return Error
+	case free < little:
+		return Warning
+	}
+	return OK
+}
+
+// fileSystem checks that the store is where locks and fsync can be relied on.
+func (e *examination) fileSystem(path string) {
+	dir := filepath.Dir(path)
+	kind, _ := sqlitefile.FileSystem(dir)
+	switch err := sqlitefile.RefuseNetwork(path); {
+	case err != nil && !e.config.DB.SQLite.NetworkFileSystem:
+		e.add("file system", Error, "set db.sqlite.path to a local disk", "%v", err)
+	case err != nil:
+		e.add("file system", Warning, "set db.sqlite.path to a local disk", "%s is on %s: locks and fsync are only as good as its server", dir, kind)
+	case kind == "tmpfs" || kind == "ramfs":
+		e.add("file system", Warning, "set db.sqlite.path to a disk", "%s is in memory (%s): positions do not survive a restart of the machine", dir, kind)
+	default:
+		e.add("file system", OK, "", "%s is local (%s)", dir, cmp.Or(kind, "it has no name here"))
+	}
+}
+
+// slowSync is how long an fsync may take before it bounds what pipelines can do.
+const slowSync = 100 * time.Millisecond
+
+// syncing measures what bounds every checkpoint: writing some KiB and an fsync.
+func (e *examination) syncing(dir string) {
+	times, err := syncTimes(dir, 9)
+	if err != nil {
+		e.add("fsync", Unknown, "", "%v", err)
+		return
+	}
+	slices.Sort(times)
+	median, longest := times[len(times)/2], times[len(times)-1]
+	level := OK
+	if median > slowSync {
+		level = Warning
+	}
+	e.add("fsync", level, "a slow disk makes acknowledgements late; db.commit-interval gathers more of them in one",
+		"%s, at most %s", median.Round(10*time.Microsecond), longest.Round(10*time.Microsecond))
+}
+
+// syncTimes returns how long it took n times to write a block of a file in dir, and sync it.
+func syncTimes(dir string, n int) (times []time.Duration, err error) {
+	f, err := os.CreateTemp(dir, ".conduit-doctor-")
+	if err != nil {
+		return nil, fmt.Errorf("cannot measure fsync: %w", err)
+	}
+	defer os.Remove(f.Name())
+	defer f.Close()
+	for range n {
+		began := time.Now()
+		if _, err := f.Write(make([]byte, 4096)); err != nil {
+			return nil, fmt.Errorf("cannot measure fsync: %w", err)
+		}
+		if err := f.Sync(); err != nil {
+			return nil, fmt.Errorf("cannot measure fsync: %w", err)
+		}
+		times = append(times, time.Since(began))
+	}
+	return times, nil
+}

@@ -1,0 +1,104 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"flag"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/peterbourgon/ff/v3/ffcli"
+
+	"github.com/conduit-agent/conduit/api/rest"
+	"github.com/conduit-agent/conduit/cmd/conduit/terminal"
+)
+
+func logsCommand(p *Program) *ffcli.Command {
+	var follow bool
+	var most int
+	return p.Remote("logs", RemoteCommand{
+		Usage: "conduit logs ID",
+		Short: "Show what the running agent logged of a pipeline.",
+		Long: `Prints the last lines about the pipeline and its connectors, the latest last. The agent keeps 200
+of each in memory; all are where its log goes. With --json each is an object on a line of its own.
+
+Examples:
+  conduit logs -f orders
+  conduit logs orders -n 500 --json`,
+		Arguments: 1,
+		Flags: func(fs *flag.FlagSet) {
+			fs.BoolVar(&follow, "f", false, "go on with lines as they come")
+			fs.IntVar(&most, "n", 50, "how many of those there are to show at most")
+		},
+		Exec: func(ctx context.Context, r *Remote, args []string) error {
+			if most < 0 {
+				return Invalidf("-n must not be negative")
+			}
+			return showLogs(ctx, r, args[0], most, follow)
+		},
+	})
+}
+
+// logsPage is the most lines of an answer.
+const logsPage = 1000
+
+func showLogs(ctx context.Context, r *Remote, id string, most int, follow bool) error {
+	ctx, stop := UntilSignal(ctx)
+	defer stop()
+	after := int64(0)
+	lines, err := r.Logs(ctx, id, after, logsPage, false)
+	if n := len(lines); n > 0 {
+		after = lines[n-1].ID
+		lines = lines[max(0, n-most):]
+	}
+	for {
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		for i := range lines {
+			after = lines[i].ID
+			if err := showLine(r, &lines[i]); err != nil {
+				return err
+			}
+		}
+		if !follow {
+			return nil
+		}
+		lines, err = r.Logs(ctx, id, after, logsPage, true)
+	}
+}
+
+var levelColors = map[string]string{"warn": terminal.Yellow, "error": terminal.Red}
+
+// knownFields are the fields that say nothing beyond the pipeline that was asked for, and the record, which comes before
+// all others.
+var knownFields = []string{"pipeline_id", "component", "record"}
+
+// fieldColors are those of fields that are not dim.
+var fieldColors = map[string]string{"err": terminal.Red}
+
+func showLine(r *Remote, line *rest.LogLine) error {
+	if r.JSON {
+		return r.WriteLine(line)
+	}
+	if line.Dropped > 0 {
+		fmt.Fprintf(r.Stderr, "conduit: %s left out\n", terminal.Count(line.Dropped, "line"))
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s  %s  %s", terminal.Moment(line.At), r.Paint(fmt.Sprintf("%-5s", line.Level), levelColors[line.Level]), terminal.OneLine(line.Message))
+	if record, ok := line.Fields["record"]; ok {
+		fmt.Fprintf(&b, "  %s%s", r.Paint("record=", terminal.Dim), terminal.OneLine(record))
+	}
+	for _, key := range slices.Sorted(maps.Keys(line.Fields)) {
+		if !slices.Contains(knownFields, key) {
+			b.WriteString("  " + r.Paint(terminal.OneError(key+"="+line.Fields[key]), cmp.Or(fieldColors[key], terminal.Dim)))
+		}
+	}
+	_, err := fmt.Fprintln(r.Stdout, b.String())
+	return err
+}

@@ -1,0 +1,71 @@
+package cli
+
+import (
+	"context"
+	"flag"
+
+	"github.com/peterbourgon/ff/v3/ffcli"
+
+	"github.com/conduit-agent/conduit/api/client"
+)
+
+func startCommand(p *Program) *ffcli.Command {
+	return act(p, "start", "started", "Start a pipeline.",
+		`Returns when the pipeline runs, or with the reason why it does not. A pipeline of a file
+that declares it stopped runs until the file changes.`, (*client.Client).StartPipeline)
+}
+
+func stopCommand(p *Program) *ffcli.Command {
+	return act(p, "stop", "stopped", "Stop a pipeline.",
+		`Returns when outstanding records are settled and all connectors are closed. A pipeline of a
+file that declares it running is stopped until the file changes. With --force it does not wait for
+the outstanding records: they are delivered again when the pipeline starts.`, (*client.Client).StopPipeline)
+}
+
+func restartCommand(p *Program) *ffcli.Command {
+	return act(p, "restart", "restarted", "Stop a pipeline and start it again.",
+		`Returns when it runs again. It resumes from its saved position, and uses what is now
+installed of its plugins. A pipeline that waits for a retry is tried at once.`, (*client.Client).RestartPipeline)
+}
+
+// act makes a command that does something to a pipeline.
+func act(p *Program, name, done, short, long string, do func(*client.Client, context.Context, string, ...client.Option) error) *ffcli.Command {
+	var noWait, force bool
+	var selected LabelSelector
+	return p.Remote(name, RemoteCommand{
+		Usage:    "conduit pipelines " + name + " ID|-l LABELS",
+		Short:    short,
+		Long:     long + "\n\nExamples:\n  conduit pipelines " + name + " orders\n  conduit pipelines " + name + " -l team=shop",
+		Optional: 1,
+		Flags: func(fs *flag.FlagSet) {
+			selectFlag(fs, &selected)
+			fs.BoolVar(&noWait, "no-wait", false, "return when the agent has noted it")
+			if name == "stop" {
+				fs.BoolVar(&force, "force", false, "cut off what does not come to rest")
+			}
+		},
+		Exec: func(ctx context.Context, r *Remote, args []string) error {
+			var options []client.Option
+			said := "is " + done
+			if noWait {
+				options, said = append(options, client.NoWait()), "is to be "+done
+			}
+			if force {
+				options = append(options, client.Force())
+			}
+			return each(ctx, r, args, selected, func(id string) error {
+				if err := do(r.Client, ctx, id, options...); err != nil {
+					return err
+				}
+				if !r.JSON {
+					return r.Say(nil, "%s %s", id, said)
+				}
+				status, err := r.Status(ctx, id)
+				if err != nil {
+					return err
+				}
+				return r.WriteJSON(status)
+			})
+		},
+	})
+}

@@ -1,0 +1,88 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+
+	"github.com/peterbourgon/ff/v3/ffcli"
+
+	"github.com/conduit-agent/conduit/agent/config"
+	"github.com/conduit-agent/conduit/reconcile/watch"
+)
+
+// checkReport is the result of a command that checks files.
+type checkReport interface {
+	print(p *Program) // for people
+	failed() bool
+}
+
+// checkCommand completes a command that checks the files and directories given, or those of the setting
+// pipelines.path, and has the flag --json. When the report has failed, so has the command.
+func checkCommand(p *Program, c ffcli.Command, check func(ctx context.Context, c config.Config, paths []string) (checkReport, error)) *ffcli.Command {
+	flags := NewFlags(c.Name)
+	at := SettingFlags(flags, "pipelines.path", "connectors.path", "processors.path")
+	asJSON := flags.Bool("json", false, "print JSON")
+	c.FlagSet = flags
+	c.ShortUsage = "conduit pipelines " + c.Name + " [PATH...] [flags]"
+	c.Exec = func(ctx context.Context, args []string) error {
+		paths, err := Positional(flags, args, len(args))
+		if err != nil {
+			return err
+		}
+		settings, err := at.Load(p)
+		if err != nil {
+			return err
+		}
+		if len(paths) == 0 {
+			paths = []string{settings.Pipelines.Path}
+		}
+		for i, path := range paths {
+			paths[i] = FileAt(settings, path)
+		}
+		r, err := check(ctx, settings, paths)
+		if err != nil {
+			return err
+		}
+		return reportTo(p, r, *asJSON)
+	}
+	return &c
+}
+
+// directoryAt reports whether path is a directory of pipeline files. One with the name of a pipeline file is
+// taken for such a file, as the agent takes it, unless it is the setting pipelines.path.
+func directoryAt(c config.Config, path string) (bool, error) {
+	directory, err := IsDirectory(path)
+	return directory && (path == c.Pipelines.Path || !watch.IsPipelineFile(filepath.Base(path))), err
+}
+
+// readFile reads the file of pipelines at path.
+func readFile(path string) ([]byte, error) {
+	data, err := watch.ReadNamed(path)
+	var failed *fs.PathError
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, Invalidf("no such file: %s", path)
+	case errors.As(err, &failed):
+		return nil, fmt.Errorf("cannot read pipeline file: %w", err)
+	case err != nil:
+		return nil, Invalidf("cannot read %s: %v", path, err)
+	}
+	return data, nil
+}
+
+func reportTo(p *Program, r checkReport, asJSON bool) error {
+	if asJSON {
+		if err := p.WriteJSON(r); err != nil {
+			return err
+		}
+	} else {
+		r.print(p)
+	}
+	if r.failed() {
+		return ErrReported
+	}
+	return nil
+}

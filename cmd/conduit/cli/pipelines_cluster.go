@@ -1,0 +1,11 @@
+//go:build !minimal && !no_cluster
+
+package cli
+
+import (
+	"github.com/conduit-agent/conduit/agent/cluster"
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// ofMember returns f with what a member of a cluster finds wrong with its pipelines. Path names the file.
+func ofMember(path string, f spec.File) spec.File { return cluster.ProblemsInFile(path, f) }

@@ -1,0 +1,8 @@
+//go:build minimal || no_cluster
+
+package cli
+
+import "github.com/conduit-agent/conduit/spec"
+
+// ofMember returns f: no agent of this build is a member of a cluster.
+func ofMember(_ string, f spec.File) spec.File { return f }

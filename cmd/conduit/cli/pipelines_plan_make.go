@@ -1,0 +1,190 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/conduit-agent/conduit/agent/config"
+	"github.com/conduit-agent/conduit/agent/planner"
+	"github.com/conduit-agent/conduit/api/client"
+	"github.com/conduit-agent/conduit/api/rest"
+	"github.com/conduit-agent/conduit/cmd/conduit/terminal"
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// planMaker has a plan made, by the agent or from the store.
+type planMaker struct {
+	*Program
+	config config.Config
+	at     *AgentFlags
+	json   bool
+
+	named map[string]string // the path of a file that was read here, by its name in the plan
+	dir   string            // where all other names are, "" when that is not known
+	live  bool              // the plan is of files that the agent follows, which it applies when they are saved
+}
+
+func (m *planMaker) make(ctx context.Context, paths []string) (*rest.Plan, error) {
+	request, err := m.read(ctx, paths)
+	if err != nil {
+		return nil, err
+	}
+	plan, err := m.ask(ctx, request, paths)
+	if err == nil && plan == nil {
+		m.dir = m.config.Pipelines.Path
+		plan, err = m.fromStore(ctx, request)
+	}
+	if err == nil {
+		m.place(plan)
+	}
+	return plan, err
+}
+
+// place has the plan name its files by their paths as seen from here, where they are known.
+func (m *planMaker) place(plan *rest.Plan) {
+	path := func(name *string) {
+		switch at, ok := m.named[*name]; {
+		case ok:
+			*name = at
+		case *name != "" && m.dir != "":
+			*name = filepath.Join(m.dir, *name)
+		}
+	}
+	for i := range plan.Pipelines {
+		path(&plan.Pipelines[i].File)
+	}
+	for i := range plan.Problems {
+		path(&plan.Problems[i].File)
+	}
+	for i := range plan.Held {
+		path(&plan.Held[i])
+	}
+}
+
+// read reads the files that the user names.
+func (m *planMaker) read(ctx context.Context, paths []string) (request rest.PlanRequest, err error) {
+	for _, path := range paths {
+		directory, err := directoryAt(m.config, path)
+		if err != nil {
+			return request, err
+		}
+		request.Replace = directory
+		if request.Replace && len(paths) > 1 {
+			return request, Invalidf("cannot plan for %s and more: name files, or one directory", path)
+		}
+		if !directory {
+			if _, err := readFile(path); err != nil {
+				return request, err
+			}
+		}
+		files, err := planner.Files(ctx, path)
+		if err != nil {
+			return request, err
+		}
+		request.Files = append(request.Files, files...)
+		for _, f := range files {
+			m.named[f.Path] = path
+			if directory {
+				m.named[f.Path] = filepath.Join(path, f.Path)
+			}
+		}
+	}
+	return request, nil
+}
+
+// ask has the agent make the plan, without paths from the files as they are. It returns
+// nothing when the store is to be read instead.
+func (m *planMaker) ask(ctx context.Context, request rest.PlanRequest, paths []string) (*rest.Plan, error) {
+	elsewhere := !m.config.API.Enabled
+	for _, key := range []string{"db.sqlite.path", "pipelines.path", "connectors.path", "processors.path"} {
+		_, given := m.at.Given[key]
+		elsewhere = elsewhere || given
+	}
+	if m.at.Address == "" && elsewhere {
+		return nil, nil
+	}
+	r, err := m.Dial(m.config, m.at.Address)
+	if err != nil {
+		return nil, err
+	}
+	var plan rest.Plan
+	if len(paths) == 0 {
+		plan, err = r.Plan(ctx)
+	} else {
+		plan, err = r.PlanFiles(ctx, request)
+	}
+	if err == nil {
+		m.follow(ctx, r, paths)
+	}
+	if err == nil || m.at.Address != "" || !unanswered(err) {
+		return &plan, r.Explain(err)
+	}
+	if !m.json {
+		fmt.Fprintf(m.Stderr, "conduit: the agent at %s did not answer (%v), so the store is read; references are not looked up\n", r.URL, brief(err))
+	}
+	return nil, nil
+}
+
+// follow notes where the files of the agent are, and says so when files here are not meant.
+func (m *planMaker) follow(ctx context.Context, r *Remote, paths []string) {
+	follows := r.Follows(ctx)
+	if follows != "" {
+		m.dir = Here(follows)
+	}
+	m.live = !slices.ContainsFunc(paths, func(path string) bool { return !within(follows, path) })
+	if len(paths) == 0 && !m.json && Elsewhere(follows, m.config.Pipelines.Path) {
+		here := terminal.Line(m.config.Pipelines.Path)
+		fmt.Fprintf(m.Stderr, "conduit: the agent at %s follows %s, not %s; for the files here: conduit pipelines plan %s\n",
+			r.URL, terminal.Line(follows), here, here)
+	}
+}
+
+// within reports whether path is the directory dir, by whatever name, or in it.
+func within(dir, path string) bool {
+	there, err := os.Stat(dir)
+	if dir == "" || err != nil {
+		return false
+	}
+	for path, err = filepath.Abs(path); err == nil; path = filepath.Dir(path) {
+		if info, err := os.Stat(path); err == nil && os.SameFile(info, there) {
+			return true
+		}
+		if path == filepath.Dir(path) {
+			break
+		}
+	}
+	return false
+}
+
+// unanswered reports whether an error is not the answer of an agent, or says that the
+// agent cannot be asked so much.
+func unanswered(err error) bool {
+	reason := client.Reason(err)
+	return reason == "" || reason == rest.ReasonTooLarge
+}
+
+// brief leaves out of err what was asked of whom.
+func brief(err error) error {
+	var unreachable *url.Error
+	if errors.As(err, &unreachable) {
+		return unreachable.Err
+	}
+	return err
+}
+
+func (m *planMaker) fromStore(ctx context.Context, request rest.PlanRequest) (*rest.Plan, error) {
+	catalog := m.Catalog(m.config, slog.New(slog.DiscardHandler))
+	plan, err := planner.Offline(ctx, m.config, request, func(p *spec.Pipeline) []spec.Problem { return catalog.Check(ctx, p) })
+	var refused *rest.Error
+	if errors.As(err, &refused) || errors.Is(err, fs.ErrNotExist) {
+		return nil, Invalidf("%v", err)
+	}
+	return plan, err
+}

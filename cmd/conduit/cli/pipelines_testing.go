@@ -1,0 +1,230 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/peterbourgon/ff/v3/ffcli"
+
+	"github.com/conduit-agent/conduit/agent/config"
+	"github.com/conduit-agent/conduit/agent/dryrun"
+	"github.com/conduit-agent/conduit/cmd/conduit/terminal"
+	"github.com/conduit-agent/conduit/plugins/processor"
+	"github.com/conduit-agent/conduit/reconcile/watch"
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// offlineTimeout is how long a processor may take in a test or a dry run.
+const offlineTimeout = time.Minute
+
+func pipelinesTestCommand(p *Program) *ffcli.Command {
+	return checkCommand(p, ffcli.Command{
+		Name:      "test",
+		ShortHelp: "Run the tests that lie next to pipeline files.",
+		LongHelp: `Runs NAME.test.yaml, which has the tests of NAME.yaml: records that a source reads, and what a
+destination or the dead-letter queue must get. Only processors run, and time is virtual. PATH is
+a file of tests, a pipeline file or a directory; without PATH it is the setting pipelines.path.
+At the end stands which processors and conditions no test reached. The exit code is 2 when a test fails.
+
+Example:
+  conduit pipelines test pipelines/orders.yaml`,
+	}, func(ctx context.Context, c config.Config, paths []string) (checkReport, error) {
+		return testPipelines(ctx, p, c, paths)
+	})
+}
+
+// testReport is the result of tests.
+type testReport struct {
+	Files    []testFileReport  `json:"files"`
+	Passed   int               `json:"passed"`
+	Failed   int               `json:"failed"`
+	Coverage []dryrun.Coverage `json:"coverage"`
+}
+
+type testFileReport struct {
+	Path  string          `json:"path"`
+	Error string          `json:"error,omitempty"` // why no test of it could run
+	Tests []dryrun.Result `json:"tests"`
+}
+
+func testPipelines(ctx context.Context, p *Program, c config.Config, paths []string) (*testReport, error) {
+	files, err := testFiles(c, paths)
+	if err != nil {
+		return nil, err
+	}
+	runner := &dryrun.Runner{Registry: processors(ctx, p, c), Timeout: offlineTimeout}
+	r := &testReport{Files: []testFileReport{}}
+	for _, path := range files {
+		r.add(runTestFile(ctx, runner, path))
+	}
+	r.Coverage = runner.Coverage()
+	return r, nil
+}
+
+func (r *testReport) failed() bool { return r.Failed > 0 }
+
+// processors returns the processors that an agent with these settings would have.
+func processors(ctx context.Context, p *Program, c config.Config) *processor.Registry {
+	return p.Catalog(c, slog.New(slog.DiscardHandler)).KnownProcessors(ctx)
+}
+
+// testFiles returns the files of tests that paths mean.
+func testFiles(c config.Config, paths []string) ([]string, error) {
+	var files []string
+	for _, path := range paths {
+		directory, err := directoryAt(c, path)
+		if err != nil {
+			return nil, err
+		}
+		found, err := testFilesAt(path, directory)
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, found...)
+	}
+	slices.Sort(files)
+	if files = slices.Compact(files); len(files) == 0 {
+		return nil, Invalidf("there are no tests: those of NAME.yaml are in NAME.test.yaml next to it")
+	}
+	return files, nil
+}
+
+func testFilesAt(path string, isDir bool) ([]string, error) {
+	if _, ok := dryrun.PipelineFile(path); ok {
+		return []string{path}, nil
+	}
+	if !isDir {
+		ext := filepath.Ext(path)
+		tests := strings.TrimSuffix(path, ext) + ".test" + ext
+		if _, err := os.Stat(tests); err != nil {
+			if _, err := readFile(path); err != nil {
+				return nil, err
+			}
+			return nil, Invalidf("%s has no tests: they would be in %s", path, tests)
+		}
+		return []string{tests}, nil
+	}
+	entries, err := os.ReadDir(path)
+	if err != nil {
+		return nil, fmt.Errorf("cannot read tests: %w", err)
+	}
+	var files []string
+	for _, e := range entries {
+		if _, ok := dryrun.PipelineFile(e.Name()); ok && !e.IsDir() {
+			files = append(files, filepath.Join(path, e.Name()))
+		}
+	}
+	return files, nil
+}
+
+func runTestFile(ctx context.Context, runner *dryrun.Runner, path string) testFileReport {
+	r := testFileReport{Path: path, Tests: []dryrun.Result{}}
+	pipelines, tests, err := loadTests(path)
+	if err != nil {
+		r.Error = err.Error()
+		return r
+	}
+	for i := range tests.Tests {
+		r.Tests = append(r.Tests, runner.Run(ctx, tests, &tests.Tests[i], pipelines))
+	}
+	return r
+}
+
+func loadTests(path string) ([]spec.Parsed, *dryrun.File, error) {
+	data, err := watch.ReadNamed(path)
+	if err != nil {
+		return nil, nil, fmt.Errorf("cannot read tests: %w", err)
+	}
+	tests, err := dryrun.Parse(data)
+	if err != nil {
+		return nil, nil, fmt.Errorf("cannot read tests: %w", err)
+	}
+	of, _ := dryrun.PipelineFile(path)
+	pipelines, err := loadPipelines(of)
+	return pipelines, tests, err
+}
+
+// loadPipelines returns the pipelines of a file without errors.
+func loadPipelines(path string) ([]spec.Parsed, error) {
+	data, err := readFile(path)
+	if err != nil {
+		return nil, err
+	}
+	parsed := spec.Parser{Env: os.LookupEnv, AllowEnv: config.CheckVariable}.File(path, data)
+	for _, problem := range parsed.Problems {
+		if problem.Severity == spec.SeverityError {
+			return nil, Invalidf("%s:%d:%d: %s", path, problem.Line, problem.Column, problem.Message)
+		}
+	}
+	return parsed.Pipelines, nil
+}
+
+func (r *testReport) add(f testFileReport) {
+	r.Files = append(r.Files, f)
+	if f.Error != "" {
+		r.Failed++
+	}
+	for _, t := range f.Tests {
+		if t.Passed {
+			r.Passed++
+		} else {
+			r.Failed++
+		}
+	}
+}
+
+// print writes the report for people.
+func (r *testReport) print(p *Program) {
+	for _, f := range r.Files {
+		if f.Error != "" {
+			fmt.Fprintf(p.Stdout, "%s: %s\n", terminal.Line(f.Path), f.Error)
+		}
+		for _, t := range f.Tests {
+			for _, failure := range t.Failures {
+				fmt.Fprintf(p.Stdout, "%s:%d: %s: %s\n", terminal.Line(f.Path), t.Line, t.Name,
+					strings.TrimPrefix(failure.Of+": "+failure.Message, ": "))
+				printDiff(p, failure.Diff)
+			}
+		}
+	}
+	for _, c := range r.Coverage {
+		switch {
+		case c.Processed == 0:
+			fmt.Fprintf(p.Stdout, "not covered: no record reaches processor %s\n", c.Processor)
+		case c.HasCondition && c.Skipped == 0:
+			fmt.Fprintf(p.Stdout, "not covered: the condition of processor %s is never false\n", c.Processor)
+		}
+	}
+	fmt.Fprintf(p.Stdout, "%s: %d passed, %d failed; %s\n", terminal.Count(r.Passed+r.Failed, "test"), r.Passed, r.Failed, coverageWords(r.Coverage))
+}
+
+func printDiff(p *Program, lines []string) {
+	for _, line := range lines {
+		color := ""
+		if strings.HasPrefix(line, "-") || strings.HasPrefix(line, "+") {
+			color = symbolColors[line[:1]]
+		}
+		fmt.Fprintln(p.Stdout, "    "+p.Paint(line, color))
+	}
+}
+
+// coverageWords says how many of the processors and of the outcomes of conditions were seen.
+func coverageWords(all []dryrun.Coverage) string {
+	processors, conditions, outcomes := 0, 0, 0
+	for _, c := range all {
+		if c.Processed > 0 {
+			processors++
+		}
+		if c.HasCondition {
+			conditions += 2
+			outcomes += min(1, int(c.Processed)) + min(1, int(c.Skipped))
+		}
+	}
+	return fmt.Sprintf("%d of %s and %d of %s of conditions covered", processors, terminal.Count(len(all), "processor"), outcomes, terminal.Count(conditions, "outcome"))
+}

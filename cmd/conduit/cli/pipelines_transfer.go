@@ -1,0 +1,101 @@
+package cli
+
+import (
+	"context"
+	"flag"
+	"strings"
+
+	"github.com/peterbourgon/ff/v3/ffcli"
+
+	"github.com/conduit-agent/conduit/spec"
+)
+
+func exportCommand(p *Program) *ffcli.Command {
+	var revision int64
+	return p.Remote("export", RemoteCommand{
+		Usage: "conduit pipelines export ID [--revision N]",
+		Short: "Print a pipeline as a pipeline file.",
+		Long: `Secrets are *** in it: replace them by their values or by references such as ${file:/path}.
+A file in which something is *** is not accepted. With --revision it is what that revision declared,
+also of a pipeline that was deleted; 'conduit pipelines history ID' lists them.
+
+Examples:
+  conduit pipelines export orders > pipelines/orders.yaml
+  conduit pipelines export orders --revision 4`,
+		Arguments: 1,
+		Flags: func(fs *flag.FlagSet) {
+			fs.Int64Var(&revision, "revision", 0, "what the revision `N` declared")
+		},
+		Exec: func(ctx context.Context, r *Remote, args []string) error {
+			file, err := export(ctx, r, args[0], revision)
+			if err != nil {
+				return err
+			}
+			if !r.JSON {
+				_, err = r.Document().Write(file)
+				return err
+			}
+			pipelines := []spec.Pipeline{}
+			for _, parsed := range spec.ParseExport(file).Pipelines {
+				pipelines = append(pipelines, parsed.Pipeline)
+			}
+			return r.WriteJSON(pipelines)
+		},
+	})
+}
+
+// export returns the pipeline as a file, as a revision declared it if that is not 0.
+func export(ctx context.Context, r *Remote, id string, revision int64) ([]byte, error) {
+	if revision == 0 {
+		return r.Export(ctx, id)
+	}
+	return r.ExportRevision(ctx, id, revision)
+}
+
+func adoptCommand(p *Program) *ffcli.Command {
+	owner := string(spec.OwnerFile)
+	return p.Remote("adopt", RemoteCommand{
+		Usage: "conduit pipelines adopt ID [FILE]",
+		Short: "Hand a pipeline over to the file that declares it, or to the API.",
+		Long: `Nothing restarts, unless the file declares something else. FILE is relative to pipelines.path
+and only needed when several files declare the pipeline. With --owner api the API takes it over
+from its file; then remove it from the file.
+
+A file declares everything, secrets too: replace each *** of an export by the secret or by a
+reference such as ${file:/path}. Until then the file has an error, and what runs stays as it is.
+
+Examples:
+  conduit pipelines export orders > orders.yaml
+  sed -i 's|password: .*|password: ${file:/etc/conduit/orders-password}|' orders.yaml
+  mv orders.yaml pipelines/
+  conduit pipelines adopt orders
+  conduit pipelines adopt orders --owner api`,
+		Arguments: 1, Optional: 1,
+		Flags: func(fs *flag.FlagSet) {
+			fs.StringVar(&owner, "owner", owner, "`OWNER` that takes it over: file or api")
+		},
+		Exec: func(ctx context.Context, r *Remote, args []string) error {
+			id, path := args[0], strings.Join(args[1:], "")
+			var err error
+			switch spec.OwnerKind(owner) {
+			case spec.OwnerFile:
+				_, _, err = r.Adopt(ctx, id, path)
+			case spec.OwnerAPI:
+				if path != "" {
+					return Invalidf("unexpected argument: %s; the API has no files", path)
+				}
+				_, _, err = r.Release(ctx, id)
+			default:
+				return Invalidf("--owner must be file or api, not %q", owner)
+			}
+			if err != nil {
+				return err
+			}
+			status, err := r.Status(ctx, id)
+			if err != nil {
+				return err
+			}
+			return r.Say(status, "%s belongs to %s", id, ownerWords(status.Owner))
+		},
+	})
+}

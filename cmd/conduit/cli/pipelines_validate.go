@@ -1,0 +1,191 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/peterbourgon/ff/v3/ffcli"
+
+	"github.com/conduit-agent/conduit/agent/config"
+	"github.com/conduit-agent/conduit/agent/planner"
+	"github.com/conduit-agent/conduit/agent/reference"
+	"github.com/conduit-agent/conduit/cmd/conduit/terminal"
+	"github.com/conduit-agent/conduit/reconcile/watch"
+	"github.com/conduit-agent/conduit/spec"
+	"github.com/conduit-agent/conduit/spec/sorting"
+)
+
+func validateCommand(p *Program) *ffcli.Command {
+	return checkCommand(p, ffcli.Command{
+		Name:      "validate",
+		ShortHelp: "Check pipeline files without running them.",
+		LongHelp: `Checks files, and all *.yaml and *.yml files of directories; without PATH those of the
+setting pipelines.path. Every problem is one line, file:line:column: severity: message, with the
+path of the file as seen from here; what the agent says has its name within the directory.
+The exit code is 2 when there are errors.
+
+Example:
+  conduit pipelines validate pipelines/orders.yaml`,
+	}, func(ctx context.Context, c config.Config, paths []string) (checkReport, error) {
+		return validate(ctx, p, c, paths)
+	})
+}
+
+func validate(ctx context.Context, p *Program, c config.Config, paths []string) (*report, error) {
+	files, err := pipelineFiles(ctx, c, paths)
+	if err != nil {
+		return nil, err
+	}
+	r := &report{Files: []fileReport{}, clustered: c.Cluster.Name != "", plugins: p.Catalog(c, slog.New(slog.DiscardHandler))}
+	for _, f := range files {
+		r.check(ctx, f)
+	}
+	for _, problem := range r.claims.Owners() {
+		i := slices.IndexFunc(r.Files, func(f fileReport) bool { return f.Path == problem.File })
+		r.add(&r.Files[i], problem)
+	}
+	return r, nil
+}
+
+func (r *report) failed() bool { return r.Errors > 0 }
+
+// pipelineFile is a file to check.
+type pipelineFile struct {
+	path    string
+	content []byte
+	err     error // why it cannot be read
+}
+
+// pipelineFiles reads the files that paths name, and those in directories as the agent does, each of them once.
+func pipelineFiles(ctx context.Context, c config.Config, paths []string) ([]pipelineFile, error) {
+	var files []pipelineFile
+	seen := map[string]bool{}
+	add := func(dir, name string, f pipelineFile) {
+		if at := location(dir, name); !seen[at] {
+			seen[at] = true
+			files = append(files, f)
+		}
+	}
+	for _, path := range paths {
+		directory, err := directoryAt(c, path)
+		if err != nil {
+			return nil, err
+		}
+		if !directory {
+			content, err := watch.ReadNamed(path)
+			add(filepath.Dir(path), filepath.Base(path), pipelineFile{path, content, err})
+			continue
+		}
+		all, err := planner.FilesAt(ctx, path)
+		if err != nil {
+			return nil, err
+		}
+		for _, f := range all {
+			add(path, f.Path, pipelineFile{filepath.Join(path, f.Path), f.Data, f.Err})
+		}
+	}
+	return files, nil
+}
+
+// location is the same for all paths that lead to a name in a directory.
+func location(dir, name string) string {
+	if real, err := filepath.EvalSymlinks(dir); err == nil {
+		dir = real
+	}
+	path := filepath.Join(dir, name)
+	if abs, err := filepath.Abs(path); err == nil {
+		return abs
+	}
+	return path
+}
+
+// report is the result of checking files.
+type report struct {
+	Files    []fileReport `json:"files"`
+	Errors   int          `json:"errors"`
+	Warnings int          `json:"warnings"`
+
+	clustered bool // the settings name a cluster
+	plugins   Catalog
+	claims    planner.Claims
+}
+
+type fileReport struct {
+	Path      string         `json:"path"`
+	Pipelines []string       `json:"pipelines"` // ids of those without an error in the file
+	Problems  []spec.Problem `json:"problems"`
+	Notes     []string       `json:"notes,omitempty"` // what is as it should be, and may surprise
+}
+
+// check adds one file to the report.
+func (r *report) check(ctx context.Context, file pipelineFile) {
+	path := file.path
+	parsed := spec.Parser{Env: os.LookupEnv, AllowEnv: config.CheckVariable}.File(path, file.content)
+	if r.clustered {
+		parsed = ofMember(path, parsed)
+	}
+	if file.err != nil {
+		parsed.Problems = []spec.Problem{{File: path, Severity: spec.SeverityError, Code: "file.unreadable", Message: "cannot read the file: " + file.err.Error()}}
+	}
+	f := fileReport{Path: path, Pipelines: []string{}, Problems: append([]spec.Problem{}, parsed.Problems...)}
+	for i := range parsed.Pipelines {
+		one := &parsed.Pipelines[i]
+		f.Pipelines = append(f.Pipelines, one.Pipeline.ID)
+		if n := one.Pipeline.Instances; n.Several() {
+			f.Notes = append(f.Notes, fmt.Sprintf("pipeline %q: with instances %s it runs on several members of a cluster; an agent that is no member of one runs it once", one.Pipeline.ID, n))
+		}
+		f.Problems = append(f.Problems, r.claims.Add(path, one)...)
+		f.Problems = append(f.Problems, unresolved(ctx, path, one)...)
+		for _, problem := range r.plugins.Check(ctx, &one.Pipeline) {
+			if one.Pipeline.Status == spec.StatusStopped { // it only matters once it is to run
+				problem.Severity = spec.SeverityWarning
+			}
+			f.Problems = append(f.Problems, one.Locate(problem, path))
+		}
+	}
+	all := f.Problems
+	f.Problems = []spec.Problem{}
+	r.add(&f, all...)
+	r.Files = append(r.Files, f)
+}
+
+// add adds problems to those of a file, which are sorted by line.
+func (r *report) add(f *fileReport, problems ...spec.Problem) {
+	f.Problems = append(f.Problems, problems...)
+	sorting.StableBy(f.Problems, func(a, b spec.Problem) int { return a.Line - b.Line })
+	for _, problem := range problems {
+		if problem.Severity == spec.SeverityError {
+			r.Errors++
+		} else {
+			r.Warnings++
+		}
+	}
+}
+
+// unresolved warns of references that lead nowhere here. The agent may see other variables.
+func unresolved(ctx context.Context, path string, one *spec.Parsed) (all []spec.Problem) {
+	_, problems := (&reference.Resolver{}).Resolve(ctx, &spec.Declaration{Pipeline: one.Pipeline})
+	for _, problem := range problems {
+		problem.Severity = spec.SeverityWarning
+		problem.Message += " (seen from here: the agent may have other variables and files)"
+		all = append(all, one.Locate(problem, path))
+	}
+	return all
+}
+
+// print writes the report for people.
+func (r *report) print(p *Program) {
+	pipelines := 0
+	for _, f := range r.Files {
+		pipelines += len(f.Pipelines)
+		p.PrintProblems(f.Problems)
+		for _, note := range f.Notes {
+			fmt.Fprintf(p.Stdout, "%s: %s\n", terminal.Line(f.Path), note)
+		}
+	}
+	fmt.Fprintf(p.Stdout, "%s, %s: %s, %s\n", terminal.Count(len(r.Files), "file"), terminal.Count(pipelines, "pipeline"), terminal.Count(r.Errors, "error"), terminal.Count(r.Warnings, "warning"))
+}

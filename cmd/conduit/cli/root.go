@@ -1,0 +1,58 @@
+package cli
+
+import (
+	"context"
+	"slices"
+
+	"github.com/peterbourgon/ff/v3/ffcli"
+)
+
+// Run runs the command that args name and returns the exit code.
+func Run(ctx context.Context, p *Program, args []string) int {
+	return p.Run(ctx, root(p), args)
+}
+
+// root returns the tree of all commands.
+func root(p *Program) *ffcli.Command {
+	flags := NewFlags("conduit")
+	version := flags.Bool("version", false, "print the version")
+	subcommands := slices.Concat(
+		[]*ffcli.Command{initCommand(p), runCommand(p), pipelinesCommand(p), connectorsCommand(p), pluginsCommand(p), dlqCommand(p)},
+		clusterCommands(p),
+		[]*ffcli.Command{spoolCommand(p), storeCommand(p), statusCommand(p), eventsCommand(p), logsCommand(p), reloadCommand(p), notifyCommand(p), doctorCommand(p)},
+		proveCommands(p), migrateCommands(p), []*ffcli.Command{schemaCommand(p), versionCommand(p)},
+	)
+	all := p.Group(&ffcli.Command{
+		Name:       "conduit",
+		ShortUsage: "conduit COMMAND [flags]",
+		ShortHelp:  "Keep the pipelines declared in a directory of YAML files running.",
+		LongHelp: `Edit a file and save: that pipeline, and only that one, becomes what the file says.
+
+Examples:
+  conduit init             make the directories and conduit.yaml
+  conduit pipelines init   write a demo pipeline
+  conduit run              run everything under pipelines
+  conduit status           see what runs`,
+		FlagSet:     flags,
+		Subcommands: subcommands,
+	})
+	all.Subcommands = append(all.Subcommands, helpCommand(p, all), completionCommand(p, all), manCommand(p, all))
+	all.Subcommands = append(all.Subcommands, monitoringCommands(p)...)
+	if p.Site != nil {
+		site := p.Site(all, p.Version, Usage)
+		all.Subcommands = append(all.Subcommands, docsCommand(p, site))
+		p.Docs = func(name string) ([]byte, bool) {
+			files, err := site()
+			content, ok := files[name]
+			return content, ok && err == nil
+		}
+	}
+	group := all.Exec
+	all.Exec = func(ctx context.Context, args []string) error {
+		if *version {
+			return versionCommand(p).Exec(ctx, args)
+		}
+		return group(ctx, args)
+	}
+	return all
+}

@@ -1,0 +1,138 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/peterbourgon/ff/v3/ffcli"
+
+	"github.com/conduit-agent/conduit/agent"
+	"github.com/conduit-agent/conduit/agent/config"
+	machine "github.com/conduit-agent/conduit/agent/host"
+	"github.com/conduit-agent/conduit/cmd/conduit/logging"
+)
+
+func runCommand(p *Program) *ffcli.Command {
+	flags := NewFlags("run")
+	s := SettingFlags(flags)
+	s.Own = true
+	var o onceFlags
+	flags.BoolVar(&o.once, "once", false, "end when every source is at its end, or idle")
+	flags.DurationVar(&o.idle, "idle", 5*time.Second, "with --once: how long a source is idle that does not know its end")
+	return &ffcli.Command{
+		Name:       "run",
+		ShortUsage: "conduit run [flags]",
+		ShortHelp:  "Run the pipelines declared in the pipelines directory.",
+		LongHelp: `Settings come from conduit.yaml, from variables such as CONDUIT_LOG_LEVEL, and from these
+flags; the later ones win.
+
+SIGINT or SIGTERM ends it gracefully: sources stop, and outstanding records are written and
+acknowledged first. A second signal ends it at once. SIGHUP has the pipeline files read again,
+except on a terminal, where it means that the terminal is gone.
+
+With --once it ends by itself: when every source has read all there is, or delivered nothing for the
+time of --idle, and all records are settled. What a file ends with is a line then, though no newline is
+behind it, and incomplete batches and windows are written. The exit code is 0 if all pipelines ran as
+declared, refused no record and left out nothing, such as a file that cannot be read, and no source
+knows of anything that it has not read; it is 1 if not. So a file, table or bucket that is named must be
+there; a pattern or a prefix may match nothing, and for files that is a warning.
+A source that cannot know its end, such as mqtt or syslog, is named. A pipeline that fails is tried three times again, unless
+pipelines.error-recovery.max-retries says otherwise.
+
+Examples:
+  conduit run --log.level debug
+  conduit run --once --idle 30s`,
+		FlagSet: flags,
+		Exec: func(ctx context.Context, args []string) error {
+			if _, err := Positional(flags, args, 0); err != nil {
+				return err
+			}
+			if o.once {
+				return runOnce(ctx, p, s, o.idle)
+			}
+			return runAgent(ctx, p, s, nil)
+		},
+	}
+}
+
+// runAgent runs the agent until a signal, or until o, when it is set, is done.
+func runAgent(ctx context.Context, p *Program, s *Settings, o *once) error {
+	reload := make(chan os.Signal, 1)
+	if !p.Terminal { // first of all, or a reload that comes early ends it
+		signal.Notify(reload, syscall.SIGHUP)
+		defer signal.Stop(reload)
+	}
+	c, err := s.Load(p)
+	if err != nil {
+		return err
+	}
+	if o != nil {
+		if err := o.prepare(&c, s); err != nil {
+			return err
+		}
+	}
+	if NothingAt(config.DefaultPath, c.Pipelines.Path, c.DB.SQLite.Path) { // most likely the wrong directory
+		fmt.Fprintf(p.Stderr, "conduit: nothing is set up here: there is no %s, no directory %s and no state in %s.\n"+
+			"'conduit init' and 'conduit pipelines init' in this directory write a first pipeline, which starts at once.\n", config.DefaultPath, c.Pipelines.Path, c.DB.SQLite.Path)
+	}
+	ctx, stop := UntilSignal(ctx)
+	defer stop()
+	version := thisBuild().Version
+	if p.Terminal && c.Log.Format == "cli" {
+		fmt.Fprintf(p.Stdout, "conduit %s   pipelines: %s   state: %s   Ctrl-C to stop\n", version, c.Pipelines.Path, c.DB.SQLite.Path)
+	}
+	handler, endLog := logHandler(p, c.Log)
+	defer endLog()
+	log := slog.New(handler)
+	if err := machine.Isolate(); err != nil {
+		log.Warn("the agent is not fully apart from the connectors that it starts", "component", "agent", "err", err)
+	}
+	if p.Getenv("GOMEMLIMIT") == "" { // or else the runtime has read it
+		machine.LimitMemory(machine.MemoryLimitOf(c.Memory.Limit))
+	}
+	ctx, end := context.WithCancel(ctx)
+	defer end()
+	started := func(a *agent.Agent) {
+		if o != nil {
+			go o.wait(ctx, a, end)
+		}
+		time.AfterFunc(startupTime, func() {
+			if err := machine.ReleaseMemory(); err != nil {
+				log.Debug("memory that only starting needed is kept", "component", "agent", "err", err)
+			}
+		})
+	}
+	return p.Agent(ctx, agent.Options{Config: c, Log: log, Version: version, Started: started, Reload: reload, Docs: p.Docs})
+}
+
+// logHandler returns the handler of the agent's log, and what ends it. People's lines go to the journal with fields of
+// their own, if it can be reached, or else as lines of stdout. Neither keeps who logs waiting.
+func logHandler(p *Program, c config.Log) (h slog.Handler, end func()) {
+	format := logFormat(p, c.Format)
+	if format == "journal" && p.JournalSocket != "" {
+		if w, err := logging.OpenJournal(p.JournalSocket); err == nil {
+			return w.Handler(func(to io.Writer) slog.Handler { return logging.NewHandler(to, "line", c.Level, false) }), w.Close
+		}
+	}
+	out, _ := p.Streams() // the handler escapes by itself
+	q := logging.NewQueue(out)
+	return logging.NewHandler(q, format, c.Level, p.Color()), q.Close
+}
+
+// logFormat returns the format that is meant by the setting log.format: to the journal,
+// people's lines go in its own.
+func logFormat(p *Program, setting string) string {
+	if setting == "cli" && p.Journal {
+		return "journal"
+	}
+	return setting
+}
+
+// startupTime is when starting is over for certain. What it needed is kept so long.
+const startupTime = 2 * time.Second

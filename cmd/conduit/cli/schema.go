@@ -1,0 +1,37 @@
+package cli
+
+import (
+	"context"
+
+	"github.com/peterbourgon/ff/v3/ffcli"
+
+	"github.com/conduit-agent/conduit/schemas"
+)
+
+func schemaCommand(p *Program) *ffcli.Command {
+	flags := NewFlags("schema")
+	return &ffcli.Command{
+		Name:       "schema",
+		ShortUsage: "conduit schema [pipeline|config]",
+		ShortHelp:  "Print the JSON Schema of pipeline files or of conduit.yaml.",
+		LongHelp: `An editor that knows the schema completes and checks while you type.
+
+Example:
+  conduit schema pipeline > pipeline.schema.json`,
+		FlagSet: flags,
+		Exec: func(_ context.Context, args []string) error {
+			words, err := Positional(flags, args, 1)
+			if err != nil {
+				return err
+			}
+			doc := schemas.PipelineFile
+			if len(words) == 1 && words[0] == "config" {
+				doc = schemas.AgentConfig
+			} else if len(words) == 1 && words[0] != "pipeline" {
+				return Invalidf("no such schema: %s; there are pipeline and config", words[0])
+			}
+			_, err = p.Document().Write(schemas.Source(doc))
+			return err
+		},
+	}
+}

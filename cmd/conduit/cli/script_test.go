@@ -1,0 +1,219 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"os/exec"
+	"regexp"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/conduit-agent/conduit/agent"
+	plugincatalog "github.com/conduit-agent/conduit/agent/catalog"
+	"github.com/conduit-agent/conduit/agent/config"
+	"github.com/conduit-agent/conduit/cmd/conduit/scaffold"
+	"github.com/conduit-agent/conduit/plugins"
+	"github.com/conduit-agent/conduit/plugins/pluginname"
+	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
+	"github.com/conduit-agent/conduit/plugins/processor"
+	"github.com/conduit-agent/conduit/plugins/sdk"
+	"github.com/conduit-agent/conduit/spec"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"conduit": func() {
+		p := &Program{
+			Stdout: os.Stdout, Stderr: os.Stderr, Environ: os.Environ(), Version: thisBuild().Version,
+			Catalog: func(c config.Config, log *slog.Logger) Catalog {
+				if os.Getenv("PLUGINS") == "real" {
+					return plugincatalog.Offline(c, log)
+				}
+				return fakeCatalog{}
+			},
+			Agent: fakeAgent,
+		}
+		os.Exit(Run(context.Background(), p, os.Args[1:]))
+	}})
+}
+
+func TestScripts(t *testing.T) {
+	t.Parallel()
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata/script",
+		RequireExplicitExec: true,
+		Setup: func(e *testscript.Env) error {
+			e.Setenv("GORACE", "atexit_sleep_ms=0") // or every command takes a second
+			e.Setenv("CONDUIT_API_HTTP_ADDRESS", "127.0.0.1:0")
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "eventually": eventually,
+			"address": address},
+	})
+}
+
+// exits CODE COMMAND ARG... is exec for a command that must end with that exit code.
+func exits(ts *testscript.TestScript, _ bool, args []string) {
+	var exit *exec.ExitError
+	err := ts.Exec(args[1], args[2:]...)
+	if !errors.As(err, &exit) || strconv.Itoa(exit.ExitCode()) != args[0] {
+		ts.Fatalf("ended with %v, not with %s", err, args[0])
+	}
+}
+
+// address has the agents of the script, and those who ask them, use a free address.
+func address(ts *testscript.TestScript, _ bool, _ []string) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	ts.Check(err)
+	ts.Check(l.Close())
+	ts.Setenv("CONDUIT_API_HTTP_ADDRESS", l.Addr().String())
+	ts.Setenv("AGENT", "real")
+}
+
+// eventually PATTERN COMMAND ARG... runs the command until it prints what matches.
+func eventually(ts *testscript.TestScript, _ bool, args []string) {
+	pattern, out := regexp.MustCompile("(?m)"+args[0]), ""
+	pause, between := time.After(0), 25*time.Millisecond
+	ctx, cancel := context.WithTimeout(context.Background(), wait.Limit)
+	defer cancel()
+	var err error
+	if !wait.Until(ctx, func() bool {
+		<-pause // a process takes CPU time to start
+		between = min(2*between, 400*time.Millisecond)
+		pause = time.After(between)
+		err = ts.Exec(args[1], args[2:]...)
+		out = ts.ReadFile("stdout")
+		return pattern.MatchString(out)
+	}) {
+		ts.Fatalf("%v: ended with %v, and never printed %s:\n%s", args[1:], err, args[0], out)
+	}
+}
+
+// fakeAgent shows what it was given. It fails when FAIL says how, and otherwise WAIT
+// says how it ends. When AGENT is real it is the agent.
+func fakeAgent(ctx context.Context, o agent.Options) error {
+	if os.Getenv("AGENT") == "real" {
+		return agent.Run(ctx, o)
+	}
+	o.Log.Info("agent started", "component", "agent", "path", o.Config.Pipelines.Path, "loglevel", o.Config.Log.Level)
+	switch os.Getenv("FAIL") {
+	case "runtime":
+		return fmt.Errorf("cannot go on")
+	case "permission":
+		return fmt.Errorf("cannot open store: %w", os.ErrPermission)
+	case "locked":
+		return lockedError{}
+	}
+	switch os.Getenv("WAIT") {
+	case "graceful":
+		for ctx.Err() == nil {
+			select {
+			case <-o.Reload:
+				o.Log.Info("agent reloads", "component", "agent")
+			case <-ctx.Done():
+			}
+		}
+		o.Log.Info("agent stopped", "component", "agent")
+	case "stuck":
+		<-ctx.Done()
+		o.Log.Info("agent stopping", "component", "agent")
+		select {}
+	}
+	return nil
+}
+
+type lockedError struct{}
+
+func (lockedError) Error() string     { return "cannot open store: in use by process 7" }
+func (lockedError) Environment() bool { return true }
+
+// fakeCatalog has a source and a destination with every kind of parameter.
+type fakeCatalog struct{}
+
+var fakeParameters = map[string]sdk.Parameters{
+	"source generator": {
+		"rate":             {Description: "Records per second.", Type: sdk.TypeFloat, Default: "0"},
+		"format.type":      {Description: "Kind of data.", Type: sdk.TypeString, Default: "structured", Validations: []sdk.Validation{{Type: sdk.ValidationInclusion, Value: "raw,structured"}}},
+		"format.options.*": {Description: "Type of a field.\nThe name is the field's.", Type: sdk.TypeString},
+	},
+	"source file":      {"path": {Description: "File to read.", Type: sdk.TypeString, Validations: []sdk.Validation{{Type: sdk.ValidationRequired}}}},
+	"destination file": {"path": {Description: "File to write.", Type: sdk.TypeString, Validations: []sdk.Validation{{Type: sdk.ValidationRequired}}}},
+	"destination log":  {"message": {Description: "Text of the line.", Type: sdk.TypeString}},
+}
+
+func (fakeCatalog) Parameters(_ context.Context, plugin string, typ spec.ConnectorType) (sdk.Parameters, error) {
+	p, ok := fakeParameters[string(typ)+" "+scaffold.PlainName(plugin)]
+	if !ok {
+		return nil, fmt.Errorf("no such %s plugin: %s", typ, plugin)
+	}
+	return p, nil
+}
+
+var fakePlugins = []plugins.Installed{
+	{Kind: pluginname.Builtin, Specification: sdk.Specification{Name: "file", Version: "v1.0.0", Summary: "Reads and\nwrites \x1b[31mfiles.", Source: fakeParameters["source file"], Destination: fakeParameters["destination file"]}},
+	{Kind: pluginname.Standalone, Path: "connectors/made", Specification: sdk.Specification{Name: "made", Version: "v0.1.0", Author: "Somebody", Description: "Makes records.\nMany.", Source: sdk.Parameters{
+		"rate":  {Description: "Records per second.", Type: sdk.TypeFloat, Default: "1", Validations: []sdk.Validation{{Type: sdk.ValidationGreaterThan, Value: "0"}, {Type: sdk.ValidationLessThan, Value: "9"}}},
+		"color": {Validations: []sdk.Validation{{Type: sdk.ValidationRequired}, {Type: sdk.ValidationInclusion, Value: "red,blue"}}},
+		"name":  {Validations: []sdk.Validation{{Type: sdk.ValidationRegex, Value: "^a{1,2}$"}, {Type: sdk.ValidationExclusion, Value: "a"}}},
+	}}},
+	{Kind: pluginname.Standalone, Path: "connectors/mute", Specification: sdk.Specification{Name: "mute", Version: "v1.0.0", Destination: sdk.Parameters{}}},
+}
+
+func (fakeCatalog) Plugins(context.Context) ([]plugins.Installed, []plugins.Problem) {
+	return fakePlugins, []plugins.Problem{{Path: "connectors/notes.txt", Reason: "it is not\nexecutable"}}
+}
+
+// fakeProcessor is that of a module.
+type fakeProcessor struct{ sdk.ProcessorBase }
+
+func (fakeProcessor) Configure(context.Context, map[string]string) error { return nil }
+
+func (fakeProcessor) Process(context.Context, *sdk.ProcessBatch) error { return nil }
+
+func (fakeProcessor) Parameters() sdk.Parameters {
+	return sdk.Parameters{"field": {Description: "What it changes.", Type: sdk.TypeString,
+		Validations: []sdk.Validation{{Type: sdk.ValidationRequired}}}}
+}
+
+func (fakeCatalog) KnownProcessors(context.Context) *processor.Registry {
+	return &processor.Registry{Builtin: processor.Builtins(), Standalone: func() []sdk.ProcessorPlugin {
+		return []sdk.ProcessorPlugin{{Name: "mine", Version: "v0.2.0", Author: "Somebody", Summary: "Does \x1b[31mthings.",
+			New: func() sdk.Processor { return fakeProcessor{} }}}
+	}}
+}
+
+func (fakeCatalog) Plugin(_ context.Context, ref string) (plugins.Installed, error) {
+	for _, p := range fakePlugins {
+		if p.Name == scaffold.PlainName(ref) {
+			return p, nil
+		}
+	}
+	return plugins.Installed{}, fmt.Errorf("cannot find plugin %q", ref)
+}
+
+func (f fakeCatalog) Check(ctx context.Context, p *spec.Pipeline) []spec.Problem {
+	var problems []spec.Problem
+	for i, c := range p.Connectors {
+		at := fmt.Sprintf("/connectors/%d", i)
+		parameters, err := f.Parameters(ctx, c.Plugin, c.Type)
+		if err != nil {
+			problems = append(problems, spec.Problem{Path: at + "/plugin", Severity: spec.SeverityError, Code: "config.plugin_not_found", Message: err.Error()})
+			continue
+		}
+		for name := range c.Settings {
+			if _, ok := parameters[name]; !ok {
+				problems = append(problems, spec.Problem{Path: at + "/settings/" + name, Severity: spec.SeverityWarning, Code: "config.setting_unknown", Message: "no such setting: " + name})
+			}
+		}
+		if parameters["path"].Type != 0 && c.Settings["path"] == "" {
+			problems = append(problems, spec.Problem{Path: at + "/settings/path", Severity: spec.SeverityError, Code: "config.setting_required", Message: "setting path is required"})
+		}
+	}
+	return problems
+}

@@ -1,0 +1,61 @@
+package cli
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/conduit-agent/conduit/api/rest"
+	"github.com/conduit-agent/conduit/cmd/conduit/terminal"
+)
+
+// writeStages writes a table of the stages of a pipeline, in the order in which records pass them, and names the stage
+// that the others wait for.
+func writeStages(r *Remote, to io.Writer, rates *rest.PipelineRates) error {
+	fmt.Fprintln(to)
+	if err := stageTable(rates).Write(to, r.Paint); err != nil {
+		return err
+	}
+	for _, id := range stagesInOrder(rates) {
+		if slow := rates.Stages[id].Slow; slow != "" {
+			fmt.Fprintf(to, "%s %s\n", r.Paint("slow:", terminal.Yellow), slow)
+		}
+	}
+	return nil
+}
+
+// kindOrder is the order in which records pass the kinds of stages.
+var kindOrder = map[rest.StageKind]int{
+	rest.KindSource: 0, rest.KindProcessor: 1, rest.KindDestination: 2, rest.KindQueue: 3,
+}
+
+func stagesInOrder(rates *rest.PipelineRates) []string {
+	ids := slices.Collect(maps.Keys(rates.Stages))
+	slices.SortFunc(ids, func(a, b string) int {
+		return cmp.Or(kindOrder[rates.Stages[a].Kind]-kindOrder[rates.Stages[b].Kind], strings.Compare(a, b))
+	})
+	return ids
+}
+
+func stageTable(rates *rest.PipelineRates) *terminal.Table {
+	t := &terminal.Table{}
+	t.Add("STAGE", "KIND", "IN/S", "OUT/S", "OUTSTANDING", "DOING", "NOTHING SINCE", "LAST ERROR")
+	for _, id := range stagesInOrder(rates) {
+		s := rates.Stages[id]
+		since := "-"
+		if s.Since != nil {
+			since = terminal.Moment(*s.Since)
+		}
+		text := terminal.OneError(s.Error)
+		if s.Errors > 1 {
+			text += fmt.Sprintf(" (%d times)", s.Errors)
+		}
+		t.Add(strings.TrimPrefix(id, rates.ID+":"), string(s.Kind), rateWords(&s.In), rateWords(&s.Out), s.Outstanding,
+			terminal.Dash(strings.Trim(s.Doing+", "+s.Waiting, ", ")), since,
+			terminal.Colored(cmp.Or(text, "-"), terminal.Red))
+	}
+	return t
+}

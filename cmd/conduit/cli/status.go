@@ -1,0 +1,513 @@
+package cli
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/peterbourgon/ff/v3/ffcli"
+	"golang.org/x/term"
+
+	"github.com/conduit-agent/conduit/api/client"
+	"github.com/conduit-agent/conduit/api/rest"
+	"github.com/conduit-agent/conduit/cmd/conduit/terminal"
+	"github.com/conduit-agent/conduit/spec"
+	"github.com/conduit-agent/conduit/spec/sorting"
+)
+
+func statusCommand(p *Program) *ffcli.Command {
+	var watch, failed, check bool
+	interval := time.Second
+	var selected LabelSelector
+	return p.Remote("status", RemoteCommand{
+		Usage: "conduit status [ID]",
+		Short: "Show the status of the pipelines, and what is wrong with their files.",
+		Long: `The table has for each pipeline its phase, the generation that is declared and the one that
+runs, the records per second that are read (in) and that its slowest destination accepts (out), and
+the error if there is one. Then follow the problems of files. A pipeline of which nothing is
+delivered, because a stage of it retries, refuses, does not answer or fails again and again, is
+"not delivering" until a record is delivered again.
+With an ID a table of its stages follows: what goes in and out of each per second, how many records
+it holds, what it does, since when nothing passed it, and the last error that it reported.
+Before it stands what is wrong with the agent, or with the directory of the pipeline files.
+With -w what needs attention comes first: problems of files, then pipelines that fail or deliver
+nothing, and those that were stopped or started by hand.
+
+With --check the exit code is 1 when a pipeline does not run as declared, as one that was stopped by
+hand, or delivers nothing although records wait, which is noticed within half a minute, when a file has an error, or the agent is not ready: for monitoring.
+
+Examples:
+  conduit status
+  conduit status orders
+  conduit status -w
+  conduit status --failed --check`,
+		Flags: func(fs *flag.FlagSet) {
+			fs.BoolVar(&failed, "failed", false, "only pipelines that do not run as declared")
+			fs.BoolVar(&check, "check", false, "end with 1 unless all is well")
+			fs.Var(&selected, "l", "only pipelines with these `LABELS`: key=value, key!=value, key or !key, separated by commas")
+			fs.BoolVar(&watch, "w", false, "go on, and refresh in place on a terminal")
+			fs.DurationVar(&interval, "interval", interval, "time to wait for the rates of pipelines that have only begun to run, and between two refreshes")
+		},
+		Optional: 1,
+		Exec: func(ctx context.Context, r *Remote, args []string) error {
+			if interval <= 0 {
+				return Invalidf("--interval must be longer than 0")
+			}
+			v := &statusView{Remote: r, interval: interval, failed: failed, selected: selected}
+			if len(args) == 1 {
+				v.id = args[0]
+				if _, err := r.Status(ctx, v.id); err != nil {
+					return err // there is none, or no agent
+				}
+			}
+			if watch {
+				return v.watch(ctx)
+			}
+			return v.once(ctx, check)
+		},
+	})
+}
+
+// agentStatus is the status of everything.
+type agentStatus struct {
+	Agent     rest.Readiness   `json:"agent"`
+	Pipelines []pipelineStatus `json:"pipelines"`
+	Files     []spec.FileState `json:"files"` // with problems
+
+	failed bool // others than failed ones are left out
+}
+
+type pipelineStatus struct {
+	rest.PipelineStatus
+	// read by all sources; not known of a pipeline that has only begun to run
+	RecordsPerSecond   *float64 `json:"recordsPerSecond,omitempty"`
+	DeliveredPerSecond *float64 `json:"deliveredPerSecond,omitempty"` // accepted by the destination that accepts least
+}
+
+// statusView is what of the status is shown.
+type statusView struct {
+	*Remote
+	interval time.Duration
+	id       string // of the only pipeline; "" for all
+	failed   bool   // only those that do not run as declared
+	selected LabelSelector
+}
+
+// errUnwell ends a command that has shown what is wrong.
+var errUnwell = errors.New("")
+
+// once gives the agent the time of an interval to measure rates that it does not have.
+func (v *statusView) once(ctx context.Context, check bool) error {
+	s, err := v.status(ctx)
+	if err == nil && s.unmeasured() {
+		if err = sleep(ctx, v.interval); err == nil {
+			s, err = v.status(ctx)
+		}
+	}
+	if err == nil {
+		err = writeStatus(v.Remote, v.Stdout, s, layout{below: v.Terminal, stages: v.id != ""})
+	}
+	if err == nil && check && !s.well() {
+		err = errUnwell
+	}
+	return err
+}
+
+// status returns the status of what is shown.
+func (v *statusView) status(ctx context.Context) (agentStatus, error) {
+	s, err := status(ctx, v.Remote)
+	s.failed = v.failed
+	s.Pipelines = slices.DeleteFunc(s.Pipelines, func(p pipelineStatus) bool {
+		return v.id != "" && p.ID != v.id || v.failed && p.asDeclared() || !v.selected.Matches(p.Labels)
+	})
+	if v.id != "" {
+		s.Files = slices.DeleteFunc(s.Files, func(f spec.FileState) bool {
+			return !slices.ContainsFunc(f.Problems, func(p spec.Problem) bool { return p.Pipeline == v.id })
+		})
+	}
+	return s, err
+}
+
+// asDeclared reports whether the pipeline is as it is declared, or on its way there without a
+// failure. One that was stopped or started by hand is not.
+func (p *pipelineStatus) asDeclared() bool { return !p.fails() && p.Override == "" }
+
+func (p *pipelineStatus) fails() bool {
+	return p.stalled() || p.State.Phase == spec.PhaseDegraded || p.State.Phase == spec.PhaseRecovering ||
+		errorWords(p) != ""
+}
+
+// stalled reports whether the pipeline should run but delivers nothing.
+func (p *pipelineStatus) stalled() bool {
+	return p.State.Stall != nil
+}
+
+// attention is how soon a pipeline is to be seen, from 0.
+func attention(p *pipelineStatus) int {
+	switch {
+	case p.fails():
+		return 0
+	case !p.asDeclared():
+		return 1
+	}
+	return 2
+}
+
+// well reports whether nothing is wrong.
+func (s *agentStatus) well() bool {
+	return s.Agent.Status == "ready" &&
+		!slices.ContainsFunc(s.Pipelines, func(p pipelineStatus) bool { return !p.asDeclared() }) &&
+		!slices.ContainsFunc(s.Files, func(f spec.FileState) bool { return HasErrors(f.Problems) })
+}
+
+// watch goes on until it is interrupted. An agent that goes away may come back.
+func (v *statusView) watch(ctx context.Context) error {
+	r := v.Remote
+	ctx, stop := UntilSignal(ctx)
+	defer stop()
+	for first := true; ; first = false {
+		s, err := v.status(ctx)
+		if ctx.Err() != nil {
+			return nil
+		}
+		sorting.StableBy(s.Pipelines, func(a, b pipelineStatus) int { // what needs attention is not below the edge
+			return cmp.Compare(attention(&a), attention(&b))
+		})
+		if err != nil && first {
+			return err
+		}
+		var page bytes.Buffer
+		if err != nil {
+			fmt.Fprintln(&page, r.Explain(err))
+		} else if err := writeStatus(r, &page, s, v.layout()); err != nil {
+			return err
+		}
+		if err := refresh(r, page.Bytes(), first); err != nil {
+			return err
+		}
+		if sleep(ctx, v.interval) != nil {
+			return nil
+		}
+	}
+}
+
+// layout says how the table of the pipelines is arranged.
+type layout struct {
+	first  bool // problems of files and warnings precede the table, which may be longer than the terminal
+	below  bool // errors have lines of their own, below those of their pipelines, rather than a column
+	stages bool // a table of the stages of the only pipeline follows
+	id     int  // the most characters of an id; 0: any number
+}
+
+// The columns but that of the ids need so many characters, as long as nothing is unusual; of an id
+// as many are shown in any case.
+const (
+	otherColumns = 74
+	leastID      = 16
+)
+
+// layout returns the one that fits the terminal, if there is one.
+func (v *statusView) layout() layout {
+	if width, _, err := term.GetSize(int(os.Stdout.Fd())); err == nil && v.Terminal {
+		return layout{first: true, below: true, stages: v.id != "", id: max(leastID, width-otherColumns)}
+	}
+	return layout{first: true, stages: v.id != ""}
+}
+
+// refresh shows a page, on a terminal in place of the one before.
+func refresh(r *Remote, page []byte, first bool) error {
+	switch {
+	case r.Terminal && !r.JSON:
+		if width, height, err := term.GetSize(int(os.Stdout.Fd())); err == nil {
+			page = terminal.Fit(page, width, height-1)
+		}
+		page = bytes.ReplaceAll(page, []byte("\n"), []byte(terminal.Steer(terminal.ClearLine)+"\n"))
+		page = append([]byte(terminal.Steer(terminal.Home)), append(page, terminal.Steer(terminal.ClearBelow)...)...)
+		if first {
+			page = append([]byte(terminal.Steer(terminal.ClearAll)), page...)
+		}
+	case !first && !r.JSON:
+		page = append([]byte("\n"), page...)
+	}
+	_, err := r.Stdout.Write(page)
+	return err
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
+	}
+}
+
+func status(ctx context.Context, r *Remote) (s agentStatus, err error) {
+	if s.Agent, err = readiness(ctx, r); err != nil {
+		return s, err
+	}
+	if s.Pipelines, err = statuses(ctx, r); client.Reason(err) == rest.ReasonStore {
+		s.Files = []spec.FileState{}
+		return s, nil // the agent says why there are none
+	}
+	if err != nil {
+		return s, err
+	}
+	files, err := r.Files(ctx)
+	s.Files = []spec.FileState{}
+	for _, f := range files {
+		if len(f.Problems) > 0 {
+			s.Files = append(s.Files, f)
+		}
+	}
+	return s, err
+}
+
+// readiness returns how ready the agent is. One that is not ready is an answer, too.
+func readiness(ctx context.Context, r *Remote) (rest.Readiness, error) {
+	body, err := r.Ready(ctx)
+	var refused *client.Error
+	if errors.As(err, &refused) && refused.HTTP == http.StatusServiceUnavailable {
+		body.Status = cmp.Or(body.Status, "not ready")
+		return body, nil
+	}
+	return body, err
+}
+
+// statuses returns the status of every pipeline, by id.
+func statuses(ctx context.Context, r *Remote) ([]pipelineStatus, error) {
+	list, err := r.Statuses(ctx)
+	all := make([]pipelineStatus, 0, len(list))
+	for _, one := range list {
+		status := pipelineStatus{PipelineStatus: one}
+		if one.Rates != nil {
+			status.RecordsPerSecond, status.DeliveredPerSecond = &one.Rates.Records, &one.Rates.Delivered
+		}
+		all = append(all, status)
+	}
+	return all, err
+}
+
+// useWords says what memory is used for, in MiB.
+func useWords(by rest.MemoryUses) string {
+	var words []string
+	by.Each(func(use string, bytes int64) {
+		if bytes >= 1<<20 {
+			words = append(words, fmt.Sprintf("%s %d", use, bytes>>20))
+		}
+	})
+	if len(words) == 0 {
+		return ""
+	}
+	return " (" + strings.Join(words, ", ") + ")"
+}
+
+// unmeasured reports whether a pipeline runs whose rates are not known yet.
+func (s *agentStatus) unmeasured() bool {
+	return slices.ContainsFunc(s.Pipelines, func(p pipelineStatus) bool {
+		return p.State.RunningGeneration > 0 && p.RecordsPerSecond == nil
+	})
+}
+
+func writeStatus(r *Remote, to io.Writer, s agentStatus, l layout) error {
+	if r.JSON {
+		return WriteJSON(to, s)
+	}
+	if s.Agent.Status != "ready" {
+		fmt.Fprintf(to, "the agent is %s\n", strings.TrimSuffix(r.Paint(s.Agent.Status, terminal.Red)+": "+s.Agent.Reason, ": "))
+	}
+	if d := s.Agent.Directory; d != nil && d.State != spec.DirectoryOK {
+		fmt.Fprintf(to, "pipelines directory %s since %s: %s\n", r.Paint(string(d.State), terminal.Yellow), terminal.Moment(d.Since), d.Message)
+	}
+	if m := s.Agent.Memory; m != nil {
+		fmt.Fprintf(to, "%s: sources that wait for memory: %d; records take %d of %d MiB%s\n", r.Paint("short of memory", terminal.Yellow), m.Waiting, m.Used>>20, m.Bytes>>20, useWords(m.By))
+	}
+	if l.first {
+		writeConcerns(r, to, s)
+	}
+	if len(s.Pipelines) == 0 && s.failed {
+		fmt.Fprintln(to, "no pipeline fails")
+	} else if len(s.Pipelines) == 0 {
+		fmt.Fprintln(to, "no pipelines")
+	} else if err := pipelineTable(s.Pipelines, l).Write(to, r.Paint); err != nil {
+		return err
+	}
+	if !l.first {
+		writeConcerns(r, to, s)
+	}
+	if l.stages && len(s.Pipelines) == 1 && s.Pipelines[0].Rates != nil {
+		return writeStages(r, to, s.Pipelines[0].Rates)
+	}
+	return nil
+}
+
+// writeConcerns says what sources warn of, and what is wrong with files.
+func writeConcerns(r *Remote, to io.Writer, s agentStatus) {
+	writeWarnings(r, to, s.Pipelines)
+	if len(s.Files) > 0 && s.Files[0].Unseen != "" {
+		fmt.Fprintln(to, "when the files were last seen:")
+	}
+	for _, f := range s.Files {
+		r.ProblemsTo(to, f.Problems)
+	}
+}
+
+func pipelineTable(all []pipelineStatus, l layout) *terminal.Table {
+	t := &terminal.Table{}
+	columns := []any{"PIPELINE", "PHASE", "VERSION DECLARED", "VERSION RUNNING", "RECORDS/S", "BEHIND"}
+	if !l.below {
+		columns = append(columns, "ERROR")
+	}
+	t.Add(columns...)
+	for i := range all {
+		one, id := &all[i], all[i].ID
+		if l.id > 0 {
+			id = terminal.Shorten(id, l.id)
+		}
+		cells := []any{id, phaseWords(one), generationWords(one),
+			terminal.Dash(number(one.State.RunningGeneration)), passingWords(one),
+			terminal.Dash(behindWords(one.Rates))}
+		switch text := terminal.OneError(errorWords(one)); {
+		case !l.below:
+			t.Add(append(cells, terminal.Colored(text, terminal.Red))...)
+		case text != "":
+			t.Add(cells...)
+			t.Note(text, terminal.Red)
+		default:
+			t.Add(cells...)
+		}
+	}
+	return t
+}
+
+// phaseWords is the phase of a pipeline, or where it runs instead.
+func phaseWords(s *pipelineStatus) terminal.Cell {
+	count := ""
+	if s.Instances != nil && s.Terms != nil && s.Terms.Instances != "" {
+		count = " (" + s.Instances.Count() + ")"
+	}
+	switch p := s.Placement; {
+	case p != nil && p.Member == "" && s.State.Phase == spec.PhaseStopped:
+		return terminal.Colored("on no member yet"+count, terminal.Yellow)
+	case p != nil && s.State.Phase == spec.PhaseStopped:
+		return terminal.Cell{Text: "on " + p.Member + " since " + terminal.Moment(*p.Since) + count}
+	}
+	if s.stalled() && s.State.Phase == spec.PhaseRunning {
+		return terminal.Colored(s.State.Stall.State()+count, terminal.Red)
+	}
+	return terminal.Colored(string(s.State.Phase)+count, PhaseColors[s.State.Phase])
+}
+
+// writeWarnings writes the warnings of the sources and the data that they left out.
+func writeWarnings(r *Remote, to io.Writer, all []pipelineStatus) {
+	for i := range all {
+		if all[i].Rates == nil {
+			continue
+		}
+		for id, stage := range all[i].Rates.Stages {
+			if stage.Behind != nil && stage.Behind.Warning != "" {
+				fmt.Fprintf(to, "%s %s: %s\n", r.Paint("warning:", terminal.Yellow), id, stage.Behind.Warning)
+			}
+			if stage.Behind == nil {
+				continue
+			}
+			for _, skip := range stage.Behind.Skipped {
+				fmt.Fprintf(to, "%s %s leaves out %s since %s: %s\n", r.Paint("warning:", terminal.Yellow), id, skip.Of,
+					terminal.Moment(skip.Since), skip.Error)
+			}
+		}
+	}
+}
+
+// generationWords is the declared generation, and what keeps it from being what is to run.
+func generationWords(s *pipelineStatus) string {
+	switch {
+	case s.Withdrawn != nil:
+		return fmt.Sprintf("%d, withdrawn", s.Generation)
+	case s.Override != "":
+		done := "stopped"
+		if s.Override == spec.StatusRunning {
+			done = "started"
+		}
+		return fmt.Sprintf("%d, %s by hand, declared %s", s.Generation, done, s.Declared)
+	}
+	return fmt.Sprint(s.Generation)
+}
+
+// errorWords explains why the declared version does not run, or why it delivers nothing.
+func errorWords(s *pipelineStatus) string {
+	switch a := s.State.LastAttempt; {
+	case s.stalled():
+		return stallWords(&s.State)
+	case s.State.Error != "":
+		return s.State.Error
+	case s.State.Stale():
+		return fmt.Sprintf("generation %d runs, but could not be applied again: %s", a.Generation, a.Error)
+	case a != nil && a.Error != "" && a.Generation == s.Generation:
+		return fmt.Sprintf("generation %d cannot start: %s", a.Generation, a.Error)
+	case s.Placement != nil && s.Placement.Failed != nil:
+		return s.Placement.Failed.Text()
+	}
+	return ""
+}
+
+// stallWords explains why a pipeline delivers nothing, and since when.
+func stallWords(s *spec.State) string {
+	return "since " + terminal.Moment(s.Stall.Since) + ": " + cmp.Or(s.Error, s.Stall.Message)
+}
+
+// passingWords are the records per second that a pipeline reads and delivers.
+func passingWords(s *pipelineStatus) string {
+	if s.RecordsPerSecond == nil || s.DeliveredPerSecond == nil {
+		return "-"
+	}
+	return rateWords(s.RecordsPerSecond) + " in, " + rateWords(s.DeliveredPerSecond) + " out"
+}
+
+func rateWords(rate *float64) string {
+	switch {
+	case rate == nil:
+		return "-"
+	case *rate > 0 && *rate < 10:
+		return fmt.Sprintf("%.1f", *rate)
+	}
+	return fmt.Sprintf("%.0f", *rate)
+}
+
+// behindWords says how far the sources are behind their systems, those that report it, and which
+// have delivered nothing yet.
+func behindWords(r *rest.PipelineRates) string {
+	if r == nil {
+		return ""
+	}
+	var all []string
+	for _, id := range slices.Sorted(maps.Keys(r.Stages)) {
+		if b := r.Stages[id].Behind; b != nil {
+			if text := b.String(); text != "" {
+				all = append(all, text)
+			}
+		}
+		if waiting := r.Stages[id].Waiting; waiting != "" {
+			all = append(all, id+": "+waiting)
+		}
+	}
+	return strings.Join(all, "; ")
+}
+
+// number is n in digits, nothing for 0.
+func number(n int64) string {
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprint(n)
+}

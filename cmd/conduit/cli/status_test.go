@@ -1,0 +1,66 @@
+package cli
+
+import (
+	"bytes"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/conduit-agent/conduit/api/rest"
+	"github.com/conduit-agent/conduit/cmd/conduit/terminal"
+	"github.com/conduit-agent/conduit/plugins/progress"
+	"github.com/conduit-agent/conduit/spec"
+)
+
+func TestStatusShowsWhichSourcesWait(t *testing.T) {
+	const waiting = "no record yet, open since 2026-01-02T03:04:05Z"
+	got := behindWords(&rest.PipelineRates{Stages: map[string]rest.StageRates{"p:b": {Waiting: waiting}, "p:a": {Records: 1}}})
+	if got != "p:b: "+waiting {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestStatusShowsHowFarSourcesAre(t *testing.T) {
+	behind := int64(2)
+	got := behindWords(&rest.PipelineRates{Stages: map[string]rest.StageRates{
+		"p:a": {Behind: &progress.Report{Records: &behind, Snapshots: []progress.Snapshot{{Of: "orders", Rows: 100, Total: 400, StartedAt: time.Now().Add(-time.Minute)}}}},
+		"p:b": {Behind: &progress.Report{Warning: "it is said elsewhere"}}, "p:c": {},
+	}})
+	if !regexp.MustCompile(`^orders 25 % \(100 of 400 rows, \d+m\d+s left\), 2 records behind$`).MatchString(got) {
+		t.Errorf("got %q", got)
+	}
+}
+
+// On a narrow terminal every pipeline is seen with its phase, and what is wrong with it.
+func TestStatusFitsANarrowTerminal(t *testing.T) {
+	const id = "a-pipeline-with-a-rather-long-name-that-says-what-it-does"
+	all := []pipelineStatus{
+		{PipelineStatus: rest.PipelineStatus{ID: id, Generation: 2, Override: spec.StatusStopped, Declared: spec.StatusRunning, State: spec.State{Phase: spec.PhaseStopped}}},
+		{PipelineStatus: rest.PipelineStatus{ID: "third", Generation: 1, State: spec.State{Phase: spec.PhaseDegraded, Error: "third.yaml:22:17: cannot start connector third:log-destination: cannot find plugin"}}},
+	}
+	plain := func(text, _ string) string { return text }
+	for width, want := range map[int]string{
+		80: "PIPELINE          PHASE     VERSION DECLARED                      VERSION RUNNI…\n" +
+			"a-pipeline-with…  stopped   2, stopped by hand, declared running  -            …\n",
+		120: "PIPELINE",
+	} {
+		var page bytes.Buffer
+		if err := pipelineTable(all, layout{below: true, id: max(leastID, width-otherColumns)}).Write(&page, plain); err != nil {
+			t.Fatal(err)
+		}
+		got := string(terminal.Fit(page.Bytes(), width, 24))
+		if !strings.HasPrefix(got, want) {
+			t.Errorf("at %d columns:\n%s", width, got)
+		}
+		for line := range strings.Lines(got) {
+			if n := utf8.RuneCountInString(line) - 1; n > width {
+				t.Errorf("%d characters at %d columns: %s", n, width, line)
+			}
+		}
+		if !strings.Contains(got, "\nthird ") || !strings.Contains(got, "\n    third.yaml:22:17: cannot start connector") {
+			t.Errorf("at %d columns no error is seen:\n%s", width, got)
+		}
+	}
+}

@@ -1,0 +1,40 @@
+package cli
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/conduit-agent/conduit/agent/config"
+	"github.com/conduit-agent/conduit/agent/notification"
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// The page has the values that are in no answer of the API, too.
+func TestValuesOfCommandsAreInThePage(t *testing.T) {
+	page, err := os.ReadFile("../../api/README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	settings := config.Settings()
+	levels := settings[slices.IndexFunc(settings, func(s config.Setting) bool { return s.Key == "log.level" })]
+	for what, values := range map[string][]string{
+		"level of the log":                 levels.Values,
+		"what became of a file's pipeline": allTexts(spec.OutcomePending, spec.OutcomeOK, spec.OutcomeFailed),
+		"finding of `conduit doctor`":      allTexts(OK, Warning, Error, Unknown),
+		"kind of a notification":           allTexts(notification.Kinds()...),
+	} {
+		if row := fmt.Sprintf("\n| %s | `%s` |", what, strings.Join(values, "`, `")); !strings.Contains(string(page), row) {
+			t.Errorf("the page does not have the row %s", row)
+		}
+	}
+}
+
+func allTexts[T ~string](values ...T) (all []string) {
+	for _, v := range values {
+		all = append(all, string(v))
+	}
+	return all
+}

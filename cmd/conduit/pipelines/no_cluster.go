@@ -1,8 +1,0 @@
-//go:build minimal || no_cluster
-
-package pipelines
-
-import "github.com/conduit-agent/conduit/spec"
-
-// ofMember returns f: no agent of this build is a member of a cluster.
-func ofMember(_ string, f spec.File) spec.File { return f }

@@ -1,0 +1,232 @@
+package mysql
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/conduit-agent/conduit/plugins/builtin/sqlsink"
+)
+
+// Pattern stands for a table of a database or, with the name *, for all of them.
+type Pattern struct{ Schema, Name string }
+
+// Matches reports whether p stands for a table.
+func (p *Pattern) Matches(schema, name string) bool {
+	return p.Schema == schema && (p.Name == "*" || p.Name == name)
+}
+
+// Table is a table as information_schema describes it.
+type Table struct {
+	Schema, Name  string
+	Estimate      int64
+	Transactional bool
+	Columns       []Column
+	Key           []string // columns of the primary key in its order, without those of the system
+
+	kind             string // table_type; "" is a table that does not exist any more
+	rowStart, rowEnd string // columns of the system in a table with system versioning; "" otherwise
+}
+
+// Column is a column of a table.
+type Column struct {
+	Name      string
+	Type      string // data type, in lower case
+	Unsigned  bool
+	Charset   string   // of character strings, ENUM and SET
+	Values    []string // of ENUM and SET
+	Precision int      // digits of the fraction of a second
+	Length    int      // in bytes
+	Generated bool
+}
+
+// ID is database.name.
+func (t *Table) ID() string { return t.Schema + "." + t.Name }
+
+// Column returns the column of a name, or nil.
+func (t *Table) Column(name string) *Column {
+	for i := range t.Columns {
+		if t.Columns[i].Name == name {
+			return &t.Columns[i]
+		}
+	}
+	return nil
+}
+
+// Quote returns a name as SQL writes it.
+func Quote(name string) string { return "`" + strings.ReplaceAll(name, "`", "``") + "`" }
+
+// SQL is the name in SQL.
+func (t *Table) SQL() string { return Quote(t.Schema) + "." + Quote(t.Name) }
+
+// The types of tables that are read. Views have no changes of their own, and the internals of a sequence are no rows.
+const (
+	baseTable = "BASE TABLE"
+	versioned = "SYSTEM VERSIONED" // of MariaDB
+)
+
+// IsRead reports whether the source reads tables of this type. A table that does not exist any more counts as one that
+// was read.
+func (t *Table) IsRead() bool { return t.kind == "" || t.kind == baseTable || t.kind == versioned }
+
+const tablesQuery = "SELECT table_schema, table_name, coalesce(table_rows, 0), coalesce(engine, '') FROM information_schema.tables WHERE table_schema = ? AND table_type IN ('" + baseTable + "', '" + versioned + "') ORDER BY table_name"
+
+// Resolve returns the tables that the patterns stand for, in the order of their ids, without their columns. It is
+// an error when there is no table of the name in a pattern.
+func Resolve(ctx context.Context, db *sql.DB, patterns []Pattern) (all []*Table, err error) {
+	var schemas []string
+	for _, p := range patterns {
+		if !slices.Contains(schemas, p.Schema) {
+			schemas = append(schemas, p.Schema)
+		}
+	}
+	for _, schema := range schemas {
+		found, err := tablesOf(ctx, db, schema)
+		if err != nil {
+			return nil, err
+		}
+		for _, p := range patterns {
+			if p.Schema == schema && p.Name != "*" && !slices.ContainsFunc(found, func(t *Table) bool { return t.Name == p.Name }) {
+				return nil, missing(ctx, db, p)
+			}
+		}
+		for _, t := range found {
+			if slices.ContainsFunc(patterns, func(p Pattern) bool { return p.Matches(t.Schema, t.Name) }) {
+				all = append(all, t)
+			}
+		}
+	}
+	slices.SortFunc(all, func(a, b *Table) int { return strings.Compare(a.ID(), b.ID()) })
+	return all, nil
+}
+
+// missing returns why there is no table that is read by the name of a pattern.
+func missing(ctx context.Context, db *sql.DB, p Pattern) error {
+	kind := ""
+	err := sqlsink.EachRow(ctx, db, kindQuery, func(rows *sql.Rows) error { return rows.Scan(&kind) }, p.Schema, p.Name)
+	if err == nil && kind != "" {
+		return fmt.Errorf("cannot read table %s of database %s: it is of the type %s, which has no changes of its own: name the tables that its rows come from",
+			p.Name, p.Schema, kind)
+	}
+	return fmt.Errorf("cannot find table %s in database %s: there is none of that name, or the user may not read it: GRANT SELECT ON %s.* TO the user",
+		p.Name, p.Schema, Quote(p.Schema))
+}
+
+func tablesOf(ctx context.Context, db *sql.DB, schema string) (all []*Table, err error) {
+	err = sqlsink.EachRow(ctx, db, tablesQuery, func(rows *sql.Rows) error {
+		t, engine := &Table{}, ""
+		err := rows.Scan(&t.Schema, &t.Name, &t.Estimate, &engine)
+		t.Transactional = engine == "InnoDB" || engine == "ROCKSDB" || engine == "TokuDB"
+		all = append(all, t)
+		return err
+	}, schema)
+	if err != nil {
+		return nil, fmt.Errorf("cannot look up the tables of %s: %w", schema, err)
+	}
+	return all, nil
+}
+
+const columnsQuery = `SELECT column_name, lower(data_type), column_type, coalesce(character_set_name, ''), coalesce(datetime_precision, 0), coalesce(character_octet_length, 0), coalesce(extra, '') REGEXP 'VIRTUAL|STORED|PERSISTENT'
+FROM information_schema.columns WHERE table_schema = ? AND table_name = ? ORDER BY ordinal_position`
+
+const keyQuery = "SELECT column_name FROM information_schema.statistics WHERE table_schema = ? AND table_name = ? AND index_name = 'PRIMARY' ORDER BY seq_in_index"
+
+// Describe fills in the columns and the key. A table that there is not any more has none.
+func (t *Table) Describe(ctx context.Context, db *sql.DB) error {
+	t.Columns, t.Key = nil, nil
+	err := sqlsink.EachRow(ctx, db, columnsQuery, func(rows *sql.Rows) error {
+		var c Column
+		var declared string
+		err := rows.Scan(&c.Name, &c.Type, &declared, &c.Charset, &c.Precision, &c.Length, &c.Generated)
+		c.Unsigned = strings.Contains(declared, "unsigned") || strings.Contains(declared, "zerofill")
+		if c.Type == "enum" || c.Type == "set" {
+			c.Values, c.Unsigned = members(declared), false
+		}
+		t.Columns = append(t.Columns, c)
+		return err
+	}, t.Schema, t.Name)
+	if err != nil {
+		return fmt.Errorf("cannot look up the columns of %s: %w", t.ID(), err)
+	}
+	err = sqlsink.EachRow(ctx, db, keyQuery, func(rows *sql.Rows) error {
+		var name string
+		err := rows.Scan(&name)
+		t.Key = append(t.Key, name)
+		return err
+	}, t.Schema, t.Name)
+	if err != nil {
+		return fmt.Errorf("cannot look up the key of %s: %w", t.ID(), err)
+	}
+	return t.describeKind(ctx, db)
+}
+
+const (
+	kindQuery   = "SELECT table_type FROM information_schema.tables WHERE table_schema = ? AND table_name = ?"
+	periodQuery = "SELECT column_name, generation_expression FROM information_schema.columns WHERE table_schema = ? AND table_name = ? AND generation_expression IN ('ROW START', 'ROW END')"
+)
+
+// describeKind fills in the type of the table, and with system versioning the columns of the system: they have names of
+// the user, or are hidden ones behind all others.
+func (t *Table) describeKind(ctx context.Context, db *sql.DB) error {
+	t.kind, t.rowStart, t.rowEnd = "", "", ""
+	err := sqlsink.EachRow(ctx, db, kindQuery, func(rows *sql.Rows) error { return rows.Scan(&t.kind) }, t.Schema, t.Name)
+	if err == nil && t.kind == versioned {
+		err = sqlsink.EachRow(ctx, db, periodQuery, func(rows *sql.Rows) error {
+			var name, bound string
+			err := rows.Scan(&name, &bound)
+			if bound == "ROW START" {
+				t.rowStart = name
+			} else {
+				t.rowEnd = name
+			}
+			return err
+		}, t.Schema, t.Name)
+	}
+	if err != nil {
+		return fmt.Errorf("cannot look up table %s: %w", t.ID(), err)
+	}
+	if t.kind == versioned && t.rowEnd == "" {
+		t.rowStart, t.rowEnd = hiddenStart, hiddenEnd
+		for _, name := range []string{hiddenStart, hiddenEnd} {
+			t.Columns = append(t.Columns, Column{Name: name, Type: "timestamp", Precision: 6, Generated: true})
+		}
+	}
+	t.Key = slices.DeleteFunc(t.Key, t.isOfSystem)
+	return nil
+}
+
+// The names of the columns that MariaDB gives a table with system versioning which declares none.
+const (
+	hiddenStart = "row_start"
+	hiddenEnd   = "row_end"
+)
+
+func (t *Table) isOfSystem(column string) bool {
+	return column != "" && (column == t.rowStart || column == t.rowEnd)
+}
+
+// members returns the values in enum('a','b').
+func members(declared string) (all []string) {
+	_, rest, _ := strings.Cut(declared, "(")
+	for {
+		_, from, ok := strings.Cut(rest, "'")
+		if !ok {
+			return all
+		}
+		var value strings.Builder
+		for {
+			part, after, ok := strings.Cut(from, "'")
+			value.WriteString(part)
+			if rest = after; !ok || !strings.HasPrefix(after, "'") {
+				break
+			}
+			value.WriteByte('\'')
+			from = after[1:]
+		}
+		all = append(all, unescape.Replace(value.String()))
+	}
+}
+
+var unescape = strings.NewReplacer(`\\`, `\`, `\n`, "\n", `\r`, "\r", `\0`, "\x00")

@@ -1,0 +1,173 @@
+package postgres
+
+import (
+	"context"
+	"encoding/hex"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/conduit-agent/conduit/plugins/builtin/postgres/pg"
+	"github.com/conduit-agent/conduit/plugins/builtin/sqlsink"
+	"github.com/conduit-agent/conduit/plugins/sdk"
+	"github.com/conduit-agent/conduit/spec/lazy"
+)
+
+// destinationSettings are those of the destination. url and table are Conduit's.
+type destinationSettings struct {
+	URL string `json:"url" validate:"required" desc:"How to connect: postgres://user:password@host:5432/database, or key=value pairs. TLS as with libpq: sslmode, sslrootcert, sslcert, sslkey."`
+	sqlsink.Settings
+
+	Timeout time.Duration `json:"timeout" default:"20s" validate:"gt=0" desc:"How long an answer of the server is waited for before it is asked, over another connection, whether it still works on it. A connection on which it does not is given up after half as long more."`
+}
+
+// Destination writes records to tables.
+type Destination struct {
+	sqlsink.Lifecycle
+	sqlsink.Writer[pg.Column]
+	database database
+}
+
+// New returns a destination.
+func New() sdk.Destination { return &Destination{Lifecycle: forget} }
+
+// Parameters implements sdk.Destination.
+func (d *Destination) Parameters() sdk.Parameters { return sdk.ParametersOf(destinationSettings{}) }
+
+// Configure implements sdk.Destination.
+func (d *Destination) Configure(ctx context.Context, given map[string]string) error {
+	var s destinationSettings
+	if err := sdk.Decode(given, &s); err != nil {
+		return err
+	}
+	if err := pg.CheckURL(ctx, s.URL); err != nil {
+		return err
+	}
+	d.database = database{url: s.URL, timeout: s.Timeout, positions: sqlName(s.PositionTable)}
+	d.Database = &d.database
+	return d.Writer.Configure(s.Settings)
+}
+
+// Teardown implements sdk.Destination.
+func (d *Destination) Teardown(context.Context) error {
+	d.database.Disconnect()
+	return nil
+}
+
+// forget removes the connector from the table of positions, if there is one.
+func forget(ctx context.Context, given map[string]string) error {
+	var s destinationSettings
+	if err := sdk.Decode(given, &s); err != nil {
+		return err
+	}
+	if s.PositionTable == "" {
+		return nil
+	}
+	conn, err := pg.ConnectGuarded(ctx, s.URL, s.Timeout, nil)
+	if err != nil {
+		return err
+	}
+	defer pg.Close(conn)
+	_, err = pg.Rows(ctx, conn, "DELETE FROM "+sqlName(s.PositionTable)+" WHERE connector = $1", sdk.EnvFrom(ctx).ConnectorID)
+	if err != nil && pg.Code(err) != pg.CodeUndefinedTable {
+		return fmt.Errorf("cannot remove positions from %s: %w", s.PositionTable, err)
+	}
+	return nil
+}
+
+// database implements sqlsink.Database.
+type database struct {
+	url       string
+	timeout   time.Duration
+	positions string // the table of positions in SQL
+	conn      *pgconn.PgConn
+	tables    map[string]*table // by name as the setting table gives it
+	rows      []byte            // of a COPY
+}
+
+type (
+	table  = sqlsink.Table[pg.Column] // type names of its columns without modifiers
+	change = sqlsink.Change[pg.Column]
+)
+
+// Connect implements sqlsink.Database.
+func (d *database) Connect(ctx context.Context, ledger *sqlsink.Ledger) error {
+	if d.conn != nil && !d.conn.IsClosed() {
+		return nil
+	}
+	d.Disconnect()
+	conn, err := pg.ConnectGuarded(ctx, d.url, d.timeout, pg.Styles)
+	if err != nil {
+		return err
+	}
+	d.conn, d.tables = conn, map[string]*table{}
+	if ledger == nil {
+		return nil
+	}
+	if err := d.read(ctx, ledger); err != nil {
+		d.Disconnect()
+		return err
+	}
+	return nil
+}
+
+// read makes the table of positions if it does not exist, and reads it.
+func (d *database) read(ctx context.Context, ledger *sqlsink.Ledger) error {
+	// Without the right to make tables, one that is there already must do.
+	err := pg.Execute(ctx, d.conn, "CREATE TABLE IF NOT EXISTS "+d.positions+" (connector text NOT NULL, batch bigint NOT NULL, hashes bytea NOT NULL, PRIMARY KEY (connector, batch))")
+	if err != nil && pg.Code(err) != pg.CodePrivilege {
+		return fmt.Errorf("cannot make the position table %s: %w", d.positions, err)
+	}
+	found, err := pg.Rows(ctx, d.conn, "SELECT batch, encode(hashes, 'hex') FROM "+d.positions+" WHERE connector = $1 ORDER BY batch", ledger.Connector)
+	if err != nil {
+		return fmt.Errorf("cannot read the position table %s: %w", d.positions, err)
+	}
+	ledger.Clear()
+	for _, r := range found {
+		number, _ := strconv.ParseInt(r[0], 10, 64)
+		hashes, _ := hex.DecodeString(r[1])
+		ledger.Add(number, hashes)
+	}
+	return nil
+}
+
+// note returns the statements that note the hashes of a transaction, and forget those that are too old.
+func (d *database) note(ledger *sqlsink.Ledger, hashes []byte) string {
+	number, last := ledger.Next(hashes)
+	connector := pg.Literal(ledger.Connector)
+	sql := fmt.Sprintf("INSERT INTO %s (connector, batch, hashes) VALUES (%s, %d, '\\x%x')", d.positions, connector, number, hashes)
+	if last >= 0 {
+		sql += fmt.Sprintf("; DELETE FROM %s WHERE connector = %s AND batch <= %d", d.positions, connector, last)
+	}
+	return sql
+}
+
+// Disconnect implements sqlsink.Database.
+func (d *database) Disconnect() {
+	pg.Close(d.conn)
+	d.conn = nil
+}
+
+// sqlName returns name or schema.name as SQL has it.
+func sqlName(name string) string {
+	if schema, table, ok := strings.Cut(name, "."); ok {
+		return pg.Quote(schema) + "." + pg.Quote(table)
+	}
+	return pg.Quote(name)
+}
+
+// Transient implements sqlsink.Database.
+func (d *database) Transient(err error) bool { return pg.Transient(err) }
+
+// refused matches the SQLSTATEs that a record is to blame for: data, constraints, names, and what
+// triggers raise.
+var refused = lazy.Regexp(`^(21|22|23|42|44|P0)`)
+
+// Refused implements sqlsink.Database.
+func (d *database) Refused(err error) bool {
+	c := pg.Code(err)
+	return c != pg.CodePrivilege && refused().MatchString(c)
+}

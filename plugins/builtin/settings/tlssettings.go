@@ -1,0 +1,77 @@
+package settings
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+
+	"github.com/conduit-agent/conduit/plugins/sdk"
+)
+
+// TLS is embedded in the settings of a connector. They are PEM texts, so that they come by reference from files and credentials.
+type TLS struct {
+	Cert     string `json:"tls.cert" desc:"Certificate chain to present, PEM text such as ${file:/etc/conduit/cert.pem}. A server with one speaks TLS only."`
+	Key      string `json:"tls.key" desc:"Private key of tls.cert, PEM text."`
+	CA       string `json:"tls.ca" desc:"Certificates of the authorities that the other side's certificate is checked against, PEM text. A server with some requires client certificates; a client without any uses those of the system."`
+	Insecure bool   `json:"tls.insecureSkipVerify" default:"false" desc:"Whether a client accepts any certificate of the server. For tests."`
+}
+
+// Client returns the configuration of a client.
+func (s *TLS) Client() (*tls.Config, error) {
+	c := &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: s.Insecure} //nolint:gosec // only when the setting says so
+	var err error
+	if c.RootCAs, err = s.authorities(); err != nil {
+		return nil, err
+	}
+	c.Certificates, err = s.certificates()
+	return c, err
+}
+
+// Server returns the configuration of a server, nil when it speaks no TLS.
+func (s *TLS) Server() (*tls.Config, error) {
+	own, err := s.certificates()
+	if err != nil {
+		return nil, err
+	}
+	clients, err := s.authorities()
+	if err != nil {
+		return nil, err
+	}
+	if len(own) == 0 {
+		if clients != nil {
+			return nil, sdk.SettingError{Setting: "tls.ca", Message: "needs tls.cert and tls.key: client certificates are part of TLS"}
+		}
+		return nil, nil
+	}
+	c := &tls.Config{MinVersion: tls.VersionTLS12, Certificates: own, NextProtos: []string{"h2", "http/1.1"}}
+	if clients != nil {
+		c.ClientCAs, c.ClientAuth = clients, tls.RequireAndVerifyClientCert
+	}
+	return c, nil
+}
+
+func (s *TLS) certificates() ([]tls.Certificate, error) {
+	switch {
+	case s.Cert == "" && s.Key == "":
+		return nil, nil
+	case s.Cert == "":
+		return nil, sdk.SettingError{Setting: "tls.cert", Message: "is required with tls.key"}
+	case s.Key == "":
+		return nil, sdk.SettingError{Setting: "tls.key", Message: "is required with tls.cert"}
+	}
+	pair, err := tls.X509KeyPair([]byte(s.Cert), []byte(s.Key))
+	if err != nil {
+		return nil, sdk.SettingError{Setting: "tls.cert", Message: "cannot be used with tls.key: " + err.Error()}
+	}
+	return []tls.Certificate{pair}, nil
+}
+
+func (s *TLS) authorities() (*x509.CertPool, error) {
+	if s.CA == "" {
+		return nil, nil
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM([]byte(s.CA)) {
+		return nil, sdk.SettingError{Setting: "tls.ca", Message: "must be certificates as PEM text, such as ${file:/etc/conduit/ca.pem}"}
+	}
+	return pool, nil
+}

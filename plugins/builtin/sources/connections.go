@@ -1,0 +1,146 @@
+package sources
+
+import (
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// openConnections counts the connections that all sources of this process hold.
+var openConnections atomic.Int64
+
+// TakeConnection counts a connection before it is accepted. It reports false, without counting the connection, when the sources
+// of this process hold half of its file descriptors. ReleaseConnection gives the connection back.
+func TakeConnection() bool {
+	if openConnections.Add(1) <= share() {
+		return true
+	}
+	openConnections.Add(-1)
+	return false
+}
+
+// ReleaseConnection gives back what Take counted.
+func ReleaseConnection() { openConnections.Add(-1) }
+
+// Listener accepts a limited number of connections for an HTTP server. When there are too many, the listener closes the
+// connection that has waited longest for a request, or for the rest of a request header, in favour of the new one. If
+// no connection waits, it closes the new one.
+type Listener struct {
+	net.Listener
+	limit int
+	log   *slog.Logger
+
+	mu     sync.Mutex
+	held   map[*conn]struct{} // guarded by mu
+	warned time.Time          // guarded by mu
+}
+
+// LimitConnections limits the connections that l accepts.
+func LimitConnections(l net.Listener, limit int, log *slog.Logger) *Listener {
+	return &Listener{Listener: l, limit: limit, log: log, held: map[*conn]struct{}{}}
+}
+
+// conn is a counted connection.
+type conn struct {
+	net.Conn
+	listener *Listener
+	active   bool      // guarded by listener.mu: a request is answered
+	since    time.Time // guarded by listener.mu: that it is active, or is not
+}
+
+// Accept returns the next connection that has a place.
+func (l *Listener) Accept() (net.Conn, error) {
+	for {
+		c, err := l.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		own := &conn{Conn: c, listener: l, since: time.Now()}
+		if l.admit(own) {
+			return own, nil
+		}
+		_ = c.Close()
+	}
+}
+
+func (l *Listener) admit(c *conn) bool {
+	l.mu.Lock()
+	evicted := (*conn)(nil)
+	if len(l.held) >= l.limit {
+		evicted = l.idlest()
+	}
+	full := len(l.held) >= l.limit && evicted == nil
+	if evicted != nil {
+		l.forget(evicted)
+	}
+	ok := !full && TakeConnection()
+	if !ok && !full {
+		if evicted = l.idlest(); evicted != nil { // in favour of this one, as all sources have too many
+			l.forget(evicted)
+			ok = TakeConnection()
+		}
+	}
+	if ok {
+		l.held[c] = struct{}{}
+	} else {
+		l.warn(c)
+	}
+	l.mu.Unlock()
+	if evicted != nil {
+		_ = evicted.Conn.Close()
+	}
+	return ok
+}
+
+// warn logs once a minute that connections are closed. The caller holds mu.
+func (l *Listener) warn(c *conn) {
+	if now := time.Now(); now.Sub(l.warned) > time.Minute {
+		l.warned = now
+		l.log.Warn("connections are closed: there are as many as limit.connections, or half of the file descriptors "+
+			"of the agent, allow",
+			"limit", l.limit, "remote", c.RemoteAddr().String())
+	}
+}
+
+// idlest returns the connection that has waited longest for a request, nil when all are answered. The caller holds mu.
+func (l *Listener) idlest() (found *conn) {
+	for c := range l.held {
+		if !c.active && (found == nil || c.since.Before(found.since)) {
+			found = c
+		}
+	}
+	return found
+}
+
+// forget gives up the place of a connection, if it has one. The caller holds mu.
+func (l *Listener) forget(c *conn) {
+	if _, ok := l.held[c]; ok {
+		delete(l.held, c)
+		ReleaseConnection()
+	}
+}
+
+// Close closes the connection and gives up its place.
+func (c *conn) Close() error {
+	c.listener.mu.Lock()
+	c.listener.forget(c)
+	c.listener.mu.Unlock()
+	return c.Conn.Close()
+}
+
+// Observe follows the state of a connection; it is for http.Server.ConnState.
+func (l *Listener) Observe(c net.Conn, state http.ConnState) {
+	if wrapper, ok := c.(interface{ NetConn() net.Conn }); ok {
+		c = wrapper.NetConn()
+	}
+	own, ok := c.(*conn)
+	if !ok {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	own.active, own.since = state == http.StateActive, time.Now()
+}

@@ -1,0 +1,36 @@
+package sources
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"strconv"
+
+	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/plugins/sdk"
+	"github.com/conduit-agent/conduit/spec/lazy"
+)
+
+// Numbers numbers the records of one run of a source: a random number distinguishes runs.
+type Numbers struct {
+	run  string
+	last uint64
+}
+
+var numbersPosition = lazy.Regexp(`^[0-9a-f]{16}:[0-9]{1,20}$`)
+
+// NewNumbers returns the Numbers of a run that goes on after pos.
+func NewNumbers(pos record.Position) (n Numbers, err error) {
+	if len(pos) > 0 && !numbersPosition().Match(pos) {
+		return n, sdk.CannotResume(pos, "a position of this source")
+	}
+	var b [8]byte
+	_, _ = rand.Read(b[:]) // never fails
+	n.run = hex.EncodeToString(b[:])
+	return n, nil
+}
+
+// Next returns the next position.
+func (n *Numbers) Next() record.Position {
+	n.last++
+	return strconv.AppendUint([]byte(n.run+":"), n.last, 10)
+}

@@ -1,0 +1,360 @@
+package sqlite
+
+import (
+	"context"
+	"crypto/rand"
+	"database/sql"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+
+	"github.com/conduit-agent/conduit/plugins/builtin/sqlsink"
+	"github.com/conduit-agent/conduit/spec/sorting"
+)
+
+// Capture is what a source has in a database.
+type Capture struct {
+	Table     string // of changes; names of the others, and of triggers, begin with it
+	Connector string // id of the source that has it
+	Snapshot  bool   // rows of tables are read, not only changes
+	Max       int64  // most changes kept; 0: no limit
+	Reread    bool   // a table of which changes were missed is read again
+	Log       *slog.Logger
+
+	DB      string           // identifier of the database
+	Version int64            // of the schema, when all was prepared
+	LeftOut []LeftOut        // tables that * does not stand for although they have rows
+	Unique  []string         // captured tables with a unique index beside the primary key: REPLACE removes rows of them unnoticed
+	Tables  map[int64]*Shape // that changes are of, by number: also those that are not captured any more
+	Runs    []captureRun     // tables to read whole, in order
+}
+
+// Shape is a table as it was when its triggers were made.
+type Shape struct {
+	Number  int64
+	Name    string
+	Columns []Column
+	Active  bool  // it is captured
+	Missed  int64 // changes that were not noted, because there were too many
+	Unique  bool  // it has a unique index beside its primary key; not set by Load
+}
+
+// Column is a column of a table.
+type Column struct {
+	Name string `json:"name"`
+	Type string `json:"type,omitempty"` // as declared
+	Key  int    `json:"key,omitempty"`  // place in the primary key, from 1; 0: none
+	Null bool   `json:"null,omitempty"` // it may be NULL
+}
+
+// LeftOut is a table that cannot be captured.
+type LeftOut struct {
+	Table string
+	Err   error
+}
+
+// captureRun is a reading of all rows of a table.
+type captureRun struct {
+	Number int64
+	Table  string
+}
+
+// The operations of changes.
+const (
+	Insert = 1
+	Update = 2
+	Delete = 3
+)
+
+// Key returns the indexes of the columns of the primary key, in its order.
+func (s *Shape) Key() []int {
+	var key []int
+	for i, c := range s.Columns {
+		if c.Key > 0 {
+			key = append(key, i)
+		}
+	}
+	sorting.By(key, func(a, b int) int { return s.Columns[a].Key - s.Columns[b].Key })
+	return key
+}
+
+// Of returns the shape of a table that is captured, nil when it is not.
+func (c *Capture) Of(table string) *Shape {
+	for _, s := range c.Tables {
+		if s.Active && s.Name == table {
+			return s
+		}
+	}
+	return nil
+}
+
+// Transaction runs do in a transaction that writes from its beginning on.
+func Transaction(ctx context.Context, conn *sql.Conn, do func() error) error {
+	if _, err := conn.ExecContext(ctx, "BEGIN IMMEDIATE"); err != nil {
+		return err
+	}
+	err := do()
+	if err == nil {
+		_, err = conn.ExecContext(ctx, "COMMIT")
+	}
+	if err != nil {
+		_, _ = conn.ExecContext(context.WithoutCancel(ctx), "ROLLBACK") // the error above counts
+	}
+	return err
+}
+
+// Prepare makes tables and triggers what the tables of the settings ask for, and fills c. Those in again are to be read
+// whole once more, and all of them when the source starts over.
+func (c *Capture) Prepare(ctx context.Context, conn *sql.Conn, tables, again []string, over bool) error {
+	err := Transaction(ctx, conn, func() error { return c.prepare(ctx, conn, tables, again, over) })
+	if err != nil {
+		return fmt.Errorf("cannot prepare the capture of changes: %w", err)
+	}
+	return nil
+}
+
+func (c *Capture) prepare(ctx context.Context, conn *sql.Conn, tables, again []string, over bool) error {
+	if err := c.own(ctx, conn); err != nil {
+		return err
+	}
+	wanted, err := c.resolve(ctx, conn, tables)
+	if err != nil {
+		return err
+	}
+	c.Unique = nil
+	for _, w := range wanted {
+		if w.Unique {
+			c.Unique = append(c.Unique, w.Name)
+		}
+	}
+	if err := c.Load(ctx, conn); err != nil {
+		return err
+	}
+	for _, s := range c.Tables {
+		if s.Active && !slices.ContainsFunc(wanted, func(w *Shape) bool { return w.Name == s.Name }) {
+			if err := c.warnIfGone(ctx, conn, s.Name); err != nil {
+				return err
+			}
+			if err := c.drop(ctx, conn, s); err != nil {
+				return err
+			}
+		}
+	}
+	for _, w := range wanted {
+		// What is to be read already has its positions, of which none was saved.
+		first := over && c.Snapshot && !slices.ContainsFunc(c.Runs, func(r captureRun) bool { return r.Table == w.Name })
+		if err := c.capture(ctx, conn, w, first || slices.Contains(again, w.Name)); err != nil {
+			return fmt.Errorf("table %s: %w", w.Name, err)
+		}
+	}
+	if err := c.Load(ctx, conn); err != nil {
+		return err
+	}
+	return conn.QueryRowContext(ctx, "PRAGMA schema_version").Scan(&c.Version)
+}
+
+// warnIfGone warns of a captured table that does not exist any more: SQLite runs no triggers for rows that go with
+// their table.
+func (c *Capture) warnIfGone(ctx context.Context, conn *sql.Conn, table string) error {
+	var exists bool
+	err := conn.QueryRowContext(ctx, "SELECT count(*) > 0 FROM sqlite_schema WHERE type = 'table' AND name = "+
+		"?", table).Scan(&exists)
+	if err == nil && !exists {
+		c.Log.Warn("a table was dropped or has another name now: if its rows are gone, no records say "+
+			"so", "table", table)
+	}
+	return err
+}
+
+// capture makes the triggers of a table, if they are not there as they should be, and notes that it
+// is to be read whole, if it is.
+func (c *Capture) capture(ctx context.Context, conn *sql.Conn, w *Shape, read bool) error {
+	old := c.Of(w.Name)
+	if old == nil || !slices.Equal(old.Columns, w.Columns) {
+		if old != nil {
+			there, err := c.triggers(ctx, conn, old)
+			if err != nil {
+				return err
+			}
+			if len(there) < len(c.statements(old)) {
+				c.Log.Warn(recreated, "table", w.Name)
+			} else {
+				c.Log.Info("the columns of a table changed: its rows are read again", "table", w.Name)
+			}
+			if err := c.drop(ctx, conn, old); err != nil {
+				return err
+			}
+		}
+		if err := c.add(ctx, conn, w); err != nil || !c.Snapshot && !read {
+			return err
+		}
+		return c.run(ctx, conn, w.Name)
+	}
+	there, err := c.triggers(ctx, conn, old)
+	if err != nil {
+		return err
+	}
+	if !slices.Equal(there, c.statements(old)) {
+		if len(there) < len(c.statements(old)) {
+			c.Log.Warn(recreated, "table", w.Name)
+			read = read || c.Snapshot
+		}
+		if err := c.trigger(ctx, conn, old); err != nil {
+			return err
+		}
+	}
+	if old.Missed > 0 && (c.Reread || read) {
+		c.Log.Warn("changes of a table were missed, because changes.max was reached: its rows are read again; rows deleted meanwhile are not noticed", "table", w.Name, "missed", old.Missed)
+		if _, err := conn.ExecContext(ctx, "UPDATE "+c.name("_tables")+" SET missed = 0 WHERE shape = ?", old.Number); err != nil {
+			return err
+		}
+		read = true
+	}
+	if read {
+		return c.run(ctx, conn, w.Name)
+	}
+	return nil
+}
+
+const recreated = "the triggers of a table were gone, as after it was recreated: changes were missed, and its rows " +
+	"are read again; rows deleted meanwhile are not noticed"
+
+// run notes that the rows of a table are to be read.
+func (c *Capture) run(ctx context.Context, conn *sql.Conn, table string) error {
+	_, err := conn.ExecContext(ctx, "DELETE FROM "+c.name("_runs")+" WHERE name = ?", table)
+	if err == nil {
+		_, err = conn.ExecContext(ctx, "INSERT INTO "+c.name("_runs")+" (name) VALUES (?)", table)
+	}
+	return err
+}
+
+// name returns the quoted name of one of the tables of c.
+func (c *Capture) name(suffix string) string { return Quote(c.Table + suffix) }
+
+// own makes the tables of c if they do not exist, and makes sure that they are this source's.
+func (c *Capture) own(ctx context.Context, conn *sql.Conn) error {
+	for _, statement := range []string{
+		"CREATE TABLE IF NOT EXISTS " + c.name("") + " (id INTEGER PRIMARY KEY AUTOINCREMENT, shape INTEGER NOT NULL, op INTEGER NOT NULL, at INTEGER NOT NULL)",
+		"CREATE TABLE IF NOT EXISTS " + c.name("_tables") + " (shape INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL, columns TEXT NOT NULL, active INTEGER NOT NULL, missed INTEGER NOT NULL DEFAULT 0)",
+		"CREATE TABLE IF NOT EXISTS " + c.name("_runs") + " (run INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL)",
+		"CREATE TABLE IF NOT EXISTS " + c.name("_source") + " (connector TEXT NOT NULL, db TEXT NOT NULL, removed INTEGER NOT NULL)",
+	} {
+		if _, err := conn.ExecContext(ctx, statement); err != nil {
+			return err
+		}
+	}
+	var owner string
+	err := conn.QueryRowContext(ctx, "SELECT connector, db FROM "+c.name("_source")).Scan(&owner, &c.DB)
+	if errors.Is(err, sql.ErrNoRows) {
+		id := make([]byte, 8)
+		_, _ = rand.Read(id) // never fails
+		c.DB = hex.EncodeToString(id)
+		_, err = conn.ExecContext(ctx, "INSERT INTO "+c.name("_source")+" VALUES (?, ?, 0)", c.Connector, c.DB)
+		return err
+	}
+	if err == nil && owner != c.Connector {
+		return fmt.Errorf("table %s belongs to connector %s: give each source a changes.table of its own", c.Table, owner)
+	}
+	return err
+}
+
+// Load reads what is captured and what is to be read.
+func (c *Capture) Load(ctx context.Context, conn *sql.Conn) error {
+	c.Tables, c.Runs = map[int64]*Shape{}, nil
+	err := sqlsink.EachRow(ctx, conn, "SELECT shape, name, columns, active, missed FROM "+c.name("_tables"), func(rows *sql.Rows) error {
+		s := &Shape{}
+		var columns string
+		if err := rows.Scan(&s.Number, &s.Name, &columns, &s.Active, &s.Missed); err != nil {
+			return err
+		}
+		c.Tables[s.Number] = s
+		return json.Unmarshal([]byte(columns), &s.Columns)
+	})
+	if err != nil {
+		return err
+	}
+	return sqlsink.EachRow(ctx, conn, "SELECT run, name FROM "+c.name("_runs")+" ORDER BY run", func(rows *sql.Rows) error {
+		var r captureRun
+		err := rows.Scan(&r.Number, &r.Table)
+		if c.Of(r.Table) != nil {
+			c.Runs = append(c.Runs, r)
+		}
+		return err
+	})
+}
+
+// resolve returns the tables that the items of the setting tables stand for.
+func (c *Capture) resolve(ctx context.Context, conn *sql.Conn, items []string) ([]*Shape, error) {
+	list, err := c.list(ctx, conn)
+	if err != nil {
+		return nil, err
+	}
+	names, err := list.choose(items)
+	if err != nil {
+		return nil, err
+	}
+	every := slices.Contains(items, "*")
+	var all []*Shape
+	c.LeftOut = nil
+	for _, name := range list.unclear {
+		c.LeftOut = append(c.LeftOut, LeftOut{name, errors.New(list.refused[name])})
+	}
+	for _, name := range names {
+		s := &Shape{Name: name}
+		err := sqlsink.EachRow(ctx, conn, `SELECT name, type, pk, "notnull" FROM pragma_table_xinfo(?) WHERE hidden = 0 ORDER BY cid`, func(rows *sql.Rows) error {
+			var col Column
+			var strict bool
+			err := rows.Scan(&col.Name, &col.Type, &col.Key, &strict)
+			col.Null = !strict
+			s.Columns = append(s.Columns, col)
+			return err
+		}, name)
+		if err != nil {
+			return nil, err
+		}
+		if err := conn.QueryRowContext(ctx, `SELECT count(*) > 0 FROM pragma_index_list(?) WHERE "unique" AND origin <> 'pk'`, name).Scan(&s.Unique); err != nil {
+			return nil, err
+		}
+		if len(s.Columns) > maxColumns {
+			why := fmt.Errorf("it has %d columns, and changes of more than %d cannot be noted", len(s.Columns), maxColumns)
+			if !every {
+				return nil, fmt.Errorf("cannot capture table %s: %w: remove it from tables", name, why)
+			}
+			c.LeftOut = append(c.LeftOut, LeftOut{name, why})
+			continue
+		}
+		all = append(all, s)
+	}
+	return all, nil
+}
+
+// Drop removes everything of c, if it is this source's.
+func (c *Capture) Drop(ctx context.Context, conn *sql.Conn) error {
+	return Transaction(ctx, conn, func() error {
+		var owner string
+		err := conn.QueryRowContext(ctx, "SELECT connector FROM "+c.name("_source")).Scan(&owner)
+		if err != nil && Refused(err) || errors.Is(err, sql.ErrNoRows) || err == nil && owner != c.Connector {
+			return nil // nothing was made, or it is another source's
+		}
+		if err == nil {
+			err = c.Load(ctx, conn)
+		}
+		if err != nil {
+			return err
+		}
+		for _, s := range c.Tables {
+			if err := c.drop(ctx, conn, s); err != nil {
+				return err
+			}
+		}
+		for _, suffix := range noteTables {
+			if _, err := conn.ExecContext(ctx, "DROP TABLE IF EXISTS "+c.name(suffix)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}

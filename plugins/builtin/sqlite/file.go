@@ -1,0 +1,170 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/mattn/go-sqlite3"
+
+	_ "github.com/conduit-agent/conduit/spec/needcgo" // for a clear error without it
+
+	"github.com/conduit-agent/conduit/plugins/sdk"
+)
+
+// databaseSettings are embedded in those of source and destination.
+type databaseSettings struct {
+	Path    string        `json:"path" literal:"true" validate:"required" desc:"The database file. It must be on a disk of this machine: locks of network file systems are not to be relied on."`
+	Timeout time.Duration `json:"timeout" default:"5s" validate:"gt=0" desc:"How long to wait for others that write to the database."`
+}
+
+// Check returns an error when settings may not name the file.
+func (s *databaseSettings) Check(ctx context.Context) error {
+	return sdk.CheckPath(ctx, "path", s.Path)
+}
+
+// Open opens the file with connections that sync what they commit. With create it is made if it
+// does not exist, with a write-ahead log; else it must exist.
+func (s *databaseSettings) Open(ctx context.Context, create bool) (*sql.DB, error) {
+	info, err := os.Stat(s.Path)
+	absent := errors.Is(err, fs.ErrNotExist)
+	if err == nil && !info.Mode().IsRegular() { // a device may have no end
+		return nil, fmt.Errorf("cannot open the database %s: it is not a regular file", s.Path)
+	}
+	if absent && !create {
+		return nil, fmt.Errorf("cannot open the database %s: %w", s.Path, err)
+	}
+	mode := "rw"
+	if create {
+		mode = "rwc"
+	}
+	dsn := fmt.Sprintf("file:%s?mode=%s&_busy_timeout=%d&_synchronous=FULL&_foreign_keys=on", (&url.URL{Path: s.Path}).EscapedPath(), mode, s.Timeout.Milliseconds())
+	db := sql.OpenDB(&connector{dsn: dsn, allow: sdk.EnvFrom(ctx).AllowPath, most: sdk.Budget(ctx)})
+	db.SetMaxOpenConns(1)
+	first := "SELECT count(*) FROM sqlite_schema" // reads the file: what is none is found now
+	if absent {
+		first = "PRAGMA journal_mode = WAL"
+	}
+	if _, err := db.ExecContext(ctx, first); err != nil {
+		_ = db.Close()
+		return nil, fmt.Errorf("cannot open the database %s: %w", s.Path, err)
+	}
+	return db, nil
+}
+
+// connector opens connections that reach no other file.
+type connector struct {
+	dsn   string
+	allow func(path string) error // nil: every file
+	most  int                     // bytes of a value or row
+}
+
+// Driver implements driver.Connector.
+func (c *connector) Driver() driver.Driver { return &sqlite3.SQLiteDriver{} }
+
+// Connect implements driver.Connector.
+func (c *connector) Connect(context.Context) (driver.Conn, error) {
+	opened, err := c.Driver().Open(c.dsn)
+	if err != nil {
+		return nil, err
+	}
+	conn := opened.(*sqlite3.SQLiteConn)
+	conn.SetLimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
+	conn.SetLimit(sqlite3.SQLITE_LIMIT_LENGTH, c.most)
+	conn.RegisterAuthorizer(authorize)
+	if c.allow != nil { // a link may lead elsewhere than the setting says: SQLite has followed it
+		if err := c.allow(conn.GetFilename("main")); err != nil {
+			return nil, errors.Join(err, conn.Close())
+		}
+	}
+	return conn, nil
+}
+
+// processWide are the pragmas that limit the memory of SQLite in the whole process, or say where all of it keeps temporary
+// files: the store of the agent uses it, too.
+var processWide = []string{"hard_heap_limit", "soft_heap_limit", "mmap_size", "cache_size", "temp_store",
+	"temp_store_directory", "data_store_directory"}
+
+// authorize refuses the pragmas that are not of the database alone.
+func authorize(op int, name, _, _ string) int {
+	if op == sqlite3.SQLITE_PRAGMA && slices.Contains(processWide, strings.ToLower(name)) {
+		return sqlite3.SQLITE_DENY
+	}
+	return sqlite3.SQLITE_OK
+}
+
+// What SQL of a setting may make: bytes of a value, and columns, which are in memory at the same time.
+const (
+	setupLength  = 1 << 20
+	setupColumns = 500
+)
+
+// setupDatabase runs the SQL of a setting, which may take so long.
+func setupDatabase(ctx context.Context, db *sql.DB, text string, timeout time.Duration) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("it runs for more than %v (setup.timeout)", timeout))
+	defer cancel()
+	conn, err := db.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close() }()
+	limit := func(length, columns int) (lengthBefore, columnsBefore int, err error) {
+		err = conn.Raw(func(c any) error {
+			own := c.(*sqlite3.SQLiteConn)
+			lengthBefore, columnsBefore = own.SetLimit(sqlite3.SQLITE_LIMIT_LENGTH, length), own.SetLimit(sqlite3.SQLITE_LIMIT_COLUMN, columns)
+			return nil
+		})
+		return lengthBefore, columnsBefore, err
+	}
+	length, columns, err := limit(setupLength, setupColumns)
+	if err != nil {
+		return err
+	}
+	if _, err = conn.ExecContext(ctx, text); err != nil {
+		if ctx.Err() != nil {
+			err = context.Cause(ctx)
+		}
+		return err
+	}
+	_, _, err = limit(length, columns)
+	return err
+}
+
+// Quote returns name as an identifier in SQL.
+func Quote(name string) string { return `"` + strings.ReplaceAll(name, `"`, `""`) + `"` }
+
+// Transient reports whether an error is of the file or its disk, not of what is in it, so that
+// trying again may help.
+func Transient(err error) bool {
+	var e sqlite3.Error
+	if !errors.As(err, &e) {
+		return errors.Is(err, fs.ErrNotExist) || errors.Is(err, driver.ErrBadConn)
+	}
+	switch e.Code {
+	case sqlite3.ErrBusy, sqlite3.ErrLocked, sqlite3.ErrIoErr, sqlite3.ErrCantOpen, sqlite3.ErrFull, sqlite3.ErrProtocol, sqlite3.ErrNomem,
+		sqlite3.ErrReadonly, sqlite3.ErrPerm, sqlite3.ErrSchema:
+		return true
+	}
+	return false
+}
+
+// Refused reports whether an error is of a value, or of the table it was to go to.
+func Refused(err error) bool {
+	var e sqlite3.Error
+	if !errors.As(err, &e) {
+		return false
+	}
+	switch e.Code {
+	case sqlite3.ErrError, sqlite3.ErrConstraint, sqlite3.ErrMismatch, sqlite3.ErrTooBig, sqlite3.ErrRange:
+		return true
+	}
+	return false
+}

@@ -1,0 +1,129 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/conduit-agent/conduit/plugins/builtin/sqlsink"
+)
+
+// maxColumns is how many columns a captured table may have: the table of changes has two for each, and SQLite allows it 2000.
+const maxColumns = (2000 - fixed) / 2
+
+// list is what the schema of a database has.
+type list struct {
+	tables  []string          // ordinary tables of the user
+	refused map[string]string // what else there is, and why it cannot be captured
+	unclear []string          // those refused that may be ordinary tables all the same
+}
+
+// list returns the ordinary tables of the user: those that have triggers, and whose programs can go on writing when they
+// have. The tables in which a virtual table keeps its content, and those of this or another source, are not among them.
+func (c *Capture) list(ctx context.Context, conn *sql.Conn) (l list, err error) {
+	virtual, err := VirtualTables(ctx, conn)
+	if err != nil {
+		return l, err
+	}
+	types := map[string]string{}
+	err = sqlsink.EachRow(ctx, conn, "SELECT name, type FROM pragma_table_list WHERE schema = 'main'", func(rows *sql.Rows) error {
+		var name, typ string
+		err := rows.Scan(&name, &typ)
+		types[name] = typ
+		return err
+	})
+	if err != nil {
+		return l, err
+	}
+	captures := capturesIn(types)
+	l.refused = map[string]string{}
+	for name, typ := range types {
+		of, owned := ownerOf(name, virtual)
+		switch {
+		case strings.HasPrefix(name, "sqlite_"):
+		case typ == "virtual":
+			l.refused[name] = "it is a virtual table, which has no changes of its own: capture the table that its content comes from"
+		case typ == "view":
+			l.refused[name] = "it is a view, which has no changes of its own: capture its tables"
+		case typ == "shadow" || owned && of.known:
+			l.refused[name] = "a virtual table keeps its content in it: programs could not write to that any more"
+		case owned:
+			l.refused[name] = fmt.Sprintf("the virtual table %s of the module %s may keep its content in it, and programs could not write to that any more: a table of another name can be captured", of.table, of.module)
+			l.unclear = append(l.unclear, name)
+		case isNote(name, c.Table) || slices.ContainsFunc(captures, func(table string) bool { return isNote(name, table) }):
+			l.refused[name] = "a source notes changes in it"
+		case typ == "table":
+			l.tables = append(l.tables, name)
+		}
+	}
+	slices.Sort(l.tables)
+	return l, nil
+}
+
+// choose returns the tables that the items of the setting tables stand for.
+func (l *list) choose(items []string) ([]string, error) {
+	if slices.Contains(items, "*") {
+		return l.tables, nil
+	}
+	for _, item := range items {
+		if why := l.refused[item]; why != "" {
+			return nil, fmt.Errorf("cannot capture table %s: %s", item, why)
+		}
+		if !slices.Contains(l.tables, item) {
+			return nil, fmt.Errorf("there is no table %s", item)
+		}
+	}
+	return items, nil
+}
+
+// shadows are the ends of the names of the tables in which the virtual tables of known modules keep their content. The SQLite of
+// the agent need not have these modules, and does not say then that such a table is one.
+var shadows = map[string][]string{
+	"fts3":      {"content", "docsize", "segdir", "segments", "stat"},
+	"fts4":      {"content", "docsize", "segdir", "segments", "stat"},
+	"fts5":      {"config", "content", "data", "docsize", "idx"},
+	"rtree":     {"node", "parent", "rowid"},
+	"rtree_i32": {"node", "parent", "rowid"},
+	"geopoly":   {"node", "parent", "rowid"},
+}
+
+// owner is a virtual table that keeps its content in another one.
+type owner struct {
+	table, module string
+	known         bool // the names of its tables are known; else a name that begins like it is enough
+}
+
+// ownerOf returns the virtual table that keeps its content in the table of this name, if there is one.
+func ownerOf(name string, virtual map[string]string) (of owner, ok bool) {
+	name = strings.ToLower(name)
+	for table, module := range virtual {
+		end, begins := strings.CutPrefix(name, table+"_")
+		ends, known := shadows[module]
+		if begins && (!known || slices.Contains(ends, end)) {
+			return owner{table, module, known}, true
+		}
+	}
+	return of, false
+}
+
+// noteTables are the ends of the names of the tables of a Capture.
+var noteTables = []string{"", "_tables", "_runs", "_source"}
+
+// isNote reports whether a table is one of the Capture with this table of changes.
+func isNote(name, changes string) bool {
+	end, ok := strings.CutPrefix(strings.ToLower(name), strings.ToLower(changes))
+	return ok && slices.Contains(noteTables, end)
+}
+
+// capturesIn returns the tables of changes of all sources in a database. What one notes is no change to another: it would be noted
+// without an end.
+func capturesIn(types map[string]string) (changes []string) {
+	for name := range types {
+		if !slices.ContainsFunc(noteTables, func(end string) bool { return types[name+end] != "table" }) {
+			changes = append(changes, name)
+		}
+	}
+	return changes
+}

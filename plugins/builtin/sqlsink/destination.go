@@ -1,0 +1,26 @@
+package sqlsink
+
+import (
+	"context"
+)
+
+// Destination is embedded in that of a database.
+type Destination struct {
+	Lifecycle
+	Writer[Column]
+	db *DB
+}
+
+// Use has the destination write to db, and checks the settings.
+func (d *Destination) Use(db *DB, s Settings) error {
+	d.db, d.Database = db, db
+	return d.Writer.Configure(s)
+}
+
+// Teardown implements sdk.Destination.
+func (d *Destination) Teardown(context.Context) error {
+	if d.db != nil {
+		d.db.Disconnect()
+	}
+	return nil
+}

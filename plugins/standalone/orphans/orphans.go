@@ -1,2 +1,0 @@
-// Package orphans ends the processes that connectors leave behind.
-package orphans

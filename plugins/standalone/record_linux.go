@@ -1,0 +1,278 @@
+package standalone
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"log/slog"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/conduit-agent/conduit/plugins/wire"
+	"golang.org/x/sys/unix"
+)
+
+// kept is the list of processes started by connectors, as stored in the file.
+type kept struct {
+	Where     string         `json:"where"`     // where ids mean these processes
+	Processes map[int]string `json:"processes"` // when each began, by id
+	Tokens    []string       `json:"tokens"`    // in the environment of the processes
+	Marks     []string       `json:"marks"`     // of the agents that started the processes
+}
+
+// recorder stores the processes started by connectors in a file, for the next agent.
+type recorder struct {
+	path   string
+	log    *slog.Logger
+	old    kept   // of agents that were killed; empty once their processes have ended
+	last   []byte // content of the file
+	failed bool   // the file could not be written, and that was logged
+}
+
+// begin reads the file, marks this process, and adds the mark to the file before any process has it.
+func (r *recorder) begin() {
+	content, err := os.ReadFile(r.path)
+	if err != nil || json.Unmarshal(content, &r.old) != nil || r.old.Where != where() {
+		r.old = kept{}
+	}
+	m := mark()
+	next := r.old
+	if m.own != "" && !slices.Contains(next.Marks, m.own) {
+		next.Marks = append(slices.Clone(next.Marks), m.own)
+	}
+	next.Where = where()
+	r.replace(next)
+	// A process that has the mark of this one, or started it, is not left behind.
+	r.old.Marks = slices.DeleteFunc(r.old.Marks, func(s string) bool { return s == m.own || s == m.inherited })
+}
+
+// keep stores the current processes. It returns a channel that signals when to call it again.
+func (r *recorder) keep() (again <-chan time.Time) {
+	if r.path == "" {
+		return nil
+	}
+	started.Lock()
+	tokens := maps.Clone(started.tokens)
+	started.Unlock()
+	if len(tokens) == 0 && r.last == nil {
+		return nil
+	}
+	k := kept{Where: where(), Processes: map[int]string{}, Tokens: slices.Sorted(maps.Values(tokens))}
+	if own := mark().own; own != "" {
+		k.Marks = []string{own}
+	}
+	for pid := range tokens {
+		k.add(pid)
+	}
+	for _, pid := range adopted() {
+		if k.named(pid) { // the first process of a container adopts processes of others, too
+			k.add(pid)
+		}
+	}
+	r.replace(k)
+	if len(tokens) == 0 {
+		return nil
+	}
+	return time.After(interval)
+}
+
+// replace replaces the content of the file. It logs the first of several errors: keep tries again.
+func (r *recorder) replace(k kept) {
+	content, err := json.Marshal(k)
+	if err == nil && !bytes.Equal(content, r.last) {
+		err = r.write(content)
+	}
+	if err == nil {
+		r.last, r.failed = content, false
+		return
+	}
+	if !r.failed {
+		r.failed = true
+		r.log.Warn("cannot record the processes of connectors: if this agent is killed, the next one may not end them",
+			"component", "plugins", "path", r.path, "err", err)
+	}
+}
+
+// write replaces the file at once.
+func (r *recorder) write(content []byte) error {
+	if err := os.WriteFile(r.path+".new", content, 0o600); err != nil {
+		return err
+	}
+	return os.Rename(r.path+".new", r.path)
+}
+
+// finish has the file removed when no connector runs any more.
+func (r *recorder) finish() {
+	started.Lock()
+	defer started.Unlock()
+	if r.path == "" {
+		return
+	}
+	if started.recorder = r; len(started.tokens) == 0 {
+		r.remove()
+	}
+}
+
+// remove removes the file.
+func (r *recorder) remove() {
+	if err := os.Remove(r.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		r.log.Warn("cannot remove the record of the processes of connectors", "component", "plugins",
+			"path", r.path, "err", err)
+	}
+}
+
+// add adds a process and all below it.
+func (k *kept) add(pid int) {
+	began := stat(pid).began
+	if _, known := k.Processes[pid]; known || began == "" {
+		return
+	}
+	k.Processes[pid] = began
+	for _, child := range childrenOf(strconv.Itoa(pid)) {
+		k.add(child)
+	}
+}
+
+// clear ends the remaining processes in the file, their descendants, and the processes with a token or a mark in it.
+func (r *recorder) clear(ctx context.Context) {
+	if r.old.Where != "" {
+		r.old.endAll(ctx)
+	}
+	r.old = kept{}
+}
+
+// Rounds of ending processes until none is left, and the pause between rounds. Processes may start others meanwhile.
+const (
+	rounds = 500
+	pause  = 10 * time.Millisecond
+)
+
+func (k *kept) endAll(ctx context.Context) {
+	for range rounds {
+		left := k.left()
+		for _, pid := range left {
+			k.end(pid)
+		}
+		if len(left) == 0 {
+			return
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// left returns the processes of this user that are left, without those that have ended and wait for their parent.
+func (k *kept) left() (all []int) {
+	entries, _ := os.ReadDir("/proc")
+	for _, entry := range entries {
+		pid, err := strconv.Atoi(entry.Name())
+		if err != nil || pid == os.Getpid() {
+			continue
+		}
+		if s := stat(pid); s.began != "" && s.state != "Z" && s.state != "X" && (k.has(pid, s) || k.marked(pid)) &&
+			unix.Kill(pid, 0) == nil {
+			all = append(all, pid)
+		}
+	}
+	return all
+}
+
+// has reports whether the process is in k, or was started by a process in k since: as its child, or in its session.
+func (k *kept) has(pid int, s processStatus) bool {
+	if began, known := k.Processes[pid]; known {
+		return began == s.began
+	}
+	return k.includes(s.parent) || k.includes(s.session)
+}
+
+// includes reports whether pid is the id of a process in k. The kernel does not reuse the id of an ended process while
+// its session has members.
+func (k *kept) includes(pid int) bool {
+	began, known := k.Processes[pid]
+	if !known {
+		return false
+	}
+	now := stat(pid).began
+	return now == began || now == ""
+}
+
+// marked reports whether the process has one of the marks, or is named by a token.
+func (k *kept) marked(pid int) bool { return carries(pid, k.Marks) || k.named(pid) }
+
+// named reports whether the process has one of the tokens in its environment.
+func (k *kept) named(pid int) bool {
+	environ, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
+	for variable := range bytes.SplitSeq(environ, []byte{0}) {
+		if token, ok := bytes.CutPrefix(variable, []byte(wire.EnvToken+"=")); ok &&
+			slices.Contains(k.Tokens, string(token)) {
+			return true
+		}
+	}
+	return false
+}
+
+// end ends the process if its id was not reused, and adds it to k, so that its descendants are found.
+func (k *kept) end(pid int) {
+	fd, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		return
+	}
+	defer func() { _ = unix.Close(fd) }()
+	if s := stat(pid); k.has(pid, s) || k.marked(pid) {
+		k.Processes[pid] = s.began
+		_ = unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0)
+	}
+}
+
+// processStatus is the status of a process from /proc.
+type processStatus struct {
+	state           string
+	parent, session int
+	began           string // ticks since the machine was started; "" when there is no such process
+	environEnd      string // address of the end of the environment; "0": it has none yet, or may not be read
+}
+
+// stat reads /proc/PID/stat, in which the name of the program may hold anything.
+func stat(pid int) (s processStatus) {
+	content, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	fields := strings.Fields(string(content[bytes.LastIndexByte(content, ')')+1:]))
+	const state, parent, session, began, environEnd = 0, 1, 3, 19, 48
+	if len(fields) <= environEnd {
+		return s
+	}
+	s.state, s.began, s.environEnd = fields[state], fields[began], fields[environEnd]
+	s.parent, _ = strconv.Atoi(fields[parent])
+	s.session, _ = strconv.Atoi(fields[session])
+	return s
+}
+
+// where identifies the time since the machine was started, and the namespace of ids, such as a container has.
+func where() string {
+	id, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	namespace, _ := os.Readlink("/proc/self/ns/pid")
+	return strings.TrimSpace(string(id)) + " " + namespace
+}
+
+// childrenOf returns the children of a process.
+func childrenOf(process string) (children []int) {
+	lists, _ := filepath.Glob("/proc/" + process + "/task/*/children")
+	for _, list := range lists {
+		b, _ := os.ReadFile(list) // the thread may be gone
+		for _, field := range strings.Fields(string(b)) {
+			if pid, err := strconv.Atoi(field); err == nil {
+				children = append(children, pid)
+			}
+		}
+	}
+	return children
+}

@@ -1,0 +1,56 @@
+package subprocess
+
+import (
+	"log/slog"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+)
+
+// maxLogRate is how many bytes of the output of a program are logged per second, and at once
+// after silence.
+const maxLogRate = 1 << 20
+
+// Throttle keeps a program from filling the log: a token bucket says which lines are
+// logged. How many were dropped is logged, at most once a second.
+type Throttle struct {
+	log    *slog.Logger
+	bucket *rate.Limiter // its tokens are bytes
+
+	mu     sync.Mutex
+	lines  int         // guarded by mu: dropped and not reported
+	bytes  int         // guarded by mu: of them
+	report *time.Timer // guarded by mu: nil when there is nothing to report
+}
+
+// New returns a throttle for one program, which reports to log.
+func New(log *slog.Logger) *Throttle {
+	return &Throttle{log: log, bucket: rate.NewLimiter(maxLogRate, maxLogRate)}
+}
+
+// Allow reports whether a line of n bytes may be logged. If not, it is counted.
+func (t *Throttle) Allow(n int) bool {
+	if t.bucket.AllowN(time.Now(), n) {
+		return true
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.lines, t.bytes = t.lines+1, t.bytes+n
+	if t.report == nil {
+		t.report = time.AfterFunc(time.Second, t.Report)
+	}
+	return false
+}
+
+// Report logs how much was dropped since the last report, if anything was.
+func (t *Throttle) Report() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.report == nil {
+		return
+	}
+	t.report.Stop()
+	t.log.Warn("program writes more than the log takes, some of it is left out", "lines", t.lines, "bytes", t.bytes)
+	t.report, t.lines, t.bytes = nil, 0, 0
+}
