@@ -119,7 +119,7 @@ func describeUnreported(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	table, err := os.ReadFile("../../telemetry/metric/metric.go")
+	table, err := os.ReadFile("../../telemetry/metric.go")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -142,7 +142,7 @@ func describeUnreported(t *testing.T) string {
 
 // Nothing is declared that the table does not have.
 func TestFrozenMetricsAreAll(t *testing.T) {
-	source, err := os.ReadFile("../../telemetry/metric/metric.go")
+	source, err := os.ReadFile("../../telemetry/metric.go")
 	if err != nil {
 		t.Fatal(err)
 	}

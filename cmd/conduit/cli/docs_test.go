@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/conduit-agent/conduit/agent/config"
+	"github.com/conduit-agent/conduit/cmd/conduit/docs"
 	"github.com/conduit-agent/conduit/plugins/builtin"
 	"github.com/conduit-agent/conduit/plugins/processor"
 	"github.com/conduit-agent/conduit/plugins/zstd"
@@ -37,7 +38,7 @@ var writtenSite = sync.OnceValues(func() (map[string]string, error) {
 		return nil, err
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	p := &Program{Stdout: io.Discard, Stderr: os.Stderr, Version: "v1.2.3"}
+	p := &Program{Stdout: io.Discard, Stderr: os.Stderr, Version: "v1.2.3", Site: docs.Of}
 	if code := p.Run(context.Background(), root(p), []string{"docs", dir}); code != 0 {
 		return nil, fmt.Errorf("conduit docs ends with %d", code)
 	}
@@ -133,12 +134,12 @@ func TestDocsAreComplete(t *testing.T) {
 			all.WriteString(text)
 		}
 	}
-	err := filepath.WalkDir("../..", func(path string, d os.DirEntry, err error) error {
-		path = strings.TrimPrefix(path, "../../")
+	err := filepath.WalkDir("../../..", func(path string, d os.DirEntry, err error) error {
+		path = strings.TrimPrefix(path, "../../../")
 		if err != nil || d.IsDir() || filepath.Ext(path) != ".md" || strings.Contains(path, "testdata/") || strings.Contains(path, "template/") || slices.Contains(left, path) {
 			return err
 		}
-		text, err := os.ReadFile("../../" + path)
+		text, err := os.ReadFile("../../../" + path)
 		if err == nil && !strings.Contains(all.String(), string(text)) {
 			t.Errorf("%s is not in the site", path)
 		}
@@ -151,7 +152,7 @@ func TestDocsAreComplete(t *testing.T) {
 
 // What is served is what the repository has.
 func TestGatheredPagesAreCurrent(t *testing.T) {
-	packed, err := os.Open(filepath.Join("docs", "pages.tar.zst"))
+	packed, err := os.Open(filepath.Join("..", "docs", "pages.tar.zst"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -174,7 +175,7 @@ func TestGatheredPagesAreCurrent(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		want, err := os.ReadFile(filepath.Join("../..", f.Name))
+		want, err := os.ReadFile(filepath.Join("../../..", f.Name))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -12,7 +12,7 @@ import (
 
 // What the page says an agent needs is what conduit doctor checks.
 func TestDoctorChecksWhatThePageSaysIsNeeded(t *testing.T) {
-	page, err := os.ReadFile("docs/OPERATING.md")
+	page, err := os.ReadFile("../docs/OPERATING.md")
 	if err != nil {
 		t.Fatal(err)
 	}

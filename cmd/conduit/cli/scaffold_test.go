@@ -15,7 +15,7 @@ import (
 )
 
 func TestDemoPipelineIsTheOneInTheCheckout(t *testing.T) {
-	file, err := os.ReadFile("../../pipelines/demo-pipeline.yaml")
+	file, err := os.ReadFile("../../../pipelines/demo-pipeline.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}

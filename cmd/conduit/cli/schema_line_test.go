@@ -9,11 +9,11 @@ import (
 
 // The settings that packages install name the schema by which editors check them, and packages install it there.
 func TestInstalledSettingsNameTheirSchema(t *testing.T) {
-	settings, err := os.ReadFile("systemd/conduit.yaml")
+	settings, err := os.ReadFile("../systemd/conduit.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
-	contents, err := os.ReadFile("package/nfpm.yaml")
+	contents, err := os.ReadFile("../package/nfpm.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/conduit-agent/conduit/agent"
 	plugincatalog "github.com/conduit-agent/conduit/agent/catalog"
 	"github.com/conduit-agent/conduit/agent/config"
+	"github.com/conduit-agent/conduit/cmd/conduit/docs"
 	"github.com/conduit-agent/conduit/cmd/conduit/scaffold"
 	"github.com/conduit-agent/conduit/plugins"
 	"github.com/conduit-agent/conduit/plugins/pluginname"
@@ -38,6 +39,7 @@ func TestMain(m *testing.M) {
 				return fakeCatalog{}
 			},
 			Agent: fakeAgent,
+			Site:  docs.Of,
 		}
 		os.Exit(Run(context.Background(), p, os.Args[1:]))
 	}})

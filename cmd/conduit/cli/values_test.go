@@ -14,7 +14,7 @@ import (
 
 // The page has the values that are in no answer of the API, too.
 func TestValuesOfCommandsAreInThePage(t *testing.T) {
-	page, err := os.ReadFile("../../api/README.md")
+	page, err := os.ReadFile("../../../api/README.md")
 	if err != nil {
 		t.Fatal(err)
 	}
