@@ -125,7 +125,7 @@ func describeUnreported(t *testing.T) string {
 	}
 	var all strings.Builder
 	for _, m := range regexp.MustCompile(`(?m)^\t(\w+) += "(conduit_(?:source_(?:behind_\w+|warning|snapshot_\w+)|cluster_\w+|notifications_total|pipeline_silent))"`).FindAllStringSubmatch(string(table), -1) {
-		found := regexp.MustCompile(`desc\(metric\.` + m[1] + `, "[^"]*"(.*)\)`).FindStringSubmatch(string(source))
+		found := regexp.MustCompile(`desc\(` + m[1] + `, "[^"]*"(.*)\)`).FindStringSubmatch(string(source))
 		if found == nil {
 			t.Fatalf("%s is not described", m[1])
 		}

@@ -28,10 +28,10 @@ type Campaign struct {
 }
 
 // engine lists the packages in which a fault can lose or reorder the records of any connector.
-var engine = []string{"agent/engine", "agent/store", "agent/deadletters", "plugins/sdk", "plugins/record"}
+var engine = []string{"agent/engine", "agent/store", "agent/deadletter", "plugins/sdk", "plugins/record"}
 
 // clusters lists the packages that members of a cluster share.
-var clusters = []string{"agent/cluster/...", "agent/membership", "reconcile"}
+var clusters = []string{"agent/cluster/...", "reconcile"}
 
 // of returns more and then subjects.
 func of(subjects []string, more ...string) []string { return slices.Concat(more, subjects) }
@@ -102,7 +102,7 @@ var campaigns = []Campaign{
 		About: "Builds without one connector each, and without clusters."},
 	{Name: "plugins", Dir: module + "/plugins", Full: []string{"-pipelines=50", "-changes=10"},
 		About:    "An agent with connectors as executables and processors as WebAssembly modules.",
-		Subjects: []string{"plugins", "plugins/standalone", "plugins/wire/...", "plugins/processor/wasm", "agent/poison"}},
+		Subjects: []string{"plugins", "plugins/standalone", "plugins/wire/...", "plugins/processor/wasm", "agent/runner"}},
 	{Name: "authors", Dir: module + "/authors", Limit: 2 * time.Hour,
 		About:    "The templates for a connector and a processor, also without a network, and a connector in Python.",
 		Subjects: []string{"plugins/sdk/...", "plugins/wire/...", ".ci/modules"}},
@@ -147,7 +147,7 @@ var campaigns = []Campaign{
 	{Name: "protocol", Dir: "agent/cluster/protocol", Run: "^TestSimulation$", Full: []string{"-seeds=100000"},
 		FullOnly: true, Limit: 24 * time.Hour,
 		About: "A simulation of the cluster protocol."},
-	{Name: "shared-letters", Dir: "agent/cluster/letters", Run: "^TestFaults$", Full: []string{"-seeds=5", "-owners=12"},
+	{Name: "shared-letters", Dir: "agent/cluster/deadletters", Run: "^TestFaults$", Full: []string{"-seeds=5", "-owners=12"},
 		FullOnly: true,
 		About:    "Dead letters of a cluster, with faults in its store."},
 	{Name: "claims-nats", Dir: module + "/cluster/natskv",
@@ -163,7 +163,7 @@ var campaigns = []Campaign{
 		Subjects: []string{"agent", "agent/engine", "reconcile"}},
 	{Name: "faults", Dir: module + "/faults", Full: []string{"-places=0"}, Limit: 6 * time.Hour,
 		About:    "Failing system calls of the store and of the dead letters.",
-		Subjects: []string{"agent/store", "agent/deadletters", "agent/sqlitefile"}},
+		Subjects: []string{"agent/store", "agent/deadletter", "agent/sqlitefile"}},
 	{Name: "sweeps", Dir: module + "/sweeps", Full: []string{"-places=0"}, Limit: 24 * time.Hour,
 		About:    "An agent is killed, or gets an error, at each system call that changes a file.",
 		Subjects: of(engine, "agent", "reconcile", "plugins/builtin/file")},
@@ -181,16 +181,16 @@ var campaigns = []Campaign{
 		Subjects: of(engine, "plugins/builtin/file", "plugins/spoollog")},
 	{Name: "prove", Dir: module + "/prove", Full: []string{"-kills=10000"}, Limit: 24 * time.Hour,
 		About:    "`conduit prove` confirms the guarantees, and detects violations.",
-		Subjects: []string{"agent/prove/...", "agent/engine", "agent/store", "plugins/standalone"}},
+		Subjects: []string{"agent/prove", "agent/engine", "agent/store", "plugins/standalone"}},
 	{Name: "filesystems", Dir: module + "/filesystems",
 		About:    "Small, full, slow and mounted file systems, and the owners of files.",
-		Subjects: []string{"agent/sqlitefile", "agent/maintenance", "agent/prove/disk", "reconcile/watch"}},
+		Subjects: []string{"agent/sqlitefile", "agent/maintenance", "agent/prove", "reconcile/watch"}},
 	{Name: "paths", Dir: "plugins/builtin", Run: "^TestNoSettingLeadsOutside$", Full: []string{"-every-spelling"},
 		FullOnly: true,
 		About:    "Settings with every spelling of a forbidden path, also with environment variables that name it."},
 	{Name: "dead-letter-pages", Dir: module + "/deadletters", Full: []string{"-letters=1000000"},
 		About:    "Listing the pages of a huge dead-letter queue is fast.",
-		Subjects: []string{"agent/deadletters"}},
+		Subjects: []string{"agent/deadletter"}},
 	{Name: "damaged-files", Dir: "agent/maintenance", Run: "^TestDamageNeverPassesForAStore$",
 		Full: []string{"-damaged-pages=0"}, FullOnly: true, Limit: 4 * time.Hour,
 		About: "Changed bits, zeroes and truncation in every page of a store."},
@@ -232,13 +232,13 @@ var campaigns = []Campaign{
 		Subjects: []string{"reconcile/watch", "agent/telemetry", "api/README.md", "reconcile/README.md"}},
 
 	{Name: "inspector", Dir: module + "/process", About: "The inspector shows records with long lines.",
-		Subjects: []string{"api/inspect", "cmd/conduit/connectors"}},
+		Subjects: []string{"api/inspect", "cmd/conduit/cli"}},
 	{Name: "fuzz", Dir: module + "/fuzz", FullOnly: true, Limit: 48 * time.Hour,
 		About: "Fuzz tests of every parser."},
 	{Name: "promises", Dir: module + "/promises", About: "The documented promises, on the built binary.",
-		Subjects: []string{"cmd/conduit"}},
+		Subjects: []string{"cmd/conduit/..."}},
 	{Name: "binary", Dir: module + "/binary", About: "The command line with running agents and with other programs.",
-		Subjects: []string{"cmd/conduit", "cmd/conduit/..."}},
+		Subjects: []string{"cmd/conduit/..."}},
 	{Name: "unit", Dir: module + "/packages", Run: "^Test(Unit|BillOfMaterials)",
 		About:    "The systemd unit, and the bill of materials.",
 		Subjects: []string{"cmd/conduit/systemd/*", ".ci/sbom", "go.mod"}},
