@@ -168,7 +168,7 @@ func (s *Share) Get(ctx context.Context, pipeline string, id int64) (found rest.
 	return found, nil
 }
 
-// Select implements replay.DeadLetters.
+// Select implements deadletter.DeadLetters.
 func (s *Share) Select(ctx context.Context, pipeline string, request rest.ReplayRequest, reserve deadletter.Reserve) (deadletter.Next, error) {
 	claims := s.claims(pipeline)
 	if len(claims) == 0 {

@@ -58,7 +58,7 @@ func (s *Share) Drop(ctx context.Context, pipeline string, ids []int64) (int64, 
 	})
 }
 
-// Settled implements replay.DeadLetters.
+// Settled implements deadletter.DeadLetters.
 func (s *Share) Settled(ctx context.Context, pipeline string, all []deadletter.Replay) error {
 	edits, ids, onHost := map[int64]int64{}, []int64(nil), map[int64]deadletter.Replay{}
 	for _, r := range all {
@@ -147,7 +147,7 @@ func (s *Share) DropAll(ctx context.Context, pipeline string, f rest.DeadLetterF
 	return n + own, err
 }
 
-// Again implements replay.DeadLetters.
+// Again implements deadletter.DeadLetters.
 func (s *Share) Again(ctx context.Context, d *spec.Declaration, id int64, l *engine.DeadLetter, first bool) error {
 	pipeline := d.Pipeline.ID
 	claim, own, local := s.claimOf(pipeline, id)
@@ -180,7 +180,7 @@ func (s *Share) append(ctx context.Context, pipeline, claim string, one *deadlet
 // Replayed is a Share as a replay sees it, for which this agent need not own the pipeline.
 type Replayed struct{ *Share }
 
-// Keep implements replay.DeadLetters.
+// Keep implements deadletter.DeadLetters.
 func (s Replayed) Keep(ctx context.Context, d *spec.Declaration, l *engine.DeadLetter) error {
 	claims := s.claims(d.Pipeline.ID)
 	if len(claims) == 0 {
@@ -216,7 +216,7 @@ func (s *Share) Deleted(ctx context.Context, claim string, revision uint64, ttl 
 	}
 }
 
-// Begin implements replay.DeadLetters.
+// Begin implements deadletter.DeadLetters.
 func (s *Share) Begin(ctx context.Context, pipeline string, status func() rest.Replay, cancel func(why error)) (end func(rest.Replay), err error) {
 	if len(s.claims(pipeline)) == 0 {
 		return func(rest.Replay) {}, nil
@@ -224,12 +224,12 @@ func (s *Share) Begin(ctx context.Context, pipeline string, status func() rest.R
 	return s.leases.begin(ctx, pipeline, status, cancel)
 }
 
-// Elsewhere implements replay.DeadLetters.
+// Elsewhere implements deadletter.DeadLetters.
 func (s *Share) Elsewhere(ctx context.Context, pipeline string) (status rest.Replay, ok bool) {
 	return s.leases.status(ctx, pipeline)
 }
 
-// Cancel implements replay.DeadLetters. It waits for some seconds for the member that replays to answer.
+// Cancel implements deadletter.DeadLetters. It waits for some seconds for the member that replays to answer.
 func (s *Share) Cancel(ctx context.Context, pipeline string) error {
 	if len(s.claims(pipeline)) == 0 {
 		return nil

@@ -13,13 +13,13 @@ import (
 // cluster settings.
 func TestBuildWithoutClusters(t *testing.T) {
 	load.Parallel(t, load.CPU)
-	membership := filepath.FromSlash("../../../membership")
+	membership := filepath.FromSlash("../../../cluster/member")
 	for _, tag := range []string{"no_cluster", "minimal"} {
 		out, err := goIn(t, membership, "list", "-deps", "-tags", tag, "github.com/conduit-agent/conduit/cmd/conduit")
 		if err != nil {
 			t.Fatalf("cannot list packages: %v\n%s", err, out)
 		}
-		if !strings.Contains(out, "/agent/membership") || strings.Contains(out, "/agent/cluster") {
+		if !strings.Contains(out, "/agent/cluster/member") || strings.Contains(out, "/agent/cluster/protocol") {
 			t.Errorf("a build with -tags %s has:\n%s", tag, out)
 		}
 	}

@@ -27,7 +27,7 @@ func TestMinimalBuildHasNoLibraries(t *testing.T) {
 	if !strings.Contains(string(out), "plugins/processor/javascript") {
 		t.Fatal("the agent does not have the package at all")
 	}
-	for _, library := range []string{"github.com/dop251/goja", "github.com/tetratelabs/wazero", "github.com/dlclark/regexp2", "github.com/expr-lang/expr", "github.com/Masterminds/sprig", "github.com/nats-io/nats.go", "github.com/klauspost/compress", "golang.org/x/mod/modfile", "/agent/cluster", "github.com/twmb/avro"} {
+	for _, library := range []string{"github.com/dop251/goja", "github.com/tetratelabs/wazero", "github.com/dlclark/regexp2", "github.com/expr-lang/expr", "github.com/Masterminds/sprig", "github.com/nats-io/nats.go", "github.com/klauspost/compress", "golang.org/x/mod/modfile", "/agent/cluster/protocol", "github.com/twmb/avro"} {
 		if strings.Contains(string(out), library) {
 			t.Errorf("a minimal build has %s", library)
 		}
