@@ -228,8 +228,26 @@ export function reconnect() {
   wake();
 }
 
-// Whole numbers beyond what a double holds are kept as they are written, where the browser gives the source text.
-const exact = (_, v, context) => (typeof v === 'number' && !Number.isSafeInteger(v) && /^-?\d+$/.test(context?.source || '') ? BigInt(context.source) : v);
+/** A number in JSON that a double would change, as it is written. */
+export class Digits {
+  constructor(source) { this.source = source; }
+  toJSON() { return JSON.rawJSON ? JSON.rawJSON(this.source) : Number(this.source); }
+  toString() { return this.source; }
+}
+
+// What a double makes of 1.50, 1e3 and 100 is written in other words and is the same number.
+const plainNumber = (text) => {
+  const [, sign, digits, fraction = '', exponent = '0'] = /^(-?)(\d+)(?:\.(\d+))?(?:e([+-]?\d+))?$/i.exec(text);
+  const all = (digits + fraction).replace(/^0+/, ''), kept = all.replace(/0+$/, '');
+  return kept ? `${sign}${kept}e${Number(exponent) - fraction.length + all.length - kept.length}` : '0';
+};
+const changed = (v, source) => !Number.isFinite(v) || plainNumber(String(v)) !== plainNumber(source);
+
+/** A reviver for JSON.parse that keeps numbers with all their digits, where the browser gives the source text. */
+export const exact = (_, v, context) => (typeof v === 'number' && context?.source && changed(v, context.source) ? new Digits(context.source) : v);
+
+/** Whether this browser keeps and writes numbers with all their digits. */
+export const keepsDigits = !!JSON.rawJSON && JSON.parse('1e999', exact) instanceof Digits;
 
 /** Opens the inspector of path. Returns a function that closes it. */
 export function inspect(path, { message, closed }) {

@@ -40,15 +40,12 @@ async function load(more = false) {
   } while (before && list.length < wanted);
 }
 
-const unsafe = (v) => typeof v === 'number' && Number.isInteger(v) && !Number.isSafeInteger(v);
-
 /** Loads one with its record as text, whose numbers stay as they are. */
 async function show(id) {
   edited.set(null);
   const l = await agent.attempt('', async () => {
-    let exact = true;
-    const l = await agent.get(path('/' + id), { revive: (_, v, context) => (unsafe(v) ? (JSON.rawJSON && context ? JSON.rawJSON(context.source) : ((exact = false), v)) : v) });
-    return { ...l, exact, text: JSON.stringify(l.record, null, 2) };
+    const l = await agent.get(path('/' + id), { revive: agent.exact });
+    return { ...l, text: JSON.stringify(l.record, null, 2) };
   });
   open.set(l || null);
 }
@@ -159,7 +156,7 @@ function one() {
     h('div', { class: 'title' }, h('h3', null, `Dead letter ${l.id}`), l.edited ? h('span', { class: 'badge' }, 'edited') : null, h('span', { class: 'grow' }),
       edited() !== null ? null : [
         action('Replay', 'replay-one', () => begin({ ids: [l.id] }), { kind: 'primary', disabled: l.stopped }),
-        action('Edit', 'edit-one', async () => edited.set(l.text), { disabled: !l.exact }),
+        action('Edit', 'edit-one', async () => edited.set(l.text), { disabled: !agent.keepsDigits }),
         action('Drop', 'drop-one', () => drop(`Drop dead letter ${l.id}?`, path('/' + l.id)), { kind: 'danger' })]),
     l.stopped ? h('p', { class: 'problem warn' }, 'It stopped the pipeline. Its source delivers it again when that runs, so it is not replayed.') : null,
     h('dl', { class: 'facts' }, fact('Refused by', h('code', null, l.refusedBy)), fact('Stage', l.stage), fact('Source', h('code', null, l.sourceId)), fact('Times', l.times),

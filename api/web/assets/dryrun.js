@@ -11,8 +11,6 @@ const result = signal(null);
 const state = signal('');
 let of = '';
 
-const line = (r) => JSON.stringify(r, (_, v) => (typeof v === 'bigint' ? (JSON.rawJSON ? JSON.rawJSON(String(v)) : Number(v)) : v));
-
 const wanted = 5;
 
 /** Takes records from the stream of a source. */
@@ -22,7 +20,7 @@ function take(source) {
   const close = agent.inspect(`/v1/connectors/${encodeURIComponent(source)}/inspect?rate=${wanted}`, {
     message(m) {
       if (!m.result) return;
-      got.push(line(readableRecord(m.result)));
+      got.push(JSON.stringify(readableRecord(m.result)));
       records.set(got.join('\n'));
       state.set(`${got.length} of ${wanted}`);
       if (got.length === wanted) { close(); state.set(''); }
@@ -34,7 +32,7 @@ function take(source) {
 
 async function run(s, detail) {
   const lines = records.peek().split('\n').filter((l) => l.trim());
-  const done = await agent.attempt('', () => agent.post('/v1/dry-run', { file: detail.yaml, pipeline: s.id, source: detail.source, records: lines.map((l) => JSON.parse(l)) }));
+  const done = await agent.attempt('', () => agent.post('/v1/dry-run', { file: detail.yaml, pipeline: s.id, source: detail.source, records: lines.map((l) => JSON.parse(l, agent.exact)) }, { revive: agent.exact }));
   if (done) result.set(done);
 }
 

@@ -92,7 +92,7 @@ function recordHead(r) {
   const position = fromBase64(r.position), text = asText(position);
   return h('header', null, h('span', { class: 'badge op-' + r.operation.slice(10).toLowerCase() }, r.operation.slice(10).toLowerCase()),
     h('time', { class: 'quiet' }, clock(r.at)), h('code', { class: 'clip quiet', title: 'position' }, text ?? hex(position).slice(8, 56)),
-    h('span', { class: 'grow' }), copyButton(() => JSON.stringify(readableRecord(r), (_, v) => (typeof v === 'bigint' ? (JSON.rawJSON ? JSON.rawJSON(String(v)) : String(v)) : v), 2)));
+    h('span', { class: 'grow' }), copyButton(() => JSON.stringify(readableRecord(r), null, 2)));
 }
 
 function recordBody(r) {
@@ -109,7 +109,7 @@ function part(name, data, changed) {
 function raw(base64) {
   const data = fromBase64(base64), text = asText(data);
   if (rawAs() === 'hex' || text === null) return h('pre', { tabindex: 0 }, hex(data));
-  if (rawAs() === 'json') { try { return tree(JSON.parse(text), '', null); } catch { /* it is none */ } }
+  if (rawAs() === 'json') { try { return tree(JSON.parse(text, agent.exact), '', null); } catch { /* it is none */ } }
   return h('pre', { tabindex: 0 }, text);
 }
 
@@ -124,19 +124,22 @@ const mark = (path, changed) => (changed?.has(path) ? 'changed' : null);
 /** A value with the types of what is in it. */
 export function tree(value, path = '', changed = null) {
   if (value === null) return h('span', { class: 'null' }, 'null');
+  if (value instanceof agent.Digits) return h('span', { class: 'number', title: 'number' }, String(value));
   if (Array.isArray(value) || typeof value === 'object') {
     const entries = Array.isArray(value) ? value.map((v, i) => [i, v]) : Object.entries(value);
     if (!entries.length) return h('span', { class: 'quiet' }, Array.isArray(value) ? '[ ]' : '{ }');
     return h('ul', { class: 'values' }, entries.slice(0, 200).map(([k, v]) => h('li', { key: k, class: mark(path + '/' + k, changed) }, h('span', { class: 'name' }, k), ' ', tree(v, path + '/' + k, changed))),
       entries.length > 200 ? h('li', { class: 'quiet' }, `and ${entries.length - 200} more`) : null);
   }
-  return h('span', { class: typeof value === 'bigint' ? 'number' : typeof value, title: typeof value }, typeof value === 'string' ? value : String(value));
+  return h('span', { class: typeof value, title: typeof value }, typeof value === 'string' ? value : String(value));
 }
 
 const plain = (r) => ({ key: r.key?.structuredData ?? r.key?.rawData, before: r.payload?.before?.structuredData ?? r.payload?.before?.rawData, after: r.payload?.after?.structuredData ?? r.payload?.after?.rawData, metadata: r.metadata });
 
 /** The paths at which two values differ. */
 export function diffPaths(a, b, at = '', out = new Set()) {
+  if (a instanceof agent.Digits) a = String(a);
+  if (b instanceof agent.Digits) b = String(b);
   if (a && b && typeof a === 'object' && typeof b === 'object') {
     for (const k of new Set([...Object.keys(a), ...Object.keys(b)])) diffPaths(a[k], b[k], at ? at + '/' + k : k, out);
   } else if (a !== b) out.add(at);

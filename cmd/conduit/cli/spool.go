@@ -27,7 +27,7 @@ while an agent uses it.`,
 			spoolListCommand(p),
 			spoolCheckCommand(p),
 			spool(p, "export", "Print the records of a spool, one JSON object per line.",
-				"Records have the form of dead letters. What is damaged is skipped, and named on stderr.",
+				"Records are in OpenCDC's JSON: raw data is in base64. What is damaged is skipped, and named on stderr.",
 				NewFlags("export"), exportSpool),
 			truncateCommand(p),
 		},
@@ -63,7 +63,7 @@ func exportSpool(p *Program, dir string) error {
 	var line []byte
 	err = spoollog.Walk(dir, func(next uint64, r *record.Record) (err error) {
 		r.Position = fmt.Appendf(nil, "%x:%x", s.ID, next)
-		if line, err = record.AppendReadable(line[:0], r); err != nil {
+		if line, err = record.AppendJSON(line[:0], r); err != nil {
 			return err
 		}
 		_, err = out.Write(append(line, '\n'))

@@ -34,6 +34,7 @@ func TestUIDeadLetters(t *testing.T) {
 	p.until("four are not found", `document.querySelectorAll("table.log tbody tr").length === 4`)
 
 	p.editsADeadLetter()
+	p.keepsDigits()
 
 	mark := func(id string) { p.eval(`document.querySelector('input[aria-label="Mark ` + id + `"]').click()`) }
 	mark("1")
@@ -80,4 +81,27 @@ func (p *page) editsADeadLetter() {
 	p.enter("#dead-letter-record", text)
 	p.press("Save")
 	p.shows("mended 4")
+}
+
+// keepsDigits gives the second dead letter a number that a double would change, and saves it twice.
+func (p *page) keepsDigits() {
+	p.t.Helper()
+	const number = "12345678901234567890.12"
+	p.press("2")
+	p.press("Edit")
+	const record = `document.querySelector("#dead-letter-record").value`
+	p.until("there is no record to edit", record+`.includes("bad 2")`)
+	p.eval(`window.record = ` + record + `.replace('"bad 2"', '{"bad": "bad 2", "n": ` + number + `}')`)
+	text, err := chromedp.Run(p.ctx, chromedp.Evaluate[string]("window.record"))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	p.enter("#dead-letter-record", text)
+	p.press("Save")
+	p.shows(number)
+	p.press("Edit")
+	p.until("the number has other digits", record+`.includes("`+number+`")`)
+	p.press("Save")
+	p.until("the record is still edited", `!document.querySelector("#dead-letter-record")`)
+	p.shows(number)
 }
