@@ -338,6 +338,37 @@ func TestUIEditPlanApplyRollBack(t *testing.T) {
 	}
 }
 
+// A revision of a pipeline that a file owns is written to the file.
+func TestUIWritesARevisionToTheFile(t *testing.T) {
+	load.Parallel(t, load.Agent+load.Browser)
+	w := agenttest.StartWeb(t, "")
+	file := func(rate string) string {
+		return `version: "2.2"
+pipelines:
+  - id: p # as it was
+    connectors:
+      - {id: in, type: source, plugin: generator, settings: {rate: "` + rate + `", format.type: raw}}
+      - {id: out, type: destination, plugin: log}
+`
+	}
+	w.Save("p.yaml", file("1"))
+	w.WaitPhase("p", spec.PhaseRunning, 1)
+	w.Save("p.yaml", file("2"))
+	w.WaitPhase("p", spec.PhaseRunning, 2)
+
+	p := openPage(t, w.API.URL, "pipelines/p/history")
+	p.shows("version 2")
+	p.press("Write this to the file")
+	p.shows("Write revision 1 to ")
+	p.shows("settings.rate")
+	p.press("Write")
+	w.WaitPhase("p", spec.PhaseRunning, 3)
+	got, err := os.ReadFile(w.Path("pipelines/p.yaml"))
+	if err != nil || !strings.Contains(string(got), `rate: "1"`) || !strings.Contains(string(got), "# as it was") {
+		t.Errorf("the file is %s, %v", got, err)
+	}
+}
+
 // The editor proposes what may stand at the cursor, plugins included.
 func TestUIEditorCompletes(t *testing.T) {
 	load.Parallel(t, load.Agent+load.Browser)
