@@ -1,255 +1,241 @@
 package deadletter
 
 import (
+	"cmp"
 	"context"
-	"database/sql"
-	"encoding/json"
 	"errors"
-	"slices"
+	"fmt"
+	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/conduit-agent/conduit/agent/engine"
 	"github.com/conduit-agent/conduit/api/rest"
+	"github.com/conduit-agent/conduit/plugins/sdk"
 	"github.com/conduit-agent/conduit/spec"
+	"github.com/conduit-agent/conduit/spec/texts"
 )
 
-// Next returns the next dead letters of a pipeline that were selected, oldest first, and how many it left out because they
-// stopped the pipeline. It returns neither at the end. It is called by one goroutine.
-type Next func(ctx context.Context) (all []Replay, skipped int, err error)
-
-// Reserve waits until there is memory for n bytes; nil does not wait.
-type Reserve func(ctx context.Context, n int) error
-
-// cursor goes through the dead letters of a store.
-type cursor struct {
-	reserve  Reserve
-	store    *Store
-	pipeline string
-	filter   rest.DeadLetterFilter
-	ids      []int64 // ascending; those that are left when some were named
-	named    bool
-	low      int64 // where to go on; 0 at the end
-	high     int64
-	found    []int64 // ascending; to be loaded next
+// DeadLetters is the dead-letter store.
+type DeadLetters interface {
+	// Begin reserves the replay of a pipeline until end is called with how it ended. It fails when another member of a cluster has
+	// it. status is asked how far the replay is, for other members. cancel is called when one of them asks it to end, or with
+	// why it must; it must not block, and may be called again.
+	Begin(ctx context.Context, pipeline string, status func() rest.Replay, cancel func(why error)) (end func(rest.Replay), err error)
+	// Elsewhere returns the replay of a pipeline that another member of a cluster runs, or that one ran last; ok is false when
+	// none is known.
+	Elsewhere(ctx context.Context, pipeline string) (status rest.Replay, ok bool)
+	// Cancel asks the replay of a pipeline that another member runs, if one does, to end. It waits for some seconds for that member
+	// to know; Elsewhere says whether it does.
+	Cancel(ctx context.Context, pipeline string) error
+	// Select returns what goes through the dead letters of a pipeline that there are now and the request selects.
+	Select(ctx context.Context, pipeline string, request rest.ReplayRequest, reserve Reserve) (Next, error)
+	// Settled removes those that were settled as they were loaded; one that was edited since stays.
+	Settled(ctx context.Context, pipeline string, all []Replay) error
+	// Again takes back one that was refused again: the first time in its place, then as another one.
+	Again(ctx context.Context, d *spec.Declaration, id int64, l *engine.DeadLetter, first bool) error
+	// Keep takes over another record that the pipeline of d refused.
+	Keep(ctx context.Context, d *spec.Declaration, l *engine.DeadLetter) error
 }
 
-// A cursor loads so many dead letters at once, and no further one behind so many bytes.
-const (
-	loadAtOnce = 256
-	loadBytes  = 1 << 20
-)
+// Replays runs replays, at most one of each pipeline. Set the exported fields before use.
+type Replays struct {
+	DeadLetters DeadLetters
+	Store       engine.Store
+	// Declared returns the present version of a pipeline.
+	Declared func(ctx context.Context, id string) (spec.Declaration, error)
+	// Assemble returns a run of d's pipeline that is not prepared, and what keeps secrets out
+	// of its errors.
+	Assemble func(ctx context.Context, d *spec.Declaration) (p *engine.Pipeline, redact func(error) error, err error)
+	Changed  func() // called when there is progress; must not block
+	Log      *slog.Logger
 
-// Unshared are the dead letters of an agent that is alone with them: no other one replays them.
-type Unshared struct{ *Store }
+	starting sync.Mutex // one at a time
 
-// Begin reserves nothing.
-func (Unshared) Begin(context.Context, string, func() rest.Replay, func(why error)) (end func(rest.Replay), err error) {
-	return func(rest.Replay) {}, nil
+	mu     sync.Mutex
+	last   map[string]*run // by pipeline id: that runs, or ran last; guarded by mu
+	closed bool            // guarded by mu
+	wg     sync.WaitGroup
 }
 
-// Elsewhere returns none.
-func (Unshared) Elsewhere(context.Context, string) (status rest.Replay, ok bool) {
-	return status, false
+// Start begins to replay dead letters of a pipeline, unless that is being done (spec.ErrConflict).
+func (s *Replays) Start(ctx context.Context, pipeline string, request rest.ReplayRequest) (rest.Replay, error) {
+	d, err := s.Declared(ctx, pipeline)
+	if err != nil {
+		return rest.Replay{}, err
+	}
+	s.starting.Lock()
+	defer s.starting.Unlock()
+	if err := s.free(pipeline); err != nil {
+		return rest.Replay{}, err
+	}
+	r := newRun(s, &d)
+	if r.end, err = s.DeadLetters.Begin(ctx, pipeline, r.status, r.endEarly); err != nil {
+		return rest.Replay{}, err
+	}
+	if r.next, err = s.DeadLetters.Select(ctx, pipeline, request, sdk.Reserve); err != nil {
+		r.end(r.ended(err))
+		return rest.Replay{}, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		go r.end(r.ended(errEnding))
+		return rest.Replay{}, errEnding
+	}
+	if s.last == nil {
+		s.last = map[string]*run{}
+	}
+	s.last[pipeline] = r
+	s.wg.Go(r.do)
+	return r.status(), nil
 }
 
-// Cancel ends none.
-func (Unshared) Cancel(context.Context, string) error { return nil }
-
-// Select returns what goes through the dead letters that there are now and the request selects.
-func (s *Store) Select(ctx context.Context, pipeline string, request rest.ReplayRequest, reserve Reserve) (Next, error) {
-	c := &cursor{reserve: reserve, store: s, pipeline: pipeline, ids: slices.Clone(request.IDs), named: len(request.IDs) > 0}
-	slices.Sort(c.ids)
-	c.ids = slices.Compact(c.ids)
-	if request.Filter != nil {
-		c.filter = *request.Filter
+// free returns an error unless the dead letters of a pipeline can be replayed by this agent.
+func (s *Replays) free(pipeline string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.closed:
+		return errEnding
+	case s.last[pipeline] != nil && s.last[pipeline].status().Running:
+		return fmt.Errorf("its dead letters are being replayed: %w", spec.ErrConflict)
 	}
-	if err := s.Flush(ctx); err != nil || !exists(s.Path) {
-		return c.load, err
-	}
-	var err error
-	c.low, c.high, err = idsBetween(ctx, s, pipeline, c.filter)
-	return c.load, err
+	return nil
 }
 
-// load is Next.
-func (c *cursor) load(ctx context.Context) (all []Replay, skipped int, err error) {
-	for len(all) == 0 && skipped == 0 {
-		if len(c.found) == 0 {
-			ids, end, err := c.next(ctx)
-			if err != nil || end {
-				return nil, 0, err
-			}
-			c.found = ids
-		}
-		n, size, err := c.measure(ctx)
-		if err != nil {
-			return nil, 0, err
-		}
-		if c.reserve != nil {
-			if err := c.reserve(ctx, 2*size); err != nil { // the JSON of a record and the record
-				return nil, 0, err
-			}
-		}
-		if all, err = c.read(ctx, c.found[:n]); err != nil {
-			return nil, 0, err
-		}
-		c.found = c.found[n:]
-		n = len(all)
-		all = slices.DeleteFunc(all, func(r Replay) bool { return r.Stopped })
-		skipped = n - len(all)
+var errEnding = errors.New("the agent is ending")
+
+// Status returns the replay of a pipeline that runs, or that ran last, on another member of a cluster, too; ok is false when
+// none is known since the agent started.
+func (s *Replays) Status(ctx context.Context, pipeline string) (status rest.Replay, ok bool) {
+	if r := s.here(pipeline); r != nil {
+		status, ok = r.status(), true
 	}
-	return all, skipped, nil
+	if status.Running {
+		return status, true
+	}
+	if other, there := s.DeadLetters.Elsewhere(ctx, pipeline); there && (!ok || other.Running || other.Started.After(status.Started)) {
+		return other, true
+	}
+	return status, ok
 }
 
-// measure returns how many of those that were found are to be loaded at once, and the bytes of their records.
-func (c *cursor) measure(ctx context.Context) (n, size int, err error) {
-	err = c.store.use(ctx, func(db *sql.DB) error {
-		rows, err := db.QueryContext(ctx, `SELECT id, bytes FROM letters WHERE pipeline_id = ? AND id IN (`+list(c.found)+`) ORDER BY id`, c.pipeline)
-		if err != nil {
-			return err
-		}
-		defer rows.Close()
-		for size < loadBytes && rows.Next() {
-			var id int64
-			var bytes int
-			if err := rows.Scan(&id, &bytes); err != nil {
-				return err
-			}
-			size += bytes
-			n = 1 + slices.Index(c.found, id)
-		}
-		if size < loadBytes { // those behind are no more
-			n = len(c.found)
-		}
-		return rows.Err()
-	})
-	return n, size, err
+// here returns the replay of a pipeline that runs on this agent, or ran last; nil for none.
+func (s *Replays) here(pipeline string) *run {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.last[pipeline]
 }
 
-// read returns the dead letters with these ids that there still are, in their
-// order.
-func (c *cursor) read(ctx context.Context, ids []int64) (all []Replay, err error) {
-	err = c.store.use(ctx, func(db *sql.DB) error {
-		rows, err := db.QueryContext(ctx, `SELECT id, edited, stage, stopped, source_id, entry, record FROM letters JOIN bodies USING (id) WHERE pipeline_id = ? AND id IN (`+list(ids)+`) ORDER BY id`, c.pipeline)
-		if err != nil {
-			return err
-		}
-		defer rows.Close()
-		for rows.Next() {
-			r, err := scanReplay(rows)
-			if err != nil {
-				return err
-			}
-			all = append(all, r)
-		}
-		return rows.Err()
-	})
-	return all, err
+// Cancel ends a replay once what is outstanding is settled, on whichever member of a cluster it runs, and returns what Status
+// does. It does not wait for the end, and may be called again.
+func (s *Replays) Cancel(ctx context.Context, pipeline string) (status rest.Replay, ok bool, err error) {
+	if r := s.here(pipeline); r != nil && r.status().Running {
+		r.endEarly(nil)
+		return r.status(), true, nil
+	}
+	if err := s.DeadLetters.Cancel(ctx, pipeline); err != nil {
+		return status, false, err
+	}
+	status, ok = s.Status(ctx, pipeline)
+	return status, ok, nil
 }
 
-func scanReplay(rows *sql.Rows) (r Replay, err error) {
-	var entry string
-	var body []byte
-	if err := rows.Scan(&r.ID, &r.Edits, (*string)(&r.Stage), &r.Stopped, &r.SourceID, &entry, &body); err != nil {
-		return r, err
+// drainTimeout is how long what is outstanding may take to settle when the agent ends.
+const drainTimeout = 10 * time.Second
+
+// Run keeps replays possible until ctx ends. Then it ends them and returns when they have.
+func (s *Replays) Run(ctx context.Context) error {
+	<-ctx.Done()
+	s.mu.Lock()
+	s.closed = true
+	for _, r := range s.last {
+		r.exhausted()
+		stop := time.AfterFunc(drainTimeout, func() { r.cancel(errors.New("the agent has ended")) })
+		defer stop.Stop()
 	}
-	if err := json.Unmarshal([]byte(entry), &r.Entry); err != nil {
-		return r, err
-	}
-	r.Record, err = decode(body)
-	return r, err
+	s.mu.Unlock()
+	s.wg.Wait()
+	return nil
 }
 
-// next returns the next ids.
-func (c *cursor) next(ctx context.Context) (ids []int64, end bool, err error) {
-	if c.named {
-		n := min(len(c.ids), loadAtOnce)
-		ids, c.ids = c.ids[:n], c.ids[n:]
-		return ids, n == 0, nil
-	}
-	if c.low == 0 {
-		return nil, true, nil
-	}
-	err = c.store.use(ctx, func(db *sql.DB) error {
-		scan := scanner{db: db, pipeline: c.pipeline, filter: c.filter, limit: loadAtOnce, until: time.Now().Add(scanTime)}
-		found, next, err := scan.run(ctx, c.low, c.high)
-		c.low = next
-		for i := range found {
-			ids = append(ids, found[i].ID)
-		}
-		return err
-	})
-	return ids, false, err
+// fail says why a replay ended.
+func (s *Replays) fail(r *run, err error) {
+	s.Log.Warn("a replay of dead letters has failed", "component", "dead-letters", "pipeline_id", r.declared.Pipeline.ID, "err", err)
 }
 
-// Again notes that a dead letter that was replayed through d's pipeline was refused again. The
-// first time the dead letter is what was refused, where that was; another destination that
-// refuses it, too, makes a dead letter of its own. It is durable on return.
-func (s *Store) Again(ctx context.Context, d *spec.Declaration, id int64, l *engine.DeadLetter, first bool) error {
-	l.Stopped = false
-	one := newDeadLetter(d, l, s.Clock.Now())
-	one.refusal.Replay = true
-	return s.change(ctx, func(tx *sql.Tx) error {
-		var other int64
-		err := tx.QueryRow(`SELECT id FROM letters WHERE hash = ?`, one.hash).Scan(&other)
-		if err != nil && !errors.Is(err, sql.ErrNoRows) {
-			return err
-		}
-		switch {
-		case !first:
-			return s.insert(tx, one)
-		case err == nil && other != id: // there is one of the same record at that place
-			if _, err := remove(tx, one.pipeline, `SELECT id FROM letters WHERE pipeline_id = ? AND id = ?`, one.pipeline, id); err != nil {
-				return err
-			}
-			return s.insert(tx, one)
-		}
-		return moved(tx, id, one)
-	})
+// progress is how far a replay is.
+type progress = rest.Replay
+
+// count changes the progress of a run.
+func (r *run) count(change func(p *progress)) {
+	r.mu.Lock()
+	change(&r.progress)
+	r.mu.Unlock()
+	if r.replays.Changed != nil {
+		r.replays.Changed()
+	}
 }
 
-// moved replaces what a dead letter is by what was refused when it was replayed.
-func moved(tx *sql.Tx, id int64, l *deadLetter) error {
-	var before int64
-	switch err := tx.QueryRow(`SELECT bytes FROM letters WHERE id = ?`, id).Scan(&before); {
-	case errors.Is(err, sql.ErrNoRows): // it was dropped meanwhile
-		return nil
-	case err != nil:
-		return err
+func (r *run) status() rest.Replay {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.progress
+}
+
+// exhausted ends the run once what is outstanding is settled.
+func (r *run) exhausted() { r.drainOnce.Do(func() { close(r.drain) }) }
+
+// endEarly ends the run as exhausted does, because somebody asked for it, or else for a reason.
+func (r *run) endEarly(why error) {
+	r.mu.Lock()
+	if r.progress.Cancelled = true; r.why == nil {
+		r.why = why
 	}
-	if _, err := tx.Exec(`UPDATE letters SET hash = ?, stage = ?, refused_by = ?, entry = ?, key = ?, bytes = ? WHERE id = ?`,
-		l.hash, string(l.stage), l.refusedBy, toJSON(l.entry), l.key, len(l.body), id); err != nil {
-		return err
+	r.mu.Unlock()
+	r.exhausted()
+}
+
+// do performs the run.
+func (r *run) do() {
+	err := r.perform()
+	r.mu.Lock()
+	err = cmp.Or(err, r.why)
+	r.mu.Unlock()
+	last := r.ended(err)
+	r.end(last) // before another one may begin
+	if err != nil {
+		r.replays.fail(r, err)
 	}
-	if _, err := tx.Exec(`UPDATE bodies SET record = ? WHERE id = ?`, l.body, id); err != nil {
-		return err
+	r.count(func(p *progress) { *p = last })
+}
+
+// ended returns how far the run is that ended now.
+func (r *run) ended(err error) rest.Replay {
+	last := r.status()
+	last.Running, last.Ended = false, time.Now().UTC()
+	if err != nil {
+		last.Error = texts.TruncateError(err.Error())
 	}
-	if _, err := tx.Exec(`UPDATE totals SET bytes = bytes + ? WHERE pipeline_id = ?`, int64(len(l.body))-before, l.pipeline); err != nil {
+	return last
+}
+
+// perform assembles the pipeline, and runs it.
+func (r *run) perform() error {
+	p, redact, err := r.replays.Assemble(r.ctx, r.declared)
+	if err != nil {
 		return err
 	}
-	return refuseAgain(tx, id, &l.refusal, l.digest, false)
-}
-
-// Settled removes dead letters of a pipeline that were settled as they were loaded; one that
-// was edited since stays.
-func (s *Store) Settled(ctx context.Context, pipeline string, all []Replay) error {
-	byEdits := map[int64][]int64{}
-	for _, r := range all {
-		byEdits[r.Edits] = append(byEdits[r.Edits], r.ID)
+	r.secrets = redact
+	stop := r.adapt(p)
+	defer stop()
+	if err := p.Prepare(r.ctx); err != nil {
+		return redact(fmt.Errorf("cannot start the replay: %w", err))
 	}
-	if len(byEdits) == 0 {
-		return nil
+	err = p.Run(r.ctx, r.drain, func() {})
+	if cause := context.Cause(r.ctx); cause != nil && err != nil {
+		err = cause
 	}
-	err := s.change(ctx, func(tx *sql.Tx) error {
-		for edits, ids := range byEdits {
-			if _, err := remove(tx, pipeline, `SELECT id FROM letters WHERE pipeline_id = ? AND edited = ? AND id IN (`+list(ids)+`)`, pipeline, edits); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	if err == nil {
-		s.Replayed.Add(uint64(len(all)))
-	}
-	return err
+	return redact(err)
 }

@@ -1,10 +1,13 @@
-// Package deadletters keeps refused records on disk until they are replayed or dropped:
-// the dead-letter store.
+// Package deadletter keeps refused records on disk until they are replayed or dropped, and replays them.
 //
-// It is a SQLite file of its own next to the desired state, made with the first dead letter.
+// The store is a SQLite file of its own next to the desired state, made with the first dead letter.
 // Dead letters are durable before the positions that cover them (Store.Before), so that no
 // source is acknowledged a refused record that is not on disk. One fsync covers all that were
 // refused since the one before.
+//
+// A replay is a run of the engine of its own, with its own connectors and processors, beside that of the pipeline, which may be
+// stopped. Its source is the store. A record enters at the processor or destination that refused it, and is removed from the
+// store only when it is settled.
 package deadletter
 
 import (

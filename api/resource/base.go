@@ -1,4 +1,4 @@
-// Package resource performs the operations on what the API has paths for, one type for each.
+// Package resource performs the operations of the API, with one type for each kind of resource.
 package resource
 
 import (

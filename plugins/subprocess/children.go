@@ -1,5 +1,5 @@
-// Package children knows the processes that this one has started, apart from the processes of connectors. The agent
-// adopts processes that connectors leave behind, and ends its children that nobody started on purpose.
+// Package subprocess starts the processes of this one that are not connectors, and bounds what they add to the log. The agent
+// adopts processes that connectors leave behind and ends those children that were not started here.
 package subprocess
 
 import (

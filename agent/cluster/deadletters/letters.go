@@ -1,4 +1,4 @@
-// Package letters keeps the dead letters of the pipelines of a cluster in its store, where every member lists, replays and
+// Package deadletters keeps the dead letters of the pipelines of a cluster in its store, where every member lists, replays and
 // drops them.
 //
 // Each claim has a queue: the newest dead letters are the state of its head, a key that changes by compare-and-swap, and those

@@ -1,9 +1,9 @@
-// Package membership makes an agent a member of the cluster that its settings name, and shows the cluster to its API. It
-// has the cluster of package cluster run what the store of the agent declares, and gives the agent's loop, runs and
-// dead letters the Parts with which they keep to the claims.
+// Package member makes an agent a member of the cluster that its settings name, and shows the cluster to its API. Package
+// cluster then runs what the store of the agent declares, and the agent's loop, runs and dead letters get the Parts that keep
+// them to the claims.
 //
-// An agent that is alone has a nil *Membership: every method of it that says so can be called then. A build with the tag
-// minimal or no_cluster has no other agents, and refuses the settings of a cluster.
+// A standalone agent has a nil *Membership. Methods whose comment names that case may be called on it. A build with the tag minimal or
+// no_cluster rejects the settings of a cluster.
 package member
 
 import (

@@ -1,5 +1,6 @@
-// Package cli has what every command needs: the program and its settings, flags, exit codes,
-// help, and the connection to the running agent.
+// Package cli is the command line: each command is a file with its name, and those below a group, such as 'conduit pipelines
+// plan', have the name of the group in front. The other files are for all commands: the program and its settings, flags, exit
+// codes, help, and the connection to the running agent.
 package cli
 
 import (

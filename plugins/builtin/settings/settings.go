@@ -1,4 +1,4 @@
-// Package settings reads the settings of built-in connectors.
+// Package settings reads the settings of built-in connectors, those of TLS among them.
 package settings
 
 import (

@@ -1,0 +1,255 @@
+package deadletter
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/conduit-agent/conduit/agent/engine"
+	"github.com/conduit-agent/conduit/api/rest"
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// Next returns the next dead letters of a pipeline that were selected, oldest first, and how many it left out because they
+// stopped the pipeline. It returns neither at the end. It is called by one goroutine.
+type Next func(ctx context.Context) (all []Replay, skipped int, err error)
+
+// Reserve waits until there is memory for n bytes; nil does not wait.
+type Reserve func(ctx context.Context, n int) error
+
+// cursor goes through the dead letters of a store.
+type cursor struct {
+	reserve  Reserve
+	store    *Store
+	pipeline string
+	filter   rest.DeadLetterFilter
+	ids      []int64 // ascending; those that are left when some were named
+	named    bool
+	low      int64 // where to go on; 0 at the end
+	high     int64
+	found    []int64 // ascending; to be loaded next
+}
+
+// A cursor loads so many dead letters at once, and no further one behind so many bytes.
+const (
+	loadAtOnce = 256
+	loadBytes  = 1 << 20
+)
+
+// Unshared are the dead letters of an agent that is alone with them: no other one replays them.
+type Unshared struct{ *Store }
+
+// Begin reserves nothing.
+func (Unshared) Begin(context.Context, string, func() rest.Replay, func(why error)) (end func(rest.Replay), err error) {
+	return func(rest.Replay) {}, nil
+}
+
+// Elsewhere returns none.
+func (Unshared) Elsewhere(context.Context, string) (status rest.Replay, ok bool) {
+	return status, false
+}
+
+// Cancel ends none.
+func (Unshared) Cancel(context.Context, string) error { return nil }
+
+// Select returns what goes through the dead letters that there are now and the request selects.
+func (s *Store) Select(ctx context.Context, pipeline string, request rest.ReplayRequest, reserve Reserve) (Next, error) {
+	c := &cursor{reserve: reserve, store: s, pipeline: pipeline, ids: slices.Clone(request.IDs), named: len(request.IDs) > 0}
+	slices.Sort(c.ids)
+	c.ids = slices.Compact(c.ids)
+	if request.Filter != nil {
+		c.filter = *request.Filter
+	}
+	if err := s.Flush(ctx); err != nil || !exists(s.Path) {
+		return c.load, err
+	}
+	var err error
+	c.low, c.high, err = idsBetween(ctx, s, pipeline, c.filter)
+	return c.load, err
+}
+
+// load is Next.
+func (c *cursor) load(ctx context.Context) (all []Replay, skipped int, err error) {
+	for len(all) == 0 && skipped == 0 {
+		if len(c.found) == 0 {
+			ids, end, err := c.next(ctx)
+			if err != nil || end {
+				return nil, 0, err
+			}
+			c.found = ids
+		}
+		n, size, err := c.measure(ctx)
+		if err != nil {
+			return nil, 0, err
+		}
+		if c.reserve != nil {
+			if err := c.reserve(ctx, 2*size); err != nil { // the JSON of a record and the record
+				return nil, 0, err
+			}
+		}
+		if all, err = c.read(ctx, c.found[:n]); err != nil {
+			return nil, 0, err
+		}
+		c.found = c.found[n:]
+		n = len(all)
+		all = slices.DeleteFunc(all, func(r Replay) bool { return r.Stopped })
+		skipped = n - len(all)
+	}
+	return all, skipped, nil
+}
+
+// measure returns how many of those that were found are to be loaded at once, and the bytes of their records.
+func (c *cursor) measure(ctx context.Context) (n, size int, err error) {
+	err = c.store.use(ctx, func(db *sql.DB) error {
+		rows, err := db.QueryContext(ctx, `SELECT id, bytes FROM letters WHERE pipeline_id = ? AND id IN (`+list(c.found)+`) ORDER BY id`, c.pipeline)
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		for size < loadBytes && rows.Next() {
+			var id int64
+			var bytes int
+			if err := rows.Scan(&id, &bytes); err != nil {
+				return err
+			}
+			size += bytes
+			n = 1 + slices.Index(c.found, id)
+		}
+		if size < loadBytes { // those behind are no more
+			n = len(c.found)
+		}
+		return rows.Err()
+	})
+	return n, size, err
+}
+
+// read returns the dead letters with these ids that there still are, in their
+// order.
+func (c *cursor) read(ctx context.Context, ids []int64) (all []Replay, err error) {
+	err = c.store.use(ctx, func(db *sql.DB) error {
+		rows, err := db.QueryContext(ctx, `SELECT id, edited, stage, stopped, source_id, entry, record FROM letters JOIN bodies USING (id) WHERE pipeline_id = ? AND id IN (`+list(ids)+`) ORDER BY id`, c.pipeline)
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		for rows.Next() {
+			r, err := scanReplay(rows)
+			if err != nil {
+				return err
+			}
+			all = append(all, r)
+		}
+		return rows.Err()
+	})
+	return all, err
+}
+
+func scanReplay(rows *sql.Rows) (r Replay, err error) {
+	var entry string
+	var body []byte
+	if err := rows.Scan(&r.ID, &r.Edits, (*string)(&r.Stage), &r.Stopped, &r.SourceID, &entry, &body); err != nil {
+		return r, err
+	}
+	if err := json.Unmarshal([]byte(entry), &r.Entry); err != nil {
+		return r, err
+	}
+	r.Record, err = decode(body)
+	return r, err
+}
+
+// next returns the next ids.
+func (c *cursor) next(ctx context.Context) (ids []int64, end bool, err error) {
+	if c.named {
+		n := min(len(c.ids), loadAtOnce)
+		ids, c.ids = c.ids[:n], c.ids[n:]
+		return ids, n == 0, nil
+	}
+	if c.low == 0 {
+		return nil, true, nil
+	}
+	err = c.store.use(ctx, func(db *sql.DB) error {
+		scan := scanner{db: db, pipeline: c.pipeline, filter: c.filter, limit: loadAtOnce, until: time.Now().Add(scanTime)}
+		found, next, err := scan.run(ctx, c.low, c.high)
+		c.low = next
+		for i := range found {
+			ids = append(ids, found[i].ID)
+		}
+		return err
+	})
+	return ids, false, err
+}
+
+// Again notes that a dead letter that was replayed through d's pipeline was refused again. The
+// first time the dead letter is what was refused, where that was; another destination that
+// refuses it, too, makes a dead letter of its own. It is durable on return.
+func (s *Store) Again(ctx context.Context, d *spec.Declaration, id int64, l *engine.DeadLetter, first bool) error {
+	l.Stopped = false
+	one := newDeadLetter(d, l, s.Clock.Now())
+	one.refusal.Replay = true
+	return s.change(ctx, func(tx *sql.Tx) error {
+		var other int64
+		err := tx.QueryRow(`SELECT id FROM letters WHERE hash = ?`, one.hash).Scan(&other)
+		if err != nil && !errors.Is(err, sql.ErrNoRows) {
+			return err
+		}
+		switch {
+		case !first:
+			return s.insert(tx, one)
+		case err == nil && other != id: // there is one of the same record at that place
+			if _, err := remove(tx, one.pipeline, `SELECT id FROM letters WHERE pipeline_id = ? AND id = ?`, one.pipeline, id); err != nil {
+				return err
+			}
+			return s.insert(tx, one)
+		}
+		return moved(tx, id, one)
+	})
+}
+
+// moved replaces what a dead letter is by what was refused when it was replayed.
+func moved(tx *sql.Tx, id int64, l *deadLetter) error {
+	var before int64
+	switch err := tx.QueryRow(`SELECT bytes FROM letters WHERE id = ?`, id).Scan(&before); {
+	case errors.Is(err, sql.ErrNoRows): // it was dropped meanwhile
+		return nil
+	case err != nil:
+		return err
+	}
+	if _, err := tx.Exec(`UPDATE letters SET hash = ?, stage = ?, refused_by = ?, entry = ?, key = ?, bytes = ? WHERE id = ?`,
+		l.hash, string(l.stage), l.refusedBy, toJSON(l.entry), l.key, len(l.body), id); err != nil {
+		return err
+	}
+	if _, err := tx.Exec(`UPDATE bodies SET record = ? WHERE id = ?`, l.body, id); err != nil {
+		return err
+	}
+	if _, err := tx.Exec(`UPDATE totals SET bytes = bytes + ? WHERE pipeline_id = ?`, int64(len(l.body))-before, l.pipeline); err != nil {
+		return err
+	}
+	return refuseAgain(tx, id, &l.refusal, l.digest, false)
+}
+
+// Settled removes dead letters of a pipeline that were settled as they were loaded; one that
+// was edited since stays.
+func (s *Store) Settled(ctx context.Context, pipeline string, all []Replay) error {
+	byEdits := map[int64][]int64{}
+	for _, r := range all {
+		byEdits[r.Edits] = append(byEdits[r.Edits], r.ID)
+	}
+	if len(byEdits) == 0 {
+		return nil
+	}
+	err := s.change(ctx, func(tx *sql.Tx) error {
+		for edits, ids := range byEdits {
+			if _, err := remove(tx, pipeline, `SELECT id FROM letters WHERE pipeline_id = ? AND edited = ? AND id IN (`+list(ids)+`)`, pipeline, edits); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err == nil {
+		s.Replayed.Add(uint64(len(all)))
+	}
+	return err
+}
