@@ -5,7 +5,6 @@ import (
 
 	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/plugins/schema"
-	"github.com/conduit-agent/conduit/plugins/schema/confluent"
 )
 
 // schemaRegistry returns where schemas are kept: stored, unless the settings name another.
@@ -13,7 +12,7 @@ func schemaRegistry(c config.SchemaRegistry, stored schema.Registry) (schema.Reg
 	if c.Type != "confluent" {
 		return stored, nil
 	}
-	r, err := confluent.New(c.Confluent.ConnectionString)
+	r, err := schema.NewConfluentRegistry(c.Confluent.ConnectionString)
 	if err != nil {
 		return nil, fmt.Errorf("cannot use schema-registry.confluent.connection-string: %w", err)
 	}

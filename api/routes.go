@@ -12,7 +12,6 @@ import (
 
 	"github.com/conduit-agent/conduit/api/guard"
 	"github.com/conduit-agent/conduit/api/jsonhttp"
-	"github.com/conduit-agent/conduit/api/openapi"
 	"github.com/conduit-agent/conduit/api/resource"
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/api/web"
@@ -25,7 +24,7 @@ type handle func(w http.ResponseWriter, r *http.Request) (any, error)
 
 // route is an operation and what performs it.
 type route struct {
-	openapi.Operation
+	Operation
 	handle handle
 	need   guard.Role
 	media  []string // of bodies, in addition to JSON
@@ -179,7 +178,7 @@ func (rt *route) parameters() []string {
 
 // document is the OpenAPI document, which is the same for all servers but the version.
 var document = sync.OnceValue(func() []byte {
-	var all []openapi.Operation
+	var all []Operation
 	routes := new(Server).routes(resource.Base{})
 	for i := range routes {
 		all = append(all, documented(&routes[i]))
@@ -188,13 +187,13 @@ var document = sync.OnceValue(func() []byte {
 	for _, e := range exampleErrors {
 		failures[e.HTTP] = e.Body()
 	}
-	return openapi.Document("conduit API", "v1",
+	return Document("conduit API", "v1",
 		"Pipelines, connectors and processors of a conduit agent, their state, and the records that pass. "+
 			"Lists are in the order of ids. Errors have the form of google.rpc.Status. ?pretty indents every answer.", all, pathIDs, failures, rest.Values)
 })
 
 // pathIDs describes what stands in paths.
-var pathIDs = map[string]openapi.Param{
+var pathIDs = map[string]Param{
 	"/v1/pipelines/{id}":                       {Description: "id of the pipeline", Example: exampleRates.ID},
 	"/v1/connectors/{id}":                      {Description: "id of the connector, with that of its pipeline", Example: exampleConnector.ID},
 	"/v1/processors/{id}":                      {Description: "id of the processor, with those of its parents", Example: exampleProcessor.ID},
@@ -202,7 +201,7 @@ var pathIDs = map[string]openapi.Param{
 }
 
 // documented returns the operation of a route with the errors that are the same for all.
-func documented(rt *route) openapi.Operation {
+func documented(rt *route) Operation {
 	o := rt.Operation
 	errors := []int{http.StatusForbidden, http.StatusMisdirectedRequest, http.StatusInternalServerError, http.StatusServiceUnavailable}
 	if rt.need > guard.None {
@@ -232,12 +231,12 @@ func (s *Server) explorer(router *httprouter.Router) {
 		case "":
 			name = "index.html"
 		}
-		content, media, ok := openapi.File(name)
+		content, media, ok := File(name)
 		if !ok {
 			jsonhttp.Fail(s.log, w, r, jsonhttp.NotFound())
 			return
 		}
-		w.Header().Set("Content-Security-Policy", openapi.ContentSecurityPolicy)
+		w.Header().Set("Content-Security-Policy", ContentSecurityPolicy)
 		jsonhttp.Write(w, http.StatusOK, media, content)
 	}
 	for _, method := range []string{http.MethodGet, http.MethodHead} {

@@ -2,7 +2,6 @@ package api
 
 import (
 	"github.com/conduit-agent/conduit/api/guard"
-	"github.com/conduit-agent/conduit/api/openapi"
 	"github.com/conduit-agent/conduit/api/resource"
 	"github.com/conduit-agent/conduit/api/rest"
 )
@@ -17,13 +16,13 @@ func (s *Server) positionRoutes(base resource.Base) []route {
 	p := &resource.Positions{Base: base, Store: s.Positions}
 	const path = "/v1/connectors/{id}/position"
 	return []route{
-		{openapi.Operation{Method: get, Path: path, ID: "getPosition", Tag: "connectors", Summary: "Get where a source resumes",
-			Query:    []openapi.Param{{Name: "to", Description: "A position in base64, or nothing for none: has the answer say what moving it there would do.", Example: "NDA="}},
+		{Operation{Method: get, Path: path, ID: "getPosition", Tag: "connectors", Summary: "Get where a source resumes",
+			Query:    []Param{{Name: "to", Description: "A position in base64, or nothing for none: has the answer say what moving it there would do.", Example: "NDA="}},
 			Response: examplePosition, Errors: []int{400, 404}}, p.Get, guard.Read, nil},
-		{openapi.Operation{Method: put, Path: path, ID: "setPosition", Tag: "connectors", Summary: "Have a source resume from another position",
+		{Operation{Method: put, Path: path, ID: "setPosition", Tag: "connectors", Summary: "Have a source resume from another position",
 			Description: "Only while its pipeline is stopped. What is between the positions is delivered again or skipped; nothing checks the position but the plugin, when the pipeline starts.",
 			Headers:     ifMatch, Request: exampleSetPosition, Response: examplePosition, Errors: []int{400, 404, 412}}, p.Set, guard.Admin, nil},
-		{openapi.Operation{Method: remove, Path: path, ID: "resetPosition", Tag: "connectors", Summary: "Have a source begin anew",
+		{Operation{Method: remove, Path: path, ID: "resetPosition", Tag: "connectors", Summary: "Have a source begin anew",
 			Description: "Only while its pipeline is stopped.", Headers: ifMatch, Response: examplePosition, Errors: []int{400, 404, 412}}, p.Reset, guard.Admin, nil},
 	}
 }

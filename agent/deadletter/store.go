@@ -30,7 +30,6 @@ import (
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/spec"
 	"github.com/conduit-agent/conduit/spec/notify"
-	"github.com/conduit-agent/conduit/spec/private"
 )
 
 // Limits bound the store. The oldest dead letters of the pipeline that has most of them are
@@ -206,7 +205,7 @@ func (s *Store) open(ctx context.Context) (err error) {
 	if err := db.QueryRowContext(ctx, `SELECT coalesce(max(at), 0) FROM letters WHERE id = (SELECT max(id) FROM letters)`).Scan(&s.last); err != nil {
 		return err
 	}
-	private.Tighten(s.Log.With("component", "dead-letters"), "the dead-letter store, which holds records", s.Path, s.Path+"-wal", s.Path+"-shm")
+	sqlitefile.TightenMode(s.Log.With("component", "dead-letters"), "the dead-letter store, which holds records", s.Path, s.Path+"-wal", s.Path+"-shm")
 	s.db = db
 	return nil
 }
@@ -249,7 +248,7 @@ var Mend = []string{
 
 // Create creates an empty dead-letter store at path, replacing what is there.
 func Create(ctx context.Context, path string) error {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_TRUNC, private.Mode)
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_TRUNC, sqlitefile.PrivateMode)
 	if err != nil {
 		return err
 	}

@@ -12,7 +12,6 @@ import (
 
 	"github.com/conduit-agent/conduit/agent/sqlitefile"
 	"github.com/conduit-agent/conduit/spec"
-	"github.com/conduit-agent/conduit/spec/private"
 )
 
 // sqlite is the file of a store and the connections to it: it opens them, closes and opens
@@ -92,7 +91,7 @@ func (q *sqlite) open(ctx context.Context) (err error) {
 	if err := sqlitefile.RewriteLog(q.path); err != nil { // its last fsync may have failed in a process that is no more
 		return sqlitefile.Explain(q.path, err)
 	}
-	private.Tighten(q.log.With("component", "store"), "the store, which holds secrets of settings", q.path, q.path+"-wal", q.path+"-shm", q.path+".lock")
+	sqlitefile.TightenMode(q.log.With("component", "store"), "the store, which holds secrets of settings", q.path, q.path+"-wal", q.path+"-shm", q.path+".lock")
 	return q.reopen(ctx)
 }
 

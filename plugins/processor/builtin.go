@@ -9,9 +9,9 @@ import (
 	"github.com/conduit-agent/conduit/plugins/processor/expr"
 	"github.com/conduit-agent/conduit/plugins/processor/fields"
 	"github.com/conduit-agent/conduit/plugins/processor/flow"
+	"github.com/conduit-agent/conduit/plugins/processor/httpcall"
 	"github.com/conduit-agent/conduit/plugins/processor/javascript"
 	"github.com/conduit-agent/conduit/plugins/processor/unwrap"
-	"github.com/conduit-agent/conduit/plugins/processor/webhook"
 	"github.com/conduit-agent/conduit/plugins/processor/window"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
@@ -19,5 +19,5 @@ import (
 // Builtins returns the processors that are compiled in.
 func Builtins() []sdk.ProcessorPlugin {
 	return slices.Concat(codec.Plugins(), fields.Plugins(), flow.Plugins(), unwrap.Plugins(),
-		enrich.Plugins(), window.Plugins(), expr.Plugins(), javascript.Plugins(), webhook.Plugins(), ai.Plugins())
+		enrich.Plugins(), window.Plugins(), expr.Plugins(), javascript.Plugins(), httpcall.Plugins(), ai.Plugins())
 }

@@ -14,13 +14,13 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/plugins/plugintest"
-	"github.com/conduit-agent/conduit/plugins/processor/webhook"
+	"github.com/conduit-agent/conduit/plugins/processor/httpcall"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
 func configure(t testing.TB, settings map[string]string) (sdk.Processor, error) {
-	p := webhook.Plugins()[0].New()
+	p := httpcall.Plugins()[0].New()
 	params := p.Parameters()
 	if errs := params.Check(settings); len(errs) > 0 {
 		return p, errs[0]

@@ -17,7 +17,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/conduit-agent/conduit/plugins/schema"
-	"github.com/conduit-agent/conduit/plugins/schema/confluent"
 )
 
 // server speaks the part of the interface that is used, and checks what it is asked.
@@ -132,16 +131,16 @@ func index(all []string, one string) int {
 	return -1
 }
 
-func serve(t *testing.T, want string) *confluent.Registry {
+func serve(t *testing.T, want string) *schema.ConfluentRegistry {
 	t.Helper()
 	return connect(t, &server{subjects: map[string][]string{}, want: want})
 }
 
-func connect(t *testing.T, s *server) *confluent.Registry {
+func connect(t *testing.T, s *server) *schema.ConfluentRegistry {
 	t.Helper()
 	ts := httptest.NewServer(s)
 	t.Cleanup(ts.Close)
-	r, err := confluent.New(ts.URL + "/")
+	r, err := schema.NewConfluentRegistry(ts.URL + "/")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -189,9 +188,9 @@ func TestConfluentRegistry(t *testing.T) {
 }
 
 func TestConfluentCredentials(t *testing.T) {
-	for want, login := range map[string]func(*confluent.Registry){
-		"Basic dXNlcjpwYXNz": func(r *confluent.Registry) { r.Username, r.Password = "user", "pass" },
-		"Bearer token":       func(r *confluent.Registry) { r.Token = "token" },
+	for want, login := range map[string]func(*schema.ConfluentRegistry){
+		"Basic dXNlcjpwYXNz": func(r *schema.ConfluentRegistry) { r.Username, r.Password = "user", "pass" },
+		"Bearer token":       func(r *schema.ConfluentRegistry) { r.Token = "token" },
 	} {
 		r := serve(t, want)
 		if _, err := r.Create(t.Context(), "s", schema.TypeAvro, text("a")); err == nil || !strings.Contains(err.Error(), "401") {
@@ -206,7 +205,7 @@ func TestConfluentCredentials(t *testing.T) {
 
 func TestConfluentConnectionStrings(t *testing.T) {
 	for _, s := range []string{"", "localhost:8081", "ftp://host", "http://", "::"} {
-		if _, err := confluent.New(s); err == nil {
+		if _, err := schema.NewConfluentRegistry(s); err == nil {
 			t.Errorf("%q is taken", s)
 		}
 	}
@@ -249,7 +248,7 @@ func TestConfluentByID(t *testing.T) {
 func TestConfluentIsNoRegistry(t *testing.T) {
 	ts := httptest.NewServer(http.NotFoundHandler())
 	defer ts.Close()
-	r, err := confluent.New(ts.URL)
+	r, err := schema.NewConfluentRegistry(ts.URL)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -263,7 +262,7 @@ func TestConfluentTLS(t *testing.T) {
 	ts := httptest.NewTLSServer(&server{})
 	ts.Config.ErrorLog = log.New(io.Discard, "", 0) // the client ends the connection
 	defer ts.Close()
-	r, err := confluent.New(ts.URL)
+	r, err := schema.NewConfluentRegistry(ts.URL)
 	if err != nil {
 		t.Fatal(err)
 	}

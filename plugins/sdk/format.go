@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/conduit-agent/conduit/plugins/record"
-	"github.com/conduit-agent/conduit/plugins/sdk/debezium"
 	"github.com/conduit-agent/conduit/plugins/template"
 )
 
@@ -74,5 +73,5 @@ func newDebezium(text string) (Format, error) {
 	if err := Decode(settings, &options); err != nil {
 		return nil, err
 	}
-	return debezium.Format(options).Append, nil
+	return debeziumFormat(options).Append, nil
 }

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/conduit-agent/conduit/agent/agenttest/plans"
+	"github.com/conduit-agent/conduit/agent/agenttest"
 	"github.com/conduit-agent/conduit/spec"
 )
 
@@ -32,7 +32,7 @@ func TestConditionsOfAnAgent(t *testing.T) {
 		return condition(of)
 	}
 
-	good := plans.File("p", "running", "1")
+	good := agenttest.File("p", "running", "1")
 	w.Save("p.yaml", good)
 	if c := wait(spec.ConditionReady, spec.ConditionTrue, "Running"); c.ObservedGeneration != 1 {
 		t.Errorf("ready: %+v", c)
@@ -58,7 +58,7 @@ func TestConditionsOfAnAgent(t *testing.T) {
 		t.Errorf("ready: %+v", c)
 	}
 
-	w.Save("p.yaml", plans.File("p", "running", "2"))
+	w.Save("p.yaml", agenttest.File("p", "running", "2"))
 	wait(spec.ConditionReady, spec.ConditionFalse, "Proving")
 	wait(spec.ConditionRolledBack, spec.ConditionFalse, "NotRolledBack")
 	w.Save("q.yaml", good)

@@ -9,7 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/conduit-agent/conduit/agent/agenttest/plans"
+	"github.com/conduit-agent/conduit/agent/agenttest"
 	"github.com/conduit-agent/conduit/api/client"
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/spec"
@@ -21,11 +21,11 @@ import (
 func TestPlanOfAnAgent(t *testing.T) {
 	t.Setenv("PLANNED_SECRET", "hunter2 is no plugin")
 	w := startWeb(t, "")
-	w.Save("p.yaml", plans.File("p", "running", "1"))
+	w.Save("p.yaml", agenttest.File("p", "running", "1"))
 	w.WaitPhase("p", spec.PhaseRunning, 1)
 
 	if plan, err := w.API.Plan(t.Context()); err != nil || plan.Files != 1 || plan.CleanupDelay == "" ||
-		len(plans.Lines(&plan)) != 0 {
+		len(agenttest.Lines(&plan)) != 0 {
 		t.Errorf("nothing changed: %+v, %v", plan, err)
 	}
 	for _, c := range planCases {
@@ -50,14 +50,14 @@ type planCase struct {
 	at      []string // places of problems
 }
 
-var wrongPlan = strings.NewReplacer("plugin: log", "plugin: nowhere", `rate: "hunter2"`, `rate: "hunter2", password: "${NOT_SET}"`).Replace(plans.File("n", "running", "hunter2"))
+var wrongPlan = strings.NewReplacer("plugin: log", "plugin: nowhere", `rate: "hunter2"`, `rate: "hunter2", password: "${NOT_SET}"`).Replace(agenttest.File("n", "running", "hunter2"))
 
 var planCases = []planCase{
-	{"saved", rest.PlanRequest{Files: []rest.PlanFile{{Path: "p.yaml", Content: plans.File("p", "running", "2")}}},
+	{"saved", rest.PlanRequest{Files: []rest.PlanFile{{Path: "p.yaml", Content: agenttest.File("p", "running", "2")}}},
 		[]string{"change p: restart running→running at p.yaml:3 [/connectors/in/settings/rate@6:68]"}, nil},
-	{"another file", rest.PlanRequest{Files: []rest.PlanFile{{Path: "n.yaml", Content: plans.File("n", "running", "2")}}},
+	{"another file", rest.PlanRequest{Files: []rest.PlanFile{{Path: "n.yaml", Content: agenttest.File("n", "running", "2")}}},
 		[]string{"add n: restart →running at n.yaml:3 [@3:5]"}, nil},
-	{"all files", rest.PlanRequest{Files: []rest.PlanFile{{Path: "n.yaml", Content: plans.File("n", "running", "2")}}, Replace: true},
+	{"all files", rest.PlanRequest{Files: []rest.PlanFile{{Path: "n.yaml", Content: agenttest.File("n", "running", "2")}}, Replace: true},
 		[]string{"add n: restart →running at n.yaml:3 [@3:5]", "remove p: position-lost running→ at p.yaml:0 [@0:0]"}, nil},
 	{"no files", rest.PlanRequest{Replace: true}, []string{"remove p: position-lost running→ at p.yaml:0 [@0:0]"}, nil},
 	{"broken", rest.PlanRequest{Files: []rest.PlanFile{{Path: "p.yaml", Content: "pipelines: ["}}},
@@ -65,9 +65,9 @@ var planCases = []planCase{
 	{"plugins and references", rest.PlanRequest{Files: []rest.PlanFile{{Path: "n.yaml", Content: wrongPlan}}},
 		[]string{"add n: restart →running at n.yaml:3 [@3:5]", "n.yaml: config.field_invalid",
 			"n.yaml: config.reference_unresolved", "n.yaml: connector.plugin_not_found"}, []string{"6:68", "6:89", "7:46"}},
-	{"a file without an end", rest.PlanRequest{Files: []rest.PlanFile{{Path: "n.yaml", Content: plans.File("n", "running", "${file:/dev/zero}")}}},
+	{"a file without an end", rest.PlanRequest{Files: []rest.PlanFile{{Path: "n.yaml", Content: agenttest.File("n", "running", "${file:/dev/zero}")}}},
 		[]string{"add n: restart →running at n.yaml:3 [@3:5]", "n.yaml: config.reference_unresolved"}, []string{"6:68"}},
-	{"a plugin from a variable", rest.PlanRequest{Files: []rest.PlanFile{{Path: "n.yaml", Content: strings.Replace(plans.File("n", "stopped", "1"), "plugin: log", `plugin: "${PLANNED_SECRET}"`, 1)}}},
+	{"a plugin from a variable", rest.PlanRequest{Files: []rest.PlanFile{{Path: "n.yaml", Content: strings.Replace(agenttest.File("n", "stopped", "1"), "plugin: log", `plugin: "${PLANNED_SECRET}"`, 1)}}},
 		[]string{"add n: none →stopped at n.yaml:3 [@3:5]", "n.yaml: config.field_invalid"}, []string{"7:46"}},
 }
 
@@ -76,7 +76,7 @@ func (c *planCase) check(t *testing.T, w *web) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := plans.Lines(&plan)
+	got := agenttest.Lines(&plan)
 	slices.Sort(got)
 	if diff := cmp.Diff(c.want, got); diff != "" {
 		t.Errorf("%s\n%+v", diff, plan)
@@ -100,7 +100,7 @@ func (c *planCase) check(t *testing.T, w *web) {
 func TestPlanWithoutFiles(t *testing.T) {
 	t.Parallel()
 	w := startWeb(t, "")
-	w.Save("p.yaml", plans.File("p", "running", "1"))
+	w.Save("p.yaml", agenttest.File("p", "running", "1"))
 	w.WaitPhase("p", spec.PhaseRunning, 1)
 	// A directory that is not there is no plan.
 	if err := os.Rename(w.Path("pipelines"), w.Path("elsewhere")); err != nil {
@@ -122,7 +122,7 @@ func TestPlanWithoutFiles(t *testing.T) {
 		t.Errorf("no files in an empty directory: %+v, %v", plan, err)
 	}
 	// Files that go from a directory that is followed do not come back by themselves.
-	w.Save("p.yaml", plans.File("p", "running", "1"))
+	w.Save("p.yaml", agenttest.File("p", "running", "1"))
 	if err := w.Files.Reload(t.Context(), false); err != nil {
 		t.Fatal(err)
 	}

@@ -40,7 +40,7 @@ var directions = []direction{
 }
 
 // parents are the packages that import the one above them. The tests' helpers may.
-var parents = []string{"agent/cluster/deadletters", "agent/cluster/member", "agent/cluster/storetest", "plugins/schema/confluent", "plugins/standalone",
+var parents = []string{"agent/cluster/deadletters", "agent/cluster/member", "agent/cluster/storetest", "plugins/standalone",
 	"plugins/sdk/example", "plugins/sdk/wasmguest"}
 
 // homes says which package an outside library lives in. A library that is not listed

@@ -12,7 +12,6 @@ import (
 	"github.com/conduit-agent/conduit/agent"
 	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/agent/engine/measure"
-	waiting "github.com/conduit-agent/conduit/agent/once"
 	"github.com/conduit-agent/conduit/cmd/conduit/terminal"
 	"github.com/conduit-agent/conduit/spec"
 )
@@ -62,7 +61,7 @@ func (o *once) prepare(c *config.Config, s *Settings) error {
 
 // wait ends the agent when its pipelines have come to rest.
 func (o *once) wait(ctx context.Context, a *agent.Agent, end func()) {
-	w := &waiting.Wait{
+	w := &onceWait{
 		Idle: o.idle,
 		Scanned: func(ctx context.Context) error {
 			if err := a.Files.Scanned(ctx); err != nil {
@@ -97,7 +96,7 @@ func (o *once) wait(ctx context.Context, a *agent.Agent, end func()) {
 }
 
 // report says what is wrong and returns an error if anything is.
-func (o *once) report(ctx context.Context, a *agent.Agent, all []waiting.Rest) error {
+func (o *once) report(ctx context.Context, a *agent.Agent, all []finished) error {
 	files, err := a.Store.FileStates(ctx)
 	if err != nil {
 		return err
@@ -182,7 +181,7 @@ func counts(a *agent.Agent, id string) (read, refused uint64) {
 }
 
 // failure says why it is not what is declared that came to rest.
-func failure(r *waiting.Rest) string {
+func failure(r *finished) string {
 	switch a := r.State.LastAttempt; {
 	case r.State.Phase == spec.PhaseDegraded:
 		return "degraded: " + strings.TrimSuffix(r.State.Error, spec.NotAgain(r.ID)) // this agent ends with it

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/agent/engine/measure"
-	waiting "github.com/conduit-agent/conduit/agent/once"
 	"github.com/conduit-agent/conduit/plugins/progress"
 	"github.com/conduit-agent/conduit/spec"
 )
@@ -85,9 +84,9 @@ func TestOnceWaits(t *testing.T) {
 }
 
 // waitForOnce returns what waits for the scene.
-func waitForOnce(s onceScene) *waiting.Wait {
+func waitForOnce(s onceScene) *onceWait {
 	begin := time.Now()
-	return &waiting.Wait{
+	return &onceWait{
 		Idle:    10 * time.Second,
 		Scanned: func(context.Context) error { return nil },
 		Declared: func(context.Context) ([]spec.Declaration, error) {
@@ -215,7 +214,7 @@ func TestOnceEndsWithTheContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		w := &waiting.Wait{
+		w := &onceWait{
 			Idle:    time.Second,
 			Scanned: func(context.Context) error { return nil },
 			Declared: func(context.Context) ([]spec.Declaration, error) {

@@ -7,7 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/conduit-agent/conduit/agent/agenttest/plans"
+	"github.com/conduit-agent/conduit/agent/agenttest"
 	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/agent/planner"
 	"github.com/conduit-agent/conduit/agent/store"
@@ -24,22 +24,22 @@ func TestPlanOffline(t *testing.T) {
 		paths []string
 		want  []string
 	}{
-		{"as declared", map[string]string{"p.yaml": plans.File("p", "running", "1"), "s.yaml": plans.File("s", "running", "1")}, nil, nil},
-		{"renamed files", map[string]string{"p2.yaml": plans.File("p", "running", "1"), "s2.yml": plans.File("s", "running", "1")}, nil, nil},
-		{"changed and gone", map[string]string{"p.yaml": plans.File("p", "running", "2")}, nil, []string{
+		{"as declared", map[string]string{"p.yaml": agenttest.File("p", "running", "1"), "s.yaml": agenttest.File("s", "running", "1")}, nil, nil},
+		{"renamed files", map[string]string{"p2.yaml": agenttest.File("p", "running", "1"), "s2.yml": agenttest.File("s", "running", "1")}, nil, nil},
+		{"changed and gone", map[string]string{"p.yaml": agenttest.File("p", "running", "2")}, nil, []string{
 			"change p: restart running→running at p.yaml:3 [/connectors/in/settings/rate@6:68]", "remove s: position-lost stopped→ at s.yaml:0 [@0:0]"}},
-		{"started again by a change", map[string]string{"p.yaml": plans.File("p", "running", "1"), "s.yaml": plans.File("s", "running", "2")}, nil, []string{
+		{"started again by a change", map[string]string{"p.yaml": agenttest.File("p", "running", "1"), "s.yaml": agenttest.File("s", "running", "2")}, nil, []string{
 			"change s: restart stopped→running at s.yaml:3 [/connectors/in/settings/rate@6:68]"}},
-		{"stopped", map[string]string{"p.yaml": plans.File("p", "stopped", "1"), "s.yaml": plans.File("s", "stopped", "2")}, nil, []string{
+		{"stopped", map[string]string{"p.yaml": agenttest.File("p", "stopped", "1"), "s.yaml": agenttest.File("s", "stopped", "2")}, nil, []string{
 			"change p: in-place running→stopped at p.yaml:3 [/status@4:13]", "change s: none stopped→stopped at s.yaml:3 [/connectors/in/settings/rate@6:68 /status@4:13]"}},
-		{"back", map[string]string{"p.yaml": plans.File("p", "running", "1"), "s.yaml": plans.File("s", "running", "1"), "w.yaml": plans.File("w", "running", "1")}, nil, []string{
+		{"back", map[string]string{"p.yaml": agenttest.File("p", "running", "1"), "s.yaml": agenttest.File("s", "running", "1"), "w.yaml": agenttest.File("w", "running", "1")}, nil, []string{
 			"add w: restart →running at w.yaml:3 [@3:5]"}},
-		{"owned by others", map[string]string{"p.yaml": plans.File("p", "running", "1"), "s.yaml": plans.File("s", "running", "1"), "x.yaml": plans.File("a", "running", "1"), "y.yaml": plans.File("p", "running", "1")}, nil, []string{
+		{"owned by others", map[string]string{"p.yaml": agenttest.File("p", "running", "1"), "s.yaml": agenttest.File("s", "running", "1"), "x.yaml": agenttest.File("a", "running", "1"), "y.yaml": agenttest.File("p", "running", "1")}, nil, []string{
 			"x.yaml: pipeline.owned_by_api", "y.yaml: pipeline.duplicate_id"}},
-		{"one file", map[string]string{"p.yaml": plans.File("p", "running", "2"), "../new/s.yaml": plans.File("n", "running", "1")}, []string{"new/s.yaml"}, []string{
+		{"one file", map[string]string{"p.yaml": agenttest.File("p", "running", "2"), "../new/s.yaml": agenttest.File("n", "running", "1")}, []string{"new/s.yaml"}, []string{
 			"add n: restart →running at s.yaml:3 [@3:5]", "remove s: position-lost stopped→ at s.yaml:0 [@0:0]", "s.yaml: pipeline.looks_renamed"}},
-		{"moved to another file", map[string]string{"p.yaml": plans.File("p", "running", "1"), "../new/t.yaml": plans.File("s", "running", "1")}, []string{"new/t.yaml"}, nil},
-		{"a directory", map[string]string{"p.yaml": plans.File("p", "running", "2"), "../new/p.yaml": plans.File("p", "running", "1")}, []string{"new"}, []string{
+		{"moved to another file", map[string]string{"p.yaml": agenttest.File("p", "running", "1"), "../new/t.yaml": agenttest.File("s", "running", "1")}, []string{"new/t.yaml"}, nil},
+		{"a directory", map[string]string{"p.yaml": agenttest.File("p", "running", "2"), "../new/p.yaml": agenttest.File("p", "running", "1")}, []string{"new"}, []string{
 			"remove s: position-lost stopped→ at s.yaml:0 [@0:0]"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -60,7 +60,7 @@ func TestPlanOffline(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(tt.want, plans.Lines(plan)); diff != "" {
+			if diff := cmp.Diff(tt.want, agenttest.Lines(plan)); diff != "" {
 				t.Error(diff)
 			}
 		})
@@ -95,7 +95,7 @@ func declareForPlan(t *testing.T, path string) {
 		"p": {Kind: spec.OwnerFile, Path: "p.yaml", Line: 3}, "s": {Kind: spec.OwnerFile, Path: "s.yaml", Line: 3},
 		"w": {Kind: spec.OwnerFile, Path: "w.yaml", Line: 3}, "a": {Kind: spec.OwnerAPI},
 	} {
-		p := spec.ParseFile("", []byte(plans.File(id, "running", "1"))).Pipelines[0].Pipeline
+		p := spec.ParseFile("", []byte(agenttest.File(id, "running", "1"))).Pipelines[0].Pipeline
 		c.Declare = append(c.Declare, spec.Declare{Pipeline: p, Owner: owner})
 	}
 	for _, err := range []error{

@@ -1,5 +1,4 @@
-// Package debezium writes records as Kafka Connect does for Debezium: a schema and a payload.
-package debezium
+package sdk
 
 import (
 	"encoding/json"
@@ -12,8 +11,8 @@ import (
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
-// Format writes records in the JSON form of Debezium.
-type Format struct {
+// debeziumFormat writes records in the JSON form of Debezium.
+type debeziumFormat struct {
 	Name   string // of the schema
 	RawKey string // of the one field of an object that stands for raw data which is no JSON object
 }
@@ -43,7 +42,7 @@ type connectSchema struct {
 
 // Append appends the text form of r to dst and returns the longer slice. On error it returns
 // dst as it was given.
-func (f Format) Append(dst []byte, r *record.Record) ([]byte, error) {
+func (f debeziumFormat) Append(dst []byte, r *record.Record) ([]byte, error) {
 	p := connectPayload{
 		Before: f.object(r.Before), After: f.object(r.After), Source: source(r.Metadata),
 		Op: operation(r.Operation), Millis: readAt(r.Metadata),
@@ -89,7 +88,7 @@ func sourceSchema(m record.Metadata) connectSchema {
 
 // object returns raw data that is a JSON object as that object, and other raw data as an
 // object with one field.
-func (f Format) object(data record.Data) record.Data {
+func (f debeziumFormat) object(data record.Data) record.Data {
 	b, ok := data.Raw()
 	if !ok {
 		return data

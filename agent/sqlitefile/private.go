@@ -1,5 +1,4 @@
-// Package private keeps files that hold secrets or records from other users of the machine.
-package private
+package sqlitefile
 
 import (
 	"io/fs"
@@ -7,19 +6,19 @@ import (
 	"os"
 )
 
-// Mode is the mode of a file that only the user of the agent may open.
-const Mode fs.FileMode = 0o600
+// PrivateMode is the mode of a file that only the user of the agent may open.
+const PrivateMode fs.FileMode = 0o600
 
-// Tighten takes from others the right to open those of the files that exist, and warns
+// TightenMode takes from others the right to open those of the files that exist, and warns
 // if they had it. What says what the files are and hold, for the log.
-func Tighten(log *slog.Logger, what string, names ...string) {
+func TightenMode(log *slog.Logger, what string, names ...string) {
 	for _, name := range names {
 		info, err := os.Stat(name)
-		if err != nil || info.Mode().Perm()&^Mode == 0 {
+		if err != nil || info.Mode().Perm()&^PrivateMode == 0 {
 			continue
 		}
 		log := log.With("file", name, "mode", info.Mode().Perm().String())
-		if err := os.Chmod(name, Mode); err != nil {
+		if err := os.Chmod(name, PrivateMode); err != nil {
 			log.Warn("others may open "+what+", and that cannot be changed: chmod 600 it", "err", err)
 			continue
 		}

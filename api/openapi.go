@@ -1,6 +1,4 @@
-// Package openapi writes the OpenAPI document of an API from a table of its operations,
-// and holds the explorer, a page on which every operation can be read and tried.
-package openapi
+package api
 
 import (
 	"embed"

@@ -1,6 +1,4 @@
-// Package webhook has the processor webhook.http, which sends records to an HTTP service and
-// keeps what that answers.
-package webhook
+package httpcall
 
 import (
 	"context"
@@ -13,7 +11,6 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/plugins/processor/fieldref"
-	"github.com/conduit-agent/conduit/plugins/processor/httpcall"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/schema"
 	"github.com/conduit-agent/conduit/plugins/sdk"
@@ -58,7 +55,7 @@ type processor struct {
 	url, body *template.Template // body is nil when there is none
 	answer    *fieldref.Ref
 	status    *fieldref.Ref // nil: not kept
-	client    httpcall.Client
+	client    Client
 	scratch   []byte
 	timeLimit template.TimeLimit
 }
@@ -75,9 +72,9 @@ func (p *processor) Configure(_ context.Context, settings map[string]string) err
 	p.method = strings.ToUpper(c.Method)
 	err := errors.Join(p.configureRequest(c), p.configureHeaders(c), p.configureAnswer(c))
 	accepted, wrong := parseStatuses(c.Accept)
-	p.client = httpcall.Client{
+	p.client = Client{
 		Timeout: c.Timeout, MaxResponse: c.MaxBytes, Accepts: accepted,
-		Retry: httpcall.Retry{Count: c.RetryCount, Factor: c.RetryFactor, Min: c.RetryMin, Max: c.RetryMax},
+		Retry: Retry{Count: c.RetryCount, Factor: c.RetryFactor, Min: c.RetryMin, Max: c.RetryMax},
 	}
 	for name, value := range c.Headers {
 		if isSecret(name) {
@@ -245,8 +242,8 @@ func (p *processor) processOne(ctx context.Context, r *record.Record) error {
 	return nil
 }
 
-func (p *processor) request(r *record.Record) (out httpcall.Request, err error) {
-	out = httpcall.Request{Method: p.method, Header: p.header}
+func (p *processor) request(r *record.Record) (out Request, err error) {
+	out = Request{Method: p.method, Header: p.header}
 	if p.scratch, err = p.url.Append(&p.timeLimit, p.scratch[:0], r); err != nil {
 		return out, fmt.Errorf("cannot make the URL: %w", err)
 	}

@@ -1,6 +1,4 @@
-// Package once waits until every pipeline that is to run has come to rest: its sources are at
-// their end or idle and all records are settled, or it has failed for good.
-package once
+package cli
 
 import (
 	"cmp"
@@ -15,8 +13,8 @@ import (
 	"github.com/conduit-agent/conduit/spec/sorting"
 )
 
-// Wait waits for pipelines to come to rest. All fields must be set.
-type Wait struct {
+// onceWait waits for pipelines to come to rest. All fields must be set.
+type onceWait struct {
 	// Idle is how long a source that does not know its end has to deliver nothing.
 	Idle time.Duration
 	// Scanned returns nil once the pipeline files were read and what they declare is on its way.
@@ -32,8 +30,8 @@ type Wait struct {
 	Complete func(id string)
 }
 
-// Rest is a pipeline that came to rest.
-type Rest struct {
+// finished is a pipeline that came to rest.
+type finished struct {
 	ID    string
 	State spec.State
 	// Applied reports whether what rests, or failed, is what is declared: no earlier version.
@@ -52,7 +50,7 @@ const settling = time.Second
 
 // Run returns the pipelines that are to run, by id, once all have come to rest. It returns an error when
 // ctx ends before.
-func (w *Wait) Run(ctx context.Context) ([]Rest, error) {
+func (w *onceWait) Run(ctx context.Context) ([]finished, error) {
 	if err := w.Scanned(ctx); err != nil {
 		return nil, fmt.Errorf("cannot wait for the pipelines: %w", err)
 	}
@@ -73,7 +71,7 @@ func (w *Wait) Run(ctx context.Context) ([]Rest, error) {
 }
 
 // observe reports whether all pipelines rest.
-func (w *Wait) observe(ctx context.Context, seen map[string]*observation, now time.Time) (all []Rest, done bool, err error) {
+func (w *onceWait) observe(ctx context.Context, seen map[string]*observation, now time.Time) (all []finished, done bool, err error) {
 	declared, err := w.Declared(ctx)
 	if err != nil {
 		return nil, false, err
@@ -89,7 +87,7 @@ func (w *Wait) observe(ctx context.Context, seen map[string]*observation, now ti
 			seen[id] = &observation{since: now, still: now}
 		}
 		state, _ := w.State(id)
-		r := Rest{ID: id, State: state, Applied: state.RunningGeneration == d.Generation && !state.Stale()}
+		r := finished{ID: id, State: state, Applied: state.RunningGeneration == d.Generation && !state.Stale()}
 		var lags map[string]measure.Lag
 		if state.Phase == spec.PhaseRunning {
 			lags = w.Lags(id)
@@ -98,11 +96,11 @@ func (w *Wait) observe(ctx context.Context, seen map[string]*observation, now ti
 		all = append(all, r)
 		done = w.rests(d, &state, lags, seen[id], now) && done
 	}
-	sorting.By(all, func(a, b Rest) int { return cmp.Compare(a.ID, b.ID) })
+	sorting.By(all, func(a, b finished) int { return cmp.Compare(a.ID, b.ID) })
 	return all, done, nil
 }
 
-func (w *Wait) rests(d *spec.Declaration, state *spec.State, lags map[string]measure.Lag, o *observation,
+func (w *onceWait) rests(d *spec.Declaration, state *spec.State, lags map[string]measure.Lag, o *observation,
 	now time.Time) bool {
 	switch state.Phase {
 	case spec.PhaseDegraded:

@@ -1,6 +1,4 @@
-// Package confluent keeps schemas at a server that speaks the REST interface of the
-// Confluent Schema Registry.
-package confluent
+package schema
 
 import (
 	"bytes"
@@ -16,26 +14,25 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/plugins/peer"
-	"github.com/conduit-agent/conduit/plugins/schema"
 )
 
-// Registry is a schema.Registry at a server. It may be used from several goroutines.
-type Registry struct {
+// ConfluentRegistry is a schema.Registry at a server. It may be used from several goroutines.
+type ConfluentRegistry struct {
 	URL      *url.URL
 	Username string // with Password, for basic authentication; empty: none
 	Password string
 	Token    string // for bearer authentication; empty: none
 }
 
-var _ schema.IDRegistry = (*Registry)(nil)
+var _ IDRegistry = (*ConfluentRegistry)(nil)
 
-// New returns the registry at connection, the URL of a server.
-func New(connection string) (*Registry, error) {
+// NewConfluentRegistry returns the registry at connection, the URL of a server.
+func NewConfluentRegistry(connection string) (*ConfluentRegistry, error) {
 	u, err := url.Parse(connection)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 		return nil, errors.New("the connection string of the schema registry must be a URL such as https://registry.example.com")
 	}
-	return &Registry{URL: u}, nil
+	return &ConfluentRegistry{URL: u}, nil
 }
 
 // Bounds of one request.
@@ -71,50 +68,50 @@ type request struct {
 
 // Create is schema.Registry.Create. The server decides whether the schema is compatible
 // with the versions before it.
-func (r *Registry) Create(ctx context.Context, subject string, typ schema.Type, text string) (schema.Schema, error) {
-	if typ != schema.TypeAvro {
-		return schema.Schema{}, fmt.Errorf("%w: type %d is not Avro", schema.ErrInvalidSchema, typ)
+func (r *ConfluentRegistry) Create(ctx context.Context, subject string, typ Type, text string) (Schema, error) {
+	if typ != TypeAvro {
+		return Schema{}, fmt.Errorf("%w: type %d is not Avro", ErrInvalidSchema, typ)
 	}
-	if _, err := schema.Parse(text); err != nil {
-		return schema.Schema{}, err
+	if _, err := Parse(text); err != nil {
+		return Schema{}, err
 	}
 	body := request{Schema: text}
 	if _, err := r.do(ctx, http.MethodPost, body, "subjects", subject, "versions"); err != nil {
-		return schema.Schema{}, fmt.Errorf("cannot register a schema of subject %q: %w", subject, err)
+		return Schema{}, fmt.Errorf("cannot register a schema of subject %q: %w", subject, err)
 	}
 	found, err := r.do(ctx, http.MethodPost, body, "subjects", subject) // the version that it has now
 	if err != nil {
-		return schema.Schema{}, fmt.Errorf("cannot find the schema of subject %q that was registered: %w", subject, err)
+		return Schema{}, fmt.Errorf("cannot find the schema of subject %q that was registered: %w", subject, err)
 	}
-	return schema.Schema{Subject: subject, Version: found.Version, ID: found.ID, Type: typ, Text: text}, nil
+	return Schema{Subject: subject, Version: found.Version, ID: found.ID, Type: typ, Text: text}, nil
 }
 
 // Get is schema.Registry.Get. The text has the definitions of the types that the schema refers to in other subjects.
-func (r *Registry) Get(ctx context.Context, subject string, version int) (schema.Schema, error) {
+func (r *ConfluentRegistry) Get(ctx context.Context, subject string, version int) (Schema, error) {
 	found, text, err := r.get(ctx, "subjects", subject, "versions", strconv.Itoa(version))
 	if err != nil {
-		return schema.Schema{}, fmt.Errorf("cannot get version %d of subject %q: %w", version, subject, err)
+		return Schema{}, fmt.Errorf("cannot get version %d of subject %q: %w", version, subject, err)
 	}
-	return schema.Schema{Subject: subject, Version: version, ID: found.ID, Type: schema.TypeAvro, Text: text}, nil
+	return Schema{Subject: subject, Version: version, ID: found.ID, Type: TypeAvro, Text: text}, nil
 }
 
 // ByID is schema.IDRegistry.ByID. The text is as that of Get.
-func (r *Registry) ByID(ctx context.Context, id int) (schema.Schema, error) {
+func (r *ConfluentRegistry) ByID(ctx context.Context, id int) (Schema, error) {
 	_, text, err := r.get(ctx, "schemas", "ids", strconv.Itoa(id))
 	if err != nil {
-		return schema.Schema{}, fmt.Errorf("cannot get the schema with id %d: %w", id, err)
+		return Schema{}, fmt.Errorf("cannot get the schema with id %d: %w", id, err)
 	}
-	return schema.Schema{ID: id, Type: schema.TypeAvro, Text: text}, nil
+	return Schema{ID: id, Type: TypeAvro, Text: text}, nil
 }
 
 // get returns the answer for one schema, and the text of the schema with its references resolved.
-func (r *Registry) get(ctx context.Context, path ...string) (*answer, string, error) {
+func (r *ConfluentRegistry) get(ctx context.Context, path ...string) (*answer, string, error) {
 	found, err := r.do(ctx, http.MethodGet, nil, path...)
 	if err != nil {
 		return nil, "", err
 	}
 	if found.Type != "" && found.Type != "AVRO" {
-		return nil, "", fmt.Errorf("%w: it is of the type %s, and only AVRO is known", schema.ErrInvalidSchema, found.Type)
+		return nil, "", fmt.Errorf("%w: it is of the type %s, and only AVRO is known", ErrInvalidSchema, found.Type)
 	}
 	if len(found.References) == 0 {
 		return found, found.Schema, nil
@@ -124,7 +121,7 @@ func (r *Registry) get(ctx context.Context, path ...string) (*answer, string, er
 }
 
 // do sends a request to the path of these elements and returns the answer.
-func (r *Registry) do(ctx context.Context, method string, body any, elements ...string) (*answer, error) {
+func (r *ConfluentRegistry) do(ctx context.Context, method string, body any, elements ...string) (*answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	var content io.Reader
@@ -182,11 +179,11 @@ func read(resp *http.Response) (*answer, error) {
 	err = json.Unmarshal(text, &a)
 	switch {
 	case a.Code == codeSubjectNotFound || a.Code == codeSchemaNotFound:
-		return nil, schema.ErrSubjectNotFound
+		return nil, ErrSubjectNotFound
 	case a.Code == codeVersionNotFound:
-		return nil, schema.ErrVersionNotFound
+		return nil, ErrVersionNotFound
 	case a.Code == codeInvalidSchema:
-		return nil, fmt.Errorf("%w: %s", schema.ErrInvalidSchema, a.Message)
+		return nil, fmt.Errorf("%w: %s", ErrInvalidSchema, a.Message)
 	case resp.StatusCode != http.StatusOK:
 		if a.Message != "" {
 			resp.Status += ": " + a.Message

@@ -1,4 +1,4 @@
-package confluent
+package schema
 
 import (
 	"context"
@@ -9,8 +9,6 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-
-	"github.com/conduit-agent/conduit/plugins/schema"
 )
 
 // reference is a type that another subject defines.
@@ -29,7 +27,7 @@ const (
 
 // resolver puts the definitions of types into a schema that refers to them.
 type resolver struct {
-	registry    *Registry
+	registry    *ConfluentRegistry
 	seen        map[reference]bool
 	definitions map[string]map[string]any // by full name; those that are in the schema already are left out
 	bytes       int
@@ -37,7 +35,7 @@ type resolver struct {
 }
 
 // resolve returns the text of a schema in which the first use of each type from another subject is its definition.
-func (r *Registry) resolve(ctx context.Context, a *answer) (string, error) {
+func (r *ConfluentRegistry) resolve(ctx context.Context, a *answer) (string, error) {
 	s := resolver{registry: r, seen: map[reference]bool{}, definitions: map[string]map[string]any{}}
 	if err := s.fetch(ctx, a.References); err != nil {
 		return "", err
@@ -62,7 +60,7 @@ func parse(text string) (v any, err error) {
 		}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", schema.ErrInvalidSchema, err)
+		return nil, fmt.Errorf("%w: %w", ErrInvalidSchema, err)
 	}
 	return v, nil
 }
@@ -74,22 +72,22 @@ func (s *resolver) fetch(ctx context.Context, all []reference) error {
 			continue
 		}
 		if s.seen[ref] = true; len(s.seen) > maxReferences {
-			return fmt.Errorf("%w: it refers to more than %d others", schema.ErrInvalidSchema, maxReferences)
+			return fmt.Errorf("%w: it refers to more than %d others", ErrInvalidSchema, maxReferences)
 		}
 		a, err := s.registry.do(ctx, http.MethodGet, nil, "subjects", ref.Subject, "versions", strconv.Itoa(ref.Version))
 		if err != nil {
 			return fmt.Errorf("cannot get type %q, version %d of subject %q: %w", ref.Name, ref.Version, ref.Subject, err)
 		}
 		if s.bytes += len(a.Schema); s.bytes > maxReferred {
-			return fmt.Errorf("%w: it refers to more than %d MiB of others", schema.ErrInvalidSchema, maxReferred>>20)
+			return fmt.Errorf("%w: it refers to more than %d MiB of others", ErrInvalidSchema, maxReferred>>20)
 		}
 		v, err := parse(a.Schema)
 		if err != nil {
 			return fmt.Errorf("cannot read type %q, version %d of subject %q: %w", ref.Name, ref.Version, ref.Subject, err)
 		}
 		definition, ok := v.(map[string]any)
-		if !ok || fullName(definition, "") != ref.Name {
-			return fmt.Errorf("%w: version %d of subject %q does not define the type %q", schema.ErrInvalidSchema, ref.Version,
+		if !ok || confluentName(definition, "") != ref.Name {
+			return fmt.Errorf("%w: version %d of subject %q does not define the type %q", ErrInvalidSchema, ref.Version,
 				ref.Subject, ref.Name)
 		}
 		if _, own := definition["namespace"]; !own {
@@ -103,8 +101,8 @@ func (s *resolver) fetch(ctx context.Context, all []reference) error {
 	return nil
 }
 
-// fullName returns the name of the type that a definition in this namespace defines, "" if it defines none.
-func fullName(definition map[string]any, namespace string) string {
+// confluentName returns the name of the type that a definition in this namespace defines, "" if it defines none.
+func confluentName(definition map[string]any, namespace string) string {
 	name, _ := definition["name"].(string)
 	if own, ok := definition["namespace"].(string); ok {
 		namespace = own
@@ -122,7 +120,7 @@ func join(namespace, name string) string {
 // insert returns the type v, which is in a namespace, with the definitions that it needs.
 func (s *resolver) insert(v any, namespace string) (_ any, err error) {
 	if s.nesting++; s.nesting > maxNesting {
-		return nil, fmt.Errorf("%w: its types are nested more than %d deep", schema.ErrInvalidSchema, maxNesting)
+		return nil, fmt.Errorf("%w: its types are nested more than %d deep", ErrInvalidSchema, maxNesting)
 	}
 	defer func() { s.nesting-- }()
 	switch v := v.(type) {
@@ -146,7 +144,7 @@ func (s *resolver) insert(v any, namespace string) (_ any, err error) {
 }
 
 func (s *resolver) insertInto(o map[string]any, namespace string) (err error) {
-	if name := fullName(o, namespace); name != "" {
+	if name := confluentName(o, namespace); name != "" {
 		namespace = name[:max(0, strings.LastIndexByte(name, '.'))]
 	}
 	fields, _ := o["fields"].([]any)

@@ -1,5 +1,4 @@
-// Package plans has what tests of plans share, without the agent.
-package plans
+package agenttest
 
 import (
 	"fmt"
