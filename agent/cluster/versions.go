@@ -109,7 +109,7 @@ func (s *Versions) Note(e protocol.Entry) bool {
 	return true
 }
 
-// FailedVersion returns the version of a pipeline, or of an instance, by the id of its claim, that the last known good one runs in
+// Failed returns the version of a pipeline, or of an instance, by the id of its claim, that the last known good one runs in
 // place of; nil when there is none, or this agent has another version declared.
 func (s *Versions) Failed(ctx context.Context, id string) *FailedVersion {
 	f := s.of(id).Failed

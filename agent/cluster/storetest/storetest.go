@@ -1,3 +1,4 @@
+// Package storetest is the contract of the stores of a cluster, as a test that each of them runs.
 package storetest
 
 import (
