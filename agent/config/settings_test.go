@@ -105,13 +105,13 @@ func TestSchemaAndTableAgree(t *testing.T) {
 }
 
 func TestReadmeListsAllSettings(t *testing.T) {
-	readme, err := os.ReadFile("../../README.md")
+	readme, err := os.ReadFile("README.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, s := range config.Settings() {
 		if row := fmt.Sprintf("| `%s` | `%s` | %s |", s.Key, s.DefaultText(), s.Description); !strings.Contains(string(readme), row) {
-			t.Errorf("README lacks the row\n%s", row)
+			t.Errorf("README.md lacks the row\n%s", row)
 		}
 	}
 }

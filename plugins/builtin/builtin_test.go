@@ -37,7 +37,7 @@ func TestReadmeListsAll(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	listed := regexp.MustCompile(`(?m)^\| built-in connectors: \[(.*)\]\(plugins/builtin/README\.md\)`).FindSubmatch(page)
+	listed := regexp.MustCompile(`(?m)^\| built-in connectors: \[(.*?)\]\(plugins/builtin/README\.md\)`).FindSubmatch(page)
 	if listed == nil {
 		t.Fatal("README.md has no list of built-in connectors")
 	}

@@ -20,7 +20,7 @@ var patterns = []string{
 	"api/README.md", "spec/README.md", "reconcile/README.md", "schemas/README.md",
 	"plugins/README.md", "plugins/builtin/README.md", "plugins/builtin/*/README.md", "plugins/processor/README.md",
 	"plugins/sdk/README.md", "plugins/sdk/example/README.md", "plugins/sdk/example/python/README.md", "plugins/plugintest/README.md",
-	"cmd/conduit/systemd/README.md", "cmd/conduit/docs/OPERATING.md",
+	"cmd/conduit/systemd/README.md", "cmd/conduit/docs/*.md",
 }
 
 func main() {

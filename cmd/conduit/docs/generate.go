@@ -91,7 +91,7 @@ func settingsPage() page {
 		}
 		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", code(s.Key), code(s.Env()), s.Type(), code(s.DefaultText()), meaning)
 	}
-	return page{Name: "settings", Title: "Settings", Section: "Reference", About: "Every key of conduit.yaml, with its variable and default.", Text: b.String()}
+	return page{Name: "settings", Title: "Settings", Section: "Reference", Source: "agent/config/README.md", About: "Every key of conduit.yaml, with its variable and default.", Text: b.String()}
 }
 
 // commandsPage is the help of every command.

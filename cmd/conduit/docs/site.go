@@ -29,11 +29,13 @@ type page struct {
 
 // written are the pages that people wrote, in the order of the site. Those of connectors follow.
 var written = []page{
-	{Name: "start", Title: "The first five minutes", Section: "Start", Source: "README.md", About: "From nothing to a pipeline that runs; all commands and settings; what is promised."},
+	{Name: "start", Title: "The first five minutes", Section: "Start", Source: "README.md", About: "From nothing to a pipeline that runs, and what else is in it."},
 	{Name: "install", Title: "Install as a service", Section: "Start", Source: "cmd/conduit/systemd/README.md", About: "Packages, the unit of systemd, upgrades, the sandbox."},
+	{Name: "moving", Title: "Moving over from Conduit", Section: "Start", Source: "cmd/conduit/docs/CONDUIT.md", About: "What is compatible, how, and what differs on purpose."},
 	{Name: "operating", Title: "Operating", Section: "Operate", Source: "cmd/conduit/docs/OPERATING.md", About: "Upgrade, back up, restore, secure, and why something does not run."},
 	{Name: "agent", Title: "The agent", Section: "Operate", Source: "agent/README.md", About: "Guarantees, dead letters, the store, memory, clusters, notifications, metrics."},
 	{Name: "reliability", Title: "Reliability", Section: "Operate", Source: "agent/RELIABILITY.md", About: "The contract, and what was tried."},
+	{Name: "promises", Title: "Promises", Section: "Operate", Source: "cmd/conduit/docs/PROMISES.md", About: "Situations in which agents of this kind lose data, each tried on the built binary."},
 	{Name: "benchmarks", Title: "Benchmarks", Section: "Operate", Source: "agent/engine/BENCHMARKS.md", About: "What was measured, how."},
 	{Name: "security", Title: "Security", Section: "Operate", Source: "SECURITY.md", About: "Threat model, secrets, reporting."},
 	{Name: "pipelines", Title: "Writing pipeline files", Section: "Pipelines", Source: "spec/README.md", About: "Every field, references, what a change does."},
@@ -46,12 +48,10 @@ var written = []page{
 	{Name: "example-python", Title: "An example in Python", Section: "Connectors", Source: "plugins/sdk/example/python/README.md", About: "A connector in another language."},
 	{Name: "testing-connectors", Title: "Testing connectors", Section: "Connectors", Source: "plugins/plugintest/README.md", About: "The rules every connector must keep, as tests."},
 	{Name: "api", Title: "REST API", Section: "Reference", Source: "api/README.md", About: "Resources, plan and apply, the inspector, tokens, limits."},
+	{Name: "glance", Title: "Commands at a glance", Section: "Reference", Source: "cmd/conduit/docs/COMMANDS.md", About: "What there is to do from the command line, in a table."},
 	{Name: "schemas", Title: "JSON Schemas", Section: "Reference", Source: "schemas/README.md", About: "For editors."},
 	{Name: "changelog", Title: "Changes", Section: "Reference", Source: "CHANGELOG.md", About: "By version."},
 }
-
-// moving is the part of the first page that is a page of its own, too.
-const moving = "## Conduit, and this\n"
 
 // pages returns all pages but the first.
 func pages(root *ffcli.Command, usage func(*ffcli.Command) string) ([]page, error) {
@@ -64,12 +64,6 @@ func pages(root *ffcli.Command, usage func(*ffcli.Command) string) ([]page, erro
 		p.Text = string(text)
 		all = append(all, p)
 	}
-	_, text, found := strings.Cut(all[0].Text, moving)
-	if !found {
-		return nil, fmt.Errorf("README.md has no section %q", strings.TrimSpace(moving))
-	}
-	text, _, _ = strings.Cut(text, "\n## ")
-	all = append(all, page{Name: "moving", Title: "Moving over from Conduit", Section: "Start", Source: "README.md", About: "What is compatible, how, and what differs on purpose.", Text: "# Moving over from Conduit\n" + text})
 	own, err := connectorPages()
 	if err != nil {
 		return nil, err
