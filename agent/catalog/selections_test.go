@@ -29,6 +29,8 @@ func TestSelections(t *testing.T) {
 			"topics", "a/#,a/b", "auth.username", "u", "auth.password", "${file:/p}")},
 			field + "/connectors/0/settings/topics"},
 		"a reference": {[]spec.Connector{source("a", "mqtt", "url", "mqtt://h", "topics", "${TOPICS}")}, ""},
+		"a reference in what is selected": {[]spec.Connector{source("a", "mqtt", "url", "mqtt://h",
+			"topics", "a/#,a/${B}")}, ""},
 		"tables, and a secret URL": {[]spec.Connector{source("a", "postgres",
 			"url", "postgres://u:${file:/p}@h/d", "tables", "s.t_.*")},
 			field + "/connectors/0/settings/tables"},
