@@ -100,12 +100,12 @@ func checkCommand(t *testing.T, command string, whens map[string]bool) {
 			whens[whenRun(campaigns[i].Dir, campaigns[i:i+1])] = true
 		}
 	} else if m := program.FindStringSubmatch(command); m != nil {
-		readme, err := os.ReadFile(filepath.Join(top, "README.md"))
+		page, err := os.ReadFile(filepath.Join(top, "cmd", "conduit", "docs", "COMMANDS.md"))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !bytes.Contains(readme, []byte("\n| `conduit "+m[1])) {
-			t.Errorf("%q: README.md has no command %s", command, m[1])
+		if !bytes.Contains(page, []byte("\n| `conduit "+m[1])) {
+			t.Errorf("%q: COMMANDS.md has no command %s", command, m[1])
 		}
 	} else {
 		t.Errorf("%q is no command of a known form", command)
