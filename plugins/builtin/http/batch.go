@@ -18,7 +18,7 @@ import (
 // buffer.
 const keptBytes = 64 << 10
 
-// batch holds the encoded records of one request.
+// batch holds the encoded records of a request.
 type batch struct {
 	text []byte
 	ends []int // end of each record in text

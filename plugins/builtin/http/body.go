@@ -28,7 +28,7 @@ type payloads struct {
 	raw      []byte
 }
 
-// split validates a body, and returns its payloads. limit is the maximum memory of one payload, in bytes. If leave is
+// split validates a body, and returns its payloads. limit is the maximum memory of a payload, in bytes. If leave is
 // not nil, larger elements of an array are omitted and leave is called with the number of each.
 func split(form, contentType string, body []byte, limit int, leave func(n int, err error)) (*payloads, error) {
 	if form == bodyAuto {

@@ -165,7 +165,7 @@ func (d *Destination) try(ctx context.Context, b batch) (*response, error) {
 		switch {
 		case ctx.Err() != nil:
 			return nil, ctx.Err()
-		case err == nil && !passes(r.status), r != nil && r.status/100 == 2: // the content of a successful response does not matter
+		case err == nil && !passes(r.status), r != nil && r.status/100 == 2: // the body of a success does not matter
 			return r, nil
 		case err == nil:
 			err = d.client.refusal(r)

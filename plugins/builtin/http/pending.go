@@ -163,7 +163,7 @@ func (p *pending) take(most int) (records []record.Record, err error) {
 	return records, nil
 }
 
-// takeBytes is the approximate memory of the records of one Read, in bytes.
+// takeBytes is the approximate memory of the records that a Read returns, in bytes.
 const takeBytes = 4 << 20
 
 // sent records that n records of w were read.

@@ -25,7 +25,7 @@ type place struct {
 	Index int    `json:"index,omitempty"` // number of read records of the page
 	Hash  string `json:"hash,omitempty"`  // hash of the last read record of the page
 
-	// Without a cursor and pages: the digest of the response and, once all of it was read, the headers for a
+	// Without a cursor and pages: the digest of the response and, after its last record, the headers for a
 	// conditional request.
 	Digest   string `json:"digest,omitempty"`
 	ETag     string `json:"etag,omitempty"`
@@ -62,7 +62,7 @@ func (p place) counted(value, hash string) place {
 	return p
 }
 
-const digestBytes = 12 // of a SHA-256: enough to distinguish the states of one resource
+const digestBytes = 12 // of a SHA-256: enough to distinguish the states of a resource
 
 func digest(b []byte) string {
 	sum := sha256.Sum256(b)

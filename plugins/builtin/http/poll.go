@@ -26,7 +26,7 @@ type poller struct {
 	log      *slog.Logger
 	pages    map[string]string // digests of the pages of the previous poll, without a cursor
 
-	budget int // memory limit of the records of one response, in bytes
+	budget int // memory limit of the records of a response, in bytes
 	place  place
 	due    time.Time // time of the next request
 	// run compares the records at the cursor with those already read, beginning with the first page of a poll.

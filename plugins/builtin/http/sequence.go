@@ -9,7 +9,7 @@ import (
 	"github.com/conduit-agent/conduit/spec/lazy"
 )
 
-// sequence numbers the records of one run of a server. A random prefix distinguishes runs.
+// sequence numbers the records of a run of the server. A random prefix distinguishes runs.
 type sequence struct {
 	prefix string
 	last   uint64

@@ -43,7 +43,7 @@ type server struct {
 	http     *http.Server
 	ended    chan struct{} // closed when http.Serve has returned
 	headers  []string      // request headers that become metadata, in canonical form
-	budget   int           // memory limit of one record, in bytes
+	budget   int           // memory limit of a record, in bytes
 }
 
 // open starts listening. Every position of this mode is valid: unacknowledged requests were not answered, so their
