@@ -80,7 +80,7 @@ func (b *inbox) push(m received) {
 	b.arrived.Notify()
 }
 
-// take waits for messages and returns at most most of them.
+// take waits for unread messages and returns up to most messages.
 func (b *inbox) take(ctx context.Context, most int) ([]received, error) {
 	for {
 		b.mu.Lock()
