@@ -11,7 +11,7 @@ import (
 const withServers = "../../agent/agenttest/campaign/connectors/"
 
 // badItems lists, for each source, the tests with one bad item among valid ones: the valid ones are read, and the bad
-// one becomes a record of its bytes, or is skipped and named in the status of the source.
+// one becomes a record with its bytes, or is skipped and named in the status of the source.
 var badItems = map[string][]string{
 	"exec":      {"exec/TestBadLines"},
 	"file":      {"file/TestOneBadFileAmongSeveral", "file/TestDamagedInTheMiddle", "file/TestEndlessLine", "file/TestHoles"},

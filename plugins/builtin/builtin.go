@@ -1,7 +1,7 @@
 // Package builtin lists the connectors that are compiled into the agent. They use only package sdk, like any other
 // connector.
 //
-// A connector with a client library can be excluded from a build: the tag no_NAME excludes one of them, and minimal
+// A connector with a client library can be excluded from a build: the tag no_NAME excludes a single one, and minimal
 // excludes all. Such a connector has two files here, with_NAME.go and without_NAME.go, and a line in With.
 package builtin
 

@@ -63,8 +63,8 @@ func TestContractIsChecked(t *testing.T) {
 	}
 }
 
-// TestForeignPositions opens each source, in each of its modes, at a position of another source. The error is
-// permanent, tells users the remedy, and occurs before any connection.
+// TestForeignPositions opens each source, in each mode, at a position of another source. The error is permanent, tells
+// users the remedy, and occurs before any connection.
 func TestForeignPositions(t *testing.T) {
 	modes := map[string][]map[string]string{
 		"exec":      {{"command": `["true"]`}},

@@ -68,7 +68,8 @@ func tryAll(t *testing.T, place *outside.Place, what string, parameters sdk.Para
 		names, addresses = names[:1], addresses[:1]
 	}
 	base := maps.Clone(minimal[what])
-	maps.DeleteFunc(base, func(name, _ string) bool { return strings.Contains(name, "ccessKey") }) // so that the client searches for them
+	// Without access keys, the client searches for them.
+	maps.DeleteFunc(base, func(name, _ string) bool { return strings.Contains(name, "ccessKey") })
 	for name, p := range parameters {
 		var values []string
 		switch lower := strings.ToLower(name); {

@@ -144,7 +144,7 @@ type refusal struct{ text string }
 
 func (r *refusal) Error() string { return "the command refuses the record: " + r.text }
 
-// try writes the lines and returns how many of them are done. With confirmations it writes one line at a time, so that
+// try writes the lines and returns the number of lines done. With confirmations it writes one line at a time, so that
 // the command has no line after a refused one.
 func (d *destination) try(lines [][]byte) (int, error) {
 	if d.cmd == nil {

@@ -100,8 +100,8 @@ func (s *source) Read(ctx context.Context) ([]record.Record, error) {
 	return records, nil
 }
 
-// Progress reports whether the command has ended, how many of its records have not been read by then, and which lines
-// were left out. The number of remaining records is unknown for a command that runs repeatedly.
+// Progress reports whether the command has ended, the number of remaining records, and the skipped lines. The number of
+// remaining records is unknown for a command that runs repeatedly.
 func (s *source) Progress() progress.Report {
 	r := progress.Report{Skipped: s.skips.List()}
 	switch {
@@ -154,7 +154,7 @@ func (s *source) keepRunning(ctx context.Context) {
 }
 
 // runOnce runs the command to its end. Output after the last newline is a line only if the command succeeds; a failed
-// command may have stopped in the middle of it.
+// command may have stopped in the middle.
 func (s *source) runOnce(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

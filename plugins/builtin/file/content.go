@@ -109,7 +109,7 @@ type unpacker struct {
 	complete bool          // the end is the proper end of the content
 }
 
-// restPause is the minimum time since the last write to a compressed file before more of it is read.
+// restPause is the minimum time since the last write to a compressed file before it is read further.
 const restPause = time.Second
 
 // cutOff reports whether the file has become shorter.

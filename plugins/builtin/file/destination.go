@@ -283,7 +283,7 @@ func checkName(path, below string) error {
 	return nil
 }
 
-// isFaultOfName reports whether opening a file failed because of its name, which depends on the record.
+// isFaultOfName reports whether opening a file failed due to its name, which depends on the record.
 func isFaultOfName(err error) bool {
 	var setting sdk.SettingError
 	if errors.As(err, &setting) {

@@ -19,7 +19,7 @@ import (
 
 const (
 	scanInterval = time.Second // time between two scans of the directory for new files
-	batchBytes   = 1 << 20     // limit for the positions of one batch
+	batchBytes   = 1 << 20     // limit for the positions in a batch, in bytes
 )
 
 var leaveAfter = time.Minute // how long a file is followed after its path is free
@@ -300,7 +300,7 @@ func (f *follower) take() ([]record.Record, error) {
 	return nil, nil
 }
 
-// places returns the beginning of a position in one: the places in all other files, and the path of one.
+// places returns the prefix of the positions in file one: the places in all other files, and the path of this file.
 func (f *follower) places(one *single) []byte {
 	var text []byte
 	for _, o := range f.order {
@@ -348,8 +348,8 @@ func (f *follower) close() error {
 	return errors.Join(errs...)
 }
 
-// isRotated reports whether the name of a path is that of a rotated file of another known path. The follower of that
-// path reads the rotated file when necessary.
+// isRotated reports whether path, judging by its name, is a rotated file of another known path. The source reads a
+// rotated file, when necessary, as a part of the other path.
 func isRotated[V any](path string, known map[string]V) bool {
 	dir, name := filepath.Split(packing().ReplaceAllString(path, ""))
 	ext := filepath.Ext(name)

@@ -25,13 +25,13 @@ type lines struct {
 
 	buf     []byte // read and not yet returned; has spare capacity at its end
 	skip    int64  // omitted bytes between offset and buf
-	scanned int    // bytes of buf known to hold no newline; with groups, whole lines of one group
+	scanned int    // bytes of buf known to hold no newline; with groups, whole lines of a group
 	want    int    // spare capacity for the next read
 
 	hole     bool    // the omitted bytes are a hole
 	long     bool    // the omitted bytes belong to a line or group that is too long
-	inLine   bool    // buf begins in the middle of a line of that group
-	newlines int64   // newlines in the omitted part of that group
+	inLine   bool    // buf begins in the middle of a line of the group
+	newlines int64   // newlines in the omitted part of the group
 	omitted  omitted // size of the last returned line or group, if it was omitted; zero otherwise
 }
 

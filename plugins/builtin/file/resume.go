@@ -53,7 +53,7 @@ func (t *tail) resume(p place) error {
 	return t.use(f, place{switches: t.switches})
 }
 
-// resumeAtOffset continues at the beginning of the line that contains the offset, with the number of that line.
+// resumeAtOffset continues at the beginning of the line that contains the offset, with the line's number.
 func (t *tail) resumeAtOffset(f *content, p place) error {
 	at := place{}
 	l := lines{file: f, want: largeRead}
@@ -163,7 +163,7 @@ func (p *place) endsLine(f *content) bool {
 	return err == nil && bytes.Equal(last[:], []byte{'\n'})
 }
 
-// neighbours returns the other files in the directory of path and, when path is a link, in the directory of its target.
+// neighbours returns the other files in the directory of path and, when path is a link, in the target's directory.
 func neighbours(path string) []string {
 	dirs := []string{filepath.Dir(path)}
 	if real, err := filepath.EvalSymlinks(path); err == nil && filepath.Dir(real) != dirs[0] {

@@ -55,7 +55,7 @@ func TestReplacedByRename(t *testing.T) {
 }
 
 // A file that replaces another one and begins with its complete read content, as after a copy by rsync, is read from
-// the end of that content, also after a restart. If the old file was rotated, the new one is read from its beginning.
+// there, also after a restart. If the old file was rotated, the new one is read from its beginning.
 func TestReplacedByCopy(t *testing.T) {
 	replace := func(t *testing.T, path, content string) {
 		t.Helper()

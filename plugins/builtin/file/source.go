@@ -46,8 +46,8 @@ func (c *settings) options() (*options, error) {
 	return o, nil
 }
 
-// Source follows the lines of one or several files. Each line, or group of lines, becomes a record. The key is the
-// number of its first line, and the payload is the text without the last newline.
+// Source follows the lines in one or several files. Each line, or group of lines, becomes a record. The key is the
+// number of the first line, and the payload is the text without the last newline.
 type Source struct {
 	sdk.SourceBase
 

@@ -263,7 +263,7 @@ func (t *tail) unread() bool {
 	return t.size > t.offset+t.skip
 }
 
-// restart starts over with the open file, after the unread rest of a copy of its old content.
+// restart starts over with the open file, after the unread rest of a copy with the old content.
 func (t *tail) restart() error {
 	f, p := t.file, t.place()
 	p.inode = 0

@@ -9,12 +9,12 @@ import (
 )
 
 const (
-	batchRecords = 512     // maximum number of records of one Read
+	batchRecords = 512     // maximum number of records per Read
 	batchBytes   = 1 << 20 // no further record is added beyond this size
 	spareFields  = 5       // spare capacity in the metadata for the host's fields
 )
 
-// batch builds the records of one Read. Their texts share one array, and so do their metadata.
+// batch builds the records for one Read. Their texts share one array, and so do their metadata.
 type batch struct {
 	records []record.Record
 	bytes   int // size of the content, without metadata

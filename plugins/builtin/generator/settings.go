@@ -28,7 +28,7 @@ type settings struct {
 	Collections map[string]collectionSettings `json:"collections"`
 }
 
-// collectionSettings are the settings of one collection.
+// collectionSettings are the settings of a collection.
 type collectionSettings struct {
 	Operations []string `json:"operations" default:"create" validate:"required" desc:"Comma-separated operations (create, update, delete, snapshot); each record has a random one of them."`
 	Format     struct {
@@ -116,7 +116,7 @@ func (s *settings) checkTimes() (errs []error) {
 	return errs
 }
 
-// collection validates one collection. prefix is the beginning of its settings.
+// collection validates a collection. prefix is the common prefix of the collection's settings.
 func (s collectionSettings) collection(name, prefix string) (collection, error) {
 	c := collection{name: name}
 	var errs []error

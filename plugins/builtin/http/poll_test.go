@@ -332,7 +332,7 @@ func TestPollWhole(t *testing.T) {
 	}
 }
 
-// TestPollPages reads all pages by number, and resumes in the middle of one.
+// TestPollPages reads all pages by number, and resumes in the middle of a page.
 func TestPollPages(t *testing.T) {
 	a := httptest.NewServer(nethttp.HandlerFunc(func(w nethttp.ResponseWriter, r *nethttp.Request) {
 		page, _ := strconv.Atoi(r.URL.Query().Get("page"))

@@ -137,7 +137,7 @@ func (p *poller) byPage(pg page) ([]record.Record, error) {
 
 const mostPages = 10_000 // pages whose digests are kept
 
-// unread returns the unread records of a page, or all of them if the page has changed. after returns the place after
+// unread returns the unread records of a page, or all records if the page has changed. after returns the place after
 // record i, counted from 1, without its index and hash.
 func (p *poller) unread(pg page, after func(i int) place) ([]record.Record, error) {
 	hashes := make([]string, len(pg.payloads))

@@ -116,7 +116,7 @@ func stays(t *testing.T, addr string, answers <-chan answer) {
 	}
 }
 
-// TestServerAnswersAcknowledged checks that a request is answered when the last of its records is acknowledged.
+// TestServerAnswersAcknowledged checks that a request is answered when its last record is acknowledged.
 func TestServerAnswersAcknowledged(t *testing.T) {
 	s, addr := listening(t, map[string]string{"metadata.headers": "x-tenant"})
 	answers := post(

@@ -151,7 +151,7 @@ const (
 // left is the key under which an entry has the names of skipped fields. No field of a journal has this name.
 const left = "__left out"
 
-// readEntry reads lines NAME=VALUE up to an empty line. A binary value follows on lines of its own, after its length.
+// readEntry reads lines NAME=VALUE up to an empty line. A binary value follows on separate lines, after its length.
 func readEntry(r *bufio.Reader) (entry, error) {
 	e := entry{}
 	for {

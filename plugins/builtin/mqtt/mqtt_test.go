@@ -93,7 +93,7 @@ func serveOne(l net.Listener, publish func(net.Conn, *packets.Publish) bool) (pa
 	}
 }
 
-// Several messages are in flight: a server that answers only after it has received all of them receives all of them.
+// Several messages are in flight: a server that answers only after it has received all messages does receive them all.
 // After a lost connection, the unanswered messages are published again in order.
 func TestPublishesSeveral(t *testing.T) {
 	t.Parallel()

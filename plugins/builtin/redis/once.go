@@ -10,7 +10,7 @@ import (
 )
 
 // once keeps the ids of the most recently written records in a list on the server. Each element of the list has the ids
-// of one call of the script.
+// of a single script call.
 type once struct {
 	key      string
 	sequence recordid.Sequence

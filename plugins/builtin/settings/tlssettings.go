@@ -18,7 +18,7 @@ type TLS struct {
 
 // Client returns the TLS configuration of a client.
 func (s *TLS) Client() (*tls.Config, error) {
-	c := &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: s.Insecure} //nolint:gosec // only if the setting says so
+	c := &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: s.Insecure} //nolint:gosec // only when the setting says so
 	var err error
 	if c.RootCAs, err = s.authorities(); err != nil {
 		return nil, err

@@ -13,7 +13,7 @@ import (
 var openConnections atomic.Int64
 
 // TakeConnection counts a connection before it is accepted. It returns false, without counting the connection, when the
-// sources of this process hold half of its file descriptors. ReleaseConnection releases the connection.
+// sources of this process hold half of all file descriptors that it may use. ReleaseConnection releases the connection.
 func TakeConnection() bool {
 	if openConnections.Add(1) <= share() {
 		return true

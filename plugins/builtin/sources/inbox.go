@@ -7,8 +7,8 @@ import (
 	"github.com/conduit-agent/conduit/spec/notify"
 )
 
-// Inbox holds received messages: unread ones, and read ones that are not acknowledged. NewInbox creates an Inbox. Users
-// of its fields must hold its lock.
+// Inbox holds received messages: unread ones, and read ones that are not acknowledged. NewInbox creates an Inbox.
+// Callers must hold the lock to use the fields.
 type Inbox[M any] struct {
 	sync.Mutex
 	Queue []M // unread, in order

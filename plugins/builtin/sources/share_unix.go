@@ -4,7 +4,7 @@ package sources
 
 import "golang.org/x/sys/unix"
 
-// share returns the maximum number of connections of all sources in this process: half of its limit of file
+// share returns the maximum number of connections of all sources in this process: half of the limit for file
 // descriptors.
 func share() int64 {
 	var limit unix.Rlimit

@@ -29,8 +29,8 @@ type sourceSettings struct {
 	Order string `json:"order" default:"oldest-first" validate:"inclusion=oldest-first|newest-first" desc:"oldest-first: records come in order. newest-first: those that come now go before those that have waited."`
 }
 
-// Source reads a spool. The id of its connector is the name of its reader: the spool keeps records until this reader
-// has acknowledged them, also while the source is stopped, until the connector is deleted.
+// Source reads a spool. The connector's id is the name of the reader. Until the connector is deleted, the spool keeps
+// records that this reader has not acknowledged, also while the source is stopped.
 type Source struct {
 	sdk.SourceBase
 
@@ -126,7 +126,7 @@ func (s *Source) Read(ctx context.Context) ([]record.Record, error) {
 		if err != nil {
 			return nil, sdk.Unavailable(err)
 		}
-		if len(s.place.gaps) > 0 { // there is a backlog, and none of it may be sent yet
+		if len(s.place.gaps) > 0 { // there is a backlog, which may not be sent yet
 			sdk.Stalled(ctx)
 		}
 		if err := s.window.wait(ctx, s.newest); err != nil {
@@ -195,9 +195,10 @@ func (s *Source) readBacklog(ctx context.Context) ([]record.Record, error) {
 	return nil, nil
 }
 
-// bound limits the reads of a cursor to the available memory of the host.
+// bound limits the reads of a cursor to the available memory of the host. For a large record it reserves twice the size
+// of a frame: for the frame, and for the bytes read after it.
 func bound(ctx context.Context, c *spoollog.Cursor) {
-	c.Bound(sdk.BatchBytes(ctx, math.MaxInt), func(n int) error { return sdk.Reserve(ctx, 2*n) }) // a frame, and the bytes read after it
+	c.Bound(sdk.BatchBytes(ctx, math.MaxInt), func(n int) error { return sdk.Reserve(ctx, 2*n) })
 }
 
 func (s *Source) leaveBacklog() {

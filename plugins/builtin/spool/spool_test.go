@@ -314,7 +314,7 @@ func TestDropsAreLogged(t *testing.T) {
 				}
 			}
 		}
-		write(20) // 9 of them fit
+		write(20) // 9 records fit
 		time.Sleep(10 * time.Second)
 		write(5)
 		if err := d.Teardown(ctx); err != nil {

@@ -71,7 +71,7 @@ func (d *Destination) begin(s *sending) {
 	}
 }
 
-// forget removes s from the pending messages, regardless of its outcome.
+// forget removes s from the pending messages, whatever the outcome.
 func (d *Destination) forget(s *sending) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -228,7 +228,7 @@ func some(texts ...string) (all []record.Record) {
 // TestRoundTrip sends messages to the source, and compares the parsed ones.
 func TestRoundTrip(t *testing.T) {
 	t.Parallel()
-	begin := time.Now().Truncate(time.Second) // the precision of one of the formats
+	begin := time.Now().Truncate(time.Second) // the precision of RFC 3164
 	s, addr := source(t, "timezone", "Local")
 	for _, more := range [][]string{
 		{"protocol", "tcp"}, {"protocol", "udp"}, {"protocol", "tcp", "format", "rfc3164"}, {"protocol", "tcp", "framing", "newline"},
@@ -334,7 +334,7 @@ func TestServerGone(t *testing.T) {
 	}
 }
 
-// TestServerGoneWhileSending checks that a record is sent again if the connection was reset in the middle of it.
+// TestServerGoneWhileSending checks that a record is sent again if the connection was reset while it was sent.
 func TestServerGoneWhileSending(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
