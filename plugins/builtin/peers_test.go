@@ -283,7 +283,7 @@ func (c *counted) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// employ opens the connector and reads, or writes one record, until ctx ends or it fails.
+// employ opens the connector and reads, or writes one record, until ctx ends or an error occurs.
 func employ(ctx context.Context, t testing.TB, p peer, addr string) error {
 	settings := map[string]string{}
 	for name, value := range p.settings {

@@ -41,10 +41,10 @@ type destination struct {
 	close func() // guarded by mu: ends the command at once
 }
 
-// Parameters describes the settings.
+// Parameters returns the descriptions of the settings.
 func (d *destination) Parameters() sdk.Parameters { return sdk.ParametersOf(d.settings) }
 
-// Configure checks and keeps the settings.
+// Configure validates and stores the settings.
 func (d *destination) Configure(_ context.Context, settings map[string]string) (err error) {
 	if err = sdk.Decode(settings, &d.settings); err != nil {
 		return err

@@ -45,10 +45,10 @@ type source struct {
 	dir      string // for the Singer state; empty: the command takes no state
 }
 
-// Parameters describes the settings.
+// Parameters returns the descriptions of the settings.
 func (s *source) Parameters() sdk.Parameters { return sdk.ParametersOf(s.settings) }
 
-// Configure checks and keeps the settings.
+// Configure validates and stores the settings.
 func (s *source) Configure(_ context.Context, settings map[string]string) (err error) {
 	if err = sdk.Decode(settings, &s.settings); err != nil {
 		return err

@@ -53,10 +53,10 @@ type Destination struct {
 // buffers are shared by all destinations: of many destinations, few write at the same time.
 var buffers = sync.Pool{New: func() any { return new([]byte) }}
 
-// Parameters describes the settings.
+// Parameters returns the descriptions of the settings.
 func (d *Destination) Parameters() sdk.Parameters { return sdk.ParametersOf(destinationSettings{}) }
 
-// Configure checks and keeps the settings.
+// Configure validates and stores the settings.
 func (d *Destination) Configure(ctx context.Context, values map[string]string) (err error) {
 	d.settings = destinationSettings{}
 	if err := sdk.Decode(values, &d.settings); err != nil {

@@ -48,7 +48,7 @@ func (s *source) skipped() (all []string) {
 	return all
 }
 
-// An unreadable file among several does not hold up the others, and is reported.
+// An unreadable file among several does not block the others, and is reported.
 func TestOneBadFileAmongSeveral(t *testing.T) {
 	for name, c := range map[string]struct {
 		file string

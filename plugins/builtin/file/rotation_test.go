@@ -164,7 +164,6 @@ func copyAndCutOff(t *testing.T, path, to string) {
 	truncate(t, path)
 }
 
-// rotatedBehindTheBackCases are the cases of TestRotatedBehindTheBack.
 var rotatedBehindTheBackCases = map[string]struct {
 	happens func(t *testing.T, path string)
 	want    []string
@@ -438,7 +437,7 @@ func TestTruncation(t *testing.T) {
 	s.leavesOut("lines of "+path+" from 3 on", "cut off")
 	write(t, path, "a\n")
 	now := s.want("a")
-	// As long as before, and longer, between two polls.
+	// The new content is as long as the old one, and longer, between two polls.
 	truncate(t, path)
 	write(t, path, "b\n")
 	s.want("b")

@@ -71,10 +71,10 @@ type reader interface {
 	close() error
 }
 
-// Parameters describes the settings.
+// Parameters returns the descriptions of the settings.
 func (s *Source) Parameters() sdk.Parameters { return sdk.ParametersOf(settings{}) }
 
-// Configure checks and keeps the settings.
+// Configure validates and stores the settings.
 func (s *Source) Configure(ctx context.Context, values map[string]string) (err error) {
 	s.settings = settings{}
 	if err := sdk.Decode(values, &s.settings); err != nil {

@@ -42,10 +42,10 @@ type Source struct {
 	random *rand.Rand
 }
 
-// Parameters describes the settings.
+// Parameters returns the descriptions of the settings.
 func (s *Source) Parameters() sdk.Parameters { return sdk.ParametersOf(settings{}) }
 
-// Configure checks and keeps the settings.
+// Configure validates and stores the settings.
 func (s *Source) Configure(ctx context.Context, values map[string]string) error {
 	var c settings
 	if err := errors.Join(checkTypes(values), sdk.Decode(values, &c)); err != nil {

@@ -48,10 +48,10 @@ type Destination struct {
 	other    []byte  // buffer of the last text, which may still be in use
 }
 
-// Parameters describes the settings.
+// Parameters returns the descriptions of the settings.
 func (d *Destination) Parameters() sdk.Parameters { return sdk.ParametersOf(destinationSettings{}) }
 
-// Configure checks and keeps the settings.
+// Configure validates and stores the settings.
 func (d *Destination) Configure(_ context.Context, values map[string]string) error {
 	d.settings = destinationSettings{}
 	if err := sdk.Decode(values, &d.settings); err != nil {

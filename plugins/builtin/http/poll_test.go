@@ -99,7 +99,6 @@ func (a *api) ServeHTTP(w nethttp.ResponseWriter, r *nethttp.Request) {
 	_ = json.NewEncoder(w).Encode(page)
 }
 
-// ids returns the ids of records.
 func ids(t *testing.T, records []record.Record) (all []int) {
 	t.Helper()
 	for i := range records {

@@ -69,10 +69,10 @@ type Source struct {
 	skips    progress.Skips // safe for concurrent use
 }
 
-// Parameters describes the settings.
+// Parameters returns the descriptions of the settings.
 func (s *Source) Parameters() sdk.Parameters { return sdk.ParametersOf(settings{}) }
 
-// Configure checks and keeps the settings.
+// Configure validates and stores the settings.
 func (s *Source) Configure(ctx context.Context, values map[string]string) error {
 	s.settings = settings{}
 	if err := sdk.Decode(values, &s.settings); err != nil {

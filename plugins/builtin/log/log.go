@@ -49,10 +49,10 @@ type Destination struct {
 	message string
 }
 
-// Parameters describes the settings.
+// Parameters returns the descriptions of the settings.
 func (d *Destination) Parameters() sdk.Parameters { return sdk.ParametersOf(settings{}) }
 
-// Configure checks and keeps the settings.
+// Configure validates and stores the settings.
 func (d *Destination) Configure(_ context.Context, values map[string]string) error {
 	var c settings
 	if err := sdk.Decode(values, &c); err != nil {

@@ -38,10 +38,10 @@ type Destination struct {
 	written   recordid.Written // messages after a refused record that the server already has
 }
 
-// Parameters describes the settings.
+// Parameters returns the descriptions of the settings.
 func (d *Destination) Parameters() sdk.Parameters { return sdk.ParametersOf(destinationSettings{}) }
 
-// Configure checks and keeps the settings.
+// Configure validates and stores the settings.
 func (d *Destination) Configure(_ context.Context, values map[string]string) error {
 	return settings.Parse(values, &d.settings, d.check)
 }

@@ -46,10 +46,10 @@ type Source struct {
 	skips  progress.Skips // safe for concurrent use
 }
 
-// Parameters describes the settings.
+// Parameters returns the descriptions of the settings.
 func (s *Source) Parameters() sdk.Parameters { return sdk.ParametersOf(sourceSettings{}) }
 
-// Configure checks and keeps the settings.
+// Configure validates and stores the settings.
 func (s *Source) Configure(_ context.Context, values map[string]string) error {
 	return settings.Parse(values, &s.settings, func() error {
 		if err := settings.CheckItems("topics", s.settings.Topics, wrongFilter, overlap); err != nil {

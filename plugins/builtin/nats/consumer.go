@@ -37,7 +37,7 @@ func (s *sourceSettings) config(name string, behind uint64, retention jetstream.
 	return c
 }
 
-// use connects and calls do with the stream.
+// use connects, and calls do with the stream of the settings.
 func (s *sourceSettings) use(ctx context.Context, do func(context.Context, jetstream.JetStream, jetstream.Stream) error) error {
 	c, err := s.connect(ctx)
 	if err != nil {

@@ -47,10 +47,10 @@ type Destination struct {
 	js        jetstream.JetStream
 }
 
-// Parameters describes the settings.
+// Parameters returns the descriptions of the settings.
 func (d *Destination) Parameters() sdk.Parameters { return sdk.ParametersOf(destinationSettings{}) }
 
-// Configure checks and keeps the settings.
+// Configure validates and stores the settings.
 func (d *Destination) Configure(_ context.Context, values map[string]string) error {
 	err := settings.Parse(values, &d.settings, d.settings.check)
 	if err == nil {

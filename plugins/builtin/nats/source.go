@@ -59,10 +59,10 @@ type Source struct {
 	receiver receiver // nil before Open
 }
 
-// Parameters describes the settings.
+// Parameters returns the descriptions of the settings.
 func (s *Source) Parameters() sdk.Parameters { return sdk.ParametersOf(sourceSettings{}) }
 
-// Configure checks and keeps the settings.
+// Configure validates and stores the settings.
 func (s *Source) Configure(_ context.Context, values map[string]string) error {
 	return s.settings.parse(values)
 }

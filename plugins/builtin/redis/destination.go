@@ -48,10 +48,10 @@ type Destination struct {
 	once      *once      // nil with at-least-once delivery
 }
 
-// Parameters describes the settings.
+// Parameters returns the descriptions of the settings.
 func (d *Destination) Parameters() sdk.Parameters { return sdk.ParametersOf(destinationSettings{}) }
 
-// Configure checks and keeps the settings.
+// Configure validates and stores the settings.
 func (d *Destination) Configure(_ context.Context, values map[string]string) error {
 	return settings.Parse(values, &d.settings, func() (err error) {
 		if d.key, err = settings.Template("key", d.settings.Key, nil); err != nil {

@@ -67,10 +67,10 @@ type reader interface {
 // gapError reports missed entries.
 type gapError struct{ error }
 
-// Parameters describes the settings.
+// Parameters returns the descriptions of the settings.
 func (s *Source) Parameters() sdk.Parameters { return sdk.ParametersOf(sourceSettings{}) }
 
-// Configure checks and keeps the settings.
+// Configure validates and stores the settings.
 func (s *Source) Configure(_ context.Context, values map[string]string) error {
 	return settings.Parse(values, &s.settings, s.settings.check)
 }

@@ -32,7 +32,6 @@ type stream struct {
 	asked bool // the request for the entries after at is sent, and its answer not received
 }
 
-// entryID is the id of an entry.
 type entryID struct{ ms, seq uint64 }
 
 func (id entryID) String() string { return string(id.append(nil)) }

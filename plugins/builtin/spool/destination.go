@@ -36,10 +36,10 @@ type Destination struct {
 	defers   func(sdk.Syncer) // nil if the host does not defer syncs
 }
 
-// Parameters describes the settings.
+// Parameters returns the descriptions of the settings.
 func (d *Destination) Parameters() sdk.Parameters { return sdk.ParametersOf(destinationSettings{}) }
 
-// Configure checks and keeps the settings.
+// Configure validates and stores the settings.
 func (d *Destination) Configure(ctx context.Context, values map[string]string) error {
 	d.settings = destinationSettings{}
 	if err := sdk.Decode(values, &d.settings); err != nil {

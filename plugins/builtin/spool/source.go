@@ -50,10 +50,10 @@ type Source struct {
 	saver  *time.Timer // guarded by saving: saves the reader's offset
 }
 
-// Parameters describes the settings.
+// Parameters returns the descriptions of the settings.
 func (s *Source) Parameters() sdk.Parameters { return sdk.ParametersOf(sourceSettings{}) }
 
-// Configure checks and keeps the settings.
+// Configure validates and stores the settings.
 func (s *Source) Configure(ctx context.Context, values map[string]string) error {
 	s.settings = sourceSettings{}
 	if err := sdk.Decode(values, &s.settings); err != nil {

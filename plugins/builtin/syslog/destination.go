@@ -55,10 +55,10 @@ type Destination struct {
 // parts are the templates of a message.
 type parts struct{ facility, severity, host, app, process, id *template.Template }
 
-// Parameters describes the settings.
+// Parameters returns the descriptions of the settings.
 func (d *Destination) Parameters() sdk.Parameters { return sdk.ParametersOf(destinationSettings{}) }
 
-// Configure checks and keeps the settings.
+// Configure validates and stores the settings.
 func (d *Destination) Configure(_ context.Context, values map[string]string) (err error) {
 	d.settings = destinationSettings{}
 	if err := sdk.Decode(values, &d.settings); err != nil {

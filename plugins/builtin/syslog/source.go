@@ -77,10 +77,10 @@ type Source struct {
 	conns    map[net.Conn]struct{} // guarded by mu; nil after Teardown
 }
 
-// Parameters describes the settings.
+// Parameters returns the descriptions of the settings.
 func (s *Source) Parameters() sdk.Parameters { return sdk.ParametersOf(sourceSettings{}) }
 
-// Configure checks and keeps the settings.
+// Configure validates and stores the settings.
 func (s *Source) Configure(_ context.Context, values map[string]string) error {
 	return settings.Parse(values, &s.settings, s.settings.check)
 }
