@@ -67,7 +67,7 @@ func TestLinksAfterTheCheck(t *testing.T) {
 	if err := d.Open(ctx); err == nil || !strings.Contains(err.Error(), "not allowed") {
 		t.Errorf("the destination opens it: %v", err)
 	}
-	// A running destination follows the name to another file.
+	// A running destination reopens a path that leads to another file. Here the new file is refused.
 	wait.For(t, "it refuses to follow the link", func() bool {
 		_, err := running.Write(ctx, []record.Record{{Position: record.Position("1"), After: record.Raw([]byte("x"))}})
 		return err != nil
