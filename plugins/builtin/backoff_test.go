@@ -10,7 +10,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/builtin/backoff"
 )
 
-// Pauses double from 100 ms to 30 s, of which jitter takes up to a half.
+// Pauses double from 100 ms to 30 s. Jitter reduces them by up to half.
 func TestNext(t *testing.T) {
 	var b backoff.Backoff
 	for most := 100 * time.Millisecond; b.Tries < 100; most = min(2*most, 30*time.Second) {
@@ -20,8 +20,8 @@ func TestNext(t *testing.T) {
 	}
 }
 
-// Repeat begins with short pauses again once a session has worked, and ends with an error that
-// trying again does not help, or with the context.
+// Repeat restarts with short pauses after a session has called works. It ends with an error for which a retry does not
+// help, or with the context.
 func TestRepeat(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		lost, fatal := errors.New("lost"), errors.New("fatal")

@@ -7,15 +7,15 @@ import (
 	"github.com/conduit-agent/conduit/plugins/builtin"
 )
 
-// withServers is where connectors are tested with servers.
+// withServers is the directory of the connector tests with real servers.
 const withServers = "../../agent/agenttest/campaign/connectors/"
 
-// badItems has, for each source, the tests that give it one bad item among others: they are read, and the bad one is a record of its
-// bytes, or left out and named in the status of the source.
+// badItems lists, for each source, the tests with one bad item among valid ones: the valid ones are read, and the bad
+// one becomes a record with its bytes, or is skipped and named in the status of the source.
 var badItems = map[string][]string{
 	"exec":      {"exec/TestBadLines"},
 	"file":      {"file/TestOneBadFileAmongSeveral", "file/TestDamagedInTheMiddle", "file/TestEndlessLine", "file/TestHoles"},
-	"generator": {}, // it makes its items
+	"generator": {}, // generates its own items
 	"http":      {"http/TestPollBadItems", "../processor/TestLargeElements"},
 	"journald":  {"journald/TestBadItems"},
 	"kafka":     {withServers + "kafka/TestBadItems"},
@@ -30,7 +30,7 @@ var badItems = map[string][]string{
 	"syslog":    {"syslog/TestFraming", "syslog/TestMessages"},
 }
 
-// TestBadItems fails for a source that has no test of what one bad item does.
+// TestBadItems fails for a source without a test for bad items.
 func TestBadItems(t *testing.T) {
 	for _, c := range builtin.All() {
 		if c.NewSource == nil {

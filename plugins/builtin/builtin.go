@@ -1,9 +1,8 @@
-// Package builtin lists the connectors that are compiled into the agent. They are
-// ordinary connectors, written against package sdk like any other.
+// Package builtin lists the connectors that are compiled into the agent. They use only package sdk, like any other
+// connector.
 //
-// A connector that brings a client library can be left out of a build: the tag no_NAME leaves
-// one out, minimal all of them. Such a connector has two files here, with_NAME.go and
-// without_NAME.go, and a line in All.
+// A connector with a client library can be excluded from a build: the tag no_NAME excludes a single one, and minimal
+// excludes all. Such a connector has two files here, with_NAME.go and without_NAME.go, and a line in With.
 package builtin
 
 import (
@@ -19,10 +18,10 @@ import (
 	"github.com/conduit-agent/conduit/spec/sorting"
 )
 
-// All returns the built-in connectors, in the order of their names. exec is switched off.
+// All returns the built-in connectors, sorted by name. exec is disabled.
 func All() []sdk.Connector { return With(exec.Options{}) }
 
-// With returns the built-in connectors, of which exec may do what the options say.
+// With returns the built-in connectors, sorted by name. o configures exec.
 func With(o exec.Options) []sdk.Connector {
 	all := slices.Concat(
 		[]sdk.Connector{exec.Connector(o), file.Connector(), generator.Connector(), log.Connector(), spool.Connector()},

@@ -31,7 +31,7 @@ func TestAll(t *testing.T) {
 	}
 }
 
-// The page of the project lists each.
+// The README of the project lists every connector.
 func TestReadmeListsAll(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join("..", "..", "README.md"))
 	if err != nil {
@@ -49,8 +49,8 @@ func TestReadmeListsAll(t *testing.T) {
 }
 
 // TestContractIsChecked checks that every connector is tested against the contract: in its package, in the package of
-// the checks, or in a campaign with its server. Two have other tests: syslog cannot read a message twice, and spool
-// reads only the records that it wrote.
+// the checks, or in a campaign with its server. Two connectors have other tests: syslog cannot read a message twice,
+// and spool reads only the records that it wrote.
 func TestContractIsChecked(t *testing.T) {
 	for _, c := range builtin.All() {
 		checked := slices.Contains([]string{"file", "generator", "log", "spool", "syslog"}, c.Name)
@@ -63,8 +63,8 @@ func TestContractIsChecked(t *testing.T) {
 	}
 }
 
-// TestForeignPositions opens each source, and each mode of it, at a position that is none of its own: no retry mends that, and
-// the error says what does. It is found before anything is connected to.
+// TestForeignPositions opens each source, in each mode, at a position of another source. The error is permanent, tells
+// users the remedy, and occurs before any connection.
 func TestForeignPositions(t *testing.T) {
 	modes := map[string][]map[string]string{
 		"exec":      {{"command": `["true"]`}},
@@ -115,8 +115,8 @@ func TestForeignPositions(t *testing.T) {
 	}
 }
 
-// TestStandard moves lines from the generator through a file into another file, all with
-// the settings that every connector has.
+// TestStandard moves lines from the generator through a file to another file, with the settings that every connector
+// has.
 func TestStandard(t *testing.T) {
 	byName := map[string]sdk.Connector{}
 	for _, c := range builtin.All() {
@@ -160,7 +160,7 @@ func TestStandard(t *testing.T) {
 	}
 }
 
-// TestREADME makes sure that the README has a row for every setting, with its default.
+// TestREADME checks that the README has a row for every setting, with its default.
 func TestREADME(t *testing.T) {
 	readme, err := os.ReadFile("README.md")
 	if err != nil {
@@ -169,7 +169,7 @@ func TestREADME(t *testing.T) {
 	check := func(connector string, all sdk.Parameters) {
 		readme := readme
 		if own, err := os.ReadFile(filepath.Join(connector, "README.md")); err == nil {
-			readme = append(own, readme...) // which has the sdk.* settings
+			readme = append(own, readme...) // it contains the sdk.* settings
 		}
 		for _, name := range slices.Sorted(maps.Keys(all)) {
 			text := all[name].Default
@@ -194,8 +194,8 @@ func TestREADME(t *testing.T) {
 	}
 }
 
-// TestPromises makes sure that every side of a connector that moves data has a row in the table of promises, and that the tests
-// that a row names exist.
+// TestPromises checks that every source and destination that moves data has a row in the table of promises, and that
+// the tests named in the row exist.
 func TestPromises(t *testing.T) {
 	readme, err := os.ReadFile("README.md")
 	if err != nil {
@@ -225,8 +225,8 @@ func TestPromises(t *testing.T) {
 	}
 }
 
-// TestPages makes sure that each page of a connector has what people look for: an example that a test runs, privileges, what the
-// connector costs the other side, and three errors with what to do.
+// TestPages checks the content of each connector page: an example that a test runs, required privileges, the cost for
+// the other side, and three errors with their remedies.
 func TestPages(t *testing.T) {
 	pages, err := filepath.Glob("*/README.md")
 	if err != nil || len(pages) != 12 {

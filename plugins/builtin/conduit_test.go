@@ -8,13 +8,13 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// conduitSetting is a setting of a connector that Conduit has built in.
+// conduitSetting is a setting of a built-in connector of Conduit.
 type conduitSetting struct {
 	name     string
 	kind     sdk.ParameterType
 	def      string
-	takes    string // a value
-	refuses  string // a value that Conduit refuses, too; empty: it takes any of its type
+	takes    string // a valid value
+	refuses  string // a value that Conduit refuses too; empty: it accepts any of the type
 	required bool
 }
 
@@ -32,7 +32,7 @@ var kafkaClient = []conduitSetting{
 	{"saslPassword", sdk.TypeString, "", "secret", "", false},
 }
 
-// bucketOfConduit are the settings of both sides of s3. Keys need not be given here: there are other identities.
+// bucketOfConduit are the settings of both sides of s3. Keys are optional here, since there are other identities.
 var bucketOfConduit = []conduitSetting{
 	{"aws.accessKeyId", sdk.TypeString, "", "id", "", false},
 	{"aws.secretAccessKey", sdk.TypeString, "", "secret", "", false},
@@ -77,7 +77,8 @@ var ofConduit = map[string][]conduitSetting{
 	"s3 destination": append(bucketOfConduit[:len(bucketOfConduit):len(bucketOfConduit)], conduitSetting{"format", sdk.TypeString, "", "parquet", "csv", true}),
 }
 
-// TestSettingsOfConduit has the connectors that Conduit has, too, take its settings, with its defaults and rules.
+// TestSettingsOfConduit checks that connectors that Conduit also has accept Conduit's settings, with its defaults and
+// rules.
 func TestSettingsOfConduit(t *testing.T) {
 	sides := map[string]sdk.Parameters{}
 	for _, c := range builtin.All() {

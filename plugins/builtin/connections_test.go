@@ -16,7 +16,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/builtin/sources"
 )
 
-// locked is a log that several goroutines write.
+// locked is a log that several goroutines may write to.
 type locked struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -34,8 +34,8 @@ func (l *locked) String() string {
 	return l.b.String()
 }
 
-// serve serves with a limit of connections. A request to /wait is answered once waiting is closed. Idle receives a value
-// when a connection waits for its next request.
+// serve starts a server with a limit of connections. It answers a request to /wait once waiting is closed. idle
+// receives a value when a connection waits for its next request.
 func serve(t *testing.T, limit int) (addr string, waiting, idle chan struct{}, log *locked) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -83,7 +83,7 @@ func ends(t *testing.T, c net.Conn) {
 	}
 }
 
-// Connections that wait for a request make room for new ones; those that are answered do not.
+// Connections that wait for a request make room for new ones; connections with a request in progress do not.
 func TestLimit(t *testing.T) {
 	addr, waiting, idle, log := serve(t, 2)
 	first, ok := connect(t, addr, "/")
@@ -109,7 +109,7 @@ func TestLimit(t *testing.T) {
 	}
 }
 
-// All sources together leave half of the descriptors.
+// All sources together leave half of the file descriptors unused.
 func TestShareOfDescriptors(t *testing.T) {
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {

@@ -17,15 +17,15 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// No setting of any connector leads out of the allowed paths, however it is spelled, nor do files that a client looks
-// for by itself, in the home directory or where the environment says.
+// No setting of any connector leads to a file outside the allowed paths, in any spelling. Neither do the files that a
+// client searches for in the home directory, or at a path from the environment.
 func TestNoSettingLeadsOutside(t *testing.T) {
 	for _, withVariables := range []bool{false, true} {
 		t.Run(fmt.Sprintf("variables %t", withVariables), func(t *testing.T) {
 			place, tried := outside.New(t, withVariables), 0
 			every := *everySpelling || !withVariables
 			for _, c := range builtin.With(exec.Options{}) {
-				if c.Name == "exec" { // runs commands, where it may
+				if c.Name == "exec" { // runs commands if it may
 					continue
 				}
 				if c.NewSource != nil {
@@ -68,7 +68,8 @@ func tryAll(t *testing.T, place *outside.Place, what string, parameters sdk.Para
 		names, addresses = names[:1], addresses[:1]
 	}
 	base := maps.Clone(minimal[what])
-	maps.DeleteFunc(base, func(name, _ string) bool { return strings.Contains(name, "ccessKey") }) // it has to find one
+	// Without access keys, the client searches for them.
+	maps.DeleteFunc(base, func(name, _ string) bool { return strings.Contains(name, "ccessKey") })
 	for name, p := range parameters {
 		var values []string
 		switch lower := strings.ToLower(name); {
@@ -82,13 +83,13 @@ func tryAll(t *testing.T, place *outside.Place, what string, parameters sdk.Para
 		}
 		for _, v := range p.Validations {
 			if v.Type == sdk.ValidationInclusion {
-				values = strings.Split(v.Value, ",") // no other is taken
+				values = strings.Split(v.Value, ",") // no other value is valid
 			}
 		}
 		for _, value := range values {
 			settings := maps.Clone(base)
 			settings[strings.ReplaceAll(name, "*", "x")] = value
-			// some wait for a server, or for the other side
+			// Some connectors wait for a server, or for the other side.
 			ctx, cancel := context.WithTimeout(place.Context, 10*time.Millisecond)
 			run(ctx, parameters.ApplyDefaults(settings))
 			cancel()

@@ -9,7 +9,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/builtin/sources"
 )
 
-// What was received is read before the error that ended receiving.
+// Received messages are returned before the error that ended receiving.
 func TestTake(t *testing.T) {
 	b := sources.NewInbox[int]()
 	push := func(all ...int) {
@@ -40,7 +40,7 @@ func TestTake(t *testing.T) {
 	}
 }
 
-// Waiting for messages ends with the context.
+// Take ends with the context.
 func TestTakeEnds(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

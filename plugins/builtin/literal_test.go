@@ -11,14 +11,15 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// anyText are settings whose text is not a name that a pipeline makes or looks for: a mistake shows when the setting
-// is used, or "{{" is as good as any other text. A name that ends in a dot stands for all that begin with it.
+// anyText are settings whose text is not the name of something that a pipeline creates or searches for: a mistake
+// appears when the setting is used, or "{{" is valid text. A name that ends in a dot stands for all settings with this
+// prefix.
 var anyText = []string{
 	"auth.", "aws.", "caCert", "clientCert", "clientKey", "sasl", "tls.", // secrets and certificates
-	"address", "servers", "postgres url", "mqtt url", "nats url", "redis url", // a wrong one is not reached
+	"address", "servers", "postgres url", "mqtt url", "nats url", "redis url", // a wrong one cannot be reached
 	"command", "shell", "setup", "request.body", "multiline.start", "matches", // languages of their own
 	"encryption.kmsKey", "timezone", "protocols", "methods", "operations",
-	"slot.max-lag", "user", "password", "database", // checked
+	"slot.max-lag", "user", "password", "database", // validated
 	"cursor.", "pagination.", "records.path", "metadata.headers", "snapshot.again", "format.options.", "collections.",
 }
 
@@ -29,8 +30,8 @@ var templates = []string{
 	"syslog appname", "syslog facility", "syslog hostname", "syslog msgid", "syslog procid", "syslog severity",
 }
 
-// TestTemplatesAreNotTakenLiterally looks at all settings that are texts. One that names something is a template, or
-// refuses "{{": it would make or look for something with that name.
+// TestTemplatesAreNotTakenLiterally checks all text settings. A setting that names something is a template, or refuses
+// "{{": otherwise the connector would create or search for something with that name.
 func TestTemplatesAreNotTakenLiterally(t *testing.T) {
 	seen := 0
 	for _, c := range builtin.With(exec.Options{Enabled: true}) {

@@ -14,7 +14,7 @@ import (
 var bucket = map[string]string{"aws.region": "eu-central-1", "aws.bucket": "b", "aws.accessKeyId": "id",
 	"aws.secretAccessKey": "secret"}
 
-// minimal are the fewest settings of each connector.
+// minimal are the required settings of each connector.
 var minimal = map[string]map[string]string{
 	"exec source": {"command": `["true"]`}, "exec destination": {"command": `["true"]`},
 	"file source": {"path": "in"}, "file destination": {"path": "out"},
@@ -45,12 +45,12 @@ func with(settings map[string]string, name, value string) map[string]string {
 	return all
 }
 
-// TestNothingBeforeOpen lists and configures every connector: until it is opened it has no file, no connection and no goroutine, so
-// that connectors which nobody uses cost nothing.
+// TestNothingBeforeOpen lists and configures every connector. Before Open a connector has no files, connections or
+// goroutines, so that unused connectors cost nothing.
 func TestNothingBeforeOpen(t *testing.T) {
 	dir := t.TempDir()
 	t.Chdir(dir)
-	var kept []any // what nobody keeps may be given back
+	var kept []any // protects the connectors from garbage collection
 	for _, c := range builtin.With(exec.Options{Enabled: true}) {
 		before := held(t)
 		if c.NewSource != nil {
@@ -79,7 +79,7 @@ func TestNothingBeforeOpen(t *testing.T) {
 	}
 }
 
-// use is what this process has.
+// use is the resource usage of this process.
 type use struct{ files, goroutines int }
 
 func held(t *testing.T) use {

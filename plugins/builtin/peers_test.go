@@ -24,7 +24,8 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// A peer is a server that behaves until the connection is established, and then sends hostile data chosen by a test.
+// peer is a server that behaves correctly until the connection is established, and then sends hostile data chosen by a
+// test.
 type peer struct {
 	connector   string
 	settings    map[string]string // ADDR stands for the address of the server
@@ -32,7 +33,7 @@ type peer struct {
 	handshake   func(c net.Conn, r *bufio.Reader) error
 }
 
-// mysqlPacket returns a packet with a number.
+// mysqlPacket returns a packet with a sequence number.
 func mysqlPacket(number byte, payload ...byte) []byte {
 	return append([]byte{byte(len(payload)), byte(len(payload) >> 8), byte(len(payload) >> 16), number}, payload...)
 }
@@ -60,7 +61,7 @@ func mysqlHandshake(c net.Conn, r *bufio.Reader) error {
 	return err
 }
 
-// natsHandshake greets, and waits for the first subscription.
+// natsHandshake sends the greeting, and waits for the first subscription.
 func natsHandshake(c net.Conn, r *bufio.Reader) error {
 	_, _ = io.WriteString(c, `INFO {"server_id":"x","version":"2.12.0","proto":1,"headers":true,"max_payload":1048576}`+
 		"\r\n")
@@ -88,7 +89,7 @@ func postgresHandshake(c net.Conn, r *bufio.Reader) error {
 		if _, err := io.ReadFull(r, body); err != nil {
 			return err
 		}
-		if len(body) > 4 && binary.BigEndian.Uint32(body) != 80877103 { // a request for TLS
+		if len(body) > 4 && binary.BigEndian.Uint32(body) != 80877103 { // not a request for TLS
 			break
 		}
 		_, _ = c.Write([]byte("N"))
@@ -118,7 +119,7 @@ func kafkaHandshake(_ net.Conn, r *bufio.Reader) error {
 	return err
 }
 
-// requestHandshake reads the header of a request by HTTP.
+// requestHandshake reads the header of an HTTP request.
 func requestHandshake(_ net.Conn, r *bufio.Reader) error {
 	_, err := http.ReadRequest(r)
 	return err
@@ -158,14 +159,14 @@ var peers = map[string]peer{
 		false, requestHandshake},
 }
 
-// outcome is what became of a connector at a hostile peer.
+// outcome is the result of a connector's session with a hostile peer.
 type outcome struct {
-	err       error // the last one that it returned
+	err       error // last error of the connector
 	allocated uint64
-	sent      int64 // bytes that it took
+	sent      int64 // bytes that the connector accepted
 }
 
-// said collects the texts of a connector: its errors, warnings and log lines.
+// said collects the errors, warnings and log lines of a connector.
 type said struct {
 	mu   sync.Mutex
 	text strings.Builder
@@ -186,7 +187,7 @@ func (s *said) Write(p []byte) (int, error) {
 
 func (s *said) has(text string) bool { return strings.Contains(s.String(), text) }
 
-// String returns all that was said.
+// String returns the collected text.
 func (s *said) String() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -199,8 +200,8 @@ func allocated() uint64 {
 	return s[0].Value.Uint64()
 }
 
-// meet runs a connector against a peer that sends something after the handshake. It ends when the connector has ended
-// such a connection and said why, or failed.
+// meet runs a connector against a peer that calls send after the handshake. It returns when the connector has failed,
+// or has ended such a connection and reported the reason.
 func meet(t testing.TB, p peer, send func(io.Writer) error, why string) (o outcome) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -282,7 +283,7 @@ func (c *counted) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// employ opens the connector and reads, or writes one record, until ctx ends or it fails.
+// employ opens the connector and reads, or writes one record, until ctx ends or an error occurs.
 func employ(ctx context.Context, t testing.TB, p peer, addr string) error {
 	settings := map[string]string{}
 	for name, value := range p.settings {
@@ -326,12 +327,12 @@ func employ(ctx context.Context, t testing.TB, p peer, addr string) error {
 	return errors.New("there is no such connector")
 }
 
-// text sends a text.
+// text returns a function that sends s.
 func text(s string) func(io.Writer) error {
 	return func(w io.Writer) error { _, err := io.WriteString(w, s); return err }
 }
 
-// endless sends begin, and then rest again and again until the other side stops reading.
+// endless returns a function that sends begin, and then repeats rest until the other side stops reading.
 func endless(begin, rest string) func(io.Writer) error {
 	block := []byte(strings.Repeat(rest, max(1, 64<<10/len(rest))))
 	return func(w io.Writer) error {
@@ -366,7 +367,7 @@ func answerOf(header string, body ...string) func(io.Writer) error {
 	return text("HTTP/1.1 200 OK\r\n" + header + "\r\n\r\n" + strings.Join(body, ""))
 }
 
-// headerLines returns n headers with names of their own.
+// headerLines returns n headers with different names.
 func headerLines(n int) string {
 	var b strings.Builder
 	for i := range n {
@@ -375,8 +376,8 @@ func headerLines(n int) string {
 	return b.String()
 }
 
-// hostile lists the data that the peers of each connector send. If why is set, the error or warning of the connector
-// contains it.
+// hostile lists the data that the peers of each connector send. If why is set, an error or warning of the connector
+// must contain it.
 var hostile = map[string]map[string]struct {
 	send func(io.Writer) error
 	why  string
@@ -453,7 +454,7 @@ var hostile = map[string]map[string]struct {
 		"lengths": {text("\x30\xff\xff\xff\xff\xff"), ""},
 		"topic":   {text("\x30\x05\xff\xffabc"), ""},
 		"strange": {text("\x00\x00\xf0\x00"), ""},
-		// a message of 2 MB with 400,000 properties, and an acknowledgement that is longer than it may be
+		// A message of 2 MB with 400,000 properties, and an acknowledgement longer than the limit.
 		"properties": {text("\x30\x86\x89\x7a\x00\x01t\x80\x89\x7a" +
 			strings.Repeat("\x26\x00\x00\x00\x00", 400_000)), "left out"},
 		"acknowledgement": {endless("\x90\xff\xff\xff\x01\x00\x01\x00", "\x00"), "announces a packet of type 9"},
@@ -487,11 +488,11 @@ var hostile = map[string]map[string]struct {
 	},
 }
 
-// limit is the memory that the process counts as limited to in these tests.
+// limit is the memory limit of the process in these tests, in bytes.
 const limit = 64 << 20
 
-// TestHostilePeers connects every client to servers that announce too much, nest without end, cut messages off and lie.
-// The client ends the connection with an error and allocates no more than the limit of a message.
+// TestHostilePeers connects every client to servers that announce too much, nest without end, truncate messages and
+// lie. The client ends the connection with an error and allocates no more than the limit of a message.
 func TestHostilePeers(t *testing.T) {
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(limit))
 	for name, p := range peers {
@@ -499,7 +500,7 @@ func TestHostilePeers(t *testing.T) {
 			t.Run(name+"/"+kind, func(t *testing.T) {
 				why := h.why
 				if p.handshake == nil || name == "postgres login" {
-					why = "" // the data means something else in that place
+					why = "" // the data has another meaning there
 				}
 				o := meet(t, p, h.send, why)
 				if o.err == nil {
@@ -516,7 +517,7 @@ func TestHostilePeers(t *testing.T) {
 	}
 }
 
-// fuzzPeer sends input of the fuzzer after the handshake.
+// fuzzPeer sends the fuzzer's input after the handshake.
 func fuzzPeer(f *testing.F, names ...string) {
 	seen := map[string]bool{}
 	for _, name := range names {

@@ -20,13 +20,13 @@ func newRecord(source, position, window string) record.Record {
 	return r
 }
 
-// Different records have different ids, and the same ones the same each time they come, however they are divided.
+// Different records have different ids. The same record has the same id each time, in any division into batches.
 func TestIDs(t *testing.T) {
 	given := []record.Record{
-		newRecord("a", "1", ""), newRecord("a", "1", ""), newRecord("a", "1", ""), // pieces of one record
+		newRecord("a", "1", ""), newRecord("a", "1", ""), newRecord("a", "1", ""), // made from one record
 		newRecord("a", "2", ""), newRecord("b", "2", ""),
 		newRecord("a", "2", "2026-01-01T00:00:00Z"), newRecord("b", "2", "2026-01-01T00:00:00Z"),
-		// of windows that overlap
+		// from overlapping windows
 		newRecord("a", "2", "2026-01-01T00:00:01Z"), newRecord("b", "2", "2026-01-01T00:00:01Z"),
 	}
 	var s recordid.Sequence
@@ -51,7 +51,7 @@ func TestIDs(t *testing.T) {
 	}
 }
 
-// A record that was not written, and not refused either, has the same id when it comes again.
+// A record that was neither written nor refused has the same id when it is repeated.
 func TestWrote(t *testing.T) {
 	given := []record.Record{newRecord("a", "1", ""), newRecord("a", "2", ""), newRecord("a", "2", "")}
 	for err, again := range map[error]bool{sdk.Unavailable(errors.New("away")): true, context.Canceled: true, errors.New("refused"): false} {

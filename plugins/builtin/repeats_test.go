@@ -8,8 +8,8 @@ import (
 	"github.com/conduit-agent/conduit/plugins/builtin"
 )
 
-// TestErrorsOfConnectionsSayThingsOnce opens the connectors that connect in Open where nobody listens: no part of the
-// error is there twice. Clients that try in several ways repeat themselves.
+// TestErrorsOfConnectionsSayThingsOnce opens the connectors that connect in Open at an address without a server. The
+// error must not contain any part twice; clients that try several ways repeat themselves.
 func TestErrorsOfConnectionsSayThingsOnce(t *testing.T) {
 	failed := map[string]bool{}
 	for _, address := range []string{"127.0.0.1:1", "localhost:1"} {

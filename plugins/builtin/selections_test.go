@@ -12,18 +12,18 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// selections has, for each source, settings that select tables and so on, and part of the error where they would select
-// something twice or less than they look like. Without an error they are right.
+// selections has, for each source, settings that select tables or similar items. If the settings select something
+// twice, or less than they appear to, the entry has a part of the error. Entries without an error are valid.
 var selections = map[string]struct {
 	setting string
 	with    map[string]string
 	values  map[string]string
 }{
-	"exec":      {}, // it reads one command
-	"generator": {}, // it makes its items
-	"http":      {}, // it reads one path or one URL
-	"spool":     {}, // it reads a single directory
-	"syslog":    {}, // it reads all that is sent to it
+	"exec":      {}, // reads one command
+	"generator": {}, // generates its own items
+	"http":      {}, // reads one path or one URL
+	"spool":     {}, // reads a single directory
+	"syslog":    {}, // reads everything that is sent to it
 	"file": {setting: "path", values: map[string]string{
 		"/no/such/*.log": "", "/no/such/[ab]?.log": "", "/no/such/name": "", "/no/such/{name}": "",
 		"/no/such/**/*.log": "**", "/no/such/**": "**",
@@ -95,7 +95,7 @@ var selections = map[string]struct {
 	}},
 }
 
-// TestSelections fails for a source that is missing in its table.
+// TestSelections fails for a source that is missing in the table.
 func TestSelections(t *testing.T) {
 	t.Parallel()
 	for _, c := range builtin.All() {

@@ -13,7 +13,7 @@ type pair struct {
 	B int    `json:"b" default:"7"`
 }
 
-// Parse leaves nothing of the settings before, and checks all when each is right.
+// Parse discards the previous settings, and calls check only if each setting is valid.
 func TestParse(t *testing.T) {
 	p, checked := pair{A: "before", B: 1}, 0
 	check := func() error {

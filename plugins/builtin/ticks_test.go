@@ -8,7 +8,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/builtin/sources"
 )
 
-// Pauses that begin at any time end at ticks, within their bounds; short ones are as they were.
+// Pauses that begin at any time end at ticks, within their bounds. Short pauses are unchanged.
 func TestPausesEndAtTicks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, test := range []struct{ pause, before, after time.Duration }{

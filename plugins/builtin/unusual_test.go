@@ -15,8 +15,8 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// TestUnusualValues writes values without a JSON form to the destinations that need no server, in every format: no
-// record is refused, and JSON output is valid.
+// TestUnusualValues writes values without a JSON form to the destinations without a server, in every format: no record
+// is refused, and JSON output is valid.
 func TestUnusualValues(t *testing.T) {
 	values := map[string]any{
 		"NaN": math.NaN(), "Infinity": math.Inf(1), "-Infinity": math.Inf(-1), "NaN of 32 bits": float32(math.NaN()),

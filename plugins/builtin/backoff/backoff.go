@@ -1,4 +1,4 @@
-// Package backoff has the pauses between tries to reach a system.
+// Package backoff provides pauses between attempts to reach a system.
 package backoff
 
 import (
@@ -14,10 +14,10 @@ const (
 	longest = 30 * time.Second
 )
 
-// Backoff has pauses that grow exponentially, with jitter: clients that failed together do not come
-// back together. The zero Backoff begins with 50 to 100 ms; no pause is longer than 30 s.
+// Backoff provides exponentially growing pauses with jitter, so that clients that failed together do not retry
+// together. The zero Backoff begins with 50 to 100 ms. No pause is longer than 30 s.
 type Backoff struct {
-	Tries int // how many pauses there were
+	Tries int // number of pauses so far
 }
 
 // Next returns the next pause.
@@ -30,10 +30,10 @@ func (b *Backoff) Next() time.Duration {
 	return pause/2 + rand.N(pause/2+1)
 }
 
-// Wait waits for the next pause, or returns why ctx ended.
+// Wait waits for the next pause, or until ctx ends, and then returns the error of ctx.
 func (b *Backoff) Wait(ctx context.Context) error { return Sleep(ctx, b.Next()) }
 
-// Sleep waits for d, or returns why ctx ended.
+// Sleep waits for d, or until ctx ends, and then returns the error of ctx.
 func Sleep(ctx context.Context, d time.Duration) error {
 	if d <= 0 {
 		return ctx.Err()
@@ -48,9 +48,9 @@ func Sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// Repeat calls session until ctx ends or retry, which is given its error, reports that trying again does not
-// help. A panic of session is an error, see sdk.Panicked. After an error it waits; the pauses begin over when session
-// has called works.
+// Repeat calls session until ctx ends, or until retry, called with the error of session, reports that a retry does not
+// help. A panic of session counts as an error; see sdk.Panicked. After an error Repeat pauses. The pauses start again
+// from the shortest one when session has called works.
 func Repeat(ctx context.Context, session func(works func()) error, retry func(error) bool) {
 	var b Backoff
 	for ctx.Err() == nil {

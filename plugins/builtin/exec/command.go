@@ -18,7 +18,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/subprocess"
 )
 
-// commandSettings say what to run, and when to run it again.
+// commandSettings define the command, and when it runs again.
 type commandSettings struct {
 	Command string `json:"command" desc:"What to run: the program and its arguments as a JSON list. No shell sees it."`
 	Shell   string `json:"shell" desc:"What to run instead of command, as a line for /bin/sh."`
@@ -29,7 +29,7 @@ type commandSettings struct {
 	} `json:"backoff"`
 }
 
-// args returns the command as a list.
+// args returns the program and its arguments.
 func (c *commandSettings) args() ([]string, error) {
 	switch {
 	case c.Command != "" && c.Shell != "":
@@ -46,11 +46,11 @@ func (c *commandSettings) args() ([]string, error) {
 	return args, nil
 }
 
-// endTimeout is how long a command may take to end after SIGTERM.
+// endTimeout is the time that a command has to end after SIGTERM.
 const endTimeout = 2 * time.Second
 
-// newCommand returns the command, which ends with ctx and logs what it says on stderr, as far as throttle
-// allows. env is its environment; nil: that of this process.
+// newCommand returns a command that ends with ctx. The command's stderr goes to log, limited by throttle. env is the
+// environment of the command; nil: the environment of this process.
 func newCommand(ctx context.Context, args, env []string, log *slog.Logger, throttle *subprocess.Throttle) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
@@ -63,7 +63,7 @@ func newCommand(ctx context.Context, args, env []string, log *slog.Logger, throt
 	return cmd
 }
 
-// withoutPlugin leaves out what is for this process only.
+// withoutPlugin returns env without the variables that are meant for this process only.
 func withoutPlugin(env []string) (out []string) {
 	for _, v := range env {
 		if !strings.HasPrefix(v, "CONDUIT_CONNECTOR_") && !strings.HasPrefix(v, "CONDUIT_PLUGIN_") && !strings.HasPrefix(v, "PLUGIN_") {
@@ -73,7 +73,8 @@ func withoutPlugin(env []string) (out []string) {
 	return out
 }
 
-// pause waits before the command runs again; ok says that it did something.
+// pause waits before the next run and returns the length of the pause. ok reports whether the last run made progress;
+// it resets the backoff.
 func (c *commandSettings) pause(ctx context.Context, last time.Duration, ok bool) time.Duration {
 	next := min(2*last, c.Backoff.Max)
 	if ok || last == 0 {
@@ -88,18 +89,18 @@ func (c *commandSettings) pause(ctx context.Context, last time.Duration, ok bool
 	return next
 }
 
-// maxLine bounds a line that a command prints.
+// maxLine is the maximum length of a line of output, in bytes.
 const maxLine = 16 << 20
 
-// longLineError is the error of a line longer than maxLine. The line was read to its end.
+// longLineError reports a line longer than maxLine. The line was read to its end.
 type longLineError struct{ length int }
 
 func (e longLineError) Error() string {
 	return fmt.Sprintf("the command prints a line of %d bytes, more than %d", e.length, maxLine)
 }
 
-// readLine returns the next line without its newline, as a copy. At the end it returns
-// what follows the last newline, with io.EOF. For a line that is too long it returns a longLineError.
+// readLine returns a copy of the next line without its newline. At the end it returns the bytes after the last newline,
+// with io.EOF. For a line longer than maxLine it returns a longLineError.
 func readLine(r *bufio.Reader) ([]byte, error) {
 	var line []byte
 	length := 0
@@ -129,10 +130,10 @@ type logWriter struct {
 	buf      []byte
 }
 
-// maxLogged bounds a line of the log; what is longer comes in pieces.
+// maxLogged is the maximum length of a logged line, in bytes. Longer lines are split.
 const maxLogged = 16 << 10
 
-// Write takes everything.
+// Write logs the complete lines of p and keeps the rest.
 func (w *logWriter) Write(p []byte) (int, error) {
 	w.buf = append(w.buf, p...)
 	rest := w.buf

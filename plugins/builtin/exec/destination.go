@@ -25,15 +25,15 @@ type destinationSettings struct {
 // destination writes records to a command.
 type destination struct {
 	sdk.DestinationBase
-	env      []string // of the command
+	env      []string // environment of the command
 	settings destinationSettings
 	args     []string
 	log      *slog.Logger
 	throttle *subprocess.Throttle
 
-	ctx    context.Context // of the command
+	ctx    context.Context // context of the command
 	cancel context.CancelFunc
-	cmd    *exec.Cmd // nil while none runs
+	cmd    *exec.Cmd // nil while no command runs
 	stdin  io.WriteCloser
 	stdout *bufio.Reader
 
@@ -41,10 +41,10 @@ type destination struct {
 	close func() // guarded by mu: ends the command at once
 }
 
-// Parameters describes the settings.
+// Parameters returns the descriptions of the settings.
 func (d *destination) Parameters() sdk.Parameters { return sdk.ParametersOf(d.settings) }
 
-// Configure checks and keeps the settings.
+// Configure validates and stores the settings.
 func (d *destination) Configure(_ context.Context, settings map[string]string) (err error) {
 	if err = sdk.Decode(settings, &d.settings); err != nil {
 		return err
@@ -87,7 +87,7 @@ func (d *destination) start() (err error) {
 	return nil
 }
 
-// endNow ends the command, and a call that waits for it.
+// endNow ends the command at once, and unblocks the call that waits for it.
 func (d *destination) endNow() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -96,8 +96,7 @@ func (d *destination) endNow() {
 	}
 }
 
-// Write writes the records. When the command ends, it is run again, and gets those
-// records again that it did not finish.
+// Write writes the records. A command that ends is restarted and receives the unfinished records again.
 func (d *destination) Write(ctx context.Context, records []record.Record) (int, error) {
 	defer context.AfterFunc(ctx, d.endNow)()
 	lines, refused := d.lines(ctx, records)
@@ -124,7 +123,7 @@ func (d *destination) Write(ctx context.Context, records []record.Record) (int, 
 	return done, refused
 }
 
-// lines returns the lines of the records before the first that has none, and why.
+// lines formats the records up to the first one that has no valid line, and returns its error.
 func (d *destination) lines(ctx context.Context, records []record.Record) ([][]byte, error) {
 	format, lines := sdk.RecordFormat(ctx), make([][]byte, 0, len(records))
 	for i := range records {
@@ -140,13 +139,13 @@ func (d *destination) lines(ctx context.Context, records []record.Record) ([][]b
 	return lines, nil
 }
 
-// refusal is why the command refuses a record.
+// refusal is the reason for which the command refuses a record.
 type refusal struct{ text string }
 
 func (r *refusal) Error() string { return "the command refuses the record: " + r.text }
 
-// try writes the lines and returns how many of them are done. With confirmations they go
-// one by one, so that none is behind a refused one.
+// try writes the lines and returns the number of lines done. With confirmations it writes one line at a time, so that
+// the command has no line after a refused one.
 func (d *destination) try(lines [][]byte) (int, error) {
 	if d.cmd == nil {
 		if err := d.start(); err != nil {
@@ -174,7 +173,7 @@ func (d *destination) try(lines [][]byte) (int, error) {
 	return len(lines), nil
 }
 
-// end closes the input of the command and waits for its end.
+// end closes the standard input of the command and waits for it to exit.
 func (d *destination) end() error {
 	if d.cmd == nil {
 		return nil
@@ -185,7 +184,7 @@ func (d *destination) end() error {
 	return subprocess.Wait(cmd)
 }
 
-// Teardown lets the command finish what it was given.
+// Teardown lets the command finish its input and waits for it to exit.
 func (d *destination) Teardown(ctx context.Context) error {
 	if d.cancel == nil {
 		return nil

@@ -1,5 +1,5 @@
-// Package exec is a connector that runs commands: its source makes records of the lines that a
-// command prints, its destination hands records to a command as lines.
+// Package exec is a connector that runs commands. Its source converts the output lines of a command to records; its
+// destination passes records to a command as lines.
 package exec
 
 import (
@@ -11,15 +11,15 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// Options say what the connector may do.
+// Options are the permissions of the connector.
 type Options struct {
-	// Enabled says whether commands are run. Otherwise every configuration is refused.
+	// Enabled allows commands. If it is false, the connector refuses every configuration.
 	Enabled bool
-	// Env is the environment of the commands; nil: that of this process.
+	// Env is the environment of the commands; nil: the environment of this process.
 	Env []string
 }
 
-// Connector describes the source and the destination.
+// Connector returns the connector with its source and destination.
 func Connector(o Options) sdk.Connector {
 	c := sdk.Connector{
 		Name:        "exec",
@@ -38,31 +38,31 @@ func Connector(o Options) sdk.Connector {
 	return c
 }
 
-// ErrDisabled is how a connector that may run no commands refuses every configuration.
+// ErrDisabled is the error for every configuration while commands are not allowed.
 var ErrDisabled = errors.New("the connector exec is switched off: it lets everyone who can change a pipeline run commands as the agent's user. " +
 	"Set connectors.exec.enabled to true in the configuration of the agent, and start it again")
 
-// Check returns what is wrong with which command settings name, beyond what the description of the settings says.
+// Check validates the settings that name the command, beyond the validation rules of the parameters.
 func Check(settings map[string]string) error {
 	c := commandSettings{Command: strings.TrimSpace(settings["command"]), Shell: strings.TrimSpace(settings["shell"])}
 	_, err := c.args()
 	return err
 }
 
-// disabledSource has the parameters of a source, and nothing else.
+// disabledSource has the parameters of a source and refuses to run.
 type disabledSource struct{ source }
 
-// Configure refuses.
+// Configure returns ErrDisabled.
 func (*disabledSource) Configure(context.Context, map[string]string) error { return ErrDisabled }
 
-// Open refuses.
+// Open returns ErrDisabled.
 func (*disabledSource) Open(context.Context, record.Position) error { return ErrDisabled }
 
-// disabledDestination has the parameters of a destination, and nothing else.
+// disabledDestination has the parameters of a destination and refuses to run.
 type disabledDestination struct{ destination }
 
-// Configure refuses.
+// Configure returns ErrDisabled.
 func (*disabledDestination) Configure(context.Context, map[string]string) error { return ErrDisabled }
 
-// Open refuses.
+// Open returns ErrDisabled.
 func (*disabledDestination) Open(context.Context) error { return ErrDisabled }

@@ -28,12 +28,12 @@ func TestMain(m *testing.M) {
 		sink(os.Args[2])
 		return
 	}
-	_ = os.Setenv("GORACE", "atexit_sleep_ms=0") // or every command ends a second late
+	_ = os.Setenv("GORACE", "atexit_sleep_ms=0") // otherwise every command ends a second later
 	os.Exit(m.Run())
 }
 
-// sink is a command that appends its lines to a file and confirms each. It refuses those
-// with "bad" in them and ends at "die", once.
+// sink is a command that appends its lines to a file and confirms each. It refuses lines that contain "bad", and ends
+// at "die", once.
 func sink(path string) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -120,14 +120,14 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-// read opens a source and reads n records, or up to an error.
+// read opens a source and reads n records, or until an error.
 func read(t *testing.T, settings map[string]string, pos record.Position, n int) (records []record.Record, err error) {
 	t.Helper()
 	records, _, err = readWith(t, settings, pos, n)
 	return records, err
 }
 
-// readWith also returns what the source leaves out.
+// readWith also returns the progress report with the left-out lines.
 func readWith(t *testing.T, settings map[string]string, pos record.Position, n int) (records []record.Record, skipped []progress.Skip, err error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), wait.Limit)
@@ -166,7 +166,7 @@ func TestFormats(t *testing.T) {
 	}
 }
 
-// An invalid line does not hold up the lines behind it, not even when the command prints all lines again.
+// An invalid line does not block the lines after it, even when the command prints all lines again.
 func TestBadLines(t *testing.T) {
 	long := "head -c 17000000 /dev/zero | tr '\\0' x"
 	for name, settings := range map[string]map[string]string{
@@ -289,7 +289,7 @@ func TestDestination(t *testing.T) {
 	}
 }
 
-// TestOffByDefault refuses every configuration, and describes itself all the same.
+// TestOffByDefault checks that the connector refuses every configuration by default, but still describes itself.
 func TestOffByDefault(t *testing.T) {
 	c := Connector(Options{})
 	s, d := c.NewSource(), c.NewDestination()
@@ -309,7 +309,7 @@ func TestOffByDefault(t *testing.T) {
 	}
 }
 
-// TestEnvironment gives commands the environment that the host allows.
+// TestEnvironment checks that commands receive the environment that the host allows.
 func TestEnvironment(t *testing.T) {
 	t.Setenv("SECRET_OF_THE_AGENT", "x")
 	s := Connector(Options{Enabled: true, Env: []string{"GIVEN=yes", "PATH=" + os.Getenv("PATH")}}).NewSource()
@@ -329,7 +329,7 @@ func TestEnvironment(t *testing.T) {
 	}
 }
 
-// counting is a log that counts the lines of a command, and those that say that some are left out.
+// counting is a log handler that counts the lines of a command, and the notices about left-out lines.
 type counting struct {
 	slog.Handler
 	lines, leftOut atomic.Int64
@@ -348,10 +348,10 @@ func (c *counting) Enabled(context.Context, slog.Level) bool { return true }
 
 func (c *counting) WithAttrs([]slog.Attr) slog.Handler { return c }
 
-// Of what a command says on stderr a MiB is logged at once, and how much more there was.
+// At most 1 MiB of stderr output is logged at once; a notice reports the number of left-out lines.
 func TestLogIsThrottled(t *testing.T) {
 	t.Parallel()
-	log := &counting{Handler: slog.DiscardHandler} // a slow one would take all that a slow machine passes on
+	log := &counting{Handler: slog.DiscardHandler} // a slow handler would use all of a slow machine's budget
 	ctx := sdk.WithEnv(t.Context(), &sdk.Env{Logger: slog.New(log)})
 	line := strings.Repeat("x", 8191)
 	s := sdk.Standard(connector).NewSource()

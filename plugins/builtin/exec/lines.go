@@ -10,10 +10,10 @@ import (
 	"github.com/conduit-agent/conduit/spec/texts"
 )
 
-// place is where reading stands; its JSON form is the position of a record.
+// place is the state of reading. Its JSON form is the position of a record.
 type place struct {
 	Seq   int64           `json:"n"`               // number of the record, from 1
-	State json.RawMessage `json:"state,omitempty"` // of a Singer tap, before the record
+	State json.RawMessage `json:"state,omitempty"` // state of a Singer tap before the record
 }
 
 func (p *place) parse(pos record.Position) error {
@@ -28,7 +28,7 @@ func (p *place) parse(pos record.Position) error {
 
 func (p *place) position() (record.Position, error) { return json.Marshal(p) }
 
-// record makes a record of a line, if the line is one, and moves on.
+// record converts a line to a record and advances the place. It returns false for a line without a record.
 func (p *place) record(format string, line []byte) (record.Record, bool, error) {
 	r := record.Record{Operation: record.OperationCreate}
 	switch format {
@@ -54,8 +54,8 @@ func (p *place) record(format string, line []byte) (record.Record, bool, error) 
 	return r, err == nil, err
 }
 
-// singer reads a message of the Singer format. Records become records; the last state
-// is kept; other messages say nothing that a record does not.
+// singer parses a Singer message. A RECORD message becomes a record; the value of the last STATE message is kept; other
+// messages are ignored because records contain their information.
 func (p *place) singer(r *record.Record, line []byte) (bool, error) {
 	var m struct {
 		Type   string          `json:"type"`
@@ -82,7 +82,7 @@ func (p *place) singer(r *record.Record, line []byte) (bool, error) {
 	return false, nil
 }
 
-// parseObject reads a JSON object the way records are read.
+// parseObject parses a JSON object by the same rules as a record.
 func parseObject(b []byte) (map[string]any, error) {
 	var r record.Record
 	wrapped := append(append([]byte(`{"payload":{"after":`), b...), "}}"...)

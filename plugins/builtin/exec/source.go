@@ -25,30 +25,30 @@ type sourceSettings struct {
 	Resume string `json:"resume" default:"no" validate:"inclusion=no|skip" desc:"For raw and json: whether a command that is run again prints the same lines again, which are skipped then."`
 }
 
-// source makes records of the lines of a command.
+// source converts the output lines of a command to records.
 type source struct {
 	sdk.SourceBase
-	env      []string // of the command
+	env      []string // environment of the command
 	settings sourceSettings
 	args     []string
 
-	place    place // of the last record; owned, with skip, by the goroutine that runs the command
-	skip     int64 // lines of the command that were read in its earlier runs
+	place    place // of the last record; place and skip are owned by keepRunning
+	skip     int64 // lines left to skip: earlier runs printed them already
 	log      *slog.Logger
 	throttle *subprocess.Throttle
 	out      chan record.Record
 	failed   chan error
 	cancel   context.CancelFunc
-	done     chan struct{} // closed when the command is no more
-	ended    atomic.Bool   // and will not be run again
+	done     chan struct{} // closed when keepRunning has returned
+	ended    atomic.Bool   // the command has ended and does not run again
 	skips    progress.Skips
-	dir      string // for the state of Singer; empty: the command takes none
+	dir      string // for the Singer state; empty: the command takes no state
 }
 
-// Parameters describes the settings.
+// Parameters returns the descriptions of the settings.
 func (s *source) Parameters() sdk.Parameters { return sdk.ParametersOf(s.settings) }
 
-// Configure checks and keeps the settings.
+// Configure validates and stores the settings.
 func (s *source) Configure(_ context.Context, settings map[string]string) (err error) {
 	if err = sdk.Decode(settings, &s.settings); err != nil {
 		return err
@@ -74,7 +74,7 @@ func (s *source) Open(ctx context.Context, pos record.Position) (err error) {
 	return nil
 }
 
-// Read returns the records that are there, waiting for the first.
+// Read waits for the first record and returns all available records.
 func (s *source) Read(ctx context.Context) ([]record.Record, error) {
 	var records []record.Record
 	select {
@@ -86,7 +86,7 @@ func (s *source) Read(ctx context.Context) ([]record.Record, error) {
 		if len(s.out) == 0 {
 			return nil, err
 		}
-		s.failed <- err // after what is there
+		s.failed <- err // returned after the available records
 	}
 	for len(records) < cap(s.out) {
 		select {
@@ -100,8 +100,8 @@ func (s *source) Read(ctx context.Context) ([]record.Record, error) {
 	return records, nil
 }
 
-// Progress reports whether the command has ended, how many of its records have not been read by then, and which lines
-// were left out. The number of remaining records is unknown for a command that runs repeatedly.
+// Progress reports whether the command has ended, the number of remaining records, and the skipped lines. The number of
+// remaining records is unknown for a command that runs repeatedly.
 func (s *source) Progress() progress.Report {
 	r := progress.Report{Skipped: s.skips.List()}
 	switch {
@@ -128,7 +128,7 @@ func (s *source) Teardown(context.Context) error {
 	return os.RemoveAll(s.dir)
 }
 
-// keepRunning runs the command again and again, as the settings say.
+// keepRunning runs the command, and again as the restart setting requires.
 func (s *source) keepRunning(ctx context.Context) {
 	defer close(s.done)
 	var pause time.Duration
@@ -153,8 +153,8 @@ func (s *source) keepRunning(ctx context.Context) {
 	}
 }
 
-// runOnce runs the command to its end. What it prints behind the last newline is a line
-// once it has succeeded; a command that fails may have been about to print more of it.
+// runOnce runs the command to its end. Output after the last newline is a line only if the command succeeds; a failed
+// command may have stopped in the middle.
 func (s *source) runOnce(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -170,7 +170,7 @@ func (s *source) runOnce(ctx context.Context) error {
 	if err := subprocess.Start(cmd); err != nil {
 		return fmt.Errorf("cannot start: %w", err)
 	}
-	defer context.AfterFunc(ctx, func() { _ = stdout.Close() })() // a child of it may not
+	defer context.AfterFunc(ctx, func() { _ = stdout.Close() })() // a child process may keep it open
 	rest, err := s.takeAll(ctx, bufio.NewReaderSize(stdout, 64<<10))
 	if err != nil {
 		cancel()
@@ -187,7 +187,7 @@ func (s *source) runOnce(ctx context.Context) error {
 	return err
 }
 
-// takeAll makes records of all lines and returns what follows the last of them.
+// takeAll converts all lines to records and returns the bytes after the last newline.
 func (s *source) takeAll(ctx context.Context, r *bufio.Reader) (rest []byte, err error) {
 	s.skip = 0
 	if s.settings.Resume == "skip" && s.settings.Format != "singer" {
@@ -218,7 +218,7 @@ func (s *source) leaveOut(err error) {
 	s.skips.Add(fmt.Sprintf("a line behind record %d", s.place.Seq), err)
 }
 
-// take makes a record of a line.
+// take converts a line to a record.
 func (s *source) take(ctx context.Context, line []byte) error {
 	if s.skip > 0 {
 		if _, err := parseObject(line); err == nil || s.settings.Format != "json" { // else it was left out
@@ -245,11 +245,12 @@ func (s *source) take(ctx context.Context, line []byte) error {
 	}
 }
 
-// stateArgument in an argument stands for the path of a file with the last state.
+// stateArgument in an argument stands for the path of the state file.
 const stateArgument = "{state}"
 
-// stateDir makes a directory for the state, if the command takes one: inside that which the host
-// has for this connector, or made for this process and removes after it, if there is one.
+// stateDir creates a directory for the state, if the command takes one. Its parent is private, the directory that the
+// host keeps for this connector; or else PLUGIN_UNIX_SOCKET_DIR, which the host creates for this process and removes
+// after it; or else the system's directory for temporary files.
 func (s *source) stateDir(private string) (string, error) {
 	takes := func(arg string) bool { return strings.Contains(arg, stateArgument) }
 	if s.settings.Format != "singer" || !slices.ContainsFunc(s.args, takes) {
@@ -266,8 +267,8 @@ func (s *source) stateDir(private string) (string, error) {
 	return os.MkdirTemp(private, "state-")
 }
 
-// withState returns the command with the path of the state in it. While there is no
-// state, an argument that names it, and the flag before it, are left out.
+// withState returns the command line with the path of the state file. While there is no state, it omits the argument
+// for the path and the flag before it.
 func (s *source) withState() ([]string, error) {
 	var args []string
 	path := s.dir + "/state.json"
@@ -289,7 +290,7 @@ func (s *source) withState() ([]string, error) {
 	return args, nil
 }
 
-// formatError is an error that running the command again does not mend.
+// formatError is an error that another run of the command does not fix.
 type formatError struct{ error }
 
 func (e *formatError) Unwrap() error { return e.error }

@@ -15,8 +15,8 @@ import (
 	"github.com/conduit-agent/conduit/plugins/zstd"
 )
 
-// archive compresses rotated files and removes the oldest ones, in the background. What fails, or
-// is interrupted, is tried again with the next file, and when the destination is opened.
+// archive compresses rotated files and removes the oldest ones in the background. After a failure or an interruption it
+// tries again with the next rotated file, and when the destination is opened.
 type archive struct {
 	settings rotateSettings
 	log      *slog.Logger
@@ -34,7 +34,7 @@ func newArchive(s rotateSettings, log *slog.Logger, checkIn func(*os.File, strin
 	return a
 }
 
-// tidy compresses and removes the rotated files of the one at path, in the background.
+// tidy compresses and removes the rotated files of the file at path, in the background.
 func (a *archive) tidy(path string) {
 	if a.settings.Compression == "none" && a.settings.Keep == 0 {
 		return
@@ -48,13 +48,13 @@ func (a *archive) tidy(path string) {
 	})
 }
 
-// close interrupts what is going on.
+// close interrupts the current work and waits for its end.
 func (a *archive) close() {
 	a.stop()
 	a.running.Wait()
 }
 
-// inDirectory calls do with the directory of a file, open.
+// inDirectory opens the directory of a file and calls do with it.
 func inDirectory(path string, do func(root *os.Root, dir *os.File) error) error {
 	root, err := os.OpenRoot(filepath.Dir(path))
 	if err != nil {
@@ -96,7 +96,7 @@ func (a *archive) workIn(root *os.Root, dir *os.File, path string) error {
 	return errors.Join(errs...)
 }
 
-// rotatedNames returns the names of the rotated files of the one called base, the oldest first.
+// rotatedNames returns the names of the rotated files of base, oldest first.
 func rotatedNames(dir *os.File, base string) (names []string, err error) {
 	entries, err := dir.ReadDir(-1)
 	for _, e := range entries {
@@ -108,8 +108,8 @@ func rotatedNames(dir *os.File, base string) (names []string, err error) {
 	return names, err
 }
 
-// compress replaces a file by a compressed one. At every moment one of them is there, and whole:
-// the copy has a temporary name until it is durable, and only then is the file removed.
+// compress replaces a file by a compressed copy. At every moment one complete file exists: the copy has a temporary
+// name until it is durable, and the original is removed after that.
 func (a *archive) compress(root *os.Root, dir *os.File, name string) error {
 	to := name + map[string]string{"gzip": ".gz", "zstd": ".zst"}[a.settings.Compression]
 	temporary := "." + to + ".tmp"
@@ -127,7 +127,7 @@ func (a *archive) compress(root *os.Root, dir *os.File, name string) error {
 	return root.Remove(name)
 }
 
-// copy makes a durable compressed copy, with the time of the file: readers order files by it.
+// copy makes a durable compressed copy. The copy keeps the modification time, since readers order files by it.
 func (a *archive) copy(root *os.Root, to, from string) error {
 	in, err := root.Open(from)
 	if err != nil {
@@ -170,7 +170,7 @@ type interruptible struct {
 	r   io.Reader
 }
 
-// Read reads from r.
+// Read reads from r unless ctx has ended.
 func (i interruptible) Read(b []byte) (int, error) {
 	if err := i.ctx.Err(); err != nil {
 		return 0, err

@@ -15,7 +15,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// confinedTo allows the files in a directory, as their names lead there now.
+// confinedTo allows the files whose directory, with links resolved at the time of the check, is dir.
 func confinedTo(t *testing.T, dir string) context.Context {
 	return sdk.WithEnv(t.Context(), &sdk.Env{Logger: slog.New(slog.DiscardHandler), AllowPath: func(path string) error {
 		if real, err := filepath.EvalSymlinks(filepath.Dir(path)); err != nil || real != dir {
@@ -28,7 +28,7 @@ func confinedTo(t *testing.T, dir string) context.Context {
 	}})
 }
 
-// A link that is put in the place of a file after the settings were checked leads nowhere.
+// A link that replaces a file after the check of the settings leads nowhere.
 func TestLinksAfterTheCheck(t *testing.T) {
 	root, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
@@ -67,7 +67,7 @@ func TestLinksAfterTheCheck(t *testing.T) {
 	if err := d.Open(ctx); err == nil || !strings.Contains(err.Error(), "not allowed") {
 		t.Errorf("the destination opens it: %v", err)
 	}
-	// A destination that runs follows the name to another file.
+	// A running destination reopens a path that leads to another file. Here the new file is refused.
 	wait.For(t, "it refuses to follow the link", func() bool {
 		_, err := running.Write(ctx, []record.Record{{Position: record.Position("1"), After: record.Raw([]byte("x"))}})
 		return err != nil
@@ -77,7 +77,7 @@ func TestLinksAfterTheCheck(t *testing.T) {
 	}
 }
 
-// A link that is put in the way of the directory, or of the file, creates nothing elsewhere.
+// A link that replaces the directory, or the file, creates nothing elsewhere.
 func TestNothingIsCreatedElsewhere(t *testing.T) {
 	for _, swapped := range []string{"directory", "file"} {
 		allowed, other := t.TempDir(), t.TempDir()

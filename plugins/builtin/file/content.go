@@ -14,10 +14,10 @@ import (
 	"github.com/conduit-agent/conduit/plugins/zstd"
 )
 
-// content is a file to read lines from, as it is or decompressed.
+// content is a file with lines, plain or decompressed.
 type content struct {
 	*os.File
-	packed *unpacker // nil: as it is
+	packed *unpacker // nil: plain
 }
 
 func newContent(f *os.File, compression string) *content {
@@ -28,7 +28,7 @@ func newContent(f *os.File, compression string) *content {
 	return c
 }
 
-// kindOf returns how the file of this name is compressed.
+// kindOf returns the compression of the file with this name.
 func kindOf(compression, name string) string {
 	switch {
 	case compression != "auto":
@@ -41,7 +41,7 @@ func kindOf(compression, name string) string {
 	return "none"
 }
 
-// available returns what is wrong with a setting that demands a compression which this build may not have.
+// available returns an error if a setting requires a compression that this build does not have.
 func available(setting, compression string) error {
 	if compression != "zstd" {
 		return nil
@@ -52,10 +52,10 @@ func available(setting, compression string) error {
 	return nil
 }
 
-// canUnpack reports whether a file with the extension of a compression can be read.
+// canUnpack reports whether the source can read a file with the extension of a compression.
 func canUnpack(compression, name string) bool { return kindOf(compression, name) != "none" }
 
-// ReadAt reads decompressed content. What comes in order is cheapest.
+// ReadAt reads the decompressed content. Sequential reads are the cheapest.
 func (c *content) ReadAt(b []byte, offset int64) (int, error) {
 	if c.packed == nil {
 		return c.File.ReadAt(b, offset)
@@ -63,12 +63,12 @@ func (c *content) ReadAt(b []byte, offset int64) (int, error) {
 	return c.packed.readAt(b, offset)
 }
 
-// hasHole reports whether the file system reports a hole in the file between two offsets.
+// hasHole reports whether the file system has a hole in the file between two offsets.
 func (c *content) hasHole(from, to int64) bool {
 	if c.packed != nil {
 		return false
 	}
-	at, err := c.Seek(from, seekHole) // which nothing else uses: all reads have an offset
+	at, err := c.Seek(from, seekHole) // all reads have an explicit offset, so the seek does not disturb them
 	return err == nil && at < to
 }
 
@@ -93,29 +93,29 @@ func (c *content) Close() error {
 	return c.File.Close()
 }
 
-// complete reports whether the content has an end of its own that was reached.
+// complete reports whether the compressed content was read to its proper end.
 func (c *content) complete() bool { return c.packed != nil && c.packed.complete }
 
-// unpacker decompresses a file. A file that has grown since its end was reached is decompressed
-// again from its beginning: that is where decompressing can begin.
+// unpacker decompresses a file. If the file has grown after its end was reached, the unpacker restarts at the
+// beginning, the only possible start of decompression.
 type unpacker struct {
 	file *os.File
 	kind string
 
-	r        io.ReadCloser // nil: at no place
+	r        io.ReadCloser // nil: not decompressing
 	at       int64         // offset of r in the content
-	size     int64         // of the file, when r began
-	ended    bool          // nothing is behind r
-	complete bool          // and that is no accident
+	size     int64         // size of the file when r was created
+	ended    bool          // r has reached its end
+	complete bool          // the end is the proper end of the content
 }
 
-// restPause is how long a compressed file must rest before more of it is read.
+// restPause is the minimum time since the last write to a compressed file before it is read further.
 const restPause = time.Second
 
 // cutOff reports whether the file has become shorter.
 func (u *unpacker) cutOff(info os.FileInfo) bool { return info.Size() < u.size }
 
-// behind returns how many bytes were not read: all, until the end is reached.
+// behind returns the number of unread bytes of the file. Until the end is reached, all bytes count as unread.
 func (u *unpacker) behind(info os.FileInfo) int64 {
 	if u.ended {
 		return info.Size() - u.size
@@ -137,7 +137,7 @@ func (u *unpacker) readAt(b []byte, offset int64) (int, error) {
 	return n, u.end(err)
 }
 
-// end notes whether err is the end of the content, and returns io.EOF if it is.
+// end returns io.EOF if err means the end of the content, and records whether the content is complete.
 func (u *unpacker) end(err error) error {
 	short := errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 	if !short {
@@ -145,19 +145,19 @@ func (u *unpacker) end(err error) error {
 	}
 	u.ended = true
 	if u.r != nil {
-		_, err = u.r.Read(make([]byte, 1)) // the end of the content, or the cause of a short read, again
+		_, err = u.r.Read(make([]byte, 1)) // repeats the end of the content, or the cause of a short read
 		u.complete = errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF)
 	}
 	return io.EOF
 }
 
-// grown reports whether the file has another size, and its writer pauses.
+// grown reports whether the size of the file has changed and its writer has paused.
 func (u *unpacker) grown() bool {
 	info, err := u.file.Stat()
 	return err == nil && info.Size() != u.size && time.Since(info.ModTime()) >= restPause
 }
 
-// seek decompresses up to the offset.
+// seek decompresses and discards the content before the offset.
 func (u *unpacker) seek(offset int64) error {
 	if u.r == nil || u.ended || offset < u.at {
 		if err := u.begin(); err != nil {
@@ -184,7 +184,7 @@ func (u *unpacker) begin() (err error) {
 		}
 		return err
 	}
-	const memory = 128 << 20 // of a frame, as much as zstd makes without --ultra
+	const memory = 128 << 20 // memory limit of a frame, as large as zstd needs without --ultra
 	r, err := zstd.NewReader(raw, memory)
 	if err == nil {
 		u.r = r

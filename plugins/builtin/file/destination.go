@@ -18,9 +18,9 @@ import (
 )
 
 const (
-	writeBytes = 1 << 20     // least that is written at once, when a batch is large
-	keepBytes  = 4 << 20     // largest buffer that is kept for the next Write
-	closeAfter = time.Minute // without a record, for files of a template
+	writeBytes = 1 << 20     // minimum size of a write while a batch is large
+	keepBytes  = 4 << 20     // size of the largest buffer kept for the next Write
+	closeAfter = time.Minute // idle time after which a file of a template is closed
 )
 
 type destinationSettings struct {
@@ -31,32 +31,32 @@ type destinationSettings struct {
 	Fsync     bool   `json:"fsync" default:"true" desc:"Whether records are on the disk, safe from a power cut, before they are acknowledged. What is no file, such as a pipe or a terminal, needs none."`
 }
 
-// Destination appends every record to a file, in the record format of the connector
-// and followed by a newline. The path may be a template.
+// Destination appends each record to a file, in the record format of the connector and followed by a newline. The path
+// may be a template.
 type Destination struct {
 	sdk.DestinationBase
 
 	settings  destinationSettings
 	path      *template.Template
-	below     string // directory that the files of a template are in
+	below     string // directory that contains all files of a template
 	timeLimit template.TimeLimit
 	shared    *outputs
 
 	open     map[string]*output // by path
-	only     *output            // the one file of a path that is no template
-	pending  []*output          // those with records in their buffers
-	buffered int                // bytes in these buffers
-	looked   time.Time          // when idle files were last looked for
+	only     *output            // the only file, if the path is no template
+	pending  []*output          // outputs with buffered records
+	buffered int                // total bytes of their buffers
+	looked   time.Time          // time of the last check for idle files
 	scratch  []byte
 }
 
-// buffers are shared by all destinations: most of many write nothing at a time.
+// buffers are shared by all destinations: of many destinations, few write at the same time.
 var buffers = sync.Pool{New: func() any { return new([]byte) }}
 
-// Parameters describes the settings.
+// Parameters returns the descriptions of the settings.
 func (d *Destination) Parameters() sdk.Parameters { return sdk.ParametersOf(destinationSettings{}) }
 
-// Configure checks and keeps the settings.
+// Configure validates and stores the settings.
 func (d *Destination) Configure(ctx context.Context, values map[string]string) (err error) {
 	d.settings = destinationSettings{}
 	if err := sdk.Decode(values, &d.settings); err != nil {
@@ -75,7 +75,7 @@ func (d *Destination) Configure(ctx context.Context, values map[string]string) (
 	return sdk.CheckPath(ctx, "path", d.settings.Path)
 }
 
-// Below returns the directory in which all files are that the setting path of a destination can name; nothing for a
+// Below returns the directory that contains every file that the path setting of a destination can name; empty for a
 // path that is no template.
 func Below(path string) string {
 	before, _, isTemplate := strings.Cut(path, "{{")
@@ -89,7 +89,7 @@ func Below(path string) string {
 	}
 }
 
-// Open opens the file, creating it if need be. With a template it looks for the directory of the files.
+// Open opens the file and creates it if necessary. With a template it checks the directory of the files instead.
 func (d *Destination) Open(ctx context.Context) error {
 	checkIn := func(dir *os.File, name string) error { return sdk.CheckCreate(ctx, "path", dir, name) }
 	d.shared = &outputs{
@@ -115,8 +115,8 @@ func (d *Destination) Open(ctx context.Context) error {
 	return d.only.tidy()
 }
 
-// Write appends the records. It refuses only a record that it cannot encode, or that has no valid path. When it fails,
-// it removes the records again that it does not count, so that another try repeats nothing in the files.
+// Write appends the records. It refuses a record only if it cannot be encoded or has no valid path. When Write fails,
+// it removes the bytes of uncounted records from the files, so that a retry writes no duplicates.
 func (d *Destination) Write(ctx context.Context, records []record.Record) (int, error) {
 	d.timeLimit.Begin(ctx)
 	defer d.release()
@@ -155,7 +155,7 @@ func (d *Destination) Write(ctx context.Context, records []record.Record) (int, 
 	return len(records), nil
 }
 
-// fail writes the records before i, which is not written because of err.
+// fail writes the records before record i, which cannot be written because of err.
 func (d *Destination) fail(written, i int, err error) (int, error) {
 	if failed := d.flush(); failed != nil {
 		return written, sdk.Unavailable(failed)
@@ -183,7 +183,7 @@ func (d *Destination) append(o *output, format sdk.Format, r *record.Record) err
 	return nil
 }
 
-// flush writes all buffers, or nothing.
+// flush writes the buffers of all files. If one fails, flush undoes the others.
 func (d *Destination) flush() error {
 	for i, o := range d.pending {
 		if err := o.flush(); err != nil {
@@ -198,7 +198,7 @@ func (d *Destination) flush() error {
 	return nil
 }
 
-// release empties the buffers.
+// release releases the buffers.
 func (d *Destination) release() {
 	for _, o := range d.pending {
 		o.release()
@@ -209,10 +209,10 @@ func (d *Destination) release() {
 	d.pending, d.buffered = d.pending[:0], 0
 }
 
-// errTooMany is that as many files are open as may be.
+// errTooMany reports that the limit of open files is reached.
 var errTooMany = errors.New("too many files are open")
 
-// outputOf returns the file for a record, open.
+// outputOf returns the open file for a record.
 func (d *Destination) outputOf(r *record.Record) (*output, error) {
 	if o := d.only; o != nil {
 		if o.buf != nil {
@@ -254,10 +254,11 @@ func (d *Destination) outputOf(r *record.Record) (*output, error) {
 
 const (
 	longest = 255 // bytes of the name of a file or directory
-	deepest = 32  // directories that a record may name
+	deepest = 32  // maximum number of directories that a record may name
 )
 
-// checkName returns why a record may not name a file: every file is below the directory, whatever the record says.
+// checkName returns an error if a record may not name this file. Every file must be below the directory, whatever the
+// content of the record.
 func checkName(path, below string) error {
 	name := path
 	if below != "." {
@@ -282,7 +283,7 @@ func checkName(path, below string) error {
 	return nil
 }
 
-// isFaultOfName reports whether a file cannot be opened because of the name, which a record has made.
+// isFaultOfName reports whether opening a file failed due to its name, which depends on the record.
 func isFaultOfName(err error) bool {
 	var setting sdk.SettingError
 	if errors.As(err, &setting) {
@@ -295,13 +296,13 @@ func isFaultOfName(err error) bool {
 			return true
 		}
 	}
-	// A link leads out of the directory: package os has no error to compare with.
+	// A link leads out of the directory: package os has no error value for this case.
 	var wrong *os.PathError
 	var number syscall.Errno
 	return errors.As(err, &wrong) && !errors.As(err, &number)
 }
 
-// closeIdle closes files of a template to which nothing was written for a while.
+// closeIdle closes the files of a template that were not written to for closeAfter.
 func (d *Destination) closeIdle() error {
 	if d.only != nil || time.Since(d.looked) < compareInterval {
 		return nil
@@ -317,7 +318,7 @@ func (d *Destination) closeIdle() error {
 	return errors.Join(errs...)
 }
 
-// closeOldest closes the file to which nothing was written for the longest time.
+// closeOldest closes the least recently used file.
 func (d *Destination) closeOldest() error {
 	oldest := slices.MinFunc(slices.Collect(maps.Values(d.open)), func(a, b *output) int { return a.used.Compare(b.used) })
 	delete(d.open, oldest.path)

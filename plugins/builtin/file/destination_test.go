@@ -115,7 +115,7 @@ func TestDestinationEndsTornLine(t *testing.T) {
 	path := newPath(t)
 	write(t, path, "whole\nto")
 	d := destination(t, path)
-	wantContent(t, path, "whole\nto") // until there is something to write
+	wantContent(t, path, "whole\nto") // stays until there is something to write
 	records := someRecords(1, 2, 0)
 	mustWrite(t, d, records[:1])
 	mustWrite(t, d, records[1:])
@@ -151,7 +151,7 @@ func TestDestinationFullDisk(t *testing.T) {
 	wantUnavailable(t, err)
 }
 
-// wantUnavailable checks that err is no record's fault.
+// wantUnavailable checks that err is not the fault of a record.
 func wantUnavailable(t *testing.T, err error) {
 	t.Helper()
 	var lost interface{ Lost() bool }
@@ -160,7 +160,7 @@ func wantUnavailable(t *testing.T, err error) {
 	}
 }
 
-// limitFileSize makes writes behind size fail until the test ends.
+// limitFileSize makes writes beyond size fail until the test ends.
 func limitFileSize(t *testing.T, size uint64) (lift func()) {
 	t.Helper()
 	var old syscall.Rlimit
@@ -220,7 +220,7 @@ func TestDestinationFollowsRotation(t *testing.T) {
 		d := destination(t, path)
 		mustWrite(t, d, records[:1])
 		rename(t, path, path+".1")
-		mustWrite(t, d, records[1:2]) // the path was compared just now
+		mustWrite(t, d, records[1:2]) // the path was compared just before
 		time.Sleep(time.Second)
 		mustWrite(t, d, records[2:3])
 		time.Sleep(time.Second)
@@ -286,7 +286,7 @@ func TestDestinationWritesToAPipe(t *testing.T) {
 	if err := syscall.Mkfifo(path, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	reader, err := os.OpenFile(path, os.O_RDWR, 0) // so that opening does not wait
+	reader, err := os.OpenFile(path, os.O_RDWR, 0) // keeps the open from blocking
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -339,7 +339,7 @@ func benchmarkFileDestination(b *testing.B, records []record.Record) {
 	b.ReportMetric(float64(n)/b.Elapsed().Seconds(), "records/s")
 }
 
-// deferred are what a destination leaves to the host to sync.
+// deferred is the list of files that a destination leaves to the host to sync.
 type deferred []sdk.Syncer
 
 func (d *deferred) open(t *testing.T, settings map[string]string) (context.Context, *file.Destination) {
@@ -352,8 +352,7 @@ func (d *deferred) open(t *testing.T, settings map[string]string) (context.Conte
 	return ctx, dst
 }
 
-// The host syncs a file that was written to since, once however much was written, and
-// nothing else.
+// The host syncs each file that has new writes, once for any number of writes, and no other file.
 func TestDestinationLeavesSyncsToTheHost(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "out")
 	records := []record.Record{{Position: record.Position("1"), After: record.Raw([]byte("x"))}}
@@ -377,7 +376,7 @@ func TestDestinationLeavesSyncsToTheHost(t *testing.T) {
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
 	}
-	write(3) // the file that took its place
+	write(3) // the file that has replaced it
 	if err := errors.Join(d[2].Sync(), dst.Teardown(ctx), d[2].Sync()); err != nil {
 		t.Error(err)
 	}

@@ -10,20 +10,19 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// durable syncs the file of a destination: at once, or when the host asks for it. A file
-// that is none, such as a pipe or a terminal, needs no sync.
+// durable syncs the file of a destination, at once or when the host requests it. A pipe or a terminal needs no sync.
 type durable struct {
-	syncing sync.Mutex // held while a file is synced or exchanged
+	syncing sync.Mutex // held while the file is synced or replaced
 
 	mu      sync.Mutex
-	file    *os.File // guarded by mu and, when it changes, by syncing; nil when there is nothing to sync
-	dir     string   // guarded by mu: to be synced, too, so that the file has its name
-	written bool     // guarded by mu: not synced since
-	err     error    // guarded by mu: a sync failed, and what it was for is lost
+	file    *os.File // guarded by mu; changes are also guarded by syncing; nil when there is nothing to sync
+	dir     string   // guarded by mu: directory to sync too, for the name of a new file
+	written bool     // guarded by mu: written to since the last sync
+	err     error    // guarded by mu: a sync failed, and the synced data is lost
 	device  uint64   // guarded by mu
 }
 
-// use makes f the file, after syncing the one before; nil for none.
+// use syncs the current file and replaces it by f; nil for none.
 func (d *durable) use(f *os.File, info os.FileInfo) error {
 	err := d.Sync()
 	d.syncing.Lock()
@@ -41,7 +40,7 @@ func (d *durable) use(f *os.File, info os.FileInfo) error {
 	return err
 }
 
-// wrote has syncLater sync the file, or does it at once without one.
+// wrote schedules a sync with syncLater, or syncs at once if syncLater is nil.
 func (d *durable) wrote(syncLater func(sdk.Syncer)) error {
 	d.mu.Lock()
 	if d.file == nil || d.err != nil {
@@ -89,7 +88,7 @@ func (d *durable) Device() uint64 {
 	return d.device
 }
 
-// syncFile syncs f, unless its file system has no such thing.
+// syncFile syncs f. It ignores errors of file systems that do not support it.
 func syncFile(f *os.File) error {
 	if err := f.Sync(); !errors.Is(err, syscall.EINVAL) && !errors.Is(err, syscall.ENOTSUP) {
 		return err
@@ -97,10 +96,10 @@ func syncFile(f *os.File) error {
 	return nil
 }
 
-// syncDir makes the creation of a file in dir survive a power cut.
+// syncDir syncs dir, so that new files in it survive a power failure.
 func syncDir(dir string) error {
 	d, err := os.Open(dir)
-	if errors.Is(err, os.ErrNotExist) { // it was moved, and the file with it
+	if errors.Is(err, os.ErrNotExist) { // the directory was moved together with the file
 		return nil
 	}
 	if err != nil {

@@ -6,12 +6,12 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// LeaveAfter sets how long a file whose path is free is followed, and returns what undoes that.
+// LeaveAfter sets leaveAfter, and returns a function that restores it.
 func LeaveAfter(d time.Duration) (restore func()) {
 	before := leaveAfter
 	leaveAfter = d
 	return func() { leaveAfter = before }
 }
 
-// Open returns how many files a destination has open.
+// Open returns the number of files that a destination has open.
 func Open(d sdk.Destination) int { return len(d.(*Destination).open) }

@@ -1,12 +1,12 @@
-// Package file is a source that follows the lines of growing files, and a
-// destination that appends a line per record to one.
+// Package file provides a source that follows the lines of growing files, and a destination that appends one line per
+// record to a file.
 package file
 
 import "github.com/conduit-agent/conduit/plugins/sdk"
 
 const version = "v1.0.0"
 
-// Connector describes the source and the destination.
+// Connector returns the connector with its source and destination.
 func Connector() sdk.Connector {
 	return sdk.Connector{
 		Name:           "file",
@@ -17,7 +17,7 @@ func Connector() sdk.Connector {
 		NewSource:      func() sdk.Source { return &Source{} },
 		NewDestination: func() sdk.Destination { return &Destination{} },
 
-		// Lines are raw, so there is nothing to extract a schema from.
+		// Lines are raw and have no schema.
 		SourceDefaults: sdk.NoSchemas(),
 	}
 }

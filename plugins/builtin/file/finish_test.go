@@ -12,7 +12,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// TestFinish makes a source take the unterminated ends of its files as lines, for every kind of file.
+// TestFinish checks that Finish makes the source read the unterminated ends of files as lines, for every kind of file.
 func TestFinish(t *testing.T) {
 	t.Parallel()
 	var packed bytes.Buffer
@@ -22,11 +22,11 @@ func TestFinish(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, c := range map[string]struct {
-		path     string // that is read
+		path     string // path of the source
 		files    map[string]string
 		settings []string
-		before   []string // lines that are read before
-		after    []string // and after
+		before   []string // lines read before Finish
+		after    []string // lines read after Finish
 		left     bool     // bytes remain unread before Finish
 	}{
 		"a line": {"in", map[string]string{"in": "one\ntwo"}, nil, []string{"one"}, []string{"two"},
@@ -66,7 +66,7 @@ func TestFinish(t *testing.T) {
 	}
 }
 
-// A file that is named and not there is unfinished business; a pattern may match nothing, which is worth a warning.
+// A missing file is reported as unfinished. A pattern without a match only causes a warning.
 func TestMissingFileIsUnfinished(t *testing.T) {
 	for path, unfinished := range map[string]bool{"in": true, "in/": true, "in*": false, "there": false, "th*": false} {
 		t.Run(path, func(t *testing.T) {

@@ -18,14 +18,14 @@ import (
 )
 
 const (
-	scanInterval = time.Second // how often the directory is scanned for new files
-	batchBytes   = 1 << 20     // of the positions of one batch
+	scanInterval = time.Second // time between two scans of the directory for new files
+	batchBytes   = 1 << 20     // limit for the positions in a batch, in bytes
 )
 
-var leaveAfter = time.Minute // how long a file whose path is free is followed
+var leaveAfter = time.Minute // how long a file is followed after its path is free
 
-// isSeveral reports whether the path stands for the files of a directory, or for those that
-// match a pattern. A file that is called like the pattern goes before it.
+// isSeveral reports whether the path is a directory, or a pattern for several files. An existing file with the name of
+// the pattern takes precedence.
 func isSeveral(path string) bool {
 	info, err := os.Stat(path)
 	if err == nil {
@@ -34,7 +34,7 @@ func isSeveral(path string) bool {
 	return fixedPart(path) != path
 }
 
-// checkPattern returns an error for a path with a pattern of other programs, unless there is such a file.
+// checkPattern returns an error for a path with pattern syntax of other programs, unless a file with this name exists.
 func checkPattern(path string) error {
 	wrong := func(message string) error { return sdk.SettingError{Setting: "path", Message: message} }
 	_, err := filepath.Match(path, "")
@@ -56,7 +56,7 @@ func checkPattern(path string) error {
 	return nil
 }
 
-// fixedPart returns the path without the parts from the first one on that is a pattern.
+// fixedPart returns the path up to the first element that is a pattern.
 func fixedPart(path string) string {
 	for strings.ContainsAny(path, `*?[\`) {
 		path = filepath.Dir(path)
@@ -64,16 +64,16 @@ func fixedPart(path string) string {
 	return path
 }
 
-// follower reads several files, each as single does, one batch of one file after the other.
+// follower reads several files. It takes one batch from each file in turn.
 type follower struct {
-	tail                       // what each file begins with; its path is that of the directory, or the pattern
+	tail                       // initial state of each file; its path is the directory or the pattern
 	files   map[string]*single // by path
-	order   []*single          // by path
-	at      int                // in order: whose records came last
+	order   []*single          // sorted by path
+	at      int                // index in order of the file with the last records
 	scanned time.Time
 }
 
-// open goes on in the files that pos has.
+// open resumes the files in pos.
 func (f *follower) open(pos record.Position) error {
 	f.files = map[string]*single{}
 	places, err := parsePlaces(pos)
@@ -91,7 +91,7 @@ func (f *follower) open(pos record.Position) error {
 	return f.scan()
 }
 
-// placesOf finds the file that a position in one file is in.
+// placesOf finds the file to which a position in a single file belongs.
 func (f *follower) placesOf(pos record.Position) (map[string]place, error) {
 	p, err := parsePosition(pos)
 	if err != nil {
@@ -104,7 +104,7 @@ func (f *follower) placesOf(pos record.Position) (map[string]place, error) {
 	for _, path := range paths {
 		c, err := f.openRegular(path)
 		if err != nil {
-			continue // scan says so
+			continue // scan reports it
 		}
 		found := p.isIn(c, true)
 		c.Close()
@@ -124,7 +124,7 @@ func (f *follower) follow(path string) *single {
 	return one
 }
 
-// scan follows the files that came, and leaves those that went.
+// scan follows new files, and stops following the removed ones.
 func (f *follower) scan() error {
 	before := f.scanned
 	f.scanned = time.Now()
@@ -160,13 +160,14 @@ func (f *follower) scan() error {
 	return nil
 }
 
-// warnOfRotated warns when a file that came since a time was rotated in this time: what was rotated is not read.
+// warnOfRotated warns when the file at path appeared after since and was rotated since then: the rotated part is not
+// read.
 func (f *follower) warnOfRotated(path string, since time.Time) {
 	entries, err := os.ReadDir(filepath.Dir(path))
 	if err != nil {
 		return // without the directory there is no file either
 	}
-	since = since.Add(-10 * time.Millisecond) // times of files are those of the last clock tick
+	since = since.Add(-10 * time.Millisecond) // file times have the resolution of the clock tick
 	own := map[string]*single{path: nil}
 	for _, e := range entries {
 		rotated := filepath.Join(filepath.Dir(path), e.Name())
@@ -208,8 +209,7 @@ func (f *follower) matches() ([]string, error) {
 	}), nil
 }
 
-// examineDirectories reports the directories that the files are searched for in and that cannot be read: nothing
-// matches in them.
+// examineDirectories reports directories in the pattern that cannot be listed: nothing in them can match.
 func (f *follower) examineDirectories(pattern string) {
 	dirs := []string{pattern}
 	if fixedPart(pattern) != pattern {
@@ -229,7 +229,7 @@ func (f *follower) examineDirectories(pattern string) {
 	}
 }
 
-// readable returns why a directory cannot be listed.
+// readable returns an error if a directory cannot be listed.
 func readable(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {
@@ -242,7 +242,7 @@ func readable(dir string) error {
 	return nil
 }
 
-// skip notes that something is not read although it matches.
+// skip reports a matching file that is not read.
 func (f *follower) skip(path string, err error) {
 	if f.skips.Add(path, err) {
 		f.log.Warn("a file cannot be read and is left out", "path", path, "err", err)
@@ -255,12 +255,12 @@ func (f *follower) unskip(path string) {
 	}
 }
 
-// escape returns the pattern that matches nothing but the path.
+// escape returns a pattern that matches only the path.
 func escape(path string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
 }
 
-// isOpen reports whether the file under a path is followed under the path that it had before.
+// isOpen reports whether the file at a path is still followed under its earlier path.
 func (f *follower) isOpen(path string) bool {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -300,7 +300,7 @@ func (f *follower) take() ([]record.Record, error) {
 	return nil, nil
 }
 
-// places returns what a position in the file one begins with: where reading stands in all others.
+// places returns the prefix of the positions in file one: the places in all other files, and the path of this file.
 func (f *follower) places(one *single) []byte {
 	var text []byte
 	for _, o := range f.order {
@@ -315,8 +315,7 @@ func (f *follower) places(one *single) []byte {
 	return appendPath(text, one.path)
 }
 
-// advance continues with all files that were read to their known end. A file that cannot be read does not hold up the
-// others.
+// advance reads more of every file that is not parked. A file that cannot be read does not block the others.
 func (f *follower) advance(ctx context.Context) (more bool, err error) {
 	for _, one := range f.order {
 		if one.parked != nil {
@@ -349,15 +348,15 @@ func (f *follower) close() error {
 	return errors.Join(errs...)
 }
 
-// isRotated reports whether a path is, to judge by its name, that of a rotated file of another
-// one that is known: that one goes on in it where it has to.
+// isRotated reports whether path, judging by its name, is a rotated file of another known path. The source reads a
+// rotated file, when necessary, as a part of the other path.
 func isRotated[V any](path string, known map[string]V) bool {
 	dir, name := filepath.Split(packing().ReplaceAllString(path, ""))
 	ext := filepath.Ext(name)
 	for _, base := range []string{
 		rotatedName().ReplaceAllString(name, ""),
 		rotatedDate().ReplaceAllString(strings.TrimSuffix(name, ext), "") + ext,
-		name, // packed
+		name, // compressed
 	} {
 		if _, ok := known[dir+base]; ok && dir+base != path {
 			return true

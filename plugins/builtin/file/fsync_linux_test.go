@@ -14,9 +14,8 @@ import (
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
-// After an fsync that failed the kernel may have dropped what it was for, and the next fsync
-// succeeds. The destination reports the failure again and again instead, and accepts nothing
-// until it is opened again.
+// After a failed fsync the kernel may have dropped the data, while the next fsync succeeds. The destination therefore
+// reports the failure until it is opened again, and accepts no records.
 func TestDestinationFailsForGoodWhenAnFsyncFails(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "out")
 	lost := []record.Record{{Position: record.Position("1"), After: record.Raw([]byte("lost"))}}
@@ -55,8 +54,8 @@ func TestDestinationFailsForGoodWhenAnFsyncFails(t *testing.T) {
 	}
 }
 
-// breakSync has the file that this process has open at path fail to sync, until mend is
-// called: its descriptor is exchanged for one that only names the file (O_PATH).
+// breakSync makes syncs of the open file at path fail until mend is called. It replaces the file's descriptor by one
+// that only names the file (O_PATH).
 func breakSync(t *testing.T, path string) (mend func()) {
 	t.Helper()
 	fd := descriptorOf(t, path)
@@ -78,7 +77,7 @@ func breakSync(t *testing.T, path string) (mend func()) {
 	return func() { exchange(saved) }
 }
 
-// descriptorOf returns the one descriptor that this process has of the file at path.
+// descriptorOf returns the only descriptor of this process for the file at path.
 func descriptorOf(t *testing.T, path string) int {
 	t.Helper()
 	entries, err := os.ReadDir("/proc/self/fd")

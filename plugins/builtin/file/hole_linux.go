@@ -1,6 +1,6 @@
 package file
 
-// Values of whence with which Seek finds holes, which read as NUL bytes and take no space on disk.
+// Values of whence for Seek to find holes, which read as NUL bytes and use no disk space.
 const (
 	seekData = 3
 	seekHole = 4

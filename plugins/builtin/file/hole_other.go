@@ -2,7 +2,7 @@
 
 package file
 
-// Seek fails for them: holes are recognized by reading.
+// Seek fails with these values. Holes are then recognized by their content.
 const (
 	seekData = -1
 	seekHole = -1

@@ -14,37 +14,37 @@ const (
 	maxLine   = 16 << 20
 )
 
-// lines cuts a file into lines, or into groups of lines. Those that next returns belong to the
-// caller; the memory they lie in is not used again. A line, or a group, of more than maxLine bytes is
-// left out: in its place nil is returned, and omitted says how long it is.
+// lines splits a file into lines, or into groups of lines. The caller owns the lines that next returns; their memory is
+// not reused. A line or group of more than maxLine bytes is omitted: next returns nil instead, and omitted has its
+// size.
 type lines struct {
 	file   *content
-	begins *regexp.Regexp // matches the first line of each group; nil: lines are not grouped
-	offset int64          // in the file, of the line that comes next
-	before window         // bytes before offset
+	begins *regexp.Regexp // matches the first line of each group; nil: no groups
+	offset int64          // offset of the next line in the file
+	before window         // content before offset
 
-	buf     []byte // what was read and not returned; behind it is spare capacity
-	skip    int64  // bytes between offset and buf, which are left out
-	scanned int    // bytes of buf known to hold no newline; with groups, whole lines of one group
+	buf     []byte // read and not yet returned; has spare capacity at its end
+	skip    int64  // omitted bytes between offset and buf
+	scanned int    // bytes of buf known to hold no newline; with groups, whole lines of a group
 	want    int    // spare capacity for the next read
 
 	hole     bool    // the omitted bytes are a hole
 	long     bool    // the omitted bytes belong to a line or group that is too long
-	inLine   bool    // buf begins in the middle of a line of that group
-	newlines int64   // in the omitted part of that group
-	omitted  omitted // the line or group returned last was left out; zero: it was not
+	inLine   bool    // buf begins in the middle of a line of the group
+	newlines int64   // newlines in the omitted part of the group
+	omitted  omitted // size of the last returned line or group, if it was omitted; zero otherwise
 }
 
-// omitted is a line or group that is too long.
+// omitted is the size of a line or group that is too long.
 type omitted struct {
-	bytes int64 // with the newline
+	bytes int64 // including the newline
 	lines int64
 }
 
-// end returns the offset behind the bytes that were read.
+// end returns the offset after the bytes that were read.
 func (l *lines) end() int64 { return l.offset + l.skip + int64(len(l.buf)) }
 
-// next returns the next line without its newline, or false when it was not read yet.
+// next returns the next line without its newline, or false if it is not complete yet.
 func (l *lines) next() ([]byte, bool) {
 	if l.begins != nil {
 		return l.nextGroup()
@@ -58,7 +58,7 @@ func (l *lines) next() ([]byte, bool) {
 	return l.take(i, i+1), true
 }
 
-// nextGroup returns the next group, whose end is known when the next one begins.
+// nextGroup returns the next group. A group is complete when the next one begins.
 func (l *lines) nextGroup() ([]byte, bool) {
 	for {
 		i := bytes.IndexByte(l.buf[l.scanned:], '\n')
@@ -74,7 +74,7 @@ func (l *lines) nextGroup() ([]byte, bool) {
 	}
 }
 
-// whole returns the whole lines of a group that may go on, or false when there are none.
+// whole returns the whole lines of an unfinished group, or false if there are none.
 func (l *lines) whole() ([]byte, bool) {
 	if l.begins == nil || l.scanned == 0 && !(l.long && !l.inLine) {
 		return nil, false
@@ -82,7 +82,7 @@ func (l *lines) whole() ([]byte, bool) {
 	return l.take(max(0, l.scanned-1), l.scanned), true
 }
 
-// rest returns what is left as a line or group, or false when that is nothing.
+// rest returns the remaining bytes as a line or group, or false if there are none.
 func (l *lines) rest() ([]byte, bool) {
 	n := len(l.buf)
 	if n == 0 && !l.long {
@@ -91,11 +91,11 @@ func (l *lines) rest() ([]byte, bool) {
 	return l.take(len(bytes.TrimSuffix(l.buf, []byte{'\n'})), n), true
 }
 
-// take returns the first n bytes and goes on behind skip.
+// take returns the first n bytes, and advances by skip bytes.
 func (l *lines) take(n, skip int) []byte {
 	line := l.buf[:n:n]
 	if l.offset == 0 && l.skip == 0 {
-		line = bytes.TrimPrefix(line, []byte("\xef\xbb\xbf")) // a byte order mark is no text
+		line = bytes.TrimPrefix(line, []byte("\xef\xbb\xbf")) // a byte order mark is not text
 	}
 	l.omitted = omitted{}
 	if l.skip > 0 {
@@ -107,12 +107,12 @@ func (l *lines) take(n, skip int) []byte {
 		whole := l.buf[:skip]
 		l.newlines += int64(bytes.Count(whole, []byte{'\n'}))
 		if !bytes.HasSuffix(whole, []byte{'\n'}) && !(len(whole) == 0 && l.begins != nil && !l.inLine) {
-			l.newlines++ // the last line has none
+			l.newlines++ // the last line has no newline
 		}
 		l.omitted, line = omitted{l.skip + int64(skip), l.newlines}, nil
 	}
 	if l.buf = l.buf[skip:]; n >= largeRead {
-		l.buf = bytes.Clone(l.buf) // or it would keep the memory of the long line
+		l.buf = bytes.Clone(l.buf) // releases the memory of the long line
 	}
 	l.offset += l.skip + int64(skip)
 	l.skip, l.newlines, l.scanned, l.long, l.inLine = 0, 0, 0, false, false
@@ -132,8 +132,8 @@ func (l *lines) leaveOut() {
 	l.buf, l.scanned, l.long = bytes.Clone(l.buf[n:]), 0, true
 }
 
-// smallHole is the length from which NUL bytes at the beginning of a file are a hole, and largeHole that from which
-// they are one anywhere at the beginning of a line, whatever the file system says. Fewer may be text in UTF-16.
+// NUL bytes count as a hole, whatever the file system reports, if there are at least smallHole at the beginning of a
+// file, or at least largeHole at the beginning of any line. Fewer may be text in UTF-16.
 const (
 	smallHole = 16
 	largeHole = 64 << 10
@@ -162,7 +162,7 @@ func (l *lines) leaveHole() (n int64) {
 	return n
 }
 
-// fill reads more. It returns io.EOF when there is no more now.
+// fill reads more bytes. It returns io.EOF if there are none at the moment.
 func (l *lines) fill(ctx context.Context) error {
 	if len(l.buf) > maxLine || l.long && len(l.buf) >= largeRead {
 		l.leaveOut()
@@ -171,7 +171,7 @@ func (l *lines) fill(ctx context.Context) error {
 		return err
 	}
 	spare := l.buf[len(l.buf):cap(l.buf)]
-	if len(l.buf) >= largeRead { // of a long line: little of what follows it
+	if len(l.buf) >= largeRead { // in a long line: read little beyond its end
 		spare = spare[:min(len(spare), 2*smallRead)]
 	}
 	n, err := l.file.ReadAt(spare, l.end())
@@ -182,11 +182,10 @@ func (l *lines) fill(ctx context.Context) error {
 	if n == len(spare) {
 		l.want = largeRead
 	}
-	return nil // an error comes again with the next read
+	return nil // the next read returns the error again
 }
 
-// grow makes space for a read, in new memory when little is left. For a long line it waits until
-// there is memory.
+// grow makes space for a read, in new memory when little is left. For a long line it waits until memory is available.
 func (l *lines) grow(ctx context.Context) error {
 	if cap(l.buf)-len(l.buf) >= smallRead/4 {
 		return nil
@@ -204,7 +203,7 @@ func (l *lines) grow(ctx context.Context) error {
 	return nil
 }
 
-// idle gives back memory that a quiet file does not need.
+// idle releases memory that a quiet file does not need.
 func (l *lines) idle() {
 	l.want = smallRead
 	if len(l.buf) == 0 && cap(l.buf) > smallRead {

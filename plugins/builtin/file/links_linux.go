@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// links returns how many names f has. It asks for nothing else: the kernel keeps exact
-// times of a file whose times were asked for, which makes the next write slow.
+// links returns the number of hard links of f. It requests nothing else: after a request for the times of a file the
+// kernel records them exactly, which slows down the next write.
 func links(f *os.File) (uint64, error) {
 	var stat unix.Statx_t
 	if err := unix.Statx(int(f.Fd()), "", unix.AT_EMPTY_PATH, unix.STATX_NLINK, &stat); err != nil {
@@ -18,8 +18,7 @@ func links(f *os.File) (uint64, error) {
 	return uint64(stat.Nlink), nil
 }
 
-// leadsTo reports whether path leads to the file that info is of. It does not ask for times
-// either.
+// leadsTo reports whether path leads to the file described by info. It does not request times either.
 func leadsTo(path string, info os.FileInfo) (bool, error) {
 	known, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {

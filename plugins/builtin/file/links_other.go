@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// links returns how many names f has.
+// links returns the number of hard links of f.
 func links(f *os.File) (uint64, error) {
 	info, err := f.Stat()
 	if err != nil {
@@ -20,7 +20,7 @@ func links(f *os.File) (uint64, error) {
 	return uint64(stat.Nlink), nil
 }
 
-// leadsTo reports whether path leads to the file that info is of.
+// leadsTo reports whether path leads to the file described by info.
 func leadsTo(path string, info os.FileInfo) (bool, error) {
 	now, err := os.Stat(path)
 	return err == nil && os.SameFile(now, info), err

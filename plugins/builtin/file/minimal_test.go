@@ -10,7 +10,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/builtin/file"
 )
 
-// A build without Zstandard refuses what needs it, and never takes compressed bytes for lines.
+// A build without Zstandard refuses settings that need it, and never reads compressed bytes as lines.
 func TestMinimal(t *testing.T) {
 	const absent = "this build has no zstd"
 	path := filepath.Join(t.TempDir(), "x.log.zst")

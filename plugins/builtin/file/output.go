@@ -14,43 +14,43 @@ import (
 
 const compareInterval = time.Second
 
-// outputs is shared by the files that a destination writes to.
+// outputs is the state shared by the files of a destination.
 type outputs struct {
 	settings destinationSettings
-	check    func(*os.File) error                  // returns why an open file may not be written
-	checkIn  func(dir *os.File, name string) error // returns why a file may not be created in an open directory
-	archive  *archive                              // a new one for every Open
+	check    func(*os.File) error                  // returns an error if an open file may not be written
+	checkIn  func(dir *os.File, name string) error // returns an error if a file may not be created in an open directory
+	archive  *archive                              // new for every Open
 	defers   func(sdk.Syncer)
 }
 
-// output is a file that is written to. It survives that the file is renamed or removed.
+// output is a file of a destination. It handles renaming and removal of the file by other processes.
 type output struct {
 	*outputs
 	path  string
-	below string // directory that the file is confined to; empty for a path that the settings spell out
+	below string // directory that the file is confined to; empty for a fixed path
 
 	file     *os.File
-	info     os.FileInfo // of file, when it was opened
+	info     os.FileInfo // of file when it was opened
 	size     int64       // of file, unless others write to it too
 	torn     bool        // the file ends in the middle of a line
-	compared time.Time   // when the path was last compared with file
-	buf      []byte      // the next lines, behind a newline
-	wrote    time.Time   // when file was last written to, also before it was opened
-	used     time.Time   // when it was opened, or a flush began
-	durable  *durable    // what syncs file
+	compared time.Time   // last comparison of the path with file
+	buf      []byte      // a newline and the next lines
+	wrote    time.Time   // last write to file, also before it was opened
+	used     time.Time   // time of opening, or the start of the last flush
+	durable  *durable    // syncs file
 
 	before  int64 // size before the last flush
-	wasTorn bool  // torn before it
+	wasTorn bool  // torn before the last flush
 }
 
 func newOutput(all *outputs, path, below string) *output {
 	return &output{outputs: all, path: path, below: below, durable: &durable{}}
 }
 
-// start takes a buffer, with the newline that ends a torn line.
+// start allocates the buffer. It begins with the newline that ends a torn line.
 func (o *output) start() { o.buf = append((*buffers.Get().(*[]byte))[:0], '\n') }
 
-// release gives the buffer back.
+// release releases the buffer.
 func (o *output) release() {
 	if buf := o.buf; buf != nil && cap(buf) <= keepBytes {
 		buffers.Put(&buf)
@@ -58,8 +58,8 @@ func (o *output) release() {
 	o.buf = nil
 }
 
-// flush writes the whole buffer or nothing. When the file has no name any more, nobody
-// would read it, so the buffer is written again under the path.
+// flush writes the whole buffer or nothing. If the file was removed, nobody can read it, so flush writes the buffer
+// again to a new file at the path.
 func (o *output) flush() error {
 	o.used = time.Now()
 	if err := o.rotate(o.used); err != nil {
@@ -109,10 +109,10 @@ func (o *output) isGone() (bool, error) {
 	if n > 0 {
 		return false, nil
 	}
-	return o.isMoved() // some file systems count no links
+	return o.isMoved() // some file systems do not count links
 }
 
-// takeBack removes the last n bytes from the file, unless another process wrote to it.
+// takeBack removes the last n bytes from the file, unless another process has written to it.
 func (o *output) takeBack(n int) {
 	if n == 0 {
 		return
@@ -125,7 +125,7 @@ func (o *output) takeBack(n int) {
 	o.size += int64(n)
 }
 
-// undo removes the bytes of the last flush, unless another process wrote to the file since.
+// undo removes the bytes of the last flush, unless another process has written to the file since.
 func (o *output) undo() {
 	info, err := o.file.Stat()
 	if err == nil && info.Mode().IsRegular() && info.Size() == o.size && o.file.Truncate(o.before) == nil {
@@ -133,7 +133,7 @@ func (o *output) undo() {
 	}
 }
 
-// follow opens the path again when the file was moved away from it.
+// follow reopens the path when the file was moved away from it.
 func (o *output) follow() error {
 	if o.file == nil {
 		return o.open()
@@ -148,7 +148,7 @@ func (o *output) follow() error {
 	return o.reopen()
 }
 
-// isMoved reports whether the path leads to another file than the open one, or to none.
+// isMoved reports whether the path leads to a file other than the open one, or to none.
 func (o *output) isMoved() (bool, error) {
 	same, err := leadsTo(o.path, o.info)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -180,11 +180,11 @@ func (o *output) open() error {
 	return nil
 }
 
-// Opening a pipe without a reader fails rather than waits.
+// With O_NONBLOCK, opening a pipe without a reader fails instead of blocking.
 const openFlags = os.O_WRONLY | os.O_APPEND | syscall.O_NONBLOCK
 
-// openOrCreate opens a file for writing. One that is missing is created in a directory that was
-// opened and checked, where no link leads elsewhere, whatever is put in the way meanwhile.
+// openOrCreate opens a file for writing. It creates a missing file in a directory that is open and checked, so that a
+// link that appears meanwhile cannot redirect it.
 func (o *output) openOrCreate() (*os.File, error) {
 	if o.below != "" {
 		return o.openBelow()
@@ -216,7 +216,7 @@ func (o *output) openOrCreate() (*os.File, error) {
 	return nil, errors.New("too many links, or files that come and go")
 }
 
-// openBelow opens a file below a directory, which no link leads out of. It makes the directories in between.
+// openBelow opens a file below a directory. Links cannot lead out of the directory. It creates missing directories.
 func (o *output) openBelow() (*os.File, error) {
 	name, err := filepath.Rel(o.below, o.path)
 	if err != nil {
@@ -243,7 +243,7 @@ func (o *output) openBelow() (*os.File, error) {
 	return o.createIn(parent, filepath.Base(name))
 }
 
-// makeDirectories makes dir, which is in root, and those it is in. They survive a power cut as the file does.
+// makeDirectories creates dir in root, with its parents. They survive a power failure like the file.
 func (o *output) makeDirectories(root *os.Root, dir string) error {
 	if dir == "." {
 		return nil
@@ -282,7 +282,7 @@ func (o *output) createIn(root *os.Root, name string) (*os.File, error) {
 	return root.OpenFile(name, openFlags|os.O_CREATE|os.O_EXCL, 0o644)
 }
 
-// use makes f the file to write to.
+// use makes f the current file.
 func (o *output) use(f *os.File) error {
 	info, err := f.Stat()
 	if err != nil {
@@ -314,7 +314,7 @@ func (o *output) close() error {
 	return nil
 }
 
-// explain says why path cannot be opened.
+// explain describes why path cannot be opened.
 func explain(path string, err error) error {
 	dir := filepath.Dir(path)
 	if _, missing := os.Stat(dir); errors.Is(missing, fs.ErrNotExist) {
@@ -323,8 +323,7 @@ func explain(path string, err error) error {
 	return fmt.Errorf("cannot open the file to write to: %w", err)
 }
 
-// isTorn reports whether the file ends in the middle of a line, as it does after its
-// writer was killed.
+// isTorn reports whether the file ends in the middle of a line, as it does after its writer was killed.
 func isTorn(path string, info os.FileInfo) (bool, error) {
 	if !info.Mode().IsRegular() || info.Size() == 0 {
 		return false, nil

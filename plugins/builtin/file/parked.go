@@ -2,17 +2,17 @@ package file
 
 import "time"
 
-// How long a file that cannot be read rests before it is tried again: at first, and at most.
+// Shortest and longest pause before another attempt to read an unreadable file.
 const (
 	firstRest   = time.Second
 	longestRest = time.Minute
 )
 
-// parked is a file among several that cannot be read now.
+// parked is the state of an unreadable file among several files.
 type parked struct {
 	place place         // where reading resumes; the zero place is the beginning
-	rest  time.Duration // from one attempt to the next
-	next  time.Time     // when it is tried again
+	rest  time.Duration // pause between two attempts
+	next  time.Time     // time of the next attempt
 }
 
 func (p *parked) due() bool { return !time.Now().Before(p.next) }
@@ -27,14 +27,14 @@ func (s *single) park(err error) {
 		at.place = s.place()
 	}
 	at.next = time.Now().Add(at.rest)
-	_ = s.close() // it was read only
+	_ = s.close() // nothing was written to it
 	s.parked = at
 	if s.skips.Add(s.path, err) {
 		s.log.Warn("a file cannot be read and is left out until it can", "path", s.path, "err", err)
 	}
 }
 
-// retry resumes reading a parked file if it can be read now.
+// retry resumes reading a parked file if it is readable now.
 func (s *single) retry() {
 	var err error
 	if s.parked.place == (place{}) {

@@ -20,7 +20,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// forbid opens a source that may not open the files of a name while the switch is on.
+// forbid opens a source that may not open files with this name while the switch is on.
 func forbid(t *testing.T, path, name string, pos record.Position) (*source, *atomic.Bool) {
 	t.Helper()
 	var on atomic.Bool
@@ -48,7 +48,7 @@ func (s *source) skipped() (all []string) {
 	return all
 }
 
-// An unreadable file among several does not hold up the others, and is reported.
+// An unreadable file among several does not block the others, and is reported.
 func TestOneBadFileAmongSeveral(t *testing.T) {
 	for name, c := range map[string]struct {
 		file string
@@ -108,8 +108,8 @@ func TestOneBadFileAmongSeveral(t *testing.T) {
 	}
 }
 
-// A file without read permission is read once permission is granted, from the position reached before, also after a
-// restart meanwhile.
+// A file without read permission is read once permission is granted. Reading resumes from the last position, also after
+// a restart.
 func TestUnreadableFileIsTriedAgain(t *testing.T) {
 	dir := t.TempDir()
 	a, b := filepath.Join(dir, "a.log"), filepath.Join(dir, "b.log")
@@ -135,7 +135,7 @@ func TestUnreadableFileIsTriedAgain(t *testing.T) {
 	s.want("b3")
 }
 
-// A directory that cannot be listed is reported: nothing in it matches.
+// A directory that cannot be listed is reported: nothing in it can match.
 func TestUnreadableDirectory(t *testing.T) {
 	if os.Getuid() == 0 {
 		// Root may list every directory, but not a link to itself.
@@ -161,7 +161,7 @@ func TestUnreadableDirectory(t *testing.T) {
 	}
 }
 
-// A compressed file that is damaged in its middle is read up to there, and again when it was mended.
+// A compressed file that is damaged in the middle is read up to the damage, and to the end after it was repaired.
 func TestDamagedInTheMiddle(t *testing.T) {
 	dir := t.TempDir()
 	packed, other := filepath.Join(dir, "p.log.gz"), filepath.Join(dir, "other.log")
@@ -171,7 +171,7 @@ func TestDamagedInTheMiddle(t *testing.T) {
 		t.Fatal(err)
 	}
 	damaged := slices.Clone(whole)
-	damaged[len(damaged)-6] ^= 0xff // of the checksum
+	damaged[len(damaged)-6] ^= 0xff // part of the checksum
 	if err := os.WriteFile(packed, damaged, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -209,7 +209,7 @@ func TestDamagedInTheMiddle(t *testing.T) {
 	}
 }
 
-// some returns the next records, nothing when there are none for a moment.
+// some returns the next records, or nothing if none arrive within 50 ms.
 func (s *source) some() []record.Record {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), 50*time.Millisecond)

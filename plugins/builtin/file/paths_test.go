@@ -47,7 +47,7 @@ func filesBelow(t *testing.T, dir string) map[string]string {
 	return found
 }
 
-// wantFiles checks that each file has exactly these records of all.
+// wantFiles checks that each file contains exactly the wanted records.
 func wantFiles(t *testing.T, dir string, all []record.Record, want map[string][]int) {
 	t.Helper()
 	got := filesBelow(t, dir)
@@ -89,8 +89,8 @@ func TestAFileForEachHour(t *testing.T) {
 	wantFiles(t, dir, records, map[string][]int{"2026-02-28/23.jsonl": {0, 1}, "2026-03-01/00.jsonl": {2}})
 }
 
-// No record names a file outside the directory before the template. Such a record is refused, and the records before
-// it are written.
+// No record names a file outside the directory before the template. Such a record is refused, and the records before it
+// are written.
 func TestNoRecordLeadsOutside(t *testing.T) {
 	root := t.TempDir()
 	dir := filepath.Join(root, "in")
@@ -127,7 +127,7 @@ func TestNoRecordLeadsOutside(t *testing.T) {
 	}
 }
 
-// A path that the agent forbids is refused, too, and makes no directory.
+// A path that the agent forbids is refused too, and no directory is created.
 func TestForbiddenPathOfARecord(t *testing.T) {
 	dir := t.TempDir()
 	ctx := sdk.WithEnv(t.Context(), &sdk.Env{Logger: slog.New(slog.DiscardHandler), AllowPath: func(path string) error {
@@ -171,7 +171,7 @@ func TestTemplatesThatMakeNoPath(t *testing.T) {
 	}
 }
 
-// More files than may be open at a time are closed and opened again, and each record comes once, in order.
+// When more files are needed than may be open, files are closed and reopened; each record is written once, in order.
 func TestOpenFilesAreBounded(t *testing.T) {
 	dir := t.TempDir()
 	const most, files = 3, 10
@@ -193,7 +193,7 @@ func TestOpenFilesAreBounded(t *testing.T) {
 	wantFiles(t, dir, records, want)
 }
 
-// A file to which nothing is written is closed, so that it does not hold space on the disk once it is removed.
+// An idle file is closed, so that it does not occupy disk space after its removal.
 func TestIdleFilesAreClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
@@ -212,7 +212,7 @@ func TestIdleFilesAreClosed(t *testing.T) {
 	})
 }
 
-// When one of the files cannot be written, nothing of the batch is in the others, and repeating it repeats nothing.
+// When one file cannot be written, the other files contain nothing of the batch, and a retry writes no duplicates.
 func TestAFailureTakesBackOtherFiles(t *testing.T) {
 	dir := t.TempDir()
 	long := strings.Repeat("x", 5000) + "\n"
@@ -241,7 +241,7 @@ func TestAFailureTakesBackOtherFiles(t *testing.T) {
 	}
 }
 
-// Files of a template are rotated, each by itself, and one that is removed is made again.
+// Each file of a template is rotated independently, and recreated after its removal.
 func TestFilesOfATemplateAreRotatedAndFollowed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()

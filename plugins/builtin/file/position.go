@@ -12,33 +12,34 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// place is where reading stands. Its text form, the position of a record, is
+// place is a place in a file. Its text form, the position of a record, is
 //
 //	offset ";" line ";" inode ";" head ";" switches ";" length ";" sum
 //
-// with inode, head and sum in hexadecimal and the rest in decimal; without the last two; or the offset alone.
+// with inode, head and sum in hexadecimal and the rest in decimal. The last two fields are optional; a position may
+// also be the offset alone.
 type place struct {
-	offset   int64  // behind the record
+	offset   int64  // offset after the record
 	line     int64  // number of the line, from 1
-	inode    uint64 // of the file, 0 when not known
-	head     uint64 // hash of the file's first headBytes, or of those up to offset
-	switches int64  // how many files, or contents of the file, were left behind
-	before   window // the content before offset
+	inode    uint64 // inode of the file; 0 if unknown
+	head     uint64 // hash of the first headBytes of the file, or of the bytes before offset
+	switches int64  // number of earlier files, or earlier contents of the file
+	before   window // content before offset
 }
 
-// window is a part of a file: a beginning that is the same may be a header that each new content has, so the bytes
-// before a place identify the content as well.
+// window identifies the content before a place. The beginning alone does not: it may be a header that every new content
+// of the file shares.
 type window struct {
 	length int64
 	sum    uint32 // CRC-32C
 }
 
-// windowBytes is from which length on a window begins anew.
+// windowBytes is the length at which a new window begins.
 const windowBytes = 64 << 10
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// add adds the bytes that come next.
+// add adds the next bytes.
 func (w *window) add(b []byte) {
 	if w.length >= windowBytes {
 		*w = window{}
@@ -47,12 +48,12 @@ func (w *window) add(b []byte) {
 	w.sum = crc32.Update(w.sum, castagnoli, b)
 }
 
-// headBytes is how much of its beginning identifies a file.
+// headBytes is the length of the beginning that identifies a file.
 const headBytes = 256
 
 func notPosition(pos record.Position) error { return sdk.CannotResume(pos, "a position of file") }
 
-// parsePosition reads a position in one file.
+// parsePosition parses a position in one file.
 func parsePosition(pos record.Position) (place, error) {
 	var p place
 	var err error
@@ -86,8 +87,8 @@ func parsePosition(pos record.Position) (place, error) {
 	return p, err
 }
 
-// parsePlaces reads a position in several files: the path of each with "=" and where reading
-// stands, separated by spaces. Paths are escaped as in URLs. It returns nil for a position in one file.
+// parsePlaces parses a position in several files: for each file its path, "=" and its place, separated by spaces. Paths
+// are escaped as in URLs. It returns nil for a position in one file.
 func parsePlaces(pos record.Position) (map[string]place, error) {
 	if !strings.Contains(string(pos), "=") {
 		return nil, nil
@@ -112,13 +113,13 @@ func (p *place) append(dst []byte) []byte {
 	return p.before.append(p.appendIdentity(strconv.AppendInt(dst, p.line, 10)))
 }
 
-// append appends what ends a position.
+// append appends the last two fields of a position.
 func (w *window) append(dst []byte) []byte {
 	dst = strconv.AppendInt(append(dst, ';'), w.length, 10)
 	return strconv.AppendUint(append(dst, ';'), uint64(w.sum), 16)
 }
 
-// appendPath appends what parsePlaces reads before a place.
+// appendPath appends an escaped path and "=", as parsePlaces expects before a place.
 func appendPath(dst []byte, path string) []byte {
 	parts := strings.Split(path, "/")
 	for i, part := range parts {
@@ -127,7 +128,7 @@ func appendPath(dst []byte, path string) []byte {
 	return append(append(dst, strings.Join(parts, "/")...), '=')
 }
 
-// appendIdentity appends the part of a position between the line and the window.
+// appendIdentity appends the fields of a position between the line and the window.
 func (p *place) appendIdentity(dst []byte) []byte {
 	dst = append(dst, ';')
 	dst = strconv.AppendUint(dst, p.inode, 16)
@@ -137,8 +138,7 @@ func (p *place) appendIdentity(dst []byte) []byte {
 	return strconv.AppendInt(dst, p.switches, 10)
 }
 
-// headHash returns the hash of the first bytes of a file, of which head are known,
-// that goes with a position at offset.
+// headHash returns the hash that identifies a file in a position at offset. head holds the first bytes of the file.
 func headHash(head []byte, offset int64) uint64 {
 	h := fnv.New64a()
 	h.Write(head[:min(int64(len(head)), offset)])

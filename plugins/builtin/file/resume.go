@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// resume goes on behind p in the file that p was in, under the path or whatever name it has.
-// When that is gone it reads the file under the path from its beginning.
+// resume continues after p in the file of p, at the path or under another name. If that file is gone, it reads the file
+// at the path from the beginning.
 func (t *tail) resume(p place) error {
 	f, err := t.openRegular(t.path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -53,8 +53,7 @@ func (t *tail) resume(p place) error {
 	return t.use(f, place{switches: t.switches})
 }
 
-// resumeAtOffset goes on at the beginning of the line that the offset is in, with the
-// number that this line has.
+// resumeAtOffset continues at the beginning of the line that contains the offset, with the line's number.
 func (t *tail) resumeAtOffset(f *content, p place) error {
 	at := place{}
 	l := lines{file: f, want: largeRead}
@@ -82,8 +81,8 @@ func (t *tail) resumeAtOffset(f *content, p place) error {
 	return t.use(f, at)
 }
 
-// isIn reports whether p is a place in f: the beginning is the same, and so are the bytes before the place, and, if
-// demanded, the inode.
+// isIn reports whether p is a place in f: the beginning and the bytes before the place are the same, and, with
+// sameInode, the inode.
 func (p *place) isIn(f *content, sameInode bool) bool {
 	info, err := f.Stat()
 	if err != nil || f.packed == nil && info.Size() < p.offset || sameInode && inodeOf(info) != p.inode {
@@ -106,10 +105,9 @@ func (p *place) hasInode(f *content) bool {
 	return err == nil && inodeOf(info) == p.inode
 }
 
-// find returns the file that p is in, opened, under another name than path: the same
-// file renamed, or a copy of it whose name begins like path. Of several copies it is the
-// first one made since the file was last seen, or the last one when that is not known.
-// It returns nil when there is none. open opens a file for reading.
+// find opens the file of p under a name other than path: the same file renamed, or a copy with a name that begins like
+// path. Of several copies it chooses the first one made since seen, or the last one if seen is zero. It returns nil if
+// there is none. open opens a file for reading.
 func (p *place) find(path string, seen time.Time, open func(string) (*content, error)) *content {
 	var copied *content
 	var copiedInfo os.FileInfo
@@ -146,7 +144,7 @@ func (p *place) find(path string, seen time.Time, open func(string) (*content, e
 	return copied
 }
 
-// isCopyName reports whether a copy of the file called base may have this name.
+// isCopyName reports whether name is a possible name for a copy of base.
 func isCopyName(base, name string) bool {
 	if strings.HasPrefix(name, base) {
 		return true
@@ -155,7 +153,7 @@ func isCopyName(base, name string) bool {
 	return ok
 }
 
-// endsLine reports whether p is behind a newline in f.
+// endsLine reports whether p is after a newline in f.
 func (p *place) endsLine(f *content) bool {
 	var last [1]byte
 	if p.offset == 0 {
@@ -165,8 +163,7 @@ func (p *place) endsLine(f *content) bool {
 	return err == nil && bytes.Equal(last[:], []byte{'\n'})
 }
 
-// neighbours returns the other files in the directory of path and, when path is a
-// link, in the directory that it leads to.
+// neighbours returns the other files in the directory of path and, when path is a link, in the target's directory.
 func neighbours(path string) []string {
 	dirs := []string{filepath.Dir(path)}
 	if real, err := filepath.EvalSymlinks(path); err == nil && filepath.Dir(real) != dirs[0] {
@@ -174,7 +171,7 @@ func neighbours(path string) []string {
 	}
 	var names []string
 	for _, dir := range dirs {
-		entries, _ := os.ReadDir(dir) // what cannot be listed is not found
+		entries, _ := os.ReadDir(dir) // a directory that cannot be listed has no neighbours
 		for _, e := range entries {
 			if name := filepath.Join(dir, e.Name()); name != filepath.Clean(path) {
 				names = append(names, name)

@@ -13,7 +13,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// rotateSettings say when a file is rotated, and what becomes of it.
+// rotateSettings define when a file is rotated, and what happens to rotated files.
 type rotateSettings struct {
 	Size        int64         `json:"rotate.size" default:"0" validate:"gt=-1" desc:"Most bytes of the file. Before a write that would make it larger it is renamed, and another one begun. 0: no limit."`
 	Interval    time.Duration `json:"rotate.interval" default:"0s" validate:"gt=-1" desc:"How long one file is written to, such as 1h or 24h: to the next multiple of it in UTC. It is renamed with the first write after that. 0: for ever."`
@@ -35,7 +35,7 @@ func (s *rotateSettings) check() error {
 	return nil
 }
 
-// most returns how many bytes are written at once at least, when a batch is large.
+// most returns the minimum size of a write while a batch is large.
 func (s *rotateSettings) most() int {
 	if s.Size > 0 {
 		return int(min(s.Size, writeBytes))
@@ -43,8 +43,8 @@ func (s *rotateSettings) most() int {
 	return writeBytes
 }
 
-// due reports whether a file of this size, last written to at that time, is rotated before more
-// bytes are written to it.
+// due reports whether a file is rotated before more bytes are written to it. size is its size, written the time of the
+// last write.
 func (s *rotateSettings) due(size, more int64, written, now time.Time) bool {
 	if size == 0 {
 		return false
@@ -55,9 +55,8 @@ func (s *rotateSettings) due(size, more int64, written, now time.Time) bool {
 	return s.Size > 0 && size+more > s.Size
 }
 
-// rotate renames the file, and begins another one, if it is time for it. What was written is
-// durable under either name: it is synced before, and the directory before anything else is
-// acknowledged.
+// rotate renames the file and begins a new one, if a rotation is due. Written data is durable under either name: the
+// file is synced before the rename, and the directory before further records are acknowledged.
 func (o *output) rotate(now time.Time) error {
 	if !o.settings.on() || !o.info.Mode().IsRegular() {
 		return nil
@@ -67,7 +66,7 @@ func (o *output) rotate(now time.Time) error {
 	if !o.settings.due(o.size, more, written, now) {
 		return nil
 	}
-	if moved, err := o.isMoved(); err != nil || moved { // another process rotates it, too
+	if moved, err := o.isMoved(); err != nil || moved { // another process rotates it too
 		return errors.Join(err, o.reopen())
 	}
 	if err := o.close(); err != nil {
@@ -86,7 +85,7 @@ func (o *output) rotate(now time.Time) error {
 	return o.tidy()
 }
 
-// tidy compresses and removes rotated files.
+// tidy starts the compression and removal of rotated files.
 func (o *output) tidy() error {
 	if !o.settings.on() || !o.info.Mode().IsRegular() {
 		return nil
@@ -99,7 +98,7 @@ func (o *output) tidy() error {
 	return nil
 }
 
-// rename gives a file the first name of a rotated one that is free.
+// rename gives a file the first unused name of a rotated file.
 func (o *output) rename(path string, now time.Time) error {
 	return inDirectory(path, func(root *os.Root, dir *os.File) error {
 		for n := 0; ; n++ {
@@ -118,7 +117,7 @@ func (o *output) rename(path string, now time.Time) error {
 	})
 }
 
-// isTaken reports whether there is a file of this name, compressed or not.
+// isTaken reports whether a file with this name exists, compressed or not.
 func isTaken(root *os.Root, name string) bool {
 	for _, ext := range []string{"", ".gz", ".zst"} {
 		if _, err := root.Lstat(name + ext); !errors.Is(err, fs.ErrNotExist) {
@@ -128,8 +127,8 @@ func isTaken(root *os.Root, name string) bool {
 	return false
 }
 
-// stamp is the time at which a file is rotated, between its name and the extension. Sorted by
-// name, rotated files are in their order.
+// stamp is the format of the rotation time between the name of a file and its extension. Rotated files sorted by name
+// are in chronological order.
 const stamp = "20060102T150405.000"
 
 func rotatedNameOf(base string, now time.Time, n int) string {
@@ -137,7 +136,7 @@ func rotatedNameOf(base string, now time.Time, n int) string {
 	return strings.TrimSuffix(base, ext) + "-" + now.UTC().Format(stamp) + "." + fmt.Sprintf("%03d", n) + ext
 }
 
-// isRotatedName reports whether name is one that rotatedNameOf gives, compressed or not.
+// isRotatedName reports whether rotatedNameOf can return name, compressed or not.
 func isRotatedName(base, name string) bool {
 	ext := filepath.Ext(base)
 	text, begins := strings.CutPrefix(name, strings.TrimSuffix(base, ext)+"-")

@@ -15,7 +15,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// names returns those of the files in the directory of path, sorted.
+// names returns the sorted names of the files in the directory of path.
 func names(t testing.TB, path string) (all []string) {
 	t.Helper()
 	entries, err := os.ReadDir(filepath.Dir(path))
@@ -28,7 +28,7 @@ func names(t testing.TB, path string) (all []string) {
 	return all
 }
 
-// plain are settings that make a line of a position.
+// plain are settings that write the position of each record as a line.
 var plain = []string{"sdk.record.format", "template", "sdk.record.format.options", `{{ printf "%s" .Position }}`}
 
 func rotating(t testing.TB, path string, settings ...string) sdk.Destination {
@@ -44,7 +44,7 @@ func rotating(t testing.TB, path string, settings ...string) sdk.Destination {
 	return d
 }
 
-// wantAll reads the file and the rotated ones with the source: each line is there once, in order.
+// wantAll reads the file and its rotated files with the source, and checks that each line occurs once, in order.
 func wantAll(t *testing.T, path string, n int) {
 	t.Helper()
 	s := open(t, filepath.Dir(path), nil)
@@ -104,8 +104,8 @@ func TestRotatesBySize(t *testing.T) {
 	}
 }
 
-// unbase moves the rotated files out of the way of the name that they had: a source reads those
-// that are called like rotated ones of another file only behind that one.
+// unbase moves the rotated files away from names that belong to the base file: a source reads files with the name of a
+// rotated file only after their base file.
 func unbase(t *testing.T, path string) {
 	t.Helper()
 	for _, name := range names(t, path) {
@@ -135,7 +135,7 @@ func TestRotatesByTime(t *testing.T) {
 	wantContent(t, filepath.Join(filepath.Dir(path), all[0]), "1\n2\n")
 }
 
-// TestSourceFollowsRotation reads what is written and rotated at the same time.
+// TestSourceFollowsRotation reads while the files are written and rotated.
 func TestSourceFollowsRotation(t *testing.T) {
 	for _, compression := range []string{"none", "zstd"} {
 		t.Run(compression, func(t *testing.T) {
@@ -169,7 +169,8 @@ func TestKeepsSome(t *testing.T) {
 	wantContent(t, filepath.Join(filepath.Dir(path), all[2]), "7\n")
 }
 
-// TestTidiesWhatAKillLeft finds a rotated file that is not compressed, and half a copy.
+// TestTidiesWhatAKillLeft checks that a rotated file is compressed at the next start, and that partial copies are
+// replaced.
 func TestTidiesWhatAKillLeft(t *testing.T) {
 	path := newPath(t)
 	at := func(name string) string { return filepath.Join(filepath.Dir(path), name) }
@@ -184,7 +185,7 @@ func TestTidiesWhatAKillLeft(t *testing.T) {
 	open(t, at("app-20260927T101112.000.000.log.gz"), nil).want("1")
 }
 
-// TestRotatesTheTarget leaves a link where it is.
+// TestRotatesTheTarget checks that a link stays in place while its target is rotated.
 func TestRotatesTheTarget(t *testing.T) {
 	path := newPath(t)
 	link := filepath.Join(t.TempDir(), "link.log")

@@ -16,16 +16,16 @@ import (
 	"github.com/conduit-agent/conduit/spec/sorting"
 )
 
-// rotated is a file that had the path before, to judge by its name.
+// rotated is a file that, judging by its name, had the path earlier.
 type rotated struct {
 	name   string // without the extension of a compression
-	number int    // that the name ends in, 0 when it does not
-	packed string // that extension, empty when the file is not compressed
+	number int    // number at the end of the name; 0 without one
+	packed string // extension of the compression; empty if not compressed
 	info   os.FileInfo
 }
 
-// What a rotated file has behind the name that it had, and what before the extension of
-// that name. A short number there belongs to another file of a group, worker-2.log say.
+// Suffixes of a rotated file after the original name, and before its extension. A short number before the extension
+// belongs to another file of a group, for example worker-2.log.
 const date = `[-._][0-9]{4}[-._]?[0-9]{2}[-._]?[0-9]{2}[-0-9TZ:.+_]*`
 
 var (
@@ -36,15 +36,14 @@ var (
 	packing         = lazy.Regexp(`\.(gz|bz2|xz|zst|lz4|zip)$`)
 )
 
-// rotatedFrom reports whether a file called base may have this name when it is rotated,
-// and the number that the name ends in.
+// rotatedFrom reports whether name is a possible name for a rotated file of base, and returns the number at its end.
 func rotatedFrom(base, name string) (number int, ok bool) {
 	if mark, ok := strings.CutPrefix(name, base); ok {
 		m := behindName().FindStringSubmatch(mark)
 		if m == nil {
 			return 0, false
 		}
-		number, _ = strconv.Atoi(m[2]) // empty when the mark is no number
+		number, _ = strconv.Atoi(m[2]) // empty if the suffix is no number
 		return number, true
 	}
 	ext := filepath.Ext(base)
@@ -53,14 +52,14 @@ func rotatedFrom(base, name string) (number int, ok bool) {
 	return 0, begins && ends && beforeExtension().MatchString(mark)
 }
 
-// compare orders files as they had the path. Those last written to within one tick of
-// the clock are ordered by their numbers, of which the newest file has the lowest.
+// compare orders files by the time at which they had the path. Files last written within the same clock tick are
+// ordered by number; the newest file has the lowest number.
 func (r rotated) compare(o rotated) int {
 	return cmp.Or(r.info.ModTime().Compare(o.info.ModTime()), cmp.Compare(o.number, r.number), cmp.Compare(r.name, o.name))
 }
 
-// successor opens the file to read after the open one: the first of those that had the
-// path since then, else the one that has it now. It returns nil when there is none yet.
+// successor opens the file to read after the open one: the first file that had the path since then, or else the current
+// file at the path. It returns nil if there is none yet.
 func (t *tail) successor() (*content, error) {
 	for {
 		now, err := t.openRegular(t.path)
@@ -88,15 +87,15 @@ func (t *tail) successor() (*content, error) {
 	}
 }
 
-// overtaken reports whether another file had the path after the open one, and has content: that is to be read although the
-// file that has the path now, nil for none, has none yet.
+// overtaken reports whether a file with content had the path after the open one and before current. Such a file is read
+// even if current is nil or still empty.
 func (t *tail) overtaken(current os.FileInfo) (bool, error) {
 	files, err := t.between(current)
 	return len(files) > 0, err
 }
 
-// between returns the files that had the path after the open one and before the current one, which is nil while the path is
-// free, in order.
+// between returns, in order, the files that had the path after the open one and before current. current is nil while
+// the path is free.
 func (t *tail) between(current os.FileInfo) ([]rotated, error) {
 	left, err := t.file.Stat()
 	if err != nil {
@@ -115,14 +114,14 @@ func (t *tail) between(current os.FileInfo) ([]rotated, error) {
 		return own.compare(r) >= 0 || own.name == r.name || current != nil && r.info.ModTime().After(current.ModTime())
 	})
 	sorting.By(files, rotated.compare)
-	if own.name == "" && len(files) > 0 && files[0].packed != "" { // it is the open one, compressed
+	if own.name == "" && len(files) > 0 && files[0].packed != "" { // the compressed copy of the open file
 		files = files[1:]
 	}
 	return files, nil
 }
 
-// first opens the first of the files that can be read. It reports whether one of them
-// was moved meanwhile, so that it must be searched for again.
+// first opens the first readable file. moved reports that a file was moved meanwhile, so that the caller must list the
+// files again.
 func (t *tail) first(files []rotated) (f *content, moved bool) {
 	for _, r := range files {
 		name := r.name + r.packed
@@ -150,7 +149,7 @@ func (t *tail) first(files []rotated) (f *content, moved bool) {
 	return nil, false
 }
 
-// rotatedFiles returns the files around path that had it before, to judge by their names.
+// rotatedFiles returns the files near path that, judging by their names, had it earlier.
 func rotatedFiles(path string) (files []rotated) {
 	bases := []string{filepath.Base(path)}
 	if real, err := filepath.EvalSymlinks(path); err == nil && filepath.Base(real) != bases[0] {

@@ -54,8 +54,8 @@ func TestReplacedByRename(t *testing.T) {
 	}
 }
 
-// A file that takes the place of another one and begins with everything that was read from it, as rsync copies it, is
-// read from there on, whether the agent runs or not. Where the old one was rotated, it is a new file.
+// A file that replaces another one and begins with its complete read content, as after a copy by rsync, is read from
+// there, also after a restart. If the old file was rotated, the new one is read from its beginning.
 func TestReplacedByCopy(t *testing.T) {
 	replace := func(t *testing.T, path, content string) {
 		t.Helper()
@@ -101,8 +101,8 @@ func TestReplacedByCopy(t *testing.T) {
 	})
 }
 
-// A file that is written anew, with a beginning that every content has and with more than was read, is read from its
-// beginning, whether the agent runs or not.
+// A rewritten file that begins like every content, and is longer than the read part, is read from its beginning, also
+// after a restart.
 func TestRewrittenWithTheSameBeginning(t *testing.T) {
 	first, second := longHeader+"\nold,1\nold,2\n", longHeader+"\nnew,1\nnew,2\nnew,3\n"
 	rewrite := func(t *testing.T, path, content string) {
@@ -145,7 +145,7 @@ func truncate(t *testing.T, path string) {
 	}
 }
 
-// age gives a file a modification time some time ago.
+// age sets the modification time of a file to some time ago.
 func age(t *testing.T, path string, ago time.Duration) {
 	t.Helper()
 	if err := os.Chtimes(path, time.Time{}, time.Now().Add(-ago)); err != nil {
@@ -153,7 +153,7 @@ func age(t *testing.T, path string, ago time.Duration) {
 	}
 }
 
-// copyAndCutOff rotates the way that logrotate calls copytruncate.
+// copyAndCutOff rotates a file like logrotate with copytruncate.
 func copyAndCutOff(t *testing.T, path, to string) {
 	t.Helper()
 	content, err := os.ReadFile(path)
@@ -164,7 +164,6 @@ func copyAndCutOff(t *testing.T, path, to string) {
 	truncate(t, path)
 }
 
-// rotatedBehindTheBackCases are the cases of TestRotatedBehindTheBack.
 var rotatedBehindTheBackCases = map[string]struct {
 	happens func(t *testing.T, path string)
 	want    []string
@@ -242,8 +241,8 @@ var rotatedBehindTheBackCases = map[string]struct {
 	}, []string{"a2", "b1", "b2", "c1"}},
 }
 
-// TestRotatedBehindTheBack reads a line, lets something happen to the file while nothing
-// reads, and goes on: with the same source, and with one that resumes.
+// TestRotatedBehindTheBack reads a line, changes the file while nothing reads, and continues: with the same source, and
+// with one that resumes.
 func TestRotatedBehindTheBack(t *testing.T) {
 	t.Parallel()
 	tests := rotatedBehindTheBackCases
@@ -286,8 +285,7 @@ func TestCopiedAndCutOffWithHeaders(t *testing.T) {
 	s.want("a2", header, "b1", "b2", "c1")
 }
 
-// A file that was overwritten is read to its end all the same while the source runs, and so
-// is the one that took its place.
+// A file that was replaced by a rename is still read to its end while the source runs, and so is its replacement.
 func TestOverwrittenWhileRead(t *testing.T) {
 	path := newPath(t)
 	write(t, path, "a1\n")
@@ -301,7 +299,8 @@ func TestOverwrittenWhileRead(t *testing.T) {
 	s.want("a2", "b1", "c1")
 }
 
-// TestSaysThatFirstLinesAreMissing has a file come together with its rotated one, between two scans.
+// TestSaysThatFirstLinesAreMissing checks the warning for a file that appears between two scans together with its
+// rotated file.
 func TestSaysThatFirstLinesAreMissing(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
@@ -319,7 +318,7 @@ func TestSaysThatFirstLinesAreMissing(t *testing.T) {
 	if err := errors.Join(s.Configure(ctx, map[string]string{"path": filepath.Join(dir, "*", "*.log")}), s.Open(ctx, nil)); err != nil {
 		t.Fatal(err)
 	}
-	s.want("a2") // rotated before the source began
+	s.want("a2") // rotated before the source started
 	touch := time.Now()
 	if err := os.Chtimes(filepath.Join(stage, "two/b.log.1"), touch, touch); err != nil {
 		t.Fatal(err)
@@ -355,7 +354,7 @@ func TestSaysThatLinesAreMissing(t *testing.T) {
 			if err := s.Teardown(ctx); err != nil {
 				t.Error(err)
 			}
-			// The source does not know lines that were added after its last look at a file that was cut off.
+			// The source does not know lines that were added to a truncated file after its last look.
 			if known := strings.Contains(tt.says, "compressed"); (left > 0) != known {
 				t.Errorf("the status names %d items that are left out", left)
 			}
@@ -369,13 +368,13 @@ func TestSaysThatLinesAreMissing(t *testing.T) {
 	}
 }
 
-// compress gives a file the name of one that is compressed.
+// compress gives a file the name of a compressed one.
 func compress(t *testing.T, path string) {
 	t.Helper()
 	rename(t, path, path+".xz")
 }
 
-// lossyRotations are what can happen to a file of which "a1" was read, and to "a2" after it.
+// lossyRotations are changes that lose lines. They happen to a file from which "a1" was read, and "a2" not yet.
 var lossyRotations = map[string]struct {
 	happens func(t *testing.T, path string)
 	want    []string
@@ -438,7 +437,7 @@ func TestTruncation(t *testing.T) {
 	s.leavesOut("lines of "+path+" from 3 on", "cut off")
 	write(t, path, "a\n")
 	now := s.want("a")
-	// As long as before, and longer, between two polls.
+	// The new content is as long as the old one, and longer, between two polls.
 	truncate(t, path)
 	write(t, path, "b\n")
 	s.want("b")
@@ -468,7 +467,7 @@ func TestSameContentAgainHasOtherPositions(t *testing.T) {
 	}
 }
 
-// TestResumeElsewhere reads a line, stops, lets something happen to the file, and goes on.
+// TestResumeElsewhere reads a line, stops, changes the file, and continues.
 func TestResumeElsewhere(t *testing.T) {
 	for name, tt := range resumptions {
 		t.Run(name, func(t *testing.T) {
@@ -488,7 +487,7 @@ func TestResumeElsewhere(t *testing.T) {
 // longHeader is longer than the head that identifies a file.
 var longHeader = strings.Repeat("#", 300)
 
-// resumptions are what can happen to a file of which one line was read while the source is stopped.
+// resumptions are changes, while the source is stopped, to a file from which one line was read.
 var resumptions = map[string]struct {
 	before  string
 	happens func(t *testing.T, path string)

@@ -19,7 +19,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
-// pack writes a compressed file, as its extension says.
+// pack writes a file compressed according to its extension.
 func pack(t testing.TB, path, text string) {
 	t.Helper()
 	var b bytes.Buffer
@@ -34,7 +34,7 @@ func pack(t testing.TB, path, text string) {
 	write(t, path, b.String())
 }
 
-// unordered reads as many records as there are lines, which come in any order.
+// unordered reads one record per line and compares them in any order.
 func (s *source) unordered(lines ...string) []record.Record {
 	s.t.Helper()
 	records := s.read(len(lines))
@@ -47,8 +47,8 @@ func (s *source) unordered(lines ...string) []record.Record {
 	return records
 }
 
-// TestSeveralFiles stops behind every record and goes on: each line comes once, those of one file
-// in order.
+// TestSeveralFiles stops and resumes after every record, and checks that each line occurs once, with the lines of each
+// file in order.
 func TestSeveralFiles(t *testing.T) {
 	for name, pattern := range map[string]string{"directory": "", "pattern": "*.log"} {
 		t.Run(name, func(t *testing.T) {
@@ -92,7 +92,7 @@ func TestFilesComeAndGo(t *testing.T) {
 	s.unordered("a1", "o1")
 	write(t, at("b.log"), "b1\n")
 	s.want("b1")
-	rename(t, at("a.log"), at("a.log.1")) // rotated, it belongs to a.log
+	rename(t, at("a.log"), at("a.log.1")) // a rotated file, which belongs to a.log
 	write(t, at("a.log.1"), "a2\n")
 	write(t, at("a.log"), "a3\n")
 	s.want("a2", "a3")
@@ -115,7 +115,7 @@ func TestFilesComeAndGo(t *testing.T) {
 	s.want("b1 again")
 }
 
-// TestPositionsOfOneFileAndOfSeveral has the path of a pipeline change.
+// TestPositionsOfOneFileAndOfSeveral changes the path of a pipeline from one file to several, and back.
 func TestPositionsOfOneFileAndOfSeveral(t *testing.T) {
 	dir := t.TempDir()
 	a, b := filepath.Join(dir, "a.log"), filepath.Join(dir, "b.log")
@@ -199,21 +199,21 @@ func TestCompressed(t *testing.T) {
 			t.Parallel()
 			path := newPath(t) + ext
 			lines := manyLines(10000)
-			pack(t, path, strings.Join(lines, "\n")) // the last one without a newline
+			pack(t, path, strings.Join(lines, "\n")) // without a newline at the end
 			records := open(t, path, nil).want(lines...)
 			for _, i := range []int{0, 1, 4999, 9998} {
 				open(t, path, records[i].Position).want(lines[i+1:]...)
 			}
 			s := open(t, path, records[9999].Position)
 			s.wantNothing()
-			pack(t, path, "more\n") // a member more
+			pack(t, path, "more\n") // another member
 			age(t, path, time.Minute)
 			s.want("more")
 		})
 	}
 }
 
-// TestHalfCompressed reads a file that is not there to its end yet.
+// TestHalfCompressed reads a compressed file that is still incomplete.
 func TestHalfCompressed(t *testing.T) {
 	path := newPath(t) + ".gz"
 	pack(t, path, strings.Join(manyLines(2000), "\n")+"\n")
@@ -245,7 +245,7 @@ func TestHalfCompressed(t *testing.T) {
 	}
 }
 
-// TestCompressedWhileStopped goes on in a file that was rotated and compressed.
+// TestCompressedWhileStopped resumes in a file that was rotated and compressed.
 func TestCompressedWhileStopped(t *testing.T) {
 	for _, name := range []string{"app.log.1.gz", "app-20260927.log.zst"} {
 		t.Run(name, func(t *testing.T) {

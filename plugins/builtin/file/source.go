@@ -18,8 +18,8 @@ import (
 
 const (
 	batchRecords  = 1000
-	spareFields   = 4  // spare capacity in the metadata for what the host adds to each record
-	textPerRecord = 80 // position and key, roughly
+	spareFields   = 4  // spare capacity in the metadata for the host's fields
+	textPerRecord = 80 // position and key, approximately
 	shortestPause = 5 * time.Millisecond
 	longestPause  = 250 * time.Millisecond
 
@@ -33,7 +33,7 @@ type settings struct {
 	GroupWait   time.Duration `json:"multiline.timeout" default:"1s" validate:"gt=0" desc:"How long a record waits for more lines."`
 }
 
-// options returns how content becomes records.
+// options returns the options for converting content to records.
 func (c *settings) options() (*options, error) {
 	o := &options{compression: c.Compression, groupWait: c.GroupWait}
 	if c.GroupBegin == "" {
@@ -46,8 +46,8 @@ func (c *settings) options() (*options, error) {
 	return o, nil
 }
 
-// Source follows the lines of a file, or of several. Every line, or group of lines, becomes a
-// record: the key is the number of its first line, the payload the text without the last newline.
+// Source follows the lines in one or several files. Each line, or group of lines, becomes a record. The key is the
+// number of the first line, and the payload is the text without the last newline.
 type Source struct {
 	sdk.SourceBase
 
@@ -60,21 +60,21 @@ type Source struct {
 	measured time.Time
 }
 
-// reader reads one file, or several.
+// reader reads one or several files.
 type reader interface {
-	// take returns records of what was read, if there are any.
+	// take returns records from the buffered content, if there are any.
 	take() ([]record.Record, error)
-	// advance reads on. It reports whether it got anywhere; if not, there is nothing to read now.
+	// advance reads more content. It reports whether it made progress; if not, there is nothing to read at the moment.
 	advance(ctx context.Context) (bool, error)
-	// behind returns how many bytes were not read.
+	// behind returns the number of unread bytes.
 	behind() int64
 	close() error
 }
 
-// Parameters describes the settings.
+// Parameters returns the descriptions of the settings.
 func (s *Source) Parameters() sdk.Parameters { return sdk.ParametersOf(settings{}) }
 
-// Configure checks and keeps the settings.
+// Configure validates and stores the settings.
 func (s *Source) Configure(ctx context.Context, values map[string]string) (err error) {
 	s.settings = settings{}
 	if err := sdk.Decode(values, &s.settings); err != nil {
@@ -92,8 +92,7 @@ func (s *Source) Configure(ctx context.Context, values map[string]string) (err e
 	return checkPattern(s.settings.Path)
 }
 
-// Open finds the files that pos is in, also those that are not at their path any more. A file
-// that does not exist is waited for by Read.
+// Open finds the files of pos, also when they have been moved. Read waits for a file that does not exist.
 func (s *Source) Open(ctx context.Context, pos record.Position) error {
 	check := func(f *os.File) error { return sdk.CheckOpen(ctx, "path", f) }
 	t := tail{options: s.options, path: s.settings.Path, log: sdk.Logger(ctx), check: check, skips: &s.skips}
@@ -108,13 +107,13 @@ func (s *Source) Open(ctx context.Context, pos record.Position) error {
 	return one.open(pos)
 }
 
-// IgnoresAcks implements sdk.AckIgnorer: the file stays as it is.
+// IgnoresAcks implements sdk.AckIgnorer: reading does not change the file.
 func (s *Source) IgnoresAcks() bool { return true }
 
-// Finish implements sdk.FinishingSource: the end of a file counts as a line, even without a newline.
+// Finish implements sdk.FinishingSource: the end of a file counts as the end of a line.
 func (s *Source) Finish() { s.options.finish.Store(true) }
 
-// Read returns the lines that are there, waiting for the first one.
+// Read waits for the first line and returns all available lines.
 func (s *Source) Read(ctx context.Context) ([]record.Record, error) {
 	for {
 		if err := ctx.Err(); err != nil {
@@ -136,7 +135,7 @@ func (s *Source) Read(ctx context.Context) ([]record.Record, error) {
 	}
 }
 
-// measureInterval is how often the distance to the ends of the files is measured.
+// measureInterval is the time between two measurements of the unread bytes.
 const measureInterval = time.Second
 
 func (s *Source) measure() {
@@ -154,7 +153,7 @@ func (s *Source) measure() {
 				r.Unfinished = "there is no file " + s.settings.Path
 			}
 		case *follower:
-			if len(reader.order) == 0 && s.options.finish.Load() { // before, files may come
+			if len(reader.order) == 0 && s.options.finish.Load() { // otherwise files may still appear
 				r.Nothing = "there is no file of " + s.settings.Path
 			}
 		}
@@ -162,15 +161,14 @@ func (s *Source) measure() {
 	}
 }
 
-// Progress returns how many bytes of the files on disk were not read, and which data was left out.
+// Progress reports the number of unread bytes of the files on disk, and the skipped data.
 func (s *Source) Progress() progress.Report {
 	r := s.latest.Report()
 	r.Skipped = s.skips.List()
 	return r
 }
 
-// wait waits until ctx ends or it is time to poll the files again: soon, and less
-// often while nothing happens.
+// wait waits until ctx ends or the next poll of the files is due. The pause between polls grows while nothing happens.
 func (s *Source) wait(ctx context.Context) {
 	s.pause = min(max(2*s.pause, shortestPause), longestPause)
 	timer := time.NewTimer(sources.TickBefore(s.pause))
@@ -192,8 +190,8 @@ func (s *Source) Teardown(context.Context) error {
 // single reads the file at one path.
 type single struct {
 	tail
-	parked *parked // of several files: why it is not read now; nil: it is
-	// The part of a position between the line and the window, for the first headed bytes of the file.
+	parked *parked // among several files: why the file is not read now; nil: it is read
+	// identity holds the fields of a position between the line and the window, for the first headed bytes of the file.
 	identity []byte
 	headed   int64
 }
@@ -241,8 +239,7 @@ func (s *single) close() error {
 	return nil
 }
 
-// records makes up to most records of the lines that were read. The parts of the records are cut
-// from one array each. Positions begin with the prefix.
+// records converts up to most buffered lines to records. Their parts share one array each. Positions begin with prefix.
 func (s *single) records(most int, prefix []byte) []record.Record {
 	line, ok := s.next()
 	if !ok {
@@ -274,7 +271,7 @@ func (s *single) records(most int, prefix []byte) []record.Record {
 	return records
 }
 
-// appendPosition appends the position behind the line that was returned last.
+// appendPosition appends the position after the last returned line.
 func (s *single) appendPosition(dst []byte) []byte {
 	dst = strconv.AppendInt(dst, s.offset, 10)
 	dst = append(dst, ';')

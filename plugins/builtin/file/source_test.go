@@ -39,7 +39,7 @@ func tryOpen(t testing.TB, path string, pos record.Position, settings ...string)
 	return s, s.Open(t.Context(), pos)
 }
 
-// settingsOf returns the path and further settings, given as names and values in turn.
+// settingsOf returns settings with the path and more, which alternates names and values.
 func settingsOf(path string, more []string) map[string]string {
 	all := map[string]string{"path": path}
 	for i := 0; i < len(more); i += 2 {
@@ -76,7 +76,7 @@ func (s *source) read(n int) []record.Record {
 	return all
 }
 
-// want reads as many records as there are lines and compares.
+// want reads one record per line and compares them.
 func (s *source) want(lines ...string) []record.Record {
 	s.t.Helper()
 	records := s.read(len(lines))
@@ -86,7 +86,7 @@ func (s *source) want(lines ...string) []record.Record {
 	return records
 }
 
-// wantNothing makes sure that there is nothing to read for longer than any pause.
+// wantNothing checks that nothing arrives for longer than the longest pause.
 func (s *source) wantNothing() {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), 60*time.Millisecond)
@@ -147,7 +147,7 @@ func TestLines(t *testing.T) {
 	}
 }
 
-// manyLines returns n lines of many lengths.
+// manyLines returns n lines of different lengths.
 func manyLines(n int) []string {
 	lines := make([]string, n)
 	for i := range lines {
@@ -263,7 +263,7 @@ func TestLongLines(t *testing.T) {
 	open(t, path, last[0].Position).want("g")
 }
 
-// A line without an end takes no more memory than the longest that is read, and is left out when its end comes.
+// A line without an end takes no more memory than the longest valid line, and is omitted when its end arrives.
 func TestEndlessLine(t *testing.T) {
 	for name, c := range map[string]struct{ begin, end string }{
 		"line":  {"", "\nnext\n"},
@@ -288,7 +288,7 @@ func TestEndlessLine(t *testing.T) {
 	}
 }
 
-// Data that is left out at the end of a finished file is reported, too.
+// Data omitted at the end of a finished file is reported too.
 func TestEndlessLineAtTheEnd(t *testing.T) {
 	path := newPath(t)
 	write(t, path, "one\n"+strings.Repeat("f", 17<<20))
@@ -300,7 +300,7 @@ func TestEndlessLineAtTheEnd(t *testing.T) {
 	s.leavesOut("line 2 of "+path, "it has 17825792 bytes from offset 4 on")
 }
 
-// leavesOut checks that the source says that it leaves out something, and why.
+// leavesOut checks that the source reports the omitted data, and the reason.
 func (s *source) leavesOut(of, why string) {
 	s.t.Helper()
 	r := s.Source.(sdk.Reporter).Progress()
@@ -309,7 +309,7 @@ func (s *source) leavesOut(of, why string) {
 	}
 }
 
-// A hole is left out if a program leaves it by writing at its old offset in a truncated file.
+// A hole is omitted if a program caused it by writing at its old offset in a truncated file.
 func TestHoles(t *testing.T) {
 	nul := func(n int) string { return strings.Repeat("\x00", n) }
 	for name, c := range map[string]struct {
@@ -423,8 +423,8 @@ func BenchmarkFileSource(b *testing.B) {
 	b.ReportMetric(float64(n)/b.Elapsed().Seconds(), "records/s")
 }
 
-// A byte order mark is not part of the first line, and a file in UTF-16 is refused: its bytes would be cut within
-// characters.
+// A byte order mark is not part of the first line. A file in UTF-16 is refused, because splitting it at newline bytes
+// would cut characters.
 func TestByteOrderMarks(t *testing.T) {
 	path := newPath(t)
 	write(t, path, "\xef\xbb\xbfid,name\n\xef\xbb\xbf1\n")

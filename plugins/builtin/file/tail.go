@@ -18,43 +18,43 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// tail follows the file under a path. When another file takes the path, it finishes the open
-// one: writers may append to that until they begin with the other. Then it reads the files that
-// had the path in between and the one that has it, each from its beginning. When the file is
-// cut off, it finishes the copy of it and starts over.
+// tail follows the file at a path. When another file takes the path, it first finishes the open one, since writers may
+// append to the open file until they start with the other. Then it reads the files that had the path in between, and
+// the current one, each from its beginning. When the file is truncated, it finishes the copy of the old content and
+// starts over.
 type tail struct {
 	*options
-	check func(*os.File) error // returns why an open file may not be read; nil: every one may
+	check func(*os.File) error // returns an error if an open file may not be read; nil: all may
 	path  string
 	log   *slog.Logger
 
-	lines              // of the open file; lines.file is nil while there is none
-	start    int64     // number of the first line of the group returned last
-	line     int64     // number of the last line returned
-	grew     time.Time // when something was read last
-	gone     time.Time // since when nothing has the path; zero: something has
-	inode    uint64    // of the open file
-	written  time.Time // when the open file was last written to, as far as was noticed
-	size     int64     // of the open file on disk, as far as was noticed
-	switches int64     // how many files or contents were left behind
-	head     []byte    // beginning of the open file, up to headBytes, as far as it was read
-	last     []byte    // last bytes that were read of the open file, up to headBytes
+	lines              // of the open file; lines.file is nil without one
+	start    int64     // number of the first line of the last returned group
+	line     int64     // number of the last returned line
+	grew     time.Time // time of the last successful read
+	gone     time.Time // since when the path is free; zero: it is not
+	inode    uint64    // inode of the open file
+	written  time.Time // last observed modification time of the open file
+	size     int64     // last observed size of the open file on disk
+	switches int64     // number of earlier files or contents
+	head     []byte    // beginning of the open file up to headBytes, as far as read
+	last     []byte    // last bytes read from the open file, up to headBytes
 	ended    bool      // nothing will be added to the open file
-	atEnd    bool      // all that the open file had was read when it was tried last
+	atEnd    bool      // the last attempt to read the open file reached its end
 	skips    *progress.Skips
 }
 
-// options say how the content of files becomes records.
+// options define how the content of files becomes records.
 type options struct {
 	groupBegin  *regexp.Regexp // see lines.begins
-	groupWait   time.Duration  // how long lines of a group may keep others waiting
+	groupWait   time.Duration  // how long lines of a group may delay others
 	compression string
-	leaveAfter  time.Duration // how long a path may be free until its last file is left; 0: for ever
+	leaveAfter  time.Duration // how long a path may be free before its last file is finished; 0: forever
 	finish      atomic.Bool   // the ends of the files count as complete lines
 }
 
-// next returns the next line that is complete. Behind the last newline there is one
-// only when nothing can be added to it any more.
+// next returns the next complete line. The bytes after the last newline are a line only if nothing can be added to
+// them.
 func (t *tail) next() ([]byte, bool) {
 	for {
 		line, ok := t.nextOrOmitted()
@@ -99,8 +99,8 @@ func (t *tail) nextOrOmitted() ([]byte, bool) {
 	return line, true
 }
 
-// advance reads on, in the next file if need be. It reports whether it got anywhere;
-// if not, there is nothing to read now.
+// advance reads more content, from the next file if necessary. It reports whether it made progress; if not, there is
+// nothing to read at the moment.
 func (t *tail) advance(ctx context.Context) (bool, error) {
 	if t.ended {
 		return t.leave()
@@ -128,7 +128,7 @@ func (t *tail) advance(ctx context.Context) (bool, error) {
 	return false, nil
 }
 
-// open opens the file under the path, if there is one.
+// open opens the file at the path, if there is one.
 func (t *tail) open() (bool, error) {
 	f, err := t.openRegular(t.path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -140,7 +140,7 @@ func (t *tail) open() (bool, error) {
 	return true, t.use(f, place{switches: t.switches})
 }
 
-// use goes on with the file f behind p.
+// use continues after p in the file f.
 func (t *tail) use(f *content, p place) error {
 	info, err := f.Stat()
 	if err != nil {
@@ -155,7 +155,7 @@ func (t *tail) use(f *content, p place) error {
 	return t.readHead()
 }
 
-// leave goes on with the file that comes after the open one, if there is one.
+// leave continues with the file after the open one, if there is one.
 func (t *tail) leave() (bool, error) {
 	f, err := t.successor()
 	if err != nil {
@@ -178,8 +178,8 @@ func (t *tail) leave() (bool, error) {
 	return true, t.use(f, place{switches: t.switches})
 }
 
-// observe finds out whether the open file was cut off and whether the path has gone to
-// another file that is being written already, or that had the path and was.
+// observe checks whether the open file was truncated, and reports whether another file with content has, or had, the
+// path after it.
 func (t *tail) observe() (replaced bool, err error) {
 	under, err := os.Stat(t.path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -217,7 +217,7 @@ func (t *tail) left() bool {
 	return t.leaveAfter > 0 && time.Since(t.gone) >= t.leaveAfter && time.Since(t.grew) >= t.leaveAfter
 }
 
-// cutOff reports whether what was read is no longer in the open file.
+// cutOff reports whether the read content is no longer in the open file.
 func (t *tail) cutOff(info os.FileInfo) bool {
 	if t.file.packed != nil {
 		return t.file.packed.cutOff(info)
@@ -233,7 +233,7 @@ func (t *tail) cutOff(info os.FileInfo) bool {
 	return differs(t.head, 0) || differs(t.last, t.end()-int64(len(t.last)))
 }
 
-// keepLast keeps the bytes that were read last. A hole, or a line that is too long, is not kept.
+// keepLast keeps the last bytes read. It does not keep a hole, or a line that is too long.
 func (t *tail) keepLast() {
 	t.last = append(t.last[:0], t.buf[max(0, len(t.buf)-headBytes):]...)
 }
@@ -255,7 +255,7 @@ func (t *tail) replacedByCopy(f *content) bool {
 
 var errCutOff = errors.New("the file was cut off before they were read, and there is no copy of it")
 
-// unread reports whether the open file is known to have had more than was read.
+// unread reports whether the open file is known to have unread content.
 func (t *tail) unread() bool {
 	if t.file.packed != nil {
 		return !t.atEnd
@@ -263,8 +263,7 @@ func (t *tail) unread() bool {
 	return t.size > t.offset+t.skip
 }
 
-// restart starts over with the open file, after what a copy of its old content has more
-// than was read.
+// restart starts over with the open file, after the unread rest of a copy with the old content.
 func (t *tail) restart() error {
 	f, p := t.file, t.place()
 	p.inode = 0
@@ -283,14 +282,14 @@ func (t *tail) restart() error {
 	return t.use(f, p)
 }
 
-// readHead gets to know the beginning of the open file as far as it was read.
+// readHead reads the beginning of the open file, as far as the content was read.
 func (t *tail) readHead() error {
 	known := min(headBytes, t.end())
 	if int64(len(t.head)) == known {
 		return nil
 	}
 	t.head = make([]byte, known)
-	if t.file.packed != nil && t.offset+t.skip == 0 { // going back is dear there
+	if t.file.packed != nil && t.offset+t.skip == 0 { // there, reading backwards is expensive
 		copy(t.head, t.buf)
 		return nil
 	}
@@ -306,13 +305,13 @@ func (t *tail) readHead() error {
 	return nil
 }
 
-// place returns where reading stands.
+// place returns the place after the last returned line.
 func (t *tail) place() place {
 	return place{offset: t.offset, line: t.line, inode: t.inode, head: headHash(t.head, t.offset), switches: t.switches,
 		before: t.before}
 }
 
-// behind returns how many bytes of the open file were not read, as they are on the disk.
+// behind returns the number of unread bytes of the open file on disk.
 func (t *tail) behind() int64 {
 	if t.file == nil {
 		return 0
@@ -330,9 +329,9 @@ func (t *tail) behind() int64 {
 	return max(0, info.Size()-t.offset-t.skip)
 }
 
-// openRegular opens a file for reading, if it is one, and one that may be read.
+// openRegular opens a file for reading. It must be a regular file, and allowed.
 func (t *tail) openRegular(path string) (*content, error) {
-	// Opening a pipe would wait for its writer.
+	// O_NONBLOCK: opening a pipe would wait for its writer.
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, fmt.Errorf("cannot open the file to read: %w", err)

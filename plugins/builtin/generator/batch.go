@@ -9,28 +9,27 @@ import (
 )
 
 const (
-	batchRecords = 512     // most records of one Read
-	batchBytes   = 1 << 20 // no further record is added behind this many
-	spareFields  = 5       // spare capacity in the metadata for what the host adds to each record
+	batchRecords = 512     // maximum number of records per Read
+	batchBytes   = 1 << 20 // no further record is added beyond this size
+	spareFields  = 5       // spare capacity in the metadata for the host's fields
 )
 
-// batch makes the records of one Read. Their texts and metadata are cut from one
-// array each.
+// batch builds the records for one Read. Their texts share one array, and so do their metadata.
 type batch struct {
 	records []record.Record
-	bytes   int // of the content, without what metadata takes
+	bytes   int // size of the content, without metadata
 
 	random    *rand.Rand
 	fields    []record.Field
 	text      []byte // positions, keys and raw payloads
-	perRecord int    // bytes of text that a record took in the batch before
+	perRecord int    // bytes of text per record in the previous batch
 
-	now       any // a time.Time, made an interface value once
+	now       any // a time.Time, converted to an interface value once
 	createdAt string
 	nowJSON   []byte
 }
 
-// start begins a batch of up to n records and about as many bytes.
+// start begins a batch of up to n records and approximately as many bytes.
 func (b *batch) start(n, bytes int, random *rand.Rand) {
 	b.perRecord = max(b.perRecord, 24)
 	now := time.Now().Round(0).UTC()
@@ -39,12 +38,12 @@ func (b *batch) start(n, bytes int, random *rand.Rand) {
 	b.text = make([]byte, 0, min(n*b.perRecord, bytes))
 	b.bytes = 0
 	b.random = random
-	b.now = now.Truncate(time.Microsecond) // schemas say no more
+	b.now = now.Truncate(time.Microsecond) // the resolution of schemas
 	b.createdAt = strconv.FormatInt(now.UnixNano(), 10)
 	b.nowJSON = now.AppendFormat(b.nowJSON[:0], `"`+time.RFC3339Nano+`"`)
 }
 
-// finish returns the records, which b then has nothing to do with.
+// finish returns the records. b keeps no reference to them.
 func (b *batch) finish() []record.Record {
 	records := b.records
 	b.perRecord = len(b.text)/max(len(records), 1) + 8
@@ -52,7 +51,7 @@ func (b *batch) finish() []record.Record {
 	return records
 }
 
-// add makes the record with the given number.
+// add creates the record with the given number.
 func (b *batch) add(number int64, c *collection) {
 	before := len(b.text)
 	r := record.Record{
@@ -86,12 +85,12 @@ func (b *batch) key() record.Data {
 	return record.Raw(b.since(start))
 }
 
-// since returns the text from start on, in such a way that an append to it copies it.
+// since returns the text from start. An append to it copies it.
 func (b *batch) since(start int) []byte {
 	return b.text[start:len(b.text):len(b.text)]
 }
 
-// metadata returns the sorted metadata with spare capacity for what the host adds.
+// metadata returns the sorted metadata, with spare capacity for the host's fields.
 func (b *batch) metadata(collection string) record.Metadata {
 	start := len(b.fields)
 	end := start + 1 + spareFields

@@ -8,16 +8,15 @@ import (
 	"weak"
 )
 
-// contents are those of files that generators have. Many generators repeat the same file,
-// which is then in memory once.
+// contents holds the files of all generators. A file that several generators repeat is in memory once.
 var contents struct {
 	mu   sync.Mutex
 	seed maphash.Seed
 	all  map[uint64]weak.Pointer[[]byte] // guarded by mu: by hash
 }
 
-// shared returns the content that a generator has already, if it is the same, with contents.mu
-// held. It is not to be changed.
+// shared returns the equal content of another generator, or else content itself. The caller holds contents.mu, and must
+// not change the result.
 func shared(content []byte) *[]byte {
 	c := &contents
 	if c.all == nil {

@@ -1,5 +1,4 @@
-// Package generator is a source that makes up records: for trying out pipelines,
-// for load tests and for demonstrations.
+// Package generator provides a source that generates records, for trials, load tests and demonstrations of pipelines.
 package generator
 
 import (
@@ -16,7 +15,7 @@ import (
 
 const version = "v1.0.0"
 
-// Connector describes the generator.
+// Connector returns the connector with its source.
 func Connector() sdk.Connector {
 	return sdk.Connector{
 		Name:        "generator",
@@ -28,25 +27,25 @@ func Connector() sdk.Connector {
 	}
 }
 
-// Source makes up records. Positions are the numbers of the records in decimal, from
-// "1"; a source that is opened at a position goes on with the next number.
+// Source generates records. Positions are the numbers of the records in decimal, from "1". A source opened at a
+// position continues with the next number.
 type Source struct {
 	sdk.SourceBase
 
-	recordCount int64 // 0 means no end
+	recordCount int64 // 0: unlimited
 	collections []collection
 	limiter     rateLimiter
-	largest     int // bytes of the largest file
+	largest     int // size of the largest file, in bytes
 
 	made   int64 // number of the last record
 	batch  batch
 	random *rand.Rand
 }
 
-// Parameters describes the settings.
+// Parameters returns the descriptions of the settings.
 func (s *Source) Parameters() sdk.Parameters { return sdk.ParametersOf(settings{}) }
 
-// Configure checks and keeps the settings.
+// Configure validates and stores the settings.
 func (s *Source) Configure(ctx context.Context, values map[string]string) error {
 	var c settings
 	if err := errors.Join(checkTypes(values), sdk.Decode(values, &c)); err != nil {
@@ -64,7 +63,7 @@ func (s *Source) Configure(ctx context.Context, values map[string]string) error 
 	return nil
 }
 
-// Open reads the files whose content is generated and goes on counting behind pos.
+// Open loads the files to generate from, and continues counting after pos.
 func (s *Source) Open(ctx context.Context, pos record.Position) error {
 	if len(pos) > 0 {
 		n, err := strconv.ParseInt(string(pos), 10, 64)
@@ -86,8 +85,7 @@ func (s *Source) Open(ctx context.Context, pos record.Position) error {
 	return nil
 }
 
-// Read returns the records that are due. Behind the last record that was asked for it
-// waits until ctx ends.
+// Read returns the due records. After the last record of recordCount it waits until ctx ends.
 func (s *Source) Read(ctx context.Context) ([]record.Record, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -115,10 +113,10 @@ func (s *Source) Read(ctx context.Context) ([]record.Record, error) {
 	return records, nil
 }
 
-// IgnoresAcks implements sdk.AckIgnorer: nothing is kept of what was made.
+// IgnoresAcks implements sdk.AckIgnorer: the source keeps no generated records.
 func (s *Source) IgnoresAcks() bool { return true }
 
-// make returns n records, or fewer when they are large. No further one is added behind most bytes.
+// make returns n records, or fewer if they are large: after most bytes it adds no further record.
 func (s *Source) make(n, most int) []record.Record {
 	b := &s.batch
 	b.start(n, most, s.random)
@@ -136,22 +134,22 @@ func (s *Source) make(n, most int) []record.Record {
 	return b.finish()
 }
 
-// A collection is one kind of records.
+// collection is one kind of record.
 type collection struct {
-	name       string // empty for records that belong to none
+	name       string // empty for records without a collection
 	operations []record.Operation
 	payload    payload
 }
 
-// payload makes the content of records.
+// payload generates the content of records.
 type payload interface {
-	// load reads what is needed from outside the process.
+	// load loads data from outside the process.
 	load(ctx context.Context) error
-	// data returns new content, which belongs to the caller.
+	// data returns new content. The caller owns it.
 	data(b *batch) record.Data
 }
 
-// structuredPayload makes objects.
+// structuredPayload generates objects.
 type structuredPayload []field
 
 func (p structuredPayload) load(context.Context) error { return nil }
@@ -164,7 +162,7 @@ func (p structuredPayload) data(b *batch) record.Data {
 	return record.Structured(m)
 }
 
-// rawPayload makes the JSON text of the same objects.
+// rawPayload generates the JSON text of the same objects.
 type rawPayload []field
 
 func (p rawPayload) load(context.Context) error { return nil }
@@ -186,9 +184,9 @@ func (p rawPayload) data(b *batch) record.Data {
 
 // filePayload repeats the content of a file.
 type filePayload struct {
-	setting string // that names it
+	setting string // setting with the path
 	path    string
-	content *[]byte // may be that of other generators, too
+	content *[]byte // may be shared with other generators
 }
 
 func (p *filePayload) size() int { return len(*p.content) }

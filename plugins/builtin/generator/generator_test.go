@@ -210,7 +210,7 @@ func TestFile(t *testing.T) {
 		if string(raw) != content || string(r.Position) != strconv.Itoa(i+1) {
 			t.Fatalf("got %d bytes at position %q", len(raw), r.Position)
 		}
-		raw[0] = '!' // the next record has its own
+		raw[0] = '!' // the next record has its own payload
 	}
 }
 

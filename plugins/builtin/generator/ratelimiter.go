@@ -8,31 +8,28 @@ import (
 )
 
 const (
-	// A reader that was late catches up for this much time, so that pauses of the
-	// machine do not lower the rate; what is older is forgotten, so that a long
-	// pause is not followed by a burst.
+	// A late reader catches up for this duration, so that short pauses of the machine do not lower the rate. Older
+	// records are dropped, so that no burst follows a long pause.
 	catchUp = 100 * time.Millisecond
-	// Above a thousand records per second, several are made each time rather than
-	// waking up for every single one.
+	// Above 1000 records per second, several records are generated per wakeup.
 	shortestPause = time.Millisecond
-	// A wait is broken up, because the next record may be due further away than a
-	// duration can say.
+	// Long waits are split, because the next record may be due later than a Duration can express.
 	longestPause = time.Hour
 )
 
-// rateLimiter says when records are due: one every Interval, and while Sleep is not zero
-// only in the first Generate of every Generate+Sleep.
+// rateLimiter determines when records are due: one every Interval. If Sleep is not zero, records are due only in the
+// first Generate of every Generate+Sleep.
 type rateLimiter struct {
-	Interval float64 // nanoseconds between records, 0 for no limit
+	Interval float64 // nanoseconds between records; 0: no limit
 	Generate time.Duration
 	Sleep    time.Duration
 	Start    time.Time
 
-	next  float64     // when the next record is due, in nanoseconds after Start
-	timer *time.Timer // of the last wait
+	next  float64     // due time of the next record, in nanoseconds after Start
+	timer *time.Timer // timer of the last wait
 }
 
-// wait waits until a record is due and returns how many are, at most limit.
+// wait waits until a record is due and returns the number of due records, at most limit.
 func (l *rateLimiter) wait(ctx context.Context, limit int) (int, error) {
 	for {
 		now := time.Since(l.Start)
@@ -50,10 +47,10 @@ func (l *rateLimiter) wait(ctx context.Context, limit int) (int, error) {
 	}
 }
 
-// took counts n records as made.
+// took counts n records as generated.
 func (l *rateLimiter) took(n int) { l.next += float64(n) * l.Interval }
 
-// asleep returns how much is left of the sleep between two bursts.
+// asleep returns the rest of the pause between two bursts; 0 during a burst.
 func (l *rateLimiter) asleep(now time.Duration) time.Duration {
 	if l.Sleep <= 0 {
 		return 0

@@ -10,7 +10,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// countFor returns how many records come in d, and calls each for every Read.
+// countFor returns the number of records read within d, and calls each for every Read.
 func countFor(t *testing.T, s sdk.Source, d time.Duration, each func(at time.Duration, n int)) int {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), d)
@@ -75,7 +75,7 @@ func TestSlowSourcesWakeUpTogether(t *testing.T) {
 		for i := range 100 {
 			time.Sleep(time.Millisecond)
 			s := open(t, "", with(nil, "rate", "1"))
-			if countFor(t, s, 500*time.Microsecond, nil) != 1 { // the first comes at once
+			if countFor(t, s, 500*time.Microsecond, nil) != 1 { // the first record is due at once
 				t.Fatalf("source %d has no first record", i)
 			}
 			if _, err := s.Read(t.Context()); err != nil {

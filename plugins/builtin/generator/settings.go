@@ -15,7 +15,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// settings are the settings as they are written.
+// settings are the decoded settings.
 type settings struct {
 	Rate        *float64       `json:"rate" desc:"Most records per second, over all collections. 0 or nothing means no limit."`
 	RecordCount int64          `json:"recordCount" default:"0" validate:"gt=-1" desc:"How many records to make, counted over restarts. 0 means no end."`
@@ -28,7 +28,7 @@ type settings struct {
 	Collections map[string]collectionSettings `json:"collections"`
 }
 
-// collectionSettings are the settings of one collection.
+// collectionSettings are the settings of a collection.
 type collectionSettings struct {
 	Operations []string `json:"operations" default:"create" validate:"required" desc:"Comma-separated operations (create, update, delete, snapshot); each record has a random one of them."`
 	Format     struct {
@@ -49,8 +49,7 @@ func (s *settings) interval() float64 {
 	return 0
 }
 
-// check returns the collections in the order of their names, the nameless one first,
-// or everything that is wrong with the settings.
+// check returns the collections sorted by name, with the unnamed one first, or all errors in the settings.
 func (s *settings) check() ([]collection, error) {
 	errs := s.checkTimes()
 	var collections []collection
@@ -71,7 +70,7 @@ func (s *settings) check() ([]collection, error) {
 	return collections, errors.Join(errs...)
 }
 
-// checkPaths returns why the files whose content is to be generated may not be named.
+// checkPaths returns an error for each file to generate from that may not be used.
 func (s *settings) checkPaths(ctx context.Context) error {
 	var errs []error
 	check := func(prefix string, k collectionSettings) {
@@ -86,7 +85,7 @@ func (s *settings) checkPaths(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// checkTypes reports fields without a type, which do not make it into the settings.
+// checkTypes reports fields without a type. Decode drops them.
 func checkTypes(values map[string]string) error {
 	var errs []error
 	for _, name := range slices.Sorted(maps.Keys(values)) {
@@ -117,7 +116,7 @@ func (s *settings) checkTimes() (errs []error) {
 	return errs
 }
 
-// collection checks one collection, whose settings begin with prefix.
+// collection validates a collection. prefix is the common prefix of the collection's settings.
 func (s collectionSettings) collection(name, prefix string) (collection, error) {
 	c := collection{name: name}
 	var errs []error
@@ -150,7 +149,7 @@ func (s collectionSettings) payload(prefix string) (payload, error) {
 	return nil, fmt.Errorf(`"%sformat.type": unknown format %q: want raw, structured or file`, prefix, s.Format.Type)
 }
 
-// fields returns the fields in the order of their names.
+// fields returns the fields sorted by name.
 func (s collectionSettings) fields(prefix string) ([]field, error) {
 	var fields []field
 	var errs []error
@@ -169,11 +168,11 @@ func (s collectionSettings) fields(prefix string) ([]field, error) {
 	return fields, errors.Join(errs...)
 }
 
-// maxFile bounds the file whose content is generated, as of files that references name.
+// maxFile is the maximum size of a file to generate from, in bytes. It is the same as for files in references.
 const maxFile = 1 << 20
 
 func (p *filePayload) load(ctx context.Context) error {
-	contents.mu.Lock() // so that one large file at a time is read
+	contents.mu.Lock() // reads one large file at a time
 	defer contents.mu.Unlock()
 	content, err := sdk.ReadSettingFile(ctx, p.setting, p.path, maxFile)
 	if err != nil {

@@ -23,7 +23,7 @@ const (
 	kindDuration
 )
 
-// kinds are the names of the types in settings.
+// kinds maps the names of types in settings.
 var kinds = map[string]kind{
 	"int":      kindInt,
 	"string":   kindString,
@@ -32,9 +32,8 @@ var kinds = map[string]kind{
 	"duration": kindDuration,
 }
 
-// value returns a random value: a number from 0 up, a word, the current time, true or
-// false, or less than a thousand
-// seconds in nanoseconds.
+// value returns a random value: a non-negative number, a word, the current time, a boolean, or a duration of less than
+// 1000 seconds in nanoseconds.
 func (b *batch) value(k kind) any {
 	switch k {
 	case kindString:
@@ -53,7 +52,7 @@ func (b *batch) value(k kind) any {
 	}
 }
 
-// appendJSON appends the JSON text of such a value.
+// appendJSON appends the JSON text of a random value.
 func (b *batch) appendJSON(dst []byte, k kind) []byte {
 	switch k {
 	case kindString:
@@ -75,11 +74,11 @@ const (
 	consonants = "bdfghjklmnprstvz"
 	vowels     = "aeio"
 	endings    = "lnrs"
-	wordBytes  = 9 // of the longest word
+	wordBytes  = 9 // length of the longest word
 )
 
-// appendWord appends a word of two to four syllables, such as "talen" or "kosiverad".
-// The words are as many as there are ways to choose its bits: some 80 million.
+// appendWord appends a word of two to four syllables, such as "talen" or "kosiverad". bits selects one of approximately
+// 80 million words.
 func appendWord(dst []byte, bits uint64) []byte {
 	syllables := 2 + bits&1 + bits>>1&1
 	end := bits >> 2 & 7

@@ -14,7 +14,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// authSettings are how requests prove where they come from, on both sides.
+// authSettings are the credentials of requests, on both sides.
 type authSettings struct {
 	Token      string `json:"auth.token" desc:"Token in the header Authorization, as Bearer TOKEN. By reference, such as ${file:/etc/conduit/token}."`
 	Username   string `json:"auth.username" desc:"User of basic authentication."`
@@ -23,12 +23,12 @@ type authSettings struct {
 	HMACHeader string `json:"auth.hmac.header" default:"X-Hub-Signature-256" desc:"Header with the HMAC: sha256= and hexadecimal digits. A server accepts digits alone, too."`
 }
 
-// none reports whether nothing is asked for.
+// none reports whether the settings have no credentials.
 func (s *authSettings) none() bool {
 	return s.Token == "" && s.Username == "" && s.Password == "" && s.HMACSecret == ""
 }
 
-// secrets are the texts that no error may hold.
+// secrets returns the texts that must not appear in an error.
 func (s *authSettings) secrets() []string { return []string{s.Token, s.Password, s.HMACSecret} }
 
 // checkHeaders returns an error for a value that cannot be sent in a header.
@@ -40,7 +40,7 @@ func (s *authSettings) checkHeaders(headers map[string]string) error {
 	return errors.Join(errs...)
 }
 
-// sign adds what the settings say to a request with this body.
+// sign adds the credentials of the settings to a request with this body.
 func (s *authSettings) sign(r *http.Request, body []byte) {
 	switch {
 	case s.Token != "":
@@ -53,8 +53,8 @@ func (s *authSettings) sign(r *http.Request, body []byte) {
 	}
 }
 
-// admits reports whether the headers of a request are good; its body is checked by signed.
-// Texts are compared as digests, in a time that says nothing about them.
+// admits reports whether the headers of a request have valid credentials; signed checks the body. It compares digests
+// in constant time.
 func (s *authSettings) admits(r *http.Request) bool {
 	if s.Token != "" {
 		scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
@@ -72,7 +72,7 @@ func same(a, b string) bool {
 	return subtle.ConstantTimeCompare(x[:], y[:]) == 1
 }
 
-// signed reports whether the body has the signature that the settings ask for.
+// signed reports whether the body has a valid signature. Without an HMAC secret every body is valid.
 func (s *authSettings) signed(r *http.Request, body []byte) bool {
 	if s.HMACSecret == "" {
 		return true

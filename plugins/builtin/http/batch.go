@@ -14,19 +14,19 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// keptBytes is the largest buffer that is kept for the next body: many destinations may have one.
+// keptBytes is the size of the largest buffer kept for the next body. There may be many destinations, each with a
+// buffer.
 const keptBytes = 64 << 10
 
-// batch is records in their text form that go out in one request.
+// batch holds the encoded records of a request.
 type batch struct {
 	text []byte
-	ends []int // of each record in text
-	keys []key // of each record
+	ends []int // end of each record in text
+	keys []key // key of each record
 }
 
-// encode returns the first of the records that fit into one request. The error says what is
-// wrong with the one behind them.
-// last is the key of the record before them.
+// encode encodes the first records, as many as fit into one request. The error describes the first record that cannot
+// be sent. last is the key of the preceding record.
 func (d *Destination) encode(ctx context.Context, records []record.Record, last key) (b batch, err error) {
 	format, s := sdk.RecordFormat(ctx), &d.settings
 	b.text = d.buf[:0]
@@ -61,7 +61,7 @@ func (d *Destination) encode(ctx context.Context, records []record.Record, last 
 	return b, err
 }
 
-// halves returns two batches of what b has.
+// halves splits b into two batches.
 func (b batch) halves() (first, second batch) {
 	n := len(b.ends) / 2
 	at := b.ends[n-1]
@@ -73,7 +73,7 @@ func (b batch) halves() (first, second batch) {
 	return first, second
 }
 
-// body returns the body in one of the formats, apart from text.
+// body returns the body in a format. It does not share memory with b.text.
 func (b batch) body(format string) []byte {
 	if format == "single" {
 		return bytes.Clone(b.text)
@@ -99,29 +99,29 @@ func (b batch) body(format string) []byte {
 	return body
 }
 
-// key returns the same text for the same records.
+// key returns the idempotency key of the batch. The same records always have the same key.
 func (b batch) key() string {
 	h, buf := sha256.New(), make([]byte, 0, 256)
 	for _, k := range b.keys {
 		buf = k.append(buf[:0])
-		h.Write(binary.AppendUvarint(buf, uint64(len(buf)))) // so that no other records are the same bytes
+		h.Write(binary.AppendUvarint(buf, uint64(len(buf)))) // the length keeps keys of different records apart
 	}
 	return hex.EncodeToString(h.Sum(buf[:0])[:keyBytes])
 }
 
 const keyBytes = 16
 
-// key is what a record comes from. Several records that a processor made of one have its
-// position, and come one after the other: they are counted. A record that was made of a window
-// has the position of the last record in it, which may be in several windows.
+// key identifies the origin of a record. Records that a processor made from one record share its position and follow
+// each other; count tells them apart. A record made from a window has the position of the last record in the window,
+// and that record may be in several windows.
 type key struct {
 	source   string
 	position record.Position
-	window   string // where it begins; empty for none
+	window   string // start of the window; empty if there is none
 	count    int
 }
 
-// next returns the key of the record behind the one of k. It refers to the record.
+// next returns the key of the record after the record of k. It refers to the memory of r.
 func (k key) next(r *record.Record) key {
 	source, window := r.Metadata.Get(record.KeySourceConnectorID), r.Metadata.Get(record.KeyWindowStart)
 	if k.count == 0 || source != k.source || window != k.window || !bytes.Equal(r.Position, k.position) {
@@ -131,7 +131,7 @@ func (k key) next(r *record.Record) key {
 	return k
 }
 
-// clone returns a key that does not refer to the record.
+// clone returns a copy of k that does not refer to the memory of the record.
 func (k key) clone() key {
 	k.position = bytes.Clone(k.position)
 	return k

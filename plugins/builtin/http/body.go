@@ -12,7 +12,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
-// The forms of a body.
+// Formats of a body.
 const (
 	bodyAuto  = "auto"
 	bodyRaw   = "raw"
@@ -20,16 +20,16 @@ const (
 	bodyJSON  = "json"
 )
 
-// payloads are the payloads of a body. They become records one at a time: a body of eight megabytes may have millions.
+// payloads are the payloads of a body. They become records one at a time: a body of 8 MB may have millions.
 type payloads struct {
-	left     int // payloads that remain
+	left     int // number of remaining payloads
 	lines    []byte
 	elements *jsonvalue.Elements
 	raw      []byte
 }
 
-// split checks a body, and returns its payloads. Each may take so many bytes of memory: elements of an array that take more are left
-// out if there is leave, which gets their numbers.
+// split validates a body, and returns its payloads. limit is the maximum memory of a payload, in bytes. If leave is
+// not nil, larger elements of an array are omitted and leave is called with the number of each.
 func split(form, contentType string, body []byte, limit int, leave func(n int, err error)) (*payloads, error) {
 	if form == bodyAuto {
 		form = formOf(contentType)
@@ -62,7 +62,8 @@ func split(form, contentType string, body []byte, limit int, leave func(n int, e
 // errEncoding is wrapped by the error for a body whose text cannot be decoded.
 var errEncoding = errors.New("cannot decode the text of the body")
 
-// decoded returns text as UTF-8: JSON, and lines in an encoding that the content type names. Other bodies are bytes.
+// decoded converts text to UTF-8: JSON, and lines if the content type names an encoding. Other bodies are returned as
+// they are.
 func decoded(form, contentType string, body []byte) ([]byte, error) {
 	name := charset.Of(contentType)
 	if form == bodyRaw || form == bodyLines && name == "" {
@@ -75,7 +76,7 @@ func decoded(form, contentType string, body []byte) ([]byte, error) {
 	return text, nil
 }
 
-// next returns the next n payloads. Objects are structured, other JSON values stay text.
+// next returns the next n payloads. Objects are structured; other JSON values stay text.
 func (p *payloads) next(n int) ([]record.Data, error) {
 	n = min(n, p.left)
 	p.left -= n
@@ -125,7 +126,7 @@ func formOf(contentType string) string {
 	return bodyRaw
 }
 
-// payloadsOf returns the elements of an array, or else the one value.
+// payloadsOf returns the elements of an array; any other value is the only payload.
 func payloadsOf(value any) ([]record.Data, error) {
 	list, ok := value.([]any)
 	if !ok {

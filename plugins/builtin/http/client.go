@@ -22,15 +22,15 @@ type client struct {
 	auth    *authSettings
 	headers map[string]string
 	timeout time.Duration
-	max     int64 // bytes of a response
+	max     int64 // maximum size of a response, in bytes
 	http    *http.Client
 
-	transport *http.Transport // of http; set up before the first request
+	transport *http.Transport // transport of http; set up before the first request
 }
 
-const maxIdle = 2 // connections that wait: requests go out one at a time
+const maxIdle = 2 // idle connections; requests are sent one at a time
 
-// newClient returns a client. follow says whether it follows redirects to the same host.
+// newClient returns a client. follow reports whether it follows redirects to the same host.
 func newClient(a *authSettings, t *settings.TLS, headers map[string]string, timeout time.Duration, maxBytes int64, follow bool) (*client, error) {
 	config, err := t.Client()
 	if err != nil {
@@ -64,7 +64,7 @@ const (
 	mostRedirect = 10
 )
 
-// sameHost refuses redirects to others: the request may hold a token.
+// sameHost refuses redirects to other hosts: the request may carry a token.
 func sameHost(req *http.Request, via []*http.Request) error {
 	if req.URL.Host != via[0].URL.Host || req.URL.Scheme != via[0].URL.Scheme {
 		return errors.New("the server redirects to another one, which may not get the request")
@@ -75,14 +75,14 @@ func sameHost(req *http.Request, via []*http.Request) error {
 	return nil
 }
 
-// response is a response that was read to its end.
+// response is a response with its complete body.
 type response struct {
 	status int
 	header http.Header
 	body   []byte
 }
 
-// do sends one request and reads the response. Its error says that there is none.
+// do sends one request and reads the response. With an error, the response is nil or incomplete.
 func (c *client) do(ctx context.Context, method, target string, body []byte, header http.Header) (*response, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
@@ -109,7 +109,7 @@ func (c *client) do(ctx context.Context, method, target string, body []byte, hea
 	return answer, nil
 }
 
-// failure says why there is no response, without the URL, which may hold a secret.
+// failure describes why there is no usable response. It omits the URL, which may contain a secret.
 func (c *client) failure(req *http.Request, err error) error {
 	var inURL *url.Error
 	if errors.As(err, &inURL) {
@@ -126,7 +126,7 @@ func (c *client) failure(req *http.Request, err error) error {
 
 const mostShown = 300 // bytes of a response in an error
 
-// refusal says that a response is not what was hoped for.
+// refusal returns an error that describes an unsuccessful response.
 func (c *client) refusal(r *response) error {
 	text := fmt.Sprintf("the server answered %d %s", r.status, http.StatusText(r.status))
 	if location := r.header.Get("Location"); r.status/100 == 3 && location != "" {
@@ -142,7 +142,7 @@ func (c *client) refusal(r *response) error {
 	return errors.New(text)
 }
 
-// redact replaces what the settings keep secret: servers repeat it at times.
+// redact replaces the secrets of the settings in text: some servers repeat them.
 func (c *client) redact(text string) string {
 	secrets := c.auth.secrets()
 	for _, value := range c.headers {
@@ -162,7 +162,7 @@ func (c *client) close() { c.http.CloseIdleConnections() }
 
 var errTooLarge = errors.New("too large")
 
-// readAtMost reads to the end, or returns errTooLarge.
+// readAtMost reads to the end, or returns errTooLarge if there are more than limit bytes.
 func readAtMost(r io.Reader, limit int64) ([]byte, error) {
 	body, err := io.ReadAll(io.LimitReader(r, limit+1))
 	if err == nil && int64(len(body)) > limit {

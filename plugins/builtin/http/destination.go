@@ -30,11 +30,11 @@ type destinationSettings struct {
 	settings.TLS
 }
 
-// maxAnswer is how much of a response is read: nothing but errors show it.
+// maxAnswer is the maximum number of bytes read from a response. Only errors show the response.
 const maxAnswer = 1 << 20
 
-// requestBytes is up to which length a request with several records is written to its connection at once. net/http
-// copies the rest through another buffer, of each request.
+// requestBytes is the maximum length of a request with several records that is written to its connection at once.
+// net/http copies the rest through another buffer for each request.
 const requestBytes = 64 << 10
 
 // Destination sends records in requests.
@@ -43,15 +43,15 @@ type Destination struct {
 
 	settings destinationSettings
 	client   *client // nil before Open
-	last     key     // of the last record that was sent or refused
-	buf      []byte  // for the next text
-	other    []byte  // of the last text, which may be sent still
+	last     key     // of the last sent or refused record
+	buf      []byte  // buffer for the next text
+	other    []byte  // buffer of the last text, which may still be in use
 }
 
-// Parameters describes the settings.
+// Parameters returns the descriptions of the settings.
 func (d *Destination) Parameters() sdk.Parameters { return sdk.ParametersOf(destinationSettings{}) }
 
-// Configure checks and keeps the settings.
+// Configure validates and stores the settings.
 func (d *Destination) Configure(_ context.Context, values map[string]string) error {
 	d.settings = destinationSettings{}
 	if err := sdk.Decode(values, &d.settings); err != nil {
@@ -67,7 +67,7 @@ func (d *Destination) Configure(_ context.Context, values map[string]string) err
 	return err
 }
 
-// Open prepares the client. It connects with the first record.
+// Open prepares the client. Write connects.
 func (d *Destination) Open(context.Context) (err error) {
 	s := &d.settings
 	if s.Body == "single" {
@@ -85,7 +85,8 @@ func (d *Destination) Open(context.Context) (err error) {
 	return err
 }
 
-// Write sends the records in order, one request after the other. While the server works on one the next is encoded.
+// Write sends the records in order, one request after the other. It encodes the next request while the server processes
+// the current one.
 func (d *Destination) Write(ctx context.Context, records []record.Record) (n int, err error) {
 	b, failed := d.encode(ctx, records, d.last)
 	for len(b.ends) > 0 {
@@ -104,7 +105,7 @@ func (d *Destination) Write(ctx context.Context, records []record.Record) (n int
 	return n, failed
 }
 
-// encodeMeanwhile encodes in a goroutine of its own, and returns what waits for it, which must be called.
+// encodeMeanwhile encodes in a goroutine, and returns a function that waits for the result. The caller must call it.
 func (d *Destination) encodeMeanwhile(ctx context.Context, records []record.Record, last key) func() (batch, error) {
 	var b batch
 	var err, panicked error
@@ -115,14 +116,13 @@ func (d *Destination) encodeMeanwhile(ctx context.Context, records []record.Reco
 	})
 	return func() (batch, error) {
 		if done.Wait(); panicked != nil {
-			panic(panicked) // where the host expects it
+			panic(panicked) // in the goroutine in which the host recovers
 		}
 		return b, err
 	}
 }
 
-// send sends a batch. When the server refuses it, which of its records it refuses is found out
-// by sending halves.
+// send sends a batch. When the server refuses it, send splits it in halves to find the refused record.
 func (d *Destination) send(ctx context.Context, b batch) (n int, err error) {
 	r, err := d.try(ctx, b)
 	switch {
@@ -143,8 +143,7 @@ func (d *Destination) send(ctx context.Context, b batch) (n int, err error) {
 	return n + rest, err
 }
 
-// blames reports whether a status says that something is wrong with the records, not with the
-// URL, the credentials or the server.
+// blames reports whether a status blames the records, not the URL, the credentials or the server.
 func blames(status int) bool {
 	switch status {
 	case http.StatusUnauthorized, http.StatusPaymentRequired, http.StatusForbidden, http.StatusNotFound, http.StatusMethodNotAllowed,
@@ -154,7 +153,7 @@ func blames(status int) bool {
 	return status/100 == 4
 }
 
-// try sends a request until there is a response that is no failure that passes, or it took too long.
+// try sends a request and retries after temporary failures until RetryFor has passed.
 func (d *Destination) try(ctx context.Context, b batch) (*response, error) {
 	body, header, err := d.request(b)
 	if err != nil {
@@ -166,7 +165,7 @@ func (d *Destination) try(ctx context.Context, b batch) (*response, error) {
 		switch {
 		case ctx.Err() != nil:
 			return nil, ctx.Err()
-		case err == nil && !passes(r.status), r != nil && r.status/100 == 2: // what a good response says does not matter
+		case err == nil && !passes(r.status), r != nil && r.status/100 == 2: // the body of a success does not matter
 			return r, nil
 		case err == nil:
 			err = d.client.refusal(r)

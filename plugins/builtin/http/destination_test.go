@@ -36,7 +36,7 @@ func destination(t *testing.T, settings map[string]string) sdk.Destination {
 	return d
 }
 
-// payloadOnly has records written as their payloads.
+// payloadOnly adds settings that write only the payload of each record.
 func payloadOnly(settings map[string]string) map[string]string {
 	settings["sdk.record.format"] = "template"
 	settings["sdk.record.format.options"] = `{{ printf "%s" .Payload.After }}`
@@ -51,18 +51,18 @@ func records(payloads ...string) (all []record.Record) {
 	return all
 }
 
-// received is a request that a recorder got.
+// received is a request that a recorder has received.
 type received struct {
 	method, body string
 	header       nethttp.Header
 }
 
-// recorder is a server that keeps requests and answers what it is to.
+// recorder is a server that stores requests and answers with answer.
 type recorder struct {
 	*httptest.Server
 	mu     sync.Mutex
 	got    []received                                         // guarded by mu
-	answer func(w nethttp.ResponseWriter, n int, body string) // to the request number n; nil: 200
+	answer func(w nethttp.ResponseWriter, n int, body string) // answers request number n; nil: 200
 }
 
 func newRecorder(t testing.TB, answer func(w nethttp.ResponseWriter, n int, body string)) *recorder {
@@ -93,7 +93,7 @@ func (r *recorder) bodies() (all []string) {
 	return all
 }
 
-// TestBodies sends records in bodies of every kind.
+// TestBodies sends records in bodies of every format.
 func TestBodies(t *testing.T) {
 	for _, c := range []struct {
 		settings map[string]string
@@ -123,7 +123,8 @@ func TestBodies(t *testing.T) {
 	}
 }
 
-// TestRetries sends a request again after failures that pass, with the same key, and not before the server wants it.
+// TestRetries checks that a request is sent again after temporary failures, with the same key, and not earlier than the
+// server requests.
 func TestRetries(t *testing.T) {
 	t.Parallel()
 	var times []time.Time
@@ -158,7 +159,8 @@ func TestRetries(t *testing.T) {
 	}
 }
 
-// TestGivesUp reports a server that does not come back as no record's fault, and stops with its context.
+// TestGivesUp checks that a persistent failure of the server is not reported as the fault of a record, and that retries
+// stop with the context.
 func TestGivesUp(t *testing.T) {
 	t.Parallel()
 	for _, status := range []int{500, 502, 429, 401, 403, 404, 301} {
@@ -185,7 +187,7 @@ func TestGivesUp(t *testing.T) {
 	}
 }
 
-// TestRefusedRecord finds the record of a request that the server refuses, and writes those before it.
+// TestRefusedRecord checks that the refused record of a request is found, and the records before it are written.
 func TestRefusedRecord(t *testing.T) {
 	var stored []string
 	r := newRecorder(t, func(w nethttp.ResponseWriter, _ int, body string) {
@@ -210,8 +212,8 @@ func TestRefusedRecord(t *testing.T) {
 	}
 }
 
-// TestKeys gives the same records the same keys after a restart, whatever was refused before,
-// and others to those that a processor made of one.
+// TestKeys checks that records have the same keys after a restart, regardless of earlier refusals, and that records
+// made from one record have different keys.
 func TestKeys(t *testing.T) {
 	keys := func(refuse string, writes ...int) (all []string) {
 		r := newRecorder(t, func(w nethttp.ResponseWriter, _ int, body string) {
@@ -222,7 +224,7 @@ func TestKeys(t *testing.T) {
 		d := destination(t, payloadOnly(map[string]string{"url": r.URL}))
 		recs := records("a", "b", "b2", "c", "w1", "v1", "w2", "v2")
 		recs[2].Position = recs[1].Position
-		// which overlap
+		// The windows overlap.
 		for i, window := range []string{"2026-01-01T00:00:00Z", "2026-01-01T00:00:00Z", "2026-01-01T00:00:01Z",
 			"2026-01-01T00:00:01Z"} {
 			recs[4+i].Position = recs[i%2].Position
@@ -253,7 +255,7 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// TestSigned signs requests as the settings say.
+// TestSigned checks the credentials and the signature of requests.
 func TestSigned(t *testing.T) {
 	r := newRecorder(t, nil)
 	d := destination(t, payloadOnly(map[string]string{"url": r.URL, "auth.token": "word", "auth.hmac.secret": "key"}))
@@ -268,7 +270,7 @@ func TestSigned(t *testing.T) {
 	}
 }
 
-// TestContract checks the contract of connectors: polling with a cursor, and sending in batches.
+// TestContract checks the contract of connectors for polling with a cursor, and for sending in batches.
 func TestContract(t *testing.T) {
 	t.Parallel()
 	stores := map[string]*recorder{}

@@ -8,7 +8,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// A setting that is sent in a header has one line, before any request is made.
+// A header setting with several lines is refused before any request is sent.
 func TestHeadersHaveOneLine(t *testing.T) {
 	for setting, value := range map[string]string{"auth.token": "secret\nX-Evil: 1", "headers.X-Key": "a\r\nb"} {
 		s, d := http.Connector().NewSource(), http.Connector().NewDestination()

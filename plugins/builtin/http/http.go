@@ -1,12 +1,11 @@
-// Package http is a source that receives requests or polls a URL, and a destination that
-// sends requests.
+// Package http provides a source that receives requests or polls a URL, and a destination that sends requests.
 package http
 
 import "github.com/conduit-agent/conduit/plugins/sdk"
 
 const version = "v1.0.0"
 
-// Connector describes the source and the destination.
+// Connector returns the connector with its source and destination.
 func Connector() sdk.Connector {
 	return sdk.Connector{
 		Name:    "http",
@@ -18,7 +17,7 @@ func Connector() sdk.Connector {
 		NewSource:      func() sdk.Source { return &Source{} },
 		NewDestination: func() sdk.Destination { return &Destination{} },
 
-		// Bodies come without a schema.
+		// Bodies have no schema.
 		SourceDefaults: sdk.NoSchemas(),
 	}
 }

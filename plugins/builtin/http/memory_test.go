@@ -22,7 +22,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// allocated returns how many bytes the process has allocated so far.
+// allocated returns the total number of bytes that the process has allocated.
 func allocated() uint64 {
 	sample := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
 	metrics.Read(sample)
@@ -82,7 +82,7 @@ func TestServerManyRecords(t *testing.T) {
 	}
 }
 
-// A body whose last element cannot be a record is refused before its first one is read.
+// A body with any invalid element is refused as a whole, before its first record is read.
 func TestServerTakesAllOrNothing(t *testing.T) {
 	s := &http.Source{}
 	addr := "127.0.0.1:" + strconv.Itoa(network.FreePort(t))
@@ -120,7 +120,7 @@ func TestServerTakesAllOrNothing(t *testing.T) {
 	}
 }
 
-// When a sender has gone, its unread records are dropped, and the request is not answered twice.
+// After a sender has disconnected, its unread records are dropped, and its request is not answered twice.
 func TestServerGoneHalfRead(t *testing.T) {
 	s, addr := listening(t, map[string]string{"ack.timeout": "100ms"})
 	answers := post(t, addr, strings.Repeat("1\n", 5000), "Content-Type", "application/x-ndjson")
@@ -146,7 +146,7 @@ func TestServerGoneHalfRead(t *testing.T) {
 	}
 }
 
-// A polled server whose response has too many records for the memory of the agent is left out, and it is said what to do.
+// A polled response with too many records for the memory budget is skipped, and the error suggests smaller pages.
 func TestPollManyRecords(t *testing.T) {
 	for name, settings := range map[string]map[string]string{
 		"lines": {"body.format": "lines"}, "json": {"body.format": "json"}, "path": {"records.path": "list"},

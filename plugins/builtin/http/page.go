@@ -14,15 +14,14 @@ import (
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
-// page is a response with what it leads to.
+// page is a parsed response.
 type page struct {
 	payloads []record.Data
-	next     string // page, empty when this is the last one
-	cursor   string // from cursor.path
+	next     string // next page; empty if this is the last one
+	cursor   string // value at cursor.path
 }
 
-// take returns the records of a response, and prepares the next request. What was read before
-// is left out.
+// take returns the unread records of a response, and prepares the next request.
 func (p *poller) take(r *response) ([]record.Record, error) {
 	if r.status == http.StatusNotModified {
 		p.rest()
@@ -55,7 +54,7 @@ func (p *poller) take(r *response) ([]record.Record, error) {
 	return p.label(records, r), nil
 }
 
-// response names the response that is read, among what is left out.
+// response returns the name of the current response for the list of skipped data.
 func (p *poller) response() string {
 	if p.place.Page == "" {
 		return "response of " + p.url.Host
@@ -63,20 +62,20 @@ func (p *poller) response() string {
 	return fmt.Sprintf("page %s of %s", p.place.Page, p.url.Host)
 }
 
-// unusable leaves out a response. The same is asked for again after the time of a poll: it may be another one by then.
+// unusable skips a response. The next poll repeats the same request: the response may be different by then.
 func (p *poller) unusable(err error) {
 	p.leaveOut(p.response(), err)
 	p.rest()
 }
 
-// leaveOut notes that something is left out.
+// leaveOut reports skipped data.
 func (p *poller) leaveOut(what string, err error) {
 	if p.skips.Add(what, err) {
 		p.log.Warn("a part of what the server has is left out", "what", what, "err", err)
 	}
 }
 
-// rest has the next request wait for its time.
+// rest delays the next request until the next poll.
 func (p *poller) rest() {
 	p.due = time.Now().Add(p.settings.Period)
 	all := int64(0)
@@ -101,7 +100,7 @@ func (p *poller) label(records []record.Record, r *response) []record.Record {
 	return records
 }
 
-// parse reads the response as the settings say.
+// parse parses the response according to the settings.
 func (p *poller) parse(r *response) (pg page, err error) {
 	s := p.settings
 	if len(r.body) == 0 {
@@ -129,7 +128,7 @@ func (p *poller) parse(r *response) (pg page, err error) {
 	return pg, err
 }
 
-// recordBytes is the memory of a record without its payload.
+// recordBytes is the approximate memory of a record without its payload, in bytes.
 const recordBytes = 600
 
 func (p *poller) tooMany(n int) error {
@@ -137,7 +136,8 @@ func (p *poller) tooMany(n int) error {
 		"made smaller", n, p.budget>>20)
 }
 
-// payloads returns all payloads of a response, whose records are compared with those of the previous response.
+// payloads returns all payloads of a response at once: the poller compares its records with those of the previous
+// response.
 func (p *poller) payloads(r *response) (all []record.Data, err error) {
 	body, err := split(p.settings.Body, r.header.Get("Content-Type"), r.body, p.budget, func(n int, err error) {
 		p.leaveOut(fmt.Sprintf("element %d of a response of %s", n, p.url.Host), err)
@@ -197,7 +197,7 @@ func (p *poller) parseJSON(pg *page, body []byte) error {
 	return err
 }
 
-// resolve returns the URL of a page, which must be of the same host: requests may hold a token.
+// resolve returns the URL of a page. It must have the same host, since requests may carry a token.
 func (p *poller) resolve(reference string) (string, error) {
 	if reference == "" {
 		return "", nil
@@ -212,10 +212,11 @@ func (p *poller) resolve(reference string) (string, error) {
 	return u.String(), nil
 }
 
-// elsewhereError is that a server, all of whose pages are such, leads to another one.
+// elsewhereError reports that the next page is on another server. It is permanent, since all pages of such a server
+// have this problem.
 type elsewhereError struct{ error }
 
-// nextLink returns the URL with rel=next in the headers Link (RFC 8288).
+// nextLink returns the URL with rel=next in the Link headers (RFC 8288).
 func nextLink(h http.Header) string {
 	for _, value := range h.Values("Link") {
 		for value != "" {
@@ -234,7 +235,7 @@ func nextLink(h http.Header) string {
 	return ""
 }
 
-// at returns what is at a path such as data.items.
+// at returns the value at a path such as data.items.
 func at(value any, path string) (any, bool) {
 	for name := range strings.SplitSeq(path, ".") {
 		object, ok := value.(map[string]any)
@@ -248,7 +249,7 @@ func at(value any, path string) (any, bool) {
 	return value, true
 }
 
-// textAt returns the text or number at a path, empty when there is none.
+// textAt returns the text or number at a path; empty if there is none.
 func textAt(value any, path string) string {
 	v, _ := at(value, path)
 	switch v := v.(type) {

@@ -11,36 +11,36 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// pending are the requests that wait for their records to be acknowledged, in the order in
-// which they came. It bounds their number and the bytes of their bodies.
+// pending holds the requests whose records are not all acknowledged, in order of arrival. It limits their number and
+// the total size of their bodies.
 type pending struct {
 	maxRequests int
 	maxBytes    int64
-	buffer      sdk.Buffer            // of the host
-	number      func([]record.Record) // gives records their positions; called with mu held
+	buffer      sdk.Buffer            // memory budget of the host
+	number      func([]record.Record) // sets the positions of records; called with mu held
 
 	mu       sync.Mutex
-	requests int        // guarded by mu: admitted and not answered
-	bytes    int64      // guarded by mu: of their bodies
-	queue    []*waiting // guarded by mu: not read to their end
-	read     []part     // guarded by mu: read and not acknowledged
-	records  int        // guarded by mu: of queue and read, not acknowledged
-	// guarded by mu: a request was refused, or one waited in vain, since records were acknowledged
+	requests int        // guarded by mu: admitted and unanswered
+	bytes    int64      // guarded by mu: total size of their bodies
+	queue    []*waiting // guarded by mu: requests with unread records
+	read     []part     // guarded by mu: read and unacknowledged
+	records  int        // guarded by mu: unacknowledged records of queue and read
+	// guarded by mu: since the last acknowledgement a request was refused or has timed out
 	stalled bool
 	arrived chan struct{} // holds a token when queue is not empty
-	closed  chan struct{} // closed when nothing is taken any more
-	close   func()        // closes it, once
+	closed  chan struct{} // closed when no more requests are accepted
+	close   func()        // closes closed once
 }
 
-// waiting is a request with its records, which are created as they are read.
+// waiting is a request whose records are created as they are read.
 type waiting struct {
 	payloads *payloads // guarded by pending.mu
 	metadata record.Metadata
-	left     int           // records not acknowledged; guarded by pending.mu
-	done     chan struct{} // closed when all are
+	left     int           // unacknowledged records; guarded by pending.mu
+	done     chan struct{} // closed when all records are acknowledged
 }
 
-// part are n records of a request that were read in one go.
+// part is a number of records of a request that were read together.
 type part struct {
 	*waiting
 	n int
@@ -55,7 +55,7 @@ func newPending(maxRequests int, maxBytes int64, buffer sdk.Buffer, number func(
 	return p
 }
 
-// admit takes up a request whose body has at most so many bytes, unless there are too many.
+// admit accepts a request with a body of at most bytes bytes, unless a limit is reached.
 func (p *pending) admit(bytes int64) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -68,7 +68,7 @@ func (p *pending) admit(bytes int64) bool {
 	return true
 }
 
-// release ends what admit began.
+// release undoes admit after the request is answered.
 func (p *pending) release(bytes int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -77,7 +77,7 @@ func (p *pending) release(bytes int64) {
 	p.buffer.Add(-int(bytes))
 }
 
-// shrink gives back what a body turned out not to need.
+// shrink returns the unused part of an admitted size.
 func (p *pending) shrink(bytes int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -103,7 +103,7 @@ func (p *pending) wake() {
 	}
 }
 
-// stall records that senders cannot proceed before the records that were read are acknowledged. The caller holds mu.
+// stall records that senders are blocked until the read records are acknowledged. The caller holds mu.
 func (p *pending) stall() {
 	p.stalled = true
 	p.wake()
@@ -115,7 +115,7 @@ func (p *pending) isStalled() bool {
 	return p.stalled || p.requests >= p.maxRequests
 }
 
-// next returns the next records of the pending requests, up to a limit.
+// next waits for records of the pending requests and returns at most most.
 func (p *pending) next(ctx context.Context, most int) ([]record.Record, error) {
 	for {
 		if records, err := p.take(most); len(records) > 0 || err != nil {
@@ -141,7 +141,7 @@ func (p *pending) take(most int) (records []record.Record, err error) {
 	for ; len(p.queue) > 0 && len(records) < most && bytes > 0; each = min(2*each, most) {
 		w := p.queue[0]
 		some, err := w.payloads.next(min(most-len(records), each))
-		if err != nil { // all was checked before it was added
+		if err != nil { // all payloads were validated before add
 			return nil, fmt.Errorf("cannot create the records of a body: %w", err)
 		}
 		made := recordsOf(some, w.metadata)
@@ -163,10 +163,10 @@ func (p *pending) take(most int) (records []record.Record, err error) {
 	return records, nil
 }
 
-// takeBytes is the approximate memory of the records of one Read.
+// takeBytes is the approximate memory of the records that a Read returns, in bytes.
 const takeBytes = 4 << 20
 
-// sent notes that n records of w were read.
+// sent records that n records of w were read.
 func (p *pending) sent(w *waiting, n int) {
 	if last := len(p.read) - 1; last >= 0 && p.read[last].waiting == w {
 		p.read[last].n += n
@@ -175,7 +175,7 @@ func (p *pending) sent(w *waiting, n int) {
 	p.read = append(p.read, part{w, n})
 }
 
-// ack acknowledges the next n records that were read.
+// ack acknowledges the next n read records.
 func (p *pending) ack(n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -196,15 +196,15 @@ func (p *pending) ack(n int) {
 	}
 }
 
-// waits returns how many records are not acknowledged.
+// waits returns the number of unacknowledged records.
 func (p *pending) waits() int64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return int64(p.records)
 }
 
-// giveUp takes the records of a request out of the queue whose sender does not wait any more: it will send
-// it again. Those that were read stay, as they cannot be called back.
+// giveUp removes the unread records of a request whose sender has stopped waiting: the sender repeats the request. Read
+// records cannot be withdrawn.
 func (p *pending) giveUp(w *waiting) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

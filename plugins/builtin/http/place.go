@@ -11,22 +11,22 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// place is how far polling has got: what a position says.
+// place is the progress of polling. Its JSON form is a position.
 type place struct {
-	N uint64 `json:"n"` // records so far, so that no two positions are the same
+	N uint64 `json:"n"` // number of records so far; makes positions unique
 
 	Cursor string `json:"cursor,omitempty"` // value of cursor.param in the next request
-	// With cursor.field, the records that have the value Cursor: how many were read, and a hash
-	// of them. They come again where the server takes the value as "from", not "behind".
+	// With cursor.field: number of read records with the value Cursor, and their hash. If the server includes records
+	// that are equal to the cursor, it returns them again.
 	Count int    `json:"count,omitempty"`
 	Chain string `json:"chain,omitempty"`
 
 	Page  string `json:"page,omitempty"`  // URL, token or number of the next page; empty: the first
-	Index int    `json:"index,omitempty"` // records of the page that were read
-	Hash  string `json:"hash,omitempty"`  // of the last one of them
+	Index int    `json:"index,omitempty"` // number of read records of the page
+	Hash  string `json:"hash,omitempty"`  // hash of the last read record of the page
 
-	// Without a cursor and pages, the response: what it is, and what to ask with whether it
-	// has changed, once all of it was read.
+	// Without a cursor and pages: the digest of the response and, after its last record, the headers for a
+	// conditional request.
 	Digest   string `json:"digest,omitempty"`
 	ETag     string `json:"etag,omitempty"`
 	Modified string `json:"modified,omitempty"`
@@ -52,7 +52,7 @@ func (p *place) position() (record.Position, error) {
 	return text, err
 }
 
-// counted returns the place behind a record with this value of cursor.field.
+// counted returns the place after a record with this value of cursor.field.
 func (p place) counted(value, hash string) place {
 	if value != p.Cursor {
 		p.Cursor, p.Count, p.Chain = value, 0, ""
@@ -62,7 +62,7 @@ func (p place) counted(value, hash string) place {
 	return p
 }
 
-const digestBytes = 12 // of a SHA-256: enough to distinguish the states of one resource
+const digestBytes = 12 // of a SHA-256: enough to distinguish the states of a resource
 
 func digest(b []byte) string {
 	sum := sha256.Sum256(b)

@@ -17,25 +17,24 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// poller is a source that polls a URL. Its fields belong to Read, but for latest.
+// poller is a source that polls a URL. Read owns its fields, except latest and skips.
 type poller struct {
 	settings *sourceSettings
 	client   *client
 	url      *url.URL
-	headers  []string // of responses that become metadata, in canonical form
+	headers  []string // response headers that become metadata, in canonical form
 	log      *slog.Logger
-	pages    map[string]string // digests of the pages of the last poll, without a cursor
+	pages    map[string]string // digests of the pages of the previous poll, without a cursor
 
-	budget int // limit of the memory of the records of one response, in bytes
+	budget int // memory limit of the records of a response, in bytes
 	place  place
-	due    time.Time // of the next request
-	// run is the comparison of the records that have the value of the cursor with those that
-	// were read, from the first page of a poll on.
+	due    time.Time // time of the next request
+	// run compares the records at the cursor with those already read, beginning with the first page of a poll.
 	run   run
-	since string // with cursor.field, the parameter of all pages of a poll
+	since string // with cursor.field, the cursor parameter of all pages of a poll
 
 	latest progress.Latest
-	skips  progress.Skips // has a lock of its own
+	skips  progress.Skips // safe for concurrent use
 }
 
 func (p *poller) open(ctx context.Context, pos record.Position) (err error) {
@@ -62,7 +61,7 @@ func (p *poller) open(ctx context.Context, pos record.Position) (err error) {
 	return nil
 }
 
-// begin begins a poll. With cursor.field, all its pages are asked for with the value of now.
+// begin starts a poll. With cursor.field, the requests for all its pages use the current value.
 func (p *poller) begin() { p.run, p.since = run{left: p.place.Count}, p.place.Cursor }
 
 func (p *poller) read(ctx context.Context) ([]record.Record, error) {
@@ -85,7 +84,7 @@ func (p *poller) read(ctx context.Context) ([]record.Record, error) {
 	}
 }
 
-// fetch sends the next request until there is a response that is no failure that passes.
+// fetch sends the next request and retries after temporary failures.
 func (p *poller) fetch(ctx context.Context) (*response, error) {
 	var again backoff.Backoff
 	for {
@@ -120,7 +119,7 @@ func (p *poller) progress() progress.Report {
 	return r
 }
 
-// refused returns why the response cannot be used, nil when it can.
+// refused returns why the response cannot be used; nil if it can.
 func (p *poller) refused(r *response) error {
 	switch {
 	case r.status == http.StatusNotModified, r.status/100 == 2:
@@ -137,7 +136,7 @@ func (p *poller) request() (target string, header http.Header, err error) {
 	s, u := p.settings, *p.url
 	switch page := p.place.Page; {
 	case strings.Contains(page, "://"):
-		return page, nil, nil // it has the cursor
+		return page, nil, nil // it contains the cursor
 	case s.Pages == "page":
 		u.RawQuery = with(u.RawQuery, s.PagesParam, strconv.Itoa(p.number()))
 	case page != "":
@@ -165,7 +164,7 @@ func (p *poller) number() int {
 	return max(1, n)
 }
 
-// with returns the query with one more parameter, in the place of any that has its name.
+// with returns the query with the parameter set. It replaces parameters with the same name.
 func with(query, name, value string) string {
 	values, _ := url.ParseQuery(query)
 	values.Set(name, value)

@@ -29,15 +29,15 @@ type item struct {
 	At string `json:"at"`
 }
 
-// api is a server with a growing list: from says from which id on (behind, with after=true),
-// pages have three items, and next leads to the next page.
+// api is a server with a growing list. The parameter from selects items from a value on, or after it with after=true.
+// Pages have three items, and next leads to the next page.
 type api struct {
 	*httptest.Server
 	mu       sync.Mutex
 	items    []item            // guarded by mu
-	requests []string          // guarded by mu: their queries
+	requests []string          // guarded by mu: queries of the requests
 	fail     []int             // guarded by mu: statuses of the next responses
-	by       func(item) string // value of an item that from is compared with
+	by       func(item) string // value of an item that is compared with from
 	behind   bool
 }
 
@@ -60,7 +60,7 @@ func (a *api) add(n int) {
 	}
 }
 
-// ServeHTTP answers with a page.
+// ServeHTTP answers with one page.
 func (a *api) ServeHTTP(w nethttp.ResponseWriter, r *nethttp.Request) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -99,7 +99,6 @@ func (a *api) ServeHTTP(w nethttp.ResponseWriter, r *nethttp.Request) {
 	_ = json.NewEncoder(w).Encode(page)
 }
 
-// ids returns the ids of records.
 func ids(t *testing.T, records []record.Record) (all []int) {
 	t.Helper()
 	for i := range records {
@@ -119,7 +118,7 @@ func upTo(n int) (all []int) {
 	return all
 }
 
-// quiet checks that no more records come, over several polls.
+// quiet checks that no more records arrive during several polls.
 func quiet(t *testing.T, a *api, s sdk.Source) {
 	t.Helper()
 	a.mu.Lock()
@@ -140,8 +139,8 @@ func quiet(t *testing.T, a *api, s sdk.Source) {
 	}
 }
 
-// TestPollCursor reads what is behind the cursor, in pages, once: by ids, and by times that several
-// records share, whether the server takes the cursor as from or as behind.
+// TestPollCursor checks that the records after the cursor are read once, in pages. It covers ids and shared times as
+// cursor, and servers that include or exclude records equal to the cursor.
 func TestPollCursor(t *testing.T) {
 	t.Parallel()
 	for _, pages := range []map[string]string{{"pagination": "token", "pagination.path": "next"}, {"pagination": "link"},
@@ -149,7 +148,7 @@ func TestPollCursor(t *testing.T) {
 		for _, field := range []string{"id", "at"} {
 			for _, behind := range []bool{false, true} {
 				if field == "at" && behind {
-					continue // such a server hides records with the same time: nothing can find them
+					continue // such a server hides later records with the same time
 				}
 				a := newAPI(t)
 				a.behind = behind
@@ -184,7 +183,7 @@ func TestPollCursor(t *testing.T) {
 	}
 }
 
-// TestPollOrder stops at records that are not in ascending order: those in between would be lost.
+// TestPollOrder checks that reading stops at records that are not in ascending order: records in between would be lost.
 func TestPollOrder(t *testing.T) {
 	r := httptest.NewServer(nethttp.HandlerFunc(func(w nethttp.ResponseWriter, _ *nethttp.Request) {
 		w.Header().Set("Content-Type", "application/json")
@@ -197,11 +196,11 @@ func TestPollOrder(t *testing.T) {
 	}
 }
 
-// TestPollChangedRun reads records again that share the cursor and changed, rather than lose one.
+// TestPollChangedRun checks that changed records at the cursor are all read again, so that none is lost.
 func TestPollChangedRun(t *testing.T) {
 	a := newAPI(t)
 	a.by = func(i item) string { return i.At }
-	a.add(3) // all of one second
+	a.add(3) // all with the same second
 	settings := map[string]string{"url": a.URL, "records.path": "items", "cursor.field": "at", "cursor.param": "from", "pagination": "link", "pollingPeriod": "1ms"}
 	s := source(t, settings, nil)
 	plugintest.Read(t, s, 3)
@@ -214,7 +213,7 @@ func TestPollChangedRun(t *testing.T) {
 	quiet(t, a, s)
 }
 
-// TestPollFailures goes on after failures that pass, and reports those that do not.
+// TestPollFailures checks that polling continues after temporary failures, and reports permanent ones.
 func TestPollFailures(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t)
@@ -239,7 +238,7 @@ func TestPollFailures(t *testing.T) {
 	}
 }
 
-// TestPollToken follows a cursor of the response.
+// TestPollToken checks polling with a cursor from the response.
 func TestPollToken(t *testing.T) {
 	var mu sync.Mutex
 	log := 7
@@ -254,7 +253,7 @@ func TestPollToken(t *testing.T) {
 			items = append(items, item{ID: id})
 		}
 		body := map[string]any{"events": items}
-		if len(items) == pageSize { // the cursor comes with a full page only
+		if len(items) == pageSize { // only a full page has a cursor
 			body["meta"] = map[string]any{"next": after + pageSize}
 		}
 		_ = json.NewEncoder(w).Encode(body)
@@ -279,7 +278,7 @@ func TestPollToken(t *testing.T) {
 	}
 }
 
-// TestPollWhole reads a document once, again when it changed, and asks the server whether it did.
+// TestPollWhole checks that a document is read once, and again after a change, with conditional requests.
 func TestPollWhole(t *testing.T) {
 	for _, tagged := range []bool{true, false} {
 		var mu sync.Mutex
@@ -332,7 +331,7 @@ func TestPollWhole(t *testing.T) {
 	}
 }
 
-// TestPollPages reads all pages by their numbers, and goes on in the middle of one.
+// TestPollPages reads all pages by number, and resumes in the middle of a page.
 func TestPollPages(t *testing.T) {
 	a := httptest.NewServer(nethttp.HandlerFunc(func(w nethttp.ResponseWriter, r *nethttp.Request) {
 		page, _ := strconv.Atoi(r.URL.Query().Get("page"))
@@ -356,7 +355,7 @@ func TestPollPages(t *testing.T) {
 	}
 }
 
-// TestPollElsewhere sends nothing to another server, be it by a redirect or by a page.
+// TestPollElsewhere checks that nothing is sent to another server, neither by a redirect nor by a next page.
 func TestPollElsewhere(t *testing.T) {
 	t.Parallel()
 	other := newRecorder(t, nil)
@@ -384,7 +383,7 @@ func TestPollElsewhere(t *testing.T) {
 	}
 }
 
-// TestPollBounds stops at a response that is too large, and refuses foreign positions.
+// TestPollBounds checks that foreign positions are refused.
 func TestPollBounds(t *testing.T) {
 	a := newAPI(t)
 	a.add(3)
@@ -397,7 +396,7 @@ func TestPollBounds(t *testing.T) {
 	}
 }
 
-// TestPollBadItems leaves out what cannot be read, says so, and reads the rest, and what follows.
+// TestPollBadItems checks that invalid data is skipped and reported, and that the rest and later responses are read.
 func TestPollBadItems(t *testing.T) {
 	t.Parallel()
 	cursor := map[string]string{"cursor.field": "id", "cursor.param": "since"}
@@ -405,8 +404,8 @@ func TestPollBadItems(t *testing.T) {
 	deep := strings.Repeat("[", 100_000) + strings.Repeat("]", 100_000)
 	for name, test := range map[string]struct {
 		settings map[string]string
-		bad      string // the first response
-		read     int    // records of it
+		bad      string // first response
+		read     int    // number of records read from it
 		skipped  string
 	}{
 		"a page of HTML":             {nil, "<html>maintenance</html>", 0, "not one JSON value"},

@@ -10,15 +10,15 @@ import (
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
-// run compares the records at the beginning of a poll that have the value of the cursor with
-// those that were read before: where the server takes the value as "from", they come again.
+// run compares the records at the cursor at the beginning of a poll with those already read. If the server includes
+// records that are equal to the cursor, it returns them again.
 type run struct {
-	left  int    // records that were read and did not come yet
-	seen  int    // those that came
-	chain string // hash of those
+	left  int    // already read records that the poll has not returned yet
+	seen  int    // already read records that the poll has returned
+	chain string // hash of the returned records
 }
 
-// byField returns the records behind the cursor, which is a field of theirs.
+// byField returns the records after the cursor, which is a field of the records.
 func (p *poller) byField(pg page) ([]record.Record, error) {
 	var records []record.Record
 	for i, payload := range pg.payloads {
@@ -47,7 +47,7 @@ func (p *poller) byField(pg page) ([]record.Record, error) {
 		}
 		next := p.place.counted(value, hash)
 		next.N++
-		// A page in between is not kept: reading goes on with a request for what is behind the cursor.
+		// The position has no page: reading resumes with a request for the records after the cursor.
 		next.Page = ""
 		r := record.Record{After: payload}
 		if r.Position, err = next.position(); err != nil {
@@ -65,22 +65,22 @@ func (p *poller) byField(pg page) ([]record.Record, error) {
 	return records, nil
 }
 
-// restart polls again from the cursor on, without leaving out any record: those that were read
-// have changed, or are in another order.
+// restart polls again from the cursor without skipping any record, because the records already read have changed, or
+// their order has.
 func (p *poller) restart() {
 	p.log.Warn("the records at the cursor are not those that were read: they are read again", "cursor", p.place.Cursor)
 	p.place.Count, p.place.Chain, p.place.Page = 0, "", ""
 	p.begin()
 }
 
-// leaf goes on with the next page, or, behind the last one, waits for the next poll.
+// leaf continues with the next page. After the last page it waits for the next poll.
 func (p *poller) leaf(next string) {
 	if p.place.Page = next; next == "" {
 		p.rest()
 	}
 }
 
-// byToken returns the records of a page that a token leads to, and goes on with the next token.
+// byToken returns the unread records of the page at a token, and continues with the next token.
 func (p *poller) byToken(pg page) ([]record.Record, error) {
 	records, err := p.unread(pg, func(i int) place {
 		next := p.place
@@ -93,7 +93,7 @@ func (p *poller) byToken(pg page) ([]record.Record, error) {
 		return nil, err
 	}
 	moved := len(records) > 0 && p.place.Index == 0
-	if len(records) == 0 && pg.cursor != "" && pg.cursor != p.place.Cursor { // all of the page was read before
+	if len(records) == 0 && pg.cursor != "" && pg.cursor != p.place.Cursor { // the whole page was read before
 		p.place.Cursor, p.place.Index, p.place.Hash = pg.cursor, 0, ""
 		moved = len(pg.payloads) > 0
 	}
@@ -103,7 +103,7 @@ func (p *poller) byToken(pg page) ([]record.Record, error) {
 	return records, nil
 }
 
-// byPage returns the records of a page, unless it is as it was in the last poll.
+// byPage returns the unread records of a page, unless the page is the same as in the previous poll.
 func (p *poller) byPage(pg page) ([]record.Record, error) {
 	key, sum := p.place.Page, ""
 	for _, payload := range pg.payloads {
@@ -135,10 +135,10 @@ func (p *poller) byPage(pg page) ([]record.Record, error) {
 	return records, nil
 }
 
-const mostPages = 10_000 // whose digests are kept
+const mostPages = 10_000 // pages whose digests are kept
 
-// unread returns the records of a page behind those that were read, if those are still there.
-// after returns the place behind the record i, counted from 1, but for its index and hash.
+// unread returns the unread records of a page, or all records if the page has changed. after returns the place after
+// record i, counted from 1, without its index and hash.
 func (p *poller) unread(pg page, after func(i int) place) ([]record.Record, error) {
 	hashes := make([]string, len(pg.payloads))
 	for i, payload := range pg.payloads {
@@ -149,7 +149,7 @@ func (p *poller) unread(pg page, after func(i int) place) ([]record.Record, erro
 	}
 	from := p.place.Index
 	if from > 0 && (from > len(hashes) || hashes[from-1] != p.place.Hash) {
-		from = 0 // the page is another one
+		from = 0 // the page has changed
 	}
 	var records []record.Record
 	for i := from; i < len(hashes); i++ {
@@ -169,7 +169,7 @@ func (p *poller) unread(pg page, after func(i int) place) ([]record.Record, erro
 	return records, nil
 }
 
-// whole returns all of a response that is not the one before, or the part of it that was not read.
+// whole returns the unread records of a response. All records of a changed response are unread.
 func (p *poller) whole(pg page, r *response) ([]record.Record, error) {
 	sum := digest(r.body)
 	if sum != p.place.Digest {
@@ -196,7 +196,7 @@ func (p *poller) whole(pg page, r *response) ([]record.Record, error) {
 	return records, nil
 }
 
-// cursorOf returns the value of cursor.field in a record, and a hash of the record.
+// cursorOf returns the value of cursor.field in a record, and the hash of the record.
 func (p *poller) cursorOf(payload record.Data) (value, hash string, err error) {
 	var v any
 	if object, ok := payload.Structured(); ok {
@@ -214,7 +214,7 @@ func (p *poller) cursorOf(payload record.Data) (value, hash string, err error) {
 	return value, hash, err
 }
 
-// compareDigits compares two numbers with all their digits, except for those with more than 150.
+// compareDigits compares two numbers exactly if they have at most 150 digits.
 func compareDigits(a, b string) int {
 	x, _, errX := big.ParseFloat(a, 10, 512, big.ToNearestEven)
 	y, _, errY := big.ParseFloat(b, 10, 512, big.ToNearestEven)
@@ -224,7 +224,7 @@ func compareDigits(a, b string) int {
 	return x.Cmp(y)
 }
 
-// compare compares two values of a cursor: as numbers or times if both are, else as text.
+// compare compares two cursor values: as numbers or times if both are, otherwise as text.
 func compare(a, b string) int {
 	if x, err := strconv.ParseInt(a, 10, 64); err == nil {
 		if y, err := strconv.ParseInt(b, 10, 64); err == nil {
@@ -233,7 +233,7 @@ func compare(a, b string) int {
 	}
 	if x, err := strconv.ParseFloat(a, 64); err == nil {
 		if y, err := strconv.ParseFloat(b, 64); err == nil {
-			if x == y { // perhaps only in the digits that a float64 has
+			if x == y { // may differ only in digits beyond the precision of a float64
 				return compareDigits(a, b)
 			}
 			return sign(x < y, x > y)

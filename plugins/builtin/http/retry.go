@@ -8,9 +8,9 @@ import (
 	"github.com/conduit-agent/conduit/plugins/builtin/backoff"
 )
 
-const longestAsked = 10 * time.Minute // that a server may ask for
+const longestAsked = 10 * time.Minute // maximum for the pause that a server requests
 
-// pauseAfter returns the next pause of b, at least what the response asks for.
+// pauseAfter returns the next pause of b, or the longer pause that the response requests.
 func pauseAfter(r *response, b *backoff.Backoff) time.Duration {
 	pause := b.Next()
 	if r == nil {
@@ -19,7 +19,7 @@ func pauseAfter(r *response, b *backoff.Backoff) time.Duration {
 	return max(pause, min(retryAfter(r.header, time.Now()), longestAsked))
 }
 
-// retryAfter returns the pause that the header Retry-After asks for, 0 without one.
+// retryAfter returns the pause that the header Retry-After requests; 0 without one.
 func retryAfter(h http.Header, now time.Time) time.Duration {
 	text := h.Get("Retry-After")
 	if seconds, err := strconv.Atoi(text); err == nil && seconds > 0 {
@@ -31,7 +31,7 @@ func retryAfter(h http.Header, now time.Time) time.Duration {
 	return 0
 }
 
-// passes reports whether the same request may succeed later.
+// passes reports whether a retry of the request may succeed.
 func passes(status int) bool {
 	switch status {
 	case http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests, http.StatusLocked:

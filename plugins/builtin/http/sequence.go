@@ -9,7 +9,7 @@ import (
 	"github.com/conduit-agent/conduit/spec/lazy"
 )
 
-// sequence numbers the records of one run of a server: a random prefix distinguishes runs.
+// sequence numbers the records of a run of the server. A random prefix distinguishes runs.
 type sequence struct {
 	prefix string
 	last   uint64
@@ -21,7 +21,7 @@ func newSequence() sequence {
 	return sequence{prefix: hex.EncodeToString(b[:]) + ":"}
 }
 
-// number gives the records their positions, which are cut from one array.
+// number sets the positions of the records. They share one array.
 func (s *sequence) number(records []record.Record) {
 	const digits = 20
 	text := make([]byte, 0, len(records)*(len(s.prefix)+digits))

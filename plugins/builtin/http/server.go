@@ -24,12 +24,12 @@ import (
 )
 
 const (
-	mostRead     = 1000 // records that one Read returns, about
+	mostRead     = 1000 // approximate number of records that one Read returns
 	headerLimit  = 64 << 10
-	maxStreams   = 100 // requests at the same time over one connection of HTTP/2
+	maxStreams   = 100 // concurrent requests over one HTTP/2 connection
 	headerTime   = 10 * time.Second
 	idleTime     = 2 * time.Minute
-	goodbyeTime  = 5 * time.Second // for answers to be sent when the source ends
+	goodbyeTime  = 5 * time.Second // for sending answers when the source ends
 	retrySeconds = 1
 )
 
@@ -41,13 +41,13 @@ type server struct {
 	pending  *pending
 	sequence sequence // guarded by pending.mu
 	http     *http.Server
-	ended    chan struct{} // closed when http.Serve returned
-	headers  []string      // that become metadata, in canonical form
-	budget   int           // bytes of memory that one record may take
+	ended    chan struct{} // closed when http.Serve has returned
+	headers  []string      // request headers that become metadata, in canonical form
+	budget   int           // memory limit of a record, in bytes
 }
 
-// open listens. Any position of this mode will do: what was not acknowledged was not answered,
-// and is sent again by its sender.
+// open starts listening. Every position of this mode is valid: unacknowledged requests were not answered, so their
+// senders repeat them.
 func (s *server) open(ctx context.Context, pos record.Position) error {
 	if len(pos) > 0 && !isSequence(pos) {
 		return sdk.CannotResume(pos, "a position of http with address")
@@ -111,7 +111,8 @@ func (s *server) ack(positions []record.Position) error {
 	return nil
 }
 
-// close answers what waits and ends the server. Nothing that was not acknowledged is answered 2xx.
+// close answers pending requests and ends the server. It never answers a request with 2xx whose records are not all
+// acknowledged.
 func (s *server) close(ctx context.Context) error {
 	if s.http == nil {
 		return nil
@@ -121,7 +122,7 @@ func (s *server) close(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, goodbyeTime)
 	defer cancel()
 	err := s.http.Shutdown(ctx)
-	if err != nil { // a client that sends slowly, or does not read
+	if err != nil { // a client sends slowly, or does not read
 		err = s.http.Close()
 	}
 	<-s.ended
@@ -181,13 +182,13 @@ func (s *server) tooLarge(w http.ResponseWriter) {
 	http.Error(w, fmt.Sprintf("the body has more than %d bytes", s.settings.MaxBody), http.StatusRequestEntityTooLarge)
 }
 
-// later refuses a request for now.
+// later refuses a request and asks the client to retry.
 func later(w http.ResponseWriter, status int, message string) {
 	w.Header().Set("Retry-After", strconv.Itoa(retrySeconds))
 	http.Error(w, message, status)
 }
 
-// body reads the body, of at most the bytes that one may have also when it is not compressed.
+// body reads the body. The maximum size applies to the compressed and to the uncompressed body.
 func (s *server) body(w http.ResponseWriter, r *http.Request) (body []byte, status int, err error) {
 	var from io.Reader = http.MaxBytesReader(w, r.Body, s.settings.MaxBody)
 	switch r.Header.Get("Content-Encoding") {
@@ -200,7 +201,7 @@ func (s *server) body(w http.ResponseWriter, r *http.Request) (body []byte, stat
 		return nil, http.StatusUnsupportedMediaType, errors.New("the body is encoded in a way that is not supported: use gzip or none")
 	}
 	body, err = readAtMost(from, s.settings.MaxBody)
-	if err == nil { // from now on only the time for the acknowledgement counts
+	if err == nil { // from here on only the acknowledgement timeout applies
 		err = http.NewResponseController(w).SetReadDeadline(time.Time{})
 	}
 	switch {
@@ -246,7 +247,7 @@ func (s *server) deliver(w http.ResponseWriter, r *http.Request, body []byte) {
 	}
 }
 
-// end answers when the source ends: what was acknowledged just before is.
+// end answers a request when the source ends: with success if its records were acknowledged just before.
 func (s *server) end(w http.ResponseWriter, waiting *waiting) {
 	select {
 	case <-waiting.done:

@@ -22,7 +22,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// source is an opened source, with the settings that the test gives.
+// source returns an opened source with these settings.
 func source(t *testing.T, settings map[string]string, pos record.Position) *http.Source {
 	t.Helper()
 	return plugintest.OpenSource(t, &http.Source{}, settings, pos)
@@ -34,7 +34,7 @@ func listening(t *testing.T, settings map[string]string) (*http.Source, string) 
 	return source(t, settings, nil), settings["address"]
 }
 
-// answer is what came of a request.
+// answer is the response to a request.
 type answer struct {
 	status int
 	header nethttp.Header
@@ -64,7 +64,7 @@ func request(t *testing.T, addr, body string, headers ...string) *nethttp.Reques
 	return r
 }
 
-// post sends a request and does not wait for the answer.
+// post sends a request without waiting for the answer.
 func post(t *testing.T, addr, body string, headers ...string) <-chan answer {
 	r, answers := request(t, addr, body, headers...), make(chan answer, 1)
 	go func() { answers <- send(nethttp.DefaultClient, r) }()
@@ -102,7 +102,7 @@ func payloads(t *testing.T, records []record.Record) string {
 	return strings.Join(all, " ")
 }
 
-// stays checks that no answer comes while nothing is acknowledged: other requests are answered meanwhile.
+// stays checks that a request stays unanswered without an acknowledgement, while other requests are answered.
 func stays(t *testing.T, addr string, answers <-chan answer) {
 	t.Helper()
 	r, _ := nethttp.NewRequestWithContext(t.Context(), "GET", "http://"+addr+"/", nil)
@@ -116,7 +116,7 @@ func stays(t *testing.T, addr string, answers <-chan answer) {
 	}
 }
 
-// TestServerAnswersAcknowledged has a request answered when the last of its records is acknowledged.
+// TestServerAnswersAcknowledged checks that a request is answered when its last record is acknowledged.
 func TestServerAnswersAcknowledged(t *testing.T) {
 	s, addr := listening(t, map[string]string{"metadata.headers": "x-tenant"})
 	answers := post(
@@ -142,7 +142,7 @@ func TestServerAnswersAcknowledged(t *testing.T) {
 	}
 }
 
-// TestServerEnds has requests whose records are not acknowledged answered 503 when the source ends.
+// TestServerEnds checks that requests with unacknowledged records are answered 503 when the source ends.
 func TestServerEnds(t *testing.T) {
 	s, addr := listening(t, map[string]string{})
 	first, second := post(t, addr, "1"), post(t, addr, "2")
@@ -165,7 +165,7 @@ func TestServerEnds(t *testing.T) {
 	}
 }
 
-// TestServerTimeout has a request that waits for too long answered 503, and its records not read any more.
+// TestServerTimeout checks that a request is answered 503 after the timeout, and that its records are no longer read.
 func TestServerTimeout(t *testing.T) {
 	s, addr := listening(t, map[string]string{"ack.timeout": "50ms"})
 	if a := <-post(t, addr, "late"); a.status != 503 || a.header.Get("Retry-After") == "" {
@@ -182,7 +182,7 @@ func TestServerTimeout(t *testing.T) {
 	}
 }
 
-// TestServerGone drops the records of a sender that has gone before they were read.
+// TestServerGone checks that the unread records of a disconnected sender are dropped.
 func TestServerGone(t *testing.T) {
 	s, addr := listening(t, map[string]string{})
 	ctx, cancel := context.WithCancel(t.Context())
@@ -196,7 +196,7 @@ func TestServerGone(t *testing.T) {
 	wait.For(t, "its record is dropped", behind(0))
 }
 
-// TestServerBounds refuses what is too much: a body, requests that wait, bytes that wait, and too many a second.
+// TestServerBounds checks the limits for the size of a body, pending requests, pending bytes, and requests per second.
 func TestServerBounds(t *testing.T) {
 	t.Parallel()
 	s, addr := listening(t, map[string]string{"body.maxBytes": "10", "limit.requests": "2", "limit.bytes": "15"})
@@ -249,7 +249,7 @@ func zip(t *testing.T, text string) string {
 	return b.String()
 }
 
-// TestServerBodies makes records of bodies of every kind.
+// TestServerBodies creates records from bodies of every format.
 func TestServerBodies(t *testing.T) {
 	s, addr := listening(t, map[string]string{})
 	for _, c := range []struct{ body, kind, encoding, want string }{
@@ -279,7 +279,7 @@ func TestServerBodies(t *testing.T) {
 	}
 }
 
-// TestServerCredentials admits only requests with the credentials that the settings ask for.
+// TestServerCredentials checks that only requests with valid credentials are accepted.
 func TestServerCredentials(t *testing.T) {
 	mac := hmac.New(sha256.New, []byte("key"))
 	mac.Write([]byte("body"))
@@ -308,7 +308,7 @@ func TestServerCredentials(t *testing.T) {
 	}
 }
 
-// TestSettings says what is wrong with settings that do not fit together.
+// TestSettings checks the errors for settings that contradict each other.
 func TestSettings(t *testing.T) {
 	cert, key, _ := network.Certificate(t)
 	for want, settings := range map[string]map[string]string{
@@ -341,7 +341,7 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-// TestServerPosition resumes from its own positions only.
+// TestServerPosition checks that the source resumes only from its own positions.
 func TestServerPosition(t *testing.T) {
 	s, addr := listening(t, map[string]string{})
 	post(t, addr, "x")
@@ -357,7 +357,7 @@ func TestServerPosition(t *testing.T) {
 	}
 }
 
-// Text is decoded as its sender says. What cannot be decoded is refused, and nothing is replaced.
+// Text is decoded with the encoding that the sender names. Undecodable text is refused; no character is replaced.
 func TestServerDecodesText(t *testing.T) {
 	s, addr := listening(t, map[string]string{})
 	for _, test := range []struct{ contentType, body, want string }{
@@ -365,7 +365,7 @@ func TestServerDecodesText(t *testing.T) {
 		{"application/json", "\xef\xbb\xbf{\"n\":\"Zoë\"}", `{"n":"Zoë"}`},
 		{"application/json; charset=utf-16le", "{\x00\"\x00\xeb\x00\"\x00:\x001\x00}\x00", `{"ë":1}`},
 		{"application/x-ndjson; charset=windows-1252", "{\"n\":\"\x80\"}\n", `{"n":"€"}`},
-		{"text/plain; charset=iso-8859-1", "Zo\xeb", "Zo\xeb"}, // bytes, as they came
+		{"text/plain; charset=iso-8859-1", "Zo\xeb", "Zo\xeb"}, // bytes, unchanged
 		{"application/json", "{\"n\":\"Zo\xeb\"}", "415"},
 		{"application/json; charset=shift_jis", "{}", "415"},
 		{"application/json; charset=utf-16", "{}a", "415"},

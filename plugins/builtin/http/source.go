@@ -46,7 +46,7 @@ type sourceSettings struct {
 	settings.TLS
 }
 
-// check returns what is wrong with the settings together.
+// check validates combinations of settings.
 func (s *sourceSettings) check() error {
 	switch {
 	case s.URL == "":
@@ -106,7 +106,7 @@ func (s *sourceSettings) checkPoll() error {
 	return err
 }
 
-// checkURL returns the URL of a setting.
+// checkURL parses and validates the URL of a setting.
 func checkURL(text string) (*url.URL, error) {
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || strings.ContainsAny(text, " \t\r\n") {
@@ -115,7 +115,7 @@ func checkURL(text string) (*url.URL, error) {
 	return u, nil
 }
 
-// mode is a source of either kind.
+// mode is one of the two kinds of source.
 type mode interface {
 	open(ctx context.Context, pos record.Position) error
 	read(ctx context.Context) ([]record.Record, error)
@@ -132,15 +132,15 @@ type Source struct {
 	mode     mode // nil before Open
 }
 
-// Parameters describes the settings.
+// Parameters returns the descriptions of the settings.
 func (s *Source) Parameters() sdk.Parameters { return sdk.ParametersOf(sourceSettings{}) }
 
-// Configure checks and keeps the settings.
+// Configure validates and stores the settings.
 func (s *Source) Configure(_ context.Context, values map[string]string) error {
 	return settings.Parse(values, &s.settings, s.settings.check)
 }
 
-// Open listens, or prepares for polling behind pos.
+// Open starts listening, or prepares polling from pos.
 func (s *Source) Open(ctx context.Context, pos record.Position) error {
 	if s.settings.URL == "" {
 		s.mode = &server{settings: &s.settings}
@@ -158,7 +158,7 @@ func (s *Source) AckTimeout() time.Duration {
 	return s.settings.AckTimeout
 }
 
-// Read returns the records of requests received, or of responses.
+// Read returns the records of received requests, or of polled responses.
 func (s *Source) Read(ctx context.Context) ([]record.Record, error) { return s.mode.read(ctx) }
 
 // Ack answers the requests whose records are all acknowledged.
@@ -166,10 +166,10 @@ func (s *Source) Ack(_ context.Context, positions []record.Position) error {
 	return s.mode.ack(positions)
 }
 
-// Progress returns how many records of received requests wait to be acknowledged.
+// Progress reports the number of unacknowledged records of received requests.
 func (s *Source) Progress() progress.Report { return s.mode.progress() }
 
-// Teardown answers requests that wait with 503 and ends.
+// Teardown answers pending requests with 503 and ends the source.
 func (s *Source) Teardown(ctx context.Context) error {
 	if s.mode == nil {
 		return nil

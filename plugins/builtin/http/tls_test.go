@@ -10,7 +10,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/plugintest/network"
 )
 
-// TestTLS has the destination send to the source, both with certificates that the other checks.
+// TestTLS sends from the destination to the source; each verifies the certificate of the other.
 func TestTLS(t *testing.T) {
 	serverCert, serverKey, _ := network.Certificate(t)
 	clientCert, clientKey, pair := network.Certificate(t)
@@ -40,7 +40,7 @@ func TestTLS(t *testing.T) {
 	}
 }
 
-// lost reports whether an error is no record's fault.
+// lost reports whether an error is not the fault of a record.
 func lost(err error) bool {
 	l, ok := err.(interface{ Lost() bool })
 	return ok && l.Lost()

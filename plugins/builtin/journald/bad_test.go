@@ -11,7 +11,8 @@ import (
 	"github.com/conduit-agent/conduit/plugins/plugintest"
 )
 
-// fakeJournal has a journalctl print what the functions return: from the beginning, and behind a cursor.
+// fakeJournal installs a journalctl that prints first when it reads from the beginning, and behind when it reads after
+// a cursor.
 func fakeJournal(t *testing.T, first, behind string) {
 	dir := t.TempDir()
 	for name, content := range map[string]string{"first": first, "behind": behind, "journalctl": `#!/bin/sh
@@ -40,7 +41,7 @@ func binaryField(name string, length uint64, value string) string {
 	return name + "\n" + string(binary.LittleEndian.AppendUint64(nil, length)) + value
 }
 
-// A damaged entry is left out, a field that is too large is, and odd ones are no harm.
+// A damaged entry and a field that is too large are skipped; unusual fields cause no error.
 func TestBadItems(t *testing.T) {
 	large := strings.Repeat("x", 16<<20+1)
 	for name, test := range map[string]struct{ fields, want, skipped string }{

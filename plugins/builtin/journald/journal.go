@@ -27,8 +27,8 @@ func findProgram() error {
 	return nil
 }
 
-// journal is a running journalctl, which prints entries in the export format: see "Journal Export
-// Formats" of systemd.
+// journal is a running journalctl. It prints entries in the format that systemd describes under "Journal Export
+// Formats".
 type journal struct {
 	cmd    *exec.Cmd
 	r      *bufio.Reader
@@ -67,7 +67,7 @@ func (j *journal) close() {
 
 const mostEntries = 500
 
-// entries waits for an entry, and returns it with those that are there. An error comes behind them.
+// entries waits for an entry, and returns all available entries. An error is returned after them.
 func (j *journal) entries() (all []entry, err error) {
 	if j.broken != nil {
 		return nil, j.broken
@@ -86,16 +86,16 @@ func (j *journal) entries() (all []entry, err error) {
 	return all, nil
 }
 
-// damagedError is that what is printed of an entry is no form of one.
+// damagedError reports output that is not a valid entry.
 type damagedError struct {
 	error
 	cursor string
 }
 
-// more reports whether something was printed that was not read.
+// more reports whether there is buffered output.
 func (j *journal) more() bool { return j.r.Buffered() > 0 }
 
-// failed says why there are no more entries.
+// failed returns an error that describes why there are no more entries.
 func (j *journal) failed(err error) error {
 	if errors.As(err, new(damagedError)) {
 		return err
@@ -110,8 +110,7 @@ func (j *journal) failed(err error) error {
 	return fmt.Errorf("%s has ended: %w", program, errors.Join(err, io.EOF))
 }
 
-// at returns the cursor of the entry at a cursor, or of the first one behind it; empty when there
-// is none.
+// at returns the cursor of the entry at a cursor, or of the first one after it; empty if there is none.
 func (s *settings) at(ctx context.Context, cursor string) (string, error) {
 	cmd := command(ctx, append(s.where(), "--cursor="+cursor, "--lines=1"))
 	var out, failure bytes.Buffer
@@ -127,7 +126,7 @@ func (s *settings) at(ctx context.Context, cursor string) (string, error) {
 	return e.get("__CURSOR"), err
 }
 
-// entry has the values of each field.
+// entry maps the names of fields to their values.
 type entry map[string][][]byte
 
 func (e entry) get(name string) string {
@@ -137,23 +136,22 @@ func (e entry) get(name string) string {
 	return string(e[name][0])
 }
 
-// time returns when the entry was received.
+// time returns the time at which the journal received the entry.
 func (e entry) time() time.Time {
 	micro, _ := strconv.ParseInt(e.get("__REALTIME_TIMESTAMP"), 10, 64)
 	return time.UnixMicro(micro)
 }
 
 const (
-	maxField = 16 << 20 // bytes of a field that is read, as of a line of a file
-	// maxPrinted is more bytes than journald keeps of a field: a length above it is none.
+	maxField = 16 << 20 // maximum size of a field, the same as of a line of a file
+	// maxPrinted is larger than any field in a journal, in bytes. A greater length is invalid.
 	maxPrinted = 1 << 30
 )
 
-// left is the name under which an entry has the names of fields that are left out. No field of a journal has it.
+// left is the key under which an entry has the names of skipped fields. No field of a journal has this name.
 const left = "__left out"
 
-// readEntry reads lines NAME=VALUE up to an empty line. A value that has other than text in it
-// comes in lines of its own, behind its length.
+// readEntry reads lines NAME=VALUE up to an empty line. A binary value follows on separate lines, after its length.
 func readEntry(r *bufio.Reader) (entry, error) {
 	e := entry{}
 	for {
@@ -191,7 +189,7 @@ var (
 	errDamaged = errors.New("it does not end where it should")
 )
 
-// readBinary reads a value behind its length.
+// readBinary reads a length and a value of this length.
 func readBinary(r *bufio.Reader) ([]byte, error) {
 	var length uint64
 	if err := binary.Read(r, binary.LittleEndian, &length); err != nil {
@@ -222,7 +220,7 @@ func readBinary(r *bufio.Reader) ([]byte, error) {
 	return value, nil
 }
 
-// lastLines logs what is written, and keeps the end of it.
+// lastLines logs the written text, and keeps its end.
 type lastLines struct {
 	log *slog.Logger
 
@@ -230,7 +228,7 @@ type lastLines struct {
 	buf []byte // guarded by mu
 }
 
-// Write takes everything.
+// Write logs p and never fails.
 func (l *lastLines) Write(p []byte) (int, error) {
 	const most = 1 << 10
 	l.mu.Lock()

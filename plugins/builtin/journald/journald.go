@@ -1,12 +1,12 @@
-// Package journald is a source that reads the journal of systemd. It runs journalctl, which knows
-// the format of the files.
+// Package journald provides a source that reads the systemd journal. It runs journalctl, which implements the file
+// format.
 package journald
 
 import "github.com/conduit-agent/conduit/plugins/sdk"
 
 const version = "v1.0.0"
 
-// Connector describes the source.
+// Connector returns the connector with its source.
 func Connector() sdk.Connector {
 	return sdk.Connector{
 		Name:        "journald",
@@ -16,7 +16,7 @@ func Connector() sdk.Connector {
 		Author:      "conduit",
 		NewSource:   func() sdk.Source { return &Source{} },
 
-		// The fields of entries differ from one to the next.
+		// Each entry may have different fields.
 		SourceDefaults: sdk.NoSchemas(),
 	}
 }

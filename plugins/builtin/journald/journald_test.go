@@ -34,7 +34,7 @@ func messageOf(r *record.Record) string {
 	return text
 }
 
-// want reads as many entries as there are messages, and compares.
+// want reads one entry per message and compares them.
 func want(t testing.TB, s sdk.Source, messages ...string) (all []record.Record) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), wait.Limit)

@@ -60,19 +60,19 @@ type Source struct {
 
 	settings settings
 	log      *slog.Logger
-	cursor   string   // of the last entry; empty: there is none
-	checked  bool     // whether the entry is known to be there, or what came since is known to be missed
-	journal  *journal // nil: journalctl does not run
+	cursor   string   // of the last entry; empty if there is none
+	checked  bool     // the entry exists, or the missed entries are reported
+	journal  *journal // nil while journalctl does not run
 	again    backoff.Backoff
 	latest   progress.Latest
-	damaged  bool           // the entry at the cursor cannot be read: reading begins behind it
-	skips    progress.Skips // has a lock of its own
+	damaged  bool           // the entry at the cursor is unreadable: reading starts after it
+	skips    progress.Skips // safe for concurrent use
 }
 
-// Parameters describes the settings.
+// Parameters returns the descriptions of the settings.
 func (s *Source) Parameters() sdk.Parameters { return sdk.ParametersOf(settings{}) }
 
-// Configure checks and keeps the settings.
+// Configure validates and stores the settings.
 func (s *Source) Configure(ctx context.Context, values map[string]string) error {
 	s.settings = settings{}
 	if err := sdk.Decode(values, &s.settings); err != nil {
@@ -81,7 +81,7 @@ func (s *Source) Configure(ctx context.Context, values map[string]string) error 
 	return s.settings.check(ctx)
 }
 
-// Open takes up the position, which is a cursor of the journal.
+// Open sets the position, which is a cursor of the journal.
 func (s *Source) Open(ctx context.Context, pos record.Position) error {
 	s.log, s.cursor, s.checked = sdk.Logger(ctx), string(pos), len(pos) == 0
 	if len(pos) > 0 && !strings.HasPrefix(s.cursor, "s=") {
@@ -159,8 +159,8 @@ func (s *Source) try(ctx context.Context) ([]record.Record, error) {
 	return records, nil
 }
 
-// place returns the arguments that say where to begin. With a cursor that is with the entry that
-// was read last: --after-cursor leaves out one even if it is another, as when that one is gone.
+// place returns the arguments for the start of reading. With a cursor, reading starts with the last read entry itself:
+// --after-cursor skips an entry even when the entry at the cursor is gone and another one takes its place.
 func (s *Source) place() []string {
 	switch {
 	case s.damaged:
@@ -175,7 +175,7 @@ func (s *Source) place() []string {
 	return []string{"--follow", "--no-tail"}
 }
 
-// where returns the arguments that say which journal.
+// where returns the arguments that select the journal.
 func (s *settings) where() []string {
 	var args []string
 	if s.Directory != "" {
@@ -206,14 +206,14 @@ func (s *Source) report(newest time.Time) {
 	s.latest.Set(progress.Report{Seconds: &behind, At: time.Now()})
 }
 
-// Progress returns how old the newest entry is that was read, 0 when there is none behind it.
+// Progress reports the age of the newest read entry; 0 if there is no entry after it.
 func (s *Source) Progress() progress.Report {
 	r := s.latest.Report()
 	r.Skipped = s.skips.List()
 	return r
 }
 
-// leaveOut notes that an entry, or a part of one, is left out.
+// leaveOut reports a skipped entry, or a skipped part of an entry.
 func (s *Source) leaveOut(what string, err error) {
 	if s.skips.Add(what, err) {
 		s.log.Warn("a part of the journal cannot be read and is left out", "what", what, "err", err)
@@ -233,11 +233,11 @@ func (s *Source) stop() {
 	}
 }
 
-// gapError is that entries were missed.
+// gapError reports missed entries.
 type gapError struct{ error }
 
-// gap returns an error when the entry at the cursor is gone, and others behind it: journals lose
-// their oldest entries first. Their numbers say how many.
+// gap returns an error when the entry at the cursor and entries after it are gone. Journals remove their oldest entries
+// first. The sequence numbers show how many are gone.
 func (s *Source) gap(ctx context.Context) error {
 	first, err := s.settings.at(ctx, s.cursor)
 	if err != nil {
@@ -264,7 +264,7 @@ func (s *Source) gap(ctx context.Context) error {
 	return nil
 }
 
-// number is that of an entry among those of one journal.
+// number is the sequence number of an entry in a journal.
 type number struct {
 	source string
 	number uint64
@@ -282,12 +282,12 @@ func numberOf(cursor string) (n number) {
 	return n
 }
 
-// record makes a record of an entry.
+// record converts an entry to a record.
 func (e entry) record() record.Record {
 	object := make(map[string]any, len(e))
 	for name, values := range e {
 		if strings.HasPrefix(name, "__") {
-			continue // what the journal says of the entry
+			continue // metadata of the entry
 		}
 		object[name] = textOrBytes(values[0])
 		if len(values) > 1 {

@@ -1,4 +1,4 @@
-// Package log is a destination that writes records to the log of the agent.
+// Package log provides a destination that writes records to the log of the agent.
 package log
 
 import (
@@ -13,7 +13,7 @@ import (
 
 const version = "v1.0.0"
 
-// Connector describes the log destination.
+// Connector returns the connector with its destination.
 func Connector() sdk.Connector {
 	return sdk.Connector{
 		Name:           "log",
@@ -22,7 +22,7 @@ func Connector() sdk.Connector {
 		Version:        version,
 		Author:         "conduit",
 		NewDestination: func() sdk.Destination { return &Destination{} },
-		// People read the log.
+		// The readers of the log are people.
 		DestinationDefaults: map[string]string{"sdk.record.format": "opencdc/text"},
 	}
 }
@@ -32,7 +32,7 @@ type settings struct {
 	Message string `json:"message" literal:"true" desc:"Message of the log entries."`
 }
 
-// levels are the levels by name. trace is one that slog has no name for.
+// levels maps names to levels. slog has no name for trace.
 var levels = map[string]slog.Level{
 	"trace": slog.LevelDebug - 4,
 	"debug": slog.LevelDebug,
@@ -49,10 +49,10 @@ type Destination struct {
 	message string
 }
 
-// Parameters describes the settings.
+// Parameters returns the descriptions of the settings.
 func (d *Destination) Parameters() sdk.Parameters { return sdk.ParametersOf(settings{}) }
 
-// Configure checks and keeps the settings.
+// Configure validates and stores the settings.
 func (d *Destination) Configure(_ context.Context, values map[string]string) error {
 	var c settings
 	if err := sdk.Decode(values, &c); err != nil {
@@ -62,10 +62,10 @@ func (d *Destination) Configure(_ context.Context, values map[string]string) err
 	return nil
 }
 
-// Open does nothing: the log is there.
+// Open does nothing: the log is always available.
 func (d *Destination) Open(context.Context) error { return nil }
 
-// Write logs the records. Below the level of the log it does no work.
+// Write logs the records. It does nothing if the log does not include the level.
 func (d *Destination) Write(ctx context.Context, records []record.Record) (int, error) {
 	logger := sdk.Logger(ctx)
 	if !logger.Enabled(ctx, d.level) {
@@ -83,8 +83,8 @@ func (d *Destination) Write(ctx context.Context, records []record.Record) (int, 
 	return len(records), nil
 }
 
-// encoded is an encoded record. In a JSON log it is an object rather than a string,
-// unless the record format is not JSON; in any other log it is its text.
+// encoded is an encoded record. In a JSON log it is an object instead of a string, unless the record format is not
+// JSON. In other logs it is its text.
 type encoded []byte
 
 // String returns the text.

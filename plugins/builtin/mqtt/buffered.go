@@ -9,27 +9,27 @@ import (
 
 const (
 	readAhead    = 16 << 10
-	mostBuffered = 64 << 10 // bytes that wait to be sent
+	mostBuffered = 64 << 10 // bytes waiting to be sent
 	closeWithin  = time.Second
 )
 
-// buffered is a connection that reads ahead, and sends what was written while it was sending at once: the library
-// reads and writes packets in pieces.
+// buffered is a connection that reads ahead and collects writes while it is sending. The library reads and writes a
+// packet in several pieces.
 type buffered struct {
 	net.Conn
 	sync.Mutex // held by the library while it writes a packet
 	reader     *bufio.Reader
-	ended      chan struct{} // closed when nothing is sent any more
+	ended      chan struct{} // closed when send has returned
 
 	mu      sync.Mutex
 	changed sync.Cond
-	waiting []byte // guarded by mu: to be sent
+	waiting []byte // guarded by mu: bytes to send
 	sending bool   // guarded by mu
 	closed  bool   // guarded by mu
-	err     error  // guarded by mu: why nothing can be sent any more
+	err     error  // guarded by mu: why sending has ended
 }
 
-// newBuffered returns c with buffers. It must be closed.
+// newBuffered returns c with buffers. The caller must close it.
 func newBuffered(c net.Conn) *buffered {
 	b := &buffered{Conn: c, reader: bufio.NewReaderSize(c, readAhead), ended: make(chan struct{})}
 	b.changed.L = &b.mu
@@ -37,10 +37,10 @@ func newBuffered(c net.Conn) *buffered {
 	return b
 }
 
-// Read reads what was received.
+// Read returns received bytes.
 func (b *buffered) Read(p []byte) (int, error) { return b.reader.Read(p) }
 
-// Write has p sent, when there is room for it.
+// Write queues p for sending. It blocks while the queue is full.
 func (b *buffered) Write(p []byte) (written int, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -59,7 +59,7 @@ func (b *buffered) Write(p []byte) (written int, err error) {
 	}
 }
 
-// Sent returns when all that was written was sent, or why it cannot be.
+// Sent blocks until every queued byte is sent, or returns the error that prevents it.
 func (b *buffered) Sent() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -69,7 +69,7 @@ func (b *buffered) Sent() error {
 	return b.err
 }
 
-// send sends what is written until the connection is closed or lost.
+// send sends queued bytes until the connection is closed or lost.
 func (b *buffered) send() {
 	defer close(b.ended)
 	b.mu.Lock()
@@ -94,10 +94,10 @@ func (b *buffered) send() {
 		b.changed.Broadcast()
 	}
 	b.changed.Broadcast()
-	_ = b.Conn.Close() // who reads notices
+	_ = b.Conn.Close() // readers notice
 }
 
-// Close sends what was written, if that takes no long time, and closes the connection.
+// Close sends queued bytes for at most closeWithin, then closes the connection.
 func (b *buffered) Close() error {
 	err := b.SetWriteDeadline(time.Now().Add(closeWithin))
 	b.mu.Lock()

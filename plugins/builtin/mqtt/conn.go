@@ -19,7 +19,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// serverSettings say how to reach a server, on both sides.
+// serverSettings are the settings for the connection to a server, on both sides.
 type serverSettings struct {
 	URL       string        `json:"url" validate:"required" desc:"mqtt://HOST:PORT, or mqtts://HOST:PORT for TLS."`
 	ClientID  string        `json:"clientID" literal:"true" desc:"Name of the client at the server, of which it has one connection. Nothing: one made of the connector's id, which stays the same."`
@@ -43,12 +43,12 @@ func (s *serverSettings) check() error {
 	return err
 }
 
-// id returns the name of the client, of letters and digits that every server takes.
+// id returns the client name. Its letters and digits are valid for every server.
 func (s *serverSettings) id(ctx context.Context) string {
 	if s.ClientID != "" {
 		return s.ClientID
 	}
-	const digits = 16 // with the prefix at most the 23 that every server takes
+	const digits = 16 // with the prefix at most 23, the length that every server accepts
 	sum := sha256.Sum256([]byte(sdk.EnvFrom(ctx).ConnectorID))
 	return "conduit" + hex.EncodeToString(sum[:])[:digits]
 }
@@ -81,18 +81,18 @@ func address(u *url.URL, port string) string {
 	return net.JoinHostPort(u.Hostname(), port)
 }
 
-// refusedError is that the server refuses the client: its name, its credentials or its rights.
+// refusedError reports that the server refuses the client: its name, its credentials or its rights.
 type refusedError struct{ error }
 
-// connection is a client that is connected. It is done when the connection is lost.
+// connection is a connected client. Its Done channel is closed when the connection is lost.
 type connection struct {
 	*paho.Client
 	conn    *buffered
 	session *session
-	ack     *paho.Connack // of the server
+	ack     *paho.Connack // sent by the server
 }
 
-// connect connects.
+// connect dials the server and performs the MQTT handshake.
 func (s *serverSettings) connect(ctx context.Context, state *session, config paho.ClientConfig, c *paho.Connect) (*connection, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.Timeout)
 	defer cancel()
@@ -122,7 +122,7 @@ func (s *serverSettings) connect(ctx context.Context, state *session, config pah
 	made.ack = ack
 	go func() {
 		<-made.Done()
-		_ = made.session.Close() // who waits for an answer of the server goes on
+		_ = made.session.Close() // unblocks callers that wait for an answer of the server
 	}()
 	return made, nil
 }
@@ -135,7 +135,7 @@ func reason(ack *paho.Connack) string {
 	return text
 }
 
-// passes reports whether a refused connection may be accepted later.
+// passes reports whether the server may accept the connection later.
 func passes(code byte) bool {
 	switch code {
 	case packets.ConnackServerUnavailable, packets.ConnackServerBusy, packets.ConnackConnectionRateExceeded, packets.ConnackUnspecifiedError, packets.ConnackQuotaExceeded:

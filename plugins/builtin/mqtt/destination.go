@@ -25,7 +25,7 @@ type destinationSettings struct {
 	RetryFor time.Duration `json:"retry.timeout" default:"1m" validate:"gt=-1" desc:"How long connecting and publishing are tried again. Then the pipeline starts again, with pauses, for ever."`
 }
 
-// Destination publishes records in their order.
+// Destination publishes records in order.
 type Destination struct {
 	sdk.DestinationBase
 
@@ -33,15 +33,15 @@ type Destination struct {
 	id        string
 	topic     *template.Template
 	timeLimit template.TimeLimit
-	client    *connection      // nil: there is none
-	largest   int              // bytes of a packet that the server takes; 0: any
-	written   recordid.Written // behind a refused record
+	client    *connection      // nil when not connected
+	largest   int              // largest packet that the server accepts, in bytes; 0: no limit
+	written   recordid.Written // messages after a refused record that the server already has
 }
 
-// Parameters describes the settings.
+// Parameters returns the descriptions of the settings.
 func (d *Destination) Parameters() sdk.Parameters { return sdk.ParametersOf(destinationSettings{}) }
 
-// Configure checks and keeps the settings.
+// Configure validates and stores the settings.
 func (d *Destination) Configure(_ context.Context, values map[string]string) error {
 	return settings.Parse(values, &d.settings, d.check)
 }
@@ -64,13 +64,13 @@ func checkTopic(topic string) error {
 	return nil
 }
 
-// Open prepares. It connects with the first record.
+// Open prepares the destination. Write connects.
 func (d *Destination) Open(ctx context.Context) error {
 	d.id = d.settings.id(ctx)
 	return nil
 }
 
-// Write publishes the records, several at a time. Each is written when the server has acknowledged it.
+// Write publishes the records, several at a time. A record is written when the server has acknowledged it.
 func (d *Destination) Write(ctx context.Context, records []record.Record) (int, error) {
 	d.timeLimit.Begin(ctx)
 	skipped := d.written.Skip(records)
@@ -85,11 +85,11 @@ func (d *Destination) Write(ctx context.Context, records []record.Record) (int, 
 	return skipped + n, err
 }
 
-// messages makes messages of records. err says what is wrong with the record behind the last of them, nil if there is none.
+// messages converts records to messages. err describes the first record that cannot be converted; nil if there is none.
 func (d *Destination) messages(ctx context.Context, records []record.Record) (messages []paho.Publish, err error) {
 	messages = make([]paho.Publish, 0, len(records))
 	var topic, payloads []byte
-	var name string // of the topic
+	var name string // topic
 	format := sdk.RecordFormat(ctx)
 	for i := range records {
 		if topic, err = d.topic.Append(&d.timeLimit, topic[:0], &records[i]); err != nil {

@@ -2,8 +2,8 @@ package mqtt
 
 import "strings"
 
-// wrongFilter returns the mistake in a topic filter, "" if there is none. A topic can hold *, but those who write it
-// expect a pattern.
+// wrongFilter describes the mistake in a topic filter; "" if it is valid. A topic can contain *, but users who write it
+// expect a wildcard.
 func wrongFilter(filter string) string {
 	_, topic := shared(filter)
 	levels := strings.Split(topic, "/")
@@ -22,7 +22,7 @@ func wrongFilter(filter string) string {
 	return ""
 }
 
-// shared returns the group and the topic filter of a shared subscription, and for any other no group.
+// shared returns the group and the topic filter of a shared subscription. For other filters the group is empty.
 func shared(filter string) (group, topic string) {
 	rest, ok := strings.CutPrefix(filter, "$share/")
 	if group, topic, ok2 := strings.Cut(rest, "/"); ok && ok2 {
@@ -31,7 +31,8 @@ func shared(filter string) (group, topic string) {
 	return "", filter
 }
 
-// overlap reports whether a topic matches both filters. Servers send a message of such a topic once or twice.
+// overlap reports whether a topic can match both filters. Servers differ in whether they send a message of such a topic
+// once or twice.
 func overlap(a, b string) bool {
 	_, a = shared(a)
 	_, b = shared(b)

@@ -1,12 +1,12 @@
-// Package mqtt is a source that subscribes to topics of an MQTT 5 server, and a destination
-// that publishes.
+// Package mqtt provides a source that subscribes to topics of an MQTT 5 server, and a destination that publishes
+// records.
 package mqtt
 
 import "github.com/conduit-agent/conduit/plugins/sdk"
 
 const version = "v1.0.0"
 
-// Connector describes the source and the destination.
+// Connector returns the connector with its source and destination.
 func Connector() sdk.Connector {
 	return sdk.Connector{
 		Name:    "mqtt",
@@ -18,7 +18,7 @@ func Connector() sdk.Connector {
 		NewSource:      func() sdk.Source { return &Source{} },
 		NewDestination: func() sdk.Destination { return &Destination{} },
 
-		// Messages come without a schema.
+		// Messages have no schema.
 		SourceDefaults: sdk.NoSchemas(),
 	}
 }

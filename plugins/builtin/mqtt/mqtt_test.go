@@ -16,7 +16,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// TestSettings says what is wrong with settings.
+// TestSettings checks the errors for invalid settings.
 func TestSettings(t *testing.T) {
 	for want, set := range map[string]map[string]string{
 		`"url": must be`:       {"url": "tcp://a", "topics": "x"},
@@ -39,8 +39,7 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-// A message that was sent when the connection was lost is published again at once, however long the server
-// may take to answer.
+// A message in flight when the connection is lost is published again at once, regardless of the answer timeout.
 func TestPublishesAgainAtOnce(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -70,8 +69,8 @@ func TestPublishesAgainAtOnce(t *testing.T) {
 	}
 }
 
-// serveOne serves one client until it leaves, or until publish says to close the connection. It returns the last
-// payload that was published.
+// serveOne serves one client until it disconnects, or until publish asks to close the connection. It returns the last
+// published payload.
 func serveOne(l net.Listener, publish func(net.Conn, *packets.Publish) bool) (payload string) {
 	c, err := l.Accept()
 	if err != nil {
@@ -94,8 +93,8 @@ func serveOne(l net.Listener, publish func(net.Conn, *packets.Publish) bool) (pa
 	}
 }
 
-// Several messages are under way: a server that answers nothing before it has all of them has them. After the connection is
-// lost, those that were not answered are published again, in their order.
+// Several messages are in flight: a server that answers only after it has received all messages does receive them all.
+// After a lost connection, the unanswered messages are published again in order.
 func TestPublishesSeveral(t *testing.T) {
 	t.Parallel()
 	var got [2][]string
@@ -122,7 +121,7 @@ func TestPublishesSeveral(t *testing.T) {
 	}
 }
 
-// What is behind a refused record, and the server has already, is not published again when it comes again.
+// When a refused record is retried, the records after it that the server already has are not published again.
 func TestRefusedBetween(t *testing.T) {
 	t.Parallel()
 	var got []string
@@ -152,7 +151,7 @@ func numbered(payloads ...string) (records []record.Record) {
 	return records
 }
 
-// served returns a destination for a server that serves one connection after the other. stop ends both.
+// served returns a destination for a server that serves the connections one after the other. stop ends both.
 func served(t *testing.T, connections ...func(net.Conn, *packets.Publish) bool) (d sdk.Destination, stop func()) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -13,13 +13,13 @@ import (
 	"github.com/conduit-agent/conduit/spec/lazy"
 )
 
-// numbers makes positions: a random number of the run, one of the message, and when it was
-// received, in Unix seconds. The session at the server is what says where to go on; a position
-// says that there was one, and up to when.
+// numbers makes positions. A position consists of a random number of the run, the number of the message, and its time
+// of receipt in Unix seconds. The session at the server determines where the source resumes; a position only records
+// that a session existed, and the time of the last message.
 type numbers struct {
 	run  string
 	last uint64
-	when *atomic.Int64 // of the last message, in Unix seconds; 0: none
+	when *atomic.Int64 // time of receipt of the last message, in Unix seconds; 0: none
 }
 
 var pattern = lazy.Regexp(`^[0-9a-f]{16}:[0-9]{1,20}:([0-9]{1,12})$`)
@@ -49,5 +49,5 @@ func (n *numbers) next(now time.Time) record.Position {
 	return fmt.Appendf(nil, "%s:%d:%d", n.run, n.last, now.Unix())
 }
 
-// at returns when the last message was received.
+// at returns the time of receipt of the last message.
 func (n *numbers) at() time.Time { return time.Unix(n.when.Load(), 0) }

@@ -13,20 +13,20 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// mostPublished is how many messages are under way at most. The server may take fewer.
+// mostPublished is the maximum number of messages in flight. The server may accept fewer.
 const mostPublished = 1000
 
-// overhead is what a packet has in addition to topic and payload, at most.
+// overhead is the maximum size of a packet without topic and payload, in bytes.
 const overhead = 16
 
-// recordError is what is wrong with a record.
+// recordError reports a record that cannot be published.
 type recordError struct {
 	error
-	behind int // records next to it that the server has already
+	behind int // records directly after it that the server already has
 }
 
-// publish publishes messages in their order, again after failures that may pass. It returns how many the server has, and
-// why it has not the one behind those.
+// publish publishes messages in order and retries after temporary failures. It returns the number of messages that the
+// server has, and the error of the next one.
 func (d *Destination) publish(ctx context.Context, messages []paho.Publish) (done int, err error) {
 	var again backoff.Backoff
 	for begin := time.Now(); done < len(messages); {
@@ -52,19 +52,19 @@ func (d *Destination) publish(ctx context.Context, messages []paho.Publish) (don
 	return done, nil
 }
 
-// answer is where the answer to a message comes. There is none with QoS 0.
+// answer receives the server's answer to a message. It receives nothing with QoS 0.
 type answer chan packets.ControlPacket
 
-// try publishes messages, several at a time, until one fails. Those behind it, of which the server may have some, are to
-// be published again, but for what a recordError says.
+// try publishes messages, several at a time, until one fails. The server may have some of the messages after the failed
+// one; the caller publishes them again, except for those counted in recordError.behind.
 func (d *Destination) try(ctx context.Context, messages []paho.Publish) (done int, err error) {
 	if d.client == nil || isDone(d.client) {
 		if err := d.connect(ctx); err != nil {
 			return 0, err
 		}
 	}
-	var answers []answer // to all that were sent
-	var failed error     // why no more are sent
+	var answers []answer // to all sent messages
+	var failed error     // why sending has stopped
 	for ; done < len(messages); done++ {
 		for failed == nil && len(answers) < len(messages) && len(answers)-done < mostPublished {
 			var a answer
@@ -79,7 +79,7 @@ func (d *Destination) try(ctx context.Context, messages []paho.Publish) (done in
 			return done, failed
 		}
 		code, err := d.wait(ctx, answers[done])
-		if err != nil { // whether the server has it is not known
+		if err != nil { // the server may or may not have the message
 			d.leave()
 			return done, err
 		}
@@ -90,7 +90,7 @@ func (d *Destination) try(ctx context.Context, messages []paho.Publish) (done in
 	return done, nil
 }
 
-// send sends a message, when the server takes one more.
+// send sends a message as soon as the server accepts another one.
 func (d *Destination) send(ctx context.Context, p *paho.Publish) (answer, error) {
 	if d.largest > 0 && len(p.Payload)+len(p.Topic)+overhead > d.largest {
 		return nil, &recordError{error: fmt.Errorf("the record has %d bytes: the server takes messages of up to %d", len(p.Payload), d.largest)}
@@ -104,7 +104,8 @@ func (d *Destination) send(ctx context.Context, p *paho.Publish) (answer, error)
 	return a, err
 }
 
-// wait waits until a message is answered, or the connection is lost. With QoS 0 it waits until all were sent.
+// wait waits for the answer to a message, or until the connection is lost. With QoS 0 it waits until all messages are
+// sent.
 func (d *Destination) wait(ctx context.Context, a answer) (code byte, err error) {
 	if d.settings.QoS == 0 {
 		return 0, d.client.conn.Sent()
@@ -116,7 +117,7 @@ func (d *Destination) wait(ctx context.Context, a answer) (code byte, err error)
 		return codeOf(p)
 	case <-d.client.Done():
 		select {
-		case p := <-a: // before the connection was lost
+		case p := <-a: // arrived before the connection was lost
 			return codeOf(p)
 		default:
 			return 0, errLost
@@ -128,7 +129,7 @@ func (d *Destination) wait(ctx context.Context, a answer) (code byte, err error)
 	}
 }
 
-// refused is the first of the codes that refuse a message.
+// refused is the lowest reason code that means refusal.
 const refused = 0x80
 
 func codeOf(p packets.ControlPacket) (byte, error) {
@@ -143,7 +144,8 @@ func codeOf(p packets.ControlPacket) (byte, error) {
 	return 0, errLost
 }
 
-// settle waits for the answers to messages behind one that was refused, and returns how many next to it the server has.
+// settle waits for the answers to the messages after a refused one, and returns the number of messages directly after
+// it that the server has.
 func (d *Destination) settle(ctx context.Context, answers []answer) (behind int) {
 	for i, a := range answers {
 		switch code, err := d.wait(ctx, a); {
@@ -157,7 +159,7 @@ func (d *Destination) settle(ctx context.Context, answers []answer) (behind int)
 	return behind
 }
 
-// explain returns what the code of a refused message means.
+// explain converts the reason code of a refused message to an error.
 func explain(code byte, topic string, behind int) error {
 	err := fmt.Errorf("the server refuses the message for %q with code 0x%x", topic, code)
 	switch code {

@@ -9,31 +9,31 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// received has the messages that were received: those to be read, and those that were read, until
-// the server knows that they are acknowledged. After a lost connection the server sends again
-// what it does not know of, under the same packet ids, marked as duplicates: what was read is
-// recognized by them and not read again.
+// received holds received messages: those not yet read, and those read until the server knows their acknowledgement.
+// After a lost connection the server sends the messages without a known acknowledgement again, under the same packet
+// ids and marked as duplicates. The packet id and a hash identify messages that are already read; these are not read
+// again.
 type received struct {
 	*sources.Inbox[*message]
-	most   int        // messages that wait
-	buffer sdk.Buffer // of the host: messages of Queue
+	most   int        // maximum number of queued messages
+	buffer sdk.Buffer // memory budget of the host: messages of Queue
 
-	session *session            // guarded by Inbox: of the present connection
-	hashed  []byte              // guarded by Inbox: what a hash is made of
-	acked   []*message          // guarded by Inbox: the last ones that were acknowledged
-	byID    map[uint16]*message // guarded by Inbox: of Queue, Read and acked
+	session *session            // guarded by Inbox: of the current connection
+	hashed  []byte              // guarded by Inbox: input of hash, reused
+	acked   []*message          // guarded by Inbox: most recently acknowledged messages
+	byID    map[uint16]*message // guarded by Inbox: messages of Queue, Read and acked
 	dropped int                 // guarded by Inbox
 }
 
 type message struct {
-	session *session // that received it last
+	session *session // session that received it most recently
 	publish *paho.Publish
 	hash    [sha256.Size]byte
 	acked   bool
-	after   []leftOut // those that came behind it, to be acknowledged after it
+	after   []leftOut // left-out messages to acknowledge after this one
 }
 
-// leftOut identifies a message that is not read.
+// leftOut identifies a message that the source does not read.
 type leftOut struct {
 	session *session
 	publish paho.Publish
@@ -43,8 +43,8 @@ func newReceived(most int, buffer sdk.Buffer) *received {
 	return &received{Inbox: sources.NewInbox[*message](), most: most, buffer: buffer, byID: map[uint16]*message{}}
 }
 
-// put takes a message. It returns false when it is dropped: the server bounds how many wait,
-// but not those of QoS 0.
+// put queues a message. It returns false when the message is dropped: the server limits the number of unacknowledged
+// messages, but not of messages with QoS 0.
 func (b *received) put(s *session, p *paho.Publish) bool {
 	m := &message{session: s, publish: p}
 	b.Lock()
@@ -63,18 +63,18 @@ func (b *received) put(s *session, p *paho.Publish) bool {
 	m.hash = b.hash(p)
 	if before := b.byID[p.PacketID]; before != nil && p.Duplicate() && before.hash == m.hash {
 		before.session, before.publish, before.after = s, p, nil
-		if before.acked { // it comes before those that are not
+		if before.acked { // it precedes all unacknowledged messages
 			s.acknowledge(p.Packet())
 		}
 		return true
 	}
 	b.byID[p.PacketID] = m
-	b.buffer.Add(sizeOf(p)) // the server bounds how many there are
+	b.buffer.Add(sizeOf(p)) // the server limits their number
 	b.Push(m)
 	return true
 }
 
-// leaveOut acknowledges a message that is not read, once those before it are.
+// leaveOut acknowledges a message that the source does not read, after the messages before it.
 func (b *received) leaveOut(s *session, p *paho.Publish) {
 	b.Lock()
 	defer b.Unlock()
@@ -100,10 +100,10 @@ func (b *received) leaveOut(s *session, p *paho.Publish) {
 
 func (m *leftOut) acknowledge() { m.session.acknowledge(m.publish.Packet()) }
 
-// propertySize is how many bytes of memory a property takes in addition to its text.
+// propertySize is the memory overhead of a property, in bytes, in addition to its text.
 const propertySize = 40
 
-// sizeOf returns how many bytes of memory a message takes, about.
+// sizeOf returns the approximate memory size of a message, in bytes.
 func sizeOf(p *paho.Publish) int {
 	n := len(p.Topic) + len(p.Payload)
 	if p.Properties != nil {
@@ -115,14 +115,14 @@ func sizeOf(p *paho.Publish) int {
 	return n
 }
 
-// hash returns what tells messages with the same packet id apart.
+// hash returns a hash that distinguishes messages with the same packet id.
 func (b *received) hash(p *paho.Publish) [sha256.Size]byte {
 	b.hashed = append(append(append(b.hashed[:0], p.Topic...), 0), p.Payload...)
 	defer func() { b.hashed = b.hashed[:0:min(cap(b.hashed), mostBuffered)] }()
 	return sha256.Sum256(b.hashed)
 }
 
-// connected drops what was not read: it comes again, in order.
+// connected drops unread messages after a reconnect: the server sends them again, in order.
 func (b *received) connected(s *session) {
 	b.session = s
 	kept := b.Queue[:0]
@@ -140,8 +140,8 @@ func (b *received) connected(s *session) {
 	b.Queue = kept
 }
 
-// ack acknowledges the next n messages that were read. An acknowledgement over a connection
-// that is lost is made good when the server sends the message again.
+// ack acknowledges the next n read messages. When an acknowledgement is lost with its connection, put repeats it when
+// the server sends the message again.
 func (b *received) ack(n int) {
 	b.Lock()
 	defer b.Unlock()

@@ -28,13 +28,13 @@ type sourceSettings struct {
 	Maximum int           `json:"receiveMaximum" default:"1000" validate:"gt=0,lt=65536" desc:"Most messages that were received and are not acknowledged. The server may send fewer."`
 }
 
-// Source subscribes to topics. The session at the server keeps what is not acknowledged.
+// Source subscribes to topics. The session at the server keeps unacknowledged messages.
 type Source struct {
 	sdk.SourceBase
 
 	settings sourceSettings
 	log      *slog.Logger
-	id       string // of the client
+	id       string // client name
 	numbers  numbers
 	known    bool // whether the session must exist; owned by run
 
@@ -46,10 +46,10 @@ type Source struct {
 	skips  progress.Skips // safe for concurrent use
 }
 
-// Parameters describes the settings.
+// Parameters returns the descriptions of the settings.
 func (s *Source) Parameters() sdk.Parameters { return sdk.ParametersOf(sourceSettings{}) }
 
-// Configure checks and keeps the settings.
+// Configure validates and stores the settings.
 func (s *Source) Configure(_ context.Context, values map[string]string) error {
 	return settings.Parse(values, &s.settings, func() error {
 		if err := settings.CheckItems("topics", s.settings.Topics, wrongFilter, overlap); err != nil {
@@ -59,7 +59,7 @@ func (s *Source) Configure(_ context.Context, values map[string]string) error {
 	})
 }
 
-// Open begins to connect. A server that is away is waited for.
+// Open starts connecting in the background. The source waits for a server that is not available.
 func (s *Source) Open(ctx context.Context, pos record.Position) (err error) {
 	if s.numbers, err = newNumbers(pos); err != nil {
 		return err
@@ -72,7 +72,7 @@ func (s *Source) Open(ctx context.Context, pos record.Position) (err error) {
 	return nil
 }
 
-// run connects again and again.
+// run connects, and reconnects with backoff after each lost connection.
 func (s *Source) run(ctx context.Context) {
 	var again backoff.Backoff
 	for {
@@ -92,14 +92,15 @@ func (s *Source) run(ctx context.Context) {
 	}
 }
 
-// Progress returns why nothing can be received, if that is so: a server does not report what it keeps.
+// Progress reports why the source receives nothing, if it is not connected. The server does not report its number of
+// queued messages.
 func (s *Source) Progress() progress.Report {
 	r := s.latest.Report()
 	r.Skipped = s.skips.List()
 	return r
 }
 
-// lostError is that the session is gone.
+// lostError reports that the session, and its messages, are lost.
 type lostError struct{ error }
 
 // session receives over one connection, until it is lost or ctx ends.
@@ -119,7 +120,7 @@ func (s *Source) session(ctx context.Context, again *backoff.Backoff) error {
 		return err
 	}
 	if err := s.gap(client.ack); err != nil {
-		s.leave(client, 0) // what was made by connecting is no session to go on with
+		s.leave(client, 0) // removes the new, empty session
 		return err
 	}
 	if err := s.subscribe(ctx, client); err != nil {
@@ -153,7 +154,7 @@ func (s *Source) leave(c *connection, expiry time.Duration) {
 	<-c.Done()
 }
 
-// gap returns an error when the session does not exist that must, and messages are gone with it.
+// gap returns an error when the server does not have a session that must exist, because its messages are lost too.
 func (s *Source) gap(ack *paho.Connack) error {
 	if ack.Properties != nil && ack.Properties.SessionExpiryInterval != nil {
 		if kept := time.Duration(*ack.Properties.SessionExpiryInterval) * time.Second; kept < s.settings.Expiry {
@@ -173,7 +174,8 @@ func (s *Source) gap(ack *paho.Connack) error {
 	return lostError{err}
 }
 
-// subscribe subscribes. Retained messages come when a subscription is made, not each time.
+// subscribe subscribes to the topics. The server sends retained messages when a subscription is new, not on each
+// reconnect.
 func (s *Source) subscribe(ctx context.Context, c *connection) error {
 	const onlyWhenMade = 1
 	request := &paho.Subscribe{}
@@ -215,12 +217,14 @@ var errFast = errors.New("they come faster than they are written")
 
 var errProperties = errors.New("it has too many properties: at most 1 MiB of them are read")
 
-// tooManyProperties reports whether the connection has replaced the properties of a message.
+// tooManyProperties reports whether the connection has replaced the properties of a message because there were too
+// many.
 func tooManyProperties(p *paho.Publish) bool {
 	return p.Properties != nil && len(p.Properties.User) > 0 && p.Properties.User[0].Key == peer.LeftOut
 }
 
-// MaxUnacked implements sdk.LimitedSource: the server sends no more. It does not count messages of QoS 0.
+// MaxUnacked implements sdk.LimitedSource: at this number of unacknowledged messages the server stops sending. Messages
+// with QoS 0 have no limit.
 func (s *Source) MaxUnacked() int {
 	if s.settings.QoS == 0 {
 		return 0
@@ -265,13 +269,13 @@ func recordOf(p *paho.Publish) record.Record {
 	return r
 }
 
-// Ack acknowledges the messages.
+// Ack acknowledges the messages at the positions.
 func (s *Source) Ack(_ context.Context, positions []record.Position) error {
 	s.inbox.ack(len(positions))
 	return nil
 }
 
-// Teardown sends the last acknowledgements and disconnects. The session stays.
+// Teardown sends the last acknowledgements and disconnects. The session stays at the server.
 func (s *Source) Teardown(context.Context) error {
 	if s.cancel != nil {
 		s.cancel()
@@ -281,12 +285,12 @@ func (s *Source) Teardown(context.Context) error {
 	return nil
 }
 
-// LifecycleOnUpdated removes what the old settings left at the server: the session of
-// another client, or subscriptions.
+// LifecycleOnUpdated removes leftovers of the old settings at the server: the session of another client, or
+// subscriptions.
 func (s *Source) LifecycleOnUpdated(ctx context.Context, before, after map[string]string) error {
 	var old, now sourceSettings
 	if sdk.Decode(before, &old) != nil || sdk.Decode(after, &now) != nil {
-		return nil // the settings that are wrong made nothing
+		return nil // invalid settings left nothing at the server
 	}
 	if old.URL != now.URL || old.id(ctx) != now.id(ctx) {
 		return old.remove(ctx)
@@ -307,7 +311,7 @@ func (s *Source) LifecycleOnUpdated(ctx context.Context, before, after map[strin
 	return nil
 }
 
-// LifecycleOnDeleted removes the session.
+// LifecycleOnDeleted removes the session at the server.
 func (s *Source) LifecycleOnDeleted(ctx context.Context, values map[string]string) error {
 	var settings sourceSettings
 	if sdk.Decode(values, &settings) != nil {
@@ -316,7 +320,7 @@ func (s *Source) LifecycleOnDeleted(ctx context.Context, values map[string]strin
 	return settings.remove(ctx)
 }
 
-// remove has the server forget the session.
+// remove removes the session at the server.
 func (s *sourceSettings) remove(ctx context.Context) error {
 	c, err := s.connect(ctx, newSession(), paho.ClientConfig{}, &paho.Connect{ClientID: s.id(ctx), CleanStart: true})
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// serverSettings say how to reach a server, on both sides.
+// serverSettings are the settings for the connection to a server, on both sides.
 type serverSettings struct {
 	URL         string        `json:"url" validate:"required" desc:"nats://HOST:PORT of one server or several, separated by commas; tls:// for TLS."`
 	Type        string        `json:"type" default:"jetstream" validate:"inclusion=jetstream|core" desc:"jetstream: streams, which keep messages. core: subjects, where messages without a subscriber are lost."`
@@ -52,23 +52,23 @@ func (s *serverSettings) check() error {
 	return err
 }
 
-// id returns digits made of the connector's id.
+// id returns hexadecimal digits derived from the connector's id.
 func id(ctx context.Context) string {
 	const bytes = 8
 	sum := sha256.Sum256([]byte(sdk.EnvFrom(ctx).ConnectorID))
 	return hex.EncodeToString(sum[:bytes])
 }
 
-// refusedError is that the server refuses the client or what it asks for: trying again does not help.
+// refusedError reports that the server refuses the client or its request. A retry does not help.
 type refusedError struct{ error }
 
-// conn is a connection that is not made again when it is lost.
+// conn is a connection without automatic reconnect.
 type conn struct {
 	*client.Conn
-	lost <-chan struct{} // closed when the connection is
+	lost <-chan struct{} // closed when the connection is lost or closed
 }
 
-// explain returns err with what the server did, where that is why the connection was lost.
+// explain adds to err the protocol violation of the server, if that caused the loss of the connection.
 func (c *conn) explain(err error) error {
 	var violation *peer.Error
 	if err != nil && errors.As(c.LastError(), &violation) && !errors.Is(err, violation) {
@@ -77,7 +77,7 @@ func (c *conn) explain(err error) error {
 	return err
 }
 
-// failure returns why the connection was lost.
+// failure returns the reason for the loss of the connection.
 func (c *conn) failure() error {
 	if err := c.LastError(); err != nil {
 		return fmt.Errorf("the connection was lost: %w", err)
@@ -93,7 +93,7 @@ func (s *serverSettings) connect(ctx context.Context) (*conn, error) {
 		client.PingInterval(s.Timeout), client.MaxPingsOutstanding(1),
 		client.ClosedHandler(func(*client.Conn) { close(lost) }),
 		client.ErrorHandler(func(_ *client.Conn, _ *client.Subscription, err error) {
-			if !errors.Is(err, client.ErrSlowConsumer) { // which sources report
+			if !errors.Is(err, client.ErrSlowConsumer) { // sources report slow consumers themselves
 				log.Warn("the NATS server reports an error", "err", err)
 			}
 		}),
@@ -126,7 +126,7 @@ func isDenied(err error) bool {
 	return false
 }
 
-// identity is how the client proves who it is.
+// identity returns the options that authenticate the client.
 func (s *serverSettings) identity() []client.Option {
 	switch {
 	case s.Credentials != "":
@@ -134,9 +134,9 @@ func (s *serverSettings) identity() []client.Option {
 	case s.NKey != "":
 		pair, err := nkeys.FromSeed([]byte(strings.TrimSpace(s.NKey)))
 		if err != nil {
-			return nil // check has found it
+			return nil // check reports this error
 		}
-		public, _ := pair.PublicKey() // it fails only without a key
+		public, _ := pair.PublicKey() // fails only without a key
 		return []client.Option{client.Nkey(public, pair.Sign)}
 	case s.Token != "":
 		return []client.Option{client.Token(s.Token)}
@@ -146,10 +146,10 @@ func (s *serverSettings) identity() []client.Option {
 	return nil
 }
 
-// secure returns the configuration of TLS where the URL or the settings ask for it, else nil.
+// secure returns the TLS configuration if the URL or the settings require TLS, otherwise nil.
 func (s *serverSettings) secure() (*tls.Config, error) {
 	if !strings.Contains(s.URL, "tls://") && s.CA == "" && s.Cert == "" {
-		return nil, nil // the server may ask for it all the same
+		return nil, nil // the server may still require TLS
 	}
 	return s.Client()
 }

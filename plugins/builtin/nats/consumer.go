@@ -14,29 +14,30 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// base is what the names of the consumers of this source begin with. Each session makes one of its own, so
-// that messages come in order from where it begins.
+// base returns the common prefix of the consumer names of this source. Each session creates a consumer of its own, so
+// that messages arrive in order from the start sequence.
 func (s *sourceSettings) base(ctx context.Context) string {
 	return cmp.Or(s.Consumer, "conduit-"+id(ctx)) + "-"
 }
 
-// created is the end of the name of the consumer that notes where the stream begins.
+// created is the name suffix of the consumer that marks the start of reading.
 const created = "created"
 
-// ackWait is when the server delivers again what is not acknowledged: an acknowledgement was lost then.
+// ackWait is the time after which the server delivers an unacknowledged message again. It covers lost acknowledgements.
 const ackWait = time.Minute
 
-// config is that of a consumer that delivers what is behind a sequence number; 0: everything.
+// config returns the configuration of a consumer that delivers messages after the sequence number behind; 0: all
+// messages.
 func (s *sourceSettings) config(name string, behind uint64, retention jetstream.RetentionPolicy) jetstream.ConsumerConfig {
 	c := jetstream.ConsumerConfig{Durable: name, AckPolicy: jetstream.AckExplicitPolicy, AckWait: ackWait, MaxAckPending: s.Maximum, MaxDeliver: -1,
 		FilterSubjects: s.Subjects, DeliverPolicy: jetstream.DeliverAllPolicy, Description: "made by conduit"}
-	if behind > 0 && retention != jetstream.WorkQueuePolicy { // such a stream has only what is not acknowledged
+	if behind > 0 && retention != jetstream.WorkQueuePolicy { // a work queue has only unacknowledged messages
 		c.DeliverPolicy, c.OptStartSeq = jetstream.DeliverByStartSequencePolicy, behind+1
 	}
 	return c
 }
 
-// use connects and calls do with the stream.
+// use connects, and calls do with the stream of the settings.
 func (s *sourceSettings) use(ctx context.Context, do func(context.Context, jetstream.JetStream, jetstream.Stream) error) error {
 	c, err := s.connect(ctx)
 	if err != nil {
@@ -67,7 +68,7 @@ func (s *sourceSettings) stream(ctx context.Context, js jetstream.JetStream) (je
 	return stream, nil
 }
 
-// make makes the consumer that notes where the stream begins.
+// make creates the consumer that marks the start of reading.
 func (s *sourceSettings) make(ctx context.Context, values map[string]string) error {
 	if s.parse(values) != nil || s.Type == "core" {
 		return nil
@@ -98,12 +99,12 @@ func (s *sourceSettings) remove(ctx context.Context) error {
 		return s.removeBut(ctx, stream)
 	})
 	if errors.As(err, new(refusedError)) && strings.Contains(err.Error(), "does not exist") {
-		return nil // they went with it
+		return nil // the consumers were removed with the stream
 	}
 	return err
 }
 
-// removeBut removes the consumers of this source but some.
+// removeBut removes all consumers of this source except kept.
 func (s *sourceSettings) removeBut(ctx context.Context, stream jetstream.Stream, kept ...string) error {
 	base := s.base(ctx)
 	names := stream.ConsumerNames(ctx)
@@ -118,9 +119,9 @@ func (s *sourceSettings) removeBut(ctx context.Context, stream jetstream.Stream,
 	return s.failed("list the consumers of", names.Err())
 }
 
-// consumer makes the consumer of a session, and removes those of former ones. The other order would
-// have a stream that keeps messages for its consumers lose some; one that gives each message to one
-// consumer takes no second.
+// consumer creates the consumer of a session and then removes those of earlier sessions. In the opposite order, a
+// stream with interest retention would lose messages. A work queue accepts only one consumer, so there the removal
+// comes first.
 func (s *sourceSettings) consumer(ctx context.Context, js jetstream.JetStream, stream jetstream.Stream, behind uint64, noted bool) (jetstream.Consumer, error) {
 	word := make([]byte, 8)
 	_, _ = rand.Read(word) // it never fails

@@ -19,8 +19,8 @@ import (
 	"github.com/conduit-agent/conduit/spec/notify"
 )
 
-// subscriber is a source that subscribes to subjects. What is published while it is not connected
-// is lost. It answers to no message: where a stream has the subject, that would acknowledge it.
+// subscriber is a source that subscribes to subjects. Messages published while it is not connected are lost. It replies
+// to no message: if the subject belongs to a stream, a reply would acknowledge the message.
 type subscriber struct {
 	settings *sourceSettings
 	log      *slog.Logger
@@ -30,10 +30,10 @@ type subscriber struct {
 
 	mu      sync.Mutex
 	queue   []*client.Msg // guarded by mu
-	bytes   int64         // guarded by mu: of queue
-	buffer  sdk.Buffer    // of the host, that they are counted in
-	err     error         // guarded by mu: why nothing comes any more
-	arrived notify.Signal // there is something to read
+	bytes   int64         // guarded by mu: size of queue
+	buffer  sdk.Buffer    // memory budget of the host for queue
+	err     error         // guarded by mu: why receiving has ended
+	arrived notify.Signal // queue or err has changed
 
 	cancel context.CancelFunc // nil before open
 	done   chan struct{}
@@ -73,7 +73,7 @@ func (s *subscriber) session(ctx context.Context, connected func()) (err error) 
 		err = c.explain(err)
 		c.Close()
 	}()
-	const wait = 8192 // messages; more are dropped
+	const wait = 8192 // queued messages; the client drops more
 	messages := make(chan *client.Msg, wait)
 	for _, subject := range s.settings.Subjects {
 		if _, err := c.ChanQueueSubscribe(subject, s.settings.Queue, messages); err != nil {
@@ -116,7 +116,7 @@ func (s *subscriber) leaveOut(what string) {
 	}
 }
 
-// put takes a message, or drops it when too many wait.
+// put queues a message, or drops it when the queue is full.
 func (s *subscriber) put(m *client.Msg) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -130,7 +130,7 @@ func (s *subscriber) put(m *client.Msg) {
 	s.arrived.Notify()
 }
 
-// fail ends reading, after what was received.
+// fail makes read return err after the queued messages.
 func (s *subscriber) fail(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -43,14 +43,14 @@ type Destination struct {
 	subject   *template.Template
 	timeLimit template.TimeLimit
 	ids       recordid.Sequence
-	conn      *conn // nil: there is none
+	conn      *conn // nil when not connected
 	js        jetstream.JetStream
 }
 
-// Parameters describes the settings.
+// Parameters returns the descriptions of the settings.
 func (d *Destination) Parameters() sdk.Parameters { return sdk.ParametersOf(destinationSettings{}) }
 
-// Configure checks and keeps the settings.
+// Configure validates and stores the settings.
 func (d *Destination) Configure(_ context.Context, values map[string]string) error {
 	err := settings.Parse(values, &d.settings, d.settings.check)
 	if err == nil {
@@ -66,10 +66,10 @@ func checkSubject(subject string) error {
 	return nil
 }
 
-// Open prepares. It connects with the first record.
+// Open does nothing. Write connects.
 func (d *Destination) Open(context.Context) error { return nil }
 
-// Write publishes the records in order. Each is written when its stream has it.
+// Write publishes the records in order. A record is written when its stream has acknowledged it.
 func (d *Destination) Write(ctx context.Context, records []record.Record) (n int, err error) {
 	d.timeLimit.Begin(ctx)
 	defer func() { d.ids.Wrote(n, err) }()
@@ -96,7 +96,7 @@ func (d *Destination) Write(ctx context.Context, records []record.Record) (n int
 	return n, refused
 }
 
-// messages returns the messages of the records before the first one that cannot be published.
+// messages converts the records up to the first one that cannot be published, and returns its error.
 func (d *Destination) messages(ctx context.Context, records []record.Record) ([]*client.Msg, error) {
 	format, all := sdk.RecordFormat(ctx), make([]*client.Msg, 0, len(records))
 	ids := d.ids.IDs(records)
@@ -137,7 +137,7 @@ func addHeader(m *client.Msg, name, value string) {
 	m.Header[name] = append(m.Header[name], value)
 }
 
-// recordError is what is wrong with a record.
+// recordError reports a record that cannot be published.
 type recordError struct{ error }
 
 // try publishes messages and returns how many of the first ones are written.
@@ -163,16 +163,16 @@ func (d *Destination) try(ctx context.Context, messages []*client.Msg) (int, err
 	}
 	for i, f := range futures {
 		if err := d.await(ctx, f); err != nil {
-			d.leave() // what became of those behind it is not known
+			d.leave() // the fate of the later messages is unknown
 			return i, err
 		}
 	}
 	return len(futures), failed
 }
 
-const maxPending = 256 // messages published and not acknowledged
+const maxPending = 256 // published and unacknowledged messages
 
-// fits returns an error when the server does not take a message of this size.
+// fits returns an error when the message is larger than the server accepts.
 func (d *Destination) fits(m *client.Msg) error {
 	if largest := d.conn.MaxPayload(); int64(m.Size()-len(m.Subject)) > largest {
 		return recordError{fmt.Errorf("the record has %d bytes: the server takes messages of up to %d", len(m.Data), largest)}
@@ -197,7 +197,7 @@ func (d *Destination) await(ctx context.Context, f jetstream.PubAckFuture) error
 	}
 }
 
-// codeTooLarge is that a message is larger than its stream takes.
+// codeTooLarge is the error code for a message that is larger than its stream accepts.
 const codeTooLarge jetstream.ErrorCode = 10054
 
 func (d *Destination) explain(m *client.Msg, err error) error {

@@ -1,12 +1,12 @@
-// Package nats is a source that reads a stream of NATS JetStream or subscribes to subjects, and a
-// destination that publishes.
+// Package nats provides a source that reads a NATS JetStream stream or subscribes to subjects, and a destination that
+// publishes records.
 package nats
 
 import "github.com/conduit-agent/conduit/plugins/sdk"
 
 const version = "v1.0.0"
 
-// Connector describes the source and the destination.
+// Connector returns the connector with its source and destination.
 func Connector() sdk.Connector {
 	return sdk.Connector{
 		Name:    "nats",
@@ -18,7 +18,7 @@ func Connector() sdk.Connector {
 		NewSource:      func() sdk.Source { return &Source{} },
 		NewDestination: func() sdk.Destination { return &Destination{} },
 
-		// Messages come without a schema.
+		// Messages have no schema.
 		SourceDefaults: sdk.NoSchemas(),
 	}
 }

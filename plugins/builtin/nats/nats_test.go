@@ -7,7 +7,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/builtin/nats"
 )
 
-// TestSettings says what is wrong with settings.
+// TestSettings checks the errors for invalid settings.
 func TestSettings(t *testing.T) {
 	for wanted, set := range map[string]map[string]string{
 		`"url": must be`:       {"url": "http://a", "stream": "S"},

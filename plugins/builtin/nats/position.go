@@ -10,12 +10,12 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// position is a place in a stream. What is before "@resume" identifies the message.
+// position is a place in a stream. The part before "@resume" identifies the message.
 type position struct {
 	Stream   string    `json:"stream"`
 	Sequence uint64    `json:"sequence"`
 	Resume   int       `json:"@resume"`
-	Created  time.Time `json:"created"` // of the stream
+	Created  time.Time `json:"created"` // creation time of the stream
 }
 
 func (p *position) encode() (record.Position, error) { return json.Marshal(p) }

@@ -13,35 +13,34 @@ import (
 	"github.com/conduit-agent/conduit/spec/notify"
 )
 
-// received has the messages that were received: those to be read, and those that were read and not
-// acknowledged. After a lost connection the server delivers them again; they are recognized by their
-// sequence numbers and not read again.
+// received holds received messages: those not yet read, and those read but not acknowledged. After a lost connection
+// the server delivers them again. Their sequence numbers identify them, and they are not read again.
 type received struct {
 	*sources.Inbox[*message]
 
-	most   int64      // bytes of Queue, of one message at least
-	buffer sdk.Buffer // of the host, that they are counted in
+	most   int64      // maximum bytes of Queue; one message always fits
+	buffer sdk.Buffer // memory budget of the host for Queue
 
-	bytes   int64         // guarded by Inbox: of Queue
-	last    uint64        // guarded by Inbox: of Queue, or read before
-	acked   uint64        // guarded by Inbox
-	streams int           // guarded by Inbox: that were recreated
-	freed   notify.Signal // something was read or acknowledged
+	bytes   int64         // guarded by Inbox: size of Queue
+	last    uint64        // guarded by Inbox: last sequence number queued or read
+	acked   uint64        // guarded by Inbox: last acknowledged sequence number
+	streams int           // guarded by Inbox: how often the stream was recreated
+	freed   notify.Signal // a message was read or acknowledged
 }
 
 type message struct {
 	jetstream.Msg
 	meta    *jetstream.MsgMetadata
-	created time.Time     // of the stream
-	stream  int           // streams at the time
-	again   jetstream.Msg // guarded by Inbox: as it was received last, to be acknowledged
+	created time.Time     // creation time of the stream
+	stream  int           // value of received.streams when the message arrived
+	again   jetstream.Msg // guarded by Inbox: latest delivery of the message, to acknowledge
 }
 
 func newReceived(at uint64, most int64, buffer sdk.Buffer) *received {
 	return &received{Inbox: sources.NewInbox[*message](), most: most, buffer: buffer, last: at, acked: at, freed: notify.NewSignal()}
 }
 
-// put takes a message.
+// put queues a message.
 func (b *received) put(m *message) {
 	b.Lock()
 	defer b.Unlock()
@@ -53,7 +52,7 @@ func (b *received) put(m *message) {
 		b.count(size(m))
 		b.Push(m)
 	case sequence <= b.acked:
-		_ = m.Ack() // it is repeated when it does not arrive
+		_ = m.Ack() // put repeats a lost acknowledgement
 	default:
 		for _, old := range slices.Concat(b.Read, b.Queue) {
 			if old.meta.Sequence.Stream == sequence && old.stream == b.streams {
@@ -63,10 +62,10 @@ func (b *received) put(m *message) {
 	}
 }
 
-// headerSize is how many bytes of memory a header takes in addition to its text.
+// headerSize is the memory overhead of a header, in bytes, in addition to its text.
 const headerSize = 100
 
-// size returns how many bytes of memory a message takes, about.
+// size returns the approximate memory size of a message, in bytes.
 func size(m *message) int64 { return int64(len(m.Subject())+len(m.Data())) + sizeOf(m.Headers()) }
 
 func sizeOf(header map[string][]string) (n int64) {
@@ -78,14 +77,14 @@ func sizeOf(header map[string][]string) (n int64) {
 	return n
 }
 
-// count counts bytes that wait to be read. The caller has the inbox locked.
+// count adds n to the size of the unread messages. The caller holds the lock of Inbox.
 func (b *received) count(n int64) {
 	b.bytes += n
 	b.buffer.Add(int(n))
 }
 
-// wait waits until fewer than most messages are not acknowledged, and there is room and memory for this one. A server does not
-// count those that its stream has removed.
+// wait waits until fewer than most messages are unacknowledged, and there is room and memory for next. The server's own
+// count omits messages that the stream has removed.
 func (b *received) wait(ctx context.Context, most int, next *message) error {
 	for !b.fits(most, size(next)) {
 		select {
@@ -106,7 +105,7 @@ func (b *received) fits(most int, bytes int64) bool {
 	return len(b.Queue) == 0 || b.bytes+bytes <= b.most && bytes <= int64(b.buffer.Room())
 }
 
-// read waits for messages and returns all that wait.
+// read waits for messages and returns all queued messages.
 func (b *received) read(ctx context.Context) ([]*message, error) {
 	messages, err := b.Take(ctx)
 	b.Lock()
@@ -118,8 +117,8 @@ func (b *received) read(ctx context.Context) ([]*message, error) {
 	return messages, err
 }
 
-// ack acknowledges the next n messages that were read. An acknowledgement that is lost is repeated when the
-// message comes again.
+// ack acknowledges the next n read messages. put repeats a lost acknowledgement when the server delivers the message
+// again.
 func (b *received) ack(n int) {
 	b.Lock()
 	defer b.Unlock()
@@ -132,7 +131,7 @@ func (b *received) ack(n int) {
 	b.freed.Notify()
 }
 
-// begin places what is to come behind the sequence number, when nothing was received yet.
+// begin sets the sequence number before the first message, unless a message was received already.
 func (b *received) begin(sequence uint64) {
 	b.Lock()
 	defer b.Unlock()
@@ -141,7 +140,7 @@ func (b *received) begin(sequence uint64) {
 	}
 }
 
-// restart has the numbers start over, as those of the stream did.
+// restart resets the sequence numbers after the stream was recreated.
 func (b *received) restart() {
 	b.Lock()
 	defer b.Unlock()
@@ -149,14 +148,14 @@ func (b *received) restart() {
 	b.streams++
 }
 
-// at returns the number up to which all is acknowledged, and that of the last message received.
+// at returns the sequence number up to which all messages are acknowledged, and that of the last received message.
 func (b *received) at() (acked, last uint64) {
 	b.Lock()
 	defer b.Unlock()
 	return b.acked, b.last
 }
 
-// unacked returns how many messages were received and not acknowledged.
+// unacked returns the number of received, unacknowledged messages.
 func (b *received) unacked() int {
 	b.Lock()
 	defer b.Unlock()

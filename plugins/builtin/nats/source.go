@@ -59,10 +59,10 @@ type Source struct {
 	receiver receiver // nil before Open
 }
 
-// Parameters describes the settings.
+// Parameters returns the descriptions of the settings.
 func (s *Source) Parameters() sdk.Parameters { return sdk.ParametersOf(sourceSettings{}) }
 
-// Configure checks and keeps the settings.
+// Configure validates and stores the settings.
 func (s *Source) Configure(_ context.Context, values map[string]string) error {
 	return s.settings.parse(values)
 }
@@ -71,7 +71,7 @@ func (s *sourceSettings) parse(values map[string]string) error {
 	return settings.Parse(values, s, s.check)
 }
 
-// Open begins to connect. A server that is away is waited for.
+// Open starts connecting in the background. The source waits for a server that is not available.
 func (s *Source) Open(ctx context.Context, pos record.Position) error {
 	if s.settings.Type == "core" {
 		s.receiver = &subscriber{settings: &s.settings}
@@ -92,13 +92,13 @@ func (s *Source) MaxUnacked() int {
 // Read returns messages as records.
 func (s *Source) Read(ctx context.Context) ([]record.Record, error) { return s.receiver.read(ctx) }
 
-// Ack acknowledges the messages.
+// Ack acknowledges the messages at the positions.
 func (s *Source) Ack(_ context.Context, positions []record.Position) error {
 	s.receiver.ack(len(positions))
 	return nil
 }
 
-// Progress returns how many messages the stream has that are not acknowledged.
+// Progress reports the number of unacknowledged messages of the stream.
 func (s *Source) Progress() progress.Report {
 	if s.receiver == nil {
 		return progress.Report{}
@@ -106,7 +106,7 @@ func (s *Source) Progress() progress.Report {
 	return s.receiver.progress()
 }
 
-// Teardown disconnects. The consumer stays.
+// Teardown disconnects. The consumer stays at the server.
 func (s *Source) Teardown(context.Context) error {
 	if s.receiver != nil {
 		s.receiver.close()
@@ -114,16 +114,16 @@ func (s *Source) Teardown(context.Context) error {
 	return nil
 }
 
-// LifecycleOnCreated notes at the server where a stream begins.
+// LifecycleOnCreated creates the consumer that marks the start of reading.
 func (s *Source) LifecycleOnCreated(ctx context.Context, values map[string]string) error {
 	return s.settings.make(ctx, values)
 }
 
-// LifecycleOnUpdated removes the consumers that the old settings made, if they are others.
+// LifecycleOnUpdated removes the consumers of the old settings if the new settings use other consumers.
 func (s *Source) LifecycleOnUpdated(ctx context.Context, before, after map[string]string) error {
 	var old, now sourceSettings
 	if old.parse(before) != nil || now.parse(after) != nil || old.Type == "core" {
-		return nil // the settings that are wrong made nothing
+		return nil // invalid settings created nothing
 	}
 	if old.URL == now.URL && old.Stream == now.Stream && old.base(ctx) == now.base(ctx) && now.Type == old.Type {
 		return nil
@@ -140,7 +140,7 @@ func (s *Source) LifecycleOnDeleted(ctx context.Context, values map[string]strin
 	return old.remove(ctx)
 }
 
-// ended waits until a goroutine has ended after it was cancelled.
+// ended cancels a goroutine and waits for its end.
 func ended(cancel context.CancelFunc, done <-chan struct{}) {
 	if cancel != nil {
 		cancel()
@@ -148,7 +148,7 @@ func ended(cancel context.CancelFunc, done <-chan struct{}) {
 	}
 }
 
-// metadata is what both types know of a message.
+// metadata sets the metadata that both types provide.
 func metadata(r *record.Record, subject string, header map[string][]string, at time.Time) {
 	r.Metadata.Set(record.KeyCollection, subject)
 	if !at.IsZero() {

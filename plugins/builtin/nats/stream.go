@@ -17,20 +17,20 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// stream is a source that reads a stream. A goroutine of its own receives; when the connection
-// is lost, or a message on it, it starts over behind what is acknowledged.
+// stream is a source that reads a stream. A goroutine receives the messages. When the connection or a message is lost,
+// it restarts after the last acknowledged message.
 type stream struct {
 	settings *sourceSettings
 	log      *slog.Logger
 	inbox    *received
 	latest   progress.Latest
 	skips    progress.Skips // safe for concurrent use
-	pending  atomic.Int64   // messages of the stream that were not received
-	begun    position       // where it was opened; owned by the goroutine from then on
-	known    bool           // begun is a position that was given, or reached
-	asked    time.Time      // for the state of the stream
-	noted    bool           // a consumer notes where the stream begins, as long as there is no position
-	first    uint64         // where it begins
+	pending  atomic.Int64   // messages of the stream not yet received
+	begun    position       // start of reading; owned by run after open
+	known    bool           // begun is a given position, or reading has begun
+	asked    time.Time      // last query of the stream state
+	noted    bool           // a consumer marks the start of reading until there is a position
+	first    uint64         // sequence number before the start of reading
 
 	cancel context.CancelFunc // nil before open
 	done   chan struct{}
@@ -60,7 +60,7 @@ func (s *stream) run(ctx context.Context) {
 	})
 }
 
-// gapError is that messages were missed.
+// gapError reports missed messages.
 type gapError struct{ error }
 
 // session receives over one connection.
@@ -71,7 +71,7 @@ func (s *stream) session(ctx context.Context, connected func()) (err error) {
 	}
 	defer func() {
 		err = c.explain(err)
-		_ = c.FlushTimeout(s.settings.Timeout) // the last acknowledgements
+		_ = c.FlushTimeout(s.settings.Timeout) // sends the last acknowledgements
 		c.Close()
 	}()
 	js, err := jetstream.New(c.Conn, jetstream.WithDefaultTimeout(s.settings.Timeout))
@@ -94,15 +94,15 @@ func (s *stream) session(ctx context.Context, connected func()) (err error) {
 	s.latest.Note("")
 	bounded, cancel := context.WithCancel(ctx)
 	defer cancel()
-	go func() { // an iterator waits on a connection that is gone
+	go func() { // the iterator does not notice a lost connection
 		select {
 		case <-c.lost:
 			cancel()
 		case <-bounded.Done():
 		}
 	}()
-	// A request for fewer bytes than the next message has would never be answered.
-	const around = 64 << 10 // a message: subjects and lengths
+	// The server never answers a request for fewer bytes than the next message has.
+	const around = 64 << 10 // subjects and lengths of a message
 	err = s.receive(bounded, at, consumer, max(int(s.settings.BufferSize), int(c.MaxPayload())+around))
 	if err == nil || bounded.Err() != nil {
 		return c.failure()
@@ -110,7 +110,7 @@ func (s *stream) session(ctx context.Context, connected func()) (err error) {
 	return err
 }
 
-// resume checks that the stream is the one of the position, and still has what is behind it.
+// resume checks that the stream is the same as at the position, and still has the messages after it.
 func (s *stream) resume(ctx context.Context, at jetstream.Stream) error {
 	info := at.CachedInfo()
 	_, last := s.inbox.at()
@@ -140,7 +140,7 @@ func (s *stream) resume(ctx context.Context, at jetstream.Stream) error {
 	return nil
 }
 
-// beginning returns the number behind which a stream is read for the first time.
+// beginning returns the sequence number after which the first reading starts.
 func (s *stream) beginning(ctx context.Context, at jetstream.Stream) (uint64, error) {
 	c, err := at.Consumer(ctx, s.settings.base(ctx)+created)
 	switch {
@@ -155,8 +155,8 @@ func (s *stream) beginning(ctx context.Context, at jetstream.Stream) (uint64, er
 	return 0, nil
 }
 
-// gap returns an error when the oldest messages behind a number are gone from a stream that
-// removes them by age or size.
+// gap returns an error when the messages directly after last are gone from a stream that removes messages by age or
+// size.
 func (s *stream) gap(info *jetstream.StreamInfo, last uint64) error {
 	first := info.State.FirstSeq
 	if info.Config.Retention != jetstream.LimitsPolicy || first <= last+1 {
@@ -166,7 +166,7 @@ func (s *stream) gap(info *jetstream.StreamInfo, last uint64) error {
 		first-last-1, s.settings.Stream, last+1, first-1))
 }
 
-// missing returns the error for messages that are missing, nil if the settings say to go on.
+// missing returns the error for missed messages; nil if the settings allow gaps.
 func (s *stream) missing(err error) error {
 	if s.settings.Gap == "continue" {
 		s.log.Error("messages are missing, going on with the oldest one", "err", err)
@@ -182,7 +182,7 @@ const (
 	heartbeat    = 5 * time.Second
 )
 
-// receive takes messages until the connection is lost, or a message on it.
+// receive queues messages until the connection or a message is lost.
 func (s *stream) receive(ctx context.Context, at jetstream.Stream, consumer jetstream.Consumer, bytes int) error {
 	messages, err := consumer.Messages(jetstream.PullMaxMessagesWithBytesLimit(min(pullMessages, s.settings.Maximum), bytes), jetstream.PullHeartbeat(heartbeat))
 	if err != nil {
@@ -213,15 +213,15 @@ func (s *stream) receive(ctx context.Context, at jetstream.Stream, consumer jets
 		s.inbox.put(one)
 		if acked, _ := s.inbox.at(); s.noted && acked > s.first { // there is a position
 			s.noted = false
-			_ = at.DeleteConsumer(ctx, s.settings.base(ctx)+created) // else the next session removes it
+			_ = at.DeleteConsumer(ctx, s.settings.base(ctx)+created) // on failure the next session removes it
 		}
 		s.pending.Store(int64(meta.NumPending))
 		s.latest.Note("")
 	}
 }
 
-// jump detects messages that were removed while the source was slower than the stream. Of a stream
-// of which only some subjects are read, it asks the server no more than ten times a second.
+// jump detects messages that were removed because the source was slower than the stream. With a filter on subjects,
+// gaps in the sequence are normal, so it queries the server at most ten times per second.
 func (s *stream) jump(ctx context.Context, at jetstream.Stream, last uint64) error {
 	const pause = 100 * time.Millisecond
 	if last == 0 || len(s.settings.Subjects) > 0 && time.Since(s.asked) < pause {

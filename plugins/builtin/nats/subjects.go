@@ -2,7 +2,7 @@ package nats
 
 import "strings"
 
-// wrongSubject returns the mistake in a subject, "" if there is none.
+// wrongSubject describes the mistake in a subject; "" if it is valid.
 func wrongSubject(subject string) string {
 	tokens := strings.Split(subject, ".")
 	for i, token := range tokens {
@@ -21,7 +21,8 @@ func wrongSubject(subject string) string {
 	return ""
 }
 
-// overlap reports whether a subject matches both. Its messages come twice, and a stream refuses both together.
+// overlap reports whether a subject can match both a and b. The source would receive its messages twice, and a stream
+// refuses the two together.
 func overlap(a, b string) bool {
 	x, y := strings.Split(a, "."), strings.Split(b, ".")
 	for i := 0; i < len(x) && i < len(y); i++ {

@@ -1,5 +1,5 @@
-// Package recordid recognizes records that come again: after a restart an agent sends the in-flight
-// batches once more, and nothing else.
+// Package recordid recognizes repeated records. After a restart an agent repeats the in-flight batches, and nothing
+// else.
 package recordid
 
 import (
@@ -12,31 +12,31 @@ import (
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
-// ID stands for one record of one source: it is the same each time the record comes.
+// ID identifies a record of a source. It is the same for each repetition of the record.
 type ID [16]byte
 
-// String returns hexadecimal digits.
+// String returns the id in hexadecimal.
 func (id ID) String() string { return hex.EncodeToString(id[:]) }
 
-// Window is more records than an agent ever has outstanding from one source.
+// Window is greater than the number of records that an agent ever has in flight from one source.
 const Window = 1 << 18
 
-// Sequence gives records their ids. Several that processors made of one have its position, and
-// come one after the other: they are counted.
+// Sequence assigns ids to records. Several records that processors made from one record share its position and follow
+// each other; a number tells them apart.
 type Sequence struct {
-	last  piece // that was settled
+	last  piece // settled last
 	given []piece
 }
 
-// piece is a record, or one of several with the same position.
+// piece identifies a record, or one of several records with the same position.
 type piece struct {
 	of     string // see Of
-	number uint64 // among those in a row of the same
+	number uint64 // index among consecutive pieces with the same Of
 }
 
-// Of returns what is the same for a record each time it comes, and for all that processors make of one: its source and
-// position. A record that was made of a window has the position of the last record in it, which may be in several
-// windows: these get different ids.
+// Of returns the source and position of a record. It is the same for each repetition of the record, and for all records
+// that processors made from it. A record made from a window has the position of the last record in the window, and that
+// record may be in several windows; the result then includes the start of the window.
 func Of(r *record.Record) string {
 	of := r.Metadata.Get(record.KeySourceConnectorID) + "\x00" + string(r.Position.Identity())
 	if window := r.Metadata.Get(record.KeyWindowStart); window != "" {
@@ -45,7 +45,7 @@ func Of(r *record.Record) string {
 	return of
 }
 
-// IDs returns the ids of records that follow those that were settled last.
+// IDs returns the ids of the records that follow the last settled one.
 func (s *Sequence) IDs(records []record.Record) []ID {
 	ids := make([]ID, len(records))
 	s.given = s.given[:0]
@@ -71,16 +71,16 @@ func (p piece) id() (id ID) {
 	return id
 }
 
-// Settled takes note that the first n of the records that got ids last, or all if there are fewer,
-// were written or refused.
+// Settled records that the first n of the records in the last call of IDs, or all if there are fewer, were written or
+// refused.
 func (s *Sequence) Settled(n int) {
 	if n = min(n, len(s.given)); n > 0 {
 		s.last = s.given[n-1]
 	}
 }
 
-// Wrote notes the result of a Write of the records that got ids last: the first n were written, and the record behind
-// them was refused, unless err says that the destination is unavailable or was interrupted. Then that record comes again.
+// Wrote records the result of a Write of the records in the last call of IDs. The first n were written. The next one
+// was refused, unless err reports that the destination is unavailable or was interrupted; then this record is repeated.
 func (s *Sequence) Wrote(n int, err error) {
 	var unavailable interface{ Lost() bool }
 	interrupted := errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)

@@ -2,11 +2,11 @@ package recordid
 
 import "github.com/conduit-agent/conduit/plugins/record"
 
-// Written has the records behind a refused one that a destination, which writes several at once, had written by
-// then. The host writes them again.
+// Written holds the records that a destination had already written when it refused an earlier record of the same batch.
+// The host repeats them.
 type Written struct{ ids []string }
 
-// Keep takes note of records that were written, which are those next to the refused one.
+// Keep stores the written records. They directly follow the refused one.
 func (w *Written) Keep(records []record.Record) {
 	w.ids = w.ids[:0]
 	for i := range records {
@@ -14,7 +14,7 @@ func (w *Written) Keep(records []record.Record) {
 	}
 }
 
-// Skip returns how many records at the beginning of those that come were written already.
+// Skip returns the number of records at the beginning of records that were already written.
 func (w *Written) Skip(records []record.Record) int {
 	n := 0
 	for n < len(records) && n < len(w.ids) && w.ids[n] == Of(&records[n]) {

@@ -10,8 +10,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
-// channels subscribes to channels. What is published while there is no connection is lost: the
-// server keeps nothing.
+// channels subscribes to channels. Messages published while there is no connection are lost: the server keeps none.
 type channels struct {
 	settings *sourceSettings
 	numbers  sources.Numbers
@@ -22,7 +21,7 @@ func newChannels(settings *sourceSettings, pos record.Position) (*channels, erro
 	return &channels{settings: settings, numbers: n}, err
 }
 
-// connected subscribes, and returns when the server has answered for all.
+// connected subscribes to all channels and returns after the server has confirmed each subscription.
 func (s *channels) connected(_ context.Context, c redis.Conn) error {
 	for _, channel := range s.settings.Key {
 		command := "SUBSCRIBE"
@@ -44,18 +43,18 @@ func (s *channels) connected(_ context.Context, c redis.Conn) error {
 	return nil
 }
 
-// read waits for a message, and pings the server when none came for a while: a server that has nothing to say
-// answers, and one that is gone does not.
+// read waits for a message. After blockTime without one it pings the server: an idle server answers, a dead one does
+// not.
 func (s *channels) read(_ context.Context, c redis.Conn) ([]record.Record, error) {
 	sub := redis.PubSubConn{Conn: c}
 	pinged := make(chan struct{})
 	ping := time.AfterFunc(blockTime, func() {
 		defer close(pinged)
-		_ = sub.Ping("") // an error closes the connection, and with it ends what is received
+		_ = sub.Ping("") // an error closes the connection, which ends the receive
 	})
 	received := sub.ReceiveWithTimeout(blockTime + s.settings.Timeout)
 	if !ping.Stop() {
-		<-pinged // the connection takes one sender at a time
+		<-pinged // the connection allows one sender at a time
 	}
 	switch m := received.(type) {
 	case redis.Message:
@@ -63,7 +62,7 @@ func (s *channels) read(_ context.Context, c redis.Conn) ([]record.Record, error
 		r.Metadata.Set(record.KeyCollection, record.ValidName(m.Channel))
 		return []record.Record{r}, nil
 	case error:
-		if hasCode(m, "NOPERM") { // the user may not ping, and the server answered all the same
+		if hasCode(m, "NOPERM") { // the user may not ping, but the server has answered
 			return nil, nil
 		}
 		return nil, m

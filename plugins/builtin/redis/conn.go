@@ -20,7 +20,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// serverSettings say how to reach a server, on both sides.
+// serverSettings are the settings for the connection to a server, on both sides.
 type serverSettings struct {
 	URL      string        `json:"url" validate:"required" desc:"redis://HOST:PORT/DATABASE, or rediss:// for TLS."`
 	Username string        `json:"auth.username" desc:"User. Nothing: the one called default."`
@@ -93,8 +93,8 @@ func (s *serverSettings) dial(ctx context.Context) (redis.Conn, error) {
 	return c, nil
 }
 
-// dialChecked connects, with TLS when there is a configuration of it. The client allocates what a reply announces: the
-// replies are checked before it has them.
+// dialChecked connects, with TLS if config is not nil. The client allocates as much memory as a reply announces, so the
+// connection checks replies first.
 func dialChecked(ctx context.Context, network, address string, config *tls.Config) (net.Conn, error) {
 	conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
 	if err != nil {
@@ -111,7 +111,7 @@ func dialChecked(ctx context.Context, network, address string, config *tls.Confi
 	return peer.NewConn(conn, &peer.Redis{}), nil
 }
 
-// isReply reports whether the server answered with this error: the connection is whole.
+// isReply reports whether the error is a reply of the server, which leaves the connection intact.
 func isReply(err error) bool { return errors.As(err, new(redis.Error)) }
 
 // isRefusal reports whether the server refuses the client: its credentials or its rights.
@@ -119,7 +119,7 @@ func isRefusal(err error) bool {
 	return hasCode(err, "NOAUTH", "WRONGPASS", "NOPERM", "ERR invalid password")
 }
 
-// passes reports whether the same command may succeed later.
+// passes reports whether a retry of the command may succeed.
 func passes(err error) bool {
 	return hasCode(err, "OOM", "LOADING", "READONLY", "MISCONF", "BUSY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "NOREPLICAS", "UNKILLABLE")
 }
@@ -137,7 +137,7 @@ func hasCode(err error, codes ...string) bool {
 	return false
 }
 
-// keyOf returns a key of the connector's own, which stays the same.
+// keyOf returns a key for this connector. It is the same after a restart.
 func keyOf(ctx context.Context, prefix string) string {
 	const digits = 16
 	sum := sha256.Sum256([]byte(sdk.EnvFrom(ctx).ConnectorID))

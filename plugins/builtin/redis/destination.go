@@ -36,22 +36,22 @@ func (s *destinationSettings) check() error {
 	return s.serverSettings.check()
 }
 
-// Destination writes records. A script does so: it stops at the first one that the server refuses,
-// and notes positions in the same transaction.
+// Destination writes records with a script. The script stops at the first record that the server refuses, and saves the
+// positions in the same transaction.
 type Destination struct {
 	sdk.DestinationBase
 
 	settings  destinationSettings
 	key       *template.Template
 	timeLimit template.TimeLimit
-	conn      redis.Conn // nil: there is no connection
-	once      *once      // nil: at least once
+	conn      redis.Conn // nil when not connected
+	once      *once      // nil with at-least-once delivery
 }
 
-// Parameters describes the settings.
+// Parameters returns the descriptions of the settings.
 func (d *Destination) Parameters() sdk.Parameters { return sdk.ParametersOf(destinationSettings{}) }
 
-// Configure checks and keeps the settings.
+// Configure validates and stores the settings.
 func (d *Destination) Configure(_ context.Context, values map[string]string) error {
 	return settings.Parse(values, &d.settings, func() (err error) {
 		if d.key, err = settings.Template("key", d.settings.Key, nil); err != nil {
@@ -61,7 +61,7 @@ func (d *Destination) Configure(_ context.Context, values map[string]string) err
 	})
 }
 
-// Open prepares. It connects with the first record.
+// Open prepares the destination. Write connects.
 func (d *Destination) Open(ctx context.Context) error {
 	if d.settings.Positions != "" {
 		d.once = &once{key: keyOf(ctx, d.settings.Positions)}
@@ -69,14 +69,14 @@ func (d *Destination) Open(ctx context.Context) error {
 	return nil
 }
 
-// element is what is written for a record.
+// element is the key and value to write for a record.
 type element struct {
-	index      int // of the record
+	index      int // index of the record
 	key, value []byte
-	id         []byte // of the record, with effect once
+	id         []byte // id of the record, with effect once
 }
 
-// Write writes the records. Each is written when the server has answered.
+// Write writes the records. A record is written when the server has answered.
 func (d *Destination) Write(ctx context.Context, records []record.Record) (int, error) {
 	d.timeLimit.Begin(ctx)
 	all, refused := d.elements(ctx, records)
@@ -90,7 +90,7 @@ func (d *Destination) Write(ctx context.Context, records []record.Record) (int, 
 	return n, err
 }
 
-// elements returns what to write for the records before the first that cannot be written, and why.
+// elements converts the records up to the first one that cannot be written, and returns its error.
 func (d *Destination) elements(ctx context.Context, records []record.Record) (all []element, err error) {
 	format := sdk.RecordFormat(ctx)
 	for i := range records {
@@ -112,7 +112,7 @@ func (d *Destination) elements(ctx context.Context, records []record.Record) (al
 	return all, nil
 }
 
-// Most that one call of the script writes: the server does nothing else meanwhile.
+// Limits for one call of the script: the server runs nothing else meanwhile.
 const (
 	scriptElements = 500
 	scriptBytes    = 1 << 20
@@ -134,7 +134,7 @@ func (d *Destination) writeAll(ctx context.Context, all []element) (done int, er
 	return done, nil
 }
 
-// write writes elements, again after failures that may pass.
+// write writes elements and retries after temporary failures.
 func (d *Destination) write(ctx context.Context, all []element) (done int, err error) {
 	var again backoff.Backoff
 	for begin := time.Now(); ; {
@@ -160,8 +160,8 @@ func (d *Destination) write(ctx context.Context, all []element) (done int, err e
 	}
 }
 
-// try writes elements with one call of the script, without those that are written already. With
-// an error that answers the call, the elements before the one refused are written.
+// try writes the elements that are not written yet, with one call of the script. If it returns an error reply of the
+// server, the elements before the refused one are written.
 func (d *Destination) try(ctx context.Context, all []element) (int, error) {
 	if err := d.connect(ctx); err != nil {
 		return 0, err
@@ -173,10 +173,10 @@ func (d *Destination) try(ctx context.Context, all []element) (int, error) {
 	if len(left) == 0 {
 		return len(all), nil
 	}
-	conn := d.conn // which close forgets
+	conn := d.conn // close sets d.conn to nil
 	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
 	n, err := d.call(left)
-	if err != nil && !isReply(err) { // whether the server has them is not known
+	if err != nil && !isReply(err) { // the server may or may not have them
 		d.close()
 		return 0, err
 	}
@@ -227,7 +227,7 @@ func (d *Destination) LifecycleOnDeleted(ctx context.Context, values map[string]
 	return settings.forget(ctx)
 }
 
-// LifecycleOnUpdated removes positions that are kept elsewhere from now on.
+// LifecycleOnUpdated removes the old positions when the new settings keep them elsewhere.
 func (d *Destination) LifecycleOnUpdated(ctx context.Context, before, after map[string]string) error {
 	if before["positionKey"] == after["positionKey"] && before["url"] == after["url"] {
 		return nil

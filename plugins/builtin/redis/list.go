@@ -14,23 +14,23 @@ import (
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
-// list takes elements of a list by moving them to another one, the processing list, from which
-// they are removed when they are acknowledged, in order. How many were removed is counted in the
-// same transaction: an acknowledgement whose answer is lost is neither repeated nor forgotten.
+// list moves elements of a list to another one, the processing list, and removes them from there in order when they are
+// acknowledged. The same transaction counts the removed elements: an acknowledgement whose answer is lost is neither
+// repeated nor lost.
 type list struct {
 	settings   *sourceSettings
 	log        *slog.Logger
 	latest     *progress.Latest
 	processing string
 	numbers    sources.Numbers
-	resume     bool // the processing list may have elements that were not read; owned by read
+	resume     bool // the processing list may have unread elements; owned by read
 
 	mu    sync.Mutex
-	conn  redis.Conn // guarded by mu: for acknowledgements; nil: there is none
-	tried time.Time  // guarded by mu: when connecting failed last
-	base  int64      // guarded by mu: the count when the source was opened; -1: not known yet
-	taken int64      // guarded by mu: elements read since then
-	acked int64      // guarded by mu: of them, those acknowledged
+	conn  redis.Conn // guarded by mu: for acknowledgements; nil when not connected
+	tried time.Time  // guarded by mu: last failed attempt to connect
+	base  int64      // guarded by mu: value of the counter at the start; -1: unknown
+	taken int64      // guarded by mu: elements read since the start
+	acked int64      // guarded by mu: elements acknowledged since the start
 }
 
 func (s *sourceSettings) processing(ctx context.Context) string {
@@ -45,7 +45,7 @@ func newList(ctx context.Context, settings *sourceSettings, log *slog.Logger, la
 	return &list{settings: settings, log: log, latest: latest, processing: settings.processing(ctx), numbers: n, base: -1}, err
 }
 
-// counter is the key that counts what was removed from the processing list.
+// counter returns the key of the counter of elements removed from the processing list.
 func counter(processing string) string { return processing + ":removed" }
 
 func (l *list) connected(context.Context, redis.Conn) error {
@@ -53,8 +53,8 @@ func (l *list) connected(context.Context, redis.Conn) error {
 	return nil
 }
 
-// read returns the elements of the processing list that were not read, as when the answer that
-// had them was lost, else moves further ones there.
+// read returns the unread elements of the processing list, which exist after a lost answer. Without any it moves
+// further elements there.
 func (l *list) read(ctx context.Context, c redis.Conn) ([]record.Record, error) {
 	var elements [][]byte
 	var err error
@@ -79,7 +79,7 @@ func (l *list) read(ctx context.Context, c redis.Conn) ([]record.Record, error) 
 	return records, nil
 }
 
-// left returns the elements of the processing list behind those that were read.
+// left returns the elements of the processing list after those already read.
 func (l *list) left(ctx context.Context) ([][]byte, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -115,7 +115,7 @@ func (l *list) move(c redis.Conn) (elements [][]byte, err error) {
 		case err == nil:
 			elements = append(elements, e)
 		case ignoreNil(err) != nil:
-			return nil, err // what was moved is found in the processing list
+			return nil, err // the moved elements are in the processing list
 		}
 	}
 	if err := l.report(c.Receive()); err != nil {
@@ -131,7 +131,7 @@ func (l *list) move(c redis.Conn) (elements [][]byte, err error) {
 	return [][]byte{e}, nil
 }
 
-// report notes how many elements are left in the list. A client that may not ask for it reads all the same.
+// report records the number of elements left in the list. A missing permission to query it is no error.
 func (l *list) report(reply any, err error) error {
 	r := progress.Report{At: time.Now()}
 	left, err := redis.Int64(reply, err)
@@ -145,7 +145,7 @@ func (l *list) report(reply any, err error) error {
 	return nil
 }
 
-// ack removes the next n elements that were read, now or with the next acknowledgement.
+// ack removes the next n read elements, now or with a later acknowledgement.
 func (l *list) ack(ctx context.Context, n int) error {
 	const pause = time.Second
 	l.mu.Lock()
@@ -161,7 +161,7 @@ func (l *list) ack(ctx context.Context, n int) error {
 	return nil
 }
 
-// remove removes what is acknowledged and was not removed.
+// remove removes the acknowledged elements that are still in the processing list.
 func (l *list) remove(ctx context.Context) (err error) {
 	if l.conn == nil {
 		if l.conn, err = l.settings.dial(ctx); err != nil {
@@ -212,7 +212,7 @@ func (l *list) close(ctx context.Context) {
 	l.disconnect()
 }
 
-// giveBack moves what is left in the processing list to where it came from, in order.
+// giveBack moves the elements of the processing list back to the source list, in order.
 func (s *sourceSettings) giveBack(ctx context.Context) error {
 	c, err := s.dial(ctx)
 	if err != nil {

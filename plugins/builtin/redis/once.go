@@ -9,21 +9,21 @@ import (
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
-// once keeps the ids of the records written last, in a list on the server. An element of it has
-// those of one call of the script.
+// once keeps the ids of the most recently written records in a list on the server. Each element of the list has the ids
+// of a single script call.
 type once struct {
 	key      string
 	sequence recordid.Sequence
 
-	known map[recordid.ID]struct{} // written before connecting; nil when they cannot come again
+	known map[recordid.ID]struct{} // written before connecting; nil when they cannot occur again
 	kept  []int                    // number of ids in each element, oldest first
-	sum   int                      // of kept
-	since int                      // ids noted since connecting
+	sum   int                      // sum of kept
+	since int                      // ids added since connecting
 }
 
 const idBytes = len(recordid.ID{})
 
-// identify gives elements the ids of their records.
+// identify sets the record ids of elements.
 func (o *once) identify(records []record.Record, all []element) {
 	ids := o.sequence.IDs(records)
 	for i := range all {
@@ -33,7 +33,7 @@ func (o *once) identify(records []record.Record, all []element) {
 
 func (o *once) wrote(n int, err error) { o.sequence.Wrote(n, err) }
 
-// load reads the list.
+// load loads the ids from the server.
 func (o *once) load(c redis.Conn) error {
 	elements, err := redis.ByteSlices(c.Do("LRANGE", o.key, 0, -1))
 	if err != nil {
@@ -50,7 +50,7 @@ func (o *once) load(c redis.Conn) error {
 	return nil
 }
 
-// unknown returns the elements that are not written.
+// unknown returns the elements that are not written yet.
 func (o *once) unknown(all []element) (left []element) {
 	for _, e := range all {
 		if _, ok := o.known[recordid.ID(e.id)]; !ok {
@@ -60,7 +60,7 @@ func (o *once) unknown(all []element) (left []element) {
 	return left
 }
 
-// old returns how many elements of the list need not be kept.
+// old returns the number of elements of the list that are no longer needed.
 func (o *once) old() (n int) {
 	for sum := o.sum; n < len(o.kept) && sum-o.kept[n] >= recordid.Window; n++ {
 		sum -= o.kept[n]
@@ -68,7 +68,7 @@ func (o *once) old() (n int) {
 	return n
 }
 
-// noted takes note that n ids were added, and old ones removed.
+// noted updates the counts after the script has added n ids and removed the old elements.
 func (o *once) noted(n int) {
 	old := o.old()
 	for _, k := range o.kept[:old] {
@@ -79,6 +79,6 @@ func (o *once) noted(n int) {
 		o.kept, o.sum = append(o.kept, n), o.sum+n
 	}
 	if o.since += n; o.since > recordid.Window {
-		o.known = nil // what was outstanding came long ago
+		o.known = nil // all outstanding records have arrived
 	}
 }

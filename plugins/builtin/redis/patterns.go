@@ -2,7 +2,7 @@ package redis
 
 import "strings"
 
-// wrongKey returns the mistake in a key, "" if there is none. A key can hold *, but those who write it expect a
+// wrongKey describes the mistake in a key; "" if it is valid. A key can contain *, but users who write it expect a
 // pattern.
 func (s *sourceSettings) wrongKey(key string) string {
 	switch {
@@ -14,16 +14,16 @@ func (s *sourceSettings) wrongKey(key string) string {
 	return ""
 }
 
-// isPattern reports whether channels are subscribed to by a pattern.
+// isPattern reports whether a channel name is a pattern.
 func isPattern(channel string) bool { return strings.ContainsAny(channel, `*?[\`) }
 
-// one is a part of a pattern: the bytes that it matches, or any number of any bytes.
+// one is a part of a pattern: a set of bytes, or a star, which matches any number of bytes.
 type one struct {
 	bytes [256]bool
 	star  bool
 }
 
-// parts returns those of a channel or pattern.
+// parts parses a channel name or pattern.
 func parts(text string) (all []one) {
 	literal := !isPattern(text)
 	for i := 0; i < len(text); i++ {
@@ -55,7 +55,7 @@ func every(in bool) (set [256]bool) {
 	return set
 }
 
-// class reads a class such as a-z], which begins at i, and returns where it ends.
+// class parses a class such as a-z] that begins at i, and returns its end.
 func class(text string, i int) (set [256]bool, end int) {
 	in := true
 	if i < len(text) && text[i] == '^' {
@@ -79,14 +79,14 @@ func class(text string, i int) (set [256]bool, end int) {
 	return set, i
 }
 
-// overlap reports whether a channel matches both, so that its messages come twice.
+// overlap reports whether a channel can match both a and b; its messages would arrive twice.
 func overlap(a, b string) bool {
 	x, y := parts(a), parts(b)
-	// reached[j] says that x up to i and y up to j match a common text.
+	// reached[j] reports whether some text matches both x up to i and y up to j.
 	reached := make([]bool, len(y)+1)
 	reached[0] = true
 	for i := 0; ; i++ {
-		for j := range y { // y advances alone where x has a star, or a star of y matches nothing
+		for j := range y { // y advances alone if x has a star there, or if a star of y matches nothing
 			if reached[j] && (y[j].star || i > 0 && x[i-1].star) {
 				reached[j+1] = true
 			}
@@ -100,7 +100,7 @@ func overlap(a, b string) bool {
 			case !reached[j]:
 			case x[i].star:
 				next[j] = true
-			case j > 0 && y[j-1].star: // the star of y matches this one, too
+			case j > 0 && y[j-1].star: // the star of y also matches this part
 				next[j] = true
 			}
 			if j < len(y) && reached[j] && !x[i].star && !y[j].star && common(&x[i], &y[j]) {

@@ -1,12 +1,12 @@
-// Package redis is a source that reads streams, lists and channels of a Redis server, and a
-// destination that writes them.
+// Package redis provides a source that reads streams, lists and channels of a Redis server, and a destination that
+// writes them.
 package redis
 
 import "github.com/conduit-agent/conduit/plugins/sdk"
 
 const version = "v1.0.0"
 
-// Connector describes the source and the destination.
+// Connector returns the connector with its source and destination.
 func Connector() sdk.Connector {
 	return sdk.Connector{
 		Name:    "redis",
@@ -18,7 +18,7 @@ func Connector() sdk.Connector {
 		NewSource:      func() sdk.Source { return &Source{} },
 		NewDestination: func() sdk.Destination { return &Destination{} },
 
-		// Entries come without a schema.
+		// Entries have no schema.
 		SourceDefaults: sdk.NoSchemas(),
 	}
 }

@@ -9,10 +9,10 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// source is what the server does: write elements up to the first one that it refuses, then note
-// the ids of those that are written. All of it is one transaction. Its keys are those of the
-// elements, or the one that all have, and that of the positions, if there is one. Its arguments are the type, the greatest
-// length, the field, how many old elements of the positions to remove, the ids, how many keys are of elements, and the elements.
+// source is the script. In one transaction it writes elements up to the first one that the server refuses, and then
+// saves the ids of the written ones. Its keys are the keys of the elements, or the one key that all elements share,
+// followed by the key of the positions, if there is one. Its arguments are the type, the maximum length, the field, the
+// number of old elements of the positions to remove, the ids, the number of element keys, and the elements.
 const source = `
 local written, refusal = 0, ''
 local kind, most, field, old, ids = ARGV[1], tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4]), ARGV[5]
@@ -47,7 +47,7 @@ return {written, refusal}
 
 var script = redis.NewScript(-1, source)
 
-// call writes elements, and returns how many are written.
+// call runs the script and returns the number of written elements.
 func (d *Destination) call(all []element) (int, error) {
 	keys, old, ids := all, 0, []byte(nil)
 	if !slices.ContainsFunc(all, func(e element) bool { return !bytes.Equal(e.key, all[0].key) }) {

@@ -54,28 +54,28 @@ type Source struct {
 	link     link
 }
 
-// reader reads one of the kinds.
+// reader reads one type of key.
 type reader interface {
-	// connected prepares a connection that was reopened.
+	// connected prepares a new connection.
 	connected(ctx context.Context, c redis.Conn) error
-	// read waits for records, for a short time. Its error ends the connection, unless it is a gap.
+	// read waits a short time for records. An error ends the connection, unless it is a gapError.
 	read(ctx context.Context, c redis.Conn) ([]record.Record, error)
 	ack(ctx context.Context, n int) error
 	close(ctx context.Context)
 }
 
-// gapError is that entries were missed.
+// gapError reports missed entries.
 type gapError struct{ error }
 
-// Parameters describes the settings.
+// Parameters returns the descriptions of the settings.
 func (s *Source) Parameters() sdk.Parameters { return sdk.ParametersOf(sourceSettings{}) }
 
-// Configure checks and keeps the settings.
+// Configure validates and stores the settings.
 func (s *Source) Configure(_ context.Context, values map[string]string) error {
 	return settings.Parse(values, &s.settings, s.settings.check)
 }
 
-// Open prepares. Read connects: a server that is away is waited for.
+// Open prepares the source. Read connects, and waits for a server that is not available.
 func (s *Source) Open(ctx context.Context, pos record.Position) (err error) {
 	s.link = link{settings: &s.settings.serverSettings, log: sdk.Logger(ctx)}
 	switch s.settings.Type {
@@ -94,11 +94,11 @@ func (s *Source) Read(ctx context.Context) ([]record.Record, error) {
 	return s.link.read(ctx, s.reader)
 }
 
-// link is a connection that is made again when it is lost.
+// link is a connection that reconnects after a loss.
 type link struct {
 	settings *serverSettings
 	log      *slog.Logger
-	conn     redis.Conn // nil: there is none
+	conn     redis.Conn // nil when not connected
 	again    backoff.Backoff
 	latest   progress.Latest
 }
@@ -156,10 +156,10 @@ func (l *link) close() {
 	}
 }
 
-// blockTime is how long the server is asked to wait for something to read.
+// blockTime is the time that the server waits for something to read before it answers.
 const blockTime = 5 * time.Second
 
-// Progress returns how many entries of a stream, or elements of a list, were not read.
+// Progress reports the number of unread entries of a stream, or elements of a list.
 func (s *Source) Progress() progress.Report {
 	r := s.link.latest.Report()
 	if from, ok := s.reader.(*stream); ok {
@@ -168,7 +168,7 @@ func (s *Source) Progress() progress.Report {
 	return r
 }
 
-// Ack removes elements of a list.
+// Ack removes acknowledged elements of a list.
 func (s *Source) Ack(ctx context.Context, positions []record.Position) error {
 	return s.reader.ack(ctx, len(positions))
 }
@@ -182,11 +182,11 @@ func (s *Source) Teardown(ctx context.Context) error {
 	return nil
 }
 
-// LifecycleOnUpdated gives back what the old settings left in another list.
+// LifecycleOnUpdated moves the elements of the old processing list back if the new settings use another list.
 func (s *Source) LifecycleOnUpdated(ctx context.Context, before, after map[string]string) error {
 	var old, now sourceSettings
 	if sdk.Decode(before, &old) != nil || sdk.Decode(after, &now) != nil {
-		return nil // the settings that are wrong made nothing
+		return nil // invalid settings left nothing at the server
 	}
 	if old.Type != "list" || now.Type == "list" && old.URL == now.URL && old.processing(ctx) == now.processing(ctx) {
 		return nil
@@ -194,7 +194,7 @@ func (s *Source) LifecycleOnUpdated(ctx context.Context, before, after map[strin
 	return old.giveBack(ctx)
 }
 
-// LifecycleOnDeleted gives back elements of a list that were not acknowledged.
+// LifecycleOnDeleted moves unacknowledged elements back to their list.
 func (s *Source) LifecycleOnDeleted(ctx context.Context, values map[string]string) error {
 	var settings sourceSettings
 	if sdk.Decode(values, &settings) != nil || settings.Type != "list" {

@@ -17,9 +17,8 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// stream reads a stream behind a place. A position is the id of an entry, and behind a colon how
-// many entries had been added to the stream up to it, if that is known: their number shows
-// how many were trimmed.
+// stream reads a stream after a given entry. A position is the id of an entry, followed by a colon and the number of
+// entries added to the stream up to that entry, if known. The number serves to calculate how many entries were trimmed.
 type stream struct {
 	settings *sourceSettings
 	log      *slog.Logger
@@ -27,13 +26,12 @@ type stream struct {
 	skips    progress.Skips // safe for concurrent use
 
 	at     entryID
-	number int64 // entries added up to at; -1: not known
-	begun  bool  // at is where reading stands, not where it is to begin
+	number int64 // entries added up to at; -1: unknown
+	begun  bool  // reading has reached at; false: reading starts at at
 
-	asked bool // the server was asked for what is behind at, and its answer was not received
+	asked bool // the request for the entries after at is sent, and its answer not received
 }
 
-// entryID is the id of an entry.
 type entryID struct{ ms, seq uint64 }
 
 func (id entryID) String() string { return string(id.append(nil)) }
@@ -71,7 +69,7 @@ func newStream(settings *sourceSettings, log *slog.Logger, latest *progress.Late
 	return s, nil
 }
 
-// state is what the server says of a stream.
+// state is the state of a stream at the server.
 type state struct {
 	exists      bool
 	length      int64
@@ -79,7 +77,7 @@ type state struct {
 	first, last entryID
 }
 
-// trimmed returns how many entries are gone; -1: not known.
+// trimmed returns the number of removed entries; -1 if unknown.
 func (s *state) trimmed() int64 {
 	if s.added < 0 {
 		return -1
@@ -100,7 +98,7 @@ func (s *stream) connected(_ context.Context, c redis.Conn) error {
 	return nil
 }
 
-// ask asks for the state of the stream, and for the entries behind the place, of one moment.
+// ask requests the state of the stream and the entries after at, both from the same moment.
 func (s *stream) ask(c redis.Conn, at entryID) error {
 	key := s.settings.Key[0]
 	for _, command := range [questions]struct {
@@ -118,9 +116,9 @@ func (s *stream) ask(c redis.Conn, at entryID) error {
 	return nil
 }
 
-const questions = 5 // commands that ask sends
+const questions = 5 // number of commands that ask sends
 
-// inspect returns the state of the stream, and the entries behind the place, of one moment: when it was asked for them.
+// inspect returns the state of the stream and the entries after s.at, both as of the request.
 func (s *stream) inspect(c redis.Conn) (now state, entries []any, err error) {
 	if !s.asked {
 		if err := s.ask(c, s.at); err != nil {
@@ -184,7 +182,7 @@ func idOf(reply any) (entryID, error) {
 	return parseID(string(text))
 }
 
-// entriesOf returns the entries in the reply to XREAD for one stream, nil when there are none.
+// entriesOf returns the entries in the reply to XREAD for one stream; nil if there are none.
 func entriesOf(reply any) ([]any, error) {
 	streams, err := redis.Values(reply, nil)
 	if err != nil || len(streams) == 0 {
@@ -245,7 +243,7 @@ func (s *stream) read(_ context.Context, c redis.Conn) ([]record.Record, error) 
 	return records, nil
 }
 
-// askAhead asks for what is behind the entries, so that the server works meanwhile, when there is likely to be more.
+// askAhead requests the entries after these if there are probably more, so that the server works meanwhile.
 func (s *stream) askAhead(c redis.Conn, entries []any) error {
 	if len(entries) < s.settings.Maximum {
 		return nil
@@ -272,7 +270,7 @@ func (s *stream) appendPosition(dst []byte) []byte {
 	return strconv.AppendInt(append(dst, ':'), s.number, 10)
 }
 
-// gap returns an error when entries behind the place are gone.
+// gap returns an error when unread entries are gone.
 func (s *stream) gap(now *state) error {
 	if !s.begun {
 		return nil
@@ -310,11 +308,11 @@ func (s *stream) report(now *state) {
 }
 
 const (
-	entryFields = 2  // of the metadata
-	idText      = 20 // bytes of most ids
+	entryFields = 2  // for the metadata
+	idText      = 20 // length of most ids, in bytes
 )
 
-// record makes a record of an entry, and moves on to it.
+// record converts an entry to a record, and advances s.at to it.
 func (s *stream) record(reply any, arena *record.Arena) (r record.Record, err error) {
 	entry, err := redis.Values(reply, nil)
 	if err != nil || len(entry) != 2 {
@@ -337,7 +335,7 @@ func (s *stream) record(reply any, arena *record.Arena) (r record.Record, err er
 	return r, nil
 }
 
-// payload returns the value of a field, or all fields as an object.
+// payload returns the value of a field; without a field it returns all fields as an object.
 func payload(fields []any, field string) (record.Data, error) {
 	var object map[string]any
 	if field == "" {

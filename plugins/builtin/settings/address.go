@@ -7,8 +7,8 @@ import (
 
 var address = lazy.Regexp(`^(?:[\pL\pN._-]*|[0-9A-Fa-f:.]+(?:%[\w.-]+)?|\[[0-9A-Fa-f:.]+(?:%[\w.-]+)?\])(?::\w*)?$`)
 
-// CheckAddress returns an sdk.SettingError unless text is a host, which may be empty, or a host and a port. What else
-// stands there may be part of a password, so it must not be looked up or logged.
+// CheckAddress returns an sdk.SettingError unless text is a host, which may be empty, or a host and a port. Other text
+// may be part of a password, so it must not be resolved or logged.
 func CheckAddress(setting, text string) error {
 	if address().MatchString(text) {
 		return nil

@@ -7,9 +7,9 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// CheckItems returns an sdk.SettingError if an item of a list is wrong, is in it twice, or selects some of what another
-// item selects. wrong returns the mistake in an item, "" if there is none. overlap reports whether two items
-// select the same; nil: only equal ones do.
+// CheckItems returns an sdk.SettingError if an item of a list is invalid, occurs twice, or overlaps with another item.
+// wrong describes the mistake in an item; "" if it is valid. overlap reports whether two items select the same data; if
+// overlap is nil, only equal items overlap.
 func CheckItems(setting string, items []string, wrong func(item string) string, overlap func(a, b string) bool) error {
 	for i, item := range items {
 		if message := wrong(item); message != "" {

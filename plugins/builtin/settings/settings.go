@@ -1,4 +1,4 @@
-// Package settings reads the settings of built-in connectors, those of TLS among them.
+// Package settings decodes the settings of built-in connectors, including the TLS settings.
 package settings
 
 import (
@@ -6,8 +6,8 @@ import (
 	"github.com/conduit-agent/conduit/plugins/template"
 )
 
-// Parse replaces what into points to by the settings that values hold, and checks them: first each
-// for itself as sdk.Decode does, then all of them by check, which reads them there.
+// Parse sets *into to the decoded settings in values. It first validates each setting, as sdk.Decode does, and then
+// calls check, which validates combinations of settings in *into.
 func Parse[S any](values map[string]string, into *S, check func() error) error {
 	*into = *new(S)
 	if err := sdk.Decode(values, into); err != nil {
@@ -16,8 +16,8 @@ func Parse[S any](values map[string]string, into *S, check func() error) error {
 	return check()
 }
 
-// Template parses the template that a setting is. A text that is the same for all records is given to check, if
-// that is not nil. The error is an sdk.SettingError.
+// Template parses a setting that is a template. If check is not nil, Template calls it with a text that does not depend
+// on the record. The error is an sdk.SettingError.
 func Template(setting, text string, check func(string) error) (*template.Template, error) {
 	t, err := template.Parse(text, template.Strict)
 	if err == nil && check != nil {

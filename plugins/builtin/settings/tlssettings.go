@@ -7,7 +7,8 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// TLS is embedded in the settings of a connector. They are PEM texts, so that they come by reference from files and credentials.
+// TLS contains the TLS settings of a connector, which embeds it. They are PEM texts, so that references can insert them
+// from files and credentials.
 type TLS struct {
 	Cert     string `json:"tls.cert" desc:"Certificate chain to present, PEM text such as ${file:/etc/conduit/cert.pem}. A server with one speaks TLS only."`
 	Key      string `json:"tls.key" desc:"Private key of tls.cert, PEM text."`
@@ -15,7 +16,7 @@ type TLS struct {
 	Insecure bool   `json:"tls.insecureSkipVerify" default:"false" desc:"Whether a client accepts any certificate of the server. For tests."`
 }
 
-// Client returns the configuration of a client.
+// Client returns the TLS configuration of a client.
 func (s *TLS) Client() (*tls.Config, error) {
 	c := &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: s.Insecure} //nolint:gosec // only when the setting says so
 	var err error
@@ -26,7 +27,7 @@ func (s *TLS) Client() (*tls.Config, error) {
 	return c, err
 }
 
-// Server returns the configuration of a server, nil when it speaks no TLS.
+// Server returns the TLS configuration of a server; nil if it does not use TLS.
 func (s *TLS) Server() (*tls.Config, error) {
 	own, err := s.certificates()
 	if err != nil {

@@ -9,11 +9,11 @@ import (
 	"time"
 )
 
-// openConnections counts the connections that all sources of this process hold.
+// openConnections is the number of connections of all sources in this process.
 var openConnections atomic.Int64
 
-// TakeConnection counts a connection before it is accepted. It reports false, without counting the connection, when the sources
-// of this process hold half of its file descriptors. ReleaseConnection gives the connection back.
+// TakeConnection counts a connection before it is accepted. It returns false, without counting the connection, when the
+// sources of this process hold half of all file descriptors that it may use. ReleaseConnection releases the connection.
 func TakeConnection() bool {
 	if openConnections.Add(1) <= share() {
 		return true
@@ -22,12 +22,12 @@ func TakeConnection() bool {
 	return false
 }
 
-// ReleaseConnection gives back what Take counted.
+// ReleaseConnection releases a connection counted by TakeConnection.
 func ReleaseConnection() { openConnections.Add(-1) }
 
-// Listener accepts a limited number of connections for an HTTP server. When there are too many, the listener closes the
-// connection that has waited longest for a request, or for the rest of a request header, in favour of the new one. If
-// no connection waits, it closes the new one.
+// Listener accepts a limited number of connections for an HTTP server. At the limit, it accepts a new connection and
+// closes the connection that has waited longest for a request, or for the rest of a request header. If no connection
+// waits, it closes the new one.
 type Listener struct {
 	net.Listener
 	limit int
@@ -38,7 +38,7 @@ type Listener struct {
 	warned time.Time          // guarded by mu
 }
 
-// LimitConnections limits the connections that l accepts.
+// LimitConnections limits the number of connections that l accepts.
 func LimitConnections(l net.Listener, limit int, log *slog.Logger) *Listener {
 	return &Listener{Listener: l, limit: limit, log: log, held: map[*conn]struct{}{}}
 }
@@ -47,11 +47,11 @@ func LimitConnections(l net.Listener, limit int, log *slog.Logger) *Listener {
 type conn struct {
 	net.Conn
 	listener *Listener
-	active   bool      // guarded by listener.mu: a request is answered
-	since    time.Time // guarded by listener.mu: that it is active, or is not
+	active   bool      // guarded by listener.mu: processing a request
+	since    time.Time // guarded by listener.mu: last change of active
 }
 
-// Accept returns the next connection that has a place.
+// Accept returns the next connection within the limit.
 func (l *Listener) Accept() (net.Conn, error) {
 	for {
 		c, err := l.Listener.Accept()
@@ -78,7 +78,7 @@ func (l *Listener) admit(c *conn) bool {
 	}
 	ok := !full && TakeConnection()
 	if !ok && !full {
-		if evicted = l.idlest(); evicted != nil { // in favour of this one, as all sources have too many
+		if evicted = l.idlest(); evicted != nil { // makes room, because all sources together have too many
 			l.forget(evicted)
 			ok = TakeConnection()
 		}
@@ -95,7 +95,7 @@ func (l *Listener) admit(c *conn) bool {
 	return ok
 }
 
-// warn logs once a minute that connections are closed. The caller holds mu.
+// warn logs at most once per minute that connections are closed. The caller holds mu.
 func (l *Listener) warn(c *conn) {
 	if now := time.Now(); now.Sub(l.warned) > time.Minute {
 		l.warned = now
@@ -105,7 +105,7 @@ func (l *Listener) warn(c *conn) {
 	}
 }
 
-// idlest returns the connection that has waited longest for a request, nil when all are answered. The caller holds mu.
+// idlest returns the connection that has waited longest for a request; nil if all are active. The caller holds mu.
 func (l *Listener) idlest() (found *conn) {
 	for c := range l.held {
 		if !c.active && (found == nil || c.since.Before(found.since)) {
@@ -115,7 +115,7 @@ func (l *Listener) idlest() (found *conn) {
 	return found
 }
 
-// forget gives up the place of a connection, if it has one. The caller holds mu.
+// forget releases a connection if it is counted. The caller holds mu.
 func (l *Listener) forget(c *conn) {
 	if _, ok := l.held[c]; ok {
 		delete(l.held, c)
@@ -123,7 +123,7 @@ func (l *Listener) forget(c *conn) {
 	}
 }
 
-// Close closes the connection and gives up its place.
+// Close closes the connection and releases it.
 func (c *conn) Close() error {
 	c.listener.mu.Lock()
 	c.listener.forget(c)
@@ -131,7 +131,7 @@ func (c *conn) Close() error {
 	return c.Conn.Close()
 }
 
-// Observe follows the state of a connection; it is for http.Server.ConnState.
+// Observe tracks the state of a connection. It is a value for http.Server.ConnState.
 func (l *Listener) Observe(c net.Conn, state http.ConnState) {
 	if wrapper, ok := c.(interface{ NetConn() net.Conn }); ok {
 		c = wrapper.NetConn()

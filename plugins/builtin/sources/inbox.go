@@ -7,28 +7,28 @@ import (
 	"github.com/conduit-agent/conduit/spec/notify"
 )
 
-// Inbox has the messages that were received: those to be read, and those that were read and not
-// acknowledged. Make it with NewInbox. Whoever uses its fields has it locked.
+// Inbox holds received messages: unread ones, and read ones that are not acknowledged. NewInbox creates an Inbox.
+// Callers must hold the lock to use the fields.
 type Inbox[M any] struct {
 	sync.Mutex
-	Queue []M // not read, in order
-	Read  []M // read and not acknowledged, in order
+	Queue []M // unread, in order
+	Read  []M // read and unacknowledged, in order
 
-	err     error // guarded by Mutex: why nothing comes any more
+	err     error // guarded by Mutex: why receiving has ended
 	arrived notify.Signal
 }
 
-// NewInbox returns an inbox without messages.
+// NewInbox returns an empty inbox.
 func NewInbox[M any]() *Inbox[M] { return &Inbox[M]{arrived: notify.NewSignal()} }
 
-// Push appends a message to Queue. The caller has the inbox locked.
+// Push appends a message to Queue. The caller holds the lock.
 func (b *Inbox[M]) Push(m M) {
 	b.Queue = append(b.Queue, m)
 	b.arrived.Notify()
 }
 
-// Take waits for messages, moves all of Queue to Read and returns them. When there are none it
-// returns the error of Fail, or that of ctx.
+// Take waits for messages, moves all of Queue to Read and returns them. If Queue is empty it returns the error passed
+// to Fail, or the error of ctx.
 func (b *Inbox[M]) Take(ctx context.Context) ([]M, error) {
 	for {
 		if messages, err := b.next(); len(messages) > 0 || err != nil {
@@ -51,8 +51,8 @@ func (b *Inbox[M]) next() ([]M, error) {
 	return messages, b.err
 }
 
-// Acknowledged removes the next n messages from Read, or all if there are fewer, and returns them. The
-// caller has the inbox locked.
+// Acknowledged removes the next n messages from Read, or all if there are fewer, and returns them. The caller holds the
+// lock.
 func (b *Inbox[M]) Acknowledged(n int) []M {
 	n = min(n, len(b.Read))
 	messages := b.Read[:n]
@@ -60,7 +60,7 @@ func (b *Inbox[M]) Acknowledged(n int) []M {
 	return messages
 }
 
-// Fail ends reading with err, after what was received.
+// Fail makes Take return err after the received messages.
 func (b *Inbox[M]) Fail(err error) {
 	b.Lock()
 	defer b.Unlock()

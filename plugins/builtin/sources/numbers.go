@@ -10,7 +10,7 @@ import (
 	"github.com/conduit-agent/conduit/spec/lazy"
 )
 
-// Numbers numbers the records of one run of a source: a random number distinguishes runs.
+// Numbers numbers the records of a run of a source. A random number distinguishes runs.
 type Numbers struct {
 	run  string
 	last uint64
@@ -18,7 +18,7 @@ type Numbers struct {
 
 var numbersPosition = lazy.Regexp(`^[0-9a-f]{16}:[0-9]{1,20}$`)
 
-// NewNumbers returns the Numbers of a run that goes on after pos.
+// NewNumbers returns the Numbers of a new run that continues after pos.
 func NewNumbers(pos record.Position) (n Numbers, err error) {
 	if len(pos) > 0 && !numbersPosition().Match(pos) {
 		return n, sdk.CannotResume(pos, "a position of this source")

@@ -8,10 +8,10 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// Queue is of records, or of the error that ends reading.
+// Queue is a queue of records, or of the error that ends reading.
 type Queue struct {
 	batches chan batch
-	buffer  sdk.Buffer // of the host, that they are counted in
+	buffer  sdk.Buffer // memory budget of the host for the records
 }
 
 type batch struct {
@@ -20,19 +20,19 @@ type batch struct {
 	err     error
 }
 
-// NewQueue returns a queue of so many batches, to be closed.
+// NewQueue returns a queue with capacity for the given number of batches. The caller must close it.
 func NewQueue(ctx context.Context, batches int) *Queue {
 	return &Queue{make(chan batch, batches), sdk.NewBuffer(ctx)}
 }
 
-// Close counts nothing any more. The queue may be nil.
+// Close releases the memory budget. The queue may be nil.
 func (q *Queue) Close() {
 	if q != nil {
 		q.buffer.Close()
 	}
 }
 
-// Read waits for the next records, or the error. It implements sdk.Source.
+// Read waits for the next records, or for the error. It implements sdk.Source.
 func (q *Queue) Read(ctx context.Context) ([]record.Record, error) {
 	select {
 	case b := <-q.batches:
@@ -43,18 +43,18 @@ func (q *Queue) Read(ctx context.Context) ([]record.Record, error) {
 	}
 }
 
-// Send waits until there is room and memory for records, and reports whether that was before ctx ended.
+// Send waits until there is room and memory for the records, and queues them. It returns false if ctx ended first.
 func (q *Queue) Send(ctx context.Context, records []record.Record) bool {
 	return q.SendMeanwhile(ctx, records, 0, nil)
 }
 
-// Fail has Read return an error.
+// Fail makes Read return err after the queued records.
 func (q *Queue) Fail(ctx context.Context, err error) { q.send(ctx, batch{err: err}, nil, nil) }
 
 // retryInterval is the time between two attempts to get memory.
 const retryInterval = 20 * time.Millisecond
 
-// SendMeanwhile is Send that does something now and then while it waits.
+// SendMeanwhile is like Send, and calls do at each interval while it waits.
 func (q *Queue) SendMeanwhile(ctx context.Context, records []record.Record, every time.Duration, do func()) bool {
 	b := batch{records: records}
 	for i := range records {

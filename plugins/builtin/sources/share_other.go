@@ -2,5 +2,5 @@
 
 package sources
 
-// share returns how many connections all sources of this process may hold.
+// share returns the maximum number of connections of all sources in this process.
 func share() int64 { return 1 << 14 }

@@ -4,8 +4,8 @@ package sources
 
 import "golang.org/x/sys/unix"
 
-// share returns how many connections all sources of this process may hold: half of the file descriptors that it may
-// have.
+// share returns the maximum number of connections of all sources in this process: half of the limit for file
+// descriptors.
 func share() int64 {
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {

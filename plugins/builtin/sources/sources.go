@@ -1,3 +1,3 @@
-// Package sources has what several built-in sources need: queues between a goroutine and Read, positions for systems that have
-// none, pauses that end together, and a limit of accepted connections.
+// Package sources provides common parts of several built-in sources: queues between a goroutine and Read, positions for
+// systems without their own, pauses that end at common ticks, and a limit of accepted connections.
 package sources

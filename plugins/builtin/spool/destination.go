@@ -32,14 +32,14 @@ type Destination struct {
 	log      *spoollog.Log
 	release  func() error
 	writer   *spoollog.Writer
-	written  *written         // what is synced later
-	defers   func(sdk.Syncer) // nil when the host does not
+	written  *written         // commits to sync later
+	defers   func(sdk.Syncer) // nil if the host does not defer syncs
 }
 
-// Parameters describes the settings.
+// Parameters returns the descriptions of the settings.
 func (d *Destination) Parameters() sdk.Parameters { return sdk.ParametersOf(destinationSettings{}) }
 
-// Configure checks and keeps the settings.
+// Configure validates and stores the settings.
 func (d *Destination) Configure(ctx context.Context, values map[string]string) error {
 	d.settings = destinationSettings{}
 	if err := sdk.Decode(values, &d.settings); err != nil {
@@ -51,7 +51,7 @@ func (d *Destination) Configure(ctx context.Context, values map[string]string) e
 	return sdk.CheckPath(ctx, "path", d.settings.Path)
 }
 
-// Open opens the spool.
+// Open opens the spool and applies the limits and the mode.
 func (d *Destination) Open(ctx context.Context) (err error) {
 	if d.log, d.release, err = share(ctx, d.settings.Path); err != nil {
 		return sdk.Unavailable(err)
@@ -68,8 +68,8 @@ func (d *Destination) Open(ctx context.Context) (err error) {
 	return sdk.Unavailable(d.log.SetHybrid(s.Delay))
 }
 
-// Write appends the records and has the host sync them, or does it without one. Only a
-// record that cannot be encoded is refused.
+// Write appends the records. It schedules a sync by the host, or waits for the sync if the host does not defer syncs.
+// It refuses only a record that cannot be encoded.
 func (d *Destination) Write(ctx context.Context, records []record.Record) (int, error) {
 	frames, n, refused := spoollog.Encode(records)
 	if n > 0 {
@@ -97,7 +97,7 @@ func (d *Destination) append(ctx context.Context, frames []spoollog.Frame) error
 	return nil
 }
 
-// Teardown lets the spool go.
+// Teardown releases the spool.
 func (d *Destination) Teardown(context.Context) error {
 	if d.release == nil {
 		return nil

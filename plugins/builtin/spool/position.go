@@ -8,19 +8,19 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// place is where reading stands. Its text form, the position of a record, is
+// place is the progress of reading. Its text form, the position of a record, is
 //
 //	id ":" next { "," from "-" to }
 //
-// in hexadecimal: the id of the log, the offset behind the newest record that was read, and
-// the gaps before it that were not, the oldest first.
+// in hexadecimal: the id of the log, the offset after the newest read record, and the ranges of unread records before
+// it, oldest first.
 type place struct {
 	id   uint64
 	next uint64
 	gaps []gap
 }
 
-// gap are the records from one offset up to another, which is not part of it.
+// gap is a range of records, from inclusive, to exclusive.
 type gap struct{ from, to uint64 }
 
 func parsePosition(pos record.Position) (p place, err error) {
@@ -61,7 +61,7 @@ func (p place) append(dst []byte) []byte {
 	return dst
 }
 
-// low returns the offset before which all was read.
+// low returns the offset before which all records are read.
 func (p place) low() uint64 {
 	if len(p.gaps) > 0 {
 		return p.gaps[0].from

@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	positionBytes = 34 // of a position without gaps at most
-	gapBytes      = 34 // more for each gap
+	positionBytes = 34 // maximum size of a position without gaps
+	gapBytes      = 34 // additional maximum size for each gap
 	saveAfter     = time.Second
 	mostGaps      = 16
 	backlogAge    = 500 * time.Millisecond // older records are backlog
@@ -29,8 +29,8 @@ type sourceSettings struct {
 	Order string `json:"order" default:"oldest-first" validate:"inclusion=oldest-first|newest-first" desc:"oldest-first: records come in order. newest-first: those that come now go before those that have waited."`
 }
 
-// Source reads a spool. It reads under the id of its connector: what it has not acknowledged
-// is kept for it, also while it is stopped, until the connector is deleted.
+// Source reads a spool. The connector's id is the name of the reader. Until the connector is deleted, the spool keeps
+// records that this reader has not acknowledged, also while the source is stopped.
 type Source struct {
 	sdk.SourceBase
 
@@ -40,20 +40,20 @@ type Source struct {
 	reader   *spoollog.Reader
 	detach   func()
 
-	place   place            // that Read got to
-	newest  *spoollog.Cursor // from place.next on
-	backlog *spoollog.Cursor // in the last gap; nil when it is not being read
+	place   place            // place after the last Read
+	newest  *spoollog.Cursor // starts at place.next
+	backlog *spoollog.Cursor // in the last gap; nil when no backlog is being read
 	window  window
 	skips   progress.Skips // safe for concurrent use
 
 	saving sync.Mutex
-	saver  *time.Timer // guarded by saving: runs when the log is to save where the reader is
+	saver  *time.Timer // guarded by saving: saves the reader's offset
 }
 
-// Parameters describes the settings.
+// Parameters returns the descriptions of the settings.
 func (s *Source) Parameters() sdk.Parameters { return sdk.ParametersOf(sourceSettings{}) }
 
-// Configure checks and keeps the settings.
+// Configure validates and stores the settings.
 func (s *Source) Configure(ctx context.Context, values map[string]string) error {
 	s.settings = sourceSettings{}
 	if err := sdk.Decode(values, &s.settings); err != nil {
@@ -62,8 +62,8 @@ func (s *Source) Configure(ctx context.Context, values map[string]string) error 
 	return sdk.CheckPath(ctx, "path", s.settings.Path)
 }
 
-// LifecycleOnDeleted forgets the reader: nothing is kept for it any more. A spool that may not be
-// named any more is left as it is.
+// LifecycleOnDeleted removes the reader, so that the spool keeps no more records for it. It does not change a spool
+// whose path is no longer allowed.
 func (s *Source) LifecycleOnDeleted(ctx context.Context, settings map[string]string) error {
 	if err := sdk.CheckPath(ctx, "path", settings["path"]); err != nil {
 		sdk.Logger(ctx).Warn("a spool goes on keeping records for a source that is deleted", "reader", readerName(ctx), "err", err)
@@ -76,7 +76,7 @@ func (s *Source) LifecycleOnDeleted(ctx context.Context, settings map[string]str
 	return errors.Join(log.RemoveReader(readerName(ctx)), release())
 }
 
-// LifecycleOnUpdated forgets the reader of the spool that was read before.
+// LifecycleOnUpdated removes the reader from the previous spool.
 func (s *Source) LifecycleOnUpdated(ctx context.Context, before, after map[string]string) error {
 	if before["path"] == after["path"] {
 		return nil
@@ -86,8 +86,8 @@ func (s *Source) LifecycleOnUpdated(ctx context.Context, before, after map[strin
 
 func readerName(ctx context.Context) string { return sdk.EnvFrom(ctx).ConnectorID }
 
-// Open opens the spool. A position of another log, as there is one in the directory after it
-// was emptied, is that of the oldest record.
+// Open opens the spool. After the directory was emptied it contains a different log. A position of the earlier log then
+// means the oldest record.
 func (s *Source) Open(ctx context.Context, pos record.Position) (err error) {
 	var p place
 	if len(pos) > 0 {
@@ -113,7 +113,7 @@ func (s *Source) Open(ctx context.Context, pos record.Position) (err error) {
 	return nil
 }
 
-// Read returns the next records, waiting for them.
+// Read waits for records and returns the next ones.
 func (s *Source) Read(ctx context.Context) ([]record.Record, error) {
 	for {
 		records, err := s.readNewest(ctx)
@@ -121,12 +121,12 @@ func (s *Source) Read(ctx context.Context) ([]record.Record, error) {
 			records, err = s.readBacklog(ctx)
 		}
 		if len(records) > 0 {
-			return records, nil // an error comes again
+			return records, nil // the next Read returns the error again
 		}
 		if err != nil {
 			return nil, sdk.Unavailable(err)
 		}
-		if len(s.place.gaps) > 0 { // there is a backlog, none of which may be in flight
+		if len(s.place.gaps) > 0 { // there is a backlog, which may not be sent yet
 			sdk.Stalled(ctx)
 		}
 		if err := s.window.wait(ctx, s.newest); err != nil {
@@ -135,11 +135,10 @@ func (s *Source) Read(ctx context.Context) ([]record.Record, error) {
 	}
 }
 
-// readNewest returns the records behind all that were read. In the order newest-first, those
-// that have waited become a gap.
+// readNewest returns the records after all read ones. In the order newest-first, records that have waited become a gap.
 func (s *Source) readNewest(ctx context.Context) ([]record.Record, error) {
 	if s.settings.Order == "oldest-first" && len(s.place.gaps) > 0 {
-		return nil, nil // they come first
+		return nil, nil // the gaps come first
 	}
 	for {
 		from := s.newest.Next()
@@ -163,8 +162,7 @@ func (s *Source) readNewest(ctx context.Context) ([]record.Record, error) {
 	}
 }
 
-// readBacklog returns records of the gap that is next. In the order newest-first, they are as
-// many as may be on their way at once.
+// readBacklog returns records of the next gap. In the order newest-first it respects the window.
 func (s *Source) readBacklog(ctx context.Context) ([]record.Record, error) {
 	for len(s.place.gaps) > 0 {
 		i, most := 0, uint64(math.MaxInt64)
@@ -189,7 +187,7 @@ func (s *Source) readBacklog(ctx context.Context) ([]record.Record, error) {
 		if err != nil {
 			return nil, err
 		}
-		if g.from = s.backlog.Next(); g.from >= g.to || end == g.to { // nothing of it is left
+		if g.from = s.backlog.Next(); g.from >= g.to || end == g.to { // the gap is empty
 			s.place.gaps = slices.Delete(s.place.gaps, i, i+1)
 			s.leaveBacklog()
 		}
@@ -197,9 +195,10 @@ func (s *Source) readBacklog(ctx context.Context) ([]record.Record, error) {
 	return nil, nil
 }
 
-// bound has a cursor return no more at once than the host has memory for.
+// bound limits the reads of a cursor to the available memory of the host. For a large record it reserves twice the size
+// of a frame: for the frame, and for the bytes read after it.
 func bound(ctx context.Context, c *spoollog.Cursor) {
-	c.Bound(sdk.BatchBytes(ctx, math.MaxInt), func(n int) error { return sdk.Reserve(ctx, 2*n) }) // a frame, and what was read behind it
+	c.Bound(sdk.BatchBytes(ctx, math.MaxInt), func(n int) error { return sdk.Reserve(ctx, 2*n) })
 }
 
 func (s *Source) leaveBacklog() {
@@ -209,8 +208,8 @@ func (s *Source) leaveBacklog() {
 	}
 }
 
-// position gives the records their positions, which are cut from one array. at is the part of
-// the place that moves on with them.
+// position sets the positions of the records. They share one array. at is the field of the place that advances with
+// each record.
 func (s *Source) position(records []record.Record, offsets []uint64, at *uint64) {
 	text := make([]byte, 0, len(records)*(positionBytes+gapBytes*len(s.place.gaps)))
 	for i := range records {
@@ -221,7 +220,7 @@ func (s *Source) position(records []record.Record, offsets []uint64, at *uint64)
 	}
 }
 
-// Ack acknowledges the records: what every source of the spool acknowledged is removed.
+// Ack acknowledges the records. The spool removes records that every reader has acknowledged.
 func (s *Source) Ack(_ context.Context, positions []record.Position) error {
 	s.window.acked(len(positions))
 	p, err := parsePosition(positions[len(positions)-1])
@@ -239,7 +238,7 @@ func (s *Source) Ack(_ context.Context, positions []record.Position) error {
 	return nil
 }
 
-// save saves where the reader is, for commands that inspect the directory.
+// save saves the reader's offset for commands that inspect the directory.
 func (s *Source) save() {
 	s.saving.Lock()
 	s.saver = nil
@@ -247,7 +246,7 @@ func (s *Source) save() {
 	s.reader.Save()
 }
 
-// Teardown lets the spool go.
+// Teardown releases the spool.
 func (s *Source) Teardown(context.Context) error {
 	if s.newest != nil {
 		s.newest.Close()

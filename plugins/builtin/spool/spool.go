@@ -1,5 +1,4 @@
-// Package spool is a destination that keeps records in a log on disk, and a source that
-// reads them from there.
+// Package spool provides a destination that keeps records in a log on disk, and a source that reads them.
 package spool
 
 import (
@@ -12,7 +11,7 @@ import (
 
 const version = "v1.0.0"
 
-// Connector describes the source and the destination.
+// Connector returns the connector with its source and destination.
 func Connector() sdk.Connector {
 	return sdk.Connector{
 		Name:    "spool",
@@ -24,12 +23,12 @@ func Connector() sdk.Connector {
 		NewSource:      func() sdk.Source { return &Source{} },
 		NewDestination: func() sdk.Destination { return &Destination{} },
 
-		// Records leave as they came.
+		// Records are returned unchanged.
 		SourceDefaults: sdk.NoSchemas(),
 	}
 }
 
-// share opens the spool in a directory, if the setting may name it.
+// share opens the spool in a directory, if the path is allowed.
 func share(ctx context.Context, path string) (l *spoollog.Log, release func() error, err error) {
 	return spoollog.Share(path, func(dir *os.File) error { return sdk.CheckOpen(ctx, "path", dir) }, sdk.Logger(ctx))
 }

@@ -20,7 +20,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// as returns a context in which connectors have this id.
+// as returns a context for a connector with this id.
 func as(t *testing.T, id string) context.Context {
 	return sdk.WithEnv(t.Context(), &sdk.Env{ConnectorID: id, Logger: slog.New(slog.DiscardHandler)})
 }
@@ -45,7 +45,7 @@ func destination(t *testing.T, settings map[string]string) *spool.Destination {
 	return d
 }
 
-// write writes records with the numbers from one up to another.
+// write writes the records with the numbers from (inclusive) to (exclusive).
 func write(t *testing.T, d *spool.Destination, from, to int) {
 	t.Helper()
 	var records []record.Record
@@ -57,8 +57,7 @@ func write(t *testing.T, d *spool.Destination, from, to int) {
 	}
 }
 
-// numbers reads and acknowledges until there are n records, and returns their numbers and the
-// last position.
+// numbers reads and acknowledges n records, and returns their numbers and the last position.
 func numbers(t *testing.T, s *spool.Source, n int) (all []int, pos record.Position) {
 	t.Helper()
 	for len(all) < n {
@@ -107,7 +106,7 @@ func TestReadsOnFromPosition(t *testing.T) {
 	}
 }
 
-// New records come first, what has waited fills the pauses, and a position knows what is left.
+// New records come first, older records fill the pauses, and a position includes the unread ranges.
 func TestNewestFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "spool")
@@ -118,7 +117,7 @@ func TestNewestFirst(t *testing.T) {
 		write(t, d, 500, 510)
 		s := source(t, "a:spool", nil, settings)
 		seen := map[int]bool{}
-		backlog, _ := numbers(t, s, 30) // the gap is read in its order
+		backlog, _ := numbers(t, s, 30) // the gap is read in order
 		write(t, d, 1000, 1005)
 		first, pos := numbers(t, s, 5)
 		if first[0] != 1000 || len(first) != 5 {
@@ -148,8 +147,7 @@ func TestNewestFirst(t *testing.T) {
 
 func settingsOf(path string) map[string]string { return map[string]string{"path": path} }
 
-// While a backlog is drained into something slow, no new record waits for a second, and
-// the backlog does not starve.
+// While a slow consumer drains a backlog, no new record waits for a second, and the backlog does not starve.
 func TestBacklogDoesNotDelayNewRecords(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const backlog, perRecord, seconds = 20_000, time.Millisecond, 10
@@ -159,7 +157,7 @@ func TestBacklogDoesNotDelayNewRecords(t *testing.T) {
 		time.Sleep(time.Minute)
 		s := source(t, "a:spool", nil, map[string]string{"path": path, "order": "newest-first"})
 		ctx, cancel := context.WithCancel(t.Context())
-		queue := make(chan record.Record, 8192) // what a pipeline has outstanding
+		queue := make(chan record.Record, 8192) // records in flight in a pipeline
 		var all sync.WaitGroup
 		all.Go(func() {
 			defer close(queue)
@@ -210,8 +208,8 @@ func TestBacklogDoesNotDelayNewRecords(t *testing.T) {
 	})
 }
 
-// In a hybrid spool that is read in time nothing is written, and nothing is acknowledged
-// before it was read or written.
+// A hybrid spool with a fast reader writes nothing to disk, and acknowledges records only after they are read or
+// written.
 func TestHybrid(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "spool")
@@ -223,7 +221,7 @@ func TestHybrid(t *testing.T) {
 			}
 			return n
 		}
-		write(t, d, 0, 1) // the first is written: it is not known yet whether the reader keeps up
+		write(t, d, 0, 1) // the first record is written: the reader has not proved to be fast yet
 		_, _ = numbers(t, s, 1)
 		before := bytes()
 		for n := 1; n < 100; n++ {
@@ -279,7 +277,7 @@ func spoolFiles(t *testing.T, dir string) (sizes []int64) {
 	return sizes
 }
 
-// What was dropped and how far the source is behind shows in its progress.
+// The progress of the source includes dropped records and the number of unread records.
 func TestProgress(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "spool")
 	d := destination(t, map[string]string{"path": path, "limit.bytes": "1000000", "full": "drop-newest"})
@@ -299,7 +297,8 @@ func TestProgress(t *testing.T) {
 	}
 }
 
-// A full spool drops with each write, and logs that every ten seconds and when it is closed, so that no record is left out.
+// A full spool that drops records with each write logs their number every ten seconds and when it is closed. The logged
+// numbers include every dropped record.
 func TestDropsAreLogged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log logbuf.Buffer
@@ -315,7 +314,7 @@ func TestDropsAreLogged(t *testing.T) {
 				}
 			}
 		}
-		write(20) // 9 of them fit
+		write(20) // 9 records fit
 		time.Sleep(10 * time.Second)
 		write(5)
 		if err := d.Teardown(ctx); err != nil {
@@ -333,8 +332,8 @@ func TestDropsAreLogged(t *testing.T) {
 	})
 }
 
-// A link that is put in the place of the directory after the settings were checked leads nowhere:
-// not when the spool is opened, and not when it is forgotten.
+// A link that replaces the directory after the check of the settings leads nowhere, neither when the spool is opened
+// nor when its reader is removed.
 func TestLinksAfterTheCheck(t *testing.T) {
 	root, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
@@ -342,7 +341,7 @@ func TestLinksAfterTheCheck(t *testing.T) {
 	}
 	allowed, secret := filepath.Join(root, "allowed"), filepath.Join(root, "secret")
 	settings := map[string]string{"path": allowed}
-	swapped := false // names are judged by what they led to before
+	swapped := false // names are checked against their earlier targets
 	ctx := sdk.WithEnv(t.Context(), &sdk.Env{ConnectorID: "p:in", Logger: slog.New(slog.DiscardHandler), AllowPath: func(path string) error {
 		if path != allowed || swapped {
 			return errors.New("not allowed")

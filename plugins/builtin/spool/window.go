@@ -8,9 +8,8 @@ import (
 	"github.com/conduit-agent/conduit/plugins/spoollog"
 )
 
-// The number of backlog records that are on their way at once is doubled while those are
-// acknowledged sooner than quick, and halved when they take longer than slow: new records
-// wait behind them.
+// Constants of the window. It doubles when backlog records are acknowledged faster than quick, and halves when they
+// take longer than slow, because new records wait behind the backlog in flight.
 const (
 	leastOnWay = 1
 	mostOnWay  = 8192
@@ -19,18 +18,18 @@ const (
 	slow       = 500 * time.Millisecond
 )
 
-// window is a congestion window: it bounds how many records of the backlog are on their way.
+// window is a congestion window: it limits the number of backlog records in flight.
 type window struct {
 	mu     sync.Mutex
 	limit  int       // 0: firstOnWay
-	since  time.Time // when limit changed
-	onWay  int       // of the backlog
+	since  time.Time // time of the last change of limit
+	onWay  int       // backlog records in flight
 	sends  []send
-	freed  bool               // something was acknowledged since free was called
+	freed  bool               // records were acknowledged since the last call of free
 	wakeup context.CancelFunc // ends wait
 }
 
-// send is a batch that is not acknowledged altogether.
+// send is a batch with unacknowledged records.
 type send struct {
 	left    int
 	backlog bool
@@ -46,7 +45,7 @@ func (w *window) sent(n int, backlog bool) {
 	}
 }
 
-// free returns how many records of the backlog may be sent.
+// free returns the number of backlog records that may be sent.
 func (w *window) free() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -54,13 +53,13 @@ func (w *window) free() int {
 		w.limit = firstOnWay
 	}
 	w.freed = false
-	if free := w.limit - w.onWay; free*4 >= w.limit { // not one by one
+	if free := w.limit - w.onWay; free*4 >= w.limit { // avoids very small batches
 		return free
 	}
 	return 0
 }
 
-// acked takes note that the next n records were acknowledged.
+// acked records that the next n records were acknowledged.
 func (w *window) acked(n int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -81,7 +80,7 @@ func (w *window) acked(n int) {
 	}
 }
 
-// adapt changes the limit by how long a batch took, if it was sent since the last change.
+// adapt changes the limit according to the latency of a batch, unless the batch was sent before the last change.
 func (w *window) adapt(s send) {
 	if !s.backlog || s.at.Before(w.since) {
 		return
@@ -98,7 +97,7 @@ func (w *window) adapt(s send) {
 	}
 }
 
-// wait waits until there is something to read at the cursor, or something was acknowledged.
+// wait waits until there are records at the cursor, or records were acknowledged.
 func (w *window) wait(ctx context.Context, c *spoollog.Cursor) error {
 	inner, cancel := context.WithCancel(ctx)
 	defer cancel()

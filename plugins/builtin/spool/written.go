@@ -11,20 +11,20 @@ import (
 	"github.com/conduit-agent/conduit/plugins/spoollog"
 )
 
-// mostPending is how many bytes wait in memory at most to be written together.
+// mostPending is the maximum number of bytes in memory that wait to be written together.
 const mostPending = 4 << 20
 
-// written is what a destination appended and did not wait for.
+// written holds the commits of a destination that did not wait for them.
 type written struct {
 	device  uint64
-	syncing sync.Mutex // held while it is synced
+	syncing sync.Mutex // held during a sync
 
 	mu      sync.Mutex
-	commits []*spoollog.Commit // guarded by mu: not known to be durable
-	err     error              // guarded by mu: why something is not
+	commits []*spoollog.Commit // guarded by mu: not yet known to be durable
+	err     error              // guarded by mu: result of the last failed commit
 }
 
-// add has syncLater wait for the commit.
+// add adds a commit, and schedules a sync with syncLater if none is scheduled.
 func (w *written) add(c *spoollog.Commit, syncLater func(sdk.Syncer)) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -62,7 +62,7 @@ func (w *written) Sync() error {
 // Device implements sdk.Syncer.
 func (w *written) Device() uint64 { return w.device }
 
-// deviceOf returns the disk that dir is on.
+// deviceOf returns the device of dir.
 func deviceOf(dir string) uint64 {
 	if info, err := os.Stat(dir); err == nil {
 		if stat, ok := info.Sys().(*syscall.Stat_t); ok {
@@ -72,8 +72,8 @@ func deviceOf(dir string) uint64 {
 	return 0
 }
 
-// ownDevice returns a number for a spool that waits for its readers: no other spool
-// waits for those.
+// ownDevice returns a device number for a hybrid spool. The number is unique, so that no other spool waits for the
+// readers of this one.
 func ownDevice(dir string) uint64 {
 	h := fnv.New64a()
 	h.Write([]byte(dir))

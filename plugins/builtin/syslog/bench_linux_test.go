@@ -12,7 +12,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// BenchmarkDestination sends batches over a connection to a server that reads all. The CPU time is that of both.
+// BenchmarkDestination sends batches to a server in the same process that reads everything. The CPU time includes both.
 func BenchmarkDestination(b *testing.B) {
 	for _, size := range []int{1, 100, 1000} {
 		b.Run(fmt.Sprintf("%d-records", size), func(b *testing.B) {
@@ -47,7 +47,7 @@ func BenchmarkDestination(b *testing.B) {
 	}
 }
 
-// cpuTime is that of the process.
+// cpuTime returns the CPU time of the process.
 func cpuTime(b *testing.B) time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {

@@ -16,24 +16,24 @@ import (
 	"time"
 )
 
-// connection is one to the server, or a socket for packets.
+// connection is a TCP connection to the server, or a UDP socket.
 type connection struct {
 	net.Conn
-	socket *socket       // of a connection; nil with UDP
-	gone   chan struct{} // closed when it has ended
-	lost   error         // why, once gone is closed; nil: the server has closed it
+	socket *socket       // nil with UDP
+	gone   chan struct{} // closed when the connection has ended
+	lost   error         // reason, valid once gone is closed; nil: the server has closed it
 }
 
-// socket counts what is sent.
+// socket counts sent bytes.
 type socket struct {
 	*net.TCPConn
 	raw   syscall.RawConn
-	limit time.Duration // for how long the kernel may take nothing
+	limit time.Duration // maximum time without progress of a write
 	sent  atomic.Int64  // bytes
 }
 
-// Write implements net.Conn. It fails when the kernel takes nothing for as long as the limit, however long it takes for all: with
-// TLS a write could not be continued later.
+// Write implements net.Conn. It fails when the kernel accepts no data for the duration of the limit. The total duration
+// is unlimited: with TLS, a partial write cannot be continued later.
 func (s *socket) Write(b []byte) (written int, err error) {
 	for {
 		if err := s.SetWriteDeadline(time.Now().Add(s.limit)); err != nil {
@@ -48,17 +48,17 @@ func (s *socket) Write(b []byte) (written int, err error) {
 	}
 }
 
-// acknowledged returns how many of the bytes that were sent the machine of the server has acknowledged.
+// acknowledged returns the number of sent bytes that the kernel of the server has acknowledged.
 func (s *socket) acknowledged() (int64, error) {
-	sent := s.sent.Load() // first: more may be sent before the queue is measured, not after
+	sent := s.sent.Load() // first: bytes sent between the two measurements must not count as acknowledged
 	n, err := queued(s.raw)
 	return sent - int64(n), err
 }
 
-// sending is what is sent at once.
+// sending is a group of messages that are sent together.
 type sending struct {
 	messages [][]byte
-	end      int64 // bytes that were sent over the connection with the last of the messages
+	end      int64 // bytes sent over the connection up to and including the last message
 }
 
 // begin sends s over the connection, if there is one.
@@ -67,18 +67,18 @@ func (d *Destination) begin(s *sending) {
 	defer d.mu.Unlock()
 	d.pending = append(d.pending, s)
 	if d.conn != nil && (d.conn.ended() != nil || d.conn.send(s) != nil) {
-		d.abandon() // finish connects again
+		d.abandon() // finish reconnects
 	}
 }
 
-// forget forgets s, whatever has become of it.
+// forget removes s from the pending messages, whatever the outcome.
 func (d *Destination) forget(s *sending) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.pending = slices.DeleteFunc(d.pending, func(other *sending) bool { return other == s })
 }
 
-// finish waits until s is acknowledged. Without a connection it connects, and sends all that is pending.
+// finish waits until s is acknowledged. Without a connection it connects and sends all pending messages again.
 func (d *Destination) finish(ctx context.Context, s *sending) error {
 	c, end, err := d.connected(ctx, s)
 	if err != nil {
@@ -95,7 +95,7 @@ func (d *Destination) finish(ctx context.Context, s *sending) error {
 	return nil
 }
 
-// connected returns a connection that was given all that is pending, and where s ends in it.
+// connected returns a connection over which all pending messages were sent, and the offset of the end of s in it.
 func (d *Destination) connected(ctx context.Context, s *sending) (*connection, int64, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -116,7 +116,7 @@ func (d *Destination) connected(ctx context.Context, s *sending) (*connection, i
 	return d.conn, s.end, nil
 }
 
-// packet sends a message with UDP.
+// packet sends a message over UDP.
 func (d *Destination) packet(ctx context.Context, message []byte) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -135,7 +135,7 @@ func (d *Destination) packet(ctx context.Context, message []byte) error {
 	return err
 }
 
-// connect connects. The caller holds mu.
+// connect opens a connection. The caller holds mu.
 func (d *Destination) connect(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, d.settings.Timeout)
 	defer cancel()
@@ -161,7 +161,7 @@ func (d *Destination) connect(ctx context.Context) error {
 	return nil
 }
 
-// secured returns how connections are encrypted; nil: they are not.
+// secured returns the TLS configuration; nil if connections are not encrypted.
 func (d *Destination) secured() *tls.Config {
 	if d.settings.Protocol != "tls" {
 		return nil
@@ -169,7 +169,8 @@ func (d *Destination) secured() *tls.Config {
 	return d.tls
 }
 
-// over returns a connection over c, encrypted if it is to be. Its kernel may take nothing for as long as the limit.
+// over returns a connection over c, encrypted if config is not nil. limit is the maximum time without progress of a
+// write.
 func over(ctx context.Context, c net.Conn, config *tls.Config, limit time.Duration) (*connection, error) {
 	s, ok := c.(*net.TCPConn)
 	if !ok {
@@ -187,8 +188,8 @@ func over(ctx context.Context, c net.Conn, config *tls.Config, limit time.Durati
 	return conn, err
 }
 
-// abandon ends a connection, the contents of whose queue are sent again over another one: the kernel forgets them, so that they do
-// not arrive after that. The caller holds mu.
+// abandon resets a connection whose unacknowledged messages are sent again over another one. The kernel discards its
+// queue, so these messages cannot arrive later. The caller holds mu.
 func (d *Destination) abandon() {
 	_ = d.conn.socket.SetLinger(0)
 	_ = d.conn.socket.Close()
@@ -207,7 +208,7 @@ func (d *Destination) close() {
 	d.conn = nil
 }
 
-// watch notes the end of the connection. The server sends nothing else.
+// watch waits for the end of the connection. The server sends no data.
 func (c *connection) watch() {
 	_, c.lost = io.Copy(io.Discard, c.Conn)
 	close(c.gone)
@@ -215,7 +216,7 @@ func (c *connection) watch() {
 
 var errClosed = errors.New("the server has closed the connection")
 
-// ended says why the connection has ended, if it has.
+// ended returns the reason for the end of the connection; nil while it is open.
 func (c *connection) ended() error {
 	select {
 	case <-c.gone:
@@ -225,8 +226,9 @@ func (c *connection) ended() error {
 	}
 }
 
-// send gives s to the kernel, or fails when that takes nothing for as long as the limit of the socket. The limit is not the kernel's
-// own (TCP_USER_TIMEOUT): that gives up a slow server with a small window, too, whose window was shut once and then again after the limit.
+// send passes s to the kernel. It fails when the kernel accepts no data for the limit of the socket. The kernel's own
+// limit (TCP_USER_TIMEOUT) does not fit: it also gives up a slow server with a small window that was closed once, and
+// again after the limit.
 func (c *connection) send(s *sending) error {
 	for rest := s.messages; len(rest) > 0; {
 		n := batch(rest)
@@ -239,8 +241,8 @@ func (c *connection) send(s *sending) error {
 	return nil
 }
 
-// wait waits until the machine of the server has acknowledged so many bytes: what the kernel has in its queue is lost when
-// nobody answers any more, as after a pulled cable. It fails when nothing is acknowledged for as long as the limit.
+// wait waits until the kernel of the server has acknowledged end bytes. Bytes in the local kernel's queue are lost when
+// the server never answers again, for example after a cable is pulled. It fails when nothing is acknowledged for limit.
 func (c *connection) wait(ctx context.Context, end int64, limit time.Duration) error {
 	const shortest, longest = 50 * time.Microsecond, 10 * time.Millisecond
 	before, since := int64(-1), time.Now()

@@ -44,21 +44,21 @@ type Destination struct {
 	settings  destinationSettings
 	parts     parts
 	timeLimit template.TimeLimit
-	host      string // of this machine
+	host      string // name of this machine
 	tls       *tls.Config
 
 	mu      sync.Mutex
-	conn    *connection // guarded by mu; nil: there is none
-	pending []*sending  // guarded by mu: what is not acknowledged, in order; conn, if there is one, was given all of it
+	conn    *connection // guarded by mu; nil when not connected
+	pending []*sending  // guarded by mu: unacknowledged messages in order; all were sent over conn, if it is not nil
 }
 
 // parts are the templates of a message.
 type parts struct{ facility, severity, host, app, process, id *template.Template }
 
-// Parameters describes the settings.
+// Parameters returns the descriptions of the settings.
 func (d *Destination) Parameters() sdk.Parameters { return sdk.ParametersOf(destinationSettings{}) }
 
-// Configure checks and keeps the settings.
+// Configure validates and stores the settings.
 func (d *Destination) Configure(_ context.Context, values map[string]string) (err error) {
 	d.settings = destinationSettings{}
 	if err := sdk.Decode(values, &d.settings); err != nil {
@@ -94,15 +94,15 @@ func (d *Destination) Configure(_ context.Context, values map[string]string) (er
 	return err
 }
 
-// Open prepares. It connects with the first record.
+// Open prepares the destination. Write connects.
 func (d *Destination) Open(context.Context) (err error) {
 	d.host, err = os.Hostname()
 	return err
 }
 
-// Write sends the records. Over a connection they count as written when the kernel of the server's machine has
-// acknowledged them, and the server has not closed the connection: the protocol has no acknowledgements. A packet counts as
-// written when the kernel has taken it.
+// Write sends the records. The protocol has no acknowledgements. A record sent over a connection is written when the
+// kernel of the server has acknowledged it and the server has not closed the connection. A record sent over UDP is
+// written when the local kernel has accepted the packet.
 func (d *Destination) Write(ctx context.Context, records []record.Record) (int, error) {
 	if d.Overlaps() {
 		n, result, refused := d.Begin(ctx, records)
@@ -123,11 +123,11 @@ func (d *Destination) Write(ctx context.Context, records []record.Record) (int, 
 	return len(messages), refused
 }
 
-// Overlaps reports whether acknowledgements are waited for.
+// Overlaps reports whether Begin can send more records before earlier ones are acknowledged.
 func (d *Destination) Overlaps() bool { return d.settings.Protocol != "udp" }
 
-// Begin sends the records over the connection, if there is one. The result waits until they are acknowledged, and connects and
-// sends all that is not acknowledged when the connection was lost.
+// Begin sends the records over the connection, if there is one. The result waits until they are acknowledged. After a
+// lost connection it reconnects and sends all unacknowledged messages again.
 func (d *Destination) Begin(ctx context.Context, records []record.Record) (int, sdk.WriteResult, error) {
 	d.timeLimit.Begin(ctx)
 	messages, refused := d.messages(ctx, records)
@@ -145,7 +145,7 @@ func (d *Destination) Begin(ctx context.Context, records []record.Record) (int, 
 	}, refused
 }
 
-// batch returns how many of the messages are sent at once.
+// batch returns the number of messages to send with one write.
 func batch(messages [][]byte) (n int) {
 	const most = 64 << 10
 	for size := 0; n < len(messages) && (n == 0 || size < most); n++ {
@@ -154,7 +154,7 @@ func batch(messages [][]byte) (n int) {
 	return n
 }
 
-// messages returns the messages of the records before the first that has none, and why.
+// messages converts the records up to the first one that has no valid message, and returns its error.
 func (d *Destination) messages(ctx context.Context, records []record.Record) (all [][]byte, err error) {
 	for i := range records {
 		m, err := d.message(ctx, &records[i])
@@ -199,7 +199,7 @@ func (d *Destination) message(ctx context.Context, r *record.Record) (*message, 
 	return m, nil
 }
 
-// frame makes a message one that is found on a connection.
+// frame adds the framing that separates messages on a connection.
 func (d *Destination) frame(b []byte) []byte {
 	switch {
 	case d.settings.Protocol == "udp":
@@ -215,7 +215,7 @@ func (d *Destination) frame(b []byte) []byte {
 	return append(append(strconv.AppendInt(nil, int64(len(b)), 10), ' '), b...)
 }
 
-// again tries until it succeeds, after failures that may pass.
+// again calls try until it succeeds, and retries only after temporary failures.
 func (d *Destination) again(ctx context.Context, try func() error) error {
 	var pause backoff.Backoff
 	for begin := time.Now(); ; {

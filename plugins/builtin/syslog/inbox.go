@@ -16,23 +16,22 @@ import (
 	"github.com/conduit-agent/conduit/spec/notify"
 )
 
-// received is a message as it came.
+// received is an unparsed message.
 type received struct {
 	remote, protocol string
 	message          []byte
-	cut              bool // the end of it was cut off
+	cut              bool // the end of the message was truncated
 }
 
-// inbox has the messages that were received. It bounds how many are not acknowledged, and how much
-// memory those take that are not read.
+// inbox holds received messages. It limits the number of unacknowledged messages, and the memory of unread ones.
 type inbox struct {
 	most   int
-	buffer sdk.Buffer // of the host: messages of queue
+	buffer sdk.Buffer // memory budget of the host: messages of queue
 
 	mu      sync.Mutex
-	room    sync.Cond  // of mu: messages were read or acknowledged, or the inbox is closed
-	queue   []received // guarded by mu: not read
-	held    int        // guarded by mu: received and not acknowledged
+	room    sync.Cond  // uses mu: messages were read or acknowledged, or the inbox is closed
+	queue   []received // guarded by mu: unread messages
+	held    int        // guarded by mu: number of unacknowledged messages
 	dropped int64      // guarded by mu
 	closed  bool       // guarded by mu
 	arrived notify.Signal
@@ -44,7 +43,7 @@ func newInbox(most int, buffer sdk.Buffer) *inbox {
 	return b
 }
 
-// put waits for room and takes the message. It returns false when the inbox is closed.
+// put waits for room and queues the message. It returns false when the inbox is closed.
 func (b *inbox) put(m received) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -57,12 +56,13 @@ func (b *inbox) put(m received) bool {
 	return !b.closed
 }
 
-// fits reports whether there is room and memory for the message. One that is alone always has it.
+// fits reports whether there is room and memory for the message. A message always fits into the memory of an empty
+// queue.
 func (b *inbox) fits(m received) bool {
 	return b.held < b.most && (len(b.queue) == 0 || len(m.message) <= b.buffer.Room())
 }
 
-// offer takes the message, or drops it when there is no room.
+// offer queues the message, or drops it when there is no room.
 func (b *inbox) offer(m received) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -80,7 +80,7 @@ func (b *inbox) push(m received) {
 	b.arrived.Notify()
 }
 
-// take returns messages that wait to be read, at most so many.
+// take waits for unread messages and returns up to most messages.
 func (b *inbox) take(ctx context.Context, most int) ([]received, error) {
 	for {
 		b.mu.Lock()
@@ -128,19 +128,19 @@ func (b *inbox) close() {
 	b.room.Broadcast()
 }
 
-// frames cuts a stream into messages: by octet counting where one begins with its length, else at
-// newlines, or at zero bytes.
+// frames splits a stream into messages: by octet counting if a message begins with its length, otherwise at newlines or
+// NUL bytes.
 type frames struct {
 	r   *bufio.Reader
 	max int
-	cut bool // the last message was longer than max, and was cut off
+	cut bool // the last message was longer than max and is truncated
 }
 
 func newFrames(r io.Reader, most int) *frames {
 	return &frames{r: bufio.NewReaderSize(r, 16<<10), max: most}
 }
 
-// next returns the next message. With an error it may return what came before it.
+// next returns the next message. It may return both the bytes read so far and an error.
 func (f *frames) next() ([]byte, error) {
 	first, err := f.r.Peek(1)
 	if err != nil {
@@ -153,7 +153,8 @@ func (f *frames) next() ([]byte, error) {
 	return f.line(nil)
 }
 
-// counted reads a message behind its length. What only begins like a length is a line, as of a sender that leaves out the priority.
+// counted reads a message that follows its length. Digits that are not a valid length begin a line, for example from a
+// sender that omits the priority.
 func (f *frames) counted() ([]byte, error) {
 	const digits = 9
 	n := 0
@@ -168,19 +169,19 @@ func (f *frames) counted() ([]byte, error) {
 			f.cut = n > f.max
 			b := make([]byte, min(n, f.max))
 			if _, err := io.ReadFull(f.r, b); err != nil {
-				return nil, err // a part of a message is none
+				return nil, err // a partial message does not count
 			}
 			_, err := f.r.Discard(n - len(b))
 			return b, err
 		case c < '0' || c > '9' || i >= digits:
-			_ = f.r.UnreadByte() // of a byte that was read just now
+			_ = f.r.UnreadByte() // unreads the byte read last
 			return f.line(begun[:i])
 		}
 		n = 10*n + int(c-'0')
 	}
 }
 
-// line reads a message up to the end of the line, of which b is the beginning.
+// line reads a message up to the end of the line. b is its beginning.
 func (f *frames) line(b []byte) (_ []byte, err error) {
 	for {
 		c, err := f.r.ReadByte()
@@ -198,8 +199,8 @@ func (f *frames) line(b []byte) (_ []byte, err error) {
 	}
 }
 
-// kernelDrops returns how many packets the kernel dropped for a UDP socket at this address,
-// because they were not read in time.
+// kernelDrops returns the number of packets that the kernel has dropped for the UDP socket at this address because they
+// were not read in time.
 func kernelDrops(a net.Addr) (n int64) {
 	u, ok := a.(*net.UDPAddr)
 	if !ok {
@@ -218,8 +219,8 @@ func kernelDrops(a net.Addr) (n int64) {
 	return n
 }
 
-// procAddress returns an address as the kernel writes it: words of the machine's byte order, here
-// little endian, in hexadecimal.
+// procAddress returns an address in the format of /proc/net: words in the byte order of the machine, here little
+// endian, in hexadecimal.
 func procAddress(u *net.UDPAddr, six bool) string {
 	ip := u.IP.To4()
 	if six {

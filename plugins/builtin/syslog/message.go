@@ -15,7 +15,7 @@ import (
 // message is a parsed message. Empty fields are absent.
 type message struct {
 	priority int       // facility times eight plus severity
-	time     time.Time // zero: there is none
+	time     time.Time // zero if the message has no time
 	host     string
 	app      string
 	process  string
@@ -32,11 +32,11 @@ var severities = []string{"emerg", "alert", "crit", "err", "warning", "notice", 
 
 const (
 	maxPriority     = 191 // local7.debug
-	defaultPriority = 13  // user.notice, of a message without one
+	defaultPriority = 13  // user.notice, for a message without a priority
 )
 
-// parse parses a message. What is in neither format is all text, of user.notice, as RFC 3164 has
-// it. now and zone complete times that have no year and no zone.
+// parse parses a message. A message in neither format becomes text with priority user.notice, as RFC 3164 requires. now
+// and zone complete times without a year or a zone.
 func parse(b []byte, now time.Time, zone *time.Location) message {
 	m := message{priority: defaultPriority}
 	b = bytes.TrimRight(b, "\r\n\x00")
@@ -70,7 +70,7 @@ func parsePriority(b []byte) (n int, rest []byte, ok bool) {
 
 var errFormat = errors.New("not a message of RFC 5424")
 
-// parse5424 parses what follows the version.
+// parse5424 parses the part after the version.
 func parse5424(b []byte) (m message, err error) {
 	m.version = 1
 	var fields [5]string
@@ -100,7 +100,7 @@ func parse5424(b []byte) (m message, err error) {
 	return m, nil
 }
 
-// parseData parses structured data, and returns what follows it.
+// parseData parses structured data, and returns the remaining bytes.
 func parseData(b []byte) (data map[string]any, rest []byte, err error) {
 	if rest, ok := bytes.CutPrefix(b, []byte("-")); ok {
 		return nil, rest, nil
@@ -133,7 +133,7 @@ func parseData(b []byte) (data map[string]any, rest []byte, err error) {
 	return data, b, nil
 }
 
-// parseParameter parses name="value", and returns what follows it.
+// parseParameter parses name="value", and returns the remaining bytes.
 func parseParameter(b []byte, into map[string]any) (rest []byte, err error) {
 	name, value, ok := bytes.Cut(b, []byte(`="`))
 	if !ok || len(name) == 0 || bytes.ContainsAny(name, ` ]"`) {
@@ -155,8 +155,7 @@ func parseParameter(b []byte, into map[string]any) (rest []byte, err error) {
 	return nil, errFormat
 }
 
-// parse3164 parses what follows the priority: a time and a host, if they are there, a tag, if
-// there is one, and text.
+// parse3164 parses the part after the priority: a time and a host, a tag, and text. All but the text are optional.
 func (m *message) parse3164(b []byte, now time.Time, zone *time.Location) {
 	m.text = b
 	rest, ok := m.parseTime(b, now, zone)
@@ -165,7 +164,7 @@ func (m *message) parse3164(b []byte, now time.Time, zone *time.Location) {
 	}
 	host, text, ok := bytes.Cut(rest, []byte(" "))
 	if !ok || len(host) == 0 || bytes.HasSuffix(host, []byte(":")) || bytes.HasSuffix(host, []byte("]")) {
-		text = rest // what senders leave out on the machine itself
+		text = rest // local senders omit the host
 	} else {
 		m.host = string(host)
 	}
@@ -181,7 +180,7 @@ func (m *message) parseTime(b []byte, now time.Time, zone *time.Location) (rest 
 			return b[len(layout)+1:], true
 		}
 	}
-	stamp, rest, ok := bytes.Cut(b, []byte(" ")) // of senders that improve on the format
+	stamp, rest, ok := bytes.Cut(b, []byte(" ")) // timestamp of senders that extend the format
 	if ok {
 		if t, err := time.Parse(time.RFC3339Nano, string(stamp)); err == nil {
 			m.time = t
@@ -244,7 +243,7 @@ func (m *message) payload() map[string]any {
 	return object
 }
 
-// text returns b as text, or as bytes when it is none.
+// text returns b as a string if it is valid UTF-8, otherwise as bytes.
 func text(b []byte) any {
 	if utf8.Valid(b) {
 		return string(b)
@@ -269,7 +268,7 @@ func (m *message) append(dst []byte, format string) []byte {
 	return dst
 }
 
-// header returns text as a field of the header: visible ASCII of at most 48 bytes.
+// header returns s as a header field: visible ASCII, at most 48 bytes.
 func header(s, without string) string {
 	const longest = 48
 	s = strings.Map(func(r rune) rune {

@@ -64,28 +64,28 @@ type Source struct {
 	settings sourceSettings
 	log      *slog.Logger
 	zone     *time.Location
-	tls      *tls.Config // nil: without
+	tls      *tls.Config // nil: no TLS
 	numbers  sources.Numbers
 	inbox    *inbox
 	latest   progress.Latest
-	cut      atomic.Int64 // messages whose end was cut off
+	cut      atomic.Int64 // number of truncated messages
 
 	listener net.Listener   // nil: no TCP
 	packets  net.PacketConn // nil: no UDP
 	running  sync.WaitGroup
 	mu       sync.Mutex
-	conns    map[net.Conn]struct{} // guarded by mu; nil: the source has ended
+	conns    map[net.Conn]struct{} // guarded by mu; nil after Teardown
 }
 
-// Parameters describes the settings.
+// Parameters returns the descriptions of the settings.
 func (s *Source) Parameters() sdk.Parameters { return sdk.ParametersOf(sourceSettings{}) }
 
-// Configure checks and keeps the settings.
+// Configure validates and stores the settings.
 func (s *Source) Configure(_ context.Context, values map[string]string) error {
 	return settings.Parse(values, &s.settings, s.settings.check)
 }
 
-// Open listens.
+// Open starts listening.
 func (s *Source) Open(ctx context.Context, pos record.Position) (err error) {
 	s.log, s.inbox, s.conns = sdk.Logger(ctx), newInbox(s.settings.Waiting, sdk.NewBuffer(ctx)), map[net.Conn]struct{}{}
 	if s.numbers, err = sources.NewNumbers(pos); err != nil {
@@ -98,7 +98,7 @@ func (s *Source) Open(ctx context.Context, pos record.Position) (err error) {
 		return err
 	}
 	if s.tls != nil {
-		s.tls.NextProtos = nil // those of HTTP
+		s.tls.NextProtos = nil // no protocols of HTTP
 	}
 	if s.settings.has("tcp") {
 		if s.listener, err = (&net.ListenConfig{}).Listen(ctx, "tcp", s.settings.Address); err != nil {
@@ -110,7 +110,7 @@ func (s *Source) Open(ctx context.Context, pos record.Position) (err error) {
 		if s.packets, err = (&net.ListenConfig{}).ListenPacket(ctx, "udp", s.settings.Address); err != nil {
 			return fmt.Errorf("cannot receive messages: %w", err)
 		}
-		_ = s.packets.(*net.UDPConn).SetReadBuffer(udpBuffer) // as much of it as the kernel allows
+		_ = s.packets.(*net.UDPConn).SetReadBuffer(udpBuffer) // as large as the kernel allows
 		s.running.Go(s.receive)
 	}
 	s.latest.Note("")
@@ -119,14 +119,14 @@ func (s *Source) Open(ctx context.Context, pos record.Position) (err error) {
 
 const udpBuffer = 4 << 20
 
-// accept takes up connections.
+// accept accepts connections.
 func (s *Source) accept() {
 	for {
 		c, err := s.listener.Accept()
 		if errors.Is(err, net.ErrClosed) {
 			return
 		}
-		if err != nil { // as without a file descriptor left
+		if err != nil { // for example when no file descriptor is left
 			s.log.Warn("cannot accept a connection", "err", err)
 			time.Sleep(100 * time.Millisecond)
 			continue
@@ -157,7 +157,7 @@ func (s *Source) admit(c net.Conn) bool {
 	return true
 }
 
-// serve receives over a connection until it ends.
+// serve receives messages over a connection until it ends.
 func (s *Source) serve(c net.Conn) {
 	defer func() {
 		_ = c.Close()
@@ -238,16 +238,16 @@ func (s *Source) Read(ctx context.Context) ([]record.Record, error) {
 	return records, nil
 }
 
-// Ack lets as many more messages in.
+// Ack makes room for as many further messages.
 func (s *Source) Ack(_ context.Context, positions []record.Position) error {
 	s.inbox.ack(len(positions))
 	return nil
 }
 
-// MaxUnacked implements sdk.LimitedSource: beyond it connections wait, and UDP messages are dropped.
+// MaxUnacked implements sdk.LimitedSource. At this number connections wait and UDP messages are dropped.
 func (s *Source) MaxUnacked() int { return s.settings.Waiting }
 
-// Progress returns how many messages wait to be acknowledged, and a warning when some were dropped.
+// Progress reports the number of unacknowledged messages, and a warning if some were dropped.
 func (s *Source) Progress() progress.Report {
 	waiting, dropped := s.inbox.counts()
 	r := s.latest.Report()
@@ -264,7 +264,7 @@ func (s *Source) Progress() progress.Report {
 	return r
 }
 
-// Teardown ends all connections.
+// Teardown closes the listeners and all connections.
 func (s *Source) Teardown(context.Context) error {
 	var errs []error
 	s.mu.Lock()
@@ -286,7 +286,7 @@ func (s *Source) Teardown(context.Context) error {
 	return errors.Join(errs...)
 }
 
-// isEnd reports whether err is a common end of a connection.
+// isEnd reports whether err is a normal end of a connection.
 func isEnd(err error) bool {
 	return errors.Is(err, net.ErrClosed) || strings.Contains(err.Error(), "EOF") || strings.Contains(err.Error(), "connection reset")
 }

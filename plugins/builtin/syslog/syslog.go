@@ -1,13 +1,13 @@
-// Package syslog is a source that receives messages as a syslog server does, over UDP, TCP and
-// TLS, and a destination that sends them. Messages are those of RFC 5424 and RFC 3164, framed on
-// streams as RFC 6587 has it.
+// Package syslog provides a source that receives messages as a syslog server over UDP, TCP and TLS, and a destination
+// that sends them. It supports the message formats of RFC 5424 and RFC 3164, and the framing of RFC 6587 on
+// connections.
 package syslog
 
 import "github.com/conduit-agent/conduit/plugins/sdk"
 
 const version = "v1.0.0"
 
-// Connector describes the source and the destination.
+// Connector returns the connector with its source and destination.
 func Connector() sdk.Connector {
 	return sdk.Connector{
 		Name:    "syslog",

@@ -21,7 +21,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// source is an opened source, and its address.
+// source returns an opened source, and its address.
 func source(t testing.TB, more ...string) (*syslog.Source, string) {
 	t.Helper()
 	addr := fmt.Sprintf("127.0.0.1:%d", network.FreePort(t))
@@ -58,7 +58,7 @@ func send(t testing.TB, network, addr, text string) {
 	}
 }
 
-// TestMessages has an example of each way in which senders write.
+// TestMessages has an example of each message format that senders use.
 func TestMessages(t *testing.T) {
 	t.Parallel()
 	s, addr := source(t, "timezone", "Europe/Vienna")
@@ -90,7 +90,7 @@ func TestMessages(t *testing.T) {
 	}
 }
 
-// yearOf returns the year of the day in this month that is nearest.
+// yearOf returns the year of the nearest day in this month.
 func yearOf(year int, month time.Month) int {
 	switch d := int(month) - int(time.Now().Month()); {
 	case d > 6:
@@ -144,7 +144,8 @@ func TestFraming(t *testing.T) {
 	}
 }
 
-// TestLimit holds back a connection, and drops packets and says so, until messages are acknowledged.
+// TestLimit checks that, at the limit, a connection waits and packets are dropped and reported until messages are
+// acknowledged.
 func TestLimit(t *testing.T) {
 	t.Parallel()
 	s, addr := source(t, "raw", "true", "limit.messages", "3", "limit.connections", "1")
@@ -176,7 +177,7 @@ func TestLimit(t *testing.T) {
 	}
 }
 
-// What is not read takes no more memory than the host has: connections wait, and packets are dropped.
+// Unread messages take no more memory than the host allows: connections wait, and packets are dropped.
 func TestMemory(t *testing.T) {
 	t.Parallel()
 	const size, messages = 1000, 50
@@ -224,10 +225,10 @@ func some(texts ...string) (all []record.Record) {
 	return all
 }
 
-// TestRoundTrip sends to the source, which parses what was sent.
+// TestRoundTrip sends messages to the source, and compares the parsed ones.
 func TestRoundTrip(t *testing.T) {
 	t.Parallel()
-	begin := time.Now().Truncate(time.Second) // as one of the formats has it
+	begin := time.Now().Truncate(time.Second) // the precision of RFC 3164
 	s, addr := source(t, "timezone", "Local")
 	for _, more := range [][]string{
 		{"protocol", "tcp"}, {"protocol", "udp"}, {"protocol", "tcp", "format", "rfc3164"}, {"protocol", "tcp", "framing", "newline"},
@@ -250,7 +251,7 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// TestTLS has both sides with certificates, and strangers refused.
+// TestTLS checks that both sides verify certificates, and that the source refuses clients without one.
 func TestTLS(t *testing.T) {
 	t.Parallel()
 	serverCert, serverKey, _ := network.Certificate(t)
@@ -280,8 +281,8 @@ func TestTLS(t *testing.T) {
 	}
 }
 
-// TestServerGone sends to a server that closes the first connection. How much of it is lost is up to
-// the kernel, as the protocol has no acknowledgements; from where the destination notices, nothing is.
+// TestServerGone sends to a server that closes the first connection. The kernel may lose some messages, as the protocol
+// has no acknowledgements; once the destination notices, nothing more is lost.
 func TestServerGone(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -333,8 +334,7 @@ func TestServerGone(t *testing.T) {
 	}
 }
 
-// TestServerGoneWhileSending sends a record again whose bytes were only partly taken when the connection was
-// reset.
+// TestServerGoneWhileSending checks that a record is sent again if the connection was reset while it was sent.
 func TestServerGoneWhileSending(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -350,8 +350,8 @@ func TestServerGoneWhileSending(t *testing.T) {
 			return
 		}
 		tcp := first.(*net.TCPConn)
-		_ = tcp.SetReadBuffer(4 << 10)     // which leaves most of the record with the sender
-		_, _ = io.ReadFull(tcp, []byte{0}) // it is sending
+		_ = tcp.SetReadBuffer(4 << 10)     // leaves most of the record in the sender's queue
+		_, _ = io.ReadFull(tcp, []byte{0}) // the destination is sending
 		_ = errors.Join(tcp.SetLinger(0), tcp.Close())
 		c, err := l.Accept()
 		if err != nil {
