@@ -62,10 +62,10 @@ func forget(ctx context.Context, given map[string]string) error {
 	return db.Forget(ctx, sdk.EnvFrom(ctx).ConnectorID)
 }
 
-// dialect implements sqldb.Dialect.
+// dialect implements sqlsink.Dialect.
 type dialect struct{ settings destinationSettings }
 
-// Open implements sqldb.Dialect.
+// Open implements sqlsink.Dialect.
 func (d *dialect) Open(ctx context.Context) (*sql.DB, error) {
 	db, err := d.settings.Open(ctx, true)
 	if err != nil {
@@ -96,10 +96,10 @@ func (d *dialect) setUp(ctx context.Context, db *sql.DB) error {
 	return nil
 }
 
-// Quote implements sqldb.Dialect.
+// Quote implements sqlsink.Dialect.
 func (d *dialect) Quote(name string) string { return Quote(name) }
 
-// Describe implements sqldb.Dialect.
+// Describe implements sqlsink.Dialect.
 func (d *dialect) Describe(ctx context.Context, conn *sql.Conn, schema, name string) (found sqlsink.Description, err error) {
 	if schema != "" && schema != "main" { // of a database that is attached: there is none
 		return found, nil
@@ -137,7 +137,7 @@ func (d *dialect) Describe(ctx context.Context, conn *sql.Conn, schema, name str
 	return found, err
 }
 
-// Value implements sqldb.Dialect: a time is text in UTC that SQLite's date functions read, and sorts.
+// Value implements sqlsink.Dialect: a time is text in UTC that SQLite's date functions read, and sorts.
 func (d *dialect) Value(v any, _ sqlsink.Column) (any, error) {
 	if t, ok := v.(time.Time); ok {
 		return t.UTC().Format("2006-01-02 15:04:05.999999999Z07:00"), nil
@@ -145,7 +145,7 @@ func (d *dialect) Value(v any, _ sqlsink.Column) (any, error) {
 	return v, nil
 }
 
-// Upsert implements sqldb.Dialect.
+// Upsert implements sqlsink.Dialect.
 func (d *dialect) Upsert(_ *sqlsink.Description, key, columns []string) (string, bool) {
 	sets := make([]string, len(columns))
 	for i, c := range columns {
@@ -158,24 +158,24 @@ func (d *dialect) Upsert(_ *sqlsink.Description, key, columns []string) (string,
 	return end + "UPDATE SET " + strings.Join(sets, ", "), true
 }
 
-// Rows implements sqldb.Dialect: a hundred rows are as fast as more, and SQLite allows 32766 values.
+// Rows implements sqlsink.Dialect: a hundred rows are as fast as more, and SQLite allows 32766 values.
 func (d *dialect) Rows(columns int) int { return max(1, min(100, 32000/max(1, columns))) }
 
-// Begin implements sqldb.Dialect: a transaction that writes from its beginning waits for others.
+// Begin implements sqlsink.Dialect: a transaction that writes from its beginning waits for others.
 func (d *dialect) Begin() string { return "BEGIN IMMEDIATE" }
 
-// Positions implements sqldb.Dialect.
+// Positions implements sqlsink.Dialect.
 func (d *dialect) Positions() string {
 	return "(connector TEXT NOT NULL, batch INTEGER NOT NULL, hashes BLOB NOT NULL, PRIMARY KEY (connector, batch))"
 }
 
-// Transient implements sqldb.Dialect.
+// Transient implements sqlsink.Dialect.
 func (d *dialect) Transient(err error) bool { return Transient(err) }
 
-// Refused implements sqldb.Dialect.
+// Refused implements sqlsink.Dialect.
 func (d *dialect) Refused(err error) bool { return Refused(err) }
 
-// Missing implements sqldb.Dialect.
+// Missing implements sqlsink.Dialect.
 func (d *dialect) Missing(err error) bool {
 	return Refused(err) && strings.Contains(err.Error(), "no such table")
 }
