@@ -66,7 +66,8 @@ func isPassing(err error) bool {
 	return errors.As(err, &e) && e.passes
 }
 
-// do sends a request and returns the header and the body of the response. Its error begins with doing.
+// do sends a request and returns the header and the body of the response. doing, formatted with args, describes the
+// request in errors.
 func (b *bucket) do(ctx context.Context, r request, doing string, args ...any) (http.Header, []byte, error) {
 	const perSecond = 256 << 10
 	timeout := b.timeout + time.Duration((int64(len(r.body))+r.size)/perSecond)*time.Second
