@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// TestLinks withholds an answer of a broker: exactly those of its other connections end that have received nothing
-// since.
+// TestLinks withholds an answer of a broker. The other connections to the broker end if they have received nothing
+// since the request, and no others do.
 func TestLinks(t *testing.T) {
 	t.Parallel()
 	silent, other, dial := listen(t), listen(t), newDialer(nil, nil)

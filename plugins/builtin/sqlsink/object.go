@@ -19,7 +19,7 @@ func object(data record.Data) (map[string]any, error) {
 	if !ok || len(raw) == 0 {
 		return nil, nil
 	}
-	s := scanner{b: string(raw)} // names and values are substrings of it
+	s := scanner{b: string(raw)} // names and values are substrings
 	if m, ok := s.object(); ok {
 		return m, nil
 	}
