@@ -76,5 +76,6 @@ func (s *Source) outOfRange(topic string, number int32) error {
 	if err := s.gap(behind(topic, number, at), missing(p, at, start.offset)); err != nil {
 		return err
 	}
-	return sdk.Unavailable(fmt.Errorf("partition %d of topic %q is to be read from its oldest message", number, topic)) // after reopening
+	// When the source is opened again, it reads the partition from the oldest message.
+	return sdk.Unavailable(fmt.Errorf("partition %d of topic %q is to be read from its oldest message", number, topic))
 }

@@ -79,7 +79,8 @@ func (d *dialect) Open(ctx context.Context) (*sql.DB, error) {
 		_, _ = db.ExecContext(ctx, fmt.Sprintf("KILL %d", found.id)) // it may have ended by itself
 	}
 	d.session = session{}
-	_ = db.QueryRowContext(ctx, sessionQuery+"connection_id()").Scan(&d.session.id, &d.session.host) // on failure the next Open kills none
+	// If this fails, the next Open kills no session.
+	_ = db.QueryRowContext(ctx, sessionQuery+"connection_id()").Scan(&d.session.id, &d.session.host)
 	return db, nil
 }
 

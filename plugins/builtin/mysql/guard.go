@@ -101,8 +101,8 @@ func (c *guarded) Close() { _, _ = c.Conn.Close(), c.db.Close() }
 // waitStates are the states of a session that waits for its answer to be read, or for the rest of a statement.
 const waitStates = "'Writing to net', 'Sending to client', 'Reading from net', 'Receiving from client'"
 
-// waits queries whether a session waits for this end or has ended. If end is set, it kills a session that waits. If the
-// server is unreachable, waits returns true; if it has no room for another session, false.
+// waits queries whether a session waits for this end or has ended. If end is set, it kills a session that waits. If it
+// cannot connect, waits returns true, unless the server has no room for another session.
 func (s *server) waits(ctx context.Context, of *session, end bool) bool {
 	ctx, cancel := context.WithTimeout(ctx, s.Timeout)
 	defer cancel()

@@ -82,7 +82,8 @@ func (c *Charsets) complete(ctx context.Context, column *binlog.Column, known *C
 		return fmt.Errorf("its fractions of seconds are in the format of before MariaDB 10.1.2: ALTER TABLE … FORCE with mysql56_temporal_format = ON")
 	}
 	charset := known.Charset
-	if compressed := column.Type == binlog.TypeBlobCompressed || column.Type == binlog.TypeVarcharCompressed; named && column.Charset != 0 && !compressed { // logged as binary
+	// The log marks compressed columns as binary.
+	if compressed := column.Type == binlog.TypeBlobCompressed || column.Type == binlog.TypeVarcharCompressed; named && column.Charset != 0 && !compressed {
 		charset = c.ofID[column.Charset]
 	}
 	if column.Convert = known.ofBytes(); column.Convert != nil {

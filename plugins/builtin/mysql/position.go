@@ -22,8 +22,8 @@ const (
 
 // position is the position of a record.
 //
-// The position of a change has the set of the transactions before its own, the GTID of its own transaction, and the
-// number of the record within it. The position of the last record of a transaction has the set including its
+// The position of a change has the set of the transactions before its own, the GTID of the transaction, and the
+// number of the record in it. The position of the last record of a transaction has the set including its
 // transaction, and no number.
 type position struct {
 	Type   int    `json:"type"`

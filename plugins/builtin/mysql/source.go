@@ -35,8 +35,8 @@ type Source struct {
 	charsets *Charsets
 	tables   map[string]*Table // catalogue descriptions by id, older than the changes still to come
 	at       place             // of the last emitted or skipped record; without a file: not yet known
-	done     items             // settings whose rows have been read
-	begun    items             // settings whose rows are being read
+	done     items             // items whose rows have been read
+	begun    items             // items whose rows are being read
 	reading  *table            // the table being read
 	seen     *seen
 	cascades []string // foreign keys with a warning in the log

@@ -29,7 +29,7 @@ type confirmer struct {
 // transaction is a transaction emitted by the stream.
 type transaction struct {
 	commit, end pgoutput.LSN
-	last        int64 // index of its last record; 0: no records
+	last        int64 // index of the last record; 0: no records
 }
 
 // snapshot records whether the source has yet to read rows before it streams.

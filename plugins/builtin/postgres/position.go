@@ -20,7 +20,7 @@ const (
 
 // position is the position of a record. Its JSON is a superset of the format of Conduit's connector.
 //
-// The position of a change has the LSN of its transaction's commit and its number in the transaction, from 1.
+// The position of a change has the LSN of the commit and the number of the change in the transaction, from 1.
 // Transactions arrive in commit order, so the two together only grow. The LSNs of changes do not: a transaction that
 // began earlier may commit later.
 type position struct {

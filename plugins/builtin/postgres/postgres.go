@@ -19,7 +19,7 @@ func Connector() sdk.Connector {
 		NewSource:      func() sdk.Source { return &Source{} },
 		NewDestination: New,
 
-		// The source knows the types of its columns and attaches the schemas itself.
+		// The source knows the column types and attaches the schemas itself.
 		SourceDefaults: sdk.NoSchemas(),
 	}
 }

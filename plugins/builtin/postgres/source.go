@@ -192,7 +192,7 @@ func todoOf(ids []string) []todo {
 	return all
 }
 
-// prepared holds the tables of a source and the changes of its publication.
+// prepared holds the tables of a source and the changes to the publication.
 type prepared struct {
 	tables  []*pg.Table
 	added   []*pg.Table  // tables newly added to the publication

@@ -564,7 +564,8 @@ func (r *relation) recordMetadata(st *stream, before, after pgoutput.Tuple) reco
 			r.attached[absent], r.unregistered = attached, false
 		}
 	}
-	m := append(make(record.Metadata, 0, len(st.metadata)+len(attached)+4), st.metadata...) // also for the keys that a host adds
+	// The spare capacity is also for the keys that a host adds.
+	m := append(make(record.Metadata, 0, len(st.metadata)+len(attached)+4), st.metadata...)
 	m.Set(record.KeyCollection, r.name)
 	m.Set(metaSchema, r.schema)
 	for _, f := range attached {

@@ -100,7 +100,7 @@ type item struct {
 	*record.Record
 	index  int // in the records of a Write
 	id     recordid.ID
-	prefix string // if a template makes the prefixes
+	prefix string // if the prefix is a template
 }
 
 // Write writes the records in as few objects as possible.

@@ -21,10 +21,10 @@ import (
 )
 
 // ledger records which object has which records. Object numbers have no gaps, and an object is written only if its
-// number is free. Before each object, the ledger writes an entry with the ids of its records. The name of the entry has
-// the number and the epoch, a random word of this run; the object's metadata has the epoch, too. So an entry is valid
-// if the object with its number has its epoch, no matter who wrote it and how late. Every checkpointEvery-th entry also
-// has the ids of all earlier records in the window.
+// number is free. Before each object, the ledger writes an entry with the ids of the object's records. The name of the
+// entry has the number and the epoch, a random word of this run; the object's metadata has the epoch, too. So an entry
+// is valid if the object with its number has its epoch, no matter who wrote it and how late. Every checkpointEvery-th
+// entry also has the ids of all earlier records in the window.
 type ledger struct {
 	bucket *bucket
 	dir    string

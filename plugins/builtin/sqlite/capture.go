@@ -27,7 +27,7 @@ type Capture struct {
 	DB      string           // identifier of the database
 	Version int64            // of the schema, at the end of Prepare
 	LeftOut []LeftOut        // tables with rows that * does not match
-	Unique  []string         // captured tables with another unique index than the key: REPLACE deletes their rows unnoticed
+	Unique  []string         // captured tables with a further unique index: REPLACE deletes their rows unnoticed
 	Tables  map[int64]*Shape // by number; includes tables that are no longer captured but have changes
 	Runs    []captureRun     // tables to read in full, in order
 }

@@ -17,7 +17,7 @@ var Absent = absent{}
 
 type absent struct{}
 
-// Rows holds changes of rows of one table.
+// Rows holds row changes in one table.
 type Rows struct {
 	Table          *Table
 	Kind           Kind

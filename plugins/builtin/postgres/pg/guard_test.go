@@ -12,7 +12,7 @@ import (
 )
 
 // TestCanceledWhileTheServerIsAsked cancels a session during the query for its state. The session does not wait for the
-// answer of that query.
+// answer to the query.
 func TestCanceledWhileTheServerIsAsked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		session, server := net.Pipe()

@@ -20,7 +20,8 @@ func TestTimesAsPackageTime(t *testing.T) {
 		"infinity", "-infinity", "", "2026-01-02", "2026-01-02 03:04", "2026-01-02T03:04:05", "2026-01-02 03:04:05 BC", "12026-01-02 03:04:05", "2026-01-02 03:04:05,5", "2026-1x-02 03:04:05",
 	} {
 		var want any = text
-		if parsed, err := time.Parse("2006-01-02 15:04:05.999999", text); err == nil && text != "2026-01-02 03:04:05,5" { // no comma
+		// Package time accepts a comma before the fraction, which the server never writes.
+		if parsed, err := time.Parse("2006-01-02 15:04:05.999999", text); err == nil && text != "2026-01-02 03:04:05,5" {
 			want = parsed
 		}
 		if got := pg.Decode(pg.OIDTimestamp, []byte(text)); got != want {
