@@ -56,7 +56,7 @@ type zero struct{}
 
 func (zero) Read(p []byte) (int, error) { clear(p); return len(p), nil }
 
-// blob returns b behind its length in four bytes.
+// blob returns b after its length in four bytes.
 func blob(b []byte) []byte {
 	return append(binary.LittleEndian.AppendUint32(nil, uint32(len(b))), b...)
 }

@@ -281,7 +281,7 @@ func TestUnsupported(t *testing.T) {
 	}
 }
 
-// FuzzDecode decodes arbitrary bytes behind a log that describes tables.
+// FuzzDecode decodes arbitrary bytes after a log that describes tables.
 func FuzzDecode(f *testing.F) {
 	events := recorded(f)
 	for _, raw := range events {
@@ -320,7 +320,7 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// repeated returns binary JSON of nested arrays whose elements all have the same bytes, behind its length.
+// repeated returns binary JSON of nested arrays whose elements all have the same bytes, after its length.
 func repeated() []byte {
 	const depth, items = 20, 16
 	b := []byte{0, 0, 4, 0}
@@ -350,7 +350,7 @@ func TestTinyElements(t *testing.T) {
 	}
 }
 
-// TestBadValues keeps a value that cannot be decoded as bytes or by its number, and still decodes the values behind it.
+// TestBadValues keeps a value that cannot be decoded as bytes or by its number, and still decodes the values after it.
 func TestBadValues(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

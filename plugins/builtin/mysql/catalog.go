@@ -167,7 +167,7 @@ const (
 )
 
 // describeKind fills in the type of the table and, with system versioning, its system columns: the user declares their
-// names, or they are hidden behind all other columns.
+// names, or they are hidden after all other columns.
 func (t *Table) describeKind(ctx context.Context, db *sql.DB) error {
 	t.kind, t.rowStart, t.rowEnd = "", "", ""
 	err := sqlsink.EachRow(ctx, db, kindQuery, func(rows *sql.Rows) error { return rows.Scan(&t.kind) }, t.Schema, t.Name)

@@ -38,7 +38,7 @@ func Changes(sql string) []Change {
 
 func change(what string, tables ...ddlTable) []Change { return []Change{{what, tables}} }
 
-// renamed returns the changes made by the pairs behind RENAME TABLE.
+// renamed returns the changes made by the pairs after RENAME TABLE.
 func (s *scanner) renamed() (all []Change) {
 	for {
 		from := s.table()

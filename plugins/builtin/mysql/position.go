@@ -89,7 +89,7 @@ type place struct {
 	pos    uint64
 	began  uint32 // when the file was created, in seconds since 1970; 0: unknown
 	server string // server of the file
-	in     string // transaction behind the set, emitted in part
+	in     string // transaction after the set, emitted in part
 	index  int64  // how many records
 }
 

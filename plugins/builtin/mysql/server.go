@@ -125,7 +125,8 @@ type querier interface {
 // end returns the end of the log.
 func (s *serverInfo) end(ctx context.Context, q querier) (p place, err error) {
 	p.server = s.id
-	for _, statement := range []string{"SHOW MASTER STATUS", "SHOW BINARY LOG STATUS"} { // the second since MySQL 8.4
+	// MySQL 8.4 supports only the second statement.
+	for _, statement := range []string{"SHOW MASTER STATUS", "SHOW BINARY LOG STATUS"} {
 		if err = s.status(ctx, q, statement, &p); err == nil {
 			break
 		}

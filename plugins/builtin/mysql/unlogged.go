@@ -24,7 +24,7 @@ func (st *stream) warnOfStatement(q *binlog.Query) {
 	}
 }
 
-// warnOfCascades warns once of each foreign key that changes rows of the source's tables: the engine makes these
+// warnOfCascades warns once about each foreign key that changes rows of the source's tables: the engine makes these
 // changes, and the log does not have them.
 func (s *Source) warnOfCascades(ctx context.Context) error {
 	if s.server.logsCascades() {

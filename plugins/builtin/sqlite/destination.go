@@ -78,7 +78,7 @@ func (d *dialect) Open(ctx context.Context) (*sql.DB, error) {
 	return db, nil
 }
 
-// setUp runs the SQL of the settings, and checks that the table is writable, if its name is known.
+// setUp runs the SQL of the settings, and checks that the table is writable, unless its name is a template.
 func (d *dialect) setUp(ctx context.Context, db *sql.DB) error {
 	if d.settings.Setup != "" {
 		if err := setupDatabase(ctx, db, d.settings.Setup, d.settings.SetupTimeout); err != nil {

@@ -56,7 +56,7 @@ type Header struct {
 	Type     byte
 	ServerID uint32 // of the server that wrote it first
 	Size     uint32 // of the event
-	End      uint32 // offset in the file behind the event; 0: the event is not in the file
+	End      uint32 // offset of the end of the event in the file; 0: the event is not in the file
 	Flags    uint16
 }
 
