@@ -5,7 +5,7 @@ import (
 	"crypto/ed25519"
 	"crypto/rand"
 	"crypto/rsa"
-	"crypto/sha1" //nolint:gosec // the protocol requires it
+	"crypto/sha1" //nolint:gosec // the protocol has it
 	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"

@@ -3,7 +3,7 @@ package s3
 import (
 	"bytes"
 	"context"
-	"crypto/md5" //nolint:gosec // stores require this digest
+	"crypto/md5" //nolint:gosec // a digest that stores ask for
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
@@ -148,7 +148,7 @@ func (b *bucket) sign(ctx context.Context, r request) (*http.Request, error) {
 	sha := sha256.Sum256(r.body)
 	req.Header.Set("X-Amz-Content-Sha256", hex.EncodeToString(sha[:]))
 	if r.method == http.MethodPut {
-		md := md5.Sum(r.body) //nolint:gosec // required by stores with retention
+		md := md5.Sum(r.body) //nolint:gosec // what stores with retention ask for
 		req.Header.Set("Content-Md5", base64.StdEncoding.EncodeToString(md[:]))
 	}
 	key, err := b.identity.GetWithContext(&credentials.CredContext{Client: b.client, Context: ctx})

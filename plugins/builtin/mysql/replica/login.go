@@ -5,7 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/rsa"
-	"crypto/sha1" //nolint:gosec // mysql_native_password requires it
+	"crypto/sha1" //nolint:gosec // mysql_native_password is made of it
 	"crypto/sha256"
 	"crypto/sha512"
 	"crypto/tls"
@@ -285,5 +285,5 @@ func encryptPassword(key []byte, password string, scramble []byte) ([]byte, erro
 	for i := range plain {
 		plain[i] ^= scramble[i%len(scramble)]
 	}
-	return rsa.EncryptOAEP(sha1.New(), rand.Reader, public, plain, nil) //nolint:gosec // required by the protocol
+	return rsa.EncryptOAEP(sha1.New(), rand.Reader, public, plain, nil) //nolint:gosec // the protocol says so
 }

@@ -265,10 +265,10 @@ func (f *files) certificates(mode string) ([]tls.Certificate, error) {
 // decrypted returns a private key as unencrypted PEM text. It supports the encryption that libpq supports: RFC 1423.
 func decrypted(text []byte, password string) ([]byte, error) {
 	block, _ := pem.Decode(text)
-	if block == nil || !x509.IsEncryptedPEMBlock(block) { //nolint:staticcheck // like libpq
+	if block == nil || !x509.IsEncryptedPEMBlock(block) { //nolint:staticcheck // what libpq takes
 		return text, nil
 	}
-	plain, err := x509.DecryptPEMBlock(block, []byte(password)) //nolint:staticcheck // like libpq
+	plain, err := x509.DecryptPEMBlock(block, []byte(password)) //nolint:staticcheck // what libpq takes
 	if err != nil {
 		return nil, fmt.Errorf("cannot decrypt %s with sslpassword: %w", key, err)
 	}
