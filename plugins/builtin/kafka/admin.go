@@ -11,23 +11,23 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// What a list of offsets asks for, in place of a time.
+// Special timestamps of a ListOffsets request.
 const (
 	atStart = -2
 	atEnd   = -1
 )
 
-// listed is an offset that a broker answered with, or why it did not.
+// listed is the offset in a broker's answer, or its error.
 type listed struct {
 	offset int64
 	err    error
 }
 
-// listing has the offsets of partitions.
+// listing holds the offsets of partitions.
 type listing map[topicPartition]listed
 
-// listOffsets asks for the offsets of all partitions of topics: atStart or atEnd, which with committed is behind the last
-// message of transactions that ended. What cannot be learned of a partition is an error of that one.
+// listOffsets requests the offsets of all partitions of topics at a timestamp: atStart or atEnd. With committed, the
+// end is the end of the last completed transaction. A failure for one partition is an error in its listed.
 func listOffsets(ctx context.Context, client *kgo.Client, at int64, committed bool, topics ...string) (listing, error) {
 	details, err := describe(ctx, client, topics...)
 	if err != nil {
@@ -54,7 +54,7 @@ func listOffsets(ctx context.Context, client *kgo.Client, at int64, committed bo
 	if len(r.Topics) == 0 {
 		return all, nil
 	}
-	for _, shard := range client.RequestSharded(ctx, r) { // one of each broker that leads some
+	for _, shard := range client.RequestSharded(ctx, r) { // one per broker that leads some of the partitions
 		if shard.Err != nil {
 			return nil, shard.Err
 		}
@@ -78,24 +78,24 @@ func (l listing) add(answer *kmsg.ListOffsetsResponse) error {
 	return nil
 }
 
-// denied reports whether the client may not do what it asked for.
+// denied reports whether the client lacks authorization for the request.
 func denied(err error) bool {
 	return errors.Is(err, kerr.TopicAuthorizationFailed) || errors.Is(err, kerr.ClusterAuthorizationFailed) || errors.Is(err, kerr.GroupAuthorizationFailed)
 }
 
-// topicID is the id of a topic, zero where brokers have none.
+// topicID is the id of a topic, or zero if the broker does not support ids.
 type topicID [16]byte
 
-// String returns the id as brokers write it.
+// String returns the id in the form that brokers print.
 func (t topicID) String() string { return base64.StdEncoding.EncodeToString(t[:]) }
 
-// detail is what brokers know of a topic.
+// detail is the metadata of a topic.
 type detail struct {
 	id         topicID
 	partitions []int32
 }
 
-// describe asks for topics. One that is not there has no partitions.
+// describe requests the metadata of topics. A topic that does not exist has no partitions.
 func describe(ctx context.Context, client *kgo.Client, topics ...string) (map[string]detail, error) {
 	r := kmsg.NewPtrMetadataRequest()
 	r.Topics = []kmsg.MetadataRequestTopic{}
@@ -128,10 +128,10 @@ func describe(ctx context.Context, client *kgo.Client, topics ...string) (map[st
 	return all, nil
 }
 
-// requestTimeout is how long brokers may take for a change of topics.
+// requestTimeout is the time limit of brokers for creating and deleting topics.
 const requestTimeout = 15 * time.Second
 
-// createTopic makes a topic of one partition with settings.
+// createTopic creates a topic with one partition and the given settings.
 func createTopic(ctx context.Context, client *kgo.Client, topic string, settings map[string]string) error {
 	t := kmsg.NewCreateTopicsRequestTopic()
 	t.Topic, t.NumPartitions, t.ReplicationFactor = topic, 1, -1
@@ -149,7 +149,7 @@ func createTopic(ctx context.Context, client *kgo.Client, topic string, settings
 	return kerr.ErrorForCode(answer.Topics[0].ErrorCode)
 }
 
-// deleteTopic removes a topic.
+// deleteTopic deletes a topic.
 func deleteTopic(ctx context.Context, client *kgo.Client, topic string) error {
 	r := kmsg.NewPtrDeleteTopicsRequest()
 	t := kmsg.NewDeleteTopicsRequestTopic()
@@ -162,7 +162,7 @@ func deleteTopic(ctx context.Context, client *kgo.Client, topic string) error {
 	return kerr.ErrorForCode(answer.Topics[0].ErrorCode)
 }
 
-// deleteGroup removes a consumer group.
+// deleteGroup deletes a consumer group.
 func deleteGroup(ctx context.Context, client *kgo.Client, group string) error {
 	r := kmsg.NewPtrDeleteGroupsRequest()
 	r.Groups = []string{group}

@@ -12,8 +12,8 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// begin notes where the partitions begin that neither the position nor the group knows. Those
-// made from now on begin with their first message.
+// begin records the start of partitions that neither the position nor the group knows. A partition created later starts
+// with its first message.
 func (s *Source) begin(ctx context.Context) error {
 	var topics []string
 	for _, topic := range s.settings.Topics {
@@ -42,8 +42,8 @@ func (s *Source) begin(ctx context.Context) error {
 	return nil
 }
 
-// assign decides where the partitions begin that this member of the group was given. offsets has
-// those that the group knows.
+// assign decides the start of the partitions assigned to this member of the group. offsets holds the group's committed
+// offsets.
 func (s *Source) assign(ctx context.Context, offsets map[string]map[int32]kgo.Offset) (map[string]map[int32]kgo.Offset, error) {
 	topics := make([]string, 0, len(offsets))
 	for topic := range offsets {
@@ -81,22 +81,22 @@ func (s *Source) assign(ctx context.Context, offsets map[string]map[int32]kgo.Of
 			p := s.partition(topic, number)
 			p.committed, p.end = committed.EpochOffset().Offset, end.offset
 			if recreated {
-				p.committed = -1 // that is of the topic before
+				p.committed = -1 // the committed offset belongs to the former topic
 			}
 			offset, err := s.place(p, committed, start.offset)
-			if err = cmp.Or(other, err); err != nil { // the source fails; until then nothing is read, nor committed
+			if err = cmp.Or(other, err); err != nil { // until the source fails, nothing is read or committed
 				s.fail(err)
 				p.assigned = false
 			}
 			partitions[number] = offset
 		}
 	}
-	s.kick.Notify() // a partition without offset has one from now on
+	s.kick.Notify() // partitions without an offset now have one
 	return offsets, nil
 }
 
-// checkID compares the id of a topic with that of the topic which was read. Where the settings say to go on, the other topic
-// is read from its oldest messages. It is called with mu held.
+// checkID compares the id of a topic with the id of the topic read before. If the settings say to continue, a recreated
+// topic is read from its oldest message. The caller holds mu.
 func (s *Source) checkID(topic string, id topicID) (recreated bool, err error) {
 	if id == (topicID{}) {
 		return false, nil
@@ -125,8 +125,8 @@ func (s *state) partition(topic string, number int32) *partition {
 	return p
 }
 
-// place decides where a partition begins: with the offset of the group or, if that is further, with
-// the one of this source. An error says what is missing there. It is called with mu held.
+// place decides the start of a partition: the offset of the group or the offset of this source, whichever is larger. An
+// error describes the messages missing there. The caller holds mu.
 func (s *Source) place(p *partition, committed kgo.Offset, start int64) (kgo.Offset, error) {
 	at, ours := s.next.get(p.topic, p.number)
 	offset := kgo.NewOffset().At(at)
@@ -151,7 +151,7 @@ func (s *Source) place(p *partition, committed kgo.Offset, start int64) (kgo.Off
 	return offset, err
 }
 
-// origin returns where a partition begins that neither the group nor this source has an offset of.
+// origin returns the start of a partition for which neither the group nor this source has an offset.
 func (s *Source) origin(p *partition, start int64) int64 {
 	if at, ok := s.first.get(p.topic, p.number); ok {
 		return max(at, start)

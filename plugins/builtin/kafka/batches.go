@@ -12,29 +12,30 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// The memory of the elements of a batch, in addition to their bytes.
+// Memory of the elements of a batch, in addition to their bytes.
 const (
 	perMessage = int64(unsafe.Sizeof(kgo.Record{}) + unsafe.Sizeof(&kgo.Record{}))
-	perHeader  = int64(unsafe.Sizeof(kgo.RecordHeader{})) + 64 // and a field of metadata with its name
+	perHeader  = int64(unsafe.Sizeof(kgo.RecordHeader{})) + 64 // and a metadata field with its name
 	perOld     = perMessage + int64(unsafe.Sizeof(kmsg.MessageV1{})) + 16
 )
 
-// ErrLater reports a batch that is not decoded because others fill the memory. It can be fetched again after a Release.
+// ErrLater reports a batch that is not decoded because other batches fill the memory. It can be fetched again after a
+// Release.
 var ErrLater = errors.New("the memory for messages is full")
 
 var errMalformed = errors.New("the messages of a batch are malformed")
 
-// Codecs that a Bound puts into the headers of batches, so that the client has it decode them. Brokers have no such
+// Codecs that a Bound puts into batch headers to make the client decode the batches with it. Brokers do not use these
 // codecs.
 const (
-	later        kgo.CompressionCodecType = 5 // the batches before it in the answer fill the memory
-	refused      kgo.CompressionCodecType = 6 // it announces too many messages
+	later        kgo.CompressionCodecType = 5 // earlier batches in the answer fill the memory
+	refused      kgo.CompressionCodecType = 6 // the batch announces too many messages
 	uncompressed kgo.CompressionCodecType = 7
 	lastCodec                             = kgo.CodecZstd
 )
 
-// A Bound limits the memory of batches: of each batch, of all in one answer of a broker, and of all that are decoded
-// between two calls of Release. Its methods may be called concurrently.
+// A Bound limits the memory of batches: of each batch, of all batches in an answer of a broker, and of all batches
+// decoded between two calls of Release. Its methods are safe for concurrent use.
 type Bound struct {
 	most  int64
 	inner kgo.Decompressor
@@ -56,11 +57,11 @@ func New(most int) (*Bound, error) {
 	return &Bound{most: int64(most), inner: inner}, nil
 }
 
-// Release reports that batches decoded so far were taken from the client.
+// Release reports that the batches decoded so far were taken from the client.
 func (b *Bound) Release() { b.taken.Store(0) }
 
-// Mark changes the header of a batch so that the client calls Decompress for it, also if it is not compressed, or fails
-// if it announces too many messages. It is a peer.BatchFunc.
+// Mark changes the header of a batch so that the client calls Decompress even for an uncompressed batch, or fails if
+// the batch announces too many messages. It is a peer.BatchFunc.
 func (b *Bound) Mark(header []byte, earlier int64) {
 	const attributes, count = 22, 57
 	codec := kgo.CompressionCodecType(header[attributes] & 7)
@@ -78,8 +79,8 @@ func (b *Bound) Mark(header []byte, earlier int64) {
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// change sets a byte of a batch and adapts its checksum, which stays wrong if it was. The checksum of an exclusive or is
-// the exclusive or of the checksums, so that the bytes of the messages are not needed.
+// change sets a byte of a batch and adapts its checksum; a wrong checksum stays wrong. The checksum of an exclusive or
+// is the exclusive or of the checksums, so change does not need the bytes of the messages.
 func change(header []byte, at int, value byte) {
 	const length, sum, summed = 8, 17, 21
 	if header[at] == value {
@@ -97,8 +98,8 @@ func change(header []byte, at int, value byte) {
 
 var zeros [4 << 10]byte
 
-// Decompress implements kgo.Decompressor. Its errors are ErrLater, kgo.ErrMaxDecompress for a batch that takes too much
-// memory, and those of batches that cannot be decoded.
+// Decompress implements kgo.Decompressor. It returns ErrLater, kgo.ErrMaxDecompress for a batch that needs too much
+// memory, or an error for a batch that cannot be decoded.
 func (b *Bound) Decompress(p []byte, codec kgo.CompressionCodecType) ([]byte, error) {
 	switch {
 	case codec == refused:
@@ -112,12 +113,12 @@ func (b *Bound) Decompress(p []byte, codec kgo.CompressionCodecType) ([]byte, er
 	if errors.Is(err, kgo.ErrMaxDecompress) {
 		return nil, err
 	} else if err != nil {
-		return nil, errors.New("cannot decompress messages: " + err.Error()) // io.EOF in it is no error of a connection
+		return nil, errors.New("cannot decompress messages: " + err.Error()) // io.EOF in it is not a connection error
 	}
 	return p, b.count(p, int64(cap(p)))
 }
 
-// count takes the memory of a batch whose bytes take so many bytes already.
+// count takes the memory of a decoded batch p, whose buffer has size bytes.
 func (b *Bound) count(p []byte, size int64) error {
 	more, ok := sizeOf(p)
 	if !ok {
@@ -130,15 +131,15 @@ func (b *Bound) count(p []byte, size int64) error {
 	return nil
 }
 
-// sizeOf returns the memory of the messages in p; false if a client can read it in neither format. The format is known
-// to the client alone: the result is an upper bound for both.
+// sizeOf returns the memory of the messages in p, and false if a client can read it in neither format. Only the client
+// knows the format: the result is an upper bound for both.
 func sizeOf(p []byte) (size int64, ok bool) {
 	size, ok = messages(p)
 	old := oldMessages(p)
 	return max(size, old), ok || old > 0
 }
 
-// messages returns the memory of the messages in p; false if p has anything else.
+// messages returns the memory of the messages in p, and false if p has other content.
 func messages(p []byte) (size int64, ok bool) {
 	for len(p) > 0 {
 		length, rest := varint(p)
@@ -146,7 +147,7 @@ func messages(p []byte) (size int64, ok bool) {
 			return size, false
 		}
 		size += perMessage
-		n, ok := batchHeaders(rest[1:length]) // behind the attributes
+		n, ok := batchHeaders(rest[1:length]) // after the attributes
 		if size += n * perHeader; !ok {
 			return size, false
 		}
@@ -155,7 +156,8 @@ func messages(p []byte) (size int64, ok bool) {
 	return size, true
 }
 
-// batchHeaders returns how many headers a message announces that the client allocates; false if it is malformed.
+// batchHeaders returns the number of announced headers that the client allocates, and false if the message is
+// malformed.
 func batchHeaders(p []byte) (n int64, ok bool) {
 	for range 2 { // time and offset
 		if _, p = varint(p); p == nil {
@@ -178,7 +180,8 @@ func batchHeaders(p []byte) (n int64, ok bool) {
 	return n, len(p) == 0
 }
 
-// skip returns the bytes behind those that p begins with; nil if p is malformed. A length below 0 stands for no bytes.
+// skip returns the bytes after the length-prefixed bytes at the start of p, or nil if p is malformed. A negative length
+// means no bytes.
 func skip(p []byte) []byte {
 	n, p := varint(p)
 	if n > int64(len(p)) {
@@ -187,7 +190,7 @@ func skip(p []byte) []byte {
 	return p[max(0, n):]
 }
 
-// varint returns the number that p begins with, and the bytes behind it; nil if there is none.
+// varint returns the number at the start of p and the bytes after it, or nil if there is none.
 func varint(p []byte) (int64, []byte) {
 	if len(p) > 0 && p[0] < 0x80 {
 		return int64(p[0]>>1) ^ -int64(p[0]&1), p[1:]
@@ -199,9 +202,9 @@ func varint(p []byte) (int64, []byte) {
 	return n, p[size:]
 }
 
-// oldMessages returns the memory of the messages in p if it has those of the formats before batches.
+// oldMessages returns the memory of the messages in p if they have the formats that preceded batches.
 func oldMessages(p []byte) (size int64) {
-	const short = 17 // bytes up to the version of the format
+	const short = 17 // bytes up to the format version
 	for len(p) > short && p[short-1] <= 1 {
 		length := 12 + int64(int32(binary.BigEndian.Uint32(p[8:])))
 		if length < short || length > int64(len(p)) {

@@ -21,7 +21,7 @@ var codecs = map[string]kgo.CompressionCodec{
 	"lz4": kgo.Lz4Compression(), "zstd": kgo.ZstdCompression(),
 }
 
-// compressed returns p in a codec, and the number of the codec.
+// compressed returns p compressed with codec, and the number of the codec.
 func compressed(t testing.TB, codec kgo.CompressionCodec, p []byte) ([]byte, int8) {
 	t.Helper()
 	c, err := kgo.DefaultCompressor(codec)
@@ -35,14 +35,14 @@ func compressed(t testing.TB, codec kgo.CompressionCodec, p []byte) ([]byte, int
 	return bytes.Clone(out), int8(used)
 }
 
-// batch returns a batch at an offset, of messages that are encoded.
+// batch returns a batch of encoded messages at an offset.
 func batch(t testing.TB, codec kgo.CompressionCodec, offset int64, n int32, messages []byte) []byte {
 	t.Helper()
 	records, used := compressed(t, codec, messages)
 	return batchOf(offset, byte(used), n, records)
 }
 
-// batchOf returns a batch of messages that are compressed.
+// batchOf returns a batch of compressed messages.
 func batchOf(offset int64, codec byte, n int32, records []byte) []byte {
 	b := kmsg.RecordBatch{FirstOffset: offset, Magic: 2, NumRecords: n, LastOffsetDelta: max(0, n-1), ProducerID: -1,
 		Records: records, Attributes: int16(codec), Length: int32(49 + len(records))}
@@ -51,7 +51,7 @@ func batchOf(offset int64, codec byte, n int32, records []byte) []byte {
 	return p
 }
 
-// message returns a message at a place in a batch. Its headers are encoded.
+// message returns a message at a place in a batch. Its headers are already encoded.
 func message(delta int64, key, value string, announced int64, headers []byte) []byte {
 	b := binary.AppendVarint([]byte{0, 0}, delta)
 	b = append(binary.AppendVarint(b, int64(len(key))), key...)
@@ -60,7 +60,7 @@ func message(delta int64, key, value string, announced int64, headers []byte) []
 	return append(binary.AppendVarint(nil, int64(len(b))), b...)
 }
 
-// old returns a message of a format before batches.
+// old returns a message in a format that preceded batches.
 func old(magic int8, offset int64, codec int8, value []byte) []byte {
 	var p []byte
 	if magic == 0 {
@@ -74,7 +74,7 @@ func old(magic int8, offset int64, codec int8, value []byte) []byte {
 	return p
 }
 
-// decode has the client read an answer from an offset on. The batches in it are marked as on a connection.
+// decode lets the client decode an answer that starts at an offset. It marks the batches as a connection does.
 func decode(b *kafka.Bound, offset int64, all ...[]byte) (kgo.FetchPartition, int64) {
 	var earlier int64
 	for _, p := range all {
@@ -102,8 +102,8 @@ func allocated() uint64 {
 	return s[0].Value.Uint64()
 }
 
-// TestHostile has batches that take many times their bytes in memory, in every codec and format. They are refused
-// before the client allocates the memory.
+// TestHostile decodes batches that expand to many times their size in memory, in every codec and format. They must be
+// refused before the client allocates the memory.
 func TestHostile(t *testing.T) {
 	const most, size = 2 << 20, 7 << 18
 	headers := message(0, "", "", size/2, make([]byte, size))
@@ -127,8 +127,8 @@ func TestHostile(t *testing.T) {
 				b := bound(t, most)
 				before := allocated()
 				f, _ := decode(b, 0, p)
-				// The text of a batch is in a buffer that grows, which copies it. lz4 has two blocks of 4 MiB, which
-				// it does not always find again in its pool.
+				// The growing buffer for the text of a batch is copied. lz4 uses two blocks of 4 MiB, which it does not
+				// always find in its pool.
 				if n := allocated() - before; n > 5*most+8<<20 {
 					t.Errorf("%d MiB were allocated, with a bound of %d", n>>20, most>>20)
 				}
@@ -140,7 +140,8 @@ func TestHostile(t *testing.T) {
 	}
 }
 
-// outer returns messages of the smallest size in one that is compressed; nil if the format has no such codec.
+// outer returns a compressed message that contains messages of the smallest size, or nil if the format does not support
+// the codec.
 func outer(t *testing.T, codec kgo.CompressionCodec, magic int8, size int) []byte {
 	t.Helper()
 	one := old(magic, 0, 0, nil)
@@ -151,7 +152,7 @@ func outer(t *testing.T, codec kgo.CompressionCodec, magic int8, size int) []byt
 	return old(magic, 1, used, p)
 }
 
-// TestSame decodes usual batches as the client itself does.
+// TestSame checks that ordinary batches are decoded as by the client alone.
 func TestSame(t *testing.T) {
 	t.Parallel()
 	for name, codec := range codecs {
@@ -184,7 +185,7 @@ func TestSame(t *testing.T) {
 	}
 }
 
-// TestDamaged keeps wrong checksums wrong, and says so of what cannot be decoded.
+// TestDamaged checks that wrong checksums stay wrong, and that undecodable batches are reported.
 func TestDamaged(t *testing.T) {
 	t.Parallel()
 	for name, codec := range codecs {
@@ -209,7 +210,7 @@ func TestDamaged(t *testing.T) {
 	}
 }
 
-// TestLater decodes no more than a share of an answer, and of several answers, and the rest after a release.
+// TestLater decodes at most a share of an answer, and of several answers, and the rest after a release.
 func TestLater(t *testing.T) {
 	t.Parallel()
 	for name, codec := range codecs {
@@ -240,7 +241,7 @@ func TestLater(t *testing.T) {
 	}
 }
 
-// BenchmarkDecode decodes batches of usual messages, by the client alone and with a bound.
+// BenchmarkDecode decodes batches of ordinary messages, by the client alone and with a bound.
 func BenchmarkDecode(b *testing.B) {
 	value := string(bytes.Repeat([]byte("value "), 20))
 	var messages []byte

@@ -19,7 +19,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// clientSettings say how to connect. Both sides have them.
+// clientSettings are the connection settings of source and destination.
 type clientSettings struct {
 	Servers            []string      `json:"servers" validate:"required" desc:"Brokers to connect to first, as host:port. They name the others."`
 	ClientID           string        `json:"clientID" literal:"true" default:"conduit-connector-kafka" desc:"Name under which brokers log this client and limit its rate."`
@@ -32,7 +32,7 @@ type clientSettings struct {
 	saslSettings
 }
 
-// options returns how to connect.
+// options returns the client options for connecting.
 func (s *clientSettings) options() ([]kgo.Opt, error) {
 	for _, server := range s.Servers {
 		if err := settings.CheckAddress("servers", server); err != nil {
@@ -45,7 +45,7 @@ func (s *clientSettings) options() ([]kgo.Opt, error) {
 		kgo.DisableClientMetrics(),
 		kgo.MetadataMaxAge(time.Minute),
 		kgo.MetadataMinAge(time.Second),
-		kgo.RequestTimeoutOverhead(min(max(s.Timeout, 100*time.Millisecond), 15*time.Minute)), // what the client allows
+		kgo.RequestTimeoutOverhead(min(max(s.Timeout, 100*time.Millisecond), 15*time.Minute)), // limits of the client
 	}
 	dialer, err := s.dialer(nil)
 	if err != nil {
@@ -62,7 +62,8 @@ func (s *clientSettings) options() ([]kgo.Opt, error) {
 	return opts, nil
 }
 
-// dialer returns how to connect to a broker. batch is called with each batch of messages that is fetched; it may be nil.
+// dialer returns the option for dialing brokers. The dialer calls batch, which may be nil, with each fetched batch of
+// messages.
 func (s *clientSettings) dialer(batch peer.BatchFunc) (kgo.Opt, error) {
 	if !s.TLS {
 		return kgo.Dialer(newDialer(nil, batch)), nil
@@ -107,7 +108,7 @@ func (s *clientSettings) tlsConfig() (*tls.Config, error) {
 	return c, nil
 }
 
-// reachTimeout bounds how long a broker may take to answer at first.
+// reachTimeout bounds the time for the first answer of a broker.
 const reachTimeout = 10 * time.Second
 
 // reach returns nil when a broker answers.
@@ -124,17 +125,17 @@ func reach(ctx context.Context, client *kgo.Client, servers []string, net *netwo
 	return sdk.Unavailable(fmt.Errorf("cannot reach any broker of %v: %w", servers, dialed(err)))
 }
 
-// network follows whether brokers can be connected to. It is a hook of the client.
+// network tracks whether brokers accept connections. It is a hook of the client.
 type network struct {
 	log *slog.Logger
 
 	mu  sync.Mutex
-	err error // why the last connection could not be made; nil when it could
+	err error // error of the last connection attempt; nil if it succeeded
 }
 
 var _ kgo.HookBrokerConnect = (*network)(nil)
 
-// OnBrokerConnect takes note of a connection that was made or not.
+// OnBrokerConnect records the result of a connection attempt.
 func (n *network) OnBrokerConnect(meta kgo.BrokerMetadata, _ time.Duration, _ net.Conn, err error) {
 	if errors.Is(err, context.Canceled) || errors.Is(err, kgo.ErrClientClosed) {
 		return
@@ -152,7 +153,7 @@ func (n *network) OnBrokerConnect(meta kgo.BrokerMetadata, _ time.Duration, _ ne
 	}
 }
 
-// dialed returns err without the words of the client for a connection that could not be made, which err has twice.
+// dialed returns err without the client's text for a failed connection, which err repeats.
 func dialed(err error) error {
 	if cause := errors.Unwrap(err); cause != nil && strings.HasPrefix(err.Error(), "unable to dial: ") {
 		return cause
@@ -166,7 +167,7 @@ func (n *network) failed() error {
 	return n.err
 }
 
-// administer calls do with a client for administration, which ends with it.
+// administer calls do with an administration client, and closes the client afterwards.
 func administer(ctx context.Context, opts []kgo.Opt, do func(context.Context, *kgo.Client) error) error {
 	client, err := kgo.NewClient(opts...)
 	if err != nil {

@@ -8,23 +8,24 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// attempts is how many times in a row reading failed at an offset.
+// attempts counts the consecutive failures to read an offset.
 type attempts struct {
 	offset int64
 	n      int
 }
 
-// mostAttempts is how many times messages are fetched that cannot be decoded: the first ones may have been damaged on the way.
+// mostAttempts is the number of times that undecodable messages are fetched: the first copies may have been damaged in
+// transit.
 const mostAttempts = 3
 
-// isDamage reports whether an error of a fetch is of messages that arrived and cannot be decoded: neither the broker nor the network
-// has failed.
+// isDamage reports whether an error of a fetch concerns messages that arrived but cannot be decoded: neither the broker
+// nor the network has failed.
 func isDamage(err error) bool {
 	return err != nil && !errors.As(err, new(*kerr.Error)) && !kgo.IsRetryableBrokerErr(err) && !errors.Is(err, kgo.ErrClientClosed)
 }
 
-// damaged deals with messages at the place where a partition is read that cannot be decoded. How many there are is not known:
-// one after the other is left out.
+// damaged handles undecodable messages at the current offset of a partition. Their number is unknown, so it leaves out
+// one offset at a time.
 func (s *Source) damaged(topic string, number int32, err error) {
 	at := topicPartition{topic, number}
 	s.mu.Lock()
@@ -39,7 +40,7 @@ func (s *Source) damaged(topic string, number int32, err error) {
 		s.attempts = map[topicPartition]attempts{}
 	}
 	a := s.attempts[at]
-	again := a.n >= mostAttempts && offset == a.offset+1 // behind one that was left out
+	again := a.n >= mostAttempts && offset == a.offset+1 // after one that was left out
 	if offset != a.offset && !again {
 		a = attempts{offset: offset}
 	}
@@ -53,7 +54,7 @@ func (s *Source) damaged(topic string, number int32, err error) {
 	s.leaveOut(topic, number, offset+1, err)
 }
 
-// leaveOut goes on reading a partition at the offset next.
+// leaveOut resumes reading a partition at the offset next.
 func (s *Source) leaveOut(topic string, number int32, next int64, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -56,11 +56,12 @@ var codecOf = map[string]kgo.CompressionCodec{
 	"zstd":   kgo.ZstdCompression(),
 }
 
-// maxBuffered is how many messages the client holds at most: those of the records that a source may have outstanding.
+// maxBuffered is the maximum number of messages in the client: the number of records that a source may have
+// outstanding.
 const maxBuffered = 1 << 14
 
-// linger is how long the client gathers messages that overlap with others before it sends them: each request costs
-// the broker a write to its disk.
+// linger is how long the client collects messages of overlapping writes before it sends them: each request costs the
+// broker a write to its disk.
 const linger = time.Millisecond
 
 func (s *destinationSettings) producer() []kgo.Opt {
@@ -95,22 +96,22 @@ type Destination struct {
 	timeLimit  template.TimeLimit
 	network    *network
 	client     *kgo.Client
-	valueBytes int              // of a value of the last batch, about
-	written    recordid.Written // behind a refused record
-	once       *once            // nil without an effect of exactly once
+	valueBytes int              // approximate size of a value in the last batch
+	written    recordid.Written // after a refused record
+	once       *once            // nil unless the effect is exactly once
 
-	last  *production // that was begun last
+	last  *production // the newest
 	large atomic.Bool // a batch was too large for a topic
 }
 
 // Parameters describes the settings.
 func (d *Destination) Parameters() sdk.Parameters { return sdk.ParametersOf(destinationSettings{}) }
 
-// notInName matches what no name of a topic has.
+// notInName matches a character that is invalid in a topic name.
 var notInName = lazy.Regexp(`[^a-zA-Z0-9._\-]`)
 
-// isTopic reports whether a topic can have a name. The bound is not in the expression: to compile one that counts
-// to 249 takes milliseconds, in each process that starts.
+// isTopic reports whether a topic may have the name. The length limit is not in the expression: compiling one that
+// counts to 249 takes milliseconds in each new process.
 func isTopic(name string) bool {
 	return name != "" && len(name) <= 249 && !notInName().MatchString(name)
 }
@@ -133,7 +134,7 @@ func (d *Destination) Configure(ctx context.Context, values map[string]string) (
 	return nil
 }
 
-// Open returns when a broker answered.
+// Open returns when a broker has answered.
 func (d *Destination) Open(ctx context.Context) (err error) {
 	if d.settings.Acks != "all" {
 		sdk.Logger(ctx).Warn("messages can be lost and repeated: they count as written before all replicas have them", "acks", d.settings.Acks)
@@ -173,20 +174,20 @@ func (d *Destination) Write(ctx context.Context, records []record.Record) (int, 
 	if err != nil && failed == nil && n < len(messages) {
 		behind := n + 1
 		for behind < len(errs) && errs[behind] == nil {
-			behind++ // those behind one that failed are produced again, which keeps the order
+			behind++ // messages after a failed one are produced again, which keeps the order
 		}
 		d.written.Keep(records[skipped+n+1 : skipped+behind])
 	}
 	return skipped + n, err
 }
 
-// Overlaps reports whether messages are produced while others are: not in transactions, of which one is open at a time.
+// Overlaps reports whether writes may overlap. Transactions may not: only one is open at a time.
 func (d *Destination) Overlaps() bool { return d.once == nil }
 
-// Begin produces the messages, and its result waits until the topics have them. The client keeps their order: a batch
-// that is tried again holds up those behind it.
+// Begin produces the messages. Its result waits until the topics have them. The client keeps their order: a retried
+// batch delays the batches after it.
 func (d *Destination) Begin(ctx context.Context, records []record.Record) (int, sdk.WriteResult, error) {
-	if d.large.Load() && d.last != nil { // what is produced alone again must not come behind what is next
+	if d.large.Load() && d.last != nil { // messages produced again alone must precede the next ones
 		select {
 		case <-d.last.over:
 		case <-ctx.Done():
@@ -205,7 +206,7 @@ func (d *Destination) Begin(ctx context.Context, records []record.Record) (int, 
 	return len(messages), d.result(p, messages), refused
 }
 
-// result waits for p, and then returns what became of the messages up to one that was refused, and of those behind it.
+// result waits for p. Each call returns the results up to a refused message, and the next call the results after it.
 func (d *Destination) result(p *production, messages []*kgo.Record) sdk.WriteResult {
 	var errs []error
 	return func(ctx context.Context) (int, error) {
@@ -221,7 +222,7 @@ func (d *Destination) result(p *production, messages []*kgo.Record) sdk.WriteRes
 	}
 }
 
-// Teardown releases the client.
+// Teardown closes the client.
 func (d *Destination) Teardown(context.Context) error {
 	if d.client != nil {
 		d.client.Close()
@@ -229,7 +230,7 @@ func (d *Destination) Teardown(context.Context) error {
 	return nil
 }
 
-// LifecycleOnDeleted removes the topic of the positions, if it is one that the destination made.
+// LifecycleOnDeleted deletes the positions topic if the destination chose its name.
 func (d *Destination) LifecycleOnDeleted(ctx context.Context, values map[string]string) error {
 	var old destinationSettings
 	opts, err := old.parse(values)

@@ -6,7 +6,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// Token returns what a source of tokens gives at present.
+// Token returns a current token of the source.
 func Token(ctx context.Context, t *tokenSource) (string, error) { return t.token(ctx) }
 
 // NewTokens returns a source of tokens.
@@ -14,7 +14,7 @@ func NewTokens(url, id, secret, scope string) *tokenSource {
 	return &tokenSource{url: url, id: id, secret: secret, scope: scope}
 }
 
-// FirstMessage returns what the settings have the client send first when it authenticates.
+// FirstMessage returns the first authentication message of a client with these settings.
 func FirstMessage(ctx context.Context, values map[string]string) ([]byte, error) {
 	var s destinationSettings
 	if _, err := s.parse(values); err != nil {
@@ -28,11 +28,11 @@ func FirstMessage(ctx context.Context, values map[string]string) ([]byte, error)
 	return first, err
 }
 
-// OwnNames returns the transactional id and the positions topic of a destination that names neither.
+// OwnNames returns the default transactional id and positions topic of a destination.
 func OwnNames(connectorID string) (id, topic string) {
 	o := newOnce(&destinationSettings{}, connectorID)
 	return o.id, o.topic
 }
 
-// ArenaFields returns how many fields of metadata are allocated for each message of a fetch that begins with m.
+// ArenaFields returns the number of metadata fields allocated per message of a fetch that begins with m.
 func ArenaFields(m *kgo.Record) int { return arenaFields(m) }

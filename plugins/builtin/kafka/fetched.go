@@ -13,18 +13,17 @@ import (
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
-// fetched are messages of a partition that the client returned and no Read has yet.
+// fetched holds messages of a partition that the client returned and Read has not returned yet.
 type fetched struct {
 	of         *partition
-	assignment int // of the partition, when they were returned
+	assignment int // of the partition, when the client returned them
 	messages   []*kgo.Record
 }
 
-// poll waits for messages, and takes all that the client has: it fetches the next ones while Read
-// returns these.
+// poll waits for messages and takes all that the client has. The client fetches the next ones while Read returns these.
 func (s *Source) poll(ctx context.Context) {
 	fetches := s.client.PollFetches(ctx)
-	s.bound.Release() // all messages before these are records
+	s.bound.Release() // all earlier messages are records by now
 	s.failures = fetches.Errors()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -40,7 +39,7 @@ func (s *Source) poll(ctx context.Context) {
 	})
 }
 
-// take makes records of the next messages, of partitions that are still assigned.
+// take turns the next messages into records, skipping partitions that are no longer assigned.
 func (s *Source) take() (records []record.Record, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -67,7 +66,7 @@ func (s *Source) take() (records []record.Record, err error) {
 	return records, nil
 }
 
-// waiting returns how many messages were fetched and not taken.
+// waiting returns the number of messages fetched and not taken.
 func (s *Source) waiting() (n int) {
 	for i := range s.fetched {
 		n += len(s.fetched[i].messages)
@@ -75,7 +74,7 @@ func (s *Source) waiting() (n int) {
 	return n
 }
 
-// takePartition appends what is new of a partition. It is called with mu held.
+// takePartition appends the new messages of a partition. The caller holds mu.
 func (s *Source) takePartition(records []record.Record, p *partition, messages []*kgo.Record) ([]record.Record, error) {
 	run, err := newRun(s.group, s.next, s.ids, p.topic, p.number, len(messages))
 	if err != nil {
@@ -95,24 +94,24 @@ func (s *Source) takePartition(records []record.Record, p *partition, messages [
 		records = append(records, recordOf(m, run.position(m.Offset), s.settings.Tombstones, all.of(m, arena)))
 	}
 	for _, m := range messages {
-		m.Recycle() // records have what they need of it
+		m.Recycle() // records have copied all they need
 	}
 	s.next.set(p.topic, p.number, p.seen)
 	return records, nil
 }
 
-// arenaFields returns how many fields of metadata are allocated at once for each message. Most have as many headers as the
+// arenaFields returns the number of metadata fields to allocate per message. Most messages have as many headers as the
 // first, but a first one with very many says nothing about the others.
 func arenaFields(first *kgo.Record) int { return messageFields + min(len(first.Headers), 16) }
 
 const (
 	headerPrefix  = "kafka.header."
-	messageFields = 6 // of the metadata, without those of headers
+	messageFields = 6 // metadata fields without headers
 )
 
-// common has the metadata of the last message of a partition, without headers: the next one differs in little.
+// common holds the metadata of the last message of a partition, without headers: the next message differs little.
 type common struct {
-	fields [messageFields]record.Field // sorted by key, all behind those of headers
+	fields [messageFields]record.Field // sorted by key, all after the header fields
 	time   time.Time
 }
 
@@ -142,7 +141,7 @@ func (c *common) of(m *kgo.Record, arena *record.Arena) record.Metadata {
 	return append(md, c.fields[:]...)
 }
 
-// recordOf makes a record of a message; one without a value is a deletion if tombstones are.
+// recordOf converts a message to a record. With tombstones, a message without a value is a delete.
 func recordOf(m *kgo.Record, pos record.Position, tombstones bool, metadata record.Metadata) record.Record {
 	r := record.Record{Position: pos, Operation: record.OperationCreate, Metadata: metadata}
 	if m.Key != nil {
@@ -156,14 +155,14 @@ func recordOf(m *kgo.Record, pos record.Position, tombstones bool, metadata reco
 	return r
 }
 
-// Ack has the offsets of the records committed to the group.
+// Ack schedules the offsets of the records for the next commit to the group.
 func (s *Source) Ack(_ context.Context, positions []record.Position) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var partition []byte
 	for _, pos := range slices.Backward(positions) {
 		if partition != nil && bytes.HasPrefix(pos, partition) {
-			continue // the offset of one behind it was taken
+			continue // a later offset was taken
 		}
 		p, err := parsePosition(pos)
 		if err != nil {
@@ -178,7 +177,7 @@ func (s *Source) Ack(_ context.Context, positions []record.Position) error {
 	return nil
 }
 
-// messagePool has later fetches use the memory of messages that were taken. It implements kgo.PoolRecords.
+// messagePool reuses the memory of taken messages for later fetches. It implements kgo.PoolRecords.
 type messagePool struct{ pool sync.Pool }
 
 // GetRecords returns memory for n messages.
@@ -189,5 +188,5 @@ func (p *messagePool) GetRecords(n int) []kgo.Record {
 	return make([]kgo.Record, n)
 }
 
-// PutRecords takes memory back.
+// PutRecords returns memory to the pool.
 func (p *messagePool) PutRecords(s []kgo.Record) { p.pool.Put(&s) }

@@ -2,7 +2,7 @@ package kafka
 
 import "testing"
 
-// Less is asked for when messages expand, and as much as the options say when they do not.
+// TestLimiter checks that fetches get smaller when messages expand, and otherwise keep the size in the options.
 func TestLimiter(t *testing.T) {
 	t.Parallel()
 	const mib = 1 << 20

@@ -12,12 +12,12 @@ import (
 
 const howToGoOn = "set gap: continue to go on with the oldest message"
 
-// behind names messages that are missing.
+// behind describes missing messages.
 func behind(topic string, number int32, offset int64) string {
 	return fmt.Sprintf("messages of partition %d of topic %s from offset %d on", number, topic, offset)
 }
 
-// missing says what is not there of a partition that is to be read at an offset outside of it.
+// missing describes the missing messages of a partition whose start is out of range.
 func missing(p *partition, at, start int64) error {
 	if at < start {
 		return fmt.Errorf("%d messages of partition %d of topic %q are gone: offsets %d to %d were removed before they were read, "+
@@ -37,8 +37,8 @@ func (s *Source) gap(of string, missing error) error {
 	return fmt.Errorf("cannot go on: %w; %s", missing, howToGoOn)
 }
 
-// truncated says what a leader lost that had been read. The client has gone back to where that
-// leader's log is the same.
+// truncated reports messages that were read and that the new leader has lost. The client has gone back to the offset at
+// which that leader's log diverges.
 func (s *Source) truncated(loss *kgo.ErrDataLoss) error {
 	err := fmt.Errorf("partition %d of topic %q was read up to offset %d, and its leader has lost what is behind %d: "+
 		"an unclean election of a leader, or a topic that was recreated", loss.Partition, loss.Topic, loss.ConsumedTo, loss.ResetTo)
@@ -50,7 +50,7 @@ func (s *Source) truncated(loss *kgo.ErrDataLoss) error {
 	return s.gap(behind(loss.Topic, loss.Partition, loss.ResetTo), err)
 }
 
-// outOfRange says what is missing at the offset at which a partition was to be read.
+// outOfRange reports the missing messages if the current offset of a partition is out of range.
 func (s *Source) outOfRange(topic string, number int32) error {
 	s.mu.Lock()
 	p, ok := s.parts[topicPartition{topic, number}]
@@ -61,7 +61,7 @@ func (s *Source) outOfRange(topic string, number int32) error {
 	assigned := ok && p.assigned
 	s.mu.Unlock()
 	if !assigned {
-		return nil // another member has it now
+		return nil // assigned to another member now
 	}
 	ctx, cancel := context.WithTimeout(s.broken, reachTimeout)
 	defer cancel()
@@ -76,5 +76,6 @@ func (s *Source) outOfRange(topic string, number int32) error {
 	if err := s.gap(behind(topic, number, at), missing(p, at, start.offset)); err != nil {
 		return err
 	}
-	return sdk.Unavailable(fmt.Errorf("partition %d of topic %q is to be read from its oldest message", number, topic)) // opened again, it is
+	// When the source is opened again, it reads the partition from the oldest message.
+	return sdk.Unavailable(fmt.Errorf("partition %d of topic %q is to be read from its oldest message", number, topic))
 }

@@ -14,23 +14,23 @@ type topicPartition struct {
 	number int32
 }
 
-// partition is one that is assigned to this member of the group.
+// partition is a partition assigned to this member of the group.
 type partition struct {
 	topicPartition
-	delivered int64 // offset behind the last record that Read returned
-	seen      int64 // offset behind the last message that was read, with those that end transactions
-	acked     int64 // offset behind the last record that was acknowledged
-	committed int64 // what the group has; -1: nothing
-	epoch     int32 // of the leader, at seen; -1: not known
-	end       int64 // of what can be read, when that was known last
+	delivered int64 // offset after the last record that Read returned
+	seen      int64 // offset after the last message read, including transaction markers
+	acked     int64 // offset after the last acknowledged record
+	committed int64 // offset in the group; -1: none
+	epoch     int32 // of the leader, at seen; -1: unknown
+	end       int64 // end of the readable messages, when last known
 	newest    time.Time
-	assigned  bool // to this member; otherwise it is kept for records that are outstanding
-	revoked   bool // nothing more is read
+	assigned  bool // to this member; otherwise kept for outstanding records
+	revoked   bool // reading has ended
 
-	assignment int // how many times it was assigned
+	assignment int // number of assignments so far
 }
 
-// settled returns the offset at which a restart goes on.
+// settled returns the offset from which a restart resumes.
 func (p *partition) settled() int64 {
 	if p.acked >= p.delivered {
 		return p.seen
@@ -38,20 +38,20 @@ func (p *partition) settled() int64 {
 	return p.acked
 }
 
-// state is what the source knows of its partitions.
+// state holds the partitions of the source.
 type state struct {
 	resumed bool // there was a position
-	whole   bool // it had the offsets of all partitions
+	whole   bool // the position had the offsets of all partitions
 
 	mu          sync.Mutex
 	change      *sync.Cond                    // of acknowledgements and closed
 	parts       map[topicPartition]*partition // all that were ever assigned
-	next        vector                        // where partitions go on, also of those that other members have
-	ids         topicIDs                      // of the topics that next is of
-	first       vector                        // where those begin that have no offset; a partition made later is not in it
+	next        vector                        // offsets at which partitions resume, including those of other members
+	ids         topicIDs                      // of the topics in next
+	first       vector                        // start of partitions without an offset, except partitions created later
 	uncommitted int                           // acknowledgements since the last commit
 	closed      bool
-	asked       time.Time // when the ends of partitions were asked for
+	asked       time.Time // time of the last request for the ends of partitions
 }
 
 func (s *state) init() {
@@ -59,7 +59,7 @@ func (s *state) init() {
 	s.parts, s.next, s.ids, s.first = map[topicPartition]*partition{}, vector{}, topicIDs{}, vector{}
 }
 
-// acked takes note of an acknowledgement. It is called with mu held.
+// acked records an acknowledgement. The caller holds mu.
 func (s *state) acked(tp topicPartition, offset int64) {
 	if p := s.parts[tp]; p != nil && offset > p.acked {
 		p.acked = offset
@@ -74,11 +74,11 @@ func (s *state) close() {
 	s.change.Broadcast()
 }
 
-// drainTimeout bounds how long partitions that another member is to have wait for their
-// records to be acknowledged. Those that are not by then are read twice.
+// drainTimeout bounds how long revoked partitions wait for the acknowledgement of their records. Records that are
+// unacknowledged by then are read twice.
 const drainTimeout = 15 * time.Second
 
-// revoked commits what was acknowledged of the partitions, and gives them up.
+// revoked commits the acknowledged offsets of the partitions, and gives the partitions up.
 func (s *Source) revoked(ctx context.Context, _ *kgo.Client, lost map[string][]int32) {
 	s.drain(ctx, lost)
 	ctx, cancel := context.WithTimeout(ctx, leaveTimeout)
@@ -99,7 +99,7 @@ func (s *state) forget(lost map[string][]int32) {
 	}
 }
 
-// drain reads nothing more of the partitions, and waits until what was read is acknowledged.
+// drain stops reading the partitions, and waits until all their records are acknowledged.
 func (s *Source) drain(ctx context.Context, lost map[string][]int32) {
 	late, cancel := context.WithTimeout(ctx, drainTimeout)
 	defer cancel()
@@ -122,7 +122,7 @@ func (s *Source) drain(ctx context.Context, lost map[string][]int32) {
 	}
 }
 
-// inFlight reports whether records of the partitions are not acknowledged. It is called with mu held.
+// inFlight reports whether the partitions have unacknowledged records. The caller holds mu.
 func (s *state) inFlight(of map[string][]int32) bool {
 	for topic, numbers := range of {
 		for _, n := range numbers {
@@ -134,7 +134,7 @@ func (s *state) inFlight(of map[string][]int32) bool {
 	return false
 }
 
-// commitLoop commits offsets to the group when there are many, or some for long.
+// commitLoop commits offsets to the group, when many are due or some have been due for long.
 func (s *Source) commitLoop(ctx context.Context) {
 	ticker := time.NewTicker(max(s.settings.CommitOffsetsDelay, time.Millisecond))
 	defer ticker.Stop()
@@ -151,8 +151,8 @@ func (s *Source) commitLoop(ctx context.Context) {
 	}
 }
 
-// commit commits what the group does not have yet. What cannot be committed is tried again
-// with the next commit: the position of the pipeline has it.
+// commit commits the offsets that the group does not have yet. A failed commit is retried with the next one: the
+// position of the pipeline also has the offsets.
 func (s *Source) commit(ctx context.Context) {
 	offsets := s.toCommit()
 	if len(offsets) == 0 {
@@ -193,7 +193,7 @@ func (s *state) toCommit() map[string]map[int32]kgo.EpochOffset {
 	return offsets
 }
 
-// assignments returns copies of the partitions that are assigned.
+// assignments returns copies of the assigned partitions.
 func (s *state) assignments() map[topicPartition]partition {
 	s.mu.Lock()
 	defer s.mu.Unlock()

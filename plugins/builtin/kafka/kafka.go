@@ -1,6 +1,5 @@
-// Package kafka is a source that consumes topics of Apache Kafka, and a destination that
-// produces to them. Settings, records and positions are those of Conduit's connector of the
-// same name, or additions to them.
+// Package kafka provides a source that consumes topics of Apache Kafka, and a destination that produces to them.
+// Settings, records and positions have the format of Conduit's connector of the same name, with additions.
 package kafka
 
 import "github.com/conduit-agent/conduit/plugins/sdk"
@@ -20,7 +19,7 @@ func Connector() sdk.Connector {
 		NewSource:      func() sdk.Source { return &Source{} },
 		NewDestination: func() sdk.Destination { return &Destination{} },
 
-		// Messages are raw, so there is nothing to extract a schema from.
+		// Messages are raw data, which has no schema to extract.
 		SourceDefaults: sdk.NoSchemas(),
 	}
 }

@@ -11,7 +11,8 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// A message with very many headers does not make room for as many in each message that was fetched with it.
+// TestHeadersOfTheFirstMessage checks that a message with very many headers does not reserve memory for as many in each
+// message fetched with it.
 func TestHeadersOfTheFirstMessage(t *testing.T) {
 	t.Parallel()
 	for headers, want := range map[int]int{0: 6, 3: 9, 100_000: 22} {

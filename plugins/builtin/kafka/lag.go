@@ -10,10 +10,10 @@ import (
 	"github.com/conduit-agent/conduit/plugins/progress"
 )
 
-// lagEvery is how often brokers are asked for the ends of partitions.
+// lagEvery is the interval of requests for the ends of partitions.
 const lagEvery = 10 * time.Second
 
-// followEnds asks where partitions end until ctx ends, also while nothing is read of them.
+// followEnds requests the ends of partitions periodically until ctx ends, even while the source reads nothing.
 func (s *state) followEnds(ctx context.Context, brokers *kgo.Client, topics []string) {
 	ticker := time.NewTicker(lagEvery)
 	defer ticker.Stop()
@@ -32,7 +32,7 @@ func (s *state) askEnds(ctx context.Context, brokers *kgo.Client, topics []strin
 	defer cancel()
 	ends, err := listOffsets(ctx, brokers, atEnd, true, topics...)
 	if err != nil {
-		return // Progress says that no broker can be reached
+		return // Progress reports that no broker is reachable
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -44,8 +44,7 @@ func (s *state) askEnds(ctx context.Context, brokers *kgo.Client, topics []strin
 	}
 }
 
-// Progress reports how many messages were not acknowledged yet, of the partitions that this member
-// of the group has.
+// Progress reports the number of unacknowledged messages in the partitions assigned to this member of the group.
 func (s *Source) Progress() progress.Report {
 	var r progress.Report
 	var records int64

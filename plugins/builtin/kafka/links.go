@@ -12,23 +12,23 @@ import (
 	"github.com/conduit-agent/conduit/plugins/peer"
 )
 
-// brokerLinks are the connections of clients. A client has several connections to each broker, and some may be
-// idle for long. If a connection does not deliver an answer, the other connections to that broker that have delivered
-// nothing since the request are probably half-open, too. They are closed, so that the client does not wait for answers
-// on each in turn.
+// brokerLinks tracks the connections of clients. A client has several connections to each broker, and some may be idle
+// for long. If a connection does not deliver an answer, the other connections to that broker that have delivered
+// nothing since the request are probably half-open, too. brokerLinks closes them, so that the client does not wait for
+// answers on each in turn.
 type brokerLinks struct {
 	dialer net.Dialer
-	tls    *tls.Config // nil: connections are not encrypted
+	tls    *tls.Config // nil: no TLS
 	batch  peer.BatchFunc
 
 	mu  sync.Mutex
 	all map[*brokerLink]struct{}
 }
 
-// newDialer returns a function that connects to brokers, with TLS unless secure is nil. batch, if not nil, is called
-// with each batch of messages that is fetched. Several clients may use the dialer at the same time. If one connection
-// to a broker does not deliver an answer, the dialer closes it and every other connection to that broker that has
-// delivered nothing since the request.
+// newDialer returns a function that connects to brokers, with TLS unless secure is nil. The dialer calls batch, unless
+// it is nil, with each fetched batch of messages. Several clients may use the dialer at the same time. If one
+// connection to a broker does not deliver an answer, the dialer closes it and every other connection to that broker
+// that has delivered nothing since the request.
 func newDialer(
 	secure *tls.Config, batch peer.BatchFunc,
 ) func(ctx context.Context, network, addr string) (net.Conn, error) {
@@ -36,7 +36,7 @@ func newDialer(
 	return l.dial
 }
 
-// dialTimeout bounds how long connecting may take.
+// dialTimeout bounds the time for connecting.
 const dialTimeout = 10 * time.Second
 
 func (l *brokerLinks) dial(ctx context.Context, network, addr string) (net.Conn, error) {
@@ -64,13 +64,13 @@ func (l *brokerLinks) dial(ctx context.Context, network, addr string) (net.Conn,
 	return nil, err
 }
 
-// silent ends the connections to a broker that were not heard of since then.
+// silent closes the connections to a broker that have received nothing since the given time.
 func (l *brokerLinks) silent(addr string, since time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for one := range l.all {
 		if tcp, ok := one.Conn.(*net.TCPConn); ok && one.addr == addr && one.heard.Before(since) {
-			_, _ = tcp.CloseRead(), tcp.CloseWrite() // the client closes it when it finds it ended
+			_, _ = tcp.CloseRead(), tcp.CloseWrite() // the client closes it after reading EOF
 		}
 	}
 }
@@ -81,7 +81,7 @@ type brokerLink struct {
 	links *brokerLinks
 	addr  string
 
-	asked, heard time.Time // guarded by mu of links: when something was sent last, and when something came
+	asked, heard time.Time // guarded by mu of links: times of the last write and the last received data
 }
 
 // Read implements net.Conn.

@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// TestLinks has an answer of a broker not come: its other connections end on which nothing came since, no others.
+// TestLinks withholds an answer of a broker. The other connections to the broker end if they have received nothing
+// since the request, and no others do.
 func TestLinks(t *testing.T) {
 	t.Parallel()
 	silent, other, dial := listen(t), listen(t), newDialer(nil, nil)
@@ -69,7 +70,7 @@ func listen(t *testing.T) net.Listener {
 	return l
 }
 
-// soon returns why nothing can be read within a moment.
+// soon returns the error of a read with a short deadline.
 func soon(c net.Conn) error {
 	_ = c.SetReadDeadline(time.Now().Add(50 * time.Millisecond))
 	_, err := c.Read(make([]byte, 1))

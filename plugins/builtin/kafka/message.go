@@ -11,7 +11,8 @@ import (
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
-// messages makes messages of records. err says what is wrong with the record behind the last of them, nil if there is none.
+// messages converts records to messages. If a record cannot be converted, it returns the messages before it, and the
+// error.
 func (d *Destination) messages(records []record.Record) (messages []*kgo.Record, err error) {
 	all := make([]kgo.Record, len(records))
 	messages = make([]*kgo.Record, 0, len(records))
@@ -28,10 +29,10 @@ func (d *Destination) messages(records []record.Record) (messages []*kgo.Record,
 	return messages, nil
 }
 
-// reservedBytes is how many bytes are reserved for values at most.
+// reservedBytes is the maximum number of bytes reserved for values.
 const reservedBytes = 1 << 20
 
-// message makes a message, whose value it appends to values.
+// message sets m to the message of a record, and appends its value to values.
 func (d *Destination) message(m *kgo.Record, r *record.Record, values []byte) (_ []byte, err error) {
 	if m.Topic, err = d.topic.of(&d.timeLimit, r); err != nil {
 		return values, fmt.Errorf("cannot make the name of the topic: %w", err)
@@ -53,7 +54,7 @@ func (d *Destination) message(m *kgo.Record, r *record.Record, values []byte) (_
 		if values, err = d.format(values, r); err != nil {
 			return values, fmt.Errorf("cannot encode the record: %w", err)
 		}
-		if len(values) > before { // else it has none
+		if len(values) > before { // otherwise it has no value
 			m.Value = values[before:len(values):len(values)]
 		}
 	}
@@ -66,7 +67,7 @@ func (d *Destination) message(m *kgo.Record, r *record.Record, values []byte) (_
 	return values, nil
 }
 
-// byKey is the partition of a message that the partitioner chooses.
+// byKey means that the partitioner chooses the partition of a message.
 const byKey = -1
 
 func (d *Destination) partitionOf(r *record.Record) (int32, error) {
@@ -105,7 +106,7 @@ func headers(metadata record.Metadata) (all []kgo.RecordHeader) {
 	return all
 }
 
-// createdAt returns the zero time, which is that of writing, for a record that does not say.
+// createdAt returns the creation time of a record, or the zero time, which stands for the time of writing.
 func createdAt(metadata record.Metadata) time.Time {
 	nanos, err := strconv.ParseInt(metadata.Get(record.KeyCreatedAt), 10, 64)
 	if err != nil {

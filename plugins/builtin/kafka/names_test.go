@@ -8,7 +8,8 @@ import (
 	"github.com/conduit-agent/conduit/plugins/builtin/kafka"
 )
 
-// No two destinations share a transactional id or a positions topic, and brokers take the names of all.
+// TestOwnNames checks that no two destinations share a transactional id or a positions topic, and that brokers accept
+// all names.
 func TestOwnNames(t *testing.T) {
 	if id, topic := kafka.OwnNames("shop:out"); id != "conduit-shop-out" || topic != "conduit-positions-shop-out" {
 		t.Errorf("names of shop:out: %q, %q", id, topic)

@@ -19,14 +19,14 @@ type onceSettings struct {
 	PositionsTopic  string `json:"positionsTopic" literal:"true" desc:"Topic for the positions of the records written last, of this destination alone and with one partition. Empty: conduit-positions- and a name made of the connector's id. It is made if it does not exist."`
 }
 
-// once writes records in transactions that have their positions, too. After a restart an agent
-// sends again what was outstanding, and nothing else: what the positions topic has is skipped.
+// once writes records together with their positions in transactions. After a restart an agent resends the outstanding
+// records and no others: once skips those in the positions topic.
 type once struct {
 	id, topic string
 	client    *kgo.Client
-	known     map[hash]struct{} // written before it was opened; nil when they cannot come again
-	since     int               // records written since
-	last      piece             // that was written or refused
+	known     map[hash]struct{} // written before the transactions were opened; nil when they cannot arrive again
+	since     int               // records written since then
+	last      piece             // the last one written or refused
 }
 
 func newOnce(s *destinationSettings, connectorID string) *once {
@@ -45,8 +45,8 @@ const positionsPrefix = "conduit-positions-"
 
 func (o *once) options() []kgo.Opt { return []kgo.Opt{kgo.TransactionalID(o.id)} }
 
-// open ends what a former producer with the same transactional id has begun, and then reads which
-// records were written.
+// open aborts the transaction of a former producer with the same transactional id, and then reads which records were
+// written.
 func (o *once) open(ctx context.Context, client *kgo.Client, settings clientSettings) error {
 	o.client = client
 	if err := createPositions(ctx, client, o.topic); err != nil {
@@ -62,7 +62,7 @@ func (o *once) open(ctx context.Context, client *kgo.Client, settings clientSett
 	return nil
 }
 
-// write writes the records that were not written yet.
+// write writes the records that have not been written yet.
 func (o *once) write(ctx context.Context, d *Destination, records []record.Record) (int, error) {
 	pieces := o.pieces(records)
 	left, indexes := o.unknown(records, pieces)
@@ -79,13 +79,13 @@ func (o *once) write(ctx context.Context, d *Destination, records []record.Recor
 		o.last = pieces[i]
 	}
 	if o.since += n; o.since > window {
-		o.known = nil // what was outstanding came long ago
+		o.known = nil // all outstanding records arrived long ago
 	}
 	return n, err
 }
 
-// writeAll writes messages in as few transactions as possible, and returns how many are in those
-// that were committed. One with a message that is refused is aborted, and tried again up to it.
+// writeAll writes messages in as few transactions as possible, and returns the number of committed messages. It aborts
+// a transaction with a refused message, and retries with the messages before it.
 func (o *once) writeAll(ctx context.Context, d *Destination, messages []*kgo.Record, hashOf func(int) hash) (done int, err error) {
 	size := maxBuffered - 1
 	for done < len(messages) {
@@ -101,7 +101,7 @@ func (o *once) writeAll(ctx context.Context, d *Destination, messages []*kgo.Rec
 			done += size
 		case !refusal(err) || size == 1:
 			return done, err
-		case tooLarge(err): // the broker does not say which one is
+		case tooLarge(err): // the broker does not say which message is too large
 			size /= 2
 		case good == 0:
 			return done, err
@@ -117,8 +117,8 @@ func refusal(err error) bool {
 	return !errors.As(err, &lost)
 }
 
-// transact writes the messages and their hashes in a transaction. With an error that refuses a
-// message it returns how many are before that one; nothing is written then.
+// transact writes the messages and their hashes in a transaction. If a message is refused, it writes nothing, and
+// returns the number of messages before it.
 func (o *once) transact(ctx context.Context, d *Destination, messages []*kgo.Record, hashes []byte) (good int, err error) {
 	if err := o.client.BeginTransaction(); err != nil {
 		return 0, o.broken(err)
@@ -147,8 +147,8 @@ func (o *once) abort(ctx context.Context) error {
 	return o.client.EndTransaction(ctx, kgo.TryAbort)
 }
 
-// broken returns err as one that the destination cannot go on after. It is opened again, which
-// reports whether the transaction was committed.
+// broken returns err as an error that requires reopening the destination. Reopening finds out whether the transaction
+// was committed.
 func (o *once) broken(err error) error {
 	if errors.Is(err, kerr.ProducerFenced) || errors.Is(err, kerr.InvalidProducerEpoch) {
 		return sdk.Unavailable(fmt.Errorf("another producer has taken over transactional id %q: each destination needs its own: %w", o.id, err))

@@ -6,12 +6,12 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// partitioner leaves messages in the partition that they name, and has the others partitioned:
-// by the key, or in a row when there is none.
+// partitioner keeps the partition that a message names. It partitions other messages by key or, without a key, in
+// batches to one partition after another.
 type partitioner struct{ kgo.Partitioner }
 
 func newPartitioner() kgo.Partitioner {
-	const bytes = 64 << 10 // that go to one partition in a row
+	const bytes = 64 << 10 // per batch for the same partition
 	return partitioner{kgo.UniformBytesPartitioner(bytes, true, true, nil)}
 }
 
@@ -28,12 +28,12 @@ type topicPartitioner struct {
 
 var _ kgo.TopicBackupPartitioner = topicPartitioner{}
 
-// RequiresConsistency reports whether the message goes to one partition only.
+// RequiresConsistency reports whether the message must go to one particular partition.
 func (p topicPartitioner) RequiresConsistency(m *kgo.Record) bool {
 	return m.Partition != byKey || p.TopicPartitioner.RequiresConsistency(m)
 }
 
-// PartitionByBackup chooses one of n partitions, none when the one named does not exist.
+// PartitionByBackup chooses one of n partitions. It fails if the named partition does not exist.
 func (p topicPartitioner) PartitionByBackup(m *kgo.Record, n int, backup kgo.TopicBackupIter) int {
 	switch {
 	case m.Partition == byKey:
@@ -46,6 +46,5 @@ func (p topicPartitioner) PartitionByBackup(m *kgo.Record, n int, backup kgo.Top
 
 type partitionKey struct{}
 
-// noSuchPartition marks a message whose partition does not exist: the error that the client makes
-// of that has no type.
+// noSuchPartition marks a message whose partition does not exist: the client's error for that has no type.
 var noSuchPartition = context.WithValue(context.Background(), partitionKey{}, true)

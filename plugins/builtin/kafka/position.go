@@ -11,28 +11,28 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// place is where a record stands: that of Conduit's connector, and what it does not keep, the
-// offsets at which the other partitions go on. The text form is JSON:
+// place is the position of a record. It has the fields of a position of Conduit's connector, and in addition the
+// offsets at which the other partitions resume. The text form is JSON:
 //
 //	{"Topic":"t","Partition":0,"Offset":5,"@resume":1,"GroupID":"g","Next":{"t":{"1":17}},"IDs":{"t":"base64"}}
 //
-// Group, offsets and ids are no part of the record's identity: read again, it may have others.
+// Group, offsets and ids are not part of the record's identity: they may differ when the record is read again.
 type place struct {
 	Topic     string
 	Partition int32
 	Offset    int64 // of the record
 	GroupID   string
-	Next      vector // nil in a position of Conduit's
+	Next      vector // nil in a position of Conduit's connector
 	IDs       topicIDs
 }
 
-// topicIDs has the id of each topic, which one that is recreated does not have. Servers of before Kafka 2.8 have none.
+// topicIDs maps topics to their ids. A recreated topic has another id. Before Kafka 2.8 topics have no ids.
 type topicIDs map[string]string
 
-// vector has the offset at which each partition of each topic goes on.
+// vector holds the offset at which each partition of each topic resumes.
 type vector map[string]map[int32]int64
 
-// get returns the offset. ok is false when it is not known.
+// get returns the offset. ok is false if it is unknown.
 func (v vector) get(topic string, partition int32) (offset int64, ok bool) {
 	offset, ok = v[topic][partition]
 	return offset, ok
@@ -61,7 +61,7 @@ func abbreviate(pos record.Position) []byte {
 	return pos
 }
 
-// vector returns where partitions go on behind the record.
+// vector returns the offsets at which partitions resume after the record.
 func (p place) vector() vector {
 	v := vector{}
 	for topic, partitions := range p.Next {
@@ -73,19 +73,18 @@ func (p place) vector() vector {
 	return v
 }
 
-// run writes the positions of records of one partition that follow each other, which differ
-// in the offset alone.
+// run writes the positions of consecutive records in a partition, which differ only in the offset.
 type run struct {
 	prefix, suffix []byte
 	text           []byte // of all positions so far
 }
 
-// offsetMember is what is between the partition and the offset in a position of a run.
+// offsetMember is the text between the partition and the offset in a position of a run.
 const offsetMember = `,"Offset":`
 
 var errTooLong = errors.New("the positions of so many partitions are too long: distribute the topics over several pipelines")
 
-// newRun returns the run of n records of a partition. v is where the others go on.
+// newRun returns a run of n records of a partition. v holds the offsets at which the other partitions resume.
 func newRun(group string, v vector, ids topicIDs, topic string, partition int32, n int) (*run, error) {
 	head, err := json.Marshal(struct {
 		Topic     string
@@ -123,7 +122,7 @@ func (r *run) position(offset int64) record.Position {
 	return r.text[start:len(r.text):len(r.text)]
 }
 
-// prefixOf returns the beginning of a position of a run, which all positions of its partition have, nil of others.
+// prefixOf returns the common prefix of the positions of a run, or nil for other positions.
 func prefixOf(pos record.Position) []byte {
 	before, _, ok := bytes.Cut(pos, []byte(offsetMember))
 	if !ok {

@@ -15,20 +15,20 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// window is more records than an agent ever has outstanding from one source.
+// window is larger than the number of records that an agent ever has outstanding from one source.
 const window = 1 << 18
 
-// hash stands for one record of one source.
+// hash identifies a record of a source.
 type hash [16]byte
 
-// piece is a record, or one of several that processors made of one and that have its position.
+// piece is a record, or one of several records that processors made from one record and that share its position.
 type piece struct {
 	of     string // see recordid.Of
-	number uint64 // among those in a row of the same
+	number uint64 // index among consecutive pieces with the same of
 	hash   hash
 }
 
-// pieces returns the pieces that the records are, behind the last one that was settled.
+// pieces returns the pieces of the records, counting from the last settled one.
 func (o *once) pieces(records []record.Record) []piece {
 	all := make([]piece, len(records))
 	before := o.last
@@ -48,8 +48,7 @@ func (o *once) pieces(records []record.Record) []piece {
 	return all
 }
 
-// unknown returns the records that were not written before the destination was opened, and their
-// indexes.
+// unknown returns the records that were not written before the destination was opened, and their indexes.
 func (o *once) unknown(records []record.Record, pieces []piece) (left []record.Record, indexes []int) {
 	left, indexes = make([]record.Record, 0, len(records)), make([]int, 0, len(records))
 	for i := range records {
@@ -60,8 +59,8 @@ func (o *once) unknown(records []record.Record, pieces []piece) (left []record.R
 	return left, indexes
 }
 
-// createPositions makes the topic if it does not exist. What is older than the window is removed
-// by size, not by age.
+// createPositions creates the topic if it does not exist. Entries older than the window are removed by size, not by
+// age.
 func createPositions(ctx context.Context, client *kgo.Client, topic string) error {
 	err := createTopic(ctx, client, topic, map[string]string{
 		"cleanup.policy":  "delete",
@@ -73,7 +72,7 @@ func createPositions(ctx context.Context, client *kgo.Client, topic string) erro
 		return nil
 	}
 	if errors.Is(err, kerr.TopicAuthorizationFailed) || errors.Is(err, kerr.ClusterAuthorizationFailed) {
-		return nil // one that is there already will do; without one, producing says so
+		return nil // an existing topic is sufficient; without one, producing fails
 	}
 	return sdk.Unavailable(fmt.Errorf("cannot make topic %q: %w", topic, err))
 }
@@ -99,7 +98,7 @@ func readPositions(ctx context.Context, settings clientSettings, topic string) (
 		return nil, err
 	}
 	known := map[hash]struct{}{}
-	const first = 256 // offsets, doubled until they have enough hashes
+	const first = 256 // offsets, doubled until they contain enough hashes
 	for to, span := end, int64(first); to > start && len(known) < window; span *= 2 {
 		from := max(start, to-span)
 		if err := readHashes(ctx, client, bound, topic, from, to, known); err != nil {
@@ -110,7 +109,7 @@ func readPositions(ctx context.Context, settings clientSettings, topic string) (
 	return known, nil
 }
 
-// bounds returns the offsets at which the topic begins and ends.
+// bounds returns the start and end offsets of the topic.
 func bounds(ctx context.Context, client *kgo.Client, topic string) (start, end int64, err error) {
 	starts, err := listOffsets(ctx, client, atStart, false, topic)
 	if err != nil {

@@ -13,28 +13,28 @@ import (
 	"github.com/conduit-agent/conduit/spec/notify"
 )
 
-// produce produces all messages, and returns an error for each. When ctx ends it returns at
-// once, with ctx.Err() for those whose fate is not known.
+// produce produces all messages, and returns an error for each. When ctx ends it returns at once, with ctx.Err() for
+// messages whose result is unknown.
 func produce(ctx context.Context, client *kgo.Client, messages []*kgo.Record) []error {
 	p := newProduction(len(messages))
 	for i, m := range messages {
 		p.produce(ctx, client, i, m)
 	}
-	_ = client.Flush(ctx) // nothing more comes to be sent with them; what became of them the production knows
+	_ = client.Flush(ctx) // do not wait for more messages; the production has the errors
 	return p.wait(ctx, len(messages))
 }
 
 var errUnknown = errors.New("it is not known whether the message was written")
 
-// production gathers what became of messages, in the order in which they were produced.
+// production collects the results of messages, in the order in which they were produced.
 type production struct {
-	over chan struct{} // closed when nothing of it is produced again
+	over chan struct{} // closed when no message will be produced again
 
 	mu   sync.Mutex
 	errs []error
 	done int
-	all  notify.Signal // there may be as many done as are waited for
-	want int           // how many are waited for; -1: not known yet
+	all  notify.Signal // notified when done reaches want
+	want int           // number of results waited for; -1: not known yet
 }
 
 // newProduction returns the production of up to n messages.
@@ -59,7 +59,7 @@ func (p *production) set(i int, err error) {
 	}
 }
 
-// wait returns what became of the first n messages, which are all that were produced.
+// wait returns the results of the n produced messages.
 func (p *production) wait(ctx context.Context, n int) []error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -74,8 +74,8 @@ func (p *production) wait(ctx context.Context, n int) []error {
 	return append([]error(nil), p.errs[:n]...)
 }
 
-// judge returns how many messages were written before the first that was not, and why that one
-// was not: it is refused, or the brokers cannot be written to.
+// judge returns the number of messages written before the first failure, and the reason of the failure: the message is
+// refused, or the brokers cannot be written to.
 func (d *Destination) judge(ctx context.Context, messages []*kgo.Record, errs []error) (int, error) {
 	for i, err := range errs {
 		switch {
@@ -91,8 +91,8 @@ func (d *Destination) judge(ctx context.Context, messages []*kgo.Record, errs []
 	return len(messages), nil
 }
 
-// retryLarge produces messages alone whose batch was too large: the broker does not say which
-// of them is.
+// retryLarge produces the messages of a batch that was too large one by one, because the broker does not say which
+// message is too large.
 func (d *Destination) retryLarge(ctx context.Context, messages []*kgo.Record, errs []error) {
 	for i, err := range errs {
 		if tooLarge(err) {
@@ -106,18 +106,18 @@ func tooLarge(err error) bool {
 	return errors.Is(err, kerr.MessageTooLarge) || errors.Is(err, kerr.RecordListTooLarge)
 }
 
-// refuses reports whether err is the fault of the record, so that another one may be written.
+// refuses reports whether the record causes err, so that other records may still be written.
 func (d *Destination) refuses(m *kgo.Record, err error) bool {
 	switch {
 	case tooLarge(err), errors.Is(err, kerr.InvalidRecord), errors.Is(err, kerr.InvalidTimestamp), m.Context == noSuchPartition:
 		return true
 	case errors.Is(err, kerr.UnknownTopicOrPartition), errors.Is(err, kerr.TopicAuthorizationFailed), errors.Is(err, kerr.InvalidTopicException):
-		return d.topic.perRecord() // another record may be of another topic
+		return d.topic.perRecord() // other records may go to other topics
 	}
 	return false
 }
 
-// explain returns why no broker could be reached, if that is what err comes from.
+// explain returns the reason why no broker is reachable, if it is the cause of err.
 func (d *Destination) explain(err error) error {
 	if cause := d.network.failed(); cause != nil && errors.Is(err, kgo.ErrRecordTimeout) {
 		return fmt.Errorf("%w: %w", err, cause)

@@ -14,7 +14,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// saslSettings say how the client proves who it is.
+// saslSettings are the settings for authentication.
 type saslSettings struct {
 	Mechanism string `json:"saslMechanism" validate:"inclusion=PLAIN|SCRAM-SHA-256|SCRAM-SHA-512|OAUTHBEARER" desc:"How this client authenticates. Empty: not at all, or by its certificate."`
 	Username  string `json:"saslUsername" desc:"User, or id of the OAuth client."`
@@ -24,7 +24,7 @@ type saslSettings struct {
 	Scope     string `json:"saslScope" desc:"Scopes to ask for there, separated by spaces."`
 }
 
-// mechanism returns nil when the settings ask for none.
+// mechanism returns the SASL mechanism, or nil if the settings name none.
 func (s *saslSettings) mechanism() (sasl.Mechanism, error) {
 	if s.Mechanism == "OAUTHBEARER" {
 		return s.oauth()
@@ -46,7 +46,7 @@ func (s *saslSettings) mechanism() (sasl.Mechanism, error) {
 	return nil, nil
 }
 
-// boundedSCRAM is SCRAM with a broker that may not ask for so many iterations that they take for ever.
+// boundedSCRAM is SCRAM with a limit on the iterations that a broker may request.
 type boundedSCRAM struct{ sasl.Mechanism }
 
 // Authenticate implements sasl.Mechanism.
@@ -57,7 +57,7 @@ func (m boundedSCRAM) Authenticate(ctx context.Context, host string) (sasl.Sessi
 
 type scramSession struct{ sasl.Session }
 
-const maxIterations = 1_000_000 // brokers have 4096, unless told otherwise
+const maxIterations = 1_000_000 // the default of brokers is 4096
 
 // Challenge implements sasl.Session.
 func (s scramSession) Challenge(answer []byte) (bool, []byte, error) {
@@ -72,7 +72,7 @@ func (s scramSession) Challenge(answer []byte) (bool, []byte, error) {
 	return s.Session.Challenge(answer)
 }
 
-// oauth gives each connection a token that is valid at that time.
+// oauth returns a mechanism that authenticates each connection with a currently valid token.
 func (s *saslSettings) oauth() (sasl.Mechanism, error) {
 	if (s.Token == "") == (s.TokenURL == "") {
 		return nil, sdk.SettingError{Setting: "saslMechanism", Message: "OAUTHBEARER needs either saslToken or saslTokenURL"}

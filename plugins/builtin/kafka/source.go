@@ -51,7 +51,7 @@ func (s *sourceSettings) parse(values map[string]string) ([]kgo.Opt, error) {
 
 var topicName = lazy.Regexp(`^[A-Za-z0-9._-]{1,249}$`)
 
-// wrongTopic returns why no topic can have the name, "" if one can.
+// wrongTopic explains why no topic can have the name, or returns "".
 func wrongTopic(topic string) string {
 	if topicName().MatchString(topic) {
 		return ""
@@ -71,21 +71,21 @@ type Source struct {
 	client   *kgo.Client
 	log      *slog.Logger
 
-	broken context.Context // ends, with a cause, when the source cannot go on
+	broken context.Context // ends, with a cause, when the source cannot continue
 	fail   context.CancelCauseFunc
-	work   sync.WaitGroup // of the committer and the lag
+	work   sync.WaitGroup // committer and lag
 	stop   context.CancelFunc
 	root   context.Context // of the client
 	end    context.CancelFunc
-	kick   notify.Signal // the committer has something to commit
-	buffer sdk.Buffer    // of the host: what the client has for fetches; nil before Open
+	kick   notify.Signal // the committer has work
+	buffer sdk.Buffer    // from the host, for the client's fetches; nil before Open
 
 	fetched   []fetched                   // owned by Read, which has not returned it yet
-	mostBytes int                         // that a batch may take in memory
-	bound     *Bound                      // on the memory of messages that the client decodes
-	failures  []kgo.FetchError            // owned by Read: they come behind fetched
+	mostBytes int                         // memory limit of a batch in bytes
+	bound     *Bound                      // on the memory of messages decoded by the client
+	failures  []kgo.FetchError            // owned by Read: they follow fetched
 	attempts  map[topicPartition]attempts // owned by Read
-	skips     progress.Skips              // has a lock of its own
+	skips     progress.Skips              // has its own lock
 
 	state
 }
@@ -99,7 +99,7 @@ func (s *Source) Configure(_ context.Context, values map[string]string) (err err
 	return err
 }
 
-// Open joins the group. It returns when a broker answered and the topics are known.
+// Open joins the group. It returns when a broker has answered and the topics are known.
 func (s *Source) Open(ctx context.Context, pos record.Position) error {
 	s.log = sdk.Logger(ctx)
 	if err := s.resume(pos); err != nil {
@@ -137,7 +137,7 @@ func (s *Source) Open(ctx context.Context, pos record.Position) error {
 	return nil
 }
 
-// begins does work in the background. A panic of it fails the source.
+// begins runs work in the background. A panic in it fails the source.
 func (s *Source) begins(work func()) {
 	s.work.Go(func() {
 		if err := sdk.Contain(func() error { work(); return nil }); err != nil {
@@ -146,7 +146,7 @@ func (s *Source) begins(work func()) {
 	})
 }
 
-// resume takes over where reading goes on, and the name of the group.
+// resume restores the offsets and the name of the group from a position.
 func (s *Source) resume(pos record.Position) error {
 	s.group = s.settings.GroupID
 	s.state.init()
@@ -173,20 +173,20 @@ func (s *Source) resume(pos record.Position) error {
 	return nil
 }
 
-// The buffers of the client, and of what it returned and no Read has yet.
+// Limits of the client's buffers, and of the messages that it returned and Read has not.
 const (
 	fetchBytes     = 4 << 20
 	partitionBytes = 1 << 20
 	leastBytes     = 64 << 10 // of a fetch
-	share          = 4        // one part in so many of the memory that is free
-	concurrent     = 2        // fetches, of different brokers
+	share          = 4        // the source uses 1/share of the free memory
+	concurrent     = 2        // fetches, from different brokers
 	kept           = 2 * concurrent
-	pollRecords    = 2000 // in a batch at most
+	pollRecords    = 2000 // maximum per batch
 	fetchWait      = time.Second
 )
 
-// fetchBytes returns how many bytes a fetch may have, and takes the memory for the fetches that are
-// kept: less where the host is short of it.
+// fetchBytes returns the maximum number of bytes of a fetch, and reserves memory for the buffered fetches. The maximum
+// is smaller if the host is short of memory.
 func (s *Source) fetchBytes(ctx context.Context) int32 {
 	s.buffer = sdk.NewBuffer(ctx)
 	n := min(max(s.buffer.Room()/share/kept, leastBytes), fetchBytes)
@@ -194,7 +194,7 @@ func (s *Source) fetchBytes(ctx context.Context) int32 {
 	return int32(n)
 }
 
-// batchBytes returns how many bytes of memory a batch of messages may take once it is decoded.
+// batchBytes returns the memory limit of a decoded batch of messages in bytes.
 func batchBytes(ctx context.Context) int { return max(sdk.Budget(ctx)/4, leastBatch) }
 
 // leastBatch has room for the smallest messages in a batch of the size that brokers accept by default.
@@ -214,7 +214,7 @@ func (s *Source) consumer(fetch int32, limiter *fetchLimiter) []kgo.Opt {
 		// Other members may have them already.
 		kgo.OnPartitionsLost(func(_ context.Context, _ *kgo.Client, lost map[string][]int32) { s.forget(lost) }),
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
-		kgo.KeepControlRecords(), // they say how far a partition was read
+		kgo.KeepControlRecords(), // they show how far a partition was read
 		kgo.ConsumeStartOffset(kgo.NewOffset().AtEnd()),
 		kgo.ConsumeResetOffset(kgo.NoResetOffset()),
 		kgo.FetchMaxBytes(fetch),
@@ -224,7 +224,7 @@ func (s *Source) consumer(fetch int32, limiter *fetchLimiter) []kgo.Opt {
 	}
 }
 
-// fetchHook tells what messages take in memory.
+// fetchHook reports the memory of messages to limiter.
 type fetchHook struct{ limiter *fetchLimiter }
 
 // OnFetchBatchRead implements kgo.HookFetchBatchRead. A batch that cannot be decoded has no size.
@@ -234,7 +234,7 @@ func (h fetchHook) OnFetchBatchRead(_ kgo.BrokerMetadata, _ string, _ int32, m k
 	}
 }
 
-// Read returns the next records. Those of one batch are of any partitions, in the order of each.
+// Read returns the next records. The records of a batch may be from several partitions, in order within each.
 func (s *Source) Read(ctx context.Context) ([]record.Record, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -257,7 +257,7 @@ func (s *Source) Read(ctx context.Context) ([]record.Record, error) {
 	}
 }
 
-// failure returns the first of the errors that reading cannot go on after.
+// failure handles the errors of a fetch, and returns the first one that stops the source.
 func (s *Source) failure(errs []kgo.FetchError) error {
 	for _, e := range errs {
 		var session *kgo.ErrGroupSession
@@ -286,7 +286,7 @@ func (s *Source) failure(errs []kgo.FetchError) error {
 	return nil
 }
 
-// Teardown commits what was acknowledged, and leaves the group.
+// Teardown commits the acknowledged offsets, and leaves the group.
 func (s *Source) Teardown(ctx context.Context) error {
 	if s.buffer != nil {
 		defer s.buffer.Close()
@@ -302,8 +302,8 @@ func (s *Source) Teardown(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, leaveTimeout)
 	defer cancel()
 	s.commit(ctx)
-	_ = s.client.LeaveGroupContext(ctx) // a member that is gone is noticed anyway
-	s.end()                             // otherwise Close tries to leave for as long as the broker is away
+	_ = s.client.LeaveGroupContext(ctx) // the group notices a missing member anyway
+	s.end()                             // otherwise Close tries to leave as long as the broker is unreachable
 	s.client.Close()
 	s.fail(nil)
 	return nil
@@ -311,7 +311,7 @@ func (s *Source) Teardown(ctx context.Context) error {
 
 const leaveTimeout = 5 * time.Second
 
-// LifecycleOnDeleted removes the group if the settings say so.
+// LifecycleOnDeleted deletes the group if the settings say so.
 func (s *Source) LifecycleOnDeleted(ctx context.Context, values map[string]string) error {
 	var old sourceSettings
 	opts, err := old.parse(values)

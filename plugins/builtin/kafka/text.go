@@ -11,11 +11,11 @@ import (
 // text is a setting that may be a template.
 type text struct {
 	static   string
-	metadata string // the text is this entry of the metadata
+	metadata string // the text is this metadata entry
 	template *template.Template
 }
 
-// onlyMetadata is the template that most pipelines have, which needs no execution.
+// onlyMetadata matches the template of most pipelines, which needs no execution.
 var onlyMetadata = regexp.MustCompile("^{{\\s*index \\.Metadata [\"`]([^\"`\\\\]+)[\"`]\\s*}}$")
 
 func parseText(s string) (text, error) {
@@ -40,5 +40,5 @@ func (t *text) of(b *template.TimeLimit, r *record.Record) (string, error) {
 	return t.static, nil
 }
 
-// perRecord reports whether records may have different texts.
+// perRecord reports whether the text may differ between records.
 func (t *text) perRecord() bool { return t.template != nil || t.metadata != "" }

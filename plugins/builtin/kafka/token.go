@@ -15,8 +15,8 @@ import (
 	"github.com/conduit-agent/conduit/plugins/peer"
 )
 
-// tokenSource gets tokens with the client credentials grant (RFC 6749, section 4.4) and keeps
-// each until shortly before it expires.
+// tokenSource gets tokens with the client credentials grant (RFC 6749, section 4.4) and keeps each until shortly before
+// it expires.
 type tokenSource struct {
 	url, id, secret, scope string
 
@@ -27,8 +27,8 @@ type tokenSource struct {
 
 const (
 	tokenTimeout = 30 * time.Second
-	tokenMargin  = 30 * time.Second // a token is not used that close to its end
-	tokenBytes   = 1 << 20          // of an answer at most
+	tokenMargin  = 30 * time.Second // a token is not used this close to its expiry
+	tokenBytes   = 1 << 20          // maximum size of a response
 )
 
 func (t *tokenSource) token(ctx context.Context) (string, error) {
@@ -78,7 +78,7 @@ func (t *tokenSource) ask(ctx context.Context) (token string, life time.Duration
 	return answer.Token, time.Duration(answer.Seconds) * time.Second, nil
 }
 
-// withoutURL returns err without the URL that http quotes, which may hold a password.
+// withoutURL removes the URL, which may contain a password, from an error of package http.
 func withoutURL(err error) error {
 	var u *url.Error
 	if errors.As(err, &u) {

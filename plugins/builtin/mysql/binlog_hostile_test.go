@@ -19,7 +19,7 @@ import (
 // lengthEncoded returns a length of four bytes or more as a length-encoded integer.
 func lengthEncoded(n int) []byte { return binary.LittleEndian.AppendUint64([]byte{0xfe}, uint64(n)) }
 
-// tableMap returns the description of a table whose columns have one type, with optional metadata.
+// tableMap returns a table map event whose columns all have the type typ, with optional metadata.
 func tableMap(id byte, columns int, typ byte, meta []byte, optional ...byte) []byte {
 	b := append([]byte{id, 0, 0, 0, 0, 0, 1, 0, 1, 's', 0, 1, 't', 0}, lengthEncoded(columns)...)
 	b = append(b, bytes.Repeat([]byte{typ}, columns)...)
@@ -28,14 +28,14 @@ func tableMap(id byte, columns int, typ byte, meta []byte, optional ...byte) []b
 	return event(19, 0, append(append(b, make([]byte, (columns+7)/8)...), optional...))
 }
 
-// insert returns an event with a row without NULL.
+// insert returns a rows event that inserts one row without NULLs.
 func insert(id byte, columns int, row []byte) []byte {
 	b := append([]byte{id, 0, 0, 0, 0, 0, 1, 0, 2, 0}, lengthEncoded(columns)...)
 	b = append(b, bytes.Repeat([]byte{0xff}, (columns+7)/8)...)
 	return event(30, 0, append(append(b, make([]byte, (columns+7)/8)...), row...))
 }
 
-// zeros returns a compressed value of a column of MariaDB with n zeros.
+// zeros returns n zeros in the format of MariaDB's compressed columns.
 func zeros(t *testing.T, n int) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -56,12 +56,12 @@ type zero struct{}
 
 func (zero) Read(p []byte) (int, error) { clear(p); return len(p), nil }
 
-// blob returns a value with its length in four bytes.
+// blob returns b after its length in four bytes.
 func blob(b []byte) []byte {
 	return append(binary.LittleEndian.AppendUint32(nil, uint32(len(b))), b...)
 }
 
-// payloadOf returns events as a compressed transaction, or as one that is not compressed.
+// payloadOf returns a transaction payload event that contains events, compressed or not.
 func payloadOf(t *testing.T, compressed bool, events []byte) []byte {
 	t.Helper()
 	if !compressed {
@@ -74,7 +74,7 @@ func payloadOf(t *testing.T, compressed bool, events []byte) []byte {
 	return event(40, 0, append([]byte{2, 1, 0, 0}, z.EncodeAll(events, nil)...))
 }
 
-// laughs is JSON of lists whose two elements are the same list, 90 levels deep.
+// laughs returns binary JSON of nested arrays, 90 levels deep: both elements of each array are the same array.
 func laughs() []byte {
 	b := []byte{2}
 	for range 90 {
@@ -87,7 +87,7 @@ func laughs() []byte {
 	return b
 }
 
-// wholly decodes events with their rows, and those in compressed transactions.
+// wholly decodes events with their rows, including the events of compressed transactions.
 func wholly(d *binlog.Decoder, events ...[]byte) error {
 	for _, raw := range events {
 		_, e, err := d.Decode(sealed(raw))
@@ -116,8 +116,8 @@ func wholly(d *binlog.Decoder, events ...[]byte) error {
 	return nil
 }
 
-// TestHostileEvents decodes small events of a hostile server that expand to huge values. Each must be refused before it
-// takes much memory.
+// TestHostileEvents decodes small events of a hostile server that expand to huge values. The decoder must refuse each
+// before it allocates much memory.
 func TestHostileEvents(t *testing.T) {
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(64 << 20))
 	const most = 192 << 20 // bytes that a case may allocate, including those of decompressors

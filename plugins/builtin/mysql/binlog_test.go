@@ -18,7 +18,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/builtin/mysql/binlog"
 )
 
-// recorded returns the events of a file that MariaDB 10.11 wrote.
+// recorded returns the events of a log file written by MariaDB 10.11.
 func recorded(t testing.TB) (events [][]byte) {
 	t.Helper()
 	content, err := os.ReadFile("testdata/mariadb.binlog")
@@ -32,7 +32,7 @@ func recorded(t testing.TB) (events [][]byte) {
 	return events
 }
 
-// show returns what was decoded as lines.
+// show formats a decoded event as lines.
 func show(h *binlog.Header, event any) (lines []string) {
 	switch e := event.(type) {
 	case *binlog.GTID:
@@ -76,7 +76,8 @@ func values(row []any) string {
 	return strings.Join(all, "|")
 }
 
-// TestRecorded decodes a log with columns of many types, of rows version 1, compressed ones and a log that does not name columns.
+// TestRecorded decodes a log with columns of many types, rows events of version 1, compressed events and events without
+// column names.
 func TestRecorded(t *testing.T) {
 	t.Parallel()
 	var d binlog.Decoder
@@ -99,7 +100,7 @@ func TestRecorded(t *testing.T) {
 	}
 }
 
-// TestTableMap reads what a log says of columns.
+// TestTableMap reads the metadata of columns from table map events.
 func TestTableMap(t *testing.T) {
 	t.Parallel()
 	var d binlog.Decoder
@@ -127,7 +128,7 @@ func TestTableMap(t *testing.T) {
 	}
 }
 
-// TestDamaged changes each byte of events: the checksum says so.
+// TestDamaged changes each byte of an event: the checksum detects it.
 func TestDamaged(t *testing.T) {
 	t.Parallel()
 	events := recorded(t)
@@ -149,7 +150,7 @@ func TestDamaged(t *testing.T) {
 	}
 }
 
-// event returns one without a checksum.
+// event returns an event without a checksum.
 func event(typ byte, end uint32, body []byte) []byte {
 	b := binary.LittleEndian.AppendUint32(nil, 1767323045)
 	b = append(b, typ)
@@ -159,7 +160,7 @@ func event(typ byte, end uint32, body []byte) []byte {
 	return append(append(b, 0, 0), body...)
 }
 
-// sealed adds the checksum.
+// sealed appends the checksum to an event.
 func sealed(e []byte) []byte {
 	e = bytes.Clone(e)
 	binary.LittleEndian.PutUint32(e[9:], uint32(len(e)+4))
@@ -175,7 +176,8 @@ func unhex(t testing.TB, text string) []byte {
 	return b
 }
 
-// TestMySQLGTID reads the event with which MySQL begins a transaction: flags, UUID, number, kind 2, two logical timestamps, and the microseconds of the commit.
+// TestMySQLGTID reads the event with which MySQL begins a transaction: flags, UUID, number, kind 2, two logical
+// timestamps, and the microseconds of the commit.
 func TestMySQLGTID(t *testing.T) {
 	t.Parallel()
 	var d binlog.Decoder
@@ -191,7 +193,8 @@ func TestMySQLGTID(t *testing.T) {
 	}
 }
 
-// TestPayload reads a transaction that MySQL compressed: fields for the compression, the size, and an end, and the events without checksums.
+// TestPayload reads a transaction that MySQL compressed: fields for the compression, the size, an end mark, and the
+// events without checksums.
 func TestPayload(t *testing.T) {
 	t.Parallel()
 	inner := bytes.Join([][]byte{
@@ -266,7 +269,7 @@ func TestJSON(t *testing.T) {
 	}
 }
 
-// TestUnsupported names what cannot be read.
+// TestUnsupported checks the errors for unsupported events.
 func TestUnsupported(t *testing.T) {
 	t.Parallel()
 	for typ, words := range map[byte]string{18: "LOAD DATA", 39: "binlog_row_value_options", 42: "tag"} {
@@ -278,7 +281,7 @@ func TestUnsupported(t *testing.T) {
 	}
 }
 
-// FuzzDecode decodes whatever comes behind a log that describes tables.
+// FuzzDecode decodes arbitrary bytes after a log that describes tables.
 func FuzzDecode(f *testing.F) {
 	events := recorded(f)
 	for _, raw := range events {
@@ -317,7 +320,7 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// repeated returns binary JSON of nested arrays, whose items all have the same bytes, behind its length.
+// repeated returns binary JSON of nested arrays whose elements all have the same bytes, after its length.
 func repeated() []byte {
 	const depth, items = 20, 16
 	b := []byte{0, 0, 4, 0}
@@ -331,7 +334,7 @@ func repeated() []byte {
 	return append(binary.LittleEndian.AppendUint16(nil, uint16(len(b))), b...)
 }
 
-// TestTinyElements refuses tables with more values and columns of keys than there are.
+// TestTinyElements refuses table map events that declare more values or key columns than they have.
 func TestTinyElements(t *testing.T) {
 	t.Parallel()
 	zeros := make([]byte, 2_000_000)
@@ -347,7 +350,7 @@ func TestTinyElements(t *testing.T) {
 	}
 }
 
-// TestBadValues keeps values that cannot be decoded, each as bytes or by its number, and what comes behind them.
+// TestBadValues keeps a value that cannot be decoded as bytes or by its number, and still decodes the values after it.
 func TestBadValues(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

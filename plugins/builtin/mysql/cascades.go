@@ -9,9 +9,8 @@ import (
 	"github.com/conduit-agent/conduit/plugins/builtin/sqlsink"
 )
 
-// Cascades returns the foreign keys of the table with which a change of another table changes rows of this one. It
-// reads the statement that makes the table: a user who may only read tables does not see foreign keys in
-// information_schema.
+// Cascades returns the foreign keys of the table through which a change of another table changes rows of this one. It
+// parses SHOW CREATE TABLE, because a user who may only read tables does not see foreign keys in information_schema.
 func (t *Table) Cascades(ctx context.Context, db *sql.DB) (all []ForeignKey, err error) {
 	err = sqlsink.EachRow(ctx, db, "SHOW CREATE TABLE "+t.SQL(), func(rows *sql.Rows) error {
 		var name, statement string

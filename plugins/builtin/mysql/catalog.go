@@ -10,10 +10,10 @@ import (
 	"github.com/conduit-agent/conduit/plugins/builtin/sqlsink"
 )
 
-// Pattern stands for a table of a database or, with the name *, for all of them.
+// Pattern matches one table of a database or, with the name *, all its tables.
 type Pattern struct{ Schema, Name string }
 
-// Matches reports whether p stands for a table.
+// Matches reports whether p matches a table.
 func (p *Pattern) Matches(schema, name string) bool {
 	return p.Schema == schema && (p.Name == "*" || p.Name == name)
 }
@@ -24,10 +24,10 @@ type Table struct {
 	Estimate      int64
 	Transactional bool
 	Columns       []Column
-	Key           []string // columns of the primary key in its order, without those of the system
+	Key           []string // columns of the primary key in key order, without system columns
 
-	kind             string // table_type; "" is a table that does not exist any more
-	rowStart, rowEnd string // columns of the system in a table with system versioning; "" otherwise
+	kind             string // table_type; "" if the table no longer exists
+	rowStart, rowEnd string // system columns of a table with system versioning; "" otherwise
 }
 
 // Column is a column of a table.
@@ -35,17 +35,17 @@ type Column struct {
 	Name      string
 	Type      string // data type, in lower case
 	Unsigned  bool
-	Charset   string   // of character strings, ENUM and SET
-	Values    []string // of ENUM and SET
-	Precision int      // digits of the fraction of a second
+	Charset   string   // for character strings, ENUM and SET
+	Values    []string // for ENUM and SET
+	Precision int      // digits of fractional seconds
 	Length    int      // in bytes
 	Generated bool
 }
 
-// ID is database.name.
+// ID returns database.name.
 func (t *Table) ID() string { return t.Schema + "." + t.Name }
 
-// Column returns the column of a name, or nil.
+// Column returns the column with the given name, or nil.
 func (t *Table) Column(name string) *Column {
 	for i := range t.Columns {
 		if t.Columns[i].Name == name {
@@ -55,26 +55,25 @@ func (t *Table) Column(name string) *Column {
 	return nil
 }
 
-// Quote returns a name as SQL writes it.
+// Quote returns name as a quoted SQL identifier.
 func Quote(name string) string { return "`" + strings.ReplaceAll(name, "`", "``") + "`" }
 
-// SQL is the name in SQL.
+// SQL returns the qualified, quoted name of the table.
 func (t *Table) SQL() string { return Quote(t.Schema) + "." + Quote(t.Name) }
 
-// The types of tables that are read. Views have no changes of their own, and the internals of a sequence are no rows.
+// Types of tables that the source reads. Views have no changes, and a sequence has no rows of user data.
 const (
 	baseTable = "BASE TABLE"
-	versioned = "SYSTEM VERSIONED" // of MariaDB
+	versioned = "SYSTEM VERSIONED" // MariaDB only
 )
 
-// IsRead reports whether the source reads tables of this type. A table that does not exist any more counts as one that
-// was read.
+// IsRead reports whether the source reads tables of this type. It returns true for a table that no longer exists.
 func (t *Table) IsRead() bool { return t.kind == "" || t.kind == baseTable || t.kind == versioned }
 
 const tablesQuery = "SELECT table_schema, table_name, coalesce(table_rows, 0), coalesce(engine, '') FROM information_schema.tables WHERE table_schema = ? AND table_type IN ('" + baseTable + "', '" + versioned + "') ORDER BY table_name"
 
-// Resolve returns the tables that the patterns stand for, in the order of their ids, without their columns. It is
-// an error when there is no table of the name in a pattern.
+// Resolve returns the tables that match the patterns, sorted by id, without their columns. It fails if no table has the
+// name of a pattern.
 func Resolve(ctx context.Context, db *sql.DB, patterns []Pattern) (all []*Table, err error) {
 	var schemas []string
 	for _, p := range patterns {
@@ -102,7 +101,7 @@ func Resolve(ctx context.Context, db *sql.DB, patterns []Pattern) (all []*Table,
 	return all, nil
 }
 
-// missing returns why there is no table that is read by the name of a pattern.
+// missing explains why no readable table has the name of the pattern.
 func missing(ctx context.Context, db *sql.DB, p Pattern) error {
 	kind := ""
 	err := sqlsink.EachRow(ctx, db, kindQuery, func(rows *sql.Rows) error { return rows.Scan(&kind) }, p.Schema, p.Name)
@@ -133,7 +132,7 @@ FROM information_schema.columns WHERE table_schema = ? AND table_name = ? ORDER 
 
 const keyQuery = "SELECT column_name FROM information_schema.statistics WHERE table_schema = ? AND table_name = ? AND index_name = 'PRIMARY' ORDER BY seq_in_index"
 
-// Describe fills in the columns and the key. A table that there is not any more has none.
+// Describe fills in the columns and the key. A table that no longer exists has none.
 func (t *Table) Describe(ctx context.Context, db *sql.DB) error {
 	t.Columns, t.Key = nil, nil
 	err := sqlsink.EachRow(ctx, db, columnsQuery, func(rows *sql.Rows) error {
@@ -167,8 +166,8 @@ const (
 	periodQuery = "SELECT column_name, generation_expression FROM information_schema.columns WHERE table_schema = ? AND table_name = ? AND generation_expression IN ('ROW START', 'ROW END')"
 )
 
-// describeKind fills in the type of the table, and with system versioning the columns of the system: they have names of
-// the user, or are hidden ones behind all others.
+// describeKind fills in the type of the table and, with system versioning, its system columns: the user declares their
+// names, or they are hidden after all other columns.
 func (t *Table) describeKind(ctx context.Context, db *sql.DB) error {
 	t.kind, t.rowStart, t.rowEnd = "", "", ""
 	err := sqlsink.EachRow(ctx, db, kindQuery, func(rows *sql.Rows) error { return rows.Scan(&t.kind) }, t.Schema, t.Name)
@@ -197,7 +196,7 @@ func (t *Table) describeKind(ctx context.Context, db *sql.DB) error {
 	return nil
 }
 
-// The names of the columns that MariaDB gives a table with system versioning which declares none.
+// Names of the system columns that MariaDB adds to a table with system versioning that declares none.
 const (
 	hiddenStart = "row_start"
 	hiddenEnd   = "row_end"
@@ -207,7 +206,7 @@ func (t *Table) isOfSystem(column string) bool {
 	return column != "" && (column == t.rowStart || column == t.rowEnd)
 }
 
-// members returns the values in enum('a','b').
+// members returns the values of a declaration such as enum('a','b').
 func members(declared string) (all []string) {
 	_, rest, _ := strings.Cut(declared, "(")
 	for {

@@ -11,7 +11,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/builtin/mysql/binlog"
 )
 
-// orders is a table with a key of two columns.
+// orders returns a table whose key has two columns.
 func orders() *mysql.Table {
 	return &mysql.Table{
 		Schema: "shop", Name: "or`ders",

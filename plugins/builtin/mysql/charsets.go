@@ -11,16 +11,17 @@ import (
 	"github.com/conduit-agent/conduit/plugins/builtin/sqlsink"
 )
 
-// Charsets converts strings of the log, which are in the character sets of their columns, to UTF-8. The server knows how: for sets of one
-// byte a character it is asked once for all characters, for others, which are rare, for each value.
+// Charsets converts strings of the log from the character sets of their columns to UTF-8. The server does the
+// conversion: one query returns all characters of a single-byte set; the other sets, which are rare, need one query per
+// value.
 type Charsets struct {
 	db     *sql.DB
-	ofID   map[int]string // names of sets by the numbers of their collations
+	ofID   map[int]string // character set names by collation id
 	wide   map[string]bool
 	tables map[string]*[256]string
 }
 
-// NewCharsets asks the server which character sets there are.
+// NewCharsets queries the server for its character sets.
 func NewCharsets(ctx context.Context, db *sql.DB, maria bool) (*Charsets, error) {
 	c := &Charsets{db: db, ofID: map[int]string{}, wide: map[string]bool{}, tables: map[string]*[256]string{}}
 	err := sqlsink.EachRow(ctx, db, "SELECT coalesce(id, 0), coalesce(character_set_name, '') FROM information_schema.collations", func(rows *sql.Rows) error {
@@ -28,7 +29,7 @@ func NewCharsets(ctx context.Context, db *sql.DB, maria bool) (*Charsets, error)
 		defer func() { c.ofID[id] = name }()
 		return rows.Scan(&id, &name)
 	})
-	if err == nil && maria { // collations of several sets have other numbers for each; older servers have none
+	if err == nil && maria { // a collation for several sets has one id for each; older servers have none of these
 		_ = sqlsink.EachRow(ctx, db, "SELECT id, character_set_name FROM information_schema.collation_character_set_applicability", func(rows *sql.Rows) error {
 			id, name := 0, ""
 			defer func() { c.ofID[id] = name }()
@@ -48,7 +49,7 @@ func NewCharsets(ctx context.Context, db *sql.DB, maria bool) (*Charsets, error)
 	return c, nil
 }
 
-// converter returns the function that makes UTF-8 of a character set; nil: nothing is to be done.
+// converter returns the function that converts a character set to UTF-8. It is nil if no conversion is necessary.
 func (c *Charsets) converter(ctx context.Context, name string) (func([]byte) (any, error), error) {
 	switch name {
 	case "", "utf8", "utf8mb3", "utf8mb4", "ascii", "binary":
@@ -78,7 +79,7 @@ func (c *Charsets) converter(ctx context.Context, name string) (func([]byte) (an
 	}, nil
 }
 
-// characters asks for all characters of a set of one byte a character.
+// characters queries the server for all characters of a single-byte set.
 func (c *Charsets) characters(ctx context.Context, name string) (*[256]string, error) {
 	var table [256]string
 	var columns []string
@@ -101,7 +102,7 @@ func (c *Charsets) ask(ctx context.Context, name string, b []byte) (any, error) 
 	if len(b) == 0 {
 		return "", nil
 	}
-	var text sql.NullString // NULL of what the set does not have
+	var text sql.NullString // NULL for bytes that the set does not have
 	if err := c.db.QueryRowContext(ctx, "SELECT CONVERT(x'"+hex.EncodeToString(b)+"' USING "+name+")").Scan(&text); err != nil {
 		return nil, fmt.Errorf("cannot convert from the character set %s: %w", name, err)
 	}

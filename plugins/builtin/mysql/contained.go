@@ -12,11 +12,11 @@ import (
 	"github.com/conduit-agent/conduit/plugins/peer"
 )
 
-// contained makes connections of the driver on which a panic is an error. The driver panics at malformed answers, and
-// database/sql calls it in goroutines of its own, where a panic ends the process.
+// contained is a driver.Connector whose connections turn a panic of the driver into an error. The driver panics on
+// malformed answers, and database/sql calls it in its own goroutines, where a panic ends the process.
 type contained struct {
 	driver.Connector
-	latest atomic.Pointer[peer.MySQLConn] // the connection that was made last
+	latest atomic.Pointer[peer.MySQLConn] // the newest connection
 }
 
 // Connect implements driver.Connector.
@@ -37,7 +37,7 @@ func (c *contained) Connect(ctx context.Context) (made driver.Conn, err error) {
 	return &containedConn{driverConn: s, of: c}, nil
 }
 
-// explain returns what a peer did in place of what the driver says of it.
+// explain replaces the error of the driver with the peer's violation of the protocol, if there was one.
 func (c *contained) explain(err error) error {
 	conn := c.latest.Load()
 	if conn == nil || conn.Err() == nil || !errors.Is(err, mysql.ErrInvalidConn) && !errors.Is(err, driver.ErrBadConn) {
@@ -51,7 +51,7 @@ func malformed(panicked any) error {
 	return fmt.Errorf("%w: %w", mysql.ErrInvalidConn, violation)
 }
 
-// driverConn is what a connection of the driver does.
+// driverConn has the interfaces that a connection of the driver implements.
 type driverConn interface {
 	driver.Conn
 	driver.ConnBeginTx
@@ -70,7 +70,7 @@ type containedConn struct {
 	broken bool // by a panic
 }
 
-// ended is deferred by every method that reads answers.
+// ended recovers from a panic. Every method that reads answers defers it.
 func (c *containedConn) ended(err *error) {
 	if v := recover(); v != nil {
 		c.broken, *err = true, malformed(v)
@@ -150,7 +150,7 @@ func (c *containedConn) rows(r driver.Rows, err error) (driver.Rows, error) {
 	return &containedRows{own, c}, nil
 }
 
-// statement is what a prepared statement of the driver does.
+// statement has the interfaces that a prepared statement of the driver implements.
 type statement interface {
 	driver.Stmt
 	driver.StmtExecContext

@@ -2,17 +2,17 @@ package mysql
 
 import "strings"
 
-// ddlTable is the name of a table. Without a schema it is one of the database of the session.
+// ddlTable is a table name in a statement. Without a schema, the table is in the default database of the session.
 type ddlTable struct{ Schema, Name string }
 
-// Change is the effect of a statement on rows of tables.
+// Change is the effect of a statement on the rows of tables.
 type Change struct {
 	What   string     // as a clause, for example "was truncated"
-	Tables []ddlTable // without names, and with a Schema: all in that database
+	Tables []ddlTable // an empty Name with a Schema means all tables in the database
 }
 
-// Changes returns the changes of rows that a statement makes without the log having them. It returns none for any other
-// statement.
+// Changes returns the changes of rows that a statement makes but that the log does not contain. It returns nil for any
+// other statement.
 func Changes(sql string) []Change {
 	s := &scanner{words: split(sql)}
 	switch {
@@ -38,11 +38,11 @@ func Changes(sql string) []Change {
 
 func change(what string, tables ...ddlTable) []Change { return []Change{{what, tables}} }
 
-// renamed returns the changes of the pairs behind RENAME TABLE.
+// renamed returns the changes made by the pairs after RENAME TABLE.
 func (s *scanner) renamed() (all []Change) {
 	for {
 		from := s.table()
-		for !s.done() && !s.take("TO") { // WAIT 5, NOWAIT
+		for !s.done() && !s.take("TO") { // skips WAIT 5, NOWAIT
 			s.next()
 		}
 		all = append(all, Change{"was renamed", []ddlTable{from}}, Change{"came by a rename, with its " +
@@ -70,7 +70,7 @@ var alterations = []struct {
 	{[]string{"IMPORT", "PARTITION"}, "had rows of a partition imported", ""},
 }
 
-// altered returns the changes of ALTER TABLE.
+// altered returns the changes made by ALTER TABLE.
 func (s *scanner) altered() (all []Change) {
 	for s.take("ONLINE") || s.take("IGNORE") {
 	}
@@ -106,14 +106,14 @@ func (s *scanner) altered() (all []Change) {
 	return all
 }
 
-// ForeignKey is one of a table.
+// ForeignKey is a foreign key of a table.
 type ForeignKey struct {
 	Name               string
 	Parent             ddlTable
-	OnDelete, OnUpdate string // rules, in capitals; "": none is given
+	OnDelete, OnUpdate string // rules, in capitals; "" if not declared
 }
 
-// ForeignKeys returns those in a CREATE TABLE statement as servers write it.
+// ForeignKeys returns the foreign keys in a CREATE TABLE statement in the form that servers print.
 func ForeignKeys(sql string) (all []ForeignKey) {
 	s := &scanner{words: split(sql)}
 	var name string
@@ -146,7 +146,7 @@ func ForeignKeys(sql string) (all []ForeignKey) {
 	return all
 }
 
-// takeRename goes behind RENAME, if the new name of the table follows.
+// takeRename consumes RENAME if the new name of the table follows.
 func (s *scanner) takeRename() bool {
 	if len(s.words) < 2 || !s.words[0].is("RENAME") {
 		return false
@@ -159,7 +159,7 @@ func (s *scanner) takeRename() bool {
 	return s.take("RENAME")
 }
 
-// word is a part of a statement: a name, a keyword, a character, or the empty text of a string.
+// word is a token of a statement: a name, a keyword, a character, or the empty text of a string.
 type word struct {
 	text   string
 	quoted bool
@@ -167,7 +167,7 @@ type word struct {
 
 func (w word) is(keyword string) bool { return !w.quoted && strings.EqualFold(w.text, keyword) }
 
-// scanner reads words.
+// scanner reads the words of a statement.
 type scanner struct{ words []word }
 
 func (s *scanner) done() bool { return len(s.words) == 0 }
@@ -179,7 +179,7 @@ func (s *scanner) next() (w word) {
 	return w
 }
 
-// take goes behind these words, if they are the next ones.
+// take consumes the given words if they come next.
 func (s *scanner) take(words ...string) bool {
 	for i, w := range words {
 		if i >= len(s.words) || !s.words[i].is(w) {
@@ -199,7 +199,7 @@ func (s *scanner) table() ddlTable {
 	return ddlTable{Name: name}
 }
 
-// list reads tables with commas between them.
+// list reads tables separated by commas.
 func (s *scanner) list() []ddlTable {
 	all := []ddlTable{s.table()}
 	for s.take(",") {
@@ -208,8 +208,8 @@ func (s *scanner) list() []ddlTable {
 	return all
 }
 
-// split returns the words of a statement, without comments. What servers of some versions only run, in /*! and */,
-// counts.
+// split returns the words of a statement, without comments. It keeps the content of /*! and */, which only some
+// versions of the server run.
 func split(sql string) (words []word) {
 	for sql != "" {
 		c := sql[0]
@@ -245,7 +245,7 @@ func isName(c byte) bool {
 	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '_' || c == '$' || c >= 0x80
 }
 
-// quoted reads a quoted name or string from the front of sql, and returns the rest.
+// quoted reads a quoted name or string at the front of sql, and returns the rest.
 func quoted(sql string) (w word, rest string) {
 	var text strings.Builder
 	for i := 1; i < len(sql); i++ {

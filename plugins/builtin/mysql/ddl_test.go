@@ -8,7 +8,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/builtin/mysql"
 )
 
-// TestStatementsThatChangeRows has the statements that change rows of tables without the log having the rows.
+// TestStatementsThatChangeRows lists the statements that change rows of tables without logging the rows.
 func TestStatementsThatChangeRows(t *testing.T) {
 	t.Parallel()
 	for sql, want := range map[string]string{
@@ -66,7 +66,7 @@ func TestStatementsThatChangeRows(t *testing.T) {
 	}
 }
 
-// TestForeignKeys reads the foreign keys of a table as servers write them.
+// TestForeignKeys reads the foreign keys of CREATE TABLE statements as servers print them.
 func TestForeignKeys(t *testing.T) {
 	t.Parallel()
 	got := fmt.Sprintf("%+v", mysql.ForeignKeys("CREATE TABLE `c` (\n  `id` int(11) NOT NULL COMMENT 'CONSTRAINT x "+

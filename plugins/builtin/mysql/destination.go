@@ -46,7 +46,7 @@ func parse(given map[string]string) (*sqlsink.DB, *destinationSettings, error) {
 	return &sqlsink.DB{Dialect: &dialect{settings: s}, Positions: s.PositionTable}, s, nil
 }
 
-// forget removes the connector from the table of positions, if there is one.
+// forget removes the connector from the table of positions, if that table exists.
 func forget(ctx context.Context, given map[string]string) error {
 	db, _, err := parse(given)
 	if err != nil {
@@ -55,20 +55,20 @@ func forget(ctx context.Context, given map[string]string) error {
 	return db.Forget(ctx, sdk.EnvFrom(ctx).ConnectorID)
 }
 
-// dialect implements sqldb.Dialect.
+// dialect implements sqlsink.Dialect.
 type dialect struct {
 	settings *destinationSettings
-	session  session // of the last connection
+	session  session // of the newest connection
 }
 
-// session is one of the server: numbers begin anew with the server, addresses do not come again soon.
+// session identifies a session of the server. A restarted server reuses ids, but the address does not repeat soon.
 type session struct {
 	id   int64
-	host string // and port of this end, as the server sees it
+	host string // address of this end, as the server sees it
 }
 
-// Open implements sqldb.Dialect. A former session that the server still has, since it did not notice that its
-// connection was lost, is ended: it may hold locks.
+// Open implements sqlsink.Dialect. It kills the previous session if the server still has it: the server may not have
+// noticed the lost connection, and the session may hold locks.
 func (d *dialect) Open(ctx context.Context) (*sql.DB, error) {
 	db, err := d.settings.open(ctx)
 	if err != nil {
@@ -79,14 +79,15 @@ func (d *dialect) Open(ctx context.Context) (*sql.DB, error) {
 		_, _ = db.ExecContext(ctx, fmt.Sprintf("KILL %d", found.id)) // it may have ended by itself
 	}
 	d.session = session{}
-	_ = db.QueryRowContext(ctx, sessionQuery+"connection_id()").Scan(&d.session.id, &d.session.host) // without it, none is ended
+	// If this fails, the next Open kills no session.
+	_ = db.QueryRowContext(ctx, sessionQuery+"connection_id()").Scan(&d.session.id, &d.session.host)
 	return db, nil
 }
 
-// Quote implements sqldb.Dialect.
+// Quote implements sqlsink.Dialect.
 func (d *dialect) Quote(name string) string { return Quote(name) }
 
-// Describe implements sqldb.Dialect.
+// Describe implements sqlsink.Dialect.
 func (d *dialect) Describe(ctx context.Context, conn *sql.Conn, schema, name string) (found sqlsink.Description, err error) {
 	if schema == "" {
 		schema = d.settings.Database
@@ -106,14 +107,14 @@ func (d *dialect) Describe(ctx context.Context, conn *sql.Conn, schema, name str
 	if d.settings.PositionTable != "" && len(found.Columns) > 0 && engine != "InnoDB" && engine != "" {
 		return found, fmt.Errorf("its engine %s is not InnoDB: without transactions nothing can be written exactly once", engine)
 	}
-	// An index on the beginning of a column says nothing of the whole.
+	// An index on a prefix of a column does not make the whole column unique.
 	found.Unique, err = sqlsink.Indexes(ctx, conn, "SELECT index_name, column_name FROM information_schema.statistics WHERE table_schema = ? AND table_name = ? AND non_unique = 0 "+
 		"AND index_name NOT IN (SELECT index_name FROM information_schema.statistics WHERE table_schema = ? AND table_name = ? AND (sub_part IS NOT NULL OR column_name IS NULL)) "+
 		"ORDER BY index_name, BINARY column_name", schema, name, schema, name)
 	return found, err
 }
 
-// Value implements sqldb.Dialect. Times are in UTC, as the session.
+// Value implements sqlsink.Dialect. Times are in UTC, the time zone of the session.
 func (d *dialect) Value(v any, column sqlsink.Column) (any, error) {
 	switch v := v.(type) {
 	case time.Time:
@@ -124,7 +125,7 @@ func (d *dialect) Value(v any, column sqlsink.Column) (any, error) {
 	return v, nil
 }
 
-// timeText returns the text of a time as columns take it; that of JSON has a zone.
+// timeText returns the text of a time in the format of a column; times in JSON have a time zone.
 func timeText(text string, column sqlsink.Column) string {
 	switch column.Type {
 	case "datetime", "timestamp", "date":
@@ -135,8 +136,8 @@ func timeText(text string, column sqlsink.Column) string {
 	return text
 }
 
-// Upsert implements sqldb.Dialect. With several unique indexes the row that is updated might be the one of another
-// key: such a table is written to in two steps.
+// Upsert implements sqlsink.Dialect. With several unique indexes an upsert may update the row of another key, so such
+// tables need two statements.
 func (d *dialect) Upsert(found *sqlsink.Description, key, columns []string) (string, bool) {
 	if len(found.Unique) > 1 {
 		return "", false
@@ -151,22 +152,22 @@ func (d *dialect) Upsert(found *sqlsink.Description, key, columns []string) (str
 	return " ON DUPLICATE KEY UPDATE " + strings.Join(sets, ", "), true
 }
 
-// Rows implements sqldb.Dialect: a statement may have 65535 values.
+// Rows implements sqlsink.Dialect: a statement may have at most 65,535 values.
 func (d *dialect) Rows(columns int) int { return max(1, min(500, 65535/max(1, columns))) }
 
-// Begin implements sqldb.Dialect.
+// Begin implements sqlsink.Dialect.
 func (d *dialect) Begin() string { return "START TRANSACTION" }
 
-// Positions implements sqldb.Dialect. Ids are ASCII, and a key has at most 767 bytes in MySQL 5.6.
+// Positions implements sqlsink.Dialect. Ids are ASCII, because a key has at most 767 bytes in MySQL 5.6.
 func (d *dialect) Positions() string {
 	return "(connector VARCHAR(400) CHARACTER SET ascii COLLATE ascii_bin NOT NULL, batch BIGINT NOT NULL, hashes LONGBLOB NOT NULL, PRIMARY KEY (connector, batch)) ENGINE=InnoDB"
 }
 
-// Transient implements sqldb.Dialect.
+// Transient implements sqlsink.Dialect.
 func (d *dialect) Transient(err error) bool { return transient(err) }
 
-// Refused implements sqldb.Dialect.
+// Refused implements sqlsink.Dialect.
 func (d *dialect) Refused(err error) bool { return refused(err) }
 
-// Missing implements sqldb.Dialect.
+// Missing implements sqlsink.Dialect.
 func (d *dialect) Missing(err error) bool { return isNumber(err, noSuchTable) }

@@ -14,7 +14,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/builtin/mysql/replica"
 )
 
-// Numbers of errors that are acted on.
+// Error numbers that the connector handles.
 const (
 	unknownError      = 1105
 	noSuchTable       = 1146
@@ -28,18 +28,18 @@ const (
 	tooLargeForPacket = 1153
 )
 
-// numbers of errors that come and go: too many connections, shutdown, packets that were lost, locks, a server that does
-// not write at the moment, a session that was killed.
+// transientNumbers are the numbers of transient errors: too many connections, shutdown, lost packets, locks, a server
+// that is read-only at the moment, a killed session.
 var transientNumbers = []uint16{1040, 1041, 1047, 1053, 1077, 1078, 1079, 1129, 1152, 1158, 1159, 1160, 1161, 1180, 1184, 1203, 1205, 1213, 1226, 1290, 1317, 1792, 1836, 1927, 2006, 2013, 3024, 4031}
 
-// numbers of what a record is to blame for, in addition to the classes below: values that a column does not
-// take, columns without a default, partitions that there are not, constraints, JSON.
+// refusedNumbers are the errors that the record causes, in addition to the SQLSTATE classes in refused: values that a
+// column does not accept, columns without a default, missing partitions, constraints, JSON.
 var refusedNumbers = []uint16{tooLargeForPacket, 1364, 1366, 1265, 1526, 3140, 3819, 4025, 4078}
 
-// numbers of rights that the user lacks.
+// privilegeNumbers are the errors for missing privileges.
 var privilegeNumbers = []uint16{1044, 1045, 1142, 1143, 1227, 1370, 1410}
 
-// transient reports whether an error is of the network or of a server that comes back.
+// transient reports whether err is an error of the network or of a server that will recover.
 func transient(err error) bool {
 	var e *mysql.MySQLError
 	if errors.As(err, &e) {
@@ -50,8 +50,8 @@ func transient(err error) bool {
 		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed)
 }
 
-// refused reports whether a record is to blame for an error: by the classes of SQLSTATE for data, constraints and
-// names, and what triggers raise.
+// refused reports whether the record causes err: the SQLSTATE classes for data, constraints and names, and errors
+// raised by triggers.
 func refused(err error) bool {
 	var e *mysql.MySQLError
 	if !errors.As(err, &e) {
@@ -70,13 +70,13 @@ func isNumber(err error, number uint16) bool {
 	return errors.As(err, &e) && e.Number == number
 }
 
-// errAgain has the session made anew.
+// errAgain makes the source open a new session.
 var errAgain = errors.New("the session is to be made anew")
 
-// newSnapshot says what to do when changes are missed.
+// newSnapshot tells the user how to recover from missed changes.
 const newSnapshot = "A new snapshot is needed: delete the pipeline and declare it again, or give the source a new id"
 
-// plain returns an error of a replica's session as the driver has it.
+// plain converts an error of a replication session to the form of the driver.
 func plain(err error) error {
 	var e *replica.Error
 	if !errors.As(err, &e) {
@@ -87,7 +87,7 @@ func plain(err error) error {
 	return converted
 }
 
-// explain turns an error of the log into one that says what was missed and what to do.
+// explain converts an error of the log to one that describes the missed changes and the remedy.
 func (s *Source) explain(err error) error {
 	if err == nil {
 		return nil

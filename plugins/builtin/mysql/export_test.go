@@ -2,7 +2,7 @@ package mysql
 
 import "github.com/conduit-agent/conduit/plugins/builtin/mysql/gtid"
 
-// Compare compares a position with the transactions that a MySQL has, and those that it purged.
+// Compare compares a position with the transactions that MySQL has executed and purged.
 func Compare(set, in, executed, purged string) error {
 	parse := func(text string) gtid.Set {
 		s, err := gtid.Parse(text)
@@ -15,5 +15,5 @@ func Compare(set, in, executed, purged string) error {
 	return s.compare(parse(executed), parse(purged))
 }
 
-// Check returns what must be changed on a server with these variables.
+// Check returns the required changes to a server with these variables.
 func Check(variables map[string]string) error { return (&serverInfo{variables: variables}).check() }

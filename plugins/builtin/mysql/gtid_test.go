@@ -95,7 +95,7 @@ func TestEndsAt(t *testing.T) {
 	}
 }
 
-// TestEncode compares with the form of COM_BINLOG_DUMP_GTID: numbers of eight bytes, ends that are not within.
+// TestEncode compares Encode with the format of COM_BINLOG_DUMP_GTID: numbers of eight bytes, exclusive ends.
 func TestEncode(t *testing.T) {
 	t.Parallel()
 	s := parse(t, one+":1-5:9")
@@ -105,7 +105,7 @@ func TestEncode(t *testing.T) {
 	}
 }
 
-// TestEndsBefore compares what was read with what stands before the oldest file of a log.
+// TestEndsBefore compares the GTIDs of a position with those before the oldest file of a log.
 func TestEndsBefore(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -13,13 +13,13 @@ import (
 	"github.com/go-sql-driver/mysql"
 )
 
-// guard is a connection on which an answer is waited for as long as the server works on it. When nothing has come for as
-// long as the timeout, the server is asked over another connection what the session does. When it waits for this end in
-// turn, or has ended, and still nothing has come after half as long more, the connection is half-open.
+// guard is a connection whose reads wait as long as the server works on the answer. If no data arrives within the
+// timeout, the guard queries the state of the session over another connection. If the session waits for this end or has
+// ended, and no data arrives within another half of the timeout, the connection is half-open and the read fails.
 type guard struct {
 	net.Conn
 	server  *server
-	session atomic.Pointer[session] // nil: an answer has to come within the timeout
+	session atomic.Pointer[session] // nil: an answer must arrive within the timeout
 	closed  context.Context
 	close   context.CancelFunc
 }
@@ -36,7 +36,7 @@ func (g *guard) Read(b []byte) (int, error) {
 		switch waits := g.server.waits(g.closed, session, suspected); {
 		case waits && suspected:
 			return n, err
-		case waits: // the answer may have come while the server was asked
+		case waits: // the answer may have arrived during the query
 			suspected, limit = true, limit/2
 		default:
 			suspected = false
@@ -53,14 +53,14 @@ func (g *guard) Close() error {
 	return g.Conn.Close()
 }
 
-// guarded is a session with a guard.
+// guarded is a session whose connection is a guard.
 type guarded struct {
 	*sql.Conn
 	db  *sql.DB
-	net *guard // of the last connection that was made
+	net *guard // of the newest connection
 }
 
-// openGuarded connects to the server for one session. Its answers have to come within the timeout until watch is called.
+// openGuarded opens one session on the server. Until watch is called, its answers must arrive within the timeout.
 func (s *server) openGuarded(ctx context.Context) (*guarded, error) {
 	c := &guarded{}
 	var err error
@@ -85,7 +85,7 @@ func (s *server) openGuarded(ctx context.Context) (*guarded, error) {
 
 const sessionQuery = "SELECT id, host FROM information_schema.processlist WHERE id = "
 
-// watch has answers waited for as long as the server works on them.
+// watch makes reads wait as long as the server works on the answer.
 func (c *guarded) watch(ctx context.Context) error {
 	own := &session{}
 	if err := c.QueryRowContext(ctx, sessionQuery+"connection_id()").Scan(&own.id, &own.host); err != nil {
@@ -98,11 +98,11 @@ func (c *guarded) watch(ctx context.Context) error {
 // Close ends the session.
 func (c *guarded) Close() { _, _ = c.Conn.Close(), c.db.Close() }
 
-// States of a session that writes an answer which is not taken, and of one that reads a statement.
+// waitStates are the states of a session that waits for its answer to be read, or for the rest of a statement.
 const waitStates = "'Writing to net', 'Sending to client', 'Reading from net', 'Receiving from client'"
 
-// waits asks the server whether a session waits for this end, or has ended; with end it is ended in the first case. A server
-// that cannot be asked counts as one whose sessions have ended, unless it is one that has no room for another session.
+// waits queries whether a session waits for this end or has ended. If end is set, it kills a session that waits. If it
+// cannot connect, waits returns true, unless the server has no room for another session.
 func (s *server) waits(ctx context.Context, of *session, end bool) bool {
 	ctx, cancel := context.WithTimeout(ctx, s.Timeout)
 	defer cancel()
@@ -117,7 +117,7 @@ func (s *server) waits(ctx context.Context, of *session, end bool) bool {
 		return !errors.As(err, new(*mysql.MySQLError))
 	}
 	if waits && end {
-		_, _ = db.ExecContext(ctx, fmt.Sprintf("KILL %d", of.id)) // otherwise the server notices by itself, some time
+		_, _ = db.ExecContext(ctx, fmt.Sprintf("KILL %d", of.id)) // otherwise the server notices by itself eventually
 	}
 	return waits
 }

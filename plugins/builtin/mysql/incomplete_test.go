@@ -10,8 +10,8 @@ import (
 	"github.com/conduit-agent/conduit/plugins/builtin/mysql/binlog"
 )
 
-// TestIncompleteRows reads changes with only some columns in the log, as sessions write them that set
-// binlog_row_image: every record of a new row, and every key, is complete.
+// TestIncompleteRows reads changes of sessions that set binlog_row_image, which log only some columns. Records of new
+// rows and all keys must be complete.
 func TestIncompleteRows(t *testing.T) {
 	t.Parallel()
 	none := any(binlog.Absent)
@@ -19,7 +19,7 @@ func TestIncompleteRows(t *testing.T) {
 		kind          binlog.Kind
 		before, after []any
 		want          []string
-		fails         string // the column that lacks
+		fails         string // the missing column
 	}{
 		"MINIMAL update": {binlog.Update, []any{1, none, none, none},
 			[]any{none, "x", none, none}, []string{`update {"id":1} {"id":1,"text":"x"}`}, ""},
@@ -67,13 +67,13 @@ func TestIncompleteRows(t *testing.T) {
 	}
 }
 
-// TestVersionedRows has changes of a table with system versioning: records are of rows that are current.
+// TestVersionedRows reads changes of a table with system versioning: only current rows become records.
 func TestVersionedRows(t *testing.T) {
 	t.Parallel()
 	open, later, done := time.Unix(1<<31-1, 999999000), time.Unix(1<<32-1, 999999000), time.Unix(1795817048, 0)
 	for name, c := range map[string]struct {
 		kind          binlog.Kind
-		before, after any // end of the row
+		before, after any // row end
 		want          string
 	}{
 		"a new row":                   {binlog.Insert, nil, open, "create"},

@@ -10,8 +10,8 @@ import (
 	"github.com/conduit-agent/conduit/plugins/builtin/mysql/binlog"
 )
 
-// Complete adds names, signs, character sets and conversions to the columns of a table of the log, and returns the positions of those of
-// the primary key. maria says whether the log is one of MariaDB.
+// Complete adds names, signs, character sets and conversions to the columns of a table of the log, and returns the
+// indexes of the primary key columns. maria reports whether MariaDB wrote the log.
 func (t *Table) Complete(ctx context.Context, logged *binlog.Table, charsets *Charsets, maria bool) (keys []int, err error) {
 	if !logged.Named && len(t.Columns) != len(logged.Columns) {
 		return nil, fmt.Errorf("cannot read a change of table %s: it has %d columns, and the table has %d: the table was changed after it, and the log does not name the columns. "+
@@ -23,7 +23,7 @@ func (t *Table) Complete(ctx context.Context, logged *binlog.Table, charsets *Ch
 		if logged.Named {
 			if found := t.Column(c.Name); found != nil {
 				known = *found
-				if !maria && fits(c.Type, known.Type) { // which columns have a sign in the log of MySQL is not documented
+				if !maria && fits(c.Type, known.Type) { // MySQL does not document which columns have a sign in its log
 					c.Unsigned = known.Unsigned
 				}
 			}
@@ -49,8 +49,8 @@ func (t *Table) Complete(ctx context.Context, logged *binlog.Table, charsets *Ch
 	return keys, nil
 }
 
-// End returns the position of the column that says until when a row is current, in a table with system versioning; -1
-// in any other one. A table that does not exist any more has none, but its hidden columns have names.
+// End returns the index of the row end column of a table with system versioning, and -1 for other tables. The columns
+// of a table that no longer exists are unknown, but its hidden columns have names.
 func (t *Table) End(logged *binlog.Table) int {
 	end := t.rowEnd
 	if n := len(logged.Columns); t.kind == "" && n > 2 && logged.Columns[n-2].Name == hiddenStart && logged.Columns[n-1].Name == hiddenEnd {
@@ -62,7 +62,7 @@ func (t *Table) End(logged *binlog.Table) int {
 	return slices.IndexFunc(logged.Columns, func(c binlog.Column) bool { return c.Name == end })
 }
 
-// IsCurrent reports whether a value of the column End is that of a row that has not ended.
+// IsCurrent reports whether a value of the column End belongs to a current row.
 func IsCurrent(end any) bool {
 	switch end := end.(type) {
 	case time.Time:
@@ -72,17 +72,18 @@ func IsCurrent(end any) bool {
 	case int64:
 		return end == -1
 	}
-	return end == binlog.Absent // a log that has only what changed
+	return end == binlog.Absent // not logged, because the log has changed columns only
 }
 
-// complete says how the bytes of a column become a value.
+// complete fills in how to decode the bytes of a column.
 func (c *Charsets) complete(ctx context.Context, column *binlog.Column, known *Column, named bool) (err error) {
 	column.Skip = known.Generated
 	if (column.Type == binlog.TypeTimestamp || column.Type == binlog.TypeDateTime || column.Type == binlog.TypeTime) && known.Precision > 0 {
 		return fmt.Errorf("its fractions of seconds are in the format of before MariaDB 10.1.2: ALTER TABLE … FORCE with mysql56_temporal_format = ON")
 	}
 	charset := known.Charset
-	if compressed := column.Type == binlog.TypeBlobCompressed || column.Type == binlog.TypeVarcharCompressed; named && column.Charset != 0 && !compressed { // of those the log says binary
+	// The log marks compressed columns as binary.
+	if compressed := column.Type == binlog.TypeBlobCompressed || column.Type == binlog.TypeVarcharCompressed; named && column.Charset != 0 && !compressed {
 		charset = c.ofID[column.Charset]
 	}
 	if column.Convert = known.ofBytes(); column.Convert != nil {
@@ -108,12 +109,12 @@ func (c *Charsets) complete(ctx context.Context, column *binlog.Column, known *C
 			}
 			column.Values[i], _ = text.(string)
 		}
-		column.Charset = -1 // they are UTF-8 from here on
+		column.Charset = -1 // UTF-8 from here on
 	}
 	return nil
 }
 
-// fits reports whether a column of the log can be one of the catalogue.
+// fits reports whether a column of the log can be the given column of the catalogue.
 func fits(typ byte, declared string) bool {
 	want := map[string][]byte{
 		"tinyint": {binlog.TypeTiny}, "smallint": {binlog.TypeShort}, "mediumint": {binlog.TypeInt24}, "int": {binlog.TypeLong}, "bigint": {binlog.TypeLongLong},
@@ -121,7 +122,7 @@ func fits(typ byte, declared string) bool {
 		"date": {binlog.TypeDate, binlog.TypeNewDate}, "time": {binlog.TypeTime, binlog.TypeTime2}, "datetime": {binlog.TypeDateTime, binlog.TypeDateTime2},
 		"timestamp": {binlog.TypeTimestamp, binlog.TypeTimestamp2}, "enum": {binlog.TypeEnum}, "set": {binlog.TypeSet},
 	}[declared]
-	if want == nil { // strings, BLOBs, and what is kept as one of them
+	if want == nil { // strings, BLOBs, and types stored like these
 		return typ >= binlog.TypeTinyBlob || typ == binlog.TypeVarchar || typ == binlog.TypeJSON || typ == binlog.TypeVector || typ == binlog.TypeBlobCompressed || typ == binlog.TypeVarcharCompressed
 	}
 	return slices.Contains(want, typ)

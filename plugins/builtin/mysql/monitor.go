@@ -10,18 +10,18 @@ import (
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
-// monitor knows how far the source is behind.
+// monitor measures the lag of the source.
 type monitor struct {
 	mu       sync.Mutex
-	kept     record.Position // from which a restart goes on
-	file     string          // of the log, and the place in it up to which it was read
+	kept     record.Position // a restart resumes from here
+	file     string          // log file and offset up to which the source has read
 	pos      uint64
 	behind   *int64
-	at       time.Time // when that was measured
-	newest   time.Time // time of the transaction that came last
-	current  bool      // the server has no more
-	lost     string    // why there is no connection
-	old      string    // what is wrong with the place
+	at       time.Time // time of the measurement
+	newest   time.Time // commit time of the newest transaction
+	current  bool      // the server has no more changes
+	lost     string    // why the connection is lost
+	old      string    // problem with the place in the log
 	snapshot *progress.Snapshot
 }
 
@@ -31,7 +31,7 @@ func (m *monitor) set(change func()) {
 	change()
 }
 
-// keep notes the position from which a restart goes on.
+// keep records the position from which a restart resumes.
 func (m *monitor) keep(p record.Position) { m.set(func() { m.kept = p }) }
 
 func (m *monitor) connected() { m.set(func() { m.lost = "" }) }
@@ -45,17 +45,17 @@ func (m *monitor) disconnected(err error) {
 	})
 }
 
-// committed notes that a transaction came.
+// committed records the arrival of a transaction.
 func (m *monitor) committed(at time.Time, file string, pos uint64) {
 	m.set(func() { m.newest, m.current, m.file, m.pos = at, false, file, pos })
 }
 
-// caughtUp notes that the server has sent all it has, up to a place.
+// caughtUp records that the source has read the whole log, up to a place.
 func (m *monitor) caughtUp(file string, pos uint64) {
 	m.set(func() { m.current, m.file, m.pos = true, file, pos })
 }
 
-// reads notes how far a table is read; nil: none is.
+// reads records the progress of a snapshot; nil means that no snapshot is running.
 func (m *monitor) reads(s *progress.Snapshot) { m.set(func() { m.snapshot = s }) }
 
 func (m *monitor) report() progress.Report {
@@ -70,7 +70,7 @@ func (m *monitor) report() progress.Report {
 	return r
 }
 
-// watch measures, again and again, how far the source is behind. It ends with ctx.
+// watch measures the lag periodically until ctx ends.
 func (s *Source) watch(ctx context.Context) {
 	tick := time.NewTicker(s.settings.Heartbeat)
 	defer tick.Stop()
@@ -89,7 +89,7 @@ func (s *Source) watch(ctx context.Context) {
 	}
 }
 
-// measure compares the place with the files of the log.
+// measure compares the place of the source with the files of the log.
 func (s *Source) measure(ctx context.Context) error {
 	info := serverInfo{}
 	all, err := info.logs(ctx, s.db)
@@ -101,7 +101,7 @@ func (s *Source) measure(ctx context.Context) error {
 	defer m.mu.Unlock()
 	var behind int64
 	found, kept := -1, -1
-	at, _ := parsePosition(m.kept) // the source's own
+	at, _ := parsePosition(m.kept) // written by this source, so it is valid
 	for i, f := range all {
 		if f.name == at.File {
 			kept = i

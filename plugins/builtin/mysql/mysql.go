@@ -1,4 +1,4 @@
-// Package mysql is a source that reads tables of MariaDB and MySQL, first what is in them and then every change from the
+// Package mysql provides a source that reads a snapshot of MariaDB and MySQL tables and then their changes from the
 // binary log, and a destination that writes to tables.
 package mysql
 

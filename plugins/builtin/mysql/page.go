@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Ordered returns the columns of the primary key, if rows can be read in their order and from one on, else none.
+// Ordered returns the primary key columns if the source can page through the table in key order, and nil otherwise.
 func (t *Table) Ordered() []int {
 	var keys []int
 	for _, k := range t.Key {
@@ -25,11 +25,11 @@ func (t *Table) Ordered() []int {
 	return keys
 }
 
-// Reads reports whether rows are read with a column: one that is generated only if the key has it.
+// Reads reports whether the snapshot reads column c: a generated column only if it is part of the key.
 func (t *Table) Reads(c *Column) bool { return !c.Generated || slices.Contains(t.Key, c.Name) }
 
-// Page returns the statement that reads the columns of at most limit rows in the order of keys, those behind last, which
-// Last returned; without a last one it is the first rows. Without keys, it reads all rows.
+// Page returns the statement that reads at most limit rows in key order, after the key last, which Last returned. If
+// last is empty, it starts at the first row. Without keys, it reads all rows.
 func (t *Table) Page(keys []int, last []string, limit int) string {
 	var names, by []string
 	for i := range t.Columns {
@@ -50,7 +50,7 @@ func (t *Table) Page(keys []int, last []string, limit int) string {
 	return query
 }
 
-// behind returns the condition for a greater key, in a form for which the server uses the index.
+// behind returns the condition for keys greater than last, in a form for which the server uses the index.
 func (t *Table) behind(keys []int, by, last []string) string {
 	condition := ""
 	for i := len(by) - 1; i >= 0; i-- {
@@ -64,7 +64,7 @@ func (t *Table) behind(keys []int, by, last []string) string {
 	return condition
 }
 
-// literal returns a value that Last returned as SQL writes it.
+// literal returns a value from Last as an SQL literal.
 func (c *Column) literal(v string) string {
 	switch {
 	case c.binary():
@@ -75,7 +75,7 @@ func (c *Column) literal(v string) string {
 	return "'" + strings.NewReplacer("'", "''", `\`, `\\`).Replace(v) + "'"
 }
 
-// Last returns the values of keys in a row, which has all columns of the table, as text: bytes in hexadecimal.
+// Last returns the key values of a row as text, with bytes in hexadecimal. The row has all columns of the table.
 func (t *Table) Last(keys []int, row []sql.RawBytes) []string {
 	last := make([]string, len(keys))
 	for i, k := range keys {

@@ -14,47 +14,49 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// The types of positions. 0 is a source that has not begun.
+// Types of positions. 0 is the position of a source that has not begun.
 const (
 	typeSnapshot = 1
 	typeStream   = 2
 )
 
-// position is the place of a record.
+// position is the position of a record.
 //
-// A change has the transactions before its own, the GTID of its own, and its number among the records of that one. The
-// last record of a transaction has the set with its transaction, and no number.
+// The position of a change has the set of the transactions before its own, the GTID of the transaction, and the
+// number of the record in it. The position of the last record of a transaction has the set including its
+// transaction, and no number.
 type position struct {
 	Type   int    `json:"type"`
-	GTID   string `json:"gtid,omitempty"`  // of the transactions before
+	GTID   string `json:"gtid,omitempty"`  // set of the transactions before
 	In     string `json:"in,omitempty"`    // transaction of the record
-	Index  int64  `json:"index,omitempty"` // of the record in it; 0: all of it was handed on
-	File   string `json:"file,omitempty"`  // of the log, and the place in it, at which the transaction begins, or ended
+	Index  int64  `json:"index,omitempty"` // index of the record in it; 0: the source emitted all its records
+	File   string `json:"file,omitempty"`  // log file and offset at which the transaction begins, or ended
 	Pos    uint64 `json:"pos,omitempty"`
-	Began  uint32 `json:"began,omitempty"`  // when the file was begun
-	Server string `json:"server,omitempty"` // on which file and place are
-	Done   string `json:"done,omitempty"`   // items of the settings of which all rows were read, as items.String
+	Began  uint32 `json:"began,omitempty"`  // when the file was created
+	Server string `json:"server,omitempty"` // server of the file
+	Done   string `json:"done,omitempty"`   // items of the settings whose rows have all been read, as items.String
 	Tables string `json:"tables,omitempty"` // fingerprint of the setting
-	Begun  string `json:"begun,omitempty"`  // items of which rows are being read
-	Table  *table `json:"table,omitempty"`  // that is being read: all before it in the alphabet were
+	Begun  string `json:"begun,omitempty"`  // items whose rows are being read
+	Table  *table `json:"table,omitempty"`  // being read; the tables before it in the alphabet are complete
 	Seen   *seen  `json:"seen,omitempty"`
 
-	set gtid.Set // GTID
+	set gtid.Set // parsed GTID
 }
 
-// table is how far the rows of a table are read.
+// table is the progress of reading the rows of a table.
 type table struct {
 	Name string   `json:"name"`          // database.table
-	Key  []string `json:"key,omitempty"` // of the last row; nothing: from the beginning
+	Key  []string `json:"key,omitempty"` // of the last row; empty: from the beginning
 	Rows int64    `json:"rows,omitempty"`
 }
 
-// seen says which transactions the rows of a snapshot contain: changes of its tables in them are not delivered again.
+// seen identifies the transactions that the rows of a snapshot contain. The source does not emit their changes of these
+// tables again.
 type seen struct {
 	GTID  string `json:"gtid,omitempty"`
 	File  string `json:"file,omitempty"`
 	Pos   uint64 `json:"pos,omitempty"`
-	Items string `json:"items"` // of the settings, whose tables were read
+	Items string `json:"items"` // of the settings whose tables were read
 
 	set gtid.Set
 }
@@ -80,15 +82,15 @@ func parsePosition(p record.Position) (pos position, err error) {
 	return pos, nil
 }
 
-// place is one in the log.
+// place is a place in the log.
 type place struct {
 	set    gtid.Set // the transactions before it
-	file   string   // and where in it they end
+	file   string   // log file and offset at which they end
 	pos    uint64
-	began  uint32 // when the file was begun, in seconds since 1970; 0: not known
-	server string // that has the file
-	in     string // transaction behind the set of which records were handed on already
-	index  int64  // how many
+	began  uint32 // when the file was created, in seconds since 1970; 0: unknown
+	server string // server of the file
+	in     string // transaction after the set, emitted in part
+	index  int64  // how many records
 }
 
 func (p *place) clone() place {
@@ -97,7 +99,7 @@ func (p *place) clone() place {
 	return c
 }
 
-// String says where it is, for errors.
+// String describes the place for errors.
 func (p *place) String() string {
 	text := fmt.Sprintf("%s:%d", p.file, p.pos)
 	if set := p.set.String(); set != "" {
@@ -110,7 +112,7 @@ func (p *position) place() place {
 	return place{p.set.Clone(), p.File, p.Pos, p.Began, p.Server, p.In, p.Index}
 }
 
-// append appends a position without its end, which suffix returns. What a position has of a transaction comes between the two.
+// append appends a position without its suffix. The caller adds the fields of the transaction between the two.
 func (p *place) append(dst []byte, typ int) []byte {
 	dst = append(dst, `{"type":`...)
 	dst = strconv.AppendInt(dst, int64(typ), 10)
@@ -125,7 +127,7 @@ func (p *place) append(dst []byte, typ int) []byte {
 	return strconv.AppendQuote(append(dst, `,"server":`...), p.server)
 }
 
-// suffix returns what all positions end with.
+// suffix returns the common end of all positions.
 func (s *Source) suffix(rows *seen) []byte {
 	b, _ := json.Marshal(struct { // cannot fail
 		Done   string `json:"done,omitempty"`
@@ -147,24 +149,24 @@ func (s *seen) hasMySQL(server [16]byte, sequence uint64) bool {
 	return s != nil && s.set.HasMySQL(server, sequence)
 }
 
-// hasPlace reports whether the rows contain the transaction that begins at a place of a log without GTIDs.
+// hasPlace reports whether the rows contain the transaction that begins at a place in a log without GTIDs.
 func (s *seen) hasPlace(file string, pos uint64) bool {
 	if s == nil {
 		return false
 	}
-	if len(file) != len(s.File) { // the number gets longer
+	if len(file) != len(s.File) { // a longer number follows a shorter one
 		return len(file) < len(s.File)
 	}
 	return file < s.File || file == s.File && pos < s.Pos
 }
 
-// of reports whether rows of a table were read.
+// of reports whether the snapshot read the rows of a table.
 func (s *seen) of(patterns []pattern, schema, name string) bool {
 	read := parseItems(s.Items)
 	return slices.ContainsFunc(patterns, func(p pattern) bool { return read.has(p.item) && p.Matches(schema, name) })
 }
 
-// items are entries of the settings tables and snapshot.again, by a hash of each, so that positions stay short.
+// items identifies entries of the settings tables and snapshot.again by a hash of each, which keeps positions short.
 type items []string
 
 const itemLength = 8
@@ -182,7 +184,7 @@ func parseItems(text string) (all items) {
 	return all
 }
 
-// String is the text that parseItems reads.
+// String returns the text that parseItems reads.
 func (i items) String() string { return strings.Join(i, "") }
 
 func (i items) has(item string) bool { return slices.Contains(i, item) }

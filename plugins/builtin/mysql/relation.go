@@ -7,7 +7,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
-// metadata of records in addition to that of the OpenCDC format.
+// Metadata keys of records, in addition to those of the OpenCDC format.
 const (
 	metaDatabase = "mysql.database"
 	metaGTID     = "mysql.gtid"
@@ -16,21 +16,21 @@ const (
 	metaTime     = "mysql.commit_time" // RFC 3339, in UTC
 )
 
-// relation is a table as the log describes it, with what the catalogue adds.
+// relation is a table as described by the log, with additions from the catalogue.
 type relation struct {
 	*binlog.Table
 	wanted     bool
 	generation int   // of the catalogue
 	keys       []int // columns of the primary key
-	end        int   // column that says until when a row is current; -1: all rows are
+	end        int   // row end column; -1: all rows are current
 	before     []any // of a row
 	after      []any
 
-	common   record.Metadata // of the records of the transaction commonOf
+	common   record.Metadata // shared by the records of the transaction commonOf
 	commonOf int64
 }
 
-// relationOf completes a table of the log, once for each description and after each change of the catalogue.
+// relationOf completes a table of the log, once per description and again after each change of the catalogue.
 func (st *stream) relationOf(ctx context.Context, t *binlog.Table) (*relation, error) {
 	if r, ok := t.Tag.(*relation); ok && (r.generation == st.generation || !r.wanted) {
 		return r, nil
@@ -52,7 +52,7 @@ func (st *stream) relationOf(ctx context.Context, t *binlog.Table) (*relation, e
 			return nil, err
 		}
 		if r.end = info.End(t); r.end >= 0 {
-			t.Columns[r.end].Skip = false // to know which rows are current
+			t.Columns[r.end].Skip = false // to recognize current rows
 		}
 		r.before, r.after = make([]any, len(t.Columns)), make([]any, len(t.Columns))
 	}
@@ -60,12 +60,12 @@ func (st *stream) relationOf(ctx context.Context, t *binlog.Table) (*relation, e
 	return r, nil
 }
 
-// isSequence reports whether the log describes a sequence of MariaDB, which may not exist any more.
+// isSequence reports whether t is a sequence of MariaDB, which may no longer exist.
 func isSequence(t *binlog.Table) bool {
 	return t.Named && len(t.Columns) == 8 && t.Columns[0].Name == "next_not_cached_value" && t.Columns[7].Name == "cycle_count"
 }
 
-// describe returns what the catalogue says of a table. What it said stays until a statement changes tables.
+// describe returns the catalogue's description of a table. It caches the description until a statement changes tables.
 func (st *stream) describe(ctx context.Context, schema, name string) (*Table, error) {
 	id := schema + "." + name
 	if info := st.tables[id]; info != nil {

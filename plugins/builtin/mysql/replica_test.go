@@ -49,7 +49,7 @@ func (f *fake) receive() []byte {
 	return b
 }
 
-// greet sends the greeting of MySQL 8, and returns what the client answers, behind TLS when pair is given.
+// greet sends the greeting of MySQL 8 and returns the answer of the client, through TLS if pair is given.
 func (f *fake) greet(plugin string, pair *tls.Certificate) []byte {
 	b := append([]byte{10}, "8.4.0\x00"...)
 	b = append(binary.LittleEndian.AppendUint32(b, 42), scramble[:8]...)
@@ -64,13 +64,13 @@ func (f *fake) greet(plugin string, pair *tls.Certificate) []byte {
 	return f.receive()
 }
 
-// proofOf returns what the client sends of the password: the length is behind the name of the user.
+// proofOf returns the proof of the password in a client's answer: its length follows the user name.
 func proofOf(answer []byte) []byte {
 	_, rest, _ := bytes.Cut(answer[32:], []byte{0})
 	return rest[1 : 1+rest[0]]
 }
 
-// knows reports whether a proof is of the password, from what the server keeps: SHA256(SHA256(password)).
+// knows reports whether a proof is valid, from the hash that the server keeps: SHA256(SHA256(password)).
 func knows(proof []byte) bool {
 	once := sha256.Sum256([]byte(password))
 	kept := sha256.Sum256(once[:])
@@ -104,7 +104,8 @@ func serve(t *testing.T, do func(f *fake) error) (addr string, result <-chan err
 
 func okay(f *fake) { f.send([]byte{0, 0, 0, 2, 0, 0, 0}) }
 
-// asksForAll has the client send all of the password, as a server does that does not know it, within TLS when pair is given.
+// asksForAll requests the full password from the client, as a server without a cached hash does, through TLS if pair is
+// given.
 func asksForAll(f *fake, pair *tls.Certificate) error {
 	if !knows(proofOf(f.greet("caching_sha2_password", pair))) {
 		return errors.New("the proof is wrong")
@@ -131,7 +132,7 @@ func switched(f *fake) error {
 	return nil
 }
 
-// encrypted has the client encrypt the password with a key.
+// encrypted makes the client encrypt the password with key.
 func encrypted(f *fake, key *rsa.PrivateKey) error {
 	if err := asksForAll(f, nil); err != nil {
 		return err
@@ -142,7 +143,7 @@ func encrypted(f *fake, key *rsa.PrivateKey) error {
 	return decrypts(f, key)
 }
 
-// decrypts sends a key, and expects the password encrypted with it.
+// decrypts sends a key and expects the password encrypted with it.
 func decrypts(f *fake, key *rsa.PrivateKey) error {
 	der, err := x509.MarshalPKIXPublicKey(&key.PublicKey)
 	if err != nil {
@@ -159,7 +160,8 @@ func decrypts(f *fake, key *rsa.PrivateKey) error {
 	return err
 }
 
-// TestCachingSHA2 logs in as MySQL 8 has it: at once when the server knows the password, else with all of it, encrypted or within TLS.
+// TestCachingSHA2 logs in with MySQL 8's caching_sha2_password: with a proof if the server has cached the password,
+// otherwise with the full password, encrypted or through TLS.
 func TestCachingSHA2(t *testing.T) {
 	t.Parallel()
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
@@ -205,8 +207,8 @@ func TestCachingSHA2(t *testing.T) {
 	}
 }
 
-// TestEd25519 logs in as MariaDB has it with ed25519: with a password of 32 bytes in place of the seed, which the
-// standard library knows as well.
+// TestEd25519 logs in with MariaDB's ed25519. A password of 32 bytes replaces the seed, so that the standard library
+// can verify the signature.
 func TestEd25519(t *testing.T) {
 	t.Parallel()
 	const seed = "a password of exactly 32 bytes.."
@@ -229,7 +231,7 @@ func TestEd25519(t *testing.T) {
 	}
 }
 
-// TestSHA256 logs in with sha256_password: the server sends its key, and gets the password encrypted with it.
+// TestSHA256 logs in with sha256_password: the server sends its key and receives the password encrypted with it.
 func TestSHA256(t *testing.T) {
 	t.Parallel()
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
@@ -255,7 +257,7 @@ func TestSHA256(t *testing.T) {
 	conn.Close()
 }
 
-// TestRefusals has servers that do not let in.
+// TestRefusals connects to servers that reject the login.
 func TestRefusals(t *testing.T) {
 	t.Parallel()
 	for words, c := range map[string]struct {
@@ -282,7 +284,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestEvents receives events, one of them in several packets, silence, and the end.
+// TestEvents receives events (the large one in several packets), then silence, then the end.
 func TestEvents(t *testing.T) {
 	t.Parallel()
 	const large = 1<<24 + 10
@@ -295,7 +297,7 @@ func TestEvents(t *testing.T) {
 		f.send([]byte{0, 'a', 'b'})
 		f.send(make([]byte, 1<<24-1))
 		f.send(make([]byte, large-1<<24+2))
-		f.receive() // until the client has had enough of the silence
+		f.receive() // until the client gives up on the silence
 		return nil
 	})
 	conn, err := replica.Connect(t.Context(), &replica.Config{Addr: addr, User: "u", Timeout: 5 * time.Second})

@@ -11,7 +11,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
-// maxRecords and maxBytes bound, with maxBatches, what the source holds for Read.
+// maxRecords and maxBytes, together with maxBatches, bound the records that the source buffers for Read.
 const (
 	maxBatches = 2
 	maxRecords = 512
@@ -43,7 +43,7 @@ func (st *stream) rows(ctx context.Context, h *binlog.Header, rows *binlog.Rows)
 	return nil
 }
 
-// current returns the kind of a change of the rows that are current: a row that ends is deleted. ok is false for a
+// current returns the kind of a change with respect to current rows: a row that ends is deleted. ok is false for a
 // change of history.
 func (r *relation) current(kind binlog.Kind) (now binlog.Kind, ok bool) {
 	if r.end < 0 {
@@ -62,7 +62,7 @@ func (r *relation) current(kind binlog.Kind) (now binlog.Kind, ok bool) {
 	return kind, false
 }
 
-// row hands on the change of a row.
+// row emits the change of a row.
 func (st *stream) row(r *relation, kind binlog.Kind) error {
 	kind, ok := r.current(kind)
 	if !ok {
@@ -78,10 +78,10 @@ func (st *stream) row(r *relation, kind binlog.Kind) error {
 	}
 }
 
-// update hands on a row that changed: as one record or, when its key changed, as the end of the row with the former key and the
-// beginning of another.
+// update emits an updated row: as one record or, if its key changed, as a delete of the former key and a create of the
+// new one.
 func (st *stream) update(r *relation) error {
-	for i, v := range r.after { // a log that has only what changed
+	for i, v := range r.after { // the log has changed columns only
 		if v == binlog.Absent {
 			r.after[i] = r.before[i]
 		}
@@ -97,8 +97,8 @@ func (st *stream) update(r *relation) error {
 	return st.add(r, record.OperationUpdate, r.after, r.before, r.after)
 }
 
-// checkWhole returns an error if the log lacks columns that the record needs: those of the key and, for a new row, all.
-// Without them destinations would make an incomplete row, or find none.
+// checkWhole returns an error if the log lacks columns that the record needs: the key columns and, for a new row, all
+// columns. Without them a destination would write an incomplete row, or find none.
 func (r *relation) checkWhole(op record.Operation, key []any) error {
 	for i, v := range key {
 		if v == binlog.Absent && (slices.Contains(r.keys,
@@ -114,7 +114,7 @@ func (r *relation) checkWhole(op record.Operation, key []any) error {
 	return nil
 }
 
-// add adds a record, unless it was handed on before.
+// add adds a record unless it was emitted before.
 func (st *stream) add(r *relation, op record.Operation, key, before, after []any) error {
 	tx := &st.tx
 	tx.index++
@@ -144,7 +144,7 @@ func (st *stream) add(r *relation, op record.Operation, key, before, after []any
 	return nil
 }
 
-// values returns the columns of a row that there are, and adds their size.
+// values returns the logged columns of a row, and adds their size.
 func (st *stream) values(r *relation, row []any) map[string]any {
 	values := make(map[string]any, len(row))
 	for i, v := range row {
@@ -167,7 +167,7 @@ func sizeOf(v any) int {
 	return 0
 }
 
-// metadata returns that of a record: of its transaction and its table.
+// metadata returns the metadata of a record: its transaction and its table.
 func (r *relation) metadata(tx *transaction) record.Metadata {
 	if r.commonOf != tx.number {
 		r.common = append(make(record.Metadata, 0, len(tx.metadata)+2), tx.metadata...)
@@ -178,12 +178,13 @@ func (r *relation) metadata(tx *transaction) record.Metadata {
 	return withSpare(r.common)
 }
 
-// withSpare returns a copy of m with spare capacity for what a host adds.
+// withSpare returns a copy of m with spare capacity for the keys that a host adds.
 func withSpare(m record.Metadata) record.Metadata {
 	return append(make(record.Metadata, 0, len(m)+2), m...)
 }
 
-// flush hands the records on. The last one of a transaction that has not ended stays: its position says whether more follow.
+// flush emits the records. It keeps the last record of an unfinished transaction, whose position depends on whether
+// more follow.
 func (st *stream) flush(ctx context.Context) bool {
 	n := len(st.records)
 	held := st.tx.open && len(st.indexes) > 0

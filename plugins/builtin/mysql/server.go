@@ -12,13 +12,13 @@ import (
 	"github.com/conduit-agent/conduit/plugins/builtin/sqlsink"
 )
 
-// serverInfo is what a server says of itself.
+// serverInfo describes a server.
 type serverInfo struct {
 	maria     bool
-	gtids     bool   // of MySQL: gtid_mode is ON
+	gtids     bool   // MySQL: gtid_mode is ON
 	id        string // of the server's data
 	variables map[string]string
-	user      string // that privileges are granted to, as SQL writes it
+	user      string // grantee of the privileges, in SQL syntax
 }
 
 const variablesQuery = "SHOW GLOBAL VARIABLES WHERE variable_name IN ('version', 'log_bin', 'binlog_format', " +
@@ -57,7 +57,7 @@ func identify(ctx context.Context, db *sql.DB) (info serverInfo, err error) {
 // engine, unless innodb_native_foreign_keys is ON.
 func (s *serverInfo) logsCascades() bool { return s.variables["innodb_native_foreign_keys"] == "OFF" }
 
-// check returns what must be changed so that changes can be read.
+// check returns an error that lists the changes to the server that reading the log requires.
 func (s *serverInfo) check() error {
 	v := s.variables
 	switch {
@@ -73,7 +73,7 @@ func (s *serverInfo) check() error {
 	return nil
 }
 
-// logFile is one of the binary log.
+// logFile is a file of the binary log.
 type logFile struct {
 	name string
 	size uint64
@@ -116,16 +116,17 @@ func (s *serverInfo) forbidden(err error) error {
 	return fmt.Errorf("cannot list the binary logs: %w: the user needs the privilege: GRANT %s ON *.* TO %s", err, right, s.user)
 }
 
-// querier is a *sql.DB or a *sql.Conn.
+// querier is implemented by *sql.DB and *sql.Conn.
 type querier interface {
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 }
 
-// end returns the place behind everything in the log.
+// end returns the end of the log.
 func (s *serverInfo) end(ctx context.Context, q querier) (p place, err error) {
 	p.server = s.id
-	for _, statement := range []string{"SHOW MASTER STATUS", "SHOW BINARY LOG STATUS"} { // MySQL 8.4 has the second one only
+	// MySQL 8.4 supports only the second statement.
+	for _, statement := range []string{"SHOW MASTER STATUS", "SHOW BINARY LOG STATUS"} {
 		if err = s.status(ctx, q, statement, &p); err == nil {
 			break
 		}
@@ -169,7 +170,7 @@ func (s *serverInfo) status(ctx context.Context, q querier, statement string, p 
 	return errors.Join(rows.Scan(into...), rows.Err())
 }
 
-// setAt returns the GTIDs of what stands before a place in the log of MariaDB.
+// setAt returns the GTIDs of the transactions before a place in the log of MariaDB.
 func (s *serverInfo) setAt(ctx context.Context, q querier, file string, pos uint64) (gtid.Set, error) {
 	var text sql.NullString
 	if err := q.QueryRowContext(ctx, "SELECT BINLOG_GTID_POS(?, ?)", file, pos).Scan(&text); err != nil {
@@ -181,7 +182,7 @@ func (s *serverInfo) setAt(ctx context.Context, q querier, file string, pos uint
 	return gtid.Parse(text.String)
 }
 
-// beginMaria begins a transaction in MariaDB, which says at which place in the log its snapshot is.
+// beginMaria begins a transaction in MariaDB, which reports where in the log the snapshot stands.
 func (s *serverInfo) beginMaria(ctx context.Context, conn *sql.Conn) (at place, err error) {
 	if _, err := conn.ExecContext(ctx, "START TRANSACTION WITH CONSISTENT SNAPSHOT"); err != nil {
 		return at, err
@@ -208,8 +209,8 @@ func (s *serverInfo) beginMaria(ctx context.Context, conn *sql.Conn) (at place, 
 	return at, err
 }
 
-// beginMySQL begins a transaction in MySQL, while nothing commits. A user who may not lock, or not soon, takes the transactions that have ended
-// before: changes between the two come once more.
+// beginMySQL begins a transaction in MySQL while no other session commits. If the user may not lock, or the lock would
+// take long, it reads the end of the log first: changes made between the two arrive twice.
 func (s *serverInfo) beginMySQL(ctx context.Context, conn *sql.Conn) (at place, err error) {
 	locked, err := s.lock(ctx, conn)
 	if err != nil {
@@ -225,15 +226,15 @@ func (s *serverInfo) beginMySQL(ctx context.Context, conn *sql.Conn) (at place, 
 	return at, err
 }
 
-// longestLockWait is how many seconds a lock is waited for that keeps others from writing.
+// longestLockWait is the longest wait, in seconds, for a lock that blocks writers.
 const longestLockWait = 3
 
-// longQueries asks for statements of others that run for long, as far as the user may see them. The lock would wait for
-// them, and everybody else for the lock, also when it is given up.
+// longQueries counts the long-running statements of other sessions that the user may see. The lock would wait for them,
+// and all other sessions would wait for the lock, even after it is given up.
 const longQueries = "SELECT count(*) FROM information_schema.processlist WHERE command IN ('Query', 'Execute') AND time >= ? AND id <> connection_id()"
 
-// lock keeps others from committing, unless the user may not, or would keep them from it for long. It is an error not to have the lock
-// when there are no GTIDs.
+// lock blocks commits of other sessions, unless the user may not or the wait would block them for long. Without GTIDs,
+// failing to lock is an error.
 func (s *serverInfo) lock(ctx context.Context, conn *sql.Conn) (locked bool, err error) {
 	var running int
 	if err := conn.QueryRowContext(ctx, longQueries, longestLockWait).Scan(&running); err != nil {
@@ -263,7 +264,8 @@ func (s *serverInfo) lock(ctx context.Context, conn *sql.Conn) (locked bool, err
 
 var errLongQueries = fmt.Errorf("the short lock that is needed without GTIDs would wait for statements that run for more than %d seconds, and others for it: end them, or set gtid_mode to ON", longestLockWait)
 
-// checkHistory compares the position with what the server has: one of another history is never gone on from.
+// checkHistory compares the position with the history of the server. The source never resumes from a position of
+// another history.
 func (s *Source) checkHistory(ctx context.Context) error {
 	all, err := s.server.logs(ctx, s.db)
 	if err != nil || s.at.file == "" {
@@ -280,7 +282,7 @@ func (s *Source) checkHistory(ctx context.Context) error {
 	case s.server.maria && here:
 		return s.checkMaria(ctx, all, file)
 	case s.server.maria:
-		return nil // it refuses GTIDs that it does not have
+		return nil // MariaDB refuses GTIDs that it does not have
 	case s.server.gtids:
 		if here {
 			if err := s.checkPlace(ctx, file); err != nil {
@@ -298,8 +300,9 @@ func (s *Source) checkHistory(ctx context.Context) error {
 	return nil
 }
 
-// checkMaria compares the position with what stands at its place in the log of the same MariaDB, or, when the log does not have the file any
-// more, before the oldest one. Some time after the log was begun anew it has the GTIDs of the position again.
+// checkMaria compares the position with the GTIDs at its place in the log of the same MariaDB or, if the log no longer
+// has the file, with those before the oldest file. A log that was reset reaches the GTIDs of the position again after
+// some time.
 func (s *Source) checkMaria(ctx context.Context, all []logFile, file *logFile) error {
 	if file == nil && len(all) > 0 {
 		found, err := s.server.setAt(ctx, s.db, all[0].name, 4)
@@ -319,14 +322,14 @@ func (s *Source) checkMaria(ctx context.Context, all []logFile, file *logFile) e
 	return nil
 }
 
-// checkPlace finds the place of the position in the log of the same MySQL, which has the GTIDs of the position again some time after it was
-// begun anew. file is nil when the log does not have it any more.
+// checkPlace finds the place of the position in the log of the same MySQL. A log that was reset reaches the GTIDs of
+// the position again after some time. file is nil if the log no longer has it.
 func (s *Source) checkPlace(ctx context.Context, file *logFile) error {
 	anew := fmt.Errorf("changes are missed behind %s: the log of the server was begun anew (RESET MASTER). %s", s.at.String(), newSnapshot)
 	if file == nil {
 		_, gone, err := s.server.transactions(ctx, s.db)
 		if missing := gone.Missing(s.at.set); err == nil && !missing.Empty() {
-			err = anew // what was purged with the file has GTIDs that count as purged
+			err = anew // the purged file has GTIDs that count as purged
 		}
 		return err
 	}
@@ -338,7 +341,7 @@ func (s *Source) checkPlace(ctx context.Context, file *logFile) error {
 		var info string
 		var skipped sql.RawBytes
 		err := rows.Scan(&skipped, &skipped, &skipped, &skipped, &skipped, &info)
-		if err == nil && s.at.in != "" && !strings.Contains(info, s.at.in) { // the place is where the transaction begins
+		if err == nil && s.at.in != "" && !strings.Contains(info, s.at.in) { // the transaction begins at the place
 			return anew
 		}
 		return err
@@ -349,7 +352,7 @@ func (s *Source) checkPlace(ctx context.Context, file *logFile) error {
 	return err
 }
 
-// checkExecuted compares the position with the transactions of MySQL.
+// checkExecuted compares the position with the executed transactions of MySQL.
 func (s *Source) checkExecuted(ctx context.Context) error {
 	has, gone, err := s.server.transactions(ctx, s.db)
 	if err != nil {
@@ -358,7 +361,7 @@ func (s *Source) checkExecuted(ctx context.Context) error {
 	return s.compare(has, gone)
 }
 
-// transactions returns those that MySQL executed, and those of them that its log does not have any more.
+// transactions returns the transactions that MySQL executed, and the subset that its log no longer has.
 func (s *serverInfo) transactions(ctx context.Context, q querier) (has, gone gtid.Set, err error) {
 	var executed, purged string
 	if err = q.QueryRowContext(ctx, "SELECT @@GLOBAL.gtid_executed, @@GLOBAL.gtid_purged").Scan(&executed, &purged); err != nil {
@@ -370,7 +373,8 @@ func (s *serverInfo) transactions(ctx context.Context, q querier) (has, gone gti
 	return has, gone, err
 }
 
-// compare returns an error when the position has transactions that the server does not have, or lacks some that it has purged.
+// compare returns an error if the position has transactions that the server lacks, or lacks some that the server has
+// purged.
 func (s *Source) compare(has, gone gtid.Set) error {
 	want := s.at.set.Clone()
 	if in, err := gtid.Parse(s.at.in); err == nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/builtin/mysql"
 )
 
-// TestMySQLHistory compares positions with the transactions that a MySQL has executed and purged.
+// TestMySQLHistory compares positions with the transactions that MySQL has executed and purged.
 func TestMySQLHistory(t *testing.T) {
 	const a, b = "3e11fa47-71ca-11e1-9e33-c80aa9429562", "4e11fa47-71ca-11e1-9e33-c80aa9429562"
 	for _, c := range []struct{ set, in, executed, purged, want string }{

@@ -20,7 +20,7 @@ type (
 	tableSettings = sqlsink.Settings
 )
 
-// server says how to reach a server.
+// server holds the settings for connecting to a server.
 type server struct {
 	Address  string        `json:"address" validate:"required" desc:"The server, as HOST:PORT or HOST; the port is 3306 then."`
 	Database string        `json:"database" validate:"required" desc:"Database of the tables."`
@@ -42,7 +42,7 @@ func (s *server) config() (*mysql.Config, error) {
 	var err error
 	c.Timeout, c.ReadTimeout, c.WriteTimeout = s.Timeout, s.Timeout, s.Timeout
 	c.ClientFoundRows, c.RejectReadOnly, c.MaxAllowedPacket, c.Logger = true, true, 0, quiet{}
-	// Values that do not fit are errors, and times are in UTC, whatever the server's defaults are.
+	// Values that do not fit are errors, and times are in UTC, regardless of the server's defaults.
 	c.Params = map[string]string{"sql_mode": "'STRICT_ALL_TABLES,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION'", "time_zone": "'+00:00'"}
 	if !s.TLS {
 		if s.Cert != "" || s.CA != "" {
@@ -65,7 +65,7 @@ func (s *server) endpoint() (host, addr string) {
 	return s.Address, net.JoinHostPort(s.Address, "3306")
 }
 
-// quiet keeps the driver from writing to standard error: its errors are returned as well.
+// quiet discards the log output of the driver, which also returns its errors.
 type quiet struct{}
 
 // Print implements mysql.Logger.
@@ -74,7 +74,7 @@ func (quiet) Print(...any) {}
 // open connects to the server.
 func (s *server) open(ctx context.Context) (*sql.DB, error) { return s.openWith(ctx, nil) }
 
-// openWith is open with connections that dial makes; nil: the usual ones.
+// openWith connects with dial; nil means the default dialer.
 func (s *server) openWith(ctx context.Context, dial func(ctx context.Context, network, addr string) (net.Conn, error)) (*sql.DB, error) {
 	c, err := s.config()
 	if err != nil {

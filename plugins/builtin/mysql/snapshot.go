@@ -13,10 +13,10 @@ import (
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
-// chunkRows is how many rows a statement reads at most.
+// chunkRows is the maximum number of rows that a statement reads.
 const chunkRows = 10_000
 
-// pending reports whether rows are to be read, and decides of which entries of the settings.
+// pending reports whether a snapshot is due, and selects its entries of the settings.
 func (s *Source) pending() bool {
 	if len(s.begun) > 0 {
 		return true
@@ -30,14 +30,14 @@ func (s *Source) pending() bool {
 	return len(s.begun) > 0
 }
 
-// toRead returns the tables whose rows are still to be read, in the order of their ids.
+// toRead returns the tables whose rows have not been read yet, sorted by id.
 func (s *Source) toRead(ctx context.Context) ([]*Table, error) {
 	patterns := slices.DeleteFunc(slices.Clone(s.settings.patterns), func(p pattern) bool { return !s.begun.has(p.item) })
 	all, err := resolve(ctx, s.db, patterns)
 	if err != nil {
 		return nil, err
 	}
-	covered := func(t *Table) bool { // by another entry, whose rows were read
+	covered := func(t *Table) bool { // another entry covers it, whose rows have been read
 		return (s.done.has(itemOf(t.ID())) || s.done.has(itemOf(t.Schema+".*"))) &&
 			!slices.ContainsFunc(patterns, func(p pattern) bool { return p.Name == t.Name && p.Schema == t.Schema })
 	}
@@ -50,8 +50,8 @@ func (s *Source) toRead(ctx context.Context) ([]*Table, error) {
 	return all, nil
 }
 
-// readTables reads the rows of the tables of the entries begun, all in one transaction, and hands them on. Changes committed before its
-// snapshot are in the rows; later ones come with the log, which does not go on before.
+// readTables reads and emits the rows of the tables of the entries in begun, in one transaction. The rows contain all
+// changes committed before its snapshot; the log, which resumes afterwards, has the later ones.
 func (s *Source) readTables(ctx context.Context, connected func()) error {
 	tables, err := s.toRead(ctx)
 	if err != nil {
@@ -67,7 +67,7 @@ func (s *Source) readTables(ctx context.Context, connected func()) error {
 	if err := s.beginSnapshot(ctx, conn); err != nil {
 		return err
 	}
-	if err := session.watch(ctx); err != nil { // not before: nobody writes while a lock is waited for
+	if err := session.watch(ctx); err != nil { // not earlier, because writers block while the session waits for a lock
 		return err
 	}
 	r := &rowReader{source: s, conn: conn}
@@ -93,8 +93,8 @@ func (s *Source) readTables(ctx context.Context, connected func()) error {
 	return r.finish(ctx)
 }
 
-// beginSnapshot begins the transaction and notes what its snapshot contains. When reading goes on after a loss of the connection, the place of the
-// first transaction stays: what it contains, later ones do, too.
+// beginSnapshot begins the transaction and records which transactions its snapshot contains. When the snapshot resumes
+// after a lost connection, the place of the first transaction stays valid: later snapshots contain all its changes.
 func (s *Source) beginSnapshot(ctx context.Context, conn *sql.Conn) error {
 	for _, sql := range []string{"SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ", "SET SESSION net_write_timeout = 3600", "SET SESSION wait_timeout = 86400"} {
 		if _, err := conn.ExecContext(ctx, sql); err != nil {
@@ -117,20 +117,20 @@ func (s *Source) beginSnapshot(ctx context.Context, conn *sql.Conn) error {
 		if at.set.Empty() && (s.server.maria || s.server.gtids) {
 			s.seen = nil
 		}
-	case s.seen != nil && s.reading == nil: // rows that are newer than the earlier ones: changes of them come once more
+	case s.seen != nil && s.reading == nil: // rows newer than the earlier ones: their changes arrive again
 		read := parseItems(s.seen.Items)
 		s.seen.Items = append(read, slices.DeleteFunc(slices.Clone(s.begun), read.has)...).String()
 	}
 	return nil
 }
 
-// rowReader makes records of rows and hands them on. The last one stays, until it is known whether more follow.
+// rowReader turns rows into records and emits them. It keeps the last record until it knows whether more follow.
 type rowReader struct {
 	source *Source
 	conn   *sql.Conn
 
 	table    *Table
-	keys     []int // columns to go on behind
+	keys     []int // key columns for paging
 	progress progress.Snapshot
 	metadata record.Metadata
 	prefix   []byte // of positions, before the key
@@ -140,7 +140,7 @@ type rowReader struct {
 	bytes    int
 }
 
-// read reads the rows of a table behind the key in the position, in the order of the key.
+// read reads the rows of a table after the key in the position, in key order.
 func (r *rowReader) read(ctx context.Context, t *Table) error {
 	s := r.source
 	r.prepare(t)
@@ -182,7 +182,7 @@ func (r *rowReader) report() {
 	r.source.monitor.reads(&p)
 }
 
-// chunk reads the next rows, and returns how many there were.
+// chunk reads the next rows and returns their number.
 func (r *rowReader) chunk(ctx context.Context) (n int, err error) {
 	rows, err := r.conn.QueryContext(ctx, r.table.Page(r.keys, r.last, chunkRows))
 	if err != nil {
@@ -211,7 +211,7 @@ func (r *rowReader) chunk(ctx context.Context) (n int, err error) {
 	return n, rows.Err()
 }
 
-// add makes a record of a row.
+// add appends the record of a row.
 func (r *rowReader) add(raw []sql.RawBytes) {
 	t := r.table
 	values := make(map[string]any, len(raw))
@@ -245,7 +245,7 @@ func (r *rowReader) add(raw []sql.RawBytes) {
 	r.records = append(r.records, rec)
 }
 
-// flush hands the records on but the last one. From then on reading goes on behind them.
+// flush emits all records except the last one. Reading then resumes after them.
 func (r *rowReader) flush(ctx context.Context) error {
 	n := len(r.records) - 1
 	if n < 1 {
@@ -263,7 +263,7 @@ func (r *rowReader) flush(ctx context.Context) error {
 	return nil
 }
 
-// finish hands on the rest. The position of the last row says that all are read.
+// finish emits the rest. The position of the last row marks the table as complete.
 func (r *rowReader) finish(ctx context.Context) error {
 	n := len(r.records)
 	if n == 0 {

@@ -33,13 +33,13 @@ type Source struct {
 	db       *sql.DB
 	server   serverInfo
 	charsets *Charsets
-	tables   map[string]*Table // as the catalogue describes them, by id, before the changes that are still to come
-	at       place             // of the last record handed on, or skipped; without a file: there is none yet
-	done     items             // of the settings: rows are read
-	begun    items             // rows are being read
-	reading  *table            // the one that is being read
+	tables   map[string]*Table // catalogue descriptions by id, older than the changes still to come
+	at       place             // of the last emitted or skipped record; without a file: not yet known
+	done     items             // items whose rows have been read
+	begun    items             // items whose rows are being read
+	reading  *table            // the table being read
 	seen     *seen
-	cascades []string // foreign keys that were warned of
+	cascades []string // foreign keys with a warning in the log
 
 	monitor monitor
 }
@@ -81,7 +81,7 @@ func (s *Source) Open(ctx context.Context, p record.Position) error {
 	return nil
 }
 
-// resume goes on from a position.
+// resume continues from a position.
 func (s *Source) resume(pos *position) {
 	if pos.Type == 0 {
 		return
@@ -105,11 +105,12 @@ func (s *Source) resume(pos *position) {
 		s.prune()
 	}
 	if s.at.index > 0 && pos.Tables != s.settings.fingerprint() {
-		s.at.in, s.at.index = "", 0 // with other tables other records are counted: the transaction comes again
+		s.at.in, s.at.index = "", 0 // other tables change the record numbers: the transaction is emitted again
 	}
 }
 
-// prune forgets that rows were read of entries that the settings have no longer: once they have them again, these are read again.
+// prune drops entries that the settings no longer have from done. If such an entry returns, the source reads its rows
+// again.
 func (s *Source) prune() {
 	present := s.settings.items()
 	s.done = slices.DeleteFunc(s.done, func(item string) bool { return !present.has(item) })
@@ -121,7 +122,7 @@ func (s *Source) connect(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	db.SetMaxOpenConns(2) // what the log is read with, and lag
+	db.SetMaxOpenConns(2) // one to read the log, one to measure lag
 	s.db = db
 	if s.server, err = identify(ctx, db); err != nil {
 		return err
@@ -160,7 +161,7 @@ func (s *Source) describeTables(ctx context.Context) error {
 	return nil
 }
 
-// warnOfUnmatched warns of entries of tables with * that stand for no table, which may come later.
+// warnOfUnmatched warns of entries with * that match no table yet.
 func (s *Source) warnOfUnmatched(tables []*Table) {
 	for _, p := range s.settings.patterns[:len(s.settings.Tables)] {
 		if !slices.ContainsFunc(tables, func(t *Table) bool { return p.Matches(t.Schema, t.Name) }) {
@@ -177,7 +178,7 @@ func (s *Source) disconnect() {
 	}
 }
 
-// begin decides where a source that has no position begins that reads no rows.
+// begin chooses the start of a source that has no position and reads no snapshot.
 func (s *Source) begin(ctx context.Context) error {
 	if s.settings.SnapshotMode == "never" {
 		for _, item := range s.settings.tableItems() {
@@ -203,7 +204,7 @@ func (s *Source) begin(ctx context.Context) error {
 	return nil
 }
 
-// Ack implements sdk.Source: the server keeps its log whatever is acknowledged.
+// Ack implements sdk.Source. The retention of the server's log does not depend on it.
 func (s *Source) Ack(_ context.Context, positions []record.Position) error {
 	if n := len(positions); n > 0 {
 		s.monitor.keep(positions[n-1])
@@ -225,7 +226,7 @@ func (s *Source) Teardown(context.Context) error {
 	return nil
 }
 
-// run reads until ctx ends or an error comes that trying again does not help.
+// run reads until ctx ends or a permanent error occurs.
 func (s *Source) run(ctx context.Context) {
 	var wait backoff.Backoff
 	for first := true; ctx.Err() == nil; first = false {
@@ -247,7 +248,7 @@ func (s *Source) run(ctx context.Context) {
 	}
 }
 
-// session reads rows that are still to be read, and then the log, until the connection is lost.
+// session reads the pending rows and then the log, until the connection is lost.
 func (s *Source) session(ctx context.Context, first bool, connected func()) error {
 	if !first { // it may be another server
 		var err error
@@ -282,7 +283,7 @@ func (s *Source) dial(ctx context.Context) (*replica.Conn, error) {
 	return conn, nil
 }
 
-// checkReplica logs in as a replica, which fails when the user may not.
+// checkReplica logs in as a replica to check that the user may.
 func (s *Source) checkReplica(ctx context.Context) error {
 	conn, err := s.dial(ctx)
 	if err != nil {

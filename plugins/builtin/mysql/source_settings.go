@@ -31,7 +31,7 @@ type pattern struct {
 	item string
 }
 
-// resolve returns the tables that the patterns stand for, in the order of their ids, without their columns.
+// resolve returns the tables that match the patterns, sorted by id, without their columns.
 func resolve(ctx context.Context, db *sql.DB, patterns []pattern) ([]*Table, error) {
 	all := make([]Pattern, len(patterns))
 	for i, p := range patterns {
@@ -82,7 +82,7 @@ func (s *sourceSettings) parse(_ context.Context, given map[string]string) error
 	return nil
 }
 
-// wrongTable returns the mistake in an item of tables, "" if there is none.
+// wrongTable describes the mistake in an item of tables, or returns "".
 func wrongTable(item string) string {
 	schema, name, ok := strings.Cut(item, ".")
 	if !ok {
@@ -94,7 +94,7 @@ func wrongTable(item string) string {
 	return ""
 }
 
-// againOf cuts an entry of snapshot.again.
+// againOf splits an entry of snapshot.again.
 func againOf(entry string) (table, word string) {
 	i := strings.LastIndexByte(entry, '/')
 	if i < 0 {
@@ -103,17 +103,17 @@ func againOf(entry string) (table, word string) {
 	return entry[:i], entry[i+1:]
 }
 
-// wants reports whether a table is to be read.
+// wants reports whether the settings include a table.
 func (s *sourceSettings) wants(schema, name string) bool {
 	return slices.ContainsFunc(s.patterns, func(p pattern) bool { return p.Matches(schema, name) })
 }
 
-// wantsAny reports whether the source reads a table of this database.
+// wantsAny reports whether the settings include a table of this database.
 func (s *sourceSettings) wantsAny(schema string) bool {
 	return slices.ContainsFunc(s.patterns, func(p pattern) bool { return p.Schema == schema })
 }
 
-// items returns those of all entries.
+// items returns the items of all entries.
 func (s *sourceSettings) items() (all items) {
 	for _, p := range s.patterns {
 		all = append(all, p.item)
@@ -121,17 +121,17 @@ func (s *sourceSettings) items() (all items) {
 	return all
 }
 
-// tableItems returns those of the setting tables.
+// tableItems returns the items of the setting tables.
 func (s *sourceSettings) tableItems() items { return s.items()[:len(s.Tables)] }
 
-// fingerprint changes with the setting tables.
+// fingerprint identifies the value of the setting tables.
 func (s *sourceSettings) fingerprint() string {
 	all := slices.Clone(s.tableItems())
 	slices.Sort(all)
 	return itemOf(all.String())
 }
 
-// replica returns how to log in as a replica.
+// replica returns the configuration for logging in as a replica.
 func (s *sourceSettings) replica() (*replica.Config, error) {
 	c, err := s.config()
 	if err != nil {

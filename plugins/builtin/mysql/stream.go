@@ -15,37 +15,37 @@ import (
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
-// stream is a session that receives the log.
+// stream is a replication session.
 type stream struct {
 	*Source
 	conn    *replica.Conn
 	decoder binlog.Decoder
-	began   uint32 // time at which file was begun
+	began   uint32 // creation time of file
 
 	generation int   // of tables
 	seen       *seen // as of now
 
 	file    string      // of the log
 	now     place       // the end of the last transaction
-	resumed bool        // the transaction came of which records were handed on before
-	tx      transaction // the present one
+	resumed bool        // the stream has passed the transaction that was emitted in part
+	tx      transaction // the current transaction
 
 	records []record.Record
-	indexes []int64 // of the records of the present transaction, which are the last ones
+	indexes []int64 // of the records of the current transaction, which are the last ones
 	bytes   int
 }
 
-// transaction is one of the log.
+// transaction is a transaction of the log.
 type transaction struct {
 	open       bool
-	begun      bool // by BEGIN, so that COMMIT or the like ends it
+	begun      bool // by BEGIN; COMMIT or the like ends it
 	number     int64
 	gtid       string
-	add        func(*gtid.Set) // adds it
+	add        func(*gtid.Set) // adds its GTID
 	maria      bool
 	standalone bool
 	index      int64 // of the last record
-	skip       int64 // index up to which records were handed on before
+	skip       int64 // records up to this index were emitted before
 	hidden     bool  // rows of a snapshot contain it
 	at         time.Time
 	metadata   record.Metadata
@@ -53,7 +53,7 @@ type transaction struct {
 	suffix     []byte
 }
 
-// stream reads changes from behind s.at, and hands them on.
+// stream reads and emits the changes after s.at.
 func (s *Source) stream(ctx context.Context, connected func()) error {
 	conn, err := s.dial(ctx)
 	if err != nil {
@@ -72,7 +72,7 @@ func (s *Source) stream(ctx context.Context, connected func()) error {
 	return s.explain(st.receive(ctx))
 }
 
-// start asks for the log from s.at on.
+// start requests the log from s.at.
 func (st *stream) start() error {
 	id := st.settings.ServerID
 	for id == 0 {
@@ -105,7 +105,7 @@ func (st *stream) start() error {
 	return st.conn.Dump(id, st.at.file, uint32(st.at.pos))
 }
 
-// receive handles what the server sends until the session ends.
+// receive handles the events of the server until the session ends.
 func (st *stream) receive(ctx context.Context) error {
 	for {
 		if !st.conn.Buffered() && !st.flush(ctx) {
@@ -171,7 +171,8 @@ func (st *stream) payload(ctx context.Context, outer *binlog.Header, p *binlog.P
 	}
 }
 
-// rotate notes in which file the events that follow are. The server sends it first, too, for the file that it starts to read.
+// rotate records the file of the following events. The server also sends this event first, for the file at which it
+// starts.
 func (st *stream) rotate(h *binlog.Header, e *binlog.Rotate) {
 	st.file = e.File
 	if !st.tx.open && !h.Artificial() {
@@ -180,7 +181,8 @@ func (st *stream) rotate(h *binlog.Header, e *binlog.Rotate) {
 	}
 }
 
-// checkLog compares when a file of the log was begun with what was noted of the file that has this name: after RESET MASTER it is another one.
+// checkLog compares the creation time of a log file with the recorded one: after RESET MASTER the same name is another
+// file.
 func (st *stream) checkLog(h *binlog.Header) error {
 	if st.file == st.now.file && st.now.began == 0 {
 		st.now.began = h.Time
@@ -225,12 +227,12 @@ func (st *stream) begin(h *binlog.Header, g *binlog.GTID) error {
 	return nil
 }
 
-// open makes tx the present transaction.
+// open makes tx the current transaction.
 func (st *stream) open(tx transaction) {
 	if !st.resumed && tx.gtid == st.at.in {
 		tx.skip, st.resumed = st.at.index, true
 	}
-	if st.seen != nil && !tx.hidden { // the log has passed what the rows contain
+	if st.seen != nil && !tx.hidden { // the log has passed the transactions of the snapshot
 		st.seen = nil
 	}
 	tx.prefix = st.now.append(nil, typeStream)
@@ -247,7 +249,7 @@ func (st *stream) open(tx transaction) {
 	st.tx = tx
 }
 
-// firstWord returns the first word of a statement, in capitals, behind comments, and the rest.
+// firstWord skips comments and returns the first word of a statement in capitals, and the rest.
 func firstWord(sql string) (word, rest string) {
 	for sql = strings.TrimSpace(sql); strings.HasPrefix(sql, "/*") && !strings.HasPrefix(sql, "/*!"); sql = strings.TrimSpace(sql) {
 		_, sql, _ = strings.Cut(sql, "*/")
@@ -304,13 +306,13 @@ func (st *stream) query(ctx context.Context, h *binlog.Header, q *binlog.Query) 
 	return st.commit(h)
 }
 
-// changed forgets what the catalogue said of tables.
+// changed drops the cached descriptions of tables.
 func (st *stream) changed() {
 	clear(st.tables)
 	st.generation++
 }
 
-// xa handles the statements of transactions in two phases. Their rows are handed on when they are prepared.
+// xa handles the statements of XA transactions. The stream emits their rows when they are prepared.
 func (st *stream) xa(h *binlog.Header, rest string) error {
 	switch verb, _ := firstWord(rest); verb {
 	case "START", "BEGIN", "END":
@@ -322,7 +324,7 @@ func (st *stream) xa(h *binlog.Header, rest string) error {
 	return st.commit(h)
 }
 
-// statement refuses a change that the log has as a statement instead of rows, unless it is of other tables.
+// statement refuses a change that the log has as a statement instead of rows, unless it concerns other tables.
 func (st *stream) statement(q *binlog.Query) error {
 	if strings.Contains(q.SQL, "generated by server") { // a table in memory, which is empty after a restart
 		st.log.Warn("a table in memory lost its rows when the server started, and no records say "+
@@ -341,7 +343,7 @@ func (st *stream) statement(q *binlog.Query) error {
 	return nil
 }
 
-// lost is the error for changes that cannot be read.
+// lost returns the error for changes that cannot be read.
 func (st *stream) lost(why string) error {
 	return fmt.Errorf("changes are missed behind %s: %s. %s", st.now.String(), why, newSnapshot)
 }
@@ -368,7 +370,7 @@ func (st *stream) commit(h *binlog.Header) error {
 	return nil
 }
 
-// moved notes the end of the last transaction as the place to go on from, if no record says so.
+// moved records the end of the last transaction as the place to resume from, if no record does.
 func (st *stream) moved() {
 	if len(st.records) > 0 || st.tx.open {
 		return
@@ -380,7 +382,7 @@ func (st *stream) moved() {
 	}
 }
 
-// idle notes that the server has no more.
+// idle records that the server has no more changes.
 func (st *stream) idle(h *binlog.Header) {
 	if st.tx.open || len(st.records) > 0 {
 		return

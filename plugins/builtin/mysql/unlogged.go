@@ -8,7 +8,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/builtin/mysql/binlog"
 )
 
-// warnOfStatement warns of a statement that changes rows of tables that are read: the log does not have the rows.
+// warnOfStatement warns of a statement that changes rows of the source's tables without logging them.
 func (st *stream) warnOfStatement(q *binlog.Query) {
 	for _, c := range Changes(q.SQL) {
 		for _, t := range c.Tables {
@@ -24,8 +24,8 @@ func (st *stream) warnOfStatement(q *binlog.Query) {
 	}
 }
 
-// warnOfCascades warns of foreign keys that change rows of the tables that are read: the engine changes them, and the
-// log does not have them. It warns of each once.
+// warnOfCascades warns once about each foreign key that changes rows of the source's tables: the engine makes these
+// changes, and the log does not have them.
 func (s *Source) warnOfCascades(ctx context.Context) error {
 	if s.server.logsCascades() {
 		return nil
@@ -37,7 +37,7 @@ func (s *Source) warnOfCascades(ctx context.Context) error {
 	for _, t := range tables {
 		keys, err := t.Cascades(ctx, s.db)
 		if isNumber(err, noSuchTable) {
-			continue // it was dropped meanwhile
+			continue // dropped meanwhile
 		}
 		if err != nil {
 			return err

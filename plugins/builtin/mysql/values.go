@@ -10,15 +10,15 @@ import (
 	"github.com/conduit-agent/conduit/plugins/builtin/mysql/binlog"
 )
 
-// selected returns the expression that reads a column, so that its text has all of the value.
+// selected returns the expression that reads a column without loss of precision.
 func (c *Column) selected() string {
-	if c.Type == "float" { // its own text has six digits
+	if c.Type == "float" { // the default text has only six digits
 		return Quote(c.Name) + " * 1e0"
 	}
 	return Quote(c.Name)
 }
 
-// Value returns the value of text as the server writes it: the same that the log's decoder makes of a change.
+// Value parses a value in the server's text format. It returns the same value as the log's decoder does for a change.
 func (c *Column) Value(b []byte) any {
 	text := string(b)
 	switch c.Type {
@@ -60,7 +60,7 @@ func (c *Column) Value(b []byte) any {
 	return text
 }
 
-// binary reports whether values are bytes.
+// binary reports whether the values of the column are bytes.
 func (c *Column) binary() bool {
 	switch c.Type {
 	case "binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob", "vector",
@@ -78,7 +78,7 @@ func bits(b []byte) any {
 	return n
 }
 
-// moment returns the time of a text; one that is none, as 0000-00-00, stays text.
+// moment parses a time; text that is no time, such as 0000-00-00, stays text.
 func moment(text string) any {
 	layout := "2006-01-02 15:04:05.999999"
 	if len(text) == len("2006-01-02") {
@@ -90,7 +90,7 @@ func moment(text string) any {
 	return text
 }
 
-// ofBytes returns how values of types that the log has as bytes become text, nil for all others.
+// ofBytes returns the conversion to text for types that the log has as bytes, and nil for all others.
 func (c *Column) ofBytes() func([]byte) (any, error) {
 	switch c.Type {
 	case "uuid":
@@ -103,7 +103,7 @@ func (c *Column) ofBytes() func([]byte) (any, error) {
 	return nil
 }
 
-// padded adds the zeros at the end that the log leaves out.
+// padded adds the trailing zeros that the log omits.
 func padded(n int, text func([]byte) string) func([]byte) (any, error) {
 	return func(b []byte) (any, error) {
 		if len(b) > n {

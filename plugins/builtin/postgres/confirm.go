@@ -10,29 +10,29 @@ import (
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
-// confirmer knows what may be confirmed to the server: the end of the newest transaction of
-// which all records are acknowledged, and all before it; with nothing outstanding what the
-// server has sent. While rows of a snapshot are not acknowledged, nothing is: after a crash
-// they are read again, and changes of rows read before come from the slot.
+// confirmer determines the part of the log that the source may confirm to the server: up to the end of the newest
+// transaction whose records are all acknowledged, or everything that the server has sent if nothing is outstanding. It
+// confirms nothing while rows of a snapshot are unacknowledged: after a crash the source reads them again, and needs
+// the changes of earlier rows from the slot.
 type confirmer struct {
-	conduit pgoutput.LSN // of a change that Conduit's connector delivered last; what was committed before was, too
+	conduit pgoutput.LSN // last change delivered by Conduit's connector; earlier commits were delivered, too
 
 	mu           sync.Mutex
 	at           pgoutput.LSN  // confirmed
 	acked        place         // last acknowledged
-	transactions []transaction // committed, and not confirmed; oldest first
-	inSnapshot   bool          // rows are still to be handed on
-	rows         int           // of snapshots, handed on and not acknowledged
-	read         []string      // tables of which all rows were handed on
+	transactions []transaction // committed and not confirmed; oldest first
+	inSnapshot   bool          // the source has yet to emit rows
+	rows         int           // of snapshots, emitted and not acknowledged
+	read         []string      // tables whose rows have all been emitted
 }
 
-// transaction is one that the stream has handed on.
+// transaction is a transaction emitted by the stream.
 type transaction struct {
 	commit, end pgoutput.LSN
-	last        int64 // index of its last record; 0: it had none
+	last        int64 // index of the last record; 0: no records
 }
 
-// snapshot notes whether rows are to be read before the stream.
+// snapshot records whether the source has yet to read rows before it streams.
 func (c *confirmer) snapshot(on bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -45,7 +45,7 @@ func (c *confirmer) sentRows(n int) {
 	c.rows += n
 }
 
-// snapshotRead notes that all rows of the tables were handed on.
+// snapshotRead records that the source has emitted all rows of the tables.
 func (c *confirmer) snapshotRead(tables []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -53,7 +53,7 @@ func (c *confirmer) snapshotRead(tables []string) {
 	c.read = append(c.read, tables...)
 }
 
-// settledTables returns the tables of which all rows are acknowledged, once.
+// settledTables returns the tables whose rows are all acknowledged. It returns each table only once.
 func (c *confirmer) settledTables() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -65,7 +65,7 @@ func (c *confirmer) settledTables() []string {
 	return read
 }
 
-// committed notes that a transaction was sent whole, of which records up to last were handed on.
+// committed records a fully received transaction, whose records up to last were emitted.
 func (c *confirmer) committed(commit, end pgoutput.LSN, last int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -73,7 +73,7 @@ func (c *confirmer) committed(commit, end pgoutput.LSN, last int64) {
 		return
 	}
 	for _, t := range c.transactions {
-		if t.commit == commit { // it came again after a loss of the connection
+		if t.commit == commit { // the server sent it again after a lost connection
 			return
 		}
 	}
@@ -81,7 +81,7 @@ func (c *confirmer) committed(commit, end pgoutput.LSN, last int64) {
 	c.advance()
 }
 
-// acknowledged notes that the records at these positions are settled.
+// acknowledged records that the records at these positions are settled.
 func (c *confirmer) acknowledged(positions []record.Position) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -91,7 +91,7 @@ func (c *confirmer) acknowledged(positions []record.Position) error {
 			continue
 		}
 		if i < len(positions)-1 && !isSnapshot(positions[len(positions)-1]) {
-			continue // the last one says it all, but for rows
+			continue // the last position covers all others except those of rows
 		}
 		at, err := lastPlace(p)
 		if err != nil {
@@ -121,7 +121,7 @@ func (c *confirmer) advance() {
 	c.transactions = append(c.transactions[:0], c.transactions[n:]...)
 }
 
-// idle notes that the server has sent everything up to end, between two transactions.
+// idle records that the server has sent everything up to end and that no transaction is open.
 func (c *confirmer) idle(end pgoutput.LSN) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -131,7 +131,7 @@ func (c *confirmer) idle(end pgoutput.LSN) {
 	}
 }
 
-// confirmed returns the place up to which the server may forget.
+// confirmed returns the place up to which the server may discard its log.
 func (c *confirmer) confirmed() pgoutput.LSN {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -140,7 +140,7 @@ func (c *confirmer) confirmed() pgoutput.LSN {
 
 func isSnapshot(p record.Position) bool { return bytes.HasPrefix(p, []byte(`{"type":1`)) }
 
-// lastPlace reads the place out of a position that appendStream made.
+// lastPlace parses the place in a position that appendStream made.
 func lastPlace(p record.Position) (place, error) {
 	rest, ok := bytes.CutPrefix(p, []byte(`{"type":2,"last_lsn":"`))
 	lsn, rest, ok2 := bytes.Cut(rest, []byte(`","index":`))

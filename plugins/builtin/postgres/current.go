@@ -14,7 +14,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/builtin/postgres/pgoutput"
 )
 
-// currentRows reads rows and partitions as they are now. Its session is opened when it is needed first.
+// currentRows reads the current state of rows and partitions. It opens its session on first use.
 type currentRows struct {
 	settings *settings
 	conn     *pgconn.PgConn
@@ -35,7 +35,7 @@ func (c *currentRows) connect(ctx context.Context) (err error) {
 	return nil
 }
 
-// ancestors returns the partitioned tables above a partition, none for any other table.
+// ancestors returns the partitioned tables above a partition, and none for any other table.
 func (c *currentRows) ancestors(ctx context.Context, table uint32) (above []uint32, err error) {
 	if err := c.connect(ctx); err != nil {
 		return nil, err
@@ -54,9 +54,8 @@ func (c *currentRows) ancestors(ctx context.Context, table uint32) (above []uint
 	return above, nil
 }
 
-// complete fills in the columns of row that the server did not send. It waits until the transaction with this id is
-// visible: the server sends a transaction a moment before other sessions see it. exists is false when the table has no
-// such row any more.
+// complete fills in the columns of row that the server did not send. It waits until the transaction xid is visible: the
+// server sends a transaction a moment before other sessions see it. exists is false if the table no longer has the row.
 func (c *currentRows) complete(ctx context.Context, r *relation,
 	row pgoutput.Tuple, xid uint32) (exists bool, err error) {
 	if err := c.connect(ctx); err != nil {
@@ -73,11 +72,11 @@ func (c *currentRows) complete(ctx context.Context, r *relation,
 	}
 }
 
-// relationQuery finds a table by its OID, whatever its name is now.
+// relationQuery finds a table by OID, regardless of the current name.
 const relationQuery = `SELECT n.nspname, c.relname, c.relkind FROM pg_catalog.pg_class c
 JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = $1::oid`
 
-// latest is a place behind every change.
+// latest is an LSN after every change.
 const latest = "FFFFFFFF/FFFFFFFF"
 
 func (c *currentRows) read(ctx context.Context, r *relation,
@@ -93,7 +92,7 @@ func (c *currentRows) read(ctx context.Context, r *relation,
 	sql, keys, types := currentRowQuery(table.Only(), r, row)
 	result := c.conn.ExecParams(ctx, sql, keys, types, nil, nil).Read()
 	if pg.Code(result.Err) == pg.CodeUndefinedTable {
-		return false, false, nil // it was renamed or dropped meanwhile
+		return false, false, nil // renamed or dropped meanwhile
 	}
 	if result.Err != nil {
 		return false, false, unreadable(result.Err, r, table)
@@ -113,8 +112,8 @@ func (c *currentRows) read(ctx context.Context, r *relation,
 	return true, true, nil
 }
 
-// currentRowQuery returns the query of the unsent columns of the row with the key of row, and its arguments. The
-// snapshot in its result is that of the query itself.
+// currentRowQuery returns the query, with its arguments, for the unsent columns of the row with the key of row. Its
+// result includes the snapshot of the query itself.
 func currentRowQuery(table string, r *relation, row pgoutput.Tuple) (sql string, keys [][]byte, types []uint32) {
 	columns, conditions := []string{"true AS found"}, []string(nil)
 	for i := range row {
@@ -131,7 +130,7 @@ func currentRowQuery(table string, r *relation, row pgoutput.Tuple) (sql string,
 		" FROM " + table + " WHERE " + strings.Join(conditions, " AND ") + ") t ON true", keys, types
 }
 
-// fill puts the values into the unsent columns of row.
+// fill sets the unsent columns of row to values.
 func fill(row pgoutput.Tuple, values [][]byte) {
 	next := 0
 	for i := range row {
@@ -169,7 +168,7 @@ func explainRead(err error, t *pg.Table) error {
 	return fmt.Errorf("%w: GRANT SELECT ON %s TO the role", err, t.SQL())
 }
 
-// incomplete returns the error of a change that has too little of a row.
+// incomplete returns the error of a change that lacks columns of a row.
 func (r *relation) incomplete(why error) error {
 	return fmt.Errorf("cannot read a change of table %s: %w. ALTER TABLE %s REPLICA IDENTITY FULL has the server "+
 		"send all of each row from then on; "+

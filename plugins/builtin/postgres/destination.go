@@ -16,7 +16,7 @@ import (
 	"github.com/conduit-agent/conduit/spec/lazy"
 )
 
-// destinationSettings are those of the destination. url and table are Conduit's.
+// destinationSettings are the settings of the destination. url and table have the same names as in Conduit's connector.
 type destinationSettings struct {
 	URL string `json:"url" validate:"required" desc:"How to connect: postgres://user:password@host:5432/database, or key=value pairs. TLS as with libpq: sslmode, sslrootcert, sslcert, sslkey."`
 	sqlsink.Settings
@@ -57,7 +57,7 @@ func (d *Destination) Teardown(context.Context) error {
 	return nil
 }
 
-// forget removes the connector from the table of positions, if there is one.
+// forget removes the connector from the table of positions, if that table exists.
 func forget(ctx context.Context, given map[string]string) error {
 	var s destinationSettings
 	if err := sdk.Decode(given, &s); err != nil {
@@ -82,14 +82,14 @@ func forget(ctx context.Context, given map[string]string) error {
 type database struct {
 	url       string
 	timeout   time.Duration
-	positions string // the table of positions in SQL
+	positions string // name of the table of positions, in SQL syntax
 	conn      *pgconn.PgConn
-	tables    map[string]*table // by name as the setting table gives it
-	rows      []byte            // of a COPY
+	tables    map[string]*table // by name in the setting table
+	rows      []byte            // buffer for COPY
 }
 
 type (
-	table  = sqlsink.Table[pg.Column] // type names of its columns without modifiers
+	table  = sqlsink.Table[pg.Column] // column type names have no modifiers
 	change = sqlsink.Change[pg.Column]
 )
 
@@ -114,9 +114,9 @@ func (d *database) Connect(ctx context.Context, ledger *sqlsink.Ledger) error {
 	return nil
 }
 
-// read makes the table of positions if it does not exist, and reads it.
+// read creates the table of positions if necessary, and reads it.
 func (d *database) read(ctx context.Context, ledger *sqlsink.Ledger) error {
-	// Without the right to make tables, one that is there already must do.
+	// Without the privilege to create tables, the table must already exist.
 	err := pg.Execute(ctx, d.conn, "CREATE TABLE IF NOT EXISTS "+d.positions+" (connector text NOT NULL, batch bigint NOT NULL, hashes bytea NOT NULL, PRIMARY KEY (connector, batch))")
 	if err != nil && pg.Code(err) != pg.CodePrivilege {
 		return fmt.Errorf("cannot make the position table %s: %w", d.positions, err)
@@ -134,7 +134,7 @@ func (d *database) read(ctx context.Context, ledger *sqlsink.Ledger) error {
 	return nil
 }
 
-// note returns the statements that note the hashes of a transaction, and forget those that are too old.
+// note returns the statements that store the hashes of a transaction and delete expired ones.
 func (d *database) note(ledger *sqlsink.Ledger, hashes []byte) string {
 	number, last := ledger.Next(hashes)
 	connector := pg.Literal(ledger.Connector)
@@ -151,7 +151,7 @@ func (d *database) Disconnect() {
 	d.conn = nil
 }
 
-// sqlName returns name or schema.name as SQL has it.
+// sqlName quotes name or schema.name.
 func sqlName(name string) string {
 	if schema, table, ok := strings.Cut(name, "."); ok {
 		return pg.Quote(schema) + "." + pg.Quote(table)
@@ -162,8 +162,8 @@ func sqlName(name string) string {
 // Transient implements sqlsink.Database.
 func (d *database) Transient(err error) bool { return pg.Transient(err) }
 
-// refused matches the SQLSTATEs that a record is to blame for: data, constraints, names, and what
-// triggers raise.
+// refused matches the SQLSTATEs of errors that the record causes: data, constraints, names, and errors raised by
+// triggers.
 var refused = lazy.Regexp(`^(21|22|23|42|44|P0)`)
 
 // Refused implements sqlsink.Database.

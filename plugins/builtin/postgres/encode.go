@@ -13,7 +13,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
-// appendValue appends what a column is given for v as text. v is not nil.
+// appendValue appends v as text for a column. v is not nil.
 func appendValue(dst []byte, v any, c pg.Column) ([]byte, error) {
 	switch v := v.(type) {
 	case string:
@@ -57,7 +57,7 @@ func appendValue(dst []byte, v any, c pg.Column) ([]byte, error) {
 	return append(dst, text...), nil
 }
 
-// appendTime appends a time in UTC. Years before the first one are written in the form of PostgreSQL, without a year 0.
+// appendTime appends a time in UTC. Years before 1 have PostgreSQL's BC form, which has no year 0.
 func appendTime(dst []byte, t time.Time) []byte {
 	if y := t.Year(); y < 1 {
 		dst = fmt.Appendf(dst, "%04d", 1-y)
@@ -66,7 +66,7 @@ func appendTime(dst []byte, t time.Time) []byte {
 	return t.AppendFormat(dst, "2006-01-02 15:04:05.999999Z07:00")
 }
 
-// appendArray appends the literal of an array.
+// appendArray appends an array literal.
 func appendArray(dst []byte, all []any, c pg.Column) (_ []byte, err error) {
 	element := pg.Column{Name: c.Name, TypeName: strings.TrimSuffix(c.TypeName, "[]")}
 	dst = append(dst, '{')
@@ -87,7 +87,7 @@ func appendArray(dst []byte, all []any, c pg.Column) (_ []byte, err error) {
 	return append(dst, '}'), nil
 }
 
-// appendElement appends an element of the literal of an array.
+// appendElement appends an element of an array literal.
 func appendElement(dst []byte, v any, c pg.Column) ([]byte, error) {
 	if v == nil {
 		return append(dst, "NULL"...), nil
@@ -106,7 +106,7 @@ func appendElement(dst []byte, v any, c pg.Column) ([]byte, error) {
 	return append(dst, '"'), nil
 }
 
-// arrayOf returns the literal of an array with the values of a column, as texts.
+// arrayOf returns an array literal with the values of a column as texts.
 func arrayOf(group []*change, c pg.Column, name string) ([]byte, error) {
 	all := []byte{'{'}
 	for i, one := range group {

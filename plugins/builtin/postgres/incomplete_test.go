@@ -28,7 +28,7 @@ func tuple(values string) (t pgoutput.Tuple) {
 	return t
 }
 
-// rowNow is the row of a table as it is now; empty: it is gone.
+// rowNow is the current row of a table; empty: it no longer exists.
 type rowNow string
 
 func (n rowNow) complete(_ context.Context, _ *relation, row pgoutput.Tuple, _ uint32) (bool, error) {
@@ -47,15 +47,15 @@ func (n rowNow) complete(_ context.Context, _ *relation, row pgoutput.Tuple, _ u
 
 func (rowNow) ancestors(context.Context, uint32) ([]uint32, error) { return nil, nil }
 
-// TestIncompleteRows reads changes for which the server does not send all columns: every record of a new row, and
-// every key, is complete.
+// TestIncompleteRows reads changes for which the server does not send all columns. Records of new rows and all keys
+// must be complete.
 func TestIncompleteRows(t *testing.T) {
 	t.Parallel()
 	const remedy = "REPLICA IDENTITY FULL"
 	for name, c := range map[string]struct {
 		message pgoutput.Message
 		keys    []int
-		now     string // the row as it is now; "" is gone
+		now     string // the current row; "" if it no longer exists
 		want    []string
 		fails   string
 	}{
@@ -103,7 +103,7 @@ func TestIncompleteRows(t *testing.T) {
 					remedy) || !strings.Contains(err.Error(), "put public.docs/1") {
 					t.Fatalf("got %v", err)
 				}
-				st.skip = true // as when the table was read again since
+				st.skip = true // as if the table has been read again
 				if err := st.message(t.Context(), c.message); err != nil {
 					t.Errorf("a change that is not handed on fails: %v", err)
 				}

@@ -16,15 +16,15 @@ import (
 	"github.com/conduit-agent/conduit/plugins/progress"
 )
 
-// monitor knows how far the source is behind, and what is wrong with its slot.
+// monitor holds the lag of the source, and the problems of the slot.
 type monitor struct {
 	mu        sync.Mutex
-	behind    *int64    // bytes of the log that are not confirmed
-	at        time.Time // when that was measured
-	newest    time.Time // commit of the transaction that came last
-	current   bool      // the server has no more
-	lost      string    // why there is no connection
-	slot      string    // what is wrong with the slot
+	behind    *int64    // unconfirmed bytes of the log
+	at        time.Time // time of the measurement
+	newest    time.Time // commit time of the newest transaction
+	current   bool      // the server has no more changes
+	lost      string    // why the connection is lost
+	slot      string    // problem of the slot
 	tables    string    // which tables cannot be read
 	omits     string    // which operations the publication does not publish
 	unmatched string    // which patterns match no table
@@ -33,7 +33,7 @@ type monitor struct {
 	skips progress.Skips // tables that were left out; has its own lock
 }
 
-// snapshotProgress is how far the rows of one table are read.
+// snapshotProgress is the progress of reading the rows of a table.
 type snapshotProgress struct {
 	of             string
 	rows           atomic.Int64
@@ -45,7 +45,7 @@ type snapshotProgress struct {
 func (p *snapshotProgress) set(rows int64) { p.rows.Store(rows) }
 func (p *snapshotProgress) finish()        { p.done.Store(true) }
 
-// snapshotOf begins the progress of a table of which so many rows were read before.
+// snapshotOf starts the progress of a table with the number of rows read earlier.
 func (m *monitor) snapshotOf(t *pg.Table, rows int64) *snapshotProgress {
 	p := &snapshotProgress{of: t.ID(), total: t.Estimate, resumed: rows, started: time.Now()}
 	p.rows.Store(rows)
@@ -74,12 +74,12 @@ func (m *monitor) disconnected(err error) {
 	})
 }
 
-// committed notes that a transaction came.
+// committed records the arrival of a transaction.
 func (m *monitor) committed(_ pgoutput.LSN, at time.Time) {
 	m.set(func() { m.newest, m.current = at, false })
 }
 
-// caughtUp notes that the server has sent all it has.
+// caughtUp records that the source has read all changes.
 func (m *monitor) caughtUp(pgoutput.LSN) { m.set(func() { m.current = true }) }
 
 func (m *monitor) report() progress.Report {
@@ -98,8 +98,8 @@ func (m *monitor) report() progress.Report {
 	return r
 }
 
-// watch measures, again and again, in a session of its own: how far the slot is behind, whether
-// there are other tables, and notes what is read. It ends with ctx.
+// watch periodically measures the lag of the slot, looks for new tables, and records settled tables, in a separate
+// session. It ends with ctx.
 func (s *Source) watch(ctx context.Context) {
 	var conn *pgconn.PgConn
 	defer func() { pg.Close(conn) }()
@@ -111,8 +111,8 @@ func (s *Source) watch(ctx context.Context) {
 			conn, err = pg.ConnectGuarded(ctx, s.settings.URL, s.settings.Timeout, nil)
 		}
 		if err == nil {
-			// The timeout bounds the wait for locks, since other sessions would queue behind it. It is not short: a busy server
-			// needs some time to answer.
+			// The timeout bounds the wait for locks, because other sessions would queue behind it. It is not short: a
+			// busy server needs some time to answer.
 			bounded, cancel := context.WithTimeout(ctx, max(3*s.settings.Heartbeat, s.settings.Timeout))
 			err = s.observe(bounded, &setup{&s.settings, conn, s.id})
 			cancel()
@@ -158,7 +158,7 @@ func (s *Source) observe(ctx context.Context, set *setup) error {
 	return s.findTables(ctx, set)
 }
 
-// judge decides what is to be done about what the slot holds on the server's disk.
+// judge decides how to react to the amount of log that the slot retains on the server's disk.
 func (s *Source) judge(ctx context.Context, set *setup, held int64, status string) error {
 	warning := ""
 	limit := s.settings.maxLag
@@ -189,7 +189,7 @@ func (s *Source) judge(ctx context.Context, set *setup, held int64, status strin
 	return nil
 }
 
-// notice warns of tables and partitions that went or came with their rows.
+// notice warns of tables and partitions that disappeared or appeared together with their rows.
 func (s *Source) notice(ctx context.Context, set *setup, tables []*pg.Table, left []pg.LeftOut) error {
 	all := slices.Clone(tables)
 	for _, l := range left {
@@ -202,8 +202,8 @@ func (s *Source) notice(ctx context.Context, set *setup, tables []*pg.Table, lef
 	return err
 }
 
-// findTables has the reading goroutine take up tables that came since. One that lost its key is removed from the
-// publication at once: programs cannot update it until then.
+// findTables makes the reading goroutine start a new session if there are new tables. It removes a table that lost its
+// key from the publication at once: until then programs cannot update it.
 func (s *Source) findTables(ctx context.Context, set *setup) error {
 	p, err := set.publication(ctx)
 	if err != nil {
@@ -240,7 +240,7 @@ func (s *Source) findTables(ctx context.Context, set *setup) error {
 			return err
 		}
 	}
-	s.leaveOut(left) // now programs can write to them
+	s.leaveOut(left) // programs can write to them now
 	var missing []string
 	for _, t := range tables {
 		if !p.has(t.ID()) {

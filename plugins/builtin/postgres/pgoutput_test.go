@@ -11,7 +11,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/builtin/postgres/pgoutput"
 )
 
-// messages as a server sends them, in hexadecimal: the format is in the documentation.
+// messages are server messages in hexadecimal, in the format of the documentation.
 var messages = []struct {
 	name, hex string
 	want      pgoutput.Message
@@ -49,7 +49,7 @@ func TestParse(t *testing.T) {
 		}
 		for n := range len(b) {
 			if m.name == "commit" && n >= 18 {
-				break // the time is not read
+				break // ignores the time
 			}
 			if _, err := pgoutput.Parse(b[:n]); err == nil {
 				t.Errorf("%s: the first %d bytes of %d pass for a message", m.name, n, len(b))

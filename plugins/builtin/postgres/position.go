@@ -12,49 +12,48 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// The types of positions. 0 is a source that has not begun.
+// Types of positions. 0 is the position of a source that has not begun.
 const (
 	typeSnapshot = 1
 	typeStream   = 2
 )
 
-// position is the place of a record. Its JSON is a superset of what Conduit's connector writes.
+// position is the position of a record. Its JSON is a superset of the format of Conduit's connector.
 //
-// A change has the LSN of its transaction's commit and its number in the transaction, from 1.
-// Transactions are delivered in the order of their commits, so the two together only grow.
-// The LSNs of changes do not: a transaction that began earlier may commit later.
+// The position of a change has the LSN of the commit and the number of the change in the transaction, from 1.
+// Transactions arrive in commit order, so the two together only grow. The LSNs of changes do not: a transaction that
+// began earlier may commit later.
 type position struct {
 	Type      int                     `json:"type"`
 	LastLSN   string                  `json:"last_lsn,omitempty"`
-	Index     int64                   `json:"index,omitempty"`  // 0: the LSN is one that Conduit wrote, of a change
+	Index     int64                   `json:"index,omitempty"`  // 0: LSN of a change, from Conduit
 	System    string                  `json:"system,omitempty"` // identifier of the server's data
-	All       bool                    `json:"all,omitempty"`    // the tables whose id is greater than that of the first in Todo are to be read, too
-	Todo      []todo                  `json:"todo,omitempty"`   // tables that are being read, the first one now
+	All       bool                    `json:"all,omitempty"`    // also read the tables with ids above Todo[0]
+	Todo      []todo                  `json:"todo,omitempty"`   // tables being read, the current one first
 	Seen      *seen                   `json:"seen,omitempty"`
-	Snapshots map[string]conduitTable `json:"snapshots,omitempty"` // Conduit's
+	Snapshots map[string]conduitTable `json:"snapshots,omitempty"` // from Conduit
 
 	commit pgoutput.LSN // LastLSN
 }
 
-// todo is a table of which rows are to be read.
+// todo is a table whose rows have not all been read.
 type todo struct {
 	Table string   `json:"table"`          // schema.name
-	Key   []string `json:"key,omitempty"`  // of the last row read; nothing: from the beginning
-	Rows  int64    `json:"rows,omitempty"` // read so far
+	Key   []string `json:"key,omitempty"`  // of the last row read; empty: from the beginning
+	Rows  int64    `json:"rows,omitempty"` // number of rows read
 }
 
-// conduitTable is how far Conduit's connector has read a table.
+// conduitTable is the progress of Conduit's connector in a table.
 type conduitTable struct {
 	LastRead    json.Number `json:"last_read"`
 	SnapshotEnd json.Number `json:"snapshot_end"`
 }
 
-// seen says which transactions the rows of a snapshot contain: changes of these are not
-// delivered again.
+// seen identifies the transactions that the rows of a snapshot contain. The source does not emit their changes again.
 type seen struct {
-	Snapshot string   `json:"snapshot"`         // as text of pg_current_snapshot
-	Until    string   `json:"until"`            // commits from here on are in no row
-	Tables   []string `json:"tables,omitempty"` // nothing: all
+	Snapshot string   `json:"snapshot"`         // text of pg_current_snapshot
+	Until    string   `json:"until"`            // no row contains a commit at or after this LSN
+	Tables   []string `json:"tables,omitempty"` // empty: all
 }
 
 func parsePosition(p record.Position) (pos position, err error) {
@@ -81,7 +80,7 @@ func parsePosition(p record.Position) (pos position, err error) {
 	return pos, nil
 }
 
-// appendStream appends the position of a change. It is what marshalling it gives.
+// appendStream appends the position of a change. The result equals the output of json.Marshal.
 func appendStream(dst []byte, commit pgoutput.LSN, index int64, system string, seen []byte) record.Position {
 	dst = append(dst, `{"type":2,"last_lsn":"`...)
 	dst = commit.Append(dst)

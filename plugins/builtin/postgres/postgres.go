@@ -1,5 +1,5 @@
-// Package postgres is a source that reads tables of PostgreSQL, first what is in them and then
-// every change by logical replication, and a destination that writes to tables.
+// Package postgres provides a source that reads a snapshot of PostgreSQL tables and then their changes by logical
+// replication, and a destination that writes to tables.
 package postgres
 
 import (
@@ -19,7 +19,7 @@ func Connector() sdk.Connector {
 		NewSource:      func() sdk.Source { return &Source{} },
 		NewDestination: New,
 
-		// The source knows the types of its columns and names the schemas itself.
+		// The source knows the column types and attaches the schemas itself.
 		SourceDefaults: sdk.NoSchemas(),
 	}
 }

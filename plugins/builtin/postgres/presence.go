@@ -11,11 +11,11 @@ import (
 	"github.com/conduit-agent/conduit/plugins/builtin/postgres/pg"
 )
 
-// presence holds the tables and partitions that the source has seen last. It notices those that went or came with their
-// rows: the server sends no changes of these rows.
+// presence holds the last observed tables and partitions. It detects those that disappeared or appeared together with
+// their rows: the server sends no changes of these rows.
 type presence struct {
 	mu   sync.Mutex
-	last *sighting // guarded by mu; nil: nothing was seen yet
+	last *sighting // guarded by mu; nil: none yet
 }
 
 // sighting holds the tables and partitions at one time.
@@ -26,17 +26,18 @@ type sighting struct {
 
 type partition struct{ table, name string }
 
-// partitionsQuery asks for the partitions with rows of partitioned tables.
+// partitionsQuery selects the partitions that hold the rows of partitioned tables.
 const partitionsQuery = `
 SELECT t.relid::oid, n.nspname || '.' || c.relname, root
 FROM unnest($1::oid[]) root, pg_catalog.pg_partition_tree(root) t
   JOIN pg_catalog.pg_class c ON c.oid = t.relid JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
 WHERE t.isleaf AND t.relid <> root`
 
-// olderRowQuery asks whether the partition with the name %[1]s and the OID $1 has rows of before it was attached.
+// olderRowQuery queries whether the partition with the name %[1]s and the OID $1 has rows from before it was attached.
 const olderRowQuery = `SELECT EXISTS (SELECT FROM %[1]s t, pg_catalog.pg_inherits i WHERE i.inhrelid = $1::oid AND age(t.xmin) > age(i.xmin))`
 
-// compare looks for tables and partitions that went or came since the last call, and returns warnings about them.
+// compare finds tables and partitions that disappeared or appeared since the last call, and returns warnings about
+// them.
 func (p *presence) compare(ctx context.Context, set *setup, tables []*pg.Table) (warnings []string, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -58,7 +59,7 @@ func (p *presence) compare(ctx context.Context, set *setup, tables []*pg.Table) 
 	return now.since(ctx, set, before), nil
 }
 
-// since describes how the tables and partitions differ from those before.
+// since describes the differences between now and before.
 func (now *sighting) since(ctx context.Context, set *setup, before *sighting) (warnings []string) {
 	for oid, name := range before.tables {
 		if now.tables[oid] == "" && now.partitions[oid].table == "" {

@@ -23,12 +23,12 @@ func newSchemas(registry schema.Registry) *schemas {
 	return &schemas{registry}
 }
 
-// avroName is what Avro allows as the name of a field.
+// avroName matches valid Avro field names.
 var avroName = lazy.Regexp(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
-// attach names the schemas of a table's key and payload in m. absent has an x at each column
-// that the payload leaves out: its schema does too, since one that is left out and one that is
-// null are not the same. A table with a name that Avro does not allow has no schemas.
+// attach adds the schemas of a table's key and payload to m. absent has an x at each column that the payload omits. The
+// schema omits the column, too, because an omitted column is not the same as NULL. A table whose name is invalid in
+// Avro has no schemas.
 func (s *schemas) attach(ctx context.Context, m *record.Metadata, table string, columns []pg.Column, keys []int, absent string) error {
 	if s == nil || !avroName().MatchString(table) || slices.ContainsFunc(columns, func(c pg.Column) bool { return !avroName().MatchString(c.Name) }) {
 		return nil
@@ -61,7 +61,7 @@ func (s *schemas) register(ctx context.Context, m *record.Metadata, subject stri
 	return nil
 }
 
-// avroOf returns the schema of rows with these columns. A field that is not in a row is null.
+// avroOf returns the schema of rows with these columns. A field that is missing in a row is null.
 func avroOf(name string, columns []pg.Column) string {
 	type field struct {
 		Name    string `json:"name"`
@@ -80,7 +80,7 @@ func avroOf(name string, columns []pg.Column) string {
 	return string(text)
 }
 
-// avroTypes returns what decode makes of a column of a type.
+// avroTypes returns the Avro types of the values that decode returns for a column type.
 func avroTypes(oid uint32) []any {
 	switch oid {
 	case pg.OIDBool:
@@ -97,7 +97,7 @@ func avroTypes(oid uint32) []any {
 		return []any{"bytes"}
 	case pg.OIDJSON, pg.OIDJSONB: // text for other readers
 		return []any{map[string]string{"type": "string", "logicalType": "json"}}
-	case pg.OIDDate, pg.OIDTimestamp, pg.OIDTimestamptz: // text is for infinity
+	case pg.OIDDate, pg.OIDTimestamp, pg.OIDTimestamptz: // text for infinity
 		return []any{map[string]string{"type": "long", "logicalType": "timestamp-micros"}, "string"}
 	}
 	return []any{"string"}

@@ -14,7 +14,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/schema"
 )
 
-// brokenRegistry registers nothing until it works.
+// brokenRegistry registers nothing until works is set.
 type brokenRegistry struct{ works bool }
 
 func (b *brokenRegistry) Create(_ context.Context, subject string, _ schema.Type, _ string) (schema.Schema, error) {
@@ -28,7 +28,7 @@ func (b *brokenRegistry) Get(context.Context, string, int) (schema.Schema, error
 	return schema.Schema{}, errors.New("no disk")
 }
 
-// A schema that cannot be registered is logged once, not for every record.
+// TestSchemaThatCannotBeRegisteredIsLoggedOnce checks that a failed registration is logged once, not for every record.
 func TestSchemaThatCannotBeRegisteredIsLoggedOnce(t *testing.T) {
 	var log bytes.Buffer
 	registry := &brokenRegistry{}

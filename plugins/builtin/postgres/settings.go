@@ -13,7 +13,8 @@ import (
 	"github.com/conduit-agent/conduit/spec/lazy"
 )
 
-// settings of the source. Names and defaults up to withAvroSchema are Conduit's.
+// settings are the settings of the source. Names and defaults up to withAvroSchema are the same as in Conduit's
+// connector.
 type settings struct {
 	URL            string   `json:"url" validate:"required" desc:"How to connect: postgres://user:password@host:5432/database, or key=value pairs. TLS as with libpq: sslmode, sslrootcert, sslcert, sslkey."`
 	Tables         []string `json:"tables" literal:"true" default:"*" validate:"required" desc:"Tables to read: name or schema.name, public without a schema. * alone stands for all of schema public, schema.* for all of that schema, orders_* for those that begin so, also such as come later."`
@@ -36,7 +37,6 @@ type settings struct {
 	maxLag int64
 }
 
-// parse fills s.
 func (s *settings) parse(ctx context.Context, given map[string]string) error {
 	if err := sdk.Decode(given, s); err != nil {
 		return err
@@ -69,7 +69,7 @@ func (s *settings) parse(ctx context.Context, given map[string]string) error {
 	return nil
 }
 
-// wrongTable returns the mistake in an item of tables, "" if there is none.
+// wrongTable describes the mistake in an item of tables, or returns "".
 func wrongTable(item string) string {
 	schema, name := pg.ParsePattern(item)
 	switch {
@@ -84,7 +84,7 @@ func wrongTable(item string) string {
 
 var bytesPattern = lazy.Regexp(`^(\d+)\s*([kKMGT]?)(i?)B?$`)
 
-// parseBytes parses a size as 500, 500MB or 10GiB.
+// parseBytes parses a size such as 500, 500MB or 10GiB.
 func parseBytes(s string) (int64, error) {
 	m := bytesPattern().FindStringSubmatch(strings.TrimSpace(s))
 	if m == nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// TestSettings has wrong settings refused, without the password in the error.
+// TestSettings checks that wrong settings are refused, without the password in the error.
 func TestSettings(t *testing.T) {
 	const url = "postgres://u:secret@h/db"
 	ctx := sdk.WithEnv(t.Context(), &sdk.Env{AllowPath: func(path string) error { return errors.New("the file " + path + " is out of bounds") }})
@@ -42,7 +42,7 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-// TestUnreachable opens both sides where no server is: the error does not have the password.
+// TestUnreachable opens source and destination without a server: the error must not contain the password.
 func TestUnreachable(t *testing.T) {
 	settings := map[string]string{"url": "postgres://u:secret@127.0.0.1:1/db?connect_timeout=2"}
 	s, d := sdk.Standard(postgres.Connector()).NewSource(), sdk.Standard(postgres.Connector()).NewDestination()

@@ -16,9 +16,9 @@ import (
 	"github.com/conduit-agent/conduit/plugins/builtin/postgres/pg"
 )
 
-// mark is what the source notes in the comment of its publication: whose it is, and which
-// tables came to it of which the rows are still to be read. It changes in one transaction with
-// the publication, so that no kill in between loses the rows of a table.
+// mark is stored in the comment of the publication. It has the owner of the publication, and the tables added to it
+// whose rows have not been read yet. It changes in one transaction with the publication, so that a crash in between
+// does not lose the rows of a table.
 type mark struct {
 	Connector string   `json:"connector"`
 	Slot      string   `json:"slot"`
@@ -29,33 +29,33 @@ type comment struct {
 	Conduit *mark `json:"conduit"`
 }
 
-// setup prepares a database for a source. It works in one session.
+// setup prepares a database for a source. It uses one session.
 type setup struct {
 	*settings
 	conn      *pgconn.PgConn
 	connector string // id
 }
 
-// publication is what there is of the publication.
+// publication is the state of the publication.
 type publication struct {
 	exists    bool
 	owned     bool // the role may alter it
 	allTables bool
-	generated bool              // it can publish generated columns
-	members   map[string]member // tables whose changes it publishes, partitioned ones only with all of their partitions
-	omitted   []string          // operations that it does not publish
-	mark      *mark             // nil: it has no comment of ours
-	foreign   bool              // it has a comment that is not ours
+	generated bool              // the server can publish generated columns
+	members   map[string]member // published tables; a partitioned table only if all its partitions are published
+	omitted   []string          // operations that are not published
+	mark      *mark             // nil: the publication has no mark
+	foreign   bool              // the comment is not a mark
 }
 
 // member is a table of a publication.
 type member struct {
-	listed  bool     // by its name, so that it can be removed
-	columns []string // that are published; nil: all
-	filter  string   // condition for the rows that are published; "": all
+	listed  bool     // by name, so that the source can remove it
+	columns []string // published columns; nil: all
+	filter  string   // condition for published rows; "": all
 }
 
-// published are the operations that a publication of the source publishes. A TRUNCATE becomes a warning.
+// published lists the operations in a publication of the source. A TRUNCATE becomes a warning.
 const published = "insert, update, delete, truncate"
 
 const publicationQuery = `
@@ -64,8 +64,8 @@ coalesce(pg_catalog.obj_description(oid, 'pg_publication'), ''),
   pubinsert, pubupdate, pubdelete, pubtruncate, current_setting('server_version_num')::int >= 180000
 FROM pg_catalog.pg_publication WHERE pubname = $1`
 
-// membersQuery selects the tables that a publication publishes: name, whether it is listed, columns and filter. A
-// publication may publish partitions instead of the partitioned table, which is a member if all partitions are.
+// membersQuery selects the tables of a publication: name, whether it is listed, columns and filter. A publication may
+// publish partitions instead of the partitioned table, which is a member if all partitions are.
 const membersQuery = `
 WITH published AS (
   SELECT c.oid, t.schemaname || '.' || t.tablename AS name, to_jsonb(t) AS t
@@ -141,7 +141,7 @@ func (p *publication) isFixed(t *pg.Table) bool {
 	return ok && (!p.owned || !m.listed)
 }
 
-// narrow has the rows of a table be read like its changes come: with the columns and the filter of the publication.
+// narrow restricts the rows of a table to the columns and the filter of the publication, as for its changes.
 func (p *publication) narrow(t *pg.Table) {
 	m := p.members[t.ID()]
 	t.Filter = m.filter
@@ -167,7 +167,7 @@ func (s *setup) dropStatement(table string) string {
 }
 
 // publish makes the publication consist of these tables. It returns the tables that it added, and the names of the
-// tables whose rows must still be read in addition to the position: the added ones and those in again.
+// tables whose rows must still be read in addition to the position: the added ones and the tables in again.
 func (s *setup) publish(ctx context.Context, p *publication, tables []*pg.Table, again []string) (added []*pg.Table,
 	pending []string, err error) {
 	var missing []*pg.Table
@@ -217,7 +217,7 @@ func union(a, b []string) []string {
 	return all
 }
 
-// alter returns what makes the publication one of the tables.
+// alter returns the statements that make the publication consist of the tables.
 func (s *setup) alter(p *publication, tables, missing []*pg.Table) []string {
 	names := func(all []*pg.Table) string {
 		sql := make([]string, len(all))
@@ -243,7 +243,7 @@ func (s *setup) alter(p *publication, tables, missing []*pg.Table) []string {
 	if len(missing) > 0 {
 		all = append(all, "ALTER PUBLICATION "+pg.Quote(s.Publication)+" ADD TABLE "+names(missing))
 	}
-	if p.mark != nil { // it is the source's own
+	if p.mark != nil { // the source owns it
 		for _, name := range slices.Sorted(maps.Keys(p.members)) {
 			if p.members[name].listed && !slices.Contains(pg.IDs(tables), name) {
 				all = append(all, s.dropStatement(name))
@@ -253,7 +253,7 @@ func (s *setup) alter(p *publication, tables, missing []*pg.Table) []string {
 	return all
 }
 
-// madeBefore reports whether the publication is one of a source that did not have TRUNCATE published yet.
+// madeBefore reports whether an older source, which did not publish TRUNCATE, created the publication.
 func (p *publication) madeBefore() bool {
 	return p.mark != nil && slices.Equal(p.omitted, []string{"truncate"})
 }
@@ -262,7 +262,7 @@ func (s *setup) publishStatement() string {
 	return "ALTER PUBLICATION " + pg.Quote(s.Publication) + " SET (publish = '" + published + "')"
 }
 
-// omits describes the operations that the publication does not publish; "" is none.
+// omits describes the operations that the publication does not publish, or returns "".
 func (s *setup) omits(p *publication) string {
 	if len(p.omitted) == 0 || p.madeBefore() && p.owned || !p.exists {
 		return ""
@@ -299,7 +299,7 @@ const othersQuery = `
 SELECT pubname, pg_catalog.obj_description(oid, 'pg_publication') FROM pg_catalog.pg_publication
 WHERE pubname <> $1 AND pg_catalog.obj_description(oid, 'pg_publication') LIKE '{"conduit":%'`
 
-// checkOthers returns an error if another source notes that the slot is its own.
+// checkOthers returns an error if the mark of another source claims the slot.
 func (s *setup) checkOthers(ctx context.Context) error {
 	others, err := pg.Rows(ctx, s.conn, othersQuery, s.Publication)
 	if err != nil {
@@ -313,7 +313,7 @@ func (s *setup) checkOthers(ctx context.Context) error {
 	return nil
 }
 
-// finished notes that the rows of these tables are read.
+// finished records in the mark that the rows of these tables have been read.
 func (s *setup) finished(ctx context.Context, tables []string) error {
 	p, err := s.publication(ctx)
 	if err != nil || p.mark == nil || p.mark.Connector != s.connector || !p.owned {
@@ -327,14 +327,14 @@ func (s *setup) finished(ctx context.Context, tables []string) error {
 	return s.inTransaction(ctx, []string{s.commentStatement(&m)})
 }
 
-// slot is what the server says of the slot.
+// slot is the state of the slot on the server.
 type slot struct {
 	exists       bool
 	plugin, db   string
-	activePID    string // "0": it is not in use
+	activePID    string // "0": not in use
 	walStatus    string
-	confirmed    string // place up to which changes are confirmed; empty: the slot is still being made
-	invalidation string // why it is of no use any more; empty before PostgreSQL 16
+	confirmed    string // confirmed LSN; empty: the server is still creating the slot
+	invalidation string // reason for invalidation; empty before PostgreSQL 16
 }
 
 const slotQuery = `
@@ -349,13 +349,13 @@ func (s *setup) slot(ctx context.Context) (found slot, err error) {
 	return slot{exists: true, plugin: r[0], db: r[1], activePID: r[2], walStatus: r[3], confirmed: r[4], invalidation: r[5]}, nil
 }
 
-// lost is the error of a slot that cannot give what the position asks for.
+// lost returns the error of a slot that lacks changes after the position.
 func (s *settings) lost(why string) error {
 	return fmt.Errorf("slot lost, a new snapshot is needed: slot %s %s, so that changes since the last position are gone on the server. "+
 		"Give the source a new id or, to keep the id, delete the pipeline and declare it again: it then makes a new slot and reads the tables from the beginning", s.Slot, why)
 }
 
-// ensureSlot checks the slot, and makes it if it does not exist and nothing was read yet.
+// ensureSlot checks the slot, and creates it if it does not exist and nothing has been read yet.
 func (s *setup) ensureSlot(ctx context.Context, begun bool) error {
 	found, err := s.slot(ctx)
 	if err != nil {
@@ -379,7 +379,7 @@ func (s *setup) ensureSlot(ctx context.Context, begun bool) error {
 		return fmt.Errorf("cannot use slot %s: its plugin is %s, not pgoutput: choose another logrepl.slotName", s.Slot, found.plugin)
 	case found.db != s.database(ctx):
 		return fmt.Errorf("cannot use slot %s: it is one of database %s: choose another logrepl.slotName", s.Slot, found.db)
-	case found.confirmed == "": // a snapshot taken now could miss what is committed before the slot stands
+	case found.confirmed == "": // a snapshot taken now could miss commits before the start of the slot
 		return fmt.Errorf("slot %s is still being made by process %s of the server: it waits until the transactions end that are open now", s.Slot, found.activePID)
 	}
 	return nil
@@ -413,7 +413,7 @@ func (s *setup) createSlot(ctx context.Context) error {
 	return fmt.Errorf("cannot make slot %s: %w", s.Slot, err)
 }
 
-// copySlot makes the slot one that goes on where another stands.
+// copySlot creates the slot at the place of another slot.
 func (s *setup) copySlot(ctx context.Context, from string) error {
 	_, err := pg.Rows(ctx, s.conn, "SELECT pg_catalog.pg_copy_logical_replication_slot($1, $2)", from, s.Slot)
 	if err != nil && pg.Code(err) != pg.CodeDuplicateObject {
@@ -422,7 +422,7 @@ func (s *setup) copySlot(ctx context.Context, from string) error {
 	return nil
 }
 
-// dropSlot removes the slot, and ends the session that uses it.
+// dropSlot removes the slot, and terminates the session that uses it.
 func (s *setup) dropSlot(ctx context.Context) error {
 	var wait backoff.Backoff
 	for {
@@ -448,7 +448,7 @@ func (s *setup) dropSlot(ctx context.Context) error {
 	}
 }
 
-// dropPublication removes the publication unless it is another connector's, or another role's.
+// dropPublication removes the publication unless it belongs to another connector or role.
 func (s *setup) dropPublication(ctx context.Context) error {
 	p, err := s.publication(ctx)
 	if err != nil || !p.exists || !p.owned || p.mark != nil && p.mark.Connector != s.connector {
@@ -460,7 +460,7 @@ func (s *setup) dropPublication(ctx context.Context) error {
 	return nil
 }
 
-// check makes sure that the server can replicate at all.
+// check returns an error if the server does not support logical replication.
 func (s *setup) check(ctx context.Context) error {
 	const oldest = 130000
 	r, err := pg.Row(ctx, s.conn, "SELECT current_setting('wal_level'), current_setting('server_version_num'), current_setting('server_version')")

@@ -19,9 +19,8 @@ import (
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
-// readTables reads the rows of the tables in todo, all in one transaction, and hands them on.
-// Changes committed before its snapshot are in the rows; later ones come with the stream, which
-// does not go on before.
+// readTables reads and emits the rows of the tables in todo, in one transaction. The rows contain all changes committed
+// before its snapshot; the stream, which resumes afterwards, has the later ones.
 func (s *Source) readTables(ctx context.Context, connected func()) error {
 	conn, err := pg.ConnectGuarded(ctx, s.settings.URL, s.settings.Timeout, pg.Styles)
 	if err != nil {
@@ -59,12 +58,11 @@ func (s *Source) tableOf(id string) *pg.Table {
 	return nil
 }
 
-// beginSnapshot begins the transaction and notes what its snapshot contains. When reading goes
-// on after a loss of the connection, that of the first transaction stays: what it contains, later
-// ones do, too.
+// beginSnapshot begins the transaction and records which transactions its snapshot contains. When the snapshot resumes
+// after a lost connection, the record of the first transaction stays valid: later snapshots contain all its changes.
 func (s *Source) beginSnapshot(ctx context.Context, conn *pgconn.PgConn) error {
-	// Without sorting, rows come in the order of the key's index as they are read, and the first at once. Without row
-	// security, a policy that hides rows from the role is an error: their changes come all the same.
+	// Without sorting, rows come in the order of the key's index, and the first row comes at once. Without row
+	// security, a policy that hides rows from the role is an error: the server would send their changes anyway.
 	if err := pg.Execute(ctx, conn, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL enable_sort = off; "+
 		"SET LOCAL statement_timeout = 0; "+
 		"SET LOCAL idle_in_transaction_session_timeout = 0; SET LOCAL row_security = off"); err != nil {
@@ -78,7 +76,7 @@ func (s *Source) beginSnapshot(ctx context.Context, conn *pgconn.PgConn) error {
 	if err != nil {
 		return fmt.Errorf("cannot begin to read tables: %w", err)
 	}
-	if s.begun { // tables may have been read in an earlier snapshot, which is what all rows contain
+	if s.begun { // an earlier snapshot may have read tables, and all rows contain its changes
 		return nil
 	}
 	s.begun = true
@@ -92,7 +90,7 @@ func (s *Source) beginSnapshot(ctx context.Context, conn *pgconn.PgConn) error {
 	return nil
 }
 
-// readTable reads the rows of a table behind the key in todo, in the order of the key.
+// readTable reads the rows of a table after the key in todo, in key order.
 func (s *Source) readTable(ctx context.Context, conn *pgconn.PgConn, t *pg.Table) error {
 	progress := s.monitor.snapshotOf(t, s.todo[0].Rows)
 	r := &rowReader{source: s, ctx: ctx, table: t, progress: progress, limit: min(s.settings.FetchSize, maxRecords)}
@@ -116,7 +114,7 @@ func (s *Source) readTable(ctx context.Context, conn *pgconn.PgConn, t *pg.Table
 	return nil
 }
 
-// copyStatement returns the statement that sends the rows of t with a greater key.
+// copyStatement returns the COPY statement for the rows of t with a key greater than after.
 func copyStatement(t *pg.Table, after []string) string {
 	names := make([]string, len(t.Columns))
 	for i, c := range t.Columns {
@@ -147,16 +145,16 @@ func copyStatement(t *pg.Table, after []string) string {
 	return sql + by + ") TO STDOUT"
 }
 
-// rowReader makes records of the rows of a COPY and hands them on.
+// rowReader turns the rows of a COPY into records and emits them.
 type rowReader struct {
 	source   *Source
 	ctx      context.Context // of the call that reads the table
 	table    *pg.Table
 	progress *snapshotProgress
 	limit    int
-	err      error // why reading ended, if the server is not to blame
+	err      error // why reading ended, if the server is not the cause
 
-	keys           []int // columns of the key
+	keys           []int // key columns
 	metadata       record.Metadata
 	prefix, suffix []byte // of positions, around the key and the number of rows
 	rows           int64
@@ -164,22 +162,22 @@ type rowReader struct {
 	last           [][]byte // key of the last row
 	records        []record.Record
 	bytes          int
-	arena          *record.Arena // of the metadata of records; nil without records
-	text           []byte        // of the positions of records
-	expected       int           // how many records are handed on together
+	arena          *record.Arena // for the metadata of records; nil without records
+	text           []byte        // positions of the records
+	expected       int           // expected number of records emitted together
 }
 
-// firstRows is how many rows of a table are expected.
+// firstRows is the expected number of rows of a table.
 const firstRows = 32
 
-// begin makes room for the records that are handed on together.
+// begin allocates space for the records that are emitted together.
 func (r *rowReader) begin() {
 	n := cmp.Or(r.expected, firstRows)
 	r.records, r.arena = make([]record.Record, 0, n), record.NewArena(n, len(r.metadata), 0)
 	r.text = make([]byte, 0, n*(len(r.prefix)+len(r.suffix)+numberText))
 }
 
-const numberText = 48 // bytes of key and number in a position, roughly
+const numberText = 48 // approximate bytes of key and number in a position
 
 func (r *rowReader) prepare() error {
 	s, t := r.source, r.table
@@ -202,7 +200,7 @@ func (r *rowReader) prepare() error {
 	}
 	r.prefix = fmt.Appendf(p, `,"system":"%s","todo":[{"table":%s,"key":[`, s.system, table)
 	for _, rest := range s.todo[1:] {
-		if len(rest.Key) > 0 { // those without are in all, or noted in the publication
+		if len(rest.Key) > 0 { // the others are in all, or in the mark of the publication
 			one, _ := json.Marshal(rest)
 			r.suffix = append(append(r.suffix, ','), one...)
 		}
@@ -218,7 +216,7 @@ func (r *rowReader) prepare() error {
 
 var errStopped = errors.New("reading ended")
 
-// Write takes a row of the text format of COPY, which ends with a newline.
+// Write takes a row in the text format of COPY, which ends with a newline.
 func (r *rowReader) Write(line []byte) (int, error) {
 	n := len(line)
 	line = bytes.TrimSuffix(line, []byte{'\n'})
@@ -227,7 +225,7 @@ func (r *rowReader) Write(line []byte) (int, error) {
 		r.err = fmt.Errorf("cannot read table %s: a row has %d columns instead of %d", r.table.ID(), len(r.fields), len(r.table.Columns))
 		return 0, r.err
 	}
-	if len(r.records) >= r.limit || r.bytes >= maxBytes { // one row stays, so that the last one is known
+	if len(r.records) >= r.limit || r.bytes >= maxBytes { // one row stays, so that finish can mark the last one
 		if err := r.flush(); err != nil {
 			return 0, err
 		}
@@ -237,7 +235,7 @@ func (r *rowReader) Write(line []byte) (int, error) {
 	return n, nil
 }
 
-// add makes a record of the fields.
+// add appends the record of the fields.
 func (r *rowReader) add() {
 	values := make(map[string]any, len(r.fields))
 	for i, f := range r.fields {
@@ -273,7 +271,7 @@ func (r *rowReader) add() {
 	r.records = append(r.records, rec)
 }
 
-// finish has the position of the last row of the last table say that all are read.
+// finish marks everything as read in the position of the last row of the last table.
 func (r *rowReader) finish() {
 	s, n := r.source, len(r.records)
 	if n == 0 || len(s.todo) > 1 {
@@ -290,7 +288,7 @@ func (r *rowReader) finish() {
 	r.records[n-1].Position = append(p, '}')
 }
 
-// flush hands the records on. From then on reading goes on behind them.
+// flush emits the records. Reading then resumes after them.
 func (r *rowReader) flush() error {
 	if len(r.records) == 0 {
 		return nil
@@ -310,7 +308,7 @@ func (r *rowReader) flush() error {
 	return nil
 }
 
-// withSpare returns a copy of m with spare capacity for what a host adds.
+// withSpare returns a copy of m with spare capacity for the keys that a host adds.
 func withSpare(m record.Metadata) record.Metadata {
 	return append(make(record.Metadata, 0, len(m)+2), m...)
 }
@@ -327,8 +325,8 @@ func appendJSONString(dst, text []byte) []byte {
 	return append(dst, '"')
 }
 
-// splitRow appends the fields of a row in the text format of COPY; NULL is nil. Fields refer to
-// line, which it changes where it has escapes.
+// splitRow appends the fields of a row in the text format of COPY; NULL is nil. Fields refer to line. splitRow decodes
+// escapes in place.
 func splitRow(dst [][]byte, line []byte) [][]byte {
 	for {
 		end := bytes.IndexByte(line, '\t')
@@ -344,7 +342,7 @@ func splitRow(dst [][]byte, line []byte) [][]byte {
 	}
 }
 
-// escapes are the letters behind a backslash in the text format of COPY.
+// escapes maps the letter after a backslash in the text format of COPY.
 var escapes = [256]byte{'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t', 'v': '\v'}
 
 func unescape(field []byte) []byte {
@@ -370,17 +368,17 @@ func unescape(field []byte) []byte {
 	return field[:to]
 }
 
-// visibility says which transactions a snapshot contains.
+// visibility tells which transactions a snapshot contains.
 type visibility struct {
 	seen
-	json       []byte // of seen
+	json       []byte // encoded seen
 	xmin, xmax uint64
 	open       []uint64 // transactions between the two that had not ended
 	until      pgoutput.LSN
 }
 
-// parseSeen returns nil for nil, and for what cannot be read: then changes come again that are
-// in rows already, which loses nothing.
+// parseSeen returns nil for nil, and for an invalid s: then the source emits changes that rows contain already, which
+// loses nothing.
 func parseSeen(s *seen) *visibility {
 	if s == nil {
 		return nil
@@ -406,8 +404,7 @@ func parseSeen(s *seen) *visibility {
 	return v
 }
 
-// contains reports whether the rows that were read have the changes of a transaction. xid
-// is the lower half of its id.
+// contains reports whether the rows contain the changes of a transaction. xid is the lower half of the transaction id.
 func (v *visibility) contains(xid uint32, commit pgoutput.LSN) bool {
 	if v == nil || commit >= v.until {
 		return false
@@ -423,12 +420,12 @@ func (v *visibility) contains(xid uint32, commit pgoutput.LSN) bool {
 	return full < v.xmin || full < v.xmax && !slices.Contains(v.open, full)
 }
 
-// of reports whether rows of the table with this id were read.
+// of reports whether the snapshot read the rows of the table with this id.
 func (v *visibility) of(id string) bool {
 	return len(v.Tables) == 0 || slices.Contains(v.Tables, id)
 }
 
-// metadata of records in addition to that of the OpenCDC format.
+// Metadata keys of records, in addition to those of the OpenCDC format.
 const (
 	metaSchema = "postgres.schema"
 	metaLSN    = "postgres.lsn"         // of the commit

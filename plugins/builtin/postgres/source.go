@@ -24,38 +24,38 @@ import (
 // Source reads tables and their changes.
 type Source struct {
 	settings settings
-	id       string // of the connector
+	id       string // connector id
 	log      *slog.Logger
 	schemas  *schemas
 
 	*sources.Queue
 	cancel context.CancelFunc
 	done   sync.WaitGroup
-	rescan chan struct{} // of capacity one: tables came
+	rescan chan struct{} // capacity one: there are new tables
 
 	// Owned by Open until it returns, then by run.
 	tables map[uint32]*pg.Table
 	system string          // identifier of the server's data
-	at     place           // of the last record handed on, or skipped
-	todo   []todo          // tables to read whole, the first one now
-	all    bool            // the tables with a greater id are to be read, too
-	begun  bool            // a snapshot was begun for todo
-	read   map[uint32]bool // tables read whole since Open, by OID: they are noted until their rows are acknowledged
+	at     place           // of the last emitted or skipped record
+	todo   []todo          // tables whose rows to read, the current one first
+	all    bool            // also read the tables with ids above todo[0]
+	begun  bool            // a snapshot has begun for todo
+	read   map[uint32]bool // OIDs of tables read since Open: their mark stays until the rows are acknowledged
 	seen   *visibility
-	pids   []uint32 // of the last sessions that were to use the slot
+	pids   []uint32 // server ids of the latest sessions for the slot
 
 	presence  presence
 	confirmer confirmer
 	monitor   monitor
 }
 
-// place is that of a change in the stream.
+// place is the place of a change in the stream.
 type place struct {
 	commit pgoutput.LSN
 	index  int64
 }
 
-// maxBatches bounds, with maxRecords and maxBytes, what the source holds for Read.
+// maxBatches, together with maxRecords and maxBytes, bounds the records that the source buffers for Read.
 const (
 	maxBatches = 2
 	maxRecords = 512
@@ -82,7 +82,7 @@ func (s *Source) Open(ctx context.Context, p record.Position) error {
 		s.schemas = newSchemas(env.Schemas)
 	}
 	s.at = place{pos.commit, pos.Index}
-	if pos.Type == typeStream && pos.Index == 0 { // Conduit's
+	if pos.Type == typeStream && pos.Index == 0 { // written by Conduit
 		s.at, s.confirmer.conduit = place{}, pos.commit
 	}
 	s.confirmer.acked = s.at
@@ -110,7 +110,7 @@ func (s *Source) start(ctx context.Context) {
 	})
 }
 
-// prepare connects, prepares publication and slot, and decides what is to be read whole.
+// prepare connects, prepares publication and slot, and decides which tables to read.
 func (s *Source) prepare(ctx context.Context, pos *position) error {
 	conn, err := pg.ConnectGuarded(ctx, s.settings.URL, s.settings.Timeout, nil)
 	if err != nil {
@@ -138,7 +138,7 @@ func (s *Source) prepare(ctx context.Context, pos *position) error {
 		}
 		s.tables[t.OID] = t
 	}
-	for _, t := range made.added { // as one that was left out for a while: its changes were missed
+	for _, t := range made.added { // like a table left out for a while: its changes were missed
 		delete(s.read, t.OID)
 	}
 	s.plan(made.tables, made.pending, pos)
@@ -148,7 +148,7 @@ func (s *Source) prepare(ctx context.Context, pos *position) error {
 	return err
 }
 
-// plan decides which tables are to be read whole.
+// plan decides which tables to read in full.
 func (s *Source) plan(tables []*pg.Table, pending []string, pos *position) {
 	if s.settings.SnapshotMode == "never" && len(pending) == 0 {
 		return
@@ -162,7 +162,7 @@ func (s *Source) plan(tables []*pg.Table, pending []string, pos *position) {
 	case typeSnapshot:
 		s.begun = true
 		s.todo, s.all = slices.DeleteFunc(pos.Todo, func(t todo) bool { return !slices.Contains(all, t.Table) }), pos.All
-		if pos.Snapshots != nil { // Conduit reads all tables at once: one that it does not name has not begun
+		if pos.Snapshots != nil { // Conduit reads all tables at once: it has not begun the ones missing here
 			for _, id := range all {
 				if _, begun := pos.Snapshots[strings.TrimPrefix(id, "public.")]; !begun {
 					s.todo = append(s.todo, todo{Table: id})
@@ -192,16 +192,16 @@ func todoOf(ids []string) []todo {
 	return all
 }
 
-// prepared holds the tables of a source and the changes of its publication.
+// prepared holds the tables of a source and the changes to the publication.
 type prepared struct {
 	tables  []*pg.Table
 	added   []*pg.Table  // tables newly added to the publication
-	left    []pg.LeftOut // tables that are not read
+	left    []pg.LeftOut // tables that the source does not read
 	pending []string     // tables to snapshot in addition to those in the position
 
-	// Warnings, "" for none.
-	omits     string // of operations that the publication does not publish
-	unmatched string // of patterns that match no table
+	// Warnings, or "".
+	omits     string // operations that the publication does not publish
+	unmatched string // patterns that match no table
 }
 
 // prepare creates or changes the publication and the slot to match the settings.
@@ -249,7 +249,7 @@ func (s *setup) resolve(ctx context.Context, p *publication) (*pg.Selection, err
 	return found, nil
 }
 
-// unmatched describes the patterns of tables that match none; "" is none.
+// unmatched describes the patterns that match no table, or returns "".
 func unmatched(patterns []string) string {
 	if len(patterns) == 0 {
 		return ""
@@ -291,7 +291,7 @@ func (s *Source) leaveOut(left []pg.LeftOut) {
 	}
 }
 
-// warn sets one of the warnings of the status, "" for none. It logs a new one.
+// warn sets a warning of the status, or clears it with "". It logs a new warning.
 func (s *Source) warn(which *string, warning string) {
 	news := false
 	s.monitor.set(func() { news, *which = warning != *which, warning })
@@ -317,7 +317,7 @@ func (s *Source) identify(ctx context.Context) (string, error) {
 	return string(results[0].Rows[0][0]), nil
 }
 
-// Ack implements sdk.Source: what is acknowledged is confirmed to the server with the next status.
+// Ack implements sdk.Source. The next status confirms the acknowledged positions to the server.
 func (s *Source) Ack(_ context.Context, positions []record.Position) error {
 	return s.confirmer.acknowledged(positions)
 }
@@ -335,7 +335,7 @@ func (s *Source) Teardown(context.Context) error {
 	return nil
 }
 
-// run reads until ctx ends or an error comes that trying again does not help.
+// run reads until ctx ends or a permanent error occurs.
 func (s *Source) run(ctx context.Context) {
 	backoff.Repeat(ctx, func(works func()) error {
 		err := s.session(ctx, func() { works(); s.monitor.connected() })
@@ -356,10 +356,10 @@ func (s *Source) run(ctx context.Context) {
 	})
 }
 
-// errRescan ends a session because there are other tables.
+// errRescan ends a session because there are new tables.
 var errRescan = errors.New("tables came")
 
-// session reads the tables that are to be read whole, and then changes.
+// session reads the pending tables in full, and then changes.
 func (s *Source) session(ctx context.Context, connected func()) error {
 	if len(s.todo) > 0 {
 		if err := s.readTables(ctx, connected); err != nil {
@@ -369,7 +369,7 @@ func (s *Source) session(ctx context.Context, connected func()) error {
 	return s.stream(ctx, connected)
 }
 
-// lifecycle connects for a lifecycle call, with settings that are not those of Configure.
+// lifecycle connects for a lifecycle call, with other settings than Configure's.
 func lifecycle(ctx context.Context, given map[string]string, do func(*setup) error) error {
 	s := &settings{}
 	if err := s.parse(ctx, given); err != nil {
@@ -383,7 +383,7 @@ func lifecycle(ctx context.Context, given map[string]string, do func(*setup) err
 	return do(&setup{s, conn, sdk.EnvFrom(ctx).ConnectorID})
 }
 
-// LifecycleOnCreated implements sdk.Source: it makes publication and slot.
+// LifecycleOnCreated implements sdk.Source: it creates publication and slot.
 func (s *Source) LifecycleOnCreated(ctx context.Context, given map[string]string) error {
 	return lifecycle(ctx, given, func(set *setup) error {
 		if err := set.check(ctx); err != nil {
@@ -394,8 +394,8 @@ func (s *Source) LifecycleOnCreated(ctx context.Context, given map[string]string
 	})
 }
 
-// LifecycleOnUpdated implements sdk.Source: it takes over the place of a slot with another name,
-// and notes which tables are to be read.
+// LifecycleOnUpdated implements sdk.Source: if the name of the slot changed, the new slot takes over the place of the
+// old one. It also marks the tables to read.
 func (s *Source) LifecycleOnUpdated(ctx context.Context, before, after map[string]string) error {
 	old := &settings{}
 	if err := old.parse(ctx, before); err != nil {
@@ -417,7 +417,7 @@ func (s *Source) LifecycleOnUpdated(ctx context.Context, before, after map[strin
 	})
 }
 
-// takeOver moves to another slot and publication, if the names changed, and removes the old ones.
+// takeOver moves to a new slot and publication if the names changed, and removes the old ones.
 func (s *setup) takeOver(ctx context.Context, former *setup) error {
 	if s.Slot != former.Slot {
 		found, err := former.slot(ctx)
@@ -440,7 +440,7 @@ func (s *setup) takeOver(ctx context.Context, former *setup) error {
 
 // againTable returns the id of the table in an item of snapshot.again.
 func againTable(item string) string {
-	schema, name := pg.ParsePattern(item[:strings.LastIndexByte(item, '/')]) // there is one: see parse
+	schema, name := pg.ParsePattern(item[:strings.LastIndexByte(item, '/')]) // parse has checked that there is a dot
 	return schema + "." + name
 }
 
@@ -452,7 +452,7 @@ func (s *Source) LifecycleOnDeleted(ctx context.Context, given map[string]string
 		}
 		p, err := set.publication(ctx)
 		if err != nil || p.mark != nil && p.mark.Connector != set.connector {
-			return err // it is another connector's
+			return err // it belongs to another connector
 		}
 		if err := set.dropSlot(ctx); err != nil {
 			return err
@@ -461,7 +461,7 @@ func (s *Source) LifecycleOnDeleted(ctx context.Context, given map[string]string
 	})
 }
 
-// closing ends reading from conn when ctx ends, until the function it returns is called.
+// closing interrupts reads from conn when ctx ends, until the caller calls stop.
 func closing(ctx context.Context, conn *pgconn.PgConn) (stop func() bool) {
 	return context.AfterFunc(ctx, func() { _ = conn.Conn().SetReadDeadline(time.Unix(1, 0)) })
 }

@@ -24,17 +24,17 @@ type stream struct {
 	*Source
 	conn *pgconn.PgConn
 
-	writing sync.Mutex // of statuses
+	writing sync.Mutex // for statuses
 
 	relations map[uint32]*relation
 	open      bool // in a transaction
 	begin     pgoutput.Begin
 	index     int64 // of the last change of the transaction
-	skip      bool  // the transaction was handed on before
+	skip      bool  // the transaction was emitted before
 	hidden    bool  // rows of a snapshot contain the transaction
-	delivered int64 // index of the last change of the transaction that was handed on
+	delivered int64 // index of the last emitted change of the transaction
 	metadata  record.Metadata
-	seenJSON  []byte // in positions while the stream has not passed the snapshot
+	seenJSON  []byte // for positions until the stream has passed the snapshot
 
 	records []record.Record
 	bytes   int
@@ -42,19 +42,19 @@ type stream struct {
 	now current
 }
 
-// current looks things up as they are now; see currentRows.
+// current looks up the current state of tables; see currentRows.
 type current interface {
 	complete(ctx context.Context, r *relation, row pgoutput.Tuple, xid uint32) (exists bool, err error)
 	ancestors(ctx context.Context, table uint32) ([]uint32, error)
 }
 
-// stream reads changes from behind s.at, and hands them on.
+// stream reads and emits the changes after s.at.
 func (s *Source) stream(ctx context.Context, connected func()) error {
 	params := map[string]string{"replication": "database", "application_name": s.application()}
 	for k, v := range pg.Styles {
 		params[k] = v
 	}
-	conn, err := pg.Connect(ctx, s.settings.URL, params) // receive notices silence by itself
+	conn, err := pg.Connect(ctx, s.settings.URL, params) // receive detects silence
 	if err != nil {
 		return err
 	}
@@ -77,17 +77,17 @@ func (s *Source) stream(ctx context.Context, connected func()) error {
 	return st.receive(ctx)
 }
 
-// application is the name under which the server lists the session.
+// application returns the application name of the session on the server.
 func (s *Source) application() string {
 	name := "conduit " + s.id
 	return name[:min(len(name), 63)]
 }
 
-// start begins replication at the last confirmed place, or behind it where that is known.
+// start begins replication at the last confirmed place, or at the source's own place if that is later.
 func (st *stream) start(ctx context.Context) error {
 	bounded, cancel := context.WithTimeout(ctx, st.settings.Timeout)
 	defer cancel()
-	from := max(st.at.commit, st.confirmer.confirmed()) // 0/0: where the slot stands
+	from := max(st.at.commit, st.confirmer.confirmed()) // 0/0: at the place of the slot
 	sql := fmt.Sprintf(`START_REPLICATION SLOT %s LOGICAL %s (proto_version '1', publication_names %s)`,
 		st.settings.Slot, from, pg.Literal(pg.Quote(st.settings.Publication)))
 	st.conn.Frontend().SendQuery(&pgproto3.Query{String: sql})
@@ -108,7 +108,7 @@ func (st *stream) start(ctx context.Context) error {
 	}
 }
 
-// explain turns an error of replication into one that says what to do.
+// explain adds a remedy to an error of replication.
 func (st *stream) explain(ctx context.Context, err *pgconn.PgError) error {
 	wrapped := fmt.Errorf("cannot replicate: %w", err)
 	switch {
@@ -125,11 +125,11 @@ func (st *stream) explain(ctx context.Context, err *pgconn.PgError) error {
 	return wrapped
 }
 
-// slotReleaseTimeout is how long a former session of this source may take to let go of the slot.
+// slotReleaseTimeout is the time in which a former session of this source must release the slot.
 const slotReleaseTimeout = 5 * time.Second
 
-// inUse deals with a slot that a session uses: the earlier one of this source is ended, another
-// one is waited for, but not for long.
+// inUse handles a slot that is in use: it terminates an earlier session of this source, and briefly waits for any other
+// session.
 func (st *stream) inUse(ctx context.Context, cause error) error {
 	conn, err := pg.ConnectGuarded(ctx, st.settings.URL, st.settings.Timeout, nil)
 	if err != nil {
@@ -160,16 +160,16 @@ func (st *stream) inUse(ctx context.Context, cause error) error {
 	}
 }
 
-// maxSessions is how many sessions of a source are remembered.
+// maxSessions is the number of sessions that a source remembers.
 const maxSessions = 8
 
-// idOf returns the number of a session or an object that the server wrote.
+// idOf parses the id of a session or an object.
 func idOf(text string) uint32 {
 	pid, _ := strconv.ParseUint(text, 10, 32)
 	return uint32(pid)
 }
 
-// inUseError is not of the network, so that it ends the source.
+// inUseError does not count as a network error, so it stops the source.
 type inUseError struct {
 	message string
 	cause   error
@@ -178,10 +178,10 @@ type inUseError struct {
 // Error implements error.
 func (e *inUseError) Error() string { return e.message }
 
-// Unwrap returns what the server said.
+// Unwrap returns the error of the server.
 func (e *inUseError) Unwrap() error { return e.cause }
 
-// receive handles what the server sends until the session ends.
+// receive handles the messages of the server until the session ends.
 func (st *stream) receive(ctx context.Context) error {
 	front, silence := st.conn.Frontend(), 3*st.settings.Heartbeat
 	for {
@@ -191,10 +191,10 @@ func (st *stream) receive(ctx context.Context) error {
 			}
 			select {
 			case <-st.rescan:
-				return errRescan // the stream goes on behind st.at
+				return errRescan // the stream resumes after st.at
 			default:
 			}
-			if ctx.Err() == nil { // else the deadline is past, and stays
+			if ctx.Err() == nil { // otherwise the deadline has passed, and stays
 				_ = st.conn.Conn().SetReadDeadline(time.Now().Add(silence))
 			}
 		}
@@ -256,7 +256,7 @@ func (st *stream) message(ctx context.Context, m pgoutput.Message) error {
 	case *pgoutput.Commit:
 		st.open = false
 		st.confirmer.committed(m.Commit, m.End, max(st.delivered, st.before(m.Commit)))
-		if len(st.records) == 0 && st.delivered == 0 && m.Commit > st.at.commit { // no record of it moves at
+		if len(st.records) == 0 && st.delivered == 0 && m.Commit > st.at.commit { // no record moves at
 			st.at = place{m.Commit, st.index}
 		}
 		st.monitor.committed(m.End, st.begin.Time)
@@ -280,7 +280,7 @@ func (st *stream) message(ctx context.Context, m pgoutput.Message) error {
 	return nil
 }
 
-// before returns the index of the last record of a transaction that was handed on in a former session.
+// before returns the index of the last record of a transaction that a former session emitted.
 func (st *stream) before(commit pgoutput.LSN) int64 {
 	if commit == st.at.commit {
 		return st.at.index
@@ -302,7 +302,7 @@ func (st *stream) beginTransaction(m *pgoutput.Begin) {
 	})
 }
 
-// change calls do for a change of a table that is read, if it is to be handed on.
+// change calls do for a change of a table.
 func (st *stream) change(oid uint32, columns int, do func(*relation) error) error {
 	r := st.relations[oid]
 	if r == nil {
@@ -314,28 +314,28 @@ func (st *stream) change(oid uint32, columns int, do func(*relation) error) erro
 	return do(r)
 }
 
-// next counts a change, and reports whether it is to be handed on.
+// next counts a change, and reports whether the source emits it.
 func (st *stream) next(r *relation) bool {
 	st.index++
 	return st.wants(r, st.index)
 }
 
-// wants reports whether the source hands on the change with this number.
+// wants reports whether the source emits the change with this index.
 func (st *stream) wants(r *relation, index int64) bool {
 	behind := st.skip || st.begin.Commit == st.at.commit && index <= st.at.index
 	return !behind && r.wanted && !(st.hidden && st.seen.of(r.id()))
 }
 
-// update hands on a row that changed: as one record or, when its key changed, as the end of
-// the row with the old key and the beginning of another.
+// update emits an updated row: as one record or, if its key changed, as a delete of the old key and a create of the new
+// one.
 func (st *stream) update(ctx context.Context, r *relation, m *pgoutput.Update) error {
-	for i := range m.New { // the old row may have values that the change did not touch: of the key, or with a full replica identity
+	for i := range m.New { // the old row may have unchanged values: key columns, or with a full replica identity any
 		if m.New[i].Kind == pgoutput.Unchanged && i < len(m.Old) && m.Old[i].Kind == pgoutput.Text {
 			m.New[i] = m.Old[i]
 		}
 	}
 	if m.Old != nil && st.wants(r, st.index+1) {
-		if err := r.checkKey(m.Old); err != nil { // whether it changed is not known
+		if err := r.checkKey(m.Old); err != nil { // it is unknown whether the key changed
 			return err
 		}
 	}
@@ -352,9 +352,9 @@ func (st *stream) update(ctx context.Context, r *relation, m *pgoutput.Update) e
 	return st.add(r, record.OperationUpdate, m.New, before, m.New)
 }
 
-// create hands on a row that is new or has a new key. From a record without some columns a destination would make an
-// incomplete row. So these are read from the table, where they may be newer already: the change that made them so
-// follows. A row that does not exist any more has no record, since its end follows.
+// create emits a new row, or a row with a new key. A destination would write an incomplete row from a record without
+// some columns, so create reads these from the table. They may already be newer: the change that made them so follows.
+// A row that no longer exists has no record, because its delete follows.
 func (st *stream) create(ctx context.Context, r *relation, row pgoutput.Tuple) error {
 	if r.absent(row) != "" && st.wants(r, st.index+1) {
 		if err := r.checkKey(row); err != nil {
@@ -418,12 +418,12 @@ func (st *stream) add(r *relation, op record.Operation, key, before, after pgout
 	return nil
 }
 
-// flush hands the records on.
+// flush emits the records.
 func (st *stream) flush(ctx context.Context) bool {
 	if len(st.records) == 0 {
 		return true
 	}
-	last, _ := lastPlace(st.records[len(st.records)-1].Position) // which add made
+	last, _ := lastPlace(st.records[len(st.records)-1].Position) // add made it, so it is valid
 	if !st.Send(ctx, st.records) {
 		return false
 	}
@@ -432,7 +432,7 @@ func (st *stream) flush(ctx context.Context) bool {
 	return true
 }
 
-// truncated warns of tables that were emptied: no operation of a record says so.
+// truncated warns of truncated tables: records have no operation for it.
 func (st *stream) truncated(m *pgoutput.Truncate) {
 	for _, oid := range m.Relations {
 		if r := st.relations[oid]; r != nil && r.wanted && !st.skip {
@@ -443,13 +443,13 @@ func (st *stream) truncated(m *pgoutput.Truncate) {
 	}
 }
 
-// sendStatuses confirms what is acknowledged, again and again, and asks the server how far it is.
+// sendStatuses periodically confirms the acknowledged changes, and requests the server's position.
 func (st *stream) sendStatuses(ctx context.Context) {
 	tick := time.NewTicker(st.settings.Heartbeat)
 	defer tick.Stop()
 	for {
 		if st.status(true) != nil {
-			return // receive sees it, too
+			return // receive gets the same error
 		}
 		select {
 		case <-tick.C:
@@ -472,18 +472,18 @@ func (st *stream) status(reply bool) error {
 	return st.conn.Frontend().SendUnbufferedEncodedCopyData(message)
 }
 
-// relation is a table as the stream describes it.
+// relation is a table as described by the stream.
 type relation struct {
 	oid          uint32
 	schema, name string
 	wanted       bool
 	full         bool // replica identity
 	columns      []pg.Column
-	keys         []int // columns of the key
+	keys         []int // key columns
 	attached     map[string]record.Metadata
-	unregistered bool            // the last schema could not be registered
+	unregistered bool            // registering the last schema failed
 	ctx          context.Context // of the session
-	common       record.Metadata // of the records of the transaction commonOf that have all columns
+	common       record.Metadata // shared by complete records of the transaction commonOf
 	commonOf     pgoutput.LSN
 }
 
@@ -516,8 +516,8 @@ func (st *stream) relation(ctx context.Context, m *pgoutput.Relation) (*relation
 	return r, st.describeSchema(ctx, r)
 }
 
-// known returns the table that changes of a table of the stream are of: itself, or the partitioned one of a publication
-// that publishes partitions. It is nil if the source does not read it.
+// known returns the table for the changes of a table in the stream: the table itself, or its partitioned table if the
+// publication publishes partitions. It is nil if the source does not read the table.
 func (st *stream) known(ctx context.Context, oid uint32, id string) (*pg.Table, error) {
 	if t := st.tables[oid]; t != nil {
 		return t, nil
@@ -534,7 +534,7 @@ func (st *stream) known(ctx context.Context, oid uint32, id string) (*pg.Table, 
 	return nil, err
 }
 
-// describeSchema registers the schema of whole rows, so that an error ends the session.
+// describeSchema registers the schema of complete rows, so that an error ends the session.
 func (st *stream) describeSchema(ctx context.Context, r *relation) error {
 	if !r.wanted {
 		return nil
@@ -547,7 +547,7 @@ func (st *stream) describeSchema(ctx context.Context, r *relation) error {
 	return nil
 }
 
-// recordMetadata returns that of a record: of its transaction, its table and its schema.
+// recordMetadata returns the metadata of a record: its transaction, table and schema.
 func (r *relation) recordMetadata(st *stream, before, after pgoutput.Tuple) record.Metadata {
 	absent := r.absent(before, after)
 	if absent == "" && r.common != nil && r.commonOf == st.begin.Commit {
@@ -556,7 +556,7 @@ func (r *relation) recordMetadata(st *stream, before, after pgoutput.Tuple) reco
 	attached, ok := r.attached[absent]
 	if !ok {
 		if err := st.schemas.attach(r.ctx, &attached, r.name, r.columns, r.keys, absent); err != nil {
-			if !r.unregistered { // once, not for each record that goes on without
+			if !r.unregistered { // once, not for each record without a schema
 				st.log.Warn("cannot register a schema", "table", r.id(), "err", err)
 			}
 			r.unregistered = true
@@ -564,7 +564,8 @@ func (r *relation) recordMetadata(st *stream, before, after pgoutput.Tuple) reco
 			r.attached[absent], r.unregistered = attached, false
 		}
 	}
-	m := append(make(record.Metadata, 0, len(st.metadata)+len(attached)+4), st.metadata...) // spare capacity for what a host adds, too
+	// The spare capacity is also for the keys that a host adds.
+	m := append(make(record.Metadata, 0, len(st.metadata)+len(attached)+4), st.metadata...)
 	m.Set(record.KeyCollection, r.name)
 	m.Set(metaSchema, r.schema)
 	for _, f := range attached {
@@ -577,7 +578,7 @@ func (r *relation) recordMetadata(st *stream, before, after pgoutput.Tuple) reco
 	return m
 }
 
-// absent has a byte for each column: x for one that the record leaves out; empty when it has all.
+// absent has a byte for each column, x for a column that the record omits. It is empty if the record has all columns.
 func (r *relation) absent(tuples ...pgoutput.Tuple) string {
 	var mask []byte
 	for _, t := range tuples {
@@ -593,8 +594,8 @@ func (r *relation) absent(tuples ...pgoutput.Tuple) string {
 	return string(mask)
 }
 
-// values returns the columns of a tuple by name. Those that the server did not send are left
-// out; with keyOnly all but the key.
+// values returns the columns of a tuple by name, without those that the server did not send. With keyOnly it returns
+// only the key.
 func (r *relation) values(t pgoutput.Tuple, keyOnly bool) map[string]any {
 	values := make(map[string]any, len(t))
 	for i := range t {

@@ -11,7 +11,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/builtin/sqlsink"
 )
 
-// Table implements sqlsink.Database. A name is schema.name, or has a dot in it.
+// Table implements sqlsink.Database. A name is schema.name, or a table name that contains a dot.
 func (d *database) Table(ctx context.Context, name string) (*table, error) {
 	if t := d.tables[name]; t != nil {
 		return t, nil
@@ -45,7 +45,7 @@ func (d *database) Table(ctx context.Context, name string) (*table, error) {
 
 // Commit implements sqlsink.Database.
 func (d *database) Commit(ctx context.Context, groups [][]*change, ledger *sqlsink.Ledger, hashes []byte) error {
-	if len(groups) == 1 && hashes == nil && groups[0][0].Kind != sqlsink.Update { // one statement is a transaction
+	if len(groups) == 1 && hashes == nil && groups[0][0].Kind != sqlsink.Update { // a single statement is a transaction
 		return d.apply(ctx, groups[0])
 	}
 	if err := pg.Execute(ctx, d.conn, "BEGIN"); err != nil {
@@ -61,7 +61,7 @@ func (d *database) Commit(ctx context.Context, groups [][]*change, ledger *sqlsi
 	if hashes != nil {
 		sql = d.note(ledger, hashes) + "; " + sql
 	}
-	if err := pg.Execute(ctx, d.conn, sql); err != nil { // deferred constraints are checked here
+	if err := pg.Execute(ctx, d.conn, sql); err != nil { // checks deferred constraints
 		d.rollback(ctx)
 		return err
 	}
@@ -77,7 +77,7 @@ func (d *database) rollback(ctx context.Context) {
 	}
 }
 
-// apply does a group of changes.
+// apply writes a group of changes.
 func (d *database) apply(ctx context.Context, group []*change) error {
 	first := group[0]
 	if first.Kind == sqlsink.Insert {
@@ -107,7 +107,7 @@ func explain(c *change, err error) error {
 	return fmt.Errorf("cannot write to table %s: %w", c.Table.SQL, err)
 }
 
-// statements returns the SQL for the change. Its parameters are an array of texts for each column.
+// statements returns the SQL for the change. Its parameters are a text array per column.
 func statements(c *change) []string {
 	names, casts, arrays, sets := make([]string, len(c.Columns)), make([]string, len(c.Columns)), make([]string, len(c.Columns)), []string{}
 	for i, n := range c.Columns {
@@ -170,7 +170,7 @@ func (d *database) copyIn(ctx context.Context, group []*change) error {
 		}
 		rows = append(rows, '\n')
 	}
-	d.rows = nil // of a copy that fails the client goes on reading for a moment
+	d.rows = nil // after a failed copy the client still reads for a moment
 	if _, err := d.conn.CopyFrom(ctx, bytes.NewReader(rows), "COPY "+first.Table.SQL+" ("+pg.List(names)+") FROM STDIN"); err != nil {
 		return explain(first, err)
 	}

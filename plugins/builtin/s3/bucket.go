@@ -19,11 +19,11 @@ import (
 	"github.com/conduit-agent/conduit/spec/sorting"
 )
 
-// bucket is a bucket at a store.
+// bucket is a bucket in a store.
 type bucket struct {
 	name, region string
 	scheme, host string
-	inPath       bool // the name is in the path, not in the host
+	inPath       bool // the path has the bucket name, not the host
 	identity     *credentials.Credentials
 	client       *http.Client
 	clock        *storeClock
@@ -47,7 +47,7 @@ func open(ctx context.Context, s *bucketSettings) (*bucket, error) {
 		ResponseHeaderTimeout: s.Timeout,
 		MaxIdleConnsPerHost:   parallel,
 		IdleConnTimeout:       idleTime,
-		DisableCompression:    true, // an object that is compressed stays so
+		DisableCompression:    true, // compressed objects stay compressed
 
 		MaxResponseHeaderBytes: peer.MaxHeader,
 	}}
@@ -66,7 +66,7 @@ const (
 
 func (b *bucket) close() { b.client.CloseIdleConnections() }
 
-// ask sends a request without a body and decodes the answer.
+// ask sends a request without a body and decodes the response.
 func (b *bucket) ask(ctx context.Context, query url.Values, answer any, doing string) error {
 	_, body, err := b.do(ctx, request{method: http.MethodGet, query: query}, doing+" %q", b.name)
 	if err != nil {
@@ -82,7 +82,7 @@ func (b *bucket) ask(ctx context.Context, query url.Values, answer any, doing st
 	return nil
 }
 
-// exists returns nil when the bucket is there.
+// exists returns nil if the bucket exists.
 func (b *bucket) exists(ctx context.Context) error {
 	_, _, err := b.do(ctx, request{method: http.MethodHead}, "cannot reach bucket %q", b.name)
 	if c := code(err); c == noSuchKey || c == noSuchBucket {
@@ -91,7 +91,7 @@ func (b *bucket) exists(ctx context.Context) error {
 	return err
 }
 
-// versioned reports whether the bucket keeps versions, or kept them once.
+// versioned reports whether the bucket has, or once had, versioning enabled.
 func (b *bucket) versioned(ctx context.Context) (bool, error) {
 	var answer struct{ Status string }
 	err := b.ask(ctx, url.Values{"versioning": {""}}, &answer, "cannot find out whether versions are kept by bucket")
@@ -101,7 +101,7 @@ func (b *bucket) versioned(ctx context.Context) (bool, error) {
 	return answer.Status != "", err
 }
 
-// get returns the content of an object, and the header of the answer.
+// get returns the content of an object and the header of the response.
 func (b *bucket) get(ctx context.Context, key, version string, size int64, header http.Header) ([]byte, http.Header, error) {
 	query := url.Values{}
 	if version != "" {
@@ -114,7 +114,7 @@ func (b *bucket) get(ctx context.Context, key, version string, size int64, heade
 	return content, answer, err
 }
 
-// head returns what a store says of an object.
+// head returns the header of an object.
 func (b *bucket) head(ctx context.Context, key string) (http.Header, error) {
 	header, _, err := b.do(ctx, request{method: http.MethodHead, key: key}, "cannot ask for object %q", key)
 	return header, err
@@ -126,13 +126,13 @@ func (b *bucket) put(ctx context.Context, key string, content []byte, header htt
 	return err
 }
 
-// remove removes an object, if there is one.
+// remove removes an object, if it exists.
 func (b *bucket) remove(ctx context.Context, key string) error {
 	_, _, err := b.do(ctx, request{method: http.MethodDelete, key: key}, "cannot remove object %q", key)
 	return err
 }
 
-// listEntry is an object, a version or the removal of one in a listing.
+// listEntry is an object, a version or a delete marker in a listing.
 type listEntry struct {
 	XMLName      xml.Name
 	Key          string
@@ -143,20 +143,20 @@ type listEntry struct {
 	Size         int64
 }
 
-// listPage is a part of a listing.
+// listPage is a page of a listing.
 type listPage struct {
 	IsTruncated         bool
 	EncodingType        string
 	NextKeyMarker       string
 	NextVersionIDMarker string      `xml:"NextVersionIdMarker"`
-	Contents            []listEntry // of objects
-	Versions            []listEntry `xml:",any"` // and removals, in order, with what else there is
+	Contents            []listEntry // objects
+	Versions            []listEntry `xml:",any"` // and delete markers, in order, with all other elements
 }
 
-// largestObject is more than any store takes, which is 50 TiB. Sizes below it can be added.
+// largestObject is above the limit of any store, which is 50 TiB. Sums of sizes below it do not overflow.
 const largestObject = 1 << 50
 
-// check returns an error for sizes that no object has: they are allocated before the content comes.
+// check returns an error for impossible sizes, because buffers are allocated before the content arrives.
 func (p *listPage) check() error {
 	for _, e := range slices.Concat(p.Contents, p.Versions) {
 		if e.Size < 0 || e.Size > largestObject {
@@ -166,10 +166,10 @@ func (p *listPage) check() error {
 	return nil
 }
 
-// pageSize is how many entries stores have in an answer at most.
+// pageSize is the maximum number of entries in a response.
 const pageSize = 1000
 
-// page returns the next objects behind a key, in the order of keys; none when there are no more.
+// page returns the next objects after a key, in key order, and none at the end.
 func (b *bucket) page(ctx context.Context, prefix, after string) ([]object, error) {
 	query := url.Values{"list-type": {"2"}, "prefix": {prefix}, "encoding-type": {"url"}, "max-keys": {strconv.Itoa(pageSize)}}
 	if after != "" {
@@ -186,10 +186,10 @@ func (b *bucket) page(ctx context.Context, prefix, after string) ([]object, erro
 	return all, nil
 }
 
-// marker is where the next page of versions begins.
+// marker is the start of the next page of versions.
 type marker struct{ key, version string }
 
-// versionPage returns the next versions and removals, in the order of keys, those of one key newest first.
+// versionPage returns the next versions and delete markers, in key order and newest first within a key.
 func (b *bucket) versionPage(ctx context.Context, prefix string, from marker) (all []object, next marker, more bool, err error) {
 	query := url.Values{"versions": {""}, "prefix": {prefix}, "encoding-type": {"url"}, "max-keys": {strconv.Itoa(pageSize)}}
 	if from.key != "" {
@@ -207,7 +207,7 @@ func (b *bucket) versionPage(ctx context.Context, prefix string, from marker) (a
 			all = append(all, objectOf(&p.Versions[i], p.EncodingType))
 		}
 	}
-	// Some stores have the removals behind the versions of all keys.
+	// Some stores list the delete markers after the versions of all keys.
 	sorting.StableBy(all, func(a, b object) int {
 		return cmp.Or(cmp.Compare(a.Key, b.Key), latestFirst(a.latest, b.latest), b.Modified.Compare(a.Modified))
 	})
@@ -227,7 +227,7 @@ func latestFirst(a, b bool) int {
 
 const deleteMarker = "DeleteMarker"
 
-// decoded returns a key as it is.
+// decoded returns the decoded key.
 func decoded(key, encoding string) string {
 	if plain, err := url.QueryUnescape(key); err == nil && encoding == "url" {
 		return plain

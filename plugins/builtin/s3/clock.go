@@ -6,22 +6,22 @@ import (
 	"time"
 )
 
-// storeClock is a transport that knows the time of the store by its answers: that of the machine may differ. Several
-// goroutines may use it.
+// storeClock is a transport that learns the store's time from its responses: the clock of the machine may differ. It is
+// safe for concurrent use.
 type storeClock struct {
 	Next http.RoundTripper // sends the requests
 
 	mu     sync.Mutex
-	behind time.Duration // guarded by mu: how much the store's time is behind this machine's, at most
+	behind time.Duration // guarded by mu: the largest lag of the store's clock behind this machine's
 }
 
-// RoundTrip sends a request and takes note of the time of the answer.
+// RoundTrip sends a request and records the time of the response.
 func (c *storeClock) RoundTrip(r *http.Request) (*http.Response, error) {
 	resp, err := c.Next.RoundTrip(r)
 	if err != nil {
 		return resp, err
 	}
-	if at, err := http.ParseTime(resp.Header.Get("Date")); err == nil { // in whole seconds, of when the answer was made
+	if at, err := http.ParseTime(resp.Header.Get("Date")); err == nil { // when the response was made, in whole seconds
 		c.mu.Lock()
 		c.behind = time.Since(at)
 		c.mu.Unlock()
@@ -29,7 +29,7 @@ func (c *storeClock) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// Now returns a time that the store's clock has reached, that of the machine before the first answer.
+// Now returns a time that the store's clock has reached. Before the first response it is the time of the machine.
 func (c *storeClock) Now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()

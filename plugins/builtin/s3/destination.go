@@ -38,7 +38,7 @@ type Destination struct {
 	prefix    *template.Template
 	timeLimit template.TimeLimit
 	bucket    *bucket // nil before Open
-	ledger    *ledger // nil without an effect of exactly once
+	ledger    *ledger // nil unless the effect is exactly once
 	ids       recordid.Sequence
 	last      int64 // number of the last object
 }
@@ -70,7 +70,7 @@ func (s *destinationSettings) parse(ctx context.Context, values map[string]strin
 	return s.check(ctx)
 }
 
-// template returns the template that the prefix is.
+// template returns the setting prefix as a template.
 func (s *destinationSettings) template() (*template.Template, error) {
 	t, err := template.Parse(s.Prefix, template.Exact)
 	if err != nil {
@@ -79,7 +79,8 @@ func (s *destinationSettings) template() (*template.Template, error) {
 	return t, nil
 }
 
-// Open returns when the bucket was found. One that the key may not list is found by writing.
+// Open returns when the bucket has been found. If the access key may not list the bucket, only writing shows whether it
+// exists.
 func (d *Destination) Open(ctx context.Context) (err error) {
 	if d.bucket, err = open(ctx, &d.settings.bucketSettings); err != nil {
 		return err
@@ -94,12 +95,12 @@ func (d *Destination) Open(ctx context.Context) (err error) {
 	return d.ledger.load(ctx)
 }
 
-// item is a record to be written.
+// item is a record to write.
 type item struct {
 	*record.Record
-	index  int // among the records of a Write
+	index  int // in the records of a Write
 	id     recordid.ID
-	prefix string // if prefixes are made by a template
+	prefix string // if the prefix is a template
 }
 
 // Write writes the records in as few objects as possible.
@@ -112,8 +113,8 @@ func (d *Destination) Write(ctx context.Context, records []record.Record) (n int
 	return len(records), nil
 }
 
-// write writes the items. When it fails, it returns the index of the first that is not written, which is the one that
-// a refusal is about.
+// write writes the items. On failure it returns the index of the first unwritten item, which is also the item that a
+// refusal is about.
 func (d *Destination) write(ctx context.Context, left []item) (int, error) {
 	for len(left) > 0 {
 		parts, n, refused := d.parts(ctx, left)
@@ -140,7 +141,7 @@ func (d *Destination) write(ctx context.Context, left []item) (int, error) {
 	return 0, nil
 }
 
-// writeBefore writes the items of parts that come before the one with the index, which is refused because of err.
+// writeBefore writes the items of parts before the item with the index, which err refuses.
 func (d *Destination) writeBefore(ctx context.Context, index int, parts []part, err error) (int, error) {
 	var before []item
 	for _, o := range parts {
@@ -165,7 +166,7 @@ func first(parts []part) int {
 	return lowest
 }
 
-// unwritten returns the records but those that were written before a restart.
+// unwritten returns the records without those written before a restart.
 func (d *Destination) unwritten(records []record.Record) []item {
 	all := make([]item, len(records))
 	for i := range records {
@@ -180,7 +181,7 @@ func (d *Destination) unwritten(records []record.Record) []item {
 	return d.ledger.without(all)
 }
 
-// store writes an object, again after failures that may pass.
+// store writes an object and retries after transient failures.
 func (d *Destination) store(ctx context.Context, o part) error {
 	number := max(time.Now().UnixNano(), d.last+1)
 	d.last = number
@@ -192,7 +193,7 @@ func (d *Destination) store(ctx context.Context, o part) error {
 	})
 }
 
-// key returns the key of the object with a number, if the prefix is no template.
+// key returns the key of the object with a number, if the prefix is not a template.
 func (s *destinationSettings) key(number int64) string { return s.keyBelow(s.Prefix, number) }
 
 func (s *destinationSettings) keyBelow(prefix string, number int64) string {
@@ -205,7 +206,7 @@ func (s *destinationSettings) keyBelow(prefix string, number int64) string {
 
 func (s *destinationSettings) zipped() bool { return s.Compression == "gzip" && s.Format != "parquet" }
 
-// header is that of the objects.
+// header returns the header of the objects.
 func (s *destinationSettings) header() http.Header {
 	h := http.Header{"Content-Disposition": {"attachment"}}
 	switch {
@@ -227,7 +228,7 @@ func (s *destinationSettings) header() http.Header {
 	return h
 }
 
-// retry repeats a request until it succeeds, fails for good, or took too long.
+// retry repeats a request until it succeeds, fails permanently, or times out.
 func (d *Destination) retry(ctx context.Context, single bool, request func() error) error {
 	var again backoff.Backoff
 	for begin := time.Now(); ; {
@@ -257,8 +258,7 @@ func (d *Destination) Teardown(context.Context) error {
 	return nil
 }
 
-// LifecycleOnCreated removes the positions of a former connector with this id: they are none of
-// this one's.
+// LifecycleOnCreated removes the positions of a former connector with the same id.
 func (d *Destination) LifecycleOnCreated(ctx context.Context, values map[string]string) error {
 	return d.forget(ctx, values)
 }
@@ -271,7 +271,7 @@ func (d *Destination) LifecycleOnDeleted(ctx context.Context, values map[string]
 func (d *Destination) forget(ctx context.Context, values map[string]string) error {
 	var s destinationSettings
 	if err := s.parse(ctx, values); err != nil || !s.ExactlyOnce {
-		return nil // settings that are wrong made nothing
+		return nil // invalid settings have written nothing
 	}
 	b, err := open(ctx, &s.bucketSettings)
 	if err != nil {

@@ -16,15 +16,15 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// part is an object to be written. All its items have the same prefix.
+// part is an object to write. All its items have the same prefix.
 type part struct {
 	prefix string
 	items  []item
 	body   []byte
 }
 
-// parts returns objects with the first n items: a single object, or with a template one for each prefix, and more
-// if there are many records. The error is about the next item.
+// parts returns objects with the first n items: a single object, or with a template one per prefix, and several if
+// there are many records. The error is about the next item.
 func (d *Destination) parts(ctx context.Context, items []item) (parts []part, n int, err error) {
 	if _, constant := d.prefix.Constant(); constant {
 		body, n, err := d.encode(ctx, items)
@@ -51,7 +51,7 @@ func (d *Destination) parts(ctx context.Context, items []item) (parts []part, n 
 	return parts, n, err
 }
 
-// byPrefix groups the first n items by their prefixes. The error is about the prefix of the next item.
+// byPrefix groups the first n items by prefix. The error is about the prefix of the next item.
 func (d *Destination) byPrefix(items []item) (groups [][]item, n int, err error) {
 	group := map[string]int{}
 	var prefix []byte
@@ -74,10 +74,10 @@ func (d *Destination) byPrefix(items []item) (groups [][]item, n int, err error)
 	return groups, len(items), nil
 }
 
-// longestPrefix leaves room for the name of the object: keys have 1024 bytes at most.
+// longestPrefix leaves room for the name of the object: keys have at most 1024 bytes.
 const longestPrefix = 900
 
-// checkPrefix returns why no record may have the prefix: all prefixes are below the text before the template.
+// checkPrefix explains why prefix is invalid for records: all prefixes are below the text before the template.
 func checkPrefix(prefix string) error {
 	if len(prefix) > longestPrefix {
 		return fmt.Errorf("it has %d bytes, more than %d", len(prefix), longestPrefix)
@@ -93,8 +93,7 @@ func checkPrefix(prefix string) error {
 	return nil
 }
 
-// encode returns an object with the first n of the records. The error says what is wrong with the
-// record behind them.
+// encode returns an object with the first n records. The error is about the next record.
 func (d *Destination) encode(ctx context.Context, items []item) (body []byte, n int, err error) {
 	var rows []parquet.Row
 	size := 0
@@ -137,8 +136,8 @@ func (d *Destination) finish(body []byte, rows []parquet.Row) ([]byte, error) {
 	return parquet.Compress(body)
 }
 
-// line is the form of Conduit's connector. Positions, payloads and keys that are no text are in it a
-// second time.
+// line is the JSON format of Conduit's connector. It repeats positions, payloads and keys that are not text in a second
+// form.
 type line struct {
 	Operation      record.Operation
 	Position       string
@@ -179,7 +178,7 @@ func appendJSON(dst []byte, r *record.Record) ([]byte, error) {
 	return append(append(dst, text...), '\n'), err
 }
 
-// bytesOf returns raw data, or structured data as JSON.
+// bytesOf returns raw data as it is, and structured data as JSON.
 func bytesOf(d record.Data) ([]byte, error) {
 	if raw, ok := d.Raw(); ok || d.IsNone() {
 		return raw, nil

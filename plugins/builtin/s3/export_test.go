@@ -2,12 +2,12 @@ package s3
 
 import "context"
 
-// SetMostKnown sets how many objects a window knows, and returns what sets it back.
+// SetMostKnown sets the maximum number of objects in a window, and returns a function that restores it.
 func SetMostKnown(n int) (restore func()) {
 	former := mostKnown
 	mostKnown = n
 	return func() { mostKnown = former }
 }
 
-// LedgerDir returns where the positions of a destination are that has no setting for it.
+// LedgerDir returns the default directory for the positions of a destination.
 func LedgerDir(ctx context.Context) string { return (&destinationSettings{}).ledger(ctx, nil).dir }

@@ -18,20 +18,20 @@ import (
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
-// fake is a store whose times are what the test says, in whole seconds as those of Amazon's are. Of
-// several versions of a key the last is the newest.
+// fake is a store whose times come from the test, in whole seconds like Amazon's. The last of several versions of a key
+// is the newest.
 type fake struct {
 	*httptest.Server
-	versions bool // it keeps them
+	versions bool // versioning is enabled
 	perPage  int  // entries
 
 	mu      sync.Mutex
 	entries []version     // guarded by mu
-	uploads []version     // guarded by mu: under way
-	refuses int           // guarded by mu: requests that are answered 503
-	listed  int           // guarded by mu: answers that were listings
+	uploads []version     // guarded by mu: in progress
+	refuses int           // guarded by mu: number of requests to answer with 503
+	listed  int           // guarded by mu: number of listings served
 	written int           // guarded by mu: objects and removals so far
-	behind  time.Duration // guarded by mu: how much its clock is set back
+	behind  time.Duration // guarded by mu: how far its clock is set back
 }
 
 type version struct {
@@ -58,7 +58,7 @@ func stamp(at time.Time) string {
 	return at.UTC().Truncate(time.Second).Format("2006-01-02T15:04:05.000Z")
 }
 
-// put adds an object, or its removal when body is "-".
+// put adds an object, or its delete marker if body is "-".
 func (f *fake) put(key, body string, at time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -92,7 +92,7 @@ func (f *fake) remove(key string) {
 	f.entries = slices.DeleteFunc(f.entries, func(v version) bool { return v.Key == key })
 }
 
-// begin begins an upload, and finish puts what it made under the time at which it began.
+// begin begins an upload. finish stores its object with the time at which the upload began.
 func (f *fake) begin(key string, at time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -106,7 +106,7 @@ func (f *fake) finish(key, body string, at time.Time) {
 	f.put(key, body, at)
 }
 
-// ServeHTTP answers what sources ask for.
+// ServeHTTP answers the requests of sources.
 func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -119,7 +119,7 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	key := strings.TrimPrefix(r.URL.Path, "/bkt/")
 	switch {
-	case r.Method == http.MethodPut: // whatever its conditions
+	case r.Method == http.MethodPut: // ignores all conditions
 	case key != "" && key != r.URL.Path:
 		f.get(w, key, q.Get("versionId"))
 	case q.Has("versioning") && f.versions:
@@ -145,7 +145,7 @@ func (f *fake) get(w http.ResponseWriter, key, id string) {
 	w.WriteHeader(http.StatusNotFound)
 }
 
-// page lists entries by key, those of one key newest first.
+// page lists entries in key order, newest first within a key.
 func (f *fake) page(w http.ResponseWriter, q url.Values) {
 	all := slices.DeleteFunc(slices.Clone(f.entries), func(v version) bool { return !strings.HasPrefix(v.Key, q.Get("prefix")) })
 	slices.Reverse(all)
@@ -183,8 +183,8 @@ func (f *fake) list(w http.ResponseWriter, all []version, name string, most int)
 	_, _ = fmt.Fprint(w, "</List>")
 }
 
-// TestSameSecond reads objects that are written in the second of those that were read, and reads
-// none twice, wherever it is opened again.
+// TestSameSecond reads objects that are written in the same second as the objects already read, and reads none twice,
+// also when reopened from any position.
 func TestSameSecond(t *testing.T) {
 	t.Parallel()
 	f := newFake(t, false)
@@ -196,7 +196,7 @@ func TestSameSecond(t *testing.T) {
 	r := source(t, set, nil)
 	all := r.read(t, 3)
 	want(t, all, "snapshot:b=1 snapshot:d=0 snapshot:e=2")
-	f.put("z", "3", now.Add(-2*time.Second)) // the first second that the snapshot may not have
+	f.put("z", "3", now.Add(-2*time.Second)) // the first second after the snapshot's
 	all = append(all, r.read(t, 1)...)
 	f.put("y", "4", now)
 	f.put("x", "5", now)
@@ -209,7 +209,8 @@ func TestSameSecond(t *testing.T) {
 	}
 }
 
-// TestProgress reports how many objects of a snapshot are read, and then how many wait and how old the first is.
+// TestProgress reports how many objects of a snapshot have been read, then how many are waiting and how old the first
+// of them is.
 func TestProgress(t *testing.T) {
 	t.Parallel()
 	f := newFake(t, false)
@@ -219,7 +220,7 @@ func TestProgress(t *testing.T) {
 	r := source(t, quick(f.addr(), "prefixes", "p/,q/"), nil)
 	report := r.source.(*s3.Source).Progress
 	firsts := map[int64]string{2: "p/a", 3: "p/c", 5: "q/a"}
-	for _, rows := range []int64{2, 3, 5} { // a page of this store has two
+	for _, rows := range []int64{2, 3, 5} { // this store has pages of two
 		want(t, r.read(t, 1), "snapshot:"+firsts[rows]+"=1")
 		r.ahead = nil
 		wait.For(t, "the objects are counted", func() bool { p := report(); return len(p.Snapshots) == 1 && p.Snapshots[0].Total > 0 })
@@ -263,8 +264,8 @@ func TestPresentSecond(t *testing.T) {
 	want(t, <-got, "create:a=2 create:b=1")
 }
 
-// TestConduitPositions goes on from positions of Conduit's connector, with what may have been
-// written in the second that it read last.
+// TestConduitPositions resumes from positions of Conduit's connector, including objects that may have been written in
+// the second of the position.
 func TestConduitPositions(t *testing.T) {
 	t.Parallel()
 	f := newFake(t, false)
@@ -277,7 +278,7 @@ func TestConduitPositions(t *testing.T) {
 	want(t, source(t, quick(f.addr()), record.Position(fmt.Sprintf("new_s%d", at.Unix()))).read(t, 4), "snapshot:key_c1=2 snapshot:new=4 snapshot:old=1 snapshot:same=3")
 }
 
-// TestVersionsResumed reads each version once, in the order of writing, also those of one second.
+// TestVersionsResumed reads each version once, in the order of writing, also versions of the same second.
 func TestVersionsResumed(t *testing.T) {
 	t.Parallel()
 	f := newFake(t, true)
@@ -296,8 +297,8 @@ func TestVersionsResumed(t *testing.T) {
 	}
 }
 
-// TestUploads reads objects whose upload in parts began before what was read already, once, also
-// when the source is opened again.
+// TestUploads reads objects of multipart uploads that began before objects already read, each once, also when the
+// source is reopened.
 func TestUploads(t *testing.T) {
 	t.Parallel()
 	f := newFake(t, false)
@@ -323,7 +324,7 @@ func TestUploads(t *testing.T) {
 	want(t, source(t, quick(f.addr()), all[3].Position).read(t, 1), "create:c=5")
 }
 
-// TestReconnects goes on after failures that pass.
+// TestReconnects resumes after transient failures.
 func TestReconnects(t *testing.T) {
 	t.Parallel()
 	f := newFake(t, false)
@@ -335,7 +336,7 @@ func TestReconnects(t *testing.T) {
 	want(t, r.read(t, 1), "create:a=1")
 }
 
-// TestIgnoredConditions refuses an effect of exactly once where a store ignores conditions.
+// TestIgnoredConditions refuses exactly-once effect at a store that ignores conditions.
 func TestIgnoredConditions(t *testing.T) {
 	t.Parallel()
 	f := newFake(t, false)

@@ -16,19 +16,19 @@ import (
 )
 
 const (
-	parallel   = 16      // objects that are read at the same time
-	batchBytes = 8 << 20 // of objects that are read at the same time, in addition to the first
+	parallel   = 16      // objects read concurrently
+	batchBytes = 8 << 20 // of objects read concurrently, in addition to the first
 )
 
-// fetch reads the next objects of the queue. Those that are gone or were replaced since they were
-// listed are left out: what happened to them, and those that are still there, are in the next listing.
+// fetch reads the next objects of the queue. It omits objects that were removed or replaced since the listing: the next
+// listing has their later state, and the objects that still exist.
 func (s *Source) fetch(ctx context.Context) ([]record.Record, error) {
 	n, total, most := 0, int64(0), int64(sdk.BatchBytes(ctx, batchBytes))
 	for n < min(len(s.queue), parallel) && (n == 0 || total+s.sizeOf(n) <= most) {
 		total += s.sizeOf(n)
 		n++
 	}
-	if err := sdk.Reserve(ctx, int(min(total, max(most, s.settings.Largest)))); err != nil { // read refuses a larger one
+	if err := sdk.Reserve(ctx, int(min(total, max(most, s.settings.Largest)))); err != nil { // read refuses more
 		return nil, err
 	}
 	results := make([]fetched, n)
@@ -59,7 +59,7 @@ func (s *Source) fetch(ctx context.Context) ([]record.Record, error) {
 	return records, nil
 }
 
-// sizeOf returns how many bytes are read of an object in the queue: none of one that is too large.
+// sizeOf returns the number of bytes to read for an object in the queue: 0 for an object that is too large.
 func (s *Source) sizeOf(i int) int64 {
 	if size := s.queue[i].size; size <= s.settings.Largest {
 		return size
@@ -67,8 +67,8 @@ func (s *Source) sizeOf(i int) int64 {
 	return 0
 }
 
-// leavesOut reports whether an error is of one object, so that the others are read without it. When none can be
-// read, and none was since Open, it is the rights of the source that are wrong.
+// leavesOut reports whether an error concerns only one object, so that reading continues without it. If no object can
+// be read, and none has been read since Open, the source itself lacks permissions.
 func (s *Source) leavesOut(results []fetched, err error) bool {
 	if errors.As(err, new(tooLargeError)) {
 		return true
@@ -79,14 +79,14 @@ func (s *Source) leavesOut(results []fetched, err error) bool {
 	return s.mayRead || slices.ContainsFunc(results, func(f fetched) bool { return f.found })
 }
 
-// leaveOut reports an object that is not read.
+// leaveOut reports an object that the source leaves out.
 func (s *Source) leaveOut(o *object, err error) {
 	if s.skips.Add(o.Key, err) {
 		s.log.Warn("an object is left out: it is tried again while it is in listing.lookback", "key", o.Key, "err", err)
 	}
 }
 
-// tooLargeError is the error of an object that is larger than object.maxBytes.
+// tooLargeError reports an object that is larger than object.maxBytes.
 type tooLargeError struct {
 	key  string
 	size int64
@@ -96,7 +96,7 @@ func (e tooLargeError) Error() string {
 	return fmt.Sprintf("object %q has %d bytes, more than object.maxBytes: set that to what the memory of this machine allows, or choose another prefix", e.key, e.size)
 }
 
-// fetched is an object that was read, or why it could not be.
+// fetched is the result of reading an object.
 type fetched struct {
 	record record.Record
 	found  bool
@@ -114,10 +114,10 @@ func (s *Source) read(ctx context.Context, o *object) fetched {
 	}
 	content, header, err := s.get(ctx, o)
 	switch code(err) {
-	case noSuchKey, noSuchVersion, preconditionFailed, methodNotAllowed: // methodNotAllowed: of a removal
+	case noSuchKey, noSuchVersion, preconditionFailed, methodNotAllowed: // methodNotAllowed: a delete marker
 		return fetched{}
 	}
-	if tag := header.Get("ETag"); tag != "" && etagOf(tag) != o.etag { // a store that ignores the condition
+	if tag := header.Get("ETag"); tag != "" && etagOf(tag) != o.etag { // the store ignores the condition
 		return fetched{}
 	}
 	if err != nil {
@@ -128,7 +128,7 @@ func (s *Source) read(ctx context.Context, o *object) fetched {
 	return fetched{r, true, nil}
 }
 
-// get asks for the version that was listed.
+// get requests the listed version.
 func (s *Source) get(ctx context.Context, o *object) ([]byte, http.Header, error) {
 	if s.versions && o.operation != record.OperationSnapshot {
 		return s.bucket.get(ctx, o.Key, o.versionID, o.size, nil)
@@ -138,8 +138,7 @@ func (s *Source) get(ctx context.Context, o *object) ([]byte, http.Header, error
 
 const userPrefix = "X-Amz-Meta-"
 
-// describe adds the metadata. Those that the user gave the object come under their own names, but
-// for names that are ours.
+// describe adds the metadata. User metadata of the object keeps its names, except for reserved names.
 func (s *Source) describe(r *record.Record, o *object, header http.Header) {
 	for name := range header {
 		user, ok := strings.CutPrefix(name, userPrefix)
@@ -160,11 +159,11 @@ func (s *Source) describe(r *record.Record, o *object, header http.Header) {
 	}
 }
 
-// reserved are the names that users cannot give.
+// reserved matches the names that user metadata cannot have.
 var reserved = lazy.Regexp(`^(opencdc|conduit|s3)\.`)
 
-// miss notes that an object could not be read as it was listed: it is gone or replaced, unless the next
-// listing has it again.
+// miss records that an object could not be read as listed: it was removed or replaced, unless the next listing has it
+// again.
 func (s *Source) miss(o *object) {
 	if o.operation == record.OperationSnapshot {
 		s.missing++
@@ -176,7 +175,7 @@ func (s *Source) miss(o *object) {
 	}
 }
 
-// stillMissed forgets of the objects that could not be read those that are not listed again.
+// stillMissed keeps only the missed objects that are listed again.
 func (s *Source) stillMissed() {
 	again := map[uint64]int{}
 	for i := range s.queue {
@@ -190,7 +189,7 @@ func (s *Source) stillMissed() {
 	s.missed = again
 }
 
-// place gives a record its position, and notes that the object is read, or was not found.
+// place gives a record its position, and records that the object was read or not found.
 func (s *Source) place(o *object, r record.Record, found bool) (record.Record, error) {
 	s.uploads = without(s.uploads, &o.place)
 	if found {

@@ -9,17 +9,17 @@ import (
 	"github.com/minio/minio-go/v7/pkg/credentials"
 )
 
-// identity gets an access key from the first of the providers that has one.
+// identity gets an access key from the first provider that has one.
 type identity struct {
 	names     []string
 	providers []credentials.Provider
 	current   credentials.Provider
 }
 
-// newIdentity returns credentials that are got when they are first asked for, and again when they expire: from the
-// environment, a file or a role, as from says, or from the first of them that has any if it is auto. The profile is that
-// of the file, which must be allowed by the sdk.Env of ctx; without one it is AWS_PROFILE, or default. Getting them
-// fails with NoKeyError.
+// newIdentity returns credentials that are fetched on first use and again when they expire: from the environment, a
+// file or a role, as from says, or from the first of these that has any if from is auto. The profile in the file is
+// name, or AWS_PROFILE, or default; the sdk.Env of ctx must allow the file. Without a key, fetching fails with a
+// noKeyError.
 func newIdentity(ctx context.Context, from, name, region string) *credentials.Credentials {
 	id := &identity{}
 	add := func(kind string, p credentials.Provider) {
@@ -33,8 +33,7 @@ func newIdentity(ctx context.Context, from, name, region string) *credentials.Cr
 	return credentials.New(id)
 }
 
-// roleEndpoint returns where a role is asked for, when the environment names another place than
-// Amazon's.
+// roleEndpoint returns the endpoint for role credentials if the environment overrides Amazon's.
 func roleEndpoint() string {
 	if os.Getenv("AWS_WEB_IDENTITY_TOKEN_FILE") != "" {
 		return os.Getenv("AWS_ENDPOINT_URL_STS")
@@ -45,8 +44,7 @@ func roleEndpoint() string {
 	return os.Getenv("AWS_EC2_METADATA_SERVICE_ENDPOINT")
 }
 
-// RetrieveWithCredContext implements credentials.Provider. Without a key it is an error: requests
-// are never anonymous.
+// RetrieveWithCredContext implements credentials.Provider. A missing key is an error: requests are never anonymous.
 func (id *identity) RetrieveWithCredContext(c *credentials.CredContext) (credentials.Value, error) {
 	var errs []error
 	for i, p := range id.providers {
@@ -66,7 +64,7 @@ func (id *identity) RetrieveWithCredContext(c *credentials.CredContext) (credent
 // noKeyError reports that there is no access key.
 type noKeyError struct{ error }
 
-// Error lists where a key was sought.
+// Error lists the places that were searched for a key.
 func (e noKeyError) Error() string { return "there is no access key:\n" + e.error.Error() }
 
 // Retrieve implements credentials.Provider.

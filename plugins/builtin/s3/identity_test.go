@@ -18,13 +18,13 @@ func TestSessionToken(t *testing.T) {
 	if err := src.Configure(t.Context(), settings(strings.TrimPrefix(s.URL, "http://"), "aws.sessionToken", "session")); err != nil {
 		t.Fatal(err)
 	}
-	_ = src.Open(t.Context(), nil) // the answer is no listing
+	_ = src.Open(t.Context(), nil) // the answer is not a listing
 	if got.Get("X-Amz-Security-Token") != "session" || !strings.Contains(got.Get("Authorization"), "Credential=conduit/") {
 		t.Errorf("sent %v", got)
 	}
 }
 
-// TestNoIdentity lists where an access key was sought.
+// TestNoIdentity lists the places that were searched for an access key.
 func TestNoIdentity(t *testing.T) {
 	for _, v := range []string{"AWS_ACCESS_KEY_ID", "AWS_ACCESS_KEY", "AWS_WEB_IDENTITY_TOKEN_FILE"} {
 		t.Setenv(v, "")

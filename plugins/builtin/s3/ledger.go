@@ -20,23 +20,23 @@ import (
 	"github.com/conduit-agent/conduit/spec/texts"
 )
 
-// ledger knows which records are in which object. Objects are numbered without gaps, and written
-// only under a number that is free. Before each, an entry with the ids of its records is written
-// under the number and the epoch, a word of this run; the object names the epoch. So an entry counts when
-// the object with its number names its epoch, whoever wrote it and however late. An entry of every
-// checkpointEvery-th object has the ids of all before it in the window, too.
+// ledger records which object has which records. Object numbers have no gaps, and an object is written only if its
+// number is free. Before each object, the ledger writes an entry with the ids of the object's records. The name of the
+// entry has the number and the epoch, a random word of this run; the object's metadata has the epoch, too. So an entry
+// is valid if the object with its number has its epoch, no matter who wrote it and how late. Every checkpointEvery-th
+// entry also has the ids of all earlier records in the window.
 type ledger struct {
 	bucket *bucket
 	dir    string
 	epoch  string
-	object func(number int64) string // its key
+	object func(number int64) string // returns the key
 
 	next    int64                    // number of the next object
-	known   map[recordid.ID]struct{} // written before it was opened; nil when they cannot come again
-	since   int                      // records written since
-	batches [][]recordid.ID          // of the window, oldest first
+	known   map[recordid.ID]struct{} // written before the ledger was opened; nil when they cannot arrive again
+	since   int                      // records written since then
+	batches [][]recordid.ID          // in the window, oldest first
 	kept    int                      // ids in batches
-	entries []entry                  // at the store
+	entries []entry                  // in the store
 }
 
 // entry is the name of an entry.
@@ -48,10 +48,10 @@ type entry struct {
 
 const checkpointEvery = 256
 
-// epochHeader is the metadata of objects that has the epoch.
+// epochHeader is the metadata header of objects with the epoch.
 const epochHeader = userPrefix + "Conduit-Epoch"
 
-// errTaken is that the object of that number is one of another run, whose records are known now.
+// errTaken reports that another run wrote the object with the number, and that its records are now known.
 var errTaken = errors.New("the number is taken")
 
 func (s *destinationSettings) ledger(ctx context.Context, b *bucket) *ledger {
@@ -78,7 +78,7 @@ func (l *ledger) key(e entry) string {
 
 var entryName = lazy.Regexp(`^([0-9]{20})-([0-9a-f]{16})(\.all)?$`)
 
-// list returns the entries at the store, in the order of their numbers.
+// list returns the entries in the store, by number.
 func (l *ledger) list(ctx context.Context) (all []entry, err error) {
 	for after := ""; ; {
 		page, err := l.bucket.page(ctx, l.dir, after)
@@ -95,7 +95,7 @@ func (l *ledger) list(ctx context.Context) (all []entry, err error) {
 	}
 }
 
-// load reads which records were written.
+// load reads the ids of the written records.
 func (l *ledger) load(ctx context.Context) error {
 	if err := l.probe(ctx); err != nil {
 		return err
@@ -111,7 +111,7 @@ func (l *ledger) load(ctx context.Context) error {
 	l.known, l.since, l.batches, l.kept, l.entries, l.epoch = map[recordid.ID]struct{}{}, 0, nil, 0, all, newEpoch()
 	switch {
 	case len(all) == 0:
-		l.next = time.Now().UnixNano() // beyond those of a former connector
+		l.next = time.Now().UnixNano() // above the numbers of a former connector
 		return nil
 	case len(valid) == 0:
 		l.next = all[0].number
@@ -125,9 +125,9 @@ func (l *ledger) load(ctx context.Context) error {
 	return l.read(ctx, valid[from:])
 }
 
-// probe returns an error when the store ignores the condition of a write.
+// probe returns an error if the store ignores the condition of a write.
 func (l *ledger) probe(ctx context.Context) error {
-	for range 2 { // the first may be the one that makes it
+	for range 2 { // the first may create the object
 		err := l.bucket.put(ctx, l.dir+"probe", []byte("conditional"), conditional(http.Header{}))
 		if code(err) == preconditionFailed {
 			return nil
@@ -139,14 +139,13 @@ func (l *ledger) probe(ctx context.Context) error {
 	return errors.New("the store ignores the condition If-None-Match of a write: without it exactlyOnce cannot be")
 }
 
-// conditional has a write fail where an object is already.
+// conditional makes a write fail if the object exists.
 func conditional(h http.Header) http.Header {
 	h.Set("If-None-Match", "*")
 	return h
 }
 
-// valid returns the entries whose objects were written. An epoch that went on to the next number
-// had written the one before.
+// valid returns the entries whose objects were written. An epoch with a later entry has written the objects before it.
 func (l *ledger) valid(ctx context.Context, all []entry) (valid []entry, err error) {
 	last := map[string]int64{}
 	for _, e := range all {
@@ -166,7 +165,7 @@ func (l *ledger) valid(ctx context.Context, all []entry) (valid []entry, err err
 	return valid, nil
 }
 
-// owner returns the epoch in which the object with a number was written, nothing when there is none.
+// owner returns the epoch of the object with a number, or "" if there is no object.
 func (l *ledger) owner(ctx context.Context, number int64) (string, error) {
 	header, err := l.bucket.head(ctx, l.object(number))
 	if code(err) == noSuchKey {
@@ -175,7 +174,7 @@ func (l *ledger) owner(ctx context.Context, number int64) (string, error) {
 	return header.Get(epochHeader), err
 }
 
-// read adds the ids in the entries.
+// read learns the ids in the entries.
 func (l *ledger) read(ctx context.Context, entries []entry) error {
 	contents, errs := make([][]byte, len(entries)), make([]error, len(entries))
 	concurrently(len(entries), func(i int) {
@@ -190,7 +189,7 @@ func (l *ledger) read(ctx context.Context, entries []entry) error {
 	return nil
 }
 
-// learn adds the ids in an entry: they were written.
+// learn adds the ids in an entry to the written ones.
 func (l *ledger) learn(content []byte) {
 	if l.known == nil {
 		l.known = map[recordid.ID]struct{}{}
@@ -203,13 +202,13 @@ func (l *ledger) learn(content []byte) {
 		ids = append(ids, id)
 	}
 	l.since = 0
-	const part = 1024 // of a checkpoint, so that the window moves on in parts
+	const part = 1024 // of a checkpoint, so that the window advances in parts
 	for batch := range slices.Chunk(ids, part) {
 		l.remember(batch)
 	}
 }
 
-// remember keeps ids for checkpoints, as long as they are in the window.
+// remember keeps ids for checkpoints while they are in the window.
 func (l *ledger) remember(ids []recordid.ID) {
 	l.batches, l.kept = append(l.batches, ids), l.kept+len(ids)
 	for l.kept-len(l.batches[0]) >= recordid.Window {
@@ -218,7 +217,7 @@ func (l *ledger) remember(ids []recordid.ID) {
 	}
 }
 
-// without returns the items whose records were not written.
+// without returns the items whose records have not been written.
 func (l *ledger) without(items []item) []item {
 	return slices.DeleteFunc(items, func(i item) bool {
 		_, ok := l.known[i.id]
@@ -226,8 +225,8 @@ func (l *ledger) without(items []item) []item {
 	})
 }
 
-// put writes an entry and an object of the items, whose content is body. It is repeated as it
-// is when it fails.
+// put writes an entry and an object of the items, whose content is body. After a failure, the caller repeats it
+// unchanged.
 func (l *ledger) put(ctx context.Context, header http.Header, body []byte, items []item) error {
 	e := entry{l.next, l.epoch, l.next%checkpointEvery == 0}
 	ids := make([]recordid.ID, len(items))
@@ -265,8 +264,8 @@ func (l *ledger) content(e entry, ids []recordid.ID) (content []byte) {
 	return content
 }
 
-// adopt learns what another run wrote under the next number, and goes on behind it. The entries of
-// this epoch so far stay valid, but for that of the number.
+// adopt learns the records that another run wrote under the next number, and advances past it. The earlier entries of
+// this epoch stay valid, except the one for that number.
 func (l *ledger) adopt(ctx context.Context, owner string) error {
 	if owner != "" {
 		content, err := l.entryOf(ctx, owner)
@@ -285,18 +284,18 @@ func (l *ledger) adopt(ctx context.Context, owner string) error {
 	return errTaken
 }
 
-// entryOf returns the entry of another epoch for the next number.
+// entryOf returns the content of another epoch's entry for the next number.
 func (l *ledger) entryOf(ctx context.Context, epoch string) ([]byte, error) {
 	e := entry{l.next, epoch, l.next%checkpointEvery == 0}
 	content, _, err := l.bucket.get(ctx, l.key(e), "", 0, nil)
 	return content, err
 }
 
-// written takes note of an object, and removes entries that a checkpoint replaces.
+// written records a written object, and removes the entries that a checkpoint replaces.
 func (l *ledger) written(ctx context.Context, e entry, ids []recordid.ID) {
 	l.remember(ids)
 	if l.since += len(ids); l.since > recordid.Window {
-		l.known = nil // what was outstanding came long ago
+		l.known = nil // all outstanding records arrived long ago
 	}
 	if e.checkpoint {
 		l.remove(ctx)
@@ -305,7 +304,7 @@ func (l *ledger) written(ctx context.Context, e entry, ids []recordid.ID) {
 	l.next++
 }
 
-// remove removes all entries. What cannot be removed is, with the next checkpoint.
+// remove removes all entries. If that fails, the next checkpoint tries again.
 func (l *ledger) remove(ctx context.Context) {
 	kept := make([]bool, len(l.entries))
 	concurrently(len(l.entries), func(i int) { kept[i] = l.bucket.remove(ctx, l.key(l.entries[i])) != nil })
@@ -318,7 +317,7 @@ func (l *ledger) remove(ctx context.Context) {
 	l.entries = left
 }
 
-// forget removes all that the ledger keeps at the store.
+// forget removes all objects of the ledger.
 func (l *ledger) forget(ctx context.Context) (err error) {
 	if l.entries, err = l.list(ctx); err != nil {
 		return err
@@ -329,8 +328,8 @@ func (l *ledger) forget(ctx context.Context) (err error) {
 	return l.bucket.remove(ctx, l.dir+"probe")
 }
 
-// concurrently calls do for each number below n, a few at a time. A panic of one of them comes in the goroutine of the
-// caller, when all have ended.
+// concurrently calls do for each number below n, a few at a time. If a call panics, concurrently panics in the caller's
+// goroutine after all calls have ended.
 func concurrently(n int, do func(i int)) {
 	var done sync.WaitGroup
 	var panicked atomic.Pointer[error]

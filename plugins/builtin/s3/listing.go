@@ -11,48 +11,48 @@ import (
 	"github.com/conduit-agent/conduit/spec/sorting"
 )
 
-// object is one version of an object, or its removal.
+// object is a version of an object, or its removal.
 type object struct {
 	place
 	operation record.Operation
 	etag      string
-	versionID string // nothing without versioning
-	latest    bool   // version of its key
+	versionID string // "" without versioning
+	latest    bool   // the current version of the key
 	size      int64
-	late      bool // an upload in parts that began before what was read already
-	index     int  // in the listing: versions of one key in the order of writing
+	late      bool // of a multipart upload that began before objects already read
+	index     int  // in the listing: versions of a key in the order of writing
 }
 
-// place is where an object is in the order of reading: by time, then by key.
+// place is the place of an object in the order of reading: by time, then by key.
 type place struct {
 	Modified time.Time `json:"modified"`
 	Key      string    `json:"key"`
-	Version  string    `json:"version,omitempty"` // id of the version, ETag without one
+	Version  string    `json:"version,omitempty"` // version id, or ETag without versioning
 }
 
 func (p place) compare(o place) int {
 	return cmp.Or(p.Modified.Compare(o.Modified), cmp.Compare(p.Key, o.Key))
 }
 
-// most is how many objects are kept of a listing: the first ones.
+// most is the number of objects that are kept of a listing: the first ones.
 const most = 10_000
 
-// listing gathers the objects that were not read and were modified before a time.
+// listing collects the unread objects that were modified before a time.
 type listing struct {
 	window  *window
 	until   time.Time
-	uploads []upload // that were under way; objects that they made may be before the window
+	uploads []upload // that were in progress; their objects may be before the window
 
-	found    furthest // the first most ones
-	uploaded []object // of uploads
-	more     int      // that are not kept
+	found    furthest // the first ones, at most most
+	uploaded []object // by uploads
+	more     int      // number of objects not kept
 	count    int
-	group    []object // of one key, newest first
+	group    []object // versions of a key, newest first
 	groupKey string
-	updates  int // of the group: there is an older version of them
+	updates  int // versions in the group that have an older version
 }
 
-// list reads the listing of all objects below the prefix. Entries come by key, those of one key newest first.
+// list lists all objects below the prefix. Entries come in key order, newest first within a key.
 func (b *bucket) list(ctx context.Context, prefix string, versions bool, add func(object)) error {
 	if versions {
 		return b.listVersions(ctx, prefix, add)
@@ -98,7 +98,7 @@ func (l *listing) add(o object) {
 	l.group = append(l.group, o)
 }
 
-// isRead reports whether an object was read, or is older than the window.
+// isRead reports whether an object has been read, or is older than the window.
 func (l *listing) isRead(o *object) bool {
 	if o.Modified.Before(l.window.since) {
 		return !l.isUpload(o)
@@ -106,11 +106,11 @@ func (l *listing) isRead(o *object) bool {
 	return l.window.has(o)
 }
 
-// objectOf returns what an entry of a listing says.
+// objectOf converts an entry of a listing.
 func objectOf(e *listEntry, encoding string) object {
 	etag := etagOf(e.ETag)
 	o := object{place: place{e.LastModified.UTC(), decoded(e.Key, encoding), etag}, operation: record.OperationCreate, etag: etag, versionID: e.VersionID, latest: e.IsLatest, size: e.Size}
-	if o.versionID != "" && o.versionID != noVersion { // one without an id overwrites the one before
+	if o.versionID != "" && o.versionID != noVersion { // a version without an id overwrites the previous one
 		o.Version = o.versionID
 	}
 	if e.XMLName.Local == deleteMarker {
@@ -122,13 +122,13 @@ func objectOf(e *listEntry, encoding string) object {
 // noVersion is the id of a version that was written without versioning.
 const noVersion = "null"
 
-// isUpload reports whether o was made by an upload that was under way, and marks it.
+// isUpload reports whether an upload in progress made o, and marks o as late.
 func (l *listing) isUpload(o *object) bool {
 	o.late = slices.ContainsFunc(l.uploads, func(u upload) bool { return u.made(&o.place) })
 	return o.late
 }
 
-// endGroup keeps what was gathered of a key.
+// endGroup adds the objects of the collected key.
 func (l *listing) endGroup() {
 	isUpdated := false
 	for i, o := range slices.Backward(l.group) {
@@ -150,7 +150,7 @@ func (l *listing) keep(o object) {
 	switch {
 	case o.late:
 		l.uploaded = append(l.uploaded, o)
-	case !o.Modified.Before(l.until): // more of this time may come
+	case !o.Modified.Before(l.until): // more may appear with this time
 	default:
 		heap.Push(&l.found, o)
 		if len(l.found) > most {
@@ -160,7 +160,7 @@ func (l *listing) keep(o object) {
 	}
 }
 
-// objects returns what is to be read, in order.
+// objects returns the objects to read, in order.
 func (l *listing) objects() []object {
 	l.endGroup()
 	found := []object(l.found)
@@ -168,7 +168,7 @@ func (l *listing) objects() []object {
 	return append(l.uploaded, found...)
 }
 
-// furthest is a heap with the last object in the order of reading at its root.
+// furthest is a heap whose root is the last object in the order of reading.
 type furthest []object
 
 // Len implements heap.Interface.

@@ -12,24 +12,25 @@ import (
 	"github.com/conduit-agent/conduit/spec/lazy"
 )
 
-// position says which object a record is of, and how to go on behind it.
+// position identifies the object of a record and the state from which the source resumes after it.
 type position struct {
 	place
-	Resume int `json:"@resume"` // what is before it identifies the object
+	Resume int `json:"@resume"` // the fields before it identify the object
 
 	Bucket   string   `json:"bucket"`
-	Prefixes []string `json:"prefixes,omitempty"` // nil: the setting prefix, which may be another one by now
-	// Added are those of the prefixes that the snapshot is of, while polling waits at Reached. Nil: it is of all.
+	Prefixes []string `json:"prefixes,omitempty"` // nil: the setting prefix, which may have changed since
+	// Added are the prefixes of the snapshot, while polling waits at Reached. Nil means that the snapshot has all
+	// prefixes.
 	Added []string `json:"added,omitempty"`
-	// Snapshot is when the snapshot began, while it runs: objects come by key. Those that were
-	// modified later are left for polling.
+	// Snapshot is the time at which the snapshot began, while it runs. It reads objects by key and leaves objects that
+	// were modified later to polling.
 	Snapshot *time.Time `json:"snapshot,omitempty"`
 	Reached  *place     `json:"reached,omitempty"` // nil: the object itself
-	// Since is when the window of objects that may appear late begins, and Read the set of those in
-	// it that were read. Nil: what is up to Reached was.
+	// Since is the beginning of the window for objects that appear late, and Read the set of objects in it that were
+	// read. Nil means that all objects up to Reached were read.
 	Since   *time.Time `json:"since,omitempty"`
 	Read    []byte     `json:"read,omitempty"`
-	Uploads []upload   `json:"uploads,omitempty"` // under way
+	Uploads []upload   `json:"uploads,omitempty"` // in progress
 }
 
 func (p *position) encode() (record.Position, error) {
@@ -40,12 +41,12 @@ func (p *position) encode() (record.Position, error) {
 	return text, err
 }
 
-// foreign matches positions of Conduit's connector: the key, s for the snapshot or c for changes,
-// and the time in seconds.
+// foreign matches positions of Conduit's connector: the key, s for the snapshot or c for changes, and the time in
+// seconds.
 var foreign = lazy.Regexp(`(?s)^(.+)_([sc])(-?[0-9]{1,11})$`)
 
-// parsePosition returns the position. A snapshot of Conduit's starts over, as it does there. Changes of
-// the second that Conduit read last come again: which of them it had is not known.
+// parsePosition parses a position. A snapshot of Conduit's connector starts over, as it does there. Changes of the last
+// second that Conduit read arrive again, because its position does not tell which it had read.
 func parsePosition(pos record.Position, bucket string) (p position, err error) {
 	d := json.NewDecoder(bytes.NewReader(pos))
 	d.DisallowUnknownFields()

@@ -9,7 +9,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// mostPrefixBytes bounds prefixes, which are in each position.
+// mostPrefixBytes bounds the size of the prefixes, because each position has them.
 const mostPrefixBytes = 16 << 10
 
 func (s *sourceSettings) check(ctx context.Context) error {
@@ -34,7 +34,7 @@ func (s *sourceSettings) check(ctx context.Context) error {
 	return s.bucketSettings.check(ctx)
 }
 
-// named returns the name of the setting that has prefixes.
+// named returns the name of the setting that holds the prefixes.
 func (s *sourceSettings) named() string {
 	if len(s.Prefixes) == 0 {
 		return "prefix"
@@ -50,7 +50,7 @@ func (s *sourceSettings) all() []string {
 	return slices.Sorted(slices.Values(s.Prefixes))
 }
 
-// list reads the listing of all objects below some prefixes, as that of a bucket does.
+// list lists all objects below the prefixes.
 func (s *Source) list(ctx context.Context, prefixes []string, add func(object)) error {
 	for _, prefix := range prefixes {
 		if err := s.bucket.list(ctx, prefix, s.versions, add); err != nil {
@@ -60,7 +60,7 @@ func (s *Source) list(ctx context.Context, prefixes []string, add func(object)) 
 	return nil
 }
 
-// unread returns the prefixes that p is not of.
+// unread returns the prefixes that p does not cover.
 func (s *Source) unread(p *position) []string {
 	if p.Prefixes == nil {
 		return nil
@@ -68,8 +68,8 @@ func (s *Source) unread(p *position) []string {
 	return slices.DeleteFunc(slices.Clone(s.prefixes), func(prefix string) bool { return below(prefix, p.Prefixes) })
 }
 
-// extend has a snapshot made of the prefixes that p is not of, or not yet: of what is older than the window, in which
-// none of their objects is known, so that polling finds the others.
+// extend starts a snapshot of the prefixes that p does not cover, or does not cover yet. The snapshot has the objects
+// older than the window. The window knows none of their objects, so polling finds the newer ones.
 func (s *Source) extend(p *position) {
 	unread := s.unread(p)
 	if len(unread) > 0 {
@@ -85,12 +85,12 @@ func (s *Source) extend(p *position) {
 	}
 }
 
-// known returns the prefixes of which the position says what was read.
+// known returns the prefixes whose read objects the position knows.
 func (s *Source) known() []string {
 	return slices.DeleteFunc(slices.Clone(s.prefixes), func(prefix string) bool { return below(prefix, s.added) })
 }
 
-// listed returns the prefixes that the snapshot is of.
+// listed returns the prefixes of the snapshot.
 func (s *Source) listed() []string {
 	if s.added != nil {
 		return s.added
@@ -98,12 +98,12 @@ func (s *Source) listed() []string {
 	return s.prefixes
 }
 
-// below reports whether all objects of a prefix are among those of the others.
+// below reports whether the others include all objects of a prefix.
 func below(prefix string, others []string) bool {
 	return slices.ContainsFunc(others, func(other string) bool { return strings.HasPrefix(prefix, other) })
 }
 
-// behind returns the prefixes that have objects behind a key.
+// behind returns the prefixes that may have objects after a key.
 func behind(key string, prefixes []string) []string {
 	return slices.DeleteFunc(slices.Clone(prefixes), func(prefix string) bool { return prefix < key && !strings.HasPrefix(key, prefix) })
 }

@@ -15,9 +15,9 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// TestOtherPrefixes opens sources from any position of one that had other prefixes, as when a pipeline gets another
-// number of instances: what was not read comes once, and of what was read only prefixes that were away, and a snapshot
-// that begins again.
+// TestOtherPrefixes opens sources from any position of a source with other prefixes, as when the number of instances of
+// a pipeline changes. Unread objects arrive once. Only objects of prefixes that were absent in between and of restarted
+// snapshots arrive again.
 func TestOtherPrefixes(t *testing.T) {
 	t.Parallel()
 	for seed := range *seeds {
@@ -43,7 +43,7 @@ func otherPrefixes(t *testing.T, seed uint64) {
 		put(keys[random.IntN(len(keys))], time.Hour)
 	}
 	var position record.Position
-	known := map[string]bool{} // keys that were read, of prefixes that were there since
+	known := map[string]bool{} // keys read, of prefixes that have been present since
 	for round := range 6 {
 		prefixes := choose()
 		chosen := func(key string) bool { return slices.Contains(prefixes, key[:2]) }
@@ -60,7 +60,7 @@ func otherPrefixes(t *testing.T, seed uint64) {
 			}
 		}
 		if round%2 == 1 {
-			wanted = 1 + random.IntN(wanted) // and is opened again while a snapshot is made
+			wanted = 1 + random.IntN(wanted) // and is reopened during a snapshot
 		}
 		for _, got := range r.read(t, wanted) {
 			key, _ := got.Key.Raw()
@@ -73,18 +73,18 @@ func otherPrefixes(t *testing.T, seed uint64) {
 	}
 }
 
-// begunAgain reports whether a key is of a snapshot that begins again with further prefixes.
+// begunAgain reports whether a key belongs to a snapshot that restarts with additional prefixes.
 func begunAgain(pos record.Position, prefixes []string, key string) bool {
 	var p struct {
 		Snapshot        *time.Time
 		Prefixes, Added []string
 	}
-	_ = json.Unmarshal(pos, &p) // nothing when there is none
+	_ = json.Unmarshal(pos, &p) // stays empty without a position
 	isNew := func(prefix string) bool { return !slices.Contains(p.Prefixes, prefix) }
 	return p.Snapshot != nil && slices.ContainsFunc(prefixes, isNew) && (p.Added == nil || slices.Contains(p.Added, key[:2]))
 }
 
-// TestPrefixOfBefore reads all prefixes anew when the position does not say what it is of.
+// TestPrefixOfBefore reads all prefixes again if the position does not name its prefixes.
 func TestPrefixOfBefore(t *testing.T) {
 	t.Parallel()
 	f := newFake(t, false)
@@ -98,7 +98,7 @@ func TestPrefixOfBefore(t *testing.T) {
 	want(t, source(t, quick(f.addr(), "prefix", "b/"), both[1].Position).read(t, 1), "snapshot:b/2=3")
 }
 
-// TestWrongPrefixes says what is wrong.
+// TestWrongPrefixes checks the errors for invalid prefixes.
 func TestWrongPrefixes(t *testing.T) {
 	for wanted, more := range map[string][]string{
 		"cannot be set with prefix":    {"prefixes", "a/", "prefix", "b/"},
@@ -113,7 +113,7 @@ func TestWrongPrefixes(t *testing.T) {
 	}
 }
 
-// No two destinations keep their positions in one place.
+// TestLedgersAreApart checks that no two destinations share a ledger.
 func TestLedgersAreApart(t *testing.T) {
 	taken := map[string]string{}
 	for _, connector := range []string{"shop:out", "a:b:c", "a-b:c", "a:b-c", "a:b/c", "..:x", strings.Repeat("a", 128) + ":b-c", strings.Repeat("a", 128) + ":b:c"} {

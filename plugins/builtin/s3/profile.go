@@ -15,7 +15,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// identitySetting is the setting that makes profiles of files the identity.
+// identitySetting is the setting that selects profiles in files as the identity.
 const identitySetting = "aws.identity"
 
 // maxIdentityFile bounds the size of a file with profiles.
@@ -25,10 +25,10 @@ const maxIdentityFile = 1 << 20
 // https://docs.aws.amazon.com/sdkref/latest/guide/file-format.html.
 type sharedFile struct {
 	path   string
-	prefix string // of the names of its sections, but that of the default profile
+	prefix string // of section names, except the default profile's
 }
 
-// sharedFiles returns the files with profiles, the one that counts more last.
+// sharedFiles returns the files with profiles, in ascending precedence.
 func sharedFiles() ([]sharedFile, error) {
 	home, err := os.UserHomeDir()
 	config, keys := os.Getenv("AWS_CONFIG_FILE"), os.Getenv("AWS_SHARED_CREDENTIALS_FILE")
@@ -39,7 +39,7 @@ func sharedFiles() ([]sharedFile, error) {
 		{cmp.Or(keys, filepath.Join(home, ".aws", "credentials")), ""}}, nil
 }
 
-// checkIdentity returns a SettingError if settings may not name one of the files with profiles.
+// checkIdentity returns a SettingError if a file with profiles exists that settings may not name.
 func checkIdentity(ctx context.Context) error {
 	files, err := sharedFiles()
 	if err != nil {
@@ -58,7 +58,7 @@ func (f sharedFile) missing() bool {
 	return errors.Is(err, fs.ErrNotExist)
 }
 
-// check returns a SettingError if there is such a file and settings may not name it.
+// check returns a SettingError if the file exists and settings may not name it.
 func (f sharedFile) check(ctx context.Context) error {
 	if f.missing() {
 		return nil
@@ -72,7 +72,7 @@ func (f sharedFile) check(ctx context.Context) error {
 	return err
 }
 
-// read returns the section of a profile, nil if there is no such file or section.
+// read returns the section of a profile, or nil if the file or the section does not exist.
 func (f sharedFile) read(ctx context.Context, profile string) (map[string]string, error) {
 	if f.missing() {
 		return nil, nil
@@ -120,9 +120,9 @@ func profileSections(content string) map[string]map[string]string {
 	return all
 }
 
-// profile gets the access key of a profile from the files. It runs no program, as credential_process asks for.
+// profile gets the access key of a profile from the files. It does not run programs, so it ignores credential_process.
 type profile struct {
-	ctx  context.Context // for the files that settings may name
+	ctx  context.Context // decides which files settings may name
 	name string          // "": AWS_PROFILE, or default
 	read bool
 }

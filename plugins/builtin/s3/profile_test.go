@@ -11,7 +11,8 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// Profiles of both files, and what takes the place of an access key in them.
+// TestProfiles reads profiles of both files, including profiles that have another source of credentials in place of an
+// access key.
 func TestProfiles(t *testing.T) {
 	const keys = "aws_access_key_id = id\naws_secret_access_key = a/secret+key=\n"
 	ran := filepath.Join(t.TempDir(), "ran")
@@ -59,7 +60,8 @@ func TestProfiles(t *testing.T) {
 	}
 }
 
-// A file that settings may not name is an error of the setting that says what to do. Another identity does not mind it.
+// TestFileThatIsNotAllowed checks that a file that settings may not name is a setting error with a remedy, and that
+// other identities ignore the file.
 func TestFileThatIsNotAllowed(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "keys")
 	if err := os.WriteFile(path, []byte("[default]\naws_access_key_id = id\naws_secret_access_key = s\n"), 0o600); err != nil {

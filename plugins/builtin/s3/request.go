@@ -20,17 +20,17 @@ import (
 	"github.com/minio/minio-go/v7/pkg/signer"
 )
 
-// request is one to the bucket, or to an object in it.
+// request is a request to the bucket, or to an object in it.
 type request struct {
 	method string
-	key    string // nothing: the bucket
+	key    string // "" for the bucket
 	query  url.Values
 	header http.Header
 	body   []byte
-	size   int64 // of the answer, if it is known
+	size   int64 // of the response, if known
 }
 
-// Codes of answers.
+// Error codes of responses.
 const (
 	noSuchKey          = "NoSuchKey"
 	noSuchBucket       = "NoSuchBucket"
@@ -40,34 +40,34 @@ const (
 	methodNotAllowed   = "MethodNotAllowed"
 	notImplemented     = "NotImplemented"
 	entityTooLarge     = "EntityTooLarge"
-	invalidObjectState = "InvalidObjectState" // of an object in an archive
+	invalidObjectState = "InvalidObjectState" // the object is archived
 )
 
-// storeError is why a request failed. It has neither URL nor header.
+// storeError explains why a request failed. It has neither URL nor header.
 type storeError struct {
 	doing, text string
-	code        string // of the answer
+	code        string // of the response
 	passes      bool   // the same request may succeed later
 }
 
 // Error implements error.
 func (e storeError) Error() string { return e.doing + ": " + e.text }
 
-// code returns the code of the store's answer, nothing without one.
+// code returns the error code of the store's response, or "".
 func code(err error) string {
 	var e storeError
 	_ = errors.As(err, &e)
 	return e.code
 }
 
-// isPassing reports whether the request that failed may succeed later.
+// isPassing reports whether the failed request may succeed later.
 func isPassing(err error) bool {
 	var e storeError
 	return errors.As(err, &e) && e.passes
 }
 
-// do sends a request and returns the header and the body of the answer. Its error says that it failed
-// while doing something.
+// do sends a request and returns the header and the body of the response. doing, formatted with args, describes the
+// request in errors.
 func (b *bucket) do(ctx context.Context, r request, doing string, args ...any) (http.Header, []byte, error) {
 	const perSecond = 256 << 10
 	timeout := b.timeout + time.Duration((int64(len(r.body))+r.size)/perSecond)*time.Second
@@ -115,13 +115,13 @@ func (b *bucket) send(ctx context.Context, r request) (http.Header, []byte, erro
 	return resp.Header, content.Bytes(), nil
 }
 
-const maxAnswer = 8 << 20 // bytes of an answer that is no object
+const maxAnswer = 8 << 20 // bytes of a response that is not an object
 
-// maxMarkup is how many elements and attributes an answer may have. A decoder takes up to 500 bytes for each. A
-// full page of a listing has about 20 elements for each entry.
+// maxMarkup is the maximum number of elements and attributes of a response. A decoder takes up to 500 bytes for each. A
+// full page of a listing has about 20 elements per entry.
 const maxMarkup = 100_000
 
-// parse decodes an answer.
+// parse decodes a response.
 func parse(body []byte, answer any) error {
 	quotes := bytes.Count(body, []byte{'"'}) + bytes.Count(body, []byte{'\''})
 	if n := bytes.Count(body, []byte{'<'})/2 + quotes/2; n > maxMarkup {
@@ -130,8 +130,7 @@ func parse(body []byte, answer any) error {
 	return xml.Unmarshal(body, answer)
 }
 
-// sign returns the request with the header that proves who sends it. The digests of the body are
-// sent as every store takes them.
+// sign returns the request with a signature in the header. It sends those digests of the body that every store accepts.
 func (b *bucket) sign(ctx context.Context, r request) (*http.Request, error) {
 	path := "/" + r.key
 	if b.inPath {
@@ -159,10 +158,10 @@ func (b *bucket) sign(ctx context.Context, r request) (*http.Request, error) {
 	return signer.SignV4(*req, key.AccessKeyID, key.SecretAccessKey, key.SessionToken, b.region), nil
 }
 
-// failure returns what an answer says is wrong.
+// failure returns the error of a failed response.
 func failure(resp *http.Response, body []byte) error {
 	var answer struct{ Code, Message string }
-	_ = parse(body, &answer) // some answers have none
+	_ = parse(body, &answer) // some responses have no body
 	if answer.Code == "" {
 		answer.Code = codeOf(resp)
 	}
@@ -176,7 +175,7 @@ func failure(resp *http.Response, body []byte) error {
 	return storeError{text: text, code: answer.Code, passes: passes(resp.StatusCode, answer.Code)}
 }
 
-// codeOf returns the code of an answer without a body.
+// codeOf returns the code of a response without a body.
 func codeOf(resp *http.Response) string {
 	switch resp.StatusCode {
 	case http.StatusNotFound:
@@ -191,7 +190,7 @@ func codeOf(resp *http.Response) string {
 	return resp.Status
 }
 
-// passes reports whether an answer may be another one later.
+// passes reports whether a repeated request may succeed.
 func passes(status int, code string) bool {
 	switch code {
 	case "RequestTimeout", "Throttling", "ThrottlingException", "RequestLimitExceeded", "TemporaryRedirect", "ConditionalRequestConflict", "OperationAborted":

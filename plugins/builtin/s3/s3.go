@@ -1,5 +1,5 @@
-// Package s3 is a source that reads the objects of a bucket of Amazon S3 or a store with its
-// protocol, and a destination that writes objects.
+// Package s3 provides a source that reads the objects of a bucket of Amazon S3 or a compatible store, and a destination
+// that writes objects.
 package s3
 
 import "github.com/conduit-agent/conduit/plugins/sdk"
@@ -18,9 +18,9 @@ func Connector() sdk.Connector {
 		NewSource:      func() sdk.Source { return &Source{} },
 		NewDestination: func() sdk.Destination { return &Destination{} },
 
-		// Objects come without a schema.
+		// Objects have no schema.
 		SourceDefaults: sdk.NoSchemas(),
-		// An object for each record would be slow, and cost a request each.
+		// One object per record would be slow, and cost a request each.
 		DestinationDefaults: map[string]string{"sdk.batch.size": "1000", "sdk.batch.delay": "1s"},
 	}
 }

@@ -37,7 +37,8 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-// TestEncryption asks for AES256, as Conduit's connector does, unless the settings say otherwise.
+// TestEncryption checks that the destination requests AES256, as Conduit's connector does, unless the settings say
+// otherwise.
 func TestEncryption(t *testing.T) {
 	t.Parallel()
 	const name = "X-Amz-Server-Side-Encryption"
@@ -64,7 +65,7 @@ func TestEncryption(t *testing.T) {
 
 const secret = "topsecret"
 
-// settings reach the bucket b of the store at addr.
+// settings returns the settings for the bucket b of the store at addr.
 func settings(addr string, more ...string) map[string]string {
 	all := map[string]string{"aws.accessKeyId": "conduit", "aws.secretAccessKey": secret, "aws.region": "us-east-1", "aws.bucket": "bkt", "aws.endpoint": "http://" + addr}
 	for i := 0; i < len(more); i += 2 {
@@ -73,12 +74,12 @@ func settings(addr string, more ...string) map[string]string {
 	return all
 }
 
-// quick are settings of a source that reads soon.
+// quick returns the settings of a source with short delays.
 func quick(addr string, more ...string) map[string]string {
 	return settings(addr, append([]string{"pollingPeriod", "50ms", "listing.delay", "1s"}, more...)...)
 }
 
-// reader reads a source and keeps what came early.
+// reader reads a source and keeps records for later calls.
 type reader struct {
 	source sdk.Source
 	ahead  []record.Record
@@ -105,7 +106,7 @@ func (r *reader) read(t *testing.T, n int) []record.Record {
 	return all
 }
 
-// text is like "create:k=v".
+// text formats records like "create:k=v".
 func text(records []record.Record) string {
 	var all []string
 	for i := range records {
@@ -127,7 +128,7 @@ func want(t *testing.T, got []record.Record, want string) {
 	}
 }
 
-// destinationOf is one that writes at once.
+// destinationOf returns a destination that does not batch.
 func destinationOf(t testing.TB, settings map[string]string) sdk.Destination {
 	t.Helper()
 	settings["sdk.batch.size"], settings["sdk.batch.delay"] = "0", "0"
@@ -139,7 +140,7 @@ func destinationOf(t testing.TB, settings map[string]string) sdk.Destination {
 	return d
 }
 
-// destination is an opened one.
+// destination returns an opened destination.
 func destination(t testing.TB, settings map[string]string) sdk.Destination {
 	t.Helper()
 	d := destinationOf(t, settings)
@@ -168,7 +169,7 @@ func TestMain(m *testing.M) {
 	m.Run()
 }
 
-// once are settings with an effect of exactly once.
+// once returns settings for exactly-once effect.
 func once(addr string) map[string]string {
 	return settings(addr, "format", "json", "exactlyOnce", "true", "retry.timeout", "0s")
 }

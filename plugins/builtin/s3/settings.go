@@ -15,8 +15,8 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// bucketSettings say how to reach a bucket, on both sides. Keys, region, bucket, endpoint, and path style
-// are Conduit's.
+// bucketSettings are the settings for connecting to a bucket, for both source and destination. The settings for keys,
+// region, bucket, endpoint, and path style have the same names as in Conduit's connector.
 type bucketSettings struct {
 	Bucket          string        `json:"aws.bucket" validate:"required" desc:"Name of the bucket."`
 	Region          string        `json:"aws.region" validate:"required,regex=^[A-Za-z0-9._-]+$" desc:"Region of the bucket."`
@@ -59,7 +59,7 @@ func (s *bucketSettings) check(ctx context.Context) error {
 	return err
 }
 
-// credentials returns those of the settings, or what gets others.
+// credentials returns the access key of the settings, or a provider of another identity.
 func (s *bucketSettings) credentials(ctx context.Context) *credentials.Credentials {
 	if s.AccessKeyID != "" {
 		return credentials.NewStaticV4(s.AccessKeyID, s.SecretAccessKey, s.SessionToken)
@@ -71,7 +71,7 @@ func (s *bucketSettings) endpoint() (*url.URL, error) {
 	return url.Parse(cmp.Or(s.Endpoint, os.Getenv("AWS_ENDPOINT_URL_S3"), os.Getenv("AWS_ENDPOINT_URL"), s.amazon()))
 }
 
-// amazon returns Amazon's endpoint of the region.
+// amazon returns Amazon's endpoint for the region.
 func (s *bucketSettings) amazon() string {
 	if strings.HasPrefix(s.Region, "cn-") {
 		return "https://s3." + s.Region + ".amazonaws.com.cn"
@@ -79,8 +79,8 @@ func (s *bucketSettings) amazon() string {
 	return "https://s3." + s.Region + ".amazonaws.com"
 }
 
-// inPath reports whether the bucket is to be in the path. Certificates do not cover the host of
-// one with a dot in its name.
+// inPath reports whether URLs have the bucket in the path. Certificates do not cover the host for a bucket with a dot
+// in its name.
 func (s *bucketSettings) inPath(u *url.URL) bool {
 	return s.PathStyle || strings.Contains(s.Bucket, ".") || net.ParseIP(u.Hostname()) != nil || u.Hostname() == "localhost"
 }

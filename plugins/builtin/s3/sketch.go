@@ -6,19 +6,19 @@ import (
 )
 
 const (
-	parts = 4  // each hash is in one cell of each
+	parts = 4  // each hash is in a cell of each
 	width = 10 // cells of a part
 )
 
-// sketch is a set of hashes in constant space, from which the difference to a set that is known can be found: an
-// invertible Bloom lookup table. The hashes must be evenly distributed. The zero sketch is empty.
+// sketch is a set of hashes in constant space that can list its difference to a known set: an invertible Bloom lookup
+// table. The hashes must be evenly distributed. The zero sketch is empty.
 type sketch struct{ cells [parts * width]sketchCell }
 
-// sketchCell sums up the hashes that are in it.
+// sketchCell sums up the hashes in the cell.
 type sketchCell struct {
 	count int64
-	xor   uint64 // of the hashes
-	check uint32 // XOR of their check sums
+	xor   uint64 // XOR of the hashes
+	check uint32 // XOR of their checksums
 }
 
 // Add adds a hash that is not in the set.
@@ -36,14 +36,14 @@ func (s *sketch) change(hash uint64, by int64) {
 	}
 }
 
-// Extra returns those of the hashes that are not in the set. ok is false when that cannot be found
-// because too many hashes are in only one of both: of up to 16 it nearly always can.
+// Extra returns the hashes that are not in the set. ok is false if the two differ by too many hashes: up to 16 nearly
+// always work.
 func (s *sketch) Extra(hashes []uint64) (extra []uint64, ok bool) {
 	rest := *s
 	for _, h := range hashes {
 		rest.Remove(h)
 	}
-	for range rest.cells { // each hash that is found leaves a cell empty
+	for range rest.cells { // each hash found leaves a cell empty
 		hash, count := rest.single()
 		switch count {
 		case 0:
@@ -56,8 +56,8 @@ func (s *sketch) Extra(hashes []uint64) (extra []uint64, ok bool) {
 	return extra, rest == sketch{}
 }
 
-// single returns a hash that is the only one in a cell, and whether it is there (1) or was removed without
-// being there (-1). count is 0 when there is none.
+// single returns the only hash of a cell, with count 1 if it was added and -1 if it was removed without being in the
+// set. count is 0 if no cell has a single hash.
 func (s *sketch) single() (hash uint64, count int64) {
 	for i := range s.cells {
 		if c := &s.cells[i]; (c.count == 1 || c.count == -1) && c.check == sketchCheck(c.xor) {
@@ -76,7 +76,7 @@ func mixBits(x uint64) uint64 {
 
 func sketchCheck(hash uint64) uint32 { return uint32(mixBits(^hash) >> 32) }
 
-// Bytes returns the encoded set, nothing of an empty one.
+// Bytes returns the encoded set, and nothing for an empty set.
 func (s *sketch) Bytes() (text []byte) {
 	if *s == (sketch{}) {
 		return nil

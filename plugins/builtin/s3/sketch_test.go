@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestExtra finds what only a list has, of sets of any size, that differ by up to 16 hashes.
+// TestExtra finds the hashes that are only in the list, for sets of any size that differ by up to 16 hashes.
 func TestExtra(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	failed := 0
@@ -45,7 +45,7 @@ func TestExtra(t *testing.T) {
 	}
 }
 
-// TestTooMany says so when sets differ by too much.
+// TestTooMany checks that a difference of too many hashes is reported.
 func TestTooMany(t *testing.T) {
 	var list []uint64
 	for range 1000 {
@@ -56,7 +56,7 @@ func TestTooMany(t *testing.T) {
 	}
 }
 
-// TestRemove leaves nothing of hashes that are removed.
+// TestRemove checks that removed hashes leave no trace.
 func TestRemove(t *testing.T) {
 	var set sketch
 	for h := range uint64(1000) {
@@ -70,7 +70,7 @@ func TestRemove(t *testing.T) {
 	}
 }
 
-// FuzzParse refuses what is no set, and encodes again what is one.
+// FuzzParse refuses invalid sets, and encodes valid ones again.
 func FuzzParse(f *testing.F) {
 	var set sketch
 	set.Add(7)

@@ -26,40 +26,40 @@ type sourceSettings struct {
 	Largest  int64         `json:"object.maxBytes" default:"268435456" validate:"gt=0" desc:"Most bytes of an object, which is in memory as a whole. A larger one is left out, and that is said."`
 }
 
-// Source reads objects: first those that are there, by key, then changes in the order of their
-// times. Its fields belong to Read, but for report.
+// Source reads objects: first the existing ones, by key, then changes by time. Its fields are owned by Read, except
+// report.
 type Source struct {
 	sdk.SourceBase
 
 	settings sourceSettings
 	bucket   *bucket // nil before Open
 	log      *slog.Logger
-	versions bool // whether the bucket keeps them
+	versions bool // the bucket has versioning
 
-	prefixes []string       // of the settings, in the order of keys
-	added    []string       // prefixes that the position is not of: the snapshot is of them, while polling waits; nil: it is of all
-	snapshot *time.Time     // what is older is of it; nil when all of it is listed
-	began    *time.Time     // of the snapshot
-	rest     []string       // prefixes of the snapshot of which not all is listed
-	after    string         // key of the snapshot's last object, below the first of them
-	reached  place          // of polling
+	prefixes []string       // of the settings, in key order
+	added    []string       // new prefixes, which the snapshot has while polling waits; nil: it has all
+	snapshot *time.Time     // the snapshot has older objects; nil when all are listed
+	began    *time.Time     // beginning of the snapshot
+	rest     []string       // prefixes of the snapshot that are not fully listed
+	after    string         // key of the snapshot's last object, below rest[0]
+	reached  place          // by polling
 	window   *window        // of objects before reached
-	uploads  []upload       // under way
+	uploads  []upload       // in progress
 	queue    []object       // found and not read, in order
-	due      time.Time      // of the next listing
-	missed   map[uint64]int // objects of the last listing that could not be read, and how often
-	mayRead  bool           // an object was read since Open
+	due      time.Time      // time of the next listing
+	missed   map[uint64]int // objects of the last listing that could not be read: number of failures
+	mayRead  bool           // an object has been read since Open
 	missing  int            // objects of the snapshot that could not be read
-	denied   bool           // uploads cannot be listed
-	counter  counter        // of the snapshot
+	denied   bool           // permission to list uploads is missing
+	counter  counter        // counts the snapshot
 	gauge
 }
 
-// gauge is how far the source is, for those who ask.
+// gauge holds the progress of the source.
 type gauge struct {
 	mu     sync.Mutex
 	report progress.Report // guarded by mu
-	skips  progress.Skips  // objects that are left out; has a lock of its own
+	skips  progress.Skips  // objects left out; has its lock
 }
 
 // Parameters describes the settings.
@@ -70,7 +70,7 @@ func (s *Source) Configure(ctx context.Context, values map[string]string) error 
 	return settings.Parse(values, &s.settings, func() error { return s.settings.check(ctx) })
 }
 
-// Open returns when the bucket was found.
+// Open returns when the bucket has been found.
 func (s *Source) Open(ctx context.Context, pos record.Position) (err error) {
 	s.log = sdk.Logger(ctx)
 	var p position
@@ -105,7 +105,7 @@ func (s *Source) Open(ctx context.Context, pos record.Position) (err error) {
 	return s.restore(&p)
 }
 
-// restore goes on behind a position.
+// restore resumes from a position.
 func (s *Source) restore(p *position) error {
 	s.uploads, s.snapshot, s.began = p.Uploads, p.Snapshot, p.Snapshot
 	switch {
@@ -142,12 +142,12 @@ func (s *Source) begin(ctx context.Context) error {
 	return nil
 }
 
-// settled returns the time before which no more objects come.
+// settled returns the time before which no more objects appear.
 func (s *Source) settled() time.Time {
 	return s.bucket.clock.Now().Add(-s.settings.Delay).Truncate(time.Second).UTC()
 }
 
-// follow reports what is read.
+// follow starts the progress report.
 func (s *Source) follow() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -162,7 +162,7 @@ func (g *gauge) count() {
 	g.change(func(s *progress.Snapshot) { s.Rows++ })
 }
 
-// change changes what is reported of the snapshot, if there still is one.
+// change changes the progress of the snapshot, if it still runs.
 func (g *gauge) change(by func(*progress.Snapshot)) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -173,7 +173,7 @@ func (g *gauge) change(by func(*progress.Snapshot)) {
 	}
 }
 
-// underWay returns the uploads that are under way now.
+// underWay returns the uploads in progress.
 func (s *Source) underWay(ctx context.Context) ([]upload, error) {
 	now, older, err := s.bucket.uploads(ctx, s.prefixes)
 	switch {
@@ -230,7 +230,7 @@ func (s *Source) try(ctx context.Context) ([]record.Record, error) {
 	return nil, s.poll(ctx)
 }
 
-// page lists the next objects of the snapshot. Behind the last one, polling begins.
+// page lists the next objects of the snapshot. After the last one, polling begins.
 func (s *Source) page(ctx context.Context) error {
 	if len(s.rest) == 0 {
 		s.listedAll()
@@ -267,7 +267,8 @@ func (s *Source) listedAll() {
 	}
 }
 
-// poll lists what changed. Uploads are listed first: one that ends meanwhile is found by what it made.
+// poll lists the changed objects. It lists uploads first, so that an upload that ends in between is recognized by its
+// object.
 func (s *Source) poll(ctx context.Context) error {
 	if s.window.isRestored {
 		return s.resume(ctx)
@@ -299,7 +300,7 @@ func (s *Source) resume(ctx context.Context) error {
 	listed, isBehind := map[uint64]int64{}, false
 	err := s.list(ctx, s.known(), func(o object) {
 		order := o.compare(s.reached)
-		if order == 0 && s.window.isOlder { // versions of one time, newest first: those up to that of the position
+		if order == 0 && s.window.isOlder { // versions with the same time, newest first: all up to the position's
 			isBehind = isBehind || o.Version == s.reached.Version
 			if !isBehind {
 				return
@@ -319,7 +320,7 @@ func (s *Source) resume(ctx context.Context) error {
 	return nil
 }
 
-// measure reports how far behind the source is.
+// measure reports the lag of the source.
 func (s *Source) measure(l *listing) {
 	records, seconds := int64(len(s.queue)+l.more), 0.0
 	if records > 0 {
@@ -334,7 +335,7 @@ func (s *Source) measure(l *listing) {
 	s.report.Records, s.report.Seconds, s.report.At, s.report.Warning = &records, &seconds, time.Now(), warning
 }
 
-// note reports that the store answered, or what is wrong.
+// note records that the store answered, or a warning.
 func (g *gauge) note(warning string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -343,7 +344,7 @@ func (g *gauge) note(warning string) {
 	}
 }
 
-// Progress returns how many objects wait to be read, and how old the first of them is.
+// Progress returns how many objects are waiting, and how old the first is.
 func (g *gauge) Progress() progress.Report {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -16,7 +16,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// stored are the objects that a store has got, by the directories of their keys.
+// stored holds the objects received by a store, by the directories of their keys.
 type stored map[string][]string
 
 func (s *stored) serve(t *testing.T, refuses string) string {
@@ -40,7 +40,7 @@ func (s *stored) serve(t *testing.T, refuses string) string {
 	return strings.TrimPrefix(server.URL, "http://")
 }
 
-// in returns a record of a collection, of the hour.
+// in returns a record of a collection, with the given hour.
 func in(collection string, hour int, payload string) record.Record {
 	r := made(payload, payload)
 	r.Metadata.Set(record.KeyCollection, collection)
@@ -71,7 +71,8 @@ func TestAPrefixForEachCollectionAndHour(t *testing.T) {
 	}
 }
 
-// A record whose prefix or text cannot be made is refused, with those before it written and none behind it.
+// TestRefusedPrefixes refuses a record whose prefix or text cannot be made. The records before it are written, and none
+// after it.
 func TestRefusedPrefixes(t *testing.T) {
 	t.Parallel()
 	for name, bad := range map[string]record.Record{

@@ -11,16 +11,17 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// counter counts the objects of a snapshot while they are read, so that its progress has a total. That takes
-// another listing of them, but no read waits for it.
+// counter counts the objects of a snapshot while the source reads them, so that its progress has a total. The count
+// needs another listing, but no read waits for it.
 type counter struct {
 	cancel context.CancelFunc // nil before start
 	done   sync.WaitGroup
 }
 
-// start counts what is listed behind the last key and written before until, in addition to the n that were listed up to it.
+// start counts the objects after the last key that were written before until, and adds the n objects listed up to that
+// key.
 func (s *Source) start(n int64, until time.Time) {
-	ctx, cancel := context.WithCancel(context.Background()) // it outlives the call of Read
+	ctx, cancel := context.WithCancel(context.Background()) // outlives the call of Read
 	s.counter.cancel = cancel
 	rest, after := s.rest, s.after
 	s.counter.done.Go(func() {
@@ -40,7 +41,7 @@ func (s *Source) start(n int64, until time.Time) {
 	})
 }
 
-// stop ends counting.
+// stop stops counting.
 func (c *counter) stop() {
 	if c.cancel != nil {
 		c.cancel()
@@ -48,13 +49,13 @@ func (c *counter) stop() {
 	c.done.Wait()
 }
 
-// setTotal notes how many objects the snapshot is of.
+// setTotal records the number of objects of the snapshot.
 func (g *gauge) setTotal(n int64) {
 	g.change(func(s *progress.Snapshot) { s.Total = n })
 }
 
-// each calls do with the objects below the prefixes that come behind a key, which is below the first of them, or ""
-// for all. It waits for a store that does not answer until ctx ends.
+// each calls do with the objects below the prefixes after a key, which is below the first prefix, or "" for all. It
+// retries until ctx ends if the store does not answer.
 func (b *bucket) each(ctx context.Context, prefixes []string, after string, do func(object)) error {
 	var again backoff.Backoff
 	for len(prefixes) > 0 {
@@ -79,7 +80,7 @@ func (b *bucket) each(ctx context.Context, prefixes []string, after string, do f
 	return nil
 }
 
-// within returns a key where it is below a prefix, or else "", which is before all.
+// within returns the key if it is below the prefix, and otherwise "", which is before all keys.
 func within(key, prefix string) string {
 	if !strings.HasPrefix(key, prefix) {
 		return ""

@@ -9,15 +9,14 @@ import (
 	"github.com/conduit-agent/conduit/spec/sorting"
 )
 
-// upload is an upload in parts that is under way. At Amazon's store an object that was uploaded
-// in parts has the time at which the upload began: when it comes, later ones may have been read
-// already.
+// upload is a multipart upload in progress. Amazon gives the object of a multipart upload the time at which the upload
+// began: when it appears, the source may have read later objects already.
 type upload struct {
 	Key   string    `json:"key"`
 	Began time.Time `json:"began"`
 }
 
-// tolerance is how much the time of the object may differ from that of the upload.
+// tolerance is the maximum difference between the times of the object and the upload.
 const tolerance = time.Second
 
 // made reports whether the upload made the object at p.
@@ -25,10 +24,11 @@ func (u upload) made(p *place) bool {
 	return u.Key == p.Key && p.Modified.Sub(u.Began).Abs() <= tolerance
 }
 
-// mostUploads is how many uploads are kept in a position: the newest ones.
+// mostUploads is the number of uploads kept in a position: the newest ones.
 const mostUploads = 100
 
-// uploads returns the uploads under way below some prefixes, oldest first, and how many older ones there are.
+// uploads returns the uploads in progress below the prefixes, oldest first, and the number of older uploads that it
+// omits.
 func (b *bucket) uploads(ctx context.Context, prefixes []string) (all []upload, older int, err error) {
 	for _, prefix := range prefixes {
 		for from, more := (marker{}), true; more; {
@@ -46,7 +46,7 @@ func (b *bucket) uploads(ctx context.Context, prefixes []string) (all []upload, 
 	return all, older, nil
 }
 
-// uploadPage returns the next uploads, in the order of keys.
+// uploadPage returns the next uploads, in key order.
 func (b *bucket) uploadPage(ctx context.Context, prefix string, from marker) (all []upload, next marker, more bool, err error) {
 	query := url.Values{"uploads": {""}, "prefix": {prefix}, "encoding-type": {"url"}}
 	if from.key != "" {
@@ -64,7 +64,7 @@ func (b *bucket) uploadPage(ctx context.Context, prefix string, from marker) (al
 	return all, next, page.IsTruncated && next != from, nil
 }
 
-// uploadPage is a part of the list of uploads.
+// uploadPage is a page of the list of uploads.
 type uploadPage struct {
 	IsTruncated        bool
 	EncodingType       string
@@ -76,7 +76,7 @@ type uploadPage struct {
 	}
 }
 
-// with returns what both have, without doubles.
+// with returns the union of a and b.
 func with(a, b []upload) []upload {
 	all := slices.Clone(a)
 	for _, u := range b {
@@ -87,7 +87,7 @@ func with(a, b []upload) []upload {
 	return all
 }
 
-// without returns the uploads but those that made the object at p.
+// without returns the uploads except those that made the object at p.
 func without(all []upload, p *place) []upload {
 	if !slices.ContainsFunc(all, func(u upload) bool { return u.made(p) }) {
 		return all
@@ -95,7 +95,7 @@ func without(all []upload, p *place) []upload {
 	return slices.DeleteFunc(slices.Clone(all), func(u upload) bool { return u.made(p) })
 }
 
-// open returns the uploads that are under way now, and those whose objects are to be read.
+// open returns the uploads that are in progress now, and the uploads whose objects have not been read.
 func (l *listing) open(now []upload) []upload {
 	made := slices.DeleteFunc(slices.Clone(l.uploads), func(u upload) bool {
 		return !slices.ContainsFunc(l.uploaded, func(o object) bool { return u.made(&o.place) })

@@ -8,27 +8,27 @@ import (
 	"time"
 )
 
-// window knows which of the objects of a span of time were read, so that those that appear later than
-// their time says are recognized.
+// window knows which objects of a span of time have been read. It recognizes objects that appear later than their time
+// says.
 type window struct {
 	span  time.Duration
-	since time.Time // when it begins: what is older is not known
+	since time.Time // beginning of the window; older objects are unknown
 	read  map[uint64]mark
-	// set has the hashes in read, and while isRestored those that the position had.
+	// set has the hashes in read and, while isRestored, the hashes of the position.
 	set        sketch
-	isRestored bool   // from a position: a listing is needed to know the hashes
-	isOlder    bool   // the position is one without a set: all up to it was read
-	listing    uint32 // number of the present one
-	cut        bool   // it begins later than span asks for, as it has too many objects
+	isRestored bool   // from a position: only a listing can tell the hashes
+	isOlder    bool   // the position has no set: all objects up to it were read
+	listing    uint32 // number of the current listing
+	cut        bool   // begins later than span requires, because it has too many objects
 }
 
-// mark is what is known of an object that was read.
+// mark is the state of a read object.
 type mark struct {
 	modified int64  // in nanoseconds
-	listing  uint32 // that had it last
+	listing  uint32 // last listing that had the object
 }
 
-// mostKnown is how many objects a window knows at most: they take 20 MiB.
+// mostKnown is the maximum number of objects in a window: they take 20 MiB.
 var mostKnown = 1 << 19
 
 // newWindow returns a window that ends at a time.
@@ -36,7 +36,7 @@ func newWindow(end time.Time, span time.Duration) *window {
 	return &window{span: span, since: end.Add(-span), read: map[uint64]mark{}}
 }
 
-// restore takes over what a position says.
+// restore restores the window from a position.
 func (w *window) restore(p *position) (err error) {
 	w.isRestored, w.isOlder = true, p.Since == nil
 	if !w.isOlder {
@@ -46,7 +46,7 @@ func (w *window) restore(p *position) (err error) {
 	return err
 }
 
-// hash stands for an object. A version may change its time, in some stores.
+// hash identifies an object. In some stores the time of a version may change.
 func (o *object) hash() uint64 {
 	text := binary.AppendUvarint(nil, uint64(len(o.Key)))
 	text = append(append(text, o.Key...), o.Version...)
@@ -57,7 +57,7 @@ func (o *object) hash() uint64 {
 	return binary.BigEndian.Uint64(sum[:])
 }
 
-// has reports whether an object of the window was read.
+// has reports whether an object of the window has been read.
 func (w *window) has(o *object) bool {
 	h := o.hash()
 	m, known := w.read[h]
@@ -68,7 +68,7 @@ func (w *window) has(o *object) bool {
 	return known
 }
 
-// add notes that an object is read.
+// add records that an object has been read.
 func (w *window) add(o *object) {
 	if !o.Modified.Before(w.since) {
 		w.note(o.hash(), o.Modified.UnixNano())
@@ -87,9 +87,9 @@ func (w *window) forget(hash uint64) {
 	w.set.Remove(hash)
 }
 
-// advance moves the window when an object at a time was read: by an eighth of its span at least, as all
-// of it is gone through. One that knows too many objects becomes shorter. It never leaves out what is
-// still to be read, which is not older than the object.
+// advance moves the window after an object at the time at was read. It moves by at least an eighth of its span, because
+// it visits all marks. A window with too many objects becomes shorter. It never excludes unread objects, which are not
+// older than that object.
 func (w *window) advance(reached, at time.Time) {
 	const steps = 8
 	since, isCut := reached.Add(-w.span), false
@@ -118,7 +118,7 @@ func (w *window) begin(since time.Time) {
 	}
 }
 
-// median returns the time from which half of the objects are.
+// median returns the median of the times of the objects.
 func (w *window) median() time.Time {
 	times := make([]int64, 0, len(w.read))
 	for _, m := range w.read {
@@ -128,7 +128,7 @@ func (w *window) median() time.Time {
 	return time.Unix(0, times[len(times)/2]).UTC()
 }
 
-// list begins a listing, and listed ends one that is complete: objects that it did not have are gone.
+// list begins a listing. listed ends a complete one: objects that it did not have are gone.
 func (w *window) list() { w.listing++ }
 
 func (w *window) listed() {
@@ -139,8 +139,8 @@ func (w *window) listed() {
 	}
 }
 
-// resolve finds out which of the objects that are listed were read, and returns how many it cannot tell
-// of: they come again.
+// resolve finds out which of the listed objects were read. It returns the number of objects for which it cannot tell:
+// they arrive again.
 func (w *window) resolve(listed map[uint64]int64) (unknown int) {
 	hashes := make([]uint64, 0, len(listed))
 	for h := range listed {
@@ -164,7 +164,7 @@ func (w *window) resolve(listed map[uint64]int64) (unknown int) {
 	return unknown
 }
 
-// warning says what the window cannot see, nothing when there is nothing. now is the store's time.
+// warning describes objects that the window may miss, or returns "". now is the store's time.
 func (w *window) warning(now time.Time) string {
 	switch {
 	case now.Before(w.since):

@@ -19,11 +19,11 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// lookback of the sources in these tests.
+// lookback is the lookback of the sources in these tests.
 const lookback = time.Minute
 
-// TestLate reads objects that appear after later ones were read, once, in the order of their times,
-// also when the source is opened again. One that is older than the window is not read.
+// TestLate reads objects that appear after later ones were read, each once, in the order of their times, also when the
+// source is reopened. It does not read an object that is older than the window.
 func TestLate(t *testing.T) {
 	t.Parallel()
 	f := newFake(t, false)
@@ -46,7 +46,7 @@ func TestLate(t *testing.T) {
 	f.put("o", "9", now.Add(12*time.Second))
 	all = append(all, r.read(t, 1)...)
 	want(t, all, "snapshot:a=1 snapshot:k=1 create:b=2 create:m=3 create:y=6 create:z=4 create:c=5 create:n=7 create:o=9")
-	for i := 2; i < 8; i++ { // behind the snapshot
+	for i := 2; i < 8; i++ { // after the snapshot
 		resumed := source(t, set, all[i].Position).read(t, 8-i)
 		if got, wanted := sorted(resumed), sorted(all[i+1:]); !slices.Equal(got, wanted) {
 			t.Errorf("behind %s: got %v, want %v", text(all[i:i+1]), got, wanted)
@@ -54,7 +54,7 @@ func TestLate(t *testing.T) {
 	}
 }
 
-// sorted returns the texts of records in an order that does not depend on theirs.
+// sorted returns the sorted texts of records.
 func sorted(records []record.Record) (all []string) {
 	for i := range records {
 		all = append(all, text(records[i:i+1]))
@@ -65,21 +65,21 @@ func sorted(records []record.Record) (all []string) {
 
 var seeds = flag.Uint64("seeds", 3, "simulations of each kind")
 
-// simulation is a store in which objects appear late, are replaced and removed, while a source reads them
-// and is opened again from any of its positions. Keys are few; each content is another one.
+// simulation is a store in which objects appear late, are replaced and removed, while a source reads them and is
+// reopened from any position. There are few keys; each content is unique.
 type simulation struct {
 	t      *testing.T
 	random *rand.Rand
 	fake   *fake
 	set    map[string]string
 	source *reader
-	log    logbuf.Buffer // of the sources that were opened again
+	log    logbuf.Buffer // of the reopened sources
 
 	newest  time.Time
-	n       int               // contents so far
+	n       int               // number of contents so far
 	present map[string]string // content by key, in a bucket without versions
-	written map[string]bool   // contents that the store has, and with versions all
-	got     []record.Record   // in the order of reading, as far as the last position counts
+	written map[string]bool   // contents in the store; with versions, all contents
+	got     []record.Record   // in the order of reading, up to the last position
 }
 
 func simulate(t *testing.T, seed uint64, versions bool) {
@@ -134,7 +134,7 @@ func (s *simulation) write(key string, at time.Time) {
 	s.present[key], s.written[content] = content, true
 }
 
-// readUpTo reads until an object comes that is written last. What the store has comes before it.
+// readUpTo writes an object and reads until it arrives. All objects of the store arrive before it.
 func (s *simulation) readUpTo(last string) {
 	s.newest = s.newest.Add(time.Second)
 	s.n++
@@ -149,8 +149,8 @@ func (s *simulation) readUpTo(last string) {
 	}
 }
 
-// check compares what was read with what the store has: nothing is missing, nothing came twice but where the log says so. A position
-// shows in nearly all cases what was read, and the hashes that it has are others in each run.
+// check compares the records with the store: nothing is missing, and nothing arrived twice unless the log says so. A
+// position nearly always shows which objects were read, but its hashes differ in each run.
 func (s *simulation) check(when string) {
 	seen := map[string]bool{}
 	for i := range s.got {
@@ -167,7 +167,7 @@ func (s *simulation) check(when string) {
 	}
 }
 
-// reopen opens the source from the position of one of the last records. Those behind it come again.
+// reopen opens the source from the position of a recent record. The later ones arrive again.
 func (s *simulation) reopen() {
 	s.got = s.got[:len(s.got)-s.random.IntN(min(len(s.got), 6))]
 	again, ctx := &s3.Source{}, sdk.WithEnv(s.t.Context(), &sdk.Env{Logger: slog.New(slog.NewTextHandler(&s.log, nil))})
@@ -191,8 +191,8 @@ func TestWindow(t *testing.T) {
 	}
 }
 
-// TestFullWindow makes a window of too many objects shorter, says so, and still misses none of what
-// appears within it, wherever it is opened again.
+// TestFullWindow shortens a window with too many objects and logs it. It misses no object that appears within the
+// window, from whichever position it is reopened.
 func TestFullWindow(t *testing.T) {
 	defer s3.SetMostKnown(10)()
 	f := newFake(t, false)
@@ -220,7 +220,7 @@ func TestFullWindow(t *testing.T) {
 	}
 }
 
-// TestClockSetBack warns when the clock of the store is set back by more than listing.lookback.
+// TestClockSetBack warns if the clock of the store is set back by more than listing.lookback.
 func TestClockSetBack(t *testing.T) {
 	t.Parallel()
 	f := newFake(t, false)

@@ -15,39 +15,39 @@ import (
 	"github.com/conduit-agent/conduit/spec/sorting"
 )
 
-// Capture is what a source has in a database.
+// Capture is the state of a source in a database.
 type Capture struct {
-	Table     string // of changes; names of the others, and of triggers, begin with it
-	Connector string // id of the source that has it
-	Snapshot  bool   // rows of tables are read, not only changes
-	Max       int64  // most changes kept; 0: no limit
-	Reread    bool   // a table of which changes were missed is read again
+	Table     string // table of changes; the names of the other tables, and of triggers, begin with it
+	Connector string // connector id of the source
+	Snapshot  bool   // read the rows of tables, not only changes
+	Max       int64  // maximum number of changes kept; 0: no limit
+	Reread    bool   // read a table again after missed changes
 	Log       *slog.Logger
 
 	DB      string           // identifier of the database
-	Version int64            // of the schema, when all was prepared
-	LeftOut []LeftOut        // tables that * does not stand for although they have rows
-	Unique  []string         // captured tables with a unique index beside the primary key: REPLACE removes rows of them unnoticed
-	Tables  map[int64]*Shape // that changes are of, by number: also those that are not captured any more
-	Runs    []captureRun     // tables to read whole, in order
+	Version int64            // of the schema, at the end of Prepare
+	LeftOut []LeftOut        // tables with rows that * does not match
+	Unique  []string         // captured tables with a further unique index: REPLACE deletes their rows unnoticed
+	Tables  map[int64]*Shape // by number; includes tables that are no longer captured but have changes
+	Runs    []captureRun     // tables to read in full, in order
 }
 
-// Shape is a table as it was when its triggers were made.
+// Shape describes a table at the time when its triggers were created.
 type Shape struct {
 	Number  int64
 	Name    string
 	Columns []Column
-	Active  bool  // it is captured
-	Missed  int64 // changes that were not noted, because there were too many
-	Unique  bool  // it has a unique index beside its primary key; not set by Load
+	Active  bool  // the table is captured
+	Missed  int64 // changes not recorded because of the limit
+	Unique  bool  // the table has a unique index beside its primary key; not set by Load
 }
 
 // Column is a column of a table.
 type Column struct {
 	Name string `json:"name"`
 	Type string `json:"type,omitempty"` // as declared
-	Key  int    `json:"key,omitempty"`  // place in the primary key, from 1; 0: none
-	Null bool   `json:"null,omitempty"` // it may be NULL
+	Key  int    `json:"key,omitempty"`  // index in the primary key, from 1; 0: not in the key
+	Null bool   `json:"null,omitempty"` // nullable
 }
 
 // LeftOut is a table that cannot be captured.
@@ -56,20 +56,20 @@ type LeftOut struct {
 	Err   error
 }
 
-// captureRun is a reading of all rows of a table.
+// captureRun is a pass over all rows of a table.
 type captureRun struct {
 	Number int64
 	Table  string
 }
 
-// The operations of changes.
+// Operations of changes.
 const (
 	Insert = 1
 	Update = 2
 	Delete = 3
 )
 
-// Key returns the indexes of the columns of the primary key, in its order.
+// Key returns the indexes of the primary key columns, in key order.
 func (s *Shape) Key() []int {
 	var key []int
 	for i, c := range s.Columns {
@@ -81,7 +81,7 @@ func (s *Shape) Key() []int {
 	return key
 }
 
-// Of returns the shape of a table that is captured, nil when it is not.
+// Of returns the shape of a captured table, or nil if the table is not captured.
 func (c *Capture) Of(table string) *Shape {
 	for _, s := range c.Tables {
 		if s.Active && s.Name == table {
@@ -91,7 +91,7 @@ func (c *Capture) Of(table string) *Shape {
 	return nil
 }
 
-// Transaction runs do in a transaction that writes from its beginning on.
+// Transaction runs do in a transaction that takes the write lock at its beginning.
 func Transaction(ctx context.Context, conn *sql.Conn, do func() error) error {
 	if _, err := conn.ExecContext(ctx, "BEGIN IMMEDIATE"); err != nil {
 		return err
@@ -101,13 +101,13 @@ func Transaction(ctx context.Context, conn *sql.Conn, do func() error) error {
 		_, err = conn.ExecContext(ctx, "COMMIT")
 	}
 	if err != nil {
-		_, _ = conn.ExecContext(context.WithoutCancel(ctx), "ROLLBACK") // the error above counts
+		_, _ = conn.ExecContext(context.WithoutCancel(ctx), "ROLLBACK") // the error above is more important
 	}
 	return err
 }
 
-// Prepare makes tables and triggers what the tables of the settings ask for, and fills c. Those in again are to be read
-// whole once more, and all of them when the source starts over.
+// Prepare creates or changes tables and triggers to match the tables of the settings, and fills c. The tables in again
+// are read in full once more. If over is set, the source starts over and all tables are.
 func (c *Capture) Prepare(ctx context.Context, conn *sql.Conn, tables, again []string, over bool) error {
 	err := Transaction(ctx, conn, func() error { return c.prepare(ctx, conn, tables, again, over) })
 	if err != nil {
@@ -144,7 +144,7 @@ func (c *Capture) prepare(ctx context.Context, conn *sql.Conn, tables, again []s
 		}
 	}
 	for _, w := range wanted {
-		// What is to be read already has its positions, of which none was saved.
+		// A pending run already has its positions, and no position was saved.
 		first := over && c.Snapshot && !slices.ContainsFunc(c.Runs, func(r captureRun) bool { return r.Table == w.Name })
 		if err := c.capture(ctx, conn, w, first || slices.Contains(again, w.Name)); err != nil {
 			return fmt.Errorf("table %s: %w", w.Name, err)
@@ -156,7 +156,7 @@ func (c *Capture) prepare(ctx context.Context, conn *sql.Conn, tables, again []s
 	return conn.QueryRowContext(ctx, "PRAGMA schema_version").Scan(&c.Version)
 }
 
-// warnIfGone warns of a captured table that does not exist any more: SQLite runs no triggers for rows that go with
+// warnIfGone warns of a captured table that no longer exists: SQLite runs no triggers for rows that disappear with
 // their table.
 func (c *Capture) warnIfGone(ctx context.Context, conn *sql.Conn, table string) error {
 	var exists bool
@@ -169,8 +169,8 @@ func (c *Capture) warnIfGone(ctx context.Context, conn *sql.Conn, table string) 
 	return err
 }
 
-// capture makes the triggers of a table, if they are not there as they should be, and notes that it
-// is to be read whole, if it is.
+// capture creates the triggers of a table unless they exist and are up to date. If read is set, it schedules a run of
+// the table.
 func (c *Capture) capture(ctx context.Context, conn *sql.Conn, w *Shape, read bool) error {
 	old := c.Of(w.Name)
 	if old == nil || !slices.Equal(old.Columns, w.Columns) {
@@ -222,7 +222,7 @@ func (c *Capture) capture(ctx context.Context, conn *sql.Conn, w *Shape, read bo
 const recreated = "the triggers of a table were gone, as after it was recreated: changes were missed, and its rows " +
 	"are read again; rows deleted meanwhile are not noticed"
 
-// run notes that the rows of a table are to be read.
+// run schedules a run of a table.
 func (c *Capture) run(ctx context.Context, conn *sql.Conn, table string) error {
 	_, err := conn.ExecContext(ctx, "DELETE FROM "+c.name("_runs")+" WHERE name = ?", table)
 	if err == nil {
@@ -231,10 +231,10 @@ func (c *Capture) run(ctx context.Context, conn *sql.Conn, table string) error {
 	return err
 }
 
-// name returns the quoted name of one of the tables of c.
+// name returns the quoted name of a table of c.
 func (c *Capture) name(suffix string) string { return Quote(c.Table + suffix) }
 
-// own makes the tables of c if they do not exist, and makes sure that they are this source's.
+// own creates the tables of c if they do not exist, and checks that they belong to this source.
 func (c *Capture) own(ctx context.Context, conn *sql.Conn) error {
 	for _, statement := range []string{
 		"CREATE TABLE IF NOT EXISTS " + c.name("") + " (id INTEGER PRIMARY KEY AUTOINCREMENT, shape INTEGER NOT NULL, op INTEGER NOT NULL, at INTEGER NOT NULL)",
@@ -261,7 +261,7 @@ func (c *Capture) own(ctx context.Context, conn *sql.Conn) error {
 	return err
 }
 
-// Load reads what is captured and what is to be read.
+// Load reads the captured tables and the pending runs.
 func (c *Capture) Load(ctx context.Context, conn *sql.Conn) error {
 	c.Tables, c.Runs = map[int64]*Shape{}, nil
 	err := sqlsink.EachRow(ctx, conn, "SELECT shape, name, columns, active, missed FROM "+c.name("_tables"), func(rows *sql.Rows) error {
@@ -286,7 +286,7 @@ func (c *Capture) Load(ctx context.Context, conn *sql.Conn) error {
 	})
 }
 
-// resolve returns the tables that the items of the setting tables stand for.
+// resolve returns the tables that match the items of the setting tables.
 func (c *Capture) resolve(ctx context.Context, conn *sql.Conn, items []string) ([]*Shape, error) {
 	list, err := c.list(ctx, conn)
 	if err != nil {
@@ -331,13 +331,13 @@ func (c *Capture) resolve(ctx context.Context, conn *sql.Conn, items []string) (
 	return all, nil
 }
 
-// Drop removes everything of c, if it is this source's.
+// Drop removes all tables and triggers of c, if they belong to this source.
 func (c *Capture) Drop(ctx context.Context, conn *sql.Conn) error {
 	return Transaction(ctx, conn, func() error {
 		var owner string
 		err := conn.QueryRowContext(ctx, "SELECT connector FROM "+c.name("_source")).Scan(&owner)
 		if err != nil && Refused(err) || errors.Is(err, sql.ErrNoRows) || err == nil && owner != c.Connector {
-			return nil // nothing was made, or it is another source's
+			return nil // there is nothing, or it belongs to another source
 		}
 		if err == nil {
 			err = c.Load(ctx, conn)

@@ -48,7 +48,7 @@ func (d *Destination) Configure(ctx context.Context, given map[string]string) er
 	return d.Use(&sqlsink.DB{Dialect: &dialect{s}, Positions: s.PositionTable}, s.tableSettings)
 }
 
-// forget removes the connector from the table of positions, if there is one.
+// forget removes the connector from the table of positions, if that table exists.
 func forget(ctx context.Context, given map[string]string) error {
 	var s destinationSettings
 	if err := sdk.Decode(given, &s); err != nil {
@@ -62,10 +62,10 @@ func forget(ctx context.Context, given map[string]string) error {
 	return db.Forget(ctx, sdk.EnvFrom(ctx).ConnectorID)
 }
 
-// dialect implements sqldb.Dialect.
+// dialect implements sqlsink.Dialect.
 type dialect struct{ settings destinationSettings }
 
-// Open implements sqldb.Dialect.
+// Open implements sqlsink.Dialect.
 func (d *dialect) Open(ctx context.Context) (*sql.DB, error) {
 	db, err := d.settings.Open(ctx, true)
 	if err != nil {
@@ -78,7 +78,7 @@ func (d *dialect) Open(ctx context.Context) (*sql.DB, error) {
 	return db, nil
 }
 
-// setUp runs the SQL of the settings, and checks that the table can be written to, as far as it is known.
+// setUp runs the SQL of the settings, and checks that the table is writable, unless its name is a template.
 func (d *dialect) setUp(ctx context.Context, db *sql.DB) error {
 	if d.settings.Setup != "" {
 		if err := setupDatabase(ctx, db, d.settings.Setup, d.settings.SetupTimeout); err != nil {
@@ -96,12 +96,12 @@ func (d *dialect) setUp(ctx context.Context, db *sql.DB) error {
 	return nil
 }
 
-// Quote implements sqldb.Dialect.
+// Quote implements sqlsink.Dialect.
 func (d *dialect) Quote(name string) string { return Quote(name) }
 
-// Describe implements sqldb.Dialect.
+// Describe implements sqlsink.Dialect.
 func (d *dialect) Describe(ctx context.Context, conn *sql.Conn, schema, name string) (found sqlsink.Description, err error) {
-	if schema != "" && schema != "main" { // of a database that is attached: there is none
+	if schema != "" && schema != "main" { // attached databases are not allowed
 		return found, nil
 	}
 	rows, err := conn.QueryContext(ctx, "SELECT name, type, pk FROM pragma_table_xinfo(?) WHERE hidden = 0", name)
@@ -131,13 +131,14 @@ func (d *dialect) Describe(ctx context.Context, conn *sql.Conn, schema, name str
 	if slices.Sort(key); len(key) > 0 {
 		found.Unique = append(found.Unique, key)
 	}
-	// An upsert can name indexes that are unique, and of all rows.
+	// ON CONFLICT supports only unique indexes over all rows.
 	indexes, err := sqlsink.Indexes(ctx, conn, `SELECT i.name, c.name FROM pragma_index_list(?) i, pragma_index_info(i.name) c WHERE i."unique" AND NOT i.partial AND c.name IS NOT NULL ORDER BY i.name, c.name`, name)
 	found.Unique = append(found.Unique, indexes...)
 	return found, err
 }
 
-// Value implements sqldb.Dialect: a time is text in UTC that SQLite's date functions read, and sorts.
+// Value implements sqlsink.Dialect. A time becomes text in UTC, which SQLite's date functions read and which sorts by
+// time.
 func (d *dialect) Value(v any, _ sqlsink.Column) (any, error) {
 	if t, ok := v.(time.Time); ok {
 		return t.UTC().Format("2006-01-02 15:04:05.999999999Z07:00"), nil
@@ -145,7 +146,7 @@ func (d *dialect) Value(v any, _ sqlsink.Column) (any, error) {
 	return v, nil
 }
 
-// Upsert implements sqldb.Dialect.
+// Upsert implements sqlsink.Dialect.
 func (d *dialect) Upsert(_ *sqlsink.Description, key, columns []string) (string, bool) {
 	sets := make([]string, len(columns))
 	for i, c := range columns {
@@ -158,24 +159,25 @@ func (d *dialect) Upsert(_ *sqlsink.Description, key, columns []string) (string,
 	return end + "UPDATE SET " + strings.Join(sets, ", "), true
 }
 
-// Rows implements sqldb.Dialect: a hundred rows are as fast as more, and SQLite allows 32766 values.
+// Rows implements sqlsink.Dialect: more than a hundred rows are not faster, and SQLite allows 32,766 values.
 func (d *dialect) Rows(columns int) int { return max(1, min(100, 32000/max(1, columns))) }
 
-// Begin implements sqldb.Dialect: a transaction that writes from its beginning waits for others.
+// Begin implements sqlsink.Dialect: the transaction takes the write lock at its beginning, so that it waits for other
+// writers.
 func (d *dialect) Begin() string { return "BEGIN IMMEDIATE" }
 
-// Positions implements sqldb.Dialect.
+// Positions implements sqlsink.Dialect.
 func (d *dialect) Positions() string {
 	return "(connector TEXT NOT NULL, batch INTEGER NOT NULL, hashes BLOB NOT NULL, PRIMARY KEY (connector, batch))"
 }
 
-// Transient implements sqldb.Dialect.
+// Transient implements sqlsink.Dialect.
 func (d *dialect) Transient(err error) bool { return Transient(err) }
 
-// Refused implements sqldb.Dialect.
+// Refused implements sqlsink.Dialect.
 func (d *dialect) Refused(err error) bool { return Refused(err) }
 
-// Missing implements sqldb.Dialect.
+// Missing implements sqlsink.Dialect.
 func (d *dialect) Missing(err error) bool {
 	return Refused(err) && strings.Contains(err.Error(), "no such table")
 }

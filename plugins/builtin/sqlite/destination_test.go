@@ -19,7 +19,7 @@ import (
 
 type m = map[string]any
 
-// destination opens a destination of the world's file.
+// destination opens a destination for the file of the world.
 func (w *world) destination(more ...string) (sdk.Destination, context.Context) {
 	w.Helper()
 	settings := w.settings("t", more...)
@@ -49,7 +49,7 @@ func TestOperations(t *testing.T) {
 		plugintest.Row(3, record.OperationUpdate, m{"id": 1}, m{"id": 1, "x": "c"}),
 		plugintest.Row(4, record.OperationUpdate, m{"id": 1}, m{"id": 1, "x": "d", "y": "e"}),
 		plugintest.Row(5, record.OperationDelete, m{"id": 2}, nil),
-		plugintest.Row(6, record.OperationCreate, m{"id": 3}, nil), // nothing but its key
+		plugintest.Row(6, record.OperationCreate, m{"id": 3}, nil), // only the key
 		plugintest.Row(7, record.OperationCreate, nil, m{"id": 4, "x": nil}),
 		plugintest.Row(8, record.OperationUpdate, m{"id": 5}, m{"id": 5, "x": "not there"}),
 		raw, only, only,
@@ -62,7 +62,7 @@ func TestOperations(t *testing.T) {
 	}
 }
 
-// TestRefused has one record of many refused: those before it are written, and the error says what is wrong with it.
+// TestRefused checks that the records before a refused one are written, and that the error gives the reason.
 func TestRefused(t *testing.T) {
 	w := newWorld(t, "CREATE TABLE t (id INTEGER PRIMARY KEY, x TEXT CHECK (x <> 'bad'), n INT UNIQUE)")
 	w.sink().CheckRefused(t, map[string]sqltest.Refused{
@@ -86,14 +86,14 @@ func TestWrittenValues(t *testing.T) {
 	}
 }
 
-// TestOnce writes records again after a restart, as an agent does that was killed.
+// TestOnce writes records again after a restart, as an agent does after a crash.
 func TestOnce(t *testing.T) {
 	w := newWorld(t, "CREATE TABLE t (n INT)")
 	w.sink().CheckOnce(t)
 	w.sink().CheckForgets(t, map[string]string{"path": w.path})
 }
 
-// TestSetup makes the database and its table, and reaches no other file.
+// TestSetup creates the database and its table, and can access no other file.
 func TestSetup(t *testing.T) {
 	dir := t.TempDir()
 	w := &world{TB: t, path: filepath.Join(dir, "new.db")}
@@ -118,7 +118,7 @@ func TestSetup(t *testing.T) {
 	}
 }
 
-// TestBusy has another program write for longer than the destination waits: no record is refused for it.
+// TestBusy checks that no record is refused while another program writes for longer than the destination waits.
 func TestBusy(t *testing.T) {
 	w := newWorld(t, "CREATE TABLE t (n INT)")
 	d, ctx := w.destination("timeout", "10ms")
@@ -147,7 +147,7 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// TestSettings has wrong settings refused.
+// TestSettings checks that wrong settings are refused.
 func TestSettings(t *testing.T) {
 	dir := t.TempDir()
 	link := filepath.Join(dir, "link")

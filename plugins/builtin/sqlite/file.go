@@ -15,24 +15,24 @@ import (
 
 	"github.com/mattn/go-sqlite3"
 
-	_ "github.com/conduit-agent/conduit/spec/needcgo" // for a clear error without it
+	_ "github.com/conduit-agent/conduit/spec/needcgo" // for a clear error without cgo
 
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// databaseSettings are embedded in those of source and destination.
+// databaseSettings are embedded in the settings of source and destination.
 type databaseSettings struct {
 	Path    string        `json:"path" literal:"true" validate:"required" desc:"The database file. It must be on a disk of this machine: locks of network file systems are not to be relied on."`
 	Timeout time.Duration `json:"timeout" default:"5s" validate:"gt=0" desc:"How long to wait for others that write to the database."`
 }
 
-// Check returns an error when settings may not name the file.
+// Check returns an error if settings may not name the file.
 func (s *databaseSettings) Check(ctx context.Context) error {
 	return sdk.CheckPath(ctx, "path", s.Path)
 }
 
-// Open opens the file with connections that sync what they commit. With create it is made if it
-// does not exist, with a write-ahead log; else it must exist.
+// Open opens the file with connections that sync their commits. With create it creates a missing file, with a
+// write-ahead log; otherwise the file must exist.
 func (s *databaseSettings) Open(ctx context.Context, create bool) (*sql.DB, error) {
 	info, err := os.Stat(s.Path)
 	absent := errors.Is(err, fs.ErrNotExist)
@@ -49,7 +49,7 @@ func (s *databaseSettings) Open(ctx context.Context, create bool) (*sql.DB, erro
 	dsn := fmt.Sprintf("file:%s?mode=%s&_busy_timeout=%d&_synchronous=FULL&_foreign_keys=on", (&url.URL{Path: s.Path}).EscapedPath(), mode, s.Timeout.Milliseconds())
 	db := sql.OpenDB(&connector{dsn: dsn, allow: sdk.EnvFrom(ctx).AllowPath, most: sdk.Budget(ctx)})
 	db.SetMaxOpenConns(1)
-	first := "SELECT count(*) FROM sqlite_schema" // reads the file: what is none is found now
+	first := "SELECT count(*) FROM sqlite_schema" // reads the file, so that an invalid one fails here
 	if absent {
 		first = "PRAGMA journal_mode = WAL"
 	}
@@ -60,11 +60,11 @@ func (s *databaseSettings) Open(ctx context.Context, create bool) (*sql.DB, erro
 	return db, nil
 }
 
-// connector opens connections that reach no other file.
+// connector opens connections that can access no other file.
 type connector struct {
 	dsn   string
 	allow func(path string) error // nil: every file
-	most  int                     // bytes of a value or row
+	most  int                     // maximum bytes of a value or row
 }
 
 // Driver implements driver.Connector.
@@ -80,7 +80,7 @@ func (c *connector) Connect(context.Context) (driver.Conn, error) {
 	conn.SetLimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
 	conn.SetLimit(sqlite3.SQLITE_LIMIT_LENGTH, c.most)
 	conn.RegisterAuthorizer(authorize)
-	if c.allow != nil { // a link may lead elsewhere than the setting says: SQLite has followed it
+	if c.allow != nil { // a link may lead to another file than the setting says: SQLite has followed it
 		if err := c.allow(conn.GetFilename("main")); err != nil {
 			return nil, errors.Join(err, conn.Close())
 		}
@@ -88,12 +88,12 @@ func (c *connector) Connect(context.Context) (driver.Conn, error) {
 	return conn, nil
 }
 
-// processWide are the pragmas that limit the memory of SQLite in the whole process, or say where all of it keeps temporary
-// files: the store of the agent uses it, too.
+// processWide lists the pragmas that limit SQLite's memory in the whole process, or set its directory for temporary
+// files: the store of the agent uses SQLite, too.
 var processWide = []string{"hard_heap_limit", "soft_heap_limit", "mmap_size", "cache_size", "temp_store",
 	"temp_store_directory", "data_store_directory"}
 
-// authorize refuses the pragmas that are not of the database alone.
+// authorize refuses pragmas with effects outside the database.
 func authorize(op int, name, _, _ string) int {
 	if op == sqlite3.SQLITE_PRAGMA && slices.Contains(processWide, strings.ToLower(name)) {
 		return sqlite3.SQLITE_DENY
@@ -101,13 +101,13 @@ func authorize(op int, name, _, _ string) int {
 	return sqlite3.SQLITE_OK
 }
 
-// What SQL of a setting may make: bytes of a value, and columns, which are in memory at the same time.
+// Limits of the SQL in a setting: bytes of a value, and columns, which are in memory at the same time.
 const (
 	setupLength  = 1 << 20
 	setupColumns = 500
 )
 
-// setupDatabase runs the SQL of a setting, which may take so long.
+// setupDatabase runs the SQL of a setting within timeout.
 func setupDatabase(ctx context.Context, db *sql.DB, text string, timeout time.Duration) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("it runs for more than %v (setup.timeout)", timeout))
 	defer cancel()
@@ -138,11 +138,10 @@ func setupDatabase(ctx context.Context, db *sql.DB, text string, timeout time.Du
 	return err
 }
 
-// Quote returns name as an identifier in SQL.
+// Quote returns name as a quoted SQL identifier.
 func Quote(name string) string { return `"` + strings.ReplaceAll(name, `"`, `""`) + `"` }
 
-// Transient reports whether an error is of the file or its disk, not of what is in it, so that
-// trying again may help.
+// Transient reports whether err concerns the file or its disk rather than the content, so that a retry may help.
 func Transient(err error) bool {
 	var e sqlite3.Error
 	if !errors.As(err, &e) {
@@ -156,7 +155,7 @@ func Transient(err error) bool {
 	return false
 }
 
-// Refused reports whether an error is of a value, or of the table it was to go to.
+// Refused reports whether err concerns a value, or the table for it.
 func Refused(err error) bool {
 	var e sqlite3.Error
 	if !errors.As(err, &e) {

@@ -12,8 +12,8 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// TestChangesBeforeTheFirstRow has a row written after the triggers are there and before the first row
-// is read. It comes as a row, in its place, and not as a change before.
+// TestChangesBeforeTheFirstRow writes a row after the triggers exist and before the first row is read. The source reads
+// it as a row, in key order, and not as an earlier change.
 func TestChangesBeforeTheFirstRow(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "file.db")
 	db, err := sql.Open("sqlite3", path)
@@ -57,8 +57,8 @@ func TestChangesBeforeTheFirstRow(t *testing.T) {
 	}
 }
 
-// TestReplaceIsWarnedOf looks for the tables of which REPLACE may remove rows unnoticed in the log: once, and again when
-// there are others.
+// TestReplaceIsWarnedOf expects a warning about the tables from which REPLACE may delete rows unnoticed: once, and
+// again when the tables change.
 func TestReplaceIsWarnedOf(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "file.db")
 	db, err := sql.Open("sqlite3", path)

@@ -11,16 +11,16 @@ import (
 	"github.com/conduit-agent/conduit/spec/lazy"
 )
 
-// usingModule matches the statement that made a virtual table, writesTo what a statement of a trigger writes to or reads, and quotes
-// what is around a name.
+// usingModule matches a statement that creates a virtual table, writesTo the target or source of a statement in a
+// trigger, and quotes the quotation marks around a name.
 var (
 	usingModule = lazy.Regexp("(?is)^\\s*CREATE\\s+VIRTUAL\\s+TABLE\\s.*?\\sUSING\\s+[\"'`\\[]?(\\w+)")
 	writesTo    = lazy.Regexp("(?is)\\b(?:INTO|UPDATE(?:\\s+OR\\s+\\w+)?|FROM)\\s+(\"[^\"]+\"|\\[[^\\]]+\\]|`[^`]+`|'[^']+'|\\w+)")
 	quotes      = lazy.Regexp("^[\"'`\\[]|[\"'`\\]]$")
 )
 
-// VirtualTables returns the virtual tables of a database, by their names in lower case, with their modules. The SQLite of the
-// agent need not have these.
+// VirtualTables returns the modules of the virtual tables of a database, by table name in lower case. The SQLite of the
+// agent may lack these modules.
 func VirtualTables(ctx context.Context, conn *sql.Conn) (map[string]string, error) {
 	modules := map[string]string{}
 	err := sqlsink.EachRow(ctx, conn, "SELECT name, sql FROM sqlite_schema WHERE type = 'table' AND rootpage = 0", func(rows *sql.Rows) error {
@@ -34,8 +34,8 @@ func VirtualTables(ctx context.Context, conn *sql.Conn) (map[string]string, erro
 	return modules, err
 }
 
-// CheckModules returns an error if what is written to a table would go, by the triggers of the database, to a virtual table of a
-// module that the SQLite of the agent lacks: every write would fail.
+// CheckModules returns an error if the triggers of a table would use a virtual table whose module the SQLite of the
+// agent lacks: every write would fail.
 func CheckModules(ctx context.Context, conn *sql.Conn, table string) error {
 	missing, err := VirtualTables(ctx, conn)
 	if err != nil || len(missing) == 0 {

@@ -8,21 +8,21 @@ import (
 	"github.com/conduit-agent/conduit/plugins/progress"
 )
 
-// monitor knows how far the source is behind.
+// monitor measures the lag of the source.
 type monitor struct {
 	mu        sync.Mutex
-	acked     position  // of the last record that is acknowledged
+	acked     position  // of the last acknowledged record
 	removed   position  // acknowledged, and removed from the database
-	settledAt time.Time // when that was
+	settledAt time.Time // time of the removal
 	last      int64     // number of the last change
-	at        time.Time // when that was measured
-	newest    time.Time // time of the change that was read last
-	current   bool      // all was read
+	at        time.Time // time of the measurement
+	newest    time.Time // time of the newest change read
+	current   bool      // everything has been read
 	lost      string    // why the database cannot be read
 	snapshots []progress.Snapshot
-	unique    []string // tables with a unique index beside the key, as the log has them
+	unique    []string // tables with a unique index beside the key, as last logged
 
-	skips progress.Skips // tables that are left out; has a lock of its own
+	skips progress.Skips // tables left out; has its own lock
 }
 
 const (
@@ -45,7 +45,8 @@ func (m *monitor) fails(err error) {
 	})
 }
 
-// toSettle returns what is acknowledged, when the lag was measured last, and whether it is time to remove what is acknowledged.
+// toSettle returns the acknowledged position, the time of the last measurement, and whether a removal of acknowledged
+// changes is due.
 func (m *monitor) toSettle() (acked position, measured time.Time, due bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

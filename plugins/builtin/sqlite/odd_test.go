@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// A device, a FIFO or a directory is no database, and nothing waits for one.
+// TestOddFiles checks that devices, FIFOs and directories are refused, without waiting for them.
 func TestOddFiles(t *testing.T) {
 	fifo := filepath.Join(t.TempDir(), "fifo")
 	if err := syscall.Mkfifo(fifo, 0o600); err != nil {

@@ -10,14 +10,14 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// position is where a record is. Changes have ascending numbers, and so have the readings of
-// tables. Both together grow: rows come between changes.
+// position is the position of a record. Changes have ascending numbers, and so do runs. Both grow together: rows are
+// read between changes.
 type position struct {
 	DB  string   `json:"db"`            // identifier of the database
 	ID  int64    `json:"id"`            // of the last change
-	Run int64    `json:"run,omitempty"` // reading of a table: all before are done
-	Key []string `json:"key,omitempty"` // of the last row of that reading; without it the reading is done
-	N   int64    `json:"n,omitempty"`   // rows of that reading
+	Run int64    `json:"run,omitempty"` // number of the run; all earlier ones are complete
+	Key []string `json:"key,omitempty"` // of the last row of the run; without it the run is complete
+	N   int64    `json:"n,omitempty"`   // number of rows read in the run
 }
 
 func parsePosition(p record.Position) (pos position, err error) {
@@ -35,7 +35,7 @@ func (p *position) append() record.Position {
 	return b
 }
 
-// appendChange is append for a position without a reading, which most are.
+// appendChange is append for the usual position, which has no run in progress.
 func appendChange(dst []byte, db string, id, run int64) record.Position {
 	dst = append(append(append(dst, `{"db":"`...), db...), `","id":`...)
 	dst = strconv.AppendInt(dst, id, 10)
@@ -45,7 +45,7 @@ func appendChange(dst []byte, db string, id, run int64) record.Position {
 	return append(dst, '}')
 }
 
-// keyText returns a value of a key as text that keyValue reads.
+// keyText returns a key value in the form that keyValue reads.
 func keyText(v any) string {
 	switch v := v.(type) {
 	case int64:

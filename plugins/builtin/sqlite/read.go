@@ -12,15 +12,15 @@ import (
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
-// maxRecords and maxBytes bound what is handed on at once.
+// maxRecords and maxBytes bound a batch of records.
 const (
 	maxRecords = 512
 	maxBytes   = 256 << 10
 )
 
-// read returns the next records, in one transaction that sees one state of the database: changes and, when all
-// of them were read, rows of the table that is to be read whole. So a row comes behind every change that it
-// contains and before those that it does not. all is whether nothing is left.
+// read returns the next records, in one transaction with a consistent view of the database: changes and, when all of
+// them have been read, rows of pending runs. So a row follows every change that it contains and precedes the others.
+// all reports whether nothing is left.
 func (s *Source) read(ctx context.Context) (records []record.Record, all bool, err error) {
 	if _, err := s.conn.ExecContext(ctx, "BEGIN"); err != nil {
 		return nil, false, fmt.Errorf("cannot begin to read: %w", err)
@@ -58,8 +58,8 @@ func (s *Source) read(ctx context.Context) (records []record.Record, all bool, e
 	return records, false, nil
 }
 
-// missed returns an error when changes were not noted, once those that were have been handed on; or
-// that the tables are to be read again.
+// missed returns an error if changes were not recorded, or again if the settings allow reading their tables again. Call
+// it after all recorded changes were emitted.
 func (s *Source) missed() (again bool, err error) {
 	for _, t := range s.captured.Tables {
 		switch {
@@ -74,7 +74,7 @@ func (s *Source) missed() (again bool, err error) {
 	return again, nil
 }
 
-// readChanges returns changes behind the position. all is whether there are no more.
+// readChanges returns changes after the position. all reports whether there are no more.
 func (s *Source) readChanges(ctx context.Context) (records []record.Record, all bool, err error) {
 	rows, err := s.conn.QueryContext(ctx, "SELECT * FROM "+Quote(s.settings.Changes)+" WHERE id > ? ORDER BY id LIMIT ?", s.at.ID, maxRecords)
 	if err != nil {
@@ -103,7 +103,7 @@ func (s *Source) readChanges(ctx context.Context) (records []record.Record, all 
 	return records, len(records) < maxRecords, rows.Err()
 }
 
-// values is a row that is read.
+// values holds a row.
 type values struct{ values, pointers []any }
 
 func newValues(n int) *values {
@@ -116,7 +116,7 @@ func newValues(n int) *values {
 
 func (v *values) scan(rows *sql.Rows) error { return rows.Scan(v.pointers...) }
 
-// bytes is about how large the row is.
+// bytes returns the approximate size of the row.
 func (v *values) bytes() int {
 	n := 0
 	for _, one := range v.values {
@@ -132,7 +132,7 @@ func (v *values) bytes() int {
 	return n
 }
 
-// change returns the record of a row of the table of changes, and moves the position there.
+// change returns the record of a row in the table of changes, and moves the position to it.
 func (s *Source) change(row []any) (r record.Record, err error) {
 	id, _ := row[0].(int64)
 	shape, _ := row[1].(int64)
@@ -167,7 +167,7 @@ func (s *Source) change(row []any) (r record.Record, err error) {
 	return r, nil
 }
 
-// value returns what a column holds. SQLite has no type for booleans.
+// value returns the value of a column. SQLite has no type for booleans.
 func value(c Column, v any) any {
 	if n, ok := v.(int64); ok && (n == 0 || n == 1) && (strings.EqualFold(c.Type, "BOOLEAN") || strings.EqualFold(c.Type, "BOOL")) {
 		return n == 1
@@ -188,7 +188,7 @@ func keyOf(t *Shape, fields map[string]any) record.Data {
 	return record.Structured(key)
 }
 
-// metadata has room for what a host adds.
+// metadata returns metadata with spare capacity for the keys that a host adds.
 func metadata(t *Shape, at int64) record.Metadata {
 	m := make(record.Metadata, 0, 4)
 	m.Set(record.KeyCollection, t.Name)
@@ -198,7 +198,7 @@ func metadata(t *Shape, at int64) record.Metadata {
 	return m
 }
 
-// settle has removed what is acknowledged, once in a while.
+// settle periodically removes acknowledged changes and measures the lag.
 func (s *Source) settle(ctx context.Context) error {
 	acked, last, due := s.monitor.toSettle()
 	if due {
@@ -224,7 +224,7 @@ func (s *Source) settle(ctx context.Context) error {
 	return err
 }
 
-// finished returns the number of the last reading of which the position says that all rows were read.
+// finished returns the number of the last run that is complete at position p.
 func finished(p position) int64 {
 	if p.Key == nil {
 		return p.Run

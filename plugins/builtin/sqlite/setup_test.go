@@ -9,7 +9,8 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// SQL of the setting setup is bounded in memory and time, and cannot limit the memory of others.
+// TestSetupIsBounded checks that the SQL of the setting setup is limited in memory and time, and cannot limit the
+// memory of others.
 func TestSetupIsBounded(t *testing.T) {
 	t.Parallel()
 	endless := "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"

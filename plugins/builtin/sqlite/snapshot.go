@@ -11,8 +11,8 @@ import (
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
-// order returns the expressions that the rows of a table are read in the order of: the primary key, or the
-// number of the row where a key may be NULL.
+// order returns the expressions by which the rows of a table are read: the primary key, or the rowid if a key column
+// may be NULL.
 func order(t *Shape) []string {
 	var names []string
 	key := t.Key()
@@ -29,7 +29,7 @@ func order(t *Shape) []string {
 	return names
 }
 
-// rowid returns a name of the number of a row that no column has.
+// rowid returns a name of the rowid that no column has.
 func rowid(t *Shape) string {
 	for _, name := range []string{"rowid", "_rowid_"} {
 		if !slices.ContainsFunc(t.Columns, func(c Column) bool { return strings.EqualFold(c.Name, name) }) {
@@ -39,7 +39,7 @@ func rowid(t *Shape) string {
 	return "oid"
 }
 
-// readRows returns the next rows of a table that is read whole. done is whether they are the last ones.
+// readRows returns the next rows of a run. done reports whether they are the last ones.
 func (s *Source) readRows(ctx context.Context, run captureRun) (records []record.Record, done bool, err error) {
 	t := s.captured.Of(run.Table)
 	var after []string
@@ -80,7 +80,7 @@ func (s *Source) readRows(ctx context.Context, run captureRun) (records []record
 	return records, true, nil
 }
 
-// begin begins to read a table, or goes on after a restart.
+// begin begins a run, or resumes it after a restart.
 func (s *Source) begin(ctx context.Context, run captureRun, after []string) error {
 	s.reading = progress.Snapshot{Of: run.Table, StartedAt: time.Now()}
 	if after != nil {
@@ -92,7 +92,7 @@ func (s *Source) begin(ctx context.Context, run captureRun, after []string) erro
 	return nil
 }
 
-// finish has the position say that the table was read.
+// finish marks the run as complete in the position.
 func (s *Source) finish(run captureRun, records []record.Record) {
 	s.at.Run, s.at.Key, s.at.N, s.reading = run.Number, nil, 0, progress.Snapshot{}
 	if n := len(records); n > 0 {
@@ -101,8 +101,8 @@ func (s *Source) finish(run captureRun, records []record.Record) {
 	s.monitor.set(func() { s.monitor.snapshots = nil })
 }
 
-// unstable returns the table that is being read by the numbers of its rows, if there is one: these may be
-// others after a VACUUM, which changes the version of the schema.
+// unstable returns the table that is currently read by rowid, if there is one: a VACUUM, which changes the schema
+// version, may change the rowids.
 func (s *Source) unstable() []string {
 	for _, r := range s.captured.Runs {
 		if r.Number == s.at.Run && s.at.Key != nil && !strings.HasPrefix(order(s.captured.Of(r.Table))[0], `"`) {
@@ -112,11 +112,11 @@ func (s *Source) unstable() []string {
 	return nil
 }
 
-// rowsQuery returns the query of the rows behind a key, and its arguments but the limit.
+// rowsQuery returns the query for the rows after a key, and its arguments except the limit.
 func rowsQuery(t *Shape, by, after []string) (string, []any, error) {
 	names := slices.Clone(by)
 	for _, c := range t.Columns {
-		names = append(names, "+"+Quote(c.Name)) // an expression has no declared type: the driver leaves its values as they are
+		names = append(names, "+"+Quote(c.Name)) // without a declared type, the driver does not convert values
 	}
 	for i := range by {
 		names[i] = "+" + by[i]
@@ -136,7 +136,7 @@ func rowsQuery(t *Shape, by, after []string) (string, []any, error) {
 	return query + " ORDER BY " + strings.Join(by, ", ") + " LIMIT ?", args, nil
 }
 
-// row returns the record of a row, whose first n values are what rows are ordered by, and moves the position there.
+// row returns the record of a row, and moves the position to it. The first n values of the row are its sort key.
 func (s *Source) row(run captureRun, t *Shape, row []any, n int) record.Record {
 	if s.at.Run != run.Number {
 		s.at.Run, s.at.N = run.Number, 0

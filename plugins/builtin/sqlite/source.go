@@ -58,7 +58,7 @@ func (s *sourceSettings) parse(ctx context.Context, given map[string]string) err
 	return s.Check(ctx)
 }
 
-// cutLast cuts an item of snapshot.again.
+// cutLast splits an item of snapshot.again.
 func cutLast(item string) (table, word string, ok bool) {
 	i := strings.LastIndexByte(item, '/')
 	if i < 0 {
@@ -67,7 +67,7 @@ func cutLast(item string) (table, word string, ok bool) {
 	return item[:i], item[i+1:], true
 }
 
-// capture returns what the source has in the database.
+// capture returns the Capture for the settings.
 func (s *sourceSettings) capture(ctx context.Context) *Capture {
 	env := sdk.EnvFrom(ctx)
 	return &Capture{Table: s.Changes, Connector: env.ConnectorID, Snapshot: s.SnapshotMode == "initial", Max: s.Max, Reread: s.OnMax == "snapshot", Log: env.Logger}
@@ -85,11 +85,11 @@ type Source struct {
 	// Owned by Open until it returns, then by run.
 	captured *Capture
 	at       position
-	whole    bool // nothing was read: the rows that are there contain every change so far
+	whole    bool // nothing has been read: the existing rows contain every change so far
 	db       *sql.DB
 	conn     *sql.Conn
-	info     os.FileInfo       // of the file that is open
-	reading  progress.Snapshot // of the table that is read whole
+	info     os.FileInfo       // of the open file
+	reading  progress.Snapshot // progress of the current run
 
 	monitor monitor
 }
@@ -119,8 +119,7 @@ func (s *Source) Open(ctx context.Context, p record.Position) (err error) {
 	return nil
 }
 
-// connect opens the database, prepares the capture, and makes sure that it has what comes behind
-// the position.
+// connect opens the database, prepares the capture, and checks that it has the changes after the position.
 func (s *Source) connect(ctx context.Context) (err error) {
 	if s.info, err = os.Stat(s.settings.Path); err != nil {
 		return fmt.Errorf("cannot open the database: %w", err)
@@ -141,7 +140,7 @@ func (s *Source) connect(ctx context.Context) (err error) {
 	return s.locate(last, removed)
 }
 
-// locate compares the position with the changes that the database has.
+// locate compares the position with the changes in the database.
 func (s *Source) locate(last, removed int64) error {
 	switch {
 	case s.at.DB == "":
@@ -162,7 +161,7 @@ func (s *Source) locate(last, removed int64) error {
 
 const startOver = "delete the pipeline and declare it again, or give the source a new id and a new changes.table: then all rows are read"
 
-// prepare makes triggers and tables what they should be.
+// prepare updates triggers and tables.
 func (s *Source) prepare(ctx context.Context, again []string, over bool) error {
 	s.monitor.set(func() { s.monitor.snapshots = nil })
 	if err := s.captured.Prepare(ctx, s.conn, s.settings.Tables, again, over); err != nil {
@@ -172,7 +171,7 @@ func (s *Source) prepare(ctx context.Context, again []string, over bool) error {
 	return nil
 }
 
-// leaveOut reports which tables are left out, and of which changes may be.
+// leaveOut reports the tables that are left out, and the tables with changes that may be missed.
 func (s *Source) leaveOut() {
 	var logged []string
 	s.monitor.set(func() { logged, s.monitor.unique = s.monitor.unique, s.captured.Unique })
@@ -201,7 +200,7 @@ func (s *Source) disconnect() {
 	s.conn, s.db = nil, nil
 }
 
-// Ack implements sdk.Source: changes that are acknowledged are removed with the next poll.
+// Ack implements sdk.Source. The next poll removes the acknowledged changes.
 func (s *Source) Ack(_ context.Context, positions []record.Position) error {
 	pos, err := parsePosition(positions[len(positions)-1])
 	if err != nil {
@@ -225,7 +224,7 @@ func (s *Source) Teardown(context.Context) error {
 	return nil
 }
 
-// run reads until ctx ends or an error comes that trying again does not help.
+// run reads until ctx ends or a permanent error occurs.
 func (s *Source) run(ctx context.Context) {
 	backoff.Repeat(ctx, func(works func()) error {
 		return s.session(ctx, func() { works(); s.monitor.set(func() { s.monitor.lost = "" }) })
@@ -243,14 +242,14 @@ func (s *Source) run(ctx context.Context) {
 
 var errReplaced = errors.New("the file was replaced")
 
-// session reads until something is wrong.
+// session reads until an error occurs.
 func (s *Source) session(ctx context.Context, works func()) error {
 	if s.conn == nil {
 		if err := s.connect(ctx); err != nil {
 			return err
 		}
 	}
-	seen := int64(-1) // version of the data when all of it was read
+	seen := int64(-1) // data version when everything had been read
 	for {
 		version, err := s.inspect(ctx)
 		if err != nil {
@@ -285,7 +284,7 @@ func (s *Source) session(ctx context.Context, works func()) error {
 	}
 }
 
-// pause waits for the time of a poll.
+// pause waits for the next poll.
 func (s *Source) pause(ctx context.Context) {
 	select {
 	case <-ctx.Done():
@@ -293,8 +292,8 @@ func (s *Source) pause(ctx context.Context) {
 	}
 }
 
-// inspect returns the version of the data. It checks that the file is the one that was opened and that
-// tables are as they were, and has the changes removed that are acknowledged.
+// inspect returns the data version. It checks that the file is still the opened one, prepares the capture again if the
+// schema changed, and removes acknowledged changes.
 func (s *Source) inspect(ctx context.Context) (version int64, err error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
@@ -316,12 +315,12 @@ func (s *Source) inspect(ctx context.Context) (version int64, err error) {
 		if err := s.prepare(ctx, s.unstable(), false); err != nil {
 			return 0, err
 		}
-		version = 0 // other tables may be read
+		version = 0 // other tables may have rows to read
 	}
 	return version, s.settle(ctx)
 }
 
-// send hands records to Read, and reports whether that was possible. Meanwhile what is acknowledged is removed.
+// send passes records to Read, and reports whether it succeeded. While it waits, it removes acknowledged changes.
 func (s *Source) send(ctx context.Context, records []record.Record) bool {
 	return s.SendMeanwhile(ctx, records, settleEvery, func() {
 		if err := s.settle(ctx); err != nil {
@@ -330,8 +329,8 @@ func (s *Source) send(ctx context.Context, records []record.Record) bool {
 	})
 }
 
-// lifecycle opens the database for a lifecycle call, with settings that are not those of
-// Configure. One that does not exist has nothing to clean up.
+// lifecycle opens the database for a lifecycle call, with other settings than Configure's. A database that does not
+// exist needs no cleanup.
 func lifecycle(ctx context.Context, given map[string]string, do func(*sourceSettings, *Capture, *sql.Conn) error) error {
 	s := &sourceSettings{}
 	if err := s.parse(ctx, given); err != nil {
@@ -350,15 +349,15 @@ func lifecycle(ctx context.Context, given map[string]string, do func(*sourceSett
 	return do(s, s.capture(ctx), conn)
 }
 
-// LifecycleOnCreated implements sdk.Source: changes are captured from now on.
+// LifecycleOnCreated implements sdk.Source: it starts the capture of changes.
 func (s *Source) LifecycleOnCreated(ctx context.Context, given map[string]string) error {
 	return lifecycle(ctx, given, func(s *sourceSettings, c *Capture, conn *sql.Conn) error {
 		return c.Prepare(ctx, conn, s.Tables, nil, true)
 	})
 }
 
-// LifecycleOnUpdated implements sdk.Source: it notes which tables are to be read again, and removes what the
-// source had elsewhere.
+// LifecycleOnUpdated implements sdk.Source: it schedules the tables to read again, and removes the capture under the
+// former settings.
 func (s *Source) LifecycleOnUpdated(ctx context.Context, before, after map[string]string) error {
 	old := &sourceSettings{}
 	if err := old.parse(ctx, before); err != nil {

@@ -31,11 +31,12 @@ func TestSnapshotAndChanges(t *testing.T) {
 	s.Want(`delete t {"id":7} from {"id":7,"x":null}`, `delete t {"id":8} from {"id":8,"x":"c"}`)
 }
 
-// TestMissed opens a source at a position whose changes have been removed, and one of an older copy.
+// TestMissed opens a source at a position whose changes have been removed, and at a position of an older copy of the
+// database.
 func TestMissed(t *testing.T) {
 	w := newWorld(t, "CREATE TABLE t (id INTEGER PRIMARY KEY); INSERT INTO t VALUES (0)")
 	s := w.open(w.settings("t"), nil)
-	s.Settle(s.Next(1)...) // all rows are read, so that those that follow are changes
+	s.Settle(s.Next(1)...) // all rows have been read, so that changes follow
 	w.exec("INSERT INTO t VALUES (1), (2), (3)")
 	got := s.Next(3)
 	s.Settle(got...)
@@ -50,7 +51,7 @@ func TestMissed(t *testing.T) {
 	}
 }
 
-// TestReplaced has another database take the place of the one that is read.
+// TestReplaced replaces the database during reading.
 func TestReplaced(t *testing.T) {
 	w := newWorld(t, "PRAGMA journal_mode = DELETE; CREATE TABLE t (id INTEGER PRIMARY KEY); INSERT INTO t VALUES (1)")
 	s := w.open(w.settings("t"), nil)
@@ -72,7 +73,7 @@ func TestKeys(t *testing.T) {
 		`snapshot b {"y":-1,"z":"AP8="} to {"x":"r","y":-1,"z":"AP8="}`, `snapshot b {"y":2.5,"z":"AP8="} to {"x":"q","y":2.5,"z":"AP8="}`,
 		`snapshot c null to {"n":1,"rowid":"r"}`, `snapshot c null to {"n":1,"rowid":"r"}`, `snapshot d {"k":"a"} to {"k":"a"}`, `snapshot d {"k":"B"} to {"k":"B"}`}
 	rows := w.open(w.settings("a,b,c,d"), nil).Want(lines...)
-	for i := range rows { // goes on behind every row
+	for i := range rows { // resumes after every row
 		s := w.open(w.settings("a,b,c,d"), rows[i].Position)
 		s.Want(lines[i+1:]...)
 		s.Close()
@@ -83,7 +84,7 @@ func TestKeys(t *testing.T) {
 		`update c null from {"n":1,"rowid":"r"} to {"n":2,"rowid":"r"}`, `delete d {"k":"B"} from {"k":"B"}`, `create d {"k":"b"} to {"k":"b"}`)
 }
 
-// TestTypes reads the same from a snapshot and from a change.
+// TestTypes checks that snapshots and changes have the same values.
 func TestTypes(t *testing.T) {
 	w := newWorld(t, `CREATE TABLE t (id INTEGER PRIMARY KEY, b BOOLEAN, i INT, r REAL, x TEXT, bl BLOB, d DATETIME, n NUMERIC, big INT, odd INT, nul, g GENERATED ALWAYS AS (i * 2));
 		INSERT INTO t VALUES (1, 1, -2, 1.5, 'ü"\', x'00ff', '2026-01-02 03:04:05', 12345678901234567890, 9223372036854775807, 'text', NULL)`)
@@ -102,7 +103,7 @@ func TestTypes(t *testing.T) {
 	}
 }
 
-// TestTablesCome has tables come and change while the source runs.
+// TestTablesCome creates and changes tables while the source runs.
 func TestTablesCome(t *testing.T) {
 	w := newWorld(t, "CREATE TABLE a (id INTEGER PRIMARY KEY); INSERT INTO a VALUES (1)")
 	s := w.open(w.settings("*"), nil)
@@ -121,7 +122,7 @@ func TestTablesCome(t *testing.T) {
 	s.Want(`snapshot late {"id":1} to {"id":1}`, `snapshot late {"id":2} to {"id":2}`)
 }
 
-// TestReadAgain has one table read whole again, while another one is left alone.
+// TestReadAgain reads one table in full again, and leaves another one alone.
 func TestReadAgain(t *testing.T) {
 	w := newWorld(t, "CREATE TABLE a (id INTEGER PRIMARY KEY); INSERT INTO a VALUES (1); CREATE TABLE b (id INTEGER PRIMARY KEY); INSERT INTO b VALUES (1)")
 	before := w.settings("a,b")
@@ -150,7 +151,7 @@ func TestReadAgain(t *testing.T) {
 	}
 }
 
-// TestSnapshotWhileWriting reads a large table while rows change in it: in the end each row is as it is in the database.
+// TestSnapshotWhileWriting reads a large table while its rows change: in the end each row is as in the database.
 func TestSnapshotWhileWriting(t *testing.T) {
 	w := newWorld(t, "CREATE TABLE t (id INTEGER PRIMARY KEY, x INT); WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 3000) INSERT INTO t SELECT i, 0 FROM n")
 	s := w.open(w.settings("t"), nil)
@@ -176,7 +177,7 @@ func TestSnapshotWhileWriting(t *testing.T) {
 		apply(got)
 		last = got[99].Position
 		w.exec(fmt.Sprintf("UPDATE t SET x = %d WHERE id %% 500 = %d; DELETE FROM t WHERE id = %d; INSERT INTO t VALUES (%d, %d)", round, round, 3000-round, 3000+round, round))
-		if round%7 == 0 { // goes on after a restart
+		if round%7 == 0 { // resumes after a restart
 			s.Close()
 			s = w.open(w.settings("t"), last)
 		}
@@ -200,7 +201,7 @@ func TestSnapshotWhileWriting(t *testing.T) {
 	}
 }
 
-// TestMax has more changes be made than the database may keep.
+// TestMax makes more changes than the database may keep.
 func TestMax(t *testing.T) {
 	w := newWorld(t, "CREATE TABLE t (id INTEGER PRIMARY KEY)")
 	settings := w.settings("t", "changes.max", "3")
@@ -250,7 +251,7 @@ func TestLifecycle(t *testing.T) {
 	other.Close()
 	s.Close()
 	moved := w.settings("t", "changes.table", "moved")
-	for _, err := range []error{other.LifecycleOnDeleted(other.Ctx, w.settings("t")), // another's: nothing happens
+	for _, err := range []error{other.LifecycleOnDeleted(other.Ctx, w.settings("t")), // belongs to another: no effect
 		other.LifecycleOnDeleted(other.Ctx, w.settings("t", "changes.table", "other_changes"))} {
 		if err != nil {
 			t.Error(err)
@@ -276,7 +277,7 @@ func TestLifecycle(t *testing.T) {
 	}
 }
 
-// TestContract checks that the connector keeps the contract of connectors.
+// TestContract checks that the connector satisfies the contract of connectors.
 func TestContract(t *testing.T) {
 	plugintest.Run(t, plugintest.Target{Connector: sqlite.Connector(),
 		Source: func(tb testing.TB, n int) map[string]string {
@@ -288,7 +289,7 @@ func TestContract(t *testing.T) {
 		}})
 }
 
-// TestBadItems reads values that do not fit their columns, from a snapshot and from changes, and the rows behind them.
+// TestBadItems reads values that do not fit their columns, from a snapshot and from changes, and the rows after them.
 func TestBadItems(t *testing.T) {
 	w := newWorld(t, "CREATE TABLE t (id INTEGER PRIMARY KEY, b BOOLEAN, i INT, r REAL, d DATETIME, x TEXT, j JSON)")
 	const odd = `INSERT INTO t VALUES (%[1]d, 'no', 'text', 9e999, '0000-00-00', CAST(x'ff00e9' AS TEXT), '{'), (%[1]d+1, x'00', 1e300, -9e999, x'ff', 'a' || char(0) || 'b', NULL),

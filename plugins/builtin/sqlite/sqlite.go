@@ -1,5 +1,5 @@
-// Package sqlite is a source that reads tables of a SQLite database, first what is in them and
-// then every change, which triggers note, and a destination that writes to tables.
+// Package sqlite provides a source that reads a snapshot of SQLite tables and then their changes, which triggers
+// record, and a destination that writes to tables.
 package sqlite
 
 import "github.com/conduit-agent/conduit/plugins/sdk"

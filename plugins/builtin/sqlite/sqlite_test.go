@@ -14,7 +14,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
-// world is a database file that a program of its own writes to.
+// world is a database file with a program that writes to it.
 type world struct {
 	testing.TB
 	path string

@@ -10,18 +10,20 @@ import (
 	"github.com/conduit-agent/conduit/plugins/builtin/sqlsink"
 )
 
-// maxColumns is how many columns a captured table may have: the table of changes has two for each, and SQLite allows it 2000.
+// maxColumns is the maximum number of columns of a captured table: the table of changes has two for each, and SQLite
+// allows it 2000.
 const maxColumns = (2000 - fixed) / 2
 
-// list is what the schema of a database has.
+// list describes the tables in the schema of a database.
 type list struct {
-	tables  []string          // ordinary tables of the user
-	refused map[string]string // what else there is, and why it cannot be captured
-	unclear []string          // those refused that may be ordinary tables all the same
+	tables  []string          // ordinary user tables
+	refused map[string]string // why each of the other tables cannot be captured
+	unclear []string          // refused tables that may nevertheless be ordinary ones
 }
 
-// list returns the ordinary tables of the user: those that have triggers, and whose programs can go on writing when they
-// have. The tables in which a virtual table keeps its content, and those of this or another source, are not among them.
+// list returns the ordinary user tables: tables that support triggers, and to which programs can still write when there
+// are triggers. It excludes the tables that store the content of virtual tables, and the tables of this or another
+// source.
 func (c *Capture) list(ctx context.Context, conn *sql.Conn) (l list, err error) {
 	virtual, err := VirtualTables(ctx, conn)
 	if err != nil {
@@ -62,7 +64,7 @@ func (c *Capture) list(ctx context.Context, conn *sql.Conn) (l list, err error) 
 	return l, nil
 }
 
-// choose returns the tables that the items of the setting tables stand for.
+// choose returns the tables that match the items of the setting tables.
 func (l *list) choose(items []string) ([]string, error) {
 	if slices.Contains(items, "*") {
 		return l.tables, nil
@@ -78,8 +80,8 @@ func (l *list) choose(items []string) ([]string, error) {
 	return items, nil
 }
 
-// shadows are the ends of the names of the tables in which the virtual tables of known modules keep their content. The SQLite of
-// the agent need not have these modules, and does not say then that such a table is one.
+// shadows maps known modules to the name suffixes of the tables that store the content of their virtual tables. The
+// SQLite of the agent may lack these modules, and then does not recognize such a table.
 var shadows = map[string][]string{
 	"fts3":      {"content", "docsize", "segdir", "segments", "stat"},
 	"fts4":      {"content", "docsize", "segdir", "segments", "stat"},
@@ -89,13 +91,13 @@ var shadows = map[string][]string{
 	"geopoly":   {"node", "parent", "rowid"},
 }
 
-// owner is a virtual table that keeps its content in another one.
+// owner is a virtual table that stores its content in another table.
 type owner struct {
 	table, module string
-	known         bool // the names of its tables are known; else a name that begins like it is enough
+	known         bool // the table names of the module are known; otherwise a common prefix is sufficient
 }
 
-// ownerOf returns the virtual table that keeps its content in the table of this name, if there is one.
+// ownerOf returns the virtual table that stores its content in the named table, if there is one.
 func ownerOf(name string, virtual map[string]string) (of owner, ok bool) {
 	name = strings.ToLower(name)
 	for table, module := range virtual {
@@ -108,17 +110,17 @@ func ownerOf(name string, virtual map[string]string) (of owner, ok bool) {
 	return of, false
 }
 
-// noteTables are the ends of the names of the tables of a Capture.
+// noteTables are the name suffixes of the tables of a Capture.
 var noteTables = []string{"", "_tables", "_runs", "_source"}
 
-// isNote reports whether a table is one of the Capture with this table of changes.
+// isNote reports whether a table belongs to the Capture with this table of changes.
 func isNote(name, changes string) bool {
 	end, ok := strings.CutPrefix(strings.ToLower(name), strings.ToLower(changes))
 	return ok && slices.Contains(noteTables, end)
 }
 
-// capturesIn returns the tables of changes of all sources in a database. What one notes is no change to another: it would be noted
-// without an end.
+// capturesIn returns the tables of changes of all sources in a database. A source must not capture the records of
+// another source: the two would record each other's changes without end.
 func capturesIn(types map[string]string) (changes []string) {
 	for name := range types {
 		if !slices.ContainsFunc(noteTables, func(end string) bool { return types[name+end] != "table" }) {

@@ -8,7 +8,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/plugintest"
 )
 
-// kinds are all kinds of tables, with what a program goes on doing to them when a source was set up.
+// kinds are all kinds of tables, with statements that a program still executes after a source is set up.
 var kinds = map[string]struct{ schema, program, captured string }{
 	"ordinary":             {"CREATE TABLE t (id INTEGER PRIMARY KEY, x)", "INSERT INTO t VALUES (1, 'a'); UPDATE t SET x = 'b'; DELETE FROM t", "t"},
 	"without a key":        {"CREATE TABLE t (x, y)", "INSERT INTO t VALUES (1, 2); UPDATE t SET y = 3; DELETE FROM t", "t"},
@@ -44,7 +44,8 @@ func (w *world) capturedTables() string {
 	return strings.ReplaceAll(w.query("SELECT DISTINCT tbl_name FROM sqlite_schema WHERE type = 'trigger' AND name LIKE 'conduit_changes%' ORDER BY 1"), "\n", ",")
 }
 
-// A program can do with every kind of table what it could before a source was set up, and no other table is captured.
+// TestProgramsGoOnWriting checks that a program can write to every kind of table as before a source was set up, and
+// that only ordinary tables are captured.
 func TestProgramsGoOnWriting(t *testing.T) {
 	for name, c := range kinds {
 		t.Run(name, func(t *testing.T) {
@@ -64,7 +65,8 @@ func TestProgramsGoOnWriting(t *testing.T) {
 	}
 }
 
-// A table that may belong to a virtual table of a module that is not known is left out, and that is said.
+// TestTablesOfUnknownModules checks that a table that may belong to a virtual table of an unknown module is left out
+// and reported.
 func TestTablesOfUnknownModules(t *testing.T) {
 	w := newWorld(t, `CREATE TABLE v_rows (a); CREATE TABLE other (a); PRAGMA writable_schema = ON;
 		INSERT INTO sqlite_schema VALUES ('table', 'v', 'v', 0, 'CREATE VIRTUAL TABLE v USING "vec0"(x)'); PRAGMA writable_schema = RESET`)
@@ -77,7 +79,7 @@ func TestTablesOfUnknownModules(t *testing.T) {
 	}
 }
 
-// Two sources of one database do not note what the other one notes.
+// TestTwoSourcesOfAllTables checks that two sources in a database do not capture each other's tables.
 func TestTwoSourcesOfAllTables(t *testing.T) {
 	w := newWorld(t, "CREATE TABLE t (a INTEGER PRIMARY KEY); INSERT INTO t VALUES (0)")
 	one := w.open(w.settings("*"), nil)
@@ -96,11 +98,12 @@ func TestTwoSourcesOfAllTables(t *testing.T) {
 	}
 }
 
-// Rows that REPLACE removes because of another unique index than the key are captured with recursive triggers.
+// TestReplacedRows checks that rows that REPLACE deletes because of a unique index beside the key are captured with
+// recursive triggers.
 func TestReplacedRows(t *testing.T) {
 	w := newWorld(t, "CREATE TABLE t (id INTEGER PRIMARY KEY, mail TEXT UNIQUE); INSERT INTO t VALUES (0, NULL)")
 	s := w.open(w.settings("*"), nil)
-	s.Next(1) // all rows are read, so that those that follow are changes
+	s.Next(1) // all rows have been read, so that changes follow
 	w.exec("PRAGMA recursive_triggers = ON; INSERT INTO t VALUES (1, 'a'); INSERT OR REPLACE INTO t VALUES (2, 'a')")
 	s.Want(`create t {"id":1} to {"id":1,"mail":"a"}`, `delete t {"id":1} from {"id":1,"mail":"a"}`, `create t {"id":2} to {"id":2,"mail":"a"}`)
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/builtin/sqlsink"
 )
 
-// add notes the shape of a table and makes its triggers.
+// add stores the shape of a table and creates its triggers.
 func (c *Capture) add(ctx context.Context, conn *sql.Conn, w *Shape) error {
 	if err := c.widen(ctx, conn, len(w.Columns)); err != nil {
 		return err
@@ -27,8 +27,8 @@ func (c *Capture) add(ctx context.Context, conn *sql.Conn, w *Shape) error {
 	return c.trigger(ctx, conn, w)
 }
 
-// widen makes sure that the table of changes has columns for the values of n columns, before (b1, …) and
-// after (a1, …) a change. They have no type, so that values stay what they are.
+// widen ensures that the table of changes has columns for the values of n columns before (b1, …) and after (a1, …) a
+// change. They have no type, so that SQLite does not convert the values.
 func (c *Capture) widen(ctx context.Context, conn *sql.Conn, n int) error {
 	var have int
 	if err := conn.QueryRowContext(ctx, "SELECT count(*) FROM pragma_table_info(?)", c.Table).Scan(&have); err != nil {
@@ -44,10 +44,10 @@ func (c *Capture) widen(ctx context.Context, conn *sql.Conn, n int) error {
 	return nil
 }
 
-// fixed is the number of the columns of the table of changes before those of values.
+// fixed is the number of columns before the value columns in the table of changes.
 const fixed = 4
 
-// trigger makes the triggers of a shape, in place of those that are there.
+// trigger creates the triggers of a shape, and replaces the existing ones.
 func (c *Capture) trigger(ctx context.Context, conn *sql.Conn, s *Shape) error {
 	if err := c.dropTriggers(ctx, conn, s); err != nil {
 		return err
@@ -79,14 +79,14 @@ func (c *Capture) dropTriggers(ctx context.Context, conn *sql.Conn, s *Shape) er
 	return nil
 }
 
-// events are the ends of the names of triggers, sorted. A row whose key changes is deleted and made.
+// events are the name suffixes of triggers, sorted. A change of the key is recorded as a delete and an insert.
 var events = []string{"delete", "insert", "rekey", "update"}
 
 func (c *Capture) triggerName(s *Shape, event string) string {
 	return c.name(fmt.Sprintf("_%d_%s", s.Number, event))
 }
 
-// triggers returns the statements that made the triggers of a shape that are there, on its table.
+// triggers returns the SQL of the existing triggers of a shape, on its table.
 func (c *Capture) triggers(ctx context.Context, conn *sql.Conn, s *Shape) (there []string, err error) {
 	prefix := fmt.Sprintf("%s_%d_", c.Table, s.Number)
 	err = sqlsink.EachRow(ctx, conn, "SELECT sql FROM sqlite_schema WHERE type = 'trigger' AND tbl_name = ? AND substr(name, 1, ?) = ? ORDER BY name", func(rows *sql.Rows) error {
@@ -98,7 +98,7 @@ func (c *Capture) triggers(ctx context.Context, conn *sql.Conn, s *Shape) (there
 	return there, err
 }
 
-// statements returns the statements that make the triggers of a shape, in the order of events.
+// statements returns the statements that create the triggers of a shape, in the order of events.
 func (c *Capture) statements(s *Shape) []string {
 	var before, after []int
 	var changed []string
@@ -127,8 +127,8 @@ func (c *Capture) statement(s *Shape, event, on, when, body string) string {
 	return "CREATE TRIGGER " + c.triggerName(s, event) + " AFTER " + on + " ON " + Quote(s.Name) + when + " BEGIN " + body + "END"
 }
 
-// note returns the statement that notes a change, with the values of columns before and after it. Beyond the
-// limit changes are counted instead.
+// note returns the statement that records a change, with the values of columns before and after it. Above the limit, it
+// only counts the change as missed.
 func (c *Capture) note(s *Shape, op int, before, after []int) string {
 	names := []string{"shape", "op", "at"}
 	values := []string{fmt.Sprint(s.Number), fmt.Sprint(op), "CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)"}
@@ -147,11 +147,11 @@ func (c *Capture) note(s *Shape, op int, before, after []int) string {
 		fmt.Sprintf("%s WHERE %s < %d; ", insert, kept, c.Max)
 }
 
-// Settle removes the changes up to id, which every destination has, some at a time, and the tables that were read whole: all
-// runs up to run. It reports whether nothing is left to remove.
+// Settle removes the changes up to id, some at a time, and the runs up to run. The caller guarantees that all
+// destinations have them. It reports whether nothing is left to remove.
 func (c *Capture) Settle(ctx context.Context, conn *sql.Conn, id, run int64) (done bool, err error) {
 	err = Transaction(ctx, conn, func() error {
-		const most = 5000 // so that others that write wait for a moment only
+		const most = 5000 // so that other writers wait only briefly
 		result, err := conn.ExecContext(ctx, "DELETE FROM "+c.name("")+" WHERE id <= min(?, (SELECT min(id) FROM "+c.name("")+") + ?)", id, most)
 		if err != nil {
 			return err
@@ -172,7 +172,7 @@ func (c *Capture) Settle(ctx context.Context, conn *sql.Conn, id, run int64) (do
 	return done, err
 }
 
-// Bounds returns the number of the last change, and of the last one that was removed.
+// Bounds returns the numbers of the last change, and of the last removed change.
 func (c *Capture) Bounds(ctx context.Context, conn *sql.Conn) (last, removed int64, err error) {
 	err = conn.QueryRowContext(ctx, "SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = ?), 0), removed FROM "+c.name("_source"), c.Table).Scan(&last, &removed)
 	return last, removed, err

@@ -13,7 +13,8 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// TestRowsThatGoUnnamed has statements that change rows which they do not name: records come of each row, or a warning.
+// TestRowsThatGoUnnamed executes statements that change rows without naming them: the source emits a record for each
+// row, or logs a warning.
 func TestRowsThatGoUnnamed(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

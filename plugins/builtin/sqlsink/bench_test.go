@@ -12,7 +12,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// BenchmarkWrite makes changes of lines of JSON, whose key is the number of the line.
+// BenchmarkWrite converts lines of JSON, keyed by line number, to changes.
 func BenchmarkWrite(b *testing.B) {
 	d := &database{columns: []string{"id", "customer", "total", "placed", "note"}}
 	w := &sqlsink.Writer[int]{Database: d}

@@ -12,16 +12,16 @@ import (
 
 // Table is a table to write to.
 type Table[C any] struct {
-	SQL     string       // its name in SQL
-	Columns map[string]C // that can be written, by name
+	SQL     string       // quoted name
+	Columns map[string]C // columns that can be written, by name
 
-	last []string // names of the fields of the record before, sorted
+	last []string // field names of the previous record, sorted
 }
 
-// columnsOf returns the names of the fields, sorted. Each has a column.
+// columnsOf returns the sorted names of the fields. Each must have a column.
 func (t *Table[C]) columnsOf(name string, fields map[string]any) ([]string, error) {
 	if len(fields) > 0 && len(fields) == len(t.last) && !slices.ContainsFunc(t.last, func(n string) bool { _, ok := fields[n]; return !ok }) {
-		return t.last, nil // as most records have the fields of the one before
+		return t.last, nil // most records have the same fields as the previous one
 	}
 	if len(fields) == 0 {
 		return nil, Refuse("cannot write to table %s: the record has no fields", name)
@@ -31,33 +31,33 @@ func (t *Table[C]) columnsOf(name string, fields map[string]any) ([]string, erro
 		if _, ok := t.Columns[n]; !ok {
 			return nil, Refuse("cannot write to table %s: it has no column %q: add it, or remove the field with a processor", name, n)
 		}
-		names[i] = strings.Clone(n) // apart from the text of the record
+		names[i] = strings.Clone(n) // does not retain the text of the record
 	}
 	t.last = names
 	return names, nil
 }
 
-// Change is what a record asks for.
+// Change is the change of a row that a record requires.
 type Change[C any] struct {
 	Kind    Kind
 	Table   *Table[C]
-	Key     []string // names of its columns, sorted
-	Columns []string // names of all columns to write, sorted; those of the key for a delete
+	Key     []string // names of the key columns, sorted
+	Columns []string // names of all columns to write, sorted; the key columns for a delete
 	Values  map[string]any
 }
 
 // Kind is the kind of a change.
 type Kind int
 
-// The kinds.
+// Kinds of changes.
 const (
 	Insert Kind = iota // without a key
 	Upsert
-	Update // of some columns: those left out stay
+	Update // of some columns: the others keep their values
 	Remove
 )
 
-// same reports whether one statement can do both.
+// same reports whether one statement can make both changes.
 func (c *Change[C]) same(o *Change[C]) bool {
 	return c.Kind == o.Kind && c.Table == o.Table && slices.Equal(c.Key, o.Key) && sameNames(c.Columns, o.Columns)
 }
@@ -66,7 +66,7 @@ func sameNames(a, b []string) bool {
 	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0] || slices.Equal(a, b))
 }
 
-// identity is the key as text.
+// identity returns the key as text.
 func (c *Change[C]) identity() string {
 	var b strings.Builder
 	for _, k := range c.Key {
@@ -75,7 +75,7 @@ func (c *Change[C]) identity() string {
 	return b.String()
 }
 
-// change sets c to what r asks for.
+// change sets c to the change that r requires.
 func (w *Writer[C]) change(ctx context.Context, c *Change[C], r *record.Record) error {
 	name, err := w.tableOf(r)
 	if err != nil {
@@ -119,7 +119,7 @@ func (w *Writer[C]) change(ctx context.Context, c *Change[C], r *record.Record) 
 	return nil
 }
 
-// withKey returns the fields with those of the key that they lack.
+// withKey returns fields with the fields of key that it lacks.
 func withKey(fields, key map[string]any) map[string]any {
 	if len(key) == 0 {
 		return fields
@@ -129,8 +129,8 @@ func withKey(fields, key map[string]any) map[string]any {
 	return all
 }
 
-// grouped cuts the changes, of which there are some, in order, into groups that one statement each can do: it must not
-// touch a row twice.
+// grouped splits the changes, at least one, into groups in the same order. One statement can make the changes of a
+// group, which must not have two changes of a row.
 func grouped[C any](changes []*Change[C]) (groups [][]*Change[C]) {
 	keys, start := map[string]struct{}{}, 0
 	for i, c := range changes {

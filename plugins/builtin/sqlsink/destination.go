@@ -4,14 +4,14 @@ import (
 	"context"
 )
 
-// Destination is embedded in that of a database.
+// Destination is embedded in the destination of a database.
 type Destination struct {
 	Lifecycle
 	Writer[Column]
 	db *DB
 }
 
-// Use has the destination write to db, and checks the settings.
+// Use makes the destination write to db, and checks the settings.
 func (d *Destination) Use(db *DB, s Settings) error {
 	d.db, d.Database = db, db
 	return d.Writer.Configure(s)

@@ -1,4 +1,4 @@
 package sqlsink
 
-// Object returns the object in data, as writing reads it.
+// Object exports object.
 var Object = object

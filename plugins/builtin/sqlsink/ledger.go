@@ -2,18 +2,18 @@ package sqlsink
 
 import "github.com/conduit-agent/conduit/plugins/builtin/recordid"
 
-// Ledger keeps the ids of the records written last, in the transaction that writes them. After a restart an agent sends
-// the outstanding records again, and no others: the writer skips those in the ledger. A row has the ids of one
+// Ledger stores the ids of the last written records, in the transaction that writes them. After a restart an agent
+// resends the outstanding records and no others: the writer skips those in the ledger. A row has the ids of a
 // transaction. Records that processors made from one record may be in different transactions, so each has its own id.
 type Ledger struct {
-	Connector string // id
+	Connector string // connector id
 
 	ids     recordid.Sequence
-	known   map[recordid.ID]struct{} // written before it was opened; nil when they cannot come again
-	batches []batch                  // kept, oldest first
-	kept    int                      // hashes in batches
+	known   map[recordid.ID]struct{} // written before the ledger was opened; nil when they cannot arrive again
+	batches []batch                  // stored, oldest first
+	kept    int                      // ids in batches
 	next    int64                    // number of the next batch
-	since   int                      // records written since it was opened
+	since   int                      // records written since the ledger was opened
 }
 
 const idBytes = len(recordid.ID{})
@@ -23,12 +23,12 @@ type batch struct {
 	n      int
 }
 
-// Clear has the ledger be filled again, with Add.
+// Clear empties the ledger, so that Add can fill it again.
 func (l *Ledger) Clear() {
 	*l = Ledger{Connector: l.Connector, ids: l.ids, known: map[recordid.ID]struct{}{}}
 }
 
-// Add adds what a row of the table has. Rows come in the order of their numbers.
+// Add adds the content of a table row. The caller adds rows in the order of their numbers.
 func (l *Ledger) Add(number int64, hashes []byte) {
 	n := 0
 	for ; len(hashes) >= idBytes; hashes = hashes[idBytes:] {
@@ -43,8 +43,8 @@ func (l *Ledger) has(id recordid.ID) bool {
 	return ok
 }
 
-// Next returns the number of the row to add with these hashes, and that of the last row to
-// remove with all before it: -1 when there is none.
+// Next returns the number of the row to add with these hashes, and the number of the last row to delete together with
+// all earlier rows, or -1 if there is none.
 func (l *Ledger) Next(hashes []byte) (number, last int64) {
 	last = -1
 	if old := l.old(len(hashes) / idBytes); old > 0 {
@@ -53,7 +53,7 @@ func (l *Ledger) Next(hashes []byte) (number, last int64) {
 	return l.next, last
 }
 
-// old returns how many of the batches need not be kept once n more hashes are noted.
+// old returns the number of batches that can be deleted once n more hashes are stored.
 func (l *Ledger) old(n int) int {
 	kept, old := l.kept+n, 0
 	for old < len(l.batches) && kept-l.batches[old].n >= recordid.Window {
@@ -63,7 +63,7 @@ func (l *Ledger) old(n int) int {
 	return old
 }
 
-// noted takes note that the transaction with n hashes was committed.
+// noted records the commit of a transaction with n hashes.
 func (l *Ledger) noted(n int) {
 	old := l.old(n)
 	for _, b := range l.batches[:old] {
@@ -73,6 +73,6 @@ func (l *Ledger) noted(n int) {
 	l.next++
 	l.kept += n
 	if l.since += n; l.since > recordid.Window {
-		l.known = nil // what was outstanding came long ago
+		l.known = nil // all outstanding records arrived long ago
 	}
 }

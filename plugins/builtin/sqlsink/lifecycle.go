@@ -2,17 +2,16 @@ package sqlsink
 
 import "context"
 
-// Lifecycle removes the positions of a connector, with settings that are not those of Configure. It is embedded in
-// a destination, whose lifecycle calls it makes.
+// Lifecycle removes the positions of a connector, with other settings than Configure's. A destination embeds it to
+// implement its lifecycle methods.
 type Lifecycle func(ctx context.Context, settings map[string]string) error
 
-// LifecycleOnCreated implements sdk.Destination: positions of a former connector of this id are none
-// of this one's.
+// LifecycleOnCreated implements sdk.Destination. It removes the positions of a former connector with the same id.
 func (l Lifecycle) LifecycleOnCreated(ctx context.Context, settings map[string]string) error {
 	return l(ctx, settings)
 }
 
-// LifecycleOnUpdated implements sdk.Destination: positions stay.
+// LifecycleOnUpdated implements sdk.Destination. It keeps the positions.
 func (l Lifecycle) LifecycleOnUpdated(context.Context, map[string]string, map[string]string) error {
 	return nil
 }

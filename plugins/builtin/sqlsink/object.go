@@ -9,8 +9,8 @@ import (
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
-// object returns the object in data, nil for nothing. Numbers and what is nested in raw
-// data stay as they are written: exact, and of no cost.
+// object returns the object in data, or nil for no data. Numbers and nested values in raw data keep their original
+// text: they stay exact, and decoding them costs nothing.
 func object(data record.Data) (map[string]any, error) {
 	if m, ok := data.Structured(); ok {
 		return m, nil
@@ -19,11 +19,11 @@ func object(data record.Data) (map[string]any, error) {
 	if !ok || len(raw) == 0 {
 		return nil, nil
 	}
-	s := scanner{b: string(raw)} // which names and values are parts of
+	s := scanner{b: string(raw)} // names and values are substrings
 	if m, ok := s.object(); ok {
 		return m, nil
 	}
-	decoder := json.NewDecoder(bytes.NewReader(raw)) // which knows every form, and what is wrong
+	decoder := json.NewDecoder(bytes.NewReader(raw)) // handles every form, and reports errors
 	decoder.UseNumber()
 	var m map[string]any
 	if err := decoder.Decode(&m); err != nil {
@@ -32,7 +32,8 @@ func object(data record.Data) (map[string]any, error) {
 	return m, nil
 }
 
-// keyObject returns the object in a key, nil for a raw key that is none: it names no columns, as the number of a line does not.
+// keyObject returns the object in a key. It returns nil for a raw key that is not an object, such as a line number,
+// because such a key names no columns.
 func keyObject(data record.Data) map[string]any {
 	if raw, ok := data.Raw(); ok && !bytes.HasPrefix(bytes.TrimLeft(raw, " \t\r\n"), []byte{'{'}) {
 		return nil
@@ -44,8 +45,7 @@ func keyObject(data record.Data) map[string]any {
 	return m
 }
 
-// scanner reads a JSON object in its usual forms. What it does not know it leaves to
-// encoding/json.
+// scanner reads a JSON object in its usual forms. encoding/json reads all other forms.
 type scanner struct {
 	b  string
 	at int

@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// read makes the table of positions if it does not exist, and reads it.
+// read creates the table of positions if it does not exist, and reads it.
 func (d *DB) read(ctx context.Context, ledger *Ledger) error {
 	if err := d.open(ctx, ledger); err != nil {
 		return fmt.Errorf("cannot read the position table %s: %w", d.Positions, err)
@@ -37,7 +37,7 @@ func (d *DB) open(ctx context.Context, ledger *Ledger) error {
 	return rows.Err()
 }
 
-// note adds the hashes of a transaction, and removes those that are too old.
+// note adds the hashes of a transaction, and deletes expired ones.
 func (d *DB) note(ctx context.Context, ledger *Ledger, hashes []byte) error {
 	number, last := ledger.Next(hashes)
 	_, err := d.prepared(ctx, "INSERT INTO "+d.name(d.Positions)+" (connector, batch, hashes) VALUES (?, ?, ?)", ledger.Connector, number, hashes)
@@ -50,7 +50,7 @@ func (d *DB) note(ctx context.Context, ledger *Ledger, hashes []byte) error {
 	return nil
 }
 
-// Forget removes the connector from the table of positions, if there is one.
+// Forget removes the connector from the table of positions, if that table exists.
 func (d *DB) Forget(ctx context.Context, connector string) error {
 	if d.Positions == "" {
 		return nil

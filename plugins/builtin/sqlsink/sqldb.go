@@ -9,37 +9,37 @@ import (
 	"strings"
 )
 
-// Dialect is how one database differs from others.
+// Dialect has the features in which databases differ.
 type Dialect interface {
-	// Open opens the database, of which one connection is used.
+	// Open opens the database. The caller uses one connection.
 	Open(ctx context.Context) (*sql.DB, error)
-	// Quote returns a name as an identifier in SQL.
+	// Quote returns name as a quoted SQL identifier.
 	Quote(name string) string
-	// Describe returns what there is to know of a table; one without columns does not exist. Without
-	// a schema it is one of the database that is connected to.
+	// Describe returns the description of a table. A table without columns does not exist. Without a schema, the table
+	// is in the current database of the connection.
 	Describe(ctx context.Context, conn *sql.Conn, schema, name string) (Description, error)
-	// Value returns what a driver is given for v in a column. v is not nil.
+	// Value converts v to the value that the driver receives for column. v is not nil.
 	Value(v any, column Column) (any, error)
-	// Upsert returns the end of an INSERT that updates the columns instead when a row with the key
-	// exists, all of them quoted. Without one, rows are updated first and inserted if there was none.
+	// Upsert returns the end of an INSERT that updates the columns if a row with the key exists. Key and columns are
+	// quoted. If ok is false, the caller updates rows first, and inserts the rows that do not exist.
 	Upsert(d *Description, key, columns []string) (end string, ok bool)
-	// Rows returns how many rows with so many columns one statement may have.
+	// Rows returns the maximum number of rows per statement for a number of columns.
 	Rows(columns int) int
-	// Begin is the statement that begins a transaction, and Positions what follows CREATE TABLE and the name of a
-	// table of positions. Its columns are connector, batch and hashes.
+	// Begin returns the statement that begins a transaction. Positions returns the SQL after CREATE TABLE and the name
+	// of a table of positions, whose columns are connector, batch and hashes.
 	Begin() string
 	Positions() string
-	// Transient, Refused: see sqlsink.Database.
+	// Transient and Refused are as in Database.
 	Transient(err error) bool
 	Refused(err error) bool
-	// Missing reports whether the error says that there is no such table.
+	// Missing reports whether err says that a table does not exist.
 	Missing(err error) bool
 }
 
-// Description is what there is to know of a table.
+// Description describes a table.
 type Description struct {
-	Columns map[string]Column // that are not generated
-	Unique  [][]string        // columns of each unique index, also of the primary key, sorted
+	Columns map[string]Column // columns that are not generated
+	Unique  [][]string        // columns of each unique index, including the primary key, sorted
 }
 
 // Column is a column of a table.
@@ -48,12 +48,12 @@ type Column struct{ Type string }
 // DB implements sqlsink.Database.
 type DB struct {
 	Dialect   Dialect
-	Positions string // table of positions, as its setting has it
+	Positions string // table of positions, as in the setting
 
 	db         *sql.DB
-	conn       *sql.Conn            // nil while there is none
+	conn       *sql.Conn            // nil without a connection
 	statements map[string]*sql.Stmt // by SQL
-	tables     map[string]*table    // by name as the setting table gives it
+	tables     map[string]*table    // by name in the setting table
 	described  map[*table]*Description
 	args       []any
 }
@@ -106,7 +106,7 @@ func (d *DB) Transient(err error) bool { return d.Dialect.Transient(err) }
 // Refused implements sqlsink.Database.
 func (d *DB) Refused(err error) bool { return d.Dialect.Refused(err) }
 
-// name returns name or schema.name as SQL has it.
+// name quotes name or schema.name.
 func (d *DB) name(name string) string {
 	if schema, table, ok := strings.Cut(name, "."); ok {
 		return d.Dialect.Quote(schema) + "." + d.Dialect.Quote(table)
@@ -114,7 +114,7 @@ func (d *DB) name(name string) string {
 	return d.Dialect.Quote(name)
 }
 
-// Table implements sqlsink.Database. A name is schema.name, or has a dot in it.
+// Table implements sqlsink.Database. A name is schema.name, or a table name that contains a dot.
 func (d *DB) Table(ctx context.Context, name string) (*table, error) {
 	if t := d.tables[name]; t != nil {
 		return t, nil
@@ -161,7 +161,7 @@ func (d *DB) Commit(ctx context.Context, groups [][]*change, ledger *Ledger, has
 	if rollback := d.execute(context.WithoutCancel(ctx), "ROLLBACK"); rollback != nil {
 		d.Disconnect()
 	}
-	clear(d.tables) // one may have changed, which the next try finds
+	clear(d.tables) // a table may have changed; the next attempt describes it again
 	clear(d.described)
 	return err
 }
@@ -204,7 +204,7 @@ func (d *DB) quoteAll(names []string) []string {
 	return all
 }
 
-// insert inserts rows, many with one statement.
+// insert inserts rows, many per statement.
 func (d *DB) insert(ctx context.Context, group []*change, end string) error {
 	first := group[0]
 	row := "(" + strings.Repeat("?, ", len(first.Columns)-1) + "?)"
@@ -251,7 +251,7 @@ func (d *DB) update(ctx context.Context, group []*change) error {
 	return nil
 }
 
-// remove deletes rows, many with one statement.
+// remove deletes rows, many per statement.
 func (d *DB) remove(ctx context.Context, group []*change) error {
 	first := group[0]
 	where := "(" + d.where(first.Key) + ")"
@@ -288,7 +288,7 @@ func (d *DB) bind(c *change, columns []string) error {
 	return nil
 }
 
-// run runs a statement with the arguments, and returns how many rows it matched.
+// run runs a statement with the arguments, and returns the number of matched rows.
 func (d *DB) run(ctx context.Context, c *change, text string) (matched int64, err error) {
 	result, err := d.prepared(ctx, text, d.args...)
 	if err != nil {
@@ -297,7 +297,7 @@ func (d *DB) run(ctx context.Context, c *change, text string) (matched int64, er
 	return result.RowsAffected()
 }
 
-// maxStatements bounds what is prepared.
+// maxStatements bounds the number of prepared statements.
 const maxStatements = 100
 
 func (d *DB) prepared(ctx context.Context, text string, args ...any) (sql.Result, error) {
@@ -316,7 +316,7 @@ func (d *DB) prepared(ctx context.Context, text string, args ...any) (sql.Result
 		d.statements[text] = s
 	}
 	result, err := s.ExecContext(ctx, args...)
-	if err != nil { // a server may keep what was sent to the statement
+	if err != nil { // a server may keep data sent to the statement
 		_ = s.Close()
 		delete(d.statements, text)
 	}
@@ -328,8 +328,8 @@ func (d *DB) execute(ctx context.Context, text string, args ...any) error {
 	return err
 }
 
-// Indexes returns the columns of each index, by a query for the names of an index and of a column of it, in
-// the order of both.
+// Indexes returns the columns of each index. The query selects the names of an index and of a column in it, ordered by
+// both.
 func Indexes(ctx context.Context, conn *sql.Conn, query string, args ...any) (all [][]string, err error) {
 	last := ""
 	err = EachRow(ctx, conn, query, func(rows *sql.Rows) error {
@@ -346,7 +346,8 @@ func Indexes(ctx context.Context, conn *sql.Conn, query string, args ...any) (al
 	return all, err
 }
 
-// EachRow calls do for each row of a query to a *sql.DB or a *sql.Conn, until do fails. It returns the error of do, or that of the query.
+// EachRow calls do for each row of a query to a *sql.DB or a *sql.Conn, until do fails. It returns the error of do or
+// of the query.
 func EachRow(ctx context.Context, db interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 }, query string, do func(*sql.Rows) error, args ...any) error {

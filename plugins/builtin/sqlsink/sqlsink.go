@@ -1,6 +1,6 @@
-// Package sqlsink is what the destinations of SQL databases share: which change of which table a
-// record asks for, the transaction that makes many, the record that is refused among them, and
-// the positions that make each effect happen once.
+// Package sqlsink holds the code shared by the destinations of SQL databases. It converts records to changes of tables,
+// writes many changes in a transaction, finds the refused record among them, and stores positions for exactly-once
+// effect.
 package sqlsink
 
 import (
@@ -17,27 +17,26 @@ import (
 	"github.com/conduit-agent/conduit/plugins/template"
 )
 
-// Settings are embedded in those of a destination.
+// Settings are embedded in the settings of a destination.
 type Settings struct {
 	Table         string `json:"table" template:"true" default:"{{ index .Metadata \"opencdc.collection\" }}" desc:"Table to write to, name or schema.name; a template when it has {{."`
 	PositionTable string `json:"positionTable" validate:"regex=^([A-Za-z_][A-Za-z0-9_$]*([.][A-Za-z_][A-Za-z0-9_$]*)?)?$" desc:"Table, made if it does not exist, in which the transaction that writes records notes their positions: then each has its effect exactly once, also without a key. Empty: at least once, exactly once with a key."`
 }
 
-// Database is what a Writer writes to. C is what it knows of a column.
+// Database is the database of a Writer. C describes a column.
 type Database[C any] interface {
-	// Connect makes sure that there is a connection. When it makes one, it forgets what it knew of tables,
-	// and fills ledger, which is nil when there is no table of positions.
+	// Connect ensures that there is a connection. When it makes a new one, it drops all cached tables and fills ledger.
+	// ledger is nil without a table of positions.
 	Connect(ctx context.Context, ledger *Ledger) error
-	// Disconnect ends the connection, if there is one.
+	// Disconnect closes the connection, if there is one.
 	Disconnect()
-	// Table returns the table that a record names, or what Refuse returns.
+	// Table returns the table for the name in a record, or an error from Refuse.
 	Table(ctx context.Context, name string) (*Table[C], error)
-	// Commit makes the changes in one transaction: group by group, and notes the hashes in the
-	// ledger if there are any.
+	// Commit makes the changes in one transaction, group by group. If there are hashes, it stores them in the ledger.
 	Commit(ctx context.Context, groups [][]*Change[C], ledger *Ledger, hashes []byte) error
-	// Transient reports whether another try on another connection may help.
+	// Transient reports whether a retry on another connection may help.
 	Transient(err error) bool
-	// Refused reports whether the error is what a record is to blame for.
+	// Refused reports whether the record causes the error.
 	Refused(err error) bool
 }
 
@@ -47,7 +46,7 @@ type Writer[C any] struct {
 
 	log       *slog.Logger
 	settings  Settings
-	template  *template.Template // of the table; nil: the setting is its name
+	template  *template.Template // of the table; nil: the setting is the name
 	timeLimit template.TimeLimit
 	ledger    *Ledger // nil without a table of positions
 	scratch   []byte
@@ -67,7 +66,7 @@ func (w *Writer[C]) Configure(s Settings) error {
 	return nil
 }
 
-// Open connects.
+// Open connects to the database.
 func (w *Writer[C]) Open(ctx context.Context) error {
 	env := sdk.EnvFrom(ctx)
 	w.log = env.Logger
@@ -77,11 +76,11 @@ func (w *Writer[C]) Open(ctx context.Context) error {
 	return w.Database.Connect(ctx, w.ledger)
 }
 
-// maxTries is how often a write is tried on a new connection before the pipeline is to wait.
+// maxTries is the number of attempts on new connections before Write returns an unavailable error.
 const maxTries = 3
 
-// Write implements sdk.Destination. All records are written in one transaction. One that the
-// database refuses is found by halves, and those before it are written.
+// Write implements sdk.Destination. It writes all records in one transaction. If the database refuses a record, Write
+// finds it by bisection and writes the records before it.
 func (w *Writer[C]) Write(ctx context.Context, records []record.Record) (n int, err error) {
 	all := identified{records: records}
 	if w.ledger != nil {
@@ -91,13 +90,13 @@ func (w *Writer[C]) Write(ctx context.Context, records []record.Record) (n int, 
 	return w.write(ctx, all)
 }
 
-// identified are records with their ids, if there is a ledger.
+// identified holds records and, with a ledger, their ids.
 type identified struct {
 	records []record.Record
 	ids     []recordid.ID
 }
 
-// halves divides the records.
+// halves splits the records in two.
 func (r identified) halves() (first, second identified) {
 	half := len(r.records) / 2
 	first.records, second.records = r.records[:half], r.records[half:]
@@ -118,7 +117,7 @@ func (w *Writer[C]) write(ctx context.Context, records identified) (int, error) 
 		if err == nil || w.refused(err) {
 			return n, err
 		}
-		w.Database.Disconnect() // whether this call tries again, or the next one
+		w.Database.Disconnect() // a retry of this call, or the next call, reconnects
 		if n > 0 || try == maxTries || !w.Database.Transient(err) {
 			return n, sdk.Unavailable(err)
 		}
@@ -129,7 +128,7 @@ func (w *Writer[C]) write(ctx context.Context, records identified) (int, error) 
 	}
 }
 
-// writeHalves writes the records, or those before the first that is refused.
+// writeHalves writes the records, or the records before the first refused one.
 func (w *Writer[C]) writeHalves(ctx context.Context, all identified) (int, error) {
 	err := w.transaction(ctx, all)
 	if err == nil {
@@ -163,7 +162,7 @@ func (w *Writer[C]) transaction(ctx context.Context, records identified) error {
 	return nil
 }
 
-// changes returns the changes of the records that are not written yet, and with a ledger their ids.
+// changes returns the changes of the unwritten records, and with a ledger their ids.
 func (w *Writer[C]) changes(ctx context.Context, given identified) (all []*Change[C], hashes []byte, err error) {
 	records := given.records
 	made := make([]Change[C], len(records))
@@ -183,7 +182,7 @@ func (w *Writer[C]) changes(ctx context.Context, given identified) (all []*Chang
 	return all, hashes, nil
 }
 
-// Refuse returns an error that a record is to blame for.
+// Refuse returns an error that the record causes.
 func Refuse(format string, args ...any) error { return refusal{fmt.Errorf(format, args...)} }
 
 type refusal struct{ error }
@@ -195,7 +194,7 @@ func (w *Writer[C]) refused(err error) bool {
 	return errors.As(err, &refusal{}) || !errors.As(err, &blameless{}) && w.Database.Refused(err)
 }
 
-// tableOf returns the name of the table of a record.
+// tableOf returns the table name for a record.
 func (w *Writer[C]) tableOf(r *record.Record) (string, error) {
 	if w.template == nil {
 		return w.settings.Table, nil
@@ -211,7 +210,7 @@ func (w *Writer[C]) tableOf(r *record.Record) (string, error) {
 	return string(name), nil
 }
 
-// Blameless returns err as one that no record is to blame for, whatever Database.Refused says.
+// Blameless marks err as not caused by a record, whatever Database.Refused returns.
 func Blameless(err error) error { return blameless{err} }
 
 type blameless struct{ error }

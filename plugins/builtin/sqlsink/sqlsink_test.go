@@ -15,12 +15,12 @@ import (
 
 var errLost, errDead = errors.New("lost"), errors.New("dead")
 
-// database loses its connection in a number of transactions. A lost one fails for good.
+// database loses its connection in a number of transactions. A lost connection fails permanently.
 type database struct {
 	lose          int
 	alive, usable bool
 	committed     int
-	columns       []string // n alone when there are none
+	columns       []string // only n if empty
 	table         *sqlsink.Table[int]
 }
 
@@ -63,7 +63,7 @@ func (d *database) Commit(_ context.Context, groups [][]*sqlsink.Change[int], _ 
 func (d *database) Transient(err error) bool { return errors.Is(err, errLost) }
 func (d *database) Refused(error) bool       { return false }
 
-// However often a connection is lost, the next call has another one.
+// TestLostConnections checks that after any number of lost connections the next call has a new one.
 func TestLostConnections(t *testing.T) {
 	for lose := range 8 {
 		synctest.Test(t, func(t *testing.T) {

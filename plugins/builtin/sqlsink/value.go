@@ -9,8 +9,8 @@ import (
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
-// plain returns v as one of nil, bool, int64, float64, string, []byte and time.Time. Numbers of JSON are exact; a
-// number without an exact form stays text, and NaN becomes text. Nested values become JSON.
+// plain converts v to nil, bool, int64, float64, string, []byte or time.Time. JSON numbers are exact; a number without
+// an exact form stays text, and NaN becomes text. Nested values become JSON.
 func plain(v any) (any, error) {
 	switch v := v.(type) {
 	case nil, bool, int64, string, []byte, time.Time:
@@ -38,7 +38,7 @@ func plain(v any) (any, error) {
 	case uint64:
 		return unsigned(v), nil
 	case float32:
-		// The shortest decimal that is this float32, not the digits that its float64 has more.
+		// Use the shortest decimal for this float32, without the additional digits of the float64.
 		f, err := strconv.ParseFloat(strconv.FormatFloat(float64(v), 'g', -1, 32), 64)
 		return notNaN(f), err
 	case time.Duration:

@@ -1,5 +1,5 @@
-// Package binlog decodes the events of row-based binary logs of MariaDB and MySQL, as a server sends them to a
-// replica. The formats are those of the documentation of both: https://mariadb.com/kb/en/2-binlog-event-header/ and
+// Package binlog decodes the events of row-based binary logs of MariaDB and MySQL, as a server sends them to a replica.
+// The formats are documented at https://mariadb.com/kb/en/2-binlog-event-header/ and
 // https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_replication_binlog_event.html.
 package binlog
 
@@ -12,7 +12,7 @@ import (
 	"math"
 )
 
-// Types of events that are decoded. All others of a log are of no interest to a reader of rows.
+// Types of events that the decoder decodes. It ignores all others.
 const (
 	typeQuery             = 2
 	typeRotate            = 4
@@ -47,26 +47,26 @@ const (
 	checksumLength = 4
 )
 
-// ErrCorrupt is what an event that cannot be read is.
+// ErrCorrupt reports an event that cannot be decoded.
 var ErrCorrupt = errors.New("the event is damaged, or of a format that is not known")
 
-// Header is what all events begin with.
+// Header is the common header of all events.
 type Header struct {
-	Time     uint32 // seconds since 1970 at which its statement began
+	Time     uint32 // seconds since 1970, at the beginning of the statement
 	Type     byte
 	ServerID uint32 // of the server that wrote it first
 	Size     uint32 // of the event
-	End      uint32 // place in the file behind the event; 0: it is not in the file
+	End      uint32 // offset of the end of the event in the file; 0: the event is not in the file
 	Flags    uint16
 }
 
-// Artificial reports whether the server made the event for the reader: it is not in the file.
+// Artificial reports whether the server made the event for the reader, so that it is not in the file.
 func (h *Header) Artificial() bool { return h.Flags&0x20 != 0 }
 
-// Format begins a file: its time is that at which the file was begun.
+// Format begins a file: the time in its header is the creation time of the file.
 type Format struct{}
 
-// Rotate says in which file and where the events that follow are.
+// Rotate gives the file and the offset of the following events.
 type Rotate struct {
 	File string
 	Pos  uint64
@@ -74,54 +74,54 @@ type Rotate struct {
 
 // GTID begins a transaction.
 type GTID struct {
-	UUID       [16]byte // of MySQL; zero with MariaDB
-	Domain     uint32   // of MariaDB
-	ServerID   uint32   // of MariaDB
+	UUID       [16]byte // MySQL only, otherwise zero
+	Domain     uint32   // MariaDB only
+	ServerID   uint32   // MariaDB only
 	Sequence   uint64   // 0: the transaction has no GTID
-	Standalone bool     // of MariaDB: one event follows, without a commit
-	Committed  uint64   // microseconds since 1970; 0: not known
+	Standalone bool     // MariaDB only: one event follows, without a commit
+	Committed  uint64   // microseconds since 1970; 0: unknown
 	MariaDB    bool
 }
 
-// Query is a statement: the beginning or end of a transaction, or one that changes tables themselves.
+// Query is a statement: the beginning or end of a transaction, or a change of the schema.
 type Query struct{ Schema, SQL string }
 
 // XID is the commit of a transaction.
 type XID struct{}
 
-// Heartbeat says that there is nothing to send. The place is in the header.
+// Heartbeat says that the server has nothing to send. The header has the offset.
 type Heartbeat struct{ File string }
 
-// Incident says that the server lost events.
+// Incident reports that the server lost events.
 type Incident struct{ Message string }
 
 // XAPrepare ends the events of a transaction that another statement commits or rolls back.
 type XAPrepare struct{}
 
-// Unsupported is an event with changes that cannot be read.
+// Unsupported is an event with changes that the decoder cannot read.
 type Unsupported struct{ Reason string }
 
-// Decoder decodes the events of one session, in their order. It keeps what table maps and format descriptions say.
+// Decoder decodes the events of a session, in order. It keeps the table maps and the format description.
 type Decoder struct {
-	known    bool // whether the format is
+	known    bool // the format is known
 	checksum bool
-	maria    bool // whether a MariaDB writes it
+	maria    bool // MariaDB writes the log
 	tables   map[uint64]*Table
-	kept     int // bytes of memory of tables, about
+	kept     int // approximate memory of tables in bytes
 }
 
-// maxTables bounds the table maps that are kept over the end of a transaction.
+// maxTables bounds the number of table maps kept past the end of a transaction.
 const maxTables = 1024
 
-// forget drops table maps when there are many: a transaction repeats those it needs.
+// forget drops the table maps if there are many: a transaction repeats those it uses.
 func (d *Decoder) forget() {
 	if len(d.tables) > maxTables || d.kept > maxKept/2 {
 		d.tables, d.kept = nil, 0
 	}
 }
 
-// Decode returns the header and what the event is: one of the types of this package, or nil for an event of no
-// interest. It refers to raw, which stays as it is until the next call.
+// Decode returns the header and the decoded event: a value of a type of this package, or nil for an ignored
+// event. The event refers to raw, which must not change until the next call.
 //
 // A *Payload holds further events.
 func (d *Decoder) Decode(raw []byte) (h Header, event any, err error) {
@@ -146,8 +146,8 @@ func (d *Decoder) Decode(raw []byte) (h Header, event any, err error) {
 	return h, event, err
 }
 
-// format notes whether events have checksums. Its own is not checked: a server that sends a file that it writes to
-// changes a flag of it.
+// format records whether events have checksums. It does not check the checksum of the format event: while a server
+// writes to a file, it sends the event with a changed flag.
 func (d *Decoder) format(body []byte) error {
 	const fixed = 2 + 50 + 4 + 1
 	if len(body) < fixed+checksumLength+1 || binary.LittleEndian.Uint16(body) != 4 || body[fixed-1] != headerLength {
@@ -159,8 +159,8 @@ func (d *Decoder) format(body []byte) error {
 	return nil
 }
 
-// verify checks the checksum and returns the body without it. Before the format is known an event has one if
-// it is right.
+// verify checks the checksum and returns the body without it. Before the format is known, an event has a checksum if
+// the last four bytes match.
 func (d *Decoder) verify(h *Header, raw, body []byte) ([]byte, error) {
 	if d.known && !d.checksum {
 		return body, nil
@@ -242,7 +242,7 @@ func (r *reader) gtid(h *Header) (any, error) {
 	if h.Type == typeAnonymousGTID {
 		g.UUID, g.Sequence = [16]byte{}, 0
 	}
-	if r.failed || len(r.data) < 1+16+7 || r.data[0] != 2 { // without logical timestamps there is no time of the commit either
+	if r.failed || len(r.data) < 1+16+7 || r.data[0] != 2 { // without logical timestamps there is no commit time either
 		return r.done(g)
 	}
 	r.take(17)

@@ -7,8 +7,9 @@ import (
 	"io"
 )
 
-// expandColumn returns the value of a COMPRESSED column of MariaDB: behind a zero as it is, or behind a byte with the method, whether there is a zlib header, and the number of bytes of the
-// length, the length, big-endian, and the compressed value. made is how many bytes the values before it in its row have.
+// expandColumn returns the value of a COMPRESSED column of MariaDB. The first byte is zero before a plain value.
+// Otherwise it holds the method, whether there is a zlib header, and the size of the length in bytes; the big-endian
+// length and the compressed value follow. made is the number of bytes of the earlier values in the row.
 func expandColumn(b []byte, made int64) ([]byte, error) {
 	if len(b) == 0 {
 		return b, nil

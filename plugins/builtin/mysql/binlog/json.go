@@ -27,10 +27,10 @@ const (
 	jsonOpaque      = 0x0f
 )
 
-// maxDepth is how deep MySQL nests JSON at most.
+// maxDepth is the maximum nesting depth of JSON in MySQL.
 const maxDepth = 100
 
-// jsonText returns the text of a binary JSON value. MySQL keeps an empty value for NULL that was put there without a check.
+// jsonText returns the text of a binary JSON value. MySQL stores an empty value for an unchecked NULL.
 func jsonText(b []byte) (any, error) {
 	if len(b) == 0 {
 		return "null", nil
@@ -43,13 +43,13 @@ func jsonText(b []byte) (any, error) {
 	return string(text), nil
 }
 
-// jsonValue is a binary JSON value. Its containers name the places of their members, and MySQL uses no byte twice.
-// A value whose members share bytes is damaged: its text could be exponentially longer.
+// jsonValue is a binary JSON value. Its containers hold the offsets of their members, and MySQL uses no byte twice. A
+// value whose members share bytes is damaged: its text could be exponentially longer.
 type jsonValue struct {
-	left int // bytes that were not used
+	left int // unused bytes
 }
 
-// use counts n bytes. It returns false when more are used than there are.
+// use counts n bytes. It returns false if the value has fewer bytes left.
 func (j *jsonValue) use(n int) bool {
 	j.left -= n
 	return j.left >= 0
@@ -97,8 +97,8 @@ func literal(dst []byte, v byte) ([]byte, bool) {
 	return append(dst, [...]string{"null", "true", "false"}[v]...), false
 }
 
-// container appends an object or array: count and size, then for each member of an object the place and length of its key, and
-// for each the type and place of its value, or the value itself where it is small.
+// container appends an object or array. Its format is: count and size; for each member of an object the offset and
+// length of its key; and for each member the type and offset of the value, or a small value itself.
 func (j *jsonValue) container(dst []byte, kind byte, b []byte, depth int) ([]byte, bool) {
 	size := 2
 	if kind == jsonLargeObject || kind == jsonLargeArray {
@@ -131,7 +131,7 @@ func (j *jsonValue) container(dst []byte, kind byte, b []byte, depth int) ([]byt
 		if r.failed {
 			return dst, false
 		}
-		place := 1 // bytes of the type, and of the place of the value
+		place := 1 // size of the type and the offset of the value
 		if !inlined(typ, size) {
 			at := little(value)
 			if at >= uint64(len(b)) || at == 0 {
@@ -163,7 +163,7 @@ func slice(b []byte, at, n uint64) ([]byte, bool) {
 	return b[at : at+n], true
 }
 
-// inlined reports whether a container keeps a value where it would keep its place.
+// inlined reports whether a container stores a value in place of an offset.
 func inlined(typ byte, size int) bool {
 	switch typ {
 	case jsonLiteral, jsonInt16, jsonUint16:
@@ -174,7 +174,7 @@ func inlined(typ byte, size int) bool {
 	return false
 }
 
-// variable takes a length of seven bits a byte, the lowest first.
+// variable takes a variable-length integer: seven bits per byte, the lowest first.
 func (r *reader) variable() int {
 	var n uint64
 	for i := range 5 {
@@ -199,7 +199,7 @@ func appendQuoted(dst, text []byte) []byte {
 	return append(dst, bytes.TrimSuffix(b.Bytes(), []byte{'\n'})...)
 }
 
-// appendDouble appends a number as MySQL writes it: a whole one with .0.
+// appendDouble appends a number in the format of MySQL: a whole number ends in .0.
 func appendDouble(dst []byte, f float64) []byte {
 	if math.Trunc(f) == f && math.Abs(f) < 1e15 {
 		return strconv.AppendFloat(dst, f, 'f', 1, 64)
@@ -207,7 +207,7 @@ func appendDouble(dst []byte, f float64) []byte {
 	return strconv.AppendFloat(dst, f, 'g', -1, 64)
 }
 
-// appendOpaque appends a value of a type of SQL.
+// appendOpaque appends a value of an SQL type.
 func appendOpaque(dst []byte, typ byte, b []byte) []byte {
 	switch {
 	case typ == TypeNewDecimal && len(b) > 2:

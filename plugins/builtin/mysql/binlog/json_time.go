@@ -2,7 +2,8 @@ package binlog
 
 import "fmt"
 
-// packedDate returns the text of a DATE or DATETIME in JSON: 24 bits are microseconds, 17 the time of day, the rest the day.
+// packedDate returns the text of a DATE or DATETIME in JSON: 24 bits are microseconds, 17 the time of day, the rest the
+// day.
 func packedDate(typ byte, v uint64) string {
 	micros, second, day := v&(1<<24-1), v>>24&(1<<17-1), v>>41
 	text := fmt.Sprintf("%04d-%02d-%02d", day>>5/13, day>>5%13, day&31)

@@ -10,7 +10,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// Payload is a transaction that MySQL compressed.
+// Payload is a compressed transaction of MySQL.
 type Payload struct {
 	decoder Decoder
 	from    io.Reader
@@ -18,7 +18,7 @@ type Payload struct {
 	buf     []byte
 }
 
-// Fields of a payload, and its kinds of compression.
+// Field types and compression types of a payload.
 const (
 	payloadEnd         = 0
 	payloadSize        = 1
@@ -28,7 +28,7 @@ const (
 	compressionNone = 255
 )
 
-// maxWindow bounds the memory that expanding takes.
+// maxWindow bounds the memory of the decompressor.
 const maxWindow = 8 << 20
 
 func (d *Decoder) payload(r *reader) (any, error) {
@@ -62,20 +62,20 @@ func (d *Decoder) payload(r *reader) (any, error) {
 	return p, nil
 }
 
-// Next returns what Decode does for the next of the events, and io.EOF behind the last one.
+// Next decodes the next event, with the results of Decode. It returns io.EOF after the last one.
 func (p *Payload) Next() (Header, any, error) {
 	head := make([]byte, headerLength)
 	if _, err := io.ReadFull(p.from, head); err != nil {
 		return Header{}, nil, atEnd(err)
 	}
 	n := int64(binary.LittleEndian.Uint32(head[9:]))
-	if n < headerLength || head[4] == typePayload { // a server does not nest them
+	if n < headerLength || head[4] == typePayload { // a server does not nest payloads
 		return Header{}, nil, ErrCorrupt
 	}
 	if err := bounded(uint64(n)); err != nil {
 		return Header{}, nil, fmt.Errorf("cannot read an event of a compressed transaction: %w", err)
 	}
-	// The length is not believed before there is as much: the buffer grows.
+	// The announced length may be wrong, so the buffer grows as bytes arrive.
 	b := bytes.NewBuffer(append(p.buf[:0], head...))
 	if read, err := io.Copy(b, io.LimitReader(p.from, n-headerLength)); err != nil || read != n-headerLength {
 		return Header{}, nil, unexpanded(err)
@@ -91,5 +91,5 @@ func atEnd(err error) error {
 	return unexpanded(err)
 }
 
-// Close frees what expanding took.
+// Close frees the decompressor.
 func (p *Payload) Close() { p.close() }

@@ -10,11 +10,11 @@ import (
 	"github.com/conduit-agent/conduit/plugins/peer"
 )
 
-// reader takes numbers and strings off data. After it has failed it returns zeros.
+// reader takes numbers and strings off data. After a failure it returns zeros.
 type reader struct {
 	data   []byte
 	failed bool
-	made   int64 // bytes of the values that were made of a row
+	made   int64 // bytes of the decoded values of a row
 }
 
 func (r *reader) take(n int) []byte {
@@ -29,7 +29,7 @@ func (r *reader) take(n int) []byte {
 
 func (r *reader) rest() []byte { return r.take(len(r.data)) }
 
-// done returns v, or an error when there was not enough to take.
+// done returns v, or an error if data was too short.
 func (r *reader) done(v any) (any, error) {
 	if r.failed {
 		return nil, ErrCorrupt
@@ -95,14 +95,14 @@ func (r *reader) length() int {
 	return int(n)
 }
 
-// maxLength bounds what a length in an event may say: an event is never larger.
+// maxLength bounds the lengths in an event: no event is larger.
 const maxLength = 1 << 30
 
-// text takes a string behind its length-encoded length.
+// text takes a string that follows its length-encoded length.
 func (r *reader) text() string { return string(r.take(r.length())) }
 
-// inflate expands what MariaDB compressed: a byte with the number of bytes of the length, the length, big-endian,
-// and a zlib stream.
+// inflate expands the compression format of MariaDB: a byte with the size of the length, the big-endian length, and a
+// zlib stream.
 func inflate(data []byte) ([]byte, error) {
 	r := &reader{data: data}
 	head := r.uint8()
@@ -117,7 +117,7 @@ func inflate(data []byte) ([]byte, error) {
 	return expand(z, n)
 }
 
-// A tooLargeError reports that an event, a row or a value takes more memory than a message of the server may.
+// A tooLargeError reports an event, a row or a value that needs more memory than the limit for a server message.
 type tooLargeError struct {
 	n    uint64
 	most int64
@@ -128,7 +128,7 @@ func (e *tooLargeError) Error() string {
 	return fmt.Sprintf("it expands to %d bytes, and at most %d are read with the memory that there is", e.n, e.most)
 }
 
-// bounded returns an error if n bytes, expanded from a message, are more than a message may have.
+// bounded returns an error if n bytes, expanded from a message, exceed the limit for a message.
 func bounded(n uint64) error {
 	if most := peer.MaxMessage(); n > uint64(most) {
 		return &tooLargeError{n, most}
@@ -136,7 +136,7 @@ func bounded(n uint64) error {
 	return nil
 }
 
-// expand reads n bytes. That there are so many is not believed before they are there: the buffer grows.
+// expand reads n bytes. The announced n may be wrong, so the buffer grows as bytes arrive.
 func expand(z io.Reader, n uint64) ([]byte, error) {
 	if err := bounded(n); err != nil {
 		return nil, err
@@ -148,7 +148,8 @@ func expand(z io.Reader, n uint64) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// unexpanded is the error of what does not expand. It is not one of the network, whatever the cause looks like.
+// unexpanded returns the error for data that cannot be decompressed. It never counts as a network error, whatever its
+// cause.
 func unexpanded(cause error) error {
 	if cause == nil {
 		return fmt.Errorf("cannot expand it: %w", ErrCorrupt)

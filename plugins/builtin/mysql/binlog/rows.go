@@ -2,26 +2,26 @@ package binlog
 
 import "fmt"
 
-// Kind is what happened to a row.
+// Kind is the kind of a change of a row.
 type Kind int
 
-// The kinds.
+// Kinds of changes.
 const (
 	Insert Kind = iota
 	Update
 	Delete
 )
 
-// Absent is the value of a column that the log leaves out.
+// Absent is the value of a column that the log omits.
 var Absent = absent{}
 
 type absent struct{}
 
-// Rows are changes of rows of one table.
+// Rows holds row changes in one table.
 type Rows struct {
 	Table          *Table
 	Kind           Kind
-	first, second  []byte // bitmaps of the columns that there are, before and after for Update
+	first, second  []byte // bitmaps of the logged columns; for Update, before and after the change
 	width          int
 	data           reader
 	nfirst, nsecnd int
@@ -56,7 +56,7 @@ func (d *Decoder) rows(r *reader, typ byte) (any, error) {
 	}
 	rows.nfirst, rows.nsecnd = ones(rows.first, rows.width), ones(rows.second, rows.width)
 	if rows.nfirst == 0 && rows.nsecnd == 0 {
-		return nil, ErrCorrupt // rows of no columns would never end
+		return nil, ErrCorrupt // rows without columns would never end
 	}
 	rows.data = reader{data: r.rest()}
 	if compressed {
@@ -78,8 +78,9 @@ func ones(bitmap []byte, width int) (n int) {
 // More reports whether Next has another row.
 func (rows *Rows) More() bool { return len(rows.data.data) > 0 }
 
-// Next decodes the next row: its values before and after, of which an Insert has no before and a Delete no after. before and after
-// have the length of Table.Columns. NULL is nil, and what the log leaves out Absent. skip decodes nothing, and goes behind the row.
+// Next decodes the next row: its values before and after the change. An Insert has no before and a Delete no after.
+// before and after have the length of Table.Columns. NULL is nil, and a column that the log omits is Absent. With skip,
+// Next moves past the row without decoding it.
 func (rows *Rows) Next(before, after []any, skip bool) error {
 	if rows.Kind != Insert {
 		if err := rows.image(rows.first, rows.nfirst, before, skip); err != nil {
@@ -134,7 +135,7 @@ func (rows *Rows) image(present []byte, count int, into []any, skip bool) error 
 	return nil
 }
 
-// bytesOf returns how many bytes a value has, if it is of a type without a fixed size.
+// bytesOf returns the size of a value in bytes, if its type has no fixed size.
 func bytesOf(v any) int64 {
 	switch v := v.(type) {
 	case string:

@@ -5,30 +5,31 @@ import (
 	"fmt"
 )
 
-// Table is what a table map says of a table.
+// Table describes a table, from a table map event.
 type Table struct {
 	ID           uint64
 	Schema, Name string
 	Columns      []Column
-	Named        bool  // whether the columns have names
-	Key          []int // columns of the primary key, when the log says so
-	Tag          any   // the reader's
+	Named        bool  // the log names the columns
+	Key          []int // columns of the primary key, if the log has them
+	Tag          any   // set by the reader
 
-	raw []byte // of the event
+	raw []byte // the event
 }
 
-// Column is a column of a table. What the log does not say is the reader's to fill in before rows are decoded.
+// Column is a column of a table. The reader fills in the fields that the log omits before it decodes rows.
 type Column struct {
 	Name     string
-	Type     byte // real type: ENUM and SET, too
+	Type     byte // real type: also ENUM and SET
 	Meta     uint16
 	Unsigned bool
-	Charset  int      // number of the collation; 0: not known
-	Values   []string // of ENUM and SET
-	// Convert makes a value of the bytes of a character string or BLOB; nil: a string of UTF-8, or bytes when Binary. It keeps nothing of b.
+	Charset  int      // collation id; 0: unknown
+	Values   []string // for ENUM and SET
+	// Convert decodes the bytes of a character string or BLOB. If it is nil, the value is a UTF-8 string, or bytes if
+	// Binary is set. Convert must not retain b.
 	Convert func(b []byte) (any, error)
 	Binary  bool
-	Skip    bool // the column is not wanted
+	Skip    bool // do not decode the column
 }
 
 // Types of columns.
@@ -68,17 +69,17 @@ const (
 	TypeGeometry          = 255
 )
 
-// Bounds of tables. A reader keeps their descriptions until a transaction begins.
+// Limits of table maps. A reader keeps their descriptions until a transaction begins.
 const (
-	maxColumns  = 4096     // of a table
-	maxTableMap = 16 << 20 // bytes of a description
-	maxMembers  = 1 << 20  // of all ENUM and SET of a table
-	maxKept     = 64 << 20 // bytes of memory of the descriptions of a transaction, about
-	columnSize  = 128      // bytes of memory of a Column, about
-	memberSize  = 16       // bytes of memory of a member of an ENUM or SET
+	maxColumns  = 4096     // per table
+	maxTableMap = 16 << 20 // bytes per description
+	maxMembers  = 1 << 20  // over all ENUM and SET columns of a table
+	maxKept     = 64 << 20 // approximate memory in bytes of the descriptions of a transaction
+	columnSize  = 128      // approximate memory in bytes of a Column
+	memberSize  = 16       // approximate memory in bytes of a member of an ENUM or SET
 )
 
-// tableMap returns the table that a map describes: the same as the one before when it says the same.
+// tableMap decodes a table map. If the map is unchanged, it returns the previous table.
 func (d *Decoder) tableMap(r *reader) (any, error) {
 	raw := r.data
 	t := &Table{ID: r.little(6)}
@@ -128,7 +129,7 @@ func (d *Decoder) tableMap(r *reader) (any, error) {
 	return t, nil
 }
 
-// size returns how many bytes of memory t takes, about: its description is there twice.
+// size returns the approximate memory of t in bytes: t holds its description twice.
 func (t *Table) size() int {
 	n := 2*len(t.raw) + columnSize*len(t.Columns)
 	for i := range t.Columns {
@@ -149,7 +150,7 @@ func columnOf(typ byte, meta *reader) Column {
 	case TypeString, TypeEnum, TypeSet:
 		high, low := meta.uint8(), meta.uint8()
 		c.Type, c.Meta = high, uint16(low)
-		if high&0x30 != 0x30 { // two bits of the length are in the type
+		if high&0x30 != 0x30 { // the type holds two bits of the length
 			c.Type, c.Meta = high|0x30, uint16(low)|uint16(high&0x30^0x30)<<4
 		}
 	}
@@ -213,7 +214,7 @@ func (t *Table) optional(kind byte, r *reader, maria bool) bool {
 	return true
 }
 
-// charsets takes the collation that the columns have, and those of the exceptions.
+// charsets takes the default collation of the columns and the exceptions to it.
 func (r *reader) charsets(columns []*Column) bool {
 	common := r.length()
 	for _, c := range columns {
@@ -257,7 +258,7 @@ func (t *Table) of(is func(typ byte) bool) (all []*Column) {
 
 func isMember(typ byte) bool { return typ == TypeEnum || typ == TypeSet }
 
-// isNumeric reports whether the metadata has a sign for a column.
+// isNumeric reports whether the metadata has a sign for a column type.
 func isNumeric(typ byte) bool {
 	switch typ {
 	case TypeTiny, TypeShort, TypeInt24, TypeLong, TypeLongLong, TypeNewDecimal, TypeFloat, TypeDouble:
@@ -266,7 +267,7 @@ func isNumeric(typ byte) bool {
 	return false
 }
 
-// isCharacter reports whether the metadata has a character set for a column.
+// isCharacter reports whether the metadata has a character set for a column type.
 func isCharacter(typ byte) bool {
 	switch typ {
 	case TypeString, TypeVarString, TypeVarchar, TypeVarcharCompressed, TypeBlobCompressed, TypeTinyBlob, TypeMediumBlob, TypeLongBlob, TypeBlob:

@@ -9,11 +9,12 @@ import (
 	"time"
 )
 
-// value takes the value of a column. It is nil when it is to be skipped.
+// value takes the value of a column. With skip it does not convert strings and BLOBs.
 //
-// Integers are int32 or, where that does not hold all of the type, int64, and uint64 for BIGINT UNSIGNED; BIT is uint64; DECIMAL, TIME, ENUM, SET and JSON are text; DATE, DATETIME
-// and TIMESTAMP are time.Time in UTC, and text where they are none, as 0000-00-00. A member that an ENUM or SET does not have is
-// text with its number, and what cannot be made text, as damaged JSON, stays bytes.
+// Integers are int32 or, if the type needs more bits, int64; BIGINT UNSIGNED is uint64; BIT is uint64; DECIMAL, TIME,
+// ENUM, SET and JSON are text; DATE, DATETIME and TIMESTAMP are time.Time in UTC, or text for invalid times such as
+// 0000-00-00. A member that an ENUM or SET does not have is text with its number. A value that cannot be converted to
+// text, such as damaged JSON, stays bytes.
 func (c *Column) value(r *reader, skip bool) (any, error) {
 	switch c.Type {
 	case TypeTiny, TypeShort, TypeInt24, TypeLong, TypeLongLong:
@@ -41,7 +42,7 @@ func (c *Column) value(r *reader, skip bool) (any, error) {
 	return c.moment(r)
 }
 
-// ErrUnconvertible says that a value has no form as text.
+// ErrUnconvertible reports that a value has no text form.
 var ErrUnconvertible = errors.New("it has no form as text")
 
 func (c *Column) integer(r *reader) any {
@@ -63,12 +64,12 @@ func (c *Column) integer(r *reader) any {
 	return int32(n)
 }
 
-// member returns the text of an ENUM or SET.
+// member takes a value of an ENUM or SET as text.
 func (c *Column) member(r *reader) (any, error) {
 	v := r.little(int(c.Meta))
 	if c.Type == TypeEnum {
 		switch {
-		case v == 0: // what was no member
+		case v == 0: // an invalid member when it was written
 			return "", nil
 		case v > uint64(len(c.Values)):
 			return strconv.FormatUint(v, 10), nil
@@ -92,9 +93,9 @@ func (c *Column) member(r *reader) (any, error) {
 	return string(text), nil
 }
 
-// bytes returns the value of a string, BLOB or JSON.
+// bytes takes the value of a string, BLOB or JSON.
 func (c *Column) bytes(r *reader, skip bool) (any, error) {
-	size := int(c.Meta) // of the length, for BLOB
+	size := int(c.Meta) // size of the length, for BLOB
 	switch c.Type {
 	case TypeVarchar, TypeVarString, TypeString, TypeVarcharCompressed:
 		size = 1
@@ -129,7 +130,7 @@ func (c *Column) bytes(r *reader, skip bool) (any, error) {
 			return bytes.Clone(b), nil
 		}
 		return v, err
-	case c.Binary && c.Type == TypeString: // the log leaves out zeros at the end
+	case c.Binary && c.Type == TypeString: // the log omits trailing zeros
 		return append(make([]byte, 0, c.Meta), b...)[:max(int(c.Meta), len(b))], nil
 	case c.Binary || c.Type == TypeGeometry || c.Type == TypeVector:
 		return append([]byte{}, b...), nil
@@ -137,7 +138,7 @@ func (c *Column) bytes(r *reader, skip bool) (any, error) {
 	return string(b), nil
 }
 
-// moment returns a date or time.
+// moment takes a date or time.
 func (c *Column) moment(r *reader) (any, error) {
 	switch c.Type {
 	case TypeDate, TypeNewDate:
@@ -170,7 +171,7 @@ func (c *Column) moment(r *reader) (any, error) {
 	return nil, fmt.Errorf("its type %d is not known", c.Type)
 }
 
-// fraction takes the microseconds of a time with so many digits.
+// fraction takes the microseconds of a time with the given number of digits.
 func fraction(r *reader, digits uint16) int {
 	n := (min(int(digits), 6) + 1) / 2
 	v := int(r.big(n))
@@ -180,7 +181,7 @@ func fraction(r *reader, digits uint16) int {
 	return v
 }
 
-// clock takes a TIME: the number, negative ones too, is one with the fraction behind it.
+// clock takes a TIME. Number and fraction are stored as one number, which may be negative.
 func clock(r *reader, digits int) string {
 	digits = min(digits, 6)
 	size := (digits + 1) / 2
@@ -196,7 +197,7 @@ func clock(r *reader, digits int) string {
 	return fmt.Sprintf("%s%02d:%02d:%02d%s", sign, whole>>12&0x3ff, whole>>6&63, whole&63, digitsOf(micros, digits))
 }
 
-// digitsOf returns a fraction of a second as text, with its point.
+// digitsOf formats a fraction of a second, with its decimal point.
 func digitsOf(micros, digits int) string {
 	if digits == 0 {
 		return ""
@@ -230,10 +231,11 @@ func timestamp(seconds uint32, micros, digits int) any {
 	return time.Unix(int64(seconds), int64(micros)*1000).UTC()
 }
 
-// digitBytes is how many bytes so many digits of a DECIMAL take.
+// digitBytes is the number of bytes for a number of DECIMAL digits.
 var digitBytes = [10]int{0, 1, 1, 2, 2, 3, 3, 4, 4, 4}
 
-// decimal takes a DECIMAL: groups of nine digits in four bytes, the first bit inverted, all of them when it is negative.
+// decimal takes a DECIMAL: groups of nine digits in four bytes. The first bit is inverted, and so are all bits of a
+// negative number.
 func decimal(r *reader, precision, scale int) (any, error) {
 	if scale > precision || precision > 81 {
 		return nil, ErrCorrupt

@@ -1,4 +1,4 @@
-// Package gtid has sets of transactions by their global identifiers, as MariaDB and MySQL write them.
+// Package gtid provides sets of global transaction identifiers in the notations of MariaDB and MySQL.
 package gtid
 
 import (
@@ -12,8 +12,8 @@ import (
 	"strings"
 )
 
-// Set is a set of transactions. Of MariaDB it has the last one of each domain, which stands for all before it; of MySQL it has intervals of each
-// server. The zero Set is empty, and becomes one or the other with the first Add.
+// Set is a set of transactions. For MariaDB it holds the last transaction of each domain, which implies all earlier
+// ones; for MySQL it holds intervals for each server. The zero Set is empty, and the first Add decides its kind.
 type Set struct {
 	domains map[uint32]Maria
 	servers map[[16]byte][]interval
@@ -25,10 +25,10 @@ type Maria struct {
 	Sequence uint64
 }
 
-// interval is of sequence numbers, with the end.
+// interval is a range of sequence numbers, including the end.
 type interval struct{ from, to uint64 }
 
-// Parse parses the text of a set: domain-server-sequence, or uuid:1-5:7.
+// Parse parses a set in the form domain-server-sequence or uuid:1-5:7.
 func Parse(text string) (Set, error) {
 	var s Set
 	for item := range strings.SplitSeq(strings.Join(strings.Fields(text), ""), ",") {
@@ -84,7 +84,7 @@ func (s *Set) parseMySQL(item string) bool {
 	return true
 }
 
-// AddMaria adds a transaction of MariaDB, and with it all before it in its domain.
+// AddMaria adds a transaction of MariaDB and all earlier ones in the domain.
 func (s *Set) AddMaria(domain, server uint32, sequence uint64) {
 	if s.domains == nil {
 		s.domains = map[uint32]Maria{}
@@ -100,7 +100,7 @@ func (s *Set) add(server [16]byte, one interval) {
 		s.servers = map[[16]byte][]interval{}
 	}
 	all := s.servers[server]
-	if n := len(all); n > 0 && all[n-1].to+1 == one.from { // as nearly always
+	if n := len(all); n > 0 && all[n-1].to+1 == one.from { // the usual case
 		all[n-1].to = one.to
 		return
 	}
@@ -117,18 +117,19 @@ func (s *Set) add(server [16]byte, one interval) {
 	s.servers[server] = merged
 }
 
-// HasMaria reports whether a transaction of MariaDB is in the set.
+// HasMaria reports whether the set contains a transaction of MariaDB.
 func (s *Set) HasMaria(domain uint32, sequence uint64) bool {
 	last, ok := s.domains[domain]
 	return ok && sequence <= last.Sequence
 }
 
-// HasMySQL reports whether a transaction of MySQL is in the set.
+// HasMySQL reports whether the set contains a transaction of MySQL.
 func (s *Set) HasMySQL(server [16]byte, sequence uint64) bool {
 	return slices.ContainsFunc(s.servers[server], func(i interval) bool { return i.from <= sequence && sequence <= i.to })
 }
 
-// Missing returns the part of other that is not in s, of MySQL; of MariaDB the domains that are further in other.
+// Missing returns the transactions of other that are not in s. For MariaDB it returns the domains that are ahead in
+// other.
 func (s *Set) Missing(other Set) Set {
 	var missing Set
 	for domain, last := range other.domains {
@@ -155,10 +156,10 @@ func (s *Set) Missing(other Set) Set {
 	return missing
 }
 
-// Empty reports whether nothing is in the set.
+// Empty reports whether the set is empty.
 func (s *Set) Empty() bool { return len(s.domains) == 0 && len(s.servers) == 0 }
 
-// Clone returns a copy.
+// Clone returns a deep copy.
 func (s *Set) Clone() Set {
 	c := Set{domains: maps.Clone(s.domains), servers: maps.Clone(s.servers)}
 	for server, all := range c.servers {
@@ -167,8 +168,8 @@ func (s *Set) Clone() Set {
 	return c
 }
 
-// EndsAt reports whether other, which stands before a place in the log of MariaDB, is what a reader has that ends there. With several
-// domains a reader that came from another server may have more.
+// EndsAt reports whether a reader with the set s is at the place in the log of MariaDB before which other stands. With
+// several domains, a reader that came from another server may have more.
 func (s *Set) EndsAt(other Set) bool {
 	if len(s.domains) < 2 {
 		return s.String() == other.String()
@@ -177,8 +178,8 @@ func (s *Set) EndsAt(other Set) bool {
 	return missing.Empty()
 }
 
-// EndsBefore reports whether other, which stands before the oldest file in the log of MariaDB, is what a reader has that ends there.
-// Domains that only the reader has are those of a server that it came from.
+// EndsBefore reports whether a reader with the set s is at the beginning of the oldest file in the log of MariaDB,
+// before which other stands. Domains that only the reader has come from its previous server.
 func (s *Set) EndsBefore(other Set) bool {
 	for domain, last := range other.domains {
 		if s.domains[domain] != last {
@@ -188,7 +189,7 @@ func (s *Set) EndsBefore(other Set) bool {
 	return len(other.domains) > 0 || len(s.domains) == 0
 }
 
-// String is the text that Parse reads, always the same for the same set.
+// String returns the set in the form that Parse reads. Equal sets have equal strings.
 func (s *Set) String() string {
 	var b []byte
 	for _, domain := range slices.Sorted(maps.Keys(s.domains)) {
@@ -245,8 +246,8 @@ func FormatMySQL(server [16]byte, sequence uint64) string {
 	return string(strconv.AppendUint(append(appendUUID(nil, server), ':'), sequence, 10))
 }
 
-// Encode returns a set of MySQL in the form of the protocol: the number of servers, and for each its UUID, the number of
-// intervals, and their beginnings and ends, which are not within.
+// Encode encodes a set of MySQL for the protocol: the number of servers, and for each its UUID, the number of
+// intervals, and their beginnings and exclusive ends.
 func (s *Set) Encode() []byte {
 	b := binary.LittleEndian.AppendUint64(nil, uint64(len(s.servers)))
 	for _, server := range s.sortedServers() {
@@ -260,7 +261,7 @@ func (s *Set) Encode() []byte {
 	return b
 }
 
-// Join adds all of other.
+// Join adds all transactions of other.
 func (s *Set) Join(other Set) {
 	for domain, last := range other.domains {
 		s.AddMaria(domain, last.Server, last.Sequence)

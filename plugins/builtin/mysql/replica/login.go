@@ -18,7 +18,7 @@ import (
 	"filippo.io/edwards25519"
 )
 
-// greeting is what the server says first.
+// greeting is the first message of the server.
 type greeting struct {
 	capabilities uint32
 	scramble     []byte
@@ -48,7 +48,7 @@ func parseGreeting(b []byte) (g greeting, err error) {
 	return g, nil
 }
 
-// login answers the greeting, with TLS first where it is wanted.
+// login answers the greeting, after starting TLS if configured.
 func (c *Conn) login(ctx context.Context, config *Config, flags uint32) error {
 	b, err := c.answer()
 	if err != nil {
@@ -77,7 +77,7 @@ func (c *Conn) login(ctx context.Context, config *Config, flags uint32) error {
 		}
 	}
 	plugin := g.plugin
-	if plugin != pluginNative && plugin != pluginCachingSHA2 { // the server asks for another one then
+	if plugin != pluginNative && plugin != pluginCachingSHA2 { // the server then requests another plugin
 		plugin = pluginNative
 	}
 	proof, err := c.proof(plugin, config.Password, g.scramble)
@@ -99,7 +99,7 @@ func (c *Conn) startTLS(ctx context.Context, head []byte, config *tls.Config) er
 	if err := c.write(head); err != nil {
 		return err
 	}
-	if c.in.Buffered() > 0 { // what came before TLS is not to be believed behind it
+	if c.in.Buffered() > 0 { // data received before TLS is not authenticated
 		return ErrProtocol
 	}
 	secured := tls.Client(c.net, config)
@@ -111,7 +111,7 @@ func (c *Conn) startTLS(ctx context.Context, head []byte, config *tls.Config) er
 	return nil
 }
 
-// Ways to log in.
+// Authentication plugins.
 const (
 	pluginNative      = "mysql_native_password"
 	pluginCachingSHA2 = "caching_sha2_password"
@@ -120,7 +120,7 @@ const (
 	pluginEd25519     = "client_ed25519"
 )
 
-// proof returns what proves the password to the server.
+// proof returns the proof of the password for a plugin.
 func (c *Conn) proof(plugin, password string, scramble []byte) ([]byte, error) {
 	switch plugin {
 	case pluginNative:
@@ -143,7 +143,7 @@ func (c *Conn) proof(plugin, password string, scramble []byte) ([]byte, error) {
 	return nil, fmt.Errorf("the server asks for authentication by %.64s, which is not supported: use mysql_native_password or caching_sha2_password for the user", plugin)
 }
 
-// nativeProof is SHA1(password) XOR SHA1(scramble, SHA1(SHA1(password))).
+// nativeProof returns SHA1(password) XOR SHA1(scramble, SHA1(SHA1(password))).
 func nativeProof(password string, scramble []byte) []byte {
 	if password == "" {
 		return nil
@@ -157,7 +157,7 @@ func nativeProof(password string, scramble []byte) []byte {
 	return mix[:]
 }
 
-// sha2Proof is SHA256(password) XOR SHA256(SHA256(SHA256(password)), scramble).
+// sha2Proof returns SHA256(password) XOR SHA256(SHA256(SHA256(password)), scramble).
 func sha2Proof(password string, scramble []byte) []byte {
 	if password == "" {
 		return nil
@@ -171,7 +171,7 @@ func sha2Proof(password string, scramble []byte) []byte {
 	return mix[:]
 }
 
-// authenticate answers until the server lets in or refuses.
+// authenticate answers the server until it accepts or rejects the login.
 func (c *Conn) authenticate(password, plugin string, scramble []byte) error {
 	for range 8 {
 		b, err := c.answer()
@@ -181,7 +181,7 @@ func (c *Conn) authenticate(password, plugin string, scramble []byte) error {
 		switch b[0] {
 		case 0x00:
 			return nil
-		case 0xfe: // another way
+		case 0xfe: // switch to another plugin
 			name, rest, ok := bytes.Cut(b[1:], []byte{0})
 			if !ok {
 				return errors.New("the server asks for authentication of before MySQL 4.1")
@@ -194,7 +194,7 @@ func (c *Conn) authenticate(password, plugin string, scramble []byte) error {
 			if err := c.write(proof); err != nil {
 				return err
 			}
-		case 0x01: // more
+		case 0x01: // more data
 			if len(b) < 2 {
 				return ErrProtocol
 			}
@@ -212,12 +212,12 @@ const (
 	fastSuccess  = 3
 	fullRequired = 4
 	askPublicKey = 2
-	askKeySHA256 = 1 // of sha256_password
+	askKeySHA256 = 1 // for sha256_password
 )
 
-// more answers what the server sends of a way to log in. With caching_sha2_password it knows the password already, or
-// needs all of it, in clear text within TLS, else encrypted with its public key; with sha256_password it sends the key
-// at once.
+// more answers a further message of a plugin. With caching_sha2_password the server has the password cached, or
+// requests the full password, in clear text through TLS, otherwise encrypted with its public key. With sha256_password
+// it sends the key at once.
 func (c *Conn) more(b []byte, plugin, password string, scramble []byte) error {
 	switch {
 	case plugin != pluginCachingSHA2 && (plugin != pluginSHA256 || c.secure):
@@ -237,8 +237,8 @@ func (c *Conn) more(b []byte, plugin, password string, scramble []byte) error {
 	return c.write(encrypted)
 }
 
-// ed25519Proof signs the scramble with a key made of the password, as MariaDB has it: like Ed25519, with the password
-// in place of the seed.
+// ed25519Proof signs the scramble with a key derived from the password, as MariaDB does: Ed25519 with the password in
+// place of the seed.
 func ed25519Proof(password string, scramble []byte) ([]byte, error) {
 	hash := sha512.Sum512([]byte(password))
 	secret, err := edwards25519.NewScalar().SetBytesWithClamping(hash[:32])
@@ -267,7 +267,7 @@ func hashedScalar(parts ...[]byte) (*edwards25519.Scalar, error) {
 	return edwards25519.NewScalar().SetUniformBytes(h.Sum(nil))
 }
 
-// encryptPassword encrypts password XOR scramble with a key in PEM.
+// encryptPassword encrypts password XOR scramble with a public key in PEM.
 func encryptPassword(key []byte, password string, scramble []byte) ([]byte, error) {
 	block, _ := pem.Decode(key)
 	if block == nil || len(scramble) == 0 {

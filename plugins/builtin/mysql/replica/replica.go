@@ -1,6 +1,6 @@
-// Package replica speaks the protocol of MariaDB and MySQL as far as a replica needs it: it logs in, sends settings, and asks for the
-// binary log. It also logs in for a driver, which takes the session over. The protocol is that of
-// https://dev.mysql.com/doc/dev/mysql-server/latest/PAGE_PROTOCOL.html and
+// Package replica implements the part of the protocol of MariaDB and MySQL that a replica needs: it logs in, sends
+// settings, and requests the binary log. It also logs in for a driver, which then takes over the session. The protocol
+// is documented at https://dev.mysql.com/doc/dev/mysql-server/latest/PAGE_PROTOCOL.html and
 // https://mariadb.com/kb/en/replication-protocol/.
 package replica
 
@@ -19,19 +19,19 @@ import (
 	"github.com/conduit-agent/conduit/plugins/peer"
 )
 
-// Config says how to reach a server.
+// Config holds the settings for connecting to a server.
 type Config struct {
 	Addr           string // host and port
 	User, Password string
-	TLS            *tls.Config   // nil: without
-	Timeout        time.Duration // of connecting, and of each answer
-	Database       string        // of a session, see Session
+	TLS            *tls.Config   // nil: no TLS
+	Timeout        time.Duration // for connecting, and for each answer
+	Database       string        // default database, for Session
 
-	// Dial connects; nil: TCP.
+	// Dial opens the connection; nil means TCP.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
 }
 
-// Conn is a session. Its methods are for one goroutine, but for Close.
+// Conn is a session. Except for Close, its methods must be called from one goroutine.
 type Conn struct {
 	net     net.Conn
 	in      *bufio.Reader
@@ -39,11 +39,11 @@ type Conn struct {
 	timeout time.Duration
 	secure  bool
 	buf     []byte
-	most    int64  // bytes of a message
+	most    int64  // maximum bytes of a message
 	granted uint32 // capabilities of the session
 }
 
-// Error is what the server refused.
+// Error is an error packet of the server.
 type Error struct {
 	Number  uint16
 	State   string
@@ -53,13 +53,13 @@ type Error struct {
 // Error implements error.
 func (e *Error) Error() string { return fmt.Sprintf("Error %d (%s): %s", e.Number, e.State, e.Message) }
 
-// ErrProtocol is an answer that is none of this protocol.
+// ErrProtocol reports an answer that violates the protocol.
 var ErrProtocol = errors.New("the server does not answer as MySQL does")
 
 // Connect logs in.
 func Connect(ctx context.Context, c *Config) (*Conn, error) { return connect(ctx, c, capsReplica) }
 
-// maxLogin is what a message has at most until the server lets in: a greeting, a public key, an error.
+// maxLogin is the maximum size of a message during login: a greeting, a public key, an error.
 const maxLogin = 64 << 10
 
 func connect(ctx context.Context, c *Config, capabilities uint32) (*Conn, error) {
@@ -85,10 +85,10 @@ func connect(ctx context.Context, c *Config, capabilities uint32) (*Conn, error)
 	return r, nil
 }
 
-// Close ends the session. It may be called while a method runs, which returns an error then.
+// Close ends the session. If a method is running, it returns an error.
 func (c *Conn) Close() { _ = c.net.Close() }
 
-// Bits of capabilities.
+// Capability flags.
 const (
 	capLongPassword = 1 << 0
 	capFoundRows    = 1 << 1
@@ -109,10 +109,10 @@ const (
 
 const utf8mb4 = 45
 
-// maxPacket is what a packet of the protocol holds at most; what is larger comes in several.
+// maxPacket is the maximum payload of a packet; a larger message takes several packets.
 const maxPacket = 1<<24 - 1
 
-// keptBuffer is the most that is kept from one message to the next.
+// keptBuffer is the largest buffer that is reused for the next message.
 const keptBuffer = 1 << 20
 
 // read returns the next message. It is valid until the next call.
@@ -142,7 +142,7 @@ func (c *Conn) read() ([]byte, error) {
 	}
 }
 
-// answer is read within the timeout; an error packet is an *Error.
+// answer reads a message within the timeout. It returns an error packet as an *Error.
 func (c *Conn) answer() ([]byte, error) {
 	if err := c.net.SetReadDeadline(time.Now().Add(c.timeout)); err != nil {
 		return nil, err
@@ -196,7 +196,7 @@ func (c *Conn) command(payload []byte) error {
 	return c.write(payload)
 }
 
-// Exec runs a statement that has no rows as its result.
+// Exec runs a statement without a result set.
 func (c *Conn) Exec(sql string) error {
 	if err := c.command(append([]byte{commandQuery}, sql...)); err != nil {
 		return err
@@ -208,12 +208,12 @@ func (c *Conn) Exec(sql string) error {
 	return err
 }
 
-// Register makes the session known as a replica with this number. It needs the privilege REPLICATION SLAVE.
+// Register registers the session as a replica with this id. It requires the privilege REPLICATION SLAVE.
 func (c *Conn) Register(id uint32, name string) error {
 	name = name[:min(len(name), 60)]
 	b := binary.LittleEndian.AppendUint32([]byte{commandRegister}, id)
 	b = append(append(b, byte(len(name))), name...)
-	b = append(b, make([]byte, 2+2+4+4)...) // user, password, port, rank, number of the master
+	b = append(b, make([]byte, 2+2+4+4)...) // user, password, port, rank, id of the master
 	if err := c.command(b); err != nil {
 		return err
 	}
@@ -221,7 +221,8 @@ func (c *Conn) Register(id uint32, name string) error {
 	return err
 }
 
-// Dump asks for the events of a file from a place on, or, of MariaDB after SET @slave_connect_state, from there on.
+// Dump requests the events of a file from an offset or, from MariaDB after SET @slave_connect_state, the events after
+// that state.
 func (c *Conn) Dump(id uint32, file string, pos uint32) error {
 	b := binary.LittleEndian.AppendUint32([]byte{commandDump}, pos)
 	b = append(b, 0, 0)
@@ -229,7 +230,7 @@ func (c *Conn) Dump(id uint32, file string, pos uint32) error {
 	return c.command(append(b, file...))
 }
 
-// DumpGTID asks MySQL for the events of all transactions that are not in a set, in the form of the protocol.
+// DumpGTID requests from MySQL the events of all transactions that are not in set, which gtid.Set.Encode encoded.
 func (c *Conn) DumpGTID(id uint32, set []byte) error {
 	b := []byte{commandDumpGTID, 0, 0}
 	b = binary.LittleEndian.AppendUint32(b, id)
@@ -239,11 +240,11 @@ func (c *Conn) DumpGTID(id uint32, set []byte) error {
 	return c.command(append(b, set...))
 }
 
-// Buffered reports whether there is more that was received already.
+// Buffered reports whether received data is waiting in the buffer.
 func (c *Conn) Buffered() bool { return c.in.Buffered() > 4 }
 
-// Event returns the next event, valid until the next call. It is an error when none comes for so long, also when the
-// connection is half-open: a server with nothing to send sends heartbeats.
+// Event returns the next event, valid until the next call. It fails if none arrives within silence, which also detects
+// a half-open connection: a server with nothing to send sends heartbeats.
 func (c *Conn) Event(silence time.Duration) ([]byte, error) {
 	if err := c.net.SetReadDeadline(time.Now().Add(silence)); err != nil {
 		return nil, err

@@ -8,16 +8,16 @@ import (
 	"github.com/conduit-agent/conduit/plugins/peer"
 )
 
-// Session logs in, with TLS where it is wanted, and returns the connection for a driver that logs in as if without TLS
-// and without a password. So the answers can be checked behind TLS, before the driver has them: reads fail with a
-// *peer.Error for one that announces more than there may be.
+// Session logs in, with TLS if configured, and returns a connection for a driver that logs in without TLS and without a
+// password. This allows checking the answers after decryption and before the driver parses them: Read fails with a
+// *peer.Error if an answer announces more than the limit.
 func Session(ctx context.Context, c *Config) (*DriverConn, error) {
 	conn, err := connect(ctx, c, capsSession)
 	if err != nil {
 		return nil, err
 	}
 	err = conn.net.SetDeadline(time.Time{})
-	if err == nil && conn.in.Buffered() > 0 { // an answer without a command
+	if err == nil && conn.in.Buffered() > 0 { // the server sent an answer without a command
 		err = ErrProtocol
 	}
 	if err != nil {
@@ -28,10 +28,10 @@ func Session(ctx context.Context, c *Config) (*DriverConn, error) {
 	return &DriverConn{MySQLConn: checked, greeting: packet(0, greetingOf(conn.granted))}, nil
 }
 
-// DriverConn is a connection that greets, and lets in whoever answers.
+// DriverConn is a connection that sends the driver a greeting and accepts any login.
 type DriverConn struct {
 	*peer.MySQLConn
-	greeting []byte // not read yet
+	greeting []byte // unread part
 	answered bool
 }
 
@@ -45,7 +45,7 @@ func (s *DriverConn) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// Write implements net.Conn. A driver writes its answer at once.
+// Write implements net.Conn. A driver writes its login packet in one call.
 func (s *DriverConn) Write(p []byte) (int, error) {
 	if s.answered {
 		return s.MySQLConn.Write(p)
@@ -61,7 +61,7 @@ func packet(number byte, payload []byte) []byte {
 
 // greetingOf returns a greeting with these capabilities.
 func greetingOf(capabilities uint32) []byte {
-	const scramble = "conduit-conduit-cond" // of 20 bytes; there is no password to prove
+	const scramble = "conduit-conduit-cond" // 20 bytes; there is no password to prove
 	b := append([]byte{10}, "8.0.0\x00\x00\x00\x00\x00"...)
 	b = append(append(b, scramble[:8]...), 0)
 	b = binary.LittleEndian.AppendUint16(b, uint16(capabilities))

@@ -43,14 +43,14 @@ func ParseConfig(ctx context.Context, address string) (*pgconn.Config, error) {
 		return nil, errors.New("cannot be used with PGSERVICE in the environment of the agent: unset it, and write " +
 			"the parameters of the service into the URL")
 	}
-	// The mode is determined before pgx parses the configuration, since it depends on certificates that pgx does not
+	// The mode is determined before pgx parses the configuration, because it depends on certificates that pgx does not
 	// see.
 	mode := cmp.Or(parameterOrEnv(p, "sslmode", "PGSSLMODE"), "prefer")
 	if mode == "prefer" && parameterOrEnv(p, "sslnegotiation", "PGSSLNEGOTIATION") == "direct" {
 		mode = "require"
 	}
 	files := files{ctx, p}
-	for _, name := range fileNames { // before anything is read
+	for _, name := range fileNames { // before reading any file
 		if path := files.named(name); path != systemRoots || name != rootCert {
 			if err := sdk.CheckPath(ctx, "url", path); err != nil {
 				return nil, err
@@ -62,7 +62,7 @@ func ParseConfig(ctx context.Context, address string) (*pgconn.Config, error) {
 		return nil, err
 	}
 	if roots != nil && mode == "require" {
-		mode = "verify-ca" // as with libpq
+		mode = "verify-ca" // like libpq
 	}
 	own, err := files.certificates(mode)
 	if err != nil {
@@ -94,8 +94,8 @@ func ParseConfig(ctx context.Context, address string) (*pgconn.Config, error) {
 	return c, err
 }
 
-// checkSockets returns an error if c leads to a Unix socket that settings may not name. A host that begins with / is
-// the directory of a socket; without a host it is that of this machine, if there is one.
+// checkSockets returns an error if c uses a Unix socket that settings may not name. A host that begins with / is the
+// directory of a socket; without a host, pgx uses the socket of this machine, if it exists.
 func checkSockets(ctx context.Context, c *pgconn.Config) error {
 	for i := -1; i < len(c.Fallbacks); i++ {
 		host, port := c.Host, c.Port
@@ -179,12 +179,12 @@ type files struct {
 	p   map[string]string
 }
 
-// named returns the path that a parameter or its variable names, "" for none.
+// named returns the path in a parameter or its environment variable, or "".
 func (f *files) named(name string) string {
 	return parameterOrEnv(f.p, name, "PG"+strings.ToUpper(name))
 }
 
-// usual returns the path below the home directory that counts when none is named, "" when there is no file.
+// usual returns the default path below the home directory, or "" if there is no file.
 func (f *files) usual(name, path string) string {
 	home, err := os.UserHomeDir()
 	if _, given := f.p[name]; given || err != nil {
@@ -207,8 +207,8 @@ func (f *files) read(name, path string) ([]byte, error) {
 	return b, err
 }
 
-// roots returns the authorities that the certificate of the server is checked against, nil when pgx takes those of the
-// machine or none are named.
+// roots returns the certificate authorities for checking the certificate of the server, or nil if pgx uses those of the
+// machine or no file is named.
 func (f *files) roots(mode string) (*x509.CertPool, error) {
 	path := f.named(rootCert)
 	if path == "" && (mode == "require" || strings.HasPrefix(mode, "verify-")) {
@@ -228,14 +228,14 @@ func (f *files) roots(mode string) (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// certificates returns the certificate of the client, none if no file is named.
+// certificates returns the certificate of the client, or none if no file is named.
 func (f *files) certificates(mode string) ([]tls.Certificate, error) {
 	certPath, keyPath := f.named(cert), f.named(key)
 	if certPath == "" && keyPath == "" && mode != "disable" {
 		certPath, keyPath = f.usual(cert, ".postgresql/postgresql.crt"), f.usual(key, ".postgresql/postgresql.key")
 		if certPath == "" || keyPath == "" || sdk.CheckPath(f.ctx, "url", certPath) != nil ||
 			sdk.CheckPath(f.ctx, "url", keyPath) != nil {
-			return nil, nil // the server says so if it wants one
+			return nil, nil // the server rejects the login if it requires one
 		}
 	}
 	if certPath == "" && keyPath == "" {
@@ -262,8 +262,7 @@ func (f *files) certificates(mode string) ([]tls.Certificate, error) {
 	return []tls.Certificate{pair}, nil
 }
 
-// decrypted returns a private key as PEM text that is not encrypted. Encrypted ones are those that libpq takes, in the
-// form of RFC 1423.
+// decrypted returns a private key as unencrypted PEM text. It supports the encryption that libpq supports: RFC 1423.
 func decrypted(text []byte, password string) ([]byte, error) {
 	block, _ := pem.Decode(text)
 	if block == nil || !x509.IsEncryptedPEMBlock(block) { //nolint:staticcheck // what libpq takes
@@ -288,7 +287,7 @@ func (f *files) password(c *pgconn.Config) (string, error) {
 	}
 	b, err := f.read(passFile, path)
 	if err != nil && usual {
-		return "", nil // nobody asked for it
+		return "", nil // the file is the default, not configured
 	}
 	if err != nil {
 		return "", err
@@ -300,8 +299,8 @@ func (f *files) password(c *pgconn.Config) (string, error) {
 	return findPassword(b, host, strconv.Itoa(int(c.Port)), c.Database, c.User), nil
 }
 
-// findPassword returns the password of the first line host:port:database:user:password of a password file that matches,
-// where * matches everything and a backslash takes the meaning of what follows.
+// findPassword returns the password of the first matching line host:port:database:user:password of a password file. *
+// matches everything, and a backslash escapes the next character.
 func findPassword(content []byte, want ...string) string {
 lines:
 	for line := range bytes.Lines(content) {
@@ -331,7 +330,7 @@ lines:
 	return ""
 }
 
-// withoutURL keeps an error from quoting the URL.
+// withoutURL removes the URL from the text of an error.
 func withoutURL(err error, url string) error {
 	if text := err.Error(); strings.Contains(text, url) {
 		return errors.New(strings.ReplaceAll(text, url, "the URL"))

@@ -55,7 +55,7 @@ var addresses = []string{
 	"host=h password=a\\", "host=h password=p'q", "host=/var/run/postgresql",
 }
 
-// An address that names no files means the same as to pgx.
+// TestAddressesAreThoseOfPgx checks that an address that names no files means the same as to pgx.
 func TestAddressesAreThoseOfPgx(t *testing.T) {
 	alone(t)
 	for _, address := range addresses {
@@ -149,7 +149,8 @@ func confinedTo(ctx context.Context, dir string) context.Context {
 	}})
 }
 
-// Every spelling that names a file outside of the allowed directory is refused, or the file is not read.
+// TestFilesOutsideAreNotRead checks that an address that names a file outside the allowed directory, in any spelling,
+// is refused or that the file is not read.
 func TestFilesOutsideAreNotRead(t *testing.T) {
 	home := alone(t)
 	allowed := t.TempDir()
@@ -192,7 +193,7 @@ func TestFilesOutsideAreNotRead(t *testing.T) {
 			t.Errorf("%q connects to %v", address, conn)
 		}
 	}
-	// Files of the environment that may not be read are refused as well; those of the home directory are not looked at.
+	// Files of the environment that may not be read are refused as well; files in the home directory are ignored.
 	if c, err := pg.ParseConfig(ctx, "host=h"); err != nil || c.Password != "" {
 		t.Errorf("the password is %q, error %v", c.Password, err)
 	}
@@ -216,7 +217,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// Devices, FIFOs, directories and large files are refused at once, whatever names them.
+// TestOddFiles checks that devices, FIFOs, directories and large files are refused at once, from whichever parameter.
 func TestOddFiles(t *testing.T) {
 	home := alone(t)
 	fifo, large := filepath.Join(home, "fifo"), filepath.Join(home, "large")
@@ -252,7 +253,7 @@ func TestPasswordFile(t *testing.T) {
 	}
 }
 
-// issue returns a certificate with its key as PEM, signed by another one or by itself.
+// issue returns a certificate and its key as PEM, signed by a parent or by itself.
 func issue(t *testing.T, name string, parent *x509.Certificate, by *ecdsa.PrivateKey) (*x509.Certificate,
 	*ecdsa.PrivateKey, []byte, []byte) {
 	t.Helper()
@@ -273,8 +274,8 @@ func issue(t *testing.T, name string, parent *x509.Certificate, by *ecdsa.Privat
 		pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: b})
 }
 
-// The certificates of files are used as libpq does: require with a root certificate checks who issued that of the
-// server, and verify-full its name.
+// TestCertificates checks that certificates of files have the same effect as in libpq: require with a root certificate
+// checks the issuer of the server's certificate, and verify-full its name.
 func TestCertificates(t *testing.T) {
 	home := alone(t)
 	ca, caKey, caText, _ := issue(t, "ca", nil, nil)
@@ -327,7 +328,7 @@ func TestCertificates(t *testing.T) {
 	}
 }
 
-// handshake returns "ok" or why a client refuses a server.
+// handshake returns "ok", or the reason for which a client refuses a server.
 func handshake(client *tls.Config, certificate tls.Certificate) any {
 	a, b := net.Pipe()
 	defer a.Close()

@@ -17,15 +17,15 @@ import (
 	"github.com/conduit-agent/conduit/plugins/peer"
 )
 
-// connectTimeout bounds how long connecting to one host may take, if the URL does not.
+// connectTimeout bounds the time for connecting to one host, if the URL has no timeout.
 const connectTimeout = 15 * time.Second
 
-// Connect opens a session with these parameters in addition to those of url.
+// Connect opens a session with params in addition to the parameters of url.
 func Connect(ctx context.Context, url string, params map[string]string) (*pgconn.PgConn, error) {
 	return connect(ctx, url, params, "", nil)
 }
 
-// ConnectAs opens a session with this password in place of that of url.
+// ConnectAs opens a session with password in place of the password of url.
 func ConnectAs(ctx context.Context, url, password string) (*pgconn.PgConn, error) {
 	return connect(ctx, url, nil, password, nil)
 }
@@ -47,7 +47,7 @@ func connect(ctx context.Context, url string, params map[string]string, password
 	}
 	dialer := &net.Dialer{KeepAlive: 15 * time.Second, Timeout: c.ConnectTimeout}
 	c.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
-		if err := checkSocket(ctx, network, address); err != nil { // a link may have been put in the way since
+		if err := checkSocket(ctx, network, address); err != nil { // a link may have replaced it since
 			return nil, err
 		}
 		return dialer.DialContext(ctx, network, address)
@@ -66,8 +66,8 @@ func connect(ctx context.Context, url string, params map[string]string, password
 	return conn, nil
 }
 
-// withoutRepeats leaves out of the error of a connection what pgx has in it once more: it tries each address of the
-// server with TLS and without, and most of what fails does so both times.
+// withoutRepeats removes repetitions from a connection error of pgx, which tries each address of the server with TLS
+// and without: usually both attempts fail for the same reason.
 func withoutRepeats(err error) error {
 	var kept []string
 	for line := range strings.SplitSeq(err.Error(), "\n") {
@@ -93,7 +93,7 @@ type connectError struct {
 
 func (e connectError) Error() string { return e.text }
 
-// Unwrap returns the whole error.
+// Unwrap returns the complete error.
 func (e connectError) Unwrap() error { return e.error }
 
 // Close ends a session without waiting for long.
@@ -125,7 +125,7 @@ func Rows(ctx context.Context, conn *pgconn.PgConn, sql string, args ...string) 
 	return all, nil
 }
 
-// Row returns the only row of a query, nil when there is none.
+// Row returns the only row of a query, or nil if there is none.
 func Row(ctx context.Context, conn *pgconn.PgConn, sql string, args ...string) ([]string, error) {
 	all, err := Rows(ctx, conn, sql, args...)
 	if err != nil || len(all) == 0 {
@@ -139,7 +139,7 @@ func Execute(ctx context.Context, conn *pgconn.PgConn, sql string) error {
 	return conn.Exec(ctx, sql).Close()
 }
 
-// Code returns the SQLSTATE of an error of the server, "" for any other.
+// Code returns the SQLSTATE of a server error, and "" for any other error.
 func Code(err error) string {
 	var pg *pgconn.PgError
 	if errors.As(err, &pg) {
@@ -148,7 +148,7 @@ func Code(err error) string {
 	return ""
 }
 
-// SQLSTATEs that are acted on.
+// SQLSTATEs that the connector handles.
 const (
 	CodeUndefinedObject = "42704"
 	CodeDuplicateObject = "42710"
@@ -165,15 +165,15 @@ const (
 	CodeInvalidAuth     = "28000"
 	classConnection     = "08"
 	classResources      = "53"
-	classOperator       = "57" // the server is being stopped, or a person ended the session
+	classOperator       = "57" // the server is stopping, or a person ended the session
 	classSystem         = "58"
 )
 
-// ErrAgain is what failed and may succeed now.
+// ErrAgain reports a failure that may be transient.
 var ErrAgain = errors.New("trying again may help")
 
-// Transient reports whether an error is of the network or of a server that comes back, so
-// that connecting again may help.
+// Transient reports whether err is an error of the network or of a server that will recover, so that reconnecting may
+// help.
 func Transient(err error) bool {
 	c := Code(err)
 	if c == "" {

@@ -14,11 +14,10 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// ConnectGuarded is Connect of a session that does not wait for ever for a server that is not heard of again. When
-// nothing has come for so long while an answer is waited for, the server is asked over another connection what the
-// session does. While it works, however long, the answer is waited for. When it waits for this end in turn, and still
-// does after half as long more, the connection is half-open: it is closed, and the session is ended, which releases
-// its locks.
+// ConnectGuarded opens a session like Connect, but does not wait forever for a server that has disappeared. If no data
+// arrives for silence while an answer is due, it queries the state of the session over another connection. As long as
+// the server works on the answer, the session waits. If the server waits for this end, and still does after another
+// half of silence, the connection is half-open: it is closed, and the session is terminated, which releases its locks.
 func ConnectGuarded(ctx context.Context, url string, silence time.Duration, params map[string]string) (*pgconn.PgConn, error) {
 	var g *guard
 	conn, err := connect(ctx, url, params, "", func(dial pgconn.DialFunc) pgconn.DialFunc {
@@ -40,20 +39,20 @@ func ConnectGuarded(ctx context.Context, url string, silence time.Duration, para
 	return conn, err
 }
 
-// guard is a connection of which reading ends when it is half-open.
+// guard is a connection whose reads fail when it is half-open.
 type guard struct {
 	net.Conn
 	silence time.Duration
-	env     context.Context // has the sdk.Env of the session, and does not end
+	env     context.Context // has the sdk.Env of the session, and is never canceled
 	url     string
 	redial  func(context.Context) (net.Conn, error) // connects to the same server
 
 	mu       sync.Mutex
-	pid      uint32             // of the session; 0: it has not begun
-	deadline time.Time          // of reading, as set by the user of the connection
-	since    time.Time          // nothing came, and nothing was sent
-	sent     int                // bytes since something came
-	cancel   context.CancelFunc // of asking; nil: nothing is asked
+	pid      uint32             // of the session; 0: not started
+	deadline time.Time          // for reading, as set by the user of the connection
+	since    time.Time          // last time data was received or sent
+	sent     int                // bytes since data was received
+	cancel   context.CancelFunc // of the query; nil: no query is running
 }
 
 func (g *guard) set(change func()) {
@@ -78,13 +77,14 @@ func (g *guard) SetReadDeadline(t time.Time) error {
 	return g.limit(g.end())
 }
 
-// late reports whether the deadline is over. The caller holds mu.
+// late reports whether the deadline has passed. The caller holds mu.
 func (g *guard) late() bool { return !g.deadline.IsZero() && !g.deadline.After(time.Now()) }
 
-// slowest is how many bytes a second a network carries at least. What the kernel has taken may be under way for long.
+// slowest is the minimum throughput of a network in bytes per second. Data accepted by the kernel may take long to
+// arrive.
 const slowest = 64 << 10
 
-// end returns when it is too long that nothing came; zero: never. The caller holds mu.
+// end returns the time at which the silence is too long; zero: never. The caller holds mu.
 func (g *guard) end() time.Time {
 	if g.pid == 0 {
 		return time.Time{}
@@ -92,7 +92,7 @@ func (g *guard) end() time.Time {
 	return g.since.Add(g.silence + time.Duration(g.sent/slowest)*time.Second)
 }
 
-// limit has reading end at t, or at the deadline. The caller holds mu.
+// limit makes reads end at t, or at the deadline if that is earlier. The caller holds mu.
 func (g *guard) limit(t time.Time) error {
 	if t.IsZero() || !g.deadline.IsZero() && g.deadline.Before(t) {
 		t = g.deadline
@@ -122,12 +122,12 @@ func (g *guard) Read(b []byte) (int, error) {
 		switch {
 		case late:
 			return n, err
-		case !silent: // something was sent meanwhile
+		case !silent: // data was sent meanwhile
 			suspected = false
 		case !g.waits(suspected):
 			suspected = false
 			g.set(func() { g.since = time.Now() })
-		case !suspected: // the answer may have come while the server was asked
+		case !suspected: // the answer may have arrived during the query
 			suspected = true
 		default:
 			_ = g.Close()
@@ -151,16 +151,16 @@ func (g *guard) read(b []byte, suspected bool) (int, error) {
 }
 
 const (
-	// A pooler gives a session a number of its own, and none of the server's is known.
+	// A pooler numbers its sessions itself, so the server's number is unknown.
 	waitQuery = `SELECT pg_catalog.pg_backend_pid(), coalesce((SELECT coalesce(a.wait_event, '') FROM pg_catalog.pg_stat_activity a
 		WHERE a.pid = $1::int AND a.usename = session_user), 'gone')`
 	endQuery = `SELECT pg_catalog.pg_terminate_backend(a.pid) FROM pg_catalog.pg_stat_activity a
 		WHERE a.pid = $1::int AND a.usename = session_user AND a.wait_event IN ('ClientRead', 'ClientWrite')`
 )
 
-// waits asks the server whether the session waits for this end, or has ended; with end it is ended in the first case. A
-// server that cannot be connected to, as with a password that was replaced, counts as one whose sessions have ended; one that does
-// not say counts as one that works.
+// waits queries whether the session waits for this end, or has ended. If end is set, it terminates a session that
+// waits. If it cannot connect, for example because the password was replaced, or the network fails, it returns true. If
+// the server rejects the query or has no room for another session, it returns false.
 func (g *guard) waits(end bool) bool {
 	ctx, cancel := context.WithTimeout(g.env, g.silence)
 	defer cancel()
@@ -174,7 +174,7 @@ func (g *guard) waits(end bool) bool {
 		return func(ctx context.Context, _, _ string) (net.Conn, error) { return g.redial(ctx) }
 	})
 	if err != nil {
-		return !strings.HasPrefix(Code(err), classResources) // one that has no room for another session works
+		return !strings.HasPrefix(Code(err), classResources) // a server without room for another session is working
 	}
 	defer Close(conn)
 	pid := strconv.FormatUint(uint64(g.pid), 10)
@@ -185,7 +185,7 @@ func (g *guard) waits(end bool) bool {
 	switch r[1] {
 	case "ClientRead", "ClientWrite":
 		if end {
-			_, _ = Rows(ctx, conn, endQuery, pid) // otherwise the server notices by itself, some time
+			_, _ = Rows(ctx, conn, endQuery, pid) // otherwise the server notices by itself eventually
 		}
 		return true
 	}

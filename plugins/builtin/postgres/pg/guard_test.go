@@ -11,7 +11,8 @@ import (
 	"time"
 )
 
-// A session that is canceled while the server is asked about it, and does not answer, does not wait for that answer.
+// TestCanceledWhileTheServerIsAsked cancels a session during the query for its state. The session does not wait for the
+// answer to the query.
 func TestCanceledWhileTheServerIsAsked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		session, server := net.Pipe()

@@ -16,8 +16,8 @@ import (
 var errSyntax = errors.New("cannot be read: want postgres://user:password@host:port/database; letters such as @ and " +
 	"/ in a password are written %40 and %2F")
 
-// parameters returns the parameters of a connection by their names, of a URL or of key=value pairs as libpq reads them.
-// Its errors have no values.
+// parameters returns the connection parameters by name, from a URL or key=value pairs as libpq reads them. Its errors
+// contain no values.
 func parameters(address string) (map[string]string, error) {
 	if strings.ContainsRune(address, 0) {
 		return nil, errSyntax
@@ -74,7 +74,7 @@ func ofURL(rest string) (map[string]string, error) {
 	}
 	authority, query, _ := strings.Cut(authority, "?")
 	authority, path, _ := strings.Cut(authority, "/")
-	if strings.ContainsAny(path, "@#") { // more likely the rest of a password and the host
+	if strings.ContainsAny(path, "@#") { // probably the rest of a password, and the host
 		return nil, errors.New("cannot be read: it has the character @ or # in the name of the database: in a " +
 			"password " +
 			"they are written %40 and %23, and so they are in the name")
@@ -108,7 +108,7 @@ func ofURL(rest string) (map[string]string, error) {
 	return p, nil
 }
 
-// unescaped keeps a part of a URL unless it is empty.
+// unescaped stores a decoded part of a URL unless it is empty.
 func unescaped(p map[string]string, name, part string) error {
 	value, err := url.PathUnescape(part)
 	if err != nil || strings.ContainsRune(value, 0) {
@@ -120,7 +120,7 @@ func unescaped(p map[string]string, name, part string) error {
 	return set(p, name, value)
 }
 
-// splitServer cuts host[:port], where an IPv6 address is in brackets.
+// splitServer splits host[:port]. An IPv6 address is in brackets.
 func splitServer(server string) (host, port string, err error) {
 	if inside, ok := strings.CutPrefix(server, "["); ok {
 		if host, port, ok = strings.Cut(inside, "]"); !ok || host == "" || port != "" && port[0] != ':' {
@@ -134,8 +134,8 @@ func splitServer(server string) (host, port string, err error) {
 
 const space = " \t\n\r\v\f"
 
-// ofPairs returns the parameters of key=value pairs. A value may be in single quotes, and a backslash takes
-// the meaning of what follows.
+// ofPairs returns the parameters of key=value pairs. A value may be in single quotes, and a backslash escapes the next
+// character.
 func ofPairs(text string) (map[string]string, error) {
 	p := map[string]string{}
 	for text = strings.TrimLeft(text, space); text != ""; {
@@ -178,7 +178,7 @@ func cutValue(text string) (value, rest string, err error) {
 	return b.String(), "", nil
 }
 
-// connecting are the parameters that pgx reads itself, and no server is sent. Those that name files are not among them.
+// connecting lists the parameters that pgx reads itself and does not send to the server, except those that name files.
 var connecting = []string{
 	"host", "port", "database", "user", "password", "connect_timeout", "sslmode", "sslcertmode", "sslnegotiation",
 	"sslpassword", "sslsni",
@@ -186,7 +186,7 @@ var connecting = []string{
 	"require_auth",
 }
 
-// Parameters that name files, which are read here and not by pgx.
+// Parameters that name files. This package reads the files in place of pgx.
 const (
 	rootCert = "sslrootcert"
 	cert     = "sslcert"
@@ -196,7 +196,7 @@ const (
 
 var fileNames = []string{rootCert, cert, key, passFile}
 
-// refused are parameters of libpq that name files with more parameters, or files that are not supported.
+// refused lists parameters of libpq that name files with more parameters, or unsupported files.
 var refused = map[string]string{
 	"service":       "write the parameters of the service into the URL",
 	"servicefile":   "write the parameters of the service into the URL",
@@ -207,8 +207,8 @@ var refused = map[string]string{
 
 var sessionName = lazy.Regexp(`^[a-z_][a-z0-9_]*(\.[a-z_][a-z0-9_]*)?$`)
 
-// checkName returns an error for a parameter that is no connection parameter, no file, and not a valid name of a
-// session setting.
+// checkName returns an error unless name is a connection parameter, a file parameter, or a valid name of a session
+// setting.
 func checkName(name string) error {
 	if why, ok := refused[name]; ok {
 		return fmt.Errorf("cannot be read: it has the parameter %s, which is not taken: %s", name, why)

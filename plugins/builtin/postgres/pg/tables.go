@@ -1,5 +1,5 @@
-// Package pg is what the two sides of the postgres connector share: sessions, the catalogue, and
-// the text format of values.
+// Package pg holds the code shared by the source and the destination of the postgres connector: sessions, the
+// catalogue, and the text format of values.
 package pg
 
 import (
@@ -12,44 +12,44 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// Table is a table as the catalogue describes it.
+// Table is a table as described by the catalogue.
 type Table struct {
 	OID          uint32
 	Schema, Name string
-	Estimate     int64    // of its rows; 0: unknown
-	Columns      []Column // without generated ones, unless a publication has them
-	Key          []string // columns of the replica identity's index, or of the primary key in its order; nothing: it has none
+	Estimate     int64    // number of rows; 0: unknown
+	Columns      []Column // without generated columns, unless a publication has them
+	Key          []string // columns of the replica identity's index, or of the primary key in key order; empty: no key
 	Partitions   bool     // it has partitions, which hold all its rows
-	Filter       string   // condition in SQL for the rows that are read; "": all
+	Filter       string   // SQL condition for the rows to read; "": all
 
-	excluded []string // OIDs of partitions that are not read
+	excluded []string // OIDs of partitions that the source does not read
 
 	collection *Table // parent named in the records of this table; nil: this table
 }
 
-// LeftOut is a table that cannot be captured without harm to the programs that write to it.
+// LeftOut is a table that cannot be captured without breaking the programs that write to it.
 type LeftOut struct {
 	*Table
-	Named bool // by the settings; else it is one of several that a pattern stands for
+	Named bool // by the settings; otherwise a pattern matches it
 	Err   error
 }
 
 // Column is a column of a table.
 type Column struct {
 	Name     string
-	OID      uint32 // of its type
-	TypeName string // as SQL writes it
+	OID      uint32 // type
+	TypeName string // in SQL syntax
 
 	generated bool
 }
 
-// ID is schema.name.
+// ID returns schema.name.
 func (t *Table) ID() string { return t.Schema + "." + t.Name }
 
-// SQL is the name in SQL.
+// SQL returns the qualified, quoted name of the table.
 func (t *Table) SQL() string { return Quote(t.Schema) + "." + Quote(t.Name) }
 
-// Only is the table in SQL without its heirs, which are separate tables.
+// Only returns the SQL for the table without its heirs, which are separate tables.
 func (t *Table) Only() string {
 	if t.Partitions {
 		return t.SQL()
@@ -60,7 +60,7 @@ func (t *Table) Only() string {
 // IsHeir reports whether the table is included because it inherits from another included table.
 func (t *Table) IsHeir() bool { return t.collection != nil }
 
-// Collection returns the schema and the name that the records of the table have.
+// Collection returns the schema and the table name in the records of the table.
 func (t *Table) Collection() (schema, name string) {
 	if t.collection != nil {
 		return t.collection.Collection()
@@ -68,7 +68,7 @@ func (t *Table) Collection() (schema, name string) {
 	return t.Schema, t.Name
 }
 
-// ParsePattern returns schema and name of name or schema.name; in the name, * stands for any characters.
+// ParsePattern splits name or schema.name. In the name, * matches any characters.
 func ParsePattern(item string) (schema, name string) {
 	if schema, name, ok := strings.Cut(item, "."); ok {
 		return schema, name
@@ -76,13 +76,13 @@ func ParsePattern(item string) (schema, name string) {
 	return "public", item
 }
 
-// tableColumns are the columns to query of a table c in the schema n. The last one names the relation, the table itself
-// or one of its partitions, that has no usable replica identity: UPDATE and DELETE of it fail once it is in a
-// publication that publishes them.
+// tableColumns are the columns to query for a table c in the schema n. The last column names the relation, the table
+// itself or a partition, that has no usable replica identity: UPDATE and DELETE fail on it once it is in a publication
+// that publishes them.
 //
 // The array keeps the planner's estimate of the number of partitions small. For the function alone the planner assumes
-// a thousand rows, finds the query so expensive that it compiles it, and spends half a second of CPU time on a query
-// that takes a millisecond.
+// a thousand rows, considers the query so expensive that it compiles it, and spends half a second of CPU time on a
+// query that takes a millisecond.
 const tableColumns = `c.oid, n.nspname, c.relname, c.relpersistence, greatest(c.reltuples, 0)::bigint, c.relkind = 'p',
   EXISTS (SELECT FROM pg_catalog.pg_depend d WHERE d.classid = 'pg_catalog.pg_class'::regclass AND d.objid = c.oid AND d.deptype = 'e'),
   coalesce((SELECT r.oid::regclass::text
@@ -116,13 +116,13 @@ FROM heirs h JOIN pg_catalog.pg_class c ON c.oid = h.inhrelid JOIN pg_catalog.pg
 WHERE c.relkind = 'r' AND NOT c.relispartition
 ORDER BY n.nspname, c.relname`
 
-// like has LIKE match what a name with * stands for.
+// like converts a name with * to a LIKE pattern.
 var like = strings.NewReplacer(`\`, `\\`, "_", `\_`, "%", `\%`, "*", "%")
 
-// Selection holds the tables that the setting tables stands for.
+// Selection holds the tables selected by the setting tables.
 type Selection struct {
 	Tables    []*Table
-	Left      []LeftOut // tables that cannot be captured, since programs could no longer update them
+	Left      []LeftOut // tables that cannot be captured, because programs could no longer update them
 	Unmatched []string  // patterns that match no table
 }
 
@@ -184,7 +184,7 @@ SELECT CASE WHEN c.relispartition THEN 'partition' ELSE CASE c.relkind WHEN 'v' 
   coalesce((SELECT a.relid::regclass::text FROM pg_catalog.pg_partition_ancestors(c.oid) a JOIN pg_catalog.pg_class r ON r.oid = a.relid WHERE NOT r.relispartition), '')
 FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = $1 AND c.relname = $2`
 
-// missing returns why a table that cannot be read cannot be read.
+// missing explains why a table cannot be read.
 func missing(ctx context.Context, conn *pgconn.PgConn, schema, name string) error {
 	r, err := Row(ctx, conn, kindQuery, schema, name)
 	switch {
@@ -201,14 +201,13 @@ func missing(ctx context.Context, conn *pgconn.PgConn, schema, name string) erro
 		"tables that its rows come from", schema, name, r[0])
 }
 
-// resolver gathers tables.
+// resolver collects tables.
 type resolver struct {
 	Selection
 	seen map[uint32]bool
 }
 
-// add adds the table of a row, if it is not there yet. Its records are of the collection of another table, unless that
-// is nil.
+// add adds the table of a row, unless it was added before. Its records name the table collection, unless that is nil.
 func (r *resolver) add(row []string, collection *Table, named bool) {
 	oid, _ := strconv.ParseUint(row[0], 10, 32)
 	estimate, _ := strconv.ParseInt(row[4], 10, 64)
@@ -236,7 +235,7 @@ FROM pg_catalog.pg_partition_tree($1::oid::regclass) t
 WHERE t.isleaf AND (c.relkind = 'f' OR c.relkind = 'r' AND c.relpersistence <> 'p')
 ORDER BY n.nspname, c.relname`
 
-// exclude leaves out partitions without changes: their rows are not read either.
+// exclude leaves out partitions without logged changes, and does not read their rows either.
 func (r *resolver) exclude(ctx context.Context, conn *pgconn.PgConn, t *Table) error {
 	rows, err := Rows(ctx, conn, unloggedQuery, strconv.FormatUint(uint64(t.OID), 10))
 	if err != nil {
@@ -252,7 +251,7 @@ func (r *resolver) exclude(ctx context.Context, conn *pgconn.PgConn, t *Table) e
 	return nil
 }
 
-// Condition returns the condition in SQL for the rows of the table that are read; "" is none.
+// Condition returns the SQL condition for the rows to read, or "".
 func (t *Table) Condition() string {
 	var all []string
 	if t.Filter != "" {
@@ -271,15 +270,15 @@ func (r *resolver) leftTables() (all []*Table) {
 	return all
 }
 
-// ColumnsQuery asks for name, type and its SQL of the columns of the table with the OID $1.
+// ColumnsQuery selects the name, type and SQL type name of the columns of the table with the OID $1.
 const ColumnsQuery = `
 SELECT a.attname, a.atttypid, pg_catalog.format_type(a.atttypid, a.atttypmod)
 FROM pg_catalog.pg_attribute a
 WHERE a.attrelid = $1::oid AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = ''
 ORDER BY a.attnum`
 
-// keyQuery selects the columns of the key. The index of the replica identity comes before the primary key: the server
-// sends no other columns of a row that was deleted.
+// keyQuery selects the columns of the key. The index of the replica identity takes precedence over the primary key: for
+// a deleted row the server sends only its columns.
 const keyQuery = `
 SELECT a.attname
 FROM (SELECT indrelid, indkey, indnkeyatts FROM pg_catalog.pg_index
@@ -289,16 +288,16 @@ FROM (SELECT indrelid, indkey, indnkeyatts FROM pg_catalog.pg_index
 WHERE a.attrelid = i.indrelid AND a.attnum = i.indkey[k] AND k < i.indnkeyatts
 ORDER BY k`
 
-// allColumnsQuery is ColumnsQuery with generated columns, and whether a column is one.
+// allColumnsQuery is ColumnsQuery with generated columns, and whether a column is generated.
 const allColumnsQuery = `
 SELECT a.attname, a.atttypid, pg_catalog.format_type(a.atttypid, a.atttypmod), a.attgenerated <> ''
 FROM pg_catalog.pg_attribute a
 WHERE a.attrelid = $1::oid AND a.attnum > 0 AND NOT a.attisdropped
 ORDER BY a.attnum`
 
-// Narrow leaves in the table the columns that a publication has; nil is all but generated ones. generated reports
-// whether the server can publish these: before PostgreSQL 18 it names them, and does not send them. A table without all
-// columns of the key has no key.
+// Narrow keeps only the published columns of the table; nil means all except generated ones. generated reports whether
+// the server can publish generated columns: before PostgreSQL 18 a publication may name them, but the server does not
+// send them. If a column of the key is missing, the table has no key.
 func (t *Table) Narrow(published []string, generated bool) {
 	t.Columns = slices.DeleteFunc(t.Columns, func(c Column) bool {
 		return c.generated && (!generated || published == nil) || published != nil && !slices.Contains(published, c.Name)
@@ -333,7 +332,7 @@ func (t *Table) Describe(ctx context.Context, conn *pgconn.PgConn) error {
 	return nil
 }
 
-// TypeOf returns the type of a column as SQL writes it.
+// TypeOf returns the type of a column in SQL syntax.
 func (t *Table) TypeOf(name string) string {
 	for _, c := range t.Columns {
 		if c.Name == name {

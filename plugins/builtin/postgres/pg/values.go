@@ -11,7 +11,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
-// OIDs of the types that have a form of their own in records. All others are text.
+// OIDs of the types that Decode converts. All other types are text.
 const (
 	OIDBool        = 16
 	OIDBytea       = 17
@@ -28,9 +28,9 @@ const (
 	OIDJSONB       = 3802
 )
 
-// Decode returns the value of a column of this type, of which text is the output in the
-// Styles that a session of the connector has. It keeps nothing of text. What does not fit
-// the type's form, as the time infinity, stays text.
+// Decode returns the value of a column with type oid. text is its output in the Styles, which sessions of the connector
+// use. Decode does not retain text. A value that the converted type cannot represent, such as the time infinity, stays
+// text.
 func Decode(oid uint32, text []byte) any {
 	switch oid {
 	case OIDBool:
@@ -78,9 +78,8 @@ func Decode(oid uint32, text []byte) any {
 	return string(text)
 }
 
-// decodeJSON returns what JSON is: an object, a list, a number or a boolean. JSON of a text or of null stays the text
-// that it is, with its quotes, so that it is told from a column that is NULL and is JSON for whoever writes it to
-// such a column.
+// decodeJSON decodes JSON to an object, a list, a number or a boolean. A JSON string or null stays JSON text, with its
+// quotes: this distinguishes it from NULL, and a destination can write it to a JSON column.
 func decodeJSON(text []byte) any {
 	var d record.Data
 	if first := bytes.TrimLeft(text,
@@ -94,13 +93,13 @@ func decodeJSON(text []byte) any {
 	return m["v"]
 }
 
-// parseTime parses a time such as 2006-01-02 15:04:05.999999, of which the digits behind the point may be fewer or none.
+// parseTime parses a time such as 2006-01-02 15:04:05.999999, with up to six fractional digits.
 func parseTime(text []byte) (t time.Time, ok bool) {
 	const form = "0000-00-00 00:00:00"
 	if len(text) < len(form) || len(text) == len(form)+1 || len(text) > len(form)+len(".000000") {
 		return t, false
 	}
-	var numbers [7]int // the last is microseconds
+	var numbers [7]int // the last one is microseconds
 	field := 0
 	for i, c := range text {
 		switch {
@@ -131,7 +130,7 @@ func ParseInt(text []byte) (n int64, ok bool) {
 	if len(text) > 0 && text[0] == '-' {
 		digits = text[1:]
 	}
-	if len(digits) == 0 || len(digits) > 18 { // what may overflow is rare
+	if len(digits) == 0 || len(digits) > 18 { // values that may overflow are rare
 		n, err := strconv.ParseInt(string(text), 10, 64)
 		return n, err == nil
 	}
@@ -160,10 +159,10 @@ func parseBytea(text []byte) ([]byte, bool) {
 var Styles = map[string]string{"datestyle": "ISO, YMD", "timezone": "UTC", "intervalstyle": "postgres",
 	"bytea_output": "hex", "extra_float_digits": "1", "client_encoding": "UTF8"}
 
-// Quote returns name as an identifier in SQL.
+// Quote returns name as a quoted SQL identifier.
 func Quote(name string) string { return `"` + strings.ReplaceAll(name, `"`, `""`) + `"` }
 
-// Literal returns s as a string literal in SQL.
+// Literal returns s as an SQL string literal.
 func Literal(s string) string {
 	if strings.Contains(s, `\`) {
 		return ` E'` + strings.ReplaceAll(strings.ReplaceAll(s, `\`, `\\`), `'`, `''`) + `'`

@@ -11,7 +11,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
-// TestTimesAsPackageTime compares what becomes of times, right and wrong ones, with what package time makes of them.
+// TestTimesAsPackageTime compares parsed times, valid and invalid, with the results of package time.
 func TestTimesAsPackageTime(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{
@@ -20,7 +20,8 @@ func TestTimesAsPackageTime(t *testing.T) {
 		"infinity", "-infinity", "", "2026-01-02", "2026-01-02 03:04", "2026-01-02T03:04:05", "2026-01-02 03:04:05 BC", "12026-01-02 03:04:05", "2026-01-02 03:04:05,5", "2026-1x-02 03:04:05",
 	} {
 		var want any = text
-		if parsed, err := time.Parse("2006-01-02 15:04:05.999999", text); err == nil && text != "2026-01-02 03:04:05,5" { // the server writes no comma
+		// Package time accepts a comma before the fraction, which the server never writes.
+		if parsed, err := time.Parse("2006-01-02 15:04:05.999999", text); err == nil && text != "2026-01-02 03:04:05,5" {
 			want = parsed
 		}
 		if got := pg.Decode(pg.OIDTimestamp, []byte(text)); got != want {
@@ -38,7 +39,7 @@ func TestTimesAsPackageTime(t *testing.T) {
 	}
 }
 
-// Values that a type has no form for in records are text, as are those that are damaged.
+// TestBadValues checks that damaged values, and values that a type cannot represent in records, stay text.
 func TestBadValues(t *testing.T) {
 	for _, oid := range []uint32{pg.OIDBool, pg.OIDBytea, pg.OIDInt8, pg.OIDInt2, pg.OIDInt4, pg.OIDOID, pg.OIDJSON, pg.OIDJSONB, pg.OIDFloat4, pg.OIDFloat8, pg.OIDDate,
 		pg.OIDTimestamp, pg.OIDTimestamptz, 1700, 25, 600_000} {
@@ -60,7 +61,7 @@ func TestBadValues(t *testing.T) {
 	}
 }
 
-// JSON comes as JSON, with all digits of the numbers.
+// TestJSON decodes JSON with all digits of the numbers.
 func TestJSON(t *testing.T) {
 	for text, want := range map[string]any{
 		`{"a": [1, 12345678901234567890.12, null], "b": "x"}`: map[string]any{"a": []any{int64(1),

@@ -1,7 +1,6 @@
-// Package pgoutput decodes the messages of PostgreSQL's logical replication: the frames of the
-// streaming replication protocol, and in them version 1 of the plugin pgoutput.
-// Formats: "Streaming Replication Protocol" and "Logical Replication Message Formats" in the
-// PostgreSQL documentation.
+// Package pgoutput decodes the messages of PostgreSQL's logical replication: the frames of the streaming replication
+// protocol, and the messages of version 1 of the plugin pgoutput in them. Formats: "Streaming Replication Protocol" and
+// "Logical Replication Message Formats" in the PostgreSQL documentation.
 package pgoutput
 
 import (
@@ -13,10 +12,10 @@ import (
 	"time"
 )
 
-// LSN is a place in the write-ahead log.
+// LSN is a position in the write-ahead log.
 type LSN uint64
 
-// ParseLSN parses the text form, as in 16/B374D848.
+// ParseLSN parses the text form of an LSN, such as 16/B374D848.
 func ParseLSN(s string) (LSN, error) {
 	high, low, ok := strings.Cut(s, "/")
 	h, err1 := strconv.ParseUint(high, 16, 32)
@@ -56,10 +55,10 @@ type XLogData struct {
 	Data       []byte
 }
 
-// Keepalive says how far the server has sent.
+// Keepalive reports how far the server has sent.
 type Keepalive struct {
 	End   LSN
-	Reply bool // the server wants a status at once
+	Reply bool // the server requests a status at once
 }
 
 // ParseFrame parses the content of a CopyData message. The result refers to it.
@@ -81,7 +80,7 @@ func ParseFrame(b []byte) (Frame, error) {
 	}
 }
 
-// AppendStatus appends a standby status update: all before at is written, flushed and applied.
+// AppendStatus appends a standby status update: everything before at is written, flushed and applied.
 func AppendStatus(dst []byte, at LSN, now time.Time, reply bool) []byte {
 	dst = append(dst, 'r')
 	for range 3 {
@@ -94,16 +93,16 @@ func AppendStatus(dst []byte, at LSN, now time.Time, reply bool) []byte {
 	return append(dst, 0)
 }
 
-// epoch is that of PostgreSQL's timestamps.
+// epoch is the epoch of PostgreSQL's timestamps.
 var epoch = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// Message is a *Begin, *Commit, *Relation, *Insert, *Update, *Delete, *Truncate, or nil for
-// one that carries no change of a row.
+// Message is a *Begin, *Commit, *Relation, *Insert, *Update, *Delete, *Truncate, or nil for a message without a change
+// of a row.
 type Message any
 
-// Begin begins a transaction. Transactions come whole, in the order of their commits.
+// Begin begins a transaction. Transactions are not interleaved and arrive in commit order.
 type Begin struct {
-	Commit LSN // of its commit record
+	Commit LSN // LSN of the commit record
 	Time   time.Time
 	XID    uint32
 }
@@ -111,7 +110,8 @@ type Begin struct {
 // Commit ends a transaction.
 type Commit struct{ Commit, End LSN }
 
-// Relation describes a table; it comes before the first change of it, and when it changed.
+// Relation describes a table. It precedes the first change of the table, and the first one after the table itself
+// changed.
 type Relation struct {
 	OID          uint32
 	Schema, Name string
@@ -129,41 +129,41 @@ type Column struct {
 // Tuple has a value for each column of the relation.
 type Tuple []Value
 
-// Value is a value of a column as text. It refers to the message.
+// Value is a column value as text. It refers to the message.
 type Value struct {
 	Kind byte // Text, Null or Unchanged
 	Text []byte
 }
 
-// The kinds of values.
+// Kinds of values.
 const (
 	Text      = 't'
 	Null      = 'n'
 	Unchanged = 'u' // a large value that the change did not touch and the server did not send
 )
 
-// Insert is a row that came.
+// Insert is an inserted row.
 type Insert struct {
 	Relation uint32
 	New      Tuple
 }
 
-// Update is a row that changed. Old is nil unless the replica identity is full or the key
-// changed; OldKey says that it has only the columns of the key, and null for the others.
+// Update is an updated row. Old is nil unless the replica identity is full or the key changed. If OldKey is set, Old
+// has only the columns of the key, and null for the others.
 type Update struct {
 	Relation uint32
 	Old, New Tuple
 	OldKey   bool
 }
 
-// Delete is a row that went. OldKey is as in Update.
+// Delete is a deleted row. OldKey is as in Update.
 type Delete struct {
 	Relation uint32
 	Old      Tuple
 	OldKey   bool
 }
 
-// Truncate says that tables were emptied.
+// Truncate reports truncated tables.
 type Truncate struct{ Relations []uint32 }
 
 // Parse parses a message. The result refers to b.
@@ -205,7 +205,7 @@ func Parse(b []byte) (m Message, err error) {
 func (r *reader) relation() *Relation {
 	rel := &Relation{OID: r.uint32(), Schema: r.text(), Name: r.text(), Identity: r.byte()}
 	if rel.Schema == "" {
-		rel.Schema = "pg_catalog" // which is sent as nothing
+		rel.Schema = "pg_catalog" // the server sends an empty schema
 	}
 	n := int(r.uint16())
 	for range n {
@@ -245,7 +245,7 @@ func (r *reader) truncate() *Truncate {
 
 func (r *reader) tuple() Tuple {
 	n := int(r.uint16())
-	if n > len(r.b) { // every value has a byte at least
+	if n > len(r.b) { // every value has at least one byte
 		r.fail()
 		return nil
 	}

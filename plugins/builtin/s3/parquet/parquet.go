@@ -1,6 +1,6 @@
-// Package parquet writes records as a file of Apache Parquet with one row group, compressed with
-// gzip. The columns are those of Conduit's connector for S3: operation, position, payload and key
-// as byte arrays, metadata as a map of texts.
+// Package parquet writes records as an Apache Parquet file with one row group, compressed with gzip. The columns are
+// the same as in Conduit's connector for S3: operation, position, payload and key as byte arrays, metadata as a map of
+// strings.
 package parquet
 
 import (
@@ -10,7 +10,7 @@ import (
 	"fmt"
 )
 
-// Row is one record.
+// Row is a record.
 type Row struct {
 	Operation, Position, Payload, Key []byte
 	Metadata                          []Pair
@@ -19,7 +19,7 @@ type Row struct {
 // Pair is an entry of a map.
 type Pair struct{ Key, Value string }
 
-// Numbers of the format, in parquet.thrift.
+// Enum values of the format, from parquet.thrift.
 const (
 	byteArray = 6
 
@@ -41,18 +41,18 @@ const magic = "PAR1"
 // column is a leaf of the schema with the values of all rows.
 type column struct {
 	path   []string
-	count  int    // values and rows without one
-	levels []byte // repetition and definition levels; nothing for a required leaf
+	count  int    // number of values, and of rows without a value
+	levels []byte // repetition and definition levels; empty for a required leaf
 	values []byte
 }
 
-// chunk is where a column is in the file.
+// chunk is the location of a column in the file.
 type chunk struct {
 	*column
-	offset, plain, compressed int // bytes, with the header of the page
+	offset, plain, compressed int // in bytes, including the page header
 }
 
-// File returns the file of the rows.
+// File returns a Parquet file with the rows.
 func File(rows []Row) ([]byte, error) {
 	file := []byte(magic)
 	var chunks []chunk
@@ -98,18 +98,18 @@ func columnsOf(rows []Row) []column {
 	return all
 }
 
-// add adds a value in the encoding PLAIN.
+// add adds a value in the PLAIN encoding.
 func (c *column) add(value []byte) {
 	c.count++
 	c.values = binary.LittleEndian.AppendUint32(c.values, uint32(len(value)))
 	c.values = append(c.values, value...)
 }
 
-// levels are bits, encoded as runs.
+// levels holds single-bit levels, encoded as runs.
 type levels struct {
 	buf   []byte
 	bit   byte
-	count int // of bit at the end
+	count int // length of the run of bit at the end
 }
 
 func (l *levels) add(bit byte) {
@@ -127,7 +127,7 @@ func (l *levels) flush() {
 	l.count = 0
 }
 
-// bytes returns the runs with their length before them.
+// bytes returns the runs, preceded by their length.
 func (l *levels) bytes() []byte {
 	l.flush()
 	return append(binary.LittleEndian.AppendUint32(nil, uint32(len(l.buf))), l.buf...)

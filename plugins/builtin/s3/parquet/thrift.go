@@ -11,11 +11,11 @@ const (
 	typeStruct = 12
 )
 
-// message appends one struct in Thrift's compact protocol. Fields are written in the order of
-// their numbers.
+// message appends a struct in Thrift's compact protocol. The caller must write fields in ascending order of their
+// numbers.
 type message struct {
 	buf  []byte
-	last byte // number of the field before
+	last byte // number of the previous field
 }
 
 func (m *message) field(number, kind byte) {
@@ -43,7 +43,7 @@ func (m *message) string(s string) {
 
 // list begins a list of n elements, which follow.
 func (m *message) list(number, kind byte, n int) {
-	const short = 15 // lists of so many say their length apart
+	const short = 15 // longer lists have a separate length
 	m.field(number, typeList)
 	if n < short {
 		m.buf = append(m.buf, byte(n)<<4|kind)
