@@ -209,7 +209,7 @@ func TestTakenIDs(t *testing.T) {
 	}
 }
 
-// TestAdoption hands a pipeline of the files of two members to the API, and back.
+// TestAdoption moves a pipeline from the files of two members to the API, and back.
 func TestAdoption(t *testing.T) {
 	t.Parallel()
 	m := &storetest.Memory{}

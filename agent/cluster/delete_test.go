@@ -124,7 +124,7 @@ func deletingHost(t *testing.T, name string, m *memory, outdated chan<- protocol
 	return h
 }
 
-// decoded is the claim of the pipeline p.
+// decoded returns the claim of pipeline p.
 func (m *memory) decoded(t *testing.T) (c protocol.Claim) {
 	t.Helper()
 	if e := m.claimOf("p"); e.Value != nil {

@@ -24,7 +24,7 @@ type Store interface {
 	Read(ctx context.Context, key string) (protocol.Entry, error)
 	// Watch calls observe with the entry of every key, without its state, then calls synced, and then calls observe
 	// with the latest entry of each key that changes. It returns when ctx ends or on an error. A store with several
-	// replicas may show an entry after the one that replaced it was written.
+	// replicas may show an outdated entry before the latest one.
 	Watch(ctx context.Context, observe func(protocol.Entry), synced func()) error
 }
 
@@ -94,7 +94,7 @@ type Member struct {
 	relaxed map[string]bool // guarded by mu: as last declared
 
 	saves     saves
-	heldUntil atomic.Int64 // when the session ends by m.now, unless it is renewed
+	heldUntil atomic.Int64 // end of the session by m.now, unless it is renewed
 
 	// Owned by Run.
 	node     protocol.Node
@@ -265,7 +265,6 @@ func (m *Member) carryOut(ctx context.Context, c protocol.Command) {
 	}
 }
 
-// log logs a notice.
 func log(to *slog.Logger, n protocol.Notice) {
 	pipeline, number := protocol.InstanceOf(n.Pipeline)
 	if number > 1 {

@@ -45,7 +45,7 @@ var texts = map[protocol.Reason]string{
 // warns reports whether people should see the notice.
 func warns(n protocol.Notice) bool { return warned[n.Reason] }
 
-// warned are the reasons of notices that people should see.
+// warned holds the reasons of notices that people should see.
 var warned = map[protocol.Reason]bool{
 	protocol.SessionLost: true, protocol.NameTaken: true, protocol.TookOver: true, protocol.Fenced: true, protocol.RolledBack: true,
 	protocol.NewerFormat: true, protocol.SelfStopped: true, protocol.Disconnected: true, protocol.Unplaced: true,

@@ -20,7 +20,7 @@ type Placement struct {
 	Kept       []string // resources on the disk of the host that runs it, informational
 }
 
-// SharedPlacement is the place of pipelines that the API declared for all members of a cluster: its store.
+// SharedPlacement is the place of pipelines that the API declared for all members: the store of the cluster.
 const SharedPlacement spec.Places = "cluster"
 
 // IsShared reports whether the API declared the pipeline for all members.

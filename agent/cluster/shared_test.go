@@ -19,7 +19,7 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// memory is a store of a cluster in memory.
+// memory is an in-memory store of a cluster.
 type memory struct{ storetest.Memory }
 
 // host is an agent that takes part in a cluster but runs no pipelines.

@@ -55,7 +55,6 @@ func (s *Store) Drop(ctx context.Context, pipeline string, ids []int64) (n int64
 	return s.remove(ctx, pipeline, ids)
 }
 
-// remove removes dead letters.
 func (s *Store) remove(ctx context.Context, pipeline string, ids []int64) (n int64, err error) {
 	if len(ids) == 0 || !exists(s.Path) {
 		return 0, nil

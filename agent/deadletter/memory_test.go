@@ -35,7 +35,6 @@ func (u *user) Close() { u.Add(-u.held) }
 
 const large = 700 << 10
 
-// keepLarge keeps large dead letters.
 func keepLarge(t *testing.T, s *deadletter.Store, n int) {
 	t.Helper()
 	for i := range n {

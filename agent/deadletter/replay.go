@@ -199,7 +199,6 @@ func (r *run) endEarly(why error) {
 	r.exhausted()
 }
 
-// do performs the run.
 func (r *run) do() {
 	err := r.perform()
 	r.mu.Lock()

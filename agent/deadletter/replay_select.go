@@ -159,7 +159,6 @@ func scanReplay(rows *sql.Rows) (r Replay, err error) {
 	return r, err
 }
 
-// next returns the next ids.
 func (c *cursor) next(ctx context.Context) (ids []int64, end bool, err error) {
 	if c.named {
 		n := min(len(c.ids), loadAtOnce)

@@ -128,7 +128,7 @@ type Moved struct {
 type Outcome struct {
 	Kept  []string              `json:"kept"`            // names of the replaced files
 	Moved []Moved               `json:"moved"`           // sources that repeat their deliveries since the position
-	Anew  []string              `json:"anew"`            // sources without a known position, which start from the beginning
+	Anew  []string              `json:"anew"`            // sources that start over, without a known position
 	Read  []sqlitefile.Salvaged `json:"read,omitempty"`  // by a repair
 	Lost  []string              `json:"lost,omitempty"`  // rows that a repair could copy, but the agent could not read
 	Whole []string              `json:"whole,omitempty"` // files that a repair left unchanged

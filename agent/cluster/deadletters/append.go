@@ -223,7 +223,6 @@ func (a *addition) try(ctx context.Context, e *protocol.Entry) (done bool, err e
 	return false, h.put(e, tail)
 }
 
-// seal writes a segment.
 func (a *addition) seal(ctx context.Context, number int, all []*deadletter.Letter) error {
 	qs := a.queues
 	e := protocol.Entry{Key: protocol.SegmentKey(a.claim, number), Revision: a.revisions[number]}

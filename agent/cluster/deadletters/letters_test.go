@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// memory is a store of a cluster in memory, with faults.
+// memory is an in-memory store of a cluster with faults.
 type memory struct {
 	storetest.Memory
 	mu    sync.Mutex
@@ -92,7 +92,6 @@ func (m *memory) set(change func()) {
 	change()
 }
 
-// host is a member.
 type host struct {
 	*testing.T
 	*deadletters.Share

@@ -40,7 +40,7 @@ type Membership struct {
 
 	mu        sync.Mutex
 	terms     map[string]cluster.Placement // guarded by mu: terms of the declared pipelines
-	forgotten map[string]bool              // guarded by mu: deleted pipelines with nothing left here but the declaration
+	forgotten map[string]bool              // guarded by mu: deleted pipelines that are only declared here
 }
 
 // New makes the agent a member of the cluster named in the settings. It returns nil for a standalone agent, whose

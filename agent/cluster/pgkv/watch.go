@@ -53,7 +53,6 @@ func (s *Store) Watch(ctx context.Context, observe func(protocol.Entry), synced 
 	}
 }
 
-// watcher is one watch.
 type watcher struct {
 	conn        *pgconn.PgConn
 	sql         string

@@ -16,7 +16,6 @@ type register struct {
 	retryAt  time.Duration // next attempt; 0 while one is in flight
 }
 
-// send starts a write.
 func (r *register) send(n *Node, value, state []byte, stamp Stamp, ttl time.Duration) {
 	n.lastID++
 	r.pending = &Write{Entry: Entry{Key: r.key, Value: value, State: state, Revision: r.revision}, ID: n.lastID, TTL: ttl}
