@@ -46,8 +46,8 @@ func with(change func(*spec.Pipeline)) *spec.Changes {
 	return declare(p)
 }
 
-// TestApply applies one change per case, at second 3, to a pipeline that was declared at second 1 and then overridden to be
-// stopped.
+// TestApply applies one change per case, at second 3, to a pipeline that was declared at second 1 and then overridden
+// to be stopped.
 func TestApply(t *testing.T) {
 	twoSteps := func(a, b *spec.Changes) []*spec.Changes { return []*spec.Changes{a, b} }
 	tests := map[string]struct {
