@@ -72,7 +72,7 @@ func (m *Member) Claims(pipeline string) []protocol.Claim {
 
 // View returns this member's view of the cluster. It fails if the member has not begun to take part.
 func (m *Member) View(ctx context.Context) (protocol.View, error) {
-	answer := make(chan protocol.View, 1) // buffered: a late answer must not change the returned value
+	answer := make(chan protocol.View, 1) // a late answer must not change the returned value
 	if err := m.ask(ctx, func() { answer <- m.node.View(m.now()) }); err != nil {
 		return protocol.View{}, err
 	}
@@ -113,7 +113,7 @@ func Owned(m *Member) (all []protocol.Claim) {
 // or no live member has it and the member is the first live one by name. So each claim is counted by one member, except
 // for moments in which the members' views differ.
 func Counts(ctx context.Context, m *Member) func(claim string) bool {
-	answer := make(chan []string, 1) // buffered: a late answer must not change the returned value
+	answer := make(chan []string, 1) // a late answer must not change the returned value
 	var live []string
 	if m.ask(ctx, func() { answer <- m.node.Live() }) == nil {
 		live = <-answer
@@ -146,7 +146,7 @@ func (m *Member) Stats(ctx context.Context) (s Stats) {
 		members int
 		lag     time.Duration
 	}
-	answer := make(chan asked, 1) // buffered: a late answer must not change the returned value
+	answer := make(chan asked, 1) // a late answer must not change the returned value
 	if m.ask(ctx, func() { answer <- asked{len(m.node.Live()), m.node.Lag(m.now())} }) == nil {
 		a := <-answer
 		s.Members, s.Lag = a.members, a.lag

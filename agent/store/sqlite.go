@@ -46,7 +46,7 @@ func newSQLite(path string) *sqlite {
 	return &sqlite{path: path, now: time.Now, log: slog.New(slog.DiscardHandler), commits: make(chan struct{}, 1)}
 }
 
-// Adopted lists the sources whose positions changed because an older file replaced the store.
+// Adopted lists the sources that resume from older positions because an older file replaced the store.
 type Adopted struct {
 	Sources []spec.Checkpoint // by id
 

@@ -79,7 +79,7 @@ func (i instance) otherOf(n *Node, agent string) bool {
 			}
 		case n.claims[id] != nil && n.claims[id].edit == nil: // it has the claim, or is about to have it
 			return true
-		// After a restart this agent takes only its former instance with the lowest number again.
+		// Of the instances that it had before, this agent takes only the one with the lowest number again.
 		case n.claims[id] == nil && n.entries[id].Owner == agent && number < i.number:
 			return true
 		}

@@ -43,7 +43,7 @@ func (s *session) probe(n *Node, e Entry, other Session, ok bool) {
 		s.begin(n, e.Revision)
 	default:
 		if other.Stamp != n.predecessor {
-			n.predecessor, n.precededAt = other.Stamp, n.now // an ended process does not write any more
+			n.predecessor, n.precededAt = other.Stamp, n.now // an earlier process does not write any more
 			n.notice("", NameTaken, other.Agent)
 		}
 		s.probeAt = n.now + time.Second
