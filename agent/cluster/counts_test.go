@@ -9,8 +9,8 @@ import (
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 )
 
-// TestEachClaimIsCountedOnce has two members count: one that a member has is that member's, one that nobody has is the first
-// member's. A member without a session counts nothing.
+// TestEachClaimIsCountedOnce checks that the owner counts its own claim, that the first member counts a claim without
+// an owner, and that a member without a session counts nothing.
 func TestEachClaimIsCountedOnce(t *testing.T) {
 	t.Parallel()
 	m := &memory{}

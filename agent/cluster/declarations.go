@@ -18,28 +18,29 @@ import (
 	"github.com/conduit-agent/conduit/spec/notify"
 )
 
-// declarationFormat is that of the records that this version writes, and the newest that it reads.
+// declarationFormat is the record format that this version writes, and the newest that it reads.
 const declarationFormat = 1
 
-// deletionMemory is for how long it is known that a pipeline was deleted. A member that was away for longer brings it back.
+// deletionMemory is the time that the deletion of a pipeline is remembered. A member that was away for longer brings
+// the pipeline back.
 const deletionMemory = 365 * 24 * time.Hour
 
 const (
 	readTimeout = 2 * time.Second
 )
 
-// declarationRecord is the value of a key. The state beside it is the pipeline, unless it is deleted.
+// declarationRecord is the value of a key. The state of the entry is the pipeline; a deleted pipeline has no state.
 type declarationRecord struct {
 	Format  int       `json:"format"`
 	ID      string    `json:"id"`
-	Stamp   string    `json:"stamp"`             // random: no two writes have the same
+	Stamp   string    `json:"stamp"`             // random: unique per write
 	Content string    `json:"content,omitempty"` // hash of the state
 	Member  string    `json:"member"`            // whose API declared it
-	At      time.Time `json:"at"`                // by the clock of that member, for people
+	At      time.Time `json:"at"`                // by the clock of Member, informational
 	Origin  string    `json:"origin,omitempty"`  // for the history
-	Adopted bool      `json:"adopted,omitempty"` // it is taken over from the files of all members
+	Adopted bool      `json:"adopted,omitempty"` // taken over from the files of all members
 	Deleted bool      `json:"deleted,omitempty"`
-	Files   bool      `json:"files,omitempty"` // with Deleted: it is handed over to the files of all members
+	Files   bool      `json:"files,omitempty"` // with Deleted: handed over to the files of all members
 }
 
 // DeclarationStore is an agent's own store.
@@ -49,25 +50,25 @@ type DeclarationStore interface {
 	ApplyIf(ctx context.Context, c *spec.Changes, expect map[string]string) error
 }
 
-// Declarations keeps what is declared for the cluster and the store of this agent in line. Set the exported fields, hand it what
-// the store of the cluster shows, and call Run.
+// Declarations synchronizes the declarations in the store of the cluster with the store of this agent. Set the exported
+// fields, pass entries of the cluster store to Note, and call Run.
 type Declarations struct {
 	Member *Member
 	Store  DeclarationStore
 	Log    *slog.Logger
-	// Changed is called when it is another pipeline of which Taken returns true. It must not block.
+	// Changed is called when the set of ids for which Taken returns true changes. It must not block.
 	Changed func()
 
 	once   sync.Once
-	behind *notify.Queue[struct{}] // pipelines of which the store of this agent may have another version
+	behind *notify.Queue[struct{}] // pipelines whose version in the store of this agent may be out of date
 	mu     sync.Mutex
 	known  map[string]notedDeclaration // guarded by mu: by pipeline
-	taken  map[string]bool             // guarded by mu: ids of pipelines that this agent has otherwise
+	taken  map[string]bool             // ids for which this agent has a different pipeline
 
-	applying sync.Mutex // held while something is brought into the store of this agent
+	applying sync.Mutex // held while a change is applied to the store of this agent
 }
 
-// notedDeclaration is a record as the store had it last.
+// notedDeclaration is the latest record seen in the store.
 type notedDeclaration struct {
 	declarationRecord
 	revision uint64
@@ -98,8 +99,8 @@ func (s *Declarations) Note(e protocol.Entry) bool {
 	return true
 }
 
-// Taken reports whether this agent has a pipeline of this id in a file, or by its own API for itself, that is another one
-// than the cluster's.
+// Taken reports whether this agent uses id for a pipeline other than the cluster's: from a file, or declared by its API
+// for this agent only.
 func (s *Declarations) Taken(id string) bool {
 	s.init()
 	s.mu.Lock()
@@ -107,7 +108,7 @@ func (s *Declarations) Taken(id string) bool {
 	return s.taken[id]
 }
 
-// Recheck takes that what this agent has declared changed: what was taken may be free. It does not block.
+// Recheck examines the taken ids again after the declarations of this agent changed. It does not block.
 func (s *Declarations) Recheck() {
 	s.init()
 	s.mu.Lock()
@@ -117,14 +118,14 @@ func (s *Declarations) Recheck() {
 	}
 }
 
-// Run brings what other members declared into the store of this agent until ctx ends.
+// Run applies declarations of other members to the store of this agent until ctx ends.
 func (s *Declarations) Run(ctx context.Context) {
 	s.init()
 	fails := &notify.Throttle{Fails: "cannot take over what another member of the cluster declared, trying again", Recovered: "what other members of the cluster declared is taken over again"}
 	s.behind.Run(ctx, s.Log.With("component", "cluster"), fails, s.follow)
 }
 
-// follow brings one pipeline into the store of this agent, if that has another version.
+// follow applies the latest record of a pipeline to the store of this agent, unless that follows it already.
 func (s *Declarations) follow(ctx context.Context, id string, _ struct{}) error {
 	s.mu.Lock()
 	n := s.known[id]
@@ -142,11 +143,11 @@ func (s *Declarations) follow(ctx context.Context, id string, _ struct{}) error 
 	return s.take(context.WithoutCancel(ctx), id, e)
 }
 
-// ownDeclaration is what this agent has of a pipeline.
+// ownDeclaration is the declaration of a pipeline in the store of this agent.
 type ownDeclaration struct {
-	*spec.Declaration      // nil for nothing
-	shared            bool // by the API of a member, for the cluster
-	live              bool // it is declared
+	*spec.Declaration      // nil if there is none
+	shared            bool // declared for the cluster by the API of a member
+	live              bool // declared, not withdrawn
 }
 
 func (s *Declarations) own(ctx context.Context, id string) (ownDeclaration, error) {
@@ -157,7 +158,7 @@ func (s *Declarations) own(ctx context.Context, id string) (ownDeclaration, erro
 	return ownDeclaration{&d, IsShared(&d), d.Withdrawn.IsZero()}, err
 }
 
-// follows reports whether it is as a record says.
+// follows reports whether o matches the record r.
 func (o ownDeclaration) follows(r *declarationRecord) bool {
 	if r.ID == "" || r.Deleted {
 		return o.Declaration == nil || !o.shared || !o.live && (r.Files || o.Purge)
@@ -165,8 +166,7 @@ func (o ownDeclaration) follows(r *declarationRecord) bool {
 	return o.shared && o.live && contentOf(&o.Pipeline) == r.Content
 }
 
-// read has the content of a record be that of its state as this version writes it: another one may leave out what it does not
-// know, or have more.
+// read recomputes r.Content from state in the encoding of this version. Another version may omit fields or add its own.
 func (r *declarationRecord) read(state []byte) error {
 	if r.ID == "" || r.Deleted {
 		return nil
@@ -179,11 +179,11 @@ func (r *declarationRecord) read(state []byte) error {
 	return nil
 }
 
-// contentOf identifies what a pipeline says.
+// contentOf returns a hash that identifies the content of p.
 func contentOf(p *spec.Pipeline) string {
 	text, err := json.Marshal(p)
 	if err != nil {
-		panic(err) // declarations consist of what JSON can say
+		panic(err) // JSON can encode every declaration
 	}
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:16])
@@ -194,7 +194,7 @@ var (
 	errGoing = errors.New("a pipeline of this id that was deleted is still being cleaned up after")
 )
 
-// take brings what the store of the cluster has of a pipeline into that of this agent.
+// take applies the cluster's record of a pipeline to the store of this agent.
 func (s *Declarations) take(ctx context.Context, id string, e protocol.Entry) error {
 	s.applying.Lock()
 	defer s.applying.Unlock()
@@ -234,10 +234,11 @@ func (s *Declarations) take(ctx context.Context, id string, e protocol.Entry) er
 	return s.Store.Apply(ctx, changes)
 }
 
-// owner is that of pipelines that are declared for the cluster.
+// owner is the owner of pipelines that are declared for the cluster.
 var owner = spec.Owner{Kind: spec.OwnerAPI, Places: SharedPlacement}
 
-// keepTaken notes whether this agent has the id of a pipeline of the cluster otherwise, and says so once.
+// keepTaken records whether this agent uses the id of a pipeline of the cluster for another one. It warns once per
+// change.
 func (s *Declarations) keepTaken(ctx context.Context, id string, r *declarationRecord, taken bool, have ownDeclaration) {
 	s.mu.Lock()
 	before := s.taken[id]
@@ -263,7 +264,7 @@ func (s *Declarations) keepTaken(ctx context.Context, id string, r *declarationR
 	s.Changed()
 }
 
-// recordOf returns what a change makes of a pipeline.
+// recordOf returns the common fields of the record of a change.
 func (s *Declarations) recordOf(id, origin string) declarationRecord {
 	return declarationRecord{Format: declarationFormat, ID: id, Stamp: rand.Text(), Member: s.Member.Self.Agent, At: time.Now(), Origin: origin}
 }

@@ -12,21 +12,21 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// declareTimeout bounds how long it may take to change what is declared for the cluster.
+// declareTimeout bounds one change of the declarations of the cluster.
 const declareTimeout = 10 * time.Second
 
-// declarationChange is one change of what is declared for the cluster.
+// declarationChange is one change of the declarations of the cluster.
 type declarationChange struct {
 	id      string
-	have    ownDeclaration // what this agent had when it was made: nothing else may be replaced
+	have    ownDeclaration // in the store of this agent when the change was made: nothing else may be replaced
 	record  declarationRecord
 	state   []byte
-	changes spec.Changes // of the store of this agent
+	changes spec.Changes // to the store of this agent
 }
 
-// ApplyIf performs changes as desired.Store has it. What the API declares goes to the store of the cluster first, one pipeline after
-// another, unless it is local; what is not the cluster's goes into that of this agent, last. spec.ErrConflict is returned when
-// another member was faster; the store of this agent then has what that declared.
+// ApplyIf implements the contract of desired.Store. Declarations of the API that are not local go to the store of the
+// cluster first, one pipeline after another. The other changes go to the store of this agent, last. ApplyIf returns
+// spec.ErrConflict when another member was faster; the store of this agent then has the other member's declaration.
 func (s *Declarations) ApplyIf(ctx context.Context, c *spec.Changes, expect map[string]string) error {
 	has := map[string]ownDeclaration{}
 	rest, all, err := s.divide(ctx, c, has)
@@ -56,7 +56,7 @@ func (s *Declarations) ApplyIf(ctx context.Context, c *spec.Changes, expect map[
 	return s.Store.ApplyIf(context.WithoutCancel(ctx), rest, left)
 }
 
-// snapshot is own, read once for a change: has keeps what was read.
+// snapshot returns own(id), read once per change and cached in has.
 func (s *Declarations) snapshot(ctx context.Context, id string, has map[string]ownDeclaration) (ownDeclaration, error) {
 	have, known := has[id]
 	if known {
@@ -67,7 +67,8 @@ func (s *Declarations) snapshot(ctx context.Context, id string, has map[string]o
 	return have, err
 }
 
-// divide returns which changes are of the cluster, and the rest. It adds what this agent has to has.
+// divide separates the changes of cluster pipelines, all, from the rest. It caches the declarations of this agent in
+// has.
 func (s *Declarations) divide(ctx context.Context, c *spec.Changes, has map[string]ownDeclaration) (rest *spec.Changes, all []declarationChange, err error) {
 	rest = &spec.Changes{Files: c.Files, Forget: c.Forget, Events: c.Events}
 	for _, d := range c.Declare {
@@ -101,7 +102,7 @@ func (s *Declarations) divide(ctx context.Context, c *spec.Changes, has map[stri
 	return rest, all, nil
 }
 
-// declare returns what a declaration changes of what is the cluster's; nil for nothing.
+// declare returns the change of the cluster's declarations that d makes, or nil if it makes none.
 func (s *Declarations) declare(d spec.Declare, have ownDeclaration) (*declarationChange, error) {
 	one := &declarationChange{id: d.Pipeline.ID, have: have, record: s.recordOf(d.Pipeline.ID, d.Origin)}
 	was := have.Declaration != nil && have.live && have.shared
@@ -120,7 +121,7 @@ func (s *Declarations) declare(d spec.Declare, have ownDeclaration) (*declaratio
 		return nil, rest.Errorf(rest.FailedPrecondition, spec.CodeInvalid, "pipeline %q is declared for all members of the cluster and cannot become one of this member only: %s", one.id, local.Reason).
 			Suggest("import the whole pipeline under another id, which is this member's alone then")
 	case local.Local(), have.live && have.Owner.Kind == spec.OwnerAPI && !was:
-		return nil, nil // it is, or stays, this agent's alone
+		return nil, nil // the pipeline is, or stays, private to this agent
 	}
 	if wrong := Problems(&d.Pipeline); len(wrong) > 0 {
 		return nil, rest.Errorf(rest.FailedPrecondition, spec.CodeInvalid, "%s", wrong[0].Message).Suggest("import the whole pipeline, from a file that says which")
@@ -134,11 +135,11 @@ func (s *Declarations) declare(d spec.Declare, have ownDeclaration) (*declaratio
 	return one, nil
 }
 
-// publish writes a change to the store of the cluster, and then to that of this agent.
+// publish writes a change to the store of the cluster, and then to the store of this agent.
 func (s *Declarations) publish(ctx context.Context, c *declarationChange) error {
 	try, cancel := context.WithTimeout(ctx, declareTimeout)
 	defer cancel()
-	var there protocol.Entry // what another member declared meanwhile
+	var there protocol.Entry // a concurrent declaration of another member
 	var written uint64
 	swap := Swap
 	if c.record.Deleted {
@@ -146,9 +147,9 @@ func (s *Declarations) publish(ctx context.Context, c *declarationChange) error 
 	}
 	err := swap(try, s.Member.Store, protocol.DeclaredKey(c.id), func(e *protocol.Entry) (done bool, err error) {
 		var present declarationRecord
-		_ = json.Unmarshal(e.Value, &present) // none is there, or an empty one
+		_ = json.Unmarshal(e.Value, &present) // the record may be missing or empty
 		if present.Stamp == c.record.Stamp {
-			return true, nil // by a try before
+			return true, nil // by an earlier attempt
 		}
 		if err := s.mayReplace(try, c, &present, e.State); err != nil {
 			there = *e
@@ -179,7 +180,8 @@ func unavailable(id string, err error) error {
 		Suggest("try again when the store of the cluster can be reached; it may have taken effect nevertheless")
 }
 
-// keep brings a change of this agent into its store, unless another member was faster with the next one, which Run brings.
+// keep applies a change of this agent to its store, unless another member was faster with the next change; Run applies
+// that.
 func (s *Declarations) keep(ctx context.Context, c *declarationChange, revision uint64) error {
 	s.applying.Lock()
 	defer s.applying.Unlock()
@@ -192,12 +194,12 @@ func (s *Declarations) keep(ctx context.Context, c *declarationChange, revision 
 	return s.Store.Apply(ctx, &c.changes)
 }
 
-// forgetting is cluster.Swap for what is forgotten after a while.
+// forgetting is Swap with writes that expire after deletionMemory.
 func forgetting(ctx context.Context, store Store, key string, change func(*protocol.Entry) (bool, error), swapped func(protocol.Entry)) error {
 	return Swap(ctx, expiring{store}, key, change, swapped)
 }
 
-// expiring is a store whose writes are forgotten after a while.
+// expiring is a store whose writes expire after deletionMemory.
 type expiring struct{ Store }
 
 // Write implements cluster.Store.
@@ -206,8 +208,8 @@ func (s expiring) Write(ctx context.Context, w protocol.Write) protocol.Outcome 
 	return s.Store.Write(ctx, w)
 }
 
-// mayReplace returns why a change may not be made of what the store of the cluster has: spec.ErrConflict when that is
-// another version than the change was made of.
+// mayReplace returns an error if a change may not replace the record present. It returns spec.ErrConflict if the change
+// was based on another version.
 func (s *Declarations) mayReplace(ctx context.Context, c *declarationChange, present *declarationRecord, state []byte) error {
 	if present.Format > declarationFormat {
 		return errNewer
@@ -220,14 +222,14 @@ func (s *Declarations) mayReplace(ctx context.Context, c *declarationChange, pre
 	if live && !have.follows(present) || !live && have.shared && have.live {
 		return spec.ErrConflict
 	}
-	if live || have.live { // of its own, or adopted from a file
+	if live || have.live { // its own, or adopted from a file
 		return nil
 	}
 	return s.vacant(ctx, c.id, present)
 }
 
-// vacant returns why no pipeline may be declared with an id of which neither the API nor this agent has one: the claim says that
-// another member has it in a file, or that one is still being deleted.
+// vacant returns an error if an id without a declaration, of the API or of this agent, is nevertheless in use: by a
+// pipeline in a file of another member, or by one whose deletion is still in progress. The claim shows both.
 func (s *Declarations) vacant(ctx context.Context, id string, present *declarationRecord) error {
 	e, err := s.Member.Store.Read(ctx, protocol.ClaimKey(id))
 	if err != nil {

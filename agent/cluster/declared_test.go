@@ -74,7 +74,7 @@ func (h *declaredHost) local(p spec.Pipeline, owner spec.Owner) {
 	}
 }
 
-// get returns what the member has declared, an empty declaration for nothing.
+// get returns the declaration of the member, or an empty one.
 func (h *declaredHost) get() spec.Declaration {
 	d, err := h.db.Get(h.Context(), "p")
 	if err != nil && !errors.Is(err, spec.ErrNotFound) {
@@ -99,8 +99,8 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// TestOfTwoChangesOneWins declares and changes a pipeline by two members, of which one does not know what the other
-// declared: it is refused, and knows afterwards.
+// TestOfTwoChangesOneWins declares and changes a pipeline on two members. The member that does not know the other's
+// declaration gets a conflict, and has that declaration afterwards.
 func TestOfTwoChangesOneWins(t *testing.T) {
 	t.Parallel()
 	m := &storetest.Memory{}
@@ -136,8 +136,8 @@ func TestOfTwoChangesOneWins(t *testing.T) {
 	}
 }
 
-// TestOvertakenChange has another member be faster while a change is on its way, and the member that makes it learn of that
-// in between: the change is refused, since it was made of the version before.
+// TestOvertakenChange lets another member be faster during a change, and notes the other's declaration in between. The
+// change is refused because its base version is out of date.
 func TestOvertakenChange(t *testing.T) {
 	t.Parallel()
 	m := &storetest.Memory{}
@@ -158,8 +158,8 @@ func TestOvertakenChange(t *testing.T) {
 	}
 }
 
-// TestTakenIDs checks who has an id that is in a file of one member: it is refused while there is a claim, and else that
-// member keeps what it has until the file is gone.
+// TestTakenIDs checks an id that is used in a file of a member. A declaration is refused while a claim exists;
+// otherwise that member keeps its own pipeline until the file is gone.
 func TestTakenIDs(t *testing.T) {
 	t.Parallel()
 	m := &storetest.Memory{}
@@ -209,7 +209,7 @@ func TestTakenIDs(t *testing.T) {
 	}
 }
 
-// TestAdoption hands a pipeline of the files of two members to the API, and back.
+// TestAdoption moves a pipeline from the files of two members to the API, and back.
 func TestAdoption(t *testing.T) {
 	t.Parallel()
 	m := &storetest.Memory{}
@@ -223,7 +223,7 @@ func TestAdoption(t *testing.T) {
 	must(t, a.declare(pipeline("2"), api, d.Version()))
 	late := newDeclaredHost(t, "late", m)
 	late.local(pipeline("1"), file)
-	late.run(m).await("2") // it saw the second declaration only
+	late.run(m).await("2") // it saw only the second declaration
 	d = a.get()
 	must(t, a.declare(pipeline("2"), file, d.Version()))
 	wait.For(t, "b to leave it to its files", func() bool { d := b.get(); return !d.Withdrawn.IsZero() && !d.Purge })
@@ -232,8 +232,8 @@ func TestAdoption(t *testing.T) {
 	}
 }
 
-// TestLocalStaysLocal checks that what has to stay on a host is not shared, that what is shared cannot become that, and
-// that what the API of an agent declared for itself stays its own.
+// TestLocalStaysLocal checks that a host-bound pipeline is not shared, that a shared pipeline cannot become host-bound,
+// and that a pipeline that the API declared for its agent only stays private.
 func TestLocalStaysLocal(t *testing.T) {
 	t.Parallel()
 	m := &storetest.Memory{}
@@ -256,7 +256,7 @@ func TestLocalStaysLocal(t *testing.T) {
 	}
 }
 
-// TestStateOnHost checks that what would move without its state is declared only if it says so.
+// TestStateOnHost checks that a pipeline that would move without its state is declared only if it says so.
 func TestStateOnHost(t *testing.T) {
 	a := newDeclaredHost(t, "a", &storetest.Memory{})
 	p := pipeline("once")

@@ -14,9 +14,9 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// TestDeletedPipeline removes the file of a pipeline on one member after another: claim, positions and what people
-// asked for are kept as long as one member has the file, and deleted after that. A member that was away with an
-// old file leaves the pipeline alone, and one that has it again begins anew.
+// TestDeletedPipeline removes the file of a pipeline on one member after another. The claim, the positions and the
+// override are kept while one member has the file, and deleted after that. A member that returns with an old file
+// leaves the pipeline alone, and one that declares it again starts from the beginning.
 func TestDeletedPipeline(t *testing.T) {
 	t.Parallel()
 	shared := &memory{}
@@ -60,7 +60,7 @@ func TestDeletedPipeline(t *testing.T) {
 	late := &lateMemory{memory: shared, open: make(chan struct{})}
 	old.member.Store = late
 	old.run(t)
-	old.member.Declare(t.Context(), wanted) // before it has a session: what is declared in one may be new
+	old.member.Declare(t.Context(), wanted) // before it has a session: a declaration made during a session may be new
 	close(late.open)
 	wait.For(t, "old to say that it has what was deleted", func() bool { return len(outdated) > 0 })
 	if n := <-outdated; n.Pipeline != "p" || !shared.decoded(t).Deleted {
@@ -76,7 +76,7 @@ func TestDeletedPipeline(t *testing.T) {
 	}
 }
 
-// lateMemory shows what it has once it is opened.
+// lateMemory shows its entries once it is opened.
 type lateMemory struct {
 	*memory
 	open chan struct{}
@@ -87,7 +87,7 @@ func (m *lateMemory) Watch(ctx context.Context, observe func(protocol.Entry), sy
 	return m.memory.Watch(ctx, observe, synced)
 }
 
-// retire fails at first.
+// retire fails on the first attempt.
 func (h *host) retire(ctx context.Context, pipeline string) error {
 	tries := 0
 	return h.shared.Retire(ctx, pipeline, func(_ context.Context, c *spec.ConnectorState) error {
@@ -99,7 +99,7 @@ func (h *host) retire(ctx context.Context, pipeline string) error {
 	}, func(string, int) time.Duration { return 50 * time.Millisecond })
 }
 
-// triedToCleanUp returns who tried to clean up after which connector, each time.
+// triedToCleanUp returns the host and the connector of each clean-up attempt.
 func triedToCleanUp(hosts ...*host) (all []string) {
 	for _, h := range hosts {
 		close(h.cleaned)
@@ -110,12 +110,12 @@ func triedToCleanUp(hosts ...*host) (all []string) {
 	return all
 }
 
-// deletingHost is a host that deletes what no member declares after half a second.
+// deletingHost returns a host that deletes pipelines that no member has declared for half a second.
 func deletingHost(t *testing.T, name string, m *memory, outdated chan<- protocol.Notice) *host {
 	t.Helper()
 	h := prepareHost(t, name, m)
 	h.member.Timing.Retire = 500 * time.Millisecond
-	h.member.Timing.TTL = time.Second // before which nothing is deleted
+	h.member.Timing.TTL = time.Second // nothing is deleted earlier
 	h.member.Happened = func(n protocol.Notice) {
 		if n.Reason == protocol.Outdated && outdated != nil {
 			outdated <- n
@@ -124,7 +124,7 @@ func deletingHost(t *testing.T, name string, m *memory, outdated chan<- protocol
 	return h
 }
 
-// decoded is the claim of the pipeline p.
+// decoded returns the claim of pipeline p.
 func (m *memory) decoded(t *testing.T) (c protocol.Claim) {
 	t.Helper()
 	if e := m.claimOf("p"); e.Value != nil {
@@ -135,7 +135,7 @@ func (m *memory) decoded(t *testing.T) (c protocol.Claim) {
 	return c
 }
 
-// marks counts how often a claim was marked.
+// marks counts the writes that marked a claim.
 func (m *memory) marks(pipeline string) (n int) {
 	for _, w := range m.Written() {
 		var c protocol.Claim

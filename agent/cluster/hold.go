@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// holdPause is the time between two looks whether a pipeline may write.
+// holdPause is the interval at which Hold checks whether a pipeline may write.
 const holdPause = 5 * time.Millisecond
 
-// Hold waits until a run of a pipeline that began with a claim of this agent may write its next records, or ctx has
-// ended, whose cause it returns. What is written past the position in the claim is what the next owner writes again. So
-// a strict pipeline waits while its position has been on its way into the claim for longer than Timing.Overdue, and, for
-// good, once the session is over by this agent's clock, as after it was paused: the order to stop is on its way then. A
-// relaxed pipeline only waits when it is not this agent's any more.
+// Hold blocks until a run of a pipeline that began with a claim of this agent may write its next records. It returns
+// the cause of ctx if that ends first. The next owner writes all records past the position in the claim again. So a
+// strict pipeline waits while a save of the position is in flight for longer than Timing.Overdue. It also waits, for
+// good, once the session is over by this agent's clock, for example after the process was paused: the order to stop is
+// then on its way. A relaxed pipeline waits only when this agent no longer owns it.
 func (m *Member) Hold(ctx context.Context, pipeline string) error {
 	for held(m, pipeline) {
 		select {
@@ -38,7 +38,7 @@ func held(m *Member, pipeline string) bool {
 	return saving && now-since >= m.Timing.Overdue || now >= time.Duration(m.heldUntil.Load())
 }
 
-// saves are those that are under way, one of a pipeline.
+// saves holds the saves in flight, at most one per pipeline.
 type saves struct {
 	mu       sync.Mutex
 	underway map[string]save // guarded by mu
@@ -64,11 +64,11 @@ func (s *saves) end(pipeline string, ok bool) {
 	defer s.mu.Unlock()
 	if one, there := s.underway[pipeline]; there {
 		delete(s.underway, pipeline)
-		go one.done(ok) // it may save again
+		go one.done(ok) // done may start the next save
 	}
 }
 
-// since returns when the save of a pipeline began, if there is one.
+// since returns the start of the save in flight of a pipeline; there is false if there is none.
 func (s *saves) since(pipeline string) (began time.Duration, there bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -76,7 +76,7 @@ func (s *saves) since(pipeline string) (began time.Duration, there bool) {
 	return one.since, there
 }
 
-// abandon ends all of them without an outcome.
+// abandon drops all saves without an outcome.
 func (s *saves) abandon() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

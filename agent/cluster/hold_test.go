@@ -28,7 +28,7 @@ func (s *silent) Write(ctx context.Context, w protocol.Write) protocol.Outcome {
 	return s.memory.Write(ctx, w)
 }
 
-// pausing has the member that it is shown entries stand still, as a process that is paused does, at an entry of a key.
+// pausing is a store that pauses the member that watches it at an entry of a given key, like a paused process.
 type pausing struct {
 	key string
 	on  chan struct{}
@@ -42,8 +42,8 @@ func (p *pausing) Note(e protocol.Entry) bool {
 	return false
 }
 
-// TestHold has a store answer nothing: a strict pipeline writes nothing more once its position has been on its way for too long, or
-// its session is over, and a relaxed one writes on. A member that was paused does not write before it knows that it was.
+// TestHold uses a store that answers nothing. A strict pipeline stops writing once a save is overdue or the session is
+// over; a relaxed pipeline keeps writing. A member that was paused does not write before it has noticed the pause.
 func TestHold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const strict, relaxed = "strict", "relaxed"

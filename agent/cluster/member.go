@@ -15,16 +15,16 @@ import (
 	"github.com/conduit-agent/conduit/agent/cluster/protocol"
 )
 
-// Store is what all agents share: keys that change by compare-and-swap.
+// Store is shared by all agents. Its keys change by compare-and-swap.
 type Store interface {
-	// Write performs a compare-and-swap. It returns when the store answered or ctx ended, then
-	// with protocol.Unknown.
+	// Write performs a compare-and-swap. It returns when the store has answered, or protocol.Unknown when ctx ends
+	// first.
 	Write(ctx context.Context, w protocol.Write) protocol.Outcome
-	// Read returns the present entry of a key; one without Value when there is none.
+	// Read returns the present entry of a key. An entry without Value means that the key does not exist.
 	Read(ctx context.Context, key string) (protocol.Entry, error)
-	// Watch calls observe for the entry of every key, without its state, then synced, and then
-	// observe for the latest entry of each key that changes, until ctx ends or an error. A store of
-	// several replicas may show an entry that was replaced before it shows the one that replaced it.
+	// Watch calls observe with the entry of every key, without its state, then calls synced, and then calls observe
+	// with the latest entry of each key that changes. It returns when ctx ends or on an error. A store with several
+	// replicas may show an outdated entry before the latest one.
 	Watch(ctx context.Context, observe func(protocol.Entry), synced func()) error
 }
 
@@ -32,13 +32,14 @@ const (
 	tick          = 250 * time.Millisecond
 	writeTimeout  = 2 * time.Second
 	retryPause    = 100 * time.Millisecond
-	watchPause    = time.Second // at least, before a watch that broke is begun again; grows to maxWatchPause
+	watchPause    = time.Second // least delay before a broken watch restarts; grows to maxWatchPause
 	maxWatchPause = 30 * time.Second
 )
 
-// Noter keeps what the store has under some keys.
+// Noter tracks the entries of some keys of the store.
 type Noter interface {
-	// Note takes an entry as a watch shows it, without its state. It reports whether that is one of those. It must not block.
+	// Note records an entry of the watch, without its state. It reports whether the key belongs to this Noter. It must
+	// not block.
 	Note(e protocol.Entry) bool
 }
 
@@ -47,35 +48,31 @@ type Member struct {
 	Store Store
 	Self  protocol.Session // Agent, Version, Labels and Capacity
 	Log   *slog.Logger
-	// Adopt takes over the state of a pipeline that this agent now owns, before it runs; nil when
-	// none was ever saved.
+	// Adopt replaces the local state of a pipeline that this agent now owns, before the pipeline runs. state is nil
+	// when none was ever saved.
 	Adopt func(ctx context.Context, pipeline string, state []byte) error
-	// Inherit, when set, is called after Adopt with the id of the claim, of a pipeline that is to run.
+	// Inherit, when set, is called after Adopt with the id of the claim, for a pipeline that will run.
 	Inherit func(ctx context.Context, id string) error
-	// Retire gives up what the connectors of a pipeline hold, which was deleted from the cluster and whose state was
-	// adopted. It returns once that is done, or ctx ended.
+	// Retire releases the external resources that the connectors of a pipeline hold. The pipeline was deleted from the
+	// cluster, and its state adopted. Retire returns when all are released, or ctx ends.
 	Retire func(ctx context.Context, pipeline string) error
-	// Placed is called when a pipeline begins or ceases to be this agent's to run. It must not
-	// block.
+	// Placed is called when this agent gains or loses the right to run a pipeline. It must not block.
 	Placed func(pipeline string)
-	// Lost is called when a pipeline must end at once, because another agent may run it. It
-	// must not block.
+	// Lost is called when a pipeline must stop at once, because another agent may run it. It must not block.
 	Lost func(pipeline string)
-	// Idle reports whether nothing of a pipeline runs that is not this agent's any more. It is
-	// asked after Placed.
+	// Idle reports whether a pipeline that this agent no longer owns has stopped completely. It is called after Placed.
 	Idle func(ctx context.Context, pipeline string) bool
-	// Happened is called with what people want to know of. It must not block.
+	// Happened is called with each notice for people. It must not block.
 	Happened func(protocol.Notice)
-	// Asked, when set, is called when another member was asked to run or stop a pipeline. It must
-	// not block.
+	// Asked, when set, is called when another member set an override. It must not block.
 	Asked func()
 	// Deleted, when set, is called for a pipeline whose claim and positions were deleted. It must not
 	// block.
 	Deleted func(pipeline string)
-	// Dropped, when set, is called with the id of a claim that was deleted, the revision at which it was, and for how long
-	// that is remembered.
+	// Dropped, when set, is called with the id of a deleted claim, the revision of the deletion, and the time for which
+	// the deletion is remembered.
 	Dropped func(ctx context.Context, id string, revision uint64, ttl time.Duration)
-	// Notes are shown what the store has beside sessions and claims.
+	// Notes receive all entries of the store other than sessions and claims.
 	Notes []Noter
 	// Moved, when set, is called when the owner of a pipeline changes. It must not block.
 	Moved func(pipeline string)
@@ -90,31 +87,31 @@ type Member struct {
 	mu        sync.Mutex
 	overrides map[string]Override        // guarded by mu: by pipeline
 	owned     map[string]owned           // guarded by mu
-	owners    map[string]protocol.Claim  // guarded by mu: as they were seen last, by the id of the claim
-	instances map[string]int             // guarded by mu: the greatest number of one that was seen, by pipeline
-	counts    map[protocol.Reason]uint64 // guarded by mu: notices
+	owners    map[string]protocol.Claim  // guarded by mu: latest claim seen, by claim id
+	instances map[string]int             // guarded by mu: highest instance number seen, by pipeline
+	counts    map[protocol.Reason]uint64 // guarded by mu: number of notices
 
-	relaxed map[string]bool // guarded by mu: as declared last
+	relaxed map[string]bool // guarded by mu: as last declared
 
 	saves     saves
-	heldUntil atomic.Int64 // when the session ends by m.now, unless it is renewed
+	heldUntil atomic.Int64 // end of the session by m.now, unless it is renewed
 
 	// Owned by Run.
 	node     protocol.Node
-	adopting map[string]bool          // pipelines whose state is being taken over
-	asking   map[string]bool          // pipelines of which it is being asked whether they run
-	stopping map[string]protocol.Stop // pipelines that are to end
+	adopting map[string]bool          // pipelines whose state is being adopted
+	asking   map[string]bool          // pipelines with a call of Idle in progress
+	stopping map[string]protocol.Stop // pipelines that must stop
 	retiring retirements
 	token    uint64
 	working  sync.WaitGroup
 }
 
-// owned is a pipeline of which this agent has a claim. It has no two of one pipeline.
+// owned is a pipeline whose claim this agent has. An agent owns at most one instance of a pipeline.
 type owned struct {
-	number int // of the instance
+	number int // instance number
 	epoch  uint64
-	stop   bool // it is to end
-	retire bool // it does not run: it is cleaned up after
+	stop   bool // it must stop
+	retire bool // it does not run: its resources are being cleaned up
 }
 
 func (m *Member) init() {
@@ -138,16 +135,16 @@ func newID() string {
 	return hex.EncodeToString(b)
 }
 
-// now is monotonic.
+// now returns the monotonic time since the member began.
 func (m *Member) now() time.Duration { return time.Since(m.begun) }
 
-// post has f run by Run.
+// post queues f to run on the goroutine of Run.
 func (m *Member) post(f func()) {
 	m.init()
 	m.posts <- f
 }
 
-// Run takes part until ctx ends. To leave in order call Drain before.
+// Run takes part in the cluster until ctx ends. Call Drain first for a graceful leave.
 func (m *Member) Run(ctx context.Context) error {
 	m.init()
 	ctx, cancel := context.WithCancel(ctx)
@@ -172,7 +169,7 @@ func (m *Member) Run(ctx context.Context) error {
 	}
 }
 
-// abandon ends what waits.
+// abandon discards posted functions until all work has ended, and then drops the saves.
 func (m *Member) abandon() {
 	done := make(chan struct{})
 	go func() { m.working.Wait(); close(done) }()
@@ -186,7 +183,7 @@ func (m *Member) abandon() {
 	}
 }
 
-// watch feeds the node with what the store shows.
+// watch passes the changes in the store to the node.
 func (m *Member) watch(ctx context.Context) {
 	pause := watchPause
 	for ctx.Err() == nil {
@@ -209,7 +206,7 @@ func (m *Member) watch(ctx context.Context) {
 	}
 }
 
-// obey carries out what the node wants.
+// obey carries out the commands of the node.
 func (m *Member) obey(ctx context.Context) {
 	for commands := m.node.Commands(); len(commands) > 0; commands = m.node.Commands() {
 		for _, c := range commands {
@@ -241,7 +238,7 @@ func (m *Member) carryOut(ctx context.Context, c protocol.Command) {
 		})
 	case protocol.Start:
 		pipeline, number := protocol.InstanceOf(c.Pipeline)
-		if c.State == nil && number > 1 { // what this agent has may be of the first
+		if c.State == nil && number > 1 { // the local state may belong to the first instance
 			c.State = emptyState
 		}
 		m.adopting[pipeline] = true
@@ -268,7 +265,6 @@ func (m *Member) carryOut(ctx context.Context, c protocol.Command) {
 	}
 }
 
-// log logs a notice.
 func log(to *slog.Logger, n protocol.Notice) {
 	pipeline, number := protocol.InstanceOf(n.Pipeline)
 	if number > 1 {
@@ -282,11 +278,11 @@ func log(to *slog.Logger, n protocol.Notice) {
 		"pipeline_id", pipeline, "member", n.Other)
 }
 
-// adopted has a pipeline run or be cleaned up after, or gives it up when its state cannot be taken over.
+// adopted starts the run or the clean-up of a pipeline whose state was adopted. If that failed, it releases the claim.
 func (m *Member) adopted(ctx context.Context, pipeline string, number int, c protocol.Start, err error) {
 	delete(m.adopting, pipeline)
 	if _, ended := m.stopping[pipeline]; ended {
-		return // it was lost meanwhile
+		return // the claim was lost meanwhile
 	}
 	if err != nil {
 		m.Log.Error("cannot take over a pipeline", "component", "cluster", "pipeline_id", pipeline, "instance", number, "err", err)
@@ -303,7 +299,7 @@ func (m *Member) adopted(ctx context.Context, pipeline string, number int, c pro
 	m.Placed(pipeline)
 }
 
-// stop has the run of a pipeline end; finishStop notices that it has.
+// stop makes the run of a pipeline stop; finishStop notices when it has.
 func (m *Member) stop(ctx context.Context, c protocol.Stop) {
 	pipeline, number := protocol.InstanceOf(c.Pipeline)
 	m.mu.Lock()
@@ -323,14 +319,14 @@ func (m *Member) stop(ctx context.Context, c protocol.Stop) {
 	m.finishStop(ctx, pipeline, c)
 }
 
-// finishStops waits for all that is to end.
+// finishStops checks every pipeline that must stop.
 func (m *Member) finishStops(ctx context.Context) {
 	for id, c := range m.stopping {
 		m.finishStop(ctx, id, c)
 	}
 }
 
-// finishStop waits for a pipeline that is to end, for a while: the next tick goes on.
+// finishStop waits for a short time until a stopping pipeline is idle. The next tick tries again.
 func (m *Member) finishStop(ctx context.Context, id string, c protocol.Stop) {
 	if m.adopting[id] || m.asking[id] || m.retiring[id] != nil {
 		return
@@ -351,7 +347,7 @@ func (m *Member) finishStop(ctx context.Context, id string, c protocol.Stop) {
 	})
 }
 
-// soon waits for about the time between two ticks until something is so, and reports whether it is.
+// soon polls is for about the time between two ticks and reports whether it became true.
 func soon(ctx context.Context, is func() bool) bool {
 	for pause := tick / 32; ctx.Err() == nil; pause *= 2 {
 		switch {
@@ -368,7 +364,7 @@ func soon(ctx context.Context, is func() bool) bool {
 	return false
 }
 
-// Declare takes what is declared. It waits for Run to begin when many were declared before.
+// Declare replaces the declared pipelines of this member. It may block until Run starts, if many calls came before.
 func (m *Member) Declare(ctx context.Context, d protocol.Declared) {
 	m.init()
 	relaxed := map[string]bool{}
@@ -386,10 +382,10 @@ func (m *Member) Declare(ctx context.Context, d protocol.Declared) {
 	}
 }
 
-// Joined reports whether this agent has a session, or gave it up because it was asked to.
+// Joined reports whether this agent has a session, or released it on request.
 func (m *Member) Joined() bool { return m.joined.Load() }
 
-// Here reports whether a pipeline is this agent's to run.
+// Here reports whether this agent may run a pipeline.
 func (m *Member) Here(pipeline string) bool {
 	m.init()
 	m.mu.Lock()
@@ -398,7 +394,7 @@ func (m *Member) Here(pipeline string) bool {
 	return ok && !o.stop && !o.retire
 }
 
-// Instance returns which instance of a pipeline this agent has the claim of; 0 when it has none.
+// Instance returns the number of the instance of a pipeline whose claim this agent has, or 0 if it has none.
 func (m *Member) Instance(pipeline string) int {
 	m.init()
 	m.mu.Lock()
@@ -406,7 +402,7 @@ func (m *Member) Instance(pipeline string) int {
 	return m.owned[pipeline].number
 }
 
-// Epoch returns that of this agent's claim of a pipeline; ok is false when it has none.
+// Epoch returns the epoch of this agent's claim of a pipeline; ok is false if it has none.
 func (m *Member) Epoch(pipeline string) (epoch uint64, ok bool) {
 	m.init()
 	m.mu.Lock()
@@ -415,8 +411,8 @@ func (m *Member) Epoch(pipeline string) (epoch uint64, ok bool) {
 	return o.epoch, ok
 }
 
-// Save has the state of a pipeline saved under its claim. There is one save of a pipeline at a
-// time; done is called once, from any goroutine, when it is known whether it was.
+// Save starts to save the state of a pipeline in its claim. A pipeline has one save in flight at a time. done is called
+// once, from any goroutine, when the outcome is known.
 func (m *Member) Save(pipeline string, epoch uint64, state []byte, done func(ok bool)) {
 	m.init()
 	m.saves.begin(pipeline, m.now(), done)
@@ -429,7 +425,7 @@ func (m *Member) Save(pipeline string, epoch uint64, state []byte, done func(ok 
 	})
 }
 
-// Drain gives all pipelines to other members and waits until that is done.
+// Drain moves all pipelines to other members and waits until that is done.
 func (m *Member) Drain(ctx context.Context) error {
 	failed := func(err error) error {
 		return fmt.Errorf("cannot give the pipelines to other members: %w", err)
@@ -453,10 +449,10 @@ func (m *Member) Drain(ctx context.Context) error {
 	}
 }
 
-// End takes that the agent ends, before its pipelines have. It does not block for long.
+// End announces that the agent ends, before its pipelines have. It does not block for long.
 func (m *Member) End() { m.post(func() { m.node.End(m.now()) }) }
 
-// Resume takes pipelines again after Drain.
+// Resume accepts pipelines again after Drain.
 func (m *Member) Resume(ctx context.Context) error {
 	return m.ask(ctx, func() { m.node.Resume(m.now()) })
 }

@@ -13,8 +13,9 @@ import (
 	"github.com/conduit-agent/conduit/agent/cluster/protocol"
 )
 
-// TestPlannedMove drains one member after the other: the pipelines are placed with the other one as soon as they have ended, and who
-// asked is told as soon as the member has left. Neither waits for the next tick, nor for how long the other one is a member.
+// TestPlannedMove drains one member after the other. The other member takes the pipelines as soon as they have stopped,
+// and Drain returns as soon as the member has left. Neither waits for the next tick, nor depends on how long the other
+// member has been up.
 func TestPlannedMove(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const pipelines, ends, most = 5, 50 * time.Millisecond, 150 * time.Millisecond
@@ -31,7 +32,7 @@ func TestPlannedMove(t *testing.T) {
 				Adopt: func(context.Context, string, []byte) error { return nil },
 				Lost:  func(string) {},
 			}
-			var asked sync.Map // since when a pipeline is to end
+			var asked sync.Map // time of the stop request, by pipeline
 			m.Placed = func(id string) {
 				if asked.Delete(id); m.Here(id) {
 					placed <- place{name, id}
@@ -48,7 +49,7 @@ func TestPlannedMove(t *testing.T) {
 			return m
 		}
 		members := map[string]*cluster.Member{"a": member("a"), "b": member("b")}
-		time.Sleep(time.Minute + 10*time.Millisecond) // all have their share, and it is not the time of a tick
+		time.Sleep(time.Minute + 10*time.Millisecond) // the pipelines are balanced, and no tick is due
 		for len(placed) > 0 {
 			<-placed
 		}

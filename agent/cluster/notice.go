@@ -14,12 +14,12 @@ import (
 	"github.com/conduit-agent/conduit/spec/notify"
 )
 
-// NoticeText says what a notice is about.
+// NoticeText describes a notice in words.
 func NoticeText(n protocol.Notice) string {
 	return strings.ReplaceAll(texts[n.Reason], "%s", cmp.Or(n.Other, "that had it"))
 }
 
-// texts are by reason; those about another member have a verb for its name.
+// texts maps reasons to texts. A text about another member is a verb that follows the member's name.
 var texts = map[protocol.Reason]string{
 	protocol.Joined:       "this agent is a member of the cluster",
 	protocol.SessionLost:  "its session ended, and other members may have its pipelines",
@@ -45,14 +45,14 @@ var texts = map[protocol.Reason]string{
 // warns reports whether people should see the notice.
 func warns(n protocol.Notice) bool { return warned[n.Reason] }
 
-// warned are the reasons of notices that people should see.
+// warned holds the reasons of notices that people should see.
 var warned = map[protocol.Reason]bool{
 	protocol.SessionLost: true, protocol.NameTaken: true, protocol.TookOver: true, protocol.Fenced: true, protocol.RolledBack: true,
 	protocol.NewerFormat: true, protocol.SelfStopped: true, protocol.Disconnected: true, protocol.Unplaced: true,
 	protocol.Outdated: true,
 }
 
-// NoticeLog saves notices as events, those of a while together. Set the exported fields, then call Run.
+// NoticeLog saves notices as events, in batches. Set the exported fields, then call Run.
 type NoticeLog struct {
 	Apply func(ctx context.Context, c *spec.Changes) error
 	Log   *slog.Logger
@@ -65,7 +65,7 @@ type NoticeLog struct {
 
 func (l *NoticeLog) init() { l.once.Do(func() { l.wake = notify.NewSignal() }) }
 
-// Add has a notice saved soon. It does not block.
+// Add queues a notice to be saved soon. It does not block.
 func (l *NoticeLog) Add(n protocol.Notice) {
 	l.init()
 	pipeline, number := protocol.InstanceOf(n.Pipeline)

@@ -14,7 +14,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/cluster/protocol"
 )
 
-// TestEveryNoticeHasAText checks that events and lines of the log say what happened.
+// TestEveryNoticeHasAText checks that events and log lines describe every notice.
 func TestEveryNoticeHasAText(t *testing.T) {
 	for _, reason := range []protocol.Reason{protocol.Joined, protocol.SessionLost, protocol.NameTaken, protocol.Claimed, protocol.TookOver,
 		protocol.Released, protocol.Fenced, protocol.RolledBack, protocol.Differs, protocol.NewerFormat, protocol.SelfStopped,
@@ -27,7 +27,7 @@ func TestEveryNoticeHasAText(t *testing.T) {
 	}
 }
 
-// TestLogOfAMember has a member join, run a pipeline and lack a place for another one.
+// TestLogOfAMember checks the log of a member that joins, runs a pipeline and finds no place for another one.
 func TestLogOfAMember(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer

@@ -11,24 +11,24 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// overrideFormat is that of the overrides that this version writes, and the newest that it reads.
+// overrideFormat is the format of overrides that this version writes, and the newest that it reads.
 const overrideFormat = 1
 
-// Override is what a person asked of a pipeline, on any member: to run or to stop whatever its
-// declaration says. It ends when the declaration is another.
+// Override is a person's request, made on any member, to run or stop a pipeline regardless of its declaration. It ends
+// when the declaration changes.
 type Override struct {
 	Format   int         `json:"format"`
-	ID       string      `json:"id"` // random: no two have the same
+	ID       string      `json:"id"` // random: unique per override
 	Pipeline string      `json:"pipeline"`
 	Status   spec.Status `json:"status"`
 	Digest   string      `json:"digest"` // of the declaration
-	Member   string      `json:"member"` // where it was asked for
-	At       time.Time   `json:"at"`     // by the clock of that member, for people
+	Member   string      `json:"member"` // that received the request
+	At       time.Time   `json:"at"`     // by the clock of Member, informational
 
 	revision uint64
 }
 
-// Override returns what was asked of a pipeline last; one without Pipeline when nothing was.
+// Override returns the latest override of a pipeline; Pipeline is empty if there is none.
 func (m *Member) Override(pipeline string) Override {
 	m.init()
 	m.mu.Lock()
@@ -36,7 +36,7 @@ func (m *Member) Override(pipeline string) Override {
 	return m.overrides[pipeline]
 }
 
-// noteOverride takes an entry of the store. It reports whether that is an override that was not known.
+// noteOverride records an entry of the store. It reports whether the entry is an override that was not known.
 func (m *Member) noteOverride(e protocol.Entry) bool {
 	var o Override
 	if json.Unmarshal(e.Value, &o) != nil || o.Format > overrideFormat {
@@ -52,8 +52,8 @@ func (m *Member) noteOverride(e protocol.Entry) bool {
 	return true
 }
 
-// SetOverride has all members run or stop a pipeline as long as its declaration has this digest.
-// When it fails it may take effect nevertheless.
+// SetOverride makes all members run or stop a pipeline as long as its declaration has this digest. When it fails it may
+// take effect nevertheless.
 func (m *Member) SetOverride(ctx context.Context, pipeline string, status spec.Status, digest string) error {
 	m.init()
 	o := Override{Format: overrideFormat, ID: newID(), Pipeline: pipeline, Status: status, Digest: digest, Member: m.Self.Agent, At: time.Now()}
@@ -63,7 +63,7 @@ func (m *Member) SetOverride(ctx context.Context, pipeline string, status spec.S
 	}
 	err = Swap(ctx, m.Store, protocol.OverrideKey(pipeline), func(e *protocol.Entry) (done bool, err error) {
 		var present Override
-		done = json.Unmarshal(e.Value, &present) == nil && present.ID == o.ID // by a try before
+		done = json.Unmarshal(e.Value, &present) == nil && present.ID == o.ID // by an earlier attempt
 		e.Value = value
 		return done, nil
 	}, func(e protocol.Entry) { m.noteOverride(e) })
@@ -73,7 +73,7 @@ func (m *Member) SetOverride(ctx context.Context, pipeline string, status spec.S
 	return nil
 }
 
-// dropOverride has what was asked of a pipeline that was deleted expire. It is tried by every member, once.
+// dropOverride makes the override of a deleted pipeline expire. Every member tries this once.
 func dropOverride(ctx context.Context, store Store, pipeline string, ttl time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
@@ -82,7 +82,7 @@ func dropOverride(ctx context.Context, store Store, pipeline string, ttl time.Du
 	if err != nil || e.Value == nil || json.Unmarshal(e.Value, &o) != nil || o.Digest == "" {
 		return
 	}
-	// Without a digest it is about no declaration.
+	// An override without a digest applies to no declaration.
 	value, err := json.Marshal(Override{Format: overrideFormat, ID: newID(), Pipeline: pipeline})
 	if err == nil {
 		e.Key, e.Value = protocol.OverrideKey(pipeline), value
@@ -90,7 +90,7 @@ func dropOverride(ctx context.Context, store Store, pipeline string, ttl time.Du
 	}
 }
 
-// dropVersions has what is known of the versions of a pipeline expire, as dropOverride does. id is that of the claim.
+// dropVersions makes the version record of a pipeline expire, as dropOverride does. id is the id of the claim.
 func dropVersions(ctx context.Context, store Store, id string, ttl time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
@@ -108,9 +108,9 @@ func dropVersions(ctx context.Context, store Store, id string, ttl time.Duration
 // errUnreachable reports that the store gave no answer in time.
 var errUnreachable = errors.New("its store is out of reach")
 
-// Swap changes a key by compare-and-swap and calls swapped with what it is then. After a try whose
-// outcome is not known it goes on from what is there by then: change reports whether that is its own
-// work. It gives up when change fails.
+// Swap changes a key by compare-and-swap and calls swapped with the resulting entry. After an attempt with an unknown
+// outcome it reads the entry again; change then reports in done whether the entry already has its change. Swap gives up
+// when change fails.
 func Swap(ctx context.Context, store Store, key string, change func(*protocol.Entry) (done bool, err error), swapped func(protocol.Entry)) error {
 	for ctx.Err() == nil {
 		done, err := trySwap(ctx, store, key, change, swapped)
@@ -130,7 +130,7 @@ func trySwap(ctx context.Context, store Store, key string, change func(*protocol
 	defer cancel()
 	e, err := store.Read(ctx, key)
 	if err != nil {
-		return false, nil // it is tried again
+		return false, nil // the caller tries again
 	}
 	e.Key = key
 	if done, err = change(&e); err != nil {

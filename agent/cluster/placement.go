@@ -9,18 +9,18 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// Placement are those of one pipeline.
+// Placement holds the placement terms of a pipeline.
 type Placement struct {
 	Mode       spec.ClusterMode
 	Reason     string         // why it is local; "" when it is not
 	Rules      spec.Placement // on which members it may run
 	Instances  spec.Instances
-	Runs       bool     // it is declared, and is to run
+	Runs       bool     // it is declared, and should run
 	Connectors []string // qualified ids
-	Kept       []string // what stays on the disk of the host that runs it, for people
+	Kept       []string // resources on the disk of the host that runs it, informational
 }
 
-// SharedPlacement is the place of pipelines that the API declared for all members of a cluster: its store.
+// SharedPlacement is the place of pipelines that the API declared for all members: the store of the cluster.
 const SharedPlacement spec.Places = "cluster"
 
 // IsShared reports whether the API declared the pipeline for all members.
@@ -28,8 +28,8 @@ func IsShared(d *spec.Declaration) bool {
 	return d.Owner.Kind == spec.OwnerAPI && d.Owner.Places == SharedPlacement
 }
 
-// PlacementOf returns the terms of a declaration. No other member has what the API declared for this one only,
-// nor the records of a spool on the disk of this host, so both are local whatever they declare.
+// PlacementOf returns the placement terms of a declaration. Two kinds of pipelines are local whatever they declare:
+// those that the API declared for this member only, and those with a spool, whose records are on the disk of this host.
 func PlacementOf(d *spec.Declaration) Placement {
 	t := Placement{Mode: cmp.Or(d.Pipeline.Cluster, spec.ClusterStrict), Rules: d.Pipeline.Placement,
 		Instances: d.Pipeline.Instances, Kept: kept(&d.Pipeline),
@@ -59,7 +59,7 @@ func (t Placement) Same(o Placement, labels map[string]string) bool {
 	return t.Local() == o.Local() && t.Rules.Allow(labels) == o.Rules.Allow(labels)
 }
 
-// spoolOf returns the id of a spool, "" when there is none.
+// spoolOf returns the id of the spool of p, or "" if it has none.
 func spoolOf(p *spec.Pipeline) string {
 	for i := range p.Connectors {
 		if nameOf(p.Connectors[i].Plugin) == "spool" {
@@ -69,7 +69,7 @@ func spoolOf(p *spec.Pipeline) string {
 	return ""
 }
 
-// onHost says of connectors that are compiled in what they have on the host.
+// onHost maps built-in connectors to the resources that they keep on the host.
 var onHost = map[string]string{
 	"file":     "files",
 	"sqlite":   "a database file",
@@ -77,7 +77,7 @@ var onHost = map[string]string{
 	"spool":    "records",
 }
 
-// kept returns what a member that takes the pipeline over finds on its own host only.
+// kept returns the resources of p that exist only on the host that runs it.
 func kept(p *spec.Pipeline) (all []string) {
 	for i := range p.Connectors {
 		c := &p.Connectors[i]
@@ -93,7 +93,7 @@ func kept(p *spec.Pipeline) (all []string) {
 	return all
 }
 
-// remembered returns what processors remember on the host.
+// remembered returns the state that processors keep on the host.
 func remembered(processors []spec.Processor) (all []string) {
 	for i := range processors {
 		if nameOf(processors[i].Plugin) == "dedupe" {
@@ -103,7 +103,7 @@ func remembered(processors []spec.Processor) (all []string) {
 	return all
 }
 
-// nameOf returns the bare name of a plugin, "" when it cannot be read or is an executable's.
+// nameOf returns the bare name of a plugin, or "" if it cannot be parsed or names an executable.
 func nameOf(plugin string) string {
 	name, err := pluginname.Parse(plugin)
 	if err != nil || name.Kind == pluginname.Standalone {
@@ -112,7 +112,7 @@ func nameOf(plugin string) string {
 	return name.Name
 }
 
-// ParseLabels reads the labels of a member, name=value, separated by commas.
+// ParseLabels parses the labels of a member: name=value, separated by commas.
 func ParseLabels(text string) (map[string]string, error) {
 	labels := map[string]string{}
 	for part := range strings.SplitSeq(text, ",") {

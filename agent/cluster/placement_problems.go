@@ -9,9 +9,9 @@ import (
 	"github.com/conduit-agent/conduit/spec/sorting"
 )
 
-// Problems returns what the file of p must say before a member of a cluster runs it: whether a pipeline stays where its
-// state is, or moves without that. Paths are JSON pointers within p. Windows that processors hold open are no such state: their
-// records are not acknowledged, so that the next owner reads them again.
+// Problems returns the declarations that the file of p lacks for a cluster: whether a pipeline with state on its host
+// stays there, or moves without that state. Paths are JSON pointers within p. Open windows of processors are not such
+// state: their records are not acknowledged, so the next owner reads them again.
 func Problems(p *spec.Pipeline) (problems []spec.Problem) {
 	if p.Cluster == spec.ClusterLocal {
 		return nil
@@ -39,7 +39,8 @@ func Problems(p *spec.Pipeline) (problems []spec.Problem) {
 	return problems
 }
 
-// ProblemsInFile returns f with the Problems of its pipelines, which then are invalid. Path names the file.
+// ProblemsInFile returns f with the Problems of its pipelines added. A pipeline with problems is invalid. path is the
+// name of the file.
 func ProblemsInFile(path string, f spec.File) spec.File {
 	valid := f.Pipelines[:0:0]
 	for i := range f.Pipelines {

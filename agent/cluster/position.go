@@ -20,7 +20,7 @@ func (e *OwnedError) Error() string {
 	return fmt.Sprintf("the member %q of the cluster still has the claim of pipeline %q", e.Member, e.Pipeline)
 }
 
-// Position returns where a source of a pipeline of the cluster resumes, nil for its beginning.
+// Position returns the checkpoint from which a source of a cluster pipeline resumes, or nil for the beginning.
 func (s *Shared) Position(ctx context.Context, pipeline, connectorID string) (*spec.Checkpoint, error) {
 	if s.Member.Here(pipeline) {
 		return s.Checkpoint(ctx, connectorID)
@@ -40,7 +40,8 @@ func (s *Shared) Position(ctx context.Context, pipeline, connectorID string) (*s
 	return &spec.Checkpoint{ConnectorID: connectorID, PipelineID: pipeline, Plugin: c.Plugin, Position: c.Position}, nil
 }
 
-// saved returns the state in the claim of a pipeline. Without one it is what this agent has.
+// saved returns the state in the claim of a pipeline. If the claim has none, it returns the state in the store of this
+// agent.
 func (s *Shared) saved(ctx context.Context, pipeline string, e protocol.Entry) (state, error) {
 	all := state{Format: stateFormat, Checkpoints: map[string]checkpoint{}, Connectors: map[string]spec.ConnectorState{}}
 	if e.State != nil {
@@ -53,9 +54,9 @@ func (s *Shared) saved(ctx context.Context, pipeline string, e protocol.Entry) (
 	return all, s.collect(ctx, &all, known)
 }
 
-// MovePosition replaces the position of a source of a pipeline that no member runs, or forgets it
-// when c has none, if it still is before; otherwise it returns spec.ErrConflict. The next owner
-// resumes from there. When it fails without a reason in the claim it may take effect nevertheless.
+// MovePosition replaces the position of a source in a pipeline that no member runs, or deletes it when c has none. It
+// returns spec.ErrConflict if the present position is not before. The next owner resumes from the new position. When
+// MovePosition fails for a reason other than the content of the claim, it may take effect nevertheless.
 func (s *Shared) MovePosition(ctx context.Context, c spec.Checkpoint, before record.Position) error {
 	stamp := protocol.Stamp{Session: newID(), Write: 1}
 	change := func(e *protocol.Entry) (done bool, err error) {
@@ -67,7 +68,7 @@ func (s *Shared) MovePosition(ctx context.Context, c spec.Checkpoint, before rec
 		}
 		switch {
 		case claim.Stamp == stamp:
-			return true, nil // by a try before
+			return true, nil // by an earlier attempt
 		case claim.Deleted:
 			return false, fmt.Errorf("pipeline %q was deleted from the cluster: remove its file and add it again", c.PipelineID)
 		case claim.Owner != "":
@@ -92,7 +93,7 @@ func (s *Shared) MovePosition(ctx context.Context, c spec.Checkpoint, before rec
 	return nil
 }
 
-// move replaces a position that is before.
+// move replaces a position that equals before.
 func (p *state) move(c spec.Checkpoint, before record.Position) error {
 	if !bytes.Equal(p.Checkpoints[c.ConnectorID].Position, before) {
 		return spec.ErrConflict

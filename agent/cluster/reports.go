@@ -13,28 +13,28 @@ import (
 	"github.com/conduit-agent/conduit/agent/cluster/protocol"
 )
 
-// reportFormat is that of the reports that this version writes, and the newest that it reads.
+// reportFormat is the format of reports that this version writes, and the newest that it reads.
 const reportFormat = 1
 
-// maxReported is of how many pipelines a report has dead letters at most, and a lag.
+// maxReported is the maximum number of pipelines in each map of a report.
 const maxReported = 1000
 
-// minLag is the least lag of a claim that the others are to know.
+// minLag is the smallest lag of a claim that is reported to other members.
 const minLag = time.Second
 
-// Report is what a member says of itself to the others. It stays when the member is gone.
+// Report is the status that a member publishes to the others. It outlives the member's session.
 type Report struct {
 	Format      int              `json:"format"`
 	Member      string           `json:"member"`
 	Address     string           `json:"address,omitempty"`     // that its API listens on
-	DeadLetters map[string]int64 `json:"deadLetters,omitempty"` // how many are on its disk, by pipeline
-	// Lags are for how many seconds positions have waited to be in claims that it owns, from one second on, by the id
-	// of the claim.
+	DeadLetters map[string]int64 `json:"deadLetters,omitempty"` // number on its disk, by pipeline
+	// Lags has, by claim id, the seconds for which positions of the member's pipelines have waited to be saved in their
+	// claims. Lags below one second are left out.
 	Lags map[string]float64 `json:"lags,omitempty"`
-	At   time.Time          `json:"at"` // by its clock, for people
+	At   time.Time          `json:"at"` // by the member's clock, informational
 }
 
-// Reports are those of all members. Set Store, then pass entries to Note.
+// Reports holds the reports of all members. Set Store, then pass entries to Note.
 type Reports struct {
 	Store Store
 
@@ -42,13 +42,13 @@ type Reports struct {
 	known map[string]noted // guarded by mu: by member
 }
 
-// noted is a report as the store had it last.
+// noted is the latest report seen in the store.
 type noted struct {
 	Report
 	revision uint64
 }
 
-// Note takes an entry of the store. It reports whether that is a report.
+// Note records an entry of the store. It reports whether the entry is a report.
 func (r *Reports) Note(e protocol.Entry) bool {
 	if !strings.HasPrefix(e.Key, protocol.ReportPrefix) {
 		return false
@@ -78,8 +78,8 @@ func (r *Reports) All() (all []Report) {
 	return all
 }
 
-// Publish replaces the report of a member, unless the one that there is says the same. When it fails it may
-// take effect nevertheless. Of more than 1,000 pipelines those with the fewest dead letters, or the smallest lags, are left out.
+// Publish replaces the report of a member, unless the present one is equal. When it fails it may take effect
+// nevertheless. Beyond 1,000 pipelines, those with the fewest dead letters, or the smallest lags, are left out.
 func (r *Reports) Publish(ctx context.Context, n Report) error {
 	n.Format = reportFormat
 	n.DeadLetters, n.Lags = greatest(n.DeadLetters), greatest(n.Lags)
@@ -99,7 +99,7 @@ func (r *Reports) Publish(ctx context.Context, n Report) error {
 	return err
 }
 
-// greatest returns as many of the values as a report has, without the smallest.
+// greatest returns the maxReported largest values.
 func greatest[V cmp.Ordered](all map[string]V) map[string]V {
 	if len(all) <= maxReported {
 		return all
@@ -112,11 +112,11 @@ func greatest[V cmp.Ordered](all map[string]V) map[string]V {
 	return all
 }
 
-// Lags returns for how many seconds positions have waited to be in the claims that a member owns, as its report has
-// them. It is empty for a member that does not take part yet.
+// Lags returns, by claim id, the seconds for which positions have waited to be saved in the claims that a member owns,
+// for its report. It is empty for a member that does not take part yet.
 func Lags(ctx context.Context, m *Member) map[string]float64 {
 	lags := map[string]float64{}
-	if m.Stats(ctx).Lag < minLag { // most often, without a look at every claim
+	if m.Stats(ctx).Lag < minLag { // usual case, without a look at every claim
 		return lags
 	}
 	v, err := m.View(ctx)

@@ -7,8 +7,8 @@ import (
 	"github.com/conduit-agent/conduit/agent/cluster"
 )
 
-// TestReportsAreBounded publishes a report of more pipelines than one may have: those with the most dead letters, and
-// the greatest lags, are in it. What is published again writes nothing.
+// TestReportsAreBounded publishes a report of more pipelines than the maximum: it keeps those with the most dead
+// letters and the greatest lags. Publishing the same report again writes nothing.
 func TestReportsAreBounded(t *testing.T) {
 	t.Parallel()
 	m := &memory{}

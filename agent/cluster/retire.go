@@ -14,10 +14,10 @@ import (
 // cleanTimeout bounds one attempt to clean up after a connector.
 const cleanTimeout = time.Minute
 
-// retirements are the pipelines that this agent cleans up after. Only Run uses it.
+// retirements holds the clean-ups in progress, by pipeline. Only Run uses it.
 type retirements map[string]context.CancelFunc
 
-// begin cleans up after a pipeline that is deleted.
+// begin starts to clean up after a deleted pipeline.
 func (r retirements) begin(ctx context.Context, m *Member, c protocol.Start) {
 	pipeline, number := protocol.InstanceOf(c.Pipeline)
 	ctx, r[pipeline] = context.WithCancel(ctx)
@@ -30,7 +30,7 @@ func (r retirements) begin(ctx context.Context, m *Member, c protocol.Start) {
 	})
 }
 
-// ended takes that nothing is left to be cleaned up, or why not.
+// ended handles the end of a clean-up, with the error if it failed.
 func (r retirements) ended(m *Member, c protocol.Start, err error) {
 	pipeline, number := protocol.InstanceOf(c.Pipeline)
 	r.cancel(pipeline)
@@ -54,9 +54,9 @@ func (r retirements) cancel(pipeline string) {
 	}
 }
 
-// Retire has clean give up what the connectors of a pipeline hold, which this agent owns and which is deleted. It
-// returns when that is done of all, or ctx ended. What failed is tried again after pause, which grows with the
-// number of attempts.
+// Retire calls clean for each connector of a deleted pipeline that this agent owns, to release the connector's external
+// resources. It returns when all have succeeded or ctx ends. After a failure it tries again after pause, which depends
+// on the number of attempts.
 func (s *Shared) Retire(ctx context.Context, pipeline string, clean func(context.Context, *spec.ConnectorState) error, pause func(id string, attempts int) time.Duration) error {
 	for attempts := 1; ; attempts++ {
 		err := s.retireOnce(ctx, pipeline, clean)
@@ -72,7 +72,7 @@ func (s *Shared) Retire(ctx context.Context, pipeline string, clean func(context
 	}
 }
 
-// retireOnce returns the last error.
+// retireOnce calls clean for each connector once. It returns the last error.
 func (s *Shared) retireOnce(ctx context.Context, pipeline string, clean func(context.Context, *spec.ConnectorState) error) (failed error) {
 	s.mu.Lock()
 	connectors := maps.Clone(s.pipelines[pipeline].state.Connectors)

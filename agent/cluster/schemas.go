@@ -16,25 +16,25 @@ import (
 )
 
 const (
-	schemaFormat     = 1                // of the entries that this version writes, and the newest that it reads
-	schemaTimeout    = 10 * time.Second // bounds how long the store of the cluster may take
+	schemaFormat     = 1                // entry format that this version writes, and the newest that it reads
+	schemaTimeout    = 10 * time.Second // bounds one operation on the store of the cluster
 	schemaRetryPause = 100 * time.Millisecond
 	maxText          = 512 << 10
-	firstShared      = 1 << 30 // the least id of a shared schema: those of an agent alone count up from 1
+	firstShared      = 1 << 30 // smallest id of a shared schema: ids of a single agent count up from 1
 )
 
-// Prefixes of keys of the store.
+// Key prefixes in the store.
 const (
-	versionPrefix = "c." // and the hash of the subject, a dot and the version
-	textPrefix    = "t." // and the id
+	versionPrefix = "c." // followed by the hash of the subject, a dot and the version
+	textPrefix    = "t." // followed by the id
 )
 
-// SchemaRegistry is a schema registry. Set the fields, then use it from any goroutine.
+// SchemaRegistry is a schema registry whose schemas the members share. Set the fields, then use it from any goroutine.
 type SchemaRegistry struct {
-	Local   schema.IDRegistry // of this agent
-	Cluster string            // its name
+	Local   schema.IDRegistry // registry of this agent
+	Cluster string            // cluster name
 	Store   Store
-	// Shared reports whether a subject is one of the cluster's. Other subjects are Local.
+	// Shared reports whether a subject belongs to the cluster. Other subjects are kept in Local.
 	Shared func(subject string) bool
 }
 
@@ -43,21 +43,21 @@ var (
 	errNewerSchemas       = errors.New("a newer version of conduit wrote it")
 )
 
-// schemaEntry is the value of a key. Its state is the text.
+// schemaEntry is the value of a key. The state of the entry is the schema text.
 type schemaEntry struct {
 	Format  int         `json:"format"`
 	ID      int         `json:"id"`
 	Type    schema.Type `json:"type"`
 	Subject string      `json:"subject,omitempty"`
 	Version int         `json:"version,omitempty"`
-	Text    string      `json:"text,omitempty"` // in this agent's store only
+	Text    string      `json:"text,omitempty"` // only in this agent's store
 }
 
 func (e *schemaEntry) schema() schema.Schema {
 	return schema.Schema{Subject: e.Subject, Version: e.Version, ID: e.ID, Type: e.Type, Text: e.Text}
 }
 
-// Create is schema.Registry.Create. What the store has not yet is created there.
+// Create implements schema.Registry. It creates the schema in the store of the cluster if that does not have it.
 func (r *SchemaRegistry) Create(ctx context.Context, subject string, typ schema.Type, text string) (schema.Schema, error) {
 	if !r.Shared(subject) {
 		return r.Local.Create(ctx, subject, typ, text)
@@ -88,7 +88,7 @@ func (r *SchemaRegistry) create(ctx context.Context, subject, text string) (sche
 	if err != nil {
 		return schemaEntry{}, err
 	}
-	if first.ID == 0 { // records from when this agent was alone have its versions
+	if first.ID == 0 { // records that this agent wrote outside the cluster refer to its versions
 		for version := 1; ; version++ {
 			s, err := r.Local.Get(ctx, subject, version)
 			if err != nil {
@@ -102,7 +102,7 @@ func (r *SchemaRegistry) create(ctx context.Context, subject, text string) (sche
 	return r.add(ctx, subject, text)
 }
 
-// add returns the version of a subject that has this text, which it makes if there is none.
+// add returns the version of a subject with this text. It creates one if there is none.
 func (r *SchemaRegistry) add(ctx context.Context, subject, text string) (schemaEntry, error) {
 	id, err := r.identify(ctx, text)
 	if err != nil {
@@ -119,7 +119,7 @@ func (r *SchemaRegistry) add(ctx context.Context, subject, text string) (schemaE
 	}
 }
 
-// identify returns the id of a text: of its hash, or the next one that no other text has.
+// identify returns the id of a text: the one derived from its hash, or the next one that no other text has.
 func (r *SchemaRegistry) identify(ctx context.Context, text string) (int, error) {
 	sum := sha256.Sum256([]byte(text))
 	for id := firstShared | int(binary.BigEndian.Uint32(sum[:])>>2); ; id++ {
@@ -133,7 +133,7 @@ func (r *SchemaRegistry) identify(ctx context.Context, text string) (int, error)
 	}
 }
 
-// put creates an entry and returns the one that there is then, which may be another one.
+// put creates an entry, or returns the existing one, which may differ.
 func (r *SchemaRegistry) put(ctx context.Context, key string, e schemaEntry) (schemaEntry, error) {
 	e.Format, e.Type = schemaFormat, schema.TypeAvro
 	text := e.Text
@@ -159,7 +159,7 @@ func (r *SchemaRegistry) put(ctx context.Context, key string, e schemaEntry) (sc
 	return e, errSchemasUnreachable
 }
 
-// read returns an entry of the store, one without id when there is none.
+// read returns an entry of the store, without an id if there is none.
 func (r *SchemaRegistry) read(ctx context.Context, key string) (e schemaEntry, err error) {
 	present, err := r.Store.Read(ctx, key)
 	if err != nil {
@@ -175,7 +175,7 @@ func (r *SchemaRegistry) read(ctx context.Context, key string) (e schemaEntry, e
 	return e, nil
 }
 
-// version returns a version of a subject, one without id when there is none.
+// version returns a version of a subject, without an id if there is none.
 func (r *SchemaRegistry) version(ctx context.Context, subject string, version int) (schemaEntry, error) {
 	memo := versionMemo(subject, version)
 	if e, ok := r.recall(ctx, memo); ok {
@@ -188,7 +188,7 @@ func (r *SchemaRegistry) version(ctx context.Context, subject string, version in
 	return e, err
 }
 
-// Get is schema.Registry.Get. A version that the cluster has not is this agent's own.
+// Get implements schema.Registry. Versions that the cluster does not have come from this agent's registry.
 func (r *SchemaRegistry) Get(ctx context.Context, subject string, version int) (schema.Schema, error) {
 	if !r.Shared(subject) {
 		return r.Local.Get(ctx, subject, version)
@@ -205,7 +205,7 @@ func (r *SchemaRegistry) Get(ctx context.Context, subject string, version int) (
 	return e.schema(), nil
 }
 
-// ByID is schema.IDRegistry.ByID.
+// ByID implements schema.IDRegistry.
 func (r *SchemaRegistry) ByID(ctx context.Context, id int) (schema.Schema, error) {
 	if id < firstShared {
 		return r.Local.ByID(ctx, id)
@@ -227,8 +227,8 @@ func (r *SchemaRegistry) ByID(ctx context.Context, id int) (schema.Schema, error
 	return e.schema(), nil
 }
 
-// memos are in this agent's own registry, each the only version of a subject that no connector can
-// name, because it has a zero byte.
+// memo returns the subject of a cached entry in this agent's own registry. Each subject has a single version. The zero
+// byte keeps connectors from naming the subject.
 func (r *SchemaRegistry) memo(name string) string { return r.Cluster + "\x00" + name }
 
 func versionMemo(subject string, version int) string {
@@ -240,7 +240,7 @@ func (r *SchemaRegistry) recall(ctx context.Context, name string) (e schemaEntry
 	return e, err == nil && json.Unmarshal([]byte(s.Text), &e) == nil
 }
 
-// note remembers an entry. When that fails the store is asked again.
+// note caches an entry. If that fails, the store is queried again next time.
 func (r *SchemaRegistry) note(ctx context.Context, name string, e schemaEntry) {
 	if text, err := json.Marshal(&e); err == nil {
 		_, _ = r.Local.Create(ctx, r.memo(name), schema.TypeAvro, string(text))

@@ -16,7 +16,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/schema"
 )
 
-// shared is a store of a cluster. Every other write is applied without an answer.
+// shared is the store of a cluster. It applies every other write without an answer.
 type shared struct {
 	mu   sync.Mutex
 	keys map[string]protocol.Entry // guarded by mu
@@ -55,7 +55,7 @@ func (s *shared) Watch(context.Context, func(protocol.Entry), func()) error { re
 
 func text(n int) string { return fmt.Sprintf(`{"type":"fixed","name":"f","size":%d}`, n) }
 
-// member returns the registry of another member, and its own store.
+// member returns the registry of a new member, and its own store.
 func member(t *testing.T, s *shared) (*cluster.SchemaRegistry, *store.Schemas) {
 	t.Helper()
 	db, err := store.Open(t.Context(), filepath.Join(t.TempDir(), "conduit.db"))
@@ -76,8 +76,8 @@ func create(t *testing.T, r schema.Registry, subject string, n int) schema.Schem
 	return s
 }
 
-// TestMembersShareSchemas has two members create the same schemas in another order, at the same time, and read those
-// of each other.
+// TestMembersShareSchemas creates the same schemas on two members in different orders at the same time. Each member
+// reads the schemas of the other.
 func TestMembersShareSchemas(t *testing.T) {
 	store := &shared{keys: map[string]protocol.Entry{}}
 	a, _ := member(t, store)
@@ -102,7 +102,7 @@ func TestMembersShareSchemas(t *testing.T) {
 		}
 		versions[s.Version] = true
 	}
-	c, _ := member(t, store) // which created none
+	c, _ := member(t, store) // a member that created no schema
 	for _, s := range got[0] {
 		if is, err := c.Get(t.Context(), s.Subject, s.Version); err != nil || is != s {
 			t.Errorf("a third member reads %+v, %v, want %+v", is, err, s)
@@ -119,7 +119,7 @@ func TestMembersShareSchemas(t *testing.T) {
 	}
 }
 
-// TestSchemasFromBefore has an agent that was alone join a cluster: its versions and ids mean what they did.
+// TestSchemasFromBefore checks that versions and ids keep their meaning when their agent joins a cluster.
 func TestSchemasFromBefore(t *testing.T) {
 	store := &shared{keys: map[string]protocol.Entry{}}
 	a, own := member(t, store)
@@ -136,7 +136,8 @@ func TestSchemasFromBefore(t *testing.T) {
 	}
 }
 
-// TestSchemasWithoutStore has the store away: what a member saw is there, and so is all of local pipelines.
+// TestSchemasWithoutStore checks that, without the store, a member has every schema that it saw and all schemas of
+// local pipelines.
 func TestSchemasWithoutStore(t *testing.T) {
 	store := &shared{keys: map[string]protocol.Entry{}}
 	a, _ := member(t, store)

@@ -12,17 +12,17 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// stateFormat is that of the states that this version saves, and the newest that it reads.
+// stateFormat is the format of states that this version saves, and the newest that it reads.
 const stateFormat = 1
 
-// state is what goes from owner to owner of a pipeline.
+// state is the state of a pipeline that each owner passes to the next.
 type state struct {
 	Format      int                            `json:"format"`
 	Checkpoints map[string]checkpoint          `json:"checkpoints,omitempty"` // by connector
 	Connectors  map[string]spec.ConnectorState `json:"connectors,omitempty"`  // by id
 }
 
-// emptyState is that of a pipeline that begins anew.
+// emptyState is the state of a pipeline that starts from the beginning.
 var emptyState = fmt.Appendf(nil, `{"format":%d}`, stateFormat)
 
 type checkpoint struct {
@@ -44,35 +44,34 @@ type Local interface {
 // ErrNotOwner reports that another member may run the pipeline.
 var ErrNotOwner = errors.New("this member of the cluster does not own the pipeline")
 
-// Shared is an agent's own store, of which the claims of the cluster have a copy: what is saved
-// of a pipeline of the cluster counts once it is in its claim. Its own store comes first, so
-// that it is never behind while the agent owns the pipeline; what another owner saved replaces
-// it when the agent owns the pipeline again.
+// Shared is an agent's own store, replicated to the claims of the cluster. A save for a cluster pipeline is complete
+// when it is in the pipeline's claim. The own store is written first, so it is never behind the claim while the agent
+// owns the pipeline. When the agent takes a pipeline over, the state in the claim replaces its own.
 type Shared struct {
 	Local
 	Member *Member
-	// Clustered reports whether a pipeline is one of the cluster's.
+	// Clustered reports whether a pipeline belongs to the cluster.
 	Clustered func(pipelineID string) bool
 
 	mu        sync.Mutex
 	pipelines map[string]*copied // guarded by mu
 }
 
-// copied is the state of one pipeline as its claim has it, or soon will.
+// copied is the state of a pipeline that is in its claim or is being saved there.
 type copied struct {
 	state   state
 	saving  bool
-	waiting []func(error) // for the next save
+	waiting []func(error) // to be called after the next save
 }
 
-// Adopt replaces what this agent has of a pipeline by what its last owner saved. Nothing runs.
+// Adopt replaces this agent's state of a pipeline by the state that its last owner saved. The pipeline must not run.
 func (s *Shared) Adopt(ctx context.Context, pipeline string, saved []byte) error {
 	known, err := s.known(ctx, pipeline)
 	if err != nil {
 		return err
 	}
 	next := state{Format: stateFormat, Checkpoints: map[string]checkpoint{}, Connectors: map[string]spec.ConnectorState{}}
-	if saved == nil { // no member ran it yet: what this agent has is what there is
+	if saved == nil { // no member ran it yet: the state of this agent applies
 		if err := s.collect(ctx, &next, known); err != nil {
 			return err
 		}
@@ -88,7 +87,7 @@ func (s *Shared) Adopt(ctx context.Context, pipeline string, saved []byte) error
 	return nil
 }
 
-// Forget forgets the connectors and positions of a pipeline that was deleted from the cluster.
+// Forget deletes the connectors and positions of a pipeline that was deleted from the cluster.
 func (s *Shared) Forget(ctx context.Context, pipeline string) error {
 	known, err := s.known(ctx, pipeline)
 	if err != nil {
@@ -106,7 +105,7 @@ func (s *Shared) deleteLocal(ctx context.Context, connectors []spec.ConnectorSta
 	return nil
 }
 
-// known returns what this agent has of the connectors of a pipeline.
+// known returns the connectors of a pipeline in this agent's store.
 func (s *Shared) known(ctx context.Context, pipeline string) ([]spec.ConnectorState, error) {
 	all, err := s.ConnectorStates(ctx)
 	return slices.DeleteFunc(all, func(c spec.ConnectorState) bool { return c.PipelineID != pipeline }), err
@@ -149,7 +148,7 @@ func (s *Shared) restore(ctx context.Context, pipeline string, saved []byte, nex
 	return s.Local.SaveCheckpoints(ctx, all)
 }
 
-// decode reads what a claim has.
+// decode parses the state in a claim.
 func (p *state) decode(pipeline string, saved []byte) error {
 	if err := json.Unmarshal(saved, p); err != nil {
 		return fmt.Errorf("cannot read the state of pipeline %q in the cluster: %w", pipeline, err)
@@ -168,7 +167,7 @@ func (s *Shared) BeginRun(ctx context.Context, pipeline string) (int64, error) {
 	return s.Local.BeginRun(ctx, pipeline)
 }
 
-// SaveConnectorState replaces the state of a connector, in the claim of its pipeline, too.
+// SaveConnectorState replaces the state of a connector, also in the pipeline's claim.
 func (s *Shared) SaveConnectorState(ctx context.Context, c *spec.ConnectorState) error {
 	if err := s.Local.SaveConnectorState(ctx, c); err != nil {
 		return err
@@ -176,7 +175,7 @@ func (s *Shared) SaveConnectorState(ctx context.Context, c *spec.ConnectorState)
 	return s.changed(ctx, c.PipelineID, func(p *state) { p.Connectors[c.ID] = *c })
 }
 
-// DeleteConnector forgets a connector, in the claim of its pipeline, too.
+// DeleteConnector deletes a connector, also from the pipeline's claim.
 func (s *Shared) DeleteConnector(ctx context.Context, id string) error {
 	if err := s.Local.DeleteConnector(ctx, id); err != nil {
 		return err
@@ -191,7 +190,7 @@ func (s *Shared) DeleteConnector(ctx context.Context, id string) error {
 	})
 }
 
-// pipelineOf returns which of the pipelines that this agent owns has a connector.
+// pipelineOf returns the pipeline with this connector among those that this agent owns.
 func (s *Shared) pipelineOf(connectorID string) (pipeline string, there bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -203,7 +202,7 @@ func (s *Shared) pipelineOf(connectorID string) (pipeline string, there bool) {
 	return "", false
 }
 
-// changed changes the state of a pipeline that this agent owns and returns when it is saved.
+// changed changes the state of a pipeline that this agent owns, and waits until it is saved.
 func (s *Shared) changed(ctx context.Context, pipeline string, change func(*state)) error {
 	if _, owned := s.Member.Epoch(pipeline); !owned || !s.Clustered(pipeline) {
 		return nil
@@ -218,8 +217,8 @@ func (s *Shared) changed(ctx context.Context, pipeline string, change func(*stat
 	}
 }
 
-// Replicate saves checkpoints in the claims of their pipelines and calls done for each pipeline,
-// once, when it is known whether they are.
+// Replicate saves checkpoints in the claims of their pipelines. It calls done once per pipeline, when the outcome is
+// known.
 func (s *Shared) Replicate(checkpoints []spec.Checkpoint, done func(pipeline string, err error)) {
 	byPipeline := map[string][]spec.Checkpoint{}
 	for _, c := range checkpoints {
@@ -238,8 +237,8 @@ func (s *Shared) Replicate(checkpoints []spec.Checkpoint, done func(pipeline str
 	}
 }
 
-// save changes the state of a pipeline and has it saved: at once, or with all other changes that
-// come while a save is under way.
+// save changes the state of a pipeline and saves it: at once, or, while a save is in flight, together with all other
+// changes after that.
 func (s *Shared) save(pipeline string, change func(*state), done func(error)) {
 	s.mu.Lock()
 	p := s.pipelines[pipeline]
@@ -254,7 +253,7 @@ func (s *Shared) save(pipeline string, change func(*state), done func(error)) {
 	s.next(pipeline, p)
 }
 
-// next saves what waits, unless a save is under way.
+// next saves pending changes, unless a save is in flight.
 func (s *Shared) next(pipeline string, p *copied) {
 	s.mu.Lock()
 	if p.saving || len(p.waiting) == 0 {
@@ -264,7 +263,7 @@ func (s *Shared) next(pipeline string, p *copied) {
 	waiting := p.waiting
 	p.waiting, p.saving = nil, true
 	encoded, err := json.Marshal(&p.state)
-	current := s.pipelines[pipeline] == p // the pipeline was not adopted again, as another instance
+	current := s.pipelines[pipeline] == p // false after the pipeline was adopted as another instance
 	s.mu.Unlock()
 	finish := func(err error) {
 		s.mu.Lock()

@@ -19,10 +19,10 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// memory is a store of a cluster in memory.
+// memory is an in-memory store of a cluster.
 type memory struct{ storetest.Memory }
 
-// host is an agent that takes part, without pipelines that run.
+// host is an agent that takes part in a cluster but runs no pipelines.
 type host struct {
 	db     *store.DB
 	shared *cluster.Shared
@@ -30,7 +30,7 @@ type host struct {
 	placed chan string
 	end    func()
 
-	cleaned chan string // connectors, each try
+	cleaned chan string // connector of each attempt
 }
 
 func newHost(t *testing.T, name string, m *memory) *host {
@@ -59,7 +59,7 @@ func prepareHost(t *testing.T, name string, m *memory) *host {
 	return h
 }
 
-// run has the member take part until end.
+// run makes the member take part until end.
 func (h *host) run(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
@@ -67,7 +67,7 @@ func (h *host) run(t *testing.T) {
 	h.end = func() { cancel(); <-ended; _ = h.db.Close() }
 }
 
-// save saves a position in a run of its own.
+// save begins a new run and saves a position in it.
 func (h *host) save(t *testing.T, position string) error {
 	t.Helper()
 	epoch, err := h.shared.BeginRun(t.Context(), "p")
@@ -83,12 +83,12 @@ func (h *host) save(t *testing.T, position string) error {
 	return <-replicated
 }
 
-// TestStateGoesFromOwnerToOwner checks that the next owner of a pipeline has the positions and
-// the states of connectors of the one before, and nothing of its own.
+// TestStateGoesFromOwnerToOwner checks that the next owner of a pipeline has the previous owner's positions and
+// connector states, and no state of its own.
 func TestStateGoesFromOwnerToOwner(t *testing.T) {
 	t.Parallel()
 	shared := &memory{}
-	b := newHost(t, "b", &memory{}) // of another cluster, at first
+	b := newHost(t, "b", &memory{}) // a member of another cluster, at first
 	<-b.placed
 	if err := b.save(t, "of an earlier time"); err != nil {
 		t.Fatal(err)
@@ -131,8 +131,8 @@ func TestStateGoesFromOwnerToOwner(t *testing.T) {
 	b.end()
 }
 
-// TestLabels checks that a pipeline runs on a member with the labels it asks for, that it moves when
-// it asks for others, and that no member runs it when none has them.
+// TestLabels checks that a pipeline runs on a member with the required labels, moves when the required labels change,
+// and runs nowhere when no member has them.
 func TestLabels(t *testing.T) {
 	t.Parallel()
 	shared := &memory{}
@@ -169,8 +169,8 @@ func TestLabels(t *testing.T) {
 	}
 }
 
-// TestMovePosition moves the position of a source in the claim of a pipeline that no member runs, for the
-// next owner to begin there.
+// TestMovePosition moves the position of a source in the claim of a pipeline that no member runs. The next owner
+// resumes there.
 func TestMovePosition(t *testing.T) {
 	t.Parallel()
 	shared := &memory{}
@@ -215,8 +215,8 @@ func TestMovePosition(t *testing.T) {
 	_ = b.db.Close()
 }
 
-// TestStoreGoesBack restores an older state of the store under an owner, and then makes it empty: the owner
-// stops and writes nothing over it.
+// TestStoreGoesBack restores an older state of the store under an owner, and then empties the store. The owner stops
+// and does not overwrite it.
 func TestStoreGoesBack(t *testing.T) {
 	t.Parallel()
 	for name, keep := range map[string]bool{"backup": true, "another stream": false} {
@@ -259,7 +259,7 @@ func (m *memory) claimOf(pipeline string) protocol.Entry {
 	return e
 }
 
-// restore replaces the claim of a pipeline by an earlier one, or deletes it.
+// restore replaces the claim of a pipeline by an earlier entry, or deletes it.
 func (m *memory) restore(pipeline string, e protocol.Entry, keep bool) {
 	if key := protocol.ClaimKey(pipeline); keep {
 		m.Restore(key, e)

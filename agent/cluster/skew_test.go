@@ -10,8 +10,8 @@ import (
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 )
 
-// TestOtherFiles checks that a member with another version of a declaration leaves the pipeline to those that
-// have the one that ran, and that one that lacks the file changes nothing.
+// TestOtherFiles checks that a member with another version of a declaration leaves the pipeline to the members that
+// have the running version, and that a member without the file changes nothing.
 func TestOtherFiles(t *testing.T) {
 	t.Parallel()
 	shared := &memory{}
@@ -58,8 +58,9 @@ func TestOtherFiles(t *testing.T) {
 	}
 }
 
-// TestOtherFilesForLong checks that a member with another version of a declaration runs the pipeline once those that
-// have the one that ran have left it alone for long enough, from the position of the last owner on.
+// TestOtherFilesForLong checks that a member with another version of a declaration takes the pipeline over when the
+// members that have the running version have left it alone for long enough. It resumes from the position of the last
+// owner.
 func TestOtherFilesForLong(t *testing.T) {
 	t.Parallel()
 	shared := &memory{}
@@ -69,7 +70,7 @@ func TestOtherFilesForLong(t *testing.T) {
 		t.Fatal(err)
 	}
 	b := prepareHost(t, "b", shared)
-	b.member.Timing.Differ = 5 * time.Second // much longer than it takes to see that the claim is free
+	b.member.Timing.Differ = 5 * time.Second // much longer than it takes to notice a free claim
 	differs := make(chan protocol.Notice, 100)
 	b.member.Happened = func(n protocol.Notice) {
 		if n.Reason == protocol.Differs {
@@ -105,7 +106,7 @@ func TestOtherFilesForLong(t *testing.T) {
 	}
 }
 
-// TestNewerVersion checks that a claim that a newer version wrote is left alone.
+// TestNewerVersion checks that a claim written by a newer version is left alone.
 func TestNewerVersion(t *testing.T) {
 	t.Parallel()
 	shared := &memory{}

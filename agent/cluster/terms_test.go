@@ -9,7 +9,7 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// Pipelines with local resources stay on their agent, and others are what their file says.
+// TestOf checks that pipelines with local resources are local, and that others follow their file.
 func TestOf(t *testing.T) {
 	for name, c := range map[string]struct {
 		owner    spec.OwnerKind
@@ -36,7 +36,7 @@ func TestOf(t *testing.T) {
 	}
 }
 
-// What a pipeline has on the disk of its host is listed.
+// TestKept checks the list of a pipeline's resources on the disk of the host.
 func TestKept(t *testing.T) {
 	dedupe := []spec.Processor{{ID: "once", Plugin: "dedupe"}}
 	p := spec.Pipeline{
@@ -60,10 +60,11 @@ func TestSame(t *testing.T) {
 	}
 }
 
-// A member runs a pipeline that keeps something on its host only when its file says what is to become of that.
+// TestProblems checks that a member runs a pipeline with state on its host only if the file says whether that state
+// stays or is lost.
 func TestProblems(t *testing.T) {
 	const strict, relaxed, local = spec.ClusterStrict, spec.ClusterRelaxed, spec.ClusterLocal
-	for text, wrong := range map[string][]spec.ClusterMode{ // the modes that are refused
+	for text, wrong := range map[string][]spec.ClusterMode{ // refused modes
 		"connectors: [{id: in, type: source, plugin: 'builtin:generator'}, {id: out, type: destination, plugin: 'builtin:log'}], processors: [{id: one, plugin: aggregate, settings: {window: 1s}}]": nil,
 		"connectors: [{id: in, type: source, plugin: 'builtin:generator'}, {id: out, type: destination, plugin: 'builtin:log'}], processors: [{id: one, plugin: 'builtin:dedupe'}]":                  {""},
 		"connectors: [{id: in, type: source, plugin: 'builtin:generator', processors: [{id: one, plugin: dedupe}]}, {id: out, type: destination, plugin: 'builtin:log'}]":                            {""},

@@ -17,36 +17,36 @@ import (
 	"github.com/conduit-agent/conduit/spec/notify"
 )
 
-// versionFormat is that of the records that this version writes, and the newest that it reads.
+// versionFormat is the record format that this version writes, and the newest that it reads.
 const versionFormat = 1
 
 const (
-	maxError       = 1000            // bytes of why a version failed
-	readTries      = 3               // of a record, before a pipeline is given up
-	versionTimeout = 2 * time.Second // of one read
+	maxError       = 1000            // bytes of the error of a failed version
+	readTries      = 3               // attempts to read a record before a pipeline is given up
+	versionTimeout = 2 * time.Second // for one read
 	swapWithin     = 10 * time.Second
 )
 
-// versionRecord is what the store has of the versions of a pipeline, or of an instance of it. The state beside it is the last
-// known good version.
+// versionRecord describes the versions of a pipeline, or of an instance, in the store. The state of the entry is the
+// last known good version.
 type versionRecord struct {
 	Format     int            `json:"format"`
 	ID         string         `json:"id"`              // of the claim
-	Stamp      string         `json:"stamp,omitempty"` // random: no two writes have the same
+	Stamp      string         `json:"stamp,omitempty"` // random: unique per write
 	Epoch      uint64         `json:"epoch,omitempty"` // of the owner that wrote it
 	Member     string         `json:"member,omitempty"`
-	At         time.Time      `json:"at,omitzero"`          // by the clock of that member, for people
-	Good       string         `json:"good,omitempty"`       // digest of the last known good version; "" for none
-	Generation int64          `json:"generation,omitempty"` // of that, as the member counts
-	Failed     *FailedVersion `json:"failed,omitempty"`     // the version that the good one runs in place of
+	At         time.Time      `json:"at,omitzero"`          // by the clock of Member, informational
+	Good       string         `json:"good,omitempty"`       // digest of the last known good version, or ""
+	Generation int64          `json:"generation,omitempty"` // generation of Good, as Member counts
+	Failed     *FailedVersion `json:"failed,omitempty"`     // the failed version that Good runs in place of
 }
 
-// FailedVersion is a version that failed before it had proved itself.
+// FailedVersion is a version that failed during probation.
 type FailedVersion struct {
 	Digest     string    `json:"digest"`     // spec.RunDigest
-	Generation int64     `json:"generation"` // as the member counts
-	Member     string    `json:"member"`     // that it failed on
-	At         time.Time `json:"at"`         // by the clock of that member, for people
+	Generation int64     `json:"generation"` // as Member counts
+	Member     string    `json:"member"`     // on which it failed
+	At         time.Time `json:"at"`         // by the clock of Member, informational
 	Error      string    `json:"error"`
 }
 
@@ -62,24 +62,24 @@ type VersionLoop interface {
 	Inherit(ctx context.Context, id string, t reconcile.Tried) error
 }
 
-// Versions is what a member knows of the versions of all pipelines. Set the exported fields, hand it what the store shows, and
-// call Run.
+// Versions tracks the versions of all pipelines of the cluster for one member. Set the exported fields, pass entries of
+// the store to Note, and call Run.
 type Versions struct {
 	Member string // name of this agent
 	Store  Store
 	Local  LocalVersions
 	Loop   VersionLoop
 	Log    *slog.Logger
-	// Owner returns the claim of a pipeline that this agent has, and its epoch; ok is false when it has none.
+	// Owner returns this agent's claim of a pipeline and its epoch; ok is false if it has none.
 	Owner func(pipeline string) (claim string, epoch uint64, ok bool)
 
 	once    sync.Once
 	pending *notify.Queue[reconcile.Tried] // to be published, by pipeline
 	mu      sync.Mutex
-	known   map[string]notedVersion // guarded by mu: by id of the claim
+	known   map[string]notedVersion // guarded by mu: by claim id
 }
 
-// notedVersion is a record as the store had it last.
+// notedVersion is the latest record seen in the store.
 type notedVersion struct {
 	versionRecord
 	revision uint64
@@ -109,8 +109,8 @@ func (s *Versions) Note(e protocol.Entry) bool {
 	return true
 }
 
-// Failed returns the version of a pipeline, or of an instance, by the id of its claim, that the last known good one runs in
-// place of; nil when there is none, or this agent has another version declared.
+// Failed returns the failed version that the last known good version runs in place of. id is the claim id of a pipeline
+// or an instance. Failed returns nil if there is none, or if this agent has another version declared.
 func (s *Versions) Failed(ctx context.Context, id string) *FailedVersion {
 	f := s.of(id).Failed
 	if f == nil {
@@ -130,21 +130,22 @@ func (s *Versions) of(id string) versionRecord {
 	return s.known[id].versionRecord
 }
 
-// Tried takes what the loop of this agent says of the versions of a pipeline, to be published while the agent owns it. It does
-// not block.
+// Tried queues the result of a version from this agent's reconcile loop, to be published while the agent owns the
+// pipeline. It does not block.
 func (s *Versions) Tried(pipeline string, t reconcile.Tried) {
 	s.init()
 	s.pending.Put(pipeline, t)
 }
 
-// Run publishes what was tried until ctx ends.
+// Run publishes queued results until ctx ends.
 func (s *Versions) Run(ctx context.Context) {
 	s.init()
 	fails := &notify.Throttle{Fails: "cannot publish to the cluster which versions of pipelines work, trying again", Recovered: "the cluster knows again which versions of pipelines work"}
 	s.pending.Run(ctx, s.Log.With("component", "cluster"), fails, s.publish)
 }
 
-// publish replaces the record of a pipeline that this agent owns, unless it says the same, or is of a later owner.
+// publish replaces the record of a pipeline that this agent owns, unless the present one is equal or was written by a
+// later owner.
 func (s *Versions) publish(ctx context.Context, pipeline string, t reconcile.Tried) error {
 	claim, epoch, owned := s.Owner(pipeline)
 	if !owned || t.Good == nil {
@@ -167,7 +168,8 @@ func (s *Versions) publish(ctx context.Context, pipeline string, t reconcile.Tri
 	err = Swap(ctx, s.Store, protocol.VersionsKey(r.ID), func(e *protocol.Entry) (done bool, err error) {
 		var present versionRecord
 		there := json.Unmarshal(e.Value, &present) == nil
-		done = there && (present.Stamp == r.Stamp || present.Format > versionFormat || present.Epoch > r.Epoch) // by a try before, or by a later owner
+		// Done by an earlier attempt, or superseded by a newer version of the agent or a later owner.
+		done = there && (present.Stamp == r.Stamp || present.Format > versionFormat || present.Epoch > r.Epoch)
 		if !done {
 			e.Value, e.State = value, good
 		}
@@ -189,13 +191,14 @@ func (s *Versions) recordOf(id string, epoch uint64, t reconcile.Tried) versionR
 		return r
 	}
 	r.Failed = &FailedVersion{Digest: f.RunDigest, Generation: f.Generation, Member: s.Member, At: f.At, Error: strings.ToValidUTF8(f.Error[:min(len(f.Error), maxError)], "")}
-	if known := s.of(id).Failed; known != nil && known.Digest == f.RunDigest && known.At.Equal(f.At) { // it failed on another member
+	// A version that failed on another member keeps that member's record.
+	if known := s.of(id).Failed; known != nil && known.Digest == f.RunDigest && known.At.Equal(f.At) {
 		r.Failed = known
 	}
 	return r
 }
 
-// same reports whether both are about one attempt.
+// same reports whether f and o describe the same attempt.
 func (f *FailedVersion) same(o *FailedVersion) bool {
 	if f == nil || o == nil {
 		return f == o
@@ -203,8 +206,9 @@ func (f *FailedVersion) same(o *FailedVersion) bool {
 	return f.Digest == o.Digest && f.At.Equal(o.At)
 }
 
-// Inherit has this agent, which owns the claim now and runs nothing of the pipeline yet, go on from what its last owner
-// tried. Its generations follow those of the other: the version that failed has a greater one than the good one.
+// Inherit passes the versions that the last owner tried to the reconcile loop. The agent must own the claim and not run
+// the pipeline yet. The local generations keep the order of the last owner: the failed version has a greater generation
+// than the good one.
 func (s *Versions) Inherit(ctx context.Context, id string) error {
 	e, err := s.read(ctx, protocol.VersionsKey(id))
 	if err != nil {
@@ -245,8 +249,8 @@ func (s *Versions) read(ctx context.Context, key string) (e protocol.Entry, err 
 	return e, err
 }
 
-// number returns which generation the last known good version is on this agent. One that it never had declared gets that of
-// the member that ran it, and the declared version a greater one.
+// number returns this agent's generation of the last known good version. A version that this agent never had declared
+// gets the generation of the member that ran it, and the declared version a greater one.
 func (s *Versions) number(ctx context.Context, pipeline string, r *versionRecord) (int64, error) {
 	d, err := s.Local.Get(ctx, pipeline)
 	if err != nil {

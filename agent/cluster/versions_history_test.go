@@ -17,7 +17,7 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// flaky is a store that loses writes and answers, while it is not well, and performs some writes later.
+// flaky is a store that, while it is not healthy, loses writes and answers, and performs some writes later.
 type flaky struct {
 	*storetest.Memory
 	well atomic.Bool
@@ -50,9 +50,9 @@ func (f *flaky) Write(ctx context.Context, w protocol.Write) protocol.Outcome {
 	return f.Memory.Write(ctx, w)
 }
 
-// TestRollbacksMoveWithTheClaim has a pipeline go from owner to owner, each of which tries versions, some of which fail, while the
-// store loses writes and answers: what an earlier owner tried never replaces what a later one did, and the next one goes on from what
-// the last one tried, once that was published.
+// TestRollbacksMoveWithTheClaim moves a pipeline from owner to owner while the store loses writes and answers. Each
+// owner tries versions, and some fail. The results of an earlier owner never replace those of a later owner, and the
+// next owner continues from the last published result.
 func TestRollbacksMoveWithTheClaim(t *testing.T) {
 	for seed := range uint64(50) {
 		synctest.Test(t, func(t *testing.T) { rollbacks(t, seed) })
@@ -66,7 +66,7 @@ func rollbacks(t *testing.T, seed uint64) {
 	m := &storetest.Memory{}
 	store := &flaky{Memory: m, rand: rand.New(rand.NewPCG(seed, 1))}
 	var hosts []*versionsHost
-	epochs := make([]atomic.Uint64, 3) // of their claims
+	epochs := make([]atomic.Uint64, 3) // of the members' claims
 	for i := range epochs {
 		h := newVersionsHost(t, fmt.Sprint("m", i), m, 10, "9")
 		h.share.Store = store

@@ -26,7 +26,7 @@ type versionsHost struct {
 	store     *storetest.Memory
 	declared  spec.Declaration
 	revisions []spec.Revision
-	epoch     uint64 // of its claim; 0 for none
+	epoch     uint64 // of the member's claim; 0 if it has none
 	inherited []reconcile.Tried
 }
 
@@ -67,7 +67,7 @@ func (h *versionsHost) Inherit(_ context.Context, id string, t reconcile.Tried) 
 	return nil
 }
 
-// tried has the member publish what its loop says. There are so many writes in all then.
+// tried publishes a result of the member's loop and expects the given number of writes in total.
 func (h *versionsHost) tried(t reconcile.Tried, writes int) {
 	h.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -81,7 +81,7 @@ func (h *versionsHost) tried(t reconcile.Tried, writes int) {
 	}
 }
 
-// version is that of a good one, and of one that failed, if that is named.
+// version returns a result with a good version and, if failed is not empty, a failed one.
 func version(generation int64, good, failed, why string) reconcile.Tried {
 	t := reconcile.Tried{Good: &spec.LastGood{Generation: generation, Pipeline: versionsPipeline(good)}}
 	if failed != "" {
@@ -91,8 +91,8 @@ func version(generation int64, good, failed, why string) reconcile.Tried {
 	return t
 }
 
-// TestNextOwner has a member go on from what the one before it tried: the version that failed there is shown and not tried again,
-// and the good one is as it was there.
+// TestNextOwner checks that a member continues from the results of the previous owner: it shows the failed version and
+// does not try it again, and keeps the good one.
 func TestNextOwner(t *testing.T) { synctest.Test(t, testNextOwner) }
 
 func testNextOwner(t *testing.T) {
@@ -115,7 +115,7 @@ func testNextOwner(t *testing.T) {
 	if b.declared.Generation != 7 {
 		t.Errorf("the version that failed has generation %d, and 7 where it failed", b.declared.Generation)
 	}
-	b.tried(want, 1) // what its loop says of what it inherited is nothing new
+	b.tried(want, 1) // the loop's result after Inherit is nothing new
 	b.tried(version(4, "0", "2", want.Failed.Error), 2)
 	if again := a.share.Failed(t.Context(), "p"); again == nil || again.Member != "a" || again.Error != "no such table" {
 		t.Errorf("published again: %+v", again)
@@ -126,8 +126,8 @@ func testNextOwner(t *testing.T) {
 	}
 }
 
-// TestNumbers has members that count their versions in other ways: the good version keeps the number that it has here, and what is declared has
-// a greater one.
+// TestNumbers checks members that number their versions differently: the good version keeps its local generation, and
+// the declared version has a greater one.
 func TestNumbers(t *testing.T) { synctest.Test(t, testNumbers) }
 
 func testNumbers(t *testing.T) {
@@ -161,7 +161,8 @@ func testNumbers(t *testing.T) {
 	}
 }
 
-// TestWhoPublishes has only the owner publish, what is new only, and nobody over what a later owner, or a later version of the agent, wrote.
+// TestWhoPublishes checks that only the owner publishes, that it publishes only new results, and that nobody overwrites
+// the record of a later owner or of a newer version of the agent.
 func TestWhoPublishes(t *testing.T) { synctest.Test(t, testWhoPublishes) }
 
 func testWhoPublishes(t *testing.T) {
@@ -191,7 +192,7 @@ func testWhoPublishes(t *testing.T) {
 	}
 }
 
-// TestLongErrors has an error that is longer than what members tell each other, and does not end between two characters.
+// TestLongErrors checks that an error longer than the limit is cut between two characters.
 func TestLongErrors(t *testing.T) { synctest.Test(t, testLongErrors) }
 
 func testLongErrors(t *testing.T) {

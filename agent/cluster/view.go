@@ -11,7 +11,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/cluster/protocol"
 )
 
-// observe takes an entry of the store, and notes who owns the pipeline that it is about.
+// observe handles an entry of the store, and records the owner of the pipeline.
 func (m *Member) observe(ctx context.Context, e protocol.Entry) {
 	if strings.HasPrefix(e.Key, protocol.OverridePrefix) {
 		if m.noteOverride(e) && m.Asked != nil {
@@ -54,8 +54,9 @@ func (m *Member) observe(ctx context.Context, e protocol.Entry) {
 	}
 }
 
-// Claims returns the claims of a pipeline as they were seen last: that of the first instance, the only one of most
-// pipelines, and those of further ones that have an owner. There is none, or no owner, when Owner is "".
+// Claims returns the latest claims of a pipeline: the claim of the first instance, which is the only one of most
+// pipelines, and the claims of further instances that have an owner. A claim with an empty Owner does not exist or has
+// no owner.
 func (m *Member) Claims(pipeline string) []protocol.Claim {
 	m.init()
 	m.mu.Lock()
@@ -69,17 +70,16 @@ func (m *Member) Claims(pipeline string) []protocol.Claim {
 	return all
 }
 
-// View returns what this member knows of the cluster. It fails when the member has not begun to
-// take part.
+// View returns this member's view of the cluster. It fails if the member has not begun to take part.
 func (m *Member) View(ctx context.Context) (protocol.View, error) {
-	answer := make(chan protocol.View, 1) // a late answer must not change what was returned
+	answer := make(chan protocol.View, 1) // a late answer must not change the returned value
 	if err := m.ask(ctx, func() { answer <- m.node.View(m.now()) }); err != nil {
 		return protocol.View{}, err
 	}
 	return <-answer, nil
 }
 
-// ask has f run by Run and waits for it.
+// ask runs f on the goroutine of Run and waits for it.
 func (m *Member) ask(ctx context.Context, f func()) error {
 	m.init()
 	done := make(chan struct{})
@@ -96,7 +96,7 @@ func (m *Member) ask(ctx context.Context, f func()) error {
 	}
 }
 
-// Owned returns the claims that a member has, in no order, but for those got just now that the store has not shown yet.
+// Owned returns the claims of a member, in no order. Claims that the store has not shown yet are missing.
 func Owned(m *Member) (all []protocol.Claim) {
 	m.init()
 	m.mu.Lock()
@@ -109,11 +109,11 @@ func Owned(m *Member) (all []protocol.Claim) {
 	return all
 }
 
-// Counts returns a function that reports whether a member is the one to count what belongs to a claim: it has the claim, or no
-// live member has, and it is the first of the live ones by name. So each claim is counted by one member, but for moments in which
-// they know different things.
+// Counts returns a function that reports whether a member counts the dead letters of a claim: the member has the claim,
+// or no live member has it and the member is the first live one by name. So each claim is counted by one member, except
+// for moments in which the members' views differ.
 func Counts(ctx context.Context, m *Member) func(claim string) bool {
-	answer := make(chan []string, 1) // a late answer must not change what was returned
+	answer := make(chan []string, 1) // a late answer must not change the returned value
 	var live []string
 	if m.ask(ctx, func() { answer <- m.node.Live() }) == nil {
 		live = <-answer
@@ -131,22 +131,22 @@ func Counts(ctx context.Context, m *Member) func(claim string) bool {
 	}
 }
 
-// Stats is what a member counts.
+// Stats holds the counters of a member.
 type Stats struct {
-	Members   int           // with a session, 0 while this one has none
-	Pipelines int           // that this one owns
-	Lag       time.Duration // for which the write of a claim has gone longest without a known outcome
+	Members   int           // with a session; 0 while this member has none
+	Pipelines int           // owned by this member
+	Lag       time.Duration // longest time that the write of a claim has been without a known outcome
 	Notices   map[protocol.Reason]uint64
 }
 
-// Stats returns what the member counted until now.
+// Stats returns the current counters of the member.
 func (m *Member) Stats(ctx context.Context) (s Stats) {
 	m.init()
 	type asked struct {
 		members int
 		lag     time.Duration
 	}
-	answer := make(chan asked, 1) // a late answer must not change what was returned
+	answer := make(chan asked, 1) // a late answer must not change the returned value
 	if m.ask(ctx, func() { answer <- asked{len(m.node.Live()), m.node.Lag(m.now())} }) == nil {
 		a := <-answer
 		s.Members, s.Lag = a.members, a.lag

@@ -8,17 +8,16 @@ import (
 	"time"
 )
 
-// How often what is too old is dropped, and how soon what was taken over is written although
-// nothing is being committed.
+// Intervals of dropping old dead letters, and of writing pending ones when no commit does so.
 const (
 	ageInterval   = time.Minute
 	writeInterval = 100 * time.Millisecond
 )
 
-// dropAtOnce is how many dead letters are dropped by one statement.
+// dropAtOnce is the maximum number of dead letters that one statement drops.
 const dropAtOnce = 1000
 
-// Run writes what is taken over and drops what is too old, until ctx ends.
+// Run writes pending dead letters and drops old ones until ctx ends.
 func (s *Store) Run(ctx context.Context) error {
 	s.init()
 	age := time.NewTicker(ageInterval)
@@ -36,8 +35,7 @@ func (s *Store) Run(ctx context.Context) error {
 	}
 }
 
-// writeSoon gives a commit of positions the time to write what was taken over, and else
-// does so.
+// writeSoon waits for a commit of positions to write the pending dead letters, and otherwise writes them itself.
 func (s *Store) writeSoon(ctx context.Context) {
 	select {
 	case <-time.After(writeInterval):
@@ -62,19 +60,19 @@ func (s *Store) dropOld(ctx context.Context) {
 	}
 }
 
-// limiter drops what is too much or too old.
+// limiter enforces the limits.
 type limiter struct {
-	warned map[string]time.Time // when it was said of a pipeline that dead letters were dropped
+	warned map[string]time.Time // time of the last warning, by pipeline
 }
 
-// dropper drops in one transaction.
+// dropper drops dead letters in one transaction.
 type dropper struct {
 	*limiter
 	tx  *sql.Tx
 	log *slog.Logger
 }
 
-// enforce drops what exceeds the limits, oldest first of the pipeline that has most.
+// enforce drops the excess over the limits, the oldest dead letters of the largest queue first.
 func (l *limiter) enforce(tx *sql.Tx, limits Limits, now time.Time, log *slog.Logger) error {
 	d := dropper{l, tx, log}
 	if limits.Age > 0 {
@@ -107,12 +105,12 @@ func (l *limiter) enforce(tx *sql.Tx, limits Limits, now time.Time, log *slog.Lo
 	}
 }
 
-// overshoot returns how many dead letters of average size are too much.
+// overshoot returns how many dead letters of average size exceed the limit of bytes, at least 1 and at most dropAtOnce.
 func overshoot(count, bytes, limit int64) int64 {
 	return min(max(1, count*(bytes-limit)/bytes), dropAtOnce)
 }
 
-// dropBefore drops what was refused before at.
+// dropBefore drops the dead letters that were refused before at.
 func (d dropper) dropBefore(at time.Time) error {
 	for {
 		var pipeline string
@@ -129,8 +127,8 @@ func (d dropper) dropBefore(at time.Time) error {
 	}
 }
 
-// drop drops what the query selects of a pipeline because of the limits, counts it and
-// says so.
+// drop drops the selected dead letters of a pipeline because of the limits. It counts them as dropped and logs a
+// warning.
 func (d dropper) drop(pipeline, query string, arguments ...any) (int64, error) {
 	n, err := remove(d.tx, pipeline, query, arguments...)
 	if err != nil {
@@ -143,7 +141,7 @@ func (d dropper) drop(pipeline, query string, arguments ...any) (int64, error) {
 	return n, nil
 }
 
-// remove removes what the query selects of a pipeline.
+// remove removes the selected dead letters of a pipeline.
 func remove(tx *sql.Tx, pipeline, query string, arguments ...any) (n int64, err error) {
 	var bytes int64
 	if err := tx.QueryRow(`SELECT coalesce(sum(bytes), 0) FROM letters WHERE id IN (`+query+`)`, arguments...).Scan(&bytes); err != nil {
@@ -160,10 +158,10 @@ func remove(tx *sql.Tx, pipeline, query string, arguments ...any) (n int64, err 
 	return n, err
 }
 
-// warnInterval is how often it is said of one pipeline that its dead letters are dropped.
+// warnInterval is the shortest time between two warnings about the same pipeline.
 const warnInterval = time.Minute
 
-// warn says that dead letters of a pipeline were dropped.
+// warn logs that dead letters of a pipeline were dropped.
 func (d dropper) warn(pipeline string, n int64) {
 	if n == 0 || time.Since(d.warned[pipeline]) < warnInterval {
 		return

@@ -44,7 +44,7 @@ func (s *Store) Edit(ctx context.Context, pipeline string, id int64, r *record.R
 	return s.Get(ctx, pipeline, id)
 }
 
-// removeAtOnce is how many dead letters one transaction removes.
+// removeAtOnce is the maximum number of dead letters that one transaction removes.
 const removeAtOnce = 10_000
 
 // Drop drops the dead letters of a pipeline with these ids.
@@ -55,7 +55,6 @@ func (s *Store) Drop(ctx context.Context, pipeline string, ids []int64) (n int64
 	return s.remove(ctx, pipeline, ids)
 }
 
-// remove removes dead letters.
 func (s *Store) remove(ctx context.Context, pipeline string, ids []int64) (n int64, err error) {
 	if len(ids) == 0 || !exists(s.Path) {
 		return 0, nil
@@ -67,7 +66,7 @@ func (s *Store) remove(ctx context.Context, pipeline string, ids []int64) (n int
 	return n, err
 }
 
-// list returns ids as SQL has them.
+// list returns ids as an SQL list.
 func list(ids []int64) string {
 	var text strings.Builder
 	for i, id := range ids {
@@ -79,7 +78,7 @@ func list(ids []int64) string {
 	return text.String()
 }
 
-// DropAll drops the dead letters of a pipeline that the filter selects and that there are now.
+// DropAll drops the present dead letters of a pipeline that match the filter.
 func (s *Store) DropAll(ctx context.Context, pipeline string, f rest.DeadLetterFilter) (n int64, err error) {
 	err = s.each(ctx, pipeline, f, removeAtOnce, func(found []rest.DeadLetter) error {
 		ids := make([]int64, len(found))
@@ -93,8 +92,7 @@ func (s *Store) DropAll(ctx context.Context, pipeline string, f rest.DeadLetterF
 	return n, err
 }
 
-// Forget drops all dead letters of a pipeline, and what was counted of them. It reports
-// whether there was anything.
+// Forget drops all dead letters of a pipeline and its totals. found reports whether there were any.
 func (s *Store) Forget(ctx context.Context, pipeline string) (found bool, err error) {
 	if _, err := s.DropAll(ctx, pipeline, rest.DeadLetterFilter{}); err != nil || !exists(s.Path) {
 		return false, err
@@ -112,13 +110,12 @@ func (s *Store) Forget(ctx context.Context, pipeline string) (found bool, err er
 		return found, err
 	}
 	return found, s.use(ctx, func(db *sql.DB) error {
-		_, err := db.ExecContext(ctx, `PRAGMA wal_checkpoint(TRUNCATE)`) // the log still has what was deleted
+		_, err := db.ExecContext(ctx, `PRAGMA wal_checkpoint(TRUNCATE)`) // the log still contains the deleted data
 		return err
 	})
 }
 
-// each calls f with the dead letters of a pipeline that the filter selects and that there are
-// now, oldest first, up to n at a time.
+// each calls f with the present dead letters of a pipeline that match the filter, oldest first, up to n at a time.
 func (s *Store) each(ctx context.Context, pipeline string, filter rest.DeadLetterFilter, n int, f func([]rest.DeadLetter) error) error {
 	if err := s.Flush(ctx); err != nil || !exists(s.Path) {
 		return err
@@ -144,7 +141,7 @@ func (s *Store) each(ctx context.Context, pipeline string, filter rest.DeadLette
 	return nil
 }
 
-// idsBetween returns the ids between which the dead letters of a filter are that there are now.
+// idsBetween returns the range of ids, low <= id < high, of the present dead letters in the time range of f.
 func idsBetween(ctx context.Context, s *Store, pipeline string, f rest.DeadLetterFilter) (low, high int64, err error) {
 	err = s.use(ctx, func(db *sql.DB) (err error) {
 		var newest int64
@@ -158,10 +155,10 @@ func idsBetween(ctx context.Context, s *Store, pipeline string, f rest.DeadLette
 	return low, high, err
 }
 
-// Replay is a dead letter as it is replayed.
+// Replay is a dead letter to be replayed.
 type Replay struct {
 	ID       int64
-	Edits    int64 // how often it was edited
+	Edits    int64 // number of edits
 	Stage    rest.DeadLetterStage
 	Stopped  bool
 	SourceID string

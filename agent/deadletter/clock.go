@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// noAgeFor is how long after its start an agent drops nothing for its age: where the host began
-// with a wrong clock there is time to set it.
+// noAgeFor is the time after its start in which an agent drops nothing by age. If the host started with a wrong clock,
+// there is time to set it.
 const noAgeFor = time.Hour
 
-// unset is a time before which no clock shows that was set.
+// unset is earlier than the time of any clock that was set.
 var unset = time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// bounded performs do in a transaction, and drops what exceeds the limits then.
+// bounded performs do in a transaction, and enforces the limits in it.
 func (s *Store) bounded(ctx context.Context, db *sql.DB, do func(tx *sql.Tx) error) error {
 	err := transact(ctx, db, func(tx *sql.Tx) error {
 		limits, now, err := s.followClock(tx)
@@ -31,13 +31,13 @@ func (s *Store) bounded(ctx context.Context, db *sql.DB, do func(tx *sql.Tx) err
 	return err
 }
 
-// followClock moves the times of dead letters where the clock was set, so that they age by
-// the time that passes. It returns the limits that hold now.
+// followClock moves the times of dead letters when the clock was set, so that they age with the time that passes. It
+// returns the limits that apply now.
 func (s *Store) followClock(tx *sql.Tx) (limits Limits, now time.Time, err error) {
 	now, jump, since := s.Clock.Compare()
 	s.jump += jump
 	if s.jump == 0 && s.last > 0 && s.last < nanos(unset) && now.After(unset) {
-		s.jump = now.Sub(fromNanos(s.last)) // it was set while no agent ran
+		s.jump = now.Sub(fromNanos(s.last)) // the clock was set while no agent ran
 	}
 	if s.jump != 0 {
 		err = s.move(tx, nanos(now))
@@ -49,9 +49,9 @@ func (s *Store) followClock(tx *sql.Tx) (limits Limits, now time.Time, err error
 	return limits, now, err
 }
 
-// move moves the times of dead letters by s.jump: after a jump forward of those that were
-// there before, after one backward of those that would be in the future. They go on
-// ascending. s.jump is kept until the transaction is committed.
+// move moves the times of dead letters by s.jump. After a jump forward it moves those from before the jump; after a
+// jump backward it moves those that would be in the future. Times keep ascending with ids. s.jump is kept until the
+// transaction is committed.
 func (s *Store) move(tx *sql.Tx, now int64) error {
 	after, atLeast := int64(0), int64(0) // id
 	if s.jump < 0 {

@@ -10,9 +10,9 @@ import (
 	"github.com/conduit-agent/conduit/api/rest"
 )
 
-// clocks are those of a host.
+// clocks holds the clocks of a host.
 type clocks struct {
-	set     time.Time     // what the clock was at the start, and what it was set by since
+	set     time.Time     // wall clock at the start, plus later changes
 	running time.Duration // since the start
 }
 
@@ -23,13 +23,13 @@ const (
 	year = 365 * day
 )
 
-// aged is a store that keeps dead letters for 30 days, on a host of which the clock goes wrong.
+// aged is a store that keeps dead letters for 30 days, on a host with a wrong clock.
 type aged struct {
 	*testing.T
 	*clocks
 	store *deadletter.Store
 	path  string
-	n     int // dead letters so far
+	n     int // number of dead letters so far
 }
 
 func newAged(t *testing.T, begin time.Time) *aged {
@@ -44,14 +44,14 @@ func (a *aged) start() {
 	a.store.Clock.Compare()
 }
 
-// restart has the host start again with another clock.
+// restart restarts the host with its clock moved by set.
 func (a *aged) restart(set time.Duration) {
 	must(a, a.store.Close())
 	a.clocks = &clocks{set: a.set.Add(a.running + set)}
 	a.start()
 }
 
-// refuse has a record refused after each of some pauses.
+// refuse refuses a record after each of several pauses.
 func (a *aged) refuse(times int, pause time.Duration) {
 	for range times {
 		a.running += pause
@@ -61,7 +61,7 @@ func (a *aged) refuse(times int, pause time.Duration) {
 	}
 }
 
-// expect expects how many days old the dead letters are that are left, within a minute.
+// expect checks the ages of the remaining dead letters in days, within a minute.
 func (a *aged) expect(days ...int) {
 	a.Helper()
 	page, err := a.store.List(a.Context(), "p", rest.DeadLetterFilter{}, 0, 100)
@@ -84,7 +84,8 @@ func (a *aged) expect(days ...int) {
 
 var today = time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
 
-// Dead letters age by the time that passes, whatever the clock of the host is set to.
+// TestAgesFollowTheClock checks that dead letters age with the time that passes, whatever the clock of the host is set
+// to.
 func TestAgesFollowTheClock(t *testing.T) {
 	t.Run("a host that begins in 1970", func(t *testing.T) {
 		a := newAged(t, time.Unix(60, 0))

@@ -39,7 +39,7 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// declared is a pipeline with processors at every place.
+// declared returns a pipeline with processors at every place.
 func declared(id string) *spec.Declaration {
 	chain := func(id string) []spec.Processor { return []spec.Processor{{ID: id + "0"}, {ID: id + "1"}} }
 	return &spec.Declaration{Generation: 3, Digest: "d3", Pipeline: spec.Pipeline{ID: id, Processors: chain("p"), Connectors: []spec.Connector{
@@ -62,7 +62,7 @@ func keep(t testing.TB, s *deadletter.Store, d *spec.Declaration, refused ...*en
 	}
 }
 
-// ids lists all that the filter selects, page by page.
+// ids lists all dead letters that match the filter, page by page.
 func ids(t testing.TB, s *deadletter.Store, pipeline string, f rest.DeadLetterFilter, limit int) (all []int64) {
 	t.Helper()
 	for before := int64(0); ; {
@@ -127,7 +127,7 @@ func TestStages(t *testing.T) {
 	}
 }
 
-// A source delivers a record again after a crash: it is the same dead letter.
+// TestRecordsThatComeAgain checks that a record that a source delivers again after a crash is the same dead letter.
 func TestRecordsThatComeAgain(t *testing.T) {
 	s := openStore(t, deadletter.Limits{})
 	d := declared("p")
@@ -155,7 +155,8 @@ func TestRecordsThatComeAgain(t *testing.T) {
 	}
 }
 
-// What covers a dead letter is saved only when that is on disk, and others do not wait.
+// TestDeadLettersAreDurableBeforePositions checks that a position is saved only when the dead letters that it covers
+// are on disk, and that other positions do not wait.
 func TestDeadLettersAreDurableBeforePositions(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "gone")
 	s := open(t, filepath.Join(dir, "refused.db"), deadletter.Limits{})
@@ -224,7 +225,7 @@ func TestEditAndDrop(t *testing.T) {
 	if _, err := s.Edit(t.Context(), "other", 1, &edited); !errors.Is(err, spec.ErrNotFound) {
 		t.Errorf("of another pipeline: %v", err)
 	}
-	// That it is delivered again does not undo the edit.
+	// Another delivery does not undo the edit.
 	keep(t, s, declared("p"), deadLetter(1, "p:dst", "no"))
 	if got, err := s.Get(t.Context(), "p", 1); err != nil || got.Key != "another" || got.Times != 2 {
 		t.Errorf("%+v, %v", got, err)
@@ -283,7 +284,7 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// A store that others could open is theirs no more, and the log says so.
+// TestWideModesAreTightened checks that a store that others could open becomes private, with a warning in the log.
 func TestWideModesAreTightened(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "refused.db")
 	s := open(t, path, deadletter.Limits{})
@@ -309,7 +310,7 @@ func TestWideModesAreTightened(t *testing.T) {
 	}
 }
 
-// A file that is something else is left as it is.
+// TestForeignFile checks that a file of another kind is left unchanged.
 func TestForeignFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "refused.db")
 	must(t, os.WriteFile(path, []byte(strings.Repeat("not a database", 100)), 0o640))
@@ -325,8 +326,8 @@ func TestForeignFile(t *testing.T) {
 	}
 }
 
-// TestPages checks that the pages of a list together contain every dead letter that the filter selects. A page ends
-// when its time is over, after few more reads.
+// TestPages checks that the pages of a list together contain every matching dead letter. A page ends soon after its
+// time is over.
 func TestPages(t *testing.T) {
 	const n = 3*deadletter.ScanStep + 10
 	s := openStore(t, deadletter.Limits{})
@@ -370,7 +371,7 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// selected goes through what a request selects.
+// selected returns all dead letters that a request selects.
 func selected(t testing.TB, s *deadletter.Store, request rest.ReplayRequest) (all []deadletter.Replay, skipped int) {
 	t.Helper()
 	next, err := s.Select(t.Context(), "p", request, nil)
@@ -411,7 +412,7 @@ func TestSelection(t *testing.T) {
 	if got := numbersOf(all); !slices.Equal(got, []int64{5, 7}) {
 		t.Errorf("named were 5 and 7, got %v", got)
 	}
-	// What comes while it goes on is not of it.
+	// Dead letters that are added during the replay are not selected.
 	next, err := s.Select(t.Context(), "p", rest.ReplayRequest{Filter: &rest.DeadLetterFilter{Key: "key-1000"}}, nil)
 	must(t, err)
 	keep(t, s, declared("p"), deadLetter(1000, "p:dst", "no"))
@@ -430,7 +431,7 @@ func TestSettledAndRefusedAgain(t *testing.T) {
 	edited.Key = record.Raw([]byte("edited"))
 	_, err := s.Edit(t.Context(), "p", 2, &edited)
 	must(t, err)
-	must(t, s.Settled(t.Context(), "p", all[:2])) // but the second was edited since
+	must(t, s.Settled(t.Context(), "p", all[:2])) // the second was edited since
 	if got := ids(t, s, "p", rest.DeadLetterFilter{}, 10); !slices.Equal(got, []int64{3, 2}) || s.Replayed.Load() != 2 {
 		t.Errorf("left are %v", got)
 	}
@@ -445,9 +446,9 @@ func TestSettledAndRefusedAgain(t *testing.T) {
 	if l.RefusedBy != "p:dst" || l.Stage != rest.StageDestination || l.Generation != 9 || len(l.Refusals) != 2 || l.Refusals[0].Error != "c" || l.Refusals[1].Error != "d" || !l.Refusals[1].Replay {
 		t.Errorf("refused again: %+v", l)
 	}
-	// It is refused by the source's pipeline once more, at the new place: the same one.
+	// The source's pipeline refuses the record once more, at the new place: this is the same dead letter.
 	keep(t, s, d, deadLetter(3, "p:dst", "f"))
-	must(t, s.Again(t.Context(), d, 2, deadLetter(3, "p:dst", "g"), true)) // what became of 2 is what 3 is
+	must(t, s.Again(t.Context(), d, 2, deadLetter(3, "p:dst", "g"), true)) // 2 becomes the same as 3
 	if got := ids(t, s, "p", rest.DeadLetterFilter{}, 10); !slices.Equal(got, []int64{4, 3}) {
 		t.Errorf("left are %v", got)
 	}
@@ -464,7 +465,7 @@ func TestSettledAndRefusedAgain(t *testing.T) {
 	}
 }
 
-// Every record is kept, listed and replayed, whatever values it has.
+// TestUnusualRecordsAreKept checks that every record is kept, listed and replayed, whatever its values.
 func TestUnusualRecordsAreKept(t *testing.T) {
 	var nested any = "bottom"
 	for range 5000 {

@@ -12,7 +12,7 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// A record whose data contains itself is kept, too.
+// TestEndlessRecordIsKept checks that a record whose data contains itself is kept.
 func TestEndlessRecordIsKept(t *testing.T) {
 	object := map[string]any{"name": "it"}
 	object["self"], object["list"] = object, []any{object, object}

@@ -13,18 +13,18 @@ import (
 	"github.com/conduit-agent/conduit/plugins/spoollog/codec"
 )
 
-// exactKey is the name of a member behind those of the JSON form of a record. It has the record in binary where JSON gives values
-// another type, such as bytes, times and NaN, so that a replay has those of the record that was refused.
+// exactKey introduces the last member of the JSON form of a record. It contains the record in binary if JSON changes
+// the types of values, such as bytes, times and NaN, so that a replay has the values of the refused record.
 const exactKey = `,"exact":"`
 
-// appendExact appends the binary form of r to its JSON form, if that says less.
+// appendExact appends the binary form of r to its JSON form, if the JSON form loses information.
 func appendExact(body []byte, r *record.Record) []byte {
 	if isJSONExact(r) {
 		return body
 	}
 	var e codec.Encoder
 	e.Reset(nil)
-	if e.Append(r) != nil { // a value has no binary form either
+	if e.Append(r) != nil { // a value without a binary form
 		return body
 	}
 	body = append(body[:len(body)-1], exactKey...)
@@ -40,7 +40,7 @@ func withoutExact(body []byte) []byte {
 	return body
 }
 
-// decode returns the record that is kept as body.
+// decode decodes the record in body.
 func decode(body []byte) (record.Record, error) {
 	var r record.Record
 	if err := r.UnmarshalJSON(body); err != nil || len(withoutExact(body)) == len(body) {
@@ -56,14 +56,15 @@ func decode(body []byte) (record.Record, error) {
 	if err != nil {
 		return r, fmt.Errorf("cannot decode the record that is kept: %w", err)
 	}
-	all[0].Position = r.Position // which has no binary form
+	all[0].Position = r.Position // Position has no binary form
 	return all[0], nil
 }
 
-// maxExactDepth is deeper than the data of any record that has a binary form.
+// maxExactDepth is deeper than the data of any record with a binary form.
 const maxExactDepth = 2000
 
-// isJSONExact reports whether what is read of the JSON form of r has the values of r. Kinds of integers are not distinguished.
+// isJSONExact reports whether decoding the JSON form of r restores the values of r. It does not distinguish kinds of
+// integers.
 func isJSONExact(r *record.Record) bool {
 	for _, f := range r.Metadata {
 		if !utf8.ValidString(f.Key) || !utf8.ValidString(f.Value) {
@@ -80,7 +81,7 @@ func isJSONExact(r *record.Record) bool {
 
 func isValueExact(v any, depth int) bool {
 	if depth > maxExactDepth {
-		return false // its JSON form says that it is too deep
+		return false // too deep: its JSON form contains an error
 	}
 	switch v := v.(type) {
 	case map[string]any:

@@ -2,7 +2,7 @@ package deadletter
 
 import "time"
 
-// ScanStep is how many dead letters a page reads after its time at most.
+// ScanStep is the maximum number of dead letters that a page reads after its time is over.
 const ScanStep = scanStep
 
 // SetScanTime sets the time of a page, until restore is called.

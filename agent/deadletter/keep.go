@@ -17,7 +17,7 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// What is kept of texts in the lists, and of refusals of one record.
+// Limits of the texts in lists, and of the refusals of a record.
 const (
 	maxKey      = 256
 	maxError    = 1 << 10
@@ -25,10 +25,10 @@ const (
 	maxRefusals = 10
 )
 
-// maxQueued is how many bytes may wait to be written; more have to wait themselves.
+// maxQueued is the number of bytes that may be pending; Keep blocks beyond that.
 const maxQueued = 8 << 20
 
-// deadLetter is one to be written.
+// deadLetter is a dead letter to be written.
 type deadLetter struct {
 	pipeline, source, refusedBy string
 	stage                       rest.DeadLetterStage
@@ -39,8 +39,8 @@ type deadLetter struct {
 	stopped                     bool
 }
 
-// Keep takes over a record that the pipeline of d refused. It is on disk when Flush, or
-// Before with its pipeline, returns nil.
+// Keep takes over a record that the pipeline of d refused. The record is on disk when Flush returns nil, or Before for
+// its pipeline.
 func (s *Store) Keep(ctx context.Context, d *spec.Declaration, l *engine.DeadLetter) error {
 	one := newDeadLetter(d, l, s.Clock.Now())
 	s.init()
@@ -63,26 +63,26 @@ func newDeadLetter(d *spec.Declaration, l *engine.DeadLetter, at time.Time) *dea
 	return one
 }
 
-// encode returns the JSON form of a record. What has none is kept as text.
+// encode returns the JSON form of a record. Values without a JSON form are kept as text.
 func encode(r record.Record) []byte {
 	size := r.Size()
-	buffer := make([]byte, 0, size+size/2) // growing it would take several times as much
+	buffer := make([]byte, 0, size+size/2) // growing the buffer would take several times as much
 	if body, err := record.AppendJSON(buffer, &r); err == nil {
 		return body
 	}
 	r = r.Encodable()
-	body, _ := record.AppendJSON(nil, &r) // which has a form
+	body, _ := record.AppendJSON(nil, &r) // every record has a JSON form
 	return body
 }
 
-// identity returns what is the same when a source delivers a record again and it is refused
-// at the same place again. Metadata may differ by then, such as the time it was read.
+// identity returns a hash that is the same when a source delivers a record again and the same place refuses it again.
+// It ignores metadata, which may differ, such as the time of reading.
 func (l *deadLetter) identity(r record.Record) []byte {
 	r.Metadata = nil
 	h := sha256.New()
 	for _, part := range [][]byte{[]byte(l.pipeline), []byte(l.source), []byte(l.refusedBy), encode(r)} {
 		fmt.Fprintf(h, "%d:", len(part))
-		_, _ = h.Write(part) // a hash takes all
+		_, _ = h.Write(part) // a hash never fails
 	}
 	return h.Sum(nil)[:16]
 }
@@ -99,7 +99,7 @@ func keyText(key record.Data) string {
 	return cut(string(text), maxKey)
 }
 
-// cut returns the beginning of text, whole characters only.
+// cut returns the beginning of text, at most most bytes of whole characters.
 func cut(text string, most int) string {
 	if len(text) <= most {
 		return text
@@ -111,8 +111,8 @@ func cut(text string, most int) string {
 	return text + "…"
 }
 
-// Before makes durable the dead letters of the pipelines whose checkpoints are about to be
-// saved. Other pipelines are not held up by an error.
+// Before makes the dead letters durable of the pipelines whose checkpoints are about to be saved. An error does not
+// block other pipelines.
 func (s *Store) Before(ctx context.Context, checkpoints []spec.Checkpoint) error {
 	if !s.queue.concerns(checkpoints) {
 		return nil
@@ -120,7 +120,7 @@ func (s *Store) Before(ctx context.Context, checkpoints []spec.Checkpoint) error
 	return s.Flush(ctx)
 }
 
-// Flush makes durable what was taken over. After an error it is written by the next call.
+// Flush makes the pending dead letters durable. After an error, the next call writes them.
 func (s *Store) Flush(ctx context.Context) error {
 	if len(s.queue.all()) == 0 {
 		return nil
@@ -150,7 +150,7 @@ func (s *Store) Flush(ctx context.Context) error {
 	return nil
 }
 
-// insert inserts a dead letter. One that is there already was refused again.
+// insert inserts a dead letter. If it exists already, insert adds a refusal.
 func (s *Store) insert(tx *sql.Tx, l *deadLetter) error {
 	var id int64
 	switch err := tx.QueryRow(`SELECT id FROM letters WHERE hash = ?`, l.hash).Scan(&id); {
@@ -179,7 +179,7 @@ func (s *Store) insert(tx *sql.Tx, l *deadLetter) error {
 	return err
 }
 
-// refuseAgain notes that a dead letter was refused once more.
+// refuseAgain adds a refusal to a dead letter.
 func refuseAgain(tx *sql.Tx, id int64, r *rest.Refusal, digest string, stopped bool) error {
 	var text string
 	if err := tx.QueryRow(`SELECT refusals FROM bodies WHERE id = ?`, id).Scan(&text); err != nil {
@@ -197,7 +197,7 @@ func refuseAgain(tx *sql.Tx, id int64, r *rest.Refusal, digest string, stopped b
 	return err
 }
 
-// toJSON returns v as JSON, which it always has.
+// toJSON returns v as JSON. v must have a JSON form.
 func toJSON(v any) string {
 	text, err := json.Marshal(v)
 	if err != nil {

@@ -10,25 +10,26 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// maxSharedExact is up to which size a Letter has its record in binary, too: messages of a cluster are bounded.
+// maxSharedExact is the maximum size of a record that a Letter also holds in binary, because messages of a cluster are
+// bounded.
 const maxSharedExact = 128 << 10
 
-// Whole returns it with its record in its JSON form alone, as it is shown.
+// Whole returns the dead letter for display, with the record in JSON only.
 func (l *Letter) Whole() rest.DeadLetter {
 	one := l.DeadLetter
 	one.Record = withoutExact(l.Record)
 	return one
 }
 
-// Letter is a dead letter that is kept elsewhere than in a Store. It is whole: with its record and refusals.
+// Letter is a dead letter that is kept outside of a Store. It is complete, with its record and refusals.
 type Letter struct {
 	rest.DeadLetter
-	Hash  []byte `json:"hash"` // of what makes it the same record refused at the same place
+	Hash  []byte `json:"hash"` // identity of the record and the place of the refusal
 	Entry Entry  `json:"entry"`
 	Edits int64  `json:"edits,omitempty"`
 }
 
-// maxSharedText is what is kept of the error of a refusal in a Letter.
+// maxSharedText is the maximum number of bytes of an error in a refusal of a Letter.
 const maxSharedText = 4 << 10
 
 // NewLetter returns a dead letter without an id.
@@ -48,14 +49,14 @@ func NewLetter(d *spec.Declaration, l *engine.DeadLetter, at time.Time) *Letter 
 	}
 }
 
-// RefuseAgain notes that the dead letter was refused once more, as by says.
+// RefuseAgain adds the refusal in by.
 func (l *Letter) RefuseAgain(by *Letter) {
 	l.Refusals = keepRefusals(l.Refusals, by.Refusals[len(by.Refusals)-1])
 	l.Times++
 	l.LastTime, l.Generation, l.Digest, l.Error, l.Stopped = by.LastTime, by.Generation, by.Digest, by.Error, by.Stopped
 }
 
-// keepRefusals returns the first refusals and the last ones with r.
+// keepRefusals appends r to all, and removes refusals from the middle if there are too many.
 func keepRefusals(all []rest.Refusal, r rest.Refusal) []rest.Refusal {
 	if n := len(all); n >= maxRefusals {
 		all = append(all[:1], all[n-maxRefusals+2:]...)
@@ -63,7 +64,7 @@ func keepRefusals(all []rest.Refusal, r rest.Refusal) []rest.Refusal {
 	return append(all, r)
 }
 
-// Replace makes it what was refused, by, when it was replayed.
+// Replace replaces the dead letter by by, the record that was refused when the dead letter was replayed.
 func (l *Letter) Replace(by *Letter) {
 	l.Hash, l.Stage, l.RefusedBy, l.Entry, l.Key, l.Bytes, l.Record = by.Hash, by.Stage, by.RefusedBy, by.Entry, by.Key, by.Bytes, by.Record
 	l.RefuseAgain(by)
@@ -77,21 +78,21 @@ func (l *Letter) Edit(r *record.Record) {
 	l.Edited = true
 }
 
-// Listed returns it as a page has it.
+// Listed returns the dead letter as an entry of a page.
 func (l *Letter) Listed() rest.DeadLetter {
 	one := l.DeadLetter
 	one.Error, one.Record, one.Refusals = cut(l.Error, maxError), nil, nil
 	return one
 }
 
-// Selected reports whether a filter selects it.
+// Selected reports whether the dead letter matches a filter.
 func (l *Letter) Selected(f *rest.DeadLetterFilter) bool {
 	return (f.Since.IsZero() || !l.Time.Before(f.Since)) && (f.Until.IsZero() || l.Time.Before(f.Until)) &&
 		(f.Stage == "" || l.Stage == f.Stage) && strings.Contains(l.Key, f.Key) &&
 		strings.Contains(lowerASCII(cut(l.Error, maxError)), lowerASCII(f.Error))
 }
 
-// Replay returns it as it is replayed.
+// Replay returns the dead letter for a replay.
 func (l *Letter) Replay() (Replay, error) {
 	r := Replay{ID: l.ID, Edits: l.Edits, Stage: l.Stage, Stopped: l.Stopped, SourceID: l.SourceID, Entry: l.Entry}
 	var err error

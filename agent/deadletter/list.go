@@ -13,24 +13,24 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// A page takes no longer than scanTime, plus scanStep dead letters: what is rare is found
+// scanTime is the time limit of a page; the last step may read up to scanStep dead letters more. Rare matches are found
 // over several pages.
 var scanTime = 15 * time.Millisecond
 
 const scanStep = 2000
 
 const (
-	entryBytes   = 4 << 10 // that an entry of a page takes at most, with its JSON
-	answerCopies = 4       // of a record that is shown, in the answer and on the way there
+	entryBytes   = 4 << 10 // maximum size of an entry of a page, with its JSON
+	answerCopies = 4       // copies of a record that is shown, in the answer and on the way there
 )
 
-// MaxPage is the most that a page lists.
+// MaxPage is the maximum number of entries of a page.
 const MaxPage = 500
 
 const columns = `id, pipeline_id, at, last_at, times, source_id, stage, refused_by, generation, digest, key, error, stopped, edited, bytes`
 
-// List returns a page of up to limit dead letters of a pipeline that the filter selects,
-// newest first, with ids below before; 0 begins with the newest.
+// List returns a page of up to limit dead letters of a pipeline that match the filter, newest first, with ids below
+// before; 0 starts with the newest.
 func (s *Store) List(ctx context.Context, pipeline string, f rest.DeadLetterFilter, before int64, limit int) (rest.DeadLetterPage, error) {
 	page := rest.DeadLetterPage{DeadLetters: []rest.DeadLetter{}, Totals: rest.DeadLetterTotals{PipelineID: pipeline}}
 	if err := s.Flush(ctx); err != nil {
@@ -71,8 +71,8 @@ func totalsOf(ctx context.Context, db *sql.DB, t *rest.DeadLetterTotals) error {
 // maxID is above all ids.
 const maxID = 1 << 62
 
-// timeBounds returns the ids between which the dead letters of a time are: low <= id < high.
-// Times ascend with ids.
+// timeBounds returns the range of ids of the dead letters in the time range of the filter: low <= id < high. Times
+// ascend with ids.
 func timeBounds(ctx context.Context, db *sql.DB, pipeline string, f rest.DeadLetterFilter) (low, high int64, err error) {
 	first := func(at time.Time, otherwise int64) (id int64, err error) {
 		if at.IsZero() {
@@ -91,7 +91,7 @@ func timeBounds(ctx context.Context, db *sql.DB, pipeline string, f rest.DeadLet
 	return low, high, err
 }
 
-// scanner finds the dead letters of a pipeline that a filter selects.
+// scanner finds the dead letters of a pipeline that match a filter.
 type scanner struct {
 	db         *sql.DB
 	pipeline   string
@@ -101,8 +101,8 @@ type scanner struct {
 	until      time.Time
 }
 
-// run returns what it finds with low <= id < high until it has enough or its time is over.
-// next is where to go on: the exclusive end on that side, 0 when there is nothing more.
+// run returns the matches with low <= id < high until it has enough or its time is over. next is the exclusive bound on
+// that side for the next call, or 0 when all are read.
 func (c *scanner) run(ctx context.Context, low, high int64) (found []rest.DeadLetter, next int64, err error) {
 	found = []rest.DeadLetter{}
 	for {
@@ -137,7 +137,7 @@ func (c *scanner) run(ctx context.Context, low, high int64) (found []rest.DeadLe
 	}
 }
 
-// edge returns the end of the next step, and whether there may be more behind it.
+// edge returns the end of the next step, and whether there may be more after it.
 func (c *scanner) edge(ctx context.Context, low, high int64) (id int64, more bool, err error) {
 	if c.descending {
 		err = c.db.QueryRowContext(ctx, `SELECT id FROM letters WHERE pipeline_id = ? AND id >= ? AND id < ? ORDER BY id DESC LIMIT 1 OFFSET ?`, c.pipeline, low, high, scanStep-1).Scan(&id)
@@ -153,7 +153,7 @@ func (c *scanner) edge(ctx context.Context, low, high int64) (id int64, more boo
 	return high, false, nil
 }
 
-// step adds what the filter selects with from <= id < to.
+// step adds the matches with from <= id < to.
 func (c *scanner) step(ctx context.Context, from, to int64, found *[]rest.DeadLetter) error {
 	query := `SELECT ` + columns + ` FROM letters WHERE pipeline_id = ? AND id >= ? AND id < ?`
 	arguments := []any{c.pipeline, from, to}
@@ -184,7 +184,7 @@ func (c *scanner) step(ctx context.Context, from, to int64, found *[]rest.DeadLe
 	return rows.Err()
 }
 
-// lowerASCII is what SQLite's lower does.
+// lowerASCII behaves like SQLite's lower.
 func lowerASCII(text string) string {
 	return strings.Map(func(r rune) rune {
 		if 'A' <= r && r <= 'Z' {
@@ -201,8 +201,7 @@ func scanDeadLetter(row interface{ Scan(...any) error }, more ...any) (l rest.De
 	return l, err
 }
 
-// Get returns a dead letter with its record and everything known of it, spec.ErrNotFound if
-// there is none.
+// Get returns a dead letter with its record and refusals, or spec.ErrNotFound.
 func (s *Store) Get(ctx context.Context, pipeline string, id int64) (l rest.DeadLetter, err error) {
 	if err := s.Flush(ctx); err != nil {
 		return l, err
@@ -235,7 +234,7 @@ func (s *Store) Get(ctx context.Context, pipeline string, id int64) (l rest.Dead
 	return l, cmp.Or(err, short)
 }
 
-// complete adds what is in the body.
+// complete adds the record and the refusals.
 func complete(l *rest.DeadLetter, body []byte, refusals string) error {
 	if err := json.Unmarshal([]byte(refusals), &l.Refusals); err != nil {
 		return err

@@ -12,10 +12,10 @@ import (
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
-// memory has space for so many bytes, for all users together.
+// memory has space for a number of bytes, for all users together.
 type memory struct{ space, used int }
 
-// user is one user of the memory.
+// user is a user of the memory.
 type user struct {
 	*memory
 	held int
@@ -35,7 +35,6 @@ func (u *user) Close() { u.Add(-u.held) }
 
 const large = 700 << 10
 
-// keepLarge keeps large dead letters.
 func keepLarge(t *testing.T, s *deadletter.Store, n int) {
 	t.Helper()
 	for i := range n {
@@ -46,7 +45,8 @@ func keepLarge(t *testing.T, s *deadletter.Store, n int) {
 	must(t, s.Flush(t.Context()))
 }
 
-// A replay loads few large dead letters at once, and asks for their memory before.
+// TestLargeDeadLettersAreLoadedOneByOne checks that a replay loads few large dead letters at once, and reserves their
+// memory first.
 func TestLargeDeadLettersAreLoadedOneByOne(t *testing.T) {
 	s := openStore(t, deadletter.Limits{})
 	keepLarge(t, s, 5)
@@ -71,8 +71,8 @@ func TestLargeDeadLettersAreLoadedOneByOne(t *testing.T) {
 	}
 }
 
-// A dead letter that there is no memory for is not shown; with memory it is, and gives it back when the request
-// has ended.
+// TestDeadLettersAreShownWithinMemory checks that a dead letter is shown only if there is memory, which is released
+// when the request has ended.
 func TestDeadLettersAreShownWithinMemory(t *testing.T) {
 	s := openStore(t, deadletter.Limits{})
 	m := &memory{space: 10 * large}

@@ -8,12 +8,11 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// Entry is where in a pipeline a replayed record enters. The ids are those in the pipeline
-// file.
+// Entry is the place where a replayed record enters a pipeline. Its ids are those in the pipeline file.
 type Entry struct {
-	Connector string `json:"connector,omitempty"` // whose processors they are, or that is written to; "": the pipeline's
+	Connector string `json:"connector,omitempty"` // of the processors or the destination; "": the pipeline's processors
 	Processor string `json:"processor,omitempty"` // "": the destination itself
-	Index     int    `json:"index,omitempty"`     // of the processor among those of its place
+	Index     int    `json:"index,omitempty"`     // of the processor in its list
 }
 
 // entryOf returns the entry for the qualified id of a processor or destination of p.
@@ -30,14 +29,14 @@ func entryOf(p *spec.Pipeline, qualified string) Entry {
 	if i := indexOf(p.Processors, p.ID, qualified); i >= 0 {
 		return Entry{Processor: p.Processors[i].ID, Index: i}
 	}
-	return Entry{Processor: strings.TrimPrefix(qualified, p.ID+":")} // of a version that was just replaced
+	return Entry{Processor: strings.TrimPrefix(qualified, p.ID+":")} // the version was just replaced
 }
 
 func indexOf(all []spec.Processor, parent, qualified string) int {
 	return slices.IndexFunc(all, func(d spec.Processor) bool { return parent+":"+d.ID == qualified })
 }
 
-// stageOf returns the stage of what has the qualified id.
+// stageOf returns the stage of a qualified id.
 func stageOf(p *spec.Pipeline, qualified string) rest.DeadLetterStage {
 	e := entryOf(p, qualified)
 	i := slices.IndexFunc(p.Connectors, func(c spec.Connector) bool { return c.ID == e.Connector })

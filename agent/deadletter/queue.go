@@ -7,12 +7,12 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// queue holds the dead letters that were taken over and are not on disk.
+// queue holds the dead letters that were taken over but are not on disk.
 type queue struct {
 	mu      sync.Mutex
 	pending []*deadLetter
 	bytes   int
-	waiting map[string]int // how many of them by pipeline
+	waiting map[string]int // number of dead letters by pipeline
 	memory  Memory         // set before first use; nil: not counted
 }
 
@@ -39,14 +39,14 @@ func (q *queue) all() []*deadLetter {
 	return q.pending
 }
 
-// concerns reports whether a dead letter of one of the pipelines waits.
+// concerns reports whether a dead letter from any of the pipelines is pending.
 func (q *queue) concerns(checkpoints []spec.Checkpoint) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return slices.ContainsFunc(checkpoints, func(c spec.Checkpoint) bool { return q.waiting[c.PipelineID] > 0 })
 }
 
-// forget forgets the first n, which are durable.
+// forget removes the first n dead letters, which are durable.
 func (q *queue) forget(n int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -18,47 +18,49 @@ import (
 
 // DeadLetters is the dead-letter store.
 type DeadLetters interface {
-	// Begin reserves the replay of a pipeline until end is called with how it ended. It fails when another member of a cluster has
-	// it. status is asked how far the replay is, for other members. cancel is called when one of them asks it to end, or with
-	// why it must; it must not block, and may be called again.
+	// Begin reserves the replay of a pipeline until end is called with its final status. It fails when another member
+	// of a cluster has the reservation. status returns the progress, for other members. cancel is called when another
+	// member cancels the replay, or with an error when the reservation is lost; it must not block, and may be called
+	// again.
 	Begin(ctx context.Context, pipeline string, status func() rest.Replay, cancel func(why error)) (end func(rest.Replay), err error)
-	// Elsewhere returns the replay of a pipeline that another member of a cluster runs, or that one ran last; ok is false when
-	// none is known.
+	// Elsewhere returns the running or last replay of a pipeline on another member of a cluster; ok is false if none is
+	// known.
 	Elsewhere(ctx context.Context, pipeline string) (status rest.Replay, ok bool)
-	// Cancel asks the replay of a pipeline that another member runs, if one does, to end. It waits for some seconds for that member
-	// to know; Elsewhere says whether it does.
+	// Cancel requests the cancellation of a replay on another member. It waits for some seconds for that member to
+	// answer; Elsewhere shows whether it has.
 	Cancel(ctx context.Context, pipeline string) error
-	// Select returns what goes through the dead letters of a pipeline that there are now and the request selects.
+	// Select returns an iterator over the present dead letters of a pipeline that the request selects.
 	Select(ctx context.Context, pipeline string, request rest.ReplayRequest, reserve Reserve) (Next, error)
-	// Settled removes those that were settled as they were loaded; one that was edited since stays.
+	// Settled removes dead letters that were settled in the version that was loaded. A dead letter that was edited
+	// since then stays.
 	Settled(ctx context.Context, pipeline string, all []Replay) error
-	// Again takes back one that was refused again: the first time in its place, then as another one.
+	// Again takes back a dead letter that was refused again. The first refusal replaces it, and further ones make
+	// another dead letter.
 	Again(ctx context.Context, d *spec.Declaration, id int64, l *engine.DeadLetter, first bool) error
 	// Keep takes over another record that the pipeline of d refused.
 	Keep(ctx context.Context, d *spec.Declaration, l *engine.DeadLetter) error
 }
 
-// Replays runs replays, at most one of each pipeline. Set the exported fields before use.
+// Replays runs replays, at most one per pipeline. Set the exported fields before use.
 type Replays struct {
 	DeadLetters DeadLetters
 	Store       engine.Store
 	// Declared returns the present version of a pipeline.
 	Declared func(ctx context.Context, id string) (spec.Declaration, error)
-	// Assemble returns a run of d's pipeline that is not prepared, and what keeps secrets out
-	// of its errors.
+	// Assemble returns an unprepared run of d's pipeline, and a function that redacts secrets in its errors.
 	Assemble func(ctx context.Context, d *spec.Declaration) (p *engine.Pipeline, redact func(error) error, err error)
-	Changed  func() // called when there is progress; must not block
+	Changed  func() // called after progress; must not block
 	Log      *slog.Logger
 
 	starting sync.Mutex // one at a time
 
 	mu     sync.Mutex
-	last   map[string]*run // by pipeline id: that runs, or ran last; guarded by mu
+	last   map[string]*run // guarded by mu: the running or last replay, by pipeline id
 	closed bool            // guarded by mu
 	wg     sync.WaitGroup
 }
 
-// Start begins to replay dead letters of a pipeline, unless that is being done (spec.ErrConflict).
+// Start begins a replay of dead letters of a pipeline. It returns spec.ErrConflict if one is running.
 func (s *Replays) Start(ctx context.Context, pipeline string, request rest.ReplayRequest) (rest.Replay, error) {
 	d, err := s.Declared(ctx, pipeline)
 	if err != nil {
@@ -91,7 +93,7 @@ func (s *Replays) Start(ctx context.Context, pipeline string, request rest.Repla
 	return r.status(), nil
 }
 
-// free returns an error unless the dead letters of a pipeline can be replayed by this agent.
+// free returns an error unless this agent can replay the dead letters of a pipeline.
 func (s *Replays) free(pipeline string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -106,8 +108,8 @@ func (s *Replays) free(pipeline string) error {
 
 var errEnding = errors.New("the agent is ending")
 
-// Status returns the replay of a pipeline that runs, or that ran last, on another member of a cluster, too; ok is false when
-// none is known since the agent started.
+// Status returns the running or last replay of a pipeline, also on another member of a cluster; ok is false if none is
+// known since the agent started.
 func (s *Replays) Status(ctx context.Context, pipeline string) (status rest.Replay, ok bool) {
 	if r := s.here(pipeline); r != nil {
 		status, ok = r.status(), true
@@ -121,15 +123,15 @@ func (s *Replays) Status(ctx context.Context, pipeline string) (status rest.Repl
 	return status, ok
 }
 
-// here returns the replay of a pipeline that runs on this agent, or ran last; nil for none.
+// here returns the running or last replay of a pipeline on this agent, or nil.
 func (s *Replays) here(pipeline string) *run {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.last[pipeline]
 }
 
-// Cancel ends a replay once what is outstanding is settled, on whichever member of a cluster it runs, and returns what Status
-// does. It does not wait for the end, and may be called again.
+// Cancel ends a replay once its in-flight records are settled, on any member of a cluster, and returns the result of
+// Status. It does not wait for the end, and may be called again.
 func (s *Replays) Cancel(ctx context.Context, pipeline string) (status rest.Replay, ok bool, err error) {
 	if r := s.here(pipeline); r != nil && r.status().Running {
 		r.endEarly(nil)
@@ -142,10 +144,10 @@ func (s *Replays) Cancel(ctx context.Context, pipeline string) (status rest.Repl
 	return status, ok, nil
 }
 
-// drainTimeout is how long what is outstanding may take to settle when the agent ends.
+// drainTimeout bounds how long in-flight records may take to settle when the agent ends.
 const drainTimeout = 10 * time.Second
 
-// Run keeps replays possible until ctx ends. Then it ends them and returns when they have.
+// Run enables replays until ctx ends. Then it ends them and returns when they have ended.
 func (s *Replays) Run(ctx context.Context) error {
 	<-ctx.Done()
 	s.mu.Lock()
@@ -160,12 +162,12 @@ func (s *Replays) Run(ctx context.Context) error {
 	return nil
 }
 
-// fail says why a replay ended.
+// fail sets the reason for the end of a replay.
 func (s *Replays) fail(r *run, err error) {
 	s.Log.Warn("a replay of dead letters has failed", "component", "dead-letters", "pipeline_id", r.declared.Pipeline.ID, "err", err)
 }
 
-// progress is how far a replay is.
+// progress is the progress of a replay.
 type progress = rest.Replay
 
 // count changes the progress of a run.
@@ -184,10 +186,10 @@ func (r *run) status() rest.Replay {
 	return r.progress
 }
 
-// exhausted ends the run once what is outstanding is settled.
+// exhausted ends the run once its in-flight records are settled.
 func (r *run) exhausted() { r.drainOnce.Do(func() { close(r.drain) }) }
 
-// endEarly ends the run as exhausted does, because somebody asked for it, or else for a reason.
+// endEarly ends the run as exhausted does. why is nil for a cancellation.
 func (r *run) endEarly(why error) {
 	r.mu.Lock()
 	if r.progress.Cancelled = true; r.why == nil {
@@ -197,21 +199,20 @@ func (r *run) endEarly(why error) {
 	r.exhausted()
 }
 
-// do performs the run.
 func (r *run) do() {
 	err := r.perform()
 	r.mu.Lock()
 	err = cmp.Or(err, r.why)
 	r.mu.Unlock()
 	last := r.ended(err)
-	r.end(last) // before another one may begin
+	r.end(last) // before another replay may begin
 	if err != nil {
 		r.replays.fail(r, err)
 	}
 	r.count(func(p *progress) { *p = last })
 }
 
-// ended returns how far the run is that ended now.
+// ended returns the final status of the run.
 func (r *run) ended(err error) rest.Replay {
 	last := r.status()
 	last.Running, last.Ended = false, time.Now().UTC()
@@ -221,7 +222,7 @@ func (r *run) ended(err error) rest.Replay {
 	return last
 }
 
-// perform assembles the pipeline, and runs it.
+// perform assembles and runs the pipeline.
 func (r *run) perform() error {
 	p, redact, err := r.replays.Assemble(r.ctx, r.declared)
 	if err != nil {

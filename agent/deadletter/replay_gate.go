@@ -10,18 +10,18 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// gate is a connector.Chain in the place of a chain of the pipeline: it has a dead letter pass
-// only the processors that are still before it. All records of a batch have one route.
+// gate is a connector.Chain that replaces a chain of the pipeline. A dead letter passes only the remaining processors.
+// All records of a batch have the same route.
 type gate struct {
 	place  place
 	routes *routes
-	parent func(r route) (connector string, declared []spec.Processor) // the processors for a route
+	parent func(r route) (connector string, declared []spec.Processor) // processors for a route
 	open   func(ctx context.Context, connector string, declared []spec.Processor) (connector.Chain, error)
 	chains map[part]connector.Chain
-	tokens map[any]connector.Chain // of batches that a chain wants to know committed
+	tokens map[any]connector.Chain // by token, for batches whose chain waits for the commit
 }
 
-// part is the processors of a connector from one on.
+// part is the list of processors of a connector from an index on.
 type part struct {
 	connector string
 	from      int
@@ -51,7 +51,7 @@ func (g *gate) Process(ctx context.Context, token any, records []record.Record) 
 	return chain.Process(ctx, token, records)
 }
 
-// chain returns the chain of a part, which it opens for the first record.
+// chain returns the chain of a part, and opens it for the first record.
 func (g *gate) chain(ctx context.Context, p part, declared []spec.Processor) (connector.Chain, error) {
 	if chain := g.chains[p]; chain != nil {
 		return chain, nil
@@ -63,7 +63,7 @@ func (g *gate) chain(ctx context.Context, p part, declared []spec.Processor) (co
 	return chain, err
 }
 
-// wake lets the chains emit whose time has come.
+// wake lets the chains emit whose deadline has passed.
 func (g *gate) wake(ctx context.Context) (all connector.Outcome, err error) {
 	for _, chain := range g.chains {
 		out, err := chain.Process(ctx, nil, nil)

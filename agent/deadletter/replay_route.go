@@ -15,22 +15,22 @@ const (
 	atSource place = iota
 	atPipeline
 	atDestination
-	inDestination // behind its processors
+	inDestination // after the processors of the destination
 )
 
-// route is how a dead letter passes the pipeline: from where, and to which destination.
+// route is the path of a dead letter through the pipeline: its start, and its destination.
 type route struct {
 	place     place
-	connector string // a source; or the only destination, "" for all
+	connector string // a source; or the only destination, or "" for all
 	from      int    // index of the first processor at the place
 }
 
-// whole is the route of what passes all of the pipeline: what processors made of dead letters
-// that entered before.
+// whole is the route through the whole pipeline. Records that processors make of dead letters that entered before have
+// it.
 var whole = route{}
 
-// routeOf returns the route of a dead letter through p. A processor that is gone is passed
-// over: those behind it are where it was.
+// routeOf returns the route of a dead letter through p. If the processor is gone, the route starts at the processors
+// that took its place.
 func routeOf(p *spec.Pipeline, l *Replay) (route, error) {
 	e := l.Entry
 	if e.Connector == "" {
@@ -50,7 +50,7 @@ func routeOf(p *spec.Pipeline, l *Replay) (route, error) {
 	return route{place: atDestination, connector: e.Connector, from: position(p.Connectors[i].Processors, e)}, nil
 }
 
-// position returns the index at which to enter processors.
+// position returns the index at which an entry enters the processors.
 func position(all []spec.Processor, e Entry) int {
 	if i := slices.IndexFunc(all, func(d spec.Processor) bool { return d.ID == e.Processor }); i >= 0 {
 		return i
@@ -58,8 +58,8 @@ func position(all []spec.Processor, e Entry) int {
 	return min(e.Index, len(all))
 }
 
-// through returns from which processor on a record passes those at a place of a connector;
-// ok is false when it does not get there at all. Passing none is from the last one on.
+// through returns the index from which a record passes the processors at a place of a connector; n if it passes none.
+// ok is false if the record does not get there at all.
 func (r route) through(at place, connector string, n int) (from int, ok bool) {
 	switch {
 	case r.place > atPipeline && at == atDestination && connector != r.connector:

@@ -13,22 +13,22 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// sourceID is the id of the source of a replay. No connector of a pipeline file can have it.
+// sourceID is the id of the source of a replay. No connector in a pipeline file can have it.
 const sourceID = "dead letters"
 
-// commitInterval is the least time between two removals of what is settled.
+// commitInterval is the shortest time between two removals of settled dead letters.
 const commitInterval = 50 * time.Millisecond
 
-// run is one replay.
+// run is a replay.
 type run struct {
 	replays  *Replays
 	store    DeadLetters
-	declared *spec.Declaration // the version that is passed
+	declared *spec.Declaration // the version of the pipeline in use
 	resolved *spec.Pipeline
 	next     Next
 	source   *source
 	secrets  func(error) error
-	end      func(rest.Replay) // gives back what Begin reserved
+	end      func(rest.Replay) // releases the reservation of Begin
 
 	ctx       context.Context
 	cancel    context.CancelCauseFunc
@@ -37,7 +37,7 @@ type run struct {
 
 	mu       sync.Mutex
 	progress progress // guarded by mu
-	why      error    // guarded by mu: for which it was ended, if not because it was asked to
+	why      error    // guarded by mu: reason for the early end, if it was not cancelled
 }
 
 func newRun(s *Replays, d *spec.Declaration) *run {
@@ -48,7 +48,7 @@ func newRun(s *Replays, d *spec.Declaration) *run {
 	return r
 }
 
-// load returns the next dead letters with their routes, none when there are no more.
+// load returns the next dead letters with their routes, or none at the end.
 func (r *run) load(ctx context.Context) (all []inFlightReplay, err error) {
 	for len(all) == 0 {
 		loaded, skipped, err := r.next(ctx)
@@ -70,8 +70,8 @@ func (r *run) load(ctx context.Context) (all []inFlightReplay, err error) {
 	return all, nil
 }
 
-// adapt makes p a run of the replay: its source is the dead-letter store, every place for
-// processors has a gate, and what is refused goes back to the store. stop ends what it starts.
+// adapt turns p into a run of the replay: the source is the dead-letter store, every place for processors has a gate,
+// and refused records go back to the store. stop ends everything that adapt starts.
 func (r *run) adapt(p *engine.Pipeline) (stop func()) {
 	r.resolved = p.Resolved
 	p.Plugins = plugins{p.Plugins, r}
@@ -86,8 +86,8 @@ func (r *run) adapt(p *engine.Pipeline) (stop func()) {
 	return func() { end(); ended.Wait() }
 }
 
-// gated returns p as a replay runs it: its sources are replaced by that of the replay, each chain
-// of processors by one that stands for a gate, and its queue tolerates all failures.
+// gated returns p for a replay: the source of the replay replaces all sources, a placeholder for a gate replaces each
+// chain of processors, and the dead-letter queue tolerates all failures.
 func gated(p *spec.Pipeline) *spec.Pipeline {
 	gate := []spec.Processor{{ID: "gate"}}
 	p = p.Clone()
@@ -103,7 +103,7 @@ func gated(p *spec.Pipeline) *spec.Pipeline {
 // again takes a record that was refused again back into the store.
 func (r *run) again(ctx context.Context, l *engine.DeadLetter) error {
 	f, first := r.source.refuse(l.Record.Position)
-	if f == nil { // processors changed its position; it is to be found anyway
+	if f == nil { // processors changed its position; it must not be lost
 		return r.store.Keep(ctx, r.declared, l)
 	}
 	l.SourceID = f.SourceID
@@ -119,7 +119,7 @@ type plugins struct {
 	run *run
 }
 
-// Source returns the dead-letter store.
+// Source returns the dead-letter store as a source.
 func (s plugins) Source(context.Context, string, string) (connector.Source, error) {
 	return s.run.source, nil
 }
@@ -184,7 +184,7 @@ func (s plugins) Processors(_ context.Context, parent string, _ []spec.Processor
 	return g, nil
 }
 
-// store has a replay save no positions, and keep nothing of its source.
+// store is the store of a replay. It saves no positions, and nothing about its source.
 type store struct{ engine.Store }
 
 // Checkpoint implements engine.Store.

@@ -13,33 +13,33 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// Next returns the next dead letters of a pipeline that were selected, oldest first, and how many it left out because they
-// stopped the pipeline. It returns neither at the end. It is called by one goroutine.
+// Next returns the next selected dead letters of a pipeline, oldest first. skipped is the number of dead letters left
+// out because they stopped the pipeline. At the end it returns neither. Only one goroutine may call it.
 type Next func(ctx context.Context) (all []Replay, skipped int, err error)
 
-// Reserve waits until there is memory for n bytes; nil does not wait.
+// Reserve waits until there is memory for n bytes; a nil Reserve does not wait.
 type Reserve func(ctx context.Context, n int) error
 
-// cursor goes through the dead letters of a store.
+// cursor iterates over the dead letters of a store.
 type cursor struct {
 	reserve  Reserve
 	store    *Store
 	pipeline string
 	filter   rest.DeadLetterFilter
-	ids      []int64 // ascending; those that are left when some were named
+	ids      []int64 // ascending; remaining ids of a selection by id
 	named    bool
-	low      int64 // where to go on; 0 at the end
+	low      int64 // start of the next read; 0 at the end
 	high     int64
 	found    []int64 // ascending; to be loaded next
 }
 
-// A cursor loads so many dead letters at once, and no further one behind so many bytes.
+// A load ends at this number of dead letters, or after this number of bytes.
 const (
 	loadAtOnce = 256
 	loadBytes  = 1 << 20
 )
 
-// Unshared are the dead letters of an agent that is alone with them: no other one replays them.
+// Unshared holds the dead letters of a standalone agent, which no other agent replays.
 type Unshared struct{ *Store }
 
 // Begin reserves nothing.
@@ -47,15 +47,15 @@ func (Unshared) Begin(context.Context, string, func() rest.Replay, func(why erro
 	return func(rest.Replay) {}, nil
 }
 
-// Elsewhere returns none.
+// Elsewhere returns no replay.
 func (Unshared) Elsewhere(context.Context, string) (status rest.Replay, ok bool) {
 	return status, false
 }
 
-// Cancel ends none.
+// Cancel does nothing.
 func (Unshared) Cancel(context.Context, string) error { return nil }
 
-// Select returns what goes through the dead letters that there are now and the request selects.
+// Select returns an iterator over the present dead letters that the request selects.
 func (s *Store) Select(ctx context.Context, pipeline string, request rest.ReplayRequest, reserve Reserve) (Next, error) {
 	c := &cursor{reserve: reserve, store: s, pipeline: pipeline, ids: slices.Clone(request.IDs), named: len(request.IDs) > 0}
 	slices.Sort(c.ids)
@@ -71,7 +71,7 @@ func (s *Store) Select(ctx context.Context, pipeline string, request rest.Replay
 	return c.load, err
 }
 
-// load is Next.
+// load implements Next.
 func (c *cursor) load(ctx context.Context) (all []Replay, skipped int, err error) {
 	for len(all) == 0 && skipped == 0 {
 		if len(c.found) == 0 {
@@ -86,7 +86,7 @@ func (c *cursor) load(ctx context.Context) (all []Replay, skipped int, err error
 			return nil, 0, err
 		}
 		if c.reserve != nil {
-			if err := c.reserve(ctx, 2*size); err != nil { // the JSON of a record and the record
+			if err := c.reserve(ctx, 2*size); err != nil { // for the JSON of a record and the record
 				return nil, 0, err
 			}
 		}
@@ -101,7 +101,7 @@ func (c *cursor) load(ctx context.Context) (all []Replay, skipped int, err error
 	return all, skipped, nil
 }
 
-// measure returns how many of those that were found are to be loaded at once, and the bytes of their records.
+// measure returns how many of the found dead letters to load at once, and the bytes of their records.
 func (c *cursor) measure(ctx context.Context) (n, size int, err error) {
 	err = c.store.use(ctx, func(db *sql.DB) error {
 		rows, err := db.QueryContext(ctx, `SELECT id, bytes FROM letters WHERE pipeline_id = ? AND id IN (`+list(c.found)+`) ORDER BY id`, c.pipeline)
@@ -118,7 +118,7 @@ func (c *cursor) measure(ctx context.Context) (n, size int, err error) {
 			size += bytes
 			n = 1 + slices.Index(c.found, id)
 		}
-		if size < loadBytes { // those behind are no more
+		if size < loadBytes { // the remaining ones no longer exist
 			n = len(c.found)
 		}
 		return rows.Err()
@@ -126,8 +126,7 @@ func (c *cursor) measure(ctx context.Context) (n, size int, err error) {
 	return n, size, err
 }
 
-// read returns the dead letters with these ids that there still are, in their
-// order.
+// read returns the dead letters with these ids that still exist, in the order of ids.
 func (c *cursor) read(ctx context.Context, ids []int64) (all []Replay, err error) {
 	err = c.store.use(ctx, func(db *sql.DB) error {
 		rows, err := db.QueryContext(ctx, `SELECT id, edited, stage, stopped, source_id, entry, record FROM letters JOIN bodies USING (id) WHERE pipeline_id = ? AND id IN (`+list(ids)+`) ORDER BY id`, c.pipeline)
@@ -160,7 +159,6 @@ func scanReplay(rows *sql.Rows) (r Replay, err error) {
 	return r, err
 }
 
-// next returns the next ids.
 func (c *cursor) next(ctx context.Context) (ids []int64, end bool, err error) {
 	if c.named {
 		n := min(len(c.ids), loadAtOnce)
@@ -182,9 +180,9 @@ func (c *cursor) next(ctx context.Context) (ids []int64, end bool, err error) {
 	return ids, false, err
 }
 
-// Again notes that a dead letter that was replayed through d's pipeline was refused again. The
-// first time the dead letter is what was refused, where that was; another destination that
-// refuses it, too, makes a dead letter of its own. It is durable on return.
+// Again records that a dead letter was refused again when it was replayed through d's pipeline. The first refusal
+// replaces the dead letter in its place. If another destination refuses it, too, that makes another dead letter. The
+// change is durable on return.
 func (s *Store) Again(ctx context.Context, d *spec.Declaration, id int64, l *engine.DeadLetter, first bool) error {
 	l.Stopped = false
 	one := newDeadLetter(d, l, s.Clock.Now())
@@ -198,7 +196,7 @@ func (s *Store) Again(ctx context.Context, d *spec.Declaration, id int64, l *eng
 		switch {
 		case !first:
 			return s.insert(tx, one)
-		case err == nil && other != id: // there is one of the same record at that place
+		case err == nil && other != id: // another dead letter has the same record and place
 			if _, err := remove(tx, one.pipeline, `SELECT id FROM letters WHERE pipeline_id = ? AND id = ?`, one.pipeline, id); err != nil {
 				return err
 			}
@@ -208,7 +206,7 @@ func (s *Store) Again(ctx context.Context, d *spec.Declaration, id int64, l *eng
 	})
 }
 
-// moved replaces what a dead letter is by what was refused when it was replayed.
+// moved replaces a dead letter by the record that was refused when the dead letter was replayed.
 func moved(tx *sql.Tx, id int64, l *deadLetter) error {
 	var before int64
 	switch err := tx.QueryRow(`SELECT bytes FROM letters WHERE id = ?`, id).Scan(&before); {
@@ -230,8 +228,8 @@ func moved(tx *sql.Tx, id int64, l *deadLetter) error {
 	return refuseAgain(tx, id, &l.refusal, l.digest, false)
 }
 
-// Settled removes dead letters of a pipeline that were settled as they were loaded; one that
-// was edited since stays.
+// Settled removes dead letters of a pipeline that were settled in the version that was loaded. A dead letter that was
+// edited since then stays.
 func (s *Store) Settled(ctx context.Context, pipeline string, all []Replay) error {
 	byEdits := map[int64][]int64{}
 	for _, r := range all {

@@ -10,21 +10,21 @@ import (
 	"github.com/conduit-agent/conduit/spec/notify"
 )
 
-// routes are the routes of the outstanding dead letters. They have the positions that their
-// sources gave them, and no two outstanding ones the same.
+// routes holds the routes of the in-flight dead letters. They have the positions of their sources, and no two in-flight
+// ones have the same position.
 type routes struct {
 	mu       sync.Mutex
-	inFlight map[string]*inFlightReplay // by position; guarded by mu
+	inFlight map[string]*inFlightReplay // guarded by mu: by position
 }
 
-// inFlightReplay is a dead letter on its way.
+// inFlightReplay is an in-flight dead letter.
 type inFlightReplay struct {
 	Replay
 	route   route
-	refused bool // again
+	refused bool // refused again
 }
 
-// of returns the route of a record, that of what processors made when it is no dead letter.
+// of returns the route of a record. A record that is not a dead letter was made by processors, and has the route whole.
 func (s *routes) of(position record.Position) route {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -34,25 +34,24 @@ func (s *routes) of(position record.Position) route {
 	return whole
 }
 
-// source is the source of a replay: it reads dead letters, in order, and removes those that
-// are settled.
+// source is the source of a replay. It reads dead letters in order, and removes settled ones.
 type source struct {
 	passive
 	run *run
 
 	*routes
 	freed   notify.Signal    // a dead letter is settled
-	next    []inFlightReplay // owned by Read: loaded, and not read
+	next    []inFlightReplay // owned by Read: loaded, but not read
 	stopped chan struct{}
 	once    sync.Once
-	order   []*inFlightReplay // guarded by routes.mu: outstanding, in order
+	order   []*inFlightReplay // guarded by routes.mu: in-flight dead letters, in order
 }
 
 func newSource(r *run) *source {
 	return &source{run: r, routes: &routes{inFlight: map[string]*inFlightReplay{}}, freed: notify.NewSignal(), stopped: make(chan struct{})}
 }
 
-// maxBatch is how many dead letters are read at once.
+// maxBatch is the maximum number of dead letters in a batch.
 const maxBatch = 256
 
 // Read returns the next dead letters that have the same route.
@@ -92,7 +91,7 @@ func (s *source) Read(ctx context.Context) (*record.Batch, error) {
 	}
 }
 
-// take hands out dead letters: none while one with the position of the next is.
+// take returns the next dead letters. It returns none while another one with the position of the next is in flight.
 func (s *source) take() (records []record.Record) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -104,14 +103,14 @@ func (s *source) take() (records []record.Record) {
 		}
 		s.inFlight[at] = &f
 		s.order = append(s.order, &f)
-		records = append(records, f.Record.Clone()) // processors change it
+		records = append(records, f.Record.Clone()) // processors change the record
 		s.next = s.next[1:]
 	}
 	s.run.count(func(r *progress) { r.Read += int64(len(records)) })
 	return records
 }
 
-// Ack removes dead letters that are settled, but for those that were refused again.
+// Ack removes settled dead letters, except for those that were refused again.
 func (s *source) Ack(ctx context.Context, positions []record.Position) error {
 	s.mu.Lock()
 	over := s.order[:len(positions)]
@@ -136,8 +135,8 @@ func (s *source) Ack(ctx context.Context, positions []record.Position) error {
 	return nil
 }
 
-// refuse marks the dead letter with this position as refused; first reports whether it was
-// not. It returns nil when there is none.
+// refuse marks the dead letter with this position as refused; first reports whether it was not marked before. It
+// returns nil if there is none.
 func (s *source) refuse(position record.Position) (f *inFlightReplay, first bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -158,7 +157,7 @@ func (s *source) Stop(context.Context) error {
 // Open implements connector.Source.
 func (s *source) Open(context.Context, record.Position) error { return nil }
 
-// passive is the part of a connector that needs nothing.
+// passive implements the methods that a connector of a replay does not need.
 type passive struct{}
 
 func (passive) Configure(context.Context, map[string]string) error          { return nil }
@@ -169,7 +168,7 @@ func (passive) LifecycleOnUpdated(context.Context, map[string]string, map[string
 func (passive) LifecycleOnDeleted(context.Context, map[string]string) error { return nil }
 func (passive) Teardown(context.Context) error                              { return nil }
 
-// replayQueue is the dead-letter queue of a replay: what is refused again is in the store already.
+// replayQueue is the dead-letter queue of a replay: records that are refused again are in the store already.
 type replayQueue struct {
 	passive
 	settled func(n int, err error)

@@ -1,13 +1,12 @@
 // Package deadletter keeps refused records on disk until they are replayed or dropped, and replays them.
 //
-// The store is a SQLite file of its own next to the desired state, made with the first dead letter.
-// Dead letters are durable before the positions that cover them (Store.Before), so that no
-// source is acknowledged a refused record that is not on disk. One fsync covers all that were
-// refused since the one before.
+// The store is a separate SQLite file next to the desired state, created with the first dead letter. Dead letters are
+// durable before the positions that cover them (Store.Before), so that no source receives an acknowledgment for a
+// refused record that is not on disk. One fsync covers all refusals since the previous one.
 //
-// A replay is a run of the engine of its own, with its own connectors and processors, beside that of the pipeline, which may be
-// stopped. Its source is the store. A record enters at the processor or destination that refused it, and is removed from the
-// store only when it is settled.
+// A replay is a separate run of the engine, with its own connectors and processors. The pipeline itself may run at the
+// same time or be stopped. The source of a replay is the store. A record enters at the processor or destination that
+// refused it, and is removed from the store only when it is settled.
 package deadletter
 
 import (
@@ -32,12 +31,11 @@ import (
 	"github.com/conduit-agent/conduit/spec/notify"
 )
 
-// Limits bound the store. The oldest dead letters of the pipeline that has most of them are
-// dropped first.
+// Limits bound the store. The oldest dead letters of the largest queue are dropped first.
 type Limits struct {
 	Count int64
 	Bytes int64
-	Age   time.Duration // 0 for ever
+	Age   time.Duration // 0 for no limit
 }
 
 // Store keeps dead letters. Set the exported fields before use. Its methods may be called
@@ -45,10 +43,10 @@ type Limits struct {
 type Store struct {
 	Path    string
 	Limits  Limits
-	Clock   WallClock // zero for the clocks of the host
+	Clock   WallClock // the zero value uses the clocks of the host
 	Changed func()    // called after dead letters were added or removed; must not block; may be nil
 	Log     *slog.Logger
-	// Memory returns what counts the memory of one user of the store; nil: it is not counted.
+	// Memory returns a memory counter for one user of the store. If it is nil, memory is not counted.
 	Memory func() Memory
 
 	Kept     atomic.Uint64 // dead letters written since the start
@@ -58,10 +56,10 @@ type Store struct {
 
 	mu      sync.Mutex    // one transaction at a time
 	db      *sql.DB       // guarded by mu; nil while it is not open
-	failed  bool          // guarded by mu: what db believes about the file may be wrong
-	checked bool          // guarded by mu: all of the file was read, and nothing was damaged
-	last    int64         // guarded by mu: the time of the newest dead letter
-	jump    time.Duration // guarded by mu: by which the clock was set, and the times of dead letters were not moved
+	failed  bool          // guarded by mu: the view of the file in db may be wrong
+	checked bool          // guarded by mu: the whole file was read without damage
+	last    int64         // guarded by mu: time of the newest dead letter
+	jump    time.Duration // guarded by mu: change of the clock by which the times of dead letters were not moved yet
 	closed  bool          // guarded by mu
 	limiter limiter       // guarded by mu
 
@@ -70,13 +68,13 @@ type Store struct {
 	once  sync.Once
 }
 
-// Memory counts what dead letters take.
+// Memory counts the memory of dead letters.
 type Memory interface {
-	// Take counts n bytes, and reports false, having counted none, when that is too much.
+	// Take counts n bytes. If they exceed the limit, it counts nothing and returns false.
 	Take(n int) bool
-	// Add counts n bytes more whatever there is, or -n less.
+	// Add counts n bytes more, or -n bytes less, regardless of the limit.
 	Add(n int)
-	// Close counts nothing any more.
+	// Close releases all counted bytes.
 	Close()
 }
 
@@ -84,11 +82,11 @@ type Memory interface {
 var schema string
 
 const (
-	applicationID = 0x636f6e65 // of the file, so that it is not taken for another
+	applicationID = 0x636f6e65 // in the header of the file, to distinguish it from others
 	version       = 1
 )
 
-// dsn has every commit synced, and what is deleted overwritten.
+// dsn makes SQLite sync every commit and overwrite deleted data.
 const dsn = "_synchronous=FULL&_foreign_keys=on&_busy_timeout=5000&_txlock=immediate&_journal_mode=WAL&_secure_delete=on&_auto_vacuum=incremental&_stmt_cache_size=32"
 
 func (s *Store) init() {
@@ -100,7 +98,7 @@ func (s *Store) init() {
 	})
 }
 
-// ReserveFor takes n bytes of memory for a request, until ctx ends. A nil memory has no limit.
+// ReserveFor reserves n bytes of memory for a request until ctx ends. A nil memory has no limit.
 func ReserveFor(ctx context.Context, memory func() Memory, n int) error {
 	if memory == nil {
 		return nil
@@ -114,14 +112,14 @@ func ReserveFor(ctx context.Context, memory func() Memory, n int) error {
 	return nil
 }
 
-// exists reports whether there ever was a dead letter in the store at path.
+// exists reports whether the store at path was ever created.
 func exists(path string) bool {
 	_, err := os.Stat(path)
 	return !errors.Is(err, fs.ErrNotExist)
 }
 
-// use calls f with the open database. After an error it is closed, since what it holds in
-// memory may not be what is on disk, and the next call opens it again.
+// use calls f with the open database. After an error it closes the database, whose memory may differ from the disk, and
+// the next call opens it again.
 func (s *Store) use(ctx context.Context, f func(db *sql.DB) error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -140,7 +138,7 @@ func (s *Store) use(ctx context.Context, f func(db *sql.DB) error) error {
 		return err
 	}
 	if s.failed = sqlitefile.Untrustworthy(err); !s.failed {
-		_ = s.db.Close() // err says more
+		_ = s.db.Close() // err is the more important error
 		s.db = nil
 	}
 	err = fmt.Errorf("cannot use the dead-letter store %s: %w", s.Path, sqlitefile.Explain(s.Path, err))
@@ -149,7 +147,7 @@ func (s *Store) use(ctx context.Context, f func(db *sql.DB) error) error {
 	return err
 }
 
-// Probe returns nil when something was written to the store, if there is one.
+// Probe returns nil if the store could be written, or does not exist.
 func (s *Store) Probe(ctx context.Context) error {
 	if !exists(s.Path) {
 		return s.Flush(ctx)
@@ -160,14 +158,14 @@ func (s *Store) Probe(ctx context.Context) error {
 	})
 }
 
-// reopen opens the database unless it is open. One that failed is closed first, which writes its log
-// back, so the log has to be durable before.
+// reopen opens the database unless it is open. A failed one is closed first, which writes its log back, so the log must
+// be durable before that.
 func (s *Store) reopen(ctx context.Context) error {
 	if s.failed {
 		if err := sqlitefile.RewriteLog(s.Path); err != nil {
 			return err
 		}
-		_ = s.db.Close() // what is in the log is not lost
+		_ = s.db.Close() // the data in the log is not lost
 		s.db, s.failed = nil, false
 	}
 	if s.db != nil {
@@ -176,12 +174,12 @@ func (s *Store) reopen(ctx context.Context) error {
 	return s.open(ctx)
 }
 
-// open opens the database, and makes it when there is none.
+// open opens the database, and creates it if there is none.
 func (s *Store) open(ctx context.Context) (err error) {
 	if err := create(ctx, s.Path); err != nil {
 		return err
 	}
-	if err := sqlitefile.RewriteLog(s.Path); err != nil { // its last fsync may have failed in a process that is no more
+	if err := sqlitefile.RewriteLog(s.Path); err != nil { // the last fsync may have failed in an earlier process
 		return err
 	}
 	db, err := connect(s.Path)
@@ -218,8 +216,8 @@ func connect(path string) (*sql.DB, error) {
 	return db, err
 }
 
-// create makes the file, readable by its owner only, if there is none. It gets its name when it is complete, so
-// that an empty one is known to be damaged.
+// create creates the file, readable by its owner only, if there is none. The file gets its name when it is complete, so
+// an empty file is always a damaged one.
 func create(ctx context.Context, path string) error {
 	if info, err := os.Stat(path); err == nil && info.Size() == 0 {
 		return fmt.Errorf("%w: %s is empty; put a backup in its place with conduit store restore FILE, or move it away: what was in it is lost", sqlitefile.ErrDamaged, path)
@@ -233,11 +231,10 @@ func create(ctx context.Context, path string) error {
 	return sqlitefile.Place(draft, path)
 }
 
-// PathOf returns where the dead letters of the agent are whose store is at path.
+// PathOf returns the path of the dead-letter store of the agent whose store is at path.
 func PathOf(store string) string { return store + ".dead-letters" }
 
-// Mend are statements that remove what has lost what it belongs to, after a repair, and count
-// what is left.
+// Mend holds statements that, after a repair, delete rows without their parent rows and count the rest.
 var Mend = []string{
 	`DELETE FROM bodies WHERE id NOT IN (SELECT id FROM letters)`,
 	`DELETE FROM letters WHERE id NOT IN (SELECT id FROM bodies)`,
@@ -246,7 +243,7 @@ var Mend = []string{
 		bytes = (SELECT coalesce(sum(l.bytes), 0) FROM letters l WHERE l.pipeline_id = totals.pipeline_id)`,
 }
 
-// Create creates an empty dead-letter store at path, replacing what is there.
+// Create creates an empty dead-letter store at path, replacing an existing file.
 func Create(ctx context.Context, path string) error {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_TRUNC, sqlitefile.PrivateMode)
 	if err != nil {
@@ -262,8 +259,8 @@ func Create(ctx context.Context, path string) error {
 	return errors.Join(migrate(ctx, db), db.Close())
 }
 
-// Identify returns an error unless the file at path is a dead-letter store that this agent can read, as its
-// header says. SQLite does not get to touch it.
+// Identify returns an error unless the file at path is a dead-letter store that this agent can read, according to its
+// header. It does not open the file with SQLite.
 func Identify(path string) error {
 	id, err := sqlitefile.ApplicationID(path)
 	if err != nil {
@@ -287,7 +284,7 @@ func identify(id, have int) error {
 	return errors.New("it is no dead-letter store; move the file away")
 }
 
-// migrate makes the tables, and refuses files that are something else.
+// migrate creates the tables. It refuses files of another kind.
 func migrate(ctx context.Context, db *sql.DB) error {
 	var id, have int
 	if err := db.QueryRowContext(ctx, `SELECT application_id, user_version FROM pragma_application_id, pragma_user_version`).Scan(&id, &have); err != nil {
@@ -306,15 +303,15 @@ func migrate(ctx context.Context, db *sql.DB) error {
 	return tx.Commit()
 }
 
-// transact performs do in a transaction, all of it or nothing. It does not end with ctx, since
-// its outcome is to be known.
+// transact performs do in a transaction, completely or not at all. It does not stop when ctx ends, because the outcome
+// must be known.
 func transact(ctx context.Context, db *sql.DB, do func(tx *sql.Tx) error) error {
 	tx, err := db.BeginTx(context.WithoutCancel(ctx), nil)
 	if err != nil {
 		return err
 	}
 	if err := do(tx); err != nil {
-		_ = tx.Rollback() // err says more
+		_ = tx.Rollback() // err is the more important error
 		return err
 	}
 	return tx.Commit()
@@ -329,14 +326,14 @@ func (s *Store) change(ctx context.Context, do func(tx *sql.Tx) error) error {
 	return err
 }
 
-// changed notifies who follows the store.
+// changed notifies the followers of the store.
 func (s *Store) changed() {
 	if s.Changed != nil {
 		s.Changed()
 	}
 }
 
-// Close writes what is not written and closes the store.
+// Close writes the pending dead letters and closes the store.
 func (s *Store) Close() error {
 	err := s.Flush(context.Background())
 	s.mu.Lock()
@@ -354,7 +351,7 @@ func (s *Store) Close() error {
 	return err
 }
 
-// Totals returns what there is, by pipeline id.
+// Totals returns the totals by pipeline id.
 func (s *Store) Totals(ctx context.Context) ([]rest.DeadLetterTotals, error) {
 	if err := s.Flush(ctx); err != nil {
 		return nil, err

@@ -7,7 +7,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/deadletter"
 )
 
-// A clock that is set jumps, in both directions; one that is corrected a little does not.
+// TestJumps checks that setting the clock counts as a jump in both directions, and a small correction does not.
 func TestJumps(t *testing.T) {
 	const year = 365 * 24 * time.Hour
 	wall, running := time.Unix(10, 0), 5*time.Hour
@@ -25,7 +25,7 @@ func TestJumps(t *testing.T) {
 	}
 }
 
-// The clocks of the host go on together.
+// TestClocksOfTheHost checks that the clocks of the host advance together.
 func TestClocksOfTheHost(t *testing.T) {
 	var w deadletter.WallClock
 	before := time.Now()

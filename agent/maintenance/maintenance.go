@@ -20,18 +20,18 @@ import (
 type part struct {
 	sqlitefile.File
 	name     string
-	identify func(path string) error // whether it is such a file
+	identify func(path string) error // returns an error if the file is of another kind
 	create   func(ctx context.Context, path string) error
 	mend     []string
-	// readable returns nil when all rows can be read, and remove removes those that cannot; nil: rows
-	// have nothing that could not be read.
+	// readable returns nil if all rows can be read, and remove deletes those that cannot. Both are nil for a file whose
+	// rows are always readable.
 	readable func(ctx context.Context, path string) error
 	remove   func(ctx context.Context, path string) ([]*store.RowError, error)
 }
 
-// parts returns the files of the state of the agent whose store is at path. They are in the order in
-// which they are copied: refused records are written before the positions that cover them, so that a later copy of
-// the dead letters has those of all positions.
+// parts returns the files of the state of the agent whose store is at path, in the order of copying. Dead letters are
+// written before the positions that cover them, so a later copy of the dead-letter store covers all positions of the
+// copied store.
 func parts(path string) []part {
 	return []part{
 		{store.File(path), "store", store.Identify, store.Create, store.Mend, store.Readable, store.RemoveUnreadable},
@@ -39,7 +39,7 @@ func parts(path string) []part {
 	}
 }
 
-// present returns those of the files that exist. The store must.
+// present returns the files that exist. The store must exist.
 func present(path string) (all []part, err error) {
 	for i, p := range parts(path) {
 		switch _, err := os.Stat(p.Path); {
@@ -54,15 +54,15 @@ func present(path string) (all []part, err error) {
 	return all, nil
 }
 
-// Checked is what a check found in one file.
+// Checked is the result of the check of a file.
 type Checked struct {
 	Name  string   `json:"name"`
 	Path  string   `json:"path"`
 	Bytes int64    `json:"bytes"`
-	Found []string `json:"found"` // empty when it is whole
+	Found []string `json:"found"` // empty if the file is intact
 }
 
-// Check reads all of the files. It changes nothing, and the agent may run.
+// Check reads all files. It changes nothing, and the agent may run.
 func Check(ctx context.Context, path string) (all []Checked, err error) {
 	files, err := present(path)
 	if err != nil {
@@ -83,7 +83,7 @@ func Check(ctx context.Context, path string) (all []Checked, err error) {
 	return all, nil
 }
 
-// check returns what is wrong with the file.
+// check returns the problems of the file.
 func (p *part) check(ctx context.Context) ([]string, error) {
 	found, err := p.Check(ctx)
 	if err != nil || len(found) > 0 || p.readable == nil {
@@ -96,8 +96,8 @@ func (p *part) check(ctx context.Context) ([]string, error) {
 	return nil, err
 }
 
-// Backup copies the state to a file that is not there yet, and dead letters to one next to it. It returns the
-// names of the files. The agent may run.
+// Backup copies the store to a new file, and the dead letters to a file next to it. It returns the names of the files.
+// The agent may run.
 func Backup(ctx context.Context, path, to string) (written []string, err error) {
 	files, err := present(path)
 	if err != nil {
@@ -116,26 +116,26 @@ func Backup(ctx context.Context, path, to string) (written []string, err error) 
 	return written, nil
 }
 
-// Moved is a source of which the position is another than it was.
+// Moved is a source whose position changed.
 type Moved struct {
 	ConnectorID string `json:"connectorId"`
 	PipelineID  string `json:"pipelineId"`
-	From        string `json:"from"`          // it goes on after this position
-	Was         string `json:"was,omitempty"` // how far it had got; "" when that is not known
+	From        string `json:"from"`          // resumes after this position
+	Was         string `json:"was,omitempty"` // former position; "" if not known
 }
 
-// Outcome is what became of sources and files when the store was replaced.
+// Outcome describes the result of replacing the store for sources and files.
 type Outcome struct {
-	Kept  []string              `json:"kept"`            // names of the files that were replaced
-	Moved []Moved               `json:"moved"`           // sources that deliver again what they delivered since
-	Anew  []string              `json:"anew"`            // sources that begin from their beginning, because no position of them is known
+	Kept  []string              `json:"kept"`            // names of the replaced files
+	Moved []Moved               `json:"moved"`           // sources that repeat their deliveries since the position
+	Anew  []string              `json:"anew"`            // sources that start over, without a known position
 	Read  []sqlitefile.Salvaged `json:"read,omitempty"`  // by a repair
-	Lost  []string              `json:"lost,omitempty"`  // rows that a repair could copy, and the agent could not read
-	Whole []string              `json:"whole,omitempty"` // files that a repair left as they are
+	Lost  []string              `json:"lost,omitempty"`  // rows that a repair could copy, but the agent could not read
+	Whole []string              `json:"whole,omitempty"` // files that a repair left unchanged
 }
 
-// outcome opens the store that was put in place, so that its runs are fenced and its sources say what
-// happened, and compares it with the checkpoints before.
+// outcome opens the new store, which fences earlier runs and records events for the sources, and compares it with the
+// checkpoints before.
 func (o *Outcome) outcome(ctx context.Context, path string, before []spec.Checkpoint) (err error) {
 	db, err := store.Open(ctx, path, store.OnNetwork(true))
 	if err != nil {
@@ -181,7 +181,8 @@ func (o *Outcome) outcome(ctx context.Context, path string, before []spec.Checkp
 	return err
 }
 
-// replace locks the store at path, and has prepare make drafts, by the file that they replace.
+// replace locks the store at path, calls prepare, and puts the drafts that prepare returns, by path of the file, in
+// place.
 func (o *Outcome) replace(ctx context.Context, path, ending string, before []spec.Checkpoint, prepare func() (map[string]string, error)) (err error) {
 	lock, err := sqlitefile.LockFile(path)
 	if err != nil {
@@ -213,14 +214,14 @@ func (o *Outcome) replace(ctx context.Context, path, ending string, before []spe
 	if drafts[path] == "" {
 		return nil
 	}
-	if err := release(); err != nil { // for the store, which locks it
+	if err := release(); err != nil { // the store takes the lock itself
 		return err
 	}
 	return o.outcome(ctx, path, before)
 }
 
-// Restore puts a backup in the place of the state of an agent, which must not run. What is replaced is kept
-// under its name with the ending.
+// Restore replaces the state of an agent, which must not run, by a backup. Replaced files keep their name with ending
+// appended.
 func Restore(ctx context.Context, from, path, ending string) (o Outcome, err error) {
 	if from, err = filepath.Abs(from); err != nil {
 		return o, err
@@ -235,7 +236,7 @@ func Restore(ctx context.Context, from, path, ending string) (o Outcome, err err
 	if err := complete(ctx, files); err != nil {
 		return o, err
 	}
-	before, _ := store.Checkpoints(ctx, path) // what cannot be read is not known
+	before, _ := store.Checkpoints(ctx, path) // an unreadable position counts as unknown
 	targets := parts(path)
 	err = o.replace(ctx, path, ending, before, func() (map[string]string, error) {
 		drafts := map[string]string{}
@@ -261,7 +262,7 @@ func Restore(ctx context.Context, from, path, ending string) (o Outcome, err err
 	return o, err
 }
 
-// identify returns an error unless the files are those of a store, whole or not.
+// identify returns an error unless the files belong to a store, intact or not.
 func identify(files []part) error {
 	for i, p := range files {
 		_, err := sqlitefile.ApplicationID(p.Path)
@@ -278,7 +279,7 @@ func identify(files []part) error {
 	return nil
 }
 
-// complete returns an error unless the files need no logs.
+// complete returns an error if the files depend on logs.
 func complete(_ context.Context, files []part) error {
 	for _, p := range files {
 		s, err := sqlitefile.StateOf(p.Path)
@@ -292,8 +293,8 @@ func complete(_ context.Context, files []part) error {
 	return nil
 }
 
-// Repair keeps what can be read of damaged files of an agent, which must not run. What is replaced is kept under
-// its name with the ending.
+// Repair keeps the readable content of damaged files of an agent, which must not run. Replaced files keep their name
+// with ending appended.
 func Repair(ctx context.Context, path, ending string) (o Outcome, err error) {
 	files, err := present(path)
 	if err != nil {
@@ -316,7 +317,7 @@ func Repair(ctx context.Context, path, ending string) (o Outcome, err error) {
 	return o, err
 }
 
-// repair makes a file of what can be read of p, unless that is whole.
+// repair creates a draft with the readable content of p. It returns no draft if p is intact.
 func (o *Outcome) repair(ctx context.Context, p *part, ending string) (draft string, err error) {
 	state, err := sqlitefile.StateOf(p.Path)
 	wrong := err
@@ -327,7 +328,7 @@ func (o *Outcome) repair(ctx context.Context, p *part, ending string) (draft str
 		wrong = state.Err(p.Path)
 	}
 	var found []string
-	if wrong == nil { // or the log may be that of another file
+	if wrong == nil { // otherwise the log may belong to another file
 		if found, err = p.check(ctx); err != nil {
 			return "", err
 		}
@@ -336,7 +337,7 @@ func (o *Outcome) repair(ctx context.Context, p *part, ending string) (draft str
 		o.Whole = append(o.Whole, p.Path)
 		return "", p.identify(p.Path)
 	}
-	if wrong != nil && state.Log > 0 { // it is the log of another file
+	if wrong != nil && state.Log > 0 { // the log belongs to another file
 		if err := p.MoveLog(p.Path + ending); err != nil {
 			return "", err
 		}

@@ -101,8 +101,8 @@ func count(t testing.TB, s *deadletter.Store) (n int64) {
 	return n
 }
 
-// TestBackupOfWhatIsWritten backs up while positions are committed all the time: each backup is as the
-// store was at one moment, and not earlier than when it was asked for.
+// TestBackupOfWhatIsWritten makes backups while positions are committed all the time. Each backup shows the store at
+// one moment, which is not earlier than the start of the backup.
 func TestBackupOfWhatIsWritten(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "conduit.db")
@@ -160,7 +160,7 @@ func copyFile(t testing.TB, from, to string) {
 	must(t, os.WriteFile(to, content, 0o600))
 }
 
-// stopped makes a store with the position n of p:in saved, closes it, and returns its epoch.
+// stopped creates a store with the position n of p:in saved, closes it, and returns its epoch.
 func stopped(t testing.TB, path string, n int) int64 {
 	t.Helper()
 	db := open(t, path)
@@ -170,7 +170,7 @@ func stopped(t testing.TB, path string, n int) int64 {
 	return epoch
 }
 
-// TestCopiesWithoutTheLogAreRefused puts copies of the file alone in place, as cp makes them.
+// TestCopiesWithoutTheLogAreRefused restores copies of the database file alone, as made by cp.
 func TestCopiesWithoutTheLogAreRefused(t *testing.T) {
 	dir := t.TempDir()
 	path, naive := filepath.Join(dir, "conduit.db"), filepath.Join(dir, "naive")
@@ -267,7 +267,7 @@ func TestOldBackupsFenceLaterRuns(t *testing.T) {
 	}
 }
 
-// populated makes a store and dead letters of some pages, and returns what is in them.
+// populated creates a store and a dead-letter store of several pages each.
 func populated(t testing.TB, path string) {
 	t.Helper()
 	db, dead := open(t, path), openDead(t, path)
@@ -284,9 +284,9 @@ func populated(t testing.TB, path string) {
 
 var damagedPages = flag.Int("damaged-pages", 3, "pages of each file that are damaged, one at a time; 0 is all")
 
-// TestDamageNeverPassesForAStore changes bits of every page, clears it, and cuts the files there, one at a time: they are
-// refused, or nothing of them is lost; and a repair keeps what can be read. Of changed bits only those in the structure
-// can be known, not those within a value, which may be that of a key.
+// TestDamageNeverPassesForAStore damages pages one at a time: it flips bits, clears the page, or cuts the file there.
+// The damaged file is refused, or nothing in it is lost; and a repair keeps the readable content. Flipped bits are
+// detectable only in the structure, not within a value, which may belong to a key.
 func TestDamageNeverPassesForAStore(t *testing.T) {
 	tried := 0
 	defer func() { t.Logf("%d damaged files", tried) }()
@@ -324,9 +324,9 @@ func TestDamageNeverPassesForAStore(t *testing.T) {
 	}
 }
 
-// TestUnknownFormat damages the number of the format in the header.
+// TestUnknownFormat damages the format number in the header.
 func TestUnknownFormat(t *testing.T) {
-	const lastOfFormat = 47 // its place in the header
+	const lastOfFormat = 47 // its offset in the header
 	whole := filepath.Join(t.TempDir(), "conduit.db")
 	populated(t, whole)
 	for _, file := range []string{whole, deadletter.PathOf(whole)} {
@@ -341,9 +341,9 @@ func TestUnknownFormat(t *testing.T) {
 	}
 }
 
-// TestRepairOfAnother refuses to repair files of which the header says that they are another application's, and to restore them.
+// TestRepairOfAnother checks that files with another application's id in the header are neither repaired nor restored.
 func TestRepairOfAnother(t *testing.T) {
-	const applicationID = 68 // its place in the header
+	const applicationID = 68 // its offset in the header
 	for _, damage := range []func(path string) string{func(path string) string { return path }, deadletter.PathOf} {
 		path := filepath.Join(t.TempDir(), "conduit.db")
 		populated(t, path)
@@ -368,7 +368,7 @@ func TestRepairOfAnother(t *testing.T) {
 	}
 }
 
-// damaged opens, and repairs, a state of which a file may be damaged; values says that values in it may be.
+// damaged opens and repairs a state with a file that may be damaged; values says whether values in it may be damaged.
 func damaged(t *testing.T, what, path string, inStore, values bool) {
 	ctx := t.Context()
 	db, err := store.Open(ctx, path)

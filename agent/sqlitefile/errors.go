@@ -9,7 +9,7 @@ import (
 	"github.com/mattn/go-sqlite3"
 )
 
-// What a caller may branch on, with errors.Is.
+// Errors that a caller may test with errors.Is.
 var (
 	ErrLocked     error = environmentError("store is in use")
 	ErrDamaged          = errors.New("store is damaged")
@@ -20,7 +20,7 @@ var (
 	ErrNetwork    error = environmentError("store is on a network file system")
 )
 
-// advice says what ends a fault. Those that are not listed say so themselves.
+// advice maps faults to their remedies. The texts of the other faults contain their remedy.
 var advice = map[error]string{
 	ErrFull:     "free some space on its file system, and saving goes on by itself",
 	ErrReadOnly: "make the directory writable, or remount its file system (dmesg says why the kernel made it read-only); saving then goes on by itself",
@@ -28,7 +28,7 @@ var advice = map[error]string{
 	ErrDamaged:  "see what is damaged with conduit store check; conduit store restore FILE puts a backup in its place, conduit store repair keeps what can be read",
 }
 
-// environmentError is a cause outside of the agent that only a person can mend there.
+// environmentError is an error with a cause outside of the agent, which only a person can fix there.
 type environmentError string
 
 // Error implements error.
@@ -37,8 +37,8 @@ func (e environmentError) Error() string { return string(e) }
 // Environment marks an error of the machine, for the exit code of the command line.
 func (environmentError) Environment() bool { return true }
 
-// Explain adds to an error of SQLite, or of the system, about the file at path which of the errors
-// of this package it amounts to, and what to do.
+// Explain adds to an error of SQLite or of the system about the file at path the matching error of this package, and a
+// remedy.
 func Explain(path string, err error) error {
 	if err == nil || Kind(err) != nil {
 		return err
@@ -50,7 +50,7 @@ func Explain(path string, err error) error {
 	return fmt.Errorf("%w: %s: %w; %s", kind, path, err, advice[kind])
 }
 
-// Kind returns which of the errors of this package err is, nil for none.
+// Kind returns the error of this package that err wraps, or nil if there is none.
 func Kind(err error) error {
 	for _, kind := range []error{ErrLocked, ErrDamaged, ErrIncomplete, ErrFull, ErrReadOnly, ErrIO, ErrNetwork} {
 		if errors.Is(err, kind) {
@@ -78,7 +78,8 @@ func kindOf(err error) error {
 	return nil
 }
 
-// unknownFormat is what SQLite says when the number of the format in the header is none that there is. It has no code of its own.
+// unknownFormat is the message of SQLite for an unknown format number in the header. SQLite has no separate error code
+// for it.
 const unknownFormat = "unsupported file format"
 
 func kindOfSystem(err error) error {
@@ -93,9 +94,8 @@ func kindOfSystem(err error) error {
 	return nil
 }
 
-// Untrustworthy reports whether, after err, what the connections believe about the
-// file may be wrong. After a failed fsync the next one can succeed although the
-// pages of the first were never written.
+// Untrustworthy reports whether, after err, the connections may have a wrong view of the file. After a failed fsync the
+// next one can succeed although the pages of the first were never written.
 func Untrustworthy(err error) bool {
 	var e sqlite3.Error
 	if !errors.As(err, &e) {

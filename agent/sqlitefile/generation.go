@@ -15,27 +15,27 @@ import (
 	"strings"
 )
 
-// Where the header of a SQLite file has its user_version and its application_id.
+// Offsets of user_version and application_id in the header of a SQLite file.
 const (
 	headerVersion = 60
 	headerAppID   = 68
 	headerSize    = 100
 	headerMagic   = "SQLite format 3\x00"
-	headerForms   = 18 // two bytes: in which form it is written and read, 1 or 2
+	headerForms   = 18 // two bytes: format versions for writing and reading, 1 or 2
 )
 
-// State is in which state a file was left. Its generation is in the header of the file, as
-// user_version: an odd one says that an agent has it open, so that the file may lack what is in its
-// log; an even one that it was closed and is complete without a log; a negative one that it
-// is a backup; 0 that it was never opened. The generation of the last opening is noted in a file next to it, too,
-// so that a file that was put in its place can be distinguished from the original.
+// State is the state in which a file was left. The generation is stored as user_version in the header of the file. An
+// odd generation means that an agent has the file open, so the file may lack data in its log. An even one means that
+// the file was closed and is complete without a log. A negative one marks a backup, and 0 a file that was never opened.
+// A note next to the file also contains the generation of the last opening, to distinguish a replacement from the
+// original.
 type State struct {
 	Generation int32
-	Last       int32 // as noted next to it; 0 when there is no note, negative while a file that was put in place is being taken over
-	Log        int64 // bytes of the write-ahead log; 0 when there is none
+	Last       int32 // from the note; 0 without one, negative while a replacement is being adopted
+	Log        int64 // bytes of the write-ahead log; 0 if there is none
 }
 
-// maxNote is the longest that a note can be.
+// maxNote is the maximum length of a note.
 const maxNote = 16
 
 // StateOf returns the state of the file at path.
@@ -58,7 +58,7 @@ func StateOf(path string) (s State, err error) {
 	defer note.Close()
 	text, err := io.ReadAll(io.LimitReader(note, maxNote))
 	if n, wrong := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 32); err == nil && wrong == nil {
-		s.Last = int32(n) // a note that a power cut left empty is none
+		s.Last = int32(n) // a note that a power cut left empty is ignored
 	}
 	return s, err
 }
@@ -80,7 +80,7 @@ func readHeader(path string) ([]byte, error) {
 	return header, nil
 }
 
-// ApplicationID returns the id of the application that made the SQLite file at path.
+// ApplicationID returns the id of the application that created the SQLite file at path.
 func ApplicationID(path string) (uint32, error) {
 	header, err := readHeader(path)
 	if err != nil {
@@ -89,8 +89,8 @@ func ApplicationID(path string) (uint32, error) {
 	return binary.BigEndian.Uint32(header[headerAppID:]), nil
 }
 
-// Err returns an error that is ErrIncomplete when the file cannot be what its agent last left:
-// a copy that was made without its log while an agent ran, or a file under the log of a later one.
+// Err returns ErrIncomplete if the file cannot be the one that its agent last left: it is a copy made without the log
+// while an agent ran, or the log belongs to a later state.
 func (s State) Err(path string) error {
 	switch {
 	case s.Last < 0:
@@ -105,15 +105,15 @@ func (s State) Err(path string) error {
 	return nil
 }
 
-// Replaced reports whether a complete file of earlier, such as a backup, was put in the place of the one that was there.
+// Replaced reports whether an older complete file, such as a backup, replaced the original.
 func (s State) Replaced() bool {
 	return s.Generation < 0 || s.Last < 0 || s.Log == 0 && s.Last > s.Generation && s.Generation%2 == 0
 }
 
 func notePath(path string) string { return path + ".generation" }
 
-// Adopt notes that the file at path, which was put in place, is being taken over, until the next
-// Begin. It returns the generation that the file is to have then.
+// Adopt records in the note that a replacement at path is being adopted, until the next Begin. It returns the
+// generation for the file.
 func (s State) Adopt(path string) (generation int32, err error) {
 	generation = max(s.Generation, -s.Generation, s.Last, -s.Last, 1)
 	generation += generation % 2
@@ -124,7 +124,7 @@ func (s State) Adopt(path string) (generation int32, err error) {
 	return generation, syncFile(notePath(path))
 }
 
-// Begin marks the file at path as open, in its header and next to it. writer is its only connection that writes.
+// Begin marks the file at path as open, in its header and in the note. writer is its only writing connection.
 func Begin(ctx context.Context, writer *sql.DB, path string) error {
 	version, err := userVersion(ctx, writer)
 	if err != nil {
@@ -134,7 +134,7 @@ func Begin(ctx context.Context, writer *sql.DB, path string) error {
 	if err := setUserVersion(ctx, writer, version); err != nil {
 		return err
 	}
-	// The header reaches the file with the next write back of the log, which a reader may hold up.
+	// The header reaches the file when the log is next written back, which a reader may delay.
 	if _, err := writer.ExecContext(ctx, `PRAGMA wal_checkpoint(PASSIVE)`); err != nil {
 		return err
 	}
@@ -143,10 +143,10 @@ func Begin(ctx context.Context, writer *sql.DB, path string) error {
 		return err
 	}
 	inherit(draft, path)
-	return os.Rename(draft, notePath(path)) // not synced: an older note is as good, but later
+	return os.Rename(draft, notePath(path)) // not synced: an older note has the same effect, but later
 }
 
-// End marks the file as complete, which it is once its log is written back.
+// End marks the file as complete. It is complete when its log is written back.
 func End(ctx context.Context, writer *sql.DB) error {
 	version, err := userVersion(ctx, writer)
 	if err == nil && version%2 == 1 {
@@ -155,8 +155,7 @@ func End(ctx context.Context, writer *sql.DB) error {
 	return err
 }
 
-// EmptyLog writes the log back into the file at path and empties it. It reports whether a
-// reader was in the way.
+// EmptyLog writes the log back into the file at path and empties it. busy reports whether a reader prevented that.
 func EmptyLog(ctx context.Context, writer *sql.DB, path string) (busy bool, err error) {
 	if err := End(ctx, writer); err != nil {
 		return false, err
@@ -168,8 +167,8 @@ func EmptyLog(ctx context.Context, writer *sql.DB, path string) (busy bool, err 
 	return busy, Begin(ctx, writer, path)
 }
 
-// WarnOfLog logs that the log of the file at path, which was closed, is still there: SQLite does not say that it
-// could not write it back.
+// WarnOfLog logs a warning if a closed file at path still has a log: SQLite does not report that it could not write the
+// log back.
 func WarnOfLog(log *slog.Logger, path string) {
 	if info, err := os.Stat(path + "-wal"); err == nil && info.Size() > 0 {
 		log.Warn("the write-ahead log was not written back when its file was closed, because the disk failed or another process reads the file: "+
@@ -187,9 +186,9 @@ func setUserVersion(ctx context.Context, db *sql.DB, version int32) error {
 	return err
 }
 
-// RewriteLog makes the log of the file at path durable after an fsync of it failed. The kernel then
-// takes its pages for written, so that another fsync would do nothing: they are written again first.
-// Nothing may have the log open for writing.
+// RewriteLog makes the log of the file at path durable after a failed fsync. The kernel then considers the pages of the
+// log as written, and another fsync would do nothing, so RewriteLog writes the pages again first. The log must not be
+// open for writing elsewhere.
 func RewriteLog(path string) error {
 	f, err := os.OpenFile(path+"-wal", os.O_RDWR, 0)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -228,7 +227,7 @@ func syncFile(path string) error {
 	return errors.Join(f.Sync(), f.Close())
 }
 
-// SyncDir makes the names in dir durable, and dir's own name.
+// SyncDir makes the names in dir, and dir's own name, durable.
 func SyncDir(dir string) error {
 	for _, name := range []string{dir, filepath.Dir(dir)} {
 		if err := syncFile(name); err != nil {

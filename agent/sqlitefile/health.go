@@ -2,26 +2,26 @@ package sqlitefile
 
 import "sync/atomic"
 
-// Health is whether a file could be written when that was tried last. The zero Health is that of one that was not
-// tried. Its methods may be called from any goroutine.
+// Health records whether the last write of a file succeeded. The zero Health belongs to a file that was not written
+// yet. Its methods may be called from any goroutine.
 type Health struct {
-	fault atomic.Pointer[error] // nil: it could
+	fault atomic.Pointer[error] // nil: the last write succeeded
 	past  atomic.Pointer[error] // the last fault since Past was called
 }
 
-// Failed takes note that the file could not be written.
+// Failed records a failed write.
 func (h *Health) Failed(err error) {
 	h.past.Store(&err)
 	h.fault.Store(&err)
 }
 
-// Passed takes note that the file was written.
+// Passed records a successful write.
 func (h *Health) Passed() { h.fault.Store(nil) }
 
-// Fault returns why the file could not be written when that was tried last, nil if it was.
+// Fault returns the error of the last write, or nil if it succeeded.
 func (h *Health) Fault() error { return errorAt(h.fault.Load()) }
 
-// Past returns why the file could not be written since Past was called last, nil if it always was.
+// Past returns the last error since the previous call of Past, or nil if all writes succeeded.
 func (h *Health) Past() error { return errorAt(h.past.Swap(nil)) }
 
 func errorAt(p *error) error {

@@ -11,11 +11,11 @@ import (
 	"syscall"
 )
 
-// Lock keeps other processes away from a store. The kernel drops it when the process
-// dies, however it dies; the file stays behind and means nothing by itself.
+// Lock keeps other processes away from a store. The kernel releases it when the process ends in any way; the file
+// remains, and has no meaning by itself.
 type Lock struct{ file *os.File }
 
-// LockFile locks the store at path, by a file next to it that names this process.
+// LockFile locks the store at path with a file next to it that names this process.
 func LockFile(path string) (*Lock, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, Explain(path, err)
@@ -58,13 +58,12 @@ func (l *Lock) write(text string) error {
 	return err
 }
 
-// File returns the file that is locked.
+// File returns the locked file.
 func (l *Lock) File() *os.File { return l.file }
 
-// Release gives the store free. The file is not removed: another process may be waiting to
-// lock that very file. Closing alone would not unlock it while a process that is being
-// started has a copy of the descriptor, which it has until it calls exec.
+// Release unlocks the store. It does not remove the file: another process may be waiting to lock that very file.
+// Closing alone would not unlock it while a child process has a copy of the descriptor, until it calls exec.
 func (l *Lock) Release() error {
-	_ = l.write("") // whom it names means nothing once it is not locked
+	_ = l.write("") // an unlocked file needs no name in it
 	return errors.Join(syscall.Flock(int(l.file.Fd()), syscall.LOCK_UN), l.file.Close())
 }

@@ -9,10 +9,10 @@ import (
 	"syscall"
 )
 
-// fileSystems are those that statfs(2) may say a directory is on.
+// fileSystems maps types of file systems, as returned by statfs(2), to names.
 var fileSystems = map[uint32]struct {
 	name    string
-	network bool // or such that a kernel of another machine, or a program, may change it
+	network bool // or a kernel of another machine, or a program, may change its files
 }{
 	0x6969: {"NFS", true}, 0xff534d42: {"CIFS", true}, 0xfe534d42: {"SMB", true}, 0x517b: {"SMB", true}, 0x00c36400: {"Ceph", true},
 	0x01021997: {"9P", true}, 0x5346414f: {"AFS", true}, 0x6b414653: {"AFS", true}, 0x73757245: {"Coda", true}, 0x0bd00bd0: {"Lustre", true},
@@ -21,8 +21,8 @@ var fileSystems = map[uint32]struct {
 	0xf2f52010: {"F2FS", false}, 0x2fc12fc1: {"ZFS", false}, 0x4d44: {"FAT", false}, 0x24051905: {"UBIFS", false}, 0x858458f6: {"ramfs", false},
 }
 
-// FileSystem returns the name of the file system that path, or the nearest directory above it
-// that exists, is on, "" when it has no name here.
+// FileSystem returns the name of the file system of path, or of the nearest existing directory above it. The name is ""
+// if it is not in fileSystems.
 func FileSystem(path string) (name string, network bool) {
 	for {
 		var s syscall.Statfs_t
@@ -39,8 +39,8 @@ func FileSystem(path string) (name string, network bool) {
 	}
 }
 
-// RefuseNetwork returns an error that is ErrNetwork when path is, or would be, on a network file
-// system: the locks and the shared memory of SQLite are only for the processes of one kernel.
+// RefuseNetwork returns ErrNetwork if path is, or would be, on a network file system: the locks and the shared memory
+// of SQLite work only among processes under the same kernel.
 func RefuseNetwork(path string) error {
 	if _, err := os.Stat(path); err != nil {
 		path = filepath.Dir(path)

@@ -2,8 +2,8 @@
 
 package sqlitefile
 
-// FileSystem does not know file systems here.
+// FileSystem returns nothing: file systems are not identified on this platform.
 func FileSystem(string) (name string, network bool) { return "", false }
 
-// RefuseNetwork does not know network file systems here.
+// RefuseNetwork returns nil: network file systems are not identified on this platform.
 func RefuseNetwork(string) error { return nil }

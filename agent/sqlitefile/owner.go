@@ -6,9 +6,9 @@ import (
 	"syscall"
 )
 
-// inherit gives the file at path, when root made it, the owner of the one at from, or of its directory
-// when there is none: commands of root work on the state of a service that has a user of its own. SQLite
-// does the same for its log, and there as here a file that cannot be given away stays root's.
+// inherit changes the owner of a file at path that root created to the owner of the file at from, or, if that does not
+// exist, to the owner of the directory: commands run by root work on the state of a service that has its own user.
+// SQLite does the same for its log. If the owner cannot be changed, the file stays root's in both cases.
 func inherit(path, from string) {
 	if os.Geteuid() != 0 {
 		return

@@ -9,8 +9,8 @@ import (
 // PrivateMode is the mode of a file that only the user of the agent may open.
 const PrivateMode fs.FileMode = 0o600
 
-// TightenMode takes from others the right to open those of the files that exist, and warns
-// if they had it. What says what the files are and hold, for the log.
+// TightenMode removes other users' access to the existing files, and logs a warning if they had any. what describes the
+// files and their content, for the log.
 func TightenMode(log *slog.Logger, what string, names ...string) {
 	for _, name := range names {
 		info, err := os.Stat(name)

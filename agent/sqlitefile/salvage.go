@@ -11,17 +11,17 @@ import (
 	"github.com/mattn/go-sqlite3"
 )
 
-// Salvaged says how much of a table could be read.
+// Salvaged reports how many rows of a table could be read.
 type Salvaged struct {
 	Table string `json:"table"`
 	Rows  int    `json:"rows"`
-	// Error is what kept the rest from being read, "" when all was.
+	// Error is the reason why the other rows could not be read, or "" if all were.
 	Error string `json:"error,omitempty"`
 }
 
-// Salvage copies the rows that can be read of a damaged file into the one at to, which has the
-// tables. What stands there in place of a row is replaced. After that it performs the statements, which remove what
-// has lost what it belongs to, and marks a file with generations as a backup.
+// Salvage copies the readable rows of a damaged file into the file at to, which must have the tables. It replaces
+// existing rows with the same key. Then it executes the statements in mend, which delete rows without their parent
+// rows, and marks a file with generations as a backup.
 func (f File) Salvage(ctx context.Context, to string, mend []string) (all []Salvaged, err error) {
 	source, err := open(f.Path, "mode=ro&_query_only=1")
 	if err != nil {
@@ -56,14 +56,14 @@ func (f File) Salvage(ctx context.Context, to string, mend []string) (all []Salv
 	return all, f.mark(ctx, target)
 }
 
-// table is one to fill.
+// table is a table to fill.
 type table struct {
 	name    string
-	columns []string // that can be written
-	key     []string // by which it is ordered in the file, as SQL has it
+	columns []string // writable columns
+	key     []string // SQL columns that give the order of rows in the file
 }
 
-// tablesOf returns the tables to fill. Which migrations were applied is true of the new file already.
+// tablesOf returns the tables to fill. It leaves out the applied migrations, which the new file already has.
 func tablesOf(ctx context.Context, db *sql.DB) (all []table, err error) {
 	names, err := findings(ctx, db, `SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%' AND name <> 'migrations' ORDER BY rowid`)
 	if err != nil {
@@ -89,7 +89,7 @@ type salvager struct {
 	table          table
 }
 
-// run reads the table from its beginning and, where that comes to an end, from its end.
+// run reads the table from its start and, if that fails at a row, from its end.
 func (s *salvager) run(ctx context.Context) (one Salvaged, err error) {
 	one.Table = s.table.name
 	there, unreadable := findings(ctx, s.source, `SELECT name FROM pragma_table_xinfo('`+s.table.name+`') WHERE hidden = 0`)
@@ -125,7 +125,7 @@ func (s *salvager) run(ctx context.Context) (one Salvaged, err error) {
 	return one, tx.Commit()
 }
 
-// pass copies rows in one order, until one cannot be read, or was copied in the other order.
+// pass copies rows in one order, until a row cannot be read, or was already copied in the other order.
 func (s *salvager) pass(ctx context.Context, tx *sql.Tx, columns []string, order string) (unreadable, err error) {
 	list := `"` + strings.Join(columns, `", "`) + `"`
 	by := strings.Join(s.table.key, order+`, `) + order
@@ -145,7 +145,7 @@ func (s *salvager) pass(ctx context.Context, tx *sql.Tx, columns []string, order
 		}
 		if _, err := tx.ExecContext(ctx, insert, values...); err != nil {
 			if e := (sqlite3.Error{}); errors.As(err, &e) && e.Code == sqlite3.ErrConstraint {
-				unreadable = err // a row with bytes that cannot be right
+				unreadable = err // a row with invalid bytes
 				continue
 			}
 			return nil, err

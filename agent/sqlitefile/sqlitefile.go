@@ -1,6 +1,6 @@
-// Package sqlitefile handles the SQLite files of the agent as files: those of the store and the dead-letter
-// store. It locks and checks them, and classifies their faults with what mends each. It copies them consistently
-// while they are in use, recognizes copies that are not consistent, and salvages rows of damaged files.
+// Package sqlitefile handles the files of the agent's SQLite databases: the store and the dead-letter store. It locks
+// and checks them, and classifies their faults with a remedy for each. It copies them consistently while they are in
+// use, recognizes inconsistent copies, and salvages rows of damaged files.
 package sqlitefile
 
 import (
@@ -16,7 +16,7 @@ import (
 
 	_ "github.com/mattn/go-sqlite3" // the driver
 
-	_ "github.com/conduit-agent/conduit/spec/needcgo" // for a clear error without it
+	_ "github.com/conduit-agent/conduit/spec/needcgo" // for a clear error without cgo
 )
 
 // open returns connections to the SQLite file at path, with parameters of the driver.
@@ -32,12 +32,11 @@ func open(path, parameters string) (*sql.DB, error) {
 // File is a SQLite file of the agent.
 type File struct {
 	Path string
-	// Generations says that the file has generations, as the store does: see State.
+	// Generations reports whether the file has generations, as the store does: see State.
 	Generations bool
 }
 
-// QuickCheck returns an error that is ErrDamaged when the structure of the file is. It
-// reads all of it.
+// QuickCheck returns ErrDamaged if the structure of the file is damaged. It reads the whole file.
 func QuickCheck(ctx context.Context, db *sql.DB) error {
 	found, err := findings(ctx, db, `PRAGMA quick_check(1)`)
 	if err == nil && len(found) > 0 {
@@ -46,8 +45,8 @@ func QuickCheck(ctx context.Context, db *sql.DB) error {
 	return err
 }
 
-// Check returns what is wrong with the file, with its log if there is one. It
-// changes nothing, and an agent may have the file open.
+// Check returns the problems of the file and its log, if there is one. It changes nothing, and an agent may have the
+// file open.
 func (f File) Check(ctx context.Context) (found []string, err error) {
 	path := f.Path
 	state, err := StateOf(path)
@@ -78,7 +77,7 @@ func (f File) Check(ctx context.Context) (found []string, err error) {
 	return found, nil
 }
 
-// inUse reports whether an agent has the file open, whose log may be emptied at any time.
+// inUse reports whether an agent has the file open, in which case its log may be emptied at any time.
 func inUse(path string) bool {
 	lock, err := LockFile(path)
 	if err == nil {
@@ -87,7 +86,7 @@ func inUse(path string) bool {
 	return errors.Is(err, ErrLocked)
 }
 
-// findings returns the rows of a check, but for the one that says that nothing was found.
+// findings returns the rows of a check, except for the row that reports no problem.
 func findings(ctx context.Context, db *sql.DB, pragma string) (found []string, err error) {
 	rows, err := db.QueryContext(ctx, pragma)
 	if err != nil {
@@ -113,8 +112,8 @@ func findings(ctx context.Context, db *sql.DB, pragma string) (found []string, e
 	return found, rows.Err()
 }
 
-// Copy writes a copy of the file, as it is at one moment, to a file that is not there yet. The
-// copy is durable, and of a file with generations marked as a backup. An agent may have the file open.
+// Copy writes a consistent copy of the file to a new file. The copy is durable, and a copy of a file with generations
+// is marked as a backup. An agent may have the file open.
 func (f File) Copy(ctx context.Context, to string) (err error) {
 	if _, err := os.Lstat(to); err == nil {
 		return fmt.Errorf("cannot write a backup to %q: it is there already", to)
@@ -128,7 +127,8 @@ func (f File) Copy(ctx context.Context, to string) (err error) {
 			err = errors.Join(fmt.Errorf("cannot write a backup to %q: %w", to, Explain(to, err)), removeAll(draft))
 		}
 	}()
-	empty, err := os.OpenFile(draft, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600) // before SQLite makes one that others may read
+	// Created here, because SQLite would create a file that others may read.
+	empty, err := os.OpenFile(draft, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
 	}
@@ -143,7 +143,7 @@ func (f File) Copy(ctx context.Context, to string) (err error) {
 	if _, err := source.ExecContext(ctx, `VACUUM INTO ?`, draft); err != nil {
 		return err
 	}
-	target, err := open(draft, "mode=rw&_synchronous=FULL&_journal_mode=WAL") // the form that an agent opens
+	target, err := open(draft, "mode=rw&_synchronous=FULL&_journal_mode=WAL") // the journal mode that an agent uses
 	if err != nil {
 		return err
 	}
@@ -153,8 +153,7 @@ func (f File) Copy(ctx context.Context, to string) (err error) {
 	return Place(draft, to)
 }
 
-// mark gives a file with generations the one of a backup. It is to be called in any case, since
-// it opens the file.
+// mark marks a file with generations as a backup. It must be called for every file, because it also opens the file.
 func (f File) mark(ctx context.Context, db *sql.DB) error {
 	version, err := userVersion(ctx, db)
 	if err == nil && f.Generations && version >= 0 {
@@ -163,8 +162,8 @@ func (f File) mark(ctx context.Context, db *sql.DB) error {
 	return err
 }
 
-// Place makes the file at draft, which was closed, durable and gives it its name. It refuses one whose log SQLite
-// could not write back, which SQLite does not say.
+// Place makes the closed file at draft durable and renames it to path. It refuses a file whose log SQLite could not
+// write back, because SQLite does not report that.
 func Place(draft, path string) error {
 	if _, err := os.Lstat(draft + "-wal"); !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("%w: the log of the new file was not written back; check the disk, and its free space", ErrIO)
@@ -175,12 +174,12 @@ func Place(draft, path string) error {
 	if err := os.Rename(draft, path); err != nil {
 		return err
 	}
-	_ = os.Remove(draft + "-shm") // which SQLite could not remove when it closed the draft
+	_ = os.Remove(draft + "-shm") // SQLite may have failed to remove it when it closed the draft
 	return SyncDir(filepath.Dir(path))
 }
 
-// Replace puts the file at draft in the place of f, whose owner it gets, and which is kept, with its log, under
-// its name with the ending. At no moment there is no file.
+// Replace puts the file at draft in the place of f. The draft gets the owner of f. f is kept, with its log, under its
+// name with ending appended. A file exists under the name of f at all times.
 func (f File) Replace(draft, ending string) error {
 	inherit(draft, f.Path)
 	kept := f.Path + ending
@@ -198,7 +197,7 @@ func (f File) Replace(draft, ending string) error {
 	return Place(draft, f.Path)
 }
 
-// MoveLog moves the log of f, if there is anything in it, next to the file at to.
+// MoveLog moves the log of f, unless it is empty, next to the file at to.
 func (f File) MoveLog(to string) error {
 	if info, err := os.Stat(f.Path + "-wal"); err == nil && info.Size() == 0 {
 		return os.Remove(f.Path + "-wal")
@@ -209,7 +208,7 @@ func (f File) MoveLog(to string) error {
 	return SyncDir(filepath.Dir(f.Path))
 }
 
-// Import copies a backup to a file at draft, which is replaced, and marks it as one that is put in the place of another.
+// Import copies a backup to a file at draft, replacing an existing one, and marks it as a replacement.
 func (f File) Import(ctx context.Context, draft string) error {
 	if err := removeAll(draft); err != nil {
 		return err

@@ -8,7 +8,7 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// How many answers are kept, how many bytes of them, and for how long.
+// Limits of the number, the bytes and the age of the stored answers.
 var (
 	keepAnswers      = 10_000
 	keepAnswersBytes = 32 << 20
@@ -16,10 +16,10 @@ var (
 
 const keepAnswersFor = 24 * time.Hour
 
-// answers are what requests with an Idempotency-Key were answered.
+// answers stores the answers to requests with an Idempotency-Key.
 type answers struct{ *sqlite }
 
-// Answer returns the answer under the key, nil if there is none or it is too old.
+// Answer returns the answer for the key, or nil if there is none or it is too old.
 func (s answers) Answer(ctx context.Context, key string) (*spec.Answer, error) {
 	var all []spec.Answer
 	err := s.use(func(p *pools) (err error) {
@@ -41,8 +41,8 @@ func scanAnswer(s scanner) (a spec.Answer, err error) {
 	return a, err
 }
 
-// KeepAnswer keeps an answer under the key and forgets those that are too old, and the
-// oldest beyond the limits of number and size.
+// KeepAnswer stores an answer for the key. It deletes answers that are too old, and the oldest ones beyond the limits
+// of number and size.
 func (s answers) KeepAnswer(ctx context.Context, key string, a *spec.Answer) error {
 	header, err := encode(&a.Header)
 	if err != nil {

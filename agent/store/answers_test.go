@@ -12,7 +12,7 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// Answers are there for a day, over restarts, and the oldest are evicted.
+// TestAnswers checks that answers exist for a day, also after a restart, and that the oldest are evicted.
 func TestAnswers(t *testing.T) {
 	path, now := filepath.Join(t.TempDir(), "conduit.db"), time.Unix(1e9, 0)
 	clock := store.WithClock(func() time.Time { return now })
@@ -48,7 +48,7 @@ func TestAnswers(t *testing.T) {
 	expect("0", one)
 }
 
-// TestAnswersTakeLittleSpace keeps answers until they are larger than there is space for.
+// TestAnswersTakeLittleSpace stores answers until they exceed the available space.
 func TestAnswersTakeLittleSpace(t *testing.T) {
 	t.Cleanup(store.KeepAnswersBytes(1000))
 	db, ctx := newStore(t), t.Context()

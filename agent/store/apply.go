@@ -10,14 +10,13 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// Apply performs c in one transaction. Withdrawing a pipeline that is not there
-// changes nothing. A file that is both in Files and in Forget stays. What the states of
-// files point to must not be changed any more.
+// Apply performs c in one transaction. The withdrawal of a missing pipeline changes nothing. A file that is both in
+// Files and in Forget stays. The caller must not change the data that the states of files point to afterwards.
 func (db *DB) Apply(ctx context.Context, c *spec.Changes) error { return db.ApplyIf(ctx, c, nil) }
 
-// ApplyIf performs c in one transaction if every pipeline named in expect is declared
-// in that version (spec.Declaration.Version), an empty one meaning that it is not declared
-// or withdrawn. Otherwise it changes nothing and returns spec.ErrConflict.
+// ApplyIf performs c in one transaction if every pipeline named in expect is declared in that version
+// (spec.Declaration.Version). An empty version means that the pipeline is not declared, or withdrawn. Otherwise ApplyIf
+// changes nothing and returns spec.ErrConflict.
 func (db *DB) ApplyIf(ctx context.Context, c *spec.Changes, expect map[string]string) error {
 	if c.Empty() && len(expect) == 0 {
 		return nil
@@ -33,21 +32,21 @@ func (db *DB) ApplyIf(ctx context.Context, c *spec.Changes, expect map[string]st
 	return wrap(err, "cannot apply changes")
 }
 
-// application is the application of one set of changes.
+// application applies one set of changes.
 type application struct {
 	db      *DB
 	changes *spec.Changes
 	expect  map[string]string
 
-	specs     []string              // of changes.Declare, as text
-	writeDocs []func(*sql.Tx) error // of changes.Files
+	specs     []string              // text of changes.Declare
+	writeDocs []func(*sql.Tx) error // for changes.Files
 	keepDocs  []func()
 
 	at  time.Time
-	new []spec.Declaration // what do made of declarations
+	new []spec.Declaration // declarations as written by do
 }
 
-// prepare checks the changes and does what needs no transaction.
+// prepare checks the changes and does all work that needs no transaction.
 func (a *application) prepare() error {
 	seen := map[string]bool{}
 	for i := range a.changes.Declare {
@@ -160,8 +159,8 @@ func (a *application) declare(tx *sql.Tx, c *spec.Declare, text string) error {
 	return insertRevision(tx, &d, a.at, c.Origin, actionDeclare, text)
 }
 
-// checkNamesakes refuses a pipeline with a connector that would have the full id of one of
-// another pipeline, and so its position.
+// checkNamesakes refuses a pipeline with a connector whose full id, and so its position, would clash with a connector
+// of another pipeline.
 func checkNamesakes(tx *sql.Tx, p *spec.Pipeline) (err error) {
 	clash := p.Clash(func(id string) []*spec.Pipeline {
 		d, _, ferr := findDeclaration(tx, id)
@@ -176,8 +175,8 @@ func checkNamesakes(tx *sql.Tx, p *spec.Pipeline) (err error) {
 	return err
 }
 
-// successor returns the declaration that follows old, nil for none, when owner declares p.
-// before is the last generation of a pipeline with this id that was deleted, 0 for none.
+// successor returns the declaration that follows old, which may be nil, when owner declares p. before is the last
+// generation of a deleted pipeline with this id, or 0.
 func (a *application) successor(old *spec.Declaration, before int64, p spec.Pipeline, owner spec.Owner) spec.Declaration {
 	d := spec.Declaration{Generation: before + 1, CreatedAt: a.at}
 	digest := spec.Digest(&p)
@@ -215,7 +214,7 @@ func (a *application) withdraw(tx *sql.Tx, w *spec.Withdraw) error {
 	return insertRevision(tx, d, a.at, w.Origin, action, "")
 }
 
-// committed replaces what is held in memory.
+// committed updates the memory after the commit.
 func (a *application) committed() {
 	for _, d := range a.new {
 		a.db.declarations.Put(d)

@@ -46,8 +46,8 @@ func with(change func(*spec.Pipeline)) *spec.Changes {
 	return declare(p)
 }
 
-// Each case applies one change to a pipeline that was declared at second 1 and then
-// overridden to be stopped; the change comes at second 3.
+// TestApply applies one change per case, at second 3, to a pipeline that was declared at second 1 and then overridden
+// to be stopped.
 func TestApply(t *testing.T) {
 	twoSteps := func(a, b *spec.Changes) []*spec.Changes { return []*spec.Changes{a, b} }
 	tests := map[string]struct {
@@ -175,7 +175,8 @@ func TestApplyIf(t *testing.T) {
 	d, err = db.Get(ctx, "p")
 	must(t, err)
 	must(t, db.ApplyIf(ctx, with(func(p *spec.Pipeline) { p.Connectors[0].Plugin, p.Description = "other", "described" }), map[string]string{"p": d.Version()}))
-	wantError(t, db.ApplyIf(ctx, withdraw("p", true), map[string]string{"p": d.Version()}), spec.ErrConflict) // also of what the digest leaves out
+	// The version also covers fields outside of the digest.
+	wantError(t, db.ApplyIf(ctx, withdraw("p", true), map[string]string{"p": d.Version()}), spec.ErrConflict)
 	must(t, db.Apply(ctx, withdraw("p", true)))
 	must(t, db.ApplyIf(ctx, declare(pipeline("p")), map[string]string{"p": ""}))
 }
@@ -212,7 +213,7 @@ func TestOnChange(t *testing.T) {
 	}
 }
 
-// TestConnectorStatesSince follows what started and what was cleaned up.
+// TestConnectorStatesSince follows starts and clean-ups of connectors.
 func TestConnectorStatesSince(t *testing.T) {
 	db, ctx := newStore(t), t.Context()
 	save := func(id string) {
@@ -340,7 +341,7 @@ func TestDeletePipeline(t *testing.T) {
 	if len(states) != 0 || pos != nil || len(events) != 1 || actions(t, db, "p") != "declare withdraw" {
 		t.Errorf("states %v, checkpoint %v, events %v", states, pos, events)
 	}
-	// In one history a generation stands for one thing only.
+	// Within a history, each generation is unique.
 	must(t, db.Apply(ctx, declare(pipeline("p"), pipeline("q"))))
 	again, err := db.Get(ctx, "p")
 	must(t, err)
@@ -351,8 +352,8 @@ func TestDeletePipeline(t *testing.T) {
 	}
 }
 
-// TestConnectorsOfTwoPipelinesWithOneID refuses the second of two pipelines whose connectors would
-// share a position.
+// TestConnectorsOfTwoPipelinesWithOneID declares two pipelines whose connectors would share a position: the second is
+// refused.
 func TestConnectorsOfTwoPipelinesWithOneID(t *testing.T) {
 	db, ctx := newStore(t), t.Context()
 	with := func(id, connector string) *spec.Changes {

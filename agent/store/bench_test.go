@@ -17,7 +17,7 @@ func thousand() (all []spec.Pipeline) {
 	return all
 }
 
-// Opening a store with 1,000 pipelines.
+// BenchmarkOpen opens a store with 1,000 pipelines.
 func BenchmarkOpen(b *testing.B) {
 	path := filepath.Join(b.TempDir(), "conduit.db")
 	db := open(b, path)
@@ -30,7 +30,7 @@ func BenchmarkOpen(b *testing.B) {
 	}
 }
 
-// Creating a new store.
+// BenchmarkCreate creates a new store.
 func BenchmarkCreate(b *testing.B) {
 	dir, n := b.TempDir(), 0
 	for b.Loop() {
@@ -41,7 +41,7 @@ func BenchmarkCreate(b *testing.B) {
 	}
 }
 
-// Reading 1,000 declarations.
+// BenchmarkDeclarations reads 1,000 declarations.
 func BenchmarkDeclarations(b *testing.B) {
 	db := newStore(b)
 	must(b, db.Apply(b.Context(), declare(thousand()...)))
@@ -51,7 +51,7 @@ func BenchmarkDeclarations(b *testing.B) {
 	}
 }
 
-// 1,000 pipelines that save their state at the same time.
+// BenchmarkSaveStateTogether saves the states of 1,000 pipelines at the same time.
 func BenchmarkSaveStateTogether(b *testing.B) {
 	db := newStore(b)
 	for b.Loop() {

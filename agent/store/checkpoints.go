@@ -8,11 +8,11 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// checkpoints are the positions to resume sources from, and the runs that may save them.
+// checkpoints stores the positions from which sources resume, and the runs that may save them.
 type checkpoints struct{ *sqlite }
 
-// BeginRun returns the epoch of a new run of the pipeline, greater than any before.
-// From then on positions of earlier epochs are refused.
+// BeginRun returns the epoch of a new run of the pipeline, greater than any before. From then on, positions of earlier
+// epochs are refused.
 func (s checkpoints) BeginRun(ctx context.Context, pipelineID string) (epoch int64, err error) {
 	err = s.write(ctx, func(tx *sql.Tx) (err error) {
 		epoch, err = nextEpoch(tx, pipelineID)
@@ -28,8 +28,8 @@ func nextEpoch(tx *sql.Tx, pipelineID string) (epoch int64, err error) {
 	return epoch, err
 }
 
-// endRuns keeps the runs of a pipeline that is deleted from saving positions. Its row is not
-// needed any more, because epochs of other pipelines, and of one with this id, begin above it.
+// endRuns keeps the runs of a deleted pipeline from saving positions. It can delete the pipeline's row, because the
+// epochs of other pipelines, and of a new one with this id, start above it.
 func endRuns(tx *sql.Tx, pipelineID string) error {
 	if _, err := exec(tx, `INSERT INTO runs (pipeline_id, epoch) SELECT '', epoch FROM runs WHERE pipeline_id = ?
 		ON CONFLICT (pipeline_id) DO UPDATE SET epoch = max(epoch, excluded.epoch)`, pipelineID); err != nil {
@@ -39,11 +39,11 @@ func endRuns(tx *sql.Tx, pipelineID string) error {
 	return err
 }
 
-// Checkpoint returns where the source with this qualified id got, nil if nowhere.
+// Checkpoint returns the checkpoint of the source with this qualified id, or nil if there is none.
 func (s checkpoints) Checkpoint(ctx context.Context, connectorID string) (*spec.Checkpoint, error) {
 	c := &spec.Checkpoint{ConnectorID: connectorID}
 	err := s.use(func(p *pools) error {
-		// Not bound to the end of ctx, which costs more than the query.
+		// The query does not stop when ctx ends, because watching ctx costs more than the query.
 		return p.reader.QueryRowContext(context.WithoutCancel(ctx), `SELECT pipeline_id, plugin, position, epoch, sequence FROM positions WHERE connector_id = ?`, connectorID).
 			Scan(&c.PipelineID, &c.Plugin, (*[]byte)(&c.Position), &c.Epoch, &c.Sequence)
 	})
@@ -53,10 +53,9 @@ func (s checkpoints) Checkpoint(ctx context.Context, connectorID string) (*spec.
 	return c, wrap(err, "cannot read the checkpoint of connector %q", connectorID)
 }
 
-// SaveCheckpoints makes all checkpoints durable in one transaction. When it returns nil
-// they survive a power cut; when it returns an error none of them changed. A checkpoint
-// of an epoch that is not its pipeline's latest is refused (ErrFenced), and so is one
-// with a smaller sequence than the one before it (ErrOutOfOrder); the error is then a
+// SaveCheckpoints makes all checkpoints durable in one transaction. When it returns nil they survive a power cut; when
+// it returns an error, no checkpoint has changed. It refuses a checkpoint whose epoch is not its pipeline's latest
+// (ErrFenced), or whose sequence is smaller than the previous one (ErrOutOfOrder); the error is then a
 // *CheckpointError. Saving the same sequence again changes nothing.
 func (s checkpoints) SaveCheckpoints(ctx context.Context, checkpoints []spec.Checkpoint) error {
 	return s.write(ctx, func(tx *sql.Tx) error {
@@ -69,8 +68,8 @@ func (s checkpoints) SaveCheckpoints(ctx context.Context, checkpoints []spec.Che
 	}, nil)
 }
 
-// saveCheckpoint replaces the checkpoint before, or inserts the first one. One upsert would do both, but
-// SQLite keeps a statement journal for it, of 64 KiB.
+// saveCheckpoint replaces the previous checkpoint, or inserts the first one. One upsert would do both, but SQLite keeps
+// a statement journal of 64 KiB for an upsert.
 func saveCheckpoint(tx *sql.Tx, c *spec.Checkpoint) error {
 	n, err := exec(tx, `UPDATE positions SET position = ?3, epoch = ?4, sequence = ?5, plugin = ?6
 		WHERE connector_id = ?1 AND (?4 > epoch OR ?5 > sequence) AND ?4 = (SELECT epoch FROM runs WHERE pipeline_id = ?2)`,
@@ -88,7 +87,7 @@ func saveCheckpoint(tx *sql.Tx, c *spec.Checkpoint) error {
 	return whyUnchanged(tx, c)
 }
 
-// whyUnchanged distinguishes the reasons for a checkpoint not to replace the one before.
+// whyUnchanged returns the reason why a checkpoint did not replace the previous one.
 func whyUnchanged(tx *sql.Tx, c *spec.Checkpoint) error {
 	var epoch, sequence int64
 	err := tx.QueryRow(`SELECT coalesce((SELECT epoch FROM runs WHERE pipeline_id = ?), -1),

@@ -17,7 +17,7 @@ func position(id string, epoch, seq int64) spec.Checkpoint {
 	return spec.Checkpoint{ConnectorID: id, PipelineID: "p", Position: record.Position(fmt.Sprint("pos-", seq)), Epoch: epoch, Sequence: seq}
 }
 
-// positionOf returns where a source got according to the store, nil if nowhere.
+// positionOf returns the stored position of a source, or nil if there is none.
 func positionOf(db *store.DB, id string) (record.Position, error) {
 	c, err := db.Checkpoint(context.Background(), id)
 	if c == nil {

@@ -10,14 +10,14 @@ import (
 	"path/filepath"
 )
 
-// conduitTable is the one in which Conduit keeps its state.
+// conduitTable is the table in which Conduit keeps its state.
 const conduitTable = "conduit_kv_store"
 
-// errConduit reports that something is the state of a Conduit.
+// errConduit reports that a file or directory contains the state of Conduit.
 var errConduit = errors.New("it is the state of a Conduit")
 
-// refuseConduitDirectory returns an Err when the directory is one in which Conduit keeps
-// its state: with a SQLite file, or a badger database.
+// refuseConduitDirectory returns an Err if Conduit keeps its state in the directory, in a SQLite file or a badger
+// database.
 func refuseConduitDirectory(path string) error {
 	if inner := filepath.Join(path, "conduit.db"); isFile(inner) {
 		return refuseConduit(path, "conduit migrate --from "+inner)
@@ -28,12 +28,12 @@ func refuseConduitDirectory(path string) error {
 	return nil
 }
 
-// refuseConduitDatabase returns an Err when the SQLite file at path is Conduit's. It
-// changes nothing: the file is opened as one that does not change.
+// refuseConduitDatabase returns an Err if the SQLite file at path belongs to Conduit. It opens the file as immutable,
+// and changes nothing.
 func refuseConduitDatabase(path string) error {
 	db, err := sql.Open("sqlite3", "file:"+(&url.URL{Path: path}).EscapedPath()+"?mode=ro&immutable=1")
 	if err != nil {
-		return nil //nolint:nilerr // what cannot be opened is no store of Conduit
+		return nil //nolint:nilerr // a file that cannot be opened is no store of Conduit
 	}
 	defer db.Close()
 	var n int

@@ -14,22 +14,21 @@ import (
 	"github.com/conduit-agent/conduit/agent/sqlitefile"
 )
 
-// readers is the number of connections that read at the same time.
+// readers is the maximum number of concurrent reading connections.
 const readers = 4
 
-// Settings that hold for every connection are in the DSN, with secure_delete for the one that
-// writes, which overwrites what is deleted. A PRAGMA sent through a pool would
-// reach only one connection, and the driver's own default of synchronous loses
-// commits when the power fails.
+// Settings for every connection are in the DSN. The writer also has secure_delete, which overwrites deleted data. A
+// PRAGMA through a pool would reach only one connection, and the driver's default for synchronous loses commits in a
+// power failure.
 const (
 	commonDSN = "_synchronous=FULL&_foreign_keys=on&_busy_timeout=5000&_stmt_cache_size=64"
 	writerDSN = "mode=rw&_journal_mode=WAL&_txlock=immediate&_secure_delete=on&" + commonDSN
 	readerDSN = "mode=ro&_query_only=1&" + commonDSN
 )
 
-// pools are the connections to one store: one that writes, some that read.
+// pools holds the connections to one store: one writer and some readers.
 type pools struct {
-	writer, reader *sql.DB // writer is nil while the file can only be read
+	writer, reader *sql.DB // writer is nil while the file is read-only
 	files          []openFile
 }
 
@@ -40,8 +39,8 @@ func openPools(path string) *pools {
 	return p
 }
 
-// close marks the file as closed, writes the log back into it and closes the connections. When the mark cannot
-// be saved the log stays: the file counts as open.
+// close marks the file as closed, writes the log back into it and closes the connections. If the mark cannot be saved,
+// the log stays and the file counts as open.
 func (p *pools) close(ctx context.Context) error {
 	if p.writer == nil {
 		return p.reader.Close()
@@ -52,13 +51,13 @@ func (p *pools) close(ctx context.Context) error {
 	return errors.Join(p.reader.Close(), p.writer.Close())
 }
 
-// abandon closes the connections and leaves the file and its log as they are: what is not certain to
-// be in the log must not be written back. The connection that is closed last would do that, unless it only reads.
+// abandon closes the connections and leaves the file and its log unchanged, because data that may be missing in the log
+// must not be written back. The last connection to close would write it back, unless it is read-only.
 func (p *pools) abandon() error {
 	if p.writer == nil {
 		return p.reader.Close()
 	}
-	err := p.reader.PingContext(context.Background()) // there is one
+	err := p.reader.PingContext(context.Background()) // makes sure that a reader is open
 	return errors.Join(err, p.writer.Close(), p.reader.Close())
 }
 
@@ -68,8 +67,8 @@ func openWriter(path string) *sql.DB {
 	return db
 }
 
-// openReader returns connections that read. One that is opened later, when allowed returns
-// an error, might find another file than the others have, or none.
+// openReader returns reading connections. A connection that is opened later, while allowed returns an error, might find
+// another file than the others have, or none.
 func openReader(path string, allowed func() error) *sql.DB {
 	db := sql.OpenDB(&connector{dsn: dsn(path, readerDSN), allowed: allowed})
 	db.SetMaxOpenConns(readers)
@@ -81,10 +80,10 @@ func dsn(path, params string) string {
 	return "file:" + (&url.URL{Path: path}).EscapedPath() + "?" + params
 }
 
-// connector opens connections and checks that they have the pragmas that were asked for.
+// connector opens connections and verifies their pragmas.
 type connector struct {
 	dsn     string
-	allowed func() error // asked before; nil: always
+	allowed func() error // called before a connection is opened; nil: always allowed
 }
 
 // Driver implements driver.Connector.

@@ -18,7 +18,7 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// The test binary starts itself again as one of these.
+// children are the functions that the test binary runs when it starts itself again.
 var children = map[string]func(path string) error{"open": openOnce, "commit": commitForEver, "fail": failToWrite}
 
 func TestMain(m *testing.M) {
@@ -82,8 +82,7 @@ func TestKillLosesNothingCommitted(t *testing.T) {
 	}
 }
 
-// killAfter kills a committing child once it has reported n commits, and returns the
-// last one that it reported.
+// killAfter kills a committing child once it has reported n commits, and returns the last reported number.
 func killAfter(t *testing.T, path string, n int) (last int) {
 	t.Helper()
 	cmd := child(t, "commit", path)

@@ -10,20 +10,19 @@ import (
 
 const declarationColumns = `id, spec, owner_kind, owner_path, owner_line, owner_places, generation, digest, override, withdrawn, purge, created_at, updated_at`
 
-// Declarations returns all desired state, withdrawn pipelines included, by id.
+// Declarations returns all desired state by id, including withdrawn pipelines.
 func (db *DB) Declarations(ctx context.Context) ([]spec.Declaration, error) {
 	return cached(db, "declared pipelines", func() []spec.Declaration { return db.declarations.All() })
 }
 
-// DeclarationsSince returns how desired state changed since a revision that it returned
-// before, or all of it: since 0, since a revision that is long ago, and after the store
-// was opened again.
+// DeclarationsSince returns the changes of the desired state since a revision from an earlier result. It returns every
+// declaration for revision 0, for a revision that is too old, and after the store was reopened.
 func (db *DB) DeclarationsSince(ctx context.Context, revision int64) (spec.Delta[spec.Declaration], error) {
 	return cached(db, "declared pipelines", func() spec.Delta[spec.Declaration] { return db.declarations.Since(revision) })
 }
 
-// Get returns the desired state of one pipeline, spec.ErrNotFound if there is none. A
-// withdrawn one is there until its clean-up is done.
+// Get returns the desired state of one pipeline, or spec.ErrNotFound. A withdrawn pipeline exists until its clean-up is
+// complete.
 func (db *DB) Get(ctx context.Context, id string) (d spec.Declaration, err error) {
 	err = db.use(func(*pools) error {
 		var ok bool
@@ -35,8 +34,8 @@ func (db *DB) Get(ctx context.Context, id string) (d spec.Declaration, err error
 	return d, wrap(err, "cannot get pipeline %q", id)
 }
 
-// SetOverride makes the pipeline run or stop whatever its declaration says, until
-// something else is declared of it, be it another name. The declared status, or none, ends an override.
+// SetOverride makes the pipeline run or stop regardless of its declaration, until any part of the declaration changes,
+// even the name. The declared status, or an empty one, ends an override.
 func (db *DB) SetOverride(ctx context.Context, id string, status spec.Status) error {
 	var d *spec.Declaration
 	err := db.write(ctx, func(tx *sql.Tx) (err error) {
@@ -59,8 +58,9 @@ func (db *DB) SetOverride(ctx context.Context, id string, status spec.Status) er
 	return wrap(err, "cannot override the status of pipeline %q", id)
 }
 
-// RaiseGeneration has the version of a pipeline that is declared, and its revisions, count as this generation, if theirs
-// is smaller: another agent counted further. It returns spec.ErrNotFound when nothing declares the pipeline.
+// RaiseGeneration raises the generation of the declared version of a pipeline, and of the version's revisions, to at
+// least least. It serves an agent that takes over from one that counted further. It returns spec.ErrNotFound if the
+// pipeline is not declared.
 func (db *DB) RaiseGeneration(ctx context.Context, id string, least int64) error {
 	var d *spec.Declaration
 	err := db.write(ctx, func(tx *sql.Tx) (err error) {
@@ -86,9 +86,9 @@ func (db *DB) RaiseGeneration(ctx context.Context, id string, least int64) error
 	return wrap(err, "cannot raise the generation of pipeline %q", id)
 }
 
-// DeletePipeline forgets a withdrawn pipeline: declaration, state and positions. Its events
-// stay, and its revisions, without secrets, for as long as Retention says. It refuses while the pipeline is declared or has
-// connector states left. Runs that have not ended cannot save positions any more.
+// DeletePipeline deletes a withdrawn pipeline: declaration, state and positions. Its events stay, and its revisions,
+// without secrets, as long as Retention allows. It refuses while the pipeline is declared or has connector states left.
+// Runs that have not ended can no longer save positions.
 func (db *DB) DeletePipeline(ctx context.Context, id string) error {
 	secrets := false
 	err := db.write(ctx, func(tx *sql.Tx) (err error) {
@@ -141,8 +141,7 @@ func (db *DB) changed(c *spec.Changes) {
 	}
 }
 
-// findDeclaration returns the declaration of id and the text of its spec, nil if there
-// is none.
+// findDeclaration returns the declaration of id and the text of its spec, or nil if there is none.
 func findDeclaration(tx *sql.Tx, id string) (*spec.Declaration, string, error) {
 	var text string
 	scan := func(s scanner) (d spec.Declaration, err error) {

@@ -18,7 +18,7 @@ func TestDeclarationsSince(t *testing.T) {
 	var before int64
 	steps := []struct {
 		do   func() error
-		want string // all or not, rows, those that are gone
+		want string // All, the rows, and the ids that are gone
 	}{
 		{func() error { return db.Apply(ctx, declare(pipeline("p"), pipeline("q"), pipeline("r"))) }, "true [p q r] []"},
 		{func() error { return nil }, "false [] []"},
@@ -57,8 +57,8 @@ func TestDeclarationsSince(t *testing.T) {
 	}
 }
 
-// TestRaiseGeneration checks that a version counts as a greater generation with its revision, and those before it do not, and
-// that what comes after it goes on from there.
+// TestRaiseGeneration checks that the generation is raised for a version and its revision, not for earlier versions,
+// and that later versions continue from it.
 func TestRaiseGeneration(t *testing.T) {
 	db, ctx := newStore(t), t.Context()
 	wantError(t, db.RaiseGeneration(ctx, "p", 5), spec.ErrNotFound, `"p"`)
@@ -66,10 +66,10 @@ func TestRaiseGeneration(t *testing.T) {
 	second.DLQ.Plugin, third.DLQ.Plugin = "second", "third"
 	must(t, db.Apply(ctx, declare(first)))
 	must(t, db.Apply(ctx, declare(second)))
-	for _, least := range []int64{5, 3} { // it never goes back
+	for _, least := range []int64{5, 3} { // it never decreases
 		must(t, db.RaiseGeneration(ctx, "p", least))
 	}
-	db.Distrust() // read from the file
+	db.Distrust() // read the file again
 	must(t, db.Apply(ctx, declare(third)))
 	revisions, err := db.History(ctx, "p")
 	must(t, err)

@@ -32,7 +32,7 @@ func (t table[T]) remove(tx *sql.Tx, id string) error {
 	return err
 }
 
-// docs is a table of documents that is held in memory too.
+// docs is a table of documents that is also held in memory.
 type docs[T any] struct {
 	table[T]
 	Cache[T]
@@ -50,8 +50,8 @@ func (d *docs[T]) load(ctx context.Context, q querier) error {
 	return err
 }
 
-// prepare returns what writes v, and what puts it into memory after the commit. What v
-// points to is kept and must not be changed any more.
+// prepare returns a function that writes v, and one that puts it into memory after the commit. The caller must not
+// change the data that v points to afterwards, because the store keeps it.
 func (d *docs[T]) prepare(v *T) (do func(*sql.Tx) error, committed func(), err error) {
 	kept := *v
 	if b, ok := any(&kept).(interface{ Bound() }); ok {
@@ -65,7 +65,7 @@ func (d *docs[T]) prepare(v *T) (do func(*sql.Tx) error, committed func(), err e
 	return func(tx *sql.Tx) error { return d.replace(tx, id, text) }, func() { d.Put(kept) }, nil
 }
 
-// encode returns v as canonical JSON: map keys sorted, nothing escaped needlessly.
+// encode returns v as canonical JSON: sorted map keys, and no unnecessary escapes.
 func encode(v any) (string, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -80,14 +80,14 @@ func decode[T any](table, id, text string) (v T, err error) {
 	if err := json.Unmarshal([]byte(text), &v); err != nil {
 		return v, &RowError{table, id, err}
 	}
-	if b, ok := any(&v).(interface{ Bound() }); ok { // earlier versions kept errors of any length
+	if b, ok := any(&v).(interface{ Bound() }); ok { // earlier versions stored errors of any length
 		b.Bound()
 	}
 	return v, nil
 }
 
-// exec performs a statement of a transaction and returns how many rows it changed. The
-// statement takes no context: a transaction is performed to its end.
+// exec performs a statement of a transaction and returns the number of changed rows. It takes no context, because a
+// transaction is not interrupted.
 func exec(tx *sql.Tx, query string, args ...any) (int64, error) {
 	res, err := tx.ExecContext(context.Background(), query, args...)
 	if err != nil {

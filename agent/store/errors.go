@@ -7,8 +7,8 @@ import (
 	"github.com/conduit-agent/conduit/agent/sqlitefile"
 )
 
-// What a caller may branch on, with errors.Is, in addition to spec.ErrNotFound, spec.ErrConflict
-// and the errors of package sqlitefile.
+// Errors that a caller may test with errors.Is, in addition to spec.ErrNotFound, spec.ErrConflict and the errors of
+// package sqlitefile.
 var (
 	ErrFenced           = errors.New("a later run of the pipeline has begun")
 	ErrOutOfOrder       = errors.New("position is behind the one saved before")
@@ -25,7 +25,7 @@ var (
 	ErrIO       = sqlitefile.ErrIO
 )
 
-// environmentError is a cause outside of the agent that only a person can mend there.
+// environmentError is an error with a cause outside of the agent, which only a person can fix there.
 type environmentError string
 
 // Error implements error.
@@ -34,7 +34,7 @@ func (e environmentError) Error() string { return string(e) }
 // Environment marks an error of the machine, for the exit code of the command line.
 func (environmentError) Environment() bool { return true }
 
-// CheckpointError says which checkpoint made SaveCheckpoints fail.
+// CheckpointError names the checkpoint that made SaveCheckpoints fail.
 type CheckpointError struct {
 	ConnectorID string
 	PipelineID  string

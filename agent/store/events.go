@@ -10,8 +10,8 @@ import (
 	"github.com/conduit-agent/conduit/spec/texts"
 )
 
-// Limits of the stored events and of one page of events. The newest event is kept, and a page has at least one event,
-// whatever its size.
+// Limits of the stored events and of a page of events. The newest event is always kept, and a page has at least one
+// event, whatever the size.
 const (
 	keepEvents     = 10_000
 	keepEventBytes = 16 << 20
@@ -25,9 +25,8 @@ func sizeOfEvent(e *spec.Event) int64 {
 	return int64(len(e.Pipeline) + len(e.File) + len(e.Reason) + len(e.Message))
 }
 
-// Events returns up to limit events with an id above after, oldest first. When after is
-// negative it returns the newest ones instead, oldest first too. It returns fewer when they are large, and none
-// only when there are none.
+// Events returns up to limit events with an id above after, oldest first. A negative after selects the newest events
+// instead, also oldest first. It returns fewer if they are large, and none only if there are none.
 func (db *DB) Events(ctx context.Context, after int64, limit int) (events []spec.Event, err error) {
 	order := "ASC"
 	if after < 0 {
@@ -98,8 +97,8 @@ func (db *DB) insertEvents(tx *sql.Tx, events []spec.Event) error {
 	return db.limitEventBytes(tx, added)
 }
 
-// limitEventBytes deletes the oldest events when all together exceed keepEventBytes. It measures them when their size
-// is unknown, and when they could exceed the limit, since the known size does not shrink with deleted events.
+// limitEventBytes deletes the oldest events if all events together exceed keepEventBytes. It measures their size if
+// that is unknown, or if it could exceed the limit, because the known size does not shrink with deletions.
 func (db *DB) limitEventBytes(tx *sql.Tx, added int64) error {
 	if known := db.eventBytes.Load(); known > 0 && known+added <= keepEventBytes {
 		db.eventBytes.Add(added)

@@ -11,7 +11,7 @@ import (
 	"github.com/conduit-agent/conduit/spec/texts"
 )
 
-// TestErrorsAreBrief saves texts of errors that are longer than any is kept.
+// TestErrorsAreBrief saves errors that exceed the maximum length.
 func TestErrorsAreBrief(t *testing.T) {
 	t.Parallel()
 	db, ctx := newStore(t), t.Context()
@@ -56,8 +56,8 @@ func earlier(t *testing.T, path string, events, size int) {
 	must(t, err)
 }
 
-// TestErrorsOfEarlierVersions opens a store with errors of many bytes. They are listed in part, and the next event
-// makes the store delete the oldest.
+// TestErrorsOfEarlierVersions opens a store with very long errors. They are listed in part, and the next event makes
+// the store delete the oldest.
 func TestErrorsOfEarlierVersions(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "conduit.db")
@@ -83,7 +83,7 @@ func TestErrorsOfEarlierVersions(t *testing.T) {
 	}
 }
 
-// TestEventsArePaged reads events that are too many bytes for one page, in both directions.
+// TestEventsArePaged reads more events than fit into one page, in both directions.
 func TestEventsArePaged(t *testing.T) {
 	t.Parallel()
 	db, ctx := newStore(t), t.Context()

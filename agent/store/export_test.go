@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// CreateAt makes a store that stopped after the first n migrations.
+// CreateAt creates a store that has only the first n migrations.
 func CreateAt(ctx context.Context, path string, n int) error {
 	if err := createFile(ctx, path, time.Now); err != nil {
 		return err
@@ -55,7 +55,7 @@ func (db *DB) Exec(query string) error {
 	return err
 }
 
-// Count returns how many rows a table has.
+// Count returns the number of rows of a table.
 func (db *DB) Count(table string) (n int, err error) {
 	err = db.pools.reader.QueryRow("SELECT count(*) FROM " + table).Scan(&n)
 	return n, err
@@ -67,7 +67,7 @@ func (db *DB) Schema() ([]string, error) {
 		`SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY name`)
 }
 
-// LimitPages lets the file grow by n pages only, and returns what lifts the limit.
+// LimitPages lets the file grow by only n pages, until restore is called.
 func (db *DB) LimitPages(n int) (restore func(), err error) {
 	var pages int
 	if err := db.pools.writer.QueryRow("PRAGMA page_count").Scan(&pages); err != nil {
@@ -77,8 +77,8 @@ func (db *DB) LimitPages(n int) (restore func(), err error) {
 	return func() { limit(1 << 30) }, limit(pages + n)
 }
 
-// Settings returns synchronous, journal_mode and foreign_keys of several connections
-// of each pool, held open at the same time so that they are different ones.
+// Settings returns synchronous, journal_mode and foreign_keys of several connections of each pool, held open at the
+// same time so that they are different ones.
 func (db *DB) Settings(ctx context.Context) (all []string, err error) {
 	for pool, n := range map[*sql.DB]int{db.pools.writer: 1, db.pools.reader: readers} {
 		for range n {
@@ -100,14 +100,14 @@ func (db *DB) Settings(ctx context.Context) (all []string, err error) {
 	return all, nil
 }
 
-// OpenRaw opens a connection with other parameters, for what Open would refuse.
+// OpenRaw opens a connection with parameters that Open would not use.
 func OpenRaw(path, params string) error {
 	pool := sql.OpenDB(&connector{dsn: dsn(path, params)})
 	defer pool.Close()
 	return pool.Ping()
 }
 
-// Together commits the writes in one go and returns their errors.
+// Together commits the writes in one transaction and returns their errors.
 func (db *DB) Together(writes ...func() error) []error {
 	db.commits <- struct{}{}
 	errs := make([]chan error, len(writes))
@@ -132,11 +132,10 @@ func (db *DB) Together(writes ...func() error) []error {
 // Pools identifies the connections in use.
 func (db *DB) Pools() any { return db.pools }
 
-// Distrust has the next call open the file again, as after an error of the disk.
+// Distrust makes the next call open the file again, as after a disk error.
 func (db *DB) Distrust() { db.discard(db.pools, false) }
 
-// HoldReaders takes all connections that read and are open, so that the next reader needs
-// another one.
+// HoldReaders takes all open reading connections, so that the next reader needs another one.
 func (db *DB) HoldReaders() (release func(), err error) {
 	var held []*sql.Conn
 	release = func() {
@@ -154,14 +153,14 @@ func (db *DB) HoldReaders() (release func(), err error) {
 	return release, nil
 }
 
-// KeepAnswersBytes has the store keep that many bytes of answers until restore is called.
+// KeepAnswersBytes limits the bytes of stored answers until restore is called.
 func KeepAnswersBytes(n int) (restore func()) {
 	old := keepAnswersBytes
 	keepAnswersBytes = n
 	return func() { keepAnswersBytes = old }
 }
 
-// KeepAnswers has the store keep that many answers until restore is called.
+// KeepAnswers limits the number of stored answers until restore is called.
 func KeepAnswers(n int) (restore func()) {
 	old := keepAnswers
 	keepAnswers = n

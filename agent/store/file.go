@@ -10,14 +10,14 @@ import (
 	"github.com/conduit-agent/conduit/agent/sqlitefile"
 )
 
-// applicationID is that of every store, in the header of the file.
+// applicationID identifies a store in the header of the file.
 const applicationID = 0x636f6e64
 
-// File returns the store at path as package sqlitefile sees it.
+// File returns the store at path as a sqlitefile.File.
 func File(path string) sqlitefile.File { return sqlitefile.File{Path: path, Generations: true} }
 
-// createFile creates the store at path unless it exists. The file is made under another name,
-// synced and renamed. So a file at path is always a whole store, and an empty one is damaged.
+// createFile creates the store at path unless it exists. It creates the file under another name, syncs and renames it.
+// So a file at path is always a complete store, and an empty one is damaged.
 func createFile(ctx context.Context, path string, now func() time.Time) error {
 	if _, err := os.Lstat(path); !errors.Is(err, os.ErrNotExist) {
 		return err
@@ -49,8 +49,8 @@ func writeDraft(ctx context.Context, draft string, now func() time.Time) error {
 	return errors.Join(migrate(ctx, writer, now), writer.Close())
 }
 
-// Identify returns an error unless the file at path is a store, as its header says. SQLite does not
-// get to touch it.
+// Identify returns an error unless the file at path is a store, according to its header. It does not open the file with
+// SQLite.
 func Identify(path string) error {
 	info, err := os.Stat(path)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/store"
 )
 
-// The state of a Conduit is recognised and left as it is, to the byte.
+// TestForeignState checks that the state of Conduit is recognized and left unchanged, to the byte.
 func TestForeignState(t *testing.T) {
 	for name, tt := range map[string]struct {
 		make func(t *testing.T, path string)
@@ -36,7 +36,7 @@ func TestForeignState(t *testing.T) {
 				t.Errorf("got %v", err)
 			}
 			after := contents(t, dir)
-			delete(after, path+".lock") // a file that means nothing by itself
+			delete(after, path+".lock") // its presence means nothing
 			if len(after) != len(before) {
 				t.Errorf("files were %d, are %d", len(before), len(after))
 			}
@@ -47,7 +47,7 @@ func TestForeignState(t *testing.T) {
 			}
 		})
 	}
-	// Another database is none of it.
+	// Any other database is not recognized as Conduit's.
 	path := filepath.Join(t.TempDir(), "conduit.db")
 	execute(t, path, "CREATE TABLE other (x)")
 	if _, err := store.Open(t.Context(), path); err == nil || errors.Is(err, store.ErrForeign) {

@@ -8,7 +8,7 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// Limits of the stored revisions of each pipeline. The newest one is kept whatever its size.
+// Limits of the stored revisions of each pipeline. The newest revision is always kept, whatever its size.
 const (
 	keepRevisions     = 100
 	keepRevisionBytes = 8 << 20
@@ -19,7 +19,7 @@ const tooOld = `(SELECT coalesce(max(number), 0) FROM
 	(SELECT number, sum(coalesce(octet_length(spec), 0)) OVER (ORDER BY number DESC) AS total, max(number) OVER () AS newest
 	FROM revisions WHERE pipeline_id = ?1) WHERE total > ?2 AND number < newest)`
 
-// What a revision did.
+// The actions of revisions.
 const (
 	actionDeclare  = "declare"
 	actionWithdraw = "withdraw"
@@ -28,8 +28,7 @@ const (
 
 const revisionColumns = `pipeline_id, number, generation, at, origin, action, spec`
 
-// History returns the revisions of a pipeline that are kept, oldest first. They are
-// there after the pipeline is deleted, too.
+// History returns the stored revisions of a pipeline, oldest first, even after the pipeline was deleted.
 func (db *DB) History(ctx context.Context, id string) (revisions []spec.Revision, err error) {
 	err = db.use(func(p *pools) (err error) {
 		revisions, err = queryAll(ctx, p.reader, scanRevision,
@@ -40,8 +39,7 @@ func (db *DB) History(ctx context.Context, id string) (revisions []spec.Revision
 	return revisions, wrap(err, "cannot read the history of pipeline %q", id)
 }
 
-// Revision returns one revision of a pipeline, spec.ErrNotFound if it never was or is no
-// longer kept.
+// Revision returns one revision of a pipeline, or spec.ErrNotFound if it never existed or is no longer stored.
 func (db *DB) Revision(ctx context.Context, id string, number int64) (spec.Revision, error) {
 	var found []spec.Revision
 	err := db.use(func(p *pools) (err error) {
@@ -75,15 +73,15 @@ func scanRevision(s scanner) (r spec.Revision, err error) {
 	return r, nil
 }
 
-// lastGeneration returns the highest generation in the history of a pipeline, 0 if there is
-// none. In one history no generation stands for two things.
+// lastGeneration returns the highest generation in the history of a pipeline, or 0 if there is none. Within a history,
+// each generation is unique.
 func lastGeneration(tx *sql.Tx, id string) (generation int64, err error) {
 	err = tx.QueryRow(`SELECT coalesce(max(generation), 0) FROM revisions WHERE pipeline_id = ?`, id).Scan(&generation)
 	return generation, err
 }
 
-// insertRevision records a change of d's pipeline and forgets the oldest ones. An
-// empty text means that the revision has no spec.
+// insertRevision records a change of d's pipeline and deletes the oldest revisions beyond the limits. An empty text
+// means that the revision has no spec.
 func insertRevision(tx *sql.Tx, d *spec.Declaration, at time.Time, origin, action, text string) error {
 	if _, err := exec(tx, `INSERT INTO revisions (`+revisionColumns+`)
 		SELECT ?1, coalesce(max(number), 0) + 1, ?2, ?3, ?4, ?5, NULLIF(?6, '') FROM revisions WHERE pipeline_id = ?1`,

@@ -15,7 +15,7 @@ import (
 //go:embed migrations/*.sql
 var migrationFiles embed.FS
 
-// migrationNames returns the migrations this binary knows, in order.
+// migrationNames returns the migrations that this binary knows, in order.
 func migrationNames() []string {
 	files, _ := fs.Glob(migrationFiles, "migrations/*.sql") // the pattern is well-formed
 	names := make([]string, len(files))

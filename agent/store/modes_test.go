@@ -11,7 +11,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/store"
 )
 
-// TestWideModesAreTightened opens a store that others could read, and one that they could not.
+// TestWideModesAreTightened opens a store that other users could read, and one that they could not.
 func TestWideModesAreTightened(t *testing.T) {
 	path, ctx := filepath.Join(t.TempDir(), "conduit.db"), t.Context()
 	var log bytes.Buffer

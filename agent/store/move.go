@@ -8,9 +8,9 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// MoveCheckpoint replaces the position of a source of d's pipeline, or forgets it when c has
-// none, if it still is before; otherwise it returns spec.ErrConflict. Runs of the pipeline that
-// have begun can save no positions any more. The history of the pipeline and the event say so.
+// MoveCheckpoint replaces the position of a source of d's pipeline, or deletes it when c has none. It returns
+// spec.ErrConflict if the present position is not before. Runs of the pipeline that have begun can no longer save
+// positions. MoveCheckpoint records the change in the history of the pipeline, and saves event.
 func (db *DB) MoveCheckpoint(ctx context.Context, d *spec.Declaration, c spec.Checkpoint, before record.Position, event spec.Event) error {
 	err := db.write(ctx, func(tx *sql.Tx) error {
 		if err := checkPosition(tx, c.ConnectorID, before); err != nil {
@@ -27,7 +27,7 @@ func (db *DB) MoveCheckpoint(ctx context.Context, d *spec.Declaration, c spec.Ch
 	return wrap(err, "cannot move the position of connector %q", c.ConnectorID)
 }
 
-// actionOfMove is the action of the revision.
+// actionOfMove returns the action of the revision.
 func actionOfMove(c spec.Checkpoint) string {
 	if c.Position == nil {
 		return "reset position of " + c.ConnectorID

@@ -60,7 +60,7 @@ func TestMoveCheckpoint(t *testing.T) {
 	checkMoves(t, db)
 }
 
-// checkMoves checks that history and events have three moves.
+// checkMoves checks that history and events contain three moves.
 func checkMoves(t *testing.T, db *store.DB) {
 	revisions, err := db.History(t.Context(), "p")
 	var actions []string

@@ -8,11 +8,11 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// states are the observed states of pipelines.
+// states is the table of the observed states of pipelines.
 const states table[spec.State] = "states"
 
-// States returns the last saved state of every pipeline, by id. Unlike what else is
-// observed they are not held in memory: who changes them knows them.
+// States returns the last saved state of every pipeline, by id. Unlike other observed state, it is not held in memory:
+// the code that changes states knows them.
 func (db *DB) States(ctx context.Context) (all []spec.State, err error) {
 	err = db.use(func(p *pools) error {
 		all, err = states.read(ctx, p.reader)
@@ -43,19 +43,19 @@ func (db *DB) SaveStates(ctx context.Context, all []spec.State, events ...spec.E
 	return wrap(err, "cannot save the states of %d pipelines", len(all))
 }
 
-// ConnectorStates returns every connector that was ever started, by id. What the values
-// point to is shared and must not be changed; so it is with everything the store returns.
+// ConnectorStates returns the state of every connector that was ever started, by id. The caller must not change the
+// shared data that the values point to. The same holds for all results of the store.
 func (db *DB) ConnectorStates(ctx context.Context) ([]spec.ConnectorState, error) {
 	return cached(db, "states of connectors", func() []spec.ConnectorState { return db.connectors.All() })
 }
 
-// ConnectorStatesSince returns how the states of connectors changed since a revision that it
-// returned before, or all of them, as DeclarationsSince does.
+// ConnectorStatesSince returns the changes of the connector states since a revision from an earlier result, or all
+// states, as DeclarationsSince does.
 func (db *DB) ConnectorStatesSince(ctx context.Context, revision int64) (spec.Delta[spec.ConnectorState], error) {
 	return cached(db, "states of connectors", func() spec.Delta[spec.ConnectorState] { return db.connectors.Since(revision) })
 }
 
-// ConnectorState returns the state of a connector, nil if it was never started.
+// ConnectorState returns the state of a connector, or nil if it was never started.
 func (db *DB) ConnectorState(ctx context.Context, id string) (*spec.ConnectorState, error) {
 	return cached(db, fmt.Sprintf("state of connector %q", id), func() *spec.ConnectorState {
 		if c, ok := db.connectors.Get(id); ok {
@@ -65,8 +65,8 @@ func (db *DB) ConnectorState(ctx context.Context, id string) (*spec.ConnectorSta
 	})
 }
 
-// SaveConnectorState replaces the state of one connector. What c points to must not be
-// changed any more.
+// SaveConnectorState replaces the state of one connector. The caller must not change the data that c points to
+// afterwards.
 func (db *DB) SaveConnectorState(ctx context.Context, c *spec.ConnectorState) error {
 	do, committed, err := db.connectors.prepare(c)
 	if err == nil {
@@ -75,8 +75,7 @@ func (db *DB) SaveConnectorState(ctx context.Context, c *spec.ConnectorState) er
 	return wrap(err, "cannot save the state of connector %q", c.ID)
 }
 
-// DeleteConnector forgets a connector: its state and its position. Forgetting one
-// that is not known is not an error.
+// DeleteConnector deletes the state and the position of a connector. Deleting an unknown connector is not an error.
 func (db *DB) DeleteConnector(ctx context.Context, id string) error {
 	err := db.write(ctx, func(tx *sql.Tx) error {
 		if err := db.connectors.remove(tx, id); err != nil {
@@ -88,12 +87,12 @@ func (db *DB) DeleteConnector(ctx context.Context, id string) error {
 	return wrap(err, "cannot forget connector %q", id)
 }
 
-// FileStates returns what is known of the pipeline files, by path.
+// FileStates returns the states of the pipeline files, by path.
 func (db *DB) FileStates(ctx context.Context) ([]spec.FileState, error) {
 	return cached(db, "states of files", func() []spec.FileState { return db.files.All() })
 }
 
-// cached reads what is held in memory, after making sure that it is what the file says.
+// cached returns data held in memory, after making sure that it matches the file.
 func cached[T any](db *DB, what string, get func() T) (v T, err error) {
 	err = db.use(func(*pools) error {
 		v = get()

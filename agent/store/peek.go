@@ -15,9 +15,8 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// Peek returns the desired state in the store at path and what is known there of the
-// pipeline files. It changes nothing and needs no lock, so an agent may have the store
-// open meanwhile. A store that does not exist declares nothing.
+// Peek returns the desired state in the store at path and the states of the pipeline files. It changes nothing and
+// needs no lock, so an agent may have the store open meanwhile. A store that does not exist declares nothing.
 func Peek(ctx context.Context, path string) (declared []spec.Declaration, files []spec.FileState, err error) {
 	abs, err := filepath.Abs(path)
 	if err == nil {
@@ -32,7 +31,7 @@ func Peek(ctx context.Context, path string) (declared []spec.Declaration, files 
 	return declared, files, wrap(sqlitefile.Explain(abs, err), "cannot read store %q", path)
 }
 
-// peekedColumns leave out what stores of earlier versions do not have.
+// peekedColumns omits the columns that stores of earlier versions do not have.
 var peekedColumns = strings.Replace(declarationColumns, "owner_places", "'' AS owner_places", 1)
 
 func peek(ctx context.Context, path string) ([]spec.Declaration, []spec.FileState, error) {
@@ -44,7 +43,7 @@ func peek(ctx context.Context, path string) ([]spec.Declaration, []spec.FileStat
 	if err := checkKnown(ctx, reader); err != nil {
 		return nil, nil, err
 	}
-	tx, err := reader.BeginTx(ctx, &sql.TxOptions{ReadOnly: true}) // both tables as they were at one moment
+	tx, err := reader.BeginTx(ctx, &sql.TxOptions{ReadOnly: true}) // for a consistent view of both tables
 	if err != nil {
 		return nil, nil, fmt.Errorf("cannot begin to read: %w", err)
 	}
@@ -56,7 +55,7 @@ func peek(ctx context.Context, path string) ([]spec.Declaration, []spec.FileStat
 	return db.declarations.All(), db.files.All(), nil
 }
 
-// Checkpoints returns the checkpoints in the store at path, by id of the connector, as Peek does.
+// Checkpoints returns the checkpoints in the store at path, by connector id, as Peek does.
 func Checkpoints(ctx context.Context, path string) (all []spec.Checkpoint, err error) {
 	if err := Verify(ctx, path); err != nil {
 		return nil, err
@@ -67,7 +66,7 @@ func Checkpoints(ctx context.Context, path string) (all []spec.Checkpoint, err e
 	return all, wrap(sqlitefile.Explain(path, err), "cannot read store %q", path)
 }
 
-// Verify returns nil when the file at path is a store that this version can open.
+// Verify returns nil if the file at path is a store that this version can open.
 func Verify(ctx context.Context, path string) error {
 	if err := Identify(path); err != nil {
 		return err
@@ -77,7 +76,7 @@ func Verify(ctx context.Context, path string) error {
 	return sqlitefile.Explain(path, checkKnown(ctx, reader))
 }
 
-// Create creates an empty store at path, which is complete and not open, replacing what is there.
+// Create creates a complete, closed, empty store at path, replacing an existing file.
 func Create(ctx context.Context, path string) error {
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -85,7 +84,7 @@ func Create(ctx context.Context, path string) error {
 	return writeDraft(ctx, path, time.Now)
 }
 
-// Mend are statements that remove what has lost what it belongs to, after a repair.
+// Mend holds statements that, after a repair, delete rows without their parent rows.
 var Mend = []string{
 	`DELETE FROM schema_versions WHERE schema_id NOT IN (SELECT id FROM schemas)`,
 	`DELETE FROM answers`,

@@ -5,14 +5,13 @@ import (
 	"os"
 )
 
-// InPlace returns nil while the paths of the store lead to the files that it has open.
-// The error is ErrMoved: a file was deleted or replaced. The store then goes on as
-// before with files that have no name any more.
+// InPlace returns nil while the paths of the store lead to its open files. It returns ErrMoved if a file was deleted or
+// replaced; the store then keeps using the open files, which no longer have a name.
 func (q *sqlite) InPlace() error {
 	q.mu.RLock()
 	defer q.mu.RUnlock()
 	if q.closed || q.pools == nil {
-		return nil // there is nothing open
+		return nil // no file is open
 	}
 	if err := q.pools.inPlace(); err != nil {
 		return err
@@ -23,13 +22,13 @@ func (q *sqlite) InPlace() error {
 	return nil
 }
 
-// openFile is a file as it was when it was opened.
+// openFile identifies a file at the time when it was opened.
 type openFile struct {
 	path string
 	info os.FileInfo
 }
 
-// identify notes which files are open: the store and its log.
+// identify records the open files: the store and its log.
 func (p *pools) identify(path string) {
 	for _, name := range []string{path, path + "-wal"} {
 		if info, err := os.Stat(name); err == nil {

@@ -27,7 +27,8 @@ func TestFilesOfTheStoreAreMissed(t *testing.T) {
 	}
 }
 
-// What has the store open goes on after its files were deleted, and takes no others for them.
+// TestADeletedStoreIsStillUsed checks that an open store keeps working after its files were deleted, and does not use
+// other files in their place.
 func TestADeletedStoreIsStillUsed(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "conduit.db")
 	db := open(t, path)

@@ -9,13 +9,12 @@ import (
 // scanner is a row of a result.
 type scanner interface{ Scan(dest ...any) error }
 
-// querier is what a transaction and a pool have in common.
+// querier has the common methods of transactions and pools.
 type querier interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 }
 
-// queryAll returns all rows of a result, each turned into a value by scan. It never
-// returns nil without an error.
+// queryAll returns all rows of a result, each converted by scan. It never returns nil without an error.
 func queryAll[T any](ctx context.Context, q querier, scan func(scanner) (T, error), query string, args ...any) ([]T, error) {
 	rows, err := q.QueryContext(ctx, query, args...)
 	if err != nil {
@@ -33,7 +32,7 @@ func queryAll[T any](ctx context.Context, q querier, scan func(scanner) (T, erro
 	return all, rows.Err()
 }
 
-// nanos and fromNanos turn times into what the tables hold, and back.
+// nanos returns the integer that the tables store for t. fromNanos is the inverse.
 func nanos(t time.Time) int64 {
 	if t.IsZero() {
 		return 0

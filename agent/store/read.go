@@ -8,8 +8,8 @@ import (
 	"os"
 )
 
-// ReadConduit returns what the SQLite file at path, in which a Conduit keeps its state, has
-// by key. It changes nothing, and fails while a Conduit has the file open to write.
+// ReadConduit returns the entries, by key, of the SQLite file at path in which Conduit keeps its state. It changes
+// nothing, and fails while Conduit has the file open for writing.
 func ReadConduit(ctx context.Context, path string) (map[string][]byte, error) {
 	if _, err := os.Stat(path); err != nil {
 		return nil, fmt.Errorf("cannot read the state of a Conduit: %w", err)

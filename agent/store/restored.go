@@ -14,13 +14,12 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// epochGap is how far epochs are moved on in a file that was put in place, beyond those of runs that it
-// does not know of.
+// epochGap is added to the epochs in a restored file. It exceeds the number of runs that the file does not know of.
 const epochGap = 1 << 20
 
-// fenceRestored raises all epochs: runs that began after the backup was made can save no position any more, and those to come
+// fenceRestored raises all epochs, so that runs that began after the backup can no longer save positions, and new runs
 // have higher epochs. It records an event for each source, sets the generation of the file, and returns the checkpoints
-// of the sources by id of the connector.
+// of the sources by connector id.
 func fenceRestored(ctx context.Context, writer *sql.DB, generation int32, now time.Time) ([]spec.Checkpoint, error) {
 	sources, err := readCheckpoints(ctx, writer)
 	if err != nil {
@@ -54,7 +53,7 @@ func fence(ctx context.Context, tx *sql.Tx, sources []spec.Checkpoint, generatio
 	return err
 }
 
-// readCheckpoints returns all checkpoints in a store, by id of the connector.
+// readCheckpoints returns all checkpoints in a store, by connector id.
 func readCheckpoints(ctx context.Context, db *sql.DB) (all []spec.Checkpoint, err error) {
 	rows, err := db.QueryContext(ctx, `SELECT connector_id, pipeline_id, position, epoch, sequence FROM positions ORDER BY connector_id`)
 	if err != nil {
@@ -71,10 +70,10 @@ func readCheckpoints(ctx context.Context, db *sql.DB) (all []spec.Checkpoint, er
 	return all, rows.Err()
 }
 
-// maxPositionText is how much of a position is shown.
+// maxPositionText is the maximum length of a displayed position.
 const maxPositionText = 80
 
-// PositionText returns a position as people can read it.
+// PositionText returns a position in readable form.
 func PositionText(p record.Position) string {
 	text := string(p)
 	printable := utf8.ValidString(text)

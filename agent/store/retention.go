@@ -12,12 +12,12 @@ import (
 	"github.com/conduit-agent/conduit/spec/secret"
 )
 
-// Retention bounds what is kept of the history of deleted pipelines. The pipelines that were
-// deleted first are forgotten first. A zero field keeps nothing.
+// Retention bounds the stored history of deleted pipelines. The pipelines that were deleted first are forgotten first.
+// A zero field keeps nothing.
 type Retention struct {
 	Age       time.Duration // since the deletion
 	Pipelines int
-	Bytes     int64 // of all their revisions
+	Bytes     int64 // total of the revisions
 }
 
 // DefaultRetention returns the documented defaults.
@@ -25,8 +25,8 @@ func DefaultRetention() Retention {
 	return Retention{Age: 30 * 24 * time.Hour, Pipelines: 1000, Bytes: 16 << 20}
 }
 
-// Prune forgets the history of deleted pipelines that exceeds the retention, and leaves nothing
-// of what was deleted before in the file or its log.
+// Prune deletes the history of deleted pipelines beyond the retention, and erases data deleted earlier from the file
+// and its log.
 func (db *DB) Prune(ctx context.Context) error {
 	forgotten := false
 	err := db.write(ctx, func(tx *sql.Tx) (err error) {
@@ -39,9 +39,8 @@ func (db *DB) Prune(ctx context.Context) error {
 	return wrap(err, "cannot forget the history of deleted pipelines")
 }
 
-// Purge forgets the history of a deleted pipeline and its events now, and leaves nothing of them
-// in the file or its log. It returns spec.ErrNotFound when nothing is known of the pipeline, and
-// spec.ErrConflict when it is not deleted.
+// Purge deletes the history and the events of a deleted pipeline now, and erases them from the file and its log. It
+// returns spec.ErrNotFound if the pipeline is unknown, and spec.ErrConflict if it is not deleted.
 func (db *DB) Purge(ctx context.Context, id string) error {
 	err := db.write(ctx, func(tx *sql.Tx) error {
 		if d, _, err := findDeclaration(tx, id); err != nil || d != nil {
@@ -68,8 +67,8 @@ func (db *DB) Purge(ctx context.Context, id string) error {
 	return wrap(err, "cannot purge pipeline %q", id)
 }
 
-// truncateLog writes the write-ahead log back into the file and empties it. While a reader is in
-// the way it is left to the next Prune.
+// truncateLog writes the write-ahead log back into the file and empties it. If a reader prevents that, the next Prune
+// does it.
 func (db *DB) truncateLog(ctx context.Context) error {
 	return db.useWriter(func(p *pools) error {
 		busy, err := sqlitefile.EmptyLog(ctx, p.writer, db.path)
@@ -78,9 +77,8 @@ func (db *DB) truncateLog(ctx context.Context) error {
 	})
 }
 
-// retire makes what is kept of a pipeline that is deleted the history of a deleted one: secrets
-// that its settings held are left out of it. It reports whether there were any. What exceeds the
-// retention is forgotten.
+// retire marks the stored revisions of a pipeline as the history of a deleted pipeline. It removes the secrets from
+// their settings, and reports whether there were any. It deletes history beyond the retention.
 func (db *DB) retire(tx *sql.Tx, id string) (secrets bool, err error) {
 	if secrets, err = redactRevisions(tx, id); err != nil {
 		return false, err
@@ -94,8 +92,8 @@ func (db *DB) retire(tx *sql.Tx, id string) (secrets bool, err error) {
 	return secrets, err
 }
 
-// redactRevisions leaves the values of secret settings out of the revisions of a pipeline, and
-// reports whether there were any.
+// redactRevisions removes the values of secret settings from the revisions of a pipeline, and reports whether there
+// were any.
 func redactRevisions(tx *sql.Tx, id string) (found bool, err error) {
 	revisions, err := queryAll(context.Background(), tx, scanRevision, `SELECT `+revisionColumns+` FROM revisions WHERE pipeline_id = ? AND spec IS NOT NULL`, id)
 	if err != nil {
@@ -129,8 +127,8 @@ func redact(p *spec.Pipeline) (found bool) {
 	return found
 }
 
-// prune forgets the history of deleted pipelines that exceeds the retention, the first deleted
-// first, and reports whether there was any.
+// prune deletes the history of deleted pipelines beyond the retention, the first deleted first, and reports whether
+// there was any.
 func (db *DB) prune(tx *sql.Tx) (forgotten bool, err error) {
 	type row struct {
 		id        string

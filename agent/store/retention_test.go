@@ -50,8 +50,7 @@ func TestDeletedPipelinesAreForgotten(t *testing.T) {
 	}
 }
 
-// TestRunsOfDeletedPipelinesAreForgotten keeps the epochs of a pipeline that comes back above those
-// of its former runs.
+// TestRunsOfDeletedPipelinesAreForgotten checks that a pipeline that is declared again gets higher epochs than before.
 func TestRunsOfDeletedPipelinesAreForgotten(t *testing.T) {
 	db, ctx := newStore(t), t.Context()
 	var before int64
@@ -79,8 +78,8 @@ func TestRunsOfDeletedPipelinesAreForgotten(t *testing.T) {
 	}
 }
 
-// TestNoSecretOutlivesItsPipeline plants secrets in every kind of setting, and searches for them in the
-// files of the store after the deletion, and for all that was declared after a purge.
+// TestNoSecretOutlivesItsPipeline stores secrets in every kind of setting. It searches the files of the store for them
+// after the deletion, and for the whole declaration after a purge.
 func TestNoSecretOutlivesItsPipeline(t *testing.T) {
 	path, ctx := filepath.Join(t.TempDir(), "conduit.db"), t.Context()
 	db := open(t, path)
@@ -91,7 +90,7 @@ func TestNoSecretOutlivesItsPipeline(t *testing.T) {
 	p.Connectors[0].Processors = []spec.Processor{{ID: "c", Plugin: "x", Workers: 1, Settings: map[string]string{"api-key": "canary-inner"}}}
 	p.Processors = []spec.Processor{{ID: "q", Plugin: "x", Workers: 1, Settings: map[string]string{"token": "canary-processor"}}}
 	p.DLQ.Settings = map[string]string{"secret": "canary-dlq"}
-	for i := range 30 { // so that pages are freed
+	for i := range 30 { // so many that pages are freed
 		p.Description = fmt.Sprint("description-", i)
 		must(t, db.Apply(ctx, declare(p)))
 	}

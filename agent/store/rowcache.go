@@ -10,24 +10,23 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// Cache holds the rows of a table as last committed. Values are replaced, never modified. Its methods
-// may be called from any goroutine.
+// Cache holds the rows of a table as last committed. Values are replaced, never modified. Its methods may be called
+// from any goroutine.
 type Cache[T any] struct {
-	Key func(*T) string // of a row; set before use
+	Key func(*T) string // returns the key of a row; set before use
 
 	mu     sync.Mutex
 	rows   map[string]T
-	sorted []T // rows by key; nil when they are to be sorted again
-	// changed are the keys that were put or dropped last, in that order; the first of
-	// them made revision first+1.
+	sorted []T // rows by key; nil when they must be sorted again
+	// changed holds the latest keys that were put or dropped, in order. The first key made revision first+1.
 	changed []string
 	first   int64
 }
 
-// maxChanged is how many changes are remembered at least, and half of how many at most.
+// maxChanged is the minimum number of changes that are remembered; the maximum is twice as many.
 const maxChanged = 1000
 
-// Reset replaces everything by rows.
+// Reset replaces all rows.
 func (c *Cache[T]) Reset(rows []T) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -65,7 +64,7 @@ func (c *Cache[T]) Drop(key string) {
 	}
 }
 
-// note takes down that a row changed. c.mu is held.
+// note records the change of a row. c.mu must be held.
 func (c *Cache[T]) note(key string) {
 	if len(c.changed) == 2*maxChanged {
 		c.changed = append(make([]string, 0, 2*maxChanged), c.changed[maxChanged:]...)
@@ -74,7 +73,7 @@ func (c *Cache[T]) note(key string) {
 	c.changed = append(c.changed, key)
 }
 
-// place returns where key is in sorted. c.mu is held.
+// place returns the index of key in sorted. c.mu must be held.
 func (c *Cache[T]) place(key string) (int, bool) {
 	return sort.Find(len(c.sorted), func(i int) int { return strings.Compare(key, c.Key(&c.sorted[i])) })
 }
@@ -87,14 +86,14 @@ func (c *Cache[T]) Get(key string) (T, bool) {
 	return v, ok
 }
 
-// All returns every row by key, in a slice of the caller's own.
+// All returns every row by key, in a slice that belongs to the caller.
 func (c *Cache[T]) All() []T {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.list()
 }
 
-// list does the work of All. c.mu is held.
+// list implements All. c.mu must be held.
 func (c *Cache[T]) list() []T {
 	if c.sorted == nil {
 		c.sorted = make([]T, 0, len(c.rows))
@@ -105,8 +104,7 @@ func (c *Cache[T]) list() []T {
 	return append([]T{}, c.sorted...)
 }
 
-// Since returns what changed since revision. That is not known of 0, and of a revision
-// that is long ago or from before a reset.
+// Since returns the changes since revision. It returns all rows if revision is 0, too old, or from before a reset.
 func (c *Cache[T]) Since(revision int64) spec.Delta[T] {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -8,7 +8,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/sqlitefile"
 )
 
-// RowError says which row cannot be read although its table can. It is ErrDamaged.
+// RowError names a row that cannot be read although its table can. It wraps ErrDamaged.
 type RowError struct {
 	Table, ID string
 	Err       error
@@ -19,14 +19,14 @@ func (e *RowError) Error() string {
 	return fmt.Sprintf("%v: row %q of table %s cannot be read: %v; conduit store restore FILE puts a backup in its place, conduit store repair goes on without the row", ErrDamaged, e.ID, e.Table, e.Err)
 }
 
-// Unwrap returns what it is, and the reason.
+// Unwrap returns ErrDamaged and the reason.
 func (e *RowError) Unwrap() []error { return []error{ErrDamaged, e.Err} }
 
-// keys are the columns of the ids of rows, in tables where it is not id.
+// keys maps tables to the columns of their row ids, where that is not id.
 var keys = map[string]string{"revisions": "pipeline_id"}
 
-// Readable returns nil when all rows of the store at path can be read, and otherwise an error that
-// is a *RowError for the first that cannot. It changes nothing.
+// Readable returns nil if all rows of the store at path can be read. Otherwise it returns a *RowError for the first
+// unreadable row, or another error. It changes nothing.
 func Readable(ctx context.Context, path string) error {
 	reader := openReader(path, nil)
 	defer reader.Close()
@@ -40,7 +40,7 @@ func Readable(ctx context.Context, path string) error {
 	return wrap(sqlitefile.Explain(path, err), "cannot read store %q", path)
 }
 
-// RemoveUnreadable removes the rows of the complete store at path that cannot be read.
+// RemoveUnreadable deletes the unreadable rows of the complete store at path.
 func RemoveUnreadable(ctx context.Context, path string) (removed []*RowError, err error) {
 	for {
 		err := Readable(ctx, path)

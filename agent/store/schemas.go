@@ -15,9 +15,8 @@ type Schemas struct{ db *DB }
 // Schemas returns the schema registry.
 func (db *DB) Schemas() *Schemas { return &Schemas{db} }
 
-// Create stores text as the newest version of subject, or returns the version that has
-// this text already. A text that another subject has keeps its id. Whether text is an
-// Avro schema is for the caller to find out; only an empty one is refused here.
+// Create stores text as the newest version of subject, or returns the version with this text. If another subject has
+// the text, the id is the same. The caller must check that text is an Avro schema; Create only refuses an empty text.
 func (r *Schemas) Create(ctx context.Context, subject string, typ schema.Type, text string) (schema.Schema, error) {
 	s := schema.Schema{Subject: subject, Type: typ, Text: text}
 	if typ != schema.TypeAvro || text == "" {
@@ -29,7 +28,7 @@ func (r *Schemas) Create(ctx context.Context, subject string, typ schema.Type, t
 			WHERE s.hash = ? AND s.type = ? AND v.subject = ?`, hash[:], typ, subject).Scan(&s.Version, &s.ID)
 	}
 	err := r.db.use(func(p *pools) error {
-		return find(p.reader.QueryRow) // not bound to the end of ctx, which costs more than the query
+		return find(p.reader.QueryRow) // does not watch ctx, which would cost more than the query
 	})
 	if errors.Is(err, sql.ErrNoRows) {
 		err = r.db.write(ctx, func(tx *sql.Tx) error {
@@ -45,7 +44,7 @@ func (r *Schemas) Create(ctx context.Context, subject string, typ schema.Type, t
 	return s, nil
 }
 
-// insertSchema adds a version to s.Subject and fills in version and id.
+// insertSchema adds a version to s.Subject and sets its version and id.
 func insertSchema(tx *sql.Tx, s *schema.Schema, hash []byte) error {
 	if _, err := exec(tx, `INSERT INTO schemas (type, hash, text) VALUES (?, ?, ?) ON CONFLICT DO NOTHING`, s.Type, hash, s.Text); err != nil {
 		return err
@@ -58,8 +57,7 @@ func insertSchema(tx *sql.Tx, s *schema.Schema, hash []byte) error {
 		s.Subject, s.ID).Scan(&s.Version)
 }
 
-// Get returns one version of a subject, schema.ErrSubjectNotFound or
-// schema.ErrVersionNotFound when there is none.
+// Get returns one version of a subject, or schema.ErrSubjectNotFound or schema.ErrVersionNotFound.
 func (r *Schemas) Get(ctx context.Context, subject string, version int) (schema.Schema, error) {
 	s := schema.Schema{Subject: subject, Version: version}
 	known := false
@@ -82,7 +80,7 @@ func (r *Schemas) Get(ctx context.Context, subject string, version int) (schema.
 	return schema.Schema{}, schema.ErrSubjectNotFound
 }
 
-// ByID returns the schema with this id, schema.ErrSubjectNotFound when there is none.
+// ByID returns the schema with this id, or schema.ErrSubjectNotFound.
 func (r *Schemas) ByID(ctx context.Context, id int) (schema.Schema, error) {
 	s := schema.Schema{ID: id}
 	err := r.db.use(func(p *pools) error {

@@ -14,13 +14,13 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// sqlite is the file of a store and the connections to it: it opens them, closes and opens
-// them again after an error of the disk, and commits writes in groups.
+// sqlite is the file of a store with its connections. It opens the connections, reopens them after a disk error, and
+// performs group commits.
 type sqlite struct {
-	// Synced is called with how long it took to write a transaction to the disk, with fsync.
-	// Set it before the first write.
+	// Synced is called with the time that it took to write a transaction to the disk, including fsync. Set it before
+	// the first write.
 	Synced func(took time.Duration)
-	// What was refused for what is in it does not count.
+	// Health ignores writes that were refused because of their content.
 	sqlitefile.Health
 
 	path    string
@@ -28,10 +28,10 @@ type sqlite struct {
 	now     func() time.Time
 	log     *slog.Logger
 	lock    *sqlitefile.Lock
-	load    func(ctx context.Context, p *pools) error // reads what is held in memory
+	load    func(ctx context.Context, p *pools) error // loads the data held in memory
 
-	checked bool     // all of the file was read, and nothing was damaged
-	adopted *Adopted // set when the file was put in the place of another one
+	checked bool     // the whole file was read without damage
+	adopted *Adopted // set when the file replaced another one
 
 	mu     sync.RWMutex // held for reading while pools are in use, for writing to replace them
 	pools  *pools       // nil after the disk failed, until the next call
@@ -46,7 +46,7 @@ func newSQLite(path string) *sqlite {
 	return &sqlite{path: path, now: time.Now, log: slog.New(slog.DiscardHandler), commits: make(chan struct{}, 1)}
 }
 
-// Adopted says which sources go back, because a file of earlier was put in the place of the store.
+// Adopted lists the sources that resume from older positions because an older file replaced the store.
 type Adopted struct {
 	Sources []spec.Checkpoint // by id
 
@@ -54,7 +54,7 @@ type Adopted struct {
 	done       bool
 }
 
-// Adopted returns nil unless a file of earlier was put in the place of the store since it was open last.
+// Adopted returns nil unless an older file replaced the store since it was last open.
 func (q *sqlite) Adopted() *Adopted { return q.adopted }
 
 func (q *sqlite) open(ctx context.Context) (err error) {
@@ -68,7 +68,7 @@ func (q *sqlite) open(ctx context.Context) (err error) {
 	}
 	defer func() {
 		if err != nil {
-			_ = q.lock.Release() // err says more
+			_ = q.lock.Release() // err is the more important error
 		}
 	}()
 	if err := createFile(ctx, q.path, q.now); err != nil {
@@ -88,7 +88,7 @@ func (q *sqlite) open(ctx context.Context) (err error) {
 	if err != nil {
 		return sqlitefile.Explain(q.path, err)
 	}
-	if err := sqlitefile.RewriteLog(q.path); err != nil { // its last fsync may have failed in a process that is no more
+	if err := sqlitefile.RewriteLog(q.path); err != nil { // the last fsync may have failed in an earlier process
 		return sqlitefile.Explain(q.path, err)
 	}
 	sqlitefile.TightenMode(q.log.With("component", "store"), "the store, which holds secrets of settings", q.path, q.path+"-wal", q.path+"-shm", q.path+".lock")
@@ -112,11 +112,11 @@ func (q *sqlite) Close() error {
 	return errors.Join(err, q.lock.Release())
 }
 
-// use calls f with the open pools, of which the writer may be missing. When f's error means that the
-// disk failed, the pools are closed and the next call opens them again.
+// use calls f with the open pools, which may lack a writer. If f's error means that the disk failed, use closes the
+// pools, and the next call opens them again.
 func (q *sqlite) use(f func(p *pools) error) error { return q.with(false, f) }
 
-// useWriter is use for writing.
+// useWriter is use with a writer.
 func (q *sqlite) useWriter(f func(p *pools) error) error {
 	err := q.with(true, f)
 	switch kind := sqlitefile.Kind(err); {
@@ -141,7 +141,7 @@ func (q *sqlite) with(writer bool, f func(p *pools) error) error {
 	return err
 }
 
-// acquire returns the open pools and holds q.mu for reading when it returns no error.
+// acquire returns the open pools. It holds q.mu for reading if it returns no error.
 func (q *sqlite) acquire(writer bool) (*pools, error) {
 	for {
 		q.mu.RLock()
@@ -159,8 +159,8 @@ func (q *sqlite) acquire(writer bool) (*pools, error) {
 	}
 }
 
-// recover opens the file again after the disk failed. While that is not possible, the file is
-// opened for reading only; readable says whether it is.
+// recover opens the file again after the disk failed. If that is not possible, it opens the file read-only; readable
+// reports whether the file is open.
 func (q *sqlite) recover() (readable bool, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -168,7 +168,7 @@ func (q *sqlite) recover() (readable bool, err error) {
 		return true, nil
 	}
 	if q.pools != nil {
-		_ = q.pools.abandon() // nothing was written by it
+		_ = q.pools.abandon() // it has written nothing
 		q.pools = nil
 	}
 	ctx := context.Background()
@@ -182,8 +182,7 @@ func (q *sqlite) recover() (readable bool, err error) {
 	return q.pools != nil, fmt.Errorf("cannot reopen store %q: %w", q.path, sqlitefile.Explain(q.path, err))
 }
 
-// discard closes p because it cannot be trusted any more. When it is damaged, the file is checked
-// when it is opened again.
+// discard closes p because it is no longer trustworthy. If the file is damaged, it is checked when it is opened again.
 func (q *sqlite) discard(p *pools, damaged bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -191,13 +190,12 @@ func (q *sqlite) discard(p *pools, damaged bool) {
 		q.checked = false
 	}
 	if q.pools == p {
-		_ = p.abandon() // why it is discarded says more
+		_ = p.abandon() // the reason for discarding p is more important
 		q.pools = nil
 	}
 }
 
-// reopen opens the pools and reads what is held in memory. The caller holds q.mu or
-// has not shared q yet.
+// reopen opens the pools and loads the data held in memory. The caller holds q.mu or has not shared q yet.
 func (q *sqlite) reopen(ctx context.Context) error {
 	p := openPools(q.path)
 	if err := q.prepare(ctx, p); err != nil {
@@ -208,7 +206,7 @@ func (q *sqlite) reopen(ctx context.Context) error {
 	return nil
 }
 
-// readOnly opens the file for reading, if it can be.
+// readOnly opens the file for reading, if possible.
 func (q *sqlite) readOnly(ctx context.Context) {
 	p := &pools{}
 	p.reader = openReader(q.path, p.inPlace)
@@ -220,8 +218,8 @@ func (q *sqlite) readOnly(ctx context.Context) {
 	q.pools = p
 }
 
-// prepare checks the file, brings its tables up to date and marks it as open. The reading connections
-// come first, because they cannot change a store that is then refused.
+// prepare checks the file, migrates its tables and marks it as open. The reading connections come first, because they
+// cannot change a store that is then refused.
 func (q *sqlite) prepare(ctx context.Context, p *pools) error {
 	if !q.checked {
 		if err := sqlitefile.QuickCheck(ctx, p.reader); err != nil {
@@ -248,12 +246,12 @@ func (q *sqlite) prepare(ctx context.Context, p *pools) error {
 		if !errors.Is(err, ErrFull) {
 			return err
 		}
-		q.Failed(err) // the file goes unmarked, and is read as before
+		q.Failed(err) // the file stays unmarked, and is still readable
 	}
 	return q.load(ctx, p)
 }
 
-// backUp makes a backup of a store that is to be migrated, unless there is one.
+// backUp makes a backup of a store before its migration, unless one exists.
 func (q *sqlite) backUp(ctx context.Context, reader *sql.DB) error {
 	applied, err := appliedMigrations(ctx, reader)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/sqlitefile"
 )
 
-// A disk of this machine is no network, and has room.
+// TestSQLiteFileOnAnOwnDisk checks that a disk of this machine is not a network file system, and has room.
 func TestSQLiteFileOnAnOwnDisk(t *testing.T) {
 	dir := t.TempDir()
 	if err := sqlitefile.RefuseNetwork(filepath.Join(dir, "not", "yet", "conduit.db")); err != nil {
@@ -20,7 +20,7 @@ func TestSQLiteFileOnAnOwnDisk(t *testing.T) {
 	}
 }
 
-// A new file that lacks what is in its log is not put in place.
+// TestSQLiteFileWithALogIsNotPlaced checks that a new file that lacks the data in its log is not put in place.
 func TestSQLiteFileWithALogIsNotPlaced(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store")
 	draft := path + ".new"

@@ -1,14 +1,13 @@
-// Package store keeps what the agent must not forget: desired state and its history,
-// observed state, source positions, events and schemas, in one SQLite file.
+// Package store keeps the durable state of the agent in one SQLite file: desired state and its history, observed state,
+// source positions, events and schemas.
 //
-// Every write is durable when the method returns nil: the write-ahead log is synced
-// at each commit (synchronous=FULL). Writes that arrive together share a commit, so
-// a thousand pipelines that start at once cost a few syncs. The file belongs to one
-// process at a time; what is read often (declarations, states of connectors) is held in memory
-// next to it and replaced after the commit.
+// Every write is durable when the method returns nil: the write-ahead log is synced at each commit (synchronous=FULL).
+// Writes that arrive together share a commit, so a thousand pipelines that start at once cost a few syncs. The file
+// belongs to one process at a time. Data that is read often (declarations, states of connectors) is also held in
+// memory, and replaced after the commit.
 //
-// After an error of the disk the connections are closed, and the next call opens the
-// file again and reads what is really there. The tables are described in migrations/.
+// After a disk error the connections are closed, and the next call opens the file again and reads its actual content.
+// The tables are described in migrations/.
 package store
 
 import (
@@ -25,20 +24,18 @@ import (
 
 // DB is an open store. Its methods may be called from any goroutine.
 type DB struct {
-	// OnChange is called after each commit that changed desired state, from the goroutine
-	// that made the change, with what was passed to Apply or ApplyIf, or nil. It must not
-	// block. Set it before the first write.
+	// OnChange is called after each commit that changed desired state, from the goroutine that made the change. Its
+	// argument is the one of Apply or ApplyIf, or nil. It must not block. Set it before the first write.
 	OnChange func(c *spec.Changes)
-	// Retention bounds what is kept of deleted pipelines. Set it before the first write; Open
-	// sets DefaultRetention.
+	// Retention bounds the stored data of deleted pipelines. Set it before the first write; Open sets DefaultRetention.
 	Retention Retention
 
 	*sqlite
 	checkpoints
 	answers
 
-	logKept    atomic.Bool  // the write-ahead log holds deleted data
-	eventBytes atomic.Int64 // of events, or more; 0: not known
+	logKept    atomic.Bool  // the write-ahead log contains deleted data
+	eventBytes atomic.Int64 // upper bound of the bytes of events; 0: not known
 
 	declarations Cache[spec.Declaration] // as committed; loaded together with pools
 	files        docs[spec.FileState]
@@ -57,13 +54,13 @@ func WithClock(now func() time.Time) Option { return func(db *DB) { db.now = now
 // OnNetwork lets the store be on a network file system.
 func OnNetwork(allowed bool) Option { return func(db *DB) { db.network = allowed } }
 
-// Open opens the store at path, creating it (mode 0600) when there is none. It reads all of it.
-// It leaves the file as it is and returns
+// Open opens the store at path, creating it (mode 0600) if there is none. It reads the whole file. In the following
+// cases it leaves the file unchanged and returns
 //   - ErrLocked when another process has it open,
 //   - ErrNewer when a newer version wrote it,
 //   - ErrDamaged when it is damaged,
 //   - sqlitefile.ErrIncomplete when its write-ahead log is missing,
-//   - ErrOther when it is something else.
+//   - ErrOther when it is a file of another kind.
 func Open(ctx context.Context, path string, opts ...Option) (*DB, error) {
 	abs, err := filepath.Abs(path)
 	if err != nil {

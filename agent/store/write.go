@@ -10,20 +10,19 @@ import (
 	"github.com/conduit-agent/conduit/agent/sqlitefile"
 )
 
-// write is one change waiting for its commit.
+// write is a change that waits for its commit.
 type write struct {
 	cancelled func() error
 	do        func(tx *sql.Tx) error // may be called again after a rollback
-	committed func()                 // replaces what is held in memory; nil if there is nothing
+	committed func()                 // updates the memory; may be nil
 	done      chan struct{}          // closed when err is final
 	err       error
 }
 
-// write performs do in a transaction and returns when it is durable, or when nothing
-// of it happened. Writes that wait at the same time are committed together; one that
-// fails does not take the others with it. A write that has begun is not abandoned when
-// ctx ends, because its outcome would be unknown. After the commit, committed is
-// called, in the order of the commits.
+// write performs do in a transaction and returns when the transaction is durable or has had no effect. Writes that wait
+// at the same time are committed together; a failed one does not affect the others. A write that has begun is not
+// abandoned when ctx ends, because its outcome would be unknown. After the commit, write calls committed, in the order
+// of the commits.
 func (q *sqlite) write(ctx context.Context, do func(tx *sql.Tx) error, committed func()) error {
 	w := &write{cancelled: ctx.Err, do: do, committed: committed, done: make(chan struct{})}
 	q.queueMu.Lock()
@@ -40,7 +39,7 @@ func (q *sqlite) write(ctx context.Context, do func(tx *sql.Tx) error, committed
 	return w.err
 }
 
-// Check returns nil when the store can be written to. It waits as long as that takes.
+// Check returns nil if the store can be written. It waits as long as that takes.
 func (q *sqlite) Check(ctx context.Context) error {
 	err := q.write(ctx, func(*sql.Tx) error { return nil }, nil)
 	if err != nil {
@@ -49,7 +48,7 @@ func (q *sqlite) Check(ctx context.Context) error {
 	return nil
 }
 
-// Probe returns nil when something was written to the store.
+// Probe returns nil if the store was written successfully.
 func (q *sqlite) Probe(ctx context.Context) error {
 	err := q.write(ctx, func(tx *sql.Tx) error {
 		_, err := exec(tx, `INSERT INTO runs (pipeline_id, epoch) VALUES ('', 0) ON CONFLICT (pipeline_id) DO UPDATE SET epoch = epoch`)
@@ -58,7 +57,7 @@ func (q *sqlite) Probe(ctx context.Context) error {
 	return wrap(err, "cannot write to the store")
 }
 
-// commitQueue commits everything that waits. The caller holds the semaphore.
+// commitQueue commits all waiting writes. The caller holds the semaphore.
 func (q *sqlite) commitQueue() {
 	q.queueMu.Lock()
 	batch := q.queue
@@ -92,7 +91,7 @@ func finish(batch []*write, err error) {
 	}
 }
 
-// commit performs batch in one transaction, all of it or nothing.
+// commit performs batch in one transaction, completely or not at all.
 func (q *sqlite) commit(batch []*write) error {
 	return q.useWriter(func(p *pools) error {
 		if err := q.transact(p.writer, batch); err != nil {
@@ -125,7 +124,7 @@ func (q *sqlite) transact(writer *sql.DB, batch []*write) error {
 	return err
 }
 
-// rollback undoes tx. SQLite itself has done so after some errors, which is as good.
+// rollback undoes tx. After some errors SQLite has already done so; that is not an error.
 func rollback(tx *sql.Tx) error {
 	if err := tx.Rollback(); sqlitefile.Untrustworthy(err) {
 		return err

@@ -16,13 +16,14 @@ import (
 )
 
 const (
-	goneFor = time.Hour // that the key of a segment without dead letters is kept
-	// Among so many of the newest dead letters of a queue, or so many bytes of records, one that is refused again is found.
+	goneFor = time.Hour // for which the key of an empty segment is kept
+	// A record that is refused again is recognized among this number of the newest dead letters of a queue, or this
+	// number of bytes of their records.
 	maxHashes      = 1 << 14
 	maxHashedBytes = 16 << 20
 )
 
-// headOf returns the head that is the value of an entry, an empty one for none.
+// headOf decodes the head in an entry. An entry without value gives an empty head.
 func headOf(claim string, e *protocol.Entry) (h head, err error) {
 	if e.Value != nil {
 		err = json.Unmarshal(e.Value, &h)
@@ -36,7 +37,7 @@ func headOf(claim string, e *protocol.Entry) (h head, err error) {
 	return h, nil
 }
 
-// put makes an entry that of a head.
+// put encodes a head and its tail into an entry.
 func (h *head) put(e *protocol.Entry, tail []*deadletter.Letter) (err error) {
 	h.Tail = partOf(tail)
 	if e.State, err = pack(tail); err == nil {
@@ -45,8 +46,9 @@ func (h *head) put(e *protocol.Entry, tail []*deadletter.Letter) (err error) {
 	return err
 }
 
-// add appends dead letters to a queue, those of one owner with the epoch of its claim, those of a replay with 0. One that is there
-// already was refused again. They are in the store when it returns nil. It goes on trying until may is false.
+// add appends dead letters to a queue: those of an owner with the epoch of the claim, those of a replay with epoch 0. A
+// dead letter that is already in the queue gets another refusal. When add returns nil, all are in the store. add
+// retries until may returns false.
 func (qs *queues) add(ctx context.Context, claim string, epoch uint64, all []*deadletter.Letter, may func() bool) error {
 	q := qs.of(claim)
 	q.appending.Lock()
@@ -76,7 +78,7 @@ func (qs *queues) add(ctx context.Context, claim string, epoch uint64, all []*de
 	}
 }
 
-// addition is dead letters on their way to a queue.
+// addition is a set of dead letters being appended to a queue.
 type addition struct {
 	queues    *queues
 	queue     *queue
@@ -84,13 +86,13 @@ type addition struct {
 	epoch     uint64
 	all       []*deadletter.Letter
 	stamp     string
-	revisions map[int]uint64 // of segments that were written, or are in the way, by number
+	revisions map[int]uint64 // revisions of segments that were written or are in the way, by number
 	may       func() bool
 }
 
 var errOvertaken = errors.New("another process appends") // does not leave this package
 
-// check returns an error when the dead letters must not be appended.
+// check returns an error if the dead letters must not be appended.
 func (a *addition) check(h *head) error {
 	if !a.may() || a.epoch > 0 && h.Epoch > a.epoch {
 		return cluster.ErrNotOwner
@@ -98,9 +100,9 @@ func (a *addition) check(h *head) error {
 	return nil
 }
 
-// lead has this process be the one that may write segments, and learn which dead letters there are. A process that wrote one
-// which no head counts yet, and another one that is to write it, too, cannot both go on: the head must name the writer, and be the
-// same from then on until it counts the segment.
+// lead makes this process the writer of segments, and loads the ids of the newest dead letters. If a process wrote a
+// segment that no head counts yet, and another process is about to write the same segment, only one may continue: the
+// head must name the writer, and must not change until it counts the segment.
 func (a *addition) lead(ctx context.Context) error {
 	qs := a.queues
 	led := a.queue.ids != nil
@@ -134,7 +136,7 @@ func (a *addition) lead(ctx context.Context) error {
 	return err
 }
 
-// known has those that are there already be refused again, and takes them out.
+// known adds refusals to the dead letters that are already in the queue, and removes these from the addition.
 func (a *addition) known(ctx context.Context) error {
 	ids, again := a.queue.ids, map[int64][]*deadletter.Letter{}
 	batch := map[string]*deadletter.Letter{}
@@ -160,7 +162,8 @@ func (a *addition) known(ctx context.Context) error {
 			return leave
 		}
 		for _, one := range by {
-			if at := one.Refusals[0].Time; !slices.ContainsFunc(l.Refusals, func(r rest.Refusal) bool { return r.Time.Equal(at) }) { // by a try before
+			// An earlier attempt may have added this refusal.
+			if at := one.Refusals[0].Time; !slices.ContainsFunc(l.Refusals, func(r rest.Refusal) bool { return r.Time.Equal(at) }) {
 				l.RefuseAgain(one)
 			}
 		}
@@ -172,7 +175,7 @@ func (a *addition) known(ctx context.Context) error {
 	for _, l := range done {
 		delete(again, l.ID)
 	}
-	for _, by := range again { // it was dropped, or there is no room where it is
+	for _, by := range again { // it was dropped, or its segment is full
 		delete(ids, string(by[0].Hash))
 		for _, one := range by[1:] {
 			by[0].RefuseAgain(one)
@@ -182,10 +185,10 @@ func (a *addition) known(ctx context.Context) error {
 	return nil
 }
 
-// try writes the segments that are full, and makes an entry the head that counts them.
+// try writes the full segments, and encodes into the entry the head that counts them.
 func (a *addition) try(ctx context.Context, e *protocol.Entry) (done bool, err error) {
 	h, err := headOf(a.claim, e)
-	if err != nil || h.Added == a.stamp { // by a try before
+	if err != nil || h.Added == a.stamp { // by an earlier attempt
 		return true, err
 	}
 	if err := a.check(&h); err != nil {
@@ -220,7 +223,6 @@ func (a *addition) try(ctx context.Context, e *protocol.Entry) (done bool, err e
 	return false, h.put(e, tail)
 }
 
-// seal writes a segment.
 func (a *addition) seal(ctx context.Context, number int, all []*deadletter.Letter) error {
 	qs := a.queues
 	e := protocol.Entry{Key: protocol.SegmentKey(a.claim, number), Revision: a.revisions[number]}
@@ -233,7 +235,7 @@ func (a *addition) seal(ctx context.Context, number int, all []*deadletter.Lette
 		e.Revision = o.Revision
 		qs.noted(e)
 		return nil
-	case protocol.Conflict: // it may be written over if the head, which is read again, does not count it
+	case protocol.Conflict: // it may be overwritten if the head, which is read again, does not count it
 		there, err := qs.read(ctx, e.Key)
 		if err == nil {
 			a.revisions[number] = there.Revision
@@ -242,7 +244,7 @@ func (a *addition) seal(ctx context.Context, number int, all []*deadletter.Lette
 	return errAgain
 }
 
-// putSegment makes an entry that of a segment.
+// putSegment encodes a segment into an entry.
 func putSegment(e *protocol.Entry, claim string, number int, stamp string, all []*deadletter.Letter) (err error) {
 	if e.State, err = pack(all); err != nil {
 		return err
@@ -254,7 +256,7 @@ func putSegment(e *protocol.Entry, claim string, number int, stamp string, all [
 	return nil
 }
 
-// advance has a head begin behind segments that are empty.
+// advance moves the start of a head past empty segments.
 func (qs *queues) advance(h *head) {
 	qs.mu.Lock()
 	defer qs.mu.Unlock()

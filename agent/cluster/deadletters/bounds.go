@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	maxTrims = 100       // at once; the next dead letter, or the next minute, goes on
-	noAgeFor = time.Hour // after its start an agent drops nothing for its age: its clock may be to be set
+	maxTrims = 100       // per run; the next dead letter, or the next minute, continues
+	noAgeFor = time.Hour // time after its start in which an agent drops nothing by age: its clock may not be set yet
 )
 
 var errChanged = errors.New("the queue changed") // does not leave this package
@@ -29,7 +29,8 @@ type bounds struct {
 	begun  time.Time
 }
 
-// enforce drops what exceeds the limits, for all pipelines of the cluster together: the oldest of the queue that has most.
+// enforce drops the excess over the limits for all pipelines of the cluster together: the oldest dead letters of the
+// largest queue.
 func (b *bounds) enforce(ctx context.Context) {
 	for range maxTrims {
 		claim, n := b.excess()
@@ -43,7 +44,7 @@ func (b *bounds) enforce(ctx context.Context) {
 	}
 }
 
-// excess returns the queue of which the oldest n are to be dropped.
+// excess returns the largest queue, and the number n of oldest dead letters to drop from it. n is 0 within the limits.
 func (b *bounds) excess() (claim string, n int64) {
 	b.queues.mu.Lock()
 	defer b.queues.mu.Unlock()
@@ -70,7 +71,7 @@ func (b *bounds) excess() (claim string, n int64) {
 	return "", 0
 }
 
-// tidy drops what is too much or too old.
+// tidy drops the dead letters that exceed the limits or the age.
 func (b *bounds) tidy(ctx context.Context) {
 	b.enforce(ctx)
 	b.sweepAll(ctx)
@@ -102,19 +103,19 @@ func (b *bounds) tidy(ctx context.Context) {
 	}
 }
 
-// sweepAll sweeps all queues: who was to sweep one may have died.
+// sweepAll sweeps all queues: the member that had to sweep a queue may have died.
 func (b *bounds) sweepAll(ctx context.Context) {
 	b.queues.mu.Lock()
 	claims := slices.Collect(maps.Keys(b.queues.byClaim))
 	b.queues.mu.Unlock()
 	for _, id := range claims {
 		try, cancel := context.WithTimeout(ctx, askTimeout)
-		_ = b.queues.sweep(try, id) // it is tried again in a minute
+		_ = b.queues.sweep(try, id) // tried again in a minute
 		cancel()
 	}
 }
 
-// count counts dead letters of a queue that were dropped.
+// count adds to the number of dropped dead letters of a queue.
 func (b *bounds) count(ctx context.Context, claim string, n int) error {
 	if n == 0 {
 		return nil
@@ -131,8 +132,9 @@ func (b *bounds) count(ctx context.Context, claim string, n int) error {
 	})
 }
 
-// trim drops the n oldest dead letters of a queue, unless that changed since it was seen last. Segments as a whole go with the
-// head, which counts what goes with it; what is to go of the next one goes from there, and is counted afterwards.
+// trim drops the n oldest dead letters of a queue, unless the queue has changed since this member last saw it. Whole
+// segments go with the head, which counts their dead letters as dropped. The rest is dropped from the next segment, and
+// counted afterwards.
 func (b *bounds) trim(ctx context.Context, claim string, n int64) error {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
@@ -144,7 +146,7 @@ func (b *bounds) trim(ctx context.Context, claim string, n int64) error {
 	stamp := rand.Text()
 	err := b.queues.swap(ctx, always, protocol.LettersKey(claim), func(e *protocol.Entry) (time.Duration, bool, error) {
 		h, err := headOf(claim, e)
-		if err != nil || h.Stamp == stamp { // by a try before
+		if err != nil || h.Stamp == stamp { // by an earlier attempt
 			return 0, true, err
 		}
 		if e.Revision != revision {
@@ -181,8 +183,8 @@ func (b *bounds) trim(ctx context.Context, claim string, n int64) error {
 	return b.queues.sweep(ctx, claim)
 }
 
-// trimSegment drops the n oldest dead letters of a segment, unless that changed since it was seen last. One that expired, which this
-// member did not see empty, is made again without any, so that it is known.
+// trimSegment drops the n oldest dead letters of a segment, unless the segment has changed since this member last saw
+// it. An expired segment that this member did not see empty is written again without dead letters, so that it is known.
 func (b *bounds) trimSegment(ctx context.Context, claim string, number int, n int64) error {
 	b.queues.mu.Lock()
 	revision := b.queues.at(claim).segments[number].revision
@@ -191,7 +193,7 @@ func (b *bounds) trimSegment(ctx context.Context, claim string, number int, n in
 	var dropped int64
 	err := b.queues.swap(ctx, always, protocol.SegmentKey(claim, number), func(e *protocol.Entry) (ttl time.Duration, done bool, err error) {
 		g, err := segmentOf(e)
-		if err != nil || g.Stamp == stamp { // by a try before
+		if err != nil || g.Stamp == stamp { // by an earlier attempt
 			return 0, true, err
 		}
 		if e.Revision != revision {
@@ -212,7 +214,7 @@ func (b *bounds) trimSegment(ctx context.Context, claim string, number int, n in
 	return b.count(ctx, claim, int(dropped))
 }
 
-// changedSince takes what a part of a queue is by now.
+// changedSince notes the present entry of a part of a queue and returns errChanged.
 func (b *bounds) changedSince(e protocol.Entry) error {
 	b.queues.noted(e)
 	return errChanged

@@ -10,7 +10,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/deadletter"
 )
 
-// verdict is what a change makes of a dead letter.
+// verdict is the decision of a change about a dead letter.
 type verdict int
 
 const (
@@ -19,10 +19,10 @@ const (
 	remove
 )
 
-// anything is of which parts all dead letters are.
+// anything matches every part.
 func anything(part) bool { return true }
 
-// withIDs returns which parts may have a dead letter of these ids.
+// withIDs returns a function that matches the parts that may have a dead letter with these ids.
 func withIDs[V any](ids map[int64]V) func(part) bool {
 	return func(p part) bool {
 		for id := range ids {
@@ -34,13 +34,14 @@ func withIDs[V any](ids map[int64]V) func(part) bool {
 	}
 }
 
-// change has f change dead letters in the parts of a queue that may have one. It returns those that it changed or removed, also
-// with an error. f is called again for a dead letter that another change was faster for.
+// change calls f for the dead letters in the parts of a queue that within matches, and saves its changes. It returns
+// the dead letters that f changed or removed, also with an error. f is called again for a dead letter when another
+// change was faster.
 func (qs *queues) change(ctx context.Context, may func() bool, claim string, within func(part) bool, f func(*deadletter.Letter) verdict) (all []*deadletter.Letter, err error) {
 	stamp := rand.Text()
 	var h head
 	var some []*deadletter.Letter
-	// What the tail does not have by now is in a segment.
+	// A dead letter that is no longer in the tail is in a segment.
 	err = qs.swap(ctx, may, protocol.LettersKey(claim), func(e *protocol.Entry) (_ time.Duration, done bool, err error) {
 		if h, err = headOf(claim, e); err != nil || h.Stamp == stamp || !within(h.Tail) || h.Tail.Count == 0 {
 			return 0, true, err
@@ -87,7 +88,7 @@ func (qs *queues) changeSegment(ctx context.Context, may func() bool, claim stri
 	return some, err
 }
 
-// segmentOf returns the segment that is the value of an entry, an empty one for none.
+// segmentOf decodes the segment in an entry. An entry without value gives an empty segment.
 func segmentOf(e *protocol.Entry) (g segment, err error) {
 	if e.Value == nil {
 		return g, nil
@@ -98,7 +99,7 @@ func segmentOf(e *protocol.Entry) (g segment, err error) {
 	return g, nil
 }
 
-// apply returns what f leaves of packed dead letters, and those that it changed or removed.
+// apply calls f for packed dead letters. It returns those that remain, and those that f changed or removed.
 func apply(state []byte, f func(*deadletter.Letter) verdict) (kept, touched []*deadletter.Letter, err error) {
 	all, err := unpack(state)
 	if err != nil {
@@ -117,7 +118,7 @@ func apply(state []byte, f func(*deadletter.Letter) verdict) (kept, touched []*d
 	return kept, touched, nil
 }
 
-// order is in which a queue is walked.
+// order is the order of a walk.
 type order bool
 
 const (
@@ -125,8 +126,8 @@ const (
 	newestFirst order = true
 )
 
-// walk calls f with the dead letters of the parts of a queue that are wanted, those of each in the order in which they were
-// refused, until it returns false.
+// walk calls f with the dead letters of each part of a queue that want matches, until f returns false. Within a part,
+// they are in the order of their refusals.
 func (qs *queues) walk(ctx context.Context, may func() bool, claim string, o order, want func(part) bool, f func([]*deadletter.Letter) (bool, error)) (h head, err error) {
 	e, err := qs.readOn(ctx, may, protocol.LettersKey(claim))
 	if err == nil {
@@ -168,7 +169,7 @@ func (qs *queues) walk(ctx context.Context, may func() bool, claim string, o ord
 	return h, err
 }
 
-// visitSegment reads a segment that is not known to be empty or not wanted.
+// visitSegment visits a segment, unless it is known to be empty or unwanted.
 func (qs *queues) visitSegment(ctx context.Context, may func() bool, claim string, number int, visit func(part, func() (protocol.Entry, error)) (bool, error)) (bool, error) {
 	read := func() (protocol.Entry, error) {
 		return qs.readOn(ctx, may, protocol.SegmentKey(claim, number))
@@ -220,7 +221,7 @@ func (qs *queues) forgetQueue(ctx context.Context, claim string, epoch uint64, t
 	return found, qs.sweep(ctx, claim)
 }
 
-// sweep has segments expire that the head counts no more.
+// sweep makes the segments expire that the head no longer counts.
 func (qs *queues) sweep(ctx context.Context, claim string) error {
 	qs.mu.Lock()
 	q := qs.at(claim)

@@ -5,16 +5,16 @@ import (
 	"time"
 )
 
-// Hasten has what failed be tried again at once.
+// Hasten removes the pause before another attempt.
 func Hasten() { retryPause = time.Millisecond }
 
-// MaxPacked is the most bytes that are written at once.
+// MaxPacked is the maximum number of bytes in one write.
 const MaxPacked = maxPacked
 
-// HostIDs is what ids on the disk of an agent begin behind.
+// HostIDs is the offset of the ids on the disk of an agent.
 const HostIDs = hostIDs
 
-// Tidy drops what is too old, as an agent does that has run for long enough.
+// Tidy drops old dead letters, as an agent does that has been up for long enough.
 func (s *Share) Tidy(ctx context.Context) {
 	s.bounds.begun = s.bounds.begun.Add(-2 * noAgeFor)
 	s.bounds.tidy(ctx)

@@ -15,15 +15,15 @@ import (
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
-// How much TestFaults tries.
+// The size of TestFaults.
 var (
 	seeds  = flag.Uint64("seeds", 1, "histories with faults, from seed 0 on")
 	owners = flag.Uint64("owners", 3, "owners of the claim in each history, one after the other")
 )
 
-// TestFaults has members append, edit and drop at the same time, while the claim moves, former owners go on for a while, and
-// writes are lost, performed without an answer, or performed later: what is in the store when a position counts stays there,
-// once, until it is dropped.
+// TestFaults lets members append, edit and drop at the same time, while the claim moves, former owners continue for
+// some time, and writes are lost, applied without an answer, or applied late. A dead letter that is in the store when a
+// position counts stays there, once, until it is dropped.
 func TestFaults(t *testing.T) {
 	t.Parallel()
 	for seed := range *seeds {
@@ -31,11 +31,11 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// ledger is what there must be.
+// ledger is the expected content.
 type ledger struct {
 	mu      sync.Mutex
-	kept    map[string]bool // guarded by mu: keys that must be there, or must not any more
-	dropped map[string]bool // guarded by mu: keys that someone tried to drop
+	kept    map[string]bool // guarded by mu: keys that must exist, or must no longer exist
+	dropped map[string]bool // guarded by mu: keys with an attempt to drop them
 }
 
 func (l *ledger) note(keys []string) {
@@ -49,7 +49,7 @@ func (l *ledger) note(keys []string) {
 func testFaults(t *testing.T, seed uint64) {
 	m := &memory{}
 	odds := mathrand.New(mathrand.NewPCG(seed, 1))
-	m.fault = func() fault { // called under the lock of m
+	m.fault = func() fault { // called with the lock of m held
 		return []fault{fine, fine, fine, fine, fine, fine, fine, lostAnswer, lostWrite, lateWrite}[odds.IntN(10)]
 	}
 	hosts := []*host{newHost(t, m, deadletter.Limits{}), newHost(t, m, deadletter.Limits{}), newHost(t, m, deadletter.Limits{})}
@@ -70,7 +70,7 @@ func testFaults(t *testing.T, seed uint64) {
 		if former := hosts[r.IntN(len(hosts))]; former != h {
 			owning.Go(func() { refuseSome(former, l, epoch+1000, 2, seeds[1], steps) })
 		}
-		owning.Go(func() { // of a replay
+		owning.Go(func() { // a replay
 			key := fmt.Sprint("replayed-", epoch)
 			if (deadletters.Replayed{Share: hosts[1].Share}).Keep(t.Context(), declared("p"), refused("p", key, "")) == nil {
 				l.note([]string{key})
@@ -84,7 +84,7 @@ func testFaults(t *testing.T, seed uint64) {
 	l.check(t, newHost(t, m, deadletter.Limits{}))
 }
 
-// refuseSome has a member that believes to own the claim keep records and save positions.
+// refuseSome makes a member that believes to own the claim keep records and save positions.
 func refuseSome(h *host, l *ledger, name uint64, commits int, seed uint64, steps chan struct{}) {
 	r := mathrand.New(mathrand.NewPCG(seed, 0))
 	for i := range commits {
@@ -107,7 +107,7 @@ func refuseSome(h *host, l *ledger, name uint64, commits int, seed uint64, steps
 	}
 }
 
-// dropSome has a member edit or drop a dead letter at each step.
+// dropSome edits or drops a dead letter at each step.
 func dropSome(h *host, l *ledger, r *mathrand.Rand, steps, ended chan struct{}) {
 	for {
 		select {

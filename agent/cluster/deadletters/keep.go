@@ -13,12 +13,12 @@ import (
 )
 
 const (
-	writeInterval = 100 * time.Millisecond // in which a commit of positions may write what waits
-	tidyInterval  = time.Minute            // between two looks for what is too much or too old
+	writeInterval = 100 * time.Millisecond // in which the commit of a position may write pending dead letters
+	tidyInterval  = time.Minute            // interval at which the limits are checked
 )
 
-// Keep takes over a record that the pipeline of d refused. It is in the store of the cluster, or on the disk of this agent, before
-// a position that covers it counts.
+// Keep takes over a record that the pipeline of d refused. The record is in the store of the cluster, or on the disk of
+// this agent, before a position that covers it counts.
 func (s *Share) Keep(ctx context.Context, d *spec.Declaration, l *engine.DeadLetter) error {
 	id := d.Pipeline.ID
 	if !s.Clustered(id) {
@@ -39,7 +39,7 @@ func (s *Share) Keep(ctx context.Context, d *spec.Declaration, l *engine.DeadLet
 	return nil
 }
 
-// fits reports whether the store of the cluster takes a dead letter.
+// fits reports whether a dead letter is small enough for the store of the cluster.
 func (s *Share) fits(l *deadletter.Letter) bool {
 	var err error
 	if sizeOf(l) > maxPacked {
@@ -51,7 +51,7 @@ func (s *Share) fits(l *deadletter.Letter) bool {
 	return err == nil
 }
 
-// Replicate implements commit.Replicas: dead letters come before the positions that cover them.
+// Replicate implements commit.Replicas. It writes dead letters before the positions that cover them.
 func (s *Share) Replicate(checkpoints []spec.Checkpoint, done func(pipeline string, err error)) {
 	var free []spec.Checkpoint
 	waiting := map[string][]spec.Checkpoint{} // by claim
@@ -76,7 +76,7 @@ func (s *Share) Replicate(checkpoints []spec.Checkpoint, done func(pipeline stri
 	}
 }
 
-// Run writes what waits although no position is saved, and drops what is too much or too old, until ctx ends.
+// Run writes pending dead letters even if no position is saved, and enforces the limits, until ctx ends.
 func (s *Share) Run(ctx context.Context) {
 	defer s.end()
 	fails := notify.Throttle{Fails: "cannot keep refused records in the store of the cluster, trying again", Recovered: "refused records are kept in the store of the cluster again"}
@@ -91,7 +91,7 @@ func (s *Share) Run(ctx context.Context) {
 			continue
 		case <-s.wake:
 		}
-		select { // the commit of a position may be faster
+		select { // the commit of a position may write them first
 		case <-ctx.Done():
 			return
 		case <-time.After(writeInterval):

@@ -10,9 +10,9 @@ import (
 	"github.com/conduit-agent/conduit/agent/cluster/protocol"
 )
 
-const tryTimeout = 2 * time.Second // of one read or write
+const tryTimeout = 2 * time.Second // for one read or write
 
-// retryPause is between two tries of a read or write.
+// retryPause is the time between two attempts of a read or write.
 var retryPause = 100 * time.Millisecond
 
 var (
@@ -23,12 +23,12 @@ var (
 // keys reads and changes keys of the cluster's store.
 type keys struct {
 	store cluster.Store
-	noted func(protocol.Entry) // what was read or written
+	noted func(protocol.Entry) // called with each entry read or written
 }
 
-// swap changes a key by compare-and-swap. change gets what is there and returns for how long the new value is kept, 0 for
-// ever; it fails with errAgain to be called again, and reports done when there is nothing to write. It must return the same for
-// the same entry, since a write whose outcome is not known may be one that was performed: a stamp tells.
+// swap changes a key by compare-and-swap. change receives the present entry, edits it, and returns the lifetime of the
+// new value; 0 means for ever. It returns errAgain to be called again, and done if there is nothing to write. A write
+// with an unknown outcome may have been applied, so change must recognize its own write in the entry, by a stamp.
 func (k keys) swap(ctx context.Context, may func() bool, key string, change func(e *protocol.Entry) (ttl time.Duration, done bool, err error)) error {
 	for ctx.Err() == nil && may() {
 		done, err := k.trySwap(ctx, key, change)
@@ -43,10 +43,10 @@ func (k keys) swap(ctx context.Context, may func() bool, key string, change func
 	return ended(may)
 }
 
-// always allows requests to go on until their context ends.
+// always lets requests continue until their context ends.
 func always() bool { return true }
 
-// ended returns why trying ended.
+// ended returns the reason why the attempts ended.
 func ended(may func() bool) error {
 	if !may() {
 		return cluster.ErrNotOwner
@@ -57,7 +57,7 @@ func ended(may func() bool) error {
 func (k keys) trySwap(ctx context.Context, key string, change func(e *protocol.Entry) (time.Duration, bool, error)) (bool, error) {
 	e, err := k.read(ctx, key)
 	if err != nil {
-		return false, nil // it is tried again
+		return false, nil // the caller tries again
 	}
 	ttl, done, err := change(&e)
 	switch {
@@ -90,7 +90,7 @@ func (k keys) write(ctx context.Context, w protocol.Write) protocol.Outcome {
 	return k.store.Write(ctx, w)
 }
 
-// readOn reads a key, again when that fails.
+// readOn reads a key. It retries after a failure.
 func (k keys) readOn(ctx context.Context, may func() bool, key string) (e protocol.Entry, err error) {
 	for ctx.Err() == nil && may() {
 		if e, err = k.read(ctx, key); err == nil {

@@ -16,31 +16,31 @@ import (
 	"github.com/conduit-agent/conduit/spec/notify"
 )
 
-// A replay has a lease, so that two members do not replay the same dead letters, and so that each of them knows of it and can ask it
-// to end.
+// A replay has a lease, so that two members do not replay the same dead letters, and so that every member can see the
+// replay and cancel it.
 const (
 	leaseTTL = 30 * time.Second
-	endedFor = 10 * time.Minute // that a lease which was given up is kept, for how the replay ended
+	endedFor = 10 * time.Minute // lifetime of a released lease, which tells how the replay ended
 
-	leaseSuffix = ".replay" // of its key, behind that of the queue
+	leaseSuffix = ".replay" // follows the key of the queue
 )
 
 var (
 	leaseRenew = 5 * time.Second
-	cancelWait = 6 * time.Second // for the member that replays to answer: it looks at its lease this often, should it miss that it changed
+	cancelWait = 6 * time.Second // for an answer; above leaseRenew, in case the replaying member missed the change
 )
 
-// lease is the value of the key of a lease.
+// lease is the value of a lease key.
 type lease struct {
 	Format int    `json:"format"`
-	Member string `json:"member"` // "" when it was given up
+	Member string `json:"member"` // "" after the release
 	Stamp  string `json:"stamp"`
-	Cancel bool   `json:"cancel,omitempty"` // it is asked to end
-	// Replay is how far it was when its member wrote the lease last. Its member is there when it was given up, too.
+	Cancel bool   `json:"cancel,omitempty"` // a cancellation was requested
+	// Replay is the progress of the replay at the last write of the lease. Its Member stays after the release.
 	Replay *rest.Replay `json:"replay,omitempty"`
 }
 
-// status returns how far the replay is that a lease is of.
+// status returns the progress of the replay that has this lease.
 func (l *lease) status(pipeline string) rest.Replay {
 	r := rest.Replay{}
 	if l.Replay != nil {
@@ -51,24 +51,24 @@ func (l *lease) status(pipeline string) rest.Replay {
 	return r
 }
 
-// answered reports whether the member of a replay knows that it is to end.
+// answered reports whether the replaying member knows of the cancellation.
 func (l *lease) answered() bool { return l.Member == "" || l.Replay != nil && l.Replay.Cancelled }
 
-// seenLease is a lease as it was seen last, and when.
+// seenLease is a lease as this member last saw it, and when.
 type seenLease struct {
 	lease
 	revision uint64
 	at       time.Time
 }
 
-// leases are those of the replays of all members.
+// leases holds the leases of the replays of all members.
 type leases struct {
 	keys
-	member string // this one
+	member string // this member
 
 	mu       sync.Mutex
 	seen     map[string]seenLease    // guarded by mu: by key
-	reserved map[string]*reservation // guarded by mu: those of this agent, by key
+	reserved map[string]*reservation // guarded by mu: leases of this agent, by key
 }
 
 // reservation is a lease that this agent has.
@@ -78,12 +78,12 @@ type reservation struct {
 	mine   lease
 	status func() rest.Replay
 	cancel func(why error)
-	asked  notify.Signal // it is to end
+	asked  notify.Signal // a cancellation was requested
 }
 
 func leaseKey(pipeline string) string { return protocol.LettersKey(pipeline) + leaseSuffix }
 
-// note takes what a lease is now.
+// note records the current value of a lease.
 func (ls *leases) note(e protocol.Entry) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
@@ -97,8 +97,8 @@ func (ls *leases) note(e protocol.Entry) {
 	}
 }
 
-// begin takes the lease of a replay, and keeps it until end is called with how the replay ended. When it is lost, or another member
-// asks the replay to end, cancel is called.
+// begin takes the lease of a replay, and renews it until end is called with the final status of the replay. cancel is
+// called when the lease is lost, or when another member cancels the replay.
 func (ls *leases) begin(ctx context.Context, pipeline string, status func() rest.Replay, cancel func(why error)) (end func(rest.Replay), err error) {
 	r := &reservation{leases: ls, key: leaseKey(pipeline), mine: lease{Format: format, Member: ls.member, Stamp: rand.Text()}, status: status, cancel: cancel, asked: notify.NewSignal()}
 	try, stop := context.WithTimeout(ctx, askTimeout)
@@ -127,7 +127,7 @@ func (ls *leases) begin(ctx context.Context, pipeline string, status func() rest
 	}, nil
 }
 
-// take takes the lease unless another one has not ended; holder is the member that has that.
+// take takes the lease, unless another replay has it; holder is then the member with that lease.
 func (r *reservation) take(ctx context.Context) (holder string, err error) {
 	now := r.status()
 	err = r.leases.swap(ctx, always, r.key, func(e *protocol.Entry) (time.Duration, bool, error) {
@@ -140,7 +140,7 @@ func (r *reservation) take(ctx context.Context) (holder string, err error) {
 	return holder, err
 }
 
-// leaseOf returns the lease that is the value of an entry, an empty one for none.
+// leaseOf decodes the lease in an entry. An entry without value gives an empty lease.
 func leaseOf(e *protocol.Entry) (l lease) {
 	if e.Value == nil || json.Unmarshal(e.Value, &l) != nil {
 		return lease{}
@@ -148,7 +148,7 @@ func leaseOf(e *protocol.Entry) (l lease) {
 	return l
 }
 
-// put makes an entry the lease of a replay that is so far.
+// put encodes the lease with the present progress into an entry.
 func (r *reservation) put(e *protocol.Entry, now rest.Replay) (err error) {
 	l := r.mine
 	if now.Member = r.leases.member; !now.Started.IsZero() {
@@ -162,7 +162,7 @@ func (r *reservation) put(e *protocol.Entry, now rest.Replay) (err error) {
 // errLeaseLost ends a replay whose dead letters another member may replay.
 var errLeaseLost = errors.New("the replay was ended: it had no lease from the store of the cluster for half a minute, so that another member may replay the same dead letters; what was not settled is still there, so replay it again")
 
-// renew keeps the lease until ctx ends, and ends the replay when it is asked to, and when the lease is lost.
+// renew renews the lease until ctx ends. It ends the replay when another member cancels it or the lease is lost.
 func (r *reservation) renew(ctx context.Context) {
 	tick := time.NewTicker(leaseRenew)
 	defer tick.Stop()
@@ -188,7 +188,8 @@ func (r *reservation) renew(ctx context.Context) {
 	}
 }
 
-// extend writes how far the replay is, and ends that if it is asked to. there is false when the lease is lost.
+// extend writes the progress of the replay, and ends the replay if its cancellation was requested. there is false if
+// the lease is lost.
 func (r *reservation) extend(ctx context.Context) (there bool, err error) {
 	err = r.leases.swap(ctx, always, r.key, func(e *protocol.Entry) (time.Duration, bool, error) {
 		l := leaseOf(e)
@@ -203,7 +204,7 @@ func (r *reservation) extend(ctx context.Context) (there bool, err error) {
 	return there, err
 }
 
-// giveUp says how the replay ended.
+// giveUp releases the lease with the final status of the replay.
 func (r *reservation) giveUp(ctx context.Context, last rest.Replay) error {
 	return r.leases.swap(ctx, always, r.key, func(e *protocol.Entry) (time.Duration, bool, error) {
 		if there := leaseOf(e); there.Stamp != r.mine.Stamp || there.Member == "" {
@@ -214,13 +215,13 @@ func (r *reservation) giveUp(ctx context.Context, last rest.Replay) error {
 	})
 }
 
-// status returns how far the replay of a pipeline is, or how it ended; ok is false when none is known.
+// status returns the progress or the final status of the replay of a pipeline; ok is false if no replay is known.
 func (ls *leases) status(ctx context.Context, pipeline string) (status rest.Replay, ok bool) {
 	l, ok := ls.of(pipeline)
 	if !ok || l.Member == "" && l.Replay == nil {
 		return status, false
 	}
-	if l.Member != "" && time.Since(l.at) >= leaseTTL { // a store does not say that a key expired
+	if l.Member != "" && time.Since(l.at) >= leaseTTL { // a store does not report that a key expired
 		e, err := ls.read(ctx, leaseKey(pipeline))
 		switch {
 		case err != nil:
@@ -240,7 +241,7 @@ func (ls *leases) status(ctx context.Context, pipeline string) (status rest.Repl
 	return status, true
 }
 
-// of returns the lease of a pipeline as it was seen last.
+// of returns the lease of a pipeline as this member last saw it.
 func (ls *leases) of(pipeline string) (l seenLease, ok bool) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
@@ -248,7 +249,7 @@ func (ls *leases) of(pipeline string) (l seenLease, ok bool) {
 	return l, ok
 }
 
-// expired takes that a lease is gone and was not given up.
+// expired handles a lease that expired without a release.
 func (ls *leases) expired(pipeline string, l seenLease) rest.Replay {
 	status := l.status(pipeline)
 	status.Running, status.Error = false, fmt.Sprintf("it ended with the member %s, which did not say how; what was not settled is still there", l.Member)
@@ -261,7 +262,7 @@ func (ls *leases) expired(pipeline string, l seenLease) rest.Replay {
 	return status
 }
 
-// cancel asks a replay to end, and waits for some seconds for the member that replays to answer.
+// cancel requests the cancellation of a replay, and waits for up to cancelWait for the replaying member to answer.
 func (ls *leases) cancel(ctx context.Context, pipeline string) error {
 	try, stop := context.WithTimeout(ctx, askTimeout)
 	defer stop()
@@ -273,7 +274,7 @@ func (ls *leases) cancel(ctx context.Context, pipeline string) error {
 		}
 		l.Cancel = true
 		e.Value, err = json.Marshal(&l)
-		return leaseTTL, false, err // once, so that it does not keep the lease of a member that died
+		return leaseTTL, false, err // written once, so that the lease of a dead member expires
 	})
 	switch l, known := ls.of(pipeline); {
 	case err != nil:
@@ -295,5 +296,5 @@ func (ls *leases) cancel(ctx context.Context, pipeline string) error {
 	return nil
 }
 
-// isLease reports whether a key is that of a lease.
+// isLease reports whether a key is a lease key.
 func isLease(key string) bool { return strings.HasSuffix(key, leaseSuffix) }

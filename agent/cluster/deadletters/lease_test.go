@@ -13,14 +13,14 @@ import (
 	"github.com/conduit-agent/conduit/api/rest"
 )
 
-// replayStatus is that of a replay that runs.
+// replayStatus is the status of a running replay.
 func replayStatus() rest.Replay { return rest.Replay{Running: true, Started: time.Now()} }
 
-// replaying is a replay that a member runs.
+// replaying is a replay on a member.
 type replaying struct {
 	mu      sync.Mutex
 	now     rest.Replay // guarded by mu
-	reasons []error     // guarded by mu: for which it was asked to end
+	reasons []error     // guarded by mu: reasons passed to cancel
 	end     func(rest.Replay)
 }
 
@@ -52,7 +52,7 @@ func (r *replaying) asked() []error {
 	return r.reasons
 }
 
-// replayer returns two members, of which the first replays.
+// replayer returns two members; the first one replays.
 func replayer(t *testing.T) (m *memory, a, b *host, r *replaying) {
 	t.Helper()
 	m = &memory{}
@@ -60,7 +60,7 @@ func replayer(t *testing.T) (m *memory, a, b *host, r *replaying) {
 	return m, a, b, a.replay("p")
 }
 
-// elsewhere returns what a member knows of a replay.
+// elsewhere returns the replay of a pipeline from the view of a member.
 func (h *host) elsewhere(pipeline string) rest.Replay {
 	h.Helper()
 	r, ok := h.Elsewhere(h.Context(), pipeline)
@@ -70,8 +70,8 @@ func (h *host) elsewhere(pipeline string) rest.Replay {
 	return r
 }
 
-// TestCancelOnAnotherMember ends a replay on a member that does not run it: the one that does learns of it, and the others of how far
-// it is and how it ended. To ask again changes nothing.
+// TestCancelOnAnotherMember cancels a replay from a member that does not run it. The running member notices, and the
+// others see its progress and how it ended. Another cancellation changes nothing.
 func TestCancelOnAnotherMember(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, a, b, r := replayer(t)
@@ -123,7 +123,8 @@ func TestCancelOnAnotherMember(t *testing.T) {
 	})
 }
 
-// TestCancelWithoutWatch ends a replay on a member that does not see what changes in the store: it looks at its lease.
+// TestCancelWithoutWatch cancels a replay on a member whose watch shows no changes: the member reads its lease
+// regularly.
 func TestCancelWithoutWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, _, b, r := replayer(t)
@@ -134,7 +135,7 @@ func TestCancelWithoutWatch(t *testing.T) {
 		must(t, json.Unmarshal(e.Value, &l))
 		l["cancel"] = true
 		e.Value, _ = json.Marshal(l)
-		m.Restore(key, e) // nobody is notified
+		m.Restore(key, e) // the watch does not show it
 		time.Sleep(6 * time.Second)
 		if all := r.asked(); len(all) == 0 || all[0] != nil {
 			t.Errorf("it ends for %v", all)
@@ -145,8 +146,8 @@ func TestCancelWithoutWatch(t *testing.T) {
 	})
 }
 
-// TestCancelOfAMemberThatIsAway asks a replay to end whose member does not answer: that is said after a few seconds, and when its
-// lease has expired, that it ended with that member.
+// TestCancelOfAMemberThatIsAway cancels a replay whose member does not answer. The status says so after a few seconds,
+// and, once the lease has expired, that the replay ended with its member.
 func TestCancelOfAMemberThatIsAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &memory{}
@@ -193,8 +194,8 @@ func TestCancelOfAMemberThatIsAway(t *testing.T) {
 	})
 }
 
-// TestReplayWithoutALease ends a replay whose lease another member may have by now: it expired, or could not be renewed for as long
-// as it lasts.
+// TestReplayWithoutALease ends a replay whose lease another member may have by now: it expired, or could not be renewed
+// during its lifetime.
 func TestReplayWithoutALease(t *testing.T) {
 	for name, lose := range map[string]func(m *memory){
 		"expired":      func(m *memory) { m.Expire(protocol.LettersKey("p") + ".replay") },

@@ -1,9 +1,10 @@
-// Package deadletters keeps the dead letters of the pipelines of a cluster in its store, where every member lists, replays and
-// drops them.
+// Package deadletters keeps the dead letters of a cluster's pipelines in the cluster's store, where every member lists,
+// replays and drops them.
 //
-// Each claim has a queue: the newest dead letters are the state of its head, a key that changes by compare-and-swap, and those
-// before are in segments, keys of their own that the head counts. The head has the epoch of the claim, so that what a former
-// owner would append is refused. Members watch how many there are where, and read dead letters when they are asked for them.
+// Each claim has a queue. The newest dead letters are the state of the head, a key that changes by compare-and-swap.
+// Older ones are in segments, separate keys that the head counts. The head contains the epoch of the claim, so that
+// appends of a former owner are refused. Members watch the numbers of dead letters, and read the dead letters on
+// demand.
 package deadletters
 
 import (
@@ -22,28 +23,27 @@ import (
 	"github.com/conduit-agent/conduit/spec/notify"
 )
 
-// Local is the dead-letter store of this agent: for pipelines that are not the cluster's, and for what no store of a cluster
-// takes.
+// Local is the dead-letter store of this agent. It holds the dead letters of pipelines outside the cluster, and those
+// that are too large for the store of a cluster.
 type Local = deadletter.Store
 
-// Needs is what a Share needs of the agent.
+// Needs holds the dependencies of a Share.
 type Needs struct {
 	Local  *Local
 	Member string // name of this agent
 	Store  cluster.Store
 	Log    *slog.Logger
-	// Owner returns the claim of a pipeline that this agent has, and its epoch; ok is false when it has none.
+	// Owner returns this agent's claim of a pipeline and its epoch; ok is false if it has none.
 	Owner func(pipeline string) (claim string, epoch uint64, ok bool)
 }
 
-// Share is the dead letters of this agent and of the cluster. Set the exported fields of what New returns, hand it what the store
-// of the cluster shows, and call Run.
+// Share combines the dead letters of this agent and of the cluster. Create it with New, set its exported fields, pass
+// entries of the store to Note, and call Run.
 type Share struct {
-	Replicas commit.Replicas // of positions
-	// Clustered reports whether a pipeline is one of the cluster's.
+	Replicas commit.Replicas // for positions
+	// Clustered reports whether a pipeline belongs to the cluster.
 	Clustered func(pipeline string) bool
-	// Counts returns a function that reports whether this agent is the one that counts the dead letters of a claim in its
-	// metrics.
+	// Counts returns a function that reports whether this agent counts the dead letters of a claim in its metrics.
 	Counts func(ctx context.Context) func(claim string) bool
 
 	needs   Needs
@@ -52,7 +52,7 @@ type Share struct {
 	bounds  bounds
 	outbox  outbox
 	wake    notify.Signal
-	running context.Context // ends with Run: what saves positions has none
+	running context.Context // ends with Run: saving positions has no context
 	end     context.CancelFunc
 }
 
@@ -85,7 +85,7 @@ func (s *Share) Note(e protocol.Entry) bool {
 	return true
 }
 
-// claims returns the claims of a pipeline that have dead letters, or may have some, those of its last instance first.
+// claims returns the claims of a pipeline that have or may have dead letters, the last instance first.
 func (s *Share) claims(pipeline string) (all []string) {
 	s.queues.mu.Lock()
 	defer s.queues.mu.Unlock()
@@ -105,12 +105,12 @@ func (s *Share) Totals(ctx context.Context) ([]rest.DeadLetterTotals, error) {
 	return s.totals(ctx, func(string) bool { return true })
 }
 
-// TotalsHere returns what there is on the disk of this agent, and of the claims whose dead letters it counts.
+// TotalsHere returns the totals on the disk of this agent, and the totals of the claims that this agent counts.
 func (s *Share) TotalsHere(ctx context.Context) ([]rest.DeadLetterTotals, error) {
 	return s.totals(ctx, s.Counts(ctx))
 }
 
-// InStore returns how many dead letters of which pipelines are in the store of the cluster.
+// InStore returns the numbers of dead letters in the store of the cluster, by pipeline.
 func (s *Share) InStore() map[string]int64 {
 	s.queues.mu.Lock()
 	defer s.queues.mu.Unlock()

@@ -31,16 +31,16 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// memory is a store of a cluster in memory, with faults.
+// memory is an in-memory store of a cluster with faults.
 type memory struct {
 	storetest.Memory
 	mu    sync.Mutex
-	down  bool             // guarded by mu: nothing is answered
-	fault func() fault     // guarded by mu: of the next write; nil for none
+	down  bool             // guarded by mu: there are no answers
+	fault func() fault     // guarded by mu: fault of the next write; nil for none
 	late  []protocol.Write // guarded by mu: to be applied later
 }
 
-// fault is what becomes of a write.
+// fault is the fate of a write.
 type fault int
 
 const (
@@ -92,14 +92,13 @@ func (m *memory) set(change func()) {
 	change()
 }
 
-// host is a member.
 type host struct {
 	*testing.T
 	*deadletters.Share
 	local    *deadletter.Store
 	store    *memory
 	mu       sync.Mutex
-	epoch    map[string]uint64 // guarded by mu: by claim that it has
+	epoch    map[string]uint64 // guarded by mu: by claim that the member has
 	saved    []spec.Checkpoint // guarded by mu
 	replicas func()
 }
@@ -109,7 +108,7 @@ func newHost(t *testing.T, m *memory, limits deadletter.Limits) *host {
 	return newMember(t, "", m, m, limits)
 }
 
-// newMember returns a member of a name whose store is one to m.
+// newMember returns a member with this name and store, which is a connection to m.
 func newMember(t *testing.T, name string, m *memory, store cluster.Store, limits deadletter.Limits) *host {
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)
@@ -133,7 +132,7 @@ func (h *host) owner(pipeline string) (string, uint64, bool) {
 	return "", 0, false
 }
 
-// counts has the member count what it owns.
+// counts makes the member count the claims that it owns.
 func (h *host) counts(context.Context) func(string) bool {
 	return func(claim string) bool {
 		h.mu.Lock()
@@ -142,7 +141,7 @@ func (h *host) counts(context.Context) func(string) bool {
 	}
 }
 
-// owns has the member have a claim; an epoch of 0 takes it away.
+// owns gives the member a claim; an epoch of 0 takes it away.
 func (h *host) owns(claim string, epoch uint64) *host {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -152,7 +151,7 @@ func (h *host) owns(claim string, epoch uint64) *host {
 	return h
 }
 
-// Replicate takes positions that would be saved in claims.
+// Replicate records positions that would be saved in claims.
 func (h *host) Replicate(all []spec.Checkpoint, done func(string, error)) {
 	if h.replicas != nil {
 		h.replicas()
@@ -175,7 +174,7 @@ func refused(pipeline, key, payload string) *engine.DeadLetter {
 	}
 }
 
-// keep has refused records kept.
+// keep keeps refused records.
 func (h *host) keep(pipeline string, keys ...string) {
 	h.Helper()
 	for _, key := range keys {
@@ -183,7 +182,7 @@ func (h *host) keep(pipeline string, keys ...string) {
 	}
 }
 
-// commit saves a position, and returns what became of it.
+// commit saves a position, and returns the outcome.
 func (h *host) commit(pipeline string) error {
 	outcome := make(chan error, 1)
 	h.Share.Replicate([]spec.Checkpoint{{PipelineID: pipeline}}, func(_ string, err error) { outcome <- err })
@@ -229,7 +228,8 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// TestEveryMemberHasThem lists, shows, edits and drops on one member what another one refused, which no position covers before.
+// TestEveryMemberHasThem lists, shows, edits and drops dead letters on one member that another member refused. They are
+// in the store before a position covers them.
 func TestEveryMemberHasThem(t *testing.T) {
 	t.Parallel()
 	m := &memory{}
@@ -275,7 +275,7 @@ func TestEveryMemberHasThem(t *testing.T) {
 	a.must("p")
 }
 
-// TestFormerOwner has a member that lost the claim write no more, also before the next owner has written.
+// TestFormerOwner checks that a member that lost the claim writes no more, even before the next owner has written.
 func TestFormerOwner(t *testing.T) {
 	t.Parallel()
 	m := &memory{}
@@ -284,7 +284,7 @@ func TestFormerOwner(t *testing.T) {
 	must(t, a.commit("p"))
 	b.keep("p", "2")
 	must(t, b.commit("p"))
-	a.keep("p", "late") // it has not noticed
+	a.keep("p", "late") // it has not noticed yet
 	if err := a.commit("p"); !errors.Is(err, cluster.ErrNotOwner) {
 		t.Errorf("the former owner's commit: %v", err)
 	}
@@ -296,7 +296,7 @@ func TestFormerOwner(t *testing.T) {
 	if err := a.Keep(t.Context(), declared("p"), refused("p", "x", "")); !errors.Is(err, cluster.ErrNotOwner) {
 		t.Errorf("without a claim: %v", err)
 	}
-	a.owns("p", 9) // what waited under the claim before is not its own any more
+	a.owns("p", 9) // records pending under the former claim no longer belong to it
 	a.keep("p", "3")
 	must(t, a.commit("p"))
 	b.must("p", "3", "2", "1")
@@ -306,7 +306,7 @@ func TestFormerOwner(t *testing.T) {
 	b.must("p", "3", "2", "1")
 }
 
-// TestUnreachable has positions wait while the store is away, and fail when the claim is lost meanwhile.
+// TestUnreachable checks that positions wait while the store is away, and fail when the claim is lost meanwhile.
 func TestUnreachable(t *testing.T) {
 	t.Parallel()
 	m := &memory{}
@@ -335,7 +335,7 @@ func TestUnreachable(t *testing.T) {
 	a.must("p", "false")
 }
 
-// TestWithoutPosition has what stopped a pipeline, which no position covers, written all the same.
+// TestWithoutPosition checks that a record that stopped its pipeline is written although no position covers it.
 func TestWithoutPosition(t *testing.T) {
 	t.Parallel()
 	m := &memory{}
@@ -349,7 +349,7 @@ func TestWithoutPosition(t *testing.T) {
 	<-ended
 }
 
-// TestRefusedAgain has a record that comes again be the same dead letter, for the next owner, too.
+// TestRefusedAgain checks that a record that is refused again is the same dead letter, also for the next owner.
 func TestRefusedAgain(t *testing.T) {
 	t.Parallel()
 	m := &memory{}
@@ -357,7 +357,7 @@ func TestRefusedAgain(t *testing.T) {
 	a.keep("p", "1", "2", "1")
 	must(t, a.commit("p"))
 	a.keep("p", "1")
-	for i := range 300 { // they are in a segment then
+	for i := range 300 { // so many that they are in a segment
 		a.keep("p", fmt.Sprint("more", i))
 	}
 	must(t, a.commit("p"))
@@ -383,8 +383,8 @@ func TestRefusedAgain(t *testing.T) {
 	}
 }
 
-// TestManyAndLarge writes more than one message of a store takes, reads it in pages, and leaves on the host what no message
-// takes.
+// TestManyAndLarge writes more than fits into one message of a store and reads it in pages. Records that no message can
+// hold stay on the host.
 func TestManyAndLarge(t *testing.T) {
 	t.Parallel()
 	m := &memory{}
@@ -439,7 +439,8 @@ func TestManyAndLarge(t *testing.T) {
 	b.must("p")
 }
 
-// TestDropsWhatTakesLong has a store take more than a second for each write, of which there are too many for one request.
+// TestDropsWhatTakesLong drops more dead letters than fit into the time of a request, in a store that takes more than a
+// second for each write.
 func TestDropsWhatTakesLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &memory{}
@@ -461,7 +462,7 @@ func TestDropsWhatTakesLong(t *testing.T) {
 	})
 }
 
-// TestBounds drops the oldest of the pipeline that has most.
+// TestBounds drops the oldest dead letters of the pipeline with the most.
 func TestBounds(t *testing.T) {
 	t.Parallel()
 	m := &memory{}
@@ -495,7 +496,7 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// hooked is a connection to a store that calls before with the key of a write before it does.
+// hooked is a connection to a store that calls before with the key of each write, first.
 type hooked struct {
 	*memory
 	before func(key string)
@@ -506,8 +507,8 @@ func (s *hooked) Write(ctx context.Context, w protocol.Write) protocol.Outcome {
 	return s.memory.Write(ctx, w)
 }
 
-// TestTwoMembersDrop has a member drop what is too much while another one is about to: no more is dropped than has to be,
-// and all of it is counted.
+// TestTwoMembersDrop lets a member drop the excess while another one is about to drop it: only the excess is dropped,
+// and every dropped dead letter is counted.
 func TestTwoMembersDrop(t *testing.T) {
 	t.Parallel()
 	for _, before := range []string{protocol.LettersKey("p"), protocol.SegmentKey("p", 0), protocol.SegmentKey("p", 1)} {
@@ -538,7 +539,7 @@ func TestTwoMembersDrop(t *testing.T) {
 	}
 }
 
-// TestExpiredSegment has a member that never saw a segment, which is empty and has expired by now, drop what is too much.
+// TestExpiredSegment drops the excess on a member that never saw a segment, which was empty and has expired.
 func TestExpiredSegment(t *testing.T) {
 	t.Parallel()
 	m := &memory{}

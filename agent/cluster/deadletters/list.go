@@ -12,21 +12,20 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// Ids. Those of an instance of a pipeline begin behind those of the one before it, and those on the disk of this agent behind all
-// of the cluster. Browsers know whole numbers up to 1 << 53.
+// Offsets of ids. The ids of an instance follow those of the previous instance, and the ids on the disk of this agent
+// follow all ids of the cluster. Browsers represent whole numbers exactly up to 1 << 53.
 const (
 	instanceIDs = 1 << 40
 	hostIDs     = 1 << 47
 )
 
-// firstID returns the least id of a claim.
+// firstID returns the smallest id of a claim.
 func firstID(claim string) int64 {
 	_, number := protocol.InstanceOf(claim)
 	return int64(number-1)*instanceIDs + 1
 }
 
-// claimOf returns the claim that a dead letter of a pipeline belongs to; local is true for one on the disk of this agent, which
-// has the id own there.
+// claimOf returns the claim of a dead letter. For one on the disk of this agent, local is true and own is its id there.
 func (s *Share) claimOf(pipeline string, id int64) (claim string, own int64, local bool) {
 	all := s.claims(pipeline)
 	switch {
@@ -39,17 +38,18 @@ func (s *Share) claimOf(pipeline string, id int64) (claim string, own int64, loc
 }
 
 const (
-	scanTime   = 50 * time.Millisecond // that a page takes, plus the reading of one segment
-	askTimeout = 10 * time.Second      // of a request
-	copies     = 4                     // of a record that is shown or looked at
+	scanTime   = 50 * time.Millisecond // for a page, without the time to read one segment
+	askTimeout = 10 * time.Second      // for a request
+	copies     = 4                     // number of copies of a record that is shown or examined
 )
 
-// refusal of a request for want of the store.
+// unavailable returns the error of a request that could not use the store.
 func unavailable(pipeline string, err error) error {
 	return fmt.Errorf("cannot use the dead letters of pipeline %q in the cluster: %w", pipeline, err)
 }
 
-// List implements resource.DeadLetterStore: first those on the disk of this agent, then those of the cluster.
+// List implements resource.DeadLetterStore. Dead letters on the disk of this agent come first, then those of the
+// cluster.
 func (s *Share) List(ctx context.Context, pipeline string, f rest.DeadLetterFilter, before int64, limit int) (rest.DeadLetterPage, error) {
 	claims := s.claims(pipeline)
 	if len(claims) == 0 {
@@ -81,7 +81,7 @@ func (s *Share) List(ctx context.Context, pipeline string, f rest.DeadLetterFilt
 	return page, err
 }
 
-// listHost lists what is on the disk of this agent.
+// listHost lists the dead letters on the disk of this agent.
 func (s *Share) listHost(ctx context.Context, pipeline string, f rest.DeadLetterFilter, before int64, limit int) (rest.DeadLetterPage, error) {
 	if before > 0 && before <= hostIDs {
 		return rest.DeadLetterPage{DeadLetters: []rest.DeadLetter{}, Totals: rest.DeadLetterTotals{PipelineID: pipeline}}, nil
@@ -96,7 +96,7 @@ func (s *Share) listHost(ctx context.Context, pipeline string, f rest.DeadLetter
 	return page, err
 }
 
-// scan makes a page of what the queues of a pipeline have.
+// scan builds a page from the queues of a pipeline.
 type scan struct {
 	queues *queues
 	filter rest.DeadLetterFilter
@@ -106,7 +106,7 @@ type scan struct {
 	page   *rest.DeadLetterPage
 }
 
-// queue adds those of a queue to the page, newest first, until it is full or the time is over.
+// queue adds the dead letters of a queue to the page, newest first, until the page is full or the time is over.
 func (c *scan) queue(ctx context.Context, claim string) error {
 	_, err := c.queues.walk(ctx, always, claim, newestFirst, c.want, func(all []*deadletter.Letter) (bool, error) {
 		for _, l := range slices.Backward(all) {
@@ -128,7 +128,7 @@ func (c *scan) queue(ctx context.Context, claim string) error {
 	return err
 }
 
-// want reports whether a part may have what is looked for.
+// want reports whether a part may have matching dead letters.
 func (c *scan) want(p part) bool {
 	return (c.before == 0 || p.First < c.before) && overlaps(p, &c.filter)
 }
@@ -202,7 +202,7 @@ func (s *Share) Select(ctx context.Context, pipeline string, request rest.Replay
 	return chained(all), nil
 }
 
-// chained goes through one after the other.
+// chained returns the dead letters of all, one after the other.
 func chained(all []deadletter.Next) deadletter.Next {
 	return func(ctx context.Context) (some []deadletter.Replay, skipped int, err error) {
 		for len(all) > 0 {
@@ -215,7 +215,7 @@ func chained(all []deadletter.Next) deadletter.Next {
 	}
 }
 
-// onHost gives dead letters on the disk of this agent the ids that they have among all.
+// onHost replaces the ids of dead letters on the disk of this agent by their ids in the whole list.
 func onHost(next deadletter.Next) deadletter.Next {
 	return func(ctx context.Context) ([]deadletter.Replay, int, error) {
 		some, skipped, err := next(ctx)
@@ -226,7 +226,7 @@ func onHost(next deadletter.Next) deadletter.Next {
 	}
 }
 
-// cursor goes through what a queue has now, as far as it is named or the filter selects it.
+// cursor iterates over the present dead letters of a queue that are named by ids, or that the filter selects.
 func (s *Share) cursor(ctx context.Context, claim string, f *rest.DeadLetterFilter, ids map[int64]bool, named bool, reserve deadletter.Reserve) (deadletter.Next, error) {
 	try, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
@@ -253,7 +253,7 @@ func (s *Share) cursor(ctx context.Context, claim string, f *rest.DeadLetterFilt
 					continue
 				}
 				if reserve != nil {
-					if err := reserve(ctx, int(2*l.Bytes)); err != nil { // the JSON of a record and the record
+					if err := reserve(ctx, int(2*l.Bytes)); err != nil { // for the JSON of a record and the record
 						return false, err
 					}
 				}

@@ -14,7 +14,7 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// changeOne has f change a dead letter. It reports whether there is one.
+// changeOne calls f to change a dead letter. It reports whether the dead letter exists.
 func (s *Share) changeOne(ctx context.Context, pipeline, claim string, id int64, f func(*deadletter.Letter)) (found bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
@@ -79,7 +79,8 @@ func (s *Share) Settled(ctx context.Context, pipeline string, all []deadletter.R
 	return err
 }
 
-// remove removes dead letters of these ids that still are to be removed. Those on the disk of this agent are left to local.
+// remove removes the dead letters with these ids for which still returns true. It passes the ids on the disk of this
+// agent to local.
 func (s *Share) remove(ctx context.Context, pipeline string, ids []int64, still func(*deadletter.Letter) bool, local func(own []int64) (int64, error)) (n int64, err error) {
 	var here []int64
 	byClaim := map[string]map[int64]bool{}
@@ -108,7 +109,8 @@ func (s *Share) remove(ctx context.Context, pipeline string, ids []int64, still 
 	return n, nil
 }
 
-// dropFrom removes the dead letters of a queue that match. It may take as long as the queue is, but gives up when none is seen for askTimeout.
+// dropFrom removes the dead letters of a queue that match. Its time grows with the length of the queue, but it gives up
+// after askTimeout without progress.
 func (s *Share) dropFrom(ctx context.Context, pipeline, claim string, within func(part) bool, match func(*deadletter.Letter) bool) (int64, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -177,7 +179,7 @@ func (s *Share) append(ctx context.Context, pipeline, claim string, one *deadlet
 	return nil
 }
 
-// Replayed is a Share as a replay sees it, for which this agent need not own the pipeline.
+// Replayed is a Share for a replay on an agent that need not own the pipeline.
 type Replayed struct{ *Share }
 
 // Keep implements deadletter.DeadLetters.
@@ -193,7 +195,8 @@ func (s Replayed) Keep(ctx context.Context, d *spec.Declaration, l *engine.DeadL
 	return s.append(ctx, d.Pipeline.ID, claims[len(claims)-1], one)
 }
 
-// Forget drops all dead letters of a pipeline, and what was counted of them. It reports whether there was anything.
+// Forget drops all dead letters of a pipeline, and resets the count of dropped ones. found reports whether there was
+// anything to drop.
 func (s *Share) Forget(ctx context.Context, pipeline string) (found bool, err error) {
 	for _, claim := range s.claims(pipeline) {
 		there, err := s.queues.forgetQueue(ctx, claim, ^uint64(0), 0)
@@ -205,8 +208,8 @@ func (s *Share) Forget(ctx context.Context, pipeline string) (found bool, err er
 	return found || own, err
 }
 
-// Deleted drops the dead letters of a claim that was deleted from the cluster at a revision, unless a later owner
-// has some. ttl is for how long it is remembered that there were some. Every member tries it, once.
+// Deleted drops the dead letters of a claim that was deleted from the cluster at revision, unless a later owner has
+// some. The empty queue expires after ttl. Every member tries this once.
 func (s *Share) Deleted(ctx context.Context, claim string, revision uint64, ttl time.Duration) {
 	if !s.queues.has(claim) {
 		return
@@ -229,7 +232,7 @@ func (s *Share) Elsewhere(ctx context.Context, pipeline string) (status rest.Rep
 	return s.leases.status(ctx, pipeline)
 }
 
-// Cancel implements deadletter.DeadLetters. It waits for some seconds for the member that replays to answer.
+// Cancel implements deadletter.DeadLetters. It waits for some seconds for the replaying member to answer.
 func (s *Share) Cancel(ctx context.Context, pipeline string) error {
 	if len(s.claims(pipeline)) == 0 {
 		return nil

@@ -14,7 +14,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
-// selected returns what a replay on a member would read.
+// selected returns the dead letters that a replay on a member would read.
 func (h *host) selected(request rest.ReplayRequest) (all []deadletter.Replay, skipped int) {
 	h.Helper()
 	next, err := h.Select(h.Context(), "p", request, nil)
@@ -29,7 +29,8 @@ func (h *host) selected(request rest.ReplayRequest) (all []deadletter.Replay, sk
 	}
 }
 
-// TestReplay has a member that does not run the pipeline read what is to be replayed, and take back what is refused again.
+// TestReplay replays on a member that does not run the pipeline. The member reads the selected dead letters, and takes
+// back those that are refused again.
 func TestReplay(t *testing.T) {
 	t.Parallel()
 	m := &memory{}
@@ -79,14 +80,14 @@ func TestReplay(t *testing.T) {
 	if one.Times != 2 || one.RefusedBy != "p:refuse" || one.Stage != rest.StagePipelineProcessor || !one.Refusals[1].Replay || one.Refusals[0].Replay {
 		t.Errorf("what was refused again is %+v", one)
 	}
-	a.keep("p", "piece", "next") // the owner goes on, and knows what the replay added
+	a.keep("p", "piece", "next") // the owner continues, and knows of the additions of the replay
 	must(t, a.commit("p"))
 	if all := b.list("p", rest.DeadLetterFilter{}, 3); all[0].Key != "next" || all[1].Key != "piece" || all[1].Times != 2 {
 		t.Errorf("there are %+v and %+v", all[0], all[1])
 	}
 }
 
-// TestOneReplay has one member at a time replay a pipeline.
+// TestOneReplay checks that only one member at a time replays a pipeline.
 func TestOneReplay(t *testing.T) {
 	t.Parallel()
 	m := &memory{}
@@ -107,7 +108,7 @@ func TestOneReplay(t *testing.T) {
 	end(replayStatus())
 }
 
-// TestDeletedClaim drops what was of a deleted pipeline, and nothing of one that was declared anew.
+// TestDeletedClaim drops the dead letters of a deleted pipeline, but none of a pipeline that was declared anew.
 func TestDeletedClaim(t *testing.T) {
 	t.Parallel()
 	m := &memory{}
@@ -129,7 +130,7 @@ func TestDeletedClaim(t *testing.T) {
 	b.must("p", "new")
 }
 
-// TestInstances has the instances of a pipeline keep theirs apart, under one name.
+// TestInstances checks that the instances of a pipeline keep their dead letters apart, under one name.
 func TestInstances(t *testing.T) {
 	t.Parallel()
 	m := &memory{}
@@ -167,7 +168,7 @@ func TestInstances(t *testing.T) {
 	}
 }
 
-// TestAge drops what is too old.
+// TestAge drops dead letters that are too old.
 func TestAge(t *testing.T) {
 	t.Parallel()
 	m := &memory{}
@@ -189,7 +190,7 @@ func TestAge(t *testing.T) {
 	}
 }
 
-// TestLocalPipelines leaves what is not the cluster's on the host.
+// TestLocalPipelines checks that dead letters of pipelines outside the cluster stay on the host.
 func TestLocalPipelines(t *testing.T) {
 	t.Parallel()
 	m := &memory{}

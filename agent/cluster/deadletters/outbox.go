@@ -15,11 +15,11 @@ import (
 )
 
 const (
-	maxPending   = 8 << 20         // bytes that may wait to be written; more have to wait themselves
-	writeTimeout = 5 * time.Second // of a write that no commit waits for
+	maxPending   = 8 << 20         // bytes that may be pending; Keep blocks beyond that
+	writeTimeout = 5 * time.Second // for a write that no commit waits for
 )
 
-// outbox is the dead letters of this agent that wait to be written.
+// outbox holds the dead letters of this agent that are not written yet.
 type outbox struct {
 	queues  *queues
 	bounds  *bounds
@@ -28,25 +28,25 @@ type outbox struct {
 	written *atomic.Uint64
 
 	mu      sync.Mutex
-	byClaim map[string]*pending // the map, and all of what is in it but flushing, are guarded by mu
-	bytes   int                 // guarded by mu: of all that waits
+	byClaim map[string]*pending // the map, and all fields of pending except flushing, are guarded by mu
+	bytes   int                 // guarded by mu: total of all pending records
 }
 
-// pending is what waits for the queue of a claim.
+// pending holds the dead letters that are not yet in the queue of a claim.
 type pending struct {
 	flushing sync.Mutex // one write at a time
 	all      []*deadletter.Letter
 	epoch    uint64
 }
 
-// of returns what waits for a claim.
+// of returns the pending dead letters of a claim.
 func (o *outbox) of(claim string) *pending {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.at(claim)
 }
 
-// at returns what waits for a claim. mu is held.
+// at returns the pending dead letters of a claim. mu must be held.
 func (o *outbox) at(claim string) *pending {
 	p := o.byClaim[claim]
 	if p == nil {
@@ -56,12 +56,12 @@ func (o *outbox) at(claim string) *pending {
 	return p
 }
 
-// put has a dead letter wait to be written, and reports whether there is memory for more.
+// put adds a dead letter, and reports whether there is memory for more.
 func (o *outbox) put(claim string, epoch uint64, l *deadletter.Letter) (more bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	p, n := o.at(claim), len(l.Record)
-	if p.epoch != epoch { // what waits was refused under a claim that this agent lost: the next owner reads it again
+	if p.epoch != epoch { // refused under a claim that this agent lost: the next owner reads them again
 		o.forget(p, len(p.all))
 	}
 	p.epoch, p.all = epoch, append(p.all, l)
@@ -73,7 +73,7 @@ func (o *outbox) put(claim string, epoch uint64, l *deadletter.Letter) (more boo
 	return false
 }
 
-// forget takes the first n away from what waits. mu is held.
+// forget removes the first n pending dead letters. mu must be held.
 func (o *outbox) forget(p *pending, n int) {
 	for _, l := range p.all[:n] {
 		size := len(l.Record)
@@ -85,7 +85,7 @@ func (o *outbox) forget(p *pending, n int) {
 	p.all = slices.Clone(p.all[n:])
 }
 
-// flush writes what waits for a claim. It goes on trying as long as this agent owns it.
+// flush writes the pending dead letters of a claim. It retries as long as this agent owns the claim.
 func (o *outbox) flush(ctx context.Context, claim string) error {
 	p := o.of(claim)
 	p.flushing.Lock()
@@ -118,7 +118,8 @@ func (o *outbox) flush(ctx context.Context, claim string) error {
 	return nil
 }
 
-// copied returns dead letters of which what is added to one is not added to those that wait, should they be written again.
+// copied returns copies of dead letters whose refusals can be extended without changing the originals, which may be
+// written again.
 func copied(all []*deadletter.Letter) []*deadletter.Letter {
 	copies := make([]*deadletter.Letter, len(all))
 	for i, l := range all {
@@ -129,7 +130,7 @@ func copied(all []*deadletter.Letter) []*deadletter.Letter {
 	return copies
 }
 
-// waits returns the claim of a pipeline of which dead letters wait, "" for none.
+// waits returns the claim of a pipeline if it has pending dead letters, else "".
 func (o *outbox) waits(pipeline string) string {
 	claim, _, owned := o.owner(pipeline)
 	if !owned {
@@ -143,7 +144,7 @@ func (o *outbox) waits(pipeline string) string {
 	return claim
 }
 
-// flushAll writes all that waits.
+// flushAll writes all pending dead letters.
 func (o *outbox) flushAll(ctx context.Context) (err error) {
 	o.mu.Lock()
 	var claims []string

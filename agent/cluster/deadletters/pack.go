@@ -11,7 +11,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/deadletter"
 )
 
-// The sizes of what is written: about, as JSON, but for maxPacked. NATS takes messages of 1 MiB.
+// Sizes of writes: approximate and as JSON, except for maxPacked. NATS accepts messages of up to 1 MiB.
 const (
 	tailBytes      = 64 << 10
 	segmentBytes   = 512 << 10
@@ -25,7 +25,7 @@ var (
 	errNewer    = errors.New("a newer version of conduit wrote the dead letters of the pipeline")
 )
 
-// pack returns dead letters as the store has them.
+// pack encodes dead letters for the store.
 func pack(all []*deadletter.Letter) ([]byte, error) {
 	if len(all) == 0 {
 		return nil, nil
@@ -68,7 +68,7 @@ func unpack(state []byte) (all []*deadletter.Letter, err error) {
 	}
 }
 
-// partOf returns what there is.
+// partOf describes a list of dead letters.
 func partOf(all []*deadletter.Letter) (p part) {
 	for i, l := range all {
 		if i == 0 {
@@ -81,7 +81,7 @@ func partOf(all []*deadletter.Letter) (p part) {
 	return p
 }
 
-// sizeOf returns about how many bytes a dead letter has as JSON.
+// sizeOf returns the approximate size of a dead letter as JSON, in bytes.
 func sizeOf(l *deadletter.Letter) int {
 	n := 600 + len(l.Record) + len(l.Key) + len(l.Error)
 	for _, r := range l.Refusals {
@@ -90,7 +90,7 @@ func sizeOf(l *deadletter.Letter) int {
 	return n
 }
 
-// divide returns what is to be in segments, and the rest, which is to be in the tail.
+// divide returns the dead letters that go into segments, and the rest, which goes into the tail.
 func divide(all []*deadletter.Letter) (segments [][]*deadletter.Letter, tail []*deadletter.Letter) {
 	size := 0
 	for _, l := range all {

@@ -9,36 +9,36 @@ import (
 	"github.com/conduit-agent/conduit/agent/cluster/protocol"
 )
 
-// format is that of the values that this version writes, and the newest that it reads.
+// format is the format of values that this version writes, and the newest that it reads.
 const format = 1
 
-// part is how many dead letters are at a place, and which.
+// part describes the dead letters in the tail or in a segment.
 type part struct {
 	Count int64     `json:"count"`
 	Bytes int64     `json:"bytes,omitempty"` // of records
 	First int64     `json:"first,omitempty"` // id
 	Last  int64     `json:"last,omitempty"`
-	From  time.Time `json:"from,omitzero"` // when the first was refused
+	From  time.Time `json:"from,omitzero"` // time of the first refusal
 	To    time.Time `json:"to,omitzero"`
 }
 
-// head is the value of the key of a queue. The state beside it has the newest dead letters.
+// head is the value of the key of a queue. The state of the entry contains the newest dead letters.
 type head struct {
 	Format  int       `json:"format"`
 	ID      string    `json:"id"`              // of the claim
-	Stamp   string    `json:"stamp"`           // random: no two changes have the same
+	Stamp   string    `json:"stamp"`           // random: unique per change
 	Added   string    `json:"added,omitempty"` // stamp of the last addition
 	Writer  string    `json:"writer"`          // process that may write segments
-	Epoch   uint64    `json:"epoch"`           // of the owner that appended last
+	Epoch   uint64    `json:"epoch"`           // of the last owner that appended
 	First   int       `json:"firstSegment"`
 	Next    int       `json:"nextSegment"`
 	NextID  int64     `json:"nextId"`
-	Newest  time.Time `json:"newest,omitzero"` // time of the dead letter that was appended last
+	Newest  time.Time `json:"newest,omitzero"` // time of the last dead letter appended
 	Dropped uint64    `json:"dropped,omitempty"`
 	Tail    part      `json:"tail"`
 }
 
-// segment is the value of the key of a segment. The state beside it has the dead letters.
+// segment is the value of the key of a segment. The state of the entry contains the dead letters.
 type segment struct {
 	Format int    `json:"format"`
 	ID     string `json:"id"`
@@ -47,11 +47,11 @@ type segment struct {
 	part
 }
 
-// queue is what a member knows of the dead letters of a claim.
+// queue is the view that this member has of the dead letters of a claim.
 type queue struct {
 	head     head
-	revision uint64              // of the head; 0 while there is none
-	segments map[int]seenSegment // as they were seen last; those that are not known are to be read
+	revision uint64              // of the head; 0 if there is none
+	segments map[int]seenSegment // as last seen; other segments must be read
 
 	appending sync.Mutex       // one at a time; guards ids
 	ids       map[string]int64 // of newest dead letters, by hash; nil while another process may append
@@ -62,13 +62,13 @@ type seenSegment struct {
 	revision uint64
 }
 
-// queues is what this member knows of the dead letters in the store, and how it changes them.
+// queues is the view that this member has of the dead letters in the store, with the means to change them.
 type queues struct {
 	keys
-	me string // random: this process
+	me string // random: identifies this process
 
 	mu      sync.Mutex
-	byClaim map[string]*queue // the map, and all of a queue but appending and ids, are guarded by mu
+	byClaim map[string]*queue // the map, and all fields of a queue except appending and ids, are guarded by mu
 }
 
 // of returns the queue of a claim.
@@ -78,7 +78,7 @@ func (qs *queues) of(claim string) *queue {
 	return qs.at(claim)
 }
 
-// at returns the queue of a claim. mu is held.
+// at returns the queue of a claim. mu must be held.
 func (qs *queues) at(claim string) *queue {
 	q := qs.byClaim[claim]
 	if q == nil {
@@ -88,7 +88,7 @@ func (qs *queues) at(claim string) *queue {
 	return q
 }
 
-// note takes what a key of a queue is now.
+// note records the current value of a key of a queue.
 func (qs *queues) note(key string, e protocol.Entry) {
 	qs.mu.Lock()
 	defer qs.mu.Unlock()
@@ -119,7 +119,7 @@ func (q *queue) noteHead(h head, revision uint64) {
 	}
 }
 
-// total returns how many dead letters a queue has.
+// total returns the number of dead letters of a queue, and their bytes.
 func (q *queue) total() (count, bytes int64) {
 	count, bytes = q.head.Tail.Count, q.head.Tail.Bytes
 	for n, g := range q.segments {
@@ -130,7 +130,7 @@ func (q *queue) total() (count, bytes int64) {
 	return count, bytes
 }
 
-// seen returns what there was in a segment when it was seen last.
+// seen returns the last known content of a segment.
 func (qs *queues) seen(claim string, number int) (p part, known bool) {
 	qs.mu.Lock()
 	defer qs.mu.Unlock()
@@ -138,7 +138,7 @@ func (qs *queues) seen(claim string, number int) (p part, known bool) {
 	return g.part, known
 }
 
-// since returns when the first dead letter was refused, zero for none.
+// since returns the time of the first refusal, or zero if there is none.
 func (q *queue) since() (from time.Time) {
 	if q.head.Tail.Count > 0 {
 		from = q.head.Tail.From

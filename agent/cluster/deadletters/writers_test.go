@@ -11,7 +11,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/deadletter"
 )
 
-// stepped is a connection to a store that calls before with the number of a write of a head, from 1, before it does.
+// stepped is a connection to a store that calls before with the number of each write of a head, from 1, first.
 type stepped struct {
 	*memory
 	heads  int
@@ -26,14 +26,14 @@ func (s *stepped) Write(ctx context.Context, w protocol.Write) protocol.Outcome 
 	return s.memory.Write(ctx, w)
 }
 
-// TestTwoWriters has two members that append write the same segment, each before the head counts that of the other: both have
-// their dead letters kept.
+// TestTwoWriters lets two members write the same segment, each before the head counts the segment of the other. The
+// dead letters of both are kept.
 func TestTwoWriters(t *testing.T) {
 	t.Parallel()
 	m := &memory{}
 	sealedA, sealedB, again, counted := make(chan struct{}), make(chan struct{}), make(chan struct{}), make(chan struct{})
 	a := newMember(t, "a", m, &stepped{memory: m, before: func(n int) {
-		switch n { // the first names a the writer
+		switch n { // the first write names a as the writer
 		case 2: // its segment is written
 			close(sealedA)
 			<-sealedB

@@ -12,14 +12,14 @@ import (
 	"github.com/conduit-agent/conduit/agent/config"
 )
 
-// claimStore keeps the sessions and claims of a cluster.
+// claimStore is the store of the sessions and claims of a cluster.
 type claimStore struct {
 	cluster.Store
-	product string                          // for people
-	ready   func(ctx context.Context) error // prepares it, when it answers
+	product string                          // product name, informational
+	ready   func(ctx context.Context) error // prepares the store, once it answers
 }
 
-// openClaims opens the store that the settings name.
+// openClaims opens the store named in the settings.
 func openClaims(c config.Cluster, member string, log *slog.Logger) (claimStore, error) {
 	switch {
 	case c.NATS.URL != "" && c.Postgres.URL != "":

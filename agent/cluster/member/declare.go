@@ -13,7 +13,7 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// declare keeps the member informed of what there is to run.
+// declare passes the declared pipelines to the member after each change.
 func (m *Membership) declare(ctx context.Context) {
 	m.declared.Notify()
 	for {
@@ -32,8 +32,7 @@ func (m *Membership) declare(ctx context.Context) {
 	}
 }
 
-// share has the cluster run what is declared, as far as that is the cluster's, and this agent
-// what is not.
+// share passes the cluster's declarations to the member, and replans the pipelines whose terms changed for this agent.
 func (m *Membership) share(ctx context.Context, all []spec.Declaration) {
 	of := map[string]cluster.Placement{}
 	known := protocol.Declared{Wanted: map[string]protocol.Wanted{}, Idle: map[string]bool{}, Gone: map[string]protocol.Wanted{}}
@@ -46,7 +45,7 @@ func (m *Membership) share(ctx context.Context, all []spec.Declaration) {
 			continue
 		}
 		if m.apis.Taken(d.Pipeline.ID) {
-			continue // it is not the pipeline that the cluster has under this id
+			continue // it is not the cluster's pipeline with this id
 		}
 		m.obey(ctx, d)
 		if t.Runs = d.Withdrawn.IsZero() && d.Want() == spec.StatusRunning; t.Runs { // obey may have changed it
@@ -67,12 +66,12 @@ func (m *Membership) share(ctx context.Context, all []spec.Declaration) {
 	m.member.Declare(ctx, known)
 	for id, t := range of {
 		if !t.Same(before[id], m.member.Self.Labels) || forgotten[id] != had[id] {
-			_ = m.needs.Loop.Replan(ctx, id, false) // fails when the agent ends, which ends all
+			_ = m.needs.Loop.Replan(ctx, id, false) // fails only when the agent ends
 		}
 	}
 }
 
-// forget forgets what this agent has of pipelines that were deleted from the cluster, and returns which.
+// forget deletes this agent's state of pipelines that were deleted from the cluster. It returns their ids.
 func (m *Membership) forget(ctx context.Context, gone map[string]protocol.Wanted) map[string]bool {
 	forgotten := map[string]bool{}
 	for id, w := range gone {
@@ -90,7 +89,7 @@ func (m *Membership) forget(ctx context.Context, gone map[string]protocol.Wanted
 	return forgotten
 }
 
-// obey has a pipeline run or stop as a person asked of another member.
+// obey applies an override that a person set on another member.
 func (m *Membership) obey(ctx context.Context, d *spec.Declaration) {
 	o := m.member.Override(d.Pipeline.ID)
 	if o.Pipeline == "" || o.Digest != d.Digest || o.Status == d.Want() || !d.Withdrawn.IsZero() {
@@ -108,7 +107,8 @@ func (m *Membership) obey(ctx context.Context, d *spec.Declaration) {
 	}
 }
 
-// Problems returns why members of a cluster do not run a pipeline as it is declared; none for an agent that is alone.
+// Problems returns the reasons why members of a cluster do not run a pipeline as it is declared. A standalone agent has
+// none.
 func (m *Membership) Problems(p *spec.Pipeline) []spec.Problem {
 	if m == nil {
 		return nil
@@ -116,14 +116,14 @@ func (m *Membership) Problems(p *spec.Pipeline) []spec.Problem {
 	return cluster.Problems(p)
 }
 
-// termsOf returns the terms of a pipeline. One that is not declared yet is taken for one of the cluster's.
+// termsOf returns the terms of a pipeline. A pipeline that is not declared yet is treated as one of the cluster's.
 func (m *Membership) termsOf(id string) cluster.Placement {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.terms[id]
 }
 
-// pipelineOf returns the pipeline of a connector; ok is false when that is not one of the cluster's.
+// pipelineOf returns the pipeline of a connector; ok is false if the pipeline does not belong to the cluster.
 func (m *Membership) pipelineOf(connectorID string) (pipeline string, ok bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -135,23 +135,24 @@ func (m *Membership) pipelineOf(connectorID string) (pipeline string, ok bool) {
 	return "", false
 }
 
-// clustered reports whether a pipeline is one of the cluster's.
+// clustered reports whether a pipeline belongs to the cluster.
 func (m *Membership) clustered(id string) bool { return !m.termsOf(id).Local() }
 
-// elsewhere reports whether this agent is not to run a pipeline. One of the cluster that is withdrawn here may be
-// declared on other members: until all have deleted it nothing of it is cleaned up, also while this agent still has its claim.
+// elsewhere reports whether this agent should not run a pipeline. A cluster pipeline that is withdrawn here may be
+// declared on other members: its resources are not cleaned up until all members have deleted it, even while this agent
+// still has the claim.
 func (m *Membership) elsewhere(id string, withdrawn bool) bool {
 	if t := m.termsOf(id); t.Local() {
 		return !t.Rules.Allow(m.member.Self.Labels)
 	}
 	m.mu.Lock()
-	forgotten := m.forgotten[id] // then it may be deleted here, too
+	forgotten := m.forgotten[id] // it may then be deleted here, too
 	m.mu.Unlock()
 	return !forgotten && (withdrawn || !m.member.Here(id))
 }
 
-// KeepsConnectors reports whether the connectors of a pipeline that is the cluster's, and that this member does not own, are left
-// to its next owner, or to who deletes it.
+// KeepsConnectors reports whether this member must leave the connectors of a cluster pipeline that it does not own to
+// the next owner, or to the member that deletes the pipeline.
 func (m *Membership) KeepsConnectors(pipeline string) bool {
 	return m != nil && m.clustered(pipeline) && !m.member.Here(pipeline)
 }

@@ -7,7 +7,8 @@ import (
 	"github.com/conduit-agent/conduit/api/rest"
 )
 
-// WithRefused returns rows of the pipelines of a cluster with the dead letters that are in its store, and that members report.
+// WithRefused returns rows of the cluster's pipelines with the dead letters in the cluster's store and those reported
+// by members.
 func WithRefused(shared map[string]int64, reports []cluster.Report, rows []rest.ClusterPipeline) []rest.ClusterPipeline {
 	r := &refused{shared, reports, map[string]bool{}}
 	for i := range rows {

@@ -18,11 +18,11 @@ import (
 	"github.com/conduit-agent/conduit/spec/notify"
 )
 
-// leaveTimeout bounds how long an agent that ends waits for its claims to be given up. After
-// that other members wait for its session to expire.
+// leaveTimeout bounds how long an agent waits at its end until its claims are released. After that, other members wait
+// for the session to expire.
 const leaveTimeout = 5 * time.Second
 
-// Membership is an agent's membership in a cluster. New makes it.
+// Membership is an agent's membership in a cluster. Create it with New.
 type Membership struct {
 	Parts
 
@@ -39,12 +39,13 @@ type Membership struct {
 	letters  *deadletters.Share
 
 	mu        sync.Mutex
-	terms     map[string]cluster.Placement // guarded by mu: of what is declared, by pipeline
-	forgotten map[string]bool              // guarded by mu: pipelines that were deleted, of which this agent has nothing but the declaration
+	terms     map[string]cluster.Placement // guarded by mu: terms of the declared pipelines
+	forgotten map[string]bool              // guarded by mu: deleted pipelines that are only declared here
 }
 
-// New makes the agent a member of the cluster that the settings name; nil when they name none, so that it is alone. The
-// store of the cluster need not answer, for which Run waits. An error says which settings are wrong.
+// New makes the agent a member of the cluster named in the settings. It returns nil for a standalone agent, whose
+// settings name no cluster. The store of the cluster need not answer yet; Run waits for it. An error reports wrong
+// settings.
 func New(n Needs) (*Membership, error) {
 	c := n.Settings
 	if c.Name == "" {
@@ -86,10 +87,10 @@ func New(n Needs) (*Membership, error) {
 	return m, nil
 }
 
-// Absent returns nil: an agent of this build is a member of the cluster that its settings name.
+// Absent returns nil: in this build, an agent is a member of the cluster named in its settings.
 func Absent() error { return nil }
 
-// connect connects what the membership consists of.
+// connect connects the parts of the membership with each other.
 func (m *Membership) connect() {
 	m.member.Notes = []cluster.Noter{m.reports, m.versions, m.apis, m.letters}
 	m.member.Dropped = m.letters.Deleted
@@ -122,7 +123,7 @@ func (m *Membership) connect() {
 	}
 }
 
-// ownerOf returns a function that returns the claim of a pipeline that a member has, and its epoch.
+// ownerOf returns a function that returns a member's claim of a pipeline, and its epoch.
 func ownerOf(m *cluster.Member) func(pipeline string) (claim string, epoch uint64, ok bool) {
 	return func(pipeline string) (string, uint64, bool) {
 		epoch, ok := m.Epoch(pipeline)
@@ -138,11 +139,11 @@ func memberName(c config.Cluster) (string, error) {
 	return "", fmt.Errorf("cannot name this member of the cluster: cluster.member is not set, and the host has no name: %w", err)
 }
 
-// Run takes part in the cluster until ctx ends, and returns when all that it started has ended. When ending is done the
-// pipelines of the agent end.
+// Run takes part in the cluster until ctx ends, and returns when everything that it started has ended. The pipelines of
+// the agent stop when ending is done.
 func (m *Membership) Run(ctx, ending context.Context) error {
 	replan := func(id string, cut bool) {
-		go func() { _ = m.needs.Loop.Replan(ctx, id, cut) }() // fails when the agent ends, which ends all
+		go func() { _ = m.needs.Loop.Replan(ctx, id, cut) }() // fails only when the agent ends
 	}
 	m.member.Adopt = m.shared.Adopt
 	m.member.Inherit = m.inherit(ending)
@@ -155,10 +156,10 @@ func (m *Membership) Run(ctx, ending context.Context) error {
 		if m.ended.Load() {
 			return true
 		}
-		ctx, cancel := context.WithTimeout(ctx, time.Second) // the loop may end
+		ctx, cancel := context.WithTimeout(ctx, time.Second) // the loop may have ended
 		defer cancel()
 		if !m.clustered(id) {
-			return true // it is this agent's alone by now, and its run goes on without the claim
+			return true // it is private to this agent by now, and runs without the claim
 		}
 		idle, err := m.needs.Loop.Idle(ctx, id)
 		return idle && err == nil
@@ -170,7 +171,7 @@ func (m *Membership) Run(ctx, ending context.Context) error {
 	m.member.Moved = func(string) { m.needs.Moved() }
 	var background sync.WaitGroup
 	defer background.Wait()
-	background.Go(func() { m.declare(ctx) }) // what stays with this agent does not wait for the store
+	background.Go(func() { m.declare(ctx) }) // local pipelines do not wait for the store
 	background.Go(func() { m.notices.Run(ctx) })
 	background.Go(func() { m.apis.Run(ctx) })
 	background.Go(func() { m.versions.Run(ctx) })
@@ -183,8 +184,8 @@ func (m *Membership) Run(ctx, ending context.Context) error {
 	return m.member.Run(ctx)
 }
 
-// inherit returns a function that has a pipeline go on from what its last owner tried. Nothing is started any more once
-// ending is done.
+// inherit returns a function that resumes a pipeline from the versions that the last owner tried. It starts nothing
+// once ending is done.
 func (m *Membership) inherit(ending context.Context) func(context.Context, string) error {
 	return func(ctx context.Context, id string) error {
 		ctx, cancel := context.WithCancel(ctx)
@@ -219,7 +220,7 @@ func (m *Membership) ready(ctx context.Context) error {
 	return nil
 }
 
-// Changed takes that the declarations may have changed. It does not block. An agent that is alone has no member to notify.
+// Changed reports that the declarations may have changed. It does not block. It does nothing on a standalone agent.
 func (m *Membership) Changed() {
 	if m != nil {
 		m.apis.Recheck()
@@ -227,7 +228,8 @@ func (m *Membership) Changed() {
 	}
 }
 
-// Joined returns why an agent in a cluster can run nothing of it; nil for one that is alone.
+// Joined returns the reason why this agent cannot run pipelines of the cluster. It returns nil for a joined or
+// standalone agent.
 func (m *Membership) Joined() error {
 	if m == nil || m.member.Joined() {
 		return nil
@@ -235,7 +237,8 @@ func (m *Membership) Joined() error {
 	return fmt.Errorf("this agent has no session in the cluster %q, so that it runs none of its pipelines", m.needs.Settings.Name)
 }
 
-// Leave gives the pipelines, none of which runs any more, to other members. It returns within seconds; Run still runs.
+// Leave hands the pipelines, which must all have stopped, to other members. It returns within seconds; Run keeps
+// running.
 func (m *Membership) Leave(ctx context.Context) {
 	m.ended.Store(true)
 	ctx, cancel := context.WithTimeout(ctx, leaveTimeout)

@@ -20,7 +20,7 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// needs returns those of an agent with a store of its own.
+// needs returns the Needs of an agent with its own store.
 func needs(t *testing.T, c config.Cluster) member.Needs {
 	db, err := store.Open(t.Context(), filepath.Join(t.TempDir(), "conduit.db"))
 	if err != nil {
@@ -34,7 +34,7 @@ func needs(t *testing.T, c config.Cluster) member.Needs {
 	}
 }
 
-// An agent whose settings name no cluster has a nil Membership, which can be asked like another one.
+// TestAlone checks that an agent whose settings name no cluster has a nil Membership with working methods.
 func TestAlone(t *testing.T) {
 	n := needs(t, config.Cluster{})
 	m, err := member.New(n)
@@ -71,7 +71,7 @@ func TestAlone(t *testing.T) {
 	}
 }
 
-// A member has all Parts, and runs nothing of the cluster while its store does not answer.
+// TestMember checks that a member has all Parts, and runs no cluster pipeline while the store does not answer.
 func TestMember(t *testing.T) {
 	c := config.Cluster{Name: "shop", Member: "north", Postgres: config.Postgres{URL: "postgres://127.0.0.1:1/conduit"}}
 	n := needs(t, c)

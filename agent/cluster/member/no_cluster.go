@@ -13,10 +13,10 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// Membership stands for what members of a cluster have. No agent of this build is one, so that there are only nil ones.
+// Membership replaces the membership of a cluster in this build, in which it is always nil.
 type Membership struct{ Parts }
 
-// New refuses the settings of a cluster. Without them it returns nil: the agent is alone.
+// New rejects the settings of a cluster. Without them it returns nil for a standalone agent.
 func New(n Needs) (*Membership, error) {
 	if n.Settings.Name == "" {
 		return nil, nil
@@ -24,7 +24,7 @@ func New(n Needs) (*Membership, error) {
 	return nil, fmt.Errorf("%w; remove cluster.name from the settings or use another build", Absent())
 }
 
-// Absent returns why no agent of this build is a member of a cluster.
+// Absent returns the reason why an agent of this build cannot be a member of a cluster.
 func Absent() error {
 	return errors.New("this build has no clusters: it was built with -tags minimal or no_cluster")
 }
@@ -41,10 +41,10 @@ func (*Membership) Leave(context.Context) {}
 // Changed does nothing.
 func (*Membership) Changed() {}
 
-// Joined returns nil: the agent runs all of its pipelines.
+// Joined returns nil: the agent runs all pipelines itself.
 func (*Membership) Joined() error { return nil }
 
-// Problems returns none.
+// Problems returns nil.
 func (*Membership) Problems(*spec.Pipeline) []spec.Problem { return nil }
 
 // KeepsConnectors returns false: this agent cleans up.
@@ -56,16 +56,16 @@ func (View) Unplaced(string) bool { return false }
 // Placement returns nil: all pipelines run here.
 func (View) Placement(string) *rest.Placement { return nil }
 
-// Instances returns those of a pipeline that is to have several. This agent runs one.
+// Instances returns the instances of a pipeline that declares several. This agent runs one.
 func (View) Instances(d *spec.Declaration) *rest.Instances { return alone(d) }
 
 // Terms returns nil.
 func (View) Terms(string) *rest.ClusterTerms { return nil }
 
-// Refused returns none: all dead letters are here.
+// Refused returns nil: all dead letters are here.
 func (View) Refused(string) []rest.MemberDeadLetters { return nil }
 
-// Cluster says that the agent is alone.
+// Cluster returns the state of a standalone agent.
 func (View) Cluster(context.Context) (rest.Cluster, error) {
 	return rest.Cluster{State: rest.ClusterAlone}, nil
 }

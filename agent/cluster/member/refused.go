@@ -10,10 +10,10 @@ import (
 	"github.com/conduit-agent/conduit/api/rest"
 )
 
-// refused is how many dead letters of which pipelines are where, each of which is to be shown once.
+// refused holds the numbers of dead letters by place and pipeline. Each number must be shown once.
 type refused struct {
 	shared  map[string]int64 // in the store of the cluster, by pipeline
-	reports []cluster.Report // of those on the disks of members
+	reports []cluster.Report // with the numbers on the disks of the members
 	shown   map[string]bool
 }
 
@@ -21,7 +21,7 @@ func (m *Membership) refused() *refused {
 	return &refused{m.letters.InStore(), m.reports.All(), map[string]bool{}}
 }
 
-// show adds those of its pipeline to a row, the first of that pipeline.
+// show adds the numbers to the first row of a pipeline.
 func (r *refused) show(p *rest.ClusterPipeline) {
 	if r.shown[p.ID] {
 		return
@@ -30,8 +30,8 @@ func (r *refused) show(p *rest.ClusterPipeline) {
 	p.SharedDeadLetters, p.DeadLetters = r.shared[p.ID], onDisks(r.reports, p.ID, "")
 }
 
-// rest returns rows of the pipelines that have none and of which there are some: one that is local to other members, does not run,
-// or is not declared any more.
+// rest returns rows for the pipelines that have dead letters but no row yet. Such a pipeline is local to other members,
+// does not run, or is no longer declared.
 func (r *refused) rest(terms func(id string) *rest.ClusterTerms) (all []rest.ClusterPipeline) {
 	ids := maps.Clone(r.shared)
 	for _, report := range r.reports {

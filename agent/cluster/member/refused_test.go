@@ -12,8 +12,8 @@ import (
 	"github.com/conduit-agent/conduit/api/rest"
 )
 
-// Every dead letter is in one row: those of several instances in the first one, those of a pipeline that has no row in one of
-// their own.
+// TestDeadLettersAreShownOnce checks that every dead letter is in exactly one row. Those of several instances are in
+// the first row of the pipeline; a pipeline without a row gets an extra one.
 func TestDeadLettersAreShownOnce(t *testing.T) {
 	reports := []cluster.Report{
 		{Member: "m1", DeadLetters: map[string]int64{"large": 2, "local": 3}},

@@ -15,11 +15,11 @@ import (
 )
 
 const (
-	reportInterval = 3 * time.Second // between two looks at what the others are to know
-	reportTimeout  = 2 * time.Second // bounds one
+	reportInterval = 3 * time.Second // interval at which the report is updated
+	reportTimeout  = 2 * time.Second // bounds one update
 )
 
-// report keeps the other members informed of the dead letters on the disk of this one, and of its lags, until ctx ends.
+// report publishes the number of dead letters on this member's disk, and the lags, until ctx ends.
 func (m *Membership) report(ctx context.Context) {
 	fails := notify.Throttle{Fails: "cannot publish to the cluster how many dead letters are here, trying again", Recovered: "the cluster knows again how many dead letters are here"}
 	ticker := time.NewTicker(reportInterval)
@@ -53,7 +53,7 @@ func (m *Membership) publish(ctx context.Context) error {
 	return m.reports.Publish(ctx, r)
 }
 
-// onDisks returns how many dead letters of a pipeline are on the disks of the members, but for one of them.
+// onDisks returns the numbers of dead letters of a pipeline on the disks of all members except but.
 func onDisks(reports []cluster.Report, id, but string) (all []rest.MemberDeadLetters) {
 	for _, r := range reports {
 		if n := r.DeadLetters[id]; n > 0 && r.Member != but {
@@ -63,8 +63,8 @@ func onDisks(reports []cluster.Report, id, but string) (all []rest.MemberDeadLet
 	return all
 }
 
-// lagsOf returns for how many seconds positions have waited to be in claims, as those of the members that are not gone
-// said, by member and id of the claim.
+// lagsOf returns the seconds for which positions have waited to be saved in claims, by member and claim id, as reported
+// by the members that are present.
 func lagsOf(reports []cluster.Report, members []protocol.MemberView) map[string]map[string]float64 {
 	all := map[string]map[string]float64{}
 	for _, r := range reports {
@@ -75,7 +75,7 @@ func lagsOf(reports []cluster.Report, members []protocol.MemberView) map[string]
 	return all
 }
 
-// reportedBy returns what a member said of itself: the address of its API, and how many dead letters it has.
+// reportedBy returns the address of a member's API and its number of dead letters, as reported.
 func reportedBy(reports []cluster.Report, member string) (address string, deadLetters int64) {
 	for _, r := range reports {
 		if r.Member == member {
@@ -88,7 +88,7 @@ func reportedBy(reports []cluster.Report, member string) (address string, deadLe
 	return address, deadLetters
 }
 
-// stats returns what is counted of the cluster, for metrics.
+// stats returns the counters of the cluster, for metrics.
 func (m *Membership) stats() telemetry.Cluster {
 	ctx, cancel := context.WithTimeout(context.Background(), viewTimeout)
 	defer cancel()

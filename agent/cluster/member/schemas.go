@@ -10,8 +10,8 @@ import (
 	"github.com/conduit-agent/conduit/plugins/schema"
 )
 
-// Schemas returns the schemas that all members of a cluster share, of which own has copies; own when the settings name no
-// cluster. New completes it: until then it can be asked for nothing.
+// Schemas returns the registry that all members of a cluster share, with copies in own. It returns own if the settings
+// name no cluster. The registry is unusable until New has completed it.
 func Schemas(c config.Cluster, own schema.IDRegistry) schema.Registry {
 	if c.Name == "" {
 		return own
@@ -19,7 +19,7 @@ func Schemas(c config.Cluster, own schema.IDRegistry) schema.Registry {
 	return &cluster.SchemaRegistry{Local: own, Cluster: c.Name}
 }
 
-// sharesSubject reports whether a schema is the cluster's: those of connectors of local pipelines stay with
+// sharesSubject reports whether a schema belongs to the cluster. Schemas of connectors of local pipelines stay with
 // this agent.
 func (m *Membership) sharesSubject(subject string) bool {
 	pipeline, _, of := strings.Cut(subject, ":")

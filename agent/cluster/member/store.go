@@ -14,10 +14,10 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// overrideTimeout bounds how long it may take to publish to the other members what a person asks for.
+// overrideTimeout bounds the time to publish an override to the other members.
 const overrideTimeout = 10 * time.Second
 
-// Checkpoint implements position.Store. Positions of the cluster's pipelines are in their claims.
+// Checkpoint implements position.Store. Positions of cluster pipelines are in their claims.
 func (s Store) Checkpoint(ctx context.Context, connectorID string) (*spec.Checkpoint, error) {
 	pipeline, ok := s.shared(connectorID)
 	if !ok {
@@ -32,7 +32,7 @@ func (s Store) Checkpoint(ctx context.Context, connectorID string) (*spec.Checkp
 	return c, nil
 }
 
-// shared returns the pipeline of a connector, if it is one of the cluster's.
+// shared returns the pipeline of a connector, if it belongs to the cluster.
 func (s Store) shared(connectorID string) (pipeline string, ok bool) {
 	if s.Membership == nil {
 		return "", false
@@ -40,7 +40,7 @@ func (s Store) shared(connectorID string) (pipeline string, ok bool) {
 	return s.Membership.pipelineOf(connectorID)
 }
 
-// ApplyIf implements desired.Store. What the API declares is for all members of a cluster.
+// ApplyIf implements desired.Store. Declarations of the API apply to all members of a cluster.
 func (s Store) ApplyIf(ctx context.Context, c *spec.Changes, expect map[string]string) error {
 	if s.Membership == nil {
 		return s.DB.ApplyIf(ctx, c, expect)
@@ -48,7 +48,7 @@ func (s Store) ApplyIf(ctx context.Context, c *spec.Changes, expect map[string]s
 	return s.Membership.apis.ApplyIf(ctx, c, expect)
 }
 
-// SetOverride implements desired.Store. In a cluster all members learn of it.
+// SetOverride implements desired.Store. In a cluster it applies to all members.
 func (s Store) SetOverride(ctx context.Context, id string, status spec.Status) error {
 	if s.Membership != nil && s.Membership.clustered(id) {
 		declared, err := s.Get(ctx, id)
@@ -63,15 +63,17 @@ func (s Store) SetOverride(ctx context.Context, id string, status spec.Status) e
 	return s.DB.SetOverride(ctx, id, status)
 }
 
-// override tells all members what a person asks of a pipeline, in place of what this version of its declaration says.
+// override publishes an override of a pipeline to all members. It applies to the version of the declaration with this
+// digest.
 func (s Store) override(ctx context.Context, id string, status spec.Status, digest string) error {
 	ctx, cancel := context.WithTimeout(ctx, overrideTimeout)
 	defer cancel()
 	return s.Membership.member.SetOverride(ctx, id, status, digest)
 }
 
-// MoveCheckpoint implements position.Store. The checkpoint of a pipeline of the cluster is in its claim, which no member
-// holds while the pipeline is stopped. It is moved there, and in the store of this agent, whose history says so.
+// MoveCheckpoint implements position.Store. The checkpoint of a cluster pipeline is in its claim, which no member holds
+// while the pipeline is stopped. MoveCheckpoint changes it there, and in the store of this agent, which records it in
+// its history.
 func (s Store) MoveCheckpoint(ctx context.Context, declared *spec.Declaration, c spec.Checkpoint, before record.Position, event spec.Event) error {
 	if _, ok := s.shared(c.ConnectorID); !ok {
 		return s.DB.MoveCheckpoint(ctx, declared, c, before, event)
@@ -103,7 +105,7 @@ func (s Store) MoveCheckpoint(ctx context.Context, declared *spec.Declaration, c
 	return s.DB.MoveCheckpoint(ctx, declared, c, was, event)
 }
 
-// loopStore is the store of a loop in a cluster: what it notes of connectors is shared.
+// loopStore is the store of a loop in a cluster. It shares the states of connectors.
 type loopStore struct {
 	reconcile.Store
 	shared *cluster.Shared

@@ -16,11 +16,10 @@ import (
 	"github.com/conduit-agent/conduit/spec/sorting"
 )
 
-// viewTimeout bounds how long it may take to learn what the member knows. One whose store has
-// not answered yet does not take part.
+// viewTimeout bounds the time to query the member. A member whose store has not answered yet does not take part.
 const viewTimeout = 2 * time.Second
 
-// Placement returns where a pipeline runs, if it is to run, that another member of a cluster is to run.
+// Placement returns where a pipeline runs, if another member of the cluster should run it; otherwise nil.
 func (v View) Placement(id string) *rest.Placement {
 	if v.Membership == nil || !v.Membership.elsewhere(id, false) {
 		return nil
@@ -43,7 +42,7 @@ func (v View) Unplaced(id string) bool {
 	return !slices.ContainsFunc(v.Membership.member.Claims(id), func(c protocol.Claim) bool { return c.Owner != "" })
 }
 
-// Instances returns those of a pipeline that is to have several, nil for one that has one.
+// Instances returns the instances of a pipeline that declares several, or nil if it declares one.
 func (v View) Instances(d *spec.Declaration) *rest.Instances {
 	all := alone(d)
 	if all == nil || v.Membership == nil || !v.Membership.clustered(d.Pipeline.ID) {
@@ -70,7 +69,7 @@ func placementOf(c protocol.Claim) rest.Placement {
 	return rest.Placement{Member: c.Owner, Since: &c.Since, From: c.From}
 }
 
-// failed returns the declared version of the pipeline that a claim is of, if it failed and the last known good one runs in
+// failed returns the declared version of a claim's pipeline, if that version failed and the last known good one runs in
 // its place.
 func (m *Membership) failed(claim string) *rest.FailedVersion {
 	f := m.versions.Failed(context.Background(), claim)
@@ -80,10 +79,11 @@ func (m *Membership) failed(claim string) *rest.FailedVersion {
 	return &rest.FailedVersion{Generation: f.Generation, Member: f.Member, At: f.At, Error: f.Error}
 }
 
-// past are what was noticed of a claim before it had the owner that it has.
+// past holds the reasons of notices that precede the present owner of a claim.
 var past = map[protocol.Reason]bool{"": true, protocol.Released: true, protocol.Unplaced: true, protocol.Waiting: true}
 
-// why returns why a pipeline runs where it does: what this agent noticed of it last, or else how its owner got it.
+// why returns the reason for the placement of a pipeline: the last notice of this agent about it, or else how the owner
+// got the claim.
 func why(c *protocol.ClaimView) protocol.Reason {
 	switch {
 	case c.Owner == "" || !past[c.Last.Reason]:
@@ -94,7 +94,7 @@ func why(c *protocol.ClaimView) protocol.Reason {
 	return protocol.Claimed
 }
 
-// Cluster returns what this agent knows of the cluster, which it has a Membership of.
+// Cluster returns this agent's view of the cluster. v.Membership must not be nil.
 func (v View) Cluster(ctx context.Context) (rest.Cluster, error) {
 	m := v.Membership
 	body := rest.Cluster{Name: m.needs.Settings.Name, Member: m.member.Self.Agent, State: rest.ClusterJoining, Members: []rest.ClusterMember{}, Pipelines: []rest.ClusterPipeline{}}
@@ -143,7 +143,7 @@ func (v View) Cluster(ctx context.Context) (rest.Cluster, error) {
 	return body, nil
 }
 
-// Refused returns how many dead letters of a pipeline other members of the cluster have.
+// Refused returns the numbers of dead letters of a pipeline on other members of the cluster.
 func (v View) Refused(id string) []rest.MemberDeadLetters {
 	if v.Membership == nil {
 		return nil
@@ -151,7 +151,7 @@ func (v View) Refused(id string) []rest.MemberDeadLetters {
 	return onDisks(v.Membership.reports.All(), id, v.Membership.member.Self.Agent)
 }
 
-// Terms returns how a pipeline takes part in the cluster; nil for an agent that is alone.
+// Terms returns how a pipeline takes part in the cluster. It returns nil for a standalone agent.
 func (v View) Terms(id string) *rest.ClusterTerms {
 	if v.Membership == nil {
 		return nil
@@ -174,7 +174,7 @@ func (m *Membership) local(refused *refused) (all []rest.ClusterPipeline) {
 	return all
 }
 
-// declaredTerms returns what this agent's declaration of a pipeline says; nil without one.
+// declaredTerms returns the terms in this agent's declaration of a pipeline, or nil if it has none.
 func (m *Membership) declaredTerms(id string) *rest.ClusterTerms {
 	t := m.termsOf(id)
 	if t.Mode == "" {
@@ -186,7 +186,7 @@ func (m *Membership) declaredTerms(id string) *rest.ClusterTerms {
 	return &rest.ClusterTerms{Mode: t.Mode, Reason: t.Reason, Labels: t.Rules.Labels, Eligible: t.Rules.Allow(m.member.Self.Labels), OnHost: t.Kept, Instances: t.Instances}
 }
 
-// stateOf says what this agent has to do with the cluster, and why it runs nothing of it.
+// stateOf returns this agent's state in the cluster, and the reason if it runs no pipeline of the cluster.
 func stateOf(v *protocol.View) (rest.ClusterState, string) {
 	switch {
 	case v.Draining && v.Held:
@@ -203,11 +203,11 @@ func stateOf(v *protocol.View) (rest.ClusterState, string) {
 	return rest.ClusterJoining, ""
 }
 
-// Drain gives this agent's pipelines to other members, and takes no more. It returns when it has none, or with an error
-// when ctx ends before. It has a Membership.
+// Drain hands this agent's pipelines to other members, and accepts no more. It returns when none is left, or with an
+// error when ctx ends first. v.Membership must not be nil.
 func (v View) Drain(ctx context.Context) error { return v.Membership.member.Drain(ctx) }
 
-// Resume takes pipelines again after Drain. It has a Membership.
+// Resume accepts pipelines again after Drain. v.Membership must not be nil.
 func (v View) Resume(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, viewTimeout)
 	defer cancel()

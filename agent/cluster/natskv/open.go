@@ -22,8 +22,8 @@ import (
 
 const connectTimeout = 2 * time.Second
 
-// Open connects to NATS, and goes on trying while it is out of reach. Nothing that could not be
-// sent is kept for later: what is written must be known to be late.
+// Open connects to NATS, and keeps trying while NATS is out of reach. Messages that cannot be sent are not buffered: a
+// delayed write must be known to be delayed.
 func Open(o Options) (*Store, error) {
 	options := []nats.Option{
 		nats.Name("conduit " + o.Name),
@@ -35,7 +35,8 @@ func Open(o Options) (*Store, error) {
 		nats.MaxPingsOutstanding(2),
 		nats.Timeout(connectTimeout),
 		nats.ReconnectBufSize(-1),
-		nats.CustomInboxPrefix("_INBOX_conduit-" + o.Cluster), // so that a user may be kept from the answers to others
+		// A separate prefix, so that a user can be denied the answers to others.
+		nats.CustomInboxPrefix("_INBOX_conduit-" + o.Cluster),
 		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
 			if err != nil {
 				o.Log.Warn("connection to NATS lost", "component", "cluster", "err", err)
@@ -44,7 +45,7 @@ func Open(o Options) (*Store, error) {
 		nats.ReconnectHandler(func(c *nats.Conn) {
 			o.Log.Info("connected to NATS", "component", "cluster", "server", c.ConnectedUrlRedacted())
 		}),
-		// A denied publish shows as a time-out otherwise.
+		// A denied publish would otherwise look like a time-out.
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
 			o.Log.Error("NATS reports an error", "component", "cluster", "err", err)
 		}),
@@ -84,8 +85,8 @@ func Open(o Options) (*Store, error) {
 	return &Store{conn: conn, js: js, prefix: "$KV.conduit-" + o.Cluster + "."}, nil
 }
 
-// host checks the addresses, and returns the host of the first one. The servers that it names are known by address, and
-// show certificates for the same host.
+// host checks the addresses, and returns the host of the first one. Servers announced by NATS are known by address
+// only, and show certificates for that host.
 func (o *Options) host() (first string, err error) {
 	for one := range strings.SplitSeq(o.URL, ",") {
 		if one = strings.TrimSpace(one); !strings.Contains(one, "://") {
@@ -118,7 +119,7 @@ func (o *Options) tls() (*tls.Config, error) {
 		}
 	}
 	if o.Certificate != "" {
-		// Read for each connection, so that a renewed one is used.
+		// Loaded for each connection, so that a renewed certificate takes effect.
 		c.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
 			pair, err := tls.LoadX509KeyPair(o.Certificate, o.Key)
 			return &pair, err
@@ -127,8 +128,8 @@ func (o *Options) tls() (*tls.Config, error) {
 	return c, nil
 }
 
-// Ready prepares the stream of the cluster: it is made if there is none, and must be as it
-// has to be. An error of type *UnfitError does not go away by waiting.
+// Ready prepares the stream of the cluster. It creates the stream if there is none, and otherwise verifies it. An error
+// of type *UnfitError is permanent.
 func (s *Store) Ready(ctx context.Context, o Options) error {
 	want := streamConfig(o.Cluster, o.Replicas)
 	stream, err := s.js.Stream(ctx, want.Name)
@@ -138,7 +139,8 @@ func (s *Store) Ready(ctx context.Context, o Options) error {
 		}
 	}
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		if stream, err = s.js.CreateStream(ctx, want); errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) { // by another member, meanwhile
+		// Another member may have created the stream meanwhile.
+		if stream, err = s.js.CreateStream(ctx, want); errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
 			stream, err = s.js.Stream(ctx, want.Name)
 		}
 	}
@@ -153,16 +155,16 @@ func (s *Store) Ready(ctx context.Context, o Options) error {
 	return nil
 }
 
-// The codes of errors of JetStream that the client has no names for.
+// JetStream error codes without a name in the client.
 const (
-	codeNoPeers             = 10005 // the servers of the cluster that can keep a stream are too few
-	codeReplicasUnsupported = 10074 // the server is none of a cluster
+	codeNoPeers             = 10005 // the cluster has too few servers for the replicas of a stream
+	codeReplicasUnsupported = 10074 // the server is not part of a NATS cluster
 )
 
-// remedy says what mends an error of JetStream, "" when that is not known.
+// remedy returns a remedy for a JetStream error, or "" if none is known.
 func remedy(err error, replicas int) string {
 	const noJetStream = ": start the server with --jetstream, and allow JetStream to the account"
-	if errors.Is(err, nats.ErrNoResponders) { // nobody takes the requests of JetStream
+	if errors.Is(err, nats.ErrNoResponders) { // JetStream is not available
 		return noJetStream
 	}
 	var answer jetstream.JetStreamError
@@ -181,8 +183,8 @@ func remedy(err error, replicas int) string {
 	return ""
 }
 
-// differences returns what a stream lacks. Its number of replicas and its limits are up to
-// whoever runs the server.
+// differences lists the required properties that a stream lacks. The number of replicas and the limits are up to the
+// operator of the server.
 func differences(want, is jetstream.StreamConfig) (wrong []string) {
 	check := func(ok bool, what string) {
 		if !ok {
@@ -202,11 +204,11 @@ func differences(want, is jetstream.StreamConfig) (wrong []string) {
 	return wrong
 }
 
-// minMessage is how large messages must be allowed to be: dead letters come in up to 768 KiB.
+// minMessage is the smallest acceptable limit for messages, in bytes: dead letters take up to 768 KiB.
 const minMessage = 1_000_000
 
-// fit returns what is wrong with a server of a version, which is empty while there is no connection, that takes messages of
-// up to so many bytes.
+// fit returns an error if a server with this version and message limit is unfit. version is empty while there is no
+// connection.
 func fit(version string, message int64) error {
 	var major, minor int
 	switch _, err := fmt.Sscanf(version, "%d.%d.", &major, &minor); {

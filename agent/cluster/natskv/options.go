@@ -1,6 +1,6 @@
-// Package natskv keeps the sessions and claims of a cluster in a stream of NATS JetStream, with
-// the layout of a key-value bucket. It is not made as a bucket: one whose keys expire writes a
-// marker for each, which can replace a renewal that was acknowledged at the same time.
+// Package natskv keeps the sessions and claims of a cluster in a stream of NATS JetStream, with the layout of a
+// key-value bucket. It does not create a bucket: for every key that expires, a bucket writes a marker, which can
+// replace a renewal that was acknowledged at the same time.
 package natskv
 
 import (
@@ -8,11 +8,11 @@ import (
 	"strings"
 )
 
-// Options say how to reach NATS.
+// Options configures the connection to NATS.
 type Options struct {
-	URL         string // of one or more servers, separated by commas
-	Cluster     string // name of the cluster
-	Replicas    int    // of the stream, where this agent makes it
+	URL         string // one or more server URLs, separated by commas
+	Cluster     string // cluster name
+	Replicas    int    // of the stream, if this agent creates it
 	Credentials string // file with a JWT and its key
 	NKey        string // file with the seed of a key
 	CA          string // file with the certificates of authorities
@@ -22,10 +22,10 @@ type Options struct {
 	Log         *slog.Logger
 }
 
-// UnfitError reports that a stream or a server does not do what claims rest on.
+// UnfitError reports that a stream or a server does not guarantee the properties that claims require.
 type UnfitError struct{ Wrong []string }
 
-// Error lists what is wrong.
+// Error lists the problems.
 func (u *UnfitError) Error() string {
 	return "NATS cannot keep the claims of the cluster: " + strings.Join(u.Wrong, "; ")
 }

@@ -18,32 +18,33 @@ import (
 	"github.com/conduit-agent/conduit/agent/cluster/protocol"
 )
 
-// header carries the value of an entry, so that a watch can do without the state.
+// header carries the value of an entry, so that a watch does not need the state.
 const header = "Conduit-Value"
 
 const (
-	// idle is how long a watch may show nothing before it is taken for broken: renewals of this
-	// agent's own session should have shown.
+	// idle is the time without a message after which a watch is considered broken: it should have shown the renewals of
+	// this agent's own session.
 	idle = time.Minute
-	// compareEvery is between two comparisons of the stream with the one that the agent joined.
+	// compareEvery is the interval at which the stream is compared with the one that the agent joined.
 	compareEvery = 2 * time.Second
 )
 
-// Store is a stream. Every method may be called by many goroutines.
+// Store is a stream. Its methods may be called by several goroutines.
 type Store struct {
 	conn   *nats.Conn
 	js     jetstream.JetStream
 	stream atomic.Pointer[jetstream.Stream] // nil until Ready
 	prefix string                           // of subjects
-	begun  atomic.Int64                     // when the stream was made, which no other one of its name has in common
-	other  atomic.Bool                      // there is another one by now
+	begun  atomic.Int64                     // creation time, which differs from that of any other stream with this name
+	other  atomic.Bool                      // the stream was replaced by another one
 }
 
 // streamName returns the name of the stream of a cluster.
 func streamName(cluster string) string { return "KV_conduit-" + cluster }
 
-// streamConfig returns how the stream of a cluster must be. Its revisions, and so the epochs of claims, begin after
-// those of a stream of this name that was deleted, for a stream takes far less than a million writes a second.
+// streamConfig returns the required configuration of the stream of a cluster. Its revisions, and so the epochs of
+// claims, begin after those of a deleted stream with this name, because a stream handles far less than a million writes
+// per second.
 func streamConfig(cluster string, replicas int) jetstream.StreamConfig {
 	return jetstream.StreamConfig{
 		Name:              streamName(cluster),
@@ -60,7 +61,7 @@ func streamConfig(cluster string, replicas int) jetstream.StreamConfig {
 	}
 }
 
-// Write performs a compare-and-swap. It returns when the store answered or ctx ended.
+// Write performs a compare-and-swap. It returns when the store has answered or ctx ends.
 func (s *Store) Write(ctx context.Context, w protocol.Write) protocol.Outcome {
 	if s.other.Load() {
 		return protocol.Outcome{Result: protocol.Unknown}
@@ -77,10 +78,10 @@ func (s *Store) Write(ctx context.Context, w protocol.Write) protocol.Outcome {
 	return outcome(err)
 }
 
-// The codes of errors that a compare-and-swap is refused with.
+// Error codes of a refused compare-and-swap.
 const (
 	wrongLastSequence         jetstream.ErrorCode = 10071
-	wrongLastSequenceConstant jetstream.ErrorCode = 10164 // another write of the key is under way
+	wrongLastSequenceConstant jetstream.ErrorCode = 10164 // another write of the key is in flight
 )
 
 var lastSequence = regexp.MustCompile(`wrong last sequence: (\d+)`)
@@ -120,7 +121,7 @@ func (s *Store) joined() (jetstream.Stream, error) {
 	return *stream, nil
 }
 
-// compare fails when the stream is not the one that the agent joined. That is for good.
+// compare returns an error if the stream is not the one that the agent joined. That error is permanent.
 func (s *Store) compare(ctx context.Context, stream jetstream.Stream) error {
 	ctx, cancel := context.WithTimeout(ctx, compareEvery)
 	defer cancel()
@@ -128,7 +129,7 @@ func (s *Store) compare(ctx context.Context, stream jetstream.Stream) error {
 	switch {
 	case errors.Is(err, jetstream.ErrStreamNotFound):
 		return err
-	case err != nil: // it is out of reach
+	case err != nil: // out of reach
 		return nil
 	case info.Created.UnixNano() != s.begun.Load():
 		s.other.Store(true)
@@ -153,9 +154,9 @@ func (s *Store) Read(ctx context.Context, key string) (protocol.Entry, error) {
 	return protocol.Entry{Key: key, Value: []byte(m.Header.Get(header)), State: m.Data, Revision: m.Sequence}, nil
 }
 
-// Watch calls observe for the entry of every key, without its state, then synced, and then
-// observe for the latest entry of each key that changes. It returns an error when it cannot go
-// on; to be called again it shows everything again.
+// Watch calls observe with the entry of every key, without its state, then calls synced, and then calls observe with
+// the latest entry of each key that changes. It returns an error when it cannot continue. A new call starts from the
+// beginning.
 func (s *Store) Watch(ctx context.Context, observe func(protocol.Entry), synced func()) error {
 	stream, err := s.joined()
 	if err == nil {
@@ -183,7 +184,7 @@ func (s *Store) Watch(ctx context.Context, observe func(protocol.Entry), synced 
 	defer end(nil)
 	go s.keepComparing(ctx, stream, end)
 	for {
-		// One call for as long as nothing comes: each begins to wait for the server's heartbeats anew.
+		// A single call for as long as no message comes: each call restarts the wait for the server's heartbeats.
 		next, cancel := context.WithTimeout(ctx, idle)
 		m, err := messages.Next(jetstream.NextContext(next))
 		cancel()
@@ -207,8 +208,8 @@ func (s *Store) Watch(ctx context.Context, observe func(protocol.Entry), synced 
 	}
 }
 
-// keepComparing compares the stream with the one that the agent joined until ctx ends, and ends the watch when it is
-// another one.
+// keepComparing compares the stream with the one that the agent joined until ctx ends. If it is another one, it ends
+// the watch.
 func (s *Store) keepComparing(ctx context.Context, stream jetstream.Stream, end context.CancelCauseFunc) {
 	tick := time.NewTicker(compareEvery)
 	defer tick.Stop()

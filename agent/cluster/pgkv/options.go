@@ -1,7 +1,6 @@
-// Package pgkv keeps the sessions and claims of a cluster in a table of PostgreSQL, one row for each
-// key. A row changes by compare-and-swap only, in one statement of its own, so that a pooler that
-// shares sessions between transactions does not matter. What is over is decided by the clock of the
-// server.
+// Package pgkv keeps the sessions and claims of a cluster in a PostgreSQL table with one row per key. A row changes
+// only by compare-and-swap, in a single statement, so a pooler that shares sessions between transactions does no harm.
+// The clock of the server decides which rows have expired.
 package pgkv
 
 import (
@@ -9,19 +8,19 @@ import (
 	"strings"
 )
 
-// Options say how to reach PostgreSQL.
+// Options configures the connection to PostgreSQL.
 type Options struct {
-	URL     string // of a database: the schema is the first of its search_path
-	Cluster string // name of the cluster
-	// Password, when set, returns the one in place of that of the URL, and is called for each session.
+	URL     string // of a database; the first schema in its search_path is used
+	Cluster string // cluster name
+	// Password, when set, replaces the password in URL. It is called for each session.
 	Password func() (string, error)
 	Log      *slog.Logger
 }
 
-// UnfitError reports that a table or a server does not do what claims rest on.
+// UnfitError reports that a table or a server does not guarantee the properties that claims require.
 type UnfitError struct{ Wrong []string }
 
-// Error lists what is wrong.
+// Error lists the problems.
 func (u *UnfitError) Error() string {
 	return "PostgreSQL cannot keep the claims of the cluster: " + strings.Join(u.Wrong, "; ")
 }

@@ -11,14 +11,14 @@ import (
 	"github.com/conduit-agent/conduit/plugins/builtin/postgres/pg"
 )
 
-// leastVersion is of the first server with 64-bit transaction ids.
+// leastVersion is the first server version with 64-bit transaction ids.
 const leastVersion = 130000
 
-// wanted are the columns of the table, in the order of their names.
+// wanted lists the columns of the table in the order of their names.
 const wanted = "expires_at timestamp with time zone, key text, revision bigint, state bytea, value text, xid xid8"
 
-// Ready prepares the table of the cluster: it is made if there is none, and must be as it has to be.
-// An error of type *UnfitError does not go away by waiting.
+// Ready prepares the table of the cluster. It creates the table if there is none, and otherwise verifies it. An error
+// of type *UnfitError is permanent.
 func (s *Store) Ready(ctx context.Context) error {
 	return s.sessions.use(ctx, func(conn *pgconn.PgConn) error {
 		there, err := s.check(ctx, conn)
@@ -37,7 +37,7 @@ func (s *Store) Ready(ctx context.Context) error {
 	})
 }
 
-// Check returns why Ready would fail, without making a table.
+// Check returns the error that Ready would return, without creating a table.
 func (s *Store) Check(ctx context.Context) error {
 	return s.sessions.use(ctx, func(conn *pgconn.PgConn) error {
 		_, err := s.check(ctx, conn)
@@ -45,7 +45,7 @@ func (s *Store) Check(ctx context.Context) error {
 	})
 }
 
-// check reports whether there is a table, which then is as it has to be.
+// check reports whether the table exists. It returns an error if the table or the server is unfit.
 func (s *Store) check(ctx context.Context, conn *pgconn.PgConn) (there bool, err error) {
 	server, err := pg.Row(ctx, conn, `SELECT current_setting('server_version_num')::int >= $1::int, current_setting('server_version'),
 	current_setting('fsync'), current_setting('full_page_writes'), current_setting('synchronous_commit'), current_setting('server_encoding'), pg_is_in_recovery()`, fmt.Sprint(leastVersion))
@@ -71,7 +71,7 @@ func (s *Store) check(ctx context.Context, conn *pgconn.PgConn) (there bool, err
 	return true, nil
 }
 
-// identify notes which table it is, and removes sessions that ended long ago.
+// identify remembers the incarnation of the table, and deletes sessions that expired more than a day ago.
 func (s *Store) identify(ctx context.Context, conn *pgconn.PgConn) error {
 	incarnation, err := pg.Row(ctx, conn, "SELECT value FROM "+s.sql.table+" WHERE key = $1", incarnationKey)
 	if err != nil {
@@ -87,7 +87,7 @@ func (s *Store) identify(ctx context.Context, conn *pgconn.PgConn) error {
 	return nil
 }
 
-// unfitServer returns what a server lacks.
+// unfitServer lists the problems of a server.
 func unfitServer(is []string) (wrong []string) {
 	check := func(ok bool, what string) {
 		if !ok {
@@ -101,7 +101,7 @@ func unfitServer(is []string) (wrong []string) {
 	return wrong
 }
 
-// unfitTable returns what a table lacks.
+// unfitTable lists the problems of a table.
 func (s *Store) unfitTable(is []string) (wrong []string) {
 	check := func(ok bool, what string) {
 		if !ok {

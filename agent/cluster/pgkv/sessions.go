@@ -12,16 +12,16 @@ import (
 	"github.com/conduit-agent/conduit/plugins/builtin/postgres/pg"
 )
 
-// maxSessions is how many an agent uses at once for reads and writes; a watch has one more.
+// maxSessions is the number of sessions that an agent uses at once for reads and writes; a watch uses one more.
 const maxSessions = 8
 
-// sessions are those with the server that are not in use, and how many may be.
+// sessions holds the idle sessions with the server, and limits the number of sessions.
 type sessions struct {
 	open func(ctx context.Context) (*pgconn.PgConn, error)
-	free chan struct{} // holds one element for each session in use
+	free chan struct{} // one element per session in use
 
 	mu     sync.Mutex
-	idle   []*pgconn.PgConn // guarded by mu: the one that was used last is at the end
+	idle   []*pgconn.PgConn // guarded by mu: the last one used is at the end
 	closed bool             // guarded by mu
 }
 
@@ -29,8 +29,7 @@ func newSessions(open func(ctx context.Context) (*pgconn.PgConn, error)) *sessio
 	return &sessions{open: open, free: make(chan struct{}, maxSessions)}
 }
 
-// use lends f a session. After an error that session is closed, and so are those that wait: most
-// likely they were lost, too.
+// use calls f with a session. After an error it closes that session and all idle ones: most likely they were lost, too.
 func (s *sessions) use(ctx context.Context, f func(*pgconn.PgConn) error) error {
 	select {
 	case s.free <- struct{}{}:
@@ -70,7 +69,7 @@ func (s *sessions) take(ctx context.Context) (*pgconn.PgConn, error) {
 	return s.open(ctx)
 }
 
-// closeIdle closes the sessions that are not in use.
+// closeIdle closes the idle sessions.
 func (s *sessions) closeIdle(forGood bool) {
 	s.mu.Lock()
 	idle := s.idle
@@ -81,7 +80,7 @@ func (s *sessions) closeIdle(forGood bool) {
 	}
 }
 
-// close ends all sessions, those in use once they are not.
+// close closes all sessions; those in use are closed after use.
 func (s *sessions) close() { s.closeIdle(true) }
 
 // contained calls f and returns a panic in f as an error: a server that answers with unexpected columns must not end

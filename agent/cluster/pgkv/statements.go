@@ -10,14 +10,14 @@ import (
 
 const (
 	tablePrefix    = "conduit-"
-	maxIdentifier  = 63  // bytes of the name of a table
-	incarnationKey = "i" // its value is made with the table and never changes
+	maxIdentifier  = 63  // bytes in the name of a table
+	incarnationKey = "i" // its value is created with the table and never changes
 )
 
-// statements are those of one cluster. Revisions of a row grow with every write, and follow the clock of the
-// server: a row that is made again goes on, and a standby that was promoted without the last writes gives none of
-// their revisions to other writes, as a sequence would. The column xid holds the transaction of the last write, for a
-// watch.
+// statements holds the SQL statements for a cluster. The revision of a row increases with every write and follows the
+// clock of the server. So revisions continue when a row is created again, and a standby that was promoted without the
+// last writes does not reuse their revisions, as a sequence would. The column xid contains the transaction of the last
+// write, for a watch.
 type statements struct{ table, channel, find, make, columns, create, update, read, watch string }
 
 func statementsOf(cluster string) statements {
@@ -32,10 +32,10 @@ func statementsOf(cluster string) statements {
 func literal(s string) string { return "'" + strings.ReplaceAll(s, "'", "''") + "'" }
 
 const (
-	// lives is true of rows that are not over.
+	// lives is true for rows that have not expired.
 	lives = `(t.expires_at IS NULL OR t.expires_at > clock_timestamp())`
 	clock = `(extract(epoch FROM clock_timestamp()) * 1000000)::bigint`
-	// takes sets what every write does.
+	// takes contains the assignments of every write.
 	takes = `value = $2, state = $3, revision = greatest(t.revision + 1, ` + clock + `), xid = DEFAULT, expires_at = clock_timestamp() + $4::bigint * interval '1 microsecond'`
 
 	makeTable = `BEGIN; SELECT pg_advisory_xact_lock(hashtext({name}));
@@ -57,14 +57,14 @@ SELECT $1, $2, $3, {clock}, clock_timestamp() + $4::bigint * interval '1 microse
 ON CONFLICT (key) DO UPDATE SET {takes} WHERE NOT {lives}
 RETURNING revision, pg_notify({name}, '')`
 
-	// What a checkpoint changes waits for the next poll, for a notification takes a lock of the database.
+	// A change of a checkpoint waits for the next poll, because a notification takes a lock of the database.
 	update = `UPDATE {table} AS t SET {takes} FROM {table} AS before, {table} AS i
 WHERE t.key = $1 AND t.revision = $6 AND {lives} AND before.key = $1 AND i.key = 'i' AND i.value = $5
 RETURNING t.revision, CASE WHEN before.state IS NOT DISTINCT FROM $3 THEN pg_notify({name}, '') END`
 
 	read = `SELECT key, value, state, revision FROM {table} AS t WHERE key IN ($1, 'i') AND {lives}`
 
-	// Every transaction before the oldest that runs was seen by the last poll, whatever order they ended in.
+	// The last poll saw every transaction before the oldest running one, whatever order they ended in.
 	watch = `SELECT t.key, t.value, t.revision, pg_snapshot_xmin(pg_current_snapshot())
 FROM {table} AS t WHERE t.key = 'i' OR t.xid >= $1::xid8 AND {lives} ORDER BY t.revision`
 )

@@ -17,7 +17,7 @@ import (
 	"github.com/conduit-agent/conduit/spec/notify"
 )
 
-// Store is a table. Every method may be called by many goroutines.
+// Store is a table. Its methods may be called by several goroutines.
 type Store struct {
 	options     Options
 	sql         statements
@@ -26,7 +26,7 @@ type Store struct {
 	fails       notify.Throttle
 }
 
-// Open returns the store of a cluster. It connects when it is used.
+// Open returns the store of a cluster. It connects on first use.
 func Open(o Options) (*Store, error) {
 	if _, err := pg.ParseConfig(context.Background(), o.URL); err != nil {
 		return nil, fmt.Errorf("cluster.postgres.url %w", err)
@@ -57,8 +57,8 @@ var (
 	errAnother  = errors.New("the table of the cluster was made again since this agent joined: start all members again, once it has what it should")
 )
 
-// Write performs a compare-and-swap. It returns when the store answered or ctx ended. What a session
-// was lost over may be applied later.
+// Write performs a compare-and-swap. It returns when the store has answered or ctx ends. A write during which the
+// session was lost may be applied later.
 func (s *Store) Write(ctx context.Context, w protocol.Write) protocol.Outcome {
 	var o protocol.Outcome
 	err := s.use(ctx, func(conn *pgconn.PgConn, incarnation string) (err error) {
@@ -75,7 +75,7 @@ func (s *Store) Write(ctx context.Context, w protocol.Write) protocol.Outcome {
 	return protocol.Outcome{Result: protocol.Unknown}
 }
 
-// use lends f a session, which is closed when f fails: the server may have become read-only.
+// use calls f with a session. The session is closed when f fails: the server may have become read-only.
 func (s *Store) use(ctx context.Context, f func(conn *pgconn.PgConn, incarnation string) error) error {
 	incarnation := s.incarnation.Load()
 	if incarnation == nil {
@@ -100,7 +100,7 @@ func (s *Store) swap(ctx context.Context, conn *pgconn.PgConn, incarnation strin
 		revision, err := strconv.ParseUint(string(rows[0][0]), 10, 64)
 		return protocol.Outcome{Result: protocol.Applied, Revision: revision}, err
 	}
-	// The statement saw the table as it was when it began, which may be before the write that it lost to.
+	// The statement saw the table at its start, which may be before the write that it lost to.
 	e, err := s.read(ctx, conn, incarnation, w.Key)
 	return protocol.Outcome{Result: protocol.Conflict, Revision: e.Revision}, err
 }
@@ -142,8 +142,8 @@ func (s *Store) read(ctx context.Context, conn *pgconn.PgConn, incarnation, key 
 	return e, nil
 }
 
-// query runs a statement whose third argument is bytes, and all others and its result text. Rows have as many columns
-// at least.
+// query runs a statement. Its third argument is binary; all other arguments and the results are text. It returns an
+// error unless rows have at least this number of columns.
 func query(ctx context.Context, conn *pgconn.PgConn, columns int, sql string, args ...[]byte) ([][][]byte, error) {
 	r := conn.ExecParams(ctx, sql, args, nil, []int16{0, 0, 1, 0, 0, 0}[:len(args)], nil).Read()
 	for _, row := range r.Rows {
@@ -157,5 +157,5 @@ func query(ctx context.Context, conn *pgconn.PgConn, columns int, sql string, ar
 // Close ends all sessions.
 func (s *Store) Close() { s.sessions.close() }
 
-// timeout bounds what is not bounded by the caller.
+// timeout bounds requests without a deadline of the caller.
 const timeout = 5 * time.Second

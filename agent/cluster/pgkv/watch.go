@@ -15,16 +15,16 @@ import (
 	"github.com/conduit-agent/conduit/plugins/builtin/postgres/pg"
 )
 
-// poll is the longest time between two polls. A notification makes one sooner, at most one each
-// pause, and none is needed: a pooler may pass on none.
+// poll is the longest time between two polls. A notification triggers an earlier one, at most once per pause.
+// Notifications are optional: a pooler may not pass them on.
 const (
 	poll  = 500 * time.Millisecond
 	pause = 50 * time.Millisecond
 )
 
-// Watch calls observe for the entry of every key, without its state, then synced, and then
-// observe for the latest entry of each key that changes. It returns an error when it cannot go
-// on; to be called again it shows everything again.
+// Watch calls observe with the entry of every key, without its state, then calls synced, and then calls observe with
+// the latest entry of each key that changes. It returns an error when it cannot continue. A new call starts from the
+// beginning.
 func (s *Store) Watch(ctx context.Context, observe func(protocol.Entry), synced func()) error {
 	incarnation := s.incarnation.Load()
 	if incarnation == nil {
@@ -53,16 +53,15 @@ func (s *Store) Watch(ctx context.Context, observe func(protocol.Entry), synced 
 	}
 }
 
-// watcher is one watch.
 type watcher struct {
 	conn        *pgconn.PgConn
 	sql         string
 	incarnation string
-	since       []byte            // the oldest transaction that the last poll may not have seen
-	shown       map[string]uint64 // revisions, by key
+	since       []byte            // oldest transaction that the last poll may not have seen
+	shown       map[string]uint64 // revisions by key
 }
 
-// poll shows what changed since the last poll, and nothing of another table.
+// poll shows the changes since the last poll. It fails if the table was replaced.
 func (w *watcher) poll(ctx context.Context, observe func(protocol.Entry)) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -91,7 +90,7 @@ func (w *watcher) poll(ctx context.Context, observe func(protocol.Entry)) error 
 	return nil
 }
 
-// wait returns when something was notified, at the latest when it is time to poll.
+// wait returns after a notification, or when the next poll is due.
 func (w *watcher) wait(ctx context.Context) error {
 	began := time.Now()
 	limit, cancel := context.WithTimeout(ctx, poll)

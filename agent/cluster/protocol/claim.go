@@ -2,38 +2,38 @@ package protocol
 
 import "time"
 
-// phase is what this agent does about a pipeline of which it has, or wants, the claim.
+// phase is the state of a claim that this agent has or wants.
 type phase int
 
 const (
 	fetching  phase = iota // its state is being read
-	claiming               // the write that claims is under way
-	owning                 // it runs
-	stopping               // it was asked to end in order
-	releasing              // the write that gives the claim up is under way
-	losing                 // it was asked to end at once; nothing is written any more
+	claiming               // the claiming write is in flight
+	owning                 // the pipeline runs
+	stopping               // a graceful stop was requested
+	releasing              // the releasing write is in flight
+	losing                 // an immediate stop was requested; nothing is written any more
 )
 
-// claim is a pipeline that this agent runs, or is about to.
+// claim is the claim of a pipeline that this agent runs, or is about to run.
 type claim struct {
 	register
 	pipeline string
 	phase    phase
 	wanted   instance
-	value    Claim  // of the last write, the pending one included
-	state    []byte // the same
+	value    Claim  // of the last write, including the pending one
+	state    []byte // as value
 	token    uint64 // of the state in value
-	saved    uint64 // of the last state that is known to be saved
+	saved    uint64 // token of the last state known to be saved
 	next     []byte // newer state, to be saved when the pending write is decided
-	nextTok  uint64 // of next; 0 for none
-	from     string // agent that it was taken over from, "" for none
-	ended    bool   // its run has ended
-	edit     *edit  // when the claim is changed and not taken
-	retire   bool   // the pipeline is deleted: it is cleaned up after, and does not run
-	retired  bool   // that is done
+	nextTok  uint64 // token of next; 0 if there is none
+	from     string // previous owner that it was taken over from, or ""
+	ended    bool   // the run has ended
+	edit     *edit  // set for a change of the claim that does not take it
+	retire   bool   // the pipeline is deleted: its resources are cleaned up, and it does not run
+	retired  bool   // the clean-up is complete
 }
 
-// fetch begins to claim a pipeline: its state is read, for the write that claims it to keep.
+// fetch begins to claim a pipeline. It reads the state, which the claiming write keeps.
 func (n *Node) fetch(pipeline string, w instance, from string) {
 	c := &claim{register: register{key: ClaimKey(pipeline), lasting: true}, pipeline: pipeline, wanted: w, from: from}
 	n.claims[pipeline] = c
@@ -41,7 +41,7 @@ func (n *Node) fetch(pipeline string, w instance, from string) {
 	n.out.add(Read{Key: c.key})
 }
 
-// fetched writes the claim, if it is still to be had.
+// fetched writes the claim, if it is still available.
 func (c *claim) fetched(n *Node, e Entry, ok bool) {
 	if ok && e.Value == nil && n.entries[c.pipeline].Deleted { // the tombstone expired
 		n.forget(n, c.pipeline)
@@ -75,7 +75,7 @@ func (c *claim) write(n *Node) {
 	c.send(n, encode(c.value), c.state, c.value.Stamp, ttl)
 }
 
-// decided takes the outcome of a write of the claim.
+// decided handles the outcome of a write of the claim.
 func (c *claim) decided(n *Node, d decision) {
 	switch {
 	case d == undecided:
@@ -117,7 +117,7 @@ func (c *claim) won(n *Node) {
 	}
 }
 
-// begun has the pipeline run, unless the session ended before it was known that it may.
+// begun starts the pipeline, unless the session ended before the claim was confirmed.
 func (c *claim) begun(n *Node) {
 	c.value.Epoch = c.revision
 	if !n.session.held || c.value.Session != n.session.value.Stamp.Session {
@@ -136,7 +136,7 @@ func (c *claim) begun(n *Node) {
 	n.out.add(Start{c.pipeline, c.value.Epoch, c.state, c.retire})
 }
 
-// save writes newer state, once the write before is decided.
+// save writes newer state once the pending write is decided.
 func (c *claim) save(n *Node, state []byte, token uint64) {
 	if c.phase != owning && c.phase != stopping {
 		n.out.add(Saved{c.pipeline, c.value.Epoch, token, false})
@@ -158,7 +158,7 @@ func (c *claim) saveNext(n *Node) {
 	c.write(n)
 }
 
-// renew writes the claim under the session that there is now.
+// renew writes the claim under the current session.
 func (c *claim) renew(n *Node) {
 	switch {
 	case c.phase != owning || c.pending != nil:
@@ -170,14 +170,14 @@ func (c *claim) renew(n *Node) {
 	}
 }
 
-// reconnected says that a relaxed pipeline is acknowledged again.
+// reconnected reports that a relaxed pipeline acknowledges again.
 func (c *claim) reconnected(n *Node) {
 	if n.session.held && n.noticed[c.pipeline].Reason == Disconnected {
 		n.notice(c.pipeline, Reconnected, "")
 	}
 }
 
-// keep ends what is not wanted here any more, and renews what another session of this agent
+// keep stops a pipeline that this agent no longer wants, and renews a claim that an earlier session of this agent
 // wrote.
 func (c *claim) keep(n *Node) {
 	_, wanted := n.wanted[c.pipeline]
@@ -192,7 +192,7 @@ func (c *claim) keep(n *Node) {
 	}
 }
 
-// stop gives the pipeline away in order.
+// stop begins a graceful stop, to release the claim.
 func (c *claim) stop(n *Node) {
 	if c.phase == owning {
 		c.phase = stopping
@@ -200,7 +200,7 @@ func (c *claim) stop(n *Node) {
 	}
 }
 
-// stopped takes that the run has ended.
+// stopped handles the end of the run.
 func (c *claim) stopped(n *Node) {
 	c.ended = true
 	switch c.phase {
@@ -214,7 +214,7 @@ func (c *claim) stopped(n *Node) {
 	}
 }
 
-// release leaves the claim to whoever wants it.
+// release gives up the claim, so that any member can take it.
 func (c *claim) release(n *Node) {
 	c.phase = releasing
 	c.value.Owner, c.value.Session = "", ""
@@ -225,12 +225,12 @@ func (c *claim) release(n *Node) {
 	c.write(n)
 }
 
-// lose ends the run at once. What is not saved by now never will be.
+// lose stops the run at once. State that is not saved yet is never saved.
 func (c *claim) lose(n *Node) {
 	switch c.phase {
 	case losing:
 		return
-	case fetching, claiming, releasing: // nothing runs; what the write under way does is found by watching
+	case fetching, claiming, releasing: // nothing runs; the watch shows the outcome of the write in flight
 		delete(n.claims, c.pipeline)
 		return
 	}
@@ -246,7 +246,7 @@ func (c *claim) lose(n *Node) {
 	n.out.add(Stop{c.pipeline, c.value.Epoch, true})
 }
 
-// unsettled returns how long the write of a claim has gone without a known outcome.
+// unsettled returns the time that the write of a claim has been without a known outcome.
 func (c *claim) unsettled(now time.Duration) time.Duration {
 	if c == nil || c.pending == nil {
 		return 0

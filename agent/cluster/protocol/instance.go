@@ -7,19 +7,19 @@ import (
 	"strings"
 )
 
-// MaxInstances is how many instances of a pipeline there are at most.
+// MaxInstances is the maximum number of instances of a pipeline.
 const MaxInstances = 64
 
-// InstanceID returns the id of the claim of an instance of a pipeline. That of the first, which is the only one
-// of most pipelines, is the pipeline's.
+// InstanceID returns the claim id of an instance of a pipeline. The first instance, which is the only one of most
+// pipelines, has the id of the pipeline.
 func InstanceID(pipeline string, number int) string {
 	if number <= 1 {
 		return pipeline
 	}
-	return fmt.Sprintf("%s/%d", pipeline, number) // no pipeline has a slash in its id
+	return fmt.Sprintf("%s/%d", pipeline, number) // pipeline ids contain no slash
 }
 
-// InstanceOf returns which instance of which pipeline has a claim with this id.
+// InstanceOf returns the pipeline and the instance number of a claim id.
 func InstanceOf(id string) (pipeline string, number int) {
 	pipeline, digits, several := strings.Cut(id, "/")
 	if !several {
@@ -32,14 +32,14 @@ func InstanceOf(id string) (pipeline string, number int) {
 	return pipeline, number
 }
 
-// instance is one of those of a pipeline that this agent would run.
+// instance is an instance of a pipeline that this agent would run.
 type instance struct {
 	Wanted
 	pipeline string
 	number   int
 }
 
-// most is how many instances there may be.
+// most is the maximum number of instances.
 func (w Wanted) most() int {
 	if w.Each {
 		return MaxInstances
@@ -47,7 +47,7 @@ func (w Wanted) most() int {
 	return min(max(w.Instances, 1), MaxInstances)
 }
 
-// instancesOf returns the instances of all pipelines, by the ids of their claims.
+// instancesOf returns the instances of all pipelines, by claim id.
 func instancesOf(wanted map[string]Wanted) map[string]instance {
 	all := make(map[string]instance, len(wanted))
 	for pipeline, w := range wanted {
@@ -58,7 +58,8 @@ func instancesOf(wanted map[string]Wanted) map[string]instance {
 	return all
 }
 
-// candidates returns the members that may run an instance, best first. None runs two of one pipeline.
+// candidates returns the members that may run an instance, best first. A member runs at most one instance of a
+// pipeline.
 func (i instance) candidates(n *Node, live []Session) []Session {
 	if i.most() > 1 {
 		live = slices.DeleteFunc(slices.Clone(live), func(s Session) bool { return i.otherOf(n, s.Agent) })
@@ -76,17 +77,18 @@ func (i instance) otherOf(n *Node, agent string) bool {
 			if n.entries[id].Owner == agent {
 				return true
 			}
-		case n.claims[id] != nil && n.claims[id].edit == nil: // it has the claim, or is about to
+		case n.claims[id] != nil && n.claims[id].edit == nil: // it has the claim, or is about to have it
 			return true
-		case n.claims[id] == nil && n.entries[id].Owner == agent && number < i.number: // the first of what it had is taken again
+		// Of the instances that it had before, this agent takes only the one with the lowest number again.
+		case n.claims[id] == nil && n.entries[id].Owner == agent && number < i.number:
 			return true
 		}
 	}
 	return false
 }
 
-// claimsOther reports whether this agent has a claim of another instance of a pipeline, to run it or to clean up
-// after it.
+// claimsOther reports whether this agent has a claim of another instance of a pipeline, to run it or to clean up after
+// it.
 func claimsOther(n *Node, pipeline string, number int) bool {
 	for other := 1; other <= MaxInstances; other++ {
 		if other != number && n.claims[InstanceID(pipeline, other)] != nil {
@@ -96,8 +98,8 @@ func claimsOther(n *Node, pipeline string, number int) bool {
 	return false
 }
 
-// due reports whether an instance is one of those that are to run: as many as were asked for, or as there are
-// members that may. Others are claimed once the first was, which says that the pipeline is not deleted.
+// due reports whether an instance should run. The number of instances is the declared one, or the number of eligible
+// members. Further instances are claimed only after the first, whose claim shows that the pipeline is not deleted.
 func (i instance) due(n *Node, live []Session) bool {
 	if i.number == 1 {
 		return true
@@ -109,8 +111,8 @@ func (i instance) due(n *Node, live []Session) bool {
 	return there && !first.Deleted && !first.Retiring
 }
 
-// disown gives up the claims of instances that this agent has by a write that was thought lost, and does not run
-// because it runs another one of the same pipeline.
+// disown releases claims that this agent has through a write presumed lost, and does not run because it runs another
+// instance of the same pipeline.
 func (r *retiring) disown(n *Node) {
 	for _, id := range n.ids {
 		i := n.wanted[id]

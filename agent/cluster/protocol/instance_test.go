@@ -25,7 +25,7 @@ func TestInstanceIDs(t *testing.T) {
 	}
 }
 
-// TestInstancesMove has a member with an instance die: only that one moves, to the member without any.
+// TestInstancesMove kills a member with an instance: only that instance moves, to the member without one.
 func TestInstancesMove(t *testing.T) {
 	for seed := range uint64(5) {
 		w := &world{t: t, seed: 1, quiet: true, rand: rand.New(rand.NewPCG(seed, 2)), keys: map[string]*stored{}, acked: map[string]uint64{}, sink: map[string]uint64{}, running: map[string]*agent{}}
@@ -43,7 +43,7 @@ func TestInstancesMove(t *testing.T) {
 		for id := range gone.runs {
 			gone.ends(id)
 		}
-		gone.life, gone.runs, gone.node = gone.life+1, nil, nil // it does not come back
+		gone.life, gone.runs, gone.node = gone.life+1, nil, nil // it does not return
 		w.run(25 * time.Second)
 		after := w.instances("hot", 3)
 		if len(after) != 3 || after["hot/2"] == before["hot/2"] || after["hot"] != before["hot"] || after["hot/3"] != before["hot/3"] {

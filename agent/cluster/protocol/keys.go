@@ -5,8 +5,7 @@ import (
 	"strconv"
 )
 
-// encoding makes one token of a key from any id: stores forbid most characters in keys, and
-// give a meaning to dots.
+// encoding turns any id into one token of a key: stores forbid most characters in keys and treat dots as separators.
 var encoding = base32.HexEncoding.WithPadding(base32.NoPadding)
 
 // SessionKey returns the key of an agent's session.
@@ -17,7 +16,7 @@ func ClaimKey(pipeline string) string {
 	return ClaimPrefix + encoding.EncodeToString([]byte(pipeline))
 }
 
-// OverrideKey returns the key of what people asked of a pipeline.
+// OverrideKey returns the key of the override of a pipeline.
 func OverrideKey(pipeline string) string {
 	return OverridePrefix + encoding.EncodeToString([]byte(pipeline))
 }
@@ -27,20 +26,19 @@ func DeclaredKey(pipeline string) string {
 	return DeclaredPrefix + encoding.EncodeToString([]byte(pipeline))
 }
 
-// VersionsKey returns the key of what is known of the versions of a pipeline, or of an instance of one, by the id of its
-// claim.
+// VersionsKey returns the key of the version record of a pipeline or an instance. id is the claim id.
 func VersionsKey(id string) string { return VersionsPrefix + encoding.EncodeToString([]byte(id)) }
 
-// LettersKey returns the key of the dead letters of a pipeline, or of an instance of one, by the id of its claim.
+// LettersKey returns the key of the dead letters of a pipeline or an instance. id is the claim id.
 func LettersKey(id string) string { return LettersPrefix + encoding.EncodeToString([]byte(id)) }
 
 // SegmentKey returns the key of a segment of dead letters.
 func SegmentKey(id string, number int) string { return LettersKey(id) + "." + strconv.Itoa(number) }
 
-// ReportKey returns the key of what an agent says of itself.
+// ReportKey returns the key of an agent's report.
 func ReportKey(agent string) string { return ReportPrefix + encoding.EncodeToString([]byte(agent)) }
 
-// pipelineOfKey returns the id of the pipeline that the key of a claim is of.
+// pipelineOfKey returns the pipeline id in the key of a claim.
 func pipelineOfKey(key string) string {
 	id, err := encoding.DecodeString(key[min(len(key), len(ClaimPrefix)):])
 	if err != nil {

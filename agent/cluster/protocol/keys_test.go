@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// No two ids share a key, and every key is one token behind its prefix.
+// TestKeysAreInjective checks that no two ids share a key, and that every key is one token after its prefix.
 func TestKeysAreInjective(t *testing.T) {
 	ids := []string{"shop", "Shop", "shop:eu", "shop.eu", "shop-eu", "shop_eu", "shop/eu", ".", "..", "*", ">", "a.1",
 		"a", strings.Repeat("L", 128)}

@@ -6,40 +6,40 @@ import (
 	"time"
 )
 
-// Node is one agent's part. Its methods take what happened, and when, by a monotonic clock that
-// begins anywhere; Commands returns what to do about it. It is for one goroutine.
+// Node is the state machine of an agent. Its methods receive events with their times on a monotonic clock of any
+// origin; Commands returns the resulting commands. Only one goroutine at a time may use a Node.
 type Node struct {
 	Agent  Session // Agent, Version, Labels, Capacity and Started of this agent
 	Timing Timing
 	Rand   *rand.Rand
-	NewID  func() string    // random, for a session
-	Clock  func() time.Time // for people
-	Empty  []byte           // state of a pipeline that begins anew
+	NewID  func() string    // returns a random session id
+	Clock  func() time.Time // wall clock, informational
+	Empty  []byte           // state of a pipeline that starts from the beginning
 
 	now         time.Duration
 	out         commands
 	lastID      uint64
 	writes      writeIDs
 	session     session
-	synced      bool // all of the store was seen once
+	synced      bool // the whole store was seen once
 	outage      outage
-	predecessor Stamp         // of the session that was under the name of this agent last
-	precededAt  time.Duration // when it was seen first
-	ending      bool          // no pipeline goes on without a session
+	predecessor Stamp         // latest other session under this agent's name
+	precededAt  time.Duration // when it was first seen
+	ending      bool          // no pipeline keeps running without a session
 	watched
 	retiring
 	orphans   orphans
 	claims    map[string]*claim
-	wanted    map[string]instance      // by the id of its claim
-	ids       []string                 // sorted, of wanted
-	wantedAt  map[string]time.Duration // since when
-	claimAt   time.Duration            // token bucket: a claim takes Timing.Claims of the time since then
-	balanceAt time.Duration            // when one may be handed over again
-	handedAt  map[string]time.Duration // when a pipeline was handed over last
+	wanted    map[string]instance      // by claim id
+	ids       []string                 // sorted keys of wanted
+	wantedAt  map[string]time.Duration // since when an id is wanted
+	claimAt   time.Duration            // token bucket: each claim uses Timing.Claims of the time since then
+	balanceAt time.Duration            // when the next pipeline may be handed over
+	handedAt  map[string]time.Duration // when a pipeline was last handed over
 	noticed   map[string]Notice
 }
 
-// Init makes a new node ready. It joins once Synced.
+// Init prepares a new node. It joins after Synced.
 func (n *Node) Init(now time.Duration) {
 	n.now, n.outage.last, n.outage.applied = now, now, now
 	n.peers, n.entries, n.claims = map[string]*peer{}, map[string]seen{}, map[string]*claim{}
@@ -52,26 +52,26 @@ func (n *Node) Init(now time.Duration) {
 	n.session.value.Stamp.Session = n.NewID()
 }
 
-// Commands returns what is to be done, in order, and forgets it.
+// Commands returns the pending commands, in order, and clears them.
 func (n *Node) Commands() []Command {
 	out := n.out
 	n.out = nil
 	return out
 }
 
-// commands are what is to be done, in order.
+// commands is a list of pending commands, in order.
 type commands []Command
 
 func (all *commands) add(c Command) { *all = append(*all, c) }
 
-// writeIDs counts the writes of this agent: each has a number of its own.
+// writeIDs numbers the writes of this agent.
 type writeIDs uint64
 
 func (last *writeIDs) next() uint64 { *last++; return uint64(*last) }
 
-// advance takes what time it is. Whatever else happened: a session that is over is over.
+// advance sets the current time. It ends the session when that has expired.
 func (n *Node) advance(now time.Duration) {
-	if now-n.now >= 2*n.Timing.Renew { // it was paused, and may have slept through an outage
+	if now-n.now >= 2*n.Timing.Renew { // it was paused, and may have missed an outage
 		n.outage.last = now
 	}
 	n.now = now
@@ -80,23 +80,25 @@ func (n *Node) advance(now time.Duration) {
 	}
 }
 
-// outage is what this agent knows of times in which the store took no writes, so that no session could be renewed.
+// outage tracks the times in which the store accepted no writes, so that no session could be renewed.
 //
-// After a long one all wait for the whole time of a session before any take-over: owners have stopped themselves, and go on where they
-// are. After a brief one, such as a single request that got no answer, or the election of a leader, they wait for as long as an owner
-// that lives needs to renew, and for what is left of the time of its session. That is as safe. Whatever the store did, a take-over
-// waits until this agent has seen no renewal of the owner for TTL by its own clock, and then has the key of the session read; the
-// owner stops itself SelfStop, which is less, after it sent the last renewal that was applied; and the claim changes by
-// compare-and-swap only. An outage adds to that wait for the sake of owners that live: what they run is not to move.
+// After a long outage all members wait for the full TTL of a session before any take-over: owners have stopped
+// themselves, and resume their own pipelines. After a brief outage, such as a single request without an answer or the
+// election of a leader, they wait as long as a live owner needs to renew, and for the rest of the owner's TTL.
+//
+// The brief wait is equally safe. Whatever the store did, a take-over waits until this agent has seen no renewal of the
+// owner for TTL by its own clock, and then reads the key of the session. The owner stops itself SelfStop, which is less
+// than TTL, after it sent the last renewal that was applied. The claim changes only by compare-and-swap. The wait after
+// an outage only protects live owners: their pipelines should not move.
 type outage struct {
 	on      bool          // a request got no answer, and no write was applied since
-	last    time.Duration // when the last long one ended
-	brief   time.Duration // when the last brief one did
-	applied time.Duration // when that write was sent first which was applied last: the next outage did not begin before
+	last    time.Duration // end of the last long outage
+	brief   time.Duration // end of the last brief outage
+	applied time.Duration // first send time of the last applied write: the next outage began no earlier
 }
 
-// wrote takes the result of a write that was first sent at a time, or Unknown for a read without an answer. An answer to a read
-// does not end an outage: a leader without a quorum reads on.
+// wrote records the result of a write that was first sent at sent, or Unknown for a read without an answer. A
+// successful read does not end an outage: a leader without a quorum still answers reads.
 func (o *outage) wrote(n *Node, sent time.Duration, r Result) {
 	switch r {
 	case Unknown:
@@ -111,13 +113,13 @@ func (o *outage) wrote(n *Node, sent time.Duration, r Result) {
 	}
 }
 
-// silent reports whether so much time went by, also since the last outage, that a session that was last seen to change then must
-// have ended.
+// silent reports whether a session that last changed at since must have ended, given the time that has passed since
+// then and since the last outage.
 func (o *outage) silent(n *Node, since time.Duration) bool {
 	return !o.on && n.now-max(since, o.last, n.session.joined) >= n.Timing.TTL && n.now-o.brief >= n.Timing.settle()
 }
 
-// notice says something once, until something else is to be said of the same pipeline.
+// notice emits a notice, unless it equals the last one about the same pipeline.
 func (n *Node) notice(pipeline string, r Reason, other string) {
 	notice := Notice{pipeline, r, other}
 	if n.noticed[pipeline] != notice {
@@ -126,12 +128,12 @@ func (n *Node) notice(pipeline string, r Reason, other string) {
 	}
 }
 
-// jitter returns from half of d to one and a half.
+// jitter returns a random duration between 0.5 d and 1.5 d.
 func jitter(r *rand.Rand, d time.Duration) time.Duration {
 	return d/2 + time.Duration(r.Int64N(int64(d)))
 }
 
-// Declare takes what is declared.
+// Declare replaces the declarations.
 func (n *Node) Declare(now time.Duration, d Declared) {
 	n.advance(now)
 	n.known(d)
@@ -159,14 +161,14 @@ func (n *Node) Declare(now time.Duration, d Declared) {
 	n.tick()
 }
 
-// Synced takes that everything that was in the store was observed.
+// Synced reports that Observe has seen the whole store.
 func (n *Node) Synced(now time.Duration) {
 	n.advance(now)
 	n.synced = true
 	n.tick()
 }
 
-// Observe takes an entry of the store as a watch shows it, which may be late.
+// Observe handles an entry of the store from a watch, which may lag.
 func (n *Node) Observe(now time.Duration, e Entry) {
 	n.advance(now)
 	switch {
@@ -182,7 +184,7 @@ func (n *Node) Observe(now time.Duration, e Entry) {
 	}
 }
 
-// observedClaim takes a claim, the value of an entry, and remembers those that are being deleted.
+// observedClaim handles a claim, the value of an entry, and remembers claims with a deletion in progress.
 func (r *retiring) observedClaim(n *Node, e Entry, c Claim) {
 	n.observeClaim(n.now, e.Revision, c)
 	id := pipelineOfKey(e.Key)
@@ -197,7 +199,7 @@ func (r *retiring) observedClaim(n *Node, e Entry, c Claim) {
 	n.orphans.observe(n, id)
 }
 
-// Wrote takes the outcome of a Write.
+// Wrote handles the outcome of a Write.
 func (n *Node) Wrote(now time.Duration, id uint64, key string, o Outcome) {
 	n.advance(now)
 	switch c := n.claims[pipelineOfKey(key)]; {
@@ -211,12 +213,11 @@ func (n *Node) Wrote(now time.Duration, id uint64, key string, o Outcome) {
 		n.outage.wrote(n, 0, o.Result)
 	}
 	if n.session.leaving && len(n.claims) == 0 {
-		n.session.step(n) // who waits for this agent to have left waits no longer
+		n.session.step(n) // the session may have waited for this write to leave
 	}
 }
 
-// Got takes the answer to a Read: e.Value is nil when there is no such key; ok is false when
-// there was no answer.
+// Got handles the answer to a Read: e.Value is nil if the key does not exist; ok is false if there was no answer.
 func (n *Node) Got(now time.Duration, e Entry, ok bool) {
 	n.advance(now)
 	if !ok {
@@ -232,7 +233,7 @@ func (n *Node) Got(now time.Duration, e Entry, ok bool) {
 		}
 	case strings.HasPrefix(e.Key, SessionPrefix):
 		n.gotPeer(n, e, ok)
-		n.tick() // whose pipelines may be to take over
+		n.tick() // a peer's pipelines may now be free
 	default:
 		c, there := decode[Claim](e.Value)
 		if ok && there {
@@ -250,8 +251,8 @@ func (n *Node) Got(now time.Duration, e Entry, ok bool) {
 	}
 }
 
-// Save has state written to the claim of a pipeline, for the run that was started with this
-// epoch. Tokens count up.
+// Save requests that state is written to the claim of a pipeline, for the run that was started with this epoch. Tokens
+// must increase.
 func (n *Node) Save(now time.Duration, pipeline string, epoch uint64, state []byte, token uint64) {
 	n.advance(now)
 	if c := n.claims[pipeline]; c != nil && c.value.Epoch == epoch {
@@ -261,7 +262,7 @@ func (n *Node) Save(now time.Duration, pipeline string, epoch uint64, state []by
 	}
 }
 
-// Stopped takes that the run of a pipeline that was started with this epoch has ended.
+// Stopped reports that the run of a pipeline that was started with this epoch has ended.
 func (n *Node) Stopped(now time.Duration, pipeline string, epoch uint64) {
 	n.advance(now)
 	if c := n.claims[pipeline]; c != nil && c.value.Epoch == epoch {
@@ -269,8 +270,8 @@ func (n *Node) Stopped(now time.Duration, pipeline string, epoch uint64) {
 	}
 }
 
-// Retired takes that nothing is left of a pipeline that was started with this epoch to be cleaned up after. Its
-// claim is deleted, unless the pipeline was declared again meanwhile.
+// Retired reports that the clean-up of a pipeline that was started with this epoch is complete. The node deletes the
+// claim, unless the pipeline was declared again meanwhile.
 func (n *Node) Retired(now time.Duration, pipeline string, epoch uint64) {
 	n.advance(now)
 	if c := n.claims[pipeline]; c != nil && c.value.Epoch == epoch {
@@ -279,15 +280,15 @@ func (n *Node) Retired(now time.Duration, pipeline string, epoch uint64) {
 	}
 }
 
-// Drain gives all pipelines away and takes no more. Drained then reports that it is done.
+// Drain releases all pipelines and stops claiming. Drained reports when that is complete.
 func (n *Node) Drain(now time.Duration) {
 	n.advance(now)
 	n.session.leaving = true
 	n.tick()
 }
 
-// End takes that the agent ends: a relaxed pipeline whose checkpoints cannot be saved is lost, for it
-// would never end in order.
+// End announces the end of the agent. A relaxed pipeline whose checkpoints cannot be saved is lost, because its
+// graceful stop would never end.
 func (n *Node) End(now time.Duration) {
 	n.advance(now)
 	n.ending = true
@@ -296,18 +297,17 @@ func (n *Node) End(now time.Duration) {
 	}
 }
 
-// Resume takes pipelines again after Drain.
+// Resume claims pipelines again after Drain.
 func (n *Node) Resume(now time.Duration) {
 	n.advance(now)
 	n.session.leaving, n.session.value.Draining, n.session.released = false, false, false
 	n.tick()
 }
 
-// Drained reports whether no pipeline is left after Drain, and the session is given up.
+// Drained reports whether, after Drain, no pipeline is left and the session is released.
 func (n *Node) Drained() bool { return n.session.released && n.session.pending == nil }
 
-// Tick takes that time went by, and does what is due. It is to be called four times a second or
-// more.
+// Tick advances the time and does all work that is due. Call it at least four times a second.
 func (n *Node) Tick(now time.Duration) {
 	n.advance(now)
 	n.tick()

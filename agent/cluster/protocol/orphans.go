@@ -2,15 +2,14 @@ package protocol
 
 import "time"
 
-// orphans are the claims that have an owner and that no member would take over: of pipelines that are declared and
-// are not to run, and of instances beyond those that are to run. When the owner has ended, another member frees
-// them.
+// orphans are the claims that have an owner but that no member would take over: claims of declared pipelines that
+// should not run, and of surplus instances. When the owner has ended, another member frees them.
 type orphans struct {
-	since   map[string]time.Duration // when this agent noticed, by the id of the claim
-	freedAt time.Duration            // when this agent freed one last
+	since   map[string]time.Duration // when this agent noticed an orphan, by claim id
+	freedAt time.Duration            // when this agent last freed an orphan
 }
 
-// observe takes that a claim, or what this agent would run, may have changed.
+// observe re-examines a claim after the claim or this agent's declarations changed.
 func (o *orphans) observe(n *Node, id string) {
 	s, there := n.entries[id]
 	i, wanted := n.wanted[id]
@@ -21,11 +20,11 @@ func (o *orphans) observe(n *Node, id string) {
 	}
 }
 
-// surplus reports whether an instance may be one more than there are members for.
+// surplus reports whether there may be fewer eligible members than the number of the instance.
 func (i instance) surplus() bool { return i.Each && i.number > 1 }
 
-// free frees orphans whose owner has ended, as many as the time since the last ones allows: first those for which
-// this agent ranks first, so that the members do not contend.
+// free frees orphans whose owner has ended, at a limited rate. It begins with those for which this agent ranks first,
+// so that members do not contend.
 func (o *orphans) free(n *Node) {
 	may := min(int((n.now-o.freedAt)/n.Timing.Claims), maxClaims)
 	if may <= 0 || len(o.since) == 0 {
@@ -50,8 +49,8 @@ func (o *orphans) free(n *Node) {
 	}
 }
 
-// mayFree reports whether the owner of an orphan has ended and those that rank before this agent had the time to
-// free it.
+// mayFree reports whether the owner of an orphan has ended and the members that rank before this agent have had their
+// time to free it.
 func (o *orphans) mayFree(n *Node, id string, live []Session) (rank int, ok bool) {
 	s := n.entries[id]
 	if i, wanted := n.wanted[id]; n.claims[id] != nil || n.marked[id] || !n.abandoned(n, s) || wanted && i.due(n, live) {

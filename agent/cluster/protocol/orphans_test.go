@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// TestOrphansAreFreedInTurn has the owner of 500 pipelines that are not to run end: two members free each claim once,
-// few at a time, and none before the session of the owner is over.
+// TestOrphansAreFreedInTurn ends the owner of 500 pipelines that should not run. Two members free each claim once, a
+// few at a time, and none before the owner's session is over.
 func TestOrphansAreFreedInTurn(t *testing.T) {
 	const pipelines = 500
 	w, idle := orphaned(pipelines, "a", "b")
@@ -34,8 +34,8 @@ func TestOrphansAreFreedInTurn(t *testing.T) {
 	}
 }
 
-// TestOrphansAreLeftToOthersFirst has the owner of few pipelines end: a member frees those for which it ranks first, and
-// those of a member that does not after that.
+// TestOrphansAreLeftToOthersFirst ends the owner of a few pipelines. A member first frees those for which it ranks
+// first, and later those that another member does not free.
 func TestOrphansAreLeftToOthersFirst(t *testing.T) {
 	w, idle := orphaned(8, "a")
 	w.put(SessionKey("b"), encode(Session{Format: format, Agent: "b", Stamp: Stamp{"other", 1}}))
@@ -57,7 +57,7 @@ func TestOrphansAreLeftToOthersFirst(t *testing.T) {
 	}
 }
 
-// orphaned returns a store with claims of pipelines that are not to run, whose owner has a session, and members that
+// orphaned returns a store with claims of pipelines that should not run, whose owner has a session, and members that
 // know them.
 func orphaned(pipelines int, members ...string) (w *table, idle map[string]bool) {
 	w, idle = &table{entries: map[string]Entry{}, frees: map[string]int{}}, map[string]bool{}
@@ -73,13 +73,13 @@ func orphaned(pipelines int, members ...string) (w *table, idle map[string]bool)
 	return w, idle
 }
 
-// table is a store without faults, and the nodes that use it.
+// table is a store without faults, with the nodes that use it.
 type table struct {
 	nodes    []*Node
 	now      time.Duration
 	revision uint64
 	entries  map[string]Entry
-	frees    map[string]int // writes of claims, by pipeline
+	frees    map[string]int // number of claim writes, by pipeline
 }
 
 func (w *table) put(key string, value []byte) {
@@ -87,7 +87,7 @@ func (w *table) put(key string, value []byte) {
 	w.entries[key] = Entry{Key: key, Value: value, Revision: w.revision}
 }
 
-// join adds a node that knows what the store has.
+// join adds a node that has seen the whole store.
 func (w *table) join(agent Session, d Declared) *Node {
 	n := &Node{
 		Agent: agent, Timing: timing, Rand: rand.New(rand.NewPCG(1, 1)), Empty: state(0),
@@ -103,7 +103,7 @@ func (w *table) join(agent Session, d Declared) *Node {
 	return n
 }
 
-// until has time go by.
+// until advances the time to end.
 func (w *table) until(end time.Duration) {
 	for ; w.now < end; w.now += 250 * time.Millisecond {
 		for _, n := range w.nodes {

@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// lone is an agent in front of a store, which is out of reach at times. Another agent owns a pipeline there.
+// lone is an agent with a store that is out of reach at times. Another agent owns a pipeline there.
 type lone struct {
 	n        Node
 	keys     map[string]Entry
 	revision uint64
-	out      [][2]time.Duration // when the store is out of reach: from, until
+	out      [][2]time.Duration // outages of the store: start, end
 	due      map[time.Duration][]Read
 }
 
@@ -69,14 +69,15 @@ func (w *lone) write(c Write) {
 	w.n.Wrote(w.n.now, c.ID, c.Key, o)
 }
 
-// TestTakeOverAfterAnOutage has the owner of a pipeline end, and a store that answers nothing for a while: brief outages add little
-// to the time until its pipeline is taken over, and long ones the time of a session. An owner that renews again keeps it.
+// TestTakeOverAfterAnOutage ends the owner of a pipeline while the store does not answer for some time. A brief outage
+// adds little to the time until the take-over, and a long one adds the TTL of a session. An owner that renews again
+// keeps its pipeline.
 func TestTakeOverAfterAnOutage(t *testing.T) {
-	const died = 30 * time.Second // when the other one renewed its session last
+	const died = 30 * time.Second // last renewal of the other agent
 	for name, c := range map[string]struct {
-		out         [][2]time.Duration // since then
-		renews      []time.Duration    // since then
-		least, most time.Duration      // until it is taken over
+		out         [][2]time.Duration // relative to died
+		renews      []time.Duration    // relative to died
+		least, most time.Duration      // until the take-over
 	}{
 		"none":                            {nil, nil, 20 * time.Second, 21 * time.Second},
 		"the election of a leader":        {[][2]time.Duration{{0, 6 * time.Second}}, nil, 20 * time.Second, 21 * time.Second},
@@ -129,11 +130,11 @@ func TestTakeOverAfterAnOutage(t *testing.T) {
 	}
 }
 
-// TestOutagesAreMeasuredFromTheLastWrite has the answer to a write be late: the outage after it may have begun right after the write
-// was sent.
+// TestOutagesAreMeasuredFromTheLastWrite delays the answer to a write: the following outage may have begun right after
+// the write was sent.
 func TestOutagesAreMeasuredFromTheLastWrite(t *testing.T) {
 	for _, c := range []struct {
-		answered, over time.Duration // answer to a write that was sent after one second; the next one
+		answered, over time.Duration // answer to a write sent after one second; answer to the next one
 		long           bool
 	}{
 		{2 * time.Second, 12 * time.Second, false},

@@ -2,10 +2,10 @@ package protocol
 
 import "time"
 
-// maxClaims is how many pipelines are claimed at once at most.
+// maxClaims is the maximum number of pipelines claimed at once.
 const maxClaims = 10
 
-// tick does what is due.
+// tick does all work that is due.
 func (n *Node) tick() {
 	if n.peers == nil {
 		return
@@ -24,8 +24,8 @@ func (n *Node) tick() {
 	}
 }
 
-// takeFreed claims a pipeline that was given away just now, if this agent ranks first for it: a planned move does not wait for the
-// next tick, nor for members that may be about to join as this one was.
+// takeFreed claims a pipeline that was just released, if this agent ranks first for it. A planned move waits neither
+// for the next tick nor for members that may be about to join.
 func takeFreed(n *Node, id string) {
 	if !n.synced || !n.session.held || n.session.leaving || n.claims[id] != nil || n.now-n.claimAt < n.Timing.Claims {
 		return
@@ -38,8 +38,8 @@ func takeFreed(n *Node, id string) {
 	}
 }
 
-// claimFree claims what has no owner, as many as the time since the last ones allows: first that for which
-// this agent ranks first, so that many that start together do not contend.
+// claimFree claims pipelines without an owner, at a limited rate. It begins with those for which this agent ranks
+// first, so that members that start together do not contend.
 func (n *Node) claimFree() {
 	may := min(int((n.now-n.claimAt)/n.Timing.Claims), maxClaims)
 	if may <= 0 {
@@ -81,7 +81,8 @@ func (n *Node) take(id string) {
 	n.fetch(id, n.wanted[id], from)
 }
 
-// mayClaim reports whether a pipeline has no owner and those that rank before this agent had the time to claim it.
+// mayClaim reports whether a pipeline has no live owner and the members that rank before this agent have had their time
+// to claim it.
 func (n *Node) mayClaim(id string, live []Session) (rank int, ok bool) {
 	s, there := n.entries[id]
 	w := n.wanted[id]
@@ -95,14 +96,16 @@ func (n *Node) mayClaim(id string, live []Session) (rank int, ok bool) {
 	case there && s.Deleted && !n.revives(n, id, s):
 		return 0, false
 	case !there || s.Owner == "":
-	case s.Owner == n.Agent.Agent: // its predecessor, or a write that was thought lost
+	// The owner is an earlier process of this agent, or this agent through a write presumed lost.
+	case s.Owner == n.Agent.Agent:
 		return 0, true
 	default:
 		gone, since := n.ownerGone(s)
 		if !gone || !n.outage.silent(n, 0) {
 			return 0, false
 		}
-		free, wait = max(since, n.session.joined), n.Timing.Rank/4 // it did not run for long enough
+		// The pipeline has been down for long enough already, so the wait is short.
+		free, wait = max(since, n.session.joined), n.Timing.Rank/4
 	}
 	if there && !s.Deleted && s.Digest != "" && s.Digest != w.Digest && n.now-s.changed < n.Timing.Differ {
 		n.notice(id, Differs, s.Owner)
@@ -124,18 +127,19 @@ func (n *Node) mayClaim(id string, live []Session) (rank int, ok bool) {
 	return 0, false
 }
 
-// ahead is how long before a session should have ended its key is to be read, at the time: Tick is called so often.
+// ahead is the time before the expected end of a session at which the read of the session key is scheduled. Tick is
+// called at this interval.
 const ahead = 250 * time.Millisecond
 
-// ownerGone reports whether the session that owns a claim has ended, and since when that can
-// be known. It has the key of the session read when enough time went by.
+// ownerGone reports whether the owner's session of a claim has ended, and since when that can be known. After enough
+// time it reads the key of the session.
 func (n *Node) ownerGone(s seen) (gone bool, since time.Duration) {
 	p := n.peers[s.Owner]
 	switch {
-	case p == nil: // its session ended before this one began, or is still to be seen
+	case p == nil: // its session ended before this one began, or was not shown yet
 		p = &peer{Session: Session{Agent: s.Owner, Stamp: Stamp{Session: s.Session}}, changed: s.since}
 		n.peers[s.Owner] = p
-	case p.Stamp.Session != s.Session: // it started over, and may soon claim what it had
+	case p.Stamp.Session != s.Session: // it restarted, and may soon claim its pipelines
 		return n.outage.silent(n, max(s.changed, p.began)), max(s.changed, p.began) + n.Timing.TTL
 	}
 	if !p.gone && !p.asked && n.outage.silent(n, p.changed-ahead) {
@@ -145,7 +149,8 @@ func (n *Node) ownerGone(s seen) (gone bool, since time.Duration) {
 	return p.gone, p.changed + n.Timing.TTL
 }
 
-// balance hands one pipeline over to a member that has fewer than half of its share, if this agent has more than its own.
+// balance hands one pipeline over to a member that has fewer than half of its fair share, if this agent has more than
+// its own share.
 func (n *Node) balance() {
 	if n.now < n.balanceAt {
 		return
@@ -169,7 +174,7 @@ func (n *Node) balance() {
 		c := n.claims[id]
 		best := c.wanted.candidates(n, live)
 		if at, handed := n.handedAt[id]; handed && n.now-at < n.Timing.Differ {
-			continue // it came back: the other member may lack its file
+			continue // it was returned: the other member may lack its file
 		}
 		if c.phase == owning && !c.retire && len(best) > 0 && best[0].Agent != n.Agent.Agent && 2*has[best[0].Agent] < share[best[0].Agent] && has[n.Agent.Agent] > share[n.Agent.Agent] {
 			n.handedAt[id] = n.now
@@ -179,7 +184,7 @@ func (n *Node) balance() {
 	}
 }
 
-// shares returns how many of all pipelines are each member's by its capacity, among the members that may run one.
+// shares returns each member's fair share of all pipelines by capacity, among the members that may run at least one.
 func (n *Node) shares(all int, live []Session) map[string]int {
 	capacity, sum := map[string]float64{}, 0.0
 	for i := range live {

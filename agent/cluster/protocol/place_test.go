@@ -8,14 +8,14 @@ import (
 	"time"
 )
 
-// TestShares has a member come to others that run everything: it gets at least half of its share, which is by its
-// capacity among the members that may run a pipeline, and takes no more from others than they have beyond theirs.
+// TestShares adds a member to others that run everything. The new member gets at least half of a fair share, by
+// capacity among the members that may run a pipeline, and takes from the others only the excess above their shares.
 func TestShares(t *testing.T) {
 	const pipelines = 100
 	for name, c := range map[string]struct {
 		first, late []Session
-		drains      bool           // there is a large member that drains
-		least, most map[string]int // of the pipelines in the end
+		drains      bool           // a large member drains
+		least, most map[string]int // number of pipelines at the end
 	}{
 		"a large one comes": {
 			[]Session{{Agent: "a", Capacity: 1}, {Agent: "b", Capacity: 1}}, []Session{{Agent: "c", Capacity: 8}},
@@ -74,7 +74,7 @@ func TestShares(t *testing.T) {
 	}
 }
 
-// owned returns how many pipelines each member has.
+// owned returns the number of pipelines of each member.
 func (w *table) owned() map[string]int {
 	has := map[string]int{}
 	for key, e := range w.entries {

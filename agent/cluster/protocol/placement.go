@@ -7,8 +7,8 @@ import (
 	"github.com/conduit-agent/conduit/spec/sorting"
 )
 
-// ranked returns the sessions that may run a pipeline, best first, by weighted rendezvous
-// hashing: when one comes or goes, only the pipelines that are its own move.
+// ranked returns the sessions that may run a pipeline, best first, by weighted rendezvous hashing: when a session comes
+// or goes, only its own pipelines move.
 func ranked(pipeline string, labels map[string]string, live []Session) []Session {
 	type scored struct {
 		session Session
@@ -36,12 +36,12 @@ func ranked(pipeline string, labels map[string]string, live []Session) []Session
 	return sessions
 }
 
-// eligible reports whether an agent may run a pipeline that requires labels.
+// eligible reports whether an agent has the required labels.
 func (s *Session) eligible(labels map[string]string) bool {
 	return !s.Draining && has(s.Labels, labels)
 }
 
-// eligible counts the sessions that may run a pipeline.
+// eligible counts the sessions that have the required labels.
 func eligible(labels map[string]string, live []Session) (n int) {
 	for i := range live {
 		if live[i].eligible(labels) {
@@ -51,14 +51,14 @@ func eligible(labels map[string]string, live []Session) (n int) {
 	return n
 }
 
-// score is how much a pipeline belongs to an agent: with capacity c it wins with probability
-// c / sum of all capacities.
+// score is the rank of an agent for a pipeline: an agent with capacity c wins with probability c / sum of all
+// capacities.
 func score(pipeline string, s Session) float64 {
 	h := fnv.New64a()
 	h.Write([]byte(s.Agent))
 	h.Write([]byte{0})
 	h.Write([]byte(pipeline))
-	// Finalizer of splitmix64: FNV leaves the high bits of short keys alike.
+	// Finalizer of splitmix64: FNV leaves the high bits of short keys similar.
 	x := h.Sum64()
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
 	x = (x ^ x>>27) * 0x94d049bb133111eb
@@ -67,7 +67,7 @@ func score(pipeline string, s Session) float64 {
 	return -s.capacity() / math.Log(uniform)
 }
 
-// capacity is that of an agent, relative to that of others.
+// capacity returns the capacity of an agent relative to others.
 func (s *Session) capacity() float64 {
 	if s.Capacity <= 0 {
 		return 1

@@ -2,22 +2,20 @@ package protocol
 
 import "time"
 
-// register is a chain of compare-and-swaps on one key: one write at a time, each on the
-// revision of the one before. A write whose outcome is not known is sent again as it is, never
-// a newer one past it, until it is known.
+// register is a chain of compare-and-swaps on one key: one write at a time, each on the revision of the previous one. A
+// write with an unknown outcome is sent again unchanged until its outcome is known. No newer write overtakes it.
 type register struct {
 	key      string
-	lasting  bool          // the key is never deleted: when it is not there the store was
-	revision uint64        // that the next write builds on
-	pending  *Write        // nil when none is under way
+	lasting  bool          // the key is never deleted: if it is missing, the store was
+	revision uint64        // base revision of the next write
+	pending  *Write        // nil if no write is in flight
 	stamp    Stamp         // of pending
-	unsure   bool          // a try of pending may be applied, or be applied later
-	reading  uint64        // the least revision that decides a conflict; 0 when none is to be decided
-	sentAt   time.Duration // the first try of pending
-	retryAt  time.Duration // the next try, 0 while one is under way
+	unsure   bool          // an attempt of pending may be applied, now or later
+	reading  uint64        // least revision that decides a conflict; 0 if there is no conflict to decide
+	sentAt   time.Duration // first attempt of pending
+	retryAt  time.Duration // next attempt; 0 while one is in flight
 }
 
-// send starts a write.
 func (r *register) send(n *Node, value, state []byte, stamp Stamp, ttl time.Duration) {
 	n.lastID++
 	r.pending = &Write{Entry: Entry{Key: r.key, Value: value, State: state, Revision: r.revision}, ID: n.lastID, TTL: ttl}
@@ -25,7 +23,7 @@ func (r *register) send(n *Node, value, state []byte, stamp Stamp, ttl time.Dura
 	n.out.add(*r.pending)
 }
 
-// sent returns when the write that is under way was sent first, 0 when it is another one.
+// sent returns when the write in flight was first sent, or 0 if id is another write.
 func (r *register) sent(id uint64) time.Duration {
 	if r.pending == nil || r.pending.ID != id {
 		return 0
@@ -33,17 +31,17 @@ func (r *register) sent(id uint64) time.Duration {
 	return r.sentAt
 }
 
-// decision is what is known of a write in the end.
+// decision is the final outcome of a write.
 type decision int
 
 const (
 	undecided decision = iota
 	won
 	lost
-	rolledBack // the store is at an older revision than one that was acknowledged
+	rolledBack // the store is at an older revision than an acknowledged one
 )
 
-// wrote takes the outcome of a try.
+// wrote handles the outcome of an attempt.
 func (r *register) wrote(n *Node, id uint64, o Outcome) decision {
 	if r.pending == nil || r.pending.ID != id {
 		return undecided
@@ -59,7 +57,7 @@ func (r *register) wrote(n *Node, id uint64, o Outcome) decision {
 	return undecided
 }
 
-// again has the same write sent again soon.
+// again schedules another attempt of the same write.
 func (r *register) again(n *Node) { r.retryAt = n.now + jitter(n.Rand, n.Timing.Retry) }
 
 func (r *register) applied(revision uint64) decision {
@@ -67,7 +65,7 @@ func (r *register) applied(revision uint64) decision {
 	return won
 }
 
-// conflict takes that another write was applied, which may be an earlier try of this one.
+// conflict handles the application of another write, which may be an earlier attempt of this one.
 func (r *register) conflict(n *Node, current uint64) decision {
 	if current != 0 && current < r.pending.Revision {
 		return r.over(rolledBack)
@@ -86,12 +84,12 @@ func (r *register) over(d decision) decision {
 	return d
 }
 
-// read takes what the store has, if that is to decide a conflict.
+// read handles the present entry, if a conflict waits for it.
 func (r *register) read(n *Node, e Entry, stamp Stamp, ok bool) decision {
 	switch {
 	case r.pending == nil || r.reading == 0:
 		return undecided
-	case !ok || e.Value != nil && e.Revision < r.reading: // no answer, or one from before the conflict
+	case !ok || e.Value != nil && e.Revision < r.reading: // no answer, or an entry older than the conflict
 		r.reading = 0
 		r.again(n)
 		return undecided
@@ -103,7 +101,7 @@ func (r *register) read(n *Node, e Entry, stamp Stamp, ok bool) decision {
 	return r.over(lost)
 }
 
-// tick sends a write again when it is time.
+// tick sends the write again when that is due.
 func (r *register) tick(n *Node) {
 	if r.pending != nil && r.retryAt != 0 && n.now >= r.retryAt {
 		r.retryAt = 0

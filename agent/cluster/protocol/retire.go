@@ -2,27 +2,26 @@ package protocol
 
 import "time"
 
-// retiring is what this agent knows of pipelines that are being deleted. The claim of one is marked
-// once a member that had a declaration of it has none any more, and every member that has one
-// removes the mark. A claim that kept its mark for Retire is taken by one member, which cleans up after the
-// connectors of the pipeline and replaces the claim by a tombstone. That expires: until then a member that was
-// away knows that its declaration is an old one.
+// retiring tracks the deletion of pipelines. A member that no longer has a declaration it had before marks the claim of
+// the pipeline, and every member that has a declaration removes the mark. When a claim has kept its mark for
+// Timing.Retire, one member takes it, cleans up after the connectors of the pipeline and replaces the claim by a
+// tombstone. Until the tombstone expires, a member that was away can tell that its declaration is an old one.
 type retiring struct {
-	idle   map[string]bool   // pipelines that this agent has a declaration of, and would not run
-	gone   map[string]Wanted // whose declaration this agent had
+	idle   map[string]bool   // pipelines that are declared on this agent but should not run
+	gone   map[string]Wanted // pipelines whose declaration this agent had
 	marked map[string]bool   // claims with a mark, and tombstones
-	more   map[string]bool   // claims of instances but the first
-	done   map[string]bool   // that this agent marked: once is enough, for it may be wrong
+	more   map[string]bool   // claims of instances other than the first
+	done   map[string]bool   // marked by this agent, which marks once because it may be wrong
 }
 
 // edit is a change of a claim without an owner.
 type edit struct {
-	notice Reason // "" for none
+	notice Reason // "" if there is none
 	ttl    time.Duration
 	change func(c *Claim)
 }
 
-// known takes of which pipelines there is a declaration, and of which there was one.
+// known records which pipelines have a declaration, and which had one.
 func (r *retiring) known(d Declared) {
 	r.idle, r.gone = d.Idle, d.Gone
 	for id := range r.done {
@@ -45,10 +44,10 @@ func (r *retiring) retire(n *Node) {
 		pipeline, number := InstanceOf(id)
 		_, wanted := n.wanted[id]
 		switch {
-		case s.Deleted && n.now-s.since >= 2*n.Timing.Tombstone: // it has expired
+		case s.Deleted && n.now-s.since >= 2*n.Timing.Tombstone: // the tombstone has expired
 			r.forget(n, id)
 		case n.claims[id] != nil || !s.free() && (s.Deleted || !r.abandoned(n, s)):
-		case wanted && s.Owner != "": // it is taken over
+		case wanted && s.Owner != "": // left to a take-over
 		case r.declared(n, id) && (number == 1 || !n.entries[pipeline].Deleted):
 			r.edit(n, id, edit{change: func(c *Claim) { c.Owner, c.Session, c.Withdrawn, c.Retiring = "", "", "", false }})
 		case r.due(n, id, s) && !claimsOther(n, pipeline, number):
@@ -58,19 +57,19 @@ func (r *retiring) retire(n *Node) {
 	}
 }
 
-// declared reports whether this agent has a declaration of the pipeline that a claim is of.
+// declared reports whether this agent has a declaration of the pipeline of a claim.
 func (r *retiring) declared(n *Node, id string) bool {
 	pipeline, _ := InstanceOf(id)
 	_, wanted := n.wanted[pipeline]
 	return wanted || r.idle[pipeline]
 }
 
-// due reports whether this agent is to clean up after a pipeline and to delete it, or to go on with that. A
-// member that had its declaration comes first: it may reach what the connectors of the pipeline used.
+// due reports whether this agent should clean up after a pipeline and delete it, or continue a clean-up. A member that
+// had the declaration comes first, because it may reach the resources that the connectors of the pipeline used.
 func (r *retiring) due(n *Node, id string, s seen) bool {
 	pipeline, number := InstanceOf(id)
 	if first, there := n.entries[pipeline]; number > 1 && there && !first.Deleted {
-		return false // a member that has a declaration may still keep it, with all instances
+		return false // a member with a declaration may still keep the pipeline, with all instances
 	}
 	w, had := r.gone[pipeline]
 	var after time.Duration
@@ -80,15 +79,16 @@ func (r *retiring) due(n *Node, id string, s seen) bool {
 	if !had {
 		after += n.Timing.Retire
 	}
-	// What a person deleted waits for no member that may have another declaration.
+	// A deletion by a person does not wait for members that may have another declaration.
 	if !w.Purge && (n.now-s.since < after || !n.outage.silent(n, s.since)) {
 		return false
 	}
 	all := ranked(id, w.Labels, n.live(n.session.value))
-	return s.Owner == n.Agent.Agent || len(all) > 0 && all[0].Agent == n.Agent.Agent // what it began, it alone may go on with
+	// Only this agent can continue a clean-up that it began.
+	return s.Owner == n.Agent.Agent || len(all) > 0 && all[0].Agent == n.Agent.Agent
 }
 
-// mayWrite reports whether what was read of a claim is to be had, to run its pipeline or to clean up after it.
+// mayWrite reports whether this agent may take the claim that it read, to run the pipeline or to clean up after it.
 func (r *retiring) mayWrite(n *Node, c *claim, e Entry) bool {
 	s := n.entries[c.pipeline]
 	if !c.retire {
@@ -113,34 +113,34 @@ func (r *retiring) withdrawn() []string {
 // free reports whether a claim has no owner and is not deleted.
 func (s *seen) free() bool { return s.known && s.Owner == "" && !s.Deleted }
 
-// abandoned reports whether the owner of a claim has ended without giving it up.
+// abandoned reports whether the owner of a claim has ended without releasing it.
 func (r *retiring) abandoned(n *Node, s seen) bool {
-	if !s.known || s.Owner == "" || s.Owner == n.Agent.Agent { // its predecessor
+	if !s.known || s.Owner == "" || s.Owner == n.Agent.Agent { // owned by an earlier process of this agent
 		return s.known && s.Owner != ""
 	}
 	gone, _ := n.ownerGone(s)
 	return gone && n.outage.silent(n, 0)
 }
 
-// mark says that the declaration of a pipeline is gone on this agent.
+// mark records in the claim that this agent no longer has a declaration of the pipeline.
 func (r *retiring) mark(n *Node, id string) {
 	r.edit(n, id, edit{notice: Withdrawn, change: func(c *Claim) { c.Owner, c.Session, c.Withdrawn = "", "", n.Agent.Agent }})
 }
 
-// forget takes that there is no claim of a pipeline any more.
+// forget handles the disappearance of a claim.
 func (r *retiring) forget(n *Node, id string) {
 	delete(n.entries, id)
 	delete(r.marked, id)
 	delete(r.more, id)
 }
 
-// edit changes a claim without an owner, after its state was read.
+// edit changes a claim without an owner after reading its state.
 func (r *retiring) edit(n *Node, id string, e edit) {
 	n.claims[id] = &claim{register: register{key: ClaimKey(id), lasting: true, revision: n.entries[id].revision}, pipeline: id, edit: &e}
 	n.out.add(Read{Key: ClaimKey(id)})
 }
 
-// fetched writes the change, if the claim still is as it was when that was decided.
+// fetched writes the change, if the claim has not changed since the decision.
 func (d *edit) fetched(n *Node, c *claim, e Entry, ok bool) {
 	if !ok || e.Revision != c.revision || !n.session.held {
 		delete(n.claims, c.pipeline)
@@ -151,11 +151,11 @@ func (d *edit) fetched(n *Node, c *claim, e Entry, ok bool) {
 	c.write(n)
 }
 
-// revives reports whether a pipeline that was deleted was declared again since. A declaration that
-// this agent had before may be an old one, unless it came when the deletion had begun.
+// revives reports whether a deleted pipeline was declared again after its deletion. A declaration that this agent had
+// before may be an old one, unless it came after the deletion had begun.
 func (r *retiring) revives(n *Node, id string, s seen) bool {
 	if _, number := InstanceOf(id); number > 1 {
-		return true // the first instance decides for all
+		return true // the first instance decides for all instances
 	}
 	at := n.wantedAt[id]
 	if at > s.retired || at > n.session.joined && s.retired-at < n.Timing.TTL {

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// TestDeclaredAgainDuringCleanUp declares a pipeline again long before another member has cleaned up after it: once that
-// is done, this one claims it.
+// TestDeclaredAgainDuringCleanUp declares a pipeline again long before another member has finished cleaning up after
+// it. When the clean-up is complete, this member claims the pipeline.
 func TestDeclaredAgainDuringCleanUp(t *testing.T) {
 	n := &Node{
 		Agent: Session{Agent: "b"}, Timing: timing, Rand: rand.New(rand.NewPCG(1, 1)), Empty: state(0),
@@ -60,8 +60,8 @@ func TestDeclaredAgainDuringCleanUp(t *testing.T) {
 	}
 }
 
-// TestFirstInstanceIsDeletedFirst removes a pipeline of two instances: while the first may still be declared again, by a
-// member that was away, no claim of another one is given up.
+// TestFirstInstanceIsDeletedFirst removes a pipeline with two instances. While a member that was away may still declare
+// the first instance again, no claim of another instance is released.
 func TestFirstInstanceIsDeletedFirst(t *testing.T) {
 	w := &table{entries: map[string]Entry{}, frees: map[string]int{}}
 	n := &Node{

@@ -2,21 +2,21 @@ package protocol
 
 import "time"
 
-// session is this agent's own. It is held from the first acknowledged write until SelfStop
-// after the last acknowledged one was sent.
+// session is this agent's own session. It is held from the first acknowledged write until SelfStop after the last
+// acknowledged write was sent.
 type session struct {
 	register
 	value    Session
 	held     bool
-	joined   time.Duration // when it began to be held: others may be about to join, too
+	joined   time.Duration // when it was first held: other members may be about to join, too
 	renewed  time.Duration // when the last acknowledged renewal was sent
-	leaving  bool          // the agent ends: its key is made to expire at once
-	probed   bool          // what is under the key is being read before it is created
-	probeAt  time.Duration // when to do so again
-	released bool          // the key is given up
+	leaving  bool          // the agent ends: the key expires at once
+	probed   bool          // the present entry of the key is being read before the key is created
+	probeAt  time.Duration // when to read it again
+	released bool          // the key is released
 }
 
-// join begins a session, once there is none under this name.
+// join begins a session, once no other session has this agent's name.
 func (s *session) join(n *Node) {
 	if s.pending != nil || s.probed || s.released || n.now < s.probeAt {
 		return
@@ -25,33 +25,34 @@ func (s *session) join(n *Node) {
 	n.out.add(Read{Key: s.key})
 }
 
-// probe takes what is under the key of the session before it is created. One that an agent of
-// this name left expires by itself.
+// probe handles the present entry of the session key before the key is created. A session left by an earlier agent of
+// this name expires by itself.
 func (s *session) probe(n *Node, e Entry, other Session, ok bool) {
 	s.probed = false
 	switch {
 	case !ok:
-		n.predecessor = Stamp{} // it may have been renewed and not be seen
+		n.predecessor = Stamp{} // it may have been renewed unnoticed
 		s.probeAt = n.now + jitter(n.Rand, n.Timing.Retry)
 	case e.Value == nil:
 		s.begin(n, 0)
-	case other.Stamp.Session == s.value.Stamp.Session: // the session outlived the stop
+	case other.Stamp.Session == s.value.Stamp.Session: // this session still exists after a stop
 		s.revision = e.Revision
 		s.renew(n)
-	case other.Stamp == n.predecessor && n.now-max(n.precededAt, n.outage.last) >= 2*n.Timing.TTL: // the store keeps it, as in peer.kept
+	// The store keeps an expired key, as in peer.kept.
+	case other.Stamp == n.predecessor && n.now-max(n.precededAt, n.outage.last) >= 2*n.Timing.TTL:
 		s.begin(n, e.Revision)
 	default:
 		if other.Stamp != n.predecessor {
-			n.predecessor, n.precededAt = other.Stamp, n.now // a predecessor writes no more
+			n.predecessor, n.precededAt = other.Stamp, n.now // an earlier process does not write any more
 			n.notice("", NameTaken, other.Agent)
 		}
 		s.probeAt = n.now + time.Second
 	}
 }
 
-// begin writes the session over a revision of its key.
+// begin writes the session on top of revision.
 func (s *session) begin(n *Node, revision uint64) {
-	if s.renewed != 0 { // others may have seen that this one has ended
+	if s.renewed != 0 { // others may have seen the end of the previous session
 		s.value.Stamp.Session = n.NewID()
 	}
 	s.revision = revision
@@ -63,12 +64,12 @@ func (s *session) renew(n *Node) {
 	s.send(n, encode(s.value), nil, s.value.Stamp, n.Timing.TTL)
 }
 
-// decided takes the outcome of a renewal.
+// decided handles the outcome of a renewal.
 func (s *session) decided(n *Node, d decision) {
 	switch d {
 	case won:
 		s.renewed = s.sentAt
-		if s.released || n.now-s.renewed >= n.Timing.SelfStop { // known too late to count
+		if s.released || n.now-s.renewed >= n.Timing.SelfStop { // known too late
 			return
 		}
 		if !s.held {
@@ -84,8 +85,7 @@ func (s *session) decided(n *Node, d decision) {
 	}
 }
 
-// end takes that this agent has no session any more: its strict pipelines may be taken
-// by others.
+// end handles the loss of the session: other agents may take its strict pipelines.
 func (s *session) end(n *Node, reason Reason) {
 	if !s.held {
 		return
@@ -95,7 +95,7 @@ func (s *session) end(n *Node, reason Reason) {
 	s.loseClaims(n)
 }
 
-// loseClaims ends the runs that need a session.
+// loseClaims stops the runs that require a session.
 func (s *session) loseClaims(n *Node) {
 	for _, id := range sorted(n.claims) {
 		switch c := n.claims[id]; {
@@ -120,8 +120,7 @@ func (s *session) step(n *Node) {
 	}
 }
 
-// leave gives the session up once no pipeline is left. Until then it says that others may take
-// them.
+// leave releases the session once no pipeline is left. Until then it announces that others may take the pipelines.
 func (s *session) leave(n *Node) {
 	switch {
 	case !s.held:

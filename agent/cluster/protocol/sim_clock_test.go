@@ -6,8 +6,9 @@ import (
 	"time"
 )
 
-// setBack sets the clock of the store back: the sessions that are there expire later. Often an agent is killed then,
-// sometimes for longer than the others need to find out. Tombstones live so long that a clock matters little to them.
+// setBack sets the clock of the store back, so that existing sessions expire later. It often kills an agent as well,
+// sometimes for longer than the others need to notice. The lifetime of tombstones is long compared to the change of the
+// clock.
 func (w *world) setBack(a *agent) {
 	d := w.between(time.Second, time.Hour)
 	w.log("the clock of the store is set back by %v", d)
@@ -22,7 +23,7 @@ func (w *world) setBack(a *agent) {
 	}
 }
 
-// countKept counts that a claim is taken from an agent whose session the store should have deleted and has.
+// countKept counts take-overs from an agent whose session the store keeps past its expiry.
 func (w *world) countKept(before Claim) {
 	s := w.keys[SessionKey(before.Owner)]
 	if s == nil || s.kept == 0 || w.now < s.expires {
@@ -33,8 +34,8 @@ func (w *world) countKept(before Claim) {
 	}
 }
 
-// TestKeptSession kills an agent when the clock of the store was set back by an hour: others take its pipelines over
-// after twice the time of a session, but not before, and it joins again as soon.
+// TestKeptSession kills an agent after the clock of the store was set back by an hour. Others take its pipelines over
+// after twice the TTL of a session, not before. The agent joins again within the same time.
 func TestKeptSession(t *testing.T) {
 	w := newWorld(t, 1, nil, nil)
 	w.quiet = true

@@ -2,11 +2,11 @@ package protocol
 
 import "time"
 
-// brief is the pipeline that is deleted, and declared again in some histories.
+// brief is the pipeline that is deleted and, in some histories, declared again.
 const brief = "brief"
 
-// planDeletion has the agents lose the file of a pipeline, one long after the others or all within a
-// while. After the latter they have it again.
+// planDeletion removes the file of a pipeline from the agents: one long after the others, or all within a short time.
+// In the second case they get it back.
 func (w *world) planDeletion() {
 	at, late := w.between(20*time.Second, 60*time.Second), w.agents[w.rand.IntN(len(w.agents))]
 	if w.chance(0.5) {
@@ -35,14 +35,14 @@ func (a *agent) keepFile(file bool) {
 	a.declareAnew()
 }
 
-// declareAnew has the node of an agent that lives know what changed.
+// declareAnew passes the changed declarations to the node of a live agent.
 func (a *agent) declareAnew() {
 	if a.node != nil {
 		a.at(a.life, func() { a.declare(); a.obey() })
 	}
 }
 
-// declare has the node know which files there are.
+// declare passes the present declarations to the node.
 func (a *agent) declare() {
 	d := Declared{Wanted: a.w.wanted(), Gone: map[string]Wanted{}}
 	if a.file {
@@ -54,11 +54,11 @@ func (a *agent) declare() {
 	a.node.Declare(a.w.now, d)
 }
 
-// cleanUp gives up what the connectors of a pipeline hold, which takes a while.
+// cleanUp releases the resources of a pipeline's connectors, which takes some time.
 func (a *agent) cleanUp(r *run) {
 	w, life, most := a.w, a.life, 45*time.Second
 	if w.now > 100*time.Second {
-		most = 10 * time.Second // for the claim to be deleted by the end
+		most = 10 * time.Second // for the claim to be deleted at the end
 	}
 	w.after(w.between(100*time.Millisecond, most), func() {
 		a.at(life, func() {
@@ -75,7 +75,7 @@ func (a *agent) cleanUp(r *run) {
 	})
 }
 
-// checkCleaned checks that a tombstone is of a member that cleaned up.
+// checkCleaned checks that a tombstone was written by a member that cleaned up.
 func (w *world) checkCleaned(before, after Claim) {
 	for _, a := range w.agents {
 		if a.name == before.Owner && before.Retiring && after.Stamp.Session == before.Session && a.cleaned == after.Epoch {
@@ -85,8 +85,8 @@ func (w *world) checkCleaned(before, after Claim) {
 	w.t.Errorf("at %v the claim of %s, %+v, is deleted, and no member cleaned up", w.now, after.Pipeline, before)
 }
 
-// checkDeleted checks that a tombstone replaces no claim of a pipeline that a member declares, and that no
-// member runs a pipeline that was deleted because its files are old.
+// checkDeleted checks that a tombstone replaces no claim of a declared pipeline, and that no member runs a deleted
+// pipeline because of an old file.
 func (w *world) checkDeleted(before, after Claim) {
 	switch {
 	case after.Deleted && before.Withdrawn == "":
@@ -106,7 +106,7 @@ func (w *world) checkDeleted(before, after Claim) {
 	}
 }
 
-// purges reports whether a person deletes the pipeline, which members learn at different times, so that one of those that know
+// purges reports whether a person deletes the pipeline. Members learn that at different times; a member that knows it
 // cleans up at once.
 func (w *world) purges() bool { return w.seed%7 == 2 }
 
@@ -118,7 +118,7 @@ func (w *world) wantedBrief() Wanted {
 	return Wanted{Digest: "d"}
 }
 
-// checkEndDeleted checks what is left of the pipeline in the end.
+// checkEndDeleted checks the remains of the pipeline at the end.
 func (w *world) checkEndDeleted() {
 	most := w.wantedBrief().most()
 	running := w.instances(brief, most)

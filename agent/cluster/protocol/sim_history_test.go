@@ -12,14 +12,14 @@ import (
 
 var historyPath = flag.String("history", "", "file that gets the writes of claims of all histories")
 
-// history is a file with the answers to the claims that agents wrote, one JSON operation per line. A checker can
+// history is a file with the answers to the claim writes of all agents, one JSON operation per line. A checker can
 // compare them with the answers of a linearizable register.
 type history struct {
 	t    *testing.T
 	file *os.File
 }
 
-// newHistory returns nil when none is asked for.
+// newHistory returns nil if no history is requested.
 func newHistory(t *testing.T) *history {
 	t.Helper()
 	if *historyPath == "" {
@@ -37,7 +37,7 @@ func newHistory(t *testing.T) *history {
 	return &history{t, file}
 }
 
-// operation is a write of a claim; agent/agenttest/campaign/server has it, too.
+// operation is a write of a claim. agent/agenttest/campaign/server has the same type.
 type operation struct {
 	Key      string `json:"key"`
 	Client   int    `json:"client"`
@@ -51,7 +51,7 @@ type operation struct {
 
 var kinds = map[Result]string{Applied: "applied", Conflict: "conflict", Unknown: "unknown"}
 
-// record adds a write of a claim to the history. A key that expires is no register.
+// record adds a write of a claim to the history. Keys that expire are left out, since they are not registers.
 func (w *world) record(a *agent, c Write, called time.Duration, o Outcome) {
 	if pipeline, _ := InstanceOf(pipelineOfKey(c.Key)); w.history == nil || kinds[o.Result] == "" || c.TTL != 0 || pipeline == brief {
 		return

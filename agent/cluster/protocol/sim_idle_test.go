@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// halted is the pipeline that is not to run any more after a while, and runs again in one of four histories. In one of
-// three an agent has no declaration of it.
+// halted is a pipeline that should stop at some time and, in one of four histories, run again later. In one of three
+// histories an agent does not declare it.
 const halted = "halted"
 
-// planHalt has the agents know that a pipeline is not to run. Often its owner is killed then.
+// planHalt tells the agents that the pipeline should not run. It often kills the owner as well.
 func (w *world) planHalt() {
 	at := w.between(15*time.Second, 100*time.Second)
 	w.eachLearns(at, func(a *agent) { a.halts = true })
@@ -22,7 +22,7 @@ func (w *world) planHalt() {
 	}
 }
 
-// eachLearns has every agent learn of a change of the declarations, one after the other.
+// eachLearns applies a change of the declarations to one agent after the other.
 func (w *world) eachLearns(at time.Duration, change func(*agent)) {
 	for _, a := range w.agents {
 		w.after(at+w.between(0, 5*time.Second), func() {
@@ -32,14 +32,14 @@ func (w *world) eachLearns(at time.Duration, change func(*agent)) {
 	}
 }
 
-// killOwner kills the agent that runs the pipeline that is halted.
+// killOwner kills the owner of the halted pipeline.
 func (w *world) killOwner() {
 	if a := w.running[halted]; a != nil {
 		w.kill(a)
 	}
 }
 
-// wantedHalted is the pipeline that is halted. In one of five histories it has two instances.
+// wantedHalted is the halted pipeline. In one of five histories it has two instances.
 func (w *world) wantedHalted() Wanted {
 	if w.seed%5 == 4 {
 		return Wanted{Digest: "d", Instances: 2}
@@ -47,7 +47,7 @@ func (w *world) wantedHalted() Wanted {
 	return Wanted{Digest: "d"}
 }
 
-// declareHalted adds the pipeline to what an agent knows of.
+// declareHalted adds the pipeline to the declarations of an agent.
 func (a *agent) declareHalted(d *Declared) {
 	switch {
 	case a.w.seed%3 == 0 && a == a.w.agents[0]:
@@ -58,7 +58,7 @@ func (a *agent) declareHalted(d *Declared) {
 	}
 }
 
-// checkEndHalted checks that the pipeline runs in the end as often as it is to.
+// checkEndHalted checks that the pipeline has the right number of running instances at the end.
 func (w *world) checkEndHalted() {
 	most, members := w.wantedHalted().most(), len(w.agents)
 	if w.seed%3 == 0 {
@@ -73,7 +73,7 @@ func (w *world) checkEndHalted() {
 	}
 }
 
-// checkEndOwners checks that in the end no claim has an owner without a session.
+// checkEndOwners checks that at the end no claim has an owner without a session.
 func (w *world) checkEndOwners() {
 	for _, key := range sorted(w.keys) {
 		if !strings.HasPrefix(key, ClaimPrefix) {
@@ -85,7 +85,7 @@ func (w *world) checkEndOwners() {
 	}
 }
 
-// holds reports whether the store has a session of an agent, which it would not have deleted by a clock that is right.
+// holds reports whether the store has a session of an agent that has not expired by a correct clock.
 func (w *world) holds(agent, session string) bool {
 	s := w.keys[SessionKey(agent)]
 	if s == nil || w.now >= s.expires+100*time.Millisecond {

@@ -40,14 +40,14 @@ func (a *agent) start(c Start) {
 	a.move(r)
 }
 
-// move reads the next number and writes it to the sink, which takes a while.
+// move reads the next number and writes it to the sink, which takes some time.
 func (a *agent) move(r *run) {
 	w, life := a.w, a.life
 	number := r.next
 	r.next++
 	w.after(w.between(20*time.Millisecond, time.Second), func() {
 		if life == a.life && a.paused {
-			w.stats.Zombies++ // what was under way arrives all the same
+			w.stats.Zombies++ // a write in flight arrives nevertheless
 		}
 		w.arrive(r.pipeline, number)
 		a.at(life, func() { a.moved(r, number) })
@@ -66,12 +66,12 @@ func (w *world) arrive(pipeline string, number uint64) {
 	}
 }
 
-// moved saves that a number has arrived, and goes on.
+// moved saves an arrived number and continues.
 func (a *agent) moved(r *run, number uint64) {
 	r.arrived = number
 	r.token++
 	r.saving[r.token] = number
-	// One that was asked to stop saves all the same what it had under way.
+	// A run that was asked to stop still saves its in-flight number.
 	a.node.Save(a.w.now, r.pipeline, r.epoch, state(number), r.token)
 	a.obey()
 	if !r.stopped {
@@ -127,7 +127,7 @@ func (a *agent) ends(pipeline string) {
 	}
 }
 
-// fault does something bad, and later another.
+// fault injects a fault and schedules the next one.
 func (w *world) fault() {
 	if w.quiet {
 		return
@@ -158,7 +158,7 @@ func (w *world) fault() {
 	}
 }
 
-// outage has the store answer nothing for a while.
+// outage makes the store unavailable for some time.
 func (w *world) outage(d time.Duration) {
 	w.log("the store is down")
 	if !w.down {
@@ -179,7 +179,7 @@ func (w *world) pause(a *agent, d time.Duration) {
 	w.log("%s pauses", a.name)
 	a.paused = true
 	for pipeline := range a.runs {
-		a.ends(pipeline) // nothing of it runs
+		a.ends(pipeline) // the pipeline does not run at all
 	}
 	life := a.life
 	w.after(d, func() {
@@ -218,7 +218,8 @@ func (w *world) endFaults() {
 	w.log("no more faults")
 }
 
-// instances returns which agents run the instances of a pipeline: each one, and none two.
+// instances returns the agents that run the instances of a pipeline. Each instance must run, on an agent without
+// another instance.
 func (w *world) instances(pipeline string, most int) map[string]string {
 	running, has := map[string]string{}, map[string]string{}
 	for number := 1; number <= most; number++ {
@@ -236,7 +237,7 @@ func (w *world) instances(pipeline string, most int) map[string]string {
 	return running
 }
 
-// checkEnd checks that in the end every pipeline runs as often as it should, and moves.
+// checkEnd checks that at the end every pipeline runs with the right number of instances and makes progress.
 func (w *world) checkEnd() {
 	w.expire()
 	w.checkEndDeleted()
@@ -254,8 +255,8 @@ func (w *world) checkEnd() {
 	}
 }
 
-// checkAcknowledged checks that in the end what arrived is acknowledged. A relaxed pipeline whose agent was cut off for
-// long may still be repeating what it wrote meanwhile: that must advance.
+// checkAcknowledged checks that at the end all arrived numbers are acknowledged. A relaxed pipeline whose agent was
+// disconnected for long may still be repeating numbers: that must make progress.
 func (w *world) checkAcknowledged(id string) {
 	behind, lately := w.sink[id]-w.acked[id], w.acked[id]-w.ackedBefore[id]
 	if behind > 50 && (id != "relaxed" || lately < 15) {

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// write sends a write to the store. It may get lost, be late, be applied after it timed out,
-// and its answer may get lost.
+// write sends a write to the store. The write may get lost, be late, or be applied after its timeout, and its answer
+// may get lost.
 func (a *agent) write(c Write) {
 	w, life := a.w, a.life
 	answered, called := false, w.now
@@ -80,7 +80,7 @@ func (w *world) expire() {
 	}
 }
 
-// show has a watch deliver an entry; one that cannot is resumed with the latest of each key.
+// show delivers an entry to a watch. A broken watch resumes with the latest entry of each key.
 func (w *world) show(a *agent, s stored) {
 	life := a.life
 	delay := w.between(time.Millisecond, 30*time.Millisecond)
@@ -101,7 +101,7 @@ func (w *world) show(a *agent, s stored) {
 	})
 }
 
-// observe has the node observe an entry. A claim was decoded before, once for all agents.
+// observe passes an entry to the node. Claims were decoded before, once for all agents.
 func (a *agent) observe(s stored) {
 	if s.claim.Pipeline == "" {
 		a.node.Observe(a.w.now, s.Entry)
@@ -130,7 +130,7 @@ func (a *agent) read(c Read) {
 	if a.cut || !w.quiet && w.chance(0.03) {
 		return
 	}
-	// What the store had some time ago, as an outdated leader has it.
+	// An older entry, as from an outdated leader.
 	e := w.lookup(c.Key)
 	stale := !w.quiet && w.chance(0.05)
 	w.after(w.between(2*time.Millisecond, 40*time.Millisecond), func() {
@@ -152,7 +152,7 @@ func (w *world) lookup(key string) Entry {
 	return Entry{Key: key}
 }
 
-// checkClaim checks that a write of a claim does not take anything back.
+// checkClaim checks that a write of a claim reverts nothing.
 func (w *world) checkClaim(a *agent, s *stored) {
 	after := s.claim
 	var before Claim
@@ -174,8 +174,8 @@ func (w *world) checkClaim(a *agent, s *stored) {
 	}
 }
 
-// checkOutage checks that nothing is taken from another agent for the time of a session after an outage, in which
-// no session could be renewed.
+// checkOutage checks that no agent takes a claim from another one for the TTL of a session after an outage in which no
+// session could be renewed.
 func (w *world) checkOutage(a *agent, before Claim) {
 	if w.upAt == 0 || w.now-w.upAt >= timing.TTL || a.node == nil {
 		return

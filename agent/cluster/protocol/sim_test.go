@@ -12,21 +12,21 @@ import (
 	"time"
 )
 
-// Which histories TestSimulation runs.
+// The histories that TestSimulation runs.
 var (
 	seeds = flag.Uint64("seeds", 10, "histories; of one alone all is logged")
 	first = flag.Uint64("first", 0, "the seed of the first history")
 )
 
-// TestSimulation runs clusters with faults: pauses, kills, lost and late answers, partitions,
-// outages, and clocks of the store that are set back. One seed is one history.
+// TestSimulation runs clusters with faults: pauses, kills, lost and late answers, partitions, outages, and clocks of
+// the store that are set back. Each seed is one history.
 func TestSimulation(t *testing.T) {
 	if *seeds == 1 {
 		simulate(t, *first, t.Logf, nil)
 		return
 	}
 	h := newHistory(t)
-	defer debug.SetGCPercent(debug.SetGCPercent(800)) // what a history leaves is much, and small
+	defer debug.SetGCPercent(debug.SetGCPercent(800)) // a history leaves many small objects
 	total := stats{}
 	for seed := *first; seed < *first+*seeds; seed++ {
 		total.add(simulate(t, seed, nil, h))
@@ -40,7 +40,7 @@ func TestSimulation(t *testing.T) {
 	}
 }
 
-// stats count what happened.
+// stats counts events.
 type stats struct{ Starts, Takeovers, Fenced, SelfStops, Late, Zombies, Records, Repeats, Cleaned, Deleted, Expired, Kept int }
 
 func (s *stats) add(o stats) {
@@ -69,7 +69,7 @@ var timing = func() Timing {
 	return t
 }()
 
-// world is everything outside of the nodes: the store, the network, the sources and sinks.
+// world holds everything outside of the nodes: the store, the network, the sources and sinks.
 type world struct {
 	t      *testing.T
 	logf   func(string, ...any)
@@ -82,30 +82,30 @@ type world struct {
 
 	revision uint64
 	keys     map[string]*stored
-	down     bool // the store answers nothing
+	down     bool // the store does not answer
 	downAt   time.Duration
-	upAt     time.Duration // when the last outage ended that some session may not have outlived
+	upAt     time.Duration // end of the last outage that was long enough to end a session
 	quiet    bool          // no more faults
-	keeps    bool          // its clock was set back
+	keeps    bool          // the clock of the store was set back
 
-	acked   map[string]uint64 // by pipeline: what the source may drop
-	sink    map[string]uint64 // by pipeline: the greatest number that arrived
+	acked   map[string]uint64 // by pipeline: highest number that the source may drop
+	sink    map[string]uint64 // by pipeline: highest number that arrived
 	running map[string]*agent // strict pipelines
 
 	ackedBefore map[string]uint64 // half a minute before the end
 
-	history *history // of the claims; nil when it is not needed
+	history *history // of the claims; nil if not needed
 	seed    uint64
 
-	again     bool // the file of the pipeline that was deleted is back
-	runsAgain bool // the pipeline that is halted runs in the end
+	again     bool // the file of the deleted pipeline is back
+	runsAgain bool // the halted pipeline runs at the end
 }
 
 type stored struct {
 	Entry
-	claim   Claim         // that Value is, of the key of one
-	expires time.Duration // 0 never
-	kept    time.Duration // for how much longer the store has it, because its clock was set back
+	claim   Claim         // decoded Value of a claim key
+	expires time.Duration // 0 for never
+	kept    time.Duration // extra lifetime because the clock of the store was set back
 }
 
 // agent is a process with a node.
@@ -113,23 +113,23 @@ type agent struct {
 	w      *world
 	name   string
 	node   *Node
-	life   int // counts kills
+	life   int // number of kills
 	paused bool
-	held   []func() // what arrived while it was paused
+	held   []func() // events that arrived during a pause
 	cut    bool     // it does not reach the store
 	runs   map[string]*run
-	file   bool // it has the file of the pipeline that is deleted
-	halts  bool // it knows that a pipeline is not to run
+	file   bool // it has the file of the deleted pipeline
+	halts  bool // it knows that the halted pipeline should not run
 
-	cleaned uint64 // epoch in which it cleaned up after that pipeline
+	cleaned uint64 // epoch in which it cleaned up after the deleted pipeline
 }
 
-// run moves records: it reads a number, writes it to the sink, and saves it.
+// run moves numbers: it reads a number, writes it to the sink, and saves it.
 type run struct {
 	pipeline string
 	epoch    uint64
-	next     uint64 // to be read
-	arrived  uint64 // at the sink
+	next     uint64 // next number to read
+	arrived  uint64 // last number at the sink
 	token    uint64
 	saving   map[uint64]uint64 // number by token
 	stopped  bool
@@ -198,7 +198,7 @@ func simulate(t *testing.T, seed uint64, logf func(string, ...any), history *his
 	return w.stats
 }
 
-// wanted returns the pipelines that are declared all the time. In two of five histories one has several instances.
+// wanted returns the pipelines that are always declared. In two of five histories one has several instances.
 func (w *world) wanted() map[string]Wanted {
 	all := map[string]Wanted{"strict-1": {Digest: "d"}, "strict:2": {Digest: "d"}, "relaxed": {Digest: "d", Relaxed: true}}
 	switch w.seed % 5 {
@@ -225,7 +225,7 @@ func (a *agent) boot() {
 	a.tickLater(life)
 }
 
-// at has the agent do f now, or once it is not paused any more, unless it was killed.
+// at runs f on the agent now, or at the end of its pause, unless the agent was killed.
 func (a *agent) at(life int, f func()) {
 	switch {
 	case life != a.life:
@@ -302,7 +302,7 @@ func (a *agent) note(n Notice) {
 	}
 }
 
-// run has happen what is to within a time.
+// run processes all events of the next d.
 func (w *world) run(d time.Duration) {
 	for until := w.now + d; len(w.events) > 0 && w.now < until && !w.t.Failed(); {
 		e := heap.Pop(&w.events).(event)
@@ -311,7 +311,7 @@ func (w *world) run(d time.Duration) {
 	}
 }
 
-// named returns the agent of a name.
+// named returns the agent with this name.
 func (w *world) named(name string) *agent {
 	return w.agents[slices.IndexFunc(w.agents, func(a *agent) bool { return a.name == name })]
 }

@@ -5,34 +5,34 @@ import (
 	"time"
 )
 
-// watched is what the store showed last.
+// watched is the latest content of the store, as shown by the watch.
 type watched struct {
 	peers   map[string]*peer // by agent
 	entries map[string]seen  // claims, by pipeline
 }
 
-// seen is a claim as the store had it.
+// seen is a claim in the store.
 type seen struct {
 	Claim
 	revision uint64
-	known    bool          // of a format that this version understands
-	since    time.Duration // when the revision was seen first
-	changed  time.Duration // when owner or digest were seen to change
-	retired  time.Duration // when it was first seen that the pipeline is cleaned up after, or deleted; 0 when it is not
+	known    bool          // in a format that this version understands
+	since    time.Duration // when the revision was first seen
+	changed  time.Duration // when owner or digest last changed
+	retired  time.Duration // when the clean-up or deletion of the pipeline was first seen; 0 if there is none
 }
 
-// peer is the session of another agent as it was seen last.
+// peer is the latest session of another agent.
 type peer struct {
 	Session
 	revision uint64
-	began    time.Duration // when this session was seen first
-	changed  time.Duration // when it was seen to change last
-	gone     bool          // it had not changed for the time of a session and its key was not there, or for twice that time
+	began    time.Duration // when this session was first seen
+	changed  time.Duration // when it was last seen to change
+	gone     bool          // unchanged for TTL and its key is missing, or unchanged for twice TTL
 	asked    bool          // its key is being read
-	outlived time.Duration // when its key was still there first, after it had not changed for the time of a session; 0 before
+	outlived time.Duration // when its key was first found to exist after TTL without a change; 0 before
 }
 
-// observePeer takes a session; that of the agent itself is of no interest.
+// observePeer handles a session other than this agent's own.
 func (w *watched) observePeer(now time.Duration, self string, e Entry) {
 	s, ok := decode[Session](e.Value)
 	if !ok || s.Agent == self {
@@ -53,7 +53,7 @@ func (w *watched) observePeer(now time.Duration, self string, e Entry) {
 	*p = peer{Session: s, revision: e.Revision, began: began, changed: now}
 }
 
-// gotPeer takes whether the session of a peer, which was silent for the time of one, is there.
+// gotPeer handles the read of the session key of a peer that was silent for TTL.
 func (w *watched) gotPeer(n *Node, e Entry, ok bool) {
 	for _, p := range w.peers {
 		if SessionKey(p.Agent) != e.Key {
@@ -76,8 +76,8 @@ func (w *watched) gotPeer(n *Node, e Entry, ok bool) {
 	}
 }
 
-// kept reports whether the store keeps the key of a session that has ended, as one does whose clock was set back: it
-// was there, and did not change, for the time of another session, throughout which this agent renewed its own.
+// kept reports whether the store keeps the key of a session that has ended, for example because its clock was set back:
+// the key existed, unchanged, for another TTL, throughout which this agent renewed its own session.
 func (p *peer) kept(n *Node) bool {
 	if p.outlived == 0 && n.outage.silent(n, p.changed) {
 		p.outlived = n.now
@@ -100,7 +100,7 @@ func (w *watched) observeClaim(now time.Duration, revision uint64, c Claim) {
 	w.entries[c.Pipeline] = s
 }
 
-// live returns the sessions that are not known to have ended, own included.
+// live returns the sessions that are not known to have ended, including own.
 func (w *watched) live(own Session) []Session {
 	all := append(make([]Session, 0, len(w.peers)+1), own)
 	for _, id := range sorted(w.peers) {

@@ -9,7 +9,8 @@ import (
 	"github.com/conduit-agent/conduit/agent/cluster/protocol"
 )
 
-// Memory is a store of a cluster in memory, where nothing expires and every write is answered. The zero value is empty.
+// Memory is an in-memory store of a cluster in which no key expires and every write is answered. The zero value is
+// empty.
 type Memory struct {
 	mu       sync.Mutex
 	revision uint64
@@ -19,7 +20,7 @@ type Memory struct {
 	read     func()
 }
 
-// Write implements cluster.Store. Those who follow learn of it before it returns.
+// Write implements cluster.Store. It notifies the followers before it returns.
 func (m *Memory) Write(_ context.Context, w protocol.Write) protocol.Outcome {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -65,7 +66,7 @@ func (m *Memory) Watch(ctx context.Context, observe func(protocol.Entry), synced
 	return ctx.Err()
 }
 
-// Follow calls f with what there is, and from then on with what is written, without states.
+// Follow calls f with every entry, and from then on with every write, without states.
 func (m *Memory) Follow(f func(protocol.Entry)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -76,35 +77,35 @@ func (m *Memory) Follow(f func(protocol.Entry)) {
 	m.watches = append(m.watches, f)
 }
 
-// BeforeRead has f called before the next read.
+// BeforeRead makes the next read call f first.
 func (m *Memory) BeforeRead(f func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.read = f
 }
 
-// All returns what there is, by key.
+// All returns all entries by key.
 func (m *Memory) All() map[string]protocol.Entry {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return maps.Clone(m.keys)
 }
 
-// Written returns all that was written, in order.
+// Written returns all writes, in order.
 func (m *Memory) Written() []protocol.Entry {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return slices.Clone(m.written)
 }
 
-// Expire removes a key, which nobody is told of.
+// Expire removes a key without notifying followers.
 func (m *Memory) Expire(key string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.keys, key)
 }
 
-// Restore has a key be as it was in a backup, with the revision that it had, which nobody is told of.
+// Restore sets a key to an entry of a backup, with the entry's revision, without notifying followers.
 func (m *Memory) Restore(key string, e protocol.Entry) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

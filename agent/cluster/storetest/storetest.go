@@ -13,8 +13,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 )
 
-// Run tests stores: open returns another member's connection to the same, empty, store with
-// every call.
+// Run tests a store. Each call of open returns another member's connection to the same store, which is empty at first.
 func Run(t *testing.T, open func(t *testing.T) cluster.Store) {
 	for name, test := range map[string]func(t *testing.T, open func() cluster.Store){
 		"compare-and-swap":    compareAndSwap,
@@ -30,7 +29,7 @@ func Run(t *testing.T, open func(t *testing.T) cluster.Store) {
 var sequence sync.Mutex
 var keys int
 
-// key returns a key that no other test has.
+// key returns a key that no other test uses.
 func key(prefix string) string {
 	sequence.Lock()
 	defer sequence.Unlock()
@@ -95,7 +94,7 @@ func compareAndSwap(t *testing.T, open func() cluster.Store) {
 	}
 }
 
-// oneWins has members write the same revision at the same time.
+// oneWins lets members write the same revision at the same time.
 func oneWins(t *testing.T, open func() cluster.Store) {
 	stores := []cluster.Store{open(), open(), open()}
 	k := key(protocol.ClaimPrefix)
@@ -138,7 +137,7 @@ func expire(t *testing.T, open func() cluster.Store) {
 }
 
 // renew keeps a key for longer than its lifetime by renewing it. If the machine is so slow that a renewal comes too
-// late, the key may expire, and renew tries another one.
+// late, the key may expire, and renew tries another key.
 func renew(t *testing.T, open func() cluster.Store) {
 	s := open()
 	wait.For(t, "a key to be renewed in time", func() bool { return renewed(t, s, key(protocol.SessionPrefix)) })
@@ -193,7 +192,7 @@ func watch(t *testing.T, open func() cluster.Store) {
 		}
 	}
 	e := next(k)
-	for e.Revision < old { // of a replica that is behind
+	for e.Revision < old { // the replica lags
 		e = next(k)
 	}
 	if string(e.Value) != "present" || e.Revision != old || e.State != nil {
