@@ -13,7 +13,7 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// declaredChain holds the processors of a pipeline or of one of its connectors.
+// declaredChain holds the processors of a pipeline or connector.
 type declaredChain struct{ declared, resolved []spec.Processor }
 
 // chains returns the processors of v by the qualified id of the declaring pipeline or connector.

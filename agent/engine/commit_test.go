@@ -14,7 +14,7 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// commitLog is a store that notes when which sources were saved.
+// commitLog is a store that records which sources were saved and when.
 type commitLog struct {
 	commit.Store
 	start   time.Time

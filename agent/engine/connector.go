@@ -29,7 +29,7 @@ type Store interface {
 	// Checkpoint returns the checkpoint of the source with this qualified id, nil for none.
 	Checkpoint(ctx context.Context, connectorID string) (*spec.Checkpoint, error)
 	// SaveCheckpoints makes all checkpoints durable in one transaction. When it returns nil they survive a power cut;
-	// when it returns an error none of them has changed.
+	// when it returns an error no checkpoint has changed.
 	SaveCheckpoints(ctx context.Context, checkpoints []spec.Checkpoint) error
 	// BeginRun returns the epoch of a new run of the pipeline, greater than any before.
 	// From then on checkpoints of earlier epochs are refused.

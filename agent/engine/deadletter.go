@@ -16,7 +16,7 @@ import (
 
 // DeadLetter is a refused record on its way to the dead-letter store.
 type DeadLetter struct {
-	SourceID    string        // qualified id of its source
+	SourceID    string        // qualified
 	Record      record.Record // as refused; if it was split or held, as it was before
 	RefusedBy   string        // qualified id of the processor or destination
 	Destination bool          // RefusedBy is a destination

@@ -14,9 +14,9 @@ import (
 	"github.com/conduit-agent/conduit/spec/notify"
 )
 
-// Bounds of the size of one Write when several small batches wait: coalescing saves the cost per call of a
-// destination, and never waits for more batches. Larger batches are joined, too, for a destination whose Write takes
-// much longer than joining, for example because it waits for an answer or a disk.
+// Bounds of the size of one Write when several small batches wait: coalescing saves a destination the cost of further
+// calls, and never waits for more batches. Larger batches are joined, too, for a destination whose Write takes much
+// longer than joining, for example because it waits for an answer or a disk.
 const (
 	coalesceRecords     = 64
 	coalesceSlowRecords = 4096
@@ -75,7 +75,7 @@ type destinationRun struct {
 	empty    notify.Signal // pending is empty and settled is not processing results
 }
 
-// part is the share of an in-flight batch that goes to the destination; n of its records are not settled yet.
+// part is the share of an in-flight batch that goes to the destination; n records in it are not settled yet.
 type part struct {
 	inFlight
 	batch *record.Batch
@@ -93,8 +93,7 @@ func newDestinationRun(r *run, index int, o *opened[connector.Destination]) *des
 
 func (d *destinationRun) doing() string { return "writing to destination " + d.id }
 
-// write hands queued batches to the destination until the queue is closed, and then waits until all of them are
-// settled.
+// write hands queued batches to the destination until the queue is closed, and then waits until they are settled.
 func (d *destinationRun) write(ctx context.Context) error {
 	var batches []inFlight
 	for {
@@ -204,8 +203,8 @@ func (d *destinationRun) writeOut(ctx context.Context) error {
 	return d.waitSettled(ctx)
 }
 
-// flush makes the destination write out the records it holds back, and waits until all of them are settled. No Write
-// may follow.
+// flush makes the destination write out the records it holds back, and waits until they are settled. No Write may
+// follow.
 func (d *destinationRun) flush(ctx context.Context) error {
 	if err := d.out.Load().connector.Flush(ctx); err != nil {
 		return d.broken("flush", err)

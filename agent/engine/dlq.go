@@ -16,7 +16,7 @@ import (
 )
 
 // deadLetters is the dead-letter queue of a running pipeline: a destination for refused records, and the window that
-// bounds how many of them are tolerated.
+// bounds the number of tolerated refusals.
 type deadLetters struct {
 	run   *run
 	id    string // qualified

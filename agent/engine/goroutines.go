@@ -11,7 +11,7 @@ import (
 )
 
 // abandonAfter is how long the goroutines of a run may take to end after its context. A connector in this process can
-// ignore the end of its context.
+// ignore that its context has ended.
 const abandonAfter = 10 * time.Second
 
 // goroutines are the goroutines of a run. Each has a name that describes its purpose. Goroutines that do not end are

@@ -10,7 +10,7 @@ import (
 const handoverLimit = 100 * time.Millisecond
 
 // handover lets the goroutine that reads from a source also write. If a write takes long, another goroutine takes over
-// reading. A handover watches the writes of one goroutine at a time.
+// reading. A handover watches the writes of a single goroutine at a time.
 type handover struct {
 	// TakeOver is called once, in a new goroutine, when a write takes longer than handoverLimit.
 	TakeOver func()

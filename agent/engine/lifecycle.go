@@ -35,7 +35,7 @@ type lifecycleStart struct {
 	Log    *slog.Logger
 }
 
-// Notify sends a connector the event that it starts for the first time, or that its settings differ from those of its
+// Notify sends a connector the event that it starts for the first time, or that its settings have changed since its
 // last start, and saves that the connector received it. If the connector replaces one with another plugin, the state
 // of the old one is kept as superseded, for a later cleanup.
 func (s *lifecycleStart) Notify(ctx context.Context) error {

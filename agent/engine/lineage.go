@@ -18,7 +18,7 @@ type passage struct {
 type given struct {
 	Records []record.Record
 	Origins []int32          // index of the input of each record, ascending; nil: one to one
-	Held    []int32          // indices of the inputs of which the chain held a piece
+	Held    []int32          // indices of the inputs with a piece that the chain held
 	Keeper  map[int32]string // qualified id of the processor that split or held a record, by index of the record
 }
 
@@ -30,7 +30,7 @@ func (p *passage) With(g *given) *passage {
 	return &passage{Given: append(slices.Clip(p.Given), g), Settles: p.Settles}
 }
 
-// find returns the index of the first piece of an input, and the number of its pieces.
+// find returns the index of the first piece of an input, and the number of pieces.
 func (g *given) find(input int) (at, n int) {
 	if g.Origins == nil {
 		return input, 1
@@ -57,7 +57,7 @@ func (p *passage) Original(input int) (r record.Record, by string) {
 	return r, by
 }
 
-// Whole reports whether an input reached the last chain in one piece, and that chain held nothing of it.
+// Whole reports whether an input reached the last chain in one piece, and that chain did not hold any part.
 func (p *passage) Whole(input int) bool {
 	return !slices.ContainsFunc(p.Given, func(g *given) bool {
 		_, n := g.find(input)

@@ -58,8 +58,8 @@ func (d *destinationRun) part(f inFlight) {
 	d.parts = append(d.parts, part{f, f.Records, f.Records.Len()})
 }
 
-// remaining returns the records of f, except those whose input or emission was refused while another piece of it was
-// on its way here.
+// remaining returns the records of f, except those whose input or emission was refused while another piece was on its
+// way here.
 func (d *destinationRun) remaining(f inFlight) (records []record.Record, origins []int32, dropped bool) {
 	f.src().mu.Lock()
 	defer f.src().mu.Unlock()

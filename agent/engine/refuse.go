@@ -10,7 +10,7 @@ import (
 )
 
 // refuseAll sends the records that a chain refused of the batch of t to the dead-letter queue. It returns the refused
-// inputs of that batch.
+// inputs.
 func (r *run) refuseAll(ctx context.Context, t *token, refusals []connector.Refusal) (inputs []int32, err error) {
 	for _, refusal := range refusals {
 		l := DeadLetter{Record: refusal.Record, RefusedBy: refusal.Processor, Entry: refusal.Entry, Err: refusal.Err}
@@ -59,7 +59,7 @@ func (f inFlight) refuse(ctx context.Context, input int, l DeadLetter) error {
 		return nil
 	case !first:
 		return dlq.keep(ctx, &l)
-	case len(f.Settles) > 0: // this emission is all that became of them
+	case len(f.Settles) > 0: // this emission has everything made from them
 		return f.src().run.refuseSettled(ctx, f.Settles, l)
 	case !whole:
 		l.Record, l.Entry = f.Original(input)

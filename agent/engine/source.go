@@ -29,7 +29,7 @@ const maxAcks = 1024
 type sourceRun struct {
 	run    *run
 	id     string // qualified
-	plugin string // name of its plugin
+	plugin string // name of the plugin
 	src    connector.Source
 	stage  stage // the processors of the source
 	tap    *Tap
@@ -293,7 +293,7 @@ func (s *sourceRun) inFlight(b *record.Batch) inFlight {
 }
 
 // add adds f to the tracker. From then on f belongs to the goroutines that receive it from the queue of a destination,
-// until they have settled all of it.
+// until they have settled it completely.
 func (s *sourceRun) add(f inFlight) {
 	s.track(f, time.Time{}, func() settle.Change { return s.tracker.Add(f.Batch) })
 }

@@ -34,7 +34,7 @@ func (t *token) input(i int32) int {
 	return int(t.origins[i])
 }
 
-// process runs the chain over records of f, with their origins, for one destination or for all of them. It sends
+// process runs the chain over records of f, with their origins, for one destination or for all destinations. It sends
 // refused records to the dead-letter queue. It returns f, which then has the chain in its passage, with the output.
 func (st stage) process(ctx context.Context, f inFlight, records []record.Record,
 	origins []int32) (inFlight, made, error) {

@@ -17,7 +17,7 @@ type TapPoints struct {
 	points map[string]*Tap // guarded by mu: taps in use, by connector or point id
 }
 
-// Tap is the point at which the records of one connector pass. A nil Tap has no observers.
+// Tap is the point at which the records of a connector pass. A nil Tap has no observers.
 type Tap struct {
 	uses      int                         // guarded by TapPoints.mu: number of runs and observers
 	observers atomic.Pointer[[]*observer] // replaced, never modified
@@ -41,7 +41,7 @@ func (t *TapPoints) Observe(connectorID string, f func(b *record.Batch)) (stop f
 	})
 }
 
-// change replaces the observers of p by the result of f for a copy of them.
+// change calls f for a copy of the observers of p, and replaces them by the result.
 func (t *TapPoints) change(p *Tap, f func(all []*observer) []*observer) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -13,8 +13,8 @@ import (
 
 var _ sdk.Memory = (*Account)(nil)
 
-// Account counts the memory of one source in a Shared bound. A nil Account has no bound. If the bound is not strict,
-// the account only counts.
+// Account counts the memory that a source takes from a Shared bound. A nil Account has no bound. If the bound is not
+// strict, the account only counts.
 type Account struct {
 	shared *Shared
 

@@ -2,7 +2,7 @@
 // sources have records than the CPUs can serve.
 package backpressure
 
-// Window bounds the outstanding records of one source: the backpressure that slow destinations put on it. A batch may
+// Window bounds the outstanding records of a source: the backpressure that slow destinations put on it. A batch may
 // overshoot it.
 type Window struct {
 	// Unacked bounds the records read and not yet acknowledged, and so how many may be repeated after a crash. Of the

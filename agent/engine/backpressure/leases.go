@@ -13,7 +13,7 @@ const (
 	leaseBytes   = 256 << 10
 )
 
-// Leases are the leases of one source, whose records are numbered in the order read. The goroutine that reads calls
+// Leases are the leases of a source, whose records are numbered in the order read. The goroutine that reads calls
 // Acquire and Read.
 type Leases struct {
 	scheduler *Scheduler

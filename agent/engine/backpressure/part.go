@@ -17,8 +17,8 @@ const (
 	kinds
 )
 
-// Part is the memory of one kind of use in a Shared bound. It leaves a quarter of a strict bound to sources, and takes
-// nothing while a source waits. If the bound is not strict, the part only counts.
+// Part is the memory that a kind of use takes from a Shared bound. It leaves a quarter of a strict bound to sources,
+// and takes nothing while a source waits. If the bound is not strict, the part only counts.
 type Part struct {
 	shared *Shared
 	used   atomic.Int64
@@ -76,8 +76,8 @@ func (p *Part) free(n int) {
 	m.grant()
 }
 
-// Holder is the memory of one user of a part. It always gets as much as the part of one source. One holder at a time
-// may exceed the free memory, so that larger data still passes.
+// Holder is the memory that one user takes from a part. It always gets as much as a source has as its part. A single
+// holder at a time may exceed the free memory, so that larger data still passes.
 type Holder struct {
 	part *Part
 	held atomic.Int64

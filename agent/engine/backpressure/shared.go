@@ -15,8 +15,8 @@ type Shared struct {
 	// Each is the part of a source. In a strict bound it shrinks when there are so many sources that their parts would
 	// be more than half of Bytes.
 	Each int
-	// Strict makes sources reserve memory before they read. One of them at a time may exceed Bytes, so that a record
-	// larger than the free memory still passes.
+	// Strict makes sources reserve memory before they read. A single source at a time may exceed Bytes, so that a
+	// record larger than the free memory still passes.
 	Strict bool
 
 	used    atomic.Int64

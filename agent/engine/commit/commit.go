@@ -66,7 +66,7 @@ type Replicas interface {
 // Store makes checkpoints durable.
 type Store interface {
 	// SaveCheckpoints makes all checkpoints durable in one transaction. When it returns nil they survive a power cut;
-	// when it returns an error none of them has changed.
+	// when it returns an error no checkpoint has changed.
 	SaveCheckpoints(ctx context.Context, checkpoints []spec.Checkpoint) error
 }
 
@@ -276,8 +276,8 @@ func (c *Committer) save(ctx context.Context) {
 	c.spareSynced = synced
 }
 
-// saveAll saves the checkpoints in one transaction, or each alone when that fails: the failure of one source must not
-// affect the others.
+// saveAll saves the checkpoints in one transaction, or each alone when that fails: a source that fails must not affect
+// the others.
 func (c *Committer) saveAll(ctx context.Context, all []*taken) {
 	if len(all) == 0 {
 		return

@@ -8,13 +8,13 @@ import (
 )
 
 // Batch is an in-flight batch: a batch on its way from its source to every destination, or an emission of a processor,
-// which takes the same way. It belongs to the Tracker that made it, which reuses it when all of it is settled.
+// which takes the same way. It belongs to the Tracker that made it, which reuses it when it is completely settled.
 //
 // The inputs of a batch are the records from which it was made. Processors make several pieces of an input, or none,
-// and may hold it: an input is settled when no piece of it is in flight or held.
+// and may hold it: an input is settled when no piece is in flight or held.
 type Batch struct {
 	ReadAt    time.Time
-	SettledAt time.Time     // when a destination last settled some of it
+	SettledAt time.Time     // when a destination last settled records
 	Records   *record.Batch // the records for the destinations
 	Origins   []int32       // index of the input of each of Records, ascending; nil: one to one
 	Owner     any           // stays when the batch is reused
@@ -29,7 +29,7 @@ type Batch struct {
 	low       int              // number of settled inputs, counted from the first without a gap
 	size      int              // memory of the batch in bytes
 	emitted   bool
-	complete  bool // for an emission: all of it is settled
+	complete  bool // for an emission: completely settled
 }
 
 // Observer follows a batch as a whole. Each method is called once, in this order, and must not call the Tracker.
@@ -48,7 +48,7 @@ type branch struct {
 	total   int     // if own: number of records for the destination
 }
 
-// Sequence returns the number of an input among the records of its source. The batch must have been added to its
+// Sequence returns the number of an input among the records of the source. The batch must have been added to its
 // Tracker.
 func (b *Batch) Sequence(input int) uint64 { return b.first + uint64(input) + 1 }
 
@@ -69,8 +69,8 @@ func (b *Batch) Origin(destination, i int) int {
 	return i
 }
 
-// Pieces returns how many of the records for a destination were made from an input, and how many of them come before
-// record i.
+// Pieces returns how many of the records for a destination were made from an input, and how many such records come
+// before record i.
 func (b *Batch) Pieces(destination, input, i int) (pieces, before int) {
 	total, origins := b.branch(destination)
 	if origins == nil {
@@ -156,8 +156,8 @@ func (b *Batch) refusedBetween(from, to int) (n int) {
 	return n
 }
 
-// Range is a settled range: one settled in-flight batch or several small ones. Only the positions of its records are
-// kept.
+// Range is a settled range: one settled in-flight batch or several small ones. It keeps only the positions of the
+// records.
 type Range struct {
 	ReadAt    time.Time // of the first batch
 	SettledAt time.Time // of the first batch

@@ -10,7 +10,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
-// Tracker follows the records of one source from read to acknowledged. Records are counted, from 1, in the order read.
+// Tracker follows the records of a source from read to acknowledged. Records are counted, from 1, in the order read.
 // Each mark is the number of the last record in that state, and no mark overtakes the one to its right:
 //
 //	acked ≤ committed ≤ low ≤ read
@@ -77,7 +77,7 @@ type Change struct {
 	Complete bool // an emission is settled, and Released follows; the caller notifies its Observers
 }
 
-// Add adds a batch that was just read. If the processors left nothing of it, it may be settled already.
+// Add adds a batch that was just read. If the processors left no records, it may be settled already.
 func (t *Tracker) Add(b *Batch) Change {
 	if extra := len(b.Origins) - b.n; extra > 0 {
 		b.size += b.Records.Memory() // pieces in addition to their inputs
@@ -100,8 +100,8 @@ func (t *Tracker) Settle(b *Batch, destination, n int, refused bool) Change {
 	return t.changed(b)
 }
 
-// Branch records the output of the processors of a destination for b, before the destination gets any of it: the index
-// of the input of each record.
+// Branch records the output of the processors of a destination for b, before the destination gets any record: the
+// index of the input of each record.
 func (t *Tracker) Branch(b *Batch, destination int, origins []int32) Change {
 	b.branches[destination] = branch{own: true, origins: origins, total: len(origins)}
 	return t.changed(b)
@@ -116,7 +116,7 @@ func (t *Tracker) Release(b *Batch, input int) Change {
 // Released records that the inputs of a complete emission were released.
 func (t *Tracker) Released() { t.emitted-- }
 
-// Check returns the change for an emission of which processors left nothing.
+// Check returns the change for an emission whose records the processors all dropped.
 func (t *Tracker) Check(b *Batch) Change { return t.changed(b) }
 
 func (t *Tracker) changed(b *Batch) Change {
@@ -247,7 +247,7 @@ func (t *Tracker) WhenCommitted(seq uint64, do func()) {
 	t.awaited = slices.Insert(t.awaited, i, mark{seq, do})
 }
 
-// Ackable appends to dst the first positions that are durable and not yet acked, at most most of them.
+// Ackable appends to dst the first positions that are durable and not yet acked. It appends no more than most.
 func (t *Tracker) Ackable(dst []record.Position, most uint64) []record.Position {
 	seq, end := t.Acked, min(t.Committed, t.Acked+most)
 	for i := range t.settled {
