@@ -117,8 +117,7 @@ func TestCommitThatFailsForOneSource(t *testing.T) {
 	})
 }
 
-// A source that advances while its checkpoint is being saved may say so at once, and is
-// committed again.
+// A source that advances while its checkpoint is being saved may call MarkDirty at once, and is committed again.
 func TestCommitOfASourceThatAdvances(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		saving, goOn := make(chan struct{}), make(chan struct{})

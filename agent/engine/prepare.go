@@ -68,7 +68,7 @@ func (d *destinationRun) remaining(f inFlight) (records []record.Record, origins
 	}
 	all, err := f.Records.Records()
 	if err != nil {
-		return nil, nil, false // it was decoded for the processors
+		return nil, nil, false // impossible: the batch was decoded for the processors
 	}
 	records, origins = make([]record.Record, 0, len(all)), make([]int32, 0, len(all))
 	for i, r := range all {

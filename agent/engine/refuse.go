@@ -45,9 +45,9 @@ func (r *run) refuseSettled(ctx context.Context, settles []sdk.Held, l DeadLette
 	return nil
 }
 
-// refuse sends a dead letter for an input of f to the queue. If the queue already has one for this input, refuse only
-// keeps it in the store. The dead letter has the input as it was before it was split or held. For an emission, refuse
-// sends the records from which it was made.
+// refuse sends a dead letter for an input of f to the queue. If this input was refused before, refuse at most keeps the
+// dead letter in the store. The dead letter has the input as it was before it was split or held. For an emission,
+// refuse sends the records from which it was made.
 func (f inFlight) refuse(ctx context.Context, input int, l DeadLetter) error {
 	f.src().mu.Lock()
 	first := f.Refuse(input)

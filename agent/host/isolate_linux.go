@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Isolate isolates the agent and the processes that it starts. Other processes of its user cannot read its memory and
-// environment. Inherited descriptors are not passed on. Processes that lose their parent become its children (a
+// Isolate isolates the agent and the processes that it starts. Other processes of the same user cannot read its memory
+// and environment. Inherited descriptors are not passed on. Processes that lose their parent become its children (a
 // subreaper), so that it can end them.
 func Isolate() error {
 	return errors.Join(

@@ -13,8 +13,8 @@ import (
 	"github.com/conduit-agent/conduit/agent/host"
 )
 
-// isolatedVariable makes this test binary a process that isolates itself, reports what a child process inherits, and
-// waits for the end of its input.
+// isolatedVariable makes this test binary a process that isolates itself, reports the isolation, including whether a
+// child process inherits a descriptor, and waits until its input ends.
 const isolatedVariable = "HOST_TEST_ISOLATED"
 
 func TestMain(m *testing.M) {

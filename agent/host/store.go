@@ -51,7 +51,7 @@ func (g *StoreGuard) Run(ctx context.Context) error {
 }
 
 // reportPast reports a fault that was over before it was observed: a failing disk begins this way. It does not report
-// a fault that was already reported. Operations that failed because of it are retried.
+// a fault that was already reported. Operations that failed because of the fault are retried.
 func (g *StoreGuard) reportPast(reported bool) {
 	if err := g.Past(); err != nil && !reported {
 		g.Log.Warn("the state of the agent could not be saved, and was when that was tried again", "component", "agent", "err", err)
