@@ -182,7 +182,7 @@ func (s *chainSlot) Attend(ctx context.Context) (connector.Outcome, error) {
 	if !s.Unfinished() && (!s.Waits() || time.Now().Before(s.due)) {
 		return connector.Outcome{}, nil
 	}
-	s.deadline.Store(0) // armed again below
+	s.deadline.Store(0) // Process arms it again
 	return s.Process(ctx, nil, nil)
 }
 

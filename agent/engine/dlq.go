@@ -26,7 +26,7 @@ type deadLetters struct {
 	window RefusalWindow // guarded by mu
 
 	write sync.Mutex                       // one record at a time
-	over  bool                             // no more writes
+	over  bool                             // guarded by write: no more writes
 	out   atomic.Pointer[deadLetterWriter] // replaced with write held
 }
 
@@ -96,9 +96,9 @@ func brief(err error) error {
 }
 
 // put writes a dead letter. If the destination refuses it, for example because its system cannot represent a
-// character, put writes it in a plainer form, and finally in a form that only identifies it. A destination that
-// refuses even that does not take dead letters at all, and the run ends, as it does when the destination fails in
-// another way.
+// character, put writes it in a plainer form, and finally in a form that only says that the agent keeps it. A
+// destination that refuses even that does not take dead letters at all, and the run ends, as it does when the
+// destination fails in another way.
 func (q *deadLetters) put(ctx context.Context, l *DeadLetter) error {
 	forms := []func() record.Record{l.Enveloped, l.Escaped}
 	if q.run.Keep != nil { // the whole record is in the store

@@ -65,8 +65,8 @@ func (p *passage) Whole(input int) bool {
 	})
 }
 
-// composeOrigins returns the origins of the output of a chain whose input has origins before. The chain returned the
-// origins after.
+// composeOrigins returns the origins of the output of a chain. before are the origins of its input, after the origins
+// that the chain returned.
 func composeOrigins(before, after []int32) []int32 {
 	switch {
 	case after == nil:

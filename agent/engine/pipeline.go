@@ -30,10 +30,11 @@ type Pipeline struct {
 	// Recall resolves the references in settings of an earlier version. It empties settings whose references cannot be
 	// resolved any more, and returns their names.
 	Recall func(settings map[string]string) (resolved map[string]string, lost []string)
-	// of the claim under which a member of a cluster runs the pipeline, for the metadata of records; "" without a
-	// claim
+	// Epoch is the epoch of the claim under which a member of a cluster runs the pipeline, for the metadata of records;
+	// "" without a claim.
 	Epoch string
-	// waits until records may be written, or returns the cause of the end of ctx; nil: they may always be written
+	// Hold waits until records may be written, or returns the cause of the end of ctx. If Hold is nil, records may
+	// always be written.
 	Hold      func(ctx context.Context) error
 	Plugins   Plugins
 	Store     Store
@@ -225,8 +226,8 @@ func end[C connector.Connector](ctx context.Context, o *opened[C]) error {
 }
 
 // Run moves records until drain is closed and all records read are settled and acknowledged, and then returns nil; or
-// until an error occurs or ctx ends. It calls started once all connectors are open. When Run returns, all its
-// goroutines have ended, except calls of connectors that ignore the end of their context; the error then names them.
+// until an error occurs or ctx ends. It calls started once all connectors are open. When Run returns, everything that
+// it started has ended, except calls of connectors that ignore the end of their context; the error then names them.
 func (p *Pipeline) Run(ctx context.Context, drain <-chan struct{}, started func()) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

@@ -241,8 +241,8 @@ func (s *sourceRun) dispatch(ctx context.Context, b *record.Batch) (over bool, e
 }
 
 // mayWrite reports whether the goroutine that reads must also write; it then holds the gate of the destination. Waking
-// another goroutine would cost more than all the rest. It may write if no batch is ahead, the source is slow and the
-// only destination is fast.
+// another goroutine would cost more than all the rest. The goroutine may write if no batch is ahead, the source is
+// slow and the only destination is fast.
 func (s *sourceRun) mayWrite() bool {
 	if !s.reads.Slow() || !s.settled || len(s.run.dests) != 1 {
 		return false

@@ -39,7 +39,7 @@ type Runs interface {
 	Processor(pipelineID, id string) *processor.Stats
 	// EachProcessor calls f for every processor of a pipeline that ran, by its qualified id.
 	EachProcessor(pipelineID string, f func(id string, stats *processor.Stats))
-	// Pipeline returns a running pipeline and its stats, nil if there are none.
+	// Pipeline returns a running pipeline, and its stats. Either is nil if it does not exist.
 	Pipeline(id string) (*engine.Pipeline, *measure.Pipeline)
 }
 
