@@ -27,7 +27,7 @@ type Tracker struct {
 	emitted  int      // emissions with unsettled records or inputs
 }
 
-// Marks are the positions of a source in its sequence of records.
+// Marks are the numbers of the last record of a source in each state.
 type Marks struct {
 	Read      uint64
 	Low       uint64 // the low-water mark: settled by every destination without a gap
