@@ -33,24 +33,23 @@ import (
 	"github.com/conduit-agent/conduit/spec/notify"
 )
 
-// Options are what the agent needs to run.
+// Options are the inputs of an agent.
 type Options struct {
 	Config  config.Config
 	Log     *slog.Logger
 	Version string
-	// Started, when set, is called once the agent is up, with a view of it that is valid
-	// until Run returns.
+	// Started, if set, is called once the agent has started, with a view of it that is valid until Run returns.
 	Started func(*Agent)
-	// Wired, when set, is called once the parts are connected and before any of them
-	// runs. It may change their fields, and those of the agent's parts.
+	// Wired, if set, is called once the parts are connected and before any part runs. It may change the fields of the
+	// agent and its parts.
 	Wired func(*Agent)
-	// Docs, when set, returns a file of the documentation by its name.
+	// Docs, if set, returns a file of the documentation by name.
 	Docs func(name string) ([]byte, bool)
-	// Reload, when set, has the pipeline files read at each signal.
+	// Reload, if set, makes the agent read the pipeline files at each signal.
 	Reload <-chan os.Signal
 }
 
-// Agent is an agent and its parts, which are set before it runs.
+// Agent is an agent with its parts, which are set before it runs.
 type Agent struct {
 	Store     *store.DB
 	Catalog   *catalog.Catalog
@@ -62,30 +61,29 @@ type Agent struct {
 
 	options     Options
 	deadLetters *deadletter.Store
-	letters     member.DeadLetters // deadLetters, and in a cluster those of all members
+	letters     member.DeadLetters // deadLetters, and in a cluster the dead letters of all members
 	replays     *deadletter.Replays
-	cluster     *member.Membership // nil for an agent that is alone
+	cluster     *member.Membership // nil for an agent outside a cluster
 	references  *reference.Resolver
 	taps        engine.TapPoints
 	logs        *telemetry.LogTail
-	schemas     *schema.Cache // for showing records
+	schemas     *schema.Cache // to decode records for display
 	phases      telemetry.Phases
 	metrics     *telemetry.Collector
 	summary     *telemetry.Summary
 	rates       *telemetry.Rates
-	changes     notify.Broadcast // of what is observed, or is known of files and plugins
-	plugged     notify.Signal    // plugins came, went or changed
+	changes     notify.Broadcast // closed at changes of observed state, files or plugins
+	plugged     notify.Signal    // plugins were added, removed or changed
 	notifier    *notification.Notifier
 	silence     *notification.Silence
-	syncs       measure.Histogram // of the store
+	syncs       measure.Histogram // durations of the syncs of the store
 	degraded    chan spec.State   // capacity 1
-	address     string            // of server
+	address     string            // address of server
 	started     time.Time
 }
 
-// Run runs the agent until ctx ends, and then shuts it down gracefully: sources stop,
-// what is outstanding is written and acknowledged, positions are saved. It returns an
-// error when the agent cannot start or cannot go on.
+// Run runs the agent until ctx ends, and then shuts it down gracefully: sources stop, outstanding records are written
+// and acknowledged, and positions are saved. It returns an error when the agent cannot start or cannot continue.
 func Run(ctx context.Context, o Options) error {
 	lines := &telemetry.LogTail{}
 	o.Log = slog.New(lines.Handler(o.Log.Handler()))
@@ -100,7 +98,7 @@ func Run(ctx context.Context, o Options) error {
 	a := &Agent{options: o, Store: db, logs: lines, schemas: &schema.Cache{Registry: registry}, plugged: notify.NewSignal(), degraded: make(chan spec.State, 1), started: time.Now()}
 	if dir := catalog.TempDir(o.Config); dir != "" {
 		defer clearDir(dir, o.Log)
-		clearDir(dir, o.Log) // an agent that was killed left it as it was
+		clearDir(dir, o.Log) // left behind by an agent that was killed
 	}
 	a.wire()
 	if err := errors.Join(a.wireCluster(), wireNotifications(ctx, a)); err != nil {
@@ -130,8 +128,7 @@ func (a *Agent) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// Pipelines commit, and their plugins use schemas, until their very end, so what
-	// serves them ends after them.
+	// Pipelines commit, and their plugins use schemas, until they end, so their services end after them.
 	serving, endServing := context.WithCancel(context.WithoutCancel(ctx))
 	supervised := a.supervised()
 	var services errgroup.Group
@@ -176,7 +173,7 @@ func (a *Agent) run(ctx context.Context) error {
 	return err
 }
 
-// exitOnDegraded ends the agent when a pipeline degrades, if the settings want it so.
+// exitOnDegraded ends the agent when a pipeline degrades, if the settings require it.
 func exitOnDegraded(ctx context.Context, degraded <-chan spec.State) error {
 	select {
 	case s := <-degraded:
@@ -186,5 +183,5 @@ func exitOnDegraded(ctx context.Context, degraded <-chan spec.State) error {
 	}
 }
 
-// Address returns the address that the API listens on, "" when it is not served.
+// Address returns the address on which the API listens, "" if it does not.
 func (a *Agent) Address() string { return a.address }

@@ -41,8 +41,8 @@ var (
 	_ guard.Answers         = (*store.DB)(nil)
 )
 
-// serveAPI listens, so that a failure to is the agent's failure to start, and returns
-// what serves until its context ends.
+// serveAPI listens, so that the agent fails to start if it cannot listen. It returns a function that serves until its
+// context ends.
 func (a *Agent) serveAPI() (func(ctx context.Context) error, error) {
 	c := a.options.Config.API
 	if !c.Enabled {
@@ -86,7 +86,7 @@ func (a *Agent) serveAPI() (func(ctx context.Context) error, error) {
 	return serve, err
 }
 
-// listen returns what serves the API until its context ends.
+// listen returns a function that serves the API until its context ends.
 func (a *Agent) listen(server *api.Server) (func(ctx context.Context) error, error) {
 	listeners, err := access.Listen(server, a.options.Config.API, a.options.Log)
 	if err != nil {
@@ -99,12 +99,12 @@ func (a *Agent) listen(server *api.Server) (func(ctx context.Context) error, err
 // Metrics returns the handler of /metrics.
 func (a *Agent) Metrics() http.Handler { return a.metrics.Handler() }
 
-// Summary says in one line how many pipelines and pipeline files there are in which state.
+// Summary returns one line with the number of pipelines and pipeline files in each state.
 func (a *Agent) Summary(ctx context.Context) string { return a.summary.Text(ctx) }
 
-// plan compares pipeline files, with those of the request saved among them, with desired
-// state. It reports as problems, too, what would keep their pipelines from running: plugins
-// that do not exist, settings they refuse, references that lead nowhere.
+// plan compares pipeline files, with the files of the request saved among them, with desired state. It also reports
+// problems that would keep the pipelines from running: plugins that do not exist, settings that plugins refuse,
+// references that cannot be resolved.
 func (a *Agent) plan(ctx context.Context, request rest.PlanRequest) (*rest.Plan, error) {
 	declared, err := a.Store.Declarations(ctx)
 	if err != nil {
@@ -124,7 +124,7 @@ func (a *Agent) plan(ctx context.Context, request rest.PlanRequest) (*rest.Plan,
 	return p.Plan(ctx, request, declared, known)
 }
 
-// dryRunTimeout is how long a processor may take for a record of a dry run.
+// dryRunTimeout is the maximum time that a processor may take for a record of a dry run.
 const dryRunTimeout = 10 * time.Second
 
 // dryRun returns a function that runs records through the processors of a pipeline. Schemas that they make exist for
@@ -136,7 +136,7 @@ func dryRun(a *Agent) func(ctx context.Context, request rest.DryRunRequest) (*re
 	}
 }
 
-// Ready returns why the agent is not ready.
+// Ready returns the reason why the agent is not ready, nil if it is.
 func (a *Agent) Ready(ctx context.Context) error {
 	if a.Files.Status().At.IsZero() {
 		return resource.ErrStarting
@@ -157,7 +157,8 @@ func (a *Agent) Ready(ctx context.Context) error {
 	return err
 }
 
-// reload reads the pipeline files. That all are gone and nothing came of it is an error.
+// reload reads the pipeline files. It returns an error if all files are gone and the agent therefore keeps their
+// pipelines.
 func (a *Agent) reload(ctx context.Context, prune bool) error {
 	if err := a.Files.Reload(ctx, prune); err != nil {
 		return err
@@ -168,7 +169,7 @@ func (a *Agent) reload(ctx context.Context, prune bool) error {
 	return nil
 }
 
-// observed is what runs as the API sees it.
+// observed is observed state as the API needs it.
 type observed struct {
 	*Agent
 	member.View
@@ -180,7 +181,7 @@ func (o *observed) State(id string) (spec.State, bool) { return o.Loop.State(id)
 // Changed returns a channel that is closed at the next change.
 func (o *observed) Changed() <-chan struct{} { return o.changes.Next() }
 
-// Position returns where a source got.
+// Position returns the position of a source.
 func (o *observed) Position(ctx context.Context, connectorID string) (record.Position, error) {
 	c, err := o.Store.Checkpoint(ctx, connectorID)
 	if c == nil {
@@ -189,16 +190,16 @@ func (o *observed) Position(ctx context.Context, connectorID string) (record.Pos
 	return c.Position, err
 }
 
-// Restart has a pipeline restarted.
+// Restart restarts a pipeline.
 func (o *observed) Restart(ctx context.Context, id string) error { return o.Loop.Restart(ctx, id) }
 
 // Settle waits until the loop has acted on every declaration.
 func (o *observed) Settle(ctx context.Context) error { return o.Loop.Check(ctx) }
 
-// CutOff has a pipeline that is to stop end at once.
+// CutOff ends a stopping pipeline at once.
 func (o *observed) CutOff(ctx context.Context, id string) error { return o.Loop.ForceStop(ctx, id) }
 
-// CleanUp deletes a connector that was removed. Those of pipelines of a cluster are left to the next owner.
+// CleanUp deletes a removed connector. Connectors of pipelines of a cluster are left to the next owner.
 func (o *observed) CleanUp(ctx context.Context, connectorID string) error {
 	if id, started := o.startedPipelineOf(ctx, connectorID); started && o.cluster.KeepsConnectors(id) {
 		return nil
@@ -206,13 +207,13 @@ func (o *observed) CleanUp(ctx context.Context, connectorID string) error {
 	return o.Loop.CleanUp(ctx, connectorID)
 }
 
-// PluginChanges returns what became of executables that connectors run from.
+// PluginChanges returns changes of executables from which connectors run.
 func (o *observed) PluginChanges() []spec.PluginChange { return o.Catalog.Changes(pipelineOf(o.Store)) }
 
-// Directory returns how it stands with the directory of the pipeline files.
+// Directory returns the state of the directory of the pipeline files.
 func (o *observed) Directory() spec.Directory { return o.Files.Status().Directory }
 
-// pluginList is what is known of plugins, as the API sees it.
+// pluginList is the list of plugins as the API needs it.
 type pluginList struct {
 	catalog    *catalog.Catalog
 	runner     *runner.Runner
@@ -225,12 +226,12 @@ func (l pluginList) Plugins() []rest.Plugin { return l.catalog.Described() }
 // Processors describes all processor plugins, by name.
 func (l pluginList) Processors() []rest.ProcessorPlugin { return l.catalog.DescribedProcessors() }
 
-// CheckProcessors returns what is wrong with processors.
+// CheckProcessors returns the problems of processors.
 func (l pluginList) CheckProcessors(ctx context.Context, at string, declared []spec.Processor) []spec.Problem {
 	return l.catalog.Processors.Check(ctx, at, declared)
 }
 
-// Check has a new instance accept the settings.
+// Check lets a new instance accept or refuse the settings.
 func (l pluginList) Check(ctx context.Context, typ spec.ConnectorType, plugin string, settings map[string]string) error {
 	params, err := l.catalog.Parameters(ctx, plugin, typ)
 	if err != nil {
@@ -238,7 +239,7 @@ func (l pluginList) Check(ctx context.Context, typ spec.ConnectorType, plugin st
 		params, err = l.catalog.Parameters(ctx, plugin, typ)
 	}
 	if _, other := l.catalog.Parameters(ctx, plugin, otherType(typ)); err != nil && other == nil {
-		return err // it is there, and cannot do that
+		return err // the plugin exists, and cannot do that
 	}
 	if err != nil {
 		return fmt.Errorf("%w: %w", resource.ErrPluginNotFound, err)
@@ -247,8 +248,8 @@ func (l pluginList) Check(ctx context.Context, typ spec.ConnectorType, plugin st
 	if settings, err = l.resolve(ctx, settings, &secrets); err != nil {
 		return err
 	}
-	// A plugin may take settings that it does not describe; what it refuses is wrong, and
-	// the description only says where.
+	// A plugin may accept settings that it does not describe. Only a refusal by the plugin is a problem; the
+	// description only supplies the place.
 	if err = l.runner.Configure(ctx, typ, plugin, settings, &secrets); err == nil {
 		return nil
 	}
@@ -276,11 +277,11 @@ func otherType(typ spec.ConnectorType) spec.ConnectorType {
 	return spec.TypeSource
 }
 
-// maxProblems is how many problems of one connector are reported; readers need no more.
+// maxProblems is the maximum number of reported problems of a connector; readers need no more.
 const maxProblems = 100
 
-// resolve returns settings with their references resolved, or a SettingError for each of
-// which one cannot be. What they led to is added to secrets.
+// resolve returns settings with their references resolved, or a SettingError for each setting with a reference that
+// cannot be resolved. It adds the resolved values to secrets.
 func (l pluginList) resolve(ctx context.Context, settings map[string]string, secrets *redact.Redactor) (map[string]string, error) {
 	resolved, problems := l.references.Settings(ctx, settings, secrets)
 	var wrong []error
@@ -293,8 +294,7 @@ func (l pluginList) resolve(ctx context.Context, settings map[string]string, sec
 	return resolved, errors.Join(wrong...)
 }
 
-// show makes structured what the schemas of a record say is structured. A record that
-// does not fit them is shown as it is.
+// show decodes the parts of a record that have schemas. A record that does not fit its schemas is shown unchanged.
 func (a *Agent) show(r *record.Record) {
 	for _, part := range []schema.Parts{{Key: true}, {Payload: true}} {
 		_ = a.schemas.DecodeRecord(context.Background(), r, part)

@@ -5,8 +5,8 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// wireCluster makes the agent a member of the cluster that the settings name, if they do, and connects what members
-// have in the place of its own parts.
+// wireCluster makes the agent a member of a cluster if the settings name one, and replaces parts of the agent by those
+// that members share.
 func (a *Agent) wireCluster() error {
 	m, err := member.New(member.Needs{
 		Settings:    a.options.Config.Cluster,

@@ -17,7 +17,7 @@ import (
 	"github.com/conduit-agent/conduit/spec/secret"
 )
 
-// insight is what pages show in addition to pipelines.
+// insight is data that pages show in addition to pipelines.
 func (a *Agent) insight() resource.Insight {
 	return resource.Insight{
 		Agent:    a.describe,
@@ -27,7 +27,7 @@ func (a *Agent) insight() resource.Insight {
 	}
 }
 
-// describe returns what the agent says of itself.
+// describe returns the description of the agent.
 func (a *Agent) describe(context.Context) (rest.Agent, error) {
 	d := a.facts(cmp.Or(a.Store.InPlace(), a.Store.Fault()))
 	stored := host.Store(deadletter.PathOf(d.Store.Path), a.deadLetters.Fault())
@@ -35,7 +35,7 @@ func (a *Agent) describe(context.Context) (rest.Agent, error) {
 	return d, nil
 }
 
-// facts describes the agent, with what is wrong with its store.
+// facts describes the agent, including the problem with its store.
 func (a *Agent) facts(problem error) rest.Agent {
 	c := &a.options.Config
 	d := host.Process()
@@ -46,15 +46,15 @@ func (a *Agent) facts(problem error) rest.Agent {
 	for _, s := range c.Effective {
 		one := rest.Setting{Name: s.Key, Value: s.Value, Origin: s.Origin}
 		if s.Value != "" && (s.Key == "notify.webhook.url" || s.Key == "notify.command.run") || secret.Is(s.Key, s.Value) && (filepath.Base(s.Value) == s.Value || strings.ContainsAny(s.Value, "@=")) {
-			one.Value = rest.Redacted // a path says where a secret is, anything else could be one or have one
+			one.Value = rest.Redacted // a path only says where a secret is, any other value could be or contain one
 		}
 		d.Settings = append(d.Settings, one)
 	}
 	return d
 }
 
-// pipelineFile returns a function that returns the content of a file in the directory of pipelines,
-// which may itself be the one file.
+// pipelineFile returns a function that returns the content of a file in the directory of pipelines. at may also be the
+// path of a single file.
 func pipelineFile(at string) func(path string) ([]byte, error) {
 	return func(path string) ([]byte, error) {
 		file := at
@@ -66,7 +66,7 @@ func pipelineFile(at string) func(path string) ([]byte, error) {
 	}
 }
 
-// memory returns a function that returns how much of the memory for records is used.
+// memory returns a function that reports the use of the memory for records.
 func memory(shared *backpressure.Shared) func() rest.RecordMemory {
 	return func() rest.RecordMemory {
 		use := shared.Use()

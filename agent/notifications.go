@@ -16,8 +16,8 @@ import (
 	"github.com/conduit-agent/conduit/spec/texts"
 )
 
-// wireNotifications makes what notices silent pipelines, and what sends notifications to where the
-// settings say.
+// wireNotifications creates the detector of silent pipelines and the notifier that sends notifications to the targets
+// in the settings.
 func wireNotifications(ctx context.Context, a *Agent) error {
 	a.silence = &notification.Silence{
 		Declarations: a.Store.DeclarationsSince,
@@ -57,7 +57,7 @@ func recordsRead(a *Agent, id string) (n uint64) {
 	return n
 }
 
-// notifyTargets returns where the settings send notifications of which kinds.
+// notifyTargets returns the targets of notifications in the settings, with the kinds that each target receives.
 func notifyTargets(a *Agent) (targets []notification.Target, kinds []notification.Kind, err error) {
 	c := a.options.Config.Notify
 	if kinds, err = notification.ParseKinds(c.Kinds); err != nil {
@@ -87,7 +87,7 @@ func notifyTargets(a *Agent) (targets []notification.Target, kinds []notificatio
 	return targets, kinds, nil
 }
 
-// minSecret is how long a secret has to be that signs notifications.
+// minSecret is the minimum length of a secret that signs notifications.
 const minSecret = 24
 
 func strong(secret func() (string, error)) error {
@@ -98,13 +98,13 @@ func strong(secret func() (string, error)) error {
 	return err
 }
 
-// notifierName is what notifications call this agent.
+// notifierName is the name of this agent in notifications.
 func notifierName(a *Agent) string {
 	host, _ := os.Hostname()
 	return cmp.Or(a.options.Config.Cluster.Member, host, "this host")
 }
 
-// testNotifications returns what sends a notification to every target.
+// testNotifications returns a function that sends a notification to every target.
 func testNotifications(n *notification.Notifier) func(ctx context.Context) []rest.NotificationResult {
 	return func(ctx context.Context) (results []rest.NotificationResult) {
 		for _, r := range n.Test(ctx) {

@@ -7,7 +7,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/schema"
 )
 
-// schemaRegistry returns where schemas are kept: stored, unless the settings name another.
+// schemaRegistry returns the registry of schemas: stored, unless the settings name another.
 func schemaRegistry(c config.SchemaRegistry, stored schema.Registry) (schema.Registry, error) {
 	if c.Type != "confluent" {
 		return stored, nil

@@ -9,20 +9,20 @@ import (
 	"github.com/conduit-agent/conduit/agent/store"
 )
 
-// storage is what the agent saves in: the store at path and the dead-letter store next to it.
+// storage is the storage of the agent: the store at path and the dead-letter store next to it.
 type storage struct {
 	store       *store.DB
 	deadLetters *deadletter.Store
 	path        string
 }
 
-// fault returns why something could not be saved when that was tried last, nil if it was.
+// fault returns the error of the last attempt to save, nil if it succeeded.
 func (s storage) fault() error { return cmp.Or(s.store.Fault(), s.deadLetters.Fault()) }
 
-// past returns why something could not be saved since it was called last, nil if everything was.
+// past returns the error of a failed attempt to save since its last call, nil if all succeeded.
 func (s storage) past() error { return cmp.Or(s.store.Past(), s.deadLetters.Past()) }
 
-// probe saves what changes nothing, where saving failed, and only if there is space for more.
+// probe makes a save without effect in the stores whose last save failed, and only if there is space for more.
 func (s storage) probe(ctx context.Context) error {
 	if err := sqlitefile.Room(s.path); err != nil {
 		return err

@@ -18,9 +18,9 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// openStore opens the store. While it is damaged no pipeline runs, since no position can be trusted, and
-// none is made in its place; the API says so, and the agent goes on when it was repaired or restored. It
-// returns nil without an error when ctx ends before.
+// openStore opens the store. While the store is damaged no pipeline runs, since no position can be trusted, and
+// openStore does not create another one in its place. The API reports the damage, and the agent continues once the
+// store was repaired or restored. openStore returns nil without an error if ctx ends before that.
 func openStore(ctx context.Context, o Options) (*store.DB, error) {
 	open := func() (*store.DB, error) {
 		c := o.Config.DB.SQLite
@@ -42,7 +42,7 @@ func unusable(err error) bool {
 	return errors.Is(err, sqlitefile.ErrDamaged) || errors.Is(err, sqlitefile.ErrIncomplete)
 }
 
-// sayAdopted says which sources go back because the store was replaced.
+// sayAdopted logs the sources that resume from an earlier position because the store was replaced.
 func sayAdopted(db *store.DB, o Options) {
 	if db.Adopted() == nil {
 		return
@@ -56,17 +56,17 @@ func sayAdopted(db *store.DB, o Options) {
 // waiting is an agent that waits for its store.
 type waiting struct {
 	*Agent
-	resource.Observed // of which only what is defined here is asked for
+	resource.Observed // only the methods defined here are called
 
 	open    func() (*store.DB, error)
 	problem error
 	db      *store.DB
 }
 
-// retryInterval is how often it is seen whether the files of the store changed.
+// retryInterval is the interval of checks whether the files of the store changed.
 const retryInterval = time.Second
 
-// run serves the API until the store can be opened, which it returns.
+// run serves the API until the store can be opened, and returns the store.
 func (w *waiting) run(ctx context.Context) (*store.DB, error) {
 	serve, err := w.listen(&api.Server{
 		Observed: w, Log: w.options.Log, Version: w.options.Version, Down: w.problem,
@@ -112,7 +112,7 @@ func (w *waiting) retry(ctx context.Context) error {
 			w.db = db
 			return nil
 		}
-		if !errors.Is(err, store.ErrLocked) { // by a repair, which is not done then
+		if !errors.Is(err, store.ErrLocked) { // by a repair that is still in progress
 			seen = now
 			w.options.Log.Error("the store is still not whole", "component", "agent", "err", err)
 		}

@@ -36,7 +36,7 @@ var (
 	_ engine.Store    = (*store.DB)(nil)
 )
 
-// wire makes the parts and connects them.
+// wire creates the parts and connects them.
 func (a *Agent) wire() {
 	c, log := a.options.Config, a.options.Log
 	h := c.DB.History
@@ -90,7 +90,7 @@ func (a *Agent) wire() {
 	a.wireEvents()
 }
 
-// wireReconcilers connects what makes the files the desired state, and that the running one.
+// wireReconcilers connects the reconcilers: from files to desired state, and from desired state to running pipelines.
 func (a *Agent) wireReconcilers() {
 	c, log := a.options.Config, a.options.Log
 	a.Loop = &reconcile.Loop{
@@ -144,8 +144,8 @@ func (a *Agent) wireTelemetry() {
 	}
 }
 
-// withState is the store of the loop. It removes the state of a pipeline's processors before the pipeline: with the
-// keys of an earlier pipeline of the same id, dedupe would drop records that were never delivered.
+// withState is the store of the loop. It removes the state of the processors of a pipeline before the pipeline: with
+// the keys of an earlier pipeline of the same id, dedupe would drop records that were never delivered.
 type withState struct {
 	reconcile.Store
 	forgetState func(pipelineID string) error
@@ -173,7 +173,7 @@ func (c checkpoints) SaveCheckpoints(ctx context.Context, all []spec.Checkpoint)
 	return c.store.SaveCheckpoints(ctx, all)
 }
 
-// totalsOf returns a function that reports what there is of dead letters, nothing while that cannot be read.
+// totalsOf returns a function that reports the number of dead letters, nothing while they cannot be read.
 func totalsOf(count func(context.Context) ([]rest.DeadLetterTotals, error), store *deadletter.Store, log *slog.Logger) func(context.Context) ([]rest.DeadLetterTotals, uint64) {
 	return func(ctx context.Context) ([]rest.DeadLetterTotals, uint64) {
 		totals, err := count(ctx)
@@ -184,7 +184,7 @@ func totalsOf(count func(context.Context) ([]rest.DeadLetterTotals, error), stor
 	}
 }
 
-// wireEvents has each part notify those that depend on it.
+// wireEvents makes each part notify the parts that depend on it.
 func (a *Agent) wireEvents() {
 	a.Store.OnChange = func(c *spec.Changes) { a.Loop.Wake(); a.Files.Changed(c); a.changes.Notify(); a.cluster.Changed() }
 	a.Files.Notify = a.changes.Notify
@@ -195,7 +195,7 @@ func (a *Agent) wireEvents() {
 	a.Catalog.Modules.Changed = a.Catalog.Executables.Changed
 }
 
-// observe takes note of a new state of a pipeline.
+// observe records a new state of a pipeline.
 func (a *Agent) observe(s spec.State) {
 	a.phases.Observe(s)
 	a.changes.Notify()
@@ -207,7 +207,7 @@ func (a *Agent) observe(s spec.State) {
 	}
 }
 
-// forget forgets what was counted of a pipeline that was deleted.
+// forget removes the counters of a deleted pipeline.
 func (a *Agent) forget(id string) {
 	a.phases.Forget(id)
 	a.Runner.Forget(id)
@@ -263,8 +263,8 @@ func (a *Agent) recorder() *catalog.Recorder {
 	}
 }
 
-// pipelineOf returns a function that returns the declared pipeline that a connector or processor belongs
-// to. There is none for one that is made for a check only.
+// pipelineOf returns a function that returns the declared pipeline of a connector or processor. It returns none for an
+// instance made only for a check.
 func pipelineOf(db *store.DB) func(qualified string) (id string, ok bool) {
 	return func(qualified string) (string, bool) {
 		for pipeline, part := range spec.Meanings(qualified) {
@@ -277,7 +277,7 @@ func pipelineOf(db *store.DB) func(qualified string) (id string, ok bool) {
 	}
 }
 
-// hasProcessor reports whether p, or a connector of it, has a processor with this id.
+// hasProcessor reports whether p, or one connector in it, has a processor with this id.
 func hasProcessor(p *spec.Pipeline, id string) bool {
 	among := func(all []spec.Processor, id string) bool {
 		return slices.ContainsFunc(all, func(d spec.Processor) bool { return d.ID == id })
@@ -288,7 +288,7 @@ func hasProcessor(p *spec.Pipeline, id string) bool {
 	})
 }
 
-// window bounds what is outstanding, by memory where there is a limit, 0 for none.
+// window bounds the outstanding records, by memory if there is a limit, 0 for none.
 func window(limit int64) backpressure.Window {
 	w := backpressure.Default
 	w.Shared, w.Scheduler = backpressure.NewShared(), backpressure.NewScheduler()
@@ -309,7 +309,7 @@ func budget(shared *backpressure.Shared) int {
 // leastBudget is large enough for usual records on the smallest hosts.
 const leastBudget = 8 << 20
 
-// buffers returns a function that returns what counts the buffers of an instance of a connector.
+// buffers returns a function that returns the memory account for the buffers of a connector instance.
 func buffers(shared *backpressure.Shared) func(plugin string) sdk.Buffer {
 	return func(plugin string) sdk.Buffer {
 		if plugin == "spool" {

@@ -12,8 +12,8 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// writeFile puts p into the pipeline file of the owner in place of the declaration there, and has the file read.
-// The file is replaced at once, so that nobody sees it half written.
+// writeFile replaces the declaration in the pipeline file of the owner by p, and makes the agent read the file. The
+// file is replaced atomically, so that no reader sees a partial write.
 func (a *Agent) writeFile(ctx context.Context, owner spec.Owner, p *spec.Pipeline) error {
 	path := filepath.Join(a.options.Config.Pipelines.Path, filepath.FromSlash(owner.Path))
 	if err := replaceInFile(path, p); err != nil {
@@ -46,8 +46,8 @@ func replaceInFile(path string, p *spec.Pipeline) error {
 	return replaceFile(path, info, before, after)
 }
 
-// replaceFile replaces a file that has a content by one of the same owner and mode. The name of the draft is one that
-// the agent does not read.
+// replaceFile replaces a file that has the content before by one with the same owner and mode. The agent does not read
+// files with the name of the draft.
 func replaceFile(path string, info fs.FileInfo, before, after []byte) (err error) {
 	draft, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
 	if err != nil {
@@ -76,13 +76,13 @@ func replaceFile(path string, info fs.FileInfo, before, after []byte) (err error
 	}
 	dir, err := os.Open(filepath.Dir(path))
 	if err != nil {
-		return nil //nolint:nilerr // it is written, but may be lost with the power
+		return nil //nolint:nilerr // it is written, but a power cut may lose it
 	}
 	_ = dir.Sync()
 	return dir.Close()
 }
 
-// withoutPath returns the cause of an error that names the path, which the caller does.
+// withoutPath returns the cause of an error that names the path, which the caller adds itself.
 func withoutPath(err error) error {
 	var at *fs.PathError
 	if errors.As(err, &at) {

@@ -9,7 +9,7 @@ import (
 	"syscall"
 )
 
-// keepOwner gives the draft the owner that the file has, who could not read or write it otherwise.
+// keepOwner gives the draft the owner of the file, who could not read or write it otherwise.
 func keepOwner(draft *os.File, info fs.FileInfo) error {
 	is, ok := info.Sys().(*syscall.Stat_t)
 	made, err := draft.Stat()

@@ -1,5 +1,5 @@
-// Package access says who may use the API and where: it reads tokens and certificates, and listens on
-// what the settings name.
+// Package access controls access to the API: it reads tokens and certificates, and listens on the addresses in the
+// settings.
 package access
 
 import (
@@ -15,15 +15,15 @@ import (
 	"github.com/conduit-agent/conduit/api"
 )
 
-// Listeners is where an API is served, while nothing is served yet.
+// Listeners are the listeners of an API, which do not serve yet.
 type Listeners struct {
 	server *api.Server
 	tcp    net.Listener
 	socket net.Listener // nil for none
 }
 
-// Listen sets of server who may do what, as the settings say, and listens on their address, and on their
-// Unix socket if they name one. Settings that do not say who may use an API that others can reach are refused.
+// Listen sets the access rules of server from the settings, and listens on their address, and on their Unix socket if
+// they name one. It refuses settings without access rules for an API that others can reach.
 func Listen(server *api.Server, c config.API, log *slog.Logger) (*Listeners, error) {
 	if err := secure(server, c, log); err != nil {
 		return nil, config.Invalid(err)
@@ -45,7 +45,7 @@ func Listen(server *api.Server, c config.API, log *slog.Logger) (*Listeners, err
 	return l, nil
 }
 
-// Address returns the TCP address that is listened on.
+// Address returns the TCP address of the listener.
 func (l *Listeners) Address() string { return l.tcp.Addr().String() }
 
 // Serve serves the API until ctx ends, or until a listener fails. It closes the listeners.
@@ -58,7 +58,7 @@ func (l *Listeners) Serve(ctx context.Context) error {
 	return group.Wait()
 }
 
-// secure sets who may do what, and under which names the API may be asked.
+// secure sets the access rules of server, and the host names that it accepts.
 func secure(server *api.Server, c config.API, log *slog.Logger) (err error) {
 	server.Hosts = hosts(c)
 	if server.ReadToken, err = Token(log, "api.auth.read-token-file", c.Auth.ReadTokenFile); err != nil {
@@ -77,7 +77,7 @@ func secure(server *api.Server, c config.API, log *slog.Logger) (err error) {
 	return err
 }
 
-// hosts returns the names under which the API may be asked.
+// hosts returns the host names that the API accepts.
 func hosts(c config.API) []string {
 	all := strings.FieldsFunc(c.AllowedHosts, func(r rune) bool { return r == ',' || r == ' ' })
 	if host, _, err := net.SplitHostPort(c.HTTP.Address); err == nil && host != "" {
@@ -86,10 +86,10 @@ func hosts(c config.API) []string {
 	return all
 }
 
-// environmentError is an error that the machine is to blame for.
+// environmentError is an error caused by the machine.
 type environmentError struct{ error }
 
-// Environment reports that nothing the user wrote is wrong.
+// Environment reports that the input of the user is not the cause.
 func (*environmentError) Environment() bool { return true }
 
 // Unwrap returns the cause.

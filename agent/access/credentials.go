@@ -13,8 +13,8 @@ import (
 	"github.com/conduit-agent/conduit/agent/reference"
 )
 
-// Token reads the bearer token, or another secret, in the file that the setting names. A bare name is that
-// of a credential, if systemd handed over any. It warns when every user of the machine can read the file.
+// Token reads the bearer token, or another secret, in the file that the setting names. A bare name is the name of a
+// credential, if systemd passed any. Token logs a warning if every user of the machine can read the file.
 func Token(log *slog.Logger, setting, file string) (string, error) {
 	if file == "" {
 		return "", nil
@@ -62,7 +62,7 @@ func encryption(c config.TLS) (*tls.Config, error) {
 	return t, nil
 }
 
-// keyPair reads a certificate and its key, in regular files of sensible size.
+// keyPair reads a certificate and its key, from regular files of bounded size.
 func keyPair(certFile, keyFile string) (tls.Certificate, error) {
 	certificate, err := reference.ReadFile(certFile)
 	if err != nil {

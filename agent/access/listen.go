@@ -15,8 +15,8 @@ import (
 	"github.com/conduit-agent/conduit/api"
 )
 
-// tcpAddress returns the address to listen on. One that others can reach is refused when
-// nothing keeps them out, and one without a host means this machine only then.
+// tcpAddress returns the address to listen on. If the API has no access control, it refuses an address that others can
+// reach, and uses 127.0.0.1 if the address has no host.
 func tcpAddress(log *slog.Logger, c config.API, s *api.Server) (string, error) {
 	host, port, err := net.SplitHostPort(c.HTTP.Address)
 	if err != nil {
@@ -41,13 +41,13 @@ func tcpAddress(log *slog.Logger, c config.API, s *api.Server) (string, error) {
 		"or listen on 127.0.0.1; api.allow-unauthenticated: true lets every client in", c.HTTP.Address)
 }
 
-// inTheWay says who keeps the API from listening on address, and what to do.
+// inTheWay returns a text about the process that prevents the API from listening on address, and a remedy.
 func inTheWay(address string, err error) string {
 	if !errors.Is(err, syscall.EADDRINUSE) {
 		return ""
 	}
 	_, text, _ := net.SplitHostPort(address)
-	port, _ := strconv.Atoi(text) // it could be listened on
+	port, _ := strconv.Atoi(text) // it is a valid address
 	who := host.PortOwner(port)
 	if who == "" {
 		who = "another process"
@@ -55,7 +55,7 @@ func inTheWay(address string, err error) string {
 	return fmt.Sprintf(", by %s; end that, or set another address: --api.http.address 127.0.0.1:%d, CONDUIT_API_HTTP_ADDRESS, or api.http.address in conduit.yaml", who, port%65535+1)
 }
 
-// origins returns the origins in the setting, and refuses what no browser sends as one.
+// origins returns the origins in the setting. It refuses values that no browser sends as an origin.
 func origins(setting string) ([]string, error) {
 	all := strings.FieldsFunc(strings.Trim(setting, "[] "), func(r rune) bool { return strings.ContainsRune(`, "'`, r) })
 	for _, origin := range all {

@@ -17,8 +17,8 @@ import (
 // maxSocketPath is the longest path that a socket can have on every system.
 const maxSocketPath = 90
 
-// listenSocket listens on the Unix socket of the settings. No client can open it before it has
-// its mode and its group: it gets its name last.
+// listenSocket listens on the Unix socket of the settings. No client can open it before it has its mode and its group:
+// it gets its name last.
 func listenSocket(c config.HTTP) (net.Listener, error) {
 	mode, err := strconv.ParseUint(c.SocketMode, 8, 32)
 	switch {
@@ -53,7 +53,7 @@ func groupID(name string) (int, error) {
 	return strconv.Atoi(g.Gid)
 }
 
-// removeStale removes the socket of an agent that is no more.
+// removeStale removes the socket of an agent that has ended.
 func removeStale(path string) error {
 	info, err := os.Lstat(path)
 	if errors.Is(err, os.ErrNotExist) {

@@ -10,8 +10,7 @@ import (
 	"github.com/conduit-agent/conduit/spec/lazy"
 )
 
-// NewPaths returns what settings of pipelines may name of the machine of an agent with these
-// settings.
+// NewPaths returns the files that settings of pipelines may name on the machine of an agent with these settings.
 func NewPaths(c config.Config) *Paths {
 	p := &Paths{Store: c.DB.SQLite.Path, Dir: c.Dir}
 	for path := range strings.SplitSeq(c.Pipelines.AllowedPaths, ",") {
@@ -26,7 +25,7 @@ func NewPaths(c config.Config) *Paths {
 	}
 	for _, path := range c.OfSecrecy(config.SecretFile) {
 		p.Own = append(p.Own, path)
-		if filepath.Base(path) == path { // it may be searched for among the credentials of systemd
+		if filepath.Base(path) == path { // its file may be among the credentials of systemd
 			p.Credentials = append(p.Credentials, path)
 			if dir := os.Getenv("CREDENTIALS_DIRECTORY"); dir != "" {
 				p.Own = append(p.Own, filepath.Join(dir, path))

@@ -13,7 +13,7 @@ import (
 )
 
 // No setting of pipelines can name a file with a secret of the agent, by its path or as a credential, by a link, or
-// where systemd keeps it. What is secret comes from the declarations of the settings.
+// where systemd keeps it. The declarations of the settings define the secrets.
 func TestSecretsOfTheAgent(t *testing.T) {
 	dir, credentials := t.TempDir(), t.TempDir()
 	t.Setenv("CREDENTIALS_DIRECTORY", credentials)
@@ -61,7 +61,7 @@ func TestSecretsOfTheAgent(t *testing.T) {
 	}
 }
 
-// Relative paths start where the agent works, also when another process judges them.
+// Relative paths start in the working directory of the agent, even if another process checks them.
 func TestRelativePathsOfAnAgentElsewhere(t *testing.T) {
 	t.Chdir(t.TempDir())
 	dir := t.TempDir()

@@ -35,14 +35,13 @@ type Catalog struct {
 	Modules     *wasm.Modules // processors in processors.path
 
 	exec  bool      // the built-in connector exec may run commands
-	alone bool      // no Run of Executables and Modules
-	scan  sync.Once // of connectors.path, when alone
-	seek  sync.Once // of processors.path, when alone
+	alone bool      // nobody calls Run of Executables and Modules
+	scan  sync.Once // of connectors.path, if alone
+	seek  sync.Once // of processors.path, if alone
 }
 
-// New returns the catalogue of an agent with these settings, which is to run Executables
-// and Modules, and to close Modules.
-// schemas are lent to connectors.
+// New returns the catalogue of an agent with these settings. The agent must run Executables and Modules, and close
+// Modules. schemas are lent to connectors.
 func New(c config.Config, schemas schema.Registry, log *slog.Logger) *Catalog {
 	executables := &standalone.Executables{
 		Dir:      c.Connectors.Path,
@@ -70,13 +69,11 @@ func New(c config.Config, schemas schema.Registry, log *slog.Logger) *Catalog {
 	}
 }
 
-// maxTempDir is the longest path of a directory in which plugins can have their sockets, whose
-// paths are bounded.
+// maxTempDir is the longest path of a directory that may contain the sockets of plugins, whose paths are bounded.
 const maxTempDir = 66
 
-// TempDir returns the directory of an agent with these settings in which executables get
-// private ones: next to the store, so that the next agent can clear it. It is empty when that
-// path is too long.
+// TempDir returns the directory for private directories of executables of an agent with these settings: next to the
+// store, so that the next agent can clear it. It is empty when that path is too long.
 func TempDir(c config.Config) string {
 	dir, err := filepath.Abs(c.DB.SQLite.Path + ".run")
 	if err != nil || len(dir) > maxTempDir {
@@ -85,7 +82,7 @@ func TempDir(c config.Config) string {
 	return dir
 }
 
-// newModules returns the WebAssembly modules that settings describe.
+// newModules returns the WebAssembly modules in the settings.
 func newModules(c config.Config, log *slog.Logger) *wasm.Modules {
 	e := c.Processors.Egress
 	return wasm.New(wasm.Options{
@@ -101,20 +98,20 @@ func newModules(c config.Config, log *slog.Logger) *wasm.Modules {
 	})
 }
 
-// listed returns the items of a comma list, which may stand in brackets.
+// listed returns the items of a comma-separated list, optionally in brackets.
 func listed(list string) []string {
 	return strings.FieldsFunc(strings.Trim(list, "[]"), func(r rune) bool { return r == ',' || r == ' ' })
 }
 
-// specifyTimeout is how long a request for all plugins waits for one.
+// specifyTimeout is how long a request for all plugins waits for each plugin.
 const specifyTimeout = 10 * time.Second
 
-// Offline returns the catalogue that an agent with these settings would have. It runs the
-// executables the first time that it needs to know what they are.
+// Offline returns the catalogue of an agent with these settings, which need not run. It runs the executables when it
+// first needs their descriptions.
 func Offline(c config.Config, log *slog.Logger) *Catalog {
 	all := New(c, nil, log)
 	all.alone = true
-	all.Executables.TempDir = "" // that one is cleared by the agent
+	all.Executables.TempDir = "" // the agent clears its own one
 	all.Executables.LogLevel = "error"
 	all.Executables.SpecifyTimeout = specifyTimeout
 	if _, err := os.Stat(all.Modules.CacheDir); err != nil {
@@ -123,8 +120,8 @@ func Offline(c config.Config, log *slog.Logger) *Catalog {
 	return all
 }
 
-// Rescan scans connectors.path and processors.path for plugins that are so new that no scan has seen
-// them. It gives up waiting for one to say what it is after some seconds.
+// Rescan scans connectors.path and processors.path for new plugins that no scan has seen. It waits only some seconds
+// for the description of a plugin.
 func (c *Catalog) Rescan(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, specifyTimeout)
 	defer cancel()
@@ -141,7 +138,7 @@ func (c *Catalog) known(ctx context.Context) *plugins.Host {
 	return c.Host
 }
 
-// KnownProcessors returns the registry of processors once it knows those in processors.path.
+// KnownProcessors returns the registry of processors once it knows the modules in processors.path.
 func (c *Catalog) KnownProcessors(ctx context.Context) *processor.Registry {
 	if c.alone {
 		c.seek.Do(func() { c.Modules.Rescan(ctx) })
@@ -149,8 +146,7 @@ func (c *Catalog) KnownProcessors(ctx context.Context) *processor.Registry {
 	return c.Processors
 }
 
-// Plugins returns all plugins, sorted by name, and what is in connectors.path and
-// processors.path but not used.
+// Plugins returns all plugins, sorted by name, and the unused files in connectors.path and processors.path.
 func (c *Catalog) Plugins(ctx context.Context) ([]plugins.Installed, []plugins.Problem) {
 	installed, problems := c.known(ctx).Installed(), c.Executables.Problems()
 	for _, p := range c.Modules.Problems() {
@@ -159,7 +155,7 @@ func (c *Catalog) Plugins(ctx context.Context) ([]plugins.Installed, []plugins.P
 	return installed, problems
 }
 
-// Plugin returns the plugin that a reference stands for.
+// Plugin returns the plugin to which a reference refers.
 func (c *Catalog) Plugin(ctx context.Context, ref string) (plugins.Installed, error) {
 	return c.known(ctx).Find(ref)
 }
@@ -185,13 +181,13 @@ func parameters(host *plugins.Host, plugin string, typ spec.ConnectorType) (plug
 	return found, params, nil
 }
 
-// confinement returns what the settings let plugins do; nil: anything.
+// confinement returns the restrictions on plugins in the settings; nil: none.
 func confinement(c config.Connectors) *sandbox.Policy {
 	if c.Sandbox == "" || c.Sandbox == "off" {
 		return nil
 	}
 	p := &sandbox.Policy{Strict: c.Sandbox == "strict"}
-	if !p.Strict { // scripts and archives have more files than the one that is started
+	if !p.Strict { // scripts and archives need more files than the started one
 		p.Read = append(p.Read, c.Path)
 	}
 	for path := range strings.SplitSeq(c.SandboxPaths, ",") {
@@ -208,26 +204,25 @@ func confinement(c config.Connectors) *sandbox.Policy {
 	return p
 }
 
-// withheld are the variables that no plugin inherits, as patterns: the agent's settings and
-// secrets, and what ties it to its supervisor.
+// withheld are patterns of the variables that no plugin inherits: the settings and secrets of the agent, and its
+// connection to its supervisor.
 var withheld = []string{
 	"CONDUIT_*", "CREDENTIALS_DIRECTORY",
 	"LISTEN_FDS", "LISTEN_FDNAMES", "LISTEN_PID", "NOTIFY_SOCKET", "WATCHDOG_PID", "WATCHDOG_USEC",
 }
 
-// ConnectorEnvironment returns the environment of connectors: never the agent's own settings and secrets.
+// ConnectorEnvironment returns the environment of connectors, without the settings and secrets of the agent.
 func ConnectorEnvironment(c config.Config) []string {
 	return environment(os.Environ(), c.Connectors.Environment)
 }
 
-// environment returns what plugins get of the agent's environment, by the setting
-// connectors.environment.
+// environment returns the variables of the agent that plugins inherit, by the setting connectors.environment.
 func environment(environ []string, setting string) []string {
 	wanted := []string{"*"}
 	if setting != "" && setting != "inherit" {
 		wanted = strings.FieldsFunc(setting, func(r rune) bool { return r == ',' || r == ' ' })
 	}
-	env := []string{} // nil would be all there is
+	env := []string{} // nil would mean the whole environment
 	for _, v := range environ {
 		if name, _, _ := strings.Cut(v, "="); matches(wanted, name) && !matches(withheld, name) {
 			env = append(env, v)
@@ -236,8 +231,7 @@ func environment(environ []string, setting string) []string {
 	return env
 }
 
-// matches reports whether one of the patterns, names of which a final '*' stands for any
-// ending, is that of name.
+// matches reports whether name matches one of the patterns. A '*' at the end of a pattern matches any suffix.
 func matches(patterns []string, name string) bool {
 	return slices.ContainsFunc(patterns, func(pattern string) bool {
 		prefix, open := strings.CutSuffix(pattern, "*")

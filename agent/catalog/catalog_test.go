@@ -19,7 +19,7 @@ func offline(t *testing.T) *catalog.Catalog {
 	return catalog.Offline(c, slog.New(slog.DiscardHandler))
 }
 
-// Secrets of the agent and what ties it to its supervisor are withheld from plugins.
+// Secrets of the agent and its connection to its supervisor are withheld from plugins.
 func TestEnvironment(t *testing.T) {
 	got := catalog.Environment([]string{"CONDUIT_API_TOKEN=x", "CONDUIT_LOG_LEVEL=z", "CONDUITS=y", "CREDENTIALS_DIRECTORY=/x", "NOTIFY_SOCKET=/x",
 		"WATCHDOG_PID=1", "WATCHDOG_PIDS=1", "AWS_REGION=here", "EMPTY="}, "inherit")
@@ -60,7 +60,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// Paths that no pipeline may name are found before anything is opened.
+// Paths that no pipeline may name are found before any file is opened.
 func TestCheckPaths(t *testing.T) {
 	var c config.Config
 	c.Pipelines.AllowedPaths = t.TempDir()
@@ -93,7 +93,7 @@ func TestCheckPaths(t *testing.T) {
 	}
 }
 
-// A plugin that is not known is searched for once more before it counts as missing.
+// An unknown plugin is searched for once more before it counts as missing.
 func TestCheckAfterRescan(t *testing.T) {
 	c := offline(t)
 	for plugin, want := range map[string]int{"builtin:log": 0, "nowhere": 1} {

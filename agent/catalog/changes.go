@@ -8,13 +8,13 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// change is what became of the file of a connector or processor that runs.
+// change is a change of the file of a running connector or processor.
 type change struct {
 	id, reason, message string
 	started             time.Time
 }
 
-// changes returns those of executables and of modules.
+// changes returns the changes of executables and of modules.
 func (c *Catalog) changes() (all []change) {
 	for _, e := range c.Executables.Changes() {
 		all = append(all, change{e.ConnectorID, e.Reason, e.Message, e.Started})
@@ -25,9 +25,8 @@ func (c *Catalog) changes() (all []change) {
 	return all
 }
 
-// Changes returns the connectors and processors that go on with an executable or a module which
-// is another one on disk by now, or none. pipelineOf returns the pipeline that one belongs to,
-// if any.
+// Changes returns the connectors and processors that still run from an executable or a module that was since replaced
+// or removed on disk. pipelineOf returns the pipeline of a connector or processor, if any.
 func (c *Catalog) Changes(pipelineOf func(id string) (pipelineID string, ok bool)) []spec.PluginChange {
 	var all []spec.PluginChange
 	for _, change := range c.changes() {
@@ -42,8 +41,8 @@ func (c *Catalog) Changes(pipelineOf func(id string) (pipelineID string, ok bool
 type Recorder struct {
 	Catalog  *Catalog
 	Apply    func(ctx context.Context, c *spec.Changes) error // of the store
-	Pipeline func(id string) (pipelineID string, ok bool)     // the one that a connector or processor belongs to, if any
-	Changed  <-chan struct{}                                  // plugins came, went or changed
+	Pipeline func(id string) (pipelineID string, ok bool)     // the pipeline of a connector or processor, if any
+	Changed  <-chan struct{}                                  // plugins were added, removed or changed
 	Recorded func()                                           // called after events were recorded
 	Log      *slog.Logger
 }

@@ -17,15 +17,14 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// Check returns what is wrong with the plugins of p and their settings. Paths are JSON
-// pointers within p. Settings that hold references are checked when the pipeline starts,
-// since only then their values are known.
+// Check returns the problems with the plugins of p and their settings. Paths are JSON pointers within p. Settings with
+// references are checked when the pipeline starts, since their values are known only then.
 func (c *Catalog) Check(ctx context.Context, p *spec.Pipeline) []spec.Problem {
 	return c.check(ctx, c.known(ctx), p)
 }
 
-// CheckAfterRescan is Check, but when a plugin is not known it calls rescan, and checks again before
-// it says that the plugin does not exist.
+// CheckAfterRescan is like Check, but if a plugin is unknown it calls rescan and checks again before it reports that
+// the plugin does not exist.
 func (c *Catalog) CheckAfterRescan(ctx context.Context, p *spec.Pipeline, rescan func()) []spec.Problem {
 	problems := c.Check(ctx, p)
 	if slices.ContainsFunc(problems, func(p spec.Problem) bool { return p.Code == codePluginNotFound || p.Code == codeProcessorNotFound }) {
@@ -55,7 +54,7 @@ const (
 )
 
 func (c *Catalog) checkPlugin(host *plugins.Host, path, plugin string, typ spec.ConnectorType, settings map[string]string) []spec.Problem {
-	if strings.Contains(plugin, "$") { // which plugin that is, is known when the pipeline starts
+	if strings.Contains(plugin, "$") { // the plugin is known only when the pipeline starts
 		return nil
 	}
 	described, params, err := parameters(host, plugin, typ)
@@ -83,8 +82,8 @@ func (c *Catalog) checkPlugin(host *plugins.Host, path, plugin string, typ spec.
 	return problems
 }
 
-// checkExec returns what keeps the built-in connector exec from running a command. That it is switched off is a warning:
-// the agent may have other settings than the command that checks.
+// checkExec returns the reasons why the built-in connector exec cannot run a command. A disabled exec is only a
+// warning: the agent may have other settings than the command that checks.
 func (c *Catalog) checkExec(path string, settings map[string]string) (problems []spec.Problem) {
 	if !c.exec {
 		off := problem(path+"/plugin", "connector.disabled", exec.ErrDisabled.Error())
@@ -97,8 +96,8 @@ func (c *Catalog) checkExec(path string, settings map[string]string) (problems [
 	return problems
 }
 
-// forbiddenPaths returns the settings of a built-in connector that name files which no pipeline
-// may name. The connector checks them again once they are open.
+// forbiddenPaths returns the settings of a built-in connector that name files that no pipeline may name. The connector
+// checks the files again after opening them.
 func forbiddenPaths(host *plugins.Host, plugin string, settings map[string]string) (wrong []sdk.SettingError) {
 	for _, name := range slices.Sorted(maps.Keys(settings)) {
 		path := settings[name]
@@ -126,8 +125,8 @@ func namesFile(plugin, setting string) bool {
 	return false
 }
 
-// Wrong returns what is wrong with settings by the description of a plugin, and by what the SDK
-// knows of how destinations format records.
+// Wrong returns the problems of settings by the description of a plugin, and by the rules of the SDK for record
+// formats of destinations.
 func Wrong(typ spec.ConnectorType, params sdk.Parameters, settings map[string]string) []sdk.SettingError {
 	wrong := params.Check(settings)
 	if typ == spec.TypeDestination {

@@ -12,24 +12,22 @@ import (
 	"github.com/conduit-agent/conduit/spec/lazy"
 )
 
-// Paths is what the settings of pipelines may name. The zero value allows everything.
+// Paths defines the files and credentials that settings of pipelines may name. The zero value allows everything.
 type Paths struct {
-	// Allowed are directories and files. When there are none, everything is allowed that is
-	// not Own.
+	// Allowed are directories and files. If there are none, everything outside Own is allowed.
 	Allowed []string
-	// Own are files of the agent, which nothing else may name, be it by a link.
+	// Own are files of the agent. Nothing else may name them, not even by a link.
 	Own []string
-	// Store is the agent's store. What has its name with more behind it is the agent's, too:
-	// its log, its lock, what processors keep.
+	// Store is the store of the agent. Files with this name and a suffix also belong to the agent: its log, its lock,
+	// the state of processors.
 	Store string
-	// Credentials are names of credentials that are the agent's.
+	// Credentials are the names of credentials of the agent.
 	Credentials []string
-	// Dir is where relative paths start, "" for the working directory.
+	// Dir is the base of relative paths, "" for the working directory.
 	Dir string
 }
 
-// Check returns nil if a setting may name the file at path, which need not exist. Links are
-// followed.
+// Check returns nil if a setting may name the file at path, which need not exist. It follows links.
 func (p *Paths) Check(path string) error {
 	real, err := p.resolve(path)
 	if err != nil {
@@ -67,7 +65,7 @@ func isWithin(path, dir string) bool {
 	return err == nil && (rel == "." || filepath.IsLocal(rel))
 }
 
-// ofAgent reports whether real leads to what belongs to the agent, or is another name of it.
+// ofAgent reports whether real refers to a file of the agent, possibly by another name.
 func (p *Paths) ofAgent(real string) (bool, error) {
 	own := p.Own
 	if p.Store != "" {
@@ -77,7 +75,7 @@ func (p *Paths) ofAgent(real string) (bool, error) {
 		}
 		own = append(own[:len(own):len(own)], store, store+"-wal", store+"-shm", store+".dead-letters", store+".dead-letters-wal")
 	}
-	info, _ := os.Stat(real) // nil if there is nothing yet
+	info, _ := os.Stat(real) // nil if it does not exist yet
 	for _, name := range own {
 		mine, err := p.resolve(name)
 		if err != nil || real == mine {
@@ -90,7 +88,7 @@ func (p *Paths) ofAgent(real string) (bool, error) {
 	return false, nil
 }
 
-// descriptor matches an open descriptor of a process that is no file with a path: a pipe, a socket.
+// descriptor matches an open descriptor of a process that is not a file with a path: a pipe, a socket.
 var descriptor = lazy.Regexp(`^/proc/[0-9]+/(?:task/[0-9]+/)?fd/`)
 
 // isStandard reports whether a descriptor is the standard input, output or error of this process, as /dev/stdin is.
@@ -103,8 +101,8 @@ func isStandard(path string) bool {
 	return false
 }
 
-// ofMachine says why no setting may name path: other processes, memory or whole disks can be read or changed by it. It
-// returns "" for any other path.
+// ofMachine returns the reason why no setting may name path: it gives access to other processes, memory or whole
+// disks. It returns "" for any other path.
 func ofMachine(path string) string {
 	switch {
 	case strings.HasPrefix(path, "/proc/") && slices.Contains([]string{"environ", "mem", "auxv"}, filepath.Base(path)):
@@ -120,7 +118,7 @@ func ofMachine(path string) string {
 	return ""
 }
 
-// maxLinks bounds how many links are followed.
+// maxLinks bounds the number of links to follow.
 const maxLinks = 40
 
 func (p *Paths) resolve(path string) (string, error) {
@@ -147,7 +145,7 @@ func resolvePath(path string) (string, error) {
 		}
 		path = strings.TrimRight(path, "/")
 		dir, name := filepath.Split(path)
-		if target, err := os.Readlink(path); err == nil { // it leads to nothing yet
+		if target, err := os.Readlink(path); err == nil { // its target does not exist yet
 			if !filepath.IsAbs(target) {
 				target = dir + target
 			}

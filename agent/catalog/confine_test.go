@@ -11,7 +11,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/catalog"
 )
 
-// files makes a directory the current one that has files of an agent, others, and links to both.
+// files changes to a new directory with files of an agent, other files, and links to both.
 func files(t *testing.T) (root string) {
 	t.Helper()
 	root, err := filepath.EvalSymlinks(t.TempDir())
@@ -104,7 +104,7 @@ func TestPaths(t *testing.T) {
 	}
 }
 
-// Nothing that is open in a process, no memory and no disk is a file that a setting may name; the standard input is.
+// No open descriptor of a process, no memory and no disk is a file that a setting may name; the standard input is.
 func TestWhatIsNoFile(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("this system has no /proc as Linux has")

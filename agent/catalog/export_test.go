@@ -1,4 +1,4 @@
 package catalog
 
-// Environment returns what plugins get of an environment by connectors.environment.
+// Environment returns the variables of an environment that plugins inherit by connectors.environment.
 func Environment(environ []string, setting string) []string { return environment(environ, setting) }

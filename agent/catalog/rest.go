@@ -9,7 +9,7 @@ import (
 	"github.com/conduit-agent/conduit/spec/sorting"
 )
 
-// Described describes all plugins as the API does, sorted by name.
+// Described describes all plugins in the form of the API, sorted by name.
 func (c *Catalog) Described() []rest.Plugin {
 	installed := c.Host.Installed()
 	all := make([]rest.Plugin, len(installed))
@@ -20,7 +20,7 @@ func (c *Catalog) Described() []rest.Plugin {
 	return all
 }
 
-// DescribedProcessors describes all processors as the API does, sorted by name.
+// DescribedProcessors describes all processors in the form of the API, sorted by name.
 func (c *Catalog) DescribedProcessors() []rest.ProcessorPlugin {
 	var all []rest.ProcessorPlugin
 	add := func(kind string, plugins []sdk.ProcessorPlugin) {

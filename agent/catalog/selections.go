@@ -15,14 +15,14 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// codeReadTwice is the code of the warning that two sources of a pipeline read the same.
+// codeReadTwice is the code of the warning that two sources of a pipeline read the same records.
 const codeReadTwice = "connector.read_twice"
 
 // selecting are the settings with which built-in sources select their tables, topics and so on.
 var selecting = []string{"tables", "topics", "subjects", "key", "path", "matches", "units", "prefix", "prefixes"}
 
-// checkSelections returns the settings of built-in sources that select something twice, or less than they look like,
-// and warnings of sources that read the same as another one of the pipeline.
+// checkSelections returns the settings of built-in sources that select something twice, or less than they seem to, and
+// warnings about sources that read the same records as another source of the pipeline.
 func checkSelections(ctx context.Context, host *plugins.Host, p *spec.Pipeline) (problems []spec.Problem) {
 	var sources []chosen
 	for i, c := range p.Connectors {
@@ -62,7 +62,8 @@ type chosen struct {
 	settings   map[string]string
 }
 
-// readsSame reports whether both sources read the same records. Some share them out, or make them.
+// readsSame reports whether both sources read the same records. Some sources
+// divide the records among themselves, or generate them.
 func (c *chosen) readsSame(o *chosen) bool {
 	s := c.settings
 	switch {
@@ -77,7 +78,7 @@ func (c *chosen) readsSame(o *chosen) bool {
 	return true
 }
 
-// builtinConnector returns a built-in connector, nil if the plugin is none.
+// builtinConnector returns a built-in connector, nil if the plugin is not built in.
 func builtinConnector(host *plugins.Host, plugin string) *sdk.Connector {
 	found, err := host.Find(plugin)
 	if err != nil || found.Kind != pluginname.Builtin {
@@ -91,7 +92,7 @@ func builtinConnector(host *plugins.Host, plugin string) *sdk.Connector {
 	return nil
 }
 
-// withoutReferences returns the settings with their defaults, also where they have references.
+// withoutReferences returns the settings, with defaults for missing settings and for those with references.
 func withoutReferences(params sdk.Parameters, given map[string]string) map[string]string {
 	settings := maps.Clone(given)
 	maps.DeleteFunc(settings,

@@ -8,8 +8,8 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// TestSelections finds settings of sources that select something twice, or less than they look like, before the
-// pipeline starts.
+// TestSelections finds settings of sources that select something twice, or less than they seem to, before the pipeline
+// starts.
 func TestSelections(t *testing.T) {
 	source := func(id, plugin string, settings ...string) spec.Connector {
 		c := spec.Connector{ID: id, Type: spec.TypeSource, Plugin: plugin, Settings: map[string]string{}}

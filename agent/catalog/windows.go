@@ -13,7 +13,7 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// Codes of warnings about pipelines that hold records for longer, or hold more of them, than a source allows.
+// Codes of warnings about pipelines that hold more records than a source allows, or hold them for longer.
 const (
 	codeWindowEndsEarly = "processor.window_ends_early"
 	codeSendersGiveUp   = "connector.senders_give_up"
@@ -25,12 +25,12 @@ const spoolInstead = "Write what the source receives to a spool in one pipeline,
 // holder is a processor or a destination that holds records.
 type holder struct {
 	path, what string
-	records    int           // how many; 0: not known
-	time       time.Duration // for how long
+	records    int           // number of records; 0: not known
+	time       time.Duration // time for which it holds them
 }
 
-// checkHeld warns of processors and destinations that hold more records than a source delivers before some are
-// acknowledged, or hold them for longer than its senders wait. Only built-in sources report their limits.
+// checkHeld warns of processors and destinations that hold more records than a source delivers without an
+// acknowledgement, or hold them for longer than its senders wait. Only built-in sources report their limits.
 func checkHeld(ctx context.Context, host *plugins.Host, p *spec.Pipeline) (problems []spec.Problem) {
 	warn := func(path, code, format string, args ...any) {
 		found := problem(path, code, fmt.Sprintf(format, args...))
@@ -92,7 +92,7 @@ func aggregates(path string, declared []spec.Processor) (all []holder) {
 	return all
 }
 
-// duration returns the value of a setting, 0 where it is not known.
+// duration returns the value of a setting, 0 if it is not known.
 func duration(text string) time.Duration {
 	d, _ := time.ParseDuration(text)
 	return d

@@ -11,8 +11,7 @@ import (
 	"github.com/conduit-agent/conduit/schemas"
 )
 
-// check returns what is wrong with a value for s, "" when nothing is. The schema decides;
-// the message names the setting.
+// check returns the problem with a value for s, "" for none. The schema decides; the message names the setting.
 func (s *Setting) check(value any) string {
 	if value == nil {
 		return ""
@@ -36,8 +35,8 @@ func (s *Setting) check(value any) string {
 	return violations[0].Message
 }
 
-// holds reports whether Go's type for s can hold a value that the schema allows. The
-// schema knows how a duration is written, and numbers of any size.
+// holds reports whether the Go type for s can hold a value that the schema allows. The schema knows the syntax of a
+// duration, and numbers of any size.
 func (s *Setting) holds(value any) bool {
 	switch s.Type() {
 	case "duration":
@@ -60,7 +59,7 @@ func isInt(v any) bool {
 	switch v := v.(type) {
 	case int:
 		return true
-	case float64: // 2.0 is a whole number too
+	case float64: // 2.0 is a whole number, too
 		return v == math.Trunc(v) && math.Abs(v) < math.MaxInt32
 	}
 	return false

@@ -1,12 +1,11 @@
-// Package config holds the agent's own settings: defaults, overlaid by conduit.yaml,
-// by CONDUIT_* variables and by flags.
+// Package config holds the settings of the agent: defaults, overlaid by conduit.yaml, by CONDUIT_* variables and by
+// flags.
 package config
 
 import "time"
 
-// Config is the agent's settings. The koanf tags are the keys in conduit.yaml, in
-// flags and, in capitals with '_' for '.' and '-' and CONDUIT_ before it, in the
-// environment. Settings says what each key means.
+// Config holds the settings of the agent. The koanf tags are the keys in conduit.yaml, in flags and, in capitals with
+// '_' for '.' and '-' and CONDUIT_ before it, in the environment. Settings describes each key.
 type Config struct {
 	DB          DB             `koanf:"db"`
 	Memory      Memory         `koanf:"memory"`
@@ -21,37 +20,37 @@ type Config struct {
 	Cluster     Cluster        `koanf:"cluster"`
 	Notify      Notify         `koanf:"notify"`
 
-	// File is where conduit.yaml is, or would be.
+	// File is the path of conduit.yaml, even if it does not exist.
 	File string `koanf:"-"`
-	// Dir is where relative paths of pipelines start, "" for the working directory. It is that of the agent these settings
-	// are of, where another process judges what that one may do.
+	// Dir is the base of relative paths of pipelines, "" for the working directory. If another process checks the
+	// paths that an agent may use, Dir is the directory of that agent.
 	Dir string `koanf:"-"`
-	// Effective lists every setting with the place it was set, as Load found it.
+	// Effective lists every setting with its origin, as found by Load.
 	Effective []Effective `koanf:"-"`
 }
 
 // Effective is a setting in effect.
 type Effective struct {
 	Key    string
-	Value  string // as one would write it
+	Value  string // as a user would write it
 	Origin string // default, conduit.yaml:3:5, CONDUIT_LOG_LEVEL or --log.level
 }
 
-// DB says where state is kept.
+// DB locates the store.
 type DB struct {
 	SQLite         SQLite        `koanf:"sqlite"`
 	CommitInterval time.Duration `koanf:"commit-interval"`
 	History        History       `koanf:"history"`
 }
 
-// History bounds what is kept of the history of deleted pipelines.
+// History bounds the history of deleted pipelines.
 type History struct {
 	MaxAge       time.Duration `koanf:"max-age"`
 	MaxPipelines int           `koanf:"max-pipelines"`
 	MaxBytes     int           `koanf:"max-bytes"`
 }
 
-// SQLite says where the SQLite database is.
+// SQLite locates the SQLite database.
 type SQLite struct {
 	Path              string `koanf:"path"`
 	NetworkFileSystem bool   `koanf:"network-filesystem"`
@@ -61,50 +60,49 @@ type SQLite struct {
 type DeadLetters struct {
 	MaxCount int           `koanf:"max-count"` // 0: no bound
 	MaxBytes int           `koanf:"max-bytes"` // 0: no bound
-	MaxAge   time.Duration `koanf:"max-age"`   // 0 for ever
+	MaxAge   time.Duration `koanf:"max-age"`   // 0: no bound
 }
 
-// Memory bounds the memory of the agent's own process.
+// Memory bounds the memory of the process of the agent.
 type Memory struct {
-	Limit int `koanf:"limit"` // bytes; 0: that of the control group, less a tenth; -1: none
+	Limit int `koanf:"limit"` // bytes; 0: the limit of the control group, less a tenth; -1: none
 }
 
-// Log says what is logged and how.
+// Log configures logging.
 type Log struct {
 	Level  string `koanf:"level"`  // trace, debug, info, warn, error
 	Format string `koanf:"format"` // cli, json
 }
 
-// Connectors says where connector executables are, and what they may do.
+// Connectors locates connector executables and restricts them.
 type Connectors struct {
 	Path             string `koanf:"path"`
 	Environment      string `koanf:"environment"`             // inherit, or comma-separated names
 	WritableByOthers string `koanf:"writable-by-others"`      // warn, refuse
 	Sandbox          string `koanf:"sandbox"`                 // off, paths, strict
 	SandboxPaths     string `koanf:"sandbox-paths"`           // comma-separated
-	MaxMessageBytes  int    `koanf:"max-message-bytes"`       // that executables send
-	MaxReceiveSize   int    `koanf:"max-receive-record-size"` // that executables are sent
-	MaxSchemas       int    `koanf:"max-schemas"`             // of one connector
-	MaxSchemaBytes   int    `koanf:"max-schema-bytes"`        // of one connector
+	MaxMessageBytes  int    `koanf:"max-message-bytes"`       // bound of messages that executables send
+	MaxReceiveSize   int    `koanf:"max-receive-record-size"` // bound of messages that executables receive
+	MaxSchemas       int    `koanf:"max-schemas"`             // for each connector
+	MaxSchemaBytes   int    `koanf:"max-schema-bytes"`        // for each connector
 	SchemaAccess     string `koanf:"schema-access"`           // own, any
 	Exec             Exec   `koanf:"exec"`
 }
 
-// Exec says whether the built-in connector exec may run commands.
+// Exec configures whether the built-in connector exec may run commands.
 type Exec struct {
 	Enabled bool `koanf:"enabled"`
 }
 
-// Processors says where WebAssembly modules are, how long processors may take, and what
-// modules may do.
+// Processors locates WebAssembly modules, bounds the time that processors may take, and restricts modules.
 type Processors struct {
 	Path    string        `koanf:"path"`
-	Timeout time.Duration `koanf:"timeout"` // default 30s; 0 for ever
+	Timeout time.Duration `koanf:"timeout"` // default 30s; 0 for no limit
 	Memory  int           `koanf:"memory"`  // bytes
 	Egress  Egress        `koanf:"egress"`
 }
 
-// Egress says which HTTP requests modules may send.
+// Egress restricts the HTTP requests that modules may send.
 type Egress struct {
 	Enabled          bool          `koanf:"enabled"`
 	Allow            string        `koanf:"allow"`       // comma-separated
@@ -113,86 +111,88 @@ type Egress struct {
 	MaxResponseBytes int           `koanf:"max-response-bytes"`
 }
 
-// Pipelines says where pipeline files are and how changes of them are handled.
+// Pipelines locates pipeline files and configures how changes to them are handled.
 type Pipelines struct {
 	Path           string        `koanf:"path"`
 	OnFailedUpdate string        `koanf:"on-failed-update"` // rollback, hold
 	Confirm        time.Duration `koanf:"confirm"`
-	DrainTimeout   time.Duration `koanf:"drain-timeout"` // 0 for ever
+	DrainTimeout   time.Duration `koanf:"drain-timeout"` // 0 for no limit
 	DeletionGrace  time.Duration `koanf:"deletion-grace"`
 	CleanupDelay   time.Duration `koanf:"cleanup-delay"`
-	AckTimeout     time.Duration `koanf:"ack-timeout"`   // default 5m; 0 for ever
-	AllowedPaths   string        `koanf:"allowed-paths"` // comma-separated; empty: all but what is the agent's own
+	AckTimeout     time.Duration `koanf:"ack-timeout"` // default 5m; 0 for no limit
+	// comma-separated; empty: all paths except those of the agent itself
+	AllowedPaths   string        `koanf:"allowed-paths"`
 	ExitOnDegraded bool          `koanf:"exit-on-degraded"`
 	StatusFiles    bool          `koanf:"status-files"` // default true
 	ErrorRecovery  ErrorRecovery `koanf:"error-recovery"`
 }
 
-// ErrorRecovery says how a pipeline that failed is started again.
+// ErrorRecovery configures restarts of a failed pipeline.
 type ErrorRecovery struct {
 	MinDelay         time.Duration `koanf:"min-delay"`
 	MaxDelay         time.Duration `koanf:"max-delay"`
 	BackoffFactor    int           `koanf:"backoff-factor"`
-	MaxRetries       int           `koanf:"max-retries"` // -1 is no end
+	MaxRetries       int           `koanf:"max-retries"` // -1 for no limit
 	MaxRetriesWindow time.Duration `koanf:"max-retries-window"`
 }
 
-// API says where and for whom the REST API is served.
+// API configures the REST API.
 type API struct {
 	Enabled bool `koanf:"enabled"` // default true
 	HTTP    HTTP `koanf:"http"`
 
-	AllowedHosts         string `koanf:"allowed-hosts"`         // comma-separated names, in addition to localhost and addresses
-	AllowUnauthenticated bool   `koanf:"allow-unauthenticated"` // default false: an address others can reach needs a token or client certificates
+	AllowedHosts string `koanf:"allowed-hosts"` // comma-separated names, in addition to localhost and addresses
+	// default false: an address that others can reach needs a token or client certificates
+	AllowUnauthenticated bool   `koanf:"allow-unauthenticated"`
 	Auth                 Auth   `koanf:"auth"`
 	TLS                  TLS    `koanf:"tls"`
 	Debug                bool   `koanf:"debug"` // default false: profiles are served to the admin token
 	Client               Client `koanf:"client"`
 }
 
-// HTTP says where the API listens.
+// HTTP configures the addresses on which the API listens.
 type HTTP struct {
 	Address     string `koanf:"address"`      // default 127.0.0.1:8080
-	Socket      string `koanf:"socket"`       // a Unix socket, too, for every client that may open it; empty: none
+	Socket      string `koanf:"socket"`       // also a Unix socket, for every client that may open it; empty: none
 	SocketMode  string `koanf:"socket-mode"`  // default 0600, in octal
-	SocketGroup string `koanf:"socket-group"` // empty: that of the agent
+	SocketGroup string `koanf:"socket-group"` // empty: the group of the agent
 	CORS        CORS   `koanf:"cors"`
 }
 
-// CORS says which pages of other sites may use the API.
+// CORS configures which pages of other sites may use the API.
 type CORS struct {
-	AllowedOrigins string `koanf:"allowed-origins"` // comma-separated; around them may be brackets
+	AllowedOrigins string `koanf:"allowed-origins"` // comma-separated, optionally in brackets
 }
 
-// Auth says who may use the API. A bare file name is searched for among systemd's credentials.
+// Auth configures who may use the API. A bare file name is searched for among the credentials of systemd.
 type Auth struct {
 	ReadTokenFile  string `koanf:"read-token-file"`
 	AdminTokenFile string `koanf:"admin-token-file"`
 }
 
-// TLS says how the API is encrypted.
+// TLS configures the encryption of the API.
 type TLS struct {
 	CertFile     string `koanf:"cert-file"`
 	KeyFile      string `koanf:"key-file"`
-	ClientCAFile string `koanf:"client-ca-file"` // clients must show a certificate of one of these authorities
+	ClientCAFile string `koanf:"client-ca-file"` // clients must present a certificate from one of these authorities
 }
 
-// Client says how commands reach an agent whose API is encrypted.
+// Client configures how commands reach an agent whose API is encrypted.
 type Client struct {
 	CAFile   string `koanf:"ca-file"`
 	CertFile string `koanf:"cert-file"`
 	KeyFile  string `koanf:"key-file"`
 }
 
-// Shutdown says how the agent ends.
+// Shutdown configures how the agent ends.
 type Shutdown struct {
 	Timeout time.Duration `koanf:"timeout"`
 }
 
-// Cluster says which agents run one set of pipelines together.
+// Cluster configures membership in a cluster, whose agents run one set of pipelines together.
 type Cluster struct {
-	Name     string        `koanf:"name"`     // "": this agent is alone
-	Member   string        `koanf:"member"`   // "" for the name of the host
+	Name     string        `koanf:"name"`     // "": no cluster
+	Member   string        `koanf:"member"`   // "" for the host name
 	Labels   string        `koanf:"labels"`   // comma-separated name=value
 	Capacity int           `koanf:"capacity"` // relative to other members
 	TTL      time.Duration `koanf:"ttl"`
@@ -201,13 +201,13 @@ type Cluster struct {
 	Postgres Postgres      `koanf:"postgres"`
 }
 
-// Postgres says how to reach the PostgreSQL of a cluster.
+// Postgres configures access to the PostgreSQL database of a cluster.
 type Postgres struct {
 	URL          string `koanf:"url"`
 	PasswordFile string `koanf:"password-file"`
 }
 
-// NATS says how to reach the NATS JetStream of a cluster.
+// NATS configures access to the NATS JetStream of a cluster.
 type NATS struct {
 	URL             string  `koanf:"url"` // comma-separated
 	Replicas        int     `koanf:"replicas"`
@@ -216,14 +216,14 @@ type NATS struct {
 	TLS             NATSTLS `koanf:"tls"`
 }
 
-// NATSTLS says how to speak TLS with NATS.
+// NATSTLS configures TLS for NATS.
 type NATSTLS struct {
 	CAFile   string `koanf:"ca-file"`
 	CertFile string `koanf:"cert-file"`
 	KeyFile  string `koanf:"key-file"`
 }
 
-// Notify says where notifications go, and which.
+// Notify configures the targets and kinds of notifications.
 type Notify struct {
 	Webhook  Webhook       `koanf:"webhook"`
 	Command  Command       `koanf:"command"`
@@ -231,31 +231,31 @@ type Notify struct {
 	Interval time.Duration `koanf:"interval"`
 }
 
-// Webhook says which URL notifications are sent to.
+// Webhook configures the URL to which notifications are sent.
 type Webhook struct {
 	URL        string `koanf:"url"`
 	SecretFile string `koanf:"secret-file"`
 }
 
-// Command says which command is run for each notification.
+// Command configures the command that is run for each notification.
 type Command struct {
 	Run     string        `koanf:"run"` // a JSON list
 	Timeout time.Duration `koanf:"timeout"`
 }
 
-// SchemaRegistry says where schemas are kept.
+// SchemaRegistry configures where schemas are kept.
 type SchemaRegistry struct {
 	Type      string    `koanf:"type"` // builtin, confluent
 	Confluent Confluent `koanf:"confluent"`
 }
 
-// Confluent says how to reach a Confluent schema registry.
+// Confluent configures access to a Confluent schema registry.
 type Confluent struct {
 	ConnectionString string        `koanf:"connection-string"`
 	Auth             ConfluentAuth `koanf:"auth"`
 }
 
-// ConfluentAuth says how to log in there.
+// ConfluentAuth configures authentication with the registry.
 type ConfluentAuth struct {
 	Type   string     `koanf:"type"` // none, basic, bearer
 	Basic  BasicAuth  `koanf:"basic"`

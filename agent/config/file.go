@@ -12,10 +12,10 @@ import (
 	"github.com/conduit-agent/conduit/spec/yamldoc"
 )
 
-// PathKey is the flag, and as CONDUIT_CONFIG_PATH the variable, that names the file.
+// PathKey is the flag and, as CONDUIT_CONFIG_PATH, the variable that names the file.
 const PathKey = "config.path"
 
-// octalKey is the setting that is an octal number.
+// octalKey is the setting with an octal number.
 const octalKey = "api.http.socket-mode"
 
 // listKeys are the settings that may be written as a list.
@@ -27,7 +27,7 @@ const (
 	maxNodes = 10_000
 )
 
-// leaf is one value of the file and where it stands.
+// leaf is one value of the file with its place.
 type leaf struct {
 	key          string
 	value        any
@@ -55,7 +55,7 @@ func (l *loader) file(path string, content []byte) {
 }
 
 func (l *loader) fileValue(values map[string]any, f leaf, place string) {
-	if f.key == PathKey { // says where this file is, which is known
+	if f.key == PathKey { // it names this file, which is known already
 		return
 	}
 	if foreign, ok := foreignKey(f.key); ok {
@@ -76,7 +76,7 @@ func (l *loader) fileValue(values map[string]any, f leaf, place string) {
 		keys = append(keys, s.Key)
 	}
 	if isGroup(f.key) {
-		if f.value != nil { // nothing below it: all defaults
+		if f.value != nil { // no value below it: all defaults
 			l.failAt(place, "%s: must be a group of settings, not a value", f.key)
 		}
 		return
@@ -116,10 +116,10 @@ func (l *loader) flatten(path, key string, n *yaml.Node, depth int) []leaf {
 	case n.Kind == yaml.SequenceNode && slices.Contains(listKeys, key):
 		f.value = joined(n)
 	case key == octalKey && n.Kind == yaml.ScalarNode:
-		f.value = n.Value // which YAML takes for a number
+		f.value = n.Value // YAML would read it as a number
 	}
 	if key == "" {
-		if f.value != nil { // nothing but comments is fine
+		if f.value != nil { // a file with only comments is valid
 			l.failAt(fmt.Sprintf("%s:%d:%d", path, n.Line, n.Column), "must be settings, written key: value")
 		}
 		return nil
@@ -136,7 +136,7 @@ func joined(n *yaml.Node) string {
 	return strings.Join(items, ",")
 }
 
-// scalar returns the value of n as JSON would have it; what JSON cannot have is text.
+// scalar returns the value of n as JSON has it; a value that JSON cannot have is text.
 func scalar(n *yaml.Node) any {
 	if n.Kind == yaml.SequenceNode {
 		return []any{}
@@ -163,8 +163,8 @@ func join(group, key string) string {
 	return group + "." + key
 }
 
-// failSyntax says what is wrong with a file that is no YAML, as is said of a pipeline file: at the place of the
-// cause, where that can be told.
+// failSyntax reports a file that is not YAML, in the same form as for a pipeline file: at the place of the cause, if
+// that is known.
 func (l *loader) failSyntax(path string, content []byte, err error) {
 	nowhere := func(string) bool { return false }
 	if _, faults := yamldoc.Read(content, yamldoc.Grammar{Number: nowhere, Text: nowhere}); len(faults) > 0 {

@@ -5,12 +5,12 @@ import (
 	"strings"
 )
 
-// Foreign is a key that a conduit.yaml of Conduit may have and that does nothing here.
+// Foreign is a key of Conduit that conduit.yaml may have and that has no effect here.
 type Foreign struct {
 	Key  string
-	Bool bool   // its flag may stand without a value
-	same string // the value, as text, that asks for what is done anyway
-	note string // what to know, and what to do instead
+	Bool bool   // its flag may have no value
+	same string // the value, as text, that asks for the behavior of this agent
+	note string // explanation and alternative for the user
 }
 
 // ForeignSettings returns the keys that are known and have no effect, sorted.
@@ -44,11 +44,11 @@ var foreign = []Foreign{
 	{"preview.pipeline-arch-v2-disable-metrics", true, "false", noteEngine},
 }
 
-// Aliases are flags that mean the same as those of other keys.
+// Aliases are flags with the same meaning as the flags of other keys.
 var Aliases = map[string]string{"pipelines": "pipelines.path", "dev": "dev.enabled"}
 
-// foreignKey returns the foreign key of that name, or, when it is none, the one of which it
-// is a part or to which it belongs: a later version of Conduit may have more of them.
+// foreignKey returns the foreign key with this name, or else a foreign key of the same group: a later version of
+// Conduit may have more keys in the group.
 func foreignKey(key string) (Foreign, bool) {
 	if i := slices.IndexFunc(foreign, func(f Foreign) bool { return f.Key == key }); i >= 0 {
 		return foreign[i], true

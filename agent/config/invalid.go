@@ -1,10 +1,10 @@
 package config
 
-// invalidError is an error that the settings are to blame for, unless its cause comes from the machine.
+// invalidError is an error in the settings, unless its cause comes from the machine.
 type invalidError struct{ error }
 
-// Invalid returns err as one that the settings are to blame for: commands end with the code for
-// invalid input, unless its cause says with Environment that it comes from the machine. nil stays nil.
+// Invalid marks err as an error in the settings: commands end with the exit code for invalid input, unless the cause
+// says with Environment that it comes from the machine. nil stays nil.
 func Invalid(err error) error {
 	if err == nil {
 		return nil
@@ -12,7 +12,7 @@ func Invalid(err error) error {
 	return &invalidError{err}
 }
 
-// Invalid reports that what the user wrote is wrong.
+// Invalid reports that the input of the user is wrong.
 func (*invalidError) Invalid() bool { return true }
 
 // Unwrap returns the cause.

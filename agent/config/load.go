@@ -19,15 +19,14 @@ import (
 	"github.com/conduit-agent/conduit/spec/texts"
 )
 
-// Sources are the places settings come from, each overlaying the one before it.
-// Defaults lie below all of them.
+// Sources are the sources of settings, each overlaying the one before it. Defaults are below all sources.
 type Sources struct {
-	Path  string            // of the file; DefaultPath when empty, which may be missing
+	Path  string            // of the file; if empty, DefaultPath, which may be missing
 	Env   []string          // NAME=value, as os.Environ returns it; an empty value counts as none
-	Flags map[string]string // key → text, of flags that were given
+	Flags map[string]string // key → text, for flags that were given
 }
 
-// Error is one thing wrong with a setting.
+// Error is a problem with one setting.
 type Error struct {
 	Place   string // conduit.yaml:3:5, CONDUIT_LOG_LEVEL or --log.level
 	Message string
@@ -36,14 +35,14 @@ type Error struct {
 // Error implements error.
 func (e *Error) Error() string { return e.Place + ": " + e.Message }
 
-// Warning is about something that was asked for and has no effect.
+// Warning reports a setting without effect.
 type Warning Error
 
-// String returns where it was asked for, and what to know about it.
+// String returns the place of the setting and the explanation.
 func (w Warning) String() string { return w.Place + ": " + w.Message }
 
-// Load returns the settings in effect. Everything wrong is reported at once: the error
-// joins one *Error for each, or says why the file cannot be read.
+// Load returns the settings in effect. It reports all problems at once: the error joins one *Error for each, or says
+// why the file cannot be read.
 func Load(s Sources) (Config, []Warning, error) {
 	content, err := readFile(s.Path)
 	if err != nil {
@@ -64,11 +63,11 @@ func Load(s Sources) (Config, []Warning, error) {
 	return c, l.warnings, errors.Join(l.errs...)
 }
 
-// reference is one as pipeline files have it.
+// reference matches references of pipeline files.
 var reference = lazy.Regexp(`\$\{[^}]*\}`)
 
-// cluster reports a cluster that has not exactly one store, and settings of it with references, which
-// would be taken for a part of the value.
+// cluster reports a cluster that does not have exactly one store, and cluster settings with references, which would be
+// used literally.
 func (l *loader) cluster(c Cluster) {
 	for _, key := range slices.Sorted(maps.Keys(l.origins)) {
 		if text, ok := l.values.Get(key).(string); ok && strings.HasPrefix(key, "cluster.") && reference().MatchString(text) {
@@ -85,8 +84,8 @@ func (l *loader) cluster(c Cluster) {
 	}
 }
 
-// readFile reads the file of settings, of which only DefaultPath may be missing, with no link in its place. What has
-// the name of a file of settings and never ends, or is a directory, is refused; what has another name, such as
+// readFile reads the file of settings. Only DefaultPath may be missing, and only if there is no link at its path.
+// readFile refuses a directory or a FIFO with the name of a file of settings; a file with another name, such as
 // /dev/stdin, is read to its end.
 func readFile(path string) ([]byte, error) {
 	name := cmp.Or(path, DefaultPath)
@@ -106,7 +105,8 @@ func readFile(path string) ([]byte, error) {
 	return content, nil
 }
 
-// readable refuses a directory and a FIFO with the name of a file of settings. What is missing is found by reading it.
+// readable refuses a directory and a FIFO with the name of a file of settings. A missing file is found when it is
+// read.
 func readable(name string) error {
 	const advice = "rename it, or name the file of settings with --config.path"
 	info, err := os.Stat(name)
@@ -120,14 +120,14 @@ func readable(name string) error {
 	return nil
 }
 
-// loader collects layers of settings, and everything wrong with them.
+// loader collects layers of settings, and all problems with them.
 type loader struct {
 	values   *koanf.Koanf
-	origins  map[string]string // place by key, of settings that were set
+	origins  map[string]string // place by key, for settings that were set
 	warnings []Warning
 	errs     []error
 	warned   map[string]bool // foreign keys
-	nodes    int             // of the file, visited so far
+	nodes    int             // nodes of the file visited so far
 }
 
 func (l *loader) fail(err error) {
@@ -203,7 +203,7 @@ func (l *loader) flags(flags map[string]string) {
 	l.overlay(values)
 }
 
-// text adds a value that came as text.
+// text adds a value given as text.
 func (l *loader) text(values map[string]any, s Setting, place, text string) {
 	value := s.parse(text)
 	if message := s.check(value); message != "" {
@@ -224,8 +224,7 @@ func (l *loader) effective() []Effective {
 	return all
 }
 
-// warnForeign warns of a setting that has no effect, once for each key, unless what it asks
-// for is what is done anyway.
+// warnForeign warns of a setting without effect, once for each key, unless it asks for the behavior of this agent.
 func (l *loader) warnForeign(place, name string, f Foreign, value any) {
 	if text := fmt.Sprint(value); value == nil || text == "" || text == f.same || l.warned[f.Key] {
 		return
@@ -240,7 +239,7 @@ func (l *loader) warnForeign(place, name string, f Foreign, value any) {
 // typed returns a checked value in the type of the setting.
 func (s *Setting) typed(value any) any {
 	if _, ok := s.Default.(time.Duration); ok {
-		d, _ := time.ParseDuration(value.(string)) // the schema knows what a duration is
+		d, _ := time.ParseDuration(value.(string)) // the schema has checked the duration
 		return d
 	}
 	return value

@@ -70,7 +70,7 @@ func TestDefaults(t *testing.T) {
 	}
 }
 
-// Of each setting it is known where it was set, the place that counts.
+// Effective names the place of every setting that takes effect.
 func TestEffectiveSettingsNameTheirPlace(t *testing.T) {
 	c, _, err := load(t, "log.level: debug\npipelines:\n  path: from-file\n", []string{"CONDUIT_PIPELINES_PATH=from-env"}, map[string]string{"log.format": "json"})
 	if err != "" {
@@ -167,8 +167,8 @@ func TestAliasesOfAliases(t *testing.T) {
 	}
 }
 
-// A conduit.yaml that a Conduit wrote, and every variable and flag of it, is taken with
-// warnings only, one for each key that asks for something else than what is done.
+// A conduit.yaml written by Conduit, with all its variables and flags, is accepted with warnings only, one for each
+// key that asks for a different behavior.
 func TestForeignSettings(t *testing.T) {
 	for _, f := range config.ForeignSettings() {
 		name := "CONDUIT_" + strings.ToUpper(strings.NewReplacer(".", "_", "-", "_").Replace(f.Key))
@@ -230,7 +230,8 @@ func TestMissingFile(t *testing.T) {
 	}
 }
 
-// What has the name of the file and cannot be it is said, and never waited for or taken for none.
+// A file with the right name that cannot be a file of settings is reported. It is never waited for or taken as
+// missing.
 func TestNoFileOfSettings(t *testing.T) {
 	for _, tt := range []struct {
 		name string
@@ -257,7 +258,7 @@ func TestTemplateIsTheDefaults(t *testing.T) {
 	template := string(config.Template())
 	want, _, _ := load(t, "", nil, nil)
 	got, warnings, err := load(t, template, nil, nil)
-	want.Effective, got.Effective = nil, nil // which name the file
+	want.Effective, got.Effective = nil, nil // these name the file
 	if diff := cmp.Diff(want, got); diff != "" || warnings != nil || err != "" {
 		t.Errorf("(-want +got):\n%s%v %s", diff, warnings, err)
 	}
@@ -305,7 +306,7 @@ func FuzzFile(f *testing.F) {
 	})
 }
 
-// TestSettingsOfTheirOwnForm checks an octal number that is none in YAML, and a list.
+// TestSettingsOfTheirOwnForm checks an octal number that YAML does not read as one, and a list.
 func TestSettingsOfTheirOwnForm(t *testing.T) {
 	for text, want := range map[string]config.HTTP{
 		"{socket-mode: 0660}":   {SocketMode: "0660"},

@@ -7,19 +7,19 @@ import (
 	"strings"
 )
 
-// Secrecy is the part of a setting that belongs to the agent and that pipelines must not reach.
+// Secrecy is the secret part of a setting, which belongs to the agent and which pipelines must not read.
 type Secrecy string
 
 // The values of Secrecy.
 const (
 	Public      Secrecy = "public"
 	SecretValue Secrecy = "value" // the value is a secret, or may hold one
-	// the value names a file that is a secret, or by a bare name perhaps a credential of systemd
+	// the value names a secret file or, as a bare name, a possible credential of systemd
 	SecretFile Secrecy = "file"
 )
 
-// secretValues are the settings that are, or may hold, a secret: a password in a URL or an argument, an address that is
-// one.
+// secretValues are the settings that are, or may contain, a secret: a password in a URL or an argument, a secret
+// address.
 var secretValues = []string{
 	"schema-registry.confluent.connection-string", "schema-registry.confluent.auth.basic.password",
 	"schema-registry.confluent.auth.bearer.token",
@@ -27,7 +27,7 @@ var secretValues = []string{
 }
 
 // Secrecy returns the secret part of the setting. A setting that names a file is SecretFile, unless the file holds
-// certificates, which everyone may see. A new setting is therefore secret by default.
+// certificates, which are public. A new setting of a file is therefore secret by default.
 func (s *Setting) Secrecy() Secrecy {
 	switch {
 	case slices.Contains(secretValues, s.Key):
@@ -40,7 +40,7 @@ func (s *Setting) Secrecy() Secrecy {
 	return Public
 }
 
-// OfSecrecy returns the values of the settings of a kind, by their keys, without those that are empty.
+// OfSecrecy returns the nonempty values of the settings of a kind, by key.
 func (c *Config) OfSecrecy(kind Secrecy) map[string]string {
 	all := map[string]string{}
 	collect(reflect.ValueOf(c).Elem(), "", func(key, value string) {
@@ -65,8 +65,8 @@ func collect(v reflect.Value, prefix string, f func(key, value string)) {
 	}
 }
 
-// CheckVariable returns nil if a reference may lead to an environment variable: not to one that has a secret of the
-// agent.
+// CheckVariable returns nil if a reference may refer to an environment variable: it must not refer to one with a
+// secret of the agent.
 func CheckVariable(name string) error {
 	for _, key := range secretValues {
 		if envName(key) == name {

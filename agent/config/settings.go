@@ -9,21 +9,21 @@ import (
 	"time"
 )
 
-// DefaultPath is where settings are read from when nothing else was asked for.
+// DefaultPath is the path of the settings if none is given.
 const DefaultPath = "conduit.yaml"
 
 // Setting describes one key.
 type Setting struct {
 	Key         string
-	Default     any // string, int, bool or time.Duration; says the type too
+	Default     any // string, int, bool or time.Duration; defines the type, too
 	Description string
-	Values      []string // the only ones allowed, when not empty
+	Values      []string // the only values allowed, if not empty
 }
 
-// Settings returns every setting, in the order people should read them.
+// Settings returns every setting, in reading order.
 func Settings() []Setting { return slices.Clone(settings()) }
 
-// settings are all settings. Every command of the command line looks them up for its flags when it starts.
+// settings are all settings. Every command looks up the settings for its flags when it starts.
 var settings = sync.OnceValue(func() []Setting { return append(ofPipelines(), ofServices()...) })
 
 // Find returns the setting with this key, false if there is none.
@@ -35,7 +35,7 @@ func Find(key string) (Setting, bool) {
 	return settings()[i], true
 }
 
-// ofPipelines returns the settings of what runs: pipelines, plugins, the store and the log.
+// ofPipelines returns the settings of pipelines, plugins, the store and the log.
 func ofPipelines() []Setting {
 	return []Setting{
 		{"pipelines.path", "./pipelines", "Directory of pipeline files to keep running.", nil},
@@ -90,7 +90,7 @@ func ofPipelines() []Setting {
 	}
 }
 
-// ofServices returns the settings of the API, of the schema registry and of the end.
+// ofServices returns the settings of the API, of the schema registry and of shutdown.
 func ofServices() []Setting {
 	return []Setting{
 		{"api.enabled", true, "Serve the REST API, the inspector and the explorer.", nil},
@@ -156,7 +156,7 @@ func envName(key string) string {
 	return "CONDUIT_" + strings.ToUpper(strings.NewReplacer(".", "_", "-", "_").Replace(key))
 }
 
-// Type returns what a value is, in a word for people: string, int, bool or duration.
+// Type returns the type of a value as a word for people: string, int, bool or duration.
 func (s *Setting) Type() string {
 	if _, ok := s.Default.(time.Duration); ok {
 		return "duration"
@@ -164,7 +164,7 @@ func (s *Setting) Type() string {
 	return fmt.Sprintf("%T", s.Default)
 }
 
-// DefaultText returns the default as one would write it.
+// DefaultText returns the default as a user would write it.
 func (s *Setting) DefaultText() string {
 	if d, ok := s.Default.(time.Duration); ok {
 		return DurationText(d)
@@ -184,8 +184,8 @@ func DurationText(d time.Duration) string {
 	return s
 }
 
-// parse reads text from a flag or variable as a value of JSON. What is no number or
-// bool stays text, for the schema to refuse.
+// parse reads text from a flag or variable as a value of JSON. Text that is not a number or bool stays text, for the
+// schema to refuse.
 func (s *Setting) parse(text string) any {
 	switch s.Default.(type) {
 	case int:

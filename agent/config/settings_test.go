@@ -77,7 +77,7 @@ func leaves(n *node, prefix string) map[string]*node {
 func TestSchemaAndTableAgree(t *testing.T) {
 	var root node
 	d := json.NewDecoder(bytes.NewReader(schemas.Source(schemas.AgentConfig)))
-	d.UseNumber() // so that large numbers are written as they are
+	d.UseNumber() // large numbers keep their text
 	if err := d.Decode(&root); err != nil {
 		t.Fatal(err)
 	}

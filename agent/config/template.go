@@ -9,14 +9,14 @@ import (
 // SchemaFile is the name of the JSON Schema next to a conduit.yaml that is the template.
 const SchemaFile = "conduit.schema.json"
 
-// Template returns a conduit.yaml that has every setting, explained, at its default. Its first line has editors complete
-// and check it by SchemaFile.
+// Template returns a conduit.yaml that has every setting, explained, at its default. Its first line makes editors
+// complete and check it by SchemaFile.
 func Template() []byte {
 	var b strings.Builder
 	b.WriteString("# yaml-language-server: $schema=./" + SchemaFile + "\n" +
 		"# Settings of the conduit agent: every one, at its default. Delete what you do not change.\n" +
 		"# A variable or a flag overrides a line here: CONDUIT_LOG_LEVEL=debug, --log.level=debug.\n")
-	var open []string // groups the last setting was in
+	var open []string // groups of the last setting
 	for _, s := range settings() {
 		parts := strings.Split(s.Key, ".")
 		groups, name := parts[:len(parts)-1], parts[len(parts)-1]
@@ -38,10 +38,11 @@ func (s *Setting) writeTo(b *strings.Builder, indent, name string) {
 	if len(s.Values) > 0 {
 		fmt.Fprintf(b, "%s# One of: %s.\n", indent, strings.Join(s.Values, ", "))
 	}
-	fmt.Fprintf(b, "%s%s: %s\n", indent, name, cmp.Or(s.DefaultText(), `""`)) // nothing would be null, which the schema has not
+	// an empty value would be null, which the schema does not allow
+	fmt.Fprintf(b, "%s%s: %s\n", indent, name, cmp.Or(s.DefaultText(), `""`))
 }
 
-// shared counts the leading elements that a and b have in common.
+// shared counts the leading elements that a and b share.
 func shared(a, b []string) int {
 	n := 0
 	for n < len(a) && n < len(b) && a[n] == b[n] {

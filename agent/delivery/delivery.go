@@ -1,5 +1,5 @@
-// Package delivery observes whether pipelines deliver what they read. It decides when a pipeline has stopped
-// delivering, which stage is to blame, and when the stall is over.
+// Package delivery observes whether pipelines deliver the records that they read. It decides when a pipeline has
+// stopped delivering, which stage is to blame, and when the stall is over.
 package delivery
 
 import (
@@ -17,16 +17,16 @@ import (
 type Limits struct {
 	Stuck  time.Duration // to accept a record, to answer a call, or to refuse every record
 	Report time.Duration // to succeed after the first error that a stage reports
-	Fresh  time.Duration // without another error until a stage no longer counts as one that tries again
-	Start  time.Duration // for the plugins of a pipeline to come up, or for a member of a cluster to claim it
-	Steady time.Duration // for a run after one that failed, when it delivers
-	Idle   time.Duration // the same when it has nothing to deliver
-	// Regular is the longest interval that counts as usual: half of it between two records of a slow stage, all of it
-	// between regular failures.
+	Fresh  time.Duration // without another error until a stage no longer counts as retrying
+	Start  time.Duration // for the plugins of a pipeline to start, or for a member of a cluster to claim it
+	Steady time.Duration // for a run after a failed one, if it delivers
+	Idle   time.Duration // the same if it has nothing to deliver
+	// Regular is the longest interval that counts as usual: half this time between two records of a slow stage, all of
+	// it between regular failures.
 	Regular time.Duration
 }
 
-// DefaultLimits have a pipeline that stops delivering found out within half a minute.
+// DefaultLimits detect a pipeline that stops delivering within half a minute.
 var DefaultLimits = Limits{
 	Stuck:   20 * time.Second,
 	Report:  2 * time.Second,
@@ -42,16 +42,16 @@ func (l *Limits) fresh(r *measure.Report) time.Duration {
 	return max(l.Fresh, 2*r.Last.Sub(r.First)/time.Duration(r.Count-1))
 }
 
-// Stage is a stage of a pipeline as it was observed over time.
+// Stage is a stage of a pipeline as observed over time.
 type Stage struct {
 	measure.Stage
 	Kind string // as in package spec
-	// Since is the time since which the stage has had work and made no progress: the later of the acceptance of its
-	// last record and the arrival of the first record that waits. It is zero when the stage has nothing to do.
+	// Since is the start of the current period with work but without progress: the later of the acceptance of the last
+	// record and the arrival of the first waiting record. It is zero when the stage has nothing to do.
 	Since time.Time
-	// PassedAt is when the stage read or accepted a record last in this run, zero when it has not.
+	// PassedAt is when the stage last read or accepted a record in this run, zero for never.
 	PassedAt time.Time
-	// Usual is how long the stage took lately from one record to the next.
+	// Usual is the recent time of the stage from one record to the next.
 	Usual time.Duration
 }
 
@@ -59,13 +59,14 @@ type Stage struct {
 type Observed struct {
 	Limits    *Limits
 	State     spec.State
-	Stages    []Stage       // of the run; none when nothing runs
-	Confirmed time.Time     // when the stall of State was observed last
-	Failed    time.Duration // how long the last run lasted that failed and had delivered nothing
-	Flapped   time.Duration // the same of one that had delivered something
-	Failure   time.Time     // when a run failed last, zero when none has
-	Silent    time.Time     // when a source read a record last, if that is longer ago than max-silence; else zero
-	Unplaced  time.Time     // since when no member of the cluster has the pipeline; zero when one has or there is none
+	Stages    []Stage       // of the run; none if the pipeline does not run
+	Confirmed time.Time     // when the stall of State was last observed
+	Failed    time.Duration // duration of the last run that failed and had delivered nothing
+	Flapped   time.Duration // duration of the last run that failed and had delivered records
+	Failure   time.Time     // time of the last failure of a run, zero for none
+	Silent    time.Time     // when a source last read a record, if that is longer ago than max-silence; else zero
+	// since when no member of the cluster has the pipeline; zero when one has or there is no cluster
+	Unplaced time.Time
 }
 
 // Judge returns why a pipeline delivers nothing. It returns nil when the pipeline delivers, has nothing to deliver, or
@@ -96,7 +97,7 @@ func Judge(now time.Time, o *Observed) *spec.Stall {
 	return before
 }
 
-// silence returns the stall of a pipeline that reads nothing, nil if it may have nothing to read.
+// silence returns the stall of a pipeline that reads nothing, nil if there may be nothing to read.
 func (o *Observed) silence() *spec.Stall {
 	if o.Silent.IsZero() {
 		return nil
@@ -117,7 +118,7 @@ func (o *Observed) silence() *spec.Stall {
 	return s
 }
 
-// after returns s as what became of a stall that there was before, nil for none.
+// after returns s as the successor of the former stall, nil for none.
 func after(before, s *spec.Stall) *spec.Stall {
 	if before == nil {
 		return s
@@ -129,8 +130,8 @@ func after(before, s *spec.Stall) *spec.Stall {
 	return s
 }
 
-// stopped judges a pipeline that does not run on this agent, and that may be assigned to another member of the cluster.
-// A stall that was observed before the agent ended stays until the pipeline runs again.
+// stopped judges a pipeline that does not run on this agent, and that may be assigned to another member of the
+// cluster. A stall observed before the agent ended stays until the pipeline runs again.
 func (o *Observed) stopped(now time.Time) *spec.Stall {
 	before := o.State.Stall
 	waits := before != nil && before.Reason == spec.StallCluster
@@ -157,8 +158,8 @@ func (o *Observed) over(now time.Time) bool {
 	return idle && age >= min(max(o.Limits.Idle, 2*o.Failed, 2*o.Flapped), o.Limits.Regular)
 }
 
-// passed reports whether a stage passed a record after its stall was observed last. For a processor, and for a stage
-// that the pipeline no longer has, a destination takes its place.
+// passed reports whether a stage passed a record after the last observation of its stall. For a processor, and for a
+// stage that the pipeline no longer has, a destination takes its place.
 func (o *Observed) passed(id string) bool {
 	passed := func(st Stage) bool { return st.PassedAt.After(o.Confirmed) }
 	i := slices.IndexFunc(o.Stages, func(st Stage) bool { return st.ID == id })
@@ -168,13 +169,13 @@ func (o *Observed) passed(id string) bool {
 	return slices.ContainsFunc(o.Stages, func(st Stage) bool { return st.Kind == spec.StageDestination && passed(st) })
 }
 
-// blame orders the kinds of stages, the one to blame first: a stage that waits is held up by a stage behind it.
+// blame orders the kinds of stages by blame, highest first: a stage that waits is held up by a later stage.
 var blame = map[string]int{spec.StageQueue: 0, spec.StageDestination: 1, spec.StageProcessor: 2, spec.StageSource: 3}
 
-// maxNamed is how many stages a message names.
+// maxNamed is the maximum number of stages that a message names.
 const maxNamed = 3
 
-// worst returns the stall that the stages show now, nil for none.
+// worst returns the current stall of the stages, nil for none.
 func (o *Observed) worst(now time.Time) *spec.Stall {
 	type found struct {
 		*Stage
@@ -199,7 +200,7 @@ func (o *Observed) worst(now time.Time) *spec.Stall {
 	return worst
 }
 
-// judge returns why the stage holds its pipeline up, nil when it does not.
+// judge returns the stall of the pipeline for which the stage is to blame, nil for none.
 func (s *Stage) judge(now time.Time, l *Limits) *spec.Stall {
 	if s.Kind == spec.StageSource {
 		return s.source(now, l)
@@ -214,7 +215,8 @@ func (s *Stage) judge(now time.Time, l *Limits) *spec.Stall {
 		}
 	case !s.Since.IsZero() && r.Count > 0 && now.Sub(r.First) >= l.Report && now.Sub(r.Last) < l.Fresh:
 		return s.stall(spec.StallRetrying, s.Since, r.Text)
-	case r.Count > 0 && s.Warning != "" && now.Sub(r.First) >= l.Report: // it knows itself that it is not over
+	// the stage itself reports that the problem is not over
+	case r.Count > 0 && s.Warning != "" && now.Sub(r.First) >= l.Report:
 		return s.stall(spec.StallRetrying, r.First, r.Text)
 	case refusal.Count > 1 && refusal.Last.Sub(refusal.First) >= l.Stuck:
 		return s.stall(spec.StallRefuses, refusal.First, "it refuses every record: "+refusal.Text)
@@ -236,7 +238,7 @@ func orEmpty(r *measure.Report) measure.Report {
 	return *r
 }
 
-// source judges a source. One that reads nothing and reports nothing may have nothing to read.
+// source judges a source. A source that reads nothing and reports nothing may have nothing to read.
 func (s *Stage) source(now time.Time, l *Limits) *spec.Stall {
 	waits, r := !s.Since.IsZero(), orEmpty(s.Report)
 	switch {
@@ -262,7 +264,7 @@ func (s *Stage) stall(done string, since time.Time, why string) *spec.Stall {
 	return &spec.Stall{Reason: s.Kind + done, Stage: s.ID, Since: since, Message: message}
 }
 
-// last is the last error that the stage reported, as an addition to a message.
+// last returns the last error that the stage reported, as an addition to a message.
 func (s *Stage) last() string {
 	if s.Report == nil {
 		return ""

@@ -14,7 +14,7 @@ var now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
 func ago(d time.Duration) time.Time { return now.Add(-d) }
 
-// destination returns a destination that has accepted nothing for a while, changed by f.
+// destination returns a destination that has accepted nothing for a while, modified by f.
 func destination(since time.Duration, f func(*delivery.Stage)) delivery.Stage {
 	s := delivery.Stage{Kind: spec.StageDestination, Since: ago(since)}
 	s.ID, s.Type, s.Doing, s.Outstanding = "p:out", spec.TypeDestination, measure.Writing, 3
@@ -37,7 +37,7 @@ func reported(count int, first, last time.Duration) *measure.Report {
 	return &measure.Report{Text: "connection refused", First: ago(first), Last: ago(last), Count: count}
 }
 
-// Each stage that holds its pipeline up is found, with the reason and the time, and a stage that waits on purpose is
+// Each stage that holds its pipeline up is found, with the reason and the time. A stage that waits deliberately is
 // not.
 func TestJudgeStages(t *testing.T) {
 	queue := destination(30*time.Second, func(s *delivery.Stage) {
@@ -142,7 +142,7 @@ func check(t *testing.T, name string, got *spec.Stall, want string) {
 	}
 }
 
-// A stall ends when it is proved to be over, and no sooner.
+// A stall ends when it is proved to be over, and not before.
 func TestJudgeStalls(t *testing.T) {
 	failed := &spec.Stall{Reason: "DestinationFailed", Stage: "p:out", Message: "p:out failed",
 		Since: ago(5 * time.Minute), Failed: true}

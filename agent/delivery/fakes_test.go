@@ -70,7 +70,7 @@ func (m *memory) States(context.Context) ([]spec.State, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	all := []spec.State{}
-	for _, s := range m.states { // as they are read from a disk
+	for _, s := range m.states { // as read from a disk
 		text, err := json.Marshal(s)
 		var read spec.State
 		if err = errors.Join(err, json.Unmarshal(text, &read)); err != nil {
@@ -135,7 +135,7 @@ func (*memory) BeginRun(context.Context, string) (int64, error)                 
 // fake is a connector that a test controls.
 type fake struct {
 	open  func(ctx context.Context) error
-	write func(ctx context.Context, n int) error // whether n records are accepted; nil: they are
+	write func(ctx context.Context, n int) error // returns nil if n records are accepted; nil: they are
 	read  func(ctx context.Context, next int) error
 	stats *measure.Connector
 
@@ -194,7 +194,7 @@ func (d *fakeDestination) Open(ctx context.Context, settled func(int, error)) er
 	return d.opened(ctx)
 }
 
-// errRefused has a write refuse its records; any other error breaks the connector.
+// errRefused makes a write refuse its records; any other error breaks the connector.
 var errRefused = errors.New("no such column")
 
 func (d *fakeDestination) Write(ctx context.Context, b *record.Batch) error {
@@ -211,7 +211,7 @@ func (d *fakeDestination) Write(ctx context.Context, b *record.Batch) error {
 
 func (d *fakeDestination) Flush(context.Context) error { return nil }
 
-// fakes make runs of pipelines of fakes. Connectors and processors do what their fields say in every run.
+// fakes make runs of pipelines of fakes. Connectors and processors behave as their fields specify in every run.
 type fakes struct {
 	store    *memory
 	commits  *commit.Committer

@@ -15,13 +15,14 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// How often pipelines are observed by default, and after how many observations the message of a stall may change again.
+// The default interval between observations, and the number of observations after which the message of a stall may
+// change again.
 const (
 	defaultInterval = time.Second
 	messageEvery    = 10
 )
 
-// Loop is what knows and keeps the states of pipelines.
+// Loop keeps the states of pipelines.
 type Loop interface {
 	Snapshot() []spec.State
 	// SetStall replaces the stall of a pipeline, which may be nil, unless the current stall differs from before.
@@ -36,7 +37,7 @@ type Runs interface {
 	EachProcessor(pipeline string, f func(id string, stats *processor.Stats))
 }
 
-// Watch observes all pipelines, and has the loop keep why one does not deliver. All exported fields are set before Run.
+// Watch observes all pipelines, and saves stalls with the loop. All exported fields are set before Run.
 type Watch struct {
 	Loop Loop
 	Runs Runs
@@ -51,16 +52,16 @@ type Watch struct {
 
 	mu        sync.Mutex
 	pipelines map[string]*pipeline // guarded by mu; by id
-	stages    []measure.Stage      // guarded by mu; scratch space for the stages of one pipeline
+	stages    []measure.Stage      // guarded by mu; scratch space for the stages of a pipeline
 }
 
-// pipeline is one as it was observed over time.
+// pipeline is a pipeline as observed over time.
 type pipeline struct {
 	observed Observed
 	run      *engine.Pipeline
-	stages   []Stage   // of the last run, in the order in which they were seen
-	since    time.Time // when the phase that it was seen in began
-	running  bool      // in that phase it ran
+	stages   []Stage   // of the last run, in the order of their first observation
+	since    time.Time // when the observed phase began
+	running  bool      // it ran during that phase
 	updated  time.Time // when the message of the stall was set
 	seen     time.Time
 }
@@ -215,7 +216,7 @@ func (p *pipeline) failed(now time.Time) {
 // delivered reports whether the stage is a destination that accepted a record in this run.
 func (s Stage) delivered() bool { return s.Kind == spec.StageDestination && !s.PassedAt.IsZero() }
 
-// begin begins to observe another run. What stages reported stays for as long as the pipeline is stalled.
+// begin begins to observe another run. Reports of stages stay while the pipeline is stalled.
 func (p *pipeline) begin(s *spec.State, stats *measure.Pipeline) {
 	for i := range p.stages {
 		st := &p.stages[i]
@@ -240,7 +241,7 @@ func (p *pipeline) recount(stats *measure.Pipeline) {
 
 // note records the current activity of a stage as the stage at index i.
 func (p *pipeline) note(now time.Time, i int, m *measure.Stage, declared *spec.Pipeline, stats *measure.Pipeline) {
-	if i == len(p.stages) || p.stages[i].ID != m.ID { // each sample finds them in the same order, but of processors
+	if i == len(p.stages) || p.stages[i].ID != m.ID { // except for processors, each sample finds them in the same order
 		j := slices.IndexFunc(p.stages[i:], func(st Stage) bool { return st.ID == m.ID })
 		if j < 0 {
 			p.stages = slices.Insert(p.stages, i, Stage{Kind: declared.StageKind(m.ID)})
@@ -308,7 +309,7 @@ func (s *Stage) sample(now time.Time, m *measure.Stage) (passed bool) {
 	return passed
 }
 
-// working is the kind of what stages do with records.
+// working is the common activity of stages that handle records.
 const working measure.Doing = "working"
 
 // kindOf returns the activity in which a stage must remain to count as stuck.

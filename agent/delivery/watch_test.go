@@ -17,7 +17,7 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// agent is a loop that runs pipeline p of fakes, and the watch over it.
+// agent is a loop that runs pipeline p of fakes, with a Watch.
 type agent struct {
 	*fakes
 	t    *testing.T
@@ -33,7 +33,7 @@ func newFakes(of map[string]fake) *fakes {
 	return &fakes{store: newMemory(), stats: &measure.Pipeline{}, of: of}
 }
 
-// start starts an agent in the bubble, which ends with the test if not before.
+// start starts an agent in the bubble, which ends with the test at the latest.
 func start(t *testing.T, f *fakes) *agent {
 	ctx, cancel := context.WithCancel(t.Context())
 	f.commits = &commit.Committer{Store: f.store, Interval: time.Millisecond}
@@ -63,7 +63,7 @@ func (a *agent) stall() *spec.Stall {
 	return s.Stall
 }
 
-// reason returns why p delivers nothing now, "" when it does.
+// reason returns the reason of the current stall of p, "" for none.
 func (a *agent) reason() string {
 	if s := a.stall(); s != nil {
 		return s.Reason
@@ -81,7 +81,7 @@ func (a *agent) after(d time.Duration, want string) {
 	}
 }
 
-// always checks every second for a time why p delivers nothing.
+// always checks the stall of p every second for a time.
 func (a *agent) always(d time.Duration, want ...string) {
 	a.t.Helper()
 	for at := range int(d / time.Second) {
@@ -99,7 +99,7 @@ func hangs(ctx context.Context, _ int) error { return hang(ctx) }
 
 var errDown = errors.New("connection refused")
 
-// What each kind of failure leads to, and when.
+// TestFailures checks the stall that each kind of failure causes, and when.
 func TestFailures(t *testing.T) {
 	down := func(context.Context) error { return errDown }
 	for name, tt := range map[string]struct {
@@ -223,7 +223,7 @@ func TestRecovery(t *testing.T) {
 	})
 }
 
-// A failure is remembered while runs begin, read and fail, and over a restart of the agent, until one delivers for a
+// A failure is remembered while runs begin, read and fail, and over a restart of the agent, until a run delivers for a
 // while.
 func TestFailuresAreRemembered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -252,12 +252,12 @@ func TestFailuresAreRemembered(t *testing.T) {
 		}
 		down.Store(false)
 		a.always(10*time.Second, "DestinationFailed", "DestinationStuck")
-		time.Sleep(4 * time.Minute) // the longest pause between two runs, and some
+		time.Sleep(4 * time.Minute) // the longest pause between two runs, and some more
 		a.after(0, "")
 	})
 }
 
-// A destination that delivers for a while in every run, and then fails, is not well in between.
+// A destination that delivers for a while in every run, and then fails, does not count as healthy in between.
 func TestFlapping(t *testing.T) {
 	for _, lasts := range []time.Duration{10 * time.Second, 20 * time.Second, time.Minute} {
 		synctest.Test(t, func(t *testing.T) {
@@ -287,7 +287,7 @@ func TestLastRecordOfARun(t *testing.T) {
 		f := newFakes(map[string]fake{"out": {
 			open: func(context.Context) error { runs++; left = runs % 2; return nil },
 			write: func(ctx context.Context, _ int) error {
-				if left--; left == 0 { // between two observations, with the record that fails behind it
+				if left--; left == 0 { // between two observations, followed by the record that fails
 					return pause(ctx, 1550*time.Millisecond)
 				}
 				if runs%2 == 1 {
@@ -307,7 +307,7 @@ func TestLastRecordOfARun(t *testing.T) {
 	})
 }
 
-// A source that logs that it tries again, and reads nothing, is to blame until it reads.
+// A source that logs retries, and reads nothing, is to blame until it reads.
 func TestReports(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFakes(nil)
@@ -375,7 +375,7 @@ func TestStoppedByHand(t *testing.T) {
 	}
 }
 
-// A version that replaces the one that stalled begins without its stall, and one that fails is rolled back.
+// A version that replaces a stalled one begins without its stall, and a failed version is rolled back.
 func TestVersions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFakes(map[string]fake{"broken": {open: func(context.Context) error { return errDown }}})
@@ -400,7 +400,7 @@ func TestVersions(t *testing.T) {
 	})
 }
 
-// A destination that gathers batches, or whose rate is limited, is not stuck meanwhile.
+// A destination that gathers batches, or has a rate limit, is not stuck meanwhile.
 func TestPatience(t *testing.T) {
 	for name, settings := range map[string]map[string]string{
 		"a batch of two minutes":  {"sdk.batch.delay": "2m"},

@@ -10,7 +10,7 @@ import (
 
 const position = ".Position"
 
-// diffAll compares two lists of records. Positions count only where one is expected.
+// diffAll compares two lists of records. It compares positions only if the expected record has one.
 func diffAll(want, got []record.Record) []string {
 	var lines []string
 	for i := range max(len(want), len(got)) {
@@ -32,7 +32,7 @@ func diffAll(want, got []record.Record) []string {
 	return lines
 }
 
-// fields returns the fields that a partial record says something about.
+// fields returns the fields that a partial record specifies.
 func (t Record) fields() map[string]string {
 	r, _ := t.record(0) // checked when it was parsed
 	fields := Fields(&r)
@@ -45,8 +45,8 @@ func (t Record) fields() map[string]string {
 	return fields
 }
 
-// firstMissing returns the first of the partial records that no record contains behind the
-// one that contains the partial record before it, -1 when all are contained.
+// firstMissing returns the index of the first partial record that has no match after the match of the partial record
+// before it, or -1 if all have matches.
 func firstMissing(want []Record, got []record.Record) int {
 	at := 0
 	for i, w := range want {

@@ -1,5 +1,5 @@
-// Package dryrun runs the processors of a pipeline over records, without its connectors
-// and by a clock of its own. It is what tests of pipelines and dry runs are made of.
+// Package dryrun runs the processors of a pipeline over records, without its connectors and with a simulated clock. It
+// is the basis of pipeline tests and dry runs.
 package dryrun
 
 import (
@@ -14,16 +14,16 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// Options say what a dry run needs.
+// Options are the parameters of a dry run.
 type Options struct {
 	Registry *processor.Registry
 	Schemas  schema.Registry // nil: schemas that exist for this run only
-	Start    time.Time       // what the clock shows at the beginning
-	Timeout  time.Duration   // longest that a processor may take
-	Steps    func(Step)      // called for what each processor got and made of it; nil: not called
+	Start    time.Time       // initial time of the clock
+	Timeout  time.Duration   // maximum time for a processor
+	Steps    func(Step)      // called for the input and output of each processor; nil: not called
 }
 
-// Step is what a processor made of a run of records. Its records are copies.
+// Step is the input and output of a processor for a run of records. The records are copies.
 type Step struct {
 	Processor string // qualified id
 	In, Out   []record.Record
@@ -36,7 +36,7 @@ type DeadLetter struct {
 	Err       error
 }
 
-// Run is a dry run of one pipeline. Its methods are called one at a time.
+// Run is a dry run of a pipeline. Its methods must not be called concurrently.
 type Run struct {
 	pipeline     *spec.Pipeline
 	clock        *clock
@@ -45,7 +45,7 @@ type Run struct {
 	destinations []*destination
 	deadLetters  []DeadLetter
 	coverage     map[string]*Coverage
-	pending      map[string]Step // by processor: what it got
+	pending      map[string]Step // by processor: its input
 	steps        func(Step)
 }
 
@@ -55,18 +55,18 @@ type destination struct {
 	records []record.Record
 }
 
-// Coverage says what of a processor was seen at work.
+// Coverage is the observed work of a processor.
 type Coverage struct {
 	Processor    string `json:"processor"`
 	HasCondition bool   `json:"hasCondition"`
-	Processed    uint64 `json:"processed"` // records that met its condition
-	Skipped      uint64 `json:"skipped"`   // records that did not
+	Processed    uint64 `json:"processed"` // number of records that met its condition
+	Skipped      uint64 `json:"skipped"`   // number of records that did not
 
 	stats *processor.Stats
 	seen  uint64
 }
 
-// Open starts the processors of p, whose settings have no references any more.
+// Open starts the processors of p. The references in their settings must be resolved.
 func Open(ctx context.Context, p *spec.Pipeline, o Options) (*Run, error) {
 	r := &Run{pipeline: p, clock: &clock{now: o.Start}, sources: map[string]*processor.Chain{}, coverage: map[string]*Coverage{}, pending: map[string]Step{}, steps: o.Steps}
 	if o.Schemas == nil {
@@ -130,7 +130,7 @@ func (r *Run) chains() []*processor.Chain {
 	return all
 }
 
-// Feed lets the source read a record, and sees it through.
+// Feed lets the source read a record, and passes it through the pipeline.
 func (r *Run) Feed(ctx context.Context, source string, rec record.Record) error {
 	chain := r.sources[source]
 	if chain == nil {
@@ -143,7 +143,7 @@ func (r *Run) Feed(ctx context.Context, source string, rec record.Record) error 
 	return r.onward(ctx, out)
 }
 
-// onward takes what left a source through the processors of the pipeline and of the destinations.
+// onward passes the output of a source through the processors of the pipeline and of the destinations.
 func (r *Run) onward(ctx context.Context, items []item) error {
 	if len(items) == 0 {
 		return nil
@@ -176,7 +176,7 @@ func (d *destination) take(items []item) {
 	}
 }
 
-// Advance lets time pass, and processors emit when their time comes.
+// Advance advances the clock and lets processors emit at their deadlines.
 func (r *Run) Advance(ctx context.Context, d time.Duration) error {
 	end := r.clock.now.Add(d)
 	for {
@@ -199,7 +199,7 @@ func (r *Run) Advance(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// next returns the chain whose deadline comes first.
+// next returns the chain with the earliest deadline.
 func (r *Run) next() (first *processor.Chain, at time.Time) {
 	for _, c := range r.chains() {
 		if d := c.Deadline(); !d.IsZero() && (first == nil || d.Before(at)) {
@@ -209,7 +209,7 @@ func (r *Run) next() (first *processor.Chain, at time.Time) {
 	return first, at
 }
 
-// emitted takes on what a chain emitted by time.
+// emitted passes on emissions of a chain at its deadline.
 func (r *Run) emitted(ctx context.Context, chain *processor.Chain, items []item) error {
 	if chain == r.shared {
 		return r.deliver(ctx, items)
@@ -223,7 +223,7 @@ func (r *Run) emitted(ctx context.Context, chain *processor.Chain, items []item)
 	return r.onward(ctx, items)
 }
 
-// Delivered returns what a destination got, and whether there is one with this id.
+// Delivered returns the records that a destination got. The bool is false if there is no destination with this id.
 func (r *Run) Delivered(id string) ([]record.Record, bool) {
 	for _, d := range r.destinations {
 		if d.id == id {
@@ -233,10 +233,10 @@ func (r *Run) Delivered(id string) ([]record.Record, bool) {
 	return nil, false
 }
 
-// DeadLetters returns what went to the dead-letter queue.
+// DeadLetters returns the records in the dead-letter queue.
 func (r *Run) DeadLetters() []DeadLetter { return r.deadLetters }
 
-// Coverage returns what of each processor was seen, in the order of the pipeline.
+// Coverage returns the coverage of each processor, in the order of the pipeline.
 func (r *Run) Coverage() []Coverage {
 	var all []Coverage
 	add := func(parent string, declared []spec.Processor) {

@@ -10,8 +10,8 @@ import (
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
-// Fields returns what r holds, as text by reference: .Payload.After.id is 7. Raw data is a
-// quoted text, as in the readable form of a record.
+// Fields returns the content of r as text, by reference: .Payload.After.id is 7. Raw data is a quoted text, as in the
+// readable form of a record.
 func Fields(r *record.Record) map[string]string {
 	fields := map[string]string{".Operation": r.Operation.String()}
 	if len(r.Position) > 0 {
@@ -47,7 +47,7 @@ func valueFields(fields map[string]string, at string, v any) {
 	fields[at] = text(v)
 }
 
-// text returns v as JSON. Numbers that are equal have equal texts.
+// text returns v as JSON. Equal numbers have equal texts.
 func text(v any) string {
 	b, err := record.AppendValue(nil, v)
 	if err != nil {
@@ -66,8 +66,8 @@ func name(at, key string) string {
 	return at + `["` + key + `"]`
 }
 
-// Diff returns the lines that distinguish two records, sorted by field: - with what only
-// before has, + with what only after has.
+// Diff returns the lines that distinguish two records, sorted by field: - for fields only in before, + for fields only
+// in after.
 func Diff(before, after map[string]string) []string {
 	names := map[string]bool{}
 	for _, m := range []map[string]string{before, after} {

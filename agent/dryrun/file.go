@@ -17,7 +17,7 @@ import (
 	"github.com/conduit-agent/conduit/reconcile/watch"
 )
 
-// PipelineFile returns the path of the pipeline file that the test file at path is of.
+// PipelineFile returns the path of the pipeline file for the test file at path.
 func PipelineFile(path string) (string, bool) {
 	if !watch.IsTestFile(filepath.Base(path)) {
 		return "", false
@@ -29,7 +29,7 @@ func PipelineFile(path string) (string, bool) {
 
 // File is a file of tests.
 type File struct {
-	Variables map[string]string `yaml:"variables"` // what references such as ${NAME} stand for
+	Variables map[string]string `yaml:"variables"` // values of references such as ${NAME}
 	Tests     []Test            `yaml:"tests"`
 }
 
@@ -37,8 +37,8 @@ type File struct {
 type Test struct {
 	Line     int           `yaml:"-"`
 	Name     string        `yaml:"name"`
-	Pipeline string        `yaml:"pipeline"` // may be left out when the file declares one
-	Start    time.Time     `yaml:"start"`    // the time at the beginning
+	Pipeline string        `yaml:"pipeline"` // optional if the file declares one pipeline
+	Start    time.Time     `yaml:"start"`    // initial time of the clock
 	Input    []Input       `yaml:"input"`
 	Advance  time.Duration `yaml:"advance"` // time that passes after the last record
 	Expect   []Expectation `yaml:"expect"`
@@ -46,23 +46,23 @@ type Test struct {
 
 // Input is a record that a source reads.
 type Input struct {
-	Source string        `yaml:"source"` // may be left out when the pipeline has one
+	Source string        `yaml:"source"` // optional if the pipeline has one source
 	After  time.Duration `yaml:"wait"`   // time that passes before it
 	Record Record        `yaml:"record"`
 }
 
-// Expectation is what one destination, or the dead-letter queue, must have got.
+// Expectation is the expected content of a destination or of the dead-letter queue.
 type Expectation struct {
-	Destination string    `yaml:"destination"` // may be left out when the pipeline has one
+	Destination string    `yaml:"destination"` // optional if the pipeline has one destination
 	DeadLetters bool      `yaml:"dead-letters"`
 	Equal       *[]Record `yaml:"equal"`    // exactly these records, in order
 	Contains    []Record  `yaml:"contains"` // records that have these fields, in order; others may be between
 	Each        string    `yaml:"each"`     // a condition that every record meets
 	Count       *int      `yaml:"count"`    // number of records
-	Error       string    `yaml:"error"`    // text in the reason of every dead letter
+	Error       string    `yaml:"error"`    // text in the error of every dead letter
 }
 
-// Record is a record as tests write it: text is raw data, an object structured data.
+// Record is a record in the syntax of tests: text is raw data, an object is structured data.
 type Record struct {
 	Position  string            `yaml:"position"`
 	Operation string            `yaml:"operation"`
@@ -74,7 +74,7 @@ type Record struct {
 	} `yaml:"payload"`
 }
 
-// value is a value of YAML whose numbers have all the digits that are written.
+// value is a value of YAML whose numbers keep all their digits.
 type value struct{ of any }
 
 // UnmarshalYAML implements yaml.Unmarshaler.
@@ -86,7 +86,7 @@ func (v *value) UnmarshalYAML(node *yaml.Node) error {
 	return nil
 }
 
-// exact returns v, which the node was decoded to, with the numbers that a float64 would change as they are written.
+// exact returns v, decoded from the node, with the original text of the numbers that a float64 would change.
 func exact(node *yaml.Node, v any) any {
 	if node.Kind == yaml.AliasNode {
 		return exact(node.Alias, v)
@@ -187,7 +187,7 @@ func (e *Expectation) check() error {
 	return nil
 }
 
-// record returns the record, with the defaults of one that is read as number n.
+// record returns the record, with the defaults for the record read as number n.
 func (t Record) record(n int) (r record.Record, err error) {
 	position, err := record.ParseReadableBytes(t.Position)
 	if err != nil {

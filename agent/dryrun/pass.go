@@ -10,7 +10,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// item is a record on its way, and the one that was read.
+// item is a record in the pipeline, with the record that was read.
 type item struct {
 	record record.Record
 	origin *origin
@@ -18,7 +18,7 @@ type item struct {
 
 // origin is a record as it was read.
 type origin struct {
-	before *record.Record // as it was before it was split; nil: it was not
+	before *record.Record // as it was before a split; nil: not split
 	dead   bool           // it went to the dead-letter queue
 }
 
@@ -26,10 +26,10 @@ type origin struct {
 type batch struct {
 	origins []*origin
 	records []record.Record
-	refused map[*origin]bool // of which a piece was refused in this pass: the others go no further
+	refused map[*origin]bool // records with a piece refused in this pass: their other pieces go no further
 }
 
-// pass runs the items through a chain and returns what goes on.
+// pass runs the items through a chain and returns the output.
 func (r *Run) pass(ctx context.Context, chain *processor.Chain, items []item) ([]item, error) {
 	b := &batch{}
 	for _, it := range items {
@@ -56,7 +56,7 @@ func (r *Run) pass(ctx context.Context, chain *processor.Chain, items []item) ([
 	return on, nil
 }
 
-// split notes which records became several, or are held, as they were before.
+// split records, for inputs that were split or are held, the record as it was before.
 func (b *batch) split(out connector.Outcome) {
 	count := make([]int, len(b.records))
 	for _, i := range out.Origins {
@@ -121,7 +121,7 @@ func (r *Run) addDeadLetter(o *origin, rec record.Record, refused connector.Refu
 	r.deadLetters = append(r.deadLetters, DeadLetter{rec.Clone(), refused.Processor, refused.Err})
 }
 
-// tap collects what each processor gets and makes of it.
+// tap collects the input and output of each processor.
 func (r *Run) tap(id string, out bool, records []record.Record) {
 	if out {
 		if r.steps != nil {
@@ -139,7 +139,7 @@ func (r *Run) tap(id string, out bool, records []record.Record) {
 	}
 }
 
-// finishSteps reports the processors that let nothing go on.
+// finishSteps reports the processors without output.
 func (r *Run) finishSteps() {
 	for id, step := range r.pending {
 		delete(r.pending, id)
@@ -155,7 +155,7 @@ func cloneAll(records []record.Record) []record.Record {
 	return clones
 }
 
-// clock moves only when it is moved, or when a processor sleeps.
+// clock moves only through Advance, or when a processor sleeps.
 type clock struct{ now time.Time }
 
 var _ sdk.Clock = (*clock)(nil)

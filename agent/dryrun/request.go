@@ -17,10 +17,10 @@ import (
 // maxRecords bounds the records of a request.
 const maxRecords = 1000
 
-// InvalidError says what is wrong with a request.
+// InvalidError is a problem with a request.
 type InvalidError struct{ message string }
 
-// Error returns what is wrong.
+// Error returns the problem.
 func (e *InvalidError) Error() string { return e.message }
 
 // Invalid reports that the request must change.
@@ -28,8 +28,8 @@ func (e *InvalidError) Invalid() bool { return true }
 
 func invalidf(format string, args ...any) error { return &InvalidError{fmt.Sprintf(format, args...)} }
 
-// Do does a dry run. An InvalidError says what is wrong with the request. References in the settings of processors are resolved with lookup;
-// connectors are not opened, and theirs do not matter.
+// Do does a dry run. It returns an InvalidError if the request is wrong. It resolves references in the settings of
+// processors with lookup; connectors are not opened, and their references do not matter.
 func Do(ctx context.Context, request rest.DryRunRequest, o Options, lookup ref.Lookup) (*rest.DryRun, error) {
 	if n := len(request.Records); n > maxRecords {
 		return nil, invalidf("there are %d records; the most is %d", n, maxRecords)
@@ -65,7 +65,7 @@ func Do(ctx context.Context, request rest.DryRunRequest, o Options, lookup ref.L
 	return &r.DryRun, nil
 }
 
-// Processors returns a copy of p that says nothing of its connectors but their processors.
+// Processors returns a copy of p whose connectors have only their processors.
 func Processors(p *spec.Pipeline) *spec.Pipeline {
 	p = p.Clone()
 	p.DLQ.Settings = nil
@@ -75,7 +75,7 @@ func Processors(p *spec.Pipeline) *spec.Pipeline {
 	return p
 }
 
-// Choose returns the pipeline and the id of the source that a request means, or an InvalidError.
+// Choose returns the pipeline and the id of the source of a request, or an InvalidError.
 func Choose(request rest.DryRunRequest) (*spec.Pipeline, string, error) {
 	file := spec.ParseFile("", []byte(request.File))
 	for _, problem := range file.Problems {
@@ -113,7 +113,7 @@ func chooseSource(p *spec.Pipeline, id string) (string, error) {
 	return sources[0], nil
 }
 
-// report is a dry run in the making.
+// report is a dry run in progress.
 type report struct{ rest.DryRun }
 
 func (r *report) feed(ctx context.Context, run *Run, source string, request *rest.DryRunRequest,
@@ -177,7 +177,7 @@ func asJSON(records []record.Record) []json.RawMessage {
 	all := make([]json.RawMessage, len(records))
 	for i := range records {
 		b, err := record.AppendReadable(nil, &records[i])
-		if err != nil { // a value that JSON cannot hold
+		if err != nil { // JSON cannot represent it
 			b, _ = json.Marshal(map[string]string{"error": err.Error()})
 		}
 		all[i] = b

@@ -13,7 +13,7 @@ import (
 	"github.com/conduit-agent/conduit/spec/ref"
 )
 
-// Result is what came of one test.
+// Result is the result of a test.
 type Result struct {
 	Name     string    `json:"name"`
 	Line     int       `json:"line"`
@@ -21,20 +21,20 @@ type Result struct {
 	Failures []Failure `json:"failures,omitempty"`
 }
 
-// deadLetters is what failures of the dead-letter queue are of.
+// deadLetters identifies the dead-letter queue in failures.
 const deadLetters = "dead-letters"
 
 // Failure is an expectation that was not met.
 type Failure struct {
 	Of      string   `json:"of"` // destination, or dead-letters; empty when the test could not run
 	Message string   `json:"message"`
-	Diff    []string `json:"diff,omitempty"` // lines that begin with - (expected) and + (what there was)
+	Diff    []string `json:"diff,omitempty"` // lines that begin with - (expected) or + (actual)
 }
 
 // Runner runs the tests of files.
 type Runner struct {
 	Registry *processor.Registry
-	Timeout  time.Duration // longest that a processor may take for a record
+	Timeout  time.Duration // maximum time for a processor to process a record
 
 	coverage map[string]*Coverage
 	order    []string
@@ -85,10 +85,10 @@ func (r *Runner) run(ctx context.Context, f *File, t *Test, pipelines []spec.Par
 	return failures, nil
 }
 
-// maxRefusals bounds how many refusals of a test are shown.
+// maxRefusals is the maximum number of refusals shown for a test.
 const maxRefusals = 10
 
-// refusals say which records were refused, and why: without them a test that misses a record shows only that it is
+// refusals lists the refused records with their errors: without them a test that misses a record shows only that it is
 // missing.
 func refusals(letters []DeadLetter) (all []Failure) {
 	for i, l := range letters {
@@ -118,8 +118,8 @@ func choose(id string, pipelines []spec.Parsed) (*spec.Pipeline, error) {
 	return nil, fmt.Errorf("say which pipeline is meant: the pipeline file declares %d", len(pipelines))
 }
 
-// resolve replaces references in the settings of processors by what the test says. Those of
-// connectors do not matter.
+// resolve replaces references in the settings of processors by the variables of the test. References in connectors do
+// not matter.
 func resolve(p *spec.Pipeline, variables map[string]string) (*spec.Pipeline, error) {
 	resolved, problems := spec.Resolve(Processors(p), ref.Lookup{Env: func(name string) (string, bool) {
 		v, ok := variables[name]
@@ -151,8 +151,7 @@ func feed(ctx context.Context, run *Run, t *Test, p *spec.Pipeline) error {
 	return run.Advance(ctx, t.Advance)
 }
 
-// findConnector returns the id of the connector that is meant, the only one of its kind when
-// none is named.
+// findConnector returns the id of the connector with this id, or of the only one with this type if id is empty.
 func findConnector(id string, p *spec.Pipeline, typ spec.ConnectorType) (string, error) {
 	var ids []string
 	for _, c := range p.Connectors {
@@ -171,7 +170,7 @@ func findConnector(id string, p *spec.Pipeline, typ spec.ConnectorType) (string,
 	return "", fmt.Errorf("say which %s is meant: pipeline %q has %d", typ, p.ID, len(ids))
 }
 
-// compare returns what is not as expected.
+// compare returns the differences from the expectation.
 func (e *Expectation) compare(run *Run, p *spec.Pipeline) []Failure {
 	of, got, err := e.got(run, p)
 	if err != nil {
@@ -193,7 +192,7 @@ func (e *Expectation) compare(run *Run, p *spec.Pipeline) []Failure {
 		fail(append(asLines("-", e.Contains[missing].fields()), gotLines(got)...), "no record contains number %d of those expected", missing+1)
 	}
 	if c, _ := template.ParseCondition(e.Each); c != nil {
-		var timeLimit template.TimeLimit // none over all: each is bounded
+		var timeLimit template.TimeLimit // no common limit: each condition is bounded
 		for i := range got {
 			if ok, err := c.Match(&timeLimit, &got[i]); err != nil {
 				fail(gotLines(got[i:i+1]), "record %d: %v", i+1, err)
@@ -234,13 +233,13 @@ func records(all []Record) []record.Record {
 	for i, r := range all {
 		out[i], _ = r.record(i) // checked when it was parsed
 		if r.Position == "" {
-			out[i].Position = nil // of no interest
+			out[i].Position = nil // not compared
 		}
 	}
 	return out
 }
 
-// addCoverage adds what a test saw of the processors.
+// addCoverage adds the coverage of processors in a test.
 func (r *Runner) addCoverage(seen []Coverage) {
 	if r.coverage == nil {
 		r.coverage = map[string]*Coverage{}
@@ -257,7 +256,7 @@ func (r *Runner) addCoverage(seen []Coverage) {
 	}
 }
 
-// Coverage returns what all tests saw of the processors.
+// Coverage returns the coverage of the processors over all tests.
 func (r *Runner) Coverage() []Coverage {
 	all := make([]Coverage, len(r.order))
 	for i, id := range r.order {

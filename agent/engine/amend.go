@@ -14,22 +14,23 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// errNotRunning says that there is no run to amend, or no longer.
+// errNotRunning is the error when there is no run to amend, or no longer one.
 var errNotRunning = errors.New("it does not run")
 
-// Amendment changes a run to another version while it goes on. It holds what that version
-// replaces, configured and ready to be opened. Either Apply or Discard is called, once.
+// Amendment changes a run to another version without a restart. It holds the connectors and processors that the
+// version replaces, configured and ready to open. The caller calls either Apply or Discard, once.
 type Amendment struct {
 	p            *Pipeline
 	from, to     *version
-	destinations map[string]*opened[connector.Destination] // that are replaced, by qualified id
-	dlq          *opened[connector.Destination]            // nil when it stays
-	chains       map[string]connector.Chain                // that are replaced, by the qualified id of what declares them; nil for none
+	destinations map[string]*opened[connector.Destination] // the replaced ones, by qualified id
+	dlq          *opened[connector.Destination]            // nil if it stays
+	// the replaced ones, by the qualified id of the declaring object; nil for none
+	chains map[string]connector.Chain
 }
 
-// Amend starts the plugins that another version of the pipeline changes and hands them
-// their settings. Nothing that runs is touched. After an error nothing new is left
-// running; spec.ErrNeedsRestart says that the run cannot become that version.
+// Amend starts the plugins that another version of the pipeline changes and hands them their settings. It does not
+// touch the run. After an error no new plugin is left running; spec.ErrNeedsRestart says that the run cannot become
+// that version.
 func (p *Pipeline) Amend(ctx context.Context, declared, resolved *spec.Pipeline) (*Amendment, error) {
 	a := &Amendment{p: p, from: p.version.Load(), to: &version{declared, resolved}, destinations: map[string]*opened[connector.Destination]{}}
 	if a.effect().Severity() > spec.EffectRestartDestination.Severity() {
@@ -42,8 +43,8 @@ func (p *Pipeline) Amend(ctx context.Context, declared, resolved *spec.Pipeline)
 	return a, nil
 }
 
-// effect returns what the amendment means for the run. The value of a reference may have
-// changed although the reference has not.
+// effect returns the effect of the amendment on the run. The value of a reference may have changed although the
+// reference has not.
 func (a *Amendment) effect() spec.Effect {
 	declared, resolved := spec.EffectOf(a.from.declared, a.to.declared), spec.EffectOf(a.from.resolved, a.to.resolved)
 	if declared.Severity() > resolved.Severity() {
@@ -52,12 +53,12 @@ func (a *Amendment) effect() spec.Effect {
 	return resolved
 }
 
-// prepare starts what is new.
+// prepare starts the new connectors and processors.
 func (a *Amendment) prepare(ctx context.Context) (err error) {
 	a.layOut()
 	changed, r := changedChains(a.from, a.to), a.p.running.Load()
 	if len(changed) > 0 && (len(a.destinations) > 0 || a.dlq != nil) {
-		return spec.ErrNeedsRestart // what is queued for a destination has passed the old chains
+		return spec.ErrNeedsRestart // records queued for a destination have passed the old chains
 	}
 	if a.chains, err = a.p.openChains(ctx, changed, r); err != nil {
 		return err
@@ -93,8 +94,8 @@ func (a *Amendment) layOut() {
 	}
 }
 
-// accepted reports whether the new chains can replace the old ones while the
-// run goes on: a chain that has records or state of its own is not to lose them.
+// accepted reports whether the new chains can replace the old ones without a restart: a chain must not lose records or
+// state that it holds.
 func (a *Amendment) accepted(r *run) bool {
 	return !slices.ContainsFunc(r.stages(), func(st stage) bool {
 		chain, ok := a.chains[st.ID]
@@ -133,11 +134,10 @@ func (a *Amendment) Discard(ctx context.Context) {
 	}
 }
 
-// Apply changes the run to the new version. Destinations that it replaces settle what
-// was written to them and are torn down; then drained is called, and the new ones are
-// opened and get what is queued. Sources go on reading as far as the window lets them.
-// After an error the run ends with it, if it has not ended or failed already; after
-// spec.ErrNeedsRestart it goes on as it was. Apply is bounded by the end of the run.
+// Apply changes the run to the new version. The destinations that it replaces settle the records written to them and
+// are torn down; then Apply calls drained, opens the new destinations and gives them the queued batches. Sources keep
+// reading as far as the window allows. After an error the run ends with that error, unless it has ended or failed
+// already; after spec.ErrNeedsRestart it continues unchanged. Apply does not outlast the run.
 func (a *Amendment) Apply(drained func()) error {
 	err := a.apply(drained)
 	if err != nil {
@@ -158,7 +158,7 @@ func (a *Amendment) apply(drained func()) error {
 		a.Discard(r.ctx)
 		return errNotRunning
 	}
-	if !a.accepted(r) { // what it was when it was prepared
+	if !a.accepted(r) { // the chain may have changed since it was prepared
 		a.Discard(r.ctx)
 		return spec.ErrNeedsRestart
 	}
@@ -189,8 +189,7 @@ func (a *Amendment) apply(drained func()) error {
 	return nil
 }
 
-// pause returns when the destinations that are replaced have settled everything and get
-// nothing more, or the run has failed.
+// pause returns when the replaced destinations have settled all records and receive no more, or the run has failed.
 func (a *Amendment) pause(r *run, released <-chan struct{}) {
 	var pausing sync.WaitGroup
 	for _, d := range r.dests {
@@ -205,8 +204,8 @@ func (a *Amendment) pause(r *run, released <-chan struct{}) {
 	pausing.Wait()
 }
 
-// swap puts the new connectors in the place of the old ones, which it tears down. From
-// here on the run owns the new ones.
+// swap replaces the old connectors by the new ones and tears down the old ones. From then on the run owns the new
+// ones.
 func (a *Amendment) swap(r *run) {
 	var old []*opened[connector.Destination]
 	for i, d := range r.dests {
@@ -241,7 +240,7 @@ func (a *Amendment) open(r *run) error {
 	return g.Wait()
 }
 
-// adopt puts in force what the new version changes other than destinations.
+// adopt applies the changes of the new version other than those of destinations.
 func (a *Amendment) adopt(r *run) error {
 	before, after := &a.from.declared.DLQ, &a.to.declared.DLQ
 	if before.WindowSize != after.WindowSize || before.WindowNackThreshold != after.WindowNackThreshold {

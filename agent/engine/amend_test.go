@@ -19,7 +19,7 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// live is a pipeline that runs.
+// live is a running pipeline.
 type live struct {
 	*engine.Pipeline
 	w     *world
@@ -40,13 +40,13 @@ func (w *world) begin(ctx context.Context) *live {
 	return l
 }
 
-// amend prepares the change to what the world declares now.
+// amend prepares the change to the current declaration of the world.
 func (l *live) amend() (*engine.Amendment, error) {
 	declared := l.w.spec.Clone()
 	return l.Amend(l.w.t.Context(), declared, declared)
 }
 
-// applying applies the change, and returns where its result will be.
+// applying applies the change, and returns the channel of its result.
 func (l *live) applying() chan error {
 	l.w.t.Helper()
 	a, err := l.amend()
@@ -58,7 +58,7 @@ func (l *live) applying() chan error {
 	return applied
 }
 
-// become amends the run to what the world declares now.
+// become amends the run to the current declaration of the world.
 func (l *live) become() {
 	l.w.t.Helper()
 	a, err := l.amend()
@@ -70,7 +70,7 @@ func (l *live) become() {
 	}
 }
 
-// writes waits until a first write to a destination is under way.
+// writes waits until the first write to a destination is in progress.
 func (l *live) writes(id string) {
 	l.w.t.Helper()
 	wait.For(l.w.t, "a write", func() bool { return l.Stats.Destination(id).Bytes.Load() > 0 })
@@ -92,20 +92,20 @@ func (l *live) wait() error {
 	}
 }
 
-// set changes the settings of a connector, which makes another version.
+// set changes the settings of a connector, which creates a new version.
 func (w *world) set(connector int, name, value string) {
 	w.spec.Connectors[connector].Settings = map[string]string{name: value}
 }
 
-// waits has the source go on to another total once the channel returned is closed.
+// waits makes the source continue up to another total once the returned channel is closed.
 func (s *fakeSource) waits(total int) chan<- struct{} {
 	more := make(chan struct{})
 	s.caughtUp = func() { <-more; s.total, s.caughtUp = total, nil }
 	return more
 }
 
-// Over many replacements of a destination under load, every record arrives once and in
-// order, and the source notices nothing.
+// Over many replacements of a destination under load, every record arrives once and in order, without an interruption
+// of the source.
 func TestDestinationsAreReplacedWhileTheSourceGoesOn(t *testing.T) {
 	w := newWorld(t)
 	s := w.source("src", 1<<30)
@@ -146,7 +146,7 @@ func TestDestinationsAreReplacedWhileTheSourceGoesOn(t *testing.T) {
 	}
 }
 
-// What is queued for a slow destination goes to the one that replaces it.
+// Records queued for a slow destination go to its replacement.
 func TestQueuedRecordsGoToTheNewDestination(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -172,15 +172,15 @@ func TestQueuedRecordsGoToTheNewDestination(t *testing.T) {
 		if err := l.stop(); err != nil {
 			t.Fatal(err)
 		}
-		if n := len(old.records()); n == 0 || n > 200 { // it had one write under way
+		if n := len(old.records()); n == 0 || n > 200 { // one write was in progress
 			t.Errorf("the old destination got %d records", n)
 		}
 		wantValues(t, append(old.records(), replacement.records()...), upTo(1000))
 	})
 }
 
-// A version that cannot take over ends the run. What the one before has written is not
-// repeated by the next one, and nothing is lost.
+// A version that fails to take over ends the run. The next run repeats no record that the former version has written,
+// and nothing is lost.
 func TestAmendmentsThatFail(t *testing.T) {
 	w := newWorldCommitting(t, time.Hour)
 	w.source("src", 1<<30)
@@ -222,8 +222,7 @@ func TestAmendmentsThatFail(t *testing.T) {
 	}
 }
 
-// An old destination that cannot write out what it holds ends the run before the new one
-// is touched.
+// An old destination that cannot write out the records it holds ends the run before the new one is opened.
 func TestAmendmentOfADestinationThatBreaks(t *testing.T) {
 	w := newWorld(t)
 	w.source("src", 1<<30)
@@ -251,7 +250,7 @@ func TestAmendmentOfADestinationThatBreaks(t *testing.T) {
 	}
 }
 
-// The end of a run ends an amendment under way, and comes to its end itself.
+// The end of a run ends an amendment in progress, and completes itself.
 func TestRunsEndDuringAnAmendment(t *testing.T) {
 	ends := map[string]struct {
 		end  func(l *live, cancel func(), old *fakeDestination)
@@ -312,7 +311,7 @@ func TestAmendmentOfARunThatHasEnded(t *testing.T) {
 	}
 }
 
-// What takes a new run is said before anything is started.
+// A change that needs a new run is refused before any plugin is started.
 func TestAmendmentsThatTakeARestart(t *testing.T) {
 	changes := map[string]func(declared, resolved *spec.Pipeline){
 		"source":                            func(d, _ *spec.Pipeline) { d.Connectors[0].Settings = map[string]string{"v": "2"} },
@@ -383,8 +382,7 @@ func TestDeadLetterQueueIsReplaced(t *testing.T) {
 	}
 }
 
-// The window of the dead-letter queue goes on when only the queue is replaced, and
-// starts over when the window is.
+// The nack window continues when only the queue is replaced, and starts over when the window changes.
 func TestDeadLetterQueueWindowOverAmendments(t *testing.T) {
 	for _, test := range []struct {
 		change func(q *spec.DLQ)
@@ -420,8 +418,8 @@ func TestDeadLetterQueueWindowOverAmendments(t *testing.T) {
 	}
 }
 
-// Destinations learn when they open whether refusals are tolerated: when that
-// changes, so do they. Those that gather records need not know.
+// Destinations learn when they open whether refusals are tolerated, and are reopened when that changes. Those that
+// gather records need not know.
 func TestDestinationsAreReopenedWhenRefusalsBecomeTolerated(t *testing.T) {
 	w := newWorld(t)
 	s := w.source("src", 100)
@@ -516,7 +514,7 @@ func testProcessorsAreReplaced(t *testing.T, at string) {
 	}
 }
 
-// A connector that was replaced has no say any more.
+// A replaced connector cannot report results any more.
 func TestLateResultsAreVoid(t *testing.T) {
 	w := newWorld(t)
 	s := w.source("src", 1<<30)
@@ -538,7 +536,7 @@ func TestLateResultsAreVoid(t *testing.T) {
 	}
 }
 
-// The window, and how long a destination may take to answer, follow the new version.
+// The window and the acknowledgement timeout of a destination follow the new version.
 func TestSettingsTheEngineReadsFollowTheNewVersion(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -552,7 +550,7 @@ func TestSettingsTheEngineReadsFollowTheNewVersion(t *testing.T) {
 		replacement := w.destination("dst", &fakeDestination{gather: 200, instead: d})
 		l.become()
 		wait.For(t, "all but the last", func() bool { return s.ackedUpTo()+200 > 950 })
-		time.Sleep(2 * w.ackTimeout) // it gathers, and may take its time
+		time.Sleep(2 * w.ackTimeout) // it gathers, and may take longer
 		w.set(1, "v", "3")
 		w.destination("dst", &fakeDestination{hold: make(chan struct{}), instead: replacement})
 		l.become()
@@ -566,15 +564,15 @@ func TestSettingsTheEngineReadsFollowTheNewVersion(t *testing.T) {
 	})
 }
 
-// A flush is over only when the last result was processed: here its dead letters wait for
-// the dead-letter queue, which is replaced as well.
+// A flush ends only when the last result was processed: here its dead letters wait for the dead-letter queue, which is
+// replaced as well.
 func TestFlushWaitsForDeadLetters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.spec.DLQ.WindowSize = 0
 		const total = 20
 		s := w.source("src", total)
-		s.maxBatch = 1 << 20 // all of them
+		s.maxBatch = 1 << 20 // one batch for all records
 		first := w.dlq
 		first.hold = make(chan struct{})
 		old := w.destination("dst", &fakeDestination{async: true, reject: errors.New("bad batch")})
@@ -590,10 +588,10 @@ func TestFlushWaitsForDeadLetters(t *testing.T) {
 		}
 		applied := make(chan error, 1)
 		for i := range total {
-			if i == total/2 { // the only result is in, and is being attended to
+			if i == total/2 { // the only result has arrived and is being processed
 				go func() { applied <- a.Apply(func() {}) }()
 			}
-			synctest.Wait() // the queue could be taken away too early
+			synctest.Wait() // the queue could be removed too early
 			select {
 			case first.hold <- struct{}{}:
 			case <-time.After(wait.Limit):

@@ -11,13 +11,13 @@ import (
 	"github.com/conduit-agent/conduit/agent/engine/commit"
 )
 
-// failingBarrier syncs nothing, and fails once, at the sync failAt. The next sync succeeds, as the
-// next fsync of a file does after one that failed.
+// failingBarrier syncs nothing, and fails once, at the sync failAt. The next sync succeeds, like the fsync of a file
+// after a failed one.
 type failingBarrier struct {
 	store  *fakeStore
 	failAt int64
 	syncs  atomic.Int64
-	saved  atomic.Int64 // what was saved when the sync failed
+	saved  atomic.Int64 // records saved when the sync failed
 }
 
 func (b *failingBarrier) Sync(pipelines []string, done func([]string, error)) {
@@ -29,8 +29,8 @@ func (b *failingBarrier) Sync(pipelines []string, done func([]string, error)) {
 	done(pipelines, nil)
 }
 
-// When the sync of what was written fails, the run does, saves and acknowledges nothing later,
-// whatever the next syncs say, and the next run gets all that was not saved again.
+// When the sync of written records fails, the run fails. It saves and acknowledges nothing later, whatever the next
+// syncs return, and the next run gets all records that were not saved.
 func TestNothingLaterIsSavedWhenASyncFails(t *testing.T) {
 	w := newWorld(t)
 	for i := range 20 {

@@ -9,11 +9,11 @@ import (
 
 // BatchPolicy is the batching policy in the settings of a destination.
 type BatchPolicy struct {
-	Size    int64         // sdk.batch.size: records that it waits for before it writes any
+	Size    int64         // sdk.batch.size: number of records that it gathers before it writes any
 	Delay   time.Duration // sdk.batch.delay: how long it gathers records
-	delayed bool          // a delay is set, which Delay may not be able to represent
-	rate    float64       // sdk.rate.perSecond: it writes only so many
-	limited bool          // a rate is set, which rate may not be able to represent
+	delayed bool          // a delay is set; Delay may be unable to represent it
+	rate    float64       // sdk.rate.perSecond: maximum records per second
+	limited bool          // a rate is set; rate may be unable to represent it
 }
 
 // BatchPolicyOf reads the policy from settings that include the defaults of the plugin. Invalid values, which the
@@ -22,7 +22,7 @@ func BatchPolicyOf(settings map[string]string) (p BatchPolicy) {
 	p.Size, _ = strconv.ParseInt(settings["sdk.batch.size"], 10, 64)
 	p.Delay, _ = time.ParseDuration(settings["sdk.batch.delay"])
 	p.rate, _ = strconv.ParseFloat(settings["sdk.rate.perSecond"], 64)
-	// Numbers and durations alike are zero unless they have another digit.
+	// A number or duration is zero unless it has a nonzero digit.
 	nonZero := func(name string) bool { return strings.ContainsAny(settings[name], "123456789") }
 	p.delayed, p.limited = nonZero("sdk.batch.delay"), nonZero("sdk.rate.perSecond")
 	return p
@@ -43,8 +43,8 @@ func (p BatchPolicy) Waits(records uint64) bool {
 	return !p.delayed && p.Size > 0 && records < uint64(p.Size)
 }
 
-// Takes returns how long the destination may wait, as its settings say, before it settles the first of so many
-// records that it writes.
+// Takes returns how long the destination may wait, by its settings, before it settles the first of this number of
+// records.
 func (p BatchPolicy) Takes(records uint64) time.Duration {
 	if p.delayed && p.Delay <= 0 || p.limited && !(p.rate > 0) {
 		return math.MaxInt64

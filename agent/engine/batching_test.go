@@ -12,8 +12,8 @@ func TestBatchPolicies(t *testing.T) {
 	const ever = time.Duration(math.MaxInt64)
 	for name, c := range map[string]struct {
 		size, delay, rate          string
-		gathers, neverAlone, waits bool          // with 3 records written
-		takes                      time.Duration // for them
+		gathers, neverAlone, waits bool          // with 3 written records
+		takes                      time.Duration // for 3 records
 	}{
 		"the defaults of a plugin without batches": {"0", "0", "0", false, false, false, 0},
 		"no settings":                  {"", "", "", false, false, false, 0},

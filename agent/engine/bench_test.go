@@ -18,7 +18,7 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// benchSource makes batches of ready-made records as fast as they are taken.
+// benchSource returns batches of ready-made records as fast as they are read.
 type benchSource struct {
 	fakeConnector
 	batch, left int
@@ -45,7 +45,7 @@ func (s *benchSource) Read(ctx context.Context) (*record.Batch, error) {
 func (s *benchSource) Ack(context.Context, []record.Position) error { return nil }
 func (s *benchSource) Stop(context.Context) error                   { close(s.stopped); return nil }
 
-// benchDestination settles at once and signals when it has had enough.
+// benchDestination settles at once and signals after the last record.
 type benchDestination struct {
 	fakeConnector
 	left   int
@@ -72,10 +72,9 @@ type discardStore struct{ *fakeStore }
 
 func (discardStore) SaveCheckpoints(context.Context, []spec.Checkpoint) error { return nil }
 
-// BenchmarkEngine moves b.N records through an engine whose connectors cost nothing:
-// what it shows is the engine's own cost per record. At the minimum heap of 4 MiB the
-// garbage collector's share depends on what the test binary links; with a heap like that
-// of an agent it does not.
+// BenchmarkEngine moves b.N records through an engine whose connectors cost nothing: it measures the cost per record
+// in the engine. At the minimum heap of 4 MiB the share of the garbage collector depends on the packages linked into
+// the test binary; with a heap as large as in an agent it does not.
 func BenchmarkEngine(b *testing.B) {
 	defer debug.SetGCPercent(debug.SetGCPercent(800))
 	for _, batch := range []int{1, 10, 100, 1000} {
@@ -118,7 +117,7 @@ func BenchmarkEngine(b *testing.B) {
 	}
 }
 
-// cpuTime returns what this process has used.
+// cpuTime returns the CPU time used by this process.
 func cpuTime(b *testing.B) time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {

@@ -12,24 +12,24 @@ import (
 	"github.com/conduit-agent/conduit/spec/notify"
 )
 
-// chainSlot is a place for a chain. While it has none it costs one atomic load per batch. It is
-// locked while the chain runs and until what that let go is queued, which keeps the order.
+// chainSlot is a place for a chain. While it is empty it costs one atomic load per batch. It is locked while the chain
+// runs and until the records that the chain released are queued, which keeps the order.
 type chainSlot struct {
-	ID   string        // qualified, of what declares the processors
+	ID   string        // qualified id of the pipeline or connector that declares the processors
 	Wake notify.Signal // a deadline has come, or batches were committed
 
 	active     atomic.Bool  // there is a chain
 	deadline   atomic.Int64 // of the chain, Unix nanoseconds; 0 for none
-	releasable atomic.Bool  // the chain holds records that it can let go early
-	letGo      atomic.Bool  // the chain should release its records early
+	releasable atomic.Bool  // the chain holds records that it can release early
+	letGo      atomic.Bool  // the chain must release its records early
 
 	durableMutex
 	chain  connector.Chain // guarded by the mutex; nil for none
 	timer  *time.Timer     // guarded by the mutex: wakes at the deadline
-	due    time.Time       // guarded by the mutex: the deadline by the monotonic clock, as the time of day may be set
+	due    time.Time       // guarded by the mutex: the deadline by the monotonic clock, since the wall clock may be set
 	failed bool            // guarded by the mutex: the chain is broken
 	closed bool            // guarded by the mutex: nothing may be queued any more
-	tended bool            // guarded by the mutex: a goroutine tends it
+	tended bool            // guarded by the mutex: a goroutine tends the chain
 
 	tokens    sync.Mutex
 	committed []any // guarded by tokens; committed batches to report to the chain
@@ -40,8 +40,8 @@ func newChainSlot(id string) *chainSlot {
 	return &chainSlot{ID: id, Wake: notify.NewSignal(), durableMutex: durableMutex{make(chan struct{}, 1)}}
 }
 
-// durableMutex is a lock on which a goroutine blocks durably, as testing/synctest calls it: the one that holds it may
-// wait for a destination, and so for time to pass.
+// durableMutex is a lock on which a goroutine blocks durably in the sense of testing/synctest: its holder may wait for
+// a destination, and so for time to pass.
 type durableMutex struct{ held chan struct{} }
 
 // Lock waits for the lock.
@@ -82,8 +82,8 @@ func (s *chainSlot) Chain() connector.Chain {
 	return s.chain
 }
 
-// Accepts reports whether next, nil for none, can take the place of the chain between two
-// batches. If not, what the chain holds, is to emit or is to make durable would be lost.
+// Accepts reports whether next, nil for none, can replace the chain between two batches. If not, records that the
+// chain holds, or emissions or commits that it still owes, would be lost.
 func (s *chainSlot) Accepts(next connector.Chain) bool {
 	s.Lock()
 	defer s.Unlock()
@@ -100,8 +100,8 @@ func (s *chainSlot) accepts(next connector.Chain) bool {
 	return s.chain.Holding() == 0 && s.chain.Deadline().IsZero() && (next == nil || !s.chain.Observes())
 }
 
-// Install replaces the chain by next, nil for none, and returns the old one, which is to
-// be torn down. Unless the slot accepts next it does nothing, and returns false.
+// Install replaces the chain by next, nil for none, and returns the old one, which the caller must tear down. If the
+// slot does not accept next, Install does nothing and returns false.
 func (s *chainSlot) Install(next connector.Chain) (former connector.Chain, ok bool) {
 	s.Lock()
 	defer s.Unlock()
@@ -117,7 +117,7 @@ func (s *chainSlot) Install(next connector.Chain) (former connector.Chain, ok bo
 	return former, true
 }
 
-// Tend reports whether a goroutine is to tend the chain that does not do so yet.
+// Tend reports whether the caller must tend the chain: no other goroutine does, and the slot is open.
 func (s *chainSlot) Tend() bool {
 	s.Lock()
 	defer s.Unlock()
@@ -128,7 +128,7 @@ func (s *chainSlot) Tend() bool {
 	return true
 }
 
-// Close lets nothing be queued any more, and waits until what was being queued is.
+// Close waits until the current batch is queued, and prevents further queueing.
 func (s *chainSlot) Close() {
 	s.Lock()
 	defer s.Unlock()
@@ -136,16 +136,16 @@ func (s *chainSlot) Close() {
 	if s.timer != nil {
 		s.timer.Stop()
 	}
-	s.Wake.Notify() // its goroutine ends
+	s.Wake.Notify() // ends its goroutine
 }
 
-// Closed reports whether the slot was closed. It is to be locked.
+// Closed reports whether the slot was closed. The slot must be locked.
 func (s *chainSlot) Closed() bool { return s.closed }
 
 // Observes reports whether the chain observes commits. The slot must be locked.
 func (s *chainSlot) Observes() bool { return s.chain.Observes() }
 
-// Process lets the chain process a batch. It is to be locked, and to have a chain.
+// Process lets the chain process a batch. The slot must be locked and have a chain.
 func (s *chainSlot) Process(ctx context.Context, token any, records []record.Record) (connector.Outcome, error) {
 	out, err := s.chain.Process(ctx, token, records)
 	if err != nil {
@@ -161,9 +161,8 @@ func (s *chainSlot) Unfinished() bool {
 	return ok && !s.failed && c.Unfinished()
 }
 
-// Attend notifies the chain of committed batches, and lets it emit if it is unfinished, its deadline has come or LetGo
-// was called. The
-// slot must be locked.
+// Attend notifies the chain of committed batches, and lets it emit if it is unfinished, its deadline has passed or
+// LetGo was called. The slot must be locked.
 func (s *chainSlot) Attend(ctx context.Context) (connector.Outcome, error) {
 	if s.chain == nil {
 		return connector.Outcome{}, nil
@@ -176,14 +175,14 @@ func (s *chainSlot) Attend(ctx context.Context) (connector.Outcome, error) {
 		if err != nil {
 			return out, s.broken(err)
 		}
-		s.deadline.Store(0) // to be armed again: it may have come
+		s.deadline.Store(0) // armed again below: the deadline may have passed
 		s.arm()
 		return out, nil
 	}
 	if !s.Unfinished() && (!s.Waits() || time.Now().Before(s.due)) {
 		return connector.Outcome{}, nil
 	}
-	s.deadline.Store(0) // to be armed again
+	s.deadline.Store(0) // Process arms it again
 	return s.Process(ctx, nil, nil)
 }
 
@@ -196,7 +195,7 @@ func (s *chainSlot) NoteCommitted(token any) {
 	s.Wake.Notify()
 }
 
-// Teardown ends the chain. It skips one that is abandoned in a call.
+// Teardown ends the chain. It skips a chain that was abandoned in a call.
 func (s *chainSlot) Teardown(ctx context.Context) (err error) {
 	if !s.TryLock() {
 		return nil
@@ -259,7 +258,7 @@ func (s *chainSlot) learn(ctx context.Context) error {
 	return s.chain.Committed(ctx, committed)
 }
 
-// broken wraps the error of a chain of which nothing more is to be asked.
+// broken wraps the error of a chain that must not be called again.
 func (s *chainSlot) broken(err error) error {
 	s.failed = true
 	return fmt.Errorf("cannot run the processors of %s: %w", s.ID, err)

@@ -15,12 +15,12 @@ import (
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
-// fakeChain records its calls. Process moves its deadline on.
+// fakeChain records its calls. Process moves its deadline.
 type fakeChain struct {
 	connector.Chain
 	calls    []string
 	deadline time.Time
-	next     []time.Time // deadlines after the calls of Process to come
+	next     []time.Time // deadlines after the next calls of Process
 	observes bool
 	holding  int
 	fail     error
@@ -80,7 +80,7 @@ func TestInstall(t *testing.T) {
 	}
 }
 
-// What a chain holds is not lost: the slot keeps it.
+// Records that a chain holds are not lost: the slot keeps the chain.
 func TestAccepts(t *testing.T) {
 	for name, c := range map[string]struct {
 		chain         *fakeChain
@@ -137,7 +137,7 @@ func TestSuccessors(t *testing.T) {
 	})
 }
 
-// The slot wakes its goroutine at the deadline of the chain, wherever that moves.
+// The slot wakes its goroutine at the deadline of the chain, even after the deadline moves.
 func TestDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, begin := t.Context(), time.Now()
@@ -192,9 +192,8 @@ func TestDeadlineThatStays(t *testing.T) {
 	})
 }
 
-// The chain learns which batches are committed, each once, at the latest when it is torn down.
-// A deadline comes after as long as there was left, also when the clock was set back meanwhile.
-// Time in a synctest bubble has no monotonic reading.
+// The chain learns which batches are committed, each once, at the latest when it is torn down. A deadline comes after
+// the remaining time, even if the clock was set back meanwhile. Time in a synctest bubble has no monotonic reading.
 func TestDeadlineOfAClockThatIsSetBack(t *testing.T) {
 	chain := &fakeChain{next: []time.Time{fiftyYearsAhead(time.Now().Add(time.Millisecond))}}
 	s := newChainSlot("p")
@@ -208,8 +207,8 @@ func TestDeadlineOfAClockThatIsSetBack(t *testing.T) {
 	}
 }
 
-// fiftyYearsAhead returns t as a clock read it that was fifty years ahead of the one there is:
-// only the monotonic reading is the same. The seconds are bits 30 to 62 of the first word.
+// fiftyYearsAhead returns t as read from a clock fifty years ahead of the actual one: only the monotonic reading is
+// the same. The seconds are bits 30 to 62 of the first word.
 func fiftyYearsAhead(t time.Time) time.Time {
 	*(*uint64)(unsafe.Pointer(&t)) += 50 * 365 * 24 * 3600 << 30
 	return t
@@ -235,7 +234,7 @@ func TestCommitted(t *testing.T) {
 	}
 }
 
-// Nothing is asked of a broken chain but to end.
+// A broken chain is only torn down.
 func TestBrokenChain(t *testing.T) {
 	broken := errors.New("broken")
 	s, c := newChainSlot("p:proc"), &fakeChain{fail: broken}
@@ -253,7 +252,7 @@ func TestBrokenChain(t *testing.T) {
 	}
 }
 
-// A chain that is abandoned in a call, which keeps the slot locked, is not torn down.
+// A chain abandoned in a call, which keeps the slot locked, is not torn down.
 func TestAbandonedChain(t *testing.T) {
 	s, c := newChainSlot("p"), &fakeChain{}
 	s.Install(c)
@@ -264,7 +263,7 @@ func TestAbandonedChain(t *testing.T) {
 	s.Unlock()
 }
 
-// One goroutine tends a slot, and is woken to end when the slot is closed.
+// One goroutine tends a slot. It is woken to end when the slot is closed.
 func TestTend(t *testing.T) {
 	s := newChainSlot("p")
 	got := []bool{s.Tend(), s.Tend()}

@@ -13,10 +13,10 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// declaredChain is the processors of a pipeline or of one of its connectors.
+// declaredChain holds the processors of a pipeline or connector.
 type declaredChain struct{ declared, resolved []spec.Processor }
 
-// chains returns the processors of v by the qualified id of what declares them.
+// chains returns the processors of v by the qualified id of the declaring pipeline or connector.
 func (v *version) chains() map[string]declaredChain {
 	all := map[string]declaredChain{}
 	add := func(id string, declared, resolved []spec.Processor) {
@@ -31,8 +31,8 @@ func (v *version) chains() map[string]declaredChain {
 	return all
 }
 
-// changedChains returns the chains that are not the same in both versions, those that b has
-// no more without processors.
+// changedChains returns the chains that differ between the versions. A chain that b no longer has is in the result
+// without processors.
 func changedChains(a, b *version) map[string]declaredChain {
 	before, changed := a.chains(), b.chains()
 	for id, chain := range before {
@@ -45,8 +45,7 @@ func changedChains(a, b *version) map[string]declaredChain {
 	return changed
 }
 
-// openChains starts processors, which are to take the place of those of r unless that is nil.
-// After an error none is left running.
+// openChains starts processors that replace those of r, if r is not nil. After an error none is left running.
 func (p *Pipeline) openChains(ctx context.Context, declared map[string]declaredChain, r *run) (map[string]connector.Chain, error) {
 	if len(declared) == 0 {
 		return nil, nil
@@ -83,7 +82,7 @@ func teardownChains(ctx context.Context, chains map[string]connector.Chain) erro
 	return errors.Join(errs...)
 }
 
-// endChains ends the processors when nothing moves any more.
+// endChains ends the processors after all records have stopped moving.
 func (r *run) endChains(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), teardownTimeout)
 	defer cancel()
@@ -94,7 +93,7 @@ func (r *run) endChains(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// upstream returns the places for processors that are before the destinations' queues.
+// upstream returns the stages before the queues of the destinations.
 func (r *run) upstream() []stage {
 	all := []stage{r.stage}
 	for _, s := range r.sources {
@@ -115,7 +114,7 @@ func (r *run) chain(id string) connector.Chain {
 	return nil
 }
 
-// stages returns all places for processors.
+// stages returns all stages.
 func (r *run) stages() []stage {
 	all := r.upstream()
 	for _, d := range r.dests {
@@ -124,7 +123,7 @@ func (r *run) stages() []stage {
 	return all
 }
 
-// startTending starts the goroutine that tends the processors before the queues.
+// startTending starts the goroutine that tends the processors of a stage before the queues.
 func (r *run) startTending(st stage) {
 	if !st.Tend() {
 		return

@@ -14,7 +14,7 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// disks is a barrier where syncing for a pipeline takes a time and may fail.
+// disks is a barrier where the sync for a pipeline takes some time and may fail.
 type disks map[string]struct {
 	takes time.Duration
 	err   error
@@ -30,7 +30,7 @@ func (d disks) Sync(pipelines []string, done func([]string, error)) {
 	}
 }
 
-// countingSource is a source whose position is the number of calls that asked for it.
+// countingSource is a source whose position is the number of its Checkpoint calls.
 type countingSource struct {
 	id    string
 	asked int
@@ -43,7 +43,7 @@ func (s *countingSource) Checkpoint() (spec.Checkpoint, bool) {
 }
 func (s *countingSource) Saved(err error) { s.saved = append(s.saved, err) }
 
-// What is saved was synced before, each for itself: a slow disk delays only what is on it.
+// A checkpoint is saved after the sync of its own data: a slow disk delays only the checkpoints that depend on it.
 func TestCommitSyncsFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		broken := errors.New("broken")
@@ -81,7 +81,7 @@ func TestCommitSyncsFirst(t *testing.T) {
 	})
 }
 
-// lateBarrier is a barrier that fails for the first call as the second one comes, which finds nothing to sync.
+// lateBarrier is a barrier whose first call fails during the second one, which finds nothing to sync.
 type lateBarrier struct {
 	err   error
 	first func([]string, error)
@@ -96,7 +96,7 @@ func (l *lateBarrier) Sync(pipelines []string, done func([]string, error)) {
 	done(pipelines, nil)
 }
 
-// sharingSource is a counting source of a pipeline that has another one.
+// sharingSource is a counting source of a pipeline with two sources.
 type sharingSource struct{ countingSource }
 
 func (s *sharingSource) Checkpoint() (spec.Checkpoint, bool) {

@@ -12,7 +12,7 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// copies are replicas where a pipeline takes a time and may fail.
+// copies are replicas where replication for a pipeline takes some time and may fail.
 type copies disks
 
 func (c copies) Replicate(all []spec.Checkpoint, done func(string, error)) {
@@ -21,7 +21,7 @@ func (c copies) Replicate(all []spec.Checkpoint, done func(string, error)) {
 	}
 }
 
-// What is saved counts once it is replicated, each for itself; what is dirty meanwhile is
+// A saved checkpoint counts once it is replicated, independently of others; a source that is dirty again meanwhile is
 // saved and replicated afterwards.
 func TestCommitIsReplicated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

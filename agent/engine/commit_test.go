@@ -14,7 +14,7 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// commitLog is a store that notes when which sources were saved.
+// commitLog is a store that records which sources were saved and when.
 type commitLog struct {
 	commit.Store
 	start   time.Time
@@ -117,8 +117,7 @@ func TestCommitThatFailsForOneSource(t *testing.T) {
 	})
 }
 
-// A source that advances while its checkpoint is being saved may say so at once, and is
-// committed again.
+// A source that advances while its checkpoint is being saved may call MarkDirty at once, and is committed again.
 func TestCommitOfASourceThatAdvances(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		saving, goOn := make(chan struct{}), make(chan struct{})

@@ -6,8 +6,8 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// completed notifies the observers of an emission that the emission is settled, before its inputs are released. It
-// notifies them that the emission is committed once positions that cover the inputs are saved.
+// completed notifies the observers of an emission that it is settled, before its inputs are released. It notifies them
+// that the emission is committed once positions that cover the inputs are saved.
 func (r *run) completed(f inFlight) {
 	if len(f.Observers) == 0 {
 		return
@@ -38,7 +38,7 @@ func (r *run) covering(f inFlight) map[*sourceRun]uint64 {
 	if mark(marks, f.Settles) {
 		return marks
 	}
-	for _, s := range r.sources { // all its records have been read
+	for _, s := range r.sources { // all records of the source have been read
 		s.mu.Lock()
 		marks[s] = s.tracker.Read
 		s.mu.Unlock()

@@ -16,22 +16,22 @@ import (
 
 // DeadLetter is a refused record on its way to the dead-letter store.
 type DeadLetter struct {
-	SourceID    string        // qualified, of the source it came from
-	Record      record.Record // as it was refused; before it was split or held, if it was
+	SourceID    string        // qualified
+	Record      record.Record // as refused; if it was split or held, as it was before
 	RefusedBy   string        // qualified id of the processor or destination
-	Destination bool          // RefusedBy is one
-	// Entry is the qualified id of the processor or destination that the record was to get
-	// to next: RefusedBy, or the processor that split it or held it.
+	Destination bool          // RefusedBy is a destination
+	// Entry is the qualified id of the processor or destination that a replay of the record enters: RefusedBy, or the
+	// processor that split it or held it.
 	Entry   string
 	Err     error // without secrets
-	Stopped bool  // it ends the run, and the source delivers it again
+	Stopped bool  // it ends the run, and the source delivers the record again
 }
 
-// ackerSuffix ends the name of the node that, in Conduit, receives the acknowledgements of a destination.
+// ackerSuffix ends the name of the node that receives the acknowledgements of a destination in Conduit.
 const ackerSuffix = "-acker"
 
-// Enveloped returns the record of a dead letter in the format of Conduit, so that readers of its
-// dead-letter queues can read ours.
+// Enveloped returns the record of a dead letter in the format of Conduit, so that readers of its dead-letter queues
+// can read it.
 func (l *DeadLetter) Enveloped() record.Record {
 	node := l.RefusedBy
 	if l.Destination {
@@ -49,12 +49,12 @@ func (l *DeadLetter) Enveloped() record.Record {
 	}
 }
 
-// mostEscaped is how many bytes the JSON form of a record has that Escaped keeps.
+// mostEscaped is the maximum size in bytes of the JSON form of a record that Escaped keeps.
 const mostEscaped = 256 << 10
 
-// Escaped returns the record of a dead letter in a form for destinations that refuse that of Enveloped: because of a character, a number
-// or the depth of a value. All of it is text of visible ASCII characters; the record is its JSON form in base64, in the field
-// recordBase64, unless it is large.
+// Escaped returns the record of a dead letter in a form for destinations that refuse the form of Enveloped because of
+// a character, a number or the depth of a value. All text is visible ASCII; the record is its JSON form in base64, in
+// the field recordBase64, unless it is too large.
 func (l *DeadLetter) Escaped() record.Record {
 	after := map[string]any{"error": visible(l.Err.Error()), "refusedBy": visible(l.RefusedBy), "source": visible(l.SourceID)}
 	body := l.Record.Encodable()
@@ -64,7 +64,7 @@ func (l *DeadLetter) Escaped() record.Record {
 	return l.standIn(after)
 }
 
-// Bare returns a record that says no more of a dead letter than what it is of. A destination that refuses it refuses everything.
+// Bare returns a record that only identifies a dead letter. A destination that refuses it refuses everything.
 func (l *DeadLetter) Bare() record.Record {
 	return l.standIn(map[string]any{"error": "the destination refuses this dead letter, which the agent keeps", "source": visible(l.SourceID)})
 }
@@ -109,7 +109,7 @@ func NewRefusalWindow(declared *spec.DLQ) RefusalWindow {
 	return w
 }
 
-// Err returns the error of a pipeline that more records were refused than the window tolerates. It names the remedies.
+// Err returns the error of a pipeline with more refused records than the window tolerates. It names the remedies.
 func (w *RefusalWindow) Err() error {
 	const exceeded = "the dead-letter queue's window-nack-threshold is exceeded: "
 	if !w.declared.Tolerant() {

@@ -47,7 +47,7 @@ func TestDeadLetterWindow(t *testing.T) {
 		size := rapid.IntRange(0, 6).Draw(t, "size")
 		threshold := rapid.IntRange(0, 5).Draw(t, "threshold")
 		w := engine.NewRefusalWindow(&spec.DLQ{WindowSize: size, WindowNackThreshold: threshold})
-		var all []bool // of every record, whether it was refused
+		var all []bool // for every record: it was refused
 		exceeded := false
 		for range rapid.IntRange(1, 40).Draw(t, "steps") {
 			if !rapid.Bool().Draw(t, "refused") {
@@ -71,7 +71,7 @@ func TestDeadLetterWindow(t *testing.T) {
 	})
 }
 
-// A queue that tolerates no refusal is exceeded by the first, and stays so.
+// A queue that tolerates no refusal is exceeded by the first, and stays exceeded.
 func TestDeadLetterWindowThatToleratesNone(t *testing.T) {
 	w := engine.NewRefusalWindow(&spec.DLQ{WindowSize: 1})
 	w.Ack(1000)
@@ -82,7 +82,7 @@ func TestDeadLetterWindowThatToleratesNone(t *testing.T) {
 	}
 }
 
-// What is written to the queue of a pipeline has a form in every encoding, whatever was refused.
+// Dead letters have a form in every encoding, for every refused record.
 func TestEveryDeadLetterCanBeEnveloped(t *testing.T) {
 	var nested any = 1.0
 	for range 990 { // as deep as a connector may send it: the envelope is deeper

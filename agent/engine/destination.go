@@ -14,9 +14,9 @@ import (
 	"github.com/conduit-agent/conduit/spec/notify"
 )
 
-// Bounds of what one Write takes when several small batches wait: coalescing saves a
-// destination's cost per call, and never waits for more to come. Larger batches are joined, too,
-// for a destination that takes much longer for a Write than joining does: one that waits for an answer or a disk.
+// Bounds of the size of one Write when several small batches wait: coalescing saves a destination the cost of further
+// calls, and never waits for more batches. Larger batches are joined, too, for a destination whose Write takes much
+// longer than joining, for example because it waits for an answer or a disk.
 const (
 	coalesceRecords     = 64
 	coalesceSlowRecords = 4096
@@ -25,8 +25,8 @@ const (
 	slowRecord          = time.Microsecond
 )
 
-// How many batches may wait for a destination, and how many bytes of memory. A single batch may be larger. The
-// window of a source bounds the records read, and processors may make larger ones.
+// Bounds of the queue of a destination, in batches and in bytes of memory. A single batch may be larger. The window of
+// a source bounds the records read, and processors may make larger ones.
 const (
 	queueLength = 64
 	queueBytes  = 64 << 20
@@ -38,45 +38,44 @@ type waiting struct {
 	size int64 // bytes that count as queued
 }
 
-// destinationRun drives one destination of a running pipeline: a goroutine writes, and
-// settled, called by the destination, attributes its results.
+// destinationRun drives one destination of a running pipeline: one goroutine writes, and the destination reports its
+// results to settled.
 type destinationRun struct {
 	run    *run
 	id     string                                        // qualified
 	index  int                                           // in settle.Batch
 	out    atomic.Pointer[opened[connector.Destination]] // replaced while write pauses
-	stage  stage                                         // of its own processors
+	stage  stage                                         // for its own processors
 	before *Tap                                          // records before its processors
 	tap    *Tap                                          // records as written
 	stats  *measure.Connector
 	queue  chan waiting
-	queued atomic.Int64  // bytes of the batches in queue, or about to be
-	room   notify.Signal // queued is less
+	queued atomic.Int64  // bytes of the batches in queue, or about to enter it
+	room   notify.Signal // queued has decreased
 	ended  chan struct{} // closed when everything is written and settled
 
 	gate   *writeGate      // held during a write, by write or by the reader
 	writes measure.Sampler // guarded by gate
-	parts  []part          // guarded by gate: to be written
-	joined []*record.Batch // guarded by gate: to be joined
+	parts  []part          // guarded by gate: the parts to write
+	joined []*record.Batch // guarded by gate: the batches to join
 	only   [1]inFlight     // guarded by gate: the batch that the reader writes
 	slow   atomic.Bool     // the last Write of a large batch was slow
 
 	writing    atomic.Bool // a call of Write has not returned
 	incomplete atomic.Bool // write out the gathered records after the queued ones
-	renewed    sync.Once   // says that the connector was replaced for that
-	unclaimed  atomic.Bool // it waits until records may be written
+	renewed    sync.Once   // logs once that the connector was replaced for that
+	unclaimed  atomic.Bool // it waits for permission to write records
 
 	mu       sync.Mutex
 	written  uint64        // guarded by mu: records handed to the connector, or about to be
 	results  uint64        // guarded by mu: records settled
-	pending  []part        // guarded by mu: written and not settled, in order, from number first on
+	pending  []part        // guarded by mu: written and not settled, in order, starting at index first
 	first    int           // guarded by mu
-	settling bool          // guarded by mu: what was pending is being settled
-	empty    notify.Signal // pending is empty and nothing is being settled
+	settling bool          // guarded by mu: settled is processing results
+	empty    notify.Signal // pending is empty and settled is not processing results
 }
 
-// part is what the destination gets of an in-flight batch; n records of it are yet to be
-// settled.
+// part is the share of an in-flight batch that goes to the destination; n records in it are not settled yet.
 type part struct {
 	inFlight
 	batch *record.Batch
@@ -94,8 +93,7 @@ func newDestinationRun(r *run, index int, o *opened[connector.Destination]) *des
 
 func (d *destinationRun) doing() string { return "writing to destination " + d.id }
 
-// write hands what is queued to the destination until the queue is closed, and then
-// waits until all of it is settled.
+// write hands queued batches to the destination until the queue is closed, and then waits until they are settled.
 func (d *destinationRun) write(ctx context.Context) error {
 	var batches []inFlight
 	for {
@@ -119,7 +117,7 @@ func (d *destinationRun) write(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	d.gate.Lock() // a source may still write what it read
+	d.gate.Lock() // a source may still be writing a batch that it read
 	err := d.flush(ctx)
 	d.gate.Unlock()
 	if err != nil {
@@ -143,7 +141,7 @@ func (d *destinationRun) put(ctx context.Context, batches []inFlight) error {
 	return nil
 }
 
-// putParts writes what prepare made.
+// putParts writes the parts that prepare made.
 func (d *destinationRun) putParts(ctx context.Context) error {
 	if hold := d.run.Hold; hold != nil {
 		d.unclaimed.Store(true)
@@ -205,8 +203,8 @@ func (d *destinationRun) writeOut(ctx context.Context) error {
 	return d.waitSettled(ctx)
 }
 
-// flush makes the destination write out what it holds back, and waits until all of it is
-// settled. Nothing more can be written to it.
+// flush makes the destination write out the records it holds back, and waits until they are settled. No Write may
+// follow.
 func (d *destinationRun) flush(ctx context.Context) error {
 	if err := d.out.Load().connector.Flush(ctx); err != nil {
 		return d.broken("flush", err)
@@ -241,8 +239,8 @@ func (d *destinationRun) dequeued(w waiting) inFlight {
 	return w.inFlight
 }
 
-// pause stops write before its next write, and flushes the destination. It returns when
-// everything written is settled; write goes on when released is closed.
+// pause stops write before its next Write, and flushes the destination. It returns when all written records are
+// settled; write continues when released is closed.
 func (d *destinationRun) pause(ctx context.Context, released <-chan struct{}) error {
 	begun, err := d.gate.Pause(ctx, d.ended, released)
 	if !begun {
@@ -256,13 +254,12 @@ func (d *destinationRun) broken(doing string, err error) error {
 	return failedIn(d.id, fmt.Errorf("cannot %s destination %s: %w", doing, d.id, err))
 }
 
-// next waits for a batch and returns it with those queued behind it. open is false when the
-// queue was closed and is empty, or ctx has ended. There is no batch when only the
-// processors are to be attended to.
+// next waits for a batch and returns it with those queued behind it. open is false when the queue was closed and is
+// empty, or ctx has ended. It returns no batch when only the processors need attention.
 func (d *destinationRun) next(ctx context.Context, batches []inFlight) (_ []inFlight, open bool) {
 	for len(batches) == 0 {
 		select {
-		case p := <-d.gate.Requests(): // which come before what is queued
+		case p := <-d.gate.Requests(): // requests take precedence over queued batches
 			if d.gate.Hold(p); ctx.Err() != nil {
 				return nil, false
 			}
@@ -305,12 +302,12 @@ func (d *destinationRun) next(ctx context.Context, batches []inFlight) (_ []inFl
 	return batches, true
 }
 
-// expect notes that the results of the parts come next, and joins them. It comes before
-// Write, since results may arrive from within Write.
+// expect records that the results of the parts come next, and joins the parts. It precedes Write, since Write may
+// already report results.
 func (d *destinationRun) expect() (*record.Batch, error) {
 	d.joined = d.joined[:0]
 	d.mu.Lock()
-	if len(d.pending) == cap(d.pending) && d.first > 0 { // rather than grow
+	if len(d.pending) == cap(d.pending) && d.first > 0 { // reuse the array instead of growing it
 		n := copy(d.pending, d.pending[d.first:])
 		clear(d.pending[n:])
 		d.pending, d.first = d.pending[:n], 0
@@ -332,8 +329,7 @@ func (d *destinationRun) expect() (*record.Batch, error) {
 
 var errSurplus = errors.New("it settled more records than were written")
 
-// settledBy returns the function that o calls with results. Results of a connector that
-// was replaced are void.
+// settledBy returns the function through which o reports results. It ignores results of a connector that was replaced.
 func (d *destinationRun) settledBy(o *opened[connector.Destination]) func(n int, refused error) {
 	return func(n int, refused error) {
 		if d.out.Load() == o {
@@ -342,8 +338,8 @@ func (d *destinationRun) settledBy(o *opened[connector.Destination]) func(n int,
 	}
 }
 
-// settled is called by the destination: the next n records are durable, or refused.
-// Once the run has failed, results are void: the failure may concern a record before them.
+// settled is called by the destination: the next n records are durable, or refused. Once the run has failed, results
+// are ignored: the failure may concern a record before them.
 func (d *destinationRun) settled(n int, refused error) {
 	if d.run.ctx.Err() != nil {
 		return
@@ -387,11 +383,10 @@ func (d *destinationRun) settled(n int, refused error) {
 	}
 }
 
-// idle reports whether all that was written is settled, with mu held.
+// idle reports whether all written records are settled. The caller holds mu.
 func (d *destinationRun) idle() bool { return d.first == len(d.pending) }
 
-// pop takes up to n records off the front of what is pending; the part returned is as
-// it was before.
+// pop removes up to n records from the front of pending and returns their part, as it was before.
 func (d *destinationRun) pop(n int) (part, int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

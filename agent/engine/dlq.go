@@ -15,8 +15,8 @@ import (
 	"github.com/conduit-agent/conduit/spec/texts"
 )
 
-// deadLetters is the dead-letter queue of a running pipeline: a destination for records
-// that were refused, and the window that says how many of them are tolerated.
+// deadLetters is the dead-letter queue of a running pipeline: a destination for refused records, and the window that
+// bounds the number of tolerated refusals.
 type deadLetters struct {
 	run   *run
 	id    string // qualified
@@ -26,14 +26,14 @@ type deadLetters struct {
 	window RefusalWindow // guarded by mu
 
 	write sync.Mutex                       // one record at a time
-	over  bool                             // guarded by write: nothing more is written
+	over  bool                             // guarded by write: no more writes
 	out   atomic.Pointer[deadLetterWriter] // replaced with write held
 }
 
 // deadLetterWriter writes dead letters to the queue's destination, one at a time.
 type deadLetterWriter struct {
 	*opened[connector.Destination]
-	awaited atomic.Bool // a dead letter has no answer yet
+	awaited atomic.Bool // a dead letter awaits its answer
 	answers chan error  // capacity 1
 }
 
@@ -61,8 +61,8 @@ func (q *deadLetters) acked(n int) {
 	q.mu.Unlock()
 }
 
-// nack takes over a refused record: on return it is durable in the dead-letter queue.
-// An error is to stop the pipeline.
+// nack takes over a refused record: on return the record is durable in the dead-letter queue. An error must stop the
+// pipeline.
 func (q *deadLetters) nack(ctx context.Context, l *DeadLetter) error {
 	q.mu.Lock()
 	var exceeded error
@@ -85,7 +85,8 @@ func (q *deadLetters) nack(ctx context.Context, l *DeadLetter) error {
 	return q.put(ctx, l)
 }
 
-// brief returns err with so short a text that the text behind it is not cut off. The dead letter has the whole error.
+// brief returns err with a shortened text, so that the text behind it is not cut off. The dead letter has the whole
+// error.
 func brief(err error) error {
 	const most = texts.MaxError / 2
 	if text := err.Error(); len(text) > most {
@@ -94,9 +95,10 @@ func brief(err error) error {
 	return err
 }
 
-// put writes a dead letter. One that the destination refuses, as because of a character that its system has no form for, it
-// writes in a plainer form, and at last in one that says no more than that the agent keeps the record. A destination that
-// refuses even that does not take dead letters at all, and the run ends: so it does when the destination fails otherwise.
+// put writes a dead letter. If the destination refuses it, for example because its system cannot represent a
+// character, put writes it in a plainer form, and finally in a form that only says that the agent keeps it. A
+// destination that refuses even that does not take dead letters at all, and the run ends, as it does when the
+// destination fails in another way.
 func (q *deadLetters) put(ctx context.Context, l *DeadLetter) error {
 	forms := []func() record.Record{l.Enveloped, l.Escaped}
 	if q.run.Keep != nil { // the whole record is in the store
@@ -128,7 +130,7 @@ func (q *deadLetters) put(ctx context.Context, l *DeadLetter) error {
 	return q.broken(refused)
 }
 
-// keep hands a refused record, with an error without secrets, to the dead-letter store.
+// keep hands a refused record to the dead-letter store, with an error without secrets.
 func (q *deadLetters) keep(ctx context.Context, l *DeadLetter) error {
 	l.Err = q.run.redacted(l.Err)
 	if q.run.Keep == nil {
@@ -145,8 +147,8 @@ func (p *Pipeline) redacted(err error) error {
 	return p.Redact(err)
 }
 
-// close waits until nothing is being written, and lets nothing be written any more: a
-// destination that is not torn down yet may still refuse records.
+// close waits for the current write and prevents further ones: a destination that is not torn down yet may still
+// refuse records.
 func (q *deadLetters) close() error {
 	q.write.Lock()
 	defer q.write.Unlock()
@@ -154,13 +156,13 @@ func (q *deadLetters) close() error {
 	return nil
 }
 
-// deliver writes a dead letter and waits for the answer, which may be that the destination refuses this one. When that takes too long it ends
-// the run with an error of the queue: the destination that refused the record waits for
-// the queue and must not be taken for the one that does not answer.
+// deliver writes a dead letter and waits for the answer, which may be a refusal of this dead letter. If that takes too
+// long, it ends the run with an error of the queue: the destination that refused the record waits for the queue and
+// must not be reported as the one that does not answer.
 func (q *deadLetters) deliver(ctx context.Context, deadLetter *record.Batch) (refusal, err error) {
 	out := q.out.Load()
 	limit := q.run.AckTimeout
-	if limit > 0 && limit+out.batching.Takes(1) > 0 { // no overflow
+	if limit > 0 && limit+out.batching.Takes(1) > 0 { // avoids overflow
 		limit += out.batching.Takes(1)
 		defer time.AfterFunc(limit, func() {
 			q.run.fail(failedIn(q.id,
@@ -171,7 +173,8 @@ func (q *deadLetters) deliver(ctx context.Context, deadLetter *record.Batch) (re
 	if err := out.connector.Write(ctx, deadLetter); err != nil {
 		return nil, q.broken(err)
 	}
-	if g, ok := out.connector.(connector.Gatherer); ok && out.batching.Gathers() { // no other comes before it is settled
+	// no other dead letter comes before this one is settled
+	if g, ok := out.connector.(connector.Gatherer); ok && out.batching.Gathers() {
 		if err := g.WriteOut(ctx); err != nil {
 			return nil, q.broken(err)
 		}
@@ -192,8 +195,8 @@ func (q *deadLetters) broken(err error) error {
 	return failedIn(q.id, permanentIfRefused(fmt.Errorf("cannot write to the dead-letter queue %s: %w", q.id, err)))
 }
 
-// settledBy returns the function that w's destination calls with results. Results of one
-// that was replaced are void.
+// settledBy returns the function through which the destination of w reports results. It ignores results of a
+// destination that was replaced.
 func (q *deadLetters) settledBy(w *deadLetterWriter) func(n int, err error) {
 	return func(n int, err error) {
 		switch {

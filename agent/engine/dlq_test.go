@@ -15,8 +15,7 @@ import (
 	"github.com/conduit-agent/conduit/reconcile"
 )
 
-// A dead-letter queue whose process ends takes the run with it, with a dead letter on its
-// hands or without.
+// A dead-letter queue whose process ends also ends the run, with or without a dead letter in progress.
 func TestDeadLetterQueueThatBreaksEndsTheRun(t *testing.T) {
 	for _, idle := range []bool{false, true} {
 		t.Run(fmt.Sprint("idle ", idle), func(t *testing.T) {
@@ -41,8 +40,7 @@ func TestDeadLetterQueueThatBreaksEndsTheRun(t *testing.T) {
 	}
 }
 
-// That goes for one that stays while refusals become tolerated, too; and not for one
-// that was replaced.
+// The same holds for a queue that stays while refusals become tolerated, but not for a replaced one.
 func TestAmendedDeadLetterQueueThatBreaks(t *testing.T) {
 	w := newWorld(t)
 	w.source("src", 1<<30)
@@ -61,7 +59,7 @@ func TestAmendedDeadLetterQueueThatBreaks(t *testing.T) {
 	}
 }
 
-// slow takes its time for every batch.
+// slow takes some time for every batch.
 type slow struct {
 	*fakeDestination
 	takes time.Duration
@@ -76,8 +74,7 @@ func (d *slow) Write(ctx context.Context, b *record.Batch) error {
 	}
 }
 
-// A dead-letter queue has as long to answer as a destination. Who waits for it is not
-// blamed.
+// A dead-letter queue has as much time to answer as a destination. A destination that waits for it is not reported.
 func TestDeadLetterQueuesThatTakeTheirTime(t *testing.T) {
 	const limit = time.Second
 	for _, test := range []struct {
@@ -99,7 +96,7 @@ func TestDeadLetterQueuesThatTakeTheirTime(t *testing.T) {
 				w.spec.DLQ.WindowSize, w.spec.DLQ.Settings = 0, test.settings
 				w.plugins.destinations["p:dead-letter-queue"] = &slow{w.dlq, test.takes}
 				s := w.source("src", 5)
-				s.maxBatch = 1 << 20 // so that five are refused at once, while others wait
+				s.maxBatch = 1 << 20 // five are refused at once, while others wait
 				s.caughtUp = func() { s.total = 10 }
 				d := w.destination("dst", &fakeDestination{async: true, reject: errors.New("bad batch")})
 				err := w.run(func() bool {
@@ -117,8 +114,8 @@ func TestDeadLetterQueuesThatTakeTheirTime(t *testing.T) {
 	}
 }
 
-// What a dead-letter queue says it has, without having got it, is no answer to the next
-// dead letter.
+// If a dead-letter queue reports more results than it got dead letters, the surplus is no answer to the next dead
+// letter.
 func TestDeadLetterQueueThatAnswersTooMuch(t *testing.T) {
 	w := newWorld(t)
 	w.spec.DLQ.WindowSize = 0
@@ -174,8 +171,8 @@ func TestDeadLetterQueuesThatGather(t *testing.T) {
 	}
 }
 
-// A destination of dead letters that refuses one because of what is in it gets it in another form. One that refuses everything ends the
-// run, as does one that fails.
+// A destination of dead letters that refuses one because of its content gets it in another form. A destination that
+// refuses everything ends the run, as does one that fails.
 func TestDeadLetterQueuesThatRefuse(t *testing.T) {
 	text := func(r record.Record) string {
 		b, err := record.AppendJSON(nil, &r)
@@ -196,7 +193,7 @@ func TestDeadLetterQueuesThatRefuse(t *testing.T) {
 		name   string
 		queue  func(d *fakeDestination)
 		kept   bool   // the agent keeps dead letters
-		want   string // of the dead letters that are written
+		want   string // of the written dead letters
 		failed string
 	}{
 		{"a character", func(d *fakeDestination) {

@@ -19,7 +19,7 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// fakeStore keeps positions in memory and checks the contract of its callers.
+// fakeStore keeps positions in memory and checks that its callers keep the contract.
 type fakeStore struct {
 	t  *testing.T
 	mu sync.Mutex
@@ -154,8 +154,8 @@ func (c *fakeConnector) Teardown(context.Context) error {
 	return nil
 }
 
-// fakeSource counts from its position up to total, in batches of random size, and then
-// waits. It checks that it is acknowledged in order and only what the store has.
+// fakeSource counts from its position up to total, in batches of random size, and then waits. It checks that positions
+// are acknowledged in order and only after the store has them.
 type fakeSource struct {
 	fakeConnector
 	t        *testing.T
@@ -168,7 +168,7 @@ type fakeSource struct {
 	next, acked int
 	stopped     chan struct{}
 	stopOnce    sync.Once
-	caughtUp    func() // called when total is reached, which it may raise
+	caughtUp    func() // called when total is reached; it may raise total
 }
 
 func newFakeSource(t *testing.T, store *fakeStore, id string, total int) *fakeSource {
@@ -241,18 +241,18 @@ func (s *fakeSource) Stop(context.Context) error {
 	return nil
 }
 
-// fakeDestination keeps what it is given, and settles it from within Write or, when
-// async, from a goroutine and in groups of its own.
+// fakeDestination keeps written records. It settles them from within Write or, when async, from a goroutine and in
+// groups of random size.
 type fakeDestination struct {
 	fakeConnector
 	t           *testing.T
 	async       bool
 	hold        chan struct{}               // when set, Write waits for it
-	refuse      func(r record.Record) error // says which records are refused
+	refuse      func(r record.Record) error // returns the error for refused records
 	failAt      int                         // Write fails at this record, counted from 1
-	gather      int                         // settles nothing before it has as many
-	surplus     int                         // records settled more than written
-	reject      error                       // why batches are refused as a whole
+	gather      int                         // settles nothing before it has this many records
+	surplus     int                         // number of records settled in excess of the written ones
+	reject      error                       // the error for batches refused as a whole
 	got         []record.Record             // guarded by mu
 	settle      func(n int, err error)
 	stopAndWait bool
@@ -261,7 +261,7 @@ type fakeDestination struct {
 	done        sync.WaitGroup
 	written     int
 	ended       bool             // it was flushed or torn down
-	instead     *fakeDestination // has to be torn down when this one opens
+	instead     *fakeDestination // must be torn down when this one opens
 }
 
 func (d *fakeDestination) Overlaps() bool { return d.overlaps }
@@ -361,7 +361,7 @@ func (d *fakeDestination) records() []record.Record {
 	return d.got
 }
 
-// fakePlugins hands out the connectors of a test by connector id.
+// fakePlugins returns the connectors of a test by connector id.
 type fakePlugins struct {
 	sources      map[string]connector.Source
 	destinations map[string]connector.Destination

@@ -2,14 +2,14 @@ package engine
 
 import "context"
 
-// writeGate is held by the goroutine that writes to a destination, and during a pause. The one
-// that writes by itself asks Requests before, and passes what it gets to Hold.
+// writeGate is held by the goroutine that writes to a destination, and during a pause. The destination's own writer
+// receives from Requests before it writes, and passes a request to Hold.
 type writeGate struct {
 	held     chan struct{} // capacity 1: holds a token while the gate is held
 	requests chan pauseRequest
 }
 
-// pauseRequest asks for a pause.
+// pauseRequest requests a pause.
 type pauseRequest struct {
 	begun    chan struct{}
 	released <-chan struct{}
@@ -36,7 +36,7 @@ func (g *writeGate) TryLock() bool {
 // Unlock releases the gate.
 func (g *writeGate) Unlock() { <-g.held }
 
-// Requests returns the channel of the pauses that are asked for.
+// Requests returns the channel of requested pauses.
 func (g *writeGate) Requests() <-chan pauseRequest { return g.requests }
 
 // Hold holds the gate for a pause.
@@ -47,8 +47,8 @@ func (g *writeGate) Hold(r pauseRequest) {
 	<-r.released
 }
 
-// Pause waits until no write goes on. None begins until released is closed. begun is false
-// when ended was closed first, or ctx has ended.
+// Pause waits until no write is in progress. No write begins until released is closed. begun is false when ended was
+// closed first, or ctx has ended.
 func (g *writeGate) Pause(ctx context.Context, ended, released <-chan struct{}) (begun bool, err error) {
 	r := pauseRequest{make(chan struct{}), released}
 	select {

@@ -10,16 +10,16 @@ import (
 	"time"
 )
 
-// abandonAfter is how long the goroutines of a run may take to end after its context. A
-// connector in this process can ignore that its context has ended.
+// abandonAfter is how long the goroutines of a run may take to end after its context. A connector in this process can
+// ignore that its context has ended.
 const abandonAfter = 10 * time.Second
 
-// goroutines are the goroutines of a run. Each has a name that says its purpose. Goroutines that do not end are
+// goroutines are the goroutines of a run. Each has a name that describes its purpose. Goroutines that do not end are
 // abandoned.
 type goroutines struct {
 	mu      sync.Mutex
-	running int            // guarded by mu: goroutines, and one more until Wait is called
-	names   map[string]int // guarded by mu: how many have the name
+	running int            // guarded by mu: number of goroutines, plus one until Wait is called
+	names   map[string]int // guarded by mu: number of goroutines with each name
 	over    chan struct{}  // closed when none is running any more
 }
 

@@ -5,8 +5,8 @@ import (
 	"testing/synctest"
 )
 
-// A goroutine is renamed, and named as before again, by two others in any order: what comes
-// second may come after its end. Then the group is over all the same, and nothing is started in it any more.
+// A goroutine is renamed, and renamed back, by two others in any order: the second rename may come after its end. Then
+// the group ends all the same, and starts no goroutine any more.
 func TestRenamesInAnyOrder(t *testing.T) {
 	for name, afterEnd := range map[string]bool{"while it runs": false, "after its end": true} {
 		t.Run(name, func(t *testing.T) {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Wait returns when all goroutines have ended, those included that others start.
+// Wait returns when all goroutines have ended, including those started by others.
 func TestGoroutinesWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, ended := newGoroutines(), 0
@@ -32,7 +32,7 @@ func TestWaitForNoGoroutines(t *testing.T) {
 	}
 }
 
-// Goroutines that ignore the end of the context are abandoned after a time, and named.
+// Goroutines that ignore the end of the context are abandoned after abandonAfter, and named.
 func TestWaitAbandons(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, free := newGoroutines(), make(chan struct{})
@@ -52,7 +52,7 @@ func TestWaitAbandons(t *testing.T) {
 	})
 }
 
-// What returns within the time after the end of the context is not abandoned.
+// A function that returns within abandonAfter of the end of the context is not abandoned.
 func TestAbandonable(t *testing.T) {
 	failed := errors.New("failed")
 	for took, want := range map[time.Duration]string{

@@ -12,10 +12,10 @@ import (
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
-// stuckSource ignores the end of the contexts of some of its calls.
+// stuckSource ignores the end of the context in some calls.
 type stuckSource struct {
 	*fakeSource
-	read, ack chan struct{} // when set, what the call waits for
+	read, ack chan struct{} // when set, the call waits for it
 }
 
 func (s stuckSource) Read(ctx context.Context) (*record.Batch, error) {
@@ -43,8 +43,8 @@ func (d stuckDestination) Write(context.Context, *record.Batch) error {
 	return nil
 }
 
-// A connector that does not return from a call although its context ended, as one in this
-// process can, does not keep the run from ending.
+// A connector that does not return from a call although its context ended does not keep the run from ending.
+// Connectors in this process can do that.
 func TestRunAbandonsCallsThatDoNotReturn(t *testing.T) {
 	tests := map[string]struct {
 		limit time.Duration // AckTimeout

@@ -5,12 +5,12 @@ import (
 	"time"
 )
 
-// handoverLimit is the longest write of a goroutine that also reads. It is above the intervals of other timers, which
-// wake a CPU anyway.
+// handoverLimit is the longest write of a goroutine that also reads. It is longer than the intervals of other timers,
+// which wake a CPU anyway.
 const handoverLimit = 100 * time.Millisecond
 
 // handover lets the goroutine that reads from a source also write. If a write takes long, another goroutine takes over
-// reading. A handover watches the writes by one goroutine at a time.
+// reading. A handover watches the writes of a single goroutine at a time.
 type handover struct {
 	// TakeOver is called once, in a new goroutine, when a write takes longer than handoverLimit.
 	TakeOver func()

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// A write is left alone until the limit, and taken over once after it.
+// A write is not taken over before the limit, and taken over once after it.
 func TestLongWritesAreTakenOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		taken := 0
@@ -31,7 +31,7 @@ func TestLongWritesAreTakenOver(t *testing.T) {
 	})
 }
 
-// A write is not taken over because the one before it ended at the limit, when its timer had fired.
+// A write is not taken over because the previous one ended at the limit, when its timer had fired.
 func TestTimerOfAnEarlierWrite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := handover{TakeOver: func() {}}

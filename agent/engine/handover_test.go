@@ -31,7 +31,7 @@ type slowDestination struct {
 	*fakeDestination
 	slow    map[int]bool
 	writes  int
-	byOne   int    // writes by the goroutine that reads
+	byOne   int    // number of writes by the goroutine that reads
 	written func() // called at the end of a slow write
 }
 
@@ -46,8 +46,8 @@ func (d *slowDestination) Write(ctx context.Context, b *record.Batch) error {
 	return d.fakeDestination.Write(ctx, b)
 }
 
-// What a slow source reads is written by the same goroutine. While a write takes long,
-// another one reads on, and all stays in order.
+// The goroutine that reads from a slow source also writes. While a write takes long, another goroutine reads, and the
+// records stay in order.
 func TestWhoReadsFromASlowSourceWrites(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -58,7 +58,7 @@ func TestWhoReadsFromASlowSourceWrites(t *testing.T) {
 		w.plugins.sources["p:src"], w.plugins.destinations["p:dst"] = slowSource{s}, d
 		d.written = func() {
 			synctest.Wait()
-			if ahead := s.next - len(d.records()); ahead < 64 { // which is what the queue takes
+			if ahead := s.next - len(d.records()); ahead < 64 { // the capacity of the queue
 				t.Errorf("%d records were read during a write of a second", ahead)
 			}
 		}
@@ -76,8 +76,7 @@ func TestWhoReadsFromASlowSourceWrites(t *testing.T) {
 	})
 }
 
-// A pipeline is stopped while a write takes long that the goroutine that read began: it
-// ends when that is written.
+// A pipeline is stopped during a long write by the goroutine that reads: it ends when the write returns.
 func TestStopsDuringALongWriteOfASlowSource(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -117,7 +116,7 @@ func (d *sizedDestination) Write(ctx context.Context, b *record.Batch) error {
 	return d.fakeDestination.Write(ctx, b)
 }
 
-// Batches that wait are joined: small ones always, large ones for a destination whose writes take long, up to a bound.
+// Waiting batches are joined: small ones always, large ones for a destination whose writes take long, up to a bound.
 func TestSlowDestinationsGetLargerBatches(t *testing.T) {
 	const total, most, small, slow = 30_000, 1000, 64, 4096
 	for takes, fits := range map[time.Duration]func(n int) bool{
@@ -139,7 +138,7 @@ func TestSlowDestinationsGetLargerBatches(t *testing.T) {
 	}
 }
 
-// deafSource does not want to know what is settled.
+// deafSource ignores acknowledgements.
 type deafSource struct{ *fakeSource }
 
 func (deafSource) IgnoresAcks() bool { return true }
@@ -151,8 +150,8 @@ func (s deafSource) Ack(context.Context, []record.Position) error {
 
 var _ sdk.AckIgnorer = deafSource{}
 
-// A source that ignores acknowledgements gets none. Its positions are saved all the same, the
-// last one before the run ends, which fails when that cannot be.
+// A source that ignores acknowledgements gets none. Its positions are saved all the same, the last one before the run
+// ends. If that fails, the run fails.
 func TestSourcesThatIgnoreAcks(t *testing.T) {
 	full := errors.New("disk full")
 	for _, fail := range []error{nil, full} {
@@ -161,7 +160,7 @@ func TestSourcesThatIgnoreAcks(t *testing.T) {
 		s, d := w.source("src", total), w.destination("dst", &fakeDestination{async: true})
 		w.plugins.sources["p:src"] = deafSource{s}
 		w.store.failBefore = func() error {
-			if len(d.records()) == total { // as when the last position is saved
+			if len(d.records()) == total { // includes the save of the last position
 				return fail
 			}
 			return nil

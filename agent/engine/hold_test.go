@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// TestWritesWait has a run wait before it writes, and go on, or end with what ended the wait.
+// TestWritesWait makes a run wait before it writes. The run then continues, or ends with the error of the wait.
 func TestWritesWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())

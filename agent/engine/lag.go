@@ -9,8 +9,8 @@ import (
 	"github.com/conduit-agent/conduit/plugins/progress"
 )
 
-// Lags returns the lag of every source by qualified id, nothing while the pipeline does
-// not run. It may be called at any time.
+// Lags returns the lag of every source by qualified id, nothing while the pipeline does not run. It may be called at
+// any time.
 func (p *Pipeline) Lags() map[string]measure.Lag {
 	r := p.running.Load()
 	if r == nil {
@@ -24,7 +24,7 @@ func (p *Pipeline) Lags() map[string]measure.Lag {
 }
 
 func (s *sourceRun) lag() measure.Lag {
-	behind := s.reported() // not under mu: it may be any code
+	behind := s.reported() // not under mu: it may run arbitrary code
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	m := s.tracker.Marks
@@ -38,8 +38,8 @@ func (s *sourceRun) lag() measure.Lag {
 	return l
 }
 
-// reported returns the progress that the source reports, without secrets in its texts. A source reports none before it
-// is open.
+// reported returns the progress that the source reports, with secrets redacted from its texts. A source reports none
+// before it is open.
 func (s *sourceRun) reported() progress.Report {
 	if s.opened.Load() == nil {
 		return progress.Report{}

@@ -12,14 +12,14 @@ import (
 	"github.com/conduit-agent/conduit/agent/engine/backpressure"
 )
 
-// A lease is released when what was read under it is settled, so that leases cost no time.
+// A lease is released when its records are settled, so that leases cost no time.
 func TestReadLeasesEndWhenRecordsAreSettled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		w := newWorldUntil(ctx, t, time.Millisecond)
 		w.window.Scheduler = backpressure.SchedulerWithLimit(1)
-		const total = 20_000 // of each source, under 40 leases
+		const total = 20_000 // for each source, under 40 leases
 		w.destination("dst", &fakeDestination{async: true})
 		var sources []*fakeSource
 		for i := range 2 {

@@ -15,13 +15,12 @@ import (
 type lifecycleStore interface {
 	// ConnectorState returns the state of a connector, nil if it was never started.
 	ConnectorState(ctx context.Context, connectorID string) (*spec.ConnectorState, error)
-	// SaveConnectorState replaces the state of a connector. What c points to is not changed
-	// any more.
+	// SaveConnectorState replaces the state of a connector. The caller does not change the value of c afterwards.
 	SaveConnectorState(ctx context.Context, c *spec.ConnectorState) error
 }
 
-// lifecycleStart notifies a connector that is about to start about its lifecycle events, each once: that it was
-// created, and that its settings were updated.
+// lifecycleStart sends a connector that is about to start its lifecycle events, each once: that it was created, and
+// that its settings were updated.
 type lifecycleStart struct {
 	Connector  connector.Connector
 	PipelineID string
@@ -30,16 +29,15 @@ type lifecycleStart struct {
 	Declared   *spec.Connector
 	Settings   map[string]string // resolved
 	Store      lifecycleStore
-	// Recall resolves the references in settings of an earlier version. Settings whose
-	// references lead nowhere any more are empty, and named.
+	// Recall resolves the references in settings of an earlier version. It empties settings whose references cannot be
+	// resolved any more, and returns their names.
 	Recall func(settings map[string]string) (resolved map[string]string, lost []string)
 	Log    *slog.Logger
 }
 
-// Notify sends a connector the event that it starts for the first time, or that
-// its settings differ from those it last started with, and saves that it got it. When it
-// takes the place of another plugin, the state of that one is kept as superseded, to be
-// cleaned up.
+// Notify sends a connector the event that it starts for the first time, or that its settings have changed since its
+// last start, and saves that the connector received it. If the connector replaces one with another plugin, the state
+// of the old one is kept as superseded, for a later cleanup.
 func (s *lifecycleStart) Notify(ctx context.Context) error {
 	state, err := s.state(ctx, s.ID)
 	if err != nil {
@@ -48,7 +46,7 @@ func (s *lifecycleStart) Notify(ctx context.Context) error {
 	var replaced *spec.ConnectorState
 	if state != nil && pluginname.Bare(state.Plugin) != pluginname.Bare(s.Plugin) {
 		replaced = state
-		// It may have been replaced itself, and not be cleaned up yet.
+		// The old connector may itself have been replaced before, without a cleanup since.
 		if state, err = s.state(ctx, spec.SupersededID(s.ID, s.Plugin)); err != nil {
 			return err
 		}
@@ -68,7 +66,7 @@ func (s *lifecycleStart) Notify(ctx context.Context) error {
 		ID:         s.ID,
 		PipelineID: s.PipelineID,
 		Type:       s.Declared.Type,
-		Plugin:     s.Plugin, // the one to clean up, whatever a reference to it says by then
+		Plugin:     s.Plugin, // the plugin to clean up, even if a reference to it changes later
 		Active:     s.Declared.Settings,
 	})
 }

@@ -7,19 +7,19 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// passage remembers the input of each chain of processors that a batch passes, to find the record for the dead-letter
+// passage records the input of each chain of processors that a batch passes, to find the record for the dead-letter
 // queue. Only the last of these chains may change it.
 type passage struct {
-	Given   []*given   // to each chain, in order
-	Settles []sdk.Held // of an emission: of which records it was made
+	Given   []*given   // the inputs of the chains, in order
+	Settles []sdk.Held // for an emission: the records it was made from
 }
 
 // given is the input of a chain. Records that the chain split or held stay in it unchanged.
 type given struct {
 	Records []record.Record
 	Origins []int32          // index of the input of each record, ascending; nil: one to one
-	Held    []int32          // of which inputs the chain held a piece
-	Keeper  map[int32]string // by index of the record: qualified id of the processor that split or held it
+	Held    []int32          // indices of the inputs with a piece that the chain held
+	Keeper  map[int32]string // qualified id of the processor that split or held a record, by index of the record
 }
 
 // With returns p for a batch that was given to one more chain. p may be nil.
@@ -30,7 +30,7 @@ func (p *passage) With(g *given) *passage {
 	return &passage{Given: append(slices.Clip(p.Given), g), Settles: p.Settles}
 }
 
-// find returns the index of the first piece of an input, and how many there are.
+// find returns the index of the first piece of an input, and the number of pieces.
 func (g *given) find(input int) (at, n int) {
 	if g.Origins == nil {
 		return input, 1
@@ -42,8 +42,8 @@ func (g *given) find(input int) (at, n int) {
 	return at, n
 }
 
-// Original returns the record that an input was before it was split or held, and after
-// all processors that left it one record, and the processor that split it or held it.
+// Original returns the record from which an input was made: before a processor split it or held it, and after all
+// processors that left it one record. It also returns the processor that split it or held it.
 func (p *passage) Original(input int) (r record.Record, by string) {
 	for _, g := range p.Given {
 		at, n := g.find(input)
@@ -57,8 +57,7 @@ func (p *passage) Original(input int) (r record.Record, by string) {
 	return r, by
 }
 
-// Whole reports whether an input reached the last chain in one piece, of which that held
-// nothing.
+// Whole reports whether an input reached the last chain in one piece, and that chain did not hold any part.
 func (p *passage) Whole(input int) bool {
 	return !slices.ContainsFunc(p.Given, func(g *given) bool {
 		_, n := g.find(input)
@@ -66,8 +65,8 @@ func (p *passage) Whole(input int) bool {
 	})
 }
 
-// composeOrigins returns the origins of the output of a chain whose input has origins before. after are those that the
-// chain returned.
+// composeOrigins returns the origins of the output of a chain. before are the origins of its input, after the origins
+// that the chain returned.
 func composeOrigins(before, after []int32) []int32 {
 	switch {
 	case after == nil:
@@ -82,8 +81,8 @@ func composeOrigins(before, after []int32) []int32 {
 	return composed
 }
 
-// Filtered returns how many of n inputs are neither on their way, with these origins, nor
-// held, nor refused. p may be nil.
+// Filtered returns how many of n inputs are neither in flight, with these origins, nor held, nor refused. p may be
+// nil.
 func (p *passage) Filtered(n int, origins []int32, refused func(input int) bool) (filtered uint64) {
 	if p == nil || origins == nil {
 		return 0
@@ -112,8 +111,8 @@ type made struct {
 	Emitted []sdk.Emission
 }
 
-// Drop drops the pieces of these inputs. The origins are those that the chain returned,
-// and the records are no others' either, since it refused some.
+// Drop drops the pieces of these inputs. The origins are the ones that the chain returned. No other batch has the
+// records, since the chain refused some.
 func (m *made) Drop(inputs []int32) {
 	if len(inputs) == 0 || m.Origins == nil {
 		return

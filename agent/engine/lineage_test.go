@@ -14,8 +14,8 @@ func records(positions ...string) (all []record.Record) {
 	return all
 }
 
-// samplePassage is of three inputs that passed two chains: the first changed all, split the second
-// and dropped the third; the second chain held the first.
+// samplePassage is the passage of three inputs through two chains: the first changed all, split the second and dropped
+// the third; the second chain held the first.
 func samplePassage() *passage {
 	var none *passage
 	return none.With(&given{Records: records("a", "b", "c"), Keeper: map[int32]string{1: "split"}}).
@@ -40,7 +40,7 @@ func TestWhole(t *testing.T) {
 	}
 }
 
-// What is added to a passage is not seen by others that share its beginning.
+// Other passages that share the beginning do not see an addition.
 func TestWithKeepsTheFormer(t *testing.T) {
 	p := samplePassage().With(&given{Records: records("0")})
 	one, two := p.With(&given{Records: records("1")}), p.With(&given{Records: records("2")})
@@ -75,7 +75,7 @@ func TestFiltered(t *testing.T) {
 		{p, nil, 0},              // one to one
 		{p, []int32{1, 1}, 2},    // 2 and 4: 0 is held, 3 is refused
 		{p, []int32{}, 3},        // 1, too
-		{p, []int32{1, 2, 4}, 0}, // all are there
+		{p, []int32{1, 2, 4}, 0}, // none is missing
 	} {
 		if got := c.p.Filtered(5, c.origins, refused); got != c.want {
 			t.Errorf("with origins %v: %d filtered, want %d", c.origins, got, c.want)

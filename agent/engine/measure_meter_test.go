@@ -9,7 +9,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/engine/measure"
 )
 
-// Of fast calls few are measured and stand for the others; of slow ones each is.
+// Few fast calls are measured, and the others count as much; every slow call is measured.
 func TestSamplerEstimatesTheTimeOfCalls(t *testing.T) {
 	for _, each := range []time.Duration{100 * time.Microsecond, 20 * time.Millisecond} {
 		synctest.Test(t, func(t *testing.T) {
@@ -32,7 +32,7 @@ func TestSamplerEstimatesTheTimeOfCalls(t *testing.T) {
 	}
 }
 
-// A slow call does not stand for fast ones.
+// A slow call is not used to estimate fast ones.
 func TestSamplerMeasuresAfterASlowCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var (
@@ -69,7 +69,7 @@ func TestSamplerPassesErrorsOn(t *testing.T) {
 	}
 }
 
-// A call that goes on can be seen, also when one of an abandoned run ends meanwhile.
+// A call in progress is visible, even when a call of an abandoned run ends meanwhile.
 func TestMeterCountsTheCallThatGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var m measure.Meter

@@ -12,13 +12,13 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// Bounds are inclusive, and readings accumulate, as Prometheus wants them.
+// Bounds are inclusive, and readings accumulate, as Prometheus expects.
 func TestHistogram(t *testing.T) {
 	var h measure.Histogram
 	h.Observe(measure.SizeBounds, 1024, 2)
 	h.Observe(measure.SizeBounds, 1025, 1)
 	h.Share(measure.SizeBounds, 3<<20, 1)
-	h.Share(measure.SizeBounds, 100, 0) // of none
+	h.Share(measure.SizeBounds, 100, 0) // no values
 	count, sum, within := h.Read(measure.SizeBounds)
 	if count != 4 || sum != 2*1024+1025+3<<20 || within[1<<10] != 2 || within[2<<10] != 3 || within[2<<20] != 3 {
 		t.Errorf("%d values, sum %v, within %v", count, sum, within)
@@ -44,8 +44,8 @@ func TestHistogramIsConcurrent(t *testing.T) {
 	}
 }
 
-// Of fast calls every eighth is measured, those between count as if they took as long, and a
-// call that fails does not count.
+// Every eighth fast call is measured, the calls between count as if they took as long, and a failed call does not
+// count.
 func TestSampler(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var s measure.Sampler
@@ -75,7 +75,7 @@ func TestSampler(t *testing.T) {
 	})
 }
 
-// Counts go on while a connector is declared, and are forgotten with it.
+// Counts continue while a connector is declared, and are removed with it.
 func TestMeasuresOfAPipeline(t *testing.T) {
 	var p measure.Pipeline
 	p.Source("p:src").Passed(2, 100)

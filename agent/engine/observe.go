@@ -25,7 +25,7 @@ func (p *Pipeline) Stages(all []measure.Stage) []measure.Stage {
 }
 
 func (s *sourceRun) observe(opening bool) measure.Stage {
-	warning := s.reported().Warning // not under mu: it may be any code
+	warning := s.reported().Warning // not under mu: it may run arbitrary code
 	s.mu.Lock()
 	unsettled := s.tracker.Read - s.tracker.Low
 	s.mu.Unlock()
@@ -67,7 +67,7 @@ func (d *destinationRun) observe() measure.Stage {
 	return o
 }
 
-// patience returns how long a destination with policy p may hold n records on purpose, negative for any time.
+// patience returns how long a destination with policy p may hold n records deliberately, negative for any time.
 func patience(p BatchPolicy, n uint64) time.Duration {
 	takes := p.Takes(n)
 	if p.Waits(n) || takes == math.MaxInt64 {

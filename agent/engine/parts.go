@@ -8,21 +8,22 @@ import (
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
-// parts decides how many records pass the processors at once. Processors may make many records of one, and all output
-// for a batch is in memory at the same time. The first record of a source therefore passes alone; later parts are sized
-// so that their output takes about partBytes.
+// parts decides how many records pass the processors at once. Processors may make many records from one, and all
+// output for a batch is in memory at the same time. The first record of a source therefore passes alone; the size of
+// later parts aims at partBytes of output.
 type parts struct {
 	size int          // records of the next part; owned by the goroutine that reads
-	made atomic.Int64 // bytes that came of the part that passes
-	// branch is how many bytes came of each record that last passed the processors of a destination, which work later.
+	made atomic.Int64 // bytes of output of the current part
+	// branch is the number of bytes per record in the last output of the processors of a destination, which work
+	// later.
 	branch atomic.Int64
 }
 
 const (
 	partBytes  = 16 << 20
-	partGrowth = 16 // of a part, compared with the one before
+	partGrowth = 16 // maximum growth of a part over the one before
 	mostPart   = 1 << 16
-	tooMuch    = 4 * partBytes // counts for the output of a part that was too large
+	tooMuch    = 4 * partBytes // counted as the output of a part that was too large
 )
 
 // next returns how many of n records pass next.
@@ -37,7 +38,7 @@ func (p *parts) passed(n int) {
 	p.size = min(max(1, partBytes/each), max(n*partGrowth, p.size), mostPart)
 }
 
-// tooMany records that the processors split the part that passes: its output is too large.
+// tooMany records that the processors split the current part: its output is too large.
 func (p *parts) tooMany() { p.made.Add(tooMuch) }
 
 // processParts passes b through the processors.

@@ -19,44 +19,49 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// teardownTimeout is how long the end of a connector may take.
+// teardownTimeout bounds the teardown of a connector.
 const teardownTimeout = 30 * time.Second
 
 // Pipeline is one run of a pipeline: Prepare, then Run or Discard, once. While it runs
 // it can be amended to other versions.
 type Pipeline struct {
-	Declared *spec.Pipeline // as declared, references in it; the version that the run begins with
+	Declared *spec.Pipeline // as declared, with references; the version with which the run begins
 	Resolved *spec.Pipeline // the same with its references resolved
-	// Recall resolves the references in settings of an earlier version. Settings whose
-	// references cannot be resolved any more are empty; their names are returned.
-	Recall    func(settings map[string]string) (resolved map[string]string, lost []string)
-	Epoch     string                          // of the claim that a member of a cluster runs the pipeline with, for the metadata of records; "" without one
-	Hold      func(ctx context.Context) error // waits until records may be written, or returns why ctx has ended; nil: they always may
+	// Recall resolves the references in settings of an earlier version. It empties settings whose references cannot be
+	// resolved any more, and returns their names.
+	Recall func(settings map[string]string) (resolved map[string]string, lost []string)
+	// Epoch is the epoch of the claim under which a member of a cluster runs the pipeline, for the metadata of records;
+	// "" without a claim.
+	Epoch string
+	// Hold waits until records may be written, or returns the cause of the end of ctx. If Hold is nil, records may
+	// always be written.
+	Hold      func(ctx context.Context) error
 	Plugins   Plugins
 	Store     Store
 	Committer *commit.Committer
 	Window    backpressure.Window
-	// AckTimeout is how long a destination, also that of dead letters, may hold records
-	// without settling any, and a call of a source's Ack may take; 0 for ever. It does not
-	// count for a destination that gathers records or is to go slowly.
+	// AckTimeout is how long a destination, including the dead-letter queue, may hold records without settling any,
+	// and how long a call of the Ack of a source may take; 0 for no limit. It does not apply to a destination that
+	// gathers records or has a rate limit.
 	AckTimeout time.Duration
 	Taps       *TapPoints        // nil for no observers
-	Stats      *measure.Pipeline // outlives the run; Prepare makes one when it is nil
-	// Redact returns an error without secrets, as dead letters are to have it; nil for
-	// errors as they are.
+	Stats      *measure.Pipeline // outlives the run; Prepare creates it if it is nil
+	// Redact removes secrets from an error before it becomes part of a dead letter; nil leaves errors unchanged.
 	Redact func(error) error
-	// Keep takes over every refused record, also the one that ends the run. It makes it
-	// durable before a checkpoint that covers the record. nil: they only go to the queue.
+	// Keep takes over every refused record, including the one that ends the run. It makes the record durable before
+	// any checkpoint that covers it. If Keep is nil, refused records only go to the queue.
 	Keep func(ctx context.Context, l *DeadLetter) error
 	Log  *slog.Logger
 
-	version      atomic.Pointer[version] // that runs, or is to begin
+	version      atomic.Pointer[version] // the current version of the run, or the first one before it begins
 	sources      []*opened[connector.Source]
 	destinations []*opened[connector.Destination] // while it runs, guarded by run.replacing
 	dlq          *opened[connector.Destination]   // while it runs, guarded by run.amending
-	chains       map[string]connector.Chain       // until it runs, by the qualified id of what declares the processors
-	running      atomic.Pointer[run]
-	minUnsettled atomic.Int64 // records that a destination may wait for before it writes any, which no window may prevent
+	// until it runs, by the qualified id of the declaring pipeline or connector
+	chains  map[string]connector.Chain
+	running atomic.Pointer[run]
+	// largest number of records that a destination may gather before it writes any, which no window may prevent
+	minUnsettled atomic.Int64
 }
 
 // version is one version of a pipeline.
@@ -70,9 +75,9 @@ type opened[C connector.Connector] struct {
 	settings  map[string]string // resolved
 	batching  BatchPolicy       // of a destination
 	connector C
-	lifecycle bool                      // gets lifecycle events
+	lifecycle bool                      // it receives lifecycle events
 	opening   atomic.Bool               // it is being opened
-	since     atomic.Pointer[time.Time] // when Open of a source succeeded; nil: it has not
+	since     atomic.Pointer[time.Time] // when Open of a source succeeded; nil before that
 }
 
 // Prepare starts the plugins of the pipeline and hands them their settings. After an
@@ -97,7 +102,7 @@ func (p *Pipeline) Prepare(ctx context.Context) error {
 	return nil
 }
 
-// layOut lays out what the run consists of, and starts its processors.
+// layOut prepares the parts of the run, and starts its processors.
 func (p *Pipeline) layOut(ctx context.Context) error {
 	if p.Stats == nil {
 		p.Stats = &measure.Pipeline{}
@@ -119,7 +124,7 @@ func (p *Pipeline) layOut(ctx context.Context) error {
 	return nil
 }
 
-// connectorOf lays out connector i of v.
+// connectorOf prepares connector i of v.
 func connectorOf[C connector.Connector](v *version, i int) *opened[C] {
 	declared, resolved := v.declared.Connectors[i], &v.resolved.Connectors[i]
 	return &opened[C]{id: v.declared.QualifiedID(declared.ID), declared: declared, plugin: resolved.Plugin, settings: resolved.Settings, lifecycle: true}
@@ -129,7 +134,7 @@ func (v *version) deadLetterQueue() *opened[connector.Destination] {
 	return &opened[connector.Destination]{id: v.declared.QualifiedID(spec.QueueID), plugin: v.resolved.DLQ.Plugin, settings: v.resolved.DLQ.Settings}
 }
 
-// largestBatch returns how many records a destination may wait for before it writes any.
+// largestBatch returns the largest number of records that a destination may gather before it writes any.
 func largestBatch(destinations []*opened[connector.Destination]) (most int64) {
 	for _, o := range destinations {
 		most = max(most, o.batching.Size)
@@ -169,7 +174,7 @@ func (p *Pipeline) startDestination(ctx context.Context, o *opened[connector.Des
 	return nil
 }
 
-// startDeadLetters starts a dead-letter queue. Dead letters come one at a time.
+// startDeadLetters starts a dead-letter queue. Dead letters are written one at a time.
 func (p *Pipeline) startDeadLetters(ctx context.Context, o *opened[connector.Destination]) error {
 	if err := p.startDestination(ctx, o); err != nil {
 		return err
@@ -189,7 +194,7 @@ func (p *Pipeline) Discard(ctx context.Context) {
 	}
 }
 
-// teardown ends every connector, all at the same time. ctx may have ended already.
+// teardown ends all connectors concurrently. ctx may have ended already.
 func (p *Pipeline) teardown(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), teardownTimeout)
 	defer cancel()
@@ -220,10 +225,9 @@ func end[C connector.Connector](ctx context.Context, o *opened[C]) error {
 	return nil
 }
 
-// Run moves records until drain is closed and everything read is settled and
-// acknowledged, which gives nil, or until something fails or ctx ends. started is
-// called once all connectors are open. When Run returns, all it started has ended, except
-// calls of connectors that ignore the end of their context; the error then names them.
+// Run moves records until drain is closed and all records read are settled and acknowledged, and then returns nil; or
+// until an error occurs or ctx ends. It calls started once all connectors are open. When Run returns, everything that
+// it started has ended, except calls of connectors that ignore the end of their context; the error then names them.
 func (p *Pipeline) Run(ctx context.Context, drain <-chan struct{}, started func()) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -235,12 +239,12 @@ func (p *Pipeline) Run(ctx context.Context, drain <-chan struct{}, started func(
 	err := errors.Join(r.begin(started),
 		abandonable(r.ctx, r.dlq.close, func() string { return "writing to the dead-letter queue" }))
 	terr := p.teardown(ctx)
-	// Only now no destination settles anything any more.
+	// From here on no destination settles any records.
 	for _, s := range r.sources {
 		s.waitSaved()
 		s.releaseMemory()
 	}
-	// Only now processors know all commits.
+	// From here on processors know all commits.
 	if terr = errors.Join(terr, r.endChains(ctx)); terr != nil {
 		if err == nil {
 			p.Log.Warn("cannot tear down", "err", terr)
@@ -260,7 +264,7 @@ func (r *run) begin(started func()) (err error) {
 		return err
 	}
 	r.setAmendable(true)
-	defer r.setAmendable(false) // waits for an amendment under way
+	defer r.setAmendable(false) // waits for an amendment in progress
 	started()
 	return r.move()
 }
@@ -282,7 +286,7 @@ func (r *run) open(ctx context.Context) error {
 	return g.Wait()
 }
 
-// notifyLifecycle sends the connector the event that is due when it starts, if it gets any.
+// notifyLifecycle sends the connector the event due at its start, if it receives events.
 func notifyLifecycle[C connector.Connector](ctx context.Context, p *Pipeline, o *opened[C]) error {
 	if !o.lifecycle {
 		return nil
@@ -303,7 +307,7 @@ func (r *run) openDestination(ctx context.Context, declared *spec.Pipeline, o *o
 	if err := notifyLifecycle(ctx, r.Pipeline, o); err != nil {
 		return err
 	}
-	// Where refusals are tolerated, only the records that fail are to be refused.
+	// Where refusals are tolerated, the connector must refuse only the records that fail.
 	if c, ok := o.connector.(connector.StopAndWaiter); ok && declared.DLQ.Tolerant() && !o.batching.Gathers() {
 		c.StopAndWait()
 	}

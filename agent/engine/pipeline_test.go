@@ -48,7 +48,7 @@ type world struct {
 
 func newWorld(t *testing.T) *world { return newWorldCommitting(t, time.Millisecond) }
 
-// newWorldCommitting returns a world that commits positions once in an interval.
+// newWorldCommitting returns a world that commits positions once per interval.
 func newWorldCommitting(t *testing.T, interval time.Duration) *world {
 	ctx, cancel := context.WithCancel(context.Background())
 	t.Cleanup(cancel)
@@ -73,7 +73,7 @@ func newWorldUntil(ctx context.Context, t *testing.T, interval time.Duration) *w
 	w.spec.DLQ = spec.DLQ{Plugin: "dlq", WindowSize: 1}
 	w.plugins.destinations["p:dead-letter-queue"] = w.dlq
 	committer := &commit.Committer{Store: w.store, Interval: interval}
-	w.committer = committer // which a test may exchange
+	w.committer = committer // tests may replace it
 	go func() { _ = committer.Run(ctx) }()
 	return w
 }
@@ -193,7 +193,7 @@ func TestEveryRecordArrivesInOrderAndIsAcknowledged(t *testing.T) {
 	}
 }
 
-// A graceful stop at any moment leaves nothing to be repeated.
+// A graceful stop at any moment leaves no records to repeat.
 func TestStopsLoseAndRepeatNothing(t *testing.T) {
 	w := newWorld(t)
 	var all []record.Record
@@ -208,8 +208,8 @@ func TestStopsLoseAndRepeatNothing(t *testing.T) {
 	wantValues(t, all, upTo(len(all)))
 }
 
-// After a failure the next run begins right behind what was saved: nothing is lost, and
-// what is repeated was not acknowledged.
+// After a failure the next run begins right after the saved position: nothing is lost, and repeated records were not
+// acknowledged before.
 func TestFailuresRepeatButLoseNothing(t *testing.T) {
 	w := newWorld(t)
 	reached := 0
@@ -306,8 +306,8 @@ func TestSourcesShareADestination(t *testing.T) {
 	}
 }
 
-// runInBackground prepares and runs a pipeline until cancel is called, and returns where the error of
-// its run will be.
+// runInBackground prepares and runs a pipeline until cancel is called, and returns the channel for the error of its
+// run.
 func runInBackground(t *testing.T, p *engine.Pipeline) (cancel func(), ended chan error) {
 	t.Helper()
 	if err := p.Prepare(t.Context()); err != nil {
@@ -339,7 +339,7 @@ func TestWindowBoundsWhatIsUnderWay(t *testing.T) {
 	})
 }
 
-// Where writes of all destinations overlap, twice as much may be outstanding.
+// If writes of all destinations overlap, twice as many records may be outstanding.
 func TestWindowIsWiderWhereWritesOverlap(t *testing.T) {
 	for _, test := range []struct {
 		first, second bool
@@ -367,11 +367,11 @@ func TestWindowIsWiderWhereWritesOverlap(t *testing.T) {
 	}
 }
 
-// Sources that share a bound keep to it together, and each of them gets on. What a run
-// held when it ended is free again.
+// Sources that share a bound keep to it together, and each source proceeds. Memory that a run held when it ended is
+// free again.
 func TestSharedWindowBoundsAllSources(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const most = 100 // records, each of which takes at least 400 bytes
+		const most = 100 // records of at least 400 bytes each
 		shared := &backpressure.Shared{Bytes: most * 400, Each: 1}
 		for range 2 {
 			w := newWorld(t)
@@ -394,8 +394,8 @@ func TestSharedWindowBoundsAllSources(t *testing.T) {
 	})
 }
 
-// A destination that waits for more records than the window holds gets them, whether its
-// settings say so or the defaults of its plugin.
+// A destination that waits for more records than the window holds gets them, whether its own settings or the defaults
+// of its plugin require it.
 func TestWindowMakesRoomForDestinationsThatGather(t *testing.T) {
 	size := map[string]string{"sdk.batch.size": "500"}
 	for _, test := range []struct{ settings, defaults map[string]string }{{size, nil}, {nil, size}} {
@@ -451,7 +451,7 @@ func TestDestinationsThatDoNotAnswer(t *testing.T) {
 		fails              bool
 	}{
 		{nil, nil, true},
-		{map[string]string{"sdk.batch.size": "101"}, nil, true}, // it does not even take the records of a batch
+		{map[string]string{"sdk.batch.size": "101"}, nil, true}, // it does not even accept the records of a batch
 		{map[string]string{"sdk.batch.size": "100", "sdk.batch.delay": "1h"}, nil, false},
 		{map[string]string{"sdk.rate.perSecond": "1"}, nil, false},
 		{nil, map[string]string{"sdk.rate.perSecond": "0.5"}, false},
@@ -543,8 +543,8 @@ func TestDeadLetterQueueWindow(t *testing.T) {
 	}
 }
 
-// wantRemedies checks that err, if any, names what lets a pipeline run on after refused records, for all that the
-// error of the record is long.
+// wantRemedies checks that err, if any, names the settings that let a pipeline continue after refused records, even if
+// the error of the record is long.
 func wantRemedies(t *testing.T, err error, threshold int) {
 	t.Helper()
 	if err == nil {
@@ -557,7 +557,7 @@ func wantRemedies(t *testing.T, err error, threshold int) {
 	}
 }
 
-// TestLongRefusalNamesTheRemedies has a destination refuse a record with a long error.
+// TestLongRefusalNamesTheRemedies makes a destination refuse a record with a long error.
 func TestLongRefusalNamesTheRemedies(t *testing.T) {
 	w := newWorld(t)
 	w.source("src", 1)
@@ -569,7 +569,7 @@ func TestLongRefusalNamesTheRemedies(t *testing.T) {
 	}
 }
 
-// wantPermanent checks that err, if any, asks not to be retried.
+// wantPermanent checks that err, if any, is permanent.
 func wantPermanent(t *testing.T, err error) {
 	t.Helper()
 	var p reconcile.Permanent
@@ -594,7 +594,7 @@ func TestDeadLetterQueueThatFailsStopsThePipeline(t *testing.T) {
 	}
 }
 
-// breaking settles nothing and breaks behind the first batch.
+// breaking settles nothing and breaks after the first batch.
 type breaking struct {
 	*fakeDestination
 	settled func(n int, err error)
@@ -674,8 +674,8 @@ func TestLifecycleEvents(t *testing.T) {
 	}
 }
 
-// A connector whose plugin was replaced by another is kept, to be cleaned up; the other
-// one is a connector that starts for the first time, unless it is the one from before.
+// A connector whose plugin was replaced by another is kept for cleanup; the new connector starts for the first time,
+// unless it is the former one again.
 func TestLifecycleOfAReplacedPlugin(t *testing.T) {
 	w := newWorld(t)
 	w.destination("dst", &fakeDestination{})
@@ -685,7 +685,7 @@ func TestLifecycleOfAReplacedPlugin(t *testing.T) {
 		superseded string
 	}{
 		{"builtin:a@v1", "1", []string{"created map[k:1]"}, ""},
-		{"./a", "1", nil, ""}, // written as a path: the same
+		{"./a", "1", nil, ""}, // written as a path: the same plugin
 		{"builtin:a@v2", "1", nil, ""},
 		{"b", "1", []string{"created map[k:1]"}, "builtin:a@v2 map[k:1]"},
 		{"standalone:a@v3", "2", []string{"updated map[k:1] map[k:2]"}, "b map[k:1]"},

@@ -11,7 +11,8 @@ import (
 )
 
 // prepare passes batches through the processors of the destination, if there are any, and makes the parts to write. It
-// returns the batches for the next call. more reports that there has to be one, since the processors have parts left.
+// returns the batches for the next call. more reports that another call is needed, since the processors have parts
+// left.
 func (d *destinationRun) prepare(ctx context.Context, batches []inFlight) (left []inFlight, more bool, err error) {
 	d.parts = d.parts[:0]
 	if !d.stage.Active() {
@@ -32,7 +33,7 @@ func (d *destinationRun) prepare(ctx context.Context, batches []inFlight) (left 
 		if d.stage.Unfinished() {
 			return batches[i:], true, nil
 		}
-		if !d.stage.Active() { // it was taken away
+		if !d.stage.Active() { // the chain was removed
 			d.part(f)
 		} else if err := d.process(ctx, f); err != nil {
 			return nil, false, err
@@ -41,8 +42,8 @@ func (d *destinationRun) prepare(ctx context.Context, batches []inFlight) (left 
 	return nil, d.stage.Unfinished(), nil
 }
 
-// part appends what the destination gets of f when it has no processors: pieces of a
-// record that was refused meanwhile are left out.
+// part appends the records of f for a destination without processors. It omits pieces of a record that was refused
+// meanwhile.
 func (d *destinationRun) part(f inFlight) {
 	d.before.Publish(f.Records)
 	if f.passage == nil {
@@ -57,8 +58,8 @@ func (d *destinationRun) part(f inFlight) {
 	d.parts = append(d.parts, part{f, f.Records, f.Records.Len()})
 }
 
-// remaining returns the records of f without those of which the input, or the emission,
-// was refused while another piece of it was on its way here.
+// remaining returns the records of f, except those whose input or emission was refused while another piece was on its
+// way here.
 func (d *destinationRun) remaining(f inFlight) (records []record.Record, origins []int32, dropped bool) {
 	f.src().mu.Lock()
 	defer f.src().mu.Unlock()
@@ -67,7 +68,7 @@ func (d *destinationRun) remaining(f inFlight) (records []record.Record, origins
 	}
 	all, err := f.Records.Records()
 	if err != nil {
-		return nil, nil, false // it was decoded for the processors
+		return nil, nil, false // impossible: the batch was decoded for the processors
 	}
 	records, origins = make([]record.Record, 0, len(all)), make([]int32, 0, len(all))
 	for i, r := range all {
@@ -85,7 +86,7 @@ func (d *destinationRun) process(ctx context.Context, f inFlight) error {
 	d.before.PublishCopy(f.Records)
 	b := f.Records
 	if len(d.run.dests) > 1 {
-		b = b.Clone() // the others get the same records
+		b = b.Clone() // other destinations get the same records
 	}
 	records, err := b.Records()
 	if err != nil {
@@ -113,8 +114,7 @@ func (d *destinationRun) process(ctx context.Context, f inFlight) error {
 	return nil
 }
 
-// branch takes into account that the destination gets these records of f, and appends them
-// to the parts.
+// branch records that the destination gets these records of f, and appends them to the parts.
 func (d *destinationRun) branch(f inFlight, records []record.Record, origins []int32) {
 	if len(records) > 0 {
 		d.parts = append(d.parts, part{f, record.NewBatch(records), len(records)})
@@ -125,7 +125,7 @@ func (d *destinationRun) branch(f inFlight, records []record.Record, origins []i
 	}
 }
 
-// emit appends what the processors of the destination emitted to the parts.
+// emit appends the emissions of the processors of the destination to the parts.
 func (d *destinationRun) emit(s *sourceRun, emitted []sdk.Emission) {
 	for _, f := range s.emissions(emitted, &d.index) {
 		if n := f.Records.Len(); n > 0 {

@@ -11,8 +11,8 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// process passes f, which was read from the source, through its processors and those of
-// the pipeline, and queues what they let go.
+// process passes f, which was read from the source, through the processors of the source and of the pipeline, and
+// queues their output.
 func (s *sourceRun) process(ctx context.Context, f inFlight) error {
 	s.stage.Lock()
 	defer s.stage.Unlock()
@@ -31,7 +31,7 @@ func (s *sourceRun) process(ctx context.Context, f inFlight) error {
 	})
 }
 
-// rest passes on the parts of a batch that the chain of st, which is locked, has left.
+// rest passes on the remaining parts of a batch in the chain of st, which is locked.
 func (st stage) rest(ctx context.Context, r *run, pass func(emitted []sdk.Emission) error) error {
 	for st.Unfinished() {
 		emitted, err := st.attend(ctx, r)
@@ -45,8 +45,7 @@ func (st stage) rest(ctx context.Context, r *run, pass func(emitted []sdk.Emissi
 	return nil
 }
 
-// pass runs the chain over f, which is left with what goes on. It returns what the chain
-// emitted.
+// pass runs the chain over f, which then holds the output. It returns the emissions of the chain.
 func (st stage) pass(ctx context.Context, f *inFlight) ([]sdk.Emission, error) {
 	if !st.Active() || f.Records.Len() == 0 {
 		return nil, nil
@@ -63,7 +62,7 @@ func (st stage) pass(ctx context.Context, f *inFlight) ([]sdk.Emission, error) {
 	return m.Emitted, nil
 }
 
-// hold takes into account which records a chain holds.
+// hold records which inputs of a batch a chain holds.
 func (f inFlight) hold(g *given, t *token, held []int32) {
 	if len(held) == 0 {
 		return
@@ -77,8 +76,8 @@ func (f inFlight) hold(g *given, t *token, held []int32) {
 	}
 }
 
-// emissions takes what processors emitted into account, for the destination with this
-// index or, when it is nil, for all.
+// emissions adds emissions of processors to the tracker, for the destination with this index or, if it is nil, for
+// all.
 func (s *sourceRun) emissions(emitted []sdk.Emission, destination *int) []inFlight {
 	var all []inFlight
 	for _, e := range emitted {
@@ -92,8 +91,8 @@ func (s *sourceRun) emissions(emitted []sdk.Emission, destination *int) []inFlig
 	return all
 }
 
-// forward passes a batch, unless it is the zero inFlight, and emissions through the
-// processors of the pipeline and queues what they let go.
+// forward passes a batch, unless it is the zero inFlight, and emissions through the processors of the pipeline and
+// queues their output.
 func (s *sourceRun) forward(ctx context.Context, f inFlight, emitted []inFlight) error {
 	st := s.run.stage
 	st.Lock()
@@ -131,7 +130,7 @@ func (s *sourceRun) handAll(ctx context.Context, all []inFlight) error {
 	return nil
 }
 
-// hand takes what processors left of a batch into account and queues it.
+// hand adds the output of the processors for a batch to the tracker and queues it.
 func (s *sourceRun) hand(ctx context.Context, f inFlight) error {
 	none := f.Records.Len() == 0
 	s.parts.made.Add(int64(f.Records.Memory()))
@@ -160,8 +159,8 @@ func (r *run) queue(ctx context.Context, f inFlight) error {
 	return nil
 }
 
-// tend lets the processors of the source, or those of the pipeline when s is nil, emit at their deadlines, and notifies
-// them of committed batches. It returns when nothing more will be queued.
+// tend lets the processors of the source, or those of the pipeline when s is nil, emit at their deadlines, and
+// notifies them of committed batches. It returns when no more batches will be queued.
 func (r *run) tend(ctx context.Context, st stage, s *sourceRun) error {
 	for {
 		select {
@@ -201,10 +200,9 @@ func (r *run) awake(ctx context.Context, st stage, s *sourceRun) (over bool, err
 	return false, st.rest(ctx, r, pass)
 }
 
-// checkHeld returns an error when all sources have no space in their windows
-// and nothing is outstanding but what processors hold and will not let go by themselves. The
-// stages are locked meanwhile: what is between a processor and the tracker is seen by neither.
-// Where one is busy, recheck follows.
+// checkHeld returns an error when no source has space in its window and only processors hold outstanding records,
+// which they will not release by themselves. It locks the stages meanwhile, because neither a processor nor the
+// tracker counts a batch on its way between them. If a stage is busy, recheck follows.
 func (r *run) checkHeld() error {
 	r.checking.Lock()
 	defer r.checking.Unlock()
@@ -237,7 +235,7 @@ func (r *run) checkHeld() error {
 		"cannot read on: processors hold more records than may be outstanding, and wait for others before they let them go"))
 }
 
-// recheck makes sources without space check again what they wait for.
+// recheck makes sources without space check again whether the window can open.
 func (r *run) recheck() {
 	for _, s := range r.sources {
 		s.freed.Notify()

@@ -38,7 +38,7 @@ func (s *script) Deadline() time.Time {
 	return s.deadline()
 }
 
-// processor declares one that runs process at a place: "" for the pipeline, or a connector.
+// processor declares a processor that runs process at a place: "" for the pipeline, or a connector.
 func (w *world) processor(at, id string, process func(ctx context.Context, b *sdk.ProcessBatch) error) {
 	w.scripted(at, id, func() sdk.Processor { return &script{process: process} })
 }
@@ -54,7 +54,7 @@ func (w *world) scripted(at, id string, make func() sdk.Processor) {
 	w.spec.Connectors[i].Processors = append(w.spec.Connectors[i].Processors, p)
 }
 
-// eachValue makes a processor that does something with each record and its number.
+// eachValue makes a processor that calls do for each record and its number.
 func eachValue(do func(b *sdk.ProcessBatch, i, v int)) func(context.Context, *sdk.ProcessBatch) error {
 	return func(_ context.Context, b *sdk.ProcessBatch) error {
 		for i := range b.Len() {
@@ -91,8 +91,8 @@ func split(n int) func(context.Context, *sdk.ProcessBatch) error {
 
 func piece(r record.Record) string { return r.Metadata.Get("piece") }
 
-// deadLettersOf returns, of what is in the dead-letter queue, the numbers of the records,
-// who refused each, why, and which piece it is said to be.
+// deadLetters returns a text for each dead letter in the queue: the number of the record, the stage that refused it,
+// the error, and the index of the piece.
 func (w *world) deadLetters() (all []string) {
 	for _, r := range w.dlq.records() {
 		_, pos, _ := strings.Cut(string(r.Position), "/")
@@ -142,8 +142,8 @@ func TestProcessorsDropAndRefuse(t *testing.T) {
 	}
 }
 
-// Records pass the processors of their source, those of the pipeline, and those of each
-// destination, which the other destinations do not see.
+// Records pass the processors of their source, of the pipeline, and of each destination; other destinations do not see
+// the latter.
 func TestProcessorsRunInOrder(t *testing.T) {
 	w := newWorld(t)
 	s, other := w.source("src", 50), w.source("other", 50)
@@ -188,7 +188,7 @@ func TestProcessorsRunInOrder(t *testing.T) {
 	}
 }
 
-// A refused piece sends the record that was split to the dead-letter queue, once, as it was.
+// A refused piece sends the record that was split to the dead-letter queue, once and unchanged.
 func TestRefusedPieces(t *testing.T) {
 	for name, test := range refusedPieces {
 		t.Run(name, func(t *testing.T) {
@@ -210,7 +210,7 @@ func TestRefusedPieces(t *testing.T) {
 var refusedPieces = map[string]struct {
 	build func(w *world)
 	want  []string
-	lacks []string // what of record 2 does not arrive at dst
+	lacks []string // pieces of record 2 that do not arrive at dst
 }{
 	"by the destination": {func(w *world) {
 		w.processor("", "split", split(3))
@@ -242,7 +242,7 @@ var refusedPieces = map[string]struct {
 	}, []string{"2 by p:dst-acker: no (piece 1)"}, []string{"1"}},
 }
 
-// refusePieces returns a function that refuses pieces of record v: those whose numbers are in which.
+// refusePieces returns a function that refuses the pieces of record v whose numbers are in which.
 func refusePieces(v int, which string) func(record.Record) error {
 	return func(r record.Record) error {
 		if values([]record.Record{r})[0] == v && strings.Contains(which, piece(r)) {
@@ -252,7 +252,7 @@ func refusePieces(v int, which string) func(record.Record) error {
 	}
 }
 
-// denyPieces is a processor that does the same.
+// denyPieces is a processor with the same effect.
 func denyPieces(v int, which string) func(context.Context, *sdk.ProcessBatch) error {
 	return eachValue(func(b *sdk.ProcessBatch, i, n int) {
 		if err := refusePieces(v, which)(*b.Record(i)); err != nil {
@@ -261,7 +261,7 @@ func denyPieces(v int, which string) func(context.Context, *sdk.ProcessBatch) er
 	})
 }
 
-// wantPieces checks that of each of 20 records the same pieces arrived, of record 2 without some.
+// wantPieces checks that the same pieces of each of 20 records arrived, except some pieces of record 2.
 func wantPieces(t *testing.T, records []record.Record, lacks []string) {
 	t.Helper()
 	got := map[int][]string{}
@@ -281,12 +281,12 @@ func wantPieces(t *testing.T, records []record.Record, lacks []string) {
 	}
 }
 
-// gather is a processor that holds records and lets n at a time go as one, whose metadata
-// says of how many it was made.
+// gather is a processor that holds records and emits n at a time as one, with the number of its inputs in the
+// metadata.
 type gather struct {
 	sdk.ProcessorBase
 	n        int
-	every    time.Duration // lets go what there is after it, when not zero
+	every    time.Duration // emits the held records after this time, unless zero
 	deadline time.Time
 	held     []sdk.Held
 	values   []string
@@ -325,8 +325,8 @@ func gathered(records []record.Record) (of []string) {
 	return of
 }
 
-// Records that a processor holds are not acknowledged before what it makes of them has
-// arrived, and what it holds at the end is read again.
+// Records that a processor holds are not acknowledged before their emission has arrived, and records that it holds at
+// the end are read again.
 func TestHeldRecords(t *testing.T) {
 	for _, at := range []string{"src", "", "dst"} {
 		t.Run(at, func(t *testing.T) {
@@ -353,7 +353,7 @@ func TestHeldRecords(t *testing.T) {
 	}
 }
 
-// What a processor is to let go by time it lets go although nothing comes.
+// A processor emits records at its deadline even if no record arrives.
 func TestHeldRecordsGoByTime(t *testing.T) {
 	for _, at := range []string{"src", "", "dst"} {
 		t.Run(at, func(t *testing.T) {
@@ -377,7 +377,7 @@ func TestHeldRecordsGoByTime(t *testing.T) {
 	}
 }
 
-// When what was made of held records is refused, all of them go to the dead-letter queue.
+// When an emission of held records is refused, all held records go to the dead-letter queue.
 func TestRefusedEmission(t *testing.T) {
 	refuse := func(r record.Record) error {
 		if r.Metadata.Get("of") == "4 5 6" {
@@ -433,8 +433,8 @@ func denyAll(refuse func(record.Record) error) func(context.Context, *sdk.Proces
 type witness struct {
 	sdk.ProcessorBase
 	mu      *sync.Mutex
-	batches map[any]int // records by token
-	covered *int        // records of batches that are committed
+	batches map[any]int // number of records by token
+	covered *int        // number of records in committed batches
 }
 
 func (*witness) Parameters() sdk.Parameters                         { return nil }
@@ -518,7 +518,7 @@ func TestProcessorsThatBreak(t *testing.T) {
 	}
 }
 
-// A processor that holds more than may be outstanding, for ever, is an error and no standstill.
+// If a processor holds more than may be outstanding, for ever, the run fails and does not hang.
 func TestProcessorsThatHoldTooMuch(t *testing.T) {
 	for _, at := range []string{"src", "", "dst"} {
 		t.Run(at, func(t *testing.T) {
@@ -536,7 +536,7 @@ func TestProcessorsThatHoldTooMuch(t *testing.T) {
 	}
 }
 
-// pacer is a processor that holds all records and lets some go from time to time.
+// pacer is a processor that holds all records and releases some from time to time.
 type pacer struct {
 	sdk.ProcessorBase
 	some    int
@@ -569,12 +569,12 @@ func (p *pacer) Process(_ context.Context, b *sdk.ProcessBatch) error {
 	return nil
 }
 
-// A processor that lets records go slower than they are read holds the sources back.
+// A processor that releases records more slowly than they are read slows down the sources.
 func TestProcessorsThatHoldSourcesBack(t *testing.T) {
 	t.Parallel()
 	for _, at := range []string{"src", "", "dst"} {
 		for _, sources := range []int{1, 2} {
-			for _, some := range []int{7, 1000} { // a part of what the window has space for, and all of it
+			for _, some := range []int{7, 1000} { // a part of the window, and the whole window
 				t.Run(fmt.Sprintf("%d sources, %d at a time at %s", sources, some, at), func(t *testing.T) {
 					const window, total = 50, 1500
 					w := newWorld(t)
@@ -601,7 +601,7 @@ func TestProcessorsThatHoldSourcesBack(t *testing.T) {
 	}
 }
 
-// A processor whose settings are wrong is not tried again; one that cannot start is.
+// A processor with wrong settings is not retried; one that cannot start is.
 func TestProcessorsThatDoNotStart(t *testing.T) {
 	for _, permanent := range []bool{true, false} {
 		w := newWorld(t)
@@ -633,9 +633,8 @@ func (unwilling) Open(context.Context) error                       { return erro
 func (unwilling) Process(context.Context, *sdk.ProcessBatch) error { return nil }
 func (unwilling) Teardown(context.Context) error                   { return nil }
 
-// Whatever processors do, in whatever place, and wherever it is cut off, every record
-// arrives in all its pieces, is in the dead-letter queue, or was filtered, and what arrives
-// of a source keeps its order.
+// Whatever processors do, in every place and with cuts at any time, every record arrives in all its pieces, is in the
+// dead-letter queue, or was filtered, and the records of each source keep their order.
 func TestProcessorsLoseNothing(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(30) {
@@ -704,7 +703,7 @@ func greedy(t *testing.T, id string) func(context.Context, *sdk.ProcessBatch) er
 	}
 }
 
-// delay is a processor that holds records and lets them go as they are, n later.
+// delay is a processor that holds records and releases them unchanged, n later.
 type delay struct {
 	sdk.ProcessorBase
 	n       int
@@ -726,7 +725,7 @@ func (d *delay) Process(_ context.Context, b *sdk.ProcessBatch) error {
 	return nil
 }
 
-// checkNothingLost runs the pipeline again and again, cutting it off, until all is read.
+// checkNothingLost runs the pipeline repeatedly, with cuts, until all records are read.
 func checkNothingLost(t *testing.T, w *world, d *fakeDestination, total int, rnd *rand.Rand) {
 	for cut := range 5 {
 		runUntilCut(t, w, d, total, rnd, cut == 4)
@@ -759,8 +758,8 @@ func checkNothingLost(t *testing.T, w *world, d *fakeDestination, total int, rnd
 	}
 }
 
-// runUntilCut runs the pipeline from its saved position, at random for a moment or, the last time,
-// to the end, and checks that records come in order.
+// runUntilCut runs the pipeline from its saved position, for a random time or, the last time, to the end, and checks
+// that records arrive in order.
 func runUntilCut(t *testing.T, w *world, d *fakeDestination, total int, rnd *rand.Rand, last bool) {
 	s := w.source("src", total)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -792,8 +791,7 @@ func runUntilCut(t *testing.T, w *world, d *fakeDestination, total int, rnd *ran
 	}
 }
 
-// Observers of a processor or a destination see records before and after, unchanged
-// by what follows.
+// Observers of a processor or a destination see records before and after it, unaffected by later changes.
 func TestObserversOfProcessors(t *testing.T) {
 	w := newWorld(t)
 	w.taps = &engine.TapPoints{}

@@ -5,9 +5,8 @@ import (
 	"fmt"
 )
 
-// waitForDrain waits for the order to drain. Meanwhile it is the watchdog of connectors
-// that do not answer: destinations that hold records and settle none, and sources that do
-// not return from Ack.
+// waitForDrain waits for the order to drain. Meanwhile it is the watchdog of connectors that do not answer:
+// destinations that hold records and settle none, and sources that do not return from Ack.
 func (r *run) waitForDrain(ctx context.Context) error {
 	var all []watchedConnector
 	for _, d := range r.dests {
@@ -25,9 +24,9 @@ func (r *run) waitForDrain(ctx context.Context) error {
 	return watchConnectors(ctx, r.drain, r.AckTimeout, all)
 }
 
-// progress returns how far the destination has got with the records written to it. While its results are being
-// processed, which may take as long as the dead-letter queue does, and while it waits for
-// more records to fill a batch, it counts as idle. Taking records for a batch is an answer, too.
+// progress returns how many of the records written to the destination are settled. The destination counts as idle
+// while its results are being processed, which may take as long as the dead-letter queue does, and while it waits for
+// more records to fill a batch. Accepting records for a batch is an answer, too.
 func (d *destinationRun) progress() answerProgress {
 	policy := d.out.Load().batching
 	d.mu.Lock()

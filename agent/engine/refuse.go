@@ -9,8 +9,8 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// refuseAll sends what a chain refused, when it was given the batch of t, to the dead-letter
-// queue. It returns the inputs of that batch among it.
+// refuseAll sends the records that a chain refused of the batch of t to the dead-letter queue. It returns the refused
+// inputs.
 func (r *run) refuseAll(ctx context.Context, t *token, refusals []connector.Refusal) (inputs []int32, err error) {
 	for _, refusal := range refusals {
 		l := DeadLetter{Record: refusal.Record, RefusedBy: refusal.Processor, Entry: refusal.Entry, Err: refusal.Err}
@@ -29,7 +29,7 @@ func (r *run) refuseAll(ctx context.Context, t *token, refusals []connector.Refu
 	return inputs, nil
 }
 
-// refuseSettled sends the records of which an emission was made to the dead-letter queue.
+// refuseSettled sends the records from which an emission was made to the dead-letter queue.
 func (r *run) refuseSettled(ctx context.Context, settles []sdk.Held, l DeadLetter) error {
 	if n := len(settles) - 1; n > 0 {
 		l.Err = fmt.Errorf("the record made of this one and %d others: %w", n, l.Err)
@@ -45,9 +45,9 @@ func (r *run) refuseSettled(ctx context.Context, settles []sdk.Held, l DeadLette
 	return nil
 }
 
-// refuse sends a dead letter to the queue for an input of f, unless there is one for
-// it already: then it is only kept. It has the input as it was before it was split or held, if
-// it was. For an emission it is the records of which that was made that go there.
+// refuse sends a dead letter for an input of f to the queue. If this input was refused before, refuse at most keeps the
+// dead letter in the store. The dead letter has the input as it was before it was split or held. For an emission,
+// refuse sends the records from which it was made.
 func (f inFlight) refuse(ctx context.Context, input int, l DeadLetter) error {
 	f.src().mu.Lock()
 	first := f.Refuse(input)
@@ -59,7 +59,7 @@ func (f inFlight) refuse(ctx context.Context, input int, l DeadLetter) error {
 		return nil
 	case !first:
 		return dlq.keep(ctx, &l)
-	case len(f.Settles) > 0: // all that became of them is in this emission
+	case len(f.Settles) > 0: // this emission has everything made from them
 		return f.src().run.refuseSettled(ctx, f.Settles, l)
 	case !whole:
 		l.Record, l.Entry = f.Original(input)

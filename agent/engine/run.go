@@ -19,14 +19,15 @@ type run struct {
 	drain <-chan struct{}
 
 	sources []*sourceRun
-	stage   stage // of the processors of the pipeline
+	stage   stage // for the processors of the pipeline
 	dests   []*destinationRun
 	dlq     *deadLetters
 
 	goroutines *goroutines
-	unsaved    atomic.Bool // a checkpoint could not be saved: no later one is, which may count on what that one did
+	// a checkpoint could not be saved: no later one may be saved, since it may depend on the failed one
+	unsaved atomic.Bool
 
-	checking sync.Mutex // held while it is checked whether anything but held records is outstanding
+	checking sync.Mutex // held while checking whether only held records are outstanding
 
 	amending  sync.Mutex // held while an amendment is applied
 	amendable bool       // guarded by amending: the run moves records
@@ -70,7 +71,7 @@ func (r *run) wire() {
 	r.chains = nil
 }
 
-// releaseTaps gives back what wire took.
+// releaseTaps releases the taps that wire acquired.
 func (r *run) releaseTaps() {
 	for _, s := range r.sources {
 		r.Taps.Release(s.id)
@@ -90,8 +91,8 @@ func (r *run) draining() bool {
 	}
 }
 
-// move runs all goroutines of the pipeline until they have ended. The first error ends
-// the run; the errors after it are its consequences.
+// move runs all goroutines of the pipeline until they have ended. The first error ends the run; later errors are its
+// consequences.
 func (r *run) move() error {
 	var reading sync.WaitGroup
 	start := r.start
@@ -116,7 +117,7 @@ func (r *run) move() error {
 	return errors.Join(context.Cause(r.ctx), abandoned)
 }
 
-// start runs f in a goroutine of the run, which an error of f ends.
+// start runs f in a goroutine of the run. An error of f ends the run.
 func (r *run) start(name string, f func(ctx context.Context) error) {
 	r.goroutines.Start(name, func() {
 		if err := f(r.ctx); err != nil {
@@ -125,13 +126,12 @@ func (r *run) start(name string, f func(ctx context.Context) error) {
 	})
 }
 
-// stop waits for the order to drain, stops the sources, and closes the queues once
-// nothing more will be read.
+// stop waits for the order to drain, stops the sources, and closes the queues once all reading has ended.
 func (r *run) stop(ctx context.Context, reading *sync.WaitGroup) error {
 	if err := r.waitForDrain(ctx); err != nil {
 		return err
 	}
-	r.recheck() // sources without space need not wait for what processors hold
+	r.recheck() // sources without space need not wait for records that processors hold
 	var stopping sync.WaitGroup
 	for _, s := range r.sources {
 		stopping.Go(func() {
@@ -160,7 +160,7 @@ func (r *run) stop(ctx context.Context, reading *sync.WaitGroup) error {
 		s.drain()
 	}
 	for _, s := range r.sources {
-		if s.ignoresAcks { // nothing else waits for its last commit
+		if s.ignoresAcks { // no goroutine waits for its last commit
 			if err := s.acknowledge(ctx); err != nil {
 				return err
 			}

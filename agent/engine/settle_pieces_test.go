@@ -11,8 +11,8 @@ import (
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
-// piecesModel is the tracker with processors written down naively: how many pieces of each
-// record read are on their way to a destination, or held.
+// piecesModel is a naive model of the tracker with processors: how many pieces of each record read are on their way to
+// a destination, or held.
 type piecesModel struct {
 	open []int // per record read
 	low  int
@@ -31,7 +31,7 @@ func (m *piecesModel) check(t *rapid.T, tr *settle.Tracker) {
 type pieceWay struct {
 	batch    *settle.Batch
 	dest     int
-	pieces   []int // records in the model of what is not settled, in order; -1 for those of an emission
+	pieces   []int // indices in the model of the unsettled records, in order; -1 for those of an emission
 	prepared bool  // the processors of the destination have seen it
 	done     func()
 }
@@ -43,8 +43,8 @@ type heldPiece struct {
 	model int
 }
 
-// TestTrackerFollowsPieces lets processors before the fan-out and before each destination
-// filter, split and hold records at random, and let go of what they hold in emissions.
+// TestTrackerFollowsPieces lets processors before the fan-out and before each destination filter, split and hold
+// records at random, and release held records in emissions.
 func TestTrackerFollowsPieces(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := &piecesWorld{T: t, ways: make([][]*pieceWay, rapid.IntRange(1, 3).Draw(t, "dests"))}
@@ -64,7 +64,7 @@ func TestTrackerFollowsPieces(t *testing.T) {
 	})
 }
 
-// piecesWorld is a tracker, its model, and what is on the way to each destination.
+// piecesWorld is a tracker, its model, and the records on the way to each destination.
 type piecesWorld struct {
 	*rapid.T
 	tr   settle.Tracker
@@ -73,7 +73,7 @@ type piecesWorld struct {
 	held []heldPiece
 }
 
-// fate is how many pieces a record becomes, or -1 when it is held.
+// fate is the number of pieces of a record, or -1 when it is held.
 func (w *piecesWorld) fate() int {
 	return rapid.SampledFrom([]int{1, 1, 1, 0, 2, 3, -1}).Draw(w.T, "pieces")
 }
@@ -110,7 +110,7 @@ func (w *piecesWorld) read() {
 	w.tr.Add(b)
 }
 
-// write has a destination process and settle some of what is next.
+// write makes a destination process and settle some of the next records.
 func (w *piecesWorld) write() {
 	d := rapid.IntRange(0, len(w.ways)-1).Draw(w.T, "dest")
 	if len(w.ways[d]) == 0 {
@@ -182,7 +182,7 @@ func settlePieces(t *rapid.T, tr *settle.Tracker, m *piecesModel, w *pieceWay) {
 	}
 }
 
-// emitPieces lets go of the first k held pieces in one record, for one destination or all.
+// emitPieces emits the first k held pieces as one record, for one destination or all.
 func emitPieces(
 	t *rapid.T, tr *settle.Tracker, m *piecesModel, ways [][]*pieceWay, held []heldPiece, k int,
 ) [][]*pieceWay {

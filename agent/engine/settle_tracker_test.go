@@ -15,13 +15,12 @@ import (
 type tracker struct {
 	settle.Tracker
 	all       []*settle.Batch
-	observers []*trackerObserver // of each
-	awaiting  []*trackerObserver // of marks
+	observers []*trackerObserver // of the batches
+	awaiting  []*trackerObserver // of the marks
 	over      int                // settled ranges that are acknowledged completely
 }
 
-// add takes a batch of records with the given positions into account; origins says which
-// of them the processors kept, nil for all.
+// add adds a batch of records with the given positions; origins says which of them the processors kept, nil for all.
 func (t *tracker) add(positions []record.Position, origins []int32, dests int) {
 	records := make([]record.Record, len(positions))
 	for i := range records {
@@ -40,7 +39,7 @@ func (t *tracker) add(positions []record.Position, origins []int32, dests int) {
 
 // trackerObserver counts its notifications.
 type trackerObserver struct {
-	end                uint64 // number of the last record of its batch
+	end                uint64 // number of the last record in its batch
 	settled, committed int
 }
 
@@ -59,7 +58,7 @@ func (t *tracker) check() error {
 	return nil
 }
 
-// await has an observer notified of a commit that may be far off, or done.
+// await registers an observer of a commit that may be far off, or done.
 func (t *tracker) await(seq uint64) {
 	o := &trackerObserver{end: seq, settled: -1}
 	t.awaiting = append(t.awaiting, o)
@@ -79,13 +78,13 @@ func (t *tracker) commit() (record.Position, error) {
 	return p, t.SetCommitted(t.Low)
 }
 
-// ack acknowledges what is committed, some at a time.
+// ack acknowledges committed records, some at a time.
 func (t *tracker) ack() ([]record.Position, error) {
 	p := t.Ackable(nil, 1024)
 	return p, t.SetAcked(len(p), func(*settle.Range) { t.over++ })
 }
 
-// trackerModel is the tracker written down naively: one flag per record and destination.
+// trackerModel is a naive model of the tracker: one flag per record and destination.
 type trackerModel struct {
 	settled [][]bool // per record read, per destination
 	kept    []bool
@@ -145,14 +144,14 @@ type trackerWorld struct {
 	*rapid.T
 	tr      tracker
 	m       trackerModel
-	batches [][]int // per batch and destination, records settled
-	keptAt  [][]int // per batch, model index of each kept record
+	batches [][]int // settled records per batch and destination
+	keptAt  [][]int // model index of each kept record, per batch
 	acked   int
-	lent    map[int][]record.Position // what was handed out, by number; it must not change
-	next    []int                     // batch each destination is at
+	lent    map[int][]record.Position // lent positions, by number; they must not change
+	next    []int                     // current batch of each destination
 }
 
-// read adds a batch, of which some may be filtered.
+// read adds a batch. Some records may be filtered.
 func (w *trackerWorld) read() {
 	n := rapid.IntRange(1, 5).Draw(w.T, "n")
 	var origin []int32
@@ -178,7 +177,7 @@ func (w *trackerWorld) read() {
 	w.tr.add(positions, origin, len(w.next))
 }
 
-// settleNext has a destination settle some of the records that it is at.
+// settleNext makes a destination settle some of its next records.
 func (w *trackerWorld) settleNext() {
 	d := rapid.IntRange(0, len(w.next)-1).Draw(w.T, "dest")
 	for w.next[d] < len(w.batches) && w.batches[w.next[d]][d] == len(w.keptAt[w.next[d]]) {
@@ -238,8 +237,8 @@ func TestTrackerForgetsWhatIsAcked(t *testing.T) {
 	}
 }
 
-// What a source that reads one record at a time leaves behind is kept in few lists, and
-// acknowledged in lists of bounded length.
+// The positions of a source that reads one record at a time are kept in few lists, and acknowledged in lists of
+// bounded length.
 func TestTrackerKeepsSettledRecordsTogether(t *testing.T) {
 	var tr tracker
 	const n = 10_000

@@ -20,60 +20,59 @@ import (
 	"github.com/conduit-agent/conduit/spec/notify"
 )
 
-// maxAcks is how many positions are acknowledged at once: a list of all that one commit
-// covers would take more memory than the positions.
+// maxAcks bounds the positions acknowledged at once: a list for a whole commit would take more memory than the
+// positions.
 const maxAcks = 1024
 
-// sourceRun drives one source of a running pipeline: one goroutine reads and dispatches,
-// another acknowledges what was committed, if that means anything to the source.
+// sourceRun drives one source of a running pipeline: one goroutine reads and dispatches, another one acknowledges
+// committed records, unless the source ignores acknowledgements.
 type sourceRun struct {
 	run    *run
 	id     string // qualified
-	plugin string // its name
+	plugin string // name of the plugin
 	src    connector.Source
 	stage  stage // the processors of the source
 	tap    *Tap
 	stats  *measure.Connector
-	opened *atomic.Pointer[time.Time] // when Open succeeded; nil in it: it has not
+	opened *atomic.Pointer[time.Time] // when Open succeeded; holds nil before that
 
 	ignoresAcks bool
-	ended       func() // is called when nothing more will be read
+	ended       func() // called when reading has ended
 
 	limit    uint64         // limit of unacknowledged records of the source
-	under    []atomic.Int64 // by destination: batches that are queued for it or written, and not settled
-	stalled  atomic.Bool    // it reads nothing more before records are acknowledged
+	under    []atomic.Int64 // by destination: batches queued for it or written, and not settled
+	stalled  atomic.Bool    // it reads nothing more until records are acknowledged
 	leases   *backpressure.Leases
 	reads    measure.Sampler // owned by read
-	settled  bool            // owned by read: all was, before the batch that was read last
+	settled  bool            // owned by read: all records before the last batch read were settled
 	handover handover
 	memory   *backpressure.Account
 	parts    parts
 
 	mu       sync.Mutex
 	tracker  settle.Tracker // guarded by mu
-	dirty    bool           // guarded by mu: the committer has it on its list
-	saving   bool           // guarded by mu: the committer is saving it
+	dirty    bool           // guarded by mu: it is in the list of the committer
+	saving   bool           // guarded by mu: the committer is saving its checkpoint
 	taken    uint64         // guarded by mu: the mark being saved
-	finished bool           // guarded by mu: read to the end
-	drained  bool           // guarded by mu: destinations have settled all they will get
-	blocked  bool           // guarded by mu: it had no space in the window when it looked last
+	finished bool           // guarded by mu: reading has ended
+	drained  bool           // guarded by mu: destinations have settled all records that they will get
+	blocked  bool           // guarded by mu: it had no space in the window at the last check
 
 	acking  atomic.Bool   // a call of Ack has not returned
 	commits notify.Signal // the committer is done with the source, or reading has ended
 	freed   notify.Signal // the window may have space
 }
 
-// inFlight is a batch on its way from src to every destination, or what processors made
-// of records of it.
+// inFlight is a batch on its way from src to every destination, or an emission that processors made from its records.
 type inFlight struct {
-	*settle.Batch // owned by a sourceRun
-	*passage      // nil for one that passed no processors
+	*settle.Batch // its owner is a sourceRun
+	*passage      // nil for a batch that passed no processors
 }
 
 // src returns the source whose mu guards f.
 func (f inFlight) src() *sourceRun { return f.Owner.(*sourceRun) }
 
-// observe has o follow f as a whole.
+// observe makes o observe f as a whole.
 func (f inFlight) observe(o settle.Observer) {
 	f.src().mu.Lock()
 	defer f.src().mu.Unlock()
@@ -96,7 +95,7 @@ func newSourceRun(r *run, o *opened[connector.Source]) *sourceRun {
 	return s
 }
 
-// startReading has a goroutine read until the source has ended, or another one reads on.
+// startReading starts a goroutine that reads until the source has ended, or another goroutine takes over reading.
 func (s *sourceRun) startReading() {
 	s.run.start(s.reading(), func(ctx context.Context) error {
 		over, err := s.read(ctx)
@@ -125,7 +124,7 @@ func (s *sourceRun) read(ctx context.Context) (over bool, err error) {
 	}
 }
 
-// next returns the next batch, none when the source has ended.
+// next returns the next batch, nil when the source has ended.
 func (s *sourceRun) next(ctx, reading context.Context) (b *record.Batch, err error) {
 	if err := s.waitForWindow(ctx); err != nil {
 		return nil, err
@@ -174,8 +173,8 @@ func (s *sourceRun) next(ctx, reading context.Context) (b *record.Batch, err err
 	return b, nil
 }
 
-// waitForWindow waits until the window, and the limit of the source, allow another batch. A batch may
-// overshoot the window, so that a record larger than it still passes.
+// waitForWindow waits until the window, and the limit of the source, allow another batch. A batch may overshoot the
+// window, so that a record larger than the window still passes.
 func (s *sourceRun) waitForWindow(ctx context.Context) error {
 	for {
 		s.mu.Lock()
@@ -199,7 +198,7 @@ func (s *sourceRun) waitForWindow(ctx context.Context) error {
 	}
 }
 
-// mayRead reports whether the source may read on with so much outstanding.
+// mayRead reports whether the source may read more with this much outstanding.
 func (s *sourceRun) mayRead(m settle.Marks, bytes int) bool {
 	unacked, unsettled := m.Read-m.Acked, m.Read-m.Low
 	return unacked < s.limit &&
@@ -207,8 +206,8 @@ func (s *sourceRun) mayRead(m settle.Marks, bytes int) bool {
 			s.run.allowsMore(unacked, unsettled, bytes))
 }
 
-// allowsMore reports whether a source may read on with more outstanding than its window has: where writes of all
-// destinations overlap, the window is wider.
+// allowsMore reports whether a source may have more outstanding than its window allows: if writes of all destinations
+// overlap, the window is wider.
 func (r *run) allowsMore(unacked, unsettled uint64, bytes int) bool {
 	for _, d := range r.dests {
 		if !connector.Overlaps(d.out.Load().connector) {
@@ -219,8 +218,8 @@ func (r *run) allowsMore(unacked, unsettled uint64, bytes int) bool {
 	return wider.Allows(unacked, unsettled, bytes)
 }
 
-// dispatch runs b through the processors and hands what is left to every destination. over
-// says that another goroutine reads on.
+// dispatch runs b through the processors and hands the output to every destination. over reports that another
+// goroutine took over reading.
 func (s *sourceRun) dispatch(ctx context.Context, b *record.Batch) (over bool, err error) {
 	for i := range b.Len() {
 		if l := len(b.Position(i)); l == 0 || l > record.MaxPosition {
@@ -241,9 +240,9 @@ func (s *sourceRun) dispatch(ctx context.Context, b *record.Batch) (over bool, e
 	return false, s.run.queue(ctx, f)
 }
 
-// mayWrite reports whether the goroutine that reads is to write, too, and holds the gate
-// of the destination then: waking another one would cost more than all the rest. It may where
-// nothing is ahead, the source is slow and the destination is not.
+// mayWrite reports whether the goroutine that reads must also write; it then holds the gate of the destination. Waking
+// another goroutine would cost more than all the rest. The goroutine may write if no batch is ahead, the source is
+// slow and the only destination is fast.
 func (s *sourceRun) mayWrite() bool {
 	if !s.reads.Slow() || !s.settled || len(s.run.dests) != 1 {
 		return false
@@ -259,7 +258,7 @@ func (s *sourceRun) mayWrite() bool {
 	return true
 }
 
-// write writes f. When that takes long, over is true, and another goroutine reads on.
+// write writes f. If that takes long, over is true, and another goroutine takes over reading.
 func (s *sourceRun) write(ctx context.Context, f inFlight) (over bool, err error) {
 	d := s.run.dests[0]
 	defer d.gate.Unlock()
@@ -273,13 +272,13 @@ func (s *sourceRun) write(ctx context.Context, f inFlight) (over bool, err error
 	return over, err
 }
 
-// takeOver has another goroutine read on while the one that reads writes.
+// takeOver starts another goroutine that reads while the current one writes.
 func (s *sourceRun) takeOver() {
 	s.run.goroutines.Rename(s.reading(), s.run.dests[0].doing())
 	s.startReading()
 }
 
-// inFlight returns an in-flight batch of b, which was read now.
+// inFlight returns an in-flight batch of b, which was just read.
 func (s *sourceRun) inFlight(b *record.Batch) inFlight {
 	now := time.Now()
 	s.mu.Lock()
@@ -293,29 +292,29 @@ func (s *sourceRun) inFlight(b *record.Batch) inFlight {
 	return inFlight{f, nil}
 }
 
-// add takes f into account. From then on it belongs to those who get it from a
-// destination's queue, until they have settled all of it.
+// add adds f to the tracker. From then on f belongs to the goroutines that receive it from the queue of a destination,
+// until they have settled it completely.
 func (s *sourceRun) add(f inFlight) {
 	s.track(f, time.Time{}, func() settle.Change { return s.tracker.Add(f.Batch) })
 }
 
-// settle records that a destination settled the next n records of f now; refused says
-// that they went to the dead-letter queue.
+// settle records that a destination just settled the next n records of f; refused says that they went to the
+// dead-letter queue.
 func (s *sourceRun) settle(f inFlight, destination, n int, refused bool, now time.Time) {
 	s.track(f, now, func() settle.Change { return s.tracker.Settle(f.Batch, destination, n, refused) })
 }
 
-// release records that a piece of an input that a processor held is settled.
+// release records that a held piece of an input is settled.
 func (s *sourceRun) release(f inFlight, input int) {
 	s.track(f, time.Now(), func() settle.Change { return s.tracker.Release(f.Batch, input) })
 }
 
-// track runs event under mu and draws the consequences. now is when a destination or a
+// track applies event to the tracker under mu and acts on the resulting change. now is when a destination or a
 // processor settled something, zero when none did.
 func (s *sourceRun) track(f inFlight, now time.Time, event func() settle.Change) {
 	s.mu.Lock()
 	if !now.IsZero() {
-		f.SettledAt = now // that of the last one stays
+		f.SettledAt = now // keep the time of the last settled batch
 	}
 	readAt, before := f.ReadAt, s.tracker.Bytes()
 	c := event()
@@ -336,11 +335,11 @@ func (s *sourceRun) track(f inFlight, now time.Time, event func() settle.Change)
 		s.run.recheck()
 	}
 	if f.passage != nil {
-		s.freed.Notify() // what is outstanding may wait only for what processors hold
+		s.freed.Notify() // outstanding records may wait only for those that processors hold
 	}
 }
 
-// advanced asks for the low-water mark, which advanced by n records, to be committed.
+// advanced requests a commit of the low-water mark, which advanced by n records.
 func (s *sourceRun) advanced(n, nacked int) {
 	s.run.dlq.acked(n - nacked)
 	s.mu.Lock()
@@ -377,7 +376,7 @@ func (s *sourceRun) Checkpoint() (spec.Checkpoint, bool) {
 	}, true
 }
 
-// Saved takes the outcome of saving the last checkpoint.
+// Saved records the outcome of saving the last checkpoint.
 func (s *sourceRun) Saved(err error) {
 	s.mu.Lock()
 	s.saving = false
@@ -397,8 +396,7 @@ func (s *sourceRun) Saved(err error) {
 	s.commits.Notify()
 }
 
-// acknowledge acknowledges to the source what was committed, until all it read is
-// acknowledged.
+// acknowledge acknowledges committed records to the source, until all records read are acknowledged.
 func (s *sourceRun) acknowledge(ctx context.Context) error {
 	var positions []record.Position
 	for {
@@ -410,7 +408,7 @@ func (s *sourceRun) acknowledge(ctx context.Context) error {
 			return nil
 		}
 		if len(positions) == 0 {
-			positions = nil // most of many sources have nothing to acknowledge
+			positions = nil // most sources of a large number have nothing to acknowledge
 			select {
 			case <-s.commits:
 				continue
@@ -433,7 +431,7 @@ func (s *sourceRun) acknowledge(ctx context.Context) error {
 	}
 }
 
-// acked records that the source took n more acknowledgements, with mu held.
+// acked records that the source took n more acknowledgements. The caller holds mu.
 func (s *sourceRun) acked(n int) error {
 	now := time.Now()
 	err := s.tracker.SetAcked(n, func(over *settle.Range) {
@@ -447,7 +445,7 @@ func (s *sourceRun) acked(n int) error {
 	return nil
 }
 
-// finish records that nothing more will be read.
+// finish records that reading has ended.
 func (s *sourceRun) finish() {
 	s.mu.Lock()
 	s.finished = true
@@ -456,8 +454,8 @@ func (s *sourceRun) finish() {
 	s.commits.Notify()
 }
 
-// drain records that the destinations have settled everything. What is not settled then is
-// held by processors, and read again in the next run.
+// drain records that the destinations have settled all their records. Processors hold the unsettled records, and the
+// next run reads those again.
 func (s *sourceRun) drain() {
 	s.mu.Lock()
 	s.drained = true
@@ -465,8 +463,7 @@ func (s *sourceRun) drain() {
 	s.commits.Notify()
 }
 
-// waitSaved waits until the committer is done with the source, so that nothing is saved
-// after the run has ended.
+// waitSaved waits until the committer is done with the source, so that nothing is saved after the run has ended.
 func (s *sourceRun) waitSaved() {
 	for {
 		s.mu.Lock()
@@ -480,8 +477,7 @@ func (s *sourceRun) waitSaved() {
 	}
 }
 
-// releaseMemory takes what is still outstanding out of the shared bound when the run has
-// ended.
+// releaseMemory removes the outstanding records from the shared bound when the run has ended.
 func (s *sourceRun) releaseMemory() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -13,15 +13,15 @@ type stage struct{ *chainSlot }
 
 func newStage(id string) stage { return stage{newChainSlot(id)} }
 
-// token stands for a batch that a chain was given. It is a settle.Observer of the batch if the chain observes commits.
+// token identifies a batch that a chain was given. It is a settle.Observer of the batch if the chain observes commits.
 type token struct {
 	inFlight
 	origins []int32 // index of the input of each record that the chain got; nil: one to one
-	stage   stage   // of the chain
+	stage   stage   // the stage of the chain
 }
 
-// Settled implements settle.Observer. The chain may keep the token until the position is saved: it keeps no records
-// by that.
+// Settled implements settle.Observer. The chain may keep the token until the position is saved; the token no longer
+// keeps the records in memory.
 func (t *token) Settled() { t.inFlight, t.origins = inFlight{}, nil }
 
 // Committed implements settle.Observer.
@@ -34,9 +34,8 @@ func (t *token) input(i int32) int {
 	return int(t.origins[i])
 }
 
-// process runs the chain over what a destination, or all of them, are to get of f: records
-// with their origins. What the chain refuses goes to the dead-letter queue. It returns f,
-// which knows of the chain then, with what is to be got instead.
+// process runs the chain over records of f, with their origins, for one destination or for all destinations. It sends
+// refused records to the dead-letter queue. It returns f, which then has the chain in its passage, with the output.
 func (st stage) process(ctx context.Context, f inFlight, records []record.Record,
 	origins []int32) (inFlight, made, error) {
 	g := &given{Records: records, Origins: origins}

@@ -9,11 +9,11 @@ import (
 	"github.com/conduit-agent/conduit/plugins/connector"
 )
 
-// A source is stalled when it reads nothing more before records of it are acknowledged: its window is full, its system
-// sends no more, or there is no memory. So is a source whose memory another one waits for. Destinations that gather
-// records and processors that hold records then wait for records that cannot come. Once the source has no other records
-// in flight, destinations write out their gathered records, and if that is not enough, processors release their held
-// records.
+// A source is stalled when it reads nothing more until its records are acknowledged: its window is full, its system
+// sends no more, or there is no memory. A source whose memory another one waits for is stalled, too. Destinations that
+// gather records and processors that hold records then wait for records that cannot come. Once the source has no other
+// records in flight, destinations write out their gathered records, and if that is not enough, processors release
+// their held records.
 
 // stall records that the source is stalled or waits for memory, until its next Read.
 func (s *sourceRun) stall() {
@@ -21,7 +21,8 @@ func (s *sourceRun) stall() {
 	s.relieve()
 }
 
-// starves reports whether the source is stalled and waits for nothing but what destinations gather or processors hold.
+// starves reports whether the source is stalled and waits only for records that destinations gather or processors
+// hold.
 func (s *sourceRun) starves() bool {
 	s.mu.Lock()
 	m, bytes := s.tracker.Marks, s.tracker.Bytes()
@@ -32,14 +33,14 @@ func (s *sourceRun) starves() bool {
 	}
 	for i, d := range s.run.dests {
 		if s.under[i].Load() > 0 && !d.gathers() {
-			return false // records that the destination settles may help, or lead to relieve
+			return false // the destination will settle records, which may help, or lead to relieve
 		}
 	}
 	return true
 }
 
 // relieve completes the batches and windows that wait for records of the source, if it waits for nothing else. It may
-// be called from any goroutine that has nothing locked.
+// be called from any goroutine that holds no locks.
 func (s *sourceRun) relieve() {
 	if !s.starves() {
 		s.mu.Lock()
@@ -49,7 +50,7 @@ func (s *sourceRun) relieve() {
 			s.freed.Notify()
 		}
 		if s.stalled.Load() {
-			s.run.Committer.FlushNow() // which may be all that it waits for
+			s.run.Committer.FlushNow() // the source may wait only for this commit
 		}
 		return
 	}
@@ -72,7 +73,7 @@ func (s *sourceRun) relieve() {
 	}
 }
 
-// starves reports whether any source does.
+// starves reports whether any source starves.
 func (r *run) starves() bool { return slices.ContainsFunc(r.sources, (*sourceRun).starves) }
 
 // relieve completes the batches and windows that wait for records of stalled sources.
@@ -82,16 +83,16 @@ func (r *run) relieve() {
 	}
 }
 
-// done notes that a batch that was queued for a destination, or emitted for it, is settled by it.
+// done records that a destination settled a batch that was queued or emitted for it.
 func (s *sourceRun) done(destination int) {
 	if s.under[destination].Add(-1) == 0 {
 		s.relieve()
 	}
 }
 
-// Complete makes the stages stop waiting for more records, since none come for now: sources take a partial record as
-// complete, destinations write out incomplete batches, and processors release held records. It does nothing while the
-// pipeline does not run, and may be called at any time.
+// Complete makes the stages stop waiting for more records, since none will come for now: sources take a partial record
+// as complete, destinations write out incomplete batches, and processors release held records. It does nothing while
+// the pipeline does not run, and may be called at any time.
 func (p *Pipeline) Complete() {
 	r := p.running.Load()
 	if r == nil {
@@ -112,8 +113,8 @@ func (s *sourceRun) waitsForMemory() bool {
 	return false
 }
 
-// leavesOnlyHeld reports whether the run drains, and nothing of the source is under way to a
-// destination. Then nothing makes space in its window: what processors hold is read again by the next run.
+// leavesOnlyHeld reports whether the run drains, and no batch of the source is in flight to a destination. Then its
+// window does not open any more: the next run reads the records that processors hold again.
 func (s *sourceRun) leavesOnlyHeld() bool {
 	if !s.run.draining() {
 		return false
@@ -126,7 +127,7 @@ func (s *sourceRun) leavesOnlyHeld() bool {
 	return true
 }
 
-// renew replaces a connector that gathers records by a new instance. A connector that is no Gatherer, such as an
+// renew replaces a connector that gathers records by a new instance. A connector that is not a Gatherer, such as an
 // executable, writes out its gathered records only when it ends. The caller holds the gate, so that no amendment
 // replaces the connector meanwhile.
 func (d *destinationRun) renew(ctx context.Context) (err error) {

@@ -37,7 +37,7 @@ var statefulChains = map[string][]spec.Processor{
 	"aggregate-and-dedupe": {aggregateByKey, dedupeBy(".Payload.After.s,.Payload.After.n")},
 }
 
-// places are where the processors are: all in one place, or the last one in another.
+// places are the places of the processors: all in one place, or the last one in another.
 var places = [][]string{{"src"}, {"pipeline"}, {"dst"}, {"src", "pipeline"}, {"pipeline", "dst"}}
 
 var (
@@ -61,8 +61,8 @@ func dedupeBy(key string) spec.Processor {
 }
 
 // TestStateIsNeverAheadOfTheData kills and restarts runs whose destinations and dead letters are durable only after
-// the sync before a position is saved, and has syncs and commits fail. Every record is delivered or a dead letter at
-// least once, whatever the processors remember of the runs before.
+// the sync before a position is saved, and makes syncs and commits fail. Every record is delivered or a dead letter at
+// least once, whatever state the processors keep from former runs.
 func TestStateIsNeverAheadOfTheData(t *testing.T) {
 	for name, chain := range statefulChains {
 		for i, at := range places {
@@ -96,11 +96,11 @@ func simulations(chain []spec.Processor, place int) int {
 	return *histories
 }
 
-// stateSimulation is a pipeline whose runs are killed, with what survives them.
+// stateSimulation is a pipeline whose runs are killed, with the state that survives them.
 type stateSimulation struct {
 	*world
 	dir    string
-	total  int  // records of each source
+	total  int  // number of records of each source
 	dedupe bool // records are dropped by their key, before anything else
 	exact  bool // no key is delivered again after a graceful end
 	chain  []spec.Processor
@@ -110,8 +110,8 @@ type stateSimulation struct {
 	rng     *rand.Rand
 	faulty  bool          // guarded by mu: something goes wrong in this run
 	calm    int           // guarded by mu: events until the run is killed
-	dead    bool          // guarded by mu: it was killed: nothing becomes durable any more
-	killed  chan struct{} // closed then
+	dead    bool          // guarded by mu: the run was killed: nothing becomes durable any more
+	killed  chan struct{} // closed when the run is killed
 	letters stored        // guarded by mu
 	dests   []*volatile
 }
@@ -215,7 +215,7 @@ func (s *stateSimulation) keyOf(source, n int) int {
 
 // pass passes all records in several runs; the last run succeeds.
 func (s *stateSimulation) pass() {
-	before := make([]map[string]bool, len(s.dests)) // by destination: keys that runs wrote which ended gracefully
+	before := make([]map[string]bool, len(s.dests)) // by destination: keys written by runs that ended gracefully
 	for i := range before {
 		before[i] = map[string]bool{}
 	}
@@ -258,7 +258,7 @@ func (s *stateSimulation) pass() {
 	}
 }
 
-// again checks that no key was written that a run had written which ended gracefully.
+// again checks that no run wrote a key that a gracefully ended run had written before.
 func (s *stateSimulation) again(before []map[string]bool) {
 	for i, d := range s.dests {
 		for k := range d.got {
@@ -308,7 +308,7 @@ func (s *stateSimulation) runOnce(faulty bool) (graceful bool) {
 	if err != nil && !faulty {
 		s.t.Errorf("a run without faults ended with %v", err)
 	}
-	// a changed script begins anew
+	// A changed script starts with empty state.
 	if s.chain[0].Plugin == "dedupe" && len(s.chain) == 1 && (len(sources) == 1 || s.at[0] != "src") {
 		for _, d := range s.dests {
 			for k, n := range d.got {
@@ -321,7 +321,7 @@ func (s *stateSimulation) runOnce(faulty bool) (graceful bool) {
 	return err == nil
 }
 
-// runUntil runs the pipeline until done, or when it is faulty until it fails, is killed or is stopped.
+// runUntil runs the pipeline until done; a faulty run also ends when it fails, is killed or is stopped.
 func (s *stateSimulation) runUntil(done func() bool) error {
 	ctx, cancel := context.WithCancelCause(s.t.Context())
 	defer cancel(nil)
@@ -365,7 +365,7 @@ func (s *stateSimulation) runUntil(done func() bool) error {
 	}
 }
 
-// amend has the run become another version, if it can.
+// amend amends the run to another version, if possible.
 func (s *stateSimulation) amend(amend func(context.Context, *spec.Pipeline, *spec.Pipeline) (*engine.Amendment, error),
 	version int) {
 	s.declare(version)
@@ -382,7 +382,7 @@ func (s *stateSimulation) draw(n int) int {
 	return s.rng.IntN(n)
 }
 
-// event chooses the fault of one durable operation: the run is killed before or after it, or the operation fails. The
+// event chooses the fault for one durable operation: the run is killed before or after it, or the operation fails. The
 // caller holds mu.
 func (s *stateSimulation) event(apply func(), lose func()) error {
 	if s.dead {
@@ -444,7 +444,7 @@ func (s *stateSimulation) SaveCheckpoints(ctx context.Context, all []spec.Checkp
 	return err
 }
 
-// The rest of engine.Store.
+// The remaining methods of engine.Store.
 
 func (s *stateSimulation) Checkpoint(ctx context.Context, id string) (*spec.Checkpoint, error) {
 	return s.store.Checkpoint(ctx, id)
@@ -459,7 +459,7 @@ func (s *stateSimulation) SaveConnectorState(ctx context.Context, c *spec.Connec
 	return s.store.SaveConnectorState(ctx, c)
 }
 
-// keep takes a dead letter, which is durable with the next position.
+// keep keeps a dead letter, which becomes durable with the next position.
 func (s *stateSimulation) keep(_ context.Context, l *engine.DeadLetter) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -514,8 +514,8 @@ type volatile struct {
 	refuses bool
 
 	stored                // guarded by sim.mu
-	got    map[string]int // guarded by sim.mu: how often a key was written in this run
-	failed bool           // guarded by sim.mu: a sync failed, and so do all that follow
+	got    map[string]int // guarded by sim.mu: number of writes of each key in this run
+	failed bool           // guarded by sim.mu: a sync failed, and all later ones fail, too
 	settle func(int, error)
 }
 

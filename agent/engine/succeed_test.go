@@ -13,8 +13,8 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// hoarder is a processor that lets records go in pairs, and hands the one that it holds to
-// its successor unless that refuses it.
+// hoarder is a processor that emits records in pairs, and hands the record that it holds to its successor unless that
+// refuses it.
 type hoarder struct {
 	sdk.ProcessorBase
 	refuses bool
@@ -58,8 +58,8 @@ func (w *world) hoards(at, v string) {
 	w.spec.Connectors[slices.IndexFunc(w.spec.Connectors, func(c spec.Connector) bool { return c.ID == at })].Processors = p
 }
 
-// Processors that hold records are exchanged while they do, when their successors take
-// the records over: none is lost or repeated, and the source stays open.
+// Processors are replaced while they hold records, if their successors take the records over: none is lost or
+// repeated, and the source stays open.
 func TestProcessorsThatHoldAreSucceeded(t *testing.T) {
 	for _, at := range []string{"", "src", "dst"} {
 		t.Run("at "+at, func(t *testing.T) {
@@ -73,7 +73,7 @@ func TestProcessorsThatHoldAreSucceeded(t *testing.T) {
 			wait.For(t, "a hold", func() bool {
 				a, err := l.amend()
 				if err == nil {
-					a.Discard(t.Context()) // the record has not come to it yet
+					a.Discard(t.Context()) // the record has not arrived yet
 				} else if !errors.Is(err, spec.ErrNeedsRestart) {
 					t.Fatal(err)
 				}
@@ -95,8 +95,7 @@ func TestProcessorsThatHoldAreSucceeded(t *testing.T) {
 	}
 }
 
-// A chain that comes to hold records while its successor is prepared stays, and so does the
-// run.
+// A chain that begins to hold records while its successor is prepared stays, and the run continues.
 func TestProcessorsThatHoldByNow(t *testing.T) {
 	w := newWorld(t)
 	s := w.source("src", 2)

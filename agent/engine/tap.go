@@ -8,26 +8,26 @@ import (
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
-// TapPoints lets observers see the records that pass connectors, whichever run they pass in.
-// A connector without observers costs one atomic load per batch. The zero TapPoints is ready.
+// TapPoints lets observers see the records that pass connectors, in any run. A connector without observers costs one
+// atomic load per batch. The zero TapPoints is ready to use.
 type TapPoints struct {
-	observing atomic.Int32 // observers there are
+	observing atomic.Int32 // number of observers
 
 	mu     sync.Mutex
-	points map[string]*Tap // guarded by mu: those in use, by what they observe
+	points map[string]*Tap // guarded by mu: taps in use, by connector or point id
 }
 
-// Tap is where the records of one connector pass. A nil Tap has no observers.
+// Tap is the point at which the records of a connector pass. A nil Tap has no observers.
 type Tap struct {
-	uses      int                         // guarded by TapPoints.mu: runs and observers
+	uses      int                         // guarded by TapPoints.mu: number of runs and observers
 	observers atomic.Pointer[[]*observer] // replaced, never modified
 }
 
 type observer struct{ observe func(b *record.Batch) }
 
-// Observe calls f with every batch that passes the connector, a source's after reading
-// and a destination's before writing, until stop is called. f must return at once and
-// must not change the records; it may keep them. It may be called concurrently.
+// Observe calls f with every batch that passes the connector, after reading for a source and before writing for a
+// destination, until stop is called. f must return at once and must not change the records; it may keep them. It may
+// be called concurrently.
 func (t *TapPoints) Observe(connectorID string, f func(b *record.Batch)) (stop func()) {
 	p, o := t.Acquire(connectorID), &observer{f}
 	t.change(p, func(all []*observer) []*observer { return append(all, o) })
@@ -41,7 +41,7 @@ func (t *TapPoints) Observe(connectorID string, f func(b *record.Batch)) (stop f
 	})
 }
 
-// change replaces the observers of p by what f makes of a copy of them.
+// change calls f for a copy of the observers of p, and replaces them by the result.
 func (t *TapPoints) change(p *Tap, f func(all []*observer) []*observer) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -56,7 +56,7 @@ func (t *TapPoints) change(p *Tap, f func(all []*observer) []*observer) {
 	p.observers.Store(&all)
 }
 
-// Acquire returns the tap of a connector, to be released after use.
+// Acquire returns the tap of a connector. The caller must call Release after use.
 func (t *TapPoints) Acquire(connectorID string) *Tap {
 	if t == nil {
 		return nil
@@ -75,7 +75,7 @@ func (t *TapPoints) Acquire(connectorID string) *Tap {
 	return p
 }
 
-// Release ends a use of the tap of a connector, which is forgotten with the last one.
+// Release ends a use of the tap of a connector. The last release removes the tap.
 func (t *TapPoints) Release(connectorID string) {
 	if t == nil {
 		return
@@ -96,7 +96,7 @@ func TapIn(id string) string { return id + "/in" }
 // TapOut returns the point at which records leave a processor.
 func TapOut(id string) string { return id + "/out" }
 
-// Publish shows records that pass a processor to its observers. It copies them for that.
+// Publish shows a copy of records that pass a processor to its observers.
 func (t *TapPoints) Publish(point string, records []record.Record) {
 	if t == nil || t.observing.Load() == 0 {
 		return

@@ -12,7 +12,7 @@ func batch() *record.Batch {
 	return record.NewBatch([]record.Record{{Position: record.Position("1")}})
 }
 
-// Observers see what passes their connector, until they stop.
+// Observers see the records that pass their connector, until they stop.
 func TestObserve(t *testing.T) {
 	var points engine.TapPoints
 	p := points.Acquire("p:src")
@@ -36,7 +36,7 @@ func TestObserve(t *testing.T) {
 	}
 }
 
-// A connector keeps its observers from run to run, and is forgotten when it has neither.
+// A connector keeps its observers from run to run. Its tap is removed when it has neither a run nor observers.
 func TestPointsAreForgotten(t *testing.T) {
 	var points engine.TapPoints
 	n := 0
@@ -55,7 +55,7 @@ func TestPointsAreForgotten(t *testing.T) {
 	}
 }
 
-// Only what will be changed is copied for observers, and only if there are any.
+// Only records that will be changed are copied for observers, and only if there are any.
 func TestPublishCopy(t *testing.T) {
 	var points engine.TapPoints
 	var seen []*record.Batch
@@ -90,7 +90,7 @@ func TestPublish(t *testing.T) {
 	}
 }
 
-// Runs without points pass their records all the same.
+// Runs without taps pass their records all the same.
 func TestNil(t *testing.T) {
 	var points *engine.TapPoints
 	p := points.Acquire("p:src")

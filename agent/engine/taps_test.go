@@ -29,7 +29,7 @@ func TestObserversSeeEveryRecord(t *testing.T) {
 	wantValues(t, d.records(), upTo(500))
 }
 
-// What no pipeline has any more is forgotten.
+// Taps of connectors that no pipeline has any more are removed.
 func TestNothingIsKeptOfConnectorsThatAreGone(t *testing.T) {
 	w := newWorld(t)
 	w.taps, w.stats = &engine.TapPoints{}, &measure.Pipeline{}

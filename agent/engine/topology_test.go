@@ -37,21 +37,21 @@ func TestEveryTopologyMakesProgress(t *testing.T) {
 	}
 }
 
-// How likely records are dropped, and how long batches and windows last.
+// Probability that records are dropped, and durations of batches and windows.
 var (
 	shares    = []int{0, 25, 50, 95, 100}
 	durations = []time.Duration{time.Second, time.Hour, 24 * time.Hour}
 )
 
-// topology is a pipeline that was drawn.
+// topology is a randomly drawn pipeline.
 type topology struct {
 	*world
 	*rand.Rand
 	text    []string // description of the topology
 	sources []*drawnSource
 	sinks   []*sink
-	takes   time.Duration // by processors that slow records down, and slow destinations
-	longest time.Duration // that records may be gathered before they are settled
+	takes   time.Duration // time taken by processors that slow records down, and by slow destinations
+	longest time.Duration // longest time for which records may be gathered before they are settled
 	forever bool          // a batch without a delay may wait for ever
 }
 
@@ -92,7 +92,7 @@ func (p *topology) note(format string, args ...any) {
 	p.text = append(p.text, fmt.Sprintf(format, args...))
 }
 
-// processors draws up to three processors. gathers says whether there is an aggregate.
+// processors draws up to three processors. gathers reports whether an aggregate is among them.
 func (p *topology) processors(of fmt.Stringer, declared *[]spec.Processor, gathers *bool) {
 	for range p.IntN(4) {
 		id, settings := fmt.Sprint("proc", len(p.text)), map[string]string{}
@@ -247,7 +247,7 @@ func (s *drawnSource) batch() *record.Batch {
 	return record.NewBatch(records)
 }
 
-// ended reports whether all was read.
+// ended reports whether all records were read.
 func (s *drawnSource) ended() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -293,7 +293,7 @@ type sink struct {
 
 	mu      sync.Mutex
 	last    map[string]int // guarded by mu: number of the last record, by source
-	records map[string]int // guarded by mu: that were written, or counted in results, by source
+	records map[string]int // guarded by mu: written records, or records counted in results, by source
 }
 
 func (p *topology) drawDestination(id string, gathers bool) {

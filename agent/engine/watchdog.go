@@ -5,18 +5,18 @@ import (
 	"time"
 )
 
-// watchedConnector is one that is watched.
+// watchedConnector is a connector with a watchdog.
 type watchedConnector struct {
-	// Progress returns how far it has got.
+	// Progress returns the current progress of the connector.
 	Progress func() answerProgress
-	// Stalled returns the error when it has not answered for as long as the limit.
+	// Stalled returns the error for a connector that has not answered within the limit.
 	Stalled func() error
 
 	last lastAnswer
 }
 
-// watchConnectors waits until done is closed or ctx ends, and returns why that ended. A connector that does not answer
-// within the limit is the error meanwhile; 0 stands for no limit.
+// watchConnectors waits until done is closed or ctx ends, and returns the cause of the latter. If a connector does not
+// answer within the limit meanwhile, it returns an error; a limit of 0 means none.
 func watchConnectors(ctx context.Context, done <-chan struct{}, limit time.Duration,
 	connectors []watchedConnector) error {
 	var tick <-chan time.Time
@@ -41,21 +41,20 @@ func watchConnectors(ctx context.Context, done <-chan struct{}, limit time.Durat
 	}
 }
 
-// answerProgress is how far a connector has got.
+// answerProgress is the progress of a connector.
 type answerProgress struct {
-	Answers uint64        // that it gave
-	Idle    bool          // it may take any time for the next
-	Longer  time.Duration // how much longer than others it may take for the next
+	Answers uint64        // number of answers so far
+	Idle    bool          // the next answer may take any time
+	Longer  time.Duration // additional time that the next answer may take
 }
 
-// lastAnswer is how far a connector was when it last answered.
+// lastAnswer is the progress of a connector at its last answer.
 type lastAnswer struct {
 	answers uint64
 	at      time.Time
 }
 
-// Stalled reports whether the connector has not answered for as long as the limit, and
-// otherwise keeps how far it is.
+// Stalled reports whether the connector has not answered within the limit, and otherwise records its progress.
 func (p *lastAnswer) Stalled(now func() answerProgress, at time.Time, limit time.Duration) bool {
 	is := now()
 	if is.Idle || is.Answers != p.answers || p.at.IsZero() {

@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// MemoryLimit returns the least memory limit in bytes of the control groups that a process is in, 0
-// for none. The process 0 is this one.
+// MemoryLimit returns the smallest memory limit in bytes of the control groups of a process, 0 for none. The process 0
+// is this one.
 func MemoryLimit(pid int) int64 { return memoryLimit(os.DirFS("/"), pid) }
 
 func memoryLimit(root fs.FS, pid int) int64 {
@@ -24,8 +24,8 @@ func memoryLimit(root fs.FS, pid int) int64 {
 	return limit
 }
 
-// CPULimit returns how many CPUs the control groups that a process is in let it use at most, 0 for no
-// limit. The process 0 is this one.
+// CPULimit returns the maximum number of CPUs that the control groups of a process allow it, 0 for no limit. The
+// process 0 is this one.
 func CPULimit(pid int) float64 { return cpuLimit(os.DirFS("/"), pid) }
 
 func cpuLimit(root fs.FS, pid int) float64 {
@@ -37,7 +37,7 @@ func cpuLimit(root fs.FS, pid int) float64 {
 	return limit
 }
 
-// unlimited is what version 1 says of a group without a limit, up to a page.
+// unlimited is the value for a group without a limit in version 1, rounded down to a page.
 const unlimited = math.MaxInt64 - 1<<20
 
 // group is the directory of a control group, of version 1 or 2.
@@ -56,12 +56,12 @@ func (g group) memory() int64 {
 	return math.MaxInt64
 }
 
-// cpus returns how many CPUs the quota of the group itself is.
+// cpus returns the CPU quota of the group itself as a number of CPUs.
 func (g group) cpus() float64 {
 	var quota, period int64
 	if text, err := fs.ReadFile(g.root, slash.Join(g.dir, "cpu.max")); err == nil {
 		if _, err := fmt.Sscan(string(text), &quota, &period); err != nil {
-			return math.Inf(1) // "max" is no number, and means that there is no limit
+			return math.Inf(1) // "max", which means no limit, is not a number
 		}
 	} else {
 		quota, _ = g.number("cpu.cfs_quota_us")
@@ -82,8 +82,8 @@ func (g group) number(file string) (n int64, ok bool) {
 	return n, err == nil
 }
 
-// inGroups calls visit with the groups of a controller that a process is in, and those around them. In a
-// container the path may be that of the host and not exist, but the group at the mount point is the container's.
+// inGroups calls visit with the groups of a process for a controller, and with their ancestors. In a container the
+// path may be the path of the host and not exist, but the group at the mount point is the group of the container.
 func inGroups(root fs.FS, pid int, controller string, visit func(group)) {
 	process := "self"
 	if pid > 0 {

@@ -12,14 +12,14 @@ import (
 	"github.com/conduit-agent/conduit/spec/lazy"
 )
 
-// Process describes this process and the machine it runs on.
+// Process describes this process and its machine.
 func Process() rest.Agent {
 	name, _ := os.Hostname() // empty when the machine has none
 	return rest.Agent{OS: runtime.GOOS, Arch: runtime.GOARCH, Host: name, PID: os.Getpid(), Unit: unit(), Goroutines: runtime.NumGoroutine(),
 		Memory: rest.Memory{Resident: resident()}}
 }
 
-// resident returns the resident memory of this process in bytes, 0 where /proc does not say.
+// resident returns the resident memory of this process in bytes, 0 if /proc does not have it.
 func resident() int64 {
 	text, err := os.ReadFile("/proc/self/statm")
 	if err != nil {
@@ -34,7 +34,7 @@ func resident() int64 {
 
 var unitName = lazy.Regexp(`([\w.@\\-]+\.service)\b`)
 
-// unit returns the unit of systemd that this process belongs to, "" for none.
+// unit returns the unit of systemd that contains this process, "" for none.
 func unit() string {
 	if os.Getenv("INVOCATION_ID") == "" {
 		return ""
@@ -46,8 +46,7 @@ func unit() string {
 	return unitName().FindString(string(groups))
 }
 
-// Store describes the store at path and the file system it is on. problem is what is wrong
-// with it, nil for nothing.
+// Store describes the store at path and its file system. problem is the problem with the store, nil for none.
 func Store(path string, problem error) rest.Store {
 	s := rest.Store{Path: path}
 	if info, err := os.Stat(path); err == nil {

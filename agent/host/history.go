@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// pruneInterval is how often history that is too old is forgotten. What is too much is
-// forgotten when a pipeline is deleted.
+// pruneInterval is the interval between removals of history that is too old. Excess history is removed when a pipeline
+// is deleted.
 const pruneInterval = time.Hour
 
-// Pruner forgets the history of deleted pipelines when its time is over.
+// Pruner removes the history of deleted pipelines when it is too old.
 type Pruner struct {
 	Prune func(ctx context.Context) error // of the store
 	Log   *slog.Logger

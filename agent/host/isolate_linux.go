@@ -9,9 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Isolate keeps what the agent starts apart from it. Other processes of its user cannot read
-// its memory and environment. Descriptors that it was started with are not passed on. Processes
-// that lose their parent become its children (a subreaper), so that they can be ended.
+// Isolate isolates the agent and the processes that it starts. Other processes of the same user cannot read its memory
+// and environment. Inherited descriptors are not passed on. Processes that lose their parent become its children (a
+// subreaper), so that it can end them.
 func Isolate() error {
 	return errors.Join(
 		control("hide the memory", unix.PR_SET_DUMPABLE, 0),
@@ -27,7 +27,7 @@ func control(what string, option int, value uintptr) error {
 	return nil
 }
 
-// closeOnExec marks all descriptors but the three standard ones.
+// closeOnExec marks all descriptors except the three standard ones.
 func closeOnExec() error {
 	entries, err := os.ReadDir("/proc/self/fd")
 	if err != nil {

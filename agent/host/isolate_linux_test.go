@@ -13,8 +13,8 @@ import (
 	"github.com/conduit-agent/conduit/agent/host"
 )
 
-// isolatedVariable makes this test binary a process that isolates itself, says what it
-// passes on to a process that it starts, and waits for the end of its input.
+// isolatedVariable makes this test binary a process that isolates itself, reports the isolation, including whether a
+// child process inherits a descriptor, and waits until its input ends.
 const isolatedVariable = "HOST_TEST_ISOLATED"
 
 func TestMain(m *testing.M) {
@@ -41,7 +41,7 @@ func TestMain(m *testing.M) {
 	_, _ = os.Stdin.Read(make([]byte, 1))
 }
 
-// What the agent was started with, its memory and its environment stay its own.
+// The descriptors, memory and environment of the agent stay private.
 func TestIsolate(t *testing.T) {
 	exe, err := os.Executable()
 	if err != nil {

@@ -2,5 +2,5 @@
 
 package host
 
-// Isolate does nothing: what it asks for is the Linux kernel's.
+// Isolate does nothing: it needs the Linux kernel.
 func Isolate() error { return nil }

@@ -15,5 +15,5 @@ static void return_large_blocks(void) {
 */
 import "C"
 
-// returnLargeBlocks has what SQLite allocates for large values go back to the kernel after use.
+// returnLargeBlocks makes memory that SQLite allocates for large values go back to the kernel after use.
 func returnLargeBlocks() { C.return_large_blocks() }

@@ -2,9 +2,9 @@ package host
 
 import "runtime/debug"
 
-// LimitMemory has the Go runtime keep this process within limit bytes, 0 for none: the
-// garbage collector works harder before they are used. The runtime counts neither the pages
-// of the executable nor what SQLite allocates, for which a quarter is left, 192 MiB at most.
+// LimitMemory makes the Go runtime keep this process within limit bytes, 0 for no limit: the garbage collector works
+// harder near the limit. The runtime counts neither the pages of the executable nor the allocations of SQLite, for
+// which LimitMemory reserves a quarter, 192 MiB at most.
 func LimitMemory(limit int64) {
 	if limit > 0 {
 		returnLargeBlocks()
@@ -12,7 +12,7 @@ func LimitMemory(limit int64) {
 	}
 }
 
-// MemoryLimitOf returns the memory limit in bytes that the setting memory.limit means, 0 for none.
+// MemoryLimitOf returns the memory limit in bytes for the setting memory.limit, 0 for none.
 func MemoryLimitOf(setting int) int64 {
 	switch {
 	case setting > 0:

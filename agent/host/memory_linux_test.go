@@ -15,10 +15,10 @@ import (
 	"sync"
 	"testing"
 
-	_ "github.com/mattn/go-sqlite3" // what allocates
+	_ "github.com/mattn/go-sqlite3" // allocates the values
 )
 
-// What SQLite allocates for a large value goes back to the kernel, on whichever threads it is read.
+// Memory that SQLite allocates for a large value goes back to the kernel, regardless of the threads that read it.
 func TestLargeValuesAreNotKept(t *testing.T) {
 	const size, threads = 16 << 20, 6
 	before := debug.SetMemoryLimit(-1)
@@ -49,7 +49,7 @@ func TestLargeValuesAreNotKept(t *testing.T) {
 	for range threads {
 		done := make(chan struct{})
 		ended.Go(func() {
-			runtime.LockOSThread() // which ends with the goroutine
+			runtime.LockOSThread() // the thread ends with the goroutine
 			read()
 			close(done)
 			<-end
@@ -65,7 +65,7 @@ func TestLargeValuesAreNotKept(t *testing.T) {
 	}
 }
 
-// residentAnonymous returns how many bytes this process has of memory that is not of files.
+// residentAnonymous returns the resident memory of this process in bytes that is not mapped from files.
 func residentAnonymous(t *testing.T) (bytes int64) {
 	t.Helper()
 	status, err := os.ReadFile("/proc/self/status")

@@ -9,11 +9,11 @@ import (
 	"strings"
 )
 
-// listening is the state of a socket that listens, as /proc/net/tcp has it.
+// listening is the state of a listening socket in /proc/net/tcp.
 const listening = "0A"
 
-// PortOwner returns who listens on a TCP port of this machine, as "process 7 (conduit)", or "" when
-// no process does or it may not be known: processes of other users are root's to see.
+// PortOwner returns the process that listens on a TCP port of this machine, as "process 7 (conduit)". It returns "" if
+// there is none or it is not visible: only root sees processes of other users.
 func PortOwner(port int) string {
 	sockets := map[string]bool{}
 	for _, table := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {

@@ -2,5 +2,5 @@
 
 package host
 
-// PortOwner returns who listens on a TCP port of this machine, which is not known here.
+// PortOwner returns "": the process that listens on a port is not known here.
 func PortOwner(int) string { return "" }

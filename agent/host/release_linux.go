@@ -8,9 +8,9 @@ import (
 	"syscall"
 )
 
-// ReleaseMemory hands back memory that only starting needed: what the collector has freed, and
-// the pages of the executable. When code or constants of those are used again, the kernel
-// maps them again from its cache; most of what initialises a program never is.
+// ReleaseMemory returns memory to the kernel that only startup needed: memory freed by the collector, and the pages of
+// the executable. When code or constants on these pages are used again, the kernel maps them again from its cache;
+// most initialization code never is.
 func ReleaseMemory() error {
 	debug.FreeOSMemory()
 	exe, err := os.Readlink("/proc/self/exe")
@@ -32,8 +32,8 @@ func ReleaseMemory() error {
 // mapping is a range of addresses.
 type mapping struct{ start, end uintptr }
 
-// pristine returns the mappings of the file that are as in the file and cannot be
-// written: what else is mapped of it would be lost.
+// pristine returns the mappings of the file that are unchanged and not writable: pages of other mappings would be
+// lost.
 func pristine(smaps, file string) []mapping {
 	var all []mapping
 	var m mapping

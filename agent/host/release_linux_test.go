@@ -43,7 +43,7 @@ func TestReleaseHandsBackTheExecutable(t *testing.T) {
 	}
 }
 
-// residentOfFiles returns how much of mapped files is in memory, in KiB.
+// residentOfFiles returns the resident memory mapped from files, in KiB.
 func residentOfFiles(t *testing.T) (kib int) {
 	t.Helper()
 	status, err := os.ReadFile("/proc/self/status")

@@ -4,7 +4,7 @@ package host
 
 import "runtime/debug"
 
-// ReleaseMemory hands back memory that only starting needed.
+// ReleaseMemory returns memory to the kernel that only startup needed.
 func ReleaseMemory() error {
 	debug.FreeOSMemory()
 	return nil

@@ -19,51 +19,52 @@ import (
 	"github.com/conduit-agent/conduit/spec/notify"
 )
 
-// Changes are gathered before status files are written. The pause is writeShare times what
-// the last write took, so that writing takes a bounded part of a CPU, within bounds.
+// Changes are gathered before status files are written. The pause is writeShare times the duration of the last write,
+// within bounds, so that writing takes a bounded share of a CPU.
 const (
 	writeShare = 10
 	minPause   = 200 * time.Millisecond
 	maxPause   = 2 * time.Second
-	firstPause = time.Second // in which the agent starts what there is
+	firstPause = time.Second // in which the agent starts the declared pipelines
 	retryPause = 5 * time.Second
 )
 
-// StatusFiles writes for each pipeline file what became of it, for tools that deploy files
-// and cannot ask the API. A status file is there as long as its pipeline file is, or
-// something that was declared in it runs. All exported fields are set before use.
+// StatusFiles writes the status of each pipeline file, for tools that deploy files and cannot query the API. A status
+// file exists as long as its pipeline file does, or a pipeline that was declared in it runs. All exported fields are
+// set before use.
 type StatusFiles struct {
-	Dir   string // made when there is something to write
+	Dir   string // created when there is a file to write
 	Store interface {
 		FileStates(ctx context.Context) ([]spec.FileState, error)
 		Declarations(ctx context.Context) ([]spec.Declaration, error)
 	}
 	State   func(id string) (spec.State, bool) // of a pipeline
-	Changes *notify.Broadcast                  // of what the files report
+	Changes *notify.Broadcast                  // changes of the data in the files
 	Log     *slog.Logger
 
 	written map[string][sha256.Size]byte // of the content, by path of the pipeline file; owned by Run
 	failing bool                         // the last write failed; owned by Run
 }
 
-// fileStatus is what a status file says.
+// fileStatus is the content of a status file.
 type fileStatus struct {
-	File      string           `json:"file"`
-	Hash      string           `json:"hash"` // SHA-256 of the content that all this is about, hex; "" when the file is gone or unreadable
+	File string `json:"file"`
+	// SHA-256 of the content to which the status applies, hex; "" when the file is gone or unreadable
+	Hash      string           `json:"hash"`
 	SeenAt    time.Time        `json:"seenAt,omitzero"`
-	Final     bool             `json:"settled"` // nothing more comes of it by itself, but another attempt at what failed
+	Final     bool             `json:"settled"` // nothing more happens without a change, except retries of failures
 	Result    spec.Outcome     `json:"result"`
 	Problems  []spec.Problem   `json:"problems"`
 	Pipelines []pipelineResult `json:"pipelines"`
 }
 
-// pipelineResult is what became of a pipeline that a file owns, or dropped.
+// pipelineResult is the result for a pipeline that a file owns, or dropped.
 type pipelineResult struct {
 	ID                string        `json:"id"`
 	Result            spec.Outcome  `json:"result"`
 	Status            spec.Status   `json:"status"` // declared
 	Override          spec.Status   `json:"override,omitempty"`
-	Withdrawn         time.Time     `json:"withdrawn,omitzero"` // the file does not declare it any more
+	Withdrawn         time.Time     `json:"withdrawn,omitzero"` // the file no longer declares it
 	Generation        int64         `json:"generation"`
 	RunningGeneration int64         `json:"runningGeneration"`
 	Phase             spec.Phase    `json:"phase"`
@@ -74,7 +75,7 @@ type pipelineResult struct {
 	Stall             *spec.Stall   `json:"stall,omitempty"` // why it delivers nothing
 }
 
-// Run keeps the status files up to date until ctx ends, and writes how all ended.
+// Run keeps the status files up to date until ctx ends, and then writes the final states.
 func (s *StatusFiles) Run(ctx context.Context) error {
 	s.find()
 	last := context.WithoutCancel(ctx)
@@ -101,7 +102,7 @@ func (s *StatusFiles) Run(ctx context.Context) error {
 	}
 }
 
-// find notes the status files that are left from the last time.
+// find records the status files that remain from an earlier run.
 func (s *StatusFiles) find() {
 	s.written = map[string][sha256.Size]byte{}
 	entries, _ := os.ReadDir(s.Dir) // there may be none
@@ -112,7 +113,7 @@ func (s *StatusFiles) find() {
 	}
 }
 
-// update writes what changed.
+// update writes changed files.
 func (s *StatusFiles) update(ctx context.Context) {
 	all, err := s.collect(ctx)
 	if err == nil {
@@ -127,10 +128,9 @@ func (s *StatusFiles) update(ctx context.Context) {
 	s.failing = err != nil
 }
 
-// collect returns what the status files have to say, by path of the pipeline file.
+// collect returns the content of the status files, by path of the pipeline file.
 func (s *StatusFiles) collect(ctx context.Context) (map[string]*fileStatus, error) {
-	// Files before declarations, so that no declaration is older than the content that it is
-	// reported for.
+	// Files are read before declarations, so that no declaration is older than the content for which it is reported.
 	files, err := s.Store.FileStates(ctx)
 	if err != nil {
 		return nil, err
@@ -175,7 +175,7 @@ func resultOf(d *spec.Declaration, s *spec.State) pipelineResult {
 	return r
 }
 
-// conclude fills in what follows from the rest.
+// conclude fills in fields that follow from the others.
 func (f *fileStatus) conclude() {
 	is := func(o spec.Outcome) bool {
 		return slices.ContainsFunc(f.Pipelines, func(p pipelineResult) bool { return p.Result == o })
@@ -198,9 +198,8 @@ func (f *fileStatus) conclude() {
 	}
 }
 
-// write writes the files that say something else by now, and removes those that have
-// nothing to say any more. One that cannot be written does not keep others from it; the
-// error is that of one of them.
+// write writes the files whose content has changed, and removes those without content. It continues after an error,
+// and returns one error.
 func (s *StatusFiles) write(all map[string]*fileStatus) (failed error) {
 	for path, f := range all {
 		text, err := json.Marshal(f)
@@ -227,9 +226,8 @@ func (s *StatusFiles) write(all map[string]*fileStatus) (failed error) {
 	return failed
 }
 
-// replace puts text, indented, in the place of a status file. Readers see the old or the new one.
-// Owner and group of the agent may read it, but not others: errors of plugins may
-// quote settings.
+// replace atomically replaces a status file by text, indented. Owner and group of the agent may read it, but not
+// others: errors of plugins may quote settings.
 func (s *StatusFiles) replace(path string, text []byte) error {
 	if err := os.MkdirAll(s.Dir, 0o750); err != nil {
 		return err
@@ -246,5 +244,5 @@ func (s *StatusFiles) replace(path string, text []byte) error {
 	return os.Rename(draft, s.place(path))
 }
 
-// place returns where the status file of a pipeline file is.
+// place returns the path of the status file for a pipeline file.
 func (s *StatusFiles) place(path string) string { return filepath.Join(s.Dir, path+".json") }

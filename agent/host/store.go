@@ -6,19 +6,18 @@ import (
 	"time"
 )
 
-// placeInterval is how often the place of the store's files is checked.
+// placeInterval is the interval between checks that the files of the store are in place.
 const placeInterval = 2 * time.Second
 
-// StoreGuard reports in the log when the files of the store were deleted or replaced, or cannot be
-// written, and when that is over. What runs goes on: that is no worse, and an operator may
-// want to save what the open files hold.
+// StoreGuard logs when the files of the store were deleted or replaced, or cannot be written, and when that is over.
+// Pipelines keep running: that makes nothing worse, and an operator may want to save the content of the open files.
 type StoreGuard struct {
 	InPlace func() error                    // of the store
-	Fault   func() error                    // why something could not be saved when that was tried last
-	Past    func() error                    // why something could not be saved since it was called last
+	Fault   func() error                    // returns the error of the last attempt to save
+	Past    func() error                    // returns the error of a failed attempt to save since its last call
 	Probe   func(ctx context.Context) error // tries to save something
-	Retry   func()                          // called when it can be saved again
-	Changed func()                          // called when either turned out differently than before
+	Retry   func()                          // called when saving works again
+	Changed func()                          // called when the result of a check has changed
 	Log     *slog.Logger
 }
 
@@ -51,8 +50,8 @@ func (g *StoreGuard) Run(ctx context.Context) error {
 	}
 }
 
-// reportPast reports a fault that was over before it was observed: it is how a disk begins to fail. One that
-// was reported is not reported again. What failed because of it is tried again.
+// reportPast reports a fault that was over before it was observed: a failing disk begins this way. It does not report
+// a fault that was already reported. Operations that failed because of the fault are retried.
 func (g *StoreGuard) reportPast(reported bool) {
 	if err := g.Past(); err != nil && !reported {
 		g.Log.Warn("the state of the agent could not be saved, and was when that was tried again", "component", "agent", "err", err)
@@ -60,11 +59,10 @@ func (g *StoreGuard) reportPast(reported bool) {
 	}
 }
 
-// observeFault reports when something cannot be saved, failing says whether that is known, and
-// tries again until it can.
+// observeFault reports that saving fails, unless failing says that this is known, and probes until it works again.
 func (g *StoreGuard) observeFault(ctx context.Context, failing bool) bool {
 	err := g.Fault()
-	if err != nil || failing { // a small save may have passed where others do not
+	if err != nil || failing { // a small save may have passed while larger ones fail
 		err = g.Probe(ctx)
 	}
 	if ctx.Err() != nil || (err != nil) == failing {

@@ -13,12 +13,12 @@ import (
 	"github.com/conduit-agent/conduit/plugins/plugintest/logbuf"
 )
 
-// A save that failed is over when the probe passes, not when some other save does.
+// A save fault is over when the probe passes, not when some other save does.
 func TestAFaultLastsAsLongAsTheProbeFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log logbuf.Buffer
 		full := errors.New("full")
-		var saves, probes atomic.Bool // whether they pass
+		var saves, probes atomic.Bool // they pass
 		var retried atomic.Int32
 		unless := func(passes *atomic.Bool) error {
 			if passes.Load() {
@@ -56,7 +56,7 @@ func TestAFaultLastsAsLongAsTheProbeFails(t *testing.T) {
 	})
 }
 
-// A fault that is over before it is observed is reported once, also when the agent ends.
+// A fault that is over before it is observed is reported once, even if the agent ends.
 func TestAFaultOfAMomentIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log logbuf.Buffer

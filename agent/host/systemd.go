@@ -1,5 +1,4 @@
-// Package host is what the agent has to do with the machine under it: systemd, the files of
-// the store, status files for tools, memory.
+// Package host handles the machine of the agent: systemd, the files of the store, status files for tools, memory.
 package host
 
 import (
@@ -19,20 +18,20 @@ import (
 
 const (
 	statusDebounce = 200 * time.Millisecond // in which changes are gathered
-	statusRefresh  = 10 * time.Second       // for what no change announces
+	statusRefresh  = 10 * time.Second       // for changes without a notification
 	stopMargin     = 15 * time.Second       // for the agent to end, in addition to draining its pipelines
 )
 
-// Supervised reloads the pipeline files when that is asked for, and keeps systemd, if that
-// started the agent, informed of its state: sd_notify(3). All fields are set before use.
+// Supervised reloads the pipeline files on request, and keeps systemd, if that started the agent, informed of its
+// state: sd_notify(3). All fields are set before use.
 type Supervised struct {
 	Loop            *reconcile.Loop
 	Files           *files.Reconciler
-	Reload          <-chan os.Signal                 // asks for a reload; nil: never
+	Reload          <-chan os.Signal                 // requests a reload; nil: never
 	ReadFiles       func(ctx context.Context) error  // reads the pipeline files again
 	Summary         func(ctx context.Context) string // for systemctl status
-	Changes         *notify.Broadcast                // of what Summary reports
-	Check           func(ctx context.Context) error  // returns why the agent is not alive
+	Changes         *notify.Broadcast                // changes of the data in Summary
+	Check           func(ctx context.Context) error  // returns the reason why the agent is not alive
 	ShutdownTimeout time.Duration                    // for draining the pipelines
 	Log             *slog.Logger
 }
@@ -40,7 +39,7 @@ type Supervised struct {
 // Run supervises until ctx ends, then it returns nil.
 func (s *Supervised) Run(ctx context.Context) error {
 	if s.Files.Scanned(ctx) != nil || s.Loop.Check(ctx) != nil {
-		return nil // it ended before it was up
+		return nil // it ended before it had started
 	}
 	last, changed := s.status(ctx), s.Changes.Next()
 	s.notify(daemon.SdNotifyReady, last)
@@ -77,8 +76,7 @@ func (s *Supervised) Run(ctx context.Context) error {
 	}
 }
 
-// reload reads the files and returns when what they say is on its way, or is known to be
-// wrong.
+// reload reads the files and returns when their changes are being applied, or are known to be wrong.
 func (s *Supervised) reload(ctx context.Context) {
 	log := s.Log.With("component", "agent")
 	log.Info("reading the pipeline files again")
@@ -88,8 +86,8 @@ func (s *Supervised) reload(ctx context.Context) {
 	_ = s.Loop.Check(ctx)
 }
 
-// Watchdog notifies systemd that the agent is alive, at every third of the time that it grants,
-// for as long as Check returns nil. It returns nil when ctx ends.
+// Watchdog notifies systemd that the agent is alive, every third of the watchdog timeout, for as long as Check returns
+// nil. It returns nil when ctx ends.
 func (s *Supervised) Watchdog(ctx context.Context) error {
 	log := s.Log.With("component", "agent")
 	granted, err := daemon.SdWatchdogEnabled(false)

@@ -11,9 +11,8 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// FromAPI returns what a running Conduit has. Its answers have no settings, so those come
-// from files, its pipeline files. Positions of pipelines that run are not taken: they go on
-// changing.
+// FromAPI returns the pipelines of a running Conduit. Its responses have no settings, so these come from files, the
+// pipeline files of Conduit. Positions of running pipelines are not migrated, since they keep changing.
 func FromAPI(ctx context.Context, c *client.Client, files []spec.Pipeline) (*Found, error) {
 	f := &Found{Running: map[string]bool{}}
 	pipelines, err := c.Pipelines(ctx)
@@ -43,7 +42,7 @@ func (f *Found) fromAPI(ctx context.Context, c *client.Client, from *rest.Pipeli
 	}
 	for i := range connectors {
 		if owner := connectors[i].PipelineID; owner != "" && owner != p.ID {
-			continue // a server that does not filter
+			continue // for a server that does not filter
 		}
 		f.connector(&p, &connectors[i], processors, stopped)
 	}

@@ -14,15 +14,14 @@ import (
 	"github.com/conduit-agent/conduit/spec/ref"
 )
 
-// The beginnings of the keys under which a Conduit keeps its state.
+// Prefixes of the keys under which a Conduit keeps its state.
 const (
 	pipelineKey  = "pipeline:instance:"
 	connectorKey = "connector:instance:"
 	processorKey = "processor:instance:"
 )
 
-// instance is a pipeline, connector or processor as a Conduit stores it. Kinds are read as
-// numbers and as text.
+// instance is a pipeline, connector or processor as stored by a Conduit. Kinds are read as numbers and as text.
 type instance struct {
 	ID           string
 	Plugin       string
@@ -51,7 +50,7 @@ type instance struct {
 	}
 }
 
-// FromDatabase returns what the SQLite file of a Conduit has. That Conduit must not run.
+// FromDatabase returns the content of the SQLite file of a Conduit, which must not be running.
 func FromDatabase(ctx context.Context, path string) (*Found, error) {
 	entries, err := store.ReadConduit(ctx, path)
 	if err != nil {
@@ -111,7 +110,7 @@ func (d *database) pipeline(id string, from *instance) {
 	d.Pipelines = append(d.Pipelines, p)
 }
 
-// wasToRun reports whether a pipeline of that status ran, or would run again with its Conduit.
+// wasToRun reports whether a pipeline with that status ran, or would run again with Conduit.
 func wasToRun(status any) bool {
 	switch strings.ToLower(fmt.Sprint(status)) {
 	case "1", "2", "5", "running", "systemstopped", "recovering":
@@ -120,7 +119,7 @@ func wasToRun(status any) bool {
 	return false
 }
 
-// idsOf returns the ids that the owner lists, and those of others that name it as theirs.
+// idsOf returns the ids that the owner lists, and the ids of others that name it as their owner.
 func idsOf(listed []string, all map[string]*instance, owned func(*instance) bool) []string {
 	ids := slices.Clone(listed)
 	for _, id := range slices.Sorted(maps.Keys(all)) {
@@ -157,7 +156,7 @@ func (d *database) connector(p *spec.Pipeline, id string, from *instance) {
 	}
 }
 
-// chain returns the processors of these ids, which belong to parent.
+// chain returns the processors with these ids, which belong to parent.
 func (d *database) chain(parent string, ids []string) []spec.Processor {
 	var all []spec.Processor
 	for _, id := range idsOf(ids, d.processors, func(p *instance) bool { return p.Parent.ID == parent }) {

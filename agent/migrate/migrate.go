@@ -1,5 +1,5 @@
-// Package migrate takes pipelines and positions over from a Conduit: from the SQLite file
-// in which it keeps its state, or from the REST API of one that runs.
+// Package migrate migrates pipelines and positions from Conduit: from the SQLite file with its state, or from the REST
+// API of a running Conduit.
 package migrate
 
 import (
@@ -16,27 +16,26 @@ import (
 	"github.com/conduit-agent/conduit/spec/texts"
 )
 
-// Found is what a Conduit had.
+// Found is the data found in a Conduit.
 type Found struct {
 	Pipelines   []spec.Pipeline       // normalized, by id; all are declared stopped
-	Running     map[string]bool       // ids of those that were to run
+	Running     map[string]bool       // ids of pipelines that ran or should run
 	Checkpoints []spec.Checkpoint     // of sources of stopped pipelines
-	Started     []spec.ConnectorState // connectors that were started at some time
-	Notes       []string              // what has no equal here, or could not be read
-	Unset       []Unset               // settings that are not known
+	Started     []spec.ConnectorState // connectors that were ever started
+	Notes       []string              // items without an equivalent here, or that could not be read
+	Unset       []Unset               // settings with unknown values
 }
 
-// Unset is a setting whose value is not known: it is declared as a reference to a variable
-// of this name, which is to be set.
+// Unset is a setting with an unknown value: it is declared as a reference to a variable with this name, which the user
+// must set.
 type Unset struct{ Variable, Setting, Connector string }
 
 func (f *Found) note(format string, args ...any) {
 	f.Notes = append(f.Notes, fmt.Sprintf(format, args...))
 }
 
-// finish completes what was read: settings that are redacted come from the pipeline of the
-// same id in files, or become references. Those that are values stay values: what has the form of
-// a reference in them is escaped.
+// finish completes the data: redacted settings come from the pipeline with the same id in files, or become references.
+// Other settings remain literal values: text in the form of a reference is escaped.
 func (f *Found) finish(files []spec.Pipeline) {
 	sorting.By(f.Pipelines, func(a, b spec.Pipeline) int { return cmp.Compare(a.ID, b.ID) })
 	sorting.By(f.Checkpoints, func(a, b spec.Checkpoint) int { return cmp.Compare(a.ConnectorID, b.ConnectorID) })
@@ -104,8 +103,7 @@ func (f *Found) settings(settings, known map[string]string, of string) {
 	}
 }
 
-// variable returns the name of an environment variable, made of text, that no other
-// setting has.
+// variable returns the name of an environment variable, made from text, that no other setting has.
 func (f *Found) variable(text string) string {
 	plain := strings.Map(func(r rune) rune {
 		switch {
@@ -116,7 +114,7 @@ func (f *Found) variable(text string) string {
 		}
 		return '_'
 	}, text)
-	if plain[0] >= '0' && plain[0] <= '9' { // a UUID; names of variables begin with none
+	if plain[0] >= '0' && plain[0] <= '9' { // a UUID; names of variables do not begin with a digit
 		plain = "_" + plain
 	}
 	name := plain
@@ -126,11 +124,11 @@ func (f *Found) variable(text string) string {
 	return name
 }
 
-// Owner says who is to own the pipelines: the API, or the files named after them.
+// Owner selects the owner of the pipelines: the API, or the files named after them.
 type Owner struct{ Files bool }
 
-// Write writes everything into the store at path, which is created when it is not there.
-// Nothing is written when one of the pipelines is there already.
+// Write writes everything into the store at path, which it creates if it does not exist. It writes nothing if a
+// pipeline exists there already.
 func (f *Found) Write(ctx context.Context, path string, owner Owner) (err error) {
 	db, err := store.Open(ctx, path)
 	if err != nil {

@@ -14,18 +14,18 @@ import (
 	"github.com/conduit-agent/conduit/plugins/subprocess"
 )
 
-// endTimeout is how long the output of a command that was killed is waited for.
+// endTimeout bounds the wait for the output of a killed command.
 const endTimeout = 2 * time.Second
 
-// Command runs a command for each notification, with the JSON on its standard input. Exit status 0
-// says that it was taken. Make it with NewCommand.
+// Command runs a command for each notification, with the JSON on its standard input. Exit status 0 means that the
+// command accepted it. Make it with NewCommand.
 type Command struct {
 	args    []string
 	env     []string
 	timeout time.Duration
 }
 
-// NewCommand returns the command that line says, a JSON list. env is its environment.
+// NewCommand returns the command in line, a JSON list. env is its environment.
 func NewCommand(line string, env []string, timeout time.Duration) (*Command, error) {
 	var args []string
 	if err := json.Unmarshal([]byte(line), &args); err != nil || len(args) == 0 || args[0] == "" {
@@ -34,7 +34,7 @@ func NewCommand(line string, env []string, timeout time.Duration) (*Command, err
 	return &Command{args, env, timeout}, nil
 }
 
-// Name implements Target: arguments may hold a secret.
+// Name implements Target: arguments may contain a secret.
 func (c *Command) Name() string { return "command " + filepath.Base(c.args[0]) }
 
 // Send implements Target.
@@ -61,13 +61,13 @@ func (c *Command) Send(ctx context.Context, _ *Notification, body []byte) error 
 	return fmt.Errorf("%s failed: %w%s", c.Name(), err, said)
 }
 
-// maxTail bounds what an error says of the output of a command.
+// maxTail is the maximum length in bytes of the output of a command in an error.
 const maxTail = 500
 
-// tail keeps the end of what is written.
+// tail keeps the end of the written text.
 type tail struct{ bytes.Buffer }
 
-// Write takes everything.
+// Write accepts all of p.
 func (t *tail) Write(p []byte) (int, error) {
 	t.Buffer.Write(p)
 	if extra := t.Len() - maxTail; extra > 0 {

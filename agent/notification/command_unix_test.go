@@ -16,7 +16,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 )
 
-// A command that takes too long ends with all that it started.
+// A command that takes too long ends with all processes that it started.
 func TestCommandEndsWithItsChildren(t *testing.T) {
 	fifo := filepath.Join(t.TempDir(), "fifo")
 	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
@@ -31,14 +31,14 @@ func TestCommandEndsWithItsChildren(t *testing.T) {
 	go func() {
 		r, err := os.Open(fifo)
 		if err == nil {
-			_, err = io.ReadAll(r) // until nothing has it open any more
+			_, err = io.ReadAll(r) // until no process has it open
 		}
 		ended <- err
 	}()
 	if err := send(t, c); err == nil || !strings.Contains(err.Error(), "takes longer than 50ms") {
 		t.Errorf("a command that hangs: %v", err)
 	}
-	hold, err := os.OpenFile(fifo, os.O_WRONLY|syscall.O_NONBLOCK, 0) // should the shell not have got to it
+	hold, err := os.OpenFile(fifo, os.O_WRONLY|syscall.O_NONBLOCK, 0) // in case the shell did not open it
 	if err == nil {
 		hold.Close()
 	}

@@ -11,18 +11,17 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// failingAfter is how long a pipeline has to fail before that is sent: most failures are over at
-// the next attempt.
+// failingAfter is how long a pipeline must fail before a notification is sent: most failures end at the next attempt.
 const failingAfter = time.Minute
 
 // notDelivering is the reason of the event that a pipeline delivers nothing.
 const notDelivering = "NotDelivering"
 
-// recoveredAfter is how long a pipeline has to run before it counts as recovered.
+// recoveredAfter is how long a pipeline must run before it counts as recovered.
 const recoveredAfter = 5 * time.Second
 
-// decider turns events into notifications. It sends one of a kind and subject per interval; what
-// comes in between is counted, and the last is sent at the end of the interval if it is still true.
+// decider turns events into notifications. It sends one notification per kind, subject and interval. It counts the
+// others in the interval, and sends the last one at the end of the interval if it is still true.
 type decider struct {
 	interval time.Duration
 	selected []Kind
@@ -32,23 +31,23 @@ type decider struct {
 	subjects map[string]*subject
 }
 
-// subject is what is known of a pipeline, a file or the agent.
+// subject holds the notifications about a pipeline, a file or the agent.
 type subject struct {
 	problem Kind               // sent or held and not over; "" for none
-	failing *Notification      // to be sent once it has lasted
-	sent    map[Kind]*lastSent // the last of each kind
-	latest  Kind               // of what was sent
-	current Kind               // of what was decided last, sent or not
+	failing *Notification      // sent if the failure lasts
+	sent    map[Kind]*lastSent // the last notification of each kind
+	latest  Kind               // last sent kind
+	current Kind               // last decided kind, sent or not
 }
 
-// lastSent is when a notification of a kind was sent, and what there was of it since.
+// lastSent is when a notification of a kind was sent, with the later ones in its interval.
 type lastSent struct {
 	at         time.Time
 	held       *Notification
 	suppressed int
 }
 
-// kinds are those of events that are sent at once, by reason.
+// kinds are the kinds of notifications that are sent at once, by reason of the event.
 var kinds = map[string]Kind{
 	"Degraded": Degraded, "UpdateFailed": UpdateFailed, notDelivering: NotDelivering, "Silent": Silent,
 	"FileRejected": FileProblem, "FileAccepted": FileAccepted,
@@ -56,7 +55,7 @@ var kinds = map[string]Kind{
 	"SessionLost": Cluster, "SelfStopped": Cluster, "NameTaken": Cluster,
 }
 
-// event returns what to send because of e.
+// event returns the notifications to send for e.
 func (d *decider) event(now time.Time, e spec.Event) []Notification {
 	n := Notification{At: e.At, Kind: kinds[e.Reason], Pipeline: e.Pipeline, File: e.File, Message: e.Message}
 	s := d.subject(n.subject())
@@ -70,7 +69,8 @@ func (d *decider) event(now time.Time, e spec.Event) []Notification {
 	case e.Reason == recordsAgain && s.problem == Silent:
 		n.Kind = Recovered
 		return d.decide(now, s, n)
-	case n.Kind == FilesAvailable && s.problem != FilesMissing, n.Kind == FileAccepted && s.problem == "": // nothing was wrong before
+	// there was no problem before
+	case n.Kind == FilesAvailable && s.problem != FilesMissing, n.Kind == FileAccepted && s.problem == "":
 	case n.Kind == "":
 	default:
 		return d.decide(now, s, n)
@@ -87,7 +87,7 @@ func (d *decider) subject(name string) *subject {
 	return s
 }
 
-// decide returns n if it may be sent by now, and otherwise holds it.
+// decide returns n if it may be sent now, and holds it otherwise.
 func (d *decider) decide(now time.Time, s *subject, n Notification) []Notification {
 	s.problem, s.current = n.Kind, n.Kind
 	if n.Kind == Recovered || n.Kind == FileAccepted || n.Kind == FilesAvailable {
@@ -109,7 +109,7 @@ func (d *decider) decide(now time.Time, s *subject, n Notification) []Notificati
 	return []Notification{d.send(now, s, n)}
 }
 
-// send notes that n is sent.
+// send records that n is sent.
 func (d *decider) send(now time.Time, s *subject, n Notification) Notification {
 	if last := s.sent[n.Kind]; last != nil {
 		n.Suppressed = last.suppressed
@@ -120,7 +120,7 @@ func (d *decider) send(now time.Time, s *subject, n Notification) Notification {
 	return n
 }
 
-// tick returns what to send because time passed or states changed.
+// tick returns the notifications that are due because time passed or states changed.
 func (d *decider) tick(now time.Time) (all []Notification) {
 	for _, name := range slices.Sorted(maps.Keys(d.subjects)) {
 		s := d.subjects[name]
@@ -133,7 +133,7 @@ func (d *decider) tick(now time.Time) (all []Notification) {
 	return all
 }
 
-// changed returns what the state of a pipeline says of what is open.
+// changed returns the notifications that follow from the state of a pipeline with an open problem.
 func (d *decider) changed(now time.Time, s *subject, name string) []Notification {
 	id, ok := strings.CutPrefix(name, "pipeline ")
 	if !ok || s.problem == "" && s.failing == nil {
@@ -160,14 +160,14 @@ func (d *decider) changed(now time.Time, s *subject, name string) []Notification
 	return nil
 }
 
-// release returns what was held for long enough, if it is still true.
+// release returns the notifications whose interval is over, if they are still true.
 func (d *decider) release(now time.Time, s *subject) (all []Notification) {
 	for _, kind := range slices.Sorted(maps.Keys(s.sent)) {
 		last := s.sent[kind]
 		if last.held == nil || now.Sub(last.at) < d.interval {
 			continue
 		}
-		if kind != s.current || kind == s.latest && s.problem == "" { // outdated, or known to who is notified
+		if kind != s.current || kind == s.latest && s.problem == "" { // outdated, or already sent
 			last.suppressed++
 			last.held = nil
 			continue

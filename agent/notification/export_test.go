@@ -2,7 +2,7 @@ package notification
 
 import "errors"
 
-// Refused reports whether err is one that no other attempt can mend.
+// Refused reports whether err is an error that a retry cannot fix.
 func Refused(err error) bool {
 	over := (*refused)(nil)
 	return errors.As(err, &over)

@@ -4,5 +4,5 @@ package notification
 
 import "os/exec"
 
-// group leaves cmd as it is.
+// group leaves cmd unchanged.
 func group(*exec.Cmd) {}

@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// group has everything that cmd starts end with it.
+// group makes all processes that cmd starts end with it.
 func group(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }

@@ -1,6 +1,5 @@
-// Package notification sends what people have to know to a webhook or a command: that a pipeline
-// fails, is silent or recovered, or that there is a problem with its file. It follows the events
-// of the agent, and no pipeline waits for it.
+// Package notification sends notifications to a webhook or a command: that a pipeline fails, is silent or recovered,
+// or that there is a problem with its file. It follows the events of the agent, and no pipeline waits for it.
 package notification
 
 import (
@@ -11,19 +10,19 @@ import (
 	"time"
 )
 
-// Kind says what a notification is about.
+// Kind is the kind of a notification.
 type Kind string
 
 // The kinds, in the order of the documentation.
 const (
-	Degraded Kind = "degraded" // a pipeline failed and is not tried again until something changes
-	Failing  Kind = "failing"  // a pipeline has failed for failingAfter, and is tried again
-	// the new version of a pipeline failed, and the last good one was kept or rolled back to
+	Degraded Kind = "degraded" // a pipeline failed and is not retried until something changes
+	Failing  Kind = "failing"  // a pipeline has failed for failingAfter, and is retried
+	// the new version of a pipeline failed, and the last known good one was kept or restored by a rollback
 	UpdateFailed Kind = "update-failed"
-	// a pipeline runs and delivers nothing: one of its stages retries, refuses or does not answer
+	// a pipeline runs and delivers nothing: a stage retries, refuses or does not answer
 	NotDelivering  Kind = "not-delivering"
 	Silent         Kind = "silent"          // no source of a pipeline has read a record for longer than its max-silence
-	Recovered      Kind = "recovered"       // a pipeline of which another kind was sent works again
+	Recovered      Kind = "recovered"       // a pipeline works again after a notification of another kind
 	FileProblem    Kind = "file-problem"    // a pipeline file has a problem
 	FileAccepted   Kind = "file-accepted"   // a pipeline file is in order again
 	FilesMissing   Kind = "files-missing"   // the directory of the pipeline files is gone, unreadable or empty
@@ -32,13 +31,13 @@ const (
 	Test           Kind = "test"            // a person asked for a notification
 )
 
-// Kinds returns the kinds that may be selected.
+// Kinds returns the kinds that users can select.
 func Kinds() []Kind {
 	return []Kind{Degraded, Failing, UpdateFailed, NotDelivering, Silent, Recovered, FileProblem, FileAccepted,
 		FilesMissing, FilesAvailable, Cluster}
 }
 
-// ParseKinds reads kinds separated by commas; none are all.
+// ParseKinds parses comma-separated kinds; an empty list means all.
 func ParseKinds(text string) ([]Kind, error) {
 	var kinds []Kind
 	for part := range strings.SplitSeq(text, ",") {
@@ -65,21 +64,22 @@ func join(kinds []Kind) string {
 	return strings.Join(words, ", ")
 }
 
-// Notification is what is sent, as JSON.
+// Notification is the content of a notification, in JSON.
 type Notification struct {
-	ID         string    `json:"id"` // the same in every attempt, and of no other notification
-	At         time.Time `json:"at"` // when it happened
-	Agent      string    `json:"agent"`
-	Kind       Kind      `json:"kind"`
-	Severity   string    `json:"severity"` // "warning" or "normal"
-	Pipeline   string    `json:"pipeline,omitempty"`
-	File       string    `json:"file,omitempty"`
-	Message    string    `json:"message"`
-	Text       string    `json:"text"`                 // all of it in one line, for people
-	Suppressed int       `json:"suppressed,omitempty"` // of the same kind and pipeline that were not sent since the last one
+	ID       string    `json:"id"` // unique, and the same in every attempt
+	At       time.Time `json:"at"` // when it happened
+	Agent    string    `json:"agent"`
+	Kind     Kind      `json:"kind"`
+	Severity string    `json:"severity"` // "warning" or "normal"
+	Pipeline string    `json:"pipeline,omitempty"`
+	File     string    `json:"file,omitempty"`
+	Message  string    `json:"message"`
+	Text     string    `json:"text"` // the whole notification in one line, for people
+	// number of the same kind and pipeline that were not sent since the last one
+	Suppressed int `json:"suppressed,omitempty"`
 }
 
-// subject is what a notification is about: a pipeline, a file, or the agent.
+// subject identifies the subject of a notification: a pipeline, a file, or the agent.
 func (n *Notification) subject() string {
 	switch {
 	case n.Pipeline != "":
@@ -90,7 +90,7 @@ func (n *Notification) subject() string {
 	return "agent"
 }
 
-// describe fills in what follows from the other fields.
+// describe fills in the fields that follow from the others.
 func (n *Notification) describe(agent string) {
 	n.Agent, n.Severity = agent, "warning"
 	if slices.Contains([]Kind{Recovered, FileAccepted, FilesAvailable, Test}, n.Kind) {

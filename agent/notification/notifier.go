@@ -16,12 +16,11 @@ import (
 
 const (
 	gather     = 100 * time.Millisecond // in which changes are gathered
-	tickEvery  = time.Second            // for what only time decides
+	tickEvery  = time.Second            // for decisions that depend only on time
 	eventsPage = 1000
 )
 
-// Notifier sends what events and states say to its targets. All exported fields are set before
-// use.
+// Notifier sends notifications about events and states to its targets. All exported fields are set before use.
 type Notifier struct {
 	Agent    string // name of this agent for people
 	Targets  []Target
@@ -29,17 +28,17 @@ type Notifier struct {
 	Interval time.Duration // in which a pipeline has one notification of a kind
 	Events   func(ctx context.Context, after int64, limit int) ([]spec.Event, error)
 	State    func(pipeline string) (spec.State, bool)
-	Here     func(pipeline string) bool // whether this agent is to run the pipeline
+	Here     func(pipeline string) bool // reports whether this agent must run the pipeline
 	Changes  *notify.Broadcast          // of events and states
 	Log      *slog.Logger
 
-	after  int64 // the last event that was seen; owned by Run
+	after  int64 // the last event read; owned by Run
 	serial atomic.Int64
 	mu     sync.Mutex
 	counts map[[2]string]uint64 // by target and result; guarded by mu
 }
 
-// Begin has the notifier follow events from now on. It is called before Run.
+// Begin makes the notifier follow events from now on. It must be called before Run.
 func (n *Notifier) Begin(ctx context.Context) error {
 	newest, err := n.Events(ctx, -1, 1)
 	for _, e := range newest {
@@ -48,7 +47,7 @@ func (n *Notifier) Begin(ctx context.Context) error {
 	return err
 }
 
-// Run sends until ctx ends. Then it returns nil, after what waits was tried once more.
+// Run sends until ctx ends. Then it tries the waiting notifications once more, and returns nil.
 func (n *Notifier) Run(ctx context.Context) error {
 	if len(n.Targets) == 0 {
 		return nil
@@ -72,7 +71,7 @@ func (n *Notifier) Run(ctx context.Context) error {
 	return nil
 }
 
-// follow decides what to send until ctx ends, and once after that.
+// follow decides about notifications until ctx ends, and once after that.
 func (n *Notifier) follow(ctx context.Context, send func(Notification)) {
 	d := &decider{interval: n.Interval, selected: n.Selected, state: n.State, run: runID(), subjects: map[string]*subject{}}
 	tick := time.NewTicker(tickEvery)
@@ -97,7 +96,7 @@ func (n *Notifier) follow(ctx context.Context, send func(Notification)) {
 	}
 }
 
-// decide returns what to send by now.
+// decide returns the notifications to send now.
 func (n *Notifier) decide(ctx context.Context, d *decider) (all []Notification) {
 	now := time.Now()
 	for {
@@ -115,7 +114,7 @@ func (n *Notifier) decide(ctx context.Context, d *decider) (all []Notification) 
 	return append(all, d.tick(now)...)
 }
 
-// runID returns what no other process has.
+// runID returns an id that no other process has.
 func runID() string {
 	b := make([]byte, 6)
 	for i := range b {
@@ -124,14 +123,14 @@ func runID() string {
 	return hex.EncodeToString(b)
 }
 
-// Result is what became of a notification that was asked for.
+// Result is the result of a requested notification.
 type Result struct {
 	Target string
 	Err    error
 	Took   time.Duration
 }
 
-// Test sends a notification to every target at once, without trying again.
+// Test sends a notification to every target at once, without retries.
 func (n *Notifier) Test(ctx context.Context) []Result {
 	one := Notification{ID: fmt.Sprintf("conduit-%s-test-%d", runID(), n.serial.Add(1)), At: time.Now(), Kind: Test, Message: "notifications of this agent arrive"}
 	one.describe(n.Agent)
@@ -159,8 +158,8 @@ func (n *Notifier) counter(t Target) func(result string) {
 	}
 }
 
-// Counts calls f with how many attempts and notifications had each result: sent, failed, which are
-// attempts that are repeated, and dropped.
+// Counts calls f with the number of attempts or notifications for each result: sent, failed (attempts that are
+// retried), and dropped.
 func (n *Notifier) Counts(f func(target, result string, count uint64)) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

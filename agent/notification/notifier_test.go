@@ -18,13 +18,13 @@ import (
 	"github.com/conduit-agent/conduit/spec/notify"
 )
 
-// world is an agent to follow, in virtual time.
+// world is the agent for a notifier, in virtual time.
 type world struct {
 	mu       sync.Mutex
 	events   []spec.Event
 	states   map[string]spec.State
-	taken    []notification.Notification // by Send
-	refusals func(n int) error           // of the n-th attempt; nil takes everything
+	taken    []notification.Notification // notifications accepted by Send
+	refusals func(n int) error           // of the n-th attempt; nil accepts everything
 	attempts []time.Time
 	changes  notify.Broadcast
 	log      bytes.Buffer
@@ -55,7 +55,7 @@ func (w *world) read(_ context.Context, after int64, limit int) ([]spec.Event, e
 	return slices.Clone(rest[:min(limit, len(rest))]), nil
 }
 
-// happens records an event with the state after it, and waits until it was acted on.
+// happens records an event with the state after it, and waits until the notifier has handled it.
 func (w *world) happens(pipeline, reason string, state spec.State) {
 	w.mu.Lock()
 	state.Since = time.Now()
@@ -71,7 +71,7 @@ func (w *world) happens(pipeline, reason string, state spec.State) {
 	synctest.Wait()
 }
 
-// kinds returns what was sent, as "pipeline kind".
+// kinds returns the sent notifications, as "pipeline kind".
 func (w *world) kinds() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -125,7 +125,7 @@ var (
 	stopped = spec.State{Phase: spec.PhaseStopped}
 )
 
-// What happens to a pipeline is sent in order, and that it works again once it does for a while.
+// Events of a pipeline are sent in order, and its recovery after it has worked for a while.
 func TestKinds(t *testing.T) {
 	for name, c := range map[string]struct {
 		do   func(w *world)
@@ -178,7 +178,7 @@ func TestKinds(t *testing.T) {
 	}
 }
 
-// A pipeline that flaps has one notification of a kind per interval, the last of them true.
+// A flapping pipeline has one notification of a kind per interval, and the last one is true.
 func TestFlappingIsLimited(t *testing.T) {
 	w := &world{}
 	follow(t, w, func() {
@@ -206,7 +206,7 @@ func TestFlappingIsLimited(t *testing.T) {
 	}
 }
 
-// What other members of a cluster run is theirs to send, and what happened before is not sent.
+// Notifications about pipelines of other members of a cluster are theirs to send, and earlier events are not sent.
 func TestOnlyTheOwnerSends(t *testing.T) {
 	w := &world{events: []spec.Event{{ID: 1, Pipeline: "mine", Reason: "Degraded"}}}
 	follow(t, w, func() { w.happens("theirs", "Degraded", degraded); w.happens("mine", "Degraded", degraded) },
@@ -216,7 +216,7 @@ func TestOnlyTheOwnerSends(t *testing.T) {
 	}
 }
 
-// Kinds that are not selected are not sent, nor that they are over.
+// Kinds that are not selected are not sent, and neither is their recovery.
 func TestSelected(t *testing.T) {
 	w := &world{}
 	kinds, err := notification.ParseKinds("degraded, recovered")
@@ -232,7 +232,7 @@ func TestSelected(t *testing.T) {
 	}
 }
 
-// What fails is tried again with pauses that grow, in order, and logged a few times only.
+// Failed notifications are retried with growing pauses, in order, and logged only a few times.
 func TestRetries(t *testing.T) {
 	w := &world{refusals: func(n int) error {
 		if n <= 12 {
@@ -260,7 +260,7 @@ func TestRetries(t *testing.T) {
 	}
 }
 
-// The queue is bounded, and who adds to it never waits.
+// The queue is bounded, and adding to it never blocks.
 func TestQueueIsBounded(t *testing.T) {
 	var n *notification.Notifier
 	w := &world{refusals: func(int) error { return errors.New("down") }}
@@ -283,7 +283,7 @@ func TestQueueIsBounded(t *testing.T) {
 	}
 }
 
-// What waits when the agent ends is tried once more.
+// Notifications that wait when the agent ends are tried once more.
 func TestLastChance(t *testing.T) {
 	w := &world{refusals: func(n int) error {
 		if n < 3 {
@@ -297,8 +297,7 @@ func TestLastChance(t *testing.T) {
 	}
 }
 
-// A pipeline is silent once none of its sources has read for longer than max-silence, and not
-// while it does not run.
+// A pipeline is silent once no source in it has read for longer than max-silence, and not while it does not run.
 func TestSilence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
@@ -357,7 +356,7 @@ func TestSilence(t *testing.T) {
 	})
 }
 
-// Of the declared pipelines only what changed is read, and what has no limit any more counts no more.
+// Only changed declarations are read, and pipelines whose limit was removed are not counted any more.
 func TestSilenceFollowsDeclarations(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		limited, free := spec.Declaration{Pipeline: spec.Pipeline{ID: "p", MaxSilence: "1m"}}, spec.Declaration{Pipeline: spec.Pipeline{ID: "p"}}

@@ -12,29 +12,29 @@ import (
 	"github.com/conduit-agent/conduit/spec/notify"
 )
 
-// What bounds the attempts to send.
+// Bounds of the attempts to send.
 const (
-	maxQueue   = 100 // notifications that wait for one target; of more the oldest are dropped
+	maxQueue   = 100 // notifications that wait for one target; excess ones are dropped, oldest first
 	minPause   = time.Second
 	maxPause   = 5 * time.Minute
 	maxAge     = 24 * time.Hour  // of a notification that is still tried
-	lastChance = 5 * time.Second // for what waits when the agent ends
+	lastChance = 5 * time.Second // for waiting notifications when the agent ends
 )
 
-// Target is where notifications go. The body is the JSON of n.
+// Target is a receiver of notifications. The body is the JSON of n.
 type Target interface {
-	// Name is what people know it as, without secrets.
+	// Name identifies the target for people, without secrets.
 	Name() string
-	// Send returns nil once the notification was taken. Its errors hold no secrets.
+	// Send returns nil once the target has accepted the notification. Its errors contain no secrets.
 	Send(ctx context.Context, n *Notification, body []byte) error
 }
 
-// refused is an error that no other attempt can mend.
+// refused is an error that a retry cannot fix.
 type refused struct{ error }
 
 func (e *refused) Unwrap() error { return e.error }
 
-// queue sends notifications to one target, in order, each until it was taken.
+// queue sends notifications to one target, in order, each until the target accepts it.
 type queue struct {
 	target Target
 	log    *slog.Logger
@@ -45,7 +45,7 @@ type queue struct {
 	waiting []Notification // guarded by mu
 }
 
-// add never blocks.
+// add adds a notification. It never blocks.
 func (q *queue) add(n Notification) {
 	q.mu.Lock()
 	dropped := len(q.waiting) >= maxQueue
@@ -71,7 +71,7 @@ func (q *queue) next() (n Notification, ok bool) {
 	return n, true
 }
 
-// run sends until ctx ends, and then tries what waits once more.
+// run sends until ctx ends, and then tries the waiting notifications once more.
 func (q *queue) run(ctx context.Context) {
 	failing := notify.Throttle{Fails: "cannot send a notification, trying again", Recovered: "notifications are sent again"}
 	for ctx.Err() == nil {
@@ -120,7 +120,7 @@ func (q *queue) deliver(ctx context.Context, failing *notify.Throttle, n *Notifi
 	}
 }
 
-// finish notes what became of n in the end.
+// finish records the final result of n.
 func (q *queue) finish(err error, n *Notification) {
 	if err == nil {
 		q.counts("sent")

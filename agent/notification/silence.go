@@ -11,7 +11,7 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// silenceInterval is how often the records of pipelines are counted.
+// silenceInterval is the interval between counts of the records of pipelines.
 const silenceInterval = time.Second
 
 // The reasons of the events.
@@ -20,28 +20,29 @@ const (
 	recordsAgain = "RecordsAgain"
 )
 
-// Silence notices pipelines that run and read no record for longer than their max-silence, and
-// records events of that. All exported fields are set before Run.
+// Silence detects running pipelines that read no record for longer than their max-silence, and records events for
+// them. All exported fields are set before Run.
 type Silence struct {
-	Declarations func(ctx context.Context, revision int64) (spec.Delta[spec.Declaration], error) // those that changed since
+	// returns the declarations that changed since revision
+	Declarations func(ctx context.Context, revision int64) (spec.Delta[spec.Declaration], error)
 	State        func(pipeline string) (spec.State, bool)
-	Records      func(pipeline string) uint64 // that its sources have read
+	Records      func(pipeline string) uint64 // returns the number of records that the sources have read
 	Save         func(context.Context, *spec.Changes) error
 	Log          *slog.Logger
 
 	revision int64                    // of limits; owned by Run
-	limits   map[string]time.Duration // max-silence of the pipelines that have one; owned by Run
+	limits   map[string]time.Duration // max-silence by pipeline; owned by Run
 
 	mu        sync.Mutex
-	pipelines map[string]*heard // guarded by mu; those that run and have a max-silence
+	pipelines map[string]*heard // guarded by mu; running pipelines with a max-silence
 }
 
-// heard is when the sources of a pipeline read a record last.
+// heard is when the sources of a pipeline last read a record.
 type heard struct {
 	records uint64
 	at      time.Time // the start of the run, before the first record
 	silent  bool
-	seen    time.Time // by the last count
+	seen    time.Time // at the last count
 }
 
 // Run counts until ctx ends, then it returns nil.
@@ -67,7 +68,7 @@ func (s *Silence) save(ctx context.Context, events []spec.Event) {
 	}
 }
 
-// All reports of each pipeline that runs and has a max-silence whether it is silent.
+// All reports, for each running pipeline with a max-silence, whether it is silent.
 func (s *Silence) All() map[string]bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -78,8 +79,8 @@ func (s *Silence) All() map[string]bool {
 	return all
 }
 
-// Of reports whether a pipeline that runs and has a max-silence is silent. last is when its sources read a record,
-// or when the run began.
+// Of reports whether a running pipeline with a max-silence is silent. last is when its sources last read a record, or
+// when the run began.
 func (s *Silence) Of(id string) (last time.Time, silent bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -89,7 +90,7 @@ func (s *Silence) Of(id string) (last time.Time, silent bool) {
 	return time.Time{}, false
 }
 
-// count returns the events of what changed since it was called last.
+// count returns the events since its last call.
 func (s *Silence) count(ctx context.Context, now time.Time) (events []spec.Event) {
 	if err := s.update(ctx); err != nil {
 		return nil // the store cannot be read, which is reported elsewhere
@@ -108,7 +109,7 @@ func (s *Silence) count(ctx context.Context, now time.Time) (events []spec.Event
 	return events
 }
 
-// update reads what changed of the declared pipelines.
+// update reads changed declarations.
 func (s *Silence) update(ctx context.Context) error {
 	changed, err := s.Declarations(ctx, s.revision)
 	if err != nil {

@@ -23,7 +23,7 @@ const secret = "an-old-secret-of-32-characters-0"
 
 var one = &notification.Notification{ID: "conduit-1", At: time.Unix(1, 0), Kind: notification.Degraded, Pipeline: "orders", Message: "because"}
 
-// verified reports whether r is signed with key as the Standard Webhooks specification has it.
+// verified reports whether r is signed with key according to the Standard Webhooks specification.
 func verified(r *http.Request, body []byte, key []byte) bool {
 	mac := hmac.New(sha256.New, key)
 	fmt.Fprintf(mac, "%s.%s.%s", r.Header.Get("webhook-id"), r.Header.Get("webhook-timestamp"), body)
@@ -69,7 +69,7 @@ func TestWebhookIsSigned(t *testing.T) {
 	}
 }
 
-// Errors say what the receiver answered, and neither the path nor the secret.
+// Errors have the response of the receiver, and neither the path nor the secret.
 func TestWebhookErrors(t *testing.T) {
 	status, asked := 0, 0
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

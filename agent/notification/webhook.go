@@ -20,12 +20,12 @@ import (
 
 const (
 	requestTimeout = 10 * time.Second
-	secretPrefix   = "whsec_" // of one that is written in base64
+	secretPrefix   = "whsec_" // of a secret in base64
 )
 
-// Webhook sends notifications with POST, signed as https://www.standardwebhooks.com says: the
-// header webhook-signature has the HMAC-SHA256 of the headers webhook-id and webhook-timestamp and
-// the body, with dots between them. Make it with NewWebhook.
+// Webhook sends notifications with POST, signed according to https://www.standardwebhooks.com: the header
+// webhook-signature has the HMAC-SHA256 of the headers webhook-id and webhook-timestamp and the body, with dots
+// between them. Make it with NewWebhook.
 type Webhook struct {
 	url     *url.URL
 	secret  func() (string, error)
@@ -33,21 +33,22 @@ type Webhook struct {
 	client  *http.Client
 }
 
-// NewWebhook returns a webhook. secret is called for every request, so that it can be replaced in
-// place; nil sends requests without a signature.
+// NewWebhook returns a webhook. It calls secret for every request, so that the secret can be replaced in place; nil
+// sends requests without a signature.
 func NewWebhook(at string, secret func() (string, error), version string) (*Webhook, error) {
 	u, err := url.Parse(at)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return nil, errors.New("it is no URL such as https://example.com/hooks/conduit") // which may hold a secret
+		return nil, errors.New("it is no URL such as https://example.com/hooks/conduit") // the URL may contain a secret
 	}
 	return &Webhook{url: u, secret: secret, version: version, client: &http.Client{
-		Transport:     peer.Transport(),
-		Timeout:       requestTimeout,
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // a signature is for one receiver
+		Transport: peer.Transport(),
+		Timeout:   requestTimeout,
+		// a signature is for one receiver
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}, nil
 }
 
-// Name implements Target: the path may hold a secret.
+// Name implements Target: the path may contain a secret.
 func (w *Webhook) Name() string { return "webhook " + w.url.Scheme + "://" + w.url.Host }
 
 // Send implements Target.
@@ -69,11 +70,11 @@ func (w *Webhook) Send(ctx context.Context, n *Notification, body []byte) error 
 		return fmt.Errorf("%s does not answer: %w", w.Name(), err)
 	}
 	defer answer.Body.Close()
-	_, _ = io.Copy(io.Discard, io.LimitReader(answer.Body, 64<<10)) // so that the connection can be used again
+	_, _ = io.Copy(io.Discard, io.LimitReader(answer.Body, 64<<10)) // allows reuse of the connection
 	return w.judge(answer)
 }
 
-// judge returns nil for an answer that says that the notification was taken.
+// judge returns nil for a response that accepts the notification.
 func (w *Webhook) judge(answer *http.Response) error {
 	err := fmt.Errorf("%s answers %s", w.Name(), answer.Status)
 	switch code := answer.StatusCode; {
@@ -85,7 +86,7 @@ func (w *Webhook) judge(answer *http.Response) error {
 	return &refused{err}
 }
 
-// sign adds the headers that a receiver needs to know who sent body, and when.
+// sign adds the headers by which a receiver verifies the sender and time of body.
 func (w *Webhook) sign(r *http.Request, id string, body []byte) error {
 	at := strconv.FormatInt(time.Now().Unix(), 10)
 	r.Header.Set("webhook-id", id)

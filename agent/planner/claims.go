@@ -7,23 +7,23 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// Claims finds what several files declare, of which each pipeline belongs to one. The zero Claims has
+// Claims finds pipelines that several files declare, although each pipeline belongs to one file. The zero Claims has
 // seen no file.
 type Claims struct {
 	owners map[string]*owner           // by pipeline id
-	shared []*owner                    // those with others
+	shared []*owner                    // those that other files declare, too
 	seen   map[string][]*spec.Pipeline // by id
 }
 
-// owner is the declaration of a pipeline that was seen first.
+// owner is the first declaration of a pipeline.
 type owner struct {
 	path   string
 	parsed *spec.Parsed
-	others []string // where else the pipeline is declared
+	others []string // other files that declare the pipeline
 }
 
-// Add returns the errors of a pipeline that the file at path declares: another file declares it
-// too, or a pipeline seen before has a connector whose full id is that of one of p.
+// Add returns the errors of a pipeline that the file at path declares: another file declares it too, or an earlier
+// pipeline has a connector with the same full id as a connector of p.
 func (c *Claims) Add(path string, p *spec.Parsed) (problems []spec.Problem) {
 	if c.owners == nil {
 		c.owners, c.seen = map[string]*owner{}, map[string][]*spec.Pipeline{}
@@ -47,8 +47,8 @@ func (c *Claims) Add(path string, p *spec.Parsed) (problems []spec.Problem) {
 	return problems
 }
 
-// Owners returns the error of each pipeline that was added first and that other files declare, too. The agent
-// gives a pipeline that it does not know to none of them.
+// Owners returns an error for each first declaration of a pipeline that other files declare, too. The agent gives an
+// unknown pipeline to none of these files.
 func (c *Claims) Owners() (problems []spec.Problem) {
 	for _, o := range c.shared {
 		problems = append(problems, o.parsed.Locate(spec.Problem{

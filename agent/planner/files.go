@@ -14,9 +14,8 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// Offline plans for an agent that is yet to start, with these settings. One may be using the
-// store meanwhile. check is Planner.Check; references are not resolved, because the agent may
-// see other variables and files.
+// Offline plans for an agent with these settings that has not started. An agent may be using the store meanwhile.
+// check is Planner.Check; references are not resolved, because the agent may see other variables and files.
 func Offline(ctx context.Context, c config.Config, request rest.PlanRequest, check func(*spec.Pipeline) []spec.Problem) (*rest.Plan, error) {
 	declared, known, err := store.Peek(ctx, c.DB.SQLite.Path)
 	if err != nil {
@@ -27,7 +26,7 @@ func Offline(ctx context.Context, c config.Config, request rest.PlanRequest, che
 	return p.Plan(ctx, request, declared, known)
 }
 
-// Of returns a planner for these settings, without the functions that it needs.
+// Of returns a planner for these settings. The caller sets its functions.
 func Of(c config.Pipelines) *Planner {
 	return &Planner{Dir: c.Path, DeletionGrace: c.DeletionGrace, CleanupDelay: c.CleanupDelay}
 }
@@ -51,8 +50,8 @@ func Files(ctx context.Context, path string) ([]rest.PlanFile, error) {
 	return list, nil
 }
 
-// FilesAt returns the pipeline files of a directory, or one file, as the agent sees them,
-// those that it cannot read among them.
+// FilesAt returns the pipeline files of a directory, or one file, as the agent sees them, including those that it
+// cannot read.
 func FilesAt(ctx context.Context, path string) ([]watch.File, error) {
 	snap, err := snapshot(ctx, path)
 	return snap.Files, err

@@ -1,5 +1,4 @@
-// Package planner works out what saved pipeline files would change, without changing
-// anything.
+// Package planner computes the changes that saved pipeline files would cause, without changing anything.
 package planner
 
 import (
@@ -23,20 +22,20 @@ import (
 	"github.com/conduit-agent/conduit/spec/sorting"
 )
 
-// Planner compares pipeline files, with those of a request saved among them, with desired
-// state. All fields are set before use.
+// Planner compares pipeline files, with the files of a request saved among them, with desired state. All fields are
+// set before use.
 type Planner struct {
 	Dir           string // pipelines.path
 	DeletionGrace time.Duration
 	CleanupDelay  time.Duration
-	// Guarded reports whether nothing is withdrawn although all known files are gone from
-	// dir: files.Reconciler.Guarded.
+	// Guarded reports whether no pipeline is withdrawn although all known files are gone from dir:
+	// files.Reconciler.Guarded.
 	Guarded func(dir string) bool
-	// Check returns what is wrong with a pipeline, in addition to what parsing finds.
+	// Check returns the problems with a pipeline, in addition to the problems found by parsing.
 	Check func(*spec.Pipeline) []spec.Problem
 }
 
-// Plan returns what would change. declared and known are the desired state so far.
+// Plan returns the changes. declared and known are the current desired state.
 func (p *Planner) Plan(ctx context.Context, request rest.PlanRequest, declared []spec.Declaration, known []spec.FileState) (*rest.Plan, error) {
 	m := &plan{Planner: p, declared: declared, known: known, have: map[string]*spec.Declaration{}, parsed: map[string]*spec.Parsed{},
 		plan: rest.Plan{Pipelines: []rest.PlannedPipeline{}, Problems: []spec.Problem{},
@@ -47,17 +46,17 @@ func (p *Planner) Plan(ctx context.Context, request rest.PlanRequest, declared [
 	return m.make(ctx, request)
 }
 
-// plan is a plan in the making.
+// plan is a plan in progress.
 type plan struct {
 	*Planner
 	declared []spec.Declaration
 	known    []spec.FileState
 
 	have   map[string]*spec.Declaration // declared, by id
-	snap   watch.Snapshot               // of the files there would be
-	files  []files.Scanned              // what they say
+	snap   watch.Snapshot               // files after the change
+	files  []files.Scanned              // content of the files
 	parsed map[string]*spec.Parsed      // by path and id
-	named  []string                     // paths that the plan is about; all when nil
+	named  []string                     // paths in the scope of the plan; all if nil
 	plan   rest.Plan
 }
 
@@ -85,8 +84,8 @@ func (m *plan) gone() []string {
 	return files.AllGone(known, m.snap.Files)
 }
 
-// read collects the files there would be, and parses them. Files that replace all others do
-// so in the directory that is there.
+// read collects the files after the change, and parses them. Files that replace all others do so in the existing
+// directory.
 func (m *plan) read(ctx context.Context, request *rest.PlanRequest) (err error) {
 	m.snap, err = snapshot(ctx, m.Dir)
 	switch {
@@ -115,7 +114,7 @@ func (m *plan) read(ctx context.Context, request *rest.PlanRequest) (err error) 
 	return nil
 }
 
-// refuse says why a file cannot be planned for.
+// refuse returns the reason why a file cannot be in a plan.
 func (m *plan) refuse(path string) string {
 	switch {
 	case !watch.IsPipelineFile(path):
@@ -126,13 +125,13 @@ func (m *plan) refuse(path string) string {
 	return ""
 }
 
-// add adds a file, in place of one with the same name.
+// add adds a file, and replaces one with the same name.
 func (m *plan) add(file watch.File) {
 	m.snap.Files = slices.DeleteFunc(m.snap.Files, func(other watch.File) bool { return other.Path == file.Path })
 	m.snap.Files = append(m.snap.Files, file)
 }
 
-// wanted reports whether the plan is about the file at path.
+// wanted reports whether the file at path is in the scope of the plan.
 func (m *plan) wanted(path string) bool { return m.named == nil || slices.Contains(m.named, path) }
 
 func (m *plan) pipelines(changes *spec.Changes) {
@@ -152,7 +151,7 @@ func (m *plan) pipelines(changes *spec.Changes) {
 	sorting.By(m.plan.Pipelines, func(a, b rest.PlannedPipeline) int { return cmp.Compare(a.ID, b.ID) })
 }
 
-// pipeline adds what makes of the declared pipeline the one that owner wants.
+// pipeline adds the changes from the declared pipeline to the one that owner wants.
 func (m *plan) pipeline(id string, owner spec.Owner, want *spec.Pipeline) {
 	var before *spec.Pipeline
 	one := rest.PlannedPipeline{ID: id, Action: spec.ActionChange, Effect: spec.EffectNone, File: owner.Path, Line: owner.Line}
@@ -176,7 +175,7 @@ func (m *plan) pipeline(id string, owner spec.Owner, want *spec.Pipeline) {
 	m.plan.Pipelines = append(m.plan.Pipelines, one)
 }
 
-// owner returns the path of the file that declares id so far.
+// owner returns the path of the file that currently declares id.
 func (m *plan) owner(id string) string {
 	if have := m.have[id]; have != nil {
 		return have.Owner.Path
@@ -184,7 +183,7 @@ func (m *plan) owner(id string) string {
 	return ""
 }
 
-// addChange adds one change. Where it stands is only known of what is in a file.
+// addChange adds one change. The place is known only for objects in a file.
 func addChange(one *rest.PlannedPipeline, change spec.Change, parsed *spec.Parsed) {
 	c := rest.PlannedChange{Change: change}
 	if parsed != nil {
@@ -198,9 +197,8 @@ func addChange(one *rest.PlannedPipeline, change spec.Change, parsed *spec.Parse
 	}
 }
 
-// problems adds what is wrong with the files: what is newly found, what is known and
-// still so, what the author may not have meant, and what would keep their pipelines from
-// running.
+// problems adds the problems with the files: newly found ones, known ones that persist, likely mistakes of the author,
+// and problems that would keep their pipelines from running.
 func (m *plan) problems(changes *spec.Changes) {
 	states := map[string]spec.FileState{}
 	for _, f := range append(slices.Clone(m.known), changes.Files...) {
@@ -227,19 +225,19 @@ func (m *plan) problems(changes *spec.Changes) {
 	}
 }
 
-// warnings are the codes of what an event warns of, by its reason.
+// warnings are the codes of warnings by the reason of their event.
 var warnings = map[string]string{
 	"PositionLost": "pipeline.position_lost", "LooksRenamed": "pipeline.looks_renamed",
 }
 
-// warning returns what an event about a change of a pipeline warns of.
+// warning returns the warning for an event about a change of a pipeline.
 func (m *plan) warning(e *spec.Event, code string) spec.Problem {
 	p := spec.Problem{Path: "/id", Severity: spec.SeverityWarning, Code: code, Message: e.Message}
 	return m.parsed[e.File+"\x00"+e.Pipeline].Locate(p, e.File)
 }
 
-// needs returns what would keep a pipeline from running. While it is to be stopped, that
-// is only worth a warning.
+// needs returns the problems that would keep a pipeline from running. If the pipeline is declared stopped, they are
+// only warnings.
 func (m *plan) needs(path string, parsed *spec.Parsed) []spec.Problem {
 	var found []spec.Problem
 	for _, problem := range m.Check(&parsed.Pipeline) {
@@ -252,8 +250,8 @@ func (m *plan) needs(path string, parsed *spec.Parsed) []spec.Problem {
 	return found
 }
 
-// withoutValues cuts the value of a setting off a message that ends in it. The place
-// says which it is to the owner of the file; others may not see it.
+// withoutValues cuts the value of a setting off the end of a message. The owner of the file finds the value by the
+// place; others may not see it.
 func withoutValues(message string, p *spec.Pipeline) string {
 	cut := func(settings map[string]string) {
 		for value := range maps.Values(settings) {

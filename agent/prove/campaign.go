@@ -15,7 +15,7 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// campaign is the state of one Run.
+// campaign is the state of a Run.
 type campaign struct {
 	Options
 	dir       string
@@ -32,11 +32,11 @@ type campaign struct {
 const (
 	progressTimeout = 60 * time.Second
 	endTimeout      = 60 * time.Second
-	// finalTime is kept for the end, in which nothing is disturbed.
+	// finalTime is reserved for the end, without faults.
 	finalTime = 20 * time.Second
 )
 
-// prepare lays out the directory.
+// prepare prepares the directory.
 func (c *campaign) prepare() error {
 	for _, name := range []string{"pipelines", "connectors", "ledger", "state"} {
 		if err := os.Mkdir(filepath.Join(c.dir, name), 0o700); err != nil {
@@ -68,7 +68,7 @@ func (c *campaign) skip(fault, why string) {
 	c.report.Skipped = append(c.report.Skipped, Skipped{fault, why})
 }
 
-// install makes this executable a connector of the agent, by a link where that is possible.
+// install makes this executable a connector of the agent, by a link if possible.
 func (c *campaign) install() error {
 	own, err := os.Executable()
 	if err != nil {
@@ -107,7 +107,7 @@ func save(path string, content []byte) error {
 	return os.Rename(temporary, path)
 }
 
-// run makes faults until all kills are done or the time is over, and then lets all arrive.
+// run makes faults until all kills are done or the time is over, and then waits until all records arrive.
 func (c *campaign) run(ctx context.Context) error {
 	deadline, reported := c.report.Began.Add(c.Time-finalTime), 0
 	for c.report.Faults.Kills < c.Kills && time.Now().Before(deadline) {
@@ -128,7 +128,7 @@ func (c *campaign) run(ctx context.Context) error {
 	return c.end(ctx)
 }
 
-// round runs the agent for a while, makes faults, and kills it or takes the power away.
+// round runs the agent for a while, makes faults, and kills it or cuts the power.
 func (c *campaign) round(ctx context.Context) error {
 	early := c.random.IntN(3) == 0
 	a, err := c.start()
@@ -136,7 +136,7 @@ func (c *campaign) round(ctx context.Context) error {
 		return err
 	}
 	defer a.kill()
-	if early { // while it starts
+	if early { // during startup
 		if err := pause(ctx, c.upTo(300*time.Millisecond)); err != nil {
 			return err
 		}
@@ -175,7 +175,7 @@ func (c *campaign) disturb(ctx context.Context, a *agentProcess) error {
 	return errors.Join(err, edited)
 }
 
-// end lets all arrive without faults, stops the agent, and shows that nothing is repeated then.
+// end waits until all records arrive without faults, stops the agent, and checks that a restart then repeats nothing.
 func (c *campaign) end(ctx context.Context) error {
 	var repeated []int64
 	for last := range 2 {
@@ -209,7 +209,7 @@ func (c *campaign) end(ctx context.Context) error {
 
 var errNoProgress = errors.New("nothing arrives")
 
-// grows waits until more arrives at any destination.
+// grows waits until more records arrive at any destination.
 func (c *campaign) grows(ctx context.Context, a *agentProcess) error {
 	var before []int64
 	for _, f := range c.flows {
@@ -225,7 +225,7 @@ func (c *campaign) grows(ctx context.Context, a *agentProcess) error {
 	})
 }
 
-// goesOn waits until records arrive on every way that were not there, behind those that are repeated.
+// goesOn waits until new records, after the repeated ones, arrive on every flow.
 func (c *campaign) goesOn(ctx context.Context, a *agentProcess) error {
 	before, _, err := c.ledgers.audit(c.flows)
 	if err != nil {
@@ -242,7 +242,7 @@ func (c *campaign) goesOn(ctx context.Context, a *agentProcess) error {
 	})
 }
 
-// until waits until done, which has to come by itself.
+// until waits until done returns true, which must happen without a fault.
 func (c *campaign) until(ctx context.Context, a *agentProcess, done func() (bool, error)) error {
 	for began := time.Now(); ; {
 		if ok, err := done(); ok || err != nil {
@@ -265,13 +265,13 @@ func (c *campaign) upTo(d time.Duration) time.Duration {
 	return time.Duration(c.random.Int64N(int64(d)))
 }
 
-// soon returns a time up to d: half of the times an eighth of it or less.
+// soon returns a random duration below d: half of the durations are at most an eighth of d.
 func (c *campaign) soon(d time.Duration) time.Duration {
 	share := c.random.Float64()
 	return time.Duration(share * share * share * float64(d))
 }
 
-// moment returns how long an agent goes on: most times some tens of milliseconds, a few times seconds.
+// moment returns how long an agent runs: mostly some tens of milliseconds, a few times seconds.
 func (c *campaign) moment() time.Duration {
 	if c.random.IntN(50) == 0 {
 		return c.upTo(3 * time.Second)

@@ -48,8 +48,7 @@ func (d *Disk) mount() error {
 	return nil
 }
 
-// EXT4_IOC_SHUTDOWN and EXT4_GOING_FLAGS_NOLOGFLUSH of fs/ext4/ext4.h: write nothing more, not
-// even the journal.
+// EXT4_IOC_SHUTDOWN and EXT4_GOING_FLAGS_NOLOGFLUSH of fs/ext4/ext4.h: write nothing more, not even the journal.
 const (
 	ext4Shutdown = 0x8004587D
 	noLogFlush   = 2
@@ -87,7 +86,7 @@ func (d *Disk) Restore() error {
 	}
 }
 
-// empty removes what filled the disk, where the power was cut before the disk had that it was removed.
+// empty removes the file that filled the disk, in case the power was cut before its removal was durable.
 func (d *Disk) empty() error {
 	if err := d.Free(); !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -95,7 +94,7 @@ func (d *Disk) empty() error {
 	return nil
 }
 
-// probe fails when the kernel hands out the file system that went down again.
+// probe fails if the kernel still returns the file system that was shut down.
 func (d *Disk) probe() error {
 	path := filepath.Join(d.dir, "probe")
 	if err := os.WriteFile(path, nil, 0o600); err != nil {
@@ -114,7 +113,7 @@ func (d *Disk) unmount() error {
 // Ballast returns the path of the file that fills the disk.
 func (d *Disk) Ballast() string { return filepath.Join(d.dir, "full") }
 
-// Fill leaves no space.
+// Fill fills the disk completely.
 func (d *Disk) Fill() error {
 	f, err := os.OpenFile(d.Ballast(), os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -129,7 +128,7 @@ func (d *Disk) Fill() error {
 	return nil
 }
 
-// Free removes what fills the disk.
+// Free removes the file that fills the disk.
 func (d *Disk) Free() error { return os.Remove(d.Ballast()) }
 
 // Close removes the disk, once the connectors of the last agent have ended.

@@ -17,10 +17,10 @@ func (d *Disk) Cut() error { return nil }
 // Restore restores the power.
 func (d *Disk) Restore() error { return nil }
 
-// Fill leaves no space.
+// Fill fills the disk completely.
 func (d *Disk) Fill() error { return nil }
 
-// Free removes what fills the disk.
+// Free removes the file that fills the disk.
 func (d *Disk) Free() error { return nil }
 
 // Close removes the disk.

@@ -12,7 +12,7 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// fault makes one of the faults that the agent is to outlive, or none.
+// fault makes one fault that the agent must survive, or none.
 func (c *campaign) fault(ctx context.Context, a *agentProcess) error {
 	f := &c.report.Faults
 	switch c.random.IntN(6) {
@@ -41,7 +41,7 @@ func (c *campaign) fault(ctx context.Context, a *agentProcess) error {
 	return nil
 }
 
-// hang stops a process for a while: for it, time jumps.
+// hang stops a process for a while: from its view, time jumps.
 func (c *campaign) hang(ctx context.Context, pid int, d time.Duration) error {
 	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
 		return nil // it has ended meanwhile
@@ -51,7 +51,7 @@ func (c *campaign) hang(ctx context.Context, pid int, d time.Duration) error {
 	return err
 }
 
-// plugin returns one of the connector processes of the agent, 0 where none is known.
+// plugin returns a connector process of the agent, 0 for none.
 func (c *campaign) plugin(a *agentProcess) int {
 	all := childrenOf(a.pid())
 	if len(all) == 0 {
@@ -60,7 +60,7 @@ func (c *campaign) plugin(a *agentProcess) int {
 	return all[c.random.IntN(len(all))]
 }
 
-// edit edits pipeline files until ctx ends, and leaves them as they were.
+// edit edits pipeline files until ctx ends, and then restores them.
 func (c *campaign) edit(ctx context.Context, random *rand.Rand) error {
 	for ctx.Err() == nil {
 		p := &c.pipelines[random.IntN(len(c.pipelines))]
@@ -78,16 +78,16 @@ func (c *campaign) edit(ctx context.Context, random *rand.Rand) error {
 	return nil
 }
 
-// editOne edits one file, some times in a way that is undone.
+// editOne edits one file. Some edits are undone again.
 func (c *campaign) editOne(ctx context.Context, p *spec.Pipeline, random *rand.Rand) error {
 	edited := p.Clone()
 	switch random.IntN(5) {
 	case 0:
 		edited.Description = fmt.Sprintf("edited %d", random.Int32())
-	case 1: // exchanged in place
+	case 1: // replaced in place
 		edited.Processors = append(edited.Processors, spec.Processor{ID: "prove-edit", Plugin: "builtin:field.set", Workers: 1,
 			Settings: map[string]string{"field": ".Metadata.edited", "value": fmt.Sprint(random.Int32())}})
-	case 2: // takes a restart
+	case 2: // needs a restart
 		c := &edited.Connectors[random.IntN(len(edited.Connectors))]
 		c.Settings["note"] = fmt.Sprint(random.Int32())
 	case 3: // a file that is not valid
@@ -95,7 +95,7 @@ func (c *campaign) editOne(ctx context.Context, p *spec.Pipeline, random *rand.R
 			return err
 		}
 		_ = pause(ctx, 50*time.Millisecond)
-	case 4: // and one that is gone for a moment
+	case 4: // a file that is missing for a moment
 		if err := os.Remove(c.path(p)); err != nil {
 			return fmt.Errorf("cannot remove a pipeline file: %w", err)
 		}

@@ -10,10 +10,10 @@ import (
 	"syscall"
 )
 
-// withParent has the agent end with this process.
+// withParent makes the agent end with this process.
 func withParent() *syscall.SysProcAttr { return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} }
 
-// childrenOf returns the processes that a process started.
+// childrenOf returns the child processes of a process.
 func childrenOf(pid int) (all []int) {
 	found, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid)) // the pattern is well formed
 	for _, path := range found {
@@ -30,7 +30,7 @@ func childrenOf(pid int) (all []int) {
 	return all
 }
 
-// clocks reports whether processes can be given clocks of their own, and why not.
+// clocks reports whether processes can have separate clocks, and why not.
 func clocks() (ok bool, why string) {
 	args := append(withClocks(1000), "true")
 	if out, err := exec.Command(args[0], args[1:]...).CombinedOutput(); err != nil {
@@ -39,8 +39,8 @@ func clocks() (ok bool, why string) {
 	return true, ""
 }
 
-// withClocks returns what to put before a command for clocks that are so many seconds ahead of
-// those of the host: the ones that timers go by, not the time of day.
+// withClocks returns a command prefix that sets the clocks ahead of those of the host by this number of seconds. It
+// applies to the clocks for timers, not to the time of day.
 func withClocks(seconds int64) []string {
 	offset := strconv.FormatInt(seconds, 10)
 	return []string{"unshare", "--time", "--fork", "--kill-child", "--monotonic", offset, "--boottime", offset}

@@ -14,30 +14,30 @@ import (
 	"github.com/conduit-agent/conduit/spec/texts"
 )
 
-// Flow is what arrived at a destination of the records of a source.
+// Flow counts the records of a source that arrived at a destination.
 type Flow struct {
 	Pipeline    string `json:"pipeline"`
 	Source      string `json:"source"`
 	Destination string `json:"destination"`
 
-	Arrived   int64 `json:"arrived"`   // different records
+	Arrived   int64 `json:"arrived"`   // distinct records
 	Acked     int64 `json:"acked"`     // that were acknowledged to the source
-	Lost      int64 `json:"lost"`      // acknowledged, or followed by one that arrived, and not there
-	Reordered int64 `json:"reordered"` // that arrived behind a later one
+	Lost      int64 `json:"lost"`      // missing records that were acknowledged, or followed by one that arrived
+	Reordered int64 `json:"reordered"` // that arrived after a later one
 	Doubled   int64 `json:"doubled"`   // repeats
-	Rewinds   int64 `json:"rewinds"`   // times that the stream went back
-	Longest   int64 `json:"longest"`   // records repeated by one of them
+	Rewinds   int64 `json:"rewinds"`   // number of times that the stream went back
+	Longest   int64 `json:"longest"`   // most records repeated by one rewind
 
 	missing map[int64]bool
 	last    int64 // the greatest number
-	before  int64 // the number that came last
+	before  int64 // the number of the last record
 	run     int64 // repeats since the stream went back
 }
 
-// objections is what the file is called that a source notes broken promises in.
+// objections is the suffix of the file in which a source records broken promises.
 const objections = ".objections"
 
-// take takes the number that comes next into account.
+// take records the next number.
 func (f *Flow) take(n int64) {
 	switch {
 	case n > f.last:
@@ -64,10 +64,10 @@ func (f *Flow) take(n int64) {
 	f.before = n
 }
 
-// finish counts what is lost.
+// finish counts lost records.
 func (f *Flow) finish() { f.Lost = int64(len(f.missing)) + max(0, f.Acked-f.last) }
 
-// readAcked returns the number of the last record that was acknowledged to a source.
+// readAcked returns the number of the last record acknowledged to a source.
 func readAcked(ledger string) (int64, error) {
 	text, err := os.ReadFile(ledger)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && len(text) == 0 {
@@ -90,7 +90,7 @@ func (l ledgers) of(qualifiedID string) string {
 	return filepath.Join(l.dir, texts.PathElement(qualifiedID))
 }
 
-// audit returns what arrived, and what sources objected to.
+// audit returns the records that arrived, and the objections of sources.
 func (l ledgers) audit(flows []Flow) (audited []Flow, objected []string, err error) {
 	for _, f := range flows {
 		if f.Acked, err = readAcked(l.of(f.Pipeline + ":" + f.Source)); err != nil {
@@ -115,7 +115,7 @@ func (l ledgers) audit(flows []Flow) (audited []Flow, objected []string, err err
 	return audited, objected, err
 }
 
-// read takes the lines of a ledger into account that are of the source of f. The last one may be torn.
+// read adds the lines of a ledger that come from the source of f. The last line may be torn.
 func (f *Flow) read(content []byte) error {
 	content = content[:bytes.LastIndexByte(content, '\n')+1]
 	lines := bufio.NewScanner(bytes.NewReader(content))
@@ -133,7 +133,7 @@ func (f *Flow) read(content []byte) error {
 	return lines.Err()
 }
 
-// size returns how long the ledger of a connector is.
+// size returns the size in bytes of the ledger of a connector.
 func (l ledgers) size(qualifiedID string) int64 {
 	info, err := os.Stat(l.of(qualifiedID))
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// agentProcess is the agent that is tried.
+// agentProcess is the agent under test.
 type agentProcess struct {
 	cmd  *exec.Cmd
 	log  *os.File
@@ -21,7 +21,7 @@ type agentProcess struct {
 	err  error // set before gone is closed
 }
 
-// start starts the agent, now and then with clocks that jumped while it was down.
+// start starts the agent, sometimes with clocks that jumped while it was down.
 func (c *campaign) start() (*agentProcess, error) {
 	log, err := os.OpenFile(filepath.Join(c.dir, "agent.log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
@@ -50,7 +50,7 @@ func (c *campaign) start() (*agentProcess, error) {
 	return a, nil
 }
 
-// environment returns that of the agent: all its settings are those of the proof.
+// environment returns the environment of the agent: all its settings are those of the proof.
 func (c *campaign) environment() (env []string) {
 	for _, one := range c.Env {
 		if !strings.HasPrefix(one, "CONDUIT_") {
@@ -69,7 +69,7 @@ func (c *campaign) environment() (env []string) {
 	)
 }
 
-// findOwn finds the process of the agent below the one that gave it its clocks.
+// findOwn finds the process of the agent among the children of the one that set its clocks.
 func (a *agentProcess) findOwn() {
 	for range 1000 {
 		if all := childrenOf(a.cmd.Process.Pid); len(all) > 0 {
@@ -110,7 +110,7 @@ func (a *agentProcess) kill() {
 	})
 }
 
-// terminate ends the agent as it is meant to be ended.
+// terminate ends the agent in the regular way.
 func (a *agentProcess) terminate() error {
 	defer a.kill()
 	if err := syscall.Kill(a.pid(), syscall.SIGTERM); err != nil {

@@ -1,6 +1,5 @@
-// Package prove tries the promises of the agent on pipelines of a user, on their host: it runs
-// an agent of its own with stand-ins for their outside systems, makes faults, and counts by
-// ledger what was lost, repeated or reordered.
+// Package prove tests the promises of the agent with pipelines of a user, on their host: it runs a separate agent with
+// stand-ins for outside systems, makes faults, and counts by ledger which records were lost, repeated or reordered.
 package prove
 
 import (
@@ -17,28 +16,28 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// Options say what to prove, and how hard to try.
+// Options select the pipelines to prove and the effort.
 type Options struct {
 	Pipelines  []spec.Pipeline
 	Registry   *processor.Registry // of the processors of the agent
 	Processors string              // directory of WebAssembly modules
-	Command    []string            // that runs an agent, its settings come in the environment
+	Command    []string            // runs an agent; its settings come in the environment
 	Env        []string            // of the agent
-	Dir        string              // for the work, made and removed; "": a temporary one
-	Kills      int                 // kill -9 of the agent
-	Time       time.Duration       // the most to take
+	Dir        string              // working directory, created and removed; "": a temporary one
+	Kills      int                 // number of times to kill -9 the agent
+	Time       time.Duration       // maximum duration
 	Seed       uint64              // of the faults
-	Progress   io.Writer           // what is done, for people
+	Progress   io.Writer           // receives progress messages for people
 	Sabotage   string              // breaks the promise on purpose: lose, double or reorder
 }
 
-// Skipped is a fault that cannot be made here.
+// Skipped is a fault that is not possible here.
 type Skipped struct {
 	Fault string `json:"fault"`
 	Why   string `json:"why"`
 }
 
-// Faults counts what was done to the agent.
+// Faults counts the faults that were made.
 type Faults struct {
 	Kills         int `json:"kills"`
 	Terminations  int `json:"terminations"`
@@ -51,14 +50,14 @@ type Faults struct {
 	Edits         int `json:"edits"`
 }
 
-// hard returns how many of them may make a stream go back.
+// hard returns the number of faults that may make a stream go back.
 func (f *Faults) hard() int64 {
 	return int64(f.Kills + f.PowerCuts + f.FullDisks + f.Pauses + f.PluginCrashes + f.PluginHangs)
 }
 
 // Report is the result.
 type Report struct {
-	Held     bool      `json:"held"` // the promises were kept
+	Held     bool      `json:"held"` // all promises were kept
 	Seed     uint64    `json:"seed"`
 	Began    time.Time `json:"began"`
 	Seconds  float64   `json:"seconds"`
@@ -67,14 +66,14 @@ type Report struct {
 	Skipped  []Skipped `json:"skipped"`
 	Notes    []Note    `json:"notes"`
 	Flows    []Flow    `json:"flows"`
-	Broken   []string  `json:"broken"` // what was promised and did not happen
+	Broken   []string  `json:"broken"` // broken promises
 	AgentLog string    `json:"agentLog,omitempty"`
 }
 
-// mostRepeated is how many records a crash may repeat: those that may be outstanding.
+// mostRepeated is the maximum number of records that a crash may repeat: those that may be outstanding.
 const mostRepeated = 1 << 17
 
-// Run tries the promises until all kills are done or the time is over.
+// Run tests the promises until all kills are done or the time is over.
 func Run(ctx context.Context, o Options) (*Report, error) {
 	dir, err := os.MkdirTemp(o.Dir, "conduit-prove-")
 	if err != nil {
@@ -101,7 +100,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	return &c.report, errors.Join(c.state.Close(), os.RemoveAll(dir))
 }
 
-// judge compares the ledgers with what is promised.
+// judge compares the ledgers with the promises.
 func (c *campaign) judge() error {
 	flows, objected, err := c.ledgers.audit(c.flows)
 	if err != nil {

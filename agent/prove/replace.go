@@ -13,19 +13,19 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// mostPipelines are proved at once: each connector is a process.
+// mostPipelines is the maximum number of pipelines proved at once: each connector is a process.
 const mostPipelines = 8
 
-// Note says what of the pipelines is proved in another form, and why.
+// Note describes a part of a pipeline that is proved in another form, and the reason.
 type Note struct {
 	What string `json:"what"`
 	Why  string `json:"why"`
 }
 
-// outside are the names, or the beginnings of names, of processors that ask other systems.
+// outside are the names, or prefixes of names, of processors that call other systems.
 var outside = []string{"webhook.", "openai.", "ollama", "cohere.", "enrich.http", "http"}
 
-// replaced returns the pipelines with stand-ins for their systems, and what else is different.
+// replaced returns the pipelines with stand-ins for their systems, and notes about other differences.
 func replaced(ctx context.Context, pipelines []spec.Pipeline, l ledgers, registry *processor.Registry, sabotage string) (made []spec.Pipeline, notes []Note) {
 	notes = []Note{}
 	for i := range pipelines {
@@ -66,8 +66,8 @@ func replaced(ctx context.Context, pipelines []spec.Pipeline, l ledgers, registr
 	return made, notes
 }
 
-// reasonAgainst tries a processor with records of a stand-in. It returns why it cannot be proved
-// with them, "" when it can: then every record goes on as one, and can be distinguished from others.
+// reasonAgainst tries a processor with records of a stand-in. It returns the reason why the processor cannot be proved
+// with these records, "" if it can: then every record passes as one record and can be distinguished from others.
 func reasonAgainst(ctx context.Context, one spec.Processor, registry *processor.Registry) string {
 	name := pluginname.Bare(one.Plugin)
 	for _, prefix := range outside {
@@ -102,7 +102,7 @@ func reasonAgainst(ctx context.Context, one spec.Processor, registry *processor.
 	return reasonIn(out, tries)
 }
 
-// reasonIn returns what is different in records that passed a processor.
+// reasonIn returns the difference in records that passed a processor.
 func reasonIn(out []record.Record, want int) string {
 	if len(out) != want {
 		return fmt.Sprintf("it made %d records of %d, so that they cannot be counted", len(out), want)
@@ -116,7 +116,7 @@ func reasonIn(out []record.Record, want int) string {
 	return ""
 }
 
-// flowsOf returns the ways from each source to each destination of its pipeline.
+// flowsOf returns the flows from each source to each destination in the same pipeline.
 func flowsOf(pipelines []spec.Pipeline) (flows []Flow) {
 	for _, p := range pipelines {
 		for _, s := range p.Connectors {

@@ -17,11 +17,11 @@ import (
 	"github.com/conduit-agent/conduit/plugins/wire"
 )
 
-// standIn is the name of the executable that takes the place of outside systems.
+// standIn is the name of the executable that replaces outside systems.
 const standIn = "conduit-stand-in"
 
-// IsStandIn reports whether this process was started as a connector that takes the place of an
-// outside system. It is to call Serve then, and nothing else.
+// IsStandIn reports whether this process was started as a connector that replaces an outside system. It must then call
+// Serve, and nothing else.
 func IsStandIn() bool { return filepath.Base(os.Args[0]) == standIn }
 
 // Serve is the stand-in: a connector executable.
@@ -36,7 +36,7 @@ func Serve() {
 	})
 }
 
-// The metadata that records of stand-ins have: their source, and their number.
+// Metadata keys of the records of stand-ins: their source, and their number.
 const (
 	keySource = "prove.source"
 	keyNumber = "prove.number"
@@ -49,8 +49,8 @@ type sourceSettings struct {
 	Note   string  `json:"note" desc:"Means nothing; a change of it is a change of the connector."`
 }
 
-// source reads numbered records, as many as there is time for. Like a system that forgets what was
-// acknowledged, it notes in its ledger when it is to read that again.
+// source reads numbered records at a given rate. Like a system that forgets acknowledged records, it objects if it
+// must read them again.
 type source struct {
 	sdk.SourceBase
 
@@ -70,7 +70,7 @@ func (s *source) Configure(_ context.Context, values map[string]string) error {
 	return sdk.Decode(values, &s.settings)
 }
 
-// Open goes on behind pos.
+// Open continues after pos.
 func (s *source) Open(_ context.Context, pos record.Position) (err error) {
 	var last int64
 	if len(pos) > 0 {
@@ -94,7 +94,7 @@ func (s *source) Open(_ context.Context, pos record.Position) (err error) {
 	return nil
 }
 
-// object notes what the agent must not do.
+// object records a broken promise of the agent.
 func (s *source) object(format string, args ...any) error {
 	f, err := os.OpenFile(s.settings.Ledger+objections, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
@@ -116,7 +116,7 @@ func (s *source) Read(ctx context.Context) ([]record.Record, error) {
 		if due > 0 {
 			records := s.make(min(due, mostRead))
 			s.sent += int64(len(records))
-			if due > mostRead { // it does not make up for a pause
+			if due > mostRead { // it does not catch up after a pause
 				s.sent, s.began = 0, time.Now()
 			}
 			return records, nil
@@ -150,7 +150,7 @@ func numbered(source string, n int64) record.Record {
 	}
 }
 
-// Ack notes the last number. They come one after the other.
+// Ack records the last number. It objects if the numbers are not consecutive.
 func (s *source) Ack(_ context.Context, positions []record.Position) error {
 	for _, p := range positions {
 		n, err := strconv.ParseInt(string(p), 10, 64)
@@ -184,7 +184,7 @@ type destinationSettings struct {
 	Note     string `json:"note" desc:"Means nothing; a change of it is a change of the connector."`
 }
 
-// destination writes what it gets to its ledger, and to the disk before it returns.
+// destination writes records to its ledger, and syncs it to disk before it returns.
 type destination struct {
 	sdk.DestinationBase
 
@@ -202,7 +202,7 @@ func (d *destination) Configure(_ context.Context, values map[string]string) err
 	return sdk.Decode(values, &d.settings)
 }
 
-// Open cuts off a line that a crash tore, which was never acknowledged.
+// Open removes a torn line after a crash, whose record was never acknowledged.
 func (d *destination) Open(context.Context) (err error) {
 	if d.ledger, err = os.OpenFile(d.settings.Ledger, os.O_CREATE|os.O_RDWR|os.O_APPEND, 0o600); err != nil {
 		return fmt.Errorf("cannot open the ledger: %w", err)
@@ -219,7 +219,7 @@ func (d *destination) Open(context.Context) (err error) {
 	return d.ledger.Truncate(size - int64(torn))
 }
 
-// Write notes the source and the number of each record.
+// Write records the source and the number of each record.
 func (d *destination) Write(_ context.Context, records []record.Record) (int, error) {
 	d.lines = d.lines[:0]
 	for i := range records {
@@ -234,7 +234,7 @@ func (d *destination) Write(_ context.Context, records []record.Record) (int, er
 	return len(records), nil
 }
 
-// sabotaged is how many records are noted right before one is not, when a test asks for it.
+// sabotaged is the number of records written correctly before one that is not, if a test requests it.
 const sabotaged = 10
 
 func (d *destination) note(r *record.Record) {

@@ -6,17 +6,17 @@ import (
 	"github.com/conduit-agent/conduit/spec/texts"
 )
 
-// A text may be cut before it comes here, by a plugin or where its length is bounded. A value at the cut is then not
-// whole. Its part is redacted where a mark shows the cut, before and behind the mark.
+// A plugin, or a bound on its length, may have cut a text before redaction. A value at the cut is then incomplete. Its
+// part is redacted where a mark shows the cut, before and after the mark.
 
-// maxCuts bounds the marks of a text for which parts are looked up: the first ones, and as many of the last ones.
+// maxCuts bounds the marks in a text at which parts are looked up: the first maxCuts, and as many at the end.
 const maxCuts = 16
 
-// mostOfEscape is above the bytes of an escape, such as \u00e4, that a cut may leave.
+// mostOfEscape bounds the bytes of an escape, such as \u00e4, that a cut may leave.
 const mostOfEscape = 6
 
-// cutOff appends the parts of a text that begin a value before a mark of a cut, or end a value behind
-// it. at is that of found.
+// cutOff appends the parts of a text that begin a value before the mark of a cut, or end a value after it. at is as in
+// found.
 func (r *Redactor) cutOff(all []span, text string, at []int) []span {
 	marks := marksOf(text)
 	if len(marks) == 0 {
@@ -31,7 +31,7 @@ func (r *Redactor) cutOff(all []span, text string, at []int) []span {
 			if len(value) < longValue {
 				continue // many texts end with half of a short value
 			}
-			// A cut may have left a part of an escape beside the mark.
+			// A cut may have left a part of an escape next to the mark.
 			for k := range min(mostOfEscape, len(before)) {
 				if n := overlap(before[:len(before)-k], value); n >= shortValue {
 					begin = longer(begin, span{m - k - n, m, reference})
@@ -56,7 +56,7 @@ func (r *Redactor) cutOff(all []span, text string, at []int) []span {
 	return all
 }
 
-// longer returns the longer part, and the same one of two whatever their order is.
+// longer returns the longer part. Of two equally long parts it returns the same one in either order.
 func longer(a, b span) span {
 	if n, m := a.to-a.from, b.to-b.from; n > m || n == m && a.reference <= b.reference {
 		return a
@@ -64,7 +64,7 @@ func longer(a, b span) span {
 	return b
 }
 
-// marksOf returns the places of marks of a cut, in order.
+// marksOf returns the places of the marks of cuts, in order.
 func marksOf(text string) (marks []int) {
 	for from := 0; len(marks) < maxCuts; {
 		i := strings.Index(text[from:], texts.CutMark)
@@ -86,7 +86,7 @@ func marksOf(text string) (marks []int) {
 	return marks
 }
 
-// overlap returns how many bytes text ends with that value begins with.
+// overlap returns the length in bytes of the longest suffix of text that is a prefix of value.
 func overlap(text, value string) int {
 	text = text[max(0, len(text)-len(value)):]
 	for len(text) >= shortValue {

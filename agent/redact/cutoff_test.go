@@ -12,7 +12,7 @@ import (
 	"github.com/conduit-agent/conduit/spec/texts"
 )
 
-// Wherever a text is cut, at most three bytes of a secret remain, in each form and behind each escape.
+// Wherever a text is cut, at most three bytes of a secret remain, in each form and after each escape.
 func TestTextsThatWereCut(t *testing.T) {
 	const secret = "sup3r/s3cret of=the+warehouse"
 	r := redactor("${V}", secret)
@@ -68,7 +68,7 @@ func TestMarksWithoutSecrets(t *testing.T) {
 	}
 }
 
-// A cut that the handler of a log makes for pieces shows no parts.
+// A cut that a log handler makes shows no parts.
 func TestLogOfPieces(t *testing.T) {
 	var b strings.Builder
 	log := slog.New(redactor("${V}", "canary-51c0a7").Handler(slog.NewTextHandler(&b, nil)))

@@ -13,9 +13,9 @@ import (
 	"github.com/conduit-agent/conduit/spec/ref"
 )
 
-// forms returns the forms that a value has in texts: as it is, quoted by Go, as JSON, which escapes <, > and & or does
-// not, in XML, in SQL and libpq pairs, escaped for URLs, in hexadecimal digits, and within base64. Other ways to escape
-// with percent signs and backslashes are decoded in the text; a query then still has + for spaces.
+// forms returns the forms of a value in texts: unchanged, quoted by Go, as JSON, with or without escapes of <, > and
+// &, in XML, in SQL and libpq pairs, escaped for URLs, in hexadecimal digits, and within base64. Other escapes with
+// percent signs and backslashes are decoded in the text; a query then still has + for spaces.
 func forms(value string) []string {
 	quoted, user := strconv.Quote(value), url.UserPassword("", value).String()
 	inJSON, _ := json.Marshal(value) // a string always has a JSON form
@@ -29,14 +29,14 @@ func forms(value string) []string {
 	return append(append(all, digits, strings.ToUpper(digits)), inBase64(value)...)
 }
 
-// inBase64 returns the characters that all base64 texts share in which value begins at the first, second or third byte
-// of a group, as behind the user in an Authorization header.
+// inBase64 returns the characters shared by all base64 texts in which value begins at the first, second or third byte
+// of a group, for example after the user in an Authorization header.
 func inBase64(value string) (all []string) {
 	for _, encoding := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
 		for before := range 3 {
 			text := encoding.EncodeToString(append(make([]byte, before), value...))
 			if before == 0 {
-				all = append(all, text) // most often nothing is behind it
+				all = append(all, text) // most often the value is at the end
 			}
 			from, to := (before*8+5)/6, (before+len(value))*8/6
 			if to-from >= longValue {
@@ -47,16 +47,16 @@ func inBase64(value string) (all []string) {
 	return all
 }
 
-// escape is a way to escape characters of a text.
+// escape is a syntax for escaped characters.
 type escape struct {
 	mark  byte                                         // the first byte of an escape
-	plain func(escaped string) (decoded string, n int) // what stands for the first n bytes; 0: they are not escaped
+	plain func(escaped string) (decoded string, n int) // decodes the first n bytes; 0: they are not escaped
 }
 
 var escapes = []escape{{'%', percent}, {'\\', backslash}}
 
-// decode returns text without escapes, and for each of its bytes and its end the place in the original text. at holds
-// the places of text; nil: text is the original.
+// decode returns text without escapes. For each byte of the result, and for its end, it also returns the place in the
+// original text. at holds the places of text; nil: text is the original.
 func (e escape) decode(text string, at []int) (decoded string, places []int) {
 	place := func(i int) int {
 		if at == nil {

@@ -9,8 +9,8 @@ import (
 	"log/slog"
 )
 
-// Handler returns a handler that passes records on to next with attributes that are texts
-// or errors redacted, and messages, since what a plugin says may quote its settings.
+// Handler returns a handler that passes records on to next. It redacts messages, since a message of a plugin may quote
+// settings, and attributes that are texts or errors.
 func (r *Redactor) Handler(next slog.Handler) slog.Handler { return &handler{next, r} }
 
 type handler struct {
@@ -25,7 +25,7 @@ func (h *handler) Handle(ctx context.Context, r slog.Record) error {
 	return h.Handler.Handle(ctx, redacted)
 }
 
-// WithAttrs returns a handler that adds attrs as they are: who adds them knows no values.
+// WithAttrs returns a handler that adds attrs unchanged: the code that adds them knows no secret values.
 func (h *handler) WithAttrs(attrs []slog.Attr) slog.Handler {
 	return &handler{h.Handler.WithAttrs(attrs), h.redactor}
 }
@@ -54,8 +54,8 @@ func (h *handler) attr(a slog.Attr) slog.Attr {
 	return a
 }
 
-// object returns v without secrets, which maps and lists of a plugin may hold. What has a text
-// of its own, such as a time or a record, is data.
+// object returns v with secrets redacted in its maps and lists, which may come from a plugin. A value with a text
+// form, such as a time or a record, is data and stays unchanged.
 func (h *handler) object(v any) any {
 	if _, ok := v.(encoding.TextMarshaler); ok || v == nil {
 		return v
@@ -71,7 +71,7 @@ func (h *handler) object(v any) any {
 	return h.texts(object)
 }
 
-// texts redacts all texts in what JSON was decoded to.
+// texts redacts all texts in a decoded JSON value.
 func (h *handler) texts(v any) any {
 	switch v := v.(type) {
 	case string:

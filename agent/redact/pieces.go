@@ -10,22 +10,22 @@ import (
 	"github.com/conduit-agent/conduit/spec/secret"
 )
 
-// A password within a URL that is not escaped is cut into pieces by URL parsers: one is taken for the host, is looked
-// up, and is in the error. So the pieces of secrets are redacted, too.
+// URL parsers cut an unescaped password within a URL into pieces: one piece is taken for the host, is looked up, and
+// appears in the error. The pieces of secrets are therefore redacted, too.
 
-// delimiters are what URLs are cut at.
+// delimiters are the characters at which URLs are cut.
 const delimiters = "@/:#?%&="
 
-// maxPieces bounds the pieces of one value: every text is searched for every piece.
+// maxPieces bounds the pieces of a value: every text is searched for every piece.
 const maxPieces = 16
 
-// addPieces has the pieces of a secret replaced by reference.
+// addPieces makes r replace the pieces of a secret by reference.
 func (r *Redactor) addPieces(reference, value string) {
 	pieces := strings.FieldsFunc(value, func(c rune) bool { return strings.ContainsRune(delimiters, c) })
 	pieces = slices.DeleteFunc(pieces, func(p string) bool { return !isTelling(p) })
 	for _, p := range pieces[:min(len(pieces), maxPieces)] {
 		r.add(reference, p)
-		r.add(reference, strings.ToLower(p)) // as names of hosts may be shown
+		r.add(reference, strings.ToLower(p)) // host names may be shown in lower case
 	}
 }
 
@@ -40,7 +40,7 @@ var (
 func secretsIn(reference, value string) []string {
 	value = strings.TrimSpace(value)
 	if strings.Contains(value, "\n") || strings.HasPrefix(value, "{") || strings.HasPrefix(value, "[") {
-		return nil // each line is redacted on its own
+		return nil // each line is redacted separately
 	}
 	if _, rest, isURL := strings.Cut(value, "://"); isURL {
 		at := strings.LastIndexByte(rest, '@')
@@ -66,7 +66,7 @@ func secretsIn(reference, value string) []string {
 	return []string{value}
 }
 
-// isTelling reports whether a piece gives part of a secret away: it has at least four characters and is no plain word
+// isTelling reports whether a piece reveals part of a secret: it has at least four characters and is not a plain word
 // or number, which any text may contain, but mixes letters with digits or other characters, or upper with lower case.
 func isTelling(piece string) bool {
 	var lower, upper, digit, symbol int

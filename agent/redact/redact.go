@@ -1,4 +1,4 @@
-// Package redact keeps values that must not be shown out of texts, errors and logs.
+// Package redact removes secret values from texts, errors and logs.
 package redact
 
 import (
@@ -19,19 +19,19 @@ import (
 // concurrently. The zero Redactor knows no values.
 type Redactor struct {
 	mu     sync.Mutex
-	values map[string]string // reference by value, in every form that a value has in texts; guarded by mu
+	values map[string]string // reference by value, for every form of a value in texts; guarded by mu
 }
 
-// A value of at least longValue bytes is replaced wherever it occurs, one of at least
-// shortValue bytes where it is a word of its own. A shorter one, such as a rate, is replaced
-// between quotes only: any text may happen to contain it.
+// A value of at least longValue bytes is replaced wherever it occurs, and a value of at least shortValue bytes where
+// it is a separate word. A shorter value, such as a rate, is replaced only between quotes: any text may contain it by
+// chance.
 const (
 	longValue  = 8
 	shortValue = 4
 )
 
-// Add makes r replace value by reference, in every form that it takes in texts, together with each of its lines and the
-// pieces into which URL parsers cut it.
+// Add makes r replace value by reference, in every form in texts, together with each line and each piece into which
+// URL parsers cut it.
 func (r *Redactor) Add(reference, value string) {
 	r.add(reference, value)
 	for _, s := range secretsIn(reference, value) {
@@ -59,8 +59,7 @@ func (r *Redactor) add(reference, value string) {
 	}
 }
 
-// AddSettings has the secrets in settings without references replaced by ***, unless they are
-// known by a reference.
+// AddSettings makes r replace the secrets in settings without references by ***, unless they are known by a reference.
 func (r *Redactor) AddSettings(settings map[string]string) {
 	for name, value := range settings {
 		parts := secret.Parts(name, value)
@@ -77,8 +76,8 @@ func (r *Redactor) AddSettings(settings map[string]string) {
 	}
 }
 
-// Set has r know what the others know, and nothing else. The first one that knows a value
-// names its reference.
+// Set makes r know the values of the others, and nothing else. The first one that knows a value determines the
+// reference.
 func (r *Redactor) Set(others ...*Redactor) {
 	all := map[string]string{}
 	for _, o := range slices.Backward(others) {
@@ -95,17 +94,18 @@ func (r *Redactor) copyTo(values map[string]string) {
 	maps.Copy(values, r.values)
 }
 
-// Len returns how many values r knows, each form that one has in texts counted.
+// Len returns the number of values that r knows, counting every form.
 func (r *Redactor) Len() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return len(r.values)
 }
 
-// mostEscapes is how often a text is decoded that was escaped several times, such as an error with JSON in a log.
+// mostEscapes is the maximum number of decodings of a text that was escaped several times, such as an error with JSON
+// in a log.
 const mostEscapes = 4
 
-// Text returns text with values replaced by their references, also escaped values. Where several values match, it
+// Text returns text with values replaced by their references, including escaped values. Where several values match, it
 // replaces the longest.
 func (r *Redactor) Text(text string) string {
 	if r.Len() == 0 {
@@ -131,7 +131,7 @@ func (r *Redactor) Text(text string) string {
 	var b strings.Builder
 	end := 0
 	for _, f := range found {
-		if f.from < end { // within the text that was replaced
+		if f.from < end { // within the replaced text
 			if f.to > end {
 				end = f.to
 			}
@@ -152,7 +152,7 @@ type span struct {
 }
 
 // found appends the parts of a text that are values, the longest at each place. at has the place in the original text
-// of each byte of text, and the length of the original text; nil: text is the original one.
+// of each byte of text, and the length of the original text; nil: text is the original.
 func (r *Redactor) found(all []span, text string, at []int) []span {
 	values := r.in(text)
 	if len(values) == 0 {
@@ -201,8 +201,7 @@ func (r *Redactor) in(text string) []pair {
 	return all
 }
 
-// isWhole reports whether text[from:to] is likely to be a value of its own rather than a part
-// of something else.
+// isWhole reports whether text[from:to] is likely to be a complete value and not part of a longer word.
 func isWhole(text string, from, to int) bool {
 	before, _ := utf8.DecodeLastRuneInString(text[:from])
 	after, _ := utf8.DecodeRuneInString(text[to:])

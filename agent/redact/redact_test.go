@@ -58,8 +58,7 @@ func TestHandler(t *testing.T) {
 	}
 }
 
-// What plugins log in messages, groups, maps and lists is redacted; what is harmless stays as
-// it is.
+// Logs of plugins are redacted in messages, groups, maps and lists; harmless values stay unchanged.
 func TestHandlerOfObjects(t *testing.T) {
 	var b strings.Builder
 	log := slog.New(redactor("${V}", "canary-51c0a7").Handler(slog.NewJSONHandler(&b, nil)))
@@ -71,8 +70,8 @@ func TestHandlerOfObjects(t *testing.T) {
 	}
 }
 
-// Secret settings are redacted in all forms that they have in texts, and what is secret within
-// them alone, too. Harmless values are not.
+// Secret settings are redacted in all their forms in texts, and so are secrets within them alone. Harmless values are
+// not.
 func TestAddSettings(t *testing.T) {
 	r := redactor("${V}", "canary-ref")
 	r.AddSettings(map[string]string{"password": "a<canary>&b c", "url": "postgres://u:canary-url@h/db", "token": "canary-ref", "auth.type": "basic",
@@ -135,7 +134,7 @@ func TestPieces(t *testing.T) {
 	}
 }
 
-// A redactor that is set to what others know forgets the rest.
+// A redactor set to the values of others forgets its former values.
 func TestSet(t *testing.T) {
 	r := redactor("${OLD}", "canary-old")
 	r.Set(redactor("${A}", "canary-one", "${X}", "canary-both"), redactor("${B}", "canary-two", "${Y}", "canary-both"))

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// The file that was opened counts, not what the name led to when it was checked.
+// The opened file is checked, not the file to which the name referred before.
 func TestFilesAreCheckedOpen(t *testing.T) {
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {

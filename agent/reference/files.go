@@ -5,21 +5,21 @@ import (
 	"maps"
 )
 
-// digest is that of a file's content; the zero value is that of a file that cannot be read.
+// digest is the digest of the content of a file; the zero value stands for a file that cannot be read.
 type digest [sha256.Size]byte
 
-// files are the files that the versions of a pipeline took values from, and what was in them.
+// files are the files from which the versions of a pipeline took values, with the digests of their content.
 type files struct {
-	generation int64             // that was tried last
-	tried      map[string]digest // by it, and by an earlier one in its place
+	generation int64             // generation of the last attempted version
+	tried      map[string]digest // by the attempted version, and by an earlier one in its place
 	running    map[string]digest // by the version that runs, or ran last
 }
 
-// all returns the files that are watched.
+// all returns the watched files.
 func (f *files) all() map[string]digest { return merged(f.running, f.tried) }
 
-// tried notes the files of a version that is tried. When an earlier version stands in for one
-// that failed, the files of both count: a change of either may mend the pipeline.
+// tried records the files of an attempted version. If an earlier version replaces one that failed, the files of both
+// count: a change of either may fix the pipeline.
 func (r *Resolver) tried(id string, generation int64, taken map[string]digest) {
 	r.change(id, func(f *files) {
 		f.running = renewed(f.running, taken)
@@ -30,12 +30,12 @@ func (r *Resolver) tried(id string, generation int64, taken map[string]digest) {
 	})
 }
 
-// Running notes that this version of a pipeline runs from now on.
+// Running records that this version of a pipeline now runs.
 func (r *Resolver) Running(id string, resolved *Resolution) {
 	r.change(id, func(f *files) { f.running = renewed(resolved.files, f.tried) })
 }
 
-// Forget forgets a pipeline that was deleted.
+// Forget removes the files of a deleted pipeline.
 func (r *Resolver) Forget(id string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -79,7 +79,7 @@ func merged(a, b map[string]digest) map[string]digest {
 	return all
 }
 
-// renewed returns files with the content that now has of them.
+// renewed returns files with the new digests from now.
 func renewed(files, now map[string]digest) map[string]digest {
 	all := maps.Clone(files)
 	for path := range all {

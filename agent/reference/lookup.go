@@ -16,13 +16,13 @@ import (
 	"github.com/conduit-agent/conduit/spec/ref"
 )
 
-// readTimeout is how long it may take to read a file that a reference names.
+// readTimeout is the maximum time to read a file that a reference names.
 const readTimeout = 5 * time.Second
 
 var errTimeout = errors.New("the file system does not answer")
 
-// lookup finds what references in settings stand for, until ctx ends.
-// Files are opened if allow returns no error for them; nil allows all.
+// lookup resolves references in settings, until ctx ends. It opens a file only if allow returns no error for it; nil
+// allows all files.
 func (r *reads) lookup(ctx context.Context, allow func(path string) error) ref.Lookup {
 	return ref.Lookup{
 		Env: os.LookupEnv,
@@ -35,12 +35,12 @@ func (r *reads) lookup(ctx context.Context, allow func(path string) error) ref.L
 	}
 }
 
-// reads are the reads of files under way, one for each name at most.
+// reads are the reads of files in progress, at most one for each name.
 type reads struct{ singleflight.Group }
 
-// within returns what read returns, or gives up after timeout or when ctx ends. A read that
-// hangs, as it may on a network mount that is gone, is left behind; later callers for the
-// same name wait for it instead of adding another one.
+// within returns the result of read, or gives up after timeout or when ctx ends. A read that hangs, for example on a
+// network mount that is gone, is abandoned; later callers for the same name wait for it instead of starting another
+// one.
 func within[T any](ctx context.Context, r *reads, timeout time.Duration, name string, read func() (T, error)) (value T, err error) {
 	timer := time.NewTimer(timeout)
 	defer timer.Stop()
@@ -57,8 +57,8 @@ func within[T any](ctx context.Context, r *reads, timeout time.Duration, name st
 // ReadFile returns the content of a regular file of bounded size.
 func ReadFile(path string) (string, error) { return readAllowed(path, nil) }
 
-// readAllowed is ReadFile for what allow returns no error for. The file that was opened counts,
-// since a link may lead elsewhere by then.
+// readAllowed is ReadFile for files for which allow returns no error. It checks the opened file, since a link may have
+// changed.
 func readAllowed(path string, allow func(path string) error) (string, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -81,13 +81,13 @@ func readAllowed(path string, allow func(path string) error) (string, error) {
 	return string(b), err
 }
 
-// credentialsVariable names the directory of the credentials that systemd handed over.
+// credentialsVariable names the directory of the credentials passed by systemd.
 const credentialsVariable = "CREDENTIALS_DIRECTORY"
 
-// HasCredentials reports whether systemd handed over credentials (LoadCredential=).
+// HasCredentials reports whether systemd passed credentials (LoadCredential=).
 func HasCredentials() bool { return os.Getenv(credentialsVariable) != "" }
 
-// ReadCredential returns a credential that systemd handed over.
+// ReadCredential returns a credential passed by systemd.
 func ReadCredential(name string) (string, error) {
 	if !HasCredentials() {
 		return "", errors.New("there are no credentials: set LoadCredential= in the systemd unit")
@@ -105,7 +105,7 @@ func ReadCredential(name string) (string, error) {
 	return string(b), err
 }
 
-// credentialPath returns where systemd puts a credential.
+// credentialPath returns the path at which systemd puts a credential.
 func credentialPath(name string) string {
 	return filepath.Join(os.Getenv(credentialsVariable), name)
 }

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// A read that hangs is given up, and only one is under way however often it is tried.
+// A read that hangs is abandoned, and only one is in progress regardless of the number of attempts.
 func TestReadsThatHang(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var reads reads

@@ -1,5 +1,5 @@
-// Package reference resolves the references ${...} in the settings of pipelines, and has a
-// pipeline applied again when a file that it refers to changes.
+// Package reference resolves the references ${...} in the settings of pipelines, and applies a pipeline again when a
+// file that it refers to changes.
 package reference
 
 import (
@@ -17,20 +17,21 @@ import (
 	"github.com/conduit-agent/conduit/spec/ref"
 )
 
-// Resolver resolves references, and remembers which files the settings of each pipeline took
-// values from: digests only, in memory only. Set the exported fields, then call Run.
+// Resolver resolves references, and records from which files the settings of each pipeline took values: digests only,
+// in memory only. Set the exported fields, then call Run.
 type Resolver struct {
-	// Apply has a pipeline take effect again. Run calls it when a referenced file changed.
+	// Apply applies a pipeline again. Run calls it when a referenced file has changed.
 	Apply func(ctx context.Context, pipelineID string) error
 	Log   *slog.Logger
-	// AllowFile, AllowCredential and AllowEnv return why a reference may not lead to one; nil allows all.
+	// AllowFile, AllowCredential and AllowEnv return the reason why a reference may not lead to a file, credential or
+	// variable; nil allows all.
 	AllowFile       func(path string) error
 	AllowEnv        func(name string) error
 	AllowCredential func(name string) error
-	Watch           watch.Trigger // says when to scan the files; Run sets its times
+	Watch           watch.Trigger // triggers scans of the files; Run sets its times
 
 	once  sync.Once
-	wake  notify.Signal // other files are in use
+	wake  notify.Signal // the set of files in use has changed
 	reads reads
 
 	mu   sync.Mutex
@@ -44,24 +45,24 @@ func (r *Resolver) init() { r.once.Do(func() { r.wake = notify.NewSignal() }) }
 // Resolution is a version of a pipeline with its references resolved.
 type Resolution struct {
 	Pipeline *spec.Pipeline
-	Secrets  redact.Redactor // knows what the references led to, and the secret settings
+	Secrets  redact.Redactor // knows the values of the references, and the secret settings
 
-	// Hopeless says that some reference cannot be resolved by trying again: a variable is not
-	// set, say. A file may yet be written, and a file system may answer again.
+	// Hopeless says that a retry cannot resolve some reference, for example because a variable is not set. A missing
+	// file may still be written, and a file system may respond again.
 	Hopeless bool
 
-	files map[string]digest // that values were taken from
+	files map[string]digest // from which values were taken
 }
 
-// Resolve resolves the references of a pipeline that is about to run. The files that it takes
-// values from are watched from then on.
+// Resolve resolves the references of a pipeline that is about to run. It watches the files that supply values from
+// then on.
 func (r *Resolver) Resolve(ctx context.Context, d *spec.Declaration) (*Resolution, []spec.Problem) {
 	resolved := &Resolution{files: map[string]digest{}}
 	find := r.reads.lookup(ctx, r.AllowFile)
 	find.AllowEnv = r.AllowEnv
 	lookup := find
 	lookup.Found = resolved.Secrets.Add
-	unread := 0 // each is one problem, that another try may mend
+	unread := 0 // each is one problem that a retry may fix
 	lookup.File = allowed(r.AllowFile, func(path string) (string, error) {
 		text, err := note(resolved.files, path, path, find.File)
 		if err != nil {
@@ -88,8 +89,7 @@ func (r *Resolver) Resolve(ctx context.Context, d *spec.Declaration) (*Resolutio
 	return resolved, problems
 }
 
-// note reads name and notes the digest of what is at path, the zero digest if it cannot be
-// read.
+// note reads name and records the digest of the file at path, the zero digest if it cannot be read.
 func note(files map[string]digest, path, name string, read func(string) (string, error)) (string, error) {
 	text, err := read(name)
 	files[path] = digest{}
@@ -99,7 +99,7 @@ func note(files map[string]digest, path, name string, read func(string) (string,
 	return text, err
 }
 
-// Lookup finds what references stand for, until ctx ends. How long each may take is bounded.
+// Lookup returns a function that resolves references, until ctx ends. The time for each reference is bounded.
 func (r *Resolver) Lookup(ctx context.Context) ref.Lookup {
 	l := r.reads.lookup(ctx, r.AllowFile)
 	l.AllowEnv = r.AllowEnv
@@ -107,7 +107,7 @@ func (r *Resolver) Lookup(ctx context.Context) ref.Lookup {
 	return l
 }
 
-// allowed returns find for what allow returns no error for.
+// allowed returns find, restricted to names for which allow returns no error.
 func allowed(allow func(string) error, find func(string) (string, error)) func(string) (string, error) {
 	if allow == nil {
 		return find
@@ -120,9 +120,8 @@ func allowed(allow func(string) error, find func(string) (string, error)) func(s
 	}
 }
 
-// Settings resolves the references in the settings of one connector, and adds what they led
-// to, and what is secret without them, to secrets. Problems have the paths of a pipeline with these settings in its first
-// connector.
+// Settings resolves the references in the settings of one connector, and adds their values, and secrets outside
+// references, to secrets. Problems have the paths of a pipeline with these settings in its first connector.
 func (r *Resolver) Settings(ctx context.Context, settings map[string]string, secrets *redact.Redactor) (map[string]string, []spec.Problem) {
 	p := &spec.Pipeline{Connectors: []spec.Connector{{Settings: settings}}}
 	lookup := r.Lookup(ctx)
@@ -135,9 +134,8 @@ func (r *Resolver) Settings(ctx context.Context, settings map[string]string, sec
 	return resolved.Connectors[0].Settings, nil
 }
 
-// Recall resolves settings of an earlier version. What they refer to may be gone: then a
-// setting is empty, and its name in lost. What the references led to is added to secrets, and
-// so is what is secret without them.
+// Recall resolves settings of an earlier version. It empties a setting whose references cannot be resolved any more,
+// and adds its name to lost. It adds the values of references, and secrets outside references, to secrets.
 func (r *Resolver) Recall(settings map[string]string, secrets *redact.Redactor) (resolved map[string]string, lost []string) {
 	resolved = map[string]string{}
 	for name, value := range settings {

@@ -33,7 +33,7 @@ func TestForget(t *testing.T) {
 	}
 }
 
-// Settings of an earlier version whose references lead nowhere any more are empty.
+// Settings of an earlier version whose references cannot be resolved any more are empty.
 func TestRecall(t *testing.T) {
 	t.Setenv("KNOWN", "canary-51c0a7")
 	var secrets redact.Redactor
@@ -50,7 +50,7 @@ func TestRecall(t *testing.T) {
 	}
 }
 
-// What another try may mend is told from what it cannot.
+// Problems that a retry may fix are distinguished from those that it cannot.
 func TestHopeless(t *testing.T) {
 	t.Setenv("SET", "x")
 	t.Setenv("CREDENTIALS_DIRECTORY", t.TempDir())

@@ -13,20 +13,19 @@ import (
 	"github.com/conduit-agent/conduit/spec/fingerprint"
 )
 
-// How often referenced files are scanned where events of them cannot be had, and how soon
-// again while one changes: it may be written in pieces, so that a change counts only when two
-// scans in a row see the same.
+// The interval of scans of referenced files without file events, and the shorter one while a file changes: it may be
+// written in pieces, so a change counts only when two consecutive scans see the same content.
 const (
 	pollInterval = 500 * time.Millisecond
 	debounce     = 50 * time.Millisecond
 )
 
-// observation is a file as a scan saw it.
+// observation is the state of a file in a scan.
 type observation struct {
 	print   fingerprint.Print
-	certain bool // an equal print means equal content
+	certain bool // an equal fingerprint means equal content
 	content digest
-	stable  bool // the scan before saw the same
+	stable  bool // the previous scan saw the same content
 }
 
 // Run watches the referenced files until ctx ends, then it returns nil.
@@ -42,8 +41,7 @@ func (r *Resolver) Run(ctx context.Context) error {
 	})
 }
 
-// scan has the pipelines applied again whose files changed. It returns false while one of
-// them is changing.
+// scan applies the pipelines again whose files have changed. It returns false while a file is changing.
 func (r *Resolver) scan(ctx context.Context) (stable bool) {
 	changed, stable := r.compare(ctx)
 	for _, c := range changed {
@@ -59,8 +57,8 @@ func (r *Resolver) scan(ctx context.Context) (stable bool) {
 // change is the first file of a pipeline that changed.
 type change struct{ pipeline, path string }
 
-// compare finds the pipelines that took something else from a file than is in it now. Their
-// record of it is brought up to date, so that each change is reported once.
+// compare finds the pipelines that took values from a file whose content has changed since. It updates their record of
+// the content, so that each change is reported once.
 func (r *Resolver) compare(ctx context.Context) (changed []change, stable bool) {
 	before := r.snapshot()
 	r.observe(ctx, before)
@@ -82,15 +80,15 @@ func (r *Resolver) compare(ctx context.Context) (changed []change, stable bool) 
 	return changed, stable
 }
 
-// differences returns what is in files now that had other content when values were taken from
-// them, and the first of them. stable is false while one changes.
+// differences returns the current digests of the files whose content has changed since values were taken from them, and
+// the first such file. stable is false while a file is changing.
 func (r *Resolver) differences(f *files) (now map[string]digest, first string, stable bool) {
 	now, stable = map[string]digest{}, true
 	taken := f.all()
 	for _, path := range slices.Sorted(maps.Keys(taken)) {
 		o := r.observed[path]
 		stable = stable && o.stable
-		// A file that is gone is no reason to stop what runs.
+		// A missing file is no reason to stop a running pipeline.
 		if !o.stable || o.content == (digest{}) || o.content == taken[path] {
 			continue
 		}
@@ -112,7 +110,7 @@ func (r *Resolver) observe(ctx context.Context, used map[string]*files) {
 	r.observed = observed
 }
 
-// observeFile observes a file. One on a file system that hangs counts as gone.
+// observeFile observes a file. A file on a file system that hangs counts as gone.
 func (r *Resolver) observeFile(ctx context.Context, path string, before *observation) *observation {
 	now, err := within(ctx, &r.reads, pollInterval, "observe "+path, func() (*observation, error) { return observe(path, before), nil })
 	if err != nil {
@@ -121,7 +119,7 @@ func (r *Resolver) observeFile(ctx context.Context, path string, before *observa
 	return now
 }
 
-// observe reads a file, unless its fingerprint says that it is as it was before.
+// observe reads a file, unless its fingerprint is unchanged.
 func observe(path string, before *observation) *observation {
 	info, err := os.Stat(path)
 	if err != nil {

@@ -15,20 +15,19 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// dispenser is the plugin host for one run: it counts connectors, and redacts what they log.
+// dispenser is the plugin host for one run: it counts connectors, and redacts their logs.
 type dispenser struct {
 	host    *plugins.Host
 	secrets *redact.Redactor
 	started func(plugin, id string) // called for each connector
-	chains  processor.Options       // with what processors run
-	// guard wraps destinations that are executables, so that records that end them are found;
-	// nil: none are.
+	chains  processor.Options       // options to run processors with
+	// guard wraps destinations that are executables, to find records that end their process; nil: it wraps none.
 	guard func(plugin, id string, d connector.Destination) connector.Destination
-	// instance is which of several instances of the pipeline runs; 0 or 1: the first.
+	// instance is the number of the instance of the pipeline that runs; 0 or 1: the first.
 	instance int
-	// refusals bounds what a dead-letter queue that is the log writes; nil: nothing does.
+	// refusals bounds the output of a dead-letter queue that is the log; nil: no bound.
 	refusals *refusals
-	stats    *measure.Pipeline // of the pipeline; nil for connectors that do not run
+	stats    *measure.Pipeline // of the pipeline; nil for connectors outside a run
 }
 
 func (r *Runner) dispense(ctx context.Context, typ spec.ConnectorType, plugin, id string, secrets *redact.Redactor, instance int) (connector.Connector, error) {
@@ -80,7 +79,7 @@ func (d dispenser) dispensed(typ spec.ConnectorType, plugin, id string, connecto
 	}
 }
 
-// ByName turns the path of an executable into the name of its plugin. Other references stay.
+// ByName turns the path of an executable into the name of its plugin. It returns other references unchanged.
 func (d dispenser) ByName(plugin string) string {
 	if strings.Contains(plugin, "/") {
 		return d.name(plugin)
@@ -88,26 +87,25 @@ func (d dispenser) ByName(plugin string) string {
 	return plugin
 }
 
-// name returns the kind and the name of the plugin that a reference stands for, without
-// its version.
+// name returns the kind and the name of the plugin to which a reference refers, without its version.
 func (d dispenser) name(plugin string) string {
 	installed, err := d.host.Find(plugin)
-	if err != nil { // its executable has gone since it was started
+	if err != nil { // its executable was removed after its start
 		return plugin
 	}
 	return string(installed.Kind) + ":" + installed.Name
 }
 
-// WithDefaults returns settings together with the defaults that the plugin declares.
+// WithDefaults returns settings completed with the defaults that the plugin declares.
 func (d dispenser) WithDefaults(plugin string, settings map[string]string) map[string]string {
 	installed, err := d.host.Find(plugin)
-	if err != nil { // its executable has gone since it was started
+	if err != nil { // its executable was removed after its start
 		return settings
 	}
 	return installed.Destination.ApplyDefaults(settings)
 }
 
-// tally counts by name. The zero tally is ready.
+// tally counts by name. The zero tally is ready to use.
 type tally struct {
 	mu sync.Mutex
 	n  map[string]uint64

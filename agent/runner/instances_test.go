@@ -9,7 +9,7 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// What references stand for says only at the start whether several instances can run.
+// Only the values of references at the start show whether several instances can run.
 func TestRefusedInstances(t *testing.T) {
 	for name, c := range map[string]struct {
 		plugin, group, want string
@@ -34,13 +34,13 @@ func TestRefusedInstances(t *testing.T) {
 	}
 }
 
-// An instance gets its part of the settings that instances divide.
+// An instance gets its part of the settings that are divided among instances.
 func TestDividedSettings(t *testing.T) {
 	d := declared(filepath.Join(t.TempDir(), "out"), "false")
 	d.Pipeline.Instances = "2"
 	d.Pipeline.Connectors[0] = spec.Connector{ID: "in", Type: spec.TypeSource, Plugin: "builtin:s3", Settings: map[string]string{"prefixes": "a/,a/b/", "aws.bucket": "b", "aws.region": "r"}}
 	for instance, want := range map[int]string{
-		0: `"a/b/", which is below "a/"`, // this agent is no member of a cluster
+		0: `"a/b/", which is below "a/"`, // this agent is in no cluster
 		1: "", 2: "",
 		3: "cannot run instance 3 of pipeline p: there are to be 2",
 	} {

@@ -13,8 +13,7 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// check returns a check of the plugins and settings of a declared pipeline, with the values
-// that they have in resolved.
+// check returns a check of the plugins and settings of a declared pipeline, with the values from resolved.
 func (r *Runner) check(resolved *spec.Pipeline) func(*spec.Pipeline) []spec.Problem {
 	return func(declared *spec.Pipeline) []spec.Problem {
 		return r.Catalog.Check(context.Background(), ordered(resolved, declared))
@@ -32,8 +31,8 @@ func ordered(resolved, declared *spec.Pipeline) *spec.Pipeline {
 	return &p
 }
 
-// checkInstances returns an error, with places, when d's pipeline cannot have as many instances as it declares: that
-// was checked when it was read, but for what references and the names of executables stand for.
+// checkInstances returns an error, with places, if the pipeline of d cannot have as many instances as it declares.
+// This was checked when the file was read, except for the values of references and the names of executables.
 func (r *Runner) checkInstances(d *spec.Declaration, resolved *spec.Pipeline) error {
 	check := func(declared *spec.Pipeline) []spec.Problem {
 		p := ordered(resolved, declared)
@@ -50,7 +49,7 @@ func (r *Runner) checkInstances(d *spec.Declaration, resolved *spec.Pipeline) er
 	return nil
 }
 
-// divided returns a resolved pipeline whose sources read the part of the instance that this agent runs.
+// divided returns a resolved pipeline whose sources read the part for the instance that this agent runs.
 func (r *Runner) divided(resolved *spec.Pipeline) (*spec.Pipeline, error) {
 	instance, of := r.instanceOf(resolved.ID), resolved.Instances
 	if instance == 0 || !of.Several() {
@@ -69,7 +68,7 @@ func (r *Runner) divided(resolved *spec.Pipeline) (*spec.Pipeline, error) {
 	return &p, nil
 }
 
-// instanceOf returns which of several instances of a pipeline this agent runs, 0 where there is one.
+// instanceOf returns the number of the instance of a pipeline that this agent runs, 0 if there is only one.
 func (r *Runner) instanceOf(pipelineID string) int {
 	if r.Instance == nil {
 		return 0
@@ -77,7 +76,7 @@ func (r *Runner) instanceOf(pipelineID string) int {
 	return r.Instance(pipelineID)
 }
 
-// epochOf returns the epoch of the claim with which this agent runs a pipeline, "" when there is none.
+// epochOf returns the epoch of the claim under which this agent runs a pipeline, "" when there is none.
 func (r *Runner) epochOf(pipelineID string) string {
 	if r.Epoch == nil {
 		return ""
@@ -89,7 +88,7 @@ func (r *Runner) epochOf(pipelineID string) string {
 	return strconv.FormatUint(epoch, 10)
 }
 
-// holdOf returns what a run waits for before it writes, nil for nothing.
+// holdOf returns a function that a run calls to wait before it writes, nil for none.
 func holdOf(hold func(context.Context, string) error, pipelineID, epoch string) func(context.Context) error {
 	if epoch == "" || hold == nil {
 		return nil
@@ -97,9 +96,9 @@ func holdOf(hold func(context.Context, string) error, pipelineID, epoch string) 
 	return func(ctx context.Context) error { return hold(ctx, pipelineID) }
 }
 
-// refused is err, which keeps d's pipeline from being prepared, with places. It is permanent when
-// the pipeline names plugins or settings that there are not: only a change of the declaration
-// or of the plugins mends that, and both have it tried again.
+// refused returns err, which prevents the preparation of the pipeline of d, with places. The error is permanent if the
+// pipeline names plugins or settings that do not exist: only a change of the declaration or of the plugins fixes that,
+// and both cause a new attempt.
 func (r *Runner) refused(d *spec.Declaration, err error, resolved *spec.Pipeline) error {
 	check := r.check(resolved)
 	if slices.ContainsFunc(check(&d.Pipeline), func(p spec.Problem) bool { return p.Severity == spec.SeverityError }) {
@@ -108,8 +107,7 @@ func (r *Runner) refused(d *spec.Declaration, err error, resolved *spec.Pipeline
 	return r.located(d, err, check)
 }
 
-// located puts before err, which keeps d from running, the places in its file of what check
-// finds wrong.
+// located adds to err, which prevents the run of d, the places in its file of the problems that check finds.
 func (r *Runner) located(d *spec.Declaration, err error, check func(*spec.Pipeline) []spec.Problem) error {
 	if d.Owner.Places == "" {
 		return err

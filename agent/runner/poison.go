@@ -15,28 +15,28 @@ import (
 
 const (
 	maxEnds    = 2     // ends in a row before records are written one at a time
-	maxSingle  = 2     // ends at one record, written alone, before it is refused
-	outOfWoods = 20000 // records after which what happened before is forgotten
+	maxSingle  = 2     // ends at the same record, written alone, before it is refused
+	outOfWoods = 20000 // settled records after which earlier ends are forgotten
 )
 
-// Guard remembers over the runs of pipelines at which records destinations ended. The zero
-// Guard is ready.
+// Guard records, over the runs of pipelines, at which records the processes of destinations ended. The zero Guard is
+// ready to use.
 type Guard struct {
 	mu       sync.Mutex
 	suspects map[string]*suspect // by qualified id of the destination; guarded by mu
 }
 
-// suspect is what is known of a destination whose process ended.
+// suspect holds the observations of a destination whose process ended.
 type suspect struct {
-	pipeline string // its id
+	pipeline string // id of the pipeline
 
 	ends    int             // in a row
-	passed  int             // records settled since
-	at      record.Position // of the record that it ended at when written alone
-	atEnds  int             // how often it did
-	poison  record.Position // of the record that is refused
+	passed  int             // number of records settled since
+	at      record.Position // position of the record at which it ended when written alone
+	atEnds  int             // number of ends at that record
+	poison  record.Position // position of the refused record
 	cause   error           // of the last end
-	settled bool            // another record was settled since one was refused
+	settled bool            // another record was settled since the last refusal
 }
 
 // Forget forgets the destinations of a pipeline.
@@ -46,7 +46,7 @@ func (g *Guard) Forget(pipeline string) {
 	maps.DeleteFunc(g.suspects, func(_ string, s *suspect) bool { return s.pipeline == pipeline })
 }
 
-// single reports whether records are to be written one at a time.
+// single reports whether records must be written one at a time.
 func (g *Guard) single(id string) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -54,8 +54,8 @@ func (g *Guard) single(id string) bool {
 	return s != nil && s.ends >= maxEnds
 }
 
-// ended notes that a destination ended; at is the record that was written alone, nil when
-// there were others.
+// ended records that the process of a destination ended; at is the position of the record that was written alone, nil
+// when there were others.
 func (g *Guard) ended(pipeline, id string, at record.Position, cause error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -75,13 +75,13 @@ func (g *Guard) ended(pipeline, id string, at record.Position, cause error) {
 	default:
 		s.at, s.atEnds = bytes.Clone(at), 1
 	}
-	// A destination that ends whatever it is given has one record refused, not all of them.
+	// If a destination ends for every record, only one record is refused, not every record.
 	if s.atEnds >= maxSingle && s.settled {
 		s.poison, s.settled = s.at, false
 	}
 }
 
-// passed notes that a destination settled n records.
+// passed records that a destination settled n records.
 func (g *Guard) passed(id string, n int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -95,7 +95,7 @@ func (g *Guard) passed(id string, n int) {
 	}
 }
 
-// refuses returns why the record at a position is refused, nil when it is not.
+// refuses returns the error with which the record at a position is refused, nil if it is not.
 func (g *Guard) refuses(id string, at record.Position) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -106,25 +106,25 @@ func (g *Guard) refuses(id string, at record.Position) error {
 	return fmt.Errorf("the process of the destination ended %d times when it was given this record alone: %w", s.atEnds, s.cause)
 }
 
-// Destination is a destination under guard.
+// Destination is a destination with a Guard.
 type Destination struct {
 	connector.Destination
 	guard        *Guard
-	pipeline     string // its id
+	pipeline     string // id of the pipeline
 	id           string // qualified
 	withDefaults func(settings map[string]string) map[string]string
-	gathers      bool // it waits for more records, so it cannot be given one at a time
+	gathers      bool // it waits for more records, so records cannot be written one at a time
 
-	settled func(n int, err error) // of the engine
+	settled func(n int, err error) // callback of the engine
 	calling sync.Mutex             // held while settled is called
 
-	once  sync.Once // of noting that the process ended, which results and Write both say
+	once  sync.Once // guards the report that the process ended, which both results and Write detect
 	mu    sync.Mutex
-	alone record.Position // guarded by mu: of the record that was written alone and is not settled
+	alone record.Position // guarded by mu: position of the unsettled record that was written alone
 	done  chan struct{}   // guarded by mu: closed when it is settled
 }
 
-// Wrap puts a destination of a pipeline under guard. withDefaults completes its settings.
+// Wrap adds the guard to a destination of a pipeline. withDefaults completes its settings.
 func (g *Guard) Wrap(pipeline, id string, d connector.Destination,
 	withDefaults func(map[string]string) map[string]string) *Destination {
 	return &Destination{Destination: d, guard: g, pipeline: pipeline, id: id, withDefaults: withDefaults}
@@ -149,7 +149,7 @@ func (d *Destination) Open(ctx context.Context, settled func(n int, err error)) 
 	return d.Destination.Open(ctx, d.results)
 }
 
-// results takes the results of the destination.
+// results receives the results of the destination.
 func (d *Destination) results(n int, err error) {
 	if n == 0 {
 		d.broke(err)
@@ -178,7 +178,7 @@ func (d *Destination) release() {
 	}
 }
 
-// broke notes that the destination's process ended, unless err says something else.
+// broke records that the process of the destination ended, unless err has another cause.
 func (d *Destination) broke(err error) {
 	var lost interface{ Lost() bool }
 	if !errors.As(err, &lost) || !lost.Lost() {

@@ -13,8 +13,7 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// processorStats is what was counted of the processors of a pipeline, by their qualified ids,
-// over all its runs.
+// processorStats holds the counters of the processors of a pipeline, by their qualified ids, over all its runs.
 type processorStats struct {
 	mu  sync.Mutex
 	all map[string]*processor.Stats // guarded by mu
@@ -39,7 +38,7 @@ func (s *processorStats) make(id, _ string) *processor.Stats {
 	return s.all[id]
 }
 
-// retain forgets processors that p has no more.
+// retain removes the counters of processors that p no longer has.
 func (s *processorStats) retain(p *spec.Pipeline) {
 	declared := map[string]bool{}
 	add := func(parent string, all []spec.Processor) {
@@ -56,7 +55,7 @@ func (s *processorStats) retain(p *spec.Pipeline) {
 	maps.DeleteFunc(s.all, func(id string, _ *processor.Stats) bool { return !declared[id] })
 }
 
-// processorStats returns what was counted of the processors of a pipeline.
+// processorStats returns the counters of the processors of a pipeline.
 func (r *Runner) processorStats(pipelineID string) *processorStats {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -69,8 +68,7 @@ func (r *Runner) processorStats(pipelineID string) *processorStats {
 	return r.processors[pipelineID]
 }
 
-// Processor returns what was counted of a processor by its qualified id, nil when it never
-// ran.
+// Processor returns the counters of a processor by its qualified id, nil if it never ran.
 func (r *Runner) Processor(pipelineID, id string) *processor.Stats {
 	return r.processorStats(pipelineID).of(id)
 }
@@ -86,7 +84,7 @@ func (r *Runner) EachProcessor(pipelineID string, f func(id string, stats *proce
 	}
 }
 
-// chains returns with what the processors of a pipeline run.
+// chains returns the options to run the processors of a pipeline with.
 func (r *Runner) chains(p *spec.Pipeline, log *slog.Logger) processor.Options {
 	stats := r.processorStats(p.ID)
 	stats.retain(p)

@@ -9,26 +9,26 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// How many refused records of a pipeline are logged at once, and how often one is after that: they are kept
-// on disk, where commands list them, and the log of a small host is to last.
+// Bounds of the log lines about refused records of a pipeline: a burst, and then one line per interval. The records
+// are kept on disk, where commands list them, and the log must not fill a small host.
 const (
 	refusalBurst    = 100
 	refusalInterval = time.Minute
 )
 
-// refusals bounds how many of the refused records of a pipeline are in the log, over all its runs.
+// refusals bounds the log lines about refused records of a pipeline, over all its runs.
 type refusals struct {
 	bucket *rate.Limiter
 
 	mu   sync.Mutex
-	left int // guarded by mu: left out since a line said so
+	left int // guarded by mu: number of lines omitted since the last reported number
 }
 
 func newRefusals() *refusals {
 	return &refusals{bucket: rate.NewLimiter(rate.Every(refusalInterval), refusalBurst)}
 }
 
-// Handler returns a handler that leaves lines of h out when there are too many, and says in the next one how many.
+// Handler returns a handler that omits excess lines of h, and adds their number to the next line.
 func (r *refusals) Handler(h slog.Handler) slog.Handler { return refusalHandler{h, r} }
 
 type refusalHandler struct {

@@ -11,7 +11,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/runner"
 )
 
-// A hundred lines come at once, then one a minute, which says how many were left out.
+// A hundred lines pass at once, then one a minute, with the number of omitted lines.
 func TestRefusals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer

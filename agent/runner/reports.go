@@ -16,7 +16,7 @@ type reportHandler struct {
 	reports *measure.Reports
 }
 
-// Enabled reports whether the line is noted or logged.
+// Enabled reports whether the line is recorded or logged.
 func (h reportHandler) Enabled(ctx context.Context, level slog.Level) bool {
 	return level >= slog.LevelWarn || h.Handler.Enabled(ctx, level)
 }
@@ -57,7 +57,7 @@ func (h reportHandler) WithGroup(name string) slog.Handler {
 	return reportHandler{h.Handler.WithGroup(name), h.reports}
 }
 
-// reportsOf returns the Reports that record the errors which a connector logs.
+// reportsOf returns the Reports that record the errors that a connector logs.
 func reportsOf(stats *measure.Pipeline, typ spec.ConnectorType, id string) *measure.Reports {
 	switch {
 	case strings.HasSuffix(id, ":"+spec.QueueID):

@@ -13,15 +13,16 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// run is a run of the engine that keeps its secrets and is listed while it runs.
+// run is a run of the engine that keeps its secrets. It is listed while it runs.
 type run struct {
 	*engine.Pipeline
 	runner   *Runner
-	resolved *reference.Resolution            // that it begins with
-	declared atomic.Pointer[spec.Declaration] // the version that runs
-	tolerant atomic.Bool                      // the version that runs, or that is being prepared, tolerates refusals
-	current  redact.Redactor                  // knows the values of the version that runs
-	secrets  redact.Redactor                  // knows those, of the amendment tried last, and of settings recalled for it
+	resolved *reference.Resolution            // the values with which it begins
+	declared atomic.Pointer[spec.Declaration] // the current version
+	tolerant atomic.Bool                      // the current version, or the one being prepared, tolerates refusals
+	current  redact.Redactor                  // knows the values of the current version
+	// knows those values, and the values of the last attempted amendment and of settings recalled for it
+	secrets redact.Redactor
 }
 
 // Run runs the pipeline.
@@ -35,8 +36,7 @@ func (o *run) Run(ctx context.Context, drain <-chan struct{}, started func()) er
 	}))
 }
 
-// guard puts a destination under guard while refusals are tolerated. The dead-letter queue
-// itself is not.
+// guard adds the guard to a destination if refusals are tolerated. The dead-letter queue itself has no guard.
 func (o *run) guard(plugin, id string, d connector.Destination) connector.Destination {
 	if !o.tolerant.Load() || id == o.Declared.QualifiedID(spec.QueueID) {
 		return d
@@ -59,7 +59,7 @@ func (o *run) recall(settings map[string]string) (resolved map[string]string, lo
 	return o.runner.References.Recall(settings, &o.secrets)
 }
 
-// Amend makes ready what turns the run into one of d's pipeline.
+// Amend prepares the amendment of the run to the version d.
 func (o *run) Amend(ctx context.Context, d *spec.Declaration) (reconcile.Amendment, error) {
 	resolved, err := o.runner.resolve(ctx, d)
 	if err != nil {
@@ -92,7 +92,7 @@ type amendment struct {
 	declared *spec.Declaration
 }
 
-// Apply has the run become the version.
+// Apply amends the run to the version.
 func (a *amendment) Apply(drained func()) error {
 	if err := a.Amendment.Apply(drained); err != nil {
 		return a.run.secrets.Error(err)

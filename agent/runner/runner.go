@@ -1,6 +1,5 @@
-// Package runner makes runs of declared pipelines: it resolves references, has plugins
-// dispensed by the host, and gives both to the engine. Values of references stay out of what
-// a run logs and reports.
+// Package runner makes runs of declared pipelines: it resolves references, starts plugins through the host, and gives
+// both to the engine. Values of references stay out of the logs and reports of a run.
 package runner
 
 import (
@@ -40,19 +39,21 @@ type Runner struct {
 	Taps       *engine.TapPoints
 	// Keep takes over the records that the version d of a pipeline refuses; nil: they are not kept.
 	Keep func(ctx context.Context, d *spec.Declaration, l *engine.DeadLetter) error
-	// Instance returns which of several instances of a pipeline, from 1, this agent runs; nil: there is one.
+	// Instance returns the number, from 1, of the instance of a pipeline that this agent runs; nil: there is only one.
 	Instance func(pipelineID string) int
-	// Epoch returns that of the claim with which this agent runs a pipeline, false when there is none; nil: there never is.
+	// Epoch returns the epoch of the claim under which this agent runs a pipeline, false when there is none; nil:
+	// there never is one.
 	Epoch func(pipelineID string) (epoch uint64, ok bool)
-	// Hold waits until a run that began with a claim may write its next records, or ctx has ended; nil: it always may.
+	// Hold waits until a run that began with a claim may write its next records, or ctx has ended; nil: it may always
+	// write.
 	Hold       func(ctx context.Context, pipelineID string) error
 	Window     backpressure.Window
 	AckTimeout time.Duration
-	// ProcessorTimeout is how long a processor may take for a record; 0 for ever.
+	// ProcessorTimeout is how long a processor may take for a record; 0 for no limit.
 	ProcessorTimeout time.Duration
 	// Budget is the memory in bytes that processors may allocate for one record; 0 means sdk.DefaultBudget.
 	Budget   int
-	StateDir string // of what processors keep, a directory for each pipeline; "" for none
+	StateDir string // state of processors, a directory for each pipeline; "" for none
 	Log      *slog.Logger
 
 	starts   tally // of connectors, by plugin
@@ -69,7 +70,7 @@ type Runner struct {
 	poison Guard
 }
 
-// Prepare makes a run of d's pipeline ready to go.
+// Prepare prepares a run of the pipeline of d.
 func (r *Runner) Prepare(ctx context.Context, d *spec.Declaration) (reconcile.Run, error) {
 	o, err := r.assemble(ctx, d)
 	if err != nil {
@@ -87,8 +88,8 @@ func (r *Runner) Prepare(ctx context.Context, d *spec.Declaration) (reconcile.Ru
 	return o, nil
 }
 
-// Assemble returns a run of the engine for d's pipeline that is not prepared, whose processors
-// keep nothing and which goes on without a claim, and what keeps secrets out of its errors.
+// Assemble returns an unprepared run of the engine for the pipeline of d, and the redactor for its errors. The
+// processors of the run keep no state, and the run continues without a claim.
 func (r *Runner) Assemble(ctx context.Context, d *spec.Declaration) (*engine.Pipeline, func(error) error, error) {
 	o, err := r.assemble(ctx, d)
 	if err != nil {
@@ -135,7 +136,7 @@ func (r *Runner) assemble(ctx context.Context, d *spec.Declaration) (*run, error
 	return o, nil
 }
 
-// resolve resolves the references of d's pipeline.
+// resolve resolves the references of the pipeline of d.
 func (r *Runner) resolve(ctx context.Context, d *spec.Declaration) (*reference.Resolution, error) {
 	resolved, problems := r.References.Resolve(ctx, d)
 	if len(problems) > 0 {
@@ -148,8 +149,7 @@ func (r *Runner) resolve(ctx context.Context, d *spec.Declaration) (*reference.R
 	return resolved, nil
 }
 
-// Delete has a connector that was removed, or whose plugin was replaced, called with
-// LifecycleOnDeleted.
+// Delete sends LifecycleOnDeleted to a connector that was removed, or whose plugin was replaced.
 func (r *Runner) Delete(ctx context.Context, c *spec.ConnectorState) error {
 	id, superseded := c.ConnectorID()
 	if superseded {
@@ -157,7 +157,7 @@ func (r *Runner) Delete(ctx context.Context, c *spec.ConnectorState) error {
 		case err != nil:
 			return err
 		case current != nil && pluginname.Bare(current.Plugin) == pluginname.Bare(c.Plugin):
-			return nil // it has its plugin back, which is in use
+			return nil // its former plugin is in use again
 		}
 	}
 	var secrets redact.Redactor
@@ -177,8 +177,8 @@ func (r *Runner) Delete(ctx context.Context, c *spec.ConnectorState) error {
 	return nil
 }
 
-// Configure has a new instance of a plugin accept settings without references, and tears
-// it down. It returns why the plugin refuses them.
+// Configure lets a new instance of a plugin accept settings without references, and tears it down. It returns the
+// error of a plugin that refuses them.
 func (r *Runner) Configure(ctx context.Context, typ spec.ConnectorType, plugin string, settings map[string]string, secrets *redact.Redactor) error {
 	c, err := r.dispense(ctx, typ, plugin, "validate-"+string(typ)+"-config", secrets, 0)
 	if err != nil {
@@ -191,7 +191,7 @@ func (r *Runner) Configure(ctx context.Context, typ spec.ConnectorType, plugin s
 	return err
 }
 
-// started counts a connector that was started; again says that it ran before.
+// started counts a started connector; again says that it ran before.
 func (r *Runner) started(plugin string, again bool) {
 	r.starts.add(plugin)
 	if again {
@@ -199,22 +199,21 @@ func (r *Runner) started(plugin string, again bool) {
 	}
 }
 
-// Running returns the pipelines that run, by id.
+// Running returns the running pipelines, by id.
 func (r *Runner) Running() map[string]*engine.Pipeline {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return maps.Clone(r.running)
 }
 
-// Stats returns what was counted of each pipeline over all its runs, by id.
+// Stats returns the counters of each pipeline over all its runs, by id.
 func (r *Runner) Stats() map[string]*measure.Pipeline {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return maps.Clone(r.stats)
 }
 
-// Pipeline returns a pipeline if it runs, and what was counted of it over all its runs; nil
-// for what there is not.
+// Pipeline returns a pipeline if it runs, and its counters over all its runs. Either is nil if it does not exist.
 func (r *Runner) Pipeline(id string) (*engine.Pipeline, *measure.Pipeline) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -224,7 +223,7 @@ func (r *Runner) Pipeline(id string) (*engine.Pipeline, *measure.Pipeline) {
 // Starts returns how many connectors were started, by plugin.
 func (r *Runner) Starts() map[string]uint64 { return r.starts.all() }
 
-// Restarts returns how many connectors were started for a run that ran before, by plugin.
+// Restarts returns how many connectors that had run before were started for a run, by plugin.
 func (r *Runner) Restarts() map[string]uint64 { return r.restarts.all() }
 
 // Forget discards the counters of a deleted pipeline.
@@ -237,7 +236,7 @@ func (r *Runner) Forget(id string) {
 	delete(r.logged, id)
 }
 
-// statsOf returns the stats in which all runs of a pipeline count.
+// statsOf returns the counters for all runs of a pipeline.
 func (r *Runner) statsOf(id string) *measure.Pipeline {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -250,7 +249,8 @@ func (r *Runner) statsOf(id string) *measure.Pipeline {
 	return r.stats[id]
 }
 
-// refusalsOf returns what bounds the lines about refused records of a pipeline, nil when they are kept nowhere else.
+// refusalsOf returns the bound of the lines about refused records of a pipeline, nil when the records are kept nowhere
+// else.
 func (r *Runner) refusalsOf(id string) *refusals {
 	if r.Keep == nil {
 		return nil

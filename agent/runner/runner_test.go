@@ -24,7 +24,7 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// newRunner returns a runner of the plugins compiled in, with a store of its own.
+// newRunner returns a runner with the built-in plugins and its own store.
 func newRunner(t *testing.T) *runner.Runner {
 	t.Helper()
 	dir, log := t.TempDir(), slog.New(slog.DiscardHandler)
@@ -80,8 +80,7 @@ func running(t *testing.T, r *runner.Runner, d *spec.Declaration) reconcile.Run 
 	return run
 }
 
-// The values of a version that was refused are in no text, but are forgotten when another
-// one is tried.
+// No text shows the values of a refused version, but the run forgets them when another version is tried.
 func TestRefusedAmendmentsLeaveNoSecrets(t *testing.T) {
 	r := newRunner(t)
 	t.Setenv("CURRENT", "canary-current")
@@ -117,8 +116,9 @@ func TestForget(t *testing.T) {
 	}
 }
 
-// TestHold has the run of a claim wait before it writes, with the id of its pipeline, and no run without a claim, nor one that is only
-// assembled, as a replay of dead letters is: that goes on when the claim is given away.
+// TestHold makes the run of a claim wait before it writes, with the id of its pipeline. A run without a claim does not
+// wait. Neither does a run that is only assembled, such as a replay of dead letters: it continues when the claim is
+// given away.
 func TestHold(t *testing.T) {
 	r, path := newRunner(t), filepath.Join(t.TempDir(), "out")
 	asked, release := make(chan string, 1000), make(chan struct{})
@@ -153,7 +153,7 @@ func TestHold(t *testing.T) {
 	})
 }
 
-// Records have the epoch of the claim that the pipeline runs with in their metadata, and none without a claim.
+// Records have the epoch of the claim of their pipeline in their metadata, and none without a claim.
 func TestEpoch(t *testing.T) {
 	for name, c := range map[string]struct {
 		epoch func(string) (uint64, bool)

@@ -15,7 +15,7 @@ import (
 	"github.com/conduit-agent/conduit/spec/texts"
 )
 
-// stateDir returns where the processors of a pipeline keep what survives a restart, "" for nowhere.
+// stateDir returns the directory of the durable state of the processors of a pipeline, "" for none.
 func (r *Runner) stateDir(pipelineID string) string {
 	if r.StateDir == "" {
 		return ""
@@ -34,11 +34,11 @@ func (r *Runner) ForgetState(pipelineID string) error {
 	return nil
 }
 
-// formerID matches the names in the directories of earlier versions, which were ids with "/" in the place of ":". Names
-// of today in the directory of a pipeline have a character that no id has.
+// formerID matches the names in the directories of earlier versions, which were ids with "/" in the place of ":".
+// Current names in the directory of a pipeline have a character that no id has.
 var formerID = lazy.Regexp(`^[A-Za-z0-9_.-]+$`)
 
-// owner is a declared processor with the place of its state.
+// owner is a declared processor with the directory for state.
 type owner struct {
 	id  string // qualified
 	dir string
@@ -46,8 +46,8 @@ type owner struct {
 
 // AdoptState moves the state of declared processors from the directories of earlier versions to the current ones.
 // There, several processors could share a directory. Shared state is discarded, and so is the state of undeclared
-// processors: with the state of another one a processor would drop records that it never saw, without state it lets
-// some through again. It is called before pipelines start.
+// processors: with the state of another processor, a processor would drop records that it never saw; without state it
+// lets some records through again. AdoptState must be called before pipelines start.
 func (r *Runner) AdoptState(declared []spec.Declaration) {
 	if _, err := os.Stat(r.StateDir); r.StateDir == "" || errors.Is(err, fs.ErrNotExist) {
 		return
@@ -97,7 +97,7 @@ func (r *Runner) formerOwners(declared []spec.Declaration) map[string][]owner {
 	return owners
 }
 
-// adopt moves the files in former to dir, unless that exists: then a later version has kept state there.
+// adopt moves the files in former to dir, unless dir exists: then a later version has kept state there.
 func adopt(former, dir string) error {
 	// The directory gets its name when it is complete, so that a crash leaves no partial copy.
 	draft := dir + "+draft"
@@ -132,7 +132,7 @@ func (r *Runner) discardFormer(owners map[string][]owner) error {
 		of := filepath.Join(r.StateDir, p.Name())
 		entries, err := os.ReadDir(of)
 		if err != nil {
-			continue // a file, which no processor of any version keeps here
+			continue // a file, which no version of any processor keeps here
 		}
 		for _, e := range entries {
 			if e.IsDir() && !formerID().MatchString(e.Name()) {
@@ -143,7 +143,7 @@ func (r *Runner) discardFormer(owners map[string][]owner) error {
 				return err
 			}
 		}
-		_ = os.Remove(of) // one that is empty
+		_ = os.Remove(of) // removes only an empty directory
 	}
 	return nil
 }

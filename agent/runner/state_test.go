@@ -14,8 +14,7 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// pipelineOf returns a pipeline with processors of its own, and with processors of a connector if connector is not
-// empty.
+// pipelineOf returns a pipeline with its own processors, and with processors of a connector if connector is not empty.
 func pipelineOf(id string, own []string, connector string, ofConnector ...string) spec.Declaration {
 	all := func(ids []string) (all []spec.Processor) {
 		for _, id := range ids {
@@ -27,7 +26,7 @@ func pipelineOf(id string, own []string, connector string, ofConnector ...string
 		Connectors: []spec.Connector{{ID: connector, Processors: all(ofConnector)}}}}
 }
 
-// write makes files with their own path, within dir, as content.
+// write makes files whose content is their path within dir.
 func write(t *testing.T, dir string, paths ...string) {
 	t.Helper()
 	for _, path := range paths {
@@ -60,7 +59,7 @@ func tree(t *testing.T, dir string) map[string]string {
 	return all
 }
 
-// State of earlier versions goes to its only owner. State that is shared, has no owner, or has been succeeded is
+// State of earlier versions goes to its only owner. State that is shared, has no owner, or has a successor is
 // discarded, and a second start changes nothing.
 func TestAdoptState(t *testing.T) {
 	var log bytes.Buffer
@@ -114,7 +113,7 @@ func TestAdoptState(t *testing.T) {
 	}
 }
 
-// Deleting a pipeline removes all state of its own processors, and nothing else.
+// Deleting a pipeline removes all state of its processors, and nothing else.
 func TestForgetStateRemovesOwnState(t *testing.T) {
 	ids := []string{"shop", "shop:eu", "Shop", "a:b", ".", "..", "..:..:x", ".hidden", "shop.",
 		strings.Repeat("A", 128), strings.Repeat("A", 127) + ":"}

@@ -96,7 +96,7 @@ func Alerts(rules []AlertRule) []byte {
 	encoder := yaml.NewEncoder(&b)
 	encoder.SetIndent(2)
 	if err := encoder.Encode(map[string][]group{"groups": {{"conduit", rules}}}); err != nil {
-		panic(err) // they are texts
+		panic(err) // the values are all text
 	}
 	return b.Bytes()
 }

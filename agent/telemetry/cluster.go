@@ -5,23 +5,23 @@ import (
 	"time"
 )
 
-// Cluster is what is counted of the cluster that an agent is a member of.
+// Cluster holds the counters of the cluster in which the agent is a member.
 type Cluster struct {
-	Members   int           // with a session, 0 while this agent has none
-	Pipelines int           // that this agent owns
-	Lag       time.Duration // for which a write of a claim has gone longest without a known outcome
+	Members   int           // members with a session, 0 while this agent has none
+	Pipelines int           // pipelines that this agent owns
+	Lag       time.Duration // longest time without a known outcome of the write of a claim
 	Notices   map[string]uint64
-	Claims    []Claim // that this agent has
+	Claims    []Claim // claims of this agent
 }
 
-// Claim is that of a pipeline, or of one of its instances.
+// Claim is the claim on a pipeline, or on one instance of a pipeline.
 type Claim struct {
 	Pipeline string
-	Number   int       // of the instance, from 1 on
-	Since    time.Time // by this agent's clock
+	Number   int       // number of the instance, from 1
+	Since    time.Time // by the clock of this agent
 }
 
-// cluster reports what the membership in a cluster counts.
+// cluster reports the counters of the membership in a cluster.
 func (c *Collector) cluster(gauge gauge, counter counter) {
 	if c.Cluster == nil {
 		return

@@ -8,14 +8,14 @@ import (
 // Panel is a part of the dashboard: queries, with the name of each series.
 type Panel struct {
 	Title   string
-	Kind    string // of Grafana: timeseries, stat, table
-	Unit    string // of Grafana
-	Width   int    // of 24
+	Kind    string // type in Grafana: timeseries, stat, table
+	Unit    string // unit in Grafana
+	Width   int    // columns out of 24
 	Help    string
 	Queries []Query
 }
 
-// Query is an expression of PromQL, in which Grafana replaces its variables.
+// Query is an expression of PromQL with variables of Grafana.
 type Query struct{ Expr, Legend string }
 
 const (
@@ -24,7 +24,7 @@ const (
 	pipelineSelector = "{{pipeline_id}}"
 )
 
-// promWhere adds a matcher to those of a pipeline.
+// promWhere adds a matcher to the matchers of a pipeline.
 func promWhere(matcher string) string { return ofConnector[:len(ofConnector)-1] + "," + matcher + "}" }
 
 // promPerSecond is the rate of a counter, by labels.
@@ -39,7 +39,7 @@ func promQuantile(histogram, selector, by string) string {
 	)
 }
 
-// Panels returns the panels of the dashboard, what needs attention first.
+// Panels returns the panels of the dashboard, most urgent first.
 func Panels() []Panel {
 	one := func(expr, legend string) []Query { return []Query{{expr, legend}} }
 	return []Panel{
@@ -123,7 +123,7 @@ var datasource = jsonObject{"type": "prometheus", "uid": "${datasource}"}
 
 const panelHeight = 8
 
-// Dashboard returns a dashboard of Grafana, for its import.
+// Dashboard returns a dashboard to import into Grafana.
 func Dashboard() []byte {
 	var panels []jsonObject
 	x, y := 0, 0
@@ -154,12 +154,12 @@ func Dashboard() []byte {
 		}},
 	}, "", "  ")
 	if err != nil {
-		panic(err) // it is texts and numbers
+		panic(err) // the values are all text and numbers
 	}
 	return append(text, '\n')
 }
 
-// dashboardVariable lets a viewer select some of the values of a label.
+// dashboardVariable lets a viewer select some values of a label.
 func dashboardVariable(name, of, label string) jsonObject {
 	return jsonObject{"name": name, "type": "query", "datasource": datasource,
 		"query": fmt.Sprintf("label_values(%s, %s)", of, label),

@@ -7,8 +7,8 @@ import (
 	"github.com/conduit-agent/conduit/agent/telemetry"
 )
 
-// The dashboard is what Grafana imports: panels that do not overlap, each with queries that name
-// a source, and the variables that the queries use.
+// Grafana can import the dashboard: panels do not overlap, each has queries that name a source, and the variables that
+// the queries use are declared.
 func TestDashboard(t *testing.T) {
 	var d struct {
 		UID, Title    string
@@ -48,7 +48,7 @@ func TestDashboard(t *testing.T) {
 	}
 }
 
-// Rules have all that a person needs who is woken by one, and names of their own.
+// Rules have unique names and all information for a person whom an alert wakes.
 func TestRules(t *testing.T) {
 	names := map[string]bool{}
 	for _, r := range telemetry.AlertRules() {

@@ -9,7 +9,7 @@ import (
 // Sample reads the counters of all pipelines at the time now.
 func (r *Rates) Sample(now time.Time) { r.sample(now) }
 
-// Histories returns how many pipelines rates are kept of.
+// Histories returns the number of pipelines with rates.
 func (r *Rates) Histories() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -18,7 +18,7 @@ const (
 	seriesLength = 180
 )
 
-// history is what the samples of one pipeline showed, in rings.
+// history holds the samples of a pipeline, in rings.
 type history struct {
 	n      int // samples so far
 	at     [rateSamples]time.Time
@@ -27,35 +27,35 @@ type history struct {
 	series [seriesLength]float32
 }
 
-// lags sums up how long records took to be acknowledged.
+// lags sums up the times until records were acknowledged.
 type lags struct {
 	records uint64
 	seconds float64
 }
 
-// stage is what the samples showed of one connector or processor.
+// stage holds the samples of a connector or processor.
 type stage struct {
 	id      string             // qualified
 	typ     spec.ConnectorType // empty for a processor
-	n       int                // history.n when it was sampled last
+	n       int                // history.n at the last sample
 	samples [rateSamples]counters
 }
 
-// counters are those of a connector at one time.
+// counters are the counters of a connector at one time.
 type counters struct {
 	records, bytes, refused, filtered uint64
 	in, out                           uint64 // as in rest.StageRates
 	busy, blocked                     passed
 }
 
-// passed is what a meter showed: the seconds of the calls that ended, and the number of the
-// one that goes on, 0 when none does.
+// passed is a reading of a meter: the seconds of the calls that ended, and the number of the call in progress, 0 for
+// none.
 type passed struct {
 	seconds float64
 	call    uint64
 }
 
-// sample adds what the counters show now.
+// sample adds a sample of the current counters.
 func (h *history) sample(s *measure.Pipeline, processors func(f func(id string, stats *processor.Stats)), now time.Time) {
 	i := h.n % rateSamples
 	h.at[i] = now
@@ -81,7 +81,7 @@ func (h *history) sample(s *measure.Pipeline, processors func(f func(id string, 
 		add("", id, counters{records: stats.In.Load(), refused: stats.Refused.Load(), filtered: stats.Filtered.Load(),
 			in: stats.In.Load(), out: stats.Out.Load(), busy: busy})
 	})
-	if len(h.stages) > found { // the pipeline has some no more
+	if len(h.stages) > found { // the pipeline no longer has some stages
 		h.stages = slices.DeleteFunc(h.stages, func(s *stage) bool { return s.n != h.n })
 	}
 	if h.n > 0 {
@@ -91,7 +91,7 @@ func (h *history) sample(s *measure.Pipeline, processors func(f func(id string, 
 	h.n++
 }
 
-// stage returns the one with id, most likely the one at index i, or a new one.
+// stage returns the stage with id, most likely at index i, or a new one.
 func (h *history) stage(i int, typ spec.ConnectorType, id string) *stage {
 	is := func(s *stage) bool { return s.id == id && s.typ == typ }
 	if i < len(h.stages) && is(h.stages[i]) {
@@ -105,8 +105,8 @@ func (h *history) stage(i int, typ spec.ConnectorType, id string) *stage {
 	return s
 }
 
-// read returns the records and bytes that all sources read per second between the sample at
-// index from and the one taken last.
+// read returns the records and bytes per second that all sources read between the sample at index from and the last
+// one.
 func (h *history) read(from int) (records, bytes float64) {
 	to := h.n % rateSamples
 	seconds := h.at[to].Sub(h.at[from]).Seconds()
@@ -126,7 +126,7 @@ func perSecond(before, now uint64, seconds float64) float64 {
 	return float64(now-before) / seconds
 }
 
-// window returns the indices of the samples that are kept, the oldest first.
+// window returns the indices of the kept samples, oldest first.
 func (h *history) window() []int {
 	kept := make([]int, 0, rateSamples)
 	for i := max(0, h.n-rateSamples); i < h.n; i++ {
@@ -135,8 +135,7 @@ func (h *history) window() []int {
 	return kept
 }
 
-// rates returns the rates of the pipeline id over the samples that are kept. There are two
-// at least.
+// rates returns the rates of the pipeline id over the kept samples. There must be at least two.
 func (h *history) rates(id string) *rest.PipelineRates {
 	kept := h.window()
 	from, to := kept[0], kept[len(kept)-1]
@@ -167,7 +166,7 @@ func (h *history) rates(id string) *rest.PipelineRates {
 	return all
 }
 
-// kindsByType are the kinds of stages by the type of a connector, none for a processor.
+// kindsByType maps the type of a connector, "" for a processor, to the kind of stage.
 var kindsByType = map[spec.ConnectorType]rest.StageKind{"": rest.KindProcessor, spec.TypeSource: rest.KindSource,
 	spec.TypeDestination: rest.KindDestination}
 
@@ -193,8 +192,8 @@ func (s *stage) rates(from, to int, seconds float64) rest.StageRates {
 	}
 }
 
-// share returns which part of the time a meter ran, from 0 to 1: by the calls that ended,
-// or by those that went on from one sample to the next.
+// share returns the fraction of the time in which a meter ran, from 0 to 1: by the calls that ended, or by the calls
+// in progress over several samples.
 func (s *stage) share(kept []int, seconds float64, of func(counters) passed) float64 {
 	if seconds <= 0 {
 		return 0

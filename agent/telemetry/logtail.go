@@ -20,7 +20,7 @@ const (
 	logLineOverhead  = 200     // approximate bytes of a line without its text
 )
 
-// LogTail keeps the last lines that the agent logged of each pipeline and connector. The zero value is ready to use.
+// LogTail keeps the last lines that the agent logged for each pipeline and connector. The zero value is ready to use.
 type LogTail struct {
 	changed notify.Broadcast
 
@@ -30,11 +30,11 @@ type LogTail struct {
 	last  int64               // id of the newest line; guarded by mu
 }
 
-// logRing holds the lines of one pipeline or connector, oldest first.
+// logRing holds the lines of a pipeline or connector, oldest first.
 type logRing struct {
 	lines   []rest.LogLine
 	bytes   int
-	second  int64 // Unix time of the second that counted is for
+	second  int64 // Unix time of the second that counted applies to
 	counted int
 	dropped int // lines dropped since the newest one in lines
 }
@@ -97,7 +97,7 @@ func (l *LogTail) removeOldest(id string, r *logRing) {
 	}
 }
 
-// largest returns the ring with most bytes. The caller holds mu.
+// largest returns the ring with the most bytes. The caller holds mu.
 func (l *LogTail) largest() (id string, largest *logRing) {
 	for of, r := range l.rings {
 		if largest == nil || r.bytes > largest.bytes {
@@ -107,8 +107,8 @@ func (l *LogTail) largest() (id string, largest *logRing) {
 	return id, largest
 }
 
-// Read returns the newest lines, up to limit, of the pipelines and connectors with these ids that came after the one with the
-// id after, oldest first.
+// Read returns the newest lines, up to limit, of the pipelines and connectors with these ids that came after the line
+// with the id after, oldest first.
 func (l *LogTail) Read(ids []string, after int64, limit int) []rest.LogLine {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -136,7 +136,7 @@ func (l *LogTail) Forget(id string) {
 	}
 }
 
-// logLineSize is about the memory that a line takes.
+// logLineSize is the approximate memory of a line in bytes.
 func logLineSize(line *rest.LogLine) int {
 	n := logLineOverhead + len(line.Message)
 	for key, value := range line.Fields {

@@ -16,11 +16,11 @@ func (l *LogTail) Handler(next slog.Handler) slog.Handler {
 	return &logTailHandler{Handler: next, lines: l}
 }
 
-// logTailHandler keeps lines. A line belongs to the connector that it is about, or else to the pipeline.
+// logTailHandler keeps lines. A line belongs to the connector in its attributes, or else to the pipeline.
 type logTailHandler struct {
 	slog.Handler
 	lines *LogTail
-	id    string // of whom the lines are, "" if only their own attributes say so
+	id    string // id of the owner, "" if only the attributes of a line name it
 	attrs []slog.Attr
 	group string
 }
@@ -38,7 +38,7 @@ func (h *logTailHandler) Handle(ctx context.Context, r slog.Record) error {
 	return h.Handler.Handle(ctx, r)
 }
 
-// owner returns whose lines those with a are, when they are id's without it.
+// owner returns the owner of lines with the attribute a. id is the owner without it.
 func (h *logTailHandler) owner(id string, a slog.Attr) string {
 	if h.group == "" && (a.Key == "connector_id" || a.Key == "pipeline_id" && id == "") && a.Value.Kind() == slog.KindString {
 		return a.Value.String()
@@ -73,7 +73,7 @@ func addLogField(fields map[string]string, group string, a slog.Attr) {
 	}
 }
 
-// logText is a value as it is read.
+// logText returns the text of a value.
 func logText(v slog.Value) string {
 	if v.Kind() != slog.KindAny {
 		return v.String()
@@ -93,7 +93,7 @@ func logText(v slog.Value) string {
 	return fmt.Sprint(v.Any())
 }
 
-// shortened is s, cut where it is too long to be kept.
+// shortened returns s, cut to the maximum length of a kept text.
 func shortened(s string) string {
 	if len(s) <= maxLogText {
 		return s

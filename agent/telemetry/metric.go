@@ -1,6 +1,6 @@
 package telemetry
 
-// The names. Each is described where it is reported, in agent/telemetry.
+// The names of the metrics. Each is described where it is reported.
 const (
 	Info                = "conduit_info"
 	Directory           = "conduit_pipelines_directory"

@@ -1,5 +1,5 @@
-// Package telemetry publishes the counters that the parts of the agent keep for themselves: as metrics for Prometheus,
-// with alert rules and a dashboard for Grafana, and as a summary in one line for people.
+// Package telemetry publishes the counters that the parts of the agent keep: as metrics for Prometheus, with alert
+// rules and a dashboard for Grafana, and as a summary in one line for people.
 package telemetry
 
 import (
@@ -29,23 +29,22 @@ type Store interface {
 	FileStates(ctx context.Context) ([]spec.FileState, error)
 }
 
-// Runs knows what runs, and what is counted of it, by pipeline.
+// Runs gives access to running pipelines and their counters.
 type Runs interface {
 	Running() map[string]*engine.Pipeline
 	Stats() map[string]*measure.Pipeline
 	Starts() map[string]uint64   // of connectors, by plugin
 	Restarts() map[string]uint64 // of connectors for a run, by plugin
-	// Processor returns what was counted of a processor by its qualified id, nil when it
-	// never ran.
+	// Processor returns the counters of a processor by its qualified id, nil if it never ran.
 	Processor(pipelineID, id string) *processor.Stats
 	// EachProcessor calls f for every processor of a pipeline that ran, by its qualified id.
 	EachProcessor(pipelineID string, f func(id string, stats *processor.Stats))
-	// Pipeline returns one of those that run, and its stats; nil for what there is not.
+	// Pipeline returns a running pipeline, and its stats. Either is nil if it does not exist.
 	Pipeline(id string) (*engine.Pipeline, *measure.Pipeline)
 }
 
-// Collector collects the metrics of an agent. Names and labels are Conduit's where the
-// meaning is the same. All fields but API are set before use.
+// Collector collects the metrics of an agent. Names and labels match those of Conduit where the meaning is the same.
+// All fields but API are set before use.
 type Collector struct {
 	Version   string
 	Store     Store
@@ -53,18 +52,18 @@ type Collector struct {
 	Loop      *reconcile.Loop
 	Files     *files.Reconciler
 	Committer *commit.Committer
-	Syncs     *measure.Histogram // seconds to write a transaction of the store to the disk
+	Syncs     *measure.Histogram // seconds to write a transaction of the store to disk
 	Memory    func() rest.RecordMemory
 	Phases    *Phases
 	Processes func() []plugins.Process // of connectors
 	API       func() api.Stats         // nil while the API is not served
-	Cluster   func() Cluster           // nil for an agent that is alone
-	// DeadLetters returns what there is of dead letters by pipeline, and how many were settled by
-	// replays since the start.
+	Cluster   func() Cluster           // nil for an agent outside a cluster
+	// DeadLetters returns the number and size of dead letters by pipeline, and the number settled by replays since the
+	// start.
 	DeadLetters func(ctx context.Context) (totals []rest.DeadLetterTotals, replayed uint64)
-	// Silent reports of the pipelines that have a max-silence whether they are silent.
+	// Silent reports, for each pipeline that has a max-silence, whether it is silent.
 	Silent func() map[string]bool
-	// Notifications calls f with what became of notifications.
+	// Notifications calls f with the number of notifications by target and result.
 	Notifications func(f func(target, result string, n uint64))
 }
 
@@ -75,7 +74,7 @@ func (c *Collector) Handler() http.Handler {
 	return promhttp.HandlerFor(r, promhttp.HandlerOpts{})
 }
 
-// Describe sends nothing: which series there are depends on what is declared.
+// Describe sends nothing: the series depend on the declarations.
 func (c *Collector) Describe(chan<- *prometheus.Desc) {}
 
 // Collect reads everything once.
@@ -103,7 +102,7 @@ func (c *Collector) Collect(to chan<- prometheus.Metric) {
 	c.pipelines(to)
 }
 
-// notify reports what notifications are about, and what became of them.
+// notify reports silent pipelines, and the results of notifications.
 func (c *Collector) notify(gauge gauge, counter counter) {
 	for id, silent := range c.Silent() {
 		value := 0.0
@@ -115,7 +114,7 @@ func (c *Collector) notify(gauge gauge, counter counter) {
 	c.Notifications(func(target, result string, n uint64) { counter(notificationsDesc, n, target, result) })
 }
 
-// deadLetters reports what the dead-letter store holds.
+// deadLetters reports the dead letters in the store.
 func (c *Collector) deadLetters(gauge gauge, counter counter) {
 	totals, replayed := c.DeadLetters(context.Background())
 	for _, t := range totals {
@@ -147,7 +146,7 @@ func (c *Collector) directory(gauge gauge) {
 	gauge(filesDesc, float64(wrong))
 }
 
-// connectors reports what the plugin host counts.
+// connectors reports the counters of the plugin host.
 func (c *Collector) connectors(gauge gauge, counter counter) {
 	for plugin, n := range c.Runs.Starts() {
 		counter(startsDesc, n, plugin)
@@ -168,7 +167,7 @@ func (c *Collector) connectors(gauge gauge, counter counter) {
 	}
 }
 
-// usage is what a process takes.
+// usage is the resource usage of a process.
 type usage struct {
 	resident uint64 // bytes
 	fds      int    // open file descriptors

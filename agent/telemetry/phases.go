@@ -7,21 +7,21 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// Phases counts how often each pipeline entered each phase, and how attempts to run a
-// version went. The zero Phases is ready.
+// Phases counts how often each pipeline entered each phase, and the outcomes of attempts to run a version. The zero
+// Phases is ready to use.
 type Phases struct {
 	mu                sync.Mutex
 	succeeded, failed uint64             // attempts; guarded by mu
 	pipelines         map[string]*phases // by id; guarded by mu
 }
 
-// phases is what is counted of one pipeline.
+// phases holds the counters of a pipeline.
 type phases struct {
 	last    spec.State
 	entered map[spec.Phase]uint64
 }
 
-// Observe counts a state that a pipeline is in from now on.
+// Observe counts a new state of a pipeline.
 func (p *Phases) Observe(s spec.State) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -46,15 +46,14 @@ func (p *Phases) Observe(s spec.State) {
 	one.last = s
 }
 
-// Attempts returns how many attempts to run a version succeeded and failed, of all pipelines
-// since the agent started.
+// Attempts returns how many attempts to run a version succeeded and failed, for all pipelines since the agent started.
 func (p *Phases) Attempts() (succeeded, failed uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.succeeded, p.failed
 }
 
-// Forget forgets a pipeline that was deleted. Its attempts still count.
+// Forget removes the counters of a deleted pipeline. Its attempts still count.
 func (p *Phases) Forget(id string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -15,7 +15,7 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// pipelines reports what is declared, and what is known of each.
+// pipelines reports declared pipelines and their counters.
 func (c *Collector) pipelines(to chan<- prometheus.Metric) {
 	declared, err := c.Store.Declarations(context.Background())
 	if err != nil {
@@ -45,8 +45,7 @@ func (c *Collector) pipelines(to chan<- prometheus.Metric) {
 	counted.collect(gaugeTo(to))
 }
 
-// pipelineStatus is the number a status has in conduit_pipeline_status: that of the
-// REST API's enum.
+// pipelineStatus is the number of a status in conduit_pipeline_status, as in the enum of the REST API.
 var pipelineStatus = map[spec.Phase]float64{
 	spec.PhaseRunning: 1, spec.PhaseStopping: 1,
 	spec.PhaseStopped: 2, spec.PhaseStarting: 2,
@@ -113,7 +112,7 @@ func collectLags(gauge gauge, p *spec.Pipeline, running *engine.Pipeline) {
 	}
 }
 
-// collectBehind reports what a source says of its system: nothing for one that says nothing.
+// collectBehind reports the progress that a source reports, if any.
 func collectBehind(gauge gauge, r *progress.Report, labels ...string) {
 	if r.Bytes != nil {
 		gauge(behindBytesDesc, float64(*r.Bytes), labels...)
@@ -169,7 +168,7 @@ func collectProcessor(to chan<- prometheus.Metric, s *processor.Stats, labels ..
 	to <- prometheus.MustNewConstHistogram(processDesc, count, time.Duration(s.Nanos.Load()).Seconds(), within, labels...)
 }
 
-// totals counts what is declared and not on its way out, as the API lists it.
+// totals counts declared objects that are not being deleted, as the API lists them.
 type totals struct {
 	phases     map[spec.Phase]int
 	connectors map[spec.ConnectorType]int

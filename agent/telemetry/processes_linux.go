@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// usageOf returns what a process takes, false when it has ended.
+// usageOf returns the resource usage of a process, false when it has ended.
 func usageOf(pid int) (u usage, ok bool) {
 	statm, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
 	fields := strings.Fields(string(statm))

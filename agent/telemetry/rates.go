@@ -16,7 +16,7 @@ import (
 	"github.com/conduit-agent/conduit/spec/sorting"
 )
 
-// sampleInterval is how often the counters of pipelines are read.
+// sampleInterval is the interval between samples of the counters.
 const sampleInterval = time.Second
 
 // Rates turns the counters of pipelines into rates over the last seconds, and keeps a short
@@ -44,7 +44,7 @@ func (r *Rates) Run(ctx context.Context) error {
 	}
 }
 
-// sample reads the counters of all pipelines, and forgets those that are gone.
+// sample reads the counters of all pipelines, and removes the histories of pipelines that are gone.
 func (r *Rates) sample(now time.Time) {
 	stats := r.Runs.Stats()
 	r.mu.Lock()
@@ -65,7 +65,7 @@ func (r *Rates) sample(now time.Time) {
 	}
 }
 
-// All returns the rates of the pipelines that run, by id, with their series.
+// All returns the rates of the running pipelines, by id, with their series.
 func (r *Rates) All() []rest.PipelineRates {
 	all := []rest.PipelineRates{}
 	for id := range r.Runs.Running() {
@@ -77,8 +77,7 @@ func (r *Rates) All() []rest.PipelineRates {
 	return all
 }
 
-// Of returns the rates of a pipeline with their series, nil while it does not run and until
-// it was sampled twice.
+// Of returns the rates of a pipeline with their series, nil if it does not run or was not sampled twice yet.
 func (r *Rates) Of(id string) *rest.PipelineRates {
 	running, stats := r.Runs.Pipeline(id)
 	if running == nil || stats == nil {
@@ -112,7 +111,8 @@ func (r *Rates) Of(id string) *rest.PipelineRates {
 var kinds = map[string]rest.StageKind{spec.StageSource: rest.KindSource, spec.StageProcessor: rest.KindProcessor,
 	spec.StageDestination: rest.KindDestination, spec.StageQueue: rest.KindQueue}
 
-// worthShowing is the time for which a stage must be busy before it is shown as busy: most stages are for a moment.
+// worthShowing is the time for which a stage must be busy before it is shown as busy: most stages are busy for a
+// moment.
 const worthShowing = 2 * time.Second
 
 // addStages adds the observed stages to all. The dead-letter queue is included if it is active or has failed.

@@ -12,7 +12,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/processor"
 )
 
-// runs are pipelines that count and do nothing else.
+// runs are pipelines that only have counters.
 type runs map[string]*measure.Pipeline
 
 func (r runs) Running() map[string]*engine.Pipeline {
@@ -28,7 +28,7 @@ func (r runs) Starts() map[string]uint64              { return nil }
 func (r runs) Restarts() map[string]uint64            { return nil }
 func (r runs) Processor(_, _ string) *processor.Stats { return nil }
 
-// EachProcessor has one that counts in every pipeline.
+// EachProcessor has one processor with counters in every pipeline.
 func (r runs) EachProcessor(id string, f func(string, *processor.Stats)) { f(id+":mark", &counted) }
 
 var counted processor.Stats
@@ -95,7 +95,7 @@ func TestRates(t *testing.T) {
 	}
 }
 
-// busyFor has a meter show that it waited for d, or waits until the test ends.
+// busyFor makes a meter show a wait for d, or a wait until the test ends.
 func busyFor(t *testing.T, m *measure.Meter, d time.Duration) {
 	end := make(chan struct{})
 	if d > 0 {
@@ -107,7 +107,7 @@ func busyFor(t *testing.T, m *measure.Meter, d time.Duration) {
 	go func() { _ = m.Wait(t.Context(), end) }()
 }
 
-// What holds a pipeline back is marked, with who waits for it.
+// The stage that holds a pipeline back is marked, with the stages that wait for it.
 func TestTheSlowStageIsMarked(t *testing.T) {
 	const goesOn = 0
 	for name, c := range map[string]struct {
@@ -166,7 +166,7 @@ func TestTheSlowStageIsMarked(t *testing.T) {
 	}
 }
 
-// oneProcessor are runs of which each has the processor mark.
+// oneProcessor are runs whose pipelines each have the processor mark.
 type oneProcessor struct {
 	runs
 	stats *processor.Stats
@@ -176,7 +176,7 @@ func (o oneProcessor) EachProcessor(id string, f func(string, *processor.Stats))
 	f(id+":mark", o.stats)
 }
 
-// What a pipeline moved is forgotten with it.
+// The rates of a pipeline are removed with it.
 func TestRatesForgetPipelines(t *testing.T) {
 	all := runs{"p": {}, "q": {}}
 	rates := &telemetry.Rates{Runs: all}

@@ -12,16 +12,16 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// A stage is slow that is busy for slowShare of the time. Where none is, destinations are
-// when sources wait for space for blockedShare of it.
+// A stage is slow when it is busy for slowShare of the time. If no stage is, destinations are slow when sources wait
+// for space for blockedShare of the time.
 const (
 	slowShare    = 0.9
 	blockedShare = 0.5
 )
 
-// markSlow marks the stages that hold the pipeline back: processors and destinations that
-// are busy; else destinations that do not settle what they have, which calls do not show;
-// else sources for which destinations wait while records come.
+// markSlow marks the stages that hold the pipeline back: busy processors and destinations; or else destinations that
+// do not settle their records, which calls do not show; or else sources for which destinations wait while records
+// arrive.
 func (h *history) markSlow(all *rest.PipelineRates, kept []int, seconds float64) {
 	var sources, destinations, slow []string // by qualified id
 	blocked := false
@@ -55,7 +55,7 @@ func (h *history) markSlow(all *rest.PipelineRates, kept []int, seconds float64)
 	}
 }
 
-// busiest returns the one of ids that is busy for most of the time, none if there is none.
+// busiest returns the busiest stage of ids, none if ids is empty.
 func busiest(all *rest.PipelineRates, ids []string) []string {
 	slices.Sort(ids)
 	if len(ids) == 0 {
@@ -66,7 +66,7 @@ func busiest(all *rest.PipelineRates, ids []string) []string {
 	})}
 }
 
-// mark says of a stage which others, of a kind, wait for it.
+// mark marks a stage as slow, with the ids and kind of the stages that wait for it.
 func mark(all *rest.PipelineRates, id string, waiting []string, kind string) {
 	names := make([]string, len(waiting))
 	for i, w := range waiting {
@@ -87,10 +87,10 @@ func mark(all *rest.PipelineRates, id string, waiting []string, kind string) {
 	all.Stages[id] = one
 }
 
-// markStuck marks the stages that work and make no progress instead of those that are slow: what other stages do
-// meanwhile is a consequence. It does nothing if there are none.
+// markStuck marks the stages that work and make no progress instead of the slow ones: the state of other stages is
+// then a consequence. It does nothing if there are none.
 func markStuck(all *rest.PipelineRates, stages []delivery.Stage) {
-	connectors := map[string][]string{} // by kind, qualified ids
+	connectors := map[string][]string{} // qualified ids by kind
 	var stuck []delivery.Stage
 	for _, s := range stages {
 		connectors[s.Kind] = append(connectors[s.Kind], s.ID)

@@ -2,7 +2,7 @@ package telemetry
 
 import "github.com/conduit-agent/conduit/plugins/spoollog"
 
-// spools reports the spools that are open.
+// spools reports the open spools.
 func spools(gauge gauge, counter counter) {
 	for _, l := range spoollog.Shared() {
 		s, path := l.Stats(), l.Dir()

@@ -12,7 +12,7 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// Summary says in one line how many pipelines and pipeline files there are in which state.
+// Summary summarizes the number of pipelines and pipeline files in each state in one line.
 type Summary struct {
 	Store interface {
 		Store
@@ -24,7 +24,7 @@ type Summary struct {
 	Files *files.Reconciler
 }
 
-// Text is like "12 running, 1 rolled back (orders.yaml:14)".
+// Text returns a line such as "12 running, 1 rolled back (orders.yaml:14)".
 func (s *Summary) Text(ctx context.Context) string {
 	var c counts
 	declared, err := s.Store.Declarations(ctx)
@@ -53,7 +53,7 @@ func (s *Summary) Text(ctx context.Context) string {
 // counts counts pipelines and files by their state.
 type counts struct {
 	numbers map[string]int
-	places  map[string][]string // where in their files they are
+	places  map[string][]string // places of the declarations in their files
 	errors  []string
 }
 
@@ -64,7 +64,7 @@ const (
 	maxPlaces  = 3
 )
 
-// states are what is counted, in the order in which it is listed.
+// states are the counted states, in the order of the line.
 var states = []string{string(spec.PhaseRunning), stalled, rolledBack, string(spec.PhaseRecovering),
 	string(spec.PhaseDegraded),
 	string(spec.PhaseStarting), string(spec.PhaseStopping), string(spec.PhaseStopped), badFiles}
@@ -83,7 +83,7 @@ func (c *counts) pipeline(d *spec.Declaration, s *spec.State) {
 	}
 }
 
-// count counts one in a state, and notes where it is declared.
+// count counts an object in a state, and records where it is declared.
 func (c *counts) count(state string, at spec.Owner) {
 	if c.numbers == nil {
 		c.numbers, c.places = map[string]int{}, map[string][]string{}
@@ -105,7 +105,7 @@ func (c *counts) failed(err error) {
 	}
 }
 
-// String lists the states that occur, and then the errors.
+// String lists the states with a nonzero count, and then the errors.
 func (c *counts) String() string {
 	var parts []string
 	for _, state := range states {

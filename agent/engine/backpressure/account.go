@@ -13,29 +13,29 @@ import (
 
 var _ sdk.Memory = (*Account)(nil)
 
-// Account is what one source takes of a Shared bound. A nil Account has no bound. Where the
-// bound is not strict it only counts.
+// Account counts the memory that a source takes from a Shared bound. A nil Account has no bound. If the bound is not
+// strict, the account only counts.
 type Account struct {
 	shared *Shared
 
-	wake     notify.Signal // onWait is called again; nil: never
+	wake     notify.Signal // calls onWait again; nil: never
 	onWait   func() bool   // see Notify; nil: none
 	onWanted func()        // see Notify; nil: none
 
-	batch    int64        // owned by the goroutine that reads: most bytes of the Read that comes next
+	batch    int64        // owned by the goroutine that reads: largest size in bytes of the next Read
 	held     atomic.Int64 // by outstanding records
-	small    atomic.Bool  // the batches before were: it need not reserve while there is room
-	reserved atomic.Int64 // for the Read that runs, or the batch that it returned; written with shared.mu held
+	small    atomic.Bool  // the previous batches were small: it need not reserve while there is room
+	reserved atomic.Int64 // for the current Read, or the batch that it returned; written with shared.mu held
 
-	// What follows is guarded by shared.mu.
-	expected int64     // bytes of the next batch, from those before
+	// The following fields are guarded by shared.mu.
+	expected int64     // estimated bytes of the next batch, from the previous ones
 	asks     bool      // the source asks before it takes memory for large records
-	since    time.Time // when the Read began that a reservation is for
+	since    time.Time // when the Read of the reservation began
 	waiter   *waiter   // while it waits for memory
 }
 
-// Join returns an account for a source of which the first Read may return so many bytes,
-// without that it asked for them.
+// Join returns an account for a source. unasked is the number of bytes that its first Read may return without asking
+// for them.
 func (m *Shared) Join(unasked int) *Account {
 	if m == nil {
 		return nil
@@ -51,10 +51,10 @@ func (m *Shared) Join(unasked int) *Account {
 	return &Account{shared: m, expected: int64(max(unasked, leastEach))}
 }
 
-// Notify has onWait called when the source begins to wait for memory, and again while it waits whenever wake is
-// notified. When onWait returns true the source waits no longer, and takes the memory all the same. It has onWanted
-// called when another source begins to wait for memory that this one has beyond its own part. Notify is called before
-// the first Begin.
+// Notify registers two callbacks. onWait is called when the source begins to wait for memory, and again while it waits
+// whenever wake is notified. When onWait returns true the source stops waiting and takes the memory all the same.
+// onWanted is called when another source begins to wait for memory that this source has beyond its own part. Notify
+// must be called before the first Begin.
 func (a *Account) Notify(wake notify.Signal, onWait func() bool, onWanted func()) {
 	if a == nil {
 		return
@@ -71,12 +71,12 @@ func (a *Account) Notify(wake notify.Signal, onWait func() bool, onWanted func()
 	}
 }
 
-// Wanted reports whether the source has memory beyond its own part that others wait for.
+// Wanted reports whether others wait for memory that the source has beyond its own part.
 func (a *Account) Wanted() bool {
 	return a != nil && a.shared.waiting.Load() > 0 && a.held.Load() > int64(a.shared.each())
 }
 
-// Leave takes the source out of the bound with what it holds.
+// Leave removes the source and the memory that it holds from the bound.
 func (a *Account) Leave(held int) {
 	if a == nil {
 		return
@@ -127,7 +127,7 @@ func (a *Account) Add(n int) {
 // Context returns a context for Reads, by which a source can ask for memory.
 func (a *Account) Context(ctx context.Context) context.Context {
 	if a == nil || !a.shared.Strict {
-		return sdk.WithMemory(ctx, nil) // so that each Read need not search all contexts above
+		return sdk.WithMemory(ctx, nil) // saves each Read a search through all parent contexts
 	}
 	return sdk.WithMemory(ctx, a)
 }
@@ -155,7 +155,7 @@ func (a *Account) Begin(ctx context.Context) error {
 	return a.wait(ctx, n, true)
 }
 
-// End records that the Read returned so many bytes.
+// End records that the Read returned n bytes.
 func (a *Account) End(n int) {
 	if a == nil || !a.shared.Strict {
 		return
@@ -191,7 +191,7 @@ func (a *Account) Reserve(ctx context.Context, n int) error {
 	m := a.shared
 	m.mu.Lock()
 	a.asks = true
-	delete(m.unproven, a) // what it has is in use
+	delete(m.unproven, a) // its reservation is in use
 	if more := int64(n) - a.reserved.Load(); more > 0 {
 		return a.wait(ctx, more, false)
 	}
@@ -199,7 +199,7 @@ func (a *Account) Reserve(ctx context.Context, n int) error {
 	return nil
 }
 
-// wait reserves n bytes, or waits until they are free. mu is held, and released.
+// wait reserves n bytes, or waits until they are free. The caller holds mu, which wait releases.
 func (a *Account) wait(ctx context.Context, n int64, unasked bool) error {
 	m := a.shared
 	if a.held.Load()+a.reserved.Load()+n <= int64(m.each()) || len(m.waiters) == 0 && m.fits(a, n) || m.beyond == a {
@@ -211,7 +211,7 @@ func (a *Account) wait(ctx context.Context, n int64, unasked bool) error {
 	a.waiter = w
 	m.waiters = append(m.waiters, w)
 	m.waiting.Add(1)
-	m.grant() // memory that was released before the waiter was in the list
+	m.grant() // memory may have been released before the waiter was in the list
 	m.arm()
 	wanted := m.wanted()
 	m.mu.Unlock()
@@ -219,7 +219,7 @@ func (a *Account) wait(ctx context.Context, n int64, unasked bool) error {
 		other.onWanted()
 	}
 	err := a.await(ctx, w)
-	m.mu.Lock() // what was granted meanwhile is released by Leave
+	m.mu.Lock() // Leave releases memory that was granted meanwhile
 	defer m.mu.Unlock()
 	if i := slices.Index(m.waiters, w); i >= 0 {
 		m.remove(i)
@@ -242,7 +242,7 @@ func (a *Account) await(ctx context.Context, w *waiter) error {
 	return nil
 }
 
-// reserve takes n bytes. Where it was not the source that asked for them, it may be idle.
+// reserve takes n bytes. If the source did not ask for them, it may be idle.
 func (a *Account) reserve(n int64, unasked bool) {
 	m := a.shared
 	a.reserved.Add(n)
@@ -259,15 +259,15 @@ func (a *Account) release(n int64) {
 	a.fewer()
 }
 
-// within lets another source go beyond the bound once this one holds little.
+// within lets another source exceed the bound once this one holds little.
 func (a *Account) within() {
 	if m := a.shared; m.beyond == a && a.held.Load()+a.reserved.Load() <= int64(m.each()) {
 		m.beyond = nil
 	}
 }
 
-// fewer takes note that the source takes less than before: it goes on with what its own part has, whoever
-// waits before it.
+// fewer records that the source now takes less than before: it proceeds with its own part, even if other sources wait
+// before it.
 func (a *Account) fewer() {
 	a.within()
 	m := a.shared

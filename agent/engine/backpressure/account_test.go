@@ -16,7 +16,7 @@ const (
 	mib = 1 << 20
 )
 
-// begin begins a Read, and returns what reports whether it may run.
+// begin begins a Read, and returns a function that reports whether it may run.
 func begin(t *testing.T, a *backpressure.Account) (begun func() bool) {
 	var done atomic.Bool
 	go func() {
@@ -28,7 +28,7 @@ func begin(t *testing.T, a *backpressure.Account) (begun func() bool) {
 	return func() bool { synctest.Wait(); return done.Load() }
 }
 
-// read has a source read a batch of n bytes, which it holds from then on.
+// read makes a source read a batch of n bytes, which it then holds.
 func read(t *testing.T, a *backpressure.Account, n int) {
 	t.Helper()
 	if !begin(t, a)() {
@@ -41,8 +41,8 @@ func read(t *testing.T, a *backpressure.Account, n int) {
 	a.Add(n)
 }
 
-// Where memory is used up, sources wait before they take memory for large records, all but
-// one, and go on in the order in which they came.
+// When memory is used up, all sources but one wait before they take memory for large records, and proceed in the order
+// in which they asked.
 func TestLargeRecordsWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &backpressure.Shared{Bytes: 32 * mib, Each: 512 * kib, Strict: true}
@@ -83,7 +83,7 @@ func TestLargeRecordsWait(t *testing.T) {
 	})
 }
 
-// A source of small records reads on although others hold all memory, in smaller batches.
+// A source of small records keeps reading, in smaller batches, although others hold all memory.
 func TestSmallRecordsDoNotWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &backpressure.Shared{Bytes: 32 * mib, Each: 512 * kib, Strict: true}
@@ -103,7 +103,7 @@ func TestSmallRecordsDoNotWait(t *testing.T) {
 			small.Add(n)
 			small.Add(-n)
 		}
-		for range 10_000 { // the parts of many sources get smaller
+		for range 10_000 { // many sources get smaller parts
 			m.Join(0)
 		}
 		if !begin(t, small)() || small.Batch() != 4*kib {
@@ -112,13 +112,13 @@ func TestSmallRecordsDoNotWait(t *testing.T) {
 	})
 }
 
-// What is reserved for a source that does not ask is given to others once it is idle, and the
-// source that read something large waits the next time.
+// The reservation of a source that did not ask for it goes to others once the source is idle, and a source that read a
+// large batch waits the next time.
 func TestIdleSourcesGiveWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &backpressure.Shared{Bytes: 20 * mib, Each: 512 * kib, Strict: true}
 		a, b, c := m.Join(16*mib), m.Join(16*mib), m.Join(16*mib)
-		if !begin(t, a)() || !begin(t, b)() { // b goes beyond
+		if !begin(t, a)() || !begin(t, b)() { // b exceeds the bound
 			t.Fatal("they wait with memory free")
 		}
 		third := begin(t, c)
@@ -158,14 +158,14 @@ func TestIdleSourcesGiveWay(t *testing.T) {
 	})
 }
 
-// A source that waits because its own part is full goes on once that has space, though another one waits
-// before it for more than there is.
+// A source that waits because its own part is full proceeds once that has space, even if another one waits before it
+// for more than is free.
 func TestOwnPartIsNotWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &backpressure.Shared{Bytes: 32 * mib, Each: 512 * kib, Strict: true}
 		dead, beyond, large, small := m.Join(0), m.Join(0), m.Join(0), m.Join(0)
 		read(t, small, 256*kib)
-		read(t, small, 256*kib) // all of its part
+		read(t, small, 256*kib) // its whole part
 		read(t, dead, 31*mib)
 		read(t, beyond, 16*mib)
 		go func() { _ = errors.Join(large.Begin(t.Context()), large.Reserve(t.Context(), 16*mib)) }()

@@ -25,7 +25,7 @@ func TestWindow(t *testing.T) {
 	}
 }
 
-// Sources that share a bound keep to it together, but each may hold a little in any case.
+// Sources that share a bound keep to it together, but each may always hold a small amount.
 func TestShared(t *testing.T) {
 	shared := &backpressure.Shared{Bytes: 100, Each: 10}
 	a := backpressure.Window{Unacked: 10, Unsettled: 10, Bytes: 1000, Shared: shared}

@@ -2,5 +2,5 @@ package backpressure
 
 import "time"
 
-// TimerLate sets by how long the timer was late the last time.
+// TimerLate sets the last delay of the timer.
 func (s *Scheduler) TimerLate(by time.Duration) { s.timerLate = by }

@@ -7,43 +7,41 @@ import (
 	"sync/atomic"
 )
 
-// What a source may read under one lease.
+// Bounds of the reads under one lease.
 const (
 	leaseRecords = 512
 	leaseBytes   = 256 << 10
 )
 
-// Leases are those of one source, whose records are numbered in the order read. Acquire
-// and Read are called by the goroutine that reads.
+// Leases are the leases of a source, whose records are numbered in the order read. The goroutine that reads calls
+// Acquire and Read.
 type Leases struct {
 	scheduler *Scheduler
 	marks     func() (read, low uint64)
-	current   *Lease // under which it reads
-	records   int    // that it may still read under it
+	current   *Lease // the lease for the current reads
+	records   int    // that it may still read under current
 	bytes     int
 
 	mu      sync.Mutex
 	pending []pending     // guarded by mu: oldest first
-	first   atomic.Uint64 // last of the first pending one; written with mu held
+	first   atomic.Uint64 // last record of the first pending lease; written with mu held
 }
 
-// pending is a lease under which nothing more is read, and of whose records some are not
-// settled.
+// pending is a lease whose reads have ended, with records that are not settled yet.
 type pending struct {
 	*Lease
-	last uint64 // number of the last record read under it
+	last uint64 // number of the last record read under the lease
 }
 
-// NewLeases returns the leases of a source; without a scheduler it needs none. marks
-// returns the numbers of the last record read and of the last up to which all are settled.
+// NewLeases returns the leases of a source; without a scheduler it needs none. marks returns the numbers of the last
+// record read and of the last record up to which all are settled.
 func NewLeases(s *Scheduler, marks func() (read, low uint64)) *Leases {
 	l := &Leases{scheduler: s, marks: marks}
 	l.first.Store(math.MaxUint64)
 	return l
 }
 
-// Acquire waits for a lease, unless something may still be read under the one there is, or
-// that one is renewed.
+// Acquire waits for a lease, unless the current one allows further reads or can be renewed.
 func (l *Leases) Acquire(ctx context.Context) (err error) {
 	if l.scheduler == nil || l.records > 0 && l.bytes > 0 {
 		return nil
@@ -59,7 +57,7 @@ func (l *Leases) Acquire(ctx context.Context) (err error) {
 	return err
 }
 
-// Read takes into account what was read.
+// Read counts records and bytes read under the current lease.
 func (l *Leases) Read(records, bytes int) { l.records, l.bytes = l.records-records, l.bytes-bytes }
 
 func (l *Leases) retire() {
@@ -73,7 +71,7 @@ func (l *Leases) retire() {
 	l.Settled(low)
 }
 
-// Settled releases the leases of which everything is settled: all records up to low are.
+// Settled releases the leases whose records are all settled. low is the low-water mark.
 func (l *Leases) Settled(low uint64) {
 	if low < l.first.Load() {
 		return

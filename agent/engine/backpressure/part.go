@@ -5,24 +5,24 @@ import (
 	"sync/atomic"
 )
 
-// Kind is what memory of a Shared bound is used for other than the records of sources.
+// Kind is a use of the memory of a Shared bound other than the records of sources.
 type Kind int
 
 // The kinds of use.
 const (
 	Inspectors  Kind = iota // records on their way to clients that inspect them
-	Spools                  // records of spools that are not on the disk
-	Clients                 // what connectors hold of outside systems, or for them
-	DeadLetters             // dead letters that are being written, or shown
+	Spools                  // records of spools that are not on disk
+	Clients                 // data that connectors hold of outside systems, or for them
+	DeadLetters             // dead letters that are being written or shown
 	kinds
 )
 
-// Part is what one kind of use takes of a Shared bound. It leaves a quarter of a strict bound to
-// sources, and takes nothing while one of them waits. Where the bound is not strict it only counts.
+// Part is the memory that a kind of use takes from a Shared bound. It leaves a quarter of a strict bound to sources,
+// and takes nothing while a source waits. If the bound is not strict, the part only counts.
 type Part struct {
 	shared *Shared
 	used   atomic.Int64
-	beyond atomic.Pointer[Holder] // the one that has more than there was space for
+	beyond atomic.Pointer[Holder] // the holder that has more than was free
 }
 
 // Part returns the part of a kind of use.
@@ -35,7 +35,7 @@ func (m *Shared) Part(k Kind) *Part {
 	return &m.parts[k]
 }
 
-// Take takes n bytes, to be given back with Add, and reports whether there is space for them.
+// Take takes n bytes and reports whether there is space for them. The caller returns them with Add.
 func (p *Part) Take(n int) bool {
 	m := p.shared
 	if !m.Strict {
@@ -53,7 +53,7 @@ func (p *Part) Take(n int) bool {
 	return true
 }
 
-// Add counts n bytes more whatever there is, or gives -n bytes back.
+// Add adds n bytes regardless of the bound, or returns -n bytes.
 func (p *Part) Add(n int) {
 	p.used.Add(int64(n))
 	switch m := p.shared; {
@@ -65,7 +65,7 @@ func (p *Part) Add(n int) {
 	}
 }
 
-// free makes n bytes of the bound available to the sources that wait.
+// free makes n bytes of the bound available to waiting sources.
 func (p *Part) free(n int) {
 	m := p.shared
 	if m.roomy(m.used.Add(int64(-n))) {
@@ -76,17 +76,17 @@ func (p *Part) free(n int) {
 	m.grant()
 }
 
-// Holder is what one user takes of a part. It always gets as much as the part of one source. One holder at a time may go
-// beyond what is free, so that something larger than that still passes.
+// Holder is the memory that one user takes from a part. It always gets as much as a source has as its part. A single
+// holder at a time may exceed the free memory, so that larger data still passes.
 type Holder struct {
 	part *Part
 	held atomic.Int64
 }
 
-// Holder returns a holder, to be closed.
+// Holder returns a holder. The caller must close it.
 func (p *Part) Holder() *Holder { return &Holder{part: p} }
 
-// Take takes n bytes, to be given back with Add, and reports whether there is space for them.
+// Take takes n bytes and reports whether there is space for them. The caller returns them with Add.
 func (h *Holder) Take(n int) bool {
 	p := h.part
 	each := int64(p.shared.each())
@@ -103,7 +103,7 @@ func (h *Holder) Take(n int) bool {
 	return true
 }
 
-// Add counts n bytes more whatever there is, or gives -n bytes back.
+// Add adds n bytes regardless of the bound, or returns -n bytes.
 func (h *Holder) Add(n int) {
 	h.part.Add(n)
 	if h.held.Add(int64(n)) <= int64(h.part.shared.each()) {
@@ -120,7 +120,7 @@ func (h *Holder) Room() int {
 	return max(0, int(m.Bytes/4*3-m.used.Load()))
 }
 
-// Close gives back what is held.
+// Close returns all memory of the holder.
 func (h *Holder) Close() {
 	h.Add(-int(h.held.Load()))
 	h.part.beyond.CompareAndSwap(h, nil)

@@ -7,7 +7,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/engine/backpressure"
 )
 
-// What is not a source takes what is free, leaves a quarter to sources, and nothing while one waits.
+// Uses other than sources take free memory, leave a quarter to sources, and take nothing while a source waits.
 func TestPart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &backpressure.Shared{Bytes: 32 * mib, Each: 512 * kib, Strict: true}
@@ -17,12 +17,12 @@ func TestPart(t *testing.T) {
 		}
 		a, b := m.Join(0), m.Join(0)
 		read(t, a, 8*mib)  // the last quarter
-		read(t, b, 16*mib) // the one beyond the bound
+		read(t, b, 16*mib) // the one source that may exceed the bound
 		inspectors.Add(-16 * mib)
 		if u := m.Use(); u.Sources != 24*mib || u.Parts[backpressure.Inspectors] != 0 || u.Parts[backpressure.Spools] != 8*mib {
 			t.Errorf("used: %+v", u)
 		}
-		spools.Add(16 * mib) // whatever there is
+		spools.Add(16 * mib) // regardless of the bound
 		c := m.Join(4 * mib)
 		begun := begin(t, c)
 		if begun() || m.Use().Waiting != 1 || spools.Take(1) {
@@ -41,7 +41,7 @@ func TestPart(t *testing.T) {
 	})
 }
 
-// A holder has a little of its own, and one at a time goes beyond what there is.
+// A holder always gets a small amount, and one at a time may exceed the free memory.
 func TestHolder(t *testing.T) {
 	m := &backpressure.Shared{Bytes: 32 * mib, Each: 512 * kib, Strict: true}
 	p := m.Part(backpressure.Clients)

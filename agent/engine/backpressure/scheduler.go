@@ -8,26 +8,24 @@ import (
 	"time"
 )
 
-// How long a lease counts as active when what was read under it is not settled: a source
-// may wait for records, and a destination for others. Where all sources wait for a CPU it
-// counts for longer.
+// Bounds of the time that a lease with unsettled records counts as active: a source may wait for records, and a
+// destination for others. When all sources wait for a CPU it counts for longer.
 const (
 	leaseTime    = 10 * time.Millisecond
 	maxLeaseTime = 250 * time.Millisecond
 )
 
-// Scheduler grants read leases in the order asked for, a bounded number at a time. Without
-// it hundreds of busy pipelines would hold records that wait for a CPU, and all else,
-// commits among it, would wait behind them.
+// Scheduler grants read leases in the order of requests, a bounded number at a time. Without it hundreds of busy
+// pipelines would hold records that wait for a CPU, and all other work, including commits, would wait behind them.
 type Scheduler struct {
-	limit int // active leases at a time
+	limit int // maximum number of active leases
 
 	mu        sync.Mutex
-	leases    []*Lease        // guarded by mu: in the order granted, from the first active one on
-	active    int             // guarded by mu: leases that are active
+	leases    []*Lease        // guarded by mu: in the order granted, starting with the first active one
+	active    int             // guarded by mu: number of active leases
 	waiters   []chan<- *Lease // guarded by mu: longest waiting first; capacity 1
 	armed     bool            // guarded by mu: the timer will expire the first lease
-	timerLate time.Duration   // guarded by mu: by which the timer fired late the last time
+	timerLate time.Duration   // guarded by mu: last delay of the timer
 }
 
 // Lease is the right of a source to read some records.
@@ -36,14 +34,13 @@ type Lease struct {
 	expired bool // guarded by Scheduler.mu: released, or its time is up
 }
 
-// NewScheduler returns a scheduler with leases enough to keep every CPU busy reading and
-// writing.
+// NewScheduler returns a scheduler with enough leases to keep every CPU busy reading and writing.
 func NewScheduler() *Scheduler { return SchedulerWithLimit(4 * runtime.GOMAXPROCS(0)) }
 
 // SchedulerWithLimit returns a scheduler with at most limit active leases.
 func SchedulerWithLimit(limit int) *Scheduler { return &Scheduler{limit: limit} }
 
-// Acquire waits for a lease. It is active until Release is called or its time is up.
+// Acquire waits for a lease. The lease is active until Release is called or its time is up.
 func (s *Scheduler) Acquire(ctx context.Context) (*Lease, error) {
 	s.mu.Lock()
 	now := time.Now()
@@ -65,15 +62,15 @@ func (s *Scheduler) Acquire(ctx context.Context) (*Lease, error) {
 	}
 }
 
-// Renew reports whether the lease may be used for as many records again: it is active and
-// no other source waits for one.
+// Renew reports whether the lease may be used for as many records again: it is active and no other source waits for
+// one.
 func (s *Scheduler) Renew(l *Lease) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return !l.expired && len(s.waiters) == 0
 }
 
-// Release ends a lease: what was read under it is settled, or nothing more will be.
+// Release ends a lease whose records are settled, or will not be settled any more.
 func (s *Scheduler) Release(l *Lease) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -95,7 +92,7 @@ func (s *Scheduler) expire(l *Lease) {
 	}
 }
 
-// advance expires the leases whose time is up and grants leases to those who wait.
+// advance expires the leases whose time is up and grants leases to waiting sources.
 func (s *Scheduler) advance(now time.Time) {
 	for len(s.leases) > 0 && (s.leases[0].expired || now.Sub(s.leases[0].granted) >= s.leaseTime()) {
 		s.expire(s.leases[0])
@@ -124,11 +121,11 @@ func (s *Scheduler) arm(now time.Time) {
 	})
 }
 
-// leaseTime returns how long a lease is active. Every goroutine that is ready waits for a
-// CPU about as long as the timer was late, and reading and writing takes several such waits.
+// leaseTime returns how long a lease is active. Every goroutine that is ready waits for a CPU about as long as the
+// timer was late, and reading and writing take several such waits.
 func (s *Scheduler) leaseTime() time.Duration { return min(leaseTime+4*s.timerLate, maxLeaseTime) }
 
-// abandon takes a waiter out of the queue and passes on a lease that it got meanwhile.
+// abandon removes a waiter from the queue and passes on a lease granted to it meanwhile.
 func (s *Scheduler) abandon(granted chan *Lease) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

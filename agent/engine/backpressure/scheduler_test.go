@@ -12,7 +12,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/engine/backpressure"
 )
 
-// queue is who waits for leases and who got one.
+// queue records which goroutines wait for leases and which have one.
 type queue struct {
 	t         *testing.T
 	scheduler *backpressure.Scheduler
@@ -27,7 +27,7 @@ func newQueue(t *testing.T, most int) *queue {
 		start: time.Now()}
 }
 
-// acquire asks for a lease in a goroutine, and returns when nothing moves any more.
+// acquire requests a lease in a goroutine, and returns when all goroutines are blocked.
 func (q *queue) acquire(ctx context.Context, who int) {
 	go func() {
 		lease, err := q.scheduler.Acquire(ctx)
@@ -96,7 +96,7 @@ var schedulerCases = map[string]func(t *testing.T, q *queue){
 		}
 		q.want(89*time.Millisecond, 0, 1)
 		q.want(90*time.Millisecond, 0, 1, 2)
-		q.acquire(t.Context(), 3) // the timer was in time again
+		q.acquire(t.Context(), 3) // the timer was on time again
 		q.want(91*time.Millisecond, 0, 1, 2, 3)
 		q.acquire(t.Context(), 4)
 		q.want(99*time.Millisecond, 0, 1, 2, 3)
@@ -143,7 +143,7 @@ var schedulerCases = map[string]func(t *testing.T, q *queue){
 		ctx, cancel := context.WithCancel(t.Context())
 		q.acquire(ctx, 2)
 		q.acquire(t.Context(), 3)
-		cancel() // at the same time as it is granted: either may be seen first
+		cancel() // concurrently with the grant: either may be seen first
 		q.scheduler.Release(q.got[0])
 		synctest.Wait()
 		if q.got[2] != nil {

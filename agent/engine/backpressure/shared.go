@@ -7,16 +7,16 @@ import (
 	"time"
 )
 
-// Shared bounds the memory that the records of several sources take together, and where it is
-// strict, what else grows with them (Part). A source that holds less than its own part may read in
-// any case, so that it waits for no other.
+// Shared bounds the memory that the records of several sources take together and, if it is strict, other memory that
+// grows with them (Part). A source that holds less than its own part may always read, so that it waits for no other
+// source.
 type Shared struct {
 	Bytes int64
-	// Each is the part of a source. Where the bound is strict, it is less when there are
-	// so many sources that their parts would be more than half of Bytes.
+	// Each is the part of a source. In a strict bound it shrinks when there are so many sources that their parts would
+	// be more than half of Bytes.
 	Each int
-	// Strict has sources reserve what they are about to read. One of them at a time may go
-	// beyond Bytes, so that a record larger than what is free still passes.
+	// Strict makes sources reserve memory before they read. A single source at a time may exceed Bytes, so that a
+	// record larger than the free memory still passes.
 	Strict bool
 
 	used    atomic.Int64
@@ -25,12 +25,12 @@ type Shared struct {
 	once  sync.Once
 	parts [kinds]Part
 
-	mu       sync.Mutex // guards what follows, and the accounts where the bound is strict
+	mu       sync.Mutex // guards the following fields and, if the bound is strict, the accounts
 	waiters  []*waiter  // longest waiting first
 	waiting  atomic.Int64
-	beyond   *Account              // that may go beyond Bytes
-	notified map[*Account]struct{} // that are told when their memory is wanted
-	unproven map[*Account]struct{} // whose Read has not returned, with a reservation that was not asked for by its source
+	beyond   *Account              // the account that may exceed Bytes
+	notified map[*Account]struct{} // accounts to notify when their memory is wanted
+	unproven map[*Account]struct{} // whose Read has not returned, with a reservation that their source did not ask for
 	armed    bool                  // a timer will release the reservations of idle sources
 }
 
@@ -38,25 +38,23 @@ type Shared struct {
 type waiter struct {
 	account *Account
 	n       int64
-	unasked bool // not the source asked for them
+	unasked bool // the source did not ask for them
 	granted chan struct{}
 }
 
 const (
-	// leastEach is enough for a source of small records to go on.
+	// leastEach is enough for a source of small records to proceed.
 	leastEach = 4 << 10
-	// A source whose Read takes so long waits for records. What is reserved for it is
-	// given to those that wait for memory.
+	// A source whose Read takes this long waits for records. Its reservation goes to the sources that wait for memory.
 	idleAfter = 250 * time.Millisecond
 )
 
-// NewShared returns the bound for the sources of an agent: four of them may fill their
-// windows, and any number of them has enough to read and write at the same time.
+// NewShared returns the bound for the sources of an agent: four of them may fill their windows, and any number of them
+// has enough to read and write at the same time.
 func NewShared() *Shared { return &Shared{Bytes: 16 << 20, Each: 512 << 10} }
 
-// Within returns the strict bound for the sources of an agent that may take so many bytes
-// of memory. Connectors make several copies of a large record at the same time, such as its
-// JSON, and the agent itself takes the rest.
+// Within returns the strict bound for the sources of an agent with this much memory in bytes. Connectors make several
+// copies of a large record at the same time, such as its JSON, and the agent itself takes the rest.
 func Within(memory int64) *Shared {
 	return &Shared{Bytes: min(max(memory/8, 1<<20), 256<<20), Each: 512 << 10, Strict: true}
 }
@@ -95,13 +93,13 @@ func (m *Shared) each() int {
 	return min(m.Each, max(leastEach, int(m.Bytes/2/max(1, m.sources.Load()))))
 }
 
-// roomy reports whether, with so many bytes used, small batches need no reservation: no account waits,
-// and at least half is free.
+// roomy reports whether, with this many bytes used, small batches need no reservation: no account waits, and at least
+// half is free.
 func (m *Shared) roomy(used int64) bool {
 	return used <= m.Bytes/2 && m.waiting.Load() == 0
 }
 
-// fits reports whether a may take n bytes more, with mu held. It may be the one to go beyond Bytes.
+// fits reports whether a may take n bytes more. a may be the one account that exceeds Bytes. The caller holds mu.
 func (m *Shared) fits(a *Account, n int64) bool {
 	if m.used.Load()+n <= m.Bytes {
 		return true
@@ -115,7 +113,7 @@ func (m *Shared) fits(a *Account, n int64) bool {
 	return m.beyond == a
 }
 
-// grant lets those go on that memory has become free for, with mu held.
+// grant grants freed memory to waiters. The caller holds mu.
 func (m *Shared) grant() {
 	for len(m.waiters) > 0 {
 		w := m.waiters[0]
@@ -127,7 +125,7 @@ func (m *Shared) grant() {
 	}
 }
 
-// pass lets the waiter at this place go on, with mu held.
+// pass grants the request of the waiter at index i. The caller holds mu.
 func (m *Shared) pass(i int) {
 	w := m.waiters[i]
 	m.remove(i)
@@ -135,7 +133,7 @@ func (m *Shared) pass(i int) {
 	close(w.granted)
 }
 
-// remove takes the waiter at this place out of the list, with mu held.
+// remove removes the waiter at index i from the list. The caller holds mu.
 func (m *Shared) remove(i int) {
 	m.waiters[i].account.waiter = nil
 	m.waiters = slices.Delete(m.waiters, i, i+1)
@@ -152,7 +150,7 @@ func (m *Shared) wanted() (all []*Account) {
 	return all
 }
 
-// arm has the reservations of idle sources released soon, with mu held.
+// arm starts the timer that releases the reservations of idle sources. The caller holds mu.
 func (m *Shared) arm() {
 	if m.armed || len(m.unproven) == 0 {
 		return

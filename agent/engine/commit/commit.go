@@ -16,66 +16,65 @@ import (
 	"github.com/conduit-agent/conduit/spec/sorting"
 )
 
-// Committer saves the checkpoints of all pipelines of an agent by group commit: those of
-// many sources in one transaction. While nothing was committed for Interval, a checkpoint
-// is saved at once; under load there is at most one commit per Interval.
+// Committer saves the checkpoints of all pipelines of an agent by group commit: the checkpoints of many sources in one
+// transaction. If nothing was committed during the last Interval, a checkpoint is saved at once; under load there is
+// at most one commit per Interval.
 type Committer struct {
 	Store    Store
 	Interval time.Duration
 	Barrier  Barrier  // nil when destinations leave nothing to sync
 	Replicas Replicas // nil when there are no copies of the checkpoints elsewhere
 
-	Commits   measure.Histogram // seconds of a commit (measure.DurationBounds)
-	Committed atomic.Uint64     // checkpoints made durable
+	Commits   measure.Histogram // duration of commits in seconds (measure.DurationBounds)
+	Committed atomic.Uint64     // number of checkpoints made durable
 
 	mu      sync.Mutex
 	dirty   []Source        // guarded by mu
 	urgent  bool            // guarded by mu
-	synced  []*taken        // guarded by mu: what may be saved, and what failed
-	copied  []*taken        // guarded by mu: what was replicated, and what failed
-	syncing map[Source]bool // guarded by mu: the value says whether it is dirty again
+	synced  []*taken        // guarded by mu: checkpoints that may be saved, and failed ones
+	copied  []*taken        // guarded by mu: replicated checkpoints, and failed ones
+	syncing map[Source]bool // guarded by mu: sources whose data is being synced; true if dirty again
 	wake    notify.Signal
 	once    sync.Once
 
-	// Owned by Run: the arrays that dirty and synced had before, to be used again.
+	// Owned by Run: the former arrays of dirty and synced, for reuse.
 	spareDirty  []Source
 	spareSynced []*taken
 }
 
-// taken is a source with the checkpoint to save for it, unless err says why it must not be.
+// taken is a source with the checkpoint to save for it, unless err says why it must not be saved.
 type taken struct {
 	source     Source
 	checkpoint spec.Checkpoint
 	err        error
 }
 
-// Barrier makes durable what destinations wrote, before the checkpoints are saved that
-// count on it.
+// Barrier makes the writes of destinations durable before the checkpoints that depend on them are saved.
 type Barrier interface {
-	// Sync makes durable what the destinations of the pipelines wrote until now. It calls
-	// done for every pipeline, once, from within or from another goroutine.
+	// Sync makes durable all writes of the destinations of the pipelines until now. It calls done once for every
+	// pipeline, before it returns or from another goroutine.
 	Sync(pipelines []string, done func(pipelines []string, err error))
 }
 
-// Replicas are copies of the checkpoints outside of the store, without which they do not count.
+// Replicas are copies of the checkpoints outside the store, without which the checkpoints do not count.
 type Replicas interface {
-	// Replicate copies checkpoints that are in the store. It calls done for every pipeline,
-	// once, from within or from another goroutine.
+	// Replicate copies checkpoints that are in the store. It calls done once for every pipeline, before it returns or
+	// from another goroutine.
 	Replicate(checkpoints []spec.Checkpoint, done func(pipeline string, err error))
 }
 
 // Store makes checkpoints durable.
 type Store interface {
-	// SaveCheckpoints makes all checkpoints durable in one transaction. When it returns
-	// nil they survive a power cut; when it returns an error none of them changed.
+	// SaveCheckpoints makes all checkpoints durable in one transaction. When it returns nil they survive a power cut;
+	// when it returns an error no checkpoint has changed.
 	SaveCheckpoints(ctx context.Context, checkpoints []spec.Checkpoint) error
 }
 
-// Source is one with progress to save.
+// Source is a source with progress to save.
 type Source interface {
-	// Checkpoint returns what to save; ok is false when there is nothing.
+	// Checkpoint returns the checkpoint to save; ok is false when there is none.
 	Checkpoint() (c spec.Checkpoint, ok bool)
-	// Saved takes the outcome for what the last call of Checkpoint returned.
+	// Saved reports the outcome for the last checkpoint that Checkpoint returned.
 	Saved(err error)
 }
 
@@ -83,8 +82,8 @@ func (c *Committer) init() {
 	c.once.Do(func() { c.wake = notify.NewSignal() })
 }
 
-// MarkDirty asks for s to be committed; urgent ones do not wait for the interval. A source
-// may do so again once Checkpoint was called, also before Saved is.
+// MarkDirty requests a commit of s; an urgent one does not wait for the interval. A source may do so again once
+// Checkpoint was called, even before Saved is called.
 func (c *Committer) MarkDirty(s Source, urgent bool) {
 	c.init()
 	c.mu.Lock()
@@ -93,7 +92,7 @@ func (c *Committer) MarkDirty(s Source, urgent bool) {
 	c.urgent = c.urgent || urgent
 	c.mu.Unlock()
 	if first || urgent {
-		c.wake.Notify() // for the others it waits already
+		c.wake.Notify() // otherwise Run waits for the interval already
 	}
 }
 
@@ -106,8 +105,7 @@ func (c *Committer) FlushNow() {
 	c.wake.Notify()
 }
 
-// Run commits until ctx ends, and then once more what is left. It is to outlive all
-// pipelines.
+// Run commits until ctx ends, and then commits the remaining checkpoints. It must outlive all pipelines.
 func (c *Committer) Run(ctx context.Context) error {
 	c.init()
 	var last time.Time
@@ -132,7 +130,7 @@ func (c *Committer) Run(ctx context.Context) error {
 	}
 }
 
-// finish commits what is left.
+// finish commits the remaining checkpoints.
 func (c *Committer) finish(ctx context.Context) {
 	c.commit(ctx)
 	for c.busy() {
@@ -149,16 +147,15 @@ func (c *Committer) due() bool {
 	return c.urgent || len(c.dirty) == 0
 }
 
-// busy reports whether something is being synced.
+// busy reports whether a sync is in progress.
 func (c *Committer) busy() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return len(c.syncing) > 0
 }
 
-// commit takes the checkpoints of all that is dirty, has synced what they count on, and saves
-// them; those that wait for a disk are saved when it is done. It reports whether there
-// were any.
+// commit takes the checkpoints of all dirty sources, syncs the data that they depend on, and saves them; those that
+// wait for a disk are saved when its sync is done. It reports whether there were any.
 func (c *Committer) commit(ctx context.Context) bool {
 	all := c.take()
 	if len(all) == 0 {
@@ -192,7 +189,7 @@ func byPipeline(a, b taken) int {
 	return strings.Compare(a.checkpoint.PipelineID, b.checkpoint.PipelineID)
 }
 
-// take returns the checkpoints of all dirty sources, except of those that are being synced.
+// take returns the checkpoints of all dirty sources, except those whose data is being synced.
 func (c *Committer) take() (all []taken) {
 	c.mu.Lock()
 	marked := c.dirty
@@ -217,7 +214,7 @@ func (c *Committer) take() (all []taken) {
 	return all
 }
 
-// startSyncing returns the sources that are not being synced, which are from then on.
+// startSyncing returns the sources that are not being synced, and marks them as being synced.
 func (c *Committer) startSyncing(dirty []Source) []Source {
 	if c.syncing == nil {
 		c.syncing = map[Source]bool{}
@@ -234,8 +231,8 @@ func (c *Committer) startSyncing(dirty []Source) []Source {
 	return free
 }
 
-// settled takes the outcome of syncing what the checkpoints of the pipelines count on. round
-// is sorted by pipeline.
+// settled records the outcome of syncing the data on which the checkpoints of the pipelines depend. round is sorted by
+// pipeline.
 func (c *Committer) settled(round []taken, pipelines []string, err error) {
 	c.mu.Lock()
 	for _, id := range pipelines {
@@ -249,8 +246,8 @@ func (c *Committer) settled(round []taken, pipelines []string, err error) {
 	c.wake.Notify()
 }
 
-// save saves the positions whose data was synced, and reports the failures. The sources of a pipeline may depend on the
-// same data: when it could not be synced, no position of the pipeline is saved.
+// save saves the positions whose data was synced, and reports the failures. The sources of a pipeline may depend on
+// the same data: when it could not be synced, no position of the pipeline is saved.
 func (c *Committer) save(ctx context.Context) {
 	c.report()
 	c.mu.Lock()
@@ -268,7 +265,7 @@ func (c *Committer) save(ctx context.Context) {
 	}
 	good := synced[:0]
 	for _, t := range synced {
-		if err := cmp.Or(t.err, failed[t.checkpoint.PipelineID]); err != nil { // t may be read by settled
+		if err := cmp.Or(t.err, failed[t.checkpoint.PipelineID]); err != nil { // settled may be reading t
 			c.saved(t.source, err)
 			continue
 		}
@@ -279,8 +276,8 @@ func (c *Committer) save(ctx context.Context) {
 	c.spareSynced = synced
 }
 
-// saveAll saves the checkpoints in one transaction, or each alone when that fails: one
-// source's failure must not be the others'.
+// saveAll saves the checkpoints in one transaction, or each alone when that fails: a source that fails must not affect
+// the others.
 func (c *Committer) saveAll(ctx context.Context, all []*taken) {
 	if len(all) == 0 {
 		return
@@ -303,7 +300,7 @@ func (c *Committer) saveAll(ctx context.Context, all []*taken) {
 	}
 }
 
-// replicate has what was saved copied, where it has to be.
+// replicate replicates saved checkpoints if there are Replicas.
 func (c *Committer) replicate(all []*taken) {
 	if c.Replicas == nil {
 		for _, t := range all {
@@ -328,7 +325,7 @@ func (c *Committer) replicate(all []*taken) {
 	c.report()
 }
 
-// report reports what became of what was to be replicated.
+// report reports the outcome of replication.
 func (c *Committer) report() {
 	c.mu.Lock()
 	copied := c.copied
@@ -339,7 +336,7 @@ func (c *Committer) report() {
 	}
 }
 
-// saved reports the outcome to a source, and has it committed again if it is dirty again.
+// saved reports the outcome to a source, and marks it for another commit if it is dirty again.
 func (c *Committer) saved(s Source, err error) {
 	if c.Barrier != nil || c.Replicas != nil {
 		c.mu.Lock()

@@ -12,20 +12,20 @@ var (
 	DurationBounds = []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5}
 )
 
-// Histogram counts values in buckets. It is read and written without a lock, so a
-// reading may be a value apart in its parts.
+// Histogram counts values in buckets. It is read and written without a lock, so the parts of a reading may differ by a
+// value.
 type Histogram struct {
-	buckets [13]atomic.Uint64 // the last one is for what is above all bounds
+	buckets [13]atomic.Uint64 // the last one is for values above all bounds
 	sum     atomic.Uint64     // bits of a float64
 }
 
 // Took counts a call that took d (DurationBounds).
 func (h *Histogram) Took(d time.Duration) { h.Observe(DurationBounds, d.Seconds(), 1) }
 
-// Observe counts n values that are about v each.
+// Observe counts n values of about v each.
 func (h *Histogram) Observe(bounds []float64, v float64, n int) { h.add(bounds, v, v*float64(n), n) }
 
-// Share counts n values that are sum together. All count as their mean.
+// Share counts n values whose sum is sum. All count as their mean.
 func (h *Histogram) Share(bounds []float64, sum float64, n int) {
 	if n > 0 {
 		h.add(bounds, sum/float64(n), sum, n)
@@ -46,7 +46,7 @@ func (h *Histogram) add(bounds []float64, v, sum float64, n int) {
 	}
 }
 
-// Sum returns how many values there are, and their sum.
+// Sum returns the number of values and their sum.
 func (h *Histogram) Sum() (count uint64, sum float64) {
 	for i := range h.buckets {
 		count += h.buckets[i].Load()
@@ -54,8 +54,7 @@ func (h *Histogram) Sum() (count uint64, sum float64) {
 	return count, math.Float64frombits(h.sum.Load())
 }
 
-// Read returns how many values there are, their sum, and how many of them are within
-// each of the bounds.
+// Read returns the number of values, their sum, and for each bound the number of values within it.
 func (h *Histogram) Read(bounds []float64) (count uint64, sum float64, within map[float64]uint64) {
 	within = make(map[float64]uint64, len(bounds))
 	for i := range h.buckets {

@@ -1,4 +1,4 @@
-// Package measure counts and times what passes connectors and pipelines.
+// Package measure counts and times records that pass connectors and pipelines.
 package measure
 
 import (
@@ -10,45 +10,45 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// Connector counts what passed one connector, or the dead-letter queue, since the agent
-// started. Counts go on over the runs of a pipeline.
+// Connector counts records that passed one connector, or the dead-letter queue, since the agent started. Counts
+// continue over the runs of a pipeline.
 type Connector struct {
 	Records  atomic.Uint64 // read from the source, or durable in the destination
-	LastRead atomic.Int64  // when a source read a record last, in Unix nanoseconds; 0: not yet
-	Bytes    atomic.Uint64 // of the keys and payloads read or handed over for writing
+	LastRead atomic.Int64  // when the source last read a record, in Unix nanoseconds; 0: not yet
+	Bytes    atomic.Uint64 // size of the keys and payloads read or passed to Write
 	Acked    atomic.Uint64 // acknowledged to the source
 	Nacked   atomic.Uint64 // refused by the destination
-	Filtered atomic.Uint64 // of the records read, dropped by processors
-	Sizes    Histogram     // of records, in bytes; within a batch all count as its mean
-	Reads    Histogram     // seconds that a source takes for a record, waiting for it included; see Sampler
+	Filtered atomic.Uint64 // number of records read that processors dropped
+	Sizes    Histogram     // size of records in bytes; within a batch all count as its mean
+	Reads    Histogram     // seconds that a source takes for a record, including the wait for it; see Sampler
 	Writes   Histogram     // seconds that a destination takes for a record; see Sampler
 	Busy     Meter         // the calls of Read or Write
-	Blocked  Meter         // a source waits until there is space for more outstanding records
+	Blocked  Meter         // time in which a source waits until more records may be outstanding
 	Reports  Reports       // errors that it logs
-	Refusals Reports       // why a destination refused records
+	Refusals Reports       // errors with which a destination refused records
 }
 
-// Passed counts a batch that was read or is to be written.
+// Passed counts a batch that was read or is about to be written.
 func (s *Connector) Passed(n, bytes int) {
 	s.Bytes.Add(uint64(bytes))
 	s.Sizes.Share(SizeBounds, float64(bytes), n)
 }
 
-// Pipeline counts what passed a pipeline since the agent started.
+// Pipeline counts records that passed a pipeline since the agent started.
 type Pipeline struct {
 	DeadLetters Connector
-	Transits    Histogram // seconds from the end of a read to the record being settled for good
-	AckLags     Histogram // seconds from there to the record being acknowledged to its source
+	Transits    Histogram // seconds from the end of a read until the record is settled
+	AckLags     Histogram // seconds from there until the record is acknowledged to its source
 
 	mu           sync.Mutex
 	sources      map[string]*Connector // by qualified id; guarded by mu
 	destinations map[string]*Connector // by qualified id; guarded by mu
 }
 
-// Source returns the stats of a source by qualified id, new ones if there are none.
+// Source returns the stats of a source by qualified id. It creates them if there are none.
 func (s *Pipeline) Source(id string) *Connector { return s.connector(&s.sources, id) }
 
-// Destination returns the stats of a destination by qualified id, new ones if there are none.
+// Destination returns the stats of a destination by qualified id. It creates them if there are none.
 func (s *Pipeline) Destination(id string) *Connector { return s.connector(&s.destinations, id) }
 
 func (s *Pipeline) connector(all *map[string]*Connector, id string) *Connector {
@@ -65,8 +65,7 @@ func (s *Pipeline) connector(all *map[string]*Connector, id string) *Connector {
 	return c
 }
 
-// Retain forgets the stats of connectors that are not among ids, which the pipeline has
-// no more.
+// Retain removes the stats of connectors that are not among ids, which the pipeline no longer has.
 func (s *Pipeline) Retain(ids []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

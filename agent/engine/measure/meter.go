@@ -6,22 +6,20 @@ import (
 	"time"
 )
 
-// Meter adds up how long calls take of which one goes on at a time. It may be read at any
-// time.
+// Meter adds up the durations of calls, at most one of which is in progress at a time. It may be read at any time.
 type Meter struct {
-	calls   atomic.Uint64 // that began
-	current atomic.Uint64 // number of the call that goes on, 0 when none does
-	nanos   atomic.Uint64 // that those that ended took, estimated from the measured ones
+	calls   atomic.Uint64 // number of calls that began
+	current atomic.Uint64 // number of the call in progress, 0 for none
+	nanos   atomic.Uint64 // duration of the calls that ended, estimated from the measured ones
 }
 
-// Sum returns how many seconds the calls took that have ended, and the number of the one
-// that goes on, 0 when none does.
+// Sum returns the duration in seconds of the calls that have ended, and the number of the call in progress, 0 for
+// none.
 func (m *Meter) Sum() (seconds float64, current uint64) {
 	return time.Duration(m.nanos.Load()).Seconds(), m.current.Load()
 }
 
-// Wait waits for signal, and adds how long that takes. It returns why ctx ended if that
-// comes first.
+// Wait waits for signal, and adds the duration of the wait. It returns the cause if ctx ends first.
 func (m *Meter) Wait(ctx context.Context, signal <-chan struct{}) error {
 	n, begin := m.begin(), time.Now()
 	defer func() { m.end(n, time.Since(begin)) }()
@@ -39,28 +37,27 @@ func (m *Meter) begin() uint64 {
 	return n
 }
 
-// end ends call n, which may be one of a run that was abandoned while another goes on.
+// end ends call n, which may belong to an abandoned run while a call of the next run is in progress.
 func (m *Meter) end(n uint64, took time.Duration) {
 	m.current.CompareAndSwap(n, 0)
 	m.nanos.Add(uint64(took))
 }
 
-// callsPerMeasurement is how many calls share one measurement of the time: at one record a
-// call, reading the clock would cost as much as the rest. After a call that took slowCall,
-// that is nothing, and the next one is measured as well.
+// callsPerMeasurement is the number of calls that share one measurement of the time: at one record per call, reading
+// the clock would cost as much as the rest. After a call that took slowCall, the cost is negligible, and the next call
+// is measured as well.
 const (
 	callsPerMeasurement = 8
 	slowCall            = time.Millisecond
 )
 
-// Sampler times calls. Some are measured, and those between count as if they took as long.
+// Sampler times calls. It measures some calls, and counts those between as if they took as long.
 type Sampler struct {
 	calls int
-	took  time.Duration // by the call measured last
+	took  time.Duration // duration of the last measured call
 }
 
-// Time calls call, and adds how long it takes to m and to h, where the records that it moved
-// share that time.
+// Time calls call, and adds its duration to m and to h, where the records that it moved share that time.
 func (s *Sampler) Time(h *Histogram, m *Meter, call func() (records int, err error)) error {
 	measured := s.calls%callsPerMeasurement == 0 || s.took >= slowCall
 	s.calls++
@@ -80,6 +77,6 @@ func (s *Sampler) Time(h *Histogram, m *Meter, call func() (records int, err err
 	return err
 }
 
-// Slow reports whether the call before took so long that what follows it costs little in
-// comparison, such as a Read that waited for a record.
+// Slow reports whether the last call took so long, such as a Read that waited for a record, that the next steps cost
+// little in comparison.
 func (s *Sampler) Slow() bool { return s.took >= slowCall }

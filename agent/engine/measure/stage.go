@@ -16,8 +16,8 @@ type Stage struct {
 	Outstanding uint64
 	Passed      uint64 // records that a source read, or that a destination or the queue accepted, over all runs
 	Acked       uint64 // records acknowledged to a source, over all runs; number of calls of a processor
-	// Patience is how long a destination may hold records because its settings say so: it gathers batches, or is to
-	// go slowly. Negative: for any time.
+	// Patience is how long a destination may hold records because of its settings: it gathers batches, or has a rate
+	// limit. Negative: for any time.
 	Patience time.Duration
 	Report   *Report // logged errors; nil if there are none; never modified
 	Refusal  *Report // why it refused records; nil for none; never modified
@@ -27,7 +27,7 @@ type Stage struct {
 // Doing is the current activity of a stage.
 type Doing string
 
-// What stages do.
+// Activities of stages.
 const (
 	Idle    Doing = ""
 	Opening Doing = "opening"
@@ -52,7 +52,7 @@ type Report struct {
 // Reports keeps the errors of a connector. The zero Reports is ready to use. It is safe for concurrent use.
 type Reports struct{ last atomic.Pointer[Report] }
 
-// maxReport is how many bytes of a report are kept.
+// maxReport is the maximum size of a report in bytes.
 const maxReport = 1024
 
 // Note keeps a report.

@@ -7,33 +7,32 @@ import (
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
-// Batch is an in-flight batch: on its way from its source to every destination, or an
-// emission of a processor, which takes the same way. It belongs to the Tracker that made
-// it, which uses it again when all of it is settled.
+// Batch is an in-flight batch: a batch on its way from its source to every destination, or an emission of a processor,
+// which takes the same way. It belongs to the Tracker that made it, which reuses it when it is completely settled.
 //
-// The records it was made of are its inputs. Processors make several pieces of an input,
-// or none, and may hold it: it is settled when no piece of it is under way or held.
+// The inputs of a batch are the records from which it was made. Processors make several pieces of an input, or none,
+// and may hold it: an input is settled when no piece is in flight or held.
 type Batch struct {
 	ReadAt    time.Time
-	SettledAt time.Time     // when a destination settled some of it last
-	Records   *record.Batch // what goes on to the destinations
+	SettledAt time.Time     // when a destination last settled records
+	Records   *record.Batch // the records for the destinations
 	Origins   []int32       // index of the input of each of Records, ascending; nil: one to one
-	Owner     any           // stays when the batch is used again
+	Owner     any           // stays when the batch is reused
 	Observers []Observer    // of the batch as a whole
 
-	first     uint64           // records read before it
-	n         int              // inputs
+	first     uint64           // number of records read before it
+	n         int              // number of inputs
 	positions record.Positions // of the inputs
 	branches  []branch         // by destination
-	refused   []int32          // indices of inputs that were refused
-	held      []uint32         // pieces held by index of input; nil while none was held
-	low       int              // inputs that are settled, from the first on
-	size      int              // memory that it takes
+	refused   []int32          // indices of refused inputs
+	held      []uint32         // number of held pieces by index of input; nil if none was held
+	low       int              // number of settled inputs, counted from the first without a gap
+	size      int              // memory of the batch in bytes
 	emitted   bool
-	complete  bool // of an emission: all of it is settled
+	complete  bool // for an emission: completely settled
 }
 
-// Observer follows a batch as a whole. Its methods are called once each, in this order, and must not call the Tracker.
+// Observer follows a batch as a whole. Each method is called once, in this order, and must not call the Tracker.
 type Observer interface {
 	// Settled is called when all records of the batch are settled. Nothing refers to the batch any more.
 	Settled()
@@ -44,25 +43,25 @@ type Observer interface {
 // branch is the way of a batch to one destination.
 type branch struct {
 	settled int
-	own     bool    // the processors of the destination changed what it gets
-	origins []int32 // then: as Batch.Origins
-	total   int     // then: how many records it gets
+	own     bool    // the processors of the destination changed its records
+	origins []int32 // if own: as Batch.Origins
+	total   int     // if own: number of records for the destination
 }
 
-// Sequence returns the number of an input among the records of its source. The batch must have been added to its
+// Sequence returns the number of an input among the records of the source. The batch must have been added to its
 // Tracker.
 func (b *Batch) Sequence(input int) uint64 { return b.first + uint64(input) + 1 }
 
-// Inputs returns of how many records the batch was made.
+// Inputs returns the number of records from which the batch was made.
 func (b *Batch) Inputs() int { return b.n }
 
 // Emitted reports whether the batch is an emission of a processor.
 func (b *Batch) Emitted() bool { return b.emitted }
 
-// Size returns the memory that the batch takes.
+// Size returns the memory of the batch in bytes.
 func (b *Batch) Size() int { return b.size }
 
-// Origin returns the index of the input that record i for a destination was made of.
+// Origin returns the index of the input from which record i for a destination was made.
 func (b *Batch) Origin(destination, i int) int {
 	if _, origins := b.branch(destination); origins != nil {
 		return int(origins[i])
@@ -70,8 +69,8 @@ func (b *Batch) Origin(destination, i int) int {
 	return i
 }
 
-// Pieces returns how many of the records for a destination were made of an input, and
-// how many of those come before record i.
+// Pieces returns how many of the records for a destination were made from an input, and how many such records come
+// before record i.
 func (b *Batch) Pieces(destination, input, i int) (pieces, before int) {
 	total, origins := b.branch(destination)
 	if origins == nil {
@@ -84,7 +83,7 @@ func (b *Batch) Pieces(destination, input, i int) (pieces, before int) {
 	return pieces, i - from
 }
 
-// SettledBy returns how many of its records a destination has settled.
+// SettledBy returns how many records of the batch a destination has settled.
 func (b *Batch) SettledBy(destination int) int { return b.branches[destination].settled }
 
 // Refuse marks an input as refused, and reports whether it was not marked before.
@@ -121,7 +120,7 @@ func (b *Batch) branch(destination int) (total int, origins []int32) {
 	return b.n, nil
 }
 
-// done returns how many of the inputs, from the first on, are settled. It never falls.
+// done returns the number of settled inputs, counted from the first without a gap. It never decreases.
 func (b *Batch) done() int {
 	b.low = max(b.low, b.settledUpTo())
 	return b.low
@@ -157,8 +156,8 @@ func (b *Batch) refusedBetween(from, to int) (n int) {
 	return n
 }
 
-// Range is a settled range: one in-flight batch or several small ones that are settled. Of
-// their records only the positions are kept.
+// Range is a settled range: one settled in-flight batch or several small ones. It keeps only the positions of the
+// records.
 type Range struct {
 	ReadAt    time.Time // of the first batch
 	SettledAt time.Time // of the first batch
@@ -169,8 +168,8 @@ type Range struct {
 }
 
 const (
-	// A settled range takes in batches that settle soon after each other, while it has few
-	// records: a source that reads one at a time would otherwise leave much behind each.
+	// A settled range absorbs batches that settle soon after each other, while it has few records: a source that reads
+	// one record at a time would otherwise leave much memory behind each.
 	rangeRecords = 256
 	rangeTime    = time.Millisecond
 )

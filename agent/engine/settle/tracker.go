@@ -1,5 +1,5 @@
-// Package settle tracks which records of a source are settled: the low-water mark up to
-// which every destination has them, and what of that is committed and acknowledged.
+// Package settle tracks which records of a source are settled. It keeps the low-water mark, up to which every
+// destination has settled the records, and the marks of committed and acknowledged records.
 package settle
 
 import (
@@ -10,25 +10,24 @@ import (
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
-// Tracker follows the records of one source from read to acknowledged. Records are
-// counted, from 1, in the order read. Each mark is the number of the last record that got
-// there, and no mark overtakes the one to its right:
+// Tracker follows the records of a source from read to acknowledged. Records are counted, from 1, in the order read.
+// Each mark is the number of the last record in that state, and no mark overtakes the one to its right:
 //
 //	acked ≤ committed ≤ low ≤ read
 //
-// The zero Tracker is ready. It is not safe for concurrent use.
+// The zero Tracker is ready to use. It is not safe for concurrent use.
 type Tracker struct {
 	Marks
 
-	inFlight []*Batch // not wholly settled, oldest first
-	settled  []Range  // settled and not wholly acked, oldest first
+	inFlight []*Batch // not completely settled, oldest first
+	settled  []Range  // settled and not completely acked, oldest first
 	awaited  []mark   // records that wait for their commit, ascending
-	idle     []*Batch // to be used again
-	bytes    int      // memory of what is outstanding
-	emitted  int      // emissions whose records, or those they were made of, are not settled
+	idle     []*Batch // batches to reuse
+	bytes    int      // memory of the outstanding batches
+	emitted  int      // emissions with unsettled records or inputs
 }
 
-// Marks are how far the records of a source have come.
+// Marks are the numbers of the last record of a source in each state.
 type Marks struct {
 	Read      uint64
 	Low       uint64 // the low-water mark: settled by every destination without a gap
@@ -42,10 +41,10 @@ type mark struct {
 	do       func()
 }
 
-// maxIdle is how many batches are kept for use.
+// maxIdle is the maximum number of batches kept for reuse.
 const maxIdle = 256
 
-// Batch returns an in-flight batch of b for so many destinations.
+// Batch returns an in-flight batch of b for this number of destinations.
 func (t *Tracker) Batch(b *record.Batch, destinations int) *Batch {
 	var f *Batch
 	if last := len(t.idle) - 1; last >= 0 {
@@ -59,8 +58,8 @@ func (t *Tracker) Batch(b *record.Batch, destinations int) *Batch {
 	return f
 }
 
-// Emission returns a batch of records that a processor emitted for these destinations of
-// so many. It counts at once, and has no positions.
+// Emission returns a batch of records that a processor emitted for some of the destinations. It counts as outstanding
+// at once, and has no positions.
 func (t *Tracker) Emission(b *record.Batch, destinations int, takes func(destination int) bool) *Batch {
 	f := &Batch{n: b.Len(), Records: b, size: b.Memory(), emitted: true, branches: make([]branch, destinations)}
 	for d := range f.branches {
@@ -71,18 +70,17 @@ func (t *Tracker) Emission(b *record.Batch, destinations int, takes func(destina
 	return f
 }
 
-// Change is what follows from an event for the marks.
+// Change is the effect of an event on the marks.
 type Change struct {
-	Advanced int  // by how many records the low-water mark advanced
-	Refused  int  // of those
+	Advanced int  // number of records by which the low-water mark advanced
+	Refused  int  // number of refused records among Advanced
 	Complete bool // an emission is settled, and Released follows; the caller notifies its Observers
 }
 
-// Add takes a batch just read into account. Where the processors kept nothing of it, it
-// may be settled already.
+// Add adds a batch that was just read. If the processors left no records, it may be settled already.
 func (t *Tracker) Add(b *Batch) Change {
 	if extra := len(b.Origins) - b.n; extra > 0 {
-		b.size += b.Records.Memory() // pieces in addition to the records that they were made of
+		b.size += b.Records.Memory() // pieces in addition to their inputs
 	}
 	b.first = t.Read
 	t.Read += uint64(b.n)
@@ -91,8 +89,7 @@ func (t *Tracker) Add(b *Batch) Change {
 	return t.advance()
 }
 
-// Settle takes into account that a destination settled its next n records of b; refused
-// marks their inputs as refused.
+// Settle records that a destination settled its next n records of b; refused marks their inputs as refused.
 func (t *Tracker) Settle(b *Batch, destination, n int, refused bool) Change {
 	if refused {
 		for i := range n {
@@ -103,23 +100,23 @@ func (t *Tracker) Settle(b *Batch, destination, n int, refused bool) Change {
 	return t.changed(b)
 }
 
-// Branch takes into account what the processors of a destination made of b before the
-// destination got any of it: of which input each record is.
+// Branch records the output of the processors of a destination for b, before the destination gets any record: the
+// index of the input of each record.
 func (t *Tracker) Branch(b *Batch, destination int, origins []int32) Change {
 	b.branches[destination] = branch{own: true, origins: origins, total: len(origins)}
 	return t.changed(b)
 }
 
-// Release takes into account that a piece of an input that was held is settled.
+// Release records that a held piece of an input is settled.
 func (t *Tracker) Release(b *Batch, input int) Change {
 	b.held[input]--
 	return t.changed(b)
 }
 
-// Released takes into account that what a complete emission was made of was released.
+// Released records that the inputs of a complete emission were released.
 func (t *Tracker) Released() { t.emitted-- }
 
-// Check returns what follows for an emission of which processors kept nothing.
+// Check returns the change for an emission whose records the processors all dropped.
 func (t *Tracker) Check(b *Batch) Change { return t.changed(b) }
 
 func (t *Tracker) changed(b *Batch) Change {
@@ -137,7 +134,7 @@ func (t *Tracker) changed(b *Batch) Change {
 	return Change{}
 }
 
-// advance moves the low-water mark as far as it goes.
+// advance moves the low-water mark as far as possible.
 func (t *Tracker) advance() (c Change) {
 	for len(t.inFlight) > 0 {
 		b := t.inFlight[0]
@@ -166,8 +163,8 @@ func (t *Tracker) advance() (c Change) {
 	return c
 }
 
-// retire keeps the positions of b, which is wholly settled, and b itself for use. Unless
-// it was settled at once, its positions may be in use by those who save and acknowledge.
+// retire keeps the positions of b, which is completely settled, and b itself for reuse. Unless b was settled at once,
+// its positions may be in use by the goroutines that save and acknowledge.
 func (t *Tracker) retire(b *Batch, atOnce bool) {
 	last := len(t.settled) - 1
 	if atOnce && last >= 0 && t.settled[last].takes(b) {
@@ -188,8 +185,7 @@ func (t *Tracker) retire(b *Batch, atOnce bool) {
 	}
 }
 
-// WaitsForHeld reports whether nothing is outstanding but what waits for records that
-// processors hold.
+// WaitsForHeld reports whether all outstanding records wait for records that processors hold.
 func (t *Tracker) WaitsForHeld() bool {
 	for _, b := range t.inFlight {
 		for d := range b.branches {
@@ -201,7 +197,7 @@ func (t *Tracker) WaitsForHeld() bool {
 	return len(t.inFlight) > 0 && t.emitted == 0
 }
 
-// Bytes returns the memory of what is outstanding.
+// Bytes returns the memory of the outstanding batches in bytes.
 func (t *Tracker) Bytes() int { return t.bytes }
 
 // Position returns the position of record seq, which must lie in (Acked, Low].
@@ -218,8 +214,8 @@ func (t *Tracker) Position(seq uint64) record.Position {
 	return nil
 }
 
-// SetCommitted records that everything up to seq is durable. An error is a broken
-// invariant: going on could lose records.
+// SetCommitted records that everything up to seq is durable. An error is a broken invariant: continuing could lose
+// records.
 func (t *Tracker) SetCommitted(seq uint64) error {
 	if seq < t.Committed || seq > t.Low {
 		return fmt.Errorf("invariant violated: record %d committed, but %d were before and %d are settled", seq, t.Committed, t.Low)
@@ -237,7 +233,8 @@ func (t *Tracker) SetCommitted(seq uint64) error {
 	return nil
 }
 
-// WhenCommitted calls do once everything up to seq is committed, at once if it is. do must not call the Tracker.
+// WhenCommitted calls do once everything up to seq is committed, at once if it already is. do must not call the
+// Tracker.
 func (t *Tracker) WhenCommitted(seq uint64, do func()) {
 	if seq <= t.Committed {
 		do()
@@ -250,8 +247,7 @@ func (t *Tracker) WhenCommitted(seq uint64, do func()) {
 	t.awaited = slices.Insert(t.awaited, i, mark{seq, do})
 }
 
-// Ackable appends to dst the first positions that are durable and not yet acked, most at
-// a time.
+// Ackable appends to dst the first positions that are durable and not yet acked. It appends no more than most.
 func (t *Tracker) Ackable(dst []record.Position, most uint64) []record.Position {
 	seq, end := t.Acked, min(t.Committed, t.Acked+most)
 	for i := range t.settled {
@@ -260,15 +256,15 @@ func (t *Tracker) Ackable(dst []record.Position, most uint64) []record.Position 
 			dst = append(dst, r.positions.At(int(seq-r.first)))
 		}
 	}
-	for ; seq < end; seq++ { // the others are of a batch that is settled in part
+	for ; seq < end; seq++ { // the others belong to a batch that is partly settled
 		b := t.inFlight[0]
 		dst = append(dst, b.positions.At(int(seq-b.first)))
 	}
 	return dst
 }
 
-// SetAcked records that n more records were acknowledged to the source. With each settled
-// range that is thereby over, it calls over. An error is a broken invariant.
+// SetAcked records that n more records were acknowledged to the source. It calls over for each settled range that is
+// then completely acknowledged. An error is a broken invariant.
 func (t *Tracker) SetAcked(n int, over func(*Range)) error {
 	if t.Acked+uint64(n) > t.Committed {
 		return fmt.Errorf("invariant violated: record %d acked, but only %d are committed", t.Acked+uint64(n), t.Committed)
