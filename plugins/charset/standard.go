@@ -95,7 +95,7 @@ func (e *Encoding) Mark() string {
 }
 
 // Decode returns text as UTF-8. As in the standard, U+FFFD replaces bytes that cannot be decoded; err describes the
-// first of them. If more is true, rest holds the bytes of an incomplete character at the end.
+// first one. If more is true, rest holds the bytes of an incomplete character at the end.
 func (e *Encoding) Decode(text []byte, more bool) (out, rest []byte, err error) {
 	switch {
 	case e.table != nil:
@@ -133,7 +133,7 @@ func (e *Encoding) note(err error, text []byte, i int) error {
 // truncated returns how many bytes at the beginning of text could begin a UTF-8 character, at least 1, and whether
 // these are all bytes of text. text must not begin with a valid character.
 func truncated(text []byte) (n int, all bool) {
-	for n = 1; n < len(text) && !utf8.FullRune(text[:n]); n++ { // FullRune is true once no further byte can complete the character
+	for n = 1; n < len(text) && !utf8.FullRune(text[:n]); n++ { // FullRune is true once no byte can complete it
 	}
 	if utf8.FullRune(text[:n]) {
 		return max(1, n-1), false

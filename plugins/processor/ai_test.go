@@ -367,7 +367,7 @@ func TestCohereRetries(t *testing.T) {
 	}
 }
 
-// Each record gets the score of its own text, in whatever order the scores come.
+// Each record gets the score for its own text, in whatever order the scores come.
 func TestCohereRerank(t *testing.T) {
 	const nevada = "Carson City is the capital city of the American state of Nevada."
 	f := aiServe(t, "/v2/rerank", "Bearer "+token, func(r map[string]any) (int, any) {

@@ -32,7 +32,7 @@ func fourFields(n int, raw bool) []record.Record {
 // its time minus the time to make the records, divided by the time of the bare loop.
 func BenchmarkChain(b *testing.B) { benchmarkChain(b, 1000) }
 
-// BenchmarkChainOfSingleRecords is BenchmarkChain with batches of one record, as at low rates.
+// BenchmarkChainOfSingleRecords is BenchmarkChain with single-record batches, as at low rates.
 func BenchmarkChainOfSingleRecords(b *testing.B) { benchmarkChain(b, 1) }
 
 func benchmarkChain(b *testing.B, batch int) {

@@ -40,8 +40,8 @@ type observer struct {
 	stage     *stage
 }
 
-// group is an emission whose records pass the remaining stages. If a stage holds one of its records again, the record
-// is named by the group and its index.
+// group is an emission whose records pass the remaining stages. A record that a stage holds again is named by the group
+// and its index in the group.
 type group struct {
 	settles   []sdk.Held
 	held      int // held records or pieces

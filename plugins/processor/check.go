@@ -62,7 +62,7 @@ func (r *Registry) checkOne(ctx context.Context, at string, d spec.Processor) (p
 	return problems
 }
 
-// checkSettings returns the problems of a processor's settings. A SettingError without a setting is about all of them.
+// checkSettings returns the problems of a processor's settings. A SettingError without a setting is about all settings.
 func (r *Registry) checkSettings(ctx context.Context, plugin sdk.ProcessorPlugin, settings map[string]string) (wrong []sdk.SettingError) {
 	literal, known := make(map[string]string, len(settings)), true
 	for name, value := range settings {

@@ -96,7 +96,7 @@ func TestFileIsReadAgainWhenItChanges(t *testing.T) {
 	want(t, enriched(t, p, ctx, 2.0), map[string]any{"id": 2.0})
 
 	write("id,name,city\n1,Bob,Bern\n", 0)
-	want(t, enriched(t, p, ctx, 1.0), map[string]any{"id": 1.0, "who": map[string]any{"name": "Ann"}}) // not checked again yet
+	want(t, enriched(t, p, ctx, 1.0), map[string]any{"id": 1.0, "who": map[string]any{"name": "Ann"}}) // no check yet
 	clock.now = clock.now.Add(2 * time.Second)
 	want(t, enriched(t, p, ctx, 1.0), map[string]any{"id": 1.0, "who": map[string]any{"name": "Bob"}})
 
@@ -242,7 +242,7 @@ func TestHTTPCacheForgetsWhatWasNotUsedForLongest(t *testing.T) {
 	}
 }
 
-// Cached responses take at most the memory budget of one record.
+// The cached responses together take at most the memory budget for a record.
 func TestHTTPCacheIsBoundedInBytes(t *testing.T) {
 	var asked atomic.Int32
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

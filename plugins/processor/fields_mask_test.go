@@ -37,7 +37,7 @@ func masked(t *testing.T, settings map[string]string, r record.Record) record.Re
 
 func TestMaskPatterns(t *testing.T) {
 	for _, c := range []struct{ pattern, text, want string }{
-		{"card", "4111111111111111 and 4111111111111112", "* and 4111111111111112"}, // the second has a wrong check digit
+		{"card", "4111111111111111 and 4111111111111112", "* and 4111111111111112"}, // second: wrong check digit
 		{"card", "5500-0000-0000-0004, 378282246310005", "*, *"},
 		{"card", "order 1234567890", "order 1234567890"},
 		{"email", "a.b+c@example.co.uk, not @ or a@b", "*, not @ or a@b"},

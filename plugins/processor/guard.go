@@ -13,7 +13,7 @@ import (
 
 // guard ends the calls of a chain that make no progress. Calls run in a goroutine. If a call does not return, its
 // goroutine is abandoned, because there is no other way to end a loop, a system call or C code. All stages and calls of
-// a chain share one goroutine, which keeps its stack, so that batches of one record are cheap, too.
+// a chain share one goroutine, which keeps its stack, so that single-record batches are cheap, too.
 //
 // The time limit of a processor restarts with each record that it turns to. The guard periodically asks each running
 // worker whether it has turned to another record since the last check.

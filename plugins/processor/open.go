@@ -59,8 +59,8 @@ func Open(ctx context.Context, parent string, declared []spec.Processor, o Optio
 	return c, nil
 }
 
-// StateElement returns the name of the directory of a processor within that of its pipeline. parent is the parent
-// passed to Open. No two processors of a pipeline share a name, although their qualified ids may be equal.
+// StateElement returns the name of a processor's directory within the pipeline's directory. parent is the parent passed
+// to Open. No two processors of a pipeline share a name, although their qualified ids may be equal.
 func StateElement(parent, id string) string { return texts.PathElement(parent, id) }
 
 func (c *Chain) add(s *stage) {
@@ -151,7 +151,7 @@ func contain(f func() error) (err error) {
 	return f()
 }
 
-// maxWorkers bounds the instances of one processor.
+// maxWorkers bounds the instances of a processor.
 const maxWorkers = 256
 
 // find returns the plugin of a declared processor, or an error if the processor cannot run as declared.

@@ -18,8 +18,8 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// service is a processor that calls a service, with all of its settings. URL stands for the URL of the server. The
-// first response to each processor is 503.
+// service is a processor that calls a service, with all its settings. URL stands for the URL of the server. The first
+// response to each processor is 503.
 type service struct {
 	settings  map[string]string
 	path      string
@@ -93,7 +93,7 @@ var services = map[string]service{
 	},
 }
 
-// Every processor that calls a service runs with all of its settings, and retries when it gets no response.
+// Every processor that calls a service runs with all its settings, and retries when it gets no response.
 func TestServices(t *testing.T) {
 	for _, plugin := range processor.Builtins() {
 		if s, ok := services[plugin.Name]; ok {

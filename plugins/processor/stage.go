@@ -24,7 +24,7 @@ type stage struct {
 	encodes    schema.Parts        // parts whose shape the processor may change
 	workers    []*worker
 	former     *stage // stage whose state the processor takes over instead of Open; nil: none
-	holding    int    // records, or pieces of one, that the processor holds
+	holding    int    // records and pieces that the processor holds
 	stats      *Stats
 	hung       bool               // a call did not return in time. Guarded by the mutex of guard
 	timeLimit  template.TimeLimit // for the condition
@@ -244,7 +244,7 @@ func (s *stage) release(ctx context.Context, c *Chain, n int) error {
 	return nil
 }
 
-// callAll divides the records among the workers, in order, and waits for all of them.
+// callAll divides the records among the workers, in order, and waits for all workers.
 func (s *stage) callAll(ctx context.Context, w *work, workers []*worker, selected []int32, count int) error {
 	if len(workers) == 1 {
 		return s.call(ctx, w, workers[0], selected)

@@ -25,7 +25,7 @@ func TestTemplatesEndWithTheBatch(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var took []time.Duration
-			for range attempts { // one execution may take 2 s; on a busy machine, ending with the context may take as long
+			for range attempts { // one execution may take 2 s; on a busy machine, a prompt end may, too
 				if took = append(took, endOf(t, declared)); took[len(took)-1] < 1500*time.Millisecond {
 					return
 				}

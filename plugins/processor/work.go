@@ -34,7 +34,7 @@ type work struct {
 }
 
 // batchMemory returns the number of bytes that may be allocated for a batch before its remaining records must wait.
-// budget is the limit of one record. Batches of usual records stay below it.
+// budget is the limit for a record. Batches of usual records stay below the result.
 func batchMemory(budget int) int { return max(budget/4, 32<<20) }
 
 // extend begins a stage. The stage gets some memory even if earlier stages have used up the limit of the batch:
@@ -160,7 +160,7 @@ func (w *work) postpone(s *stage, fates []sdk.Fate) []sdk.Fate {
 	return fates
 }
 
-// passed reports whether the processor got record i of its last batch.
+// passed reports whether the processor got record i in the last batch.
 func (s *stage) passed(i int) bool {
 	if s.condition == nil {
 		return true
@@ -168,7 +168,7 @@ func (s *stage) passed(i int) bool {
 	return slices.Contains(s.selected, int32(i))
 }
 
-// keep stores the current form of record i in the input. It becomes the refused record if a piece of it is refused.
+// keep stores the current form of record i in the input. This form is refused if a piece of the record is refused.
 func (w *work) keep(processor string, i int) {
 	origin := w.origin(int32(i))
 	if len(w.original) == 0 {

@@ -63,7 +63,7 @@ func TestConnectorsHaveTheirOwnSchemas(t *testing.T) {
 		{"p:b", "odd:id:x:key", "belongs to connector odd:id:x", "of another pipeline"},
 		{"p:b", "orders", "", ""},
 		{"p:b", "eu:orders:key", "", ""},
-		{"odd:id", "odd:id:x:key", "belongs to connector odd:id:x", "of another pipeline"}, // its id is a prefix of the other id
+		{"odd:id", "odd:id:x:key", "belongs to connector odd:id:x", "of another pipeline"}, // one id begins the other
 	} {
 		_, err := b.Create(ctx, r, c.caller, c.subject, schema.TypeAvro, textOf(1))
 		wantError(t, c.caller+" creates "+c.subject, err, c.create)

@@ -24,7 +24,7 @@ type Cache struct {
 	byID     answers[int, Schema]
 }
 
-// answers are the cached answers of one kind.
+// answers are the cached answers to one kind of request.
 type answers[K comparable, V any] struct {
 	of    map[K]V
 	bytes int // bytes of the cached schemas

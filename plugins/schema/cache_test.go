@@ -19,7 +19,7 @@ func (c *counted) ByID(_ context.Context, id int) (schema.Schema, error) {
 	return schema.Schema{ID: id, Text: strings.Repeat("x", 1<<20)}, nil
 }
 
-// A cache bounds the memory of its answers.
+// A cache bounds the memory of cached answers.
 func TestCacheBytes(t *testing.T) {
 	registry := &counted{}
 	cache := &schema.Cache{Registry: registry}

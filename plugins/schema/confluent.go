@@ -35,7 +35,7 @@ func NewConfluentRegistry(connection string) (*ConfluentRegistry, error) {
 	return &ConfluentRegistry{URL: u}, nil
 }
 
-// Bounds of one request.
+// Bounds of a request.
 const (
 	timeout   = 10 * time.Second
 	maxAnswer = 16 << 20 // bytes

@@ -27,7 +27,7 @@ const decimalSize = 1702
 const (
 	valueMemory  = 24
 	objectMemory = 48
-	memberMemory = 40 // plus the memory of its value
+	memberMemory = 40 // plus the memory of the value
 )
 
 var (

@@ -8,7 +8,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
-// Subject returns the name under which the schema of one part of a source's records is registered:
+// Subject returns the name under which the schema of a source's keys or payloads is registered:
 // context:collection.name, without empty parts. name is "key" or "payload" unless the settings specify another one.
 func Subject(context, collection, name string) string {
 	if collection != "" {

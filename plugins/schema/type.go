@@ -106,7 +106,7 @@ func parseType(text string) (*avroType, error) {
 	return c.compile(root, "")
 }
 
-// compiler converts the nodes of one schema to types.
+// compiler converts the nodes of a schema to types.
 type compiler struct {
 	named map[string]*avroType // by full name
 }
@@ -174,7 +174,7 @@ func (c *compiler) record(t *avroType, fields []avro.Field, namespace string) er
 	return nil
 }
 
-// reference returns the type of that name, which is relative to the namespace unless it has a dot.
+// reference returns the type with this name, which is relative to the namespace unless it has a dot.
 func (c *compiler) reference(name, namespace string) (*avroType, error) {
 	if t := c.named[fullName(name, namespace)]; t != nil {
 		return t, nil

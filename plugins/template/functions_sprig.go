@@ -17,7 +17,7 @@ func library() template.FuncMap {
 		delete(funcs, name)
 	}
 	funcs["toJson"], funcs["mustToJson"] = toJSON, toJSON
-	for _, name := range []string{"toPrettyJson", "toRawJson"} { // the variants that return an error instead of an empty text
+	for _, name := range []string{"toPrettyJson", "toRawJson"} { // variants that return errors
 		funcs[name] = funcs["mustT"+name[1:]]
 	}
 	funcs["mustFromJson"] = fromJSON

@@ -111,7 +111,7 @@ func guardLoops(t *template.Template) {
 	}
 }
 
-// bounded returns f with checks of its arguments and results. A panic becomes the error of the template.
+// bounded returns f with checks of the arguments and results. A panic becomes the error of the template.
 func (m *machine) bounded(name string, f any) any {
 	fn := reflect.ValueOf(f)
 	call := fn.Call

@@ -16,9 +16,9 @@ import (
 	"github.com/conduit-agent/conduit/plugins/schema"
 )
 
-// Bounds of one execution.
+// Bounds of an execution.
 const (
-	maxOutput = 16 << 20        // bytes that a template or one of its functions may produce
+	maxOutput = 16 << 20        // bytes that a template or a function may produce
 	maxNodes  = 100_000         // values inside one argument or result of a function
 	maxDepth  = 100             // nesting depth of such a value
 	maxTime   = 2 * time.Second // checked in every iteration and every call

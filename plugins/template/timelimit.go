@@ -9,13 +9,13 @@ import (
 // maxBatchTime is the time limit of all executions for one batch of records.
 const maxBatchTime = 10 * time.Second
 
-// TimeLimit bounds the executions for the records of one batch: by their total time, and by the context of the batch.
+// TimeLimit bounds the executions for the records of a batch: by their total time, and by the context of the batch.
 // With the zero TimeLimit, only the bounds of each execution apply. It must be used by one goroutine at a time.
 type TimeLimit struct {
 	ctx  context.Context // context of the batch; nil: no batch has begun
 	left time.Duration
 
-	longest time.Duration // time limit of one execution if it is below maxTime; 0: maxTime
+	longest time.Duration // time limit of each execution if below maxTime; 0: maxTime
 	late    error         // error of an execution that exceeds longest
 }
 

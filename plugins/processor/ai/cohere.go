@@ -300,7 +300,7 @@ type rating struct {
 	Relevance float64 `json:"relevance_score"`
 }
 
-// rate assigns every record the score of its own text: the service returns the texts sorted by relevance.
+// rate assigns every record the score for its own text: the service returns the texts sorted by relevance.
 func (p *rerank) rate(ctx context.Context, b *sdk.ProcessBatch, indices []int, texts []string) error {
 	request := map[string]any{"model": p.config.Model, "query": p.config.Query, "documents": texts}
 	var answer struct {

@@ -12,7 +12,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// convert replaces a value by another representation of it.
+// convert replaces a value by another representation.
 type convert struct {
 	field
 	do func(v any, budget int) (any, error) // budget: bytes of memory that it may allocate

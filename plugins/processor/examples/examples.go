@@ -20,7 +20,7 @@ type Example struct {
 	In        Record            `yaml:"in"`
 	Out       []Record          `yaml:"out"`
 	Error     string            `yaml:"error"` // why the record is refused
-	NoRun     bool              `yaml:"norun"` // it needs a service; the tests of its package run it
+	NoRun     bool              `yaml:"norun"` // it needs a service; tests in the processor's package run it
 }
 
 // Record is a record of an example.

@@ -267,7 +267,7 @@ func (e *environment) checkEqual(args ...any) (any, error) {
 	return args[0], nil
 }
 
-// valuesOfStep is the number of values that can be compared in about the time of one step.
+// valuesOfStep is the number of values that can be compared in about the time of a step.
 const valuesOfStep = 4
 
 // bound adds checks to the operators that make text or walk whole values.

@@ -23,10 +23,10 @@ import (
 )
 
 const (
-	maxLength = 64 << 10  // bytes of one expression: parsing takes up to 1 kB of the 1 GB stack for each byte
-	maxNodes  = 5000      // nodes of one expression
-	maxSteps  = 1_000_000 // elements that the predicates of one expression may visit for one record
-	maxMemory = 1_000_000 // elements of lists and texts that one expression may make for one record
+	maxLength = 64 << 10  // bytes of an expression: parsing takes up to 1 kB of the 1 GB stack for each byte
+	maxNodes  = 5000      // nodes of an expression
+	maxSteps  = 1_000_000 // elements that the predicates of an expression may visit for a record
+	maxMemory = 1_000_000 // elements of lists and texts that an expression may make for a record
 )
 
 // names are the names available in expressions. The fields of an object are unknown before a record arrives, so their
@@ -40,7 +40,7 @@ var names = types.Map{
 	"after":     types.Any,
 }
 
-// environment is the environment in which the expressions of one processor run.
+// environment is the environment in which the expressions of a processor run.
 type environment struct {
 	clock  sdk.Clock
 	limit  time.Duration   // time limit of the expressions for one record; 0: none

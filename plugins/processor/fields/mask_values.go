@@ -10,7 +10,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
-// whole hides the value of one field, whatever its type.
+// whole hides the value of a field, whatever its type.
 func (m *mask) whole(r *record.Record, ref *fieldref.Ref) error {
 	v, ok, err := ref.Get(r)
 	if err != nil || !ok || v == nil {

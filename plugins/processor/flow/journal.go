@@ -77,7 +77,7 @@ func (j *journal) read() ([]sighting, error) {
 		copy(s.key[:], entry[:])
 		known = append(known, s)
 	}
-	// The batches of one source are committed in order, those from different sources in any order.
+	// Batches from the same source are committed in order, batches from different sources in any order.
 	slices.SortStableFunc(known, func(a, b sighting) int { return cmp.Compare(a.at.UnixNano(), b.at.UnixNano()) })
 	return known, nil
 }

@@ -31,7 +31,7 @@ type Retry struct {
 
 // Client sends requests. It is safe for concurrent use.
 type Client struct {
-	Timeout     time.Duration // of one attempt, including reading the response
+	Timeout     time.Duration // for each attempt, including reading the response
 	MaxResponse int64         // maximum bytes of a response; sdk.Budget bounds it, too
 	Retry       Retry
 	Secrets     []string // texts that errors must not contain

@@ -161,7 +161,7 @@ func (b *bounds) named(f func(goja.FunctionCall) goja.Value, original *goja.Obje
 	return o
 }
 
-// count returns f with a count of its nested calls, which end when the script is interrupted.
+// count returns f with a counter for nested calls. The calls end when the script is interrupted.
 func (b *bounds) count(f func(goja.FunctionCall) goja.Value) func(goja.FunctionCall) goja.Value {
 	return func(c goja.FunctionCall) goja.Value {
 		b.enter()

@@ -93,7 +93,7 @@ func (g *guard) next() {
 const largeList = 64 << 10
 
 // make bounds the running call when it is about to make a list of n bytes. Zeroed memory takes no time to allocate, so
-// a loop may take gigabytes of it between two ticks.
+// a loop may take gigabytes between two ticks.
 func (g *guard) make(n uint64) {
 	if n < largeList {
 		return

@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	maxText      = 8 << 10 // bytes of one log line or error text of a script
+	maxText      = 8 << 10 // maximum bytes in a log line or error text of a script
 	linesASecond = 100
 )
 

@@ -19,7 +19,7 @@ func exact() map[string]any {
 		"l": []any{json.Number("0.1234567890123456789"), int64(-1152921504606846976)}, "n": int64(7), "f": 1.5}
 }
 
-// A script that passes on a record, or a part of it, does not change its numbers.
+// A script that passes on a record or a field does not change its numbers.
 func TestScriptsPassNumbersOn(t *testing.T) {
 	for _, body := range []string{
 		`return rec`,

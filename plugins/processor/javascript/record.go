@@ -15,7 +15,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
-// pieceBytes is the memory of one of several records made by a script, in bytes.
+// pieceBytes is the memory of each record if a script returns several, in bytes.
 const pieceBytes = 400
 
 // recordObject presents a record to the script, with the members Position, Operation, Metadata, Key and Payload. A nil

@@ -302,7 +302,7 @@ func textLength(v goja.Value) (n int) {
 	return n
 }
 
-// parses bounds JSON.parse, which makes values, some of them large, before a script could be interrupted.
+// parses bounds JSON.parse, which may make large values before a script can be interrupted.
 func (b *bounds) parses(json *goja.Object) {
 	original := json.Get("parse").(*goja.Object)
 	raw := native(original)

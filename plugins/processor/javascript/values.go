@@ -34,7 +34,7 @@ type call struct {
 	made     uint64          // bytes copied out of the script
 }
 
-// Memory of an object and of its members, in bytes.
+// Memory of an object and each member, in bytes.
 const (
 	mapBytes    = 48
 	memberBytes = 64

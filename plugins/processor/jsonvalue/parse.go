@@ -25,8 +25,7 @@ func Parse(b []byte) (any, error) { return ParseWithin(b, maxMemory) }
 // maxMemory bounds the memory of the values that Parse returns, in bytes.
 const maxMemory = 256 << 20
 
-// ParseWithin is Parse with a memory limit for the value in bytes: an empty object takes many times the size of its
-// text.
+// ParseWithin is Parse with a memory limit for the value in bytes: an empty object takes many times its text size.
 func ParseWithin(b []byte, limit int) (any, error) {
 	b, err := charset.UTF8(b, "")
 	if err != nil {

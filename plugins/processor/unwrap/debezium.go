@@ -99,7 +99,7 @@ func debeziumMetadata(r *record.Record, p map[string]any) error {
 	return nil
 }
 
-// nanoseconds converts a time in milliseconds to the text of its nanoseconds.
+// nanoseconds converts a time in milliseconds to nanoseconds, as text.
 func nanoseconds(v any) (text string, ok bool, err error) {
 	switch v := v.(type) {
 	case nil:

@@ -19,8 +19,8 @@ var placeholders = []string{
 	"b68a35a7-17ad-35b3-af2a-ae46edb4545a",
 }
 
-// isUnavailable reports whether v stands for an unknown value: the placeholder, an array of placeholders or of the
-// bytes of one, or a map with the placeholder as key and value.
+// isUnavailable reports whether v stands for an unknown value: the placeholder, an array with a placeholder or the
+// bytes of a placeholder, or a map with the placeholder as key and value.
 func isUnavailable(v any) bool {
 	switch v := v.(type) {
 	case string:

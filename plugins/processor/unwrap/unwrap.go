@@ -45,7 +45,7 @@ func plugin(name, summary, description string, instance func() sdk.Processor) sd
 	}
 }
 
-// unwrapper replaces a record by the content of one of its fields.
+// unwrapper replaces a record by the content of a field.
 type unwrapper struct {
 	sdk.ProcessorBase
 	parameters sdk.Parameters

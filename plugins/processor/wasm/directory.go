@@ -15,7 +15,7 @@ type stamp struct {
 	size    int64
 	mtime   time.Time
 	mode    fs.FileMode
-	changed any // inode and time of its last change, on systems that provide them
+	changed any // inode and change time, on systems that provide them
 }
 
 // list returns the regular files in dir, by path. A missing directory has none.

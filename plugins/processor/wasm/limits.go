@@ -24,7 +24,7 @@ func tooLarge(n, most int) error {
 	return &guestError{message: fmt.Sprintf("the processor answers with %d bytes, more than %d", n, most)}
 }
 
-// reader reads the records of one answer.
+// reader reads the records of an answer.
 type reader struct{ left record.Limits }
 
 // record reads a record, and refuses one that takes more memory than is left.

@@ -21,7 +21,7 @@ import (
 )
 
 const (
-	maxLine      = 64 << 10 // maximum bytes of one line of output
+	maxLine      = 64 << 10 // maximum bytes in a line of output
 	linesASecond = 200
 	bytesASecond = 1 << 20
 )
@@ -43,7 +43,7 @@ func newOutput(log *slog.Logger) *output {
 		bytesASecond)}
 }
 
-// stream returns a writer for stdout or stderr of one guest.
+// stream returns a writer for stdout or stderr of a guest.
 func (o *output) stream() io.Writer { return &lines{output: o} }
 
 type lines struct {

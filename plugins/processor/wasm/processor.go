@@ -23,7 +23,7 @@ const (
 	teardownTimeout  = 5 * time.Second
 
 	// maxCommand is the maximum number of bytes of records in one command, which holds at least one record. Decoded
-	// records take a multiple of that in the memory of the guest.
+	// records take several times as much memory in the guest.
 	maxCommand = 1 << 20
 )
 

@@ -31,7 +31,7 @@ func (m *Modules) begin(processorID string, of *module) (end func()) {
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		delete(m.running, r)
-		m.pruned = false // the cached files of its module may be unused now
+		m.pruned = false // the module's cached files may be unused now
 	}
 }
 

@@ -163,7 +163,7 @@ func readModule(path string) ([]byte, error) {
 // maxModule bounds the size of a module's file.
 const maxModule = 512 << 20
 
-// users counts the users of a resource that is closed after the last of them ends.
+// users counts the users of a resource. The resource is closed when the last user ends.
 type users struct {
 	mu      sync.Mutex
 	n       int

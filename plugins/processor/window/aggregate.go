@@ -41,7 +41,7 @@ type span struct {
 	groups     map[string]*group
 }
 
-// group holds the aggregated values of one key in one window.
+// group holds the aggregated values for a key in a window.
 type group struct {
 	key    []any
 	values []value

@@ -15,7 +15,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
-// value is the computed value of one column.
+// value is the computed value of a column.
 type value struct {
 	count int64
 	v     any // nil: no value yet

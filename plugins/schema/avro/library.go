@@ -5,7 +5,7 @@ package avro
 
 import "github.com/twmb/avro"
 
-// Node is a type as written in a schema. The Type of a reference is the name of its target.
+// Node is a type as written in a schema. The Type of a reference is the target's name.
 type Node = avro.SchemaNode
 
 // Field is a field of a record.

@@ -3,7 +3,7 @@
 // Package avro parses Avro schemas.
 package avro
 
-// Node is a type as written in a schema. The Type of a reference is the name of its target.
+// Node is a type as written in a schema. The Type of a reference is the target's name.
 type Node struct {
 	Type             string
 	LogicalType      string

@@ -51,7 +51,7 @@ type parser struct {
 type named struct {
 	node *Node
 	full string
-	open bool // some of its fields are not parsed yet
+	open bool // not all fields are parsed yet
 	// types are the types of the fields, with references resolved.
 	types []resolved
 }

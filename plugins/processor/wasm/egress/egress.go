@@ -21,7 +21,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/peer"
 )
 
-// Client sends the HTTP requests of one processor, only to the destinations that it has declared.
+// Client sends the HTTP requests of a processor, only to the destinations that the processor has declared.
 type Client struct {
 	allow       []destination
 	secrets     []string

@@ -108,7 +108,7 @@ func (m *metered) imports(s reader, from, name string) error {
 			}
 			m.functions++
 			s.number()
-		case 1: // table: the type of its elements, limits
+		case 1: // table: element type, limits
 			s.byte()
 			s.limits()
 		case 2: // memory
