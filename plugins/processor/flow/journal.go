@@ -136,7 +136,7 @@ func encode(all []sighting) []byte {
 
 // rewrite replaces the contents of the journal with these entries.
 func (j *journal) rewrite(all []sighting) error {
-	if err := j.synced(); err != nil { // the journal is being closed
+	if err := j.synced(); err != nil { // the old file is closed below
 		return err
 	}
 	next, err := os.OpenFile(j.path+".next", os.O_CREATE|os.O_TRUNC|os.O_RDWR|os.O_APPEND, 0o600)

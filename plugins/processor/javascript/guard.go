@@ -372,7 +372,7 @@ func (b *bounds) changed(v goja.Value) goja.Value {
 	return v
 }
 
-// hasPlainLength reports whether the length of o is an own property and not a getter.
+// hasPlainLength reports whether the length of o, if any, is an own property that runs no code of the script.
 func (b *bounds) hasPlainLength(o *goja.Object) bool {
 	if o.ExportType() == reflect.TypeFor[goja.Proxy]() {
 		return false

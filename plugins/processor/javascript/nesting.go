@@ -106,7 +106,7 @@ func (c *counter) token() {
 	}
 }
 
-// count counts a token. is is its kind for a slash after it.
+// count counts a token and records its kind, which decides the meaning of a slash after it.
 func (c *counter) count(is before) {
 	c.last = is
 	c.open[len(c.open)-1].chain++
